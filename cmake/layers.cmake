@@ -1,0 +1,102 @@
+# Layers and the functions that declare targets of them.
+#
+# The table below is the one of src/README.md; tests/repo compares the two. A layer may use only
+# layers of a smaller number; holdfast_layer() refuses anything else while configuring, and
+# tests/repo refuses an #include that the targets would not reveal.
+
+set(HOLDFAST_LAYER_TABLE
+  base:0
+  platform:1
+  media:2 sync:2
+  pool:3
+  log:4
+  space:5 isolation:5
+  tx:6 logheap:6 region:6 lockfree:6
+  stm:7 object:7 store:7 tier:7
+  kv:8
+  api:9 compiler:9 explore:9 advisor:9 server:9 cli:9)
+
+# Layers that make up the library itself, in link order from the bottom; the rest are programs and
+# tools on top of it.
+set(HOLDFAST_LIBRARY_LAYERS
+  base platform media sync pool log space isolation tx logheap region lockfree stm object store
+  tier kv api)
+
+# Sets <out> to the number of a layer, or stops the configuration.
+function(holdfast_layer_number out layer)
+  foreach(entry IN LISTS HOLDFAST_LAYER_TABLE)
+    if(entry MATCHES "^${layer}:([0-9]+)$")
+      set(${out} ${CMAKE_MATCH_1} PARENT_SCOPE)
+      return()
+    endif()
+  endforeach()
+  message(FATAL_ERROR "'${layer}' is no layer; cmake/layers.cmake lists them")
+endfunction()
+
+# holdfast_layer(<name> [SOURCES <file>...] [USES <lower layer>...] [LINK <library>...])
+#
+# Declares the target holdfast_<name>: a position-independent static library, or an interface
+# library when no sources are given. Sources are a written list, relative to the calling folder.
+# USES names layers of a smaller number only; their targets are linked publicly.
+# The objects stay available as holdfast_<name>_objects: the shared and the static holdfast library
+# are made of them.
+function(holdfast_layer name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;USES;LINK")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "holdfast_layer(${name}): unexpected ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  holdfast_layer_number(own ${name})
+  foreach(lower IN LISTS arg_USES)
+    holdfast_layer_number(number ${lower})
+    if(NOT number LESS own)
+      message(FATAL_ERROR
+        "layer ${name} (${own}) may not use ${lower} (${number}): layers point down only")
+    endif()
+    if(NOT TARGET holdfast_${lower})
+      message(FATAL_ERROR "layer ${name} uses ${lower}, which has no src/${lower}/CMakeLists.txt")
+    endif()
+  endforeach()
+  list(TRANSFORM arg_USES PREPEND holdfast_ OUTPUT_VARIABLE lower_targets)
+
+  set(target holdfast_${name})
+  if(arg_SOURCES)
+    add_library(${target}_objects OBJECT ${arg_SOURCES})
+    set_target_properties(${target}_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    target_link_libraries(${target}_objects PUBLIC holdfast_headers ${lower_targets} ${arg_LINK})
+    add_library(${target} STATIC $<TARGET_OBJECTS:${target}_objects>)
+    set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
+    target_link_libraries(${target} PUBLIC holdfast_headers ${lower_targets} ${arg_LINK})
+  else()
+    add_library(${target} INTERFACE)
+    target_link_libraries(${target} INTERFACE holdfast_headers ${lower_targets} ${arg_LINK})
+  endif()
+
+  list(TRANSFORM arg_SOURCES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE files)
+  set_property(GLOBAL PROPERTY HOLDFAST_SOURCES_${name} "${files}")
+  set_property(GLOBAL APPEND PROPERTY HOLDFAST_LAYERS_PRESENT ${name})
+endfunction()
+
+# Sets <out> to the absolute source files of the layers named (header-only layers have none), for a
+# target that compiles them again with other flags.
+function(holdfast_layer_sources out)
+  set(files "")
+  foreach(layer IN LISTS ARGN)
+    holdfast_layer_number(number ${layer})
+    get_property(own GLOBAL PROPERTY HOLDFAST_SOURCES_${layer})
+    list(APPEND files ${own})
+  endforeach()
+  set(${out} ${files} PARENT_SCOPE)
+endfunction()
+
+# holdfast_program(<name> SOURCES <file>... [LINK <library>...])
+#
+# An executable with the project's include paths; link `holdfast` for a program that sees public
+# headers only, holdfast_<layer> or `holdfast_all` for one that looks inside.
+function(holdfast_program name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
+  if(arg_UNPARSED_ARGUMENTS OR NOT arg_SOURCES)
+    message(FATAL_ERROR "holdfast_program(${name} SOURCES ... [LINK ...])")
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE holdfast_headers ${arg_LINK} Threads::Threads)
+endfunction()

@@ -1,0 +1,66 @@
+# Record mode: code compiled with our pass reports each of its stores, flushes and fences.
+#
+# The pass is a plugin for Clang 19, built first by src/compiler/pass as the MODULE target
+# nvm_record_pass. A target asks for instrumentation by name; nothing else is instrumented, so the
+# explorer itself is not.
+#
+# An inline function compiled both with and without the pass is one symbol to the linker, which
+# keeps either. Hence code that is not instrumented must not instantiate the core's templates when
+# it is linked into a recorded program.
+
+# Directory of the plugin, known before it is built so that objects can depend on the file.
+set(HOLDFAST_RECORD_PASS ${CMAKE_BINARY_DIR}/plugin/nvm_record_pass.so)
+
+# Adds the folder that builds the plugin.
+macro(holdfast_add_record_pass)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang" OR NOT CMAKE_CXX_COMPILER_VERSION MATCHES "^19\\.")
+    message(FATAL_ERROR "NVM_RECORD needs Clang 19, found ${CMAKE_CXX_COMPILER_ID} "
+      "${CMAKE_CXX_COMPILER_VERSION}; use `cmake --preset record`")
+  endif()
+  if(EXISTS ${CMAKE_SOURCE_DIR}/src/compiler/pass/CMakeLists.txt)
+    find_package(LLVM 19.1 REQUIRED CONFIG HINTS /usr/lib/llvm-19)
+    add_subdirectory(src/compiler/pass)
+    if(TARGET nvm_record_pass)
+      set_target_properties(nvm_record_pass PROPERTIES
+        LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/plugin PREFIX "" OUTPUT_NAME nvm_record_pass)
+    endif()
+  endif()
+endmacro()
+
+# holdfast_instrument(<target>): compiles all sources of an existing target with the pass. Call it
+# after the last target_sources().
+function(holdfast_instrument target)
+  if(NOT TARGET nvm_record_pass)
+    message(FATAL_ERROR "holdfast_instrument(${target}): there is no target nvm_record_pass; "
+      "configure with NVM_RECORD=ON")
+  endif()
+  add_dependencies(${target} nvm_record_pass)
+  # Line tables name the source line of each recorded store.
+  target_compile_options(${target} PRIVATE -fpass-plugin=${HOLDFAST_RECORD_PASS} -g)
+  target_compile_definitions(${target} PRIVATE NVM_RECORDED=1)
+  # A changed plugin makes every object stale, for ninja and for the compiler cache.
+  get_target_property(sources ${target} SOURCES)
+  set_source_files_properties(${sources} TARGET_DIRECTORY ${target}
+    PROPERTIES OBJECT_DEPENDS ${HOLDFAST_RECORD_PASS})
+  if(HOLDFAST_CCACHE)
+    set(launcher ${CMAKE_COMMAND} -E env CCACHE_EXTRAFILES=${HOLDFAST_RECORD_PASS}
+      ${HOLDFAST_CCACHE})
+    set_target_properties(${target} PROPERTIES
+      C_COMPILER_LAUNCHER "${launcher}" CXX_COMPILER_LAUNCHER "${launcher}")
+  endif()
+endfunction()
+
+# holdfast_recorded_library(<name> LAYERS <layer>... [LINK <library>...])
+#
+# A static library with the sources of these layers compiled once more, instrumented. A test program
+# links it in place of the plain holdfast_<layer> targets, and calls holdfast_instrument() on itself.
+function(holdfast_recorded_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LAYERS;LINK")
+  holdfast_layer_sources(files ${arg_LAYERS})
+  if(NOT files)
+    message(FATAL_ERROR "holdfast_recorded_library(${name}): no sources in ${arg_LAYERS}")
+  endif()
+  add_library(${name} STATIC EXCLUDE_FROM_ALL ${files})
+  target_link_libraries(${name} PUBLIC holdfast_headers Threads::Threads ${arg_LINK})
+  holdfast_instrument(${name})
+endfunction()

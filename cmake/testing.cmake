@@ -1,0 +1,66 @@
+# How a test program is declared and registered.
+#
+# Labels that ./dev and CI select by:
+#   unit     every test, unless it carries one of the next two; runs in release and under ASan
+#   explore  explores crash states; runs in the record preset
+#   slow     not part of ./dev test
+#   threads  concurrent code; also runs under TSan
+#   repo     rules about the tree itself; runs once
+
+set(HOLDFAST_TEST_TIMEOUT 120)  # seconds, for a release build
+if(NVM_SANITIZE)
+  set(HOLDFAST_TIMEOUT_FACTOR 5)
+else()
+  set(HOLDFAST_TIMEOUT_FACTOR 1)
+endif()
+
+# Sets properties that every registered test has. <labels> and <timeout> (seconds) may be empty.
+function(holdfast_test_properties name labels timeout)
+  if(NOT "explore" IN_LIST labels AND NOT "slow" IN_LIST labels AND NOT "repo" IN_LIST labels)
+    list(APPEND labels unit)
+  endif()
+  if(NOT timeout)
+    set(timeout ${HOLDFAST_TEST_TIMEOUT})
+  endif()
+  math(EXPR timeout "${timeout} * ${HOLDFAST_TIMEOUT_FACTOR}")
+  set(environment
+    "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1"
+    "TSAN_OPTIONS=second_deadlock_stack=1")
+  set_tests_properties(${name} PROPERTIES
+    LABELS "${labels}" TIMEOUT ${timeout} ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
+endfunction()
+
+# holdfast_test(<name> SOURCES <file>... [LINK <library>...] [LABELS <label>...] [TIMEOUT <s>]
+#               [ARGS <argument>...])
+#
+# A GoogleTest program with the library's main(), one ctest entry. Exit code 77 means skipped.
+function(holdfast_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;LINK;LABELS;ARGS")
+  if(arg_UNPARSED_ARGUMENTS OR NOT arg_SOURCES)
+    message(FATAL_ERROR
+      "holdfast_test(${name} SOURCES ... [LINK ...] [LABELS ...] [TIMEOUT s] [ARGS ...])")
+  endif()
+  if(NOT BUILD_TESTING)
+    return()
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name}
+    PRIVATE holdfast_headers ${arg_LINK} GTest::gtest GTest::gmock GTest::gtest_main Threads::Threads)
+  add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
+  holdfast_test_properties(${name} "${arg_LABELS}" "${arg_TIMEOUT}")
+endfunction()
+
+# holdfast_script_test(<name> COMMAND <argument>... [LABELS <label>...] [TIMEOUT <s>])
+#
+# The same for a script or another program; the exit code decides.
+function(holdfast_script_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "COMMAND;LABELS")
+  if(arg_UNPARSED_ARGUMENTS OR NOT arg_COMMAND)
+    message(FATAL_ERROR "holdfast_script_test(${name} COMMAND ... [LABELS ...] [TIMEOUT s])")
+  endif()
+  if(NOT BUILD_TESTING)
+    return()
+  endif()
+  add_test(NAME ${name} COMMAND ${arg_COMMAND})
+  holdfast_test_properties(${name} "${arg_LABELS}" "${arg_TIMEOUT}")
+endfunction()
