@@ -34,6 +34,9 @@ foreach(target holdfast holdfast_static)
     $<INSTALL_INTERFACE:NVM_WINDOW_BASE=${NVM_WINDOW_BASE}>
     $<INSTALL_INTERFACE:NVM_WINDOW_BITS=${NVM_WINDOW_BITS}>)
 endforeach()
+# Only the C interface leaves the shared library, also where a template of the C++ library does not.
+target_link_options(holdfast PRIVATE LINKER:--version-script=${CMAKE_SOURCE_DIR}/cmake/exports.map)
+set_target_properties(holdfast PROPERTIES LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/exports.map)
 if(NOT NVM_SANITIZE)
   # A symbol that no library provides is found here and not by the first user.
   target_link_options(holdfast PRIVATE LINKER:--no-undefined)

@@ -6,6 +6,12 @@
 #   slow     not part of ./dev test
 #   threads  concurrent code; also runs under TSan
 #   repo     rules about the tree itself; runs once
+#
+# The targets tests_unit, tests_explore and tests_threads build the programs with that label only.
+
+foreach(label unit explore threads)
+  add_custom_target(tests_${label})
+endforeach()
 
 set(HOLDFAST_TEST_TIMEOUT 120)  # seconds, for a release build
 if(NVM_SANITIZE)
@@ -14,7 +20,8 @@ else()
   set(HOLDFAST_TIMEOUT_FACTOR 1)
 endif()
 
-# Sets properties that every registered test has. <labels> and <timeout> (seconds) may be empty.
+# Sets properties that every registered test has. <labels> and <timeout> (seconds) may be empty; the
+# targets that follow are what the test runs.
 function(holdfast_test_properties name labels timeout)
   if(NOT "explore" IN_LIST labels AND NOT "slow" IN_LIST labels AND NOT "repo" IN_LIST labels)
     list(APPEND labels unit)
@@ -23,6 +30,11 @@ function(holdfast_test_properties name labels timeout)
     set(timeout ${HOLDFAST_TEST_TIMEOUT})
   endif()
   math(EXPR timeout "${timeout} * ${HOLDFAST_TIMEOUT_FACTOR}")
+  foreach(label unit explore threads)
+    if(label IN_LIST labels AND ARGN)
+      add_dependencies(tests_${label} ${ARGN})
+    endif()
+  endforeach()
   set(environment
     "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1"
     "TSAN_OPTIONS=second_deadlock_stack=1")
@@ -47,20 +59,23 @@ function(holdfast_test name)
   target_link_libraries(${name}
     PRIVATE holdfast_headers ${arg_LINK} GTest::gtest GTest::gmock GTest::gtest_main Threads::Threads)
   add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
-  holdfast_test_properties(${name} "${arg_LABELS}" "${arg_TIMEOUT}")
+  holdfast_test_properties(${name} "${arg_LABELS}" "${arg_TIMEOUT}" ${name})
 endfunction()
 
-# holdfast_script_test(<name> COMMAND <argument>... [LABELS <label>...] [TIMEOUT <s>])
+# holdfast_script_test(<name> COMMAND <argument>... [PROGRAMS <target>...] [LABELS <label>...]
+#                      [TIMEOUT <s>])
 #
-# The same for a script or another program; the exit code decides.
+# The same for a script or another program; the exit code decides. PROGRAMS are the targets that the
+# script runs.
 function(holdfast_script_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "COMMAND;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "COMMAND;PROGRAMS;LABELS")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_COMMAND)
-    message(FATAL_ERROR "holdfast_script_test(${name} COMMAND ... [LABELS ...] [TIMEOUT s])")
+    message(FATAL_ERROR
+      "holdfast_script_test(${name} COMMAND ... [PROGRAMS ...] [LABELS ...] [TIMEOUT s])")
   endif()
   if(NOT BUILD_TESTING)
     return()
   endif()
   add_test(NAME ${name} COMMAND ${arg_COMMAND})
-  holdfast_test_properties(${name} "${arg_LABELS}" "${arg_TIMEOUT}")
+  holdfast_test_properties(${name} "${arg_LABELS}" "${arg_TIMEOUT}" ${arg_PROGRAMS})
 endfunction()
