@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""Checks words and calls in the tracked files.
+
+  leftovers  no marks of unfinished work
+  doors      cache write-back, fences and syncs are issued by src/media and src/platform only
+  leaks      no machine's paths, no work item numbers, no address outside the written list
+  width      no source line longer than 120 columns
+
+usage: tools/tree_rules.py [--root DIR] [rule...]; prints one line a violation, exit code 1 when there
+is any. Without git the whole folder is read.
+"""
+
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+
+CODE = {".h", ".hpp", ".c", ".cpp", ".cc", ".inc", ".S"}
+COLUMNS_MAX = 120
+
+# Words are put together here so that this file passes its own check.
+LEFTOVERS = re.compile(
+    r"\b(?:" + "|".join(["TO" "DO", "FIX" "ME", "XX" "X", "HA" "CK"]) + r")\b"
+    r"|(?i:\b(?:" + "|".join(["st" "ubs?", "not " "implemented", "for " "now"]) + r")\b)")
+
+LEAK_PATHS = re.compile(r"(?<![\w.}/-])/(?:" + "|".join(["wo" "rk", "ho" "me", "ro" "ot", "Us" "ers"])
+                        + r")/[\w.-]+")
+WORK_ITEMS = re.compile(r"(?i)\bissue\s*#?\d+\b|\bticket\s*#?\d+\b")
+ADDRESS = re.compile(r"https?://([\w.-]+)")
+ADDRESSES_ALLOWED = {"localhost", "127.0.0.1", "cmake.org", "json-schema.org", "www.w3.org"}
+
+INSTRUCTION = r"(?:clwb|clflush|clflushopt|[sm]fence)"
+DOOR_CALLS = re.compile(
+    r"\b(?:_mm_" + INSTRUCTION + r"|__builtin_ia32_" + INSTRUCTION + r"|_mm(?:256|512)?_stream_\w+|"
+    r"_movdir64b|msync|fdatasync|fsync|syncfs|sync_file_range)\s*\(")
+DOOR_ASSEMBLY = re.compile(r'"[^"\n]*\b(?:' + INSTRUCTION + r"|movnt\w*|movdir64b)\b[^\"\n]*\"")
+ASSEMBLY = re.compile(r"\b(?:asm|__asm__)\b")
+DOORS = ("src/media/", "src/platform/")
+
+COMMENT_OR_LITERAL = re.compile(
+    r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
+
+
+def without_comments(text, keep_literals):
+    """The text with comments blanked (and literals too, unless kept); lines keep their numbers."""
+    def blank(match):
+        token = match[0]
+        if token[0] in "\"'" and keep_literals:
+            return token
+        return "\n" * token.count("\n") or " "
+    return COMMENT_OR_LITERAL.sub(blank, text)
+
+
+def tracked_files(root):
+    command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listing = subprocess.run(command, capture_output=True, check=False)
+    if listing.returncode == 0:
+        names = [name for name in listing.stdout.decode().split("\0") if name]
+    else:
+        names = [str(p.relative_to(root)) for p in root.rglob("*") if p.is_file()]
+    for name in sorted(set(names)):
+        data = (root / name).read_bytes() if (root / name).is_file() else b"\0"
+        if b"\0" not in data:
+            yield name, data.decode(errors="replace")
+
+
+def numbered(text):
+    return enumerate(text.splitlines(), 1)
+
+
+def leftovers(name, text):
+    for number, line in numbered(text):
+        for found in LEFTOVERS.finditer(line):
+            yield f"{name}:{number}: leftover '{found[0]}'"
+
+
+def leaks(name, text):
+    for number, line in numbered(text):
+        for found in LEAK_PATHS.finditer(line):
+            yield f"{name}:{number}: path of one machine '{found[0]}'"
+        for found in WORK_ITEMS.finditer(line):
+            yield f"{name}:{number}: work item '{found[0]}'"
+        for found in ADDRESS.finditer(line):
+            if found[1] not in ADDRESSES_ALLOWED and not found[1].endswith("example.org"):
+                yield f"{name}:{number}: address '{found[0]}' is not on the list of tools/tree_rules.py"
+
+
+def doors(name, text):
+    if not name.startswith("src/") or name.startswith(DOORS) or pathlib.Path(name).suffix not in CODE:
+        return
+    for number, line in numbered(without_comments(text, keep_literals=False)):
+        for found in DOOR_CALLS.finditer(line):
+            yield f"{name}:{number}: '{found[0]}' belongs behind src/media"
+    code = without_comments(text, keep_literals=True)
+    if ASSEMBLY.search(without_comments(text, keep_literals=False)):
+        for number, line in numbered(code):
+            for found in DOOR_ASSEMBLY.finditer(line):
+                yield f"{name}:{number}: assembly {found[0]} belongs behind src/media"
+
+
+def width(name, text):
+    if pathlib.Path(name).suffix not in CODE:
+        return
+    for number, line in numbered(text):
+        if len(line) > COLUMNS_MAX:
+            yield f"{name}:{number}: {len(line)} columns, at most {COLUMNS_MAX}"
+
+
+RULES = {"leftovers": leftovers, "doors": doors, "leaks": leaks, "width": width}
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Checks words and calls in the tracked files.")
+    parser.add_argument("--root", type=pathlib.Path,
+                        default=pathlib.Path(__file__).resolve().parent.parent)
+    parser.add_argument("rules", nargs="*", metavar="rule", help=", ".join(RULES))
+    arguments = parser.parse_args()
+    unknown = set(arguments.rules) - set(RULES)
+    if unknown:
+        parser.error(f"unknown rule {', '.join(sorted(unknown))}")
+    found = [line
+             for name, text in tracked_files(arguments.root)
+             for rule in (arguments.rules or RULES)
+             for line in RULES[rule](name, text)]
+    for line in found:
+        print(line)
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()
