@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+"""Each checker of tools/ reports a violation planted in a small tree, and nothing in a clean one."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOLS = pathlib.Path(__file__).resolve().parents[2] / "tools"
+
+TABLE = """| Folder | Number | What |
+| --- | --- | --- |
+| `base/` | 0 | ground |
+| `media/` | 2 | bytes |
+| `sync/` | 2 | locks |
+| `pool/` | 3 | file |
+| `cli/` | 9 | command |
+"""
+
+
+class CheckerCase(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        self.write("src/README.md", TABLE)
+        self.write("src/base/bits.hpp", "#pragma once\n")
+        self.write("src/media/media.hpp", '#pragma once\n#include "base/bits.hpp"\n')
+        self.write("src/media/inner.hpp", "#pragma once\n")
+        self.write("src/pool/pool_layout.hpp", "#pragma once\n")
+
+    def write(self, name, text):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def run_tool(self, *arguments):
+        done = subprocess.run([sys.executable, *map(str, arguments)], text=True,
+                              capture_output=True, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    def expect(self, command, *needles):
+        """Exit code 1 and a line with each needle; without needles exit code 0 and no output."""
+        code, output = self.run_tool(*command)
+        self.assertEqual(code, 1 if needles else 0, output)
+        for needle in needles:
+            self.assertIn(needle, output)
+        if not needles:
+            self.assertEqual(output, "")
+
+
+class Layers(CheckerCase):
+    def layers(self):
+        return [TOOLS / "layers.py", self.root]
+
+    def test_a_clean_tree_passes(self):
+        self.write("src/pool/pool.cpp", '#include "media/media.hpp"\n#include "pool/pool_layout.hpp"\n')
+        self.write("src/cli/main.cpp", '#include "media/inner.hpp"\n#include <nvm/nvm.h>\n')
+        self.expect(self.layers())
+
+    def test_an_upward_include_is_found(self):
+        self.write("src/media/bad.cpp", '\n#include "pool/pool_layout.hpp"\n')
+        self.expect(self.layers(), "src/media/bad.cpp:2:", "media (2) may not use pool (3)")
+
+    def test_an_include_of_a_layer_of_the_same_number_is_found(self):
+        self.write("src/sync/bad.hpp", '# include "media/media.hpp"\n')
+        self.expect(self.layers(), "sync (2) may not use media (2)")
+
+    def test_an_include_past_the_door_is_found(self):
+        self.write("src/pool/bad.cpp", '#include "media/inner.hpp"\n')
+        self.expect(self.layers(), "is not a door of media")
+
+    def test_an_include_that_climbs_is_found(self):
+        self.write("src/base/bad.cpp", '#include "../pool/pool_layout.hpp"\n')
+        self.expect(self.layers(), "climbs")
+
+    def test_a_folder_outside_the_table_is_found(self):
+        self.write("src/misc/a.cpp", "\n")
+        self.expect(self.layers(), "'misc' is no layer")
+
+    def test_an_example_that_looks_inside_is_found(self):
+        self.write("examples/a.cpp", '#include "media/media.hpp"\n')
+        self.expect(self.layers(), "is not a public header")
+
+    def test_a_table_that_differs_from_the_build_is_found(self):
+        self.write("cmake/layers.cmake", "set(HOLDFAST_LAYER_TABLE\n  base:0 media:1)\n")
+        self.expect(self.layers(), "differs")
+
+    def test_a_table_without_rows_is_an_error(self):
+        self.write("src/README.md", "# Layers\n")
+        self.expect(self.layers(), "no rows")
+
+
+class TreeRules(CheckerCase):
+    def rule(self, name):
+        return [TOOLS / "tree_rules.py", "--root", self.root, name]
+
+    def test_leftover_words_are_found_in_code_and_documents(self):
+        self.expect(self.rule("leftovers"))
+        for number, words in enumerate(("TO" "DO", "FIX" "ME", "XX" "X", "HA" "CK", "a st" "ub",
+                                        "Not " "implemented", "for " "now")):
+            name = f"docs/{number}.md"
+            self.write(name, f"text\n{words}: later\n")
+            self.expect(self.rule("leftovers"), f"{name}:2: leftover")
+
+    def test_words_that_only_contain_one_pass(self):
+        self.write("a.cpp", 'mkstemp("pool.XX' 'XXXX");  // st' 'ubborn\n')
+        self.expect(self.rule("leftovers"))
+
+    def test_flushes_fences_and_syncs_outside_media_are_found(self):
+        for call in ("_mm_clwb(p);", "_mm_sfence ();", "__builtin_ia32_clflushopt(p);", "fdatasync(fd);",
+                     "::fsync(fd);", "msync(p, n, MS_SYNC);", "_mm_stream_si64(p, 1);",
+                     'asm volatile("clwb %0" : "+m"(*p));', '__asm__("sfence");'):
+            self.write("src/pool/bad.cpp", f"void f() {{\n  {call}\n}}\n")
+            self.expect(self.rule("doors"), "src/pool/bad.cpp:2:")
+
+    def test_the_doors_themselves_and_mere_mentions_pass(self):
+        self.write("src/media/direct.cpp", "void f() { _mm_sfence(); fdatasync(1); }\n")
+        self.write("src/pool/good.cpp", '// fsync(fd) would\n/* msync(\n*/ const char* s = "fsync(";\n'
+                                        "bool clwb = cpu.clwb;\n")
+        self.expect(self.rule("doors"))
+
+    def test_paths_work_items_and_addresses_are_found(self):
+        self.expect(self.rule("leaks"))
+        for text in ("see /ho" "me/ann/x", "/wo" "rk/main", "issue" " #12", "https://" "mirror.test/"):
+            self.write("docs/a.md", f"\n\n{text}\n")
+            self.expect(self.rule("leaks"), "docs/a.md:3:")
+
+    def test_a_line_that_is_too_wide_is_found(self):
+        self.write("src/pool/wide.cpp", "//" + "x" * 118 + "\n//" + "x" * 119 + "\n")
+        self.expect(self.rule("width"), "src/pool/wide.cpp:2: 121 columns")
+
+    def test_an_unknown_rule_is_an_error(self):
+        code, output = self.run_tool(*self.rule("nothing"))
+        self.assertEqual(code, 2)
+        self.assertIn("unknown rule nothing", output)
+
+
+class Headers(CheckerCase):
+    def headers(self):
+        return self.run_tool(TOOLS / "headers_alone.py", "--root", self.root)
+
+    def test_a_header_that_leans_on_its_users_is_found(self):
+        code, output = self.headers()
+        self.assertEqual(code, 0, output)
+        self.write("src/pool/leans.hpp", "#pragma once\ninline std::size_t n = 0;\n")
+        code, output = self.headers()
+        self.assertEqual(code, 1)
+        self.assertIn("src/pool/leans.hpp: not by itself", output)
+
+    def test_a_public_header_that_is_not_c_is_found(self):
+        self.write("include/nvm/a.h", "#ifndef A\n#define A\ninline int f(int &x) { return x; }\n#endif\n")
+        code, output = self.headers()
+        self.assertEqual(code, 1)
+        self.assertIn("include/nvm/a.h: not by itself with gcc -x c -std=c11", output)
+
+
+class Documents(CheckerCase):
+    def test_links_that_lead_nowhere_are_found(self):
+        command = [TOOLS / "check_docs.py", "--root", self.root]
+        self.write("docs/a.md", "# Title here\n[b](b.md) [self](#title-here)\n```\n[x](none.md)\n```\n")
+        self.write("docs/b.md", "# B\n[a](a.md#title-here)\n")
+        self.expect(command)
+        self.write("docs/b.md", "# B\n[a](a.md#absent) [c](c.md)\n")
+        self.expect(command, "no heading for link 'a.md#absent'", "no file for link 'c.md'")
+
+
+class Counting(CheckerCase):
+    def count(self, cases):
+        self.write("r.xml", f"<testsuite>{cases}</testsuite>")
+        return self.run_tool(TOOLS / "count_tests.py", self.root / "r.xml")
+
+    def test_a_program_that_could_not_run_counts_as_failed(self):
+        cases = ('<testcase name="a" status="run"/>'
+                 '<testcase name="b" status="fail"><failure message=""/></testcase>'
+                 '<testcase name="c" status="notrun"><skipped message="Unable to find executable"/>'
+                 '</testcase>'
+                 '<testcase name="d" status="notrun"><skipped message="SKIP_RETURN_CODE=77"/></testcase>')
+        self.assertEqual(self.count(cases), (0, "1 2 1\n"))
+
+    def test_a_missing_or_broken_file_is_an_error(self):
+        self.assertEqual(self.count("<testcase")[0], 1)
+        self.assertEqual(self.run_tool(TOOLS / "count_tests.py", self.root / "none.xml")[0], 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
