@@ -1,0 +1,98 @@
+// The pool file, format 1: what is where.  docs/format.md states every byte.
+//
+//   page 0   superblock copy A (first sector), anchor A (second), owner record (third)
+//   page 1   superblock copy B (first sector), anchor B (second)
+//   page map 8 bytes for each data page up to the capacity; sparse in the file beyond the current size
+//   log area direct media: lanes; ssd: the log ring
+//   data     pages, 64 = a chunk, 64 chunks = a group; starts at a multiple of 8 pages
+//
+// All integers are little-endian, all places are offsets in bytes from the pool's start.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "base/base.hpp"
+
+namespace nvm::layout {
+
+inline constexpr std::uint64_t pool_magic = 0x5453'4146'444C'4F48;  // "HOLDFAST" in file order
+inline constexpr std::uint32_t pool_version = 1;                    // raise it with any change below
+
+inline constexpr unsigned page_shift_min = 10;
+inline constexpr unsigned page_shift_default = 12;
+inline constexpr unsigned page_shift_max = 16;
+inline constexpr std::uint64_t pages_per_chunk = 64;
+inline constexpr std::uint64_t chunks_per_group = 64;
+inline constexpr std::uint64_t extent_align_pages = 8;              // data starts at, and coarse extents lie at, multiples
+inline constexpr std::uint64_t pool_bytes_max = std::uint64_t{1} << 44;
+inline constexpr unsigned base_history_max = 8;
+
+enum class pool_state : std::uint32_t { clean = 1, open = 2 };
+
+struct base_record {
+  std::uint64_t base;        // address the pool was mapped at
+  std::uint64_t generation;  // of the relocation that moved it there
+};
+
+// One sector.  Two copies; the valid one with the larger sequence counts.  A change writes the other copy.
+struct superblock {
+  std::uint64_t magic;
+  std::uint32_t version;             // greater than ours: refuse
+  std::uint32_t superblock_bytes;    // sizeof(superblock)
+  std::uint32_t features_compat;     // unknown bits: ignore
+  std::uint32_t features_ro_compat;  // unknown bits: read-only at most
+  std::uint32_t features_incompat;   // unknown bits: refuse
+  std::uint32_t page_shift;          // page_bytes = 1 << page_shift
+  std::uint8_t uuid[16];
+  std::uint32_t medium;              // enum nvm_medium: shm 1, dax 2, auto 3, ssd 4
+  std::uint32_t lane_count;          // 0 on ssd
+  std::uint64_t lane_bytes;          // of each; multiple of the page; 0 on ssd
+  std::uint64_t capacity_pages;      // data pages the page map has room for
+  std::uint64_t page_map_offset;
+  std::uint64_t log_offset;
+  std::uint64_t log_bytes;           // direct: lane_count * lane_bytes; ssd: the ring with its two headers
+  std::uint64_t data_offset;
+  std::uint64_t created_unix_s;
+  std::uint64_t sequence;            // changes from here on
+  std::uint64_t size_pages;          // data pages that exist
+  std::uint32_t state;               // enum pool_state
+  std::uint32_t base_history_count;
+  std::uint64_t base_address;        // where stored pointers assume the pool to be
+  std::uint64_t generation;          // relocations begun (Breeze, section IV-E)
+  base_record base_history[base_history_max];
+  std::uint64_t type_map_offset;     // segments of later use: 0 until they exist
+  std::uint64_t type_map_bytes;
+  std::uint64_t gc_offset;
+  std::uint64_t gc_bytes;
+  std::uint64_t reserved[24];        // zero; open() checks
+  std::uint64_t crc;                 // XXH3 of all before, seeded with pool_magic
+};
+static_assert(sizeof(superblock) == 512 && sizeof(superblock) == sector_bytes);
+static_assert(offsetof(superblock, sequence) == 112 && offsetof(superblock, crc) == 504);
+static_assert(std::is_trivially_copyable_v<superblock> && std::is_standard_layout_v<superblock>);
+static_assert(std::has_unique_object_representations_v<superblock>);
+
+// Who has the pool open.  Written by plain file writes, never synced, trusted for messages only.
+struct owner_record {
+  std::uint64_t pid;  // 0: nobody
+  std::uint64_t opened_unix_s;
+  std::uint8_t reserved[496];
+};
+static_assert(sizeof(owner_record) == sector_bytes);
+
+// What transactions change in the header pages; both copies are always changed together.
+struct anchor {
+  std::uint64_t root;         // checked word: offset of the root object, 0: none
+  std::uint64_t reserved[63]; // zero
+};
+static_assert(sizeof(anchor) == sector_bytes);
+
+// Sectors inside page 0 (copy A) and page 1 (copy B); the smallest page, 1 KiB, has two.
+inline constexpr std::uint64_t superblock_sector = 0;
+inline constexpr std::uint64_t anchor_sector = 1 * sector_bytes;
+// The owner record follows the anchor of page 0; pools of 1 KiB pages (images of tests) have none.
+inline constexpr std::uint64_t owner_sector = 2 * sector_bytes;
+
+}  // namespace nvm::layout

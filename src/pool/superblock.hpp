@@ -1,0 +1,112 @@
+// The superblock as pure functions over (base, bytes): pick the copy that counts, check every field, write a change.
+//
+// Copy A (page 0) holds even sequences, copy B (page 1) odd ones, so a copy that a device wrote to the other's place
+// fails.  Of two copies that hold, the larger sequence counts; between two changes both hold and say the same, so damage
+// to either loses nothing.
+//
+// Change of the superblock.  S store, F flush, | fence.  Unit of failure atomicity: a copy proves itself by its crc.
+//   1. S the copy that does not count, sequence n + 1; F it;   | E1  commit point: the newer copy counts from here on
+//   2. S the copy that counted, sequence n + 2; F it;          | E2  both whole before the next change tears one
+// Recovery: nothing to do; picking is choosing.  A crash before E1 leaves the old copy untouched; one between E1 and E2
+// leaves the new copy untouched, and the next change begins with the other one again.
+//
+// Threads: none of its own; the caller lets one thread at a time change a superblock.
+#pragma once
+
+#include <cstring>
+
+#include "base/base.hpp"
+#include "media/media.hpp"
+#include "pool/geometry.hpp"
+#include "pool/pool_layout.hpp"
+
+namespace nvm {
+
+// Feature bits that this library knows; no feature has a bit yet.
+inline constexpr std::uint32_t features_compat_known = 0;
+inline constexpr std::uint32_t features_ro_compat_known = 0;
+inline constexpr std::uint32_t features_incompat_known = 0;
+
+inline constexpr std::uint32_t lane_count_max = 1024;
+inline constexpr std::uint64_t superblock_seed = layout::pool_magic;
+
+// Bytes from the start of a file that hold both copies whatever the page size is.
+inline constexpr std::size_t superblock_probe_bytes = (std::size_t{1} << layout::page_shift_max) + sector_bytes;
+
+inline std::uint64_t superblock_crc(const layout::superblock& sb) noexcept {
+  return checksum(&sb, offsetof(layout::superblock, crc), superblock_seed);
+}
+constexpr unsigned superblock_copy_of(std::uint64_t sequence) noexcept { return static_cast<unsigned>(sequence & 1); }
+
+// Name of a medium for messages: "shm", "dax", "auto", "ssd", or "?".
+[[nodiscard]] const char* medium_name(std::uint32_t medium) noexcept;
+
+// Superblock of a new pool, sequence 2 (so that copy A counts), state open, not at any address yet.  errc::invalid or
+// errc::too_large when the request is out of its domain.
+struct superblock_request {
+  geometry_request shape;
+  std::uint32_t medium = 0;
+  std::uint8_t uuid[16] = {};
+  std::uint64_t base_address = 0;
+  std::uint64_t created_unix_s = 0;
+};
+[[nodiscard]] result<layout::superblock> make_superblock(const superblock_request& request) noexcept;
+
+// Both copies of `sb` as a new pool has them: sequence 2 in A, 1 in B.
+void seal_superblocks(const layout::superblock& sb, layout::superblock copies[2]) noexcept;
+
+// Formats an image of geometry_of(sb).size_bytes() zero bytes in memory, no fences: the way tests and fuzzers make
+// pools.  Everything but the two superblocks is zero in an empty pool.
+void format_image(std::byte* base, const layout::superblock& sb) noexcept;
+
+// The superblock that counts, every field checked against the others and against `pool_bytes`, the length of the file
+// or image.  `available` bytes at `base` may be read; fewer than superblock_probe_bytes only if the file is shorter.
+//   errc::not_a_pool  empty, truncated, foreign, or left over from an interrupted creation
+//   errc::version     newer format, unknown incompatible feature
+//   errc::corrupt     no copy holds, or one that holds contradicts itself or the other
+[[nodiscard]] result<layout::superblock> pick_superblock(const std::byte* base, std::size_t available,
+                                                         std::uint64_t pool_bytes) noexcept;
+[[nodiscard]] inline result<layout::superblock> pick_superblock(const std::byte* base, std::size_t bytes) noexcept {
+  return pick_superblock(base, bytes, bytes);
+}
+
+// The checks of pick_superblock() on one superblock whose crc holds.
+[[nodiscard]] status check_superblock(const layout::superblock& sb, std::uint64_t pool_bytes) noexcept;
+
+// A feature forbids this library to change the pool.
+[[nodiscard]] inline bool must_be_read_only(const layout::superblock& sb) noexcept {
+  return (sb.features_ro_compat & ~features_ro_compat_known) != 0;
+}
+
+// Makes the changes that the caller made in `sb` (the picked superblock) the pool's, as the head of this file says.
+template <media M>
+void write_superblock(M& m, std::byte* base, layout::superblock& sb) noexcept {
+  const geometry g = geometry_of(sb);
+  const auto write = [&]() noexcept {
+    ++sb.sequence;
+    sb.crc = superblock_crc(sb);
+    std::byte* place = base + g.superblock_at(superblock_copy_of(sb.sequence));
+    std::memcpy(place, &sb, sizeof sb);
+    m.flush(place, sizeof sb);
+  };
+  write();
+  m.fence(edge{"pool/E1"});
+  write();
+  m.fence(edge{"pool/E2"});
+}
+
+// ---- anchors: what transactions change in the header pages -----------------------------------------------------------
+
+// Offset of the root word in anchor `copy` (0 or 1): a checked word whose seed is word_seed(this offset).
+[[nodiscard]] inline std::uint64_t root_word_at(const geometry& g, unsigned copy) noexcept {
+  return g.anchor_at(copy) + offsetof(layout::anchor, root);
+}
+
+// Offset of the root object, 0 when unset, of a recovered pool.  A copy that fails its check is replaced by the other in
+// the answer; errc::corrupt when none holds, when they differ, or when the root lies outside the data.
+[[nodiscard]] result<std::uint64_t> read_root(const std::byte* base, const geometry& g) noexcept;
+
+// errc::corrupt when an anchor holds anything but a root word that checks; for the full check.
+[[nodiscard]] status check_anchor(const std::byte* base, const geometry& g, unsigned copy) noexcept;
+
+}  // namespace nvm
