@@ -1,0 +1,23 @@
+// This process: its id, what it does at fork, random bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/base.hpp"
+
+namespace nvm::platform {
+
+[[nodiscard]] std::int64_t process_id() noexcept;
+
+// Whether a process of this id exists (as far as this one may know).
+[[nodiscard]] bool process_exists(std::int64_t pid) noexcept;
+
+// Functions around fork(): `before` and `parent` in the parent, `child` in the child before fork() returns there.  The
+// child may call only what is safe after fork in a threaded program.  For ever: there is no way to take them back.
+[[nodiscard]] status at_fork(void (*before)() noexcept, void (*parent)() noexcept, void (*child)() noexcept) noexcept;
+
+// Fills the buffer from the kernel's generator.
+[[nodiscard]] status random_bytes(void* out, std::size_t bytes) noexcept;
+
+}  // namespace nvm::platform

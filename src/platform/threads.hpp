@@ -1,0 +1,34 @@
+// Threads for work that divides into parts: recovery, index rebuild, check.
+#pragma once
+
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/base.hpp"
+
+namespace nvm::platform {
+
+// Processors this process may use; at least 1.
+[[nodiscard]] unsigned processors() noexcept;
+
+// Calls f(part) for part 0 .. parts - 1, each in a thread of its own but the first, which runs here; returns when all
+// have returned.  f must not throw.  Where the system gives no more threads, the remaining parts run here, one after
+// the other: the parts may not wait for each other.
+template <class F>
+void run_parts(unsigned parts, F&& f) noexcept {
+  static_assert(std::is_nothrow_invocable_v<F&, unsigned>, "a part may not throw");
+  std::vector<std::thread> others;
+  unsigned next = 1;
+  try {
+    others.reserve(parts);
+    for (; next < parts; ++next) others.emplace_back([&f, next]() noexcept { f(next); });
+  } catch (...) {
+    // no memory or no thread for part `next`: it and all after it run here
+  }
+  if (parts != 0) f(0U);
+  for (; next < parts; ++next) f(next);
+  for (std::thread& t : others) t.join();
+}
+
+}  // namespace nvm::platform
