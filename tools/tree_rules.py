@@ -5,6 +5,8 @@
   doors      cache write-back, fences and syncs are issued by src/media and src/platform only
   leaks      no machine's paths, no work item numbers, no address outside the written list
   width      no source line longer than 120 columns
+  edges      each fence label in src/ reads protocol/E<number> and stands at one place only, so that it
+             can be looked up, counted and removed
 
 usage: tools/tree_rules.py [--root DIR] [rule...]; prints one line a violation, exit code 1 when there
 is any. Without git the whole folder is read.
@@ -107,7 +109,24 @@ def width(name, text):
             yield f"{name}:{number}: {len(line)} columns, at most {COLUMNS_MAX}"
 
 
-RULES = {"leftovers": leftovers, "doors": doors, "leaks": leaks, "width": width}
+EDGE = re.compile(r'\bedge\s*\{\s*"([^"]*)"\s*\}')
+EDGE_SHAPE = re.compile(r"[a-z][a-z0-9_-]*/E\d+")
+edge_places = {}
+
+
+def edges(name, text):
+    if not name.startswith("src/") or pathlib.Path(name).suffix not in CODE:
+        return
+    for number, line in numbered(without_comments(text, keep_literals=True)):
+        for found in EDGE.finditer(line):
+            first = edge_places.setdefault(found[1], f"{name}:{number}")
+            if not EDGE_SHAPE.fullmatch(found[1]):
+                yield f"{name}:{number}: fence label '{found[1]}' does not read protocol/E<number>"
+            elif first != f"{name}:{number}":
+                yield f"{name}:{number}: fence label '{found[1]}' stands at {first} already"
+
+
+RULES = {"leftovers": leftovers, "doors": doors, "leaks": leaks, "width": width, "edges": edges}
 
 
 def main():

@@ -127,6 +127,14 @@ class TreeRules(CheckerCase):
             self.write("docs/a.md", f"\n\n{text}\n")
             self.expect(self.rule("leaks"), "docs/a.md:3:")
 
+    def test_a_fence_label_at_two_places_or_of_another_shape_is_found(self):
+        self.write("src/pool/a.cpp", 'm.fence(edge{"pool/E1"});  // before edge{"pool/E2"}\n')
+        self.write("src/pool/b.cpp", 'm.fence(edge{"pool/E2"});\n')
+        self.expect(self.rule("edges"))
+        self.write("src/pool/c.cpp", '\nm.fence(edge{"pool/E1"});\nm.fence(edge{"last"});\n')
+        self.expect(self.rule("edges"), "src/pool/c.cpp:2: fence label 'pool/E1' stands at src/pool/a.cpp:1",
+                    "src/pool/c.cpp:3: fence label 'last' does not read")
+
     def test_a_line_that_is_too_wide_is_found(self):
         self.write("src/pool/wide.cpp", "//" + "x" * 118 + "\n//" + "x" * 119 + "\n")
         self.expect(self.rule("width"), "src/pool/wide.cpp:2: 121 columns")
