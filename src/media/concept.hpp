@@ -1,0 +1,69 @@
+// What a medium promises.  Everything above is written against the concept `media` and never asks which medium it is on.
+//
+// Order and durability are two things.  flush() + fence() order what one thread wrote: nothing that the thread writes
+// after the fence survives a crash that loses what it flushed before.  durable(lsn) waits until a prefix of that order
+// is on the device.  On direct media a fence also makes durable, and durable() returns at once.  On an image medium
+// (ssd) flush() captures the bytes into one log with one sequence of LSNs, a fence costs nothing because recovery is a
+// prefix of that sequence, and durable() waits for the group's sync.
+//
+// Unit of failure atomicity: an aligned 8-byte store on direct media, a log record on an image medium.  A medium with
+// atomic_batches can make any number of captured ranges durable all or nothing; an engine on it needs no durable undo.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/result.hpp"
+
+namespace nvm {
+
+// Sequence number of the order in which captures become durable; 0 on direct media: durable already.
+using lsn_t = std::uint64_t;
+
+// Reason of a fence or a sync: looked up, counted and removed by tests.  "protocol/E<n>", unique in the sources.
+struct edge {
+  const char* name;
+};
+
+// Place of a flush in the sources, for reports and for trace mutation.  Always passed by default argument.
+struct site {
+  const char* file = "";
+  std::uint32_t line = 0;
+  static constexpr site here(const char* file = __builtin_FILE(),
+                             std::uint32_t line = __builtin_LINE()) noexcept {
+    return {file, line};
+  }
+};
+
+template <class M>
+concept media = requires(M& m, typename M::batch& b, const void* p, std::size_t bytes, edge e, lsn_t lsn) {
+  // True: publish() makes a whole batch durable all or nothing.
+  { M::atomic_batches } -> std::convertible_to<bool>;
+
+  // Direct: begins write-back of each line in [p, p + bytes); orders nothing by itself.  Image: captures the bytes as
+  // they are now and takes their LSN in one step, so that an older capture never overwrites a newer one.
+  { m.flush(p, bytes) } noexcept;
+  // Everything this thread flushed is ordered before everything it stores or flushes afterwards.
+  { m.fence(e) } noexcept;
+  // LSN of the calling thread's latest capture or batch.
+  { m.last_lsn() } noexcept -> std::same_as<lsn_t>;
+  // Waits until everything up to `lsn` is on the device; errc::io for ever after a failed write or sync.
+  { m.durable(lsn) } noexcept -> std::same_as<status>;
+
+  // A batch (atomic_batches only; an empty type elsewhere): ranges added are captured at add() and nobody else may be
+  // writing them; publish(batch, f, e) calls f() inside the order's critical section, where f makes its stores to words
+  // that other threads share and adds those, then seals the batch as one record.  Returns its LSN, not yet durable.
+  // errc::log_full if it can never fit; nothing is appended then and f is not called.
+  { b.add(p, bytes) } noexcept;
+  { b.clear() } noexcept;
+};
+
+// persist = flush + fence.
+template <media M>
+inline void persist(M& m, const void* p, std::size_t bytes, edge e, site s = site::here()) noexcept {
+  m.flush(p, bytes, s);
+  m.fence(e);
+}
+
+}  // namespace nvm

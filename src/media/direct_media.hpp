@@ -1,0 +1,50 @@
+// Direct media: the mapping is the durable memory.
+//
+//   shm   tmpfs; survives the process.  Stores in program order are enough (none), or real
+//         instructions to rehearse and to measure.
+//   dax   fsdax with MAP_SYNC, devdax; survives power loss: clwb, clflushopt or clflush, then sfence.
+//   auto  caches are flushed by the platform: fence only.
+//
+// One type for the three: the instruction is data, chosen when the pool is opened, and the branch on
+// it lies outside the loop over lines.  No state besides it: any thread may use one object.
+#pragma once
+
+#include "media/concept.hpp"
+#include "platform/platform.hpp"
+
+namespace nvm {
+
+class direct_media {
+ public:
+  static constexpr bool atomic_batches = false;
+  struct batch {
+    void add(const void*, std::size_t, site = site::here()) noexcept {}
+    void clear() noexcept {}
+  };
+
+  direct_media() noexcept = default;
+  // The processor has `with`: the caller asked isa::has().
+  explicit direct_media(isa::write_back with) noexcept : with_{with} {}
+
+  [[nodiscard]] isa::write_back instruction() const noexcept { return with_; }
+
+  void flush(const void* p, std::size_t bytes, site = site::here()) noexcept {
+    if (with_ > isa::write_back::fence_only) isa::write_back_lines(p, bytes, with_);
+  }
+  void fence(edge) noexcept {
+    if (with_ == isa::write_back::none) {
+      // A killed process loses no cache: its stores only have to be made in program order.
+      isa::compiler_fence();
+      return;
+    }
+    isa::store_fence();
+  }
+  [[nodiscard]] lsn_t last_lsn() noexcept { return 0; }
+  status durable(lsn_t) noexcept { return {}; }
+
+ private:
+  isa::write_back with_ = isa::write_back::none;
+};
+static_assert(media<direct_media>);
+
+}  // namespace nvm

@@ -1,0 +1,24 @@
+// Order only, decided at compile time: nothing is written back, a fence stops the compiler.  The null
+// medium under the recorder (which draws its own conclusions from what passes) and under tests that are
+// about logic.
+#pragma once
+
+#include "media/concept.hpp"
+#include "platform/platform.hpp"
+
+namespace nvm {
+
+struct ordered_media {
+  static constexpr bool atomic_batches = false;
+  struct batch {
+    void add(const void*, std::size_t, site = site::here()) noexcept {}
+    void clear() noexcept {}
+  };
+  void flush(const void*, std::size_t, site = site::here()) noexcept {}
+  void fence(edge) noexcept { isa::compiler_fence(); }
+  [[nodiscard]] lsn_t last_lsn() noexcept { return 0; }
+  status durable(lsn_t) noexcept { return {}; }
+};
+static_assert(media<ordered_media>);
+
+}  // namespace nvm

@@ -1,0 +1,91 @@
+// Processor: write-back of cache lines, store fence, non-temporal copy, time-stamp counter.
+//
+// The one place with inline assembly.  Every statement clobbers memory: the compiler may not move a
+// store over a write-back.  The assembler knows every instruction without -march flags; which of them
+// this processor has is asked once, by cpuid.  Only src/media issues what is declared here.
+//
+// A tool that watches stores does not see inline assembly: write-backs and fences are reported by the
+// medium (recorder), and copy_nontemporal() is used only where the destination is reported too.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace nvm::isa {
+
+// How dirty lines get to the persistence domain.
+enum class write_back : std::uint8_t {
+  none,        // order of stores is enough: memory survives what the pool must survive
+  fence_only,  // caches are flushed by the platform (eADR, GPF, battery)
+  clflush,
+  clflushopt,
+  clwb,
+};
+
+struct cpu_features {
+  bool clflush = false;
+  bool clflushopt = false;
+  bool clwb = false;
+  bool invariant_tsc = false;  // ticks at one rate in every power state
+};
+
+// Asked once a process.
+[[nodiscard]] const cpu_features& cpu() noexcept;
+[[nodiscard]] bool has(write_back) noexcept;
+// clwb, else clflushopt, else clflush.
+[[nodiscard]] write_back best_write_back() noexcept;
+[[nodiscard]] const char* name_of(write_back) noexcept;
+
+#if !defined(__x86_64__)
+#error "Holdfast knows the write-back instructions of x86-64 only"
+#endif
+
+// Begins write-back of each line that [p, p + bytes) touches.  Weakly ordered except clflush: sfence()
+// ends it.  `with` is one of the three instructions, checked by the caller with has().
+inline void write_back_lines(const void* p, std::size_t bytes, write_back with) noexcept {
+  if (bytes == 0) return;
+  constexpr std::uintptr_t line = 64;
+  auto at = reinterpret_cast<std::uintptr_t>(p) & ~(line - 1);
+  const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(p) + bytes;
+  switch (with) {
+    case write_back::clwb:
+      for (; at < end; at += line) asm volatile("clwb (%0)" ::"r"(at) : "memory");
+      return;
+    case write_back::clflushopt:
+      for (; at < end; at += line) asm volatile("clflushopt (%0)" ::"r"(at) : "memory");
+      return;
+    case write_back::clflush:
+      for (; at < end; at += line) asm volatile("clflush (%0)" ::"r"(at) : "memory");
+      return;
+    case write_back::none:
+    case write_back::fence_only: return;
+  }
+}
+
+// Earlier stores, write-backs and non-temporal stores of this thread are done before later stores.
+inline void store_fence() noexcept { asm volatile("sfence" ::: "memory"); }
+
+// The compiler keeps the order of stores; the processor keeps it anyway (total store order).
+inline void compiler_fence() noexcept { asm volatile("" ::: "memory"); }
+
+// Copies past the cache where destination and size allow it (8-byte words), by ordinary stores at the
+// edges; needs write-back of the two edge lines and a store_fence() to be durable.
+void copy_nontemporal(void* to, const void* from, std::size_t bytes) noexcept;
+
+// Time-stamp counter; not ordered with neighbouring instructions, which is what a pause needs.
+[[nodiscard]] inline std::uint64_t ticks() noexcept {
+  std::uint32_t low = 0, high = 0;
+  asm volatile("rdtsc" : "=a"(low), "=d"(high));
+  return std::uint64_t{high} << 32 | low;
+}
+
+// Ticks a nanosecond, measured once against the monotonic clock (takes 5 ms the first time).
+[[nodiscard]] double ticks_per_ns() noexcept;
+
+inline void spin_hint() noexcept { asm volatile("pause" ::: "memory"); }
+
+// Keeps this thread busy for `ns` nanoseconds; by the monotonic clock where the counter is not
+// invariant.
+void spin_ns(std::uint64_t ns) noexcept;
+
+}  // namespace nvm::isa

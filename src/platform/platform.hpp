@@ -1,0 +1,8 @@
+// Door of layer 1: processor and system.  Every #ifdef of the sources lies behind it.
+#pragma once
+
+#include "platform/clock.hpp"
+#include "platform/isa.hpp"
+#include "platform/map.hpp"
+#include "platform/process.hpp"
+#include "platform/threads.hpp"
