@@ -1,0 +1,276 @@
+/* Holdfast: a durable heap for C and C++.  Public C interface (C11).
+ *
+ * A pool is one file.  Its objects are ordinary memory at ordinary addresses; what a transaction changed is there,
+ * whole or not at all, when the next process opens the pool, however the last one died.  What exactly a pool survives
+ * depends on its medium: see docs/persistency-model.md and `enum nvm_medium`.
+ *
+ * Conventions.  Calls that return a pointer return NULL on failure, calls that return int return 0 or -1.  After a
+ * failure nvm_errno() is a stable NVM_E... code and nvm_errormsg() a sentence that names what was found and what was
+ * expected; both are per thread.  `errno` keeps the system's code when a system call was the cause.
+ *
+ * Threads.  Any thread may use any pool.  A thread has at most one open transaction per pool; a transaction belongs to
+ * the thread that began it.  Transactions give atomicity and durability, not isolation: the program keeps its own locks
+ * and holds them until commit returns (Breeze, section III-B).
+ */
+#ifndef NVM_NVM_H
+#define NVM_NVM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define NVM_API __attribute__((visibility("default")))
+#else
+#define NVM_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define NVM_VERSION_MAJOR 0
+#define NVM_VERSION_MINOR 1
+#define NVM_VERSION_PATCH 0
+
+typedef struct nvm_pool NVM_POOL;
+
+/* ---- errors ------------------------------------------------------------------------------------------------------ */
+
+/* Stable codes; no code is ever reused. */
+enum nvm_error {
+  NVM_OK = 0,
+  NVM_E_INVALID = 1,         /* an argument is out of its domain */
+  NVM_E_SYSTEM = 2,          /* a system call failed; errno has its code */
+  NVM_E_NOT_FOUND = 3,       /* no such file */
+  NVM_E_EXISTS = 4,          /* the file is there already */
+  NVM_E_NOT_A_POOL = 5,      /* empty, truncated or foreign file */
+  NVM_E_VERSION = 6,         /* format version or incompatible feature bit that this library does not know */
+  NVM_E_CORRUPT = 7,         /* metadata fails its check */
+  NVM_E_BUSY = 8,            /* another process, or this one, has the pool open */
+  NVM_E_NO_SPACE = 9,        /* the pool is full, or its file system is */
+  NVM_E_TOO_LARGE = 10,      /* larger than a pool, its capacity or the address window can hold */
+  NVM_E_NO_TRANSACTION = 11, /* needs an open transaction of this thread */
+  NVM_E_TX_OPEN = 12,        /* a transaction is open where none may be */
+  NVM_E_MUST_ABORT = 13,     /* an earlier failure in this transaction allows only abort */
+  NVM_E_BAD_POINTER = 14,    /* foreign, volatile, interior or already freed pointer */
+  NVM_E_READ_ONLY = 15,      /* the pool was opened read-only */
+  NVM_E_MEDIUM = 16,         /* the medium does not give what was asked for (for example no MAP_SYNC) */
+  NVM_E_IO = 17,             /* a write or sync to the device failed: the pool accepts no more commits */
+  NVM_E_FORKED = 18,         /* the pool belongs to the parent process */
+  NVM_E_ADDRESS = 19,        /* the pool's address range is taken */
+  NVM_E_NO_MEMORY = 20,      /* volatile memory exhausted */
+  NVM_E_LOG_FULL = 21,       /* the transaction is larger than the pool's log can take */
+  NVM_E_NO_LANE = 22         /* more concurrent transactions than lanes */
+};
+
+/* Code of this thread's last failed call (an enum nvm_error); never reset by a call that succeeds. */
+NVM_API int nvm_errno(void);
+/* Sentence for the same failure; valid until this thread's next failed call.  Never NULL. */
+NVM_API const char *nvm_errormsg(void);
+/* Symbolic name of a code, "NVM_E_CORRUPT"; "NVM_E_?" for an unknown one.  Static storage. */
+NVM_API const char *nvm_error_name(int code);
+
+/* ---- pools ------------------------------------------------------------------------------------------------------- */
+
+enum nvm_medium {
+  NVM_MEDIUM_DETECT = 0, /* from the path: tmpfs -> shm, DAX -> dax, else ssd */
+  NVM_MEDIUM_SHM = 1,    /* survives process death; a commit costs no flush unless `persist` asks for it */
+  NVM_MEDIUM_DAX = 2,    /* and power loss, at cache-line grain; needs MAP_SYNC or a device that does not need it */
+  NVM_MEDIUM_AUTO = 3,   /* as dax where the platform flushes caches by itself (eADR, GPF, battery): fence only */
+  NVM_MEDIUM_SSD = 4     /* and power loss, on any file system: log append + one fdatasync for a group of commits */
+};
+
+/* How direct media (shm, dax, auto) write back.  DETECT: none on shm, best instruction on dax, fence only on auto. */
+enum nvm_persist {
+  NVM_PERSIST_DETECT = 0,
+  NVM_PERSIST_NONE = 1,  /* order only */
+  NVM_PERSIST_FENCE = 2, /* sfence, no write-back */
+  NVM_PERSIST_CLFLUSH = 3,
+  NVM_PERSIST_CLFLUSHOPT = 4,
+  NVM_PERSIST_CLWB = 5,
+  NVM_PERSIST_BEST = 6 /* clwb, else clflushopt, else clflush */
+};
+
+enum nvm_engine {
+  NVM_ENGINE_DETECT = 0, /* undo */
+  NVM_ENGINE_UNDO = 1    /* announced stores, old bytes logged; on ssd the image's redo log, undo volatile */
+};
+
+/* Emulated non-volatile memory on top of direct media.  All zero: off.  A batch of write-backs ended by one fence costs
+ * max(fence_ns, bytes / bandwidth) + lines * writeback_ns more, spun on the time-stamp counter. */
+typedef struct nvm_emulation {
+  uint32_t fence_ns;
+  uint32_t writeback_ns;      /* per line written back */
+  uint64_t bandwidth_bytes_s; /* bytes per second; 0: unlimited */
+} nvm_emulation;
+
+/* Settings of the papers: "lsnvmm" (500 ns, 1 GB/s), "log-free" (125 ns, one pause per batch), "breeze" (100 ns, an
+ * eighth of DRAM bandwidth measured at the call, 40 ns per write-back), "off".  -1 (NVM_E_INVALID) on another name. */
+NVM_API int nvm_emulation_preset(const char *name, nvm_emulation *out);
+
+/* Zero-initialise, then set what matters; a zero field means the default. */
+typedef struct nvm_pool_options {
+  uint64_t size;      /* bytes of data space at creation; default 64 MiB; rounded up to whole 256 KiB chunks */
+  uint64_t capacity;  /* bytes of data space the pool may grow to by itself; default max(16 * size, 1 GiB) */
+  uint32_t medium;    /* enum nvm_medium */
+  uint32_t persist;   /* enum nvm_persist; not stored in the pool */
+  uint32_t engine;    /* enum nvm_engine */
+  uint32_t mode;      /* permission bits of the new file; default 0600 */
+  uint64_t log_bytes; /* ssd: size of the log ring; direct media: bytes of a lane; 0: chosen from size */
+  uint32_t lanes;     /* concurrent transactions; 0: chosen from size */
+  uint32_t read_only; /* open only: no change, no recovery of the file (a dirty pool is recovered in private memory) */
+  nvm_emulation emulation; /* not stored in the pool */
+  uint32_t meter;          /* 1: count fences, lines, bytes (nvm_pool_get_statistics); a little slower */
+  uint32_t reserved[7];    /* zero */
+} nvm_pool_options;
+
+/* Creates the file and an empty pool of `size` bytes of data space in it, opens it.  The file must not exist.  On
+ * return the empty pool is durable, its directory entry too.  A crash during creation leaves no file that opens. */
+NVM_API NVM_POOL *nvm_pool_create(const char *path, size_t size);
+NVM_API NVM_POOL *nvm_pool_create_with(const char *path, const nvm_pool_options *options);
+
+/* Opens a pool, recovering it first if its last owner died: afterwards no transaction is half done.  One process at a
+ * time (NVM_E_BUSY names the owner's pid).  Cost: reads the page map, 2 MiB per GiB. */
+NVM_API NVM_POOL *nvm_pool_open(const char *path);
+NVM_API NVM_POOL *nvm_pool_open_with(const char *path, const nvm_pool_options *options);
+
+/* Closes a pool.  -1 (NVM_E_TX_OPEN) if a transaction is open in it; then the pool stays open.  Pools still open at
+ * exit are closed by the library, open transactions rolled back. */
+NVM_API int nvm_pool_close(NVM_POOL *pool);
+
+/* The root: the one object that the pool itself names; NULL when unset.  Inside a transaction the change is part of it;
+ * outside it is a transaction of its own.  `object` must lie in the pool or be NULL. */
+NVM_API int nvm_pool_set_root(NVM_POOL *pool, void *object);
+NVM_API void *nvm_pool_get_root(NVM_POOL *pool);
+
+/* Pool that holds address p and is open in this process; NULL otherwise. */
+NVM_API NVM_POOL *nvm_pool_of(const void *p);
+
+/* Address window reserved for pools: p is inside a pool only if (p >> NVM_WINDOW_BITS) == (NVM_WINDOW_BASE >>
+ * NVM_WINDOW_BITS).  Build constants. */
+#ifndef NVM_WINDOW_BITS
+#define NVM_WINDOW_BITS 45
+#endif
+#ifndef NVM_WINDOW_BASE
+#define NVM_WINDOW_BASE 0x200000000000ULL
+#endif
+static inline int nvm_is_durable(const void *p) {
+  return ((uintptr_t)p >> NVM_WINDOW_BITS) == (NVM_WINDOW_BASE >> NVM_WINDOW_BITS);
+}
+
+/* ---- transactions ------------------------------------------------------------------------------------------------ */
+
+/* Begins a transaction, or a savepoint inside the open one. */
+NVM_API int nvm_tx_begin(NVM_POOL *pool);
+/* Ends the innermost level.  Outermost: on return 0 everything is durable; on -1 everything was rolled back
+ * (NVM_E_MUST_ABORT after an earlier failure, NVM_E_IO, NVM_E_LOG_FULL).  Inner level: becomes part of the outer one.
+ */
+NVM_API int nvm_tx_commit(NVM_POOL *pool);
+/* As commit, but on ssd returns as soon as the commit is ordered; *lsn is what nvm_wait() waits for.  The program may
+ * release its locks; whoever acts on the result outside the pool waits first.  On direct media the same as commit. */
+NVM_API int nvm_tx_commit_async(NVM_POOL *pool, uint64_t *lsn);
+/* Waits until everything up to lsn is durable. */
+NVM_API int nvm_wait(NVM_POOL *pool, uint64_t lsn);
+/* Rolls the innermost level back: its stores, allocations and frees never happened. */
+NVM_API int nvm_tx_abort(NVM_POOL *pool);
+/* Nesting depth of this thread's transaction in the pool; 0: none. */
+NVM_API unsigned nvm_tx_depth(NVM_POOL *pool);
+
+/* Announces that the bytes [p, p + n) will be written; must come before the write, inside a transaction of the pool
+ * that holds p.  On direct media the old bytes are durable on return.  Announce exactly what will certainly be written.
+ * Volatile addresses are accepted and ignored.  Cost: one fence when any byte is new to the transaction. */
+NVM_API int nvm_tx_log(const void *p, size_t n);
+typedef struct nvm_range {
+  const void *p;
+  size_t n;
+} nvm_range;
+/* The same for several ranges at once: one fence for all of them. */
+NVM_API int nvm_tx_log_many(const nvm_range *ranges, size_t count);
+
+/* Called after the outermost transaction has committed or aborted (a hook registered in a level that aborts runs as its
+ * abort).  Hooks run in order of registration, outside the transaction, and may begin another one. */
+enum nvm_tx_event { NVM_TX_ON_COMMIT = 1, NVM_TX_ON_ABORT = 2 };
+typedef void (*nvm_tx_hook)(NVM_POOL *pool, enum nvm_tx_event event, void *argument);
+NVM_API int nvm_tx_on(NVM_POOL *pool, enum nvm_tx_event event, nvm_tx_hook hook, void *argument);
+
+/* ---- objects ----------------------------------------------------------------------------------------------------- */
+
+/* Largest type id. */
+#define NVM_TYPE_MAX 0xFFFFFFFFu
+
+/* Allocates `size` bytes (1 .. capacity), 16-byte aligned, contents unspecified, in the pool's open transaction: the
+ * object exists when the transaction commits, and its bytes need no nvm_tx_log until then.  NULL on failure; out of
+ * space also marks the transaction must-abort (Breeze, Fig. 5) and leaves the pool usable. */
+NVM_API void *nvm_alloc(NVM_POOL *pool, uint32_t type_id, size_t size);
+/* As nvm_alloc, filled with zero bytes. */
+NVM_API void *nvm_calloc(NVM_POOL *pool, uint32_t type_id, size_t count, size_t size);
+/* Frees an object when the transaction commits; its memory is reused only afterwards.  NULL is ignored.  -1
+ * (NVM_E_BAD_POINTER) for anything that is not the start of a live object of this pool; nothing is changed then. */
+NVM_API int nvm_free(NVM_POOL *pool, void *object);
+/* Grows or shrinks, possibly moving; contents are kept up to the smaller size.  NULL object: nvm_alloc. */
+NVM_API void *nvm_realloc(NVM_POOL *pool, void *object, uint32_t type_id, size_t size);
+NVM_API char *nvm_strdup(NVM_POOL *pool, const char *text);
+/* Bytes asked for when the object was allocated; 0 (NVM_E_BAD_POINTER) if it is not a live object. */
+NVM_API size_t nvm_size_of(NVM_POOL *pool, const void *object);
+NVM_API uint32_t nvm_type_of(NVM_POOL *pool, const void *object);
+/* Calls visit(object, type_id, size, argument) for each committed object, in address order, until it returns non-zero;
+ * returns that value.  No transaction of any thread may be open in the pool. */
+NVM_API int nvm_pool_each(NVM_POOL *pool, int (*visit)(void *object, uint32_t type_id, size_t size, void *argument),
+                          void *argument);
+
+/* ---- knowing about a pool ---------------------------------------------------------------------------------------- */
+
+typedef struct nvm_statistics {
+  uint64_t commits, aborts;
+  uint64_t fences, flushed_lines, flushed_bytes; /* direct media; only when options.meter was 1 */
+  uint64_t logged_bytes;                         /* undo records, or ssd log records, with their headers */
+  uint64_t syncs;                                /* ssd: fdatasync calls on the log and by the checkpointer */
+  uint64_t durable_waits;                        /* ssd: log syncs that a commit waited for */
+  uint64_t checkpoints;                          /* ssd */
+  uint64_t grown_bytes;
+  uint64_t reserved[6];
+} nvm_statistics;
+NVM_API int nvm_pool_get_statistics(NVM_POOL *pool, nvm_statistics *out);
+
+typedef struct nvm_pool_info {
+  char path[256]; /* truncated if longer */
+  uint8_t uuid[16];
+  uint32_t format_version;
+  uint32_t medium;  /* enum nvm_medium */
+  uint32_t persist; /* enum nvm_persist in force; 0 if the pool is not open in this process */
+  uint32_t lanes;
+  uint64_t size, capacity; /* bytes of data space */
+  uint64_t file_bytes;     /* length of the file */
+  uint64_t base;           /* address the pool is mapped at, or prefers */
+  uint64_t used_pages, free_pages;
+  uint64_t log_bytes;
+  int64_t owner_pid; /* 0: nobody has it open */
+  uint32_t clean;    /* 1: closed properly, 0: in use or its owner died */
+  uint32_t page_bytes;
+  uint64_t recovered_transactions; /* rolled back or completed by the open that this process did */
+  uint64_t recovery_ns;            /* duration of that open */
+  uint64_t reserved[4];
+} nvm_pool_info;
+NVM_API int nvm_pool_get_info(NVM_POOL *pool, nvm_pool_info *out);
+/* The same from the file, also while another process owns it; takes no lock, changes nothing. */
+NVM_API int nvm_pool_inspect(const char *path, nvm_pool_info *out);
+
+/* Full check of a closed pool file, read-only: superblocks, page map, every slotted extent and object header, logs.
+ * Each finding is reported (offset in bytes from the file's start, sentence); returns the number of findings, -1 if the
+ * check itself could not be done. */
+typedef void (*nvm_check_report)(uint64_t offset, const char *finding, void *argument);
+typedef struct nvm_check_summary {
+  uint64_t pages, free_pages, run_pages, extent_pages, log_pages;
+  uint64_t objects, object_bytes; /* committed objects, bytes asked for */
+  uint64_t pending_transactions;  /* to be rolled back or completed by the next open */
+  uint64_t reserved[8];
+} nvm_check_summary;
+NVM_API int64_t nvm_pool_check(const char *path, nvm_check_report report, void *argument, nvm_check_summary *summary);
+
+/* Builds the whole volatile allocation index now, with `threads` threads, instead of on demand. */
+NVM_API int nvm_pool_build_index(NVM_POOL *pool, unsigned threads);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,11 @@
+#include "base/assert.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace nvm {
+void assertion_failed(const char* condition, const char* file, int line) noexcept {
+  std::fprintf(stderr, "holdfast: %s:%d: assertion failed: %s\n", file, line, condition);
+  std::abort();
+}
+}  // namespace nvm

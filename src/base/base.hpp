@@ -1,0 +1,8 @@
+// Door of layer 0: results, assertions, bits, checksums, checked words.  No system calls, no durability.
+#pragma once
+
+#include "base/assert.hpp"
+#include "base/bits.hpp"
+#include "base/checked_word.hpp"
+#include "base/checksum.hpp"
+#include "base/result.hpp"

@@ -1,0 +1,55 @@
+// A 64-bit word that proves itself: 56 bits of content and a CRC-8 of them in the top byte.
+//
+// Allocation state changes by single aligned 8-byte stores, so its check has to live in the same eight bytes.  The CRC
+// finds every single-bit error and every error confined to one byte (bursts up to 8 bits); `seed` binds a word to its
+// place, so that a word that landed elsewhere fails too.  The all-zero word is valid everywhere and means "nothing":
+// zeroed memory is a valid empty bitmap and a valid free page.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace nvm {
+
+namespace detail {
+// CRC-8, polynomial x^8 + x^5 + x^3 + x^2 + x + 1 (0x2F): detects all double-bit errors up to 127 bits.
+inline constexpr std::array<std::array<std::uint8_t, 256>, 8> crc8_tables = [] {
+  std::array<std::array<std::uint8_t, 256>, 8> t{};
+  for (unsigned i = 0; i < 256; ++i) {
+    unsigned c = i;
+    for (int bit = 0; bit < 8; ++bit) c = (c & 0x80) ? (c << 1) ^ 0x2F : c << 1;
+    t[0][i] = static_cast<std::uint8_t>(c);
+  }
+  for (unsigned k = 1; k < 8; ++k)
+    for (unsigned i = 0; i < 256; ++i) t[k][i] = t[0][t[k - 1][i]];
+  return t;
+}();
+}  // namespace detail
+
+inline constexpr unsigned checked_bits = 56;
+inline constexpr std::uint64_t checked_mask = (std::uint64_t{1} << checked_bits) - 1;
+
+// CRC-8 of the low 56 bits; byte-sliced, so the seven look-ups are independent.
+constexpr std::uint8_t crc8_56(std::uint64_t content, std::uint8_t seed) noexcept {
+  std::uint8_t c = detail::crc8_tables[7][seed];
+  for (unsigned i = 0; i < 7; ++i) c ^= detail::crc8_tables[i][(content >> (8 * i)) & 0xFF];
+  return c;
+}
+
+// Seed of the word at `offset` bytes from the pool's start.
+constexpr std::uint8_t word_seed(std::uint64_t offset) noexcept {
+  const std::uint64_t w = offset >> 3;
+  return static_cast<std::uint8_t>(w ^ (w >> 8) ^ (w >> 16) ^ (w >> 24) ^ (w >> 32));
+}
+
+// The stored form of `content` (which must fit 56 bits).  Zero stays zero.
+constexpr std::uint64_t seal_word(std::uint64_t content, std::uint8_t seed) noexcept {
+  if (content == 0) return 0;
+  return content | (std::uint64_t{crc8_56(content, seed)} << checked_bits);
+}
+
+constexpr bool word_holds(std::uint64_t word, std::uint8_t seed) noexcept {
+  return seal_word(word & checked_mask, seed) == word;
+}
+
+}  // namespace nvm

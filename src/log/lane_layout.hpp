@@ -1,0 +1,68 @@
+// Lane on media, format 1: the log of one transaction at a time.  docs/format.md states every byte.
+//
+//   line 0   retired generation
+//   line 1   commit record of even generations
+//   line 2   commit record of odd generations
+//   body     records of the current generation, packed, each 8-byte aligned, from the body's start; a link record leads
+//            to an overflow segment (a page run of kind `log`)
+//
+// A lane's generation g counts its transactions.  The valid commit record with the larger generation c says that
+// transactions up to c are over; records in the body with generation c + 1 belong to one that is not.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "base/base.hpp"
+
+namespace nvm::layout {
+
+struct lane_header {
+  std::uint64_t retired;      // checked word: intents of generations up to this are durable and not replayed
+  std::uint64_t reserved[7];  // zero
+};
+static_assert(sizeof(lane_header) == line_bytes);
+
+enum class outcome : std::uint16_t { commit = 1, abort = 2 };
+inline constexpr unsigned inline_intent_words = 5;
+
+struct commit_record {
+  std::uint64_t checksum;  // of the rest, seeded with pool, place and generation
+  std::uint64_t generation;
+  std::uint16_t kind;          // enum outcome
+  std::uint16_t intent_words;  // <= inline_intent_words: in `intents`; 0xFFFF: intents[0] is the offset of an intents
+  std::uint32_t reserved;      // record in this lane's log; zero
+  std::uint64_t intents[inline_intent_words];
+};
+static_assert(sizeof(commit_record) == line_bytes);
+static_assert(std::has_unique_object_representations_v<commit_record>);
+inline constexpr std::uint16_t intents_elsewhere = 0xFFFF;
+
+enum class record_kind : std::uint16_t { undo = 1, intents = 2, link = 3 };
+
+struct record_header {
+  std::uint64_t checksum;  // of the rest of the record, seeded with pool, place and generation
+  std::uint64_t generation;
+  std::uint64_t previous;  // offset of the record before this one, 0: the first
+  std::uint32_t bytes;     // of the record with this header; multiple of 8
+  std::uint16_t kind;      // enum record_kind
+  std::uint16_t count;     // undo: number of ranges
+};
+static_assert(sizeof(record_header) == 32 && std::has_unique_object_representations_v<record_header>);
+// undo:    count words {offset (44 bits), bytes (20 bits)}, then the old bytes of each range, padded to 8
+// intents: 64-bit words as log/intent.hpp packs them
+// link:    offset of the next segment, its bytes
+inline constexpr std::uint64_t undo_range_bytes_max = (std::uint64_t{1} << 20) - 8;
+inline constexpr std::uint64_t link_record_bytes = sizeof(record_header) + 16;
+inline constexpr std::uint64_t record_bytes_max = std::uint64_t{1} << 30;
+
+constexpr std::uint64_t pack_range(std::uint64_t offset, std::uint64_t bytes) noexcept { return offset | bytes << 44; }
+constexpr std::uint64_t range_offset(std::uint64_t word) noexcept { return word & ((std::uint64_t{1} << 44) - 1); }
+constexpr std::uint64_t range_bytes(std::uint64_t word) noexcept { return word >> 44; }
+
+inline constexpr std::uint64_t lane_commit_at = line_bytes;  // of generation g: + (g & 1) * line_bytes
+inline constexpr std::uint64_t lane_body_at = 3 * line_bytes;
+inline constexpr std::uint64_t lane_bytes_min = 512;
+
+}  // namespace nvm::layout

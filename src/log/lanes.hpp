@@ -1,0 +1,344 @@
+// Lanes: the volatile side of the logs, and the steps that make a transaction durable on direct media.
+//
+// A lane is used by one transaction at a time; threads come back to the lane they used last, so a lane stands for a
+// core. The steps are those of the undo engine (tx/transaction.hpp numbers them); recovery.hpp is their mirror.
+//
+// Generation g of a lane is over once its commit record is durable.  Its intents are applied and flushed after that,
+// and are known durable only at the lane's next fence; so recovery makes the intents of the last two generations again,
+// and the slot of generation g - 2 may be overwritten by g: the fences of g - 1 lie between.  See tag.hpp for why
+// another lane has to settle() first.
+//
+// Threads.  acquire() gives a lane to one thread.  `settling` guards commit record, retired generation and pending
+// words: the owner holds it from writing the commit record until its intents are flushed, a settler while it retires
+// the lane. It is a leaf lock but for media: nothing else is taken under it.
+//
+// On a medium with atomic batches nothing of a lane is on media: acquire() and release() remain, settle() is free.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "log/intent.hpp"
+#include "log/recovery.hpp"
+#include "log/tag.hpp"
+#include "sync/sync.hpp"
+
+namespace nvm::log {
+
+struct segment {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
+
+// Bytes of the pool, by offset.
+struct byte_range {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
+
+template <media M>
+class lanes {
+ public:
+  lanes(M& m, std::byte* base, const geometry& g, std::uint64_t key, unsigned count)
+      : media_{m}, base_{base}, geometry_{g}, key_{key}, count_{count}, lanes_{new lane[count]} {}
+
+  [[nodiscard]] unsigned count() const noexcept { return count_; }
+
+  // After recovery: the lane continues behind `generation`, everything up to it retired.
+  void start(unsigned index, std::uint64_t generation) noexcept {
+    lanes_[index].generation = generation;
+    lanes_[index].retired.store(generation, std::memory_order_relaxed);
+  }
+
+  // A free lane, `hint` if it is free; waits while all are taken, errc::no_lane after ten seconds of that (threads that
+  // hold lanes of two pools in opposite order would wait for ever).
+  [[nodiscard]] result<unsigned> acquire(unsigned hint) noexcept {
+    std::chrono::steady_clock::time_point deadline{};
+    for (unsigned round = 0;; ++round) {
+      for (unsigned k = 0; k < count_; ++k) {
+        const unsigned i = (hint + k) % count_;
+        lane& l = lanes_[i];
+        // acquire: pairs with the release in release(): the lane's state of its last transaction.
+        if (l.taken.load(std::memory_order_relaxed) || l.taken.exchange(true, std::memory_order_acquire)) continue;
+        if constexpr (!M::atomic_batches) adopt(l);
+        return i;
+      }
+      const auto now = std::chrono::steady_clock::now();
+      if (round == 0) deadline = now + std::chrono::seconds{10};
+      if (now > deadline) return fail(errc::no_lane, "all %u lanes are in use for ten seconds", count_);
+      if (round < 100) {
+        std::this_thread::yield();
+      } else {
+        std::this_thread::sleep_for(std::chrono::microseconds{100});
+      }
+    }
+  }
+  void release(unsigned index) noexcept { lanes_[index].taken.store(false, std::memory_order_release); }
+
+  [[nodiscard]] std::uint64_t generation(unsigned index) const noexcept { return lanes_[index].generation; }
+
+  // ---- the open generation: owner only, direct media only ----
+
+  // Copies the present bytes of the ranges into undo records and flushes these; the caller fences (E1) before any of
+  // the ranges is overwritten.  old(i, bytes kept, their address) is called once or more for range i, in order.
+  // grow(bytes) gives an overflow segment whose page map entry is flushed.
+  template <class Old, class Grow>
+  [[nodiscard]] status append_undo(unsigned index, const byte_range* ranges, std::size_t count, Old&& old,
+                                   Grow&& grow) {
+    lane& l = lanes_[index];
+    begin_body(l, index);
+    std::size_t i = 0;
+    std::uint64_t done = 0;  // bytes of range i that are logged already
+    while (i < count) {
+      // As many ranges as fit the segment, at least one piece of one.
+      const std::uint64_t room = room_of(l);
+      std::uint64_t bytes = sizeof(layout::record_header);
+      unsigned pieces = 0;
+      std::size_t j = i;
+      std::uint64_t skip = done;
+      while (j < count && pieces < 0xFFFF) {
+        const std::uint64_t piece = std::min(ranges[j].bytes - skip, layout::undo_range_bytes_max);
+        const std::uint64_t cost = 8 + round_up(piece, 8);
+        if (bytes + cost > room || bytes + cost > layout::record_bytes_max) break;
+        bytes += cost;
+        ++pieces;
+        skip += piece;
+        if (skip == ranges[j].bytes) {
+          ++j;
+          skip = 0;
+        }
+      }
+      if (pieces == 0) {
+        const std::uint64_t piece = std::min(ranges[i].bytes - done, layout::undo_range_bytes_max);
+        if (status s = extend(l, sizeof(layout::record_header) + 8 + round_up(piece, 8), grow); !s) return s;
+        continue;
+      }
+      auto* header = reinterpret_cast<layout::record_header*>(base_ + l.cursor);
+      auto* words = reinterpret_cast<std::uint64_t*>(header + 1);
+      auto* data = reinterpret_cast<std::byte*>(words + pieces);
+      for (unsigned k = 0; k < pieces; ++k) {
+        const std::uint64_t piece = std::min(ranges[i].bytes - done, layout::undo_range_bytes_max);
+        const std::uint64_t from = ranges[i].offset + done;
+        words[k] = layout::pack_range(from, piece);
+        if (piece % 8 != 0) std::memset(data + round_down(piece, 8), 0, 8);
+        std::memcpy(data, base_ + from, piece);
+        old(i, piece, data);
+        data += round_up(piece, 8);
+        done += piece;
+        if (done == ranges[i].bytes) {
+          ++i;
+          done = 0;
+        }
+      }
+      finish_record(l, bytes, layout::record_kind::undo, static_cast<std::uint16_t>(pieces));
+    }
+    return {};
+  }
+
+  // Intents too many for the commit record: written as a record of the body and flushed (durable by the next fence).
+  template <class Grow>
+  [[nodiscard]] status append_intents(unsigned index, const std::uint64_t* words, std::size_t count, Grow&& grow) {
+    lane& l = lanes_[index];
+    begin_body(l, index);
+    const std::uint64_t bytes = sizeof(layout::record_header) + count * 8;
+    if (bytes > layout::record_bytes_max) {
+      return fail(errc::too_large, "transaction with %zu words of allocation changes: at most %lu", count,
+                  layout::record_bytes_max / 8);
+    }
+    if (bytes > room_of(l)) {
+      if (status s = extend(l, bytes, grow); !s) return s;
+    }
+    l.intents_at = l.cursor;
+    std::memcpy(base_ + l.cursor + sizeof(layout::record_header), words, count * 8);
+    finish_record(l, bytes, layout::record_kind::intents, 0);
+    return {};
+  }
+
+  // Volatile room for `count` intents, so that nothing can fail behind the commit point.
+  [[nodiscard]] status prepare_finish(unsigned index, std::size_t count) noexcept try {
+    lane& l = lanes_[index];
+    const std::lock_guard guard{l.settling};
+    l.pending[(l.generation + 1) & 1].reserve(count);
+    return {};
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "no volatile memory for %zu pending words", count);
+  }
+
+  [[nodiscard]] bool has_records(unsigned index) const noexcept { return lanes_[index].last_record != 0; }
+  // Bytes that the open generation has put into its log.
+  [[nodiscard]] std::uint64_t logged_bytes(unsigned index) const noexcept { return lanes_[index].logged; }
+
+  // Ends the open generation: the commit record becomes durable, then `words` (intents) are applied and flushed.
+  // Returns the generation.
+  std::uint64_t finish(unsigned index, layout::outcome kind, const std::uint64_t* words, std::size_t count,
+                       edge commit_point) {
+    lane& l = lanes_[index];
+    const std::lock_guard guard{l.settling};
+    const std::uint64_t g = l.generation + 1;
+    const bool elsewhere = count > layout::inline_intent_words;
+    const std::uint64_t at = l.intents_at;
+    lane_writer::write_commit(media_, base_, lane_offset(index), g, kind, elsewhere ? &at : words,
+                              elsewhere ? layout::intents_elsewhere : static_cast<std::uint16_t>(count), key_);
+    media_.fence(commit_point);
+    l.generation = g;
+    auto& pending = l.pending[g & 1];
+    pending.clear();
+    each_intent(words, count, [&](const intent& i) {
+      apply(base_, i);
+      media_.flush(base_ + i.word_offset(), 8);
+      pending.push_back(i.word_offset());
+      return true;
+    });
+    // The body is written again by the next generation: intents that live there must not be needed any more.
+    if (elsewhere) retire(l, index);
+    l.begun = false;
+    l.last_record = 0;
+    l.logged = 0;
+    return g;
+  }
+
+  // Overflow segments of the generation that has ended, to be given back; empties the list.
+  template <class Give>
+  void take_segments(unsigned index, Give&& give) {
+    for (const segment& s : lanes_[index].segments) give(s.offset);
+    lanes_[index].segments.clear();
+  }
+
+  // ---- settling (tag.hpp) ----
+
+  void settle(tag t, unsigned lane) noexcept {
+    if (!t.none() && t.lane() != lane) settle_all(t);
+  }
+  void settle_all(tag t) noexcept {
+    if constexpr (!M::atomic_batches) {
+      if (t.none()) return;
+      lane& l = lanes_[t.lane()];
+      // acquire: pairs with the release store in retire(); the lane's words are durable then.
+      if (l.retired.load(std::memory_order_acquire) >= t.generation()) return;
+      const std::lock_guard guard{l.settling};
+      if (l.retired.load(std::memory_order_relaxed) < t.generation()) retire(l, t.lane());
+    }
+  }
+  // Nothing of any lane can be replayed afterwards; for closing, when no transaction is open.
+  void settle_everything() noexcept {
+    for (unsigned i = 0; i < count_; ++i) settle_all(tag::make(i, lanes_[i].generation));
+  }
+
+ private:
+  struct alignas(line_bytes) lane {
+    std::atomic<bool> taken{false};
+    spin_lock settling;
+    bool begun = false;  // the body has been begun in the open generation
+    std::atomic<std::uint64_t> retired{0};
+    std::uint64_t generation = 0;  // last finished
+    std::uint64_t flushed_by = 0;  // thread whose flushes of pending words are not known durable
+    std::uint64_t cursor = 0;      // where the next record goes
+    std::uint64_t end = 0;         // of the current segment
+    std::uint64_t last_record = 0;
+    std::uint64_t intents_at = 0;
+    std::uint64_t logged = 0;
+    std::vector<std::uint64_t> pending[2];  // words changed by the last two generations
+    std::vector<segment> segments;
+  };
+  struct no_targets {
+    bool range(std::uint64_t, std::uint64_t) const noexcept { return false; }
+    bool word(const intent&) const noexcept { return false; }
+    bool segment(std::uint64_t, std::uint64_t) const noexcept { return false; }
+  };
+  using lane_writer = lane_reader<no_targets>;
+
+  [[nodiscard]] std::uint64_t lane_offset(unsigned index) const noexcept {
+    return geometry_.log_offset + index * geometry_.lane_bytes;
+  }
+  [[nodiscard]] std::uint64_t room_of(const lane& l) const noexcept {
+    return l.end - l.cursor - layout::link_record_bytes;
+  }
+
+  // A fence completes the flushes of its own thread only: the words that the lane's former thread flushed are flushed
+  // again by the one that will fence.
+  void adopt(lane& l) noexcept {
+    const std::uint64_t me = thread_token();
+    if (l.flushed_by == me) return;
+    const std::lock_guard guard{l.settling};
+    for (const auto& words : l.pending) {
+      for (const std::uint64_t w : words) media_.flush(base_ + w, 8);
+    }
+    l.flushed_by = me;
+  }
+
+  void begin_body(lane& l, unsigned index) noexcept {
+    if (l.begun) return;
+    l.begun = true;
+    l.cursor = lane_offset(index) + layout::lane_body_at;
+    l.end = lane_offset(index) + geometry_.lane_bytes;
+    l.last_record = 0;
+    l.logged = 0;
+  }
+
+  void finish_record(lane& l, std::uint64_t bytes, layout::record_kind kind, std::uint16_t count) noexcept {
+    auto* r = reinterpret_cast<layout::record_header*>(base_ + l.cursor);
+    r->generation = l.generation + 1;
+    r->previous = l.last_record;
+    r->bytes = static_cast<std::uint32_t>(bytes);
+    r->kind = static_cast<std::uint16_t>(kind);
+    r->count = count;
+    r->checksum = seal(base_, l.cursor, bytes, r->generation, key_);
+    media_.flush(r, bytes);
+    l.last_record = l.cursor;
+    l.cursor += bytes;
+    l.logged += bytes;
+  }
+
+  // Room for a record of `bytes` and a link behind it.
+  template <class Grow>
+  [[nodiscard]] status extend(lane& l, std::uint64_t bytes, Grow&& grow) {
+    // Doubling: a transaction of n bytes takes O(log n) segments.
+    result<segment> s = grow(std::max(bytes + layout::link_record_bytes,
+                                      2 * geometry_.lane_bytes << std::min<std::size_t>(l.segments.size(), 16)));
+    if (!s) s = grow(bytes + layout::link_record_bytes);
+    if (!s) return s.error();
+    // The page map names the segment before a link can lead to it.
+    media_.fence(edge{"lane/E1"});
+    l.segments.push_back(*s);
+    auto* words = reinterpret_cast<std::uint64_t*>(base_ + l.cursor + sizeof(layout::record_header));
+    words[0] = s->offset;
+    words[1] = s->bytes;
+    finish_record(l, layout::link_record_bytes, layout::record_kind::link, 0);
+    l.cursor = s->offset;
+    l.end = s->offset + s->bytes;
+    return {};
+  }
+
+  // With `settling` held: makes the applied words durable, then says that they need no replay.
+  void retire(lane& l, unsigned index) noexcept {
+    for (const auto& words : l.pending) {
+      for (const std::uint64_t w : words) media_.flush(base_ + w, 8);
+    }
+    media_.fence(edge{"lane/E2"});
+    const std::uint64_t at = lane_offset(index);
+    auto* header = reinterpret_cast<layout::lane_header*>(base_ + at);
+    header->retired = seal_word(l.generation, word_seed(at));
+    media_.flush(&header->retired, 8);
+    media_.fence(edge{"lane/E3"});
+    // release: pairs with the acquire in settle_all().
+    l.retired.store(l.generation, std::memory_order_release);
+  }
+
+  M& media_;
+  std::byte* base_;
+  const geometry& geometry_;
+  std::uint64_t key_;
+  unsigned count_;
+  std::unique_ptr<lane[]> lanes_;
+};
+
+}  // namespace nvm::log

@@ -1,0 +1,9 @@
+// Door of layer 4: the lanes, their records, and the recovery of one lane.
+#pragma once
+
+#include "log/intent.hpp"
+#include "log/lane_layout.hpp"
+#include "log/lanes.hpp"
+#include "log/record.hpp"
+#include "log/recovery.hpp"
+#include "log/tag.hpp"

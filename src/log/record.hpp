@@ -1,0 +1,97 @@
+// Records of a lane: sealing them, and reading what a crash or a stranger left.
+//
+// A record proves itself: its checksum is seeded with the pool's key, its own place and its generation, so that a torn
+// record, one of an older generation, or one copied from elsewhere ends the log.  Readers trust nothing: every length
+// is checked before it is used, and a walk visits at most as many bytes as the pool has.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "log/lane_layout.hpp"
+
+namespace nvm::log {
+
+constexpr std::uint64_t record_seed(std::uint64_t key, std::uint64_t offset, std::uint64_t generation) noexcept {
+  return mix_seed(mix_seed(key, offset), generation);
+}
+
+// Checksum of `bytes` bytes at base + offset, without the leading checksum field.
+inline std::uint64_t seal(const std::byte* base, std::uint64_t offset, std::uint64_t bytes, std::uint64_t generation,
+                          std::uint64_t key) noexcept {
+  return checksum(base + offset + 8, bytes - 8, record_seed(key, offset, generation));
+}
+
+// The record of `generation` that starts at `offset` and ends by `end`; nullptr if there is none.
+inline const layout::record_header* record_at(const std::byte* base, std::uint64_t offset, std::uint64_t end,
+                                              std::uint64_t generation, std::uint64_t key) noexcept {
+  if (offset > end || end - offset < sizeof(layout::record_header)) return nullptr;
+  const auto* r = reinterpret_cast<const layout::record_header*>(base + offset);
+  if (r->generation != generation || r->bytes % 8 != 0 || r->bytes < sizeof *r || r->bytes > end - offset) {
+    return nullptr;
+  }
+  return r->checksum == seal(base, offset, r->bytes, generation, key) ? r : nullptr;
+}
+
+inline const std::uint64_t* payload(const layout::record_header* r) noexcept {
+  return reinterpret_cast<const std::uint64_t*>(r + 1);
+}
+
+// Calls visit(target offset, bytes, old bytes) for each range of an undo record; false if the record's parts do not add
+// up (then some visits may have been made already: validate with one pass before acting in another).
+template <class Visit>
+bool each_range(const layout::record_header* r, Visit&& visit) {
+  const std::uint64_t room = r->bytes - sizeof *r;
+  if (r->count == 0 || std::uint64_t{r->count} * 8 > room) return false;
+  const std::uint64_t* words = payload(r);
+  std::uint64_t at = std::uint64_t{r->count} * 8;
+  for (unsigned i = 0; i < r->count; ++i) {
+    const std::uint64_t bytes = layout::range_bytes(words[i]);
+    const std::uint64_t padded = round_up(bytes, 8);
+    if (bytes == 0 || padded > room - at) return false;
+    if (!visit(layout::range_offset(words[i]), bytes, reinterpret_cast<const std::byte*>(words) + at)) return false;
+    at += padded;
+  }
+  return at == room;
+}
+
+// Walks the records of `generation` from `begin`.  visit(record, offset) may stop the walk by a code; segment(offset,
+// bytes) says whether an overflow segment is one.  Returns the offset of the last record, 0 if there is none.
+template <class Visit, class Segment>
+result<std::uint64_t> walk(const std::byte* base, std::uint64_t begin, std::uint64_t end, std::uint64_t generation,
+                           std::uint64_t key, std::uint64_t pool_bytes, Segment&& segment, Visit&& visit) {
+  std::uint64_t last = 0;
+  std::uint64_t walked = 0;
+  for (std::uint64_t at = begin;;) {
+    const layout::record_header* r = record_at(base, at, end, generation, key);
+    if (r == nullptr) return last;
+    walked += r->bytes;
+    if (r->previous != last || walked > pool_bytes) {
+      return fail(errc::corrupt, "log record at offset %lu: previous: found %lu, expected %lu", at, r->previous, last);
+    }
+    if (status s = visit(r, at); !s) return s.error();
+    last = at;
+    if (r->kind != static_cast<std::uint16_t>(layout::record_kind::link)) {
+      at += r->bytes;
+      continue;
+    }
+    if (r->bytes != layout::link_record_bytes || !segment(payload(r)[0], payload(r)[1])) {
+      return fail(errc::corrupt, "log record at offset %lu: links to segment at %lu of %lu bytes, which is none", at,
+                  payload(r)[0], payload(r)[1]);
+    }
+    end = payload(r)[0] + payload(r)[1];
+    at = payload(r)[0];
+  }
+}
+
+// The commit record of a lane in slot `parity` if it is valid there, else nullptr.
+inline const layout::commit_record* commit_at(const std::byte* base, std::uint64_t lane_offset, unsigned parity,
+                                              std::uint64_t key) noexcept {
+  const std::uint64_t at = lane_offset + layout::lane_commit_at + parity * line_bytes;
+  const auto* c = reinterpret_cast<const layout::commit_record*>(base + at);
+  if (c->generation == 0 || (c->generation & 1) != parity) return nullptr;
+  if (c->intent_words > layout::inline_intent_words && c->intent_words != layout::intents_elsewhere) return nullptr;
+  return c->checksum == seal(base, at, sizeof *c, c->generation, key) ? c : nullptr;
+}
+
+}  // namespace nvm::log

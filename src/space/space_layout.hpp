@@ -1,0 +1,102 @@
+// Space on media, format 1: page map entries, slotted extents, object headers.  docs/format.md states every byte.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "base/base.hpp"
+
+namespace nvm::layout {
+
+// ---- page map: one checked word (base/checked_word.hpp) for each data page -----------------------------------------
+// Content, from bit 0: length in pages (32), owner store (16), kind (4), object layout (2), protocol (2).
+// The head of a run or extent names its length; the entries of its other pages, and of free pages, are zero: allocating
+// or freeing a run of any size is one aligned 8-byte store.
+enum class page_kind : std::uint8_t {
+  free = 0,
+  run = 1,     // one object of whole pages
+  fine = 2,    // slotted extent of 1 page, 16-byte slots, objects to 256 B
+  coarse = 3,  // slotted extent of 8 pages, 64-byte slots, objects to 4 KiB (and their header)
+  log = 4,     // overflow of a transaction's log; free once its lane is idle
+};
+enum class object_layout : std::uint8_t { raw = 0, typed = 1, region = 2 };
+enum class slot_protocol : std::uint8_t { transactional = 0, epoch = 1, region = 2, self_validating = 3 };
+
+struct page_entry {
+  std::uint32_t length_pages = 0;
+  std::uint16_t store = 0;
+  page_kind kind = page_kind::free;
+  object_layout layout = object_layout::raw;
+  slot_protocol protocol = slot_protocol::transactional;
+};
+constexpr std::uint64_t pack(const page_entry& e) noexcept {
+  return std::uint64_t{e.length_pages} | std::uint64_t{e.store} << 32 | std::uint64_t(e.kind) << 48 |
+         std::uint64_t(e.layout) << 52 | std::uint64_t(e.protocol) << 54;
+}
+constexpr page_entry unpack(std::uint64_t content) noexcept {
+  return {static_cast<std::uint32_t>(content), static_cast<std::uint16_t>(content >> 32),
+          static_cast<page_kind>(content >> 48 & 0xF), static_cast<object_layout>(content >> 52 & 3),
+          static_cast<slot_protocol>(content >> 54 & 3)};
+}
+
+// ---- slotted extent ------------------------------------------------------------------------------------------------
+// identity (8) | reserved, zero (8) | first words, 8 bytes each, 56 slots a word | length bytes, one a slot | slots
+// An object exists when the bit of its first slot is set; its length byte (slots) was durable before.  The slots that
+// the header itself takes are never allocated.
+inline constexpr std::uint64_t extent_identity = 0x5458'4548;  // "HEXT": content of the identity word, with kind << 32
+inline constexpr std::uint64_t fine_slot_bytes = 16;
+inline constexpr std::uint64_t coarse_slot_bytes = 64;
+inline constexpr std::uint64_t fine_object_max = 256;          // bytes with the object's header
+inline constexpr std::uint64_t coarse_object_max = 4096 + 64;  // a 4 KiB payload and its header
+inline constexpr std::uint64_t fine_extent_pages = 1;
+inline constexpr std::uint64_t coarse_extent_pages = 8;
+
+struct extent_shape {
+  std::uint64_t bytes = 0;
+  std::uint64_t slot_bytes = 0;
+  std::uint32_t slots = 0;  // of the whole extent, header included
+  std::uint32_t words = 0;
+  std::uint64_t lengths_at = 0;    // offset of the length bytes in the extent
+  std::uint32_t header_slots = 0;  // first slot that can hold an object
+};
+constexpr std::uint64_t first_words_at = 16;
+constexpr extent_shape shape_of(page_kind kind, unsigned page_shift) noexcept {
+  extent_shape s;
+  const bool fine = kind == page_kind::fine;
+  s.bytes = (fine ? fine_extent_pages : coarse_extent_pages) << page_shift;
+  s.slot_bytes = fine ? fine_slot_bytes : coarse_slot_bytes;
+  s.slots = static_cast<std::uint32_t>(s.bytes / s.slot_bytes);
+  s.words = static_cast<std::uint32_t>(ceil_div(s.slots, checked_bits));
+  s.lengths_at = first_words_at + std::uint64_t{s.words} * 8;
+  s.header_slots = static_cast<std::uint32_t>(ceil_div(s.lengths_at + s.slots, s.slot_bytes));
+  return s;
+}
+static_assert(shape_of(page_kind::fine, 12).header_slots == 20 && shape_of(page_kind::fine, 12).slots == 256);
+static_assert(shape_of(page_kind::coarse, 12).header_slots == 10 && shape_of(page_kind::coarse, 12).slots == 512);
+
+// ---- typed object ---------------------------------------------------------------------------------------------------
+// Before the payload; the reference count and the generation belong to relocation and collection.
+struct object_header {
+  std::uint64_t size_generation_check;  // size in bytes (40), generation (16), CRC-8 of size and type (8)
+  std::uint32_t type;
+  std::uint32_t references;
+};
+static_assert(sizeof(object_header) == 16 && std::has_unique_object_representations_v<object_header>);
+inline constexpr std::uint64_t object_bytes_max = (std::uint64_t{1} << 40) - 1;
+
+constexpr std::uint8_t object_check(std::uint64_t size, std::uint32_t type, std::uint64_t offset) noexcept {
+  return static_cast<std::uint8_t>(crc8_56(size, crc8_56(type, word_seed(offset))) ^ 0x5A);
+}
+constexpr object_header make_object_header(std::uint64_t size, std::uint32_t type, std::uint64_t offset) noexcept {
+  return {size | std::uint64_t{object_check(size, type, offset)} << 56, type, 0};
+}
+constexpr std::uint64_t object_size(const object_header& h) noexcept {
+  return h.size_generation_check & object_bytes_max;
+}
+// `offset` is that of the header.
+constexpr bool object_header_holds(const object_header& h, std::uint64_t offset) noexcept {
+  return object_size(h) != 0 && h.size_generation_check >> 56 == object_check(object_size(h), h.type, offset);
+}
+
+}  // namespace nvm::layout
