@@ -1,0 +1,71 @@
+// What a benchmark is: one question, asked of several systems with the same operations.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace nvm::bench {
+
+// One system, set up for one benchmark and ready to run.
+//
+// A virtual class, not a concept: the harness calls it once for thousands of operations, so a virtual call costs nothing
+// that can be measured, and which systems take part is decided by command line and by what is installed. What is called
+// once an operation (log, alloc, commit) is a template over the system instead, see systems/heaps.hpp.
+//
+// Operations have numbers. Operation i of thread t is the same for every system, however the numbers are cut into calls.
+class contestant {
+ public:
+  contestant() = default;
+  virtual ~contestant() = default;
+  contestant(const contestant&) = delete;
+  contestant& operator=(const contestant&) = delete;
+
+  // Untimed, on the thread that will run them: gets ready for operations [first, first + ops).
+  virtual void prepare(unsigned /*thread*/, std::uint64_t /*first*/, std::uint64_t /*ops*/) {}
+  // Timed. Does operations [first, first + ops) of `thread`; throws when one fails.
+  virtual void run(unsigned thread, std::uint64_t first, std::uint64_t ops) = 0;
+  // Hash of what all operations read and left behind. 0: this system does no work that could be compared.
+  virtual std::uint64_t work_digest() = 0;
+  // Bytes written to logs so far, headers included; nothing if the system cannot tell.
+  virtual std::optional<std::uint64_t> bytes_logged() { return std::nullopt; }
+};
+
+enum class role {
+  subject,  // Holdfast, and variants of its use
+  peer,     // who it is compared with
+  limit     // what the machine can do; made by the runner
+};
+
+struct system_under_test {
+  std::string name;
+  bench::role role;
+  std::function<std::unique_ptr<contestant>()> make;
+};
+
+// The durable bytes that an operation cannot do without, for the machine's limit: `pieces` places chosen at random in
+// the footprint, each of `lines_per_piece` lines in a row.
+struct payload_shape {
+  double pieces;  // on average: 0.5 where every other operation writes
+  std::uint64_t lines_per_piece;
+  std::uint64_t footprint_bytes;  // of each thread
+};
+
+struct benchmark {
+  std::string name;          // "sps-8", without the number of threads
+  std::string unit;          // what a time is of: "swap"
+  std::uint64_t units_per_op = 1;
+  unsigned threads = 1;
+  std::uint64_t ops = 0;     // of each thread in a repetition
+  std::uint64_t warmup_ops = 0;
+  bool latency = false;      // time each operation by itself, for percentiles
+  std::optional<payload_shape> payload;  // none: no limit is measured, no instructions are counted
+  nlohmann::ordered_json parameters;
+  std::vector<system_under_test> systems;
+};
+
+}  // namespace nvm::bench

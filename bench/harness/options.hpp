@@ -1,0 +1,42 @@
+// Command line that all benchmark programs share.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace nvm::bench {
+
+struct options {
+  bool quick = false;             // the size for CI: seconds, and numbers that mean little
+  unsigned runs = 0;              // repetitions of each system
+  std::vector<unsigned> threads;
+  std::string filter;             // parts of names, separated by commas; empty: all
+  std::string json;               // file for the results; empty: none
+  std::string directory;          // where pools and files are made
+  std::uint64_t records = 0;      // of tables
+  std::uint64_t count_steps = 0;  // instructions stepped for the counts of each system; 0: no counts
+
+  template <class T>
+  T full_or_quick(T full, T small) const noexcept {
+    return quick ? small : full;
+  }
+  bool selects(const std::string& name) const;
+};
+
+// What a program does when the command line leaves it open.
+struct defaults {
+  std::string question;   // for --help
+  std::string directory;
+  std::vector<unsigned> threads;
+  unsigned runs = 9;
+  std::uint64_t records = 1'000'000;
+  std::uint64_t quick_records = 100'000;
+};
+
+// Reads the command line; exits with a message on --help or an error. Before that it makes sure that the environment
+// tells libpmem to use processor instructions on /dev/shm (PMEM_IS_PMEM_FORCE=1): it runs the program anew if need be,
+// for the library reads its environment when it is loaded.
+options parse_options(int argc, char** argv, const defaults& fallback);
+
+}  // namespace nvm::bench

@@ -1,0 +1,47 @@
+// What was measured of one system in one benchmark, and how it is shown.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/benchmark.hpp"
+#include "harness/histogram.hpp"
+#include "harness/statistics.hpp"
+
+namespace nvm::bench {
+
+// Per operation, from stepping.
+struct op_counts {
+  std::uint64_t ops = 0;  // operations counted
+  double fences = 0;
+  double waiting_fences = 0;  // those that had a write-back to wait for
+  double lines = 0;
+  double clwb = 0, clflushopt = 0, clflush = 0, streamed_lines = 0;
+  double instructions = 0;
+  std::optional<double> logged_bytes;
+};
+
+struct system_result {
+  std::string name;
+  bench::role role = role::peer;
+  std::string limit_of;  // of a limit with the same lines as a system: that system
+  std::uint64_t digest = 0;
+  std::optional<op_counts> counts;
+  // One entry a repetition. Wall time: threads * duration / operations, so the latency of an operation where threads do
+  // not wait for each other. CPU time: of all threads / operations.
+  std::vector<double> wall_ns, cpu_ns, waits;
+  histogram latency;
+};
+
+struct benchmark_result {
+  const benchmark& what;
+  std::vector<system_result> systems;
+};
+
+nlohmann::ordered_json to_json(const benchmark_result& r);
+void print_table(const benchmark_result& r);
+
+}  // namespace nvm::bench

@@ -1,0 +1,207 @@
+#include "harness/runner.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <fstream>
+#include <stdexcept>
+
+#include "harness/machine.hpp"
+#include "harness/primitive.hpp"
+#include "harness/result.hpp"
+#include "harness/step_counter.hpp"
+#include "harness/sync_counter.hpp"
+#include "harness/workers.hpp"
+
+namespace nvm::bench {
+namespace {
+
+constexpr std::uint64_t counted_ops_max = 512;
+
+struct entry {
+  system_result result;
+  std::unique_ptr<contestant> system;
+};
+
+// Steps operations first, first + 1, ... of thread 0 until `steps` instructions are spent (ops == 0: decides how many),
+// or exactly `ops` of them.
+op_counts count_instructions(workers& team, contestant& c, std::uint64_t first, std::uint64_t ops, std::uint64_t steps) {
+  op_counts per_op;
+  const step_counts before = step_counter::counts();
+  const std::optional<std::uint64_t> logged_before = c.bytes_logged();
+  team.run([&](unsigned thread) {
+    if (thread != 0) return;
+    c.prepare(0, first, counted_ops_max);
+    step_counter stepping;
+    while (per_op.ops < counted_ops_max &&
+           (ops != 0 ? per_op.ops < ops
+                     : per_op.ops == 0 || step_counter::counts().instructions - before.instructions < steps)) {
+      c.run(0, first + per_op.ops, 1);
+      ++per_op.ops;
+    }
+  });
+  const step_counts raw = step_counter::counts() - before;
+  const auto n = static_cast<double>(per_op.ops);
+  per_op.fences = static_cast<double>(raw.fences()) / n;
+  per_op.waiting_fences = static_cast<double>(raw.waiting_fences) / n;
+  per_op.lines = raw.lines() / n;
+  per_op.clwb = static_cast<double>(raw.clwb) / n;
+  per_op.clflushopt = static_cast<double>(raw.clflushopt) / n;
+  per_op.clflush = static_cast<double>(raw.clflush) / n;
+  per_op.streamed_lines = static_cast<double>(raw.streamed_bytes) / 64 / n;
+  per_op.instructions = static_cast<double>(raw.instructions) / n;
+  if (const auto logged_after = c.bytes_logged(); logged_before && logged_after)
+    per_op.logged_bytes = static_cast<double>(*logged_after - *logged_before) / n;
+  return per_op;
+}
+
+// The floor (payload and one fence an operation), and for each durable system the limit with as many lines and fences.
+std::vector<entry> make_limits(const benchmark& b, const options& o, const std::vector<entry>& systems) {
+  std::vector<entry> limits;
+  const payload_shape& payload = *b.payload;
+  auto add = [&](const std::string& name, const std::string& of, const primitive_work& work) {
+    entry e;
+    e.result.name = name;
+    e.result.role = role::limit;
+    e.result.limit_of = of;
+    e.system = make_primitive(o.directory, b.threads, work);
+    limits.push_back(std::move(e));
+  };
+  const double payload_lines = payload.pieces * static_cast<double>(payload.lines_per_piece);
+  if (payload_lines > 0) add("primitive: payload only", "", {payload, 0, 0, std::min(1.0, payload.pieces)});
+  for (const entry& e : systems)
+    if (e.result.counts) {
+      const op_counts& c = *e.result.counts;
+      add("primitive: lines of " + e.result.name, e.result.name,
+          {payload, std::max(0.0, c.lines - payload_lines - c.streamed_lines), c.streamed_lines, c.waiting_fences});
+    }
+  return limits;
+}
+
+void measure(workers& team, const benchmark& b, entry& e, std::uint64_t first) {
+  std::vector<histogram> latencies(b.latency ? b.threads : 0);
+  team.run([&](unsigned thread) { e.system->prepare(thread, first, b.ops); });
+  const std::uint64_t waits_before = durable_waits();
+  const workers::timing time = team.run([&](unsigned thread) {
+    if (!b.latency) return e.system->run(thread, first, b.ops);
+    for (std::uint64_t i = first; i < first + b.ops; ++i) {
+      const std::uint64_t start = wall_ns();
+      e.system->run(thread, i, 1);
+      latencies[thread].add(wall_ns() - start);
+    }
+  });
+  const double units = static_cast<double>(b.ops) * static_cast<double>(b.units_per_op);
+  e.result.wall_ns.push_back(static_cast<double>(time.wall_ns) / units);
+  e.result.cpu_ns.push_back(static_cast<double>(time.cpu_ns) / units / b.threads);
+  e.result.waits.push_back(static_cast<double>(durable_waits() - waits_before) / units / b.threads);
+  for (const histogram& h : latencies) e.result.latency.add(h);
+}
+
+void require_equal_work(const std::string& name, const std::vector<entry>& entries) {
+  const entry* reference = nullptr;
+  for (const entry& e : entries) {
+    if (e.result.digest == 0) continue;
+    if (reference == nullptr) reference = &e;
+    if (e.result.digest != reference->result.digest)
+      throw std::runtime_error(fmt::format("{}: {} did other work than {}: digest {:016x} instead of {:016x}", name,
+                                           e.result.name, reference->result.name, e.result.digest,
+                                           reference->result.digest));
+  }
+}
+
+benchmark_result run_one(const benchmark& b, const options& o) {
+  workers team(b.threads);
+  std::vector<entry> entries;
+  for (const system_under_test& s : b.systems) {
+    entry e;
+    e.result.name = s.name;
+    e.result.role = s.role;
+    e.system = s.make();
+    entries.push_back(std::move(e));
+  }
+
+  std::uint64_t next = 0;
+  auto warm_up = [&](entry& e, std::uint64_t first) {
+    team.run([&](unsigned thread) {
+      e.system->prepare(thread, first, b.warmup_ops);
+      e.system->run(thread, first, b.warmup_ops);
+    });
+  };
+  for (entry& e : entries) warm_up(e, next);
+  next += b.warmup_ops;
+
+  if (b.payload) {
+    if (o.count_steps != 0 && can_step()) {
+      std::uint64_t ops = 0;  // the first system decides for all: they must do the same
+      for (entry& e : entries) {
+        op_counts counts = count_instructions(team, *e.system, next, ops, o.count_steps);
+        ops = counts.ops;
+        e.result.counts = counts;
+      }
+      next += ops;
+    }
+    std::vector<entry> limits = make_limits(b, o, entries);
+    for (entry& e : limits) {
+      warm_up(e, next);
+      entries.push_back(std::move(e));
+    }
+  }
+
+  for (unsigned repetition = 0; repetition < o.runs; ++repetition) {
+    for (entry& e : entries) measure(team, b, e, next);
+    next += b.ops;
+  }
+
+  for (entry& e : entries) e.result.digest = e.system->work_digest();
+  require_equal_work(b.name, entries);
+  benchmark_result result{b, {}};
+  for (entry& e : entries) result.systems.push_back(std::move(e.result));
+  return result;
+}
+
+}  // namespace
+
+runner::runner(const options& o) : options_(o) {
+  report_["machine"] = describe_machine(o.directory);
+  report_["quick"] = o.quick;
+  report_["runs"] = o.runs;
+  report_["benchmarks"] = nlohmann::ordered_json::array();
+  const auto& m = report_["machine"];
+  fmt::print("{} | {} CPUs | {} | {} on {} | commit {} | {} {}\n", m["cpu"].get<std::string>(), m["cpus"].dump(),
+             m["kernel"].get<std::string>(), o.directory, m["medium"].get<std::string>(),
+             m["commit"].get<std::string>(), m["compiler"].get<std::string>(), m["build"].get<std::string>());
+}
+
+void runner::run(const benchmark& b) {
+  if (!options_.selects(b.name)) return;
+  try {
+    const benchmark_result result = run_one(b, options_);
+    print_table(result);
+    report_["benchmarks"].push_back(to_json(result));
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}, {} threads: {}\n", b.name, b.threads, error.what());
+    failed_ = true;
+  }
+  std::fflush(stdout);
+}
+
+void runner::add(nlohmann::ordered_json result) { report_["benchmarks"].push_back(std::move(result)); }
+
+int runner::finish() {
+  if (!options_.json.empty()) {
+    std::ofstream file(options_.json);
+    file << report_.dump(2) << '\n';
+    file.close();
+    if (!file) {
+      fmt::print(stderr, "cannot write {}\n", options_.json);
+      failed_ = true;
+    }
+  }
+  if (report_["benchmarks"].empty() && !failed_) {
+    fmt::print(stderr, "no benchmark's name contains '{}'\n", options_.filter);
+    failed_ = true;
+  }
+  return failed_ ? 1 : 0;
+}
+
+}  // namespace nvm::bench

@@ -1,0 +1,55 @@
+// Zipfian choice among n items, as YCSB draws it: Gray et al., "Quickly generating billion-record synthetic databases",
+// SIGMOD 1994. Item 0 is the most popular.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "harness/random.hpp"
+
+namespace nvm::bench {
+
+class zipf {
+ public:
+  // Cost: n calls of pow(), once.
+  explicit zipf(std::uint64_t items, double theta = 0.99) : items_(items), theta_(theta), zeta_(zeta(0, items, 0)) {
+    prepare();
+  }
+
+  std::uint64_t items() const noexcept { return items_; }
+
+  // More items; costs only the new ones.
+  void grow(std::uint64_t items) {
+    zeta_ = zeta(items_, items, zeta_);
+    items_ = items;
+    prepare();
+  }
+
+  std::uint64_t next(random& source) const {
+    const double u = source.unit();
+    const double uz = u * zeta_;
+    if (uz < 1.0) return 0;
+    if (uz < 1.0 + std::pow(0.5, theta_)) return 1;
+    const auto item = static_cast<std::uint64_t>(static_cast<double>(items_) * std::pow(eta_ * u - eta_ + 1.0, alpha_));
+    return item < items_ ? item : items_ - 1;
+  }
+
+ private:
+  double zeta(std::uint64_t from, std::uint64_t to, double sum) const {
+    for (std::uint64_t i = from; i < to; ++i) sum += 1.0 / std::pow(static_cast<double>(i + 1), theta_);
+    return sum;
+  }
+  void prepare() {
+    const double zeta2 = 1.0 + std::pow(0.5, theta_);
+    alpha_ = 1.0 / (1.0 - theta_);
+    eta_ = (1.0 - std::pow(2.0 / static_cast<double>(items_), 1.0 - theta_)) / (1.0 - zeta2 / zeta_);
+  }
+
+  std::uint64_t items_;
+  double theta_;
+  double zeta_;
+  double alpha_ = 0;
+  double eta_ = 0;
+};
+
+}  // namespace nvm::bench

@@ -1,0 +1,94 @@
+// What does a durable commit cost on an ordinary file system, beside LMDB and SQLite on the same one?
+//
+// An operation puts one value of 100 B or 1 KB under a random key that is there already, in a transaction of its own,
+// and returns when it is durable. Each thread has keys of its own, so the outcome does not depend on who comes first.
+#include <fmt/core.h>
+
+#include <string>
+#include <vector>
+
+#include "harness/machine.hpp"
+#include "harness/random.hpp"
+#include "harness/runner.hpp"
+#include "systems/store.hpp"
+
+namespace nvm::bench {
+namespace {
+
+constexpr std::uint64_t thread_shift = 32;  // keys of thread t are t << 32, t << 32 + 1, ...
+
+class commits final : public contestant {
+ public:
+  commits(std::unique_ptr<store> s, unsigned threads, std::uint64_t keys_of_thread, std::size_t value_bytes)
+      : store_(std::move(s)), keys_of_thread_(keys_of_thread), values_(threads, std::string(value_bytes, 'v')) {
+    for (std::uint64_t t = 0; t < threads; ++t)
+      for (std::uint64_t k = 0; k < keys_of_thread; ++k) keys_.push_back(t << thread_shift | k);
+    store_->load(keys_, values_[0]);
+  }
+
+  void run(unsigned thread, std::uint64_t first, std::uint64_t ops) override {
+    std::string& value = values_[thread];
+    for (std::uint64_t i = first; i < first + ops; ++i) {
+      random source(i << 8 | thread);
+      const std::uint64_t key = static_cast<std::uint64_t>(thread) << thread_shift | source.below(keys_of_thread_);
+      for (std::size_t at = 0; at + 8 <= value.size(); at += 8) {
+        const std::uint64_t word = source.next();
+        value.replace(at, 8, reinterpret_cast<const char*>(&word), 8);
+      }
+      store_->put(thread, key, value);
+    }
+  }
+  std::uint64_t work_digest() override {
+    digest all;
+    for (const std::uint64_t key : keys_) {
+      const std::string value = store_->get(key);
+      all.add_bytes(value.data(), value.size());
+    }
+    return all.value();
+  }
+
+ private:
+  std::unique_ptr<store> store_;
+  std::uint64_t keys_of_thread_;
+  std::vector<std::string> values_;  // one a thread, rewritten for each operation
+  std::vector<std::uint64_t> keys_;
+};
+
+benchmark make(const options& o, unsigned threads, std::size_t value_bytes) {
+  benchmark b;
+  b.name = "put-" + std::to_string(value_bytes);
+  b.unit = "durable put";
+  b.threads = threads;
+  b.latency = true;
+  b.ops = o.full_or_quick<std::uint64_t>(1'600, 80) / threads;
+  b.warmup_ops = b.ops / 4;
+  const std::uint64_t keys_of_thread = o.records / threads;
+  b.parameters = {{"value_bytes", value_bytes}, {"keys", keys_of_thread * threads}};
+  for (const store_kind& kind : store_kinds()) {
+    b.parameters[kind.name] = kind.settings;
+    b.systems.push_back({kind.name, kind.role, [=, make = kind.make, directory = o.directory] {
+                           return std::make_unique<commits>(make(directory, threads), threads, keys_of_thread, value_bytes);
+                         }});
+  }
+  return b;
+}
+
+}  // namespace
+}  // namespace nvm::bench
+
+int main(int argc, char** argv) {
+  using namespace nvm::bench;
+  const options o = parse_options(argc, argv,
+                                  {.question = "Durable commits on a file system, beside LMDB and SQLite",
+                                   .directory = ".",
+                                   .threads = {1, 8},
+                                   .runs = 7,
+                                   .records = 16'000,
+                                   .quick_records = 800});
+  if (file_system_of(o.directory) == "tmpfs")
+    fmt::print(stderr, "{} is on tmpfs, where a sync does nothing; choose a disk with --directory\n", o.directory);
+  runner r(o);
+  for (const std::size_t value_bytes : {100, 1024})
+    for (const unsigned threads : o.threads) r.run(make(o, threads, value_bytes));
+  return r.finish();
+}

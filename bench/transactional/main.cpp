@@ -1,0 +1,16 @@
+// What does a transaction on byte-addressable memory cost, beside libpmemobj and beside the machine's own limit?
+#include "harness/runner.hpp"
+#include "transactional/questions.hpp"
+
+int main(int argc, char** argv) {
+  using namespace nvm::bench;
+  const options o = parse_options(argc, argv,
+                                  {.question = "Transactions on byte-addressable memory, beside libpmemobj",
+                                   .directory = "/dev/shm",
+                                   .threads = {1, 2}});
+  runner r(o);
+  for (auto* question : {alloc_benchmarks, overwrite_benchmarks, sps_benchmarks})
+    for (const unsigned threads : o.threads)
+      for (const benchmark& b : question(o, threads)) r.run(b);
+  return r.finish();
+}
