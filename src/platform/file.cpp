@@ -1,0 +1,245 @@
+#include "platform/file.hpp"
+
+#include <errno.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <string_view>
+
+namespace nvm::platform {
+namespace {
+
+constexpr file_calls system_calls{
+    .open = [](const char* path, int flags, unsigned mode) { return ::open(path, flags, mode); },
+    .close = ::close,
+    .pread = ::pread,
+    .pwrite = ::pwrite,
+    .fdatasync = ::fdatasync,
+    .fsync = ::fsync,
+    .fallocate = ::fallocate,
+    .ftruncate = ::ftruncate,
+    .fstat = [](int descriptor, struct ::stat* out) { return ::fstat(descriptor, out); },
+    .lock = [](int descriptor, struct ::flock* range) { return ::fcntl(descriptor, F_OFD_SETLK, range); },
+    .lock_test =
+        [](int descriptor, struct ::flock* range) { return ::fcntl(descriptor, F_OFD_GETLK, range); },
+};
+std::atomic<const file_calls*> replaced{nullptr};
+
+const file_calls& calls() noexcept {
+  // acquire: pairs with the release of use_file_calls; the table is initialised.
+  const file_calls* table = replaced.load(std::memory_order_acquire);
+  return table != nullptr ? *table : system_calls;
+}
+
+// Continues a call that a signal interrupted.
+template <class Call>
+auto uninterrupted(Call&& call) noexcept {
+  auto r = call();
+  while (r < 0 && errno == EINTR) r = call();
+  return r;
+}
+
+// The message of a failed call; errno stays for the caller.
+status failed(errc code, const char* what, std::uint64_t offset, std::uint64_t bytes) noexcept {
+  const int number = errno;
+  fail(code, "%s of %llu bytes at offset %llu: %s", what, static_cast<unsigned long long>(bytes),
+       static_cast<unsigned long long>(offset), std::strerror(number));
+  errno = number;
+  return code;
+}
+
+errc space_or(errc otherwise) noexcept {
+  return errno == ENOSPC || errno == EDQUOT || errno == EFBIG ? errc::no_space : otherwise;
+}
+
+struct ::flock whole_file(short type) noexcept {
+  struct ::flock range {};
+  range.l_type = type;
+  range.l_whence = SEEK_SET;
+  return range;  // l_pid zero, as open-file-description locks demand; length zero: to the end
+}
+
+}  // namespace
+
+const file_calls& system_file_calls() noexcept { return system_calls; }
+void use_file_calls(const file_calls* table) noexcept { replaced.store(table, std::memory_order_release); }
+
+result<file> file::open(const char* path, int flags, unsigned mode) noexcept {
+  const int descriptor = uninterrupted([&] { return calls().open(path, flags | O_CLOEXEC, mode); });
+  if (descriptor >= 0) return file{descriptor};
+  const int number = errno;
+  const errc code = number == ENOENT ? errc::not_found : number == EEXIST ? errc::exists : errc::system;
+  fail(code, "open %s: %s", path, std::strerror(number));
+  errno = number;
+  return code;
+}
+
+file& file::operator=(file&& other) noexcept {
+  if (this != &other) {
+    close();
+    descriptor_ = other.descriptor_;
+    other.descriptor_ = -1;
+  }
+  return *this;
+}
+
+void file::close() noexcept {
+  if (descriptor_ < 0) return;
+  // No repetition: after EINTR the descriptor is gone on Linux, and may be somebody else's by now.
+  calls().close(descriptor_);
+  descriptor_ = -1;
+}
+
+status file::read(std::uint64_t offset, void* to, std::size_t bytes) const noexcept {
+  auto* out = static_cast<char*>(to);
+  std::size_t done = 0;
+  while (done < bytes) {
+    const ssize_t n = uninterrupted([&] {
+      return calls().pread(descriptor_, out + done, bytes - done, static_cast<off_t>(offset + done));
+    });
+    if (n < 0) return failed(errc::io, "read", offset + done, bytes - done);
+    if (n == 0)
+      return fail(errc::corrupt, "read of %zu bytes at offset %llu: the file ends after %zu of them", bytes,
+                  static_cast<unsigned long long>(offset), done);
+    done += static_cast<std::size_t>(n);
+  }
+  return {};
+}
+
+status file::write(std::uint64_t offset, const void* from, std::size_t bytes) const noexcept {
+  const auto* in = static_cast<const char*>(from);
+  std::size_t done = 0;
+  while (done < bytes) {
+    const ssize_t n = uninterrupted([&] {
+      return calls().pwrite(descriptor_, in + done, bytes - done, static_cast<off_t>(offset + done));
+    });
+    if (n == 0) errno = EIO;  // a regular file never takes nothing; repeating could go on for ever
+    if (n <= 0) return failed(space_or(errc::io), "write", offset + done, bytes - done);
+    done += static_cast<std::size_t>(n);
+  }
+  return {};
+}
+
+status file::sync_data() const noexcept {
+  if (uninterrupted([&] { return calls().fdatasync(descriptor_); }) == 0) return {};
+  const int number = errno;
+  fail(errc::io, "sync of the file's data: %s", std::strerror(number));
+  errno = number;
+  return errc::io;
+}
+
+status file::sync_all() const noexcept {
+  if (uninterrupted([&] { return calls().fsync(descriptor_); }) == 0) return {};
+  const int number = errno;
+  fail(errc::io, "sync of the file: %s", std::strerror(number));
+  errno = number;
+  return errc::io;
+}
+
+status file::allocate(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+  if (bytes == 0) return {};
+  const auto start = static_cast<off_t>(offset);
+  const auto length = static_cast<off_t>(bytes);
+  if (uninterrupted([&] { return calls().fallocate(descriptor_, 0, start, length); }) == 0) return {};
+  return failed(space_or(errc::system), "allocation", offset, bytes);
+}
+
+status file::truncate(std::uint64_t bytes) const noexcept {
+  if (uninterrupted([&] { return calls().ftruncate(descriptor_, static_cast<off_t>(bytes)); }) == 0) return {};
+  return failed(space_or(errc::system), "truncation", 0, bytes);
+}
+
+result<std::uint64_t> file::size() const noexcept {
+  struct ::stat s {};
+  if (calls().fstat(descriptor_, &s) == 0) return static_cast<std::uint64_t>(s.st_size);
+  const int number = errno;
+  fail(errc::system, "size of the file: %s", std::strerror(number));
+  errno = number;
+  return errc::system;
+}
+
+result<file_facts> file::facts() const noexcept {
+  struct ::stat s {};
+  if (calls().fstat(descriptor_, &s) != 0) {
+    const int number = errno;
+    fail(errc::system, "status of the file: %s", std::strerror(number));
+    errno = number;
+    return errc::system;
+  }
+  file_facts f;
+  f.device = s.st_dev;
+  f.inode = s.st_ino;
+  f.bytes = static_cast<std::uint64_t>(s.st_size);
+  f.allocated_bytes = static_cast<std::uint64_t>(s.st_blocks) * 512;
+  f.owner = s.st_uid;
+  f.mode = s.st_mode & 07777;
+  f.regular = S_ISREG(s.st_mode);
+  return f;
+}
+
+result<file_system_kind> file::file_system() const noexcept {
+  struct ::statx x {};
+  if (::statx(descriptor_, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &x) == 0 &&
+      (x.stx_attributes_mask & x.stx_attributes & STATX_ATTR_DAX) != 0)
+    return file_system_kind::dax;
+  struct ::statfs s {};
+  if (::fstatfs(descriptor_, &s) != 0) {
+    const int number = errno;
+    fail(errc::system, "kind of the file system: %s", std::strerror(number));
+    errno = number;
+    return errc::system;
+  }
+  return static_cast<std::uint64_t>(s.f_type) == TMPFS_MAGIC ? file_system_kind::tmpfs
+                                                             : file_system_kind::other;
+}
+
+status file::lock(short type) const noexcept {
+  auto range = whole_file(type);
+  if (uninterrupted([&] { return calls().lock(descriptor_, &range); }) == 0) return {};
+  if (errno == EAGAIN || errno == EACCES) return fail(errc::busy, "the file is locked by another opener");
+  const int number = errno;
+  fail(errc::system, "lock of the file: %s", std::strerror(number));
+  errno = number;
+  return errc::system;
+}
+
+status file::lock_exclusive() const noexcept { return lock(F_WRLCK); }
+status file::lock_shared() const noexcept { return lock(F_RDLCK); }
+
+void file::unlock() const noexcept {
+  auto range = whole_file(F_UNLCK);
+  // A failure leaves the lock to the descriptor's close.
+  uninterrupted([&] { return calls().lock(descriptor_, &range); });
+}
+
+result<bool> file::locked_elsewhere() const noexcept {
+  auto range = whole_file(F_WRLCK);
+  if (calls().lock_test(descriptor_, &range) == 0) return range.l_type != F_UNLCK;
+  const int number = errno;
+  fail(errc::system, "query of the file's lock: %s", std::strerror(number));
+  errno = number;
+  return errc::system;
+}
+
+status sync_directory_of(const char* path) noexcept {
+  const std::string_view whole{path};
+  const std::size_t slash = whole.rfind('/');
+  char directory[4096] = ".";
+  if (slash != std::string_view::npos) {
+    const std::size_t length = std::max<std::size_t>(slash, 1);  // "/name" lies in "/"
+    if (length >= sizeof directory)
+      return fail(errc::invalid, "path of %zu bytes is longer than %zu", whole.size(), sizeof directory);
+    std::memcpy(directory, path, length);
+    directory[length] = 0;
+  }
+  result<file> opened = file::open(directory, O_RDONLY | O_DIRECTORY);
+  if (!opened) return opened.error();
+  return opened->sync_all();
+}
+
+}  // namespace nvm::platform

@@ -1,0 +1,105 @@
+// One open file: everything a pool does to its file except mapping it.
+//
+// Reads and writes are whole or an error: interrupted and short calls are continued.  Each system call
+// goes through a table that tests replace to make the k-th call fail, be short or be interrupted.
+// Nothing here is retried after a failed sync: the kernel may have dropped the pages, and a second
+// sync that succeeds proves nothing.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/base.hpp"
+
+namespace nvm::platform {
+
+// Results and errno are those of the call of the same name.
+struct file_calls {
+  int (*open)(const char* path, int flags, unsigned mode);
+  int (*close)(int descriptor);
+  ssize_t (*pread)(int descriptor, void* to, std::size_t bytes, off_t offset);
+  ssize_t (*pwrite)(int descriptor, const void* from, std::size_t bytes, off_t offset);
+  int (*fdatasync)(int descriptor);
+  int (*fsync)(int descriptor);
+  int (*fallocate)(int descriptor, int mode, off_t offset, off_t bytes);
+  int (*ftruncate)(int descriptor, off_t bytes);
+  int (*fstat)(int descriptor, struct ::stat* out);
+  int (*lock)(int descriptor, struct ::flock* range);      // F_OFD_SETLK
+  int (*lock_test)(int descriptor, struct ::flock* range); // F_OFD_GETLK
+};
+[[nodiscard]] const file_calls& system_file_calls() noexcept;
+// Replaces the table for the whole process, for tests; nullptr: the system's again.
+void use_file_calls(const file_calls*) noexcept;
+
+enum class file_system_kind : std::uint8_t {
+  tmpfs,  // memory of this boot
+  dax,    // the file's pages are the device's memory
+  other,  // behind a page cache
+};
+
+// What the system knows about a file.
+struct file_facts {
+  std::uint64_t device = 0;  // with `inode`: identity of the file, whatever its name
+  std::uint64_t inode = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t allocated_bytes = 0;  // less than `bytes` if there are holes
+  std::uint32_t owner = 0;            // user id
+  std::uint32_t mode = 0;             // permission bits
+  bool regular = false;
+};
+
+class file {
+ public:
+  // `flags` as open(2); close-on-exec is added.  errc::not_found, errc::exists or errc::system (errno
+  // is kept).
+  [[nodiscard]] static result<file> open(const char* path, int flags, unsigned mode = 0600) noexcept;
+
+  file() noexcept = default;
+  file(file&& other) noexcept : descriptor_{other.descriptor_} { other.descriptor_ = -1; }
+  file& operator=(file&& other) noexcept;
+  ~file() { close(); }
+
+  // errc::corrupt if the file ends before `bytes` are read, errc::io on a device error.
+  [[nodiscard]] status read(std::uint64_t offset, void* to, std::size_t bytes) const noexcept;
+  // errc::no_space on a full device or quota, errc::io otherwise.
+  [[nodiscard]] status write(std::uint64_t offset, const void* from, std::size_t bytes) const noexcept;
+  // Bytes and whatever metadata is needed to read them are on the device.
+  [[nodiscard]] status sync_data() const noexcept;
+  // And all other metadata of the file, or the entries of a directory.
+  [[nodiscard]] status sync_all() const noexcept;
+  // Makes [offset, offset + bytes) exist, with space of its own, growing the file if needed: later
+  // stores and writes there find no full device.  Contents already there stay.
+  [[nodiscard]] status allocate(std::uint64_t offset, std::uint64_t bytes) const noexcept;
+  [[nodiscard]] status truncate(std::uint64_t bytes) const noexcept;
+  [[nodiscard]] result<std::uint64_t> size() const noexcept;
+  [[nodiscard]] result<file_facts> facts() const noexcept;
+  [[nodiscard]] result<file_system_kind> file_system() const noexcept;
+
+  // Takes the exclusive lock on the whole file for this open file description (it goes with the
+  // descriptor, also when the process dies).  errc::busy if another has it.
+  [[nodiscard]] status lock_exclusive() const noexcept;
+  // The same, compatible with other shared locks; the file may be open for reading only.
+  [[nodiscard]] status lock_shared() const noexcept;
+  // Gives the lock up for every descriptor of this open file description, a forked child's too.
+  void unlock() const noexcept;
+  // True if another open file description holds the lock.
+  [[nodiscard]] result<bool> locked_elsewhere() const noexcept;
+
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  explicit operator bool() const noexcept { return descriptor_ >= 0; }
+  // Closing cannot fail in a way that matters here: everything that must survive was synced before.
+  void close() noexcept;
+
+ private:
+  explicit file(int descriptor) noexcept : descriptor_{descriptor} {}
+  [[nodiscard]] status lock(short type) const noexcept;
+  int descriptor_ = -1;
+};
+
+// Makes the directory entry of `path` durable.
+[[nodiscard]] status sync_directory_of(const char* path) noexcept;
+
+}  // namespace nvm::platform
