@@ -30,7 +30,7 @@ constexpr file_calls system_calls{
 };
 std::atomic<const file_calls*> replaced{nullptr};
 
-const file_calls& calls() noexcept {
+const file_calls& process_calls() noexcept {
   // acquire: pairs with the release of use_file_calls; the table is initialised.
   const file_calls* table = replaced.load(std::memory_order_acquire);
   return table != nullptr ? *table : system_calls;
@@ -69,9 +69,12 @@ struct ::flock whole_file(short type) noexcept {
 const file_calls& system_file_calls() noexcept { return system_calls; }
 void use_file_calls(const file_calls* table) noexcept { replaced.store(table, std::memory_order_release); }
 
-result<file> file::open(const char* path, int flags, unsigned mode) noexcept {
-  const int descriptor = uninterrupted([&] { return calls().open(path, flags | O_CLOEXEC, mode); });
-  if (descriptor >= 0) return file{descriptor};
+const file_calls& file::calls() const noexcept { return calls_ != nullptr ? *calls_ : process_calls(); }
+
+result<file> file::open(const char* path, int flags, unsigned mode, const file_calls* calls) noexcept {
+  const file_calls& table = calls != nullptr ? *calls : process_calls();
+  const int descriptor = uninterrupted([&] { return table.open(path, flags | O_CLOEXEC, mode); });
+  if (descriptor >= 0) return file{descriptor, calls};
   const int number = errno;
   const errc code = number == ENOENT ? errc::not_found : number == EEXIST ? errc::exists : errc::system;
   fail(code, "open %s: %s", path, std::strerror(number));
@@ -83,6 +86,7 @@ file& file::operator=(file&& other) noexcept {
   if (this != &other) {
     close();
     descriptor_ = other.descriptor_;
+    calls_ = other.calls_;
     other.descriptor_ = -1;
   }
   return *this;
@@ -218,12 +222,19 @@ void file::unlock() const noexcept {
 }
 
 result<bool> file::locked_elsewhere() const noexcept {
-  auto range = whole_file(F_WRLCK);
+  auto range = whole_file(F_RDLCK);
   if (calls().lock_test(descriptor_, &range) == 0) return range.l_type != F_UNLCK;
   const int number = errno;
   fail(errc::system, "query of the file's lock: %s", std::strerror(number));
   errno = number;
   return errc::system;
+}
+
+void file::remove_name(const char* path) const noexcept {
+  struct ::stat named {};
+  struct ::stat own {};
+  if (::lstat(path, &named) != 0 || calls().fstat(descriptor_, &own) != 0) return;
+  if (named.st_dev == own.st_dev && named.st_ino == own.st_ino) ::unlink(path);
 }
 
 status sync_directory_of(const char* path) noexcept {

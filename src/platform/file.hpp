@@ -54,11 +54,14 @@ struct file_facts {
 class file {
  public:
   // `flags` as open(2); close-on-exec is added.  errc::not_found, errc::exists or errc::system (errno
-  // is kept).
-  [[nodiscard]] static result<file> open(const char* path, int flags, unsigned mode = 0600) noexcept;
+  // is kept).  `calls` serves this file alone, nullptr: the process's table.
+  [[nodiscard]] static result<file> open(const char* path, int flags, unsigned mode = 0600,
+                                         const file_calls* calls = nullptr) noexcept;
 
   file() noexcept = default;
-  file(file&& other) noexcept : descriptor_{other.descriptor_} { other.descriptor_ = -1; }
+  file(file&& other) noexcept : descriptor_{other.descriptor_}, calls_{other.calls_} {
+    other.descriptor_ = -1;
+  }
   file& operator=(file&& other) noexcept;
   ~file() { close(); }
 
@@ -85,8 +88,11 @@ class file {
   [[nodiscard]] status lock_shared() const noexcept;
   // Gives the lock up for every descriptor of this open file description, a forked child's too.
   void unlock() const noexcept;
-  // True if another open file description holds the lock.
+  // True if another open file description holds the exclusive lock.
   [[nodiscard]] result<bool> locked_elsewhere() const noexcept;
+
+  // Removes the name `path` if it still names this file.
+  void remove_name(const char* path) const noexcept;
 
   [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
   explicit operator bool() const noexcept { return descriptor_ >= 0; }
