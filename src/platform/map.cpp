@@ -35,7 +35,8 @@ status reserve_locked() noexcept {
   void* const got = ::mmap(wanted, window_bytes, PROT_NONE, reserve_flags | MAP_FIXED_NOREPLACE, -1, 0);
   if (got == MAP_FAILED) {
     if (errno == EEXIST) {
-      return fail(errc::address, "the address window at 0x%" PRIxPTR " (2^%d bytes) is taken by another mapping of this process",
+      return fail(errc::address,
+                  "the address window at 0x%" PRIxPTR " (2^%d bytes) is taken by another mapping of this process",
                   window_base, NVM_WINDOW_BITS);
     }
     return fail(errc::address, "cannot reserve the address window at 0x%" PRIxPTR " (2^%d bytes): %s%s", window_base,
@@ -44,7 +45,8 @@ status reserve_locked() noexcept {
   }
   if (got != wanted) {  // a kernel before 4.17 takes the address as a hint
     ::munmap(got, window_bytes);
-    return fail(errc::address, "the address window at 0x%" PRIxPTR " (2^%d bytes) is not free", window_base, NVM_WINDOW_BITS);
+    return fail(errc::address, "the address window at 0x%" PRIxPTR " (2^%d bytes) is not free", window_base,
+                NVM_WINDOW_BITS);
   }
   reserved = true;
   return {};
@@ -60,11 +62,13 @@ status reserve_window() noexcept {
 result<slot> slot::take(std::uintptr_t base, std::uint64_t bytes) noexcept {
   if (bytes == 0) return fail(errc::invalid, "a slot of 0 bytes");
   if (bytes > window_bytes) {
-    return fail(errc::too_large, "a pool may grow to %" PRIu64 " bytes, the address window has %" PRIu64, bytes, window_bytes);
+    return fail(errc::too_large, "a pool may grow to %" PRIu64 " bytes, the address window has %" PRIu64, bytes,
+                window_bytes);
   }
   bytes = round_up(bytes, granule_bytes);
   if (base % granule_bytes != 0 || base < window_base || !range_inside(base - window_base, bytes, window_bytes)) {
-    return fail(errc::address, "address 0x%" PRIxPTR " (%" PRIu64 " bytes): expected a multiple of 0x%" PRIx64
+    return fail(errc::address,
+                "address 0x%" PRIxPTR " (%" PRIu64 " bytes): expected a multiple of 0x%" PRIx64
                 " inside the window at 0x%" PRIxPTR " (2^%d bytes)",
                 base, bytes, granule_bytes, window_base, NVM_WINDOW_BITS);
   }
@@ -74,7 +78,8 @@ result<slot> slot::take(std::uintptr_t base, std::uint64_t bytes) noexcept {
   const std::uint64_t count = bytes >> granule_shift;
   for (std::uint64_t g = first; g < first + count; ++g) {
     if (is_taken(g)) {
-      return fail(errc::address, "addresses 0x%" PRIxPTR " .. 0x%" PRIxPTR " are taken by another open pool", base, base + bytes);
+      return fail(errc::address, "addresses 0x%" PRIxPTR " .. 0x%" PRIxPTR " are taken by another open pool", base,
+                  base + bytes);
     }
   }
   for (std::uint64_t g = first; g < first + count; ++g) set_taken(g, true);
@@ -83,15 +88,14 @@ result<slot> slot::take(std::uintptr_t base, std::uint64_t bytes) noexcept {
 
 status slot::map(int descriptor, std::uint64_t bytes, int flags, const char* how) noexcept {
   NVM_ASSERT(base_ != 0 && bytes <= bytes_);
-  void* const got =
-      ::mmap(base(), bytes, PROT_READ | PROT_WRITE, flags | MAP_FIXED, descriptor, 0);
+  void* const got = ::mmap(base(), bytes, PROT_READ | PROT_WRITE, flags | MAP_FIXED, descriptor, 0);
   if (got == MAP_FAILED) {
     const int code = errno;
     // A failed MAP_FIXED may have removed the reservation already.
     NVM_ASSERT(put_reservation(base_, bytes_));
     errno = code;
-    return fail(errc::system, "cannot map %" PRIu64 " bytes of the pool file %s at 0x%" PRIxPTR ": %s", bytes, how, base_,
-                std::strerror(code));
+    return fail(errc::system, "cannot map %" PRIu64 " bytes of the pool file %s at 0x%" PRIxPTR ": %s", bytes, how,
+                base_, std::strerror(code));
   }
   // A child that stored to the pool would be a second owner.
   if (::madvise(got, bytes, MADV_DONTFORK) != 0) {
@@ -111,10 +115,11 @@ status slot::map_shared_sync(int descriptor, std::uint64_t bytes) noexcept {
   if (auto s = map(descriptor, bytes, MAP_SHARED_VALIDATE | MAP_SYNC, "with MAP_SYNC"); !s) {
     const int code = errno;
     if (code == EOPNOTSUPP || code == EINVAL) {
-      return fail(errc::medium,
-                  "the file does not lie on memory that write-back instructions make durable: the kernel refused MAP_SYNC "
-                  "(%s); use medium ssd here, or a DAX file system on persistent memory",
-                  std::strerror(code));
+      return fail(
+          errc::medium,
+          "the file does not lie on memory that write-back instructions make durable: the kernel refused MAP_SYNC "
+          "(%s); use medium ssd here, or a DAX file system on persistent memory",
+          std::strerror(code));
     }
     return s.error();
   }

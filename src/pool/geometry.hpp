@@ -22,9 +22,7 @@ struct geometry {
   [[nodiscard]] std::uint64_t page_bytes() const noexcept { return std::uint64_t{1} << page_shift; }
   // End of the existing data: the pool's extent in bytes.
   [[nodiscard]] std::uint64_t size_bytes() const noexcept { return data_offset + (size_pages << page_shift); }
-  [[nodiscard]] std::uint64_t capacity_bytes() const noexcept {
-    return data_offset + (capacity_pages << page_shift);
-  }
+  [[nodiscard]] std::uint64_t capacity_bytes() const noexcept { return data_offset + (capacity_pages << page_shift); }
   [[nodiscard]] std::uint64_t page_offset(std::uint64_t page) const noexcept {
     return data_offset + (page << page_shift);
   }

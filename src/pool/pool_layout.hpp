@@ -25,7 +25,7 @@ inline constexpr unsigned page_shift_default = 12;
 inline constexpr unsigned page_shift_max = 16;
 inline constexpr std::uint64_t pages_per_chunk = 64;
 inline constexpr std::uint64_t chunks_per_group = 64;
-inline constexpr std::uint64_t extent_align_pages = 8;              // data starts at, and coarse extents lie at, multiples
+inline constexpr std::uint64_t extent_align_pages = 8;  // data starts at, and coarse extents lie at, multiples
 inline constexpr std::uint64_t pool_bytes_max = std::uint64_t{1} << 44;
 inline constexpr unsigned base_history_max = 8;
 
@@ -46,28 +46,28 @@ struct superblock {
   std::uint32_t features_incompat;   // unknown bits: refuse
   std::uint32_t page_shift;          // page_bytes = 1 << page_shift
   std::uint8_t uuid[16];
-  std::uint32_t medium;              // enum nvm_medium: shm 1, dax 2, auto 3, ssd 4
-  std::uint32_t lane_count;          // 0 on ssd
-  std::uint64_t lane_bytes;          // of each; multiple of the page; 0 on ssd
-  std::uint64_t capacity_pages;      // data pages the page map has room for
+  std::uint32_t medium;          // enum nvm_medium: shm 1, dax 2, auto 3, ssd 4
+  std::uint32_t lane_count;      // 0 on ssd
+  std::uint64_t lane_bytes;      // of each; multiple of the page; 0 on ssd
+  std::uint64_t capacity_pages;  // data pages the page map has room for
   std::uint64_t page_map_offset;
   std::uint64_t log_offset;
-  std::uint64_t log_bytes;           // direct: lane_count * lane_bytes; ssd: the ring with its two headers
+  std::uint64_t log_bytes;  // direct: lane_count * lane_bytes; ssd: the ring with its two headers
   std::uint64_t data_offset;
   std::uint64_t created_unix_s;
-  std::uint64_t sequence;            // changes from here on
-  std::uint64_t size_pages;          // data pages that exist
-  std::uint32_t state;               // enum pool_state
+  std::uint64_t sequence;    // changes from here on
+  std::uint64_t size_pages;  // data pages that exist
+  std::uint32_t state;       // enum pool_state
   std::uint32_t base_history_count;
-  std::uint64_t base_address;        // where stored pointers assume the pool to be
-  std::uint64_t generation;          // relocations begun (Breeze, section IV-E)
+  std::uint64_t base_address;  // where stored pointers assume the pool to be
+  std::uint64_t generation;    // relocations begun (Breeze, section IV-E)
   base_record base_history[base_history_max];
-  std::uint64_t type_map_offset;     // segments of later use: 0 until they exist
+  std::uint64_t type_map_offset;  // segments of later use: 0 until they exist
   std::uint64_t type_map_bytes;
   std::uint64_t gc_offset;
   std::uint64_t gc_bytes;
-  std::uint64_t reserved[24];        // zero; open() checks
-  std::uint64_t crc;                 // XXH3 of all before, seeded with pool_magic
+  std::uint64_t reserved[24];  // zero; open() checks
+  std::uint64_t crc;           // XXH3 of all before, seeded with pool_magic
 };
 static_assert(sizeof(superblock) == 512 && sizeof(superblock) == sector_bytes);
 static_assert(offsetof(superblock, sequence) == 112 && offsetof(superblock, crc) == 504);
@@ -84,8 +84,8 @@ static_assert(sizeof(owner_record) == sector_bytes);
 
 // What transactions change in the header pages; both copies are always changed together.
 struct anchor {
-  std::uint64_t root;         // checked word: offset of the root object, 0: none
-  std::uint64_t reserved[63]; // zero
+  std::uint64_t root;          // checked word: offset of the root object, 0: none
+  std::uint64_t reserved[63];  // zero
 };
 static_assert(sizeof(anchor) == sector_bytes);
 

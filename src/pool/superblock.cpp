@@ -80,9 +80,8 @@ errc refuse(const copy_found& a, const copy_found& b, std::uint64_t pool_bytes) 
                   "; the creation of this pool was interrupted, or it never was one",
                   layout::pool_magic);
     }
-    return fail(errc::not_a_pool,
-                "foreign file: magic at offset 0: found %016" PRIx64 ", expected %016" PRIx64, a.sb.magic,
-                layout::pool_magic);
+    return fail(errc::not_a_pool, "foreign file: magic at offset 0: found %016" PRIx64 ", expected %016" PRIx64,
+                a.sb.magic, layout::pool_magic);
   }
   const copy_found& c = damaged(a) ? a : b;
   if (c.sb.version > layout::pool_version) {
@@ -186,11 +185,16 @@ status check_same_pool(const superblock& a, const superblock& b) noexcept {
 
 const char* medium_name(std::uint32_t medium) noexcept {
   switch (medium) {
-    case NVM_MEDIUM_SHM: return "shm";
-    case NVM_MEDIUM_DAX: return "dax";
-    case NVM_MEDIUM_AUTO: return "auto";
-    case NVM_MEDIUM_SSD: return "ssd";
-    default: return "?";
+    case NVM_MEDIUM_SHM:
+      return "shm";
+    case NVM_MEDIUM_DAX:
+      return "dax";
+    case NVM_MEDIUM_AUTO:
+      return "auto";
+    case NVM_MEDIUM_SSD:
+      return "ssd";
+    default:
+      return "?";
   }
 }
 
@@ -229,7 +233,8 @@ status check_superblock(const superblock& sb, std::uint64_t pool_bytes) noexcept
 }
 
 result<superblock> pick_superblock(const std::byte* base, std::size_t available, std::uint64_t pool_bytes) noexcept {
-  if (pool_bytes == 0) return fail(errc::not_a_pool, "the file is empty; perhaps the creation of a pool was interrupted");
+  if (pool_bytes == 0)
+    return fail(errc::not_a_pool, "the file is empty; perhaps the creation of a pool was interrupted");
   const copy_found a = look_at(base, available, 0, 0);
   const copy_found b = look_for_b(base, available, a);
   const bool a_holds = a.what == finding::holds;
@@ -303,8 +308,9 @@ result<std::uint64_t> read_root(const std::byte* base, const geometry& g) noexce
     holds[copy] = word_holds(word[copy], word_seed(at));
   }
   if (!holds[0] && !holds[1]) {
-    return fail(errc::corrupt, "root words at offsets %" PRIu64 " and %" PRIu64 ": neither %016" PRIx64
-                " nor %016" PRIx64 " passes its check",
+    return fail(errc::corrupt,
+                "root words at offsets %" PRIu64 " and %" PRIu64 ": neither %016" PRIx64 " nor %016" PRIx64
+                " passes its check",
                 root_word_at(g, 0), root_word_at(g, 1), word[0], word[1]);
   }
   const std::uint64_t root = (holds[0] ? word[0] : word[1]) & checked_mask;
@@ -329,8 +335,9 @@ status check_anchor(const std::byte* base, const geometry& g, unsigned copy) noe
   }
   const std::uint64_t root = anchor.root & checked_mask;
   if (root != 0 && !g.in_data(root, 1)) {
-    return fail(errc::corrupt, "root word at offset %" PRIu64 ": found %" PRIu64 ", expected 0 or %" PRIu64
-                " .. %" PRIu64, seed_at, root, g.data_offset, g.size_bytes());
+    return fail(errc::corrupt,
+                "root word at offset %" PRIu64 ": found %" PRIu64 ", expected 0 or %" PRIu64 " .. %" PRIu64, seed_at,
+                root, g.data_offset, g.size_bytes());
   }
   if (!all_zero(anchor.reserved, sizeof anchor.reserved)) {
     return fail(errc::corrupt, "anchor at offset %" PRIu64 ": reserved bytes are not zero", at);

@@ -1,8 +1,8 @@
 // The superblock as pure functions over (base, bytes): pick the copy that counts, check every field, write a change.
 //
 // Copy A (page 0) holds even sequences, copy B (page 1) odd ones, so a copy that a device wrote to the other's place
-// fails.  Of two copies that hold, the larger sequence counts; between two changes both hold and say the same, so damage
-// to either loses nothing.
+// fails.  Of two copies that hold, the larger sequence counts; between two changes both hold and say the same, so
+// damage to either loses nothing.
 //
 // Change of the superblock.  S store, F flush, | fence.  Unit of failure atomicity: a copy proves itself by its crc.
 //   1. S the copy that does not count, sequence n + 1; F it;   | E1  commit point: the newer copy counts from here on
@@ -95,15 +95,16 @@ void write_superblock(M& m, std::byte* base, layout::superblock& sb) noexcept {
   m.fence(edge{"pool/E2"});
 }
 
-// ---- anchors: what transactions change in the header pages -----------------------------------------------------------
+// ---- anchors: what transactions change in the header pages
+// -----------------------------------------------------------
 
 // Offset of the root word in anchor `copy` (0 or 1): a checked word whose seed is word_seed(this offset).
 [[nodiscard]] inline std::uint64_t root_word_at(const geometry& g, unsigned copy) noexcept {
   return g.anchor_at(copy) + offsetof(layout::anchor, root);
 }
 
-// Offset of the root object, 0 when unset, of a recovered pool.  A copy that fails its check is replaced by the other in
-// the answer; errc::corrupt when none holds, when they differ, or when the root lies outside the data.
+// Offset of the root object, 0 when unset, of a recovered pool.  A copy that fails its check is replaced by the other
+// in the answer; errc::corrupt when none holds, when they differ, or when the root lies outside the data.
 [[nodiscard]] result<std::uint64_t> read_root(const std::byte* base, const geometry& g) noexcept;
 
 // errc::corrupt when an anchor holds anything but a root word that checks; for the full check.

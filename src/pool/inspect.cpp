@@ -1,0 +1,81 @@
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "pool/pool_file.hpp"
+
+namespace nvm {
+namespace {
+
+// Pages in use according to the page map in the file.  It may change meanwhile, so what does not add up is bounded and
+// not reported: the full check is for that.
+result<std::uint64_t> used_pages(const platform::file& file, const geometry& g,
+                                 std::uint64_t (*entry_pages)(std::uint64_t) noexcept) noexcept {
+  std::array<std::uint64_t, 8192> words;
+  std::uint64_t used = 0;
+  for (std::uint64_t page = 0; page < g.size_pages; page += words.size()) {
+    const std::uint64_t count = std::min<std::uint64_t>(words.size(), g.size_pages - page);
+    if (auto s = file.read(g.entry_offset(page), words.data(), count * 8); !s) return s.error();
+    for (std::uint64_t i = 0; i < count; ++i) {
+      if (words[i] == 0) continue;
+      const bool holds = word_holds(words[i], word_seed(g.entry_offset(page + i)));
+      used += holds ? std::min(entry_pages(words[i] & checked_mask), g.size_pages) : 1;
+    }
+  }
+  return std::min(used, g.size_pages);
+}
+
+status inspect(const char* path, std::uint64_t (*entry_pages)(std::uint64_t) noexcept, nvm_pool_info& out) noexcept {
+  auto file = platform::file::open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  if (!file) {
+    if (file.error() == errc::not_found) return fail(errc::not_found, "no such file");
+    return file.error();
+  }
+  const auto facts = file->facts();
+  if (!facts) return facts.error();
+  if (!facts->regular) return fail(errc::not_a_pool, "expected a regular file");
+  alignas(8) std::array<std::byte, superblock_probe_bytes> header;
+  const std::size_t available = std::min<std::uint64_t>(facts->bytes, header.size());
+  if (auto s = file->read(0, header.data(), available); !s) return s;
+  const auto sb = pick_superblock(header.data(), available, facts->bytes);
+  if (!sb) return sb.error();
+  const geometry g = geometry_of(*sb);
+  const auto used = used_pages(*file, g, entry_pages);
+  if (!used) return used.error();
+  const auto locked = file->locked_elsewhere();
+  if (!locked) return locked.error();
+
+  std::memcpy(out.uuid, sb->uuid, sizeof out.uuid);
+  out.format_version = sb->version;
+  out.medium = sb->medium;
+  out.lanes = sb->lane_count;
+  out.size = g.size_pages << g.page_shift;
+  out.capacity = g.capacity_pages << g.page_shift;
+  out.file_bytes = facts->bytes;
+  out.base = sb->base_address;
+  out.used_pages = *used;
+  out.free_pages = g.size_pages - *used;
+  out.log_bytes = g.log_bytes;
+  out.clean = sb->state == static_cast<std::uint32_t>(layout::pool_state::clean);
+  out.page_bytes = static_cast<std::uint32_t>(g.page_bytes());
+  if (*locked && g.page_bytes() >= layout::owner_sector + sizeof(layout::owner_record)) {
+    layout::owner_record owner;
+    std::memcpy(&owner, header.data() + layout::owner_sector, sizeof owner);
+    out.owner_pid = static_cast<std::int64_t>(owner.pid);
+  }
+  return {};
+}
+
+}  // namespace
+
+status inspect_pool(const char* path, std::uint64_t (*entry_pages)(std::uint64_t content) noexcept,
+                    nvm_pool_info& out) noexcept {
+  if (path == nullptr || *path == 0) return fail(errc::invalid, "a pool needs a path");
+  out = {};
+  const std::size_t bytes = std::min(std::strlen(path), sizeof out.path - 1);
+  std::memcpy(out.path, path, bytes);
+  if (auto s = inspect(path, entry_pages, out); !s) return fail(s.error(), "pool %s: %s", path, last_message());
+  return {};
+}
+
+}  // namespace nvm

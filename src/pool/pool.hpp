@@ -1,0 +1,8 @@
+// Door of layer 3: the pool file, its superblock, and the pools open in this process.
+#pragma once
+
+#include "pool/geometry.hpp"
+#include "pool/open_pools.hpp"
+#include "pool/pool_file.hpp"
+#include "pool/pool_layout.hpp"
+#include "pool/superblock.hpp"

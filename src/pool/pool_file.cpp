@@ -1,0 +1,489 @@
+#include "pool/pool_file.hpp"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cinttypes>
+#include <cstring>
+#include <new>
+
+#include "pool/pool_options.hpp"
+
+namespace nvm {
+namespace {
+
+using layout::pool_state;
+
+constexpr std::uint64_t owner_at = layout::owner_sector;
+constexpr std::uint64_t header_bytes = 2 * file_page_bytes;
+constexpr unsigned uuid_attempts_max = 64;  // new uuids when the preferred addresses are taken
+
+// The current failure, with the file it is about in front.
+errc of_pool(const char* path, errc code) noexcept { return fail(code, "pool %s: %s", path, last_message()); }
+
+// Keeps errno over what is done to clean up after a failure.
+class errno_kept {
+ public:
+  errno_kept() noexcept : value_{errno} {}
+  ~errno_kept() { errno = value_; }
+  errno_kept(const errno_kept&) = delete;
+
+ private:
+  int value_;
+};
+
+result<std::uint32_t> detect_medium(const platform::file& file) noexcept {
+  const auto kind = file.file_system();
+  if (!kind) return kind.error();
+  switch (*kind) {
+    case platform::file_system_kind::tmpfs:
+      return std::uint32_t{NVM_MEDIUM_SHM};
+    case platform::file_system_kind::dax:
+      return std::uint32_t{NVM_MEDIUM_DAX};
+    case platform::file_system_kind::other:
+      break;
+  }
+  return std::uint32_t{NVM_MEDIUM_SSD};
+}
+
+// Who may have made this file.  Its content is checked whoever it was; this keeps an accident or another user's file
+// from being written to.
+status check_permissions(const platform::file_facts& f, bool read_only) noexcept {
+  if (read_only) return {};
+  if ((f.mode & 0002) != 0) {
+    errno = EPERM;
+    return fail(errc::system, "any user may write to it (mode %04o): refused; chmod o-w first", f.mode);
+  }
+  const bool shared_by_group = (f.mode & 0020) != 0;
+  const std::uint32_t self = ::geteuid();
+  if (f.owner != self && self != 0 && !shared_by_group) {
+    errno = EPERM;
+    return fail(errc::system, "it belongs to user %u, this process is user %u: refused", f.owner, self);
+  }
+  return {};
+}
+
+// What a file must fulfil beyond an image in memory.
+status check_file_superblock(const layout::superblock& sb) noexcept {
+  if (sb.page_shift != layout::page_shift_default) {
+    return fail(errc::version, "page size: found %" PRIu64 " bytes, files have pages of %" PRIu64,
+                std::uint64_t{1} << sb.page_shift, file_page_bytes);
+  }
+  if (sb.size_pages % layout::pages_per_chunk != 0 || sb.capacity_pages % layout::pages_per_chunk != 0) {
+    return fail(errc::corrupt,
+                "size and capacity: found %" PRIu64 " and %" PRIu64 " pages, expected whole chunks of %" PRIu64,
+                sb.size_pages, sb.capacity_pages, layout::pages_per_chunk);
+  }
+  return {};
+}
+
+status write_zeros(platform::file& file, std::uint64_t from, std::uint64_t to) noexcept {
+  static constexpr std::array<std::byte, 64 * 1024> zeros{};
+  while (from < to) {
+    const std::uint64_t n = std::min<std::uint64_t>(to - from, zeros.size());
+    if (auto s = file.write(from, zeros.data(), n); !s) return s;
+    from += n;
+  }
+  return {};
+}
+
+// Space of its own for [from, to) of the file, which holds nothing yet.
+status allocate_new(platform::file& file, std::uint64_t from, std::uint64_t to) noexcept {
+  if (from >= to) return {};
+  auto s = file.allocate(from, to - from);
+  if (!s && errno == EOPNOTSUPP) return write_zeros(file, from, to);
+  return s;
+}
+
+std::uint64_t map_end(const geometry& g, std::uint64_t pages) noexcept {
+  return round_up(g.entry_offset(pages), g.page_bytes());
+}
+
+}  // namespace
+
+// ---- life of the object
+// ----------------------------------------------------------------------------------------------
+
+result<pool_file::pointer> pool_file::make(const char* path) noexcept {
+  if (path == nullptr || *path == 0) return fail(errc::invalid, "a pool needs a path");
+  if (auto s = open_pools::start(); !s) return s.error();
+  pointer pool{new (std::nothrow) pool_file};
+  if (!pool) return fail(errc::no_memory, "no memory for a pool");
+  try {
+    pool->path_ = path;
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "no memory for a pool's path");
+  }
+  const std::lock_guard lock{open_pools::guard()};
+  open_pools::list(*pool);
+  pool->listed_ = true;
+  return pool;
+}
+
+result<pool_file::pointer> pool_file::create(const char* path, const pool_create_options& options) noexcept {
+  auto pool = make(path);
+  if (!pool) return pool.error();
+  if (auto s = (*pool)->create_file(options); !s) {
+    const errno_kept kept;
+    const errc code = of_pool(path, s.error());
+    pool->reset();
+    return code;
+  }
+  return pool;
+}
+
+result<pool_file::pointer> pool_file::open(const char* path, const pool_open_options& options) noexcept {
+  auto pool = make(path);
+  if (!pool) return pool.error();
+  if (auto s = (*pool)->open_file(options); !s) {
+    const errno_kept kept;
+    const errc code = of_pool(path, s.error());
+    pool->reset();
+    return code;
+  }
+  return pool;
+}
+
+pool_file::~pool_file() { release(); }
+
+status pool_file::close() noexcept {
+  status closed;
+  if (!read_only_ && !forked() && file_) {
+    closed = set_state(pool_state::clean);
+    write_owner(0);
+    if (!closed) of_pool(path(), closed.error());
+  }
+  const errno_kept kept;
+  release();
+  return closed;
+}
+
+void pool_file::release() noexcept {
+  if (published_) open_pools::withdraw(*this);
+  published_ = false;
+  slot_.give_back();
+  const std::lock_guard lock{open_pools::guard()};
+  if (file_ && !forked()) file_.unlock();
+  file_.close();
+  if (listed_) open_pools::unlist(*this);
+  listed_ = false;
+}
+
+void pool_file::poison_in_child() noexcept {
+  forked_.store(true, std::memory_order_relaxed);
+  file_.close();  // no unlock: the lock belongs to the parent's descriptor too
+  slot_.seal_in_child();
+  published_ = false;
+  listed_ = false;
+}
+
+status pool_file::usable() const noexcept {
+  if (forked()) {
+    return fail(errc::forked,
+                "pool %s belongs to the parent process; the child may open it once the parent has closed it", path());
+  }
+  return {};
+}
+
+// ---- creation
+// --------------------------------------------------------------------------------------------------------
+
+status pool_file::create_file(const pool_create_options& options) noexcept {
+  const std::uint32_t mode = options.mode != 0 ? options.mode : 0600;
+  if ((mode & ~0775U) != 0 || (mode & 0600) != 0600)
+    return fail(errc::invalid, "mode: found %04o, expected the owner to read and write, and others not to write", mode);
+  if (options.medium > NVM_MEDIUM_SSD) return fail(errc::invalid, "medium: found %u, expected 0 .. 4", options.medium);
+  // What does not depend on the file is refused before there is one.
+  const std::uint32_t likely = options.medium != NVM_MEDIUM_DETECT ? options.medium : std::uint32_t{NVM_MEDIUM_SHM};
+  if (auto shape = shape_of_new_pool(options, likely, platform::window_bytes); !shape) return shape.error();
+  if (auto s = platform::reserve_window(); !s) return s;
+  {
+    const std::lock_guard lock{open_pools::guard()};
+    auto opened = platform::file::open(path(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
+    if (!opened) {
+      if (opened.error() == errc::exists) return fail(errc::exists, "the file exists");
+      if (opened.error() == errc::not_found) return fail(errc::not_found, "its directory does not exist");
+      return opened.error();
+    }
+    file_ = std::move(*opened);
+  }
+  auto s = fill_new_file(options);
+  if (!s) {
+    const errno_kept kept;
+    file_.remove_name(path());
+  }
+  return s;
+}
+
+status pool_file::fill_new_file(const pool_create_options& options) noexcept {
+  if (auto s = lock_file(true); !s) return s;
+  const auto facts = file_.facts();
+  if (!facts) return facts.error();
+  device_ = facts->device;
+  inode_ = facts->inode;
+  const auto detected = detect_medium(file_);
+  if (!detected) return detected.error();
+  medium_ = options.medium != NVM_MEDIUM_DETECT ? options.medium : *detected;
+
+  superblock_request request;
+  request.medium = medium_;
+  request.created_unix_s = options.created_unix_s != 0 ? options.created_unix_s : platform::unix_s();
+  const auto shape = shape_of_new_pool(options, medium_, platform::window_bytes);
+  if (!shape) return shape.error();
+  request.shape = *shape;
+  const std::uint64_t capacity = lay_out(*shape).capacity_bytes();
+  for (unsigned attempt = 0;; ++attempt) {
+    if (options.uuid != nullptr) {
+      std::memcpy(request.uuid, options.uuid, sizeof request.uuid);
+    } else if (auto s = platform::random_bytes(request.uuid, sizeof request.uuid); !s) {
+      return s;
+    }
+    request.base_address = preferred_base(request.uuid, capacity);
+    auto taken = platform::slot::take(request.base_address, capacity);
+    if (taken) {
+      slot_ = std::move(*taken);
+      break;
+    }
+    if (taken.error() != errc::address || options.uuid != nullptr || attempt == uuid_attempts_max) return taken.error();
+  }
+  const auto sb = make_superblock(request);
+  if (!sb) return sb.error();
+  take_superblock(*sb);
+  was_clean_ = true;
+
+  if (auto s = allocate_blocks(0, superblock_.size_pages); !s) return s;
+  if (options.prepare.run != nullptr) {
+    if (auto s = options.prepare.run(options.prepare.context, file_, superblock_); !s) return s;
+  }
+  if (auto s = file_.sync_all(); !s) return s;  // C1
+  if (auto s = map(); !s) return s;
+
+  write_owner(static_cast<std::uint64_t>(platform::process_id()));
+  layout::superblock copies[2];
+  seal_superblocks(superblock_, copies);
+  for (const unsigned copy : {1U, 0U}) {
+    if (auto s = file_.write(shape_.superblock_at(copy), &copies[copy], sizeof copies[copy]); !s) return s;
+  }
+  if (auto s = file_.sync_data(); !s) return s;                    // C2
+  if (auto s = platform::sync_directory_of(path()); !s) return s;  // C3
+  open_pools::publish(*this);
+  published_ = true;
+  return {};
+}
+
+// Space for what data pages [from, to) need: their map entries and themselves; from 0 the header and the log too.
+status pool_file::allocate_blocks(std::uint64_t from, std::uint64_t to) noexcept {
+  const nvm::geometry& g = shape_;
+  const std::uint64_t map_from = from == 0 ? 0 : map_end(g, from);
+  const std::uint64_t data_from = from == 0 ? g.log_offset : g.page_offset(from);
+  if (auto s = allocate_new(file_, map_from, map_end(g, to)); !s) return s;
+  return allocate_new(file_, data_from, g.page_offset(to));
+}
+
+// ---- opening
+// ---------------------------------------------------------------------------------------------------------
+
+status pool_file::open_file(const pool_open_options& options) noexcept {
+  if (options.medium > NVM_MEDIUM_SSD) return fail(errc::invalid, "medium: found %u, expected 0 .. 4", options.medium);
+  read_only_ = options.read_only;
+  {
+    const std::lock_guard lock{open_pools::guard()};
+    // Non-blocking: a pipe under this name must not make us wait.
+    auto opened = platform::file::open(path(), (read_only_ ? O_RDONLY : O_RDWR) | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    if (!opened) {
+      if (opened.error() == errc::not_found) return fail(errc::not_found, "no such file");
+      if (errno == ELOOP) return fail(errc::not_a_pool, "the path is a symbolic link; expected a regular file");
+      if (errno == EISDIR) return fail(errc::not_a_pool, "the path is a directory; expected a regular file");
+      return opened.error();
+    }
+    file_ = std::move(*opened);
+    const auto facts = file_.facts();
+    if (!facts) return facts.error();
+    if (!facts->regular) return fail(errc::not_a_pool, "expected a regular file");
+    device_ = facts->device;
+    inode_ = facts->inode;
+    if (open_pools::same_file(*this, device_, inode_) != nullptr)
+      return fail(errc::busy, "it is open in this process (pid %" PRId64 ") already", platform::process_id());
+    if (auto s = check_permissions(*facts, read_only_); !s) return s;
+  }
+  if (auto s = lock_file(!read_only_); !s) return s;
+  if (auto s = read_superblock(); !s) return s;
+  if (!read_only_ && must_be_read_only(superblock_)) {
+    return fail(errc::version, "features %08x forbid changes by this library; open it read-only",
+                superblock_.features_ro_compat & ~features_ro_compat_known);
+  }
+  if (auto s = choose_medium(options.medium); !s) return s;
+  if (options.before_mapping.run != nullptr && !read_only_) {
+    if (auto s = options.before_mapping.run(options.before_mapping.context, file_, superblock_); !s) return s;
+    const layout::superblock before = superblock_;
+    if (auto s = read_superblock(); !s) return s;
+    if (std::memcmp(&before, &superblock_, offsetof(layout::superblock, sequence)) != 0)
+      return fail(errc::corrupt, "the replay of the log changed constant fields of the superblock");
+  }
+  was_clean_ = superblock_.state == static_cast<std::uint32_t>(pool_state::clean);
+  {
+    const std::lock_guard lock{open_pools::guard()};
+    if (const pool_file* twin = open_pools::same_uuid(*this, superblock_.uuid); twin != nullptr) {
+      return fail(errc::address, "it is a copy of %s, which is open in this process: same uuid, same addresses",
+                  twin->path());
+    }
+  }
+  auto taken = platform::slot::take(superblock_.base_address, shape_.capacity_bytes());
+  if (!taken) return taken.error();
+  slot_ = std::move(*taken);
+  if (!read_only_) {
+    // A copy may have lost blocks to holes; a store into one on a full device would be SIGBUS.
+    const auto facts = file_.facts();
+    if (!facts) return facts.error();
+    const std::uint64_t needed = map_end(shape_, superblock_.size_pages) + shape_.size_bytes() - shape_.log_offset;
+    if (facts->allocated_bytes < needed) {
+      const std::uint64_t parts[2][2] = {{0, map_end(shape_, superblock_.size_pages)},
+                                         {shape_.log_offset, shape_.page_offset(superblock_.size_pages)}};
+      for (const auto& [from, to] : parts) {
+        if (auto s = file_.allocate(from, to - from); !s && errno != EOPNOTSUPP) return s;
+      }
+    }
+  }
+  if (auto s = map(); !s) return s;
+  if (!read_only_) {
+    write_owner(static_cast<std::uint64_t>(platform::process_id()));
+    if (auto s = set_state(pool_state::open); !s) return s;
+  }
+  open_pools::publish(*this);
+  published_ = true;
+  return {};
+}
+
+status pool_file::lock_file(bool exclusive) noexcept {
+  auto s = exclusive ? file_.lock_exclusive() : file_.lock_shared();
+  if (s || s.error() != errc::busy) return s;
+  layout::owner_record owner{};
+  if (auto known = file_.read(owner_at, &owner, sizeof owner); !known || owner.pid == 0) {
+    return fail(errc::busy, "another process has it open");
+  }
+  return fail(errc::busy, "process %" PRIu64 " has it open", owner.pid);
+}
+
+status pool_file::read_superblock() noexcept {
+  const auto bytes = file_.size();
+  if (!bytes) return bytes.error();
+  alignas(8) std::byte header[header_bytes];
+  const std::size_t available = std::min<std::uint64_t>(*bytes, sizeof header);
+  if (auto s = file_.read(0, header, available); !s) return s;
+  const auto sb = pick_superblock(header, available, *bytes);
+  if (!sb) return sb.error();
+  if (auto s = check_file_superblock(*sb); !s) return s;
+  take_superblock(*sb);
+  return {};
+}
+
+void pool_file::take_superblock(const layout::superblock& sb) noexcept {
+  superblock_ = sb;
+  shape_ = geometry_of(sb);
+  size_pages_.store(sb.size_pages, std::memory_order_release);
+}
+
+// The logs of ssd and of direct media differ, so those two kinds cannot stand in for each other; direct media can, and
+// the place where the file lies says which it is now.
+status pool_file::choose_medium(std::uint32_t requested) noexcept {
+  const std::uint32_t made = superblock_.medium;
+  if (requested != NVM_MEDIUM_DETECT) {
+    if ((requested == NVM_MEDIUM_SSD) != (made == NVM_MEDIUM_SSD)) {
+      return fail(errc::medium, "it was made for medium %s, asked for is %s: their logs differ", medium_name(made),
+                  medium_name(requested));
+    }
+    medium_ = requested;
+    return {};
+  }
+  if (made == NVM_MEDIUM_SSD) {
+    medium_ = made;  // right on any file system
+    return {};
+  }
+  const auto detected = detect_medium(file_);
+  if (!detected) return detected.error();
+  if (*detected == NVM_MEDIUM_SSD) {
+    return fail(
+        errc::medium,
+        "it was made for medium %s, but lies on a file system behind a page cache, where commits would not survive "
+        "power loss; name medium shm to open it all the same",
+        medium_name(made));
+  }
+  medium_ = *detected;
+  return {};
+}
+
+status pool_file::map() noexcept {
+  const int descriptor = file_.descriptor();
+  const std::uint64_t bytes = shape_.capacity_bytes();
+  if (read_only_ || medium_ == NVM_MEDIUM_SSD) return slot_.map_private(descriptor, bytes);
+  if (medium_ == NVM_MEDIUM_SHM) return slot_.map_shared(descriptor, bytes);
+  return slot_.map_shared_sync(descriptor, bytes);
+}
+
+status pool_file::adopt_image() noexcept {
+  const auto bytes = file_.size();
+  if (!bytes) return bytes.error();
+  const auto sb = pick_superblock(base(), header_bytes, *bytes);
+  if (!sb) return of_pool(path(), sb.error());
+  if (auto s = check_file_superblock(*sb); !s) return of_pool(path(), s.error());
+  if (std::memcmp(&*sb, &superblock_, offsetof(layout::superblock, sequence)) != 0)
+    return fail(errc::corrupt, "pool %s: the replay of the log changed constant fields of the superblock", path());
+  take_superblock(*sb);
+  return {};
+}
+
+// ---- while it is open
+// --------------------------------------------------------------------------------------------------
+
+// As write_superblock(), by file operations: outside of the order of a medium, when nothing else changes.
+status pool_file::set_state(pool_state state) noexcept {
+  superblock_.state = static_cast<std::uint32_t>(state);
+  for (unsigned step = 0; step < 2; ++step) {
+    ++superblock_.sequence;
+    superblock_.crc = superblock_crc(superblock_);
+    const std::uint64_t place = shape_.superblock_at(superblock_copy_of(superblock_.sequence));
+    if (auto s = file_.write(place, &superblock_, sizeof superblock_); !s) return s;
+    if (medium_ == NVM_MEDIUM_SHM) continue;  // survives the process without
+    if (auto s = file_.sync_data(); !s) return s;
+  }
+  return {};
+}
+
+void pool_file::write_owner(std::uint64_t pid) noexcept {
+  layout::owner_record owner{};
+  owner.pid = pid;
+  owner.opened_unix_s = pid != 0 ? platform::unix_s() : 0;
+  // For messages only: without it they are poorer.
+  [[maybe_unused]] const status written = file_.write(owner_at, &owner, sizeof owner);
+}
+
+result<std::uint64_t> pool_file::extend(std::uint64_t pages_min) noexcept {
+  if (auto s = usable(); !s) return s.error();
+  if (read_only_) return fail(errc::read_only, "pool %s is open read-only: it cannot grow", path());
+  const std::uint64_t now = superblock_.size_pages;
+  const std::uint64_t capacity = superblock_.capacity_pages;
+  if (pages_min > capacity) {
+    return fail(errc::no_space, "pool %s is full: %" PRIu64 " pages needed, its capacity is %" PRIu64, path(),
+                pages_min, capacity);
+  }
+  const std::uint64_t needed = round_up(pages_min, layout::pages_per_chunk);
+  const std::uint64_t doubled = std::max(needed, std::min(2 * now, capacity));
+  for (const std::uint64_t pages : {doubled, needed}) {
+    auto s = allocate_blocks(now, pages);
+    if (s && medium_ != NVM_MEDIUM_SHM) s = file_.sync_data();
+    if (s) return pages;
+    {
+      const errno_kept kept;
+      const errc code = fail(s.error(), "pool %s cannot grow from %" PRIu64 " to %" PRIu64 " pages: %s", path(), now,
+                             pages, last_message());
+      // What was allocated before the device was full goes back; nobody has used it.
+      [[maybe_unused]] const status shrunk = file_.truncate(shape_.page_offset(now));
+      if (code != errc::no_space || pages == needed) return fail(code, "%s", last_message());
+    }
+  }
+  __builtin_unreachable();
+}
+
+}  // namespace nvm

@@ -1,0 +1,167 @@
+// A pool's file from creation to close: exclusive, mapped at its address, growing.
+//
+// Creation.  F file operation, | sync.
+//   1. F new file (O_EXCL), locked; blocks of the header, the page map of the current size, the log, the data;
+//      what `prepare` writes                                   | C1  all of it is on the device, and zero but for that
+//   2. F superblock copy B, copy A                             | C2  commit point: either copy makes it a pool
+//   3.                                                         | C3  directory: the name is on the device
+// A crash before 2 leaves a file without superblock, which never opens; one after it an empty pool.  Any failure
+// removes the file.
+//
+// Open.  File checked (regular, not a link, owner and mode), locked, superblock picked, medium agreed,
+// `before_mapping`, blocks made sure of, mapped; state `open` is durable before open() returns, hence before the first
+// change.
+//
+// Growth.  Blocks first, sync, then the superblock through the medium (superblock.hpp): a crash between them leaves a
+// file longer than its pool, which the next growth uses.
+//
+// Close.  State `clean`, after the caller has made everything else durable.  Destruction without close() leaves the
+// pool as a crash would.
+//
+// Threads.  grow() may be called by any thread, size_pages() and geometry() read by any; create, open, close by one.
+// Fork: see open_pools.hpp.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "nvm/nvm.h"
+#include "platform/platform.hpp"
+#include "pool/open_pools.hpp"
+#include "pool/superblock.hpp"
+
+namespace nvm {
+
+// What the log of a medium contributes to creation and opening, without pool/ knowing it.
+struct file_step {
+  status (*run)(void* context, platform::file& file, const layout::superblock& sb) noexcept = nullptr;
+  void* context = nullptr;
+};
+
+struct pool_create_options {
+  std::uint64_t size_bytes = 0;      // of data; 0: 64 MiB
+  std::uint64_t capacity_bytes = 0;  // of data; 0: max(16 * size, 1 GiB), less if the window is smaller
+  std::uint32_t medium = NVM_MEDIUM_DETECT;
+  std::uint32_t mode = 0;       // permission bits before umask; 0: 0600
+  std::uint64_t log_bytes = 0;  // ssd: the ring, direct: a lane; 0: chosen
+  std::uint32_t lanes = 0;      // direct: 0: chosen
+  file_step prepare;            // writes what an empty log has that is not zero
+  // Tests fix these; null, 0: from the kernel.
+  const std::uint8_t* uuid = nullptr;
+  std::uint64_t created_unix_s = 0;
+};
+
+struct pool_open_options {
+  std::uint32_t medium = NVM_MEDIUM_DETECT;
+  bool read_only = false;
+  // Once the file is locked and checked, before it is mapped: may replay a log into the file.  Not called when
+  // read-only.  The superblock is read again afterwards.
+  file_step before_mapping;
+};
+
+class pool_file {
+ public:
+  using pointer = std::unique_ptr<pool_file>;
+
+  [[nodiscard]] static result<pointer> create(const char* path, const pool_create_options& options) noexcept;
+  [[nodiscard]] static result<pointer> open(const char* path, const pool_open_options& options) noexcept;
+  ~pool_file();
+  pool_file(const pool_file&) = delete;
+  pool_file& operator=(const pool_file&) = delete;
+
+  // Marks the pool clean (unless read-only) and releases file, lock and addresses; the object is of no use afterwards.
+  // The caller has made everything durable.  On failure the pool is released all the same, not clean.
+  [[nodiscard]] status close() noexcept;
+
+  [[nodiscard]] std::byte* base() const noexcept { return slot_.base(); }
+  // A snapshot; size_pages grows.
+  [[nodiscard]] nvm::geometry geometry() const noexcept {
+    nvm::geometry g = shape_;
+    g.size_pages = size_pages();
+    return g;
+  }
+  // acquire: pairs with the release in grow(): the pages below it exist.
+  [[nodiscard]] std::uint64_t size_pages() const noexcept { return size_pages_.load(std::memory_order_acquire); }
+  // As picked at open and changed since; not while another thread grows the pool.
+  [[nodiscard]] const layout::superblock& superblock() const noexcept { return superblock_; }
+  [[nodiscard]] platform::file& file() noexcept { return file_; }
+  [[nodiscard]] const char* path() const noexcept { return path_.c_str(); }
+  // In force, an enum nvm_medium: what was asked for, else what the file system is, else what the superblock says.
+  [[nodiscard]] std::uint32_t medium() const noexcept { return medium_; }
+  [[nodiscard]] bool read_only() const noexcept { return read_only_; }
+  // The last owner closed the pool.  Of a new pool: true.
+  [[nodiscard]] bool was_clean() const noexcept { return was_clean_; }
+  // This process is a child of the one that opened the pool: nothing of it may be touched.
+  [[nodiscard]] bool forked() const noexcept { return forked_.load(std::memory_order_relaxed); }
+  [[nodiscard]] status usable() const noexcept;
+
+  // Makes the pool at least `pages_min` data pages large: doubles it, in whole chunks, within its capacity; where the
+  // device has no room for that, to what is needed.  Returns the size.  errc::no_space beyond the capacity or when the
+  // device is full; the pool is then as before.  The growth is ordered before whatever this thread does next, and
+  // durable as m.durable() says.
+  template <media M>
+  [[nodiscard]] result<std::uint64_t> grow(M& m, std::uint64_t pages_min) noexcept {
+    const std::lock_guard lock{growing_};
+    if (size_pages() >= pages_min) return size_pages();
+    result<std::uint64_t> pages = extend(pages_min);
+    if (!pages) return pages.error();
+    superblock_.size_pages = *pages;
+    write_superblock(m, base(), superblock_);
+    size_pages_.store(*pages, std::memory_order_release);
+    return *pages;
+  }
+
+  // After the caller changed the header in a private mapping (replay into memory): takes the superblock from there.
+  [[nodiscard]] status adopt_image() noexcept;
+
+  // The pool object of the layer above, for those who come from an address.
+  void set_owner(void* owner) noexcept { owner_.store(owner, std::memory_order_release); }
+  [[nodiscard]] void* owner() const noexcept { return owner_.load(std::memory_order_acquire); }
+
+ private:
+  friend struct open_pools::access;
+
+  pool_file() = default;
+  [[nodiscard]] static result<pointer> make(const char* path) noexcept;
+  [[nodiscard]] status create_file(const pool_create_options& options) noexcept;
+  [[nodiscard]] status fill_new_file(const pool_create_options& options) noexcept;
+  [[nodiscard]] status open_file(const pool_open_options& options) noexcept;
+  [[nodiscard]] status lock_file(bool exclusive) noexcept;
+  [[nodiscard]] status read_superblock() noexcept;
+  [[nodiscard]] status choose_medium(std::uint32_t requested) noexcept;
+  [[nodiscard]] status allocate_blocks(std::uint64_t pages_from, std::uint64_t pages_to) noexcept;
+  [[nodiscard]] status map() noexcept;
+  [[nodiscard]] status set_state(layout::pool_state state) noexcept;
+  [[nodiscard]] result<std::uint64_t> extend(std::uint64_t pages_min) noexcept;
+  void write_owner(std::uint64_t pid) noexcept;
+  void take_superblock(const layout::superblock& sb) noexcept;
+  void release() noexcept;
+  void poison_in_child() noexcept;
+
+  std::string path_;
+  platform::file file_;
+  platform::slot slot_;
+  layout::superblock superblock_{};
+  nvm::geometry shape_;
+  std::atomic<std::uint64_t> size_pages_{0};
+  std::mutex growing_;  // guards superblock_ and the file's length; taken before anything of media/
+  std::atomic<void*> owner_{nullptr};
+  std::atomic<bool> forked_{false};
+  std::uint32_t medium_ = NVM_MEDIUM_DETECT;
+  bool read_only_ = false;
+  bool was_clean_ = false;
+  bool listed_ = false;
+  bool published_ = false;
+  std::uint64_t device_ = 0;
+  std::uint64_t inode_ = 0;
+  pool_file* older_ = nullptr;  // of open_pools
+};
+
+// What a pool's file says about itself, without lock and beside a living owner; the numbers may be those of a moment
+// ago.  `entry_pages` gives the pages that a page map entry (its content, checked) holds: 0 for a free one.
+[[nodiscard]] status inspect_pool(const char* path, std::uint64_t (*entry_pages)(std::uint64_t content) noexcept,
+                                  nvm_pool_info& out) noexcept;
+
+}  // namespace nvm
