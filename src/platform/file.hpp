@@ -100,9 +100,12 @@ class file {
   void close() noexcept;
 
  private:
-  explicit file(int descriptor) noexcept : descriptor_{descriptor} {}
+  file(int descriptor, const file_calls* calls) noexcept : descriptor_{descriptor}, calls_{calls} {}
+  [[nodiscard]] const file_calls& calls() const noexcept;
   [[nodiscard]] status lock(short type) const noexcept;
+
   int descriptor_ = -1;
+  const file_calls* calls_ = nullptr;
 };
 
 // Makes the directory entry of `path` durable.
