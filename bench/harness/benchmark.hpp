@@ -29,6 +29,8 @@ class contestant {
   virtual void prepare(unsigned /*thread*/, std::uint64_t /*first*/, std::uint64_t /*ops*/) {}
   // Timed. Does operations [first, first + ops) of `thread`; throws when one fails.
   virtual void run(unsigned thread, std::uint64_t first, std::uint64_t ops) = 0;
+  // False for an operation that changes nothing durable: counting passes over it, so that rare writes are seen at all.
+  virtual bool writes(unsigned /*thread*/, std::uint64_t /*operation*/) { return true; }
   // Hash of what all operations read and left behind. 0: this system does no work that could be compared.
   virtual std::uint64_t work_digest() = 0;
   // Bytes written to logs so far, headers included; nothing if the system cannot tell.

@@ -32,15 +32,21 @@ op_counts count_instructions(workers& team, contestant& c, std::uint64_t first, 
   team.run([&](unsigned thread) {
     if (thread != 0) return;
     c.prepare(0, first, counted_ops_max);
-    step_counter stepping;
     while (per_op.ops < counted_ops_max &&
            (ops != 0 ? per_op.ops < ops
                      : per_op.ops == 0 || step_counter::counts().instructions - before.instructions < steps)) {
+      std::optional<step_counter> stepping;
+      if (c.writes(0, first + per_op.ops)) stepping.emplace();
       c.run(0, first + per_op.ops, 1);
       ++per_op.ops;
     }
   });
   const step_counts raw = step_counter::counts() - before;
+  const std::optional<std::uint64_t> logged_after = c.bytes_logged();
+  // The rest of what was prepared is done without counting: no operation may be left out of a stream.
+  team.run([&](unsigned thread) {
+    if (thread == 0) c.run(0, first + per_op.ops, counted_ops_max - per_op.ops);
+  });
   const auto n = static_cast<double>(per_op.ops);
   per_op.fences = static_cast<double>(raw.fences()) / n;
   per_op.waiting_fences = static_cast<double>(raw.waiting_fences) / n;
@@ -50,7 +56,7 @@ op_counts count_instructions(workers& team, contestant& c, std::uint64_t first, 
   per_op.clflush = static_cast<double>(raw.clflush) / n;
   per_op.streamed_lines = static_cast<double>(raw.streamed_bytes) / 64 / n;
   per_op.instructions = static_cast<double>(raw.instructions) / n;
-  if (const auto logged_after = c.bytes_logged(); logged_before && logged_after)
+  if (logged_before && logged_after)
     per_op.logged_bytes = static_cast<double>(*logged_after - *logged_before) / n;
   return per_op;
 }
@@ -138,7 +144,7 @@ benchmark_result run_one(const benchmark& b, const options& o) {
         ops = counts.ops;
         e.result.counts = counts;
       }
-      next += ops;
+      next += counted_ops_max;
     }
     std::vector<entry> limits = make_limits(b, o, entries);
     for (entry& e : limits) {

@@ -12,18 +12,13 @@ namespace nvm::bench {
 class zipf {
  public:
   // Cost: n calls of pow(), once.
-  explicit zipf(std::uint64_t items, double theta = 0.99) : items_(items), theta_(theta), zeta_(zeta(0, items, 0)) {
-    prepare();
+  explicit zipf(std::uint64_t items, double theta = 0.99) : items_(items), theta_(theta), zeta_(zeta(items)) {
+    const double zeta2 = 1.0 + std::pow(0.5, theta_);
+    alpha_ = 1.0 / (1.0 - theta_);
+    eta_ = (1.0 - std::pow(2.0 / static_cast<double>(items_), 1.0 - theta_)) / (1.0 - zeta2 / zeta_);
   }
 
   std::uint64_t items() const noexcept { return items_; }
-
-  // More items; costs only the new ones.
-  void grow(std::uint64_t items) {
-    zeta_ = zeta(items_, items, zeta_);
-    items_ = items;
-    prepare();
-  }
 
   std::uint64_t next(random& source) const {
     const double u = source.unit();
@@ -35,14 +30,10 @@ class zipf {
   }
 
  private:
-  double zeta(std::uint64_t from, std::uint64_t to, double sum) const {
-    for (std::uint64_t i = from; i < to; ++i) sum += 1.0 / std::pow(static_cast<double>(i + 1), theta_);
+  double zeta(std::uint64_t items) const {
+    double sum = 0;
+    for (std::uint64_t i = 0; i < items; ++i) sum += 1.0 / std::pow(static_cast<double>(i + 1), theta_);
     return sum;
-  }
-  void prepare() {
-    const double zeta2 = 1.0 + std::pow(0.5, theta_);
-    alpha_ = 1.0 / (1.0 - theta_);
-    eta_ = (1.0 - std::pow(2.0 / static_cast<double>(items_), 1.0 - theta_)) / (1.0 - zeta2 / zeta_);
   }
 
   std::uint64_t items_;

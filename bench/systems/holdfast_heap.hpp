@@ -20,7 +20,7 @@ class holdfast_heap {
       : holdfast_heap(settings, NVM_MEDIUM_SHM, NVM_PERSIST_BEST) {}
 
   holdfast_heap(const heap_settings& settings, nvm_medium medium, nvm_persist persist)
-      : path_(settings.directory, "holdfast.nvm") {
+      : path_(settings.directory, "holdfast-" + std::to_string(next_++) + ".nvm") {
     nvm_pool_options options{};
     options.size = settings.bytes + settings.bytes / 4 + (128ULL << 20);
     options.capacity = 2 * options.size;
@@ -69,6 +69,8 @@ class holdfast_heap {
   }
 
  private:
+  static inline unsigned next_ = 0;  // names of files; heaps are made by one thread
+
   temporary_path path_;
   NVM_POOL* pool_ = nullptr;
 };

@@ -1,0 +1,156 @@
+// How long until a program can allocate again after its owner was killed? And how long does a clean open take?
+//
+//   crashed-open-N   a pool of N full of 1 KiB objects: from the call that opens it to the return of the first
+//                    allocation, one thread (Breeze, Table V, case A)
+//   index-N          the full volatile allocation index of that pool, by 1 and 2 threads
+//   clean-open-8MiB  opening an empty pool that was closed properly; once as the first thing that a process does with
+//                    the library (-first), once more in the same process, whose memory is paged in by then
+//
+// Every opening of a crashed pool is by a fresh process. One that opened a crashed pool is killed with a transaction open, so that the next
+// finds the same. Two pools of 16 GiB would not fit: of the crashed pools the systems do not alternate.
+#include <fmt/core.h>
+#include <sys/statvfs.h>
+
+#include <string>
+#include <vector>
+
+#include "harness/mapped_file.hpp"
+#include "harness/runner.hpp"
+#include "harness/statistics.hpp"
+#include "recovery/child.hpp"
+#include "recovery/crashed_pool.hpp"
+
+namespace nvm::bench {
+namespace {
+
+struct measured {
+  std::string system;
+  bench::role role;
+  std::vector<double> ns;
+};
+
+std::string size_name(std::uint64_t bytes) {
+  return bytes >= 1ULL << 30 ? fmt::format("{}GiB", bytes >> 30) : fmt::format("{}MiB", bytes >> 20);
+}
+
+// Prints and keeps one benchmark's result.
+void report(runner& r, const std::string& name, unsigned threads, nlohmann::ordered_json parameters,
+            const std::vector<measured>& systems) {
+  nlohmann::ordered_json j{{"name", name}, {"threads", threads}, {"unit", "open"}, {"units_per_op", 1}};
+  if (name.starts_with("index")) j["unit"] = "rebuild";
+  j["parameters"] = std::move(parameters);
+  j["systems"] = nlohmann::ordered_json::array();
+  j["ratios"] = nlohmann::ordered_json::array();
+  fmt::print("\n{}, {} thread{}: microseconds; {}\n", name, threads, threads == 1 ? "" : "s", j["parameters"].dump());
+  auto json = [](const std::vector<double>& sample) {
+    const spread s = spread_of(sample);
+    return nlohmann::ordered_json{{"median", s.median}, {"min", s.min}, {"max", s.max}, {"sample", sample}};
+  };
+  for (const measured& m : systems) {
+    const spread s = spread_of(m.ns);
+    fmt::print("  {:<30} median {:>12.1f}  min {:>12.1f}  max {:>12.1f}\n", m.system, s.median / 1e3, s.min / 1e3,
+               s.max / 1e3);
+    j["systems"].push_back(
+        {{"name", m.system}, {"role", m.role == role::subject ? "subject" : "peer"}, {"wall_ns", json(m.ns)}});
+  }
+  for (const measured& subject : systems)
+    for (const measured& peer : systems)
+      if (subject.role == role::subject && peer.role == role::peer) {
+        const std::vector<double> ratios = pairwise_ratio(peer.ns, subject.ns);
+        fmt::print("  {} is {:.2f} times as fast as {}\n", subject.system, spread_of(ratios).median, peer.system);
+        j["ratios"].push_back({{"subject", subject.system}, {"peer", peer.system}, {"wall", json(ratios)}});
+      }
+  std::fflush(stdout);
+  r.add(std::move(j));
+}
+
+bool fits(const std::string& directory, std::uint64_t bytes) {
+  struct statvfs fs {};
+  return statvfs(directory.c_str(), &fs) == 0 && static_cast<std::uint64_t>(fs.f_bavail) * fs.f_frsize > bytes + bytes / 16;
+}
+
+void crashed_pools(runner& r, const options& o, std::uint64_t bytes) {
+  const std::string size = size_name(bytes);
+  if (!o.selects("crashed-open-" + size) && !o.selects("index-" + size)) return;
+  if (!fits(o.directory, bytes)) {
+    fmt::print("\ncrashed-open-{}: left out, {} has no room for it\n", size, o.directory);
+    return;
+  }
+  nlohmann::ordered_json parameters{{"pool_bytes", bytes}, {"object_bytes", object_bytes}};
+  std::vector<measured> opens;
+  std::vector<std::vector<measured>> indexes(o.threads.size());
+  for (const recovery_system& s : recovery_systems()) {
+    const temporary_path path(o.directory, "recovery.nvm");
+    const std::uint64_t objects = in_killed_child([&] { return s.fill(path.string(), bytes); });
+    parameters[s.name + "_objects"] = objects;
+    measured m{s.name, s.role, {}};
+    for (unsigned i = 0; i < o.runs; ++i)
+      m.ns.push_back(static_cast<double>(in_killed_child([&] { return s.open(path.string(), 0); }).first_allocation_ns));
+    opens.push_back(std::move(m));
+    if (!s.builds_index) continue;
+    for (std::size_t t = 0; t < o.threads.size(); ++t) {
+      measured index{s.name, s.role, {}};
+      for (unsigned i = 0; i < o.runs; ++i)
+        index.ns.push_back(
+            static_cast<double>(in_killed_child([&] { return s.open(path.string(), o.threads[t]); }).index_ns));
+      indexes[t].push_back(std::move(index));
+    }
+  }
+  report(r, "crashed-open-" + size, 1, parameters, opens);
+  for (std::size_t t = 0; t < o.threads.size(); ++t)
+    if (!indexes[t].empty()) report(r, "index-" + size, o.threads[t], parameters, indexes[t]);
+}
+
+struct clean_times {
+  std::uint64_t first_ns;
+  std::uint64_t again_ns;
+};
+
+void clean_pools(runner& r, const options& o) {
+  if (!o.selects("clean-open-8MiB")) return;
+  const std::vector<recovery_system> systems = recovery_systems();
+  std::vector<measured> first;
+  std::vector<std::unique_ptr<temporary_path>> paths;
+  for (const recovery_system& s : systems) {
+    first.push_back({s.name, s.role, {}});
+    paths.push_back(std::make_unique<temporary_path>(o.directory, "clean-" + s.name + ".nvm"));
+    in_killed_child([&] {
+      s.create_small(paths.back()->string());
+      return 0;
+    });
+  }
+  std::vector<measured> again = first;
+  for (unsigned i = 0; i < o.runs; ++i)
+    for (std::size_t k = 0; k < systems.size(); ++k) {
+      const clean_times t = in_killed_child([&] {
+        const std::uint64_t first_ns = systems[k].open_clean(paths[k]->string());
+        return clean_times{first_ns, systems[k].open_clean(paths[k]->string())};
+      });
+      first[k].ns.push_back(static_cast<double>(t.first_ns));
+      again[k].ns.push_back(static_cast<double>(t.again_ns));
+    }
+  const nlohmann::ordered_json parameters{{"pool_bytes", 8 << 20}, {"objects", 0}};
+  report(r, "clean-open-8MiB-first", 1, parameters, first);
+  report(r, "clean-open-8MiB", 1, parameters, again);
+}
+
+}  // namespace
+}  // namespace nvm::bench
+
+int main(int argc, char** argv) {
+  using namespace nvm::bench;
+  const options o = parse_options(argc, argv,
+                                  {.question = "Opening crashed and clean pools",
+                                   .directory = "/dev/shm",
+                                   .threads = {1, 2},
+                                   .runs = 7});
+  runner r(o);
+  try {
+    clean_pools(r, o);
+    for (const std::uint64_t gib : {4, 8, 16}) crashed_pools(r, o, o.quick ? gib << 23 : gib << 30);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
+  }
+  return r.finish();
+}
