@@ -267,7 +267,16 @@ uint64_t bptree_count(const bptree* tree) {
   return count;
 }
 
+static int count_objects(void* object, uint32_t type_id, size_t size, void* argument) {
+  (void)object, (void)size;
+  uint64_t* objects = argument;
+  objects[0] += type_id == TYPE_LEAF;
+  objects[1] += type_id == TYPE_VALUE;
+  return 0;
+}
+
 const char* bptree_check(bptree* tree) {
+  uint64_t leaves = 0, values = 0, objects[2] = {0, 0};
   if (ready(tree)) return "memory is out";
   if (tree->root->first == NULL || tree->root->first->low != 0) return "the first leaf does not begin at key 0";
   for (const struct leaf* leaf = tree->root->first; leaf != NULL; leaf = leaf->next) {
@@ -277,6 +286,8 @@ const char* bptree_check(bptree* tree) {
     if (bptree_index_find(&tree->index, leaf->low) != leaf) return "the index leads to another leaf";
     struct entry sorted[LEAF_ENTRIES];
     uint64_t count = copy_sorted(leaf, sorted);
+    leaves++;
+    values += count;
     for (uint64_t i = 0; i < count; i++) {
       if (sorted[i].key < leaf->low) return "a key is below its leaf";
       if (leaf->next != NULL && sorted[i].key >= leaf->next->low) return "a key belongs to a later leaf";
@@ -286,5 +297,8 @@ const char* bptree_check(bptree* tree) {
       if (nvm_size_of(tree->pool, value) != sizeof *value + value->size) return "a value has another size";
     }
   }
+  nvm_pool_each(tree->pool, count_objects, objects);
+  if (objects[0] != leaves) return "the pool has leaves that the tree has lost";
+  if (objects[1] != values) return "the pool has values that the tree has lost";
   return bptree_index_check(&tree->index);
 }

@@ -43,7 +43,8 @@ int bptree_scan(bptree* tree, uint64_t first, uint64_t last, bptree_visit visit,
 
 /* Counts the keys, a leaf at a time. */
 uint64_t bptree_count(const bptree* tree);
-/* Walks everything.  NULL, or the first fault as a sentence. */
+/* Walks everything, and compares it with what the pool holds of our types: what nothing leads to is a fault too.  NULL,
+ * or the first fault as a sentence.  No transaction may be open in the pool. */
 const char* bptree_check(bptree* tree);
 
 #ifdef __cplusplus

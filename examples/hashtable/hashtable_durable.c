@@ -375,7 +375,36 @@ static const char* check_level(hashtable* table, struct level* level) {
   return NULL;
 }
 
+/* What the table holds of each type, to be compared with what the pool holds. */
+struct census {
+  uint64_t levels, segments, items;
+};
+
+static int count_object(void* object, uint32_t type_id, size_t size, void* argument) {
+  (void)object, (void)size;
+  struct census* pool = argument;
+  pool->levels += type_id == TYPE_LEVEL;
+  pool->segments += type_id == TYPE_SEGMENT;
+  pool->items += type_id == TYPE_ITEM;
+  return 0;
+}
+
+static void count_level(const struct level* level, struct census* reached) {
+  if (level == NULL) return;
+  reached->levels++;
+  for (uint64_t i = 0; i < segment_count(level->buckets); i++) reached->segments += level->segment[i] != NULL;
+}
+
 const char* hashtable_check(hashtable* table) {
   const char* finding = check_level(table, table->root->now);
-  return finding != NULL ? finding : check_level(table, table->root->old);
+  if (finding == NULL) finding = check_level(table, table->root->old);
+  if (finding != NULL) return finding;
+  struct census reached = {0, 0, hashtable_count(table)}, pool = {0, 0, 0};
+  count_level(table->root->now, &reached);
+  count_level(table->root->old, &reached);
+  nvm_pool_each(table->pool, count_object, &pool);
+  if (pool.levels != reached.levels) return "the pool has levels that the table has lost";
+  if (pool.segments != reached.segments) return "the pool has segments that the table has lost";
+  if (pool.items != reached.items) return "the pool has items that the table has lost";
+  return NULL;
 }

@@ -40,7 +40,8 @@ int hashtable_scan(hashtable* table, hashtable_visit visit, void* argument);
 
 /* Counts the keys by a walk through the whole table. */
 uint64_t hashtable_count(hashtable* table);
-/* Walks everything.  NULL, or the first fault as a sentence. */
+/* Walks everything, and compares it with what the pool holds of our types: what nothing leads to is a fault too.  NULL,
+ * or the first fault as a sentence.  No transaction may be open in the pool. */
 const char* hashtable_check(hashtable* table);
 
 #ifdef __cplusplus

@@ -15,11 +15,13 @@ enum { TYPE_ID_Node = 1 };
 #endif
 
 // declare persistent structure
+// clang-format off
 typedef NVM_STRUCT Node {
   // declare persistent pointer
   NVM_PTR(struct Node) next;
   char data[32];
 } Node;
+// clang-format on
 
 int main(int argc, char** argv) {
   if (argc != 2) {
