@@ -13,11 +13,12 @@ namespace nvm::bench {
 
 // One system, set up for one benchmark and ready to run.
 //
-// A virtual class, not a concept: the harness calls it once for thousands of operations, so a virtual call costs nothing
-// that can be measured, and which systems take part is decided by command line and by what is installed. What is called
-// once an operation (log, alloc, commit) is a template over the system instead, see systems/heaps.hpp.
+// A virtual class, not a concept: the harness calls it once for thousands of operations, so a virtual call costs
+// nothing that can be measured, and which systems take part is decided by command line and by what is installed. What
+// is called once an operation (log, alloc, commit) is a template over the system instead, see systems/heaps.hpp.
 //
-// Operations have numbers. Operation i of thread t is the same for every system, however the numbers are cut into calls.
+// Operations have numbers. Operation i of thread t is the same for every system, however the numbers are cut into
+// calls.
 class contestant {
  public:
   contestant() = default;
@@ -58,13 +59,13 @@ struct payload_shape {
 };
 
 struct benchmark {
-  std::string name;          // "sps-8", without the number of threads
-  std::string unit;          // what a time is of: "swap"
+  std::string name;  // "sps-8", without the number of threads
+  std::string unit;  // what a time is of: "swap"
   std::uint64_t units_per_op = 1;
   unsigned threads = 1;
-  std::uint64_t ops = 0;     // of each thread in a repetition
+  std::uint64_t ops = 0;  // of each thread in a repetition
   std::uint64_t warmup_ops = 0;
-  bool latency = false;      // time each operation by itself, for percentiles
+  bool latency = false;                  // time each operation by itself, for percentiles
   std::optional<payload_shape> payload;  // none: no limit is measured, no instructions are counted
   nlohmann::ordered_json parameters;
   std::vector<system_under_test> systems;

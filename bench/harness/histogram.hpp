@@ -1,5 +1,5 @@
-// Log-linear histogram of durations in nanoseconds: each power of two is cut into 32 equal steps, so a quantile is off by
-// at most 1/32 of its value, in fixed memory, from 1 ns to the largest 64-bit number.
+// Log-linear histogram of durations in nanoseconds: each power of two is cut into 32 equal steps, so a quantile is off
+// by at most 1/32 of its value, in fixed memory, from 1 ns to the largest 64-bit number.
 #pragma once
 
 #include <array>

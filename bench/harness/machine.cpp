@@ -20,7 +20,8 @@ std::string cpuinfo(const std::string& key) {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
     const std::size_t colon = line.find(':');
-    if (line.rfind(key, 0) == 0 && colon != std::string::npos && colon + 2 <= line.size()) return line.substr(colon + 2);
+    if (line.rfind(key, 0) == 0 && colon != std::string::npos && colon + 2 <= line.size())
+      return line.substr(colon + 2);
   }
   return "unknown";
 }
@@ -44,7 +45,7 @@ nlohmann::ordered_json pmem_environment() {
 }  // namespace
 
 std::string file_system_of(const std::string& path) {
-  struct stat status {};
+  struct stat status{};
   if (stat(path.c_str(), &status) != 0) return "unknown";
   const std::string device = std::to_string(major(status.st_dev)) + ":" + std::to_string(minor(status.st_dev));
   // mountinfo: id parent major:minor root mount-point options [tags] - type source super-options

@@ -8,8 +8,8 @@
 namespace nvm::bench {
 
 struct options {
-  bool quick = false;             // the size for CI: seconds, and numbers that mean little
-  unsigned runs = 0;              // repetitions of each system
+  bool quick = false;  // the size for CI: seconds, and numbers that mean little
+  unsigned runs = 0;   // repetitions of each system
   std::vector<unsigned> threads;
   std::string filter;             // parts of names, separated by commas; empty: all
   std::string json;               // file for the results; empty: none
@@ -26,7 +26,7 @@ struct options {
 
 // What a program does when the command line leaves it open.
 struct defaults {
-  std::string question;   // for --help
+  std::string question;  // for --help
   std::string directory;
   std::vector<unsigned> threads;
   unsigned runs = 9;

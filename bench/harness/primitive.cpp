@@ -68,15 +68,18 @@ class primitive final : public contestant {
     if (data_bytes_ < lines_per_piece_ * line_bytes)
       throw std::runtime_error("the footprint of the limit is smaller than one piece of it");
     for (unsigned i = 0; i < threads; ++i)
-      states_.push_back({rate(work.payload.pieces), rate(work.sequential_lines), rate(work.streamed_lines),
-                         rate(work.fences), 0});
+      states_.push_back(
+          {rate(work.payload.pieces), rate(work.sequential_lines), rate(work.streamed_lines), rate(work.fences), 0});
   }
 
   void run(unsigned thread, std::uint64_t first, std::uint64_t ops) override {
     switch (detect()) {
-      case write_back::clwb: return execute<write_back::clwb>(thread, first, ops);
-      case write_back::clflushopt: return execute<write_back::clflushopt>(thread, first, ops);
-      case write_back::clflush: return execute<write_back::clflush>(thread, first, ops);
+      case write_back::clwb:
+        return execute<write_back::clwb>(thread, first, ops);
+      case write_back::clflushopt:
+        return execute<write_back::clflushopt>(thread, first, ops);
+      case write_back::clflush:
+        return execute<write_back::clflush>(thread, first, ops);
     }
   }
 
@@ -138,9 +141,12 @@ class primitive final : public contestant {
 
 const char* best_write_back() noexcept {
   switch (detect()) {
-    case write_back::clwb: return "clwb";
-    case write_back::clflushopt: return "clflushopt";
-    case write_back::clflush: break;
+    case write_back::clwb:
+      return "clwb";
+    case write_back::clflushopt:
+      return "clflushopt";
+    case write_back::clflush:
+      break;
   }
   return "clflush";
 }

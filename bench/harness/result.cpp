@@ -12,7 +12,6 @@ nlohmann::ordered_json spread_to_json(const std::vector<double>& sample) {
   return {{"median", s.median}, {"min", s.min}, {"max", s.max}, {"sample", sample}};
 }
 
-
 // The limit that writes as many lines as system `s` does, else the one that writes the payload only.
 const system_result* limit_for(const benchmark_result& r, const system_result& s) {
   const system_result* floor = nullptr;

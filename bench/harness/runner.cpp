@@ -25,7 +25,8 @@ struct entry {
 
 // Steps operations first, first + 1, ... of thread 0 until `steps` instructions are spent (ops == 0: decides how many),
 // or exactly `ops` of them.
-op_counts count_instructions(workers& team, contestant& c, std::uint64_t first, std::uint64_t ops, std::uint64_t steps) {
+op_counts count_instructions(workers& team, contestant& c, std::uint64_t first, std::uint64_t ops,
+                             std::uint64_t steps) {
   op_counts per_op;
   const step_counts before = step_counter::counts();
   const std::optional<std::uint64_t> logged_before = c.bytes_logged();
@@ -56,8 +57,7 @@ op_counts count_instructions(workers& team, contestant& c, std::uint64_t first, 
   per_op.clflush = static_cast<double>(raw.clflush) / n;
   per_op.streamed_lines = static_cast<double>(raw.streamed_bytes) / 64 / n;
   per_op.instructions = static_cast<double>(raw.instructions) / n;
-  if (logged_before && logged_after)
-    per_op.logged_bytes = static_cast<double>(*logged_after - *logged_before) / n;
+  if (logged_before && logged_after) per_op.logged_bytes = static_cast<double>(*logged_after - *logged_before) / n;
   return per_op;
 }
 

@@ -25,7 +25,8 @@ void classify(const unsigned char* p, step_counts& counts) noexcept {
       operand16 = true;
     } else if (*p == 0xf2 || *p == 0xf3) {
       repeat = true;
-    } else if (*p != 0xf0 && *p != 0x2e && *p != 0x36 && *p != 0x3e && *p != 0x26 && *p != 0x64 && *p != 0x65 && *p != 0x67) {
+    } else if (*p != 0xf0 && *p != 0x2e && *p != 0x36 && *p != 0x3e && *p != 0x26 && *p != 0x64 && *p != 0x65 &&
+               *p != 0x67) {
       break;
     }
   }
@@ -95,7 +96,7 @@ step_counts step_counts::operator-(const step_counts& before) const noexcept {
 step_counts step_counter::counts() noexcept { return counted; }
 
 step_counter::step_counter() {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_sigaction = on_trap;
   action.sa_flags = SA_SIGINFO;
   if (sigaction(SIGTRAP, &action, &previous) != 0) throw std::runtime_error("cannot install a handler for SIGTRAP");

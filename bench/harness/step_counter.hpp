@@ -14,9 +14,9 @@ namespace nvm::bench {
 
 struct step_counts {
   std::uint64_t instructions = 0;
-  std::uint64_t clwb = 0;        // lines
-  std::uint64_t clflushopt = 0;  // lines
-  std::uint64_t clflush = 0;     // lines
+  std::uint64_t clwb = 0;            // lines
+  std::uint64_t clflushopt = 0;      // lines
+  std::uint64_t clflush = 0;         // lines
   std::uint64_t streamed_bytes = 0;  // by non-temporal stores and movdir64b
   std::uint64_t sfence = 0;
   std::uint64_t mfence = 0;
@@ -30,8 +30,8 @@ struct step_counts {
   step_counts operator-(const step_counts& before) const noexcept;
 };
 
-// The third argument of each call that reaches `function` is added to watched_bytes: memcpy-like functions through which
-// a library is known to write its log. One function at a time; null: none.
+// The third argument of each call that reaches `function` is added to watched_bytes: memcpy-like functions through
+// which a library is known to write its log. One function at a time; null: none.
 void watch_length_argument(const void* function) noexcept;
 
 // While an object of this class lives, its thread is stepped and counted. One at a time in the process.

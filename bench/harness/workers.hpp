@@ -1,7 +1,7 @@
 // Threads that live as long as a benchmark and start each piece of work together.
 //
-// They are shared by all systems of a benchmark, so that what a library keeps per thread (lanes, arenas) is warm in every
-// repetition, as it is in a program that runs for longer than a benchmark does.
+// They are shared by all systems of a benchmark, so that what a library keeps per thread (lanes, arenas) is warm in
+// every repetition, as it is in a program that runs for longer than a benchmark does.
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,7 @@
 // The workloads A, B, D and F of YCSB (Cooper et al., SoCC 2010), as streams of operations drawn ahead of time.
 //
-// Records have numbers; a key is the number, mixed. Popularity is zipfian with theta 0.99: in A, B and F over the records
-// in a fixed shuffled order ("scrambled zipfian"), in D over their age, newest first.
+// Records have numbers; a key is the number, mixed. Popularity is zipfian with theta 0.99: in A, B and F over the
+// records in a fixed shuffled order ("scrambled zipfian"), in D over their age, newest first.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Runs a piece of work in a process of its own, which then dies by SIGKILL: nothing is closed, nothing is said goodbye to.
+// Runs a piece of work in a process of its own, which then dies by SIGKILL: nothing is closed, nothing is said goodbye
+// to.
 #pragma once
 
 #include <signal.h>

@@ -6,8 +6,9 @@
 //   clean-open-8MiB  opening an empty pool that was closed properly; once as the first thing that a process does with
 //                    the library (-first), once more in the same process, whose memory is paged in by then
 //
-// Every opening of a crashed pool is by a fresh process. One that opened a crashed pool is killed with a transaction open, so that the next
-// finds the same. Two pools of 16 GiB would not fit: of the crashed pools the systems do not alternate.
+// Every opening of a crashed pool is by a fresh process. One that opened a crashed pool is killed with a transaction
+// open, so that the next finds the same. Two pools of 16 GiB would not fit: of the crashed pools the systems do not
+// alternate.
 #include <fmt/core.h>
 #include <sys/statvfs.h>
 
@@ -65,8 +66,9 @@ void report(runner& r, const std::string& name, unsigned threads, nlohmann::orde
 }
 
 bool fits(const std::string& directory, std::uint64_t bytes) {
-  struct statvfs fs {};
-  return statvfs(directory.c_str(), &fs) == 0 && static_cast<std::uint64_t>(fs.f_bavail) * fs.f_frsize > bytes + bytes / 16;
+  struct statvfs fs{};
+  return statvfs(directory.c_str(), &fs) == 0 &&
+         static_cast<std::uint64_t>(fs.f_bavail) * fs.f_frsize > bytes + bytes / 16;
 }
 
 void crashed_pools(runner& r, const options& o, std::uint64_t bytes) {
@@ -85,7 +87,8 @@ void crashed_pools(runner& r, const options& o, std::uint64_t bytes) {
     parameters[s.name + "_objects"] = objects;
     measured m{s.name, s.role, {}};
     for (unsigned i = 0; i < o.runs; ++i)
-      m.ns.push_back(static_cast<double>(in_killed_child([&] { return s.open(path.string(), 0); }).first_allocation_ns));
+      m.ns.push_back(
+          static_cast<double>(in_killed_child([&] { return s.open(path.string(), 0); }).first_allocation_ns));
     opens.push_back(std::move(m));
     if (!s.builds_index) continue;
     for (std::size_t t = 0; t < o.threads.size(); ++t) {
@@ -139,11 +142,9 @@ void clean_pools(runner& r, const options& o) {
 
 int main(int argc, char** argv) {
   using namespace nvm::bench;
-  const options o = parse_options(argc, argv,
-                                  {.question = "Opening crashed and clean pools",
-                                   .directory = "/dev/shm",
-                                   .threads = {1, 2},
-                                   .runs = 7});
+  const options o = parse_options(
+      argc, argv,
+      {.question = "Opening crashed and clean pools", .directory = "/dev/shm", .threads = {1, 2}, .runs = 7});
   runner r(o);
   try {
     clean_pools(r, o);

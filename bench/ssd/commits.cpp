@@ -67,7 +67,8 @@ benchmark make(const options& o, unsigned threads, std::size_t value_bytes) {
   for (const store_kind& kind : store_kinds()) {
     b.parameters[kind.name] = kind.settings;
     b.systems.push_back({kind.name, kind.role, [=, make = kind.make, directory = o.directory] {
-                           return std::make_unique<commits>(make(directory, threads), threads, keys_of_thread, value_bytes);
+                           return std::make_unique<commits>(make(directory, threads), threads, keys_of_thread,
+                                                            value_bytes);
                          }});
   }
   return b;

@@ -27,8 +27,8 @@ concept heap = std::constructible_from<H, const heap_settings&> &&
                requires(H& h, void* p, std::size_t n, const span_of_bytes* ranges) {
                  // A transaction of the calling thread: all that was logged, allocated and freed, or nothing of it.
                  { h.begin() };
-                 { h.commit() };  // on return it is durable
-                 { h.log(p, n) };  // before [p, p + n) is written
+                 { h.commit() };             // on return it is durable
+                 { h.log(p, n) };            // before [p, p + n) is written
                  { h.log_many(ranges, n) };  // the same for n ranges that the program knows together
                  { h.alloc(n) } -> std::same_as<void*>;
                  { h.free(p) };

@@ -16,8 +16,7 @@ class holdfast_heap {
   static constexpr const char* name = "holdfast";
   static constexpr std::uint32_t type = 1;
 
-  explicit holdfast_heap(const heap_settings& settings)
-      : holdfast_heap(settings, NVM_MEDIUM_SHM, NVM_PERSIST_BEST) {}
+  explicit holdfast_heap(const heap_settings& settings) : holdfast_heap(settings, NVM_MEDIUM_SHM, NVM_PERSIST_BEST) {}
 
   holdfast_heap(const heap_settings& settings, nvm_medium medium, nvm_persist persist)
       : path_(settings.directory, "holdfast-" + std::to_string(next_++) + ".nvm") {

@@ -61,7 +61,8 @@ class holdfast final : public store {
 }  // namespace
 
 store_kind holdfast_store() {
-  return {holdfast_heap::name, role::subject,
+  return {holdfast_heap::name,
+          role::subject,
           [](const std::string& directory, unsigned) { return std::make_unique<holdfast>(directory); },
           {{"medium", "ssd"}, {"structure", "cuckoo hash table"}}};
 }

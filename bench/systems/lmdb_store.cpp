@@ -69,7 +69,8 @@ class lmdb final : public store {
 }  // namespace
 
 store_kind lmdb_store() {
-  return {"lmdb", role::peer,
+  return {"lmdb",
+          role::peer,
           [](const std::string& directory, unsigned) { return std::make_unique<lmdb>(directory); },
           {{"version", MDB_VERSION_STRING}, {"flags", "default (durable)"}}};
 }

@@ -80,8 +80,8 @@ class bptree final : public table {
     return nullptr;
   }
 
-  // Moves the upper half of a full leaf into a new one behind it. The lower half is rewritten in one go, and one snapshot
-  // of it costs less than one of each entry that moves.
+  // Moves the upper half of a full leaf into a new one behind it. The lower half is rewritten in one go, and one
+  // snapshot of it costs less than one of each entry that moves.
   leaf* split(leaf* left) {
     auto* right = static_cast<leaf*>(heap_.alloc(sizeof(leaf)));
     entry sorted[leaf_entries];

@@ -1,5 +1,5 @@
-// A cuckoo hash table over libpmemobj: buckets of four entries, one line each; every key in one of two buckets, chosen by
-// DJB2 and by Jenkins's function.
+// A cuckoo hash table over libpmemobj: buckets of four entries, one line each; every key in one of two buckets, chosen
+// by DJB2 and by Jenkins's function.
 extern "C" {
 #include "hashtable/hashes.h"
 }
@@ -67,7 +67,7 @@ class buckets {
   std::vector<entry*> path_to_room(std::uint64_t key) const {
     struct step {
       bucket* b;
-      int parent;  // index into steps, -1: one of the key's own buckets
+      int parent;     // index into steps, -1: one of the key's own buckets
       unsigned slot;  // of the parent's bucket, whose entry may move here
     };
     std::vector<step> steps{{&first(key), -1, 0}, {&second(key), -1, 0}};
@@ -150,8 +150,8 @@ class hashtable final : public table {
     return static_cast<bucket*>(array);
   }
 
-  // Into an array twice as large, in the caller's transaction; the new one is fresh memory and needs no snapshot. Should
-  // a key find no room even there, it is doubled again.
+  // Into an array twice as large, in the caller's transaction; the new one is fresh memory and needs no snapshot.
+  // Should a key find no room even there, it is doubled again.
   void grow() {
     const auto* old = static_cast<const bucket*>(heap_.at(root_->buckets));
     for (std::uint64_t count = root_->count * 2;; count *= 2) {

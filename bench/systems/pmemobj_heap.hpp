@@ -20,7 +20,8 @@ class pmemobj_heap {
   static constexpr const char* name = "libpmemobj";
   static constexpr std::uint64_t type = 1;
 
-  explicit pmemobj_heap(const heap_settings& settings) : path_(settings.directory, "pmemobj-" + std::to_string(next_++) + ".pool") {
+  explicit pmemobj_heap(const heap_settings& settings)
+      : path_(settings.directory, "pmemobj-" + std::to_string(next_++) + ".pool") {
     // Lanes take 3 MiB and chunk headers, rounding and per-thread arenas the rest of what is added.
     const std::uint64_t bytes = settings.bytes + settings.bytes / 4 + (128ULL << 20);
     pool_ = pmemobj_create(path_.c_str(), "holdfast-bench", bytes, 0600);

@@ -1,7 +1,7 @@
 // SQLite in WAL mode with synchronous=FULL: every commit is synced. One connection for each thread.
 //
-// Writers take a mutex of the program's own: one at a time may write anyway, and waiting in SQLite's busy handler, which
-// sleeps for whole milliseconds, would make it look slower than it is.
+// Writers take a mutex of the program's own: one at a time may write anyway, and waiting in SQLite's busy handler,
+// which sleeps for whole milliseconds, would make it look slower than it is.
 #include <sqlite3.h>
 
 #include <filesystem>
@@ -17,8 +17,9 @@ namespace {
 class connection {
  public:
   explicit connection(const std::string& path) {
-    check(sqlite3_open_v2(path.c_str(), &db_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr),
-          "sqlite3_open_v2");
+    check(
+        sqlite3_open_v2(path.c_str(), &db_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr),
+        "sqlite3_open_v2");
     execute("PRAGMA journal_mode=WAL");
     execute("PRAGMA synchronous=FULL");
     execute("CREATE TABLE IF NOT EXISTS kv (k INTEGER PRIMARY KEY, v BLOB NOT NULL)");
@@ -92,7 +93,8 @@ class sqlite final : public store {
 }  // namespace
 
 store_kind sqlite_store() {
-  return {"sqlite", role::peer,
+  return {"sqlite",
+          role::peer,
           [](const std::string& directory, unsigned threads) { return std::make_unique<sqlite>(directory, threads); },
           {{"version", SQLITE_VERSION}, {"journal_mode", "WAL"}, {"synchronous", "FULL"}}};
 }

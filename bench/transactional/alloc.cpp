@@ -102,12 +102,14 @@ enum class kind { two_transactions, one_transaction, many };
 
 benchmark make(const options& o, unsigned threads, kind k, std::size_t bytes) {
   benchmark b;
-  const char* name = k == kind::two_transactions ? "alloc-free-2tx" : k == kind::one_transaction ? "alloc-free-1tx"
-                                                                                                   : "alloc";
+  const char* name = k == kind::two_transactions  ? "alloc-free-2tx"
+                     : k == kind::one_transaction ? "alloc-free-1tx"
+                                                  : "alloc";
   b.name = std::string(name) + "-" + std::to_string(bytes);
   b.unit = k == kind::many ? "allocation" : "allocation and free";
   b.threads = threads;
-  b.ops = k == kind::many ? o.full_or_quick<std::uint64_t>(100'000, 2'000) : o.full_or_quick<std::uint64_t>(100'000, 5'000);
+  b.ops =
+      k == kind::many ? o.full_or_quick<std::uint64_t>(100'000, 2'000) : o.full_or_quick<std::uint64_t>(100'000, 5'000);
   b.warmup_ops = b.ops / 4;
   // What must reach the medium is the object; nothing where it is gone again when the transaction commits.
   b.payload = k == kind::one_transaction ? payload_shape{0, 1, 64 * bytes}

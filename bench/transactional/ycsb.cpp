@@ -127,7 +127,9 @@ std::vector<benchmark> ycsb_benchmarks(const options& o, unsigned threads) {
       b.warmup_ops = b.ops / 4;
       const double writes = (100.0 - mix.read_percent) / 100.0;
       b.payload = payload_shape{writes, (value_bytes + 63) / 64, o.records / threads * 1024};
-      b.parameters = {{"records", o.records}, {"value_bytes", value_bytes}, {"zipfian_theta", 0.99},
+      b.parameters = {{"records", o.records},
+                      {"value_bytes", value_bytes},
+                      {"zipfian_theta", 0.99},
                       {"locks", threads == 1 ? 1 : shards_max}};
       // Inserts of D: at most 5 % and some of all operations, in warm-up, counting and repetitions.
       const std::uint64_t inserts_max = mix.other == ycsb_kind::insert ? threads * b.ops * (o.runs + 2) / 10 : 0;

@@ -1,0 +1,268 @@
+#!/usr/bin/env python3
+"""Turns benchmark results (JSON of bench/run.sh) into Markdown tables and plots.
+
+usage: bench/report.py [--results DIR] [--out DIR]
+
+For each of transactional.json, ssd.json and recovery.json in the results directory it writes a document and a plot, with
+the figures that the papers print beside ours. Needs matplotlib (python3-matplotlib).
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import sys
+
+try:
+    import matplotlib
+except ModuleNotFoundError:
+    # The package of the distribution belongs to its own interpreter.
+    if sys.executable != "/usr/bin/python3" and os.path.exists("/usr/bin/python3"):
+        os.execv("/usr/bin/python3", ["/usr/bin/python3"] + sys.argv)
+    sys.exit("report: matplotlib is not installed (python3-matplotlib)")
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt  # noqa: E402  (after the back end is chosen)
+
+# Breeze, Table IV: average time of an allocation in microseconds, on that paper's machine.
+TABLE_IV = {"alloc-1024": (2.51, 4.74, 16.59), "alloc-2048": (2.02, 4.76, 16.56), "alloc-4096": (2.48, 6.01, 16.59)}
+# Breeze, Table V, case A: seconds of recovery, by pool and number of threads, on that paper's machine.
+TABLE_V = {"4GiB": {1: 0.62, 2: 0.31}, "8GiB": {1: 0.86, 2: 0.59}, "16GiB": {1: 1.72, 2: 1.24}}
+
+# How many times as fast as libpmemobj Holdfast is meant to be, by the beginning of the benchmark's name; longest match.
+GOALS = {"": 1.0, "alloc-free": 3.0, "sps-1": 2.0, "sps-8": 3.0, "sps-64": 3.0, "overwrite": 1.5,
+         "hashtable-ycsb-A": 2.0, "hashtable-ycsb-F": 2.0, "bptree-ycsb-A": 2.0, "bptree-ycsb-F": 2.0}
+CLEAN_OPEN_GOAL_US = 100
+COLOURS = {"subject": "#1f6f8b", "peer": "#c7803a", "limit": "#9a9a9a"}
+
+
+def goal_of(name):
+    return GOALS[max((prefix for prefix in GOALS if name.startswith(prefix)), key=len)]
+
+
+def number(value, digits=0):
+    return "" if value is None else f"{value:,.{digits}f}"
+
+
+def threads_of(benchmark):
+    return f"{benchmark['threads']} thread{'' if benchmark['threads'] == 1 else 's'}"
+
+
+def table(head, rows):
+    """Markdown; the first column to the left, the others to the right."""
+    lines = ["| " + " | ".join(head) + " |", "|" + "|".join([" :-- "] + [" --: "] * (len(head) - 1)) + "|"]
+    return lines + ["| " + " | ".join(row) + " |" for row in rows] + [""]
+
+
+def machine_lines(report, command):
+    m = report["machine"]
+    lines = [f"Made by `{command}` at commit {m['commit']}: {report['runs']} repetitions, systems in turn.",
+             f"{m['cpu']} ({m['cpu_family_model_stepping']}), {m['cpus']} processors, {m['kernel']}, {m['compiler']}, "
+             f"{m['build']} build; medium {m['medium']}, emulated latency {m['emulated_latency']}."]
+    if report["quick"]:
+        lines += ["", "**These are numbers of a quick run, which shows that the benchmarks work and little more.**"]
+    return lines + [""]
+
+
+def counts_row(system):
+    counts = system.get("counts", {})
+    return [number(counts.get("fences"), 2), number(counts.get("lines"), 2), number(counts.get("logged_bytes")),
+            number(system.get("percent_of_limit"))]
+
+
+def executes(report):
+    """For each system, the instructions that were seen to write lines back."""
+    seen = {}
+    for benchmark in report["benchmarks"]:
+        for system in benchmark["systems"]:
+            for part in system.get("counts", {}).get("executes", "none").split(", "):
+                if part != "none":
+                    seen.setdefault(system["name"], set()).add(part.rsplit(" ", 1)[0])
+    return [f"- {name}: {', '.join(sorted(kinds))}" for name, kinds in seen.items()]
+
+
+def ratio_rows(report, peer):
+    rows = []
+    for benchmark in report["benchmarks"]:
+        for ratio in benchmark["ratios"]:
+            if ratio["peer"] != peer or ratio["subject"] != "holdfast":
+                continue
+            goal = goal_of(benchmark["name"])
+            wall, cpu = ratio["wall"], ratio.get("cpu", ratio["wall"])
+            rows.append([benchmark["name"], str(benchmark["threads"]), number(wall["median"], 2),
+                         f"{wall['min']:.2f} to {wall['max']:.2f}", number(cpu["median"], 2), number(goal, 1),
+                         "yes" if wall["median"] >= goal else "**no**"])
+    return rows
+
+
+def transactional(report):
+    lines = ["# Transactions on byte-addressable memory", "",
+             "What a transaction costs beside libpmemobj and beside the machine's own limit.", ""]
+    lines += machine_lines(report, "./dev bench transactional")
+    lines += ["Write-back instructions that each system was seen to execute (single-stepped):", ""]
+    lines += executes(report) + [""]
+    rows = ratio_rows(report, "libpmemobj")
+    if rows:
+        lines += ["## How many times as fast as libpmemobj", "",
+                  "Median of the ratios of neighbouring repetitions, and their extremes.", ""]
+        lines += table(["benchmark", "threads", "ratio", "spread", "by CPU time", "goal", "met"], rows)
+    table_iv = [b for b in report["benchmarks"] if b["name"] in TABLE_IV and b["threads"] == 1]
+    if table_iv:
+        names = [s["name"] for s in table_iv[0]["systems"] if s["role"] != "limit"]
+        lines += ["## Allocation beside Breeze's Table IV", "",
+                  "Microseconds of one allocation in a transaction of its own. The paper's figures come from its own "
+                  "machine and emulated memory: they are for the shape, not for comparison.", ""]
+        rows = []
+        for benchmark in table_iv:
+            median = {s["name"]: s["wall_ns"]["median"] / 1e3 for s in benchmark["systems"]}
+            rows.append([f"{benchmark['parameters']['object_bytes']} B"] + [number(median[n], 2) for n in names]
+                        + [number(v, 2) for v in TABLE_IV[benchmark["name"]]])
+        lines += table(["object"] + names + ["Breeze (paper)", "NVML (paper)", "NVM-Direct (paper)"], rows)
+    lines += ["## All figures", "",
+              "Nanoseconds for each unit and thread. Fences, lines written back and bytes logged are counted for each "
+              "unit. The limit stores, writes back and fences as many lines over the same footprint and does nothing "
+              "else; a system at 100 % of it spends all its time waiting for memory.", ""]
+    for benchmark in report["benchmarks"]:
+        lines += [f"### {benchmark['name']}, {threads_of(benchmark)}", "", f"Unit: {benchmark['unit']}.", ""]
+        rows = []
+        for s in benchmark["systems"]:
+            wall = s["wall_ns"]
+            rows.append([s["name"], number(wall["median"]), number(wall["min"]), number(wall["max"]),
+                         number(s["cpu_ns"]["median"])] + counts_row(s))
+        lines += table(["system", "median", "min", "max", "CPU", "fences", "lines", "bytes logged", "% of limit"], rows)
+    return lines
+
+
+def ssd(report):
+    lines = ["# Durable commits on a file system", "",
+             "One put in a transaction of its own, durable when it returns, beside LMDB and SQLite on the same file "
+             "system. Durable waits are calls by which the process waits for the device: fdatasync and its kin, and "
+             "writes to a descriptor opened with O_DSYNC.", ""]
+    lines += machine_lines(report, "./dev bench ssd")
+    for benchmark in report["benchmarks"]:
+        lines += [f"## {benchmark['name']}, {threads_of(benchmark)}", ""]
+        rows = []
+        for s in benchmark["systems"]:
+            latency = s["latency_ns"]
+            rows.append([s["name"], number(1e9 * benchmark["threads"] / s["wall_ns"]["median"])]
+                        + [number(latency[q] / 1e3) for q in ("p50", "p90", "p99", "p999", "max")]
+                        + [number(s["durable_waits"], 2)])
+        lines += table(["system", "commits/s", "p50 µs", "p90 µs", "p99 µs", "p99.9 µs", "max µs", "waits per commit"],
+                       rows)
+        for ratio in benchmark["ratios"]:
+            lines += [f"- {ratio['subject']} is {ratio['wall']['median']:.2f} times as fast as {ratio['peer']} "
+                      f"({ratio['wall']['min']:.2f} to {ratio['wall']['max']:.2f})"]
+        lines += [""]
+    return lines
+
+
+def recovery(report):
+    lines = ["# Opening a pool", "",
+             "How long after a kill a program can allocate again, and how long a clean open takes.", ""]
+    lines += machine_lines(report, "./dev bench recovery")
+    crashed = [b for b in report["benchmarks"] if b["name"].startswith("crashed-open-")]
+    if crashed:
+        lines += ["## From open to the first allocation, after a kill", "",
+                  "Milliseconds, one thread, a pool full of 1 KiB objects. The goal is a tenth of Breeze's Table V, "
+                  "case A, which the paper measured on its own machine.", ""]
+        names = sorted({s["name"] for b in crashed for s in b["systems"]})
+        rows = []
+        for benchmark in crashed:
+            size = benchmark["name"].removeprefix("crashed-open-")
+            median = {s["name"]: s["wall_ns"]["median"] / 1e6 for s in benchmark["systems"]}
+            paper = TABLE_V.get(size, {}).get(1)
+            rows.append([size] + [number(median.get(n), 2) for n in names]
+                        + [number(paper and paper * 1e3), number(paper and paper * 100)])
+        lines += table(["pool"] + names + ["Breeze (paper)", "goal"], rows)
+    index = [b for b in report["benchmarks"] if b["name"].startswith("index-")]
+    if index:
+        lines += ["## The full volatile index", "", "Milliseconds; after an open it is built on demand.", ""]
+        rows = []
+        for benchmark in index:
+            size = benchmark["name"].removeprefix("index-")
+            paper = TABLE_V.get(size, {}).get(benchmark["threads"])
+            for s in benchmark["systems"]:
+                wall = s["wall_ns"]
+                rows.append([size, str(benchmark["threads"]), number(wall["median"] / 1e6, 2),
+                             number(wall["min"] / 1e6, 2), number(wall["max"] / 1e6, 2), number(paper and paper * 1e3)])
+        lines += table(["pool", "threads", "median", "min", "max", "Breeze (paper)"], rows)
+    clean = [b for b in report["benchmarks"] if b["name"].startswith("clean-open")]
+    if clean:
+        lines += ["## A clean pool of 8 MiB", "",
+                  f"Microseconds; the goal is {CLEAN_OPEN_GOAL_US} in a process that has opened a pool before. `-first` is "
+                  "the first thing that a fresh process does with the library.", ""]
+        rows = [[b["name"], s["name"]] + [number(s["wall_ns"][k] / 1e3, 1) for k in ("median", "min", "max")]
+                for b in clean for s in b["systems"]]
+        lines += table(["benchmark", "system", "median", "min", "max"], rows)
+    return lines
+
+
+def plot_groups(report, path, title, unit, scale, selected):
+    """One row of bars for each selected benchmark, with the spread, on a logarithmic axis."""
+    benchmarks = [b for b in report["benchmarks"] if selected(b)]
+    bars = [(f"{b['name']}, {b['threads']} t", s) for b in benchmarks for s in b["systems"]]
+    if not bars:
+        return False
+    figure, axes = plt.subplots(figsize=(9, 1.2 + 0.24 * len(bars)))
+    labels = []
+    for at, (name, s) in enumerate(bars):
+        wall = s["wall_ns"]
+        median = wall["median"] * scale
+        spread = [[max(0, median - wall["min"] * scale)], [max(0, wall["max"] * scale - median)]]
+        axes.barh(at, median, color=COLOURS[s["role"]], xerr=spread, ecolor="#444444", capsize=2)
+        axes.text(wall["max"] * scale * 1.05, at, f"{median:,.3g}", va="center", fontsize=7)
+        labels.append(f"{name}: {s['name']}")
+    axes.set_yticks(range(len(bars)), labels, fontsize=7)
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    axes.set_xlabel(unit)
+    axes.set_title(title, fontsize=10)
+    axes.grid(axis="x", linewidth=0.3)
+    axes.set_axisbelow(True)
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+    return True
+
+
+# Document: (function that writes it, plots: file, title, unit, nanoseconds to unit, which benchmarks).
+DOCUMENTS = {
+    "transactional": (transactional, [
+        ("alloc", "Allocation", "ns", 1, lambda b: b["name"].startswith("alloc")),
+        ("overwrite", "Overwriting an object", "ns", 1, lambda b: b["name"].startswith("overwrite")),
+        ("sps", "Swaps in an array", "ns per swap", 1, lambda b: b["name"].startswith("sps")),
+        ("ycsb", "Tables under YCSB", "ns per operation", 1, lambda b: "ycsb" in b["name"])]),
+    "ssd": (ssd, [("puts", "Durable puts on a file system", "µs per put and thread", 1e-3, lambda b: True)]),
+    "recovery": (recovery, [
+        ("crashed", "From open to the first allocation after a kill", "ms", 1e-6,
+         lambda b: b["name"].startswith(("crashed", "index"))),
+        ("clean", "Opening a clean pool of 8 MiB", "µs", 1e-3, lambda b: b["name"].startswith("clean"))]),
+}
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parent.parent
+    parser = argparse.ArgumentParser(description="Tables and plots of benchmark results.")
+    parser.add_argument("--results", type=pathlib.Path, default=root / "build/bench", help="directory with the JSON files")
+    parser.add_argument("--out", type=pathlib.Path, default=root / "docs/bench", help="where documents and plots go")
+    arguments = parser.parse_args()
+    written = []
+    for name, (write, plots) in DOCUMENTS.items():
+        source = arguments.results / f"{name}.json"
+        if not source.exists():
+            continue
+        report = json.loads(source.read_text())
+        arguments.out.mkdir(parents=True, exist_ok=True)
+        lines = write(report)
+        for plot, title, unit, scale, selected in plots:
+            if plot_groups(report, arguments.out / f"{name}-{plot}.png", title, unit, scale, selected):
+                lines += [f"![{title}]({name}-{plot}.png)", ""]
+        document = arguments.out / f"{name}.md"
+        document.write_text("\n".join(lines).rstrip() + "\n")
+        written.append(str(document))
+    if not written:
+        sys.exit(f"report: no results in {arguments.results}; ./dev bench makes them")
+    print("\n".join(written))
+
+
+if __name__ == "__main__":
+    main()

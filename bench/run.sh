@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Runs benchmarks and leaves their results as JSON: ./dev bench calls this after building.
+#
+# usage: bench/run.sh [--quick] [transactional|ssd|recovery]... [option of the programs]...
+#
+# Without a name all three run. The programs' options: --runs N, --threads 1,2, --filter NAME,..., --records N,
+# --count-steps N; --help of a program lists them.
+# Environment: HOLDFAST_BUILD   build directory (default: build/release)
+#              HOLDFAST_RESULTS where <name>.json goes (default: build/bench; build/bench-quick with --quick)
+#              HOLDFAST_SSD     directory on the file system to measure commits on (default: beside the results)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+build=${HOLDFAST_BUILD:-build/release}
+names=()
+options=()
+quick=
+while [ $# -gt 0 ]; do
+  case "$1" in
+    transactional | ssd | recovery) names+=("$1") ;;
+    --quick) quick=-quick; options+=("$1") ;;
+    -*=* | --help | -h) options+=("$1") ;;
+    -*)
+      options+=("$1" "${2:?"$1 needs a value"}")
+      shift
+      ;;
+    *)
+      printf "bench: no benchmark '%s'; there are transactional, ssd, recovery\n" "$1" >&2
+      exit 2
+      ;;
+  esac
+  shift
+done
+[ ${#names[@]} -gt 0 ] || names=(transactional ssd recovery)
+
+results=${HOLDFAST_RESULTS:-build/bench$quick}
+mkdir -p "$results"
+HOLDFAST_BENCH_COMMIT=$(git describe --always --dirty 2>/dev/null || echo unknown)
+export HOLDFAST_BENCH_COMMIT
+
+status=0
+for name in "${names[@]}"; do
+  program=$build/bench/bench-$name
+  if [ ! -x "$program" ]; then
+    printf 'bench: %s is not built: it needs fmt, CLI11 and nlohmann-json\n' "$program" >&2
+    exit 2
+  fi
+  printf '\n== %s\n' "$name"
+  where=()
+  if [ "$name" = ssd ]; then
+    ssd=${HOLDFAST_SSD:-$results/data}
+    mkdir -p "$ssd"
+    where=(--directory "$ssd")
+  fi
+  "$program" --json "$results/$name.json" ${where[@]+"${where[@]}"} ${options[@]+"${options[@]}"} || status=1
+done
+printf '\nresults: %s; ./dev report turns them into docs/bench\n' "$results"
+exit $status
