@@ -197,23 +197,32 @@ def recovery(report):
 
 
 def plot_groups(report, path, title, unit, scale, selected):
-    """One row of bars for each selected benchmark, with the spread, on a logarithmic axis."""
-    benchmarks = [b for b in report["benchmarks"] if selected(b)]
-    bars = [(f"{b['name']}, {b['threads']} t", s) for b in benchmarks for s in b["systems"]]
+    """A group of bars for each selected benchmark, with the spread, on a logarithmic axis. Of the limits only the least."""
+    places, labels, longest = [], [], 0
+    at = 0
+    bars = []
+    for b in filter(selected, report["benchmarks"]):
+        for s in b["systems"]:
+            if "limit_of" not in s:
+                bars.append((at, f"{b['name']}, {threads_of(b)}: {s['name']}", s))
+                at += 1
+        at += 0.6
     if not bars:
         return False
-    figure, axes = plt.subplots(figsize=(9, 1.2 + 0.24 * len(bars)))
-    labels = []
-    for at, (name, s) in enumerate(bars):
+    figure, axes = plt.subplots(figsize=(9, 1.2 + 0.24 * at))
+    for at, label, s in bars:
         wall = s["wall_ns"]
         median = wall["median"] * scale
         spread = [[max(0, median - wall["min"] * scale)], [max(0, wall["max"] * scale - median)]]
         axes.barh(at, median, color=COLOURS[s["role"]], xerr=spread, ecolor="#444444", capsize=2)
-        axes.text(wall["max"] * scale * 1.05, at, f"{median:,.3g}", va="center", fontsize=7)
-        labels.append(f"{name}: {s['name']}")
-    axes.set_yticks(range(len(bars)), labels, fontsize=7)
-    axes.invert_yaxis()
+        axes.text(wall["max"] * scale * 1.05, at, number(median, 0 if median >= 100 else 1), va="center", fontsize=7)
+        longest = max(longest, wall["max"] * scale)
+        places.append(at)
+        labels.append(label)
+    axes.set_yticks(places, labels, fontsize=7)
+    axes.set_ylim(places[-1] + 0.8, -0.8)
     axes.set_xscale("log")
+    axes.set_xlim(right=longest * 2)
     axes.set_xlabel(unit)
     axes.set_title(title, fontsize=10)
     axes.grid(axis="x", linewidth=0.3)
