@@ -9,6 +9,8 @@
 #include <cstring>
 #include <mutex>
 
+#include "platform/process.hpp"
+
 namespace nvm::platform {
 namespace {
 
@@ -31,6 +33,10 @@ bool put_reservation(std::uintptr_t base, std::uint64_t bytes) noexcept {
 
 status reserve_locked() noexcept {
   if (reserved) return {};
+  // A child forked while another thread holds the lock could take no slot otherwise.
+  static const status handled =
+      at_fork([]() noexcept { guard.lock(); }, []() noexcept { guard.unlock(); }, []() noexcept { guard.unlock(); });
+  if (!handled) return handled;
   void* const wanted = reinterpret_cast<void*>(window_base);
   void* const got = ::mmap(wanted, window_bytes, PROT_NONE, reserve_flags | MAP_FIXED_NOREPLACE, -1, 0);
   if (got == MAP_FAILED) {
@@ -133,16 +139,17 @@ status slot::map_private(int descriptor, std::uint64_t bytes) noexcept {
 void slot::give_back() noexcept {
   if (base_ == 0) return;
   const std::lock_guard lock{guard};
+  give_back_in_child();
+}
+
+void slot::give_back_in_child() noexcept {
+  if (base_ == 0) return;
   // If the kernel has no room for the bookkeeping of a new mapping the old one stays, and so must the slot.
   if (put_reservation(base_, bytes_)) {
     const std::uint64_t first = (base_ - window_base) >> granule_shift;
     for (std::uint64_t g = first; g < first + (bytes_ >> granule_shift); ++g) set_taken(g, false);
   }
   base_ = bytes_ = 0;
-}
-
-void slot::seal_in_child() noexcept {
-  if (base_ != 0) put_reservation(base_, bytes_);
 }
 
 std::uint64_t page_bytes() noexcept {

@@ -4,7 +4,7 @@
 // inaccessible mapping that costs no memory: nothing else of the process can lie in it, so "inside the window" means
 // "durable" by one shift and one compare.  A slot is the range of one pool; its file is mapped over the whole of it,
 // also beyond the file's end, where an access faults until the file has grown.  A slot that is given back is reserved
-// again.  Mappings are not inherited by a forked child; seal_in_child() puts the reservation there instead.
+// again.  Mappings are not inherited by a forked child, which keeps the reservation; give_back_in_child() mends it.
 //
 // Threads: slots may be taken and given back by any thread at any time.
 #pragma once
@@ -63,8 +63,9 @@ class slot {
 
   // Removes the mapping, reserves the range again, and gives it free.
   void give_back() noexcept;
-  // In a forked child, whose copy of the range is unmapped: makes it inaccessible instead of free for anybody.
-  void seal_in_child() noexcept;
+  // give_back() for the handler that runs in a forked child, where the range is unmapped already and other threads'
+  // locks stay locked for ever.
+  void give_back_in_child() noexcept;
 
   [[nodiscard]] std::byte* base() const noexcept { return reinterpret_cast<std::byte*>(base_); }
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }

@@ -1,7 +1,6 @@
 #include "pool/pool_file.hpp"
 
 #include <errno.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -48,21 +47,12 @@ result<std::uint32_t> detect_medium(const platform::file& file) noexcept {
   return std::uint32_t{NVM_MEDIUM_SSD};
 }
 
-// Who may have made this file.  Its content is checked whoever it was; this keeps an accident or another user's file
-// from being written to.
-status check_permissions(const platform::file_facts& f, bool read_only) noexcept {
-  if (read_only) return {};
-  if ((f.mode & 0002) != 0) {
-    errno = EPERM;
-    return fail(errc::system, "any user may write to it (mode %04o): refused; chmod o-w first", f.mode);
-  }
-  const bool shared_by_group = (f.mode & 0020) != 0;
-  const std::uint32_t self = ::geteuid();
-  if (f.owner != self && self != 0 && !shared_by_group) {
-    errno = EPERM;
-    return fail(errc::system, "it belongs to user %u, this process is user %u: refused", f.owner, self);
-  }
-  return {};
+// A file that anybody may change could change under our mapping.  Which user and group may open it is the system's to
+// check; its content is checked whoever made it.
+status check_permissions(const platform::file_facts& f) noexcept {
+  if ((f.mode & 0002) == 0) return {};
+  errno = EPERM;
+  return fail(errc::system, "any user may write to it (mode %04o): refused; chmod o-w first", f.mode);
 }
 
 // What a file must fulfil beyond an image in memory.
@@ -174,7 +164,7 @@ void pool_file::release() noexcept {
 void pool_file::poison_in_child() noexcept {
   forked_.store(true, std::memory_order_relaxed);
   file_.close();  // no unlock: the lock belongs to the parent's descriptor too
-  slot_.seal_in_child();
+  slot_.give_back_in_child();
   published_ = false;
   listed_ = false;
 }
@@ -306,7 +296,7 @@ status pool_file::open_file(const pool_open_options& options) noexcept {
     inode_ = facts->inode;
     if (open_pools::same_file(*this, device_, inode_) != nullptr)
       return fail(errc::busy, "it is open in this process (pid %" PRId64 ") already", platform::process_id());
-    if (auto s = check_permissions(*facts, read_only_); !s) return s;
+    if (auto s = check_permissions(*facts); !s) return s;
   }
   if (auto s = lock_file(!read_only_); !s) return s;
   if (auto s = read_superblock(); !s) return s;
@@ -460,7 +450,6 @@ void pool_file::write_owner(std::uint64_t pid) noexcept {
 }
 
 result<std::uint64_t> pool_file::extend(std::uint64_t pages_min) noexcept {
-  if (auto s = usable(); !s) return s.error();
   if (read_only_) return fail(errc::read_only, "pool %s is open read-only: it cannot grow", path());
   const std::uint64_t now = superblock_.size_pages;
   const std::uint64_t capacity = superblock_.capacity_pages;

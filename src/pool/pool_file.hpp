@@ -103,6 +103,7 @@ class pool_file {
   // durable as m.durable() says.
   template <media M>
   [[nodiscard]] result<std::uint64_t> grow(M& m, std::uint64_t pages_min) noexcept {
+    if (auto s = usable(); !s) return s.error();
     const std::lock_guard lock{growing_};
     if (size_pages() >= pages_min) return size_pages();
     result<std::uint64_t> pages = extend(pages_min);

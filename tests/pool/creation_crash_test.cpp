@@ -1,0 +1,246 @@
+// Method: creation runs over recorded file calls.  Killed before each call, the file is looked at as it is.  For power
+// loss a model of the device replays the calls: what a sync has not covered is lost, kept, or torn by sectors.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <random>
+
+#include "pool/pool_file.hpp"
+#include "pool_testing.hpp"
+
+namespace nvm {
+namespace {
+
+using namespace nvm::testing;
+
+struct event {
+  enum kind { allocate, write, sync } what;
+  std::uint64_t offset = 0;
+  std::vector<std::byte> bytes;  // write
+  std::uint64_t end = 0;         // allocate: length of the file afterwards at least
+};
+
+struct {
+  std::vector<event> events;
+  unsigned calls = 0;
+  unsigned fatal = ~0U;  // this call does not happen
+  int error = 0;         // 0: the process dies there; else the call fails so
+} plan;
+
+// True: the call goes on.  Failure of the chosen one otherwise.
+bool goes_on() {
+  if (plan.calls++ != plan.fatal) return true;
+  if (plan.error == 0) ::kill(::getpid(), SIGKILL);
+  errno = plan.error;
+  return false;
+}
+
+platform::file_calls recorded_calls() {
+  platform::file_calls t = platform::system_file_calls();
+  t.fallocate = [](int d, int mode, off_t at, off_t bytes) {
+    if (!goes_on()) return -1;
+    plan.events.push_back({event::allocate, 0, {}, static_cast<std::uint64_t>(at + bytes)});
+    return ::fallocate(d, mode, at, bytes);
+  };
+  t.pwrite = [](int d, const void* from, std::size_t n, off_t at) -> ssize_t {
+    if (!goes_on()) return -1;
+    const auto* first = static_cast<const std::byte*>(from);
+    plan.events.push_back({event::write, static_cast<std::uint64_t>(at), {first, first + n}, 0});
+    return ::pwrite(d, from, n, at);
+  };
+  t.fdatasync = [](int d) {
+    if (!goes_on()) return -1;
+    plan.events.push_back({event::sync, 0, {}, 0});
+    return ::fdatasync(d);
+  };
+  t.fsync = [](int d) {
+    if (!goes_on()) return -1;
+    plan.events.push_back({event::sync, 0, {}, 0});
+    return ::fsync(d);
+  };
+  return t;
+}
+
+const std::uint8_t fixed_uuid[16] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+
+// Creation with log content that must be there in whatever opens.
+pool_create_options creation(std::uint32_t medium) {
+  auto o = small_pool(medium);
+  o.uuid = fixed_uuid;
+  o.created_unix_s = 1;
+  o.prepare.run = [](void*, platform::file& file, const layout::superblock& sb) noexcept -> status {
+    const std::array<std::uint64_t, 128> head{0xABCDEF};
+    return file.write(sb.log_offset, head.data(), sizeof head);
+  };
+  return o;
+}
+
+class creation_crash : public ::testing::TestWithParam<std::uint32_t> {
+ protected:
+  scratch folder;
+  std::string path = folder.path();
+  platform::file_calls table = recorded_calls();
+
+  void TearDown() override { platform::use_file_calls(nullptr); }
+  // Number of calls that creation makes.
+  unsigned record() {
+    plan.events.clear();
+    plan.calls = 0;
+    plan.fatal = ~0U;
+    platform::use_file_calls(&table);
+    EXPECT_TRUE(pool_file::create(path.c_str(), creation(GetParam()))) << last_message();
+    platform::use_file_calls(nullptr);
+    std::filesystem::remove(path);
+    return plan.calls;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(medium, creation_crash, ::testing::Values(NVM_MEDIUM_SHM, NVM_MEDIUM_SSD),
+                         [](const auto& p) { return std::string{medium_name(p.param)}; });
+
+// An empty pool with nothing missing.
+bool is_whole(const std::vector<std::byte>& image, const layout::superblock& sb) {
+  const geometry g = geometry_of(sb);
+  std::uint64_t head = 0;
+  std::memcpy(&head, image.data() + g.log_offset, sizeof head);
+  return image.size() >= g.size_bytes() && head == 0xABCDEF && *read_root(image.data(), g) == 0;
+}
+
+TEST_P(creation_crash, by_kill_before_any_call_opens_nothing_or_a_whole_pool) {
+  const unsigned calls = record();
+  ASSERT_GT(calls, 6U);
+  unsigned opened = 0;
+  for (unsigned k = 0; k < calls; ++k) {
+    std::filesystem::remove(path);
+    ASSERT_EQ(in_child([&] {
+                plan.calls = 0;
+                plan.fatal = k;
+                plan.error = 0;
+                platform::use_file_calls(&table);
+                const auto pool = pool_file::create(path.c_str(), creation(GetParam()));
+                return pool ? 1 : 2;
+              }),
+              1000 + SIGKILL)
+        << k;
+    ASSERT_TRUE(std::filesystem::exists(path));
+    const auto image = bytes_of(path);
+    const auto pool = pool_file::open(path.c_str(), on_medium(GetParam()));
+    if (pool) {
+      ++opened;
+      EXPECT_TRUE(is_whole(image, (*pool)->superblock())) << k;
+    } else {
+      EXPECT_EQ(pool.error(), errc::not_a_pool) << k << ": " << last_message();
+    }
+  }
+  // Only the syncs after the superblocks can be lost by then.
+  EXPECT_GE(opened, 1U);
+  EXPECT_LE(opened, 3U);
+}
+
+TEST_P(creation_crash, by_failure_of_any_call_leaves_no_file) {
+  const unsigned calls = record();
+  unsigned unnoticed = 0;
+  for (const int error : {ENOSPC, EIO}) {
+    for (unsigned k = 0; k < calls; ++k) {
+      plan.calls = 0;
+      plan.fatal = k;
+      plan.error = error;
+      platform::use_file_calls(&table);
+      const auto pool = pool_file::create(path.c_str(), creation(GetParam()));
+      const int number = errno;
+      platform::use_file_calls(nullptr);
+      if (pool) {  // the owner record, which is for messages only
+        ++unnoticed;
+        std::filesystem::remove(path);
+        continue;
+      }
+      EXPECT_FALSE(std::filesystem::exists(path)) << k;
+      EXPECT_EQ(number, error) << k << ": " << last_message();
+      if (error == ENOSPC) {
+        EXPECT_TRUE(pool.error() == errc::no_space || pool.error() == errc::io) << k << ": " << last_message();
+      }
+    }
+  }
+  EXPECT_EQ(unnoticed, 2U);
+  EXPECT_TRUE(pool_file::create(path.c_str(), creation(GetParam())))
+      << "the addresses were not given back: " << last_message();
+}
+
+// The device after the first `done` events of which the first `synced` are safe; keep(k) chooses the fate of the
+// rest: bytes kept of write k, by sectors of the file.
+std::vector<std::byte> device(const std::vector<event>& events, std::size_t synced, std::size_t done,
+                              const std::function<bool(std::size_t, std::uint64_t)>& keep) {
+  std::vector<std::byte> image;
+  for (std::size_t k = 0; k < done; ++k) {
+    const event& e = events[k];
+    if (e.what == event::sync) continue;
+    const bool safe = k < synced;
+    const std::uint64_t end = e.what == event::allocate ? e.end : e.offset + e.bytes.size();
+    if (image.size() < end && (safe || keep(k, ~std::uint64_t{0}))) image.resize(end);
+    for (std::uint64_t i = 0; e.what == event::write && i < e.bytes.size(); ++i) {
+      const std::uint64_t at = e.offset + i;
+      if (at < image.size() && (safe || keep(k, at / sector_bytes))) image[at] = e.bytes[i];
+    }
+  }
+  return image;
+}
+
+// Crashes at each event, keeps chosen parts of what no sync covers; counts images that open and are not whole.
+std::size_t half_pools(const std::vector<event>& events, std::size_t& states) {
+  std::mt19937_64 random{7};
+  std::size_t bad = 0;
+  for (std::size_t done = 0; done <= events.size(); ++done) {
+    std::size_t synced = 0;
+    for (std::size_t k = 0; k < done; ++k) {
+      if (events[k].what == event::sync) synced = k + 1;
+    }
+    const auto look = [&](const std::function<bool(std::size_t, std::uint64_t)>& keep) {
+      ++states;
+      const auto image = device(events, synced, done, keep);
+      const auto sb =
+          pick_superblock(image.data(), std::min<std::size_t>(image.size(), superblock_probe_bytes), image.size());
+      if (sb && !is_whole(image, *sb)) ++bad;
+    };
+    look([](std::size_t, std::uint64_t) { return true; });
+    look([](std::size_t, std::uint64_t) { return false; });
+    for (std::size_t one = synced; one < done; ++one) {
+      look([&](std::size_t k, std::uint64_t) { return k == one; });
+      look([&](std::size_t k, std::uint64_t) { return k != one; });
+    }
+    for (unsigned round = 0; round < 60; ++round) {
+      std::map<std::pair<std::size_t, std::uint64_t>, bool> fate;
+      look([&](std::size_t k, std::uint64_t sector) {
+        auto [at, is_new] = fate.try_emplace({k, sector}, false);
+        if (is_new) at->second = (random() & 1) != 0;
+        return at->second;
+      });
+    }
+  }
+  return bad;
+}
+
+TEST_P(creation_crash, by_power_loss_opens_nothing_or_a_whole_pool) {
+  record();
+  std::size_t states = 0;
+  EXPECT_EQ(half_pools(plan.events, states), 0U);
+  EXPECT_GT(states, 400U);
+}
+
+// The same with the sync before the superblocks taken out of the record: the model must notice.
+TEST_P(creation_crash, opens_half_a_pool_without_sync_C1) {
+  record();
+  auto events = plan.events;
+  for (std::size_t k = 0; k < events.size(); ++k) {
+    if (events[k].what == event::sync) {
+      events.erase(events.begin() + static_cast<std::ptrdiff_t>(k));
+      break;
+    }
+  }
+  std::size_t states = 0;
+  EXPECT_GT(half_pools(events, states), 0U);
+}
+
+}  // namespace
+}  // namespace nvm

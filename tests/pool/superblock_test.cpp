@@ -1,0 +1,387 @@
+// Method: an image of the two header pages in memory, damaged in every way that a device or a stranger could.
+#include "pool/superblock.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "nvm/nvm.h"
+
+namespace nvm {
+namespace {
+
+using layout::superblock;
+
+superblock_request request(unsigned page_shift = 12, std::uint32_t medium = NVM_MEDIUM_SHM) {
+  superblock_request r;
+  r.shape.page_shift = page_shift;
+  r.shape.size_pages = 64;
+  r.shape.capacity_pages = 256;
+  if (medium == NVM_MEDIUM_SSD) {
+    r.shape.ring_bytes = std::uint64_t{16} << page_shift;
+  } else {
+    r.shape.lane_count = 2;
+    r.shape.lane_bytes = std::uint64_t{1} << page_shift;
+  }
+  r.medium = medium;
+  for (unsigned i = 0; i < 16; ++i) r.uuid[i] = static_cast<std::uint8_t>(0xA0 + i);
+  r.base_address = 0x200040000000;
+  r.created_unix_s = 1700000000;
+  return r;
+}
+
+struct image {
+  explicit image(const superblock_request& r = request()) {
+    auto made = make_superblock(r);
+    EXPECT_TRUE(made) << last_message();
+    sb = *made;
+    pool_bytes = geometry_of(sb).size_bytes();
+    bytes.resize(2 * geometry_of(sb).page_bytes());
+    format_image(bytes.data(), sb);
+  }
+  [[nodiscard]] result<superblock> pick() const { return pick_superblock(bytes.data(), bytes.size(), pool_bytes); }
+  // A superblock written as a whole with a correct crc, into the copy of its sequence.
+  void put(superblock s) {
+    s.crc = superblock_crc(s);
+    std::memcpy(bytes.data() + geometry_of(sb).superblock_at(superblock_copy_of(s.sequence)), &s, sizeof s);
+  }
+  void put_both(superblock s) {
+    s.sequence = 3;
+    put(s);
+    s.sequence = 4;
+    put(s);
+  }
+
+  superblock sb;
+  std::uint64_t pool_bytes = 0;
+  std::vector<std::byte> bytes;
+};
+
+bool message_has(const char* text) { return std::string{last_message()}.find(text) != std::string::npos; }
+#define EXPECT_MESSAGE(text) EXPECT_TRUE(message_has(text)) << last_message()
+
+TEST(superblock, of_a_new_pool_is_found_with_every_page_size) {
+  for (unsigned shift = 10; shift <= 16; ++shift) {
+    const image i{request(shift)};
+    const auto found = i.pick();
+    ASSERT_TRUE(found) << shift << ": " << last_message();
+    EXPECT_EQ(std::memcmp(&*found, &i.sb, sizeof i.sb), 0) << shift;
+  }
+}
+
+TEST(superblock, of_every_medium_is_found) {
+  for (std::uint32_t medium = NVM_MEDIUM_SHM; medium <= NVM_MEDIUM_SSD; ++medium) {
+    EXPECT_TRUE(image{request(12, medium)}.pick()) << medium << ": " << last_message();
+  }
+}
+
+TEST(superblock, copy_with_the_larger_sequence_counts) {
+  image i;
+  superblock newer = i.sb;
+  newer.sequence = 3;
+  newer.generation = 77;
+  i.put(newer);
+  EXPECT_EQ(i.pick()->generation, 77U);
+  newer.sequence = 4;
+  newer.generation = 78;
+  i.put(newer);
+  EXPECT_EQ(i.pick()->generation, 78U);
+}
+
+TEST(superblock, either_copy_alone_is_enough_with_every_page_size) {
+  for (unsigned shift = 10; shift <= 16; ++shift) {
+    for (unsigned copy = 0; copy < 2; ++copy) {
+      image i{request(shift)};
+      std::memset(i.bytes.data() + geometry_of(i.sb).superblock_at(copy), 0xFF, sizeof(superblock));
+      const auto found = i.pick();
+      ASSERT_TRUE(found) << shift << " " << copy << ": " << last_message();
+      EXPECT_EQ(found->page_shift, shift);
+      EXPECT_EQ(found->size_pages, i.sb.size_pages);
+    }
+  }
+}
+
+// One flipped bit, wherever it is in the header pages, costs nothing: between two changes both copies say the same.
+TEST(superblock, any_flipped_bit_of_a_copy_opens_from_the_other) {
+  image i;
+  for (unsigned copy = 0; copy < 2; ++copy) {
+    const std::uint64_t at = geometry_of(i.sb).superblock_at(copy);
+    for (std::size_t bit = 0; bit < sizeof(superblock) * 8; ++bit) {
+      i.bytes[at + bit / 8] ^= std::byte(1U << bit % 8);
+      const auto found = i.pick();
+      ASSERT_TRUE(found) << copy << " bit " << bit << ": " << last_message();
+      ASSERT_EQ(std::memcmp(&found->size_pages, &i.sb.size_pages, offsetof(superblock, crc) - 120), 0);
+      ASSERT_EQ(found->sequence, copy == 0 ? 1U : 2U);
+      i.bytes[at + bit / 8] ^= std::byte(1U << bit % 8);
+    }
+  }
+}
+
+TEST(superblock, one_flipped_bit_in_each_copy_is_refused) {
+  image i;
+  const std::uint64_t b = geometry_of(i.sb).superblock_at(1);
+  for (std::size_t bit = 0; bit < sizeof(superblock) * 8; ++bit) {
+    i.bytes[bit / 8] ^= std::byte(1U << bit % 8);
+    i.bytes[b + bit / 8] ^= std::byte(1U << bit % 8);
+    ASSERT_FALSE(i.pick()) << bit;
+    i.bytes[bit / 8] ^= std::byte(1U << bit % 8);
+    i.bytes[b + bit / 8] ^= std::byte(1U << bit % 8);
+  }
+}
+
+TEST(superblock, torn_at_any_byte_leaves_the_old_one) {
+  image i;
+  superblock next = i.sb;
+  next.sequence = 3;
+  next.size_pages = 128;
+  next.crc = superblock_crc(next);
+  i.pool_bytes = geometry_of(next).size_bytes();
+  const std::uint64_t b = geometry_of(i.sb).superblock_at(1);
+  const std::vector<std::byte> before = i.bytes;
+  for (std::size_t cut = 0; cut <= sizeof next; ++cut) {
+    i.bytes = before;
+    std::memcpy(i.bytes.data() + b, &next, cut);
+    const auto found = i.pick();
+    ASSERT_TRUE(found) << cut << ": " << last_message();
+    const bool whole = std::memcmp(i.bytes.data() + b, &next, sizeof next) == 0;
+    ASSERT_EQ(found->size_pages, whole ? 128U : 64U) << cut;
+  }
+}
+
+TEST(superblock, copy_written_to_the_place_of_the_other_is_refused) {
+  image i;
+  const std::uint64_t b = geometry_of(i.sb).superblock_at(1);
+  std::memcpy(i.bytes.data() + b, i.bytes.data(), sizeof(superblock));
+  ASSERT_TRUE(i.pick()) << last_message();  // A still holds
+  std::memset(i.bytes.data(), 0, sizeof(superblock));
+  EXPECT_EQ(i.pick().error(), errc::corrupt);
+  EXPECT_MESSAGE("belongs elsewhere");
+}
+
+TEST(superblock, kinds_of_files_are_told_apart) {
+  EXPECT_EQ(pick_superblock(nullptr, 0, 0).error(), errc::not_a_pool);
+  EXPECT_MESSAGE("empty");
+  const image whole;
+  EXPECT_EQ(pick_superblock(whole.bytes.data(), 511, 511).error(), errc::not_a_pool);
+  EXPECT_MESSAGE("truncated");
+  const std::vector<std::byte> zeros(8192);
+  EXPECT_EQ(pick_superblock(zeros.data(), zeros.size()).error(), errc::not_a_pool);
+  EXPECT_MESSAGE("interrupted");
+  const std::vector<std::byte> foreign(8192, std::byte{'x'});
+  EXPECT_EQ(pick_superblock(foreign.data(), foreign.size()).error(), errc::not_a_pool);
+  EXPECT_MESSAGE("foreign");
+}
+
+TEST(superblock, truncated_pool_is_refused_at_every_length) {
+  const image i;
+  for (std::uint64_t length = 0; length < i.pool_bytes; length += 509) {
+    const auto found = pick_superblock(i.bytes.data(), std::min<std::uint64_t>(length, i.bytes.size()), length);
+    ASSERT_EQ(found.error(), errc::not_a_pool) << length << ": " << last_message();
+  }
+  EXPECT_FALSE(pick_superblock(i.bytes.data(), i.bytes.size(), i.pool_bytes - 1));
+  EXPECT_TRUE(pick_superblock(i.bytes.data(), i.bytes.size(), i.pool_bytes));
+}
+
+TEST(superblock, newer_format_is_refused_by_its_number) {
+  image i;
+  superblock s = i.sb;
+  s.version = 2;
+  i.put_both(s);
+  EXPECT_EQ(i.pick().error(), errc::version);
+  EXPECT_MESSAGE("found 2, expected 1 .. 1");
+}
+
+// A later format may compute its crc otherwise; the message must not call such a pool damaged only.
+TEST(superblock, newer_format_with_another_crc_is_refused_by_its_number) {
+  image i;
+  for (unsigned copy = 0; copy < 2; ++copy) {
+    const std::uint32_t version = 9;
+    std::memcpy(i.bytes.data() + geometry_of(i.sb).superblock_at(copy) + 8, &version, sizeof version);
+  }
+  EXPECT_EQ(i.pick().error(), errc::version);
+  EXPECT_MESSAGE("found 9");
+}
+
+TEST(superblock, newer_copy_with_a_newer_format_is_not_passed_over) {
+  image i;
+  superblock s = i.sb;
+  s.version = 2;
+  s.sequence = 3;
+  i.put(s);
+  EXPECT_EQ(i.pick().error(), errc::version);
+}
+
+TEST(superblock, unknown_features_are_refused_restricted_or_ignored) {
+  image i;
+  superblock s = i.sb;
+  s.features_incompat = 1;
+  i.put_both(s);
+  EXPECT_EQ(i.pick().error(), errc::version);
+  EXPECT_MESSAGE("found bits 00000001");
+
+  s = i.sb;
+  s.features_ro_compat = 0x80;
+  i.put_both(s);
+  const auto restricted = i.pick();
+  ASSERT_TRUE(restricted) << last_message();
+  EXPECT_TRUE(must_be_read_only(*restricted));
+
+  s = i.sb;
+  s.features_compat = 4;
+  s.reserved[3] = 12345;  // may belong to that feature
+  i.put_both(s);
+  const auto ignored = i.pick();
+  ASSERT_TRUE(ignored) << last_message();
+  EXPECT_FALSE(must_be_read_only(*ignored));
+}
+
+TEST(superblock, copies_of_different_pools_are_refused) {
+  image i;
+  superblock s = i.sb;
+  s.sequence = 1;
+  s.uuid[5] ^= 1;
+  i.put(s);
+  EXPECT_EQ(i.pick().error(), errc::corrupt);
+  EXPECT_MESSAGE("contradict");
+}
+
+// Each is a superblock with a correct crc, as a stranger could write it.
+TEST(superblock, field_outside_its_domain_is_refused_by_name) {
+  struct hostile {
+    const char* name;
+    std::function<void(superblock&)> change;
+  };
+  constexpr std::uint64_t huge = ~std::uint64_t{0};
+  const hostile cases[] = {
+      {"superblock_bytes", [](superblock& s) { s.superblock_bytes = 1024; }},
+      {"page_shift", [](superblock& s) { s.page_shift = 9; }},
+      {"page_shift", [](superblock& s) { s.page_shift = 17; }},
+      {"page_shift", [](superblock& s) { s.page_shift = 0xFFFFFFFF; }},
+      {"uuid", [](superblock& s) { std::memset(s.uuid, 0, sizeof s.uuid); }},
+      {"medium", [](superblock& s) { s.medium = 0; }},
+      {"medium", [](superblock& s) { s.medium = 5; }},
+      {"lane_count", [](superblock& s) { s.lane_count = 0; }},
+      {"lane_count", [](superblock& s) { s.lane_count = 1025; }},
+      {"lane_count", [](superblock& s) { s.medium = NVM_MEDIUM_SSD; }},
+      {"lane_bytes", [](superblock& s) { s.lane_bytes = 0; }},
+      {"lane_bytes", [](superblock& s) { s.lane_bytes = 100; }},
+      {"lane_bytes", [](superblock& s) { s.lane_bytes = huge & ~std::uint64_t{4095}; }},
+      {"capacity_pages", [](superblock& s) { s.capacity_pages = 0; }},
+      {"capacity_pages", [](superblock& s) { s.capacity_pages = huge; }},
+      {"size_pages", [](superblock& s) { s.size_pages = 0; }},
+      {"size_pages", [](superblock& s) { s.size_pages = s.capacity_pages + 1; }},
+      {"size_pages", [](superblock& s) { s.size_pages = huge; }},
+      {"page_map_offset", [](superblock& s) { s.page_map_offset += 4096; }},
+      {"log_offset", [](superblock& s) { s.log_offset = huge; }},
+      {"log_bytes", [](superblock& s) { s.log_bytes += 4096; }},
+      {"data_offset", [](superblock& s) { s.data_offset -= 4096; }},
+      {"state", [](superblock& s) { s.state = 0; }},
+      {"state", [](superblock& s) { s.state = 3; }},
+      {"base_history_count", [](superblock& s) { s.base_history_count = 9; }},
+      {"base_history", [](superblock& s) { s.base_history[7].generation = 1; }},
+      {"base_address", [](superblock& s) { s.base_address = huge - 4096; }},
+      {"type_map_offset", [](superblock& s) { s.type_map_offset = huge; }},
+      {"gc_offset", [](superblock& s) { s.gc_bytes = huge; }},
+      {"reserved", [](superblock& s) { s.reserved[23] = 1; }},
+  };
+  for (const hostile& h : cases) {
+    image i;
+    superblock s = i.sb;
+    h.change(s);
+    i.put_both(s);
+    const auto found = i.pick();
+    EXPECT_EQ(found.error(), errc::corrupt) << h.name;
+    EXPECT_MESSAGE(h.name);
+  }
+}
+
+TEST(superblock, request_outside_its_domain_is_refused) {
+  auto r = request();
+  r.shape.page_shift = 17;
+  EXPECT_EQ(make_superblock(r).error(), errc::invalid);
+  r = request();
+  r.shape.size_pages = r.shape.capacity_pages + 1;
+  EXPECT_EQ(make_superblock(r).error(), errc::invalid);
+  r = request();
+  r.shape.capacity_pages = layout::pool_bytes_max >> 12;  // no room for header and log below 16 TiB
+  EXPECT_EQ(make_superblock(r).error(), errc::too_large);
+  r = request(12, NVM_MEDIUM_SSD);
+  r.shape.ring_bytes = 4096;
+  EXPECT_EQ(make_superblock(r).error(), errc::invalid);
+}
+
+class root : public ::testing::Test {
+ protected:
+  image i;
+  geometry g = geometry_of(i.sb);
+
+  void set(unsigned copy, std::uint64_t offset) {
+    const std::uint64_t at = root_word_at(g, copy);
+    const std::uint64_t word = seal_word(offset, word_seed(at));
+    std::memcpy(i.bytes.data() + at, &word, sizeof word);
+  }
+  result<std::uint64_t> read() { return read_root(i.bytes.data(), g); }
+};
+
+TEST_F(root, of_a_new_pool_is_unset) {
+  ASSERT_TRUE(read());
+  EXPECT_EQ(*read(), 0U);
+}
+
+TEST_F(root, survives_any_flipped_bit_of_either_copy) {
+  const std::uint64_t object = g.page_offset(5) + 320;
+  set(0, object);
+  set(1, object);
+  for (unsigned copy = 0; copy < 2; ++copy) {
+    for (unsigned bit = 0; bit < 64; ++bit) {
+      std::byte& hit = i.bytes[root_word_at(g, copy) + bit / 8];
+      hit ^= std::byte(1U << bit % 8);
+      const auto found = read();
+      ASSERT_TRUE(found) << copy << " bit " << bit << ": " << last_message();
+      ASSERT_EQ(*found, object);
+      EXPECT_FALSE(check_anchor(i.bytes.data(), g, copy));
+      hit ^= std::byte(1U << bit % 8);
+      EXPECT_TRUE(check_anchor(i.bytes.data(), g, copy)) << last_message();
+    }
+  }
+}
+
+TEST_F(root, that_is_unset_survives_any_flipped_bit_of_either_copy) {
+  for (unsigned copy = 0; copy < 2; ++copy) {
+    for (unsigned bit = 0; bit < 64; ++bit) {
+      std::byte& hit = i.bytes[root_word_at(g, copy) + bit / 8];
+      hit ^= std::byte(1U << bit % 8);
+      const auto found = read();
+      ASSERT_TRUE(found) << copy << " bit " << bit << ": " << last_message();
+      ASSERT_EQ(*found, 0U);
+      hit ^= std::byte(1U << bit % 8);
+    }
+  }
+}
+
+TEST_F(root, copies_that_differ_are_refused) {
+  set(0, g.page_offset(1));
+  set(1, g.page_offset(2));
+  EXPECT_EQ(read().error(), errc::corrupt);
+  EXPECT_MESSAGE("differ");
+}
+
+TEST_F(root, outside_the_data_is_refused) {
+  for (const std::uint64_t offset :
+       {std::uint64_t{8}, g.data_offset - 8, g.size_bytes(), g.capacity_bytes(), checked_mask}) {
+    set(0, offset);
+    set(1, offset);
+    EXPECT_EQ(read().error(), errc::corrupt) << offset;
+  }
+}
+
+TEST_F(root, anchor_with_other_content_is_found_by_the_check) {
+  i.bytes[g.anchor_at(1) + 511] = std::byte{1};
+  EXPECT_TRUE(check_anchor(i.bytes.data(), g, 0));
+  EXPECT_EQ(check_anchor(i.bytes.data(), g, 1).error(), errc::corrupt);
+}
+
+}  // namespace
+}  // namespace nvm
