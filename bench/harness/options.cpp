@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -50,6 +51,7 @@ options parse_options(int argc, char** argv, const defaults& fallback) {
   } catch (const CLI::ParseError& error) {
     std::exit(app.exit(error));
   }
+  std::sort(o.threads.begin(), o.threads.end());
   if (runs->empty()) o.runs = o.quick ? 3 : fallback.runs;
   if (records->empty()) o.records = o.quick ? fallback.quick_records : fallback.records;
   if (steps->empty()) o.count_steps = o.quick ? 5'000 : 100'000;

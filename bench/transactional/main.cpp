@@ -9,8 +9,8 @@ int main(int argc, char** argv) {
                                    .directory = "/dev/shm",
                                    .threads = {1, 2}});
   runner r(o);
-  for (auto* question : {alloc_benchmarks, overwrite_benchmarks, sps_benchmarks, ycsb_benchmarks})
-    for (const unsigned threads : o.threads)
+  for (const unsigned threads : o.threads)  // one thread first, see harness/workers.hpp
+    for (auto* question : {alloc_benchmarks, overwrite_benchmarks, sps_benchmarks, ycsb_benchmarks})
       for (const benchmark& b : question(o, threads)) r.run(b);
   return r.finish();
 }

@@ -3,7 +3,8 @@
 //
 // A program that knows all places before it writes announces them together (log_many: one fence in Holdfast; libpmemobj
 // has no such call and takes them one by one); the variant "one by one" announces each swap's two as it comes to them.
-// Threads swap within slices of their own.
+// libpmemobj takes as long either way, and longer with a log buffer of the program's own
+// (pmemobj_tx_log_append_buffer). Threads swap within slices of their own.
 #include <string>
 #include <vector>
 
