@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 
 namespace nvm {
@@ -36,10 +37,13 @@ constexpr std::uint8_t crc8_56(std::uint64_t content, std::uint8_t seed) noexcep
   return c;
 }
 
-// Seed of the word at `offset` bytes from the pool's start.
+// Seed of the word at `offset` bytes from the pool's start.  Always an even number of one bits: the polynomial is
+// divisible by x + 1, so no content of a single bit has the CRC 0 then, and one flipped bit never turns the all-zero
+// word, which is valid everywhere, into another valid word or back.
 constexpr std::uint8_t word_seed(std::uint64_t offset) noexcept {
   const std::uint64_t w = offset >> 3;
-  return static_cast<std::uint8_t>(w ^ (w >> 8) ^ (w >> 16) ^ (w >> 24) ^ (w >> 32));
+  const std::uint64_t folded = (w ^ (w >> 7) ^ (w >> 14) ^ (w >> 21) ^ (w >> 28) ^ (w >> 35)) & 0x7F;
+  return static_cast<std::uint8_t>(folded << 1 | (std::popcount(folded) & 1));
 }
 
 // The stored form of `content` (which must fit 56 bits).  Zero stays zero.

@@ -1,6 +1,7 @@
 // Space on media, format 1: page map entries, slotted extents, object headers.  docs/format.md states every byte.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -72,6 +73,17 @@ constexpr extent_shape shape_of(page_kind kind, unsigned page_shift) noexcept {
   s.header_slots = static_cast<std::uint32_t>(ceil_div(s.lengths_at + s.slots, s.slot_bytes));
   return s;
 }
+// Length byte of an object: its slots in seven bits, and a bit that makes the number of one bits odd.  Neither 0 nor a
+// length with one flipped bit is a length.
+constexpr std::uint8_t length_byte(unsigned slots) noexcept {
+  return static_cast<std::uint8_t>(slots | (std::popcount(slots) % 2 == 0 ? 0x80U : 0U));
+}
+// 0: `byte` is no length.
+constexpr unsigned slots_of_length(std::uint8_t byte) noexcept {
+  return std::popcount(byte) % 2 == 1 ? byte & 0x7FU : 0;
+}
+static_assert(coarse_object_max <= 127 * coarse_slot_bytes && fine_object_max <= 127 * fine_slot_bytes);
+
 static_assert(shape_of(page_kind::fine, 12).header_slots == 20 && shape_of(page_kind::fine, 12).slots == 256);
 static_assert(shape_of(page_kind::coarse, 12).header_slots == 10 && shape_of(page_kind::coarse, 12).slots == 512);
 
@@ -97,6 +109,32 @@ constexpr std::uint64_t object_size(const object_header& h) noexcept {
 // `offset` is that of the header.
 constexpr bool object_header_holds(const object_header& h, std::uint64_t offset) noexcept {
   return object_size(h) != 0 && h.size_generation_check >> 56 == object_check(object_size(h), h.type, offset);
+}
+
+// Room that an object of `bytes` bytes with its header takes: slots of an extent, or pages.
+struct room {
+  page_kind kind = page_kind::run;
+  std::uint64_t units = 0;
+  friend constexpr bool operator==(const room&, const room&) = default;
+};
+// Fine slots waste less on rounding, coarse extents less on their header: whichever takes fewer bytes of pages.
+constexpr bool fine_is_denser(std::uint64_t bytes, unsigned page_shift) noexcept {
+  const extent_shape fine = shape_of(page_kind::fine, page_shift);
+  const extent_shape coarse = shape_of(page_kind::coarse, page_shift);
+  const std::uint64_t in_fine = round_up(bytes, fine_slot_bytes) * fine.slots * (coarse.slots - coarse.header_slots);
+  const std::uint64_t in_coarse = round_up(bytes, coarse_slot_bytes) * coarse.slots * (fine.slots - fine.header_slots);
+  return in_fine < in_coarse;
+}
+constexpr room room_of(std::uint64_t bytes, unsigned page_shift) noexcept {
+  if (bytes <= fine_object_max && fine_is_denser(bytes, page_shift))
+    return {page_kind::fine, ceil_div(bytes, fine_slot_bytes)};
+  if (bytes <= coarse_object_max) return {page_kind::coarse, ceil_div(bytes, coarse_slot_bytes)};
+  return {page_kind::run, ceil_div(bytes, std::uint64_t{1} << page_shift)};
+}
+// Payloads that need the same room: one can become the other in place.
+constexpr bool same_room(std::uint64_t payload_a, std::uint64_t payload_b, unsigned page_shift) noexcept {
+  return payload_b <= object_bytes_max && room_of(payload_a + sizeof(object_header), page_shift) ==
+                                              room_of(payload_b + sizeof(object_header), page_shift);
 }
 
 }  // namespace nvm::layout

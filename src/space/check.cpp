@@ -1,0 +1,115 @@
+#include "space/check.hpp"
+
+#include <cstring>
+
+namespace nvm {
+namespace {
+
+using layout::page_kind;
+
+class walk {
+ public:
+  walk(const std::byte* base, const geometry& g, const std::function<void(const damage&)>& report,
+       space_summary& summary) noexcept
+      : base_{base}, g_{g}, report_{report}, summary_{summary} {}
+
+  void pages() {
+    summary_.pages = g_.size_pages;
+    for (std::uint64_t page = 0; page < g_.size_pages;) page += head(page);
+  }
+
+ private:
+  void damaged(const damage& d) {
+    ++summary_.damages;
+    if (report_) report_(d);
+  }
+
+  // Returns the number of pages to go on by.
+  std::uint64_t head(std::uint64_t page) {
+    const std::uint64_t at = g_.entry_offset(page);
+    const std::uint64_t word = load_word(base_, at);
+    layout::page_entry e;
+    if (const char* what = entry_fault(word, page, g_, g_.size_pages, e)) {
+      damaged({at, what, word, seal_word(word & checked_mask, word_seed(at))});
+      return 1;
+    }
+    if (word == 0) {
+      ++summary_.free_pages;
+      return 1;
+    }
+    for (std::uint64_t inner = page + 1; inner < page + e.length_pages; ++inner) {
+      const std::uint64_t other = load_word(base_, g_.entry_offset(inner));
+      if (other != 0) {
+        damaged({g_.entry_offset(inner), "page map entry inside the pages of another", other, 0});
+      }
+    }
+    switch (e.kind) {
+      case page_kind::run:
+        run(page, e);
+        break;
+      case page_kind::log:
+        ++summary_.log_runs;
+        summary_.log_pages += e.length_pages;
+        break;
+      case page_kind::fine:
+      case page_kind::coarse:
+        extent(page, e);
+        break;
+      case page_kind::free:
+        break;
+    }
+    return e.length_pages;
+  }
+
+  void run(std::uint64_t page, const layout::page_entry& e) {
+    ++summary_.runs;
+    summary_.run_pages += e.length_pages;
+    object(g_.page_offset(page), e.length_pages, g_.page_bytes(), e.layout);
+  }
+
+  void extent(std::uint64_t page, const layout::page_entry& e) {
+    ++(e.kind == page_kind::fine ? summary_.fine_extents : summary_.coarse_extents);
+    const layout::extent_shape s = layout::shape_of(e.kind, g_.page_shift);
+    const std::uint64_t at = g_.page_offset(page);
+    read_extent(
+        base_, at, e.kind, s,
+        [&](unsigned slot, unsigned slots) { object(at + slot * s.slot_bytes, slots, s.slot_bytes, e.layout); },
+        [&](const damage& d) { damaged(d); });
+  }
+
+  void object(std::uint64_t offset, std::uint64_t units, std::uint64_t unit, layout::object_layout l) {
+    ++summary_.objects;
+    summary_.object_bytes += units * unit;
+    if (l != layout::object_layout::typed) return;
+    layout::object_header h;
+    std::memcpy(&h, base_ + offset, sizeof h);
+    if (!layout::object_header_holds(h, offset)) {
+      const std::uint64_t size = layout::object_size(h);
+      damaged({offset, "object header fails its check", h.size_generation_check >> 56,
+               layout::object_check(size, h.type, offset)});
+      return;
+    }
+    const std::uint64_t needs = ceil_div(layout::object_size(h) + sizeof h, unit);
+    if (needs != units) {
+      damaged({offset, "size of an object does not fit its room", needs, units});
+      return;
+    }
+    summary_.payload_bytes += layout::object_size(h);
+  }
+
+  const std::byte* base_;
+  const geometry& g_;
+  const std::function<void(const damage&)>& report_;
+  space_summary& summary_;
+};
+
+}  // namespace
+
+bool check_space(const std::byte* base, const geometry& g, const std::function<void(const damage&)>& report,
+                 space_summary& summary) {
+  summary = {};
+  walk{base, g, report, summary}.pages();
+  return summary.damages == 0;
+}
+
+}  // namespace nvm

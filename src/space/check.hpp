@@ -1,0 +1,72 @@
+// Full check of a pool's space as it is on media: a pure walk over bytes that may be anything, in time linear in the
+// pool.
+//
+// Looked at: every page map entry and its neighbours; identity, allocation words and length bytes of every extent; the
+// header of every typed object.  Objects may neither overlap nor leave their extent or run.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "space/extent_image.hpp"
+#include "space/page_map.hpp"
+
+namespace nvm {
+
+struct space_summary {
+  std::uint64_t pages = 0;
+  std::uint64_t free_pages = 0;
+  std::uint64_t runs = 0;
+  std::uint64_t run_pages = 0;
+  std::uint64_t log_runs = 0;
+  std::uint64_t log_pages = 0;
+  std::uint64_t fine_extents = 0;
+  std::uint64_t coarse_extents = 0;
+  std::uint64_t objects = 0;
+  std::uint64_t object_bytes = 0;   // whole slots and pages
+  std::uint64_t payload_bytes = 0;  // of typed objects: what was asked for
+  std::uint64_t damages = 0;
+};
+
+// Calls report for each damage, in the order of the pages.  True: there is none.
+bool check_space(const std::byte* base, const geometry& g, const std::function<void(const damage&)>& report,
+                 space_summary& summary);
+
+// Calls visit(offset, bytes, layout) for each object on media, in address order, until it returns false; damaged
+// extents and entries are passed over, and errc::corrupt names the first.
+template <class Visit>
+[[nodiscard]] status for_each_object(const std::byte* base, const geometry& g, Visit&& visit) {
+  status outcome;
+  const auto broken = [&](std::uint64_t page, const damage& d) {
+    if (!outcome) return;
+    outcome = fail(errc::corrupt, "page %lu: %s, at offset %lu: found %lx, expected %lx", page, d.what, d.offset,
+                   d.found, d.expected);
+  };
+  for (std::uint64_t page = 0; page < g.size_pages;) {
+    const std::uint64_t word = load_word(base, g.entry_offset(page));
+    layout::page_entry e;
+    if (const char* what = entry_fault(word, page, g, g.size_pages, e)) {
+      broken(page, {g.entry_offset(page), what, word, 0});
+      ++page;
+      continue;
+    }
+    const std::uint64_t at = g.page_offset(page);
+    bool go_on = true;
+    if (e.kind == layout::page_kind::run) {
+      go_on = visit(at, std::uint64_t{e.length_pages} << g.page_shift, e.layout);
+    } else if (e.kind == layout::page_kind::fine || e.kind == layout::page_kind::coarse) {
+      const layout::extent_shape s = layout::shape_of(e.kind, g.page_shift);
+      read_extent(
+          base, at, e.kind, s,
+          [&](unsigned slot, unsigned slots) {
+            go_on = go_on && visit(at + slot * s.slot_bytes, slots * s.slot_bytes, e.layout);
+          },
+          [&](const damage& d) { broken(page, d); });
+    }
+    if (!go_on) break;
+    page += word == 0 ? 1 : e.length_pages;
+  }
+  return outcome;
+}
+
+}  // namespace nvm

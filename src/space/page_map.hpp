@@ -1,0 +1,65 @@
+// The page map on media: one checked word a data page (space_layout.hpp).  Reads are checked, every one.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "pool/geometry.hpp"
+#include "space/space_layout.hpp"
+
+namespace nvm {
+
+// What is wrong with a page map entry; nullptr: nothing.  `out` is set unless the word fails its check.
+[[nodiscard]] inline const char* entry_fault(std::uint64_t word, std::uint64_t page, const geometry& g,
+                                             std::uint64_t size_pages, layout::page_entry& out) noexcept {
+  if (!word_holds(word, word_seed(g.entry_offset(page)))) return "page map entry fails its check";
+  out = layout::unpack(word & checked_mask);
+  if (word == 0) return nullptr;
+  if (out.layout > layout::object_layout::region) return "page map entry has an unknown object layout";
+  std::uint64_t expected = out.length_pages;
+  switch (out.kind) {
+    case layout::page_kind::run:
+    case layout::page_kind::log:
+      break;
+    case layout::page_kind::fine:
+      expected = layout::fine_extent_pages;
+      break;
+    case layout::page_kind::coarse:
+      expected = layout::coarse_extent_pages;
+      if (page % layout::extent_align_pages != 0) return "page map entry of a coarse extent stands at no multiple of 8";
+      break;
+    default:
+      return "page map entry has an unknown kind";
+  }
+  if (out.length_pages == 0 || out.length_pages != expected) return "page map entry has a wrong length";
+  if (!range_inside(page, out.length_pages, size_pages)) return "page map entry reaches behind the pool's end";
+  return nullptr;
+}
+
+class page_map {
+ public:
+  page_map(std::byte* base, const geometry& g) noexcept : base_{base}, geometry_{g} {}
+
+  // acquire: pairs with release stores of entries, here and in log::apply().
+  [[nodiscard]] std::uint64_t load(std::uint64_t page) const noexcept {
+    return ref(page).load(std::memory_order_acquire);
+  }
+  // release: whoever finds the entry finds the pages as they were left.
+  void store(std::uint64_t page, std::uint64_t word) const noexcept {
+    ref(page).store(word, std::memory_order_release);
+  }
+  [[nodiscard]] std::uint64_t seal(std::uint64_t page, const layout::page_entry& e) const noexcept {
+    return seal_word(layout::pack(e), word_seed(geometry_.entry_offset(page)));
+  }
+  [[nodiscard]] std::byte* at(std::uint64_t page) const noexcept { return base_ + geometry_.entry_offset(page); }
+
+ private:
+  [[nodiscard]] std::atomic_ref<std::uint64_t> ref(std::uint64_t page) const noexcept {
+    return std::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(at(page))};
+  }
+  std::byte* base_;
+  const geometry& geometry_;
+};
+
+}  // namespace nvm

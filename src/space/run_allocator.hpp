@@ -1,0 +1,96 @@
+// Which pages are in use, in DRAM: rebuilt at open from the page map, never persisted.
+//
+// Requests that fit a chunk take their pages' bits of the lock map, look, set the bitmap, let go.  Each arena works in
+// chunks of its own, found by claiming an unclaimed one, so that such requests of two cores do not meet; a claim is a
+// preference, and when nothing unclaimed fits, any chunk will do.  Requests that cross chunks meet under one global
+// lock, and lock every page they look at.
+//
+// Where.  Extents come from the lowest group with room, runs from the highest; chunks inside a group and pages inside a
+// chunk are taken round robin from a mark (Lewat, section V), so that wear spreads.
+//
+// Lock order (the first two steps of the list in space.hpp):
+//   1. crossing_           one request across chunks at a time
+//   2. bits of the lock map, held for nanoseconds by requests inside a chunk, which wait for nothing while they hold
+//   any
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "space/layered_bits.hpp"
+#include "space/space_layout.hpp"
+
+namespace nvm {
+
+// What pages are wanted for: each has its own current chunk in an arena.
+enum class page_use : std::uint8_t { fine = 0, coarse = 1, run = 2 };
+inline constexpr unsigned page_uses = 3;
+
+class run_allocator {
+ public:
+  run_allocator(std::uint64_t capacity_pages, unsigned arenas) noexcept;
+  [[nodiscard]] bool exists() const noexcept;
+
+  // Pages [size, to) come to be, free.  One caller at a time.
+  void extend(std::uint64_t to) noexcept;
+  [[nodiscard]] std::uint64_t size_pages() const noexcept { return size_.load(std::memory_order_acquire); }
+
+  // For boot: pages that the page map says are in use.  False if any was already.  Does not count them: the caller adds
+  // them up and calls account() once.
+  [[nodiscard]] bool mark_busy(std::uint64_t page, std::uint64_t count) noexcept;
+  [[nodiscard]] bool mark_busy_in_chunk(std::uint64_t chunk, std::uint64_t mask) noexcept;
+  void account(std::uint64_t busy_pages) noexcept { free_.fetch_sub(busy_pages, std::memory_order_relaxed); }
+
+  // `count` consecutive free pages, now in use; coarse extents lie at multiples of their size.
+  [[nodiscard]] std::optional<std::uint64_t> take(unsigned arena, page_use use, std::uint64_t count) noexcept;
+  void give(std::uint64_t page, std::uint64_t count) noexcept;
+
+  [[nodiscard]] std::uint64_t free_pages() const noexcept { return free_.load(std::memory_order_relaxed); }
+  // Free pages at the very end of the pool: growth adds to these.
+  [[nodiscard]] std::uint64_t trailing_free() const noexcept;
+  [[nodiscard]] bool is_free(std::uint64_t page) const noexcept {
+    return (busy_.word(page / 64) >> page % 64 & 1) == 0;
+  }
+
+  // Read-only views for tests and tools.
+  [[nodiscard]] const layered_bitmap& bitmap() const noexcept { return busy_; }
+  [[nodiscard]] const layered_lock_map& lock_map() const noexcept { return locks_; }
+
+ private:
+  struct alignas(line_bytes) arena_marks {
+    std::array<std::atomic<std::uint64_t>, page_uses> chunk{};  // current chunk + 1; 0: none
+  };
+  // Requests of 1, 2, 3-4, .. 33-64 pages.
+  static constexpr unsigned size_classes = 7;
+  struct alignas(line_bytes) group_hint {
+    std::atomic<std::uint64_t> skipped{0};  // groups, in the order of search, that hold no room
+  };
+
+  [[nodiscard]] std::optional<std::uint64_t> take_in_chunk(std::uint64_t chunk, page_use use, unsigned count) noexcept;
+  [[nodiscard]] std::optional<std::uint64_t> search(unsigned arena, page_use use, unsigned count) noexcept;
+  [[nodiscard]] std::optional<std::uint64_t> search_group(std::uint64_t group, unsigned arena, page_use use,
+                                                          unsigned count, bool claimed_too, bool& any_fits) noexcept;
+  [[nodiscard]] std::optional<std::uint64_t> exhaustive(page_use use, unsigned count) noexcept;
+  [[nodiscard]] std::optional<std::uint64_t> take_crossing(std::uint64_t count) noexcept;
+  [[nodiscard]] std::optional<std::uint64_t> find_crossing(std::uint64_t end, std::uint64_t count) const noexcept;
+  [[nodiscard]] bool take_exactly(std::uint64_t page, std::uint64_t count) noexcept;
+  void became_free(std::uint64_t group) noexcept;
+  [[nodiscard]] std::uint64_t groups() const noexcept { return ceil_div(size_pages(), 64 * 64); }
+
+  layered_bitmap busy_;
+  layered_lock_map locks_;
+  sparse_array<std::uint8_t> page_marks_;   // of each chunk: where the next request begins
+  sparse_array<std::uint8_t> chunk_marks_;  // two of each group, low side and high side
+  sparse_array<std::uint16_t> claims_;      // of each chunk: who works in it, 0: nobody
+  std::unique_ptr<arena_marks[]> arenas_;
+  std::array<std::array<group_hint, size_classes>, page_uses> hints_{};
+  std::atomic<std::uint64_t> size_{0};
+  std::atomic<std::uint64_t> free_{0};
+  std::mutex crossing_;
+};
+
+}  // namespace nvm

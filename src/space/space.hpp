@@ -1,0 +1,354 @@
+// Door of layer 5: where objects are.  Reserving, committing and freeing them; page map, extents, indexes behind it.
+//
+// Nothing durable changes before a transaction commits, but for the creation of an extent and for log runs: reserve()
+// and begin_free() take hold of space in DRAM and hand out an intent (log/intent.hpp), which the transaction's lane
+// makes durable with its commit record and applies; committed() and finish_free() are told afterwards.
+//
+/// Extent.  S store, F flush, | fence.  Failure atomicity: one aligned 8-byte store.
+///   1. S header: identity, no objects; F header;             | space/E1  a header is durable before the entry that
+///   names it
+///   2. S page map entry; F it;                               | space/E2  the extent exists; objects may be committed
+///   to it An object: S length byte (reserve), F it (transaction), | the transaction's fence; then its commit point
+///   3. when empty: settle_all() every tag of it; S entry 0; F it; | space/E3  its pages may get another use
+/// Log run: S entry; F it; the lane fences (lane/E1).  Released: S entry 0; F it; | space/E4  its pages may be reused
+/// Recovery: an extent without objects is one like any other; recovery of the lanes frees log runs.
+//
+// Hazards of replay (log/tag.hpp).  An intent may be made again after a crash as long as its lane has not settled.  So
+//   - every allocation word has a tag, and reserve() and begin_free() settle the tag of the word they are going to
+//   change
+//     if it names another lane; a tag that was replaced before anybody settled it is remembered by its lane's newest
+//     generation (hidden_) and a count in its extent;
+//   - an extent's pages, and an entry that is written directly, change their use only after settle_all().
+// Settling happens under no lock of this layer; the slot or run in question is held by a reservation or a freeing mark.
+//
+// Threads.  Any number; a lane is used by one at a time, and stands for the arena it allocates from.  Objects are freed
+// by any lane.  Lock order:
+//   0. (settling a lane: taken by settle(), under nothing of the following)
+//   1. growing_                      one growth at a time; the callback takes the locks of pool/
+//   2. run_allocator's crossing lock, then bits of its lock map
+//   3. page_states::lock_of(page)    a page's state leaves 0
+//   4. arena::lock                   never two at a time
+//   5. extent_pool's lock
+#pragma once
+
+#include <functional>
+#include <mutex>
+
+#include "media/media.hpp"
+#include "space/check.hpp"
+#include "space/space_index.hpp"
+
+namespace nvm {
+
+struct space_types {
+  struct reservation {
+    std::uint64_t offset = 0;                // of the object with its header, from the pool's start
+    std::uint64_t bytes = 0;                 // that may be used from there
+    log::intent set;                         // makes the object exist
+    const std::byte* length_byte = nullptr;  // durable before `set` is applied; nullptr: a run has none
+  };
+  struct object {
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;
+    log::intent clear;      // makes the object be no more
+    bool reserved = false;  // allocated by a transaction that is still open
+  };
+  struct space_statistics {
+    std::uint64_t size_pages = 0;
+    std::uint64_t free_pages = 0;
+    std::uint64_t extents_unindexed = 0;    // not looked at since the pool was opened
+    std::uint64_t extents_quarantined = 0;  // damaged, left alone
+    std::uint64_t slot_bytes_used = 0;      // by objects and reservations in indexed extents
+  };
+};
+
+template <media M, log::settler S>
+class space : public space_types {
+ public:
+  // grow(pages_min): makes the pool at least that many data pages large, returns its size, or an error; what it wrote
+  // is ordered before anything the caller does next.
+  using grow_function = std::function<result<std::uint64_t>(std::uint64_t pages_min)>;
+
+  space(M& medium, S& settler, std::byte* base, const geometry& g, grow_function grow = nullptr)
+      : medium_{medium},
+        settler_{settler},
+        base_{base},
+        grow_{std::move(grow)},
+        index_{base, g},
+        hidden_{lane_words * 64},
+        hiding_{lane_words} {}
+
+  // Parts may run in parallel.  errc::corrupt names the page map entry.
+  [[nodiscard]] status boot(unsigned part, unsigned parts) noexcept {
+    if (!hidden_.exists() || !hiding_.exists())
+      return fail(errc::no_memory, "no volatile memory for the tags of lanes");
+    return index_.boot(part, parts);
+  }
+  // Indexes all extents now instead of on demand.  Damaged ones are quarantined, which is no error.
+  [[nodiscard]] status build_index(unsigned part, unsigned parts) noexcept { return index_.build_index(part, parts); }
+
+  // ---- allocation ----
+
+  // Room for an object of `bytes` bytes, its header included.  errc::invalid for 0 bytes, too_large if no pool of this
+  // capacity could hold it, no_space, no_memory, or the error of growth.
+  [[nodiscard]] result<reservation> reserve(unsigned lane, std::uint64_t bytes, layout::object_layout l) noexcept {
+    if (bytes == 0) return fail(errc::invalid, "an object of 0 bytes");
+    const geometry& g = index_.sizes();
+    if (bytes > layout::object_bytes_max || bytes > g.capacity_pages << g.page_shift) {
+      return fail(errc::too_large, "an object of %lu bytes: the pool can have %lu", bytes,
+                  g.capacity_pages << g.page_shift);
+    }
+    const layout::room room = layout::room_of(bytes, g.page_shift);
+    if (room.kind == page_kind::run) return reserve_run(lane, room.units, l);
+    auto r = reserve_slots(lane, room.kind, l, static_cast<unsigned>(room.units));
+    if (r || r.error() != errc::no_space) return r;
+    // The last pages may be too scattered for the kind of extent that wastes least: any other will do.
+    if (room.kind == page_kind::fine)
+      return reserve_slots(lane, page_kind::coarse, l, slots_for(page_kind::coarse, bytes));
+    if (bytes <= layout::fine_object_max)
+      return reserve_slots(lane, page_kind::fine, l, slots_for(page_kind::fine, bytes));
+    return reserve_run(lane, ceil_div(bytes, g.page_bytes()), l);
+  }
+
+  // The transaction that reserved it gave it up.
+  void cancel(const reservation& r, unsigned) noexcept {
+    if (r.length_byte == nullptr) {
+      release_run(r.offset, r.bytes);
+    } else {
+      release_slots(r.offset, r.bytes, log::tag{});
+    }
+  }
+
+  // Its intent has been applied, in `generation` of the lane.
+  void committed(const reservation& r, unsigned lane, std::uint64_t generation) noexcept {
+    const log::tag t = log::tag::make(lane, generation);
+    if (r.length_byte == nullptr) {
+      const std::uint64_t page = index_.sizes().page_of(r.offset);
+      index_.states.set_tag(page, t);
+      page_state s = index_.states.get(page);
+      while (!index_.states.change(page, s, s.code() & ~page_state::reserved_bit)) {
+      }
+      return;
+    }
+    const held h = hold(r.offset);
+    slot_bits::clear(h.e->reserved(), h.slot);
+    put_tag(*h.e, h.slot, t);
+    h.in->lock.unlock();
+  }
+
+  // ---- objects ----
+
+  // The object that starts at `offset`, its header included.  errc::bad_pointer if none does; corrupt if what stands
+  // there fails its checks.
+  [[nodiscard]] result<object> find(std::uint64_t offset, layout::object_layout l) noexcept {
+    const geometry& g = index_.sizes();
+    if (offset < g.data_offset || offset - g.data_offset >= index_.pages.size_pages() << g.page_shift) {
+      return fail(errc::bad_pointer, "offset %lu lies in no page of the pool", offset);
+    }
+    const std::uint64_t page = g.page_of(offset);
+    for (;;) {
+      std::uint64_t head = page;
+      const page_state s = state_at(head);
+      if (s.is_extent()) {
+        extent& e = s.descriptor();
+        const std::lock_guard guard{index_.lock(e).lock, std::adopt_lock};
+        // Otherwise it was given back since we read the state: look again.
+        if (e.page == head) return look(e, offset, l);
+        continue;
+      }
+      if (s.what() == page_state::type::run) return run_at(page, s, offset, l);
+      if (s.what() == page_state::type::quarantined) {
+        return fail(errc::corrupt, "offset %lu lies in an extent whose metadata is damaged", offset);
+      }
+      const auto known = index_.look_up(page);
+      if (!known) return known.error();
+      if (!*known) return no_object(offset);
+    }
+  }
+
+  // The open transaction of `lane` frees `o`.  errc::bad_pointer if one does already.
+  [[nodiscard]] status begin_free(const object& o, unsigned lane) noexcept {
+    if (o.clear.op() == log::intent_op::clear_entry) return begin_free_run(o, lane);
+    held h = hold(o.offset);
+    if (h.e->arena.load(std::memory_order_relaxed) == index_.orphans()) {
+      extent& e = *h.e;
+      h.in->lock.unlock();
+      const unsigned mine = index_.arena_number(lane);
+      if (index_.arena_at(mine) != nullptr) index_.move(e, mine);
+      h = hold(o.offset);
+    }
+    if (!slot_bits::test(h.e->first(), h.slot) || slot_bits::test(h.e->freeing(), h.slot)) {
+      h.in->lock.unlock();
+      return fail(errc::bad_pointer, "object at offset %lu is being freed already", o.offset);
+    }
+    slot_bits::set(h.e->freeing(), h.slot);
+    const tags_seen seen = see_tags(*h.e, h.slot);
+    h.in->lock.unlock();
+    settle(*h.e, seen, lane);
+    return {};
+  }
+  void cancel_free(const object& o) noexcept {
+    if (o.clear.op() == log::intent_op::clear_entry) {
+      const std::uint64_t page = index_.sizes().page_of(o.offset);
+      page_state s = index_.states.get(page);
+      while (!index_.states.change(page, s, s.code() & ~page_state::freeing_bit)) {
+      }
+      return;
+    }
+    const held h = hold(o.offset);
+    slot_bits::clear(h.e->freeing(), h.slot);
+    h.in->lock.unlock();
+  }
+  // Its clear intent has been applied, in `generation` of the lane: the space may be used again.
+  void finish_free(const object& o, unsigned lane, std::uint64_t generation) noexcept {
+    const log::tag t = log::tag::make(lane, generation);
+    if (o.clear.op() == log::intent_op::clear_entry) {
+      index_.states.set_tag(index_.sizes().page_of(o.offset), t);
+      release_run(o.offset, o.bytes);
+    } else {
+      release_slots(o.offset, o.bytes, t);
+    }
+  }
+
+  // Calls visit(offset, bytes, layout) for each object on media, in address order, until it returns false.  No
+  // transaction may be open.  errc::corrupt if some metadata could not be read; the rest is visited.
+  template <class Visit>
+  [[nodiscard]] status for_each_object(Visit&& visit) {
+    geometry g = index_.sizes();
+    g.size_pages = index_.pages.size_pages();
+    return nvm::for_each_object(base_, g, visit);
+  }
+
+  // ---- log runs ----
+
+  // Pages for the overflow of a lane's log.  The page map entry is flushed; the lane fences before a record leads
+  // there.
+  [[nodiscard]] result<reservation> reserve_log_run(std::uint64_t bytes) noexcept {
+    const geometry& g = index_.sizes();
+    const std::uint64_t count = ceil_div(bytes, g.page_bytes());
+    if (count == 0 || count > g.capacity_pages) return fail(errc::too_large, "a log run of %lu bytes", bytes);
+    const auto page = take_pages(0, page_use::run, count, true);
+    if (!page) return page.error();
+    enter(*page, {static_cast<std::uint32_t>(count), 0, page_kind::log, layout::object_layout::raw,
+                  layout::slot_protocol::transactional});
+    return reservation{g.page_offset(*page), count << g.page_shift, {}, nullptr};
+  }
+  // No record leads to it any more.
+  void release_log_run(std::uint64_t offset) noexcept {
+    const std::uint64_t page = index_.sizes().page_of(offset);
+    const layout::page_entry e = layout::unpack(index_.map.load(page) & checked_mask);
+    NVM_ASSERT(e.kind == page_kind::log);
+    index_.map.store(page, 0);
+    medium_.flush(index_.map.at(page), 8);
+    medium_.fence(edge{"space/E4"});
+    index_.pages.give(page, e.length_pages);
+  }
+
+  // ---- knowing ----
+
+  [[nodiscard]] std::uint64_t used_pages() const noexcept {
+    return index_.pages.size_pages() - index_.pages.free_pages();
+  }
+  [[nodiscard]] space_statistics statistics() noexcept {
+    space_statistics s;
+    s.size_pages = index_.pages.size_pages();
+    s.free_pages = index_.pages.free_pages();
+    const auto counts = index_.count();
+    s.extents_unindexed = counts.extents_unindexed;
+    s.extents_quarantined = counts.extents_quarantined;
+    std::int64_t used = 0;
+    for (unsigned i = 0; i <= index_.arena_count(); ++i) {
+      arena* a = index_.existing_arena(i);
+      if (a == nullptr) continue;
+      const std::lock_guard guard{a->lock};
+      used += a->slot_bytes_used;
+    }
+    s.slot_bytes_used = static_cast<std::uint64_t>(used);
+    return s;
+  }
+  // Gives the pages of all empty extents back.  True if there were any.
+  bool trim() noexcept;
+
+  [[nodiscard]] const space_index& index() const noexcept { return index_; }
+
+ private:
+  using page_kind = layout::page_kind;
+  static constexpr std::uint64_t lane_words = ceil_div(log::lanes_max + 1, 64);
+
+  struct held {  // an extent whose arena is locked, and the slot of the object meant
+    extent* e;
+    arena* in;
+    unsigned slot;
+  };
+  struct tags_seen {
+    unsigned word;
+    log::tag tag;
+    std::uint32_t hidden;
+    bool any_hidden;
+  };
+
+  // ---- slots (space_slots.hpp) ----
+  [[nodiscard]] result<reservation> reserve_slots(unsigned lane, page_kind kind, layout::object_layout l,
+                                                  unsigned count) noexcept;
+  [[nodiscard]] status refill(unsigned mine, unsigned set, unsigned count) noexcept;
+  [[nodiscard]] status new_extent(unsigned mine, unsigned set, bool last_resort) noexcept;
+  void release_slots(std::uint64_t offset, std::uint64_t bytes, log::tag t) noexcept;
+  [[nodiscard]] held hold(std::uint64_t offset) noexcept;
+  [[nodiscard]] result<object> look(extent& e, std::uint64_t offset, layout::object_layout wanted) noexcept;
+  [[nodiscard]] tags_seen see_tags(extent& e, unsigned slot) const noexcept {
+    const unsigned word = slot / checked_bits;
+    return {word, {e.tags()[word]}, e.tags_hidden, e.tags_hidden != e.tags_settled};
+  }
+  void put_tag(extent& e, unsigned slot, log::tag t) noexcept;
+  void settle(extent& e, const tags_seen& seen, unsigned lane) noexcept;
+  template <class F>
+  void each_hiding_lane(F&& f) const noexcept;
+
+  // ---- pages (space_pages.hpp) ----
+  [[nodiscard]] result<reservation> reserve_run(unsigned lane, std::uint64_t count, layout::object_layout l) noexcept;
+  void release_run(std::uint64_t offset, std::uint64_t bytes) noexcept;
+  [[nodiscard]] result<object> run_at(std::uint64_t page, page_state s, std::uint64_t offset,
+                                      layout::object_layout wanted) noexcept;
+  [[nodiscard]] status begin_free_run(const object& o, unsigned lane) noexcept;
+  [[nodiscard]] result<std::uint64_t> take_pages(unsigned mine, page_use use, std::uint64_t count,
+                                                 bool last_resort) noexcept;
+  [[nodiscard]] status grow_for(page_use use, std::uint64_t count, std::uint64_t size_seen) noexcept;
+  void enter(std::uint64_t page, const layout::page_entry& entry) noexcept;
+
+  // State of the page that `page` belongs to as far as it is known; `page` becomes the head.
+  [[nodiscard]] page_state state_at(std::uint64_t& page) const noexcept {
+    const page_state s = index_.states.get(page);
+    if (s.code() != 0) return s;
+    // Pages of a coarse extent behind its head have no state of their own.
+    const std::uint64_t head = round_down(page, layout::coarse_extent_pages);
+    const page_state first = index_.states.get(head);
+    const bool inside = first.what() == page_state::type::coarse ||
+                        (first.what() == page_state::type::quarantined && head + first.pages() > page);
+    if (!inside) return s;
+    page = head;
+    return first;
+  }
+  [[nodiscard]] static errc no_object(std::uint64_t offset) noexcept {
+    return fail(errc::bad_pointer, "no object begins at offset %lu", offset);
+  }
+  [[nodiscard]] unsigned slots_for(page_kind kind, std::uint64_t bytes) const noexcept {
+    return static_cast<unsigned>(ceil_div(bytes, index_.shape(kind).slot_bytes));
+  }
+  // The header of a typed object in `units` of `unit` bytes.
+  [[nodiscard]] status check_header(std::uint64_t offset, std::uint64_t units, std::uint64_t unit) const noexcept;
+
+  M& medium_;
+  S& settler_;
+  std::byte* base_;
+  grow_function grow_;
+  space_index index_;
+  // Newest generation of each lane that a replaced, not yet settled tag named, and which lanes have one.
+  sparse_array<std::uint64_t> hidden_;
+  sparse_array<std::uint64_t> hiding_;
+  std::mutex growing_;
+};
+
+}  // namespace nvm
+
+#include "space/space_pages.hpp"  // IWYU pragma: export
+#include "space/space_slots.hpp"  // IWYU pragma: export

@@ -1,0 +1,283 @@
+#include "space/space_index.hpp"
+
+#include <algorithm>
+#include <new>
+
+namespace nvm {
+
+using layout::page_kind;
+
+namespace {
+// Where lanes are volatile the geometry names none; more arenas than cores are no use.
+constexpr unsigned arenas_without_lanes = 64;
+}  // namespace
+
+space_index::space_index(std::byte* base, const geometry& g) noexcept
+    : pages{g.capacity_pages, g.lane_count != 0 ? g.lane_count : arenas_without_lanes},
+      states{g.capacity_pages},
+      map{base, geometry_},
+      base_{base},
+      geometry_{g},
+      fine_{layout::shape_of(page_kind::fine, g.page_shift)},
+      coarse_{layout::shape_of(page_kind::coarse, g.page_shift)},
+      fine_pool_{page_kind::fine, fine_},
+      coarse_pool_{page_kind::coarse, coarse_},
+      arena_count_{g.lane_count != 0 ? g.lane_count : arenas_without_lanes},
+      arenas_{new(std::nothrow) std::atomic<arena*>[arena_count_ + 1] {}} {
+  if (exists()) pages.extend(g.size_pages);
+}
+
+space_index::~space_index() {
+  if (arenas_ == nullptr) return;
+  for (unsigned i = 0; i <= arena_count_; ++i) delete arenas_[i].load(std::memory_order_relaxed);
+}
+
+status space_index::exists() const noexcept {
+  if (pages.exists() && states.exists() && arenas_ != nullptr) return {};
+  return fail(errc::no_memory, "no volatile memory for the page tables of %lu pages", geometry_.capacity_pages);
+}
+
+// ---- boot ----------------------------------------------------------------------------------------------------------
+
+space_index::slice space_index::slice_of(unsigned part, unsigned parts) const noexcept {
+  const std::uint64_t chunks = ceil_div(geometry_.size_pages, 64);
+  const std::uint64_t share = ceil_div(chunks, parts);
+  return {std::min(part * share * 64, geometry_.size_pages), std::min((part + 1) * share * 64, geometry_.size_pages)};
+}
+
+status space_index::boot(unsigned part, unsigned parts) noexcept {
+  if (status s = exists(); !s) return s;
+  const slice own = slice_of(part, parts);
+  std::uint64_t busy = 0;
+  std::uint64_t extents = 0;
+  // Bits of the chunk at hand are gathered and set at once.
+  std::uint64_t chunk = own.first / 64;
+  std::uint64_t gathered = 0;
+  bool apart = true;
+  const auto flush = [&] {
+    if (gathered != 0) apart = pages.mark_busy_in_chunk(chunk, gathered) && apart;
+    gathered = 0;
+  };
+  const auto overlap = [&](std::uint64_t page) {
+    return fail(errc::corrupt, "page map entry at offset %lu: page %lu belongs to two entries or to none before it",
+                geometry_.entry_offset(page), page);
+  };
+  for (std::uint64_t page = own.first; page < own.end; ++page) {
+    const std::uint64_t word = map.load(page);
+    if (word == 0) continue;
+    layout::page_entry entry;
+    if (const char* what = entry_fault(word, page, geometry_, geometry_.size_pages, entry)) {
+      return fail(errc::corrupt, "page %lu: %s, at offset %lu: found %016lx", page, what, geometry_.entry_offset(page),
+                  word);
+    }
+    if (page / 64 != chunk) {
+      flush();
+      chunk = page / 64;
+    }
+    busy += entry.length_pages;
+    if (entry.kind == page_kind::fine || entry.kind == page_kind::coarse) ++extents;
+    if (page % 64 + entry.length_pages <= 64) {
+      const std::uint64_t ones =
+          entry.length_pages == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << entry.length_pages) - 1;
+      const std::uint64_t mask = ones << page % 64;
+      if ((gathered & mask) != 0) return overlap(page);
+      gathered |= mask;
+    } else if (!pages.mark_busy(page, entry.length_pages)) {
+      return overlap(page);
+    }
+    if (!apart) return overlap(page);
+  }
+  flush();
+  if (!apart) return overlap(own.end - 1);
+  pages.account(busy);
+  unindexed_.fetch_add(extents, std::memory_order_relaxed);
+  return {};
+}
+
+status space_index::build_index(unsigned part, unsigned parts) noexcept {
+  if (status s = exists(); !s) return s;
+  const slice own = slice_of(part, parts);
+  for (std::uint64_t page = own.first; page < own.end; ++page) {
+    const std::uint64_t word = map.load(page);
+    layout::page_entry entry;
+    if (word == 0 || entry_fault(word, page, geometry_, pages.size_pages(), entry) != nullptr) continue;
+    if (entry.kind != page_kind::fine && entry.kind != page_kind::coarse) continue;
+    if (states.get(page).code() != 0) continue;
+    if (auto e = index(page, entry, orphans()); !e && e.error() != errc::corrupt) return e.error();
+  }
+  return {};
+}
+
+// ---- arenas --------------------------------------------------------------------------------------------------------
+
+arena* space_index::arena_at(unsigned number) noexcept {
+  arena* a = existing_arena(number);
+  if (a != nullptr) return a;
+  auto* made = new (std::nothrow) arena;
+  if (made == nullptr) return nullptr;
+  if (arenas_[number].compare_exchange_strong(a, made, std::memory_order_acq_rel, std::memory_order_acquire)) {
+    return made;
+  }
+  delete made;
+  return a;
+}
+
+void space_index::move(extent& e, unsigned to) noexcept {
+  const unsigned set = slot_set_of(e.kind, e.layout);
+  arena& old = lock(e);
+  const bool on_its_way = e.bucket == slot_buckets::in_transit;
+  if (!on_its_way && e.arena.load(std::memory_order_relaxed) != to) {
+    old.sets[set].remove(e);
+    e.arena.store(to, std::memory_order_release);
+    old.lock.unlock();
+    arena& a = lock(e);
+    a.sets[set].insert(e);
+    a.lock.unlock();
+    return;
+  }
+  old.lock.unlock();
+}
+
+bool space_index::adopt(unsigned from, unsigned to, unsigned set, unsigned count) noexcept {
+  arena* source = existing_arena(from);
+  if (source == nullptr || from == to) return false;
+  extent* e = nullptr;
+  {
+    const std::lock_guard guard{source->lock};
+    e = source->sets[set].candidate(count);
+    if (e == nullptr) return false;
+    source->sets[set].remove(*e);
+    e->arena.store(to, std::memory_order_release);
+  }
+  arena& a = lock(*e);
+  a.sets[set].insert(*e);
+  a.lock.unlock();
+  return true;
+}
+
+bool space_index::adopt_from_any(unsigned to, unsigned set, unsigned count) noexcept {
+  for (unsigned i = 0; i <= arena_count_; ++i) {
+    if (adopt(i, to, set, count)) return true;
+  }
+  return false;
+}
+
+// ---- indexing ------------------------------------------------------------------------------------------------------
+
+result<extent*> space_index::index(std::uint64_t page, const layout::page_entry& entry, unsigned to) noexcept {
+  arena* a = arena_at(to);
+  extent* e = a == nullptr ? nullptr : descriptors(entry.kind).get();
+  if (e == nullptr) return fail(errc::no_memory, "no volatile memory to index the extent at page %lu", page);
+  const layout::extent_shape& s = shape(entry.kind);
+  const std::uint64_t at = geometry_.page_offset(page);
+  damage first_damage;
+  {
+    const std::lock_guard guard{states.lock_of(page)};
+    layout::page_entry now;
+    if (states.get(page).code() != 0 ||
+        entry_fault(map.load(page), page, geometry_, pages.size_pages(), now) != nullptr ||
+        layout::pack(now) != layout::pack(entry)) {
+      descriptors(entry.kind).put(e);
+      return nullptr;
+    }
+    unsigned damages = 0;
+    // The descriptor was private so far; from here on its arena's lock guards it.
+    const std::lock_guard own{a->lock};
+    e->make_empty(page, entry.layout, s);
+    read_extent(
+        base_, at, entry.kind, s, [&](unsigned slot, unsigned slots) { e->add(slot, slots); },
+        [&](const damage& d) {
+          if (damages++ == 0) first_damage = d;
+        });
+    unindexed_.fetch_sub(1, std::memory_order_relaxed);
+    if (damages == 0) {
+      e->measure();
+      e->arena.store(to, std::memory_order_release);
+      std::uint64_t used = 0;
+      for (unsigned w = 0; w < e->bit_words; ++w) used += static_cast<unsigned>(std::popcount(e->busy()[w]));
+      used -= e->header_slots + (e->bit_words * 64U - e->slots);
+      a->slot_bytes_used += static_cast<std::int64_t>(used * s.slot_bytes);
+      states.set(page, page_state::of(*e));
+      a->sets[slot_set_of(entry.kind, entry.layout)].insert(*e);
+      return e;
+    }
+    e->page = no_page;
+    states.set(page, page_state::quarantine(entry.length_pages));
+  }
+  quarantined_.fetch_add(1, std::memory_order_relaxed);
+  descriptors(entry.kind).put(e);
+  return fail(errc::corrupt, "extent at page %lu: %s, at offset %lu: found %lx, expected %lx", page, first_damage.what,
+              first_damage.offset, first_damage.found, first_damage.expected);
+}
+
+bool space_index::walk(unsigned to, unsigned set, unsigned count, unsigned chunks_max, unsigned extents_max) noexcept {
+  const std::uint64_t end = ceil_div(geometry_.size_pages, 64);
+  std::atomic<std::uint64_t>& cursor = cursors_[set];
+  bool found = false;
+  unsigned indexed = 0;
+  for (unsigned i = 0; i < chunks_max && indexed < extents_max; ++i) {
+    if (cursor.load(std::memory_order_relaxed) >= end) break;
+    const std::uint64_t chunk = cursor.fetch_add(1, std::memory_order_relaxed);
+    if (chunk >= end) break;
+    const std::uint64_t last = std::min(chunk * 64 + 64, geometry_.size_pages);
+    for (std::uint64_t page = chunk * 64; page < last; ++page) {
+      const std::uint64_t word = map.load(page);
+      layout::page_entry entry;
+      if (word == 0 || states.get(page).code() != 0) continue;
+      if (entry_fault(word, page, geometry_, pages.size_pages(), entry) != nullptr) continue;
+      if (entry.kind != kind_of_set(set) || entry.layout != layout_of_set(set)) continue;
+      const auto e = index(page, entry, to);
+      if (!e || *e == nullptr) continue;
+      ++indexed;
+      arena& a = lock(**e);
+      found = found || ((*e)->page == page && (*e)->longest >= count);
+      a.lock.unlock();
+    }
+  }
+  return found;
+}
+
+bool space_index::index_some(unsigned to, unsigned set, unsigned count) noexcept {
+  return walk(to, set, count, chunks_per_miss, indexed_per_miss);
+}
+
+bool space_index::index_rest(unsigned to, unsigned set, unsigned count) noexcept {
+  return walk(to, set, count, ~0U, ~0U);
+}
+
+bool space_index::index_everything() noexcept {
+  const std::uint64_t before = unindexed_.load(std::memory_order_relaxed);
+  for (unsigned set = 0; set < slot_sets; ++set) (void)walk(orphans(), set, 1, ~0U, ~0U);
+  return unindexed_.load(std::memory_order_relaxed) != before;
+}
+
+result<bool> space_index::look_up(std::uint64_t page) noexcept {
+  std::uint64_t head = page;
+  std::uint64_t word = map.load(page);
+  if (word == 0) {
+    head = round_down(page, layout::coarse_extent_pages);
+    word = map.load(head);
+    if (word == 0) return false;
+  }
+  layout::page_entry entry;
+  if (const char* what = entry_fault(word, head, geometry_, pages.size_pages(), entry)) {
+    return fail(errc::corrupt, "page %lu: %s, at offset %lu: found %016lx", head, what, geometry_.entry_offset(head),
+                word);
+  }
+  if (head + entry.length_pages <= page) return false;
+  if (entry.kind == page_kind::run) {
+    const std::lock_guard guard{states.lock_of(head)};
+    // A state of 0 that we find first, and then still the entry: nobody has looked the run up, so nobody can free it.
+    if (states.get(head).code() == 0 && map.load(head) == word) {
+      states.set(head, page_state::run(entry.length_pages, entry.layout, false));
+    }
+    return head == page;
+  }
+  if (entry.kind != page_kind::fine && entry.kind != page_kind::coarse) return false;
+  if (states.get(head).code() != 0) return true;
+  auto e = index(head, entry, orphans());
+  if (!e && e.error() != errc::corrupt) return e.error();
+  return true;
+}
+
+}  // namespace nvm

@@ -1,0 +1,118 @@
+// Everything volatile about a pool's space: page bitmaps, page states, descriptors, arenas.  A pure function of
+// (base, geometry) after boot(): no file, no thread of its own, no clock; it never writes to the pool.
+//
+// boot() reads the page map.  Extents are indexed later, one by one: when an object in them is looked up, when an arena
+// runs out (a few at a time, by a cursor), or all by build_index().  An extent that proves to be damaged is
+// quarantined.
+//
+// Arenas stand for lanes; one more holds extents that were indexed on nobody's behalf, from where they are adopted.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "space/page_map.hpp"
+#include "space/page_states.hpp"
+#include "space/run_allocator.hpp"
+#include "space/slot_index.hpp"
+
+namespace nvm {
+
+class space_index {
+ public:
+  space_index(std::byte* base, const geometry& g) noexcept;
+  ~space_index();
+  space_index(const space_index&) = delete;
+  space_index& operator=(const space_index&) = delete;
+
+  // errc::no_memory if the tables could not be had; nothing else may be called then.
+  [[nodiscard]] status exists() const noexcept;
+  // Parts may run in parallel; each reads its share of the page map.
+  [[nodiscard]] status boot(unsigned part, unsigned parts) noexcept;
+  [[nodiscard]] status build_index(unsigned part, unsigned parts) noexcept;
+
+  [[nodiscard]] const layout::extent_shape& shape(layout::page_kind kind) const noexcept {
+    return kind == layout::page_kind::coarse ? coarse_ : fine_;
+  }
+  [[nodiscard]] extent_pool& descriptors(layout::page_kind kind) noexcept {
+    return kind == layout::page_kind::coarse ? coarse_pool_ : fine_pool_;
+  }
+  [[nodiscard]] const geometry& sizes() const noexcept { return geometry_; }
+
+  // ---- arenas ----
+
+  [[nodiscard]] unsigned arena_count() const noexcept { return arena_count_; }
+  [[nodiscard]] unsigned arena_number(unsigned lane) const noexcept { return lane % arena_count_; }
+  [[nodiscard]] unsigned orphans() const noexcept { return arena_count_; }
+  // nullptr: no memory.
+  [[nodiscard]] arena* arena_at(unsigned number) noexcept;
+  // nullptr: never used.
+  [[nodiscard]] arena* existing_arena(unsigned number) const noexcept {
+    return arenas_[number].load(std::memory_order_acquire);
+  }
+  // Locks the arena that guards `e`.
+  [[nodiscard]] arena& lock(extent& e) noexcept {
+    for (;;) {
+      const std::uint32_t number = e.arena.load(std::memory_order_acquire);
+      arena& a = *existing_arena(number);
+      a.lock.lock();
+      if (e.arena.load(std::memory_order_relaxed) == number) return a;
+      a.lock.unlock();
+    }
+  }
+  // Makes `e` part of arena `to`; the caller holds no lock.
+  void move(extent& e, unsigned to) noexcept;
+  // An extent of the set that promises a run of `count` slots comes from arena `from` to arena `to`.
+  [[nodiscard]] bool adopt(unsigned from, unsigned to, unsigned set, unsigned count) noexcept;
+  [[nodiscard]] bool adopt_from_any(unsigned to, unsigned set, unsigned count) noexcept;
+
+  // ---- indexing ----
+
+  // A few extents of the set that were not indexed yet join arena `to`; true if one has a run of `count` free slots.
+  [[nodiscard]] bool index_some(unsigned to, unsigned set, unsigned count) noexcept;
+  // The same for all that are left.
+  [[nodiscard]] bool index_rest(unsigned to, unsigned set, unsigned count) noexcept;
+  // Indexes whatever is left of every set.  True if there was anything.
+  [[nodiscard]] bool index_everything() noexcept;
+  // Looks up what the page map says about a page whose state is none: sets the state of the run or extent that holds it
+  // and returns true; false: there is none.  errc::corrupt, errc::no_memory.
+  [[nodiscard]] result<bool> look_up(std::uint64_t page) noexcept;
+
+  run_allocator pages;
+  page_states states;
+  page_map map;
+
+  struct counts {
+    std::uint64_t extents_unindexed;
+    std::uint64_t extents_quarantined;
+  };
+  [[nodiscard]] counts count() const noexcept {
+    return {unindexed_.load(std::memory_order_relaxed), quarantined_.load(std::memory_order_relaxed)};
+  }
+
+ private:
+  static constexpr unsigned indexed_per_miss = 8;
+  static constexpr unsigned chunks_per_miss = 64;
+
+  // The extent at `page`, as its entry says, gets a descriptor in arena `to`; nullptr if it has a state already.
+  [[nodiscard]] result<extent*> index(std::uint64_t page, const layout::page_entry& entry, unsigned to) noexcept;
+  [[nodiscard]] bool walk(unsigned to, unsigned set, unsigned count, unsigned chunks_max,
+                          unsigned extents_max) noexcept;
+  struct slice {
+    std::uint64_t first, end;  // pages
+  };
+  [[nodiscard]] slice slice_of(unsigned part, unsigned parts) const noexcept;
+
+  std::byte* base_;
+  geometry geometry_;  // as booted; run_allocator knows the size of today
+  layout::extent_shape fine_, coarse_;
+  extent_pool fine_pool_, coarse_pool_;
+  unsigned arena_count_;
+  std::unique_ptr<std::atomic<arena*>[]> arenas_;
+  std::atomic<std::uint64_t> cursors_[slot_sets] = {};  // next chunk to walk
+  std::atomic<std::uint64_t> unindexed_{0};
+  std::atomic<std::uint64_t> quarantined_{0};
+};
+
+}  // namespace nvm

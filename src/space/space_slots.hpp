@@ -1,0 +1,181 @@
+// The part of `space` that works on slotted extents; included by space.hpp, which says how it all hangs together.
+#pragma once
+
+#include "space/space.hpp"
+
+namespace nvm {
+
+template <media M, log::settler S>
+auto space<M, S>::reserve_slots(unsigned lane, page_kind kind, layout::object_layout l, unsigned count) noexcept
+    -> result<reservation> {
+  const unsigned mine = index_.arena_number(lane);
+  arena* a = index_.arena_at(mine);
+  if (a == nullptr) return fail(errc::no_memory, "no volatile memory for an arena");
+  const unsigned set = slot_set_of(kind, l);
+  const layout::extent_shape& s = index_.shape(kind);
+  for (;;) {
+    a->lock.lock();
+    slot_buckets& buckets = a->sets[set];
+    while (extent* e = buckets.candidate(count)) {
+      const unsigned slot = e->take(count);
+      buckets.refile(*e);
+      if (slot == 0) continue;
+      const std::uint64_t at = index_.sizes().page_offset(e->page);
+      std::byte* length = base_ + at + s.lengths_at + slot;
+      *length = std::byte{layout::length_byte(count)};
+      a->slot_bytes_used += static_cast<std::int64_t>(count * s.slot_bytes);
+      const tags_seen seen = see_tags(*e, slot);
+      a->lock.unlock();
+      settle(*e, seen, lane);
+      const first_bit f = first_bit_of(at, slot);
+      return reservation{at + slot * s.slot_bytes, count * s.slot_bytes,
+                         log::intent::make(log::intent_op::set_bit, f.word_offset, f.bit), length};
+    }
+    a->lock.unlock();
+    if (status more = refill(mine, set, count); !more) return more.error();
+  }
+}
+
+// Room for `count` slots comes into arena `mine`, from the cheapest source that has any.
+template <media M, log::settler S>
+status space<M, S>::refill(unsigned mine, unsigned set, unsigned count) noexcept {
+  if (index_.adopt(index_.orphans(), mine, set, count)) return {};
+  if (index_.index_some(mine, set, count)) return {};
+  if (status s = new_extent(mine, set, false); s || s.error() == errc::no_memory) return s;
+  // The pool is full and cannot grow: room that others have, or that nobody has looked at yet.
+  if (index_.adopt_from_any(mine, set, count)) return {};
+  if (index_.index_rest(mine, set, count)) return {};
+  return new_extent(mine, set, true);
+}
+
+template <media M, log::settler S>
+status space<M, S>::new_extent(unsigned mine, unsigned set, bool last_resort) noexcept {
+  const page_kind kind = kind_of_set(set);
+  const layout::extent_shape& s = index_.shape(kind);
+  extent* e = index_.descriptors(kind).get();
+  if (e == nullptr) return fail(errc::no_memory, "no volatile memory for the descriptor of an extent");
+  const std::uint64_t count = s.bytes >> index_.sizes().page_shift;
+  const auto page = take_pages(mine, kind == page_kind::fine ? page_use::fine : page_use::coarse, count, last_resort);
+  if (!page) {
+    index_.descriptors(kind).put(e);
+    return page.error();
+  }
+  const std::uint64_t at = index_.sizes().page_offset(*page);
+  medium_.flush(base_ + at, write_empty_extent(base_, at, kind, s));
+  medium_.fence(edge{"space/E1"});
+  e->make_empty(*page, layout_of_set(set), s);
+  e->bucket = slot_buckets::in_transit;
+  e->arena.store(mine, std::memory_order_release);
+  {
+    const std::lock_guard guard{index_.states.lock_of(*page)};
+    index_.states.set(*page, page_state::of(*e));
+  }
+  enter(*page, {static_cast<std::uint32_t>(count), 0, kind, layout_of_set(set), layout::slot_protocol::transactional});
+  medium_.fence(edge{"space/E2"});
+  arena& a = index_.lock(*e);
+  a.sets[set].insert(*e);
+  a.lock.unlock();
+  return {};
+}
+
+template <media M, log::settler S>
+void space<M, S>::release_slots(std::uint64_t offset, std::uint64_t bytes, log::tag t) noexcept {
+  const held h = hold(offset);
+  const unsigned count = slots_for(h.e->kind, bytes);
+  NVM_ASSERT(slot_bits::test(h.e->first(), h.slot));
+  if (!t.none()) put_tag(*h.e, h.slot, t);
+  h.e->drop(h.slot, count);
+  h.in->slot_bytes_used -= static_cast<std::int64_t>(bytes);
+  h.in->sets[slot_set_of(h.e->kind, h.e->layout)].refile(*h.e);
+  h.in->lock.unlock();
+}
+
+// Locks the arena of the extent that holds a reservation or an object that was found: it cannot go away.
+template <media M, log::settler S>
+auto space<M, S>::hold(std::uint64_t offset) noexcept -> held {
+  std::uint64_t head = index_.sizes().page_of(offset);
+  const page_state s = state_at(head);
+  NVM_ASSERT(s.is_extent());
+  extent& e = s.descriptor();
+  arena& a = index_.lock(e);
+  NVM_ASSERT(e.page == head);
+  const std::uint64_t inside = offset - index_.sizes().page_offset(head);
+  return {&e, &a, static_cast<unsigned>(inside / index_.shape(e.kind).slot_bytes)};
+}
+
+// The object that begins at `offset`; the lock of the extent's arena is held.
+template <media M, log::settler S>
+auto space<M, S>::look(extent& e, std::uint64_t offset, layout::object_layout wanted) noexcept -> result<object> {
+  const layout::extent_shape& s = index_.shape(e.kind);
+  const std::uint64_t at = index_.sizes().page_offset(e.page);
+  const auto slot = static_cast<unsigned>((offset - at) / s.slot_bytes);
+  if ((offset - at) % s.slot_bytes != 0 || !slot_bits::test(e.first(), slot) || e.layout != wanted) {
+    return no_object(offset);
+  }
+  const unsigned count = layout::slots_of_length(static_cast<std::uint8_t>(base_[at + s.lengths_at + slot]));
+  if (!e.spans(slot, count)) {
+    return fail(errc::corrupt, "length byte at offset %lu, of the object at offset %lu, is damaged: found %02x",
+                at + s.lengths_at + slot, offset, static_cast<unsigned>(base_[at + s.lengths_at + slot]));
+  }
+  const bool reserved = slot_bits::test(e.reserved(), slot);
+  // Until its transaction commits the header may not have been written.
+  if (!reserved && wanted == layout::object_layout::typed) {
+    if (status good = check_header(offset, count, s.slot_bytes); !good) return good.error();
+  }
+  const first_bit b = first_bit_of(at, slot);
+  return object{offset, count * s.slot_bytes, log::intent::make(log::intent_op::clear_bit, b.word_offset, b.bit),
+                reserved};
+}
+
+// ---- tags ----------------------------------------------------------------------------------------------------------
+
+// The word of `slot` was changed by t.  Whom the word named before may not have been settled: nobody had to who changed
+// another bit at the same time.
+template <media M, log::settler S>
+void space<M, S>::put_tag(extent& e, unsigned slot, log::tag t) noexcept {
+  std::uint64_t& word = e.tags()[slot / checked_bits];
+  const log::tag old{word};
+  word = t.code;
+  if (old.none() || old.lane() == t.lane()) return;
+  ++e.tags_hidden;
+  const auto newest = hidden_[old.lane()];
+  std::uint64_t g = newest.load(std::memory_order_relaxed);
+  while (g < old.generation() && !newest.compare_exchange_weak(g, old.generation(), std::memory_order_relaxed)) {
+  }
+  // relaxed: who finds `hidden` counted has the arena's lock after us, and so the rest.
+  hiding_[old.lane() / 64].fetch_or(std::uint64_t{1} << old.lane() % 64, std::memory_order_relaxed);
+}
+
+template <media M, log::settler S>
+template <class F>
+void space<M, S>::each_hiding_lane(F&& f) const noexcept {
+  for (std::uint64_t w = 0; w < lane_words; ++w) {
+    for (std::uint64_t left = hiding_[w].load(std::memory_order_relaxed); left != 0; left &= left - 1) {
+      const auto lane = static_cast<unsigned>(w * 64 + static_cast<unsigned>(std::countr_zero(left)));
+      f(lane, log::tag::make(lane, hidden_[lane].load(std::memory_order_relaxed)));
+    }
+  }
+}
+
+// Before `lane` changes a word: whoever changed it before cannot be replayed over that.  No lock is held; the slot that
+// is to be changed is reserved or being freed, so nobody changes its bit meanwhile, and the extent stays.
+template <media M, log::settler S>
+void space<M, S>::settle(extent& e, const tags_seen& seen, unsigned lane) noexcept {
+  const bool foreign = !seen.tag.none() && seen.tag.lane() != lane;
+  if (!foreign && !seen.any_hidden) return;
+  bool own_hidden = false;
+  if (foreign) settler_.settle(seen.tag, lane);
+  if (seen.any_hidden) {
+    each_hiding_lane([&](unsigned other, log::tag t) {
+      own_hidden = own_hidden || other == lane;
+      settler_.settle(t, lane);
+    });
+  }
+  // What is settled need not be settled again, unless it changed meanwhile.  Our own hidden changes are not settled.
+  arena& a = index_.lock(e);
+  if (foreign && e.tags()[seen.word] == seen.tag.code) e.tags()[seen.word] = 0;
+  if (!own_hidden && seen.any_hidden) e.tags_settled = seen.hidden;
+  a.lock.unlock();
+}
+
+}  // namespace nvm
