@@ -13,7 +13,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "pool/geometry.hpp"
+#include "pool/pool.hpp"
 #include "space/sparse_array.hpp"
 
 namespace nvm {

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "pool/geometry.hpp"
+#include "pool/pool.hpp"
 #include "space/space_layout.hpp"
 
 namespace nvm {
