@@ -21,7 +21,7 @@ class holdfast_heap {
   holdfast_heap(const heap_settings& settings, nvm_medium medium, nvm_persist persist)
       : path_(settings.directory, "holdfast-" + std::to_string(next_++) + ".nvm") {
     nvm_pool_options options{};
-    options.size = settings.bytes + settings.bytes / 4 + (128ULL << 20);
+    options.size = settings.bytes + settings.bytes / 4 + (16ULL << 20);
     options.capacity = 2 * options.size;
     options.medium = medium;
     options.persist = persist;

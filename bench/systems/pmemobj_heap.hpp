@@ -23,7 +23,7 @@ class pmemobj_heap {
   explicit pmemobj_heap(const heap_settings& settings)
       : path_(settings.directory, "pmemobj-" + std::to_string(next_++) + ".pool") {
     // Lanes take 3 MiB and chunk headers, rounding and per-thread arenas the rest of what is added.
-    const std::uint64_t bytes = settings.bytes + settings.bytes / 4 + (128ULL << 20);
+    const std::uint64_t bytes = settings.bytes + settings.bytes / 4 + (32ULL << 20);
     pool_ = pmemobj_create(path_.c_str(), "holdfast-bench", bytes, 0600);
     if (pool_ == nullptr) fail("pmemobj_create");
     const PMEMoid root = pmemobj_root(pool_, 64);
