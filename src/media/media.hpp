@@ -2,15 +2,18 @@
 //
 //   concept.hpp        what a medium promises: flush, fence, durable, batches
 //   direct_media.hpp   mapped memory that is durable itself: shm, dax, auto
-//   image_media.hpp    private image, log and checkpointer over a block device: ssd
+//   image_media.hpp    private image and log over a block device: ssd
+//   checkpointer.hpp   the thread that empties its log; replay.hpp: what a crash left in it
 //   ordered_media.hpp  order only, at no cost: what the recorder wraps, and tests of logic
 //   latency_media.hpp  decorator: emulated non-volatile memory
 //   meter_media.hpp    decorator: fences, lines, bytes, writes per block
 //   recorder.hpp       decorator: tells a sink of everything that passes
 #pragma once
 
+#include "media/checkpointer.hpp"
 #include "media/concept.hpp"
 #include "media/direct_media.hpp"
+#include "media/image_media.hpp"
 #include "media/latency_media.hpp"
 #include "media/meter_media.hpp"
 #include "media/ordered_media.hpp"

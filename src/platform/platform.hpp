@@ -5,5 +5,6 @@
 #include "platform/file.hpp"
 #include "platform/isa.hpp"
 #include "platform/map.hpp"
+#include "platform/pages.hpp"
 #include "platform/process.hpp"
 #include "platform/threads.hpp"

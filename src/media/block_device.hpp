@@ -1,0 +1,50 @@
+// Block device: what lies under an image medium.  Writes become durable in any order, in part or not
+// at all, at the grain of a sector, until a sync that begins after them returns.
+//
+// A virtual interface and no template: every call behind it is a system call.  Errors are errc::io (or
+// no_space) with a message and errno; after one the caller never asks the device again.
+#pragma once
+
+#include <utility>
+
+#include "media/concept.hpp"
+#include "platform/platform.hpp"
+
+namespace nvm {
+
+class block_device {
+ public:
+  block_device() = default;
+  block_device(const block_device&) = delete;
+  block_device& operator=(const block_device&) = delete;
+
+  virtual status write(std::uint64_t offset, const void* from, std::size_t bytes) noexcept = 0;
+  virtual status read(std::uint64_t offset, void* to, std::size_t bytes) noexcept = 0;
+  // Everything written before the call is durable on return.  `e` names the reason.
+  virtual status sync(edge e) noexcept = 0;
+  virtual result<std::uint64_t> size() noexcept = 0;
+
+ protected:
+  ~block_device() = default;
+};
+
+// A file of any file system.  Does not own it.
+class file_device final : public block_device {
+ public:
+  explicit file_device(platform::file& file) noexcept : file_{file} {}
+  ~file_device() = default;
+
+  status write(std::uint64_t offset, const void* from, std::size_t bytes) noexcept override {
+    return file_.write(offset, from, bytes);
+  }
+  status read(std::uint64_t offset, void* to, std::size_t bytes) noexcept override {
+    return file_.read(offset, to, bytes);
+  }
+  status sync(edge) noexcept override { return file_.sync_data(); }
+  result<std::uint64_t> size() noexcept override { return file_.size(); }
+
+ private:
+  platform::file& file_;
+};
+
+}  // namespace nvm

@@ -1,0 +1,417 @@
+#include "media/image_media.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+namespace nvm {
+namespace {
+
+std::atomic<std::uint64_t> media_made{0};
+
+// The latest LSN of this thread in each of the media it used last.
+struct thread_lsns {
+  struct {
+    std::uint64_t medium = 0;  // 0: free
+    lsn_t lsn = 0;
+  } of[4];
+  unsigned next = 0;  // replaced first
+
+  void set(std::uint64_t medium, lsn_t lsn) noexcept {
+    for (auto& entry : of)
+      if (entry.medium == medium) {
+        entry.lsn = lsn;
+        return;
+      }
+    of[next] = {medium, lsn};
+    next = (next + 1) % 4;
+  }
+  [[nodiscard]] lsn_t get(std::uint64_t medium) const noexcept {
+    for (const auto& entry : of)
+      if (entry.medium == medium) return entry.lsn;
+    return 0;
+  }
+};
+constinit thread_local thread_lsns last_lsns;
+
+}  // namespace
+
+image_media::image_media(block_device& device, const image_settings& settings, const ring_state& state) noexcept
+    : device_{device},
+      settings_{settings},
+      ring_bytes_{settings.ring.place.ring_bytes()},
+      id_{media_made.fetch_add(1, std::memory_order_relaxed) + 1},
+      tail_{state.new_lap ? state.checkpoint : next_lap(state.checkpoint, settings.ring.place)},
+      durable_{tail_},
+      checkpoint_{tail_},
+      lap_begun_{state.new_lap},
+      header_copy_{state.copy},
+      header_sequence_{state.sequence} {}
+
+result<std::unique_ptr<image_media>> image_media::open(block_device& device, const image_settings& settings,
+                                                       const ring_state& state) noexcept {
+  std::unique_ptr<image_media> m{new (std::nothrow) image_media{device, settings, state}};
+  if (m != nullptr) m->ring_.reset(static_cast<std::byte*>(std::calloc(m->ring_bytes_, 1)));
+  if (m == nullptr || m->ring_ == nullptr)
+    return fail(errc::no_memory, "no memory for a log of %llu bytes",
+                static_cast<unsigned long long>(settings.ring.place.ring_bytes()));
+  const std::size_t pages = static_cast<std::size_t>(
+      std::min<std::uint64_t>(home_writer::pages_max_default, settings.bytes / 4096 + 1));
+  result<std::unique_ptr<home_writer>> home = home_writer::make(device, pages);
+  if (!home) return home.error();
+  m->home_ = std::move(*home);
+  return m;
+}
+
+// ---- appending --------------------------------------------------------------------------------------
+
+std::uint64_t image_media::wrap_pad(std::uint64_t bytes) const noexcept {
+  const std::uint64_t to_ring_end = ring_bytes_ - tail_ % ring_bytes_;
+  return bytes > to_ring_end ? to_ring_end : 0;
+}
+
+bool image_media::has_room(std::uint64_t bytes) const noexcept {
+  return tail_ + wrap_pad(bytes) + bytes <= checkpoint_ + ring_bytes_;
+}
+
+// Waits until a record of up to `bytes` bytes fits, whatever padding it needs.  Both ends of the free
+// space are whole sectors when the log is synced, so that sealing a sector always fits too.
+status image_media::find_room(lock& held, std::uint64_t bytes) noexcept {
+  if (!poisoned() && !draining_ && has_room(bytes)) return {};
+  freed_.wait(held, [this] { return !draining_ || poisoned(); });
+  if (poisoned()) return refuse();
+  if (has_room(bytes)) return {};
+  ++counts_.stalls;
+  draining_ = true;
+  const status s = drain(held, bytes);
+  draining_ = false;
+  freed_.notify_all();
+  return s;
+}
+
+status image_media::drain(lock& held, std::uint64_t bytes) noexcept {
+  while (!has_room(bytes)) {
+    if (poisoned()) return refuse();
+    if (checkpointing_) {
+      freed_.wait(held);
+    } else if (durable_lsn() > checkpoint_) {
+      if (const status s = run_checkpoint(held); !s) return s;
+    } else if (const status s = sync_to(held, tail_); !s) {
+      return s;
+    }
+  }
+  if (poisoned()) return refuse();
+  return {};
+}
+
+void image_media::append_pad(std::uint64_t bytes) noexcept {
+  if (bytes == 0) return;
+  seal_pad(at(tail_), tail_, bytes, settings_.ring.uuid);
+  tail_ += bytes;
+  counts_.pad_bytes += bytes;
+}
+
+// Room was found.  Returns where the record's bytes go.
+std::byte* image_media::begin_record(std::uint64_t bytes) noexcept {
+  append_pad(wrap_pad(bytes));
+  return at(tail_);
+}
+
+lsn_t image_media::end_record(std::byte* record, std::uint64_t bytes, std::uint32_t count) noexcept {
+  seal_record(record, tail_, bytes, count, settings_.ring.uuid);
+  tail_ += bytes;
+  headers_agree_ = false;
+  ++counts_.records;
+  counts_.logged_bytes += bytes;
+  if (tail_ - checkpoint_ > ring_bytes_ / 2) work_.notify_one();
+  last_lsns.set(id_, tail_);
+  return tail_;
+}
+
+void image_media::flush(const void* p, std::size_t bytes, site) noexcept {
+  const auto* from = static_cast<const std::byte*>(p);
+  constexpr std::uint64_t overhead = sizeof(layout::ring_record) + sizeof(layout::ring_entry) + layout::ring_unit;
+  const std::uint64_t piece_max = std::min<std::uint64_t>(
+      64 * 1024, round_down(settings_.ring.place.record_bytes_max() - overhead, line_bytes));
+  while (bytes != 0) {
+    const std::uint64_t offset = static_cast<std::uint64_t>(from - settings_.base);
+    // Pieces end where lines end.
+    const std::size_t count = std::min<std::uint64_t>(bytes, piece_max - offset % line_bytes);
+    NVM_ASSERT(range_inside(offset, count, settings_.bytes));
+    NVM_ASSERT(!settings_.ring.place.overlaps(offset, count));
+    const std::uint64_t record_bytes =
+        round_up(sizeof(layout::ring_record) + layout::ring_entry_bytes(count), layout::ring_unit);
+    lock held{order_};
+    // Poisoned: nothing is captured, and durable() says so for ever.
+    if (!find_room(held, record_bytes)) return;
+    std::byte* record = begin_record(record_bytes);
+    const layout::ring_entry entry{.offset = offset, .bytes = count};
+    std::byte* data = record + sizeof(layout::ring_record) + sizeof entry;
+    std::memcpy(data - sizeof entry, &entry, sizeof entry);
+    capture(data, from, count);
+    std::memset(data + count, 0, static_cast<std::size_t>(record + record_bytes - (data + count)));
+    end_record(record, record_bytes, 1);
+    from += count;
+    bytes -= count;
+  }
+}
+
+result<lsn_t> image_media::publish_with(batch& b, stores_call stores, void* context, edge) noexcept {
+  const std::uint64_t needed = b.record_bytes_max();
+  const std::uint64_t most = settings_.ring.place.record_bytes_max();
+  if (needed > most)
+    return fail(errc::log_full, "transaction needs %llu bytes of log, a record has at most %llu (half the log)",
+                static_cast<unsigned long long>(needed), static_cast<unsigned long long>(most));
+  if (b.out_of_memory_ || !b.reserve(needed))
+    return fail(errc::no_memory, "no memory for a transaction's record of %llu bytes",
+                static_cast<unsigned long long>(needed));
+  lock held{order_};
+  if (const status s = find_room(held, needed); !s) return s.error();
+  stores(context);
+  const std::uint64_t bytes = b.record_bytes();
+  NVM_ASSERT(bytes <= needed && !b.out_of_memory_);  // more than expect() announced
+  if (b.empty()) {
+    held.unlock();
+    b.clear();
+    return last_lsn();
+  }
+  std::byte* record = begin_record(bytes);
+  std::memcpy(record, b.bytes_, b.used_);
+  std::memset(record + b.used_, 0, bytes - b.used_);
+  // Entries hold addresses so far.
+  for (std::size_t i = sizeof(layout::ring_record); i < b.used_;) {
+    layout::ring_entry entry;
+    std::memcpy(&entry, record + i, sizeof entry);
+    entry.offset -= reinterpret_cast<std::uintptr_t>(settings_.base);
+    NVM_ASSERT(range_inside(entry.offset, entry.bytes, settings_.bytes));
+    NVM_ASSERT(!settings_.ring.place.overlaps(entry.offset, entry.bytes));
+    std::memcpy(record + i, &entry, sizeof entry);
+    i += layout::ring_entry_bytes(entry.bytes);
+  }
+  const lsn_t lsn = end_record(record, bytes, b.count_);
+  held.unlock();
+  b.clear();
+  return lsn;
+}
+
+// ---- durability -------------------------------------------------------------------------------------
+
+lsn_t image_media::last_lsn() noexcept {
+  if (const lsn_t lsn = last_lsns.get(id_); lsn != 0) return lsn;
+  const lock held{order_};
+  return tail_;
+}
+
+status image_media::durable(lsn_t lsn) noexcept {
+  if (durable_lsn() >= lsn && !poisoned()) return {};
+  lock held{order_};
+  if (lsn > tail_)
+    return fail(errc::invalid, "LSN %llu was not given out yet, the newest is %llu",
+                static_cast<unsigned long long>(lsn), static_cast<unsigned long long>(tail_));
+  ++counts_.durable_waits;
+  return sync_to(held, lsn);
+}
+
+status image_media::sync_appended() noexcept {
+  lock held{order_};
+  return sync_to(held, tail_);
+}
+
+status image_media::sync_to(lock& held, lsn_t lsn) noexcept {
+  while (!poisoned() && durable_lsn() < lsn) {
+    if (syncing_) {
+      synced_.wait(held);
+    } else {
+      lead(held);
+    }
+  }
+  if (poisoned()) return refuse();
+  return {};
+}
+
+// Step 2, for everything appended so far.
+void image_media::lead(lock& held) noexcept {
+  syncing_ = true;
+  append_pad(round_up(tail_, sector_bytes) - tail_);
+  const lsn_t from = durable_lsn();
+  const lsn_t to = tail_;
+  const bool begin_lap = !lap_begun_;
+  held.unlock();
+  const status written = write_log(from, to, begin_lap);
+  held.lock();
+  syncing_ = false;
+  if (written) {
+    lap_begun_ = true;
+    ++counts_.log_syncs;
+    // release: pairs with the acquire in durable_lsn(); whoever sees it may act on the records.
+    durable_.store(to, std::memory_order_release);
+  } else {
+    poison_locked();
+  }
+  synced_.notify_all();
+}
+
+status image_media::write_log(lsn_t from, lsn_t to, bool begin_lap) noexcept {
+  if (begin_lap) {
+    if (const status s = move_header(from); !s) return s;
+    if (const status s = device_.sync(edge{"image/E4"}); !s) return s;
+    other_syncs_.fetch_add(1, std::memory_order_relaxed);
+  }
+  while (from < to) {
+    const std::uint64_t count = std::min(to - from, ring_bytes_ - from % ring_bytes_);
+    const status s = device_.write(settings_.ring.place.offset_of(from), at(from), static_cast<std::size_t>(count));
+    if (!s) return s;
+    from += count;
+  }
+  return device_.sync(edge{"image/E1"});
+}
+
+status image_media::move_header(lsn_t checkpoint) noexcept {
+  const status s =
+      write_ring_header(device_, settings_.ring, header_copy_ ^ 1, header_sequence_ + 1, checkpoint);
+  if (!s) return s;
+  header_copy_ ^= 1;
+  ++header_sequence_;
+  return {};
+}
+
+// ---- checkpoint -------------------------------------------------------------------------------------
+
+status image_media::checkpoint_step() noexcept {
+  lock held{order_};
+  if (checkpointing_) {
+    freed_.wait(held, [this] { return !checkpointing_; });
+    if (poisoned()) return refuse();
+    return {};
+  }
+  if (poisoned()) return refuse();
+  return run_checkpoint(held);
+}
+
+// Steps 3 and 4.  Nobody else is at it; records below durable_ stay where they are until checkpoint_
+// moves, so they are read without the lock.
+status image_media::run_checkpoint(lock& held) noexcept {
+  const lsn_t from = checkpoint_;
+  const lsn_t to = durable_lsn();
+  if (from == to) return {};
+  checkpointing_ = true;
+  held.unlock();
+  const status done = bring_home(from, to);
+  held.lock();
+  checkpointing_ = false;
+  if (done) {
+    checkpoint_ = to;
+    ++counts_.checkpoints;
+    counts_.home_bytes += home_->bytes_written();
+  } else {
+    poison_locked();
+  }
+  freed_.notify_all();
+  if (!done) return refuse();
+  return {};
+}
+
+status image_media::bring_home(lsn_t from, lsn_t to) noexcept {
+  if (const status s = home_->begin(); !s) return s;
+  const auto put = [this](std::uint64_t offset, const std::byte* data, std::size_t bytes) noexcept {
+    return home_->put(offset, data, bytes);
+  };
+  for (lsn_t lsn = from; lsn < to;) {
+    layout::ring_record header;
+    std::memcpy(&header, at(lsn), sizeof header);
+    NVM_ASSERT(header.lsn == lsn && claimed_bytes(header, lsn, settings_.ring.place) != 0);
+    const status s = each_entry({at(lsn), static_cast<std::size_t>(header.bytes)}, settings_.ring.place, settings_.bytes, put);
+    if (!s) return s;
+    lsn += header.bytes;
+  }
+  if (const status s = home_->finish(); !s) return s;
+  if (const status s = device_.sync(edge{"image/E2"}); !s) return s;
+  if (const status s = move_header(to); !s) return s;
+  if (const status s = device_.sync(edge{"image/E3"}); !s) return s;
+  other_syncs_.fetch_add(2, std::memory_order_relaxed);
+  return {};
+}
+
+status image_media::quiesce() noexcept {
+  lock held{order_};
+  const lsn_t goal = tail_;
+  while (!poisoned() && checkpoint_ < goal) {
+    if (checkpointing_) {
+      freed_.wait(held);
+    } else if (durable_lsn() < goal) {
+      if (const status s = sync_to(held, goal); !s) return s;
+    } else if (const status s = run_checkpoint(held); !s) {
+      return s;
+    }
+  }
+  while (checkpointing_) freed_.wait(held);
+  if (poisoned()) return refuse();
+  if (!lap_begun_ || headers_agree_ || checkpoint_ != tail_) return {};
+  // The other copy says the same from now on, so that neither is needed alone.  It needs no sync: until
+  // it is on the device, the one that was just synced is.
+  checkpointing_ = true;
+  const lsn_t checkpoint = checkpoint_;
+  held.unlock();
+  const status moved = move_header(checkpoint);
+  held.lock();
+  checkpointing_ = false;
+  if (moved) {
+    headers_agree_ = tail_ == checkpoint;
+  } else {
+    poison_locked();
+  }
+  freed_.notify_all();
+  if (!moved) return refuse();
+  return {};
+}
+
+status image_media::drop_clean() noexcept {
+  if (const status s = quiesce(); !s) return s;
+  return platform::drop_private_pages(settings_.base, settings_.bytes);
+}
+
+// ---- the rest ---------------------------------------------------------------------------------------
+
+// Keeps the message of the failure that just happened in this thread.
+void image_media::poison_locked() noexcept {
+  if (poisoned()) return;
+  std::snprintf(poison_reason_, sizeof poison_reason_, "%s", last_message());
+  // release: pairs with the acquire in poisoned(): the reason is there.
+  poisoned_.store(true, std::memory_order_release);
+  synced_.notify_all();
+  freed_.notify_all();
+  work_.notify_all();
+}
+
+void image_media::poison(const char* reason) noexcept {
+  const lock held{order_};
+  fail(errc::io, "%s", reason);
+  poison_locked();
+}
+
+status image_media::refuse() const noexcept {
+  return fail(errc::io, "no more commits since a failure of the device: %s", poison_reason_);
+}
+
+image_statistics image_media::statistics() const noexcept {
+  const lock held{order_};
+  image_statistics s = counts_;
+  s.other_syncs = other_syncs_.load(std::memory_order_relaxed);
+  return s;
+}
+
+void image_media::await_work(std::chrono::milliseconds interval, const std::atomic<bool>& stop) noexcept {
+  lock held{order_};
+  work_.wait_for(held, interval, [&] {
+    return stop.load(std::memory_order_relaxed) || poisoned() || tail_ - checkpoint_ > ring_bytes_ / 2;
+  });
+}
+
+void image_media::wake() noexcept {
+  const lock held{order_};
+  work_.notify_all();
+}
+
+}  // namespace nvm

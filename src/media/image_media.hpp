@@ -1,0 +1,174 @@
+// Image medium (ssd): a pool on an ordinary file of any file system, durable against power loss.
+//
+// The pool is a private image in memory; its stores never reach the file by themselves.  The only path
+// to the file is one log with one sequence of LSNs: flush() captures a range into it, publish() a whole
+// batch as one record.  After a crash the longest valid prefix of the log is what happened (replay.hpp).
+//
+// S store to the ring's copy in memory, W device write, | sync.  Failure atomicity: a sector.
+//   Lap, before the first record of a process is written:
+//   0. W other header, checkpoint at a lap of new LSNs | image/E4  no record left by a dead process can
+//                                                                  follow one of ours
+//   Commit:
+//   1. S record, under the order's mutex: capture and LSN are one step, so that an older capture never
+//      overwrites a newer one
+//   2. W all records not yet written, padded to a whole sector: a durable sector is never rewritten
+//                                                      | image/E1  commit point of every record in it
+//   Checkpoint:
+//   3. W home sectors, from durable records of the log, never from the image
+//                                                      | image/E2  home before the log lets go
+//   4. W other header, checkpoint behind them          | image/E3  only now the ring's space is reused
+//
+// Group commit: durable() makes one thread the leader, which does step 2 for everybody; others wait and
+// append meanwhile.  Back-pressure: an append that finds no room syncs and checkpoints, or waits for
+// whoever does; later appends queue behind it, so that a large record is not starved by small ones.  A failed write or sync poisons the medium for ever: the kernel may have dropped the
+// pages, and a later sync that succeeds proves nothing.
+//
+// Threads: every call from any thread.  Locks: order_ is a leaf (publish() runs the caller's stores
+// under it: they take no lock and touch no medium).  No lock is held during I/O: syncing_ and
+// checkpointing_ name the one thread that does each.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <type_traits>
+#include <utility>
+
+#include "media/image_batch.hpp"
+#include "media/replay.hpp"
+
+namespace nvm {
+
+struct image_settings {
+  std::byte* base = nullptr;  // image of [0, bytes) of the file; private mapping or plain memory
+  std::uint64_t bytes = 0;    // up to the capacity: the file may still have to grow to it
+  ring_identity ring;
+};
+
+struct image_statistics {
+  std::uint64_t log_syncs = 0;       // E1: each was waited for by one thread or several
+  std::uint64_t other_syncs = 0;     // E2, E3, E4
+  std::uint64_t durable_waits = 0;   // calls of durable() that found their LSN not yet durable
+  std::uint64_t records = 0;
+  std::uint64_t logged_bytes = 0;    // records with their headers, without pads
+  std::uint64_t pad_bytes = 0;
+  std::uint64_t checkpoints = 0;
+  std::uint64_t home_bytes = 0;      // written by checkpoints
+  std::uint64_t stalls = 0;          // appends that found the ring full
+};
+
+class image_media {
+ public:
+  static constexpr bool atomic_batches = true;
+  using batch = image_batch;
+
+  // `state` as replay() or format_ring() returned it for this device; nothing else writes the log area
+  // from here on.  No I/O.  errc::no_memory.
+  [[nodiscard]] static result<std::unique_ptr<image_media>> open(block_device& device, const image_settings& settings,
+                                                   const ring_state& state) noexcept;
+  // What is not durable is lost, as in a crash; quiesce() first to leave an empty log.
+  ~image_media() = default;
+  image_media(const image_media&) = delete;
+  image_media& operator=(const image_media&) = delete;
+
+  // Exactly these bytes, not the rest of their lines: a neighbour's bytes may be uncommitted.  Atomic
+  // per line, not across lines.
+  void flush(const void* p, std::size_t bytes, site = site::here()) noexcept;
+  void fence(edge) noexcept { isa::compiler_fence(); }
+  // Exact after this thread's own captures; otherwise (none yet, or it used many pools) the newest of
+  // all threads, which is safe to wait for.
+  [[nodiscard]] lsn_t last_lsn() noexcept;
+  // errc::invalid for an LSN not yet given out.
+  status durable(lsn_t lsn) noexcept;
+  // Whatever is up to here is durable: lets a server acknowledge without blocking a worker.
+  [[nodiscard]] lsn_t durable_lsn() const noexcept { return durable_.load(std::memory_order_acquire); }
+
+  // Waits for everything that any thread has appended so far.
+  status sync_appended() noexcept;
+
+  // See concept.hpp.  The batch is cleared on success and unchanged on failure.  `stores` may add at
+  // most what the batch was told to expect, or image_batch::allowance_bytes.  An empty batch writes
+  // nothing and returns last_lsn().
+  template <class F>
+  result<lsn_t> publish(batch& b, F&& stores, edge e) noexcept {
+    return publish_with(
+        b, [](void* f) noexcept { (*static_cast<std::remove_reference_t<F>*>(f))(); },
+        const_cast<void*>(static_cast<const void*>(std::addressof(stores))), e);
+  }
+
+  // Brings what is durable home and frees the log behind it; returns at once if there is nothing.  Joins
+  // a step that is under way.
+  status checkpoint_step() noexcept;
+  // Everything appended so far becomes durable and goes home; the ring is empty unless others append.
+  status quiesce() noexcept;
+  // At a quiescent point (no transaction open, no thread stores to the image): quiesce(), then give back
+  // the image's private pages.  They show the file again, which says the same.
+  status drop_clean() noexcept;
+
+  // Refuses everything from here on, as after a failed sync.
+  void poison(const char* reason) noexcept;
+  [[nodiscard]] bool poisoned() const noexcept { return poisoned_.load(std::memory_order_acquire); }
+  [[nodiscard]] image_statistics statistics() const noexcept;
+
+  // For the checkpointer: returns when the ring is half full, after `interval`, or woken with *stop set.
+  void await_work(std::chrono::milliseconds interval, const std::atomic<bool>& stop) noexcept;
+  void wake() noexcept;
+
+ private:
+  using lock = std::unique_lock<std::mutex>;
+  using stores_call = void (*)(void*) noexcept;
+
+  image_media(block_device& device, const image_settings& settings, const ring_state& state) noexcept;
+  result<lsn_t> publish_with(batch& b, stores_call stores, void* context, edge e) noexcept;
+  [[nodiscard]] std::byte* at(lsn_t lsn) noexcept { return &ring_[lsn % ring_bytes_]; }
+  [[nodiscard]] std::uint64_t wrap_pad(std::uint64_t bytes) const noexcept;
+  [[nodiscard]] bool has_room(std::uint64_t bytes) const noexcept;
+  status find_room(lock& held, std::uint64_t bytes) noexcept;
+  status drain(lock& held, std::uint64_t bytes) noexcept;
+  std::byte* begin_record(std::uint64_t bytes) noexcept;
+  lsn_t end_record(std::byte* record, std::uint64_t bytes, std::uint32_t count) noexcept;
+  void append_pad(std::uint64_t bytes) noexcept;
+  status sync_to(lock& held, lsn_t lsn) noexcept;
+  void lead(lock& held) noexcept;
+  status write_log(lsn_t from, lsn_t to, bool begin_lap) noexcept;
+  status run_checkpoint(lock& held) noexcept;
+  status bring_home(lsn_t from, lsn_t to) noexcept;
+  status move_header(lsn_t checkpoint) noexcept;
+  void poison_locked() noexcept;
+  status refuse() const noexcept;
+
+  block_device& device_;
+  const image_settings settings_;
+  const std::uint64_t ring_bytes_;
+  const std::uint64_t id_;  // of this object among all of the process: key of the thread's last LSNs
+  struct release {
+    void operator()(std::byte* p) const noexcept { std::free(p); }
+  };
+  std::unique_ptr<std::byte[], release> ring_;  // bytes of [checkpoint_, tail_), each at its place in the ring
+  std::unique_ptr<home_writer> home_;           // of the thread that set checkpointing_
+
+  mutable std::mutex order_;           // guards everything below
+  std::condition_variable synced_;     // durable_ moved, or poisoned
+  std::condition_variable freed_;      // checkpoint_ moved, or poisoned
+  std::condition_variable work_;       // the ring is half full
+  lsn_t tail_;                         // next append
+  std::atomic<lsn_t> durable_;         // written under order_; a sector's start, as is checkpoint_
+  lsn_t checkpoint_;                   // durable in a header; tail_ <= checkpoint_ + ring_bytes_
+  bool syncing_ = false;
+  bool checkpointing_ = false;
+  bool draining_ = false;              // an append waits for room; later ones queue behind it
+  bool lap_begun_;                     // E4 done, or not needed
+  bool headers_agree_ = false;         // both copies name checkpoint_
+  std::atomic<bool> poisoned_{false};  // written under order_
+  char poison_reason_[256] = "";
+  // Header last written; of the one thread that moves it (E4 comes before any checkpoint can begin).
+  unsigned header_copy_;
+  std::uint64_t header_sequence_;
+  image_statistics counts_;
+  std::atomic<std::uint64_t> other_syncs_{0};
+};
+static_assert(media<image_media>);
+
+}  // namespace nvm

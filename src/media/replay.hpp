@@ -1,0 +1,91 @@
+// Replay: what a log ring holds after a crash, brought home.
+//
+//   S device write, | sync.  Failure atomicity: a sector.  Commit points of the records themselves: the
+//   log sync of image_media (image/E1).
+//   1. read both headers; the valid one with the larger sequence names the checkpoint LSN
+//   2. the longest run of valid records from there is what happened; everything in it is checked
+//   3. S each touched home sector                          | replay/E1  home before the log lets go
+//   4. S the other header, checkpoint at a new lap         | replay/E2  only now may the ring be reused
+// Pure over the device, no threads.  A crash anywhere leaves the log valid and 3 is repeated: it writes
+// the same bytes again.  After 4 the run is empty and a second replay writes nothing.
+//
+// Behind the run there may be records that were never synced, whole ones after a torn one.  They must
+// not come to life when the torn one is overwritten: the new lap's LSNs are none of theirs.
+//
+// Every field is hostile until checked: no read or write leaves the log area and the file, no loop is
+// longer than the ring, nothing is written before all of the run has been checked.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "media/block_device.hpp"
+#include "media/home_writer.hpp"
+#include "media/log_record.hpp"
+
+namespace nvm {
+
+// Where a ring's log stands.
+struct ring_state {
+  lsn_t checkpoint = 0;        // everything before is home
+  std::uint64_t sequence = 0;  // of the header that says so
+  unsigned copy = 0;           // which one that is
+  bool new_lap = false;        // no record with an LSN from `checkpoint` on was ever written
+  std::uint64_t records = 0;   // replayed, for reports
+  std::uint64_t bytes = 0;     // of the log, replayed
+};
+
+struct ring_identity {
+  layout::ring_place place;
+  std::uint8_t uuid[16] = {};
+};
+
+// Writes header `copy` (no sync).
+[[nodiscard]] status write_ring_header(block_device& device, const ring_identity& ring, unsigned copy,
+                                       std::uint64_t sequence, lsn_t checkpoint) noexcept;
+
+// First LSN of a lap that no record which is in a ring of this state can belong to: records of a lap
+// lie less than a ring beyond its checkpoint.
+[[nodiscard]] constexpr lsn_t next_lap(lsn_t end, const layout::ring_place& place) noexcept {
+  return round_up(end, place.ring_bytes()) + place.ring_bytes();
+}
+
+// Makes an empty ring of a new pool: zeros all over, so that later syncs touch no unwritten extents,
+// and both headers.  Not synced: creation syncs the file as a whole.  Returns the state.
+[[nodiscard]] result<ring_state> format_ring(block_device& device, const ring_identity& ring) noexcept;
+
+// Reads valid records one after the other.
+class ring_scanner {
+ public:
+  ring_scanner(block_device& device, const ring_identity& ring, lsn_t start) noexcept
+      : device_{device}, ring_{ring}, start_{start}, at_{start} {}
+
+  // The next valid record; empty at the end of the run.  The bytes are good until the next call.
+  // errc::io as the device says, errc::no_memory.
+  result<std::span<const std::byte>> next() noexcept;
+  // Start of the next record, end of the run after the last.
+  [[nodiscard]] lsn_t position() const noexcept { return at_; }
+
+ private:
+  status load(std::uint64_t bytes) noexcept;
+
+  block_device& device_;
+  const ring_identity& ring_;
+  lsn_t start_;
+  lsn_t at_;
+  std::vector<std::byte> window_;  // copy of the log [window_start_, ...)
+  lsn_t window_start_ = 0;
+};
+
+// State of the ring as its headers say; errc::corrupt if neither is valid, or if one is damaged and the
+// log has gone on past what the other one knows.
+[[nodiscard]] result<ring_state> read_ring(block_device& device, const ring_identity& ring) noexcept;
+
+// Steps 1 to 4.
+[[nodiscard]] result<ring_state> replay(block_device& device, const ring_identity& ring) noexcept;
+
+// Steps 1 and 2, then the bytes go to [base, base + bytes) instead: a file opened for reading only.
+[[nodiscard]] result<ring_state> replay_to_memory(block_device& device, const ring_identity& ring,
+                                                  std::byte* base, std::uint64_t bytes) noexcept;
+
+}  // namespace nvm

@@ -1,0 +1,104 @@
+// A small pool file in memory with an image medium on it, and what a crash makes of it.
+#pragma once
+
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "media/image_media.hpp"
+#include "media/memory_device.hpp"
+
+namespace nvm::test {
+
+inline constexpr std::uint64_t file_bytes = 64 * 1024;
+inline constexpr std::uint64_t data_offset = 16 * 1024;  // what lies before is header and log
+
+inline ring_identity small_ring(std::uint64_t log_bytes = 8 * 1024) {
+  ring_identity ring{.place = {.log_offset = 4096, .log_bytes = log_bytes}};
+  for (std::size_t i = 0; i < sizeof ring.uuid; ++i) ring.uuid[i] = static_cast<std::uint8_t>(17 * i + 3);
+  return ring;
+}
+
+struct alignas(4096) page {
+  std::byte bytes[4096];
+};
+
+// Lets a test look between a write and its sync, or take its time there.
+class hooked_device final : public block_device {
+ public:
+  explicit hooked_device(memory_device& inner) : inner_{inner} {}
+  ~hooked_device() = default;
+  status write(std::uint64_t offset, const void* from, std::size_t bytes) noexcept override {
+    return inner_.write(offset, from, bytes);
+  }
+  status read(std::uint64_t offset, void* to, std::size_t bytes) noexcept override {
+    return inner_.read(offset, to, bytes);
+  }
+  status sync(edge e) noexcept override {
+    if (before_sync) before_sync(e);
+    return inner_.sync(e);
+  }
+  result<std::uint64_t> size() noexcept override { return inner_.size(); }
+
+  std::function<void(edge)> before_sync;
+
+ private:
+  memory_device& inner_;
+};
+
+// The file, its image, the medium; destroying it is a crash.
+class image_rig {
+ public:
+  explicit image_rig(const ring_identity& ring = small_ring()) : ring_{ring}, device{file_bytes}, hooks{device} {
+    result<ring_state> state = format_ring(device, ring_);
+    if (state && device.sync(edge{"test/create"})) open(*state);
+  }
+  // Recovers what a crash left.
+  image_rig(const ring_identity& ring, std::vector<std::byte> content) 
+      : ring_{ring}, device{std::move(content)}, hooks{device} {
+    result<ring_state> state = replay(device, ring_);
+    replayed = state.error();
+    if (state) open(*state);
+  }
+
+  [[nodiscard]] std::byte* image() noexcept { return reinterpret_cast<std::byte*>(image_.get()); }
+  template <class T = std::uint64_t>
+  [[nodiscard]] T& at(std::uint64_t offset) noexcept {
+    return *reinterpret_cast<T*>(image() + offset);
+  }
+  [[nodiscard]] const ring_identity& ring() const noexcept { return ring_; }
+
+ private:
+  void open(const ring_state& state) {
+    image_ = std::make_unique<page[]>(file_bytes / sizeof(page));
+    const std::vector<std::byte> content = device.content();
+    std::memcpy(image(), content.data(), content.size());
+    auto opened = image_media::open(hooks, {.base = image(), .bytes = file_bytes, .ring = ring_}, state);
+    if (opened) medium = std::move(*opened);
+  }
+
+  ring_identity ring_;
+  std::unique_ptr<page[]> image_;
+
+ public:
+  memory_device device;
+  hooked_device hooks;
+  errc replayed = errc::ok;
+  std::unique_ptr<image_media> medium;
+};
+
+// Any subset of the unsynced sector versions.
+inline std::vector<std::byte> random_crash(const memory_device& device, std::mt19937_64& random) {
+  return device.crash([&](std::uint64_t, std::size_t versions) {
+    return static_cast<std::size_t>(random() % (versions + 1));
+  });
+}
+
+// Data area of a file's content.
+inline std::vector<std::byte> data_of(const std::vector<std::byte>& content) {
+  return {content.begin() + data_offset, content.end()};
+}
+
+}  // namespace nvm::test
