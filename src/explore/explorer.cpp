@@ -1,0 +1,279 @@
+#include "explore/explorer.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+namespace nvm::explore {
+
+namespace {
+
+constexpr std::size_t page = 4096;
+
+std::uint32_t mix32(std::uint64_t h) noexcept { return static_cast<std::uint32_t>(h ^ h >> 32); }
+
+// Attaches the machine for a scope, and lets go of it whatever happens.
+class attachment {
+ public:
+  explicit attachment(machine& m) : machine_{m} { machine_.attach(); }
+  ~attachment() {
+    machine_.record_into(nullptr);
+    machine_.detach();
+  }
+  attachment(const attachment&) = delete;
+  attachment& operator=(const attachment&) = delete;
+
+ private:
+  machine& machine_;
+};
+
+}  // namespace
+
+explorer::explorer(const subject& s, const options& o) : subject_{s}, options_{o}, machine_{s.image.size(), s.at} {
+  if (!s.run || !s.recover || !s.oracle) throw std::invalid_argument("explore: run, recover and oracle are needed");
+  if (o.nesting > 3) throw std::invalid_argument("explore: nesting is " + std::to_string(o.nesting) + "; at most 3");
+  options_.nested_every = std::max(1U, o.nested_every);
+  options_.after_every = std::max(1U, o.after_every);
+  machine_.on_step_limit = &guard::step_limit_reached;
+  machine_.listen(o.persistency != model::ssd, o.instructions);
+  for (unsigned d = 0; d <= o.nesting; ++d) {
+    levels_.push_back(std::make_unique<level>());
+    level& l = *levels_.back();
+    l.image.resize(round_up(s.image.size(), page));
+    // Whatever becomes durable at this level is part of all images below it, and of the machine's.
+    l.front.on_raise = [this, d](std::uint64_t offset, std::uint32_t bytes) {
+      const std::byte* from = levels_[d]->image.data() + offset;
+      for (std::size_t k = d + 1; k < levels_.size(); ++k) std::memcpy(levels_[k]->image.data() + offset, from, bytes);
+      std::memcpy(machine_.base() + offset, from, bytes);
+      if (d == 0) return;
+      for (std::uint64_t at = offset; at < offset + bytes; at += line_bytes) {
+        levels_[d]->changed.push_back(at / line_bytes);
+      }
+    };
+  }
+}
+
+explorer::~explorer() = default;
+
+void explorer::record() {
+  std::memcpy(machine_.base(), subject_.image.data(), subject_.image.size());
+  recorded_.clear();
+  machine_.forget_touched();
+  {
+    attachment watching(machine_);
+    machine_.record_into(&recorded_);
+    subject_.run(machine_);
+  }
+  std::uint64_t h = 14695981039346656037ULL;
+  const auto add = [&h](std::uint64_t v) { h = (h ^ v) * 1099511628211ULL; };
+  for (const char c : subject_.name) add(static_cast<unsigned char>(c));
+  // Contents are left out: a pool that holds addresses has others each time.
+  for (const event& e : recorded_.events)
+    add(e.offset + (static_cast<std::uint64_t>(e.kind) << 56) + e.bytes * 0x10001ULL);
+  trace_code_ = mix32(h);
+}
+
+void explorer::reset(const mutation& m) {
+  report_ = report{};
+  report_.subject = subject_.name;
+  report_.persistency = options_.persistency;
+  mutation_code_ = m.code();
+  mutation_text_ = m.text();
+  for (place& p : machine_.places().all()) {
+    const bool hit = m.what != mutation::kind::none && m.hits(p);
+    p.dropped = hit && m.what != mutation::kind::delay_flush;
+    p.delayed = hit && m.what == mutation::kind::delay_flush;
+    p.count = 0;
+  }
+  // The mutated trace: places' flags decide, as they do for recoveries while those are recorded.
+  trace& t = levels_[0]->events;
+  t.clear();
+  t.words = recorded_.words;
+  std::vector<event> delayed;
+  for (const event& e : recorded_.events) {
+    if (e.kind != event_kind::flush && e.kind != event_kind::fence && e.kind != event_kind::sync) {
+      t.events.push_back(e);
+      continue;
+    }
+    place& p = machine_.places()[e.place];
+    ++p.count;
+    if (e.kind == event_kind::flush) {
+      if (p.delayed) delayed.push_back(e);
+      if (!p.dropped && !p.delayed) t.events.push_back(e);
+      continue;
+    }
+    if (!p.dropped) t.events.push_back(e);
+    t.events.insert(t.events.end(), delayed.begin(), delayed.end());
+    delayed.clear();
+  }
+  for (auto& l : levels_) {
+    std::fill(l->image.begin(), l->image.end(), std::byte{0});
+    std::memcpy(l->image.data(), subject_.image.data(), subject_.image.size());
+    l->point = 0;
+    l->row = 0;
+  }
+  std::memcpy(machine_.base(), subject_.image.data(), subject_.image.size());
+  machine_.thread(0);
+  seen_.clear();
+  history_.clear();
+  window_ = {};
+  ended_ = 0;
+  executed_ = 0;
+  checked_at_ = 0;
+  stop_ = false;
+}
+
+report explorer::explore(const mutation& m) {
+  reset(m);
+  begun_ = clock::now();
+  for (const event& e : levels_[0]->events.events) {
+    report_.stores += e.kind == event_kind::store || e.kind == event_kind::write ? 1U : 0U;
+    report_.operations += e.kind == event_kind::op_begin ? 1U : 0U;
+  }
+  report_.events = levels_[0]->events.events.size();
+  if (options_.rules && only_ == nullptr) {
+    report_.findings = check_rules(levels_[0]->events, subject_, options_, machine_.places());
+  }
+  {
+    guard_.emplace();
+    attachment watching(machine_);
+    levels_[0]->base_hash = 0;
+    walk(0);
+    guard_.reset();
+  }
+  report_.seconds = std::chrono::duration<double>(clock::now() - begun_).count();
+  report_.seen_set_resets = seen_.resets();
+  for (const place& p : machine_.places().all()) report_.places.push_back(p);
+  return std::move(report_);
+}
+
+std::optional<report> explorer::replay(const state_path& path, const mutation& m) {
+  if (path.trace_code != trace_code_ || path.mutation_code != m.code() || path.persistency != options_.persistency ||
+      path.crashes.size() > levels_.size()) {
+    return std::nullopt;
+  }
+  options_.seed = path.seed;
+  only_ = &path;
+  report r = explore(m);
+  only_ = nullptr;
+  if (r.unique_states == 0) return std::nullopt;
+  return r;
+}
+
+void explorer::walk(unsigned depth) {
+  level& l = *levels_[depth];
+  l.front.start(options_.persistency, l.image.data(), machine_.size(), &l.events, options_.rmw_fences);
+  l.point = 0;
+  const auto count = static_cast<std::uint32_t>(l.events.events.size());
+  for (std::uint32_t i = 0; i < count && !stop_; ++i) {
+    const event e = l.events.events[i];
+    if (l.front.raises(e)) visit_point(depth, i);
+    if (stop_) break;
+    l.front.feed(i);
+    switch (e.kind) {
+      case event_kind::op_begin:
+        if (depth != 0) break;
+        ++window_.started;
+        history_.push_back({e.offset, e.payload, e.thread, false});
+        break;
+      case event_kind::op_end:
+        if (depth != 0) break;
+        ++ended_;
+        history_.push_back({e.offset, e.payload, e.thread, true});
+        if (options_.promise_at_op_end) window_.promised = ended_;
+        visit_point(depth, i);
+        break;
+      case event_kind::promise:
+        if (depth != 0) break;
+        window_.promised = ended_;
+        visit_point(depth, i);
+        break;
+      case event_kind::store:
+        // What is stored is durable; only non-temporal stores make more than one image.
+        if (options_.persistency == model::eadr) {
+          l.front.begin_epoch();
+          visit_point(depth, i);
+        }
+        break;
+      default:
+        break;
+    }
+  }
+  if (!stop_) visit_point(depth, count);
+}
+
+void explorer::visit_point(unsigned depth, std::uint32_t at) {
+  level& l = *levels_[depth];
+  ++l.point;
+  if (depth == 0) ++report_.crash_points;
+  if (only_ != nullptr && only_->crashes[depth].point != l.point) {
+    l.front.begin_epoch();
+    return;
+  }
+  l.at = at;
+  window_.history = history_;
+  l.factors.clear();
+  for (unit* u : l.front.active()) {
+    l.front.prepare(*u);
+    u->factor = no_factor;
+    if (!l.front.matters(*u)) continue;
+    u->factor = static_cast<std::uint32_t>(l.factors.size());
+    l.factors.push_back(u);
+  }
+  l.cuts.assign(l.factors.size(), 0);
+  report_.dirty_units_max = std::max<std::uint64_t>(report_.dirty_units_max, l.factors.size());
+
+  if (only_ != nullptr && only_->crashes[depth].is_explicit) {
+    fill(depth, true);
+    for (const auto& c : only_->crashes[depth].cuts) {
+      if (c.unit < l.factors.size() && c.value < l.factors[c.unit]->choices) l.cuts[c.unit] = c.value;
+    }
+    try_row(depth, static_cast<tier>(1U << only_->crashes[depth].tier), 0);
+    l.front.begin_epoch();
+    return;
+  }
+
+  // Inside recovery, t1 to t3: enough for an order that is wrong, and cheap enough to be run everywhere.
+  const unsigned tiers = depth == 0 ? options_.tiers : options_.tiers & (t1_program_order | t2_all_low | t3_pairs);
+  if ((tiers & t1_program_order) != 0) program_order(depth);
+  l.front.begin_epoch();
+  if ((tiers & t2_all_low) != 0 && !l.factors.empty() && !stop_) {
+    fill(depth, false);
+    try_row(depth, t2_all_low, 0);
+  }
+  if (l.factors.empty() || stop_) return;
+  if ((tiers & t6_exhaustive) != 0 && product_of(l) <= options_.exhaustive_max) return every_cut(depth);
+  if ((tiers & t3_pairs) != 0) covering_rows(depth, t3_pairs, arrays_.pairs(l.factors.size()));
+  if ((tiers & t4_triples) != 0 && !stop_) covering_rows(depth, t4_triples, arrays_.triples(l.factors.size()));
+  if ((tiers & t5_single) != 0 && !stop_) single_units(depth);
+  if ((tiers & t7_random) != 0 && !stop_) random_rows(depth);
+}
+
+// The state of level `depth` is crashed inside its recovery: its image becomes the durable start of the level below.
+void explorer::descend(unsigned depth, std::uint64_t hash) {
+  level& l = *levels_[depth];
+  level& n = *levels_[depth + 1];
+  n.changed.clear();
+  const std::uint32_t bytes = l.front.unit_bytes();
+  for (std::size_t f = 0; f < l.factors.size(); ++f) {
+    if (l.cuts[f] == 0) continue;
+    const std::uint64_t offset = l.front.offset_of(*l.factors[f]);
+    const std::byte* content = l.front.content(*l.factors[f], l.cuts[f]);
+    std::memcpy(machine_.base() + offset, content, bytes);
+    for (std::size_t k = depth + 1; k < levels_.size(); ++k) {
+      std::memcpy(levels_[k]->image.data() + offset, content, bytes);
+    }
+    for (std::uint64_t at = offset; at < offset + bytes; at += line_bytes) n.changed.push_back(at / line_bytes);
+  }
+  n.base_hash = hash;
+  walk(depth + 1);
+  for (const std::uint64_t line : n.changed) {
+    const std::byte* from = l.image.data() + line * line_bytes;
+    std::memcpy(machine_.base() + line * line_bytes, from, line_bytes);
+    for (std::size_t k = depth + 1; k < levels_.size(); ++k) {
+      std::memcpy(levels_[k]->image.data() + line * line_bytes, from, line_bytes);
+    }
+  }
+}
+
+}  // namespace nvm::explore

@@ -1,0 +1,150 @@
+// Explorer: records a subject's run once, then walks the trace as often as it is asked.
+//
+// Levels.  Level 0 walks the run's trace, level d + 1 the trace of the recovery of an image that level d made.  Each
+// level has the durable image of its point in its trace; the machine's memory holds a copy of the durable image of the
+// level at work, is patched line by line to make a state, and put back by copying the lines that were written.
+//
+//   invariant  while level d is between two states, machine == images d, d + 1, ... , nesting
+//
+// No state allocates.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "explore/covering.hpp"
+#include "explore/explore.hpp"
+#include "explore/frontier.hpp"
+#include "explore/guard.hpp"
+#include "explore/machine.hpp"
+#include "explore/seen_set.hpp"
+#include "explore/token.hpp"
+
+namespace nvm::explore {
+
+// Deterministic, small, keyed: the choices of a row depend on nothing but the row.
+class row_random {
+ public:
+  row_random(std::uint64_t seed, std::uint64_t point, std::uint64_t tier, std::uint64_t row) noexcept
+      : state_{seed * 0x9E3779B97F4A7C15ULL ^ point * 0xD6E8FEB86659FD93ULL ^ tier << 56 ^
+               row * 0xA0761D6478BD642FULL} {}
+  std::uint64_t next() noexcept {
+    state_ += 0x9E3779B97F4A7C15ULL;
+    std::uint64_t z = state_;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9ULL;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBULL;
+    return z ^ z >> 31;
+  }
+  std::uint32_t below(std::uint32_t n) noexcept { return static_cast<std::uint32_t>((next() >> 32) * n >> 32); }
+
+ private:
+  std::uint64_t state_;
+};
+
+class explorer {
+ public:
+  explorer(const subject& s, const options& o);
+  ~explorer();
+
+  // Runs the subject and keeps the trace.
+  void record();
+  report explore(const mutation& m);
+  std::optional<report> replay(const state_path& path, const mutation& m);
+  [[nodiscard]] std::uint32_t trace_code() const noexcept { return trace_code_; }
+
+ private:
+  static constexpr std::uint32_t no_factor = ~std::uint32_t{0};
+  using clock = std::chrono::steady_clock;
+
+  struct level {
+    trace events;
+    frontier front;
+    std::vector<std::byte> image;
+    std::vector<std::uint64_t> changed;  // lines of this image that differ from the level above's
+    std::uint64_t base_hash = 0;
+    std::uint64_t point = 0;  // crash points so far
+    std::uint32_t at = 0;     // event before which the crash happens
+    unsigned tier_number = 0;
+    std::uint64_t row = 0;
+    std::vector<unit*> factors;       // units that matter at this point
+    std::vector<std::uint32_t> cuts;  // of the factors, in the state at hand
+  };
+
+  // Walks.
+  void reset(const mutation& m);
+  void walk(unsigned depth);
+  void visit_point(unsigned depth, std::uint32_t at);
+  void descend(unsigned depth, std::uint64_t hash);
+
+  // Tiers (tiers.cpp): each sets cuts and calls try_row().
+  void program_order(unsigned depth);
+  void fill(unsigned depth, bool high);
+  void covering_rows(unsigned depth, tier t, const covering_array& a);
+  void single_units(unsigned depth);
+  void every_cut(unsigned depth);
+  void random_rows(unsigned depth);
+  [[nodiscard]] std::uint64_t product_of(const level& l) const noexcept;
+  [[nodiscard]] std::uint32_t interior_cut(const unit& u, unsigned i, unsigned of, row_random& r) const;
+
+  // States (states.cpp).
+  void try_row(unsigned depth, tier t, std::uint64_t row);
+  void execute(unsigned depth, tier t, std::uint64_t hash);
+  // Makes the state that `cuts` of the level describes, runs everything on it, puts the memory back.
+  bool holds_up(unsigned depth, bool record, bool twice, bool live_on);
+  void patch(unsigned depth);
+  void put_back(unsigned depth);
+  bool same_after_second_recovery(unsigned depth);
+  void on_bad_state(unsigned depth, tier t);
+  [[nodiscard]] bool keep_going() noexcept;
+
+  // Explanations (explain.cpp).
+  struct cause {
+    std::vector<std::uint32_t> cuts;    // fewest units not at high that still fail
+    std::vector<std::uint32_t> needed;  // of those, then, fewest units not at low that still fail
+  };
+  cause shrink(unsigned depth, tier t);
+  [[nodiscard]] std::string explain(unsigned depth, tier t, const cause& c, const std::string& token) const;
+  [[nodiscard]] std::string explain_point(unsigned depth) const;
+  [[nodiscard]] std::string explain_order(unsigned depth) const;
+  [[nodiscard]] std::string explain_units(unsigned depth, const cause& c) const;
+  [[nodiscard]] std::string text_of_unit(const level& l, const unit& u) const;
+  [[nodiscard]] std::string text_of_step(const level& l, const unit& u, std::size_t i) const;
+  [[nodiscard]] std::string text_of_offset(std::uint64_t offset) const;
+  [[nodiscard]] state_path path_to(unsigned depth, const cause* shrunk) const;
+
+  const subject& subject_;
+  options options_;
+  machine machine_;
+  trace recorded_;
+  std::uint32_t trace_code_ = 0;
+  std::uint32_t mutation_code_ = 0;
+  std::string mutation_text_;
+  std::vector<std::unique_ptr<level>> levels_;
+  covering_arrays arrays_;
+  seen_set seen_;
+  std::vector<std::byte> snapshot_;
+  std::vector<op_event> history_;
+  window window_;
+  std::uint64_t ended_ = 0;
+  std::optional<guard> guard_;
+  report report_;
+  std::string what_;  // of the last bad state
+  verdict verdict_;
+  const char* stage_ = "";
+  std::uint64_t executed_ = 0;  // paces what is done to every n-th state
+  std::uint64_t checked_at_ = 0;
+  const state_path* only_ = nullptr;  // replay: the one state wanted
+  bool stop_ = false;
+  clock::time_point begun_;
+};
+
+// What the trace rules find in a recorded run (rules.cpp).
+std::vector<finding> check_rules(const trace& t, const subject& s, const options& o, const place_table& places);
+
+}  // namespace nvm::explore

@@ -1,0 +1,95 @@
+#include "explore/mutation.hpp"
+
+#include "explore/explore.hpp"
+#include "explore/explorer.hpp"
+
+namespace nvm::explore {
+
+bool mutation::hits(const explore::place& p) const {
+  if (what == kind::none || p.is_fence != (what == kind::drop_fence)) return false;
+  const std::string text = p.text();
+  return p.is_fence ? text == place : text.ends_with(place);
+}
+
+std::string mutation::text() const {
+  switch (what) {
+    case kind::none:
+      return "";
+    case kind::drop_fence:
+      return "without fence \"" + place + "\"";
+    case kind::drop_flush:
+      return "without the flush at " + place;
+    case kind::delay_flush:
+      return "with the flush at " + place + " after its fence";
+  }
+  return "";
+}
+
+std::uint32_t mutation::code() const noexcept {
+  if (what == kind::none) return 0;
+  std::uint32_t h = 2166136261U ^ static_cast<std::uint32_t>(what);
+  for (const char c : place) h = (h ^ static_cast<unsigned char>(c)) * 16777619U;
+  return h == 0 ? 1 : h;
+}
+
+mutation_report mutation_score(const subject& s, const options& o, std::span<const waiver> waivers) {
+  mutation_report result;
+  options quiet = o;
+  quiet.print_violations = false;
+  quiet.violations_max = 1;
+  quiet.rules = false;
+  explorer e(s, o);
+  e.record();
+  result.original = e.explore({});
+  explorer again(s, quiet);
+  again.record();
+  for (const place& p : result.original.places) {
+    if (p.count == 0) continue;
+    mutant m;
+    m.change.what = p.is_fence ? mutation::kind::drop_fence : mutation::kind::drop_flush;
+    m.change.place = p.text();
+    m.count = p.count;
+    const report r = again.explore(m.change);
+    m.killed = r.finds_violation();
+    m.states = r.unique_states;
+    if (m.killed) {
+      m.killed_by = r.violations.front().found_by;
+      m.depth = r.violations.front().depth;
+    }
+    for (const waiver& w : waivers) {
+      if (m.change.place == w.place || m.change.place.ends_with(w.place)) m.waived = w.reason;
+    }
+    result.mutants.push_back(std::move(m));
+  }
+  return result;
+}
+
+std::size_t mutation_report::killed() const noexcept {
+  std::size_t n = 0;
+  for (const mutant& m : mutants) n += m.killed ? 1U : 0U;
+  return n;
+}
+
+double mutation_report::score() const noexcept {
+  if (mutants.empty()) return 0;
+  std::size_t n = 0;
+  for (const mutant& m : mutants) n += m.killed || !m.waived.empty() ? 1U : 0U;
+  return static_cast<double>(n) / static_cast<double>(mutants.size());
+}
+
+std::string mutation_report::text() const {
+  std::string t = "mutation of the trace: " + original.subject + ": " + std::to_string(killed()) + " of " +
+                  std::to_string(mutants.size()) + " places are shown necessary\n";
+  for (const mutant& m : mutants) {
+    t += m.killed ? "  killed    " : m.waived.empty() ? "  SURVIVED  " : "  waived    ";
+    t += m.change.text() + " (" + std::to_string(m.count) + " executions, " + std::to_string(m.states) + " states";
+    if (m.killed) {
+      t += std::string{", "} + name_of(m.killed_by) + (m.depth != 0 ? ", in recovery" : "") + ")\n";
+    } else {
+      t += m.waived.empty() ? "): not needed, or the oracle does not see it\n" : "): " + m.waived + "\n";
+    }
+  }
+  return t;
+}
+
+}  // namespace nvm::explore
