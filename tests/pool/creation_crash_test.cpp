@@ -80,7 +80,7 @@ pool_create_options creation(std::uint32_t medium) {
 
 class creation_crash : public ::testing::TestWithParam<std::uint32_t> {
  protected:
-  scratch folder;
+  scratch folder{memory_folder()};
   std::string path = folder.path();
   platform::file_calls table = recorded_calls();
 

@@ -18,7 +18,7 @@ using namespace nvm::testing;
 
 class growth : public ::testing::TestWithParam<std::uint32_t> {
  protected:
-  scratch folder;
+  scratch folder{memory_folder()};
   std::string path = folder.path();
   plain_media m;
   pool_file::pointer pool;

@@ -197,6 +197,7 @@ TEST(exit_of_the_process, closes_pools_newest_first) {
               open_pools::set_exit_hook([](pool_file& p) noexcept {
                 std::printf("%s\n", p.path());
                 if (!p.close()) std::abort();
+                delete &p;
               });
               auto a = pool_file::open(folder.path("a").c_str(), on_medium(NVM_MEDIUM_SHM));
               auto b = pool_file::open(folder.path("b").c_str(), on_medium(NVM_MEDIUM_SHM));

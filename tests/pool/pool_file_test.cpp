@@ -16,7 +16,7 @@ using namespace nvm::testing;
 
 class pool_file_of : public ::testing::TestWithParam<std::uint32_t> {
  protected:
-  scratch folder;
+  scratch folder{memory_folder()};
   std::string path = folder.path();
   [[nodiscard]] result<pool_file::pointer> create() { return pool_file::create(path.c_str(), small_pool(GetParam())); }
   [[nodiscard]] result<pool_file::pointer> open(bool read_only = false) {

@@ -16,6 +16,11 @@
 
 namespace nvm::testing {
 
+// Where syncs cost nothing; named media work in either place.
+inline std::string memory_folder() {
+  return std::filesystem::is_directory("/dev/shm") ? "/dev/shm" : std::filesystem::temp_directory_path().string();
+}
+
 // A folder that goes away with the object.  `where`: default the system's temporary folder.
 class scratch {
  public:
