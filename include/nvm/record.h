@@ -21,22 +21,22 @@ extern "C" {
 
 /* How a place stores: one of these, perhaps with NVM_REC_NON_TEMPORAL. */
 enum nvm_rec_kind {
-  NVM_REC_PLAIN = 0,         /* scalar store */
-  NVM_REC_ATOMIC = 1,        /* atomic store */
-  NVM_REC_RMW = 2,           /* locked read-modify-write */
-  NVM_REC_VECTOR = 3,        /* vector store */
-  NVM_REC_MASKED = 4,        /* masked, scattered or compressing vector store */
-  NVM_REC_COPY = 5,          /* memcpy, memset and their family: bytes in no order */
-  NVM_REC_FLUSH = 6,         /* write-back instruction */
-  NVM_REC_FENCE = 7,         /* store fence */
-  NVM_REC_LOAD = 8,          /* load */
-  NVM_REC_NON_TEMPORAL = 16  /* weakly ordered, past the cache: durable after the next fence, without a flush */
+  NVM_REC_PLAIN = 0,        /* scalar store */
+  NVM_REC_ATOMIC = 1,       /* atomic store */
+  NVM_REC_RMW = 2,          /* locked read-modify-write */
+  NVM_REC_VECTOR = 3,       /* vector store */
+  NVM_REC_MASKED = 4,       /* masked, scattered or compressing vector store */
+  NVM_REC_COPY = 5,         /* memcpy, memset and their family: bytes in no order */
+  NVM_REC_FLUSH = 6,        /* write-back instruction */
+  NVM_REC_FENCE = 7,        /* store fence */
+  NVM_REC_LOAD = 8,         /* load */
+  NVM_REC_NON_TEMPORAL = 16 /* weakly ordered, past the cache: durable after the next fence, without a flush */
 };
 
 /* A place in the sources; constant, one object for all events of that place. */
 struct nvm_rec_site {
-  const char *file;      /* "" without debug information */
-  const char *function;  /* of the source, not inlined into */
+  const char *file;     /* "" without debug information */
+  const char *function; /* of the source, not inlined into */
   uint32_t line;
   uint32_t column;
   uint32_t kind;

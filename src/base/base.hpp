@@ -5,4 +5,5 @@
 #include "base/bits.hpp"
 #include "base/checked_word.hpp"
 #include "base/checksum.hpp"
+#include "base/plant.hpp"
 #include "base/result.hpp"

@@ -53,7 +53,13 @@ class [[nodiscard]] result {
   result(result&& other) noexcept : code_{other.code_} {
     if (code_ == errc::ok) ::new (&value_) T(std::move(other.value_));
   }
-  result& operator=(result&&) = delete;
+  result& operator=(result&& other) noexcept {
+    if (this != &other) {
+      this->~result();
+      ::new (this) result(std::move(other));
+    }
+    return *this;
+  }
   ~result() {
     if (code_ == errc::ok) value_.~T();
   }

@@ -6,7 +6,7 @@
 ///      records newer than `retired`: S word; F word
 ///   3. put back the ranges of the undo records of generation c + 1, newest first: S old bytes; F them
 ///                                                                    | recover/E1  all of it durable before step 4
-///   4. S commit record {c + 1, abort} if there were undo records; F; S retired; F
+///   4. S commit record {c + 1, abort} if there were undo records or it is torn; F; S retired; F
 ///                                                                    | recover/E2  on return the lane is at rest
 /// Repeatable: intents set or clear bits, undo stores old values, and until 4 is durable the same records lead to the
 /// same stores.  In step 4 the commit record and `retired` may become durable in either order: with only the first, the
@@ -20,7 +20,7 @@
 #include "log/intent.hpp"
 #include "log/record.hpp"
 #include "media/media.hpp"
-#include "pool/geometry.hpp"
+#include "pool/pool.hpp"
 
 namespace nvm::log {
 
@@ -74,11 +74,12 @@ class lane_reader {
                   header->retired);
     }
     retired_ = header->retired & checked_mask;
-    // One more than the commit record: a crash in step 4 of an earlier recovery.
-    if (retired_ > generation_ + 1) {
-      return fail(errc::corrupt, "lane %u at offset %lu: retired generation: found %lu, expected at most %lu", lane_,
-                  at_, retired_, generation_ + 1);
+    if (newer_ == nullptr && retired_ == 0 && torn(0) && torn(1)) {
+      return fail(errc::corrupt, "lane %u at offset %lu: neither commit record holds", lane_, at_);
     }
+    // Beyond the commit record: it was damaged, or is the abort record of step 4 that a crash took back.  Either way
+    // what `retired` says was durable before it.
+    if (retired_ > generation_) generation_ = retired_;
     for (const auto* c : {older_, newer_}) {
       if (c == nullptr || c->generation <= retired_) continue;
       const bool good = with_intents(c, [&](const intent& i) {
@@ -106,8 +107,10 @@ class lane_reader {
     return {};
   }
 
-  [[nodiscard]] bool at_rest() const noexcept { return last_record_ == 0 && retired_ >= generation_; }
+  [[nodiscard]] bool at_rest() const noexcept { return last_record_ == 0 && retired_ >= generation_ && !torn(); }
   [[nodiscard]] std::uint64_t generation() const noexcept { return generation_; }
+  // A commit record was being written, or has been damaged.
+  [[nodiscard]] bool torn() const noexcept { return torn(0) || torn(1); }
   [[nodiscard]] bool unfinished() const noexcept { return last_record_ != 0; }
   [[nodiscard]] std::uint64_t pending_intents() const noexcept { return pending_; }
 
@@ -137,9 +140,10 @@ class lane_reader {
       at = r->previous;
     }
     m.fence(edge{"recover/E1"});
-    if (last_record_ != 0) {
+    if (last_record_ != 0 || torn()) {
+      // The place of a torn record is that of the generation that never ended.
       ++report.generation;
-      report.rolled_back = 1;
+      report.rolled_back = last_record_ != 0;
       write_commit(m, base, at_, report.generation, layout::outcome::abort, nullptr, 0, key_);
     }
     auto* header = reinterpret_cast<layout::lane_header*>(base + at_);
@@ -167,6 +171,14 @@ class lane_reader {
   }
 
  private:
+  [[nodiscard]] bool torn(unsigned parity) const noexcept {
+    const auto* words =
+        reinterpret_cast<const std::uint64_t*>(base_ + at_ + layout::lane_commit_at + parity * line_bytes);
+    bool blank = true;
+    for (unsigned i = 0; i < line_bytes / 8; ++i) blank = blank && words[i] == 0;
+    return !blank && commit_at(base_, at_, parity, key_) == nullptr;
+  }
+
   template <class Visit>
   bool with_intents(const layout::commit_record* c, Visit&& visit) const noexcept {
     if (c->intent_words != layout::intents_elsewhere) return each_intent(c->intents, c->intent_words, visit);

@@ -1,0 +1,197 @@
+// Holdfast: the C++ face (C++17 and later) over nvm.h.
+//
+// A pool is an object, a transaction a function call, a durable field a type that announces its own changes:
+//
+//   struct account { nvm::p<long> balance; };
+//   auto pool = nvm::pool::open("/dev/shm/bank");
+//   auto* a = pool->root<account>();
+//   if (!nvm::transaction(*pool, [&] { a->balance += 10; })) std::puts(nvm_errormsg());
+//
+// Failures are values: an empty optional, a null pointer, an outcome that is false; nvm_errno() and nvm_errormsg() say
+// why.  Exceptions come from the caller's own code only: a body that throws is rolled back and the exception goes on.
+#ifndef NVM_NVM_HPP
+#define NVM_NVM_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "nvm/nvm.h"
+
+namespace nvm {
+
+// Result of a transaction: true when it is durable, else the enum nvm_error it failed with, everything rolled back.
+class [[nodiscard]] outcome {
+ public:
+  outcome() noexcept = default;
+  explicit outcome(int code) noexcept : code_{code} {}
+  explicit operator bool() const noexcept { return code_ == NVM_OK; }
+  int code() const noexcept { return code_; }
+
+ private:
+  int code_ = NVM_OK;
+};
+
+// Owns an open pool; closes it at the end of its life (open transactions of this thread must be over by then).
+class pool {
+ public:
+  static std::optional<pool> create(const char *path, const nvm_pool_options &options = {}) noexcept {
+    return take(nvm_pool_create_with(path, &options));
+  }
+  static std::optional<pool> open(const char *path, const nvm_pool_options &options = {}) noexcept {
+    return take(nvm_pool_open_with(path, &options));
+  }
+  NVM_POOL *handle() const noexcept { return handle_.get(); }
+
+  // The root as a T, null when unset.  The caller knows the type; see nvm_type_of().
+  template <class T>
+  T *root() const noexcept {
+    return static_cast<T *>(nvm_pool_get_root(handle()));
+  }
+  outcome set_root(void *object) noexcept {
+    return nvm_pool_set_root(handle(), object) == 0 ? outcome{} : outcome{nvm_errno()};
+  }
+  // Closes now; false (and the pool stays open) while a transaction is open in it.
+  outcome close() noexcept {
+    if (nvm_pool_close(handle()) != 0) return outcome{nvm_errno()};
+    (void)handle_.release();
+    return {};
+  }
+
+ private:
+  struct closer {
+    void operator()(NVM_POOL *p) const noexcept { (void)nvm_pool_close(p); }
+  };
+  explicit pool(NVM_POOL *handle) noexcept : handle_{handle} {}
+  static std::optional<pool> take(NVM_POOL *handle) noexcept {
+    if (handle == nullptr) return std::nullopt;
+    return pool{handle};
+  }
+  std::unique_ptr<NVM_POOL, closer> handle_;
+};
+
+// Runs body() as a transaction, or as a savepoint when one is open in the pool.  A body that returns false, or throws,
+// is rolled back; an exception goes on to the caller.
+template <class Body>
+outcome transaction(NVM_POOL *pool, Body &&body) {
+  if (nvm_tx_begin(pool) != 0) return outcome{nvm_errno()};
+  struct guard {
+    NVM_POOL *pool;
+    ~guard() {
+      if (pool != nullptr) (void)nvm_tx_abort(pool);
+    }
+  } undo{pool};
+  if constexpr (std::is_convertible_v<std::invoke_result_t<Body>, bool>) {
+    if (!std::forward<Body>(body)()) return outcome{NVM_E_MUST_ABORT};
+  } else {
+    std::forward<Body>(body)();
+  }
+  undo.pool = nullptr;
+  return nvm_tx_commit(pool) == 0 ? outcome{} : outcome{nvm_errno()};
+}
+template <class Body>
+outcome transaction(const pool &p, Body &&body) {
+  return transaction(p.handle(), std::forward<Body>(body));
+}
+
+// A durable field: assignment announces the old bytes, then stores.  Reads are plain.  Where the announcement fails the
+// store does not happen, and the transaction allows only abort.  Outside a pool it is an ordinary T.
+template <class T>
+class p {
+  static_assert(std::is_trivially_copyable_v<T>, "bytes of a durable field are copied and restored as such");
+
+ public:
+  p() noexcept = default;
+  p(const T &value) noexcept : value_{value} {}
+  p(const p &) noexcept = default;
+  p &operator=(const p &other) noexcept { return *this = other.value_; }
+  p &operator=(const T &value) noexcept {
+    if (nvm_tx_log(&value_, sizeof value_) == 0) value_ = value;
+    return *this;
+  }
+  operator const T &() const noexcept { return value_; }
+  const T &get() const noexcept { return value_; }
+  const T &operator->() const noexcept { return value_; }
+
+  template <class U>
+  p &operator+=(const U &by) noexcept {
+    return *this = static_cast<T>(value_ + by);
+  }
+  template <class U>
+  p &operator-=(const U &by) noexcept {
+    return *this = static_cast<T>(value_ - by);
+  }
+  template <class U>
+  p &operator*=(const U &by) noexcept {
+    return *this = static_cast<T>(value_ * by);
+  }
+  template <class U>
+  p &operator|=(const U &by) noexcept {
+    return *this = static_cast<T>(value_ | by);
+  }
+  template <class U>
+  p &operator&=(const U &by) noexcept {
+    return *this = static_cast<T>(value_ & by);
+  }
+  template <class U>
+  p &operator^=(const U &by) noexcept {
+    return *this = static_cast<T>(value_ ^ by);
+  }
+  p &operator++() noexcept { return *this += 1; }
+  p &operator--() noexcept { return *this -= 1; }
+  T operator++(int) noexcept {
+    const T before = value_;
+    ++*this;
+    return before;
+  }
+  T operator--(int) noexcept {
+    const T before = value_;
+    --*this;
+    return before;
+  }
+
+ private:
+  T value_;
+};
+
+// Constructs a T in the pool's open transaction; null when there is no room.  A constructor that throws gives it back.
+template <class T, class... Arguments>
+T *make(NVM_POOL *pool, std::uint32_t type_id, Arguments &&...arguments) {
+  void *room = nvm_alloc(pool, type_id, sizeof(T));
+  if (room == nullptr) return nullptr;
+  struct guard {
+    NVM_POOL *pool;
+    void *room;
+    ~guard() {
+      if (room != nullptr) (void)nvm_free(pool, room);
+    }
+  } give_back{pool, room};
+  T *object = ::new (room) T(std::forward<Arguments>(arguments)...);
+  give_back.room = nullptr;
+  return object;
+}
+template <class T, class... Arguments>
+T *make(const pool &p, std::uint32_t type_id, Arguments &&...arguments) {
+  return make<T>(p.handle(), type_id, std::forward<Arguments>(arguments)...);
+}
+
+// Destroys and frees in the pool's open transaction.
+template <class T>
+outcome destroy(NVM_POOL *pool, T *object) noexcept {
+  if (object == nullptr) return {};
+  // Announced first: if the transaction aborts, the object is whole again.
+  if (nvm_tx_log(object, sizeof *object) != 0) return outcome{nvm_errno()};
+  object->~T();
+  return nvm_free(pool, object) == 0 ? outcome{} : outcome{nvm_errno()};
+}
+template <class T>
+outcome destroy(const pool &p, T *object) noexcept {
+  return destroy(p.handle(), object);
+}
+
+}  // namespace nvm
+#endif

@@ -1,0 +1,128 @@
+// Full check of a pool file that nobody has open: read into private memory, where an ssd pool's log is applied, and
+// walked by the same pure functions that recovery and tests use.
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+
+#include "api/pool_object.hpp"
+#include "api/ssd.hpp"
+#include "nvm/nvm.h"
+
+namespace nvm::api {
+namespace {
+
+class findings {
+ public:
+  findings(nvm_check_report report, void* argument) noexcept : report_{report}, argument_{argument} {}
+  [[gnu::format(printf, 3, 4)]] void add(std::uint64_t offset, const char* format, ...) noexcept {
+    ++count_;
+    if (report_ == nullptr) return;
+    char text[512];
+    std::va_list arguments;
+    va_start(arguments, format);
+    std::vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    report_(offset, text, argument_);
+  }
+  [[nodiscard]] std::int64_t count() const noexcept { return count_; }
+
+ private:
+  nvm_check_report report_;
+  void* argument_;
+  std::int64_t count_ = 0;
+};
+
+// Both copies must hold: one of them is enough to open the pool, but its loss is damage.
+void check_superblocks(const std::byte* base, const geometry& g, std::uint64_t file_bytes, findings& f) noexcept {
+  for (unsigned copy = 0; copy < 2; ++copy) {
+    layout::superblock sb;
+    const std::uint64_t at = g.superblock_at(copy);
+    std::memcpy(&sb, base + at, sizeof sb);
+    if (sb.magic != layout::pool_magic || sb.crc != superblock_crc(sb)) {
+      f.add(at + offsetof(layout::superblock, crc), "superblock copy %c: crc: found %016lx, expected %016lx",
+            'A' + copy, sb.crc, superblock_crc(sb));
+    } else if (status s = check_superblock(sb, file_bytes); !s) {
+      f.add(at, "superblock copy %c: %s", 'A' + copy, last_message());
+    }
+    if (status s = check_anchor(base, g, copy); !s)
+      f.add(g.anchor_at(copy), "anchor %c: %s", 'A' + copy, last_message());
+  }
+}
+
+// The lanes as recovery will find them.
+std::uint64_t check_lanes(const std::byte* base, const geometry& g, std::uint64_t key, bool clean,
+                          findings& f) noexcept {
+  std::uint64_t pending = 0;
+  const tx::pool_targets targets{base, g};
+  for (unsigned i = 0; i < g.lane_count; ++i) {
+    log::lane_reader lane{base, g, key, i, targets};
+    if (status s = lane.validate(); !s) {
+      f.add(g.log_offset + i * g.lane_bytes, "%s", last_message());
+    } else if (lane.unfinished()) {
+      ++pending;
+    } else if (clean && lane.torn()) {
+      f.add(g.log_offset + i * g.lane_bytes + layout::lane_commit_at, "lane %u: a commit record fails its check", i);
+    }
+  }
+  return pending;
+}
+
+}  // namespace
+}  // namespace nvm::api
+
+namespace api = nvm::api;
+using nvm::errc;
+using nvm::fail;
+
+extern "C" int64_t nvm_pool_check(const char* path, nvm_check_report report, void* argument,
+                                  nvm_check_summary* summary) {
+  if (path == nullptr) return api::report(fail(errc::invalid, "the path is NULL"));
+  nvm::pool_open_options o;
+  o.read_only = true;
+  auto opened = nvm::pool_file::open(path, o);
+  if (!opened) return api::report(opened.error());
+  nvm::pool_file& file = **opened;
+  nvm_check_summary sum{};
+  api::findings f{report, argument};
+  auto file_bytes = file.file().size();
+  if (!file_bytes) return api::report(file_bytes.error());
+  // On ssd the pool is what the file says with the log's valid prefix applied; both happens in private memory.
+  if (file.superblock().medium == NVM_MEDIUM_SSD) {
+    auto applied = api::apply_log_in_memory(file);
+    if (!applied) {
+      f.add(file.superblock().log_offset, "%s", nvm::last_message());
+    } else {
+      sum.pending_transactions += *applied;
+    }
+  }
+  const nvm::geometry g = file.geometry();
+  const std::byte* base = file.base();
+  const bool clean = file.superblock().state == static_cast<std::uint32_t>(nvm::layout::pool_state::clean);
+  api::check_superblocks(base, g, *file_bytes, f);
+  sum.pending_transactions += api::check_lanes(base, g, nvm::tx::pool_key(file.superblock().uuid), clean, f);
+  nvm::space_summary space;
+  (void)nvm::check_space(
+      base, g,
+      [&](const nvm::damage& d) { f.add(d.offset, "%s: found %lx, expected %lx", d.what, d.found, d.expected); },
+      space);
+  auto root = nvm::read_root(base, g);
+  if (root && *root != 0) {
+    // The root names an object's payload, not just any place in the data.
+    bool found = false;
+    (void)nvm::for_each_object(base, g, [&](std::uint64_t at, std::uint64_t bytes, nvm::layout::object_layout) {
+      found = *root > at && *root < at + bytes;
+      return !found && at < *root;
+    });
+    if (!found) f.add(nvm::root_word_at(g, 0), "root: found offset %lu, expected one inside an object", *root);
+  }
+  sum.pages = space.pages;
+  sum.free_pages = space.free_pages;
+  sum.run_pages = space.run_pages;
+  sum.extent_pages =
+      space.fine_extents * nvm::layout::fine_extent_pages + space.coarse_extents * nvm::layout::coarse_extent_pages;
+  sum.log_pages = space.log_pages;
+  sum.objects = space.objects;
+  sum.object_bytes = space.payload_bytes;
+  if (summary != nullptr) *summary = sum;
+  return f.count();
+}

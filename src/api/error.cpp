@@ -1,0 +1,82 @@
+// Failures as the C caller sees them.
+#include <cstdio>
+
+#include "api/pool_object.hpp"
+#include "base/base.hpp"
+#include "nvm/nvm.h"
+
+namespace nvm::api {
+namespace {
+struct last_failure {
+  int code = NVM_OK;
+  char message[512] = "no error";
+};
+thread_local last_failure failure;
+}  // namespace
+
+int report(errc code) noexcept {
+  failure.code = static_cast<int>(code);
+  std::snprintf(failure.message, sizeof failure.message, "%s", last_message());
+  return -1;
+}
+}  // namespace nvm::api
+
+extern "C" {
+
+int nvm_errno(void) { return nvm::api::failure.code; }
+const char* nvm_errormsg(void) { return nvm::api::failure.message; }
+
+const char* nvm_error_name(int code) {
+  switch (code) {
+    case NVM_OK:
+      return "NVM_OK";
+    case NVM_E_INVALID:
+      return "NVM_E_INVALID";
+    case NVM_E_SYSTEM:
+      return "NVM_E_SYSTEM";
+    case NVM_E_NOT_FOUND:
+      return "NVM_E_NOT_FOUND";
+    case NVM_E_EXISTS:
+      return "NVM_E_EXISTS";
+    case NVM_E_NOT_A_POOL:
+      return "NVM_E_NOT_A_POOL";
+    case NVM_E_VERSION:
+      return "NVM_E_VERSION";
+    case NVM_E_CORRUPT:
+      return "NVM_E_CORRUPT";
+    case NVM_E_BUSY:
+      return "NVM_E_BUSY";
+    case NVM_E_NO_SPACE:
+      return "NVM_E_NO_SPACE";
+    case NVM_E_TOO_LARGE:
+      return "NVM_E_TOO_LARGE";
+    case NVM_E_NO_TRANSACTION:
+      return "NVM_E_NO_TRANSACTION";
+    case NVM_E_TX_OPEN:
+      return "NVM_E_TX_OPEN";
+    case NVM_E_MUST_ABORT:
+      return "NVM_E_MUST_ABORT";
+    case NVM_E_BAD_POINTER:
+      return "NVM_E_BAD_POINTER";
+    case NVM_E_READ_ONLY:
+      return "NVM_E_READ_ONLY";
+    case NVM_E_MEDIUM:
+      return "NVM_E_MEDIUM";
+    case NVM_E_IO:
+      return "NVM_E_IO";
+    case NVM_E_FORKED:
+      return "NVM_E_FORKED";
+    case NVM_E_ADDRESS:
+      return "NVM_E_ADDRESS";
+    case NVM_E_NO_MEMORY:
+      return "NVM_E_NO_MEMORY";
+    case NVM_E_LOG_FULL:
+      return "NVM_E_LOG_FULL";
+    case NVM_E_NO_LANE:
+      return "NVM_E_NO_LANE";
+    default:
+      return "NVM_E_?";
+  }
+}
+
+}  // extern "C"

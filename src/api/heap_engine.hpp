@@ -1,0 +1,184 @@
+// The engine of the C interface over one medium: tx::heap behind api::engine.
+//
+// Holder owns the stack of media: `M& top()`, `status close()` (everything ordered is durable, nothing is left to
+// replay), `void statistics(nvm_statistics&)`, `std::uint32_t persist()`.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "api/engine.hpp"
+#include "platform/platform.hpp"
+#include "pool/pool.hpp"
+
+namespace nvm::api {
+
+template <class Holder>
+class heap_engine final : public engine {
+ public:
+  using medium_type = std::remove_reference_t<decltype(std::declval<Holder&>().top())>;
+  using heap_type = tx::heap<medium_type>;
+
+  // `holder` has its medium ready; `file` stays open longer than the engine.
+  heap_engine(std::unique_ptr<Holder> holder, pool_file& file, unsigned lane_count)
+      : holder_{std::move(holder)},
+        file_{file},
+        heap_{holder_->top(),  file.base(),
+              file.geometry(), tx::pool_key(file.superblock().uuid),
+              lane_count,      [this](std::uint64_t pages) { return grow(pages); }} {
+    faces_.reserve(lane_count);
+    for (unsigned i = 0; i < lane_count; ++i) faces_.push_back(std::make_unique<face>(*this, i));
+  }
+
+  [[nodiscard]] status boot() {
+    // A thread costs more than scanning the page map of a small pool.
+    const unsigned parts = file_.size_pages() < pages_per_thread ? 1 : platform::processors();
+    return heap_.boot(parts,
+                      [](unsigned n, auto&& f) { platform::run_parts(n, [&](unsigned part) noexcept { f(part); }); });
+  }
+
+  result<open_transaction*> begin(unsigned hint) noexcept override {
+    auto lane = heap_.lanes().acquire(hint);
+    if (!lane) return lane.error();
+    open_transaction* t = faces_[*lane].get();
+    if (status s = t->begin(); !s) {
+      heap_.lanes().release(*lane);
+      return s.error();
+    }
+    return t;
+  }
+  status wait(lsn_t lsn) noexcept override { return holder_->top().durable(lsn); }
+  result<std::uint64_t> root() noexcept override { return read_root(heap_.base(), file_.geometry()); }
+
+  result<object_facts> find(std::uint64_t payload) noexcept override {
+    if (payload < sizeof(layout::object_header)) return fail(errc::bad_pointer, "offset %lu is no object", payload);
+    const std::uint64_t offset = payload - sizeof(layout::object_header);
+    auto o = heap_.places().find(offset, layout::object_layout::typed);
+    if (!o) return o.error();
+    return facts_of(offset, o->bytes, o->reserved);
+  }
+
+  result<int> each(int (*visit)(void*, const object_facts&), void* argument) noexcept override {
+    int answer = 0;
+    status s = heap_.places().for_each_object([&](std::uint64_t offset, std::uint64_t bytes, layout::object_layout l) {
+      if (l != layout::object_layout::typed) return true;
+      auto facts = facts_of(offset, bytes, false);
+      if (!facts) return true;
+      answer = visit(argument, *facts);
+      return answer == 0;
+    });
+    if (!s) return s.error();
+    return answer;
+  }
+
+  status build_index(unsigned threads) noexcept override {
+    std::atomic<errc> failed{errc::ok};
+    platform::run_parts(threads, [&](unsigned part) noexcept {
+      if (status s = heap_.places().build_index(part, threads); !s) failed = s.error();
+    });
+    if (failed != errc::ok) return failed.load();
+    return {};
+  }
+  std::uint64_t used_pages() noexcept override { return heap_.places().used_pages(); }
+
+  void statistics(nvm_statistics& out) noexcept override {
+    for (unsigned i = 0; i < heap_.lanes().count(); ++i) {
+      const auto& t = heap_.of_lane(i);
+      out.commits += t.commits();
+      out.aborts += t.aborts();
+      out.logged_bytes += t.logged_bytes();
+    }
+    out.grown_bytes = grown_bytes_.load(std::memory_order_relaxed);
+    holder_->statistics(out);
+  }
+  unsigned lanes() const noexcept override { return static_cast<unsigned>(faces_.size()); }
+  std::uint32_t persist() const noexcept override { return holder_->persist(); }
+  const tx::recovery_report& recovered() const noexcept override { return heap_.recovered(); }
+
+  status come_to_rest() noexcept override {
+    heap_.come_to_rest();
+    return holder_->close();
+  }
+
+ private:
+  static constexpr std::uint64_t pages_per_thread = std::uint64_t{1} << 18;  // 1 GiB of 4 KiB pages
+
+  class face final : public open_transaction {
+   public:
+    face(heap_engine& engine, unsigned lane) noexcept
+        : engine_{engine}, heap_{engine.heap_}, transaction_{engine.heap_.of_lane(lane)} {}
+    unsigned depth() const noexcept override { return transaction_.depth(); }
+    unsigned lane() const noexcept override { return transaction_.lane(); }
+    status begin() noexcept override { return transaction_.begin(); }
+    status announce(const log::byte_range* ranges, std::size_t count) noexcept override {
+      return transaction_.announce(ranges, count);
+    }
+    result<std::uint64_t> allocate(std::uint32_t type, std::uint64_t bytes) noexcept override {
+      return tx::allocate_typed(heap_, transaction_, type, bytes);
+    }
+    status release(std::uint64_t payload) noexcept override {
+      if (payload < sizeof(layout::object_header)) return fail(errc::bad_pointer, "offset %lu is no object", payload);
+      return transaction_.release(payload - sizeof(layout::object_header), layout::object_layout::typed);
+    }
+    status set_root(std::uint64_t payload) noexcept override { return tx::set_root(heap_, transaction_, payload); }
+    status on(int event, void (*call)(), void* argument) noexcept override {
+      return transaction_.on(event, call, argument);
+    }
+    status commit_level() noexcept override { return transaction_.commit_level(); }
+    void abort_level() noexcept override { transaction_.abort_level(); }
+    result<lsn_t> commit(std::vector<tx::hook>& hooks) noexcept override {
+      result<lsn_t> lsn = transaction_.commit();
+      leave(hooks);
+      return lsn;
+    }
+    void abort(std::vector<tx::hook>& hooks) noexcept override {
+      transaction_.abort();
+      leave(hooks);
+    }
+
+   private:
+    void leave(std::vector<tx::hook>& hooks) noexcept {
+      hooks = transaction_.take_hooks();
+      heap_.lanes().release(transaction_.lane());
+    }
+    heap_engine& engine_;
+    heap_type& heap_;
+    tx::transaction<medium_type>& transaction_;
+  };
+
+  result<std::uint64_t> grow(std::uint64_t pages) noexcept {
+    const std::uint64_t before = file_.size_pages();
+    auto grown = file_.grow(holder_->top(), pages);
+    if (grown) {
+      const std::uint64_t by = (*grown - before) << heap_.shape().page_shift;
+      grown_bytes_.fetch_add(by, std::memory_order_relaxed);
+    }
+    return grown;
+  }
+
+  result<object_facts> facts_of(std::uint64_t offset, std::uint64_t bytes, bool reserved) noexcept {
+    const auto* header = reinterpret_cast<const layout::object_header*>(heap_.base() + offset);
+    if (!layout::object_header_holds(*header, offset)) {
+      return fail(errc::corrupt, "object header at offset %lu fails its check", offset);
+    }
+    return object_facts{offset + sizeof *header, layout::object_size(*header), bytes - sizeof *header, header->type,
+                        reserved};
+  }
+
+  std::unique_ptr<Holder> holder_;
+  pool_file& file_;
+  heap_type heap_;
+  std::vector<std::unique_ptr<face>> faces_;
+  std::atomic<std::uint64_t> grown_bytes_{0};
+};
+
+// An engine on this stack of media, recovered and ready.  May throw std::bad_alloc.
+template <class Holder>
+[[nodiscard]] result<std::unique_ptr<engine>> start(std::unique_ptr<Holder> holder, pool_file& file, unsigned lanes) {
+  auto e = std::make_unique<heap_engine<Holder>>(std::move(holder), file, lanes);
+  if (status s = e->boot(); !s) return s.error();
+  return std::unique_ptr<engine>{std::move(e)};
+}
+
+}  // namespace nvm::api

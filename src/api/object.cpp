@@ -1,0 +1,172 @@
+// Objects of the C interface: allocation with a type, free, resize, and what is known about one.
+#include <cstring>
+
+#include "api/pool_object.hpp"
+#include "nvm/nvm.h"
+
+namespace nvm::api {
+namespace {
+
+result<entry*> transaction_for(NVM_POOL* pool) noexcept {
+  if (pool == nullptr) return fail(errc::invalid, "the pool is NULL");
+  if (status s = pool->file->usable(); !s) return s.error();
+  entry* e = thread_transactions::mine().in(pool);
+  if (e == nullptr) {
+    return fail(errc::no_transaction, "%s: allocation and free need a transaction of this thread", pool->file->path());
+  }
+  return e;
+}
+
+// Offset of p in the pool; bad_pointer for anything outside its data.
+result<std::uint64_t> offset_of(const NVM_POOL* pool, const void* p) noexcept {
+  const std::uint64_t offset = reinterpret_cast<std::uintptr_t>(p) - reinterpret_cast<std::uintptr_t>(pool->base());
+  if (!pool->file->geometry().in_data(offset, 1)) {
+    if (!nvm_is_durable(p)) return fail(errc::bad_pointer, "%p is volatile memory", p);
+    const pool_file* other = find_pool(p);
+    if (other == nullptr || other == pool->file.get()) {
+      return fail(errc::bad_pointer, "%p is not inside the data of %s", p, pool->file->path());
+    }
+    return fail(errc::bad_pointer, "%p belongs to %s, not to %s", p, other->path(), pool->file->path());
+  }
+  return offset;
+}
+
+result<object_facts> facts_of(NVM_POOL* pool, const void* object) noexcept {
+  if (pool == nullptr) return fail(errc::invalid, "the pool is NULL");
+  if (status s = pool->file->usable(); !s) return s.error();
+  auto offset = offset_of(pool, object);
+  if (!offset) return offset.error();
+  return pool->engine->find(*offset);
+}
+
+result<void*> allocate(NVM_POOL* pool, std::uint32_t type, std::uint64_t bytes) noexcept {
+  auto e = transaction_for(pool);
+  if (!e) return e.error();
+  auto payload = (*e)->transaction->allocate(type, bytes);
+  if (!payload) return payload.error();
+  return static_cast<void*>(pool->base() + *payload);
+}
+
+// New size inside the room the object has: its header changes, nothing else.
+status resize_in_place(NVM_POOL* pool, open_transaction& t, const object_facts& o, std::uint32_t type,
+                       std::uint64_t bytes) noexcept {
+  const std::uint64_t at = o.payload - sizeof(layout::object_header);
+  const log::byte_range header{at, sizeof(layout::object_header)};
+  if (status s = t.announce(&header, 1); !s) return s;
+  auto* h = reinterpret_cast<layout::object_header*>(pool->base() + at);
+  layout::object_header next = layout::make_object_header(bytes, type, at);
+  next.size_generation_check |= h->size_generation_check & (std::uint64_t{0xFFFF} << 40);
+  next.references = h->references;
+  *h = next;
+  return {};
+}
+
+}  // namespace
+}  // namespace nvm::api
+
+namespace api = nvm::api;
+using nvm::errc;
+using nvm::fail;
+
+extern "C" {
+
+void* nvm_alloc(NVM_POOL* pool, uint32_t type_id, size_t size) {
+  auto p = api::allocate(pool, type_id, size);
+  return p ? *p : api::report_null<void>(p.error());
+}
+
+void* nvm_calloc(NVM_POOL* pool, uint32_t type_id, size_t count, size_t size) {
+  const auto bytes = nvm::checked_mul(count, size);
+  if (!bytes) {
+    return api::report_null<void>(
+        fail(errc::too_large, "%zu objects of %zu bytes: more than an address can hold", count, size));
+  }
+  auto p = api::allocate(pool, type_id, *bytes);
+  if (!p) return api::report_null<void>(p.error());
+  std::memset(*p, 0, *bytes);
+  return *p;
+}
+
+int nvm_free(NVM_POOL* pool, void* object) {
+  if (object == nullptr) return 0;
+  auto e = api::transaction_for(pool);
+  if (!e) return api::report(e.error());
+  auto offset = api::offset_of(pool, object);
+  if (!offset) return api::report(offset.error());
+  return api::answer((*e)->transaction->release(*offset));
+}
+
+void* nvm_realloc(NVM_POOL* pool, void* object, uint32_t type_id, size_t size) {
+  if (object == nullptr) return nvm_alloc(pool, type_id, size);
+  auto e = api::transaction_for(pool);
+  if (!e) return api::report_null<void>(e.error());
+  auto old = api::facts_of(pool, object);
+  if (!old) return api::report_null<void>(old.error());
+  if (size == 0) return api::report_null<void>(fail(errc::invalid, "an object of 0 bytes"));
+  // Stays where it is unless it would waste more than half of its room; the room must fit the new size exactly, since
+  // slots and size prove each other.
+  const bool same_slots = nvm::layout::same_room(old->bytes, size, pool->file->geometry().page_shift);
+  if (same_slots) {
+    if (nvm::status s = api::resize_in_place(pool, *(*e)->transaction, *old, type_id, size); !s) {
+      return api::report_null<void>(s.error());
+    }
+    return object;
+  }
+  auto p = api::allocate(pool, type_id, size);
+  if (!p) return api::report_null<void>(p.error());
+  std::memcpy(*p, object, old->bytes < size ? old->bytes : size);
+  if (nvm::status s = (*e)->transaction->release(old->payload); !s) {
+    // The old object stays, so the new one must not.
+    const auto moved = static_cast<std::uint64_t>(static_cast<std::byte*>(*p) - pool->base());
+    api::report(s.error());
+    (void)(*e)->transaction->release(moved);
+    return nullptr;
+  }
+  return *p;
+}
+
+char* nvm_strdup(NVM_POOL* pool, const char* text) {
+  if (text == nullptr) return api::report_null<char>(fail(errc::invalid, "the text is NULL"));
+  const size_t bytes = std::strlen(text) + 1;
+  auto p = api::allocate(pool, 0, bytes);
+  if (!p) return api::report_null<char>(p.error());
+  std::memcpy(*p, text, bytes);
+  return static_cast<char*>(*p);
+}
+
+size_t nvm_size_of(NVM_POOL* pool, const void* object) {
+  auto o = api::facts_of(pool, object);
+  if (o) return o->bytes;
+  api::report(o.error());
+  return 0;
+}
+
+uint32_t nvm_type_of(NVM_POOL* pool, const void* object) {
+  auto o = api::facts_of(pool, object);
+  if (o) return o->type;
+  api::report(o.error());
+  return 0;
+}
+
+int nvm_pool_each(NVM_POOL* pool, int (*visit)(void*, uint32_t, size_t, void*), void* argument) {
+  if (pool == nullptr || visit == nullptr) return api::report(fail(errc::invalid, "the pool or the function is NULL"));
+  if (nvm::status s = pool->file->usable(); !s) return api::report(s.error());
+  if (pool->open_transactions.load(std::memory_order_acquire) != 0) {
+    return api::report(
+        fail(errc::tx_open, "%s: objects cannot be walked while a transaction is open", pool->file->path()));
+  }
+  struct context {
+    NVM_POOL* pool;
+    int (*visit)(void*, uint32_t, size_t, void*);
+    void* argument;
+  } c{pool, visit, argument};
+  auto answer = pool->engine->each(
+      [](void* raw, const api::object_facts& o) {
+        const auto* k = static_cast<context*>(raw);
+        return k->visit(k->pool->base() + o.payload, o.type, o.bytes, k->argument);
+      },
+      &c);
+  return answer ? *answer : api::report(answer.error());
+}
+
+}  // extern "C"

@@ -1,0 +1,253 @@
+// Pools of the C interface: creation, opening, closing, what they say about themselves.
+//
+// Order.  Open: lock and superblock (pool_file), replay of the ssd log, mapping, recovery of lanes, page map.  Close:
+// no transaction open, lanes at rest, ssd log empty, then the superblock says `clean`.
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "api/heap_engine.hpp"
+#include "api/media_stacks.hpp"
+#include "api/pool_object.hpp"
+#include "api/ssd.hpp"
+#include "nvm/nvm.h"
+
+namespace nvm::api {
+namespace {
+
+constexpr nvm_pool_options no_options{};
+// Lanes where they are volatile: enough for any machine's threads.
+constexpr unsigned volatile_lanes = 64;
+
+status check_options(const char* path, const nvm_pool_options& o) noexcept {
+  if (path == nullptr || *path == '\0') return fail(errc::invalid, "the path is empty");
+  if (o.medium > NVM_MEDIUM_SSD) return fail(errc::invalid, "medium %u is none of enum nvm_medium", o.medium);
+  if (o.engine > NVM_ENGINE_UNDO) return fail(errc::invalid, "engine %u is none of enum nvm_engine", o.engine);
+  if (o.persist > NVM_PERSIST_BEST) return fail(errc::invalid, "persist %u is none of enum nvm_persist", o.persist);
+  if (o.mode > 0777) return fail(errc::invalid, "mode %o is more than permission bits", o.mode);
+  for (const std::uint32_t r : o.reserved) {
+    if (r != 0) return fail(errc::invalid, "a reserved field of nvm_pool_options is %u, expected 0", r);
+  }
+  return {};
+}
+
+latency_settings settings_of(const nvm_emulation& e) noexcept {
+  return {e.fence_ns, e.writeback_ns, e.bandwidth_bytes_s};
+}
+
+result<std::unique_ptr<engine>> make_engine(pool_file& file, const nvm_pool_options& o) noexcept try {
+  const bool measured = o.meter != 0 || settings_of(o.emulation).any();
+  if (file.medium() == NVM_MEDIUM_SSD) {
+    if (settings_of(o.emulation).any()) {
+      return fail(errc::invalid, "emulation slows direct media down; %s is on ssd", file.path());
+    }
+    if (o.persist != NVM_PERSIST_DETECT) {
+      return fail(errc::invalid, "persist %u concerns direct media; %s is on ssd", o.persist, file.path());
+    }
+    return start_on_ssd(file, o.lanes != 0 ? o.lanes : volatile_lanes, measured);
+  }
+  // A read-only pool's mapping is private: its recovery reaches no medium.
+  auto with =
+      file.read_only() ? result<isa::write_back>{isa::write_back::none} : instruction_for(file.medium(), o.persist);
+  if (!with) return with.error();
+  const unsigned lanes = file.geometry().lane_count;
+  if (measured) {
+    return start(std::make_unique<measured_direct_stack>(*with, settings_of(o.emulation)), file, lanes);
+  }
+  return start(std::make_unique<direct_stack>(*with), file, lanes);
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "%s: no volatile memory to open it", file.path());
+}
+
+// Pages that a page map entry holds; 0: free.
+std::uint64_t entry_pages(std::uint64_t content) noexcept { return layout::unpack(content).length_pages; }
+
+// Called at exit for a pool that the program left open.
+void close_at_exit(pool_file& file) noexcept {
+  auto* pool = static_cast<nvm_pool*>(file.owner());
+  if (pool == nullptr || file.forked()) return;
+  while (const entry* e = thread_transactions::mine().in(pool)) abort_all_levels(*e);
+  // Another thread's transaction is that thread's, which may be running: the next open rolls it back.
+  if (pool->open_transactions.load(std::memory_order_acquire) != 0) return;
+  (void)nvm_pool_close(pool);
+}
+
+unsigned next_number() noexcept {
+  static std::atomic<unsigned> next{1};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, std::uint64_t since_ns) noexcept {
+  auto* pool = new (std::nothrow) nvm_pool;
+  if (pool == nullptr)
+    return report_null<NVM_POOL>(fail(errc::no_memory, "%s: no volatile memory to open it", file->path()));
+  pool->number = next_number();
+  auto e = make_engine(*file, o);
+  if (!e) {
+    delete pool;
+    return report_null<NVM_POOL>(e.error());
+  }
+  pool->engine = std::move(*e);
+  pool->file = std::move(file);
+  pool->file->set_owner(pool);
+  pool->open_ns = platform::monotonic_ns() - since_ns;
+  return pool;
+}
+
+}  // namespace
+}  // namespace nvm::api
+
+namespace api = nvm::api;
+using nvm::errc;
+using nvm::fail;
+
+extern "C" {
+
+NVM_POOL* nvm_pool_create_with(const char* path, const nvm_pool_options* options) {
+  const nvm_pool_options& o = options == nullptr ? api::no_options : *options;
+  if (nvm::status s = api::check_options(path, o); !s) return api::report_null<NVM_POOL>(s.error());
+  if (o.read_only != 0) return api::report_null<NVM_POOL>(fail(errc::invalid, "a pool cannot be created read-only"));
+  nvm::open_pools::set_exit_hook(api::close_at_exit);
+  const std::uint64_t since = nvm::platform::monotonic_ns();
+  nvm::pool_create_options c;
+  c.size_bytes = o.size;
+  c.capacity_bytes = o.capacity;
+  c.medium = o.medium;
+  c.mode = o.mode;
+  c.log_bytes = o.log_bytes;
+  c.lanes = o.lanes;
+  c.prepare = api::prepare_log();
+  auto file = nvm::pool_file::create(path, c);
+  if (!file) return api::report_null<NVM_POOL>(file.error());
+  return api::finish_open(std::move(*file), o, since);
+}
+
+NVM_POOL* nvm_pool_create(const char* path, size_t size) {
+  nvm_pool_options o{};
+  o.size = size;
+  return nvm_pool_create_with(path, &o);
+}
+
+NVM_POOL* nvm_pool_open_with(const char* path, const nvm_pool_options* options) {
+  const nvm_pool_options& o = options == nullptr ? api::no_options : *options;
+  if (nvm::status s = api::check_options(path, o); !s) return api::report_null<NVM_POOL>(s.error());
+  nvm::open_pools::set_exit_hook(api::close_at_exit);
+  const std::uint64_t since = nvm::platform::monotonic_ns();
+  nvm::pool_open_options p;
+  p.medium = o.medium;
+  p.read_only = o.read_only != 0;
+  p.before_mapping = api::replay_log();
+  auto file = nvm::pool_file::open(path, p);
+  if (!file) return api::report_null<NVM_POOL>(file.error());
+  return api::finish_open(std::move(*file), o, since);
+}
+
+NVM_POOL* nvm_pool_open(const char* path) { return nvm_pool_open_with(path, nullptr); }
+
+int nvm_pool_close(NVM_POOL* pool) {
+  if (pool == nullptr) return api::report(fail(errc::invalid, "the pool is NULL"));
+  if (nvm::status s = pool->file->usable(); !s) return api::report(s.error());
+  if (const unsigned open = pool->open_transactions.load(std::memory_order_acquire); open != 0) {
+    return api::report(fail(errc::tx_open, "%s: %u transactions are open", pool->file->path(), open));
+  }
+  nvm::status s = pool->engine->come_to_rest();
+  pool->engine.reset();
+  pool->file->set_owner(nullptr);
+  if (s) {
+    s = pool->file->close();
+  } else {
+    const int code = api::report(s.error());
+    pool->file.reset();  // released as a crash would leave it: what is durable is in its log
+    delete pool;
+    return code;
+  }
+  delete pool;
+  return api::answer(s);
+}
+
+NVM_POOL* nvm_pool_of(const void* p) {
+  if (!nvm_is_durable(p)) return nullptr;
+  const nvm::pool_file* file = nvm::find_pool(p);
+  return file == nullptr ? nullptr : static_cast<NVM_POOL*>(file->owner());
+}
+
+int nvm_pool_set_root(NVM_POOL* pool, void* object) {
+  if (pool == nullptr) return api::report(fail(errc::invalid, "the pool is NULL"));
+  api::entry* e = api::thread_transactions::mine().in(pool);
+  if (e == nullptr) {
+    if (nvm_tx_begin(pool) != 0) return -1;
+    if (nvm_pool_set_root(pool, object) != 0) {
+      const int code = api::report(nvm::last_code());
+      (void)nvm_tx_abort(pool);
+      return code;
+    }
+    return nvm_tx_commit(pool);
+  }
+  if (nvm::status s = pool->file->usable(); !s) return api::report(s.error());
+  if (object == nullptr) return api::answer(e->transaction->set_root(0));
+  const std::uint64_t offset =
+      reinterpret_cast<std::uintptr_t>(object) - reinterpret_cast<std::uintptr_t>(pool->base());
+  if (!pool->file->geometry().in_data(offset, 1)) {
+    return api::report(fail(errc::bad_pointer, "root %p is not inside the data of %s", object, pool->file->path()));
+  }
+  return api::answer(e->transaction->set_root(offset));
+}
+
+void* nvm_pool_get_root(NVM_POOL* pool) {
+  if (pool == nullptr) return api::report_null<void>(fail(errc::invalid, "the pool is NULL"));
+  if (nvm::status s = pool->file->usable(); !s) return api::report_null<void>(s.error());
+  auto root = pool->engine->root();
+  if (!root) return api::report_null<void>(root.error());
+  return *root == 0 ? nullptr : pool->base() + *root;
+}
+
+int nvm_emulation_preset(const char* name, nvm_emulation* out) {
+  const auto preset = name == nullptr ? std::nullopt : nvm::latency_preset(name);
+  if (!preset || out == nullptr) {
+    return api::report(fail(errc::invalid, "emulation preset \"%s\" is none of off, lsnvmm, log-free, breeze",
+                            name == nullptr ? "" : name));
+  }
+  *out = {preset->fence_ns, preset->writeback_ns, preset->bandwidth_bytes_s};
+  return 0;
+}
+
+int nvm_pool_get_statistics(NVM_POOL* pool, nvm_statistics* out) {
+  if (pool == nullptr || out == nullptr) return api::report(fail(errc::invalid, "the pool or the result is NULL"));
+  if (nvm::status s = pool->file->usable(); !s) return api::report(s.error());
+  *out = {};
+  pool->engine->statistics(*out);
+  return 0;
+}
+
+int nvm_pool_get_info(NVM_POOL* pool, nvm_pool_info* out) {
+  if (pool == nullptr || out == nullptr) return api::report(fail(errc::invalid, "the pool or the result is NULL"));
+  if (nvm::status s = pool->file->usable(); !s) return api::report(s.error());
+  if (nvm::status s = nvm::inspect_pool(pool->file->path(), api::entry_pages, *out); !s) return api::report(s.error());
+  // What this process knows better than the file.
+  const nvm::geometry g = pool->file->geometry();
+  out->base = reinterpret_cast<std::uintptr_t>(pool->base());
+  out->persist = pool->engine->persist();
+  out->lanes = pool->engine->lanes();
+  out->size = g.size_pages << g.page_shift;
+  out->used_pages = pool->engine->used_pages();
+  out->free_pages = g.size_pages - out->used_pages;
+  const auto& r = pool->engine->recovered();
+  out->recovered_transactions = r.rolled_back;
+  out->recovery_ns = pool->open_ns;
+  return 0;
+}
+
+int nvm_pool_inspect(const char* path, nvm_pool_info* out) {
+  if (path == nullptr || out == nullptr) return api::report(fail(errc::invalid, "the path or the result is NULL"));
+  return api::answer(nvm::inspect_pool(path, api::entry_pages, *out));
+}
+
+int nvm_pool_build_index(NVM_POOL* pool, unsigned threads) {
+  if (pool == nullptr) return api::report(fail(errc::invalid, "the pool is NULL"));
+  if (threads == 0 || threads > 1024)
+    return api::report(fail(errc::invalid, "%u threads: expected 1 to 1024", threads));
+  if (nvm::status s = pool->file->usable(); !s) return api::report(s.error());
+  return api::answer(pool->engine->build_index(threads));
+}
+
+}  // extern "C"

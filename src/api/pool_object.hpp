@@ -1,0 +1,69 @@
+// struct nvm_pool: what a NVM_POOL * points to, and the transactions that each thread has open.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "api/engine.hpp"
+#include "pool/pool.hpp"
+
+struct nvm_pool {
+  nvm::pool_file::pointer file;
+  std::unique_ptr<nvm::api::engine> engine;
+  std::atomic<unsigned> open_transactions{0};
+  std::uint64_t open_ns = 0;  // duration of the open, recovery included
+  unsigned number = 0;        // tells pools at one address apart in time
+
+  [[nodiscard]] std::byte* base() const noexcept { return file->base(); }
+};
+
+namespace nvm::api {
+
+// Translates a failure for the C caller: remembers code and message for nvm_errno() and returns -1.
+int report(errc code) noexcept;
+template <class T>
+T* report_null(errc code) noexcept {
+  report(code);
+  return nullptr;
+}
+inline int answer(const status& s) noexcept { return s ? 0 : report(s.error()); }
+
+// A transaction that this thread has open.
+struct entry {
+  nvm_pool* pool = nullptr;
+  open_transaction* transaction = nullptr;
+  std::uintptr_t base = 0;
+  std::uint64_t capacity = 0;  // bytes from base that belong to the pool
+};
+
+// This thread's transactions.  At the end of a thread those still open are rolled back.
+class thread_transactions {
+ public:
+  static thread_transactions& mine() noexcept;
+  ~thread_transactions();
+
+  [[nodiscard]] entry* in(const nvm_pool* pool) noexcept;
+  [[nodiscard]] entry* around(const void* p) noexcept;
+  // May throw std::bad_alloc.
+  void add(const entry& e) { open_.push_back(e); }
+  void remove(const nvm_pool* pool) noexcept;
+  // Lane that this thread used last in the pool.
+  [[nodiscard]] unsigned lane_hint(const nvm_pool* pool) const noexcept;
+  void keep_hint(const nvm_pool* pool, unsigned lane) noexcept;
+
+ private:
+  thread_transactions() noexcept = default;
+  struct hint {
+    unsigned pool = 0;
+    unsigned lane = 0;
+  };
+  static constexpr unsigned hints = 8;
+  std::vector<entry> open_;
+  hint hints_[hints];
+};
+
+// Rolls back whatever this thread has open in the pool, hooks included.
+void abort_all_levels(const entry& e) noexcept;
+
+}  // namespace nvm::api

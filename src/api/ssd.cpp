@@ -1,0 +1,168 @@
+// The checkpointer's thread starts with the first wait for durability, so that opening a pool to look at it costs none.
+#include "api/ssd.hpp"
+
+#include <mutex>
+
+#include "api/heap_engine.hpp"
+#include "api/media_stacks.hpp"
+#include "media/checkpointer.hpp"
+
+namespace nvm::api {
+namespace {
+
+ring_identity ring_of(const layout::superblock& sb) noexcept {
+  ring_identity r;
+  r.place = {sb.log_offset, sb.log_bytes};
+  std::memcpy(r.uuid, sb.uuid, sizeof r.uuid);
+  return r;
+}
+
+status prepare(void*, platform::file& file, const layout::superblock& sb) noexcept {
+  if (sb.medium != NVM_MEDIUM_SSD) return {};
+  file_device device{file};
+  auto state = format_ring(device, ring_of(sb));
+  if (!state) return state.error();
+  return {};
+}
+
+status replay_home(void*, platform::file& file, const layout::superblock& sb) noexcept {
+  if (sb.medium != NVM_MEDIUM_SSD) return {};
+  file_device device{file};
+  auto state = replay(device, ring_of(sb));
+  if (!state) return state.error();
+  return {};
+}
+
+// Starts the checkpointer when somebody first waits for the device.
+class started_image {
+ public:
+  static constexpr bool atomic_batches = true;
+  using batch = image_media::batch;
+
+  explicit started_image(std::unique_ptr<image_media> inner) noexcept : inner_{std::move(inner)} {}
+
+  void flush(const void* p, std::size_t bytes, site s = site::here()) noexcept { inner_->flush(p, bytes, s); }
+  void fence(edge e) noexcept { inner_->fence(e); }
+  [[nodiscard]] lsn_t last_lsn() noexcept { return inner_->last_lsn(); }
+  status durable(lsn_t lsn) noexcept { return inner_->durable(lsn); }
+  template <class F>
+  result<lsn_t> publish(batch& b, F&& stores, edge e) noexcept {
+    // Without a thread the writers checkpoint themselves when the ring is full.
+    std::call_once(started_, [this] { (void)thread_.start(*inner_); });
+    return inner_->publish(b, std::forward<F>(stores), e);
+  }
+  image_media& inner() noexcept { return *inner_; }
+  status stop() noexcept {
+    thread_.stop();
+    return inner_->quiesce();
+  }
+
+ private:
+  std::unique_ptr<image_media> inner_;
+  std::once_flag started_;
+  checkpointer thread_;
+};
+static_assert(media<started_image>);
+
+void add_counts(const image_media& m, nvm_statistics& out) noexcept {
+  const image_statistics s = m.statistics();
+  out.syncs += s.log_syncs + s.other_syncs;
+  out.durable_waits += s.log_syncs;
+  out.logged_bytes = s.logged_bytes;
+  out.checkpoints += s.checkpoints;
+}
+
+class image_stack {
+ public:
+  explicit image_stack(platform::file& file) noexcept : device_{file} {}
+  status open(const image_settings& settings, const ring_state& state) noexcept {
+    auto m = image_media::open(device_, settings, state);
+    if (!m) return m.error();
+    top_ = std::make_unique<started_image>(std::move(*m));
+    return {};
+  }
+  started_image& top() noexcept { return *top_; }
+  status close() noexcept { return top_->stop(); }
+  void statistics(nvm_statistics& out) noexcept { add_counts(top_->inner(), out); }
+  static std::uint32_t persist() noexcept { return 0; }
+
+ private:
+  file_device device_;
+  std::unique_ptr<started_image> top_;
+};
+
+// With counters of what passes.
+class measured_image_stack {
+ public:
+  explicit measured_image_stack(platform::file& file) noexcept : inner_{file} {}
+  status open(const image_settings& settings, const ring_state& state) noexcept {
+    if (status s = inner_.open(settings, state); !s) return s;
+    metered_ = std::make_unique<meter_media<started_image>>(inner_.top(), counts_);
+    return {};
+  }
+  meter_media<started_image>& top() noexcept { return *metered_; }
+  status close() noexcept { return inner_.close(); }
+  void statistics(nvm_statistics& out) noexcept {
+    inner_.statistics(out);
+    const meter_reading r = counts_.read();
+    out.fences += r.fences;
+    out.flushed_lines += r.lines;
+    out.flushed_bytes += r.bytes;
+  }
+  static std::uint32_t persist() noexcept { return 0; }
+
+ private:
+  image_stack inner_;
+  meter counts_;
+  std::unique_ptr<meter_media<started_image>> metered_;
+};
+
+// A pool opened read-only: changes stay in this process's image, which the log was replayed into.
+class private_stack {
+ public:
+  ordered_media& top() noexcept { return medium_; }
+  static status close() noexcept { return {}; }
+  static void statistics(nvm_statistics&) noexcept {}
+  static std::uint32_t persist() noexcept { return 0; }
+
+ private:
+  ordered_media medium_;
+};
+
+template <class Stack>
+result<std::unique_ptr<engine>> start_stack(pool_file& file, unsigned lanes, const ring_state& state) {
+  auto stack = std::make_unique<Stack>(file.file());
+  image_settings settings;
+  settings.base = file.base();
+  settings.bytes = file.geometry().capacity_bytes();
+  settings.ring = ring_of(file.superblock());
+  if (status s = stack->open(settings, state); !s) return s.error();
+  return start(std::move(stack), file, lanes);
+}
+
+}  // namespace
+
+file_step prepare_log() noexcept { return {prepare, nullptr}; }
+file_step replay_log() noexcept { return {replay_home, nullptr}; }
+
+result<std::uint64_t> apply_log_in_memory(pool_file& file) noexcept {
+  file_device device{file.file()};
+  auto applied = replay_to_memory(device, ring_of(file.superblock()), file.base(), file.geometry().capacity_bytes());
+  if (!applied) return applied.error();
+  if (status s = file.adopt_image(); !s) return s.error();
+  return applied->records;
+}
+
+result<std::unique_ptr<engine>> start_on_ssd(pool_file& file, unsigned lanes, bool measured) {
+  if (file.read_only()) {
+    if (auto applied = apply_log_in_memory(file); !applied) return applied.error();
+    return start(std::make_unique<private_stack>(), file, lanes);
+  }
+  file_device device{file.file()};
+  auto state = read_ring(device, ring_of(file.superblock()));
+  if (!state) return state.error();
+  return measured ? start_stack<measured_image_stack>(file, lanes, *state)
+                  : start_stack<image_stack>(file, lanes, *state);
+}
+
+}  // namespace nvm::api

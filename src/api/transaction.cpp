@@ -1,0 +1,237 @@
+// Transactions of the C interface: which transaction of this thread a call means, and its translation into offsets.
+#include <iterator>
+#include <new>
+#include <vector>
+
+#include "api/pool_object.hpp"
+#include "nvm/nvm.h"
+#include "sync/sync.hpp"
+
+namespace nvm::api {
+
+thread_transactions& thread_transactions::mine() noexcept {
+  thread_local thread_transactions state;
+  return state;
+}
+
+thread_transactions::~thread_transactions() {
+  while (!open_.empty()) {
+    const entry e = open_.back();
+    open_.pop_back();
+    // A forked child's memory of the parent's transaction is not the child's to end.
+    if (!e.pool->file->forked()) abort_all_levels(e);
+  }
+}
+
+entry* thread_transactions::in(const nvm_pool* pool) noexcept {
+  for (entry& e : open_) {
+    if (e.pool == pool) return &e;
+  }
+  return nullptr;
+}
+
+entry* thread_transactions::around(const void* p) noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(p);
+  for (entry& e : open_) {
+    if (address - e.base < e.capacity) return &e;
+  }
+  return nullptr;
+}
+
+void thread_transactions::remove(const nvm_pool* pool) noexcept {
+  std::erase_if(open_, [&](const entry& e) { return e.pool == pool; });
+}
+
+unsigned thread_transactions::lane_hint(const nvm_pool* pool) const noexcept {
+  const hint& h = hints_[pool->number % hints];
+  // A thread's first transaction in a pool: threads spread over the lanes by their number.
+  return h.pool == pool->number ? h.lane : static_cast<unsigned>(thread_token());
+}
+
+void thread_transactions::keep_hint(const nvm_pool* pool, unsigned lane) noexcept {
+  hints_[pool->number % hints] = {pool->number, lane};
+}
+
+namespace {
+
+void run_hooks(nvm_pool* pool, std::vector<tx::hook>& hooks, bool committed) noexcept {
+  for (const tx::hook& h : hooks) {
+    const int happened = committed && !h.aborted ? NVM_TX_ON_COMMIT : NVM_TX_ON_ABORT;
+    if (h.event != happened) continue;
+    reinterpret_cast<nvm_tx_hook>(h.call)(pool, static_cast<nvm_tx_event>(h.event), h.argument);
+  }
+}
+
+// The pool is this process's and open for change.
+status changeable(const nvm_pool* pool) noexcept {
+  if (pool == nullptr) return fail(errc::invalid, "the pool is NULL");
+  if (status s = pool->file->usable(); !s) return s;
+  if (pool->file->read_only()) return fail(errc::read_only, "%s is open read-only", pool->file->path());
+  return {};
+}
+
+result<entry*> open_in(const nvm_pool* pool) noexcept {
+  if (pool == nullptr) return fail(errc::invalid, "the pool is NULL");
+  if (status s = pool->file->usable(); !s) return s.error();
+  entry* e = thread_transactions::mine().in(pool);
+  if (e == nullptr) {
+    return fail(errc::no_transaction, "%s: this thread has no transaction open", pool->file->path());
+  }
+  return e;
+}
+
+// The transaction is over: the thread forgets it, its hooks run.
+void leave(const entry& e, std::vector<tx::hook>& hooks, bool committed) noexcept {
+  thread_transactions::mine().remove(e.pool);
+  e.pool->open_transactions.fetch_sub(1, std::memory_order_release);
+  run_hooks(e.pool, hooks, committed);
+}
+
+result<lsn_t> commit(nvm_pool* pool, bool& ended) noexcept {
+  ended = false;
+  auto found = open_in(pool);
+  if (!found) return found.error();
+  const entry e = **found;
+  if (e.transaction->depth() > 1) {
+    if (status s = e.transaction->commit_level(); !s) return s.error();
+    return lsn_t{0};
+  }
+  ended = true;
+  std::vector<tx::hook> hooks;
+  result<lsn_t> lsn = e.transaction->commit(hooks);
+  leave(e, hooks, lsn.has_value());
+  return lsn;
+}
+
+// Translates ranges into offsets and hands them on, all ranges of one pool at once: one fence for them.
+status announce(const nvm_range* ranges, std::size_t count) noexcept try {
+  thread_transactions& mine = thread_transactions::mine();
+  log::byte_range few[8];
+  thread_local std::vector<log::byte_range> many;
+  log::byte_range* list = few;
+  if (count > std::size(few)) {
+    many.resize(count);
+    list = many.data();
+  }
+  entry* target = nullptr;
+  std::size_t n = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const nvm_range& r = ranges[i];
+    if (r.n == 0 || !nvm_is_durable(r.p)) continue;
+    entry* e = mine.around(r.p);
+    if (e == nullptr) {
+      const pool_file* other = find_pool(r.p);
+      if (other == nullptr) return fail(errc::bad_pointer, "%p is inside no open pool", r.p);
+      return fail(errc::no_transaction, "%p lies in %s, where this thread has no transaction open", r.p, other->path());
+    }
+    if (status s = e->pool->file->usable(); !s) return s;
+    const std::uint64_t offset = reinterpret_cast<std::uintptr_t>(r.p) - e->base;
+    if (!e->pool->file->geometry().in_data(offset, r.n)) {
+      return fail(errc::bad_pointer, "[%p, +%zu) is not inside the data of %s", r.p, r.n, e->pool->file->path());
+    }
+    if (target != nullptr && e != target) {
+      if (status s = target->transaction->announce(list, n); !s) return s;
+      n = 0;
+    }
+    target = e;
+    list[n++] = {offset, r.n};
+  }
+  return n == 0 ? status{} : target->transaction->announce(list, n);
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory for %zu ranges", count);
+}
+
+}  // namespace
+
+void abort_all_levels(const entry& e) noexcept {
+  std::vector<tx::hook> hooks;
+  e.transaction->abort(hooks);
+  leave(e, hooks, false);
+}
+
+}  // namespace nvm::api
+
+using nvm::errc;
+using nvm::fail;
+namespace api = nvm::api;
+
+extern "C" {
+
+int nvm_tx_begin(NVM_POOL* pool) {
+  if (nvm::status s = api::changeable(pool); !s) return api::report(s.error());
+  api::thread_transactions& mine = api::thread_transactions::mine();
+  if (api::entry* e = mine.in(pool); e != nullptr) return api::answer(e->transaction->begin());
+  auto t = pool->engine->begin(mine.lane_hint(pool));
+  if (!t) return api::report(t.error());
+  mine.keep_hint(pool, (*t)->lane());
+  try {
+    mine.add({pool, *t, reinterpret_cast<std::uintptr_t>(pool->base()), pool->file->geometry().capacity_bytes()});
+  } catch (const std::bad_alloc&) {
+    std::vector<nvm::tx::hook> none;
+    (*t)->abort(none);
+    return api::report(fail(errc::no_memory, "no volatile memory for a transaction"));
+  }
+  pool->open_transactions.fetch_add(1, std::memory_order_relaxed);
+  return 0;
+}
+
+int nvm_tx_commit(NVM_POOL* pool) {
+  bool ended = false;
+  auto lsn = api::commit(pool, ended);
+  if (!lsn) return api::report(lsn.error());
+  if (!ended || *lsn == 0) return 0;
+  return api::answer(pool->engine->wait(*lsn));
+}
+
+int nvm_tx_commit_async(NVM_POOL* pool, uint64_t* lsn) {
+  bool ended = false;
+  auto ordered = api::commit(pool, ended);
+  if (!ordered) return api::report(ordered.error());
+  if (lsn != nullptr) *lsn = *ordered;
+  return 0;
+}
+
+int nvm_wait(NVM_POOL* pool, uint64_t lsn) {
+  if (pool == nullptr) return api::report(fail(errc::invalid, "the pool is NULL"));
+  if (nvm::status s = pool->file->usable(); !s) return api::report(s.error());
+  return api::answer(pool->engine->wait(lsn));
+}
+
+int nvm_tx_abort(NVM_POOL* pool) {
+  auto found = api::open_in(pool);
+  if (!found) return api::report(found.error());
+  const api::entry e = **found;
+  if (e.transaction->depth() > 1) {
+    e.transaction->abort_level();
+  } else {
+    api::abort_all_levels(e);
+  }
+  return 0;
+}
+
+unsigned nvm_tx_depth(NVM_POOL* pool) {
+  const api::entry* e = api::thread_transactions::mine().in(pool);
+  return e == nullptr ? 0 : e->transaction->depth();
+}
+
+int nvm_tx_log(const void* p, size_t n) {
+  const nvm_range range{p, n};
+  return api::answer(api::announce(&range, 1));
+}
+
+int nvm_tx_log_many(const nvm_range* ranges, size_t count) {
+  if (ranges == nullptr && count != 0) return api::report(fail(errc::invalid, "the list of ranges is NULL"));
+  return api::answer(api::announce(ranges, count));
+}
+
+int nvm_tx_on(NVM_POOL* pool, enum nvm_tx_event event, nvm_tx_hook hook, void* argument) {
+  if (hook == nullptr || (event != NVM_TX_ON_COMMIT && event != NVM_TX_ON_ABORT)) {
+    return api::report(fail(errc::invalid, "a hook needs a function and an event, found event %d", event));
+  }
+  auto found = api::open_in(pool);
+  if (!found) return api::report(found.error());
+  // Called with its own type again by run_hooks().
+  return api::answer((*found)->transaction->on(event, reinterpret_cast<void (*)()>(hook), argument));
+}
+
+}  // extern "C"

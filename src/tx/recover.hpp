@@ -1,0 +1,130 @@
+// Recovery of a pool's transactions: pure functions over its bytes; the caller supplies threads, if any.
+//
+//   1. validate every lane; nothing is stored if one is damaged (errc::corrupt)
+//   2. repair each lane (log/recovery.hpp)
+//   3. when all lanes are at rest, free the log runs: S zero entry; F      | recover/E3
+/// A crash between 2 and 3 leaves log runs that nothing refers to; the next recovery frees them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "log/log.hpp"
+#include "media/media.hpp"
+#include "pool/pool.hpp"
+#include "space/space_layout.hpp"
+
+namespace nvm::tx {
+
+struct recovery_report {
+  std::uint64_t replayed_intents = 0;
+  std::uint64_t rolled_back = 0;
+  std::uint64_t freed_log_runs = 0;
+};
+
+// What transactions may refer to: root words, data, allocation words that exist.
+class pool_targets {
+ public:
+  pool_targets(const std::byte* base, const geometry& g) noexcept : base_{base}, g_{g} {}
+
+  bool range(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+    if (bytes == 8 && (offset == g_.anchor_at(0) || offset == g_.anchor_at(1))) return true;
+    return g_.in_data(offset, bytes);
+  }
+
+  bool word(const log::intent& i) const noexcept {
+    const std::uint64_t offset = i.word_offset();
+    const bool entry = i.op() == log::intent_op::clear_entry || i.op() == log::intent_op::set_entry;
+    if (entry) {
+      if (offset < g_.page_map_offset || offset >= g_.entry_offset(g_.size_pages)) return false;
+      return i.op() == log::intent_op::clear_entry ||
+             (word_holds(i.value, word_seed(offset)) && run_fits(i.value, (offset - g_.page_map_offset) / 8));
+    }
+    if (!g_.in_data(offset, 8)) return false;
+    std::uint64_t page = g_.page_of(offset);
+    layout::page_entry e = entry_of(page);
+    if (e.kind != layout::page_kind::fine && e.kind != layout::page_kind::coarse) {
+      page = round_down(page, layout::coarse_extent_pages);
+      e = entry_of(page);
+      if (e.kind != layout::page_kind::coarse) return false;
+    }
+    const layout::extent_shape shape = layout::shape_of(e.kind, g_.page_shift);
+    const std::uint64_t inside = offset - g_.page_offset(page);
+    return inside >= layout::first_words_at && inside < shape.lengths_at &&
+           (inside - layout::first_words_at) / 8 * checked_bits + i.bit() < shape.slots;
+  }
+
+  bool segment(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+    if (bytes == 0 || !g_.in_data(offset, bytes)) return false;
+    const std::uint64_t page = g_.page_of(offset);
+    const layout::page_entry e = entry_of(page);
+    return e.kind == layout::page_kind::log && offset == g_.page_offset(page) &&
+           bytes == std::uint64_t{e.length_pages} << g_.page_shift;
+  }
+
+  // The entry of a page; a damaged one counts as free.
+  layout::page_entry entry_of(std::uint64_t page) const noexcept {
+    const std::uint64_t at = g_.entry_offset(page);
+    const std::uint64_t word = *reinterpret_cast<const std::uint64_t*>(base_ + at);
+    return word_holds(word, word_seed(at)) ? layout::unpack(word & checked_mask) : layout::page_entry{};
+  }
+
+ private:
+  bool run_fits(std::uint64_t value, std::uint64_t page) const noexcept {
+    const layout::page_entry e = layout::unpack(value & checked_mask);
+    return e.kind == layout::page_kind::run && e.length_pages != 0 && range_inside(page, e.length_pages, g_.size_pages);
+  }
+
+  const std::byte* base_;
+  const geometry& g_;
+};
+
+// Steps 1 and 2.  started(lane, generation) tells where each lane continues.
+template <media M, class Started>
+[[nodiscard]] status recover_lanes(M& m, std::byte* base, const geometry& g, std::uint64_t key, recovery_report& report,
+                                   Started&& started) {
+  const pool_targets targets{base, g};
+  for (unsigned i = 0; i < g.lane_count; ++i) {
+    log::lane_reader lane{base, g, key, i, targets};
+    if (status s = lane.validate(); !s) return s;
+  }
+  for (unsigned i = 0; i < g.lane_count; ++i) {
+    log::lane_reader lane{base, g, key, i, targets};
+    if (status s = lane.validate(); !s) return s;
+    const log::lane_report r = lane.repair(m, base);
+    report.replayed_intents += r.replayed;
+    report.rolled_back += r.rolled_back;
+    started(i, r.generation);
+  }
+  return {};
+}
+
+// Step 3, for the pages of part `part` of `parts`.  The fence is the caller's when all parts are done; true if needed.
+template <media M>
+[[nodiscard]] bool free_log_runs(M& m, std::byte* base, const geometry& g, unsigned part, unsigned parts,
+                                 recovery_report& report) noexcept {
+  const pool_targets targets{base, g};
+  bool freed = false;
+  const std::uint64_t from = g.size_pages * part / parts;
+  const std::uint64_t to = g.size_pages * (part + 1) / parts;
+  for (std::uint64_t page = from; page < to; ++page) {
+    auto* word = reinterpret_cast<std::uint64_t*>(base + g.entry_offset(page));
+    if (*word == 0 || targets.entry_of(page).kind != layout::page_kind::log) continue;
+    *word = 0;
+    m.flush(word, 8);
+    ++report.freed_log_runs;
+    freed = true;
+  }
+  return freed;
+}
+
+// All of it in one thread.
+template <media M, class Started>
+[[nodiscard]] status recover(M& m, std::byte* base, const geometry& g, std::uint64_t key, recovery_report& report,
+                             Started&& started) {
+  if (status s = recover_lanes(m, base, g, key, report, started); !s) return s;
+  if (free_log_runs(m, base, g, 0, 1, report)) m.fence(edge{"recover/E3"});
+  return {};
+}
+
+}  // namespace nvm::tx

@@ -1,0 +1,6 @@
+// Door of layer 6, announced stores: transactions, the heap they run on, recovery.
+#pragma once
+
+#include "tx/heap.hpp"
+#include "tx/recover.hpp"
+#include "tx/transaction.hpp"
