@@ -393,6 +393,10 @@ status pool_file::choose_medium(std::uint32_t requested) noexcept {
   }
   const auto detected = detect_medium(file_);
   if (!detected) return detected.error();
+  if (*detected == NVM_MEDIUM_SSD && read_only_) {
+    medium_ = made;  // nothing is written, so nothing can get lost
+    return {};
+  }
   if (*detected == NVM_MEDIUM_SSD) {
     return fail(
         errc::medium,

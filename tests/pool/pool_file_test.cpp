@@ -432,6 +432,8 @@ TEST(pool_medium, shm_pool_behind_a_page_cache_is_opened_only_by_name) {
   EXPECT_EQ(pool_file::open(folder.path().c_str(), {}).error(), errc::medium);
   EXPECT_MESSAGE("page cache");
   EXPECT_TRUE(pool_file::open(folder.path().c_str(), on_medium(NVM_MEDIUM_SHM))) << last_message();
+  // Looking at it needs no name: nothing is committed.
+  EXPECT_TRUE(pool_file::open(folder.path().c_str(), on_medium(NVM_MEDIUM_DETECT, true))) << last_message();
 }
 
 TEST(pool_medium, dax_is_refused_where_the_kernel_grants_no_MAP_SYNC) {

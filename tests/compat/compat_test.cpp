@@ -1,0 +1,136 @@
+// Method: golden images, made by the library when it wrote that format and never again, are put into files and opened.
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "image_text.hpp"
+#include "pool/pool_layout.hpp"
+#include "sample.h"
+
+namespace nvm::compat {
+namespace {
+
+const std::filesystem::path images = NVM_COMPAT_IMAGES;
+
+bytes image_named(const std::string& name) {
+  std::ifstream in{images / (name + ".image")};
+  const auto image = from_text({std::istreambuf_iterator<char>{in}, {}});
+  EXPECT_TRUE(image) << name;
+  return image.value_or(bytes{});
+}
+
+class scratch_file {
+ public:
+  explicit scratch_file(const bytes& content) {
+    std::string name = std::filesystem::temp_directory_path().string() + "/holdfast-compat-XXXXXX";
+    const int descriptor = ::mkstemp(name.data());
+    path_ = name;
+    const bool written = ::write(descriptor, content.data(), content.size()) == static_cast<ssize_t>(content.size());
+    ::close(descriptor);
+    EXPECT_TRUE(written);
+  }
+  ~scratch_file() { std::filesystem::remove(path_); }
+  [[nodiscard]] const char* path() const { return path_.c_str(); }
+
+ private:
+  std::string path_;
+};
+
+class golden_image : public ::testing::TestWithParam<const char*> {
+ protected:
+  bytes image = image_named(GetParam());
+  nvm_pool_options options{};
+
+  void SetUp() override {
+    layout::superblock sb;
+    ASSERT_GE(image.size(), sizeof sb);
+    std::memcpy(&sb, image.data(), sizeof sb);
+    options.medium = sb.medium;
+    if (!nvm_is_durable(reinterpret_cast<void*>(sb.base_address)))
+      GTEST_SKIP() << "made for another address window than this build's";
+  }
+};
+INSTANTIATE_TEST_SUITE_P(format, golden_image, ::testing::Values("v1_shm", "v1_ssd"),
+                         [](const auto& p) { return std::string{p.param}; });
+
+std::int64_t count_objects(NVM_POOL* pool) {
+  std::int64_t objects = 0;
+  nvm_pool_each(
+      pool,
+      [](void*, std::uint32_t, std::size_t, void* argument) {
+        ++*static_cast<std::int64_t*>(argument);
+        return 0;
+      },
+      &objects);
+  return objects;
+}
+
+TEST_P(golden_image, opens_with_everything_committed_and_nothing_else) {
+  const scratch_file file{image};
+  NVM_POOL* pool = nvm_pool_open_with(file.path(), &options);
+  ASSERT_NE(pool, nullptr) << nvm_errormsg();
+  EXPECT_EQ(sample_verify(pool), 0);
+  EXPECT_EQ(count_objects(pool), SAMPLE_OBJECTS);
+  EXPECT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+  EXPECT_EQ(nvm_pool_check(file.path(), nullptr, nullptr, nullptr), 0) << nvm_errormsg();
+}
+
+TEST_P(golden_image, goes_on_living) {
+  const scratch_file file{image};
+  for (int round = 0; round < 3; ++round) {
+    NVM_POOL* pool = nvm_pool_open_with(file.path(), &options);
+    ASSERT_NE(pool, nullptr) << nvm_errormsg();
+    ASSERT_EQ(sample_verify(pool), 0) << round;
+    ASSERT_EQ(nvm_tx_begin(pool), 0);
+    for (std::size_t size = 1; size < 20000; size = size * 2 + 1) {
+      void* p = nvm_calloc(pool, 77, 1, size);
+      ASSERT_NE(p, nullptr) << size << ": " << nvm_errormsg();
+      ASSERT_EQ(nvm_free(pool, p), 0) << nvm_errormsg();
+    }
+    ASSERT_EQ(nvm_tx_commit(pool), 0) << nvm_errormsg();
+    EXPECT_EQ(count_objects(pool), SAMPLE_OBJECTS);
+    ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+  }
+}
+
+TEST_P(golden_image, can_be_read_without_changing_a_byte) {
+  const scratch_file file{image};
+  options.read_only = 1;
+  NVM_POOL* pool = nvm_pool_open_with(file.path(), &options);
+  ASSERT_NE(pool, nullptr) << nvm_errormsg();
+  EXPECT_EQ(sample_verify(pool), 0);
+  EXPECT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+  std::ifstream in{file.path(), std::ios::binary};
+  const bytes after{std::istreambuf_iterator<char>{in}, {}};
+  EXPECT_EQ(after, image);
+}
+
+// The first bytes of format 1, so that an image made again by a later library would be noticed.
+TEST_P(golden_image, is_of_format_1) {
+  static const unsigned char begin[16] = {'H', 'O', 'L', 'D', 'F', 'A', 'S', 'T', 1, 0, 0, 0, 0, 2, 0, 0};
+  EXPECT_TRUE(std::equal(begin, begin + sizeof begin, image.begin()));
+}
+
+TEST(image_text, gives_back_what_it_was_made_of) {
+  bytes image(100001);
+  for (std::size_t i = 0; i < image.size(); i += 777) image[i] = static_cast<unsigned char>(i);
+  image.back() = 1;
+  EXPECT_EQ(from_text(to_text(image)), image);
+  EXPECT_EQ(from_text(to_text({})), bytes{});
+}
+
+TEST(image_text, refuses_what_is_no_image) {
+  for (const char* text : {"", "x", "holdfast image, 64 bytes\n0 123", "holdfast image, 64 bytes\n40 11",
+                           "holdfast image, 64 bytes\n0 zz", "holdfast image, 99999999999 bytes\n"})
+    EXPECT_FALSE(from_text(text)) << text;
+}
+
+}  // namespace
+}  // namespace nvm::compat

@@ -1,0 +1,54 @@
+// Makes a golden image with the library as it is: compat_make_image shm|ssd <pool file> > images/<name>.image
+//
+// The pool is made at the given path by a process that is killed in the middle of a transaction, so the image holds
+// what recovery of that format has to cope with.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "image_text.hpp"
+#include "sample.h"
+
+namespace {
+
+int fail(const char* what) {
+  std::fprintf(stderr, "compat_make_image: %s: %s\n", what, nvm_errormsg());
+  return 1;
+}
+
+int make(const char* path, std::uint32_t medium) {
+  nvm_pool_options o = sample_options();
+  o.medium = medium;
+  o.log_bytes = medium == NVM_MEDIUM_SSD ? 64 * 1024 : 4096;
+  NVM_POOL* pool = nvm_pool_create_with(path, &o);
+  if (pool == nullptr) return fail("create");
+  if (sample_fill(pool) != 0) return fail("fill");
+  if (sample_verify(pool) != 0) return fail("verify");
+  if (sample_interrupt(pool) != 0) return fail("interrupt");
+  ::raise(SIGKILL);
+  return 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3 || (std::strcmp(argv[1], "shm") != 0 && std::strcmp(argv[1], "ssd") != 0)) {
+    std::fprintf(stderr, "usage: compat_make_image shm|ssd <pool file>\n");
+    return 2;
+  }
+  const std::uint32_t medium = std::strcmp(argv[1], "shm") == 0 ? NVM_MEDIUM_SHM : NVM_MEDIUM_SSD;
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(make(argv[2], medium));
+  int state = 0;
+  ::waitpid(child, &state, 0);
+  if (!WIFSIGNALED(state) || WTERMSIG(state) != SIGKILL) return 1;
+  std::ifstream in{argv[2], std::ios::binary};
+  const nvm::compat::bytes image{std::istreambuf_iterator<char>{in}, {}};
+  std::fputs(nvm::compat::to_text(image).c_str(), stdout);
+  return 0;
+}
