@@ -101,18 +101,18 @@ bool report::breaks_any_rule() const noexcept {
   return false;
 }
 
-double report::states_per_second() const noexcept {
-  return seconds > 0 ? static_cast<double>(unique_states) / seconds : 0;
+double report::states_per_processor_second() const noexcept {
+  return processor_seconds > 0 ? static_cast<double>(unique_states) / processor_seconds : 0;
 }
 
 std::string report::text() const {
   char line[320];
   std::snprintf(line, sizeof line,
-                "%s: model %s: %llu unique states (%llu in recoveries), %llu duplicates, %.2f s, %.0f states/s; "
+                "%s: model %s: %llu unique states (%llu in recoveries), %llu duplicates, %.2f s, %.0f states/s a core; "
                 "%llu events, %llu operations, %llu crash points, at most %llu dirty units\n",
                 subject.c_str(), name_of(persistency), static_cast<unsigned long long>(unique_states),
                 static_cast<unsigned long long>(nested_states), static_cast<unsigned long long>(duplicates), seconds,
-                states_per_second(), static_cast<unsigned long long>(events),
+                states_per_processor_second(), static_cast<unsigned long long>(events),
                 static_cast<unsigned long long>(operations), static_cast<unsigned long long>(crash_points),
                 static_cast<unsigned long long>(dirty_units_max));
   std::string t = line;

@@ -28,6 +28,7 @@
 #include <string_view>
 #include <vector>
 
+#include "explore/device.hpp"
 #include "explore/frontier.hpp"
 #include "explore/machine.hpp"
 #include "explore/mutation.hpp"
@@ -152,7 +153,8 @@ struct report {
   std::uint64_t bad_states = 0;
   std::uint64_t seen_set_resets = 0;
   bool budget_spent = false;
-  double seconds = 0;
+  double seconds = 0;            // on the clock
+  double processor_seconds = 0;  // of the one thread that explores
   std::uint64_t unique_by_tier[tier_count] = {};
   std::uint64_t bad_by_tier[tier_count] = {};
   std::vector<violation> violations;
@@ -164,7 +166,7 @@ struct report {
   [[nodiscard]] bool clean() const noexcept { return bad_states == 0 && unique_states != 0; }
   [[nodiscard]] bool breaks_rule(finding::rule r) const noexcept;
   [[nodiscard]] bool breaks_any_rule() const noexcept;
-  [[nodiscard]] double states_per_second() const noexcept;
+  [[nodiscard]] double states_per_processor_second() const noexcept;
   [[nodiscard]] std::string text() const;
 };
 

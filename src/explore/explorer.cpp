@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <ctime>
 #include <stdexcept>
 
 namespace nvm::explore {
@@ -11,6 +12,12 @@ namespace {
 constexpr std::size_t page = 4096;
 
 std::uint32_t mix32(std::uint64_t h) noexcept { return static_cast<std::uint32_t>(h ^ h >> 32); }
+
+double processor_seconds() noexcept {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
 
 // Attaches the machine for a scope, and lets go of it whatever happens.
 class attachment {
@@ -126,6 +133,7 @@ void explorer::reset(const mutation& m) {
 report explorer::explore(const mutation& m) {
   reset(m);
   begun_ = clock::now();
+  processor_begun_ = processor_seconds();
   for (const event& e : levels_[0]->events.events) {
     report_.stores += e.kind == event_kind::store || e.kind == event_kind::write ? 1U : 0U;
     report_.operations += e.kind == event_kind::op_begin ? 1U : 0U;
@@ -142,6 +150,7 @@ report explorer::explore(const mutation& m) {
     guard_.reset();
   }
   report_.seconds = std::chrono::duration<double>(clock::now() - begun_).count();
+  report_.processor_seconds = processor_seconds() - processor_begun_;
   report_.seen_set_resets = seen_.resets();
   for (const place& p : machine_.places().all()) report_.places.push_back(p);
   return std::move(report_);

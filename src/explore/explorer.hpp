@@ -142,6 +142,7 @@ class explorer {
   const state_path* only_ = nullptr;  // replay: the one state wanted
   bool stop_ = false;
   clock::time_point begun_;
+  double processor_begun_ = 0;
 };
 
 // What the trace rules find in a recorded run (rules.cpp).

@@ -2,6 +2,7 @@
 // Two states with one hash are taken for the same; at 2^32 states the chance of any such pair is about one half.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -10,11 +11,16 @@ namespace nvm::explore {
 
 class seen_set {
  public:
-  explicit seen_set(std::size_t entries_max = std::size_t{1} << 26) : entries_max_{entries_max}, slots_(1 << 12, 0) {}
+  explicit seen_set(std::size_t entries_max = std::size_t{1} << 26)
+      : entries_max_{entries_max}, slots_(1 << 12, 0), recent_(recent_slots, 0) {}
 
   // True if `hash` was not there.
   bool insert(std::uint64_t hash) {
     if (hash == 0) hash = 1;  // 0 marks a free slot
+    // Most duplicates are of this crash point or the one before: they shall not miss the processor's cache.
+    std::uint64_t& recent = recent_[hash >> 52 & (recent_slots - 1)];
+    if (recent == hash) return false;
+    recent = hash;
     const std::size_t mask = slots_.size() - 1;
     std::size_t i = hash & mask;
     while (slots_[i] != 0) {
@@ -27,6 +33,7 @@ class seen_set {
   }
   void clear() {
     slots_.assign(std::size_t{1} << 12, 0);
+    recent_.assign(recent_slots, 0);
     used_ = 0;
     resets_ = 0;
   }
@@ -38,6 +45,7 @@ class seen_set {
   void grow() {
     if (slots_.size() / 2 >= entries_max_) {
       std::fill(slots_.begin(), slots_.end(), 0);
+      std::fill(recent_.begin(), recent_.end(), 0);
       used_ = 0;
       ++resets_;
       return;
@@ -53,8 +61,10 @@ class seen_set {
     }
   }
 
+  static constexpr std::size_t recent_slots = 4096;
   std::size_t entries_max_;
   std::vector<std::uint64_t> slots_;
+  std::vector<std::uint64_t> recent_;
   std::size_t used_ = 0;
   std::size_t resets_ = 0;
 };
