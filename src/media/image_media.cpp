@@ -108,7 +108,7 @@ status image_media::drain(lock& held, std::uint64_t bytes) noexcept {
 
 void image_media::append_pad(std::uint64_t bytes) noexcept {
   if (bytes == 0) return;
-  seal_pad(at(tail_), tail_, bytes, settings_.ring.uuid);
+  seal_record(at(tail_), tail_, durable_lsn(), bytes, 0, settings_.ring.uuid);
   tail_ += bytes;
   counts_.pad_bytes += bytes;
 }
@@ -120,9 +120,8 @@ std::byte* image_media::begin_record(std::uint64_t bytes) noexcept {
 }
 
 lsn_t image_media::end_record(std::byte* record, std::uint64_t bytes, std::uint32_t count) noexcept {
-  seal_record(record, tail_, bytes, count, settings_.ring.uuid);
+  seal_record(record, tail_, durable_lsn(), bytes, count, settings_.ring.uuid);
   tail_ += bytes;
-  headers_agree_ = false;
   ++counts_.records;
   counts_.logged_bytes += bytes;
   if (tail_ - checkpoint_ > ring_bytes_ / 2) work_.notify_one();
@@ -322,9 +321,10 @@ status image_media::bring_home(lsn_t from, lsn_t to) noexcept {
     layout::ring_record header;
     std::memcpy(&header, at(lsn), sizeof header);
     NVM_ASSERT(header.lsn == lsn && claimed_bytes(header, lsn, settings_.ring.place) != 0);
-    const status s = each_entry({at(lsn), static_cast<std::size_t>(header.bytes)}, settings_.ring.place, settings_.bytes, put);
+    const std::uint64_t bytes = header.units * layout::ring_unit;
+    const status s = each_entry({at(lsn), static_cast<std::size_t>(bytes)}, settings_.ring.place, settings_.bytes, put);
     if (!s) return s;
-    lsn += header.bytes;
+    lsn += bytes;
   }
   if (const status s = home_->finish(); !s) return s;
   if (const status s = device_.sync(edge{"image/E2"}); !s) return s;
@@ -346,25 +346,21 @@ status image_media::quiesce() noexcept {
       return s;
     }
   }
-  while (checkpointing_) freed_.wait(held);
   if (poisoned()) return refuse();
-  if (!lap_begun_ || headers_agree_ || checkpoint_ != tail_) return {};
-  // The other copy says the same from now on, so that neither is needed alone.  It needs no sync: until
-  // it is on the device, the one that was just synced is.
-  checkpointing_ = true;
-  const lsn_t checkpoint = checkpoint_;
-  held.unlock();
-  const status moved = move_header(checkpoint);
-  held.lock();
-  checkpointing_ = false;
-  if (moved) {
-    headers_agree_ = tail_ == checkpoint;
-  } else {
-    poison_locked();
-  }
-  freed_.notify_all();
-  if (!moved) return refuse();
   return {};
+}
+
+status image_media::close() noexcept {
+  if (const status s = quiesce(); !s) return s;
+  lock held{order_};
+  freed_.wait(held, [this] { return !checkpointing_; });
+  if (poisoned()) return refuse();
+  NVM_ASSERT(checkpoint_ == tail_);  // nobody appends to what is being closed
+  // It needs no sync: until it is on the device the other copy is, which says the same.
+  const status moved = lap_begun_ ? move_header(checkpoint_) : status{};
+  if (moved) fail(errc::io, "closed");
+  poison_locked();
+  return moved;
 }
 
 status image_media::drop_clean() noexcept {
@@ -392,7 +388,7 @@ void image_media::poison(const char* reason) noexcept {
 }
 
 status image_media::refuse() const noexcept {
-  return fail(errc::io, "no more commits since a failure of the device: %s", poison_reason_);
+  return fail(errc::io, "the pool takes no more commits: %s", poison_reason_);
 }
 
 image_statistics image_media::statistics() const noexcept {

@@ -68,7 +68,7 @@ class image_media {
   // from here on.  No I/O.  errc::no_memory.
   [[nodiscard]] static result<std::unique_ptr<image_media>> open(block_device& device, const image_settings& settings,
                                                    const ring_state& state) noexcept;
-  // What is not durable is lost, as in a crash; quiesce() first to leave an empty log.
+  // What is not durable is lost, as in a crash; close() comes first to leave an empty log.
   ~image_media() = default;
   image_media(const image_media&) = delete;
   image_media& operator=(const image_media&) = delete;
@@ -103,6 +103,9 @@ class image_media {
   status checkpoint_step() noexcept;
   // Everything appended so far becomes durable and goes home; the ring is empty unless others append.
   status quiesce() noexcept;
+  // quiesce(), then both headers name the empty log's LSN: the next process need not look at the ring.
+  // Nobody appends meanwhile or later: everything is refused from here on.
+  status close() noexcept;
   // At a quiescent point (no transaction open, no thread stores to the image): quiesce(), then give back
   // the image's private pages.  They show the file again, which says the same.
   status drop_clean() noexcept;
@@ -160,7 +163,6 @@ class image_media {
   bool checkpointing_ = false;
   bool draining_ = false;              // an append waits for room; later ones queue behind it
   bool lap_begun_;                     // E4 done, or not needed
-  bool headers_agree_ = false;         // both copies name checkpoint_
   std::atomic<bool> poisoned_{false};  // written under order_
   char poison_reason_[256] = "";
   // Header last written; of the one thread that moves it (E4 comes before any checkpoint can begin).

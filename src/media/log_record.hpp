@@ -10,11 +10,10 @@ namespace nvm {
 
 enum class record_kind : std::uint8_t { invalid, data, pad };
 
-// Completes the header of a record of `bytes` bytes that will lie at `lsn`; entries are in place.
-void seal_record(std::byte* record, lsn_t lsn, std::uint64_t bytes, std::uint32_t count,
+// Completes the header of a record of `bytes` bytes that will lie at `lsn`; its `count` entries are in
+// place.  Without entries it is a pad, of which only the header is written.
+void seal_record(std::byte* record, lsn_t lsn, lsn_t durable, std::uint64_t bytes, std::uint32_t count,
                  const std::uint8_t (&uuid)[16]) noexcept;
-// Makes a pad of `bytes` bytes; only its header is written.
-void seal_pad(std::byte* record, lsn_t lsn, std::uint64_t bytes, const std::uint8_t (&uuid)[16]) noexcept;
 
 // Bytes that the record claims whose header is read at `lsn`, checked against what the ring can hold
 // there; 0 if the header cannot be one of `lsn`.

@@ -22,38 +22,39 @@ header_kind classify(const layout::ring_header& h, const ring_identity& ring) no
   return sane ? header_kind::valid : header_kind::damaged;
 }
 
-// One header copy is unreadable and may have been the newer one.  Then the log has gone on beyond what
-// the other allows exactly if some record has an LSN that only a later checkpoint gave room for.
-status refuse_lost_checkpoint(block_device& device, const ring_identity& ring, lsn_t checkpoint) noexcept {
+// The run ends at `end`.  If it ends there because the log is damaged, and not because the rest was never
+// synced, then later records say so: each knows what was durable when it was made.  They may lie
+// anywhere, also on a lap that only a lost header knew.
+status refuse_lost_records(block_device& device, const ring_identity& ring, lsn_t end) noexcept {
   const layout::ring_place& place = ring.place;
-  std::vector<std::byte> bytes;
-  try {
-    bytes.resize(place.ring_bytes());
-  } catch (const std::bad_alloc&) {
-    return fail(errc::no_memory, "no memory for a log of %llu bytes",
-                static_cast<unsigned long long>(place.ring_bytes()));
-  }
-  if (const status s = device.read(place.ring_offset(), bytes.data(), bytes.size()); !s) return s;
+  constexpr std::uint64_t window_bytes = 256 * 1024;
+  std::vector<std::byte> window, record;
   // Our own records do not overlap; a forger's may, and must not make this quadratic.
   std::uint64_t checksummed = 0;
-  for (std::size_t at = 0; at < bytes.size(); at += layout::ring_unit) {
-    layout::ring_record header;
-    std::memcpy(&header, &bytes[at], sizeof header);
-    if (header.lsn >= layout::lsn_max || header.lsn % place.ring_bytes() != at) continue;
-    if (header.lsn < checkpoint + place.ring_bytes()) continue;
-    const std::uint64_t claimed = claimed_bytes(header, header.lsn, place);
-    if (claimed == 0) continue;
-    checksummed += claimed;
-    if (checksummed <= 4 * place.ring_bytes() &&
-        check_record({&bytes[at], claimed}, header.lsn, ring.uuid) == record_kind::invalid)
-      continue;
-    return fail(errc::corrupt,
-                "log header at offset %llu or %llu is damaged and was the newer one: found a record of LSN %llu, "
-                "expected none from %llu on",
-                static_cast<unsigned long long>(place.header_offset(0)),
-                static_cast<unsigned long long>(place.header_offset(1)),
-                static_cast<unsigned long long>(header.lsn),
-                static_cast<unsigned long long>(checkpoint + place.ring_bytes()));
+  try {
+    for (std::uint64_t begin = 0; begin < place.ring_bytes(); begin += window_bytes) {
+      window.resize(std::min(window_bytes, place.ring_bytes() - begin));
+      if (const status s = device.read(place.ring_offset() + begin, window.data(), window.size()); !s) return s;
+      for (std::uint64_t at = 0; at < window.size(); at += layout::ring_unit) {
+        layout::ring_record header;
+        std::memcpy(&header, &window[at], sizeof header);
+        if (header.durable_lsn <= end || header.lsn >= layout::lsn_max) continue;
+        if (header.lsn % place.ring_bytes() != begin + at) continue;
+        record.resize(claimed_bytes(header, header.lsn, place));
+        if (record.empty()) continue;
+        if (const status s = device.read(place.ring_offset() + begin + at, record.data(), record.size()); !s) return s;
+        checksummed += record.size();
+        if (checksummed <= 4 * place.ring_bytes() &&
+            check_record(record, header.lsn, ring.uuid) == record_kind::invalid)
+          continue;
+        return fail(errc::corrupt,
+                    "log is damaged at offset %llu, LSN %llu: found a record made when it was durable to LSN %llu",
+                    static_cast<unsigned long long>(place.offset_of(end)), static_cast<unsigned long long>(end),
+                    static_cast<unsigned long long>(header.durable_lsn));
+      }
+    }
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "no memory to look through the log");
   }
   return {};
 }
@@ -79,9 +80,12 @@ template <class Visit>
 result<lsn_t> check_then_walk(block_device& device, const ring_identity& ring, ring_state& state,
                               std::uint64_t home_bytes, Visit&& visit) noexcept {
   const auto nothing = [](std::uint64_t, const std::byte*, std::size_t) noexcept -> status { return {}; };
+  if (state.closed) return state.checkpoint;
   ring_state checked = state;
   result<lsn_t> end = walk(device, ring, checked, 0, home_bytes, nothing);
-  if (!end || *end == state.checkpoint) return end;
+  if (!end) return end;
+  if (const status s = refuse_lost_records(device, ring, *end); !s) return s.error();
+  if (*end == state.checkpoint) return end;
   result<lsn_t> again = walk(device, ring, state, *end, home_bytes, visit);
   if (again && *again != *end)
     return fail(errc::io, "log changed while it was read: valid to LSN %llu, then to %llu",
@@ -114,7 +118,7 @@ result<ring_state> format_ring(block_device& device, const ring_identity& ring) 
   }
   for (unsigned copy = 0; copy < 2; ++copy)
     if (const status s = write_ring_header(device, ring, copy, copy + 1, 0); !s) return s.error();
-  return ring_state{.checkpoint = 0, .sequence = 2, .copy = 1, .new_lap = true};
+  return ring_state{.checkpoint = 0, .sequence = 2, .copy = 1, .closed = true};
 }
 
 // Makes window_ hold `bytes` bytes of the log from at_ on, and more if the ring does not end there.
@@ -178,10 +182,10 @@ result<ring_state> read_ring(block_device& device, const ring_identity& ring) no
                 static_cast<unsigned long long>(ring.place.header_offset(1)),
                 static_cast<unsigned long long>(copies[0].sequence));
   const unsigned c = !valid[0] || (valid[1] && copies[1].sequence > copies[0].sequence) ? 1 : 0;
-  const ring_state state{.checkpoint = copies[c].checkpoint_lsn, .sequence = copies[c].sequence, .copy = c};
-  if (!valid[1 - c])
-    if (const status s = refuse_lost_checkpoint(device, ring, state.checkpoint); !s) return s.error();
-  return state;
+  return ring_state{.checkpoint = copies[c].checkpoint_lsn,
+                    .sequence = copies[c].sequence,
+                    .copy = c,
+                    .closed = valid[0] && valid[1] && copies[0].checkpoint_lsn == copies[1].checkpoint_lsn};
 }
 
 result<ring_state> replay(block_device& device, const ring_identity& ring) noexcept {
@@ -210,6 +214,7 @@ result<ring_state> replay(block_device& device, const ring_identity& ring) noexc
   }
   state->checkpoint = next_lap(*end, ring.place);
   state->new_lap = true;
+  state->closed = false;
   state->copy ^= 1;
   state->sequence += 1;
   if (const status s = write_ring_header(device, ring, state->copy, state->sequence, state->checkpoint); !s)

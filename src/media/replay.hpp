@@ -3,7 +3,8 @@
 //   S device write, | sync.  Failure atomicity: a sector.  Commit points of the records themselves: the
 //   log sync of image_media (image/E1).
 //   1. read both headers; the valid one with the larger sequence names the checkpoint LSN
-//   2. the longest run of valid records from there is what happened; everything in it is checked
+//   2. the longest run of valid records from there is what happened; everything in it is checked, and
+//      no record may prove that the run was longer once
 //   3. S each touched home sector                          | replay/E1  home before the log lets go
 //   4. S the other header, checkpoint at a new lap         | replay/E2  only now may the ring be reused
 // Pure over the device, no threads.  A crash anywhere leaves the log valid and 3 is repeated: it writes
@@ -31,6 +32,7 @@ struct ring_state {
   std::uint64_t sequence = 0;  // of the header that says so
   unsigned copy = 0;           // which one that is
   bool new_lap = false;        // no record with an LSN from `checkpoint` on was ever written
+  bool closed = false;         // the log is empty: nothing was appended since its headers were written
   std::uint64_t records = 0;   // replayed, for reports
   std::uint64_t bytes = 0;     // of the log, replayed
 };
@@ -77,11 +79,10 @@ class ring_scanner {
   lsn_t window_start_ = 0;
 };
 
-// State of the ring as its headers say; errc::corrupt if neither is valid, or if one is damaged and the
-// log has gone on past what the other one knows.
+// State of the ring as its headers say; errc::corrupt if neither is valid, or both claim to be newest.
 [[nodiscard]] result<ring_state> read_ring(block_device& device, const ring_identity& ring) noexcept;
 
-// Steps 1 to 4.
+// Steps 1 to 4.  Reads the whole ring unless it was closed.
 [[nodiscard]] result<ring_state> replay(block_device& device, const ring_identity& ring) noexcept;
 
 // Steps 1 and 2, then the bytes go to [base, base + bytes) instead: a file opened for reading only.

@@ -4,13 +4,15 @@
 //   header copy 1   one sector, in another page where the log is large enough
 //   ring            records; byte `lsn % ring_bytes` of the ring holds byte `lsn` of an endless log
 //
-// Record   {checksum, lsn, bytes, count, flags}, then `count` entries, then zeros to a multiple of 32.
+// Record   {checksum, lsn, durable_lsn, units, count}, then `count` entries, then zeros to a multiple
+//          of 32.
 // Entry    {offset, bytes}, then the bytes, then zeros to a multiple of 8.
 // Pad      a record without entries whose checksum covers its header only: fills the ring to its end,
 //          where a record would not fit in one piece, or a sector, before it is written.
 //
 // A record is valid only at exactly its LSN: the checksum is seeded with LSN and pool.  LSNs never
 // repeat: a process that opens the ring begins a lap that no earlier record can have numbers of.
+// A record tells what was durable when it was made: so a damaged log is told from a torn one.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +26,8 @@ namespace nvm::layout {
 
 inline constexpr std::uint64_t ring_magic = 0x474E4952'4D564E48;  // "HNVMRING" in file order
 
-// Two copies; the valid one with the larger sequence counts.  A change writes the other copy.
+// Two copies; the valid one with the larger sequence counts.  A change writes the other copy.  Only a
+// closed log, which is empty, has copies that name the same LSN.
 struct ring_header {
   std::uint64_t magic;
   std::uint64_t sequence;        // never equal in both copies
@@ -39,11 +42,11 @@ static_assert(std::is_trivially_copyable_v<ring_header> && std::is_standard_layo
 static_assert(std::has_unique_object_representations_v<ring_header>);
 
 struct ring_record {
-  std::uint64_t checksum;  // of all that follows, a pad's: of the rest of this header; ring_seed()
-  std::uint64_t lsn;       // of the record's first byte
-  std::uint64_t bytes;     // of header, entries and zeros; multiple of ring_unit
-  std::uint32_t count;     // entries
-  std::uint32_t flags;     // ring_pad or zero
+  std::uint64_t checksum;     // of all that follows, a pad's: of the rest of this header; ring_seed()
+  std::uint64_t lsn;          // of the record's first byte
+  std::uint64_t durable_lsn;  // everything before it was durable when the record was made
+  std::uint32_t units;        // size of header, entries and zeros, in ring_unit
+  std::uint32_t count;        // entries; 0: a pad
 };
 static_assert(sizeof(ring_record) == 32 && std::has_unique_object_representations_v<ring_record>);
 
@@ -53,7 +56,6 @@ struct ring_entry {
 };
 static_assert(sizeof(ring_entry) == 16 && std::has_unique_object_representations_v<ring_entry>);
 
-inline constexpr std::uint32_t ring_pad = 1;
 // Records begin at multiples of this, so that a pad's header fits into whatever is left of a sector.
 inline constexpr std::uint64_t ring_unit = sizeof(ring_record);
 // LSNs beyond are refused: no pool writes that much, and sums of LSNs and sizes cannot wrap below it.
@@ -95,7 +97,10 @@ struct ring_place {
     return ring_offset() + lsn % ring_bytes();
   }
   // Largest record: with the pad before it, which is smaller than it, it fits an empty ring.
-  [[nodiscard]] constexpr std::uint64_t record_bytes_max() const noexcept { return ring_bytes() / 2; }
+  [[nodiscard]] constexpr std::uint64_t record_bytes_max() const noexcept {
+    constexpr std::uint64_t units_max = ~std::uint32_t{0};
+    return ring_bytes() / 2 < units_max * ring_unit ? ring_bytes() / 2 : units_max * ring_unit;
+  }
   [[nodiscard]] constexpr bool overlaps(std::uint64_t offset, std::uint64_t bytes) const noexcept {
     return offset < log_offset + log_bytes && log_offset < offset + bytes;
   }

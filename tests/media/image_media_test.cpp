@@ -383,7 +383,6 @@ TEST(image_media, quiesce_leaves_an_empty_log_and_everything_home) {
   const std::uint64_t calls = rig.device.calls();
   ASSERT_TRUE(rig.medium->quiesce().has_value());
   EXPECT_EQ(rig.device.calls(), calls) << "nothing to do the second time";
-  // Even if the second header copy is lost.
   const auto content = rig.device.crash_losing_all_unsynced();
   EXPECT_EQ(std::memcmp(&content[data_offset], rig.image() + data_offset, 400), 0);
   memory_device device{content};
@@ -391,12 +390,43 @@ TEST(image_media, quiesce_leaves_an_empty_log_and_everything_home) {
   ASSERT_TRUE(state);
   EXPECT_EQ(state->records, 0u);
   EXPECT_EQ(device.content(), content) << "an empty log costs no write";
+  ASSERT_TRUE(commit_word(rig, 0, 100)) << "and life goes on";
+}
+
+TEST(image_media, a_closed_log_is_opened_without_looking_at_the_ring) {
+  image_rig rig;
+  for (std::uint64_t i = 0; i < 300; ++i) ASSERT_TRUE(commit_word(rig, i, i + 1));
+  ASSERT_TRUE(rig.medium->close().has_value());
+  EXPECT_EQ(commit_word(rig, 0, 1).error(), errc::io) << "closed is closed";
+  memory_device device{rig.device.crash_keeping_all()};
+  const result<ring_state> state = replay(device, rig.ring());
+  ASSERT_TRUE(state);
+  EXPECT_TRUE(state->closed);
+  EXPECT_EQ(device.calls(), 2u) << "two headers";
+  // The second header was not synced: without it the log is searched, and found empty.
+  image_rig after{rig.ring(), rig.device.crash_losing_all_unsynced()};
+  ASSERT_EQ(after.replayed, errc::ok);
+  EXPECT_EQ(after.at(data_offset + 8 * 299), 300u);
+}
+
+TEST(image_media, an_unclean_log_is_never_taken_for_a_closed_one) {
+  image_rig first;  // created, hence closed
+  ASSERT_TRUE(commit_word(first, 0, 1));
+  ASSERT_TRUE(first.medium->sync_appended().has_value());
+  image_rig second{first.ring(), first.device.crash_losing_all_unsynced()};
+  EXPECT_EQ(second.at(data_offset), 1u);
+  ASSERT_TRUE(second.medium->close().has_value());
+  image_rig third{first.ring(), second.device.crash_keeping_all()};  // was closed
+  ASSERT_TRUE(commit_word(third, 1, 2));
+  ASSERT_TRUE(third.medium->sync_appended().has_value());
+  image_rig fourth{first.ring(), third.device.crash_losing_all_unsynced()};
+  EXPECT_EQ(fourth.at(data_offset + 8), 2u);
 }
 
 TEST(image_media, either_header_may_be_damaged_after_a_clean_close) {
   image_rig rig;
   for (std::uint64_t i = 0; i < 300; ++i) ASSERT_TRUE(commit_word(rig, i, i + 1));
-  ASSERT_TRUE(rig.medium->quiesce().has_value());
+  ASSERT_TRUE(rig.medium->close().has_value());
   for (unsigned copy = 0; copy < 2; ++copy) {
     auto content = rig.device.crash_keeping_all();
     content[rig.ring().place.header_offset(copy) + 20] ^= std::byte{1};
@@ -404,7 +434,7 @@ TEST(image_media, either_header_may_be_damaged_after_a_clean_close) {
     ASSERT_EQ(after.replayed, errc::ok);
     EXPECT_EQ(after.at(data_offset + 8 * 299), 300u);
     ASSERT_TRUE(commit_word(after, 0, 1000));
-    ASSERT_TRUE(after.medium->quiesce().has_value());
+    ASSERT_TRUE(after.medium->close().has_value());
     image_rig again{rig.ring(), after.device.crash_keeping_all()};
     EXPECT_EQ(again.at(data_offset), 1000u);
   }
