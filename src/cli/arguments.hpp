@@ -1,0 +1,52 @@
+// The command line, read by a command's table: every value has been checked when a command sees it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/command.hpp"
+
+namespace nvm::cli {
+
+class arguments {
+ public:
+  // Names are those of the command's table; the option must be of the kind that is asked for.
+  [[nodiscard]] bool flag(std::string_view option) const { return values_.contains(option); }
+  [[nodiscard]] std::optional<std::uint64_t> number(std::string_view option) const;
+  [[nodiscard]] std::optional<std::string> choice(std::string_view option) const;
+  // Empty when it is optional and was left out.
+  [[nodiscard]] const std::string& operand(std::size_t index) const;
+
+ private:
+  friend struct command_line;
+  struct value {
+    std::string text;
+    std::uint64_t number = 0;
+  };
+  std::map<std::string, value, std::less<>> values_;
+  std::vector<std::string> operands_;
+};
+
+// What the program was asked to do.
+struct command_line {
+  bool json = false;
+  bool quiet = false;
+  bool help = false;
+  bool version = false;
+  const command* what = nullptr;  // null: no command was named
+  arguments given;
+  std::string problem;  // wrong use, as a sentence; empty: none
+
+  [[nodiscard]] static command_line read(int argc, const char* const* argv);
+
+ private:
+  void read_command(const std::vector<std::string>& rest);
+  bool take(const option& o, const std::vector<std::string>& words);
+};
+
+}  // namespace nvm::cli

@@ -1,0 +1,140 @@
+// holdfast check: a full walk over a closed pool, read-only.
+#include <chrono>
+#include <optional>
+
+#include "cli/arguments.hpp"
+#include "cli/pool_facts.hpp"
+#include "cli/progress.hpp"
+#include "cli/units.hpp"
+
+namespace nvm::cli {
+namespace {
+
+constexpr operand operands[] = {{"PATH", operand_kind::pool_file, true, "the pool; nobody may have it open"}};
+constexpr option options[] = {
+    {"limit", value_kind::count, "N", "print the first N findings only; all are counted"},
+};
+constexpr json_field fields[] = {
+    {"path", "as given"},
+    {"sound", "true: nothing was found"},
+    {"finding_count", "number of findings"},
+    {"findings[].offset", "bytes from the file's start"},
+    {"findings[].finding", "sentence: what was found, what was expected"},
+    {"pages", "pages of data space"},
+    {"free_pages", "of them free"},
+    {"run_pages", "in objects of whole pages"},
+    {"extent_pages", "in extents of slots"},
+    {"log_pages", "in overflow segments of logs"},
+    {"objects", "committed objects"},
+    {"object_bytes", "bytes that were asked for when they were allocated"},
+    {"pending_transactions", "to be rolled back or completed by the next open"},
+    {"seconds", "duration of the check"},
+};
+constexpr std::string_view examples[] = {"holdfast check cache.nvm",
+                                         "holdfast check --quiet cache.nvm || echo \"damaged or not checked\""};
+
+// Receives the findings as they come.
+struct collector {
+  const console& out;
+  progress& line;
+  std::optional<std::uint64_t> limit;
+  std::uint64_t count = 0;
+  json findings = json::array();
+
+  void add(std::uint64_t offset, const char* finding) {
+    if (++count > limit.value_or(UINT64_MAX)) return;
+    if (out.as_json()) {
+      findings.push_back({{"offset", offset}, {"finding", finding}});
+    } else {
+      line.interrupt([&] { out.text("{} {}: {}\n", out.styled("offset", style::bad), offset, finding); });
+    }
+  }
+};
+
+// Called by C code.
+void report(std::uint64_t offset, const char* finding, void* argument) {
+  static_cast<collector*>(argument)->add(offset, finding);
+}
+
+void print_summary(const nvm_check_summary& s, std::uint64_t findings, const std::string& path, const console& out) {
+  out.text("{}: ", path);
+  if (findings == 0) {
+    out.text("{}\n", out.styled("sound", style::good));
+  } else {
+    out.text("{}\n", out.styled(fmt::format("{} finding{}", findings, findings == 1 ? "" : "s"), style::bad));
+  }
+  out.text("  objects    {}, {}\n", s.objects, size_text(s.object_bytes));
+  out.text("  pages      {}: {} free, {} in runs, {} in extents, {} in logs\n", s.pages, s.free_pages, s.run_pages,
+           s.extent_pages, s.log_pages);
+  if (s.pending_transactions != 0) {
+    out.text("  pending    {} transaction{}; the next open rolls back or completes them\n", s.pending_transactions,
+             s.pending_transactions == 1 ? "" : "s");
+  }
+}
+
+exit_code run(const arguments& given, console& out) {
+  const std::string& path = given.operand(0);
+  const auto start = std::chrono::steady_clock::now();
+  nvm_check_summary summary{};
+  std::int64_t found = 0;
+  std::uint64_t printed_before = 0;
+  json findings;
+  failure why_not;
+  {
+    progress line{out, fmt::format("checking {}", path)};
+    collector into{out, line, given.number("limit"), 0, json::array()};
+    found = nvm_pool_check(path.c_str(), report, &into, &summary);
+    // A pool without one superblock that holds can be walked no further: that is the finding.
+    if (found < 0 && nvm_errno() == NVM_E_CORRUPT && into.count == 0) {
+      why_not = library_failure(path);
+      into.add(0, why_not.message.c_str());
+      found = 1;
+    }
+    if (found < 0) why_not = library_failure(path);
+    printed_before = into.count;
+    findings = std::move(into.findings);
+  }
+  if (found < 0) return out.fail(why_not);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  if (const auto limit = given.number("limit"); limit && printed_before > *limit) {
+    out.text("and {} more\n", printed_before - *limit);
+  }
+  print_summary(summary, static_cast<std::uint64_t>(found), path, out);
+  out.document({
+      {"path", path},
+      {"sound", found == 0},
+      {"finding_count", found},
+      {"findings", std::move(findings)},
+      {"pages", summary.pages},
+      {"free_pages", summary.free_pages},
+      {"run_pages", summary.run_pages},
+      {"extent_pages", summary.extent_pages},
+      {"log_pages", summary.log_pages},
+      {"objects", summary.objects},
+      {"object_bytes", summary.object_bytes},
+      {"pending_transactions", summary.pending_transactions},
+      {"seconds", took.count()},
+  });
+  return found == 0 ? exit_good : exit_negative;
+}
+
+}  // namespace
+
+extern const command check_command;
+const command check_command{
+    .name = "check",
+    .summary = "walk a closed pool and report damage",
+    .description =
+        "Reads superblocks, page map, every extent and object header and the logs, and reports what does not hold, "
+        "with "
+        "its place in the file. The pool is not changed. The exit code is 0 when the pool is sound, 1 when there are "
+        "findings, 3 or 4 when it could not be checked.\n\n"
+        "A pool whose last owner died is not damaged: its pending transactions are counted and no finding.",
+    .operands = operands,
+    .options = options,
+    .fields = fields,
+    .examples = examples,
+    .run = run,
+};
+
+}  // namespace nvm::cli

@@ -1,0 +1,217 @@
+// holdfast completion: scripts that complete the command line in bash and zsh, made of the table of commands.
+#include "cli/arguments.hpp"
+#include "cli/manual.hpp"
+
+namespace nvm::cli {
+namespace {
+
+constexpr std::string_view shells[] = {"bash", "zsh"};
+constexpr operand operands[] = {{"SHELL", operand_kind::choice, true, "bash or zsh", shells}};
+constexpr json_field fields[] = {{"shell", "as given"}, {"script", "the text"}};
+constexpr std::string_view examples[] = {"eval \"$(holdfast completion bash)\"",
+                                         "holdfast completion zsh > \"${fpath[1]}/_holdfast\""};
+
+std::string joined(std::span<const std::string_view> words) {
+  std::string text;
+  for (const std::string_view w : words) text += fmt::format("{}{}", text.empty() ? "" : " ", w);
+  return text;
+}
+
+std::string names_of_commands() {
+  std::string text;
+  for (const command* c : commands()) text += fmt::format("{}{}", text.empty() ? "" : " ", c->name);
+  return text;
+}
+
+template <class Visit>
+void each_option(const command& c, Visit&& visit) {
+  for (const option& o : c.options) visit(o);
+  for (const option& o : common_options()) visit(o);
+}
+
+// ---- bash ----------------------------------------------------------------------------------------------------------
+
+std::string bash_words(const operand& o) {
+  switch (o.kind) {
+    case operand_kind::pool_file:
+      return "compgen -f -- \"$word\"";
+    case operand_kind::directory:
+      return "compgen -d -- \"$word\"";
+    case operand_kind::choice:
+      return fmt::format("compgen -W '{}' -- \"$word\"", joined(o.choices));
+    case operand_kind::command:
+      return fmt::format("compgen -W '{}' -- \"$word\"", names_of_commands());
+  }
+  return ":";
+}
+
+std::string bash_command(const command& c) {
+  std::string names;
+  std::string takers;
+  std::string values;
+  each_option(c, [&](const option& o) {
+    names += fmt::format("{}--{}", names.empty() ? "" : " ", o.name);
+    if (o.kind == value_kind::flag) return;
+    takers += fmt::format("{}--{}", takers.empty() ? "" : "|", o.name);
+    if (!o.choices.empty()) {
+      values += fmt::format("        --{}) choices='{}' ;;\n", o.name, joined(o.choices));
+    }
+  });
+  std::string text = fmt::format("    {})\n      options='{}'\n", c.name, names);
+  if (!takers.empty()) text += fmt::format("      takers='{}'\n", takers);
+  if (!values.empty()) text += fmt::format("      case $previous in\n{}      esac\n", values);
+  if (!c.operands.empty()) {
+    const operand& first = c.operands.front();
+    text += fmt::format("      _holdfast_operand() {{ {}; }}\n", bash_words(first));
+    if (first.kind == operand_kind::pool_file || first.kind == operand_kind::directory) text += "      files=1\n";
+  }
+  return text + "      ;;\n";
+}
+
+std::string bash_script() {
+  std::string cases;
+  for (const command* c : commands()) cases += bash_command(*c);
+  return fmt::format(R"(# Completion of holdfast for bash; made by `holdfast completion bash`.
+_holdfast() {{
+  local word=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD - 1]}}
+  local command='' options='' takers='' choices='' files='' at line
+  COMPREPLY=()
+  for ((at = 1; at < COMP_CWORD; at++)); do
+    if [[ ${{COMP_WORDS[at]}} != -* ]]; then
+      command=${{COMP_WORDS[at]}}
+      break
+    fi
+  done
+  _holdfast_operand() {{ :; }}
+  case $command in
+    '')
+      options='--help --version --json --quiet'
+      _holdfast_operand() {{ compgen -W '{}' -- "$word"; }}
+      ;;
+{}  esac
+  if [[ -n $choices ]]; then
+    while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -W "$choices" -- "$word")
+  elif [[ -n $takers && $previous =~ ^($takers)$ ]]; then
+    :
+  elif [[ $word == -* ]]; then
+    while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -W "$options" -- "$word")
+  else
+    while IFS= read -r line; do COMPREPLY+=("$line"); done < <(_holdfast_operand)
+    if [[ -n $files ]]; then compopt -o filenames 2>/dev/null; fi
+  fi
+  unset -f _holdfast_operand
+}}
+complete -F _holdfast holdfast
+)",
+                     names_of_commands(), cases);
+}
+
+// ---- zsh -----------------------------------------------------------------------------------------------------------
+
+// Inside single quotes of an _arguments specification.
+std::string zsh_text(std::string_view text) {
+  std::string safe;
+  for (const char c : text) {
+    if (c == '\'') {
+      safe += "'\\''";
+    } else if (c == ':' || c == '[' || c == ']' || c == '\\') {
+      safe += '\\';
+      safe += c;
+    } else {
+      safe += c;
+    }
+  }
+  return safe;
+}
+
+std::string zsh_action(const operand& o) {
+  switch (o.kind) {
+    case operand_kind::pool_file:
+      return "_files";
+    case operand_kind::directory:
+      return "_files -/";
+    case operand_kind::choice:
+      return fmt::format("({})", joined(o.choices));
+    case operand_kind::command:
+      return fmt::format("({})", names_of_commands());
+  }
+  return "";
+}
+
+std::string zsh_command(const command& c) {
+  std::string text = fmt::format("        {})\n          _arguments -s \\\n", c.name);
+  each_option(c, [&](const option& o) {
+    text += fmt::format("            '--{}[{}]", o.name, zsh_text(o.help));
+    if (o.kind != value_kind::flag) {
+      text += fmt::format(":{}:", zsh_text(o.placeholder));
+      if (!o.choices.empty()) text += fmt::format("({})", joined(o.choices));
+    }
+    text += "' \\\n";
+  });
+  for (const operand& o : c.operands) {
+    text += fmt::format("            '{}{}:{}' \\\n", o.required ? "1:" : "1::", zsh_text(o.name), zsh_action(o));
+  }
+  return text + "            && return 0\n          ;;\n";
+}
+
+std::string zsh_script() {
+  std::string names;
+  std::string cases;
+  for (const command* c : commands()) {
+    names += fmt::format("        '{}:{}'\n", c->name, zsh_text(c->summary));
+    cases += zsh_command(*c);
+  }
+  return fmt::format(R"(#compdef holdfast
+# Completion of holdfast for zsh; made by `holdfast completion zsh`.
+_holdfast() {{
+  local curcontext="$curcontext" state
+  local -a state_descr line names
+  typeset -A opt_args
+  _arguments -C -s \
+    '--help[print help]' '--version[print the version]' '--json[print JSON]' '--quiet[print errors only]' \
+    '1: :->command' '*:: :->rest' && return 0
+  case $state in
+    command)
+      names=(
+{}      )
+      _describe -t commands command names && return 0
+      ;;
+    rest)
+      case $line[1] in
+{}      esac
+      ;;
+  esac
+  return 1
+}}
+if [ "$funcstack[1]" = _holdfast ]; then
+  _holdfast "$@"
+else
+  compdef _holdfast holdfast
+fi
+)",
+                     names, cases);
+}
+
+exit_code run(const arguments& given, console& out) {
+  const std::string& shell = given.operand(0);
+  const std::string script = shell == "bash" ? bash_script() : zsh_script();
+  out.text("{}", script);
+  out.document({{"shell", shell}, {"script", script}});
+  return exit_good;
+}
+
+}  // namespace
+
+extern const command completion_command;
+const command completion_command{
+    .name = "completion",
+    .summary = "print a completion script for a shell",
+    .description = "Prints a script that completes commands, options, their values and paths.",
+    .operands = operands,
+    .options = {},
+    .fields = fields,
+    .examples = examples,
+    .run = run,
+};
+
+}  // namespace nvm::cli

@@ -1,0 +1,71 @@
+// holdfast create: an empty pool.
+#include "cli/arguments.hpp"
+#include "cli/pool_facts.hpp"
+#include "cli/units.hpp"
+
+namespace nvm::cli {
+namespace {
+
+constexpr operand operands[] = {{"PATH", operand_kind::pool_file, true, "the new file; must not exist"}};
+constexpr option options[] = {
+    {"size", value_kind::size, "SIZE", "data space at creation, rounded up to whole 256 KiB; default 64M"},
+    {"capacity", value_kind::size, "SIZE",
+     "data space that the pool may grow to by itself; default 16 times the size, at least 1G"},
+    {"medium", value_kind::choice, "MEDIUM",
+     "what the pool lies on: detect, shm, dax, auto or ssd; default detect, by the file system of PATH", media_names},
+    {"log-bytes", value_kind::size, "SIZE", "size of the log on ssd, of one lane elsewhere; default by the size"},
+    {"lanes", value_kind::count, "N", "transactions that may be open at a time, not on ssd; default by the size"},
+    {"mode", value_kind::permissions, "MODE", "permission bits of the file, in octal, before the umask; default 600"},
+};
+constexpr std::string_view examples[] = {"holdfast create /dev/shm/cache.nvm --size 256M --capacity 8G",
+                                         "holdfast create ledger.nvm --medium ssd --log-bytes 64M"};
+
+nvm_pool_options options_of(const arguments& given) {
+  nvm_pool_options o{};
+  o.size = given.number("size").value_or(0);
+  o.capacity = given.number("capacity").value_or(0);
+  o.medium = number_of(given.choice("medium").value_or("detect"), media_names);
+  o.log_bytes = given.number("log-bytes").value_or(0);
+  o.lanes = static_cast<std::uint32_t>(given.number("lanes").value_or(0));
+  o.mode = static_cast<std::uint32_t>(given.number("mode").value_or(0));
+  return o;
+}
+
+exit_code run(const arguments& given, console& out) {
+  const std::string& path = given.operand(0);
+  if (const auto lanes = given.number("lanes"); lanes && (*lanes == 0 || *lanes > UINT32_MAX)) {
+    return out.fail({exit_usage, path, "USAGE", fmt::format("--lanes: {} lanes: expected at least 1", *lanes)});
+  }
+  const nvm_pool_options o = options_of(given);
+  NVM_POOL* pool = nvm_pool_create_with(path.c_str(), &o);
+  if (pool == nullptr) {
+    failure f = library_failure(path);
+    // Here the sizes that do not fit are those of the command line and not a file's.
+    if (nvm_errno() == NVM_E_INVALID || nvm_errno() == NVM_E_TOO_LARGE) f.exit = exit_usage;
+    return out.fail(f);
+  }
+  if (nvm_pool_close(pool) != 0) return out.fail_library(path);
+  nvm_pool_info info{};
+  if (nvm_pool_inspect(path.c_str(), &info) != 0) return out.fail_library(path);
+  print_info(info, path, out);
+  out.document(document_of(info, path));
+  return exit_good;
+}
+
+}  // namespace
+
+extern const command create_command;
+const command create_command{
+    .name = "create",
+    .summary = "create an empty pool",
+    .description =
+        "Creates the file and an empty pool in it. On return both are durable. The file must not exist. A SIZE "
+        "is a whole number of bytes; K, M, G and T behind it stand for powers of 1024.",
+    .operands = operands,
+    .options = options,
+    .fields = info_fields(),
+    .examples = examples,
+    .run = run,
+};
+
+}  // namespace nvm::cli

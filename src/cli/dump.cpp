@@ -1,0 +1,234 @@
+// holdfast dump: the objects of a pool, opened read-only.
+//
+// The list is printed as it is walked, as JSON too: a pool may hold more objects than fit into memory as text.
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "cli/arguments.hpp"
+#include "cli/hex.hpp"
+#include "cli/pool_facts.hpp"
+#include "cli/units.hpp"
+
+namespace nvm::cli {
+namespace {
+
+constexpr operand operands[] = {
+    {"PATH", operand_kind::pool_file, true, "the pool; nobody may have it open for writing"}};
+constexpr option options[] = {
+    {"type", value_kind::count, "ID", "objects of this type id only"},
+    {"limit", value_kind::count, "N", "stop after N objects"},
+    {"hex", value_kind::count, "N", "print the first N bytes of each object too"},
+    {"summary", value_kind::flag, "", "count the objects by type and by size instead of listing them"},
+};
+constexpr json_field fields[] = {
+    {"path", "as given"},
+    {"base", "address that the pool is mapped at, as a hexadecimal string"},
+    {"root", "offset of the root object; null: none"},
+    {"objects[].address", "of the object, as a hexadecimal string; not with --summary"},
+    {"objects[].offset", "bytes from the pool's start"},
+    {"objects[].type", "type id"},
+    {"objects[].size_bytes", "bytes that were asked for"},
+    {"objects[].bytes", "the first bytes in hexadecimal; with --hex"},
+    {"by_type[].type", "type id; with --summary"},
+    {"by_type[].objects", "number of them"},
+    {"by_type[].bytes", "sum of their sizes"},
+    {"by_type[].smallest_bytes", "size of the smallest"},
+    {"by_type[].largest_bytes", "size of the largest"},
+    {"by_size[].from_bytes", "smallest size of the class; with --summary"},
+    {"by_size[].to_bytes", "largest size of the class, a power of two"},
+    {"by_size[].objects", "number of objects"},
+    {"by_size[].bytes", "sum of their sizes"},
+    {"object_count", "objects that were listed or counted"},
+    {"object_bytes", "sum of their sizes"},
+    {"stopped_at_limit", "true: --limit ended the walk, there may be more"},
+};
+constexpr std::string_view examples[] = {"holdfast dump cache.nvm --type 3 --hex 64 --limit 10",
+                                         "holdfast dump cache.nvm --summary"};
+
+struct totals {
+  std::uint64_t objects = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t smallest = UINT64_MAX;
+  std::uint64_t largest = 0;
+
+  void add(std::uint64_t size) noexcept {
+    ++objects;
+    bytes += size;
+    smallest = std::min(smallest, size);
+    largest = std::max(largest, size);
+  }
+};
+
+struct walker {
+  const console& out;
+  NVM_POOL* pool;
+  std::uint64_t base;
+  std::uint64_t root;  // address; 0: none
+  std::optional<std::uint64_t> type;
+  std::uint64_t limit;
+  std::uint64_t hex_bytes;
+  bool summary;
+  totals all{};
+  std::map<std::uint32_t, totals> by_type{};
+  std::map<std::uint64_t, totals> by_size{};  // by the largest size of the class
+  bool stopped = false;
+
+  // Non-zero ends the walk.
+  int add(const void* object, std::uint32_t object_type, std::size_t size) {
+    if (type && *type != object_type) return 0;
+    if (all.objects == limit) {
+      stopped = true;
+      return 1;
+    }
+    all.add(size);
+    if (summary) {
+      by_type[object_type].add(size);
+      by_size[std::bit_ceil(std::max<std::uint64_t>(size, 16))].add(size);
+    } else if (out.as_json()) {
+      print_json(object, object_type, size);
+    } else {
+      print_text(object, object_type, size);
+    }
+    return 0;
+  }
+
+ private:
+  [[nodiscard]] std::span<const std::byte> head_of(const void* object, std::size_t size) const {
+    return {static_cast<const std::byte*>(object), std::min<std::size_t>(size, hex_bytes)};
+  }
+
+  void print_json(const void* object, std::uint32_t object_type, std::size_t size) const {
+    const auto address = reinterpret_cast<std::uintptr_t>(object);
+    json o = {
+        {"address", address_text(address)}, {"offset", address - base}, {"type", object_type}, {"size_bytes", size}};
+    if (hex_bytes != 0) o["bytes"] = hex_text(head_of(object, size));
+    fmt::print(stdout, "{}\n    {}", all.objects == 1 ? "" : ",", line_of(o));
+  }
+
+  void print_text(const void* object, std::uint32_t object_type, std::size_t size) const {
+    if (!out.as_text()) return;
+    const auto address = reinterpret_cast<std::uintptr_t>(object);
+    if (all.objects == 1) out.text("{:>16} {:>14} {:>10} {:>12}\n", "address", "offset", "type", "size");
+    out.text("{:>16} {:>14} {:>10} {:>12}{}\n", address_text(address), address - base, object_type, size,
+             address == root ? "  root" : "");
+    if (hex_bytes != 0) out.text("{}", hex_lines(head_of(object, size), 2));
+  }
+};
+
+// Called by C code.
+int visit(void* object, std::uint32_t type, std::size_t size, void* argument) {
+  return static_cast<walker*>(argument)->add(object, type, size);
+}
+
+// A class of sizes ends at a power of two, and the first one at 16 bytes.
+std::uint64_t first_size(std::uint64_t last) noexcept { return last == 16 ? 1 : last / 2 + 1; }
+
+void print_summary(const walker& w, const std::string& path) {
+  const console& out = w.out;
+  out.text("{}: {} objects, {} bytes ({})\n", path, w.all.objects, w.all.bytes, size_text(w.all.bytes));
+  if (w.all.objects == 0) return;
+  out.text("\n{:>10} {:>12} {:>16} {:>12} {:>12}\n", "type", "objects", "bytes", "smallest", "largest");
+  for (const auto& [type, t] : w.by_type) {
+    out.text("{:>10} {:>12} {:>16} {:>12} {:>12}\n", type, t.objects, t.bytes, t.smallest, t.largest);
+  }
+  out.text("\n{:>24} {:>12} {:>16}\n", "size", "objects", "bytes");
+  for (const auto& [last, t] : w.by_size) {
+    out.text("{:>24} {:>12} {:>16}\n", fmt::format("{} .. {}", first_size(last), last), t.objects, t.bytes);
+  }
+}
+
+json summary_fields(const walker& w) {
+  json types = json::array();
+  for (const auto& [type, t] : w.by_type) {
+    types.push_back({{"type", type},
+                     {"objects", t.objects},
+                     {"bytes", t.bytes},
+                     {"smallest_bytes", t.smallest},
+                     {"largest_bytes", t.largest}});
+  }
+  json sizes = json::array();
+  for (const auto& [last, t] : w.by_size) {
+    sizes.push_back({{"from_bytes", first_size(last)}, {"to_bytes", last}, {"objects", t.objects}, {"bytes", t.bytes}});
+  }
+  return {{"by_type", std::move(types)}, {"by_size", std::move(sizes)}};
+}
+
+// The document's fields but the list, as lines of an object without its braces.
+void print_fields(const json& fields) {
+  bool first = true;
+  for (const auto& [name, value] : fields.items()) {
+    fmt::print(stdout, "{}\n  {}: {}", first ? "" : ",", line_of(name), line_of(value));
+    first = false;
+  }
+}
+
+exit_code run(const arguments& given, console& out) {
+  const std::string& path = given.operand(0);
+  nvm_pool_options read_only{};
+  read_only.read_only = 1;
+  const auto close = [](NVM_POOL* p) { (void)nvm_pool_close(p); };  // read-only: nothing that could fail to be written
+  const std::unique_ptr<NVM_POOL, decltype(close)> pool{nvm_pool_open_with(path.c_str(), &read_only), close};
+  nvm_pool_info info{};
+  if (!pool || nvm_pool_get_info(pool.get(), &info) != 0) return out.fail_library(path);
+
+  const auto root = reinterpret_cast<std::uintptr_t>(nvm_pool_get_root(pool.get()));
+  walker w{.out = out,
+           .pool = pool.get(),
+           .base = info.base,
+           .root = root,
+           .type = given.number("type"),
+           .limit = given.number("limit").value_or(UINT64_MAX),
+           .hex_bytes = given.number("hex").value_or(0),
+           .summary = given.flag("summary")};
+  if (out.as_json()) {
+    fmt::print(stdout, "{{");
+    print_fields({{"path", path},
+                  {"base", address_text(info.base)},
+                  {"root", root == 0 ? json(nullptr) : json(root - info.base)}});
+    if (!w.summary) fmt::print(stdout, ",\n  \"objects\": [");
+  }
+  const int ended = nvm_pool_each(pool.get(), visit, &w);
+  failure broken;
+  const bool failed = ended < 0;
+  if (failed) broken = library_failure(path);
+  if (out.as_json()) {
+    if (!w.summary) fmt::print(stdout, "{}]", w.all.objects == 0 ? "" : "\n  ");
+    json rest = w.summary ? summary_fields(w) : json::object();
+    rest["object_count"] = w.all.objects;
+    rest["object_bytes"] = w.all.bytes;
+    rest["stopped_at_limit"] = w.stopped;
+    if (failed) rest["error"] = document_of(broken);
+    fmt::print(stdout, ",");
+    print_fields(rest);
+    fmt::print(stdout, "\n}}\n");
+  } else if (w.summary) {
+    print_summary(w, path);
+  }
+  if (failed) {
+    out.error_line(broken);
+    return broken.exit;
+  }
+  return exit_good;
+}
+
+}  // namespace
+
+extern const command dump_command;
+const command dump_command{
+    .name = "dump",
+    .summary = "list the objects of a pool",
+    .description =
+        "Lists the committed objects of a pool in the order of their addresses: address, offset in the pool, "
+        "type id, size. The pool is opened read-only and its file not changed; one whose last owner died is "
+        "recovered in this process's memory alone.",
+    .operands = operands,
+    .options = options,
+    .fields = fields,
+    .examples = examples,
+    .run = run,
+};
+
+}  // namespace nvm::cli

@@ -1,0 +1,143 @@
+#include "cli/pool_facts.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <fstream>
+#include <optional>
+
+#include "cli/units.hpp"
+
+namespace nvm::cli {
+namespace {
+
+constexpr json_field fields[] = {
+    {"path", "as given"},
+    {"uuid", "identity of the pool, 36 characters"},
+    {"format_version", "of the file format"},
+    {"medium", "shm, dax, auto or ssd"},
+    {"condition", "clean, in use, or needs recovery (its last owner died; the next open recovers it)"},
+    {"clean", "true: closed properly"},
+    {"owner_pid", "process that has the pool open; null: none"},
+    {"size_bytes", "data space that exists"},
+    {"capacity_bytes", "data space that the pool may grow to by itself"},
+    {"file_bytes", "length of the file"},
+    {"allocated_bytes", "space that the file takes on its device; null: unknown"},
+    {"page_bytes", "size of a page"},
+    {"used_pages", "pages of data space that are in use"},
+    {"free_pages", "pages of data space that are not"},
+    {"log_bytes", "size of the log area"},
+    {"lanes", "transactions that the log holds at a time; 0 on ssd, whose log is shared"},
+    {"base", "address that the pool is mapped at, as a hexadecimal string"},
+};
+
+std::string uuid_text(const std::uint8_t (&uuid)[16]) {
+  std::string text;
+  for (std::size_t i = 0; i < sizeof uuid; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += fmt::format("{:02x}", uuid[i]);
+  }
+  return text;
+}
+
+std::string_view name_of(pool_condition c) noexcept {
+  switch (c) {
+    case pool_condition::clean:
+      return "clean";
+    case pool_condition::in_use:
+      return "in use";
+    case pool_condition::needs_recovery:
+      return "needs recovery";
+  }
+  return "?";
+}
+
+std::optional<std::uint64_t> allocated_bytes(const std::string& path) {
+  struct stat facts{};
+  if (::stat(path.c_str(), &facts) != 0) return std::nullopt;
+  return static_cast<std::uint64_t>(facts.st_blocks) * 512;
+}
+
+// Name of a process of this machine; empty when it cannot be told.
+std::string process_name(std::int64_t pid) {
+  std::ifstream file{fmt::format("/proc/{}/comm", pid)};
+  std::string name;
+  std::getline(file, name);
+  return name;
+}
+
+}  // namespace
+
+std::string_view medium_name(std::uint32_t medium) noexcept {
+  return medium < std::size(media_names) ? media_names[medium] : "?";
+}
+
+std::string_view persist_name(std::uint32_t persist) noexcept {
+  return persist < std::size(persist_names) ? persist_names[persist] : "?";
+}
+
+std::uint32_t number_of(std::string_view name, std::span<const std::string_view> names) noexcept {
+  const auto found = std::find(names.begin(), names.end(), name);
+  return found == names.end() ? 0 : static_cast<std::uint32_t>(found - names.begin());
+}
+
+pool_condition condition_of(const nvm_pool_info& info) noexcept {
+  if (info.owner_pid != 0) return pool_condition::in_use;
+  return info.clean != 0 ? pool_condition::clean : pool_condition::needs_recovery;
+}
+
+std::span<const json_field> info_fields() noexcept { return fields; }
+
+json document_of(const nvm_pool_info& info, const std::string& path) {
+  const auto allocated = allocated_bytes(path);
+  return {
+      {"path", path},
+      {"uuid", uuid_text(info.uuid)},
+      {"format_version", info.format_version},
+      {"medium", medium_name(info.medium)},
+      {"condition", name_of(condition_of(info))},
+      {"clean", info.clean != 0},
+      {"owner_pid", info.owner_pid == 0 ? json(nullptr) : json(info.owner_pid)},
+      {"size_bytes", info.size},
+      {"capacity_bytes", info.capacity},
+      {"file_bytes", info.file_bytes},
+      {"allocated_bytes", allocated ? json(*allocated) : json(nullptr)},
+      {"page_bytes", info.page_bytes},
+      {"used_pages", info.used_pages},
+      {"free_pages", info.free_pages},
+      {"log_bytes", info.log_bytes},
+      {"lanes", info.lanes},
+      {"base", address_text(info.base)},
+  };
+}
+
+void print_info(const nvm_pool_info& info, const std::string& path, const console& out) {
+  if (!out.as_text()) return;
+  const pool_condition condition = condition_of(info);
+  std::string state{name_of(condition)};
+  if (condition == pool_condition::in_use) {
+    const std::string name = process_name(info.owner_pid);
+    state += fmt::format(", by process {}{}", info.owner_pid, name.empty() ? "" : fmt::format(" ({})", name));
+  } else if (condition == pool_condition::needs_recovery) {
+    state += ": its last owner died; the next open recovers it";
+  }
+  const std::uint64_t pages = info.used_pages + info.free_pages;
+  const auto allocated = allocated_bytes(path);
+  out.text("{}\n", out.styled(path, style::strong));
+  out.text("  condition  {}\n",
+           out.styled(state, condition == pool_condition::needs_recovery ? style::bad : style::good));
+  out.text("  medium     {}\n", medium_name(info.medium));
+  out.text("  size       {} ({} bytes), may grow to {}\n", size_text(info.size), info.size, size_text(info.capacity));
+  out.text("  file       {}{}\n", size_text(info.file_bytes),
+           allocated ? fmt::format(", {} on its device", size_text(*allocated)) : "");
+  out.text("  pages      {} used, {} free, of {} ({:.1f} % used)\n", info.used_pages, info.free_pages,
+           size_text(info.page_bytes),
+           pages == 0 ? 0.0 : 100.0 * static_cast<double>(info.used_pages) / static_cast<double>(pages));
+  out.text("  log        {}{}\n", size_text(info.log_bytes),
+           info.lanes == 0 ? "" : fmt::format(" in {} lanes", info.lanes));
+  out.text("  uuid       {}\n", uuid_text(info.uuid));
+  out.text("  base       {}\n", address_text(info.base));
+  out.text("  format     {}\n", info.format_version);
+}
+
+}  // namespace nvm::cli
