@@ -8,6 +8,7 @@ namespace {
 
 constexpr char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 constexpr std::uint8_t version = 1;
+constexpr unsigned tier_numbers = 7;  // a tier's number is stored, not its bit
 
 // Form, least significant first: tier (3 bits), explicit (1 bit).
 void put(std::vector<std::uint8_t>& to, std::uint64_t v) {
@@ -120,6 +121,7 @@ std::optional<state_path> decode(std::string_view token) {
     c.point = r.number();
     const std::uint8_t form = r.byte();
     c.tier = form & 7;
+    if (c.tier >= tier_numbers) return std::nullopt;
     c.is_explicit = (form & 8) != 0;
     if (!c.is_explicit) {
       c.row = r.number();
