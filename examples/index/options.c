@@ -1,3 +1,4 @@
+#define _POSIX_C_SOURCE 200809L /* lstat */
 #include "options.h"
 
 #include <dirent.h>

@@ -1,3 +1,4 @@
+#define _POSIX_C_SOURCE 200809L /* stat */
 #include "text.h"
 
 #include <errno.h>
