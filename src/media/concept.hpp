@@ -1,4 +1,5 @@
-// What a medium promises.  Everything above is written against the concept `media` and never asks which medium it is on.
+// What a medium promises.  Everything above is written against the concept `media` and never asks which
+// medium it is on.
 //
 // Order and durability are two things.  flush() + fence() order what one thread wrote: nothing that the thread writes
 // after the fence survives a crash that loses what it flushed before.  durable(lsn) waits until a prefix of that order
@@ -54,7 +55,8 @@ concept media = requires(M& m, typename M::batch& b, const void* p, std::size_t 
   // A batch (atomic_batches only; an empty type elsewhere): ranges added are captured at add() and nobody else may be
   // writing them; publish(batch, f, e) calls f() inside the order's critical section, where f makes its stores to words
   // that other threads share and adds those, then seals the batch as one record.  Returns its LSN, not yet durable.
-  // errc::log_full if it can never fit; nothing is appended then and f is not called.
+  // errc::log_full if it can never fit; nothing is appended then and f is not called.  Room is found before f
+  // runs: what f adds beyond a small allowance is announced by expect(ranges, bytes) before.
   { b.add(p, bytes) } noexcept;
   { b.clear() } noexcept;
 };

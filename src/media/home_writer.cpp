@@ -65,8 +65,7 @@ status home_writer::put(std::uint64_t offset, const std::byte* data, std::size_t
     if (!position) return position.error();
     staged_page& staged = staged_[*position];
     std::memcpy(&pages_[staged.slot * page_bytes + from], data, count);
-    for (std::size_t s = from / sector_bytes; s <= (from + count - 1) / sector_bytes; ++s)
-      staged.dirty |= 1u << s;
+    for (std::size_t s = from / sector_bytes; s <= (from + count - 1) / sector_bytes; ++s) staged.dirty |= 1u << s;
     offset += count;
     data += count;
     bytes -= count;
@@ -78,8 +77,7 @@ status home_writer::finish() noexcept { return write_sorted(); }
 
 // Dirty sectors in order of offset, neighbours in one write.
 status home_writer::write_sorted() noexcept {
-  std::sort(staged_.begin(), staged_.end(),
-            [](const staged_page& a, const staged_page& b) { return a.page < b.page; });
+  std::sort(staged_.begin(), staged_.end(), [](const staged_page& a, const staged_page& b) { return a.page < b.page; });
   std::uint64_t run_offset = 0;
   std::size_t run_bytes = 0;
   const auto write_run = [&]() noexcept -> status {

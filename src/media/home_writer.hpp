@@ -43,9 +43,9 @@ class home_writer {
   static constexpr std::uint32_t no_slot = ~std::uint32_t{0};
 
   struct staged_page {
-    std::uint64_t page;        // offset in the file / page_bytes
-    std::uint32_t slot;        // which copy in pages_
-    std::uint32_t dirty;       // bit per sector that a put() touched
+    std::uint64_t page;   // offset in the file / page_bytes
+    std::uint32_t slot;   // which copy in pages_
+    std::uint32_t dirty;  // bit per sector that a put() touched
   };
 
   home_writer(block_device& device, std::size_t pages_max) : device_{device}, pages_max_{pages_max} {}
@@ -57,10 +57,10 @@ class home_writer {
   std::size_t pages_max_;
   std::uint64_t file_bytes_ = 0;
   std::uint64_t bytes_written_ = 0;
-  std::vector<staged_page> staged_;       // in order of first touch; reserved to pages_max_
-  std::vector<std::uint32_t> index_;      // open addressing by page number: position in staged_
-  std::unique_ptr<std::byte[]> pages_;    // pages_max_ copies
-  std::unique_ptr<std::byte[]> run_;      // neighbouring sectors, put together
+  std::vector<staged_page> staged_;     // in order of first touch; reserved to pages_max_
+  std::vector<std::uint32_t> index_;    // open addressing by page number: position in staged_
+  std::unique_ptr<std::byte[]> pages_;  // pages_max_ copies
+  std::unique_ptr<std::byte[]> run_;    // neighbouring sectors, put together
 };
 
 }  // namespace nvm

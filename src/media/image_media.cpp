@@ -57,8 +57,8 @@ result<std::unique_ptr<image_media>> image_media::open(block_device& device, con
   if (m == nullptr || m->ring_ == nullptr)
     return fail(errc::no_memory, "no memory for a log of %llu bytes",
                 static_cast<unsigned long long>(settings.ring.place.ring_bytes()));
-  const std::size_t pages = static_cast<std::size_t>(
-      std::min<std::uint64_t>(home_writer::pages_max_default, settings.bytes / 4096 + 1));
+  const std::size_t pages =
+      static_cast<std::size_t>(std::min<std::uint64_t>(home_writer::pages_max_default, settings.bytes / 4096 + 1));
   result<std::unique_ptr<home_writer>> home = home_writer::make(device, pages);
   if (!home) return home.error();
   m->home_ = std::move(*home);
@@ -132,8 +132,8 @@ lsn_t image_media::end_record(std::byte* record, std::uint64_t bytes, std::uint3
 void image_media::flush(const void* p, std::size_t bytes, site) noexcept {
   const auto* from = static_cast<const std::byte*>(p);
   constexpr std::uint64_t overhead = sizeof(layout::ring_record) + sizeof(layout::ring_entry) + layout::ring_unit;
-  const std::uint64_t piece_max = std::min<std::uint64_t>(
-      64 * 1024, round_down(settings_.ring.place.record_bytes_max() - overhead, line_bytes));
+  const std::uint64_t piece_max =
+      std::min<std::uint64_t>(64 * 1024, round_down(settings_.ring.place.record_bytes_max() - overhead, line_bytes));
   while (bytes != 0) {
     const std::uint64_t offset = static_cast<std::uint64_t>(from - settings_.base);
     // Pieces end where lines end.
@@ -268,8 +268,7 @@ status image_media::write_log(lsn_t from, lsn_t to, bool begin_lap) noexcept {
 }
 
 status image_media::move_header(lsn_t checkpoint) noexcept {
-  const status s =
-      write_ring_header(device_, settings_.ring, header_copy_ ^ 1, header_sequence_ + 1, checkpoint);
+  const status s = write_ring_header(device_, settings_.ring, header_copy_ ^ 1, header_sequence_ + 1, checkpoint);
   if (!s) return s;
   header_copy_ ^= 1;
   ++header_sequence_;

@@ -20,8 +20,9 @@
 //
 // Group commit: durable() makes one thread the leader, which does step 2 for everybody; others wait and
 // append meanwhile.  Back-pressure: an append that finds no room syncs and checkpoints, or waits for
-// whoever does; later appends queue behind it, so that a large record is not starved by small ones.  A failed write or sync poisons the medium for ever: the kernel may have dropped the
-// pages, and a later sync that succeeds proves nothing.
+// whoever does; later appends queue behind it, so that a large record is not starved by small ones.
+// A failed write or sync poisons the medium for ever: the kernel may have dropped the pages, and a
+// later sync that succeeds proves nothing.
 //
 // Threads: every call from any thread.  Locks: order_ is a leaf (publish() runs the caller's stores
 // under it: they take no lock and touch no medium).  No lock is held during I/O: syncing_ and
@@ -48,15 +49,15 @@ struct image_settings {
 };
 
 struct image_statistics {
-  std::uint64_t log_syncs = 0;       // E1: each was waited for by one thread or several
-  std::uint64_t other_syncs = 0;     // E2, E3, E4
-  std::uint64_t durable_waits = 0;   // calls of durable() that found their LSN not yet durable
+  std::uint64_t log_syncs = 0;      // E1: each was waited for by one thread or several
+  std::uint64_t other_syncs = 0;    // E2, E3, E4
+  std::uint64_t durable_waits = 0;  // calls of durable() that found their LSN not yet durable
   std::uint64_t records = 0;
-  std::uint64_t logged_bytes = 0;    // records with their headers, without pads
+  std::uint64_t logged_bytes = 0;  // records with their headers, without pads
   std::uint64_t pad_bytes = 0;
   std::uint64_t checkpoints = 0;
-  std::uint64_t home_bytes = 0;      // written by checkpoints
-  std::uint64_t stalls = 0;          // appends that found the ring full
+  std::uint64_t home_bytes = 0;  // written by checkpoints
+  std::uint64_t stalls = 0;      // appends that found the ring full
 };
 
 class image_media {
@@ -67,7 +68,7 @@ class image_media {
   // `state` as replay() or format_ring() returned it for this device; nothing else writes the log area
   // from here on.  No I/O.  errc::no_memory.
   [[nodiscard]] static result<std::unique_ptr<image_media>> open(block_device& device, const image_settings& settings,
-                                                   const ring_state& state) noexcept;
+                                                                 const ring_state& state) noexcept;
   // What is not durable is lost, as in a crash; close() comes first to leave an empty log.
   ~image_media() = default;
   image_media(const image_media&) = delete;
@@ -88,7 +89,8 @@ class image_media {
   // Waits for everything that any thread has appended so far.
   status sync_appended() noexcept;
 
-  // See concept.hpp.  The batch is cleared on success and unchanged on failure.  `stores` may add at
+  // See concept.hpp.  The batch is cleared on success and unchanged on failure (then its thread may
+  // publish it again or clear it).  `stores` may add at
   // most what the batch was told to expect, or image_batch::allowance_bytes.  An empty batch writes
   // nothing and returns last_lsn().
   template <class F>
@@ -152,13 +154,13 @@ class image_media {
   std::unique_ptr<std::byte[], release> ring_;  // bytes of [checkpoint_, tail_), each at its place in the ring
   std::unique_ptr<home_writer> home_;           // of the thread that set checkpointing_
 
-  mutable std::mutex order_;           // guards everything below
-  std::condition_variable synced_;     // durable_ moved, or poisoned
-  std::condition_variable freed_;      // checkpoint_ moved, or poisoned
-  std::condition_variable work_;       // the ring is half full
-  lsn_t tail_;                         // next append
-  std::atomic<lsn_t> durable_;         // written under order_; a sector's start, as is checkpoint_
-  lsn_t checkpoint_;                   // durable in a header; tail_ <= checkpoint_ + ring_bytes_
+  mutable std::mutex order_;        // guards everything below
+  std::condition_variable synced_;  // durable_ moved, or poisoned
+  std::condition_variable freed_;   // checkpoint_ moved, or poisoned
+  std::condition_variable work_;    // the ring is half full
+  lsn_t tail_;                      // next append
+  std::atomic<lsn_t> durable_;      // written under order_; a sector's start, as is checkpoint_
+  lsn_t checkpoint_;                // durable in a header; tail_ <= checkpoint_ + ring_bytes_
   bool syncing_ = false;
   bool checkpointing_ = false;
   bool draining_ = false;              // an append waits for room; later ones queue behind it

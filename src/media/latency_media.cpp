@@ -28,8 +28,7 @@ std::optional<latency_settings> latency_preset(std::string_view name) noexcept {
   if (name == "lsnvmm") return latency_settings{.fence_ns = 500, .bandwidth_bytes_s = 1'000'000'000};
   if (name == "log-free") return latency_settings{.fence_ns = 125};
   if (name == "breeze")
-    return latency_settings{
-        .fence_ns = 100, .writeback_ns = 40, .bandwidth_bytes_s = measure_dram_bandwidth() / 8};
+    return latency_settings{.fence_ns = 100, .writeback_ns = 40, .bandwidth_bytes_s = measure_dram_bandwidth() / 8};
   return std::nullopt;
 }
 

@@ -19,8 +19,8 @@ namespace nvm {
 
 struct latency_settings {
   std::uint32_t fence_ns = 0;
-  std::uint32_t writeback_ns = 0;        // per line written back
-  std::uint64_t bandwidth_bytes_s = 0;   // 0: unlimited
+  std::uint32_t writeback_ns = 0;       // per line written back
+  std::uint64_t bandwidth_bytes_s = 0;  // 0: unlimited
   [[nodiscard]] bool any() const noexcept { return (fence_ns | writeback_ns | bandwidth_bytes_s) != 0; }
 };
 
@@ -54,9 +54,8 @@ class latency_media {
   latency_media(M& inner, latency_settings settings) noexcept
       : inner_{inner},
         settings_{settings},
-        line_transfer_ns_{settings.bandwidth_bytes_s == 0
-                              ? 0
-                              : 1e9 * line_bytes / static_cast<double>(settings.bandwidth_bytes_s)} {}
+        line_transfer_ns_{
+            settings.bandwidth_bytes_s == 0 ? 0 : 1e9 * line_bytes / static_cast<double>(settings.bandwidth_bytes_s)} {}
 
   void flush(const void* p, std::size_t bytes, site s = site::here()) noexcept {
     const std::uint64_t lines = lines_touched(p, bytes);

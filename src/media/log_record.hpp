@@ -27,8 +27,8 @@ void seal_record(std::byte* record, lsn_t lsn, lsn_t durable, std::uint64_t byte
 // visit returns ok.  errc::corrupt, naming the LSN, if an entry leaves the record, is empty, reaches
 // outside [0, home_bytes) or into the log.  Nobody is called for an entry that fails.
 template <class Visit>
-status each_entry(std::span<const std::byte> record, const layout::ring_place& place,
-                  std::uint64_t home_bytes, Visit&& visit) noexcept {
+status each_entry(std::span<const std::byte> record, const layout::ring_place& place, std::uint64_t home_bytes,
+                  Visit&& visit) noexcept {
   layout::ring_record header;
   std::memcpy(&header, record.data(), sizeof header);
   const auto damaged = [&](const char* what, std::uint64_t found, std::uint64_t limit) noexcept {

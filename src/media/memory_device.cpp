@@ -31,8 +31,7 @@ status memory_device::write(std::uint64_t offset, const void* from, std::size_t 
   store(offset, static_cast<const std::byte*>(from), count);
   if (!failing) return {};
   errno = EIO;
-  return fail(errc::io, "write of %zu bytes at offset %llu: injected", bytes,
-              static_cast<unsigned long long>(offset));
+  return fail(errc::io, "write of %zu bytes at offset %llu: injected", bytes, static_cast<unsigned long long>(offset));
 }
 
 status memory_device::read(std::uint64_t offset, void* to, std::size_t bytes) noexcept {
@@ -42,8 +41,7 @@ status memory_device::read(std::uint64_t offset, void* to, std::size_t bytes) no
                 static_cast<unsigned long long>(offset), now_.size());
   if (fails()) {
     errno = EIO;
-    return fail(errc::io, "read of %zu bytes at offset %llu: injected", bytes,
-                static_cast<unsigned long long>(offset));
+    return fail(errc::io, "read of %zu bytes at offset %llu: injected", bytes, static_cast<unsigned long long>(offset));
   }
   std::memcpy(to, &now_[offset], bytes);
   return {};

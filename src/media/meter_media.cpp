@@ -19,8 +19,7 @@ void meter::at_edge(edge e) noexcept {
     edge_slot& slot = edges_[(hash + i) % edges_.size()];
     const char* name = slot.name.load(std::memory_order_relaxed);
     // relaxed: the name is a literal; nothing else is read through the slot.
-    if (name == nullptr && slot.name.compare_exchange_strong(name, e.name, std::memory_order_relaxed))
-      name = e.name;
+    if (name == nullptr && slot.name.compare_exchange_strong(name, e.name, std::memory_order_relaxed)) name = e.name;
     if (name != e.name) continue;
     add(slot.count, 1);
     return;
@@ -41,8 +40,7 @@ void meter::blocks_flushed(const void* p, std::size_t bytes) noexcept {
   if (at < blocks_base_) return;
   const std::size_t first = (at - blocks_base_) / block_bytes;
   const std::size_t last = (at - blocks_base_ + bytes - 1) / block_bytes;
-  for (std::size_t i = first; i <= last && i < block_count_; ++i)
-    blocks_[i].fetch_add(1, std::memory_order_relaxed);
+  for (std::size_t i = first; i <= last && i < block_count_; ++i) blocks_[i].fetch_add(1, std::memory_order_relaxed);
 }
 
 meter_reading meter::read() const {
@@ -63,8 +61,10 @@ meter_reading meter::read() const {
     // One literal may have an address in each translation unit that uses it.
     const auto same = [name](const edge_count& c) { return std::strcmp(c.name, name) == 0; };
     const auto found = std::find_if(sum.edges.begin(), sum.edges.end(), same);
-    if (found == sum.edges.end()) sum.edges.push_back({name, count});
-    else found->fences += count;
+    if (found == sum.edges.end())
+      sum.edges.push_back({name, count});
+    else
+      found->fences += count;
   }
   std::sort(sum.edges.begin(), sum.edges.end(),
             [](const edge_count& a, const edge_count& b) { return std::strcmp(a.name, b.name) < 0; });

@@ -12,6 +12,7 @@ struct ordered_media {
   static constexpr bool atomic_batches = false;
   struct batch {
     void add(const void*, std::size_t, site = site::here()) noexcept {}
+    void expect(std::size_t, std::size_t) noexcept {}
     void clear() noexcept {}
   };
   void flush(const void*, std::size_t, site = site::here()) noexcept {}

@@ -50,11 +50,7 @@ class recorder {
       ranges_.clear();
       inner_.clear();
     }
-    void expect(std::size_t ranges, std::size_t bytes) noexcept
-      requires atomic_batches
-    {
-      inner_.expect(ranges, bytes);
-    }
+    void expect(std::size_t ranges, std::size_t bytes) noexcept { inner_.expect(ranges, bytes); }
 
    private:
     friend recorder;
@@ -85,6 +81,7 @@ class recorder {
   {
     result<lsn_t> lsn = inner_.publish(b.inner_, std::forward<F>(stores), e);
     sink_.publish(b.ranges_, e, lsn ? *lsn : 0, lsn.error());
+    if (lsn) b.ranges_.clear();
     return lsn;
   }
 

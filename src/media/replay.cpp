@@ -17,8 +17,8 @@ header_kind classify(const layout::ring_header& h, const ring_identity& ring) no
   if (h.magic != layout::ring_magic || h.checksum != checksum_of(h)) return header_kind::damaged;
   if (std::memcmp(h.uuid, ring.uuid, sizeof h.uuid) != 0) return header_kind::foreign;
   const bool reserved_zero = std::all_of(std::begin(h.reserved), std::end(h.reserved), [](auto r) { return r == 0; });
-  const bool sane = reserved_zero && h.ring_bytes == ring.place.ring_bytes() &&
-                    h.checkpoint_lsn < layout::lsn_max && h.checkpoint_lsn % sector_bytes == 0;
+  const bool sane = reserved_zero && h.ring_bytes == ring.place.ring_bytes() && h.checkpoint_lsn < layout::lsn_max &&
+                    h.checkpoint_lsn % sector_bytes == 0;
   return sane ? header_kind::valid : header_kind::damaged;
 }
 
@@ -95,8 +95,8 @@ result<lsn_t> check_then_walk(block_device& device, const ring_identity& ring, r
 
 }  // namespace
 
-status write_ring_header(block_device& device, const ring_identity& ring, unsigned copy,
-                         std::uint64_t sequence, lsn_t checkpoint) noexcept {
+status write_ring_header(block_device& device, const ring_identity& ring, unsigned copy, std::uint64_t sequence,
+                         lsn_t checkpoint) noexcept {
   layout::ring_header h{};
   h.magic = layout::ring_magic;
   h.sequence = sequence;
@@ -162,8 +162,7 @@ result<ring_state> read_ring(block_device& device, const ring_identity& ring) no
   layout::ring_header copies[2];
   header_kind kinds[2];
   for (unsigned c = 0; c < 2; ++c) {
-    if (const status s = device.read(ring.place.header_offset(c), &copies[c], sizeof copies[c]); !s)
-      return s.error();
+    if (const status s = device.read(ring.place.header_offset(c), &copies[c], sizeof copies[c]); !s) return s.error();
     kinds[c] = classify(copies[c], ring);
     if (kinds[c] == header_kind::foreign)
       return fail(errc::corrupt, "log header at offset %llu belongs to another pool",

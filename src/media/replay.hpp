@@ -86,7 +86,7 @@ class ring_scanner {
 [[nodiscard]] result<ring_state> replay(block_device& device, const ring_identity& ring) noexcept;
 
 // Steps 1 and 2, then the bytes go to [base, base + bytes) instead: a file opened for reading only.
-[[nodiscard]] result<ring_state> replay_to_memory(block_device& device, const ring_identity& ring,
-                                                  std::byte* base, std::uint64_t bytes) noexcept;
+[[nodiscard]] result<ring_state> replay_to_memory(block_device& device, const ring_identity& ring, std::byte* base,
+                                                  std::uint64_t bytes) noexcept;
 
 }  // namespace nvm

@@ -64,10 +64,14 @@ const cpu_features& cpu() noexcept {
 bool has(write_back with) noexcept {
   switch (with) {
     case write_back::none:
-    case write_back::fence_only: return true;
-    case write_back::clflush: return cpu().clflush;
-    case write_back::clflushopt: return cpu().clflushopt;
-    case write_back::clwb: return cpu().clwb;
+    case write_back::fence_only:
+      return true;
+    case write_back::clflush:
+      return cpu().clflush;
+    case write_back::clflushopt:
+      return cpu().clflushopt;
+    case write_back::clwb:
+      return cpu().clwb;
   }
   return false;
 }
@@ -80,11 +84,16 @@ write_back best_write_back() noexcept {
 
 const char* name_of(write_back with) noexcept {
   switch (with) {
-    case write_back::none: return "none";
-    case write_back::fence_only: return "fence";
-    case write_back::clflush: return "clflush";
-    case write_back::clflushopt: return "clflushopt";
-    case write_back::clwb: return "clwb";
+    case write_back::none:
+      return "none";
+    case write_back::fence_only:
+      return "fence";
+    case write_back::clflush:
+      return "clflush";
+    case write_back::clflushopt:
+      return "clflushopt";
+    case write_back::clwb:
+      return "clwb";
   }
   return "?";
 }

@@ -58,7 +58,8 @@ inline void write_back_lines(const void* p, std::size_t bytes, write_back with) 
       for (; at < end; at += line) asm volatile("clflush (%0)" ::"r"(at) : "memory");
       return;
     case write_back::none:
-    case write_back::fence_only: return;
+    case write_back::fence_only:
+      return;
   }
 }
 

@@ -179,9 +179,7 @@ TYPED_TEST(cas_publish, every_acknowledged_node_survives_the_loss_of_what_is_not
   for (int round = 0; round < 5; ++round) EXPECT_EQ((lost_pushes<TypeParam, true>()), 0u);
 }
 
-TYPED_TEST(cas_publish, loses_nodes_without_the_flush_of_the_head) {
-  EXPECT_GT((lost_pushes<TypeParam, false>()), 0u);
-}
+TYPED_TEST(cas_publish, loses_nodes_without_the_flush_of_the_head) { EXPECT_GT((lost_pushes<TypeParam, false>()), 0u); }
 
 }  // namespace
 }  // namespace nvm

@@ -44,7 +44,9 @@ TEST(direct_media, executes_every_instruction_this_processor_has_on_any_range) {
 TEST(direct_media, chooses_the_best_instruction_that_exists) {
   const isa::write_back best = isa::best_write_back();
   EXPECT_TRUE(isa::has(best));
-  if (isa::cpu().clwb) { EXPECT_EQ(best, isa::write_back::clwb); }
+  if (isa::cpu().clwb) {
+    EXPECT_EQ(best, isa::write_back::clwb);
+  }
   EXPECT_STREQ(isa::name_of(isa::write_back::clwb), "clwb");
 }
 
@@ -58,7 +60,9 @@ TEST(isa, nontemporal_copy_copies_every_length_and_alignment) {
       isa::store_fence();
       EXPECT_EQ(std::memcmp(&to[start], &from[start / 2], bytes), 0);
       EXPECT_EQ(to[start + bytes], 0) << "wrote past the end";
-      if (start != 0) { EXPECT_EQ(to[start - 1], 0) << "wrote before the start"; }
+      if (start != 0) {
+        EXPECT_EQ(to[start - 1], 0) << "wrote before the start";
+      }
     }
   }
 }
@@ -199,9 +203,7 @@ struct writing_sink final : record_sink {
     heard += "publish " + std::to_string(ranges.size()) + " " + e.name + "; ";
   }
   void durable_begin(lsn_t lsn) noexcept override { heard += "wait " + std::to_string(lsn) + "; "; }
-  void durable_end(lsn_t, errc code) noexcept override {
-    heard += code == errc::ok ? "durable; " : "failed; ";
-  }
+  void durable_end(lsn_t, errc code) noexcept override { heard += code == errc::ok ? "durable; " : "failed; "; }
 };
 
 TEST(recorder, tells_the_sink_of_everything_in_order) {
@@ -212,8 +214,7 @@ TEST(recorder, tells_the_sink_of_everything_in_order) {
   persist(m, b.bytes.data(), 8, edge{"test/E1"});
   m.flush(b.bytes.data(), 100);
   EXPECT_TRUE(m.durable(0).has_value());
-  EXPECT_EQ(sink.heard,
-            "flush 8 from a line; fence test/E1; flush 100 from a line; wait 0; durable; ");
+  EXPECT_EQ(sink.heard, "flush 8 from a line; fence test/E1; flush 100 from a line; wait 0; durable; ");
 }
 
 TEST(recorder, reports_the_place_of_the_call_and_not_its_own) {

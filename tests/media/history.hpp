@@ -62,13 +62,18 @@ inline void live(image_rig& rig, history& past, std::mt19937_64& random, unsigne
         ASSERT_TRUE(rig.medium->sync_appended().has_value());
         past.acknowledged = past.records.size();
         break;
-      case 2: ASSERT_TRUE(rig.medium->checkpoint_step().has_value()); break;
-      default: append(rig, past, random);
+      case 2:
+        ASSERT_TRUE(rig.medium->checkpoint_step().has_value());
+        break;
+      default:
+        append(rig, past, random);
     }
   }
 }
 
 // The prefix that is left becomes the start of the next life.
-inline void settle(history& past, const std::vector<std::byte>& data) { past = {.start = data, .records = {}, .acknowledged = 0}; }
+inline void settle(history& past, const std::vector<std::byte>& data) {
+  past = {.start = data, .records = {}, .acknowledged = 0};
+}
 
 }  // namespace nvm::test

@@ -13,6 +13,7 @@
 
 #include "image_rig.hpp"
 #include "media/checkpointer.hpp"
+#include "media/media.hpp"
 
 namespace nvm {
 namespace {
@@ -153,6 +154,46 @@ TEST(image_media, a_batch_that_can_never_fit_is_refused_and_its_stores_do_not_ru
   EXPECT_TRUE(rig.medium->publish(b, no_stores, edge{"test/commit"}));
 }
 
+TEST(image_media, decorators_pass_batches_through) {
+  struct : record_sink {
+    std::size_t ranges = 0;
+    lsn_t published = 0;
+    void flush(const void*, std::size_t, site) noexcept override {}
+    void fence(edge) noexcept override {}
+    void publish(std::span<const recorded_range> r, edge, lsn_t lsn, errc) noexcept override {
+      ranges = r.size();
+      published = lsn;
+    }
+    void durable_begin(lsn_t) noexcept override {}
+    void durable_end(lsn_t, errc) noexcept override {}
+  } sink;
+  image_rig rig;
+  meter counts;
+  recorder recording{*rig.medium, sink};
+  latency_media slow{recording, {}};
+  meter_media m{slow, counts};
+  static_assert(media<decltype(m)> && decltype(m)::atomic_batches);
+  decltype(m)::batch b;
+  for (int round = 0; round < 2; ++round) {
+    rig.at(data_offset) = 4;
+    b.add(&rig.at(data_offset), 8);
+    const result<lsn_t> lsn = m.publish(
+        b,
+        [&] {
+          rig.at(data_offset + 8) = 5;
+          b.add(&rig.at(data_offset + 8), 8);
+        },
+        edge{"test/commit"});
+    ASSERT_TRUE(lsn && m.durable(*lsn));
+    EXPECT_EQ(sink.ranges, 2u);
+    EXPECT_EQ(sink.published, *lsn);
+  }
+  EXPECT_EQ(counts.read().publishes, 2u);
+  image_rig after{rig.ring(), rig.device.crash_losing_all_unsynced()};
+  EXPECT_EQ(after.at(data_offset), 4u);
+  EXPECT_EQ(after.at(data_offset + 8), 5u);
+}
+
 TEST(image_media, an_empty_batch_and_an_empty_flush_write_nothing) {
   image_rig rig;
   const lsn_t before = rig.medium->last_lsn();
@@ -231,7 +272,9 @@ TEST(image_media, eight_threads_with_records_of_all_sizes_get_through_a_small_ri
         b.add(mine, bytes);
         const result<lsn_t> lsn = rig.medium->publish(b, no_stores, edge{"test/commit"});
         ASSERT_TRUE(lsn);
-        if (i % 4 == 0) { ASSERT_TRUE(rig.medium->durable(*lsn).has_value()); }
+        if (i % 4 == 0) {
+          ASSERT_TRUE(rig.medium->durable(*lsn).has_value());
+        }
       }
       ASSERT_TRUE(rig.medium->durable(rig.medium->last_lsn()).has_value());
     }};
@@ -251,7 +294,9 @@ TEST(image_media, captures_of_one_line_by_two_threads_end_with_its_final_content
       for (std::uint64_t i = 1; i <= 2000; ++i) {
         std::atomic_ref{line[t]}.store(i, std::memory_order_release);
         rig.medium->flush(line, 64);
-        if (i % 500 == 0) { ASSERT_TRUE(rig.medium->sync_appended().has_value()); }
+        if (i % 500 == 0) {
+          ASSERT_TRUE(rig.medium->sync_appended().has_value());
+        }
       }
       ASSERT_TRUE(rig.medium->durable(rig.medium->last_lsn()).has_value());
     }};
@@ -471,7 +516,9 @@ TEST(image_media, the_checkpointer_works_beside_writers) {
       for (std::uint64_t i = 1; i <= 500; ++i) {
         const result<lsn_t> lsn = commit_word(rig, 8 * t, i);
         ASSERT_TRUE(lsn);
-        if (i % 50 == 0) { ASSERT_TRUE(rig.medium->durable(*lsn).has_value()); }
+        if (i % 50 == 0) {
+          ASSERT_TRUE(rig.medium->durable(*lsn).has_value());
+        }
       }
     }};
   for (auto& t : threads) t.join();
@@ -487,8 +534,7 @@ TEST(image_media, a_poisoned_medium_ends_the_checkpointer) {
   rig.device.fail_call(1, true);
   ASSERT_TRUE(background.start(*rig.medium, std::chrono::milliseconds{1}).has_value());
   ASSERT_TRUE(commit_word(rig, 0, 1));
-  for (int i = 0; i < 2000 && !rig.medium->poisoned(); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  for (int i = 0; i < 2000 && !rig.medium->poisoned(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds{1});
   EXPECT_TRUE(rig.medium->poisoned());
   background.stop();
 }
@@ -528,7 +574,9 @@ TEST(image_media, works_on_a_real_file_and_gives_clean_pages_back) {
     b.add(base + data_offset + 32 * i, 32);
     const result<lsn_t> lsn = (*medium)->publish(b, no_stores, edge{"test/commit"});
     ASSERT_TRUE(lsn);
-    if (i % 250 == 0) { ASSERT_TRUE((*medium)->durable(*lsn).has_value()); }
+    if (i % 250 == 0) {
+      ASSERT_TRUE((*medium)->durable(*lsn).has_value());
+    }
   }
   std::uint64_t* uncommitted = reinterpret_cast<std::uint64_t*>(base + file_bytes - 8);
   *uncommitted = 5;

@@ -94,9 +94,8 @@ class image_rig {
 
 // Any subset of the unsynced sector versions.
 inline std::vector<std::byte> random_crash(const memory_device& device, std::mt19937_64& random) {
-  return device.crash([&](std::uint64_t, std::size_t versions) {
-    return static_cast<std::size_t>(random() % (versions + 1));
-  });
+  return device.crash(
+      [&](std::uint64_t, std::size_t versions) { return static_cast<std::size_t>(random() % (versions + 1)); });
 }
 
 // Data area of a file's content.

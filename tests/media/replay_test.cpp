@@ -75,8 +75,7 @@ TEST_P(without_sync, something_acknowledged_is_lost_or_torn) {
   EXPECT_NE(found, "") << GetParam() << " could go: nothing needs it";
 }
 INSTANTIATE_TEST_SUITE_P(replay, without_sync,
-                         ::testing::Values("image/E1", "image/E2", "image/E3", "image/E4", "replay/E1",
-                                           "replay/E2"));
+                         ::testing::Values("image/E1", "image/E2", "image/E3", "image/E4", "replay/E1", "replay/E2"));
 
 RC_GTEST_PROP(replay, a_crash_inside_replay_changes_nothing, ()) {
   std::mt19937_64 random{*rc::gen::arbitrary<std::uint64_t>()};
@@ -351,9 +350,16 @@ TEST(replay, a_record_that_targets_what_it_may_not_is_refused_before_anything_is
   const auto log = small_ring().place;
   const layout::ring_entry good{data_offset, 8};
   const layout::ring_entry bad[] = {
-      {file_bytes, 8},      {file_bytes - 4, 8}, {huge, 8},           {huge - 7, 8},
-      {data_offset, 0},     {data_offset, huge}, {data_offset, 4000}, {log.log_offset, 8},
-      {log.log_offset - 4, 8}, {log.log_offset + log.log_bytes - 1, 8},
+      {file_bytes, 8},
+      {file_bytes - 4, 8},
+      {huge, 8},
+      {huge - 7, 8},
+      {data_offset, 0},
+      {data_offset, huge},
+      {data_offset, 4000},
+      {log.log_offset, 8},
+      {log.log_offset - 4, 8},
+      {log.log_offset + log.log_bytes - 1, 8},
   };
   for (const auto& entry : bad) {
     forged f;

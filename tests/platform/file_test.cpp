@@ -30,8 +30,8 @@ class scratch {
 
 // What the replaced calls do; one test at a time.
 struct {
-  int error = 0;          // errno of a failing call
-  int failures = 0;       // calls that fail before the system's take over
+  int error = 0;             // errno of a failing call
+  int failures = 0;          // calls that fail before the system's take over
   std::size_t short_to = 0;  // longest transfer; 0: no limit
   int calls = 0;
 } plan;
@@ -46,9 +46,7 @@ auto planned(Call&& call) {
   }
   return call();
 }
-std::size_t shortened(std::size_t bytes) {
-  return plan.short_to != 0 && plan.short_to < bytes ? plan.short_to : bytes;
-}
+std::size_t shortened(std::size_t bytes) { return plan.short_to != 0 && plan.short_to < bytes ? plan.short_to : bytes; }
 
 struct planned_calls {
   planned_calls() {
@@ -138,7 +136,7 @@ TEST(file, new_files_are_private_and_close_on_exec) {
   const scratch s;
   auto f = file::open(s.path("a").c_str(), O_RDWR | O_CREAT | O_EXCL);
   ASSERT_TRUE(f);
-  struct ::stat st {};
+  struct ::stat st{};
   ASSERT_EQ(::fstat(f->descriptor(), &st), 0);
   EXPECT_EQ(st.st_mode & 0777u, 0600u);
   EXPECT_NE(::fcntl(f->descriptor(), F_GETFD) & FD_CLOEXEC, 0);
@@ -151,7 +149,7 @@ TEST(file, allocation_keeps_contents_and_gives_blocks) {
   ASSERT_TRUE(f->write(0, "abc", 3).has_value());
   ASSERT_TRUE(f->allocate(0, 1 << 20).has_value());
   EXPECT_EQ(*f->size(), 1u << 20);
-  struct ::stat st {};
+  struct ::stat st{};
   ASSERT_EQ(::fstat(f->descriptor(), &st), 0);
   EXPECT_GE(st.st_blocks * 512, 1 << 20);
   char in[3];
