@@ -230,7 +230,10 @@ result<ring_state> replay_to_memory(block_device& device, const ring_identity& r
     std::memcpy(base + offset, data, count);
     return {};
   };
-  const result<lsn_t> end = check_then_walk(device, ring, *state, bytes, to_memory);
+  result<std::uint64_t> size = device.size();
+  if (!size) return size.error();
+  // A private mapping may be longer than its file: beyond the end of the file nothing can be touched.
+  const result<lsn_t> end = check_then_walk(device, ring, *state, std::min(bytes, *size), to_memory);
   if (!end) return end.error();
   state->bytes = *end - state->checkpoint;
   return state;

@@ -376,6 +376,15 @@ TEST(replay, a_record_that_targets_what_it_may_not_is_refused_before_anything_is
   }
 }
 
+TEST(replay, into_memory_goes_no_further_than_the_file) {
+  forged f;
+  f.record({{file_bytes, 8}, {data_offset, 8}}, 96, 2);
+  memory_device device{f.content};
+  std::vector<std::byte> mapping(2 * file_bytes);
+  EXPECT_EQ(replay_to_memory(device, f.ring, mapping.data(), mapping.size()).error(), errc::corrupt);
+  EXPECT_EQ(mapping, std::vector<std::byte>(2 * file_bytes));
+}
+
 TEST(replay, a_header_that_contradicts_its_place_is_refused) {
   const auto both = [](auto change) {
     forged f;
