@@ -7,10 +7,11 @@ namespace nvm {
 
 enum class plant : unsigned char {
   none,
-  no_settling,           // a lane changes a word that another lane's log may still change
-  word_put_back,         // allocation words are changed at once and an abort puts the whole old word back
-  restored_not_flushed,  // what an inner abort restored is not made durable by the outer commit
-  reuse_before_commit,   // a freed slot may be allocated again before the free is committed
+  no_settling,            // a lane changes a word that another lane's log may still change
+  word_put_back,          // allocation words are changed at once and an abort puts the whole old word back
+  restored_not_flushed,   // what an inner abort restored is not made durable by the outer commit
+  generation_used_again,  // a lane's generation goes on after a crash that may have torn a record of it
+  reuse_before_commit,    // a freed slot may be allocated again before the free is committed
 };
 
 #ifdef NVM_RECORDED

@@ -24,7 +24,8 @@ struct lane_header {
 };
 static_assert(sizeof(lane_header) == line_bytes);
 
-enum class outcome : std::uint16_t { commit = 1, abort = 2 };
+// rest: written by recovery and close; no transaction has begun a log since.
+enum class outcome : std::uint16_t { commit = 1, abort = 2, rest = 3 };
 inline constexpr unsigned inline_intent_words = 5;
 
 struct commit_record {

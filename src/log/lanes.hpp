@@ -167,7 +167,7 @@ class lanes {
   [[nodiscard]] status prepare_finish(unsigned index, std::size_t count) noexcept try {
     lane& l = lanes_[index];
     const std::lock_guard guard{l.settling};
-    l.pending[(l.generation + 1) & 1].reserve(count);
+    for (auto& words : l.pending) words.reserve(count);
     return {};
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory for %zu pending words", count);
@@ -183,6 +183,7 @@ class lanes {
                        edge commit_point) {
     lane& l = lanes_[index];
     const std::lock_guard guard{l.settling};
+    l.used = true;
     const std::uint64_t g = l.generation + 1;
     const bool elsewhere = count > layout::inline_intent_words;
     const std::uint64_t at = l.intents_at;
@@ -228,15 +229,24 @@ class lanes {
       if (l.retired.load(std::memory_order_relaxed) < t.generation()) retire(l, t.lane());
     }
   }
-  // Nothing of any lane can be replayed afterwards; for closing, when no transaction is open.
-  void settle_everything() noexcept {
-    for (unsigned i = 0; i < count_; ++i) settle_all(tag::make(i, lanes_[i].generation));
+  // Brings every lane to rest: the next recovery finds nothing to do.  For closing, when no transaction is open.
+  void come_to_rest() noexcept {
+    if constexpr (!M::atomic_batches) {
+      for (unsigned i = 0; i < count_; ++i) {
+        if (!lanes_[i].used) continue;
+        finish(i, layout::outcome::rest, nullptr, 0, edge{"lane/E4"});
+        const std::lock_guard guard{lanes_[i].settling};
+        retire(lanes_[i], i);
+        lanes_[i].used = false;
+      }
+    }
   }
 
  private:
   struct alignas(line_bytes) lane {
     std::atomic<bool> taken{false};
     spin_lock settling;
+    bool used = false;   // not at rest: a generation has ended in this process
     bool begun = false;  // the body has been begun in the open generation
     std::atomic<std::uint64_t> retired{0};
     std::uint64_t generation = 0;  // last finished
@@ -277,6 +287,10 @@ class lanes {
 
   void begin_body(lane& l, unsigned index) noexcept {
     if (l.begun) return;
+    // A crash may leave a torn record of this generation here, which nothing would tell from an untouched body: from
+    // now on the lane is not at rest, so that recovery gives the generation up (recovery.hpp).
+    if (!l.used && !planted(plant::generation_used_again))
+      finish(index, layout::outcome::abort, nullptr, 0, edge{"lane/E5"});
     l.begun = true;
     l.cursor = lane_offset(index) + layout::lane_body_at;
     l.end = lane_offset(index) + geometry_.lane_bytes;

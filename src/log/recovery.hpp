@@ -6,11 +6,16 @@
 ///      records newer than `retired`: S word; F word
 ///   3. put back the ranges of the undo records of generation c + 1, newest first: S old bytes; F them
 ///                                                                    | recover/E1  all of it durable before step 4
-///   4. S commit record {c + 1, abort} if there were undo records or it is torn; F; S retired; F
-///                                                                    | recover/E2  on return the lane is at rest
-/// Repeatable: intents set or clear bits, undo stores old values, and until 4 is durable the same records lead to the
-/// same stores.  In step 4 the commit record and `retired` may become durable in either order: with only the first, the
-/// intents are made again to the same effect, with only the second, the undo is.
+///   4. S checksum 0 of a torn commit record; F                       | recover/E2  step 5 cannot complete it
+///   5. S commit record {c + 1, rest}; F                              | recover/E3  the records are void before step 6
+///   6. S retired; F                                                  | recover/E4  on return the lane is at rest
+/// Repeatable: intents set or clear bits, undo stores old values, and until 5 is durable the same records lead to the
+/// same stores.  Were `retired` durable before the commit record, a second recovery would take a generation more.
+///
+/// A lane that is not at rest loses a generation even when nothing of it is to be undone: a torn undo record of
+/// generation c + 1 may lie in its body, and the next transaction, were it of that generation too, could supply the
+/// very words that it lacks.  A lane that is at rest has an untouched body: its first log in a process begins with a
+/// fresh generation.
 #pragma once
 
 #include <cstddef>
@@ -107,7 +112,12 @@ class lane_reader {
     return {};
   }
 
-  [[nodiscard]] bool at_rest() const noexcept { return last_record_ == 0 && retired_ >= generation_ && !torn(); }
+  [[nodiscard]] bool at_rest() const noexcept {
+    if (torn()) return false;
+    if (newer_ == nullptr) return retired_ == 0;
+    return newer_->kind == static_cast<std::uint16_t>(layout::outcome::rest) && newer_->generation == generation_ &&
+           retired_ == generation_;
+  }
   [[nodiscard]] std::uint64_t generation() const noexcept { return generation_; }
   // A commit record was being written, or has been damaged.
   [[nodiscard]] bool torn() const noexcept { return torn(0) || torn(1); }
@@ -140,16 +150,20 @@ class lane_reader {
       at = r->previous;
     }
     m.fence(edge{"recover/E1"});
-    if (last_record_ != 0 || torn()) {
-      // The place of a torn record is that of the generation that never ended.
-      ++report.generation;
-      report.rolled_back = last_record_ != 0;
-      write_commit(m, base, at_, report.generation, layout::outcome::abort, nullptr, 0, key_);
+    ++report.generation;
+    report.rolled_back = last_record_ != 0;
+    if (const unsigned parity = report.generation & 1; torn(parity)) {
+      auto* c = reinterpret_cast<layout::commit_record*>(base + at_ + layout::lane_commit_at + parity * line_bytes);
+      c->checksum = 0;
+      m.flush(&c->checksum, 8);
+      m.fence(edge{"recover/E2"});
     }
+    write_commit(m, base, at_, report.generation, layout::outcome::rest, nullptr, 0, key_);
+    m.fence(edge{"recover/E3"});
     auto* header = reinterpret_cast<layout::lane_header*>(base + at_);
     header->retired = seal_word(report.generation, word_seed(at_));
     m.flush(&header->retired, 8);
-    m.fence(edge{"recover/E2"});
+    m.fence(edge{"recover/E4"});
     return report;
   }
 

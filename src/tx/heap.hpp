@@ -66,7 +66,7 @@ class heap {
   [[nodiscard]] const recovery_report& recovered() const noexcept { return report_; }
 
   // Nothing is left that recovery would have to do; no transaction is open.
-  void come_to_rest() noexcept { lanes_.settle_everything(); }
+  void come_to_rest() noexcept { lanes_.come_to_rest(); }
 
   [[nodiscard]] M& medium() noexcept { return media_; }
   [[nodiscard]] std::byte* base() const noexcept { return base_; }

@@ -2,7 +2,7 @@
 //
 //   1. validate every lane; nothing is stored if one is damaged (errc::corrupt)
 //   2. repair each lane (log/recovery.hpp)
-//   3. when all lanes are at rest, free the log runs: S zero entry; F      | recover/E3
+//   3. when all lanes are at rest, free the log runs: S zero entry; F      | recover/E5
 /// A crash between 2 and 3 leaves log runs that nothing refers to; the next recovery frees them.
 #pragma once
 
@@ -123,7 +123,7 @@ template <media M, class Started>
 [[nodiscard]] status recover(M& m, std::byte* base, const geometry& g, std::uint64_t key, recovery_report& report,
                              Started&& started) {
   if (status s = recover_lanes(m, base, g, key, report, started); !s) return s;
-  if (free_log_runs(m, base, g, 0, 1, report)) m.fence(edge{"recover/E3"});
+  if (free_log_runs(m, base, g, 0, 1, report)) m.fence(edge{"recover/E5"});
   return {};
 }
 
