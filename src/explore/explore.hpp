@@ -103,6 +103,8 @@ struct options {
   bool promise_at_op_end = true;        // false: only machine::promise() obliges
   bool rules = true;                    // run the trace rules
   bool print_violations = true;         // to stderr, as they are found
+  // Called with each unique image before it is recovered: to keep some as starts of other subjects or of fuzzing.
+  std::function<void(const machine&, const window&)> on_image;
 };
 
 struct violation {
@@ -203,8 +205,9 @@ struct mutant {
   std::string waived;       // reason why it may survive, or empty
 };
 struct mutation_report {
-  report original;
+  std::vector<report> originals;  // of the unchanged traces; clean, or the rest means nothing
   std::vector<mutant> mutants;
+  [[nodiscard]] bool clean() const noexcept;
   [[nodiscard]] std::size_t killed() const noexcept;
   // Killed or waived.
   [[nodiscard]] double score() const noexcept;
@@ -214,8 +217,14 @@ struct waiver {
   std::string place;  // fence label or file:line suffix
   std::string reason;
 };
-// Explores the subject, then again without each fence label and each flush site met.  Every mutant ought to die.
-[[nodiscard]] mutation_report mutation_score(const subject& s, const options& o = {},
+// Explores the subjects, then again without each fence label and each flush site that any of them met.  Every mutant
+// ought to be killed by one of the subjects.  What a label does for the life after recovery is seen only by a subject
+// that starts from a crashed image and works on.
+[[nodiscard]] mutation_report mutation_score(std::span<const subject> subjects, const options& o = {},
                                              std::span<const waiver> waivers = {});
+[[nodiscard]] inline mutation_report mutation_score(const subject& s, const options& o = {},
+                                                    std::span<const waiver> waivers = {}) {
+  return mutation_score(std::span{&s, 1}, o, waivers);
+}
 
 }  // namespace nvm::explore

@@ -86,10 +86,13 @@ void explorer::reset(const mutation& m) {
   report_.persistency = options_.persistency;
   mutation_code_ = m.code();
   mutation_text_ = m.text();
-  for (place& p : machine_.places().all()) {
-    const bool hit = m.what != mutation::kind::none && m.hits(p);
+  machine_.places().on_new = [m](place& p) {
+    const bool hit = m.hits(p);
     p.dropped = hit && m.what != mutation::kind::delay_flush;
     p.delayed = hit && m.what == mutation::kind::delay_flush;
+  };
+  for (place& p : machine_.places().all()) {
+    machine_.places().on_new(p);
     p.count = 0;
   }
   // The mutated trace: places' flags decide, as they do for recoveries while those are recorded.

@@ -24,6 +24,7 @@ std::uint32_t place_table::add(const char* name, std::uint32_t line, bool is_fen
     p.name = name;
     p.line = line;
     p.is_fence = is_fence;
+    if (on_new) on_new(p);
     places_.push_back(p);
   }
   if (++keys_used_ * 2 > keys_.size()) {

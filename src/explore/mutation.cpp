@@ -1,5 +1,9 @@
 #include "explore/mutation.hpp"
 
+#include <algorithm>
+#include <map>
+#include <memory>
+
 #include "explore/explore.hpp"
 #include "explore/explorer.hpp"
 
@@ -32,36 +36,49 @@ std::uint32_t mutation::code() const noexcept {
   return h == 0 ? 1 : h;
 }
 
-mutation_report mutation_score(const subject& s, const options& o, std::span<const waiver> waivers) {
+mutation_report mutation_score(std::span<const subject> subjects, const options& o, std::span<const waiver> waivers) {
   mutation_report result;
   options quiet = o;
   quiet.print_violations = false;
   quiet.violations_max = 1;
   quiet.rules = false;
-  explorer e(s, o);
-  e.record();
-  result.original = e.explore({});
-  explorer again(s, quiet);
-  again.record();
-  for (const place& p : result.original.places) {
-    if (p.count == 0) continue;
+  quiet.on_image = nullptr;
+  std::map<std::pair<bool, std::string>, std::uint64_t> met;
+  std::vector<std::unique_ptr<explorer>> explorers;
+  for (const subject& s : subjects) {
+    explorer first(s, o);
+    first.record();
+    result.originals.push_back(first.explore({}));
+    for (const place& p : result.originals.back().places) {
+      if (p.count != 0) met[{p.is_fence, p.text()}] += p.count;
+    }
+    explorers.push_back(std::make_unique<explorer>(s, quiet));
+    explorers.back()->record();
+  }
+  for (const auto& [place, count] : met) {
     mutant m;
-    m.change.what = p.is_fence ? mutation::kind::drop_fence : mutation::kind::drop_flush;
-    m.change.place = p.text();
-    m.count = p.count;
-    const report r = again.explore(m.change);
-    m.killed = r.finds_violation();
-    m.states = r.unique_states;
-    if (m.killed) {
+    m.change.what = place.first ? mutation::kind::drop_fence : mutation::kind::drop_flush;
+    m.change.place = place.second;
+    m.count = count;
+    for (auto& e : explorers) {
+      const report r = e->explore(m.change);
+      m.states += r.unique_states;
+      m.killed = r.finds_violation();
+      if (!m.killed) continue;
       m.killed_by = r.violations.front().found_by;
       m.depth = r.violations.front().depth;
+      break;
     }
     for (const waiver& w : waivers) {
-      if (m.change.place == w.place || m.change.place.ends_with(w.place)) m.waived = w.reason;
+      if (m.change.place.ends_with(w.place)) m.waived = w.reason;
     }
     result.mutants.push_back(std::move(m));
   }
   return result;
+}
+
+bool mutation_report::clean() const noexcept {
+  return std::all_of(originals.begin(), originals.end(), [](const report& r) { return r.clean(); });
 }
 
 std::size_t mutation_report::killed() const noexcept {
@@ -78,8 +95,9 @@ double mutation_report::score() const noexcept {
 }
 
 std::string mutation_report::text() const {
-  std::string t = "mutation of the trace: " + original.subject + ": " + std::to_string(killed()) + " of " +
-                  std::to_string(mutants.size()) + " places are shown necessary\n";
+  std::string t = "mutation of the trace";
+  for (const report& r : originals) t += ": " + r.subject;
+  t += ": " + std::to_string(killed()) + " of " + std::to_string(mutants.size()) + " places are shown necessary\n";
   for (const mutant& m : mutants) {
     t += m.killed ? "  killed    " : m.waived.empty() ? "  SURVIVED  " : "  waived    ";
     t += m.change.text() + " (" + std::to_string(m.count) + " executions, " + std::to_string(m.states) + " states";

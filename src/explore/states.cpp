@@ -26,26 +26,30 @@ void explorer::try_row(unsigned depth, tier t, std::uint64_t row) {
   for (std::size_t f = 0; f < l.factors.size(); ++f) {
     if (l.cuts[f] != 0) hash += l.front.delta(*l.factors[f], l.cuts[f]);
   }
+  bool fresh = true;
   if (only_ == nullptr) {
-    // The same bytes with another obligation are another state; so are those whose recovery will be crashed.
+    // The same bytes with another obligation are another state.
+    const std::uint64_t key = mix(mix(hash, window_.promised), window_.started ^ history_.size() << 32);
+    fresh = seen_.insert(key);
+    // One that was met where recovery is not crashed any more is run again where it is, but it is no new state.
     const bool deepest = depth + 1 == levels_.size();
-    const std::uint64_t key =
-        mix(mix(hash, window_.promised * 2 + (deepest ? 1U : 0U)), window_.started ^ history_.size() << 32);
-    if (!seen_.insert(key)) {
+    if (deepest ? !fresh : !seen_.insert(~key)) {
       ++report_.duplicates;
       return;
     }
   }
   l.tier_number = number;
   l.row = row;
+  if (fresh) {
+    ++report_.unique_states;
+    ++report_.unique_by_tier[number];
+    if (depth != 0) ++report_.nested_states;
+  }
   execute(depth, t, hash);
 }
 
 void explorer::execute(unsigned depth, tier t, std::uint64_t hash) {
   ++executed_;
-  ++report_.unique_states;
-  ++report_.unique_by_tier[__builtin_ctz(t)];
-  if (depth != 0) ++report_.nested_states;
   const bool replaying = only_ != nullptr;
   const bool last = !replaying || depth + 1 == only_->crashes.size();
   const bool crash_recovery =
@@ -71,6 +75,7 @@ void explorer::execute(unsigned depth, tier t, std::uint64_t hash) {
 bool explorer::holds_up(unsigned depth, bool record, bool twice, bool live_on) {
   machine_.forget_touched();
   patch(depth);
+  if (options_.on_image) options_.on_image(machine_, window_);
   if (record) levels_[depth + 1]->events.clear();
   verdict_.reset();
   stage_ = "recovery";

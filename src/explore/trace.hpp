@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -86,6 +87,8 @@ class place_table {
   const place& operator[](std::size_t number) const noexcept { return places_[number]; }
   [[nodiscard]] std::span<place> all() noexcept { return places_; }
   [[nodiscard]] std::span<const place> all() const noexcept { return places_; }
+  // Called for each place when it is met first: recoveries meet places that the run did not.
+  std::function<void(place&)> on_new;
 
  private:
   static constexpr std::uint32_t fence_line = ~std::uint32_t{0};

@@ -132,8 +132,9 @@ std::set<image> defined(const script& s, model m) {
         const std::uint64_t to = std::min((at / grain + 1) * grain, e.offset + e.bytes);
         piece p;
         p.offset = at;
-        const auto* from = e.inline_word ? reinterpret_cast<const std::byte*>(&e.payload) + at % 8
-                                         : reinterpret_cast<const std::byte*>(&s.t.words[e.payload]) + (at - e.offset / 8 * 8);
+        const auto* from = e.inline_word
+                               ? reinterpret_cast<const std::byte*>(&e.payload) + at % 8
+                               : reinterpret_cast<const std::byte*>(&s.t.words[e.payload]) + (at - e.offset / 8 * 8);
         p.bytes.assign(from, from + (to - at));
         p.event = i;
         p.order_unit = at / unit;
@@ -167,7 +168,8 @@ std::set<image> defined(const script& s, model m) {
     if (!allowed) continue;
     image made(image_bytes);
     for (std::size_t p = 0; p < pieces.size(); ++p) {
-      if ((set >> p & 1) != 0) std::copy(pieces[p].bytes.begin(), pieces[p].bytes.end(), made.begin() + pieces[p].offset);
+      if ((set >> p & 1) != 0)
+        std::copy(pieces[p].bytes.begin(), pieces[p].bytes.end(), made.begin() + pieces[p].offset);
     }
     all.insert(std::move(made));
   }
@@ -199,8 +201,12 @@ TEST_P(line_model, allows_exactly_the_images_of_its_definition) {
           pieces += 4;
           break;
         }
-        case 4: s.flush(line * 64 + r() % 64, 1 + r() % 80, thread); break;
-        default: s.fence(thread); break;
+        case 4:
+          s.flush(line * 64 + r() % 64, 1 + r() % 80, thread);
+          break;
+        default:
+          s.fence(thread);
+          break;
       }
     }
     ASSERT_EQ(reachable(s, GetParam()), defined(s, GetParam())) << "round " << round;
