@@ -25,8 +25,7 @@ constexpr file_calls system_calls{
     .ftruncate = ::ftruncate,
     .fstat = [](int descriptor, struct ::stat* out) { return ::fstat(descriptor, out); },
     .lock = [](int descriptor, struct ::flock* range) { return ::fcntl(descriptor, F_OFD_SETLK, range); },
-    .lock_test =
-        [](int descriptor, struct ::flock* range) { return ::fcntl(descriptor, F_OFD_GETLK, range); },
+    .lock_test = [](int descriptor, struct ::flock* range) { return ::fcntl(descriptor, F_OFD_GETLK, range); },
 };
 std::atomic<const file_calls*> replaced{nullptr};
 
@@ -58,7 +57,7 @@ errc space_or(errc otherwise) noexcept {
 }
 
 struct ::flock whole_file(short type) noexcept {
-  struct ::flock range {};
+  struct ::flock range{};
   range.l_type = type;
   range.l_whence = SEEK_SET;
   return range;  // l_pid zero, as open-file-description locks demand; length zero: to the end
@@ -103,9 +102,8 @@ status file::read(std::uint64_t offset, void* to, std::size_t bytes) const noexc
   auto* out = static_cast<char*>(to);
   std::size_t done = 0;
   while (done < bytes) {
-    const ssize_t n = uninterrupted([&] {
-      return calls().pread(descriptor_, out + done, bytes - done, static_cast<off_t>(offset + done));
-    });
+    const ssize_t n = uninterrupted(
+        [&] { return calls().pread(descriptor_, out + done, bytes - done, static_cast<off_t>(offset + done)); });
     if (n < 0) return failed(errc::io, "read", offset + done, bytes - done);
     if (n == 0)
       return fail(errc::corrupt, "read of %zu bytes at offset %llu: the file ends after %zu of them", bytes,
@@ -119,9 +117,8 @@ status file::write(std::uint64_t offset, const void* from, std::size_t bytes) co
   const auto* in = static_cast<const char*>(from);
   std::size_t done = 0;
   while (done < bytes) {
-    const ssize_t n = uninterrupted([&] {
-      return calls().pwrite(descriptor_, in + done, bytes - done, static_cast<off_t>(offset + done));
-    });
+    const ssize_t n = uninterrupted(
+        [&] { return calls().pwrite(descriptor_, in + done, bytes - done, static_cast<off_t>(offset + done)); });
     if (n == 0) errno = EIO;  // a regular file never takes nothing; repeating could go on for ever
     if (n <= 0) return failed(space_or(errc::io), "write", offset + done, bytes - done);
     done += static_cast<std::size_t>(n);
@@ -159,7 +156,7 @@ status file::truncate(std::uint64_t bytes) const noexcept {
 }
 
 result<std::uint64_t> file::size() const noexcept {
-  struct ::stat s {};
+  struct ::stat s{};
   if (calls().fstat(descriptor_, &s) == 0) return static_cast<std::uint64_t>(s.st_size);
   const int number = errno;
   fail(errc::system, "size of the file: %s", std::strerror(number));
@@ -168,7 +165,7 @@ result<std::uint64_t> file::size() const noexcept {
 }
 
 result<file_facts> file::facts() const noexcept {
-  struct ::stat s {};
+  struct ::stat s{};
   if (calls().fstat(descriptor_, &s) != 0) {
     const int number = errno;
     fail(errc::system, "status of the file: %s", std::strerror(number));
@@ -187,19 +184,18 @@ result<file_facts> file::facts() const noexcept {
 }
 
 result<file_system_kind> file::file_system() const noexcept {
-  struct ::statx x {};
+  struct ::statx x{};
   if (::statx(descriptor_, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &x) == 0 &&
       (x.stx_attributes_mask & x.stx_attributes & STATX_ATTR_DAX) != 0)
     return file_system_kind::dax;
-  struct ::statfs s {};
+  struct ::statfs s{};
   if (::fstatfs(descriptor_, &s) != 0) {
     const int number = errno;
     fail(errc::system, "kind of the file system: %s", std::strerror(number));
     errno = number;
     return errc::system;
   }
-  return static_cast<std::uint64_t>(s.f_type) == TMPFS_MAGIC ? file_system_kind::tmpfs
-                                                             : file_system_kind::other;
+  return static_cast<std::uint64_t>(s.f_type) == TMPFS_MAGIC ? file_system_kind::tmpfs : file_system_kind::other;
 }
 
 status file::lock(short type) const noexcept {
@@ -231,8 +227,8 @@ result<bool> file::locked_elsewhere() const noexcept {
 }
 
 void file::remove_name(const char* path) const noexcept {
-  struct ::stat named {};
-  struct ::stat own {};
+  struct ::stat named{};
+  struct ::stat own{};
   if (::lstat(path, &named) != 0 || calls().fstat(descriptor_, &own) != 0) return;
   if (named.st_dev == own.st_dev && named.st_ino == own.st_ino) ::unlink(path);
 }

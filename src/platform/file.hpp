@@ -27,8 +27,8 @@ struct file_calls {
   int (*fallocate)(int descriptor, int mode, off_t offset, off_t bytes);
   int (*ftruncate)(int descriptor, off_t bytes);
   int (*fstat)(int descriptor, struct ::stat* out);
-  int (*lock)(int descriptor, struct ::flock* range);      // F_OFD_SETLK
-  int (*lock_test)(int descriptor, struct ::flock* range); // F_OFD_GETLK
+  int (*lock)(int descriptor, struct ::flock* range);       // F_OFD_SETLK
+  int (*lock_test)(int descriptor, struct ::flock* range);  // F_OFD_GETLK
 };
 [[nodiscard]] const file_calls& system_file_calls() noexcept;
 // Replaces the table for the whole process, for tests; nullptr: the system's again.
@@ -59,9 +59,7 @@ class file {
                                          const file_calls* calls = nullptr) noexcept;
 
   file() noexcept = default;
-  file(file&& other) noexcept : descriptor_{other.descriptor_}, calls_{other.calls_} {
-    other.descriptor_ = -1;
-  }
+  file(file&& other) noexcept : descriptor_{other.descriptor_}, calls_{other.calls_} { other.descriptor_ = -1; }
   file& operator=(file&& other) noexcept;
   ~file() { close(); }
 

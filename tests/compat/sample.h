@@ -18,7 +18,7 @@ int sample_fill(NVM_POOL *pool);
 /* Begins a transaction that changes, allocates and frees, and returns in the middle of it. */
 int sample_interrupt(NVM_POOL *pool);
 
-/* 0 if the pool holds what sample_fill() left, nothing of sample_interrupt(); else the number of the check that fails. */
+/* 0 if the pool holds what sample_fill() left, nothing of sample_interrupt(); else the number of the failing check. */
 int sample_verify(NVM_POOL *pool);
 
 /* Objects in the pool. */
