@@ -28,11 +28,13 @@ struct entry {
 op_counts count_instructions(workers& team, contestant& c, std::uint64_t first, std::uint64_t ops,
                              std::uint64_t steps) {
   op_counts per_op;
+  team.run([&](unsigned thread) {
+    if (thread == 0) c.prepare(0, first, counted_ops_max);
+  });
   const step_counts before = step_counter::counts();
   const std::optional<std::uint64_t> logged_before = c.bytes_logged();
   team.run([&](unsigned thread) {
     if (thread != 0) return;
-    c.prepare(0, first, counted_ops_max);
     while (per_op.ops < counted_ops_max &&
            (ops != 0 ? per_op.ops < ops
                      : per_op.ops == 0 || step_counter::counts().instructions - before.instructions < steps)) {
