@@ -65,7 +65,7 @@ def machine_lines(report, command):
 
 def counts_row(system):
     counts = system.get("counts", {})
-    return [number(counts.get("fences"), 2), number(counts.get("lines"), 2), number(counts.get("logged_bytes")),
+    return [number(counts.get("fences"), 2), number(counts.get("waiting_locks"), 2), number(counts.get("lines"), 2), number(counts.get("logged_bytes")),
             number(system.get("percent_of_limit"))]
 
 
@@ -119,7 +119,7 @@ def transactional(report):
         lines += table(["object"] + names + ["Breeze (paper)", "NVML (paper)", "NVM-Direct (paper)"], rows)
     lines += ["## All figures", "",
               "Nanoseconds for each unit and thread. Fences, lines written back and bytes logged are counted for each "
-              "unit. The limit stores, writes back and fences as many lines over the same footprint and does nothing "
+              "unit; locks are locked instructions that found a write-back outstanding and waited for it as a fence does. The limit stores, writes back and fences as many lines over the same footprint and does nothing "
               "else; a system at 100 % of it spends all its time waiting for memory.", ""]
     for benchmark in report["benchmarks"]:
         lines += [f"### {benchmark['name']}, {threads_of(benchmark)}", "", f"Unit: {benchmark['unit']}.", ""]
@@ -128,7 +128,7 @@ def transactional(report):
             wall = s["wall_ns"]
             rows.append([s["name"], number(wall["median"]), number(wall["min"]), number(wall["max"]),
                          number(s["cpu_ns"]["median"])] + counts_row(s))
-        lines += table(["system", "median", "min", "max", "CPU", "fences", "lines", "bytes logged", "% of limit"], rows)
+        lines += table(["system", "median", "min", "max", "CPU", "fences", "locks", "lines", "bytes logged", "% of limit"], rows)
     return lines
 
 

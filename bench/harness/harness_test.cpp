@@ -4,6 +4,7 @@
 #include <immintrin.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <map>
 #include <set>
@@ -39,6 +40,25 @@ TEST(step_counter, counts_each_write_back_and_fence_that_was_executed) {
   EXPECT_EQ(seen.sfence, 2);
   EXPECT_EQ(seen.mfence, 1);
   EXPECT_EQ(seen.waiting_fences, 2);
+}
+
+TEST(step_counter, tells_locked_instructions_that_wait_for_a_write_back) {
+  alignas(64) static char line[64];
+  static std::atomic<int> word{0};
+  const step_counts before = step_counter::counts();
+  {
+    const step_counter stepping;
+    word.fetch_add(1, std::memory_order_relaxed);  // waits for nothing
+    asm volatile("clflush %0" : "+m"(line[0]));
+    word.fetch_add(1, std::memory_order_relaxed);
+    word.fetch_add(1, std::memory_order_relaxed);  // waits no more
+    asm volatile("clflush %0" : "+m"(line[0]));
+    word.exchange(1, std::memory_order_relaxed);
+    _mm_sfence();
+  }
+  const step_counts seen = step_counter::counts() - before;
+  EXPECT_EQ(seen.waiting_locks, 2);
+  EXPECT_EQ(seen.waiting_fences, 1);
 }
 
 TEST(step_counter, counts_nothing_outside_its_life) {

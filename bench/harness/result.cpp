@@ -55,6 +55,7 @@ nlohmann::ordered_json system_to_json(const benchmark_result& r, const system_re
     j["counts"] = {{"counted_ops", c.ops},
                    {"fences", c.fences / per_op},
                    {"waiting_fences", c.waiting_fences / per_op},
+                   {"waiting_locks", c.waiting_locks / per_op},
                    {"lines", c.lines / per_op},
                    {"instructions", c.instructions / per_op},
                    {"executes", instructions_of(c)}};
@@ -102,8 +103,8 @@ void print_table(const benchmark_result& r) {
   const benchmark& b = r.what;
   fmt::print("\n{}, {} thread{}: ns per {}; {} operations a thread and run; {}\n", b.name, b.threads,
              b.threads == 1 ? "" : "s", b.unit, b.ops, b.parameters.dump());
-  fmt::print("  {:<42}{:>9}{:>9}{:>9}{:>9}{:>8}{:>8}{:>9}{:>7}{:>8}  {}\n", "system", "median", "min", "max", "cpu",
-             "fences", "lines", "logged B", "syncs", "limit %", "write-backs per operation; digest");
+  fmt::print("  {:<42}{:>9}{:>9}{:>9}{:>9}{:>8}{:>7}{:>8}{:>9}{:>7}{:>8}  {}\n", "system", "median", "min", "max",
+             "cpu", "fences", "locks", "lines", "logged B", "syncs", "limit %", "write-backs per operation; digest");
   const auto per_op = static_cast<double>(b.units_per_op);
   for (const system_result& s : r.systems) {
     const spread wall = spread_of(s.wall_ns);
@@ -111,9 +112,9 @@ void print_table(const benchmark_result& r) {
     const op_counts c = s.counts.value_or(op_counts{});
     const system_result* limit = s.role != role::limit ? limit_for(r, s) : nullptr;
     const double waits = spread_of(s.waits).median;
-    fmt::print("  {:<42}{:>9.0f}{:>9.0f}{:>9.0f}{:>9.0f}{:>8}{:>8}{:>9}{:>7}{:>8}  {}\n", s.name, wall.median, wall.min,
-               wall.max, spread_of(s.cpu_ns).median, optional_number(counted, c.fences / per_op, 2),
-               optional_number(counted, c.lines / per_op, 2),
+    fmt::print("  {:<42}{:>9.0f}{:>9.0f}{:>9.0f}{:>9.0f}{:>8}{:>7}{:>8}{:>9}{:>7}{:>8}  {}\n", s.name, wall.median,
+               wall.min, wall.max, spread_of(s.cpu_ns).median, optional_number(counted, c.fences / per_op, 2),
+               optional_number(counted, c.waiting_locks / per_op, 2), optional_number(counted, c.lines / per_op, 2),
                optional_number(c.logged_bytes.has_value(), c.logged_bytes.value_or(0) / per_op, 0),
                optional_number(waits > 0, waits, 2),
                optional_number(limit != nullptr, limit != nullptr ? percent_of_limit(*limit, s) : 0, 0),

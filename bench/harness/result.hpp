@@ -18,6 +18,7 @@ struct op_counts {
   std::uint64_t ops = 0;  // operations counted
   double fences = 0;
   double waiting_fences = 0;  // those that had a write-back to wait for
+  double waiting_locks = 0;   // locked instructions that waited for one, too
   double lines = 0;
   double clwb = 0, clflushopt = 0, clflush = 0, streamed_lines = 0;
   double instructions = 0;

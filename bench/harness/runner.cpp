@@ -53,6 +53,7 @@ op_counts count_instructions(workers& team, contestant& c, std::uint64_t first, 
   const auto n = static_cast<double>(per_op.ops);
   per_op.fences = static_cast<double>(raw.fences()) / n;
   per_op.waiting_fences = static_cast<double>(raw.waiting_fences) / n;
+  per_op.waiting_locks = static_cast<double>(raw.waiting_locks) / n;
   per_op.lines = raw.lines() / n;
   per_op.clwb = static_cast<double>(raw.clwb) / n;
   per_op.clflushopt = static_cast<double>(raw.clflushopt) / n;

@@ -13,20 +13,23 @@ step_counts counted;
 const void* watched = nullptr;
 struct sigaction previous;
 
-bool outstanding = false;  // written back something since the last fence
+bool outstanding = false;           // written back something since the last fence
+bool outstanding_for_lock = false;  // or since the last locked instruction
 
-// What the instruction at `p` does for durability is added to `counts`. Decodes only as far as the opcodes that matter:
-// legacy prefixes, REX, and the VEX and EVEX forms of non-temporal stores.
-void classify(const unsigned char* p, step_counts& counts) noexcept {
+// What the instruction at `p` does for durability is added to `counts`; true if it is a locked one. Decodes only as far
+// as the opcodes that matter: legacy prefixes, REX, and the VEX and EVEX forms of non-temporal stores.
+bool classify(const unsigned char* p, step_counts& counts) noexcept {
   bool operand16 = false;  // the prefix 66, part of the opcode of clwb and clflushopt
   bool repeat = false;
+  bool locked = false;
   for (;; ++p) {
     if (*p == 0x66) {
       operand16 = true;
     } else if (*p == 0xf2 || *p == 0xf3) {
       repeat = true;
-    } else if (*p != 0xf0 && *p != 0x2e && *p != 0x36 && *p != 0x3e && *p != 0x26 && *p != 0x64 && *p != 0x65 &&
-               *p != 0x67) {
+    } else if (*p == 0xf0) {
+      locked = true;
+    } else if (*p != 0x2e && *p != 0x36 && *p != 0x3e && *p != 0x26 && *p != 0x64 && *p != 0x65 && *p != 0x67) {
       break;
     }
   }
@@ -56,6 +59,7 @@ void classify(const unsigned char* p, step_counts& counts) noexcept {
   } else if (p[0] == 0x62 && (p[1] & 7) == 1 && (p[4] == 0xe7 || p[4] == 0x2b)) {
     counts.streamed_bytes += 16U << ((p[3] >> 5) & 3);  // EVEX, map 0F; bits L'L
   }
+  return locked || ((p[0] == 0x86 || p[0] == 0x87) && p[1] < 0xc0);  // xchg with memory locks by itself
 }
 
 void on_trap(int, siginfo_t*, void* context) noexcept {
@@ -64,12 +68,15 @@ void on_trap(int, siginfo_t*, void* context) noexcept {
   ++counted.instructions;
   if (next == watched) counted.watched_bytes += static_cast<std::uint64_t>(machine.gregs[REG_RDX]);
   const step_counts before = counted;
-  classify(next, counted);
+  const bool locked = classify(next, counted);
   if (counted.fences() != before.fences()) {
     counted.waiting_fences += outstanding ? 1 : 0;
-    outstanding = false;
+    outstanding = outstanding_for_lock = false;
+  } else if (locked) {
+    counted.waiting_locks += outstanding_for_lock ? 1 : 0;
+    outstanding_for_lock = false;
   } else if (counted.lines() != before.lines()) {
-    outstanding = true;
+    outstanding = outstanding_for_lock = true;
   }
 }
 
@@ -89,6 +96,7 @@ step_counts step_counts::operator-(const step_counts& before) const noexcept {
   d.sfence -= before.sfence;
   d.mfence -= before.mfence;
   d.waiting_fences -= before.waiting_fences;
+  d.waiting_locks -= before.waiting_locks;
   d.watched_bytes -= before.watched_bytes;
   return d;
 }
@@ -96,6 +104,7 @@ step_counts step_counts::operator-(const step_counts& before) const noexcept {
 step_counts step_counter::counts() noexcept { return counted; }
 
 step_counter::step_counter() {
+  outstanding = outstanding_for_lock = false;  // what the thread did unseen is not known
   struct sigaction action{};
   action.sa_sigaction = on_trap;
   action.sa_flags = SA_SIGINFO;

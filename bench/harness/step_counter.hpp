@@ -21,6 +21,9 @@ struct step_counts {
   std::uint64_t sfence = 0;
   std::uint64_t mfence = 0;
   std::uint64_t waiting_fences = 0;  // those of both kinds that had something to wait for: a write-back since the last
+  // Locked instructions (and xchg with memory) with a write-back outstanding: they wait for it as a fence would, though
+  // nobody asked for one.
+  std::uint64_t waiting_locks = 0;
   std::uint64_t watched_bytes = 0;
 
   double lines() const noexcept {
