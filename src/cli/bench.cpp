@@ -96,7 +96,8 @@ std::optional<failure> run_all(const plan& p, const console& out, nvm_pool_info&
       if (p.threads > 64) o.lanes = p.threads;
       temporary_pool pool;
       if (!pool.create(p.directory, o)) {
-        failure f = library_failure(p.directory);
+        failure f = library_failure(pool.path());
+        f.subject = p.directory;
         if (nvm_errno() == NVM_E_INVALID) f.exit = exit_usage;
         return f;
       }

@@ -1,5 +1,6 @@
 // holdfast check: a full walk over a closed pool, read-only.
 #include <chrono>
+#include <exception>
 #include <optional>
 
 #include "cli/arguments.hpp"
@@ -40,6 +41,7 @@ struct collector {
   std::optional<std::uint64_t> limit;
   std::uint64_t count = 0;
   json findings = json::array();
+  std::exception_ptr thrown{};  // by add()
 
   void add(std::uint64_t offset, const char* finding) {
     if (++count > limit.value_or(UINT64_MAX)) return;
@@ -51,9 +53,14 @@ struct collector {
   }
 };
 
-// Called by C code.
+// Called by the library, which no exception may cross.
 void report(std::uint64_t offset, const char* finding, void* argument) {
-  static_cast<collector*>(argument)->add(offset, finding);
+  auto* into = static_cast<collector*>(argument);
+  try {
+    into->add(offset, finding);
+  } catch (...) {
+    into->thrown = std::current_exception();
+  }
 }
 
 void print_summary(const nvm_check_summary& s, std::uint64_t findings, const std::string& path, const console& out) {
@@ -82,8 +89,9 @@ exit_code run(const arguments& given, console& out) {
   failure why_not;
   {
     progress line{out, fmt::format("checking {}", path)};
-    collector into{out, line, given.number("limit"), 0, json::array()};
+    collector into{out, line, given.number("limit")};
     found = nvm_pool_check(path.c_str(), report, &into, &summary);
+    if (into.thrown) std::rethrow_exception(into.thrown);
     // A pool without one superblock that holds can be walked no further: that is the finding.
     if (found < 0 && nvm_errno() == NVM_E_CORRUPT && into.count == 0) {
       why_not = library_failure(path);

@@ -3,6 +3,7 @@
 // The list is printed as it is walked, as JSON too: a pool may hold more objects than fit into memory as text.
 #include <algorithm>
 #include <bit>
+#include <exception>
 #include <map>
 #include <memory>
 #include <optional>
@@ -75,6 +76,7 @@ struct walker {
   std::map<std::uint32_t, totals> by_type{};
   std::map<std::uint64_t, totals> by_size{};  // by the largest size of the class
   bool stopped = false;
+  std::exception_ptr thrown{};  // by add()
 
   // Non-zero ends the walk.
   int add(const void* object, std::uint32_t object_type, std::size_t size) {
@@ -118,9 +120,15 @@ struct walker {
   }
 };
 
-// Called by C code.
+// Called by the library, which no exception may cross.
 int visit(void* object, std::uint32_t type, std::size_t size, void* argument) {
-  return static_cast<walker*>(argument)->add(object, type, size);
+  auto* w = static_cast<walker*>(argument);
+  try {
+    return w->add(object, type, size);
+  } catch (...) {
+    w->thrown = std::current_exception();
+    return 1;
+  }
 }
 
 // A class of sizes ends at a power of two, and the first one at 16 bytes.
@@ -191,6 +199,7 @@ exit_code run(const arguments& given, console& out) {
     if (!w.summary) fmt::print(stdout, ",\n  \"objects\": [");
   }
   const int ended = nvm_pool_each(pool.get(), visit, &w);
+  if (w.thrown) std::rethrow_exception(w.thrown);
   failure broken;
   const bool failed = ended < 0;
   if (failed) broken = library_failure(path);

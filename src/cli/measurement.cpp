@@ -117,7 +117,9 @@ void work(shared_run& run) {
   const std::uint64_t counted_from = begin + run.ns / 10;
   const std::uint64_t end = counted_from + run.ns;
   std::uint64_t last = begin;
-  for (std::uint64_t turn = 0; good && last < end && !run.stop.load(std::memory_order_relaxed); ++turn) {
+  // One operation at least, however slow the device is.
+  for (std::uint64_t turn = 0; good && (last < end || sample.count() == 0) && !run.stop.load(std::memory_order_relaxed);
+       ++turn) {
     good = run.what.operate(run.pool.get(), objects.at(turn), run.what.bytes, turn);
     const std::uint64_t now = now_ns();
     if (good && last >= counted_from) sample.add(now - last);
