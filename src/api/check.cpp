@@ -49,6 +49,21 @@ void check_superblocks(const std::byte* base, const geometry& g, std::uint64_t f
   }
 }
 
+// Both copies must hold here too: a header is one sector, which no crash tears.
+void check_ring_headers(const std::byte* base, const layout::superblock& sb, findings& f) noexcept {
+  const layout::ring_place place{sb.log_offset, sb.log_bytes};
+  for (unsigned copy = 0; copy < 2; ++copy) {
+    const std::uint64_t at = place.header_offset(copy);
+    layout::ring_header h;
+    std::memcpy(&h, base + at, sizeof h);
+    const std::uint64_t expected = checksum(&h, offsetof(layout::ring_header, checksum), layout::ring_magic);
+    if (h.magic != layout::ring_magic || h.checksum != expected) {
+      f.add(at + offsetof(layout::ring_header, checksum), "log header copy %u: checksum: found %016lx, expected %016lx",
+            copy, h.checksum, expected);
+    }
+  }
+}
+
 // The lanes as recovery will find them.
 std::uint64_t check_lanes(const std::byte* base, const geometry& g, std::uint64_t key, bool clean,
                           findings& f) noexcept {
@@ -94,6 +109,7 @@ extern "C" int64_t nvm_pool_check(const char* path, nvm_check_report report, voi
     } else {
       sum.pending_transactions += *applied;
     }
+    api::check_ring_headers(file.base(), file.superblock(), f);
   }
   const nvm::geometry g = file.geometry();
   const std::byte* base = file.base();

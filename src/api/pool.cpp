@@ -2,6 +2,7 @@
 //
 // Order.  Open: lock and superblock (pool_file), replay of the ssd log, mapping, recovery of lanes, page map.  Close:
 // no transaction open, lanes at rest, ssd log empty, then the superblock says `clean`.
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -77,15 +78,22 @@ unsigned next_number() noexcept {
   return next.fetch_add(1, std::memory_order_relaxed);
 }
 
-NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, std::uint64_t since_ns) noexcept {
+// Of a file that was just created nothing stays when this fails.
+NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, std::uint64_t since_ns,
+                      bool created) noexcept {
+  const auto give_up = [&](errc code) noexcept {
+    const int cause = errno;
+    if (created) file->file().remove_name(file->path());
+    errno = cause;
+    return report_null<NVM_POOL>(code);
+  };
   auto* pool = new (std::nothrow) nvm_pool;
-  if (pool == nullptr)
-    return report_null<NVM_POOL>(fail(errc::no_memory, "%s: no volatile memory to open it", file->path()));
+  if (pool == nullptr) return give_up(fail(errc::no_memory, "%s: no volatile memory to open it", file->path()));
   pool->number = next_number();
   auto e = make_engine(*file, o);
   if (!e) {
     delete pool;
-    return report_null<NVM_POOL>(e.error());
+    return give_up(e.error());
   }
   pool->engine = std::move(*e);
   pool->file = std::move(file);
@@ -119,7 +127,7 @@ NVM_POOL* nvm_pool_create_with(const char* path, const nvm_pool_options* options
   c.prepare = api::prepare_log();
   auto file = nvm::pool_file::create(path, c);
   if (!file) return api::report_null<NVM_POOL>(file.error());
-  return api::finish_open(std::move(*file), o, since);
+  return api::finish_open(std::move(*file), o, since, true);
 }
 
 NVM_POOL* nvm_pool_create(const char* path, size_t size) {
@@ -139,7 +147,7 @@ NVM_POOL* nvm_pool_open_with(const char* path, const nvm_pool_options* options) 
   p.before_mapping = api::replay_log();
   auto file = nvm::pool_file::open(path, p);
   if (!file) return api::report_null<NVM_POOL>(file.error());
-  return api::finish_open(std::move(*file), o, since);
+  return api::finish_open(std::move(*file), o, since, false);
 }
 
 NVM_POOL* nvm_pool_open(const char* path) { return nvm_pool_open_with(path, nullptr); }
