@@ -19,7 +19,9 @@ enum class intent_op : std::uint8_t {
   set_entry = 3,    // whole word becomes the value that follows (page map entry of a new run)
 };
 
-// One or two 64-bit words in a log.  From bit 0: word index = offset / 8 (41), bit (6), op (2), zero (15).
+// One or two 64-bit words in a log.  From bit 0: word index = offset / 8 (41), bit (6), op (2), and of set_bit the
+// object's length byte (8) and the way to its place (7): the length bytes of the 56 slots of this word begin that many
+// words behind it.
 struct intent {
   std::uint64_t code = 0;
   std::uint64_t value = 0;  // set_entry only: the sealed word
@@ -28,12 +30,31 @@ struct intent {
   [[nodiscard]] unsigned bit() const noexcept { return static_cast<unsigned>(code >> 41 & 63); }
   [[nodiscard]] intent_op op() const noexcept { return static_cast<intent_op>(code >> 47 & 3); }
   [[nodiscard]] unsigned words() const noexcept { return op() == intent_op::set_entry ? 2 : 1; }
-  [[nodiscard]] bool well_formed() const noexcept { return code >> 49 == 0 && bit() < checked_bits; }
+  [[nodiscard]] std::uint8_t length_byte() const noexcept { return static_cast<std::uint8_t>(code >> 49); }
+  [[nodiscard]] std::uint64_t lengths_distance() const noexcept { return (code >> 57) * 8; }
+  // Of set_bit.
+  [[nodiscard]] std::uint64_t length_offset() const noexcept { return word_offset() + lengths_distance() + bit(); }
+  [[nodiscard]] bool well_formed() const noexcept {
+    return bit() < checked_bits && (op() == intent_op::set_bit ? code >> 57 != 0 : code >> 49 == 0);
+  }
 
   static intent make(intent_op op, std::uint64_t word_offset, unsigned bit, std::uint64_t value = 0) noexcept {
     return {word_offset / 8 | std::uint64_t{bit} << 41 | std::uint64_t(op) << 47, value};
   }
+  static intent make_object(std::uint64_t word_offset, unsigned bit, std::uint8_t length_byte,
+                            std::uint64_t lengths_distance) noexcept {
+    intent i = make(intent_op::set_bit, word_offset, bit);
+    i.code |= std::uint64_t{length_byte} << 49 | lengths_distance / 8 << 57;
+    return i;
+  }
 };
+
+// Calls each(offset, bytes) for what apply() stores.
+template <class Each>
+void each_store(const intent& i, Each&& each) {
+  each(i.word_offset(), std::uint64_t{8});
+  if (i.op() == intent_op::set_bit) each(i.length_offset(), std::uint64_t{1});
+}
 
 // Applies `i` to the pool at `base`.  The caller has checked that the word lies in the page map or an extent header.
 // Thread-safe against other intents on the same word; does not flush.
@@ -52,6 +73,12 @@ inline void apply(std::byte* base, const intent& i) noexcept {
     case intent_op::set_bit:
     case intent_op::clear_bit:
       break;
+  }
+  if (i.op() == intent_op::set_bit) {
+    // release: whoever sees the bit sees the length.  The two may become durable in either order, since the intent is
+    // made again until both are.
+    std::atomic_ref<std::uint8_t>{*reinterpret_cast<std::uint8_t*>(base + i.length_offset())}.store(
+        i.length_byte(), std::memory_order_release);
   }
   const std::uint64_t mask = std::uint64_t{1} << i.bit();
   std::uint64_t old = word.load(std::memory_order_relaxed);

@@ -1,12 +1,11 @@
 // Lane on media, format 1: the log of one transaction at a time.  docs/format.md states every byte.
 //
-//   line 0   retired generation
-//   line 1   commit record of even generations
-//   line 2   commit record of odd generations
-//   body     records of the current generation, packed, each 8-byte aligned, from the body's start; a link record leads
-//            to an overflow segment (a page run of kind `log`)
+//   line 0       retired generation
+//   lines 1 - 8  commit records, generation g in line 1 + g mod 8
+//   body         records of the current generation, packed, each 8-byte aligned, from the body's start; a link record
+//                leads to an overflow segment (a page run of kind `log`)
 //
-// A lane's generation g counts its transactions.  The valid commit record with the larger generation c says that
+// A lane's generation g counts its transactions.  The valid commit record with the largest generation c says that
 // transactions up to c are over; records in the body with generation c + 1 belong to one that is not.
 #pragma once
 
@@ -62,8 +61,13 @@ constexpr std::uint64_t pack_range(std::uint64_t offset, std::uint64_t bytes) no
 constexpr std::uint64_t range_offset(std::uint64_t word) noexcept { return word & ((std::uint64_t{1} << 44) - 1); }
 constexpr std::uint64_t range_bytes(std::uint64_t word) noexcept { return word >> 44; }
 
-inline constexpr std::uint64_t lane_commit_at = line_bytes;  // of generation g: + (g & 1) * line_bytes
-inline constexpr std::uint64_t lane_body_at = 3 * line_bytes;
-inline constexpr std::uint64_t lane_bytes_min = 512;
+inline constexpr unsigned commit_slots = 8;
+inline constexpr std::uint64_t lane_commit_at = line_bytes;
+inline constexpr std::uint64_t lane_body_at = (1 + commit_slots) * line_bytes;
+inline constexpr std::uint64_t lane_bytes_min = 1024;
+// Place in its lane of the commit record of a generation.
+constexpr std::uint64_t commit_slot_at(std::uint64_t generation) noexcept {
+  return lane_commit_at + generation % commit_slots * line_bytes;
+}
 
 }  // namespace nvm::layout

@@ -3,10 +3,11 @@
 // A lane is used by one transaction at a time; threads come back to the lane they used last, so a lane stands for a
 // core. The steps are those of the undo engine (tx/transaction.hpp numbers them); recovery.hpp is their mirror.
 //
-// Generation g of a lane is over once its commit record is durable.  Its intents are applied and flushed after that,
-// and are known durable only at the lane's next fence; so recovery makes the intents of the last two generations again,
-// and the slot of generation g - 2 may be overwritten by g: the fences of g - 1 lie between.  See tag.hpp for why
-// another lane has to settle() first.
+// Generation g of a lane is over once its commit record is durable.  Its intents are applied after that, and not even
+// flushed: recovery makes the intents of the last generations again.  Every fourth generation flushes, before its own
+// commit fence, what the four oldest ones changed, so that their commit records may be overwritten by the four to come.
+// Allocation words that change in every transaction are so written back once in four.  See tag.hpp for why another lane
+// has to settle() first.
 //
 // Threads.  acquire() gives a lane to one thread.  `settling` guards commit record, retired generation and pending
 // words: the owner holds it from writing the commit record until its intents are flushed, a settler while it retires
@@ -69,7 +70,6 @@ class lanes {
         lane& l = lanes_[i];
         // acquire: pairs with the release in release(): the lane's state of its last transaction.
         if (l.taken.load(std::memory_order_relaxed) || l.taken.exchange(true, std::memory_order_acquire)) continue;
-        if constexpr (!M::atomic_batches) adopt(l);
         return i;
       }
       const auto now = std::chrono::steady_clock::now();
@@ -167,7 +167,8 @@ class lanes {
   [[nodiscard]] status prepare_finish(unsigned index, std::size_t count) noexcept try {
     lane& l = lanes_[index];
     const std::lock_guard guard{l.settling};
-    for (auto& words : l.pending) words.reserve(count);
+    l.pending[(l.generation + 1) % layout::commit_slots].reserve(2 * count);
+    l.pending[(l.generation + 2) % layout::commit_slots].reserve(2 * count);
     return {};
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory for %zu pending words", count);
@@ -187,16 +188,20 @@ class lanes {
     const std::uint64_t g = l.generation + 1;
     const bool elsewhere = count > layout::inline_intent_words;
     const std::uint64_t at = l.intents_at;
+    // The slots that generations g + 1 to g + 4 will overwrite.
+    if (g % slots_at_once == 0) {
+      recent_lines flushed;
+      for (std::uint64_t k = 1; k <= slots_at_once; ++k) flush_pending(l, (g + k) % layout::commit_slots, flushed);
+    }
     lane_writer::write_commit(media_, base_, lane_offset(index), g, kind, elsewhere ? &at : words,
                               elsewhere ? layout::intents_elsewhere : static_cast<std::uint16_t>(count), key_);
     media_.fence(commit_point);
     l.generation = g;
-    auto& pending = l.pending[g & 1];
+    auto& pending = l.pending[g % layout::commit_slots];
     pending.clear();
     each_intent(words, count, [&](const intent& i) {
       apply(base_, i);
-      media_.flush(base_ + i.word_offset(), 8);
-      pending.push_back(i.word_offset());
+      each_store(i, [&](std::uint64_t offset, std::uint64_t) { pending.push_back(offset); });
       return true;
     });
     // The body is written again by the next generation: intents that live there must not be needed any more.
@@ -243,6 +248,7 @@ class lanes {
   }
 
  private:
+  static constexpr unsigned slots_at_once = layout::commit_slots / 2;
   struct alignas(line_bytes) lane {
     std::atomic<bool> taken{false};
     spin_lock settling;
@@ -250,13 +256,12 @@ class lanes {
     bool begun = false;  // the body has been begun in the open generation
     std::atomic<std::uint64_t> retired{0};
     std::uint64_t generation = 0;  // last finished
-    std::uint64_t flushed_by = 0;  // thread whose flushes of pending words are not known durable
     std::uint64_t cursor = 0;      // where the next record goes
     std::uint64_t end = 0;         // of the current segment
     std::uint64_t last_record = 0;
     std::uint64_t intents_at = 0;
     std::uint64_t logged = 0;
-    std::vector<std::uint64_t> pending[2];  // words changed by the last two generations
+    std::vector<std::uint64_t> pending[layout::commit_slots];  // offsets that the last generations changed
     std::vector<segment> segments;
   };
   struct no_targets {
@@ -273,16 +278,21 @@ class lanes {
     return l.end - l.cursor - layout::link_record_bytes;
   }
 
-  // A fence completes the flushes of its own thread only: the words that the lane's former thread flushed are flushed
-  // again by the one that will fence.
-  void adopt(lane& l) noexcept {
-    const std::uint64_t me = thread_token();
-    if (l.flushed_by == me) return;
-    const std::lock_guard guard{l.settling};
-    for (const auto& words : l.pending) {
-      for (const std::uint64_t w : words) media_.flush(base_ + w, 8);
+  // What the generation in this slot changed.  The caller fences: a fence completes its own thread's flushes only.
+  // `flushed` remembers lines that need no second flush; one that it forgets costs a flush, no more.
+  struct recent_lines {
+    std::uint64_t line[8] = {~0ULL, ~0ULL, ~0ULL, ~0ULL, ~0ULL, ~0ULL, ~0ULL, ~0ULL};
+    bool add(std::uint64_t l) noexcept {
+      std::uint64_t& place = line[l % 8];
+      const bool added = place != l;
+      place = l;
+      return added;
     }
-    l.flushed_by = me;
+  };
+  void flush_pending(lane& l, std::uint64_t slot, recent_lines& flushed) noexcept {
+    for (const std::uint64_t offset : l.pending[slot]) {
+      if (flushed.add(offset / line_bytes)) media_.flush(base_ + offset, 1);
+    }
   }
 
   void begin_body(lane& l, unsigned index) noexcept {
@@ -334,8 +344,10 @@ class lanes {
 
   // With `settling` held: makes the applied words durable, then says that they need no replay.
   void retire(lane& l, unsigned index) noexcept {
-    for (const auto& words : l.pending) {
-      for (const std::uint64_t w : words) media_.flush(base_ + w, 8);
+    recent_lines flushed;
+    for (unsigned slot = 0; slot < layout::commit_slots; ++slot) {
+      flush_pending(l, slot, flushed);
+      l.pending[slot].clear();
     }
     media_.fence(edge{"lane/E2"});
     const std::uint64_t at = lane_offset(index);

@@ -84,12 +84,12 @@ result<std::uint64_t> walk(const std::byte* base, std::uint64_t begin, std::uint
   }
 }
 
-// The commit record of a lane in slot `parity` if it is valid there, else nullptr.
-inline const layout::commit_record* commit_at(const std::byte* base, std::uint64_t lane_offset, unsigned parity,
+// The commit record in slot `slot` of a lane if it is valid there, else nullptr.
+inline const layout::commit_record* commit_at(const std::byte* base, std::uint64_t lane_offset, unsigned slot,
                                               std::uint64_t key) noexcept {
-  const std::uint64_t at = lane_offset + layout::lane_commit_at + parity * line_bytes;
+  const std::uint64_t at = lane_offset + layout::commit_slot_at(slot);
   const auto* c = reinterpret_cast<const layout::commit_record*>(base + at);
-  if (c->generation == 0 || (c->generation & 1) != parity) return nullptr;
+  if (c->generation == 0 || c->generation % layout::commit_slots != slot) return nullptr;
   if (c->intent_words > layout::inline_intent_words && c->intent_words != layout::intents_elsewhere) return nullptr;
   return c->checksum == seal(base, at, sizeof *c, c->generation, key) ? c : nullptr;
 }

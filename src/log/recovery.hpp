@@ -2,8 +2,10 @@
 //
 /// S store, F flush, | fence.  Failure atomicity: one aligned 8-byte store.
 ///   1. validate every record and every target before the first store
-///   2. c = generation of the newer valid commit record; make again, oldest first, the intents of the up to two commit
-///      records newer than `retired`: S word; F word
+///   2. c = the largest generation of a valid commit record; make again, oldest first, the intents of the commit
+///   records
+///      newer than `retired` (at most those of the last 7 generations: what is older is durable): S word, length byte;
+///      F
 ///   3. put back the ranges of the undo records of generation c + 1, newest first: S old bytes; F them
 ///                                                                    | recover/E1  all of it durable before step 4
 ///   4. S checksum 0 of a torn commit record; F                       | recover/E2  step 5 cannot complete it
@@ -62,13 +64,11 @@ class lane_reader {
   lane_reader(const std::byte* base, const geometry& g, std::uint64_t key, unsigned lane, const V& valid) noexcept
       : base_{base}, geometry_{g}, key_{key}, lane_{lane}, valid_{valid} {
     at_ = g.log_offset + lane * g.lane_bytes;
-    const auto* a = commit_at(base, at_, 0, key);
-    const auto* b = commit_at(base, at_, 1, key);
-    newer_ = a == nullptr || (b != nullptr && b->generation > a->generation) ? b : a;
-    older_ = newer_ == a ? b : a;
-    generation_ = newer_ == nullptr ? 0 : newer_->generation;
-    // A lane writes its slots in turn: anything else in the older slot is a leftover of a torn write's predecessor.
-    if (older_ != nullptr && older_->generation + 1 != generation_) older_ = nullptr;
+    for (unsigned slot = 0; slot < layout::commit_slots; ++slot) {
+      slots_[slot] = commit_at(base, at_, slot, key);
+      if (slots_[slot] != nullptr && slots_[slot]->generation > generation_) generation_ = slots_[slot]->generation;
+    }
+    newest_ = generation_;
   }
 
   // Checks everything that repair() will rely on.
@@ -79,23 +79,28 @@ class lane_reader {
                   header->retired);
     }
     retired_ = header->retired & checked_mask;
-    if (newer_ == nullptr && retired_ == 0 && torn(0) && torn(1)) {
-      return fail(errc::corrupt, "lane %u at offset %lu: neither commit record holds", lane_, at_);
-    }
-    // Beyond the commit record: it was damaged, or is the abort record of step 4 that a crash took back.  Either way
-    // what `retired` says was durable before it.
+    // Beyond the commit records: the newest is damaged.  What `retired` says was durable before it.
     if (retired_ > generation_) generation_ = retired_;
-    for (const auto* c : {older_, newer_}) {
-      if (c == nullptr || c->generation <= retired_) continue;
+    // The slot of c + 1 may be torn; it held generation c - 7, whose intents are durable.
+    for (std::uint64_t g = oldest_needed(); g <= newest_; ++g) {
+      const layout::commit_record* c = slots_[g % layout::commit_slots];
+      if (c == nullptr || c->generation != g) {
+        return fail(errc::corrupt, "lane %u: the commit record of generation %lu at offset %lu fails its check", lane_,
+                    g, at_ + layout::commit_slot_at(g));
+      }
       const bool good = with_intents(c, [&](const intent& i) {
         ++pending_;
         return valid_.word(i);
       });
       if (!good) {
         return fail(errc::corrupt,
-                    "lane %u at offset %lu: commit record of generation %lu has intents that fit nothing", lane_, at_,
-                    c->generation);
+                    "lane %u: the commit record of generation %lu at offset %lu has intents that fit nothing", lane_, g,
+                    at_ + layout::commit_slot_at(g));
       }
+    }
+    if (generation_ == 0 && retired_ == 0 && torn(0)) {
+      // Generation 1 goes to slot 1: something else has been here.
+      return fail(errc::corrupt, "lane %u at offset %lu: no commit record holds", lane_, at_);
     }
     auto last = walk(
         base_, at_ + layout::lane_body_at, at_ + geometry_.lane_bytes, generation_ + 1, key_, geometry_.size_bytes(),
@@ -113,14 +118,19 @@ class lane_reader {
   }
 
   [[nodiscard]] bool at_rest() const noexcept {
-    if (torn()) return false;
-    if (newer_ == nullptr) return retired_ == 0;
-    return newer_->kind == static_cast<std::uint16_t>(layout::outcome::rest) && newer_->generation == generation_ &&
-           retired_ == generation_;
+    if (torn(next_slot())) return false;
+    if (generation_ == 0) return true;
+    const layout::commit_record* c = slots_[generation_ % layout::commit_slots];
+    return c != nullptr && c->generation == generation_ && retired_ == generation_ &&
+           c->kind == static_cast<std::uint16_t>(layout::outcome::rest);
   }
   [[nodiscard]] std::uint64_t generation() const noexcept { return generation_; }
   // A commit record was being written, or has been damaged.
-  [[nodiscard]] bool torn() const noexcept { return torn(0) || torn(1); }
+  [[nodiscard]] bool torn() const noexcept {
+    bool any = false;
+    for (unsigned slot = 0; slot < layout::commit_slots; ++slot) any = any || torn(slot);
+    return any;
+  }
   [[nodiscard]] bool unfinished() const noexcept { return last_record_ != 0; }
   [[nodiscard]] std::uint64_t pending_intents() const noexcept { return pending_; }
 
@@ -129,11 +139,10 @@ class lane_reader {
   lane_report repair(M& m, std::byte* base) noexcept {
     lane_report report{generation_, 0, 0};
     if (at_rest()) return report;
-    for (const auto* c : {older_, newer_}) {
-      if (c == nullptr || c->generation <= retired_) continue;
-      with_intents(c, [&](const intent& i) {
+    for (std::uint64_t g = oldest_needed(); g <= newest_; ++g) {
+      with_intents(slots_[g % layout::commit_slots], [&](const intent& i) {
         apply(base, i);
-        m.flush(base + i.word_offset(), 8);
+        each_store(i, [&](std::uint64_t o, std::uint64_t n) { m.flush(base + o, n); });
         ++report.replayed;
         return true;
       });
@@ -152,8 +161,8 @@ class lane_reader {
     m.fence(edge{"recover/E1"});
     ++report.generation;
     report.rolled_back = last_record_ != 0;
-    if (const unsigned parity = report.generation & 1; torn(parity)) {
-      auto* c = reinterpret_cast<layout::commit_record*>(base + at_ + layout::lane_commit_at + parity * line_bytes);
+    if (torn(next_slot())) {
+      auto* c = reinterpret_cast<layout::commit_record*>(base + at_ + layout::commit_slot_at(report.generation));
       c->checksum = 0;
       m.flush(&c->checksum, 8);
       m.fence(edge{"recover/E2"});
@@ -172,7 +181,7 @@ class lane_reader {
   static void write_commit(M& m, std::byte* base, std::uint64_t lane_offset, std::uint64_t generation,
                            layout::outcome kind, const std::uint64_t* words, std::uint16_t count,
                            std::uint64_t key) noexcept {
-    const std::uint64_t at = lane_offset + layout::lane_commit_at + (generation & 1) * line_bytes;
+    const std::uint64_t at = lane_offset + layout::commit_slot_at(generation);
     auto* c = reinterpret_cast<layout::commit_record*>(base + at);
     c->generation = generation;
     c->kind = static_cast<std::uint16_t>(kind);
@@ -185,12 +194,20 @@ class lane_reader {
   }
 
  private:
-  [[nodiscard]] bool torn(unsigned parity) const noexcept {
-    const auto* words =
-        reinterpret_cast<const std::uint64_t*>(base_ + at_ + layout::lane_commit_at + parity * line_bytes);
+  // Slot of the generation that has not ended.
+  [[nodiscard]] unsigned next_slot() const noexcept {
+    return static_cast<unsigned>((generation_ + 1) % layout::commit_slots);
+  }
+  [[nodiscard]] std::uint64_t oldest_needed() const noexcept {
+    const std::uint64_t kept = newest_ + 2 > layout::commit_slots ? newest_ + 2 - layout::commit_slots : 1;
+    return kept > retired_ ? kept : retired_ + 1;
+  }
+  [[nodiscard]] bool torn(unsigned slot) const noexcept {
+    if (slots_[slot] != nullptr) return false;
+    const auto* words = reinterpret_cast<const std::uint64_t*>(base_ + at_ + layout::commit_slot_at(slot));
     bool blank = true;
     for (unsigned i = 0; i < line_bytes / 8; ++i) blank = blank && words[i] == 0;
-    return !blank && commit_at(base_, at_, parity, key_) == nullptr;
+    return !blank;
   }
 
   template <class Visit>
@@ -216,9 +233,9 @@ class lane_reader {
   unsigned lane_;
   const V& valid_;
   std::uint64_t at_ = 0;
-  const layout::commit_record* newer_ = nullptr;
-  const layout::commit_record* older_ = nullptr;
-  std::uint64_t generation_ = 0;
+  const layout::commit_record* slots_[layout::commit_slots] = {};  // valid ones
+  std::uint64_t newest_ = 0;                                       // generation of the newest of them
+  std::uint64_t generation_ = 0;                                   // last one that is over
   std::uint64_t retired_ = 0;
   std::uint64_t last_record_ = 0;
   std::uint64_t pending_ = 0;

@@ -22,7 +22,7 @@ inline constexpr std::uint32_t pool_version = 1;                    // raise it 
 
 inline constexpr unsigned page_shift_min = 10;
 inline constexpr unsigned page_shift_default = 12;
-inline constexpr unsigned page_shift_max = 16;
+inline constexpr unsigned page_shift_max = 12;  // an intent addresses the length bytes of extents this large
 inline constexpr std::uint64_t pages_per_chunk = 64;
 inline constexpr std::uint64_t chunks_per_group = 64;
 inline constexpr std::uint64_t extent_align_pages = 8;  // data starts at, and coarse extents lie at, multiples

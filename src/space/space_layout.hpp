@@ -84,6 +84,12 @@ constexpr unsigned slots_of_length(std::uint8_t byte) noexcept {
 }
 static_assert(coarse_object_max <= 127 * coarse_slot_bytes && fine_object_max <= 127 * fine_slot_bytes);
 
+// From the word of a slot to the length bytes of that word's slots; fits an intent (log/intent.hpp) for every page
+// size.
+constexpr std::uint64_t lengths_distance(const extent_shape& s, unsigned word) noexcept {
+  return s.lengths_at - first_words_at + std::uint64_t{word} * (checked_bits - 8);
+}
+static_assert(lengths_distance(shape_of(page_kind::coarse, 13), shape_of(page_kind::coarse, 13).words - 1) / 8 < 128);
 static_assert(shape_of(page_kind::fine, 12).header_slots == 20 && shape_of(page_kind::fine, 12).slots == 256);
 static_assert(shape_of(page_kind::coarse, 12).header_slots == 10 && shape_of(page_kind::coarse, 12).slots == 512);
 

@@ -22,14 +22,17 @@ auto space<M, S>::reserve_slots(unsigned lane, page_kind kind, layout::object_la
       if (slot == 0) continue;
       const std::uint64_t at = index_.sizes().page_offset(e->page);
       std::byte* length = base_ + at + s.lengths_at + slot;
-      *length = std::byte{layout::length_byte(count)};
+      // So that find() knows the length; its durable store is the intent's, hence atomic.
+      std::atomic_ref<std::byte>{*length}.store(std::byte{layout::length_byte(count)}, std::memory_order_relaxed);
       a->slot_bytes_used += static_cast<std::int64_t>(count * s.slot_bytes);
       const tags_seen seen = see_tags(*e, slot);
       a->lock.unlock();
       settle(*e, seen, lane);
       const first_bit f = first_bit_of(at, slot);
       return reservation{at + slot * s.slot_bytes, count * s.slot_bytes,
-                         log::intent::make(log::intent_op::set_bit, f.word_offset, f.bit), length};
+                         log::intent::make_object(f.word_offset, f.bit, layout::length_byte(count),
+                                                  layout::lengths_distance(s, f.word)),
+                         length};
     }
     a->lock.unlock();
     if (status more = refill(mine, set, count); !more) return more.error();
@@ -112,10 +115,12 @@ auto space<M, S>::look(extent& e, std::uint64_t offset, layout::object_layout wa
   if ((offset - at) % s.slot_bytes != 0 || !slot_bits::test(e.first(), slot) || e.layout != wanted) {
     return no_object(offset);
   }
-  const unsigned count = layout::slots_of_length(static_cast<std::uint8_t>(base_[at + s.lengths_at + slot]));
+  // relaxed: an intent that is being applied stores the same value.
+  const std::byte length = std::atomic_ref<std::byte>{base_[at + s.lengths_at + slot]}.load(std::memory_order_relaxed);
+  const unsigned count = layout::slots_of_length(static_cast<std::uint8_t>(length));
   if (!e.spans(slot, count)) {
     return fail(errc::corrupt, "length byte at offset %lu, of the object at offset %lu, is damaged: found %02x",
-                at + s.lengths_at + slot, offset, static_cast<unsigned>(base_[at + s.lengths_at + slot]));
+                at + s.lengths_at + slot, offset, static_cast<unsigned>(length));
   }
   const bool reserved = slot_bits::test(e.reserved(), slot);
   // Until its transaction commits the header may not have been written.

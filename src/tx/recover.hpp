@@ -50,8 +50,10 @@ class pool_targets {
     }
     const layout::extent_shape shape = layout::shape_of(e.kind, g_.page_shift);
     const std::uint64_t inside = offset - g_.page_offset(page);
-    return inside >= layout::first_words_at && inside < shape.lengths_at &&
-           (inside - layout::first_words_at) / 8 * checked_bits + i.bit() < shape.slots;
+    if (inside < layout::first_words_at || inside >= shape.lengths_at) return false;
+    const auto number = static_cast<unsigned>((inside - layout::first_words_at) / 8);
+    if (number * checked_bits + i.bit() >= shape.slots) return false;
+    return i.op() == log::intent_op::clear_bit || i.lengths_distance() == layout::lengths_distance(shape, number);
   }
 
   bool segment(std::uint64_t offset, std::uint64_t bytes) const noexcept {

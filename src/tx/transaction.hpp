@@ -3,7 +3,7 @@
 /// Undo on direct media.  S store, F flush, | fence.  Failure atomicity: one aligned 8-byte store.
 ///   1. S undo record {ranges, old bytes, generation g, checksum}; F record
 ///                                                    | undo/E1  old bytes durable before their first overwrite
-///   2. S new data in place; S fresh objects, their headers and length bytes, in any order
+///   2. S new data in place; S fresh objects and their headers, in any order
 ///   3. F every announced line, every fresh object, its length byte, an intents record if the commit record is too
 ///   small
 ///                                                    | undo/E2  new data durable before the log lets go of the old
@@ -435,15 +435,15 @@ class transaction {
       data = true;
     }
     for (const allocation& a : allocations_) {
-      if (a.freed) continue;
+      if (a.freed || planted(plant::fresh_after_record)) continue;
       media_.flush(base_ + a.place.offset, a.bytes);
-      if (a.place.length_byte != nullptr) media_.flush(a.place.length_byte, 1);
       data = true;
     }
     if (data) media_.fence(edge{"undo/E2"});
     count(logged_bytes_, lanes_.logged_bytes(lane_) + sizeof(layout::commit_record));
     const std::uint64_t g =
         lanes_.finish(lane_, layout::outcome::commit, words_.data(), words_.size(), edge{"undo/E3"});
+    if (planted(plant::fresh_after_record)) flush_fresh();
     conclude(g);
     give_segments();
     return {};
@@ -467,24 +467,42 @@ class transaction {
     }
     if (run.bytes != 0) batch_.add(base_ + run.offset, run.bytes);
     for (const allocation& a : allocations_) {
-      if (a.freed) continue;
+      if (a.freed || planted(plant::fresh_after_record)) continue;
       batch_.add(base_ + a.place.offset, a.bytes);
       if (a.place.length_byte != nullptr) batch_.add(a.place.length_byte, 1);
     }
     batch_.expect(words_.size(), words_.size() * 8);
+    const auto change_words = [&] {
+      log::each_intent(words_.data(), words_.size(), [&](const log::intent& i) {
+        log::apply(base_, i);
+        batch_.add(base_ + i.word_offset(), 8);
+        return true;
+      });
+    };
+    if (planted(plant::captured_early)) change_words();
+    let_another_thread_run();
     auto lsn = media_.publish(
         batch_,
         [&] {
-          log::each_intent(words_.data(), words_.size(), [&](const log::intent& i) {
-            log::apply(base_, i);
-            batch_.add(base_ + i.word_offset(), 8);
-            return true;
-          });
+          if (!planted(plant::captured_early)) change_words();
         },
         edge{"undo/E6"});
     if (!lsn) return lsn.error();
+    if (planted(plant::fresh_after_record)) {
+      flush_fresh();
+      lsn = media_.last_lsn();
+    }
     conclude(0);
     return *lsn;
+  }
+
+  // plant::fresh_after_record
+  void flush_fresh() noexcept {
+    for (const allocation& a : allocations_) {
+      if (a.freed) continue;
+      media_.flush(base_ + a.place.offset, a.bytes);
+      if (a.place.length_byte != nullptr) media_.flush(a.place.length_byte, 1);
+    }
   }
 
   // Tells space what has happened.
