@@ -111,7 +111,8 @@ errc bad_field(unsigned offset, const char* field, std::uint64_t found, const ch
 // The fields that geometry follows from, each inside limits that keep lay_out() from overflowing.
 status check_request(const superblock& sb) noexcept {
   if (sb.page_shift < layout::page_shift_min || sb.page_shift > layout::page_shift_max)
-    return bad_field(NVM_FIELD(page_shift), sb.page_shift, "10 .. 16");
+    return fail(errc::corrupt, "superblock field page_shift (offset %zu in its sector): found %u, expected %u .. %u",
+                offsetof(superblock, page_shift), sb.page_shift, layout::page_shift_min, layout::page_shift_max);
   const std::uint64_t page = std::uint64_t{1} << sb.page_shift;
   const std::uint64_t pages_max = layout::pool_bytes_max >> sb.page_shift;
   if (sb.capacity_pages == 0 || sb.capacity_pages > pages_max)

@@ -69,7 +69,7 @@ TEST(pool_layout, constants_are_those_of_format_1) {
   EXPECT_EQ(layout::pool_version, 1U);
   EXPECT_EQ(layout::page_shift_min, 10U);
   EXPECT_EQ(layout::page_shift_default, 12U);
-  EXPECT_EQ(layout::page_shift_max, 16U);
+  EXPECT_EQ(layout::page_shift_max, 12U);
   EXPECT_EQ(layout::pages_per_chunk, 64U);
   EXPECT_EQ(layout::chunks_per_group, 64U);
   EXPECT_EQ(layout::extent_align_pages, 8U);

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <iterator>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -63,7 +65,7 @@ bool message_has(const char* text) { return std::string{last_message()}.find(tex
 #define EXPECT_MESSAGE(text) EXPECT_TRUE(message_has(text)) << last_message()
 
 TEST(superblock, of_a_new_pool_is_found_with_every_page_size) {
-  for (unsigned shift = 10; shift <= 16; ++shift) {
+  for (unsigned shift = layout::page_shift_min; shift <= layout::page_shift_max; ++shift) {
     const image i{request(shift)};
     const auto found = i.pick();
     ASSERT_TRUE(found) << shift << ": " << last_message();
@@ -91,7 +93,7 @@ TEST(superblock, copy_with_the_larger_sequence_counts) {
 }
 
 TEST(superblock, either_copy_alone_is_enough_with_every_page_size) {
-  for (unsigned shift = 10; shift <= 16; ++shift) {
+  for (unsigned shift = layout::page_shift_min; shift <= layout::page_shift_max; ++shift) {
     for (unsigned copy = 0; copy < 2; ++copy) {
       image i{request(shift)};
       std::memset(i.bytes.data() + geometry_of(i.sb).superblock_at(copy), 0xFF, sizeof(superblock));
@@ -256,8 +258,8 @@ TEST(superblock, field_outside_its_domain_is_refused_by_name) {
   constexpr std::uint64_t huge = ~std::uint64_t{0};
   const hostile cases[] = {
       {"superblock_bytes", [](superblock& s) { s.superblock_bytes = 1024; }},
-      {"page_shift", [](superblock& s) { s.page_shift = 9; }},
-      {"page_shift", [](superblock& s) { s.page_shift = 17; }},
+      {"page_shift", [](superblock& s) { s.page_shift = layout::page_shift_min - 1; }},
+      {"page_shift", [](superblock& s) { s.page_shift = layout::page_shift_max + 1; }},
       {"page_shift", [](superblock& s) { s.page_shift = 0xFFFFFFFF; }},
       {"uuid", [](superblock& s) { std::memset(s.uuid, 0, sizeof s.uuid); }},
       {"medium", [](superblock& s) { s.medium = 0; }},
@@ -297,9 +299,61 @@ TEST(superblock, field_outside_its_domain_is_refused_by_name) {
   }
 }
 
+// Random words in random places, both copies sealed again: what is accepted can be relied on.
+TEST(superblock, of_any_content_is_refused_or_adds_up) {
+  std::mt19937_64 random{99};
+  const std::uint64_t words[] = {0,
+                                 1,
+                                 2,
+                                 63,
+                                 64,
+                                 511,
+                                 4095,
+                                 4096,
+                                 1U << 31,
+                                 ~0U,
+                                 std::uint64_t{1} << 44,
+                                 std::uint64_t{1} << 63,
+                                 ~std::uint64_t{0}};
+  unsigned accepted = 0;
+  for (unsigned round = 0; round < 50000; ++round) {
+    image i;
+    superblock s = i.sb;
+    for (unsigned changes = 1 + random() % 2; changes != 0; --changes) {
+      std::uint64_t word = words[random() % std::size(words)] + random() % 3;
+      const std::size_t bytes = random() % 2 == 0 ? 4 : 8;
+      const std::size_t at = random() % ((sizeof s - 8) / bytes) * bytes;
+      if (random() % 4 == 0) {
+        std::uint64_t old = 0;
+        std::memcpy(&old, reinterpret_cast<std::byte*>(&s) + at, bytes);
+        word = old ^ std::uint64_t{1} << random() % (8 * bytes);
+      }
+      std::memcpy(reinterpret_cast<std::byte*>(&s) + at, &word, bytes);
+    }
+    const geometry place = geometry_of(i.sb);
+    for (const std::uint64_t sequence : {3U, 4U}) {
+      s.sequence = sequence;
+      s.crc = superblock_crc(s);
+      std::memcpy(i.bytes.data() + place.superblock_at(superblock_copy_of(sequence)), &s, sizeof s);
+    }
+    const auto found = i.pick();
+    if (!found) continue;
+    ++accepted;
+    const geometry g = geometry_of(*found);
+    ASSERT_LE(g.size_bytes(), i.pool_bytes);
+    ASSERT_LE(g.capacity_bytes(), layout::pool_bytes_max);
+    ASSERT_LE(g.size_pages, g.capacity_pages);
+    ASSERT_GE(g.page_map_offset, 2 * g.page_bytes());
+    ASSERT_GE(g.log_offset, g.entry_offset(g.capacity_pages));
+    ASSERT_GE(g.data_offset, g.log_offset + g.log_bytes);
+    ASSERT_TRUE(found->medium == NVM_MEDIUM_SSD || g.log_bytes == g.lane_count * g.lane_bytes);
+  }
+  EXPECT_GT(accepted, 500U);  // the address, the date, the uuid
+}
+
 TEST(superblock, request_outside_its_domain_is_refused) {
   auto r = request();
-  r.shape.page_shift = 17;
+  r.shape.page_shift = layout::page_shift_max + 1;
   EXPECT_EQ(make_superblock(r).error(), errc::invalid);
   r = request();
   r.shape.size_pages = r.shape.capacity_pages + 1;
