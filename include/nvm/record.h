@@ -60,7 +60,9 @@ void __nvm_rec_masked(const void *p, size_t lane_bytes, uint64_t mask, const str
 void __nvm_rec_rmw(const void *p, size_t bytes, const struct nvm_rec_site *site);
 void __nvm_rec_flush(const void *p, const struct nvm_rec_site *site);
 void __nvm_rec_fence(const struct nvm_rec_site *site);
+/* Only from the plugin that records loads: before a load, and before an atomic access anywhere in memory. */
 void __nvm_rec_load(const void *p, size_t bytes, const struct nvm_rec_site *site);
+void __nvm_rec_access(const void *p, const struct nvm_rec_site *site);
 void __nvm_rec_step_limit(void);
 
 /* Whoever wants the events.  A null function ignores its events. */
@@ -71,6 +73,7 @@ struct nvm_rec_hooks {
   void (*flush)(void *self, const void *p, const struct nvm_rec_site *site);
   void (*fence)(void *self, const struct nvm_rec_site *site);
   void (*load)(void *self, const void *p, size_t bytes, const struct nvm_rec_site *site);
+  void (*access)(void *self, const void *p, const struct nvm_rec_site *site);
   void (*step_limit)(void *self);
 };
 

@@ -65,6 +65,9 @@ struct subject {
   std::vector<extent> volatile_bytes;
   // Words that commit something: the trace rules want each store to them atomic, aligned, at most 8 bytes.
   std::vector<extent> commit_words;
+  // Bytes that need not be durable when an operation ends, because recovery makes their stores again (lazily applied
+  // redo records): the rules about durability leave them to the images.
+  std::function<bool(std::uint64_t offset)> lazy;
   // Where logs lie: the rule "no store outside logged ranges" does not hold there.
   std::vector<extent> log_bytes;
   std::function<std::string(std::uint64_t offset)> field;  // optional: name of what lies at the offset

@@ -100,7 +100,11 @@ void explorer::reset(const mutation& m) {
   t.clear();
   t.words = recorded_.words;
   std::vector<event> delayed;
+  explored_from_ = 0;
   for (const event& e : recorded_.events) {
+    if (&e - recorded_.events.data() == static_cast<std::ptrdiff_t>(machine_.explored_from())) {
+      explored_from_ = t.events.size();
+    }
     if (e.kind != event_kind::flush && e.kind != event_kind::fence && e.kind != event_kind::sync) {
       t.events.push_back(e);
       continue;
@@ -126,6 +130,7 @@ void explorer::reset(const mutation& m) {
   machine_.thread(0);
   seen_.clear();
   history_.clear();
+  history_code_ = 0;
   window_ = {};
   ended_ = 0;
   executed_ = 0;
@@ -172,6 +177,12 @@ std::optional<report> explorer::replay(const state_path& path, const mutation& m
   return r;
 }
 
+void explorer::note(const op_event& e) {
+  history_.push_back(e);
+  history_code_ = (history_code_ ^ (e.op * 4 + e.thread * 1024ULL + (e.end ? 2U : 1U))) * 0x9E3779B97F4A7C15ULL;
+  history_code_ = (history_code_ ^ e.value ^ history_code_ >> 29) * 0xD6E8FEB86659FD93ULL;
+}
+
 void explorer::walk(unsigned depth) {
   level& l = *levels_[depth];
   l.front.start(options_.persistency, l.image.data(), machine_.size(), &l.events, options_.rmw_fences);
@@ -186,12 +197,12 @@ void explorer::walk(unsigned depth) {
       case event_kind::op_begin:
         if (depth != 0) break;
         ++window_.started;
-        history_.push_back({e.offset, e.payload, e.thread, false});
+        note({e.offset, e.payload, e.thread, false});
         break;
       case event_kind::op_end:
         if (depth != 0) break;
         ++ended_;
-        history_.push_back({e.offset, e.payload, e.thread, true});
+        note({e.offset, e.payload, e.thread, true});
         if (options_.promise_at_op_end) window_.promised = ended_;
         visit_point(depth, i);
         break;
@@ -217,6 +228,10 @@ void explorer::walk(unsigned depth) {
 void explorer::visit_point(unsigned depth, std::uint32_t at) {
   level& l = *levels_[depth];
   ++l.point;
+  if (depth == 0 && at < explored_from_) {
+    l.front.begin_epoch();
+    return;
+  }
   if (depth == 0) ++report_.crash_points;
   if (only_ != nullptr && only_->crashes[depth].point != l.point) {
     l.front.begin_epoch();

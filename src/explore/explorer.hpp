@@ -81,6 +81,7 @@ class explorer {
   void walk(unsigned depth);
   void visit_point(unsigned depth, std::uint32_t at);
   void descend(unsigned depth, std::uint64_t hash);
+  void note(const op_event& e);
 
   // Tiers (tiers.cpp): each sets cuts and calls try_row().
   void program_order(unsigned depth);
@@ -122,6 +123,7 @@ class explorer {
   options options_;
   machine machine_;
   trace recorded_;
+  std::size_t explored_from_ = 0;  // event of the trace at hand; see machine::explore_from_here()
   std::uint32_t trace_code_ = 0;
   std::uint32_t mutation_code_ = 0;
   std::string mutation_text_;
@@ -130,6 +132,7 @@ class explorer {
   seen_set seen_;
   std::vector<std::byte> snapshot_;
   std::vector<op_event> history_;
+  std::uint64_t history_code_ = 0;  // of all begins and ends so far: what a crash now obliges to
   window window_;
   std::uint64_t ended_ = 0;
   std::optional<guard> guard_;

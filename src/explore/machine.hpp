@@ -45,6 +45,9 @@ class machine final : public record_sink {
   void op_end(std::uint64_t result = 0);
   // With options::promise_at_op_end off: everything that has ended by now must survive (a sync returned).
   void promise();
+  // Crashes are explored from here on only: what comes before was explored in another run.
+  void explore_from_here() noexcept { explored_from_ = into_ != nullptr ? into_->events.size() : 0; }
+  [[nodiscard]] std::size_t explored_from() const noexcept { return explored_from_; }
   // The logical thread of the events that follow; write-backs and fences are per thread.
   void thread(unsigned number) noexcept { thread_ = static_cast<std::uint8_t>(number); }
   [[nodiscard]] unsigned thread() const noexcept { return thread_; }
@@ -125,6 +128,7 @@ class machine final : public record_sink {
   std::size_t touched_count_ = 0;
   std::uint32_t generation_ = 1;
   std::uint64_t ops_begun_ = 0;
+  std::size_t explored_from_ = 0;
   std::array<std::uint64_t, 256> op_of_thread_{};
   std::vector<event> delayed_;
   place_table places_;

@@ -105,6 +105,7 @@ class checker {
   struct line_state {
     const nvm_rec_site* dirty = nullptr;    // first store that no flush covers
     const nvm_rec_site* flushed = nullptr;  // first store that a flush covers and no fence
+    bool lazy = false;                      // only lazy stores are open
     std::uint8_t flusher = 0;
     bool non_temporal = false;
     std::uint8_t streamer = 0;
@@ -155,9 +156,14 @@ class checker {
         add(finding::rule::store_after_flush, where(e.site),
             where(e.site) + " stores to the line of " + at(line * line_bytes) + ", flushed and not yet fenced");
       }
+      const bool lazy = subject_.lazy && subject_.lazy(std::max(e.offset, line * line_bytes));
       if (l.dirty == nullptr) {
         l.dirty = e.site;
+        l.lazy = lazy;
         open_.push_back(line);
+      } else if (l.lazy && !lazy) {
+        l.dirty = e.site;
+        l.lazy = false;
       }
     }
     commit_store(e);
@@ -261,19 +267,21 @@ class checker {
       std::erase_if(open_, [&](std::uint64_t line) {
         line_state& l = lines_[line];
         if (l.dirty == nullptr) return true;
+        if (l.lazy) return false;
         add(finding::rule::not_durable_at_end, where(l.dirty),
             where(l.dirty) + " stores to the line of " + at(line * line_bytes) + ", which is not flushed");
         l.dirty = nullptr;  // said once
         return true;
       });
-      for (const std::uint64_t line : pending_) {
+      std::erase_if(pending_, [&](std::uint64_t line) {
         line_state& l = lines_[line];
-        if (l.flushed == nullptr) continue;
+        if (l.flushed == nullptr) return true;
+        if (l.lazy) return false;
         add(finding::rule::not_durable_at_end, where(l.flushed),
             where(l.flushed) + " stores to the line of " + at(line * line_bytes) + ", which is flushed and not fenced");
         l.flushed = nullptr;
-      }
-      pending_.clear();
+        return true;
+      });
     }
     for (const std::uint64_t line : streaming_) {
       line_state& l = lines_[line];

@@ -29,7 +29,7 @@ void explorer::try_row(unsigned depth, tier t, std::uint64_t row) {
   bool fresh = true;
   if (only_ == nullptr) {
     // The same bytes with another obligation are another state.
-    const std::uint64_t key = mix(mix(hash, window_.promised), window_.started ^ history_.size() << 32);
+    const std::uint64_t key = mix(mix(hash, window_.promised), history_code_);
     fresh = seen_.insert(key);
     // One that was met where recovery is not crashed any more is run again where it is, but it is no new state.
     const bool deepest = depth + 1 == levels_.size();

@@ -80,6 +80,7 @@ class instrumenter {
     flush_ = m.getOrInsertFunction("__nvm_rec_flush", none, pointer_, pointer_);
     fence_ = m.getOrInsertFunction("__nvm_rec_fence", none, pointer_);
     load_ = m.getOrInsertFunction("__nvm_rec_load", none, pointer_, word_, pointer_);
+    access_ = m.getOrInsertFunction("__nvm_rec_access", none, pointer_, pointer_);
     step_limit_ = m.getOrInsertFunction("__nvm_rec_step_limit", none);
     unlikely_ = MDBuilder(c).createUnlikelyBranchWeights();
     find_excluded();
@@ -152,13 +153,16 @@ class instrumenter {
       Type* type = s->getValueOperand()->getType();
       std::uint32_t k = s->isAtomic() ? atomic : type->isVectorTy() ? vector : plain;
       if (s->hasMetadata(LLVMContext::MD_nontemporal)) k |= non_temporal;
+      if (s->isAtomic()) report_access(i, s->getPointerOperand());
       report_store(i, s->getPointerOperand(), constant(layout_.getTypeStoreSize(type)), k);
     } else if (auto* r = dyn_cast<AtomicRMWInst>(&i)) {
       const std::uint64_t bytes = layout_.getTypeStoreSize(r->getValOperand()->getType());
+      report_access(i, r->getPointerOperand());
       report_load(i, r->getPointerOperand(), constant(bytes));
       report_rmw(i, r->getPointerOperand(), constant(bytes));
     } else if (auto* x = dyn_cast<AtomicCmpXchgInst>(&i)) {
       const std::uint64_t bytes = layout_.getTypeStoreSize(x->getNewValOperand()->getType());
+      report_access(i, x->getPointerOperand());
       report_load(i, x->getPointerOperand(), constant(bytes));
       IRBuilder<> b(after(i));
       Value* stored = b.CreateSelect(b.CreateExtractValue(x, 1), constant(bytes), constant(0));
@@ -169,6 +173,7 @@ class instrumenter {
         report_fence(i);
       }
     } else if (auto* l = dyn_cast<LoadInst>(&i)) {
+      if (l->isAtomic()) report_access(i, l->getPointerOperand());
       report_load(i, l->getPointerOperand(), constant(layout_.getTypeStoreSize(l->getType())));
     } else if (auto* m = dyn_cast<AnyMemIntrinsic>(&i)) {
       if (auto* t = dyn_cast<AnyMemTransferInst>(m)) report_load(i, t->getRawSource(), m->getLength());
@@ -353,6 +358,16 @@ class instrumenter {
     });
   }
 
+  // Where another thread may run first: before an atomic access, wherever it is.
+  void report_access(Instruction& i, Value* pointer) {
+    if (!record_loads || !may_be_watched(pointer)) return;
+    IRBuilder<> b(&i);
+    Value* watching = b.CreateICmpNE(b.CreateLoad(word_, bytes_), constant(0));
+    IRBuilder<> then(SplitBlockAndInsertIfThen(watching, i.getIterator(), false, unlikely_));
+    then.SetCurrentDebugLocation(i.getDebugLoc());
+    then.CreateCall(access_, {pointer, site_of(i, load)});
+  }
+
   // Inserts before `at` (default: after `i`) the range check, and under it what `body` builds.
   template <class Body>
   void guarded(Instruction& i, Value* pointer, Instruction* at, Body body) {
@@ -466,7 +481,7 @@ class instrumenter {
   Constant* base_ = nullptr;
   Constant* bytes_ = nullptr;
   Constant* steps_ = nullptr;
-  FunctionCallee store_, string_, masked_, rmw_, flush_, fence_, load_, step_limit_;
+  FunctionCallee store_, string_, masked_, rmw_, flush_, fence_, load_, access_, step_limit_;
   MDNode* unlikely_ = nullptr;
   std::set<const Function*> excluded_;
   std::map<std::string, Constant*> strings_;

@@ -77,6 +77,10 @@ void __nvm_rec_load(const void* p, std::size_t bytes, const nvm_rec_site* site) 
   if (hooks.load != nullptr) hooks.load(hooks.self, p, bytes, site);
 }
 
+void __nvm_rec_access(const void* p, const nvm_rec_site* site) {
+  if (owner == __builtin_thread_pointer() && hooks.access != nullptr) hooks.access(hooks.self, p, site);
+}
+
 void __nvm_rec_step_limit(void) {
   __nvm_rec_steps = INT64_MAX;
   if (owner == __builtin_thread_pointer() && hooks.step_limit != nullptr) hooks.step_limit(hooks.self);
