@@ -5,19 +5,20 @@
 // makes durable with its commit record and applies; committed() and finish_free() are told afterwards.
 //
 /// Extent.  S store, F flush, | fence.  Failure atomicity: one aligned 8-byte store.
-///   1. S header: identity, no objects; F header;             | space/E1  a header is durable before the entry that
-///   names it
-///   2. S page map entry; F it;                               | space/E2  the extent exists; objects may be committed
-///   to it An object: S length byte (reserve), F it (transaction), | the transaction's fence; then its commit point
-///   3. when empty: settle_all() every tag of it; S entry 0; F it; | space/E3  its pages may get another use
-/// Log run: S entry; F it; the lane fences (lane/E1).  Released: S entry 0; F it; | space/E4  its pages may be reused
+///   1. S header: identity, no objects; F header;   | space/E1  a header is durable before the entry that names it
+///   2. S page map entry; F it;                     | space/E2  it exists: intents may name its words
+///   An object: its transaction's intent stores bit and length byte, and is made again until both are durable.
+///   3. when empty: settle_all() all of its tags;
+///      S page map entry 0; F it;                   | space/E3  its pages may get another use
+/// Log run.
+///   1. S page map entry; F it; the lane fences (lane/E1) before a record leads there
+///   2. when released: S page map entry 0; F it;    | space/E4  its pages may get another use
 /// Recovery: an extent without objects is one like any other; recovery of the lanes frees log runs.
 //
 // Hazards of replay (log/tag.hpp).  An intent may be made again after a crash as long as its lane has not settled.  So
-//   - every allocation word has a tag, and reserve() and begin_free() settle the tag of the word they are going to
-//   change
-//     if it names another lane; a tag that was replaced before anybody settled it is remembered by its lane's newest
-//     generation (hidden_) and a count in its extent;
+//   - every allocation word has a tag, and reserve() and begin_free() settle the tag of the word that they are going to
+//     change if it names another lane.  A tag that was replaced before anybody settled it is remembered by the newest
+//     such generation of its lane (hidden_) and by a count in its extent;
 //   - an extent's pages, and an entry that is written directly, change their use only after settle_all().
 // Settling happens under no lock of this layer; the slot or run in question is held by a reservation or a freeing mark.
 //
@@ -45,7 +46,7 @@ struct space_types {
     std::uint64_t offset = 0;                // of the object with its header, from the pool's start
     std::uint64_t bytes = 0;                 // that may be used from there
     log::intent set;                         // makes the object exist
-    const std::byte* length_byte = nullptr;  // durable before `set` is applied; nullptr: a run has none
+    const std::byte* length_byte = nullptr;  // which `set` stores, too; nullptr: a run has none
   };
   struct object {
     std::uint64_t offset = 0;
