@@ -12,13 +12,26 @@ enum class plant : unsigned char {
   restored_not_flushed,   // what an inner abort restored is not made durable by the outer commit
   generation_used_again,  // a lane's generation goes on after a crash that may have torn a record of it
   reuse_before_commit,    // a freed slot may be allocated again before the free is committed
+  fresh_after_record,     // the record that publishes fresh memory may be durable before that memory
+  ring_before_header,     // the log's ring is used again before the header says what is home
+  pages_before_size,      // pages of a grown pool are used before the superblock that has them is durable
+  captured_early,         // a batch captures words that threads share outside of the order's critical section
 };
 
 #ifdef NVM_RECORDED
 inline plant planted_bug = plant::none;
 inline bool planted(plant p) noexcept { return planted_bug == p; }
+// What another thread does just before this one's batch takes its place in the order.
+inline void (*other_thread)() = nullptr;
+inline void let_another_thread_run() noexcept {
+  if (auto* run = other_thread) {
+    other_thread = nullptr;
+    run();
+  }
+}
 #else
 constexpr bool planted(plant) noexcept { return false; }
+constexpr void let_another_thread_run() noexcept {}
 #endif
 
 }  // namespace nvm

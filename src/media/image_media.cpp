@@ -327,6 +327,7 @@ status image_media::bring_home(lsn_t from, lsn_t to) noexcept {
   }
   if (const status s = home_->finish(); !s) return s;
   if (const status s = device_.sync(edge{"image/E2"}); !s) return s;
+  if (planted(plant::ring_before_header)) return {};
   if (const status s = move_header(to); !s) return s;
   if (const status s = device_.sync(edge{"image/E3"}); !s) return s;
   other_syncs_.fetch_add(2, std::memory_order_relaxed);
