@@ -73,7 +73,9 @@ TEST(format, lane_structures_lie_where_the_document_says) {
   EXPECT_EQ(offsetof(layout::lane_header, retired), 0U);
   EXPECT_EQ(sizeof(layout::lane_header), 64U);
   EXPECT_EQ(layout::lane_commit_at, 64U);
-  EXPECT_EQ(layout::lane_body_at, 192U);
+  EXPECT_EQ(layout::commit_slots, 8U);
+  EXPECT_EQ(layout::commit_slot_at(9), 128U);
+  EXPECT_EQ(layout::lane_body_at, 576U);
   EXPECT_EQ(sizeof(layout::commit_record), 64U);
   EXPECT_EQ(offsetof(layout::commit_record, generation), 8U);
   EXPECT_EQ(offsetof(layout::commit_record, kind), 16U);
@@ -98,6 +100,9 @@ TEST(format, intents_have_the_bits_of_the_document) {
   const auto i = log::intent::make(log::intent_op::set_entry, 8 * 5, 3, 99);
   EXPECT_EQ(i.code, 5U | std::uint64_t{3} << 41 | std::uint64_t{3} << 47);
   EXPECT_EQ(i.words(), 2U);
+  const auto object = log::intent::make_object(8 * 5, 3, 0x83, 8 * 9);
+  EXPECT_EQ(object.code,
+            5U | std::uint64_t{3} << 41 | std::uint64_t{1} << 47 | std::uint64_t{0x83} << 49 | std::uint64_t{9} << 57);
   EXPECT_EQ(static_cast<int>(log::intent_op::clear_bit), 0);
   EXPECT_EQ(static_cast<int>(log::intent_op::set_bit), 1);
   EXPECT_EQ(static_cast<int>(log::intent_op::clear_entry), 2);
