@@ -36,7 +36,7 @@ static int list_texts(struct index* index, const struct options* options) {
   return 0;
 }
 
-/* Makes the pool under another name first: a pool that has the right name has its index. */
+/* Makes the pool under another name: a pool that has the right name has its index. */
 static int make_pool(const struct options* options, const nvm_pool_options* how) {
   char* partial = malloc(strlen(options->pool) + sizeof ".new");
   if (partial == NULL) return -1;
@@ -50,7 +50,7 @@ static int make_pool(const struct options* options, const nvm_pool_options* how)
     if (index == NULL || list_texts(index, options) || nvm_pool_set_root(pool, index)) {
       nvm_tx_abort(pool);
     } else {
-      failed = nvm_tx_commit(pool);
+      failed = nvm_tx_commit(pool) || nvm_pool_close(pool);
     }
   }
   if (failed) {
@@ -63,26 +63,42 @@ static int make_pool(const struct options* options, const nvm_pool_options* how)
   return failed;
 }
 
+static void say(const struct options* options, const char* what) {
+  if (!options->report_progress) return;
+  puts(what);
+  fflush(stdout);
+}
+
+static void say_opened(const struct options* options) {
+  nvm_pool_info info;
+  char line[128];
+  if (nvm_pool_get_info(pool, &info)) {
+    complain();
+    return;
+  }
+  snprintf(line, sizeof line, "opened recovered_transactions=%llu recovery_ns=%llu",
+           (unsigned long long)info.recovered_transactions, (unsigned long long)info.recovery_ns);
+  say(options, line);
+}
+
 struct index* index_open(const struct options* options) {
   nvm_pool_options how = {0};
   if (options->medium != NULL) how.medium = strcmp(options->medium, "shm") == 0 ? NVM_MEDIUM_SHM : NVM_MEDIUM_SSD;
-  if (options->report_progress) {
-    puts("opening");
-    fflush(stdout);
-  }
+  say(options, "opening");
   pool = nvm_pool_open_with(options->pool, &how);
-  int is_new = pool == NULL && nvm_errno() == NVM_E_NOT_FOUND;
-  if (is_new ? make_pool(options, &how) : pool == NULL && complain()) return NULL;
+  if (pool == NULL && nvm_errno() == NVM_E_NOT_FOUND) {
+    if (make_pool(options, &how)) return NULL;
+    pool = nvm_pool_open_with(options->pool, &how);
+  }
+  if (pool == NULL) {
+    complain();
+    return NULL;
+  }
+  say_opened(options);
   struct index* index = nvm_pool_get_root(pool);
   if (index == NULL || nvm_type_of(pool, index) != TYPE_INDEX) {
     fprintf(stderr, "%s: the pool's root is no index\n", options->pool);
     return NULL;
-  }
-  nvm_pool_info info;
-  if (options->report_progress && nvm_pool_get_info(pool, &info) == 0) {
-    printf("%s recovered_transactions=%llu recovery_ns=%llu\n", is_new ? "created" : "opened",
-           (unsigned long long)info.recovered_transactions, (unsigned long long)info.recovery_ns);
-    fflush(stdout);
   }
   return index_compare_texts(index, options) == 0 ? index : NULL;
 }

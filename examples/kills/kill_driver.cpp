@@ -2,17 +2,19 @@
 // that of its volatile twin.
 //
 //   kill_driver --volatile PROGRAM --durable PROGRAM --medium shm|ssd --folder DIR [--kills N] [--seed N]
-//               [--seconds S] [--check] [--files TEXT...]
+//               [--seconds S] [--check] [--name NAME] [--with ARGUMENT]... [--files TEXT...]
 //
 // A run starts without a pool and ends when the program has written its result; runs are repeated until N kills have
 // been survived, and the last one is not killed any more.  With --check the pool file is checked after each kill, and
 // the program checks its structure each time it opens it.  The amount of work is chosen so that an undisturbed run
-// takes about S seconds.  The last line of output is one row of the table that --header names. Exit codes: 0 all
-// results identical and no pool damaged, 1 not so, 2 wrong usage or no text.
+// takes about S seconds; both programs get the arguments after --with and --files.  The last line of output is one row
+// of the table that --header names. Exit codes: 0 all results identical and no pool damaged, 1 not so, 2 wrong usage or
+// no text.
 #include <nvm/nvm.h>
 #include <signal.h>
 
 #include <algorithm>
+#include <array>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
@@ -34,17 +36,28 @@ using kills::child;
 using kills::phase;
 using kills::seconds;
 
-constexpr int row_widths[] = {6, 6, 8, 10, 7, 9, 11, 10, 13};
-const char* const row_names[] = {"medium",    "kills",       "creating",   "recovering",   "working",
-                                 "finishing", "recovery ms", "at most ms", "damaged pools"};
+constexpr double passes_max = 2000;
+
+using row = std::array<std::string, 10>;
+const row header = {"medium",  "program",   "kills",       "creating",   "recovering",
+                    "working", "finishing", "recovery ms", "at most ms", "damaged pools"};
+
+void print(const row& cells) {
+  for (std::size_t i = 0; i < cells.size(); i++) {
+    const int width = static_cast<int>(std::max<std::size_t>(header[i].size(), 6));
+    std::printf(i == 0 ? "%-*s" : i == 1 ? "  %-*s" : "  %*s", width, cells[i].c_str());
+  }
+  std::printf("\n");
+}
 
 struct settings {
   std::string volatile_program, durable_program, medium, folder;
   unsigned kills = 50;
   std::uint64_t seed = 1;
-  double seconds_per_run = 4;
+  double seconds_per_run = 2.5;
   bool check = false;
-  std::vector<std::string> files;
+  std::string name = "index";
+  std::vector<std::string> arguments;
 };
 
 // What went wrong, for the user; the files stay where they are.
@@ -70,22 +83,25 @@ class campaign {
     const seconds twin_time = run_undisturbed(volatile_command(twin));
     expected_ = contents(twin);
     while (killed() < set_.kills) one_run();
+    const std::string what = set_.name + " on " + set_.medium;
     std::printf("%s: %u kills survived in %u runs of %u passes; result of %zu bytes identical to the volatile run\n",
-                set_.medium.c_str(), killed(), runs_, passes_, expected_.size());
+                what.c_str(), killed(), runs_, passes_, expected_.size());
     std::printf(
         "%s: recovery time %.3f ms median, %.3f ms at most, of %zu openings after a kill, %u of which found a "
         "transaction to roll back or complete\n",
-        set_.medium.c_str(), median_ms(), most_ms(), recoveries_ms_.size(), recovered_);
-    std::printf("%s: the volatile run took %.2f s, a durable one %.2f s of work\n", set_.medium.c_str(),
-                twin_time.count(), work_.count());
+        what.c_str(), median_ms(), most_ms(), recoveries_ms_.size(), recovered_);
+    std::printf("%s: the volatile run took %.2f s, a durable one %.2f s of work\n", what.c_str(), twin_time.count(),
+                work_.count());
     print_row();
     for (const char* name : {"pool", "pool.new", "result", "result.new", "volatile.result", "errors"}) remove(name);
+    std::error_code not_empty;
+    std::filesystem::remove(set_.folder, not_empty);
     return 0;
   }
 
  private:
-  // Enough lives for progress to be cut finely, enough runs for creation to be met often.
-  static unsigned lives_per_run(unsigned kills) { return std::clamp(kills / 2, 1u, 25u); }
+  // Enough lives for the work to be cut finely, enough runs for creation to be met often.
+  static unsigned lives_per_run(unsigned kills) { return std::clamp(kills / 4, 1u, 20u); }
 
   std::string path(const char* name) const { return set_.folder + "/" + name; }
   void remove(const char* name) const { std::filesystem::remove(path(name)); }
@@ -93,10 +109,7 @@ class campaign {
 
   std::vector<std::string> with_common(std::vector<std::string> command, const std::string& result) const {
     command.insert(command.end(), {"--result", result, "--passes", std::to_string(passes_)});
-    if (!set_.files.empty()) {
-      command.emplace_back("--files");
-      command.insert(command.end(), set_.files.begin(), set_.files.end());
-    }
+    command.insert(command.end(), set_.arguments.begin(), set_.arguments.end());
     return command;
   }
   std::vector<std::string> volatile_command(const std::string& result) const {
@@ -109,29 +122,40 @@ class campaign {
     return with_common(std::move(command), path("result"));
   }
 
-  // Runs a program to its end.
+  // Runs a program to its end; the time from its opening of the pool, if it has one, or from its start.
   seconds run_undisturbed(const std::vector<std::string>& command) {
     remove("errors");
     child life(command, path("errors"));
     std::optional<kills::clock::time_point> never;
-    life.read_until(never, [](const std::string&, seconds) {});
+    seconds from{0};
+    life.read_until(never, [&](const std::string& line, seconds since_start) {
+      if (phase_of(line) == phase::working) from = since_start;
+    });
     expect_success(life.wait());
-    return life.age();
+    return life.age() - from;
   }
 
   void expect_success(int code) const {
     if (code == 0) return;
     const std::string said = contents(path("errors"));
-    if (code == 2) throw usage_error(said);
+    if (code == 2) {
+      remove("errors");
+      throw usage_error(said);
+    }
     throw failure("the program ended with " + std::to_string(code) + ": " + said);
   }
 
-  // One pass tells how long a pass takes here; the work of later runs follows from it.
+  // A short run tells how long a pass takes here; the work of the runs to come follows from it.
   void choose_passes() {
     std::filesystem::create_directories(set_.folder);
-    for (const char* name : {"pool", "pool.new"}) remove(name);
-    const seconds one = run_undisturbed(durable_command());
-    passes_ = static_cast<unsigned>(std::clamp(set_.seconds_per_run / one.count(), 1.0, 2000.0));
+    for (passes_ = 1;; passes_ *= 4) {
+      for (const char* name : {"pool", "pool.new"}) remove(name);
+      work_ = run_undisturbed(durable_command());
+      if (work_.count() > set_.seconds_per_run / 8 || passes_ > passes_max / 4) break;
+    }
+    const double factor = std::clamp(set_.seconds_per_run / work_.count(), 1.0 / passes_, passes_max / passes_);
+    passes_ = static_cast<unsigned>(passes_ * factor);
+    moments_.saw_work(work_ * factor);
   }
 
   void one_run() {
@@ -149,7 +173,8 @@ class campaign {
   // True when the program reached its end.
   bool one_life(seconds& work) {
     const bool existing = std::filesystem::exists(path("pool"));
-    const bool to_be_killed = killed() < set_.kills;
+    // One kill while the result is written is enough for a run: the pool does not change any more.
+    const bool to_be_killed = killed() < set_.kills && percent_ < 100;
     const auto choice = moments_.choose(existing, percent_);
     child life(durable_command(), path("errors"));
     phase now = phase::starting;
@@ -192,7 +217,7 @@ class campaign {
 
   static phase phase_of(const std::string& line) {
     if (line == "opening") return phase::opening;
-    if (line.rfind("created ", 0) == 0 || line.rfind("opened ", 0) == 0) return phase::working;
+    if (line.rfind("opened ", 0) == 0) return phase::working;
     return line == "progress 100" ? phase::finishing : phase::starting;
   }
 
@@ -244,14 +269,17 @@ class campaign {
   }
 
   void print_row() {
-    const int* w = row_widths;
-    char median[32], most[32], damaged[16];
-    std::snprintf(median, sizeof median, "%.3f", median_ms());
-    std::snprintf(most, sizeof most, "%.3f", most_ms());
-    std::snprintf(damaged, sizeof damaged, set_.check ? "%u" : "-", damaged_);
-    std::printf("%-*s %*u %*u %*u %*u %*u %*s %*s %*s\n", w[0], set_.medium.c_str(), w[1], killed(), w[2],
-                killed_in_[0], w[3], killed_in_[1], w[4], killed_in_[2], w[5], killed_in_[3], w[6], median, w[7], most,
-                w[8], damaged);
+    const auto in_ms = [](double ms) {
+      char text[32];
+      std::snprintf(text, sizeof text, "%.3f", ms);
+      return std::string(text);
+    };
+    row cells = {set_.medium, set_.name, std::to_string(killed())};
+    for (unsigned i = 0; i < 4; i++) cells[3 + i] = std::to_string(killed_in_[i]);
+    cells[7] = in_ms(median_ms());
+    cells[8] = in_ms(most_ms());
+    cells[9] = set_.check ? std::to_string(damaged_) : "-";
+    print(cells);
   }
 
   settings set_;
@@ -274,8 +302,8 @@ settings parse(int argc, char** argv) {
       continue;
     }
     if (name == "--files") {
-      while (i + 1 < arguments.size() && arguments[i + 1].rfind("--", 0) != 0) s.files.push_back(arguments[++i]);
-      if (s.files.empty()) throw usage_error("no text found: --files names none");
+      s.arguments.push_back(name);
+      while (i + 1 < arguments.size() && arguments[i + 1].rfind("--", 0) != 0) s.arguments.push_back(arguments[++i]);
       continue;
     }
     if (i + 1 == arguments.size()) throw usage_error(name + ": unknown option, or its value is missing");
@@ -286,6 +314,10 @@ settings parse(int argc, char** argv) {
       s.durable_program = value;
     } else if (name == "--medium") {
       s.medium = value;
+    } else if (name == "--name") {
+      s.name = value;
+    } else if (name == "--with") {
+      s.arguments.push_back(value);
     } else if (name == "--folder") {
       s.folder = value;
     } else if (name == "--kills" && std::strtoul(value.c_str(), nullptr, 10) > 0) {
@@ -304,19 +336,12 @@ settings parse(int argc, char** argv) {
   return s;
 }
 
-void print_header() {
-  for (std::size_t i = 0; i < std::size(row_names); i++) {
-    std::printf(i == 0 ? "%-*s" : " %*s", row_widths[i], row_names[i]);
-  }
-  std::printf("\n");
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
     if (argc == 2 && std::strcmp(argv[1], "--header") == 0) {
-      print_header();
+      print(header);
       return 0;
     }
     return campaign(parse(argc, argv)).run();

@@ -51,11 +51,11 @@ struct tree_calls {
 #ifdef EXAMPLE_DURABLE
 
 TEST(bptree_durable, equals_a_map_after_random_steps_reopens_and_aborts_on_shm) {
-  EXPECT_TRUE(examples::equals_a_map_after_random_steps<tree_calls>(NVM_MEDIUM_SHM));
+  EXPECT_TRUE(examples::equals_a_map_after_random_steps<tree_calls>(0.6, NVM_MEDIUM_SHM));
 }
 
 TEST(bptree_durable, equals_a_map_after_random_steps_reopens_and_aborts_on_ssd) {
-  EXPECT_TRUE(examples::equals_a_map_after_random_steps<tree_calls>(NVM_MEDIUM_SSD));
+  EXPECT_TRUE(examples::equals_a_map_after_random_steps<tree_calls>(0.3, NVM_MEDIUM_SSD));
 }
 
 TEST(bptree_durable, refuses_to_open_a_pool_whose_root_is_no_tree) {
@@ -65,7 +65,7 @@ TEST(bptree_durable, refuses_to_open_a_pool_whose_root_is_no_tree) {
 #else
 
 TEST(bptree_volatile, equals_a_map_after_random_steps) {
-  EXPECT_TRUE(examples::equals_a_map_after_random_steps<tree_calls>());
+  EXPECT_TRUE(examples::equals_a_map_after_random_steps<tree_calls>(1));
 }
 
 #endif

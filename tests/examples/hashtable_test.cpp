@@ -57,11 +57,11 @@ struct table_calls {
 #ifdef EXAMPLE_DURABLE
 
 TEST(hashtable_durable, equals_a_map_after_random_steps_reopens_and_aborts_on_shm) {
-  EXPECT_TRUE(examples::equals_a_map_after_random_steps<table_calls>(NVM_MEDIUM_SHM));
+  EXPECT_TRUE(examples::equals_a_map_after_random_steps<table_calls>(0.6, NVM_MEDIUM_SHM));
 }
 
 TEST(hashtable_durable, equals_a_map_after_random_steps_reopens_and_aborts_on_ssd) {
-  EXPECT_TRUE(examples::equals_a_map_after_random_steps<table_calls>(NVM_MEDIUM_SSD));
+  EXPECT_TRUE(examples::equals_a_map_after_random_steps<table_calls>(0.3, NVM_MEDIUM_SSD));
 }
 
 TEST(hashtable_durable, refuses_to_open_a_pool_whose_root_is_no_table) {
@@ -71,7 +71,7 @@ TEST(hashtable_durable, refuses_to_open_a_pool_whose_root_is_no_table) {
 #else
 
 TEST(hashtable_volatile, equals_a_map_after_random_steps) {
-  EXPECT_TRUE(examples::equals_a_map_after_random_steps<table_calls>());
+  EXPECT_TRUE(examples::equals_a_map_after_random_steps<table_calls>(1));
 }
 
 #endif

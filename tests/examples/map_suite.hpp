@@ -154,12 +154,13 @@ void compare(typename Calls::handle handle, const model& expected) {
   }
 }
 
+// extent: 1 for runs of up to a hundred steps, less for shorter ones.
 template <class Calls, class... Medium>
-bool equals_a_map_after_random_steps(Medium... medium) {
+bool equals_a_map_after_random_steps(double extent, Medium... medium) {
   return rc::check([=] {
     subject<Calls> it(medium...);
     model expected;
-    const auto steps = *rc::gen::container<std::vector<step>>(any_step());
+    const auto steps = *rc::gen::scale(extent, rc::gen::container<std::vector<step>>(any_step()));
     for (const step& s : steps) {
       run(it, s, expected);
       compare<Calls>(*it, expected);
