@@ -8,3 +8,4 @@
 #include "platform/pages.hpp"
 #include "platform/process.hpp"
 #include "platform/threads.hpp"
+#include "platform/zeroed_memory.hpp"

@@ -9,9 +9,10 @@
 // `longest` is at least the longest run of free slots; a search that fails makes it exact, so that an allocation does
 // not pay for a scan of the whole extent.  Slots are handed out clockwise from `mark` (Lewat, section V).
 //
-// Threads.  Everything but `arena` and `kind` is guarded by the lock of the arena that `arena` names.  Descriptors are
-// never unmapped while their space lives and keep their kind: a stale pointer to one leads to a descriptor, whose page
-// tells whether it is still the one that was meant.
+// Threads.  Everything but `arena` and `kind` is guarded by the lock of the arena that `arena` names; while `page` is
+// no_page all but that belongs to who took the descriptor from its pool.  Descriptors are never unmapped while their
+// space lives and keep their kind: a stale pointer to one leads to a descriptor, whose page tells whether it is still
+// the one that was meant.
 #pragma once
 
 #include <atomic>
@@ -60,9 +61,9 @@ struct alignas(line_bytes) extent {
     return round_up(sizeof(extent) + (4 * ceil_div(s.slots, 64) + s.words) * 8, line_bytes);
   }
 
-  void make_empty(std::uint64_t at_page, layout::object_layout l, const layout::extent_shape& s) noexcept {
+  // For a descriptor that is nobody's: it has no page, so whoever comes by a stale pointer looks no further.
+  void make_empty(layout::object_layout l, const layout::extent_shape& s) noexcept {
     next = previous = nullptr;
-    page = at_page;
     tags_hidden = tags_settled = 0;
     layout = l;
     slots = static_cast<std::uint16_t>(s.slots);

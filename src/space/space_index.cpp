@@ -162,6 +162,20 @@ bool space_index::adopt_from_any(unsigned to, unsigned set, unsigned count) noex
   return false;
 }
 
+void space_index::name(extent& e, std::uint64_t page, unsigned arena_number) noexcept {
+  e.arena.store(arena_number, std::memory_order_release);
+  const std::lock_guard guard{lock(e).lock, std::adopt_lock};
+  e.page = page;
+  e.bucket = slot_buckets::in_transit;
+}
+
+void space_index::file(extent& e, std::int64_t bytes_used) noexcept {
+  arena& a = lock(e);
+  const std::lock_guard guard{a.lock, std::adopt_lock};
+  a.slot_bytes_used += bytes_used;
+  a.sets[slot_set_of(e.kind, e.layout)].insert(e);
+}
+
 // ---- indexing ------------------------------------------------------------------------------------------------------
 
 result<extent*> space_index::index(std::uint64_t page, const layout::page_entry& entry, unsigned to) noexcept {
@@ -180,28 +194,26 @@ result<extent*> space_index::index(std::uint64_t page, const layout::page_entry&
       descriptors(entry.kind).put(e);
       return nullptr;
     }
+    e->make_empty(entry.layout, s);
     unsigned damages = 0;
-    // The descriptor was private so far; from here on its arena's lock guards it.
-    const std::lock_guard own{a->lock};
-    e->make_empty(page, entry.layout, s);
+    std::uint64_t used = 0;
     read_extent(
-        base_, at, entry.kind, s, [&](unsigned slot, unsigned slots) { e->add(slot, slots); },
+        base_, at, entry.kind, s,
+        [&](unsigned slot, unsigned slots) {
+          e->add(slot, slots);
+          used += slots;
+        },
         [&](const damage& d) {
           if (damages++ == 0) first_damage = d;
         });
     unindexed_.fetch_sub(1, std::memory_order_relaxed);
     if (damages == 0) {
       e->measure();
-      e->arena.store(to, std::memory_order_release);
-      std::uint64_t used = 0;
-      for (unsigned w = 0; w < e->bit_words; ++w) used += static_cast<unsigned>(std::popcount(e->busy()[w]));
-      used -= e->header_slots + (e->bit_words * 64U - e->slots);
-      a->slot_bytes_used += static_cast<std::int64_t>(used * s.slot_bytes);
+      name(*e, page, to);
       states.set(page, page_state::of(*e));
-      a->sets[slot_set_of(entry.kind, entry.layout)].insert(*e);
+      file(*e, static_cast<std::int64_t>(used * s.slot_bytes));
       return e;
     }
-    e->page = no_page;
     states.set(page, page_state::quarantine(entry.length_pages));
   }
   quarantined_.fetch_add(1, std::memory_order_relaxed);

@@ -61,6 +61,10 @@ class space_index {
       a.lock.unlock();
     }
   }
+  // A descriptor that was private so far is that of the extent at `page`, guarded by an arena but in no bucket of it;
+  void name(extent& e, std::uint64_t page, unsigned arena_number) noexcept;
+  // and then in one: allocated from.
+  void file(extent& e, std::int64_t bytes_used) noexcept;
   // Makes `e` part of arena `to`; the caller holds no lock.
   void move(extent& e, unsigned to) noexcept;
   // An extent of the set that promises a run of `count` slots comes from arena `from` to arena `to`.

@@ -66,18 +66,16 @@ status space<M, S>::new_extent(unsigned mine, unsigned set, bool last_resort) no
   const std::uint64_t at = index_.sizes().page_offset(*page);
   medium_.flush(base_ + at, write_empty_extent(base_, at, kind, s));
   medium_.fence(edge{"space/E1"});
-  e->make_empty(*page, layout_of_set(set), s);
-  e->bucket = slot_buckets::in_transit;
-  e->arena.store(mine, std::memory_order_release);
+  e->make_empty(layout_of_set(set), s);
+  index_.name(*e, *page, mine);
   {
+    // Before the entry: whoever finds that must not index the extent a second time.
     const std::lock_guard guard{index_.states.lock_of(*page)};
     index_.states.set(*page, page_state::of(*e));
   }
   enter(*page, {static_cast<std::uint32_t>(count), 0, kind, layout_of_set(set), layout::slot_protocol::transactional});
   medium_.fence(edge{"space/E2"});
-  arena& a = index_.lock(*e);
-  a.sets[set].insert(*e);
-  a.lock.unlock();
+  index_.file(*e, 0);
   return {};
 }
 

@@ -3,8 +3,9 @@
 
 #include <atomic>
 #include <cstdint>
-#include <cstdlib>
 #include <type_traits>
+
+#include "platform/platform.hpp"
 
 namespace nvm {
 
@@ -14,21 +15,16 @@ class sparse_array {
   static_assert(std::is_integral_v<T>);
 
  public:
-  // calloc of a large block is an anonymous mapping: no page of it exists before its first use.
-  explicit sparse_array(std::uint64_t count) noexcept
-      : data_{static_cast<T*>(std::calloc(count == 0 ? 1 : count, sizeof(T)))} {}
-  sparse_array(const sparse_array&) = delete;
-  sparse_array& operator=(const sparse_array&) = delete;
-  ~sparse_array() { std::free(data_); }
+  explicit sparse_array(std::uint64_t count) noexcept : memory_{count * sizeof(T)} {}
 
   // False: there was no memory, nothing else may be called.
-  [[nodiscard]] bool exists() const noexcept { return data_ != nullptr; }
+  [[nodiscard]] bool exists() const noexcept { return memory_.data() != nullptr; }
   [[nodiscard]] std::atomic_ref<T> operator[](std::uint64_t index) const noexcept {
-    return std::atomic_ref<T>{data_[index]};
+    return std::atomic_ref<T>{static_cast<T*>(memory_.data())[index]};
   }
 
  private:
-  T* data_;
+  platform::zeroed_memory memory_;
 };
 
 }  // namespace nvm

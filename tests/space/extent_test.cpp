@@ -21,7 +21,7 @@ class extents : public ::testing::TestWithParam<std::pair<page_kind, unsigned>> 
   extent& make() {
     extent* e = pool.get();
     EXPECT_NE(e, nullptr);
-    e->make_empty(0, object_layout::raw, shape);
+    e->make_empty(object_layout::raw, shape);
     return *e;
   }
   // Longest run of free slots, slot by slot.
