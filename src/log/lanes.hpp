@@ -315,7 +315,8 @@ class lanes {
     r->bytes = static_cast<std::uint32_t>(bytes);
     r->kind = static_cast<std::uint16_t>(kind);
     r->count = count;
-    r->checksum = seal(base_, l.cursor, bytes, r->generation, key_);
+    const auto index = static_cast<unsigned>(&l - lanes_.get());
+    r->checksum = seal(base_, l.cursor, bytes, r->generation, body_key(key_, index));
     media_.flush(r, bytes);
     l.last_record = l.cursor;
     l.cursor += bytes;

@@ -16,6 +16,10 @@ constexpr std::uint64_t record_seed(std::uint64_t key, std::uint64_t offset, std
   return mix_seed(mix_seed(key, offset), generation);
 }
 
+// Key of the records in a lane's body and overflow segments: a segment may show records of the lane that had it before,
+// and lanes count their generations alike.
+constexpr std::uint64_t body_key(std::uint64_t key, unsigned lane) noexcept { return mix_seed(key, lane); }
+
 // Checksum of `bytes` bytes at base + offset, without the leading checksum field.
 inline std::uint64_t seal(const std::byte* base, std::uint64_t offset, std::uint64_t bytes, std::uint64_t generation,
                           std::uint64_t key) noexcept {

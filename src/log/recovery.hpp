@@ -4,7 +4,7 @@
 ///   1. validate every record and every target before the first store
 ///   2. c = the largest generation of a valid commit record; make again, oldest first, the intents of the commit
 ///   records
-///      newer than `retired` (at most those of the last 7 generations: what is older is durable): S word, length byte;
+///      newer than `retired` (at most those of the last 8 generations: what is older is durable): S word, length byte;
 ///      F
 ///   3. put back the ranges of the undo records of generation c + 1, newest first: S old bytes; F them
 ///                                                                    | recover/E1  all of it durable before step 4
@@ -103,7 +103,8 @@ class lane_reader {
       return fail(errc::corrupt, "lane %u at offset %lu: no commit record holds", lane_, at_);
     }
     auto last = walk(
-        base_, at_ + layout::lane_body_at, at_ + geometry_.lane_bytes, generation_ + 1, key_, geometry_.size_bytes(),
+        base_, at_ + layout::lane_body_at, at_ + geometry_.lane_bytes, generation_ + 1, body_key(key_, lane_),
+        geometry_.size_bytes(),
         [&](std::uint64_t o, std::uint64_t n) { return valid_.segment(o, n); },
         [&](const layout::record_header* r, std::uint64_t at) -> status {
           if (r->kind != static_cast<std::uint16_t>(layout::record_kind::undo)) return {};
@@ -199,7 +200,12 @@ class lane_reader {
     return static_cast<unsigned>((generation_ + 1) % layout::commit_slots);
   }
   [[nodiscard]] std::uint64_t oldest_needed() const noexcept {
-    const std::uint64_t kept = newest_ + 2 > layout::commit_slots ? newest_ + 2 - layout::commit_slots : 1;
+    constexpr std::uint64_t slots = layout::commit_slots;
+    // c - 6: the flushes before generation c - 3, c - 2, c - 1 or c covered what is older, and c - 1 was fenced.
+    std::uint64_t kept = newest_ + 2 > slots ? newest_ + 2 - slots : 1;
+    // c itself may be durable before what was flushed under its fence; then nobody has touched the slot of c - 7.
+    const layout::commit_record* before = slots_[(newest_ + 1) % slots];
+    if (before != nullptr && before->generation + slots == newest_ + 1) kept = before->generation;
     return kept > retired_ ? kept : retired_ + 1;
   }
   [[nodiscard]] bool torn(unsigned slot) const noexcept {
@@ -222,7 +228,7 @@ class lane_reader {
       end = geometry_.size_bytes();
     }
     if (end == 0 || at % 8 != 0) return false;
-    const auto* r = record_at(base_, at, end, c->generation, key_);
+    const auto* r = record_at(base_, at, end, c->generation, body_key(key_, lane_));
     if (r == nullptr || r->kind != static_cast<std::uint16_t>(layout::record_kind::intents)) return false;
     return each_intent(payload(r), (r->bytes - sizeof *r) / 8, visit);
   }

@@ -1,0 +1,16 @@
+// How many unique crash states each part of the continuous run visits at least.  A part that falls short fails: it no
+// longer does what it says, however green it is.
+#pragma once
+
+#include <cstdint>
+
+namespace nvm::tests::goals {
+
+inline constexpr std::uint64_t sequences_x86 = 1;
+inline constexpr std::uint64_t sequences_torn8 = 1;
+inline constexpr std::uint64_t sequences_ssd = 1;
+inline constexpr std::uint64_t random_x86 = 1;
+inline constexpr std::uint64_t random_torn8 = 1;
+inline constexpr std::uint64_t random_ssd = 1;
+
+}  // namespace nvm::tests::goals

@@ -1,0 +1,182 @@
+#include "ground.hpp"
+
+#include <cstdlib>
+#include <cstring>
+
+namespace nvm::tests {
+namespace {
+
+using explore::machine;
+
+ring_identity ring_of(const layout::superblock& sb) {
+  ring_identity r;
+  r.place = {sb.log_offset, sb.log_bytes};
+  std::memcpy(r.uuid, sb.uuid, sizeof r.uuid);
+  return r;
+}
+
+// The heap on any medium.
+template <media M>
+class heap_ground : public ground {
+ public:
+  heap_ground(M& m, std::byte* base, const layout::superblock& sb, unsigned lanes)
+      : medium_{m},
+        base_{base},
+        superblock_{sb},
+        heap_{m, base, geometry_of(sb), tx::pool_key(sb.uuid), lanes, [this](std::uint64_t n) { return grow(n); }} {}
+
+  status boot() { return heap_.boot(); }
+
+  std::byte* base() noexcept override { return base_; }
+  unsigned lanes() noexcept override { return heap_.lanes().count(); }
+  bool acquire(unsigned lane) override {
+    const auto got = heap_.lanes().acquire(lane);
+    return got && *got == lane;
+  }
+  void release(unsigned lane) override { heap_.lanes().release(lane); }
+  status begin(unsigned lane) override { return of(lane).begin(); }
+  result<std::uint64_t> alloc(unsigned lane, std::uint64_t bytes) override {
+    return tx::allocate_typed(heap_, of(lane), 7, bytes);
+  }
+  status free(unsigned lane, std::uint64_t payload) override {
+    return of(lane).release(payload - sizeof(layout::object_header), layout::object_layout::typed);
+  }
+  status announce(unsigned lane, const log::byte_range* ranges, std::size_t count) override {
+    return of(lane).announce(ranges, count);
+  }
+  status set_root(unsigned lane, std::uint64_t payload) override { return tx::set_root(heap_, of(lane), payload); }
+  status commit_level(unsigned lane) override { return of(lane).commit_level(); }
+  void abort_level(unsigned lane) override { of(lane).abort_level(); }
+  result<lsn_t> commit(unsigned lane) override {
+    auto lsn = of(lane).commit();
+    (void)of(lane).take_hooks();
+    return lsn;
+  }
+  void abort(unsigned lane) override {
+    of(lane).abort();
+    (void)of(lane).take_hooks();
+  }
+  status durable(lsn_t lsn) override { return medium_.durable(lsn); }
+  std::uint64_t grown() const noexcept override { return grown_; }
+
+ protected:
+  tx::heap<M>& heap() { return heap_; }
+
+ private:
+  tx::transaction<M>& of(unsigned lane) { return heap_.of_lane(lane); }
+  result<std::uint64_t> grow(std::uint64_t pages) {
+    if (pages > superblock_.capacity_pages) {
+      return fail(errc::no_space, "capacity of %llu pages", static_cast<unsigned long long>(superblock_.capacity_pages));
+    }
+    superblock_.size_pages = pages;
+    write_superblock(medium_, base_, superblock_);
+    ++grown_;
+    return pages;
+  }
+
+  M& medium_;
+  std::byte* base_;
+  layout::superblock superblock_;
+  std::uint64_t grown_ = 0;
+  tx::heap<M> heap_;
+};
+
+using direct_medium = recorder<ordered_media>;
+
+class direct_ground final : public heap_ground<direct_medium> {
+ public:
+  direct_ground(machine& m, const layout::superblock& sb) : heap_ground{m.media(), m.base(), sb, sb.lane_count} {}
+  status checkpoint() override { return {}; }
+  status sync_appended() override { return {}; }
+  status close() override {
+    heap().come_to_rest();
+    return {};
+  }
+  std::uint64_t stalls() const noexcept override { return 0; }
+};
+
+// What a process on ssd has besides the heap: its view of the file, and the log's medium.
+struct image_process {
+  explicit image_process(machine& m) : device{m} {}
+
+  status open(machine& m) {
+    auto sb = pick_superblock(m.base(), m.size());
+    if (!sb) return sb.error();
+    if (auto replayed = replay(device, ring_of(*sb)); !replayed) return replayed.error();
+    // As a pool is opened: replay looks at a closed file, the medium at the headers that it left.
+    sb = pick_superblock(m.base(), m.size());
+    if (!sb) return sb.error();
+    superblock = *sb;
+    const auto state = read_ring(device, ring_of(superblock));
+    if (!state) return state.error();
+    const std::size_t bytes = round_up(m.size(), 4096);
+    view.reset(static_cast<std::byte*>(std::aligned_alloc(4096, bytes)));
+    std::memcpy(view.get(), m.base(), m.size());
+    image_settings settings;
+    settings.base = view.get();
+    settings.bytes = geometry_of(superblock).capacity_bytes();
+    settings.ring = ring_of(superblock);
+    auto opened = image_media::open(device, settings, *state);
+    if (!opened) return opened.error();
+    medium = std::move(*opened);
+    return {};
+  }
+
+  struct release {
+    void operator()(std::byte* p) const noexcept { std::free(p); }
+  };
+  explore::device device;
+  layout::superblock superblock{};
+  std::unique_ptr<std::byte[], release> view;
+  std::unique_ptr<image_media> medium;
+};
+
+class image_ground final : private std::unique_ptr<image_process>, public heap_ground<image_media> {
+ public:
+  static constexpr unsigned volatile_lanes = 2;
+  explicit image_ground(std::unique_ptr<image_process> p)
+      : std::unique_ptr<image_process>{std::move(p)},
+        heap_ground{*process().medium, process().view.get(), process().superblock, volatile_lanes} {}
+  status checkpoint() override { return process().medium->checkpoint_step(); }
+  status sync_appended() override { return process().medium->sync_appended(); }
+  status close() override {
+    heap().come_to_rest();
+    return process().medium->close();
+  }
+  std::uint64_t stalls() const noexcept override { return process().medium->statistics().stalls; }
+
+ private:
+  [[nodiscard]] image_process& process() const noexcept { return *get(); }
+};
+
+}  // namespace
+
+std::unique_ptr<ground> open_ground(machine& m, kind_of_medium kind) {
+  if (kind == kind_of_medium::image) {
+    auto p = std::make_unique<image_process>(m);
+    if (!p->open(m)) return nullptr;
+    auto g = std::make_unique<image_ground>(std::move(p));
+    if (!g->boot()) return nullptr;
+    return g;
+  }
+  const auto sb = pick_superblock(m.base(), m.size());
+  if (!sb) return nullptr;
+  auto g = std::make_unique<direct_ground>(m, *sb);
+  if (!g->boot()) return nullptr;
+  return g;
+}
+
+status recover_image(machine& m, kind_of_medium kind) {
+  const auto sb = pick_superblock(m.base(), m.size());
+  if (!sb) return sb.error();
+  if (kind == kind_of_medium::image) {
+    explore::device device{m};
+    const auto replayed = replay(device, ring_of(*sb));
+    return replayed ? status{} : status{replayed.error()};
+  }
+  tx::recovery_report report;
+  return tx::recover(m.media(), m.base(), geometry_of(*sb), tx::pool_key(sb->uuid), report,
+                     [](unsigned, std::uint64_t) {});
+}
+
+}  // namespace nvm::tests

@@ -1,0 +1,57 @@
+// Ground: a heap on the machine's image, behind one interface for all media, so that a scenario is written once.
+//
+// On direct media the image is the pool's memory.  On ssd it is the file: the heap runs on a private copy, as a process
+// does, and reaches the file through the log of image_media and the explorer's block device only.
+#pragma once
+
+#include <memory>
+
+#include "explore/explore.hpp"
+#include "media/media.hpp"
+#include "tx/tx.hpp"
+
+namespace nvm::tests {
+
+enum class kind_of_medium { direct, image };
+
+class ground {
+ public:
+  ground() = default;
+  ground(const ground&) = delete;
+  ground& operator=(const ground&) = delete;
+  virtual ~ground() = default;
+
+  [[nodiscard]] virtual std::byte* base() noexcept = 0;
+  [[nodiscard]] virtual unsigned lanes() noexcept = 0;
+  // The lane itself, not another that is free.
+  virtual bool acquire(unsigned lane) = 0;
+  virtual void release(unsigned lane) = 0;
+
+  // Of the transaction of a lane.
+  virtual status begin(unsigned lane) = 0;
+  virtual result<std::uint64_t> alloc(unsigned lane, std::uint64_t bytes) = 0;  // offset of the payload
+  virtual status free(unsigned lane, std::uint64_t payload) = 0;
+  virtual status announce(unsigned lane, const log::byte_range* ranges, std::size_t count) = 0;
+  virtual status set_root(unsigned lane, std::uint64_t payload) = 0;
+  virtual status commit_level(unsigned lane) = 0;
+  virtual void abort_level(unsigned lane) = 0;
+  virtual result<lsn_t> commit(unsigned lane) = 0;
+  virtual void abort(unsigned lane) = 0;
+
+  virtual status durable(lsn_t lsn) = 0;
+  // Brings the log home; nothing on direct media.
+  virtual status checkpoint() = 0;
+  virtual status sync_appended() = 0;
+  // Everything at rest and home, the heap unusable.
+  virtual status close() = 0;
+  [[nodiscard]] virtual std::uint64_t grown() const noexcept = 0;
+  // ssd: times that an append found the ring full.
+  [[nodiscard]] virtual std::uint64_t stalls() const noexcept = 0;
+};
+
+// What a process does that opens the image: recovery, then a heap; nullptr with last_message().
+[[nodiscard]] std::unique_ptr<ground> open_ground(explore::machine& m, kind_of_medium kind);
+// The pure part of that: recovery alone, for the explorer.
+[[nodiscard]] status recover_image(explore::machine& m, kind_of_medium kind);
+
+}  // namespace nvm::tests

@@ -1,0 +1,174 @@
+#include "player.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+namespace nvm::tests {
+namespace {
+
+// What a scenario cannot go on without.
+void must(bool good, const char* what) {
+  if (good) return;
+  std::fprintf(stderr, "scenario: %s failed: %s\n", what, last_message());
+  std::abort();
+}
+
+}  // namespace
+
+player::player(explore::machine& m, explore::digest_history& history, kind_of_medium kind)
+    : machine_{m}, history_{history}, kind_{kind} {
+  start();
+  model_ = pool_model::of(heap_->base(), machine_.size());
+  history_.clear();
+  history_.state(model_.digest());
+}
+
+void player::start() {
+  heap_ = open_ground(machine_, kind_);
+  must(heap_ != nullptr, "opening the pool");
+}
+
+std::unique_ptr<open_tx> player::begin(unsigned lane) {
+  if (lanes_are_threads_) machine_.thread(lane);
+  must(heap_->acquire(lane), "taking the lane");
+  auto t = std::unique_ptr<open_tx>(new open_tx(*this, lane));
+  t->begin();
+  return t;
+}
+
+void player::wait() {
+  if (kind_ == kind_of_medium::direct) return;
+  must(heap_->durable(published_).has_value(), "waiting");
+  machine_.promise();
+}
+void player::checkpoint() { must(heap_->checkpoint().has_value(), "a checkpoint"); }
+void player::close() {
+  must(heap_->close().has_value(), "closing");
+  if (kind_ == kind_of_medium::image) machine_.promise();
+}
+void player::reopen() {
+  heap_.reset();
+  start();
+}
+
+void player::on_another_thread(unsigned number, const std::function<void()>& f) {
+  machine_.detach();
+  std::thread([&] {
+    machine_.attach();
+    machine_.thread(number);
+    lanes_are_threads_ = false;
+    f();
+    lanes_are_threads_ = true;
+    machine_.detach();
+  }).join();
+  machine_.attach();
+}
+
+ground& open_tx::heap() {
+  if (player_.lanes_are_threads_) player_.machine_.thread(lane_);
+  return *player_.heap_;
+}
+
+std::vector<std::byte> open_tx::content(std::uint64_t payload) const {
+  for (auto e = levels_.rbegin(); e != levels_.rend(); ++e) {
+    if (auto i = e->written.find(payload); i != e->written.end()) return i->second;
+  }
+  const auto i = player_.model_.objects.find(payload);
+  return i == player_.model_.objects.end() ? std::vector<std::byte>{} : i->second;
+}
+
+void open_tx::begin() {
+  must(heap().begin(lane_).has_value(), "begin");
+  levels_.emplace_back();
+}
+
+std::uint64_t open_tx::alloc(std::uint64_t bytes, std::uint8_t fill) {
+  const auto at = heap().alloc(lane_, bytes);
+  if (!at) return 0;
+  std::memset(player_.heap_->base() + *at, fill, bytes);
+  levels_.back().written[*at] = std::vector<std::byte>(bytes, std::byte{fill});
+  return *at;
+}
+
+bool open_tx::free(std::uint64_t payload) {
+  if (!heap().free(lane_, payload)) return false;
+  levels_.back().freed.push_back(payload);
+  return true;
+}
+
+bool open_tx::write(std::uint64_t payload, std::uint64_t from, std::uint64_t bytes, std::uint8_t fill) {
+  return write_many({{payload, from, bytes, fill}});
+}
+
+bool open_tx::write_many(const std::vector<change>& changes) {
+  std::vector<log::byte_range> ranges;
+  for (const change& c : changes) ranges.push_back({c.payload + c.from, c.bytes});
+  if (!heap().announce(lane_, ranges.data(), ranges.size())) return false;
+  for (const change& c : changes) {
+    std::memset(player_.heap_->base() + c.payload + c.from, c.fill, c.bytes);
+    std::vector<std::byte> now = content(c.payload);
+    std::memset(now.data() + c.from, c.fill, c.bytes);
+    levels_.back().written[c.payload] = std::move(now);
+  }
+  return true;
+}
+
+bool open_tx::set_root(std::uint64_t payload) {
+  if (!heap().set_root(lane_, payload)) return false;
+  levels_.back().root_set = true;
+  levels_.back().root = payload;
+  return true;
+}
+
+bool open_tx::commit_level() {
+  effect inner = std::move(levels_.back());
+  levels_.pop_back();
+  if (!heap().commit_level(lane_)) return false;
+  effect& outer = levels_.back();
+  for (auto& [at, c] : inner.written) outer.written[at] = std::move(c);
+  outer.freed.insert(outer.freed.end(), inner.freed.begin(), inner.freed.end());
+  if (inner.root_set) {
+    outer.root_set = true;
+    outer.root = inner.root;
+  }
+  return true;
+}
+
+void open_tx::abort_level() {
+  heap().abort_level(lane_);
+  levels_.pop_back();
+}
+
+void open_tx::commit() {
+  commit_async();
+  player_.wait();
+}
+
+void open_tx::commit_async() {
+  ground& h = heap();
+  player_.machine_.op_begin();
+  const auto lsn = h.commit(lane_);
+  must(lsn.has_value(), "commit");
+  player_.published_ = std::max(player_.published_, *lsn);
+  // Others may have committed in the meantime: the effect is on the state as it is now.  The history is complete before
+  // the first state is judged.
+  const effect& e = levels_.front();
+  for (const auto& [at, c] : e.written) player_.model_.objects[at] = c;
+  for (const std::uint64_t at : e.freed) player_.model_.objects.erase(at);
+  if (e.root_set) player_.model_.root = e.root;
+  player_.history_.state(player_.model_.digest());
+  heap();  // the thread again, if another one has run meanwhile
+  player_.machine_.op_end();
+  h.release(lane_);
+}
+
+void open_tx::abort() {
+  ground& h = heap();
+  h.abort(lane_);
+  h.release(lane_);
+}
+
+}  // namespace nvm::tests

@@ -1,0 +1,87 @@
+// What must be in a pool, and what is there.
+//
+// The state of a pool is the set of its objects {place, size, contents} and its root; its digest is the order-free sum
+// of their hashes.  The model keeps the committed state in ordinary containers and never looks at the pool while it
+// works, so that a fault that engine and recovery share cannot hide.  A leaked object is a difference of digests, and a
+// failure.
+#pragma once
+
+#include <cstring>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "media/media.hpp"
+#include "tx/tx.hpp"
+
+namespace nvm::tests {
+
+inline std::uint64_t hash_object(std::uint64_t payload, std::uint64_t bytes, const void* content) {
+  return checksum(content, bytes, mix_seed(payload, bytes));
+}
+inline std::uint64_t hash_root(std::uint64_t root) { return mix_seed(0x726F6F74, root + 1); }
+
+// Digest of the pool's bytes; a sentence instead when its metadata is not whole.
+struct pool_state {
+  std::uint64_t digest = 0;
+  std::string fault;
+};
+inline pool_state state_of(const std::byte* base, std::size_t available) {
+  pool_state s;
+  auto sb = pick_superblock(base, available);
+  if (!sb) return {0, last_message()};
+  const geometry g = geometry_of(*sb);
+  space_summary summary;
+  const std::function<void(const damage&)> report = [&](const damage& d) {
+    if (s.fault.empty()) s.fault = "offset " + std::to_string(d.offset) + ": " + d.what;
+  };
+  (void)check_space(base, g, report, summary);
+  if (s.fault.empty() && summary.log_pages != 0) s.fault = "a log run is left after recovery";
+  auto root = read_root(base, g);
+  if (!root) return {0, last_message()};
+  s.digest = hash_root(*root);
+  const status walked = for_each_object(base, g, [&](std::uint64_t offset, std::uint64_t, layout::object_layout) {
+    layout::object_header h;
+    std::memcpy(&h, base + offset, sizeof h);
+    const std::uint64_t payload = offset + sizeof h;
+    s.digest += hash_object(payload, layout::object_size(h), base + payload);
+    return true;
+  });
+  if (!walked && s.fault.empty()) s.fault = last_message();
+  return s;
+}
+
+// The committed state.
+class pool_model {
+ public:
+  std::uint64_t root = 0;
+  std::map<std::uint64_t, std::vector<std::byte>> objects;  // by payload
+
+  [[nodiscard]] std::uint64_t digest() const {
+    std::uint64_t d = hash_root(root);
+    for (const auto& [at, content] : objects) d += hash_object(at, content.size(), content.data());
+    return d;
+  }
+  // For a run that starts from a crashed image: what its recovery has left.
+  [[nodiscard]] static pool_model of(const std::byte* base, std::size_t available) {
+    pool_model m;
+    const auto sb = pick_superblock(base, available);
+    if (!sb) std::abort();
+    const geometry g = geometry_of(*sb);
+    const auto root = read_root(base, g);
+    if (!root) std::abort();
+    m.root = *root;
+    const status walked = for_each_object(base, g, [&](std::uint64_t offset, std::uint64_t, layout::object_layout) {
+      layout::object_header h;
+      std::memcpy(&h, base + offset, sizeof h);
+      const std::byte* payload = base + offset + sizeof h;
+      m.objects[offset + sizeof h].assign(payload, payload + layout::object_size(h));
+      return true;
+    });
+    if (!walked) std::abort();
+    return m;
+  }
+};
+
+}  // namespace nvm::tests

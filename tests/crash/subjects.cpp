@@ -1,0 +1,136 @@
+#include "subjects.hpp"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "media/memory_device.hpp"
+
+namespace nvm::tests {
+namespace {
+
+using explore::fault;
+using explore::machine;
+using explore::pass;
+using explore::verdict;
+using explore::window;
+
+layout::superblock superblock_for(const crash_shape& s, kind_of_medium kind) {
+  const bool image = kind == kind_of_medium::image;
+  superblock_request r;
+  r.shape.page_shift = s.page_shift;
+  r.shape.size_pages = s.size_pages;
+  r.shape.capacity_pages = s.capacity_pages;
+  if (image) {
+    r.shape.ring_bytes = s.ring_bytes;
+  } else {
+    r.shape.lane_count = s.lanes;
+    r.shape.lane_bytes = s.lane_bytes;
+  }
+  r.medium = image ? NVM_MEDIUM_SSD : NVM_MEDIUM_SHM;
+  for (unsigned i = 0; i < 16; ++i) r.uuid[i] = static_cast<std::uint8_t>(i * 7 + 1);
+  const auto sb = make_superblock(r);
+  if (!sb) std::abort();
+  return *sb;
+}
+
+// Life goes on: allocate and free, on all lanes, and everything that was there stays.
+verdict live_on(machine& m, kind_of_medium kind) {
+  const auto heap = open_ground(m, kind);
+  if (heap == nullptr) return fault(last_message());
+  const std::uint64_t before = state_of(heap->base(), m.size()).digest;
+  const auto failed = [] { return fault(std::string{"working on: "} + last_message()); };
+  for (unsigned i = 0; i < 6; ++i) {
+    const unsigned lane = i % heap->lanes();
+    const unsigned next = (lane + 1) % heap->lanes();
+    if (!heap->acquire(lane) || !heap->begin(lane)) return failed();
+    const auto at = heap->alloc(lane, 24 + 40 * i);
+    if (!at && last_code() == errc::no_space) {  // it may be full: that is no fault
+      heap->abort(lane);
+      heap->release(lane);
+      continue;
+    }
+    if (!at) return failed();
+    std::memset(heap->base() + *at, 0x77, 24 + 40 * i);
+    auto lsn = heap->commit(lane);
+    if (!lsn) return failed();
+    heap->release(lane);
+    if (!heap->acquire(next) || !heap->begin(next) || !heap->free(next, *at)) return failed();
+    lsn = heap->commit(next);
+    if (!lsn || !heap->durable(*lsn)) return failed();
+    heap->release(next);
+  }
+  const pool_state now = state_of(heap->base(), m.size());
+  if (!now.fault.empty()) return fault(now.fault);
+  if (now.digest != before) return fault("objects changed while others came and went");
+  return pass();
+}
+
+}  // namespace
+
+std::vector<std::byte> new_image(const crash_shape& shape, kind_of_medium kind) {
+  const layout::superblock sb = superblock_for(shape, kind);
+  const geometry g = geometry_of(sb);
+  std::vector<std::byte> bytes(round_up(g.capacity_bytes(), sector_bytes));
+  format_image(bytes.data(), sb);
+  if (kind == kind_of_medium::direct) return bytes;
+  memory_device file{std::move(bytes)};
+  ring_identity ring;
+  ring.place = {sb.log_offset, sb.log_bytes};
+  std::memcpy(ring.uuid, sb.uuid, sizeof ring.uuid);
+  if (!format_ring(file, ring)) std::abort();
+  return file.content();
+}
+
+explore::subject subject_from(kind_of_medium kind, std::string name, scenario_steps steps,
+                              std::vector<std::byte> image) {
+  auto history = std::make_shared<explore::digest_history>();
+  explore::subject s;
+  s.name = std::move(name);
+  s.image = std::move(image);
+  s.run = [steps = std::move(steps), history, kind](machine& m) {
+    player p{m, *history, kind};
+    steps(p);
+  };
+  s.recover = [kind](machine& m) -> verdict {
+    const status done = recover_image(m, kind);
+    return done ? pass() : fault(last_message());
+  };
+  s.oracle = [history](machine& m, const window& w) -> verdict {
+    const pool_state found = state_of(m.base(), m.size());
+    if (!found.fault.empty()) return fault(found.fault);
+    return history->check(found.digest, w);
+  };
+  s.after = [kind](machine& m, const window&) { return live_on(m, kind); };
+  return s;
+}
+
+explore::subject subject_on(kind_of_medium kind, std::string name, scenario_steps steps, const crash_shape& shape) {
+  return subject_from(kind, std::move(name), std::move(steps), new_image(shape, kind));
+}
+
+explore::options options_for(explore::model m) {
+  explore::options o;
+  o.persistency = m;
+  o.nesting = 2;
+  o.nested_every = 16;
+  o.promise_at_op_end = m != explore::model::ssd;
+  // Allocation words are written back late on purpose: the rules would name each of them.
+  o.rules = false;
+  return o;
+}
+
+std::vector<std::vector<std::byte>> crashed_images(
+    const explore::subject& s, explore::options o, const explore::mutation& m, std::size_t most,
+    const std::function<bool(const machine&, const window&)>& wanted) {
+  std::vector<std::vector<std::byte>> found;
+  o.nesting = 0;
+  o.violations_max = 0;
+  o.print_violations = false;
+  o.on_image = [&](const machine& on, const window& w) {
+    if (found.size() < most && wanted(on, w)) found.emplace_back(on.base(), on.base() + on.size());
+  };
+  (void)explore::explore(s, o, m);
+  return found;
+}
+
+}  // namespace nvm::tests
