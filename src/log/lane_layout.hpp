@@ -39,7 +39,7 @@ static_assert(sizeof(commit_record) == line_bytes);
 static_assert(std::has_unique_object_representations_v<commit_record>);
 inline constexpr std::uint16_t intents_elsewhere = 0xFFFF;
 
-enum class record_kind : std::uint16_t { undo = 1, intents = 2, link = 3 };
+enum class record_kind : std::uint16_t { undo = 1, intents = 2, link = 3, large_undo = 4 };
 
 struct record_header {
   std::uint64_t checksum;  // of the rest of the record, seeded with pool, place and generation
@@ -51,9 +51,16 @@ struct record_header {
 };
 static_assert(sizeof(record_header) == 32 && std::has_unique_object_representations_v<record_header>);
 // undo:    count words {offset (44 bits), bytes (20 bits)}, then the old bytes of each range, padded to 8
+// large_undo: one such word, then from the next multiple of 64 the old bytes; its checksum covers header and word, then
+//          the old bytes, so that it can be made from their source while they are copied past the caches
 // intents: 64-bit words as log/intent.hpp packs them
 // link:    offset of the next segment, its bytes
 inline constexpr std::uint64_t undo_range_bytes_max = (std::uint64_t{1} << 20) - 8;
+inline constexpr std::uint64_t large_undo_bytes_min = 256;
+// Where the old bytes of a large_undo record begin, for a record at `offset`.
+constexpr std::uint64_t large_undo_data_at(std::uint64_t offset) noexcept {
+  return round_up(offset + sizeof(record_header) + 8, line_bytes);
+}
 inline constexpr std::uint64_t link_record_bytes = sizeof(record_header) + 16;
 inline constexpr std::uint64_t record_bytes_max = std::uint64_t{1} << 30;
 

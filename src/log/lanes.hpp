@@ -99,13 +99,26 @@ class lanes {
     std::size_t i = 0;
     std::uint64_t done = 0;  // bytes of range i that are logged already
     while (i < count) {
-      // As many ranges as fit the segment, at least one piece of one.
+      if (ranges[i].bytes - done >= layout::large_undo_bytes_min) {
+        const std::uint64_t piece = std::min(ranges[i].bytes - done, layout::undo_range_bytes_max);
+        const std::uint64_t from = ranges[i].offset + done;
+        if (status s = make_room(l, line_bytes + sizeof(layout::record_header) + 8 + round_up(piece, 8), grow); !s)
+          return s;
+        old(i, piece, append_large(l, from, piece));
+        done += piece;
+        if (done == ranges[i].bytes) {
+          ++i;
+          done = 0;
+        }
+        continue;
+      }
+      // As many small ranges as fit the segment, at least one piece of one.
       const std::uint64_t room = room_of(l);
       std::uint64_t bytes = sizeof(layout::record_header);
       unsigned pieces = 0;
       std::size_t j = i;
       std::uint64_t skip = done;
-      while (j < count && pieces < 0xFFFF) {
+      while (j < count && pieces < 0xFFFF && ranges[j].bytes - skip < layout::large_undo_bytes_min) {
         const std::uint64_t piece = std::min(ranges[j].bytes - skip, layout::undo_range_bytes_max);
         const std::uint64_t cost = 8 + round_up(piece, 8);
         if (bytes + cost > room || bytes + cost > layout::record_bytes_max) break;
@@ -154,9 +167,7 @@ class lanes {
       return fail(errc::too_large, "transaction with %zu words of allocation changes: at most %lu", count,
                   layout::record_bytes_max / 8);
     }
-    if (bytes > room_of(l)) {
-      if (status s = extend(l, bytes, grow); !s) return s;
-    }
+    if (status s = make_room(l, bytes, grow); !s) return s;
     l.intents_at = l.cursor;
     std::memcpy(base_ + l.cursor + sizeof(layout::record_header), words, count * 8);
     finish_record(l, bytes, layout::record_kind::intents, 0);
@@ -308,19 +319,47 @@ class lanes {
     l.logged = 0;
   }
 
-  void finish_record(lane& l, std::uint64_t bytes, layout::record_kind kind, std::uint16_t count) noexcept {
+  template <class Grow>
+  [[nodiscard]] status make_room(lane& l, std::uint64_t bytes, Grow&& grow) {
+    return bytes <= room_of(l) ? status{} : extend(l, bytes, grow);
+  }
+
+  // A range of its own, its bytes copied past the caches; where they are kept.
+  const std::byte* append_large(lane& l, std::uint64_t from, std::uint64_t bytes) noexcept {
+    const std::uint64_t data = layout::large_undo_data_at(l.cursor);
     auto* r = reinterpret_cast<layout::record_header*>(base_ + l.cursor);
+    copy_out(media_, base_ + data, base_ + from, bytes);
+    *reinterpret_cast<std::uint64_t*>(r + 1) = layout::pack_range(from, bytes);
+    describe(l, r, data - l.cursor + round_up(bytes, 8), layout::record_kind::large_undo, 1);
+    r->checksum = seal_large(base_, l.cursor, base_ + from, bytes, r->generation, body_key_of(l));
+    media_.flush(r, sizeof *r + 8);
+    advance(l, r->bytes);
+    return base_ + data;
+  }
+
+  [[nodiscard]] std::uint64_t body_key_of(const lane& l) const noexcept {
+    return body_key(key_, static_cast<unsigned>(&l - lanes_.get()));
+  }
+  void describe(const lane& l, layout::record_header* r, std::uint64_t bytes, layout::record_kind kind,
+                std::uint16_t count) noexcept {
     r->generation = l.generation + 1;
     r->previous = l.last_record;
     r->bytes = static_cast<std::uint32_t>(bytes);
     r->kind = static_cast<std::uint16_t>(kind);
     r->count = count;
-    const auto index = static_cast<unsigned>(&l - lanes_.get());
-    r->checksum = seal(base_, l.cursor, bytes, r->generation, body_key(key_, index));
-    media_.flush(r, bytes);
+  }
+  static void advance(lane& l, std::uint64_t bytes) noexcept {
     l.last_record = l.cursor;
     l.cursor += bytes;
     l.logged += bytes;
+  }
+
+  void finish_record(lane& l, std::uint64_t bytes, layout::record_kind kind, std::uint16_t count) noexcept {
+    auto* r = reinterpret_cast<layout::record_header*>(base_ + l.cursor);
+    describe(l, r, bytes, kind, count);
+    r->checksum = seal(base_, l.cursor, bytes, r->generation, body_key_of(l));
+    media_.flush(r, bytes);
+    advance(l, bytes);
   }
 
   // Room for a record of `bytes` and a link behind it.

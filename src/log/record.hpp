@@ -1,6 +1,6 @@
 // Records of a lane: sealing them, and reading what a crash or a stranger left.
 //
-// A record proves itself: its checksum is seeded with the pool's key, its own place and its generation, so that a torn
+// A record proves itself: its checksum is seeded with pool, lane, its own place and its generation, so that a torn
 // record, one of an older generation, or one copied from elsewhere ends the log.  Readers trust nothing: every length
 // is checked before it is used, and a walk visits at most as many bytes as the pool has.
 #pragma once
@@ -26,6 +26,12 @@ inline std::uint64_t seal(const std::byte* base, std::uint64_t offset, std::uint
   return checksum(base + offset + 8, bytes - 8, record_seed(key, offset, generation));
 }
 
+// The same of a large_undo record at `offset` whose old bytes are, or will be, a copy of `data`.
+inline std::uint64_t seal_large(const std::byte* base, std::uint64_t offset, const std::byte* data, std::uint64_t bytes,
+                                std::uint64_t generation, std::uint64_t key) noexcept {
+  return checksum(data, bytes, seal(base, offset, sizeof(layout::record_header) + 8, generation, key));
+}
+
 // The record of `generation` that starts at `offset` and ends by `end`; nullptr if there is none.
 inline const layout::record_header* record_at(const std::byte* base, std::uint64_t offset, std::uint64_t end,
                                               std::uint64_t generation, std::uint64_t key) noexcept {
@@ -34,7 +40,19 @@ inline const layout::record_header* record_at(const std::byte* base, std::uint64
   if (r->generation != generation || r->bytes % 8 != 0 || r->bytes < sizeof *r || r->bytes > end - offset) {
     return nullptr;
   }
+  if (r->kind == static_cast<std::uint16_t>(layout::record_kind::large_undo)) {
+    const std::uint64_t data = layout::large_undo_data_at(offset);
+    if (r->bytes < sizeof *r + 8 || r->count != 1) return nullptr;
+    const std::uint64_t bytes = layout::range_bytes(reinterpret_cast<const std::uint64_t*>(r + 1)[0]);
+    if (bytes == 0 || data - offset + round_up(bytes, 8) != r->bytes) return nullptr;
+    return r->checksum == seal_large(base, offset, base + data, bytes, generation, key) ? r : nullptr;
+  }
   return r->checksum == seal(base, offset, r->bytes, generation, key) ? r : nullptr;
+}
+
+[[nodiscard]] inline bool is_undo(const layout::record_header* r) noexcept {
+  return r->kind == static_cast<std::uint16_t>(layout::record_kind::undo) ||
+         r->kind == static_cast<std::uint16_t>(layout::record_kind::large_undo);
 }
 
 inline const std::uint64_t* payload(const layout::record_header* r) noexcept {
@@ -44,7 +62,13 @@ inline const std::uint64_t* payload(const layout::record_header* r) noexcept {
 // Calls visit(target offset, bytes, old bytes) for each range of an undo record; false if the record's parts do not add
 // up (then some visits may have been made already: validate with one pass before acting in another).
 template <class Visit>
-bool each_range(const layout::record_header* r, Visit&& visit) {
+bool each_range(const std::byte* base, const layout::record_header* r, Visit&& visit) {
+  if (r->kind == static_cast<std::uint16_t>(layout::record_kind::large_undo)) {
+    // record_at() has checked that the parts add up.
+    const auto offset = static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(r) - base);
+    const std::uint64_t word = payload(r)[0];
+    return visit(layout::range_offset(word), layout::range_bytes(word), base + layout::large_undo_data_at(offset));
+  }
   const std::uint64_t room = r->bytes - sizeof *r;
   if (r->count == 0 || std::uint64_t{r->count} * 8 > room) return false;
   const std::uint64_t* words = payload(r);

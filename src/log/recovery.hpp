@@ -107,9 +107,9 @@ class lane_reader {
         geometry_.size_bytes(),
         [&](std::uint64_t o, std::uint64_t n) { return valid_.segment(o, n); },
         [&](const layout::record_header* r, std::uint64_t at) -> status {
-          if (r->kind != static_cast<std::uint16_t>(layout::record_kind::undo)) return {};
-          const bool good =
-              each_range(r, [&](std::uint64_t o, std::uint64_t n, const std::byte*) { return valid_.range(o, n); });
+          if (!is_undo(r)) return {};
+          const bool good = each_range(
+              base_, r, [&](std::uint64_t o, std::uint64_t n, const std::byte*) { return valid_.range(o, n); });
           if (!good) return fail(errc::corrupt, "undo record at offset %lu has ranges outside the data", at);
           return {};
         });
@@ -150,8 +150,8 @@ class lane_reader {
     }
     for (std::uint64_t at = last_record_; at != 0;) {
       const auto* r = reinterpret_cast<const layout::record_header*>(base + at);
-      if (r->kind == static_cast<std::uint16_t>(layout::record_kind::undo)) {
-        each_range(r, [&](std::uint64_t o, std::uint64_t n, const std::byte* old) {
+      if (is_undo(r)) {
+        each_range(base, r, [&](std::uint64_t o, std::uint64_t n, const std::byte* old) {
           std::memcpy(base + o, old, n);
           m.flush(base + o, n);
           return true;

@@ -14,6 +14,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "base/result.hpp"
 
@@ -31,8 +32,7 @@ struct edge {
 struct site {
   const char* file = "";
   std::uint32_t line = 0;
-  static constexpr site here(const char* file = __builtin_FILE(),
-                             std::uint32_t line = __builtin_LINE()) noexcept {
+  static constexpr site here(const char* file = __builtin_FILE(), std::uint32_t line = __builtin_LINE()) noexcept {
     return {file, line};
   }
 };
@@ -60,6 +60,18 @@ concept media = requires(M& m, typename M::batch& b, const void* p, std::size_t 
   { b.add(p, bytes) } noexcept;
   { b.clear() } noexcept;
 };
+
+// Copies to durable memory and begins its write-back: flush() of what was copied, cheaper where the medium can write
+// past the caches.  For logs: the bytes are not read again soon.
+template <media M>
+inline void copy_out(M& m, void* to, const void* from, std::size_t bytes, site s = site::here()) noexcept {
+  if constexpr (requires { m.copy(to, from, bytes, s); }) {
+    m.copy(to, from, bytes, s);
+  } else {
+    std::memcpy(to, from, bytes);
+    m.flush(to, bytes, s);
+  }
+}
 
 // persist = flush + fence.
 template <media M>

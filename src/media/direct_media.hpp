@@ -9,6 +9,8 @@
 // it lies outside the loop over lines.  No state besides it: any thread may use one object.
 #pragma once
 
+#include <cstring>
+
 #include "media/concept.hpp"
 #include "platform/platform.hpp"
 
@@ -31,6 +33,19 @@ class direct_media {
 
   void flush(const void* p, std::size_t bytes, site = site::here()) noexcept {
     if (with_ > isa::write_back::fence_only) isa::write_back_lines(p, bytes, with_);
+  }
+  // Non-temporal where the destination has to reach memory anyway: no line is read first, none is left in the cache.
+  void copy(void* to, const void* from, std::size_t bytes, site = site::here()) noexcept {
+    if (with_ <= isa::write_back::fence_only || bytes < 2 * line_bytes) {
+      std::memcpy(to, from, bytes);
+      flush(to, bytes);
+      return;
+    }
+    isa::copy_nontemporal(to, from, bytes);
+    // The edges that are no whole lines went through the cache.
+    const auto begin = reinterpret_cast<std::uintptr_t>(to);
+    if (begin % line_bytes != 0) isa::write_back_lines(to, 1, with_);
+    if ((begin + bytes) % line_bytes != 0) isa::write_back_lines(static_cast<std::byte*>(to) + bytes - 1, 1, with_);
   }
   void fence(edge) noexcept {
     if (with_ == isa::write_back::none) {

@@ -58,12 +58,12 @@ class latency_media {
             settings.bandwidth_bytes_s == 0 ? 0 : 1e9 * line_bytes / static_cast<double>(settings.bandwidth_bytes_s)} {}
 
   void flush(const void* p, std::size_t bytes, site s = site::here()) noexcept {
-    const std::uint64_t lines = lines_touched(p, bytes);
-    latency_account& account = this_thread_latency;
-    account.lines += lines;
-    account.transfer_ns += static_cast<double>(lines) * line_transfer_ns_;
-    account.writeback_ns += static_cast<double>(lines) * settings_.writeback_ns;
+    charge(p, bytes);
     inner_.flush(p, bytes, s);
+  }
+  void copy(void* to, const void* from, std::size_t bytes, site s = site::here()) noexcept {
+    charge(to, bytes);
+    copy_out(inner_, to, from, bytes, s);
   }
   void fence(edge e) noexcept {
     inner_.fence(e);
@@ -84,6 +84,14 @@ class latency_media {
   [[nodiscard]] const latency_settings& settings() const noexcept { return settings_; }
 
  private:
+  void charge(const void* p, std::size_t bytes) noexcept {
+    const std::uint64_t lines = lines_touched(p, bytes);
+    latency_account& account = this_thread_latency;
+    account.lines += lines;
+    account.transfer_ns += static_cast<double>(lines) * line_transfer_ns_;
+    account.writeback_ns += static_cast<double>(lines) * settings_.writeback_ns;
+  }
+
   M& inner_;
   latency_settings settings_;
   double line_transfer_ns_;

@@ -101,6 +101,10 @@ class meter_media {
     counts_.flushed(p, bytes);
     inner_.flush(p, bytes, s);
   }
+  void copy(void* to, const void* from, std::size_t bytes, site s = site::here()) noexcept {
+    counts_.flushed(to, bytes);
+    copy_out(inner_, to, from, bytes, s);
+  }
   void fence(edge e) noexcept {
     counts_.fenced(e);
     inner_.fence(e);

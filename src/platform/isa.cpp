@@ -99,19 +99,24 @@ const char* name_of(write_back with) noexcept {
 }
 
 void copy_nontemporal(void* to, const void* from, std::size_t bytes) noexcept {
+  constexpr std::size_t line = 64;
   auto* out = static_cast<std::byte*>(to);
   const auto* in = static_cast<const std::byte*>(from);
-  const std::size_t head = -reinterpret_cast<std::uintptr_t>(out) & 7;
-  if (bytes < head + 8) {
+  const std::size_t head = -reinterpret_cast<std::uintptr_t>(out) & (line - 1);
+  if (bytes < head + line) {
     std::memcpy(out, in, bytes);
     return;
   }
   std::memcpy(out, in, head);
   out += head, in += head, bytes -= head;
-  for (; bytes >= 8; out += 8, in += 8, bytes -= 8) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, in, 8);
-    asm volatile("movnti %1, %0" : "=m"(*reinterpret_cast<std::uint64_t*>(out)) : "r"(word) : "memory");
+  // Whole lines only: a line that is partly written past the cache costs a read of the rest.
+  for (; bytes >= line; out += line, in += line, bytes -= line) {
+    asm volatile(
+        "movups (%1), %%xmm0\n\tmovups 16(%1), %%xmm1\n\tmovups 32(%1), %%xmm2\n\tmovups 48(%1), %%xmm3\n\t"
+        "movntdq %%xmm0, (%0)\n\tmovntdq %%xmm1, 16(%0)\n\tmovntdq %%xmm2, 32(%0)\n\tmovntdq %%xmm3, 48(%0)"
+        :
+        : "r"(out), "r"(in)
+        : "memory", "xmm0", "xmm1", "xmm2", "xmm3");
   }
   std::memcpy(out, in, bytes);
 }

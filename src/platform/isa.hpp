@@ -69,8 +69,8 @@ inline void store_fence() noexcept { asm volatile("sfence" ::: "memory"); }
 // The compiler keeps the order of stores; the processor keeps it anyway (total store order).
 inline void compiler_fence() noexcept { asm volatile("" ::: "memory"); }
 
-// Copies past the cache where destination and size allow it (8-byte words), by ordinary stores at the
-// edges; needs write-back of the two edge lines and a store_fence() to be durable.
+// Copies whole lines past the cache, the edges that are no whole lines by ordinary stores; needs write-back of the
+// two edge lines and a store_fence() to be durable.
 void copy_nontemporal(void* to, const void* from, std::size_t bytes) noexcept;
 
 // Time-stamp counter; not ordered with neighbouring instructions, which is what a pause needs.
