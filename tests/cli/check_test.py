@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """check: sound pools are called sound, every kind of damage is found, nothing is changed."""
 
+import random
+
 import cli_testing
-from cli_testing import GOOD, MEDIA, NEGATIVE, Layout, PoolTest, run
+from cli_testing import GOOD, INTERNAL, MEDIA, NEGATIVE, UNAVAILABLE, Layout, PoolTest, run
 
 
 class SoundPools(PoolTest):
@@ -158,6 +160,27 @@ class Damage(PoolTest):
         for copy in (layout.log, layout.log + stride):
             for byte in (0, 8, 16, 24, 32, 100, 504):
                 self.find(path, copy + byte, 0x01, range(layout.log, layout.log + layout.log_bytes))
+
+    def test_of_any_kind_kills_no_command_and_changes_no_file(self):
+        dice = random.Random(20)
+        for medium, path, layout in self.each_medium():
+            whole = path.read_bytes()
+            used = [layout.data_at + page * layout.page for kind in (layout.RUN, layout.FINE, layout.COARSE)
+                    for page in layout.pages(kind)]
+            areas = [(0, layout.page_map), (layout.page_map, layout.page_map + 8 * layout.size_pages),
+                     (layout.log, layout.log + layout.log_bytes), *((at, at + 512) for at in used)]
+            for _ in range(40):
+                data = bytearray(whole)
+                changes = [(dice.randrange(*dice.choice(areas)), dice.randrange(1, 256))
+                           for _ in range(dice.choice((1, 1, 4, 64)))]
+                for offset, mask in changes:
+                    data[offset] ^= mask
+                path.write_bytes(data)
+                with self.unchanged(path):
+                    for line in (("info",), ("check",), ("dump", "--hex", "64")):
+                        done = run(line[0], path, *line[1:])
+                        self.assertIn(done.returncode, (GOOD, NEGATIVE, UNAVAILABLE, INTERNAL),
+                                      f"{line} on {medium} with {changes}: {done.stderr}")
 
     def test_in_many_places_is_counted_in_full_and_printed_to_the_limit(self):
         path, _ = self.used_pool("shm")
