@@ -120,9 +120,9 @@ class space : public space_types {
     }
   }
 
-  // Its intent has been applied, in `generation` of the lane.
+  // Its intent has been applied, in `generation` of the lane; 0 on a medium that has nothing to replay.
   void committed(const reservation& r, unsigned lane, std::uint64_t generation) noexcept {
-    const log::tag t = log::tag::make(lane, generation);
+    const log::tag t = tag_of(lane, generation);
     if (r.length_byte == nullptr) {
       const std::uint64_t page = index_.sizes().page_of(r.offset);
       index_.states.set_tag(page, t);
@@ -133,7 +133,7 @@ class space : public space_types {
     }
     const held h = hold(r.offset);
     slot_bits::clear(h.e->reserved(), h.slot);
-    put_tag(*h.e, h.slot, t);
+    if (!t.none()) put_tag(*h.e, h.slot, t);
     h.in->lock.unlock();
   }
 
@@ -202,7 +202,7 @@ class space : public space_types {
   }
   // Its clear intent has been applied, in `generation` of the lane: the space may be used again.
   void finish_free(const object& o, unsigned lane, std::uint64_t generation) noexcept {
-    const log::tag t = log::tag::make(lane, generation);
+    const log::tag t = tag_of(lane, generation);
     if (o.clear.op() == log::intent_op::clear_entry) {
       index_.states.set_tag(index_.sizes().page_of(o.offset), t);
       release_run(o.offset, o.bytes);
@@ -296,6 +296,10 @@ class space : public space_types {
   void release_slots(std::uint64_t offset, std::uint64_t bytes, log::tag t) noexcept;
   [[nodiscard]] held hold(std::uint64_t offset) noexcept;
   [[nodiscard]] result<object> look(extent& e, std::uint64_t offset, layout::object_layout wanted) noexcept;
+  // Generation 0: of a medium that has nothing to replay.
+  [[nodiscard]] static log::tag tag_of(unsigned lane, std::uint64_t generation) noexcept {
+    return generation == 0 ? log::tag{} : log::tag::make(lane, generation);
+  }
   [[nodiscard]] tags_seen see_tags(extent& e, unsigned slot) const noexcept {
     const unsigned word = slot / checked_bits;
     return {word, {e.tags()[word]}, e.tags_hidden, e.tags_hidden != e.tags_settled};
