@@ -91,9 +91,13 @@ TEST(format, lane_structures_lie_where_the_document_says) {
   EXPECT_EQ(layout::pack_range(0x123, 0x45), 0x45U * (std::uint64_t{1} << 44) + 0x123);
   EXPECT_EQ(static_cast<int>(layout::outcome::commit), 1);
   EXPECT_EQ(static_cast<int>(layout::outcome::abort), 2);
+  EXPECT_EQ(static_cast<int>(layout::outcome::rest), 3);
   EXPECT_EQ(static_cast<int>(layout::record_kind::undo), 1);
   EXPECT_EQ(static_cast<int>(layout::record_kind::intents), 2);
   EXPECT_EQ(static_cast<int>(layout::record_kind::link), 3);
+  EXPECT_EQ(static_cast<int>(layout::record_kind::large_undo), 4);
+  EXPECT_EQ(layout::large_undo_data_at(64), 128U);
+  EXPECT_EQ(layout::large_undo_data_at(96), 192U);
 }
 
 TEST(format, intents_have_the_bits_of_the_document) {
