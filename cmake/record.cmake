@@ -8,8 +8,10 @@
 # keeps either. Hence code that is not instrumented must not instantiate the core's templates when
 # it is linked into a recorded program.
 
-# Directory of the plugin, known before it is built so that objects can depend on the file.
+# Plugins, known before they are built so that objects can depend on the files. The second one records
+# loads and atomic accesses too, for tests that schedule threads.
 set(HOLDFAST_RECORD_PASS ${CMAKE_BINARY_DIR}/plugin/nvm_record_pass.so)
+set(HOLDFAST_RECORD_LOADS_PASS ${CMAKE_BINARY_DIR}/plugin/nvm_record_loads_pass.so)
 
 # Adds the folder that builds the plugin.
 macro(holdfast_add_record_pass)
@@ -27,40 +29,49 @@ macro(holdfast_add_record_pass)
   endif()
 endmacro()
 
-# holdfast_instrument(<target>): compiles all sources of an existing target with the pass. Call it
-# after the last target_sources().
+# holdfast_instrument(<target> [LOADS]): compiles all sources of an existing target with the pass. Call
+# it after the last target_sources().
 function(holdfast_instrument target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "LOADS" "" "")
   if(NOT TARGET nvm_record_pass)
     message(FATAL_ERROR "holdfast_instrument(${target}): there is no target nvm_record_pass; "
       "configure with NVM_RECORD=ON")
   endif()
-  add_dependencies(${target} nvm_record_pass)
+  set(pass ${HOLDFAST_RECORD_PASS})
+  if(arg_LOADS)
+    set(pass ${HOLDFAST_RECORD_LOADS_PASS})
+  endif()
+  cmake_path(GET pass STEM plugin)
+  add_dependencies(${target} ${plugin})
   # Line tables name the source line of each recorded store.
-  target_compile_options(${target} PRIVATE -fpass-plugin=${HOLDFAST_RECORD_PASS} -g)
+  target_compile_options(${target} PRIVATE -fpass-plugin=${pass} -g)
   target_compile_definitions(${target} PRIVATE NVM_RECORDED=1)
   # A changed plugin makes every object stale, for ninja and for the compiler cache.
   get_target_property(sources ${target} SOURCES)
   set_source_files_properties(${sources} TARGET_DIRECTORY ${target}
-    PROPERTIES OBJECT_DEPENDS ${HOLDFAST_RECORD_PASS})
+    PROPERTIES OBJECT_DEPENDS ${pass})
   if(HOLDFAST_CCACHE)
-    set(launcher ${CMAKE_COMMAND} -E env CCACHE_EXTRAFILES=${HOLDFAST_RECORD_PASS}
-      ${HOLDFAST_CCACHE})
+    set(launcher ${CMAKE_COMMAND} -E env CCACHE_EXTRAFILES=${pass} ${HOLDFAST_CCACHE})
     set_target_properties(${target} PROPERTIES
       C_COMPILER_LAUNCHER "${launcher}" CXX_COMPILER_LAUNCHER "${launcher}")
   endif()
 endfunction()
 
-# holdfast_recorded_library(<name> LAYERS <layer>... [LINK <library>...])
+# holdfast_recorded_library(<name> LAYERS <layer>... [LINK <library>...] [LOADS])
 #
 # A static library with the sources of these layers compiled once more, instrumented. A test program
 # links it in place of the plain holdfast_<layer> targets, and calls holdfast_instrument() on itself.
 function(holdfast_recorded_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LAYERS;LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "LOADS" "" "LAYERS;LINK")
   holdfast_layer_sources(files ${arg_LAYERS})
   if(NOT files)
     message(FATAL_ERROR "holdfast_recorded_library(${name}): no sources in ${arg_LAYERS}")
   endif()
   add_library(${name} STATIC EXCLUDE_FROM_ALL ${files})
   target_link_libraries(${name} PUBLIC holdfast_headers Threads::Threads ${arg_LINK})
-  holdfast_instrument(${name})
+  set(loads "")
+  if(arg_LOADS)
+    set(loads LOADS)
+  endif()
+  holdfast_instrument(${name} ${loads})
 endfunction()

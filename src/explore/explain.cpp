@@ -61,6 +61,7 @@ state_path explorer::path_to(unsigned depth, const cause* shrunk) const {
   p.trace_code = trace_code_;
   p.mutation_code = mutation_code_;
   p.seed = options_.seed;
+  p.schedule = schedule_;
   for (unsigned d = 0; d <= depth; ++d) {
     const level& l = *levels_[d];
     state_path::crash c;

@@ -62,14 +62,17 @@ explorer::explorer(const subject& s, const options& o) : subject_{s}, options_{o
 
 explorer::~explorer() = default;
 
-void explorer::record() {
+void explorer::record() { record(subject_.run); }
+
+void explorer::record(const std::function<void(machine&)>& run) {
+  machine_.forget_run();
   std::memcpy(machine_.base(), subject_.image.data(), subject_.image.size());
   recorded_.clear();
   machine_.forget_touched();
   {
     attachment watching(machine_);
     machine_.record_into(&recorded_);
-    subject_.run(machine_);
+    run(machine_);
   }
   std::uint64_t h = 14695981039346656037ULL;
   const auto add = [&h](std::uint64_t v) { h = (h ^ v) * 1099511628211ULL; };
@@ -80,7 +83,7 @@ void explorer::record() {
   trace_code_ = mix32(h);
 }
 
-void explorer::reset(const mutation& m) {
+void explorer::reset(const mutation& m, bool keep_seen) {
   report_ = report{};
   report_.subject = subject_.name;
   report_.persistency = options_.persistency;
@@ -128,7 +131,7 @@ void explorer::reset(const mutation& m) {
   }
   std::memcpy(machine_.base(), subject_.image.data(), subject_.image.size());
   machine_.thread(0);
-  seen_.clear();
+  if (!keep_seen) seen_.clear();
   history_.clear();
   history_code_ = 0;
   window_ = {};
@@ -138,8 +141,8 @@ void explorer::reset(const mutation& m) {
   stop_ = false;
 }
 
-report explorer::explore(const mutation& m) {
-  reset(m);
+report explorer::explore(const mutation& m, bool keep_seen) {
+  reset(m, keep_seen);
   begun_ = clock::now();
   processor_begun_ = processor_seconds();
   for (const event& e : levels_[0]->events.events) {
@@ -151,11 +154,12 @@ report explorer::explore(const mutation& m) {
     report_.findings = check_rules(levels_[0]->events, subject_, options_, machine_.places());
   }
   {
-    guard_.emplace();
+    const bool own_guard = !guard_;
+    if (own_guard) guard_.emplace();
     attachment watching(machine_);
     levels_[0]->base_hash = 0;
     walk(0);
-    guard_.reset();
+    if (own_guard) guard_.reset();
   }
   report_.seconds = std::chrono::duration<double>(clock::now() - begun_).count();
   report_.processor_seconds = processor_seconds() - processor_begun_;

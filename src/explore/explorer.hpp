@@ -52,11 +52,20 @@ class explorer {
   explorer(const subject& s, const options& o);
   ~explorer();
 
-  // Runs the subject and keeps the trace.
+  // Runs the subject (or what is given in place of its run) and keeps the trace.
   void record();
-  report explore(const mutation& m);
+  void record(const std::function<void(machine&)>& run);
+  // keep_seen: a state that an earlier exploration of this explorer has met is a duplicate.
+  report explore(const mutation& m, bool keep_seen = false);
   std::optional<report> replay(const state_path& path, const mutation& m);
   [[nodiscard]] std::uint32_t trace_code() const noexcept { return trace_code_; }
+  // One guard for everything from here on, runs included.
+  guard& keep_guard() {
+    if (!guard_) guard_.emplace();
+    return *guard_;
+  }
+  // Goes into the tokens of the states that follow.
+  void of_schedule(std::vector<state_path::turn> s) { schedule_ = std::move(s); }
 
  private:
   static constexpr std::uint32_t no_factor = ~std::uint32_t{0};
@@ -77,7 +86,7 @@ class explorer {
   };
 
   // Walks.
-  void reset(const mutation& m);
+  void reset(const mutation& m, bool keep_seen);
   void walk(unsigned depth);
   void visit_point(unsigned depth, std::uint32_t at);
   void descend(unsigned depth, std::uint64_t hash);
@@ -126,6 +135,7 @@ class explorer {
   std::size_t explored_from_ = 0;  // event of the trace at hand; see machine::explore_from_here()
   std::uint32_t trace_code_ = 0;
   std::uint32_t mutation_code_ = 0;
+  std::optional<std::vector<state_path::turn>> schedule_;
   std::string mutation_text_;
   std::vector<std::unique_ptr<level>> levels_;
   covering_arrays arrays_;

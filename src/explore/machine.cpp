@@ -69,6 +69,7 @@ void machine::attach() {
   hooks.rmw = rmw_hook;
   hooks.flush = flush_hook;
   hooks.fence = fence_hook;
+  hooks.access = access_hook;
   hooks.step_limit = step_hook;
   nvm_rec_attach(&hooks, base_, bytes_);
 }
@@ -117,8 +118,11 @@ void machine::fence_hook(void* self, const nvm_rec_site* where) {
   m->append_fence(where->file, event_kind::fence);
 }
 
+void machine::access_hook(void* self, const void*, const nvm_rec_site*) { static_cast<machine*>(self)->yield(); }
+
 void machine::step_hook(void* self) {
   auto* m = static_cast<machine*>(self);
+  if (m->switcher_.call != nullptr) return m->switcher_.call(m->switcher_.self, true);
   if (m->on_step_limit != nullptr) m->on_step_limit();
 }
 
@@ -189,10 +193,12 @@ void machine::append_fence(const char* name, event_kind kind) {
 }
 
 void machine::flush(const void* p, std::size_t bytes, site where) noexcept {
+  yield();
   if (into_ != nullptr && stores_) append_flush(p, bytes, where.file, where.line);
 }
 
 void machine::fence(edge e) noexcept {
+  yield();
   if (into_ != nullptr && stores_) append_fence(e.name, event_kind::fence);
 }
 

@@ -71,6 +71,13 @@ class machine final : public record_sink {
 
   // ---- for the explorer -----------------------------------------------------------------------------------------
   void record_into(trace* t) noexcept { into_ = t; }
+  // Operations are numbered from 0 again, and crashes explored from the start.
+  void forget_run() noexcept {
+    ops_begun_ = 0;
+    explored_from_ = 0;
+    thread_ = 0;
+    delayed_.clear();
+  }
   [[nodiscard]] trace* recording() const noexcept { return into_; }
   // Takes stores of instrumented code as events (false: only block writes count), and write-back and fence
   // instructions too (false: only what comes through recorder<M>).
@@ -100,12 +107,24 @@ class machine final : public record_sink {
   }
   // Called when a step limit is reached; does not return.
   void (*on_step_limit)() = nullptr;
+  // Called where another thread may run first: before an atomic access (with the plugin that records loads), before a
+  // flush and before a fence; and, `tired`, after a number of steps without any of these.
+  struct switcher {
+    void* self = nullptr;
+    void (*call)(void* self, bool tired) = nullptr;
+  };
+  void switch_at_accesses(switcher s) noexcept { switcher_ = s; }
+  // A place in the subject's code where another thread may run: for locks of its own.
+  void yield() noexcept {
+    if (switcher_.call != nullptr) switcher_.call(switcher_.self, false);
+  }
 
  private:
   static void store_hook(void* self, const void* p, std::size_t bytes, const nvm_rec_site* where);
   static void rmw_hook(void* self, const void* p, std::size_t bytes, const nvm_rec_site* where);
   static void flush_hook(void* self, const void* p, const nvm_rec_site* where);
   static void fence_hook(void* self, const nvm_rec_site* where);
+  static void access_hook(void* self, const void* p, const nvm_rec_site* where);
   static void step_hook(void* self);
 
   void append_store(std::uint64_t offset, std::uint32_t bytes, const nvm_rec_site* where);
@@ -127,6 +146,7 @@ class machine final : public record_sink {
   std::vector<std::uint32_t> touched_;
   std::size_t touched_count_ = 0;
   std::uint32_t generation_ = 1;
+  switcher switcher_;
   std::uint64_t ops_begun_ = 0;
   std::size_t explored_from_ = 0;
   std::array<std::uint64_t, 256> op_of_thread_{};

@@ -4,7 +4,9 @@
 // when its operation has returned is not durable.  Waste (a flush of clean lines, a fence with nothing pending) costs
 // time and nothing else.
 #include <algorithm>
+#include <array>
 #include <map>
+#include <optional>
 #include <unordered_map>
 
 #include "explore/explorer.hpp"
@@ -84,10 +86,10 @@ class checker {
           if (options_.rmw_fences && options_.persistency != model::torn8) fence(e.thread, nullptr);
           break;
         case event_kind::op_end:
-          if (options_.promise_at_op_end) end_of_operation();
+          if (options_.promise_at_op_end) end_of_operation(e.thread);
           break;
         case event_kind::promise:
-          end_of_operation();
+          end_of_operation(std::nullopt);
           break;
         case event_kind::mark:
           note(e);
@@ -102,14 +104,22 @@ class checker {
   }
 
  private:
+  struct open_store {
+    std::uint64_t number;  // of the line's stores, from 1
+    const nvm_rec_site* site;
+    std::uint8_t thread;
+    bool lazy;
+    bool non_temporal;
+  };
   struct line_state {
-    const nvm_rec_site* dirty = nullptr;    // first store that no flush covers
-    const nvm_rec_site* flushed = nullptr;  // first store that a flush covers and no fence
-    bool lazy = false;                      // only lazy stores are open
-    std::uint8_t flusher = 0;
-    bool non_temporal = false;
-    std::uint8_t streamer = 0;
-    const nvm_rec_site* streamed = nullptr;
+    std::uint64_t stores = 0;
+    std::vector<open_store> open;  // not durable yet
+  };
+  // A flush, or a non-temporal store, that its thread's fence completes: the line's stores up to `number` are durable
+  // then.
+  struct pending_flush {
+    std::uint64_t line;
+    std::uint64_t number;
   };
   struct transaction {
     bool open = false;
@@ -146,25 +156,19 @@ class checker {
     const bool non_temporal = e.site != nullptr && (e.site->kind & NVM_REC_NON_TEMPORAL) != 0;
     for (std::uint64_t line = e.offset / line_bytes; line <= (e.offset + e.bytes - 1) / line_bytes; ++line) {
       line_state& l = lines_[line];
-      if (non_temporal) {
-        if (l.streamed == nullptr) l.streamed = e.site;
-        l.streamer = e.thread;
-        streaming_.push_back(line);
-        continue;
-      }
-      if (l.flushed != nullptr && options_.persistency != model::eadr) {
+      ++l.stores;
+      if (options_.persistency == model::eadr && !non_temporal) continue;
+      const std::uint64_t flushed = flushed_by(e.thread, line);
+      const bool between = std::any_of(l.open.begin(), l.open.end(),
+                                       [&](const open_store& o) { return o.number <= flushed && !o.non_temporal; });
+      if (between && !non_temporal) {
         add(finding::rule::store_after_flush, where(e.site),
             where(e.site) + " stores to the line of " + at(line * line_bytes) + ", flushed and not yet fenced");
       }
+      if (l.open.empty()) open_.push_back(line);
       const bool lazy = subject_.lazy && subject_.lazy(std::max(e.offset, line * line_bytes));
-      if (l.dirty == nullptr) {
-        l.dirty = e.site;
-        l.lazy = lazy;
-        open_.push_back(line);
-      } else if (l.lazy && !lazy) {
-        l.dirty = e.site;
-        l.lazy = false;
-      }
+      l.open.push_back({l.stores, e.site, e.thread, lazy, non_temporal});
+      if (non_temporal) pending_[e.thread].push_back({line, l.stores});
     }
     commit_store(e);
     transaction_store(e);
@@ -225,71 +229,58 @@ class checker {
     const std::uint64_t last = (e.offset + e.payload - 1) / line_bytes;
     for (std::uint64_t line = e.offset / line_bytes; line <= last; ++line) {
       const auto it = lines_.find(line);
-      if (it == lines_.end() || it->second.dirty == nullptr) continue;
+      if (it == lines_.end() || it->second.open.empty()) continue;
+      if (flushed_by(e.thread, line) == it->second.stores) continue;
+      pending_[e.thread].push_back({line, it->second.stores});
       useful = true;
-      line_state& l = it->second;
-      if (l.flushed == nullptr) {
-        l.flushed = l.dirty;
-        l.flusher = e.thread;
-      } else if (l.flusher != e.thread) {
-        // Whose fence completes it is open: the later flusher's covers more.
-        l.flusher = e.thread;
-      }
-      l.dirty = nullptr;
-      pending_.push_back(line);
     }
-    if (!useful) add(finding::rule::redundant_flush, place, place);
+    if (!useful && waste_counts()) add(finding::rule::redundant_flush, place, place);
+  }
+
+  // A program written for write-backs is run under eadr too, where all of them are for nothing.
+  bool waste_counts() const noexcept {
+    return options_.persistency == model::x86 || options_.persistency == model::torn8;
+  }
+
+  // Stores of the line up to which number the thread has flushed since its last fence.
+  std::uint64_t flushed_by(std::uint8_t thread, std::uint64_t line) {
+    std::uint64_t number = 0;
+    for (const pending_flush& p : pending_[thread]) {
+      if (p.line == line) number = std::max(number, p.number);
+    }
+    return number;
   }
 
   void fence(std::uint8_t thread, const event* e) {
     bool useful = false;
-    const auto settle = [&](std::vector<std::uint64_t>& of, auto member, auto owner) {
-      std::erase_if(of, [&](std::uint64_t line) {
-        line_state& l = lines_[line];
-        if (l.*member == nullptr) return true;
-        if (l.*owner != thread) return false;
-        l.*member = nullptr;
-        useful = true;
-        return true;
-      });
-    };
-    settle(pending_, &line_state::flushed, &line_state::flusher);
-    settle(streaming_, &line_state::streamed, &line_state::streamer);
-    if (!useful && e != nullptr && options_.persistency != model::ssd) {
+    for (const pending_flush& p : pending_[thread]) {
+      useful |= std::erase_if(lines_[p.line].open, [&](const open_store& o) { return o.number <= p.number; }) != 0;
+    }
+    pending_[thread].clear();
+    if (!useful && e != nullptr && waste_counts()) {
       add(finding::rule::redundant_fence, places_[e->place].text(), "\"" + places_[e->place].text() + "\"");
     }
   }
 
-  // Every store before now has to be durable.
-  void end_of_operation() {
+  // Every store that the thread made has to be durable.
+  void end_of_operation(std::optional<std::uint8_t> thread) {
     if (options_.persistency == model::ssd) return;
-    if (options_.persistency != model::eadr) {
-      std::erase_if(open_, [&](std::uint64_t line) {
-        line_state& l = lines_[line];
-        if (l.dirty == nullptr) return true;
-        if (l.lazy) return false;
-        add(finding::rule::not_durable_at_end, where(l.dirty),
-            where(l.dirty) + " stores to the line of " + at(line * line_bytes) + ", which is not flushed");
-        l.dirty = nullptr;  // said once
-        return true;
-      });
-      std::erase_if(pending_, [&](std::uint64_t line) {
-        line_state& l = lines_[line];
-        if (l.flushed == nullptr) return true;
-        if (l.lazy) return false;
-        add(finding::rule::not_durable_at_end, where(l.flushed),
-            where(l.flushed) + " stores to the line of " + at(line * line_bytes) + ", which is flushed and not fenced");
-        l.flushed = nullptr;
-        return true;
-      });
-    }
-    for (const std::uint64_t line : streaming_) {
+    std::erase_if(open_, [&](std::uint64_t line) {
       line_state& l = lines_[line];
-      if (l.streamed == nullptr) continue;
-      add(finding::rule::non_temporal_no_fence, where(l.streamed), where(l.streamed) + " at " + at(line * line_bytes));
-      l.streamed = nullptr;
-    }
-    streaming_.clear();
+      std::erase_if(l.open, [&](const open_store& o) {
+        if (o.lazy || (thread && o.thread != *thread)) return false;
+        if (o.non_temporal) {
+          add(finding::rule::non_temporal_no_fence, where(o.site), where(o.site) + " at " + at(line * line_bytes));
+        } else {
+          const bool flushed = flushed_by(o.thread, line) >= o.number;
+          add(finding::rule::not_durable_at_end, where(o.site),
+              where(o.site) + " stores to the line of " + at(line * line_bytes) +
+                  (flushed ? ", which is flushed and not fenced" : ", which is not flushed"));
+        }
+        return true;  // said once
+      });
+      return l.open.empty();
+    });
   }
 
   const trace& trace_;
@@ -297,9 +288,8 @@ class checker {
   const options& options_;
   const place_table& places_;
   std::unordered_map<std::uint64_t, line_state> lines_;
-  std::vector<std::uint64_t> open_;       // lines with a dirty store
-  std::vector<std::uint64_t> pending_;    // lines flushed and not fenced
-  std::vector<std::uint64_t> streaming_;  // lines with non-temporal stores not fenced
+  std::vector<std::uint64_t> open_;                      // lines with open stores
+  std::array<std::vector<pending_flush>, 256> pending_;  // by thread
   std::unordered_map<std::uint8_t, transaction> transactions_;
   std::map<std::pair<finding::rule, std::string>, finding> found_;
 };

@@ -56,10 +56,20 @@ struct reader {
 std::string encode(const state_path& p) {
   std::vector<std::uint8_t> bytes;
   const bool mutated = p.mutation_code != 0;
-  bytes.push_back(static_cast<std::uint8_t>(version << 4 | (mutated ? 8U : 0U) | static_cast<unsigned>(p.persistency)));
+  bytes.push_back(static_cast<std::uint8_t>(version << 4 | (mutated ? 8U : 0U) | (p.schedule ? 4U : 0U) |
+                                            static_cast<unsigned>(p.persistency)));
   put32(bytes, p.trace_code);
   if (mutated) put32(bytes, p.mutation_code);
   put(bytes, p.seed);
+  if (p.schedule) {
+    put(bytes, p.schedule->size());
+    std::uint32_t last = 0;
+    for (const auto& turn : *p.schedule) {
+      put(bytes, turn.point - last);
+      put(bytes, turn.candidate);
+      last = turn.point;
+    }
+  }
   put(bytes, p.crashes.size());
   for (const auto& c : p.crashes) {
     put(bytes, c.point);
@@ -109,13 +119,22 @@ std::optional<state_path> decode(std::string_view token) {
   const std::uint8_t head = r.byte();
   if (head >> 4 != version) return std::nullopt;
   state_path p;
-  p.persistency = static_cast<model>(head & 7);
-  if (p.persistency > model::eadr) return std::nullopt;
+  p.persistency = static_cast<model>(head & 3);
   p.trace_code = r.number32();
   if ((head & 8) != 0) p.mutation_code = r.number32();
   p.seed = r.number();
+  if ((head & 4) != 0) {
+    p.schedule.emplace();
+    const std::uint64_t turns = r.number();
+    if (turns > token_characters_max) return std::nullopt;
+    std::uint32_t last = 0;
+    for (std::uint64_t i = 0; i < turns; ++i) {
+      last += static_cast<std::uint32_t>(r.number());
+      p.schedule->push_back({last, static_cast<std::uint32_t>(r.number())});
+    }
+  }
   const std::uint64_t depth = r.number();
-  if (!r.good || depth == 0 || depth > 4) return std::nullopt;
+  if (!r.good || (depth == 0 && !p.schedule) || depth > 4) return std::nullopt;
   for (std::uint64_t i = 0; i < depth && r.good; ++i) {
     state_path::crash c;
     c.point = r.number();

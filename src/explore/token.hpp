@@ -26,11 +26,18 @@ struct state_path {
     bool is_explicit = false;  // tier and row do not count: all units are high but these
     std::vector<cut> cuts;
   };
+  // Of concurrent code: at choice `point` of the scheduler not the first candidate ran but number `candidate`.
+  struct turn {
+    std::uint32_t point = 0;
+    std::uint32_t candidate = 0;
+    friend bool operator==(const turn&, const turn&) = default;
+  };
   model persistency = model::x86;
   std::uint32_t trace_code = 0;     // of the recorded run and the subject's name
   std::uint32_t mutation_code = 0;  // 0: none
   std::uint64_t seed = 0;
-  std::vector<crash> crashes;  // by depth
+  std::optional<std::vector<turn>> schedule;
+  std::vector<crash> crashes;  // by depth; empty only if the run of a schedule itself failed
 };
 
 inline constexpr std::size_t token_characters_max = 64;

@@ -10,7 +10,7 @@ namespace {
 
 bool equal(const state_path& a, const state_path& b) {
   if (a.persistency != b.persistency || a.trace_code != b.trace_code || a.mutation_code != b.mutation_code ||
-      a.seed != b.seed || a.crashes.size() != b.crashes.size()) {
+      a.seed != b.seed || a.schedule != b.schedule || a.crashes.size() != b.crashes.size()) {
     return false;
   }
   for (std::size_t i = 0; i < a.crashes.size(); ++i) {
@@ -33,7 +33,15 @@ state_path random_path(std::mt19937_64& r) {
   p.trace_code = static_cast<std::uint32_t>(r());
   p.mutation_code = below(2) == 0 ? 0 : static_cast<std::uint32_t>(r());
   p.seed = below(1000);
-  for (std::uint64_t d = 1 + below(4); d > 0; --d) {
+  if (below(2) == 0) {
+    p.schedule.emplace();
+    std::uint32_t point = 0;
+    for (std::uint64_t k = below(4); k > 0; --k) {
+      point += 1 + static_cast<std::uint32_t>(below(300));
+      p.schedule->push_back({point, 1 + static_cast<std::uint32_t>(below(3))});
+    }
+  }
+  for (std::uint64_t d = 1 + below(p.schedule ? 2 : 4); d > 0; --d) {
     state_path::crash c;
     c.point = below(100'000);
     c.tier = static_cast<unsigned>(below(7));
