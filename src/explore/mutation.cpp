@@ -43,25 +43,36 @@ mutation_report mutation_score(std::span<const subject> subjects, const options&
   quiet.violations_max = 1;
   quiet.rules = false;
   quiet.on_image = nullptr;
-  std::map<std::pair<bool, std::string>, std::uint64_t> met;
+  struct meeting {
+    std::uint64_t count = 0;
+    std::vector<std::size_t> subjects;  // that met the place: to the others the mutant is the original
+  };
+  std::map<std::pair<bool, std::string>, meeting> met;
   std::vector<std::unique_ptr<explorer>> explorers;
   for (const subject& s : subjects) {
     explorer first(s, o);
     first.record();
     result.originals.push_back(first.explore({}));
     for (const place& p : result.originals.back().places) {
-      if (p.count != 0) met[{p.is_fence, p.text()}] += p.count;
+      if (p.count == 0) continue;
+      meeting& m = met[{p.is_fence, p.text()}];
+      m.count += p.count;
+      if (m.subjects.empty() || m.subjects.back() != explorers.size()) m.subjects.push_back(explorers.size());
     }
     explorers.push_back(std::make_unique<explorer>(s, quiet));
     explorers.back()->record();
   }
-  for (const auto& [place, count] : met) {
+  for (auto& [place, where] : met) {
+    // The cheapest first.
+    std::sort(where.subjects.begin(), where.subjects.end(), [&](std::size_t a, std::size_t b) {
+      return result.originals[a].unique_states < result.originals[b].unique_states;
+    });
     mutant m;
     m.change.what = place.first ? mutation::kind::drop_fence : mutation::kind::drop_flush;
     m.change.place = place.second;
-    m.count = count;
-    for (auto& e : explorers) {
-      const report r = e->explore(m.change);
+    m.count = where.count;
+    for (const std::size_t i : where.subjects) {
+      const report r = explorers[i]->explore(m.change);
       m.states += r.unique_states;
       m.killed = r.finds_violation();
       if (!m.killed) continue;

@@ -102,13 +102,11 @@ struct image_process {
   status open(machine& m) {
     auto sb = pick_superblock(m.base(), m.size());
     if (!sb) return sb.error();
-    if (auto replayed = replay(device, ring_of(*sb)); !replayed) return replayed.error();
-    // As a pool is opened: replay looks at a closed file, the medium at the headers that it left.
+    const auto state = replay(device, ring_of(*sb));
+    if (!state) return state.error();
     sb = pick_superblock(m.base(), m.size());
     if (!sb) return sb.error();
     superblock = *sb;
-    const auto state = read_ring(device, ring_of(superblock));
-    if (!state) return state.error();
     const std::size_t bytes = round_up(m.size(), 4096);
     view.reset(static_cast<std::byte*>(std::aligned_alloc(4096, bytes)));
     std::memcpy(view.get(), m.base(), m.size());

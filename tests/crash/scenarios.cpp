@@ -271,6 +271,21 @@ void log_pages_get_another_use(player& p) {
 }
 const crash_shape tight{10, 16, 16, 2, 1024, 16 * 1024};
 
+// The last page becomes an extent for a transaction that is still open; another one takes its room there.
+void the_last_extent_is_shared(player& p) {
+  auto setup = p.begin(0);
+  std::uint64_t kept = 0;
+  for (std::uint8_t i = 0; i < 3; ++i) kept = setup->alloc(5000, i);
+  if (kept == 0) std::abort();
+  setup->commit();
+  auto a = p.begin(0);
+  if (a->alloc(24, 1) == 0) std::abort();
+  auto b = p.begin(1);
+  if (b->alloc(24, 2) == 0) std::abort();
+  b->commit();
+  a->commit();
+}
+
 // A freed slot is the only room there is: it is used at once.
 void the_last_slot_is_used_at_once(player& p) {
   std::vector<std::uint64_t> live;
@@ -360,6 +375,25 @@ void checkpoints_come_between(player& p) {
   }
 }
 
+// Two threads change bits of one word: one of them has its turn while the other is about to take its place in the order.
+void two_threads_capture_one_line(player& p) {
+  auto setup = p.begin(0);
+  std::vector<std::uint64_t> live;
+  for (std::uint8_t i = 0; i < 6; ++i) live.push_back(setup->alloc(40, i));
+  setup->commit();
+  for (std::size_t i = 0; i < live.size(); i += 2) {
+    auto a = p.begin(0);
+    auto b = p.begin(1);
+    a->free(live[i]);
+    b->free(live[i + 1]);
+    static std::function<void()> turn;
+    turn = [&b] { b->commit_async(); };
+    other_thread = [] { turn(); };
+    a->commit_async();
+    p.wait();
+  }
+}
+
 // A process ends without close; the next one replays and begins a lap.
 void processes_follow_each_other(player& p) {
   auto setup = p.begin(0);
@@ -394,9 +428,11 @@ const std::vector<scenario>& all_scenarios() {
       {"pages get another use", pages_get_another_use, narrow},
       {"log pages get another use", log_pages_get_another_use, tight, true, false},
       {"the last slot is used at once", the_last_slot_is_used_at_once, full},
+      {"the last extent is shared", the_last_extent_is_shared, full},
       {"commits are grouped", commits_are_grouped, {}, false, true},
       {"the log wraps", the_log_wraps, small_ring, false, true},
       {"checkpoints come between", checkpoints_come_between, {}, false, true},
+      {"two threads capture one line", two_threads_capture_one_line, {}, false, true},
       {"processes follow each other", processes_follow_each_other},
   };
   return all;

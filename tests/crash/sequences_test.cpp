@@ -54,8 +54,8 @@ TEST_P(operations, of_any_short_sequence_are_all_or_nothing) {
     for (std::uint64_t k = 0; k < sequences(length) && !HasFailure(); ++k) {
       sum.add(explore(sequence_subject(sequence(length, k), medium_of(m)), options_of_trace(m, k, 1)));
     }
+    sum.print(("all sequences of at most " + std::to_string(length) + " operations").c_str(), m);
   }
-  sum.print("all sequences of at most 3 operations", m);
   EXPECT_GE(sum.states, sequences_goal(m));
 }
 

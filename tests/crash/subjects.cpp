@@ -119,6 +119,16 @@ explore::options options_for(explore::model m) {
   return o;
 }
 
+std::vector<std::byte> image_after(const scenario_steps& steps) {
+  const std::vector<std::byte> fresh = new_image({}, kind_of_medium::direct);
+  machine m(fresh.size());
+  std::memcpy(m.base(), fresh.data(), fresh.size());
+  explore::digest_history history;
+  player p{m, history, kind_of_medium::direct};
+  steps(p);
+  return {m.base(), m.base() + m.size()};
+}
+
 std::vector<std::vector<std::byte>> crashed_images(
     const explore::subject& s, explore::options o, const explore::mutation& m, std::size_t most,
     const std::function<bool(const machine&, const window&)>& wanted) {

@@ -35,6 +35,9 @@ using scenario_steps = std::function<void(player&)>;
   return m == explore::model::ssd ? kind_of_medium::image : kind_of_medium::direct;
 }
 
+// What a process leaves that does this to a new pool on direct media and loses nothing.
+[[nodiscard]] std::vector<std::byte> image_after(const scenario_steps& steps);
+
 // Images that crashes of `s` may leave and that `wanted` picks, at most `most`, before their recovery.
 [[nodiscard]] std::vector<std::vector<std::byte>> crashed_images(
     const explore::subject& s, explore::options o, const explore::mutation& m, std::size_t most,

@@ -1,0 +1,82 @@
+// Long crash campaigns over random workloads: every model in turn, a new seed each time, until the time is up.
+//
+//   campaign [--minutes N] [--seed S]      prints one line for each model; exit code 1 if a state was bad
+#include <cinttypes>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "workloads.hpp"
+
+namespace {
+
+using namespace nvm::tests;
+using nvm::explore::model;
+
+struct tally {
+  model of;
+  std::uint64_t traces = 0;
+  std::uint64_t states = 0;
+  std::uint64_t nested = 0;
+  std::uint64_t failures = 0;
+  double seconds = 0;
+};
+
+int usage() {
+  std::fprintf(stderr, "usage: campaign [--minutes N] [--seed S]\n");
+  return 2;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  double minutes = 5;
+  std::uint64_t seed = seed_from_environment();
+  for (int i = 1; i < count; i += 2) {
+    if (i + 1 == count) return usage();
+    char* end = nullptr;
+    if (std::strcmp(arguments[i], "--minutes") == 0) {
+      minutes = std::strtod(arguments[i + 1], &end);
+    } else if (std::strcmp(arguments[i], "--seed") == 0) {
+      seed = std::strtoull(arguments[i + 1], &end, 10);
+    }
+    if (end == nullptr || *end != 0 || minutes <= 0) return usage();
+  }
+  tally tallies[] = {{.of = model::x86}, {.of = model::torn8}, {.of = model::ssd}, {.of = model::eadr}};
+  const auto begin = std::chrono::steady_clock::now();
+  const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
+  for (std::uint64_t round = 0; elapsed() < minutes * 60; ++round) {
+    for (tally& t : tallies) {
+      const double left = minutes * 60 - elapsed();
+      if (left <= 0) break;
+      // Short and long, deep and wide by turns.
+      const unsigned operations = round % 3 == 0 ? 40 : round % 3 == 1 ? 300 : 1000;
+      nvm::explore::options o = options_for(t.of);
+      o.seed = seed + round;
+      o.nesting = round % 4 == 0 ? 3 : 2;
+      o.nested_every = round % 3 == 0 ? 8 : 64;
+      o.exhaustive_max = round % 3 == 0 ? 4096 : 64;
+      o.seconds_max = left;
+      const std::uint64_t trace_seed = seed * 1'000'003 + round;
+      const auto r = explore(random_subject(trace_seed, operations, medium_of(t.of)), o);
+      ++t.traces;
+      t.states += r.unique_states;
+      t.nested += r.nested_states;
+      t.failures += r.bad_states;
+      t.seconds += r.seconds;
+      if (r.bad_states != 0) {
+        std::fprintf(stderr, "trace seed %" PRIu64 ", %u operations, options seed %" PRIu64 "\n", trace_seed, operations,
+                     o.seed);
+      }
+    }
+  }
+  std::printf("%-6s %8s %14s %14s %9s %9s\n", "model", "traces", "states", "nested", "failures", "seconds");
+  std::uint64_t failures = 0;
+  for (const tally& t : tallies) {
+    std::printf("%-6s %8" PRIu64 " %14" PRIu64 " %14" PRIu64 " %9" PRIu64 " %9.0f\n", name_of(t.of), t.traces, t.states,
+                t.nested, t.failures, t.seconds);
+    failures += t.failures;
+  }
+  return failures == 0 ? 0 : 1;
+}

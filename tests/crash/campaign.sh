@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Long crash campaigns, beyond what the tests explore on each change.
+#
+# usage: campaign.sh [--minutes N] [--seed S] [--ledger]   random workloads under every model, N minutes in all (5)
+#        campaign.sh kills [arguments]                      kills real processes: see kills.sh
+#   --seed    a number; when not given, it is derived from the commit
+#   --ledger  appends a line for each model to docs/explored.md
+# Exit code: 0 no bad state, 1 some, 2 wrong usage. HOLDFAST_BUILD names a build folder of the record preset to use as it
+# is; without it the preset is built.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+usage() { sed -n '4,8s/^# \{0,1\}//p' tests/crash/campaign.sh >&2; exit 2; }
+
+if [ "${1:-}" = kills ]; then
+  shift
+  exec tests/crash/kills.sh "$@"
+fi
+
+minutes=5
+seed=
+ledger=
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --minutes | --seed)
+      [ $# -ge 2 ] || usage
+      if [ "$1" = --minutes ]; then minutes=$2; else seed=$2; fi
+      shift
+      ;;
+    --ledger) ledger=yes ;;
+    *) usage ;;
+  esac
+  shift
+done
+commit=$(git rev-parse HEAD)
+if [ -z "$seed" ]; then seed=$((16#${commit:0:7})); fi
+if [ -z "${HOLDFAST_BUILD:-}" ]; then
+  ./dev build record crash_campaign
+fi
+program=${HOLDFAST_BUILD:-$PWD/build/record}/tests/crash/crash_campaign
+[ -x "$program" ] || { printf 'campaign: there is no %s\n' "$program" >&2; exit 2; }
+
+printf 'commit %s, seed %s, %s minutes\n' "${commit:0:12}" "$seed" "$minutes"
+code=0
+table=$("$program" --minutes "$minutes" --seed "$seed") || code=$?
+printf '%s\n' "$table"
+if [ -n "$ledger" ]; then
+  day=$(date -u +%Y-%m-%d)
+  printf '%s\n' "$table" | tail -n +2 | while read -r model traces states nested failures _; do
+    printf '| %s | %s | %s | %s | %s | %s | %s | %s |\n' \
+      "$day" "${commit:0:12}" "$seed" "$model" "$traces" "$states" "$nested" "$failures"
+  done >>docs/explored.md
+fi
+exit "$code"
