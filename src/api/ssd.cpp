@@ -54,7 +54,7 @@ class started_image {
   image_media& inner() noexcept { return *inner_; }
   status stop() noexcept {
     thread_.stop();
-    return inner_->quiesce();
+    return inner_->close();
   }
 
  private:

@@ -1,0 +1,141 @@
+// Random one-word changes of a used pool's file: opened, walked, written, closed: no fault and no hang, whatever the
+// answer.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <vector>
+
+#include "scratch.hpp"
+
+namespace nvm::tests {
+namespace {
+
+// What a program does with a pool that it was given.
+void use(const char* path) {
+  NVM_POOL* pool = nvm_pool_open(path);
+  if (pool == nullptr) return;
+  (void)nvm_pool_get_root(pool);
+  std::uint64_t sum = 0;
+  (void)nvm_pool_each(
+      pool,
+      [](void* p, std::uint32_t, std::size_t n, void* to) {
+        std::uint64_t& total = *static_cast<std::uint64_t*>(to);
+        for (std::size_t i = 0; i < n; ++i) total += static_cast<unsigned char*>(p)[i];
+        return 0;
+      },
+      &sum);
+  for (int i = 0; i < 20; ++i) {
+    if (nvm_tx_begin(pool) != 0) break;
+    void* p = nvm_alloc(pool, 1, static_cast<std::size_t>(1 + i * 97));
+    if (p != nullptr) std::memset(p, 1, static_cast<std::size_t>(1 + i * 97));
+    if (i % 2 == 0 && p != nullptr) (void)nvm_free(pool, p);
+    (void)nvm_tx_commit(pool);
+  }
+  (void)nvm_pool_close(pool);
+}
+
+std::vector<char> read_file(const std::string& path) {
+  std::ifstream in{path, std::ios::binary};
+  return {std::istreambuf_iterator<char>{in}, {}};
+}
+
+class damage : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(media, damage, testing::Bool(), [](const auto& i) { return i.param ? "ssd" : "shm"; });
+
+TEST_P(damage, of_any_one_word_causes_no_fault_and_no_hang) {
+  const bool ssd = GetParam();
+  scratch place{false};  // the file system of the copies; the medium is the pool's
+  nvm_pool_options o{};
+  o.size = 1 << 20;
+  o.capacity = 1 << 20;
+  o.log_bytes = ssd ? 1 << 16 : 0;
+  o.medium = ssd ? NVM_MEDIUM_SSD : NVM_MEDIUM_SHM;
+  const std::string original = place.path("original");
+  // A pool that died with a transaction open.
+  const pid_t maker = fork();
+  if (maker == 0) {
+    NVM_POOL* pool = nvm_pool_create_with(original.c_str(), &o);
+    if (pool == nullptr) _exit(1);
+    void* last = nullptr;
+    for (int i = 0; i < 150; ++i) {
+      if (nvm_tx_begin(pool) != 0) _exit(2);
+      last = nvm_alloc(pool, 1, static_cast<std::size_t>(8 + i * 23));
+      (void)nvm_pool_set_root(pool, last);
+      if (nvm_tx_commit(pool) != 0) _exit(3);
+    }
+    if (nvm_tx_begin(pool) != 0 || nvm_tx_log(last, 100) != 0) _exit(4);
+    (void)nvm_alloc(pool, 1, 40);
+    _exit(0);
+  }
+  int how = 0;
+  ASSERT_EQ(waitpid(maker, &how, 0), maker);
+  ASSERT_EQ(how, 0);
+  const std::vector<char> good = read_file(original);
+  ASSERT_GT(good.size(), std::size_t{1} << 20);
+  // Words that hold something, where damage means most, and any words.
+  std::vector<std::size_t> interesting;
+  for (std::size_t at = 0; at + 8 <= good.size(); at += 8) {
+    std::uint64_t w = 0;
+    std::memcpy(&w, &good[at], 8);
+    if (w != 0) interesting.push_back(at);
+  }
+  const char* asked = std::getenv("NVM_DAMAGE_CHANGES");
+  const int changes = asked != nullptr ? std::atoi(asked) : (ssd ? 400 : 1500);
+  std::mt19937_64 random{11};
+  const std::string victim = place.path("victim");
+  constexpr int at_once = 25;
+  for (int done = 0; done < changes; done += at_once) {
+    std::vector<std::pair<std::size_t, std::uint64_t>> list;
+    for (int k = 0; k < at_once; ++k) {
+      const std::size_t at =
+          random() % 4 != 0 ? interesting[random() % interesting.size()] : random() % (good.size() / 8) * 8;
+      std::uint64_t w = 0;
+      std::memcpy(&w, &good[at], 8);
+      switch (random() % 4) {
+        case 0:
+          w = random();
+          break;
+        case 1:
+          w ^= std::uint64_t{1} << random() % 64;
+          break;
+        case 2:
+          w = random() % 2 ? 0 : ~std::uint64_t{0};
+          break;
+        default:
+          w += random() % 3 - 1;
+          break;
+      }
+      list.emplace_back(at, w);
+    }
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(60);
+      int k = 0;
+      const char* only = std::getenv("NVM_DAMAGE_ONLY");
+      for (const auto& [at, w] : list) {
+        if (only != nullptr && std::atoi(only) != done + k++) continue;
+        std::vector<char> bytes = good;
+        std::memcpy(&bytes[at], &w, 8);
+        const int fd = open(victim.c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
+        if (write(fd, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) _exit(9);
+        close(fd);
+        (void)nvm_pool_check(victim.c_str(), nullptr, nullptr, nullptr);
+        use(victim.c_str());
+      }
+      _exit(0);
+    }
+    ASSERT_EQ(waitpid(child, &how, 0), child);
+    ASSERT_TRUE(WIFEXITED(how) && WEXITSTATUS(how) == 0)
+        << "changes " << done << " to " << done + at_once << ": "
+        << (WIFSIGNALED(how) ? strsignal(WTERMSIG(how)) : "exit code " + std::to_string(WEXITSTATUS(how)));
+  }
+  RecordProperty("changes", changes);
+}
+
+}  // namespace
+}  // namespace nvm::tests
