@@ -1,8 +1,8 @@
 // Long crash campaigns over random workloads: every model in turn, a new seed each time, until the time is up.
 //
 //   campaign [--minutes N] [--seed S]      prints one line for each model; exit code 1 if a state was bad
-#include <cinttypes>
 #include <chrono>
+#include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -66,8 +66,8 @@ int main(int count, char** arguments) {
       t.failures += r.bad_states;
       t.seconds += r.seconds;
       if (r.bad_states != 0) {
-        std::fprintf(stderr, "trace seed %" PRIu64 ", %u operations, options seed %" PRIu64 "\n", trace_seed, operations,
-                     o.seed);
+        std::fprintf(stderr, "trace seed %" PRIu64 ", %u operations, options seed %" PRIu64 "\n", trace_seed,
+                     operations, o.seed);
       }
     }
   }

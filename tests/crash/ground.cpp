@@ -66,7 +66,8 @@ class heap_ground : public ground {
   tx::transaction<M>& of(unsigned lane) { return heap_.of_lane(lane); }
   result<std::uint64_t> grow(std::uint64_t pages) {
     if (pages > superblock_.capacity_pages) {
-      return fail(errc::no_space, "capacity of %llu pages", static_cast<unsigned long long>(superblock_.capacity_pages));
+      return fail(errc::no_space, "capacity of %llu pages",
+                  static_cast<unsigned long long>(superblock_.capacity_pages));
     }
     superblock_.size_pages = pages;
     write_superblock(medium_, base_, superblock_);

@@ -271,6 +271,15 @@ void log_pages_get_another_use(player& p) {
 }
 const crash_shape tight{10, 16, 16, 2, 1024, 16 * 1024};
 
+// Each lane allocates in extents of its own, so that nothing is ever settled: all of it is left to recovery.
+void lanes_keep_to_themselves(player& p) {
+  for (unsigned i = 0; i < 8; ++i) {
+    auto t = p.begin(1 - i % 2);
+    t->alloc(40, static_cast<std::uint8_t>(i + 1));
+    t->commit();
+  }
+}
+
 // The last page becomes an extent for a transaction that is still open; another one takes its room there.
 void the_last_extent_is_shared(player& p) {
   auto setup = p.begin(0);
@@ -315,7 +324,7 @@ void the_last_slot_is_used_at_once(player& p) {
     v->commit();
   }
 }
-const crash_shape full{10, 16, 16, 2, 1024, 16 * 1024};
+const crash_shape full{10, 16, 16, 2, 1024, 64 * 1024};
 
 // ---- ssd ------------------------------------------------------------------------------------------------------------
 
@@ -375,7 +384,8 @@ void checkpoints_come_between(player& p) {
   }
 }
 
-// Two threads change bits of one word: one of them has its turn while the other is about to take its place in the order.
+// Two threads change bits of one word: one of them has its turn while the other is about to take its place in the
+// order.
 void two_threads_capture_one_line(player& p) {
   auto setup = p.begin(0);
   std::vector<std::uint64_t> live;
@@ -428,6 +438,7 @@ const std::vector<scenario>& all_scenarios() {
       {"pages get another use", pages_get_another_use, narrow},
       {"log pages get another use", log_pages_get_another_use, tight, true, false},
       {"the last slot is used at once", the_last_slot_is_used_at_once, full},
+      {"lanes keep to themselves", lanes_keep_to_themselves},
       {"the last extent is shared", the_last_extent_is_shared, full},
       {"commits are grouped", commits_are_grouped, {}, false, true},
       {"the log wraps", the_log_wraps, small_ring, false, true},

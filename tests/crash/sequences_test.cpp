@@ -1,5 +1,5 @@
-// Every sequence of at most three operations, and random long ones, survive a crash at any point: each recovered pool is
-// that before or after the operation that was cut, whole and without leaks, and can be worked with.
+// Every sequence of at most three operations, and random long ones, survive a crash at any point: each recovered pool
+// is that before or after the operation that was cut, whole and without leaks, and can be worked with.
 #include <gtest/gtest.h>
 
 #include <cstdio>

@@ -129,15 +129,15 @@ std::vector<std::byte> image_after(const scenario_steps& steps) {
   return {m.base(), m.base() + m.size()};
 }
 
-std::vector<std::vector<std::byte>> crashed_images(
-    const explore::subject& s, explore::options o, const explore::mutation& m, std::size_t most,
-    const std::function<bool(const machine&, const window&)>& wanted) {
+std::vector<std::vector<std::byte>> crashed_images(const explore::subject& s, explore::options o,
+                                                   const explore::mutation& m, std::size_t most,
+                                                   const std::function<bool(const machine&, const window&)>& wanted) {
   std::vector<std::vector<std::byte>> found;
   o.nesting = 0;
   o.violations_max = 0;
   o.print_violations = false;
   o.on_image = [&](const machine& on, const window& w) {
-    if (found.size() < most && wanted(on, w)) found.emplace_back(on.base(), on.base() + on.size());
+    if (wanted(on, w) && found.size() < most) found.emplace_back(on.base(), on.base() + on.size());
   };
   (void)explore::explore(s, o, m);
   return found;
