@@ -40,6 +40,7 @@ void frontier::start(model m, std::byte* image, std::size_t bytes, const trace* 
   epoch_.clear();
   scratch_.resize(unit_bytes());
   hash_ = 0;
+  steps_total_ = 0;
 }
 
 unit& frontier::unit_at(std::uint64_t number) {
@@ -51,7 +52,8 @@ unit& frontier::unit_at(std::uint64_t number) {
   unit* u = spare_.back();
   spare_.pop_back();
   u->number = number;
-  u->dropped = 0;
+  // Counts never start again: a flush that noted an earlier life of this unit covers nothing of this one.
+  u->dropped = steps_total_;
   u->steps.clear();
   u->block_epoch = ~std::uint64_t{0};
   u->block_is_non_temporal = false;
@@ -74,6 +76,7 @@ void frontier::add_step(unit& u, const step& s, bool opens, bool non_temporal) {
   u.prepared = false;
   epoch_.push_back({&u, static_cast<std::uint32_t>(u.steps.size())});
   u.steps.push_back(s);
+  ++steps_total_;
   if (opens) {
     u.steps.back().opens = true;
     u.steps.back().block_steps = 1;
@@ -242,11 +245,18 @@ std::uint64_t frontier::hash_of(const unit& u, const std::byte* content) const {
   return h;
 }
 
-// Steps [0, count - dropped) become part of the image.  The count may lie inside a block only if the whole block was
-// flushed at that moment, which feed() ensures by closing blocks at flushes and fences.
+// Steps [0, count - dropped) become part of the image.  The count may lie inside a block only where two threads stream
+// to one line and one of them fences; the rest is a block of its own then.
 void frontier::raise(unit& u, std::uint64_t count) {
   const std::size_t n = count - u.dropped;
   NVM_ASSERT(n <= u.steps.size());
+  for (std::size_t i = 0; i < n; i += u.steps[i].block_steps) {
+    const std::size_t end = i + u.steps[i].block_steps;
+    if (end <= n) continue;
+    u.steps[n].opens = true;
+    u.steps[n].block_steps = static_cast<std::uint8_t>(end - n);
+    break;
+  }
   std::byte* content = image_ + offset_of(u);
   const std::uint64_t before = hash_of(u, content);
   for (std::size_t i = 0; i < n; ++i) apply(u, u.steps[i], content);

@@ -55,7 +55,7 @@ static_assert(sizeof(step) == 16);
 
 struct unit {
   std::uint64_t number = 0;   // offset / unit bytes
-  std::uint64_t dropped = 0;  // steps that became guaranteed since the unit last was clean
+  std::uint64_t dropped = 0;  // count of the first of `steps`: what became guaranteed lies below it
   std::vector<step> steps;    // those that may be lost
   std::uint64_t block_epoch = 0;
   bool block_is_non_temporal = false;
@@ -153,6 +153,7 @@ class frontier {
   std::vector<std::vector<pending>> pending_;  // by thread
   std::vector<epoch_step> epoch_;
   std::vector<std::byte> scratch_;
+  std::uint64_t steps_total_ = 0;  // ever added
   std::uint64_t order_epoch_ = 0;  // counts flushes and fences
   std::uint64_t hash_ = 0;
 };
