@@ -100,9 +100,9 @@ bool faults(const std::byte* p) {
   action.sa_handler = [](int) { siglongjmp(back, 1); };
   ::sigaction(SIGSEGV, &action, &old_segv);
   ::sigaction(SIGBUS, &action, &old_bus);
-  bool faulted = true;
+  volatile bool faulted = true;  // changed between sigsetjmp and siglongjmp
   if (sigsetjmp(back, 1) == 0) {
-    [[maybe_unused]] volatile std::byte value = *p;
+    [[maybe_unused]] const std::byte value = *static_cast<const volatile std::byte*>(p);
     faulted = false;
   }
   ::sigaction(SIGSEGV, &old_segv, nullptr);
