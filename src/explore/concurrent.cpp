@@ -105,6 +105,15 @@ schedule_report explore_schedules(const concurrent& c, const schedule_options& s
   schedule_report all;
   all.total.subject = c.base.name;
   all.total.persistency = o.persistency;
+  if (!wanted_token().empty()) {
+    if (auto r = replay(c, wanted_token(), o, m)) {
+      std::fprintf(stderr, "%s: replayed %s: %s\n", c.base.name.c_str(), wanted_token().c_str(),
+                   r->finds_violation() ? "fails as above" : "passes");
+      all.total = std::move(*r);
+      all.schedules = 1;
+    }
+    return all;
+  }
   player p(c, o);
   std::unique_ptr<chooser> by;
   if (s.priority_runs != 0) {

@@ -9,9 +9,6 @@
 
 namespace nvm::explore {
 
-namespace {
-
-// The token that the user wants replayed: NVM_REPLAY, or --replay on the command line of this process.
 const std::string& wanted_token() {
   static const std::string token = [] {
     if (const char* e = std::getenv("NVM_REPLAY")) return std::string{e};
@@ -27,8 +24,6 @@ const std::string& wanted_token() {
   }();
   return token;
 }
-
-}  // namespace
 
 report explore(const subject& s, const options& o, const mutation& m) {
   explorer e(s, o);

@@ -93,6 +93,7 @@ struct options {
   std::uint64_t exhaustive_max = 4096;  // images of one crash point that are tried without choosing
   unsigned single_units_max = 64;       // t5: units of one crash point, the newest first
   unsigned random_rows = 8;             // t7: images of one crash point
+  unsigned full_points_max = 0;         // points of one fence label that get all tiers, later ones t1 to t3; 0: all
   unsigned nesting = 1;                 // depth of crashes inside recovery, 0 to 3; t1 to t3 are run there
   unsigned nested_every = 1;            // every n-th image's recovery is crashed
   unsigned idempotence_every = 8;       // every n-th image is recovered twice; 0: never

@@ -132,6 +132,7 @@ void explorer::reset(const mutation& m, bool keep_seen) {
   std::memcpy(machine_.base(), subject_.image.data(), subject_.image.size());
   machine_.thread(0);
   if (!keep_seen) seen_.clear();
+  points_of_label_.clear();
   history_.clear();
   history_code_ = 0;
   window_ = {};
@@ -229,6 +230,16 @@ void explorer::walk(unsigned depth) {
   if (!stop_) visit_point(depth, count);
 }
 
+// The first points of each fence label, and of all ends of operations, are looked at more closely than the rest.
+bool explorer::wants_all_tiers(const level& l, std::uint32_t at) {
+  if (options_.full_points_max == 0) return true;
+  const event* e = at < l.events.events.size() ? &l.events.events[at] : nullptr;
+  const bool labelled = e != nullptr && (e->kind == event_kind::fence || e->kind == event_kind::sync);
+  const std::size_t label = labelled ? e->place + 1 : 0;
+  if (points_of_label_.size() <= label) points_of_label_.resize(label + 1, 0);
+  return ++points_of_label_[label] <= options_.full_points_max;
+}
+
 void explorer::visit_point(unsigned depth, std::uint32_t at) {
   level& l = *levels_[depth];
   ++l.point;
@@ -265,7 +276,8 @@ void explorer::visit_point(unsigned depth, std::uint32_t at) {
   }
 
   // Inside recovery, t1 to t3: enough for an order that is wrong, and cheap enough to be run everywhere.
-  const unsigned tiers = depth == 0 ? options_.tiers : options_.tiers & (t1_program_order | t2_all_low | t3_pairs);
+  constexpr unsigned cheap = t1_program_order | t2_all_low | t3_pairs;
+  const unsigned tiers = depth == 0 && wants_all_tiers(l, at) ? options_.tiers : options_.tiers & cheap;
   if ((tiers & t1_program_order) != 0) program_order(depth);
   l.front.begin_epoch();
   if ((tiers & t2_all_low) != 0 && !l.factors.empty() && !stop_) {

@@ -90,6 +90,7 @@ class explorer {
   void walk(unsigned depth);
   void visit_point(unsigned depth, std::uint32_t at);
   void descend(unsigned depth, std::uint64_t hash);
+  bool wants_all_tiers(const level& l, std::uint32_t at);
   void note(const op_event& e);
 
   // Tiers (tiers.cpp): each sets cuts and calls try_row().
@@ -141,6 +142,7 @@ class explorer {
   covering_arrays arrays_;
   seen_set seen_;
   std::vector<std::byte> snapshot_;
+  std::vector<unsigned> points_of_label_;
   std::vector<op_event> history_;
   std::uint64_t history_code_ = 0;  // of all begins and ends so far: what a crash now obliges to
   window window_;

@@ -46,4 +46,7 @@ inline constexpr std::size_t token_characters_max = 64;
 [[nodiscard]] std::string encode(const state_path& p);
 [[nodiscard]] std::optional<state_path> decode(std::string_view token);
 
+// The token that the user wants replayed: NVM_REPLAY, or --replay on the command line of this process; or empty.
+[[nodiscard]] const std::string& wanted_token();
+
 }  // namespace nvm::explore

@@ -232,6 +232,31 @@ TEST(explorer, stops_at_its_budget_and_says_so) {
   EXPECT_LE(r.unique_states, 101U);
 }
 
+TEST(explorer, spends_less_on_later_points_of_a_label_when_told_to) {
+  options o = quiet();
+  o.nesting = 0;
+  const report all = explore(toy::make_subject(toy::bug::none), o);
+  o.full_points_max = 4;
+  const report some = explore(toy::make_subject(toy::bug::none), o);
+  EXPECT_LT(some.unique_states, all.unique_states);
+  EXPECT_EQ(some.crash_points, all.crash_points);
+  EXPECT_TRUE(explore(toy::make_subject(toy::bug::no_fence_before_count), o).finds_violation());
+}
+
+TEST(explorer, tries_a_million_states_in_a_few_seconds_of_processor_time) {
+  toy::workload w;
+  w.operations = 3000;
+  options o = quiet();
+  o.nesting = 0;
+  o.random_rows = 32;
+  o.rules = false;
+  const report r = explore(toy::make_subject(toy::bug::none, w), o);
+  EXPECT_TRUE(r.clean());
+  EXPECT_GT(r.unique_states, 300'000U);
+  // Twice and more than that on a quiet machine; below it something allocates or copies whole images again.
+  EXPECT_GT(r.states_per_processor_second(), 400'000.0) << r.text();
+}
+
 TEST(explorer, tries_more_images_at_greater_depth) {
   options o = quiet();
   std::uint64_t last = 0;
