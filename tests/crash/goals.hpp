@@ -6,11 +6,11 @@
 
 namespace nvm::tests::goals {
 
-inline constexpr std::uint64_t sequences_x86 = 1;
-inline constexpr std::uint64_t sequences_torn8 = 1;
-inline constexpr std::uint64_t sequences_ssd = 1;
-inline constexpr std::uint64_t random_x86 = 1;
-inline constexpr std::uint64_t random_torn8 = 1;
-inline constexpr std::uint64_t random_ssd = 1;
+inline constexpr std::uint64_t sequences_x86 = 8'000'000;
+inline constexpr std::uint64_t sequences_torn8 = 11'000'000;
+inline constexpr std::uint64_t sequences_ssd = 2'500'000;
+inline constexpr std::uint64_t random_x86 = 6'000'000;
+inline constexpr std::uint64_t random_torn8 = 6'000'000;
+inline constexpr std::uint64_t random_ssd = 100'000;
 
 }  // namespace nvm::tests::goals
