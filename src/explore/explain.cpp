@@ -68,11 +68,12 @@ state_path explorer::path_to(unsigned depth, const cause* shrunk) const {
     c.point = l.point;
     c.tier = l.tier_number;
     c.row = l.row;
-    if (d == depth && shrunk != nullptr) {
+    // With read sets the rows depend on what was read before, so cuts are named at every depth.
+    if ((d == depth && shrunk != nullptr) || options_.read_set) {
+      const std::vector<std::uint32_t>& cuts = d == depth && shrunk != nullptr ? shrunk->cuts : l.cuts;
       c.is_explicit = true;
       for (std::size_t f = 0; f < l.factors.size(); ++f) {
-        if (shrunk->cuts[f] == l.factors[f]->choices - 1) continue;
-        c.cuts.push_back({static_cast<std::uint32_t>(f), shrunk->cuts[f]});
+        if (cuts[f] != l.factors[f]->choices - 1) c.cuts.push_back({l.ordinals[f], cuts[f]});
       }
     } else if (only_ != nullptr) {
       c = only_->crashes[d];

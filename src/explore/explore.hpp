@@ -68,6 +68,9 @@ struct subject {
   // Bytes that need not be durable when an operation ends, because recovery makes their stores again (lazily applied
   // redo records): the rules about durability leave them to the images.
   std::function<bool(std::uint64_t offset)> lazy;
+  // Optional: bytes that recovery may read although no fence guarantees them, because they prove themselves (checksums,
+  // commit words). With it, and options::read_set, the rules name all other such reads.
+  std::function<bool(std::uint64_t offset)> self_validating;
   // Where logs lie: the rule "no store outside logged ranges" does not hold there.
   std::vector<extent> log_bytes;
   std::function<std::string(std::uint64_t offset)> field;  // optional: name of what lies at the offset
@@ -93,6 +96,7 @@ struct options {
   std::uint64_t exhaustive_max = 4096;  // images of one crash point that are tried without choosing
   unsigned single_units_max = 64;       // t5: units of one crash point, the newest first
   unsigned random_rows = 8;             // t7: images of one crash point
+  bool read_set = false;                // lines that recovery and oracle do not read stay as they are: wants LOADS
   unsigned full_points_max = 0;         // points of one fence label that get all tiers, later ones t1 to t3; 0: all
   unsigned nesting = 1;                 // depth of crashes inside recovery, 0 to 3; t1 to t3 are run there
   unsigned nested_every = 1;            // every n-th image's recovery is crashed
@@ -131,6 +135,7 @@ struct finding {
     store_after_flush,      // store to a line between its flush and the fence
     non_temporal_no_fence,  // non-temporal store not fenced when its operation ends
     commit_store,           // store to a commit word that is wide, misaligned or not atomic
+    unguaranteed_read,      // recovery reads bytes that no fence guarantees and that do not prove themselves
     flush_outside,          // flush of memory that is not the image's
     redundant_flush,        // flush of lines that are clean or flushed already
     redundant_fence,        // fence with nothing pending
@@ -157,6 +162,7 @@ struct report {
   std::uint64_t dirty_units_max = 0;
   std::uint64_t recovery_steps_max = 0;
   std::uint64_t bad_states = 0;
+  std::uint64_t unread_units = 0;  // left out at some crash point, because nothing read them
   std::uint64_t seen_set_resets = 0;
   bool budget_spent = false;
   double seconds = 0;            // on the clock

@@ -255,11 +255,15 @@ void explorer::visit_point(unsigned depth, std::uint32_t at) {
   l.at = at;
   window_.history = history_;
   l.factors.clear();
+  l.ordinals.clear();
+  l.unread.clear();
+  l.unread_ordinals.clear();
   for (unit* u : l.front.active()) {
     l.front.prepare(*u);
     u->factor = no_factor;
     if (!l.front.matters(*u)) continue;
     u->factor = static_cast<std::uint32_t>(l.factors.size());
+    l.ordinals.push_back(u->factor);
     l.factors.push_back(u);
   }
   l.cuts.assign(l.factors.size(), 0);
@@ -278,8 +282,15 @@ void explorer::visit_point(unsigned depth, std::uint32_t at) {
   // Inside recovery, t1 to t3: enough for an order that is wrong, and cheap enough to be run everywhere.
   constexpr unsigned cheap = t1_program_order | t2_all_low | t3_pairs;
   const unsigned tiers = depth == 0 && wants_all_tiers(l, at) ? options_.tiers : options_.tiers & cheap;
-  if ((tiers & t1_program_order) != 0) program_order(depth);
+  if (options_.read_set && only_ == nullptr) leave_out_unread(depth);
+  do run_tiers(depth, tiers);
+  while (!stop_ && take_in_read(depth));
   l.front.begin_epoch();
+}
+
+void explorer::run_tiers(unsigned depth, unsigned tiers) {
+  level& l = *levels_[depth];
+  if ((tiers & t1_program_order) != 0) program_order(depth);
   if ((tiers & t2_all_low) != 0 && !l.factors.empty() && !stop_) {
     fill(depth, false);
     try_row(depth, t2_all_low, 0);
@@ -297,17 +308,13 @@ void explorer::descend(unsigned depth, std::uint64_t hash) {
   level& l = *levels_[depth];
   level& n = *levels_[depth + 1];
   n.changed.clear();
-  const std::uint32_t bytes = l.front.unit_bytes();
-  for (std::size_t f = 0; f < l.factors.size(); ++f) {
-    if (l.cuts[f] == 0) continue;
-    const std::uint64_t offset = l.front.offset_of(*l.factors[f]);
-    const std::byte* content = l.front.content(*l.factors[f], l.cuts[f]);
+  for_each_patch(depth, [&](std::uint64_t offset, const std::byte* content, std::uint32_t bytes) {
     std::memcpy(machine_.base() + offset, content, bytes);
     for (std::size_t k = depth + 1; k < levels_.size(); ++k) {
       std::memcpy(levels_[k]->image.data() + offset, content, bytes);
     }
     for (std::uint64_t at = offset; at < offset + bytes; at += line_bytes) n.changed.push_back(at / line_bytes);
-  }
+  });
   n.base_hash = hash;
   walk(depth + 1);
   for (const std::uint64_t line : n.changed) {

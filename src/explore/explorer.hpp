@@ -69,6 +69,7 @@ class explorer {
 
  private:
   static constexpr std::uint32_t no_factor = ~std::uint32_t{0};
+  static constexpr std::uint32_t read_factor = no_factor - 1;  // left out, and read since
   using clock = std::chrono::steady_clock;
 
   struct level {
@@ -81,7 +82,11 @@ class explorer {
     std::uint32_t at = 0;     // event before which the crash happens
     unsigned tier_number = 0;
     std::uint64_t row = 0;
-    std::vector<unit*> factors;       // units that matter at this point
+    std::vector<unit*> factors;           // units that matter at this point, without those that nothing reads
+    std::vector<std::uint32_t> ordinals;  // of the factors among all that matter
+    std::vector<unit*> unread;            // those that nothing has read yet: they stay high
+    std::vector<std::uint32_t> unread_ordinals;
+    bool read_late = false;           // a state has read one of them since
     std::vector<std::uint32_t> cuts;  // of the factors, in the state at hand
   };
 
@@ -89,6 +94,7 @@ class explorer {
   void reset(const mutation& m, bool keep_seen);
   void walk(unsigned depth);
   void visit_point(unsigned depth, std::uint32_t at);
+  void run_tiers(unsigned depth, unsigned tiers);
   void descend(unsigned depth, std::uint64_t hash);
   bool wants_all_tiers(const level& l, std::uint32_t at);
   void note(const op_event& e);
@@ -103,11 +109,27 @@ class explorer {
   [[nodiscard]] std::uint64_t product_of(const level& l) const noexcept;
   [[nodiscard]] std::uint32_t interior_cut(const unit& u, unsigned i, unsigned of, row_random& r) const;
 
+  // Read sets (reads.cpp).
+  void leave_out_unread(unsigned depth);
+  bool take_in_read(unsigned depth);
+  void note_reads(unsigned depth);
+  void note_unguaranteed(unsigned depth, std::uint64_t offset, std::uint64_t bytes, const nvm_rec_site* where);
+
   // States (states.cpp).
   void try_row(unsigned depth, tier t, std::uint64_t row);
   void execute(unsigned depth, tier t, std::uint64_t hash);
   // Makes the state that `cuts` of the level describes, runs everything on it, puts the memory back.
   bool holds_up(unsigned depth, bool record, bool twice, bool live_on);
+  // Calls f(offset, content, bytes) for each unit of the state at hand that is not at low.
+  template <class F>
+  void for_each_patch(unsigned depth, F f) {
+    level& l = *levels_[depth];
+    const std::uint32_t bytes = l.front.unit_bytes();
+    for (std::size_t i = 0; i < l.factors.size(); ++i) {
+      if (l.cuts[i] != 0) f(l.front.offset_of(*l.factors[i]), l.front.content(*l.factors[i], l.cuts[i]), bytes);
+    }
+    for (unit* u : l.unread) f(l.front.offset_of(*u), l.front.content(*u, u->choices - 1), bytes);
+  }
   void patch(unsigned depth);
   void put_back(unsigned depth);
   bool same_after_second_recovery(unsigned depth);

@@ -57,6 +57,7 @@ machine::machine(std::size_t bytes, void* at) : bytes_{bytes}, media_{null_, *th
     throw std::runtime_error(std::string{"explore: cannot use the image: "} + std::strerror(cause));
   }
   stamp_.assign(bytes / line_bytes, 0);
+  read_stamp_.assign(bytes / line_bytes, 0);
   touched_.assign(bytes / line_bytes, 0);
 }
 
@@ -70,15 +71,16 @@ void machine::attach() {
   hooks.flush = flush_hook;
   hooks.fence = fence_hook;
   hooks.access = access_hook;
+  hooks.load = load_hook;
   hooks.step_limit = step_hook;
   nvm_rec_attach(&hooks, base_, bytes_);
 }
 
 void machine::detach() { nvm_rec_detach(); }
 
-void machine::restart_generations() noexcept {
-  std::fill(stamp_.begin(), stamp_.end(), 0);
-  generation_ = 1;
+void machine::restart_generation(std::vector<std::uint32_t>& stamps, std::uint32_t& generation) noexcept {
+  std::fill(stamps.begin(), stamps.end(), 0);
+  generation = 1;
 }
 
 void machine::store_hook(void* self, const void* p, std::size_t bytes, const nvm_rec_site* where) {
@@ -116,6 +118,17 @@ void machine::fence_hook(void* self, const nvm_rec_site* where) {
   auto* m = static_cast<machine*>(self);
   if (!m->instructions_ || m->into_ == nullptr) return;
   m->append_fence(where->file, event_kind::fence);
+}
+
+void machine::load_hook(void* self, const void* p, std::size_t bytes, const nvm_rec_site* where) {
+  auto* m = static_cast<machine*>(self);
+  if (!m->track_reads_) return;
+  const auto offset = static_cast<std::uint64_t>(static_cast<const std::byte*>(p) - m->base_);
+  const std::uint64_t inside = std::min<std::uint64_t>(bytes, m->bytes_ - offset);
+  for (std::uint64_t line = offset / line_bytes; line <= (offset + inside - 1) / line_bytes; ++line) {
+    m->read_stamp_[line] = m->read_generation_;
+  }
+  if (m->on_read) m->on_read(offset, inside, where);
 }
 
 void machine::access_hook(void* self, const void*, const nvm_rec_site*) { static_cast<machine*>(self)->yield(); }

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -95,7 +96,7 @@ class machine final : public record_sink {
   void forget_touched() noexcept {
     touched_count_ = 0;
     ++generation_;
-    if (generation_ == 0) restart_generations();
+    if (generation_ == 0) restart_generation(stamp_, generation_);
   }
   void touch(std::uint64_t offset, std::uint64_t bytes) noexcept {
     const std::uint64_t last = (offset + bytes - 1) / line_bytes;
@@ -105,6 +106,20 @@ class machine final : public record_sink {
       touched_[touched_count_++] = static_cast<std::uint32_t>(line);
     }
   }
+  // Reads of instrumented code since forget_reads(), by line; only with the plugin that records loads.
+  void track_reads(bool on) noexcept { track_reads_ = on; }
+  void forget_reads() noexcept {
+    if (++read_generation_ == 0) restart_generation(read_stamp_, read_generation_);
+  }
+  [[nodiscard]] bool was_read(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+    for (std::uint64_t line = offset / line_bytes; line <= (offset + bytes - 1) / line_bytes; ++line) {
+      if (read_stamp_[line] == read_generation_) return true;
+    }
+    return false;
+  }
+  // Called for each read while reads are tracked, unless null.
+  std::function<void(std::uint64_t offset, std::uint64_t bytes, const nvm_rec_site* where)> on_read;
+
   // Called when a step limit is reached; does not return.
   void (*on_step_limit)() = nullptr;
   // Called where another thread may run first: before an atomic access (with the plugin that records loads), before a
@@ -125,6 +140,7 @@ class machine final : public record_sink {
   static void flush_hook(void* self, const void* p, const nvm_rec_site* where);
   static void fence_hook(void* self, const nvm_rec_site* where);
   static void access_hook(void* self, const void* p, const nvm_rec_site* where);
+  static void load_hook(void* self, const void* p, std::size_t bytes, const nvm_rec_site* where);
   static void step_hook(void* self);
 
   void append_store(std::uint64_t offset, std::uint32_t bytes, const nvm_rec_site* where);
@@ -132,7 +148,7 @@ class machine final : public record_sink {
   std::uint64_t copy_words(std::uint64_t offset, std::uint64_t bytes);
   void append_flush(const void* p, std::size_t bytes, const char* file, std::uint32_t line);
   void append_fence(const char* name, event_kind kind);
-  void restart_generations() noexcept;
+  static void restart_generation(std::vector<std::uint32_t>& stamps, std::uint32_t& generation) noexcept;
 
   std::byte* base_ = nullptr;
   std::size_t bytes_ = 0;
@@ -146,6 +162,9 @@ class machine final : public record_sink {
   std::vector<std::uint32_t> touched_;
   std::size_t touched_count_ = 0;
   std::uint32_t generation_ = 1;
+  std::vector<std::uint32_t> read_stamp_;
+  std::uint32_t read_generation_ = 1;
+  bool track_reads_ = false;
   switcher switcher_;
   std::uint64_t ops_begun_ = 0;
   std::size_t explored_from_ = 0;

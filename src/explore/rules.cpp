@@ -28,6 +28,8 @@ const char* name_of(finding::rule r) noexcept {
       return "non-temporal store without a fence when its operation ends";
     case rule::commit_store:
       return "store to a commit word that is not one aligned atomic word";
+    case rule::unguaranteed_read:
+      return "recovery reads bytes that nothing guarantees";
     case rule::flush_outside:
       return "flush of memory outside the image";
     case rule::redundant_flush:

@@ -26,6 +26,7 @@ void explorer::try_row(unsigned depth, tier t, std::uint64_t row) {
   for (std::size_t f = 0; f < l.factors.size(); ++f) {
     if (l.cuts[f] != 0) hash += l.front.delta(*l.factors[f], l.cuts[f]);
   }
+  for (unit* u : l.unread) hash += l.front.delta(*u, u->choices - 1);
   bool fresh = true;
   if (only_ == nullptr) {
     // The same bytes with another obligation are another state.
@@ -76,6 +77,7 @@ bool explorer::holds_up(unsigned depth, bool record, bool twice, bool live_on) {
   machine_.forget_touched();
   patch(depth);
   if (options_.on_image) options_.on_image(machine_, window_);
+  if (options_.read_set) machine_.forget_reads();
   if (record) levels_[depth + 1]->events.clear();
   verdict_.reset();
   stage_ = "recovery";
@@ -84,6 +86,7 @@ bool explorer::holds_up(unsigned depth, bool record, bool twice, bool live_on) {
     machine_.record_into(record ? &levels_[depth + 1]->events : nullptr);
     verdict_ = subject_.recover(machine_);
     machine_.record_into(nullptr);
+    machine_.on_read = nullptr;  // set for the rule about reads of recovery, by leave_out_unread()
     if (verdict_) return;
     if (twice) {
       stage_ = "second recovery";
@@ -97,6 +100,7 @@ bool explorer::holds_up(unsigned depth, bool record, bool twice, bool live_on) {
     verdict_ = subject_.after(machine_, window_);
   });
   machine_.record_into(nullptr);
+  if (options_.read_set) note_reads(depth);
   put_back(depth);
   if (!returned) {
     what_ = std::string{stage_} + " " + guard_->why();
@@ -107,14 +111,10 @@ bool explorer::holds_up(unsigned depth, bool record, bool twice, bool live_on) {
 }
 
 void explorer::patch(unsigned depth) {
-  level& l = *levels_[depth];
-  const std::uint32_t bytes = l.front.unit_bytes();
-  for (std::size_t f = 0; f < l.factors.size(); ++f) {
-    if (l.cuts[f] == 0) continue;
-    const std::uint64_t offset = l.front.offset_of(*l.factors[f]);
-    std::memcpy(machine_.base() + offset, l.front.content(*l.factors[f], l.cuts[f]), bytes);
+  for_each_patch(depth, [this](std::uint64_t offset, const std::byte* content, std::uint32_t bytes) {
+    std::memcpy(machine_.base() + offset, content, bytes);
     machine_.touch(offset, bytes);
-  }
+  });
 }
 
 void explorer::put_back(unsigned depth) {

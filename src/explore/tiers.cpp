@@ -43,7 +43,7 @@ void explorer::program_order(unsigned depth) {
   for (std::size_t i = 0; i < epoch.size() && !stop_; ++i) {
     unit& u = *epoch[i].of;
     u.taken = epoch[i].index + 1;
-    if (u.factor != no_factor) l.cuts[u.factor] = frontier::cut_of_prefix(u, u.taken);
+    if (u.factor < l.factors.size()) l.cuts[u.factor] = frontier::cut_of_prefix(u, u.taken);
     // The words of one store in one unit go together here; their subsets are the other tiers' work.
     const bool last = i + 1 == epoch.size() || epoch[i + 1].of != &u ||
                       epoch[i + 1].of->steps[epoch[i + 1].index].event != u.steps[epoch[i].index].event;

@@ -61,6 +61,12 @@ constexpr StringLiteral string_calls[] = {"strcpy",       "stpcpy",         "str
                                           "__strcpy_chk", "__stpcpy_chk",   "sprintf",  "snprintf",
                                           "vsnprintf",    "__snprintf_chk", "vsprintf", "__vsnprintf_chk"};
 
+// libc functions that read [argument `pointer`, + argument `bytes`).
+constexpr block_call block_reads[] = {
+    {"memcmp", 0, 2}, {"memcmp", 1, 2}, {"bcmp", 0, 2},   {"bcmp", 1, 2},    {"memchr", 0, 2},
+    {"memcpy", 1, 2}, {"write", 1, 2},  {"pwrite", 1, 2}, {"memmove", 1, 2}, {"pwrite64", 1, 2},
+};
+
 class instrumenter {
  public:
   explicit instrumenter(Module& m) : module_{m}, layout_{m.getDataLayout()} {
@@ -257,6 +263,10 @@ class instrumenter {
     Function* f = i.getCalledFunction();
     if (f == nullptr || !f->isDeclaration()) return;
     const StringRef name = f->getName();
+    for (const block_call& c : block_reads) {
+      if (name != c.name || i.arg_size() <= std::max(c.pointer, c.bytes)) continue;
+      report_load(i, i.getArgOperand(c.pointer), i.getArgOperand(c.bytes));
+    }
     for (const block_call& c : block_calls) {
       if (name != c.name || i.arg_size() <= std::max(c.pointer, c.bytes)) continue;
       return report_store(i, i.getArgOperand(c.pointer), i.getArgOperand(c.bytes), copy);

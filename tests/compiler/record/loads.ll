@@ -22,3 +22,12 @@ define void @h(ptr %p) {
   %v = atomicrmw add ptr %p, i32 1 seq_cst
   ret void
 }
+declare i32 @memcmp(ptr, ptr, i64)
+define i32 @compare(ptr %p, ptr %q, i64 %n) {
+; CHECK-LABEL: define i32 @compare(
+; CHECK: call void @__nvm_rec_load(ptr %p, i64 %n,
+; CHECK: call void @__nvm_rec_load(ptr %q, i64 %n,
+; CHECK: call i32 @memcmp(
+  %v = call i32 @memcmp(ptr %p, ptr %q, i64 %n)
+  ret i32 %v
+}
