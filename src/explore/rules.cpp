@@ -101,6 +101,7 @@ class checker {
       }
     }
     std::vector<finding> all;
+    all.reserve(found_.size());
     for (auto& [key, f] : found_) all.push_back(std::move(f));
     return all;
   }
