@@ -14,6 +14,7 @@ enum {
   LEAF_ENTRIES = 61,                 /* makes a leaf 1008 bytes: 16 cache lines with an allocator's 16-byte header */
   MERGE_BELOW = LEAF_ENTRIES / 4,    /* a leaf with fewer entries looks for a neighbour to join */
   MERGED_MAX = LEAF_ENTRIES * 3 / 4, /* and joins it if so many remain, so that the next put does not split them */
+  OVERWRITE_MAX = 4096, /* a value up to this size is overwritten by one of the same size, a larger one replaced */
 };
 
 struct value {
@@ -174,10 +175,15 @@ static struct leaf* split(bptree* tree, struct leaf* left) {
 
 int bptree_put(bptree* tree, uint64_t key, const void* bytes, size_t size) {
   if (ready(tree) || nvm_tx_begin(tree->pool)) return -1;
-  struct value* value = make_value(tree, bytes, size);
-  if (value == NULL) return give_up(tree);
   struct leaf* leaf = bptree_index_find(&tree->index, key);
   struct entry* entry = find_entry(leaf, key);
+  if (entry != NULL && entry->value->size == size && size <= OVERWRITE_MAX) {
+    if (size > 0 && nvm_tx_log(entry->value->bytes, size)) return give_up(tree);
+    if (size > 0) memcpy(entry->value->bytes, bytes, size);
+    return nvm_tx_commit(tree->pool);
+  }
+  struct value* value = make_value(tree, bytes, size);
+  if (value == NULL) return give_up(tree);
   if (entry != NULL) {
     if (nvm_free(tree->pool, entry->value)) return give_up(tree);
     if (nvm_tx_log(&entry->value, sizeof entry->value)) return give_up(tree);

@@ -11,6 +11,7 @@ enum {
   LEAF_ENTRIES = 61,                 /* makes a leaf 1008 bytes: 16 cache lines with an allocator's 16-byte header */
   MERGE_BELOW = LEAF_ENTRIES / 4,    /* a leaf with fewer entries looks for a neighbour to join */
   MERGED_MAX = LEAF_ENTRIES * 3 / 4, /* and joins it if so many remain, so that the next put does not split them */
+  OVERWRITE_MAX = 4096, /* a value up to this size is overwritten by one of the same size, a larger one replaced */
 };
 
 struct value {
@@ -116,10 +117,14 @@ static struct leaf* split(struct leaf* left) {
 }
 
 int bptree_put(bptree* tree, uint64_t key, const void* bytes, size_t size) {
-  struct value* value = make_value(bytes, size);
-  if (value == NULL) return -1;
   struct leaf* leaf = bptree_index_find(&tree->index, key);
   struct entry* entry = find_entry(leaf, key);
+  if (entry != NULL && entry->value->size == size && size <= OVERWRITE_MAX) {
+    if (size > 0) memcpy(entry->value->bytes, bytes, size);
+    return 0;
+  }
+  struct value* value = make_value(bytes, size);
+  if (value == NULL) return -1;
   if (entry != NULL) {
     free(entry->value);
     entry->value = value;

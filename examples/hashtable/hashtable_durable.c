@@ -19,9 +19,10 @@ enum {
   LINE = 64,              /* a bucket is one cache line */
   SEGMENT_BUCKETS = 1000, /* with what aligns it to lines and an allocator's header, a segment is below 64 KiB */
   FIRST_BUCKETS = 64,
-  MOVED_BUCKETS = 2, /* moved by an insertion while the table grows */
-  MOVES_MAX = 8,     /* moves that one insertion makes at most */
-  SEARCH_MAX = 200,  /* buckets it looks at before the table grows: full to 95 % or so */
+  MOVED_BUCKETS = 2,    /* moved by an insertion while the table grows */
+  MOVES_MAX = 8,        /* moves that one insertion makes at most */
+  SEARCH_MAX = 200,     /* buckets it looks at before the table grows: full to 95 % or so */
+  OVERWRITE_MAX = 4096, /* a value up to this size is overwritten by one of the same size, a larger one replaced */
 };
 
 /* Items with equal keys in both hashes could fill both of their buckets; they form a chain instead. */
@@ -130,6 +131,7 @@ static struct slot* slot_in(struct bucket* bucket, uint32_t djb2, uint32_t jenki
   return NULL;
 }
 
+/* The slot with both hashes, if there is one. */
 static struct slot* find_slot(hashtable* table, uint32_t djb2, uint32_t jenkins) {
   struct slot* slot = NULL;
   for (struct level* level = table->root->now; level != NULL && slot == NULL;
@@ -274,12 +276,19 @@ static int grow(hashtable* table) {
 
 int hashtable_put(hashtable* table, const void* key, size_t key_size, const void* value, size_t value_size) {
   if (nvm_tx_begin(table->pool)) return -1;
-  struct item* item = make_item(table, key, key_size, value, value_size);
-  if (item == NULL) return give_up(table);
   uint32_t first = djb2(key, key_size), second = jenkins(key, key_size);
   struct slot* slot = find_slot(table, first, second);
-  if (slot != NULL) {
-    struct item **link = find_link(slot, key, key_size), *known = *link;
+  struct item** link = slot != NULL ? find_link(slot, key, key_size) : NULL;
+  struct item* known = link != NULL ? *link : NULL;
+  if (known != NULL && known->value_size == value_size && value_size <= OVERWRITE_MAX) {
+    unsigned char* bytes = known->bytes + value_offset(key_size);
+    if (value_size > 0 && nvm_tx_log(bytes, value_size)) return give_up(table);
+    if (value_size > 0) memcpy(bytes, value, value_size);
+    return nvm_tx_commit(table->pool);
+  }
+  struct item* item = make_item(table, key, key_size, value, value_size);
+  if (item == NULL) return give_up(table);
+  if (link != NULL) {
     if (nvm_free(table->pool, known) || nvm_tx_log(link, sizeof *link)) return give_up(table);
     if (known != NULL) item->next = known->next;
     *link = item;

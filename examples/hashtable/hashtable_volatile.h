@@ -19,7 +19,9 @@ hashtable* hashtable_create(void);
 void hashtable_close(hashtable* table);
 
 /* Stores a copy of a value under a copy of a key.  1: a new key, 0: another value for a known one, -1: memory is out
- * and nothing is changed.  An insertion may also move a few items of a table that is growing, never more. */
+ * and nothing is changed.  An insertion may also move a few items of a table that is growing, never more.  It fails too
+ * when more keys share both of their buckets than these hold, in a table that is growing already: keys made to collide.
+ */
 int hashtable_put(hashtable* table, const void* key, size_t key_size, const void* value, size_t value_size);
 /* The value of a key, 8-byte aligned, and its size; it stays in place until the key is put again or removed.  NULL: no
  * such key. */

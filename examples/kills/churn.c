@@ -155,7 +155,8 @@ static int change(uint64_t step, uint64_t use) {
   unsigned puts_of_eight = puts_prevail ? 6 : 2;
   if (choice % 8 >= puts_of_eight) return drop(key);
   size_t most = choice / 8 % 64 == 0 ? VALUE_MAX : choice / 8 % 8 == 0 ? 5000 : 300;
-  size_t size = choice / 512 % most;
+  /* One size often: a value of the same size is overwritten in place. */
+  size_t size = choice / 512 % 4 == 0 ? 128 : choice / 2048 % most;
   memset(value, (int)(choice >> 40), size);
   return put(key, value, size);
 }

@@ -91,7 +91,9 @@ inline rc::Gen<step> any_step() {
       rc::gen::inRange(0, static_cast<int>(step::kinds)),
       rc::gen::oneOf(rc::gen::inRange<std::uint64_t>(0, 1500), rc::gen::just(UINT64_MAX - 20)),
       rc::gen::inRange(1u, 300u), rc::gen::inRange(1u, 8u),
-      rc::gen::oneOf(rc::gen::inRange<std::size_t>(0, 80), rc::gen::inRange<std::size_t>(1000, 5000)));
+      // one size often: it is overwritten in place
+      rc::gen::oneOf(rc::gen::just<std::size_t>(64), rc::gen::inRange<std::size_t>(0, 80),
+                     rc::gen::inRange<std::size_t>(1000, 5000)));
 }
 
 inline std::string value_for(std::uint64_t key, std::size_t size) {
