@@ -33,6 +33,13 @@ while [ $# -gt 0 ]; do
   shift
 done
 commit=$(git rev-parse HEAD)
+if [ -n "$ledger" ]; then
+  # A line must be true of the commit that it names.
+  if [ -n "${HOLDFAST_BUILD:-}" ] || ! git diff --quiet HEAD -- src include tests/crash; then
+    printf 'campaign: --ledger needs a tree without changes, and a build of its own\n' >&2
+    exit 2
+  fi
+fi
 if [ -z "$seed" ]; then seed=$((16#${commit:0:7})); fi
 if [ -z "${HOLDFAST_BUILD:-}" ]; then
   ./dev build record crash_campaign
