@@ -104,8 +104,7 @@ class lane_reader {
     }
     auto last = walk(
         base_, at_ + layout::lane_body_at, at_ + geometry_.lane_bytes, generation_ + 1, body_key(key_, lane_),
-        geometry_.size_bytes(),
-        [&](std::uint64_t o, std::uint64_t n) { return valid_.segment(o, n); },
+        geometry_.size_bytes(), [&](std::uint64_t o, std::uint64_t n) { return valid_.segment(o, n); },
         [&](const layout::record_header* r, std::uint64_t at) -> status {
           if (!is_undo(r)) return {};
           const bool good = each_range(

@@ -33,9 +33,9 @@ struct ring_header {
   std::uint64_t sequence;        // never equal in both copies
   std::uint64_t checkpoint_lsn;  // everything before it is in the file's home places; multiple of a sector
   std::uint64_t ring_bytes;
-  std::uint8_t uuid[16];         // of the pool
-  std::uint64_t reserved[57];    // zero; replay checks
-  std::uint64_t checksum;        // of all before, seeded with ring_magic
+  std::uint8_t uuid[16];       // of the pool
+  std::uint64_t reserved[57];  // zero; replay checks
+  std::uint64_t checksum;      // of all before, seeded with ring_magic
 };
 static_assert(sizeof(ring_header) == sector_bytes && offsetof(ring_header, checksum) == 504);
 static_assert(std::is_trivially_copyable_v<ring_header> && std::is_standard_layout_v<ring_header>);
@@ -85,9 +85,7 @@ struct ring_place {
   [[nodiscard]] constexpr std::uint64_t header_offset(unsigned copy) const noexcept {
     return log_offset + copy * header_stride();
   }
-  [[nodiscard]] constexpr std::uint64_t ring_offset() const noexcept {
-    return log_offset + 2 * header_stride();
-  }
+  [[nodiscard]] constexpr std::uint64_t ring_offset() const noexcept { return log_offset + 2 * header_stride(); }
   // Even number of sectors, so that half of it is whole sectors too.
   [[nodiscard]] constexpr std::uint64_t ring_bytes() const noexcept {
     return round_down(log_bytes - 2 * header_stride(), 2 * sector_bytes);

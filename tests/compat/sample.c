@@ -9,15 +9,15 @@ enum { BLOB_BYTES = 3000, BIG_BYTES = 10000, MARK_EVERY = 512 };
 
 struct node {
   uint64_t key;
-  struct node *next;
+  struct node* next;
   char text[40];
 };
 
 struct root {
   uint64_t count;
-  struct node *head;
-  unsigned char *blob;
-  unsigned char *big;
+  struct node* head;
+  unsigned char* blob;
+  unsigned char* big;
 };
 
 nvm_pool_options sample_options(void) {
@@ -29,18 +29,18 @@ nvm_pool_options sample_options(void) {
   return o;
 }
 
-static void set_text(struct node *n, uint64_t key) {
+static void set_text(struct node* n, uint64_t key) {
   static const char word[] = "node of a golden image, number ";
   memset(n->text, 0, sizeof n->text);
   memcpy(n->text, word, sizeof word - 1);
   n->text[sizeof word - 1] = (char)('a' + key % 26);
 }
 
-static void set_marks(unsigned char *bytes, size_t n, unsigned char first) {
+static void set_marks(unsigned char* bytes, size_t n, unsigned char first) {
   for (size_t at = 0; at < n; at += MARK_EVERY) bytes[at] = (unsigned char)(first + at / MARK_EVERY);
 }
 
-static int marks_hold(const unsigned char *bytes, size_t n, unsigned char first) {
+static int marks_hold(const unsigned char* bytes, size_t n, unsigned char first) {
   for (size_t at = 0; at < n; ++at) {
     const unsigned char expected = at % MARK_EVERY == 0 ? (unsigned char)(first + at / MARK_EVERY) : 0;
     if (bytes[at] != expected) return 0;
@@ -48,9 +48,9 @@ static int marks_hold(const unsigned char *bytes, size_t n, unsigned char first)
   return 1;
 }
 
-static int push(NVM_POOL *pool, struct root *r, uint64_t key) {
+static int push(NVM_POOL* pool, struct root* r, uint64_t key) {
   if (nvm_tx_begin(pool) != 0) return -1;
-  struct node *n = nvm_alloc(pool, TYPE_NODE, sizeof *n);
+  struct node* n = nvm_alloc(pool, TYPE_NODE, sizeof *n);
   if (n == NULL || nvm_tx_log(r, offsetof(struct root, blob)) != 0) {
     nvm_tx_abort(pool);
     return -1;
@@ -64,8 +64,8 @@ static int push(NVM_POOL *pool, struct root *r, uint64_t key) {
 }
 
 /* Frees the node after `before`. */
-static int drop_next(NVM_POOL *pool, struct root *r, struct node *before) {
-  struct node *gone = before->next;
+static int drop_next(NVM_POOL* pool, struct root* r, struct node* before) {
+  struct node* gone = before->next;
   if (nvm_tx_begin(pool) != 0) return -1;
   if (nvm_tx_log(&r->count, sizeof r->count) != 0 || nvm_tx_log(&before->next, sizeof before->next) != 0 ||
       nvm_free(pool, gone) != 0) {
@@ -77,9 +77,9 @@ static int drop_next(NVM_POOL *pool, struct root *r, struct node *before) {
   return nvm_tx_commit(pool);
 }
 
-int sample_fill(NVM_POOL *pool) {
+int sample_fill(NVM_POOL* pool) {
   if (nvm_tx_begin(pool) != 0) return 1;
-  struct root *r = nvm_calloc(pool, TYPE_ROOT, 1, sizeof *r);
+  struct root* r = nvm_calloc(pool, TYPE_ROOT, 1, sizeof *r);
   if (r == NULL) return 2;
   r->blob = nvm_calloc(pool, TYPE_BLOB, 1, BLOB_BYTES);
   r->big = nvm_calloc(pool, TYPE_BLOB, 1, BIG_BYTES);
@@ -90,7 +90,7 @@ int sample_fill(NVM_POOL *pool) {
   for (uint64_t key = 0; key < NODES_MADE; ++key) {
     if (push(pool, r, key) != 0) return 5;
   }
-  struct node *n = r->head;
+  struct node* n = r->head;
   for (unsigned freed = 0; freed < NODES_FREED; ++freed) {
     n = n->next;
     if (drop_next(pool, r, n) != 0) return 6;
@@ -99,12 +99,12 @@ int sample_fill(NVM_POOL *pool) {
   return 0;
 }
 
-int sample_interrupt(NVM_POOL *pool) {
-  struct root *r = nvm_pool_get_root(pool);
+int sample_interrupt(NVM_POOL* pool) {
+  struct root* r = nvm_pool_get_root(pool);
   if (nvm_tx_begin(pool) != 0) return 1;
   if (nvm_tx_log(r, sizeof *r) != 0) return 2;
   r->count = 999;
-  struct node *n = nvm_alloc(pool, TYPE_NODE, sizeof *n);
+  struct node* n = nvm_alloc(pool, TYPE_NODE, sizeof *n);
   if (n == NULL) return 3;
   n->next = r->head;
   r->head = n;
@@ -115,15 +115,15 @@ int sample_interrupt(NVM_POOL *pool) {
   return 0;
 }
 
-int sample_verify(NVM_POOL *pool) {
-  const struct root *r = nvm_pool_get_root(pool);
+int sample_verify(NVM_POOL* pool) {
+  const struct root* r = nvm_pool_get_root(pool);
   if (r == NULL) return 1;
   if (nvm_type_of(pool, r) != TYPE_ROOT || nvm_size_of(pool, r) != sizeof *r) return 2;
   if (r->count != NODES_MADE - NODES_FREED) return 3;
   /* Keys from 19 down; of each three the third was dropped, six times. */
   uint64_t key = NODES_MADE;
   unsigned seen = 0;
-  for (const struct node *n = r->head; n != NULL; n = n->next, ++seen) {
+  for (const struct node* n = r->head; n != NULL; n = n->next, ++seen) {
     key -= 1;
     if (seen != 0 && seen % 2 == 0 && seen <= 2 * NODES_FREED) key -= 1;
     struct node expected;

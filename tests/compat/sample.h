@@ -13,13 +13,13 @@ extern "C" {
 nvm_pool_options sample_options(void);
 
 /* Fills a new pool by committed transactions.  0, or the number of the step that failed. */
-int sample_fill(NVM_POOL *pool);
+int sample_fill(NVM_POOL* pool);
 
 /* Begins a transaction that changes, allocates and frees, and returns in the middle of it. */
-int sample_interrupt(NVM_POOL *pool);
+int sample_interrupt(NVM_POOL* pool);
 
 /* 0 if the pool holds what sample_fill() left, nothing of sample_interrupt(); else the number of the failing check. */
-int sample_verify(NVM_POOL *pool);
+int sample_verify(NVM_POOL* pool);
 
 /* Objects in the pool. */
 enum { SAMPLE_OBJECTS = 14 + 2 + 1 };

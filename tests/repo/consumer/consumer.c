@@ -4,7 +4,7 @@
 #include <string.h>
 
 int main(void) {
-  NVM_POOL *pool = nvm_pool_open("/nonexistent/pool.nvm");
+  NVM_POOL* pool = nvm_pool_open("/nonexistent/pool.nvm");
   if (pool != NULL || nvm_errno() != NVM_E_NOT_FOUND || strlen(nvm_errormsg()) == 0) {
     fprintf(stderr, "open of a missing file: %s (%d)\n", nvm_errormsg(), nvm_errno());
     return 1;
