@@ -1,9 +1,9 @@
 // Tag: which lane last changed an allocation word, and in which of its generations.
 //
-// A lane's last two commit records are replayed by recovery, so an intent can be made again long after it was applied.
-// That is harmless only while nobody else has changed the same word since.  Whoever is about to change a word whose tag
-// names another lane settles the tag first: afterwards that lane's intents up to the tag's generation are durable and
-// cannot be replayed.  Changes of one lane need no settling: its records are replayed in order.
+// A lane's last eight commit records are replayed by recovery, so an intent can be made again long after it was
+// applied. That is harmless only while nobody else has changed the same word since.  Whoever is about to change a word
+// whose tag names another lane settles the tag first: afterwards that lane's intents up to the tag's generation are
+// durable and cannot be replayed.  Changes of one lane need no settling: its records are replayed in order.
 #pragma once
 
 #include <concepts>
