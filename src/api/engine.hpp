@@ -50,8 +50,13 @@ struct start_report {
 class engine {
  public:
   virtual ~engine() = default;
-  // A lane for this thread's new transaction, with its first level begun.
-  [[nodiscard]] virtual result<open_transaction*> begin(unsigned hint) noexcept = 0;
+  // A lane for this thread's new transaction, with its first level begun: `lane` if that is free.  `parked` says, and
+  // is told, whether the lane is this thread's own between transactions (lanes::park).
+  [[nodiscard]] virtual result<open_transaction*> begin(unsigned lane, bool& parked) noexcept = 0;
+  // The thread, which has no transaction open, gives its parked lane up.
+  virtual void give_back(unsigned lane) noexcept = 0;
+  // Transactions open at the moment, of all threads.
+  [[nodiscard]] virtual unsigned open_transactions() const noexcept = 0;
   [[nodiscard]] virtual status wait(lsn_t lsn) noexcept = 0;
   [[nodiscard]] virtual result<std::uint64_t> root() noexcept = 0;
   [[nodiscard]] virtual result<object_facts> find(std::uint64_t payload) noexcept = 0;

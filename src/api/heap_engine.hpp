@@ -38,16 +38,25 @@ class heap_engine final : public engine {
                       [](unsigned n, auto&& f) { platform::run_parts(n, [&](unsigned part) noexcept { f(part); }); });
   }
 
-  result<open_transaction*> begin(unsigned hint) noexcept override {
-    auto lane = heap_.lanes().acquire(hint);
-    if (!lane) return lane.error();
-    open_transaction* t = faces_[*lane].get();
-    if (status s = t->begin(); !s) {
-      heap_.lanes().release(*lane);
-      return s.error();
-    }
-    return t;
+  unsigned open_transactions() const noexcept override {
+    unsigned n = 0;
+    for (const auto& f : faces_) n += f->open() ? 1 : 0;
+    return n;
   }
+  [[gnu::flatten]] result<open_transaction*> begin(unsigned lane, bool& parked) noexcept override {
+    auto& lanes = heap_.lanes();
+    parked = parked && lanes.resume(lane);
+    if (!parked) {
+      auto free = lanes.acquire(lane);
+      if (!free) return free.error();
+      lane = *free;
+      parked = lanes.park(lane);
+    }
+    face& t = *faces_[lane];
+    if (status s = t.enter(parked); !s) return s.error();
+    return &t;
+  }
+  void give_back(unsigned lane) noexcept override { heap_.lanes().give_back(lane); }
   status wait(lsn_t lsn) noexcept override { return holder_->top().durable(lsn); }
   result<std::uint64_t> root() noexcept override { return read_root(heap_.base(), file_.geometry()); }
 
@@ -109,15 +118,27 @@ class heap_engine final : public engine {
     face(heap_engine& engine, unsigned lane) noexcept
         : engine_{engine}, heap_{engine.heap_}, transaction_{engine.heap_.of_lane(lane)} {}
     unsigned depth() const noexcept override { return transaction_.depth(); }
+    // acquire: pairs with the release in leave(): what the transaction did is done.
+    bool open() const noexcept { return open_.load(std::memory_order_acquire); }
+    status enter(bool parked) noexcept {
+      parked_ = parked;
+      status s = transaction_.begin();
+      if (s) {
+        open_.store(true, std::memory_order_relaxed);
+      } else {
+        give_lane();
+      }
+      return s;
+    }
     unsigned lane() const noexcept override { return transaction_.lane(); }
     status begin() noexcept override { return transaction_.begin(); }
-    status announce(const log::byte_range* ranges, std::size_t count) noexcept override {
+    [[gnu::flatten]] status announce(const log::byte_range* ranges, std::size_t count) noexcept override {
       return transaction_.announce(ranges, count);
     }
-    result<std::uint64_t> allocate(std::uint32_t type, std::uint64_t bytes) noexcept override {
+    [[gnu::flatten]] result<std::uint64_t> allocate(std::uint32_t type, std::uint64_t bytes) noexcept override {
       return tx::allocate_typed(heap_, transaction_, type, bytes);
     }
-    status release(std::uint64_t payload) noexcept override {
+    [[gnu::flatten]] status release(std::uint64_t payload) noexcept override {
       if (payload < sizeof(layout::object_header)) return fail(errc::bad_pointer, "offset %lu is no object", payload);
       return transaction_.release(payload - sizeof(layout::object_header), layout::object_layout::typed);
     }
@@ -127,7 +148,7 @@ class heap_engine final : public engine {
     }
     status commit_level() noexcept override { return transaction_.commit_level(); }
     void abort_level() noexcept override { transaction_.abort_level(); }
-    result<lsn_t> commit(std::vector<tx::hook>& hooks) noexcept override {
+    [[gnu::flatten]] result<lsn_t> commit(std::vector<tx::hook>& hooks) noexcept override {
       result<lsn_t> lsn = transaction_.commit();
       leave(hooks);
       return lsn;
@@ -140,11 +161,21 @@ class heap_engine final : public engine {
    private:
     void leave(std::vector<tx::hook>& hooks) noexcept {
       hooks = transaction_.take_hooks();
-      heap_.lanes().release(transaction_.lane());
+      open_.store(false, std::memory_order_release);
+      give_lane();
+    }
+    void give_lane() noexcept {
+      if (parked_) {
+        heap_.lanes().leave(transaction_.lane());
+      } else {
+        heap_.lanes().release(transaction_.lane());
+      }
     }
     heap_engine& engine_;
     heap_type& heap_;
     tx::transaction<medium_type>& transaction_;
+    std::atomic<bool> open_{false};
+    bool parked_ = false;
   };
 
   result<std::uint64_t> grow(std::uint64_t pages) noexcept {

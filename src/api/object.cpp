@@ -151,7 +151,7 @@ uint32_t nvm_type_of(NVM_POOL* pool, const void* object) {
 int nvm_pool_each(NVM_POOL* pool, int (*visit)(void*, uint32_t, size_t, void*), void* argument) {
   if (pool == nullptr || visit == nullptr) return api::report(fail(errc::invalid, "the pool or the function is NULL"));
   if (nvm::status s = pool->file->usable(); !s) return api::report(s.error());
-  if (pool->open_transactions.load(std::memory_order_acquire) != 0) {
+  if (pool->engine->open_transactions() != 0) {
     return api::report(
         fail(errc::tx_open, "%s: objects cannot be walked while a transaction is open", pool->file->path()));
   }

@@ -69,13 +69,21 @@ void close_at_exit(pool_file& file) noexcept {
   if (pool == nullptr || file.forked()) return;
   while (const entry* e = thread_transactions::mine().in(pool)) abort_all_levels(*e);
   // Another thread's transaction is that thread's, which may be running: the next open rolls it back.
-  if (pool->open_transactions.load(std::memory_order_acquire) != 0) return;
+  if (pool->engine->open_transactions() != 0) return;
   (void)nvm_pool_close(pool);
 }
 
 unsigned next_number() noexcept {
   static std::atomic<unsigned> next{1};
   return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+nvm_pool* new_pool() noexcept try {
+  auto pool = std::make_unique<nvm_pool>();
+  pool->lanes = std::make_shared<lane_owner>();
+  return pool.release();
+} catch (const std::bad_alloc&) {
+  return nullptr;
 }
 
 // Of a file that was just created nothing stays when this fails.
@@ -87,7 +95,7 @@ NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, std::u
     errno = cause;
     return report_null<NVM_POOL>(code);
   };
-  auto* pool = new (std::nothrow) nvm_pool;
+  auto* pool = new_pool();
   if (pool == nullptr) return give_up(fail(errc::no_memory, "%s: no volatile memory to open it", file->path()));
   pool->number = next_number();
   auto e = make_engine(*file, o);
@@ -96,6 +104,7 @@ NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, std::u
     return give_up(e.error());
   }
   pool->engine = std::move(*e);
+  pool->lanes->lanes = pool->engine.get();
   pool->file = std::move(file);
   pool->file->set_owner(pool);
   pool->open_ns = platform::monotonic_ns() - since_ns;
@@ -155,8 +164,12 @@ NVM_POOL* nvm_pool_open(const char* path) { return nvm_pool_open_with(path, null
 int nvm_pool_close(NVM_POOL* pool) {
   if (pool == nullptr) return api::report(fail(errc::invalid, "the pool is NULL"));
   if (nvm::status s = pool->file->usable(); !s) return api::report(s.error());
-  if (const unsigned open = pool->open_transactions.load(std::memory_order_acquire); open != 0) {
+  if (const unsigned open = pool->engine->open_transactions(); open != 0) {
     return api::report(fail(errc::tx_open, "%s: %u transactions are open", pool->file->path(), open));
+  }
+  {
+    const std::lock_guard guard{pool->lanes->lock};
+    pool->lanes->lanes = nullptr;
   }
   nvm::status s = pool->engine->come_to_rest();
   pool->engine.reset();

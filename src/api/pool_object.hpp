@@ -1,17 +1,27 @@
 // struct nvm_pool: what a NVM_POOL * points to, and the transactions that each thread has open.
 #pragma once
 
-#include <atomic>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "api/engine.hpp"
 #include "pool/pool.hpp"
 
+namespace nvm::api {
+
+// Where threads that outlive a pool, or end before it, give their lane back.
+struct lane_owner {
+  std::mutex lock;
+  engine* lanes = nullptr;  // nullptr: the pool is closed
+};
+
+}  // namespace nvm::api
+
 struct nvm_pool {
   nvm::pool_file::pointer file;
   std::unique_ptr<nvm::api::engine> engine;
-  std::atomic<unsigned> open_transactions{0};
+  std::shared_ptr<nvm::api::lane_owner> lanes;
   std::uint64_t open_ns = 0;  // duration of the open, recovery included
   unsigned number = 0;        // tells pools at one address apart in time
 
@@ -48,19 +58,22 @@ class thread_transactions {
   // May throw std::bad_alloc.
   void add(const entry& e) { open_.push_back(e); }
   void remove(const nvm_pool* pool) noexcept;
-  // Lane that this thread used last in the pool.
-  [[nodiscard]] unsigned lane_hint(const nvm_pool* pool) const noexcept;
-  void keep_hint(const nvm_pool* pool, unsigned lane) noexcept;
+
+  // The lane that this thread used last in a pool.
+  struct known_lane {
+    unsigned pool = 0;  // its number
+    unsigned lane = 0;
+    bool parked = false;  // and it is this thread's until it gives it back
+    std::shared_ptr<lane_owner> owner;
+  };
+  // In a pool that the thread has not used yet: any lane, threads spread over them.  May throw std::bad_alloc.
+  [[nodiscard]] known_lane& lane_in(const nvm_pool* pool);
 
  private:
   thread_transactions() noexcept = default;
-  struct hint {
-    unsigned pool = 0;
-    unsigned lane = 0;
-  };
-  static constexpr unsigned hints = 8;
+  known_lane& first_lane_in(const nvm_pool* pool);
   std::vector<entry> open_;
-  hint hints_[hints];
+  std::vector<known_lane> lanes_;
 };
 
 // Rolls back whatever this thread has open in the pool, hooks included.

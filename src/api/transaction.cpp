@@ -10,7 +10,11 @@
 namespace nvm::api {
 
 thread_transactions& thread_transactions::mine() noexcept {
+  // The pointer needs no check whether the object behind it was made, but once.
+  [[gnu::tls_model("initial-exec")]] static thread_local constinit thread_transactions* known = nullptr;
+  if (known != nullptr) return *known;
   thread_local thread_transactions state;
+  known = &state;
   return state;
 }
 
@@ -20,6 +24,10 @@ thread_transactions::~thread_transactions() {
     open_.pop_back();
     // A forked child's memory of the parent's transaction is not the child's to end.
     if (!e.pool->file->forked()) abort_all_levels(e);
+  }
+  for (const known_lane& l : lanes_) {
+    const std::lock_guard guard{l.owner->lock};
+    if (l.parked && l.owner->lanes != nullptr) l.owner->lanes->give_back(l.lane);
   }
 }
 
@@ -42,14 +50,20 @@ void thread_transactions::remove(const nvm_pool* pool) noexcept {
   std::erase_if(open_, [&](const entry& e) { return e.pool == pool; });
 }
 
-unsigned thread_transactions::lane_hint(const nvm_pool* pool) const noexcept {
-  const hint& h = hints_[pool->number % hints];
-  // A thread's first transaction in a pool: threads spread over the lanes by their number.
-  return h.pool == pool->number ? h.lane : static_cast<unsigned>(thread_token());
+thread_transactions::known_lane& thread_transactions::lane_in(const nvm_pool* pool) {
+  for (known_lane& l : lanes_) {
+    if (l.pool == pool->number) return l;
+  }
+  return first_lane_in(pool);
 }
 
-void thread_transactions::keep_hint(const nvm_pool* pool, unsigned lane) noexcept {
-  hints_[pool->number % hints] = {pool->number, lane};
+thread_transactions::known_lane& thread_transactions::first_lane_in(const nvm_pool* pool) {
+  std::erase_if(lanes_, [](const known_lane& l) {
+    const std::lock_guard guard{l.owner->lock};
+    return l.owner->lanes == nullptr;
+  });
+  lanes_.push_back({pool->number, static_cast<unsigned>(thread_token()), false, pool->lanes});
+  return lanes_.back();
 }
 
 namespace {
@@ -83,7 +97,6 @@ result<entry*> open_in(const nvm_pool* pool) noexcept {
 // The transaction is over: the thread forgets it, its hooks run.
 void leave(const entry& e, std::vector<tx::hook>& hooks, bool committed) noexcept {
   thread_transactions::mine().remove(e.pool);
-  e.pool->open_transactions.fetch_sub(1, std::memory_order_release);
   run_hooks(e.pool, hooks, committed);
 }
 
@@ -103,21 +116,26 @@ result<lsn_t> commit(nvm_pool* pool, bool& ended) noexcept {
   return lsn;
 }
 
+// May throw std::bad_alloc.
+log::byte_range* room_for(std::size_t count) {
+  thread_local std::vector<log::byte_range> ranges;
+  ranges.resize(count);
+  return ranges.data();
+}
+
 // Translates ranges into offsets and hands them on, all ranges of one pool at once: one fence for them.
 status announce(const nvm_range* ranges, std::size_t count) noexcept try {
   thread_transactions& mine = thread_transactions::mine();
   log::byte_range few[8];
-  thread_local std::vector<log::byte_range> many;
   log::byte_range* list = few;
-  if (count > std::size(few)) {
-    many.resize(count);
-    list = many.data();
-  }
+  if (count > std::size(few)) list = room_for(count);
   entry* target = nullptr;
   std::size_t n = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const nvm_range& r = ranges[i];
     if (r.n == 0 || !nvm_is_durable(r.p)) continue;
+    // Its old bytes are read for the log, then it is written: the miss, if it is one, begins here.
+    __builtin_prefetch(r.p, 1);
     entry* e = mine.around(r.p);
     if (e == nullptr) {
       const pool_file* other = find_pool(r.p);
@@ -161,17 +179,19 @@ int nvm_tx_begin(NVM_POOL* pool) {
   if (nvm::status s = api::changeable(pool); !s) return api::report(s.error());
   api::thread_transactions& mine = api::thread_transactions::mine();
   if (api::entry* e = mine.in(pool); e != nullptr) return api::answer(e->transaction->begin());
-  auto t = pool->engine->begin(mine.lane_hint(pool));
-  if (!t) return api::report(t.error());
-  mine.keep_hint(pool, (*t)->lane());
+  api::open_transaction* begun = nullptr;
   try {
-    mine.add({pool, *t, reinterpret_cast<std::uintptr_t>(pool->base()), pool->file->geometry().capacity_bytes()});
+    auto& lane = mine.lane_in(pool);
+    auto t = pool->engine->begin(lane.lane, lane.parked);
+    if (!t) return api::report(t.error());
+    lane.lane = (*t)->lane();
+    begun = *t;
+    mine.add({pool, begun, reinterpret_cast<std::uintptr_t>(pool->base()), pool->file->geometry().capacity_bytes()});
   } catch (const std::bad_alloc&) {
     std::vector<nvm::tx::hook> none;
-    (*t)->abort(none);
+    if (begun != nullptr) begun->abort(none);
     return api::report(fail(errc::no_memory, "no volatile memory for a transaction"));
   }
-  pool->open_transactions.fetch_add(1, std::memory_order_relaxed);
   return 0;
 }
 

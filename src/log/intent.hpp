@@ -57,7 +57,7 @@ void each_store(const intent& i, Each&& each) {
 }
 
 // Applies `i` to the pool at `base`.  The caller has checked that the word lies in the page map or an extent header.
-// Thread-safe against other intents on the same word; does not flush.
+// Thread-safe against other intents on the same word that are applied so, too; does not flush.
 inline void apply(std::byte* base, const intent& i) noexcept {
   const std::uint64_t offset = i.word_offset();
   std::atomic_ref<std::uint64_t> word{*reinterpret_cast<std::uint64_t*>(base + offset)};
@@ -88,6 +88,24 @@ inline void apply(std::byte* base, const intent& i) noexcept {
     next = seal_word(i.op() == intent_op::set_bit ? content | mask : content & ~mask, seed);
     // acq_rel: pairs with the same CAS of other threads; the lane's record is ordered before by its fence.
   } while (!word.compare_exchange_weak(old, next, std::memory_order_acq_rel, std::memory_order_relaxed));
+}
+
+// The same without a locked instruction (sync/biased_lock.hpp says what one costs): the caller holds the lock under
+// which every change of the word is made.
+inline void apply_alone(std::byte* base, const intent& i) noexcept {
+  if (i.op() == intent_op::clear_entry || i.op() == intent_op::set_entry) return apply(base, i);
+  const std::uint64_t offset = i.word_offset();
+  std::atomic_ref<std::uint64_t> word{*reinterpret_cast<std::uint64_t*>(base + offset)};
+  const std::uint64_t mask = std::uint64_t{1} << i.bit();
+  const std::uint64_t content = word.load(std::memory_order_relaxed) & checked_mask;
+  if (i.op() == intent_op::set_bit) {
+    // release, twice: as in apply().
+    std::atomic_ref<std::uint8_t>{*reinterpret_cast<std::uint8_t*>(base + i.length_offset())}.store(
+        i.length_byte(), std::memory_order_release);
+    word.store(seal_word(content | mask, word_seed(offset)), std::memory_order_release);
+  } else {
+    word.store(seal_word(content & ~mask, word_seed(offset)), std::memory_order_release);
+  }
 }
 
 }  // namespace nvm::log

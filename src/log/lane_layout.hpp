@@ -2,8 +2,9 @@
 //
 //   line 0       retired generation
 //   lines 1 - 8  commit records, generation g in line 1 + g mod 8
-//   body         records of the current generation, packed, each 8-byte aligned, from the body's start; a link record
-//                leads to an overflow segment (a page run of kind `log`)
+//   body         records of the current generation, one behind the other from the body's start, each at a line of its
+//                own (no line is written back twice, and whole lines can go past the caches); a link record leads to an
+//                overflow segment (a page run of kind `log`)
 //
 // A lane's generation g counts its transactions.  The valid commit record with the largest generation c says that
 // transactions up to c are over; records in the body with generation c + 1 belong to one that is not.
@@ -50,7 +51,7 @@ struct record_header {
   std::uint16_t count;     // undo: number of ranges
 };
 static_assert(sizeof(record_header) == 32 && std::has_unique_object_representations_v<record_header>);
-// undo:    count words {offset (44 bits), bytes (20 bits)}, then the old bytes of each range, padded to 8
+// undo:    count times a word {offset (44 bits), bytes (20 bits)} and the old bytes of that range, padded to 8
 // large_undo: one such word, then from the next multiple of 64 the old bytes; its checksum covers header and word, then
 //          the old bytes, so that it can be made from their source while they are copied past the caches
 // intents: 64-bit words as log/intent.hpp packs them
@@ -62,6 +63,8 @@ constexpr std::uint64_t large_undo_data_at(std::uint64_t offset) noexcept {
   return round_up(offset + sizeof(record_header) + 8, line_bytes);
 }
 inline constexpr std::uint64_t link_record_bytes = sizeof(record_header) + 16;
+// What a record of `bytes` takes of a log.
+constexpr std::uint64_t record_room(std::uint64_t bytes) noexcept { return round_up(bytes, line_bytes); }
 inline constexpr std::uint64_t record_bytes_max = std::uint64_t{1} << 30;
 
 constexpr std::uint64_t pack_range(std::uint64_t offset, std::uint64_t bytes) noexcept { return offset | bytes << 44; }

@@ -9,9 +9,11 @@
 // Allocation words that change in every transaction are so written back once in four.  See tag.hpp for why another lane
 // has to settle() first.
 //
-// Threads.  acquire() gives a lane to one thread.  `settling` guards commit record, retired generation and pending
-// words: the owner holds it from writing the commit record until its intents are flushed, a settler while it retires
-// the lane. It is a leaf lock but for media: nothing else is taken under it.
+// Threads.  acquire() gives a lane to one thread.  A thread may park() its lane between transactions: it stays the
+// thread's, which resumes it without a locked instruction, until another thread finds no lane free and takes a parked
+// one (Dekker's handshake, as in sync/biased_lock.hpp).  `settling` guards commit record, retired generation and
+// pending words: the owner holds it from writing the commit record until its intents are flushed, a settler while it
+// retires the lane. Under it the owner takes locks of space/, never the other way round.
 //
 // On a medium with atomic batches nothing of a lane is on media: acquire() and release() remain, settle() is free.
 #pragma once
@@ -42,8 +44,8 @@ struct segment {
 
 // Bytes of the pool, by offset.
 struct byte_range {
-  std::uint64_t offset = 0;
-  std::uint64_t bytes = 0;
+  std::uint64_t offset;
+  std::uint64_t bytes;
 };
 
 template <media M>
@@ -72,6 +74,9 @@ class lanes {
         if (l.taken.load(std::memory_order_relaxed) || l.taken.exchange(true, std::memory_order_acquire)) continue;
         return i;
       }
+      for (unsigned i = 0; i < count_; ++i) {
+        if (take_parked(lanes_[i])) return i;
+      }
       const auto now = std::chrono::steady_clock::now();
       if (round == 0) deadline = now + std::chrono::seconds{10};
       if (now > deadline) return fail(errc::no_lane, "all %u lanes are in use for ten seconds", count_);
@@ -82,77 +87,84 @@ class lanes {
       }
     }
   }
+  // By who holds the lane, instead of release().
   void release(unsigned index) noexcept { lanes_[index].taken.store(false, std::memory_order_release); }
+
+  // Makes the lane the calling thread's, which holds it and from now on ends each use by leave().  False: it cannot be.
+  [[nodiscard]] bool park(unsigned index) noexcept {
+    lane& l = lanes_[index];
+    if (l.taken_back || !platform::can_fence_all_threads()) return false;
+    l.in_use.store(true, std::memory_order_relaxed);
+    l.parked.store(true, std::memory_order_relaxed);
+    return true;
+  }
+  // By the thread whose lane it is: begins another use.  False: the lane was taken away and is no longer this thread's.
+  [[nodiscard]] bool resume(unsigned index) noexcept {
+    lane& l = lanes_[index];
+    l.in_use.store(true, std::memory_order_relaxed);
+    isa::compiler_fence();
+    if (l.parked.load(std::memory_order_relaxed)) return true;
+    // Whoever looked for a lane may have seen us and put it back.
+    const std::lock_guard guard{taking_parked_};
+    if (l.parked.load(std::memory_order_relaxed)) return true;
+    l.in_use.store(false, std::memory_order_release);
+    return false;
+  }
+  // Ends a use of a parked lane.  release: pairs with the acquire in take_parked().
+  void leave(unsigned index) noexcept { lanes_[index].in_use.store(false, std::memory_order_release); }
+  // The thread gives its parked lane up, between two uses.
+  void give_back(unsigned index) noexcept {
+    if (!resume(index)) return;
+    lane& l = lanes_[index];
+    l.parked.store(false, std::memory_order_relaxed);
+    l.in_use.store(false, std::memory_order_relaxed);
+    release(index);
+  }
 
   [[nodiscard]] std::uint64_t generation(unsigned index) const noexcept { return lanes_[index].generation; }
 
   // ---- the open generation: owner only, direct media only ----
 
   // Copies the present bytes of the ranges into undo records and flushes these; the caller fences (E1) before any of
-  // the ranges is overwritten.  old(i, bytes kept, their address) is called once or more for range i, in order.
-  // grow(bytes) gives an overflow segment whose page map entry is flushed.
+  // the ranges is overwritten.  old(offset, bytes, where they are kept) is called for each range, or for each piece of
+  // a large one, in order.  grow(bytes) gives an overflow segment whose page map entry is flushed.
   template <class Old, class Grow>
   [[nodiscard]] status append_undo(unsigned index, const byte_range* ranges, std::size_t count, Old&& old,
                                    Grow&& grow) {
     lane& l = lanes_[index];
     begin_body(l, index);
-    std::size_t i = 0;
-    std::uint64_t done = 0;  // bytes of range i that are logged already
-    while (i < count) {
-      if (ranges[i].bytes - done >= layout::large_undo_bytes_min) {
-        const std::uint64_t piece = std::min(ranges[i].bytes - done, layout::undo_range_bytes_max);
-        const std::uint64_t from = ranges[i].offset + done;
-        if (status s = make_room(l, line_bytes + sizeof(layout::record_header) + 8 + round_up(piece, 8), grow); !s)
-          return s;
-        old(i, piece, append_large(l, from, piece));
-        done += piece;
-        if (done == ranges[i].bytes) {
-          ++i;
-          done = 0;
-        }
+    for (std::size_t i = 0; i < count;) {
+      if (ranges[i].bytes >= layout::large_undo_bytes_min) {
+        if (status s = append_pieces(l, ranges[i], old, grow); !s) return s;
+        ++i;
         continue;
       }
-      // As many small ranges as fit the segment, at least one piece of one.
-      const std::uint64_t room = room_of(l);
-      std::uint64_t bytes = sizeof(layout::record_header);
+      // As many small ranges as fit.
+      std::byte* at = l.stage + sizeof(layout::record_header);
+      const std::byte* const end = l.stage + std::min<std::uint64_t>(room_of(l), sizeof l.stage);
       unsigned pieces = 0;
-      std::size_t j = i;
-      std::uint64_t skip = done;
-      while (j < count && pieces < 0xFFFF && ranges[j].bytes - skip < layout::large_undo_bytes_min) {
-        const std::uint64_t piece = std::min(ranges[j].bytes - skip, layout::undo_range_bytes_max);
-        const std::uint64_t cost = 8 + round_up(piece, 8);
-        if (bytes + cost > room || bytes + cost > layout::record_bytes_max) break;
-        bytes += cost;
-        ++pieces;
-        skip += piece;
-        if (skip == ranges[j].bytes) {
-          ++j;
-          skip = 0;
+      for (; i < count; ++i, ++pieces) {
+        const auto [from, bytes] = ranges[i];
+        const std::uint64_t padded = round_up(bytes, 8);
+        if (bytes >= layout::large_undo_bytes_min || at + 8 + padded > end) break;
+        const std::uint64_t word = layout::pack_range(from, bytes);
+        std::memcpy(at, &word, 8);
+        at += 8;
+        if (bytes == 8) {
+          std::memcpy(at, base_ + from, 8);
+        } else {
+          std::memset(at + padded - 8, 0, 8);
+          std::memcpy(at, base_ + from, bytes);
         }
+        old(from, bytes, base_ + l.cursor + (at - l.stage));
+        at += padded;
       }
       if (pieces == 0) {
-        const std::uint64_t piece = std::min(ranges[i].bytes - done, layout::undo_range_bytes_max);
-        if (status s = extend(l, sizeof(layout::record_header) + 8 + round_up(piece, 8), grow); !s) return s;
+        const std::uint64_t least = sizeof(layout::record_header) + 8 + round_up(ranges[i].bytes, 8);
+        if (status s = extend(l, least, grow); !s) return s;
         continue;
       }
-      auto* header = reinterpret_cast<layout::record_header*>(base_ + l.cursor);
-      auto* words = reinterpret_cast<std::uint64_t*>(header + 1);
-      auto* data = reinterpret_cast<std::byte*>(words + pieces);
-      for (unsigned k = 0; k < pieces; ++k) {
-        const std::uint64_t piece = std::min(ranges[i].bytes - done, layout::undo_range_bytes_max);
-        const std::uint64_t from = ranges[i].offset + done;
-        words[k] = layout::pack_range(from, piece);
-        if (piece % 8 != 0) std::memset(data + round_down(piece, 8), 0, 8);
-        std::memcpy(data, base_ + from, piece);
-        old(i, piece, data);
-        data += round_up(piece, 8);
-        done += piece;
-        if (done == ranges[i].bytes) {
-          ++i;
-          done = 0;
-        }
-      }
-      finish_record(l, bytes, layout::record_kind::undo, static_cast<std::uint16_t>(pieces));
+      finish_staged(l, static_cast<std::uint64_t>(at - l.stage), layout::record_kind::undo, pieces);
     }
     return {};
   }
@@ -177,7 +189,7 @@ class lanes {
   // Volatile room for `count` intents, so that nothing can fail behind the commit point.
   [[nodiscard]] status prepare_finish(unsigned index, std::size_t count) noexcept try {
     lane& l = lanes_[index];
-    const std::lock_guard guard{l.settling};
+    const biased_lock::guard guard{l.settling, owner};
     l.pending[(l.generation + 1) % layout::commit_slots].reserve(2 * count);
     l.pending[(l.generation + 2) % layout::commit_slots].reserve(2 * count);
     return {};
@@ -189,12 +201,13 @@ class lanes {
   // Bytes that the open generation has put into its log.
   [[nodiscard]] std::uint64_t logged_bytes(unsigned index) const noexcept { return lanes_[index].logged; }
 
-  // Ends the open generation: the commit record becomes durable, then `words` (intents) are applied and flushed.
-  // Returns the generation.
+  // Ends the open generation: the commit record becomes durable, then apply(generation) makes the changes that `words`
+  // (intents) say, which are flushed in time.  Returns the generation.
+  template <class Apply>
   std::uint64_t finish(unsigned index, layout::outcome kind, const std::uint64_t* words, std::size_t count,
-                       edge commit_point) {
+                       edge commit_point, Apply&& apply) {
     lane& l = lanes_[index];
-    const std::lock_guard guard{l.settling};
+    const biased_lock::guard guard{l.settling, owner};
     l.used = true;
     const std::uint64_t g = l.generation + 1;
     const bool elsewhere = count > layout::inline_intent_words;
@@ -210,8 +223,8 @@ class lanes {
     l.generation = g;
     auto& pending = l.pending[g % layout::commit_slots];
     pending.clear();
+    apply(g);
     each_intent(words, count, [&](const intent& i) {
-      apply(base_, i);
       each_store(i, [&](std::uint64_t offset, std::uint64_t) { pending.push_back(offset); });
       return true;
     });
@@ -241,7 +254,7 @@ class lanes {
       lane& l = lanes_[t.lane()];
       // acquire: pairs with the release store in retire(); the lane's words are durable then.
       if (l.retired.load(std::memory_order_acquire) >= t.generation()) return;
-      const std::lock_guard guard{l.settling};
+      const biased_lock::guard guard{l.settling, settler};
       if (l.retired.load(std::memory_order_relaxed) < t.generation()) retire(l, t.lane());
     }
   }
@@ -250,8 +263,8 @@ class lanes {
     if constexpr (!M::atomic_batches) {
       for (unsigned i = 0; i < count_; ++i) {
         if (!lanes_[i].used) continue;
-        finish(i, layout::outcome::rest, nullptr, 0, edge{"lane/E4"});
-        const std::lock_guard guard{lanes_[i].settling};
+        finish(i, layout::outcome::rest, nullptr, 0, edge{"lane/E4"}, nothing_to_apply);
+        const biased_lock::guard guard{lanes_[i].settling, settler};
         retire(lanes_[i], i);
         lanes_[i].used = false;
       }
@@ -260,9 +273,18 @@ class lanes {
 
  private:
   static constexpr unsigned slots_at_once = layout::commit_slots / 2;
+  // Names of who takes `settling`: the lane is held by one thread at a time.
+  static constexpr unsigned owner = 1;
+  static constexpr unsigned settler = 0;
+  static constexpr auto nothing_to_apply = [](std::uint64_t) {};
   struct alignas(line_bytes) lane {
     std::atomic<bool> taken{false};
-    spin_lock settling;
+    std::atomic<bool> parked{
+        false};  // taken, and some thread's for good; stored by that thread, or under taking_parked_
+    std::atomic<bool> in_use{
+        false};               // of a parked lane; stored by the thread it was first parked by, which may be late
+    bool taken_back = false;  // from such a thread: it is not parked again
+    biased_lock settling;
     bool used = false;   // not at rest: a generation has ended in this process
     bool begun = false;  // the body has been begun in the open generation
     std::atomic<std::uint64_t> retired{0};
@@ -274,6 +296,8 @@ class lanes {
     std::uint64_t logged = 0;
     std::vector<std::uint64_t> pending[layout::commit_slots];  // offsets that the last generations changed
     std::vector<segment> segments;
+    // Where a record is put together: its lines are then written whole, past the caches where the medium can.
+    alignas(line_bytes) std::byte stage[4096];
   };
   struct no_targets {
     bool range(std::uint64_t, std::uint64_t) const noexcept { return false; }
@@ -282,11 +306,26 @@ class lanes {
   };
   using lane_writer = lane_reader<no_targets>;
 
+  [[nodiscard]] bool take_parked(lane& l) noexcept {
+    if (!l.parked.load(std::memory_order_relaxed)) return false;
+    const std::lock_guard guard{taking_parked_};
+    if (!l.parked.load(std::memory_order_relaxed)) return false;
+    l.parked.store(false, std::memory_order_relaxed);
+    platform::fence_all_threads();
+    // acquire: pairs with leave(): the lane's state of its last transaction.
+    if (l.in_use.load(std::memory_order_acquire)) {
+      l.parked.store(true, std::memory_order_relaxed);
+      return false;
+    }
+    l.taken_back = true;
+    return true;
+  }
+
   [[nodiscard]] std::uint64_t lane_offset(unsigned index) const noexcept {
     return geometry_.log_offset + index * geometry_.lane_bytes;
   }
   [[nodiscard]] std::uint64_t room_of(const lane& l) const noexcept {
-    return l.end - l.cursor - layout::link_record_bytes;
+    return l.end - l.cursor - layout::record_room(layout::link_record_bytes);
   }
 
   // What the generation in this slot changed.  The caller fences: a fence completes its own thread's flushes only.
@@ -311,7 +350,7 @@ class lanes {
     // A crash may leave a torn record of this generation here, which nothing would tell from an untouched body: from
     // now on the lane is not at rest, so that recovery gives the generation up (recovery.hpp).
     if (!l.used && !planted(plant::generation_used_again))
-      finish(index, layout::outcome::abort, nullptr, 0, edge{"lane/E5"});
+      finish(index, layout::outcome::abort, nullptr, 0, edge{"lane/E5"}, nothing_to_apply);
     l.begun = true;
     l.cursor = lane_offset(index) + layout::lane_body_at;
     l.end = lane_offset(index) + geometry_.lane_bytes;
@@ -324,15 +363,26 @@ class lanes {
     return bytes <= room_of(l) ? status{} : extend(l, bytes, grow);
   }
 
-  // A range of its own, its bytes copied past the caches; where they are kept.
+  template <class Old, class Grow>
+  [[nodiscard]] status append_pieces(lane& l, const byte_range& range, Old&& old, Grow&& grow) {
+    for (std::uint64_t done = 0; done < range.bytes;) {
+      const std::uint64_t piece = std::min(range.bytes - done, layout::undo_range_bytes_max);
+      const std::uint64_t from = range.offset + done;
+      if (status s = make_room(l, line_bytes + round_up(piece, 8), grow); !s) return s;
+      old(from, piece, append_large(l, from, piece));
+      done += piece;
+    }
+    return {};
+  }
+  // A record of one range, its bytes copied straight from where they are; where they are kept.
   const std::byte* append_large(lane& l, std::uint64_t from, std::uint64_t bytes) noexcept {
     const std::uint64_t data = layout::large_undo_data_at(l.cursor);
-    auto* r = reinterpret_cast<layout::record_header*>(base_ + l.cursor);
     copy_out(media_, base_ + data, base_ + from, bytes);
+    auto* r = reinterpret_cast<layout::record_header*>(l.stage);
     *reinterpret_cast<std::uint64_t*>(r + 1) = layout::pack_range(from, bytes);
     describe(l, r, data - l.cursor + round_up(bytes, 8), layout::record_kind::large_undo, 1);
-    r->checksum = seal_large(base_, l.cursor, base_ + from, bytes, r->generation, body_key_of(l));
-    media_.flush(r, sizeof *r + 8);
+    r->checksum = seal_large(r, l.cursor, base_ + from, bytes, r->generation, body_key_of(l));
+    put_staged(l, sizeof *r + 8);
     advance(l, r->bytes);
     return base_ + data;
   }
@@ -350,10 +400,26 @@ class lanes {
   }
   static void advance(lane& l, std::uint64_t bytes) noexcept {
     l.last_record = l.cursor;
-    l.cursor += bytes;
-    l.logged += bytes;
+    l.cursor += layout::record_room(bytes);
+    l.logged += layout::record_room(bytes);
   }
 
+  // The record whose content is staged, of `bytes` bytes with its header.
+  void finish_staged(lane& l, std::uint64_t bytes, layout::record_kind kind, unsigned count) noexcept {
+    auto* r = reinterpret_cast<layout::record_header*>(l.stage);
+    describe(l, r, bytes, kind, static_cast<std::uint16_t>(count));
+    r->checksum = seal_for(r, l.cursor, bytes, r->generation, body_key_of(l));
+    put_staged(l, bytes);
+    advance(l, bytes);
+  }
+  // Copies what is staged to the cursor, in whole lines.
+  void put_staged(lane& l, std::uint64_t bytes) noexcept {
+    const std::uint64_t whole = layout::record_room(bytes);
+    if (whole != bytes) std::memset(l.stage + bytes, 0, whole - bytes);
+    copy_out(media_, base_ + l.cursor, l.stage, whole);
+  }
+
+  // A record that was written in place.
   void finish_record(lane& l, std::uint64_t bytes, layout::record_kind kind, std::uint16_t count) noexcept {
     auto* r = reinterpret_cast<layout::record_header*>(base_ + l.cursor);
     describe(l, r, bytes, kind, count);
@@ -366,9 +432,10 @@ class lanes {
   template <class Grow>
   [[nodiscard]] status extend(lane& l, std::uint64_t bytes, Grow&& grow) {
     // Doubling: a transaction of n bytes takes O(log n) segments.
-    result<segment> s = grow(std::max(bytes + layout::link_record_bytes,
-                                      2 * geometry_.lane_bytes << std::min<std::size_t>(l.segments.size(), 16)));
-    if (!s) s = grow(bytes + layout::link_record_bytes);
+    const std::uint64_t needed = layout::record_room(bytes) + layout::record_room(layout::link_record_bytes);
+    result<segment> s =
+        grow(std::max(needed, 2 * geometry_.lane_bytes << std::min<std::size_t>(l.segments.size(), 16)));
+    if (!s) s = grow(needed);
     if (!s) return s.error();
     // The page map names the segment before a link can lead to it.
     media_.fence(edge{"lane/E1"});
@@ -405,6 +472,7 @@ class lanes {
   std::uint64_t key_;
   unsigned count_;
   std::unique_ptr<lane[]> lanes_;
+  spin_lock taking_parked_;
 };
 
 }  // namespace nvm::log

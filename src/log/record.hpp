@@ -20,16 +20,20 @@ constexpr std::uint64_t record_seed(std::uint64_t key, std::uint64_t offset, std
 // and lanes count their generations alike.
 constexpr std::uint64_t body_key(std::uint64_t key, unsigned lane) noexcept { return mix_seed(key, lane); }
 
-// Checksum of `bytes` bytes at base + offset, without the leading checksum field.
+// Checksum of the record of `bytes` bytes at `record`, without its leading checksum field, whose place is `offset`.
+inline std::uint64_t seal_for(const void* record, std::uint64_t offset, std::uint64_t bytes, std::uint64_t generation,
+                              std::uint64_t key) noexcept {
+  return checksum(static_cast<const std::byte*>(record) + 8, bytes - 8, record_seed(key, offset, generation));
+}
 inline std::uint64_t seal(const std::byte* base, std::uint64_t offset, std::uint64_t bytes, std::uint64_t generation,
                           std::uint64_t key) noexcept {
-  return checksum(base + offset + 8, bytes - 8, record_seed(key, offset, generation));
+  return seal_for(base + offset, offset, bytes, generation, key);
 }
 
-// The same of a large_undo record at `offset` whose old bytes are, or will be, a copy of `data`.
-inline std::uint64_t seal_large(const std::byte* base, std::uint64_t offset, const std::byte* data, std::uint64_t bytes,
+// The same of a large_undo record whose old bytes are, or will be, a copy of `data`; `head` is its header and word.
+inline std::uint64_t seal_large(const void* head, std::uint64_t offset, const std::byte* data, std::uint64_t bytes,
                                 std::uint64_t generation, std::uint64_t key) noexcept {
-  return checksum(data, bytes, seal(base, offset, sizeof(layout::record_header) + 8, generation, key));
+  return checksum(data, bytes, seal_for(head, offset, sizeof(layout::record_header) + 8, generation, key));
 }
 
 // The record of `generation` that starts at `offset` and ends by `end`; nullptr if there is none.
@@ -45,7 +49,7 @@ inline const layout::record_header* record_at(const std::byte* base, std::uint64
     if (r->bytes < sizeof *r + 8 || r->count != 1) return nullptr;
     const std::uint64_t bytes = layout::range_bytes(reinterpret_cast<const std::uint64_t*>(r + 1)[0]);
     if (bytes == 0 || data - offset + round_up(bytes, 8) != r->bytes) return nullptr;
-    return r->checksum == seal_large(base, offset, base + data, bytes, generation, key) ? r : nullptr;
+    return r->checksum == seal_large(r, offset, base + data, bytes, generation, key) ? r : nullptr;
   }
   return r->checksum == seal(base, offset, r->bytes, generation, key) ? r : nullptr;
 }
@@ -70,14 +74,17 @@ bool each_range(const std::byte* base, const layout::record_header* r, Visit&& v
     return visit(layout::range_offset(word), layout::range_bytes(word), base + layout::large_undo_data_at(offset));
   }
   const std::uint64_t room = r->bytes - sizeof *r;
-  if (r->count == 0 || std::uint64_t{r->count} * 8 > room) return false;
-  const std::uint64_t* words = payload(r);
-  std::uint64_t at = std::uint64_t{r->count} * 8;
+  if (r->count == 0) return false;
+  const auto* const begin = reinterpret_cast<const std::byte*>(payload(r));
+  std::uint64_t at = 0;
   for (unsigned i = 0; i < r->count; ++i) {
-    const std::uint64_t bytes = layout::range_bytes(words[i]);
+    if (room - at < 8) return false;
+    const std::uint64_t word = *reinterpret_cast<const std::uint64_t*>(begin + at);
+    at += 8;
+    const std::uint64_t bytes = layout::range_bytes(word);
     const std::uint64_t padded = round_up(bytes, 8);
     if (bytes == 0 || padded > room - at) return false;
-    if (!visit(layout::range_offset(words[i]), bytes, reinterpret_cast<const std::byte*>(words) + at)) return false;
+    if (!visit(layout::range_offset(word), bytes, begin + at)) return false;
     at += padded;
   }
   return at == room;
@@ -100,7 +107,7 @@ result<std::uint64_t> walk(const std::byte* base, std::uint64_t begin, std::uint
     if (status s = visit(r, at); !s) return s.error();
     last = at;
     if (r->kind != static_cast<std::uint16_t>(layout::record_kind::link)) {
-      at += r->bytes;
+      at += layout::record_room(r->bytes);
       continue;
     }
     if (r->bytes != layout::link_record_bytes || !segment(payload(r)[0], payload(r)[1])) {

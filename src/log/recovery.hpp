@@ -182,15 +182,14 @@ class lane_reader {
                            layout::outcome kind, const std::uint64_t* words, std::uint16_t count,
                            std::uint64_t key) noexcept {
     const std::uint64_t at = lane_offset + layout::commit_slot_at(generation);
-    auto* c = reinterpret_cast<layout::commit_record*>(base + at);
-    c->generation = generation;
-    c->kind = static_cast<std::uint16_t>(kind);
-    c->intent_words = count;
-    c->reserved = 0;
+    alignas(line_bytes) layout::commit_record c{};
+    c.generation = generation;
+    c.kind = static_cast<std::uint16_t>(kind);
+    c.intent_words = count;
     const unsigned used = count == layout::intents_elsewhere ? 1 : count;
-    for (unsigned i = 0; i < layout::inline_intent_words; ++i) c->intents[i] = i < used ? words[i] : 0;
-    c->checksum = seal(base, at, sizeof *c, generation, key);
-    m.flush(c, sizeof *c);
+    for (unsigned i = 0; i < used; ++i) c.intents[i] = words[i];
+    c.checksum = seal_for(&c, at, sizeof c, generation, key);
+    copy_out(m, base + at, &c, sizeof c);
   }
 
  private:

@@ -36,6 +36,10 @@ class direct_media {
   }
   // Non-temporal where the destination has to reach memory anyway: no line is read first, none is left in the cache.
   void copy(void* to, const void* from, std::size_t bytes, site = site::here()) noexcept {
+    if (with_ > isa::write_back::fence_only && (reinterpret_cast<std::uintptr_t>(to) | bytes) % line_bytes == 0) {
+      isa::stream_lines(to, from, bytes);
+      return;
+    }
     if (with_ <= isa::write_back::fence_only || bytes < 2 * line_bytes) {
       std::memcpy(to, from, bytes);
       flush(to, bytes);

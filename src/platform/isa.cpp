@@ -110,14 +110,9 @@ void copy_nontemporal(void* to, const void* from, std::size_t bytes) noexcept {
   std::memcpy(out, in, head);
   out += head, in += head, bytes -= head;
   // Whole lines only: a line that is partly written past the cache costs a read of the rest.
-  for (; bytes >= line; out += line, in += line, bytes -= line) {
-    asm volatile(
-        "movups (%1), %%xmm0\n\tmovups 16(%1), %%xmm1\n\tmovups 32(%1), %%xmm2\n\tmovups 48(%1), %%xmm3\n\t"
-        "movntdq %%xmm0, (%0)\n\tmovntdq %%xmm1, 16(%0)\n\tmovntdq %%xmm2, 32(%0)\n\tmovntdq %%xmm3, 48(%0)"
-        :
-        : "r"(out), "r"(in)
-        : "memory", "xmm0", "xmm1", "xmm2", "xmm3");
-  }
+  const std::size_t whole = bytes & ~(line - 1);
+  stream_lines(out, in, whole);
+  out += whole, in += whole, bytes -= whole;
   std::memcpy(out, in, bytes);
 }
 

@@ -73,6 +73,20 @@ inline void compiler_fence() noexcept { asm volatile("" ::: "memory"); }
 // two edge lines and a store_fence() to be durable.
 void copy_nontemporal(void* to, const void* from, std::size_t bytes) noexcept;
 
+// The same for whole lines; `to` is aligned to one.  Needs a store_fence() only.
+inline void stream_lines(void* to, const void* from, std::size_t bytes) noexcept {
+  auto* out = static_cast<std::byte*>(to);
+  const auto* in = static_cast<const std::byte*>(from);
+  for (const std::byte* const end = in + bytes; in != end; out += 64, in += 64) {
+    asm volatile(
+        "movups (%1), %%xmm0\n\tmovups 16(%1), %%xmm1\n\tmovups 32(%1), %%xmm2\n\tmovups 48(%1), %%xmm3\n\t"
+        "movntdq %%xmm0, (%0)\n\tmovntdq %%xmm1, 16(%0)\n\tmovntdq %%xmm2, 32(%0)\n\tmovntdq %%xmm3, 48(%0)"
+        :
+        : "r"(out), "r"(in)
+        : "memory", "xmm0", "xmm1", "xmm2", "xmm3");
+  }
+}
+
 // Time-stamp counter; not ordered with neighbouring instructions, which is what a pause needs.
 [[nodiscard]] inline std::uint64_t ticks() noexcept {
   std::uint32_t low = 0, high = 0;

@@ -31,4 +31,11 @@ void run_parts(unsigned parts, F&& f) noexcept {
   for (std::thread& t : others) t.join();
 }
 
+// A full memory barrier in every thread of this process, asked for by one of them (membarrier(2)): lets the common side
+// of a handshake do without one.  False: the system has none, and whoever relies on it must use plain locks.  Also
+// false under ThreadSanitizer, which knows nothing of it.
+[[nodiscard]] bool can_fence_all_threads() noexcept;
+// Costs microseconds.  Only after can_fence_all_threads() has said yes; then it cannot fail.
+void fence_all_threads() noexcept;
+
 }  // namespace nvm::platform

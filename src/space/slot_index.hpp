@@ -5,8 +5,8 @@
 // does not keep it moves, now exactly known, to the tail of a lower bucket, and the next one is tried.  Empty extents
 // have a bucket of their own behind all others: they are used last, and found when pages are short.
 //
-// Threads.  All of an arena is guarded by its lock.  An extent that is on its way between arenas names the one it goes
-// to, and is in no bucket.
+// Threads.  All of an arena is guarded by its lock, which favours the lane that the arena stands for.  An extent that
+// is on its way between arenas names the one it goes to, and is in no bucket.
 #pragma once
 
 #include <algorithm>
@@ -102,9 +102,18 @@ class slot_buckets {
 };
 
 struct alignas(line_bytes) arena {
-  spin_lock lock;
+  biased_lock lock;
   std::int64_t slot_bytes_used = 0;  // a sum over all arenas makes sense, one alone need not: extents wander
   std::array<slot_buckets, slot_sets> sets;
+};
+
+// Gives up, at the end of a scope, an arena that is locked.
+struct unlocking {
+  explicit unlocking(arena& a) noexcept : locked{a} {}
+  ~unlocking() { locked.lock.unlock(); }
+  unlocking(const unlocking&) = delete;
+  unlocking& operator=(const unlocking&) = delete;
+  arena& locked;
 };
 
 }  // namespace nvm

@@ -112,26 +112,30 @@ class space : public space_types {
   }
 
   // The transaction that reserved it gave it up.
-  void cancel(const reservation& r, unsigned) noexcept {
+  void cancel(const reservation& r, unsigned lane) noexcept {
     if (r.length_byte == nullptr) {
       release_run(r.offset, r.bytes);
     } else {
-      release_slots(r.offset, r.bytes, log::tag{});
+      release_slots(r.offset, r.bytes, lane, log::tag{});
     }
   }
 
-  // Its intent has been applied, in `generation` of the lane; 0 on a medium that has nothing to replay.
+  // Its transaction has committed, as `generation` of the lane: applies its intent.  Generation 0: of a medium that
+  // has nothing to replay, where the intent has been applied already.
   void committed(const reservation& r, unsigned lane, std::uint64_t generation) noexcept {
     const log::tag t = tag_of(lane, generation);
+    const bool to_apply = generation != 0;
     if (r.length_byte == nullptr) {
       const std::uint64_t page = index_.sizes().page_of(r.offset);
+      if (to_apply) log::apply(base_, r.set);
       index_.states.set_tag(page, t);
       page_state s = index_.states.get(page);
       while (!index_.states.change(page, s, s.code() & ~page_state::reserved_bit)) {
       }
       return;
     }
-    const held h = hold(r.offset);
+    const held h = hold(r.offset, lane);
+    if (to_apply) log::apply_alone(base_, r.set);
     slot_bits::clear(h.e->reserved(), h.slot);
     if (!t.none()) put_tag(*h.e, h.slot, t);
     h.in->lock.unlock();
@@ -141,7 +145,9 @@ class space : public space_types {
 
   // The object that starts at `offset`, its header included.  errc::bad_pointer if none does; corrupt if what stands
   // there fails its checks.
-  [[nodiscard]] result<object> find(std::uint64_t offset, layout::object_layout l) noexcept {
+  // `who` calls: name_of() a lane that the caller holds, or nobody.
+  [[nodiscard]] result<object> find(std::uint64_t offset, layout::object_layout l,
+                                    unsigned who = space_index::nobody) noexcept {
     const geometry& g = index_.sizes();
     if (offset < g.data_offset || offset - g.data_offset >= index_.pages.size_pages() << g.page_shift) {
       return fail(errc::bad_pointer, "offset %lu lies in no page of the pool", offset);
@@ -152,7 +158,7 @@ class space : public space_types {
       const page_state s = state_at(head);
       if (s.is_extent()) {
         extent& e = s.descriptor();
-        const std::lock_guard guard{index_.lock(e).lock, std::adopt_lock};
+        const unlocking guard{index_.lock(e, who)};
         // Otherwise it was given back since we read the state: look again.
         if (e.page == head) return look(e, offset, l);
         continue;
@@ -170,13 +176,13 @@ class space : public space_types {
   // The open transaction of `lane` frees `o`.  errc::bad_pointer if one does already.
   [[nodiscard]] status begin_free(const object& o, unsigned lane) noexcept {
     if (o.clear.op() == log::intent_op::clear_entry) return begin_free_run(o, lane);
-    held h = hold(o.offset);
+    held h = hold(o.offset, lane);
     if (h.e->arena.load(std::memory_order_relaxed) == index_.orphans()) {
       extent& e = *h.e;
       h.in->lock.unlock();
       const unsigned mine = index_.arena_number(lane);
-      if (index_.arena_at(mine) != nullptr) index_.move(e, mine);
-      h = hold(o.offset);
+      if (index_.arena_at(mine) != nullptr) index_.move(e, mine, space_index::name_of(lane));
+      h = hold(o.offset, lane);
     }
     if (!slot_bits::test(h.e->first(), h.slot) || slot_bits::test(h.e->freeing(), h.slot)) {
       h.in->lock.unlock();
@@ -188,7 +194,7 @@ class space : public space_types {
     settle(*h.e, seen, lane);
     return {};
   }
-  void cancel_free(const object& o) noexcept {
+  void cancel_free(const object& o, unsigned lane) noexcept {
     if (o.clear.op() == log::intent_op::clear_entry) {
       const std::uint64_t page = index_.sizes().page_of(o.offset);
       page_state s = index_.states.get(page);
@@ -196,18 +202,19 @@ class space : public space_types {
       }
       return;
     }
-    const held h = hold(o.offset);
+    const held h = hold(o.offset, lane);
     slot_bits::clear(h.e->freeing(), h.slot);
     h.in->lock.unlock();
   }
-  // Its clear intent has been applied, in `generation` of the lane: the space may be used again.
+  // Its transaction has committed, as with committed(): applies the clear intent, and the space may be used again.
   void finish_free(const object& o, unsigned lane, std::uint64_t generation) noexcept {
     const log::tag t = tag_of(lane, generation);
     if (o.clear.op() == log::intent_op::clear_entry) {
+      if (generation != 0) log::apply(base_, o.clear);
       index_.states.set_tag(index_.sizes().page_of(o.offset), t);
       release_run(o.offset, o.bytes);
     } else {
-      release_slots(o.offset, o.bytes, t);
+      release_slots(o.offset, o.bytes, lane, t, generation != 0 ? &o.clear : nullptr);
     }
   }
 
@@ -261,7 +268,7 @@ class space : public space_types {
     for (unsigned i = 0; i <= index_.arena_count(); ++i) {
       arena* a = index_.existing_arena(i);
       if (a == nullptr) continue;
-      const std::lock_guard guard{a->lock};
+      const biased_lock::guard guard{a->lock, nobody};
       used += a->slot_bytes_used;
     }
     s.slot_bytes_used = static_cast<std::uint64_t>(used);
@@ -271,6 +278,10 @@ class space : public space_types {
   bool trim() noexcept;
 
   [[nodiscard]] const space_index& index() const noexcept { return index_; }
+
+  // Names for the locks of this layer (sync/biased_lock.hpp).
+  static constexpr unsigned nobody = space_index::nobody;
+  [[nodiscard]] static constexpr unsigned name_of(unsigned lane) noexcept { return space_index::name_of(lane); }
 
  private:
   using page_kind = layout::page_kind;
@@ -291,10 +302,11 @@ class space : public space_types {
   // ---- slots (space_slots.hpp) ----
   [[nodiscard]] result<reservation> reserve_slots(unsigned lane, page_kind kind, layout::object_layout l,
                                                   unsigned count) noexcept;
-  [[nodiscard]] status refill(unsigned mine, unsigned set, unsigned count) noexcept;
-  [[nodiscard]] status new_extent(unsigned mine, unsigned set, bool last_resort) noexcept;
-  void release_slots(std::uint64_t offset, std::uint64_t bytes, log::tag t) noexcept;
-  [[nodiscard]] held hold(std::uint64_t offset) noexcept;
+  [[nodiscard]] status refill(unsigned lane, unsigned set, unsigned count) noexcept;
+  [[nodiscard]] status new_extent(unsigned lane, unsigned set, bool last_resort) noexcept;
+  void release_slots(std::uint64_t offset, std::uint64_t bytes, unsigned lane, log::tag t,
+                     const log::intent* clear = nullptr) noexcept;
+  [[nodiscard]] held hold(std::uint64_t offset, unsigned lane) noexcept;
   [[nodiscard]] result<object> look(extent& e, std::uint64_t offset, layout::object_layout wanted) noexcept;
   // Generation 0: of a medium that has nothing to replay.
   [[nodiscard]] static log::tag tag_of(unsigned lane, std::uint64_t generation) noexcept {

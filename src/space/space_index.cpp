@@ -103,7 +103,7 @@ status space_index::build_index(unsigned part, unsigned parts) noexcept {
     if (word == 0 || entry_fault(word, page, geometry_, pages.size_pages(), entry) != nullptr) continue;
     if (entry.kind != page_kind::fine && entry.kind != page_kind::coarse) continue;
     if (states.get(page).code() != 0) continue;
-    if (auto e = index(page, entry, orphans()); !e && e.error() != errc::corrupt) return e.error();
+    if (auto e = index(page, entry, orphans(), nobody); !e && e.error() != errc::corrupt) return e.error();
   }
   return {};
 }
@@ -122,15 +122,15 @@ arena* space_index::arena_at(unsigned number) noexcept {
   return a;
 }
 
-void space_index::move(extent& e, unsigned to) noexcept {
+void space_index::move(extent& e, unsigned to, unsigned who) noexcept {
   const unsigned set = slot_set_of(e.kind, e.layout);
-  arena& old = lock(e);
+  arena& old = lock(e, who);
   const bool on_its_way = e.bucket == slot_buckets::in_transit;
   if (!on_its_way && e.arena.load(std::memory_order_relaxed) != to) {
     old.sets[set].remove(e);
     e.arena.store(to, std::memory_order_release);
     old.lock.unlock();
-    arena& a = lock(e);
+    arena& a = lock(e, who);
     a.sets[set].insert(e);
     a.lock.unlock();
     return;
@@ -138,47 +138,48 @@ void space_index::move(extent& e, unsigned to) noexcept {
   old.lock.unlock();
 }
 
-bool space_index::adopt(unsigned from, unsigned to, unsigned set, unsigned count) noexcept {
+bool space_index::adopt(unsigned from, unsigned to, unsigned set, unsigned count, unsigned who) noexcept {
   arena* source = existing_arena(from);
   if (source == nullptr || from == to) return false;
   extent* e = nullptr;
   {
-    const std::lock_guard guard{source->lock};
+    const biased_lock::guard guard{source->lock, who};
     e = source->sets[set].candidate(count);
     if (e == nullptr) return false;
     source->sets[set].remove(*e);
     e->arena.store(to, std::memory_order_release);
   }
-  arena& a = lock(*e);
+  arena& a = lock(*e, who);
   a.sets[set].insert(*e);
   a.lock.unlock();
   return true;
 }
 
-bool space_index::adopt_from_any(unsigned to, unsigned set, unsigned count) noexcept {
+bool space_index::adopt_from_any(unsigned to, unsigned set, unsigned count, unsigned who) noexcept {
   for (unsigned i = 0; i <= arena_count_; ++i) {
-    if (adopt(i, to, set, count)) return true;
+    if (adopt(i, to, set, count, who)) return true;
   }
   return false;
 }
 
-void space_index::name(extent& e, std::uint64_t page, unsigned arena_number) noexcept {
+void space_index::name(extent& e, std::uint64_t page, unsigned arena_number, unsigned who) noexcept {
   e.arena.store(arena_number, std::memory_order_release);
-  const std::lock_guard guard{lock(e).lock, std::adopt_lock};
+  const unlocking guard{lock(e, who)};
   e.page = page;
   e.bucket = slot_buckets::in_transit;
 }
 
-void space_index::file(extent& e, std::int64_t bytes_used) noexcept {
-  arena& a = lock(e);
-  const std::lock_guard guard{a.lock, std::adopt_lock};
+void space_index::file(extent& e, std::int64_t bytes_used, unsigned who) noexcept {
+  arena& a = lock(e, who);
+  const unlocking guard{a};
   a.slot_bytes_used += bytes_used;
   a.sets[slot_set_of(e.kind, e.layout)].insert(e);
 }
 
 // ---- indexing ------------------------------------------------------------------------------------------------------
 
-result<extent*> space_index::index(std::uint64_t page, const layout::page_entry& entry, unsigned to) noexcept {
+result<extent*> space_index::index(std::uint64_t page, const layout::page_entry& entry, unsigned to,
+                                   unsigned who) noexcept {
   arena* a = arena_at(to);
   extent* e = a == nullptr ? nullptr : descriptors(entry.kind).get();
   if (e == nullptr) return fail(errc::no_memory, "no volatile memory to index the extent at page %lu", page);
@@ -209,9 +210,9 @@ result<extent*> space_index::index(std::uint64_t page, const layout::page_entry&
     unindexed_.fetch_sub(1, std::memory_order_relaxed);
     if (damages == 0) {
       e->measure();
-      name(*e, page, to);
+      name(*e, page, to, who);
       states.set(page, page_state::of(*e));
-      file(*e, static_cast<std::int64_t>(used * s.slot_bytes));
+      file(*e, static_cast<std::int64_t>(used * s.slot_bytes), who);
       return e;
     }
     states.set(page, page_state::quarantine(entry.length_pages));
@@ -222,7 +223,8 @@ result<extent*> space_index::index(std::uint64_t page, const layout::page_entry&
               first_damage.offset, first_damage.found, first_damage.expected);
 }
 
-bool space_index::walk(unsigned to, unsigned set, unsigned count, unsigned chunks_max, unsigned extents_max) noexcept {
+bool space_index::walk(unsigned to, unsigned set, unsigned count, unsigned chunks_max, unsigned extents_max,
+                       unsigned who) noexcept {
   const std::uint64_t end = ceil_div(geometry_.size_pages, 64);
   std::atomic<std::uint64_t>& cursor = cursors_[set];
   bool found = false;
@@ -238,10 +240,10 @@ bool space_index::walk(unsigned to, unsigned set, unsigned count, unsigned chunk
       if (word == 0 || states.get(page).code() != 0) continue;
       if (entry_fault(word, page, geometry_, pages.size_pages(), entry) != nullptr) continue;
       if (entry.kind != kind_of_set(set) || entry.layout != layout_of_set(set)) continue;
-      const auto e = index(page, entry, to);
+      const auto e = index(page, entry, to, who);
       if (!e || *e == nullptr) continue;
       ++indexed;
-      arena& a = lock(**e);
+      arena& a = lock(**e, who);
       found = found || ((*e)->page == page && (*e)->longest >= count);
       a.lock.unlock();
     }
@@ -249,17 +251,17 @@ bool space_index::walk(unsigned to, unsigned set, unsigned count, unsigned chunk
   return found;
 }
 
-bool space_index::index_some(unsigned to, unsigned set, unsigned count) noexcept {
-  return walk(to, set, count, chunks_per_miss, indexed_per_miss);
+bool space_index::index_some(unsigned to, unsigned set, unsigned count, unsigned who) noexcept {
+  return walk(to, set, count, chunks_per_miss, indexed_per_miss, who);
 }
 
-bool space_index::index_rest(unsigned to, unsigned set, unsigned count) noexcept {
-  return walk(to, set, count, ~0U, ~0U);
+bool space_index::index_rest(unsigned to, unsigned set, unsigned count, unsigned who) noexcept {
+  return walk(to, set, count, ~0U, ~0U, who);
 }
 
 bool space_index::index_everything() noexcept {
   const std::uint64_t before = unindexed_.load(std::memory_order_relaxed);
-  for (unsigned set = 0; set < slot_sets; ++set) (void)walk(orphans(), set, 1, ~0U, ~0U);
+  for (unsigned set = 0; set < slot_sets; ++set) (void)walk(orphans(), set, 1, ~0U, ~0U, nobody);
   return unindexed_.load(std::memory_order_relaxed) != before;
 }
 
@@ -287,7 +289,7 @@ result<bool> space_index::look_up(std::uint64_t page) noexcept {
   }
   if (entry.kind != page_kind::fine && entry.kind != page_kind::coarse) return false;
   if (states.get(head).code() != 0) return true;
-  auto e = index(head, entry, orphans());
+  auto e = index(head, entry, orphans(), nobody);
   if (!e && e.error() != errc::corrupt) return e.error();
   return true;
 }

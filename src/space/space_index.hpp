@@ -51,32 +51,35 @@ class space_index {
   [[nodiscard]] arena* existing_arena(unsigned number) const noexcept {
     return arenas_[number].load(std::memory_order_acquire);
   }
+  // What a lane is called by the locks of arenas (sync/biased_lock.hpp); `nobody` for work that is no lane's.
+  static constexpr unsigned nobody = 0;
+  [[nodiscard]] static constexpr unsigned name_of(unsigned lane) noexcept { return lane + 1; }
   // Locks the arena that guards `e`.
-  [[nodiscard]] arena& lock(extent& e) noexcept {
+  [[nodiscard]] arena& lock(extent& e, unsigned who) noexcept {
     for (;;) {
       const std::uint32_t number = e.arena.load(std::memory_order_acquire);
       arena& a = *existing_arena(number);
-      a.lock.lock();
+      a.lock.lock(who);
       if (e.arena.load(std::memory_order_relaxed) == number) return a;
       a.lock.unlock();
     }
   }
   // A descriptor that was private so far is that of the extent at `page`, guarded by an arena but in no bucket of it;
-  void name(extent& e, std::uint64_t page, unsigned arena_number) noexcept;
+  void name(extent& e, std::uint64_t page, unsigned arena_number, unsigned who) noexcept;
   // and then in one: allocated from.
-  void file(extent& e, std::int64_t bytes_used) noexcept;
+  void file(extent& e, std::int64_t bytes_used, unsigned who) noexcept;
   // Makes `e` part of arena `to`; the caller holds no lock.
-  void move(extent& e, unsigned to) noexcept;
+  void move(extent& e, unsigned to, unsigned who) noexcept;
   // An extent of the set that promises a run of `count` slots comes from arena `from` to arena `to`.
-  [[nodiscard]] bool adopt(unsigned from, unsigned to, unsigned set, unsigned count) noexcept;
-  [[nodiscard]] bool adopt_from_any(unsigned to, unsigned set, unsigned count) noexcept;
+  [[nodiscard]] bool adopt(unsigned from, unsigned to, unsigned set, unsigned count, unsigned who) noexcept;
+  [[nodiscard]] bool adopt_from_any(unsigned to, unsigned set, unsigned count, unsigned who) noexcept;
 
   // ---- indexing ----
 
   // A few extents of the set that were not indexed yet join arena `to`; true if one has a run of `count` free slots.
-  [[nodiscard]] bool index_some(unsigned to, unsigned set, unsigned count) noexcept;
+  [[nodiscard]] bool index_some(unsigned to, unsigned set, unsigned count, unsigned who) noexcept;
   // The same for all that are left.
-  [[nodiscard]] bool index_rest(unsigned to, unsigned set, unsigned count) noexcept;
+  [[nodiscard]] bool index_rest(unsigned to, unsigned set, unsigned count, unsigned who) noexcept;
   // Indexes whatever is left of every set.  True if there was anything.
   [[nodiscard]] bool index_everything() noexcept;
   // Looks up what the page map says about a page whose state is none: sets the state of the run or extent that holds it
@@ -100,9 +103,10 @@ class space_index {
   static constexpr unsigned chunks_per_miss = 64;
 
   // The extent at `page`, as its entry says, gets a descriptor in arena `to`; nullptr if it has a state already.
-  [[nodiscard]] result<extent*> index(std::uint64_t page, const layout::page_entry& entry, unsigned to) noexcept;
-  [[nodiscard]] bool walk(unsigned to, unsigned set, unsigned count, unsigned chunks_max,
-                          unsigned extents_max) noexcept;
+  [[nodiscard]] result<extent*> index(std::uint64_t page, const layout::page_entry& entry, unsigned to,
+                                      unsigned who) noexcept;
+  [[nodiscard]] bool walk(unsigned to, unsigned set, unsigned count, unsigned chunks_max, unsigned extents_max,
+                          unsigned who) noexcept;
   struct slice {
     std::uint64_t first, end;  // pages
   };

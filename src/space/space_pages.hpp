@@ -129,7 +129,7 @@ bool space<M, S>::trim() noexcept {
   for (unsigned i = 0; i <= index_.arena_count(); ++i) {
     arena* a = index_.existing_arena(i);
     if (a == nullptr) continue;
-    const std::lock_guard guard{a->lock};
+    const biased_lock::guard guard{a->lock, space_index::nobody};
     for (unsigned set = 0; set < slot_sets; ++set) {
       while (extent* e = a->sets[set].empty(kind_of_set(set))) {
         // In no bucket nobody allocates from it, and nothing is in it that could be found.
@@ -154,7 +154,7 @@ bool space<M, S>::trim() noexcept {
     leaving = e.next;
     const std::uint64_t page = e.page;
     {
-      const std::lock_guard guard{index_.lock(e).lock, std::adopt_lock};
+      const unlocking guard{index_.lock(e, space_index::nobody)};
       e.page = no_page;
     }
     index_.states.set(page, page_state{});

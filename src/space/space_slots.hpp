@@ -9,12 +9,13 @@ template <media M, log::settler S>
 auto space<M, S>::reserve_slots(unsigned lane, page_kind kind, layout::object_layout l, unsigned count) noexcept
     -> result<reservation> {
   const unsigned mine = index_.arena_number(lane);
+  const unsigned who = space_index::name_of(lane);
   arena* a = index_.arena_at(mine);
   if (a == nullptr) return fail(errc::no_memory, "no volatile memory for an arena");
   const unsigned set = slot_set_of(kind, l);
   const layout::extent_shape& s = index_.shape(kind);
   for (;;) {
-    a->lock.lock();
+    a->lock.lock(who);
     slot_buckets& buckets = a->sets[set];
     while (extent* e = buckets.candidate(count)) {
       const unsigned slot = e->take(count);
@@ -35,24 +36,28 @@ auto space<M, S>::reserve_slots(unsigned lane, page_kind kind, layout::object_la
                          length};
     }
     a->lock.unlock();
-    if (status more = refill(mine, set, count); !more) return more.error();
+    if (status more = refill(lane, set, count); !more) return more.error();
   }
 }
 
-// Room for `count` slots comes into arena `mine`, from the cheapest source that has any.
+// Room for `count` slots comes into the arena of `lane`, from the cheapest source that has any.
 template <media M, log::settler S>
-status space<M, S>::refill(unsigned mine, unsigned set, unsigned count) noexcept {
-  if (index_.adopt(index_.orphans(), mine, set, count)) return {};
-  if (index_.index_some(mine, set, count)) return {};
-  if (status s = new_extent(mine, set, false); s || s.error() == errc::no_memory) return s;
+status space<M, S>::refill(unsigned lane, unsigned set, unsigned count) noexcept {
+  const unsigned mine = index_.arena_number(lane);
+  const unsigned who = space_index::name_of(lane);
+  if (index_.adopt(index_.orphans(), mine, set, count, who)) return {};
+  if (index_.index_some(mine, set, count, who)) return {};
+  if (status s = new_extent(lane, set, false); s || s.error() == errc::no_memory) return s;
   // The pool is full and cannot grow: room that others have, or that nobody has looked at yet.
-  if (index_.adopt_from_any(mine, set, count)) return {};
-  if (index_.index_rest(mine, set, count)) return {};
-  return new_extent(mine, set, true);
+  if (index_.adopt_from_any(mine, set, count, who)) return {};
+  if (index_.index_rest(mine, set, count, who)) return {};
+  return new_extent(lane, set, true);
 }
 
 template <media M, log::settler S>
-status space<M, S>::new_extent(unsigned mine, unsigned set, bool last_resort) noexcept {
+status space<M, S>::new_extent(unsigned lane, unsigned set, bool last_resort) noexcept {
+  const unsigned mine = index_.arena_number(lane);
+  const unsigned who = space_index::name_of(lane);
   const page_kind kind = kind_of_set(set);
   const layout::extent_shape& s = index_.shape(kind);
   extent* e = index_.descriptors(kind).get();
@@ -67,7 +72,7 @@ status space<M, S>::new_extent(unsigned mine, unsigned set, bool last_resort) no
   medium_.flush(base_ + at, write_empty_extent(base_, at, kind, s));
   medium_.fence(edge{"space/E1"});
   e->make_empty(layout_of_set(set), s);
-  index_.name(*e, *page, mine);
+  index_.name(*e, *page, mine, who);
   {
     // Before the entry: whoever finds that must not index the extent a second time.
     const std::lock_guard guard{index_.states.lock_of(*page)};
@@ -75,15 +80,17 @@ status space<M, S>::new_extent(unsigned mine, unsigned set, bool last_resort) no
   }
   enter(*page, {static_cast<std::uint32_t>(count), 0, kind, layout_of_set(set), layout::slot_protocol::transactional});
   medium_.fence(edge{"space/E2"});
-  index_.file(*e, 0);
+  index_.file(*e, 0, who);
   return {};
 }
 
 template <media M, log::settler S>
-void space<M, S>::release_slots(std::uint64_t offset, std::uint64_t bytes, log::tag t) noexcept {
-  const held h = hold(offset);
+void space<M, S>::release_slots(std::uint64_t offset, std::uint64_t bytes, unsigned lane, log::tag t,
+                                const log::intent* clear) noexcept {
+  const held h = hold(offset, lane);
   const unsigned count = slots_for(h.e->kind, bytes);
   NVM_ASSERT(slot_bits::test(h.e->first(), h.slot));
+  if (clear != nullptr) log::apply_alone(base_, *clear);
   if (!t.none()) put_tag(*h.e, h.slot, t);
   h.e->drop(h.slot, count);
   h.in->slot_bytes_used -= static_cast<std::int64_t>(bytes);
@@ -93,12 +100,12 @@ void space<M, S>::release_slots(std::uint64_t offset, std::uint64_t bytes, log::
 
 // Locks the arena of the extent that holds a reservation or an object that was found: it cannot go away.
 template <media M, log::settler S>
-auto space<M, S>::hold(std::uint64_t offset) noexcept -> held {
+auto space<M, S>::hold(std::uint64_t offset, unsigned lane) noexcept -> held {
   std::uint64_t head = index_.sizes().page_of(offset);
   const page_state s = state_at(head);
   NVM_ASSERT(s.is_extent());
   extent& e = s.descriptor();
-  arena& a = index_.lock(e);
+  arena& a = index_.lock(e, space_index::name_of(lane));
   NVM_ASSERT(e.page == head);
   const std::uint64_t inside = offset - index_.sizes().page_offset(head);
   return {&e, &a, static_cast<unsigned>(inside / index_.shape(e.kind).slot_bytes)};
@@ -175,7 +182,7 @@ void space<M, S>::settle(extent& e, const tags_seen& seen, unsigned lane) noexce
     });
   }
   // What is settled need not be settled again, unless it changed meanwhile.  Our own hidden changes are not settled.
-  arena& a = index_.lock(e);
+  arena& a = index_.lock(e, space_index::name_of(lane));
   if (foreign && e.tags()[seen.word] == seen.tag.code) e.tags()[seen.word] = 0;
   if (!own_hidden && seen.any_hidden) e.tags_settled = seen.hidden;
   a.lock.unlock();

@@ -202,7 +202,7 @@ class transaction {
       if (lanes_.has_records(lane_)) {
         flush_lines();
         media_.fence(edge{"undo/E4"});
-        lanes_.finish(lane_, layout::outcome::abort, nullptr, 0, edge{"undo/E5"});
+        lanes_.finish(lane_, layout::outcome::abort, nullptr, 0, edge{"undo/E5"}, [](std::uint64_t) {});
         give_segments();
       }
     }
@@ -247,7 +247,7 @@ class transaction {
   }
 
   [[nodiscard]] status begin_free(std::uint64_t offset, layout::object_layout l, pending_free& f) noexcept {
-    auto o = space_.find(offset, l);
+    auto o = space_.find(offset, l, space_type::name_of(lane_));
     if (!o) return o.error();
     f.object = *o;
     f.allocation = npos;
@@ -340,19 +340,11 @@ class transaction {
   [[nodiscard]] status keep_durable() noexcept try {
     status s = lanes_.append_undo(
         lane_, durable_.data(), durable_.size(),
-        [&](std::size_t i, std::uint64_t bytes, const std::byte* old) {
-          // A piece of range i: the pieces of one range come in order.
-          const std::uint64_t from = i == last_range_ ? last_from_ : durable_[i].offset;
-          undo_.push_back({from, bytes, old});
-          last_range_ = i;
-          last_from_ = from + bytes;
-        },
+        [&](std::uint64_t offset, std::uint64_t bytes, const std::byte* old) { undo_.push_back({offset, bytes, old}); },
         [&](std::uint64_t bytes) { return more_log(bytes); });
-    last_range_ = npos;
     if (s) media_.fence(edge{"undo/E1"});
     return s;
   } catch (const std::bad_alloc&) {
-    last_range_ = npos;
     return fail(errc::no_memory, "no volatile memory for the list of old bytes");
   }
 
@@ -376,7 +368,7 @@ class transaction {
   // Gives up allocations and frees back to the mark.
   void drop(const mark& m) noexcept {
     while (frees_.size() > m.frees) {
-      space_.cancel_free(frees_.back().object);
+      space_.cancel_free(frees_.back().object, lane_);
       frees_.pop_back();
     }
     while (allocations_.size() > m.allocations) {
@@ -441,10 +433,9 @@ class transaction {
     }
     if (data) media_.fence(edge{"undo/E2"});
     count(logged_bytes_, lanes_.logged_bytes(lane_) + sizeof(layout::commit_record));
-    const std::uint64_t g =
-        lanes_.finish(lane_, layout::outcome::commit, words_.data(), words_.size(), edge{"undo/E3"});
+    lanes_.finish(lane_, layout::outcome::commit, words_.data(), words_.size(), edge{"undo/E3"},
+                  [this](std::uint64_t g) { conclude(g); });
     if (planted(plant::fresh_after_record)) flush_fresh();
-    conclude(g);
     give_segments();
     return {};
   } catch (const std::bad_alloc&) {
@@ -454,7 +445,7 @@ class transaction {
   [[nodiscard]] result<lsn_t> commit_batch() noexcept {
     batch_.clear();
     // Exactly the announced bytes: others in the same line may be another transaction's, half written.
-    byte_range run;
+    byte_range run{0, 0};
     for (const auto& e : sets_[0]->entries()) {
       each_byte_run(e.line, e.mask, [&](std::uint64_t o, std::uint64_t n) {
         if (run.bytes != 0 && run.offset + run.bytes == o) {
@@ -505,13 +496,17 @@ class transaction {
     }
   }
 
-  // Tells space what has happened.
+  // Tells space what has happened, which applies the intents; g is 0 if they were applied already.
   void conclude(std::uint64_t g) noexcept {
     for (const pending_free& f : frees_) {
       if (f.allocation == npos) {
-        if (!planted(plant::reuse_before_commit)) space_.finish_free(f.object, lane_, g);
+        if (!planted(plant::reuse_before_commit)) {
+          space_.finish_free(f.object, lane_, g);
+        } else if (g != 0) {
+          log::apply(base_, f.object.clear);
+        }
       } else {
-        space_.cancel_free(f.object);
+        space_.cancel_free(f.object, lane_);
       }
     }
     for (const allocation& a : allocations_) {
@@ -561,8 +556,6 @@ class transaction {
   typename M::batch batch_;
   std::size_t live_allocations_ = 0;
   std::size_t last_hit_ = 0;
-  std::size_t last_range_ = npos;
-  std::uint64_t last_from_ = 0;
   std::atomic<std::uint64_t> commits_{0};
   std::atomic<std::uint64_t> aborts_{0};
   std::atomic<std::uint64_t> logged_bytes_{0};

@@ -98,6 +98,8 @@ TEST(format, lane_structures_lie_where_the_document_says) {
   EXPECT_EQ(static_cast<int>(layout::record_kind::large_undo), 4);
   EXPECT_EQ(layout::large_undo_data_at(64), 128U);
   EXPECT_EQ(layout::large_undo_data_at(96), 192U);
+  EXPECT_EQ(layout::record_room(64), 64U);
+  EXPECT_EQ(layout::record_room(72), 128U);
 }
 
 TEST(format, intents_have_the_bits_of_the_document) {

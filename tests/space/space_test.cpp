@@ -289,7 +289,7 @@ TEST(space, tells_a_damaged_object_header_or_length) {
   }
   const auto r = pool->reserve(0, 100, object_layout::raw);
   ASSERT_TRUE(r);
-  pool->committed(*r, 0, pool.lanes().commit(pool.base(), 0, {r->set}));
+  pool->committed(*r, 0, pool.lanes().commit(0, {r->set}));
   pool.base()[r->length_byte - pool.base()] ^= std::byte{1};
   EXPECT_EQ(pool->find(r->offset, object_layout::raw).error(), errc::corrupt);
 }

@@ -19,12 +19,12 @@ class test_lanes {
  public:
   explicit test_lanes(unsigned count) : lanes_(count) {}
 
-  std::uint64_t commit(std::byte* base, unsigned index, const std::vector<log::intent>& intents) {
+  // The caller tells space, which applies them.
+  std::uint64_t commit(unsigned index, const std::vector<log::intent>& intents) {
     lane& l = lanes_[index];
     const std::lock_guard guard{l.lock};
     ++l.generation;
     for (const log::intent& i : intents) {
-      log::apply(base, i);
       l.replayable.push_back(i);
     }
     return l.generation;
@@ -208,7 +208,7 @@ class test_tx {
     return *r;
   }
   status free(std::uint64_t offset, layout::object_layout l = layout::object_layout::raw) {
-    auto o = pool_->find(offset, l);
+    auto o = pool_->find(offset, l, test_space::name_of(lane_));
     if (!o) return o.error();
     if (status s = pool_->begin_free(*o, lane_); !s) return s;
     frees_.push_back(*o);
@@ -218,14 +218,14 @@ class test_tx {
     std::vector<log::intent> intents;
     for (const auto& r : allocations_) intents.push_back(r.set);
     for (const auto& o : frees_) intents.push_back(o.clear);
-    const std::uint64_t g = pool_.lanes().commit(pool_.base(), lane_, intents);
+    const std::uint64_t g = pool_.lanes().commit(lane_, intents);
     for (const auto& r : allocations_) pool_->committed(r, lane_, g);
     for (const auto& o : frees_) pool_->finish_free(o, lane_, g);
     allocations_.clear();
     frees_.clear();
   }
   void abort() {
-    for (const auto& o : frees_) pool_->cancel_free(o);
+    for (const auto& o : frees_) pool_->cancel_free(o, lane_);
     for (const auto& r : allocations_) pool_->cancel(r, lane_);
     allocations_.clear();
     frees_.clear();

@@ -1,0 +1,101 @@
+// A lock that costs its favourite no locked instruction.
+//
+// A locked instruction waits for every write-back before it and lets nothing behind it begin, so that it turns the work
+// between two fences, which a processor does while the first is still under way, into waiting.  Most locks on the way
+// of a transaction are taken by one lane nearly always.  Its lane takes such a lock by two plain stores and a load;
+// anybody else has to take the bias away first, which costs a barrier in all threads (microseconds).  A lock that is
+// taken away again and again favours nobody: each time its lane has to use it longer, undisturbed, to be favoured
+// again.
+//
+// Names.  `who` is a number that at most one thread goes by at a time, handed over with acquire and release (a lane,
+// plus one); 0 is anybody and never favoured.  The first who uses a lock is the only one it can ever favour: two
+// favourites could not share `held_`, for a thread that was interrupted in lock() may store there late.
+//
+/// Dekker's handshake, its fence in the common side replaced by one in all threads.
+///   favourite: S held = 1; compiler barrier; L biased       in if still biased
+///   others:    (spin held) S biased = 0; fence_all_threads(); L held until 0
+/// Either the favourite's load comes after the others' store and it retreats, or its store of `held` is seen.
+#pragma once
+
+#include <atomic>
+#include <thread>
+
+#include "platform/platform.hpp"
+#include "sync/spin_lock.hpp"
+
+namespace nvm {
+
+class biased_lock {
+ public:
+  void lock(unsigned who) noexcept {
+    if (who != 0 && favourite_.load(std::memory_order_relaxed) == who) {
+      held_.store(true, std::memory_order_relaxed);
+      isa::compiler_fence();
+      // relaxed: while it is biased nobody else has held the lock since this favourite did.
+      if (biased_.load(std::memory_order_relaxed)) return;
+      held_.store(false, std::memory_order_release);
+    }
+    lock_slowly(who);
+  }
+
+  void unlock() noexcept {
+    if (!slowly_) {
+      // release: pairs with the acquire load of whoever takes the bias away.
+      held_.store(false, std::memory_order_release);
+      return;
+    }
+    slowly_ = false;
+    slow_.unlock();
+  }
+
+  // Takes the lock for a scope.
+  class guard {
+   public:
+    guard(biased_lock& l, unsigned who) noexcept : lock_{l} { l.lock(who); }
+    ~guard() { lock_.unlock(); }
+    guard(const guard&) = delete;
+    guard& operator=(const guard&) = delete;
+
+   private:
+    biased_lock& lock_;
+  };
+
+ private:
+  static constexpr unsigned patience_first = 4;
+  static constexpr unsigned patience_max = 1U << 20;
+
+  [[gnu::noinline]] void lock_slowly(unsigned who) noexcept {
+    slow_.lock();
+    if (biased_.load(std::memory_order_relaxed)) {
+      biased_.store(false, std::memory_order_relaxed);
+      platform::fence_all_threads();
+      // acquire: pairs with the release store in unlock().
+      for (unsigned spins = 0; held_.load(std::memory_order_acquire); ++spins) {
+        if (spins < 64) {
+          isa::spin_hint();
+        } else {
+          std::this_thread::yield();
+        }
+      }
+      if (patience_ < patience_max) patience_ *= 8;
+    }
+    slowly_ = true;
+    if (favourite_.load(std::memory_order_relaxed) == 0) favourite_.store(who, std::memory_order_relaxed);
+    if (who == 0 || favourite_.load(std::memory_order_relaxed) != who) {
+      calm_ = 0;
+    } else if (++calm_ >= patience_ && platform::can_fence_all_threads()) {
+      calm_ = 0;
+      biased_.store(true, std::memory_order_relaxed);
+    }
+  }
+
+  std::atomic<unsigned> favourite_{0};  // stored once
+  std::atomic<bool> biased_{false};     // stored by who holds slow_
+  std::atomic<bool> held_{false};       // by the favourite, in the fast way; stored by the favourite only
+  bool slowly_ = false;                 // the holder holds slow_; the rest is guarded by that
+  spin_lock slow_;
+  unsigned calm_ = 0;
+  unsigned patience_ = patience_first;
+};
+
+}  // namespace nvm
