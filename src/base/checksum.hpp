@@ -11,9 +11,14 @@
 
 namespace nvm {
 
+// The same value by the widest instructions that this processor has.
+[[nodiscard]] std::uint64_t long_checksum(const void* bytes, std::size_t count, std::uint64_t seed) noexcept;
+inline constexpr std::size_t long_checksum_min = 512;
+
 // `seed` binds the bytes to their place and time (generation, offset, pool), so that a valid record of another
 // generation, lane or pool does not pass here.
 inline std::uint64_t checksum(const void* bytes, std::size_t count, std::uint64_t seed) noexcept {
+  if (count >= long_checksum_min) return long_checksum(bytes, count, seed);
   return XXH3_64bits_withSeed(bytes, count, seed);
 }
 

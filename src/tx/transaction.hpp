@@ -79,12 +79,14 @@ class transaction {
     if (must_abort_) return refuse();
     durable_.clear();
     volatile_.clear();
+    const std::size_t runs_before = sets_[marks_.size() - 1]->runs().size();
     status s = collect(ranges, count);
     if (s) s = keep_volatile();
     if (s && !durable_.empty()) s = keep_durable();
     if (!s) {
       forget(durable_);
       forget(volatile_);
+      sets_[marks_.size() - 1]->drop_runs(runs_before);
       must_abort_ = true;
     }
     return s;
@@ -297,6 +299,15 @@ class transaction {
       }
       const std::uint64_t last = (r.offset + r.bytes - 1) / line_bytes;
       for (std::uint64_t line = r.offset / line_bytes; line <= last; ++line) {
+        // Whole lines that come together, in the outermost level: nothing of them can be kept already.
+        if (level == 0 && last - line >= line_set::run_lines_min && line * line_bytes >= r.offset) {
+          const std::uint64_t whole = (r.offset + r.bytes) / line_bytes - line;
+          if (set.add_run(line, whole)) {
+            append(M::atomic_batches ? volatile_ : durable_, line * line_bytes, whole * line_bytes);
+            line += whole - 1;
+            continue;
+          }
+        }
         const std::uint64_t added = set.add(line, line_set::mask_in(line, r.offset, r.bytes));
         if (added == 0) continue;
         std::uint64_t kept = 0;  // bytes whose durable record, if they need one, exists
@@ -385,11 +396,11 @@ class transaction {
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory for the set of announced lines");
   }
-  void flush_level() noexcept {
-    for (const auto& e : sets_[marks_.size() - 1]->entries()) media_.flush(base_ + e.line * line_bytes, line_bytes);
-  }
-  void flush_lines() noexcept {
-    for (const auto& e : sets_[0]->entries()) media_.flush(base_ + e.line * line_bytes, line_bytes);
+  void flush_level() noexcept { flush_set(*sets_[marks_.size() - 1]); }
+  void flush_lines() noexcept { flush_set(*sets_[0]); }
+  void flush_set(const line_set& set) noexcept {
+    for (const auto& e : set.entries()) media_.flush(base_ + e.line * line_bytes, line_bytes);
+    for (const auto& r : set.runs()) media_.flush(base_ + r.first * line_bytes, r.lines * line_bytes);
   }
 
   // Fills words_ with the intents of what remains: not of objects both allocated and freed here.
@@ -457,6 +468,7 @@ class transaction {
       });
     }
     if (run.bytes != 0) batch_.add(base_ + run.offset, run.bytes);
+    for (const auto& r : sets_[0]->runs()) batch_.add(base_ + r.first * line_bytes, r.lines * line_bytes);
     for (const allocation& a : allocations_) {
       if (a.freed || planted(plant::fresh_after_record)) continue;
       batch_.add(base_ + a.place.offset, a.bytes);

@@ -40,6 +40,47 @@ TEST(line_set, tells_each_byte_new_exactly_once) {
   }
 }
 
+// Runs and single lines in any order: each line belongs to one of them, and none is told new twice.
+TEST(line_set, a_line_is_in_a_run_or_an_entry_never_in_both) {
+  std::mt19937_64 random{2};
+  unsigned taken = 0;
+  for (int round = 0; round < 200; ++round) {
+    line_set set;
+    std::set<std::uint64_t> model;
+    for (int i = 0; i < 40; ++i) {
+      const std::uint64_t first = random() % 300;
+      if (random() % 3 == 0) {
+        const std::uint64_t lines = line_set::run_lines_min + random() % 20;
+        bool free = true;
+        for (std::uint64_t line = first; line < first + lines; ++line) free = free && !model.contains(line);
+        const std::size_t runs = set.runs().size();
+        const bool added = set.add_run(first, lines);
+        ASSERT_EQ(added, free && runs < line_set::runs_max);
+        taken += added ? 1 : 0;
+        if (added && random() % 4 == 0) {
+          set.drop_runs(runs);
+        } else if (added) {
+          for (std::uint64_t line = first; line < first + lines; ++line) model.insert(line);
+        }
+      } else {
+        ASSERT_EQ(set.add(first, ~std::uint64_t{0}), model.contains(first) ? 0 : ~std::uint64_t{0});
+        model.insert(first);
+      }
+    }
+    std::set<std::uint64_t> all;
+    for (const auto& e : set.entries()) EXPECT_TRUE(all.insert(e.line).second);
+    for (const auto& r : set.runs()) {
+      for (std::uint64_t line = r.first; line < r.first + r.lines; ++line) EXPECT_TRUE(all.insert(line).second);
+    }
+    ASSERT_EQ(all, model);
+    for (std::uint64_t line = 0; line < 330; ++line) ASSERT_EQ(set.mask_of(line) != 0, model.contains(line));
+    EXPECT_EQ(set.empty(), model.empty());
+    set.clear();
+    EXPECT_TRUE(set.empty());
+  }
+  EXPECT_GT(taken, 100U);
+}
+
 TEST(line_set, is_empty_after_clear_for_any_number_of_rounds) {
   line_set set;
   for (std::uint64_t round = 0; round < 100000; ++round) {
