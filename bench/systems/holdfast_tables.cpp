@@ -1,4 +1,5 @@
-// The examples' tables as they are. Each is the root of a pool, so there is one pool for each of the program's locks.
+// The examples' tables as they are, all in one pool. A table is made as the root of a pool; here it stops being that
+// once its handle knows where it is, which makes room for the next.
 extern "C" {
 #include "bptree/bptree_durable.h"
 #include "hashtable/hashtable_durable.h"
@@ -10,6 +11,13 @@ extern "C" {
 namespace nvm::bench {
 namespace {
 
+// The pool has no root, as before the table was made.
+void unroot(holdfast_heap& heap) {
+  heap.begin();
+  holdfast_heap::check(nvm_pool_set_root(heap.pool(), nullptr), "nvm_pool_set_root");
+  heap.commit();
+}
+
 template <class Tree>
 void require(const Tree* tree, const char* call) {
   if (tree == nullptr) holdfast_heap::fail(call);
@@ -17,25 +25,25 @@ void require(const Tree* tree, const char* call) {
 
 class example_bptree final : public table {
  public:
-  explicit example_bptree(const heap_settings& settings) : heap_(settings), tree_(bptree_create(heap_.pool())) {
+  explicit example_bptree(holdfast_heap& heap) : tree_(bptree_create(heap.pool())) {
     require(tree_, "bptree_create");
+    unroot(heap);
   }
   ~example_bptree() override { bptree_close(tree_); }
   void put(std::uint64_t key, const void* bytes, std::size_t size) override {
     if (bptree_put(tree_, key, bytes, size) < 0) holdfast_heap::fail("bptree_put");
   }
   const void* get(std::uint64_t key, std::size_t* size) override { return bptree_get(tree_, key, size); }
-  std::uint64_t bytes_logged() const { return *heap_.bytes_logged(); }
 
  private:
-  holdfast_heap heap_;
   bptree* tree_;
 };
 
 class example_hashtable final : public table {
  public:
-  explicit example_hashtable(const heap_settings& settings) : heap_(settings), table_(hashtable_create(heap_.pool())) {
+  explicit example_hashtable(holdfast_heap& heap) : table_(hashtable_create(heap.pool())) {
     require(table_, "hashtable_create");
+    unroot(heap);
   }
   ~example_hashtable() override { hashtable_close(table_); }
   void put(std::uint64_t key, const void* bytes, std::size_t size) override {
@@ -44,29 +52,20 @@ class example_hashtable final : public table {
   const void* get(std::uint64_t key, std::size_t* size) override {
     return hashtable_get(table_, &key, sizeof key, size);
   }
-  std::uint64_t bytes_logged() const { return *heap_.bytes_logged(); }
 
  private:
-  holdfast_heap heap_;
   hashtable* table_;
 };
 
 template <class Table>
 table_kind kind(const char* structure) {
   return {holdfast_heap::name, role::subject, structure, [](const table_settings& settings) {
-            const std::uint64_t bytes = settings.records / settings.shards * (settings.value_bytes + 256);
+            const std::uint64_t bytes = settings.records * (settings.value_bytes + 256);
+            auto heap = std::make_shared<holdfast_heap>(heap_settings{settings.directory, bytes});
             table_set set;
-            std::vector<const Table*> tables;
-            for (unsigned i = 0; i < settings.shards; ++i) {
-              auto t = std::make_unique<Table>(heap_settings{settings.directory, bytes});
-              tables.push_back(t.get());
-              set.shards.push_back(std::move(t));
-            }
-            set.bytes_logged = [tables] {
-              std::uint64_t sum = 0;
-              for (const Table* t : tables) sum += t->bytes_logged();
-              return sum;
-            };
+            for (unsigned i = 0; i < settings.shards; ++i) set.shards.push_back(std::make_unique<Table>(*heap));
+            set.bytes_logged = [heap = heap.get()] { return heap->bytes_logged(); };
+            set.heap = std::move(heap);
             return set;
           }};
 }

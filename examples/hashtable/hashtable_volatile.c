@@ -125,15 +125,22 @@ static struct slot* slot_in(struct bucket* bucket, uint32_t djb2, uint32_t jenki
   return NULL;
 }
 
-/* The slot with both hashes, if there is one. */
+static struct slot* find_in_level(const struct level* level, uint32_t djb2, uint32_t jenkins) {
+  struct bucket* first = bucket_at(level, first_bucket(level, djb2));
+  struct bucket* second = bucket_at(level, second_bucket(level, jenkins));
+  __builtin_prefetch(second); /* two misses at a time */
+  struct slot* slot = slot_in(first, djb2, jenkins);
+  return slot != NULL ? slot : slot_in(second, djb2, jenkins);
+}
+
+/* The slot with both hashes, if there is one.  A growing table is searched first where a key was before it grew, unless
+ * one of its buckets there has been moved. */
 static struct slot* find_slot(hashtable* table, uint32_t djb2, uint32_t jenkins) {
-  struct slot* slot = NULL;
-  for (struct level* level = table->now; level != NULL && slot == NULL;
-       level = level == table->now ? table->old : NULL) {
-    slot = slot_in(bucket_at(level, first_bucket(level, djb2)), djb2, jenkins);
-    if (slot == NULL) slot = slot_in(bucket_at(level, second_bucket(level, jenkins)), djb2, jenkins);
-  }
-  return slot;
+  const struct root* root = table->root;
+  if (root->old == NULL) return find_in_level(root->now, djb2, jenkins);
+  int moved = first_bucket(root->old, djb2) < root->moved || second_bucket(root->old, jenkins) < root->moved;
+  struct slot* slot = find_in_level(moved ? root->now : root->old, djb2, jenkins);
+  return slot != NULL ? slot : find_in_level(moved ? root->old : root->now, djb2, jenkins);
 }
 
 /* The pointer to the item with this key, or the NULL at the end of the slot's chain. */
