@@ -136,11 +136,10 @@ static struct slot* find_in_level(const struct level* level, uint32_t djb2, uint
 /* The slot with both hashes, if there is one.  A growing table is searched first where a key was before it grew, unless
  * one of its buckets there has been moved. */
 static struct slot* find_slot(hashtable* table, uint32_t djb2, uint32_t jenkins) {
-  const struct root* root = table->root;
-  if (root->old == NULL) return find_in_level(root->now, djb2, jenkins);
-  int moved = first_bucket(root->old, djb2) < root->moved || second_bucket(root->old, jenkins) < root->moved;
-  struct slot* slot = find_in_level(moved ? root->now : root->old, djb2, jenkins);
-  return slot != NULL ? slot : find_in_level(moved ? root->old : root->now, djb2, jenkins);
+  if (table->old == NULL) return find_in_level(table->now, djb2, jenkins);
+  int moved = first_bucket(table->old, djb2) < table->moved || second_bucket(table->old, jenkins) < table->moved;
+  struct slot* slot = find_in_level(moved ? table->now : table->old, djb2, jenkins);
+  return slot != NULL ? slot : find_in_level(moved ? table->old : table->now, djb2, jenkins);
 }
 
 /* The pointer to the item with this key, or the NULL at the end of the slot's chain. */
