@@ -6,14 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The macros of Breeze, Table I, for a program that no compiler of ours reads: plain C and a number for each type. */
-#ifndef NVM_STRUCT
-#define NVM_STRUCT        struct
-#define NVM_PTR(type)     type*
-#define NVM_TYPE_ID(type) TYPE_ID_##type
-enum { TYPE_ID_Node = 1 };
-#endif
-
 // declare persistent structure
 // clang-format off
 typedef NVM_STRUCT Node {

@@ -193,6 +193,45 @@ enum nvm_tx_event { NVM_TX_ON_COMMIT = 1, NVM_TX_ON_ABORT = 2 };
 typedef void (*nvm_tx_hook)(NVM_POOL *pool, enum nvm_tx_event event, void *argument);
 NVM_API int nvm_tx_on(NVM_POOL *pool, enum nvm_tx_event event, nvm_tx_hook hook, void *argument);
 
+/* ---- types ------------------------------------------------------------------------------------------------------- */
+
+/* How a program names what is durable (Breeze, Table I).  A compiler plugin may define these otherwise beforehand, to
+ * read more out of them; without one they mean the following. */
+#ifndef NVM_STRUCT
+#define NVM_STRUCT struct /* a structure whose objects lie in pools */
+#endif
+#ifndef NVM_PTR
+#define NVM_PTR(T) __typeof__(T *) /* a pointer to a T in the same pool */
+#endif
+/* NVM_TYPE_ID(T): type id of T for nvm_alloc() and its kin, a uint32_t of 2^30 to 2^31 - 1 made from the text of the
+ * name: the same in C and C++, in every build and program.  Smaller numbers are left for ids given by hand.  The text
+ * counts, not the type: `Node` and `struct Node` are two ids.  A constant expression in C++; in C it may initialise
+ * static objects, and takes names of up to 64 characters.  The value is the text's 32-bit FNV-1a hash modulo 2^30, plus
+ * 2^30. */
+#ifdef __cplusplus
+constexpr uint32_t nvm_type_id_of_name(const char *name) {
+  uint32_t hash = 2166136261U;
+  for (; *name != 0; ++name) hash = (hash ^ static_cast<unsigned char>(*name)) * 16777619U;
+  return (hash & 0x3FFFFFFFU) | 0x40000000U;
+}
+#ifndef NVM_TYPE_ID
+#define NVM_TYPE_ID(T) nvm_type_id_of_name(#T)
+#endif
+#elif !defined(NVM_TYPE_ID)
+/* Nothing but operators, so that compilers fold it: 64 steps of the hash; those behind the end of the text s do
+ * nothing.  NVM_HASH_n makes the n steps from character i on. */
+#define NVM_NAME_CHAR(s, i) ((unsigned char)(s)[(i) < sizeof(s) ? (i) : sizeof(s) - 1])
+#define NVM_HASH_1(h, s, i) ((uint32_t)((h) ^ NVM_NAME_CHAR(s, i)) * (NVM_NAME_CHAR(s, i) != 0 ? 16777619U : 1U))
+#define NVM_HASH_2(h, s, i) NVM_HASH_1(NVM_HASH_1(h, s, i), s, (i) + 1)
+#define NVM_HASH_4(h, s, i) NVM_HASH_2(NVM_HASH_2(h, s, i), s, (i) + 2)
+#define NVM_HASH_8(h, s, i) NVM_HASH_4(NVM_HASH_4(h, s, i), s, (i) + 4)
+#define NVM_HASH_16(h, s, i) NVM_HASH_8(NVM_HASH_8(h, s, i), s, (i) + 8)
+#define NVM_HASH_32(h, s, i) NVM_HASH_16(NVM_HASH_16(h, s, i), s, (i) + 16)
+#define NVM_HASH_64(h, s, i) NVM_HASH_32(NVM_HASH_32(h, s, i), s, (i) + 32)
+#define NVM_NAME_FITS(s) ((uint32_t)(0 * sizeof(char[sizeof(s) <= 65 ? 1 : -1])))
+#define NVM_TYPE_ID(T) ((NVM_HASH_64(2166136261U, #T, 0U) & 0x3FFFFFFFU) | 0x40000000U | NVM_NAME_FITS(#T))
+#endif
+
 /* ---- objects ----------------------------------------------------------------------------------------------------- */
 
 /* Largest type id. */
