@@ -22,7 +22,8 @@
 // Levels.  begin() inside a transaction is a savepoint.  A byte is logged durably once, by the level that announces it
 // first; inner levels keep the bytes they find in volatile memory.  An inner abort restores those and keeps the log:
 // the records still hold the oldest bytes, and the restored lines stay in the outer level's set, since they must be
-// durable at commit.  The log is never rewound inside a transaction.
+// durable at commit.  What the outer level has not announced itself it then keeps the old bytes of, too: it may write
+// there without another record, and abort.  The log is never rewound inside a transaction.
 //
 // Threads: one thread, the one that holds the lane.
 #pragma once
@@ -152,14 +153,10 @@ class transaction {
   void abort_level() noexcept {
     NVM_ASSERT(marks_.size() > 1);
     const mark m = marks_.back();
-    restore(m.undo);
+    put_back(m.undo);
+    hand_outward(m);
     drop(m);
     for (std::size_t i = m.hooks; i < hooks_.size(); ++i) hooks_[i].aborted = true;
-    // Cannot fail half way: a line that did not fit the outer set is flushed, and ordered by the commit's fence.
-    if (planted(plant::restored_not_flushed)) {
-    } else if (status s = merge_set(); !s) {
-      flush_level();
-    }
     marks_.pop_back();
     must_abort_ = false;
   }
@@ -199,7 +196,7 @@ class transaction {
   void abort() noexcept {
     while (marks_.size() > 1) abort_level();
     const mark m = marks_.back();
-    restore(m.undo);
+    put_back(m.undo);
     if constexpr (!M::atomic_batches) {
       if (lanes_.has_records(lane_)) {
         flush_lines();
@@ -233,6 +230,10 @@ class transaction {
     std::uint64_t offset;
     std::uint64_t bytes;
     const std::byte* old;
+    std::size_t allocation;  // of this transaction, whose memory this is; npos: the object existed before
+  };
+  struct fresh_range : byte_range {
+    std::size_t allocation;
   };
   struct allocation {
     typename space_type::reservation place;
@@ -291,11 +292,10 @@ class transaction {
     for (std::size_t i = 0; i < count; ++i) {
       const byte_range& r = ranges[i];
       if (r.bytes == 0) continue;
-      bool fresh = false;
+      std::size_t around = npos;
       if (!allocations_.empty()) {
-        const std::size_t around = allocation_around(r);
+        around = allocation_around(r);
         if (around != npos && around >= marks_[level].allocations) continue;  // born in this level: nothing to restore
-        fresh = around != npos;
       }
       const std::uint64_t last = (r.offset + r.bytes - 1) / line_bytes;
       for (std::uint64_t line = r.offset / line_bytes; line <= last; ++line) {
@@ -303,7 +303,11 @@ class transaction {
         if (level == 0 && last - line >= line_set::run_lines_min && line * line_bytes >= r.offset) {
           const std::uint64_t whole = (r.offset + r.bytes) / line_bytes - line;
           if (set.add_run(line, whole)) {
-            append(M::atomic_batches ? volatile_ : durable_, line * line_bytes, whole * line_bytes);
+            if constexpr (M::atomic_batches) {
+              append(volatile_, line * line_bytes, whole * line_bytes, npos);
+            } else {
+              append(durable_, line * line_bytes, whole * line_bytes);
+            }
             line += whole - 1;
             continue;
           }
@@ -311,13 +315,13 @@ class transaction {
         const std::uint64_t added = set.add(line, line_set::mask_in(line, r.offset, r.bytes));
         if (added == 0) continue;
         std::uint64_t kept = 0;  // bytes whose durable record, if they need one, exists
-        if (M::atomic_batches || fresh) {
+        if (M::atomic_batches || around != npos) {
           kept = added;
         } else {
           for (std::size_t k = 0; k < level; ++k) kept |= added & sets_[k]->mask_of(line);
         }
         each_byte_run(line, added & ~kept, [&](std::uint64_t o, std::uint64_t n) { append(durable_, o, n); });
-        each_byte_run(line, kept, [&](std::uint64_t o, std::uint64_t n) { append(volatile_, o, n); });
+        each_byte_run(line, kept, [&](std::uint64_t o, std::uint64_t n) { append(volatile_, o, n, around); });
       }
     }
     return {};
@@ -332,7 +336,16 @@ class transaction {
       list.push_back({offset, bytes});
     }
   }
-  void forget(const std::vector<byte_range>& list) noexcept {
+  static void append(std::vector<fresh_range>& list, std::uint64_t offset, std::uint64_t bytes,
+                     std::size_t allocation) {
+    if (!list.empty() && list.back().offset + list.back().bytes == offset && list.back().allocation == allocation) {
+      list.back().bytes += bytes;
+    } else {
+      list.push_back({{offset, bytes}, allocation});
+    }
+  }
+  template <class Range>
+  void forget(const std::vector<Range>& list) noexcept {
     line_set& set = *sets_[marks_.size() - 1];
     for (const byte_range& r : list) {
       for (std::uint64_t line = r.offset / line_bytes; line <= (r.offset + r.bytes - 1) / line_bytes; ++line) {
@@ -342,7 +355,9 @@ class transaction {
   }
 
   [[nodiscard]] status keep_volatile() noexcept try {
-    for (const byte_range& r : volatile_) undo_.push_back({r.offset, r.bytes, arena_.keep(base_ + r.offset, r.bytes)});
+    for (const fresh_range& r : volatile_) {
+      undo_.push_back({r.offset, r.bytes, arena_.keep(base_ + r.offset, r.bytes), r.allocation});
+    }
     return {};
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory for old bytes");
@@ -351,7 +366,9 @@ class transaction {
   [[nodiscard]] status keep_durable() noexcept try {
     status s = lanes_.append_undo(
         lane_, durable_.data(), durable_.size(),
-        [&](std::uint64_t offset, std::uint64_t bytes, const std::byte* old) { undo_.push_back({offset, bytes, old}); },
+        [&](std::uint64_t offset, std::uint64_t bytes, const std::byte* old) {
+          undo_.push_back({offset, bytes, old, npos});
+        },
         [&](std::uint64_t bytes) { return more_log(bytes); });
     if (s) media_.fence(edge{"undo/E1"});
     return s;
@@ -369,12 +386,39 @@ class transaction {
   }
 
   // Old bytes back, newest first, down to undo entry `from`.
-  void restore(std::size_t from) noexcept {
-    while (undo_.size() > from) {
-      const undo_entry& u = undo_.back();
-      std::memcpy(base_ + u.offset, u.old, u.bytes);
-      undo_.pop_back();
+  void put_back(std::size_t from) noexcept {
+    for (std::size_t i = undo_.size(); i-- > from;) std::memcpy(base_ + undo_[i].offset, undo_[i].old, undo_[i].bytes);
+  }
+  // The innermost level has been put back: its lines join those of the level around it, and with each byte that is new
+  // there stays the oldest undo entry that has it.  Of memory that goes with the level nothing stays.  Keeps whole
+  // entries: with bytes that the outer level has its own older entries of, which are put back later.
+  void hand_outward(const mark& m) noexcept {
+    std::size_t kept = m.undo;
+    bool all_lines = true;
+    for (std::size_t i = m.undo; i < undo_.size(); ++i) {
+      const undo_entry& u = undo_[i];
+      if (u.allocation != npos && u.allocation >= m.allocations) continue;
+      const line_gain gain =
+          planted(plant::restored_not_flushed) ? line_gain::none : join(*sets_[marks_.size() - 2], u);
+      all_lines = all_lines && gain != line_gain::unknown;
+      if (gain != line_gain::none) undo_[kept++] = u;
     }
+    undo_.erase(undo_.begin() + static_cast<std::ptrdiff_t>(kept), undo_.end());
+    // What does not fit the outer set is flushed here, and ordered by the commit's fence.  Where lines are captured
+    // nobody need do that: what was put back never left the image.
+    if constexpr (!M::atomic_batches) {
+      if (!all_lines) flush_level();
+    }
+  }
+  enum class line_gain : std::uint8_t { none, some, unknown };
+  static line_gain join(line_set& set, const undo_entry& u) noexcept try {
+    bool gained = false;
+    for (std::uint64_t line = u.offset / line_bytes; line <= (u.offset + u.bytes - 1) / line_bytes; ++line) {
+      if (set.add(line, line_set::mask_in(line, u.offset, u.bytes)) != 0) gained = true;
+    }
+    return gained ? line_gain::some : line_gain::none;
+  } catch (const std::bad_alloc&) {
+    return line_gain::unknown;
   }
   // Gives up allocations and frees back to the mark.
   void drop(const mark& m) noexcept {
@@ -562,7 +606,7 @@ class transaction {
   std::vector<pending_free> frees_;
   std::vector<hook> hooks_;
   std::vector<byte_range> durable_;
-  std::vector<byte_range> volatile_;
+  std::vector<fresh_range> volatile_;
   std::vector<std::uint64_t> words_;
   byte_arena arena_;
   typename M::batch batch_;

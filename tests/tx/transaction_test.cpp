@@ -208,6 +208,54 @@ TYPED_TEST(transactions, an_inner_abort_restores_fresh_objects_of_the_outer_leve
   EXPECT_EQ(this->objects(), 1U);
 }
 
+TYPED_TEST(transactions, an_outer_abort_restores_what_it_stored_where_an_inner_level_had_aborted) {
+  const std::uint64_t at = this->make_root(128, 0);
+  {
+    typename TestFixture::session_type s{this->heap()};
+    EXPECT_TRUE(s.store(at, 1));
+    EXPECT_TRUE(s.tx().begin());
+    EXPECT_TRUE(s.store(at, 2));
+    EXPECT_TRUE(s.store(at + 8, 3));
+    EXPECT_TRUE(s.tx().begin());
+    EXPECT_TRUE(s.store(at + 72, 4));
+    EXPECT_TRUE(s.tx().commit_level());
+    s.tx().abort_level();
+    EXPECT_TRUE(s.store(at + 8, 5));
+    EXPECT_TRUE(s.store(at + 72, 6));
+    s.abort();
+  }
+  EXPECT_TRUE(this->all_are(at, 128, 0));
+  this->pool.crash();
+  EXPECT_TRUE(this->all_are(at, 128, 0));
+}
+
+TYPED_TEST(transactions, an_inner_abort_lets_go_of_the_bytes_of_what_it_had_allocated) {
+  typename TestFixture::session_type outer{this->heap(), 0};
+  EXPECT_TRUE(outer.tx().begin());
+  const std::uint64_t p = outer.alloc(6000);  // of whole pages, which all lanes share
+  EXPECT_TRUE(outer.tx().begin());
+  EXPECT_TRUE(outer.store(p, 1));
+  EXPECT_TRUE(outer.tx().commit_level());
+  outer.tx().abort_level();
+  {
+    typename TestFixture::session_type s{this->heap(), 1};
+    for (std::uint64_t q = 0; q != p;) {
+      q = s.alloc(6000);
+      ASSERT_NE(q, 0U) << last_message();
+    }
+    std::memset(this->heap().base() + p, 7, 6000);
+    EXPECT_TRUE(s.commit()) << last_message();
+  }
+  typename TestFixture::session_type later{this->heap(), 1};
+  EXPECT_TRUE(later.store(p, 8));
+  outer.abort();
+  EXPECT_EQ(load(this->heap(), p), 8U);  // nothing is put back there
+  later.abort();
+  EXPECT_TRUE(this->all_are(p, 6000, 7));
+  this->pool.crash();
+  EXPECT_TRUE(this->all_are(p, 6000, 7));
+}
+
 TYPED_TEST(transactions, an_outer_abort_takes_committed_inner_levels_with_it) {
   const std::uint64_t at = this->make_root(64, 0);
   {
@@ -336,15 +384,29 @@ TYPED_TEST(transactions, any_sequence_equals_its_model) {
     std::vector<std::uint8_t> content;
   };
   std::vector<object> model;
-  for (int round = 0; round < 400; ++round) {
+  for (int round = 0; round < 2000; ++round) {
     std::vector<object> next = model;
+    std::vector<std::vector<object>> saved;  // as each open savepoint found it
     {
       typename TestFixture::session_type s{this->heap(), static_cast<unsigned>(random() % 4)};
       bool fits = true;
-      const int steps = 1 + static_cast<int>(random() % 6);
+      const int steps = 1 + static_cast<int>(random() % 12);
       for (int k = 0; k < steps && fits; ++k) {
-        const auto what = random() % 4;
-        if (what == 0 || next.empty()) {
+        const auto what = random() % 7;
+        if (what == 4) {
+          if (saved.size() == 3) continue;
+          ASSERT_TRUE(s.tx().begin());
+          saved.push_back(next);
+        } else if (what >= 5) {
+          if (saved.empty()) continue;
+          if (what == 5) {
+            ASSERT_TRUE(s.tx().commit_level()) << last_message();
+          } else {
+            s.tx().abort_level();
+            next = std::move(saved.back());
+          }
+          saved.pop_back();
+        } else if (what == 0 || next.empty()) {
           const std::uint64_t bytes = 1 + random() % (random() % 8 == 0 ? 6000 : 300);
           const std::uint64_t at = s.alloc(bytes);
           if (at == 0) {
@@ -360,7 +422,8 @@ TYPED_TEST(transactions, any_sequence_equals_its_model) {
           ASSERT_TRUE(s.free(next[i].at)) << last_message();
           next.erase(next.begin() + static_cast<std::ptrdiff_t>(i));
         } else {
-          object& o = next[random() % next.size()];
+          // The latest ones, so that levels meet at the same bytes.
+          object& o = next[next.size() - 1 - random() % std::min<std::size_t>(3, next.size())];
           const std::uint64_t from = random() % o.bytes;
           const std::uint64_t n = 1 + random() % (o.bytes - from);
           ASSERT_TRUE(s.announce(o.at + from, n)) << last_message();
@@ -377,6 +440,7 @@ TYPED_TEST(transactions, any_sequence_equals_its_model) {
       } else if (end == 1 || !fits) {
         s.abort();
       } else {
+        for (; !saved.empty(); saved.pop_back()) ASSERT_TRUE(s.tx().commit_level()) << last_message();
         ASSERT_TRUE(s.commit()) << last_message();
         model = std::move(next);
       }
