@@ -1,8 +1,6 @@
 #include "platform/map.hpp"
 
 #include <gtest/gtest.h>
-#include <setjmp.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -15,10 +13,13 @@
 #include <filesystem>
 #include <string>
 
+#include "faults.hpp"
 #include "platform/file.hpp"
 
 namespace nvm::platform {
 namespace {
+
+using tests::faults;
 
 constexpr std::uintptr_t first = window_base;
 
@@ -40,22 +41,6 @@ file unnamed_file(std::uint64_t bytes = 4096) {
   EXPECT_TRUE(f) << last_message();
   EXPECT_TRUE(f->allocate(0, bytes)) << last_message();
   return std::move(*f);
-}
-
-bool faults(const std::byte* p) {
-  static sigjmp_buf back;
-  struct ::sigaction action{}, old_segv{}, old_bus{};
-  action.sa_handler = [](int) { siglongjmp(back, 1); };
-  ::sigaction(SIGSEGV, &action, &old_segv);
-  ::sigaction(SIGBUS, &action, &old_bus);
-  volatile bool faulted = true;  // changed between sigsetjmp and siglongjmp
-  if (sigsetjmp(back, 1) == 0) {
-    [[maybe_unused]] const std::byte value = *static_cast<const volatile std::byte*>(p);
-    faulted = false;
-  }
-  ::sigaction(SIGSEGV, &old_segv, nullptr);
-  ::sigaction(SIGBUS, &old_bus, nullptr);
-  return faulted;
 }
 
 template <class F>

@@ -1,12 +1,12 @@
 #include "pool/open_pools.hpp"
 
 #include <gtest/gtest.h>
-#include <setjmp.h>
 #include <signal.h>
 
 #include <cstdlib>
 #include <thread>
 
+#include "../platform/faults.hpp"
 #include "pool/pool_file.hpp"
 #include "pool_testing.hpp"
 
@@ -14,6 +14,7 @@ namespace nvm {
 namespace {
 
 using namespace nvm::testing;
+using tests::faults;
 
 pool_file::pointer made(const std::string& path) {
   auto pool = pool_file::create(path.c_str(), small_pool());
@@ -92,22 +93,6 @@ TEST(open_pools, hold_the_object_of_the_layer_above) {
   int upper = 0;
   p->set_owner(&upper);
   EXPECT_EQ(find_pool(p->base())->owner(), &upper);
-}
-
-bool faults(const std::byte* p) {
-  static sigjmp_buf back;
-  struct ::sigaction action{}, old_segv{}, old_bus{};
-  action.sa_handler = [](int) { siglongjmp(back, 1); };
-  ::sigaction(SIGSEGV, &action, &old_segv);
-  ::sigaction(SIGBUS, &action, &old_bus);
-  volatile bool faulted = true;  // changed between sigsetjmp and siglongjmp
-  if (sigsetjmp(back, 1) == 0) {
-    [[maybe_unused]] const std::byte value = *static_cast<const volatile std::byte*>(p);
-    faulted = false;
-  }
-  ::sigaction(SIGSEGV, &old_segv, nullptr);
-  ::sigaction(SIGBUS, &old_bus, nullptr);
-  return faulted;
 }
 
 TEST(forked_child, has_poisoned_pools_whose_addresses_fault) {
