@@ -309,6 +309,15 @@ NVM_API int64_t nvm_pool_check(const char *path, nvm_check_report report, void *
 /* Builds the whole volatile allocation index now, with `threads` threads, instead of on demand. */
 NVM_API int nvm_pool_build_index(NVM_POOL *pool, unsigned threads);
 
+/* The same, telling how far it is.  Zero-initialise, then set what matters. */
+typedef struct nvm_check_options {
+  nvm_check_report report; /* NULL: findings are counted only */
+  /* Called by the checking thread at the start, now and then, and at the end with done == total; `done` never falls. */
+  void (*progress)(uint64_t done, uint64_t total, void *argument);
+  void *argument;       /* of both */
+  uint64_t reserved[5]; /* zero */
+} nvm_check_options;
+NVM_API int64_t nvm_pool_check_with(const char *path, const nvm_check_options *options, nvm_check_summary *summary);
 #ifdef __cplusplus
 }
 #endif

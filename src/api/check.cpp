@@ -1,5 +1,6 @@
 // Full check of a pool file that nobody has open: read into private memory, where an ssd pool's log is applied, and
 // walked by the same pure functions that recovery and tests use.
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -91,14 +92,34 @@ using nvm::fail;
 
 extern "C" int64_t nvm_pool_check(const char* path, nvm_check_report report, void* argument,
                                   nvm_check_summary* summary) {
+  nvm_check_options o{};
+  o.report = report;
+  o.argument = argument;
+  return nvm_pool_check_with(path, &o, summary);
+}
+
+extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options* options, nvm_check_summary* summary) {
+  const nvm_check_options how = options == nullptr ? nvm_check_options{} : *options;
   if (path == nullptr) return api::report(fail(errc::invalid, "the path is NULL"));
+  for (const std::uint64_t r : how.reserved) {
+    if (r != 0) return api::report(fail(errc::invalid, "a reserved field of nvm_check_options is %lu, expected 0", r));
+  }
   nvm::pool_open_options o;
   o.read_only = true;
   auto opened = nvm::pool_file::open(path, o);
   if (!opened) return api::report(opened.error());
   nvm::pool_file& file = **opened;
   nvm_check_summary sum{};
-  api::findings f{report, argument};
+  api::findings f{how.report, how.argument};
+  // The walk over the pages is what takes long; the logs come first.
+  const std::uint64_t walk_begin = 1;
+  std::uint64_t total = walk_begin + file.geometry().size_pages;
+  std::uint64_t told = 0;
+  const auto tell = [&](std::uint64_t done) {
+    told = std::max(told, done);
+    if (how.progress != nullptr) how.progress(told, total, how.argument);
+  };
+  tell(0);
   auto file_bytes = file.file().size();
   if (!file_bytes) return api::report(file_bytes.error());
   // On ssd the pool is what the file says with the log's valid prefix applied; both happens in private memory.
@@ -116,21 +137,22 @@ extern "C" int64_t nvm_pool_check(const char* path, nvm_check_report report, voi
   const bool clean = file.superblock().state == static_cast<std::uint32_t>(nvm::layout::pool_state::clean);
   api::check_superblocks(base, g, *file_bytes, f);
   sum.pending_transactions += api::check_lanes(base, g, nvm::tx::pool_key(file.superblock().uuid), clean, f);
+  // The root names an object's payload, not just any place in the data.
+  const auto root_word = nvm::read_root(base, g);
+  const std::uint64_t root = root_word ? *root_word : 0;
+  bool root_found = root == 0;
+  nvm::space_check telling;
+  telling.report = [&](const nvm::damage& d) {
+    f.add(d.offset, "%s: found %lx, expected %lx", d.what, d.found, d.expected);
+  };
+  telling.object = [&](std::uint64_t at, std::uint64_t bytes) {
+    root_found = root_found || (root > at && root < at + bytes);
+  };
+  total = std::max(total, walk_begin + g.size_pages);  // the log may have made the pool larger
+  telling.progress = [&](std::uint64_t pages) { tell(walk_begin + pages); };
   nvm::space_summary space;
-  (void)nvm::check_space(
-      base, g,
-      [&](const nvm::damage& d) { f.add(d.offset, "%s: found %lx, expected %lx", d.what, d.found, d.expected); },
-      space);
-  auto root = nvm::read_root(base, g);
-  if (root && *root != 0) {
-    // The root names an object's payload, not just any place in the data.
-    bool found = false;
-    (void)nvm::for_each_object(base, g, [&](std::uint64_t at, std::uint64_t bytes, nvm::layout::object_layout) {
-      found = *root > at && *root < at + bytes;
-      return !found && at < *root;
-    });
-    if (!found) f.add(nvm::root_word_at(g, 0), "root: found offset %lu, expected one inside an object", *root);
-  }
+  (void)nvm::check_space(base, g, telling, space);
+  if (!root_found) f.add(nvm::root_word_at(g, 0), "root: found offset %lu, expected one inside an object", root);
   sum.pages = space.pages;
   sum.free_pages = space.free_pages;
   sum.run_pages = space.run_pages;
@@ -140,5 +162,6 @@ extern "C" int64_t nvm_pool_check(const char* path, nvm_check_report report, voi
   sum.objects = space.objects;
   sum.object_bytes = space.payload_bytes;
   if (summary != nullptr) *summary = sum;
+  tell(total);
   return f.count();
 }

@@ -1,4 +1,5 @@
 // holdfast check: a full walk over a closed pool, read-only.
+#include <atomic>
 #include <chrono>
 #include <exception>
 #include <optional>
@@ -38,6 +39,7 @@ constexpr std::string_view examples[] = {"holdfast check cache.nvm",
 struct collector {
   const console& out;
   progress& line;
+  std::atomic<double>& share;  // that is done, for the thread that draws
   std::optional<std::uint64_t> limit;
   std::uint64_t count = 0;
   json findings = json::array();
@@ -61,6 +63,10 @@ void report(std::uint64_t offset, const char* finding, void* argument) {
   } catch (...) {
     into->thrown = std::current_exception();
   }
+}
+
+void advance(std::uint64_t done, std::uint64_t total, void* argument) {
+  static_cast<collector*>(argument)->share = static_cast<double>(done) / static_cast<double>(total);
 }
 
 void print_summary(const nvm_check_summary& s, std::uint64_t findings, const std::string& path, const console& out) {
@@ -88,9 +94,14 @@ exit_code run(const arguments& given, console& out) {
   json findings;
   failure why_not;
   {
-    progress line{out, fmt::format("checking {}", path)};
-    collector into{out, line, given.number("limit")};
-    found = nvm_pool_check(path.c_str(), report, &into, &summary);
+    std::atomic<double> share{0};
+    progress line{out, fmt::format("checking {}", path), [&share] { return share.load(); }};
+    collector into{out, line, share, given.number("limit")};
+    nvm_check_options how{};
+    how.report = report;
+    how.progress = advance;
+    how.argument = &into;
+    found = nvm_pool_check_with(path.c_str(), &how, &summary);
     if (into.thrown) std::rethrow_exception(into.thrown);
     // A pool without one superblock that holds can be walked no further: that is the finding.
     if (found < 0 && nvm_errno() == NVM_E_CORRUPT && into.count == 0) {

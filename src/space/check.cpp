@@ -1,5 +1,6 @@
 #include "space/check.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace nvm {
@@ -9,19 +10,26 @@ using layout::page_kind;
 
 class walk {
  public:
-  walk(const std::byte* base, const geometry& g, const std::function<void(const damage&)>& report,
-       space_summary& summary) noexcept
-      : base_{base}, g_{g}, report_{report}, summary_{summary} {}
+  walk(const std::byte* base, const geometry& g, const space_check& tell, space_summary& summary) noexcept
+      : base_{base}, g_{g}, tell_{tell}, summary_{summary} {}
 
   void pages() {
     summary_.pages = g_.size_pages;
-    for (std::uint64_t page = 0; page < g_.size_pages;) page += head(page);
+    std::uint64_t told = 0;
+    for (std::uint64_t page = 0; page < g_.size_pages;) {
+      page += head(page);
+      if (page - told < pages_between || !tell_.progress) continue;
+      told = page;
+      tell_.progress(std::min(page, g_.size_pages));
+    }
   }
 
  private:
+  static constexpr std::uint64_t pages_between = 256;  // calls of progress
+
   void damaged(const damage& d) {
     ++summary_.damages;
-    if (report_) report_(d);
+    if (tell_.report) tell_.report(d);
   }
 
   // Returns the number of pages to go on by.
@@ -79,6 +87,7 @@ class walk {
 
   void object(std::uint64_t offset, std::uint64_t units, std::uint64_t unit, layout::object_layout l) {
     ++summary_.objects;
+    if (tell_.object) tell_.object(offset, units * unit);
     summary_.object_bytes += units * unit;
     if (l != layout::object_layout::typed) return;
     layout::object_header h;
@@ -99,16 +108,15 @@ class walk {
 
   const std::byte* base_;
   const geometry& g_;
-  const std::function<void(const damage&)>& report_;
+  const space_check& tell_;
   space_summary& summary_;
 };
 
 }  // namespace
 
-bool check_space(const std::byte* base, const geometry& g, const std::function<void(const damage&)>& report,
-                 space_summary& summary) {
+bool check_space(const std::byte* base, const geometry& g, const space_check& tell, space_summary& summary) {
   summary = {};
-  walk{base, g, report, summary}.pages();
+  walk{base, g, tell, summary}.pages();
   return summary.damages == 0;
 }
 

@@ -28,9 +28,21 @@ struct space_summary {
   std::uint64_t damages = 0;
 };
 
+// What a check may tell while it walks; any of them may be empty.
+struct space_check {
+  std::function<void(const damage&)> report{};
+  // Each object, damaged ones too, in address order: offset and bytes with its header.
+  std::function<void(std::uint64_t offset, std::uint64_t bytes)> object{};
+  // Every now and then: pages walked.
+  std::function<void(std::uint64_t pages)> progress{};
+};
+
 // Calls report for each damage, in the order of the pages.  True: there is none.
-bool check_space(const std::byte* base, const geometry& g, const std::function<void(const damage&)>& report,
-                 space_summary& summary);
+bool check_space(const std::byte* base, const geometry& g, const space_check& tell, space_summary& summary);
+inline bool check_space(const std::byte* base, const geometry& g, const std::function<void(const damage&)>& report,
+                        space_summary& summary) {
+  return check_space(base, g, space_check{.report = report}, summary);
+}
 
 // Calls visit(offset, bytes, layout) for each object on media, in address order, until it returns false; damaged
 // extents and entries are passed over, and errc::corrupt names the first.

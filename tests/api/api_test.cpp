@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -346,6 +347,36 @@ TEST_P(api, check_finds_nothing_wrong_in_a_used_pool) {
                 [](std::uint64_t at, const char* what, void*) { ADD_FAILURE() << at << ": " << what; }, nullptr, &sum),
             0);
   EXPECT_EQ(sum.objects, 199U);
+}
+
+TEST_P(api, check_tells_how_far_it_is) {
+  for (int i = 1; i < 200; ++i) committed(static_cast<std::size_t>(i) * 37, i);
+  ASSERT_EQ(nvm_pool_close(pool), 0);
+  pool = nullptr;
+  struct told {
+    std::vector<std::uint64_t> done;
+    std::uint64_t total = 0;
+  } t;
+  nvm_check_options o{};
+  o.progress = [](std::uint64_t done, std::uint64_t total, void* argument) {
+    auto& into = *static_cast<told*>(argument);
+    into.done.push_back(done);
+    into.total = total;
+  };
+  o.argument = &t;
+  nvm_check_summary sum{};
+  EXPECT_EQ(nvm_pool_check_with(place.path().c_str(), &o, &sum), 0) << nvm_errormsg();
+  EXPECT_EQ(sum.objects, 199U);
+  ASSERT_GE(t.done.size(), 4U);  // a pool of 4 MiB has 1024 pages
+  EXPECT_EQ(t.done.front(), 0U);
+  EXPECT_TRUE(std::is_sorted(t.done.begin(), t.done.end()));
+  EXPECT_LT(t.done[1], t.total);
+  EXPECT_EQ(t.done.back(), t.total);
+
+  EXPECT_EQ(nvm_pool_check_with(place.path().c_str(), nullptr, nullptr), 0) << nvm_errormsg();
+  o.reserved[4] = 1;
+  EXPECT_EQ(nvm_pool_check_with(place.path().c_str(), &o, nullptr), -1);
+  EXPECT_EQ(nvm_errno(), NVM_E_INVALID);
 }
 
 }  // namespace
