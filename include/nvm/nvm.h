@@ -283,7 +283,7 @@ typedef struct nvm_pool_info {
   uint64_t base;           /* address the pool is mapped at, or prefers */
   uint64_t used_pages, free_pages;
   uint64_t log_bytes;
-  int64_t owner_pid; /* 0: nobody has it open */
+  int64_t owner_pid; /* 0: nobody has it open for change */
   uint32_t clean;    /* 1: closed properly, 0: in use or its owner died */
   uint32_t page_bytes;
   uint64_t recovered_transactions; /* rolled back or completed by the open that this process did */
@@ -292,6 +292,8 @@ typedef struct nvm_pool_info {
 } nvm_pool_info;
 NVM_API int nvm_pool_get_info(NVM_POOL *pool, nvm_pool_info *out);
 /* The same from the file, also while another process owns it; takes no lock, changes nothing. */
+/* Of an open pool: right also when its file was renamed or the working directory changed; `path` is as given to open.
+ */
 NVM_API int nvm_pool_inspect(const char *path, nvm_pool_info *out);
 
 /* Full check of a closed pool file, read-only: superblocks, page map, every slotted extent and object header, logs.

@@ -2,6 +2,7 @@
 //
 // Order.  Open: lock and superblock (pool_file), replay of the ssd log, mapping, recovery of lanes, page map.  Close:
 // no transaction open, lanes at rest, ssd log empty, then the superblock says `clean`.
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -243,15 +244,12 @@ int nvm_pool_get_statistics(NVM_POOL* pool, nvm_statistics* out) {
 int nvm_pool_get_info(NVM_POOL* pool, nvm_pool_info* out) {
   if (pool == nullptr || out == nullptr) return api::report(fail(errc::invalid, "the pool or the result is NULL"));
   if (nvm::status s = pool->file->usable(); !s) return api::report(s.error());
-  if (nvm::status s = nvm::inspect_pool(pool->file->path(), api::entry_pages, *out); !s) return api::report(s.error());
-  // What this process knows better than the file.
-  const nvm::geometry g = pool->file->geometry();
-  out->base = reinterpret_cast<std::uintptr_t>(pool->base());
+  if (nvm::status s = pool->file->describe(*out); !s) return api::report(s.error());
   out->persist = pool->engine->persist();
   out->lanes = pool->engine->lanes();
-  out->size = g.size_pages << g.page_shift;
-  out->used_pages = pool->engine->used_pages();
-  out->free_pages = g.size_pages - out->used_pages;
+  const std::uint64_t pages = out->size / out->page_bytes;
+  out->used_pages = std::min(pages, pool->engine->used_pages());  // it may have grown since
+  out->free_pages = pages - out->used_pages;
   const auto& r = pool->engine->recovered();
   out->recovered_transactions = r.rolled_back;
   out->recovery_ns = pool->open_ns;

@@ -25,6 +25,26 @@ result<std::uint64_t> used_pages(const platform::file& file, const geometry& g,
   return std::min(used, g.size_pages);
 }
 
+void describe_superblock(const layout::superblock& sb, nvm_pool_info& out) noexcept {
+  const geometry g = geometry_of(sb);
+  std::memcpy(out.uuid, sb.uuid, sizeof out.uuid);
+  out.format_version = sb.version;
+  out.medium = sb.medium;
+  out.lanes = sb.lane_count;
+  out.size = g.size_pages << g.page_shift;
+  out.capacity = g.capacity_pages << g.page_shift;
+  out.base = sb.base_address;
+  out.log_bytes = g.log_bytes;
+  out.clean = sb.state == static_cast<std::uint32_t>(layout::pool_state::clean);
+  out.page_bytes = static_cast<std::uint32_t>(g.page_bytes());
+}
+
+void name_pool(const char* path, nvm_pool_info& out) noexcept {
+  out = {};
+  const std::size_t bytes = std::min(std::strlen(path), sizeof out.path - 1);
+  std::memcpy(out.path, path, bytes);
+}
+
 status inspect(const char* path, std::uint64_t (*entry_pages)(std::uint64_t) noexcept, nvm_pool_info& out) noexcept {
   auto file = platform::file::open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
   if (!file) {
@@ -44,23 +64,14 @@ status inspect(const char* path, std::uint64_t (*entry_pages)(std::uint64_t) noe
   if (!used) return used.error();
   const auto locked = file->locked_elsewhere();
   if (!locked) return locked.error();
-
-  std::memcpy(out.uuid, sb->uuid, sizeof out.uuid);
-  out.format_version = sb->version;
-  out.medium = sb->medium;
-  out.lanes = sb->lane_count;
-  out.size = g.size_pages << g.page_shift;
-  out.capacity = g.capacity_pages << g.page_shift;
+  describe_superblock(*sb, out);
   out.file_bytes = facts->bytes;
-  out.base = sb->base_address;
   out.used_pages = *used;
   out.free_pages = g.size_pages - *used;
-  out.log_bytes = g.log_bytes;
-  out.clean = sb->state == static_cast<std::uint32_t>(layout::pool_state::clean);
-  out.page_bytes = static_cast<std::uint32_t>(g.page_bytes());
   if (*locked && g.page_bytes() >= layout::owner_sector + sizeof(layout::owner_record)) {
+    // Read now that somebody is known to hold it: the record seen before may be of one who died.
     layout::owner_record owner;
-    std::memcpy(&owner, header.data() + layout::owner_sector, sizeof owner);
+    if (auto s = file->read(layout::owner_sector, &owner, sizeof owner); !s) return s;
     out.owner_pid = static_cast<std::int64_t>(owner.pid);
   }
   return {};
@@ -68,12 +79,25 @@ status inspect(const char* path, std::uint64_t (*entry_pages)(std::uint64_t) noe
 
 }  // namespace
 
+status pool_file::describe(nvm_pool_info& out) noexcept {
+  name_pool(path(), out);
+  const auto facts = file_.facts();
+  if (!facts) return fail(facts.error(), "pool %s: %s", path(), last_message());
+  {
+    const std::lock_guard lock{growing_};
+    describe_superblock(superblock_, out);
+  }
+  out.base = reinterpret_cast<std::uintptr_t>(base());
+  out.file_bytes = facts->bytes;
+  // Who only reads holds nothing that another reader could not hold too.
+  out.owner_pid = read_only_ ? 0 : platform::process_id();
+  return {};
+}
+
 status inspect_pool(const char* path, std::uint64_t (*entry_pages)(std::uint64_t content) noexcept,
                     nvm_pool_info& out) noexcept {
   if (path == nullptr || *path == 0) return fail(errc::invalid, "a pool needs a path");
-  out = {};
-  const std::size_t bytes = std::min(std::strlen(path), sizeof out.path - 1);
-  std::memcpy(out.path, path, bytes);
+  name_pool(path, out);
   if (auto s = inspect(path, entry_pages, out); !s) return fail(s.error(), "pool %s: %s", path, last_message());
   return {};
 }

@@ -305,6 +305,8 @@ status pool_file::open_file(const pool_open_options& options) noexcept {
                 superblock_.features_ro_compat & ~features_ro_compat_known);
   }
   if (auto s = choose_medium(options.medium); !s) return s;
+  // From the first moment that others may ask who has it: replay can take long.
+  if (!read_only_) write_owner(static_cast<std::uint64_t>(platform::process_id()));
   if (options.before_mapping.run != nullptr && !read_only_) {
     if (auto s = options.before_mapping.run(options.before_mapping.context, file_, superblock_); !s) return s;
     const layout::superblock before = superblock_;
@@ -338,7 +340,6 @@ status pool_file::open_file(const pool_open_options& options) noexcept {
   }
   if (auto s = map(); !s) return s;
   if (!read_only_) {
-    write_owner(static_cast<std::uint64_t>(platform::process_id()));
     if (auto s = set_state(pool_state::open); !s) return s;
   }
   open_pools::publish(*this);
@@ -349,6 +350,10 @@ status pool_file::open_file(const pool_open_options& options) noexcept {
 status pool_file::lock_file(bool exclusive) noexcept {
   auto s = exclusive ? file_.lock_exclusive() : file_.lock_shared();
   if (s || s.error() != errc::busy) return s;
+  // The record names the last one who could change the pool, which who only reads keeps out as well.
+  if (const auto held = file_.locked_elsewhere(); exclusive && held && !*held) {
+    return fail(errc::busy, "another process reads it");
+  }
   layout::owner_record owner{};
   if (auto known = file_.read(owner_at, &owner, sizeof owner); !known || owner.pid == 0) {
     return fail(errc::busy, "another process has it open");

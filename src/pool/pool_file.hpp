@@ -114,6 +114,9 @@ class pool_file {
     return *pages;
   }
 
+  // What the file and this process say about it, used_pages and free_pages apart; right whatever became of the name.
+  [[nodiscard]] status describe(nvm_pool_info& out) noexcept;
+
   // After the caller changed the header in a private mapping (replay into memory): takes the superblock from there.
   [[nodiscard]] status adopt_image() noexcept;
 

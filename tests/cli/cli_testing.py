@@ -125,9 +125,9 @@ class PoolTest(unittest.TestCase):
         return path, kinds
 
     @contextlib.contextmanager
-    def held(self, path, medium):
-        """While another process has the pool open; yields its pid."""
-        with subprocess.Popen([MAKER, str(path), medium, "hold"], stdin=subprocess.PIPE,
+    def held(self, path, medium, action="hold"):
+        """While another process has the pool open, with "read" read-only; yields its pid."""
+        with subprocess.Popen([MAKER, str(path), medium, action], stdin=subprocess.PIPE,
                               stdout=subprocess.PIPE, text=True) as owner:
             self.assertEqual(owner.stdout.readline(), "ready\n")
             yield owner.pid

@@ -2,6 +2,7 @@
  *
  *   cli_pool_maker PATH MEDIUM fill   makes a pool with objects of five types and closes it; prints what is in it
  *   cli_pool_maker PATH MEDIUM hold   opens it, prints "ready", closes it at the end of standard input
+ *   cli_pool_maker PATH MEDIUM read   the same, read-only
  *   cli_pool_maker PATH MEDIUM die    opens it, commits an object of type 6, changes the root in a transaction that is
  *                                     never over, and kills itself
  */
@@ -76,8 +77,8 @@ static void fill(const char* path, uint32_t medium) {
   require(nvm_pool_close(pool), "close");
 }
 
-static NVM_POOL* open_pool(const char* path, uint32_t medium) {
-  const nvm_pool_options options = {.medium = medium};
+static NVM_POOL* open_pool(const char* path, uint32_t medium, uint32_t read_only) {
+  const nvm_pool_options options = {.medium = medium, .read_only = read_only};
   NVM_POOL* pool = nvm_pool_open_with(path, &options);
   if (pool == NULL) {
     give_up("open");
@@ -85,8 +86,8 @@ static NVM_POOL* open_pool(const char* path, uint32_t medium) {
   return pool;
 }
 
-static void hold(const char* path, uint32_t medium) {
-  NVM_POOL* pool = open_pool(path, medium);
+static void hold(const char* path, uint32_t medium, uint32_t read_only) {
+  NVM_POOL* pool = open_pool(path, medium, read_only);
   puts("ready");
   fflush(stdout);
   while (getchar() != EOF) {
@@ -95,7 +96,7 @@ static void hold(const char* path, uint32_t medium) {
 }
 
 static _Noreturn void die(const char* path, uint32_t medium) {
-  NVM_POOL* pool = open_pool(path, medium);
+  NVM_POOL* pool = open_pool(path, medium, 0);
   require(nvm_tx_begin(pool), "begin");
   if (nvm_calloc(pool, 6, 1, 64) == NULL) {
     give_up("allocate");
@@ -116,13 +117,15 @@ int main(int argc, char** argv) {
     ++medium;
   }
   if (argc != 4 || medium == 5) {
-    fprintf(stderr, "usage: cli_pool_maker PATH MEDIUM fill|hold|die\n");
+    fprintf(stderr, "usage: cli_pool_maker PATH MEDIUM fill|hold|read|die\n");
     return 2;
   }
   if (strcmp(argv[3], "fill") == 0) {
     fill(argv[1], medium);
   } else if (strcmp(argv[3], "hold") == 0) {
-    hold(argv[1], medium);
+    hold(argv[1], medium, 0);
+  } else if (strcmp(argv[3], "read") == 0) {
+    hold(argv[1], medium, 1);
   } else if (strcmp(argv[3], "die") == 0) {
     die(argv[1], medium);
   } else {

@@ -113,6 +113,15 @@ class Info(PoolTest):
                 self.assertEqual((info["condition"], info["clean"], info["owner_pid"]), ("needs recovery", False, None))
                 self.assertIn("needs recovery", run("info", path).stdout)
 
+    def test_takes_no_reader_for_the_owner_who_died_before(self):
+        for medium in MEDIA:
+            path, _ = self.dead_pool(medium)
+            with self.held(path, medium, "read"), self.unchanged(path):
+                info = self.answer("info", path)
+                self.assertEqual((info["condition"], info["clean"], info["owner_pid"]), ("needs recovery", False, None))
+                # Another reader is no obstacle.
+                self.assertTrue(self.answer("check", path)["sound"])
+
 
 class Dump(PoolTest):
     def test_lists_every_object_in_the_order_of_addresses(self):

@@ -163,6 +163,7 @@ TEST_P(pool_file_of, callback_before_mapping_sees_the_locked_file_and_may_change
   struct seen {
     unsigned calls = 0;
     std::uint64_t data_offset = 0;
+    layout::owner_record owner{};  // what another process is told that finds the file locked
   } s;
   pool_open_options o = on_medium(GetParam());
   o.before_mapping.context = &s;
@@ -170,12 +171,14 @@ TEST_P(pool_file_of, callback_before_mapping_sees_the_locked_file_and_may_change
     auto& out = *static_cast<seen*>(context);
     ++out.calls;
     out.data_offset = sb.data_offset;
+    if (auto read = file.read(layout::owner_sector, &out.owner, sizeof out.owner); !read) return read;
     const std::uint64_t value = 0x1122334455667788;
     return file.write(sb.data_offset, &value, sizeof value);
   };
   auto pool = pool_file::open(path.c_str(), o);
   ASSERT_TRUE(pool) << last_message();
   EXPECT_EQ(s.calls, 1U);
+  EXPECT_EQ(s.owner.pid, static_cast<std::uint64_t>(::getpid()));
   std::uint64_t found = 0;
   std::memcpy(&found, (*pool)->base() + s.data_offset, sizeof found);
   EXPECT_EQ(found, 0x1122334455667788U);
