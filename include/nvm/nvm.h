@@ -286,14 +286,16 @@ typedef struct nvm_pool_info {
   int64_t owner_pid; /* 0: nobody has it open for change */
   uint32_t clean;    /* 1: closed properly, 0: in use or its owner died */
   uint32_t page_bytes;
-  uint64_t recovered_transactions; /* rolled back or completed by the open that this process did */
-  uint64_t recovery_ns;            /* duration of that open */
+  /* Rolled back or completed by the open that this process did; on ssd the records of the log that it brought home, one
+   * for each transaction and for each change of the pool's own. */
+  uint64_t recovered_transactions;
+  uint64_t recovery_ns; /* duration of that open */
   uint64_t reserved[4];
 } nvm_pool_info;
-NVM_API int nvm_pool_get_info(NVM_POOL *pool, nvm_pool_info *out);
-/* The same from the file, also while another process owns it; takes no lock, changes nothing. */
 /* Of an open pool: right also when its file was renamed or the working directory changed; `path` is as given to open.
  */
+NVM_API int nvm_pool_get_info(NVM_POOL *pool, nvm_pool_info *out);
+/* The same from the file, also while another process owns it; takes no lock, changes nothing. */
 NVM_API int nvm_pool_inspect(const char *path, nvm_pool_info *out);
 
 /* Full check of a closed pool file, read-only: superblocks, page map, every slotted extent and object header, logs.
@@ -307,10 +309,6 @@ typedef struct nvm_check_summary {
   uint64_t reserved[8];
 } nvm_check_summary;
 NVM_API int64_t nvm_pool_check(const char *path, nvm_check_report report, void *argument, nvm_check_summary *summary);
-
-/* Builds the whole volatile allocation index now, with `threads` threads, instead of on demand. */
-NVM_API int nvm_pool_build_index(NVM_POOL *pool, unsigned threads);
-
 /* The same, telling how far it is.  Zero-initialise, then set what matters. */
 typedef struct nvm_check_options {
   nvm_check_report report; /* NULL: findings are counted only */
@@ -320,6 +318,10 @@ typedef struct nvm_check_options {
   uint64_t reserved[5]; /* zero */
 } nvm_check_options;
 NVM_API int64_t nvm_pool_check_with(const char *path, const nvm_check_options *options, nvm_check_summary *summary);
+
+/* Builds the whole volatile allocation index now, with `threads` threads, instead of on demand. */
+NVM_API int nvm_pool_build_index(NVM_POOL *pool, unsigned threads);
+
 #ifdef __cplusplus
 }
 #endif

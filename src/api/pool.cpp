@@ -37,7 +37,9 @@ latency_settings settings_of(const nvm_emulation& e) noexcept {
   return {e.fence_ns, e.writeback_ns, e.bandwidth_bytes_s};
 }
 
-result<std::unique_ptr<engine>> make_engine(pool_file& file, const nvm_pool_options& o) noexcept try {
+// Adds to `replayed_records` what it brought into the image of a pool on ssd.
+result<std::unique_ptr<engine>> make_engine(pool_file& file, const nvm_pool_options& o,
+                                            std::uint64_t& replayed_records) noexcept try {
   const bool measured = o.meter != 0 || settings_of(o.emulation).any();
   if (file.medium() == NVM_MEDIUM_SSD) {
     if (settings_of(o.emulation).any()) {
@@ -46,7 +48,7 @@ result<std::unique_ptr<engine>> make_engine(pool_file& file, const nvm_pool_opti
     if (o.persist != NVM_PERSIST_DETECT) {
       return fail(errc::invalid, "persist %u concerns direct media; %s is on ssd", o.persist, file.path());
     }
-    return start_on_ssd(file, o.lanes != 0 ? o.lanes : volatile_lanes, measured);
+    return start_on_ssd(file, o.lanes != 0 ? o.lanes : volatile_lanes, measured, replayed_records);
   }
   // A read-only pool's mapping is private: its recovery reaches no medium.
   auto with =
@@ -88,8 +90,8 @@ nvm_pool* new_pool() noexcept try {
 }
 
 // Of a file that was just created nothing stays when this fails.
-NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, std::uint64_t since_ns,
-                      bool created) noexcept {
+NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, std::uint64_t since_ns, bool created,
+                      std::uint64_t replayed_records = 0) noexcept {
   const auto give_up = [&](errc code) noexcept {
     const int cause = errno;
     if (created) file->file().remove_name(file->path());
@@ -99,7 +101,8 @@ NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, std::u
   auto* pool = new_pool();
   if (pool == nullptr) return give_up(fail(errc::no_memory, "%s: no volatile memory to open it", file->path()));
   pool->number = next_number();
-  auto e = make_engine(*file, o);
+  pool->replayed_records = replayed_records;
+  auto e = make_engine(*file, o, pool->replayed_records);
   if (!e) {
     delete pool;
     return give_up(e.error());
@@ -154,10 +157,11 @@ NVM_POOL* nvm_pool_open_with(const char* path, const nvm_pool_options* options) 
   nvm::pool_open_options p;
   p.medium = o.medium;
   p.read_only = o.read_only != 0;
-  p.before_mapping = api::replay_log();
+  std::uint64_t replayed_records = 0;
+  p.before_mapping = api::replay_log(replayed_records);
   auto file = nvm::pool_file::open(path, p);
   if (!file) return api::report_null<NVM_POOL>(file.error());
-  return api::finish_open(std::move(*file), o, since, false);
+  return api::finish_open(std::move(*file), o, since, false, replayed_records);
 }
 
 NVM_POOL* nvm_pool_open(const char* path) { return nvm_pool_open_with(path, nullptr); }
@@ -251,7 +255,7 @@ int nvm_pool_get_info(NVM_POOL* pool, nvm_pool_info* out) {
   out->used_pages = std::min(pages, pool->engine->used_pages());  // it may have grown since
   out->free_pages = pages - out->used_pages;
   const auto& r = pool->engine->recovered();
-  out->recovered_transactions = r.rolled_back;
+  out->recovered_transactions = r.rolled_back + r.completed + pool->replayed_records;
   out->recovery_ns = pool->open_ns;
   return 0;
 }

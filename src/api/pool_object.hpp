@@ -22,8 +22,9 @@ struct nvm_pool {
   nvm::pool_file::pointer file;
   std::unique_ptr<nvm::api::engine> engine;
   std::shared_ptr<nvm::api::lane_owner> lanes;
-  std::uint64_t open_ns = 0;  // duration of the open, recovery included
-  unsigned number = 0;        // tells pools at one address apart in time
+  std::uint64_t open_ns = 0;           // duration of the open, recovery included
+  std::uint64_t replayed_records = 0;  // of the ssd log, by that open
+  unsigned number = 0;                 // tells pools at one address apart in time
 
   [[nodiscard]] std::byte* base() const noexcept { return file->base(); }
 };

@@ -25,11 +25,12 @@ status prepare(void*, platform::file& file, const layout::superblock& sb) noexce
   return {};
 }
 
-status replay_home(void*, platform::file& file, const layout::superblock& sb) noexcept {
+status replay_home(void* records, platform::file& file, const layout::superblock& sb) noexcept {
   if (sb.medium != NVM_MEDIUM_SSD) return {};
   file_device device{file};
   auto state = replay(device, ring_of(sb));
   if (!state) return state.error();
+  *static_cast<std::uint64_t*>(records) += state->records;
   return {};
 }
 
@@ -143,7 +144,7 @@ result<std::unique_ptr<engine>> start_stack(pool_file& file, unsigned lanes, con
 }  // namespace
 
 file_step prepare_log() noexcept { return {prepare, nullptr}; }
-file_step replay_log() noexcept { return {replay_home, nullptr}; }
+file_step replay_log(std::uint64_t& records) noexcept { return {replay_home, &records}; }
 
 result<std::uint64_t> apply_log_in_memory(pool_file& file) noexcept {
   file_device device{file.file()};
@@ -153,9 +154,11 @@ result<std::uint64_t> apply_log_in_memory(pool_file& file) noexcept {
   return applied->records;
 }
 
-result<std::unique_ptr<engine>> start_on_ssd(pool_file& file, unsigned lanes, bool measured) {
+result<std::unique_ptr<engine>> start_on_ssd(pool_file& file, unsigned lanes, bool measured, std::uint64_t& records) {
   if (file.read_only()) {
-    if (auto applied = apply_log_in_memory(file); !applied) return applied.error();
+    auto applied = apply_log_in_memory(file);
+    if (!applied) return applied.error();
+    records += *applied;
     return start(std::make_unique<private_stack>(), file, lanes);
   }
   file_device device{file.file()};

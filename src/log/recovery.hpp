@@ -35,6 +35,7 @@ struct lane_report {
   std::uint64_t generation = 0;   // the lane's last finished generation, after recovery
   std::uint64_t replayed = 0;     // intents made again
   std::uint64_t rolled_back = 0;  // transactions undone: 0 or 1
+  std::uint64_t completed = 0;    // committed ones of whose intents some had not reached the media
 };
 
 // What may be the target of a record; given by the layers that know.
@@ -137,15 +138,20 @@ class lane_reader {
   // Steps 2 to 4; the pool's bytes are `base`, the same memory that was validated.
   template <media M>
   lane_report repair(M& m, std::byte* base) noexcept {
-    lane_report report{generation_, 0, 0};
+    lane_report report{generation_, 0, 0, 0};
     if (at_rest()) return report;
     for (std::uint64_t g = oldest_needed(); g <= newest_; ++g) {
+      bool changed = false;
       with_intents(slots_[g % layout::commit_slots], [&](const intent& i) {
+        const auto word = [&] { return *reinterpret_cast<const std::uint64_t*>(base + i.word_offset()); };
+        const std::uint64_t before = word();
         apply(base, i);
+        changed = changed || word() != before;
         each_store(i, [&](std::uint64_t o, std::uint64_t n) { m.flush(base + o, n); });
         ++report.replayed;
         return true;
       });
+      report.completed += changed;
     }
     for (std::uint64_t at = last_record_; at != 0;) {
       const auto* r = reinterpret_cast<const layout::record_header*>(base + at);

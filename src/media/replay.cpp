@@ -69,7 +69,9 @@ result<lsn_t> walk(block_device& device, const ring_identity& ring, ring_state& 
     result<std::span<const std::byte>> record = scanner.next();
     if (!record) return record.error();
     if (record->empty()) break;
-    ++state.records;
+    layout::ring_record header;
+    std::memcpy(&header, record->data(), sizeof header);
+    if (header.count != 0) ++state.records;
     if (const status s = each_entry(*record, ring.place, home_bytes, visit); !s) return s.error();
   }
   return scanner.position();

@@ -33,7 +33,7 @@ struct ring_state {
   unsigned copy = 0;           // which one that is
   bool new_lap = false;        // no record with an LSN from `checkpoint` on was ever written
   bool closed = false;         // the log is empty: nothing was appended since its headers were written
-  std::uint64_t records = 0;   // replayed, for reports
+  std::uint64_t records = 0;   // replayed, padding not counted; for reports
   std::uint64_t bytes = 0;     // of the log, replayed
 };
 

@@ -19,6 +19,7 @@ namespace nvm::tx {
 struct recovery_report {
   std::uint64_t replayed_intents = 0;
   std::uint64_t rolled_back = 0;
+  std::uint64_t completed = 0;  // committed, and not wholly applied
   std::uint64_t freed_log_runs = 0;
 };
 
@@ -96,6 +97,7 @@ template <media M, class Started>
     const log::lane_report r = lane.repair(m, base);
     report.replayed_intents += r.replayed;
     report.rolled_back += r.rolled_back;
+    report.completed += r.completed;
     started(i, r.generation);
   }
   return {};
