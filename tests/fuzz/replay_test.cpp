@@ -1,0 +1,75 @@
+// Every input that once found something, and some that nobody chose, without a fuzzer: part of the ordinary tests.
+#include "hostile.hpp"
+
+#include "base/base.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+
+namespace nvm::fuzz {
+namespace {
+
+template <class Use>
+void replay(const char* target, const std::vector<bytes>& images, Use&& use) {
+  const std::filesystem::path folder = std::filesystem::path{NVM_CORPUS} / target;
+  unsigned files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator{folder}) {
+    std::ifstream in{entry.path(), std::ios::binary};
+    const std::vector<char> text{std::istreambuf_iterator<char>{in}, {}};
+    use(edited(images, {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}));
+    ++files;
+  }
+  EXPECT_GT(files, 0U) << "no corpus in " << folder;
+}
+
+// Some are refused and some are not, or the edits are not what they should be.
+template <class Use>
+void random_edits(const std::vector<bytes>& images, Use&& use, unsigned seed, unsigned inputs) {
+  std::mt19937_64 random{seed};
+  unsigned opened = 0;
+  for (unsigned i = 0; i < inputs; ++i) {
+    std::vector<std::uint8_t> input(1 + 14 * (1 + random() % 4));
+    for (auto& b : input) b = static_cast<std::uint8_t>(random());
+    opened += use(edited(images, input)) ? 1 : 0;
+  }
+  EXPECT_GT(opened, inputs / 50);
+  EXPECT_LT(opened, inputs);
+}
+
+TEST(hostile_images, are_good_pools_before_they_are_edited) {
+  for (const bytes& image : direct_images()) EXPECT_TRUE(use_direct(image)) << last_message();
+  for (const bytes& image : ring_images()) EXPECT_TRUE(use_ring(image)) << last_message();
+}
+
+// Each bit of the metadata of a small pool, one at a time, its checksum left wrong and then made right.
+TEST(hostile_images, every_flipped_bit_of_lanes_and_page_map_is_refused_or_harmless) {
+  const auto& images = direct_images();
+  for (std::uint32_t byte = 0; byte < 512 + 2048; ++byte) {
+    for (std::uint8_t bit = 0; bit < 8; ++bit) {
+      for (const std::uint8_t repaired : {0, 1}) {
+        const std::uint32_t in_log = byte - 512;
+        const bool map = byte < 512;
+        std::uint8_t input[15] = {static_cast<std::uint8_t>(1 + (byte & 1)), 1,
+                                  static_cast<std::uint8_t>((map ? 2U : 4U) << 2 | repaired)};
+        const std::uint32_t place = map ? byte : in_log;
+        std::memcpy(input + 3, &place, 4);
+        input[7] = bit;
+        use_direct(edited(images, input));
+      }
+    }
+  }
+}
+
+TEST(hostile_images, corpus_of_direct_media) { replay("direct", direct_images(), use_direct); }
+TEST(hostile_images, corpus_of_ring) { replay("ring", ring_images(), use_ring); }
+TEST(hostile_images, random_edits_on_direct_media) { random_edits(direct_images(), use_direct, 1, 30000); }
+TEST(hostile_images, random_edits_on_a_ring) { random_edits(ring_images(), use_ring, 2, 10000); }
+
+}  // namespace
+}  // namespace nvm::fuzz

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Fuzzes what is read from a pool file: ./dev fuzz calls this.
+#
+# usage: tests/fuzz/run.sh [--seconds N] [--merge] [direct|ring]...
+#
+# Each target runs N seconds (default 60) on every processor, beginning with tests/fuzz/corpus/<target> and with what
+# earlier runs found (build/fuzz/corpus/<target>). A finding stays in build/fuzz/findings/, and the exit code is 1.
+# --merge writes what adds coverage back into tests/fuzz/corpus.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+seconds=60
+merge=
+targets=()
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --seconds)
+      seconds=${2:?"--seconds needs a number"}
+      shift
+      ;;
+    --merge) merge=1 ;;
+    direct | ring) targets+=("$1") ;;
+    *)
+      printf "fuzz: no target '%s'; there are direct, ring; options --seconds N, --merge\n" "$1" >&2
+      exit 2
+      ;;
+  esac
+  shift
+done
+[ ${#targets[@]} -gt 0 ] || targets=(direct ring)
+
+HOLDFAST_NO_SETUP=1 ./dev build fuzz "${targets[@]/#/fuzz_}"
+status=0
+for target in "${targets[@]}"; do
+  program=build/fuzz/tests/fuzz/fuzz_$target
+  grown=build/fuzz/corpus/$target
+  kept=tests/fuzz/corpus/$target
+  mkdir -p "$grown" "$kept" build/fuzz/findings
+  printf '\n== %s: %s s\n' "$target" "$seconds"
+  set +e
+  "$program" -max_total_time="$seconds" -max_len=225 -timeout=10 -rss_limit_mb=2048 \
+    -fork="$(nproc)" -artifact_prefix="build/fuzz/findings/$target-" "$grown" "$kept" 2>&1 |
+    tee "build/fuzz/$target.log" | grep -E '^#|SUMMARY|broken promise|ERROR'
+  if [ "${PIPESTATUS[0]}" -ne 0 ]; then status=1; fi
+  set -e
+  if [ -n "$merge" ]; then
+    "$program" -merge=1 -max_len=225 "$kept" "$grown"
+  fi
+done
+exit $status
