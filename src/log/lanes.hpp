@@ -15,6 +15,14 @@
 // pending words: the owner holds it from writing the commit record until its intents are flushed, a settler while it
 // retires the lane. Under it the owner takes locks of space/, never the other way round.
 //
+/// S store, F flush, | fence, beside those of the transaction itself (tx/transaction.hpp):
+///   Overflow:   S, F page map entry of a segment               | lane/E1  it is a segment before a link leads there
+///   Retire:     F what the last generations changed, and, of a lane that comes to rest, S, F its last commit record
+///                                                              | lane/E2  durable before it counts as that
+///               S, F retired generation                        | lane/E3  none of them is made again from here on
+///   First log:  S, F commit record of an empty generation      | lane/E4  the lane is not at rest before a record
+///                                                                         of the next generation can be torn
+//
 // On a medium with atomic batches nothing of a lane is on media: acquire() and release() remain, settle() is free.
 #pragma once
 
@@ -210,15 +218,7 @@ class lanes {
     const biased_lock::guard guard{l.settling, owner};
     l.used = true;
     const std::uint64_t g = l.generation + 1;
-    const bool elsewhere = count > layout::inline_intent_words;
-    const std::uint64_t at = l.intents_at;
-    // The slots that generations g + 1 to g + 4 will overwrite.
-    if (g % slots_at_once == 0) {
-      recent_lines flushed;
-      for (std::uint64_t k = 1; k <= slots_at_once; ++k) flush_pending(l, (g + k) % layout::commit_slots, flushed);
-    }
-    lane_writer::write_commit(media_, base_, lane_offset(index), g, kind, elsewhere ? &at : words,
-                              elsewhere ? layout::intents_elsewhere : static_cast<std::uint16_t>(count), key_);
+    const bool elsewhere = write_end(l, index, kind, words, count);
     media_.fence(commit_point);
     l.generation = g;
     auto& pending = l.pending[g % layout::commit_slots];
@@ -262,11 +262,14 @@ class lanes {
   void come_to_rest() noexcept {
     if constexpr (!M::atomic_batches) {
       for (unsigned i = 0; i < count_; ++i) {
-        if (!lanes_[i].used) continue;
-        finish(i, layout::outcome::rest, nullptr, 0, edge{"lane/E4"}, nothing_to_apply);
-        const biased_lock::guard guard{lanes_[i].settling, settler};
-        retire(lanes_[i], i);
-        lanes_[i].used = false;
+        lane& l = lanes_[i];
+        if (!l.used) continue;
+        const biased_lock::guard guard{l.settling, settler};
+        // No fence of its own: the first one of retire() comes before the only store that follows.
+        write_end(l, i, layout::outcome::rest, nullptr, 0);
+        ++l.generation;
+        retire(l, i);
+        l.used = false;
       }
     }
   }
@@ -328,6 +331,22 @@ class lanes {
     return l.end - l.cursor - layout::record_room(layout::link_record_bytes);
   }
 
+  // With `settling` held: stores and flushes the commit record of the open generation, and flushes what its commit
+  // point has to cover besides.  The caller fences.  True: the intents are in the log.
+  bool write_end(lane& l, unsigned index, layout::outcome kind, const std::uint64_t* words,
+                 std::size_t count) noexcept {
+    const std::uint64_t g = l.generation + 1;
+    const bool elsewhere = count > layout::inline_intent_words;
+    // The slots that generations g + 1 to g + 4 will overwrite.
+    if (g % slots_at_once == 0) {
+      recent_lines flushed;
+      for (std::uint64_t k = 1; k <= slots_at_once; ++k) flush_pending(l, (g + k) % layout::commit_slots, flushed);
+    }
+    lane_writer::write_commit(media_, base_, lane_offset(index), g, kind, elsewhere ? &l.intents_at : words,
+                              elsewhere ? layout::intents_elsewhere : static_cast<std::uint16_t>(count), key_);
+    return elsewhere;
+  }
+
   // What the generation in this slot changed.  The caller fences: a fence completes its own thread's flushes only.
   // `flushed` remembers lines that need no second flush; one that it forgets costs a flush, no more.
   struct recent_lines {
@@ -350,7 +369,7 @@ class lanes {
     // A crash may leave a torn record of this generation here, which nothing would tell from an untouched body: from
     // now on the lane is not at rest, so that recovery gives the generation up (recovery.hpp).
     if (!l.used && !planted(plant::generation_used_again))
-      finish(index, layout::outcome::abort, nullptr, 0, edge{"lane/E5"}, nothing_to_apply);
+      finish(index, layout::outcome::abort, nullptr, 0, edge{"lane/E4"}, nothing_to_apply);
     l.begun = true;
     l.cursor = lane_offset(index) + layout::lane_body_at;
     l.end = lane_offset(index) + geometry_.lane_bytes;
