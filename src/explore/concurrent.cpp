@@ -53,38 +53,6 @@ class player {
   scheduler scheduler_;
 };
 
-void add(report& to, report&& from) {
-  to.unique_states += from.unique_states;
-  to.duplicates += from.duplicates;
-  to.nested_states += from.nested_states;
-  to.crash_points += from.crash_points;
-  to.events += from.events;
-  to.stores += from.stores;
-  to.operations += from.operations;
-  to.dirty_units_max = std::max(to.dirty_units_max, from.dirty_units_max);
-  to.recovery_steps_max = std::max(to.recovery_steps_max, from.recovery_steps_max);
-  to.bad_states += from.bad_states;
-  to.seen_set_resets += from.seen_set_resets;
-  to.budget_spent = to.budget_spent || from.budget_spent;
-  to.seconds += from.seconds;
-  to.processor_seconds += from.processor_seconds;
-  for (unsigned i = 0; i < tier_count; ++i) {
-    to.unique_by_tier[i] += from.unique_by_tier[i];
-    to.bad_by_tier[i] += from.bad_by_tier[i];
-  }
-  std::move(from.violations.begin(), from.violations.end(), std::back_inserter(to.violations));
-  for (const finding& f : from.findings) {
-    const auto same = std::find_if(to.findings.begin(), to.findings.end(),
-                                   [&](const finding& g) { return g.what == f.what && g.place == f.place; });
-    if (same == to.findings.end()) {
-      to.findings.push_back(f);
-    } else {
-      same->count += f.count;
-    }
-  }
-  to.places = std::move(from.places);
-}
-
 report failed_run(const concurrent& c, const options& o, const std::string& what, const state_path& path) {
   report r;
   r.bad_states = 1;
@@ -132,9 +100,9 @@ schedule_report explore_schedules(const concurrent& c, const schedule_options& s
       path.mutation_code = m.code();
       path.seed = o.seed;
       path.schedule = p.turns();
-      add(all.total, failed_run(c, o, *wrong, path));
+      all.total.add(failed_run(c, o, *wrong, path));
     } else {
-      add(all.total, p.on().explore(m, all.schedules != 1));
+      all.total.add(p.on().explore(m, all.schedules != 1));
     }
     if (o.violations_max != 0 && all.total.bad_states >= o.violations_max) return all;
     const bool spent = (o.states_max != 0 && all.total.unique_states >= o.states_max) ||

@@ -18,14 +18,14 @@ class device final : public block_device {
   explicit device(machine& m) noexcept : machine_{m} {}
   ~device() = default;
 
-  status write(std::uint64_t offset, const void* from, std::size_t bytes) noexcept override {
+  status write(std::uint64_t offset, const void* from, std::size_t bytes, site s = site::here()) noexcept override {
     const std::lock_guard held{lock_};
     if (!range_inside(offset, bytes, machine_.size())) {
       return fail(errc::no_space, "write of %zu bytes at offset %llu: the device has %zu", bytes,
                   static_cast<unsigned long long>(offset), machine_.size());
     }
     std::memcpy(machine_.base() + offset, from, bytes);
-    machine_.block_write(offset, bytes);
+    machine_.block_write(offset, bytes, s);
     return {};
   }
   status read(std::uint64_t offset, void* to, std::size_t bytes) noexcept override {

@@ -103,7 +103,8 @@ std::string explorer::text_of_step(const level& l, const unit& u, std::size_t i)
   const step& s = u.steps[i];
   const event& e = l.events.events[s.event];
   if (e.kind == event_kind::write) {
-    return format("write of %u B at +0x%llx", e.bytes, static_cast<unsigned long long>(e.offset));
+    return format("write of %u B at +0x%llx, %s", e.bytes, static_cast<unsigned long long>(e.offset),
+                  machine_.places()[e.place].text().c_str());
   }
   const std::uint64_t offset = l.front.offset_of(u) + s.word * 8U + static_cast<unsigned>(__builtin_ctz(s.mask));
   return format("%d B at %s, stored at %s", __builtin_popcount(s.mask), text_of_offset(offset).c_str(),

@@ -1,5 +1,6 @@
 #include "explore/explore.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -81,6 +82,43 @@ verdict digest_history::check(std::uint64_t found, const window& w) const {
 }
 
 // ---- report ---------------------------------------------------------------------------------------------------------
+
+void report::add(report&& from) {
+  unique_states += from.unique_states;
+  duplicates += from.duplicates;
+  nested_states += from.nested_states;
+  crash_points += from.crash_points;
+  events += from.events;
+  stores += from.stores;
+  operations += from.operations;
+  dirty_units_max = std::max(dirty_units_max, from.dirty_units_max);
+  recovery_steps_max = std::max(recovery_steps_max, from.recovery_steps_max);
+  bad_states += from.bad_states;
+  unread_units += from.unread_units;
+  seen_set_resets += from.seen_set_resets;
+  budget_spent = budget_spent || from.budget_spent;
+  seconds += from.seconds;
+  processor_seconds += from.processor_seconds;
+  for (unsigned i = 0; i < tier_count; ++i) {
+    unique_by_tier[i] += from.unique_by_tier[i];
+    bad_by_tier[i] += from.bad_by_tier[i];
+  }
+  std::move(from.violations.begin(), from.violations.end(), std::back_inserter(violations));
+  const auto add_to = [](auto& list, const auto& one, auto same) {
+    const auto known = std::find_if(list.begin(), list.end(), same);
+    if (known == list.end()) {
+      list.push_back(one);
+    } else {
+      known->count += one.count;
+    }
+  };
+  for (const finding& f : from.findings) {
+    add_to(findings, f, [&](const finding& g) { return g.what == f.what && g.place == f.place; });
+  }
+  for (const place& p : from.places) {
+    add_to(places, p, [&](const place& q) { return q.kind == p.kind && q.text() == p.text(); });
+  }
+}
 
 bool report::breaks_rule(finding::rule r) const noexcept {
   for (const finding& f : findings) {

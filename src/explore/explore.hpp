@@ -61,6 +61,8 @@ struct subject {
   std::function<verdict(machine&)> recover;
   std::function<verdict(machine&, const window&)> oracle;
   std::function<verdict(machine&, const window&)> after;  // optional: go on working on the recovered image
+  std::function<verdict(machine&, const window&)>
+      before;  // optional: of the image as the crash left it; stores nothing
   // Bytes whose content after recovery is free: idempotence and the trace rules do not look at them.
   std::vector<extent> volatile_bytes;
   // Words that commit something: the trace rules want each store to them atomic, aligned, at most 8 bytes.
@@ -173,6 +175,8 @@ struct report {
   std::vector<finding> findings;
   std::vector<place> places;  // flush sites and fence labels met, recoveries included
 
+  // Takes the other's states, violations and findings in.
+  void add(report&& from);
   [[nodiscard]] bool finds_violation() const noexcept { return bad_states != 0; }
   // No bad state, and something was explored.
   [[nodiscard]] bool clean() const noexcept { return bad_states == 0 && unique_states != 0; }
@@ -188,6 +192,17 @@ struct report {
 // be those that gave the token; nullopt, with a message to stderr, if the token fits no state.
 [[nodiscard]] std::optional<report> replay(const subject& s, std::string_view token, const options& o = {},
                                            const mutation& m = {});
+
+// Two crashes with a life between them: for what a first crash leaves that only a second one, after recovery and more
+// work, can show to be wrong.  Under a mutation both lives are led without what it removes.
+struct two_crashes {
+  subject first;
+  std::function<bool(const machine&, const window&)> wanted;  // images of the first crash, before their recovery
+  std::size_t images_max = 100;                               // of these, the first to be met
+  std::function<subject(std::vector<std::byte>)> then;        // the second life, from such an image
+};
+// The states of the first life and of each second one, until there is a violation.
+[[nodiscard]] report explore(const two_crashes& s, const options& o = {}, const mutation& m = {});
 
 // Sequential durable linearizability in O(1): the digest of the state after each operation.
 class digest_history {
@@ -212,26 +227,31 @@ struct mutant {
   unsigned depth = 0;
   std::uint64_t states = 0;
   std::uint64_t count = 0;  // times the place was executed
-  std::string waived;       // reason why it may survive, or empty
+  bool took_two_crashes = false;
+  std::string waived;  // reason why it may survive, or empty
 };
 struct mutation_report {
   std::vector<report> originals;  // of the unchanged traces; clean, or the rest means nothing
   std::vector<mutant> mutants;
   [[nodiscard]] bool clean() const noexcept;
   [[nodiscard]] std::size_t killed() const noexcept;
-  // Killed or waived.
+  // Share of the mutants that were killed; a waiver explains a survivor, it does not kill it.
   [[nodiscard]] double score() const noexcept;
+  // Neither killed nor waived.
+  [[nodiscard]] std::size_t unexplained() const noexcept;
   [[nodiscard]] std::string text() const;
 };
 struct waiver {
-  std::string place;  // fence label or file:line suffix
+  std::string place;  // fence label, or file:line suffix of a flush or a write
   std::string reason;
 };
-// Explores the subjects, then again without each fence label and each flush site that any of them met.  Every mutant
-// ought to be killed by one of the subjects.  What a label does for the life after recovery is seen only by a subject
-// that starts from a crashed image and works on.
+// Explores the subjects, then again without each fence label, each flush site and each block write site that any of
+// them met.  Every mutant ought to be killed by one of the subjects.  What a label does for the life after recovery is
+// seen only by a subject that starts from a crashed image and works on; what is wrong only after a crash that the
+// mutation itself has spoilt, by one of the `pairs`, which are asked when no subject has killed the mutant.
 [[nodiscard]] mutation_report mutation_score(std::span<const subject> subjects, const options& o = {},
-                                             std::span<const waiver> waivers = {});
+                                             std::span<const waiver> waivers = {},
+                                             std::span<const two_crashes> pairs = {});
 [[nodiscard]] inline mutation_report mutation_score(const subject& s, const options& o = {},
                                                     std::span<const waiver> waivers = {}) {
   return mutation_score(std::span{&s, 1}, o, waivers);

@@ -108,12 +108,17 @@ void explorer::reset(const mutation& m, bool keep_seen) {
     if (&e - recorded_.events.data() == static_cast<std::ptrdiff_t>(machine_.explored_from())) {
       explored_from_ = t.events.size();
     }
-    if (e.kind != event_kind::flush && e.kind != event_kind::fence && e.kind != event_kind::sync) {
+    if (e.kind != event_kind::flush && e.kind != event_kind::fence && e.kind != event_kind::sync &&
+        e.kind != event_kind::write) {
       t.events.push_back(e);
       continue;
     }
     place& p = machine_.places()[e.place];
     ++p.count;
+    if (e.kind == event_kind::write) {
+      if (!p.dropped) t.events.push_back(e);
+      continue;
+    }
     if (e.kind == event_kind::flush) {
       if (p.delayed) delayed.push_back(e);
       if (!p.dropped && !p.delayed) t.events.push_back(e);

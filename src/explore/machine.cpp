@@ -13,17 +13,17 @@ namespace {
 constexpr std::size_t guard_bytes = 1 << 16;
 }
 
-std::uint32_t place_table::add(const char* name, std::uint32_t line, bool is_fence) {
+std::uint32_t place_table::add(const char* name, std::uint32_t line, place_kind kind) {
   std::uint32_t number = 0;
   for (; number < places_.size(); ++number) {
     const place& p = places_[number];
-    if (p.line == line && p.is_fence == is_fence && std::strcmp(p.name, name) == 0) break;
+    if (p.line == line && p.kind == kind && std::strcmp(p.name, name) == 0) break;
   }
   if (number == places_.size()) {
     place p;
     p.name = name;
     p.line = line;
-    p.is_fence = is_fence;
+    p.kind = kind;
     if (on_new) on_new(p);
     places_.push_back(p);
   }
@@ -34,7 +34,7 @@ std::uint32_t place_table::add(const char* name, std::uint32_t line, bool is_fen
       if (k.name != nullptr) find(k.name, k.line) = k;
     }
   }
-  const std::uint32_t key_line = is_fence ? fence_line : line;
+  const std::uint32_t key_line = kind == place_kind::fence ? fence_line : line;
   find(name, key_line) = {name, key_line, number};
   return number;
 }
@@ -166,7 +166,7 @@ void machine::append_store(std::uint64_t offset, std::uint32_t bytes, const nvm_
 
 void machine::append_flush(const void* p, std::size_t bytes, const char* file, std::uint32_t line) {
   if (into_ == nullptr || bytes == 0) return;
-  const std::uint32_t number = places_.number_of(file, line, false);
+  const std::uint32_t number = places_.number_of(file, line, place_kind::flush);
   place& where = places_[number];
   ++where.count;
   if (where.dropped) return;
@@ -191,7 +191,7 @@ void machine::append_flush(const void* p, std::size_t bytes, const char* file, s
 
 void machine::append_fence(const char* name, event_kind kind) {
   if (into_ == nullptr) return;
-  const std::uint32_t number = places_.number_of(name, 0, true);
+  const std::uint32_t number = places_.number_of(name, 0, place_kind::fence);
   place& label = places_[number];
   ++label.count;
   if (!label.dropped) {
@@ -215,16 +215,20 @@ void machine::fence(edge e) noexcept {
   if (into_ != nullptr && stores_) append_fence(e.name, event_kind::fence);
 }
 
-void machine::block_write(std::uint64_t offset, std::size_t bytes) {
+void machine::block_write(std::uint64_t offset, std::size_t bytes, site from) {
   if (bytes == 0) return;
   touch(offset, bytes);
   if (into_ == nullptr || stores_) return;
+  const std::uint32_t number = places_.number_of(from.file, from.line, place_kind::write);
+  place& where = places_[number];
+  ++where.count;
+  if (where.dropped) return;
   event e{};
   e.kind = event_kind::write;
   e.offset = offset;
   e.bytes = static_cast<std::uint32_t>(bytes);
   e.payload = copy_words(offset, bytes);
-  e.site = nullptr;
+  e.place = number;
   e.thread = thread_;
   into_->events.push_back(e);
 }

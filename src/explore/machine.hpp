@@ -60,7 +60,7 @@ class machine final : public record_sink {
   void fresh(const void* p, std::size_t bytes) { append_mark(mark::fresh, p, bytes); }
 
   // A block device over this image: the bytes of [offset, offset + bytes) have just been written, are now synced.
-  void block_write(std::uint64_t offset, std::size_t bytes);
+  void block_write(std::uint64_t offset, std::size_t bytes, site from = site::here());
   void block_sync(edge e);
 
   // record_sink

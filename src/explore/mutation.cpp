@@ -10,9 +10,18 @@
 namespace nvm::explore {
 
 bool mutation::hits(const explore::place& p) const {
-  if (what == kind::none || p.is_fence != (what == kind::drop_fence)) return false;
-  const std::string text = p.text();
-  return p.is_fence ? text == place : text.ends_with(place);
+  switch (what) {
+    case kind::none:
+      return false;
+    case kind::drop_fence:
+      return p.kind == place_kind::fence && p.text() == place;
+    case kind::drop_flush:
+    case kind::delay_flush:
+      return p.kind == place_kind::flush && p.text().ends_with(place);
+    case kind::drop_write:
+      return p.kind == place_kind::write && p.text().ends_with(place);
+  }
+  return false;
 }
 
 std::string mutation::text() const {
@@ -23,6 +32,8 @@ std::string mutation::text() const {
       return "without fence \"" + place + "\"";
     case kind::drop_flush:
       return "without the flush at " + place;
+    case kind::drop_write:
+      return "without the write at " + place;
     case kind::delay_flush:
       return "with the flush at " + place + " after its fence";
   }
@@ -36,31 +47,69 @@ std::uint32_t mutation::code() const noexcept {
   return h == 0 ? 1 : h;
 }
 
-mutation_report mutation_score(std::span<const subject> subjects, const options& o, std::span<const waiver> waivers) {
+namespace {
+
+mutation::kind drop(place_kind k) noexcept {
+  switch (k) {
+    case place_kind::flush:
+      return mutation::kind::drop_flush;
+    case place_kind::fence:
+      return mutation::kind::drop_fence;
+    case place_kind::write:
+      return mutation::kind::drop_write;
+  }
+  return mutation::kind::none;
+}
+
+// Who met a place: to the others its mutant is the original.
+struct meeting {
+  std::uint64_t count = 0;
+  std::vector<std::size_t> subjects;
+  std::vector<std::size_t> pairs;
+};
+using meetings = std::map<std::pair<place_kind, std::string>, meeting>;
+
+void note_places(meetings& met, const report& r, std::size_t who, std::vector<std::size_t> meeting::* list) {
+  for (const place& p : r.places) {
+    if (p.count == 0) continue;
+    meeting& m = met[{p.kind, p.text()}];
+    m.count += p.count;
+    if ((m.*list).empty() || (m.*list).back() != who) (m.*list).push_back(who);
+  }
+}
+
+bool kills(mutant& m, const report& r) {
+  m.states += r.unique_states;
+  m.killed = r.finds_violation();
+  if (!m.killed) return false;
+  m.killed_by = r.violations.front().found_by;
+  m.depth = r.violations.front().depth;
+  return true;
+}
+
+}  // namespace
+
+mutation_report mutation_score(std::span<const subject> subjects, const options& o, std::span<const waiver> waivers,
+                               std::span<const two_crashes> pairs) {
   mutation_report result;
   options quiet = o;
   quiet.print_violations = false;
   quiet.violations_max = 1;
   quiet.rules = false;
   quiet.on_image = nullptr;
-  struct meeting {
-    std::uint64_t count = 0;
-    std::vector<std::size_t> subjects;  // that met the place: to the others the mutant is the original
-  };
-  std::map<std::pair<bool, std::string>, meeting> met;
+  meetings met;
   std::vector<std::unique_ptr<explorer>> explorers;
   for (const subject& s : subjects) {
     explorer first(s, o);
     first.record();
     result.originals.push_back(first.explore({}));
-    for (const place& p : result.originals.back().places) {
-      if (p.count == 0) continue;
-      meeting& m = met[{p.is_fence, p.text()}];
-      m.count += p.count;
-      if (m.subjects.empty() || m.subjects.back() != explorers.size()) m.subjects.push_back(explorers.size());
-    }
+    note_places(met, result.originals.back(), explorers.size(), &meeting::subjects);
     explorers.push_back(std::make_unique<explorer>(s, quiet));
     explorers.back()->record();
+  }
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    result.originals.push_back(explore(pairs[i], o));
+    note_places(met, result.originals.back(), i, &meeting::pairs);
   }
   for (auto& [place, where] : met) {
     // The cheapest first.
@@ -68,17 +117,15 @@ mutation_report mutation_score(std::span<const subject> subjects, const options&
       return result.originals[a].unique_states < result.originals[b].unique_states;
     });
     mutant m;
-    m.change.what = place.first ? mutation::kind::drop_fence : mutation::kind::drop_flush;
+    m.change.what = drop(place.first);
     m.change.place = place.second;
     m.count = where.count;
     for (const std::size_t i : where.subjects) {
-      const report r = explorers[i]->explore(m.change);
-      m.states += r.unique_states;
-      m.killed = r.finds_violation();
-      if (!m.killed) continue;
-      m.killed_by = r.violations.front().found_by;
-      m.depth = r.violations.front().depth;
-      break;
+      if (kills(m, explorers[i]->explore(m.change))) break;
+    }
+    for (const std::size_t i : where.pairs) {
+      if (m.killed) break;
+      m.took_two_crashes = kills(m, explore(pairs[i], quiet, m.change));
     }
     for (const waiver& w : waivers) {
       if (m.change.place.ends_with(w.place)) m.waived = w.reason;
@@ -93,16 +140,16 @@ bool mutation_report::clean() const noexcept {
 }
 
 std::size_t mutation_report::killed() const noexcept {
-  std::size_t n = 0;
-  for (const mutant& m : mutants) n += m.killed ? 1U : 0U;
-  return n;
+  return static_cast<std::size_t>(std::count_if(mutants.begin(), mutants.end(), [](auto& m) { return m.killed; }));
 }
 
 double mutation_report::score() const noexcept {
-  if (mutants.empty()) return 0;
-  std::size_t n = 0;
-  for (const mutant& m : mutants) n += m.killed || !m.waived.empty() ? 1U : 0U;
-  return static_cast<double>(n) / static_cast<double>(mutants.size());
+  return mutants.empty() ? 0 : static_cast<double>(killed()) / static_cast<double>(mutants.size());
+}
+
+std::size_t mutation_report::unexplained() const noexcept {
+  return static_cast<std::size_t>(
+      std::count_if(mutants.begin(), mutants.end(), [](auto& m) { return !m.killed && m.waived.empty(); }));
 }
 
 std::string mutation_report::text() const {
@@ -113,7 +160,8 @@ std::string mutation_report::text() const {
     t += m.killed ? "  killed    " : m.waived.empty() ? "  SURVIVED  " : "  waived    ";
     t += m.change.text() + " (" + std::to_string(m.count) + " executions, " + std::to_string(m.states) + " states";
     if (m.killed) {
-      t += std::string{", "} + name_of(m.killed_by) + (m.depth != 0 ? ", in recovery" : "") + ")\n";
+      t += std::string{", "} + name_of(m.killed_by) + (m.depth != 0 ? ", in recovery" : "") +
+           (m.took_two_crashes ? ", in the second of two crashes" : "") + ")\n";
     } else {
       t += m.waived.empty() ? "): not needed, or the oracle does not see it\n" : "): " + m.waived + "\n";
     }

@@ -83,6 +83,12 @@ bool explorer::holds_up(unsigned depth, bool record, bool twice, bool live_on) {
   stage_ = "recovery";
   bool same = true;
   const bool returned = guard_->run(options_.steps_max, [&] {
+    if (subject_.before) {
+      stage_ = "before recovery";
+      verdict_ = subject_.before(machine_, window_);
+      if (verdict_) return;
+      stage_ = "recovery";
+    }
     machine_.record_into(record ? &levels_[depth + 1]->events : nullptr);
     verdict_ = subject_.recover(machine_);
     machine_.record_into(nullptr);

@@ -23,7 +23,7 @@ enum class event_kind : std::uint8_t {
   flush,     // offset, payload = bytes, place
   fence,     // place
   rmw,       // a locked operation: orders the thread's write-backs
-  write,     // block write: offset, bytes, payload: where its words lie
+  write,     // block write: offset, bytes, place, payload: where its words lie
   sync,      // place
   op_begin,  // offset = operation's number, payload = what the caller said of it
   op_end,    // offset = operation's number, payload = its result
@@ -38,7 +38,7 @@ struct event {
   std::uint64_t payload;
   union {
     const nvm_rec_site* site;  // of a store or locked operation
-    std::uint64_t place;       // of a flush, fence, sync, mark
+    std::uint64_t place;       // of a flush, fence, block write, sync, mark
   };
   std::uint32_t bytes;
   event_kind kind;
@@ -48,17 +48,19 @@ struct event {
 };
 static_assert(sizeof(event) == 32);
 
-// Where a flush stands or what a fence is called.
+enum class place_kind : std::uint8_t { flush, fence, write };
+
+// Where a flush or a block write stands, or what a fence or a sync is called.
 struct place {
-  const char* name = "";   // file of a flush, label of a fence
+  const char* name = "";   // file, or label of a fence
   std::uint32_t line = 0;  // 0 for a fence
-  bool is_fence = false;
+  place_kind kind = place_kind::flush;
   std::uint64_t count = 0;  // in runs and recorded recoveries
   bool dropped = false;     // by the mutation under test
   bool delayed = false;
 
   [[nodiscard]] std::string text() const {
-    return is_fence ? std::string{name} : std::string{name} + ":" + std::to_string(line);
+    return kind == place_kind::fence ? std::string{name} : std::string{name} + ":" + std::to_string(line);
   }
 };
 
@@ -78,10 +80,11 @@ class place_table {
  public:
   place_table() : keys_(256) {}
 
-  std::uint32_t number_of(const char* name, std::uint32_t line, bool is_fence) {
-    key& k = find(name, is_fence ? fence_line : line);
+  // A line flushes or writes, not both.
+  std::uint32_t number_of(const char* name, std::uint32_t line, place_kind kind) {
+    key& k = find(name, kind == place_kind::fence ? fence_line : line);
     if (k.name != nullptr) return k.number;
-    return add(name, line, is_fence);
+    return add(name, line, kind);
   }
   place& operator[](std::size_t number) noexcept { return places_[number]; }
   const place& operator[](std::size_t number) const noexcept { return places_[number]; }
@@ -104,7 +107,7 @@ class place_table {
       if (k.name == nullptr || (k.name == name && k.line == line)) return k;
     }
   }
-  std::uint32_t add(const char* name, std::uint32_t line, bool is_fence);
+  std::uint32_t add(const char* name, std::uint32_t line, place_kind kind);
 
   std::vector<place> places_;
   std::vector<key> keys_;

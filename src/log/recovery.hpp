@@ -12,7 +12,8 @@
 ///   5. S commit record {c + 1, rest}; F                              | recover/E3  the records are void before step 6
 ///   6. S retired; F                                                  | recover/E4  on return the lane is at rest
 /// Repeatable: intents set or clear bits, undo stores old values, and until 5 is durable the same records lead to the
-/// same stores.  Were `retired` durable before the commit record, a second recovery would take a generation more.
+/// same stores.  Were `retired` durable before the commit record, a second recovery would count from there and leave
+/// the record torn where it is, for a check of the closed pool to find.
 ///
 /// A lane that is not at rest loses a generation even when nothing of it is to be undone: a torn undo record of
 /// generation c + 1 may lie in its body, and the next transaction, were it of that generation too, could supply the

@@ -18,7 +18,8 @@ class block_device {
   block_device(const block_device&) = delete;
   block_device& operator=(const block_device&) = delete;
 
-  virtual status write(std::uint64_t offset, const void* from, std::size_t bytes) noexcept = 0;
+  // `s` names the place for reports and for trace mutation, as with media::flush().
+  virtual status write(std::uint64_t offset, const void* from, std::size_t bytes, site s = site::here()) noexcept = 0;
   virtual status read(std::uint64_t offset, void* to, std::size_t bytes) noexcept = 0;
   // Everything written before the call is durable on return.  `e` names the reason.
   virtual status sync(edge e) noexcept = 0;
@@ -34,7 +35,7 @@ class file_device final : public block_device {
   explicit file_device(platform::file& file) noexcept : file_{file} {}
   ~file_device() = default;
 
-  status write(std::uint64_t offset, const void* from, std::size_t bytes) noexcept override {
+  status write(std::uint64_t offset, const void* from, std::size_t bytes, site = site::here()) noexcept override {
     return file_.write(offset, from, bytes);
   }
   status read(std::uint64_t offset, void* to, std::size_t bytes) noexcept override {

@@ -73,17 +73,17 @@ status home_writer::put(std::uint64_t offset, const std::byte* data, std::size_t
   return {};
 }
 
-status home_writer::finish() noexcept { return write_sorted(); }
+status home_writer::finish(site s) noexcept { return write_sorted(s); }
 
 // Dirty sectors in order of offset, neighbours in one write.
-status home_writer::write_sorted() noexcept {
+status home_writer::write_sorted(site place) noexcept {
   std::sort(staged_.begin(), staged_.end(), [](const staged_page& a, const staged_page& b) { return a.page < b.page; });
   std::uint64_t run_offset = 0;
   std::size_t run_bytes = 0;
   const auto write_run = [&]() noexcept -> status {
     if (run_bytes == 0) return {};
     bytes_written_ += run_bytes;
-    return device_.write(run_offset, run_.get(), std::exchange(run_bytes, 0));
+    return device_.write(run_offset, run_.get(), std::exchange(run_bytes, 0), place);
   };
   status outcome;
   for (const staged_page& staged : staged_) {

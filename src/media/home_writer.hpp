@@ -31,7 +31,7 @@ class home_writer {
   // errc::corrupt for a range outside the file, errc::io as the device says.
   status put(std::uint64_t offset, const std::byte* data, std::size_t bytes) noexcept;
   // Writes out what is staged.  Does not sync.
-  status finish() noexcept;
+  status finish(site s = site::here()) noexcept;
 
   // Of the run so far.
   [[nodiscard]] std::uint64_t bytes_written() const noexcept { return bytes_written_; }
@@ -51,7 +51,7 @@ class home_writer {
   home_writer(block_device& device, std::size_t pages_max) : device_{device}, pages_max_{pages_max} {}
   [[nodiscard]] std::uint64_t page_end(std::uint64_t page) const noexcept;
   result<std::uint32_t> stage(std::uint64_t page, bool whole) noexcept;
-  status write_sorted() noexcept;
+  status write_sorted(site s = site::here()) noexcept;
 
   block_device& device_;
   std::size_t pages_max_;

@@ -58,7 +58,7 @@ result<std::unique_ptr<image_media>> image_media::open(block_device& device, con
     return fail(errc::no_memory, "no memory for a log of %llu bytes",
                 static_cast<unsigned long long>(settings.ring.place.ring_bytes()));
   const std::size_t pages =
-      static_cast<std::size_t>(std::min<std::uint64_t>(home_writer::pages_max_default, settings.bytes / 4096 + 1));
+      static_cast<std::size_t>(std::min<std::uint64_t>(settings.checkpoint_pages, settings.bytes / 4096 + 1));
   result<std::unique_ptr<home_writer>> home = home_writer::make(device, pages);
   if (!home) return home.error();
   m->home_ = std::move(*home);
@@ -267,9 +267,10 @@ status image_media::write_log(lsn_t from, lsn_t to, bool begin_lap) noexcept {
   return device_.sync(edge{"image/E1"});
 }
 
-status image_media::move_header(lsn_t checkpoint) noexcept {
-  const status s = write_ring_header(device_, settings_.ring, header_copy_ ^ 1, header_sequence_ + 1, checkpoint);
-  if (!s) return s;
+status image_media::move_header(lsn_t checkpoint, site s) noexcept {
+  const status written =
+      write_ring_header(device_, settings_.ring, header_copy_ ^ 1, header_sequence_ + 1, checkpoint, s);
+  if (!written) return written;
   header_copy_ ^= 1;
   ++header_sequence_;
   return {};

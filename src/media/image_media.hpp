@@ -46,6 +46,7 @@ struct image_settings {
   std::byte* base = nullptr;  // image of [0, bytes) of the file; private mapping or plain memory
   std::uint64_t bytes = 0;    // up to the capacity: the file may still have to grow to it
   ring_identity ring;
+  std::size_t checkpoint_pages = home_writer::pages_max_default;  // staged at most before some are written home
 };
 
 struct image_statistics {
@@ -140,7 +141,7 @@ class image_media {
   status write_log(lsn_t from, lsn_t to, bool begin_lap) noexcept;
   status run_checkpoint(lock& held) noexcept;
   status bring_home(lsn_t from, lsn_t to) noexcept;
-  status move_header(lsn_t checkpoint) noexcept;
+  status move_header(lsn_t checkpoint, site s = site::here()) noexcept;
   void poison_locked() noexcept;
   status refuse() const noexcept;
 

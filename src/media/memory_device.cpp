@@ -20,7 +20,7 @@ void memory_device::store(std::uint64_t offset, const std::byte* from, std::size
   }
 }
 
-status memory_device::write(std::uint64_t offset, const void* from, std::size_t bytes) noexcept {
+status memory_device::write(std::uint64_t offset, const void* from, std::size_t bytes, site) noexcept {
   const std::lock_guard held{lock_};
   if (!range_inside(offset, bytes, now_.size()))
     return fail(errc::no_space, "write of %zu bytes at offset %llu: the device has %zu", bytes,

@@ -35,7 +35,7 @@ class memory_device final : public block_device {
   explicit memory_device(std::vector<std::byte> content) : now_{content}, durable_{std::move(content)} {}
   ~memory_device() = default;
 
-  status write(std::uint64_t offset, const void* from, std::size_t bytes) noexcept override;
+  status write(std::uint64_t offset, const void* from, std::size_t bytes, site = site::here()) noexcept override;
   status read(std::uint64_t offset, void* to, std::size_t bytes) noexcept override;
   status sync(edge e) noexcept override;
   result<std::uint64_t> size() noexcept override;

@@ -98,7 +98,7 @@ result<lsn_t> check_then_walk(block_device& device, const ring_identity& ring, r
 }  // namespace
 
 status write_ring_header(block_device& device, const ring_identity& ring, unsigned copy, std::uint64_t sequence,
-                         lsn_t checkpoint) noexcept {
+                         lsn_t checkpoint, site s) noexcept {
   layout::ring_header h{};
   h.magic = layout::ring_magic;
   h.sequence = sequence;
@@ -106,7 +106,7 @@ status write_ring_header(block_device& device, const ring_identity& ring, unsign
   h.ring_bytes = ring.place.ring_bytes();
   std::memcpy(h.uuid, ring.uuid, sizeof h.uuid);
   h.checksum = checksum_of(h);
-  return device.write(ring.place.header_offset(copy), &h, sizeof h);
+  return device.write(ring.place.header_offset(copy), &h, sizeof h, s);
 }
 
 result<ring_state> format_ring(block_device& device, const ring_identity& ring) noexcept {

@@ -44,7 +44,7 @@ struct ring_identity {
 
 // Writes header `copy` (no sync).
 [[nodiscard]] status write_ring_header(block_device& device, const ring_identity& ring, unsigned copy,
-                                       std::uint64_t sequence, lsn_t checkpoint) noexcept;
+                                       std::uint64_t sequence, lsn_t checkpoint, site s = site::here()) noexcept;
 
 // First LSN of a lap that no record which is in a ring of this state can belong to: records of a lap
 // lie less than a ring beyond its checkpoint.

@@ -13,7 +13,10 @@
 /// Log run.
 ///   1. S page map entry; F it; the lane fences (lane/E1) before a record leads there
 ///   2. when released: S page map entry 0; F it;    | space/E4  its pages may get another use
-/// Recovery: an extent without objects is one like any other; recovery of the lanes frees log runs.
+/// Recovery: an extent without objects is one like any other; recovery of the lanes frees log runs.  It does so
+/// wherever one is entered, so a late zero would not harm it (whatever is in these pages by then, their entry is
+/// replaced or zero).  But it would outlive close(), which promises that there is nothing to recover, and hide in
+/// somebody's pages.
 //
 // Hazards of replay (log/tag.hpp).  An intent may be made again after a crash as long as its lane has not settled.  So
 //   - every allocation word has a tag, and reserve() and begin_free() settle the tag of the word that they are going to

@@ -3,7 +3,8 @@
 //   1. validate every lane; nothing is stored if one is damaged (errc::corrupt)
 //   2. repair each lane (log/recovery.hpp)
 //   3. when all lanes are at rest, free the log runs: S zero entry; F      | recover/E5
-/// A crash between 2 and 3 leaves log runs that nothing refers to; the next recovery frees them.
+/// A crash between 2 and 3 leaves log runs that nothing refers to; the next recovery frees them.  The fence of 3 is for
+/// a process that opens the pool, does nothing and closes it: nothing may be left to recover then.
 #pragma once
 
 #include <cstddef>

@@ -64,9 +64,16 @@ void add_crashed(std::vector<subject>& to, const char* scenario, scenario_steps 
   }
 }
 
+void close_at_once(player& p) { p.close(); }
+
+std::optional<layout::superblock> shape_of(const explore::machine& m) {
+  const auto sb = pick_superblock(m.base(), m.size());
+  return sb ? std::optional{*sb} : std::nullopt;
+}
+
 // Some commit record of the pool came whole but for its generation.
 bool lacks_a_generation(const explore::machine& m, const explore::window& w) {
-  const auto sb = pick_superblock(m.base(), m.size());
+  const auto sb = shape_of(m);
   if (!sb || w.promised == w.started) return false;
   for (unsigned lane = 0; lane < sb->lane_count; ++lane) {
     for (unsigned slot = 0; slot < layout::commit_slots; ++slot) {
@@ -83,11 +90,48 @@ bool lacks_a_generation(const explore::machine& m, const explore::window& w) {
   }
   return false;
 }
-void add_torn_commits(std::vector<subject>& to, const char* scenario, std::size_t count) {
+// A log had overflowed.
+bool has_log_runs(const explore::machine& m, const explore::window&) {
+  const auto sb = shape_of(m);
+  if (!sb) return false;
+  space_summary found;
+  (void)check_space(m.base(), geometry_of(*sb), nullptr, found);
+  return found.log_runs != 0;
+}
+// Only recoveries store commit records in what follows: one of them was being written.
+bool has_a_torn_commit(const explore::machine& m, const explore::window&) {
+  const auto sb = shape_of(m);
+  if (!sb) return false;
+  const geometry g = geometry_of(*sb);
+  const tx::pool_targets targets{m.base(), g};
+  for (unsigned i = 0; i < g.lane_count; ++i) {
+    if (log::lane_reader{m.base(), g, tx::pool_key(sb->uuid), i, targets}.torn()) return true;
+  }
+  return false;
+}
+// The first record of lane 0's log came whole but for its generation.
+bool has_a_torn_log(const explore::machine& m, const explore::window&) {
+  const auto sb = shape_of(m);
+  if (!sb) return false;
+  const std::uint64_t at = sb->log_offset + layout::lane_body_at;
+  layout::record_header r;
+  std::memcpy(&r, m.base() + at, sizeof r);
+  if (r.generation != 0 || r.checksum == 0) return false;
+  std::vector<std::byte> whole(m.base(), m.base() + m.size());
+  const std::uint64_t key = log::body_key(tx::pool_key(sb->uuid), 0);
+  for (r.generation = 1; r.generation < 8; ++r.generation) {
+    std::memcpy(whole.data() + at, &r, sizeof r);
+    if (log::record_at(whole.data(), at, whole.size(), r.generation, key) != nullptr) return true;
+  }
+  return false;
+}
+
+using picture = bool (*)(const explore::machine&, const explore::window&);
+void add_pictured(std::vector<subject>& to, const char* what, picture wanted, const char* scenario, scenario_steps then,
+                  std::size_t count) {
   const subject origin = subject_of(named(scenario), kind_of_medium::direct);
-  for (auto& image : crashed_images(origin, options_for(model::torn8), {}, count, lacks_a_generation)) {
-    to.push_back(subject_from(kind_of_medium::direct, std::string{"after a torn commit while "} + scenario,
-                              work_goes_on, image));
+  for (auto& image : crashed_images(origin, options_for(model::torn8), {}, count, wanted)) {
+    to.push_back(subject_from(kind_of_medium::direct, what + (" while " + std::string{scenario}), then, image));
   }
 }
 
@@ -104,32 +148,83 @@ std::vector<subject> subjects_on(model m) {
   }
   add_crashed(all, "the log overflows", work_goes_on, m, 6);
   if (m != model::ssd) {
-    add_torn_commits(all, "the log overflows", 3);
-    add_torn_commits(all, "a savepoint aborts", 3);
+    for (const char* scenario : {"the log overflows", "a savepoint aborts"}) {
+      add_pictured(all, "after a torn commit", lacks_a_generation, scenario, work_goes_on, 3);
+    }
+    add_pictured(all, "closed after a crash", has_log_runs, "the log overflows", close_at_once, 3);
   }
   return all;
 }
 
-// Survivors, each with the reason why it may be one.  Flushes are named by what their line says.
-const std::vector<waiver> waivers{
-    {"lane/E4", "what it prevents takes two crashes: edges.lane_E4_ends_a_generation_before_its_log_is_torn"},
-    {"recover/E3", "if `retired` is durable before the commit record, a second recovery takes a generation more"},
-    {"recover/E5", "a log run that is still entered after a crash is freed by every recovery, whatever is there since"},
-    {"space/E4", "the same: recovery frees what is entered as a log run, and a page's new entry replaces the old"},
+// ---- scenarios of two crashes --------------------------------------------------------------------------------------
+
+void overwrite_first(player& p, unsigned lane, std::uint8_t with) {
+  auto t = p.begin(lane);
+  t->write(p.committed().objects.begin()->first, 0, 24, with);
+  t->commit();
+}
+
+// A record that the first crash tore could be completed by the next one of its generation, and the second crash put
+// back what was long overwritten: lane/E4.
+explore::two_crashes a_log_is_torn() {
+  const auto closed = image_after([](player& p) {
+    auto t = p.begin(1);
+    t->alloc(200, 0x11);
+    t->commit();
+    p.close();
+  });
+  explore::two_crashes s;
+  s.first = subject_from(kind_of_medium::direct, "a first log", [](player& p) { overwrite_first(p, 0, 0x22); }, closed);
+  s.wanted = has_a_torn_log;
+  s.then = [](std::vector<std::byte> image) {
+    return subject_from(
+        kind_of_medium::direct, "the log after a torn one",
+        [](player& p) {
+          overwrite_first(p, 1, 0x55);
+          overwrite_first(p, 0, 0x66);
+        },
+        std::move(image));
+  };
+  return s;
+}
+
+// What a recovery that crashes leaves torn, the next one must put right: recover/E3.
+explore::two_crashes a_recovery_is_torn() {
+  explore::two_crashes s;
+  const auto crashed =
+      crashed_images(subject_of(named("a savepoint aborts"), kind_of_medium::direct), options_for(model::torn8), {}, 1,
+                     [](auto&, const explore::window& w) { return w.promised == 2; });
+  if (crashed.empty()) std::abort();
+  s.first = subject_from(kind_of_medium::direct, "a recovery", [](player&) {}, crashed.front());
+  s.wanted = has_a_torn_commit;
+  s.then = [](std::vector<std::byte> image) {
+    return subject_from(kind_of_medium::direct, "closed after a torn recovery", close_at_once, std::move(image));
+  };
+  return s;
+}
+
+// ---- the score -----------------------------------------------------------------------------------------------------
+
+// Survivors, each with the reason why it may be one: a file and what its line says.
+struct survivor {
+  const char* file;
+  const char* text;
+  const char* reason;
 };
-// The flush that goes with a waived fence: the line of the source says which.
-const std::vector<std::pair<const char*, const char*>> waived_flushes{
-    {"tx/recover.hpp", "m.flush(word, 8)"},
-    {"space/space.hpp", "medium_.flush(index_.map.at(page), 8)"},
+const std::vector<survivor> survivors{
+    {"media/image_media.cpp", "move_header(checkpoint_)",
+     "a crash may always lose it: it saves the next process reading the ring, and nothing else "
+     "(image_media.a_closed_log_is_opened_without_looking_at_the_ring)"},
 };
-std::vector<waiver> all_waivers();
+std::vector<waiver> waivers();
 
 const mutation_report& score_of(model m) {
   static const auto make = [](model under) {
     const auto subjects = subjects_on(under);
+    std::vector<explore::two_crashes> pairs;
+    if (under != model::ssd) pairs = {a_log_is_torn(), a_recovery_is_torn()};
     options o = options_for(under);
-    o.exhaustive_max = 512;
-    mutation_report r = mutation_score(subjects, o, all_waivers());
+    mutation_report r = mutation_score(subjects, o, waivers(), pairs);
     std::printf("%s\n", r.text().c_str());
     return r;
   };
@@ -144,58 +239,25 @@ const mutation_report& score_of(model m) {
 TEST(edges, of_direct_media_are_all_necessary) {
   const mutation_report& r = score_of(model::torn8);
   EXPECT_TRUE(r.clean());
-  EXPECT_GE(r.score(), 0.98);
+  EXPECT_EQ(r.unexplained(), 0U);
 }
 TEST(edges, of_ssd_are_all_necessary) {
   const mutation_report& r = score_of(model::ssd);
   EXPECT_TRUE(r.clean());
-  EXPECT_GE(r.score(), 0.98);
+  EXPECT_EQ(r.unexplained(), 0U);
 }
-
-// ---- lane/E4: two crashes ------------------------------------------------------------------------------------------
-
-// Whether a record that a first crash tore can be completed by the next one of its generation, and a second crash put
-// back what was long overwritten.
-bool second_crash_puts_back(const mutation& m) {
-  const options o = [] {
-    options quiet = options_for(model::torn8);
-    quiet.print_violations = false;
-    return quiet;
-  }();
-  const auto start = image_after([](player& p) {
-    auto t = p.begin(1);
-    t->alloc(200, 0x11);
-    t->commit();
-    p.close();
-  });
-  const auto overwrite = [](player& p, unsigned lane, std::uint8_t with) {
-    auto t = p.begin(lane);
-    t->write(p.committed().objects.begin()->first, 0, 24, with);
-    t->commit();
-  };
-  const subject first =
-      subject_from(kind_of_medium::direct, "a first log", [=](player& p) { overwrite(p, 0, 0x22); }, start);
-  const auto torn = [](const explore::machine& on, const explore::window&) {
-    const auto sb = pick_superblock(on.base(), on.size());
-    layout::record_header r;
-    std::memcpy(&r, on.base() + sb->log_offset + layout::lane_body_at, sizeof r);
-    return r.generation == 0 && r.checksum != 0 && r.bytes != 0;
-  };
-  for (auto& image : crashed_images(first, o, m, 400, torn)) {
-    const subject second = subject_from(
-        kind_of_medium::direct, "the log after",
-        [=](player& p) {
-          overwrite(p, 1, 0x55);
-          overwrite(p, 0, 0x66);
-        },
-        image);
-    if (explore::explore(second, o, m).finds_violation()) return true;
+TEST(edges, are_killed_but_for_one_in_fifty) {
+  std::size_t all = 0;
+  std::size_t killed = 0;
+  for (const model m : {model::torn8, model::ssd}) {
+    all += score_of(m).mutants.size();
+    killed += score_of(m).killed();
+    for (const auto& mutant : score_of(m).mutants) {
+      EXPECT_FALSE(mutant.killed && !mutant.waived.empty()) << mutant.change.text() << " needs no waiver";
+    }
   }
-  return false;
-}
-TEST(edges, lane_E4_ends_a_generation_before_its_log_is_torn) {
-  EXPECT_TRUE(second_crash_puts_back(explore::without(edge{"lane/E4"})));
-  EXPECT_FALSE(second_crash_puts_back({}));
+  std::printf("%zu of %zu places are shown necessary\n", killed, all);
+  EXPECT_GE(static_cast<double>(killed), 0.98 * static_cast<double>(all));
 }
 
 // ---- nothing is forgotten -------------------------------------------------------------------------------------------
@@ -227,12 +289,12 @@ std::vector<place_in_sources> search(const std::vector<const char*>& layers, con
   return found;
 }
 
-std::vector<waiver> all_waivers() {
-  std::vector<waiver> all = waivers;
-  for (const auto& [file, text] : waived_flushes) {
-    for (const auto& site : search({"space", "tx"}, std::regex{R"re(flush\()re"}, true)) {
-      const bool same = site.text.starts_with(file) && site.line.find(text) != std::string::npos;
-      if (same) all.push_back({site.text, "with its fence"});
+std::vector<waiver> waivers() {
+  std::vector<waiver> all;
+  for (const auto& s : survivors) {
+    for (const auto& site : search({"media", "space", "tx"}, std::regex{"."}, true)) {
+      const bool same = site.text.starts_with(s.file) && site.line.find(s.text) != std::string::npos;
+      if (same) all.push_back({site.text, s.reason});
     }
   }
   return all;
@@ -260,19 +322,43 @@ TEST(edges, are_all_known_by_label) {
   }
 }
 
-// Flushes that only a lack of volatile memory leads to.
+// Lines of the sources that the scenarios cannot lead to, or that are no place of their own.
 bool out_of_reach(const std::string& line) {
-  return line.find("sets_[marks_.size() - 1]->entries()) media_.flush(") != std::string::npos;
+  const bool hands_on = line.ends_with(", s);") || line.ends_with("(s); }") || line.ends_with(", place);");
+  if (hands_on || line.ends_with("noexcept;")) return true;
+  static const char* const known[] = {
+      "sets_[marks_.size() - 1]->entries()) media_.flush(",  // volatile memory ran out in the middle of an abort
+      "device.write(offset, zeros, count)",  // format_ring(): creation is synced as a whole, before the pool has a name
+      "copy, copy + 1, 0)",                  // the same
+  };
+  return std::any_of(std::begin(known), std::end(known),
+                     [&](const char* text) { return line.find(text) != std::string::npos; });
 }
 
-TEST(edges, are_all_known_by_flush_site) {
+void expect_all_met(const std::vector<place_in_sources>& sites) {
   const auto met = places_met();
-  const auto sites = search({"log", "space", "tx"}, std::regex{R"re(\b(m|media_|medium_)\.flush\()re"}, true);
-  EXPECT_GT(sites.size(), 12U);
   for (const auto& s : sites) {
     const bool known = std::any_of(met.begin(), met.end(), [&](const std::string& p) { return p.ends_with(s.text); });
     EXPECT_TRUE(known || out_of_reach(s.line)) << s.text << " is met by no scenario: " << s.line;
   }
+}
+
+TEST(edges, are_all_known_by_flush_site) {
+  const auto sites =
+      search({"log", "pool", "space", "tx"}, std::regex{R"re(\b((m|media_|medium_)\.flush|copy_out)\()re"}, true);
+  EXPECT_GE(sites.size(), 19U);
+  expect_all_met(sites);
+}
+
+// Block writes, and calls that stand for one: a function that only hands its caller's place on is no place.
+TEST(edges, are_all_known_by_write_site) {
+  const auto sites = search(
+      {"media"},
+      std::regex{
+          R"re([^ ] (.*[ ({])?(device_?\.write|move_header|write_ring_header|home_?->finish|write_sorted)\(.*;)re"},
+      true);
+  EXPECT_GE(sites.size(), 9U);
+  expect_all_met(sites);
 }
 
 }  // namespace

@@ -115,6 +115,7 @@ struct image_process {
     settings.base = view.get();
     settings.bytes = geometry_of(superblock).capacity_bytes();
     settings.ring = ring_of(superblock);
+    settings.checkpoint_pages = 3;  // so that a checkpoint fills the stage
     auto opened = image_media::open(device, settings, *state);
     if (!opened) return opened.error();
     medium = std::move(*opened);
@@ -163,6 +164,32 @@ std::unique_ptr<ground> open_ground(machine& m, kind_of_medium kind) {
   auto g = std::make_unique<direct_ground>(m, *sb);
   if (!g->boot()) return nullptr;
   return g;
+}
+
+std::string unrest_in(machine& m, kind_of_medium kind) {
+  const auto sb = pick_superblock(m.base(), m.size());
+  if (!sb) return last_message();
+  if (kind == kind_of_medium::image) {
+    // Read, not replayed: nothing is written.
+    std::vector<std::byte> home(m.base(), m.base() + m.size());
+    explore::device device{m};
+    const auto state = replay_to_memory(device, ring_of(*sb), home.data(), home.size());
+    if (!state) return last_message();
+    if (state->bytes != 0) return "the log holds " + std::to_string(state->bytes) + " bytes";
+  }
+  const geometry g = geometry_of(*sb);
+  const tx::pool_targets targets{m.base(), g};
+  for (unsigned i = 0; i < g.lane_count; ++i) {
+    log::lane_reader lane{m.base(), g, tx::pool_key(sb->uuid), i, targets};
+    if (!lane.validate()) return last_message();
+    if (!lane.at_rest()) return "lane " + std::to_string(i) + " is not at rest";
+    if (lane.torn()) return "lane " + std::to_string(i) + " has a torn commit record";
+  }
+  space_summary found;
+  std::string damages;
+  const auto damaged = [&](const damage& d) { damages += d.what + (" at offset " + std::to_string(d.offset)); };
+  if (!check_space(m.base(), g, damaged, found)) return damages;
+  return found.log_runs == 0 ? "" : std::to_string(found.log_runs) + " log runs";
 }
 
 status recover_image(machine& m, kind_of_medium kind) {

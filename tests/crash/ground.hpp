@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "explore/explore.hpp"
 #include "media/media.hpp"
@@ -51,6 +52,9 @@ class ground {
 
 // What a process does that opens the image: recovery, then a heap; nullptr with last_message().
 [[nodiscard]] std::unique_ptr<ground> open_ground(explore::machine& m, kind_of_medium kind);
+// What of the image a process that opens it would have to recover, or what a check of it would find; empty: nothing.
+// close() promises that.
+[[nodiscard]] std::string unrest_in(explore::machine& m, kind_of_medium kind);
 // The pure part of that: recovery alone, for the explorer.
 [[nodiscard]] status recover_image(explore::machine& m, kind_of_medium kind);
 

@@ -5,11 +5,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 namespace nvm::tests {
 namespace {
 
 constexpr unsigned opening_thread = 100;
+constexpr std::uint64_t end_of_close = 0xC105ED;  // what the operation says of itself
 
 // What a scenario cannot go on without.
 void must(bool good, const char* what) {
@@ -50,12 +52,29 @@ void player::wait() {
 }
 void player::checkpoint() { must(heap_->checkpoint().has_value(), "a checkpoint"); }
 void player::close() {
+  // As with opening: whoever closes the pool completes nobody else's write-backs.
+  if (lanes_are_threads_) machine_.thread(opening_thread);
+  machine_.op_begin();
   must(heap_->close().has_value(), "closing");
+  history_.state(model_.digest());
+  machine_.op_end(end_of_close);
   if (kind_ == kind_of_medium::image) machine_.promise();
+  closed_ = true;
 }
 void player::reopen() {
   heap_.reset();
+  // An operation without effect, too, so that the image no longer counts as closed.
+  const bool was_closed = std::exchange(closed_, false);
+  if (lanes_are_threads_) machine_.thread(opening_thread);
+  if (was_closed) machine_.op_begin();
   start();
+  if (!was_closed) return;
+  history_.state(model_.digest());
+  machine_.op_end();
+}
+
+bool closed(const explore::window& w) noexcept {
+  return !w.history.empty() && w.history.back().end && w.history.back().value == end_of_close;
 }
 
 void player::on_another_thread(unsigned number, const std::function<void()>& f) {

@@ -64,6 +64,7 @@ class player {
   std::unique_ptr<open_tx> begin(unsigned lane = 0);
   void wait();
   void checkpoint();
+  // An operation without effect; between it and reopen() the image is closed().
   void close();
   // Opens the image again: after close(), or as after a crash that lost nothing.
   void reopen();
@@ -85,6 +86,10 @@ class player {
   pool_model model_;
   lsn_t published_ = 0;
   bool lanes_are_threads_ = true;
+  bool closed_ = false;
 };
+
+// Whether a crash there comes after a close() and before anything else.
+[[nodiscard]] bool closed(const explore::window& w) noexcept;
 
 }  // namespace nvm::tests

@@ -213,6 +213,24 @@ void the_pool_is_closed_and_opened(player& p) {
   }
 }
 
+// The last that a thread does is to give pages of its log back; another one closes the pool.
+void the_log_overflows_and_the_pool_is_closed(player& p) {
+  for (std::uint8_t round = 0; round < 2; ++round) {
+    auto setup = p.begin(0);
+    const std::uint64_t x = setup->alloc(3000, 1);
+    setup->commit();
+    auto t = p.begin(round);
+    t->write(x, 0, 2000, 2);
+    if (round == 0) {
+      t->commit();
+    } else {
+      t->abort();
+    }
+    p.close();
+    p.reopen();
+  }
+}
+
 // Pages of empty extents become something else.
 void pages_get_another_use(player& p) {
   std::vector<std::uint64_t> slots;
@@ -435,6 +453,7 @@ const std::vector<scenario>& all_scenarios() {
       {"two transactions share a line", two_transactions_share_a_line},
       {"a lane changes threads", a_lane_changes_threads, {}, true, false},
       {"the pool is closed and opened", the_pool_is_closed_and_opened},
+      {"the log overflows and the pool is closed", the_log_overflows_and_the_pool_is_closed},
       {"pages get another use", pages_get_another_use, narrow},
       {"log pages get another use", log_pages_get_another_use, tight, true, false},
       {"the last slot is used at once", the_last_slot_is_used_at_once, full},

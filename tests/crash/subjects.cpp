@@ -100,6 +100,11 @@ explore::subject subject_from(kind_of_medium kind, std::string name, scenario_st
     if (!found.fault.empty()) return fault(found.fault);
     return history->check(found.digest, w);
   };
+  s.before = [kind](machine& m, const window& w) -> verdict {
+    if (!closed(w)) return pass();
+    const std::string unrest = unrest_in(m, kind);
+    return unrest.empty() ? pass() : fault("closed, and not at rest: " + unrest);
+  };
   s.after = [kind](machine& m, const window&) { return live_on(m, kind); };
   return s;
 }

@@ -2,6 +2,7 @@
 // reported.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdio>
 
 #include "toy_subject.hpp"
@@ -89,12 +90,86 @@ TEST(mutation, that_delays_a_flush_past_its_fence_is_found) {
   unsigned found = 0;
   unsigned flushes = 0;
   for (const place& p : base.places) {
-    if (p.is_fence || p.count == 0) continue;
+    if (p.kind == place_kind::fence || p.count == 0) continue;
     ++flushes;
     found += explore(s, o, delayed_flush(p.text())).finds_violation() ? 1U : 0U;
   }
   EXPECT_GE(flushes, 6U);
   EXPECT_GE(found, flushes - 1) << "recovery's last flush is completed by no later fence within the run";
+}
+
+// Two words, the first durable before the second. Nobody minds the second alone until the next process finds it.
+struct two_words {
+  std::uint64_t first;
+  std::uint64_t second;
+  std::uint64_t harm;
+};
+two_words* words_of(machine& m) { return reinterpret_cast<two_words*>(m.base()); }
+
+subject words(std::vector<std::byte> start, std::function<void(machine&)> run) {
+  subject s;
+  s.name = "two words";
+  s.image = std::move(start);
+  s.run = std::move(run);
+  s.recover = [](machine&) { return pass(); };
+  s.oracle = [](machine& m, const window&) { return words_of(m)->harm == 0 ? pass() : fault("harm was done"); };
+  return s;
+}
+two_crashes words_and_the_next_process() {
+  two_crashes s;
+  s.first = words(std::vector<std::byte>(64), [](machine& m) {
+    m.op_begin();
+    words_of(m)->first = 1;
+    m.media().flush(&words_of(m)->first, 8);
+    m.media().fence(edge{"words/E1"});
+    words_of(m)->second = 1;
+    m.media().flush(&words_of(m)->second, 8);
+    m.media().fence(edge{"words/E2"});
+    m.op_end();
+  });
+  s.wanted = [](const machine& m, const window&) { return m.base()[8] == std::byte{1}; };
+  s.then = [](std::vector<std::byte> image) {
+    return words(std::move(image), [](machine& m) {
+      if (words_of(m)->second == 1 && words_of(m)->first == 0) words_of(m)->harm = 1;
+    });
+  };
+  return s;
+}
+
+TEST(mutation, that_one_crash_does_not_show_is_killed_by_two) {
+  options o = for_mutants();
+  o.persistency = model::torn8;
+  o.print_violations = false;
+  const two_crashes both = words_and_the_next_process();
+  EXPECT_TRUE(explore(both, o).clean());
+  EXPECT_TRUE(explore(both.first, o, without(edge{"words/E1"})).clean());
+  EXPECT_TRUE(explore(both, o, without(edge{"words/E1"})).finds_violation());
+  const mutation_report r = mutation_score(std::array{both.first}, o, {}, std::array{both});
+  EXPECT_TRUE(r.clean());
+  for (const mutant& m : r.mutants) {
+    EXPECT_EQ(m.killed, m.took_two_crashes) << m.change.text();
+  }
+  EXPECT_EQ(r.mutants.size(), 4U);
+  EXPECT_EQ(r.killed(), 2U) << r.text();
+  EXPECT_EQ(r.unexplained(), 2U) << "the oracle asks for no durability";
+}
+
+TEST(explorer, looks_at_an_image_before_its_recovery) {
+  subject s = words_and_the_next_process().first;
+  // What recovery would put right is still wrong at this point.
+  s.recover = [](machine& m) {
+    words_of(m)->second = words_of(m)->first = 1;
+    return pass();
+  };
+  s.before = [](machine& m, const window& w) {
+    return w.promised == 1 && words_of(m)->second == 0 ? fault("the second word is not there") : pass();
+  };
+  options o = for_mutants();
+  o.print_violations = false;
+  EXPECT_TRUE(explore(s, o).clean());
+  const report r = explore(s, o, without(edge{"words/E2"}));
+  ASSERT_TRUE(r.finds_violation());
+  EXPECT_NE(r.violations[0].what.find("before recovery: the second word"), std::string::npos) << r.violations[0].what;
 }
 
 }  // namespace

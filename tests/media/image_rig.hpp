@@ -30,8 +30,8 @@ class hooked_device final : public block_device {
  public:
   explicit hooked_device(memory_device& inner) : inner_{inner} {}
   ~hooked_device() = default;
-  status write(std::uint64_t offset, const void* from, std::size_t bytes) noexcept override {
-    return inner_.write(offset, from, bytes);
+  status write(std::uint64_t offset, const void* from, std::size_t bytes, site s = site::here()) noexcept override {
+    return inner_.write(offset, from, bytes, s);
   }
   status read(std::uint64_t offset, void* to, std::size_t bytes) noexcept override {
     return inner_.read(offset, to, bytes);
