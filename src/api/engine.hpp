@@ -31,7 +31,6 @@ class open_transaction {
   // Outermost level; the lane is free afterwards and this object belongs to whoever takes it next.
   [[nodiscard]] virtual result<lsn_t> commit(std::vector<tx::hook>& hooks) noexcept = 0;
   virtual void abort(std::vector<tx::hook>& hooks) noexcept = 0;
-  [[nodiscard]] virtual unsigned lane() const noexcept = 0;
 };
 
 // A committed or reserved object.
@@ -50,9 +49,10 @@ struct start_report {
 class engine {
  public:
   virtual ~engine() = default;
-  // A lane for this thread's new transaction, with its first level begun: `lane` if that is free.  `parked` says, and
-  // is told, whether the lane is this thread's own between transactions (lanes::park).
-  [[nodiscard]] virtual result<open_transaction*> begin(unsigned lane, bool& parked) noexcept = 0;
+  // A lane for this thread's new transaction, with its first level begun: `lane` if that is free.  `parked` says
+  // whether the lane is this thread's own between transactions (lanes::park).  Both are told what holds now, also when
+  // it fails.
+  [[nodiscard]] virtual result<open_transaction*> begin(unsigned& lane, bool& parked) noexcept = 0;
   // The thread, which has no transaction open, gives its parked lane up.
   virtual void give_back(unsigned lane) noexcept = 0;
   // Transactions open at the moment, of all threads.

@@ -43,7 +43,7 @@ class heap_engine final : public engine {
     for (const auto& f : faces_) n += f->open() ? 1 : 0;
     return n;
   }
-  [[gnu::flatten]] result<open_transaction*> begin(unsigned lane, bool& parked) noexcept override {
+  [[gnu::flatten]] result<open_transaction*> begin(unsigned& lane, bool& parked) noexcept override {
     auto& lanes = heap_.lanes();
     parked = parked && lanes.resume(lane);
     if (!parked) {
@@ -130,7 +130,6 @@ class heap_engine final : public engine {
       }
       return s;
     }
-    unsigned lane() const noexcept override { return transaction_.lane(); }
     status begin() noexcept override { return transaction_.begin(); }
     [[gnu::flatten]] status announce(const log::byte_range* ranges, std::size_t count) noexcept override {
       return transaction_.announce(ranges, count);

@@ -94,7 +94,7 @@ class measured_direct_stack {
   meter_type& top() noexcept { return metered_; }
   status close() noexcept { return {}; }
   void statistics(nvm_statistics& out) noexcept {
-    const meter_reading r = counts_.read();
+    const meter_totals r = counts_.totals();
     out.fences += r.fences;
     out.flushed_lines += r.lines;
     out.flushed_bytes += r.bytes;

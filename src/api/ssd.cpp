@@ -1,6 +1,7 @@
 // The checkpointer's thread starts with the first wait for durability, so that opening a pool to look at it costs none.
 #include "api/ssd.hpp"
 
+#include <atomic>
 #include <mutex>
 
 #include "api/heap_engine.hpp"
@@ -48,8 +49,8 @@ class started_image {
   status durable(lsn_t lsn) noexcept { return inner_->durable(lsn); }
   template <class F>
   result<lsn_t> publish(batch& b, F&& stores, edge e) noexcept {
-    // Without a thread the writers checkpoint themselves when the ring is full.
-    std::call_once(started_, [this] { (void)thread_.start(*inner_); });
+    // acquire: pairs with the release in start_thread().
+    if (!started_.load(std::memory_order_acquire)) start_thread();
     return inner_->publish(b, std::forward<F>(stores), e);
   }
   image_media& inner() noexcept { return *inner_; }
@@ -59,8 +60,16 @@ class started_image {
   }
 
  private:
+  // Without a thread the writers checkpoint themselves when the ring is full, and the next one tries again.
+  void start_thread() noexcept {
+    const std::lock_guard guard{starting_};
+    if (started_.load(std::memory_order_relaxed)) return;
+    if (thread_.start(*inner_)) started_.store(true, std::memory_order_release);
+  }
+
   std::unique_ptr<image_media> inner_;
-  std::once_flag started_;
+  std::mutex starting_;
+  std::atomic<bool> started_{false};
   checkpointer thread_;
 };
 static_assert(media<started_image>);
@@ -76,7 +85,8 @@ void add_counts(const image_media& m, nvm_statistics& out) noexcept {
 class image_stack {
  public:
   explicit image_stack(platform::file& file) noexcept : device_{file} {}
-  status open(const image_settings& settings, const ring_state& state) noexcept {
+  // May throw std::bad_alloc.
+  status open(const image_settings& settings, const ring_state& state) {
     auto m = image_media::open(device_, settings, state);
     if (!m) return m.error();
     top_ = std::make_unique<started_image>(std::move(*m));
@@ -96,7 +106,8 @@ class image_stack {
 class measured_image_stack {
  public:
   explicit measured_image_stack(platform::file& file) noexcept : inner_{file} {}
-  status open(const image_settings& settings, const ring_state& state) noexcept {
+  // May throw std::bad_alloc.
+  status open(const image_settings& settings, const ring_state& state) {
     if (status s = inner_.open(settings, state); !s) return s;
     metered_ = std::make_unique<meter_media<started_image>>(inner_.top(), counts_);
     return {};
@@ -105,7 +116,7 @@ class measured_image_stack {
   status close() noexcept { return inner_.close(); }
   void statistics(nvm_statistics& out) noexcept {
     inner_.statistics(out);
-    const meter_reading r = counts_.read();
+    const meter_totals r = counts_.totals();
     out.fences += r.fences;
     out.flushed_lines += r.lines;
     out.flushed_bytes += r.bytes;

@@ -184,7 +184,6 @@ int nvm_tx_begin(NVM_POOL* pool) {
     auto& lane = mine.lane_in(pool);
     auto t = pool->engine->begin(lane.lane, lane.parked);
     if (!t) return api::report(t.error());
-    lane.lane = (*t)->lane();
     begun = *t;
     mine.add({pool, begun, reinterpret_cast<std::uintptr_t>(pool->base()), pool->file->geometry().capacity_bytes()});
   } catch (const std::bad_alloc&) {

@@ -450,6 +450,7 @@ class lanes {
   // Room for a record of `bytes` and a link behind it.
   template <class Grow>
   [[nodiscard]] status extend(lane& l, std::uint64_t bytes, Grow&& grow) {
+    l.segments.reserve(l.segments.size() + 1);  // a segment that is not in the list would never be given back
     // Doubling: a transaction of n bytes takes O(log n) segments.
     const std::uint64_t needed = layout::record_room(bytes) + layout::record_room(layout::link_record_bytes);
     result<segment> s =

@@ -1,5 +1,6 @@
 #include "media/checkpointer.hpp"
 
+#include <new>
 #include <system_error>
 
 namespace nvm {
@@ -25,6 +26,8 @@ status checkpointer::start(image_media& medium, std::chrono::milliseconds interv
     thread_ = std::thread{[this, interval] { work(*medium_, interval, stop_); }};
   } catch (const std::system_error& e) {
     return fail(errc::system, "thread of the checkpointer: %s", e.what());
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "no volatile memory for the thread of the checkpointer");
   }
   return {};
 }

@@ -43,8 +43,8 @@ void meter::blocks_flushed(const void* p, std::size_t bytes) noexcept {
   for (std::size_t i = first; i <= last && i < block_count_; ++i) blocks_[i].fetch_add(1, std::memory_order_relaxed);
 }
 
-meter_reading meter::read() const {
-  meter_reading sum;
+meter_totals meter::totals() const noexcept {
+  meter_totals sum;
   const auto get = [](const counter& c) { return c.load(std::memory_order_relaxed); };
   for (const stripe& s : stripes_) {
     sum.flushes += get(s.flushes);
@@ -54,9 +54,14 @@ meter_reading meter::read() const {
     sum.publishes += get(s.publishes);
     sum.durable_waits += get(s.durable_waits);
   }
+  return sum;
+}
+
+meter_reading meter::read() const {
+  meter_reading sum{totals(), {}};
   for (const edge_slot& slot : edges_) {
     const char* name = slot.name.load(std::memory_order_relaxed);
-    const std::uint64_t count = get(slot.count);
+    const std::uint64_t count = slot.count.load(std::memory_order_relaxed);
     if (name == nullptr || count == 0) continue;
     // One literal may have an address in each translation unit that uses it.
     const auto same = [name](const edge_count& c) { return std::strcmp(c.name, name) == 0; };

@@ -23,14 +23,16 @@ struct edge_count {
   std::uint64_t fences;
 };
 
-struct meter_reading {
+struct meter_totals {
   std::uint64_t flushes = 0;  // calls
   std::uint64_t lines = 0;    // written back
   std::uint64_t bytes = 0;    // asked to be written back: what really changes at most
   std::uint64_t fences = 0;
   std::uint64_t publishes = 0;
   std::uint64_t durable_waits = 0;  // calls of durable() with an LSN
-  std::vector<edge_count> edges;    // fences and publishes by name, sorted
+};
+struct meter_reading : meter_totals {
+  std::vector<edge_count> edges;  // fences and publishes by name, sorted
 };
 
 class meter {
@@ -59,6 +61,8 @@ class meter {
   }
   void waited() noexcept { add(mine().durable_waits, 1); }
 
+  [[nodiscard]] meter_totals totals() const noexcept;
+  // May throw std::bad_alloc, as read_blocks() may.
   [[nodiscard]] meter_reading read() const;
   // Times that block i of the counted range was written, one a flush call that touches it.
   [[nodiscard]] std::vector<std::uint32_t> read_blocks() const;

@@ -28,6 +28,7 @@
 // Threads: one thread, the one that holds the lane.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -364,6 +365,10 @@ class transaction {
   }
 
   [[nodiscard]] status keep_durable() noexcept try {
+    // Before the log has any of it: what an abort puts back must be there, and all of it.
+    std::size_t pieces = 0;
+    for (const byte_range& r : durable_) pieces += ceil_div(r.bytes, piece_max);
+    if (undo_.capacity() - undo_.size() < pieces) undo_.reserve(std::max(undo_.size() + pieces, 2 * undo_.capacity()));
     status s = lanes_.append_undo(
         lane_, durable_.data(), durable_.size(),
         [&](std::uint64_t offset, std::uint64_t bytes, const std::byte* old) {
