@@ -6,12 +6,17 @@
 #include <vector>
 
 #include "api/engine.hpp"
+#include "platform/platform.hpp"
 #include "pool/pool.hpp"
 
 namespace nvm::api {
 
 // Where threads that outlive a pool, or end before it, give their lane back.
 struct lane_owner {
+  // In a forked child a thread of the parent may hold the lock for ever: its lanes are not the child's to give back.
+  [[nodiscard]] bool of_this_process() const noexcept { return process == platform::process_id(); }
+
+  const std::int64_t process = platform::process_id();
   std::mutex lock;
   engine* lanes = nullptr;  // nullptr: the pool is closed
 };

@@ -26,6 +26,7 @@ thread_transactions::~thread_transactions() {
     if (!e.pool->file->forked()) abort_all_levels(e);
   }
   for (const known_lane& l : lanes_) {
+    if (!l.owner->of_this_process()) continue;
     const std::lock_guard guard{l.owner->lock};
     if (l.parked && l.owner->lanes != nullptr) l.owner->lanes->give_back(l.lane);
   }
@@ -59,6 +60,7 @@ thread_transactions::known_lane& thread_transactions::lane_in(const nvm_pool* po
 
 thread_transactions::known_lane& thread_transactions::first_lane_in(const nvm_pool* pool) {
   std::erase_if(lanes_, [](const known_lane& l) {
+    if (!l.owner->of_this_process()) return true;
     const std::lock_guard guard{l.owner->lock};
     return l.owner->lanes == nullptr;
   });

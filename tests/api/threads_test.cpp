@@ -1,9 +1,16 @@
 // Many threads on one pool: every committed transaction is there, objects pass from thread to thread, lanes are shared.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <condition_variable>
+#include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -75,6 +82,237 @@ TEST_P(threads, a_thread_that_ends_leaves_no_transaction_behind) {
   nvm_check_summary sum{};
   EXPECT_EQ(nvm_pool_check(place.path().c_str(), nullptr, nullptr, &sum), 0);
   EXPECT_EQ(sum.objects, 0U);
+}
+
+// A thread keeps its lane between transactions (lanes::park); that must not be felt by others.
+
+NVM_POOL* with_lanes(const scratch& place, unsigned lanes, const char* name = "pool") {
+  nvm_pool_options o{};
+  o.size = 1 << 20;
+  o.lanes = lanes;
+  o.medium = place.ssd() ? NVM_MEDIUM_SSD : NVM_MEDIUM_SHM;
+  NVM_POOL* pool = nvm_pool_create_with(place.path(name).c_str(), &o);
+  EXPECT_NE(pool, nullptr) << nvm_errormsg();
+  return pool;
+}
+// One transaction that leaves an object behind.
+bool add_object(NVM_POOL* pool) {
+  if (nvm_tx_begin(pool) != 0) return false;
+  if (nvm_calloc(pool, 1, 1, 32) != nullptr) return nvm_tx_commit(pool) == 0;
+  (void)nvm_tx_abort(pool);
+  return false;
+}
+void expect_objects(const scratch& place, std::uint64_t count, const char* name = "pool") {
+  nvm_check_summary sum{};
+  EXPECT_EQ(nvm_pool_check(place.path(name).c_str(), nullptr, nullptr, &sum), 0) << nvm_errormsg();
+  EXPECT_EQ(sum.objects, count);
+}
+
+// A thread that does what it is told, one thing after the other, and is idle in between.
+class worker {
+ public:
+  worker() : thread_{[this] { run(); }} {}
+  ~worker() { end(); }
+  bool does(std::function<bool()> what) {
+    std::unique_lock lock{mutex_};
+    what_ = std::move(what);
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return !what_; });
+    return good_;
+  }
+  void end() {
+    if (!thread_.joinable()) return;
+    {
+      const std::lock_guard lock{mutex_};
+      over_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+ private:
+  void run() {
+    std::unique_lock lock{mutex_};
+    for (;;) {
+      changed_.wait(lock, [this] { return over_ || what_; });
+      if (over_) return;
+      good_ = what_();
+      what_ = nullptr;
+      changed_.notify_all();
+    }
+  }
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::function<bool()> what_;
+  bool good_ = false;
+  bool over_ = false;
+  std::thread thread_;
+};
+
+TEST_P(threads, that_are_idle_keep_no_lane_from_others) {
+  scratch place{GetParam()};
+  NVM_POOL* pool = with_lanes(place, 2);
+  std::vector<std::unique_ptr<worker>> workers;
+  for (int i = 0; i < 7; ++i) workers.push_back(std::make_unique<worker>());
+  for (int round = 0; round < 20; ++round) {
+    for (const auto& w : workers) ASSERT_TRUE(w->does([&] { return add_object(pool); })) << nvm_errormsg();
+  }
+  EXPECT_TRUE(add_object(pool)) << nvm_errormsg();
+  // One lane is in use; the other goes round.
+  ASSERT_TRUE(workers[0]->does([&] { return nvm_tx_begin(pool) == 0; }));
+  for (const auto& w : workers) {
+    if (w != workers[0]) {
+      ASSERT_TRUE(w->does([&] { return add_object(pool); })) << nvm_errormsg();
+    }
+  }
+  EXPECT_TRUE(workers[0]->does([&] { return nvm_tx_abort(pool) == 0; }));
+  EXPECT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+  workers.clear();
+  expect_objects(place, 20 * 7 + 1 + 6);
+}
+
+TEST_P(threads, that_end_give_their_lanes_back) {
+  scratch place{GetParam()};
+  NVM_POOL* pool = with_lanes(place, 2);
+  const int count = GetParam() ? 50 : 300;
+  for (int i = 0; i < count; ++i) {
+    std::thread{[&] { EXPECT_TRUE(add_object(pool)) << nvm_errormsg(); }}.join();
+  }
+  // And when they end in a transaction.
+  for (int i = 0; i < 10; ++i) {
+    std::thread{[&] {
+      EXPECT_TRUE(add_object(pool));
+      EXPECT_EQ(nvm_tx_begin(pool), 0) << nvm_errormsg();
+      EXPECT_NE(nvm_calloc(pool, 1, 1, 32), nullptr);
+    }}.join();
+  }
+  EXPECT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+  expect_objects(place, static_cast<std::uint64_t>(count) + 10);
+}
+
+TEST_P(threads, that_come_and_go_beside_steady_ones_share_two_lanes) {
+  scratch place{GetParam()};
+  NVM_POOL* pool = with_lanes(place, 2);
+  std::atomic<std::uint64_t> done{0};
+  std::atomic<int> failures{0};
+  const int rounds = GetParam() ? 20 : 300;
+  const auto some = [&](int n) {
+    for (int i = 0; i < n; ++i) add_object(pool) ? ++done : static_cast<std::uint64_t>(++failures);
+  };
+  std::vector<std::thread> running;
+  for (int i = 0; i < 3; ++i) running.emplace_back([&] { some(rounds); });
+  for (int i = 0; i < 2; ++i) {
+    running.emplace_back([&] {
+      for (int k = 0; k < rounds / 4; ++k) std::thread{[&] { some(2); }}.join();
+    });
+  }
+  for (std::thread& t : running) t.join();
+  EXPECT_EQ(failures, 0);
+  EXPECT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+  expect_objects(place, done);
+}
+
+TEST_P(threads, whose_lane_was_of_a_closed_pool_begin_in_the_next_one) {
+  scratch place{GetParam()};
+  worker other;
+  for (int i = 0; i < 10; ++i) {
+    const std::string name = "pool" + std::to_string(i);
+    NVM_POOL* pool = with_lanes(place, 1 + i % 3, name.c_str());
+    EXPECT_TRUE(add_object(pool)) << nvm_errormsg();
+    EXPECT_TRUE(other.does([&] { return add_object(pool); })) << nvm_errormsg();
+    EXPECT_TRUE(add_object(pool)) << nvm_errormsg();
+    EXPECT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+    expect_objects(place, 3, name.c_str());
+    pool = nvm_pool_open(place.path(name.c_str()).c_str());
+    ASSERT_NE(pool, nullptr) << nvm_errormsg();
+    EXPECT_TRUE(other.does([&] { return add_object(pool); })) << nvm_errormsg();
+    EXPECT_TRUE(add_object(pool)) << nvm_errormsg();
+    EXPECT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+    expect_objects(place, 5, name.c_str());
+  }
+}
+
+TEST_P(threads, may_outlive_the_pool_and_the_pool_a_thread) {
+  scratch place{GetParam()};
+  NVM_POOL* first = with_lanes(place, 2, "first");
+  NVM_POOL* second = with_lanes(place, 2, "second");
+  worker w;
+  EXPECT_TRUE(w.does([&] { return add_object(first) && add_object(second); })) << nvm_errormsg();
+  EXPECT_EQ(nvm_pool_close(first), 0) << nvm_errormsg();
+  w.end();
+  EXPECT_TRUE(add_object(second)) << nvm_errormsg();
+  EXPECT_EQ(nvm_pool_close(second), 0) << nvm_errormsg();
+  expect_objects(place, 1, "first");
+  expect_objects(place, 2, "second");
+}
+
+TEST_P(threads, that_keep_lanes_do_not_hinder_exit) {
+  scratch place{GetParam()};
+  const pid_t child = fork();
+  if (child == 0) {
+    NVM_POOL* pool = with_lanes(place, 2);
+    static worker* const idle = new worker;
+    static worker* const other = new worker;
+    if (!idle->does([&] { return add_object(pool); }) || !other->does([&] { return add_object(pool); })) _exit(1);
+    if (!add_object(pool) || nvm_tx_begin(pool) != 0 || nvm_calloc(pool, 1, 1, 64) == nullptr) _exit(2);
+    std::exit(0);  // this thread's transaction is rolled back, the pool closed
+  }
+  int how = 0;
+  ASSERT_EQ(waitpid(child, &how, 0), child);
+  ASSERT_TRUE(WIFEXITED(how) && WEXITSTATUS(how) == 0) << how;
+  nvm_pool_info info{};
+  ASSERT_EQ(nvm_pool_inspect(place.path().c_str(), &info), 0) << nvm_errormsg();
+  EXPECT_EQ(info.clean, 1U);
+  expect_objects(place, 3);
+}
+
+// The child has the parent's memory of who holds which lane, locks that other threads held at that moment included.
+// Made before the library's own memory of the thread, hence destroyed after it: ends a child of fork where its thread
+// ends, without what the process does at exit.
+struct end_of_child {
+  int code = -1;  // of the child
+  ~end_of_child() {
+    if (code >= 0) _exit(code);
+  }
+};
+
+TEST_P(threads, that_fork_leave_the_child_nothing_to_wait_for) {
+  scratch place{GetParam()};
+  NVM_POOL* pool = with_lanes(place, 2);
+  ASSERT_TRUE(add_object(pool));
+  std::atomic<bool> stop{false};
+  std::atomic<int> failures{0};
+  std::vector<std::thread> others;
+  for (int i = 0; i < 2; ++i) {
+    others.emplace_back([&] {
+      while (!stop) {
+        std::thread{[&] {
+          if (!add_object(pool)) ++failures;
+        }}.join();
+      }
+    });
+  }
+  int hung = 0;
+  std::thread{[&] {
+    thread_local end_of_child end;
+    end.code = -1;
+    for (int i = 0; i < 400 && hung == 0; ++i) {
+      if (!add_object(pool)) ++failures;  // the thread has a lane now
+      const pid_t child = fork();
+      if (child == 0) {
+        alarm(10);
+        end.code = nvm_tx_begin(pool) == -1 && nvm_errno() == NVM_E_FORKED ? 0 : 1;
+        return;
+      }
+      int how = 0;
+      if (waitpid(child, &how, 0) != child || !WIFEXITED(how) || WEXITSTATUS(how) != 0) ++hung;
+    }
+  }}.join();
+  stop = true;
+  for (std::thread& t : others) t.join();
+  EXPECT_EQ(hung, 0);
+  EXPECT_EQ(failures, 0);
+  EXPECT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
 }
 
 }  // namespace
