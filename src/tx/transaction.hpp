@@ -77,8 +77,10 @@ class transaction {
   }
 
   // Announces ranges of the pool, all of them inside it.
+  // Also where nothing but abort is left because there was no room for an object: a program may write before it gives
+  // up, and what it writes has to be taken back.
   [[nodiscard]] status announce(const byte_range* ranges, std::size_t count) noexcept {
-    if (must_abort_) return refuse();
+    if (log_failed_) return refuse();
     durable_.clear();
     volatile_.clear();
     const std::size_t runs_before = sets_[marks_.size() - 1]->runs().size();
@@ -89,7 +91,7 @@ class transaction {
       forget(durable_);
       forget(volatile_);
       sets_[marks_.size() - 1]->drop_runs(runs_before);
-      must_abort_ = true;
+      must_abort_ = log_failed_ = true;
     }
     return s;
   }
@@ -159,7 +161,7 @@ class transaction {
     drop(m);
     for (std::size_t i = m.hooks; i < hooks_.size(); ++i) hooks_[i].aborted = true;
     marks_.pop_back();
-    must_abort_ = false;
+    must_abort_ = log_failed_ = false;
   }
 
   // Ends the outermost level; the LSN to wait for (0: durable).  On failure everything was rolled back.  The hooks stay
@@ -594,7 +596,7 @@ class transaction {
     frees_.clear();
     words_.clear();
     arena_.reset();
-    must_abort_ = false;
+    must_abort_ = log_failed_ = false;
     last_hit_ = 0;
   }
 
@@ -604,6 +606,7 @@ class transaction {
   space_type& space_;
   unsigned lane_;
   bool must_abort_ = false;
+  bool log_failed_ = false;  // and old bytes of what was announced last are not kept
   std::vector<mark> marks_;
   std::vector<std::unique_ptr<line_set>> sets_;
   std::vector<undo_entry> undo_;

@@ -1,0 +1,203 @@
+#include "unsafe_file.hpp"
+
+#include <algorithm>
+
+namespace nvm::compiler {
+namespace {
+
+constexpr unsigned depth_max = 8;
+constexpr std::uint64_t number_max = std::uint64_t{1} << 32;
+constexpr unsigned arguments_max = 64;
+
+bool is_name(char c, bool first) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+         (!first && ((c >= '0' && c <= '9') || c == '$'));
+}
+
+class line_parser {
+ public:
+  line_parser(std::string_view text, unsigned line, unsafe_error& error) : text_{text}, line_{line}, error_{error} {}
+
+  [[nodiscard]] bool blank_or_comment() {
+    skip();
+    return at_ == text_.size() || text_[at_] == '#';
+  }
+
+  bool parse(unsafe_function& f) {
+    f.line = line_;
+    if (!name(f.name) || !token("=") || !token("{") || !token("nargs") || !token(":")) return false;
+    std::uint64_t n = 0;
+    if (!number(n)) return false;
+    if (n > arguments_max) return fail("at most 64 arguments");
+    f.arguments = static_cast<unsigned>(n);
+    arguments_ = f.arguments;
+    f.more_arguments = maybe("+");
+    if (!token(",") || !token("wr_set") || !token(":")) return false;
+    if (maybe("?")) {
+      f.unknown = true;
+    } else {
+      if (!token("{")) return false;
+      if (!maybe("}")) {
+        do {
+          written_range r;
+          if (!token("{") || !address(r.address) || !token(",") || !sum(r.bytes, 0) || !token("}")) return false;
+          f.writes.push_back(std::move(r));
+        } while (maybe(","));
+        if (!token("}")) return false;
+      }
+    }
+    if (!token("}")) return false;
+    skip();
+    return at_ == text_.size() || fail("unexpected text behind the closing brace");
+  }
+
+ private:
+  bool fail(std::string message) {
+    error_ = {line_, static_cast<unsigned>(at_ + 1), std::move(message)};
+    return false;
+  }
+  void skip() {
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\r')) ++at_;
+  }
+  bool maybe(std::string_view what) {
+    skip();
+    if (text_.substr(at_, what.size()) != what) return false;
+    at_ += what.size();
+    return true;
+  }
+  bool token(std::string_view what) {
+    if (maybe(what)) return true;
+    std::string message = "expected '" + std::string{what} + "', found ";
+    message += at_ < text_.size() ? std::string{"'"} + text_[at_] + "'" : "the end of the line";
+    return fail(std::move(message));
+  }
+  bool name(std::string& out) {
+    skip();
+    const std::size_t begin = at_;
+    while (at_ < text_.size() && is_name(text_[at_], at_ == begin)) ++at_;
+    if (at_ == begin) return fail("expected the name of a function");
+    out = text_.substr(begin, at_ - begin);
+    return true;
+  }
+  bool number(std::uint64_t& out) {
+    skip();
+    if (at_ == text_.size() || text_[at_] < '0' || text_[at_] > '9') return fail("expected a number");
+    out = 0;
+    for (; at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9'; ++at_) {
+      out = out * 10 + static_cast<std::uint64_t>(text_[at_] - '0');
+      if (out > number_max) return fail("a number larger than 4294967296");
+    }
+    return true;
+  }
+  bool argument(std::uint64_t& out) {
+    skip();
+    const std::size_t begin = at_;
+    if (!token("arg") || !number(out)) return false;
+    if (out >= arguments_) {
+      at_ = begin;
+      return fail("arg" + std::to_string(out) + " does not exist: the function has " + std::to_string(arguments_) +
+                  (arguments_ == 1 ? " argument" : " arguments"));
+    }
+    return true;
+  }
+
+  // An address is an argument, or one and something.
+  bool address(expression& e) {
+    skip();
+    const std::size_t begin = at_;
+    if (!sum(e, 0)) return false;
+    const expression& first = e.what == expression::kind::sum ? e.parts.front() : e;
+    if (first.what == expression::kind::argument) return true;
+    at_ = begin;
+    return fail("an address begins with an argument");
+  }
+  // One part, or several with `separator` between them.
+  bool list(expression& e, unsigned depth, std::string_view separator, expression::kind kind,
+            bool (line_parser::*part)(expression&, unsigned)) {
+    expression first;
+    if (!(this->*part)(first, depth)) return false;
+    if (!maybe(separator)) {
+      e = std::move(first);
+      return true;
+    }
+    e.what = kind;
+    e.parts.push_back(std::move(first));
+    do {
+      expression next;
+      if (!(this->*part)(next, depth)) return false;
+      e.parts.push_back(std::move(next));
+    } while (maybe(separator));
+    return true;
+  }
+  bool sum(expression& e, unsigned depth) {
+    if (depth > depth_max) return fail("an expression nested deeper than 8");
+    return list(e, depth, "+", expression::kind::sum, &line_parser::product);
+  }
+  bool product(expression& e, unsigned depth) {
+    return list(e, depth, "*", expression::kind::product, &line_parser::factor);
+  }
+  bool factor(expression& e, unsigned depth) {
+    if (maybe("#")) {
+      e.what = expression::kind::constant;
+      return number(e.value);
+    }
+    if (maybe("strlen")) {
+      e.what = expression::kind::string_length;
+      return token("(") && argument(e.value) && token(")");
+    }
+    if (maybe("strnlen")) {
+      e.what = expression::kind::bounded_length;
+      e.parts.resize(1);
+      return token("(") && argument(e.value) && token(",") && sum(e.parts[0], depth + 1) && token(")");
+    }
+    if (maybe("min")) {
+      e.what = expression::kind::minimum;
+      e.parts.resize(2);
+      return token("(") && sum(e.parts[0], depth + 1) && token(",") && sum(e.parts[1], depth + 1) && token(")");
+    }
+    e.what = expression::kind::argument;
+    return argument(e.value);
+  }
+
+  std::string_view text_;
+  unsigned line_;
+  unsafe_error& error_;
+  std::size_t at_ = 0;
+  unsigned arguments_ = 0;
+};
+
+}  // namespace
+
+bool parse_unsafe(std::string_view text, std::vector<unsafe_function>& functions, unsafe_error& error) {
+  std::vector<unsafe_function> found;
+  unsigned number = 0;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    ++number;
+    line_parser parser{line, number, error};
+    if (parser.blank_or_comment()) continue;
+    unsafe_function f;
+    if (!parser.parse(f)) return false;
+    const auto same = [&](const unsafe_function& other) { return other.name == f.name; };
+    if (const auto known = std::find_if(found.begin(), found.end(), same); known != found.end()) {
+      error = {number, 1, f.name + " stands in line " + std::to_string(known->line) + " already"};
+      return false;
+    }
+    found.push_back(std::move(f));
+  }
+  // A later file may say something else about a function of an earlier one.
+  for (unsafe_function& f : found) {
+    const auto known =
+        std::find_if(functions.begin(), functions.end(), [&](const unsafe_function& o) { return o.name == f.name; });
+    if (known != functions.end()) {
+      *known = std::move(f);
+    } else {
+      functions.push_back(std::move(f));
+    }
+  }
+  return true;
+}
+
+}  // namespace nvm::compiler

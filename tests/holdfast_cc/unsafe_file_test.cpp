@@ -1,0 +1,150 @@
+// *.unsafe files: what is understood, and that what is not is refused with its place.
+#include "compiler/pass/log/unsafe_file.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <random>
+
+namespace nvm::compiler {
+namespace {
+
+using kind = expression::kind;
+
+std::vector<unsafe_function> parsed(std::string_view text) {
+  std::vector<unsafe_function> all;
+  unsafe_error error;
+  EXPECT_TRUE(parse_unsafe(text, all, error)) << error.line << ":" << error.column << ": " << error.message;
+  return all;
+}
+
+TEST(unsafe_file, understands_the_examples_of_the_paper) {
+  const auto all = parsed(
+      "memcpy={nargs:3,wr_set:{{arg0,arg2}}}\n"
+      "strcpy={nargs:2,wr_set:{{arg0,strlen(arg1)}}}\n"
+      "setCacheLine={nargs:2,wr_set:{{arg0,#64}}}\n");
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_EQ(all[0].name, "memcpy");
+  EXPECT_EQ(all[0].arguments, 3U);
+  EXPECT_FALSE(all[0].more_arguments);
+  ASSERT_EQ(all[0].writes.size(), 1U);
+  EXPECT_EQ(all[0].writes[0].address.what, kind::argument);
+  EXPECT_EQ(all[0].writes[0].bytes.value, 2U);
+  EXPECT_EQ(all[1].writes[0].bytes.what, kind::string_length);
+  EXPECT_EQ(all[1].writes[0].bytes.value, 1U);
+  EXPECT_EQ(all[2].writes[0].bytes.what, kind::constant);
+  EXPECT_EQ(all[2].writes[0].bytes.value, 64U);
+  EXPECT_EQ(all[2].line, 3U);
+}
+
+TEST(unsafe_file, understands_sums_products_and_what_writes_nothing_or_no_one_knows_what) {
+  const auto all = parsed(
+      "# a comment\n\n"
+      " f = { nargs : 3+ , wr_set : { { arg0 + strlen(arg0) , min(arg1 * arg2, #10) + #1 } , {arg1,strnlen(arg2,arg1)} "
+      "} }\r\n"
+      "g={nargs:0,wr_set:{}}\n"
+      "h={nargs:1,wr_set:?}");
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_TRUE(all[0].more_arguments);
+  ASSERT_EQ(all[0].writes.size(), 2U);
+  EXPECT_EQ(all[0].writes[0].address.what, kind::sum);
+  const expression& sum = all[0].writes[0].bytes;
+  ASSERT_EQ(sum.what, kind::sum);
+  ASSERT_EQ(sum.parts.size(), 2U);
+  ASSERT_EQ(sum.parts[0].what, kind::minimum);
+  EXPECT_EQ(sum.parts[0].parts[0].what, kind::product);
+  EXPECT_EQ(all[0].writes[1].bytes.what, kind::bounded_length);
+  EXPECT_TRUE(all[1].writes.empty());
+  EXPECT_FALSE(all[1].unknown);
+  EXPECT_TRUE(all[2].unknown);
+}
+
+TEST(unsafe_file, a_later_file_overrides_an_earlier_one) {
+  std::vector<unsafe_function> all = parsed("f={nargs:1,wr_set:{}}\ng={nargs:1,wr_set:{}}");
+  unsafe_error error;
+  ASSERT_TRUE(parse_unsafe("f={nargs:2,wr_set:{{arg1,#8}}}", all, error));
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[0].arguments, 2U);
+}
+
+struct refusal {
+  const char* text;
+  unsigned line, column;
+  const char* message;
+};
+
+TEST(unsafe_file, what_is_malformed_is_refused_with_line_and_column) {
+  const refusal all[] = {
+      {"memcpy", 1, 7, "expected '=', found the end of the line"},
+      {"\n\nf={nargs:1,wr_set:{{arg0,arg2}}}", 3, 26, "arg2 does not exist: the function has 1 argument"},
+      {"f={nargs:2,wr_set:{{#8,arg1}}}", 1, 21, "an address begins with an argument"},
+      {"f={nargs:x,wr_set:{}}", 1, 10, "expected a number"},
+      {"f={nargs:99,wr_set:{}}", 1, 12, "at most 64 arguments"},
+      {"f={nargs:1,wr_set:{{arg0,#99999999999}}}", 1, 36, "a number larger than 4294967296"},
+      {"f={nargs:1,wr_set:{}} more", 1, 23, "unexpected text behind the closing brace"},
+      {"f={nargs:1,wr_set:{}}\nf={nargs:1,wr_set:{}}", 2, 1, "f stands in line 1 already"},
+      {"9={nargs:1,wr_set:{}}", 1, 1, "expected the name of a function"},
+  };
+  for (const refusal& r : all) {
+    std::vector<unsafe_function> functions(1);
+    unsafe_error error;
+    EXPECT_FALSE(parse_unsafe(r.text, functions, error)) << r.text;
+    EXPECT_EQ(error.line, r.line) << r.text;
+    EXPECT_EQ(error.column, r.column) << r.text;
+    EXPECT_EQ(error.message, r.message) << r.text;
+    EXPECT_EQ(functions.size(), 1U) << "a file that is refused adds nothing";
+  }
+  std::string deep = "f={nargs:1,wr_set:{{arg0,";
+  for (int i = 0; i < 1000; ++i) deep += "min(";
+  std::vector<unsafe_function> functions;
+  unsafe_error error;
+  EXPECT_FALSE(parse_unsafe(deep, functions, error));
+  EXPECT_EQ(error.message, "an expression nested deeper than 8");
+}
+
+TEST(unsafe_file, the_table_of_the_c_library_is_well_formed) {
+  std::ifstream in{NVM_LIBC_UNSAFE};
+  const std::string text{std::istreambuf_iterator<char>{in}, {}};
+  EXPECT_GT(parsed(text).size(), 100U);
+}
+
+// Any bytes are refused or understood; ASan and UBSan watch.
+TEST(unsafe_file, survives_any_text) {
+  const std::string sample = "f={nargs:3+,wr_set:{{arg0+strlen(arg1),min(arg1*arg2,#7)+strnlen(arg0,#9)}}}\n";
+  std::mt19937_64 random{7};
+  unsigned good = 0;
+  for (int round = 0; round < 200000; ++round) {
+    std::string text = sample;
+    for (unsigned edits = 1 + random() % 4; edits > 0; --edits) {
+      const std::size_t at = random() % text.size();
+      switch (random() % 4) {
+        case 0:
+          text[at] = static_cast<char>(random());
+          break;
+        case 1:
+          text.erase(at, 1 + random() % 5);
+          break;
+        case 2:
+          text.insert(at, text.substr(random() % text.size(), random() % 9));
+          break;
+        default:
+          text[at] = sample[random() % sample.size()];
+          break;
+      }
+      if (text.empty()) break;
+    }
+    std::vector<unsafe_function> functions;
+    unsafe_error error;
+    if (parse_unsafe(text, functions, error)) {
+      ++good;
+    } else {
+      ASSERT_GE(error.line, 1U);
+      ASSERT_FALSE(error.message.empty());
+    }
+  }
+  EXPECT_GT(good, 100U);
+}
+
+}  // namespace
+}  // namespace nvm::compiler
