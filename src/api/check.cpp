@@ -1,5 +1,5 @@
-// Full check of a pool file that nobody has open: read into private memory, where an ssd pool's log is applied, and
-// walked by the same pure functions that recovery and tests use.
+// Full check of a pool file that nobody has open: read into private memory, where an ssd pool's log is applied or the
+// lanes of another are recovered, and walked by the same pure functions that recovery and tests use.
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
@@ -83,6 +83,18 @@ std::uint64_t check_lanes(const std::byte* base, const geometry& g, std::uint64_
   return pending;
 }
 
+// What the next open does first, on the private copy: allocation words are written back late, so that those of a
+// crashed pool say nothing before.  The lanes have been found good.
+void recover_in_memory(pool_file& file, findings& f) noexcept {
+  ordered_media nothing;
+  tx::recovery_report report;
+  const geometry g = file.geometry();
+  if (!tx::recover(nothing, file.base(), g, tx::pool_key(file.superblock().uuid), report,
+                   [](unsigned, std::uint64_t) {})) {
+    f.add(g.log_offset, "%s", last_message());
+  }
+}
+
 }  // namespace
 }  // namespace nvm::api
 
@@ -136,7 +148,9 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
   const std::byte* base = file.base();
   const bool clean = file.superblock().state == static_cast<std::uint32_t>(nvm::layout::pool_state::clean);
   api::check_superblocks(base, g, *file_bytes, f);
+  const auto found_before = f.count();
   sum.pending_transactions += api::check_lanes(base, g, nvm::tx::pool_key(file.superblock().uuid), clean, f);
+  if (!clean && f.count() == found_before) api::recover_in_memory(file, f);
   // The root names an object's payload, not just any place in the data.
   const auto root_word = nvm::read_root(base, g);
   const std::uint64_t root = root_word ? *root_word : 0;
