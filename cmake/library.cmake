@@ -36,6 +36,9 @@ foreach(target holdfast holdfast_static)
 endforeach()
 # Only the C interface leaves the shared library, also where a template of the C++ library does not.
 target_link_options(holdfast PRIVATE LINKER:--version-script=${CMAKE_SOURCE_DIR}/cmake/exports.map)
+# Functions of other libraries are looked up when ours is loaded, not one by one in the first call, which is the one
+# that opens a pool.
+target_link_options(holdfast PRIVATE LINKER:-z,relro,-z,now)
 set_target_properties(holdfast PROPERTIES LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/exports.map)
 if(NOT NVM_SANITIZE)
   # A symbol that no library provides is found here and not by the first user.
