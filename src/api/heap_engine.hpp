@@ -26,21 +26,28 @@ class heap_engine final : public engine {
         file_{file},
         heap_{holder_->top(),  file.base(),
               file.geometry(), tx::pool_key(file.superblock().uuid),
-              lane_count,      [this](std::uint64_t pages) { return grow(pages); }} {
-    faces_.reserve(lane_count);
-    for (unsigned i = 0; i < lane_count; ++i) faces_.push_back(std::make_unique<face>(*this, i));
+              lane_count,      [this](std::uint64_t pages) { return grow(pages); }},
+        faces_{new std::atomic<face*>[lane_count] {}} {}
+  ~heap_engine() override {
+    for (unsigned i = 0; i < lanes(); ++i) delete faces_[i].load(std::memory_order_relaxed);
   }
+  heap_engine(const heap_engine&) = delete;
+  heap_engine& operator=(const heap_engine&) = delete;
 
   [[nodiscard]] status boot() {
     // A thread costs more than scanning the page map of a small pool.
     const unsigned parts = file_.size_pages() < pages_per_thread ? 1 : platform::processors();
-    return heap_.boot(parts,
+    return heap_.boot(file_.was_clean(), parts,
                       [](unsigned n, auto&& f) { platform::run_parts(n, [&](unsigned part) noexcept { f(part); }); });
   }
 
   unsigned open_transactions() const noexcept override {
     unsigned n = 0;
-    for (const auto& f : faces_) n += f->open() ? 1 : 0;
+    for (unsigned i = 0; i < lanes(); ++i) {
+      // acquire: pairs with the release in make_face().
+      const face* f = faces_[i].load(std::memory_order_acquire);
+      n += f != nullptr && f->open() ? 1 : 0;
+    }
     return n;
   }
   [[gnu::flatten]] result<open_transaction*> begin(unsigned& lane, bool& parked) noexcept override {
@@ -52,9 +59,15 @@ class heap_engine final : public engine {
       lane = *free;
       parked = lanes.park(lane);
     }
-    face& t = *faces_[lane];
-    if (status s = t.enter(parked); !s) return s.error();
-    return &t;
+    // relaxed: lanes are handed over with acquire and release.
+    face* t = faces_[lane].load(std::memory_order_relaxed);
+    if (t == nullptr) {
+      auto made = make_face(lane, parked);
+      if (!made) return made.error();
+      t = *made;
+    }
+    if (status s = t->enter(parked); !s) return s.error();
+    return t;
   }
   void give_back(unsigned lane) noexcept override { heap_.lanes().give_back(lane); }
   status wait(lsn_t lsn) noexcept override { return holder_->top().durable(lsn); }
@@ -93,15 +106,16 @@ class heap_engine final : public engine {
 
   void statistics(nvm_statistics& out) noexcept override {
     for (unsigned i = 0; i < heap_.lanes().count(); ++i) {
-      const auto& t = heap_.of_lane(i);
-      out.commits += t.commits();
-      out.aborts += t.aborts();
-      out.logged_bytes += t.logged_bytes();
+      const auto* t = heap_.existing_of_lane(i);
+      if (t == nullptr) continue;
+      out.commits += t->commits();
+      out.aborts += t->aborts();
+      out.logged_bytes += t->logged_bytes();
     }
     out.grown_bytes = grown_bytes_.load(std::memory_order_relaxed);
     holder_->statistics(out);
   }
-  unsigned lanes() const noexcept override { return static_cast<unsigned>(faces_.size()); }
+  unsigned lanes() const noexcept override { return heap_.lanes().count(); }
   std::uint32_t persist() const noexcept override { return holder_->persist(); }
   const tx::recovery_report& recovered() const noexcept override { return heap_.recovered(); }
 
@@ -115,8 +129,8 @@ class heap_engine final : public engine {
 
   class face final : public open_transaction {
    public:
-    face(heap_engine& engine, unsigned lane) noexcept
-        : engine_{engine}, heap_{engine.heap_}, transaction_{engine.heap_.of_lane(lane)} {}
+    face(heap_engine& engine, tx::transaction<medium_type>& transaction) noexcept
+        : engine_{engine}, heap_{engine.heap_}, transaction_{transaction} {}
     unsigned depth() const noexcept override { return transaction_.depth(); }
     // acquire: pairs with the release in leave(): what the transaction did is done.
     bool open() const noexcept { return open_.load(std::memory_order_acquire); }
@@ -177,6 +191,20 @@ class heap_engine final : public engine {
     bool parked_ = false;
   };
 
+  // The face of a lane that this thread has just been given and that was never used.  On failure the lane is given up.
+  [[gnu::noinline]] result<face*> make_face(unsigned lane, bool parked) noexcept {
+    auto transaction = heap_.of_lane(lane);
+    face* made = transaction ? new (std::nothrow) face{*this, **transaction} : nullptr;
+    if (made != nullptr) {
+      // release: pairs with the acquire in open_transactions().
+      faces_[lane].store(made, std::memory_order_release);
+      return made;
+    }
+    parked ? heap_.lanes().leave(lane) : heap_.lanes().release(lane);
+    if (!transaction) return transaction.error();
+    return fail(errc::no_memory, "%s: no volatile memory for a transaction", file_.path());
+  }
+
   result<std::uint64_t> grow(std::uint64_t pages) noexcept {
     const std::uint64_t before = file_.size_pages();
     auto grown = file_.grow(holder_->top(), pages);
@@ -204,7 +232,7 @@ class heap_engine final : public engine {
   std::unique_ptr<Holder> holder_;
   pool_file& file_;
   heap_type heap_;
-  std::vector<std::unique_ptr<face>> faces_;
+  std::unique_ptr<std::atomic<face*>[]> faces_;  // of each lane; nullptr: never used
   std::atomic<std::uint64_t> grown_bytes_{0};
 };
 

@@ -60,7 +60,15 @@ template <media M>
 class lanes {
  public:
   lanes(M& m, std::byte* base, const geometry& g, std::uint64_t key, unsigned count)
-      : media_{m}, base_{base}, geometry_{g}, key_{key}, count_{count}, lanes_{new lane[count]} {}
+      : media_{m},
+        base_{base},
+        geometry_{g},
+        key_{key},
+        count_{count},
+        lanes_{new lane[count]},
+        stages_{M::atomic_batches ? 0 : count * stage_stride + line_bytes} {
+    if (stages_.data() == nullptr) throw std::bad_alloc{};
+  }
 
   [[nodiscard]] unsigned count() const noexcept { return count_; }
 
@@ -68,6 +76,17 @@ class lanes {
   void start(unsigned index, std::uint64_t generation) noexcept {
     lanes_[index].generation = generation;
     lanes_[index].retired.store(generation, std::memory_order_relaxed);
+  }
+
+  // Before the lane's first transaction, by who holds it: what a lane needs that is used.  False: there is no memory.
+  // Lanes that nobody uses cost a line or two, so that opening a pool costs little.
+  [[nodiscard]] bool furnish(unsigned index) noexcept {
+    if constexpr (!M::atomic_batches) {
+      lane& l = lanes_[index];
+      if (l.pending == nullptr) l.pending.reset(new (std::nothrow) std::vector<std::uint64_t>[layout::commit_slots]);
+      return l.pending != nullptr;
+    }
+    return true;
   }
 
   // A free lane, `hint` if it is free; waits while all are taken, errc::no_lane after ten seconds of that (threads that
@@ -148,8 +167,9 @@ class lanes {
         continue;
       }
       // As many small ranges as fit.
-      std::byte* at = l.stage + sizeof(layout::record_header);
-      const std::byte* const end = l.stage + std::min<std::uint64_t>(room_of(l), sizeof l.stage);
+      std::byte* const stage = stage_of(l);
+      std::byte* at = stage + sizeof(layout::record_header);
+      const std::byte* const end = stage + std::min<std::uint64_t>(room_of(l), stage_bytes);
       unsigned pieces = 0;
       for (; i < count; ++i, ++pieces) {
         const auto [from, bytes] = ranges[i];
@@ -164,7 +184,7 @@ class lanes {
           std::memset(at + padded - 8, 0, 8);
           std::memcpy(at, base_ + from, bytes);
         }
-        old(from, bytes, base_ + l.cursor + (at - l.stage));
+        old(from, bytes, base_ + l.cursor + (at - stage));
         at += padded;
       }
       if (pieces == 0) {
@@ -172,7 +192,7 @@ class lanes {
         if (status s = extend(l, least, grow); !s) return s;
         continue;
       }
-      finish_staged(l, static_cast<std::uint64_t>(at - l.stage), layout::record_kind::undo, pieces);
+      finish_staged(l, static_cast<std::uint64_t>(at - stage), layout::record_kind::undo, pieces);
     }
     return {};
   }
@@ -275,6 +295,9 @@ class lanes {
   }
 
  private:
+  static constexpr std::uint64_t stage_bytes = 4096;
+  // Not a multiple of a page: the stages of all lanes would fall into the same few sets of a cache.
+  static constexpr std::uint64_t stage_stride = stage_bytes + 3 * line_bytes;
   static constexpr unsigned slots_at_once = layout::commit_slots / 2;
   // Names of who takes `settling`: the lane is held by one thread at a time.
   static constexpr unsigned owner = 1;
@@ -297,10 +320,9 @@ class lanes {
     std::uint64_t last_record = 0;
     std::uint64_t intents_at = 0;
     std::uint64_t logged = 0;
-    std::vector<std::uint64_t> pending[layout::commit_slots];  // offsets that the last generations changed
+    // Offsets that the last generations changed, by commit slot.
+    std::unique_ptr<std::vector<std::uint64_t>[]> pending;
     std::vector<segment> segments;
-    // Where a record is put together: its lines are then written whole, past the caches where the medium can.
-    alignas(line_bytes) std::byte stage[4096];
   };
   struct no_targets {
     bool range(std::uint64_t, std::uint64_t) const noexcept { return false; }
@@ -324,6 +346,11 @@ class lanes {
     return true;
   }
 
+  // Where the lane puts a record together: its lines are then written whole, past the caches where the medium can.
+  [[nodiscard]] std::byte* stage_of(const lane& l) const noexcept {
+    const auto first = round_up(reinterpret_cast<std::uintptr_t>(stages_.data()), line_bytes);
+    return reinterpret_cast<std::byte*>(first) + static_cast<std::uint64_t>(&l - lanes_.get()) * stage_stride;
+  }
   [[nodiscard]] std::uint64_t lane_offset(unsigned index) const noexcept {
     return geometry_.log_offset + index * geometry_.lane_bytes;
   }
@@ -397,7 +424,7 @@ class lanes {
   const std::byte* append_large(lane& l, std::uint64_t from, std::uint64_t bytes) noexcept {
     const std::uint64_t data = layout::large_undo_data_at(l.cursor);
     copy_out(media_, base_ + data, base_ + from, bytes);
-    auto* r = reinterpret_cast<layout::record_header*>(l.stage);
+    auto* r = reinterpret_cast<layout::record_header*>(stage_of(l));
     *reinterpret_cast<std::uint64_t*>(r + 1) = layout::pack_range(from, bytes);
     describe(l, r, data - l.cursor + round_up(bytes, 8), layout::record_kind::large_undo, 1);
     r->checksum = seal_large(r, l.cursor, base_ + from, bytes, r->generation, body_key_of(l));
@@ -425,7 +452,7 @@ class lanes {
 
   // The record whose content is staged, of `bytes` bytes with its header.
   void finish_staged(lane& l, std::uint64_t bytes, layout::record_kind kind, unsigned count) noexcept {
-    auto* r = reinterpret_cast<layout::record_header*>(l.stage);
+    auto* r = reinterpret_cast<layout::record_header*>(stage_of(l));
     describe(l, r, bytes, kind, static_cast<std::uint16_t>(count));
     r->checksum = seal_for(r, l.cursor, bytes, r->generation, body_key_of(l));
     put_staged(l, bytes);
@@ -434,8 +461,9 @@ class lanes {
   // Copies what is staged to the cursor, in whole lines.
   void put_staged(lane& l, std::uint64_t bytes) noexcept {
     const std::uint64_t whole = layout::record_room(bytes);
-    if (whole != bytes) std::memset(l.stage + bytes, 0, whole - bytes);
-    copy_out(media_, base_ + l.cursor, l.stage, whole);
+    std::byte* const stage = stage_of(l);
+    if (whole != bytes) std::memset(stage + bytes, 0, whole - bytes);
+    copy_out(media_, base_ + l.cursor, stage, whole);
   }
 
   // A record that was written in place.
@@ -492,6 +520,7 @@ class lanes {
   std::uint64_t key_;
   unsigned count_;
   std::unique_ptr<lane[]> lanes_;
+  platform::zeroed_memory stages_;  // apart from the lanes: those that nobody uses cost no memory, and opening no time
   spin_lock taking_parked_;
 };
 

@@ -1,4 +1,4 @@
-// Heap: a pool's bytes with everything volatile that works on them: lanes, space, one transaction object per lane.
+// Heap: a pool's bytes with everything volatile that works on them: lanes, space, one transaction object per lane used.
 //
 // Knows no files and makes no threads: the same class runs on a mapped pool, on the private image of a pool on ssd and
 // on a plain buffer in a test.  boot() takes the bytes from whatever a crash left to ready.
@@ -10,7 +10,6 @@
 #include <cstring>
 #include <memory>
 #include <new>
-#include <vector>
 
 #include "log/log.hpp"
 #include "media/media.hpp"
@@ -39,20 +38,24 @@ class heap {
         geometry_{g},
         key_{key},
         lanes_{m, base, geometry_, key, lane_count},
-        space_{m, lanes_, base, geometry_, std::forward<Grow>(grow)} {
-    transactions_.reserve(lane_count);
-    for (unsigned i = 0; i < lane_count; ++i) {
-      transactions_.push_back(std::make_unique<transaction_type>(m, base, lanes_, space_, i));
-    }
+        space_{m, lanes_, base, geometry_, std::forward<Grow>(grow)},
+        transactions_{new std::atomic<transaction_type*>[lane_count] {}} {}
+  ~heap() {
+    for (unsigned i = 0; i < lanes_.count(); ++i) delete transactions_[i].load(std::memory_order_relaxed);
   }
+  heap(const heap&) = delete;
+  heap& operator=(const heap&) = delete;
 
   // Recovery, then the page map: afterwards transactions may begin.  run(parts, f) calls f(0) .. f(parts - 1), maybe in
-  // parallel.
+  // parallel.  `at_rest`: the pool was closed, all lanes are at rest; each is looked at when it is first used.
   template <class Run>
-  [[nodiscard]] status boot(unsigned parts, Run&& run) {
-    status s = recover(media_, base_, geometry_, key_, report_,
-                       [&](unsigned lane, std::uint64_t generation) { lanes_.start(lane, generation); });
-    if (!s) return s;
+  [[nodiscard]] status boot(bool at_rest, unsigned parts, Run&& run) {
+    unread_ = at_rest;
+    if (!at_rest) {
+      status s = recover(media_, base_, geometry_, key_, report_,
+                         [&](unsigned lane, std::uint64_t generation) { lanes_.start(lane, generation); });
+      if (!s) return s;
+    }
     std::atomic<errc> failed{errc::ok};
     run(parts, [&](unsigned part) {
       if (status booted = space_.boot(part, parts); !booted) failed = booted.error();
@@ -61,7 +64,7 @@ class heap {
     return {};
   }
   [[nodiscard]] status boot() {
-    return boot(1, [](unsigned, auto&& f) { f(0); });
+    return boot(false, 1, [](unsigned, auto&& f) { f(0); });
   }
   [[nodiscard]] const recovery_report& recovered() const noexcept { return report_; }
 
@@ -73,10 +76,38 @@ class heap {
   [[nodiscard]] const geometry& shape() const noexcept { return geometry_; }
   [[nodiscard]] std::uint64_t key() const noexcept { return key_; }
   [[nodiscard]] lanes_type& lanes() noexcept { return lanes_; }
+  [[nodiscard]] const lanes_type& lanes() const noexcept { return lanes_; }
   [[nodiscard]] space_type& places() noexcept { return space_; }
-  [[nodiscard]] transaction_type& of_lane(unsigned lane) noexcept { return *transactions_[lane]; }
+  // The transaction of a lane that the caller holds, made when the lane is first used.  errc::no_memory; errc::corrupt
+  // if the lane of a closed pool is not at rest.
+  [[nodiscard]] result<transaction_type*> of_lane(unsigned lane) noexcept {
+    // relaxed: lanes are handed over with acquire and release.
+    transaction_type* t = transactions_[lane].load(std::memory_order_relaxed);
+    return t != nullptr ? result<transaction_type*>{t} : first_of_lane(lane);
+  }
+  // nullptr: the lane was never used.
+  [[nodiscard]] const transaction_type* existing_of_lane(unsigned lane) const noexcept {
+    return transactions_[lane].load(std::memory_order_acquire);
+  }
 
  private:
+  [[nodiscard, gnu::noinline]] result<transaction_type*> first_of_lane(unsigned lane) noexcept {
+    if (unread_ && lane < geometry_.lane_count) {
+      const pool_targets targets{base_, geometry_};
+      log::lane_reader reader{base_, geometry_, key_, lane, targets};
+      if (status s = reader.validate(); !s) return s.error();
+      if (!reader.at_rest()) {
+        return fail(errc::corrupt, "lane %u is not at rest, but the pool's state says that it was closed", lane);
+      }
+      lanes_.start(lane, reader.generation());
+    }
+    auto* t = lanes_.furnish(lane) ? new (std::nothrow) transaction_type{media_, base_, lanes_, space_, lane} : nullptr;
+    if (t == nullptr) return fail(errc::no_memory, "no volatile memory for a transaction");
+    // release: pairs with the acquire in existing_of_lane().
+    transactions_[lane].store(t, std::memory_order_release);
+    return t;
+  }
+
   M& media_;
   std::byte* base_;
   geometry geometry_;  // as booted; space follows growth
@@ -84,7 +115,8 @@ class heap {
   lanes_type lanes_;
   space_type space_;
   recovery_report report_;
-  std::vector<std::unique_ptr<transaction_type>> transactions_;
+  bool unread_ = false;  // lanes, until each is used
+  std::unique_ptr<std::atomic<transaction_type*>[]> transactions_;
 };
 
 // ---- typed objects

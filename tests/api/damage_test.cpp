@@ -8,8 +8,10 @@
 #include <fstream>
 #include <iterator>
 #include <random>
+#include <thread>
 #include <vector>
 
+#include "pool/pool.hpp"
 #include "scratch.hpp"
 
 namespace nvm::tests {
@@ -135,6 +137,64 @@ TEST_P(damage, of_any_one_word_causes_no_fault_and_no_hang) {
         << (WIFSIGNALED(how) ? strsignal(WTERMSIG(how)) : "exit code " + std::to_string(WEXITSTATUS(how)));
   }
   RecordProperty("changes", changes);
+}
+
+// The lanes of a closed pool are at rest and not looked at before they are used: then each is checked.
+TEST(closed_pool, finds_a_damaged_lane_by_the_check_and_when_a_transaction_first_uses_it) {
+  scratch place{false};
+  nvm_pool_options o{};
+  o.size = 1 << 20;
+  o.capacity = 1 << 20;
+  o.lanes = 2;
+  const std::string path = place.path("closed");
+  NVM_POOL* pool = nvm_pool_create_with(path.c_str(), &o);
+  ASSERT_NE(pool, nullptr) << nvm_errormsg();
+  nvm_pool_info info{};
+  ASSERT_EQ(nvm_pool_get_info(pool, &info), 0);
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_EQ(nvm_tx_begin(pool), 0);
+    ASSERT_NE(nvm_alloc(pool, 1, 64), nullptr);
+    ASSERT_EQ(nvm_tx_commit(pool), 0);
+  }
+  ASSERT_EQ(nvm_pool_close(pool), 0);
+  const std::vector<char> good = read_file(path);
+  std::uint64_t log_offset = 0;
+  std::memcpy(&log_offset, &good[offsetof(layout::superblock, log_offset)], sizeof log_offset);
+
+  const auto with_word = [&](std::uint64_t at, std::uint64_t change) {
+    std::vector<char> bytes = good;
+    std::uint64_t w = 0;
+    std::memcpy(&w, &bytes[at], 8);
+    w ^= change;
+    std::memcpy(&bytes[at], &w, 8);
+    std::ofstream{path, std::ios::binary}.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  };
+  // Whether a transaction of some lane was refused; the lanes that are whole go on.
+  const auto some_lane_is_refused = [&] {
+    NVM_POOL* p = nvm_pool_open(path.c_str());
+    EXPECT_NE(p, nullptr) << nvm_errormsg();
+    bool refused = false;
+    for (int k = 0; k < 2 && !refused; ++k) {
+      // A new thread is given a lane of its own.
+      std::thread{[&] {
+        if (nvm_tx_begin(p) == 0) {
+          EXPECT_NE(nvm_alloc(p, 1, 64), nullptr);
+          EXPECT_EQ(nvm_tx_commit(p), 0);
+        } else {
+          EXPECT_EQ(nvm_errno(), NVM_E_CORRUPT);
+          refused = true;
+        }
+      }}.join();
+    }
+    EXPECT_EQ(nvm_pool_close(p), 0) << nvm_errormsg();
+    return refused;
+  };
+  with_word(log_offset, 0);
+  EXPECT_EQ(nvm_pool_check(path.c_str(), nullptr, nullptr, nullptr), 0);
+  EXPECT_FALSE(some_lane_is_refused());
+  with_word(log_offset, 1);  // the generation that lane 0 says is retired
+  EXPECT_GT(nvm_pool_check(path.c_str(), nullptr, nullptr, nullptr), 0);
+  EXPECT_TRUE(some_lane_is_refused());
 }
 
 }  // namespace

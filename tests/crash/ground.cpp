@@ -63,7 +63,7 @@ class heap_ground : public ground {
   tx::heap<M>& heap() { return heap_; }
 
  private:
-  tx::transaction<M>& of(unsigned lane) { return heap_.of_lane(lane); }
+  tx::transaction<M>& of(unsigned lane) { return **heap_.of_lane(lane); }
   result<std::uint64_t> grow(std::uint64_t pages) {
     if (pages > superblock_.capacity_pages) {
       return fail(errc::no_space, "capacity of %llu pages",

@@ -121,7 +121,7 @@ class session {
   }
   session(const session&) = delete;
   session& operator=(const session&) = delete;
-  typename Heap::transaction_type& tx() { return heap_.of_lane(lane_); }
+  typename Heap::transaction_type& tx() { return **heap_.of_lane(lane_); }
 
   std::uint64_t alloc(std::uint64_t bytes, std::uint32_t type = 7) {
     auto at = tx::allocate_typed(heap_, tx(), type, bytes);
