@@ -314,7 +314,12 @@ void use(Heap& h) {
   for (unsigned i = 0; i < 6; ++i) {
     auto lane = h.lanes().acquire(i);
     if (!lane) return;
-    auto& t = h.of_lane(*lane);
+    auto of_lane = h.of_lane(*lane);
+    if (!of_lane) {
+      h.lanes().release(*lane);
+      continue;
+    }
+    auto& t = **of_lane;
     if (t.begin()) {
       auto a = tx::allocate_typed(h, t, 9, 30 + 400 * i);
       if (a) std::memset(h.base() + *a, 0x5A, 30);
