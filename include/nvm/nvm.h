@@ -284,10 +284,10 @@ typedef struct nvm_pool_info {
   uint64_t used_pages, free_pages;
   uint64_t log_bytes;
   int64_t owner_pid; /* 0: nobody has it open for change */
-  uint32_t clean;    /* 1: closed properly, 0: in use or its owner died */
+  uint32_t clean;    /* 1: closed properly, 0: in use or its owner died, on ssd: after it had changed something */
   uint32_t page_bytes;
-  /* Rolled back or completed by the open that this process did; on ssd the records of the log that it brought home, one
-   * for each transaction and for each change of the pool's own. */
+  /* Rolled back or completed by the open that this process did; on ssd the records of the log that it found, one for
+   * each transaction and for each change of the pool's own. */
   uint64_t recovered_transactions;
   uint64_t recovery_ns; /* duration of that open */
   uint64_t reserved[4];

@@ -1,7 +1,7 @@
 // Pools of the C interface: creation, opening, closing, what they say about themselves.
 //
-// Order.  Open: lock and superblock (pool_file), replay of the ssd log, mapping, recovery of lanes, page map.  Close:
-// no transaction open, lanes at rest, ssd log empty, then the superblock says `clean`.
+// Order.  Open: lock, superblock and mapping (pool_file), the ssd log into the image, recovery of lanes, page map.
+// Close: no transaction open, lanes at rest, ssd log empty, then the superblock says `clean`.
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -37,9 +37,7 @@ latency_settings settings_of(const nvm_emulation& e) noexcept {
   return {e.fence_ns, e.writeback_ns, e.bandwidth_bytes_s};
 }
 
-// Adds to `replayed_records` what it brought into the image of a pool on ssd.
-result<std::unique_ptr<engine>> make_engine(pool_file& file, const nvm_pool_options& o,
-                                            std::uint64_t& replayed_records) noexcept try {
+result<std::unique_ptr<engine>> make_engine(pool_file& file, const nvm_pool_options& o, log_run run) noexcept try {
   const bool measured = o.meter != 0 || settings_of(o.emulation).any();
   if (file.medium() == NVM_MEDIUM_SSD) {
     if (settings_of(o.emulation).any()) {
@@ -48,7 +46,7 @@ result<std::unique_ptr<engine>> make_engine(pool_file& file, const nvm_pool_opti
     if (o.persist != NVM_PERSIST_DETECT) {
       return fail(errc::invalid, "persist %u concerns direct media; %s is on ssd", o.persist, file.path());
     }
-    return start_on_ssd(file, o.lanes != 0 ? o.lanes : volatile_lanes, measured, replayed_records);
+    return start_on_ssd(file, o.lanes != 0 ? o.lanes : volatile_lanes, measured, std::move(run));
   }
   // A read-only pool's mapping is private: its recovery reaches no medium.
   auto with =
@@ -90,8 +88,8 @@ nvm_pool* new_pool() noexcept try {
 }
 
 // Of a file that was just created nothing stays when this fails.
-NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, std::uint64_t since_ns, bool created,
-                      std::uint64_t replayed_records = 0) noexcept {
+NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_run run, std::uint64_t since_ns,
+                      bool created) noexcept {
   const auto give_up = [&](errc code) noexcept {
     const int cause = errno;
     if (created) file->file().remove_name(file->path());
@@ -101,8 +99,8 @@ NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, std::u
   auto* pool = new_pool();
   if (pool == nullptr) return give_up(fail(errc::no_memory, "%s: no volatile memory to open it", file->path()));
   pool->number = next_number();
-  pool->replayed_records = replayed_records;
-  auto e = make_engine(*file, o, pool->replayed_records);
+  pool->replayed_records = run.state.records;
+  auto e = make_engine(*file, o, std::move(run));
   if (!e) {
     delete pool;
     return give_up(e.error());
@@ -140,7 +138,16 @@ NVM_POOL* nvm_pool_create_with(const char* path, const nvm_pool_options* options
   c.prepare = api::prepare_log();
   auto file = nvm::pool_file::create(path, c);
   if (!file) return api::report_null<NVM_POOL>(file.error());
-  return api::finish_open(std::move(*file), o, since, true);
+  nvm::log_run run;
+  if ((*file)->medium() == NVM_MEDIUM_SSD) {
+    auto log = api::new_log(**file);
+    if (!log) {
+      (*file)->file().remove_name(path);
+      return api::report_null<NVM_POOL>(log.error());
+    }
+    run = std::move(*log);
+  }
+  return api::finish_open(std::move(*file), o, std::move(run), since, true);
 }
 
 NVM_POOL* nvm_pool_create(const char* path, size_t size) {
@@ -157,11 +164,11 @@ NVM_POOL* nvm_pool_open_with(const char* path, const nvm_pool_options* options) 
   nvm::pool_open_options p;
   p.medium = o.medium;
   p.read_only = o.read_only != 0;
-  std::uint64_t replayed_records = 0;
-  p.before_mapping = api::replay_log(replayed_records);
+  nvm::log_run run;
+  p.after_mapping = api::open_log_into(run);
   auto file = nvm::pool_file::open(path, p);
   if (!file) return api::report_null<NVM_POOL>(file.error());
-  return api::finish_open(std::move(*file), o, since, false, replayed_records);
+  return api::finish_open(std::move(*file), o, std::move(run), since, false);
 }
 
 NVM_POOL* nvm_pool_open(const char* path) { return nvm_pool_open_with(path, nullptr); }

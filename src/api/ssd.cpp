@@ -1,4 +1,8 @@
-// The checkpointer's thread starts with the first wait for durability, so that opening a pool to look at it costs none.
+// Opening.  The log's valid prefix goes to the private image; one sync makes sure that it stays what happened.  It is
+// brought home behind the open's back, by the checkpointer or by the first commit, whichever comes first.
+//
+// The checkpointer's thread starts with the first commit, so that opening a pool to look at it costs none; at once if a
+// dead process has left something to bring home.
 #include "api/ssd.hpp"
 
 #include <atomic>
@@ -26,16 +30,22 @@ status prepare(void*, platform::file& file, const layout::superblock& sb) noexce
   return {};
 }
 
-status replay_home(void* records, platform::file& file, const layout::superblock& sb) noexcept {
-  if (sb.medium != NVM_MEDIUM_SSD) return {};
-  file_device device{file};
-  auto state = replay(device, ring_of(sb));
-  if (!state) return state.error();
-  *static_cast<std::uint64_t*>(records) += state->records;
+// The log into the image; on a pool that may be changed, for good.
+status open_log_of(void* context, pool_file& pool) noexcept {
+  if (pool.medium() != NVM_MEDIUM_SSD) return {};
+  file_device device{pool.file()};
+  const ring_identity ring = ring_of(pool.superblock());
+  const std::uint64_t bytes = pool.geometry().capacity_bytes();
+  auto run = pool.read_only() ? read_log(device, ring, bytes) : open_log(device, ring, bytes);
+  if (!run) return run.error();
+  if (!run->empty()) {
+    apply_run(*run, ring, pool.base());
+    if (status s = pool.adopt_image(); !s) return s;
+  }
+  *static_cast<log_run*>(context) = std::move(*run);
   return {};
 }
 
-// Starts the checkpointer when somebody first waits for the device.
 class started_image {
  public:
   static constexpr bool atomic_batches = true;
@@ -53,6 +63,12 @@ class started_image {
     if (!started_.load(std::memory_order_acquire)) start_thread();
     return inner_->publish(b, std::forward<F>(stores), e);
   }
+  // Without a thread the writers checkpoint themselves when the ring is full, and the next one tries again.
+  void start_thread() noexcept {
+    const std::lock_guard guard{starting_};
+    if (started_.load(std::memory_order_relaxed)) return;
+    if (thread_.start(*inner_)) started_.store(true, std::memory_order_release);
+  }
   image_media& inner() noexcept { return *inner_; }
   status stop() noexcept {
     thread_.stop();
@@ -60,13 +76,6 @@ class started_image {
   }
 
  private:
-  // Without a thread the writers checkpoint themselves when the ring is full, and the next one tries again.
-  void start_thread() noexcept {
-    const std::lock_guard guard{starting_};
-    if (started_.load(std::memory_order_relaxed)) return;
-    if (thread_.start(*inner_)) started_.store(true, std::memory_order_release);
-  }
-
   std::unique_ptr<image_media> inner_;
   std::mutex starting_;
   std::atomic<bool> started_{false};
@@ -86,10 +95,12 @@ class image_stack {
  public:
   explicit image_stack(platform::file& file) noexcept : device_{file} {}
   // May throw std::bad_alloc.
-  status open(const image_settings& settings, const ring_state& state) {
-    auto m = image_media::open(device_, settings, state);
+  status open(const image_settings& settings, log_run run) {
+    const bool something_left = !run.empty();
+    auto m = image_media::open(device_, settings, std::move(run));
     if (!m) return m.error();
     top_ = std::make_unique<started_image>(std::move(*m));
+    if (something_left) top_->start_thread();
     return {};
   }
   started_image& top() noexcept { return *top_; }
@@ -107,8 +118,8 @@ class measured_image_stack {
  public:
   explicit measured_image_stack(platform::file& file) noexcept : inner_{file} {}
   // May throw std::bad_alloc.
-  status open(const image_settings& settings, const ring_state& state) {
-    if (status s = inner_.open(settings, state); !s) return s;
+  status open(const image_settings& settings, log_run run) {
+    if (status s = inner_.open(settings, std::move(run)); !s) return s;
     metered_ = std::make_unique<meter_media<started_image>>(inner_.top(), counts_);
     return {};
   }
@@ -142,41 +153,38 @@ class private_stack {
 };
 
 template <class Stack>
-result<std::unique_ptr<engine>> start_stack(pool_file& file, unsigned lanes, const ring_state& state) {
+result<std::unique_ptr<engine>> start_stack(pool_file& file, unsigned lanes, log_run run) {
   auto stack = std::make_unique<Stack>(file.file());
   image_settings settings;
   settings.base = file.base();
   settings.bytes = file.geometry().capacity_bytes();
   settings.ring = ring_of(file.superblock());
-  if (status s = stack->open(settings, state); !s) return s.error();
+  settings.before_first_write = [](void* pool) noexcept { return static_cast<pool_file*>(pool)->mark_open(); };
+  settings.context = &file;
+  if (status s = stack->open(settings, std::move(run)); !s) return s.error();
   return start(std::move(stack), file, lanes);
 }
 
 }  // namespace
 
 file_step prepare_log() noexcept { return {prepare, nullptr}; }
-file_step replay_log(std::uint64_t& records) noexcept { return {replay_home, &records}; }
+image_step open_log_into(log_run& run) noexcept { return {open_log_of, &run}; }
 
-result<std::uint64_t> apply_log_in_memory(pool_file& file) noexcept {
+result<log_run> new_log(pool_file& file) noexcept {
   file_device device{file.file()};
-  auto applied = replay_to_memory(device, ring_of(file.superblock()), file.base(), file.geometry().capacity_bytes());
-  if (!applied) return applied.error();
-  if (status s = file.adopt_image(); !s) return s.error();
-  return applied->records;
+  return read_log(device, ring_of(file.superblock()));
 }
 
-result<std::unique_ptr<engine>> start_on_ssd(pool_file& file, unsigned lanes, bool measured, std::uint64_t& records) {
-  if (file.read_only()) {
-    auto applied = apply_log_in_memory(file);
-    if (!applied) return applied.error();
-    records += *applied;
-    return start(std::make_unique<private_stack>(), file, lanes);
-  }
-  file_device device{file.file()};
-  auto state = read_ring(device, ring_of(file.superblock()));
-  if (!state) return state.error();
-  return measured ? start_stack<measured_image_stack>(file, lanes, *state)
-                  : start_stack<image_stack>(file, lanes, *state);
+result<std::uint64_t> apply_log_in_memory(pool_file& file) noexcept {
+  log_run run;
+  if (status s = open_log_of(&run, file); !s) return s.error();
+  return run.state.records;
+}
+
+result<std::unique_ptr<engine>> start_on_ssd(pool_file& file, unsigned lanes, bool measured, log_run run) {
+  if (file.read_only()) return start(std::make_unique<private_stack>(), file, lanes);
+  return measured ? start_stack<measured_image_stack>(file, lanes, std::move(run))
+                  : start_stack<image_stack>(file, lanes, std::move(run));
 }
 
 }  // namespace nvm::api

@@ -4,19 +4,20 @@
 #include <memory>
 
 #include "api/engine.hpp"
+#include "media/media.hpp"
 #include "pool/pool.hpp"
 
 namespace nvm::api {
 
 // Steps of pool_file on a pool of medium ssd; nothing on other media.
 [[nodiscard]] file_step prepare_log() noexcept;  // creation: an empty ring
-// Open: the log's valid prefix goes home.  Adds the number of its records, which stays alive as long as the step.
-[[nodiscard]] file_step replay_log(std::uint64_t& records) noexcept;
+// Open: the log's valid prefix goes to the image, and to `run` for start_on_ssd().
+[[nodiscard]] image_step open_log_into(log_run& run) noexcept;
 
-// The engine of an open pool on ssd, its log continued.  Adds the records that it replayed, which it does for a pool
-// that was opened read-only.
-[[nodiscard]] result<std::unique_ptr<engine>> start_on_ssd(pool_file& file, unsigned lanes, bool measured,
-                                                           std::uint64_t& records);
+// The engine of an open pool on ssd, its log continued behind `run`.
+[[nodiscard]] result<std::unique_ptr<engine>> start_on_ssd(pool_file& file, unsigned lanes, bool measured, log_run run);
+// The ring of a pool that was just created.
+[[nodiscard]] result<log_run> new_log(pool_file& file) noexcept;
 
 // For a pool opened read-only: applies the log's valid prefix to the private mapping.  Returns the records applied.
 [[nodiscard]] result<std::uint64_t> apply_log_in_memory(pool_file& file) noexcept;

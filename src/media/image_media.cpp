@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <utility>
 
 namespace nvm {
 namespace {
@@ -38,21 +39,28 @@ constinit thread_local thread_lsns last_lsns;
 
 }  // namespace
 
-image_media::image_media(block_device& device, const image_settings& settings, const ring_state& state) noexcept
+image_media::image_media(block_device& device, const image_settings& settings, log_run run) noexcept
     : device_{device},
       settings_{settings},
       ring_bytes_{settings.ring.place.ring_bytes()},
       id_{media_made.fetch_add(1, std::memory_order_relaxed) + 1},
-      tail_{state.new_lap ? state.checkpoint : next_lap(state.checkpoint, settings.ring.place)},
+      tail_{run.state.new_lap ? run.state.checkpoint : next_lap(run.end, settings.ring.place)},
       durable_{tail_},
       checkpoint_{tail_},
-      lap_begun_{state.new_lap},
-      header_copy_{state.copy},
-      header_sequence_{state.sequence} {}
+      left_{std::move(run)},
+      replay_left_{!left_.empty()},
+      lap_begun_{left_.state.new_lap},
+      header_copy_{left_.state.copy},
+      header_sequence_{left_.state.sequence} {}
 
 result<std::unique_ptr<image_media>> image_media::open(block_device& device, const image_settings& settings,
                                                        const ring_state& state) noexcept {
-  std::unique_ptr<image_media> m{new (std::nothrow) image_media{device, settings, state}};
+  return open(device, settings, log_run{.state = state, .end = state.checkpoint, .bytes = {}});
+}
+
+result<std::unique_ptr<image_media>> image_media::open(block_device& device, const image_settings& settings,
+                                                       log_run run) noexcept {
+  std::unique_ptr<image_media> m{new (std::nothrow) image_media{device, settings, std::move(run)}};
   if (m != nullptr) m->ring_.reset(static_cast<std::byte*>(std::calloc(m->ring_bytes_, 1)));
   if (m == nullptr || m->ring_ == nullptr)
     return fail(errc::no_memory, "no memory for a log of %llu bytes",
@@ -233,6 +241,11 @@ status image_media::sync_to(lock& held, lsn_t lsn) noexcept {
 // Step 2, for everything appended so far.
 void image_media::lead(lock& held) noexcept {
   syncing_ = true;
+  if (!finish_replay(held)) {
+    syncing_ = false;
+    synced_.notify_all();
+    return;
+  }
   append_pad(round_up(tail_, sector_bytes) - tail_);
   const lsn_t from = durable_lsn();
   const lsn_t to = tail_;
@@ -252,7 +265,44 @@ void image_media::lead(lock& held) noexcept {
   synced_.notify_all();
 }
 
+status image_media::first_write() noexcept {
+  if (first_write_done_) return {};
+  first_write_done_ = true;
+  return settings_.before_first_write != nullptr ? settings_.before_first_write(settings_.context) : status{};
+}
+
+// Steps 3 and 4 of replay.hpp, by this thread or by the one that is at it.  Nothing else was written yet.
+status image_media::finish_replay(lock& held) noexcept {
+  while (!poisoned() && replay_left_) {
+    if (checkpointing_) {
+      freed_.wait(held);
+      continue;
+    }
+    checkpointing_ = true;
+    held.unlock();
+    status done = first_write();
+    if (done) done = nvm::bring_home(device_, settings_.ring, left_, *home_);
+    held.lock();
+    checkpointing_ = false;
+    if (done) {
+      replay_left_ = false;
+      lap_begun_ = true;
+      header_copy_ = left_.state.copy;
+      header_sequence_ = left_.state.sequence;
+      ++counts_.checkpoints;
+      counts_.home_bytes += home_->bytes_written();
+      other_syncs_.fetch_add(2, std::memory_order_relaxed);
+    } else {
+      poison_locked();
+    }
+    freed_.notify_all();
+  }
+  if (poisoned()) return refuse();
+  return {};
+}
+
 status image_media::write_log(lsn_t from, lsn_t to, bool begin_lap) noexcept {
+  if (const status s = first_write(); !s) return s;
   if (begin_lap) {
     if (const status s = move_header(from); !s) return s;
     if (const status s = device_.sync(edge{"image/E4"}); !s) return s;
@@ -285,7 +335,7 @@ status image_media::checkpoint_step() noexcept {
     if (poisoned()) return refuse();
     return {};
   }
-  if (poisoned()) return refuse();
+  if (const status s = finish_replay(held); !s) return s;
   return run_checkpoint(held);
 }
 
@@ -337,6 +387,7 @@ status image_media::bring_home(lsn_t from, lsn_t to) noexcept {
 
 status image_media::quiesce() noexcept {
   lock held{order_};
+  if (const status s = finish_replay(held); !s) return s;
   const lsn_t goal = tail_;
   while (!poisoned() && checkpoint_ < goal) {
     if (checkpointing_) {
@@ -402,7 +453,8 @@ image_statistics image_media::statistics() const noexcept {
 void image_media::await_work(std::chrono::milliseconds interval, const std::atomic<bool>& stop) noexcept {
   lock held{order_};
   work_.wait_for(held, interval, [&] {
-    return stop.load(std::memory_order_relaxed) || poisoned() || tail_ - checkpoint_ > ring_bytes_ / 2;
+    return stop.load(std::memory_order_relaxed) || poisoned() || (replay_left_ && !checkpointing_) ||
+           tail_ - checkpoint_ > ring_bytes_ / 2;
   });
 }
 

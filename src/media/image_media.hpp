@@ -5,6 +5,8 @@
 // batch as one record.  After a crash the longest valid prefix of the log is what happened (replay.hpp).
 //
 // S store to the ring's copy in memory, W device write, | sync.  Failure atomicity: a sector.
+//   Before anything else is written, if the last process left a run (replay.hpp): W it home | replay/E1,
+//   W header at a lap of new LSNs | replay/E2.  The image has it already.  Otherwise:
 //   Lap, before the first record of a process is written:
 //   0. W other header, checkpoint at a lap of new LSNs | image/E4  no record left by a dead process can
 //                                                                  follow one of ours
@@ -47,11 +49,15 @@ struct image_settings {
   std::uint64_t bytes = 0;    // up to the capacity: the file may still have to grow to it
   ring_identity ring;
   std::size_t checkpoint_pages = home_writer::pages_max_default;  // staged at most before some are written home
+  // Once, before the first write to the device, which is synced before any record can become durable: for what has to
+  // be on the device before changes are.  Called by whichever thread comes to write, under no lock.
+  status (*before_first_write)(void* context) noexcept = nullptr;
+  void* context = nullptr;
 };
 
 struct image_statistics {
   std::uint64_t log_syncs = 0;      // E1: each was waited for by one thread or several
-  std::uint64_t other_syncs = 0;    // E2, E3, E4
+  std::uint64_t other_syncs = 0;    // E2, E3, E4, and those of replay
   std::uint64_t durable_waits = 0;  // calls of durable() that found their LSN not yet durable
   std::uint64_t records = 0;
   std::uint64_t logged_bytes = 0;  // records with their headers, without pads
@@ -70,6 +76,10 @@ class image_media {
   // from here on.  No I/O.  errc::no_memory.
   [[nodiscard]] static result<std::unique_ptr<image_media>> open(block_device& device, const image_settings& settings,
                                                                  const ring_state& state) noexcept;
+  // The same for what open_log() returned, which the caller has applied to the image: it is brought home before
+  // anything else is written.
+  [[nodiscard]] static result<std::unique_ptr<image_media>> open(block_device& device, const image_settings& settings,
+                                                                 log_run run) noexcept;
   // What is not durable is lost, as in a crash; close() comes first to leave an empty log.
   ~image_media() = default;
   image_media(const image_media&) = delete;
@@ -101,8 +111,8 @@ class image_media {
         const_cast<void*>(static_cast<const void*>(std::addressof(stores))), e);
   }
 
-  // Brings what is durable home and frees the log behind it; returns at once if there is nothing.  Joins
-  // a step that is under way.
+  // Brings what is durable home and frees the log behind it, what the last process left first; returns at once if
+  // there is nothing.  Joins a step that is under way.
   status checkpoint_step() noexcept;
   // Everything appended so far becomes durable and goes home; the ring is empty unless others append.
   status quiesce() noexcept;
@@ -118,7 +128,8 @@ class image_media {
   [[nodiscard]] bool poisoned() const noexcept { return poisoned_.load(std::memory_order_acquire); }
   [[nodiscard]] image_statistics statistics() const noexcept;
 
-  // For the checkpointer: returns when the ring is half full, after `interval`, or woken with *stop set.
+  // For the checkpointer: returns when there is something to bring home that does not wait for more (the ring is half
+  // full, or the last process left something), after `interval`, or woken with *stop set.
   void await_work(std::chrono::milliseconds interval, const std::atomic<bool>& stop) noexcept;
   void wake() noexcept;
 
@@ -126,7 +137,7 @@ class image_media {
   using lock = std::unique_lock<std::mutex>;
   using stores_call = void (*)(void*) noexcept;
 
-  image_media(block_device& device, const image_settings& settings, const ring_state& state) noexcept;
+  image_media(block_device& device, const image_settings& settings, log_run run) noexcept;
   result<lsn_t> publish_with(batch& b, stores_call stores, void* context, edge e) noexcept;
   [[nodiscard]] std::byte* at(lsn_t lsn) noexcept { return &ring_[lsn % ring_bytes_]; }
   [[nodiscard]] std::uint64_t wrap_pad(std::uint64_t bytes) const noexcept;
@@ -139,6 +150,8 @@ class image_media {
   status sync_to(lock& held, lsn_t lsn) noexcept;
   void lead(lock& held) noexcept;
   status write_log(lsn_t from, lsn_t to, bool begin_lap) noexcept;
+  status first_write() noexcept;
+  status finish_replay(lock& held) noexcept;
   status run_checkpoint(lock& held) noexcept;
   status bring_home(lsn_t from, lsn_t to) noexcept;
   status move_header(lsn_t checkpoint, site s = site::here()) noexcept;
@@ -162,6 +175,9 @@ class image_media {
   lsn_t tail_;                      // next append
   std::atomic<lsn_t> durable_;      // written under order_; a sector's start, as is checkpoint_
   lsn_t checkpoint_;                // durable in a header; tail_ <= checkpoint_ + ring_bytes_
+  log_run left_;                    // by the last process; of the thread that set checkpointing_
+  bool replay_left_;                // that is not home yet
+  bool first_write_done_ = false;   // of the thread that writes first: nobody else writes meanwhile
   bool syncing_ = false;
   bool checkpointing_ = false;
   bool draining_ = false;              // an append waits for room; later ones queue behind it

@@ -33,6 +33,16 @@ class memory_device final : public block_device {
   explicit memory_device(std::size_t bytes) : now_(bytes), durable_(bytes) {}
   // What a crash left.
   explicit memory_device(std::vector<std::byte> content) : now_{content}, durable_{std::move(content)} {}
+  // What a process finds whose predecessor on the device was killed: all that was written, synced or not.
+  struct after_kill {
+    const memory_device& device;
+  };
+  explicit memory_device(after_kill left) {
+    const std::lock_guard held{left.device.lock_};
+    now_ = left.device.now_;
+    durable_ = left.device.durable_;
+    unsynced_ = left.device.unsynced_;
+  }
   ~memory_device() = default;
 
   status write(std::uint64_t offset, const void* from, std::size_t bytes, site = site::here()) noexcept override;

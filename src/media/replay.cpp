@@ -59,40 +59,17 @@ status refuse_lost_records(block_device& device, const ring_identity& ring, lsn_
   return {};
 }
 
-// Runs over the log from state.checkpoint, up to `end` if that is not 0, and gives each entry to
-// visit(offset, data, bytes).  Returns the end of the run.
+// Gives each entry of the run to visit(offset, data, bytes).
 template <class Visit>
-result<lsn_t> walk(block_device& device, const ring_identity& ring, ring_state& state, lsn_t end,
-                   std::uint64_t home_bytes, Visit&& visit) noexcept {
-  ring_scanner scanner{device, ring, state.checkpoint};
-  while (end == 0 || scanner.position() < end) {
-    result<std::span<const std::byte>> record = scanner.next();
-    if (!record) return record.error();
-    if (record->empty()) break;
+status each_entry_of(const log_run& run, const ring_identity& ring, std::uint64_t home_bytes, Visit&& visit) noexcept {
+  for (std::size_t at = 0; at < run.bytes.size();) {
     layout::ring_record header;
-    std::memcpy(&header, record->data(), sizeof header);
-    if (header.count != 0) ++state.records;
-    if (const status s = each_entry(*record, ring.place, home_bytes, visit); !s) return s.error();
+    std::memcpy(&header, &run.bytes[at], sizeof header);
+    const std::size_t bytes = header.units * layout::ring_unit;
+    if (const status s = each_entry({&run.bytes[at], bytes}, ring.place, home_bytes, visit); !s) return s;
+    at += bytes;
   }
-  return scanner.position();
-}
-
-// Checks all of the run, then gives all of it to `visit`.
-template <class Visit>
-result<lsn_t> check_then_walk(block_device& device, const ring_identity& ring, ring_state& state,
-                              std::uint64_t home_bytes, Visit&& visit) noexcept {
-  const auto nothing = [](std::uint64_t, const std::byte*, std::size_t) noexcept -> status { return {}; };
-  if (state.closed) return state.checkpoint;
-  ring_state checked = state;
-  result<lsn_t> end = walk(device, ring, checked, 0, home_bytes, nothing);
-  if (!end) return end;
-  if (const status s = refuse_lost_records(device, ring, *end); !s) return s.error();
-  if (*end == state.checkpoint) return end;
-  result<lsn_t> again = walk(device, ring, state, *end, home_bytes, visit);
-  if (again && *again != *end)
-    return fail(errc::io, "log changed while it was read: valid to LSN %llu, then to %llu",
-                static_cast<unsigned long long>(*end), static_cast<unsigned long long>(*again));
-  return again;
+  return {};
 }
 
 }  // namespace
@@ -189,56 +166,93 @@ result<ring_state> read_ring(block_device& device, const ring_identity& ring) no
                     .closed = valid[0] && valid[1] && copies[0].checkpoint_lsn == copies[1].checkpoint_lsn};
 }
 
-result<ring_state> replay(block_device& device, const ring_identity& ring) noexcept {
-  result<ring_state> state = read_ring(device, ring);
-  if (!state) return state;
-  result<std::uint64_t> size = device.size();
+result<log_run> read_log(block_device& device, const ring_identity& ring, std::uint64_t home_bytes_max) noexcept {
+  const result<ring_state> state = read_ring(device, ring);
+  if (!state) return state.error();
+  log_run run{.state = *state, .end = state->checkpoint, .bytes = {}};
+  if (state->closed) return run;
+  const result<std::uint64_t> size = device.size();
   if (!size) return size.error();
-  // Made at the first entry: a ring that was left empty costs nothing.
-  std::unique_ptr<home_writer> home;
-  const auto to_home = [&](std::uint64_t offset, const std::byte* data, std::size_t bytes) noexcept -> status {
-    if (home == nullptr) {
-      result<std::unique_ptr<home_writer>> made = home_writer::make(device);
-      if (!made) return made.error();
-      home = std::move(*made);
-      if (const status s = home->begin(); !s) return s;
+  const std::uint64_t home_bytes = std::min(home_bytes_max, *size);
+  const auto nothing = [](std::uint64_t, const std::byte*, std::size_t) noexcept -> status { return {}; };
+  ring_scanner scanner{device, ring, state->checkpoint};
+  for (;;) {
+    const result<std::span<const std::byte>> record = scanner.next();
+    if (!record) return record.error();
+    if (record->empty()) break;
+    if (const status s = each_entry(*record, ring.place, home_bytes, nothing); !s) return s.error();
+    try {
+      run.bytes.insert(run.bytes.end(), record->begin(), record->end());
+    } catch (const std::bad_alloc&) {
+      return fail(errc::no_memory, "no memory for %zu bytes of log", run.bytes.size() + record->size());
     }
-    return home->put(offset, data, bytes);
-  };
-  const result<lsn_t> end = check_then_walk(device, ring, *state, *size, to_home);
-  if (!end) return end.error();
-  state->bytes = *end - state->checkpoint;
-  if (state->bytes == 0) return state;
-  if (home != nullptr) {
-    if (const status s = home->finish(); !s) return s.error();
-    if (const status s = device.sync(edge{"replay/E1"}); !s) return s.error();
+    layout::ring_record header;
+    std::memcpy(&header, record->data(), sizeof header);
+    if (header.count != 0) ++run.state.records;
   }
-  state->checkpoint = next_lap(*end, ring.place);
-  state->new_lap = true;
-  state->closed = false;
-  state->copy ^= 1;
-  state->sequence += 1;
-  if (const status s = write_ring_header(device, ring, state->copy, state->sequence, state->checkpoint); !s)
-    return s.error();
-  if (const status s = device.sync(edge{"replay/E2"}); !s) return s.error();
-  return state;
+  run.end = scanner.position();
+  run.state.bytes = run.bytes.size();
+  if (const status s = refuse_lost_records(device, ring, run.end); !s) return s.error();
+  return run;
 }
 
-result<ring_state> replay_to_memory(block_device& device, const ring_identity& ring, std::byte* base,
-                                    std::uint64_t bytes) noexcept {
-  result<ring_state> state = read_ring(device, ring);
-  if (!state) return state;
+result<log_run> open_log(block_device& device, const ring_identity& ring, std::uint64_t home_bytes_max) noexcept {
+  result<log_run> run = read_log(device, ring, home_bytes_max);
+  if (!run || run->empty()) return run;
+  if (const status s = device.sync(edge{"replay/E0"}); !s) return s.error();
+  return run;
+}
+
+void apply_run(const log_run& run, const ring_identity& ring, std::byte* base) noexcept {
   const auto to_memory = [&](std::uint64_t offset, const std::byte* data, std::size_t count) noexcept -> status {
     std::memcpy(base + offset, data, count);
     return {};
   };
-  result<std::uint64_t> size = device.size();
-  if (!size) return size.error();
+  // read_log() has checked every entry.
+  NVM_ASSERT(each_entry_of(run, ring, ~std::uint64_t{0}, to_memory));
+}
+
+status bring_home(block_device& device, const ring_identity& ring, log_run& run, home_writer& home) noexcept {
+  if (run.empty()) return {};
+  const auto to_home = [&](std::uint64_t offset, const std::byte* data, std::size_t bytes) noexcept {
+    return home.put(offset, data, bytes);
+  };
+  if (const status s = home.begin(); !s) return s;
+  if (const status s = each_entry_of(run, ring, ~std::uint64_t{0}, to_home); !s) return s;
+  if (const status s = home.finish(); !s) return s;
+  if (home.bytes_written() != 0) {
+    if (const status s = device.sync(edge{"replay/E1"}); !s) return s;
+  }
+  ring_state& state = run.state;
+  const lsn_t checkpoint = next_lap(run.end, ring.place);
+  if (const status s = write_ring_header(device, ring, state.copy ^ 1, state.sequence + 1, checkpoint); !s) return s;
+  if (const status s = device.sync(edge{"replay/E2"}); !s) return s;
+  state.checkpoint = run.end = checkpoint;
+  state.copy ^= 1;
+  state.sequence += 1;
+  state.new_lap = true;
+  state.closed = false;
+  run.bytes = {};
+  return {};
+}
+
+result<ring_state> replay(block_device& device, const ring_identity& ring) noexcept {
+  result<log_run> run = read_log(device, ring);
+  if (!run) return run.error();
+  if (run->empty()) return run->state;
+  const result<std::unique_ptr<home_writer>> home = home_writer::make(device);
+  if (!home) return home.error();
+  if (const status s = bring_home(device, ring, *run, **home); !s) return s.error();
+  return run->state;
+}
+
+result<ring_state> replay_to_memory(block_device& device, const ring_identity& ring, std::byte* base,
+                                    std::uint64_t bytes) noexcept {
   // A private mapping may be longer than its file: beyond the end of the file nothing can be touched.
-  const result<lsn_t> end = check_then_walk(device, ring, *state, std::min(bytes, *size), to_memory);
-  if (!end) return end.error();
-  state->bytes = *end - state->checkpoint;
-  return state;
+  const result<log_run> run = read_log(device, ring, bytes);
+  if (!run) return run.error();
+  apply_run(*run, ring, base);
+  return run->state;
 }
 
 }  // namespace nvm

@@ -1,14 +1,20 @@
-// Replay: what a log ring holds after a crash, brought home.
+// Replay: what a log ring holds after a crash, and how it comes home.
 //
 //   S device write, | sync.  Failure atomicity: a sector.  Commit points of the records themselves: the
 //   log sync of image_media (image/E1).
 //   1. read both headers; the valid one with the larger sequence names the checkpoint LSN
 //   2. the longest run of valid records from there is what happened; everything in it is checked, and
 //      no record may prove that the run was longer once
+//                                                          | replay/E0  what was found survives before
+//                                                                       anybody acts on it
 //   3. S each touched home sector                          | replay/E1  home before the log lets go
 //   4. S the other header, checkpoint at a new lap         | replay/E2  only now may the ring be reused
 // Pure over the device, no threads.  A crash anywhere leaves the log valid and 3 is repeated: it writes
 // the same bytes again.  After 4 the run is empty and a second replay writes nothing.
+//
+// Whoever opens a pool does 1, 2 and E0, and applies the run to its image in memory; 3 and 4 come later,
+// before anything else is written (image_media), and then need no E0.  E0: the last process may have been
+// killed between writing records and syncing them; they are in the run, and would be lost by a power cut.
 //
 // Behind the run there may be records that were never synced, whole ones after a torn one.  They must
 // not come to life when the torn one is overwritten: the new lap's LSNs are none of theirs.
@@ -33,8 +39,8 @@ struct ring_state {
   unsigned copy = 0;           // which one that is
   bool new_lap = false;        // no record with an LSN from `checkpoint` on was ever written
   bool closed = false;         // the log is empty: nothing was appended since its headers were written
-  std::uint64_t records = 0;   // replayed, padding not counted; for reports
-  std::uint64_t bytes = 0;     // of the log, replayed
+  std::uint64_t records = 0;   // in the run that was found, padding not counted; for reports
+  std::uint64_t bytes = 0;     // of that run
 };
 
 struct ring_identity {
@@ -82,7 +88,29 @@ class ring_scanner {
 // State of the ring as its headers say; errc::corrupt if neither is valid, or both claim to be newest.
 [[nodiscard]] result<ring_state> read_ring(block_device& device, const ring_identity& ring) noexcept;
 
-// Steps 1 to 4.  Reads the whole ring unless it was closed.
+// What a ring held when it was opened.
+struct log_run {
+  ring_state state;              // of its headers; after bring_home(), of those that it wrote
+  lsn_t end = 0;                 // the run is [state.checkpoint, end)
+  std::vector<std::byte> bytes;  // its records, checked
+
+  [[nodiscard]] bool empty() const noexcept { return bytes.empty(); }
+};
+
+// Steps 1 and 2.  Reads the ring, unless it was closed.  errc::corrupt if an entry reaches beyond the file or
+// `home_bytes_max`.
+[[nodiscard]] result<log_run> read_log(block_device& device, const ring_identity& ring,
+                                       std::uint64_t home_bytes_max = ~std::uint64_t{0}) noexcept;
+// The same with E0: from here on the run counts as what happened.
+[[nodiscard]] result<log_run> open_log(block_device& device, const ring_identity& ring,
+                                       std::uint64_t home_bytes_max) noexcept;
+// The run's entries, in order, to an image of the file at `base`, of home_bytes_max bytes at least.
+void apply_run(const log_run& run, const ring_identity& ring, std::byte* base) noexcept;
+// Steps 3 and 4; the run is empty afterwards.
+[[nodiscard]] status bring_home(block_device& device, const ring_identity& ring, log_run& run,
+                                home_writer& home) noexcept;
+
+// Steps 1 to 4 at once.
 [[nodiscard]] result<ring_state> replay(block_device& device, const ring_identity& ring) noexcept;
 
 // Steps 1 and 2, then the bytes go to [base, base + bytes) instead: a file opened for reading only.

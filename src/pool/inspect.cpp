@@ -73,6 +73,7 @@ status inspect(const char* path, std::uint64_t (*entry_pages)(std::uint64_t) noe
     layout::owner_record owner;
     if (auto s = file->read(layout::owner_sector, &owner, sizeof owner); !s) return s;
     out.owner_pid = static_cast<std::int64_t>(owner.pid);
+    if (owner.pid != 0) out.clean = 0;  // on ssd the file says so from the first change on
   }
   return {};
 }

@@ -141,7 +141,7 @@ pool_file::~pool_file() { release(); }
 status pool_file::close() noexcept {
   status closed;
   if (!read_only_ && !forked() && file_) {
-    closed = set_state(pool_state::clean);
+    if (!to_mark_open_) closed = set_state(pool_state::clean);
     write_owner(0);
     if (!closed) of_pool(path(), closed.error());
   }
@@ -305,16 +305,8 @@ status pool_file::open_file(const pool_open_options& options) noexcept {
                 superblock_.features_ro_compat & ~features_ro_compat_known);
   }
   if (auto s = choose_medium(options.medium); !s) return s;
-  // From the first moment that others may ask who has it: replay can take long.
+  // From the first moment that others may ask who has it: reading the log can take long.
   if (!read_only_) write_owner(static_cast<std::uint64_t>(platform::process_id()));
-  if (options.before_mapping.run != nullptr && !read_only_) {
-    if (auto s = options.before_mapping.run(options.before_mapping.context, file_, superblock_); !s) return s;
-    const layout::superblock before = superblock_;
-    if (auto s = read_superblock(); !s) return s;
-    if (std::memcmp(&before, &superblock_, offsetof(layout::superblock, sequence)) != 0)
-      return fail(errc::corrupt, "the replay of the log changed constant fields of the superblock");
-  }
-  was_clean_ = superblock_.state == static_cast<std::uint32_t>(pool_state::clean);
   {
     const std::lock_guard lock{open_pools::guard()};
     if (const pool_file* twin = open_pools::same_uuid(*this, superblock_.uuid); twin != nullptr) {
@@ -325,25 +317,39 @@ status pool_file::open_file(const pool_open_options& options) noexcept {
   auto taken = platform::slot::take(superblock_.base_address, shape_.capacity_bytes());
   if (!taken) return taken.error();
   slot_ = std::move(*taken);
-  if (!read_only_) {
-    // A copy may have lost blocks to holes; a store into one on a full device would be SIGBUS.
-    const auto facts = file_.facts();
-    if (!facts) return facts.error();
-    const std::uint64_t needed = map_end(shape_, superblock_.size_pages) + shape_.size_bytes() - shape_.log_offset;
-    if (facts->allocated_bytes < needed) {
-      const std::uint64_t parts[2][2] = {{0, map_end(shape_, superblock_.size_pages)},
-                                         {shape_.log_offset, shape_.page_offset(superblock_.size_pages)}};
-      for (const auto& [from, to] : parts) {
-        if (auto s = file_.allocate(from, to - from); !s && errno != EOPNOTSUPP) return s;
-      }
-    }
-  }
   if (auto s = map(); !s) return s;
+  if (options.after_mapping.run != nullptr) {
+    if (auto s = options.after_mapping.run(options.after_mapping.context, *this); !s) return s;
+  }
+  was_clean_ = superblock_.state == static_cast<std::uint32_t>(pool_state::clean);
   if (!read_only_) {
-    if (auto s = set_state(pool_state::open); !s) return s;
+    if (auto s = make_sure_of_blocks(); !s) return s;
+    if (medium_ != NVM_MEDIUM_SSD) {
+      if (auto s = set_state(pool_state::open); !s) return s;
+    } else if (was_clean_) {
+      to_mark_open_ = true;
+      superblock_.state = static_cast<std::uint32_t>(pool_state::open);
+      ++superblock_.sequence;
+      superblock_.crc = superblock_crc(superblock_);
+      opening_ = superblock_;
+    }
   }
   open_pools::publish(*this);
   published_ = true;
+  return {};
+}
+
+// A copy may have lost blocks to holes; a store into one on a full device would be SIGBUS.
+status pool_file::make_sure_of_blocks() noexcept {
+  const auto facts = file_.facts();
+  if (!facts) return facts.error();
+  const std::uint64_t needed = map_end(shape_, superblock_.size_pages) + shape_.size_bytes() - shape_.log_offset;
+  if (facts->allocated_bytes >= needed) return {};
+  const std::uint64_t parts[2][2] = {{0, map_end(shape_, superblock_.size_pages)},
+                                     {shape_.log_offset, shape_.page_offset(superblock_.size_pages)}};
+  for (const auto& [from, to] : parts) {
+    if (auto s = file_.allocate(from, to - from); !s && errno != EOPNOTSUPP) return s;
+  }
   return {};
 }
 
@@ -425,10 +431,10 @@ status pool_file::adopt_image() noexcept {
   const auto bytes = file_.size();
   if (!bytes) return bytes.error();
   const auto sb = pick_superblock(base(), header_bytes, *bytes);
-  if (!sb) return of_pool(path(), sb.error());
-  if (auto s = check_file_superblock(*sb); !s) return of_pool(path(), s.error());
+  if (!sb) return sb.error();
+  if (auto s = check_file_superblock(*sb); !s) return s;
   if (std::memcmp(&*sb, &superblock_, offsetof(layout::superblock, sequence)) != 0)
-    return fail(errc::corrupt, "pool %s: the replay of the log changed constant fields of the superblock", path());
+    return fail(errc::corrupt, "the replay of the log changed constant fields of the superblock");
   take_superblock(*sb);
   return {};
 }
@@ -448,6 +454,13 @@ status pool_file::set_state(pool_state state) noexcept {
     if (auto s = file_.sync_data(); !s) return s;
   }
   return {};
+}
+
+// The copy that counts stays as it is: it says the same but for the state, and is the next to be written.
+status pool_file::mark_open() noexcept {
+  if (!to_mark_open_) return {};
+  to_mark_open_ = false;
+  return file_.write(shape_.superblock_at(superblock_copy_of(opening_.sequence)), &opening_, sizeof opening_);
 }
 
 void pool_file::write_owner(std::uint64_t pid) noexcept {

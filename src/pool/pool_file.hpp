@@ -8,9 +8,11 @@
 // A crash before 2 leaves a file without superblock, which never opens; one after it an empty pool.  Any failure
 // removes the file.
 //
-// Open.  File checked (regular, not a link, owner and mode), locked, superblock picked, medium agreed,
-// `before_mapping`, blocks made sure of, mapped; state `open` is durable before open() returns, hence before the first
-// change.
+// Open.  File checked (regular, not a link, owner and mode), locked, superblock picked, medium agreed, mapped,
+// `after_mapping`, blocks made sure of.  On direct media state `open` is durable before open() returns, hence before
+// the first change.  On ssd, where a sync takes milliseconds and nothing changes the file but through the log, it is
+// written by mark_open(), before the first record and durable with what must be so then anyway; a pool that nobody
+// changes stays clean.
 //
 // Growth.  Blocks first, sync, then the superblock through the medium (superblock.hpp): a crash between them leaves a
 // file longer than its pool, which the next growth uses.
@@ -40,6 +42,13 @@ struct file_step {
   void* context = nullptr;
 };
 
+// What the log of a medium does to a pool that was just mapped.
+class pool_file;
+struct image_step {
+  status (*run)(void* context, pool_file& pool) noexcept = nullptr;
+  void* context = nullptr;
+};
+
 struct pool_create_options {
   std::uint64_t size_bytes = 0;      // of data; 0: 64 MiB
   std::uint64_t capacity_bytes = 0;  // of data; 0: max(16 * size, 1 GiB), less if the window is smaller
@@ -56,9 +65,8 @@ struct pool_create_options {
 struct pool_open_options {
   std::uint32_t medium = NVM_MEDIUM_DETECT;
   bool read_only = false;
-  // Once the file is locked and checked, before it is mapped: may replay a log into the file.  Not called when
-  // read-only.  The superblock is read again afterwards.
-  file_step before_mapping;
+  // Once the file is locked, checked and mapped: may apply a log to a private mapping, and then calls adopt_image().
+  image_step after_mapping;
 };
 
 class pool_file {
@@ -119,6 +127,9 @@ class pool_file {
 
   // After the caller changed the header in a private mapping (replay into memory): takes the superblock from there.
   [[nodiscard]] status adopt_image() noexcept;
+  // On ssd: writes state `open` unless the file says so already; the caller syncs the file before any change becomes
+  // durable.  Once, by one thread, at any time.
+  [[nodiscard]] status mark_open() noexcept;
 
   // The pool object of the layer above, for those who come from an address.
   void set_owner(void* owner) noexcept { owner_.store(owner, std::memory_order_release); }
@@ -138,6 +149,7 @@ class pool_file {
   [[nodiscard]] status allocate_blocks(std::uint64_t pages_from, std::uint64_t pages_to) noexcept;
   [[nodiscard]] status map() noexcept;
   [[nodiscard]] status set_state(layout::pool_state state) noexcept;
+  [[nodiscard]] status make_sure_of_blocks() noexcept;
   [[nodiscard]] result<std::uint64_t> extend(std::uint64_t pages_min) noexcept;
   void write_owner(std::uint64_t pid) noexcept;
   void take_superblock(const layout::superblock& sb) noexcept;
@@ -148,6 +160,7 @@ class pool_file {
   platform::file file_;
   platform::slot slot_;
   layout::superblock superblock_{};
+  layout::superblock opening_{};  // what mark_open() writes; superblock_ may have grown since
   nvm::geometry shape_;
   std::atomic<std::uint64_t> size_pages_{0};
   std::mutex growing_;  // guards superblock_ and the file's length; taken before anything of media/
@@ -156,6 +169,7 @@ class pool_file {
   std::uint32_t medium_ = NVM_MEDIUM_DETECT;
   bool read_only_ = false;
   bool was_clean_ = false;
+  bool to_mark_open_ = false;  // superblock_ says open, the file does not yet
   bool listed_ = false;
   bool published_ = false;
   std::uint64_t device_ = 0;

@@ -89,11 +89,32 @@ class direct_ground final : public heap_ground<direct_medium> {
   direct_ground(machine& m, const layout::superblock& sb) : heap_ground{m.media(), m.base(), sb, sb.lane_count} {}
   status checkpoint() override { return {}; }
   status sync_appended() override { return {}; }
+  void die_while_syncing() override {}
   status close() override {
     heap().come_to_rest();
     return {};
   }
   std::uint64_t stalls() const noexcept override { return 0; }
+};
+
+// Until its process dies: then no sync is begun any more.
+class mortal_device final : public block_device {
+ public:
+  explicit mortal_device(machine& m) : inner_{m} {}
+  ~mortal_device() = default;
+  status write(std::uint64_t offset, const void* from, std::size_t bytes, site s = site::here()) noexcept override {
+    return inner_.write(offset, from, bytes, s);
+  }
+  status read(std::uint64_t offset, void* to, std::size_t bytes) noexcept override {
+    return inner_.read(offset, to, bytes);
+  }
+  status sync(edge e) noexcept override { return dies_ ? status{fail(errc::io, "killed")} : inner_.sync(e); }
+  result<std::uint64_t> size() noexcept override { return inner_.size(); }
+  void die_at_next_sync() noexcept { dies_ = true; }
+
+ private:
+  explore::device inner_;
+  bool dies_ = false;
 };
 
 // What a process on ssd has besides the heap: its view of the file, and the log's medium.
@@ -103,20 +124,21 @@ struct image_process {
   status open(machine& m) {
     auto sb = pick_superblock(m.base(), m.size());
     if (!sb) return sb.error();
-    const auto state = replay(device, ring_of(*sb));
-    if (!state) return state.error();
-    sb = pick_superblock(m.base(), m.size());
-    if (!sb) return sb.error();
-    superblock = *sb;
+    auto run = open_log(device, ring_of(*sb), m.size());
+    if (!run) return run.error();
     const std::size_t bytes = round_up(m.size(), 4096);
     view.reset(static_cast<std::byte*>(std::aligned_alloc(4096, bytes)));
     std::memcpy(view.get(), m.base(), m.size());
+    apply_run(*run, ring_of(*sb), view.get());
+    sb = pick_superblock(view.get(), m.size());
+    if (!sb) return sb.error();
+    superblock = *sb;
     image_settings settings;
     settings.base = view.get();
     settings.bytes = geometry_of(superblock).capacity_bytes();
     settings.ring = ring_of(superblock);
     settings.checkpoint_pages = 3;  // so that a checkpoint fills the stage
-    auto opened = image_media::open(device, settings, *state);
+    auto opened = image_media::open(device, settings, std::move(*run));
     if (!opened) return opened.error();
     medium = std::move(*opened);
     return {};
@@ -125,7 +147,7 @@ struct image_process {
   struct release {
     void operator()(std::byte* p) const noexcept { std::free(p); }
   };
-  explore::device device;
+  mortal_device device;
   layout::superblock superblock{};
   std::unique_ptr<std::byte[], release> view;
   std::unique_ptr<image_media> medium;
@@ -139,6 +161,10 @@ class image_ground final : private std::unique_ptr<image_process>, public heap_g
         heap_ground{*process().medium, process().view.get(), process().superblock, volatile_lanes} {}
   status checkpoint() override { return process().medium->checkpoint_step(); }
   status sync_appended() override { return process().medium->sync_appended(); }
+  void die_while_syncing() override {
+    process().device.die_at_next_sync();
+    if (process().medium->sync_appended()) std::abort();  // there was nothing to sync
+  }
   status close() override {
     heap().come_to_rest();
     return process().medium->close();

@@ -43,6 +43,8 @@ class ground {
   // Brings the log home; nothing on direct media.
   virtual status checkpoint() = 0;
   virtual status sync_appended() = 0;
+  // ssd: writes the log, but is killed before its sync; the heap is of no use afterwards.
+  virtual void die_while_syncing() = 0;
   // Everything at rest and home, the heap unusable.
   virtual status close() = 0;
   [[nodiscard]] virtual std::uint64_t grown() const noexcept = 0;

@@ -77,6 +77,13 @@ bool closed(const explore::window& w) noexcept {
   return !w.history.empty() && w.history.back().end && w.history.back().value == end_of_close;
 }
 
+void player::kill_while_syncing() {
+  heap_->die_while_syncing();
+  reopen();
+  must(pool_model::of(heap_->base(), machine_.size()).digest() == model_.digest(), "finding what was written");
+  machine_.promise();
+}
+
 void player::on_another_thread(unsigned number, const std::function<void()>& f) {
   machine_.detach();
   std::thread([&] {

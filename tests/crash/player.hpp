@@ -68,6 +68,9 @@ class player {
   void close();
   // Opens the image again: after close(), or as after a crash that lost nothing.
   void reopen();
+  // ssd: the process is killed between writing its log and syncing it; the next one finds all of it, and what it finds
+  // must survive from then on.
+  void kill_while_syncing();
   // Runs f as another thread of the process would, one that has never used the pool: `number` is its logical thread.
   void on_another_thread(unsigned number, const std::function<void()>& f);
 

@@ -439,6 +439,26 @@ void processes_follow_each_other(player& p) {
   }
 }
 
+// Processes are killed between writing their log and syncing it; the next one shows what it finds, and goes on.
+void processes_are_killed_while_they_sync(player& p) {
+  auto setup = p.begin(0);
+  const std::uint64_t x = setup->alloc(500, 1);
+  setup->commit();
+  for (std::uint8_t round = 0; round < 3; ++round) {
+    for (std::uint8_t i = 0; i < 2; ++i) {
+      auto t = p.begin(0);
+      t->write(x, i * 90, 80, static_cast<std::uint8_t>(round * 3 + i + 2));
+      t->alloc(30, i);
+      t->commit_async();
+    }
+    p.kill_while_syncing();
+    if (round == 1) p.reopen();  // and dies again, having done nothing
+    auto t = p.begin(1);
+    t->write(x, 300, 20, static_cast<std::uint8_t>(0x40 + round));
+    t->commit();
+  }
+}
+
 }  // namespace
 
 const std::vector<scenario>& all_scenarios() {
@@ -464,6 +484,7 @@ const std::vector<scenario>& all_scenarios() {
       {"checkpoints come between", checkpoints_come_between, {}, false, true},
       {"two threads capture one line", two_threads_capture_one_line, {}, false, true},
       {"processes follow each other", processes_follow_each_other},
+      {"processes are killed while they sync", processes_are_killed_while_they_sync, {}, false, true},
   };
   return all;
 }

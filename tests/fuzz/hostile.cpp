@@ -81,17 +81,18 @@ class ring_pool {
     if (!sb || sb->log_bytes == 0 || sb->lane_count != 0 || sb->capacity_pages > 4096) return false;
     const ring_identity ring = ring_of(*sb);
     if (!ring.place.well_formed(probe.size())) return false;
-    auto state = replay(device_, ring);
-    if (!state) return false;
+    auto run = open_log(device_, ring, probe.size());
+    if (!run) return false;
     image_ = std::make_unique<tests::buffer>(probe.size());
     if (!device_.read(0, image_->data(), image_->size())) return false;
+    apply_run(*run, ring, image_->data());
     sb = pick_superblock(image_->data(), image_->size());
     if (!sb || sb->lane_count != 0) return false;
     image_settings settings;
     settings.base = image_->data();
     settings.bytes = image_->size();
     settings.ring = ring;
-    auto m = image_media::open(device_, settings, *state);
+    auto m = image_media::open(device_, settings, std::move(*run));
     if (!m) return false;
     medium_ = std::move(*m);
     heap_ = std::make_unique<heap_type>(

@@ -55,15 +55,17 @@ class image_rig {
  public:
   explicit image_rig(const ring_identity& ring = small_ring()) : ring_{ring}, device{file_bytes}, hooks{device} {
     result<ring_state> state = format_ring(device, ring_);
-    if (state && device.sync(edge{"test/create"})) open(*state);
+    if (state && device.sync(edge{"test/create"})) open({.state = *state, .end = state->checkpoint, .bytes = {}});
   }
-  // Recovers what a crash left.
+  // Opens what a crash left, as a process does: the log goes to the image now, and home later.
   image_rig(const ring_identity& ring, std::vector<std::byte> content, const char* without = nullptr)
       : ring_{ring}, device{std::move(content)}, hooks{device} {
-    hooks.without = without;
-    result<ring_state> state = replay(hooks, ring_);
-    replayed = state.error();
-    if (state) open(*state);
+    recover(without);
+  }
+  // The same after a kill that spared the machine.
+  image_rig(const ring_identity& ring, memory_device::after_kill left, const char* without = nullptr)
+      : ring_{ring}, device{left}, hooks{device} {
+    recover(without);
   }
 
   [[nodiscard]] std::byte* image() noexcept { return reinterpret_cast<std::byte*>(image_.get()); }
@@ -72,13 +74,22 @@ class image_rig {
     return *reinterpret_cast<T*>(image() + offset);
   }
   [[nodiscard]] const ring_identity& ring() const noexcept { return ring_; }
+  // The image's data area.
+  [[nodiscard]] std::vector<std::byte> data() noexcept { return {image() + data_offset, image() + file_bytes}; }
 
  private:
-  void open(const ring_state& state) {
+  void recover(const char* without) {
+    hooks.without = without;
+    result<log_run> run = open_log(hooks, ring_, file_bytes);
+    replayed = run.error();
+    if (run) open(std::move(*run));
+  }
+  void open(log_run run) {
     image_ = std::make_unique<page[]>(file_bytes / sizeof(page));
     const std::vector<std::byte> content = device.content();
     std::memcpy(image(), content.data(), content.size());
-    auto opened = image_media::open(hooks, {.base = image(), .bytes = file_bytes, .ring = ring_}, state);
+    apply_run(run, ring_, image());
+    auto opened = image_media::open(hooks, {.base = image(), .bytes = file_bytes, .ring = ring_}, std::move(run));
     if (opened) medium = std::move(*opened);
   }
 

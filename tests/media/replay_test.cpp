@@ -33,7 +33,7 @@ std::string crash_through_lives(std::uint64_t seed, std::uint64_t log_bytes, con
     rig->hooks.without = without;
     rig->hooks.before_sync = [&](edge e) {
       image_rig after{ring, random_crash(rig->device, random)};
-      if (after.replayed != errc::ok || !past.allows(data_of(after.device.content()))) wrong = e.name;
+      if (after.replayed != errc::ok || !past.allows(after.data())) wrong = e.name;
     };
     live(*rig, past, random, 1 + static_cast<unsigned>(random() % 60));
     if (!wrong.empty()) return "crash at " + wrong;
@@ -53,7 +53,7 @@ std::string crash_through_lives(std::uint64_t seed, std::uint64_t log_bytes, con
     }
     auto next = std::make_unique<image_rig>(ring, left, without);
     if (next->replayed != errc::ok) return "refused after a crashed recovery";
-    const auto data = data_of(next->device.content());
+    const auto data = next->data();
     if (!past.allows(data)) return "no prefix after a crashed recovery";
     settle(past, data);
     rig = std::move(next);
@@ -64,6 +64,40 @@ std::string crash_through_lives(std::uint64_t seed, std::uint64_t log_bytes, con
 RC_GTEST_PROP(replay, any_subset_of_unsynced_sectors_leaves_a_prefix_with_all_that_was_acknowledged, ()) {
   const auto log_bytes = *rc::gen::element<std::uint64_t>(6 * 1024, 8 * 1024, 12 * 1024);
   RC_ASSERT(crash_through_lives(*rc::gen::arbitrary<std::uint64_t>(), log_bytes) == "");
+}
+
+// A process is killed while it syncs its log; the next one opens the pool, somebody looks; then the power fails.
+// Nothing that was seen may be gone.  The first thing that goes wrong, or nothing.
+std::string kill_then_power_cut(std::uint64_t seed, const char* without = nullptr) {
+  std::mt19937_64 random{seed};
+  const auto ring = small_ring(8 * 1024);
+  image_rig rig{ring};
+  history past;
+  std::string wrong;
+  rig.hooks.before_sync = [&](edge e) {
+    image_rig next{ring, memory_device::after_kill{rig.device}, without};
+    if (next.replayed != errc::ok) {
+      wrong = std::string{"refused after a kill at "} + e.name;
+      return;
+    }
+    const auto seen = next.data();
+    if (!past.allows(seen)) wrong = std::string{"no prefix after a kill at "} + e.name;
+    image_rig last{ring, random_crash(next.device, random)};
+    if (last.replayed != errc::ok || last.data() != seen)
+      wrong = std::string{"what was seen is gone: kill at "} + e.name;
+  };
+  live(rig, past, random, 30);
+  return wrong;
+}
+
+RC_GTEST_PROP(replay, what_was_seen_after_a_kill_survives_a_power_cut, ()) {
+  RC_ASSERT(kill_then_power_cut(*rc::gen::arbitrary<std::uint64_t>()) == "");
+}
+
+TEST(replay, what_was_seen_after_a_kill_is_lost_without_replay_E0) {
+  std::string found;
+  for (std::uint64_t seed = 0; seed < 100 && found.empty(); ++seed) found = kill_then_power_cut(seed, "replay/E0");
+  EXPECT_NE(found, "") << "nothing needs it";
 }
 
 class without_sync : public ::testing::TestWithParam<const char*> {};
@@ -102,6 +136,74 @@ RC_GTEST_PROP(replay, a_crash_inside_replay_changes_nothing, ()) {
   };
   crash_inside(left, 0);
   RC_ASSERT(same);
+}
+
+// The run that an open found comes home before anything else is written, by the first sync, a checkpoint or the close;
+// until then the file is as it was.
+TEST(replay, of_an_opened_pool_waits_for_the_first_write) {
+  std::mt19937_64 random{5};
+  for (int how = 0; how < 3; ++how) {
+    image_rig rig;
+    history past;
+    live(rig, past, random, 40);
+    append(rig, past, random);
+    ASSERT_TRUE(rig.medium->sync_appended().has_value());
+    const auto left = rig.device.crash_losing_all_unsynced();
+    image_rig next{rig.ring(), left};
+    ASSERT_EQ(next.replayed, errc::ok);
+    EXPECT_EQ(next.device.syncs(), 1U);
+    EXPECT_EQ(next.device.syncs("replay/E0"), 1U);
+    EXPECT_EQ(next.device.content(), left);
+    EXPECT_EQ(next.data(), rig.data());
+    const auto seen = next.data();
+    if (how == 0) {
+      append(next, past, random);
+      EXPECT_EQ(next.device.content(), left) << "appended in memory only";
+      ASSERT_TRUE(next.medium->sync_appended().has_value());
+      EXPECT_EQ(next.device.syncs("image/E4"), 0U) << "the header that replay writes begins the lap";
+    } else if (how == 1) {
+      ASSERT_TRUE(next.medium->checkpoint_step().has_value());
+      EXPECT_EQ(data_of(next.device.content()), seen);
+    } else {
+      ASSERT_TRUE(next.medium->close().has_value());
+      EXPECT_EQ(data_of(next.device.crash_losing_all_unsynced()), seen);
+      memory_device closed{next.device.content()};
+      const auto state = replay(closed, rig.ring());
+      ASSERT_TRUE(state) << last_message();
+      EXPECT_TRUE(state->closed);
+    }
+    EXPECT_EQ(next.device.syncs("replay/E1"), 1U);
+    EXPECT_EQ(next.device.syncs("replay/E2"), 1U);
+    image_rig last{rig.ring(), next.device.crash_losing_all_unsynced()};
+    ASSERT_EQ(last.replayed, errc::ok);
+    EXPECT_EQ(last.data(), next.data());
+  }
+}
+
+// A failure on the way home poisons the medium; nothing is lost.
+TEST(replay, that_fails_on_the_way_home_loses_nothing) {
+  std::mt19937_64 random{9};
+  image_rig rig;
+  history past;
+  live(rig, past, random, 40);
+  ASSERT_TRUE(rig.medium->sync_appended().has_value());
+  const auto left = rig.device.crash_losing_all_unsynced();
+  const auto seen = rig.data();
+  for (std::uint64_t k = 1;; ++k) {
+    image_rig next{rig.ring(), left};
+    ASSERT_EQ(next.replayed, errc::ok);
+    next.device.fail_call(k);
+    const status home = next.medium->checkpoint_step();
+    image_rig last{rig.ring(), random_crash(next.device, random)};
+    ASSERT_EQ(last.replayed, errc::ok) << last_message();
+    EXPECT_EQ(last.data(), seen) << "call " << k;
+    if (home) {
+      EXPECT_GT(k, 3U);
+      break;
+    }
+    EXPECT_TRUE(next.medium->poisoned());
+    EXPECT_EQ(next.medium->sync_appended().error(), errc::io);
+  }
 }
 
 RC_GTEST_PROP(replay, into_memory_gives_the_same_and_leaves_the_file_alone, ()) {

@@ -63,16 +63,64 @@ TEST_P(pool_file_of, pool_that_was_not_closed_opens_as_not_clean) {
   EXPECT_FALSE((*pool)->was_clean());
 }
 
-TEST_P(pool_file_of, state_open_is_in_the_file_before_open_returns) {
-  closed_pool(path, GetParam());
-  auto pool = open();
+// States of copies A and B.
+std::pair<std::uint32_t, std::uint32_t> states_in(const std::vector<std::byte>& bytes) {
+  std::uint32_t state[2];
+  for (const std::size_t copy : {0U, 1U})
+    std::memcpy(&state[copy], bytes.data() + copy * 4096 + offsetof(layout::superblock, state), sizeof state[copy]);
+  return {state[0], state[1]};
+}
+
+TEST(pool_file, state_open_is_in_the_file_before_open_returns) {
+  const testing::scratch folder;
+  const std::string path = folder.path();
+  closed_pool(path, NVM_MEDIUM_SHM);
+  auto pool = pool_file::open(path.c_str(), on_medium(NVM_MEDIUM_SHM));
   ASSERT_TRUE(pool) << last_message();
-  const auto bytes = bytes_of(path);
-  for (const std::uint64_t copy : {0U, 4096U}) {
-    std::uint32_t state = 0;
-    std::memcpy(&state, bytes.data() + copy + offsetof(layout::superblock, state), sizeof state);
-    EXPECT_EQ(state, 2U);
+  EXPECT_EQ(states_in(bytes_of(path)), std::pair(2U, 2U));
+}
+
+TEST(pool_file, on_ssd_is_marked_open_in_one_copy_and_not_before_it_changes) {
+  const testing::scratch folder;
+  const std::string path = folder.path();
+  closed_pool(path, NVM_MEDIUM_SSD);
+  const auto reopen = [&] { return pool_file::open(path.c_str(), on_medium(NVM_MEDIUM_SSD)); };
+  {
+    auto pool = reopen();
+    ASSERT_TRUE(pool) << last_message();
+    EXPECT_TRUE((*pool)->was_clean());
+    EXPECT_EQ(states_in(bytes_of(path)), std::pair(1U, 1U));
+    EXPECT_EQ((*pool)->superblock().state, 2U) << "a growth writes what is so by then";
   }
+  const auto unchanged = bytes_of(path);
+  {
+    auto pool = reopen();
+    ASSERT_TRUE(pool) << last_message();
+    ASSERT_TRUE((*pool)->close());
+    auto bytes = bytes_of(path);
+    std::memcpy(bytes.data() + layout::owner_sector, unchanged.data() + layout::owner_sector, sector_bytes);
+    EXPECT_EQ(bytes, unchanged) << "opened and closed, not changed";
+  }
+  {
+    auto pool = reopen();
+    ASSERT_TRUE(pool) << last_message();
+    ASSERT_TRUE((*pool)->mark_open());
+    const auto marked = bytes_of(path);
+    ASSERT_TRUE((*pool)->mark_open());
+    EXPECT_EQ(bytes_of(path), marked) << "once";
+    const auto [a, b] = states_in(marked);
+    EXPECT_EQ(a + b, 3U) << "one copy says open, the other, which is whole, clean";
+    const auto sb = pick_superblock(marked.data(), marked.size());
+    ASSERT_TRUE(sb) << last_message();
+    EXPECT_EQ(sb->state, 2U) << "the newer one";
+  }
+  {
+    auto pool = reopen();
+    ASSERT_TRUE(pool) << last_message();
+    EXPECT_FALSE((*pool)->was_clean());
+    ASSERT_TRUE((*pool)->close());
+  }
+  EXPECT_EQ(states_in(bytes_of(path)), std::pair(1U, 1U));
 }
 
 TEST_P(pool_file_of, file_has_space_of_its_own_for_all_it_holds) {
@@ -136,7 +184,7 @@ TEST_P(pool_file_of, killed_owner_leaves_no_lock) {
             1000 + SIGKILL);
   auto pool = open();
   ASSERT_TRUE(pool) << last_message();
-  EXPECT_FALSE((*pool)->was_clean());
+  EXPECT_EQ((*pool)->was_clean(), GetParam() == NVM_MEDIUM_SSD) << "there it had changed nothing";
 }
 
 TEST_P(pool_file_of, read_only_open_changes_no_byte) {
@@ -158,43 +206,42 @@ TEST_P(pool_file_of, readers_share_and_keep_writers_out) {
   EXPECT_EQ(in_child([&] { return open().error() == errc::busy ? 0 : 1; }), 0);
 }
 
-TEST_P(pool_file_of, callback_before_mapping_sees_the_locked_file_and_may_change_it) {
+TEST_P(pool_file_of, callback_after_mapping_sees_the_locked_pool_and_may_change_a_private_image) {
   closed_pool(path, GetParam());
-  struct seen {
-    unsigned calls = 0;
-    std::uint64_t data_offset = 0;
-    layout::owner_record owner{};  // what another process is told that finds the file locked
-  } s;
+  unsigned calls = 0;
   pool_open_options o = on_medium(GetParam());
-  o.before_mapping.context = &s;
-  o.before_mapping.run = [](void* context, platform::file& file, const layout::superblock& sb) noexcept -> status {
-    auto& out = *static_cast<seen*>(context);
-    ++out.calls;
-    out.data_offset = sb.data_offset;
-    if (auto read = file.read(layout::owner_sector, &out.owner, sizeof out.owner); !read) return read;
-    const std::uint64_t value = 0x1122334455667788;
-    return file.write(sb.data_offset, &value, sizeof value);
+  o.after_mapping.context = &calls;
+  o.after_mapping.run = [](void* context, pool_file& pool) noexcept -> status {
+    ++*static_cast<unsigned*>(context);
+    if (pool.medium() != NVM_MEDIUM_SSD) return {};
+    // What a log that grew the pool would do.
+    layout::superblock sb = pool.superblock();
+    sb.size_pages *= 2;
+    sb.sequence += 1;
+    sb.crc = superblock_crc(sb);
+    std::memcpy(pool.base() + pool.geometry().superblock_at(superblock_copy_of(sb.sequence)), &sb, sizeof sb);
+    if (!pool.read_only()) {  // the file of a pool that grew is as large
+      if (auto grown = pool.file().allocate(0, geometry_of(sb).size_bytes()); !grown) return grown;
+    }
+    return pool.adopt_image();
   };
-  auto pool = pool_file::open(path.c_str(), o);
-  ASSERT_TRUE(pool) << last_message();
-  EXPECT_EQ(s.calls, 1U);
-  EXPECT_EQ(s.owner.pid, static_cast<std::uint64_t>(::getpid()));
-  std::uint64_t found = 0;
-  std::memcpy(&found, (*pool)->base() + s.data_offset, sizeof found);
-  EXPECT_EQ(found, 0x1122334455667788U);
-  pool->reset();
-  // Read-only: not called.
-  o.read_only = true;
-  ASSERT_TRUE(pool_file::open(path.c_str(), o)) << last_message();
-  EXPECT_EQ(s.calls, 1U);
+  const auto pages = small_pool(GetParam()).size_bytes / 4096;
+  for (const bool read_only : {false, true}) {
+    o.read_only = read_only;
+    auto pool = pool_file::open(path.c_str(), o);
+    ASSERT_TRUE(pool) << last_message();
+    EXPECT_EQ((*pool)->size_pages(), GetParam() == NVM_MEDIUM_SSD ? 2 * pages : pages);
+    pool->reset();
+    const auto file = bytes_of(path);
+    EXPECT_EQ(pick_superblock(file.data(), file.size())->size_pages, pages) << "the file says what it said";
+  }
+  EXPECT_EQ(calls, 2U);
 }
 
 TEST_P(pool_file_of, failing_callback_fails_the_open_and_releases_the_file) {
   closed_pool(path, GetParam());
   pool_open_options o = on_medium(GetParam());
-  o.before_mapping.run = [](void*, platform::file&, const layout::superblock&) noexcept -> status {
-    return fail(errc::corrupt, "the log is damaged");
-  };
+  o.after_mapping.run = [](void*, pool_file&) noexcept -> status { return fail(errc::corrupt, "the log is damaged"); };
   EXPECT_EQ(pool_file::open(path.c_str(), o).error(), errc::corrupt);
   EXPECT_MESSAGE("the log is damaged");
   EXPECT_MESSAGE(path.c_str());
@@ -271,7 +318,7 @@ TEST_P(pool_file_of, failure_of_any_call_of_open_or_close_loses_nothing) {
   faults = {};
   {
     auto pool = open();
-    ASSERT_TRUE(pool && (*pool)->close()) << last_message();
+    ASSERT_TRUE(pool && (*pool)->mark_open() && (*pool)->close()) << last_message();
   }
   const unsigned calls = faults.calls;
   EXPECT_GT(calls, 10U);
@@ -282,7 +329,7 @@ TEST_P(pool_file_of, failure_of_any_call_of_open_or_close_loses_nothing) {
     if (!pool) {
       EXPECT_EQ(errno, EIO) << k << ": " << last_message();
       EXPECT_MESSAGE(path.c_str());
-    } else if (!(*pool)->close()) {
+    } else if (!(*pool)->mark_open() || !(*pool)->close()) {
       EXPECT_EQ(last_code(), errc::io) << k;
     }
     platform::use_file_calls(nullptr);

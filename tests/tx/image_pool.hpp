@@ -39,9 +39,10 @@ class image_pool {
     return r;
   }
   void boot() {
-    auto state = replay(*device_, ring());
-    ASSERT_TRUE(state) << last_message();
+    auto run = open_log(*device_, ring(), image_.size());
+    ASSERT_TRUE(run) << last_message();
     ASSERT_TRUE(device_->read(0, image_.data(), image_.size()));
+    apply_run(*run, ring(), image_.data());
     auto sb = pick_superblock(image_.data(), image_.size());
     ASSERT_TRUE(sb) << last_message();
     superblock_ = *sb;
@@ -49,7 +50,7 @@ class image_pool {
     settings.base = image_.data();
     settings.bytes = image_.size();
     settings.ring = ring();
-    auto m = image_media::open(*device_, settings, *state);
+    auto m = image_media::open(*device_, settings, std::move(*run));
     ASSERT_TRUE(m) << last_message();
     medium_ = std::move(*m);
     heap_ =
