@@ -63,8 +63,8 @@ class heap {
     if (failed != errc::ok) return failed.load();
     return {};
   }
-  [[nodiscard]] status boot() {
-    return boot(false, 1, [](unsigned, auto&& f) { f(0); });
+  [[nodiscard]] status boot(bool at_rest = false) {
+    return boot(at_rest, 1, [](unsigned, auto&& f) { f(0); });
   }
   [[nodiscard]] const recovery_report& recovered() const noexcept { return report_; }
 

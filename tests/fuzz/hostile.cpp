@@ -316,7 +316,7 @@ void use(Heap& h) {
     auto lane = h.lanes().acquire(i);
     if (!lane) return;
     auto of_lane = h.of_lane(*lane);
-    if (!of_lane) {
+    if (!of_lane) {  // it was not at rest in a pool that says it was closed
       h.lanes().release(*lane);
       continue;
     }
@@ -378,7 +378,8 @@ bool use_direct(const bytes& image) {
                                tx::pool_key(sb->uuid),
                                sb->lane_count,
                                [](std::uint64_t) -> result<std::uint64_t> { return fail(errc::no_space, "the image cannot grow"); }};
-  if (!heap.boot()) return false;
+  const bool closed = sb->state == static_cast<std::uint32_t>(layout::pool_state::clean);
+  if (!heap.boot(closed)) return false;
   use(heap);
   heap.come_to_rest();
   return true;
