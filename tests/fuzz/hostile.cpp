@@ -372,12 +372,10 @@ bool use_direct(const bytes& image) {
   if (!sb || sb->lane_count == 0 || sb->lane_count > 16 || sb->capacity_pages > 4096) return false;
   if (geometry_of(*sb).size_bytes() > image.size()) broken("a superblock was believed that claims more than there is");
   ordered_media medium;
-  tx::heap<ordered_media> heap{medium,
-                               base,
-                               geometry_of(*sb),
-                               tx::pool_key(sb->uuid),
-                               sb->lane_count,
-                               [](std::uint64_t) -> result<std::uint64_t> { return fail(errc::no_space, "the image cannot grow"); }};
+  const auto no_growth = [](std::uint64_t) -> result<std::uint64_t> {
+    return fail(errc::no_space, "the image cannot grow");
+  };
+  tx::heap<ordered_media> heap{medium, base, geometry_of(*sb), tx::pool_key(sb->uuid), sb->lane_count, no_growth};
   const bool closed = sb->state == static_cast<std::uint32_t>(layout::pool_state::clean);
   if (!heap.boot(closed)) return false;
   use(heap);
