@@ -352,11 +352,9 @@ TEST(edges, are_all_known_by_flush_site) {
 
 // Block writes, and calls that stand for one: a function that only hands its caller's place on is no place.
 TEST(edges, are_all_known_by_write_site) {
-  const auto sites = search(
-      {"media"},
-      std::regex{
-          R"re([^ ] (.*[ ({])?(device_?\.write|move_header|write_ring_header|home_?(?:->|\.)finish|write_sorted)\(.*;)re"},
-      true);
+  const std::string calls =
+      R"re((device_?\.write|move_header|write_ring_header|home_?(?:->|\.)finish|write_sorted)\(.*;)re";
+  const auto sites = search({"media"}, std::regex{"[^ ] (.*[ ({])?" + calls}, true);
   EXPECT_GE(sites.size(), 9U);
   expect_all_met(sites);
 }
