@@ -114,7 +114,6 @@ class lanes {
       }
     }
   }
-  // By who holds the lane, instead of release().
   void release(unsigned index) noexcept { lanes_[index].taken.store(false, std::memory_order_release); }
 
   // Makes the lane the calling thread's, which holds it and from now on ends each use by leave().  False: it cannot be.
@@ -122,7 +121,8 @@ class lanes {
     lane& l = lanes_[index];
     if (l.taken_back || !platform::can_fence_all_threads()) return false;
     l.in_use.store(true, std::memory_order_relaxed);
-    l.parked.store(true, std::memory_order_relaxed);
+    // release: pairs with the acquire in take_parked(); who sees the lane parked sees it in use.
+    l.parked.store(true, std::memory_order_release);
     return true;
   }
   // By the thread whose lane it is: begins another use.  False: the lane was taken away and is no longer this thread's.
@@ -137,13 +137,17 @@ class lanes {
     l.in_use.store(false, std::memory_order_release);
     return false;
   }
-  // Ends a use of a parked lane.  release: pairs with the acquire in take_parked().
+  // Ends a use of a parked lane, in place of release().  release: pairs with the acquire in take_parked().
   void leave(unsigned index) noexcept { lanes_[index].in_use.store(false, std::memory_order_release); }
   // The thread gives its parked lane up, between two uses.
   void give_back(unsigned index) noexcept {
     if (!resume(index)) return;
     lane& l = lanes_[index];
-    l.parked.store(false, std::memory_order_relaxed);
+    {
+      // Whoever saw us using the lane is about to put `parked` back: not over this store.
+      const std::lock_guard guard{taking_parked_};
+      l.parked.store(false, std::memory_order_relaxed);
+    }
     l.in_use.store(false, std::memory_order_relaxed);
     release(index);
   }
@@ -334,12 +338,12 @@ class lanes {
   [[nodiscard]] bool take_parked(lane& l) noexcept {
     if (!l.parked.load(std::memory_order_relaxed)) return false;
     const std::lock_guard guard{taking_parked_};
-    if (!l.parked.load(std::memory_order_relaxed)) return false;
+    if (!l.parked.load(std::memory_order_acquire)) return false;
     l.parked.store(false, std::memory_order_relaxed);
     platform::fence_all_threads();
     // acquire: pairs with leave(): the lane's state of its last transaction.
     if (l.in_use.load(std::memory_order_acquire)) {
-      l.parked.store(true, std::memory_order_relaxed);
+      l.parked.store(true, std::memory_order_release);
       return false;
     }
     l.taken_back = true;
