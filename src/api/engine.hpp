@@ -42,10 +42,6 @@ struct object_facts {
   bool reserved = false;  // of an open transaction
 };
 
-struct start_report {
-  tx::recovery_report recovered;
-};
-
 class engine {
  public:
   virtual ~engine() = default;

@@ -56,56 +56,55 @@ void each_store(const intent& i, Each&& each) {
   if (i.op() == intent_op::set_bit) each(i.length_offset(), std::uint64_t{1});
 }
 
-// Applies `i` to the pool at `base`.  The caller has checked that the word lies in the page map or an extent header.
-// Thread-safe against other intents on the same word that are applied so, too; does not flush.
-inline void apply(std::byte* base, const intent& i) noexcept {
-  const std::uint64_t offset = i.word_offset();
-  std::atomic_ref<std::uint64_t> word{*reinterpret_cast<std::uint64_t*>(base + offset)};
-  const std::uint8_t seed = word_seed(offset);
+// A checked word with the bit of `i` set or cleared in it.
+[[nodiscard]] inline std::uint64_t changed_word(std::uint64_t old, const intent& i) noexcept {
+  const std::uint64_t content = old & checked_mask;
+  const std::uint64_t mask = std::uint64_t{1} << i.bit();
+  return seal_word(i.op() == intent_op::set_bit ? content | mask : content & ~mask, word_seed(i.word_offset()));
+}
+
+// The part of apply() that is the same with and without a lock: whole entries and length bytes.  True: the word's bit
+// remains to be changed.
+[[nodiscard]] inline bool apply_plain_stores(std::byte* base, const intent& i,
+                                             std::atomic_ref<std::uint64_t> word) noexcept {
   switch (i.op()) {
     case intent_op::clear_entry:
       // release: whoever finds the page free has everything that led to it.
       word.store(0, std::memory_order_release);
-      return;
+      return false;
     case intent_op::set_entry:
       word.store(i.value, std::memory_order_release);
-      return;
+      return false;
     case intent_op::set_bit:
+      // release: whoever sees the bit sees the length.  The two may become durable in either order, since the intent is
+      // made again until both are.
+      std::atomic_ref<std::uint8_t>{*reinterpret_cast<std::uint8_t*>(base + i.length_offset())}.store(
+          i.length_byte(), std::memory_order_release);
+      return true;
     case intent_op::clear_bit:
-      break;
+      return true;
   }
-  if (i.op() == intent_op::set_bit) {
-    // release: whoever sees the bit sees the length.  The two may become durable in either order, since the intent is
-    // made again until both are.
-    std::atomic_ref<std::uint8_t>{*reinterpret_cast<std::uint8_t*>(base + i.length_offset())}.store(
-        i.length_byte(), std::memory_order_release);
-  }
-  const std::uint64_t mask = std::uint64_t{1} << i.bit();
+  return false;
+}
+
+// Applies `i` to the pool at `base`.  The caller has checked that the word lies in the page map or an extent header.
+// Thread-safe against other intents on the same word that are applied so, too; does not flush.
+inline void apply(std::byte* base, const intent& i) noexcept {
+  std::atomic_ref<std::uint64_t> word{*reinterpret_cast<std::uint64_t*>(base + i.word_offset())};
+  if (!apply_plain_stores(base, i, word)) return;
   std::uint64_t old = word.load(std::memory_order_relaxed);
-  std::uint64_t next = 0;
-  do {
-    const std::uint64_t content = old & checked_mask;
-    next = seal_word(i.op() == intent_op::set_bit ? content | mask : content & ~mask, seed);
-    // acq_rel: pairs with the same CAS of other threads; the lane's record is ordered before by its fence.
-  } while (!word.compare_exchange_weak(old, next, std::memory_order_acq_rel, std::memory_order_relaxed));
+  // acq_rel: pairs with the same CAS of other threads; the lane's record is ordered before by its fence.
+  while (!word.compare_exchange_weak(old, changed_word(old, i), std::memory_order_acq_rel, std::memory_order_relaxed)) {
+  }
 }
 
 // The same without a locked instruction (sync/biased_lock.hpp says what one costs): the caller holds the lock under
 // which every change of the word is made.
 inline void apply_alone(std::byte* base, const intent& i) noexcept {
-  if (i.op() == intent_op::clear_entry || i.op() == intent_op::set_entry) return apply(base, i);
-  const std::uint64_t offset = i.word_offset();
-  std::atomic_ref<std::uint64_t> word{*reinterpret_cast<std::uint64_t*>(base + offset)};
-  const std::uint64_t mask = std::uint64_t{1} << i.bit();
-  const std::uint64_t content = word.load(std::memory_order_relaxed) & checked_mask;
-  if (i.op() == intent_op::set_bit) {
-    // release, twice: as in apply().
-    std::atomic_ref<std::uint8_t>{*reinterpret_cast<std::uint8_t*>(base + i.length_offset())}.store(
-        i.length_byte(), std::memory_order_release);
-    word.store(seal_word(content | mask, word_seed(offset)), std::memory_order_release);
-  } else {
-    word.store(seal_word(content & ~mask, word_seed(offset)), std::memory_order_release);
-  }
+  std::atomic_ref<std::uint64_t> word{*reinterpret_cast<std::uint64_t*>(base + i.word_offset())};
+  if (!apply_plain_stores(base, i, word)) return;
+  // release: pairs with acquire loads of the word by readers without the lock.
+  word.store(changed_word(word.load(std::memory_order_relaxed), i), std::memory_order_release);
 }
 
 }  // namespace nvm::log
