@@ -19,6 +19,7 @@ says() {
 printf 'int twice(int x);\nint main(void) { return twice(0); }\n' >main.c
 printf 'int twice(int x) { return 2 * x; }\n' >twice.c
 printf '#include <vector>\nint main() { return std::vector<int>(3).at(0); }\n' >plus.cpp
+printf 'void put(long *p) { *p = 1; }\n' >put.c
 
 says 'clang version 19' 0 "$cc" --version
 says '-fnvm-unsafe=FILE' 0 "$cc" --holdfast-help
@@ -29,6 +30,7 @@ says 'for LLVM 19' 0 "$cc" --holdfast-version
 "$cc" -Werror -E main.c | grep -q 'int main'
 "$cc" -Werror -MM main.c | grep -q '^main.o'
 "$cc" -Werror -shared -fPIC twice.c -o libtwice.so && "$cc" main.c -L. -ltwice -Wl,-rpath,. -o shared && ./shared
+"$cc" -Werror -shared -fPIC -Wl,--fatal-warnings put.c -o libput.so
 printf -- '-Werror main.c\ntwice.c -o responded\n' >flags && "$cc" @flags && ./responded
 "$cc" -Werror -x c -O2 - -c -o piped.o <twice.c
 "$cc" -Werror -flto -O2 main.c twice.c -fuse-ld=lld -o lto 2>/dev/null && ./lto
