@@ -21,6 +21,8 @@ class open_transaction {
   [[nodiscard]] virtual unsigned depth() const noexcept = 0;
   [[nodiscard]] virtual status begin() noexcept = 0;
   [[nodiscard]] virtual status announce(const log::byte_range* ranges, std::size_t count) noexcept = 0;
+  // Whether the innermost level can take back a store to these bytes.
+  [[nodiscard]] virtual bool covers(const log::byte_range& range) noexcept = 0;
   [[nodiscard]] virtual result<std::uint64_t> allocate(std::uint32_t type, std::uint64_t bytes) noexcept = 0;
   [[nodiscard]] virtual status release(std::uint64_t payload) noexcept = 0;
   [[nodiscard]] virtual status set_root(std::uint64_t payload) noexcept = 0;

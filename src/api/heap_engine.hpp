@@ -148,6 +148,7 @@ class heap_engine final : public engine {
     [[gnu::flatten]] status announce(const log::byte_range* ranges, std::size_t count) noexcept override {
       return transaction_.announce(ranges, count);
     }
+    bool covers(const log::byte_range& range) noexcept override { return transaction_.covers(range); }
     [[gnu::flatten]] result<std::uint64_t> allocate(std::uint32_t type, std::uint64_t bytes) noexcept override {
       return tx::allocate_typed(heap_, transaction_, type, bytes);
     }

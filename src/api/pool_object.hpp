@@ -64,6 +64,9 @@ class thread_transactions {
   // May throw std::bad_alloc.
   void add(const entry& e) { open_.push_back(e); }
   void remove(const nvm_pool* pool) noexcept;
+  [[nodiscard]] const std::vector<entry>& open() const noexcept { return open_; }
+  // Transactions of this thread that have ended.
+  [[nodiscard]] std::uint64_t ended() const noexcept { return ended_; }
 
   // The lane that this thread used last in a pool.
   struct known_lane {
@@ -79,6 +82,7 @@ class thread_transactions {
   thread_transactions() noexcept = default;
   known_lane& first_lane_in(const nvm_pool* pool);
   std::vector<entry> open_;
+  std::uint64_t ended_ = 0;
   std::vector<known_lane> lanes_;
 };
 

@@ -49,6 +49,7 @@ entry* thread_transactions::around(const void* p) noexcept {
 
 void thread_transactions::remove(const nvm_pool* pool) noexcept {
   std::erase_if(open_, [&](const entry& e) { return e.pool == pool; });
+  ++ended_;
 }
 
 thread_transactions::known_lane& thread_transactions::lane_in(const nvm_pool* pool) {

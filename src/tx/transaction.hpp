@@ -96,6 +96,18 @@ class transaction {
     return s;
   }
 
+  // Whether the innermost level can take back a store to these bytes: it announced them, or the object is its own.
+  [[nodiscard]] bool covers(const byte_range& r) noexcept {
+    const std::size_t around = allocation_around(r);
+    const std::size_t level = marks_.size() - 1;
+    if (around != npos && around >= marks_[level].allocations) return true;
+    for (std::uint64_t line = r.offset / line_bytes; line * line_bytes < r.offset + r.bytes; ++line) {
+      const std::uint64_t wanted = line_set::mask_in(line, r.offset, r.bytes);
+      if ((sets_[level]->mask_of(line) & wanted) != wanted) return false;
+    }
+    return true;
+  }
+
   // Allocates `bytes` with their layout's header; the offset of the object.  Failure leaves only abort.
   [[nodiscard]] result<std::uint64_t> allocate(std::uint64_t bytes, layout::object_layout l) noexcept try {
     if (must_abort_) return refuse().error();

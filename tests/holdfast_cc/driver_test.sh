@@ -45,7 +45,8 @@ says 'unknown option -fnvm-magic' 2 "$cc" -fnvm-magic -c twice.c
 printf '#include <string.h>\nvoid f(char *a) { strcpy(a, "x"); }\n' >few.c
 printf 'strcpy={nargs:3,wr_set:{}}\n' >few.unsafe
 says 'strcpy is called with 2 arguments' 0 "$cc" -O0 -fno-builtin -fnvm-unsafe=few.unsafe -c few.c
-says 'few.c: 2 stores; 1 log calls (1 of them before precompiled functions)' 0 "$cc" -O0 -fno-builtin -fnvm-stats -c few.c
+says 'few.c: 2 stores; 1 log calls (1 of them before precompiled functions, 0 before loops)' 0 \
+  "$cc" -O0 -fno-builtin -fnvm-stats -c few.c
 says 'few.c:2:19: remark: logged: the target may be durable' 0 "$cc" -O0 -fno-builtin -Rpass=nvm-log -c few.c
 HOLDFAST_CLANG=no-such-compiler says 'cannot run no-such-compiler' 2 "$cc" -c twice.c
 echo ok

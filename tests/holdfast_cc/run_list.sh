@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# run_list.sh <holdfast-cc> <list.c> <directory> <flag>...: the list, compiled with these flags, takes back what it aborts
-# and finds after its death what it committed.
+# run_list.sh <holdfast-cc> <list.c> <directory> <flag>...: the list, compiled with these flags, takes back what it
+# aborts and finds after its death what it committed.
 set -euo pipefail
 cc=$1 source=$2 where=$3
 shift 3

@@ -68,6 +68,21 @@ TEST(unsafe_file, a_later_file_overrides_an_earlier_one) {
   EXPECT_EQ(all[0].arguments, 2U);
 }
 
+TEST(unsafe_file, says_who_calls_functions_of_the_program) {
+  const auto all = parsed(
+      "a={nargs:1,wr_set:{}}\n"
+      "b={nargs:1,wr_set:{},calls:{}}\n"
+      "calls:{}\n"
+      "c={nargs:1,wr_set:{}}\n"
+      "d={nargs:1,wr_set:?,calls:?}\n"
+      "calls={nargs:1,wr_set:{},calls:?}\n"
+      "calls : ?\n"
+      "e={nargs:1,wr_set:{}}");
+  ASSERT_EQ(all.size(), 6U);
+  const bool expected[] = {true, false, false, true, true, true};
+  for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all[i].calls_back, expected[i]) << all[i].name;
+}
+
 struct refusal {
   const char* text;
   unsigned line, column;
@@ -84,6 +99,9 @@ TEST(unsafe_file, what_is_malformed_is_refused_with_line_and_column) {
       {"f={nargs:1,wr_set:{{arg0,#99999999999}}}", 1, 36, "a number larger than 4294967296"},
       {"f={nargs:1,wr_set:{}} more", 1, 23, "unexpected text behind the closing brace"},
       {"f={nargs:1,wr_set:{}}\nf={nargs:1,wr_set:{}}", 2, 1, "f stands in line 1 already"},
+      {"calls:{} f", 1, 10, "unexpected text behind it"},
+      {"calls:x", 1, 7, "expected '{', found 'x'"},
+      {"f={nargs:1,wr_set:{},nargs:1}", 1, 22, "expected 'calls', found 'n'"},
       {"9={nargs:1,wr_set:{}}", 1, 1, "expected the name of a function"},
   };
   for (const refusal& r : all) {
@@ -111,7 +129,7 @@ TEST(unsafe_file, the_table_of_the_c_library_is_well_formed) {
 
 // Any bytes are refused or understood; ASan and UBSan watch.
 TEST(unsafe_file, survives_any_text) {
-  const std::string sample = "f={nargs:3+,wr_set:{{arg0+strlen(arg1),min(arg1*arg2,#7)+strnlen(arg0,#9)}}}\n";
+  const std::string sample = "f={nargs:3+,wr_set:{{arg0+strlen(arg1),min(arg1*arg2,#7)+strnlen(arg0,#9)}},calls:?}\n";
   std::mt19937_64 random{7};
   unsigned good = 0;
   for (int round = 0; round < 200000; ++round) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The shared library exports the calls of nvm.h and nothing else, and needs the C and C++ run-time only.
+"""The shared library exports the calls of its public headers and nothing else, and needs the C and C++ run-time only.
 
-usage: library_test.py <libholdfast.so> <nvm.h>
+usage: library_test.py <libholdfast.so> <header>...
 """
 
 import re
@@ -15,20 +15,22 @@ def output_of(*command):
     return subprocess.run(command, check=True, text=True, capture_output=True).stdout
 
 
-def main(library, header):
+def main(library, *headers):
     faults = []
     symbols = output_of("nm", "--dynamic", "--defined-only", library).splitlines()
     exported = {line.split()[-1] for line in symbols}
-    with open(header, encoding="utf-8") as file:
-        declared = set(re.findall(r"^NVM_API\b[^;]*?\b(nvm_\w+)\s*\(", file.read(), re.MULTILINE))
+    declared = set()
+    for header in headers:
+        with open(header, encoding="utf-8") as file:
+            declared |= set(re.findall(r"^NVM_API\b[^;]*?\b((?:__)?nvm_\w+)\s*\(", file.read(), re.MULTILINE))
     faults += [f"{name} is exported but not declared NVM_API in a public header"
-               for name in sorted(exported - declared) if not name.startswith("nvm_")]
+               for name in sorted(exported - declared)]
     faults += [f"{name} is declared NVM_API but not in the library"
                for name in sorted(declared - exported)]
     for name in re.findall(r"\(NEEDED\).*\[(.+)\]", output_of("readelf", "--dynamic", library)):
         if not NEEDED_ALLOWED.fullmatch(name):
             faults.append(f"needs {name}")
-    print(f"{len(exported)} symbols exported, {len(declared)} declared in nvm.h")
+    print(f"{len(exported)} symbols exported, {len(declared)} declared")
     for fault in faults:
         print(fault)
     return 1 if faults or not declared else 0

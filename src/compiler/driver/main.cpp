@@ -21,7 +21,9 @@ usage: holdfast-cc  [options of clang] [options below] file...
        holdfast-c++ [options of clang] [options below] file...
 
   -fnvm-unsafe=FILE      what precompiled functions write through their arguments; may be given several times
-  -fnvm-check            a store into durable memory outside a transaction ends the program, with its place
+  -fnvm-check            looks at run time: a store into durable memory that no transaction can take back, a pointer in
+                         a durable object to somewhere else, an unlogged change by a function that came compiled;
+                         each ends the program with its place (NVM_CHECK=report: is reported)
   -fnvm-stats            prints what was done with the stores of each file
   -fno-nvm-elide         leaves no log call out, merges and hoists none
   -fno-nvm               compiles without the pass
@@ -58,6 +60,9 @@ places find_places() {
   }
   return p;
 }
+
+// The front end's half of the plugin lies beside the optimizer's.
+std::string front_of(const std::string& plugin) { return std::filesystem::path{plugin}.parent_path() / "nvm_front.so"; }
 
 bool begins_with(const char* text, const char* with) { return std::strncmp(text, with, std::strlen(with)) == 0; }
 
@@ -105,12 +110,16 @@ int main(int count, char** arguments) {
   const places p = find_places();
   std::vector<std::string> all{compiler, "--start-no-unused-arguments"};
   if (pass) {
+    all.push_back("-fplugin=" + front_of(p.plugin));
     all.push_back("-fplugin=" + p.plugin);
     all.push_back("-fpass-plugin=" + p.plugin);
     tables.insert(tables.begin(), p.libc_table);
     const auto to_pass = [&](const std::string& option) { all.insert(all.end(), {"-mllvm", option}); };
     for (const std::string& t : tables) to_pass("-nvm-unsafe=" + t);
-    if (check) to_pass("-nvm-log-check");
+    if (check) {
+      to_pass("-nvm-log-check");
+      all.push_back("-gline-tables-only");  // places; the user's own -g comes later and holds
+    }
     if (statistics) to_pass("-nvm-log-stats");
     if (!elide) to_pass("-nvm-log-everything");
   }

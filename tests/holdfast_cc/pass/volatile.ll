@@ -29,8 +29,8 @@ define void @either(i1 %c, ptr %p) {
 }
 ; CHECK-LABEL: define void @heap(
 ; CHECK: call void @__nvm_log(ptr %n, i64 8)
-define void @heap(ptr %pool) {
-  %n = call ptr @nvm_alloc(ptr %pool, i32 1, i64 8)
+define void @heap(ptr %pool, i64 %size) {
+  %n = call ptr @nvm_alloc(ptr %pool, i32 1, i64 %size)
   store i64 4, ptr %n
   ret void
 }

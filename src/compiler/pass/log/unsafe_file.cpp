@@ -23,6 +23,14 @@ class line_parser {
     return at_ == text_.size() || text_[at_] == '#';
   }
 
+  // A line that says for those behind it whether they call functions of the program; `found` if it is one.
+  bool parse_default(bool& calls_back, bool& found) {
+    const std::size_t begin = at_;
+    found = maybe("calls") && maybe(":");
+    at_ = found ? at_ - 1 : begin;
+    return !found || (calls(calls_back) && end("behind it"));
+  }
+
   bool parse(unsafe_function& f) {
     f.line = line_;
     if (!name(f.name) || !token("=") || !token("{") || !token("nargs") || !token(":")) return false;
@@ -46,12 +54,20 @@ class line_parser {
         if (!token("}")) return false;
       }
     }
-    if (!token("}")) return false;
-    skip();
-    return at_ == text_.size() || fail("unexpected text behind the closing brace");
+    if (maybe(",") && !(token("calls") && calls(f.calls_back))) return false;
+    return token("}") && end("behind the closing brace");
   }
 
  private:
+  bool end(const char* where) {
+    skip();
+    return at_ == text_.size() || fail(std::string{"unexpected text "} + where);
+  }
+  bool calls(bool& back) {
+    if (!token(":")) return false;
+    back = maybe("?");
+    return back || (token("{") && token("}"));
+  }
   bool fail(std::string message) {
     error_ = {line_, static_cast<unsigned>(at_ + 1), std::move(message)};
     return false;
@@ -171,6 +187,7 @@ class line_parser {
 bool parse_unsafe(std::string_view text, std::vector<unsafe_function>& functions, unsafe_error& error) {
   std::vector<unsafe_function> found;
   unsigned number = 0;
+  bool calls_back = true;
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
     const std::string_view line = text.substr(0, end);
@@ -178,7 +195,11 @@ bool parse_unsafe(std::string_view text, std::vector<unsafe_function>& functions
     ++number;
     line_parser parser{line, number, error};
     if (parser.blank_or_comment()) continue;
+    bool is_default = false;
+    if (!parser.parse_default(calls_back, is_default)) return false;
+    if (is_default) continue;
     unsafe_function f;
+    f.calls_back = calls_back;
     if (!parser.parse(f)) return false;
     const auto same = [&](const unsafe_function& other) { return other.name == f.name; };
     if (const auto known = std::find_if(found.begin(), found.end(), same); known != found.end()) {

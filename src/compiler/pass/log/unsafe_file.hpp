@@ -5,6 +5,11 @@
 //   setCacheLine={nargs:2,wr_set:{{arg0,#64}}}
 //   printf={nargs:1+,wr_set:{}}                        one argument or more; writes nothing that is durable
 //   scanf={nargs:1+,wr_set:?}                          writes what nobody can say: a durable argument is a warning
+//   qsort={nargs:4,wr_set:{{arg0,arg1*arg2}},calls:?}  calls functions of the program, which may use transactions
+//   frob={nargs:1,wr_set:{},calls:{}}                  calls none
+//
+// A line `calls:{}` or `calls:?` by itself says it for the functions that follow it in the file and do not say it
+// themselves; at the beginning it is `?`.
 //
 // One function a line; `#` at the start of a line begins a comment; blanks mean nothing.  An expression is a sum of
 // products of argN, #N, strlen(argN), strnlen(argN, e) and min(e, e).  The text is hostile until parsed: no expression
@@ -38,6 +43,7 @@ struct unsafe_function {
   bool more_arguments = false;  // "nargs:N+"
   bool unknown = false;         // "wr_set:?"
   std::vector<written_range> writes;
+  bool calls_back = true;  // "calls:?"
   unsigned line = 0;
 };
 

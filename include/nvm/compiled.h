@@ -1,0 +1,80 @@
+/* What code compiled by holdfast-cc calls.  Nothing in here is for programs to call themselves.
+ *
+ * Thread rules: as in nvm.h; everything concerns the calling thread's transactions.
+ */
+#ifndef NVM_COMPILED_H
+#define NVM_COMPILED_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "nvm/nvm.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A place in the sources; constant.  Without debug information `line` is 0. */
+struct nvm_site {
+  const char *file;
+  const char *function;
+  uint32_t line;
+  uint32_t column;
+};
+
+/* ---- the run-time, linked into the program (libnvm_rt.a) --------------------------------------------------------- */
+
+/* Of a checked build (-fnvm-check).  What they find is printed with its place and ends the process, unless the
+ * environment has NVM_CHECK=report: then each place is reported once. */
+void __nvm_log_at(const void *p, size_t n, const struct nvm_site *site);
+void __nvm_log_masked_at(const void *p, size_t n, uint64_t mask, const struct nvm_site *site);
+/* Stores whose log call the compiler left out. */
+void __nvm_expect_logged(const void *p, size_t n, const struct nvm_site *site);
+void __nvm_expect_volatile(const void *p, const struct nvm_site *site);
+/* `value` is about to be stored at `where`. */
+void __nvm_check_pointer(const void *where, const void *value, const struct nvm_site *site);
+/* Around a call of a function whose code is elsewhere and that gets p: the bytes of the durable object around p, of at
+ * most 64 KiB of it, are compared; NULL if p is none.  __nvm_watched() frees what __nvm_watch() returned. */
+void *__nvm_watch(const void *p);
+void __nvm_watched(void *before, const char *function, const struct nvm_site *site);
+
+/* After setjmp() has returned again: transactions begun since are rolled back, innermost first; the process ends if one
+ * is over that was open. */
+struct nvm_jump_mark {
+  uint64_t count;
+  struct {
+    NVM_POOL *pool;
+    uint64_t depth;
+  } open[4];
+};
+void __nvm_jump_landed(const struct nvm_jump_mark *mark, const struct nvm_site *site);
+
+/* ---- of the library ---------------------------------------------------------------------------------------------- */
+
+/* [p, p + n), which is inside the window, is about to be overwritten.  In a transaction its old bytes are kept, as by
+ * nvm_tx_log(); where they cannot be, the process ends: the next open rolls back.  Outside of any nothing happens. */
+NVM_API void __nvm_log(const void *p, size_t n);
+/* Lane i of n bytes is about to be overwritten if bit i of mask is set. */
+NVM_API void __nvm_log_masked(const void *p, size_t n, uint64_t mask);
+
+/* Remembers which transactions are open; of more than four pools: `count` says so and there is no coming back. */
+NVM_API void __nvm_jump_mark(struct nvm_jump_mark *mark);
+/* -1 (NVM_E_NO_TRANSACTION) if a transaction or a level of it is over that the mark names. */
+NVM_API int __nvm_jump_back(const struct nvm_jump_mark *mark);
+
+enum nvm_cover {
+  NVM_COVER_NO_POOL = 0,        /* no open pool holds the range */
+  NVM_COVER_NO_TRANSACTION = 1, /* one does, this thread has no transaction there */
+  NVM_COVER_MISSING = 2,        /* the innermost level could not take back all of a store there */
+  NVM_COVER_FULL = 3
+};
+NVM_API int __nvm_tx_covers(const void *p, size_t n);
+/* Transactions of this thread that have ended, in all pools. */
+NVM_API uint64_t __nvm_tx_ended(void);
+/* The live object that holds p, committed or of this thread's transaction: its start and size; 0 if there is none. */
+NVM_API size_t __nvm_object_around(const void *p, const void **start);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,128 @@
+// What code compiled by holdfast-cc asks of the library: to log a store, and what is known about one.
+#include "nvm/compiled.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <iterator>
+
+#include "api/pool_object.hpp"
+
+namespace nvm::api {
+namespace {
+
+// A store that cannot be called off, and whose old bytes cannot be kept: going on would make it impossible to roll
+// back, which the next open still can.
+[[noreturn]] void cannot_keep(const void* p, std::size_t n) noexcept {
+  std::fprintf(stderr, "holdfast: the old bytes of [%p, +%zu) cannot be kept: %s\n", p, n, last_message());
+  std::abort();
+}
+
+result<log::byte_range> range_in(const entry& e, const void* p, std::size_t n) noexcept {
+  const std::uint64_t offset = reinterpret_cast<std::uintptr_t>(p) - e.base;
+  if (!e.pool->file->geometry().in_data(offset, n)) {
+    return fail(errc::bad_pointer, "[%p, +%zu) is not inside the data of %s", p, n, e.pool->file->path());
+  }
+  return log::byte_range{offset, n};
+}
+
+// Objects are looked for this far in front of an address that is inside one.
+constexpr std::uint64_t farthest_start = 4096;
+
+}  // namespace
+}  // namespace nvm::api
+
+namespace api = nvm::api;
+
+extern "C" {
+
+NVM_API void __nvm_log(const void* p, size_t n) {
+  if (n == 0) return;
+  __builtin_prefetch(p, 1);
+  api::entry* e = api::thread_transactions::mine().around(p);
+  if (e == nullptr) return;  // outside of any transaction a store is the program's own affair
+  if (e->pool->file->forked()) {
+    (void)e->pool->file->usable();
+    api::cannot_keep(p, n);
+  }
+  const auto range = api::range_in(*e, p, n);
+  if (!range || !e->transaction->announce(&*range, 1)) api::cannot_keep(p, n);
+}
+
+NVM_API void __nvm_log_masked(const void* p, size_t n, uint64_t mask) {
+  const auto* lane = static_cast<const char*>(p);
+  for (; mask != 0; mask >>= 1, lane += n) {
+    if ((mask & 1) != 0) __nvm_log(lane, n);
+  }
+}
+
+int __nvm_tx_covers(const void* p, size_t n) {
+  if (!nvm_is_durable(p)) return NVM_COVER_NO_POOL;
+  const api::entry* e = api::thread_transactions::mine().around(p);
+  if (e == nullptr) return nvm::find_pool(p) == nullptr ? NVM_COVER_NO_POOL : NVM_COVER_NO_TRANSACTION;
+  const auto range = api::range_in(*e, p, n);
+  return range && e->transaction->covers(*range) ? NVM_COVER_FULL : NVM_COVER_MISSING;
+}
+
+uint64_t __nvm_tx_ended(void) { return api::thread_transactions::mine().ended(); }
+
+size_t __nvm_object_around(const void* p, const void** start) {
+  NVM_POOL* pool = nvm_pool_of(p);
+  if (pool == nullptr || !pool->file->usable()) return 0;
+  const std::uint64_t at = reinterpret_cast<std::uintptr_t>(p) - reinterpret_cast<std::uintptr_t>(pool->base());
+  const std::uint64_t first = at & ~std::uint64_t{15};
+  const std::uint64_t last = first > api::farthest_start ? first - api::farthest_start : 0;
+  for (std::uint64_t payload = first; payload > last; payload -= 16) {
+    const auto facts = pool->engine->find(payload);
+    if (!facts) continue;
+    if (at - payload >= facts->bytes) return 0;
+    *start = pool->base() + payload;
+    return facts->bytes;
+  }
+  return 0;
+}
+
+void __nvm_jump_mark(nvm_jump_mark* mark) {
+  const auto& open = api::thread_transactions::mine().open();
+  mark->count = open.size();
+  for (std::size_t k = 0; k < std::min(open.size(), std::size(mark->open)); ++k)
+    mark->open[k] = {open[k].pool, open[k].transaction->depth()};
+}
+
+int __nvm_jump_back(const nvm_jump_mark* mark) {
+  api::thread_transactions& mine = api::thread_transactions::mine();
+  if (mark->count > std::size(mark->open)) {
+    return api::report(nvm::fail(nvm::errc::invalid,
+                                 "setjmp was called with transactions of %lu pools open, at most %zu", mark->count,
+                                 std::size(mark->open)));
+  }
+  const auto depth_then = [&](const nvm_pool* pool) -> std::uint64_t {
+    for (std::uint64_t k = 0; k < mark->count; ++k) {
+      if (mark->open[k].pool == pool) return mark->open[k].depth;
+    }
+    return 0;
+  };
+  for (std::uint64_t k = 0; k < mark->count; ++k) {
+    const api::entry* e = mine.in(mark->open[k].pool);
+    const std::uint64_t depth = e == nullptr ? 0 : e->transaction->depth();
+    if (depth < mark->open[k].depth) {
+      return api::report(nvm::fail(nvm::errc::no_transaction,
+                                   "longjmp goes back into a transaction that has ended: %lu levels were open, now %lu",
+                                   mark->open[k].depth, depth));
+    }
+  }
+  // Latest first, as the program would have ended them.
+  for (std::size_t k = mine.open().size(); k-- > 0;) {
+    if (k >= mine.open().size()) continue;  // hooks of the last one ended more
+    const api::entry e = mine.open()[k];
+    const std::uint64_t then = depth_then(e.pool);
+    if (then == 0) {
+      api::abort_all_levels(e);
+    } else {
+      while (e.transaction->depth() > then) e.transaction->abort_level();
+    }
+  }
+  return 0;
+}
+
+}  // extern "C"

@@ -1,0 +1,123 @@
+#include "facts.hpp"
+
+#include <llvm/Analysis/MemoryBuiltins.h>
+#include <llvm/Analysis/ValueTracking.h>
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/DebugInfoMetadata.h>
+#include <llvm/IR/DiagnosticInfo.h>
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Instructions.h>
+
+namespace nvm::compiler {
+
+using namespace llvm;
+
+bool is_heap_function(StringRef name) { return name.starts_with("nvm_") || name.starts_with("__nvm_"); }
+
+bool leaves_transactions_alone(StringRef name) {
+  static const StringRef known[] = {"nvm_tx_log",        "nvm_tx_log_many", "nvm_tx_depth", "nvm_alloc",
+                                    "nvm_calloc",        "nvm_strdup",      "nvm_free",     "nvm_size_of",
+                                    "nvm_type_of",       "nvm_errno",       "nvm_errormsg", "nvm_pool_of",
+                                    "nvm_pool_get_root", "nvm_is_durable"};
+  return is_contained(known, name);
+}
+
+bool is_jump_target(const CallBase& c) {
+  const Function* f = c.getCalledFunction();
+  if (f == nullptr || !f->isDeclaration()) return false;
+  static const StringRef known[] = {"setjmp", "_setjmp", "sigsetjmp", "__sigsetjmp"};
+  return is_contained(known, f->getName()) && c.getType()->isIntegerTy();
+}
+
+bool is_system_function(const Function& f) {
+  SmallVector<StringRef, 4> all;
+  f.getFnAttribute("llvm.assume").getValueAsString().split(all, ',');
+  return is_contained(all, "nvm_system");
+}
+
+namespace {
+
+// Pointers that these return are durable.
+bool returns_durable(const CallBase& c) {
+  const Function* f = c.getCalledFunction();
+  if (f == nullptr) return false;
+  static const StringRef known[] = {"nvm_alloc", "nvm_calloc", "nvm_realloc", "nvm_strdup", "nvm_pool_get_root"};
+  return is_contained(known, f->getName());
+}
+
+}  // namespace
+
+bool is_volatile(const Value* address, const TargetLibraryInfo& libc) {
+  SmallVector<const Value*, 8> objects;
+  getUnderlyingObjects(address, objects, nullptr, 16);
+  for (const Value* o : objects) {
+    if (isa<AllocaInst>(o) || isa<GlobalVariable>(o) || isa<Function>(o) || isa<ConstantPointerNull>(o) ||
+        isa<UndefValue>(o))
+      continue;
+    if (const auto* a = dyn_cast<Argument>(o); a != nullptr && a->hasByValAttr()) continue;
+    if (const auto* c = dyn_cast<CallBase>(o); c != nullptr && isAllocationFn(c, &libc) && !returns_durable(*c))
+      continue;
+    return false;
+  }
+  return !objects.empty();
+}
+
+bool is_durable(const Value* address) {
+  if (!address->getType()->isPointerTy()) return false;
+  const auto* c = dyn_cast<CallBase>(getUnderlyingObject(address, 16));
+  return c != nullptr && returns_durable(*c);
+}
+
+bool any_durable_argument(const CallBase& c) {
+  return any_of(c.args(), [](const Use& u) { return is_durable(u.get()); });
+}
+
+std::uint64_t fresh_bytes(const CallBase& c) {
+  const Function* f = c.getCalledFunction();
+  if (f == nullptr) return 0;
+  const bool array = f->getName() == "nvm_calloc" && c.arg_size() == 4;
+  if (!array && !(f->getName() == "nvm_alloc" && c.arg_size() == 3)) return 0;
+  const auto* size = dyn_cast<ConstantInt>(c.getArgOperand(array ? 3 : 2));
+  const auto* count = array ? dyn_cast<ConstantInt>(c.getArgOperand(2)) : nullptr;
+  if (size == nullptr || (array && count == nullptr)) return 0;
+  constexpr std::uint64_t most = std::uint64_t{1} << 40;
+  const std::uint64_t bytes = size->getValue().getLimitedValue(most);
+  const std::uint64_t times = array ? count->getValue().getLimitedValue(most) : 1;
+  return bytes != 0 && times <= most / bytes ? bytes * times : 0;
+}
+
+Constant* site_of(const Instruction& i) {
+  Module& m = *const_cast<Module*>(i.getModule());
+  LLVMContext& context = m.getContext();
+  std::string file = m.getSourceFileName();
+  std::string function = i.getFunction()->getName().str();
+  std::uint32_t line = 0;
+  std::uint32_t column = 0;
+  if (const DILocation* l = i.getDebugLoc().get()) {
+    file = l->getFilename().str();
+    line = l->getLine();
+    column = l->getColumn();
+    if (const DISubprogram* s = l->getScope()->getSubprogram()) function = s->getName().str();
+  }
+  const auto text = [&](const std::string& t) -> Constant* {
+    const std::string name = "__nvm_text." + t;
+    if (GlobalVariable* known = m.getNamedGlobal(name)) return known;
+    Constant* content = ConstantDataArray::getString(context, t);
+    auto* g = new GlobalVariable(m, content->getType(), true, GlobalValue::PrivateLinkage, content, name);
+    g->setUnnamedAddr(GlobalValue::UnnamedAddr::Global);
+    return g;
+  };
+  Type* number = Type::getInt32Ty(context);
+  Constant* site = ConstantStruct::getAnon(
+      {text(file), text(function), ConstantInt::get(number, line), ConstantInt::get(number, column)});
+  auto* g = new GlobalVariable(m, site->getType(), true, GlobalValue::PrivateLinkage, site, "__nvm_site");
+  g->setUnnamedAddr(GlobalValue::UnnamedAddr::Global);
+  return g;
+}
+
+void warn(const Instruction& i, const std::string& text) {
+  const Function& f = *i.getFunction();
+  f.getContext().diagnose(DiagnosticInfoUnsupported(f, text, i.getDebugLoc(), DS_Warning));
+}
+
+}  // namespace nvm::compiler

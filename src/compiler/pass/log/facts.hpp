@@ -1,0 +1,35 @@
+// What the compiler knows about addresses and functions without looking at a program as a whole.
+#pragma once
+
+#include <llvm/Analysis/TargetLibraryInfo.h>
+#include <llvm/IR/InstrTypes.h>
+#include <llvm/IR/Module.h>
+
+#include <string>
+
+namespace nvm::compiler {
+
+// Functions of the durable heap's interface: they log for themselves, and begin and end transactions.
+[[nodiscard]] bool is_heap_function(llvm::StringRef name);
+// Of these: afterwards the same transaction is open at the same level, and what was logged is logged.
+[[nodiscard]] bool leaves_transactions_alone(llvm::StringRef name);
+// setjmp() and its kin: they return again when longjmp() is called.
+[[nodiscard]] bool is_jump_target(const llvm::CallBase& c);
+// Declared by a system header, hence not compiled with the pass (pass/front/system_functions.cpp marks them).
+[[nodiscard]] bool is_system_function(const llvm::Function& f);
+
+// Every object that the address can belong to is a variable, or fresh from malloc and its kin.
+[[nodiscard]] bool is_volatile(const llvm::Value* address, const llvm::TargetLibraryInfo& libc);
+// The address is of an object that nvm_alloc and its kin, or nvm_pool_get_root, returned in this function.
+[[nodiscard]] bool is_durable(const llvm::Value* address);
+[[nodiscard]] bool any_durable_argument(const llvm::CallBase& c);
+// Bytes of a fresh object: 0 if `c` is no allocation in a pool, or one whose size is not known here.
+[[nodiscard]] std::uint64_t fresh_bytes(const llvm::CallBase& c);
+
+// A constant nvm_site (nvm/compiled.h): where in the sources `i` comes from.
+[[nodiscard]] llvm::Constant* site_of(const llvm::Instruction& i);
+
+// A warning of the compiler, with the place of `i`.
+void warn(const llvm::Instruction& i, const std::string& text);
+
+}  // namespace nvm::compiler

@@ -1,0 +1,593 @@
+// It plans block by block what is logged and what is left out, then makes the code.  A range that is logged is exactly
+// bytes that will certainly be written (calls of precompiled functions apart): a neighbour's bytes may belong to
+// another lock.
+#include "function_logger.hpp"
+
+#include <llvm/ADT/PostOrderIterator.h>
+#include <llvm/Analysis/MemoryBuiltins.h>
+#include <llvm/Analysis/OptimizationRemarkEmitter.h>
+#include <llvm/Analysis/ScalarEvolution.h>
+#include <llvm/Analysis/ScalarEvolutionExpressions.h>
+#include <llvm/Analysis/TargetLibraryInfo.h>
+#include <llvm/Analysis/ValueTracking.h>
+#include <llvm/IR/Constants.h>
+#include <llvm/IR/Dominators.h>
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/InlineAsm.h>
+#include <llvm/IR/IntrinsicInst.h>
+#include <llvm/IR/MDBuilder.h>
+#include <llvm/IR/Module.h>
+#include <llvm/Transforms/Utils/BasicBlockUtils.h>
+#include <llvm/Transforms/Utils/ScalarEvolutionExpander.h>
+
+#include "facts.hpp"
+
+namespace nvm::compiler {
+
+using namespace llvm;
+
+namespace {
+
+class function_logger {
+ public:
+  function_logger(Function& f, FunctionAnalysisManager& analyses, const unsafe_table& table,
+                  const logging_options& options, counts& n)
+      : f_{f},
+        layout_{f.getDataLayout()},
+        libc_{analyses.getResult<TargetLibraryAnalysis>(f)},
+        dominators_{analyses.getResult<DominatorTreeAnalysis>(f)},
+        loops_{analyses.getResult<LoopAnalysis>(f)},
+        evolution_{analyses.getResult<ScalarEvolutionAnalysis>(f)},
+        remarks_{analyses.getResult<OptimizationRemarkEmitterAnalysis>(f)},
+        table_{table},
+        options_{options},
+        counts_{n},
+        word_{Type::getInt64Ty(f.getContext())},
+        pointer_{PointerType::getUnqual(f.getContext())} {}
+
+  bool run() {
+    for (BasicBlock* b : ReversePostOrderTraversal<Function*>(&f_)) plan_block(*b);
+    // Expansion asks for dominance and loops, which the guards' blocks spoil: all of it first.
+    for (planned& p : plan_) expand(p);
+    for (const planned& p : plan_) emit(p);
+    for (CallBase* c : watched_) watch(*c);
+    return !plan_.empty() || !watched_.empty();
+  }
+
+ private:
+  // Bytes [base + offset, + bytes).
+  struct known_range {
+    const Value* base;
+    std::int64_t offset;
+    std::int64_t bytes;
+    bool fresh;  // of an object allocated in this transaction: it needs no log
+  };
+  struct planned {
+    // The last two only look, in a checked build: at a store whose log call was left out.
+    enum class shape { constant, value, call, masked, loop, expect_logged, expect_volatile } what;
+    Instruction* before;
+    Value* address;
+    std::int64_t offset = 0;
+    std::uint64_t bytes = 0;  // constant
+    Value* size = nullptr;    // value, masked: the mask
+    const unsafe_function* function = nullptr;
+    const SCEV* begin = nullptr;  // loop
+    const SCEV* length = nullptr;
+    Instruction* reason = nullptr;  // for remarks and line numbers
+  };
+  // A store of this block that is to be logged, until the straight line it stands in ends.
+  struct candidate {
+    Instruction* at;
+    Value* address;
+    Value* base;
+    std::int64_t offset;
+    std::int64_t bytes;
+  };
+
+  // ---- what the function does -------------------------------------------------------------------------------------
+
+  void plan_block(BasicBlock& b) {
+    auto& known = known_[&b];
+    inherit(b, known);
+    std::vector<candidate> line;
+    const auto flush_line = [&] {
+      settle(line, known);
+      line.clear();
+    };
+    for (Instruction& i : b) {
+      if (auto* s = dyn_cast<StoreInst>(&i)) {
+        store(i, s->getPointerOperand(), layout_.getTypeStoreSize(s->getValueOperand()->getType()), known, line);
+      } else if (auto* r = dyn_cast<AtomicRMWInst>(&i)) {
+        store(i, r->getPointerOperand(), layout_.getTypeStoreSize(r->getValOperand()->getType()), known, line);
+      } else if (auto* x = dyn_cast<AtomicCmpXchgInst>(&i)) {
+        store(i, x->getPointerOperand(), layout_.getTypeStoreSize(x->getNewValOperand()->getType()), known, line);
+      } else if (auto* m = dyn_cast<AnyMemIntrinsic>(&i)) {
+        block_store(i, m->getRawDest(), m->getLength(), known, line);
+      } else if (auto* n = dyn_cast<IntrinsicInst>(&i)) {
+        intrinsic(*n);
+      } else if (auto* c = dyn_cast<CallBase>(&i)) {
+        if (call(*c, known, line)) {
+          flush_line();
+          known.clear();
+        } else if (!c->willReturn() || c->mayThrow()) {
+          flush_line();
+        }
+        if (const auto bytes = fresh_bytes(*c); bytes != 0 && !options_.everything)
+          known.push_back({c, 0, static_cast<std::int64_t>(bytes), true});
+      }
+    }
+    flush_line();
+  }
+
+  // What is logged on every way to the block's beginning.
+  void inherit(BasicBlock& b, std::vector<known_range>& known) {
+    bool first = true;
+    for (BasicBlock* p : predecessors(&b)) {
+      const auto found = known_.find(p);
+      if (found == known_.end()) {
+        known.clear();
+        return;
+      }
+      if (first) {
+        known = found->second;
+        first = false;
+        continue;
+      }
+      llvm::erase_if(
+          known, [&](const known_range& r) { return covering(found->second, r.base, r.offset, r.bytes) == nullptr; });
+    }
+  }
+  static const known_range* covering(const std::vector<known_range>& known, const Value* base, std::int64_t offset,
+                                     std::int64_t bytes) {
+    for (const known_range& r : known) {
+      if (r.base == base && r.offset <= offset && offset + bytes <= r.offset + r.bytes) return &r;
+    }
+    return nullptr;
+  }
+
+  void store(Instruction& i, Value* address, TypeSize size, std::vector<known_range>& known,
+             std::vector<candidate>& line) {
+    ++counts_.stores;
+    if (size.isScalable()) return report_missed(i, "a vector of unknown length");
+    const auto bytes = static_cast<std::int64_t>(size.getFixedValue());
+    if (left_out_as_volatile(i, address)) return;
+    std::int64_t offset = 0;
+    Value* base = GetPointerBaseWithConstantOffset(address, offset, layout_);
+    if (const known_range* r = options_.everything ? nullptr : covering(known, base, offset, bytes); r != nullptr) {
+      expect_logged(i, address, static_cast<std::uint64_t>(bytes));
+      if (r->fresh) {
+        ++counts_.fresh;
+        return report(i, "Fresh", "not logged: the object was allocated in this transaction");
+      }
+      ++counts_.dominated;
+      return report(i, "Dominated", "not logged again: the bytes are logged on every way here");
+    }
+    line.push_back({&i, address, base, offset, bytes});
+  }
+
+  bool left_out_as_volatile(Instruction& i, Value* address) {
+    if (options_.everything || !is_volatile(address, libc_)) return false;
+    ++counts_.volatile_target;
+    report(i, "Volatile", "not logged: the target is a variable or memory from malloc");
+    if (options_.check) {
+      planned p{planned::shape::expect_volatile, &i, address};
+      p.reason = &i;
+      plan_.push_back(p);
+    }
+    return true;
+  }
+  void expect_logged(Instruction& i, Value* address, std::uint64_t bytes) {
+    if (!options_.check) return;
+    planned p{planned::shape::expect_logged, &i, address};
+    p.bytes = bytes;
+    p.reason = &i;
+    plan_.push_back(p);
+  }
+
+  // memcpy and its kin, as instructions.
+  void block_store(Instruction& i, Value* address, Value* length, std::vector<known_range>& known,
+                   std::vector<candidate>& line) {
+    if (auto* constant = dyn_cast<ConstantInt>(length)) {
+      if (constant->isZero()) return;
+      return store(i, address, TypeSize::getFixed(constant->getZExtValue()), known, line);
+    }
+    ++counts_.stores;
+    if (left_out_as_volatile(i, address)) return;
+    planned p{planned::shape::value, &i, address};
+    p.size = length;
+    p.reason = &i;
+    plan(p);
+  }
+
+  void intrinsic(IntrinsicInst& i) {
+    if (i.getIntrinsicID() == Intrinsic::masked_store) {
+      ++counts_.stores;
+      if (left_out_as_volatile(i, i.getArgOperand(1))) return;
+      auto* type = cast<FixedVectorType>(i.getArgOperand(0)->getType());
+      planned p{planned::shape::masked, &i, i.getArgOperand(1)};
+      p.bytes = layout_.getTypeStoreSize(type->getElementType());
+      p.size = i.getArgOperand(3);
+      p.reason = &i;
+      return plan(p);
+    }
+    if (i.mayWriteToMemory() && !i.onlyAccessesInaccessibleMemory() && !i.isAssumeLikeIntrinsic() &&
+        i.getIntrinsicID() != Intrinsic::vastart && i.getIntrinsicID() != Intrinsic::vacopy &&
+        i.getIntrinsicID() != Intrinsic::vaend && i.getIntrinsicID() != Intrinsic::stackrestore &&
+        i.getIntrinsicID() != Intrinsic::prefetch && any_durable_argument(i)) {
+      warn(i, "a store that Holdfast does not know: " + i.getCalledFunction()->getName().str());
+    }
+  }
+
+  // True: afterwards another transaction may be open, or another level of it.
+  bool call(CallBase& c, std::vector<known_range>& known, std::vector<candidate>& line) {
+    if (c.isInlineAsm()) {
+      assembly(c, known, line);
+      return false;
+    }
+    Function* callee = c.getCalledFunction();
+    if (callee == nullptr) return true;
+    const StringRef name = callee->getName();
+    if (is_heap_function(name)) return !leaves_transactions_alone(name);
+    const auto described = table_.find(name.str());
+    if (described != table_.end() && callee->isDeclaration()) {
+      precompiled(c, described->second);
+      return described->second.calls_back;
+    }
+    if (c.onlyReadsMemory() || c.onlyAccessesInaccessibleMemory()) return false;
+    if (isAllocationFn(&c, &libc_) || getFreedOperand(&c, &libc_) != nullptr) return false;
+    if (callee->isDeclaration() && may_write_durable(c)) {
+      if (is_system_function(*callee)) {
+        warn(c, name.str() + " may write the durable object that it gets; describe it in an unsafe file");
+      } else {
+        // It may come from another file that was compiled with the pass; who knows is the linker.
+        report_missed(c, "a durable pointer goes to a function whose code is elsewhere");
+      }
+    }
+    if (callee->isDeclaration() && options_.check && !c.doesNotReturn() && !isa<InvokeInst>(c) && !c.isMustTailCall())
+      watched_.push_back(&c);
+    return true;
+  }
+  static bool may_write_durable(const CallBase& c) {
+    for (unsigned k = 0; k < c.arg_size(); ++k) {
+      if (is_durable(c.getArgOperand(k)) && !c.onlyReadsMemory(k)) return true;
+    }
+    return false;
+  }
+
+  // What inline assembly names as an output in memory is a store like another; what else it writes nobody knows.
+  void assembly(CallBase& c, std::vector<known_range>& known, std::vector<candidate>& line) {
+    if (!c.mayWriteToMemory()) return;
+    const auto* code = cast<InlineAsm>(c.getCalledOperand());
+    bool unknown = false;
+    unsigned k = 0;
+    for (const InlineAsm::ConstraintInfo& o : code->ParseConstraints()) {
+      if (!o.hasArg()) continue;
+      if (k >= c.arg_size()) break;
+      Value* argument = c.getArgOperand(k);
+      Type* type = c.getParamElementType(k);
+      ++k;
+      if (!argument->getType()->isPointerTy()) continue;
+      if (o.isIndirect && type != nullptr) {
+        if (o.Type == InlineAsm::isOutput) store(c, argument, layout_.getTypeStoreSize(type), known, line);
+      } else if (!is_volatile(argument, libc_)) {
+        unknown = true;
+      }
+    }
+    const bool clobbers = StringRef(code->getConstraintString()).contains("~{memory}");
+    if (unknown && clobbers && !code->getAsmString().empty())
+      warn(c, "inline assembly may write durable memory that is not logged; name what it writes as an output");
+  }
+
+  void precompiled(CallBase& c, const unsafe_function& f) {
+    if (c.arg_size() < f.arguments || (c.arg_size() > f.arguments && !f.more_arguments)) {
+      return warn(c, f.name + " is called with " + std::to_string(c.arg_size()) +
+                         " arguments, its line in an unsafe file says " + std::to_string(f.arguments));
+    }
+    if (f.unknown) {
+      if (any_durable_argument(c))
+        warn(c, f.name + " may write durable memory, and nobody can say how much: not logged");
+      return;
+    }
+    bool needed = false;
+    for (const auto& r : f.writes)
+      needed = needed || options_.everything || !is_volatile(c.getArgOperand(argument_of(r.address)), libc_);
+    if (f.writes.empty()) return;
+    ++counts_.stores;
+    if (!needed) {
+      ++counts_.volatile_target;
+      return report(c, "Volatile", "not logged: the targets are variables or memory from malloc");
+    }
+    ++counts_.calls;
+    planned p{planned::shape::call, &c, nullptr};
+    p.function = &f;
+    p.reason = &c;
+    plan(p);
+  }
+  static unsigned argument_of(const expression& e) {
+    return static_cast<unsigned>(e.what == expression::kind::sum ? e.parts.front().value : e.value);
+  }
+
+  // ---- merging and hoisting ---------------------------------------------------------------------------------------
+
+  // The stores of a straight line of code: touching bytes of one base become one range, logged before the first of
+  // them.
+  void settle(std::vector<candidate>& line, std::vector<known_range>& known) {
+    std::vector<bool> done(line.size());
+    for (std::size_t k = 0; k < line.size(); ++k) {
+      if (done[k]) continue;
+      std::int64_t begin = line[k].offset;
+      std::int64_t end = begin + line[k].bytes;
+      done[k] = true;
+      bool grew = !options_.everything;
+      while (grew) {
+        grew = false;
+        for (std::size_t j = k + 1; j < line.size(); ++j) {
+          const candidate& c = line[j];
+          if (done[j] || c.base != line[k].base || c.offset > end || c.offset + c.bytes < begin) continue;
+          begin = std::min(begin, c.offset);
+          end = std::max(end, c.offset + c.bytes);
+          done[j] = grew = true;
+          ++counts_.merged;
+          expect_logged(*c.at, c.address, static_cast<std::uint64_t>(c.bytes));
+          report(*c.at, "Merged", "logged together with a store before it");
+        }
+      }
+      planned p{planned::shape::constant, line[k].at, line[k].base};
+      p.offset = begin;
+      p.bytes = static_cast<std::uint64_t>(end - begin);
+      p.reason = line[k].at;
+      if (!options_.everything && hoist(p)) {
+        ++counts_.hoisted;
+        report(*line[k].at, "Hoisted", "not logged here: one range for all turns before the loop");
+        expect_logged(*line[k].at, line[k].address, static_cast<std::uint64_t>(line[k].bytes));
+        continue;
+      }
+      plan(p);
+      known.push_back({line[k].base, begin, end - begin, false});
+    }
+  }
+
+  // A range that every turn of a counted loop stores to, behind or before that of the turn before: one range for all
+  // turns.
+  bool hoist(const planned& each) {
+    BasicBlock* block = each.before->getParent();
+    Loop* l = loops_.getLoopFor(block);
+    if (l == nullptr || l->getLoopPreheader() == nullptr || l->getLoopLatch() == nullptr) return false;
+    if (l->getExitingBlock() != l->getLoopLatch() || !dominators_.dominates(block, l->getLoopLatch())) return false;
+    if (!harmless_.count(l)) harmless_[l] = is_harmless(*l);
+    if (!harmless_[l]) return false;
+    const SCEV* offset = evolution_.getConstant(word_, static_cast<std::uint64_t>(each.offset), true);
+    const auto* turn = dyn_cast<SCEVAddRecExpr>(evolution_.getAddExpr(evolution_.getSCEV(each.address), offset));
+    if (turn == nullptr || turn->getLoop() != l || !turn->isAffine()) return false;
+    const auto* step = dyn_cast<SCEVConstant>(turn->getStepRecurrence(evolution_));
+    if (step == nullptr) return false;
+    const std::int64_t stride = step->getAPInt().getSExtValue();
+    const auto bytes = static_cast<std::int64_t>(each.bytes);
+    if (stride != bytes && stride != -bytes) return false;
+    const SCEV* more = evolution_.getBackedgeTakenCount(l);
+    if (isa<SCEVCouldNotCompute>(more)) return false;
+    const SCEV* turns_but_one = evolution_.getTruncateOrZeroExtend(more, word_);
+    const SCEV* unit = evolution_.getConstant(word_, each.bytes);
+    const SCEV* before_last = evolution_.getMulExpr(turns_but_one, unit);
+    planned p{planned::shape::loop, l->getLoopPreheader()->getTerminator(), each.address};
+    p.begin = stride > 0 ? turn->getStart() : evolution_.getMinusSCEV(turn->getStart(), before_last);
+    p.length = evolution_.getAddExpr(before_last, unit);
+    SCEVExpander probe(evolution_, layout_, "nvm");
+    if (isa<SCEVCouldNotCompute>(p.begin) || !probe.isSafeToExpandAt(p.begin, p.before) ||
+        !probe.isSafeToExpandAt(p.length, p.before))
+      return false;
+    p.reason = each.reason;
+    plan(p);
+    return true;
+  }
+  // Nothing in the loop can leave it early, or begin or end a transaction.
+  bool is_harmless(const Loop& l) const {
+    for (BasicBlock* b : l.blocks()) {
+      for (Instruction& i : *b) {
+        if (const auto* c = dyn_cast<CallBase>(&i)) {
+          if (!isa<IntrinsicInst>(c) && (!c->onlyReadsMemory() || !c->willReturn() || !c->doesNotThrow())) return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  // ---- code -------------------------------------------------------------------------------------------------------
+
+  void plan(const planned& p) {
+    ++counts_.logged;
+    if (p.what == planned::shape::loop) {
+      ++counts_.loops;
+    } else if (isa<AtomicRMWInst>(p.reason) || isa<AtomicCmpXchgInst>(p.reason) || p.reason->isAtomic()) {
+      report(*p.reason, "LoggedAtomic",
+             "logged: the target may be durable; an abort takes back what other threads stored there since");
+    } else {
+      report(*p.reason, "Logged", "logged: the target may be durable");
+    }
+    plan_.push_back(p);
+  }
+
+  Value* constant(std::uint64_t v) const { return ConstantInt::get(word_, v); }
+
+  void expand(planned& p) {
+    if (p.what != planned::shape::loop) return;
+    SCEVExpander expander(evolution_, layout_, "nvm");
+    p.address = expander.expandCodeFor(p.begin, p.address->getType(), p.before);
+    p.size = expander.expandCodeFor(p.length, word_, p.before);
+  }
+
+  // What is logged is [address, + bytes); in a checked build with its place.
+  void call_log(IRBuilder<>& b, const planned& p, Value* address, Value* bytes) {
+    if (options_.check) {
+      b.CreateCall(runtime("__nvm_log_at", {pointer_, word_, pointer_}), {address, bytes, site_of(*p.reason)});
+    } else {
+      b.CreateCall(runtime("__nvm_log", {pointer_, word_}), {address, bytes});
+    }
+  }
+
+  void emit(const planned& p) {
+    IRBuilder<> b(p.before);
+    b.SetCurrentDebugLocation(p.reason->getDebugLoc());
+    switch (p.what) {
+      case planned::shape::constant: {
+        Value* at =
+            p.offset == 0 ? p.address : b.CreatePtrAdd(p.address, constant(static_cast<std::uint64_t>(p.offset)));
+        return guarded(b, at, p, [&](IRBuilder<>& c) { call_log(c, p, at, constant(p.bytes)); });
+      }
+      case planned::shape::value:
+        return guarded(b, p.address, p,
+                       [&](IRBuilder<>& c) { call_log(c, p, p.address, c.CreateZExtOrTrunc(p.size, word_)); });
+      case planned::shape::masked: {
+        const unsigned lanes = cast<FixedVectorType>(p.size->getType())->getNumElements();
+        return guarded(b, p.address, p, [&](IRBuilder<>& c) {
+          Value* bits = c.CreateZExt(c.CreateBitCast(p.size, c.getIntNTy(lanes)), word_);
+          if (options_.check) {
+            c.CreateCall(runtime("__nvm_log_masked_at", {pointer_, word_, word_, pointer_}),
+                         {p.address, constant(p.bytes), bits, site_of(*p.reason)});
+          } else {
+            c.CreateCall(runtime("__nvm_log_masked", {pointer_, word_, word_}), {p.address, constant(p.bytes), bits});
+          }
+        });
+      }
+      case planned::shape::loop:
+        return guarded(b, p.address, p, [&](IRBuilder<>& c) { call_log(c, p, p.address, p.size); });
+      case planned::shape::expect_logged:
+        return guarded(b, p.address, p, [&](IRBuilder<>& c) {
+          c.CreateCall(runtime("__nvm_expect_logged", {pointer_, word_, pointer_}),
+                       {p.address, constant(p.bytes), site_of(*p.reason)});
+        });
+      case planned::shape::expect_volatile:
+        return guarded(b, p.address, p, [&](IRBuilder<>& c) {
+          c.CreateCall(runtime("__nvm_expect_volatile", {pointer_, pointer_}), {p.address, site_of(*p.reason)});
+        });
+      case planned::shape::call:
+        break;
+    }
+    auto& call = cast<CallBase>(*p.before);
+    for (const auto& r : p.function->writes) {
+      Value* target = call.getArgOperand(argument_of(r.address));
+      if (!target->getType()->isPointerTy() || (!options_.everything && is_volatile(target, libc_))) continue;
+      IRBuilder<> at(p.before);
+      at.SetCurrentDebugLocation(p.reason->getDebugLoc());
+      // The lengths are looked at only where the target is durable: strlen costs.
+      guarded(at, target, p, [&](IRBuilder<>& c) {
+        Value* address = target;
+        if (r.address.what == expression::kind::sum) {
+          for (std::size_t k = 1; k < r.address.parts.size(); ++k)
+            address = c.CreatePtrAdd(address, value_of(c, call, r.address.parts[k]));
+        }
+        call_log(c, p, address, value_of(c, call, r.bytes));
+      });
+    }
+  }
+
+  // A checked build looks at what a function whose code is elsewhere did to the durable objects that it got.
+  void watch(CallBase& c) {
+    for (Use& u : c.args()) {
+      Value* target = u.get();
+      if (!target->getType()->isPointerTy() || isa<Constant>(target) || is_volatile(target, libc_)) continue;
+      IRBuilder<> b(&c);
+      b.SetCurrentDebugLocation(c.getDebugLoc());
+      Value* before = b.CreateCall(runtime_returning(pointer_, "__nvm_watch", {pointer_}), {target});
+      IRBuilder<> after(c.getNextNode());
+      after.SetCurrentDebugLocation(c.getDebugLoc());
+      Constant* site = site_of(c);
+      Constant* name = ConstantDataArray::getString(f_.getContext(), c.getCalledFunction()->getName());
+      auto* text = new GlobalVariable(*f_.getParent(), name->getType(), true, GlobalValue::PrivateLinkage, name);
+      after.CreateCall(runtime("__nvm_watched", {pointer_, pointer_, pointer_}), {before, text, site});
+    }
+  }
+
+  template <class Then>
+  void guarded(IRBuilder<>& b, Value* address, const planned& p, Then&& then) {
+    Value* number = b.CreateLShr(b.CreatePtrToInt(address, word_), constant(NVM_WINDOW_BITS));
+    Value* durable = b.CreateICmpEQ(number, constant(std::uint64_t{NVM_WINDOW_BASE} >> NVM_WINDOW_BITS));
+    MDNode* weights = MDBuilder(f_.getContext()).createUnlikelyBranchWeights();
+    Instruction* inside = SplitBlockAndInsertIfThen(durable, p.before->getIterator(), false, weights);
+    IRBuilder<> c(inside);
+    c.SetCurrentDebugLocation(p.reason->getDebugLoc());
+    then(c);
+  }
+
+  Value* value_of(IRBuilder<>& b, CallBase& call, const expression& e) {
+    using kind = expression::kind;
+    switch (e.what) {
+      case kind::constant:
+        return constant(e.value);
+      case kind::argument: {
+        Value* v = call.getArgOperand(static_cast<unsigned>(e.value));
+        return v->getType()->isPointerTy() ? b.CreatePtrToInt(v, word_) : b.CreateZExtOrTrunc(v, word_);
+      }
+      case kind::string_length:
+        return b.CreateCall(library("strlen", 1), {call.getArgOperand(static_cast<unsigned>(e.value))});
+      case kind::bounded_length:
+        return b.CreateCall(library("strnlen", 2),
+                            {call.getArgOperand(static_cast<unsigned>(e.value)), value_of(b, call, e.parts[0])});
+      case kind::sum:
+      case kind::product:
+      case kind::minimum: {
+        Value* v = value_of(b, call, e.parts[0]);
+        for (std::size_t k = 1; k < e.parts.size(); ++k) {
+          Value* next = value_of(b, call, e.parts[k]);
+          v = e.what == kind::sum       ? b.CreateAdd(v, next)
+              : e.what == kind::product ? b.CreateMul(v, next)
+                                        : b.CreateBinaryIntrinsic(Intrinsic::umin, v, next);
+        }
+        return v;
+      }
+    }
+    llvm_unreachable("an expression of no kind");
+  }
+  FunctionCallee runtime(const char* name, ArrayRef<Type*> arguments) {
+    return runtime_returning(Type::getVoidTy(f_.getContext()), name, arguments);
+  }
+  FunctionCallee runtime_returning(Type* result, const char* name, ArrayRef<Type*> arguments) {
+    FunctionCallee callee = f_.getParent()->getOrInsertFunction(name, FunctionType::get(result, arguments, false));
+    if (auto* f = dyn_cast<Function>(callee.getCallee())) {
+      f->addFnAttr(Attribute::NoUnwind);
+      f->addFnAttr(Attribute::Cold);
+    }
+    return callee;
+  }
+  FunctionCallee library(const char* name, unsigned arguments) {
+    Type* pointer = PointerType::getUnqual(f_.getContext());
+    Module& m = *f_.getParent();
+    return arguments == 1 ? m.getOrInsertFunction(name, word_, pointer)
+                          : m.getOrInsertFunction(name, word_, pointer, word_);
+  }
+
+  // ---- remarks ----------------------------------------------------------------------------------------------------
+
+  void report(Instruction& i, const char* name, const char* text) {
+    remarks_.emit([&] { return OptimizationRemark("nvm-log", name, &i) << text; });
+  }
+  void report_missed(Instruction& i, const char* text) {
+    remarks_.emit([&] { return OptimizationRemarkMissed("nvm-log", "NotLogged", &i) << text; });
+  }
+
+  Function& f_;
+  const DataLayout& layout_;
+  const TargetLibraryInfo& libc_;
+  DominatorTree& dominators_;
+  LoopInfo& loops_;
+  ScalarEvolution& evolution_;
+  OptimizationRemarkEmitter& remarks_;
+  const unsafe_table& table_;
+  const logging_options& options_;
+  counts& counts_;
+  Type* word_;
+  Type* pointer_;
+  std::map<const BasicBlock*, std::vector<known_range>> known_;
+  std::map<const Loop*, bool> harmless_;
+  std::vector<planned> plan_;
+  std::vector<CallBase*> watched_;
+};
+
+}  // namespace
+
+bool log_stores(Function& f, FunctionAnalysisManager& analyses, const unsafe_table& table,
+                const logging_options& options, counts& n) {
+  return function_logger(f, analyses, table, options, n).run();
+}
+
+}  // namespace nvm::compiler

@@ -1,0 +1,72 @@
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Instructions.h>
+
+#include "facts.hpp"
+#include "module_rewrites.hpp"
+
+namespace nvm::compiler {
+
+using namespace llvm;
+
+namespace {
+
+Function* wrapper_of(Function& f) {
+  Module& m = *f.getParent();
+  const std::string name = "__nvm_safe_" + f.getName().str();
+  if (Function* known = m.getFunction(name)) return known;
+  Function* w = Function::Create(f.getFunctionType(), GlobalValue::LinkOnceODRLinkage, name, m);
+  w->setAttributes(f.getAttributes());
+  // What the declaration promises of the memory that it touches does not hold for the log.
+  w->removeFnAttr(Attribute::Memory);
+  w->setCallingConv(f.getCallingConv());
+  w->addFnAttr(Attribute::NoInline);
+  w->setComdat(m.getOrInsertComdat(name));
+  IRBuilder<> b(BasicBlock::Create(m.getContext(), "", w));
+  SmallVector<Value*, 8> arguments;
+  for (Argument& a : w->args()) arguments.push_back(&a);
+  CallInst* c = b.CreateCall(&f, arguments);
+  c->setCallingConv(f.getCallingConv());
+  c->setAttributes(f.getAttributes());
+  if (f.getReturnType()->isVoidTy()) {
+    b.CreateRetVoid();
+  } else {
+    b.CreateRet(c);
+  }
+  return w;
+}
+
+}  // namespace
+
+bool make_safe_wrappers(Module& m, const unsafe_table& table) {
+  std::vector<Function*> precompiled;
+  for (Function& f : m) {
+    const auto known = table.find(f.getName().str());
+    if (f.isDeclaration() && !f.isIntrinsic() && known != table.end() &&
+        (known->second.unknown || !known->second.writes.empty()))
+      precompiled.push_back(&f);
+  }
+  bool changed = false;
+  for (Function* f : precompiled) {
+    const auto takes_address = [&](const Use& u) {
+      const auto* c = dyn_cast<CallBase>(u.getUser());
+      return !(c != nullptr && c->isCallee(&u)) && !isa<GlobalAlias>(u.getUser()) && !isa<BlockAddress>(u.getUser());
+    };
+    std::vector<const User*> users;
+    for (const Use& u : f->uses()) {
+      if (takes_address(u)) users.push_back(u.getUser());
+    }
+    if (users.empty()) continue;
+    if (f->isVarArg() || table.at(f->getName().str()).unknown) {
+      for (const User* u : users) {
+        if (const auto* i = dyn_cast<Instruction>(u))
+          warn(*i, "the address of " + f->getName().str() + " is taken: what is written through it is not logged");
+      }
+      continue;
+    }
+    f->replaceUsesWithIf(wrapper_of(*f), [&](Use& u) { return takes_address(u); });
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace nvm::compiler

@@ -1,0 +1,159 @@
+// The run-time of checked builds (-fnvm-check): what it finds names its place in the sources.
+#include <atomic>
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "nvm/compiled.h"
+
+namespace {
+
+// C programs link this, hence nothing of the C++ library.
+bool only_reports() {
+  static constinit std::atomic<int> answer{-1};
+  int known = answer.load(std::memory_order_relaxed);
+  if (known < 0) {
+    const char* said = std::getenv("NVM_CHECK");
+    known = said != nullptr && std::strcmp(said, "report") == 0 ? 1 : 0;
+    answer.store(known, std::memory_order_relaxed);
+  }
+  return known == 1;
+}
+
+// False where this place has been reported already; when the table is full, of many places once more.
+bool found_at(const nvm_site* site) {
+  if (!only_reports()) return true;
+  constexpr std::size_t places = 4096;
+  static constinit std::atomic<const nvm_site*> reported[places] = {};
+  for (std::size_t k = reinterpret_cast<std::uintptr_t>(site) / sizeof *site, tries = 0; tries < 64; ++k, ++tries) {
+    const nvm_site* known = nullptr;
+    if (reported[k % places].compare_exchange_strong(known, site, std::memory_order_relaxed)) return true;
+    if (known == site) return false;
+  }
+  return true;
+}
+
+[[gnu::format(printf, 2, 3)]] void found(const nvm_site* site, const char* format, ...) {
+  if (!found_at(site)) return;
+  char text[512];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  if (site->line != 0) {
+    std::fprintf(stderr, "%s:%u:%u: holdfast: %s (in %s)\n", site->file, site->line, site->column, text,
+                 site->function);
+  } else {
+    std::fprintf(stderr, "%s: holdfast: %s (in %s; compile with -g for the line)\n", site->file, text, site->function);
+  }
+  if (!only_reports()) std::abort();
+}
+
+struct watched {
+  const unsigned char* at;
+  std::size_t bytes;
+  std::uint64_t ended;
+  // The bytes follow.
+};
+constexpr std::size_t watched_max = 65536;
+
+}  // namespace
+
+extern "C" {
+
+__attribute__((visibility("default"))) void __nvm_log_at(const void* p, size_t n, const nvm_site* site) {
+  if (n == 0) return;
+  switch (__nvm_tx_covers(p, n)) {
+    case NVM_COVER_NO_POOL:  // the program's own memory, where pools could lie
+      return;
+    case NVM_COVER_NO_TRANSACTION:
+      return found(site, "store of %zu bytes to durable memory at %p outside a transaction", n, p);
+    default:
+      return __nvm_log(p, n);
+  }
+}
+
+__attribute__((visibility("default"))) void __nvm_log_masked_at(const void* p, size_t n, uint64_t mask,
+                                                                const nvm_site* site) {
+  const auto* lane = static_cast<const char*>(p);
+  for (; mask != 0; mask >>= 1, lane += n) {
+    if ((mask & 1) != 0) __nvm_log_at(lane, n, site);
+  }
+}
+
+__attribute__((visibility("default"))) void __nvm_expect_logged(const void* p, size_t n, const nvm_site* site) {
+  switch (__nvm_tx_covers(p, n)) {
+    case NVM_COVER_MISSING:
+      return found(site, "store of %zu bytes to durable memory at %p that the compiler took for logged", n, p);
+    case NVM_COVER_NO_TRANSACTION:
+      return found(site, "store of %zu bytes to durable memory at %p outside a transaction", n, p);
+    default:
+      return;
+  }
+}
+
+__attribute__((visibility("default"))) void __nvm_expect_volatile(const void* p, const nvm_site* site) {
+  if (nvm_pool_of(p) == nullptr) return;
+  found(site, "store to durable memory at %p that the compiler took for volatile", p);
+}
+
+__attribute__((visibility("default"))) void __nvm_check_pointer(const void* where, const void* value,
+                                                                const nvm_site* site) {
+  if (value == nullptr || !nvm_is_durable(where)) return;
+  NVM_POOL* pool = nvm_pool_of(where);
+  if (pool == nullptr) return;  // the store itself is reported
+  if (!nvm_is_durable(value)) {
+    return found(site, "a durable object at %p receives a pointer to volatile memory, %p", where, value);
+  }
+  if (nvm_pool_of(value) != pool) {
+    return found(site, "a durable object at %p receives a pointer to another pool, or to none, %p", where, value);
+  }
+}
+
+__attribute__((visibility("default"))) void* __nvm_watch(const void* p) {
+  if (!nvm_is_durable(p)) return nullptr;
+  const void* start = nullptr;
+  std::size_t bytes = __nvm_object_around(p, &start);
+  if (bytes == 0) return nullptr;
+  const auto* at = static_cast<const unsigned char*>(start);
+  if (bytes > watched_max) {
+    const auto skipped = static_cast<std::size_t>(static_cast<const unsigned char*>(p) - at);
+    at += skipped;
+    bytes = bytes - skipped < watched_max ? bytes - skipped : watched_max;
+  }
+  auto* w = static_cast<watched*>(std::malloc(sizeof(watched) + bytes));
+  if (w == nullptr) return nullptr;
+  *w = {at, bytes, __nvm_tx_ended()};
+  std::memcpy(w + 1, at, bytes);
+  return w;
+}
+
+__attribute__((visibility("default"))) void __nvm_watched(void* before, const char* function, const nvm_site* site) {
+  if (before == nullptr) return;
+  const auto* w = static_cast<const watched*>(before);
+  const auto* old = reinterpret_cast<const unsigned char*>(w + 1);
+  // Once a transaction has ended in there, what it logged is not known any more.
+  if (w->ended == __nvm_tx_ended() && nvm_pool_of(w->at) != nullptr) {
+    for (std::size_t k = 0; k < w->bytes;) {
+      if (w->at[k] == old[k]) {
+        ++k;
+        continue;
+      }
+      std::size_t end = k;
+      while (end < w->bytes && w->at[end] != old[end]) ++end;
+      const int cover = __nvm_tx_covers(w->at + k, end - k);
+      if (cover == NVM_COVER_MISSING || cover == NVM_COVER_NO_TRANSACTION) {
+        found(site, "%s changed %zu bytes of a durable object, at %p, %s; describe it in an unsafe file", function,
+              end - k, static_cast<const void*>(w->at + k),
+              cover == NVM_COVER_MISSING ? "which nobody logged" : "outside a transaction");
+        break;
+      }
+      k = end;
+    }
+  }
+  std::free(before);
+}
+
+}  // extern "C"

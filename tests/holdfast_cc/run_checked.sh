@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# run_checked.sh <holdfast-cc> <programs> <flag>...: a checked build names the place of each mistake, and of nothing
+# else.
+set -euo pipefail
+cc=$1 programs=$2
+shift 2
+work=$(mktemp -d)
+pools=$(mktemp -d /dev/shm/holdfast-cc-XXXXXX)
+trap 'rm -rf "$work" "$pools"' EXIT
+cd "$work"
+
+"$cc" -fno-nvm -O1 -c "$programs/elsewhere.c" -o elsewhere.o
+"$cc" -fnvm-check -Wall -Werror "$@" "$programs/wrong.c" elsewhere.o -o wrong
+
+run() { rm -f "$pools"/*; ./wrong "$pools/a" "$pools/b" "$1" >out 2>err; }
+
+run nothing || { cat err >&2; exit 1; }
+[ ! -s err ] || { echo "a report where there is nothing wrong:" >&2; cat err >&2; exit 1; }
+# expect <what> <text>
+expect() {
+  local line status=0
+  line=$(grep -n "LINE $1 " "$programs/wrong.c" | cut -d: -f1)
+  run "$1" || status=$?
+  [ "$status" -eq 134 ] || { echo "$1: exit code $status, expected 134 (abort)" >&2; cat err >&2; exit 1; }
+  grep -qE "wrong\.c:$line:[0-9]+: holdfast: .*$2" err || {
+    echo "$1: no '$2' in line $line:" >&2
+    cat err >&2
+    exit 1
+  }
+  status=0
+  NVM_CHECK=report run "$1" || status=$?
+  if [ "$status" -ne 0 ] || ! grep -q "done" out || [ "$(wc -l <err)" -ne 1 ]; then
+    echo "$1: with NVM_CHECK=report: exit code $status, expected 0 and one line:" >&2
+    cat err >&2
+    exit 1
+  fi
+}
+expect volatile 'receives a pointer to volatile memory'
+expect heap 'receives a pointer to volatile memory'
+expect foreign 'receives a pointer to another pool'
+expect unlogged 'change_unlogged changed 4 bytes of a durable object.*which nobody logged'
+expect ended 'store of 8 bytes to durable memory .* outside a transaction'
+expect outside 'store of 8 bytes to durable memory .* outside a transaction'
+expect memset 'store of 48 bytes to durable memory .* outside a transaction'
+expect strcpy 'store of [0-9]+ bytes to durable memory .* outside a transaction'
+echo ok
