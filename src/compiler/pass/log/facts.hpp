@@ -13,6 +13,11 @@ namespace nvm::compiler {
 [[nodiscard]] bool is_heap_function(llvm::StringRef name);
 // Of these: afterwards the same transaction is open at the same level, and what was logged is logged.
 [[nodiscard]] bool leaves_transactions_alone(llvm::StringRef name);
+// A module may come to the pass twice: as a .bc file that is compiled again, or before and while it is linked.  An
+// attribute of a function says that it has been there.
+inline constexpr const char* logged_already = "nvm-logged";
+inline constexpr const char* pointers_checked_already = "nvm-pointers-checked";
+
 // setjmp() and its kin: they return again when longjmp() is called.
 [[nodiscard]] bool is_jump_target(const llvm::CallBase& c);
 // Declared by a system header, hence not compiled with the pass (pass/front/system_functions.cpp marks them).

@@ -11,6 +11,8 @@ using namespace llvm;
 
 bool check_pointers(Function& f) {
   if (f.isDeclaration() || f.hasFnAttribute(Attribute::Naked) || is_heap_function(f.getName())) return false;
+  if (f.hasFnAttribute(pointers_checked_already)) return false;
+  f.addFnAttr(pointers_checked_already);
   std::vector<StoreInst*> all;
   for (Instruction& i : instructions(f)) {
     auto* s = dyn_cast<StoreInst>(&i);
