@@ -17,6 +17,12 @@ if(NOT objects)
   return()
 endif()
 
+# The build tree has its libraries where the installed one has them, so that holdfast-cc finds them from its own place in
+# both.
+set(HOLDFAST_LIBRARY_FOLDER ${CMAKE_BINARY_DIR}/${CMAKE_INSTALL_LIBDIR})
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+  set(HOLDFAST_LIBRARY_FOLDER ${CMAKE_BINARY_DIR}/lib)
+endif()
 add_library(holdfast SHARED ${objects})
 add_library(holdfast_static STATIC ${objects})
 set_target_properties(holdfast PROPERTIES
@@ -24,7 +30,8 @@ set_target_properties(holdfast PROPERTIES
 set_target_properties(holdfast_static PROPERTIES OUTPUT_NAME holdfast EXPORT_NAME static)
 set_target_properties(holdfast PROPERTIES EXPORT_NAME holdfast)
 foreach(target holdfast holdfast_static)
-  set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
+  set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX
+    LIBRARY_OUTPUT_DIRECTORY ${HOLDFAST_LIBRARY_FOLDER} ARCHIVE_OUTPUT_DIRECTORY ${HOLDFAST_LIBRARY_FOLDER})
   target_link_libraries(${target} PUBLIC Threads::Threads)
   target_include_directories(${target} PUBLIC
     $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>
@@ -57,7 +64,8 @@ if(EXISTS ${CMAKE_SOURCE_DIR}/include/nvm)
 endif()
 install(EXPORT holdfastTargets NAMESPACE holdfast:: DESTINATION ${package_dir})
 configure_package_config_file(cmake/holdfastConfig.cmake.in
-  ${CMAKE_BINARY_DIR}/holdfastConfig.cmake INSTALL_DESTINATION ${package_dir})
+  ${CMAKE_BINARY_DIR}/holdfastConfig.cmake INSTALL_DESTINATION ${package_dir}
+  PATH_VARS CMAKE_INSTALL_BINDIR)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/holdfastConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/holdfastConfig.cmake
@@ -66,5 +74,7 @@ install(FILES ${CMAKE_BINARY_DIR}/holdfastConfig.cmake
 # From <libdir>/pkgconfig back to the prefix.
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX
   BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/pkgconfig OUTPUT_VARIABLE HOLDFAST_PC_UP)
-configure_file(cmake/holdfast.pc.in holdfast.pc @ONLY)
+configure_file(cmake/holdfast.pc.in holdfast.pc.in @ONLY)
+# Whether there is a holdfast-cc is known when everything is.
+file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/holdfast.pc INPUT ${CMAKE_BINARY_DIR}/holdfast.pc.in)
 install(FILES ${CMAKE_BINARY_DIR}/holdfast.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -1,137 +1,181 @@
-// holdfast-cc, holdfast-c++: Clang 19 with the log pass, and the durable heap linked in.
+// holdfast-cc, holdfast-c++: Clang with the log pass, and the durable heap linked in.
 //
-// Whatever cc takes goes to Clang as it came.  What is added, and marked so that Clang does not complain where a step
-// has no use for it: the plugin, the files of precompiled functions, the headers, and, where programs or shared
-// libraries are linked, the run-time.  Our own options begin with -fnvm- or --holdfast-.
-#include <unistd.h>
-
+// Whatever cc takes goes to Clang, which takes the place of this process: exit codes, signals and output are its own.
+// What is added is marked so that Clang does not complain where a step has no use for it: the plugin, the files of
+// precompiled functions, the headers and, where something is linked, the run-time.
+//
+//   options.cpp       our options, one table
+//   command_line.cpp  which arguments are ours, and what Clang will do with the others
+//   places.cpp        where plugin, headers and libraries are
+//   documents.cpp     help, manual page, completion
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <string>
-#include <vector>
 
+#include "command_line.hpp"
+#include "documents.hpp"
+#include "places.hpp"
+#include "process.hpp"
+
+namespace nvm::compiler::driver {
 namespace {
 
-constexpr const char* help = R"(holdfast-cc: C and C++ whose stores into durable memory are logged by the compiler
-
-usage: holdfast-cc  [options of clang] [options below] file...
-       holdfast-c++ [options of clang] [options below] file...
-
-  -fnvm-unsafe=FILE      what precompiled functions write through their arguments; may be given several times
-  -fnvm-check            looks at run time: a store into durable memory that no transaction can take back, a pointer in
-                         a durable object to somewhere else, an unlogged change by a function that came compiled;
-                         each ends the program with its place (NVM_CHECK=report: is reported)
-  -fnvm-stats            prints what was done with the stores of each file
-  -fno-nvm-elide         leaves no log call out, merges and hoists none
-  -fno-nvm               compiles without the pass
-  -Rpass=nvm-log         says of each store whether it is logged and why (-Rpass-missed=nvm-log: what may be missing)
-  --holdfast-version     the versions of Holdfast and of its compiler
-  --holdfast-help        this text
-
-Environment: HOLDFAST_CLANG, HOLDFAST_CLANGXX  the compilers to use (default: clang-19, clang++-19)
-)";
-
-// Where things are: beside the program in a build tree, or installed.
-struct places {
-  std::string plugin, libc_table, include, library;
-};
+std::string program;
 
 [[noreturn]] void stop(const std::string& why) {
-  std::fprintf(stderr, "holdfast-cc: %s\n", why.c_str());
-  std::exit(2);
+  std::fprintf(stderr, "%s: error: %s\n", program.c_str(), why.c_str());
+  std::exit(1);
 }
 
-places find_places() {
-  namespace fs = std::filesystem;
-  std::error_code failed;
-  const fs::path self = fs::read_symlink("/proc/self/exe", failed);
-  if (failed) stop("cannot find out where this program is: " + failed.message());
-  const fs::path prefix = self.parent_path().parent_path();
-  places p{prefix / "lib/holdfast/nvm_log_pass.so", prefix / "lib/holdfast/libc.unsafe", prefix / "include",
-           prefix / "lib"};
-  if (!fs::exists(p.plugin) || !fs::exists(p.libc_table)) {
-    p = {HOLDFAST_BUILD_PLUGIN, HOLDFAST_BUILD_TABLE, HOLDFAST_BUILD_INCLUDE, HOLDFAST_BUILD_LIBRARY};
-  }
-  for (const std::string& file : {p.plugin, p.libc_table}) {
-    if (!fs::exists(file)) stop(file + " is missing: the installation is not complete");
-  }
-  return p;
+void print(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  if (std::fflush(stdout) != 0) stop(std::string{"cannot write to standard output: "} + std::strerror(errno));
 }
 
-// The front end's half of the plugin lies beside the optimizer's.
-std::string front_of(const std::string& plugin) { return std::filesystem::path{plugin}.parent_path() / "nvm_front.so"; }
+[[noreturn]] void cannot_run(const std::string& compiler) {
+  stop("cannot run " + compiler + ": " + std::strerror(errno) + "; Holdfast's compiler needs Clang " +
+       HOLDFAST_LLVM_MAJOR + ", Debian's package clang-" HOLDFAST_LLVM_MAJOR);
+}
 
-bool begins_with(const char* text, const char* with) { return std::strncmp(text, with, std::strlen(with)) == 0; }
+struct compiler {
+  std::string name;
+  bool chosen = false;  // by the user, so that its name says nothing about its version
+};
 
-}  // namespace
-
-int main(int count, char** arguments) {
-  const std::string name = std::filesystem::path{arguments[0]}.filename();
-  const bool plus = name.find("++") != std::string::npos;
+compiler find_compiler() {
+  const bool plus = program.find("++") != std::string::npos;
   const char* chosen = std::getenv(plus ? "HOLDFAST_CLANGXX" : "HOLDFAST_CLANG");
-  const std::string compiler = chosen != nullptr ? chosen : plus ? "clang++-19" : "clang-19";
+  if (chosen != nullptr && *chosen != '\0') return {chosen, true};
+  return {plus ? "clang++-" HOLDFAST_LLVM_MAJOR : "clang-" HOLDFAST_LLVM_MAJOR, false};
+}
 
-  std::vector<std::string> theirs;
-  std::vector<std::string> tables;
-  bool pass = true;
-  bool check = false;
-  bool statistics = false;
-  bool elide = true;
-  for (int i = 1; i < count; ++i) {
-    const char* a = arguments[i];
-    if (std::strcmp(a, "--holdfast-help") == 0) {
-      std::fputs(help, stdout);
-      return 0;
-    }
-    if (std::strcmp(a, "--holdfast-version") == 0) {
-      std::printf("holdfast %s, for LLVM %s\n", HOLDFAST_VERSION, HOLDFAST_LLVM_VERSION);
-      return 0;
-    }
-    if (begins_with(a, "-fnvm-unsafe=")) {
-      tables.emplace_back(a + std::strlen("-fnvm-unsafe="));
-    } else if (std::strcmp(a, "-fnvm-check") == 0) {
-      check = true;
-    } else if (std::strcmp(a, "-fnvm-stats") == 0) {
-      statistics = true;
-    } else if (std::strcmp(a, "-fno-nvm-elide") == 0) {
-      elide = false;
-    } else if (std::strcmp(a, "-fno-nvm") == 0) {
-      pass = false;
-    } else if (begins_with(a, "-fnvm-") || begins_with(a, "-fno-nvm-")) {
-      stop(std::string{"unknown option "} + a + "; --holdfast-help lists those there are");
-    } else {
-      theirs.emplace_back(a);
-    }
+// A plugin takes its symbols from the compiler that loads it; of another version it would fail with a list of symbols,
+// or not fail and misread structures.
+void check_version(const compiler& c) {
+  if (!c.chosen) return;
+  const std::string text = output_of({c.name, "--version"});
+  if (text.empty()) cannot_run(c.name);
+  const std::string first = text.substr(0, text.find('\n'));
+  const std::string before = "clang version ";
+  const auto at = first.find(before);
+  if (at == std::string::npos) stop(c.name + " is not Clang but '" + first + "'; the pass is a plugin of Clang");
+  const std::string version = first.substr(at + before.size());
+  const auto release = [](const std::string& v) { return v.substr(0, v.find('.', v.find('.') + 1)); };
+  if (release(version) != release(HOLDFAST_LLVM_VERSION)) {
+    stop(c.name + " is Clang " + version.substr(0, version.find(' ')) + ", but the pass was built for LLVM " +
+         HOLDFAST_LLVM_VERSION);
+  }
+}
+
+void add_pass(arguments& command, const settings& s, const places& p) {
+  const auto to_frontend = [&](const std::string& option) { command.insert(command.end(), {"-Xclang", option}); };
+  // -mllvm alone would also reach the assembler, which has no plugin and does not know the options.
+  const auto to_pass = [&](const std::string& option) {
+    to_frontend("-mllvm");
+    to_frontend(option);
+  };
+  command.insert(command.end(), {"-fplugin=" + p.front_plugin, "-fplugin=" + p.plugin, "-fpass-plugin=" + p.plugin});
+  to_pass("-nvm-unsafe=" + p.libc_table);
+  for (const std::string& table : s.tables) {
+    to_pass("-nvm-unsafe=" + table);
+    to_frontend("-fdepfile-entry=" + table);
+  }
+  if (s.check) {
+    to_pass("-nvm-log-check");
+    command.push_back("-gline-tables-only");  // for places; a -g of the user comes later and holds
+  }
+  if (s.statistics) to_pass("-nvm-log-stats");
+  if (!s.elide) to_pass("-nvm-log-everything");
+}
+
+void add_libraries(arguments& command, const command_line& line, const places& p) {
+  command.push_back("-L" + p.libraries);
+  if (line.ours.run_path && !line.linked_statically && !p.libraries_are_the_systems()) {
+    command.push_back("-Wl,-rpath," + p.libraries);
+  }
+  if (!line.libraries) return;
+  // What the user set for his own libraries holds for none of ours, and the other way round.
+  command.insert(command.end(), {"-Wl,--push-state", "-Wl,--as-needed", "-lnvm_rt", "-lholdfast"});
+  if (line.linked_statically) command.insert(command.end(), {"-lstdc++", "-lm"});
+  command.push_back("-Wl,--pop-state");
+}
+
+arguments command_of(const compiler& c, const command_line& line, const places& p) {
+  arguments command{c.name};
+  const bool ours = line.machine == target::ours;
+  command.push_back("--start-no-unused-arguments");
+  if (line.ours.pass && ours) add_pass(command, line.ours, p);
+  if (line.headers && !p.headers_are_the_systems()) command.insert(command.end(), {"-isystem", p.headers});
+  command.push_back("--end-no-unused-arguments");
+  command.insert(command.end(), line.theirs.begin(), line.theirs.end());
+  if (line.links && ours) {
+    // Behind the user's own files and libraries, which may need ours.
+    command.push_back("--start-no-unused-arguments");
+    add_libraries(command, line, p);
+    command.push_back("--end-no-unused-arguments");
+  }
+  return command;
+}
+
+// CMake takes "holdfast-" for the prefix of a whole toolchain, and optimises at link time only where that has an
+// archiver of LLVM: holdfast-llvm-ar and holdfast-llvm-ranlib are links to this program.
+void become_tool(const std::string& tool, int count, char** given) {
+  arguments command{""};
+  command.insert(command.end(), given + 1, given + count);
+  for (const std::string& name : {"llvm-" + tool + "-" HOLDFAST_LLVM_MAJOR, "llvm-" + tool, tool}) {
+    command[0] = name;
+    become(command);
+    if (errno != ENOENT) break;
+  }
+  stop("cannot run llvm-" + tool + "-" HOLDFAST_LLVM_MAJOR + ": " + std::strerror(errno));
+}
+
+int compile(int count, char** given) {
+  const std::string of_llvm = "holdfast-llvm-";
+  if (program.starts_with(of_llvm)) become_tool(program.substr(of_llvm.size()), count, given);
+  const command_line line = read_command_line(count, given);
+  for (const std::string& w : line.wrong) std::fprintf(stderr, "%s: error: %s\n", program.c_str(), w.c_str());
+  if (!line.wrong.empty()) return 1;
+  if (line.ours.asked != document::none) {
+    print(text_of(line.ours.asked));
+    return 0;
+  }
+
+  const compiler c = find_compiler();
+  arguments plain{c.name};
+  plain.insert(plain.end(), line.theirs.begin(), line.theirs.end());
+  if (line.asks_version) {
+    // Build systems take the first line and the first number for the compiler's: they are Clang's.
+    const int code = run(plain);
+    if (code < 0) cannot_run(c.name);
+    print(text_of(document::version));
+    return code;
+  }
+  if (line.asks_help) print(text_of(document::help) + "\nOptions of Clang:\n\n");
+  if (!line.completed.empty()) print(completions_of(line.completed));
+  if (line.internal || line.asks_help || !line.completed.empty()) {
+    become(plain);
+    cannot_run(c.name);
   }
 
   const places p = find_places();
-  std::vector<std::string> all{compiler, "--start-no-unused-arguments"};
-  if (pass) {
-    all.push_back("-fplugin=" + front_of(p.plugin));
-    all.push_back("-fplugin=" + p.plugin);
-    all.push_back("-fpass-plugin=" + p.plugin);
-    tables.insert(tables.begin(), p.libc_table);
-    const auto to_pass = [&](const std::string& option) { all.insert(all.end(), {"-mllvm", option}); };
-    for (const std::string& t : tables) to_pass("-nvm-unsafe=" + t);
-    if (check) {
-      to_pass("-nvm-log-check");
-      all.push_back("-gline-tables-only");  // places; the user's own -g comes later and holds
+  if (!p.missing.empty()) stop(p.missing + " is missing: the installation is not complete");
+  if (line.ours.pass) {
+    if (line.machine == target::other) {
+      stop("the run-time is for x86_64, not for '" + line.target_name + "'; -fno-nvm compiles without the pass");
     }
-    if (statistics) to_pass("-nvm-log-stats");
-    if (!elide) to_pass("-nvm-log-everything");
+    check_version(c);
   }
-  all.insert(all.end(), {"-isystem", p.include, "--end-no-unused-arguments"});
-  all.insert(all.end(), theirs.begin(), theirs.end());
-  // Behind the user's own libraries, which may need ours; a step that links nothing has no use for them.
-  all.insert(all.end(), {"--start-no-unused-arguments", "-L" + p.library, "-Wl,-rpath," + p.library, "-Wl,--as-needed",
-                         "-lnvm_rt", "-lholdfast", "--end-no-unused-arguments"});
+  become(command_of(c, line, p));
+  cannot_run(c.name);
+}
 
-  std::vector<char*> raw;
-  for (std::string& a : all) raw.push_back(a.data());
-  raw.push_back(nullptr);
-  ::execvp(raw[0], raw.data());
-  stop("cannot run " + compiler + ": " + std::strerror(errno) + "; Holdfast's compiler needs the package clang-19");
+}  // namespace
+}  // namespace nvm::compiler::driver
+
+int main(int count, char** arguments) {
+  nvm::compiler::driver::program = std::filesystem::path{arguments[0]}.filename();
+  return nvm::compiler::driver::compile(count, arguments);
 }

@@ -1,0 +1,66 @@
+#include "options.hpp"
+
+namespace nvm::compiler::driver {
+namespace {
+
+template <bool settings::* Which, bool To>
+void set(settings& s, std::string_view /*value*/) {
+  s.*Which = To;
+}
+
+template <document What>
+void ask(settings& s, std::string_view /*value*/) {
+  s.asked = What;
+}
+
+void add_table(settings& s, std::string_view file) { s.tables.emplace_back(file); }
+
+constexpr option table[] = {
+    {"-fnvm-unsafe=", "FILE", "what precompiled functions write through their arguments; may be given several times",
+     add_table},
+    {"-fnvm-check", "",
+     "look at run time for stores into durable memory that no transaction can take back, pointers from there to "
+     "somewhere else, and unlogged changes by precompiled functions; each ends the program with its place",
+     set<&settings::check, true>},
+    {"-fnvm-stats", "", "print what was done with the stores of each file", set<&settings::statistics, true>},
+    {"-fno-nvm-elide", "", "leave no call of the log out, merge and hoist none", set<&settings::elide, false>},
+    {"-fno-nvm", "", "compile without the pass", set<&settings::pass, false>},
+    {"-fno-nvm-run-path", "", "do not write into what is linked where libholdfast is", set<&settings::run_path, false>},
+    {"-Rpass=nvm-log", "", "say of each store whether it is logged and why", nullptr},
+    {"-Rpass-missed=nvm-log", "", "say which stores may be missing from the log", nullptr},
+    {"--holdfast-help", "", "print this list", ask<document::help>},
+    {"--holdfast-version", "", "print the versions of Holdfast, of its pass and of the Clang that it is for",
+     ask<document::version>},
+};
+
+constexpr variable environment[] = {
+    {"HOLDFAST_CLANG", "the compiler that holdfast-cc runs; default: clang-19"},
+    {"HOLDFAST_CLANGXX", "the compiler that holdfast-c++ runs; default: clang++-19"},
+};
+
+}  // namespace
+
+std::span<const option> options() noexcept { return table; }
+std::span<const variable> variables() noexcept { return environment; }
+
+bool is_ours(std::string_view argument) noexcept {
+  for (const std::string_view beginning : {"-fnvm-", "-fno-nvm-", "--holdfast-"}) {
+    if (argument.starts_with(beginning)) return true;
+  }
+  return argument == "-fno-nvm" || argument == "-fnvm";
+}
+
+std::optional<std::string> apply(std::string_view argument, settings& s) {
+  for (const option& o : table) {
+    if (o.apply == nullptr) continue;
+    const bool takes_value = o.name.ends_with('=');
+    if (takes_value ? !argument.starts_with(o.name) : argument != o.name) continue;
+    const std::string_view value = argument.substr(o.name.size());
+    if (takes_value && value.empty()) return std::string{o.name} + " lacks its " + std::string{o.value};
+    o.apply(s, value);
+    return std::nullopt;
+  }
+  return "unknown option '" + std::string{argument} + "'; --holdfast-help lists those there are";
+}
+
+}  // namespace nvm::compiler::driver
