@@ -33,6 +33,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <new>
 #include <vector>
@@ -119,6 +121,7 @@ class transaction {
       return r.error();
     }
     allocations_.back() = {*r, bytes, false};
+    index_last_allocation();
     if (planted(plant::word_put_back)) {
       const byte_range word{r->set.word_offset(), 8};
       (void)announce(&word, 1);
@@ -280,20 +283,38 @@ class transaction {
     return s;
   }
 
-  // Index of the live allocation of this transaction at `offset`.  Latest first: that is where frees and writes go.
-  [[nodiscard]] std::size_t allocation_at(std::uint64_t offset) const noexcept {
-    for (std::size_t i = allocations_.size(); i-- > 0;) {
-      if (allocations_[i].place.offset == offset) return i;
+  // Few allocations are looked through, latest first: that is where frees and writes go.  Where there are more,
+  // by_offset_ has them all.
+  static constexpr std::size_t scanned_allocations_max = 32;
+
+  void index_last_allocation() {
+    if (allocations_.size() <= scanned_allocations_max) return;
+    for (std::size_t i = by_offset_.empty() ? 0 : allocations_.size() - 1; i < allocations_.size(); ++i) {
+      by_offset_[allocations_[i].place.offset] = i;
     }
-    return npos;
+  }
+  void forget_last_allocation() noexcept {
+    if (!by_offset_.empty()) by_offset_.erase(allocations_.back().place.offset);
+    allocations_.pop_back();
   }
   // Index of the allocation of this transaction that contains the whole range.
   [[nodiscard]] std::size_t allocation_around(const byte_range& r) noexcept {
     if (last_hit_ < allocations_.size() && contains(allocations_[last_hit_], r)) return last_hit_;
+    if (!by_offset_.empty()) {
+      const auto behind = by_offset_.upper_bound(r.offset);
+      if (behind == by_offset_.begin()) return npos;
+      const std::size_t i = std::prev(behind)->second;
+      return contains(allocations_[i], r) ? last_hit_ = i : npos;
+    }
     for (std::size_t i = allocations_.size(); i-- > 0;) {
       if (contains(allocations_[i], r)) return last_hit_ = i;
     }
     return npos;
+  }
+  // Index of the live allocation of this transaction at `offset`.
+  [[nodiscard]] std::size_t allocation_at(std::uint64_t offset) noexcept {
+    const std::size_t i = allocation_around({offset, 1});
+    return i != npos && allocations_[i].place.offset == offset ? i : npos;
   }
   static bool contains(const allocation& a, const byte_range& r) noexcept {
     return r.offset >= a.place.offset && range_inside(r.offset - a.place.offset, r.bytes, a.place.bytes);
@@ -447,7 +468,7 @@ class transaction {
     }
     while (allocations_.size() > m.allocations) {
       space_.cancel(allocations_.back().place, lane_);
-      allocations_.pop_back();
+      forget_last_allocation();
     }
   }
   [[nodiscard]] status merge_set() noexcept try {
@@ -605,6 +626,7 @@ class transaction {
     marks_.clear();
     undo_.clear();
     allocations_.clear();
+    by_offset_.clear();
     frees_.clear();
     words_.clear();
     arena_.reset();
@@ -623,6 +645,7 @@ class transaction {
   std::vector<std::unique_ptr<line_set>> sets_;
   std::vector<undo_entry> undo_;
   std::vector<allocation> allocations_;
+  std::map<std::uint64_t, std::size_t> by_offset_;  // empty while few allocations are looked through
   std::vector<pending_free> frees_;
   std::vector<hook> hooks_;
   std::vector<byte_range> durable_;

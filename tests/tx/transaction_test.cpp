@@ -161,6 +161,34 @@ TYPED_TEST(transactions, an_object_of_another_open_transaction_cannot_be_freed) 
   EXPECT_TRUE(b.commit());
 }
 
+TYPED_TEST(transactions, know_their_own_objects_however_many_there_are) {
+  constexpr std::size_t count = 80;
+  std::vector<std::uint64_t> outer;
+  std::vector<std::uint64_t> kept;
+  {
+    typename TestFixture::session_type s{this->heap()};
+    for (std::size_t i = 0; i < count; ++i) outer.push_back(s.alloc(i % 20 == 0 ? 6000 : 64));
+    for (const std::uint64_t p : outer) std::memset(this->heap().base() + p, 1, 64);
+    EXPECT_TRUE(s.tx().begin());
+    std::vector<std::uint64_t> dropped;
+    for (std::size_t i = 0; i < count; ++i) dropped.push_back(s.alloc(64));
+    for (const std::uint64_t p : dropped) EXPECT_TRUE(s.store(p + 8, 2));
+    for (const std::uint64_t p : outer) EXPECT_TRUE(s.store(p + 8, 2));
+    EXPECT_TRUE(s.free(dropped.front()));
+    s.tx().abort_level();
+    for (const std::uint64_t p : outer) EXPECT_TRUE(this->all_are(p, 64, 1)) << p;
+    for (const std::uint64_t p : dropped) EXPECT_FALSE(s.free(p)) << p;  // they are gone
+    for (std::size_t i = 0; i < count; ++i) kept.push_back(s.alloc(48));
+    for (const std::uint64_t p : kept) std::memset(this->heap().base() + p, 3, 48);
+    for (std::size_t i = 0; i < count; i += 2) EXPECT_TRUE(s.free(outer[i])) << last_message();
+    EXPECT_TRUE(s.commit()) << last_message();
+  }
+  this->pool.crash();
+  EXPECT_EQ(this->objects(), count / 2 + count);
+  for (std::size_t i = 1; i < count; i += 2) EXPECT_TRUE(this->all_are(outer[i], 64, 1)) << i;
+  for (const std::uint64_t p : kept) EXPECT_TRUE(this->all_are(p, 48, 3)) << p;
+}
+
 TYPED_TEST(transactions, an_inner_abort_rolls_back_its_own_part) {
   const std::uint64_t at = this->make_root(64, 0);
   {
