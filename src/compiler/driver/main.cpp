@@ -41,20 +41,22 @@ void print(const std::string& text) {
 
 struct compiler {
   std::string name;
-  bool chosen = false;  // by the user, so that its name says nothing about its version
+  bool is_named = false;  // as the version that the plugin was built for
 };
 
 compiler find_compiler() {
   const bool plus = program.find("++") != std::string::npos;
+  const std::string usual = plus ? "clang++-" HOLDFAST_LLVM_MAJOR : "clang-" HOLDFAST_LLVM_MAJOR;
   const char* chosen = std::getenv(plus ? "HOLDFAST_CLANGXX" : "HOLDFAST_CLANG");
-  if (chosen != nullptr && *chosen != '\0') return {chosen, true};
-  return {plus ? "clang++-" HOLDFAST_LLVM_MAJOR : "clang-" HOLDFAST_LLVM_MAJOR, false};
+  if (chosen == nullptr || *chosen == '\0') return {usual, true};
+  return {chosen, std::filesystem::path{chosen}.filename() == usual};
 }
 
 // A plugin takes its symbols from the compiler that loads it; of another version it would fail with a list of symbols,
-// or not fail and misread structures.
+// or not fail and misread structures.  Asking costs a process, so a compiler that bears the version in its name is taken
+// at its word.
 void check_version(const compiler& c) {
-  if (!c.chosen) return;
+  if (c.is_named) return;
   const std::string text = output_of({c.name, "--version"});
   if (text.empty()) cannot_run(c.name);
   const std::string first = text.substr(0, text.find('\n'));
