@@ -107,6 +107,11 @@ printf '#include <vector>\nint main() { auto f = [](auto... x) { return (0 + ...
 "$cxx" -Werror -std=c++20 plus.cpp -o plus && ./plus
 "$cxx" -Werror -std=c++17 -fno-exceptions -fno-rtti -O2 plus.cpp -o plus && ./plus
 "$cc" -Werror -x c++ plus.cpp -lstdc++ -o plus && ./plus
+printf 'export module m;\nexport void set(int *p, int v) { *p = v; }\n' >module.cppm
+printf 'import m;\nint main() { int x = 1; set(&x, 0); return x; }\n' >imports.cpp
+"$cxx" -Werror -std=c++20 --precompile module.cppm -o m.pcm && "$cxx" -Werror -std=c++20 -c m.pcm -o module.o
+"$cxx" -Werror -std=c++20 -fmodule-file=m=m.pcm imports.cpp module.o -o imports && ./imports
+[ "$(log_calls module.o)" -ge 1 ] || fail "module: no log calls"
 "$cc" -fno-nvm -O2 -c set.c && [ "$(log_calls set.o)" = 0 ]
 
 # The pass comes once, whatever way a module takes.

@@ -39,6 +39,11 @@ quietly "$cc" -O2 -fthinlto-index=/dev/null -x ir thin.o -c -o native.o
 build address -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all
 build undefined -O2 -fsanitize=undefined -fno-sanitize-recover=all
 build hardened -O2 -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fcf-protection -fPIE
+build sections -O2 -ffunction-sections -fdata-sections -fuse-ld=lld -Wl,--gc-sections -Wl,-z,defs
+build covered -O1 --coverage
+build profiled -O2 -fprofile-generate="$work/profile"
+quietly llvm-profdata-19 merge -o "$work/profile/default.profdata" "$work"/profile/*.profraw
+build guided -O2 -fprofile-use="$work/profile"
 # Sanitizers still find what they are for, in durable memory too.
 printf 'int main(int n, char **a) { (void)a; char x[8]; char *volatile p = x; p[n + 7] = 1; return 0; }\n' >overflow.c
 quietly "$cc" -O1 -g -fsanitize=address overflow.c -o overflow

@@ -53,8 +53,8 @@ compiler find_compiler() {
 }
 
 // A plugin takes its symbols from the compiler that loads it; of another version it would fail with a list of symbols,
-// or not fail and misread structures.  Asking costs a process, so a compiler that bears the version in its name is taken
-// at its word.
+// or not fail and misread structures.  Asking costs a process, so a compiler that bears the version in its name is
+// taken at its word.
 void check_version(const compiler& c) {
   if (c.is_named) return;
   const std::string text = output_of({c.name, "--version"});
@@ -93,9 +93,9 @@ void add_pass(arguments& command, const settings& s, const places& p) {
 }
 
 void add_libraries(arguments& command, const command_line& line, const places& p) {
-  command.push_back("-L" + p.libraries);
-  if (line.ours.run_path && !line.linked_statically && !p.libraries_are_the_systems()) {
-    command.push_back("-Wl,-rpath," + p.libraries);
+  if (!p.libraries_are_the_systems()) {
+    command.push_back("-L" + p.libraries);
+    if (line.ours.run_path && !line.linked_statically) command.push_back("-Wl,-rpath," + p.libraries);
   }
   if (!line.libraries) return;
   // What the user set for his own libraries holds for none of ours, and the other way round.
@@ -110,6 +110,9 @@ arguments command_of(const compiler& c, const command_line& line, const places& 
   command.push_back("--start-no-unused-arguments");
   if (line.ours.pass && ours) add_pass(command, line.ours, p);
   if (line.headers && !p.headers_are_the_systems()) command.insert(command.end(), {"-isystem", p.headers});
+#ifdef HOLDFAST_WINDOW
+  command.insert(command.end(), {HOLDFAST_WINDOW});
+#endif
   command.push_back("--end-no-unused-arguments");
   command.insert(command.end(), line.theirs.begin(), line.theirs.end());
   if (line.links && ours) {
@@ -178,6 +181,7 @@ int compile(int count, char** given) {
 }  // namespace nvm::compiler::driver
 
 int main(int count, char** arguments) {
+  if (count == 0) return 1;
   nvm::compiler::driver::program = std::filesystem::path{arguments[0]}.filename();
   return nvm::compiler::driver::compile(count, arguments);
 }
