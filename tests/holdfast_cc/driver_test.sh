@@ -49,7 +49,7 @@ same -cc1 -version
 
 # Steps, names, languages.
 same -E main.c
-same -E -dM -x c /dev/null
+says '#define __clang__ 1' 0 "$cc" -E -dM -x c /dev/null
 same -P -E -DTHREE twice.c
 same -M main.c
 same -MM -MT other main.c
@@ -68,7 +68,7 @@ same --analyze main.c
 "$cc" -Werror -x c-header header.h -o header.h.gch && "$cc" -Werror header.h && rm header.h.gch
 "$cc" -Werror -Xclang -emit-pch -x c-header header.h -o header.pch && "$cc" -Werror -include-pch header.pch -c twice.c
 "$cc" -Werror -pipe -fno-integrated-as -c twice.c && "$cc" -Werror -ffreestanding -nostdinc -c twice.c
-"$cc" -Werror -emit-llvm -S -o - set.c | grep -q 'define.*@set'
+says '@set(' 0 "$cc" -Werror -emit-llvm -S -o - set.c
 "$cc" -Werror -m32 -O0 -c set.c && [ "$(log_calls set.o)" = 0 ]
 says '"-o" "a.out"' 0 "$cc" '-###' main.c
 

@@ -43,7 +43,8 @@ completes() {
     read -r -a COMP_WORDS <<<"${2//=/ = }"
     COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
     _holdfast_cc
-    printf "%s\n" "${COMPREPLY[@]}"' _ "$completion/holdfast-cc.bash" "$2" | grep -qxF -- "$1" || fail "'$2' is not completed to '$1'"
+    printf "%s\n" "${COMPREPLY[@]}"' _ "$completion/holdfast-cc.bash" "$2" >"$work/out"
+  grep -qxF -- "$1" "$work/out" || fail "'$2' is not completed to '$1': $(cat "$work/out")"
 }
 touch zlib.unsafe
 completes -fno-nvm-elide 'holdfast-cc -c -fno-nv'
