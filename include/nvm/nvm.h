@@ -176,6 +176,27 @@ NVM_API int nvm_tx_abort(NVM_POOL *pool);
 /* Nesting depth of this thread's transaction in the pool; 0: none. */
 NVM_API unsigned nvm_tx_depth(NVM_POOL *pool);
 
+/* NVM_ATOMIC(pool); makes the rest of the enclosing block a transaction, or a level of the open one, which commits
+ * where the block is left: at its end, by return, break, continue or goto.  For C compilers with GNU attributes.
+ *
+ * A block that failed to allocate is rolled back instead: the function returns its own error, as it would without a
+ * pool. nvm_tx_abort(pool) inside the block rolls back and ends it there.  Nothing else can be reported to the block
+ * that is being left, so any other failure to begin or commit (NVM_E_IO, NVM_E_LOG_FULL ...) ends the process with a
+ * message; the next open finds the state before the transaction.  Use nvm_tx_begin() and nvm_tx_commit() to go on
+ * instead. */
+typedef struct nvm_atomic_block {
+  NVM_POOL *pool;
+  unsigned depth;
+} nvm_atomic_block;
+NVM_API nvm_atomic_block nvm_atomic_begin(NVM_POOL *pool);
+NVM_API void nvm_atomic_end(nvm_atomic_block *block);
+#if defined(__GNUC__) && !defined(__cplusplus)
+#define NVM_ATOMIC_NAME_(line) nvm_atomic_block_##line
+#define NVM_ATOMIC_NAME(line) NVM_ATOMIC_NAME_(line)
+#define NVM_ATOMIC(pool) \
+  __attribute__((cleanup(nvm_atomic_end))) nvm_atomic_block NVM_ATOMIC_NAME(__LINE__) = nvm_atomic_begin(pool)
+#endif
+
 /* Announces that the bytes [p, p + n) will be written; must come before the write, inside a transaction of the pool
  * that holds p.  On direct media the old bytes are durable on return.  Announce exactly what will certainly be written.
  * Volatile addresses are accepted and ignored.  Cost: one fence when any byte is new to the transaction. */
@@ -238,8 +259,8 @@ constexpr uint32_t nvm_type_id_of_name(const char *name) {
 #define NVM_TYPE_MAX 0xFFFFFFFFu
 
 /* Allocates `size` bytes (1 .. capacity), 16-byte aligned, contents unspecified, in the pool's open transaction: the
- * object exists when the transaction commits, and its bytes need no nvm_tx_log until then.  NULL on failure; out of
- * space also marks the transaction must-abort (Breeze, Fig. 5) and leaves the pool usable. */
+ * object exists when the transaction commits, and its bytes need no nvm_tx_log until then.  NULL on failure, which
+ * also marks the transaction must-abort (Breeze, Fig. 5) and leaves the pool usable. */
 NVM_API void *nvm_alloc(NVM_POOL *pool, uint32_t type_id, size_t size);
 /* As nvm_alloc, filled with zero bytes. */
 NVM_API void *nvm_calloc(NVM_POOL *pool, uint32_t type_id, size_t count, size_t size);

@@ -76,14 +76,10 @@ void* nvm_alloc(NVM_POOL* pool, uint32_t type_id, size_t size) {
 }
 
 void* nvm_calloc(NVM_POOL* pool, uint32_t type_id, size_t count, size_t size) {
-  const auto bytes = nvm::checked_mul(count, size);
-  if (!bytes) {
-    return api::report_null<void>(
-        fail(errc::too_large, "%zu objects of %zu bytes: more than an address can hold", count, size));
-  }
-  auto p = api::allocate(pool, type_id, *bytes);
+  const std::size_t bytes = nvm::checked_mul(count, size).value_or(SIZE_MAX);  // which is refused
+  auto p = api::allocate(pool, type_id, bytes);
   if (!p) return api::report_null<void>(p.error());
-  std::memset(*p, 0, *bytes);
+  std::memset(*p, 0, bytes);
   return *p;
 }
 
@@ -102,10 +98,9 @@ void* nvm_realloc(NVM_POOL* pool, void* object, uint32_t type_id, size_t size) {
   if (!e) return api::report_null<void>(e.error());
   auto old = api::facts_of(pool, object);
   if (!old) return api::report_null<void>(old.error());
-  if (size == 0) return api::report_null<void>(fail(errc::invalid, "an object of 0 bytes"));
   // Stays where it is unless it would waste more than half of its room; the room must fit the new size exactly, since
   // slots and size prove each other.
-  const bool same_slots = nvm::layout::same_room(old->bytes, size, pool->file->geometry().page_shift);
+  const bool same_slots = size != 0 && nvm::layout::same_room(old->bytes, size, pool->file->geometry().page_shift);
   if (same_slots) {
     if (nvm::status s = api::resize_in_place(pool, *(*e)->transaction, *old, type_id, size); !s) {
       return api::report_null<void>(s.error());

@@ -1,4 +1,6 @@
 // Transactions of the C interface: which transaction of this thread a call means, and its translation into offsets.
+#include <cstdio>
+#include <cstdlib>
 #include <iterator>
 #include <new>
 #include <vector>
@@ -162,6 +164,11 @@ status announce(const nvm_range* ranges, std::size_t count) noexcept try {
   return fail(errc::no_memory, "no volatile memory for %zu ranges", count);
 }
 
+[[noreturn]] void cannot_go_on(const char* what) noexcept {
+  std::fprintf(stderr, "holdfast: an atomic block cannot be %s: %s\n", what, nvm_errormsg());
+  std::abort();
+}
+
 }  // namespace
 
 void abort_all_levels(const entry& e) noexcept {
@@ -234,6 +241,16 @@ int nvm_tx_abort(NVM_POOL* pool) {
 unsigned nvm_tx_depth(NVM_POOL* pool) {
   const api::entry* e = api::thread_transactions::mine().in(pool);
   return e == nullptr ? 0 : e->transaction->depth();
+}
+
+nvm_atomic_block nvm_atomic_begin(NVM_POOL* pool) {
+  if (nvm_tx_begin(pool) != 0) api::cannot_go_on("begun");
+  return {pool, nvm_tx_depth(pool)};
+}
+
+void nvm_atomic_end(nvm_atomic_block* block) {
+  if (nvm_tx_depth(block->pool) < block->depth) return;  // the block has aborted it itself
+  if (nvm_tx_commit(block->pool) != 0 && nvm_errno() != NVM_E_MUST_ABORT) api::cannot_go_on("committed");
 }
 
 int nvm_tx_log(const void* p, size_t n) {

@@ -126,9 +126,10 @@ class heap {
 template <media M>
 [[nodiscard]] result<std::uint64_t> allocate_typed(heap<M>& h, transaction<M>& t, std::uint32_t type,
                                                    std::uint64_t bytes) noexcept {
-  if (bytes == 0) return fail(errc::invalid, "an object of 0 bytes");
+  if (bytes == 0) return t.refuse_allocation(fail(errc::invalid, "an object of 0 bytes"));
   if (bytes > layout::object_bytes_max) {
-    return fail(errc::too_large, "an object of %lu bytes: at most %lu", bytes, layout::object_bytes_max);
+    return t.refuse_allocation(
+        fail(errc::too_large, "an object of %lu bytes: at most %lu", bytes, layout::object_bytes_max));
   }
   auto offset = t.allocate(bytes + sizeof(layout::object_header), layout::object_layout::typed);
   if (!offset) return offset.error();

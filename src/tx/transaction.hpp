@@ -133,6 +133,12 @@ class transaction {
     return fail(errc::no_memory, "no volatile memory for an allocation of %lu bytes", bytes);
   }
 
+  // An allocation that cannot be tried: leaves only abort like any that fails.
+  [[nodiscard]] errc refuse_allocation(errc reason) noexcept {
+    must_abort_ = true;
+    return reason;
+  }
+
   // Frees the object that starts at `offset` when the transaction commits.  A wrong pointer changes nothing.
   [[nodiscard]] status release(std::uint64_t offset, layout::object_layout l) noexcept try {
     if (must_abort_) return refuse();

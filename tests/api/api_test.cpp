@@ -123,11 +123,18 @@ TEST_P(api, impossible_sizes_are_refused_and_allow_only_abort) {
     ASSERT_EQ(nvm_tx_begin(pool), 0);
     EXPECT_EQ(nvm_alloc(pool, 1, bytes), nullptr);
     EXPECT_TRUE(nvm_errno() == NVM_E_INVALID || nvm_errno() == NVM_E_TOO_LARGE || nvm_errno() == NVM_E_NO_SPACE);
-    EXPECT_EQ(nvm_tx_abort(pool), 0);
+    EXPECT_FAILS(nvm_tx_commit(pool), NVM_E_MUST_ABORT);
   }
   ASSERT_EQ(nvm_tx_begin(pool), 0);
   EXPECT_NULL(nvm_calloc(pool, 1, SIZE_MAX, 2), NVM_E_TOO_LARGE);
-  EXPECT_EQ(nvm_tx_abort(pool), 0);
+  EXPECT_FAILS(nvm_tx_commit(pool), NVM_E_MUST_ABORT);
+  void* const p = committed(64, 1);
+  ASSERT_EQ(nvm_tx_begin(pool), 0);
+  EXPECT_NULL(nvm_realloc(pool, p, 1, 0), NVM_E_INVALID);
+  EXPECT_FAILS(nvm_tx_commit(pool), NVM_E_MUST_ABORT);
+  ASSERT_EQ(nvm_tx_begin(pool), 0);
+  EXPECT_EQ(nvm_free(pool, p), 0);
+  EXPECT_EQ(nvm_tx_commit(pool), 0);
   committed(64, 1);
   EXPECT_EQ(objects(), 1U);
 }
