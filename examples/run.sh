@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The main job: an index over texts, made by an ordinary C program in a durable pool, on each medium. The program is
-# killed with SIGKILL at random moments again and again and restarted until it finishes; its result must be, byte for
-# byte, that of the volatile program.
+# The main job: an index over texts, made in a durable pool by an ordinary C program that holdfast-cc compiled, on each
+# medium. The program is killed with SIGKILL at random moments again and again and restarted until it finishes; its
+# result must be, byte for byte, that of the volatile program.
 #
 # usage: run.sh [--kills N] [--seed N] [--medium shm|ssd] [--folder DIR] [--files TEXT...]
 #   --kills    per medium, 50 when not given
@@ -40,7 +40,7 @@ while [ $# -gt 0 ]; do
 done
 case "$kills" in '' | *[!0-9]* | 0) fail "--kills $kills: expected a number above 0" 2 ;; esac
 case "${media[0]}" in shm | ssd) ;; *) fail "--medium ${media[0]}: expected shm or ssd" 2 ;; esac
-for program in index_volatile index_durable kill_driver; do
+for program in index_volatile index_compiled kill_driver; do
   [ -x "$programs/$program" ] || fail "$programs/$program is absent: build first" 2
 done
 shm_folder=
@@ -60,7 +60,7 @@ printf 'An index over texts, killed and restarted (seed %s)\n' "$seed"
 for medium in "${media[@]}"; do
   if [ "$medium" = shm ]; then at=$shm_folder; else at=$folder; fi
   code=0
-  report=$("$programs/kill_driver" --volatile "$programs/index_volatile" --durable "$programs/index_durable" \
+  report=$("$programs/kill_driver" --volatile "$programs/index_volatile" --durable "$programs/index_compiled" \
     --medium "$medium" --folder "$at" --kills "$kills" --seed "$seed" --check "${files[@]}") || code=$?
   [ "$code" -ne 2 ] || exit 2
   if [ "$code" -eq 0 ]; then

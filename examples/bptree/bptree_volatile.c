@@ -7,6 +7,9 @@
 
 #include "bptree_index.h"
 
+#define NEW(type, bytes) ((struct type*)malloc(bytes))
+#define DELETE(object)   free(object)
+
 enum {
   LEAF_ENTRIES = 61,                 /* makes a leaf 1008 bytes: 16 cache lines with an allocator's 16-byte header */
   MERGE_BELOW = LEAF_ENTRIES / 4,    /* a leaf with fewer entries looks for a neighbour to join */
@@ -36,38 +39,55 @@ struct bptree {
   struct bptree_index index;
 };
 
-bptree* bptree_create(void) {
+static int build_index(bptree* tree) {
+  bptree_index_clear(&tree->index);
+  for (struct leaf* leaf = tree->first; leaf != NULL; leaf = leaf->next) {
+    if (bptree_index_reserve(&tree->index)) return -1;
+    bptree_index_insert(&tree->index, leaf->low, leaf);
+  }
+  return 0;
+}
+
+/* A tree of these leaves. */
+static bptree* over(struct leaf* first) {
   bptree* tree = calloc(1, sizeof *tree);
   if (tree == NULL) return NULL;
-  tree->first = malloc(sizeof *tree->first);
-  if (tree->first == NULL || bptree_index_reserve(&tree->index)) {
-    bptree_index_clear(&tree->index);
-    free(tree->first);
-    free(tree);
-    return NULL;
-  }
-  tree->first->low = 0;
-  tree->first->next = NULL;
-  tree->first->count = 0;
-  bptree_index_insert(&tree->index, 0, tree->first);
+  tree->first = first;
+  if (build_index(tree) == 0) return tree;
+  bptree_forget(tree);
+  return NULL;
+}
+
+bptree* bptree_create(void) {
+  struct leaf* first = NEW(leaf, sizeof *first);
+  if (first == NULL) return NULL;
+  first->low = 0;
+  first->next = NULL;
+  first->count = 0;
+  bptree* tree = over(first);
+  if (tree == NULL) DELETE(first);
   return tree;
 }
 
-void bptree_close(bptree* tree) {
+void bptree_forget(bptree* tree) {
   if (tree == NULL) return;
-  for (struct leaf* leaf = tree->first; leaf != NULL;) {
-    struct leaf* next = leaf->next;
-    for (uint64_t i = 0; i < leaf->count; i++) free(leaf->entries[i].value);
-    free(leaf);
-    leaf = next;
-  }
   bptree_index_clear(&tree->index);
   free(tree);
 }
 
+void bptree_destroy(bptree* tree) {
+  for (struct leaf* leaf = tree != NULL ? tree->first : NULL; leaf != NULL;) {
+    struct leaf* next = leaf->next;
+    for (uint64_t i = 0; i < leaf->count; i++) DELETE(leaf->entries[i].value);
+    DELETE(leaf);
+    leaf = next;
+  }
+  bptree_forget(tree);
+}
+
 static struct value* make_value(const void* bytes, size_t size) {
   if (size > SIZE_MAX - sizeof(struct value)) return NULL;
-  struct value* value = malloc(sizeof *value + size);
+  struct value* value = NEW(value, sizeof *value + size);
   if (value == NULL) return NULL;
   value->size = size;
   if (size > 0) memcpy(value->bytes, bytes, size);
@@ -94,7 +114,7 @@ static uint64_t copy_sorted(const struct leaf* leaf, struct entry* sorted) {
 
 /* Moves the upper half of a full leaf into a new one behind it, which is returned. */
 static struct leaf* split(struct leaf* left) {
-  struct leaf* right = malloc(sizeof *right);
+  struct leaf* right = NEW(leaf, sizeof *right);
   if (right == NULL) return NULL;
   struct entry sorted[LEAF_ENTRIES];
   copy_sorted(left, sorted);
@@ -126,7 +146,7 @@ int bptree_put(bptree* tree, uint64_t key, const void* bytes, size_t size) {
   struct value* value = make_value(bytes, size);
   if (value == NULL) return -1;
   if (entry != NULL) {
-    free(entry->value);
+    DELETE(entry->value);
     entry->value = value;
     return 0;
   }
@@ -134,7 +154,7 @@ int bptree_put(bptree* tree, uint64_t key, const void* bytes, size_t size) {
   struct leaf* right = NULL;
   if (leaf->count == LEAF_ENTRIES) {
     if (bptree_index_reserve(&tree->index) || (right = split(leaf)) == NULL) {
-      free(value);
+      DELETE(value);
       return -1;
     }
     if (key >= right->low) leaf = right;
@@ -159,14 +179,14 @@ static void merge(struct leaf* left, struct leaf* right) {
   memcpy(&left->entries[left->count], right->entries, right->count * sizeof right->entries[0]);
   left->next = right->next;
   left->count += right->count;
-  free(right);
+  DELETE(right);
 }
 
 int bptree_remove(bptree* tree, uint64_t key) {
   struct leaf* leaf = bptree_index_find(&tree->index, key);
   struct entry* entry = find_entry(leaf, key);
   if (entry == NULL) return 0;
-  free(entry->value);
+  DELETE(entry->value);
   *entry = leaf->entries[leaf->count - 1];
   leaf->count--;
 

@@ -16,7 +16,10 @@ typedef struct bptree bptree;
 /* NULL when memory is out. */
 bptree* bptree_create(void);
 /* Frees the tree and everything in it. */
-void bptree_close(bptree* tree);
+void bptree_destroy(bptree* tree);
+static inline void bptree_close(bptree* tree) { bptree_destroy(tree); }
+/* Frees the handle with the inner nodes, and leaves the rest where it is. */
+void bptree_forget(bptree* tree);
 
 /* Stores a copy of `size` bytes under a key.  1: a new key, 0: another value for a known one, -1: memory is out and
  * nothing is changed. */

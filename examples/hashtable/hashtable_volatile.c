@@ -12,6 +12,9 @@
 
 #include "hashes.h"
 
+#define NEW(type, bytes) ((struct type*)malloc(bytes))
+#define DELETE(object)   free(object)
+
 enum {
   SLOTS = 4,
   LINE = 64,              /* a bucket is one cache line */
@@ -35,13 +38,13 @@ struct slot {
   struct item* item;      /* NULL: the slot is free */
 };
 
-struct bucket {
+struct bucket { /* one cache line */
   struct slot slot[SLOTS];
 };
 
 struct level {
-  uint64_t buckets; /* even */
-  void* segment[];  /* NULL: all buckets of it are empty */
+  uint64_t buckets;         /* even */
+  struct bucket* segment[]; /* NULL: all buckets of it are empty */
 };
 
 struct hashtable {
@@ -53,13 +56,16 @@ struct hashtable {
 static uint64_t segment_count(uint64_t buckets) { return (buckets + SEGMENT_BUCKETS - 1) / SEGMENT_BUCKETS; }
 
 static struct level* make_level(uint64_t buckets) {
-  struct level* level = calloc(1, sizeof *level + segment_count(buckets) * sizeof level->segment[0]);
-  if (level != NULL) level->buckets = buckets;
+  size_t bytes = sizeof(struct level) + segment_count(buckets) * sizeof(struct bucket*);
+  struct level* level = NEW(level, bytes);
+  if (level == NULL) return NULL;
+  memset(level, 0, bytes);
+  level->buckets = buckets;
   return level;
 }
 
 static struct bucket* bucket_at(const struct level* level, uint64_t index) {
-  char* segment = level->segment[index / SEGMENT_BUCKETS];
+  char* segment = (char*)level->segment[index / SEGMENT_BUCKETS];
   if (segment == NULL) return NULL;
   segment += -(uintptr_t)segment % LINE;
   return (struct bucket*)segment + index % SEGMENT_BUCKETS;
@@ -68,21 +74,23 @@ static struct bucket* bucket_at(const struct level* level, uint64_t index) {
 static int make_segment(struct level* level, uint64_t index) {
   uint64_t first = index - index % SEGMENT_BUCKETS, count = level->buckets - first;
   if (count > SEGMENT_BUCKETS) count = SEGMENT_BUCKETS;
-  void* segment = calloc(1, count * sizeof(struct bucket) + LINE);
+  size_t bytes = count * sizeof(struct bucket) + LINE;
+  struct bucket* segment = NEW(bucket, bytes);
   if (segment == NULL) return -1;
+  memset(segment, 0, bytes);
   level->segment[index / SEGMENT_BUCKETS] = segment;
   return 0;
 }
 
 hashtable* hashtable_create(void) {
-  hashtable* table = calloc(1, sizeof *table);
+  hashtable* table = NEW(hashtable, sizeof *table);
   if (table == NULL) return NULL;
   table->now = make_level(FIRST_BUCKETS);
-  if (table->now == NULL) {
-    free(table);
-    return NULL;
-  }
-  return table;
+  table->old = NULL;
+  table->moved = 0;
+  if (table->now != NULL) return table;
+  DELETE(table);
+  return NULL;
 }
 
 static void free_level(struct level* level) {
@@ -92,20 +100,20 @@ static void free_level(struct level* level) {
     for (unsigned s = 0; bucket != NULL && s < SLOTS; s++) {
       for (struct item* item = bucket->slot[s].item; item != NULL;) {
         struct item* next = item->next;
-        free(item);
+        DELETE(item);
         item = next;
       }
     }
   }
-  for (uint64_t i = 0; i < segment_count(level->buckets); i++) free(level->segment[i]);
-  free(level);
+  for (uint64_t i = 0; i < segment_count(level->buckets); i++) DELETE(level->segment[i]);
+  DELETE(level);
 }
 
-void hashtable_close(hashtable* table) {
+void hashtable_destroy(hashtable* table) {
   if (table == NULL) return;
   free_level(table->now);
   free_level(table->old);
-  free(table);
+  DELETE(table);
 }
 
 /* DJB2 leaves the high bits of short keys alone, and the low ones weak; a multiplication spreads them. */
@@ -155,7 +163,7 @@ static size_t value_offset(size_t key_size) { return (key_size + 7) / 8 * 8; }
 
 static struct item* make_item(const void* key, size_t key_size, const void* value, size_t value_size) {
   if (key_size > SIZE_MAX / 4 || value_size > SIZE_MAX / 4) return NULL;
-  struct item* item = malloc(sizeof *item + value_offset(key_size) + value_size);
+  struct item* item = NEW(item, sizeof *item + value_offset(key_size) + value_size);
   if (item == NULL) return NULL;
   item->next = NULL;
   item->key_size = key_size;
@@ -243,10 +251,10 @@ static int move_some(hashtable* table) {
     uint64_t end = segment + 1 < segment_count(old->buckets) ? (segment + 1) * SEGMENT_BUCKETS : old->buckets;
     table->moved = bucket != NULL ? table->moved + 1 : end;
     if (table->moved < end) continue;
-    free(old->segment[segment]);
+    DELETE(old->segment[segment]);
     old->segment[segment] = NULL;
     if (end < old->buckets) continue;
-    free(old);
+    DELETE(old);
     table->old = NULL;
     table->moved = 0;
   }
@@ -276,19 +284,19 @@ int hashtable_put(hashtable* table, const void* key, size_t key_size, const void
   if (link != NULL) {
     if (known != NULL) item->next = known->next;
     *link = item;
-    free(known);
+    DELETE(known);
     return known == NULL;
   }
 
   if (move_some(table) < 0) {
-    free(item);
+    DELETE(item);
     return -1;
   }
   int placed = place(table, first, second, item, NULL);
   /* A table that is growing already is half empty: no room there means hashes that were made to collide. */
   if (placed == 0 && table->old == NULL && grow(table) == 0) placed = place(table, first, second, item, NULL);
   if (placed <= 0) {
-    free(item);
+    DELETE(item);
     return -1;
   }
   return 1;
@@ -308,7 +316,7 @@ int hashtable_remove(hashtable* table, const void* key, size_t key_size) {
   if (link == NULL || *link == NULL) return 0;
   struct item* item = *link;
   *link = item->next;
-  free(item);
+  DELETE(item);
   return 1;
 }
 

@@ -16,7 +16,8 @@ typedef struct hashtable hashtable;
 /* NULL when memory is out. */
 hashtable* hashtable_create(void);
 /* Frees the table and everything in it. */
-void hashtable_close(hashtable* table);
+void hashtable_destroy(hashtable* table);
+static inline void hashtable_close(hashtable* table) { hashtable_destroy(table); }
 
 /* Stores a copy of a value under a copy of a key.  1: a new key, 0: another value for a known one, -1: memory is out
  * and nothing is changed.  An insertion may also move a few items of a table that is growing, never more.  It fails too

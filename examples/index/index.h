@@ -1,7 +1,8 @@
 /* The index: for each word its count and where it stands, and how far each text has been read.
  *
- * index_volatile.c keeps it in ordinary memory, index_durable.c in a pool; the rest of the program is the same.  All of
- * it is one structure, so that a durable run that was killed goes on exactly where its last transaction ended. */
+ * index_volatile.c keeps it in ordinary memory; index_compiled.c keeps it in a pool, its stores logged by holdfast-cc,
+ * and index_durable.c does it with log calls placed by hand.  The rest of the program is the same.  All of it is one
+ * structure, so that a durable run that was killed goes on exactly where its last transaction ended. */
 #ifndef EXAMPLES_INDEX_INDEX_H
 #define EXAMPLES_INDEX_INDEX_H
 
@@ -11,6 +12,14 @@
 #include "options.h"
 #include "text.h"
 
+/* What the compiler is told of the structures that may be durable. */
+#ifdef INDEX_DURABLE
+#include <nvm/nvm.h>
+#else
+#define NVM_STRUCT struct
+#define NVM_PTR(T) T*
+#endif
+
 enum {
   INDEX_BUCKETS = 4096,
   CHUNK_WORDS = 64,    /* added at a time: by one transaction, where there are transactions */
@@ -18,38 +27,38 @@ enum {
   MOST_POSTINGS = 256, /* up to this */
 };
 
-struct posting {
+NVM_STRUCT posting {
   uint32_t file;
   uint32_t position; /* in words from the text's beginning */
 };
 
-struct block {
-  struct block* older;
+NVM_STRUCT block {
+  NVM_PTR(struct block) older;
   uint32_t used, capacity;
   struct posting posting[];
 };
 
 /* Words of one bucket form a tree: a word's hash, two bits at a time, leads to it.  So the table is never rebuilt. */
-struct word {
-  struct word* child[4];
+NVM_STRUCT word {
+  NVM_PTR(struct word) child[4];
   uint64_t hash;
   uint64_t count;
-  struct block* newest;
+  NVM_PTR(struct block) newest;
   size_t size;
   unsigned char text[]; /* with small letters */
 };
 
-struct file {
-  char* name;
+NVM_STRUCT file {
+  NVM_PTR(char) name;
   uint64_t bytes;
   uint64_t read;  /* bytes that are in the index */
   uint64_t words; /* words that are in the index */
 };
 
-struct index {
+NVM_STRUCT index {
   uint64_t files; /* texts, each pass counted: file i is text i modulo the number of texts */
-  struct file* file;
-  struct word* bucket[INDEX_BUCKETS];
+  NVM_PTR(struct file) file;
+  NVM_PTR(struct word) bucket[INDEX_BUCKETS];
 };
 
 /* Opens the index for the texts of the command line, or makes it.  NULL after a message on stderr. */

@@ -13,7 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef CHURN_DURABLE
+#if defined(CHURN_COMPILED)
+#include "compiled_structures.h"
+#elif defined(CHURN_DURABLE)
 #include "bptree/bptree_durable.h"
 #include "hashtable/hashtable_durable.h"
 #else

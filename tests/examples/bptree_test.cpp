@@ -1,7 +1,9 @@
 // The B+tree; compiled once for each of its two versions.
 #include "map_suite.hpp"
 
-#ifdef EXAMPLE_DURABLE
+#if defined(EXAMPLE_COMPILED)
+#include "compiled_structures.h"
+#elif defined(EXAMPLE_DURABLE)
 #include "bptree/bptree_durable.h"
 #else
 #include "bptree/bptree_volatile.h"

@@ -2,7 +2,9 @@
 // keys collide in both.
 #include "map_suite.hpp"
 
-#ifdef EXAMPLE_DURABLE
+#if defined(EXAMPLE_COMPILED)
+#include "compiled_structures.h"
+#elif defined(EXAMPLE_DURABLE)
 #include "hashtable/hashtable_durable.h"
 #else
 #include "hashtable/hashtable_volatile.h"
