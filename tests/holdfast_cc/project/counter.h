@@ -11,8 +11,8 @@ struct counter {
   char last[32];
 };
 
-void counter_add(struct counter *counter, long runs);
-void counter_name(struct counter *counter);
+void counter_add(struct counter* counter, long runs);
+void counter_name(struct counter* counter);
 
 #ifdef __cplusplus
 }

@@ -5,18 +5,18 @@
 
 #include "counter.h"
 
-static int fail(const char *what) {
+static int fail(const char* what) {
   fprintf(stderr, "%s: %s\n", what, nvm_errormsg());
   return 1;
 }
 
-int main(int argc, char **argv) {
-  NVM_POOL *pool = nvm_pool_open(argv[1]);
+int main(int argc, char** argv) {
+  NVM_POOL* pool = nvm_pool_open(argv[1]);
   if (pool == NULL) pool = nvm_pool_create(argv[1], 8 << 20);
   if (pool == NULL) return fail("pool");
 
   if (nvm_tx_begin(pool) != 0) return fail("begin");
-  struct counter *counter = nvm_pool_get_root(pool);
+  struct counter* counter = nvm_pool_get_root(pool);
   if (counter == NULL) {
     counter = nvm_calloc(pool, 1, 1, sizeof *counter);
     if (counter == NULL || nvm_pool_set_root(pool, counter) != 0) return fail("root");
