@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// More threads than lanes, each with a lane for a while: every way of coming by one and of leaving it meets every other.
+// More threads than lanes, each with a lane for a while: each way of coming by one and of leaving it meets all others.
 TEST(parked_lanes, have_one_user_at_a_time) {
   direct_pool pool{{.lanes = 2}};
   auto& lanes = pool.heap().lanes();
