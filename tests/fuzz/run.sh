@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Fuzzes what is read from a pool file: ./dev fuzz calls this.
+# Fuzzes what is read from a pool file (direct, ring) and from *.unsafe files (unsafe), and compiles random programs in
+# many ways, which must not differ (compiler): ./dev fuzz calls this.
 #
-# usage: tests/fuzz/run.sh [--seconds N] [--merge] [direct|ring]...
+# usage: tests/fuzz/run.sh [--seconds N] [--merge] [direct|ring|unsafe|compiler]...
 #
 # Each target runs N seconds (default 60) on every processor, beginning with tests/fuzz/corpus/<target> and with what
 # earlier runs found (build/fuzz/corpus/<target>). A finding stays in build/fuzz/findings/, and the exit code is 1.
@@ -19,32 +20,47 @@ while [ $# -gt 0 ]; do
       shift
       ;;
     --merge) merge=1 ;;
-    direct | ring) targets+=("$1") ;;
+    direct | ring | unsafe | compiler) targets+=("$1") ;;
     *)
-      printf "fuzz: no target '%s'; there are direct, ring; options --seconds N, --merge\n" "$1" >&2
+      printf "fuzz: no target '%s'; there are direct, ring, unsafe, compiler; options --seconds N, --merge\n" "$1" >&2
       exit 2
       ;;
   esac
   shift
 done
-[ ${#targets[@]} -gt 0 ] || targets=(direct ring)
+[ ${#targets[@]} -gt 0 ] || targets=(direct ring unsafe compiler)
 
-HOLDFAST_NO_SETUP=1 ./dev build fuzz "${targets[@]/#/fuzz_}"
 status=0
+fuzzers=()
+for target in "${targets[@]}"; do
+  if [ "$target" = compiler ]; then
+    HOLDFAST_NO_SETUP=1 ./dev build release holdfast_cc
+    printf '\n== %s: %s s\n' "$target" "$seconds"
+    tests/holdfast_cc/random/run_random.py --cc build/release/bin/holdfast-cc --seconds "$seconds" \
+      --seed "$(date +%s)" --keep build/fuzz/findings/compiler || status=1
+  else
+    fuzzers+=("$target")
+  fi
+done
+[ ${#fuzzers[@]} -gt 0 ] || exit $status
+targets=("${fuzzers[@]}")
+HOLDFAST_NO_SETUP=1 ./dev build fuzz "${targets[@]/#/fuzz_}"
 for target in "${targets[@]}"; do
   program=build/fuzz/tests/fuzz/fuzz_$target
   grown=build/fuzz/corpus/$target
   kept=tests/fuzz/corpus/$target
+  most=225
+  if [ "$target" = unsafe ]; then most=4096; fi
   mkdir -p "$grown" "$kept" build/fuzz/findings
   printf '\n== %s: %s s\n' "$target" "$seconds"
   set +e
-  "$program" -max_total_time="$seconds" -max_len=225 -timeout=10 -rss_limit_mb=2048 \
+  "$program" -max_total_time="$seconds" -max_len="$most" -timeout=10 -rss_limit_mb=2048 \
     -fork="$(nproc)" -artifact_prefix="build/fuzz/findings/$target-" "$grown" "$kept" 2>&1 |
     tee "build/fuzz/$target.log" | grep -E '^#|SUMMARY|broken promise|ERROR'
   if [ "${PIPESTATUS[0]}" -ne 0 ]; then status=1; fi
   set -e
   if [ -n "$merge" ]; then
-    "$program" -merge=1 -max_len=225 "$kept" "$grown"
+    "$program" -merge=1 -max_len="$most" "$kept" "$grown"
   fi
 done
 exit $status

@@ -55,6 +55,8 @@ class function_logger {
   }
 
  private:
+  [[nodiscard]] bool planted(planted_mistake m) const { return options_.plant == m && !options_.everything; }
+
   // Bytes [base + offset, + bytes).
   struct known_range {
     const Value* base;
@@ -108,7 +110,9 @@ class function_logger {
       } else if (auto* c = dyn_cast<CallBase>(&i)) {
         if (call(*c, known, line)) {
           flush_line();
-          known.clear();
+          llvm::erase_if(known, [&](const known_range& r) {
+            return !planted(planted_mistake::calls_keep_logs) && !(r.fresh && planted(planted_mistake::fresh_for_ever));
+          });
         } else if (!c->willReturn() || c->mayThrow()) {
           flush_line();
         }
@@ -131,6 +135,10 @@ class function_logger {
       if (first) {
         known = found->second;
         first = false;
+        continue;
+      }
+      if (planted(planted_mistake::one_way_is_enough)) {
+        known.insert(known.end(), found->second.begin(), found->second.end());
         continue;
       }
       llvm::erase_if(
@@ -166,7 +174,9 @@ class function_logger {
   }
 
   bool left_out_as_volatile(Instruction& i, Value* address) {
-    if (options_.everything || !is_volatile(address, libc_)) return false;
+    if (options_.everything) return false;
+    const bool guessed = planted(planted_mistake::variables_win) && isa<PHINode, SelectInst>(address);
+    if (!guessed && !is_volatile(address, libc_)) return false;
     ++counts_.volatile_target;
     report(i, "Volatile", "not logged: the target is a variable or memory from malloc");
     if (options_.check) {
@@ -291,7 +301,7 @@ class function_logger {
     bool needed = false;
     for (const auto& r : f.writes)
       needed = needed || options_.everything || !is_volatile(c.getArgOperand(argument_of(r.address)), libc_);
-    if (f.writes.empty()) return;
+    if (f.writes.empty() || planted(planted_mistake::library_calls_forgotten)) return;
     ++counts_.stores;
     if (!needed) {
       ++counts_.volatile_target;
@@ -333,6 +343,7 @@ class function_logger {
         }
       }
       planned p{planned::shape::constant, line[k].at, line[k].base};
+      if (planted(planted_mistake::late_merges)) p.before = line.back().at;
       p.offset = begin;
       p.bytes = static_cast<std::uint64_t>(end - begin);
       p.reason = line[k].at;
@@ -371,7 +382,7 @@ class function_logger {
     const SCEV* before_last = evolution_.getMulExpr(turns_but_one, unit);
     planned p{planned::shape::loop, l->getLoopPreheader()->getTerminator(), each.address};
     p.begin = stride > 0 ? turn->getStart() : evolution_.getMinusSCEV(turn->getStart(), before_last);
-    p.length = evolution_.getAddExpr(before_last, unit);
+    p.length = planted(planted_mistake::short_loops) ? before_last : evolution_.getAddExpr(before_last, unit);
     SCEVExpander probe(evolution_, layout_, "nvm");
     if (isa<SCEVCouldNotCompute>(p.begin) || !probe.isSafeToExpandAt(p.begin, p.before) ||
         !probe.isSafeToExpandAt(p.length, p.before))

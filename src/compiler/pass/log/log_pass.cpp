@@ -39,6 +39,16 @@ cl::opt<bool> print_statistics("nvm-log-stats", cl::desc("Print what the log pas
 cl::opt<bool> log_everything("nvm-log-everything", cl::desc("Leave out nothing: for comparison with what is left out"));
 cl::opt<bool> check_stores("nvm-log-check", cl::desc("Look at each store, and at each pointer stored, at run time"));
 
+cl::opt<nc::planted_mistake> plant(
+    "nvm-log-plant", cl::desc("Make a mistake, for the test that has to find it"), cl::Hidden,
+    cl::values(clEnumValN(nc::planted_mistake::calls_keep_logs, "calls-keep-logs", ""),
+               clEnumValN(nc::planted_mistake::one_way_is_enough, "one-way-is-enough", ""),
+               clEnumValN(nc::planted_mistake::short_loops, "short-loops", ""),
+               clEnumValN(nc::planted_mistake::late_merges, "late-merges", ""),
+               clEnumValN(nc::planted_mistake::variables_win, "variables-win", ""),
+               clEnumValN(nc::planted_mistake::fresh_for_ever, "fresh-for-ever", ""),
+               clEnumValN(nc::planted_mistake::library_calls_forgotten, "library-calls-forgotten", "")));
+
 class log_pass : public PassInfoMixin<log_pass> {
  public:
   PreservedAnalyses run(Module& m, ModuleAnalysisManager& analyses) {
@@ -50,6 +60,7 @@ class log_pass : public PassInfoMixin<log_pass> {
     nc::logging_options options;
     options.everything = log_everything;
     options.check = check_stores;
+    options.plant = plant;
     nc::counts n;
     for (Function& f : m) {
       if (f.isDeclaration() || f.hasAvailableExternallyLinkage() || f.hasFnAttribute(Attribute::Naked)) continue;
