@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Runs benchmarks and leaves their results as JSON: ./dev bench calls this after building.
 #
-# usage: bench/run.sh [--quick] [transactional|ssd|recovery]... [option of the programs]...
+# usage: bench/run.sh [--quick] [transactional|ssd|recovery|compiler]... [option of the programs]...
 #
-# Without a name all three run. The programs' options: --runs N, --threads 1,2, --filter NAME,..., --records N,
+# Without a name all of them run. The programs' options: --runs N, --threads 1,2, --filter NAME,..., --records N,
 # --count-steps N; --help of a program lists them.
 # Environment: HOLDFAST_BUILD   build directory (default: build/release)
 #              HOLDFAST_RESULTS where <name>.json goes (default: build/bench; build/bench-quick with --quick)
@@ -17,7 +17,7 @@ options=()
 quick=
 while [ $# -gt 0 ]; do
   case "$1" in
-    transactional | ssd | recovery) names+=("$1") ;;
+    transactional | ssd | recovery | compiler) names+=("$1") ;;
     --quick) quick=-quick; options+=("$1") ;;
     -*=* | --help | -h) options+=("$1") ;;
     -*)
@@ -25,13 +25,13 @@ while [ $# -gt 0 ]; do
       shift
       ;;
     *)
-      printf "bench: no benchmark '%s'; there are transactional, ssd, recovery\n" "$1" >&2
+      printf "bench: no benchmark '%s'; there are transactional, ssd, recovery, compiler\n" "$1" >&2
       exit 2
       ;;
   esac
   shift
 done
-[ ${#names[@]} -gt 0 ] || names=(transactional ssd recovery)
+[ ${#names[@]} -gt 0 ] || names=(transactional ssd recovery compiler)
 
 results=${HOLDFAST_RESULTS:-build/bench$quick}
 mkdir -p "$results"
@@ -53,6 +53,12 @@ for name in "${names[@]}"; do
     where=(--directory "$ssd")
   fi
   "$program" --json "$results/$name.json" ${where[@]+"${where[@]}"} ${options[@]+"${options[@]}"} || status=1
+  if [ "$name" = compiler ]; then
+    # What the pass costs a program that never touches a pool.
+    printf '\n'
+    python3 bench/compiler/volatile_overhead.py --cc "$build/bin/holdfast-cc" --json "$results/volatile.json" \
+      ${quick:+--quick} || status=1
+  fi
 done
 printf '\nresults: %s; ./dev report turns them into docs/bench\n' "$results"
 exit $status

@@ -53,13 +53,19 @@ struct table_kind {
 // Of libpmemobj, in systems/pmemobj_tables.cpp; of the examples, in systems/holdfast_tables.cpp.
 std::vector<table_kind> pmemobj_tables();
 std::vector<table_kind> holdfast_tables();
+// The examples twice, in compiler/tables.cpp.
+std::vector<table_kind> hand_tables();
+std::vector<table_kind> compiled_tables();
 
 inline std::vector<table_kind> table_kinds() {
   std::vector<table_kind> all;
 #if NVM_BENCH_PMEMOBJ
   for (table_kind& k : pmemobj_tables()) all.push_back(std::move(k));
 #endif
-#if NVM_BENCH_HOLDFAST
+#if NVM_BENCH_COMPILER
+  for (table_kind& k : hand_tables()) all.push_back(std::move(k));
+  for (table_kind& k : compiled_tables()) all.push_back(std::move(k));
+#elif NVM_BENCH_HOLDFAST
   for (table_kind& k : holdfast_tables()) all.push_back(std::move(k));
 #endif
   return all;

@@ -17,7 +17,11 @@
 namespace nvm::bench {
 namespace {
 
+#ifdef NVM_BENCH_VALUE_BYTES
+constexpr std::size_t value_bytes = NVM_BENCH_VALUE_BYTES;
+#else
 constexpr std::size_t value_bytes = 1000;  // YCSB: ten fields of 100 bytes
+#endif
 constexpr unsigned shards_max = 16;
 
 class ycsb final : public contestant {

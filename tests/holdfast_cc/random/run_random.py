@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Random programs with durable state, compiled in many ways: none may lose a log call that it needs.
 
-usage: run_random.py --cc HOLDFAST_CC [--programs N] [--seconds T] [--seed S] [--folder DIR] [--plant NAME] [--keep DIR] [--quiet]
+usage: run_random.py --cc HOLDFAST_CC [--programs N | --seconds T] [--seed S] [--folder DIR] [--plant NAME] [--keep DIR]
+                     [--quiet]
 
 Each program (generate.py) is compiled without any log call as its own twin, which says what is right; with every log
 call; with what the optimizer leaves out at each level; and as a checked build, which looks at each store that was left
