@@ -44,6 +44,7 @@ same -c main.c twice.c -o both.o
 same -c broken.c
 same -o
 same -x
+same main.c twice.c -I
 same -c twice.c -Wunused-command-line-argument -lm
 same -cc1 -version
 

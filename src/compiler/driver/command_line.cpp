@@ -131,7 +131,8 @@ command_line read_command_line(int count, char** arguments) {
     line.theirs.push_back(like_option ? std::string{"./"} + all[i] : all[i]);
   }
 
-  line.links = may_link(list);
+  // An option at the end that lacks its value must not take one of ours.
+  line.links = missing == 0 && may_link(list);
   line.libraries = !list.hasArg(id::OPT_nostdlib, id::OPT_nodefaultlibs, id::OPT_nolibc);
   line.linked_statically = list.hasArg(id::OPT_static, id::OPT_static_pie);
   line.headers = !list.hasArg(id::OPT_nostdinc);
