@@ -22,4 +22,7 @@ expect 2 "no verb 'frobnicate'; verbs: setup build test" frobnicate
 expect 2 "no preset 'fast'; presets: release" build fast
 expect 2 "no preset 'fast'; presets: release" test fast
 expect 2 "unknown argument '--what'" lint --what
+expect 2 "port needs a name; there are: gawk" port
+expect 2 "the port of vi is absent" port vi
+expect 2 "no port '../tests'" port ../tests
 expect 2 "unknown argument '--what'" setup --what

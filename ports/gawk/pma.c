@@ -1,0 +1,260 @@
+/* gawk's persistent heap over a Holdfast pool.
+ *
+ * A transaction is open from pma_init() on; pma_commit() ends it and begins the next.  The stores of gawk into its heap
+ * are logged by holdfast-cc.  A process that dies, by SIGKILL or by gawk's fatal(), leaves the heap as it was at the
+ * last commit.  gawk does not free what only the dead process knew, its parse tree and temporary values; collect()
+ * frees that at the next open.
+ */
+#define _GNU_SOURCE /* SEEK_DATA */
+#include "pma.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <nvm/nvm.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+const char pma_version[] = "(Holdfast)";
+int pma_errno;
+
+/* What the pool's root is.  Objects of the heap point to tables and functions of the program: another build has them
+ * elsewhere. */
+struct root {
+  uint64_t build;
+  void* gawks;
+};
+
+static NVM_POOL* heap;
+static struct root* root;
+static unsigned long records_per_commit = 1, records;
+
+/* ---- finding what nobody knows any more -------------------------------------------------------------------------- */
+
+struct object {
+  uintptr_t begin, end;
+  int reached;
+};
+struct objects {
+  struct object* list;
+  size_t count, capacity;
+};
+
+static int note(void* object, uint32_t type, size_t size, void* argument) {
+  struct objects* all = argument;
+  (void)type;
+  if (all->count == all->capacity) {
+    const size_t more = all->capacity == 0 ? 4096 : 2 * all->capacity;
+    struct object* larger = realloc(all->list, more * sizeof *larger);
+    if (larger == NULL) return -1;
+    all->list = larger;
+    all->capacity = more;
+  }
+  all->list[all->count++] = (struct object){(uintptr_t)object, (uintptr_t)object + size, 0};
+  return 0;
+}
+
+/* The object that holds address a; NULL if none does. */
+static struct object* around(const struct objects* all, uintptr_t a) {
+  size_t low = 0, high = all->count;
+  while (low < high) {
+    const size_t middle = low + (high - low) / 2;
+    if (all->list[middle].end <= a) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low < all->count && all->list[low].begin <= a ? &all->list[low] : NULL;
+}
+
+/* Marks what can be reached from the root, taking every word for a pointer that could be one. */
+static int mark(const struct objects* all) {
+  struct object** stack = malloc((all->count + 1) * sizeof *stack);
+  size_t depth = 0;
+  struct object* o = around(all, (uintptr_t)nvm_pool_get_root(heap));
+  if (stack == NULL) return -1;
+  if (o != NULL) {
+    o->reached = 1;
+    stack[depth++] = o;
+  }
+  while (depth > 0) {
+    const struct object* from = stack[--depth];
+    for (const uintptr_t* word = (const uintptr_t*)from->begin; (uintptr_t)(word + 1) <= from->end; ++word) {
+      if (!nvm_is_durable((const void*)*word)) continue;
+      o = around(all, *word);
+      if (o == NULL || o->reached) continue;
+      o->reached = 1;
+      stack[depth++] = o;
+    }
+  }
+  free(stack);
+  return 0;
+}
+
+static int collect(void) {
+  struct objects all = {NULL, 0, 0};
+  int status = nvm_pool_each(heap, note, &all);
+  if (status == 0) status = mark(&all);
+  for (size_t i = 0; status == 0 && i < all.count;) {
+    status = nvm_tx_begin(heap);
+    for (size_t freed = 0; status == 0 && i < all.count && freed < 1000; ++i) {
+      if (all.list[i].reached) continue;
+      ++freed;
+      status = nvm_free(heap, (void*)all.list[i].begin);
+    }
+    if (status == 0) status = nvm_tx_commit(heap);
+  }
+  free(all.list);
+  return status;
+}
+
+/* ---- open -------------------------------------------------------------------------------------------------------- */
+
+/* A file that gawk's manual tells one to make: nothing but zeros, mostly holes. */
+static int is_blank(const char* file) {
+  char bytes[1 << 16];
+  ssize_t count = 0;
+  const int fd = open(file, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  /* On a file that is one hole this leaves nothing to read. */
+  if (lseek(fd, 0, SEEK_DATA) < 0) (void)lseek(fd, 0, errno == ENXIO ? SEEK_END : SEEK_SET);
+  while ((count = read(fd, bytes, sizeof bytes)) > 0) {
+    if (bytes[0] != 0 || memcmp(bytes, bytes + 1, (size_t)count - 1) != 0) break;
+  }
+  close(fd);
+  return count == 0;
+}
+
+/* On a file system the log takes whole transactions, and END rules are one. */
+static NVM_POOL* create_heap(const char* file, nvm_pool_options* options) {
+  nvm_pool_info info;
+  NVM_POOL* pool = nvm_pool_create_with(file, options);
+  if (pool == NULL || nvm_pool_get_info(pool, &info) != 0 || info.medium != NVM_MEDIUM_SSD) return pool;
+  if (nvm_pool_close(pool) != 0 || unlink(file) != 0) return NULL;
+  options->log_bytes = (uint64_t)256 << 20;
+  return nvm_pool_create_with(file, options);
+}
+
+static NVM_POOL* open_heap(const char* file) {
+  struct stat status;
+  nvm_pool_options options = {0};
+  if (stat(file, &status) == 0) {
+    if (!is_blank(file)) return nvm_pool_open(file);
+    options.size = (uint64_t)status.st_size;
+    options.mode = status.st_mode & 0777;
+    if (unlink(file) != 0) return NULL;
+  }
+  return create_heap(file, &options);
+}
+
+/* FNV-1a of the program's code and of where it lies. */
+static uint64_t this_build(void) {
+  extern const char __executable_start[], etext[];
+  uint64_t hash = 14695981039346656037U ^ (uintptr_t)&pma_init;
+  for (const char* p = __executable_start; p + sizeof(uint64_t) <= etext; p += sizeof(uint64_t)) {
+    uint64_t word;
+    memcpy(&word, p, sizeof word);
+    hash = (hash ^ word) * 1099511628211U;
+  }
+  return hash;
+}
+
+static int find_root(void) {
+  root = nvm_pool_get_root(heap);
+  if (root == NULL) {
+    if (nvm_tx_begin(heap) != 0) return -1;
+    root = nvm_calloc(heap, 0, 1, sizeof *root);
+    if (root == NULL || nvm_pool_set_root(heap, root) != 0) return -1;
+    root->build = this_build();
+    return nvm_tx_commit(heap);
+  }
+  if (nvm_size_of(heap, root) == sizeof *root && root->build == this_build()) return 0;
+  fprintf(stderr, "holdfast: the heap was made by another program or another build of gawk\n");
+  return -1;
+}
+
+int pma_init(int verbose, const char* file) {
+  if (file == NULL) return 0;
+  heap = open_heap(file);
+  if (heap != NULL && find_root() == 0 && collect() == 0 && nvm_tx_begin(heap) == 0) {
+    const char* every = getenv("GAWK_PERSIST_RECORDS");
+    if (every != NULL && strtoul(every, NULL, 10) > 0) records_per_commit = strtoul(every, NULL, 10);
+    return 0;
+  }
+  if (verbose > 0) fprintf(stderr, "holdfast: %s: %s\n", file, nvm_errormsg());
+  pma_errno = nvm_errno();
+  return 1;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+void* pma_malloc(size_t size) {
+  if (heap == NULL) return malloc(size);
+  return nvm_alloc(heap, 0, size == 0 ? 1 : size);
+}
+
+void* pma_calloc(size_t count, size_t size) {
+  if (heap == NULL) return calloc(count, size);
+  if (count == 0 || size == 0) count = size = 1;
+  return nvm_calloc(heap, 0, count, size);
+}
+
+void* pma_realloc(void* p, size_t size) {
+  if (p == NULL) return pma_malloc(size);
+  if (!nvm_is_durable(p)) return realloc(p, size);
+  return nvm_realloc(heap, p, 0, size == 0 ? 1 : size);
+}
+
+void pma_free(void* p) {
+  if (!nvm_is_durable(p)) {
+    free(p);
+  } else if (nvm_free(heap, p) != 0) {
+    fprintf(stderr, "holdfast: free: %s\n", nvm_errormsg());
+    abort();
+  }
+}
+
+void* pma_scratch_alloc(size_t size) {
+  void* p = calloc(1, size);
+  if (p == NULL) {
+    fprintf(stderr, "holdfast: no memory for %zu bytes\n", size);
+    exit(2);
+  }
+  return p;
+}
+
+void pma_set_root(void* p) { root->gawks = p; }
+
+void* pma_get_root(void) { return root->gawks; }
+
+/* ---- children ---------------------------------------------------------------------------------------------------- */
+
+const char* pma_command;
+
+pid_t pma_fork(const char* command) {
+  static char* copy;
+  free(copy);
+  copy = strdup(command);
+  if (copy == NULL) return -1;
+  pma_command = copy;
+  return fork();
+}
+
+/* ---- transactions ------------------------------------------------------------------------------------------------ */
+
+void pma_commit_now(void) {
+  if (heap == NULL) return;
+  if (nvm_tx_commit(heap) != 0 || nvm_tx_begin(heap) != 0) {
+    fprintf(stderr, "holdfast: commit: %s\n", nvm_errormsg());
+    exit(2);
+  }
+  records = 0;
+}
+
+void pma_commit(void) {
+  if (heap != NULL && ++records >= records_per_commit) pma_commit_now();
+}
