@@ -114,6 +114,8 @@ printf 'import m;\nint main() { int x = 1; set(&x, 0); return x; }\n' >imports.c
 "$cxx" -Werror -std=c++20 -fmodule-file=m=m.pcm imports.cpp module.o -o imports && ./imports
 [ "$(log_calls module.o)" -ge 1 ] || fail "module: no log calls"
 "$cc" -fno-nvm -O2 -c set.c && [ "$(log_calls set.o)" = 0 ]
+"$cc" -fno-nvm -O2 -fnvm -c set.c && [ "$(log_calls set.o)" = 1 ]
+says_not 'stores' "$cc" -fnvm-stats -O2 -fno-nvm-stats -c set.c
 
 # The pass comes once, whatever way a module takes.
 "$cc" -O2 -save-temps -c set.c -o set.o

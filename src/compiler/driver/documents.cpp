@@ -42,7 +42,7 @@ std::string help_text() {
                      "       holdfast-c++ [option]... file...\n\n"
                      "Options are those of Clang and\n";
   for (const option& o : options()) add_item(text, name_of(o), o.help);
-  text += "\nEnvironment:\n";
+  text += "\nOf a flag and its twin with -fno-, the last one counts.\n\nEnvironment:\n";
   for (const variable& v : variables()) add_item(text, v.name, v.help);
   return text;
 }

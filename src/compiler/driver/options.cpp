@@ -21,11 +21,14 @@ constexpr option table[] = {
     {"-fnvm-check", "",
      "look at run time for stores into durable memory that no transaction can take back, pointers from there to "
      "somewhere else, and unlogged changes by precompiled functions; each ends the program with its place",
-     set<&settings::check, true>},
-    {"-fnvm-stats", "", "print what was done with the stores of each file", set<&settings::statistics, true>},
-    {"-fno-nvm-elide", "", "leave no call of the log out, merge and hoist none", set<&settings::elide, false>},
-    {"-fno-nvm", "", "compile without the pass", set<&settings::pass, false>},
-    {"-fno-nvm-run-path", "", "do not write into what is linked where libholdfast is", set<&settings::run_path, false>},
+     set<&settings::check, true>, set<&settings::check, false>},
+    {"-fnvm-stats", "", "print what was done with the stores of each file", set<&settings::statistics, true>,
+     set<&settings::statistics, false>},
+    {"-fno-nvm-elide", "", "leave no call of the log out, merge and hoist none", set<&settings::elide, false>,
+     set<&settings::elide, true>},
+    {"-fno-nvm", "", "compile without the pass", set<&settings::pass, false>, set<&settings::pass, true>},
+    {"-fno-nvm-run-path", "", "do not write into what is linked where libholdfast is", set<&settings::run_path, false>,
+     set<&settings::run_path, true>},
     {"-Rpass=nvm-log", "", "say of each store whether it is logged and why", nullptr},
     {"-Rpass-missed=nvm-log", "", "say which stores may be missing from the log", nullptr},
     {"--holdfast-help", "", "print this list", ask<document::help>},
@@ -37,6 +40,13 @@ constexpr variable environment[] = {
     {"HOLDFAST_CLANG", "the compiler that holdfast-cc runs; default: clang-19"},
     {"HOLDFAST_CLANGXX", "the compiler that holdfast-c++ runs; default: clang++-19"},
 };
+
+// "-fnvm-check" of "-fno-nvm-check" and the other way round.
+std::string twin_of(std::string_view name) {
+  const std::string_view no = "-fno-";
+  return name.starts_with(no) ? "-f" + std::string{name.substr(no.size())}
+                              : std::string{no} + std::string{name.substr(2)};
+}
 
 }  // namespace
 
@@ -53,6 +63,10 @@ bool is_ours(std::string_view argument) noexcept {
 std::optional<std::string> apply(std::string_view argument, settings& s) {
   for (const option& o : table) {
     if (o.apply == nullptr) continue;
+    if (o.undo != nullptr && argument == twin_of(o.name)) {
+      o.undo(s, {});
+      return std::nullopt;
+    }
     const bool takes_value = o.name.ends_with('=');
     if (takes_value ? !argument.starts_with(o.name) : argument != o.name) continue;
     const std::string_view value = argument.substr(o.name.size());

@@ -30,6 +30,8 @@ struct option {
   std::string_view help;   // begins in lower case, has no full stop
   // Null: the option is Clang's own, and listed because it says something about the pass.
   void (*apply)(settings&, std::string_view value);
+  // What the twin with -fno- added or taken away does; null: there is none.
+  void (*undo)(settings&, std::string_view value) = nullptr;
 };
 
 struct variable {
