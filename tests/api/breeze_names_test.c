@@ -28,8 +28,7 @@ typedef NVM_STRUCT Table {
   NVM_PTR(Node) first;
   NVM_PTR(const char) name;
   NVM_PTR(NVM_PTR(Node)) slots;
-}
-Table;
+} Table;
 
 /* Type ids are constants: fixed by the name for ever, stored in pools. */
 static const uint32_t id_of_node = NVM_TYPE_ID(Node);
