@@ -54,6 +54,8 @@ void __nvm_jump_landed(const struct nvm_jump_mark *mark, const struct nvm_site *
 /* [p, p + n), which is inside the window, is about to be overwritten.  In a transaction its old bytes are kept, as by
  * nvm_tx_log(); where they cannot be, the process ends: the next open rolls back.  Outside of any nothing happens. */
 NVM_API void __nvm_log(const void *p, size_t n);
+/* The same for each of the ranges that is inside the window; those of one pool share a fence. */
+NVM_API void __nvm_log_many(const nvm_range *ranges, size_t count);
 /* Lane i of n bytes is about to be overwritten if bit i of mask is set. */
 NVM_API void __nvm_log_masked(const void *p, size_t n, uint64_t mask);
 

@@ -15,9 +15,10 @@ define void @fields(ptr %p) {
   ret void
 }
 ; CHECK-LABEL: define void @gap(
-; CHECK: call void @__nvm_log(ptr %p, i64 8)
-; CHECK: %[[C:.*]] = getelementptr i8, ptr %p, i64 16
-; CHECK: call void @__nvm_log(ptr %[[C]], i64 8)
+; CHECK-NOT: i64 24
+; CHECK: call void @__nvm_log_many(ptr %{{.*}}, i64 2)
+; CHECK-NOT: i64 24
+; CHECK: ret void
 define void @gap(ptr %p) {
   %c = getelementptr i8, ptr %p, i64 16
   store i64 2, ptr %p

@@ -66,7 +66,7 @@ class function_logger {
   };
   struct planned {
     // The last two only look, in a checked build: at a store whose log call was left out.
-    enum class shape { constant, value, call, masked, loop, expect_logged, expect_volatile } what;
+    enum class shape { constant, batch, value, call, masked, loop, expect_logged, expect_volatile } what;
     Instruction* before;
     Value* address;
     std::int64_t offset = 0;
@@ -76,6 +76,7 @@ class function_logger {
     const SCEV* begin = nullptr;  // loop
     const SCEV* length = nullptr;
     Instruction* reason = nullptr;  // for remarks and line numbers
+    std::vector<planned> ranges{};  // batch: of shape constant
   };
   // A store of this block that is to be logged, until the straight line it stands in ends.
   struct candidate {
@@ -320,9 +321,10 @@ class function_logger {
   // ---- merging and hoisting ---------------------------------------------------------------------------------------
 
   // The stores of a straight line of code: touching bytes of one base become one range, logged before the first of
-  // them.
+  // them; ranges whose addresses are known there share one call, and its fence, with that of the first.
   void settle(std::vector<candidate>& line, std::vector<known_range>& known) {
     std::vector<bool> done(line.size());
+    std::vector<planned> ranges;
     for (std::size_t k = 0; k < line.size(); ++k) {
       if (done[k]) continue;
       std::int64_t begin = line[k].offset;
@@ -353,8 +355,36 @@ class function_logger {
         expect_logged(*line[k].at, line[k].address, static_cast<std::uint64_t>(line[k].bytes));
         continue;
       }
-      plan(p);
+      ranges.push_back(p);
       known.push_back({line[k].base, begin, end - begin, false});
+    }
+    plan_batches(ranges);
+  }
+
+  void plan_batches(std::vector<planned>& ranges) {
+    constexpr std::size_t batch_max = 8;
+    std::vector<bool> done(ranges.size());
+    for (std::size_t k = 0; k < ranges.size(); ++k) {
+      if (done[k]) continue;
+      planned batch = ranges[k];
+      batch.what = planned::shape::batch;
+      batch.ranges.push_back(ranges[k]);
+      for (std::size_t j = k + 1; j < ranges.size() && batch.ranges.size() < batch_max; ++j) {
+        if (done[j] || options_.everything || options_.check) continue;
+        const auto* made = dyn_cast<Instruction>(ranges[j].address);
+        if (made != nullptr && !dominators_.dominates(made, batch.before)) continue;
+        batch.ranges.push_back(ranges[j]);
+        done[j] = true;
+      }
+      if (batch.ranges.size() == 1) {
+        plan(ranges[k]);
+        continue;
+      }
+      plan(batch);
+      for (std::size_t i = 1; i < batch.ranges.size(); ++i) {
+        ++counts_.batched;
+        report(*batch.ranges[i].reason, "Batched", "logged by one call together with a store before it");
+      }
     }
   }
 
@@ -445,6 +475,8 @@ class function_logger {
             p.offset == 0 ? p.address : b.CreatePtrAdd(p.address, constant(static_cast<std::uint64_t>(p.offset)));
         return guarded(b, at, p, [&](IRBuilder<>& c) { call_log(c, p, at, constant(p.bytes)); });
       }
+      case planned::shape::batch:
+        return emit_batch(b, p);
       case planned::shape::value:
         return guarded(b, p.address, p,
                        [&](IRBuilder<>& c) { call_log(c, p, p.address, c.CreateZExtOrTrunc(p.size, word_)); });
@@ -492,6 +524,30 @@ class function_logger {
     }
   }
 
+  void emit_batch(IRBuilder<>& b, const planned& p) {
+    StructType* range = StructType::get(pointer_, word_);
+    ArrayType* list = ArrayType::get(range, p.ranges.size());
+    std::vector<Value*> at;
+    std::vector<Value*> bases;
+    for (const planned& r : p.ranges) {
+      at.push_back(r.offset == 0 ? r.address
+                                 : b.CreatePtrAdd(r.address, constant(static_cast<std::uint64_t>(r.offset))));
+      if (!is_contained(bases, r.address)) bases.push_back(r.address);
+    }
+    IRBuilder<> entry(&*f_.getEntryBlock().getFirstInsertionPt());
+    Value* ranges = entry.CreateAlloca(list);
+    guarded(b, bases, p, [&](IRBuilder<>& c) {
+      c.CreateLifetimeStart(ranges, c.getInt64(layout_.getTypeAllocSize(list)));
+      for (unsigned i = 0; i < at.size(); ++i) {
+        c.CreateStore(at[i], c.CreateConstInBoundsGEP2_32(list, ranges, 0, i));
+        c.CreateStore(constant(p.ranges[i].bytes),
+                      c.CreateStructGEP(range, c.CreateConstInBoundsGEP2_32(list, ranges, 0, i), 1));
+      }
+      c.CreateCall(runtime("__nvm_log_many", {pointer_, word_}), {ranges, constant(at.size())});
+      c.CreateLifetimeEnd(ranges, c.getInt64(layout_.getTypeAllocSize(list)));
+    });
+  }
+
   // A checked build looks at what a function whose code is elsewhere did to the durable objects that it got.
   void watch(CallBase& c) {
     for (Use& u : c.args()) {
@@ -510,9 +566,13 @@ class function_logger {
   }
 
   template <class Then>
-  void guarded(IRBuilder<>& b, Value* address, const planned& p, Then&& then) {
-    Value* number = b.CreateLShr(b.CreatePtrToInt(address, word_), constant(NVM_WINDOW_BITS));
-    Value* durable = b.CreateICmpEQ(number, constant(std::uint64_t{NVM_WINDOW_BASE} >> NVM_WINDOW_BITS));
+  void guarded(IRBuilder<>& b, ArrayRef<Value*> addresses, const planned& p, Then&& then) {
+    Value* durable = nullptr;  // any of them
+    for (Value* address : addresses) {
+      Value* number = b.CreateLShr(b.CreatePtrToInt(address, word_), constant(NVM_WINDOW_BITS));
+      Value* inside = b.CreateICmpEQ(number, constant(std::uint64_t{NVM_WINDOW_BASE} >> NVM_WINDOW_BITS));
+      durable = durable == nullptr ? inside : b.CreateOr(durable, inside);
+    }
     MDNode* weights = MDBuilder(f_.getContext()).createUnlikelyBranchWeights();
     Instruction* inside = SplitBlockAndInsertIfThen(durable, p.before->getIterator(), false, weights);
     IRBuilder<> c(inside);

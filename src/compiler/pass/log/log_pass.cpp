@@ -14,6 +14,7 @@
 //   dominated  the same bytes were logged on every way here, with no call in between that could begin, end or nest a
 //              transaction;
 //   merged     stores of a straight line of code to touching bytes share the log call of the first;
+//   batched    other stores of that line share the call, and its fence, where their addresses are known in time;
 //   hoisted    a store of each turn of a counted loop to the next bytes is logged as one range before the loop.
 //
 // A checked build (-fnvm-check) looks at each store, at those that were left out, too, and names its place.
@@ -73,7 +74,8 @@ class log_pass : public PassInfoMixin<log_pass> {
       errs() << m.getSourceFileName() << ": " << n.stores << " stores; " << n.logged << " log calls (" << n.calls
              << " of them before precompiled functions, " << n.loops
              << " before loops), left out: " << n.volatile_target << " volatile, " << n.fresh << " fresh, "
-             << n.dominated << " dominated, " << n.merged << " merged, " << n.hoisted << " hoisted\n";
+             << n.dominated << " dominated, " << n.merged << " merged, " << n.hoisted << " hoisted, " << n.batched
+             << " batched\n";
     }
     return changed ? PreservedAnalyses::none() : PreservedAnalyses::all();
   }
