@@ -185,7 +185,7 @@ int pma_init(int verbose, const char* file) {
     if (every != NULL && strtoul(every, NULL, 10) > 0) records_per_commit = strtoul(every, NULL, 10);
     return 0;
   }
-  if (verbose > 0) fprintf(stderr, "holdfast: %s: %s\n", file, nvm_errormsg());
+  if (verbose > 0 && nvm_errno() != NVM_OK) fprintf(stderr, "holdfast: %s: %s\n", file, nvm_errormsg());
   pma_errno = nvm_errno();
   return 1;
 }

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # variables_test.sh <durable gawk> <pool>: what outlives a gawk and what does not.
 set -euo pipefail
-gawk=$1 pool=$2
+gawk=$1 pool=$2 other=$1-other-build
 rm -f "$pool"
-trap 'rm -f "$pool" "$pool.input"' EXIT
+trap 'rm -f "$pool" "$pool.input" "$other"' EXIT
 export GAWK_PERSIST_FILE=$pool
 
 fail() { printf 'variables_test: %s\n' "$1" >&2; exit 1; }
@@ -60,6 +60,16 @@ printf 'a 1\nb 2\nc 3\n' >"$pool.input"
   dies 'division by zero' '{ rows[NR] = $0 } NR == 5 { print 1 / none }' "$pool.input" "$pool.input"
   prints 1 'BEGIN { print length(rows) == 3 || length(rows) == 4 }'
 }
+
+# Another build, made by changing a byte of a function that nobody calls, refuses the pool and leaves it as it was.
+at=$(nm "$gawk" | sed -n 's/ T dump_vars$//p')
+read -r address offset < <(readelf -SW "$gawk" | sed -n 's/.* \.text *PROGBITS *\([0-9a-f]*\) \([0-9a-f]*\) .*/\1 \2/p')
+cp "$gawk" "$other"
+printf '\314' | dd of="$other" bs=1 seek=$((0x$at - 0x$address + 0x$offset)) conv=notrunc status=none
+found=$("$other" 'BEGIN { number = 43 }' 2>&1) && fail "another build: found '$found', expected a refusal"
+[[ $found == *"another build of gawk"* ]] || fail "another build: found '$found'"
+prints 42 'BEGIN { print number }'
+
 dies 'arbitrary precision' -M 'BEGIN { x = 2 ^ 100 }'
 "$gawk" 'BEGIN { system("sleep 2") }' &
 sleep 0.5
