@@ -40,7 +40,8 @@ explorer::cause explorer::shrink(unsigned depth, tier t) {
   const auto try_cut = [&](std::size_t f, std::uint32_t cut) {
     const std::uint32_t former = l.cuts[f];
     l.cuts[f] = cut;
-    if (holds_up(depth, false, twice, live_on)) l.cuts[f] = former;
+    const bool good = holds_up(depth, false, twice, live_on);
+    if (good || (options_.one_of_each && what_ != what)) l.cuts[f] = former;
   };
   for (std::size_t f = 0; f < n; ++f) {
     if (l.cuts[f] != l.factors[f]->choices - 1) try_cut(f, l.factors[f]->choices - 1);
@@ -237,7 +238,7 @@ std::string explorer::explain(unsigned depth, tier t, const cause& c, const std:
                  static_cast<unsigned long long>(window_.promised), static_cast<unsigned long long>(window_.started),
                  name_of(t));
   text += t == t1_program_order ? explain_order(depth) : explain_units(depth, c);
-  return text + "  replay: NVM_REPLAY=" + token + "\n";
+  return text + "  replay: " + options_.replay_with + token + "\n";
 }
 
 }  // namespace nvm::explore

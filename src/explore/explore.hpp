@@ -45,6 +45,7 @@ struct window {
   std::uint64_t promised = 0;         // the effects of operations [0, promised) are there
   std::uint64_t started = 0;          // those of [promised, started) may be; later ones are not
   std::span<const op_event> history;  // begins and ends so far, in order
+  std::uint64_t event = 0;            // of the run's trace: the crash comes before it
 };
 
 // Bytes of the image.
@@ -113,6 +114,12 @@ struct options {
   bool promise_at_op_end = true;        // false: only machine::promise() obliges
   bool rules = true;                    // run the trace rules
   bool print_violations = true;         // to stderr, as they are found
+  // Violations with the same `what` are one: the first is shrunk and reported, the others are counted, and
+  // violations_max counts what differs.
+  bool one_of_each = false;
+  unsigned clock_every = 256;               // images between two looks at the clock
+  std::string replay_with = "NVM_REPLAY=";  // what stands before a token in a report
+  std::function<void(const struct violation&)> on_violation;
   // Called with each unique image before it is recovered: to keep some as starts of other subjects or of fuzzing.
   std::function<void(const machine&, const window&)> on_image;
 };
@@ -126,6 +133,7 @@ struct violation {
   unsigned depth = 0;  // crashes inside recovery
   std::uint64_t promised = 0;
   std::uint64_t started = 0;
+  std::uint64_t count = 1;  // of states; see options::one_of_each
 };
 
 // What the trace rules say; see rules.hpp.

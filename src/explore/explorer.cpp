@@ -259,6 +259,7 @@ void explorer::visit_point(unsigned depth, std::uint32_t at) {
   }
   l.at = at;
   window_.history = history_;
+  if (depth == 0) window_.event = at;
   l.factors.clear();
   l.ordinals.clear();
   l.unread.clear();

@@ -174,12 +174,13 @@ bool explorer::same_after_second_recovery(unsigned depth) {
 }
 
 bool explorer::keep_going() noexcept {
-  if (options_.violations_max != 0 && report_.bad_states >= options_.violations_max) return false;
+  const std::uint64_t found = options_.one_of_each ? report_.violations.size() : report_.bad_states;
+  if (options_.violations_max != 0 && found >= options_.violations_max) return false;
   if (options_.states_max != 0 && report_.unique_states >= options_.states_max) {
     report_.budget_spent = true;
     return false;
   }
-  if (options_.seconds_max > 0 && executed_ % 256 == 0 &&
+  if (options_.seconds_max > 0 && executed_ % options_.clock_every == 0 &&
       std::chrono::duration<double>(clock::now() - begun_).count() > options_.seconds_max) {
     report_.budget_spent = true;
     return false;
@@ -191,6 +192,13 @@ void explorer::on_bad_state(unsigned depth, tier t) {
   constexpr std::size_t kept_max = 16;
   ++report_.bad_states;
   ++report_.bad_by_tier[__builtin_ctz(t)];
+  if (options_.one_of_each) {
+    for (violation& v : report_.violations) {
+      if (v.what != what_) continue;
+      ++v.count;
+      return;
+    }
+  }
   if (report_.violations.size() >= kept_max) return;
   violation v;
   v.what = what_;
@@ -207,6 +215,7 @@ void explorer::on_bad_state(unsigned depth, tier t) {
   levels_[depth]->cuts = cuts;
   v.report = explain(depth, t, c, v.token);
   if (options_.print_violations) std::fprintf(stderr, "%s\n", v.report.c_str());
+  if (options_.on_violation) options_.on_violation(v);
   report_.violations.push_back(std::move(v));
 }
 
