@@ -72,6 +72,12 @@ namespace nvm::api {
   return w;
 }
 
+// The same for an open pool.  A read-only pool's mapping is private: its recovery reaches no medium.
+[[nodiscard]] inline result<isa::write_back> write_back_of(const pool_file& file, std::uint32_t persist) noexcept {
+  if (file.read_only()) return isa::write_back::none;
+  return instruction_for(file.medium(), persist);
+}
+
 class direct_stack {
  public:
   explicit direct_stack(isa::write_back with) noexcept : medium_{with} {}

@@ -8,8 +8,7 @@
 #include <cstring>
 #include <new>
 
-#include "api/heap_engine.hpp"
-#include "api/media_stacks.hpp"
+#include "api/direct.hpp"
 #include "api/pool_object.hpp"
 #include "api/ssd.hpp"
 #include "nvm/nvm.h"
@@ -33,14 +32,11 @@ status check_options(const char* path, const nvm_pool_options& o) noexcept {
   return {};
 }
 
-latency_settings settings_of(const nvm_emulation& e) noexcept {
-  return {e.fence_ns, e.writeback_ns, e.bandwidth_bytes_s};
-}
-
 result<std::unique_ptr<engine>> make_engine(pool_file& file, const nvm_pool_options& o, log_run run) noexcept try {
-  const bool measured = o.meter != 0 || settings_of(o.emulation).any();
+  const latency_settings emulated{o.emulation.fence_ns, o.emulation.writeback_ns, o.emulation.bandwidth_bytes_s};
+  const bool measured = o.meter != 0 || emulated.any();
   if (file.medium() == NVM_MEDIUM_SSD) {
-    if (settings_of(o.emulation).any()) {
+    if (emulated.any()) {
       return fail(errc::invalid, "emulation slows direct media down; %s is on ssd", file.path());
     }
     if (o.persist != NVM_PERSIST_DETECT) {
@@ -48,15 +44,7 @@ result<std::unique_ptr<engine>> make_engine(pool_file& file, const nvm_pool_opti
     }
     return start_on_ssd(file, o.lanes != 0 ? o.lanes : volatile_lanes, measured, std::move(run));
   }
-  // A read-only pool's mapping is private: its recovery reaches no medium.
-  auto with =
-      file.read_only() ? result<isa::write_back>{isa::write_back::none} : instruction_for(file.medium(), o.persist);
-  if (!with) return with.error();
-  const unsigned lanes = file.geometry().lane_count;
-  if (measured) {
-    return start(std::make_unique<measured_direct_stack>(*with, settings_of(o.emulation)), file, lanes);
-  }
-  return start(std::make_unique<direct_stack>(*with), file, lanes);
+  return start_on_direct(file, o.persist, measured, emulated);
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "%s: no volatile memory to open it", file.path());
 }

@@ -1,0 +1,18 @@
+// Pools on direct media: shm, dax, auto.
+//
+// A library of its own answers this in its own way: the one that records what a program stores (src/crash_test).
+#pragma once
+
+#include <memory>
+
+#include "api/engine.hpp"
+#include "media/media.hpp"
+#include "pool/pool.hpp"
+
+namespace nvm::api {
+
+// The engine of an open pool on direct media; `persist` is an enum nvm_persist.  May throw std::bad_alloc.
+[[nodiscard]] result<std::unique_ptr<engine>> start_on_direct(pool_file& file, std::uint32_t persist, bool measured,
+                                                              const latency_settings& emulated);
+
+}  // namespace nvm::api
