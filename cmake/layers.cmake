@@ -14,7 +14,9 @@ set(HOLDFAST_LAYER_TABLE
   tx:6 logheap:6 region:6 lockfree:6
   stm:7 object:7 store:7 tier:7
   kv:8
-  api:9 compiler:9 explore:9 advisor:9 server:9 cli:9)
+  api:9 compiler:9 explore:9 advisor:9 server:9
+  crash_test:10
+  cli:11)
 
 # Layers that make up the library itself, in link order from the bottom; the rest are programs and
 # tools on top of it.

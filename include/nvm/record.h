@@ -40,7 +40,7 @@ struct nvm_rec_site {
   uint32_t line;
   uint32_t column;
   uint32_t kind;
-  uint32_t reserved;
+  uint32_t of_library; /* 1: of Holdfast itself, 0: of the program */
 };
 
 /* The watched range; bytes is 0 while nothing is attached. */

@@ -40,6 +40,8 @@ parsed_number parse(value_kind kind, const std::string& text) {
       return parse_permissions(text);
     case value_kind::flag:
     case value_kind::choice:
+    case value_kind::text:
+    case value_kind::path:
       break;
   }
   return {};
@@ -65,6 +67,11 @@ std::optional<std::uint64_t> arguments::number(std::string_view option) const {
 std::optional<std::string> arguments::choice(std::string_view option) const {
   const auto found = values_.find(option);
   return found == values_.end() ? std::nullopt : std::optional{found->second.text};
+}
+
+std::string arguments::text(std::string_view option) const {
+  const auto found = values_.find(option);
+  return found == values_.end() ? std::string{} : found->second.text;
 }
 
 const std::string& arguments::operand(std::size_t index) const {
@@ -183,7 +190,12 @@ command_line command_line::read(int argc, const char* const* argv) {
     line.problem = fmt::format("no command \"{}\": expected one of {}", argv[at], names_of_commands());
     return line;
   }
-  line.read_command(std::vector<std::string>(argv + at + 1, argv + argc));
+  int end = argc;
+  if (!line.what->rest.empty()) {
+    for (end = at + 1; end < argc && std::string_view{argv[end]} != "--"; ++end) continue;
+    if (end + 1 < argc) line.given.rest_.assign(argv + end + 1, argv + argc);
+  }
+  line.read_command(std::vector<std::string>(argv + at + 1, argv + end));
   return line;
 }
 

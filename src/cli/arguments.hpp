@@ -21,6 +21,10 @@ class arguments {
   [[nodiscard]] std::optional<std::string> choice(std::string_view option) const;
   // Empty when it is optional and was left out.
   [[nodiscard]] const std::string& operand(std::size_t index) const;
+  // Of an option of kind text or path; empty when it was left out.
+  [[nodiscard]] std::string text(std::string_view option) const;
+  // The words behind `--` of a command that takes such.
+  [[nodiscard]] const std::vector<std::string>& rest() const noexcept { return rest_; }
 
  private:
   friend struct command_line;
@@ -30,6 +34,7 @@ class arguments {
   };
   std::map<std::string, value, std::less<>> values_;
   std::vector<std::string> operands_;
+  std::vector<std::string> rest_;
 };
 
 // What the program was asked to do.

@@ -26,6 +26,8 @@ enum class value_kind {
   seconds,      // decimal seconds, kept in nanoseconds
   permissions,  // octal
   choice,       // one of `choices`
+  text,         // anything but nothing
+  path,         // of a file
 };
 
 struct option {
@@ -61,6 +63,9 @@ struct command {
   std::span<const json_field> fields;
   std::span<const std::string_view> examples;
   exit_code (*run)(const arguments& given, console& out);
+  // What may follow behind `--`, as help prints it, and its meaning; empty: nothing may.
+  std::string_view rest = {};
+  std::string_view rest_help = {};
 };
 
 // All commands, in the order of help.

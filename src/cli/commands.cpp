@@ -8,6 +8,7 @@ extern const command info_command;
 extern const command check_command;
 extern const command dump_command;
 extern const command bench_command;
+extern const command crash_test_command;
 extern const command completion_command;
 extern const command manual_command;
 extern const command help_command;
@@ -15,8 +16,8 @@ extern const command help_command;
 namespace {
 
 constexpr const command* table[] = {
-    &create_command, &info_command,       &check_command,  &dump_command,
-    &bench_command,  &completion_command, &manual_command, &help_command,
+    &create_command,     &info_command,       &check_command,  &dump_command, &bench_command,
+    &crash_test_command, &completion_command, &manual_command, &help_command,
 };
 
 constexpr option common[] = {

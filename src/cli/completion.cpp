@@ -48,18 +48,22 @@ std::string bash_words(const operand& o) {
 std::string bash_command(const command& c) {
   std::string names;
   std::string takers;
+  std::string paths;
   std::string values;
   each_option(c, [&](const option& o) {
     names += fmt::format("{}--{}", names.empty() ? "" : " ", o.name);
     if (o.kind == value_kind::flag) return;
     takers += fmt::format("{}--{}", takers.empty() ? "" : "|", o.name);
+    if (o.kind == value_kind::path) paths += fmt::format("{}--{}", paths.empty() ? "" : "|", o.name);
     if (!o.choices.empty()) {
       values += fmt::format("        --{}) choices='{}' ;;\n", o.name, joined(o.choices));
     }
   });
   std::string text = fmt::format("    {})\n      options='{}'\n", c.name, names);
   if (!takers.empty()) text += fmt::format("      takers='{}'\n", takers);
+  if (!paths.empty()) text += fmt::format("      paths='{}'\n", paths);
   if (!values.empty()) text += fmt::format("      case $previous in\n{}      esac\n", values);
+  if (!c.rest.empty()) text += "      _holdfast_operand() { compgen -c -f -- \"$word\"; }\n      files=1\n";
   if (!c.operands.empty()) {
     const operand& first = c.operands.front();
     text += fmt::format("      _holdfast_operand() {{ {}; }}\n", bash_words(first));
@@ -74,7 +78,7 @@ std::string bash_script() {
   return fmt::format(R"(# Completion of holdfast for bash; made by `holdfast completion bash`.
 _holdfast() {{
   local word=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD - 1]}}
-  local command='' options='' takers='' choices='' files='' at line
+  local command='' options='' takers='' paths='' choices='' files='' at line
   COMPREPLY=()
   for ((at = 1; at < COMP_CWORD; at++)); do
     if [[ ${{COMP_WORDS[at]}} != -* ]]; then
@@ -91,6 +95,9 @@ _holdfast() {{
 {}  esac
   if [[ -n $choices ]]; then
     while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -W "$choices" -- "$word")
+  elif [[ -n $paths && $previous =~ ^($paths)$ ]]; then
+    while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -f -- "$word")
+    compopt -o filenames 2>/dev/null
   elif [[ -n $takers && $previous =~ ^($takers)$ ]]; then
     :
   elif [[ $word == -* ]]; then
@@ -145,12 +152,14 @@ std::string zsh_command(const command& c) {
     if (o.kind != value_kind::flag) {
       text += fmt::format(":{}:", zsh_text(o.placeholder));
       if (!o.choices.empty()) text += fmt::format("({})", joined(o.choices));
+      if (o.kind == value_kind::path) text += "_files";
     }
     text += "' \\\n";
   });
   for (const operand& o : c.operands) {
     text += fmt::format("            '{}{}:{}' \\\n", o.required ? "1:" : "1::", zsh_text(o.name), zsh_action(o));
   }
+  if (!c.rest.empty()) text += fmt::format("            '*:{}:_command_names -e' \\\n", zsh_text(c.rest));
   return text + "            && return 0\n          ;;\n";
 }
 

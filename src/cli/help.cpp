@@ -12,6 +12,7 @@ constexpr json_field fields[] = {
     {"operands[].name", "in upper case"},
     {"operands[].required", "true: must be given"},
     {"operands[].help", "what it is"},
+    {"rest", "what may follow behind --; empty: nothing"},
     {"options[].name", "without dashes"},
     {"options[].value", "placeholder; empty for a flag"},
     {"options[].help", "what it does"},
@@ -24,9 +25,9 @@ constexpr json_field fields[] = {
 constexpr std::string_view examples[] = {"holdfast help check", "holdfast help dump --json"};
 
 constexpr exit_meaning meanings[] = {
-    {exit_good, "success; check: the pool is sound"},
-    {exit_negative, "the answer is no; check: there are findings"},
-    {exit_usage, "wrong use; nothing was done"},
+    {exit_good, "success; check: the pool is sound; crash-test: nothing was found"},
+    {exit_negative, "the answer is no; check and crash-test: there are findings"},
+    {exit_usage, "wrong use; nothing was done; crash-test: nothing could be tested"},
     {exit_unavailable, "the pool cannot be created or opened, or another process has it open"},
     {exit_internal, "input or output failed, memory or space ran out, or an internal error"},
 };
@@ -80,6 +81,7 @@ void print_tool_help(const console& out) {
 void print_command_help(const command& c, const console& out) {
   std::string usage = fmt::format("usage: holdfast {} [OPTION]...", c.name);
   for (const operand& o : c.operands) usage += " " + operand_text(o);
+  if (!c.rest.empty()) usage += fmt::format(" -- {}", c.rest);
   out.text("{}\n\n", usage);
   for (std::string_view rest = c.description; !rest.empty();) {
     const std::size_t end = std::min(rest.find("\n\n"), rest.size());
@@ -87,6 +89,7 @@ void print_command_help(const command& c, const console& out) {
     rest.remove_prefix(std::min(end + 2, rest.size()));
   }
   for (const operand& o : c.operands) print_item(o.name, o.help, out);
+  if (!c.rest.empty()) print_item(c.rest, c.rest_help, out);
   print_options(c.options, out);
   print_options(common_options(), out);
   if (!c.fields.empty()) {
@@ -117,6 +120,7 @@ json document_of(const command& c) {
   return {{"command", c.name},
           {"summary", c.summary},
           {"operands", std::move(given)},
+          {"rest", c.rest},
           {"options", std::move(options)},
           {"fields", std::move(names)},
           {"exit_codes", std::move(exits)}};

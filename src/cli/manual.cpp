@@ -46,8 +46,10 @@ std::string paragraphs(std::string_view text) {
 std::string section_of(const command& c) {
   std::string usage = fmt::format("holdfast {} [OPTION]...", c.name);
   for (const operand& o : c.operands) usage += " " + operand_text(o);
+  if (!c.rest.empty()) usage += fmt::format(" -- {}", c.rest);
   std::string text = fmt::format(".SS {}\n.B {}\n{}", roff(c.name), roff(usage), paragraphs(c.description));
   for (const operand& o : c.operands) text += item(o.name, o.help);
+  if (!c.rest.empty()) text += item(c.rest, c.rest_help);
   for (const option& o : c.options) text += item(option_text(o), o.help);
   if (!c.fields.empty()) {
     text += ".PP\nFields of the JSON document:\n";

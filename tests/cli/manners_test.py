@@ -3,6 +3,7 @@
 
 import json
 import os
+import pathlib
 import pty
 import re
 import shutil
@@ -13,7 +14,8 @@ import unittest
 import cli_testing
 from cli_testing import GOOD, INTERNAL, MEDIA, NEGATIVE, UNAVAILABLE, USAGE, PoolTest, names_in, run
 
-COMMANDS = ["create", "info", "check", "dump", "bench", "completion", "manual", "help"]
+STORE_LOG = pathlib.Path(__file__).parent.parent / "crash_test/pmemcheck/ring_missing_flush.log"
+COMMANDS = ["create", "info", "check", "dump", "bench", "crash-test", "completion", "manual", "help"]
 
 
 def described(command):
@@ -81,7 +83,7 @@ class Help(PoolTest):
         for arguments in (("help",), ("--help",), ("-h",)):
             done = run(*arguments)
             self.assertEqual(done.returncode, GOOD)
-            listed = re.findall(r"^  ([a-z]+) {2,}\S", done.stdout, re.MULTILINE)
+            listed = re.findall(r"^  ([a-z][a-z-]+) {2,}\S", done.stdout, re.MULTILINE)
             self.assertEqual(listed, COMMANDS)
             codes = re.findall(r"^  (\d) {2,}\S", done.stdout, re.MULTILINE)
             self.assertEqual(codes, ["0", "1", "2", "3", "4"])
@@ -118,6 +120,7 @@ class Json(PoolTest):
                     "check": [("check", path), ("check", damaged)],
                     "dump": [("dump", path, "--hex", 1), ("dump", path, "--summary")],
                     "bench": [("bench", path.parent, "--medium", medium, "--seconds", "0.01")],
+                    "crash-test": [("crash-test", "--pmemcheck", STORE_LOG, "--check", "false", "--budget", "1")],
                     "completion": [("completion", "zsh")],
                     "manual": [("manual",)],
                     "help": [("help", "check")]}
@@ -254,7 +257,7 @@ class Shells(unittest.TestCase):
 
     def test_bash_completes_commands_options_values_and_paths(self):
         self.assertEqual(self.complete("holdfast", ""), COMMANDS)
-        self.assertEqual(self.complete("holdfast", "c"), ["create", "check", "completion"])
+        self.assertEqual(self.complete("holdfast", "c"), ["create", "check", "crash-test", "completion"])
         for command in COMMANDS:
             self.assertEqual(self.complete("holdfast", command, "--"),
                              [f"--{o['name']}" for o in described(command)["options"]])
@@ -262,6 +265,8 @@ class Shells(unittest.TestCase):
                 offered = self.complete("holdfast", command, f"--{option['name']}", "")
                 if option["choices"]:
                     self.assertEqual(offered, option["choices"])
+                elif option["value"] in ("FILE", "LOG"):
+                    self.assertEqual(sorted(offered), sorted(os.listdir()))
                 elif option["value"]:
                     self.assertEqual(offered, [])
         self.assertEqual(self.complete("holdfast", "--json", "create", "--medium", "s"), ["shm", "ssd"])

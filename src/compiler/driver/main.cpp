@@ -92,6 +92,12 @@ void add_pass(arguments& command, const settings& s, const places& p) {
   if (!s.elide) to_pass("-nvm-log-everything");
 }
 
+// Behind the log pass, whose calls are no stores of the program's.
+void add_recording(arguments& command, const places& p) {
+  command.insert(command.end(), {"-fplugin=" + p.record_plugin, "-fpass-plugin=" + p.record_plugin, "-Xclang", "-mllvm",
+                                 "-Xclang", "-nvm-record-steps=false", "-gline-tables-only"});
+}
+
 void add_libraries(arguments& command, const command_line& line, const places& p) {
   if (!p.libraries_are_the_systems()) {
     command.push_back("-L" + p.libraries);
@@ -99,7 +105,8 @@ void add_libraries(arguments& command, const command_line& line, const places& p
   }
   if (!line.libraries) return;
   // What the user set for his own libraries holds for none of ours, and the other way round.
-  command.insert(command.end(), {"-Wl,--push-state", "-Wl,--as-needed", "-lnvm_rt", "-lholdfast"});
+  command.insert(command.end(), {"-Wl,--push-state", "-Wl,--as-needed", "-lnvm_rt",
+                                 line.ours.record ? "-lholdfast_record" : "-lholdfast"});
   if (line.linked_statically) command.insert(command.end(), {"-lstdc++", "-lm"});
   command.push_back("-Wl,--pop-state");
 }
@@ -109,6 +116,7 @@ arguments command_of(const compiler& c, const command_line& line, const places& 
   const bool ours = line.machine == target::ours;
   command.push_back("--start-no-unused-arguments");
   if (line.ours.pass && ours) add_pass(command, line.ours, p);
+  if (line.ours.record && ours) add_recording(command, p);
   if (line.headers && !p.headers_are_the_systems()) command.insert(command.end(), {"-isystem", p.headers});
 #ifdef HOLDFAST_WINDOW
   command.insert(command.end(), {HOLDFAST_WINDOW});
@@ -165,6 +173,9 @@ int compile(int count, char** given) {
     cannot_run(c.name);
   }
 
+  if (line.ours.record && line.linked_statically && line.links) {
+    stop("-fnvm-record needs shared libraries: what records is one");
+  }
   const places p = find_places();
   if (!p.missing.empty()) stop(p.missing + " is missing: the installation is not complete");
   if (line.ours.pass) {

@@ -24,6 +24,8 @@ constexpr option table[] = {
      set<&settings::check, true>, set<&settings::check, false>},
     {"-fnvm-stats", "", "print what was done with the stores of each file", set<&settings::statistics, true>,
      set<&settings::statistics, false>},
+    {"-fnvm-record", "", "report each store to `holdfast crash-test`; also where the program is linked",
+     set<&settings::record, true>, set<&settings::record, false>},
     {"-fno-nvm-elide", "", "leave no call of the log out, merge and hoist none", set<&settings::elide, false>,
      set<&settings::elide, true>},
     {"-fno-nvm", "", "compile without the pass", set<&settings::pass, false>, set<&settings::pass, true>},

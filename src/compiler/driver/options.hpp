@@ -19,6 +19,7 @@ struct settings {
   bool check = false;
   bool statistics = false;
   bool elide = true;
+  bool record = false;
   bool run_path = true;
   std::vector<std::string> tables;  // *.unsafe files, as given
   document asked = document::none;

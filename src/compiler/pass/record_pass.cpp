@@ -7,6 +7,9 @@
 // and the write-back and fence intrinsics.  Each loop iteration and function entry counts as a step, so that the
 // run-time can stop an endless recovery at a deterministic point.  Built with NVM_RECORD_LOADS it reports loads too.
 //
+//   -mllvm -nvm-record-steps=false  counts no steps: for programs that are recorded and not explored in their own
+//   process -mllvm -nvm-record-library      marks each place as the library's own, so that reports can name the user's
+//
 // Functions of an instrumented module that the linker would merge with copies of other modules (linkonce_odr) become
 // internal: an uninstrumented copy can never be chosen in their place.
 //
@@ -23,6 +26,7 @@
 #include <llvm/IR/Module.h>
 #include <llvm/Passes/PassBuilder.h>
 #include <llvm/Passes/PassPlugin.h>
+#include <llvm/Support/CommandLine.h>
 #include <llvm/Transforms/Utils/BasicBlockUtils.h>
 #include <llvm/Transforms/Utils/ModuleUtils.h>
 
@@ -39,6 +43,10 @@ constexpr bool record_loads = true;
 #else
 constexpr bool record_loads = false;
 #endif
+
+cl::opt<bool> count_steps("nvm-record-steps", cl::init(true), cl::Hidden, cl::desc("count loop iterations and calls"));
+cl::opt<bool> of_library("nvm-record-library", cl::init(false), cl::Hidden,
+                         cl::desc("mark places as the library's own"));
 
 // The values of enum nvm_rec_kind, which this file cannot include: the pass is built without the project's headers.
 enum kind : std::uint32_t { plain, atomic, rmw, vector, masked, copy, flush, fence, load, non_temporal = 16 };
@@ -148,6 +156,7 @@ class instrumenter {
       if (i.mayReadOrWriteMemory() || isa<FenceInst>(i)) places.push_back(&i);
     }
     for (Instruction* i : places) visit(*i);
+    if (!count_steps) return;
     for (BasicBlock* b : headers) count_step(*b);
     if (!leaf) count_step(f.getEntryBlock());
   }
@@ -385,7 +394,8 @@ class instrumenter {
     if (at == nullptr) at = after(i);
     IRBuilder<> b(at);
     b.SetCurrentDebugLocation(i.getDebugLoc());
-    Value* offset = b.CreateSub(b.CreatePtrToInt(pointer, word_), b.CreateLoad(word_, base_));
+    Value* address = b.CreatePtrToInt(pointer, word_);
+    Value* offset = b.CreateSub(address, b.CreateLoad(word_, base_));
     Value* inside = b.CreateICmpULT(offset, b.CreateLoad(word_, bytes_));
     IRBuilder<> then(SplitBlockAndInsertIfThen(inside, at->getIterator(), false, unlikely_));
     then.SetCurrentDebugLocation(i.getDebugLoc());
@@ -461,22 +471,32 @@ class instrumenter {
     return innermost;
   }
 
+  // As the compiler was given it: relative to where it ran, or whole.
+  static std::string path_of(const DILocation& l) {
+    const DISubprogram* s = l.getScope()->getSubprogram();
+    const StringRef name = l.getFilename();
+    const StringRef folder = l.getDirectory();
+    const bool here = s == nullptr || s->getUnit() == nullptr || s->getUnit()->getDirectory() == folder;
+    return here || folder.empty() || name.starts_with("/") ? name.str() : (folder + "/" + name).str();
+  }
+
   Constant* site_of(const Instruction& i, std::uint32_t k) {
-    StringRef file;
+    std::string file;
     StringRef function = i.getFunction()->getName();
     std::uint32_t line = 0;
     std::uint32_t column = 0;
     if (const DILocation* l = place_of(i)) {
-      file = l->getFilename();
+      file = path_of(*l);
       line = l->getLine();
       column = l->getColumn();
       if (const DISubprogram* s = l->getScope()->getSubprogram()) function = s->getName();
     }
-    GlobalVariable*& g = sites_[{file.str(), function.str(), line, column, k}];
+    GlobalVariable*& g = sites_[{file, function.str(), line, column, k}];
     if (g == nullptr) {
       Type* u32 = Type::getInt32Ty(module_.getContext());
-      Constant* fields[] = {string_constant(file),         string_constant(function), ConstantInt::get(u32, line),
-                            ConstantInt::get(u32, column), ConstantInt::get(u32, k),  ConstantInt::get(u32, 0)};
+      Constant* fields[] = {string_constant(file),       string_constant(function),
+                            ConstantInt::get(u32, line), ConstantInt::get(u32, column),
+                            ConstantInt::get(u32, k),    ConstantInt::get(u32, of_library ? 1 : 0)};
       g = new GlobalVariable(module_, site_type_, true, GlobalValue::PrivateLinkage,
                              ConstantStruct::get(site_type_, fields), "nvm.site");
     }

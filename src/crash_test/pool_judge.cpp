@@ -1,0 +1,284 @@
+#include "crash_test/pool_judge.hpp"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstring>
+
+#include "space/space.hpp"
+#include "tx/tx.hpp"
+
+namespace nvm::crash_test {
+namespace {
+
+using explore::event;
+using explore::event_kind;
+using explore::fault;
+using explore::pass;
+using explore::verdict;
+
+// Costs nothing, and tells the machine which lines change.
+class touching_media {
+ public:
+  static constexpr bool atomic_batches = false;
+  using batch = ordered_media::batch;
+  explicit touching_media(explore::machine& m) noexcept : machine_{m} {}
+  void flush(const void* p, std::size_t bytes, site = site::here()) noexcept {
+    if (bytes == 0) return;
+    machine_.touch(static_cast<std::uint64_t>(static_cast<const std::byte*>(p) - machine_.base()), bytes);
+  }
+  void fence(edge) noexcept {}
+  [[nodiscard]] lsn_t last_lsn() noexcept { return 0; }
+  status durable(lsn_t) noexcept { return {}; }
+
+ private:
+  explore::machine& machine_;
+};
+static_assert(media<touching_media>);
+
+std::string hex(std::uint64_t v) {
+  char text[24];
+  std::snprintf(text, sizeof text, "0x%" PRIx64, v);
+  return text;
+}
+
+const char* words_of(store_fault f) noexcept {
+  switch (f) {
+    case store_fault::outside:
+      return "stores to an object outside of any transaction";
+    case store_fault::unlogged:
+      return "stores to an object that its transaction has not logged";
+    case store_fault::late:
+      return "stores to an object before its transaction logs it";
+    case store_fault::none:
+      break;
+  }
+  return "stores something that a crash tears from its transaction";
+}
+
+}  // namespace
+
+pool_judge::pool_judge(const session& s) : session_{s}, compares_{s.threads <= 1 && s.transactions != 0} {
+  start(before_);
+  start(after_);
+}
+
+geometry pool_judge::clamped(const layout::superblock& sb) const noexcept {
+  geometry g = geometry_of(sb);
+  g.size_pages = std::min(g.size_pages, session_.pages_used);
+  return g;
+}
+
+void pool_judge::start(state& s) const {
+  s.image = session_.image;
+  s.ended = 0;
+  s.event = 0;
+  // A pool that was not closed is compared with what its recovery makes of it.
+  if (const auto sb = superblock_of(s.image.data(), s.image.size())) {
+    ordered_media nothing;
+    tx::recovery_report report;
+    (void)tx::recover(nothing, s.image.data(), clamped(*sb), tx::pool_key(sb->uuid), report,
+                      [](unsigned, std::uint64_t) {});
+  }
+  (void)list(s.image.data(), s.objects, s.root);
+}
+
+bool pool_judge::advance(state& s, std::uint64_t ended) const {
+  if (ended < s.ended) start(s);
+  if (ended == s.ended) return true;
+  const auto& events = session_.trace.events;
+  while (s.event < events.size() && s.ended < ended) {
+    const event& e = events[s.event++];
+    if (e.kind == event_kind::op_end) ++s.ended;
+    if (e.kind == event_kind::store) apply(session_.trace, e, s.image.data());
+  }
+  if (s.ended < ended) return false;
+  (void)list(s.image.data(), s.objects, s.root);
+  return true;
+}
+
+status pool_judge::list(const std::byte* base, std::vector<object>& objects, std::uint64_t& root) const {
+  objects.clear();
+  const auto sb = superblock_of(base, session_.image.size());
+  if (!sb) return errc::corrupt;
+  const geometry g = clamped(*sb);
+  const auto found = read_root(base, g);
+  if (!found) return found.error();
+  root = *found;
+  return for_each_object(base, g, [&](std::uint64_t offset, std::uint64_t bytes, layout::object_layout l) {
+    std::uint64_t held = bytes;
+    if (l == layout::object_layout::typed) {
+      layout::object_header h;
+      std::memcpy(&h, base + offset, sizeof h);
+      held = std::min(bytes, layout::object_size(h) + sizeof h);
+    }
+    objects.push_back({offset, held});
+    return true;
+  });
+}
+
+verdict pool_judge::recover(explore::machine& m) {
+  const auto sb = superblock_of(m.base(), m.size());
+  if (!sb) return fault(std::string{"the pool does not open: "} + last_message());
+  touching_media medium{m};
+  tx::recovery_report report;
+  const status done =
+      tx::recover(medium, m.base(), clamped(*sb), tx::pool_key(sb->uuid), report, [](unsigned, std::uint64_t) {});
+  return done ? pass() : fault(std::string{"recovery refuses the pool: "} + last_message());
+}
+
+std::optional<std::uint64_t> pool_judge::transactions_in(explore::machine& m, const explore::window& w) {
+  if (!compares_ || recover(m)) return std::nullopt;
+  std::uint64_t root = 0;
+  if (!list(m.base(), objects_, root) || !advance(before_, w.promised)) return std::nullopt;
+  if (!difference(m.base(), objects_, root, before_)) return w.promised;
+  if (w.started > w.promised && advance(after_, w.promised + 1) && !difference(m.base(), objects_, root, after_)) {
+    return w.promised + 1;
+  }
+  return std::nullopt;
+}
+
+verdict pool_judge::check(explore::machine& m, const explore::window& w) {
+  const auto sb = superblock_of(m.base(), m.size());
+  if (!sb) return fault(std::string{"the pool does not open: "} + last_message());
+  const geometry g = clamped(*sb);
+  std::string damages;
+  space_summary summary;
+  (void)check_space(
+      m.base(), g,
+      [&](const damage& d) {
+        if (damages.empty()) damages = d.what;
+      },
+      summary);
+  if (!damages.empty()) return fault("the pool is damaged: " + damages);
+  std::uint64_t root = 0;
+  if (!list(m.base(), objects_, root)) return fault(std::string{"the pool is damaged: "} + last_message());
+  if (!compares_) return pass();
+  if (!advance(before_, w.promised)) return pass();
+  if (!difference(m.base(), objects_, root, before_)) return pass();
+  const bool has_after = w.started > w.promised && advance(after_, w.promised + 1);
+  if (has_after && !difference(m.base(), objects_, root, after_)) return pass();
+  return fault(accuse(m.base(), objects_, root, w, has_after));
+}
+
+std::optional<std::uint64_t> pool_judge::difference(const std::byte* found, const std::vector<object>& objects,
+                                                    std::uint64_t root, const state& expected) const {
+  if (root != expected.root || objects.size() != expected.objects.size()) return 0;
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    const object& o = objects[i];
+    if (!(o == expected.objects[i])) return 0;
+    if (std::memcmp(found + o.offset, expected.image.data() + o.offset, o.bytes) == 0) continue;
+    std::uint64_t at = o.offset;
+    while (found[at] == expected.image[at]) ++at;
+    return at;
+  }
+  return std::nullopt;
+}
+
+// The store that made the difference, to a byte that is neither as before nor as after the transaction.
+std::string pool_judge::accuse(const std::byte* found, const std::vector<object>& objects, std::uint64_t root,
+                               const explore::window& w, bool has_after) {
+  struct suspicion {
+    std::uint64_t offset = 0;
+    const event* e = nullptr;
+    store_fault fault = store_fault::none;
+  } worst;
+  const auto& events = session_.trace.events;
+  const auto byte_of = [&](const event& e, std::uint64_t at) {
+    const auto* words = e.inline_word ? &e.payload : session_.trace.words.data() + e.payload;
+    return reinterpret_cast<const std::byte*>(words)[at - e.offset / 8 * 8];
+  };
+  const auto weigh = [&](const state& expected) {
+    if (root != expected.root) return;
+    // Objects that both have; others are made or freed by the running transaction.
+    for (const object& o : objects) {
+      if (std::find(expected.objects.begin(), expected.objects.end(), o) == expected.objects.end()) continue;
+      if (std::memcmp(found + o.offset, expected.image.data() + o.offset, o.bytes) == 0) continue;
+      for (std::uint64_t at = o.offset; at < o.offset + o.bytes; ++at) {
+        if (found[at] == expected.image[at]) continue;
+        // The newest store to the byte that the trace finds wrong and that left what is there now; else the newest.
+        const event* newest = nullptr;
+        for (std::size_t i = std::min<std::size_t>(w.event, events.size()); i-- > 0;) {
+          const event& e = events[i];
+          if (e.kind != event_kind::store || at < e.offset || at >= e.offset + e.bytes) continue;
+          if (newest == nullptr) newest = &e;
+          if (session_.faults[i] == store_fault::none || byte_of(e, at) != found[at]) continue;
+          worst = {at, &e, session_.faults[i]};
+          break;
+        }
+        if (worst.e == nullptr && newest != nullptr) worst = {at, newest, store_fault::none};
+        if (worst.fault != store_fault::none) return;
+        at |= 7;  // one look at each word is enough
+      }
+    }
+  };
+  weigh(before_);
+  if (has_after && worst.fault == store_fault::none) weigh(after_);
+
+  blame b;
+  std::string text;
+  if (worst.e == nullptr) {
+    text = root != before_.root ? "the root is neither that before nor that after the transaction"
+                                : "the objects are neither those before nor those after the transaction";
+    b.details = "  objects found: " + std::to_string(objects.size()) +
+                ", before the transaction: " + std::to_string(before_.objects.size()) +
+                (has_after ? ", after it: " + std::to_string(after_.objects.size()) : "") + "\n";
+  } else {
+    b.fault = worst.fault;
+    b.site = worst.e->site;
+    text = text_of(worst.e->site) + " " + words_of(worst.fault);
+    const auto holder = std::find_if(objects.begin(), objects.end(),
+                                     [&](const object& o) { return worst.offset - o.offset < o.bytes; });
+    b.details = "  the byte at pool offset " + hex(worst.offset);
+    if (holder != objects.end()) {
+      layout::object_header h;
+      std::memcpy(&h, found + holder->offset, sizeof h);
+      b.details += " (byte " + std::to_string(worst.offset - holder->offset - sizeof h) + " of an object of type " +
+                   std::to_string(h.type) + ", " + std::to_string(layout::object_size(h)) + " bytes)";
+    }
+    b.details += " is " + hex(std::to_integer<unsigned>(found[worst.offset])) + " after recovery, " +
+                 hex(std::to_integer<unsigned>(before_.image[worst.offset])) + " after " + std::to_string(w.promised) +
+                 " transactions";
+    if (has_after) {
+      b.details += ", " + hex(std::to_integer<unsigned>(after_.image[worst.offset])) + " after " +
+                   std::to_string(w.promised + 1);
+    }
+    b.details += "\n";
+    switch (worst.fault) {
+      case store_fault::outside:
+        b.details += "  missing edge: nothing makes this store durable, or takes it back with a transaction\n";
+        break;
+      case store_fault::unlogged:
+      case store_fault::late:
+        b.details += "  missing edge: a log record of the old bytes durable before this store\n";
+        break;
+      case store_fault::none:
+        break;
+    }
+  }
+  blames_.try_emplace(text, std::move(b));
+  return text;
+}
+
+const pool_judge::blame* pool_judge::blame_of(const std::string& verdict) const {
+  // The explorer puts the stage in front.
+  for (const auto& [text, b] : blames_) {
+    if (verdict.ends_with(text)) return &b;
+  }
+  return nullptr;
+}
+
+std::vector<std::byte> pool_judge::image_after(std::uint64_t transactions) const {
+  state s;
+  start(s);
+  (void)advance(s, transactions);
+  return std::move(s.image);
+}
+
+bool pool_judge::in_object(std::uint64_t transactions, std::uint64_t offset) const {
+  state s;
+  start(s);
+  (void)advance(s, transactions);
+  return std::any_of(s.objects.begin(), s.objects.end(), [&](const object& o) { return offset - o.offset < o.bytes; });
+}
+
+}  // namespace nvm::crash_test

@@ -1,0 +1,79 @@
+// The library's own judgement of a crash state, in this process: recovery, the full check, and a comparison of every
+// object with what it held between the program's transactions.
+//
+// The states between transactions are those of the recorded run, at the points where a transaction has just ended.  One
+// thread's transactions promise that a crash leaves one of two of them: that after the last one which returned, or that
+// after the one that was running.  What differs from both is named by the store that made the difference.  With several
+// threads any subset of the running transactions may be there, and contents are not compared.
+//
+// Recovery's stores are taken back by the lines that it writes back, which are all that it changes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "crash_test/recording.hpp"
+#include "explore/explore.hpp"
+#include "pool/pool.hpp"
+
+namespace nvm::crash_test {
+
+class pool_judge {
+ public:
+  explicit pool_judge(const session& s);
+
+  [[nodiscard]] explore::verdict recover(explore::machine& m);
+  [[nodiscard]] explore::verdict check(explore::machine& m, const explore::window& w);
+  [[nodiscard]] bool compares_contents() const noexcept { return compares_; }
+
+  // Recovers the state and says after how many transactions it is the state of the run; nothing: after no number.
+  [[nodiscard]] std::optional<std::uint64_t> transactions_in(explore::machine& m, const explore::window& w);
+
+  // What a verdict is about: the store that is to blame, if one is known, and more than one line of text.
+  struct blame {
+    store_fault fault = store_fault::none;
+    const nvm_rec_site* site = nullptr;
+    std::string details;
+  };
+  // Of a verdict that check() gave; null for others.
+  [[nodiscard]] const blame* blame_of(const std::string& verdict) const;
+
+  // The pool's bytes when `transactions` of them had ended.
+  [[nodiscard]] std::vector<std::byte> image_after(std::uint64_t transactions) const;
+  // A committed object holds the byte, in the state after `transactions`.
+  [[nodiscard]] bool in_object(std::uint64_t transactions, std::uint64_t offset) const;
+
+ private:
+  struct object {
+    std::uint64_t offset;  // of its header
+    std::uint64_t bytes;   // with it, as asked for
+    friend bool operator==(const object&, const object&) = default;
+  };
+  struct state {
+    std::vector<std::byte> image;
+    std::vector<object> objects;
+    std::uint64_t root = 0;
+    std::uint64_t ended = 0;  // transactions
+    std::uint64_t event = 0;  // the next one to be applied
+  };
+  void start(state& s) const;
+  // Applies the trace until `ended` transactions have ended; false if there are not so many.
+  bool advance(state& s, std::uint64_t ended) const;
+  [[nodiscard]] geometry clamped(const layout::superblock& sb) const noexcept;
+  [[nodiscard]] status list(const std::byte* base, std::vector<object>& objects, std::uint64_t& root) const;
+  // Offset of the first byte that differs; nothing: they are the same.
+  [[nodiscard]] std::optional<std::uint64_t> difference(const std::byte* found, const std::vector<object>& objects,
+                                                        std::uint64_t root, const state& expected) const;
+  [[nodiscard]] std::string accuse(const std::byte* found, const std::vector<object>& objects, std::uint64_t root,
+                                   const explore::window& w, bool has_after);
+
+  const session& session_;
+  bool compares_;
+  state before_, after_;
+  std::vector<object> objects_;
+  std::map<std::string, blame> blames_;
+};
+
+}  // namespace nvm::crash_test

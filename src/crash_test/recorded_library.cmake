@@ -1,0 +1,64 @@
+# libholdfast_record.so: the library once more, compiled by Clang with the recording pass, and the run-time that writes
+# the trace.  `holdfast-cc -fnvm-record` links it in place of libholdfast.so.
+#
+# The compiler of this build may be another one, hence custom commands.  The run-time goes without the pass: it must not
+# report itself.
+find_program(HOLDFAST_CLANGXX_19 NAMES clang++-19 HINTS /usr/lib/llvm-19/bin)
+if(NOT TARGET nvm_record_pass OR NOT HOLDFAST_CLANGXX_19 OR NVM_RECORD)
+  message(STATUS "libholdfast_record is not built: it needs clang-19 and llvm-19-dev")
+  return()
+endif()
+
+holdfast_layer_sources(recorded_sources ${HOLDFAST_LIBRARY_LAYERS})
+list(REMOVE_ITEM recorded_sources ${CMAKE_SOURCE_DIR}/src/api/direct.cpp)
+list(APPEND recorded_sources ${CMAKE_CURRENT_SOURCE_DIR}/runtime/recorded_pool.cpp)
+set(plain_sources ${CMAKE_CURRENT_SOURCE_DIR}/runtime/tracer.cpp ${CMAKE_CURRENT_SOURCE_DIR}/runtime/judge.cpp)
+
+set(pass $<TARGET_FILE:nvm_record_pass>)
+set(flags
+  -std=c++20 -O2 -g -fPIC -DNDEBUG -fvisibility=hidden -fvisibility-inlines-hidden -fno-strict-aliasing -Wall -Wextra
+  -ffile-prefix-map=${CMAKE_SOURCE_DIR}/= -D_GNU_SOURCE
+  -DNVM_WINDOW_BASE=${NVM_WINDOW_BASE} -DNVM_WINDOW_BITS=${NVM_WINDOW_BITS}
+  -I${CMAKE_SOURCE_DIR}/include -I${CMAKE_SOURCE_DIR}/src -I${CMAKE_BINARY_DIR}/generated)
+set(with_pass -fplugin=${pass} -fpass-plugin=${pass} -mllvm -nvm-record-library -mllvm -nvm-record-steps=false)
+set(launcher "")
+if(HOLDFAST_CCACHE)
+  set(launcher ${CMAKE_COMMAND} -E env CCACHE_EXTRAFILES=${pass} ${HOLDFAST_CCACHE})
+endif()
+
+set(objects "")
+foreach(source IN LISTS recorded_sources plain_sources)
+  cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${CMAKE_SOURCE_DIR} OUTPUT_VARIABLE name)
+  set(object ${CMAKE_CURRENT_BINARY_DIR}/recorded/${name}.o)
+  cmake_path(GET object PARENT_PATH folder)
+  file(MAKE_DIRECTORY ${folder})
+  set(own ${with_pass})
+  set(needs ${source} nvm_record_pass)
+  if(source IN_LIST plain_sources)
+    set(own "")
+    set(needs ${source})
+  endif()
+  if(name MATCHES "checksum_avx2")
+    list(APPEND own -mavx2)
+  endif()
+  add_custom_command(
+    OUTPUT ${object}
+    COMMAND ${launcher} ${HOLDFAST_CLANGXX_19} ${flags} ${own} -MD -MF ${object}.d -MT ${object} -c ${source}
+      -o ${object}
+    DEPENDS ${needs} DEPFILE ${object}.d
+    COMMENT "Recording ${name}"
+    VERBATIM)
+  list(APPEND objects ${object})
+endforeach()
+
+set(library ${HOLDFAST_LIBRARY_FOLDER}/libholdfast_record.so)
+add_custom_command(
+  OUTPUT ${library}
+  COMMAND ${HOLDFAST_CLANGXX_19} -shared -Wl,-soname,libholdfast_record.so
+    -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/runtime/exports.map -Wl,-z,now -Wl,-z,relro
+    ${objects} -o ${library} -lpthread -ldl
+  DEPENDS ${objects} ${CMAKE_CURRENT_SOURCE_DIR}/runtime/exports.map
+  COMMENT "Linking libholdfast_record.so"
+  VERBATIM)
+add_custom_target(holdfast_record ALL DEPENDS ${library})
+install(FILES ${library} DESTINATION ${CMAKE_INSTALL_LIBDIR})

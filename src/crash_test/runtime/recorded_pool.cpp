@@ -1,0 +1,143 @@
+// In place of src/api/direct.cpp in the library that records: every write-back and fence of a pool, and every begin,
+// announcement, allocation and end of its transactions, goes to the trace.
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "api/direct.hpp"
+#include "api/heap_engine.hpp"
+#include "api/media_stacks.hpp"
+#include "tracer.hpp"
+
+namespace nvm::api {
+namespace {
+
+class tracing_sink final : public record_sink {
+ public:
+  ~tracing_sink() = default;
+  void flush(const void* p, std::size_t bytes, site where) noexcept override {
+    recording::flush(p, bytes, where.file, where.line);
+  }
+  void fence(edge e) noexcept override { recording::fence(e.name); }
+  void publish(std::span<const recorded_range>, edge, lsn_t, errc) noexcept override {}
+  void durable_begin(lsn_t) noexcept override {}
+  void durable_end(lsn_t, errc) noexcept override {}
+};
+
+class recorded_stack {
+ public:
+  explicit recorded_stack(isa::write_back with) noexcept : medium_{with}, recorder_{medium_, sink_} {}
+  recorder<direct_media>& top() noexcept { return recorder_; }
+  status close() noexcept { return {}; }
+  void statistics(nvm_statistics&) noexcept {}
+  std::uint32_t persist() const noexcept { return persist_of(medium_.instruction()); }
+
+ private:
+  direct_media medium_;
+  tracing_sink sink_;
+  recorder<direct_media> recorder_;
+};
+
+class recorded_transaction final : public open_transaction {
+ public:
+  recorded_transaction(open_transaction& inner, const std::byte* base) noexcept : inner_{inner}, base_{base} {}
+  [[nodiscard]] unsigned depth() const noexcept override { return inner_.depth(); }
+  status begin() noexcept override { return inner_.begin(); }
+  status announce(const log::byte_range* ranges, std::size_t count) noexcept override {
+    status s = inner_.announce(ranges, count);
+    if (!s) return s;
+    for (std::size_t i = 0; i < count; ++i) recording::logged(base_ + ranges[i].offset, ranges[i].bytes);
+    return s;
+  }
+  [[nodiscard]] bool covers(const log::byte_range& range) noexcept override { return inner_.covers(range); }
+  result<std::uint64_t> allocate(std::uint32_t type, std::uint64_t bytes) noexcept override {
+    auto payload = inner_.allocate(type, bytes);
+    if (payload) recording::fresh(base_ + *payload, bytes);
+    return payload;
+  }
+  status release(std::uint64_t payload) noexcept override { return inner_.release(payload); }
+  status set_root(std::uint64_t payload) noexcept override { return inner_.set_root(payload); }
+  status on(int event, void (*call)(), void* argument) noexcept override { return inner_.on(event, call, argument); }
+  status commit_level() noexcept override { return inner_.commit_level(); }
+  void abort_level() noexcept override { inner_.abort_level(); }
+  result<lsn_t> commit(std::vector<tx::hook>& hooks) noexcept override {
+    auto lsn = inner_.commit(hooks);
+    recording::tx_end(base_, lsn.has_value());
+    return lsn;
+  }
+  void abort(std::vector<tx::hook>& hooks) noexcept override {
+    inner_.abort(hooks);
+    recording::tx_end(base_, false);
+  }
+
+ private:
+  open_transaction& inner_;
+  const std::byte* base_;
+};
+
+class recorded_engine final : public engine {
+ public:
+  recorded_engine(std::unique_ptr<engine> inner, pool_file& file, unsigned lanes)
+      : inner_{std::move(inner)}, file_{file}, base_{file.base()}, transactions_(lanes) {}
+  // The pool is still mapped.
+  ~recorded_engine() override {
+    const auto bytes = file_.file().size();
+    recording::pool_closed(base_, bytes ? *bytes : 0);
+  }
+  recorded_engine(const recorded_engine&) = delete;
+
+  result<open_transaction*> begin(unsigned& lane, bool& parked) noexcept override {
+    auto begun = inner_->begin(lane, parked);
+    if (!begun) return begun;
+    // The lane is this thread's now, and so is its wrapper.
+    std::unique_ptr<recorded_transaction>& t = transactions_[lane];
+    if (t == nullptr) t.reset(new (std::nothrow) recorded_transaction{**begun, base_});
+    if (t == nullptr) {
+      std::vector<tx::hook> none;
+      (*begun)->abort(none);
+      return fail(errc::no_memory, "no volatile memory for a recorded transaction");
+    }
+    recording::tx_begin(base_);
+    return t.get();
+  }
+  void give_back(unsigned lane) noexcept override { inner_->give_back(lane); }
+  [[nodiscard]] unsigned open_transactions() const noexcept override { return inner_->open_transactions(); }
+  status wait(lsn_t lsn) noexcept override { return inner_->wait(lsn); }
+  result<std::uint64_t> root() noexcept override { return inner_->root(); }
+  result<object_facts> find(std::uint64_t payload) noexcept override { return inner_->find(payload); }
+  result<int> each(int (*visit)(void*, const object_facts&), void* argument) noexcept override {
+    return inner_->each(visit, argument);
+  }
+  status build_index(unsigned threads) noexcept override { return inner_->build_index(threads); }
+  std::uint64_t used_pages() noexcept override { return inner_->used_pages(); }
+  void statistics(nvm_statistics& out) noexcept override { inner_->statistics(out); }
+  [[nodiscard]] unsigned lanes() const noexcept override { return inner_->lanes(); }
+  [[nodiscard]] std::uint32_t persist() const noexcept override { return inner_->persist(); }
+  [[nodiscard]] const tx::recovery_report& recovered() const noexcept override { return inner_->recovered(); }
+  status come_to_rest() noexcept override { return inner_->come_to_rest(); }
+
+ private:
+  std::unique_ptr<engine> inner_;
+  pool_file& file_;
+  const std::byte* base_;
+  std::vector<std::unique_ptr<recorded_transaction>> transactions_;  // of each lane; each of one thread at a time
+};
+
+}  // namespace
+
+result<std::unique_ptr<engine>> start_on_direct(pool_file& file, std::uint32_t persist, bool /*measured*/,
+                                                const latency_settings& /*emulated*/) {
+  auto with = write_back_of(file, persist);
+  if (!with) return with.error();
+  const unsigned lanes = file.geometry().lane_count;
+  if (file.read_only() || !recording::on()) return start(std::make_unique<direct_stack>(*with), file, lanes);
+  auto file_bytes = file.file().size();
+  if (!file_bytes) return file_bytes.error();
+  recording::pool_opened(file.base(), file.geometry().capacity_bytes(), *file_bytes, file.path());
+  auto inner = start(std::make_unique<recorded_stack>(*with), file, lanes);
+  if (!inner) return inner;
+  return std::unique_ptr<engine>{std::make_unique<recorded_engine>(std::move(*inner), file, lanes)};
+}
+
+}  // namespace nvm::api

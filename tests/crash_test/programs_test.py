@@ -1,0 +1,268 @@
+#!/usr/bin/env python3
+"""holdfast crash-test on programs with planted bugs, and on store logs: what is found, where, how fast, what is not.
+
+Called with the paths of holdfast and of holdfast-cc; further arguments are unittest's.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+HOLDFAST, CC = (str(pathlib.Path(p).resolve()) for p in sys.argv[1:3])
+NOTHING, FOUND, USAGE = range(3)
+FOLDER = None
+
+
+def setUpModule():
+    global FOLDER
+    FOLDER = tempfile.mkdtemp(prefix="crash-test-programs-")
+
+
+def tearDownModule():
+    shutil.rmtree(FOLDER)
+
+
+def compiled(source, *flags, recorded=True, by_hand=True):
+    """The program of a source, compiled once for each set of flags."""
+    name = "-".join([pathlib.Path(source).stem, *(f.lstrip("-") for f in flags), str(recorded), str(by_hand)])
+    program = os.path.join(FOLDER, name.replace("/", "_"))
+    if not os.path.exists(program):
+        ours = (["-fnvm-record"] if recorded else []) + (["-fno-nvm"] if by_hand else [])
+        subprocess.run([CC, "-O2", "-pthread", *ours, *flags, "-o", program, source], cwd=HERE / "programs", check=True)
+    return program
+
+
+def table(bug=None):
+    return compiled("table.c", *([f"-D{bug}"] if bug else []))
+
+
+def line_of(text, source="table.c", number=1):
+    """The line of the source that holds the text for the number-th time."""
+    lines = (HERE / "programs" / source).read_text().splitlines()
+    return [i for i, line in enumerate(lines, 1) if text in line][number - 1]
+
+
+class CrashTest(unittest.TestCase):
+    def crash_test(self, *arguments, code, program=(), budget=1, folder=None):
+        """The tool's document."""
+        command = [HOLDFAST, "crash-test", "--json", "--budget", str(budget), *arguments]
+        if program:
+            command += ["--", *program]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=folder or FOLDER)
+        self.assertEqual(ran.returncode, code, ran.stdout + ran.stderr)
+        return json.loads(ran.stdout)
+
+    def only_finding(self, answer):
+        self.assertEqual(len(answer["findings"]), 1, json.dumps(answer, indent=1))
+        return answer["findings"][0]
+
+
+class PlantedBugs(CrashTest):
+    """Nothing in the program tells the tool what is right."""
+
+    def finds(self, bug, kind, line):
+        start = time.monotonic()
+        answer = self.crash_test(program=[table(bug), "{pool}", "1000"], code=FOUND, budget=3)
+        finding = self.only_finding(answer)
+        self.assertEqual((finding["kind"], finding["file"], finding["line"]), (kind, "table.c", line))
+        # A program of a thousand operations: the goal for the first report is ten seconds.
+        self.assertLess(finding["seconds"], 10)
+        self.assertLess(time.monotonic() - start, 60)
+        self.assertIn("missing edge", finding["details"])
+        self.assertGreater(finding["states"], 0)
+        return answer
+
+    def test_a_log_call_that_is_missing_is_found(self):
+        answer = self.finds("MISSING_LOG", "store-unlogged", line_of("t->count++"))
+        self.assertIn("prints on no state between", answer["findings"][0]["output"])
+        self.assertIn("nvm_crash_check() says no", answer["findings"][0]["details"])
+
+    def test_a_store_outside_of_transactions_is_found(self):
+        self.finds("OUTSIDE", "store-outside", line_of("t->last_key = key", number=2))
+
+    def test_a_root_that_is_published_before_it_is_filled_is_found(self):
+        self.finds("PUBLISH_FIRST", "store-outside", line_of("t->last_key = no_key"))
+
+    def test_a_log_call_behind_its_store_is_found(self):
+        self.finds("LOG_TOO_LATE", "store-late", line_of("e->value = value;"))
+
+    def test_the_program_without_bugs_is_not_accused(self):
+        answer = self.crash_test(program=[table(), "{pool}", "1000"], code=NOTHING, budget=3)
+        self.assertEqual(answer["notes"], [])
+        self.assertEqual(answer["program"], "exit code 0")
+        self.assertGreater(answer["transactions"], 900)
+        self.assertGreater(answer["states"], 10000)
+        self.assertGreater(answer["states_checked"], 10)
+
+
+class Checks(CrashTest):
+    def test_the_programs_own_check_finds_what_no_transaction_shows(self):
+        answer = self.crash_test(program=[table("BROKEN_LINK"), "{pool}", "300"], code=FOUND)
+        finding = self.only_finding(answer)
+        self.assertEqual((finding["kind"], finding["line"]), ("check", line_of("*chain = e;")))
+        self.assertRegex(finding["details"], r"count is \d+, entries are \d+")
+
+    def test_a_command_judges_states(self):
+        check = compiled("check_table.c", recorded=False)
+        answer = self.crash_test("--check", f"{check} {{pool}}", "--only-check",
+                                 program=[table("MISSING_LOG"), "{pool}", "100"], code=FOUND, budget=4)
+        finding = answer["findings"][0]
+        self.assertEqual(finding["kind"], "check")
+        self.assertIn("exit code 1", finding["what"])
+        self.assertIn("entries", finding["details"])
+        answer = self.crash_test("--check", f"{check} {{pool}}", program=[table(), "{pool}", "100"], code=NOTHING)
+        self.assertGreater(answer["states_checked"], 10)
+
+    def test_a_check_that_does_not_end_or_dies_is_a_failure(self):
+        for command, text in (("sleep 60", "no end within its time"), ("kill -SEGV $$", "SIGSEGV")):
+            answer = self.crash_test("--check", command, "--only-check", "--check-seconds", "0.2",
+                                     program=[table(), "{pool}", "5"], code=FOUND, budget=1)
+            self.assertIn(text, answer["findings"][0]["what"])
+
+    def test_a_recovery_command_runs_before_the_check(self):
+        mark = os.path.join(FOLDER, "recovered")
+        self.crash_test("--recover", f"touch {mark}", "--check", f"test -e {mark} && rm {mark}",
+                        program=[table(), "{pool}", "5"], code=NOTHING)
+
+
+class Programs(CrashTest):
+    def test_stores_that_the_compiler_logs_are_good(self):
+        for flags in (("-O0",), ("-O2",)):
+            program = compiled("compiled.c", *flags, by_hand=False)
+            answer = self.crash_test(program=[program, "{pool}", "200"], code=NOTHING)
+            self.assertEqual(answer["notes"], [])
+
+    def test_without_the_log_pass_each_store_is_found(self):
+        program = compiled("compiled.c", by_hand=True)
+        answer = self.crash_test(program=[program, "{pool}", "200"], code=FOUND)
+        lines = {f["line"] for f in answer["findings"]}
+        self.assertIn(line_of("list->length++", "compiled.c"), lines)
+        self.assertEqual({f["kind"] for f in answer["findings"]}, {"store-unlogged"})
+
+    def test_several_threads_are_recorded_in_one_order(self):
+        good = self.crash_test(program=[compiled("threads.c"), "{pool}", "200"], code=NOTHING)
+        self.assertGreaterEqual(good["threads"], 4)
+        self.assertEqual(good["transactions"], 801)
+        bad = self.crash_test(program=[compiled("threads.c", "-DMISSING_LOG"), "{pool}", "200"], code=FOUND)
+        finding = self.only_finding(bad)
+        self.assertEqual((finding["kind"], finding["line"]),
+                         ("store-unlogged", line_of("++all->shared", "threads.c")))
+
+    def test_a_killed_program_leaves_a_trace(self):
+        program = [table(), "{pool}", "100000000"]
+        answer = self.crash_test(program=["timeout", "-s", "KILL", "0.2", *program], code=NOTHING)
+        self.assertGreater(answer["transactions"], 0)
+        self.assertIn("ended", answer["notes"][0])
+
+    def test_bytes_changed_behind_the_recordings_back_are_told(self):
+        foreign = os.path.join(FOLDER, "foreign.o")
+        subprocess.run([CC, "-fno-nvm", "-O2", "-c", "-o", foreign, "foreign.c"], cwd=HERE / "programs", check=True)
+        program = compiled("table.c", "-DFOREIGN", foreign)
+        answer = self.crash_test(program=[program, "{pool}", "20"], code=FOUND)
+        self.assertTrue(any("does not report its stores" in n for n in answer["notes"]), answer["notes"])
+
+
+class Use(CrashTest):
+    def test_a_token_replays_its_state_alone(self):
+        program = [table("MISSING_LOG"), "{pool}", "50"]
+        found = self.only_finding(self.crash_test(program=program, code=FOUND, budget=1))
+        again = self.crash_test("--replay", found["replay"], program=program, code=FOUND)
+        self.assertEqual(self.only_finding(again)["what"], found["what"])
+        self.assertLessEqual(again["states"], 1)
+        self.crash_test("--replay", found["replay"], program=[table(), "{pool}", "50"], code=USAGE)
+        self.crash_test("--replay", "no token", program=program, code=USAGE)
+
+    def test_a_trace_can_be_kept_and_tested_again(self):
+        trace = os.path.join(FOLDER, "kept.trace")
+        found = self.only_finding(
+            self.crash_test("--trace", trace, program=[table("MISSING_LOG"), "{pool}", "50"], code=FOUND, budget=1))
+        again = self.only_finding(self.crash_test("--trace", trace, code=FOUND, budget=1))
+        self.assertEqual(again["what"], found["what"])
+        again = self.only_finding(self.crash_test("--trace", trace, "--replay", found["replay"], code=FOUND))
+        self.assertEqual(again["what"], found["what"])
+        with open(trace, "r+b") as file:
+            file.truncate(1000)
+        self.crash_test("--trace", trace, code=USAGE)
+
+    def test_wrong_use_is_told(self):
+        for arguments, program in (([], []), (["--image", "x"], ["true"]), (["--recover", "true"], ["true"]),
+                                   (["--pmemcheck", "x"], ["true"]), (["--budget", "0"], ["true"]),
+                                   (["--trace", "/nowhere/at/all"], []), (["--pmemcheck", "/nowhere"], []),
+                                   ([], ["/nowhere/at/all"]), ([], ["true"])):
+            answer = self.crash_test(*arguments, program=program, code=USAGE)
+            self.assertEqual(answer["error"]["exit_code"], USAGE)
+
+    def test_a_pool_on_ssd_is_refused_with_a_way_out(self):
+        pool = os.path.join(FOLDER, "on.ssd")
+        answer = self.crash_test(program=[compiled("table.c", "-DON_SSD"), pool, "10"], code=USAGE)
+        self.assertIn("{pool}", answer["error"]["message"])
+
+    def test_nothing_is_left_behind(self):
+        def left():
+            return {n for n in os.listdir("/dev/shm") if n.startswith("holdfast-crash-test")}
+        before = left()
+        self.crash_test(program=[table(), "{pool}", "20"], code=NOTHING, budget=0.5)
+        self.assertEqual(left() - before, set())
+        with subprocess.Popen([HOLDFAST, "crash-test", "--", table(), "{pool}", "1000"]) as running:
+            time.sleep(0.7)
+            running.terminate()
+        self.assertEqual(left() - before, set())
+
+    def test_a_report_is_readable(self):
+        ran = subprocess.run([HOLDFAST, "crash-test", "--budget", "1", "--", table("MISSING_LOG"), "{pool}", "50"],
+                             capture_output=True, text=True, timeout=60)
+        self.assertEqual(ran.returncode, FOUND)
+        line = line_of("t->count++")
+        self.assertIn(f"1. table.c:{line} (put) stores to an object that its transaction has not logged", ran.stdout)
+        self.assertIn("--replay ", ran.stdout)
+        self.assertIn("1 found:", ran.stdout)
+
+
+class StoreLogs(CrashTest):
+    def log(self, name, *arguments, code, budget=2):
+        check = compiled(str(HERE / "pmemcheck" / "check_ring.c"), recorded=False)
+        return self.crash_test("--pmemcheck", str(HERE / "pmemcheck" / name), "--check", f"{check} {{pool}}",
+                               *arguments, code=code, budget=budget)
+
+    def test_a_flush_that_is_missing_is_found(self):
+        finding = self.only_finding(self.log("ring_missing_flush.log", code=FOUND))
+        self.assertIn("log entry 34, line 15 durable before log entry 38", finding["details"])
+        self.assertIn("record 4 of 4 is torn or lost", finding["details"])
+        again = self.log("ring_missing_flush.log", "--replay", finding["replay"], code=FOUND)
+        self.assertEqual(self.only_finding(again)["what"], finding["what"])
+
+    def test_the_log_without_bugs_is_clean(self):
+        answer = self.log("ring.log", code=NOTHING)
+        self.assertGreater(answer["states_checked"], 20)
+
+    def test_without_a_check_the_order_of_stores_is_looked_at(self):
+        logs = HERE / "pmemcheck"
+        answer = self.crash_test("--pmemcheck", str(logs / "ring_missing_flush.log"), code=FOUND)
+        self.assertEqual(self.only_finding(answer)["kind"], "not-durable")
+        self.crash_test("--pmemcheck", str(logs / "ring.log"), code=NOTHING)
+
+    def test_an_image_is_the_start(self):
+        image = os.path.join(FOLDER, "before.img")
+        with open(image, "wb") as file:
+            file.write((99).to_bytes(8, "little") + bytes(4088))
+        # The count promises records that are not there until the log has stored it anew.
+        self.log("ring.log", "--image", image, code=FOUND)
+
+    def test_a_damaged_log_is_refused_with_its_place(self):
+        text = (HERE / "pmemcheck" / "ring.log").read_text()
+        bad = os.path.join(FOLDER, "bad.log")
+        with open(bad, "w") as file:
+            file.write(text.replace("STORE;0x7f3a10000050;", "STORE;0xzz;"))
+        answer = self.crash_test("--pmemcheck", bad, code=USAGE)
+        self.assertIn("line 3, entry 6: STORE: a number is not hexadecimal", answer["error"]["message"])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]] + sys.argv[3:])
