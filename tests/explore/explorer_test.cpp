@@ -49,6 +49,45 @@ subject publish(bool with_fence) {
   return s;
 }
 
+// Two mistakes at once, each in many states: the flag before the data, and a torn counter.
+TEST(explorer, reports_each_kind_of_violation_once_and_counts_the_rest) {
+  subject s;
+  s.name = "two mistakes";
+  s.image.resize(sizeof(pair));
+  s.run = [](machine& m) {
+    pair& p = pair_of(m);
+    for (std::uint64_t i = 1; i <= 8; ++i) {
+      m.op_begin();
+      p.data = i;
+      m.media().flush(&p.data, 8);
+      p.flag = i;
+      m.media().flush(&p.flag, 8);
+      m.media().fence(edge{"two/E1"});
+      m.op_end();
+    }
+  };
+  s.recover = [](machine&) { return pass(); };
+  s.oracle = [](machine& m, const window&) -> verdict {
+    const pair& p = pair_of(m);
+    if (p.flag > p.data) return fault("the flag is ahead");
+    if (p.data > p.flag) return fault("the data are ahead");
+    return pass();
+  };
+  options o = quiet();
+  o.one_of_each = true;
+  o.violations_max = 0;
+  unsigned told = 0;
+  o.on_violation = [&](const violation&) { ++told; };
+  const report r = explore(s, o);
+  ASSERT_EQ(r.violations.size(), 2U);
+  EXPECT_EQ(told, 2U);
+  EXPECT_NE(r.violations[0].what, r.violations[1].what);
+  EXPECT_GT(r.violations[0].count, 2U);
+  EXPECT_EQ(r.violations[0].count + r.violations[1].count, r.bad_states);
+  o.violations_max = 1;
+  EXPECT_EQ(explore(s, o).violations.size(), 1U);
+}
+
 TEST(explorer, finds_a_missing_fence_and_names_both_stores_and_the_edge) {
   EXPECT_TRUE(explore(publish(true), quiet()).clean());
   const report r = explore(publish(false), quiet());
