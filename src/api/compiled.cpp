@@ -142,7 +142,7 @@ int __nvm_jump_back(const nvm_jump_mark* mark) {
     if (then == 0) {
       api::abort_all_levels(e);
     } else {
-      while (e.transaction->depth() > then) e.transaction->abort_level();
+      while (e.transaction->depth() > then) api::abort_one_level(e);
     }
   }
   return 0;

@@ -29,7 +29,8 @@ class open_transaction {
   [[nodiscard]] virtual status on(int event, void (*call)(), void* argument) noexcept = 0;
   // Inner level.
   [[nodiscard]] virtual status commit_level() noexcept = 0;
-  virtual void abort_level() noexcept = 0;
+  // `hooks` are to be run now.
+  virtual void abort_level(std::vector<tx::hook>& hooks) noexcept = 0;
   // Outermost level; the lane is free afterwards and this object belongs to whoever takes it next.
   [[nodiscard]] virtual result<lsn_t> commit(std::vector<tx::hook>& hooks) noexcept = 0;
   virtual void abort(std::vector<tx::hook>& hooks) noexcept = 0;

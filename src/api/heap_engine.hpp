@@ -161,7 +161,7 @@ class heap_engine final : public engine {
       return transaction_.on(event, call, argument);
     }
     status commit_level() noexcept override { return transaction_.commit_level(); }
-    void abort_level() noexcept override { transaction_.abort_level(); }
+    void abort_level(std::vector<tx::hook>& hooks) noexcept override { transaction_.abort_level(hooks); }
     [[gnu::flatten]] result<lsn_t> commit(std::vector<tx::hook>& hooks) noexcept override {
       result<lsn_t> lsn = transaction_.commit();
       leave(hooks);

@@ -86,6 +86,8 @@ class thread_transactions {
   std::vector<known_lane> lanes_;
 };
 
+// Rolls an inner level back, hooks included.
+void abort_one_level(const entry& e) noexcept;
 // Rolls back whatever this thread has open in the pool, hooks included.
 void abort_all_levels(const entry& e) noexcept;
 

@@ -171,6 +171,12 @@ status announce(const nvm_range* ranges, std::size_t count) noexcept try {
 
 }  // namespace
 
+void abort_one_level(const entry& e) noexcept {
+  std::vector<tx::hook> hooks;
+  e.transaction->abort_level(hooks);
+  run_hooks(e.pool, hooks, false);
+}
+
 void abort_all_levels(const entry& e) noexcept {
   std::vector<tx::hook> hooks;
   e.transaction->abort(hooks);
@@ -231,7 +237,7 @@ int nvm_tx_abort(NVM_POOL* pool) {
   if (!found) return api::report(found.error());
   const api::entry e = **found;
   if (e.transaction->depth() > 1) {
-    e.transaction->abort_level();
+    api::abort_one_level(e);
   } else {
     api::abort_all_levels(e);
   }

@@ -184,6 +184,19 @@ class transaction {
     marks_.pop_back();
     must_abort_ = log_failed_ = false;
   }
+  // The same, and its hooks, for the caller to run now: what a program keeps in volatile memory beside what this level
+  // changed has to be put right before the level around goes on.
+  void abort_level(std::vector<hook>& hooks) noexcept {
+    const auto first = static_cast<std::ptrdiff_t>(marks_.back().hooks);
+    abort_level();
+    try {
+      hooks.assign(hooks_.begin() + first, hooks_.end());
+      hooks_.erase(hooks_.begin() + first, hooks_.end());
+    } catch (const std::bad_alloc&) {
+      hooks.clear();
+      must_abort_ = true;  // they run at the end, and nothing but that may come before
+    }
+  }
 
   // Ends the outermost level; the LSN to wait for (0: durable).  On failure everything was rolled back.  The hooks stay
   // in take_hooks() for the caller to run once the lane is free.

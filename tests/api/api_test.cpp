@@ -234,7 +234,7 @@ TEST_P(api, a_forked_child_can_do_nothing_to_the_pool) {
   EXPECT_EQ(nvm_tx_commit(pool), 0) << nvm_errormsg();
 }
 
-TEST_P(api, hooks_run_after_the_outermost_end_in_order) {
+TEST_P(api, hooks_run_after_the_outermost_end_in_order_or_with_the_abort_of_their_level) {
   static std::vector<int> ran;
   ran.clear();
   const auto hook = [](NVM_POOL*, enum nvm_tx_event e, void* n) {
@@ -247,10 +247,15 @@ TEST_P(api, hooks_run_after_the_outermost_end_in_order) {
   ASSERT_EQ(nvm_tx_begin(pool), 0);
   EXPECT_EQ(nvm_tx_on(pool, NVM_TX_ON_COMMIT, hook, number(3)), 0);
   EXPECT_EQ(nvm_tx_on(pool, NVM_TX_ON_ABORT, hook, number(4)), 0);
-  ASSERT_EQ(nvm_tx_abort(pool), 0);
-  EXPECT_TRUE(ran.empty());
+  ASSERT_EQ(nvm_tx_begin(pool), 0);
+  EXPECT_EQ(nvm_tx_on(pool, NVM_TX_ON_ABORT, hook, number(5)), 0);
   ASSERT_EQ(nvm_tx_commit(pool), 0);
-  EXPECT_EQ(ran, (std::vector<int>{1, -4}));
+  EXPECT_TRUE(ran.empty());
+  ASSERT_EQ(nvm_tx_abort(pool), 0);
+  EXPECT_EQ(ran, (std::vector<int>{-4, -5}));
+  EXPECT_EQ(nvm_tx_depth(pool), 1U);
+  ASSERT_EQ(nvm_tx_commit(pool), 0);
+  EXPECT_EQ(ran, (std::vector<int>{-4, -5, 1}));
 }
 
 TEST_P(api, an_async_commit_is_durable_after_its_wait) {

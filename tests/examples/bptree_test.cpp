@@ -60,6 +60,10 @@ TEST(bptree_durable, equals_a_map_after_random_steps_reopens_and_aborts_on_ssd) 
   EXPECT_TRUE(examples::equals_a_map_after_random_steps<tree_calls>(0.3, NVM_MEDIUM_SSD));
 }
 
+TEST(bptree_durable, goes_on_behind_a_level_that_was_taken_back) {
+  examples::goes_on_behind_a_level_that_was_taken_back<tree_calls>();
+}
+
 TEST(bptree_durable, refuses_to_open_a_pool_whose_root_is_no_tree) {
   examples::refuses_a_pool_with_another_root<tree_calls>();
 }

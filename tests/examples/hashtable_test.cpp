@@ -66,6 +66,10 @@ TEST(hashtable_durable, equals_a_map_after_random_steps_reopens_and_aborts_on_ss
   EXPECT_TRUE(examples::equals_a_map_after_random_steps<table_calls>(0.3, NVM_MEDIUM_SSD));
 }
 
+TEST(hashtable_durable, goes_on_behind_a_level_that_was_taken_back) {
+  examples::goes_on_behind_a_level_that_was_taken_back<table_calls>();
+}
+
 TEST(hashtable_durable, refuses_to_open_a_pool_whose_root_is_no_table) {
   examples::refuses_a_pool_with_another_root<table_calls>();
 }

@@ -72,14 +72,15 @@ class subject {
 
 // One step, for the keys first, first + stride, ... (count of them).
 struct step {
-  enum kind { put, remove, put_aborted, remove_aborted, put_at_once, reopen, kinds } what;
+  enum kind { put, remove, put_aborted, remove_aborted, put_at_once, put_level_aborted, reopen, kinds } what;
   std::uint64_t first;
   unsigned count, stride;
   std::size_t size;
 };
 
 inline std::ostream& operator<<(std::ostream& out, const step& s) {
-  static const char* const names[] = {"put", "remove", "put_aborted", "remove_aborted", "put_at_once", "reopen"};
+  static const char* const names[] = {
+      "put", "remove", "put_aborted", "remove_aborted", "put_at_once", "put_level_aborted", "reopen"};
   return out << names[s.what] << '(' << s.first << " + " << s.count << " * " << s.stride << ", " << s.size << " bytes)";
 }
 
@@ -134,6 +135,13 @@ void run(subject<Calls>& it, const step& s, model& expected) {
       return it.in_transaction(false, [&] { put_all<Calls>(*it, s, scratch); });
     case step::remove_aborted:
       return it.in_transaction(false, [&] { remove_all<Calls>(*it, s, scratch); });
+    case step::put_level_aborted:
+      // One level is taken back, and the transaction around it goes on.
+      return it.in_transaction(true, [&] {
+        it.in_transaction(false, [&] { put_all<Calls>(*it, s, scratch); });
+        const step less{step::put, s.first, s.count / 2 + 1, s.stride + 1, s.size};
+        put_all<Calls>(*it, less, expected);
+      });
     default:
       return it.reopen();
   }
@@ -197,6 +205,26 @@ void keeps_every_key_while_it_grows_and_empties() {
 }
 
 #ifdef EXAMPLE_DURABLE
+// What a structure keeps in ordinary memory has to follow a level that is taken back, not only a whole transaction.
+template <class Calls>
+void goes_on_behind_a_level_that_was_taken_back() {
+  subject<Calls> it;
+  model expected, scratch;
+  for (unsigned round = 0; round < 4; ++round) {
+    it.in_transaction(true, [&] {
+      scratch = expected;
+      it.in_transaction(false, [&] { put_all<Calls>(*it, {step::put, round, 300, 2, 40}, scratch); });
+      EXPECT_TRUE(Calls::contents(*it) == expected);
+      put_all<Calls>(*it, {step::put, round, 200, 3, 50}, expected);
+      EXPECT_TRUE(Calls::contents(*it) == expected);
+      scratch = expected;
+      it.in_transaction(false, [&] { remove_all<Calls>(*it, {step::remove, 0, 400, 1, 0}, scratch); });
+      EXPECT_TRUE(Calls::contents(*it) == expected);
+    });
+    compare<Calls>(*it, expected);
+  }
+}
+
 template <class Calls>
 void refuses_a_pool_with_another_root() {
   durable_pool pool(NVM_MEDIUM_SHM);
