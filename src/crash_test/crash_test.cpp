@@ -179,6 +179,7 @@ class tester {
 
   std::vector<std::string> command_line(const std::string& pool) const {
     std::vector<std::string> all;
+    all.reserve(settings_.program.size());
     for (const std::string& a : settings_.program) all.push_back(with_pool(a, pool, false));
     return all;
   }

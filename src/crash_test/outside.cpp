@@ -57,6 +57,7 @@ using clock = std::chrono::steady_clock;
 struct child_vectors {
   std::vector<char*> arguments, environment;
   child_vectors(const std::vector<std::string>& a, const std::vector<std::string>& more) {
+    arguments.reserve(a.size() + 1);
     for (const std::string& s : a) arguments.push_back(const_cast<char*>(s.c_str()));
     arguments.push_back(nullptr);
     for (char** e = environ; *e != nullptr; ++e) {
