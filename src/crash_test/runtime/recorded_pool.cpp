@@ -60,7 +60,7 @@ class recorded_transaction final : public open_transaction {
   status set_root(std::uint64_t payload) noexcept override { return inner_.set_root(payload); }
   status on(int event, void (*call)(), void* argument) noexcept override { return inner_.on(event, call, argument); }
   status commit_level() noexcept override { return inner_.commit_level(); }
-  void abort_level() noexcept override { inner_.abort_level(); }
+  void abort_level(std::vector<tx::hook>& hooks) noexcept override { inner_.abort_level(hooks); }
   result<lsn_t> commit(std::vector<tx::hook>& hooks) noexcept override {
     auto lsn = inner_.commit(hooks);
     recording::tx_end(base_, lsn.has_value());
