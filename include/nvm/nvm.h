@@ -60,7 +60,8 @@ enum nvm_error {
   NVM_E_ADDRESS = 19,        /* the pool's address range is taken */
   NVM_E_NO_MEMORY = 20,      /* volatile memory exhausted */
   NVM_E_LOG_FULL = 21,       /* the transaction is larger than the pool's log can take */
-  NVM_E_NO_LANE = 22         /* more concurrent transactions than lanes */
+  NVM_E_NO_LANE = 22,        /* more concurrent transactions than lanes */
+  NVM_E_TYPE_MISMATCH = 23   /* a type has another layout than the pool's objects, or two in this program */
 };
 
 /* Code of this thread's last failed call (an enum nvm_error); never reset by a call that succeeds. */
@@ -96,6 +97,13 @@ enum nvm_engine {
   NVM_ENGINE_UNDO = 1    /* announced stores, old bytes logged; on ssd the image's redo log, undo volatile */
 };
 
+/* What happens to the layouts of a program's durable types when it opens a pool (see "types" below). */
+enum nvm_types {
+  NVM_TYPES_CHECK = 0,  /* new ones are written into the pool; another layout than its objects have is refused */
+  NVM_TYPES_ACCEPT = 1, /* as CHECK, but the program's layout replaces the pool's: it knows how to read old objects */
+  NVM_TYPES_IGNORE = 2  /* nothing is compared, nothing written */
+};
+
 /* Emulated non-volatile memory on top of direct media.  All zero: off.  A batch of write-backs ended by one fence costs
  * max(fence_ns, bytes / bandwidth) + lines * writeback_ns more, spun on the time-stamp counter. */
 typedef struct nvm_emulation {
@@ -121,7 +129,8 @@ typedef struct nvm_pool_options {
   uint32_t read_only; /* open only: no change, no recovery of the file (a dirty pool is recovered in private memory) */
   nvm_emulation emulation; /* not stored in the pool */
   uint32_t meter;          /* 1: count fences, lines, bytes (nvm_pool_get_statistics); a little slower */
-  uint32_t reserved[7];    /* zero */
+  uint32_t types;          /* enum nvm_types; not stored in the pool */
+  uint32_t reserved[6];    /* zero */
 } nvm_pool_options;
 
 /* Creates the file and an empty pool of `size` bytes of data space in it, opens it.  The file must not exist.  On
@@ -217,13 +226,37 @@ NVM_API int nvm_tx_on(NVM_POOL *pool, enum nvm_tx_event event, nvm_tx_hook hook,
 
 /* ---- types ------------------------------------------------------------------------------------------------------- */
 
-/* How a program names what is durable (Breeze, Table I).  A compiler plugin may define these otherwise beforehand, to
- * read more out of them; without one they mean the following. */
+/* How a program names what is durable (Breeze, Table I):
+ *
+ *   NVM_STRUCT name { ... };      a structure whose objects lie in pools
+ *   NVM_PTR(T) field;             a pointer to a T in the same pool: T is an NVM_STRUCT, a number or character, void
+ * for any object, or again an NVM_PTR NVM_VOLATILE_PTR(T) field;    a pointer that means nothing to the next process,
+ * and is meant so; for fields only
+ *
+ * They are struct and T * to every compiler.  holdfast-cc reads more out of them: it refuses what cannot be durable,
+ * and puts the layout of each NVM_STRUCT into the object file, where the library finds it (nvm_register_types). */
 #ifndef NVM_STRUCT
-#define NVM_STRUCT struct /* a structure whose objects lie in pools */
+#ifdef __HOLDFAST_TYPES__
+#define NVM_STRUCT struct __attribute__((annotate("nvm_struct")))
+#else
+#define NVM_STRUCT struct
+#endif
 #endif
 #ifndef NVM_PTR
-#define NVM_PTR(T) __typeof__(T *) /* a pointer to a T in the same pool */
+#if defined(__HOLDFAST_TYPES__) && defined(__cplusplus)
+#define NVM_PTR(T) __typeof__(T *) [[clang::annotate_type("nvm_ptr")]]
+#elif defined(__HOLDFAST_TYPES__) /* C11 has no [[]]; this one is for C only */
+#define NVM_PTR(T) __typeof__(T __attribute__((btf_type_tag("nvm_ptr"))) *)
+#else
+#define NVM_PTR(T) __typeof__(T *)
+#endif
+#endif
+#ifndef NVM_VOLATILE_PTR
+#ifdef __HOLDFAST_TYPES__
+#define NVM_VOLATILE_PTR(T) __typeof__(T *) __attribute__((annotate("nvm_volatile_ptr")))
+#else
+#define NVM_VOLATILE_PTR(T) __typeof__(T *)
+#endif
 #endif
 /* NVM_TYPE_ID(T): type id of T for nvm_alloc() and its kin, a uint32_t of 2^30 to 2^31 - 1 made from the text of the
  * name: the same in C and C++, in every build and program.  Smaller numbers are left for ids given by hand.  The text
@@ -251,8 +284,61 @@ constexpr uint32_t nvm_type_id_of_name(const char *name) {
 #define NVM_HASH_32(h, s, i) NVM_HASH_16(NVM_HASH_16(h, s, i), s, (i) + 16)
 #define NVM_HASH_64(h, s, i) NVM_HASH_32(NVM_HASH_32(h, s, i), s, (i) + 32)
 #define NVM_NAME_FITS(s) ((uint32_t)(0 * sizeof(char[sizeof(s) <= 65 ? 1 : -1])))
-#define NVM_TYPE_ID(T) ((NVM_HASH_64(2166136261U, #T, 0U) & 0x3FFFFFFFU) | 0x40000000U | NVM_NAME_FITS(#T))
+#define NVM_ID_OF_NAME(s) ((NVM_HASH_64(2166136261U, s, 0U) & 0x3FFFFFFFU) | 0x40000000U | NVM_NAME_FITS(s))
+#ifdef __HOLDFAST_TYPES__ /* the same value, and the name where the compiler finds it */
+#define NVM_TYPE_ID(T) __builtin_choose_expr(1, NVM_ID_OF_NAME(#T), (uint32_t)sizeof("nvm_type_id:" #T))
+#else
+#define NVM_TYPE_ID(T) NVM_ID_OF_NAME(#T)
 #endif
+#endif
+
+/* Layouts.  A program that was compiled by holdfast-cc knows where the pointers and other fields of its durable types
+ * are; whenever it creates a pool, or opens one for change, those that the pool does not have yet are written into it.
+ * So a pool can be read, moved and checked without the program.  When the pool holds objects of a type whose layout is
+ * another one than the program's, opening fails (NVM_E_TYPE_MISMATCH, naming both) before anything is misread, unless
+ * nvm_pool_options.types says otherwise.  Not compared are programs without layouts, and types without objects; nothing
+ * is refused for new names of fields or for a plain pointer that became NVM_PTR.  Types of libraries that are loaded
+ * later are dealt with when the next transaction begins.  A pool too full for the layouts opens without them. */
+enum nvm_field_kind {
+  NVM_FIELD_SIGNED = 1,
+  NVM_FIELD_UNSIGNED = 2,
+  NVM_FIELD_BOOL = 3,
+  NVM_FIELD_CHAR = 4,
+  NVM_FIELD_FLOAT = 5,
+  NVM_FIELD_POINTER = 6,          /* NVM_PTR */
+  NVM_FIELD_VOLATILE_POINTER = 7, /* any other pointer */
+  NVM_FIELD_BYTES = 8,            /* a union without pointers */
+  NVM_FIELD_STRUCTURE = 9         /* an array of structures */
+};
+typedef struct nvm_field_info {
+  const char *name; /* "next"; field c of a structure b inside the type: "b.c" */
+  uint64_t offset;  /* from the object's start; inside of an array of structures from the element's */
+  uint64_t bytes;   /* of one element */
+  uint64_t count;   /* elements; 0: a flexible array, as many as the object has room for */
+  uint32_t kind;    /* enum nvm_field_kind */
+  uint32_t target;  /* pointers: id of the type pointed to; 0: any */
+  uint32_t inner;   /* NVM_FIELD_STRUCTURE: this many of the fields that follow are those of one element */
+  uint32_t reserved;
+} nvm_field_info;
+typedef struct nvm_type_info {
+  uint32_t id;           /* NVM_TYPE_ID(name) */
+  uint32_t canonical_id; /* differs from id where this is another name of a type; all else is then that type's */
+  const char *name;
+  uint64_t size; /* an object that is larger holds an array of the type, or ends with a flexible array */
+  uint64_t fingerprint;
+  uint32_t align;
+  uint32_t field_count;
+  const nvm_field_info *fields; /* by ascending offset */
+} nvm_type_info;
+/* Calls visit for each type that the pool knows, by ascending id, until it returns non-zero; returns that value.  What
+ * it is given is valid during the call.  NULL pool: the types that this program knows.  -1 (NVM_E_CORRUPT) if what is
+ * stored is damaged. */
+NVM_API int nvm_pool_each_type(NVM_POOL *pool, int (*visit)(const nvm_type_info *type, void *argument), void *argument);
+
+/* Announces the layouts that holdfast-cc put into an object file; called by constructors that it puts there too, not by
+ * programs.  -1: NVM_E_CORRUPT, NVM_E_NO_MEMORY, or NVM_E_TYPE_MISMATCH if an id has two layouts in this program; then
+ * no pool can be opened for as long as the process lives, unless with NVM_TYPES_IGNORE. */
+NVM_API int nvm_register_types(const void *layouts, size_t bytes);
 
 /* ---- objects ----------------------------------------------------------------------------------------------------- */
 

@@ -83,6 +83,25 @@ std::uint64_t check_lanes(const std::byte* base, const geometry& g, std::uint64_
   return pending;
 }
 
+// Whatever has no header is the type map, or lost.
+struct untyped_objects {
+  const std::byte* base;
+  std::uint64_t type_map;  // its place, 0: there is none
+  findings& told;
+  bool found = type_map == 0;
+  std::uint64_t count = 0;
+
+  void look_at(std::uint64_t at, std::uint64_t bytes) {
+    ++count;
+    if (at != type_map) {
+      told.add(at, "object without a type: found %lu bytes that nothing names", bytes);
+      return;
+    }
+    found = true;
+    if (!object::type_map::read(base + at, bytes, at)) told.add(at, "%s", last_message());
+  }
+};
+
 // What the next open does first, on the private copy: allocation words are written back late, so that those of a
 // crashed pool say nothing before.  The lanes have been found good.
 void recover_in_memory(pool_file& file, findings& f) noexcept {
@@ -155,6 +174,8 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
   const auto root_word = nvm::read_root(base, g);
   const std::uint64_t root = root_word ? *root_word : 0;
   bool root_found = root == 0;
+  const auto types_word = nvm::read_anchor_word(base, g, nvm::anchor_word::types);
+  api::untyped_objects untyped{base, types_word ? *types_word : 0, f};
   nvm::space_check telling;
   telling.report = [&](const nvm::damage& d) {
     f.add(d.offset, "%s: found %lx, expected %lx", d.what, d.found, d.expected);
@@ -162,18 +183,23 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
   telling.object = [&](std::uint64_t at, std::uint64_t bytes) {
     root_found = root_found || (root > at && root < at + bytes);
   };
+  telling.untyped = [&](std::uint64_t at, std::uint64_t bytes) { untyped.look_at(at, bytes); };
   total = std::max(total, walk_begin + g.size_pages);  // the log may have made the pool larger
   telling.progress = [&](std::uint64_t pages) { tell(walk_begin + pages); };
   nvm::space_summary space;
   (void)nvm::check_space(base, g, telling, space);
   if (!root_found) f.add(nvm::root_word_at(g, 0), "root: found offset %lu, expected one inside an object", root);
+  if (!untyped.found) {
+    f.add(nvm::anchor_word_at(g, 0, nvm::anchor_word::types), "type map: found offset %lu, expected one of an object",
+          untyped.type_map);
+  }
   sum.pages = space.pages;
   sum.free_pages = space.free_pages;
   sum.run_pages = space.run_pages;
   sum.extent_pages =
       space.fine_extents * nvm::layout::fine_extent_pages + space.coarse_extents * nvm::layout::coarse_extent_pages;
   sum.log_pages = space.log_pages;
-  sum.objects = space.objects;
+  sum.objects = space.objects - untyped.count;
   sum.object_bytes = space.payload_bytes;
   if (summary != nullptr) *summary = sum;
   tell(total);

@@ -9,6 +9,7 @@
 
 #include "log/log.hpp"
 #include "nvm/nvm.h"
+#include "object/object.hpp"
 #include "tx/tx.hpp"
 
 namespace nvm::api {
@@ -26,6 +27,8 @@ class open_transaction {
   [[nodiscard]] virtual result<std::uint64_t> allocate(std::uint32_t type, std::uint64_t bytes) noexcept = 0;
   [[nodiscard]] virtual status release(std::uint64_t payload) noexcept = 0;
   [[nodiscard]] virtual status set_root(std::uint64_t payload) noexcept = 0;
+  // Replaces the pool's type map.
+  [[nodiscard]] virtual status publish_types(const void* map, std::uint64_t bytes) noexcept = 0;
   [[nodiscard]] virtual status on(int event, void (*call)(), void* argument) noexcept = 0;
   // Inner level.
   [[nodiscard]] virtual status commit_level() noexcept = 0;
@@ -58,6 +61,8 @@ class engine {
   [[nodiscard]] virtual unsigned open_transactions() const noexcept = 0;
   [[nodiscard]] virtual status wait(lsn_t lsn) noexcept = 0;
   [[nodiscard]] virtual result<std::uint64_t> root() noexcept = 0;
+  // Views into the pool.
+  [[nodiscard]] virtual result<object::type_map> types() noexcept = 0;
   [[nodiscard]] virtual result<object_facts> find(std::uint64_t payload) noexcept = 0;
   // visit returns non-zero to stop; that value is the result.
   [[nodiscard]] virtual result<int> each(int (*visit)(void* argument, const object_facts& object),

@@ -74,6 +74,8 @@ const char* nvm_error_name(int code) {
       return "NVM_E_LOG_FULL";
     case NVM_E_NO_LANE:
       return "NVM_E_NO_LANE";
+    case NVM_E_TYPE_MISMATCH:
+      return "NVM_E_TYPE_MISMATCH";
     default:
       return "NVM_E_?";
   }

@@ -72,6 +72,7 @@ class heap_engine final : public engine {
   void give_back(unsigned lane) noexcept override { heap_.lanes().give_back(lane); }
   status wait(lsn_t lsn) noexcept override { return holder_->top().durable(lsn); }
   result<std::uint64_t> root() noexcept override { return read_root(heap_.base(), file_.geometry()); }
+  result<object::type_map> types() noexcept override { return object::stored_types(heap_, file_.geometry()); }
 
   result<object_facts> find(std::uint64_t payload) noexcept override {
     if (payload < sizeof(layout::object_header)) return fail(errc::bad_pointer, "offset %lu is no object", payload);
@@ -157,6 +158,9 @@ class heap_engine final : public engine {
       return transaction_.release(payload - sizeof(layout::object_header), layout::object_layout::typed);
     }
     status set_root(std::uint64_t payload) noexcept override { return tx::set_root(heap_, transaction_, payload); }
+    status publish_types(const void* map, std::uint64_t bytes) noexcept override {
+      return object::publish_types(heap_, engine_.file_.geometry(), transaction_, map, bytes);
+    }
     status on(int event, void (*call)(), void* argument) noexcept override {
       return transaction_.on(event, call, argument);
     }

@@ -25,6 +25,7 @@ status check_options(const char* path, const nvm_pool_options& o) noexcept {
   if (o.medium > NVM_MEDIUM_SSD) return fail(errc::invalid, "medium %u is none of enum nvm_medium", o.medium);
   if (o.engine > NVM_ENGINE_UNDO) return fail(errc::invalid, "engine %u is none of enum nvm_engine", o.engine);
   if (o.persist > NVM_PERSIST_BEST) return fail(errc::invalid, "persist %u is none of enum nvm_persist", o.persist);
+  if (o.types > NVM_TYPES_IGNORE) return fail(errc::invalid, "types %u is none of enum nvm_types", o.types);
   if (o.mode > 0777) return fail(errc::invalid, "mode %o is more than permission bits", o.mode);
   for (const std::uint32_t r : o.reserved) {
     if (r != 0) return fail(errc::invalid, "a reserved field of nvm_pool_options is %u, expected 0", r);
@@ -97,6 +98,13 @@ NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_ru
   pool->lanes->lanes = pool->engine.get();
   pool->file = std::move(file);
   pool->file->set_owner(pool);
+  pool->types = o.types;
+  if (status s = bring_types(pool); !s) {
+    report(s.error());
+    if (created) pool->file->file().remove_name(pool->file->path());
+    (void)nvm_pool_close(pool);
+    return nullptr;
+  }
   pool->open_ns = platform::monotonic_ns() - since_ns;
   return pool;
 }

@@ -1,6 +1,7 @@
 // struct nvm_pool: what a NVM_POOL * points to, and the transactions that each thread has open.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -27,9 +28,12 @@ struct nvm_pool {
   nvm::pool_file::pointer file;
   std::unique_ptr<nvm::api::engine> engine;
   std::shared_ptr<nvm::api::lane_owner> lanes;
-  std::uint64_t open_ns = 0;           // duration of the open, recovery included
-  std::uint64_t replayed_records = 0;  // of the ssd log, by that open
-  unsigned number = 0;                 // tells pools at one address apart in time
+  std::uint64_t open_ns = 0;            // duration of the open, recovery included
+  std::uint64_t replayed_records = 0;   // of the ssd log, by that open
+  unsigned number = 0;                  // tells pools at one address apart in time
+  std::uint32_t types = 0;              // enum nvm_types
+  std::mutex types_lock;                // held while the pool's type map is read or replaced
+  std::atomic<unsigned> types_seen{0};  // generation of the program's types that the pool has
 
   [[nodiscard]] std::byte* base() const noexcept { return file->base(); }
 };
@@ -85,6 +89,17 @@ class thread_transactions {
   std::uint64_t ended_ = 0;
   std::vector<known_lane> lanes_;
 };
+
+// Begins the outermost transaction of this thread in a pool where it has none.
+[[nodiscard]] status begin_transaction(nvm_pool* pool, thread_transactions& mine) noexcept;
+
+// Types that the program has and the pool has not: compares, and writes them.
+[[nodiscard]] status update_types(nvm_pool* pool) noexcept;
+[[nodiscard]] inline status bring_types(nvm_pool* pool) noexcept {
+  // relaxed: whoever loads a library has loaded it before it uses its types.
+  const unsigned now = object::type_registry::of_program().generation();
+  return pool->types_seen.load(std::memory_order_relaxed) == now ? status{} : update_types(pool);
+}
 
 // Rolls an inner level back, hooks included.
 void abort_one_level(const entry& e) noexcept;

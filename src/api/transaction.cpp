@@ -177,6 +177,22 @@ void abort_one_level(const entry& e) noexcept {
   run_hooks(e.pool, hooks, false);
 }
 
+status begin_transaction(nvm_pool* pool, thread_transactions& mine) noexcept {
+  open_transaction* begun = nullptr;
+  try {
+    auto& lane = mine.lane_in(pool);
+    auto t = pool->engine->begin(lane.lane, lane.parked);
+    if (!t) return t.error();
+    begun = *t;
+    mine.add({pool, begun, reinterpret_cast<std::uintptr_t>(pool->base()), pool->file->geometry().capacity_bytes()});
+  } catch (const std::bad_alloc&) {
+    std::vector<tx::hook> none;
+    if (begun != nullptr) begun->abort(none);
+    return fail(errc::no_memory, "no volatile memory for a transaction");
+  }
+  return {};
+}
+
 void abort_all_levels(const entry& e) noexcept {
   std::vector<tx::hook> hooks;
   e.transaction->abort(hooks);
@@ -195,19 +211,8 @@ int nvm_tx_begin(NVM_POOL* pool) {
   if (nvm::status s = api::changeable(pool); !s) return api::report(s.error());
   api::thread_transactions& mine = api::thread_transactions::mine();
   if (api::entry* e = mine.in(pool); e != nullptr) return api::answer(e->transaction->begin());
-  api::open_transaction* begun = nullptr;
-  try {
-    auto& lane = mine.lane_in(pool);
-    auto t = pool->engine->begin(lane.lane, lane.parked);
-    if (!t) return api::report(t.error());
-    begun = *t;
-    mine.add({pool, begun, reinterpret_cast<std::uintptr_t>(pool->base()), pool->file->geometry().capacity_bytes()});
-  } catch (const std::bad_alloc&) {
-    std::vector<nvm::tx::hook> none;
-    if (begun != nullptr) begun->abort(none);
-    return api::report(fail(errc::no_memory, "no volatile memory for a transaction"));
-  }
-  return 0;
+  if (nvm::status s = api::bring_types(pool); !s) return api::report(s.error());
+  return api::answer(api::begin_transaction(pool, mine));
 }
 
 int nvm_tx_commit(NVM_POOL* pool) {

@@ -34,6 +34,7 @@ enum class errc : std::uint8_t {
   no_memory = 20,
   log_full = 21,
   no_lane = 22,
+  type_mismatch = 23,
 };
 
 // Sets this thread's message and returns the code, so that a failure is one expression:

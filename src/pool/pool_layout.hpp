@@ -62,9 +62,9 @@ struct superblock {
   std::uint64_t base_address;  // where stored pointers assume the pool to be
   std::uint64_t generation;    // relocations begun (Breeze, section IV-E)
   base_record base_history[base_history_max];
-  std::uint64_t type_map_offset;  // segments of later use: 0 until they exist
+  std::uint64_t type_map_offset;  // not used: the anchor names the type map, so that a transaction can change it
   std::uint64_t type_map_bytes;
-  std::uint64_t gc_offset;
+  std::uint64_t gc_offset;  // segments of later use: 0 until they exist
   std::uint64_t gc_bytes;
   std::uint64_t reserved[24];  // zero; open() checks
   std::uint64_t crc;           // XXH3 of all before, seeded with pool_magic
@@ -85,7 +85,8 @@ static_assert(sizeof(owner_record) == sector_bytes);
 // What transactions change in the header pages; both copies are always changed together.
 struct anchor {
   std::uint64_t root;          // checked word: offset of the root object, 0: none
-  std::uint64_t reserved[63];  // zero
+  std::uint64_t types;         // checked word: offset of the type map, 0: none
+  std::uint64_t reserved[62];  // zero
 };
 static_assert(sizeof(anchor) == sector_bytes);
 

@@ -300,45 +300,56 @@ void format_image(std::byte* base, const superblock& sb) noexcept {
   for (unsigned copy = 0; copy < 2; ++copy) std::memcpy(base + g.superblock_at(copy), &copies[copy], sizeof sb);
 }
 
-result<std::uint64_t> read_root(const std::byte* base, const geometry& g) noexcept {
+namespace {
+const char* name_of(anchor_word which) noexcept { return which == anchor_word::root ? "root" : "type map"; }
+}  // namespace
+
+result<std::uint64_t> read_anchor_word(const std::byte* base, const geometry& g, anchor_word which) noexcept {
   std::uint64_t word[2];
+  std::uint64_t at[2];
   bool holds[2];
   for (unsigned copy = 0; copy < 2; ++copy) {
-    const std::uint64_t at = root_word_at(g, copy);
-    std::memcpy(&word[copy], base + at, sizeof word[copy]);
-    holds[copy] = word_holds(word[copy], word_seed(at));
+    at[copy] = anchor_word_at(g, copy, which);
+    std::memcpy(&word[copy], base + at[copy], sizeof word[copy]);
+    holds[copy] = word_holds(word[copy], word_seed(at[copy]));
   }
+  const char* name = name_of(which);
   if (!holds[0] && !holds[1]) {
     return fail(errc::corrupt,
-                "root words at offsets %" PRIu64 " and %" PRIu64 ": neither %016" PRIx64 " nor %016" PRIx64
+                "%s words at offsets %" PRIu64 " and %" PRIu64 ": neither %016" PRIx64 " nor %016" PRIx64
                 " passes its check",
-                root_word_at(g, 0), root_word_at(g, 1), word[0], word[1]);
+                name, at[0], at[1], word[0], word[1]);
   }
-  const std::uint64_t root = (holds[0] ? word[0] : word[1]) & checked_mask;
-  if (holds[0] && holds[1] && root != (word[1] & checked_mask)) {
-    return fail(errc::corrupt, "root words at offsets %" PRIu64 " and %" PRIu64 " differ: %" PRIu64 " and %" PRIu64,
-                root_word_at(g, 0), root_word_at(g, 1), root, word[1] & checked_mask);
+  const std::uint64_t place = (holds[0] ? word[0] : word[1]) & checked_mask;
+  if (holds[0] && holds[1] && place != (word[1] & checked_mask)) {
+    return fail(errc::corrupt, "%s words at offsets %" PRIu64 " and %" PRIu64 " differ: %" PRIu64 " and %" PRIu64, name,
+                at[0], at[1], place, word[1] & checked_mask);
   }
-  if (root != 0 && !g.in_data(root, 1)) {
-    return fail(errc::corrupt, "root at offset %" PRIu64 ": found %" PRIu64 ", expected 0 or %" PRIu64 " .. %" PRIu64,
-                root_word_at(g, 0), root, g.data_offset, g.size_bytes());
+  if (place != 0 && !g.in_data(place, 1)) {
+    return fail(errc::corrupt, "%s at offset %" PRIu64 ": found %" PRIu64 ", expected 0 or %" PRIu64 " .. %" PRIu64,
+                name, at[0], place, g.data_offset, g.size_bytes());
   }
-  return root;
+  return place;
 }
 
 status check_anchor(const std::byte* base, const geometry& g, unsigned copy) noexcept {
   layout::anchor anchor;
   const std::uint64_t at = g.anchor_at(copy);
   std::memcpy(&anchor, base + at, sizeof anchor);
-  const std::uint64_t seed_at = root_word_at(g, copy);
-  if (!word_holds(anchor.root, word_seed(seed_at))) {
-    return fail(errc::corrupt, "root word at offset %" PRIu64 ": %016" PRIx64 " fails its check", seed_at, anchor.root);
-  }
-  const std::uint64_t root = anchor.root & checked_mask;
-  if (root != 0 && !g.in_data(root, 1)) {
-    return fail(errc::corrupt,
-                "root word at offset %" PRIu64 ": found %" PRIu64 ", expected 0 or %" PRIu64 " .. %" PRIu64, seed_at,
-                root, g.data_offset, g.size_bytes());
+  for (unsigned i = 0; i < anchor_words; ++i) {
+    const auto which = static_cast<anchor_word>(i);
+    const std::uint64_t word = which == anchor_word::root ? anchor.root : anchor.types;
+    const std::uint64_t seed_at = anchor_word_at(g, copy, which);
+    if (!word_holds(word, word_seed(seed_at))) {
+      return fail(errc::corrupt, "%s word at offset %" PRIu64 ": %016" PRIx64 " fails its check", name_of(which),
+                  seed_at, word);
+    }
+    const std::uint64_t place = word & checked_mask;
+    if (place != 0 && !g.in_data(place, 1)) {
+      return fail(errc::corrupt,
+                  "%s word at offset %" PRIu64 ": found %" PRIu64 ", expected 0 or %" PRIu64 " .. %" PRIu64,
+                  name_of(which), seed_at, place, g.data_offset, g.size_bytes());
+    }
   }
   if (!all_zero(anchor.reserved, sizeof anchor.reserved)) {
     return fail(errc::corrupt, "anchor at offset %" PRIu64 ": reserved bytes are not zero", at);

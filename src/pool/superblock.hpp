@@ -98,16 +98,28 @@ void write_superblock(M& m, std::byte* base, layout::superblock& sb) noexcept {
 // ---- anchors: what transactions change in the header pages
 // -----------------------------------------------------------
 
-// Offset of the root word in anchor `copy` (0 or 1): a checked word whose seed is word_seed(this offset).
+// The words of an anchor: the root object, the type map.
+enum class anchor_word : unsigned { root = 0, types = 1 };
+inline constexpr unsigned anchor_words = 2;
+
+// Offset of a word in anchor `copy` (0 or 1): a checked word whose seed is word_seed(this offset).
+[[nodiscard]] inline std::uint64_t anchor_word_at(const geometry& g, unsigned copy, anchor_word which) noexcept {
+  return g.anchor_at(copy) + static_cast<unsigned>(which) * sizeof(std::uint64_t);
+}
+static_assert(offsetof(layout::anchor, root) == 0 && offsetof(layout::anchor, types) == sizeof(std::uint64_t));
 [[nodiscard]] inline std::uint64_t root_word_at(const geometry& g, unsigned copy) noexcept {
-  return g.anchor_at(copy) + offsetof(layout::anchor, root);
+  return anchor_word_at(g, copy, anchor_word::root);
 }
 
-// Offset of the root object, 0 when unset, of a recovered pool.  A copy that fails its check is replaced by the other
-// in the answer; errc::corrupt when none holds, when they differ, or when the root lies outside the data.
-[[nodiscard]] result<std::uint64_t> read_root(const std::byte* base, const geometry& g) noexcept;
+// The place that a word names, 0 when unset, of a recovered pool.  A copy that fails its check is replaced by the other
+// in the answer; errc::corrupt when none holds, when they differ, or when the place lies outside the data.
+[[nodiscard]] result<std::uint64_t> read_anchor_word(const std::byte* base, const geometry& g,
+                                                     anchor_word which) noexcept;
+[[nodiscard]] inline result<std::uint64_t> read_root(const std::byte* base, const geometry& g) noexcept {
+  return read_anchor_word(base, g, anchor_word::root);
+}
 
-// errc::corrupt when an anchor holds anything but a root word that checks; for the full check.
+// errc::corrupt when an anchor holds anything but words that check; for the full check.
 [[nodiscard]] status check_anchor(const std::byte* base, const geometry& g, unsigned copy) noexcept;
 
 }  // namespace nvm

@@ -89,7 +89,10 @@ class walk {
     ++summary_.objects;
     if (tell_.object) tell_.object(offset, units * unit);
     summary_.object_bytes += units * unit;
-    if (l != layout::object_layout::typed) return;
+    if (l != layout::object_layout::typed) {
+      if (tell_.untyped) tell_.untyped(offset, units * unit);
+      return;
+    }
     layout::object_header h;
     std::memcpy(&h, base_ + offset, sizeof h);
     if (!layout::object_header_holds(h, offset)) {

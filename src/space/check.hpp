@@ -33,6 +33,8 @@ struct space_check {
   std::function<void(const damage&)> report{};
   // Each object, damaged ones too, in address order: offset and bytes with its header.
   std::function<void(std::uint64_t offset, std::uint64_t bytes)> object{};
+  // Each of these that has no header, too.
+  std::function<void(std::uint64_t offset, std::uint64_t bytes)> untyped{};
   // Every now and then: pages walked.
   std::function<void(std::uint64_t pages)> progress{};
 };

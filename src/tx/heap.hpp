@@ -138,16 +138,21 @@ template <media M>
   return *offset + sizeof header;
 }
 
-// Sets the root to the payload at `payload` (0: none) inside transaction t: both anchors, one group.
+// Makes a word of the anchors name `place` (0: none) inside transaction t: both copies, one group.
 template <media M>
-[[nodiscard]] status set_root(heap<M>& h, transaction<M>& t, std::uint64_t payload) noexcept {
-  const std::uint64_t at[2] = {root_word_at(h.shape(), 0), root_word_at(h.shape(), 1)};
+[[nodiscard]] status set_anchor_word(heap<M>& h, transaction<M>& t, anchor_word which, std::uint64_t place) noexcept {
+  const std::uint64_t at[2] = {anchor_word_at(h.shape(), 0, which), anchor_word_at(h.shape(), 1, which)};
   const log::byte_range ranges[2] = {{at[0], 8}, {at[1], 8}};
   if (status s = t.announce(ranges, 2); !s) return s;
   for (const std::uint64_t a : at) {
-    *reinterpret_cast<std::uint64_t*>(h.base() + a) = seal_word(payload, word_seed(a));
+    *reinterpret_cast<std::uint64_t*>(h.base() + a) = seal_word(place, word_seed(a));
   }
   return {};
+}
+// Sets the root to the payload at `payload`.
+template <media M>
+[[nodiscard]] status set_root(heap<M>& h, transaction<M>& t, std::uint64_t payload) noexcept {
+  return set_anchor_word(h, t, anchor_word::root, payload);
 }
 
 }  // namespace nvm::tx

@@ -24,13 +24,16 @@ struct recovery_report {
   std::uint64_t freed_log_runs = 0;
 };
 
-// What transactions may refer to: root words, data, allocation words that exist.
+// What transactions may refer to: words of the anchors, data, allocation words that exist.
 class pool_targets {
  public:
   pool_targets(const std::byte* base, const geometry& g) noexcept : base_{base}, g_{g} {}
 
   bool range(std::uint64_t offset, std::uint64_t bytes) const noexcept {
-    if (bytes == 8 && (offset == g_.anchor_at(0) || offset == g_.anchor_at(1))) return true;
+    for (unsigned copy = 0; copy < 2; ++copy) {
+      const std::uint64_t inside = offset - g_.anchor_at(copy);
+      if (bytes == 8 && inside % 8 == 0 && inside / 8 < anchor_words) return true;
+    }
     return g_.in_data(offset, bytes);
   }
 

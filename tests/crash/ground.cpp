@@ -45,6 +45,9 @@ class heap_ground : public ground {
     return of(lane).announce(ranges, count);
   }
   status set_root(unsigned lane, std::uint64_t payload) override { return tx::set_root(heap_, of(lane), payload); }
+  status publish_types(unsigned lane, const void* map, std::uint64_t bytes) override {
+    return object::publish_types(heap_, geometry_of(superblock_), of(lane), map, bytes);
+  }
   status commit_level(unsigned lane) override { return of(lane).commit_level(); }
   void abort_level(unsigned lane) override { of(lane).abort_level(); }
   result<lsn_t> commit(unsigned lane) override {

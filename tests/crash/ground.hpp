@@ -9,6 +9,7 @@
 
 #include "explore/explore.hpp"
 #include "media/media.hpp"
+#include "object/object.hpp"
 #include "tx/tx.hpp"
 
 namespace nvm::tests {
@@ -34,6 +35,7 @@ class ground {
   virtual status free(unsigned lane, std::uint64_t payload) = 0;
   virtual status announce(unsigned lane, const log::byte_range* ranges, std::size_t count) = 0;
   virtual status set_root(unsigned lane, std::uint64_t payload) = 0;
+  virtual status publish_types(unsigned lane, const void* map, std::uint64_t bytes) = 0;
   virtual status commit_level(unsigned lane) = 0;
   virtual void abort_level(unsigned lane) = 0;
   virtual result<lsn_t> commit(unsigned lane) = 0;

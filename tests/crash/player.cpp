@@ -7,6 +7,8 @@
 #include <thread>
 #include <utility>
 
+#include "object/type_map_writer.hpp"
+
 namespace nvm::tests {
 namespace {
 
@@ -153,6 +155,20 @@ bool open_tx::set_root(std::uint64_t payload) {
   return true;
 }
 
+bool open_tx::set_types(unsigned version, unsigned fields) {
+  object::type_description t{"type" + std::to_string(version), 8 * fields, 8, {}};
+  for (unsigned i = 0; i < fields; ++i) {
+    t.fields.push_back({{8 * i, 8, 1, layout::field_kind::floating, 0, 0, 0}, "field" + std::to_string(i)});
+  }
+  object::type_map_writer w;
+  w.add(t);
+  const auto words = w.finish();
+  if (!heap().publish_types(lane_, words.data(), words.size() * 8)) return false;
+  const auto* bytes = reinterpret_cast<const std::byte*>(words.data());
+  levels_.back().types.assign(bytes, bytes + words.size() * 8);
+  return true;
+}
+
 bool open_tx::commit_level() {
   effect inner = std::move(levels_.back());
   levels_.pop_back();
@@ -164,6 +180,7 @@ bool open_tx::commit_level() {
     outer.root_set = true;
     outer.root = inner.root;
   }
+  if (!inner.types.empty()) outer.types = std::move(inner.types);
   return true;
 }
 
@@ -189,6 +206,7 @@ void open_tx::commit_async() {
   for (const auto& [at, c] : e.written) player_.model_.objects[at] = c;
   for (const std::uint64_t at : e.freed) player_.model_.objects.erase(at);
   if (e.root_set) player_.model_.root = e.root;
+  if (!e.types.empty()) player_.model_.types = e.types;
   player_.history_.state(player_.model_.digest());
   heap();  // the thread again, if another one has run meanwhile
   player_.machine_.op_end();

@@ -30,6 +30,8 @@ class open_tx {
   // One announcement of all ranges.
   bool write_many(const std::vector<change>& changes);
   bool set_root(std::uint64_t payload);
+  // The pool's type map, of a type whose name ends with `version`, and of `fields` fields.
+  bool set_types(unsigned version, unsigned fields);
   void begin();
   bool commit_level();
   void abort_level();
@@ -50,6 +52,7 @@ class open_tx {
     std::vector<std::uint64_t> freed;
     bool root_set = false;
     std::uint64_t root = 0;
+    std::vector<std::byte> types;  // empty: not changed
   };
   player& player_;
   unsigned lane_;

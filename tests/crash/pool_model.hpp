@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "media/media.hpp"
+#include "object/object.hpp"
 #include "tx/tx.hpp"
 
 namespace nvm::tests {
@@ -20,7 +21,36 @@ namespace nvm::tests {
 inline std::uint64_t hash_object(std::uint64_t payload, std::uint64_t bytes, const void* content) {
   return checksum(content, bytes, mix_seed(payload, bytes));
 }
+inline std::uint64_t hash_types(const std::byte* map, std::uint64_t bytes) { return checksum(map, bytes, 0x74797065); }
 inline std::uint64_t hash_root(std::uint64_t root) { return mix_seed(0x726F6F74, root + 1); }
+
+// Bytes of the type map, 0: there is none; errc::corrupt if anything without a type lies in the pool but a whole map.
+inline result<std::uint64_t> types_in(const std::byte* base, const geometry& g, std::uint64_t& at) {
+  const auto word = read_anchor_word(base, g, anchor_word::types);
+  if (!word) return word.error();
+  at = *word;
+  std::uint64_t found = 0;
+  errc wrong = errc::ok;
+  const status walked =
+      for_each_object(base, g, [&](std::uint64_t offset, std::uint64_t bytes, layout::object_layout l) {
+        if (l != layout::object_layout::raw) return true;
+        if (offset != at) {
+          wrong =
+              fail(errc::corrupt, "offset %llu: an object that nothing names", static_cast<unsigned long long>(offset));
+        } else if (auto map = object::type_map::read(base + offset, bytes, offset); !map) {
+          wrong = map.error();
+        } else {
+          layout::type_map_header h;
+          std::memcpy(&h, base + offset, sizeof h);
+          found = h.bytes;
+        }
+        return wrong == errc::ok;
+      });
+  if (!walked) return walked.error();
+  if (wrong != errc::ok) return wrong;
+  if (at != 0 && found == 0) return fail(errc::corrupt, "the type map's place has no object");
+  return found;
+}
 
 // Digest of the pool's bytes; a sentence instead when its metadata is not whole.
 struct pool_state {
@@ -41,7 +71,14 @@ inline pool_state state_of(const std::byte* base, std::size_t available) {
   auto root = read_root(base, g);
   if (!root) return {0, last_message()};
   s.digest = hash_root(*root);
-  const status walked = for_each_object(base, g, [&](std::uint64_t offset, std::uint64_t, layout::object_layout) {
+  std::uint64_t types = 0;
+  if (const auto bytes = types_in(base, g, types); !bytes) {
+    if (s.fault.empty()) s.fault = last_message();
+  } else if (*bytes != 0) {
+    s.digest += hash_types(base + types, *bytes);
+  }
+  const status walked = for_each_object(base, g, [&](std::uint64_t offset, std::uint64_t, layout::object_layout l) {
+    if (l != layout::object_layout::typed) return true;
     layout::object_header h;
     std::memcpy(&h, base + offset, sizeof h);
     const std::uint64_t payload = offset + sizeof h;
@@ -56,10 +93,12 @@ inline pool_state state_of(const std::byte* base, std::size_t available) {
 class pool_model {
  public:
   std::uint64_t root = 0;
+  std::vector<std::byte> types;                             // empty: none
   std::map<std::uint64_t, std::vector<std::byte>> objects;  // by payload
 
   [[nodiscard]] std::uint64_t digest() const {
     std::uint64_t d = hash_root(root);
+    if (!types.empty()) d += hash_types(types.data(), types.size());
     for (const auto& [at, content] : objects) d += hash_object(at, content.size(), content.data());
     return d;
   }
@@ -72,7 +111,12 @@ class pool_model {
     const auto root = read_root(base, g);
     if (!root) std::abort();
     m.root = *root;
-    const status walked = for_each_object(base, g, [&](std::uint64_t offset, std::uint64_t, layout::object_layout) {
+    std::uint64_t types = 0;
+    const auto type_bytes = types_in(base, g, types);
+    if (!type_bytes) std::abort();
+    m.types.assign(base + types, base + types + *type_bytes);
+    const status walked = for_each_object(base, g, [&](std::uint64_t offset, std::uint64_t, layout::object_layout l) {
+      if (l != layout::object_layout::typed) return true;
       layout::object_header h;
       std::memcpy(&h, base + offset, sizeof h);
       const std::byte* payload = base + offset + sizeof h;

@@ -344,6 +344,34 @@ void the_last_slot_is_used_at_once(player& p) {
 }
 const crash_shape full{10, 16, 16, 2, 1024, 64 * 1024};
 
+// A pool gets types, more of them, others; a transaction that brings them aborts, another one works meanwhile.
+void the_types_change(player& p) {
+  auto first = p.begin(0);
+  if (!first->set_types(1, 3)) std::abort();
+  first->commit();
+  auto setup = p.begin(1);
+  const std::uint64_t x = setup->alloc(200, 1);
+  setup->set_root(x);
+  setup->commit();
+  for (std::uint8_t round = 0; round < 3; ++round) {
+    auto t = p.begin(round % 2);
+    auto u = p.begin(1 - round % 2);
+    if (!t->set_types(2 + round, 40U * (round + 1U))) std::abort();
+    u->write(x, 0, 60, static_cast<std::uint8_t>(round + 2));
+    u->commit();
+    if (round == 1) {
+      t->abort();
+    } else {
+      t->alloc(40, round);
+      t->commit();
+    }
+    if (round == 1) {
+      p.close();
+      p.reopen();
+    }
+  }
+}
+
 // ---- ssd ------------------------------------------------------------------------------------------------------------
 
 // Commits that one sync makes durable together.
@@ -470,6 +498,7 @@ const std::vector<scenario>& all_scenarios() {
       {"a savepoint aborts", a_savepoint_aborts},
       {"the log overflows", the_log_overflows},
       {"the pool grows", the_pool_grows, growing},
+      {"the types change", the_types_change},
       {"two transactions share a line", two_transactions_share_a_line},
       {"a lane changes threads", a_lane_changes_threads, {}, true, false},
       {"the pool is closed and opened", the_pool_is_closed_and_opened},

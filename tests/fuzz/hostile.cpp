@@ -220,7 +220,7 @@ class editor {
         std::memcpy(&image_[sb_at], &sb, sizeof sb);
         return;
       }
-      if (at - g_.anchor_at(copy) < 8) return reseal_word(round_down(at, 8));
+      if (at - g_.anchor_at(copy) < 8 * anchor_words) return reseal_word(round_down(at, 8));
     }
     if (at - g_.page_map_offset < g_.size_pages * 8) return reseal_word(round_down(at, 8));
     if (at - g_.log_offset < g_.log_bytes) return g_.lane_count != 0 ? repair_lane(at) : repair_ring(at);

@@ -1,0 +1,163 @@
+// Types of the C interface: those of the program, those of a pool, and their meeting when a pool is opened.
+#include <new>
+#include <vector>
+
+#include "api/pool_object.hpp"
+#include "nvm/nvm.h"
+
+namespace nvm::api {
+namespace {
+
+using object::type_comparison;
+using object::type_map;
+
+static_assert(NVM_FIELD_SIGNED == static_cast<int>(layout::field_kind::signed_integer) &&
+              NVM_FIELD_POINTER == static_cast<int>(layout::field_kind::pointer) &&
+              NVM_FIELD_STRUCTURE == static_cast<int>(layout::field_kind::structure));
+
+// Whether the pool holds an object that the program would misread.  May throw std::bad_alloc.
+result<bool> holds_objects_of(nvm_pool* pool, const type_comparison& c, const type_map& stored) {
+  // Of transactions that are open the objects are not known: libraries that come late get no benefit of doubt.
+  if (pool->engine->open_transactions() != 0) return true;
+  struct context {
+    const type_comparison& c;
+    const type_map& stored;
+  } k{c, stored};
+  auto found = pool->engine->each(
+      [](void* raw, const object_facts& o) {
+        const auto* k = static_cast<const context*>(raw);
+        return object::concerns(k->c, k->stored, o.type) ? 1 : 0;
+      },
+      &k);
+  if (!found) return found.error();
+  return *found != 0;
+}
+
+status mismatch(const nvm_pool* pool, const object::type_difference& d) noexcept {
+  char stored[170];
+  char ours[170];
+  object::describe(*d.stored, stored, sizeof stored);
+  object::describe(*d.ours, ours, sizeof ours);
+  return fail(errc::type_mismatch,
+              "%s holds objects of a type that has another layout in this program: found %s, "
+              "expected %s",
+              pool->file->path(), stored, ours);
+}
+
+status write_types(nvm_pool* pool, const object::type_map_writer::words& map) noexcept {
+  thread_transactions& mine = thread_transactions::mine();
+  if (status s = begin_transaction(pool, mine); !s) return s;
+  const entry e = *mine.in(pool);
+  if (status s = e.transaction->publish_types(map.data(), map.size() * 8); !s) {
+    abort_all_levels(e);
+    return s;
+  }
+  std::vector<tx::hook> hooks;
+  auto lsn = e.transaction->commit(hooks);
+  mine.remove(pool);
+  if (!lsn) return lsn.error();
+  return *lsn == 0 ? status{} : pool->engine->wait(*lsn);
+}
+
+status update_locked(nvm_pool* pool) {
+  auto& program = object::type_registry::of_program();
+  const unsigned now = program.generation();
+  if (pool->types != NVM_TYPES_IGNORE) {
+    auto ours = program.types();
+    if (!ours) return ours.error();
+    auto stored = pool->engine->types();
+    if (!stored) return stored.error();
+    const type_comparison c = compare_types(*stored, (*ours)->map);
+    if (!c.differing.empty() && pool->types == NVM_TYPES_CHECK) {
+      auto held = holds_objects_of(pool, c, *stored);
+      if (!held) return held.error();
+      if (*held) return mismatch(pool, c.differing.front());
+    }
+    if (c.changes && !pool->file->read_only()) {
+      const status s = write_types(pool, merge_types(*stored, (*ours)->map));
+      // Data that can still be read and freed are worth more than their description.
+      if (!s && s.error() != errc::no_space) return s;
+    }
+  }
+  pool->types_seen.store(now, std::memory_order_relaxed);
+  return {};
+}
+
+struct visit_context {
+  int (*visit)(const nvm_type_info*, void*);
+  void* argument;
+};
+
+// May throw std::bad_alloc.
+int each_of(const type_map& map, const visit_context& c) {
+  std::vector<nvm_field_info> fields;
+  for (const layout::type_record* r : map.records()) {
+    const layout::type_record* meant = map.canonical(r->id);
+    fields.clear();
+    for (std::uint32_t i = 0; i < meant->fields; ++i) {
+      const layout::type_field& f = object::fields_of(*meant)[i];
+      fields.push_back({object::text_at(*meant, f.name), f.offset, f.element_bytes, f.count,
+                        static_cast<std::uint32_t>(f.kind), f.target, f.inner, 0});
+    }
+    nvm_type_info info{};
+    info.id = r->id;
+    info.canonical_id = meant->id;
+    info.name = object::name_of(*r);
+    info.size = meant->size;
+    info.fingerprint = meant->fingerprint;
+    info.align = meant->align;
+    info.field_count = meant->fields;
+    info.fields = fields.data();
+    if (const int stop = c.visit(&info, c.argument); stop != 0) return stop;
+  }
+  return 0;
+}
+
+}  // namespace
+
+status update_types(nvm_pool* pool) noexcept try {
+  const std::lock_guard guard{pool->types_lock};
+  if (pool->types_seen.load(std::memory_order_relaxed) == object::type_registry::of_program().generation()) return {};
+  return update_locked(pool);
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "%s: no volatile memory for the types of the program", pool->file->path());
+}
+
+}  // namespace nvm::api
+
+namespace api = nvm::api;
+using nvm::errc;
+using nvm::fail;
+
+extern "C" {
+
+int nvm_register_types(const void* layouts, size_t bytes) {
+  if (layouts == nullptr) return api::report(fail(errc::invalid, "the layouts are NULL"));
+  return api::answer(nvm::object::type_registry::of_program().add(layouts, bytes));
+}
+
+int nvm_pool_each_type(NVM_POOL* pool, int (*visit)(const nvm_type_info*, void*), void* argument) try {
+  if (visit == nullptr) return api::report(fail(errc::invalid, "the function is NULL"));
+  const api::visit_context c{visit, argument};
+  if (pool == nullptr) {
+    auto ours = nvm::object::type_registry::of_program().types();
+    return ours ? api::each_of((*ours)->map, c) : api::report(ours.error());
+  }
+  if (nvm::status s = pool->file->usable(); !s) return api::report(s.error());
+  // A copy, so that the function may do what it likes, begin transactions for example.
+  std::vector<std::uint64_t> copy;
+  nvm::object::type_map map;
+  {
+    const std::lock_guard guard{pool->types_lock};
+    auto stored = pool->engine->types();
+    if (!stored) return api::report(stored.error());
+    if (stored->records().empty()) return 0;
+    copy = merge_types(*stored, {});
+  }
+  auto read = nvm::object::type_map::read(reinterpret_cast<const std::byte*>(copy.data()), copy.size() * 8);
+  return read ? api::each_of(*read, c) : api::report(read.error());
+} catch (const std::bad_alloc&) {
+  return api::report(fail(errc::no_memory, "no volatile memory for the types"));
+}
+
+}  // extern "C"

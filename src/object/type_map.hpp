@@ -1,0 +1,43 @@
+// A type map as it is read: bytes that may be anything, in a pool or in a program, every field checked before use.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/base.hpp"
+#include "object/type_map_layout.hpp"
+
+namespace nvm::object {
+
+// Views into the bytes that were read, which must stay.
+class type_map {
+ public:
+  // Checks all of the map that begins at `bytes`, a multiple of 8, and has at most `available` bytes.  errc::corrupt
+  // says what was found where; places are counted from `place`, the offset of the map in its file.  errc::no_memory.
+  [[nodiscard]] static result<type_map> read(const std::byte* bytes, std::uint64_t available,
+                                             std::uint64_t place = 0) noexcept;
+
+  type_map() noexcept = default;  // of no types
+  [[nodiscard]] const std::vector<const layout::type_record*>& records() const noexcept { return records_; }
+  // By id; nullptr: there is none.
+  [[nodiscard]] const layout::type_record* find(std::uint32_t id) const noexcept;
+  // The same through an alias.
+  [[nodiscard]] const layout::type_record* canonical(std::uint32_t id) const noexcept {
+    const layout::type_record* r = find(id);
+    return r == nullptr || r->canonical == r->id ? r : find(r->canonical);
+  }
+
+ private:
+  std::vector<const layout::type_record*> records_;  // by ascending id
+};
+
+// Of a record that was read.
+inline const layout::type_field* fields_of(const layout::type_record& r) noexcept {
+  return reinterpret_cast<const layout::type_field*>(&r + 1);
+}
+inline const char* text_at(const layout::type_record& r, std::uint32_t place) noexcept {
+  return reinterpret_cast<const char*>(&r) + place;
+}
+inline const char* name_of(const layout::type_record& r) noexcept { return text_at(r, r.name); }
+
+}  // namespace nvm::object

@@ -1,0 +1,103 @@
+// Type maps, format 1: what lies where in the objects of a type.  docs/format.md states every byte.
+//
+// The compiler plugin writes a type map into every object file, a pool holds one of all types that programs have opened
+// it with; both are made by object/type_map_writer.hpp and read by object/type_map.hpp.
+//
+//   type map   header | records, by ascending id
+//   record     head | fields, by ascending offset | the type's name, the names of its fields, each with a zero | zeros
+//              up to a multiple of 8
+//
+// A type has one record under its canonical id, the id of its name without `struct`; under each other id that the
+// program knows it by (`struct Node`, a typedef) there is an alias, which has nothing but the canonical id.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <type_traits>
+
+namespace nvm::layout {
+
+inline constexpr std::uint64_t type_map_magic = 0x5041'4D45'5059'5448;  // "HTYPEMAP" in file order
+inline constexpr std::uint64_t type_map_bytes_max = std::uint64_t{1} << 30;
+inline constexpr unsigned type_depth_max = 8;  // arrays of structures inside each other
+
+struct type_map_header {
+  std::uint64_t magic;
+  std::uint64_t checksum;  // XXH3 of all bytes after this field, seed type_map_magic
+  std::uint64_t bytes;     // of the whole map, multiple of 8
+  std::uint32_t types;     // records
+  std::uint32_t reserved;  // 0
+};
+static_assert(sizeof(type_map_header) == 32 && std::has_unique_object_representations_v<type_map_header>);
+inline constexpr std::size_t type_map_checked_at = 16;
+
+struct type_record {
+  std::uint32_t bytes;        // of the record, multiple of 8
+  std::uint32_t id;           // ascending from record to record
+  std::uint32_t canonical;    // id, or of the record that this one is an alias of
+  std::uint32_t fields;       // 0 in an alias, as are the three below
+  std::uint64_t fingerprint;  // type_fingerprint of size, alignment and fields
+  std::uint64_t size;         // bytes; an object that is larger holds an array, or ends with a flexible one
+  std::uint32_t align;        // a power of two
+  std::uint32_t name;         // place of the name in the record
+};
+static_assert(sizeof(type_record) == 40 && std::has_unique_object_representations_v<type_record>);
+
+enum class field_kind : std::uint32_t {
+  signed_integer = 1,
+  unsigned_integer = 2,
+  boolean = 3,
+  character = 4,
+  floating = 5,
+  pointer = 6,           // NVM_PTR: to an object of the same pool
+  volatile_pointer = 7,  // any other: means nothing to the next process
+  bytes = 8,             // a union without pointers
+  structure = 9          // an array of structures; the `inner` fields that follow are those of one element
+};
+inline constexpr std::uint32_t field_kind_last = 9;
+
+struct type_field {
+  std::uint64_t offset;         // from the object's start, or from the start of the element that the field is inside of
+  std::uint64_t element_bytes;  // not 0
+  std::uint64_t count;          // elements; 0: as many as there is room for, the last field only
+  field_kind kind;
+  std::uint32_t target;  // pointers: id of the type pointed to, 0: any; else 0
+  std::uint32_t name;    // place of the name in the record; "b.c" for field c of structure b
+  std::uint32_t inner;   // structure: number of fields, of all depths; else 0
+};
+static_assert(sizeof(type_field) == 40 && std::has_unique_object_representations_v<type_field>);
+
+// FNV-1a, 64 bits, of the words fed to it, lowest byte first, and of texts with their zero.
+class type_fingerprint {
+ public:
+  constexpr void word(std::uint64_t w) noexcept {
+    for (unsigned i = 0; i < 8; ++i) byte(static_cast<std::uint8_t>(w >> 8 * i));
+  }
+  constexpr void text(const char* t) noexcept {
+    do {
+      byte(static_cast<std::uint8_t>(*t));
+    } while (*t++ != '\0');
+  }
+  constexpr void field(const type_field& f, const char* name) noexcept {
+    for (const std::uint64_t w : {f.offset, f.element_bytes, f.count, std::uint64_t{static_cast<std::uint32_t>(f.kind)},
+                                  std::uint64_t{f.target}, std::uint64_t{f.inner}}) {
+      word(w);
+    }
+    text(name);
+  }
+  [[nodiscard]] constexpr std::uint64_t value() const noexcept { return hash_; }
+
+ private:
+  constexpr void byte(std::uint8_t b) noexcept { hash_ = (hash_ ^ b) * 0x100000001B3U; }
+  std::uint64_t hash_ = 0xCBF29CE484222325U;
+};
+
+// NVM_TYPE_ID of a name.
+constexpr std::uint32_t type_id_of(const char* name) noexcept {
+  std::uint32_t hash = 2166136261U;
+  for (; *name != '\0'; ++name) hash = (hash ^ static_cast<std::uint8_t>(*name)) * 16777619U;
+  return (hash & 0x3FFFFFFFU) | 0x40000000U;
+}
+
+}  // namespace nvm::layout

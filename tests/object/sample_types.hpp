@@ -1,0 +1,54 @@
+// Types for tests, as the compiler plugin would describe them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "object/object.hpp"
+#include "object/type_map_writer.hpp"
+
+namespace nvm::tests {
+
+using object::type_description;
+using object::type_map;
+using object::type_map_writer;
+
+inline type_description::field field(std::string name, std::uint64_t offset, layout::field_kind kind,
+                                     std::uint64_t bytes, std::uint64_t count = 1, std::uint32_t target = 0) {
+  return {{offset, bytes, count, kind, target, 0, 0}, std::move(name)};
+}
+
+// struct node { NVM_PTR(struct node) next; char data[32]; };
+inline type_description node_type() {
+  using enum layout::field_kind;
+  return {
+      "node", 40, 8, {field("next", 0, pointer, 8, 1, layout::type_id_of("node")), field("data", 8, character, 1, 32)}};
+}
+
+// struct table { unsigned n; struct { NVM_PTR(struct node) first; double weight; } slots[4]; NVM_PTR(void) more[]; };
+inline type_description table_type() {
+  using enum layout::field_kind;
+  type_description t{"table",
+                     72,
+                     8,
+                     {field("n", 0, unsigned_integer, 4), field("slots", 8, structure, 16, 4),
+                      field("slots.first", 0, pointer, 8, 1, layout::type_id_of("node")),
+                      field("slots.weight", 8, floating, 8), field("more", 72, pointer, 8, 0)}};
+  t.fields[1].place.inner = 2;
+  return t;
+}
+
+inline type_map_writer::words sample_map() {
+  type_map_writer w;
+  w.add(node_type());
+  w.add(table_type());
+  w.add_alias("struct node", layout::type_id_of("node"));
+  return w.finish();
+}
+
+inline const std::byte* bytes_of(const type_map_writer::words& w) {
+  return reinterpret_cast<const std::byte*>(w.data());
+}
+inline result<type_map> read(const type_map_writer::words& w) { return type_map::read(bytes_of(w), w.size() * 8); }
+
+}  // namespace nvm::tests

@@ -1,0 +1,208 @@
+// Type maps as bytes: what the writer makes the reader takes, and nothing else does it take.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstring>
+#include <functional>
+#include <random>
+
+#include "sample_types.hpp"
+
+namespace nvm::tests {
+namespace {
+
+using layout::type_field;
+using layout::type_map_header;
+using layout::type_record;
+
+TEST(type_map, places_are_those_of_format_1) {
+  EXPECT_EQ(sizeof(type_map_header), 32U);
+  EXPECT_EQ(sizeof(type_record), 40U);
+  EXPECT_EQ(sizeof(type_field), 40U);
+  EXPECT_EQ(offsetof(type_map_header, checksum), 8U);
+  EXPECT_EQ(offsetof(type_map_header, bytes), layout::type_map_checked_at);
+  EXPECT_EQ(offsetof(type_map_header, types), 24U);
+  EXPECT_EQ(offsetof(type_record, id), 4U);
+  EXPECT_EQ(offsetof(type_record, canonical), 8U);
+  EXPECT_EQ(offsetof(type_record, fields), 12U);
+  EXPECT_EQ(offsetof(type_record, fingerprint), 16U);
+  EXPECT_EQ(offsetof(type_record, size), 24U);
+  EXPECT_EQ(offsetof(type_record, align), 32U);
+  EXPECT_EQ(offsetof(type_record, name), 36U);
+  EXPECT_EQ(offsetof(type_field, element_bytes), 8U);
+  EXPECT_EQ(offsetof(type_field, count), 16U);
+  EXPECT_EQ(offsetof(type_field, kind), 24U);
+  EXPECT_EQ(offsetof(type_field, target), 28U);
+  EXPECT_EQ(offsetof(type_field, name), 32U);
+  EXPECT_EQ(offsetof(type_field, inner), 36U);
+}
+
+TEST(type_map, fingerprint_is_that_of_format_1) {
+  EXPECT_EQ(node_type().fingerprint(), 0x4F894C9309A0D911U);
+  EXPECT_EQ(layout::type_id_of("node"), 0x71C14E0DU);
+}
+
+TEST(type_map, that_was_written_is_read) {
+  const auto words = sample_map();
+  const auto map = read(words);
+  ASSERT_TRUE(map) << last_message();
+  ASSERT_EQ(map->records().size(), 3U);
+  const type_record* node = map->find(layout::type_id_of("node"));
+  ASSERT_NE(node, nullptr);
+  EXPECT_STREQ(object::name_of(*node), "node");
+  EXPECT_EQ(node->size, 40U);
+  ASSERT_EQ(node->fields, 2U);
+  EXPECT_STREQ(object::text_at(*node, object::fields_of(*node)[1].name), "data");
+  EXPECT_EQ(object::fields_of(*node)[1].count, 32U);
+  const type_record* alias = map->find(layout::type_id_of("struct node"));
+  ASSERT_NE(alias, nullptr);
+  EXPECT_EQ(map->canonical(alias->id), node);
+  EXPECT_EQ(map->find(1), nullptr);
+}
+
+TEST(type_map, every_flipped_bit_is_found) {
+  auto words = sample_map();
+  for (std::size_t bit = 0; bit < words.size() * 64; ++bit) {
+    words[bit / 64] ^= std::uint64_t{1} << bit % 64;
+    EXPECT_FALSE(read(words)) << "bit " << bit;
+    words[bit / 64] ^= std::uint64_t{1} << bit % 64;
+  }
+  EXPECT_TRUE(read(words)) << last_message();
+}
+
+TEST(type_map, that_is_cut_off_is_refused) {
+  const auto words = sample_map();
+  for (std::size_t bytes = 0; bytes < words.size() * 8; ++bytes) {
+    EXPECT_EQ(type_map::read(bytes_of(words), bytes).error(), errc::corrupt) << bytes;
+  }
+}
+
+// Somebody changes bytes and makes the checksum and the fingerprints fit again.
+class forged {
+ public:
+  type_map_header& header() { return *reinterpret_cast<type_map_header*>(words.data()); }
+  type_record& record(unsigned i) {
+    std::byte* at = reinterpret_cast<std::byte*>(words.data()) + sizeof(type_map_header);
+    for (; i > 0; --i) at += reinterpret_cast<type_record*>(at)->bytes;
+    return *reinterpret_cast<type_record*>(at);
+  }
+  type_record& of(const char* name) {
+    for (unsigned i = 0;; ++i) {
+      if (record(i).id == layout::type_id_of(name)) return record(i);
+    }
+  }
+  type_field& field(const char* type, unsigned i) { return reinterpret_cast<type_field*>(&of(type) + 1)[i]; }
+  void seal() {
+    for (unsigned i = 0; i < 3; ++i) {
+      type_record& r = record(i);
+      if (r.canonical != r.id || r.fields > 5) continue;
+      layout::type_fingerprint f;
+      f.word(r.size);
+      f.word(r.align);
+      for (unsigned k = 0; k < r.fields; ++k) {
+        const type_field& each = object::fields_of(r)[k];
+        f.field(each, each.name < r.bytes ? object::text_at(r, each.name) : "");
+      }
+      r.fingerprint = f.value();
+    }
+    header().checksum = object::type_map_checksum(words.data(), words.size() * 8);
+  }
+  type_map_writer::words words = sample_map();
+};
+
+TEST(type_map, forgery_with_a_good_checksum_is_refused) {
+  const auto refused = [](const char* what, const std::function<void(forged&)>& change) {
+    forged f;
+    change(f);
+    f.seal();
+    const auto map = read(f.words);
+    EXPECT_EQ(map ? errc::ok : map.error(), errc::corrupt) << what;
+  };
+  forged untouched;
+  untouched.seal();
+  ASSERT_TRUE(read(untouched.words)) << last_message();
+  refused("number of types", [](forged& f) { f.header().types = 4; });
+  refused("reserved", [](forged& f) { f.header().reserved = 1; });
+  refused("record of no bytes", [](forged& f) { f.record(0).bytes = 0; });
+  refused("fields behind the record", [](forged& f) { f.of("node").fields = 3; });
+  refused("name behind the record", [](forged& f) { f.of("node").name = f.of("node").bytes; });
+  refused("name in the fields", [](forged& f) { f.of("node").name = sizeof(type_record); });
+  refused("name without its zero", [](forged& f) {
+    type_record& r = f.of("node");
+    std::memset(reinterpret_cast<char*>(&r) + r.name, 'x', r.bytes - r.name);
+  });
+  refused("name that moves the cursor", [](forged& f) {
+    type_record& r = f.of("node");
+    reinterpret_cast<char*>(&r)[r.name] = '\x1b';
+  });
+  refused("alignment", [](forged& f) { f.of("node").align = 12; });
+  refused("no alignment", [](forged& f) { f.of("node").align = 0; });
+  refused("no size", [](forged& f) { f.of("node").size = 0; });
+  refused("huge size", [](forged& f) { f.of("node").size = ~std::uint64_t{0}; });
+  refused("size below the fields", [](forged& f) { f.of("node").size = 39; });
+  refused("alias of nothing", [](forged& f) { f.of("struct node").canonical = 1; });
+  refused("alias of an alias", [](forged& f) {
+    f.of("table").canonical = layout::type_id_of("struct node");
+    f.of("struct node").canonical = layout::type_id_of("table");
+  });
+  refused("alias with a layout", [](forged& f) { f.of("struct node").size = 8; });
+  refused("kind 0", [](forged& f) { f.field("node", 0).kind = static_cast<layout::field_kind>(0); });
+  refused("kind 10", [](forged& f) { f.field("node", 0).kind = static_cast<layout::field_kind>(10); });
+  refused("offset behind the type", [](forged& f) { f.field("node", 1).offset = 41; });
+  refused("fields over each other", [](forged& f) { f.field("node", 1).offset = 7; });
+  refused("short pointer", [](forged& f) { f.field("node", 0).element_bytes = 4; });
+  refused("element of no bytes", [](forged& f) { f.field("node", 1).element_bytes = 0; });
+  refused("too many elements", [](forged& f) { f.field("node", 1).count = 33; });
+  refused("elements that overflow", [](forged& f) {
+    f.field("node", 1).element_bytes = std::uint64_t{1} << 60;
+    f.field("node", 1).count = 16;
+  });
+  refused("flexible in the middle", [](forged& f) { f.field("node", 0).count = 0; });
+  refused("target of characters", [](forged& f) { f.field("node", 1).target = 5; });
+  refused("inner fields of a pointer", [](forged& f) { f.field("node", 0).inner = 1; });
+  refused("structure of nothing", [](forged& f) { f.field("table", 1).inner = 0; });
+  refused("structure of more than there is", [](forged& f) { f.field("table", 1).inner = 4; });
+  refused("inner field behind the element", [](forged& f) { f.field("table", 3).offset = 9; });
+  refused("flexible inside", [](forged& f) { f.field("table", 3).count = 0; });
+  refused("name of a field", [](forged& f) { f.field("table", 3).name = 3; });
+}
+
+TEST(type_map, structures_inside_each_other_have_a_limit) {
+  const auto nested = [](unsigned depth) {
+    type_description t{"deep", 8, 8, {}};
+    for (unsigned i = 0; i < depth; ++i) {
+      t.fields.push_back(field("s", 0, layout::field_kind::structure, 8));
+      t.fields.back().place.inner = depth - i;
+    }
+    t.fields.push_back(field("x", 0, layout::field_kind::floating, 8));
+    type_map_writer w;
+    w.add(t);
+    return w.finish();
+  };
+  EXPECT_TRUE(read(nested(layout::type_depth_max - 1))) << last_message();
+  EXPECT_FALSE(read(nested(layout::type_depth_max)));
+  EXPECT_FALSE(read(nested(100000)));
+}
+
+TEST(type_map, random_damage_never_gets_through_with_a_good_checksum_unless_it_is_a_map) {
+  std::mt19937_64 random{11};
+  for (int i = 0; i < 200000; ++i) {
+    forged f;
+    for (unsigned n = 0; n < 1 + random() % 3; ++n) {
+      reinterpret_cast<std::byte*>(f.words.data())[random() % (f.words.size() * 8)] ^=
+          static_cast<std::byte>(1U << random() % 8);
+    }
+    f.header().checksum = object::type_map_checksum(
+        f.words.data(), f.header().bytes <= f.words.size() * 8 && f.header().bytes > 16 ? f.header().bytes : 32);
+    const auto map = read(f.words);
+    if (!map) continue;
+    for (const type_record* r : map->records()) {  // what is believed can be walked
+      char text[64];
+      object::describe(*r, text, sizeof text);
+      ASSERT_LT(std::strlen(text), sizeof text);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nvm::tests
