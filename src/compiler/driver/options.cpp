@@ -13,6 +13,9 @@ void ask(settings& s, std::string_view /*value*/) {
   s.asked = What;
 }
 
+void dump_types(settings& s, std::string_view /*value*/) { s.types.emplace_back("dump"); }
+void dump_no_types(settings& s, std::string_view /*value*/) { std::erase(s.types, "dump"); }
+
 void add_table(settings& s, std::string_view file) { s.tables.emplace_back(file); }
 
 constexpr option table[] = {
@@ -26,6 +29,13 @@ constexpr option table[] = {
      set<&settings::statistics, false>},
     {"-fnvm-record", "", "report each store to `holdfast crash-test`; also where the program is linked",
      set<&settings::record, true>, set<&settings::record, false>},
+    {"-fnvm-dump-types", "", "print the layouts of the durable types of each file", dump_types, dump_no_types},
+    {"-Wno-nvm", "", "do not warn of pointers that may not survive, nor of types that the pool will not know", nullptr},
+    {"-Wno-nvm-plain-pointer", "", "do not warn of fields of durable types that are pointers, but not NVM_PTR",
+     nullptr},
+    {"-Wno-nvm-volatile-pointer", "", "do not warn of durable fields that receive pointers to volatile memory",
+     nullptr},
+    {"-Wno-nvm-type-id", "", "do not warn of type ids of types that are not durable", nullptr},
     {"-fno-nvm-elide", "", "leave no call of the log out, merge and hoist none", set<&settings::elide, false>,
      set<&settings::elide, true>},
     {"-fno-nvm", "", "compile without the pass", set<&settings::pass, false>, set<&settings::pass, true>},
@@ -50,6 +60,23 @@ std::string twin_of(std::string_view name) {
                               : std::string{no} + std::string{name.substr(2)};
 }
 
+// -Wnvm-..., -Wno-nvm-..., -Werror=nvm-..., -Wno-error=nvm-...: what follows the first part; empty: none of these.
+std::string_view warning_group(std::string_view argument) noexcept {
+  for (const std::string_view before : {"-W", "-Wno-", "-Werror=", "-Wno-error="}) {
+    if (!argument.starts_with(before)) continue;
+    const std::string_view group = argument.substr(before.size());
+    if (group == "nvm" || group.starts_with("nvm-")) return group;
+  }
+  return {};
+}
+
+bool is_known_group(std::string_view group) noexcept {
+  for (const std::string_view known : {"nvm", "nvm-plain-pointer", "nvm-volatile-pointer", "nvm-type-id"}) {
+    if (group == known) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::span<const option> options() noexcept { return table; }
@@ -59,10 +86,14 @@ bool is_ours(std::string_view argument) noexcept {
   for (const std::string_view beginning : {"-fnvm-", "-fno-nvm-", "--holdfast-"}) {
     if (argument.starts_with(beginning)) return true;
   }
-  return argument == "-fno-nvm" || argument == "-fnvm";
+  return argument == "-fno-nvm" || argument == "-fnvm" || !warning_group(argument).empty();
 }
 
 std::optional<std::string> apply(std::string_view argument, settings& s) {
+  if (is_known_group(warning_group(argument))) {
+    s.types.emplace_back(argument.substr(1));
+    return std::nullopt;
+  }
   for (const option& o : table) {
     if (o.apply == nullptr) continue;
     if (o.undo != nullptr && argument == twin_of(o.name)) {

@@ -22,6 +22,7 @@ struct settings {
   bool record = false;
   bool run_path = true;
   std::vector<std::string> tables;  // *.unsafe files, as given
+  std::vector<std::string> types;   // arguments of the plugin that looks at durable types
   document asked = document::none;
 };
 

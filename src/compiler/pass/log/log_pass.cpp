@@ -26,6 +26,7 @@
 #include <llvm/Support/CommandLine.h>
 #include <llvm/Support/MemoryBuffer.h>
 
+#include "compiler/pass/types/types_pass.hpp"
 #include "facts.hpp"
 #include "function_logger.hpp"
 #include "module_rewrites.hpp"
@@ -120,6 +121,7 @@ class pointer_check_pass : public PassInfoMixin<pointer_check_pass> {
 
 extern "C" LLVM_ATTRIBUTE_WEAK __attribute__((visibility("default"))) PassPluginLibraryInfo llvmGetPassPluginInfo() {
   return {LLVM_PLUGIN_API_VERSION, "nvm_log_pass", LLVM_VERSION_STRING, [](PassBuilder& builder) {
+            nvm::compiler::add_types_pass(builder);
             builder.registerPipelineStartEPCallback([](ModulePassManager& passes, OptimizationLevel) {
               if (check_stores) passes.addPass(pointer_check_pass());
             });

@@ -1,0 +1,65 @@
+// The type map of a translation unit becomes known to the library: a constructor calls nvm_register_types().
+//
+// The first half of the plugin (types_plugin.cpp) leaves the map behind as a constant in a section of its own, so that
+// it survives whatever lies between the two: bitcode files, link-time optimisation, -save-temps.  A constructor is what
+// every kind of linking keeps: in static libraries it comes and goes with its object file, in shared ones it runs when
+// they are loaded, early or late, and --gc-sections has to leave it in.
+#include "types_pass.hpp"
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Module.h>
+#include <llvm/Transforms/Utils/ModuleUtils.h>
+
+using namespace llvm;
+
+namespace nvm::compiler {
+namespace {
+
+// Before the constructors of C++ objects, which may open pools; 100 and below are the implementation's.
+constexpr int constructor_priority = 101;
+constexpr const char* done_name = "nvm_types_of_unit";
+
+struct types_pass : PassInfoMixin<types_pass> {
+  PreservedAnalyses run(Module& m, ModuleAnalysisManager&) {
+    SmallVector<GlobalVariable*, 1> maps;
+    for (GlobalVariable& g : m.globals()) {
+      // A module that went through here already, in an earlier step of the compilation, has its constructor.
+      if (g.getSection() == types_section && g.hasInitializer() && !g.getName().starts_with(done_name)) {
+        maps.push_back(&g);
+      }
+    }
+    for (GlobalVariable* g : maps) {
+      g->setName(done_name);
+      add_constructor(m, *g);
+    }
+    return maps.empty() ? PreservedAnalyses::all() : PreservedAnalyses::none();
+  }
+  // Also with -O0.
+  static bool isRequired() { return true; }
+
+ private:
+  static void add_constructor(Module& m, GlobalVariable& map) {
+    LLVMContext& c = m.getContext();
+    Type* size = m.getDataLayout().getIntPtrType(c);
+    const FunctionCallee call =
+        m.getOrInsertFunction("nvm_register_types", Type::getInt32Ty(c), PointerType::getUnqual(c), size);
+    auto* f = Function::createWithDefaultAttr(FunctionType::get(Type::getVoidTy(c), false),
+                                              GlobalValue::InternalLinkage, 0, "nvm_types_constructor", &m);
+    f->addFnAttr(Attribute::NoUnwind);
+    IRBuilder<> b(BasicBlock::Create(c, "", f));
+    // The constant ends with the zero of a C string.
+    const std::uint64_t bytes = m.getDataLayout().getTypeAllocSize(map.getValueType()).getFixedValue() / 8 * 8;
+    b.CreateCall(call, {&map, ConstantInt::get(size, bytes)});
+    b.CreateRetVoid();
+    appendToGlobalCtors(m, f, constructor_priority);
+  }
+};
+
+}  // namespace
+
+void add_types_pass(PassBuilder& builder) {
+  builder.registerPipelineStartEPCallback(
+      [](ModulePassManager& passes, OptimizationLevel) { passes.addPass(types_pass()); });
+}
+
+}  // namespace nvm::compiler
