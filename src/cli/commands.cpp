@@ -7,6 +7,7 @@ extern const command create_command;
 extern const command info_command;
 extern const command check_command;
 extern const command dump_command;
+extern const command types_command;
 extern const command bench_command;
 extern const command crash_test_command;
 extern const command completion_command;
@@ -16,8 +17,8 @@ extern const command help_command;
 namespace {
 
 constexpr const command* table[] = {
-    &create_command,     &info_command,       &check_command,  &dump_command, &bench_command,
-    &crash_test_command, &completion_command, &manual_command, &help_command,
+    &create_command, &info_command,       &check_command,      &dump_command,   &types_command,
+    &bench_command,  &crash_test_command, &completion_command, &manual_command, &help_command,
 };
 
 constexpr option common[] = {

@@ -11,6 +11,7 @@
 #include "cli/arguments.hpp"
 #include "cli/hex.hpp"
 #include "cli/pool_facts.hpp"
+#include "cli/pool_types.hpp"
 #include "cli/units.hpp"
 
 namespace nvm::cli {
@@ -22,6 +23,7 @@ constexpr option options[] = {
     {"type", value_kind::count, "ID", "objects of this type id only"},
     {"limit", value_kind::count, "N", "stop after N objects"},
     {"hex", value_kind::count, "N", "print the first N bytes of each object too"},
+    {"fields", value_kind::flag, "", "print what lies in each object by the names of its fields, as far as known"},
     {"summary", value_kind::flag, "", "count the objects by type and by size instead of listing them"},
 };
 constexpr json_field fields[] = {
@@ -31,9 +33,12 @@ constexpr json_field fields[] = {
     {"objects[].address", "of the object, as a hexadecimal string; not with --summary"},
     {"objects[].offset", "bytes from the pool's start"},
     {"objects[].type", "type id"},
+    {"objects[].type_name", "if the pool knows the type"},
     {"objects[].size_bytes", "bytes that were asked for"},
     {"objects[].bytes", "the first bytes in hexadecimal; with --hex"},
+    {"objects[].fields", "their contents by name, of an array of objects a list; with --fields, if the type is known"},
     {"by_type[].type", "type id; with --summary"},
+    {"by_type[].type_name", "if the pool knows the type"},
     {"by_type[].objects", "number of them"},
     {"by_type[].bytes", "sum of their sizes"},
     {"by_type[].smallest_bytes", "size of the smallest"},
@@ -47,6 +52,7 @@ constexpr json_field fields[] = {
     {"stopped_at_limit", "true: --limit ended the walk, there may be more"},
 };
 constexpr std::string_view examples[] = {"holdfast dump cache.nvm --type 3 --hex 64 --limit 10",
+                                         "holdfast dump cache.nvm --fields --limit 1",
                                          "holdfast dump cache.nvm --summary"};
 
 struct totals {
@@ -72,6 +78,8 @@ struct walker {
   std::uint64_t limit;
   std::uint64_t hex_bytes;
   bool summary;
+  bool fields;
+  const pool_types& types;
   totals all{};
   std::map<std::uint32_t, totals> by_type{};
   std::map<std::uint64_t, totals> by_size{};  // by the largest size of the class
@@ -102,11 +110,27 @@ struct walker {
     return {static_cast<const std::byte*>(object), std::min<std::size_t>(size, hex_bytes)};
   }
 
+  static std::span<const std::byte> whole(const void* object, std::size_t size) {
+    return {static_cast<const std::byte*>(object), size};
+  }
+  void print_fields_of(const json& values) const {
+    if (values.is_array()) {
+      for (std::size_t i = 0; i < values.size(); ++i) out.text("  [{}] {}\n", i, line_of(values[i]));
+      return;
+    }
+    for (const auto& [name, value] : values.items()) {
+      out.text("  {}{}{}\n", name, name.empty() ? "" : " = ", line_of(value));
+    }
+  }
+
   void print_json(const void* object, std::uint32_t object_type, std::size_t size) const {
     const auto address = reinterpret_cast<std::uintptr_t>(object);
     json o = {
         {"address", address_text(address)}, {"offset", address - base}, {"type", object_type}, {"size_bytes", size}};
+    const pool_type* known = types.find(object_type);
+    if (known != nullptr) o["type_name"] = known->name;
     if (hex_bytes != 0) o["bytes"] = hex_text(head_of(object, size));
+    if (fields && known != nullptr) o["fields"] = values_of(*known, whole(object, size));
     fmt::print(stdout, "{}\n    {}", all.objects == 1 ? "" : ",", line_of(o));
   }
 
@@ -114,8 +138,10 @@ struct walker {
     if (!out.as_text()) return;
     const auto address = reinterpret_cast<std::uintptr_t>(object);
     if (all.objects == 1) out.text("{:>16} {:>14} {:>10} {:>12}\n", "address", "offset", "type", "size");
-    out.text("{:>16} {:>14} {:>10} {:>12}{}\n", address_text(address), address - base, object_type, size,
-             address == root ? "  root" : "");
+    const pool_type* known = types.find(object_type);
+    out.text("{:>16} {:>14} {:>10} {:>12}{}{}{}\n", address_text(address), address - base, object_type, size,
+             known == nullptr ? "" : "  ", known == nullptr ? "" : known->name, address == root ? "  root" : "");
+    if (fields && known != nullptr) print_fields_of(values_of(*known, whole(object, size)));
     if (hex_bytes != 0) out.text("{}", hex_lines(head_of(object, size), 2));
   }
 };
@@ -140,7 +166,9 @@ void print_summary(const walker& w, const std::string& path) {
   if (w.all.objects == 0) return;
   out.text("\n{:>10} {:>12} {:>16} {:>12} {:>12}\n", "type", "objects", "bytes", "smallest", "largest");
   for (const auto& [type, t] : w.by_type) {
-    out.text("{:>10} {:>12} {:>16} {:>12} {:>12}\n", type, t.objects, t.bytes, t.smallest, t.largest);
+    const pool_type* known = w.types.find(type);
+    out.text("{:>10} {:>12} {:>16} {:>12} {:>12}{}{}\n", type, t.objects, t.bytes, t.smallest, t.largest,
+             known == nullptr ? "" : "  ", known == nullptr ? "" : known->name);
   }
   out.text("\n{:>24} {:>12} {:>16}\n", "size", "objects", "bytes");
   for (const auto& [last, t] : w.by_size) {
@@ -156,6 +184,7 @@ json summary_fields(const walker& w) {
                      {"bytes", t.bytes},
                      {"smallest_bytes", t.smallest},
                      {"largest_bytes", t.largest}});
+    if (const pool_type* known = w.types.find(type)) types.back()["type_name"] = known->name;
   }
   json sizes = json::array();
   for (const auto& [last, t] : w.by_size) {
@@ -182,6 +211,8 @@ exit_code run(const arguments& given, console& out) {
   nvm_pool_info info{};
   if (!pool || nvm_pool_get_info(pool.get(), &info) != 0) return out.fail_library(path);
 
+  // A damaged map, which `check` reports, keeps nobody from the objects.
+  const pool_types types = pool_types::of(pool.get()).value_or(pool_types{});
   const auto root = reinterpret_cast<std::uintptr_t>(nvm_pool_get_root(pool.get()));
   walker w{.out = out,
            .pool = pool.get(),
@@ -190,7 +221,9 @@ exit_code run(const arguments& given, console& out) {
            .type = given.number("type"),
            .limit = given.number("limit").value_or(UINT64_MAX),
            .hex_bytes = given.number("hex").value_or(0),
-           .summary = given.flag("summary")};
+           .summary = given.flag("summary"),
+           .fields = given.flag("fields"),
+           .types = types};
   if (out.as_json()) {
     fmt::print(stdout, "{{");
     print_fields({{"path", path},
@@ -231,7 +264,8 @@ const command dump_command{
     .summary = "list the objects of a pool",
     .description =
         "Lists the committed objects of a pool in the order of their addresses: address, offset in the pool, "
-        "type id, size. The pool is opened read-only and its file not changed; one whose last owner died is "
+        "type id, size, and the type's name if the pool knows it (see types). The pool is opened read-only and its "
+        "file not changed; one whose last owner died is "
         "recovered in this process's memory alone.",
     .operands = operands,
     .options = options,

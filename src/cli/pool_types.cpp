@@ -1,0 +1,182 @@
+#include "cli/pool_types.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <exception>
+
+#include "cli/hex.hpp"
+#include "cli/units.hpp"
+
+namespace nvm::cli {
+namespace {
+
+struct loading {
+  std::map<std::uint32_t, pool_type>& types;
+  std::exception_ptr thrown{};
+};
+
+int load(const nvm_type_info* t, void* to) {
+  auto* l = static_cast<loading*>(to);
+  try {
+    pool_type& known = l->types[t->id];
+    known.name = t->name;
+    known.facts = *t;
+    for (std::uint32_t i = 0; i < t->field_count; ++i) known.fields.push_back({t->fields[i].name, t->fields[i]});
+    return 0;
+  } catch (...) {
+    l->thrown = std::current_exception();
+    return 1;
+  }
+}
+
+template <class T>
+T load_as(const std::byte* from) noexcept {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+json number_at(const std::byte* from, const nvm_field_info& f) {
+  const bool is_signed = f.kind == NVM_FIELD_SIGNED;
+  switch (f.kind == NVM_FIELD_BOOL ? 1 : f.bytes) {
+    case 1:
+      if (f.kind == NVM_FIELD_BOOL) return load_as<std::uint8_t>(from) != 0;
+      return is_signed ? json(load_as<std::int8_t>(from)) : json(load_as<std::uint8_t>(from));
+    case 2:
+      return is_signed ? json(load_as<std::int16_t>(from)) : json(load_as<std::uint16_t>(from));
+    case 4:
+      return is_signed ? json(load_as<std::int32_t>(from)) : json(load_as<std::uint32_t>(from));
+    case 8:
+      return is_signed ? json(load_as<std::int64_t>(from)) : json(load_as<std::uint64_t>(from));
+    default:
+      return hex_text({from, f.bytes});
+  }
+}
+
+// JSON has no infinities.
+json real(long double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  return static_cast<double>(value);
+}
+json real_at(const std::byte* from, std::uint64_t bytes) {
+  if (bytes == 4) return real(load_as<float>(from));
+  if (bytes == 8) return real(load_as<double>(from));
+  if (bytes == sizeof(long double)) return real(load_as<long double>(from));
+  return hex_text({from, bytes});
+}
+
+json element_at(const std::byte* from, const nvm_field_info& f) {
+  switch (f.kind) {
+    case NVM_FIELD_FLOAT:
+      return real_at(from, f.bytes);
+    case NVM_FIELD_POINTER:
+    case NVM_FIELD_VOLATILE_POINTER: {
+      const auto address = load_as<std::uint64_t>(from);
+      return address == 0 ? json(nullptr) : json(address_text(address));
+    }
+    case NVM_FIELD_CHAR:
+      return std::string(1, static_cast<char>(*from));
+    case NVM_FIELD_BYTES:
+      return hex_text({from, f.bytes});
+    default:
+      return number_at(from, f);
+  }
+}
+
+class reader {
+ public:
+  explicit reader(const std::vector<pool_field>& fields) : fields_{fields} {}
+
+  // Fields [begin, end) of what lies in `room`; their names begin with `prefix`, which goes without saying.
+  json read(std::size_t begin, std::size_t end, std::span<const std::byte> room, std::size_t prefix) const {
+    json values = json::object();
+    for (std::size_t i = begin; i < end; i += 1 + fields_[i].at.inner) {
+      const nvm_field_info& f = fields_[i].at;
+      // An object may be smaller than its type says: it is as large as the program asked for.
+      if (f.offset > room.size()) continue;
+      const std::uint64_t there = (room.size() - f.offset) / f.bytes;
+      const std::uint64_t count = f.count == 0 ? there : std::min(f.count, there);
+      if (count == 0 && f.count != 0) continue;
+      values[fields_[i].name.substr(std::min(prefix, fields_[i].name.size()))] =
+          field(i, room.subspan(f.offset), count);
+    }
+    return values;
+  }
+
+ private:
+  json field(std::size_t i, std::span<const std::byte> from, std::uint64_t count) const {
+    const nvm_field_info& f = fields_[i].at;
+    if (f.kind == NVM_FIELD_CHAR && f.count != 1) {
+      const auto* text = reinterpret_cast<const char*>(from.data());
+      return std::string(text, ::strnlen(text, count));
+    }
+    const auto element = [&](std::uint64_t n) {
+      const auto room = from.subspan(n * f.bytes, f.bytes);
+      if (f.kind != NVM_FIELD_STRUCTURE) return element_at(room.data(), f);
+      return read(i + 1, i + 1 + f.inner, room, fields_[i].name.size() + 1);
+    };
+    if (f.count == 1 && f.kind != NVM_FIELD_STRUCTURE) return element(0);
+    json list = json::array();
+    for (std::uint64_t n = 0; n < count; ++n) list.push_back(element(n));
+    return list;
+  }
+
+  const std::vector<pool_field>& fields_;
+};
+
+}  // namespace
+
+std::optional<pool_types> pool_types::of(NVM_POOL* pool) {
+  pool_types types;
+  loading l{types.types_};
+  const int ended = nvm_pool_each_type(pool, load, &l);
+  if (l.thrown) std::rethrow_exception(l.thrown);
+  if (ended != 0) return std::nullopt;
+  return types;
+}
+
+const pool_type* pool_types::find(std::uint32_t id) const noexcept {
+  const auto found = types_.find(id);
+  return found == types_.end() ? nullptr : &found->second;
+}
+
+std::string pool_types::name_of(std::uint32_t id) const {
+  const pool_type* t = find(id);
+  return t == nullptr ? fmt::format("0x{:08x}", id) : t->name;
+}
+
+std::string_view kind_name(std::uint32_t kind) noexcept {
+  constexpr std::string_view names[] = {"?",     "signed",  "unsigned",      "bool",  "char",
+                                        "float", "pointer", "plain pointer", "bytes", "structure"};
+  return kind < std::size(names) ? names[kind] : names[0];
+}
+
+std::string kind_text(const nvm_field_info& f, const pool_types& types) {
+  std::string text{kind_name(f.kind)};
+  if (f.kind == NVM_FIELD_SIGNED || f.kind == NVM_FIELD_UNSIGNED || f.kind == NVM_FIELD_FLOAT) {
+    text += fmt::format(" {}", f.bytes * 8);
+  } else if (f.kind == NVM_FIELD_BYTES || f.kind == NVM_FIELD_STRUCTURE) {
+    text += fmt::format(" of {}", f.bytes);
+  } else if (f.target != 0) {
+    text += " to " + types.name_of(f.target);
+  }
+  if (f.count == 0) return "any number of " + text;
+  return f.count == 1 ? text : fmt::format("{} x {}", f.count, text);
+}
+
+json values_of(const pool_type& type, std::span<const std::byte> object) {
+  const reader r{type.fields};
+  const bool flexible =
+      std::any_of(type.fields.begin(), type.fields.end(), [](const pool_field& f) { return f.at.count == 0; });
+  const std::uint64_t size = type.facts.size;
+  if (flexible || object.size() < 2 * size) return r.read(0, type.fields.size(), object, 0);
+  json list = json::array();
+  for (std::uint64_t at = 0; object.size() - at >= size; at += size) {
+    list.push_back(r.read(0, type.fields.size(), object.subspan(at, size), 0));
+  }
+  return list;
+}
+
+}  // namespace nvm::cli

@@ -1,0 +1,50 @@
+// The types that a pool knows, for commands that name them and show what lies in objects.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cli/console.hpp"
+#include "nvm/nvm.h"
+
+namespace nvm::cli {
+
+struct pool_field {
+  std::string name;
+  nvm_field_info at{};  // its `name` is not to be used
+};
+struct pool_type {
+  std::string name;
+  nvm_type_info facts{};  // its `name` and `fields` are not to be used
+  std::vector<pool_field> fields;
+};
+
+// By id.
+class pool_types {
+ public:
+  // Nothing: nvm_errno() and nvm_errormsg() say why.
+  [[nodiscard]] static std::optional<pool_types> of(NVM_POOL* pool);
+
+  [[nodiscard]] const std::map<std::uint32_t, pool_type>& all() const noexcept { return types_; }
+  // nullptr: the pool does not know it.
+  [[nodiscard]] const pool_type* find(std::uint32_t id) const noexcept;
+  // "node", or the id in hexadecimal.
+  [[nodiscard]] std::string name_of(std::uint32_t id) const;
+
+ private:
+  std::map<std::uint32_t, pool_type> types_;
+};
+
+// "4 x float of 8".
+[[nodiscard]] std::string kind_text(const nvm_field_info& f, const pool_types& types);
+[[nodiscard]] std::string_view kind_name(std::uint32_t kind) noexcept;
+
+// What lies in the fields of an object, by their names; of an array of objects a list of that.
+[[nodiscard]] json values_of(const pool_type& type, std::span<const std::byte> object);
+
+}  // namespace nvm::cli

@@ -1,0 +1,92 @@
+// A pool with types, for the tests of the tool:  cli_typed_pool_maker PATH MEDIUM.
+//
+// As if a program compiled by holdfast-cc had made it: a table with two slots in an array of structures and a flexible
+// array behind it, which is the root; a node with a name; two nodes in one object; an object of no known type.
+#include <nvm/nvm.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include "object/type_map_writer.hpp"
+
+namespace {
+
+using namespace nvm;
+using enum layout::field_kind;
+
+struct node {
+  node* next;
+  char name[12];
+  std::int32_t number;
+  double weight;
+};
+struct slot {
+  node* first;
+  bool used;
+};
+struct table {
+  slot slots[2];
+  union {
+    std::uint32_t u;
+    float f;
+  } either;
+  std::uint16_t more[];
+};
+
+object::type_description::field field(const char* name, std::uint64_t offset, layout::field_kind kind,
+                                      std::uint64_t bytes, std::uint64_t count = 1, std::uint32_t target = 0) {
+  return {{offset, bytes, count, kind, target, 0, 0}, name};
+}
+
+void require(bool good) {
+  if (good) return;
+  std::fprintf(stderr, "%s\n", nvm_errormsg());
+  std::exit(1);
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count != 3) return 2;
+  const std::uint32_t node_id = layout::type_id_of("node");
+  object::type_map_writer types;
+  types.add({"node",
+             sizeof(node),
+             8,
+             {field("next", 0, pointer, 8, 1, node_id), field("name", 8, character, 1, 12),
+              field("number", 20, signed_integer, 4), field("weight", 24, floating, 8)}});
+  object::type_description t{
+      "table",
+      sizeof(table),
+      8,
+      {field("slots", 0, structure, sizeof(slot), 2), field("slots.first", 0, pointer, 8, 1, node_id),
+       field("slots.used", 8, boolean, 1), field("either", 32, bytes, 4), field("more", 36, unsigned_integer, 2, 0)}};
+  t.fields[0].place.inner = 2;
+  types.add(t);
+  types.add_alias("struct node", node_id);
+  const auto map = types.finish();
+  require(nvm_register_types(map.data(), map.size() * 8) == 0);
+
+  nvm_pool_options o{};
+  o.size = 1 << 20;
+  o.medium = std::string_view{arguments[2]} == "ssd" ? NVM_MEDIUM_SSD : NVM_MEDIUM_SHM;
+  NVM_POOL* pool = nvm_pool_create_with(arguments[1], &o);
+  require(pool != nullptr && nvm_tx_begin(pool) == 0);
+  auto* a = static_cast<node*>(nvm_calloc(pool, node_id, 1, sizeof(node)));
+  auto* pair = static_cast<node*>(nvm_calloc(pool, layout::type_id_of("struct node"), 2, sizeof(node)));
+  auto* r = static_cast<table*>(nvm_calloc(pool, layout::type_id_of("table"), 1, sizeof(table) + 2));
+  require(a != nullptr && pair != nullptr && r != nullptr && nvm_strdup(pool, "untyped") != nullptr);
+  std::strcpy(a->name, "first");
+  a->number = -5;
+  a->weight = 0.25;
+  pair[1].next = a;
+  pair[1].number = 7;
+  r->slots[1] = {a, true};
+  r->either.u = 0x01020304;
+  r->more[0] = 60000;
+  r->more[1] = 2;
+  require(nvm_pool_set_root(pool, r) == 0 && nvm_tx_commit(pool) == 0 && nvm_pool_close(pool) == 0);
+  return 0;
+}
