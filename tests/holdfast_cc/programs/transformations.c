@@ -122,14 +122,9 @@ static void either(NVM_POOL* pool, struct state* s) {
   *where = s->done;
   s->apart[11] += local[0];
 }
-static void assembly(NVM_POOL* pool, struct state* s) {
-  (void)pool;
-  __asm__ volatile("addl $7, %0" : "+m"(s->narrow[5]) : : "cc");
-}
-
 typedef void work(NVM_POOL*, struct state*);
 static work* const all[] = {hoisted,     backwards, masked, merged, batched, dominated, levels, fresh,
-                            precompiled, wrapped,   blocks, atomic, either,  assembly,  fresh,  freed};
+                            precompiled, wrapped,   blocks, atomic, either,  fresh,     freed};
 enum { WORKS = sizeof all / sizeof all[0], ROUNDS = 2 };
 
 int main(int argc, char** argv) {
