@@ -58,6 +58,9 @@ class recorded_transaction final : public open_transaction {
   }
   status release(std::uint64_t payload) noexcept override { return inner_.release(payload); }
   status set_root(std::uint64_t payload) noexcept override { return inner_.set_root(payload); }
+  status publish_types(const void* map, std::uint64_t bytes) noexcept override {
+    return inner_.publish_types(map, bytes);
+  }
   status on(int event, void (*call)(), void* argument) noexcept override { return inner_.on(event, call, argument); }
   status commit_level() noexcept override { return inner_.commit_level(); }
   void abort_level(std::vector<tx::hook>& hooks) noexcept override { inner_.abort_level(hooks); }
@@ -105,6 +108,7 @@ class recorded_engine final : public engine {
   [[nodiscard]] unsigned open_transactions() const noexcept override { return inner_->open_transactions(); }
   status wait(lsn_t lsn) noexcept override { return inner_->wait(lsn); }
   result<std::uint64_t> root() noexcept override { return inner_->root(); }
+  result<object::type_map> types() noexcept override { return inner_->types(); }
   result<object_facts> find(std::uint64_t payload) noexcept override { return inner_->find(payload); }
   result<int> each(int (*visit)(void*, const object_facts&), void* argument) noexcept override {
     return inner_->each(visit, argument);
