@@ -217,9 +217,9 @@ typedef struct nvm_range {
 /* The same for several ranges at once: one fence for all of them. */
 NVM_API int nvm_tx_log_many(const nvm_range *ranges, size_t count);
 
-/* Called after the outermost transaction has committed or aborted, outside of it; the hook may begin another one.  Of an
- * inner level that is aborted the ABORT hooks run at once, inside the level around it, so that volatile memory can follow
- * before the program goes on; its COMMIT hooks never run.  Hooks run in order of registration. */
+/* Called after the outermost transaction has committed or aborted, outside of it; the hook may begin another one.  Of
+ * an inner level that is aborted the ABORT hooks run at once, inside the level around it, so that volatile memory can
+ * follow before the program goes on; its COMMIT hooks never run.  Hooks run in order of registration. */
 enum nvm_tx_event { NVM_TX_ON_COMMIT = 1, NVM_TX_ON_ABORT = 2 };
 typedef void (*nvm_tx_hook)(NVM_POOL *pool, enum nvm_tx_event event, void *argument);
 NVM_API int nvm_tx_on(NVM_POOL *pool, enum nvm_tx_event event, nvm_tx_hook hook, void *argument);
