@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 #include <random>
+#include <string>
 
 #include "sample_types.hpp"
 
@@ -99,9 +100,15 @@ class forged {
       layout::type_fingerprint f;
       f.word(r.size);
       f.word(r.align);
+      // What was forged may lead out of the map: not further than its end.
+      const char* const end = reinterpret_cast<const char*>(words.data() + words.size());
       for (unsigned k = 0; k < r.fields; ++k) {
         const type_field& each = object::fields_of(r)[k];
-        f.field(each, each.name < r.bytes ? object::text_at(r, each.name) : "");
+        if (reinterpret_cast<const char*>(&each + 1) > end) break;
+        const char* const text = each.name < r.bytes ? object::text_at(r, each.name) : "";
+        const bool inside = each.name < r.bytes && text < end;
+        const std::string name = inside ? std::string(text, strnlen(text, static_cast<std::size_t>(end - text))) : "";
+        f.field(each, name.c_str());
       }
       r.fingerprint = f.value();
     }
