@@ -12,7 +12,9 @@ namespace nvm::compiler {
 
 using namespace llvm;
 
-bool is_heap_function(StringRef name) { return name.starts_with("nvm_") || name.starts_with("__nvm_"); }
+bool is_heap_function(const Function& f) {
+  return f.isDeclaration() && (f.getName().starts_with("nvm_") || f.getName().starts_with("__nvm_"));
+}
 
 bool leaves_transactions_alone(StringRef name) {
   static const StringRef known[] = {"nvm_tx_log",        "nvm_tx_log_many", "nvm_tx_depth", "nvm_alloc",

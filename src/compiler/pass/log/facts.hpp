@@ -9,8 +9,9 @@
 
 namespace nvm::compiler {
 
-// Functions of the durable heap's interface: they log for themselves, and begin and end transactions.
-[[nodiscard]] bool is_heap_function(llvm::StringRef name);
+// A function of the durable heap's interface: it logs for itself, and may begin and end transactions.  One that the
+// program defines is the program's, whatever its name.
+[[nodiscard]] bool is_heap_function(const llvm::Function& f);
 // Of these: afterwards the same transaction is open at the same level, and what was logged is logged.
 [[nodiscard]] bool leaves_transactions_alone(llvm::StringRef name);
 // A module may come to the pass twice: as a .bc file that is compiled again, or before and while it is linked.  An

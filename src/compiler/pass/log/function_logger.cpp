@@ -238,7 +238,7 @@ class function_logger {
     Function* callee = c.getCalledFunction();
     if (callee == nullptr) return true;
     const StringRef name = callee->getName();
-    if (is_heap_function(name)) return !leaves_transactions_alone(name);
+    if (is_heap_function(*callee)) return !leaves_transactions_alone(name);
     const auto described = table_.find(name.str());
     if (described != table_.end() && callee->isDeclaration()) {
       precompiled(c, described->second);

@@ -42,7 +42,7 @@ void guard(CallInst& c) {
 bool guard_jumps(Module& m) {
   std::vector<CallInst*> all;
   for (Function& f : m) {
-    if (is_heap_function(f.getName()) || f.hasFnAttribute(logged_already)) continue;
+    if (f.hasFnAttribute(logged_already)) continue;
     for (Instruction& i : instructions(f)) {
       auto* c = dyn_cast<CallInst>(&i);
       if (c != nullptr && is_jump_target(*c)) all.push_back(c);

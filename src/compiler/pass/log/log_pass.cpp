@@ -66,7 +66,6 @@ class log_pass : public PassInfoMixin<log_pass> {
     nc::counts n;
     for (Function& f : m) {
       if (f.isDeclaration() || f.hasAvailableExternallyLinkage() || f.hasFnAttribute(Attribute::Naked)) continue;
-      if (nc::is_heap_function(f.getName()) && !f.getName().starts_with("__nvm_safe_")) continue;
       if (f.hasFnAttribute(nc::logged_already)) continue;
       changed = nc::log_stores(f, functions, table, options, n) || changed;
       f.addFnAttr(nc::logged_already);

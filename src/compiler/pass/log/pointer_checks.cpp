@@ -10,7 +10,7 @@ namespace nvm::compiler {
 using namespace llvm;
 
 bool check_pointers(Function& f) {
-  if (f.isDeclaration() || f.hasFnAttribute(Attribute::Naked) || is_heap_function(f.getName())) return false;
+  if (f.isDeclaration() || f.hasFnAttribute(Attribute::Naked)) return false;
   if (f.hasFnAttribute(pointers_checked_already)) return false;
   f.addFnAttr(pointers_checked_already);
   std::vector<StoreInst*> all;
