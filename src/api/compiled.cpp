@@ -26,33 +26,9 @@ result<log::byte_range> range_in(const entry& e, const void* p, std::size_t n) n
   return log::byte_range{offset, n};
 }
 
-// Ranges that no transaction of this thread is concerned with are left out: outside of any, a store is the program's
-// own affair.
-[[gnu::always_inline]] inline void log_ranges(const nvm_range* ranges, std::size_t count) noexcept {
-  thread_transactions& mine = thread_transactions::mine();
-  log::byte_range list[8];
-  entry* target = nullptr;
-  std::size_t n = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto [p, bytes] = ranges[i];
-    if (bytes == 0) continue;
-    __builtin_prefetch(p, 1);
-    entry* e = mine.around(p);
-    if (e == nullptr) continue;
-    if (e->pool->file->forked()) {
-      (void)e->pool->file->usable();
-      cannot_keep(p, bytes);
-    }
-    const auto range = range_in(*e, p, bytes);
-    if (!range) cannot_keep(p, bytes);
-    if (n != 0 && (e != target || n == std::size(list))) {
-      if (!target->transaction->announce(list, n)) cannot_keep(p, bytes);
-      n = 0;
-    }
-    target = e;
-    list[n++] = *range;
-  }
-  if (n != 0 && !target->transaction->announce(list, n)) cannot_keep(ranges[0].p, ranges[0].n);
+// Outside of any transaction a store is the program's own affair.
+void log_ranges(const nvm_range* ranges, std::size_t count) noexcept {
+  if (!announce(ranges, count, outside_of_transactions::left_out)) cannot_keep(ranges[0].p, ranges[0].n);
 }
 
 // Objects are looked for this far in front of an address that is inside one.

@@ -14,30 +14,7 @@
 
 namespace nvm::api {
 
-// An open transaction; the face of tx::transaction on one lane.  Offsets are bytes from the pool's start; objects are
-// named by their payload.
-class open_transaction {
- public:
-  virtual ~open_transaction() = default;
-  [[nodiscard]] virtual unsigned depth() const noexcept = 0;
-  [[nodiscard]] virtual status begin() noexcept = 0;
-  [[nodiscard]] virtual status announce(const log::byte_range* ranges, std::size_t count) noexcept = 0;
-  // Whether the innermost level can take back a store to these bytes.
-  [[nodiscard]] virtual bool covers(const log::byte_range& range) noexcept = 0;
-  [[nodiscard]] virtual result<std::uint64_t> allocate(std::uint32_t type, std::uint64_t bytes) noexcept = 0;
-  [[nodiscard]] virtual status release(std::uint64_t payload) noexcept = 0;
-  [[nodiscard]] virtual status set_root(std::uint64_t payload) noexcept = 0;
-  // Replaces the pool's type map.
-  [[nodiscard]] virtual status publish_types(const void* map, std::uint64_t bytes) noexcept = 0;
-  [[nodiscard]] virtual status on(int event, void (*call)(), void* argument) noexcept = 0;
-  // Inner level.
-  [[nodiscard]] virtual status commit_level() noexcept = 0;
-  // `hooks` are to be run now.
-  virtual void abort_level(std::vector<tx::hook>& hooks) noexcept = 0;
-  // Outermost level; the lane is free afterwards and this object belongs to whoever takes it next.
-  [[nodiscard]] virtual result<lsn_t> commit(std::vector<tx::hook>& hooks) noexcept = 0;
-  virtual void abort(std::vector<tx::hook>& hooks) noexcept = 0;
-};
+using tx::open_transaction;
 
 // A committed or reserved object.
 struct object_facts {

@@ -176,6 +176,16 @@ class heap_engine final : public engine {
       leave(hooks);
     }
 
+    // A batch is made durable whole, so old bytes need not be kept before each store.
+    bool writes_back() const noexcept override { return medium_type::atomic_batches; }
+    status enter_commit(std::span<const isolation::written_line>) noexcept override { return {}; }
+    result<lsn_t> commit_lines(std::span<const isolation::written_line> lines, std::uint64_t /*version*/,
+                               std::vector<tx::hook>& hooks) noexcept override {
+      result<lsn_t> lsn = transaction_.commit_lines(lines);
+      leave(hooks);
+      return lsn;
+    }
+
    private:
     void leave(std::vector<tx::hook>& hooks) noexcept {
       hooks = transaction_.take_hooks();

@@ -101,6 +101,12 @@ class thread_transactions {
   return pool->types_seen.load(std::memory_order_relaxed) == now ? status{} : update_types(pool);
 }
 
+// What becomes of ranges of pools in which this thread has no transaction.
+enum class outside_of_transactions { refused, left_out };
+
+// Translates ranges into offsets and hands them on, all ranges of one pool at once: one fence for them.
+status announce(const nvm_range* ranges, std::size_t count, outside_of_transactions what) noexcept;
+
 // Rolls an inner level back, hooks included.
 void abort_one_level(const entry& e) noexcept;
 // Rolls back whatever this thread has open in the pool, hooks included.

@@ -128,8 +128,14 @@ log::byte_range* room_for(std::size_t count) {
   return ranges.data();
 }
 
-// Translates ranges into offsets and hands them on, all ranges of one pool at once: one fence for them.
-status announce(const nvm_range* ranges, std::size_t count) noexcept try {
+[[noreturn]] void cannot_go_on(const char* what) noexcept {
+  std::fprintf(stderr, "holdfast: an atomic block cannot be %s: %s\n", what, nvm_errormsg());
+  std::abort();
+}
+
+}  // namespace
+
+status announce(const nvm_range* ranges, std::size_t count, outside_of_transactions what) noexcept try {
   thread_transactions& mine = thread_transactions::mine();
   log::byte_range few[8];
   log::byte_range* list = few;
@@ -142,6 +148,7 @@ status announce(const nvm_range* ranges, std::size_t count) noexcept try {
     // Its old bytes are read for the log, then it is written: the miss, if it is one, begins here.
     __builtin_prefetch(r.p, 1);
     entry* e = mine.around(r.p);
+    if (e == nullptr && what == outside_of_transactions::left_out) continue;
     if (e == nullptr) {
       const pool_file* other = find_pool(r.p);
       if (other == nullptr) return fail(errc::bad_pointer, "%p is inside no open pool", r.p);
@@ -163,13 +170,6 @@ status announce(const nvm_range* ranges, std::size_t count) noexcept try {
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory for %zu ranges", count);
 }
-
-[[noreturn]] void cannot_go_on(const char* what) noexcept {
-  std::fprintf(stderr, "holdfast: an atomic block cannot be %s: %s\n", what, nvm_errormsg());
-  std::abort();
-}
-
-}  // namespace
 
 void abort_one_level(const entry& e) noexcept {
   std::vector<tx::hook> hooks;
@@ -266,12 +266,12 @@ void nvm_atomic_end(nvm_atomic_block* block) {
 
 int nvm_tx_log(const void* p, size_t n) {
   const nvm_range range{p, n};
-  return api::answer(api::announce(&range, 1));
+  return api::answer(api::announce(&range, 1, api::outside_of_transactions::refused));
 }
 
 int nvm_tx_log_many(const nvm_range* ranges, size_t count) {
   if (ranges == nullptr && count != 0) return api::report(fail(errc::invalid, "the list of ranges is NULL"));
-  return api::answer(api::announce(ranges, count));
+  return api::answer(api::announce(ranges, count, api::outside_of_transactions::refused));
 }
 
 int nvm_tx_on(NVM_POOL* pool, enum nvm_tx_event event, nvm_tx_hook hook, void* argument) {

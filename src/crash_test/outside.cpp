@@ -20,6 +20,7 @@
 #include <iterator>
 
 #include "crash_test/judge_layout.hpp"
+#include "crash_test/judge_messages.hpp"
 
 namespace nvm::crash_test {
 namespace {
@@ -86,29 +87,6 @@ struct child_vectors {
 void keep_end(std::string& text, const char* piece, std::size_t bytes, std::size_t most) {
   text.append(piece, bytes);
   if (text.size() > most) text.erase(0, text.size() - most);
-}
-
-bool take(int from, void* to, std::size_t bytes) noexcept {
-  auto* p = static_cast<char*>(to);
-  while (bytes != 0) {
-    const ssize_t n = ::read(from, p, bytes);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    p += n;
-    bytes -= static_cast<std::size_t>(n);
-  }
-  return true;
-}
-bool give(int to, const void* from, std::size_t bytes) noexcept {
-  const auto* p = static_cast<const char*>(from);
-  while (bytes != 0) {
-    const ssize_t n = ::send(to, p, bytes, MSG_NOSIGNAL);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    p += n;
-    bytes -= static_cast<std::size_t>(n);
-  }
-  return true;
 }
 
 std::string one_line(std::string text) {

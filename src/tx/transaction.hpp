@@ -37,22 +37,18 @@
 #include <map>
 #include <memory>
 #include <new>
+#include <span>
 #include <vector>
 
+#include "isolation/isolation.hpp"
 #include "log/log.hpp"
 #include "media/media.hpp"
 #include "space/space.hpp"
 #include "tx/byte_arena.hpp"
+#include "tx/hook.hpp"
 #include "tx/line_set.hpp"
 
 namespace nvm::tx {
-
-struct hook {
-  void (*call)();  // the caller's function, its type the caller's business
-  int event;
-  void* argument;
-  bool aborted;  // registered in a level that was rolled back
-};
 
 template <media M>
 class transaction {
@@ -230,6 +226,16 @@ class transaction {
     return *ended;
   }
 
+  // The same, having written these lines: all old bytes are made durable together.
+  [[nodiscard]] result<lsn_t> commit_lines(std::span<const isolation::written_line> lines) noexcept {
+    NVM_ASSERT(marks_.size() == 1);
+    if (status s = write_lines(lines); !s) {
+      abort();
+      return s.error();
+    }
+    return commit();
+  }
+
   void abort() noexcept {
     while (marks_.size() > 1) abort_level();
     const mark m = marks_.back();
@@ -284,6 +290,27 @@ class transaction {
 
   static status refuse() noexcept {
     return fail(errc::must_abort, "an earlier failure in this transaction allows only abort");
+  }
+
+  [[nodiscard]] status write_lines(std::span<const isolation::written_line> lines) noexcept try {
+    std::vector<byte_range> ranges;
+    ranges.reserve(lines.size());
+    for (const auto& w : lines) {
+      each_byte_run(line_in_pool(w), w.mask, [&](std::uint64_t o, std::uint64_t n) { append(ranges, o, n); });
+    }
+    if (status s = announce(ranges.data(), ranges.size()); !s) return s;
+    for (const auto& w : lines) {
+      const std::uint64_t line = line_in_pool(w);
+      each_byte_run(line, w.mask, [&](std::uint64_t o, std::uint64_t n) {
+        std::memcpy(base_ + o, w.bytes + (o - line * line_bytes), n);
+      });
+    }
+    return {};
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "no volatile memory for %zu lines", lines.size());
+  }
+  [[nodiscard]] std::uint64_t line_in_pool(const isolation::written_line& w) const noexcept {
+    return w.line - reinterpret_cast<std::uintptr_t>(base_) / line_bytes;
   }
 
   [[nodiscard]] status begin_free(std::uint64_t offset, layout::object_layout l, pending_free& f) noexcept {

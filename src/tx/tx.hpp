@@ -2,5 +2,6 @@
 #pragma once
 
 #include "tx/heap.hpp"
+#include "tx/open_transaction.hpp"
 #include "tx/recover.hpp"
 #include "tx/transaction.hpp"

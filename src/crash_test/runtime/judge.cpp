@@ -19,6 +19,7 @@
 #include <cstring>
 
 #include "crash_test/judge_layout.hpp"
+#include "crash_test/judge_messages.hpp"
 #include "nvm/crash_test.h"
 
 extern "C" [[gnu::weak]] int nvm_crash_check(NVM_POOL* pool);
@@ -26,31 +27,10 @@ extern "C" [[gnu::weak]] int nvm_crash_check(NVM_POOL* pool);
 namespace {
 
 using namespace nvm::layout;
+using nvm::crash_test::give;
+using nvm::crash_test::take;
 
 constexpr int exit_refused = 101;
-
-bool take(int from, void* to, std::size_t bytes) noexcept {
-  auto* p = static_cast<char*>(to);
-  while (bytes != 0) {
-    const ssize_t n = ::read(from, p, bytes);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    p += n;
-    bytes -= static_cast<std::size_t>(n);
-  }
-  return true;
-}
-bool give(int to, const void* from, std::size_t bytes) noexcept {
-  const auto* p = static_cast<const char*>(from);
-  while (bytes != 0) {
-    const ssize_t n = ::send(to, p, bytes, MSG_NOSIGNAL);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    p += n;
-    bytes -= static_cast<std::size_t>(n);
-  }
-  return true;
-}
 
 [[noreturn]] void in_child(const char* path, int messages) noexcept {
   ::dup2(messages, STDERR_FILENO);

@@ -73,6 +73,19 @@ class recorded_transaction final : public open_transaction {
     inner_.abort(hooks);
     recording::tx_end(base_, false);
   }
+  [[nodiscard]] bool writes_back() const noexcept override { return inner_.writes_back(); }
+  status enter_commit(std::span<const isolation::written_line> lines) noexcept override {
+    return inner_.enter_commit(lines);
+  }
+  result<lsn_t> commit_lines(std::span<const isolation::written_line> lines, std::uint64_t version,
+                             std::vector<tx::hook>& hooks) noexcept override {
+    for (const auto& w : lines) {
+      recording::logged(reinterpret_cast<const std::byte*>(w.line * line_bytes), line_bytes);
+    }
+    auto lsn = inner_.commit_lines(lines, version, hooks);
+    recording::tx_end(base_, lsn.has_value());
+    return lsn;
+  }
 
  private:
   open_transaction& inner_;

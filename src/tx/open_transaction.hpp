@@ -1,0 +1,57 @@
+// An open transaction of some engine on one lane, for whoever does not care which engine and medium that is: the C
+// interface and the barrier transactions of stm/.  Offsets are bytes from the pool's start; objects are named by their
+// payload.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/base.hpp"
+#include "isolation/isolation.hpp"
+#include "log/log.hpp"
+#include "media/media.hpp"
+#include "tx/hook.hpp"
+
+namespace nvm::tx {
+
+class open_transaction {
+ public:
+  virtual ~open_transaction() = default;
+  [[nodiscard]] virtual unsigned depth() const noexcept = 0;
+  [[nodiscard]] virtual status begin() noexcept = 0;
+  [[nodiscard]] virtual status announce(const log::byte_range* ranges, std::size_t count) noexcept = 0;
+  // Whether the innermost level can take back a store to these bytes.
+  [[nodiscard]] virtual bool covers(const log::byte_range& range) noexcept = 0;
+  [[nodiscard]] virtual result<std::uint64_t> allocate(std::uint32_t type, std::uint64_t bytes) noexcept = 0;
+  [[nodiscard]] virtual status release(std::uint64_t payload) noexcept = 0;
+  [[nodiscard]] virtual status set_root(std::uint64_t payload) noexcept = 0;
+  // Replaces the pool's type map.
+  [[nodiscard]] virtual status publish_types(const void* map, std::uint64_t bytes) noexcept = 0;
+  [[nodiscard]] virtual status on(int event, void (*call)(), void* argument) noexcept = 0;
+  // Inner level.
+  [[nodiscard]] virtual status commit_level() noexcept = 0;
+  // `hooks` are to be run now.
+  virtual void abort_level(std::vector<hook>& hooks) noexcept = 0;
+  // Outermost level; the lane is free afterwards and this object belongs to whoever takes it next.
+  [[nodiscard]] virtual result<lsn_t> commit(std::vector<hook>& hooks) noexcept = 0;
+  virtual void abort(std::vector<hook>& hooks) noexcept = 0;
+
+  // ---- barrier transactions (stm/) ----
+
+  // True: stores reach home at the commit, all at once (write-back).  False: each is announced and made where it is
+  // (write-through).
+  [[nodiscard]] virtual bool writes_back() const noexcept = 0;
+  // Write-back, outermost level, before the version of the commit is drawn from the clock: finds room for everything
+  // that the commit needs, `lines` as commit_lines() will get them.  Where it succeeds, commit_lines() or abort() must
+  // follow at once, with nothing in between that waits: log space is not given back meanwhile.
+  [[nodiscard]] virtual status enter_commit(std::span<const isolation::written_line> lines) noexcept = 0;
+  // Write-back, outermost level: commit() with these lines of the pool, each at most once, as they are to be at home.
+  // `version` is larger than that of every transaction whose writes this one read or replaces; nobody else reads or
+  // writes the lines' masked bytes until this returns.
+  [[nodiscard]] virtual result<lsn_t> commit_lines(std::span<const isolation::written_line> lines,
+                                                   std::uint64_t version, std::vector<hook>& hooks) noexcept = 0;
+};
+
+}  // namespace nvm::tx
