@@ -11,6 +11,14 @@
 
 namespace nvm::bench {
 
+// What a library says that it has done, all its threads together, since it was set up.
+struct library_counts {
+  std::uint64_t fences = 0;
+  std::uint64_t lines = 0;        // written back
+  std::uint64_t dirty_bytes = 0;  // of those lines, what was asked to be written back: what has changed at most
+  std::uint64_t logged_bytes = 0;
+};
+
 // One system, set up for one benchmark and ready to run.
 //
 // A virtual class, not a concept: the harness calls it once for thousands of operations, so a virtual call costs
@@ -36,6 +44,10 @@ class contestant {
   virtual std::uint64_t work_digest() = 0;
   // Bytes written to logs so far, headers included; nothing if the system cannot tell.
   virtual std::optional<std::uint64_t> bytes_logged() { return std::nullopt; }
+  // Transactions that were rolled back and run again so far.
+  virtual std::uint64_t aborts() { return 0; }
+  // Nothing if the library does not count, or was not asked to (see system_under_test::make_counting).
+  virtual std::optional<library_counts> counts() { return std::nullopt; }
 };
 
 enum class role {
@@ -48,6 +60,9 @@ struct system_under_test {
   std::string name;
   bench::role role;
   std::function<std::unique_ptr<contestant>()> make;
+  // The same with the library's own counting switched on, which may slow it down: it does the warm-up and one
+  // repetition before the timed ones, and is gone when they begin. None: the system is counted by stepping only.
+  std::function<std::unique_ptr<contestant>()> make_counting = nullptr;
 };
 
 // The durable bytes that an operation cannot do without, for the machine's limit: `pieces` places chosen at random in
@@ -65,8 +80,10 @@ struct benchmark {
   unsigned threads = 1;
   std::uint64_t ops = 0;  // of each thread in a repetition
   std::uint64_t warmup_ops = 0;
-  bool latency = false;                  // time each operation by itself, for percentiles
-  std::optional<payload_shape> payload;  // none: no limit is measured, no instructions are counted
+  bool latency = false;       // time each operation by itself, for percentiles
+  bool latency_last = false;  // the same in one more repetition behind the others, which are timed as a whole
+  // None: no limit is measured, no instructions are counted.
+  std::optional<payload_shape> payload;
   nlohmann::ordered_json parameters;
   std::vector<system_under_test> systems;
 };

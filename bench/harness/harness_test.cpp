@@ -70,19 +70,28 @@ TEST(step_counter, counts_nothing_outside_its_life) {
   EXPECT_EQ(step_counter::counts().instructions, before.instructions);
 }
 
-TEST(step_counter, adds_up_the_length_argument_of_the_watched_function) {
+__attribute__((noinline)) void flush_with_flags(const void* p, std::size_t, unsigned) { asm volatile("" ::"r"(p)); }
+
+TEST(step_counter, adds_up_the_length_arguments_of_watched_functions) {
   void* (*volatile copy)(void*, const void*, std::size_t) = std::memcpy;
+  void (*volatile flush)(const void*, std::size_t, unsigned) = flush_with_flags;
   char from[96] = {};
   char to[96];
-  watch_length_argument(reinterpret_cast<const void*>(copy));
+  constexpr unsigned no_flush = 4;
+  watch_lengths({{reinterpret_cast<const void*>(copy), 3, true, false},
+                 {reinterpret_cast<const void*>(flush), 2, false, true, 3, no_flush}});
   const step_counts before = step_counter::counts();
   {
     const step_counter stepping;
     copy(to, from, 96);
     copy(to, from, 5);
+    flush(to, 40, 0);
+    flush(to, 70, no_flush);  // says that it does not
   }
-  EXPECT_EQ((step_counter::counts() - before).watched_bytes, 101);
-  watch_length_argument(nullptr);
+  const step_counts seen = step_counter::counts() - before;
+  EXPECT_EQ(seen.logged_bytes, 101);
+  EXPECT_EQ(seen.dirty_bytes, 40);
+  watch_lengths({});
 }
 
 TEST(primitive, writes_exactly_the_lines_and_fences_it_was_asked_for) {

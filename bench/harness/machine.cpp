@@ -61,7 +61,7 @@ std::string file_system_of(const std::string& path) {
   return "unknown";
 }
 
-nlohmann::ordered_json describe_machine(const std::string& directory) {
+nlohmann::ordered_json describe_machine(const std::string& directory, const std::string& emulated) {
   nlohmann::ordered_json m;
   utsname system{};
   uname(&system);
@@ -84,7 +84,9 @@ nlohmann::ordered_json describe_machine(const std::string& directory) {
   m["build"] = "debug";
 #endif
   m["medium"] = file_system_of(directory);
-  m["emulated_latency"] = "none";
+  m["emulated_latency"] = emulated;
+  double load[1] = {0};
+  if (getloadavg(load, 1) == 1) m["load_average"] = load[0];
   m["libpmem_environment"] = pmem_environment();
   return m;
 }

@@ -6,18 +6,37 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <filesystem>
 #include <sstream>
+#include <utility>
 
 namespace nvm::bench {
 namespace {
 
-void ensure_environment(char** argv) {
-  const char* force = std::getenv("PMEM_IS_PMEM_FORCE");
-  if (force != nullptr && std::strcmp(force, "1") == 0) return;
-  setenv("PMEM_IS_PMEM_FORCE", "1", 1);
+// Beside the program in the build tree; a build without libpmem has none.
+std::string latency_library() {
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe");
+  const std::filesystem::path library = program.parent_path() / "libbench_pmem_latency.so";
+  return std::filesystem::exists(library) ? library.string() : "";
+}
+
+void ensure_environment(char** argv, const emulation& slower) {
+  std::vector<std::pair<const char*, std::string>> wanted{{"PMEM_IS_PMEM_FORCE", "1"}};
+  if (slower.any()) {
+    wanted.emplace_back("LD_PRELOAD", latency_library());
+    wanted.emplace_back("HOLDFAST_BENCH_EMULATION", std::to_string(slower.fence_ns) + " " +
+                                                        std::to_string(slower.writeback_ns) + " " +
+                                                        std::to_string(slower.bandwidth_bytes_s));
+  }
+  bool there = true;
+  for (const auto& [name, value] : wanted) {
+    const char* now = std::getenv(name);
+    there = there && now != nullptr && value == now;
+    setenv(name, value.c_str(), 1);
+  }
+  if (there) return;
   execv("/proc/self/exe", argv);
-  std::perror("cannot run this program anew with PMEM_IS_PMEM_FORCE=1");
+  std::perror("cannot run this program anew with its environment");
   std::exit(1);
 }
 
@@ -32,7 +51,6 @@ bool options::selects(const std::string& name) const {
 }
 
 options parse_options(int argc, char** argv, const defaults& fallback) {
-  ensure_environment(argv);
   options o;
   o.threads = fallback.threads;
   o.directory = fallback.directory;
@@ -46,11 +64,15 @@ options parse_options(int argc, char** argv, const defaults& fallback) {
   auto* records = app.add_option("--records", o.records, "records in a table")->check(CLI::Range(100, 100'000'000));
   auto* steps = app.add_option("--count-steps", o.count_steps,
                                "instructions single-stepped for the counts of each system; 0: no counts");
+  if (fallback.emulations)
+    app.add_option("--emulate", o.emulated, "emulated memory: none, or a preset of nvm_emulation_preset()");
   try {
     app.parse(argc, argv);
+    if (o.emulated != "none") o.slower = fallback.emulations(o.emulated);
   } catch (const CLI::ParseError& error) {
     std::exit(app.exit(error));
   }
+  ensure_environment(argv, o.slower);
   std::sort(o.threads.begin(), o.threads.end());
   if (runs->empty()) o.runs = o.quick ? 3 : fallback.runs;
   if (records->empty()) o.records = o.quick ? fallback.quick_records : fallback.records;

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
+
+#include "harness/emulation.hpp"
 
 namespace nvm::bench {
 
@@ -16,6 +19,8 @@ struct options {
   std::string directory;          // where pools and files are made
   std::uint64_t records = 0;      // of tables
   std::uint64_t count_steps = 0;  // instructions stepped for the counts of each system; 0: no counts
+  std::string emulated = "none";  // name of the settings that follow
+  emulation slower;               // of byte-addressable media
 
   template <class T>
   T full_or_quick(T full, T small) const noexcept {
@@ -32,11 +37,14 @@ struct defaults {
   unsigned runs = 9;
   std::uint64_t records = 1'000'000;
   std::uint64_t quick_records = 100'000;
+  // Settings for emulated memory by their name; throws for a name that there is not. None: no emulation.
+  std::function<emulation(const std::string&)> emulations = nullptr;
 };
 
 // Reads the command line; exits with a message on --help or an error. Before that it makes sure that the environment
-// tells libpmem to use processor instructions on /dev/shm (PMEM_IS_PMEM_FORCE=1): it runs the program anew if need be,
-// for the library reads its environment when it is loaded.
+// tells libpmem to use processor instructions on /dev/shm (PMEM_IS_PMEM_FORCE=1), and that the library by which
+// libpmemobj waits as long as emulated memory does is loaded if that is asked for: it runs the program anew if need be,
+// for libraries read their environment when they are loaded.
 options parse_options(int argc, char** argv, const defaults& fallback);
 
 }  // namespace nvm::bench

@@ -61,8 +61,9 @@ class rate {
 
 class primitive final : public contestant {
  public:
-  primitive(const std::string& directory, unsigned threads, const primitive_work& work)
-      : lines_per_piece_(work.payload.lines_per_piece),
+  primitive(const std::string& directory, unsigned threads, const primitive_work& work, const emulation& slower)
+      : emulation_(slower),
+        lines_per_piece_(work.payload.lines_per_piece),
         data_bytes_((work.payload.footprint_bytes + line_bytes - 1) / line_bytes * line_bytes),
         file_(directory + "/primitive.bench", (data_bytes_ + ring_bytes) * threads) {
     if (data_bytes_ < lines_per_piece_ * line_bytes)
@@ -98,6 +99,8 @@ class primitive final : public contestant {
     char* const ring = data + data_bytes_;
     const std::uint64_t places = data_bytes_ / line_bytes - lines_per_piece_ + 1;
     random source(mix(first) ^ thread);
+    emulated_batch batch;
+    const bool slow = emulation_.any();
     for (std::uint64_t i = first; i < first + ops; ++i) {
       const std::uint64_t sequential = s.sequential.take();
       const std::uint64_t streamed = s.streamed.take();
@@ -107,7 +110,11 @@ class primitive final : public contestant {
       // The last fence of an operation comes after its last line.
       std::uint64_t due = 0;
       auto wrote_line = [&] {
-        for (due += fences; due >= lines; due -= lines) _mm_sfence();
+        batch.wrote(1);
+        for (due += fences; due >= lines; due -= lines) {
+          _mm_sfence();
+          if (slow) batch.fence(emulation_);
+        }
       };
       auto next_of_ring = [&] { return ring + s.ring_line++ % (ring_bytes / line_bytes) * line_bytes; };
       for (std::uint64_t n = 0; n < sequential; ++n) {
@@ -131,6 +138,7 @@ class primitive final : public contestant {
     states_[thread] = s;
   }
 
+  emulation emulation_;
   std::uint64_t lines_per_piece_;
   std::uint64_t data_bytes_;
   mapped_file file_;
@@ -151,8 +159,9 @@ const char* best_write_back() noexcept {
   return "clflush";
 }
 
-std::unique_ptr<contestant> make_primitive(const std::string& directory, unsigned threads, const primitive_work& work) {
-  return std::make_unique<primitive>(directory, threads, work);
+std::unique_ptr<contestant> make_primitive(const std::string& directory, unsigned threads, const primitive_work& work,
+                                           const emulation& slower) {
+  return std::make_unique<primitive>(directory, threads, work, slower);
 }
 
 }  // namespace nvm::bench

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "harness/benchmark.hpp"
+#include "harness/emulation.hpp"
 
 namespace nvm::bench {
 
@@ -19,8 +20,9 @@ struct primitive_work {
 
 // A line gets one 8-byte store and is written back by the best instruction that the processor has, or four 16-byte
 // non-temporal stores. Fences come evenly among the lines: each has something to wait for. The file lies in
-// `directory`, on the same medium as the systems' pools.
-std::unique_ptr<contestant> make_primitive(const std::string& directory, unsigned threads, const primitive_work& work);
+// `directory`, on the same medium as the systems' pools; its fences wait for what `slower` emulates.
+std::unique_ptr<contestant> make_primitive(const std::string& directory, unsigned threads, const primitive_work& work,
+                                           const emulation& slower = {});
 
 // "clwb", "clflushopt" or "clflush": what make_primitive() executes.
 const char* best_write_back() noexcept;

@@ -49,6 +49,7 @@ nlohmann::ordered_json system_to_json(const benchmark_result& r, const system_re
   j["wall_ns"] = spread_to_json(s.wall_ns);
   j["cpu_ns"] = spread_to_json(s.cpu_ns);
   j["durable_waits"] = spread_of(s.waits).median;
+  j["aborts"] = spread_of(s.aborts).median;
   if (s.digest != 0) j["digest"] = fmt::format("{:016x}", s.digest);
   if (s.counts) {
     const op_counts& c = *s.counts;
@@ -60,7 +61,13 @@ nlohmann::ordered_json system_to_json(const benchmark_result& r, const system_re
                    {"instructions", c.instructions / per_op},
                    {"executes", instructions_of(c)}};
     if (c.logged_bytes) j["counts"]["logged_bytes"] = *c.logged_bytes / per_op;
+    if (c.dirty_bytes) j["counts"]["dirty_bytes"] = *c.dirty_bytes / per_op;
   }
+  if (s.own)
+    j["own_counts"] = {{"fences", s.own->fences / per_op},
+                       {"lines", s.own->lines / per_op},
+                       {"dirty_bytes", s.own->dirty_bytes / per_op},
+                       {"logged_bytes", s.own->logged_bytes / per_op}};
   if (s.role != role::limit)
     if (const system_result* limit = limit_for(r, s)) j["percent_of_limit"] = percent_of_limit(*limit, s);
   if (s.latency.count() != 0)
@@ -120,6 +127,12 @@ void print_table(const benchmark_result& r) {
                optional_number(limit != nullptr, limit != nullptr ? percent_of_limit(*limit, s) : 0, 0),
                (counted ? instructions_of(c) : "") +
                    (s.digest != 0 ? fmt::format("{}{:016x}", counted ? "; " : "", s.digest) : ""));
+    if (s.own)
+      fmt::print("  {:<42}of all its threads: fences {:.3f}, lines {:.2f}, dirty bytes {:.0f}, logged bytes {:.0f}\n", "",
+                 s.own->fences / per_op, s.own->lines / per_op, s.own->dirty_bytes / per_op,
+                 s.own->logged_bytes / per_op);
+    if (spread_of(s.aborts).median > 0)
+      fmt::print("  {:<42}aborts per operation {:.4f}\n", "", spread_of(s.aborts).median);
     if (s.latency.count() != 0)
       fmt::print("  {:<42}p50 {:.1f} us, p90 {:.1f}, p99 {:.1f}, p99.9 {:.1f}, max {:.1f}; {:.0f} commits/s\n", "",
                  static_cast<double>(s.latency.quantile(0.5)) / 1e3, static_cast<double>(s.latency.quantile(0.9)) / 1e3,

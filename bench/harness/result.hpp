@@ -23,6 +23,15 @@ struct op_counts {
   double clwb = 0, clflushopt = 0, clflush = 0, streamed_lines = 0;
   double instructions = 0;
   std::optional<double> logged_bytes;
+  std::optional<double> dirty_bytes;  // see library_counts
+};
+
+// Per operation, by the library's own count: all its threads, over a whole repetition.
+struct own_counts {
+  double fences = 0;
+  double lines = 0;
+  double dirty_bytes = 0;
+  double logged_bytes = 0;
 };
 
 struct system_result {
@@ -31,9 +40,10 @@ struct system_result {
   std::string limit_of;  // of a limit with the same lines as a system: that system
   std::uint64_t digest = 0;
   std::optional<op_counts> counts;
+  std::optional<own_counts> own;
   // One entry a repetition. Wall time: threads * duration / operations, so the latency of an operation where threads do
-  // not wait for each other. CPU time: of all threads / operations.
-  std::vector<double> wall_ns, cpu_ns, waits;
+  // not wait for each other. CPU time: of the whole process / operations. Aborts: an operation.
+  std::vector<double> wall_ns, cpu_ns, waits, aborts;
   histogram latency;
 };
 

@@ -60,6 +60,7 @@ op_counts count_instructions(workers& team, contestant& c, std::uint64_t first, 
   per_op.clflush = static_cast<double>(raw.clflush) / n;
   per_op.streamed_lines = static_cast<double>(raw.streamed_bytes) / 64 / n;
   per_op.instructions = static_cast<double>(raw.instructions) / n;
+  if (raw.dirty_bytes != 0) per_op.dirty_bytes = static_cast<double>(raw.dirty_bytes) / n;
   if (logged_before && logged_after) per_op.logged_bytes = static_cast<double>(*logged_after - *logged_before) / n;
   return per_op;
 }
@@ -73,7 +74,7 @@ std::vector<entry> make_limits(const benchmark& b, const options& o, const std::
     e.result.name = name;
     e.result.role = role::limit;
     e.result.limit_of = of;
-    e.system = make_primitive(o.directory, b.threads, work);
+    e.system = make_primitive(o.directory, b.threads, work, o.slower);
     limits.push_back(std::move(e));
   };
   const double payload_lines = payload.pieces * static_cast<double>(payload.lines_per_piece);
@@ -81,29 +82,61 @@ std::vector<entry> make_limits(const benchmark& b, const options& o, const std::
   for (const entry& e : systems)
     if (e.result.counts) {
       const op_counts& c = *e.result.counts;
+      // Stepping sees the thread that works, the library's count what it does in the background, too.
+      const own_counts own = e.result.own.value_or(own_counts{});
+      const double lines = std::max(c.lines, own.lines);
       add("primitive: lines of " + e.result.name, e.result.name,
-          {payload, std::max(0.0, c.lines - payload_lines - c.streamed_lines), c.streamed_lines, c.waiting_fences});
+          {payload, std::max(0.0, lines - payload_lines - c.streamed_lines), c.streamed_lines,
+           std::max(c.waiting_fences, own.fences)});
     }
   return limits;
 }
 
-void measure(workers& team, const benchmark& b, entry& e, std::uint64_t first) {
-  std::vector<histogram> latencies(b.latency ? b.threads : 0);
-  team.run([&](unsigned thread) { e.system->prepare(thread, first, b.ops); });
-  const std::uint64_t waits_before = durable_waits();
+// Each operation by itself.
+workers::timing run_timing_operations(workers& team, const benchmark& b, entry& e, std::uint64_t first) {
+  std::vector<histogram> latencies(b.threads);
   const workers::timing time = team.run([&](unsigned thread) {
-    if (!b.latency) return e.system->run(thread, first, b.ops);
     for (std::uint64_t i = first; i < first + b.ops; ++i) {
       const std::uint64_t start = wall_ns();
       e.system->run(thread, i, 1);
       latencies[thread].add(wall_ns() - start);
     }
   });
+  for (const histogram& h : latencies) e.result.latency.add(h);
+  return time;
+}
+
+void measure(workers& team, const benchmark& b, entry& e, std::uint64_t first) {
+  team.run([&](unsigned thread) { e.system->prepare(thread, first, b.ops); });
+  const std::uint64_t waits_before = durable_waits();
+  const std::uint64_t aborts_before = e.system->aborts();
+  const workers::timing time = b.latency ? run_timing_operations(team, b, e, first)
+                                         : team.run([&](unsigned thread) { e.system->run(thread, first, b.ops); });
   const double units = static_cast<double>(b.ops) * static_cast<double>(b.units_per_op);
   e.result.wall_ns.push_back(static_cast<double>(time.wall_ns) / units);
   e.result.cpu_ns.push_back(static_cast<double>(time.cpu_ns) / units / b.threads);
   e.result.waits.push_back(static_cast<double>(durable_waits() - waits_before) / units / b.threads);
-  for (const histogram& h : latencies) e.result.latency.add(h);
+  e.result.aborts.push_back(static_cast<double>(e.system->aborts() - aborts_before) / static_cast<double>(b.ops) /
+                            b.threads);
+}
+
+// The same warm-up and one repetition by a copy of the system whose library counts.
+own_counts count_by_library(workers& team, const benchmark& b, const system_under_test& s) {
+  const std::unique_ptr<contestant> c = s.make_counting();
+  const auto repeat = [&](std::uint64_t first, std::uint64_t ops) {
+    team.run([&](unsigned thread) { c->prepare(thread, first, ops); });
+    team.run([&](unsigned thread) { c->run(thread, first, ops); });
+  };
+  repeat(0, b.warmup_ops);
+  const std::optional<library_counts> before = c->counts();
+  repeat(b.warmup_ops, b.ops);
+  const std::optional<library_counts> after = c->counts();
+  if (!before || !after) throw std::runtime_error(s.name + " does not count");
+  const auto per_op = [&](std::uint64_t library_counts::* field) {
+    return static_cast<double>((*after).*field - (*before).*field) / static_cast<double>(b.ops) / b.threads;
+  };
+  return {per_op(&library_counts::fences), per_op(&library_counts::lines), per_op(&library_counts::dirty_bytes),
+          per_op(&library_counts::logged_bytes)};
 }
 
 void require_equal_work(const std::string& name, const std::vector<entry>& entries) {
@@ -123,6 +156,7 @@ benchmark_result run_one(const benchmark& b, const options& o) {
   std::vector<entry> entries;
   for (const system_under_test& s : b.systems) {
     entry e;
+    if (s.make_counting && o.count_steps != 0) e.result.own = count_by_library(team, b, s);
     e.result.name = s.name;
     e.result.role = s.role;
     e.system = s.make();
@@ -161,6 +195,15 @@ benchmark_result run_one(const benchmark& b, const options& o) {
     next += b.ops;
   }
 
+  if (b.latency_last) {
+    for (entry& e : entries) {
+      if (e.result.role == role::limit) continue;
+      team.run([&](unsigned thread) { e.system->prepare(thread, next, b.ops); });
+      run_timing_operations(team, b, e, next);
+    }
+    next += b.ops;
+  }
+
   for (entry& e : entries) e.result.digest = e.system->work_digest();
   require_equal_work(b.name, entries);
   benchmark_result result{b, {}};
@@ -171,7 +214,7 @@ benchmark_result run_one(const benchmark& b, const options& o) {
 }  // namespace
 
 runner::runner(const options& o) : options_(o) {
-  report_["machine"] = describe_machine(o.directory);
+  report_["machine"] = describe_machine(o.directory, o.emulated);
   report_["quick"] = o.quick;
   report_["runs"] = o.runs;
   report_["benchmarks"] = nlohmann::ordered_json::array();

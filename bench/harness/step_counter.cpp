@@ -3,6 +3,8 @@
 #include <signal.h>
 #include <ucontext.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <stdexcept>
 
@@ -10,7 +12,7 @@ namespace nvm::bench {
 namespace {
 
 step_counts counted;
-const void* watched = nullptr;
+std::array<watched_function, 8> watched{};
 struct sigaction previous;
 
 bool outstanding = false;           // written back something since the last fence
@@ -62,11 +64,25 @@ bool classify(const unsigned char* p, step_counts& counts) noexcept {
   return locked || ((p[0] == 0x86 || p[0] == 0x87) && p[1] < 0xc0);  // xchg with memory locks by itself
 }
 
+// Integer arguments as the System V ABI passes them.
+std::uint64_t argument_of(const mcontext_t& machine, unsigned number) noexcept {
+  constexpr int registers[] = {REG_RDI, REG_RSI, REG_RDX, REG_RCX, REG_R8, REG_R9};
+  return static_cast<std::uint64_t>(machine.gregs[registers[number - 1]]);
+}
+
+void add_length(const watched_function& w, const mcontext_t& machine) noexcept {
+  const std::uint64_t bytes = argument_of(machine, w.argument);
+  if (w.logs) counted.logged_bytes += bytes;
+  if (w.dirties && (w.flags_argument == 0 || (argument_of(machine, w.flags_argument) & w.unless) == 0))
+    counted.dirty_bytes += bytes;
+}
+
 void on_trap(int, siginfo_t*, void* context) noexcept {
   const mcontext_t& machine = static_cast<ucontext_t*>(context)->uc_mcontext;
   const auto* next = reinterpret_cast<const unsigned char*>(machine.gregs[REG_RIP]);
   ++counted.instructions;
-  if (next == watched) counted.watched_bytes += static_cast<std::uint64_t>(machine.gregs[REG_RDX]);
+  for (const watched_function& w : watched)
+    if (next == w.function) add_length(w, machine);
   const step_counts before = counted;
   const bool locked = classify(next, counted);
   if (counted.fences() != before.fences()) {
@@ -84,7 +100,10 @@ constexpr std::uint64_t trap_flag = 0x100;
 
 }  // namespace
 
-void watch_length_argument(const void* function) noexcept { watched = function; }
+void watch_lengths(std::initializer_list<watched_function> functions) noexcept {
+  watched.fill({});
+  std::copy_n(functions.begin(), std::min(functions.size(), watched.size()), watched.begin());
+}
 
 step_counts step_counts::operator-(const step_counts& before) const noexcept {
   step_counts d = *this;
@@ -97,7 +116,8 @@ step_counts step_counts::operator-(const step_counts& before) const noexcept {
   d.mfence -= before.mfence;
   d.waiting_fences -= before.waiting_fences;
   d.waiting_locks -= before.waiting_locks;
-  d.watched_bytes -= before.watched_bytes;
+  d.logged_bytes -= before.logged_bytes;
+  d.dirty_bytes -= before.dirty_bytes;
   return d;
 }
 

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 
 namespace nvm::bench {
 
@@ -24,7 +25,8 @@ struct step_counts {
   // Locked instructions (and xchg with memory) with a write-back outstanding: they wait for it as a fence would, though
   // nobody asked for one.
   std::uint64_t waiting_locks = 0;
-  std::uint64_t watched_bytes = 0;
+  std::uint64_t logged_bytes = 0;  // see watch_length()
+  std::uint64_t dirty_bytes = 0;
 
   double lines() const noexcept {
     return static_cast<double>(clwb + clflushopt + clflush) + static_cast<double>(streamed_bytes) / 64.0;
@@ -33,9 +35,18 @@ struct step_counts {
   step_counts operator-(const step_counts& before) const noexcept;
 };
 
-// The third argument of each call that reaches `function` is added to watched_bytes: memcpy-like functions through
-// which a library is known to write its log. One function at a time; null: none.
-void watch_length_argument(const void* function) noexcept;
+// What the length argument of a function says about the bytes that a library makes durable.
+struct watched_function {
+  const void* function;  // null: not watched
+  unsigned argument;     // which one is the length: 1 is the first
+  bool logs;             // the bytes go to the library's log: counted in logged_bytes
+  bool dirties;          // the bytes are written back: counted in dirty_bytes
+  unsigned flags_argument = 0;  // 0: none; else an argument that says by one of `unless` that nothing is written back
+  std::uint64_t unless = 0;
+};
+
+// Watches these functions from now on, and no others; at most 8.
+void watch_lengths(std::initializer_list<watched_function> functions) noexcept;
 
 // While an object of this class lives, its thread is stepped and counted. One at a time in the process.
 class step_counter {

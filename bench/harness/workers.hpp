@@ -25,7 +25,7 @@ class workers {
  public:
   struct timing {
     std::uint64_t wall_ns;  // first start to last end
-    std::uint64_t cpu_ns;   // sum over the threads
+    std::uint64_t cpu_ns;   // of the process meanwhile: these threads and those of libraries
   };
 
   explicit workers(unsigned threads) : gate_(static_cast<std::ptrdiff_t>(threads) + 1), slots_(threads) {
@@ -44,20 +44,20 @@ class workers {
   // Runs job(thread) on each thread at once, and rethrows what the first of them threw.
   timing run(const std::function<void(unsigned)>& job) {
     job_ = &job;
+    const std::uint64_t cpu_start = process_cpu_ns();
     if (threads_.empty()) {
       work(0);
     } else {
       gate_.arrive_and_wait();
       gate_.arrive_and_wait();
     }
-    timing sum{0, 0};
+    timing sum{0, process_cpu_ns() - cpu_start};
     std::uint64_t first = UINT64_MAX;
     std::uint64_t last = 0;
     for (slot& s : slots_) {
       if (s.failure) std::rethrow_exception(std::exchange(s.failure, nullptr));
       if (s.start_ns < first) first = s.start_ns;
       if (s.end_ns > last) last = s.end_ns;
-      sum.cpu_ns += s.cpu_ns;
     }
     sum.wall_ns = last - first;
     return sum;
@@ -67,7 +67,6 @@ class workers {
   struct alignas(64) slot {
     std::uint64_t start_ns = 0;
     std::uint64_t end_ns = 0;
-    std::uint64_t cpu_ns = 0;
     std::exception_ptr failure;
   };
 
@@ -82,7 +81,6 @@ class workers {
 
   void work(unsigned thread) {
     slot& s = slots_[thread];
-    const std::uint64_t cpu_start = thread_cpu_ns();
     s.start_ns = wall_ns();
     try {
       (*job_)(thread);
@@ -90,7 +88,6 @@ class workers {
       s.failure = std::current_exception();
     }
     s.end_ns = wall_ns();
-    s.cpu_ns = thread_cpu_ns() - cpu_start;
   }
 
   std::barrier<> gate_;  // orders job_, stop_ and slots_ between run() and the threads

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <dlfcn.h>
+#include <libpmem.h>
 #include <libpmemobj.h>
 
 #include <cstring>
@@ -30,8 +31,11 @@ class pmemobj_heap {
     if (OID_IS_NULL(root)) fail("pmemobj_root");
     pool_uuid_ = root.pool_uuid_lo;
     base_ = static_cast<char*>(pmemobj_direct(root)) - root.off;
-    // Undo and redo records reach the log by this function, and nothing else here calls it (1.12, ulog.c).
-    watch_length_argument(dlsym(RTLD_DEFAULT, "pmem_memcpy"));
+    // Undo and redo records reach the log by pmem_memcpy, and nothing else here calls it (1.12, ulog.c).
+    watch_lengths({{dlsym(RTLD_DEFAULT, "pmem_memcpy"), 3, true, true, 4, PMEM_F_MEM_NOFLUSH},
+                   {dlsym(RTLD_DEFAULT, "pmem_memmove"), 3, false, true, 4, PMEM_F_MEM_NOFLUSH},
+                   {dlsym(RTLD_DEFAULT, "pmem_memset"), 3, false, true, 4, PMEM_F_MEM_NOFLUSH},
+                   {dlsym(RTLD_DEFAULT, "pmem_flush"), 2, false, true}});
   }
   ~pmemobj_heap() { pmemobj_close(pool_); }
   pmemobj_heap(const pmemobj_heap&) = delete;
@@ -68,7 +72,7 @@ class pmemobj_heap {
     if (pmemobj_zalloc(pool_, &object, n, type) != 0) fail("pmemobj_zalloc");
     return base_ + object.off;
   }
-  std::optional<std::uint64_t> bytes_logged() const { return step_counter::counts().watched_bytes; }
+  std::optional<std::uint64_t> bytes_logged() const { return step_counter::counts().logged_bytes; }
 
   std::uint64_t offset_of(const void* p) const {
     return static_cast<std::uint64_t>(static_cast<const char*>(p) - base_);
