@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Runs benchmarks and leaves their results as JSON: ./dev bench calls this after building.
 #
-# usage: bench/run.sh [--quick] [transactional|ssd|recovery|compiler]... [option of the programs]...
+# usage: bench/run.sh [--quick] [transactional|suite|ssd|recovery|compiler]... [option of the programs]...
 #
 # Without a name all of them run. The programs' options: --runs N, --threads 1,2, --filter NAME,..., --records N,
-# --count-steps N; --help of a program lists them.
+# --count-steps N; --help of a program lists them. The suite's --emulate PRESET (lsnvmm, log-free) makes memory as slow
+# as a paper's; its results have the preset's name.
 # Environment: HOLDFAST_BUILD   build directory (default: build/release)
 #              HOLDFAST_RESULTS where <name>.json goes (default: build/bench; build/bench-quick with --quick)
 #              HOLDFAST_SSD     directory on the file system to measure commits on (default: beside the results)
@@ -15,9 +16,11 @@ build=${HOLDFAST_BUILD:-build/release}
 names=()
 options=()
 quick=
+emulated=
 while [ $# -gt 0 ]; do
   case "$1" in
-    transactional | ssd | recovery | compiler) names+=("$1") ;;
+    transactional | suite | ssd | recovery | compiler) names+=("$1") ;;
+    --emulate) emulated=-${2:?"$1 needs a value"}; options+=("$1" "$2"); shift ;;
     --quick) quick=-quick; options+=("$1") ;;
     -*=* | --help | -h) options+=("$1") ;;
     -*)
@@ -25,13 +28,13 @@ while [ $# -gt 0 ]; do
       shift
       ;;
     *)
-      printf "bench: no benchmark '%s'; there are transactional, ssd, recovery, compiler\n" "$1" >&2
+      printf "bench: no benchmark '%s'; there are transactional, suite, ssd, recovery, compiler\n" "$1" >&2
       exit 2
       ;;
   esac
   shift
 done
-[ ${#names[@]} -gt 0 ] || names=(transactional ssd recovery compiler)
+[ ${#names[@]} -gt 0 ] || names=(transactional suite ssd recovery compiler)
 
 results=${HOLDFAST_RESULTS:-build/bench$quick}
 mkdir -p "$results"
@@ -52,7 +55,7 @@ for name in "${names[@]}"; do
     mkdir -p "$ssd"
     where=(--directory "$ssd")
   fi
-  "$program" --json "$results/$name.json" ${where[@]+"${where[@]}"} ${options[@]+"${options[@]}"} || status=1
+  "$program" --json "$results/$name$emulated.json" ${where[@]+"${where[@]}"} ${options[@]+"${options[@]}"} || status=1
   if [ "$name" = compiler ]; then
     # What the pass costs a program that never touches a pool.
     printf '\n'

@@ -45,8 +45,8 @@ class emulated_batch {
     lines_ = 0;
     const double transfer_ns =
         e.bandwidth_bytes_s == 0 ? 0 : lines * 64 * 1e9 / static_cast<double>(e.bandwidth_bytes_s);
-    const double delay_ns = std::max(static_cast<double>(e.fence_ns), transfer_ns) +
-                            lines * static_cast<double>(e.writeback_ns);
+    const double delay_ns =
+        std::max(static_cast<double>(e.fence_ns), transfer_ns) + lines * static_cast<double>(e.writeback_ns);
     const auto ticks = static_cast<std::uint64_t>(delay_ns * ticks_per_ns());
     const std::uint64_t start = __rdtsc();
     while (__rdtsc() - start < ticks) _mm_pause();

@@ -179,6 +179,17 @@ TEST(zipf, gives_each_item_the_share_that_its_rank_has) {
   EXPECT_NEAR(tail / static_cast<double>(draws), tail_share, 0.02);
 }
 
+TEST(zipf, draws_nine_tenths_from_the_share_of_items_it_was_made_for) {
+  for (const std::uint64_t items : {20'000, 2'000'000}) {
+    const zipf popularity(items, zipf::theta_for(items, 0.15, 0.9));
+    random source(7);
+    int popular = 0;
+    constexpr int draws = 200'000;
+    for (int i = 0; i < draws; ++i) popular += popularity.next(source) < items * 15 / 100 ? 1 : 0;
+    EXPECT_NEAR(static_cast<double>(popular) / draws, 0.9, 0.01) << items;
+  }
+}
+
 TEST(ycsb, is_the_same_stream_however_it_is_cut) {
   for (const ycsb_mix& mix : ycsb_mixes) {
     ycsb_stream whole(mix, 500, 1, 2);

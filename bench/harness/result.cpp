@@ -128,13 +128,13 @@ void print_table(const benchmark_result& r) {
                (counted ? instructions_of(c) : "") +
                    (s.digest != 0 ? fmt::format("{}{:016x}", counted ? "; " : "", s.digest) : ""));
     if (s.own)
-      fmt::print("  {:<42}of all its threads: fences {:.3f}, lines {:.2f}, dirty bytes {:.0f}, logged bytes {:.0f}\n", "",
-                 s.own->fences / per_op, s.own->lines / per_op, s.own->dirty_bytes / per_op,
+      fmt::print("  {:<42}of all its threads: fences {:.3f}, lines {:.2f}, dirty bytes {:.0f}, logged bytes {:.0f}\n",
+                 "", s.own->fences / per_op, s.own->lines / per_op, s.own->dirty_bytes / per_op,
                  s.own->logged_bytes / per_op);
     if (spread_of(s.aborts).median > 0)
       fmt::print("  {:<42}aborts per operation {:.4f}\n", "", spread_of(s.aborts).median);
     if (s.latency.count() != 0)
-      fmt::print("  {:<42}p50 {:.1f} us, p90 {:.1f}, p99 {:.1f}, p99.9 {:.1f}, max {:.1f}; {:.0f} commits/s\n", "",
+      fmt::print("  {:<42}p50 {:.1f} us, p90 {:.1f}, p99 {:.1f}, p99.9 {:.1f}, max {:.1f}; {:.0f} a second\n", "",
                  static_cast<double>(s.latency.quantile(0.5)) / 1e3, static_cast<double>(s.latency.quantile(0.9)) / 1e3,
                  static_cast<double>(s.latency.quantile(0.99)) / 1e3,
                  static_cast<double>(s.latency.quantile(0.999)) / 1e3, static_cast<double>(s.latency.max()) / 1e3,

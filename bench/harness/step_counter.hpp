@@ -37,10 +37,10 @@ struct step_counts {
 
 // What the length argument of a function says about the bytes that a library makes durable.
 struct watched_function {
-  const void* function;  // null: not watched
-  unsigned argument;     // which one is the length: 1 is the first
-  bool logs;             // the bytes go to the library's log: counted in logged_bytes
-  bool dirties;          // the bytes are written back: counted in dirty_bytes
+  const void* function;         // null: not watched
+  unsigned argument;            // which one is the length: 1 is the first
+  bool logs;                    // the bytes go to the library's log: counted in logged_bytes
+  bool dirties;                 // the bytes are written back: counted in dirty_bytes
   unsigned flags_argument = 0;  // 0: none; else an argument that says by one of `unless` that nothing is written back
   std::uint64_t unless = 0;
 };

@@ -29,7 +29,35 @@ class zipf {
     return item < items_ ? item : items_ - 1;
   }
 
+ public:
+  // The theta with which `part` of the items, the most popular ones, draw `share` of the choices.
+  static double theta_for(std::uint64_t items, double part, double share) {
+    double low = 0.5;
+    double high = 2.0;
+    for (int step = 0; step < 40; ++step) {
+      const double middle = (low + high) / 2;
+      const auto popular = static_cast<double>(items) * part;
+      if (approximate_zeta(popular, middle) / approximate_zeta(static_cast<double>(items), middle) < share) {
+        low = middle;
+      } else {
+        high = middle;
+      }
+    }
+    return (low + high) / 2 == 1.0 ? 1.000001 : (low + high) / 2;  // next() divides by 1 - theta
+  }
+
  private:
+  // The first terms, and the integral of the others.
+  static double approximate_zeta(double items, double theta) {
+    constexpr double exact = 1000;
+    double sum = 0;
+    for (double i = 1; i <= exact && i <= items; ++i) sum += std::pow(i, -theta);
+    if (items <= exact) return sum;
+    const double from = exact + 0.5;
+    const double to = items + 0.5;
+    if (std::abs(1 - theta) < 1e-9) return sum + std::log(to / from);
+    return sum + (std::pow(to, 1 - theta) - std::pow(from, 1 - theta)) / (1 - theta);
+  }
   double zeta(std::uint64_t items) const {
     double sum = 0;
     for (std::uint64_t i = 0; i < items; ++i) sum += 1.0 / std::pow(static_cast<double>(i + 1), theta_);

@@ -16,15 +16,21 @@ class holdfast_heap {
   static constexpr const char* name = "holdfast";
   static constexpr std::uint32_t type = 1;
 
-  explicit holdfast_heap(const heap_settings& settings) : holdfast_heap(settings, NVM_MEDIUM_SHM, NVM_PERSIST_BEST) {}
-
-  holdfast_heap(const heap_settings& settings, nvm_medium medium, nvm_persist persist)
-      : path_(settings.directory, "holdfast-" + std::to_string(next_++) + ".nvm") {
+  // Byte-addressable memory whose lines have to be written back.
+  static nvm_pool_options direct() {
     nvm_pool_options options{};
+    options.medium = NVM_MEDIUM_SHM;
+    options.persist = NVM_PERSIST_BEST;
+    return options;
+  }
+
+  explicit holdfast_heap(const heap_settings& settings) : holdfast_heap(settings, direct()) {}
+
+  // Size and capacity of the options are set here.
+  holdfast_heap(const heap_settings& settings, nvm_pool_options options)
+      : path_(settings.directory, "holdfast-" + std::to_string(next_++) + ".nvm") {
     options.size = settings.bytes + settings.bytes / 4 + (16ULL << 20);
     options.capacity = 2 * options.size;
-    options.medium = medium;
-    options.persist = persist;
     pool_ = nvm_pool_create_with(path_.c_str(), &options);
     if (pool_ == nullptr) fail("nvm_pool_create_with");
   }

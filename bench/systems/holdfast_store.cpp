@@ -19,7 +19,7 @@ constexpr std::uint64_t data_bytes = 256ULL << 20;
 class holdfast final : public store {
  public:
   explicit holdfast(const std::string& directory)
-      : heap_({directory, data_bytes}, NVM_MEDIUM_SSD, NVM_PERSIST_DETECT), table_(hashtable_create(heap_.pool())) {
+      : heap_({directory, data_bytes}, on_ssd()), table_(hashtable_create(heap_.pool())) {
     if (table_ == nullptr) holdfast_heap::fail("hashtable_create");
   }
   ~holdfast() override { hashtable_close(table_); }
@@ -45,6 +45,11 @@ class holdfast final : public store {
   }
 
  private:
+  static nvm_pool_options on_ssd() {
+    nvm_pool_options options{};
+    options.medium = NVM_MEDIUM_SSD;
+    return options;
+  }
   std::uint64_t put_in_order(std::uint64_t key, std::string_view value) {
     std::uint64_t lsn = 0;
     heap_.begin();

@@ -41,6 +41,8 @@ class pmemobj_heap {
   pmemobj_heap(const pmemobj_heap&) = delete;
   pmemobj_heap& operator=(const pmemobj_heap&) = delete;
 
+  PMEMobjpool* pool() const { return pool_; }
+
   void begin() {
     if (pmemobj_tx_begin(pool_, nullptr, TX_PARAM_NONE) != 0) fail("pmemobj_tx_begin");
   }

@@ -1,0 +1,45 @@
+// A durable key-value store of any sizes, as the workloads of key-value stores see it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/benchmark.hpp"
+#include "suite/engine.hpp"
+
+namespace nvm::bench {
+
+class durable_store {
+ public:
+  durable_store() = default;
+  virtual ~durable_store() = default;
+  durable_store(const durable_store&) = delete;
+  durable_store& operator=(const durable_store&) = delete;
+
+  // Each a transaction, durable on return. Keys of different threads differ.
+  // Gives the first bytes of the key's value these contents, or the key this value if it has none that is as long.
+  virtual void put(unsigned thread, std::string_view key, std::string_view v) = 0;
+  virtual void remove(unsigned thread, std::string_view key) = 0;  // there or not
+  // Copies the value to `out`, which has room for any; its size, 0 if there is none.
+  virtual std::size_t get(unsigned thread, std::string_view key, char* out) = 0;
+  // While no transaction runs.
+  virtual void each(const std::function<void(std::string_view key, std::string_view v)>& visit) = 0;
+
+  virtual std::optional<std::uint64_t> bytes_logged() = 0;
+  virtual std::uint64_t aborts() { return 0; }
+  virtual std::optional<library_counts> counts() { return std::nullopt; }
+};
+
+// Makes a store for `records` keys at most, in a memory with these settings.
+struct durable_store_kind {
+  std::string system;
+  bench::role role;
+  bool counts_itself;
+  std::function<std::unique_ptr<durable_store>(const engine_settings&, unsigned threads, std::uint64_t records)> make;
+};
+
+}  // namespace nvm::bench
