@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <optional>
@@ -21,6 +22,7 @@
 #include <utility>
 
 #include "nvm/nvm.h"
+#include "nvm/stm.h"
 
 namespace nvm {
 
@@ -98,8 +100,67 @@ outcome transaction(const pool &p, Body &&body) {
   return transaction(p.handle(), std::forward<Body>(body));
 }
 
+namespace detail {
+
+template <class T>
+struct same {
+  using type = T;  // not deduced
+};
+
+template <class T>
+union room_for {
+  room_for() noexcept {}
+  T value;
+  std::uint64_t word;
+};
+
+// Barriers of any type whose bytes may be copied.
+template <class T>
+T load(nvm_stm *tx, const T *p) {
+  static_assert(std::is_trivially_copyable_v<T>, "bytes of shared memory are copied as such");
+  const void *from = p;
+  room_for<T> to;
+  if constexpr (sizeof(T) == 8) {
+    const std::uint64_t word = nvm_stm_load64(tx, static_cast<const std::uint64_t *>(from));
+    std::memcpy(static_cast<void *>(&to), &word, sizeof word);
+  } else if constexpr (sizeof(T) == 4) {
+    const std::uint32_t word = nvm_stm_load32(tx, static_cast<const std::uint32_t *>(from));
+    std::memcpy(static_cast<void *>(&to), &word, sizeof word);
+  } else if constexpr (sizeof(T) == 2) {
+    const std::uint16_t word = nvm_stm_load16(tx, static_cast<const std::uint16_t *>(from));
+    std::memcpy(static_cast<void *>(&to), &word, sizeof word);
+  } else if constexpr (sizeof(T) == 1) {
+    const std::uint8_t word = nvm_stm_load8(tx, static_cast<const std::uint8_t *>(from));
+    std::memcpy(static_cast<void *>(&to), &word, sizeof word);
+  } else {
+    nvm_stm_read(tx, &to, from, sizeof(T));
+  }
+  return to.value;
+}
+template <class T>
+void store(nvm_stm *tx, T *p, const T &value) {
+  static_assert(std::is_trivially_copyable_v<T>, "bytes of shared memory are copied as such");
+  void *to = p;
+  if constexpr (sizeof(T) == 8) {
+    std::uint64_t word;
+    std::memcpy(&word, &value, sizeof word);
+    nvm_stm_store64(tx, static_cast<std::uint64_t *>(to), word);
+  } else if constexpr (sizeof(T) == 4) {
+    std::uint32_t word;
+    std::memcpy(&word, &value, sizeof word);
+    nvm_stm_store32(tx, static_cast<std::uint32_t *>(to), word);
+  } else {
+    nvm_stm_write(tx, to, &value, sizeof value);
+  }
+}
+
+}  // namespace detail
+
 // A durable field: assignment announces the old bytes, then stores.  Reads are plain.  Where the announcement fails the
 // store does not happen, and the transaction allows only abort.  Outside a pool it is an ordinary T.
+//
+// Inside nvm::atomic() (stm.hpp) and nvm_stm_run() reads and writes are barriers of that transaction, wherever the
+// field lies; a read then may leave the body, by an exception or longjmp.
 template <class T>
 class p {
   static_assert(std::is_trivially_copyable_v<T>, "bytes of a durable field are copied and restored as such");
@@ -107,50 +168,57 @@ class p {
  public:
   p() noexcept = default;
   p(const T &value) noexcept : value_{value} {}
-  p(const p &) noexcept = default;
-  p &operator=(const p &other) noexcept { return *this = other.value_; }
-  p &operator=(const T &value) noexcept {
-    if (nvm_tx_log(&value_, sizeof value_) == 0) value_ = value;
+  p(const p &other) : value_{other.get()} {}
+  p &operator=(const p &other) { return *this = other.get(); }
+  p &operator=(const T &value) {
+    if (nvm_stm *tx = nvm_stm_of_thread; tx != nullptr) {
+      detail::store(tx, &value_, value);
+    } else if (nvm_tx_log(&value_, sizeof value_) == 0) {
+      value_ = value;
+    }
     return *this;
   }
-  operator const T &() const noexcept { return value_; }
-  const T &get() const noexcept { return value_; }
-  const T &operator->() const noexcept { return value_; }
+  operator T() const { return get(); }
+  T get() const {
+    nvm_stm *tx = nvm_stm_of_thread;
+    return tx == nullptr ? value_ : detail::load(tx, &value_);
+  }
+  T operator->() const { return get(); }
 
   template <class U>
-  p &operator+=(const U &by) noexcept {
-    return *this = static_cast<T>(value_ + by);
+  p &operator+=(const U &by) {
+    return *this = static_cast<T>(get() + by);
   }
   template <class U>
-  p &operator-=(const U &by) noexcept {
-    return *this = static_cast<T>(value_ - by);
+  p &operator-=(const U &by) {
+    return *this = static_cast<T>(get() - by);
   }
   template <class U>
-  p &operator*=(const U &by) noexcept {
-    return *this = static_cast<T>(value_ * by);
+  p &operator*=(const U &by) {
+    return *this = static_cast<T>(get() * by);
   }
   template <class U>
-  p &operator|=(const U &by) noexcept {
-    return *this = static_cast<T>(value_ | by);
+  p &operator|=(const U &by) {
+    return *this = static_cast<T>(get() | by);
   }
   template <class U>
-  p &operator&=(const U &by) noexcept {
-    return *this = static_cast<T>(value_ & by);
+  p &operator&=(const U &by) {
+    return *this = static_cast<T>(get() & by);
   }
   template <class U>
-  p &operator^=(const U &by) noexcept {
-    return *this = static_cast<T>(value_ ^ by);
+  p &operator^=(const U &by) {
+    return *this = static_cast<T>(get() ^ by);
   }
-  p &operator++() noexcept { return *this += 1; }
-  p &operator--() noexcept { return *this -= 1; }
-  T operator++(int) noexcept {
-    const T before = value_;
-    ++*this;
+  p &operator++() { return *this += 1; }
+  p &operator--() { return *this -= 1; }
+  T operator++(int) {
+    const T before = get();
+    *this = static_cast<T>(before + 1);
     return before;
   }
-  T operator--(int) noexcept {
-    const T before = value_;
-    --*this;
+  T operator--(int) {
+    const T before = get();
+    *this = static_cast<T>(before - 1);
     return before;
   }
 

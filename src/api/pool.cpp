@@ -58,8 +58,9 @@ void close_at_exit(pool_file& file) noexcept {
   auto* pool = static_cast<nvm_pool*>(file.owner());
   if (pool == nullptr || file.forked()) return;
   while (const entry* e = thread_transactions::mine().in(pool)) abort_all_levels(*e);
+  abandon_barrier_transaction(pool);
   // Another thread's transaction is that thread's, which may be running: the next open rolls it back.
-  if (pool->engine->open_transactions() != 0) return;
+  if (pool->engine->open_transactions() != 0 || isolation::participant::any_inside(&pool->barriers)) return;
   (void)nvm_pool_close(pool);
 }
 
@@ -98,6 +99,7 @@ NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_ru
   pool->lanes->lanes = pool->engine.get();
   pool->file = std::move(file);
   pool->file->set_owner(pool);
+  pool->barriers.ready();
   pool->types = o.types;
   if (status s = bring_types(pool); !s) {
     report(s.error());
@@ -174,6 +176,9 @@ int nvm_pool_close(NVM_POOL* pool) {
   if (nvm::status s = pool->file->usable(); !s) return api::report(s.error());
   if (const unsigned open = pool->engine->open_transactions(); open != 0) {
     return api::report(fail(errc::tx_open, "%s: %u transactions are open", pool->file->path(), open));
+  }
+  if (nvm::isolation::participant::any_inside(&pool->barriers)) {
+    return api::report(fail(errc::tx_open, "%s: a barrier transaction is open", pool->file->path()));
   }
   {
     const std::lock_guard guard{pool->lanes->lock};

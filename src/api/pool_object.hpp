@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "api/barrier_side.hpp"
 #include "api/engine.hpp"
 #include "platform/platform.hpp"
 #include "pool/pool.hpp"
@@ -25,6 +26,8 @@ struct lane_owner {
 }  // namespace nvm::api
 
 struct nvm_pool {
+  nvm_pool() noexcept : barriers{*this} {}
+
   nvm::pool_file::pointer file;
   std::unique_ptr<nvm::api::engine> engine;
   std::shared_ptr<nvm::api::lane_owner> lanes;
@@ -34,6 +37,7 @@ struct nvm_pool {
   std::uint32_t types = 0;              // enum nvm_types
   std::mutex types_lock;                // held while the pool's type map is read or replaced
   std::atomic<unsigned> types_seen{0};  // generation of the program's types that the pool has
+  nvm::api::barrier_side barriers;
 
   [[nodiscard]] std::byte* base() const noexcept { return file->base(); }
 };

@@ -211,6 +211,9 @@ int nvm_tx_begin(NVM_POOL* pool) {
   if (nvm::status s = api::changeable(pool); !s) return api::report(s.error());
   api::thread_transactions& mine = api::thread_transactions::mine();
   if (api::entry* e = mine.in(pool); e != nullptr) return api::answer(e->transaction->begin());
+  if (api::in_barrier_transaction()) {
+    return api::report(fail(errc::tx_open, "this thread has a barrier transaction open"));
+  }
   if (nvm::status s = api::bring_types(pool); !s) return api::report(s.error());
   return api::answer(api::begin_transaction(pool, mine));
 }

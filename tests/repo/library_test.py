@@ -22,7 +22,9 @@ def main(library, *headers):
     declared = set()
     for header in headers:
         with open(header, encoding="utf-8") as file:
-            declared |= set(re.findall(r"^NVM_API\b[^;]*?\b((?:__)?nvm_\w+)\s*\(", file.read(), re.MULTILINE))
+            text = file.read()
+        declared |= set(re.findall(r"^NVM_API\b[^;]*?\b((?:__)?nvm_\w+)\s*\(", text, re.MULTILINE))
+        declared |= set(re.findall(r"^extern NVM_API\b[^;(]*?\b(nvm_\w+);", text, re.MULTILINE))
     faults += [f"{name} is exported but not declared NVM_API in a public header"
                for name in sorted(exported - declared)]
     faults += [f"{name} is declared NVM_API but not in the library"

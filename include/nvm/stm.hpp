@@ -1,0 +1,194 @@
+// Holdfast: barrier transactions in C++ (C++17 and later) over stm.h.
+//
+//   nvm::outcome done = nvm::atomic(pool, [&](nvm::tx& tx) {
+//     const long have = tx.load(&from->balance);
+//     if (have < amount) tx.cancel();
+//     tx.store(&from->balance, have - amount);
+//     tx.store(&to->balance, tx.load(&to->balance) + amount);
+//   });
+//
+// The body may run several times before it commits: what it changes outside of transactions it has to set anew each
+// time. A conflict leaves it by an exception that is none of the program's; a body that swallows it (catch (...)) is
+// left at its next access.
+#ifndef NVM_STM_HPP
+#define NVM_STM_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#include "nvm/nvm.hpp"
+#include "nvm/stm.h"
+
+namespace nvm {
+
+class tx;
+
+namespace detail {
+
+// How a level is left.
+struct level_left {
+  int why;  // enum nvm_stm_why
+};
+[[noreturn]] inline void leave_by_exception(nvm_stm * /*tx*/, int why, void * /*argument*/) { throw level_left{why}; }
+
+}  // namespace detail
+
+// An open barrier transaction, in the body of atomic().
+class tx {
+ public:
+  explicit tx(nvm_stm *handle) noexcept : handle_{handle} {}
+  nvm_stm *handle() const noexcept { return handle_; }
+
+  template <class T>
+  [[nodiscard]] T load(const T *p) {
+    return detail::load(handle_, p);
+  }
+  template <class T>
+  void store(T *p, const typename detail::same<T>::type &value) {
+    detail::store(handle_, p, value);
+  }
+  void read(void *to, const void *from, std::size_t n) { nvm_stm_read(handle_, to, from, n); }
+  void write(void *to, const void *from, std::size_t n) { nvm_stm_write(handle_, to, from, n); }
+  void copy(void *to, const void *from, std::size_t n) { nvm_stm_copy(handle_, to, from, n); }
+  void fill(void *to, int byte, std::size_t n) { nvm_stm_fill(handle_, to, byte, n); }
+  [[nodiscard]] int compare(const void *shared, const void *mine, std::size_t n) {
+    return nvm_stm_compare(handle_, shared, mine, n);
+  }
+
+  // Where there is no room the level is rolled back and left; atomic() returns the code.
+  [[nodiscard]] void *alloc(std::uint32_t type_id, std::size_t n) {
+    void *made = nvm_stm_alloc(handle_, type_id, n);
+    if (made == nullptr) cancel(nvm_errno());
+    return made;
+  }
+  // A T in the pool; its constructor stores plainly, which is right: the memory is this transaction's alone.
+  template <class T, class... Arguments>
+  [[nodiscard]] T *make(std::uint32_t type_id, Arguments &&...arguments) {
+    return ::new (alloc(type_id, sizeof(T))) T(std::forward<Arguments>(arguments)...);
+  }
+  // Volatile memory, given back if the transaction is rolled back.
+  [[nodiscard]] void *malloc(std::size_t n) {
+    void *made = nvm_stm_malloc(handle_, n);
+    if (made == nullptr) cancel(nvm_errno());
+    return made;
+  }
+  // No destructor is called.
+  void free(void *p) {
+    if (nvm_stm_free(handle_, p) != 0) cancel(nvm_errno());
+  }
+
+  template <class T>
+  [[nodiscard]] T *root() {
+    return static_cast<T *>(nvm_stm_get_root(handle_));
+  }
+  void set_root(void *object) {
+    if (nvm_stm_set_root(handle_, object) != 0) cancel(nvm_errno());
+  }
+
+  [[noreturn]] void cancel(int code = NVM_E_MUST_ABORT) { nvm_stm_cancel(handle_, code); }
+  [[noreturn]] void retry() { nvm_stm_retry(handle_); }
+  void become_irrevocable() { nvm_stm_become_irrevocable(handle_); }
+
+  // f() is called once after the end, outside of the transaction; it is copied, and must not throw.
+  template <class F>
+  void on_commit(F f) {
+    on(NVM_TX_ON_COMMIT, std::move(f));
+  }
+  template <class F>
+  void on_abort(F f) {
+    on(NVM_TX_ON_ABORT, std::move(f));
+  }
+
+ private:
+  // The function lives until one of the two hooks has run.
+  template <class F>
+  void on(nvm_tx_event when, F f) {
+    struct call {
+      F f;
+      nvm_tx_event when;
+      static void run(NVM_POOL * /*pool*/, nvm_tx_event event, void *argument) noexcept {
+        call *c = static_cast<call *>(argument);
+        if (event == c->when) c->f();
+        delete c;
+      }
+    };
+    call *c = new call{std::move(f), when};
+    if (nvm_stm_on(handle_, NVM_TX_ON_COMMIT, call::run, c) != 0) {
+      delete c;
+      cancel(nvm_errno());
+    }
+    if (nvm_stm_on(handle_, NVM_TX_ON_ABORT, call::run, c) != 0) {
+      delete c;  // the other one never runs
+      cancel(nvm_errno());
+    }
+  }
+
+  nvm_stm *handle_;
+};
+
+// Runs body(tx), or body(), as a transaction, or as a savepoint when this thread has one open; `pool` as for
+// nvm_stm_run().  True: committed and durable.  A body that returns false, or throws, is rolled back; an exception goes
+// on to the caller.  tx.cancel(code): rolled back, an outcome with the code.
+template <class Body>
+outcome atomic(NVM_POOL *pool, Body &&body) {
+  unsigned depth = 1;
+  if (nvm_stm *around = nvm_stm_current(); around != nullptr) {
+    nvm_stm_check(around);
+    depth = nvm_stm_depth(around) + 1;
+  }
+  for (;;) {
+    nvm_stm *handle = nvm_stm_begin(pool, detail::leave_by_exception, nullptr);
+    if (handle == nullptr) return outcome{nvm_errno()};
+    const auto gone = [&] { return nvm_stm_depth(handle) != depth; };
+    const auto run = [&] {
+      tx t{handle};
+      if constexpr (std::is_invocable_v<Body &, tx &>) {
+        return body(t);
+      } else {
+        return body();
+      }
+    };
+    try {
+      if constexpr (std::is_convertible_v<decltype(run()), bool>) {
+        const bool wanted = run();
+        if (!gone() && !wanted) {
+          nvm_stm_rollback(handle);
+          return outcome{NVM_E_MUST_ABORT};
+        }
+      } else {
+        run();
+      }
+      if (!gone()) return nvm_stm_commit(handle) == 0 ? outcome{} : outcome{nvm_errno()};
+      // The body has swallowed what was to end it.
+      nvm_stm_check(handle);
+      return outcome{nvm_stm_code(handle)};
+    } catch (const detail::level_left &left) {
+      if (left.why == NVM_STM_CANCEL || left.why == NVM_STM_FAILED) return outcome{nvm_stm_code(handle)};
+      if (depth > 1) nvm_stm_unwind(handle);
+    } catch (...) {
+      if (nvm_stm_depth(handle) == depth) {
+        nvm_stm_rollback(handle);
+        throw;
+      }
+      if (nvm_stm_depth(handle) != 0) throw;  // of a body that had been cancelled
+      // What a body does that was rolled back and goes on all the same never happened.
+      if (nvm_stm_current() == nullptr) throw;
+      if (depth > 1) nvm_stm_unwind(handle);
+    }
+  }
+}
+template <class Body>
+outcome atomic(const pool &p, Body &&body) {
+  return atomic(p.handle(), std::forward<Body>(body));
+}
+// Volatile memory only.
+template <class Body>
+outcome atomic(Body &&body) {
+  return atomic(static_cast<NVM_POOL *>(nullptr), std::forward<Body>(body));
+}
+
+}  // namespace nvm
+#endif

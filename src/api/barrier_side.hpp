@@ -1,0 +1,34 @@
+// A pool as barrier transactions see it.
+#pragma once
+
+#include "stm/stm.hpp"
+
+struct nvm_pool;
+
+namespace nvm::api {
+
+class barrier_side final : public stm::durable_side {
+ public:
+  explicit barrier_side(nvm_pool& pool) noexcept : pool_{pool} {}
+  // The pool is mapped.
+  void ready() noexcept;
+
+  result<tx::open_transaction*> begin() noexcept override;
+  [[nodiscard]] bool in_data(std::uint64_t offset, std::uint64_t bytes) const noexcept override;
+  result<std::uint64_t> room_of(std::uint64_t payload) noexcept override;
+  result<std::uint64_t> root() noexcept override;
+  [[nodiscard]] bool takes_announced_stores() const noexcept override;
+  status wait(lsn_t lsn) noexcept override;
+
+  [[nodiscard]] nvm_pool& pool() const noexcept { return pool_; }
+
+ private:
+  nvm_pool& pool_;
+};
+
+// Whether this thread has a barrier transaction open, of whatever pool.
+[[nodiscard]] bool in_barrier_transaction() noexcept;
+// Rolls it back if it is of this pool: the process ends.
+void abandon_barrier_transaction(const nvm_pool* pool) noexcept;
+
+}  // namespace nvm::api

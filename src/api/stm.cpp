@@ -1,0 +1,533 @@
+// Barrier transactions of the C interface: levels with their restart functions, and the ways out of a body.
+//
+// A transaction that was rolled back is left level by level, each by its own restart function, since each level's frame
+// may have to be left in its own way (longjmp, exception).  Until the outermost frame has begun the next attempt the
+// transaction is dead: whatever its body still asks of it sends it out again.
+#include "nvm/stm.h"
+
+#include <csetjmp>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "api/pool_object.hpp"
+#include "platform/platform.hpp"
+
+struct nvm_stm {
+  explicit nvm_stm(nvm::isolation::participant& p) : who{p}, inner{p} { frames.reserve(8); }
+
+  struct frame {
+    nvm_stm_restart restart;
+    void* argument;
+  };
+  nvm::isolation::participant& who;
+  nvm::stm::transaction inner;
+  NVM_POOL* pool = nullptr;
+  std::vector<frame> frames;  // of each level; of a dead transaction those of before
+  std::size_t to_leave = 0;   // dead: levels whose frame has not been told yet
+  int why = 0;                // dead: enum nvm_stm_why
+  int code = 0;
+};
+
+__thread nvm_stm* nvm_stm_of_thread = nullptr;
+
+namespace nvm::api {
+
+using stm::verdict;
+
+namespace {
+
+// This thread's, between transactions too.
+class holder {
+ public:
+  holder() noexcept {
+    // Lanes are given back after what this object ends.
+    (void)thread_transactions::mine();
+    isolation::participant* who = isolation::participant::join_list();
+    if (who == nullptr) return;
+    try {
+      tx = std::make_unique<nvm_stm>(*who);
+    } catch (const std::bad_alloc&) {
+      who->leave_list();
+    }
+  }
+  ~holder();
+  holder(const holder&) = delete;
+  holder& operator=(const holder&) = delete;
+
+  std::unique_ptr<nvm_stm> tx;
+};
+
+// The pointer needs no check whether the object behind it was made, but once.
+[[gnu::tls_model("initial-exec")]] thread_local constinit nvm_stm* known = nullptr;
+
+nvm_stm* of_thread() noexcept {
+  if (known != nullptr) return known;
+  thread_local holder state;
+  return known = state.tx.get();
+}
+
+// True: there were some.
+bool run_hooks(nvm_stm* tx, NVM_POOL* pool) {
+  std::vector<tx::hook> hooks = tx->inner.take_hooks();
+  for (const tx::hook& h : hooks) {
+    reinterpret_cast<nvm_tx_hook>(h.call)(pool, static_cast<nvm_tx_event>(h.event), h.argument);
+  }
+  return !hooks.empty();
+}
+
+[[noreturn]] void leave_next_frame(nvm_stm* tx) {
+  if (tx->to_leave > 0) --tx->to_leave;
+  // Who comes again after the outermost frame was told has not left it yet.
+  NVM_ASSERT(tx->to_leave < tx->frames.size());
+  const nvm_stm::frame f = tx->frames[tx->to_leave];
+  f.restart(tx, tx->why, f.argument);
+  assertion_failed("a restart function does not return", __FILE__, __LINE__);
+}
+
+// Everything is rolled back; the body starts again.
+[[noreturn, gnu::cold, gnu::noinline]] void start_again(nvm_stm* tx, stm::transaction::reason why) {
+  if (tx->inner.depth() == 0) leave_next_frame(tx);
+  tx->inner.roll_back(why);
+  tx->why = why == stm::transaction::reason::retry ? NVM_STM_RETRY : NVM_STM_CONFLICT;
+  const auto series = tx->inner.interrupt_series();
+  std::vector<nvm_stm::frame> frames;
+  frames.swap(tx->frames);
+  NVM_POOL* const pool = tx->pool;
+  nvm_stm_of_thread = nullptr;
+  const bool interrupted = run_hooks(tx, pool);
+  nvm_stm_of_thread = tx;
+  tx->pool = pool;
+  tx->frames.swap(frames);
+  tx->inner.resume_series(series);
+  if (why == stm::transaction::reason::retry && !interrupted) tx->inner.wait_for_change();
+  tx->to_leave = tx->frames.size();
+  tx->why = why == stm::transaction::reason::retry ? NVM_STM_RETRY : NVM_STM_CONFLICT;
+  leave_next_frame(tx);
+}
+
+// The innermost level is over, without a trace.  Its frame stays known if it was the outermost one: its body may not
+// have been left.
+void take_back_level(nvm_stm* tx) {
+  NVM_POOL* const pool = tx->pool;
+  if (tx->inner.depth() > 1) {
+    tx->inner.roll_back_level();
+    tx->frames.pop_back();
+  } else {
+    tx->inner.roll_back(stm::transaction::reason::left);
+    tx->inner.end_series();
+    nvm_stm_of_thread = nullptr;
+  }
+  run_hooks(tx, pool);
+}
+
+// The innermost level is rolled back and left.
+[[noreturn, gnu::cold, gnu::noinline]] void leave_level(nvm_stm* tx, int why, int code) {
+  if (tx->inner.depth() == 0) leave_next_frame(tx);
+  const nvm_stm::frame f = tx->frames.back();
+  const bool outermost = tx->inner.depth() == 1;
+  take_back_level(tx);
+  tx->code = code;
+  if (outermost) {
+    tx->frames.assign(1, f);
+    tx->to_leave = 0;
+    tx->why = why;
+  }
+  f.restart(tx, why, f.argument);
+  assertion_failed("a restart function does not return", __FILE__, __LINE__);
+}
+
+[[noreturn, gnu::cold, gnu::noinline]] void give_way(nvm_stm* tx, verdict a) {
+  if (a == verdict::conflict) start_again(tx, stm::transaction::reason::conflict);
+  const errc code = tx->inner.failure();
+  report(code);
+  leave_level(tx, NVM_STM_FAILED, static_cast<int>(code));
+}
+
+// Calls f(transaction) -> verdict, and returns if that is `done`.
+template <class F>
+[[gnu::always_inline]] inline void go_on(nvm_stm* tx, F&& f) {
+  verdict a = verdict::failed;
+  try {
+    a = f(tx->inner);
+  } catch (const std::bad_alloc&) {
+    tx->inner.fails(fail(errc::no_memory, "no volatile memory for a transaction"));
+  }
+  if (a != verdict::done) [[unlikely]] {
+    give_way(tx, a);
+  }
+}
+// Of what writes: not in a transaction that is dead.
+template <class F>
+[[gnu::always_inline]] inline void change(nvm_stm* tx, F&& f) {
+  if (tx->inner.depth() == 0) [[unlikely]] {
+    leave_next_frame(tx);
+  }
+  go_on(tx, std::forward<F>(f));
+}
+// Of what says that it failed: -1.
+template <class F>
+int try_change(nvm_stm* tx, F&& f) {
+  if (tx->inner.depth() == 0) leave_next_frame(tx);
+  verdict a = verdict::failed;
+  try {
+    a = f(tx->inner);
+  } catch (const std::bad_alloc&) {
+    tx->inner.doom(fail(errc::no_memory, "no volatile memory for a transaction"));
+  }
+  if (a == verdict::conflict) start_again(tx, stm::transaction::reason::conflict);
+  return a == verdict::done ? 0 : report(tx->inner.failure());
+}
+
+template <class T>
+[[gnu::always_inline]] inline T load(nvm_stm* tx, const T* p) {
+  T value;
+  go_on(tx, [&](stm::transaction& t) [[gnu::always_inline]] {
+    return isolation::is_aligned(p) ? t.load(p, value) : t.read(&value, p, sizeof value);
+  });
+  return value;
+}
+template <class T>
+[[gnu::always_inline]] inline void store(nvm_stm* tx, T* p, T value) {
+  change(tx, [&](stm::transaction& t) { return t.write(p, &value, sizeof value); });
+}
+
+status may_begin(NVM_POOL* pool) noexcept {
+  if (pool != nullptr) {
+    if (status s = pool->file->usable(); !s) return s;
+    if (pool->file->read_only()) return fail(errc::read_only, "%s is open read-only", pool->file->path());
+  }
+  if (!thread_transactions::mine().open().empty()) {
+    return fail(errc::tx_open, "this thread has a transaction of announced stores open in %s",
+                thread_transactions::mine().open().back().pool->file->path());
+  }
+  if (pool != nullptr) return bring_types(pool);
+  return {};
+}
+
+}  // namespace
+
+holder::~holder() {
+  known = nullptr;
+  if (tx == nullptr) return;
+  if (tx->inner.depth() != 0) {
+    // A forked child's memory of the parent's transaction is not the child's to end.
+    tx->frames.resize(tx->inner.depth());
+    tx->inner.roll_back(stm::transaction::reason::left);
+    run_hooks(tx.get(), tx->pool);
+  }
+  nvm_stm_of_thread = nullptr;
+  isolation::participant& who = tx->who;
+  tx.reset();
+  who.leave_list();
+}
+
+bool in_barrier_transaction() noexcept { return nvm_stm_of_thread != nullptr; }
+
+void abandon_barrier_transaction(const nvm_pool* pool) noexcept {
+  nvm_stm* tx = nvm_stm_of_thread;
+  if (tx == nullptr || tx->pool != pool || tx->inner.depth() == 0) return;
+  tx->inner.roll_back(stm::transaction::reason::left);
+  nvm_stm_of_thread = nullptr;
+  run_hooks(tx, tx->pool);
+}
+
+void barrier_side::ready() noexcept { lies_at(pool_.base(), pool_.file->geometry().capacity_bytes()); }
+
+result<tx::open_transaction*> barrier_side::begin() noexcept try {
+  auto& lane = thread_transactions::mine().lane_in(&pool_);
+  return pool_.engine->begin(lane.lane, lane.parked);
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory for a transaction");
+}
+bool barrier_side::in_data(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+  return pool_.file->geometry().in_data(offset, bytes);
+}
+result<std::uint64_t> barrier_side::room_of(std::uint64_t payload) noexcept {
+  auto facts = pool_.engine->find(payload);
+  if (!facts) return facts.error();
+  return facts->usable;
+}
+result<std::uint64_t> barrier_side::root() noexcept { return pool_.engine->root(); }
+bool barrier_side::takes_announced_stores() const noexcept {
+  // The image of a pool on ssd is nobody's but ours, so that it may be ahead of the log.
+  return pool_.file->medium() == NVM_MEDIUM_SSD ||
+         engine_policy.load(std::memory_order_relaxed) == stm::policy::write_through;
+}
+status barrier_side::wait(lsn_t lsn) noexcept { return pool_.engine->wait(lsn); }
+
+}  // namespace nvm::api
+
+namespace api = nvm::api;
+using nvm::errc;
+using nvm::fail;
+using nvm::stm::verdict;
+using transaction = nvm::stm::transaction;
+
+extern "C" {
+
+nvm_stm* nvm_stm_current(void) { return nvm_stm_of_thread; }
+unsigned nvm_stm_depth(const nvm_stm* tx) { return tx->inner.depth(); }
+NVM_POOL* nvm_stm_pool(const nvm_stm* tx) { return tx->pool; }
+int nvm_stm_code(const nvm_stm* tx) { return tx->code; }
+int nvm_stm_is_irrevocable(const nvm_stm* tx) { return tx->inner.irrevocable() ? 1 : 0; }
+int nvm_stm_is_in_place(const nvm_stm* tx) { return tx->inner.in_place() ? 1 : 0; }
+
+nvm_stm* nvm_stm_begin(NVM_POOL* pool, nvm_stm_restart restart, void* argument) {
+  nvm_stm* tx = api::of_thread();
+  if (tx == nullptr) {
+    return api::report_null<nvm_stm>(fail(errc::no_memory, "no volatile memory for this thread's transactions"));
+  }
+  verdict a = verdict::failed;
+  try {
+    if (tx->inner.depth() != 0) {
+      if (pool != nullptr && tx->pool != nullptr && pool != tx->pool) {
+        return api::report_null<nvm_stm>(fail(errc::invalid, "a transaction of %s cannot have a level in %s",
+                                              tx->pool->file->path(), pool->file->path()));
+      }
+      if (pool != nullptr && tx->pool == nullptr) {
+        if (nvm::status s = api::may_begin(pool); !s) return api::report_null<nvm_stm>(s.error());
+      }
+      tx->frames.push_back({restart, argument});
+      a = tx->inner.begin_level(pool == nullptr ? nullptr : &pool->barriers);
+      if (a == verdict::done) {
+        if (tx->pool == nullptr) tx->pool = pool;
+        return tx;
+      }
+      tx->frames.pop_back();
+    } else {
+      if (nvm_stm_of_thread != nullptr) {
+        // The outermost frame comes back; anybody else has not noticed that the transaction is dead.
+        if (tx->to_leave != 0) api::leave_next_frame(tx);
+        if (tx->why == NVM_STM_CONFLICT) tx->inner.wait_before_next_attempt();
+      } else {
+        if (nvm::status s = api::may_begin(pool); !s) return api::report_null<nvm_stm>(s.error());
+        tx->inner.end_series();
+      }
+      a = tx->inner.begin(pool == nullptr ? nullptr : &pool->barriers);
+      if (a == verdict::done) {
+        tx->frames.assign(1, {restart, argument});
+        tx->pool = pool;
+        tx->why = 0;
+        return nvm_stm_of_thread = tx;
+      }
+      nvm_stm_of_thread = nullptr;
+    }
+  } catch (const std::bad_alloc&) {
+    tx->inner.fails(fail(errc::no_memory, "no volatile memory for a transaction"));
+    if (tx->inner.depth() == 0) nvm_stm_of_thread = nullptr;
+  }
+  return api::report_null<nvm_stm>(tx->inner.failure());
+}
+
+int nvm_stm_commit(nvm_stm* tx) {
+  if (tx->inner.depth() == 0) api::leave_next_frame(tx);
+  verdict a = verdict::failed;
+  if (tx->inner.depth() > 1) {
+    try {
+      a = tx->inner.commit_level();
+    } catch (const std::bad_alloc&) {
+      tx->inner.roll_back_level();
+      tx->inner.doom(fail(errc::no_memory, "no volatile memory for a transaction"));
+    }
+    tx->frames.pop_back();
+    if (a == verdict::done) return 0;
+    const int code = api::report(tx->inner.failure());
+    api::run_hooks(tx, tx->pool);
+    return code;
+  }
+  NVM_POOL* const pool = tx->pool;
+  try {
+    a = tx->inner.commit();
+  } catch (const std::bad_alloc&) {
+    tx->inner.fails(fail(errc::no_memory, "no volatile memory for a transaction"));
+    tx->inner.roll_back(transaction::reason::left);
+  }
+  if (a == verdict::conflict) api::start_again(tx, transaction::reason::conflict);
+  tx->inner.end_series();
+  nvm_stm_of_thread = nullptr;
+  int code = 0;
+  if (a == verdict::done) {
+    code = api::answer(tx->inner.finish_wait());
+  } else {
+    code = api::report(tx->inner.failure());
+  }
+  api::run_hooks(tx, pool);
+  return code;
+}
+
+void nvm_stm_rollback(nvm_stm* tx) {
+  if (tx->inner.depth() == 0) {
+    nvm_stm_give_up(tx);
+    return;
+  }
+  api::take_back_level(tx);
+}
+
+void nvm_stm_give_up(nvm_stm* tx) {
+  if (tx->inner.depth() != 0) return;
+  tx->inner.end_series();
+  nvm_stm_of_thread = nullptr;
+}
+
+void nvm_stm_unwind(nvm_stm* tx) { api::leave_next_frame(tx); }
+
+void nvm_stm_check(nvm_stm* tx) {
+  if (tx->inner.depth() == 0) api::leave_next_frame(tx);
+}
+
+void nvm_stm_cancel(nvm_stm* tx, int code) { api::leave_level(tx, NVM_STM_CANCEL, code); }
+void nvm_stm_retry(nvm_stm* tx) { api::start_again(tx, transaction::reason::retry); }
+void nvm_stm_become_irrevocable(nvm_stm* tx) {
+  api::change(tx, [](transaction& t) { return t.become_irrevocable(); });
+}
+
+// ---- running
+
+namespace {
+struct run_frame {
+  std::jmp_buf home;
+};
+void jump_home(nvm_stm* /*tx*/, int why, void* argument) { std::longjmp(static_cast<run_frame*>(argument)->home, why); }
+}  // namespace
+
+int nvm_stm_run(NVM_POOL* pool, int (*body)(nvm_stm*, void*), void* argument) {
+  if (nvm_stm_of_thread != nullptr) nvm_stm_check(nvm_stm_of_thread);
+  const bool inner = nvm_stm_of_thread != nullptr;
+  run_frame f;
+  // Nothing below changes a variable that is looked at after longjmp.
+  switch (setjmp(f.home)) {
+    case NVM_STM_CONFLICT:
+    case NVM_STM_RETRY:
+      if (inner) nvm_stm_unwind(nvm_stm_of_thread);
+      break;
+    case NVM_STM_CANCEL:
+      return nvm_stm_code(api::of_thread());
+    case NVM_STM_FAILED:
+      return -1;
+    default:
+      break;
+  }
+  nvm_stm* tx = nvm_stm_begin(pool, jump_home, &f);
+  if (tx == nullptr) return -1;
+  const int code = body(tx, argument);
+  if (code != 0) {
+    nvm_stm_rollback(tx);
+    return code;
+  }
+  return nvm_stm_commit(tx);
+}
+
+// ---- memory
+
+uint64_t nvm_stm_load64(nvm_stm* tx, const uint64_t* p) { return api::load(tx, p); }
+uint32_t nvm_stm_load32(nvm_stm* tx, const uint32_t* p) { return api::load(tx, p); }
+uint16_t nvm_stm_load16(nvm_stm* tx, const uint16_t* p) { return api::load(tx, p); }
+uint8_t nvm_stm_load8(nvm_stm* tx, const uint8_t* p) { return api::load(tx, p); }
+void* nvm_stm_load_pointer(nvm_stm* tx, const void* p) {
+  return reinterpret_cast<void*>(api::load(tx, static_cast<const uint64_t*>(p)));
+}
+void nvm_stm_store64(nvm_stm* tx, uint64_t* p, uint64_t value) { api::store(tx, p, value); }
+void nvm_stm_store32(nvm_stm* tx, uint32_t* p, uint32_t value) { api::store(tx, p, value); }
+void nvm_stm_store16(nvm_stm* tx, uint16_t* p, uint16_t value) { api::store(tx, p, value); }
+void nvm_stm_store8(nvm_stm* tx, uint8_t* p, uint8_t value) { api::store(tx, p, value); }
+void nvm_stm_store_pointer(nvm_stm* tx, void* p, const void* value) {
+  api::store(tx, static_cast<uint64_t*>(p), reinterpret_cast<uint64_t>(value));
+}
+
+void nvm_stm_read(nvm_stm* tx, void* to, const void* from, size_t n) {
+  api::go_on(tx, [&](transaction& t) { return t.read(to, from, n); });
+}
+void nvm_stm_write(nvm_stm* tx, void* to, const void* from, size_t n) {
+  api::change(tx, [&](transaction& t) { return t.write(to, from, n); });
+}
+void nvm_stm_log(nvm_stm* tx, const void* p, size_t n) {
+  api::change(tx, [&](transaction& t) { return t.announce(p, n); });
+}
+void nvm_stm_copy(nvm_stm* tx, void* to, const void* from, size_t n) {
+  api::change(tx, [&](transaction& t) { return t.copy(to, from, n); });
+}
+void nvm_stm_fill(nvm_stm* tx, void* to, int byte, size_t n) {
+  api::change(tx, [&](transaction& t) { return t.fill(to, byte, n); });
+}
+int nvm_stm_compare(nvm_stm* tx, const void* shared, const void* mine, size_t n) {
+  int order = 0;
+  api::go_on(tx, [&](transaction& t) { return t.compare(shared, mine, n, order); });
+  return order;
+}
+
+// ---- objects
+
+void* nvm_stm_alloc(nvm_stm* tx, uint32_t type_id, size_t size) {
+  void* made = nullptr;
+  return api::try_change(tx, [&](transaction& t) { return t.allocate(type_id, size, made); }) == 0 ? made : nullptr;
+}
+void* nvm_stm_malloc(nvm_stm* tx, size_t size) {
+  void* made = nullptr;
+  return api::try_change(tx, [&](transaction& t) { return t.allocate_volatile(size, made); }) == 0 ? made : nullptr;
+}
+int nvm_stm_free(nvm_stm* tx, void* object) {
+  return api::try_change(tx, [&](transaction& t) { return t.free(object); });
+}
+int nvm_stm_set_root(nvm_stm* tx, void* object) {
+  return api::try_change(tx, [&](transaction& t) { return t.set_root(object); });
+}
+void* nvm_stm_get_root(nvm_stm* tx) {
+  void* found = nullptr;
+  api::change(tx, [&](transaction& t) { return t.root(found); });
+  return found;
+}
+
+int nvm_stm_on(nvm_stm* tx, enum nvm_tx_event event, nvm_tx_hook hook, void* argument) {
+  if (hook == nullptr || (event != NVM_TX_ON_COMMIT && event != NVM_TX_ON_ABORT)) {
+    return api::report(fail(errc::invalid, "a hook needs a function and an event, found event %d", event));
+  }
+  // Called with its own type again by run_hooks().
+  return api::try_change(tx, [&](transaction& t) { return t.on(event, reinterpret_cast<void (*)()>(hook), argument); });
+}
+
+// ---- privatisation, settings, counters
+
+int nvm_stm_quiesce(void) {
+  nvm_stm* tx = api::of_thread();
+  if (tx == nullptr) return api::report(fail(errc::no_memory, "no volatile memory for this thread's transactions"));
+  if (nvm_stm_of_thread != nullptr) {
+    return api::report(fail(errc::tx_open, "inside a transaction nobody can be waited for"));
+  }
+  tx->who.wait_for_older(nvm::isolation::version_clock::of_process().next());
+  return 0;
+}
+void nvm_stm_quiesce_at_commit(nvm_stm* tx) { tx->inner.privatise(); }
+
+int nvm_stm_set_policy(NVM_POOL* pool, enum nvm_stm_policy policy) {
+  if (pool == nullptr) return api::report(fail(errc::invalid, "the pool is NULL"));
+  if (nvm::status s = pool->file->usable(); !s) return api::report(s.error());
+  if (policy != NVM_STM_POLICY_ENGINE && policy != NVM_STM_POLICY_WRITE_BACK) {
+    return api::report(fail(errc::invalid, "policy %d is none of enum nvm_stm_policy", policy));
+  }
+  if (nvm::isolation::participant::any_inside(&pool->barriers)) {
+    return api::report(fail(errc::tx_open, "%s: a barrier transaction is open", pool->file->path()));
+  }
+  pool->barriers.always_write_back = policy == NVM_STM_POLICY_WRITE_BACK;
+  return 0;
+}
+
+void nvm_stm_get_statistics(nvm_stm_statistics* out) {
+  *out = {};
+  nvm::isolation::participant::each([out](nvm::isolation::participant& p) {
+    // relaxed: recent numbers, no order.
+    const auto add = [](uint64_t& sum, const std::atomic<std::uint64_t>& c) {
+      sum += c.load(std::memory_order_relaxed);
+    };
+    add(out->commits, p.count.commits);
+    add(out->read_only, p.count.read_only);
+    add(out->conflicts, p.count.conflicts);
+    add(out->retries, p.count.retries);
+    add(out->rollbacks, p.count.rollbacks);
+    add(out->extensions, p.count.extensions);
+    add(out->serial, p.count.serial);
+  });
+}
+
+}  // extern "C"

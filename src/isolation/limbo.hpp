@@ -1,0 +1,38 @@
+// Volatile memory that a transaction has freed while others may still look at it: it goes back when none of them can.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "isolation/participants.hpp"
+
+namespace nvm::isolation {
+
+class limbo {
+ public:
+  explicit limbo(participant& who) noexcept : who_{who} {}
+  ~limbo() { hand_over(); }
+  limbo(const limbo&) = delete;
+  limbo& operator=(const limbo&) = delete;
+
+  // Unlinked by a transaction of `version`, from malloc().
+  void add(void* p, std::uint64_t version) noexcept;
+  // Frees what nobody can look at any more.
+  void sweep() noexcept;
+  // At the thread's end: what is left is freed by whoever sweeps next.
+  void hand_over() noexcept;
+
+ private:
+  static constexpr std::size_t sweep_every = 64;
+
+  struct waiting {
+    void* p;
+    std::uint64_t version;
+  };
+  participant& who_;
+  std::vector<waiting> list_;  // by ascending version
+  std::size_t sweep_at_ = sweep_every;
+};
+
+}  // namespace nvm::isolation

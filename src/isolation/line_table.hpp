@@ -1,0 +1,128 @@
+// Lines of memory with some of their bytes: the new ones that a transaction will write home, or the old ones that it
+// will put back.  In order of first touch, found by a hash.  Clearing is O(1), and memory is kept from one transaction
+// to the next.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "isolation/shared_memory.hpp"
+#include "isolation/written_line.hpp"
+
+namespace nvm::isolation {
+
+// Mask of n bytes from byte `from` of a line; n is 1 to 64.
+[[nodiscard]] constexpr std::uint64_t bytes_mask(unsigned from, std::size_t n) noexcept {
+  return (~std::uint64_t{0} >> (line_bytes - n)) << from;
+}
+
+// Calls visit(from, n) for each maximal run of bytes in `mask`.
+template <class Visit>
+void each_run(std::uint64_t mask, Visit&& visit) {
+  while (mask != 0) {
+    const auto from = static_cast<unsigned>(std::countr_zero(mask));
+    const auto n = static_cast<unsigned>(std::countr_one(mask >> from));
+    visit(from, std::size_t{n});
+    if (from + n == line_bytes) return;
+    mask &= ~std::uint64_t{0} << (from + n);
+  }
+}
+
+class line_table {
+ public:
+  static constexpr std::size_t npos = ~std::size_t{0};
+
+  line_table() : slots_(128) { lines_.reserve(64); }
+
+  [[nodiscard]] bool empty() const noexcept { return lines_.empty(); }
+  [[nodiscard]] std::size_t size() const noexcept { return lines_.size(); }
+  [[nodiscard]] std::span<const written_line> lines() const noexcept { return lines_; }
+  [[nodiscard]] written_line& operator[](std::size_t i) noexcept { return lines_[i]; }
+
+  void clear() noexcept {
+    if (lines_.empty()) return;
+    if (lines_.size() > keep_lines_max) {
+      lines_ = {};
+      slots_.assign(slots_first, slot{});
+    }
+    lines_.clear();
+    if (++epoch_ == 0) {  // wrapped: old slots would look current
+      slots_.assign(slots_.size(), slot{});
+      epoch_ = 1;
+    }
+  }
+
+  // Index of the line, npos: it is not there.
+  [[nodiscard]] std::size_t find(std::uint64_t line) const noexcept {
+    for (std::size_t i = hash(line);; i = (i + 1) & (slots_.size() - 1)) {
+      const slot& s = slots_[i];
+      if (s.epoch != epoch_) return npos;
+      if (lines_[s.index].line == line) return s.index;
+    }
+  }
+  // Index of the line, which is added with an empty mask if it is not there.  May throw std::bad_alloc, changing
+  // nothing.
+  [[nodiscard]] std::size_t at(std::uint64_t line) {
+    for (std::size_t i = hash(line);; i = (i + 1) & (slots_.size() - 1)) {
+      slot& s = slots_[i];
+      if (s.epoch == epoch_) {
+        if (lines_[s.index].line == line) return s.index;
+        continue;
+      }
+      if ((lines_.size() + 1) * 2 > slots_.size()) {
+        enlarge();
+        return at(line);
+      }
+      lines_.emplace_back();
+      lines_.back().line = line;
+      lines_.back().mask = 0;
+      s = {epoch_, static_cast<std::uint32_t>(lines_.size() - 1)};
+      return lines_.size() - 1;
+    }
+  }
+
+  // Removes lines without bytes; what find() and at() said is void, and they may not be called before clear().
+  void drop_empty_lines() noexcept {
+    std::erase_if(lines_, [](const written_line& w) { return w.mask == 0; });
+  }
+
+  // All bytes to where they belong.
+  void store_home() const noexcept {
+    for (const written_line& w : lines_) {
+      auto* home = reinterpret_cast<std::byte*>(w.line * line_bytes);
+      each_run(w.mask, [&](unsigned from, std::size_t n) { copy_in(home + from, w.bytes + from, n); });
+    }
+  }
+
+ private:
+  static constexpr std::size_t slots_first = 128;
+  static constexpr std::size_t keep_lines_max = 1 << 16;
+
+  struct slot {
+    std::uint32_t epoch = 0;
+    std::uint32_t index = 0;
+  };
+
+  [[nodiscard]] std::size_t hash(std::uint64_t line) const noexcept {
+    return static_cast<std::size_t>(line * 0x9E3779B97F4A7C15ULL >> 20) & (slots_.size() - 1);
+  }
+  void enlarge() {
+    std::vector<slot> larger(slots_.size() * 2);
+    slots_.swap(larger);
+    for (std::uint32_t k = 0; k < lines_.size(); ++k) {
+      std::size_t i = hash(lines_[k].line);
+      while (slots_[i].epoch == epoch_) i = (i + 1) & (slots_.size() - 1);
+      slots_[i] = {epoch_, k};
+    }
+  }
+
+  std::vector<slot> slots_;
+  std::vector<written_line> lines_;
+  std::uint32_t epoch_ = 1;
+};
+
+}  // namespace nvm::isolation

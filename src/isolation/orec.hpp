@@ -1,0 +1,45 @@
+// Ownership records: one word for each line of memory, or rather for all lines of a hash, of the whole process.
+//
+// A word is the version of the last transaction that wrote one of its lines, or names the transaction that is writing
+// now.  They are volatile: after a restart every line has version 0.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/base.hpp"
+
+namespace nvm::isolation {
+
+using orec = std::atomic<std::uint64_t>;
+
+// Neighbouring lines have neighbouring words: walking along memory walks along the table.  2^20 words are 8 MiB, of
+// which a program touches as many pages as its data needs.
+inline constexpr unsigned orec_bits = 20;
+extern orec orec_table[std::size_t{1} << orec_bits];
+
+[[nodiscard]] inline std::uint64_t line_of(const void* p) noexcept {
+  return reinterpret_cast<std::uintptr_t>(p) / line_bytes;
+}
+[[nodiscard]] inline orec& orec_of_line(std::uint64_t line) noexcept {
+  return orec_table[(line ^ (line >> orec_bits)) & ((std::uint64_t{1} << orec_bits) - 1)];
+}
+
+// What a word says.  Unlocked: version * 2.  Locked: bit 0, the owner's number, and which of its locks this is.
+namespace orec_word {
+inline constexpr unsigned owner_bits = 20;
+inline constexpr std::uint64_t owners_max = std::uint64_t{1} << owner_bits;
+
+[[nodiscard]] constexpr bool locked(std::uint64_t w) noexcept { return (w & 1) != 0; }
+[[nodiscard]] constexpr std::uint64_t of_version(std::uint64_t version) noexcept { return version << 1; }
+[[nodiscard]] constexpr std::uint64_t of_lock(std::uint64_t owner, std::uint64_t lock) noexcept {
+  return lock << (owner_bits + 1) | owner << 1 | 1;
+}
+[[nodiscard]] constexpr bool locked_by(std::uint64_t w, std::uint64_t owner) noexcept {
+  return (w & (owners_max * 2 - 1)) == (owner << 1 | 1);
+}
+[[nodiscard]] constexpr std::uint64_t lock_of(std::uint64_t w) noexcept { return w >> (owner_bits + 1); }
+}  // namespace orec_word
+
+}  // namespace nvm::isolation

@@ -1,0 +1,189 @@
+// What one transaction sees of shared memory: always the state at one version, its snapshot (LSA, as TinySTM has it).
+//
+// load()  takes a value if the line's orec is unlocked and no newer than the snapshot, before and after.  A newer orec
+//         extends the snapshot to now, which holds if nothing read so far has changed.  So every value fits every other
+//         one at the moment it is returned, also in a transaction that will be rolled back later.
+// lock()  at the first write to a line (encounter time), if the line is no newer than the snapshot.
+// commit  version = clock.next(); the reads must still hold, unless nobody has drawn a version since the snapshot;
+// write
+//         home; unlock(version).
+//
+// Conflicts are answers, not jumps.  Who holds no lock waits a while for one that another thread holds; who holds some
+// soon gives up, for the other may be waiting in turn.
+// Threads: one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "isolation/orec.hpp"
+#include "isolation/participants.hpp"
+#include "isolation/shared_memory.hpp"
+#include "isolation/version_clock.hpp"
+
+namespace nvm::isolation {
+
+enum class seen : std::uint8_t {
+  ok,
+  mine,      // this transaction writes the line, nothing was read
+  conflict,  // roll back
+};
+
+class view {
+ public:
+  explicit view(participant& who) : who_{who} {
+    reads_.resize(reads_first);
+    locks_.reserve(64);
+  }
+
+  // The thread has entered.
+  void begin() noexcept {
+    limit_ = limit_of(version_clock::of_process().now());
+    used_ = 0;
+    last_ = nullptr;
+    locks_.clear();
+  }
+  // Whatever is read or locked from now on is a conflict.  What was read stays known, for something_changed().
+  void end() noexcept { limit_ = 0; }
+  [[nodiscard]] bool open() const noexcept { return limit_ != 0; }
+  [[nodiscard]] bool has_read() const noexcept { return used_ != 0; }
+  [[nodiscard]] bool has_locks() const noexcept { return !locks_.empty(); }
+
+  // *p, which is aligned.  May throw std::bad_alloc.
+  template <class T>
+  [[nodiscard, gnu::always_inline]] seen load(const T* p, T& out) {
+    orec& o = orec_of_line(line_of(p));
+    // acquire: pairs with the release in unlock(): who sees a version sees what was written under it.
+    const std::uint64_t before = o.load(std::memory_order_acquire);
+    if (!orec_word::locked(before) && before < limit_) [[likely]] {
+      const T value = load_shared(p);
+      // relaxed: after the value, by the acquire there.
+      if (o.load(std::memory_order_relaxed) == before) [[likely]] {
+        note(o, before);
+        out = value;
+        return seen::ok;
+      }
+    }
+    return read_slowly(o, p, sizeof(T), &out);
+  }
+
+  // n bytes inside one line.  May throw std::bad_alloc.
+  [[nodiscard]] seen read(const void* p, std::size_t n, void* out) {
+    return read_slowly(orec_of_line(line_of(p)), p, n, out);
+  }
+
+  // Something that the word of `o` stands for, read by take(), which may be called several times.
+  template <class Take>
+  [[nodiscard]] seen read_under(orec& o, Take&& take) {
+    while (open()) {
+      const std::uint64_t before = o.load(std::memory_order_acquire);
+      if (orec_word::locked(before)) {
+        if (orec_word::locked_by(before, who_.number())) return seen::mine;
+        if (!outwait(o, before)) return seen::conflict;
+      } else if (before >= limit_) {
+        if (!extend()) return seen::conflict;
+      } else {
+        take();
+        // acquire: take() need not end with an acquiring load.
+        std::atomic_signal_fence(std::memory_order_acq_rel);
+        if (o.load(std::memory_order_acquire) == before) {
+          note(o, before);
+          return seen::ok;
+        }
+      }
+    }
+    return seen::conflict;
+  }
+
+  // False: conflict.  May throw std::bad_alloc, holding no new lock.
+  [[nodiscard, gnu::always_inline]] bool lock(orec& o) {
+    std::uint64_t w = o.load(std::memory_order_acquire);
+    if (orec_word::locked_by(w, who_.number())) return true;
+    return lock_slowly(o, w);
+  }
+
+  // Everything read is as it was, or locked by this transaction and as it was.
+  [[nodiscard]] bool holds() const noexcept {
+    for (std::size_t i = 0; i < used_; ++i) {
+      const entry& e = reads_[i];
+      const std::uint64_t w = e.word->load(std::memory_order_acquire);
+      if (w == e.version) continue;
+      if (!orec_word::locked_by(w, who_.number()) || locks_[orec_word::lock_of(w)].version != e.version) return false;
+    }
+    return true;
+  }
+  // Moves the snapshot to now.  False: conflict.
+  [[nodiscard]] bool extend() noexcept {
+    const std::uint64_t now = version_clock::of_process().now();
+    if (!holds()) return false;
+    limit_ = limit_of(now);
+    who_.look_from(now);
+    participant::counters::add(who_.count.extensions);
+    return true;
+  }
+  // With a version that was drawn while all locks were held.
+  [[nodiscard]] bool may_commit(std::uint64_t version) const noexcept {
+    return limit_ == limit_of(version - 1) || holds();
+  }
+
+  // What was written is home, as of this version.
+  void unlock(std::uint64_t version) noexcept {
+    // release: pairs with the acquire of whoever reads the line next.
+    for (const held& h : locks_) h.word->store(orec_word::of_version(version), std::memory_order_release);
+    locks_.clear();
+  }
+  // Nothing was written home.
+  void unlock_unchanged() noexcept {
+    for (const held& h : locks_) h.word->store(h.version, std::memory_order_release);
+    locks_.clear();
+  }
+
+  // Whether something that was read has another version by now; of a transaction that holds no lock any more.
+  [[nodiscard]] bool something_changed() const noexcept {
+    for (std::size_t i = 0; i < used_; ++i) {
+      if (reads_[i].word->load(std::memory_order_acquire) != reads_[i].version) return true;
+    }
+    return false;
+  }
+
+ private:
+  static constexpr std::size_t reads_first = 1024;
+
+  struct entry {
+    orec* word;
+    std::uint64_t version;  // the word, unlocked
+  };
+  struct held {
+    orec* word;
+    std::uint64_t version;  // the word before it was locked
+  };
+
+  static constexpr std::uint64_t limit_of(std::uint64_t version) noexcept { return orec_word::of_version(version) + 1; }
+
+  [[gnu::always_inline]] void note(orec& o, std::uint64_t word) {
+    // Programs read one object after the other: the line read last is often the next one too.
+    if (last_ == &o) return;
+    if (used_ == reads_.size()) [[unlikely]] {
+      grow();
+    }
+    last_ = &o;
+    reads_[used_++] = {&o, word};
+  }
+  [[gnu::noinline]] void grow() { reads_.resize(reads_.size() * 2); }
+
+  [[gnu::noinline]] seen read_slowly(orec& o, const void* p, std::size_t n, void* out);
+  [[gnu::noinline]] bool lock_slowly(orec& o, std::uint64_t w);
+  // Waits for another transaction's lock; false: for long enough.
+  [[nodiscard]] bool outwait(const orec& o, std::uint64_t locked) const noexcept;
+
+  participant& who_;
+  // The snapshot, as the first word beyond it: unlocked words below are versions that belong to it.  0: not open.
+  std::uint64_t limit_ = 0;
+  const orec* last_ = nullptr;
+  std::size_t used_ = 0;
+  std::vector<entry> reads_;
+  std::vector<held> locks_;
+};
+
+}  // namespace nvm::isolation

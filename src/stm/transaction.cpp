@@ -1,0 +1,548 @@
+#include "stm/transaction.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "nvm/nvm.h"
+
+namespace nvm::stm {
+
+using isolation::participant;
+using isolation::seen;
+
+namespace {
+
+std::uintptr_t address(const void* p) noexcept { return reinterpret_cast<std::uintptr_t>(p); }
+
+// Bytes from p to the end of its line, at most n.
+std::size_t to_line_end(const void* p, std::size_t n) noexcept {
+  return std::min<std::size_t>(n, line_bytes - address(p) % line_bytes);
+}
+
+constexpr std::size_t piece_bytes = 512;
+
+}  // namespace
+
+// ---- life
+
+verdict transaction::learn_policy(durable_side* side, bool& write_back) {
+  write_back = false;
+  if (side == nullptr) return verdict::done;
+  // relaxed: every thread finds out the same.
+  policy known = side->engine_policy.load(std::memory_order_relaxed);
+  if (known == policy::unknown) {
+    auto asked = side->begin();
+    if (!asked) return fails(asked.error());
+    known = (*asked)->writes_back() ? policy::write_back : policy::write_through;
+    std::vector<hook> none;
+    (*asked)->abort(none);
+    side->engine_policy.store(known, std::memory_order_relaxed);
+  }
+  write_back = (known == policy::write_back || side->always_write_back.load(std::memory_order_relaxed)) &&
+               !(runs_alone() && side->takes_announced_stores());
+  return verdict::done;
+}
+
+verdict transaction::begin(durable_side* side) {
+  levels_.reserve(8);
+  ++series_.attempts;
+  if (verdict a = learn_policy(side, write_back_); a != verdict::done) return a;
+  if (runs_alone()) {
+    who_.enter_alone(side);
+    participant::counters::add(who_.count.serial);
+  } else {
+    who_.enter(side);
+  }
+  view_.begin();
+  side_ = side;
+  levels_.push_back({});
+  return verdict::done;
+}
+
+verdict transaction::begin_level(durable_side* side) {
+  if (side_ == nullptr && side != nullptr) {
+    // What is volatile and already stored in place stays so: both ways go together.
+    if (verdict a = learn_policy(side, write_back_); a != verdict::done) return a;
+    side_ = side;
+    who_.concerns(side);
+  }
+  levels_.push_back({journal_.here(), fresh_journal_.here(), writes_.here(), fresh_volatile_.size(),
+                     freed_volatile_.size(), hooks_.size(), root_, root_set_, errc::ok});
+  writes_.begin_level();
+  return verdict::done;
+}
+
+verdict transaction::commit_in_engine(std::uint64_t& version, lsn_t& lsn) {
+  auto& clock = isolation::version_clock::of_process();
+  std::vector<hook> none;
+  result<lsn_t> ended = lsn_t{0};
+  if (write_back_) {
+    const auto lines = writes_.durable_lines();
+    if (status s = engine_->enter_commit(lines); !s) return fails(s.error());
+    version = clock.next();
+    if (!view_.may_commit(version)) return verdict::conflict;
+    ended = engine_->commit_lines(lines, version, none);
+  } else {
+    version = clock.next();
+    if (!view_.may_commit(version)) return verdict::conflict;
+    ended = engine_->commit(none);
+  }
+  engine_ = nullptr;
+  if (!ended) {
+    stored_in_place_ = true;  // home may have been written, and put back
+    return fails(ended.error());
+  }
+  lsn = *ended;
+  return verdict::done;
+}
+
+verdict transaction::commit() {
+  if (const errc doomed = levels_.front().doomed; doomed != errc::ok) {
+    roll_back(reason::left);
+    return fails(doomed);
+  }
+  std::uint64_t version = 0;
+  lsn_t lsn = 0;
+  if (engine_ != nullptr) {
+    const verdict a = commit_in_engine(version, lsn);
+    if (a == verdict::failed) {
+      const errc why = failure_;
+      roll_back(reason::left);
+      return fails(why);
+    }
+    if (a == verdict::conflict) return a;
+    side_->has_ordered(lsn);
+  } else if (view_.has_locks() || !freed_volatile_.empty()) {
+    version = isolation::version_clock::of_process().next();
+    if (!view_.may_commit(version)) return verdict::conflict;
+  }
+  if (version != 0) {
+    writes_.store_volatile_home();
+    view_.unlock(version);
+    participant::counters::add(who_.count.commits);
+  } else {
+    participant::counters::add(who_.count.read_only);
+  }
+  ended_side_ = side_;
+  // Who wrote waits for itself, which comes after everything it has seen; who only read for what it may have seen.
+  ended_lsn_ = lsn != 0 || side_ == nullptr ? lsn : side_->ordered();
+  ended_version_ = privatises_ ? version : 0;
+  hooks_are_due(0, NVM_TX_ON_COMMIT);
+  std::vector<void*> freed;
+  if (!freed_volatile_.empty()) freed.swap(freed_volatile_);
+  fresh_volatile_.clear();
+  leave();
+  for (void* p : freed) limbo_.add(p, version);
+  return verdict::done;
+}
+
+status transaction::finish_wait() noexcept {
+  if (ended_version_ != 0) who_.wait_for_older(ended_version_);
+  if (ended_lsn_ == 0) return {};
+  return ended_side_->wait(ended_lsn_);
+}
+
+verdict transaction::commit_level() {
+  const level l = levels_.back();
+  if (l.doomed != errc::ok) {
+    roll_back_level();
+    return doom(l.doomed);
+  }
+  const bool outermost_now = levels_.size() == 2;
+  if (outermost_now) {
+    journal_.join_outermost(l.journal);
+    fresh_journal_.forget(l.fresh_journal);
+  }
+  if (engine_ != nullptr && engine_->depth() == depth()) {
+    if (status s = engine_->commit_level(); !s) {
+      // Of the engine's part nothing is left.  What has joined the level around stays there to be put back with it.
+      take_level_back(false);
+      return doom(s.error());
+    }
+  }
+  writes_.end_level(outermost_now);
+  for (fresh_object& o : fresh_) o.level = std::min<unsigned>(o.level, depth() - 1);
+  levels_.pop_back();
+  return verdict::done;
+}
+
+void transaction::roll_back_level() noexcept { take_level_back(true); }
+
+void transaction::take_level_back(bool engine_too) noexcept {
+  const level l = levels_.back();
+  writes_.put_back(l.writes);
+  journal_.put_back(l.journal);
+  fresh_journal_.put_back(l.fresh_journal);
+  if (engine_too && engine_ != nullptr && engine_->depth() == depth()) {
+    std::vector<hook> none;
+    engine_->abort_level(none);
+  }
+  std::erase_if(fresh_, [this](const fresh_object& o) { return o.level == depth(); });
+  while (fresh_volatile_.size() > l.fresh_volatile) {
+    std::free(fresh_volatile_.back());
+    fresh_volatile_.pop_back();
+  }
+  freed_volatile_.resize(l.freed_volatile);
+  hooks_are_due(l.hooks, NVM_TX_ON_ABORT);
+  root_ = l.root;
+  root_set_ = l.root_set;
+  levels_.pop_back();
+}
+
+void transaction::roll_back(reason why) noexcept {
+  journal_.put_all_back();
+  if (engine_ != nullptr) {
+    std::vector<hook> none;
+    engine_->abort(none);
+    engine_ = nullptr;
+  }
+  if (stored_in_place_) {
+    view_.unlock(isolation::version_clock::of_process().next());
+  } else {
+    view_.unlock_unchanged();
+  }
+  for (void* p : fresh_volatile_) std::free(p);
+  fresh_volatile_.clear();
+  freed_volatile_.clear();
+  hooks_are_due(0, NVM_TX_ON_ABORT);
+  participant::counters& c = who_.count;
+  participant::counters::add(why == reason::conflict ? c.conflicts : why == reason::retry ? c.retries : c.rollbacks);
+  ended_side_ = nullptr;
+  ended_lsn_ = ended_version_ = 0;
+  leave();
+}
+
+void transaction::leave() noexcept {
+  view_.end();
+  journal_.clear();
+  fresh_journal_.clear();
+  writes_.clear();
+  levels_.clear();
+  fresh_.clear();
+  side_ = nullptr;
+  engine_ = nullptr;
+  stored_in_place_ = privatises_ = root_set_ = false;
+  const bool was_alone = who_.alone();
+  who_.leave();
+  if (was_alone) who_.end_serial();
+}
+
+void transaction::wait_before_next_attempt() noexcept {
+  if (series_.wants_serial) return;
+  back_off_.pause(series_.attempts);
+}
+
+void transaction::wait_for_change() noexcept {
+  series_.attempts = 0;
+  back_off_.pause(1);
+  if (view_.has_read()) isolation::wait_until([this] { return view_.something_changed(); });
+}
+
+verdict transaction::become_irrevocable() {
+  if (who_.alone()) return verdict::done;
+  series_.wants_serial = true;
+  // Those who wait for this thread's locks or lane would be waited for by it: it lets go of everything first.
+  return verdict::conflict;
+}
+
+// ---- memory
+
+unsigned transaction::level_of_fresh(const void* p, std::size_t n) noexcept {
+  const std::uintptr_t from = address(p);
+  const auto inside = [&](const fresh_object& o) { return from >= o.begin && n <= o.end - from && from < o.end; };
+  if (last_fresh_ < fresh_.size() && inside(fresh_[last_fresh_])) return fresh_[last_fresh_].level;
+  const auto behind = std::upper_bound(fresh_.begin(), fresh_.end(), from,
+                                       [](std::uintptr_t a, const fresh_object& o) { return a < o.begin; });
+  if (behind == fresh_.begin() || !inside(*std::prev(behind))) return 0;
+  last_fresh_ = static_cast<std::size_t>(std::prev(behind) - fresh_.begin());
+  return fresh_[last_fresh_].level;
+}
+
+void transaction::add_fresh(void* p, std::size_t bytes) {
+  const std::uintptr_t begin = address(p);
+  const fresh_object o{begin, begin + bytes, depth()};
+  // Mostly at the end: allocators go upwards.
+  const auto at = std::upper_bound(fresh_.begin(), fresh_.end(), begin,
+                                   [](std::uintptr_t a, const fresh_object& x) { return a < x.begin; });
+  fresh_.insert(at, o);
+}
+
+verdict transaction::lock_lines(const void* p, std::size_t n) {
+  const std::uint64_t last = (address(p) + n - 1) / line_bytes;
+  for (std::uint64_t line = isolation::line_of(p); line <= last; ++line) {
+    if (!view_.lock(isolation::orec_of_line(line))) return verdict::conflict;
+  }
+  return verdict::done;
+}
+
+verdict transaction::in_pool(const void* p, std::size_t n) {
+  if (side_->in_data(side_->offset_of(p), n)) return verdict::done;
+  return fails(fail(errc::bad_pointer, "[%p, +%zu) is not inside the data of the transaction's pool", p, n));
+}
+
+verdict transaction::begin_engine() {
+  if (side_ == nullptr) {
+    return fails(fail(errc::no_transaction, "the transaction has no pool: it is for volatile memory only"));
+  }
+  if (engine_ == nullptr) {
+    auto begun = side_->begin();
+    if (!begun) return fails(begun.error());
+    engine_ = *begun;
+  }
+  while (engine_->depth() < depth()) {
+    if (status s = engine_->begin(); !s) return fails(s.error());
+  }
+  return verdict::done;
+}
+
+verdict transaction::engine(tx::open_transaction*& out) {
+  if (engine_ == nullptr || engine_->depth() < depth()) {
+    if (verdict a = begin_engine(); a != verdict::done) return a;
+  }
+  out = engine_;
+  return verdict::done;
+}
+
+verdict transaction::prepare(void* p, std::size_t n, place& where) {
+  const bool durable = side_ != nullptr && side_->holds(p);
+  where = place::home;
+  if (!fresh_.empty()) {
+    if (const unsigned born = level_of_fresh(p, n); born != 0) {
+      if (born < depth()) fresh_journal_.keep(p, n, false);
+      return verdict::done;
+    }
+  }
+  if (durable) {
+    if (verdict a = in_pool(p, n); a != verdict::done) return a;
+  } else if (nvm_is_durable(p)) {
+    return fails(fail(errc::bad_pointer, "%p lies in no pool, or in another one than the transaction's", p));
+  }
+  // The lane before the locks: others need not wait for these while this transaction waits for that.
+  tx::open_transaction* e = nullptr;
+  if (durable) {
+    if (verdict a = engine(e); a != verdict::done) return a;
+  }
+  if (verdict a = lock_lines(p, n); a != verdict::done) return a;
+  if (write_back_) {
+    where = durable ? place::buffer_durable : place::buffer_volatile;
+    return verdict::done;
+  }
+  if (durable) {
+    const log::byte_range range{side_->offset_of(p), n};
+    if (status s = e->announce(&range, 1); !s) return fails(s.error());
+  } else {
+    journal_.keep(p, n, outermost());
+  }
+  stored_in_place_ = true;
+  return verdict::done;
+}
+
+void transaction::put(void* p, const void* from, std::size_t n, place where) {
+  if (where == place::home) {
+    isolation::copy_in(p, from, n);
+    return;
+  }
+  auto* to = static_cast<std::byte*>(p);
+  const auto* bytes = static_cast<const std::byte*>(from);
+  while (n != 0) {
+    const std::size_t here = to_line_end(to, n);
+    writes_.put(to, bytes, here, where == place::buffer_durable, outermost());
+    to += here;
+    bytes += here;
+    n -= here;
+  }
+}
+
+verdict transaction::write(void* to, const void* from, std::size_t n) {
+  if (n == 0) return verdict::done;
+  place where{};
+  if (verdict a = prepare(to, n, where); a != verdict::done) return a;
+  put(to, from, n, where);
+  return verdict::done;
+}
+
+verdict transaction::announce(const void* p, std::size_t n) {
+  if (write_back_) {
+    return fails(fail(errc::invalid, "stores without barriers need a transaction that is in place (irrevocable)"));
+  }
+  place where{};
+  return n == 0 ? verdict::done : prepare(const_cast<void*>(p), n, where);
+}
+
+verdict transaction::fill(void* to, int byte, std::size_t n) {
+  if (n == 0) return verdict::done;
+  place where{};
+  if (verdict a = prepare(to, n, where); a != verdict::done) return a;
+  std::byte piece[piece_bytes];
+  std::memset(piece, byte, std::min(n, piece_bytes));
+  for (std::size_t done = 0; done < n; done += piece_bytes) {
+    put(static_cast<std::byte*>(to) + done, piece, std::min(n - done, piece_bytes), where);
+  }
+  return verdict::done;
+}
+
+void transaction::read_own(const void* p, std::size_t n, void* out) noexcept {
+  isolation::copy_out(out, p, n);
+  if (!write_back_) return;
+  const isolation::written_line* w = writes_.find(p, side_ != nullptr && side_->holds(p));
+  if (w == nullptr) return;
+  const auto at = static_cast<unsigned>(address(p) % line_bytes);
+  isolation::each_run(w->mask & isolation::bytes_mask(at, n), [&](unsigned from, std::size_t bytes) {
+    std::memcpy(static_cast<std::byte*>(out) + (from - at), w->bytes + from, bytes);
+  });
+}
+
+verdict transaction::load_own(seen s, const void* p, std::size_t n, void* out) {
+  if (s == seen::ok) return verdict::done;
+  if (s == seen::conflict) return verdict::conflict;
+  read_own(p, n, out);
+  return verdict::done;
+}
+
+verdict transaction::read(void* to, const void* from, std::size_t n) {
+  const auto* at = static_cast<const std::byte*>(from);
+  auto* out = static_cast<std::byte*>(to);
+  while (n != 0) {
+    const std::size_t here = to_line_end(at, n);
+    if (verdict a = load_own(view_.read(at, here, out), at, here, out); a != verdict::done) return a;
+    at += here;
+    out += here;
+    n -= here;
+  }
+  return verdict::done;
+}
+
+verdict transaction::copy(void* to, const void* from, std::size_t n) {
+  if (n == 0 || to == from) return verdict::done;
+  place where{};
+  if (verdict a = prepare(to, n, where); a != verdict::done) return a;
+  auto* target = static_cast<std::byte*>(to);
+  const auto* source = static_cast<const std::byte*>(from);
+  std::byte piece[piece_bytes];
+  const bool backwards = address(to) - address(from) < n;  // the target begins inside the source
+  for (std::size_t done = 0; done < n;) {
+    const std::size_t here = std::min(n - done, piece_bytes);
+    const std::size_t at = backwards ? n - done - here : done;
+    if (verdict a = read(piece, source + at, here); a != verdict::done) return a;
+    put(target + at, piece, here, where);
+    done += here;
+  }
+  return verdict::done;
+}
+
+verdict transaction::compare(const void* shared, const void* mine, std::size_t n, int& out) {
+  std::byte piece[piece_bytes];
+  out = 0;
+  for (std::size_t done = 0; done < n && out == 0; done += piece_bytes) {
+    const std::size_t here = std::min(n - done, piece_bytes);
+    if (verdict a = read(piece, static_cast<const std::byte*>(shared) + done, here); a != verdict::done) return a;
+    out = std::memcmp(piece, static_cast<const std::byte*>(mine) + done, here);
+  }
+  return verdict::done;
+}
+
+// ---- objects
+
+verdict transaction::allocate(std::uint32_t type, std::size_t bytes, void*& out) {
+  out = nullptr;
+  fresh_.reserve(fresh_.size() + 1);
+  tx::open_transaction* e = nullptr;
+  if (verdict a = engine(e); a != verdict::done) return doom(failure_);
+  auto payload = e->allocate(type, bytes);
+  if (!payload) return doom(payload.error());
+  out = side_->base() + *payload;
+  add_fresh(out, bytes);
+  return verdict::done;
+}
+
+verdict transaction::allocate_volatile(std::size_t bytes, void*& out) {
+  fresh_.reserve(fresh_.size() + 1);
+  fresh_volatile_.reserve(fresh_volatile_.size() + 1);
+  out = std::malloc(bytes == 0 ? 1 : bytes);
+  if (out == nullptr) return doom(fail(errc::no_memory, "no volatile memory for %zu bytes", bytes));
+  fresh_volatile_.push_back(out);
+  add_fresh(out, bytes);
+  return verdict::done;
+}
+
+verdict transaction::free(void* p) {
+  if (p == nullptr) return verdict::done;
+  if (!nvm_is_durable(p)) {
+    freed_volatile_.push_back(p);
+    return verdict::done;
+  }
+  // A transaction whose reads do not hold any more may have taken the pointer from anywhere, and is not to be blamed.
+  const auto refuse = [&](errc code) { return view_.holds() ? doom(code) : verdict::conflict; };
+  if (side_ == nullptr || !side_->holds(p)) {
+    return refuse(fail(errc::bad_pointer, "%p lies in no pool, or in another one than the transaction's", p));
+  }
+  const std::uint64_t payload = side_->offset_of(p);
+  auto room = side_->room_of(payload);
+  if (!room) return refuse(room.error());
+  if (level_of_fresh(p, 1) == 0) {
+    constexpr std::size_t header = 16;
+    if (verdict a = lock_lines(static_cast<std::byte*>(p) - header, *room + header); a != verdict::done) return a;
+    if (!view_.holds()) return verdict::conflict;
+  }
+  tx::open_transaction* e = nullptr;
+  if (verdict a = engine(e); a != verdict::done) return doom(failure_);
+  if (status s = e->release(payload); !s) return refuse(s.error());
+  return verdict::done;
+}
+
+verdict transaction::set_root(void* object) {
+  if (side_ == nullptr) {
+    return doom(fail(errc::no_transaction, "the transaction has no pool: it is for volatile memory only"));
+  }
+  if (object != nullptr && (!side_->holds(object) || !side_->in_data(side_->offset_of(object), 1))) {
+    return doom(fail(errc::bad_pointer, "%p is not inside the data of the transaction's pool", object));
+  }
+  if (!view_.lock(isolation::orec_of_line(isolation::line_of(side_->base())))) return verdict::conflict;
+  tx::open_transaction* e = nullptr;
+  if (verdict a = engine(e); a != verdict::done) return doom(failure_);
+  if (status s = e->set_root(object == nullptr ? 0 : side_->offset_of(object)); !s) return doom(s.error());
+  stored_in_place_ = true;
+  root_ = object;
+  root_set_ = true;
+  return verdict::done;
+}
+
+verdict transaction::root(void*& out) {
+  out = nullptr;
+  if (side_ == nullptr) {
+    return fails(fail(errc::no_transaction, "the transaction has no pool: it is for volatile memory only"));
+  }
+  if (root_set_) {
+    out = root_;
+    return verdict::done;
+  }
+  result<std::uint64_t> found = std::uint64_t{0};
+  const auto take = [&] { found = side_->root(); };
+  const seen s = view_.read_under(isolation::orec_of_line(isolation::line_of(side_->base())), take);
+  if (s == seen::conflict) return verdict::conflict;
+  if (s == seen::mine) take();  // a line with the same orec is written by this transaction, not the root
+  if (!found) return fails(found.error());
+  out = *found == 0 ? nullptr : side_->base() + *found;
+  return verdict::done;
+}
+
+// ---- hooks
+
+verdict transaction::on(int event, void (*call)(), void* argument) {
+  due_.reserve(hooks_.size() + 1);  // so that the end needs no memory
+  hooks_.push_back({call, event, argument, false});
+  return verdict::done;
+}
+
+void transaction::hooks_are_due(std::size_t from, int event) noexcept {
+  due_.clear();
+  for (std::size_t i = from; i < hooks_.size(); ++i) {
+    if (hooks_[i].event == event) due_.push_back(hooks_[i]);
+  }
+  hooks_.resize(from);
+}
+
+}  // namespace nvm::stm

@@ -1,0 +1,219 @@
+// A barrier transaction: a view of shared memory (isolation/) composed with a transaction of a pool's engine (tx/).
+//
+// Write-back, where the engine asks for it or the program does: stores stay in the write set.
+//   1. lock the line's orec at the first store to it
+//   2. commit: engine.enter_commit(lines), version = clock.next(), the reads still hold, engine.commit_lines(),
+//   volatile
+//      lines home, unlock(version)
+// Write-through otherwise: the engine keeps old bytes.
+//   1. lock the line's orec, engine.announce(), store in place
+//   2. commit: version = clock.next(), the reads still hold, engine.commit(), unlock(version)
+//   3. roll back: engine.abort() puts old bytes back, unlock(a new version): others may have seen the bytes in between,
+//      and found them locked
+// Volatile memory is stored in place in a write-through transaction, with the old bytes kept here, and buffered in a
+// write-back one.  A transaction that runs alone is write-through wherever the engine lets it: code without barriers
+// sees what it has stored.  The engine's transaction begins with the first durable store, allocation or free; who only
+// reads takes no lane and no lock.
+//
+// An object that this transaction has allocated is nobody else's: stores go in place, without orecs, and are undone
+// only if the object is older than the level that is rolled back.  What is freed is locked line by line, so that
+// whoever still sees it learns from the version that it is gone, and so that reuse, which stores in place, needs no
+// locks.
+//
+// Levels: a savepoint costs nothing until something is written in it.  Rolling back an inner level keeps its locks and
+// its reads.
+//
+// Answers: `conflict` means that the caller has to roll everything back and start again, `failed` that the innermost
+// level has to be left; failure() says why.
+// Threads: one, that of the participant.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "isolation/isolation.hpp"
+#include "stm/durable_side.hpp"
+#include "tx/tx.hpp"
+
+namespace nvm::stm {
+
+enum class verdict : std::uint8_t { done, conflict, failed };
+
+// Not part of the engine's: what the program wants to be told.
+using tx::hook;
+
+class transaction {
+ public:
+  explicit transaction(isolation::participant& who) : who_{who}, view_{who}, limbo_{who}, back_off_{who.number() + 1} {}
+  ~transaction() = default;
+  transaction(const transaction&) = delete;
+  transaction& operator=(const transaction&) = delete;
+
+  // ---- life ----
+
+  // The outermost level of an attempt; attempts of a series are counted.  `side` nullptr: volatile memory only.
+  [[nodiscard]] verdict begin(durable_side* side);
+  // A savepoint.  `side`, if the transaction has none yet, becomes its pool.
+  [[nodiscard]] verdict begin_level(durable_side* side);
+  [[nodiscard]] unsigned depth() const noexcept { return static_cast<unsigned>(levels_.size()); }
+  [[nodiscard]] durable_side* side() const noexcept { return side_; }
+
+  // Ends the outermost level.  On `failed` everything was rolled back; on `conflict` nothing yet.  On `done` everything
+  // is visible, and durable when finish_wait() says so.
+  [[nodiscard]] verdict commit();
+  // Waits until what the transaction that has just ended did, and saw, is durable; and, if it was asked to, until no
+  // other one looks at what it made private.
+  [[nodiscard]] status finish_wait() noexcept;
+  [[nodiscard]] verdict commit_level();
+  void roll_back_level() noexcept;
+  // Everything; the thread is outside afterwards.
+  enum class reason : std::uint8_t { conflict, retry, left };
+  void roll_back(reason why) noexcept;
+  // The series of attempts is over.
+  void end_series() noexcept { series_ = {}; }
+  // For a hook that runs transactions of its own between two attempts.
+  struct series {
+    unsigned attempts = 0;
+    bool wants_serial = false;
+  };
+  [[nodiscard]] series interrupt_series() noexcept { return std::exchange(series_, series{}); }
+  void resume_series(const series& s) noexcept { series_ = s; }
+  // Between roll_back(conflict or retry) and begin().
+  void wait_before_next_attempt() noexcept;
+  // After roll_back(retry): until something that the transaction read has changed.
+  void wait_for_change() noexcept;
+
+  // From now on no conflict rolls it back: `conflict` where it has to start again for that.
+  [[nodiscard]] verdict become_irrevocable();
+  [[nodiscard]] bool irrevocable() const noexcept { return who_.alone(); }
+  // Everything written so far is at home.
+  [[nodiscard]] bool in_place() const noexcept { return !write_back_; }
+  void privatise() noexcept { privatises_ = true; }
+
+  // ---- memory ----
+
+  // *p, aligned.
+  template <class T>
+  [[nodiscard, gnu::always_inline]] verdict load(const T* p, T& out) {
+    const isolation::seen s = view_.load(p, out);
+    if (s == isolation::seen::ok) [[likely]] {
+      return verdict::done;
+    }
+    return load_own(s, p, sizeof(T), &out);
+  }
+  template <class T>
+  [[nodiscard, gnu::always_inline]] verdict store(T* p, T value) {
+    return write(p, &value, sizeof value);
+  }
+  [[nodiscard]] verdict read(void* to, const void* from, std::size_t n);
+  [[nodiscard]] verdict write(void* to, const void* from, std::size_t n);
+  // The bytes will be stored plainly; of a transaction that is in place.
+  [[nodiscard]] verdict announce(const void* p, std::size_t n);
+  [[nodiscard]] verdict copy(void* to, const void* from, std::size_t n);
+  [[nodiscard]] verdict fill(void* to, int byte, std::size_t n);
+  // memcmp(shared, mine, n)
+  [[nodiscard]] verdict compare(const void* shared, const void* mine, std::size_t n, int& out);
+
+  // Objects of the pool.
+  [[nodiscard]] verdict allocate(std::uint32_t type, std::size_t bytes, void*& out);
+  // Volatile memory, from malloc().
+  [[nodiscard]] verdict allocate_volatile(std::size_t bytes, void*& out);
+  // Either kind.
+  [[nodiscard]] verdict free(void* p);
+  [[nodiscard]] verdict set_root(void* object);
+  [[nodiscard]] verdict root(void*& out);
+
+  [[nodiscard]] verdict on(int event, void (*call)(), void* argument);
+  // Hooks to be run: of the transaction that has ended, or the level that was rolled back.
+  [[nodiscard]] std::vector<hook> take_hooks() noexcept { return std::move(due_); }
+
+  // ---- failure ----
+
+  [[nodiscard]] errc failure() const noexcept { return failure_; }
+  // The innermost level can only be rolled back.
+  verdict fails(errc code) noexcept {
+    failure_ = code;
+    return verdict::failed;
+  }
+  // As fails(), and the program goes on: its commit will fail.
+  verdict doom(errc code) noexcept {
+    levels_.back().doomed = code;
+    return fails(code);
+  }
+
+ private:
+  struct level {
+    isolation::journal::mark journal;
+    isolation::journal::mark fresh_journal;
+    isolation::write_set::mark writes;
+    std::size_t fresh_volatile;
+    std::size_t freed_volatile;
+    std::size_t hooks;
+    void* root;
+    bool root_set;
+    errc doomed;
+  };
+  struct fresh_object {
+    std::uintptr_t begin, end;
+    unsigned level;
+  };
+
+  [[nodiscard]] bool runs_alone() const noexcept {
+    return series_.wants_serial || series_.attempts > attempts_before_serial;
+  }
+  [[nodiscard]] verdict learn_policy(durable_side* side, bool& write_back);
+  [[nodiscard]] bool outermost() const noexcept { return levels_.size() == 1; }
+  // 0: not inside an object that this transaction has allocated.
+  [[nodiscard]] unsigned level_of_fresh(const void* p, std::size_t n) noexcept;
+  [[nodiscard]] verdict lock_lines(const void* p, std::size_t n);
+  // Makes [p, p + n) ready for put(): locked, and where stores go in place, announced.
+  enum class place : std::uint8_t { home, buffer_durable, buffer_volatile };
+  [[nodiscard]] verdict prepare(void* p, std::size_t n, place& where);
+  void put(void* p, const void* from, std::size_t n, place where);
+  [[nodiscard]] verdict load_own(isolation::seen s, const void* p, std::size_t n, void* out);
+  void read_own(const void* p, std::size_t n, void* out) noexcept;
+  // The engine's transaction, with as many levels as this one.
+  [[nodiscard]] verdict engine(tx::open_transaction*& out);
+  [[nodiscard]] verdict begin_engine();
+  [[nodiscard]] verdict in_pool(const void* p, std::size_t n);
+  void add_fresh(void* p, std::size_t bytes);
+  [[nodiscard]] verdict commit_in_engine(std::uint64_t& version, lsn_t& lsn);
+  void take_level_back(bool engine_too) noexcept;
+  void hooks_are_due(std::size_t from, int event) noexcept;
+  // Nothing of the transaction is left; the thread goes outside.
+  void leave() noexcept;
+
+  static constexpr unsigned attempts_before_serial = 12;
+
+  isolation::participant& who_;
+  isolation::view view_;
+  isolation::write_set writes_;
+  isolation::journal journal_;        // volatile memory, stored in place
+  isolation::journal fresh_journal_;  // objects of outer levels, stored in place by inner ones
+  isolation::limbo limbo_;
+  isolation::back_off back_off_;
+  durable_side* side_ = nullptr;
+  tx::open_transaction* engine_ = nullptr;
+  bool write_back_ = false;
+  bool stored_in_place_ = false;  // under a lock
+  bool privatises_ = false;
+  bool root_set_ = false;
+  void* root_ = nullptr;
+  series series_;
+  errc failure_ = errc::ok;
+  std::vector<level> levels_;
+  std::vector<fresh_object> fresh_;  // by ascending address
+  std::size_t last_fresh_ = 0;
+  std::vector<void*> fresh_volatile_;
+  std::vector<void*> freed_volatile_;
+  std::vector<hook> hooks_;
+  std::vector<hook> due_;
+  // Of the transaction that has just ended.
+  durable_side* ended_side_ = nullptr;
+  lsn_t ended_lsn_ = 0;
+  std::uint64_t ended_version_ = 0;  // 0: nobody need be waited for
+};
+
+}  // namespace nvm::stm

@@ -1,0 +1,122 @@
+// A pool on each medium and with each policy, or none, for tests of barrier transactions.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "nvm/stm.hpp"
+
+namespace nvm::tests {
+
+enum class where { undo, undo_write_back, ssd, volatile_only };
+
+inline const char* name_of(where w) {
+  switch (w) {
+    case where::undo:
+      return "undo";
+    case where::undo_write_back:
+      return "undo_write_back";
+    case where::ssd:
+      return "ssd";
+    case where::volatile_only:
+      return "volatile";
+  }
+  return "?";
+}
+
+class place {
+ public:
+  explicit place(where w, std::size_t size = std::size_t{4} << 20) : where_{w} {
+    if (w == where::volatile_only) return;
+    std::string name = w == where::ssd ? "/var/tmp/holdfast-stm-XXXXXX" : "/dev/shm/holdfast-stm-XXXXXX";
+    if (::mkdtemp(name.data()) == nullptr) ADD_FAILURE() << "no directory " << name;
+    folder_ = name;
+    nvm_pool_options o{};
+    o.size = size;
+    o.capacity = size;
+    o.medium = w == where::ssd ? NVM_MEDIUM_SSD : NVM_MEDIUM_SHM;
+    pool_ = nvm_pool_create_with(path().c_str(), &o);
+    EXPECT_NE(pool_, nullptr) << nvm_errormsg();
+    prepare();
+  }
+  ~place() {
+    if (pool_ != nullptr) {
+      EXPECT_EQ(nvm_pool_close(pool_), 0) << nvm_errormsg();
+    }
+    if (!folder_.empty()) std::filesystem::remove_all(folder_);
+  }
+  place(const place&) = delete;
+  place& operator=(const place&) = delete;
+
+  NVM_POOL* pool() const { return pool_; }
+  bool durable() const { return where_ != where::volatile_only; }
+  std::string path() const { return folder_ + "/pool"; }
+  // Closes and opens again; objects keep their addresses.
+  void reopen() {
+    if (pool_ == nullptr) return;
+    ASSERT_EQ(nvm_pool_close(pool_), 0) << nvm_errormsg();
+    nvm_check_summary found{};
+    EXPECT_EQ(nvm_pool_check(path().c_str(), nullptr, nullptr, &found), 0);
+    pool_ = nvm_pool_open(path().c_str());
+    ASSERT_NE(pool_, nullptr) << nvm_errormsg();
+    prepare();
+  }
+  // Objects of the closed pool.
+  std::uint64_t objects() {
+    nvm_check_summary found{};
+    EXPECT_EQ(nvm_pool_close(pool_), 0) << nvm_errormsg();
+    EXPECT_EQ(nvm_pool_check(path().c_str(), nullptr, nullptr, &found), 0);
+    pool_ = nvm_pool_open(path().c_str());
+    prepare();
+    return found.objects;
+  }
+
+  // Zeroed memory that transactions may share.
+  template <class T>
+  T* shared(std::size_t count) {
+    T* made = nullptr;
+    if (!durable()) {
+      made = static_cast<T*>(std::calloc(count, sizeof(T)));
+      volatile_.reset(made);
+      return made;
+    }
+    const outcome done = atomic(pool_, [&](tx& t) {
+      made = static_cast<T*>(t.alloc(1, count * sizeof(T)));
+      std::memset(static_cast<void*>(made), 0, count * sizeof(T));
+    });
+    EXPECT_TRUE(done) << nvm_errormsg();
+    return made;
+  }
+
+ private:
+  void prepare() {
+    if (pool_ != nullptr && where_ == where::undo_write_back) {
+      EXPECT_EQ(nvm_stm_set_policy(pool_, NVM_STM_POLICY_WRITE_BACK), 0) << nvm_errormsg();
+    }
+  }
+  struct release {
+    void operator()(void* p) const noexcept { std::free(p); }
+  };
+  where where_;
+  std::string folder_;
+  NVM_POOL* pool_ = nullptr;
+  std::unique_ptr<void, release> volatile_;
+};
+
+class everywhere : public testing::TestWithParam<where> {
+ protected:
+  place here{GetParam()};
+};
+#define NVM_EVERYWHERE(suite)                                                                                      \
+  INSTANTIATE_TEST_SUITE_P(on, suite,                                                                              \
+                           testing::Values(where::undo, where::undo_write_back, where::ssd, where::volatile_only), \
+                           [](const auto& i) { return name_of(i.param); })
+#define NVM_EVERY_POOL(suite)                                                                           \
+  INSTANTIATE_TEST_SUITE_P(on, suite, testing::Values(where::undo, where::undo_write_back, where::ssd), \
+                           [](const auto& i) { return name_of(i.param); })
+
+}  // namespace nvm::tests
