@@ -14,6 +14,7 @@
 #endif
 #if NVM_BENCH_HOLDFAST
 #include "suite/engines/holdfast_engines.hpp"
+#include "suite/engines/stm_engine.hpp"
 #endif
 
 namespace nvm::bench {
@@ -29,14 +30,19 @@ void for_each_engine(F&& f) {
                                         });
 #endif
 #if NVM_BENCH_HOLDFAST
-  const auto on_pool = [&]<class E>(const char* name, role r, const nvm_pool_options& options) {
-    f.template operator()<E>(name, r, [options](const engine_settings& settings, unsigned threads) {
-      return std::make_unique<guarded<E>>(threads, settings, options);
+  nvm_pool_options undo = holdfast_heap::direct();
+  undo.engine = NVM_ENGINE_UNDO;
+  f.template operator()<announced_engine>("undo, announced stores", role::subject,
+                                          [undo](const engine_settings& settings, unsigned threads) {
+                                            return std::make_unique<guarded<announced_engine>>(threads, settings, undo);
+                                          });
+  const auto barriers = [&](const char* name, role r, const nvm_pool_options& options, nvm_stm_policy policy) {
+    f.template operator()<stm_engine>(name, r, [=](const engine_settings& settings, unsigned threads) {
+      return std::make_unique<guarded<stm_engine>>(threads, settings, options, policy);
     });
   };
-  nvm_pool_options options = holdfast_heap::direct();
-  options.engine = NVM_ENGINE_UNDO;
-  on_pool.template operator()<announced_engine>("undo, announced stores", role::subject, options);
+  barriers("stm over undo, write-through", role::subject, undo, NVM_STM_POLICY_ENGINE);
+  barriers("stm over undo, write-back", role::subject, undo, NVM_STM_POLICY_WRITE_BACK);
 #endif
 }
 
