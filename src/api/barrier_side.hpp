@@ -16,7 +16,7 @@ class barrier_side final : public stm::durable_side {
   result<tx::open_transaction*> begin() noexcept override;
   [[nodiscard]] bool in_data(std::uint64_t offset, std::uint64_t bytes) const noexcept override;
   result<std::uint64_t> room_of(std::uint64_t payload) noexcept override;
-  result<std::uint64_t> root() noexcept override;
+  [[nodiscard]] two_words root_words() const noexcept override;
   [[nodiscard]] bool takes_announced_stores() const noexcept override;
   status wait(lsn_t lsn) noexcept override;
 

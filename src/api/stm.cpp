@@ -183,7 +183,7 @@ int try_change(nvm_stm* tx, F&& f) {
 template <class T>
 [[gnu::always_inline]] inline T load(nvm_stm* tx, const T* p) {
   T value;
-  go_on(tx, [&](stm::transaction& t) [[gnu::always_inline]] {
+  go_on(tx, [&](stm::transaction& t) {
     return isolation::is_aligned(p) ? t.load(p, value) : t.read(&value, p, sizeof value);
   });
   return value;
@@ -249,7 +249,10 @@ result<std::uint64_t> barrier_side::room_of(std::uint64_t payload) noexcept {
   if (!facts) return facts.error();
   return facts->usable;
 }
-result<std::uint64_t> barrier_side::root() noexcept { return pool_.engine->root(); }
+stm::durable_side::two_words barrier_side::root_words() const noexcept {
+  const geometry& g = pool_.file->geometry();
+  return {root_word_at(g, 0), root_word_at(g, 1)};
+}
 bool barrier_side::takes_announced_stores() const noexcept {
   // The image of a pool on ssd is nobody's but ours, so that it may be ahead of the log.
   return pool_.file->medium() == NVM_MEDIUM_SSD ||

@@ -2,6 +2,7 @@
 
 namespace nvm::isolation {
 
-alignas(line_bytes) constinit orec orec_table[std::size_t{1} << orec_bits] = {};
+// Static and without a constructor: zero.
+alignas(line_bytes) orec orec_table[std::size_t{1} << orec_bits];
 
 }  // namespace nvm::isolation

@@ -12,7 +12,22 @@
 
 namespace nvm::isolation {
 
-using orec = std::atomic<std::uint64_t>;
+// An atomic word.  Not std::atomic: a million of those are no constant to every compiler, and the table has to be there
+// before the first constructor of a program and cost nothing until it is used.
+class orec {
+ public:
+  [[nodiscard]] std::uint64_t load(std::memory_order order) const noexcept {
+    return std::atomic_ref{word_}.load(order);
+  }
+  void store(std::uint64_t word, std::memory_order order) noexcept { std::atomic_ref{word_}.store(word, order); }
+  bool compare_exchange_strong(std::uint64_t& expected, std::uint64_t word, std::memory_order success,
+                               std::memory_order failure) noexcept {
+    return std::atomic_ref{word_}.compare_exchange_strong(expected, word, success, failure);
+  }
+
+ private:
+  mutable std::uint64_t word_;  // atomic_ref takes no constant
+};
 
 // Neighbouring lines have neighbouring words: walking along memory walks along the table.  2^20 words are 8 MiB, of
 // which a program touches as many pages as its data needs.

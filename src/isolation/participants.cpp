@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <thread>
 
 #include "isolation/orec.hpp"
 #include "isolation/patience.hpp"
@@ -72,6 +73,14 @@ void participant::wait_for_older(std::uint64_t version) const noexcept {
       return since == 0 || since >= inside_since(version);
     });
   });
+}
+
+bool participant::outwait_older(std::uint64_t version) const noexcept {
+  for (unsigned round = 0; oldest_of_others(version) < version; ++round) {
+    if (round == 400) return false;
+    std::this_thread::yield();
+  }
+  return true;
 }
 
 std::uint64_t participant::oldest_of_others(std::uint64_t limit) const noexcept {

@@ -55,6 +55,8 @@ class alignas(line_bytes) participant {
   // Waits until no other thread is inside since before `version`.  The caller is outside: two that wait inside would
   // wait for each other.
   void wait_for_older(std::uint64_t version) const noexcept;
+  // The same from inside, and no longer than it takes two that wait for each other to notice; false: too long.
+  [[nodiscard]] bool outwait_older(std::uint64_t version) const noexcept;
   // Smallest version that another thread is inside since, at most `limit`.
   [[nodiscard]] std::uint64_t oldest_of_others(std::uint64_t limit) const noexcept;
   // Whether some thread is inside with this subject.

@@ -15,7 +15,7 @@ void wait_until(Ready&& ready) noexcept {
   for (unsigned round = 0; !ready(); ++round) {
     if (round < 64) {
       isa::spin_hint();
-    } else if (round < 1000) {
+    } else if (round < 256) {
       std::this_thread::yield();
     } else {
       std::this_thread::sleep_for(std::chrono::microseconds{50});

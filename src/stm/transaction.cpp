@@ -8,6 +8,14 @@
 
 #include "nvm/nvm.h"
 
+#if defined(__SANITIZE_THREAD__)
+#define NVM_THREAD_SANITIZER
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define NVM_THREAD_SANITIZER
+#endif
+#endif
+
 namespace nvm::stm {
 
 using isolation::participant;
@@ -70,7 +78,7 @@ verdict transaction::begin_level(durable_side* side) {
     who_.concerns(side);
   }
   levels_.push_back({journal_.here(), fresh_journal_.here(), writes_.here(), fresh_volatile_.size(),
-                     freed_volatile_.size(), hooks_.size(), root_, root_set_, errc::ok});
+                     freed_volatile_.size(), hooks_.size(), errc::ok});
   writes_.begin_level();
   return verdict::done;
 }
@@ -187,8 +195,6 @@ void transaction::take_level_back(bool engine_too) noexcept {
   }
   freed_volatile_.resize(l.freed_volatile);
   hooks_are_due(l.hooks, NVM_TX_ON_ABORT);
-  root_ = l.root;
-  root_set_ = l.root_set;
   levels_.pop_back();
 }
 
@@ -224,7 +230,7 @@ void transaction::leave() noexcept {
   fresh_.clear();
   side_ = nullptr;
   engine_ = nullptr;
-  stored_in_place_ = privatises_ = root_set_ = false;
+  stored_in_place_ = privatises_ = false;
   const bool was_alone = who_.alone();
   who_.leave();
   if (was_alone) who_.end_serial();
@@ -308,10 +314,10 @@ verdict transaction::engine(tx::open_transaction*& out) {
 
 verdict transaction::prepare(void* p, std::size_t n, place& where) {
   const bool durable = side_ != nullptr && side_->holds(p);
-  where = place::home;
   if (!fresh_.empty()) {
     if (const unsigned born = level_of_fresh(p, n); born != 0) {
       if (born < depth()) fresh_journal_.keep(p, n, false);
+      where = place::home;
       return verdict::done;
     }
   }
@@ -320,6 +326,11 @@ verdict transaction::prepare(void* p, std::size_t n, place& where) {
   } else if (nvm_is_durable(p)) {
     return fails(fail(errc::bad_pointer, "%p lies in no pool, or in another one than the transaction's", p));
   }
+  return lock_and_announce(p, n, durable, where);
+}
+
+verdict transaction::lock_and_announce(void* p, std::size_t n, bool durable, place& where) {
+  where = place::home;
   // The lane before the locks: others need not wait for these while this transaction waits for that.
   tx::open_transaction* e = nullptr;
   if (durable) {
@@ -455,7 +466,24 @@ verdict transaction::allocate(std::uint32_t type, std::size_t bytes, void*& out)
   if (!payload) return doom(payload.error());
   out = side_->base() + *payload;
   add_fresh(out, bytes);
-  return verdict::done;
+  return forget_readers(out, bytes) ? verdict::done : verdict::conflict;
+}
+
+// What was freed and is now allocated anew may have been read, and is perhaps being read, by transactions that will
+// find out from its orecs that they were too late.  That they do is certain where loads are not reordered; a tool that
+// goes by the rules of the language wants to see that they are gone before the first plain store.
+bool transaction::forget_readers([[maybe_unused]] const void* p, [[maybe_unused]] std::size_t bytes) noexcept {
+#if defined(NVM_THREAD_SANITIZER)
+  std::uint64_t freed = 0;
+  const std::uint64_t last = (address(p) + bytes - 1) / line_bytes;
+  for (std::uint64_t line = isolation::line_of(p); line <= last; ++line) {
+    const std::uint64_t w = isolation::orec_of_line(line).load(std::memory_order_acquire);
+    freed = std::max(freed, isolation::orec_word::locked(w) ? isolation::version_clock::of_process().now() : w >> 1);
+  }
+  return who_.outwait_older(freed);
+#else
+  return true;
+#endif
 }
 
 verdict transaction::allocate_volatile(std::size_t bytes, void*& out) {
@@ -500,13 +528,15 @@ verdict transaction::set_root(void* object) {
   if (object != nullptr && (!side_->holds(object) || !side_->in_data(side_->offset_of(object), 1))) {
     return doom(fail(errc::bad_pointer, "%p is not inside the data of the transaction's pool", object));
   }
-  if (!view_.lock(isolation::orec_of_line(isolation::line_of(side_->base())))) return verdict::conflict;
-  tx::open_transaction* e = nullptr;
-  if (verdict a = engine(e); a != verdict::done) return doom(failure_);
-  if (status s = e->set_root(object == nullptr ? 0 : side_->offset_of(object)); !s) return doom(s.error());
-  stored_in_place_ = true;
-  root_ = object;
-  root_set_ = true;
+  const std::uint64_t payload = object == nullptr ? 0 : side_->offset_of(object);
+  for (const std::uint64_t at : side_->root_words().at) {
+    const std::uint64_t word = seal_word(payload, word_seed(at));
+    place where{};
+    if (verdict a = lock_and_announce(side_->base() + at, sizeof word, true, where); a != verdict::done) {
+      return a == verdict::failed ? doom(failure_) : a;
+    }
+    put(side_->base() + at, &word, sizeof word, where);
+  }
   return verdict::done;
 }
 
@@ -515,18 +545,15 @@ verdict transaction::root(void*& out) {
   if (side_ == nullptr) {
     return fails(fail(errc::no_transaction, "the transaction has no pool: it is for volatile memory only"));
   }
-  if (root_set_) {
-    out = root_;
+  for (const std::uint64_t at : side_->root_words().at) {
+    std::uint64_t word = 0;
+    if (verdict a = read(&word, side_->base() + at, sizeof word); a != verdict::done) return a;
+    const std::uint64_t payload = word & checked_mask;
+    if (!word_holds(word, word_seed(at)) || (payload != 0 && !side_->in_data(payload, 1))) continue;
+    if (payload != 0) out = side_->base() + payload;
     return verdict::done;
   }
-  result<std::uint64_t> found = std::uint64_t{0};
-  const auto take = [&] { found = side_->root(); };
-  const seen s = view_.read_under(isolation::orec_of_line(isolation::line_of(side_->base())), take);
-  if (s == seen::conflict) return verdict::conflict;
-  if (s == seen::mine) take();  // a line with the same orec is written by this transaction, not the root
-  if (!found) return fails(found.error());
-  out = *found == 0 ? nullptr : side_->base() + *found;
-  return verdict::done;
+  return fails(fail(errc::corrupt, "neither word that names the root passes its check"));
 }
 
 // ---- hooks

@@ -151,8 +151,6 @@ class transaction {
     std::size_t fresh_volatile;
     std::size_t freed_volatile;
     std::size_t hooks;
-    void* root;
-    bool root_set;
     errc doomed;
   };
   struct fresh_object {
@@ -171,6 +169,7 @@ class transaction {
   // Makes [p, p + n) ready for put(): locked, and where stores go in place, announced.
   enum class place : std::uint8_t { home, buffer_durable, buffer_volatile };
   [[nodiscard]] verdict prepare(void* p, std::size_t n, place& where);
+  [[nodiscard]] verdict lock_and_announce(void* p, std::size_t n, bool durable, place& where);
   void put(void* p, const void* from, std::size_t n, place where);
   [[nodiscard]] verdict load_own(isolation::seen s, const void* p, std::size_t n, void* out);
   void read_own(const void* p, std::size_t n, void* out) noexcept;
@@ -179,6 +178,7 @@ class transaction {
   [[nodiscard]] verdict begin_engine();
   [[nodiscard]] verdict in_pool(const void* p, std::size_t n);
   void add_fresh(void* p, std::size_t bytes);
+  [[nodiscard]] bool forget_readers(const void* p, std::size_t bytes) noexcept;
   [[nodiscard]] verdict commit_in_engine(std::uint64_t& version, lsn_t& lsn);
   void take_level_back(bool engine_too) noexcept;
   void hooks_are_due(std::size_t from, int event) noexcept;
@@ -199,8 +199,6 @@ class transaction {
   bool write_back_ = false;
   bool stored_in_place_ = false;  // under a lock
   bool privatises_ = false;
-  bool root_set_ = false;
-  void* root_ = nullptr;
   series series_;
   errc failure_ = errc::ok;
   std::vector<level> levels_;

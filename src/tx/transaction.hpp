@@ -302,7 +302,7 @@ class transaction {
     for (const auto& w : lines) {
       const std::uint64_t line = line_in_pool(w);
       each_byte_run(line, w.mask, [&](std::uint64_t o, std::uint64_t n) {
-        std::memcpy(base_ + o, w.bytes + (o - line * line_bytes), n);
+        isolation::copy_in(base_ + o, w.bytes + (o - line * line_bytes), n);
       });
     }
     return {};
@@ -471,9 +471,11 @@ class transaction {
     lanes_.take_segments(lane_, [&](std::uint64_t offset) { space_.release_log_run(offset); });
   }
 
-  // Old bytes back, newest first, down to undo entry `from`.
+  // Old bytes back, newest first, down to undo entry `from`.  Barrier transactions may be looking at them, in vain.
   void put_back(std::size_t from) noexcept {
-    for (std::size_t i = undo_.size(); i-- > from;) std::memcpy(base_ + undo_[i].offset, undo_[i].old, undo_[i].bytes);
+    for (std::size_t i = undo_.size(); i-- > from;) {
+      isolation::copy_in(base_ + undo_[i].offset, undo_[i].old, undo_[i].bytes);
+    }
   }
   // The innermost level has been put back: its lines join those of the level around it, and with each byte that is new
   // there stays the oldest undo entry that has it.  Of memory that goes with the level nothing stays.  Keeps whole

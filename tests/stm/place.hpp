@@ -6,7 +6,9 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "nvm/stm.hpp"
 
@@ -81,7 +83,7 @@ class place {
     T* made = nullptr;
     if (!durable()) {
       made = static_cast<T*>(std::calloc(count, sizeof(T)));
-      volatile_.reset(made);
+      volatile_.emplace_back(made);
       return made;
     }
     const outcome done = atomic(pool_, [&](tx& t) {
@@ -104,7 +106,7 @@ class place {
   where where_;
   std::string folder_;
   NVM_POOL* pool_ = nullptr;
-  std::unique_ptr<void, release> volatile_;
+  std::vector<std::unique_ptr<void, release>> volatile_;
 };
 
 class everywhere : public testing::TestWithParam<where> {
