@@ -1,0 +1,15 @@
+// C++ exceptions in compiled transactions: which of them a rolled back level leaves behind.
+#pragma once
+
+#include <cstddef>
+
+#include "compiler/itm/transaction.hpp"
+
+namespace nvm::itm {
+
+// A level is rolled back: exceptions beyond the marks were never made, thrown or caught.
+void drop_exceptions(thread_state& t, std::size_t exceptions_mark, std::size_t caught_mark) noexcept;
+// The transaction has committed: its exceptions are like any other from now on.
+void keep_exceptions(thread_state& t) noexcept;
+
+}  // namespace nvm::itm
