@@ -4,7 +4,8 @@
 usage: bench/report.py [--results DIR] [--out DIR]
 
 For each of transactional.json, ssd.json, recovery.json and compiler.json (with volatile.json) in the results directory it
-writes a document and a plot, with the figures that the papers print beside ours. Needs matplotlib (python3-matplotlib).
+writes a document and a plot, with the figures that the papers print beside ours; for suite.json, suite-lsnvmm.json and
+suite-log-free.json one document, also as an HTML page (suite_report.py). Needs matplotlib (python3-matplotlib).
 """
 
 import argparse
@@ -22,6 +23,8 @@ except ModuleNotFoundError:
     sys.exit("report: matplotlib is not installed (python3-matplotlib)")
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402  (after the back end is chosen)
+
+import suite_report  # noqa: E402
 
 # Breeze, Table IV: average time of an allocation in microseconds, on that paper's machine.
 TABLE_IV = {"alloc-1024": (2.51, 4.74, 16.59), "alloc-2048": (2.02, 4.76, 16.56), "alloc-4096": (2.48, 6.01, 16.59)}
@@ -298,6 +301,7 @@ def main():
         document = arguments.out / f"{name}.md"
         document.write_text("\n".join(lines).rstrip() + "\n")
         written.append(str(document))
+    written += suite_report.write(arguments.results, arguments.out)
     if not written:
         sys.exit(f"report: no results in {arguments.results}; ./dev bench makes them")
     print("\n".join(written))
