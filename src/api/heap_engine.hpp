@@ -14,11 +14,12 @@
 
 namespace nvm::api {
 
-template <class Holder>
+template <class Holder, template <class> class Engine = tx::undo_engine>
 class heap_engine final : public engine {
  public:
   using medium_type = std::remove_reference_t<decltype(std::declval<Holder&>().top())>;
-  using heap_type = tx::heap<medium_type>;
+  using heap_type = tx::heap<medium_type, Engine<medium_type>>;
+  using transaction_type = typename heap_type::transaction_type;
 
   // `holder` has its medium ready; `file` stays open longer than the engine.
   heap_engine(std::unique_ptr<Holder> holder, pool_file& file, unsigned lane_count)
@@ -130,7 +131,7 @@ class heap_engine final : public engine {
 
   class face final : public open_transaction {
    public:
-    face(heap_engine& engine, tx::transaction<medium_type>& transaction) noexcept
+    face(heap_engine& engine, transaction_type& transaction) noexcept
         : engine_{engine}, heap_{engine.heap_}, transaction_{transaction} {}
     unsigned depth() const noexcept override { return transaction_.depth(); }
     // acquire: pairs with the release in leave(): what the transaction did is done.
@@ -176,12 +177,13 @@ class heap_engine final : public engine {
       leave(hooks);
     }
 
-    // A batch is made durable whole, so old bytes need not be kept before each store.
-    bool writes_back() const noexcept override { return medium_type::atomic_batches; }
-    status enter_commit(std::span<const isolation::written_line>) noexcept override { return {}; }
-    result<lsn_t> commit_lines(std::span<const isolation::written_line> lines, std::uint64_t /*version*/,
+    bool writes_back() const noexcept override { return transaction_type::writes_back; }
+    status enter_commit(std::span<const isolation::written_line> lines) noexcept override {
+      return transaction_.enter_commit(lines);
+    }
+    result<lsn_t> commit_lines(std::span<const isolation::written_line> lines, std::uint64_t version,
                                std::vector<tx::hook>& hooks) noexcept override {
-      result<lsn_t> lsn = transaction_.commit_lines(lines);
+      result<lsn_t> lsn = transaction_.commit_lines(lines, version);
       leave(hooks);
       return lsn;
     }
@@ -201,7 +203,7 @@ class heap_engine final : public engine {
     }
     heap_engine& engine_;
     heap_type& heap_;
-    tx::transaction<medium_type>& transaction_;
+    transaction_type& transaction_;
     std::atomic<bool> open_{false};
     bool parked_ = false;
   };

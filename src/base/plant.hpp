@@ -15,6 +15,8 @@ enum class plant : unsigned char {
   fresh_after_record,     // the record that publishes fresh memory may be durable before that memory
   ring_before_header,     // the log's ring is used again before the header says what is home
   pages_before_size,      // pages of a grown pool are used before the superblock that has them is durable
+  replay_into_fresh,      // redo: fresh memory is not in the record though a record could be replayed into it
+  replay_by_lane,         // redo: lanes are replayed one after the other, not in the order of versions
   captured_early,         // a batch captures words that threads share outside of the order's critical section
 };
 

@@ -35,6 +35,7 @@ enum class errc : std::uint8_t {
   log_full = 21,
   no_lane = 22,
   type_mismatch = 23,
+  engine = 24,
 };
 
 // Sets this thread's message and returns the code, so that a failure is one expression:

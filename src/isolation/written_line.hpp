@@ -2,8 +2,10 @@
 // engine takes home.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "base/base.hpp"
 
@@ -14,5 +16,25 @@ struct written_line {
   std::uint64_t mask;                      // of the bytes written; bit i: byte i
   alignas(8) std::byte bytes[line_bytes];  // those not in `mask`: unspecified
 };
+
+// Stores the bytes where they belong.  relaxed, word by word: who reads the line meanwhile finds out by its orec that
+// what it has read is not to be used.
+inline void store_home(const written_line& w) noexcept {
+  auto* const home = reinterpret_cast<std::byte*>(w.line * line_bytes);
+  for (unsigned i = 0; i < line_bytes; i += 8) {
+    const std::uint64_t mask = w.mask >> i & 0xFF;
+    if (mask == 0xFF) {
+      std::uint64_t value;
+      std::memcpy(&value, w.bytes + i, 8);
+      std::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(home + i)}.store(value,
+                                                                                        std::memory_order_relaxed);
+      continue;
+    }
+    for (unsigned b = i; b < i + 8; ++b) {
+      if ((w.mask >> b & 1) == 0) continue;
+      std::atomic_ref<std::byte>{home[b]}.store(w.bytes[b], std::memory_order_relaxed);
+    }
+  }
+}
 
 }  // namespace nvm::isolation

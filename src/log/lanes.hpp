@@ -9,9 +9,7 @@
 // Allocation words that change in every transaction are so written back once in four.  See tag.hpp for why another lane
 // has to settle() first.
 //
-// Threads.  acquire() gives a lane to one thread.  A thread may park() its lane between transactions: it stays the
-// thread's, which resumes it without a locked instruction, until another thread finds no lane free and takes a parked
-// one (Dekker's handshake, as in sync/biased_lock.hpp).  `settling` guards commit record, retired generation and
+// Threads.  Who has a lane: lane_owners.hpp.  `settling` guards commit record, retired generation and
 // pending words: the owner holds it from writing the commit record until its intents are flushed, a settler while it
 // retires the lane. Under it the owner takes locks of space/, never the other way round.
 //
@@ -28,17 +26,16 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <mutex>
 #include <new>
-#include <thread>
 #include <vector>
 
 #include "log/intent.hpp"
+#include "log/lane_owners.hpp"
 #include "log/recovery.hpp"
 #include "log/tag.hpp"
 #include "sync/sync.hpp"
@@ -57,20 +54,21 @@ struct byte_range {
 };
 
 template <media M>
-class lanes {
+class lanes : public lane_owners {
  public:
+  // Lanes are replayed one by one, and each only its own changes of allocation words.
+  static constexpr bool ordered = false;
+
   lanes(M& m, std::byte* base, const geometry& g, std::uint64_t key, unsigned count)
-      : media_{m},
+      : lane_owners{count},
+        media_{m},
         base_{base},
         geometry_{g},
         key_{key},
-        count_{count},
         lanes_{new lane[count]},
         stages_{M::atomic_batches ? 0 : count * stage_stride + line_bytes} {
     if (stages_.data() == nullptr) throw std::bad_alloc{};
   }
-
-  [[nodiscard]] unsigned count() const noexcept { return count_; }
 
   // After recovery: the lane continues behind `generation`, everything up to it retired.
   void start(unsigned index, std::uint64_t generation) noexcept {
@@ -87,69 +85,6 @@ class lanes {
       return l.pending != nullptr;
     }
     return true;
-  }
-
-  // A free lane, `hint` if it is free; waits while all are taken, errc::no_lane after ten seconds of that (threads that
-  // hold lanes of two pools in opposite order would wait for ever).
-  [[nodiscard]] result<unsigned> acquire(unsigned hint) noexcept {
-    std::chrono::steady_clock::time_point deadline{};
-    for (unsigned round = 0;; ++round) {
-      for (unsigned k = 0; k < count_; ++k) {
-        const unsigned i = (hint + k) % count_;
-        lane& l = lanes_[i];
-        // acquire: pairs with the release in release(): the lane's state of its last transaction.
-        if (l.taken.load(std::memory_order_relaxed) || l.taken.exchange(true, std::memory_order_acquire)) continue;
-        return i;
-      }
-      for (unsigned i = 0; i < count_; ++i) {
-        if (take_parked(lanes_[i])) return i;
-      }
-      const auto now = std::chrono::steady_clock::now();
-      if (round == 0) deadline = now + std::chrono::seconds{10};
-      if (now > deadline) return fail(errc::no_lane, "all %u lanes are in use for ten seconds", count_);
-      if (round < 100) {
-        std::this_thread::yield();
-      } else {
-        std::this_thread::sleep_for(std::chrono::microseconds{100});
-      }
-    }
-  }
-  void release(unsigned index) noexcept { lanes_[index].taken.store(false, std::memory_order_release); }
-
-  // Makes the lane the calling thread's, which holds it and from now on ends each use by leave().  False: it cannot be.
-  [[nodiscard]] bool park(unsigned index) noexcept {
-    lane& l = lanes_[index];
-    if (l.taken_back || !platform::can_fence_all_threads()) return false;
-    l.in_use.store(true, std::memory_order_relaxed);
-    // release: pairs with the acquire in take_parked(); who sees the lane parked sees it in use.
-    l.parked.store(true, std::memory_order_release);
-    return true;
-  }
-  // By the thread whose lane it is: begins another use.  False: the lane was taken away and is no longer this thread's.
-  [[nodiscard]] bool resume(unsigned index) noexcept {
-    lane& l = lanes_[index];
-    l.in_use.store(true, std::memory_order_relaxed);
-    isa::compiler_fence();
-    if (l.parked.load(std::memory_order_relaxed)) return true;
-    // Whoever looked for a lane may have seen us and put it back.
-    const std::lock_guard guard{taking_parked_};
-    if (l.parked.load(std::memory_order_relaxed)) return true;
-    l.in_use.store(false, std::memory_order_release);
-    return false;
-  }
-  // Ends a use of a parked lane, in place of release().  release: pairs with the acquire in take_parked().
-  void leave(unsigned index) noexcept { lanes_[index].in_use.store(false, std::memory_order_release); }
-  // The thread gives its parked lane up, between two uses.
-  void give_back(unsigned index) noexcept {
-    if (!resume(index)) return;
-    lane& l = lanes_[index];
-    {
-      // Whoever saw us using the lane is about to put `parked` back: not over this store.
-      const std::lock_guard guard{taking_parked_};
-      l.parked.store(false, std::memory_order_relaxed);
-    }
-    l.in_use.store(false, std::memory_order_relaxed);
-    release(index);
   }
 
   [[nodiscard]] std::uint64_t generation(unsigned index) const noexcept { return lanes_[index].generation; }
@@ -285,7 +220,7 @@ class lanes {
   // Brings every lane to rest: the next recovery finds nothing to do.  For closing, when no transaction is open.
   void come_to_rest() noexcept {
     if constexpr (!M::atomic_batches) {
-      for (unsigned i = 0; i < count_; ++i) {
+      for (unsigned i = 0; i < count(); ++i) {
         lane& l = lanes_[i];
         if (!l.used) continue;
         const biased_lock::guard guard{l.settling, settler};
@@ -308,12 +243,6 @@ class lanes {
   static constexpr unsigned settler = 0;
   static constexpr auto nothing_to_apply = [](std::uint64_t) {};
   struct alignas(line_bytes) lane {
-    std::atomic<bool> taken{false};
-    std::atomic<bool> parked{
-        false};  // taken, and some thread's for good; stored by that thread, or under taking_parked_
-    std::atomic<bool> in_use{
-        false};               // of a parked lane; stored by the thread it was first parked by, which may be late
-    bool taken_back = false;  // from such a thread: it is not parked again
     biased_lock settling;
     bool used = false;   // not at rest: a generation has ended in this process
     bool begun = false;  // the body has been begun in the open generation
@@ -334,21 +263,6 @@ class lanes {
     bool segment(std::uint64_t, std::uint64_t) const noexcept { return false; }
   };
   using lane_writer = lane_reader<no_targets>;
-
-  [[nodiscard]] bool take_parked(lane& l) noexcept {
-    if (!l.parked.load(std::memory_order_relaxed)) return false;
-    const std::lock_guard guard{taking_parked_};
-    if (!l.parked.load(std::memory_order_acquire)) return false;
-    l.parked.store(false, std::memory_order_relaxed);
-    platform::fence_all_threads();
-    // acquire: pairs with leave(): the lane's state of its last transaction.
-    if (l.in_use.load(std::memory_order_acquire)) {
-      l.parked.store(true, std::memory_order_release);
-      return false;
-    }
-    l.taken_back = true;
-    return true;
-  }
 
   // Where the lane puts a record together: its lines are then written whole, past the caches where the medium can.
   [[nodiscard]] std::byte* stage_of(const lane& l) const noexcept {
@@ -522,10 +436,8 @@ class lanes {
   std::byte* base_;
   const geometry& geometry_;
   std::uint64_t key_;
-  unsigned count_;
   std::unique_ptr<lane[]> lanes_;
   platform::zeroed_memory stages_;  // apart from the lanes: those that nobody uses cost no memory, and opening no time
-  spin_lock taking_parked_;
 };
 
 }  // namespace nvm::log

@@ -6,4 +6,6 @@
 #include "log/lanes.hpp"
 #include "log/record.hpp"
 #include "log/recovery.hpp"
+#include "log/redo_log.hpp"
+#include "log/redo_recovery.hpp"
 #include "log/tag.hpp"

@@ -26,6 +26,9 @@ inline constexpr unsigned lanes_max = 4094;
 // What space needs of the lanes above nothing: implemented by log::lanes, and by a recording double in space's tests.
 template <class S>
 concept settler = requires(S& s, tag t, unsigned lane) {
+  // True: what may be replayed is replayed in one order over all lanes, that of generations, and besides intents it may
+  // store the contents of objects.  Then settle() does nothing.
+  { S::ordered } -> std::convertible_to<bool>;
   // Returns once no intent of t's lane up to t's generation can be replayed.  No-op when t is none or of `lane`.
   // Must not be called while holding a lock that a committing thread takes (see space.hpp, lock order).
   { s.settle(t, lane) } noexcept;

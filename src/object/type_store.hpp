@@ -24,8 +24,8 @@ constexpr std::uint64_t type_map_room(std::uint64_t bytes) noexcept {
   return std::max<std::uint64_t>(bytes, layout::coarse_object_max + 1);
 }
 
-template <media M>
-[[nodiscard]] status publish_types(tx::heap<M>& h, const geometry& now, tx::transaction<M>& t, const void* map,
+template <class Heap>
+[[nodiscard]] status publish_types(Heap& h, const geometry& now, typename Heap::transaction_type& t, const void* map,
                                    std::uint64_t bytes) noexcept {
   auto old = read_anchor_word(h.base(), now, anchor_word::types);
   if (!old) return old.error();
@@ -37,8 +37,8 @@ template <media M>
 }
 
 // The types of the pool; of none if it has no map.
-template <media M>
-[[nodiscard]] result<type_map> stored_types(tx::heap<M>& h, const geometry& now) noexcept {
+template <class Heap>
+[[nodiscard]] result<type_map> stored_types(Heap& h, const geometry& now) noexcept {
   auto place = read_anchor_word(h.base(), now, anchor_word::types);
   if (!place) return place.error();
   if (*place == 0) return type_map{};

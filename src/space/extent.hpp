@@ -48,6 +48,7 @@ struct alignas(line_bytes) extent {
   std::uint16_t bucket = 0;
   layout::page_kind kind;
   layout::object_layout layout = layout::object_layout::raw;
+  std::uint64_t freed_by = 0;  // newest generation that freed an object; where replays store contents (space.hpp)
 
   explicit extent(layout::page_kind k) noexcept : kind{k} {}
 
@@ -65,6 +66,7 @@ struct alignas(line_bytes) extent {
   void make_empty(layout::object_layout l, const layout::extent_shape& s) noexcept {
     next = previous = nullptr;
     tags_hidden = tags_settled = 0;
+    freed_by = 0;
     layout = l;
     slots = static_cast<std::uint16_t>(s.slots);
     header_slots = static_cast<std::uint16_t>(s.header_slots);

@@ -21,8 +21,11 @@
 // Hazards of replay (log/tag.hpp).  An intent may be made again after a crash as long as its lane has not settled.  So
 //   - every allocation word has a tag, and reserve() and begin_free() settle the tag of the word that they are going to
 //     change if it names another lane.  A tag that was replaced before anybody settled it is remembered by the newest
-//     such generation of its lane (hidden_) and by a count in its extent;
-//   - an extent's pages, and an entry that is written directly, change their use only after settle_all().
+//     such generation of its lane (hidden_) and by a count in its extent.  Where replays have one order over all lanes
+//     nobody need settle here;
+//   - an extent's pages, and an entry that is written directly, change their use only after settle_all();
+//   - where replays store contents, too, they may store into whatever was freed: a reservation says which generation
+//     freed something there last, and pages that are written directly wait for the last free of any run.
 // Settling happens under no lock of this layer; the slot or run in question is held by a reservation or a freeing mark.
 //
 // Threads.  Any number; a lane is used by one at a time, and stands for the arena it allocates from.  Objects are freed
@@ -50,6 +53,7 @@ struct space_types {
     std::uint64_t bytes = 0;                 // that may be used from there
     log::intent set;                         // makes the object exist
     const std::byte* length_byte = nullptr;  // which `set` stores, too; nullptr: a run has none
+    std::uint64_t freed_by = 0;  // where replays store contents: newest generation that freed something here; 0: none
   };
   struct object {
     std::uint64_t offset = 0;
@@ -215,6 +219,13 @@ class space : public space_types {
     if (o.clear.op() == log::intent_op::clear_entry) {
       if (generation != 0) log::apply(base_, o.clear);
       index_.states.set_tag(index_.sizes().page_of(o.offset), t);
+      if constexpr (S::ordered) {
+        // release: pairs with whoever takes the pages afterwards.
+        std::uint64_t newest = runs_freed_.load(std::memory_order_relaxed);
+        while (newest < generation && !runs_freed_.compare_exchange_weak(newest, generation, std::memory_order_release,
+                                                                         std::memory_order_relaxed)) {
+        }
+      }
       release_run(o.offset, o.bytes);
     } else {
       release_slots(o.offset, o.bytes, lane, t, generation != 0 ? &o.clear : nullptr);
@@ -240,6 +251,7 @@ class space : public space_types {
     if (count == 0 || count > g.capacity_pages) return fail(errc::too_large, "a log run of %lu bytes", bytes);
     const auto page = take_pages(0, page_use::run, count, true);
     if (!page) return page.error();
+    settle_freed_runs();
     enter(*page, {static_cast<std::uint32_t>(count), 0, page_kind::log, layout::object_layout::raw,
                   layout::slot_protocol::transactional});
     return reservation{g.page_offset(*page), count << g.page_shift, {}, nullptr};
@@ -321,6 +333,13 @@ class space : public space_types {
   }
   void put_tag(extent& e, unsigned slot, log::tag t) noexcept;
   void settle(extent& e, const tags_seen& seen, unsigned lane) noexcept;
+  // Before pages get contents that no log has.
+  void settle_freed_runs() noexcept {
+    if constexpr (S::ordered) {
+      const std::uint64_t newest = runs_freed_.load(std::memory_order_acquire);
+      if (newest != 0) settler_.settle_all(log::tag::make(0, newest));
+    }
+  }
   template <class F>
   void each_hiding_lane(F&& f) const noexcept;
 
@@ -366,6 +385,7 @@ class space : public space_types {
   sparse_array<std::uint64_t> hidden_;
   sparse_array<std::uint64_t> hiding_;
   std::mutex growing_;
+  std::atomic<std::uint64_t> runs_freed_{0};  // newest generation that freed a run; where replays store contents
 };
 
 }  // namespace nvm

@@ -19,7 +19,8 @@ auto space<M, S>::reserve_run(unsigned lane, std::uint64_t count, layout::object
   const std::uint64_t word = index_.map.seal(
       *page, {static_cast<std::uint32_t>(count), 0, page_kind::run, l, layout::slot_protocol::transactional});
   return reservation{g.page_offset(*page), count << g.page_shift,
-                     log::intent::make(log::intent_op::set_entry, g.entry_offset(*page), 0, word), nullptr};
+                     log::intent::make(log::intent_op::set_entry, g.entry_offset(*page), 0, word), nullptr,
+                     runs_freed_.load(std::memory_order_acquire)};
 }
 
 template <media M, log::settler S>

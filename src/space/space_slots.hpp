@@ -27,13 +27,14 @@ auto space<M, S>::reserve_slots(unsigned lane, page_kind kind, layout::object_la
       std::atomic_ref<std::byte>{*length}.store(std::byte{layout::length_byte(count)}, std::memory_order_relaxed);
       a->slot_bytes_used += static_cast<std::int64_t>(count * s.slot_bytes);
       const tags_seen seen = see_tags(*e, slot);
+      const std::uint64_t freed_by = e->freed_by;
       a->lock.unlock();
       settle(*e, seen, lane);
       const first_bit f = first_bit_of(at, slot);
       return reservation{at + slot * s.slot_bytes, count * s.slot_bytes,
                          log::intent::make_object(f.word_offset, f.bit, layout::length_byte(count),
                                                   layout::lengths_distance(s, f.word)),
-                         length};
+                         length, freed_by};
     }
     a->lock.unlock();
     if (status more = refill(lane, set, count); !more) return more.error();
@@ -69,6 +70,7 @@ status space<M, S>::new_extent(unsigned lane, unsigned set, bool last_resort) no
     return page.error();
   }
   const std::uint64_t at = index_.sizes().page_offset(*page);
+  settle_freed_runs();
   medium_.flush(base_ + at, write_empty_extent(base_, at, kind, s));
   medium_.fence(edge{"space/E1"});
   e->make_empty(layout_of_set(set), s);
@@ -91,7 +93,10 @@ void space<M, S>::release_slots(std::uint64_t offset, std::uint64_t bytes, unsig
   const unsigned count = slots_for(h.e->kind, bytes);
   NVM_ASSERT(slot_bits::test(h.e->first(), h.slot));
   if (clear != nullptr) log::apply_alone(base_, *clear);
-  if (!t.none()) put_tag(*h.e, h.slot, t);
+  if (!t.none()) {
+    put_tag(*h.e, h.slot, t);
+    if constexpr (S::ordered) h.e->freed_by = std::max(h.e->freed_by, t.generation());
+  }
   h.e->drop(h.slot, count);
   h.in->slot_bytes_used -= static_cast<std::int64_t>(bytes);
   h.in->sets[slot_set_of(h.e->kind, h.e->layout)].refile(*h.e);
@@ -145,6 +150,10 @@ template <media M, log::settler S>
 void space<M, S>::put_tag(extent& e, unsigned slot, log::tag t) noexcept {
   std::uint64_t& word = e.tags()[slot / checked_bits];
   const log::tag old{word};
+  if constexpr (S::ordered) {
+    if (old.none() || old.generation() < t.generation()) word = t.code;
+    return;
+  }
   word = t.code;
   if (old.none() || old.lane() == t.lane()) return;
   ++e.tags_hidden;
@@ -171,6 +180,7 @@ void space<M, S>::each_hiding_lane(F&& f) const noexcept {
 // is to be changed is reserved or being freed, so nobody changes its bit meanwhile, and the extent stays.
 template <media M, log::settler S>
 void space<M, S>::settle(extent& e, const tags_seen& seen, unsigned lane) noexcept {
+  if constexpr (S::ordered) return;
   const bool foreign = !seen.tag.none() && seen.tag.lane() != lane;
   if (!foreign && !seen.any_hidden) return;
   bool own_hidden = false;

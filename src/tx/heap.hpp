@@ -16,6 +16,7 @@
 #include "pool/pool.hpp"
 #include "space/space.hpp"
 #include "tx/recover.hpp"
+#include "tx/redo_transaction.hpp"
 #include "tx/transaction.hpp"
 
 namespace nvm::tx {
@@ -23,23 +24,102 @@ namespace nvm::tx {
 // Seeds log records: a record of another pool proves nothing here.
 inline std::uint64_t pool_key(const std::uint8_t (&uuid)[16]) noexcept { return checksum(uuid, sizeof uuid, 0); }
 
+// How records of a pool prove themselves, and the like: what an engine has to be told of the pool that it opens.
+struct engine_settings {
+  log::validation validation = log::validation::checksum;
+};
+
+// The engines.  Each is a kind of lanes, a kind of transaction, and how a pool of it becomes ready: recover() takes the
+// bytes from whatever a crash left, rest() goes on where a closed pool stopped, first_use() is called before the first
+// transaction of a lane.
 template <media M>
+struct undo_engine {
+  using lanes_type = log::lanes<M>;
+  using transaction_type = transaction<M>;
+  static lanes_type make_lanes(M& m, std::byte* base, const geometry& g, std::uint64_t key, unsigned count,
+                               const engine_settings&) {
+    return lanes_type{m, base, g, key, count};
+  }
+  [[nodiscard]] static status recover(M& m, std::byte* base, const geometry& g, std::uint64_t key,
+                                      const engine_settings&, recovery_report& report, lanes_type& lanes) {
+    return tx::recover(m, base, g, key, report,
+                       [&](unsigned lane, std::uint64_t generation) { lanes.start(lane, generation); });
+  }
+  [[nodiscard]] static status rest(const std::byte*, const geometry&, std::uint64_t, const engine_settings&,
+                                   lanes_type&) noexcept {
+    return {};
+  }
+  [[nodiscard]] static status first_use(const std::byte* base, const geometry& g, std::uint64_t key, unsigned lane,
+                                        lanes_type& lanes) noexcept {
+    if (lane >= g.lane_count) return {};
+    const pool_targets targets{base, g};
+    log::lane_reader reader{base, g, key, lane, targets};
+    if (status s = reader.validate(); !s) return s;
+    if (!reader.at_rest()) {
+      return fail(errc::corrupt, "lane %u is not at rest, but the pool's state says that it was closed", lane);
+    }
+    lanes.start(lane, reader.generation());
+    return {};
+  }
+};
+
+template <media M>
+struct redo_engine {
+  using lanes_type = log::redo_log<M>;
+  using transaction_type = redo_transaction<M>;
+  static lanes_type make_lanes(M& m, std::byte* base, const geometry& g, std::uint64_t key, unsigned count,
+                               const engine_settings& how) {
+    return lanes_type{m, base, g, key, count, how.validation};
+  }
+  [[nodiscard]] static status recover(M& m, std::byte* base, const geometry& g, std::uint64_t key,
+                                      const engine_settings& how, recovery_report& report, lanes_type& lanes) {
+    std::uint64_t used = 0;
+    if (status s = recover_redo(m, base, g, key, how.validation, report, used); !s) return s;
+    lanes.start(used, clock);
+    return {};
+  }
+  [[nodiscard]] static status rest(const std::byte* base, const geometry& g, std::uint64_t key,
+                                   const engine_settings& how, lanes_type& lanes) {
+    const pool_targets targets{base, g};
+    log::redo_reader reader{base, g, key, how.validation, targets};
+    if (status s = reader.validate(); !s) return s;
+    if (!reader.at_rest()) {
+      return fail(errc::corrupt, "the log has %lu records to replay, but the pool's state says that it was closed",
+                  reader.report().records);
+    }
+    lanes.start(reader.report().used, clock);
+    return {};
+  }
+  [[nodiscard]] static status first_use(const std::byte*, const geometry&, std::uint64_t, unsigned,
+                                        lanes_type&) noexcept {
+    return {};
+  }
+  static std::uint64_t clock() noexcept { return isolation::version_clock::of_process().now(); }
+};
+
+template <media M, class Engine = undo_engine<M>>
 class heap {
  public:
-  using lanes_type = log::lanes<M>;
+  using lanes_type = typename Engine::lanes_type;
   using space_type = space<M, lanes_type>;
-  using transaction_type = transaction<M>;
+  using transaction_type = typename Engine::transaction_type;
 
   // `lane_count` lanes: those of the geometry on direct media, any number where lanes are volatile.
   template <class Grow>
-  heap(M& m, std::byte* base, const geometry& g, std::uint64_t key, unsigned lane_count, Grow&& grow)
+  heap(M& m, std::byte* base, const geometry& g, std::uint64_t key, unsigned lane_count, Grow&& grow,
+       const engine_settings& how = {})
       : media_{m},
         base_{base},
         geometry_{g},
         key_{key},
-        lanes_{m, base, geometry_, key, lane_count},
+        settings_{how},
+        lanes_{Engine::make_lanes(m, base, geometry_, key, lane_count, how)},
         space_{m, lanes_, base, geometry_, std::forward<Grow>(grow)},
-        transactions_{new std::atomic<transaction_type*>[lane_count] {}} {}
+        transactions_{new std::atomic<transaction_type*>[lane_count] {}} {
+    if constexpr (lanes_type::ordered) {
+      lanes_.on_release([this](std::uint64_t offset) { space_.release_log_run(offset); });
+    }
+  }
   ~heap() {
     for (unsigned i = 0; i < lanes_.count(); ++i) delete transactions_[i].load(std::memory_order_relaxed);
   }
@@ -51,11 +131,9 @@ class heap {
   template <class Run>
   [[nodiscard]] status boot(bool at_rest, unsigned parts, Run&& run) {
     unread_ = at_rest;
-    if (!at_rest) {
-      status s = recover(media_, base_, geometry_, key_, report_,
-                         [&](unsigned lane, std::uint64_t generation) { lanes_.start(lane, generation); });
-      if (!s) return s;
-    }
+    status s = at_rest ? Engine::rest(base_, geometry_, key_, settings_, lanes_)
+                       : Engine::recover(media_, base_, geometry_, key_, settings_, report_, lanes_);
+    if (!s) return s;
     std::atomic<errc> failed{errc::ok};
     run(parts, [&](unsigned part) {
       if (status booted = space_.boot(part, parts); !booted) failed = booted.error();
@@ -92,14 +170,8 @@ class heap {
 
  private:
   [[nodiscard, gnu::noinline]] result<transaction_type*> first_of_lane(unsigned lane) noexcept {
-    if (unread_ && lane < geometry_.lane_count) {
-      const pool_targets targets{base_, geometry_};
-      log::lane_reader reader{base_, geometry_, key_, lane, targets};
-      if (status s = reader.validate(); !s) return s.error();
-      if (!reader.at_rest()) {
-        return fail(errc::corrupt, "lane %u is not at rest, but the pool's state says that it was closed", lane);
-      }
-      lanes_.start(lane, reader.generation());
+    if (unread_) {
+      if (status s = Engine::first_use(base_, geometry_, key_, lane, lanes_); !s) return s.error();
     }
     auto* t = lanes_.furnish(lane) ? new (std::nothrow) transaction_type{media_, base_, lanes_, space_, lane} : nullptr;
     if (t == nullptr) return fail(errc::no_memory, "no volatile memory for a transaction");
@@ -112,6 +184,7 @@ class heap {
   std::byte* base_;
   geometry geometry_;  // as booted; space follows growth
   std::uint64_t key_;
+  engine_settings settings_;
   lanes_type lanes_;
   space_type space_;
   recovery_report report_;
@@ -123,8 +196,8 @@ class heap {
 // ----------------------------------------------------------------------------------------------------
 
 // Payload of `bytes` bytes with its header before it; offset of the payload.
-template <media M>
-[[nodiscard]] result<std::uint64_t> allocate_typed(heap<M>& h, transaction<M>& t, std::uint32_t type,
+template <class Heap>
+[[nodiscard]] result<std::uint64_t> allocate_typed(Heap& h, typename Heap::transaction_type& t, std::uint32_t type,
                                                    std::uint64_t bytes) noexcept {
   if (bytes == 0) return t.refuse_allocation(fail(errc::invalid, "an object of 0 bytes"));
   if (bytes > layout::object_bytes_max) {
@@ -139,19 +212,19 @@ template <media M>
 }
 
 // Makes a word of the anchors name `place` (0: none) inside transaction t: both copies, one group.
-template <media M>
-[[nodiscard]] status set_anchor_word(heap<M>& h, transaction<M>& t, anchor_word which, std::uint64_t place) noexcept {
-  const std::uint64_t at[2] = {anchor_word_at(h.shape(), 0, which), anchor_word_at(h.shape(), 1, which)};
-  const log::byte_range ranges[2] = {{at[0], 8}, {at[1], 8}};
-  if (status s = t.announce(ranges, 2); !s) return s;
-  for (const std::uint64_t a : at) {
-    *reinterpret_cast<std::uint64_t*>(h.base() + a) = seal_word(place, word_seed(a));
+template <class Heap>
+[[nodiscard]] status set_anchor_word(Heap& h, typename Heap::transaction_type& t, anchor_word which,
+                                     std::uint64_t place) noexcept {
+  assigned_word words[2];
+  for (unsigned copy = 0; copy < 2; ++copy) {
+    const std::uint64_t at = anchor_word_at(h.shape(), copy, which);
+    words[copy] = {at, seal_word(place, word_seed(at))};
   }
-  return {};
+  return t.assign(words, 2);
 }
 // Sets the root to the payload at `payload`.
-template <media M>
-[[nodiscard]] status set_root(heap<M>& h, transaction<M>& t, std::uint64_t payload) noexcept {
+template <class Heap>
+[[nodiscard]] status set_root(Heap& h, typename Heap::transaction_type& t, std::uint64_t payload) noexcept {
   return set_anchor_word(h, t, anchor_word::root, payload);
 }
 

@@ -69,6 +69,15 @@ class pool_targets {
            bytes == std::uint64_t{e.length_pages} << g_.page_shift;
   }
 
+  // The beginning of a log run, or all of it.
+  bool log_run(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+    if (bytes == 0 || !g_.in_data(offset, bytes)) return false;
+    const std::uint64_t page = g_.page_of(offset);
+    const layout::page_entry e = entry_of(page);
+    return e.kind == layout::page_kind::log && offset == g_.page_offset(page) &&
+           bytes <= std::uint64_t{e.length_pages} << g_.page_shift;
+  }
+
   // The entry of a page; a damaged one counts as free.
   layout::page_entry entry_of(std::uint64_t page) const noexcept {
     const std::uint64_t at = g_.entry_offset(page);
@@ -132,6 +141,21 @@ template <media M, class Started>
                              Started&& started) {
   if (status s = recover_lanes(m, base, g, key, report, started); !s) return s;
   if (free_log_runs(m, base, g, 0, 1, report)) m.fence(edge{"recover/E5"});
+  return {};
+}
+
+// Recovery of a pool of the redo engine: replay (log/redo_recovery.hpp), then step 3.  `used`: no version above it was
+// ever used.
+template <media M>
+[[nodiscard]] status recover_redo(M& m, std::byte* base, const geometry& g, std::uint64_t key, log::validation how,
+                                  recovery_report& report, std::uint64_t& used) {
+  const pool_targets targets{base, g};
+  log::redo_reader reader{base, g, key, how, targets};
+  if (status s = reader.validate(); !s) return s;
+  reader.replay(m, base);
+  report.completed += reader.report().records;
+  used = reader.report().used;
+  if (free_log_runs(m, base, g, 0, 1, report)) m.fence(edge{"recover/E8"});
   return {};
 }
 

@@ -17,6 +17,8 @@ namespace nvm::testing {
 // Stands for log::lanes.  A generation's intents can be made again until the lane is settled.
 class test_lanes {
  public:
+  static constexpr bool ordered = false;
+
   explicit test_lanes(unsigned count) : lanes_(count) {}
 
   // The caller tells space, which applies them.

@@ -1,0 +1,462 @@
+// The redo log: a ring for each lane, records made durable by one fence each, and truncation of all rings at once.
+//
+/// One transaction.  S store, F flush, | fence.  Failure atomicity: one aligned 8-byte store.
+///   1. S, F fresh memory that is not in the record            | redo/E1  durable before the record that publishes it
+///   2. S, F record {version, intents, ranges}                 | redo/E2  the commit point; by commit mark:
+///      S, F the record without its mark                       | redo/E2  ... whole before its mark
+///      S, F the mark                                          | redo/E3  the commit point
+///   3. S ranges and intents home; not flushed
+/// A record that does not fit a ring lies in a log run, which is flushed with it; the run's page map entry:
+///      S, F entry (space)                                     | redo/E4  it is a run before a record leads there
+/// Truncation, of all lanes:
+///   4. F every home line that a record of version <= T wrote  | redo/E5  home before its record stops counting
+///   5. S truncated = T; F                                     | redo/E6  it counts no more, of whatever lane
+///   6. S tail of each lane; F                                 | redo/E7  its room may be written again
+/// Versions: S bound; F                                        | redo/E8  before the first record above the old one
+///
+/// Why 5 comes before 6, and one T for all lanes: home holds what the newest record of any lane left there.  Were a
+/// lane's tail moved beyond version 7 while `truncated` still said 5, recovery would skip 7 in this lane and replay 6
+/// of another over what it left.
+///
+/// Recovery (redo_recovery.hpp) replays what is newer than `truncated` in the order of versions.  Afterwards
+/// `truncated` is the old bound, so that no record of the process that died counts ever again, nor one that it left
+/// torn: whatever completes it would carry a version that is too old.
+//
+// Freed memory.  A record may be replayed into memory that was freed since and is somebody's new object.  Replay in the
+// order of versions makes that harmless where the new object is in a later record as a whole.  Where it is not (1), T
+// has to reach the version of the free first: space tells that with each reservation.
+//
+// Threads.  A lane is used by the one that acquired it.  truncate() may run in any thread at any time: it waits until
+// every commit that has drawn its version is home, which none does while it waits for room (enter() comes after).
+// `dirty` and `head_*` of a lane are guarded by its `settling`; the truncation itself by truncating_.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "base/plant.hpp"
+#include "log/intent.hpp"
+#include "log/lane_owners.hpp"
+#include "log/redo_record.hpp"
+#include "log/tag.hpp"
+#include "media/media.hpp"
+#include "pool/pool.hpp"
+#include "sync/sync.hpp"
+
+namespace nvm::log {
+
+// Counts since the pool was opened.
+struct truncation_statistics {
+  std::uint64_t truncations = 0;
+  std::uint64_t home_lines = 0;  // written back by them
+  std::uint64_t waits = 0;       // commits that had to wait for room
+};
+
+template <media M>
+class redo_log : public lane_owners {
+ public:
+  // Replays follow one order over all lanes: intents need no settling before somebody else changes the same word.
+  static constexpr bool ordered = true;
+
+  redo_log(M& m, std::byte* base, const geometry& g, std::uint64_t key, unsigned count, validation how)
+      : lane_owners{count},
+        media_{m},
+        base_{base},
+        geometry_{g},
+        key_{key},
+        how_{how},
+        lanes_{new lane[count]},
+        taken_(count) {}
+
+  // Reads the clock from which versions are drawn: a value that is not larger than any drawn afterwards.
+  using clock_function = std::uint64_t (*)() noexcept;
+
+  // ---- beginning ----
+
+  // After recovery, or of a pool at rest: every version that was ever used is at most `used`, everything is home.
+  // Later values of the clock become versions.
+  void start(std::uint64_t used, clock_function clock) noexcept {
+    clock_ = clock;
+    offset_ = used - clock();
+    bound_.store(used, std::memory_order_relaxed);
+    truncated_.store(used, std::memory_order_relaxed);
+  }
+  // Gives back a log run that no record leads to any more.
+  void on_release(std::function<void(std::uint64_t offset)> give) { give_ = std::move(give); }
+  // Called by a committer whose ring is half full: somebody should truncate() soon.
+  void on_pressure(std::function<void()> wake) { wake_ = std::move(wake); }
+
+  // Before the lane's first transaction, by who holds it.  False: no volatile memory.
+  [[nodiscard]] bool furnish(unsigned index) noexcept try {
+    lane& l = lanes_[index];
+    if (l.seen != nullptr) return true;
+    auto seen = std::make_unique<seen_line[]>(seen_lines);
+    for (std::size_t i = 0; i < seen_lines; ++i) seen[i] = {~std::uint64_t{0}, 0};
+    l.dirty.reserve(256);
+    l.head = l.applied_head = tail_of(index) - layout::redo_ring_at;
+    l.tail.store(l.head, std::memory_order_relaxed);
+    l.seen = std::move(seen);
+    // release: pairs with the acquire in truncate().
+    l.used.store(true, std::memory_order_release);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+
+  // The version that a value of the process's clock stands for in this pool.
+  [[nodiscard]] std::uint64_t version_of(std::uint64_t clock) const noexcept { return clock + offset_; }
+  // Records up to this version are never replayed.
+  [[nodiscard]] std::uint64_t truncated() const noexcept { return truncated_.load(std::memory_order_acquire); }
+
+  // ---- one commit: the lane's owner ----
+
+  // The largest record that goes into the ring.
+  [[nodiscard]] std::uint64_t record_bytes_max() const noexcept { return ring_bytes() / 2 - line_bytes; }
+
+  // Room in the ring for a record of `bytes`; waits for a truncation if need be.
+  [[nodiscard]] status make_room(unsigned index, std::uint64_t bytes) noexcept {
+    lane& l = lanes_[index];
+    const std::uint64_t room = room_taken(l, bytes);
+    if (free_room(l) >= room) return {};
+    ++l.waits;
+    truncate();
+    if (free_room(l) >= room) return {};
+    return fail(errc::log_full, "a record of %lu bytes: the lane's ring has %lu", bytes, ring_bytes());
+  }
+
+  // Volatile room to remember `lines` more lines, and one more log run, so that nothing can fail behind the commit
+  // point.
+  [[nodiscard]] status expect(unsigned index, std::uint64_t lines) noexcept try {
+    lane& l = lanes_[index];
+    const biased_lock::guard guard{l.settling, index + 1};
+    if (l.dirty.capacity() - l.dirty.size() < lines) {
+      l.dirty.reserve(std::max<std::size_t>(l.dirty.size() + lines, 2 * l.dirty.capacity()));
+    }
+    l.runs.reserve(l.runs.size() + 1);
+    return {};
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "no volatile memory for %lu lines to be written back", lines);
+  }
+
+  // From here to applied() or leave_commit() a truncation waits for this lane.  Then the version may be drawn.
+  void enter(unsigned index) noexcept {
+    // relaxed: drawing the version is a full barrier (isolation::version_clock), and truncate() reads the clock first.
+    lanes_[index].entered.store(version_of(clock_()), std::memory_order_relaxed);
+  }
+  void leave_commit(unsigned index) noexcept { lanes_[index].entered.store(nobody, std::memory_order_release); }
+
+  // A record whose contents are put together in place: `bytes` bytes for which there is room.  The caller fills
+  // contents(), then calls append().
+  [[nodiscard]] std::byte* stage(unsigned index, std::uint64_t bytes) noexcept try {
+    lane& l = lanes_[index];
+    const std::uint64_t needed = round_up(bytes + sizeof(layout::redo_record), line_bytes) / 8;
+    if (l.stage.size() < needed + 8) l.stage.resize(needed + 8);
+    return reinterpret_cast<std::byte*>(staged(l) + 1);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+  // Writes the staged record, whose contents have `bytes` bytes, and makes it durable.
+  [[nodiscard]] status append(unsigned index, std::uint64_t version, layout::redo_kind kind, std::uint64_t intents,
+                              std::uint64_t bytes) noexcept {
+    if (version > bound_.load(std::memory_order_relaxed)) {
+      if (status s = raise_bound(version); !s) return s;
+    }
+    lane& l = lanes_[index];
+    layout::redo_record* const r = staged(l);
+    const std::uint64_t whole = sizeof *r + bytes;
+    const std::uint64_t room = round_up(whole, line_bytes);
+    std::uint64_t at = l.head % ring_bytes();
+    if (at + room > ring_bytes()) {
+      put_wrap(l, index, version, at);
+      l.head += ring_bytes() - at;
+      at = 0;
+    }
+    const std::uint64_t offset = lane_offset(index) + layout::redo_ring_at + at;
+    r->version = version;
+    r->bytes = static_cast<std::uint32_t>(whole);
+    r->kind_and_intents = static_cast<std::uint32_t>(intents << 4 | static_cast<std::uint32_t>(kind));
+    const std::uint64_t proof = redo_proof(r, offset, key_, index, how_);
+    r->proof = how_ == validation::checksum ? proof : 0;
+    std::memset(reinterpret_cast<std::byte*>(r) + whole, 0, room - whole);
+    copy_out(media_, base_ + offset, r, room);
+    media_.fence(edge{"redo/E2"});
+    if (how_ == validation::commit_mark) {
+      auto* mark = reinterpret_cast<std::uint64_t*>(base_ + offset);
+      *mark = proof;
+      media_.flush(mark, 8);
+      media_.fence(edge{"redo/E3"});
+    }
+    l.head += room;
+    l.logged.store(l.logged.load(std::memory_order_relaxed) + room, std::memory_order_relaxed);
+    return {};
+  }
+
+  // Everything of the record is home, in these lines of the pool (offsets / line_bytes); a log run it lies in.
+  template <class EachLine>
+  void applied(unsigned index, std::uint64_t version, std::uint64_t log_run, EachLine&& each_line) noexcept {
+    lane& l = lanes_[index];
+    {
+      const biased_lock::guard guard{l.settling, index + 1};
+      each_line([&](std::uint64_t line) { note(l, line); });
+      if (log_run != 0) l.runs.push_back({version, log_run});
+      l.applied_head = l.head;
+    }
+    // release: pairs with the acquire in truncate(): the stores home.
+    l.entered.store(nobody, std::memory_order_release);
+    if (wake_ && l.head - l.tail.load(std::memory_order_relaxed) > ring_bytes() / 2) wake_();
+  }
+
+  [[nodiscard]] std::uint64_t logged_bytes(unsigned index) const noexcept {
+    return lanes_[index].logged.load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] truncation_statistics statistics() const noexcept {
+    truncation_statistics s;
+    s.truncations = truncations_.load(std::memory_order_relaxed);
+    s.home_lines = home_lines_.load(std::memory_order_relaxed);
+    return s;
+  }
+
+  // ---- truncation: any thread ----
+
+  // Every record of a transaction that had drawn its version when this was called is home and stops counting.
+  void truncate() noexcept {
+    const std::lock_guard guard{truncating_};
+    truncate_locked();
+  }
+
+  // Space: memory is about to get a use that no replay may touch.  Nothing that was freed up to t counts afterwards.
+  void settle(tag, unsigned) noexcept {}
+  void settle_all(tag t) noexcept {
+    if (t.none() || planted(plant::no_settling)) return;
+    if (truncated() < t.generation()) truncate();
+  }
+
+  // Nothing is left to replay, and the next open may go on from the last version.  No transaction is open.
+  void come_to_rest() noexcept {
+    if (!ever_used()) return;
+    truncate();
+    // No fence of its own: the old, larger bound does as well.
+    set_word(bound_offset(), truncated());
+    bound_.store(truncated(), std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr std::uint64_t nobody = ~std::uint64_t{0};
+  static constexpr unsigned other = 0;  // name of whoever is not the lane's owner, for `settling`
+  static constexpr std::size_t seen_lines = 2048;
+
+  // A line that is in `dirty` already, since truncation number `batch`.
+  struct seen_line {
+    std::uint64_t line;
+    std::uint64_t batch;
+  };
+  struct kept_run {
+    std::uint64_t version;
+    std::uint64_t offset;
+  };
+  struct alignas(line_bytes) lane {
+    // Lower bound of the version that its commit may draw or has drawn; nobody: none is under way.
+    std::atomic<std::uint64_t> entered{nobody};
+    std::uint64_t head = 0;  // bytes ever written to the ring; owner
+    std::atomic<std::uint64_t> tail{0};
+    std::atomic<std::uint64_t> logged{0};
+    std::uint64_t waits = 0;
+    std::vector<std::uint64_t> stage;
+    std::unique_ptr<seen_line[]> seen;
+    biased_lock settling;
+    std::uint64_t applied_head = 0;
+    std::uint64_t batch = 1;  // number of the truncation that takes `dirty`
+    std::vector<std::uint64_t> dirty;
+    std::vector<kept_run> runs;
+    std::atomic<bool> used{false};
+  };
+
+  [[nodiscard]] std::uint64_t lane_offset(unsigned index) const noexcept {
+    return geometry_.log_offset + index * geometry_.lane_bytes;
+  }
+  [[nodiscard]] std::uint64_t ring_bytes() const noexcept { return geometry_.lane_bytes - layout::redo_ring_at; }
+  [[nodiscard]] std::uint64_t truncated_offset() const noexcept {
+    return geometry_.log_offset + offsetof(layout::ring_head, truncated);
+  }
+  [[nodiscard]] std::uint64_t bound_offset() const noexcept {
+    return geometry_.log_offset + offsetof(layout::ring_head, bound);
+  }
+  [[nodiscard]] std::uint64_t tail_of(unsigned index) const noexcept {
+    const std::uint64_t at = *reinterpret_cast<const std::uint64_t*>(base_ + lane_offset(index)) & checked_mask;
+    return at == 0 ? layout::redo_ring_at : at;
+  }
+  void set_word(std::uint64_t offset, std::uint64_t content) noexcept {
+    auto* p = reinterpret_cast<std::uint64_t*>(base_ + offset);
+    *p = seal_word(content, word_seed(offset));
+    media_.flush(p, 8);
+  }
+  // The record's header with the contents behind it: at a line, as it will lie in the ring.
+  [[nodiscard]] layout::redo_record* staged(lane& l) const noexcept {
+    const auto first = round_up(reinterpret_cast<std::uintptr_t>(l.stage.data()), line_bytes);
+    return reinterpret_cast<layout::redo_record*>(first);
+  }
+
+  // What a record of `bytes` contents takes, the unused end of the ring before it included.
+  [[nodiscard]] std::uint64_t room_taken(const lane& l, std::uint64_t bytes) const noexcept {
+    const std::uint64_t room = round_up(bytes + sizeof(layout::redo_record), line_bytes);
+    const std::uint64_t at = l.head % ring_bytes();
+    return at + room > ring_bytes() ? ring_bytes() - at + room : room;
+  }
+  [[nodiscard]] std::uint64_t free_room(const lane& l) const noexcept {
+    // acquire: pairs with the release in truncate(): the tail is durable before we write over what was behind it.
+    return ring_bytes() - (l.head - l.tail.load(std::memory_order_acquire));
+  }
+
+  void put_wrap(const lane&, unsigned index, std::uint64_t version, std::uint64_t at) noexcept {
+    const std::uint64_t offset = lane_offset(index) + layout::redo_ring_at + at;
+    alignas(line_bytes) std::byte line[line_bytes] = {};
+    auto* r = reinterpret_cast<layout::redo_record*>(line);
+    r->version = version;
+    r->bytes = sizeof *r;
+    r->kind_and_intents = static_cast<std::uint32_t>(layout::redo_kind::wrap);
+    r->proof = redo_proof(r, offset, key_, index, how_);
+    copy_out(media_, base_ + offset, line, line_bytes);
+  }
+
+  // With l.settling held.
+  void note(lane& l, std::uint64_t line) noexcept {
+    seen_line& s = l.seen[(line ^ line >> 11) % seen_lines];
+    if (s.line == line && s.batch == l.batch) return;
+    s = {line, l.batch};
+    l.dirty.push_back(line);  // expect() has made room
+  }
+  [[nodiscard]] bool ever_used() const noexcept {
+    for (unsigned i = 0; i < count(); ++i) {
+      if (lanes_[i].used.load(std::memory_order_acquire)) return true;
+    }
+    return false;
+  }
+
+  [[nodiscard]] status raise_bound(std::uint64_t version) noexcept {
+    if (version > layout::version_max - layout::version_step) {
+      return fail(errc::too_large, "version %lu: the pool's log cannot count further", version);
+    }
+    const std::lock_guard guard{bounding_};
+    if (version <= bound_.load(std::memory_order_relaxed)) return {};
+    const std::uint64_t bound = version + layout::version_step;
+    set_word(bound_offset(), bound);
+    media_.fence(edge{"redo/E8"});
+    bound_.store(bound, std::memory_order_release);
+    return {};
+  }
+
+  // What was home of a lane before anything else was looked at.
+  struct progress {
+    std::uint64_t head = 0;
+    bool used = false;
+  };
+
+  void truncate_locked() noexcept {
+    std::fill(taken_.begin(), taken_.end(), progress{});
+    for (unsigned i = 0; i < count(); ++i) {
+      lane& l = lanes_[i];
+      if (!l.used.load(std::memory_order_acquire)) continue;
+      const biased_lock::guard guard{l.settling, other};
+      taken_[i] = {l.applied_head, true};
+    }
+    // Every version drawn so far, among them those of all records before the heads just taken.
+    const std::uint64_t through = version_of(clock_());
+    for (unsigned i = 0; i < count(); ++i) {
+      // acquire: pairs with the release in applied(): its stores home.
+      while (lanes_[i].entered.load(std::memory_order_acquire) < through) std::this_thread::yield();
+    }
+    freed_.clear();
+    std::uint64_t flushed = 0;
+    for (unsigned i = 0; i < count(); ++i) {
+      lane& l = lanes_[i];
+      if (!l.used.load(std::memory_order_acquire)) continue;
+      flushed += take_home(l, through);
+    }
+    media_.fence(edge{"redo/E5"});
+    set_word(truncated_offset(), through);
+    media_.fence(edge{"redo/E6"});
+    // release: pairs with truncated(): who sees it may let replays forget what they had there.
+    truncated_.store(through, std::memory_order_release);
+    bool moved = false;
+    for (unsigned i = 0; i < count(); ++i) {
+      if (!taken_[i].used || taken_[i].head == lanes_[i].tail.load(std::memory_order_relaxed)) continue;
+      set_word(lane_offset(i), layout::redo_ring_at + taken_[i].head % ring_bytes());
+      moved = true;
+    }
+    if (moved) media_.fence(edge{"redo/E7"});
+    for (unsigned i = 0; i < count(); ++i) {
+      // release: pairs with the acquire in free_room().
+      if (taken_[i].used) lanes_[i].tail.store(taken_[i].head, std::memory_order_release);
+    }
+    for (const std::uint64_t offset : freed_) give_(offset);
+    truncations_.store(truncations_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    home_lines_.store(home_lines_.load(std::memory_order_relaxed) + flushed, std::memory_order_relaxed);
+  }
+
+  // Flushes the lane's lines, and takes the runs that no record up to `through` needs into freed_.
+  std::uint64_t take_home(lane& l, std::uint64_t through) noexcept {
+    l.settling.lock(other);
+    const std::uint64_t lines = l.dirty.size();
+    take_runs(l, through);
+    ++l.batch;
+    const bool copied = copy_lines(l);
+    if (!copied) flush_lines(l.dirty);
+    l.dirty.clear();
+    l.settling.unlock();
+    // Without the lock: the lane's owner may go on.
+    if (copied) flush_lines(lines_);
+    return lines;
+  }
+  void flush_lines(const std::vector<std::uint64_t>& lines) noexcept {
+    for (const std::uint64_t line : lines) media_.flush(base_ + line * line_bytes, line_bytes);
+  }
+  [[nodiscard]] bool copy_lines(const lane& l) noexcept try {
+    lines_.assign(l.dirty.begin(), l.dirty.end());
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  // Those it has no room for stay for the next truncation.
+  void take_runs(lane& l, std::uint64_t through) noexcept try {
+    if (l.runs.empty()) return;
+    freed_.reserve(freed_.size() + l.runs.size());
+    std::erase_if(l.runs, [&](const kept_run& r) {
+      if (r.version <= through) freed_.push_back(r.offset);
+      return r.version <= through;
+    });
+  } catch (const std::bad_alloc&) {
+  }
+
+  M& media_;
+  std::byte* base_;
+  const geometry& geometry_;
+  std::uint64_t key_;
+  validation how_;
+  std::unique_ptr<lane[]> lanes_;
+  clock_function clock_ = nullptr;
+  std::uint64_t offset_ = 0;  // from a value of the clock to a version
+  std::atomic<std::uint64_t> bound_{0};
+  std::atomic<std::uint64_t> truncated_{0};
+  std::atomic<std::uint64_t> truncations_{0};
+  std::atomic<std::uint64_t> home_lines_{0};
+  std::function<void(std::uint64_t)> give_;
+  std::function<void()> wake_;
+  std::mutex truncating_;
+  std::mutex bounding_;
+  // Of the truncation under way.
+  std::vector<progress> taken_;
+  std::vector<std::uint64_t> lines_;
+  std::vector<std::uint64_t> freed_;
+};
+
+}  // namespace nvm::log

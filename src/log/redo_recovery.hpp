@@ -1,0 +1,237 @@
+// Recovery of the redo engine's rings: pure functions over the pool's bytes.
+//
+/// S store, F flush, | fence.  Failure atomicity: one aligned 8-byte store.
+///   1. validate the heads of all rings, every record that counts, and every target, before the first store
+///   2. by ascending version over all lanes: S ranges, intents; F     | recover/E6  home before the records stop
+///   counting
+///   3. S truncated = bound; F                                        | recover/E7  none of them counts on return
+/// Repeatable: until 3 is durable the same records lead to the same stores in the same order; whatever is home already
+/// is stored over by older records first and then by the newest again.
+///
+/// What ends a ring.  A record is read at the tail, then at the end of each record.  The first that does not prove
+/// itself, or whose version is not larger than that of the one before, ends the ring: it was never finished, or it is
+/// one of the last lap, which all have versions up to `truncated`.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <vector>
+
+#include "base/plant.hpp"
+#include "log/intent.hpp"
+#include "log/recovery.hpp"
+#include "log/redo_record.hpp"
+#include "media/media.hpp"
+#include "pool/pool.hpp"
+
+namespace nvm::log {
+
+struct redo_report {
+  std::uint64_t used = 0;       // no version above this one was ever used, once recovery has returned
+  std::uint64_t truncated = 0;  // as found
+  std::uint64_t records = 0;    // that count
+};
+
+// What `truncated` and `bound` say; errc::corrupt if one fails its check.
+[[nodiscard]] inline status read_versions(const std::byte* base, const geometry& g, std::uint64_t& truncated,
+                                          std::uint64_t& bound) noexcept {
+  const auto* h = reinterpret_cast<const layout::ring_head*>(base + g.log_offset);
+  const std::uint64_t t_at = g.log_offset + offsetof(layout::ring_head, truncated);
+  const std::uint64_t b_at = g.log_offset + offsetof(layout::ring_head, bound);
+  if (!word_holds(h->truncated, word_seed(t_at))) {
+    return fail(errc::corrupt, "log at offset %lu: version that is home: found %016lx, which fails its check", t_at,
+                h->truncated);
+  }
+  if (!word_holds(h->bound, word_seed(b_at))) {
+    return fail(errc::corrupt, "log at offset %lu: largest version: found %016lx, which fails its check", b_at,
+                h->bound);
+  }
+  truncated = h->truncated & checked_mask;
+  bound = h->bound & checked_mask;
+  if (bound > layout::version_max || truncated > layout::version_max) {
+    return fail(errc::corrupt, "log at offset %lu: versions: found %lu and %lu, expected at most %lu", g.log_offset,
+                truncated, bound, layout::version_max);
+  }
+  return {};
+}
+
+// Walks one lane's ring from its tail.
+class ring_walk {
+ public:
+  ring_walk(const std::byte* base, const geometry& g, std::uint64_t key, unsigned lane, validation how) noexcept
+      : base_{base},
+        begin_{g.log_offset + lane * g.lane_bytes},
+        end_{begin_ + g.lane_bytes},
+        key_{key},
+        lane_{lane},
+        how_{how} {}
+
+  // errc::corrupt: the tail is none.
+  [[nodiscard]] status start() noexcept {
+    const std::uint64_t word = *reinterpret_cast<const std::uint64_t*>(base_ + begin_);
+    const std::uint64_t tail = word == 0 ? layout::redo_ring_at : word & checked_mask;
+    const bool good = word_holds(word, word_seed(begin_)) && tail % line_bytes == 0 && tail >= layout::redo_ring_at &&
+                      tail < end_ - begin_;
+    if (!good) {
+      return fail(errc::corrupt, "lane %u at offset %lu: tail: found %016lx, which is no place in the ring", lane_,
+                  begin_, word);
+    }
+    at_ = begin_ + tail;
+    return {};
+  }
+  // The next record with intents or ranges; nullptr: there is none.
+  [[nodiscard]] const layout::redo_record* next() noexcept {
+    for (;;) {
+      if (walked_ >= end_ - begin_) return nullptr;
+      const auto* r = redo_record_at(base_, at_, end_, key_, lane_, how_);
+      if (r == nullptr || r->version < least_) return nullptr;
+      offset_ = at_;
+      const std::uint64_t room = round_up(r->bytes, line_bytes);
+      if (layout::kind_of(*r) != layout::redo_kind::wrap) {
+        walked_ += room;
+        at_ += room;
+        if (at_ == end_) at_ = begin_ + layout::redo_ring_at;
+        least_ = r->version + 1;
+        return r;
+      }
+      least_ = r->version;
+      walked_ += end_ - at_;
+      at_ = begin_ + layout::redo_ring_at;
+    }
+  }
+  // Place of the record that next() returned.
+  [[nodiscard]] std::uint64_t offset() const noexcept { return offset_; }
+
+ private:
+  const std::byte* base_;
+  std::uint64_t begin_, end_;
+  std::uint64_t key_;
+  unsigned lane_;
+  validation how_;
+  std::uint64_t at_ = 0;
+  std::uint64_t offset_ = 0;
+  std::uint64_t walked_ = 0;
+  std::uint64_t least_ = 0;  // version of a record that may follow
+};
+
+template <targets V>
+class redo_reader {
+ public:
+  redo_reader(const std::byte* base, const geometry& g, std::uint64_t key, validation how, const V& valid) noexcept
+      : base_{base}, geometry_{g}, key_{key}, how_{how}, valid_{valid} {}
+
+  // Finds every record that counts, in the order in which to replay them, and checks everything replay() relies on.
+  [[nodiscard]] status validate() noexcept try {
+    if (status s = read_versions(base_, geometry_, report_.truncated, report_.used); !s) return s;
+    found_.clear();
+    for (unsigned lane = 0; lane < geometry_.lane_count; ++lane) {
+      ring_walk walk{base_, geometry_, key_, lane, how_};
+      if (status s = walk.start(); !s) return s;
+      while (const auto* r = walk.next()) {
+        if (r->version <= report_.truncated) continue;
+        if (r->version > report_.used) {
+          return fail(errc::corrupt, "log record at offset %lu: version: found %lu, expected at most %lu",
+                      walk.offset(), r->version, report_.used);
+        }
+        redo_contents c;
+        bool whole = false;
+        if (status s = contents(r, walk.offset(), c, whole); !s) return s;
+        if (!whole) break;  // its run was not written to the end: it never was durable
+        if (status s = check(c, walk.offset()); !s) return s;
+        found_.push_back({r->version, c});
+      }
+    }
+    if (!planted(plant::replay_by_lane)) {
+      std::sort(found_.begin(), found_.end(), [](const found& a, const found& b) { return a.version < b.version; });
+    }
+    report_.records = found_.size();
+    report_.used = std::max(report_.used, report_.truncated);
+    return {};
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "no volatile memory for the list of log records");
+  }
+  [[nodiscard]] const redo_report& report() const noexcept { return report_; }
+  // Nothing counts, and no version was used above the one that is home.
+  [[nodiscard]] bool at_rest() const noexcept { return found_.empty() && report_.used == report_.truncated; }
+
+  // After validate(): brings everything home; afterwards no record counts.
+  template <media M>
+  void replay(M& m, std::byte* base) noexcept {
+    if (at_rest()) return;
+    for (const found& f : found_) {
+      (void)each_redo_range(f.contents, [&](std::uint64_t offset, std::uint64_t bytes, const std::byte* data) {
+        std::memcpy(base + offset, data, bytes);
+        m.flush(base + offset, bytes);
+        return true;
+      });
+      (void)each_intent(f.contents.intents, f.contents.intent_words, [&](const intent& i) {
+        apply(base, i);
+        each_store(i, [&](std::uint64_t offset, std::uint64_t bytes) { m.flush(base + offset, bytes); });
+        return true;
+      });
+    }
+    if (!found_.empty()) m.fence(edge{"recover/E6"});
+    const std::uint64_t at = geometry_.log_offset + offsetof(layout::ring_head, truncated);
+    auto* truncated = reinterpret_cast<std::uint64_t*>(base + at);
+    *truncated = seal_word(report_.used, word_seed(at));
+    m.flush(truncated, 8);
+    m.fence(edge{"recover/E7"});
+  }
+
+ private:
+  struct found {
+    std::uint64_t version;
+    redo_contents contents;
+  };
+
+  [[nodiscard]] status contents(const layout::redo_record* r, std::uint64_t at, redo_contents& out,
+                                bool& whole) const noexcept {
+    const auto* p = reinterpret_cast<const std::byte*>(r + 1);
+    std::uint64_t bytes = r->bytes - sizeof *r;
+    whole = true;
+    if (layout::kind_of(*r) == layout::redo_kind::elsewhere) {
+      layout::redo_place place;
+      if (bytes != sizeof place) return malformed(at);
+      std::memcpy(&place, p, sizeof place);
+      if (!in_log_run(place)) {
+        return fail(errc::corrupt, "log record at offset %lu: leads to %lu bytes at %lu, which is no log run", at,
+                    place.bytes, place.offset);
+      }
+      p = base_ + place.offset;
+      bytes = place.bytes;
+      whole = place_checksum(p, bytes, r->version) == place.checksum;
+      if (!whole) return {};
+    } else if (layout::kind_of(*r) != layout::redo_kind::changes) {
+      return malformed(at);
+    }
+    return split_contents(p, bytes, layout::intents_of(*r), out) ? status{} : malformed(at);
+  }
+  [[nodiscard]] bool in_log_run(const layout::redo_place& place) const noexcept {
+    if (place.offset % 8 != 0 || place.bytes % 8 != 0 || !geometry_.in_data(place.offset, place.bytes)) return false;
+    return valid_.log_run(place.offset, place.bytes);
+  }
+  [[nodiscard]] static status malformed(std::uint64_t at) noexcept {
+    return fail(errc::corrupt, "log record at offset %lu: its parts do not add up", at);
+  }
+  [[nodiscard]] status check(const redo_contents& c, std::uint64_t at) const noexcept {
+    const bool intents = each_intent(c.intents, c.intent_words, [&](const intent& i) { return valid_.word(i); });
+    const bool ranges = each_redo_range(
+        c, [&](std::uint64_t offset, std::uint64_t bytes, const std::byte*) { return valid_.range(offset, bytes); });
+    if (intents && ranges) return {};
+    return fail(errc::corrupt, "log record at offset %lu: names %s that do not exist", at,
+                intents ? "bytes" : "allocation words");
+  }
+
+  const std::byte* base_;
+  const geometry& geometry_;
+  std::uint64_t key_;
+  validation how_;
+  const V& valid_;
+  redo_report report_;
+  std::vector<found> found_;
+};
+
+}  // namespace nvm::log

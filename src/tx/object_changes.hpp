@@ -1,0 +1,204 @@
+// The objects that an open transaction allocates and frees, whatever engine makes that durable: taking hold of them,
+// giving them up with a level, and the intents of what remains.
+//
+// Threads: one, the one that holds the lane.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <new>
+#include <vector>
+
+#include "log/log.hpp"
+#include "media/media.hpp"
+#include "space/space.hpp"
+
+namespace nvm::tx {
+
+inline constexpr std::size_t no_allocation = ~std::size_t{0};
+
+template <media M, log::settler S>
+class object_changes {
+ public:
+  using space_type = space<M, S>;
+  struct allocation {
+    typename space_type::reservation place;
+    std::uint64_t bytes;
+    bool freed;  // by this transaction, at its commit
+  };
+  struct mark {
+    std::size_t allocations, frees;
+  };
+
+  object_changes(std::byte* base, space_type& space, unsigned lane) noexcept
+      : base_{base}, space_{space}, lane_{lane} {}
+
+  [[nodiscard]] mark here() const noexcept { return {allocations_.size(), frees_.size()}; }
+  [[nodiscard]] const std::vector<allocation>& allocations() const noexcept { return allocations_; }
+
+  [[nodiscard]] result<typename space_type::reservation> allocate(std::uint64_t bytes, layout::object_layout l) noexcept
+      try {
+    allocations_.emplace_back();
+    auto r = space_.reserve(lane_, bytes, l);
+    if (!r) {
+      allocations_.pop_back();
+      return r;
+    }
+    allocations_.back() = {*r, bytes, false};
+    index_last_allocation();
+    return r;
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "no volatile memory for an allocation of %lu bytes", bytes);
+  }
+
+  // Frees the object that starts at `offset` when the transaction commits.  A wrong pointer changes nothing.  May throw
+  // std::bad_alloc.
+  [[nodiscard]] status release(std::uint64_t offset, layout::object_layout l) {
+    frees_.emplace_back();
+    status s = begin_free(offset, l, frees_.back());
+    if (!s) frees_.pop_back();
+    return s;
+  }
+
+  // Index of the allocation of this transaction that contains the whole range; no_allocation.
+  [[nodiscard]] std::size_t around(const log::byte_range& r) noexcept {
+    if (last_hit_ < allocations_.size() && contains(allocations_[last_hit_], r)) return last_hit_;
+    if (!by_offset_.empty()) {
+      const auto behind = by_offset_.upper_bound(r.offset);
+      if (behind == by_offset_.begin()) return no_allocation;
+      const std::size_t i = std::prev(behind)->second;
+      return contains(allocations_[i], r) ? last_hit_ = i : no_allocation;
+    }
+    for (std::size_t i = allocations_.size(); i-- > 0;) {
+      if (contains(allocations_[i], r)) return last_hit_ = i;
+    }
+    return no_allocation;
+  }
+
+  // Gives up allocations and frees back to the mark.
+  void drop(const mark& m) noexcept {
+    while (frees_.size() > m.frees) {
+      space_.cancel_free(frees_.back().object, lane_);
+      frees_.pop_back();
+    }
+    while (allocations_.size() > m.allocations) {
+      space_.cancel(allocations_.back().place, lane_);
+      forget_last_allocation();
+    }
+  }
+
+  // Fills words() with the intents of what remains: not of objects both allocated and freed here.
+  [[nodiscard]] status gather() noexcept try {
+    words_.clear();
+    live_ = 0;
+    if (allocations_.empty() && frees_.empty()) return {};
+    for (const pending_free& f : frees_) {
+      if (f.allocation != no_allocation) allocations_[f.allocation].freed = true;
+    }
+    for (const allocation& a : allocations_) {
+      if (a.freed) continue;
+      ++live_;
+      words_.push_back(a.place.set.code);
+      if (a.place.set.words() == 2) words_.push_back(a.place.set.value);
+    }
+    for (const pending_free& f : frees_) {
+      if (f.allocation == no_allocation) words_.push_back(f.object.clear.code);
+    }
+    return {};
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "no volatile memory for the changes of allocation");
+  }
+  // After gather().
+  [[nodiscard]] const std::vector<std::uint64_t>& words() const noexcept { return words_; }
+  [[nodiscard]] bool nothing_remains() const noexcept { return live_ == 0 && words_.empty(); }
+
+  // The transaction has committed as generation or version `g` of the lane: tells space, which applies the intents; 0
+  // if they were applied already.
+  void conclude(std::uint64_t g) noexcept {
+    for (const pending_free& f : frees_) {
+      if (f.allocation == no_allocation) {
+        if (!planted(plant::reuse_before_commit)) {
+          space_.finish_free(f.object, lane_, g);
+        } else if (g != 0) {
+          log::apply(base_, f.object.clear);
+        }
+      } else {
+        space_.cancel_free(f.object, lane_);
+      }
+    }
+    for (const allocation& a : allocations_) {
+      if (a.freed) {
+        space_.cancel(a.place, lane_);
+      } else {
+        space_.committed(a.place, lane_, g);
+      }
+    }
+  }
+
+  void clear() noexcept {
+    allocations_.clear();
+    by_offset_.clear();
+    frees_.clear();
+    words_.clear();
+    last_hit_ = 0;
+  }
+
+ private:
+  struct pending_free {
+    typename space_type::object object;
+    std::size_t allocation;  // no_allocation: the object existed before
+  };
+
+  [[nodiscard]] status begin_free(std::uint64_t offset, layout::object_layout l, pending_free& f) noexcept {
+    auto o = space_.find(offset, l, space_type::name_of(lane_));
+    if (!o) return o.error();
+    f.object = *o;
+    f.allocation = no_allocation;
+    if (o->reserved) {
+      f.allocation = allocation_at(offset);
+      if (f.allocation == no_allocation) {
+        return fail(errc::bad_pointer, "object at offset %lu belongs to another open transaction", offset);
+      }
+    }
+    status s = space_.begin_free(*o, lane_);
+    if (s && planted(plant::reuse_before_commit)) space_.finish_free(*o, lane_, 0);
+    return s;
+  }
+
+  // Few allocations are looked through, latest first: that is where frees and writes go.  Where there are more,
+  // by_offset_ has them all.
+  static constexpr std::size_t scanned_allocations_max = 32;
+
+  void index_last_allocation() {
+    if (allocations_.size() <= scanned_allocations_max) return;
+    for (std::size_t i = by_offset_.empty() ? 0 : allocations_.size() - 1; i < allocations_.size(); ++i) {
+      by_offset_[allocations_[i].place.offset] = i;
+    }
+  }
+  void forget_last_allocation() noexcept {
+    if (!by_offset_.empty()) by_offset_.erase(allocations_.back().place.offset);
+    allocations_.pop_back();
+  }
+  // Index of the live allocation of this transaction at `offset`.
+  [[nodiscard]] std::size_t allocation_at(std::uint64_t offset) noexcept {
+    const std::size_t i = around({offset, 1});
+    return i != no_allocation && allocations_[i].place.offset == offset ? i : no_allocation;
+  }
+  static bool contains(const allocation& a, const log::byte_range& r) noexcept {
+    return r.offset >= a.place.offset && range_inside(r.offset - a.place.offset, r.bytes, a.place.bytes);
+  }
+
+  std::byte* base_;
+  space_type& space_;
+  unsigned lane_;
+  std::vector<allocation> allocations_;
+  std::map<std::uint64_t, std::size_t> by_offset_;  // empty while few allocations are looked through
+  std::vector<pending_free> frees_;
+  std::vector<std::uint64_t> words_;
+  std::size_t live_ = 0;
+  std::size_t last_hit_ = 0;
+};
+
+}  // namespace nvm::tx

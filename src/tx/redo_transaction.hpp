@@ -1,0 +1,396 @@
+// A transaction whose changes reach home when it commits: the redo engine on direct media.
+//
+/// S store, F flush, | fence.  Failure atomicity: one aligned 8-byte store; a record, by its checksum.
+///   1. S fresh objects in place, in any order; nobody knows them yet
+///   2. F fresh objects that are not in the record       | redo/E1  durable before the record that publishes them
+///   3. S, F one record {version, intents, new bytes}    | redo/E2  commit point (log/redo_log.hpp; redo/E3 by mark)
+///   4. S new bytes home, S intents; not flushed: the log's truncation does that for many transactions at once
+/// A transaction that changed nothing skips all.  Abort: nothing durable was changed.
+/// Recovery: log/redo_recovery.hpp.
+//
+// Fresh objects.  A small one is part of the record: no fence for it alone.  A large one is flushed where it is, which
+// is allowed only if no record that still counts could be replayed into its memory: `freed_by` of its reservation must
+// be truncated.  If one object of a transaction is flushed, the others are too: the fence is paid for.
+//
+// Versions come from the process's clock (isolation/version_clock.hpp).  Barrier transactions draw theirs while they
+// hold what they write; commit() draws one itself.
+//
+// Threads: one, the one that holds the lane.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <span>
+#include <vector>
+
+#include "isolation/isolation.hpp"
+#include "log/log.hpp"
+#include "media/media.hpp"
+#include "space/space.hpp"
+#include "tx/line_set.hpp"
+#include "tx/transaction_core.hpp"
+
+namespace nvm::tx {
+
+template <media M>
+class redo_transaction : public transaction_core<M, log::redo_log<M>> {
+ public:
+  using core = transaction_core<M, log::redo_log<M>>;
+  using typename core::byte_range;
+  using typename core::lanes_type;
+  using typename core::space_type;
+  static constexpr bool writes_back = true;
+  // Fresh objects up to this size are in the record.
+  static constexpr std::uint64_t recorded_object_max = 1024;
+
+  redo_transaction(M& m, std::byte* base, lanes_type& lanes, space_type& space, unsigned lane)
+      : core{m, base, lanes, space, lane} {}
+
+  [[nodiscard]] status begin() noexcept try {
+    assigned_marks_.reserve(levels_.size() + 1);
+    begin_level();
+    assigned_marks_.push_back(assigned_.size());
+    return {};
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "no volatile memory for a transaction");
+  }
+
+  // Stores in place are for memory that this transaction has allocated.
+  [[nodiscard]] status announce(const byte_range* ranges, std::size_t count) noexcept {
+    for (std::size_t i = 0; i < count; ++i) {
+      if (ranges[i].bytes == 0 || covers(ranges[i])) continue;
+      must_abort_ = true;
+      return fail(errc::engine,
+                  "bytes at offset %lu: the pool's engine is redo, which takes stores by nvm/stm.h, not in place",
+                  ranges[i].offset);
+    }
+    return {};
+  }
+  [[nodiscard]] bool covers(const byte_range& r) noexcept {
+    const std::size_t around = objects_.around(r);
+    return around != no_allocation && around >= levels_.back().objects.allocations;
+  }
+
+  // Allocates `bytes` with their layout's header; the offset of the object.  Failure leaves only abort.
+  [[nodiscard]] result<std::uint64_t> allocate(std::uint64_t bytes, layout::object_layout l) noexcept {
+    auto r = allocate_object(bytes, l);
+    if (!r) return r.error();
+    return r->offset;
+  }
+
+  // Stores words of the pool when the transaction commits.
+  [[nodiscard]] status assign(const assigned_word* words, std::size_t count) noexcept try {
+    assigned_.insert(assigned_.end(), words, words + count);
+    return {};
+  } catch (const std::bad_alloc&) {
+    must_abort_ = true;
+    return fail(errc::no_memory, "no volatile memory for %zu words", count);
+  }
+
+  [[nodiscard]] status commit_level() noexcept {
+    NVM_ASSERT(levels_.size() > 1);
+    if (must_abort_) {
+      abort_level();
+      must_abort_ = true;  // an unread failure of the inner level must not become half an outer one
+      return refuse();
+    }
+    levels_.pop_back();
+    assigned_marks_.pop_back();
+    return {};
+  }
+  void abort_level() noexcept {
+    NVM_ASSERT(levels_.size() > 1);
+    assigned_.resize(assigned_marks_.back());
+    assigned_marks_.pop_back();
+    forget_level();
+  }
+  void abort_level(std::vector<hook>& hooks) noexcept {
+    const std::size_t first = hooks_of_level();
+    abort_level();
+    take_hooks_from(first, hooks);
+  }
+
+  [[nodiscard]] result<lsn_t> commit() noexcept {
+    if (status s = enter_commit({}); !s) {
+      abort();
+      return s.error();
+    }
+    const std::uint64_t version = entered_ ? isolation::version_clock::of_process().next() : 0;
+    return commit_lines({}, version);
+  }
+
+  // Finds room for the record; from here on truncations wait for this commit.
+  [[nodiscard]] status enter_commit(std::span<const isolation::written_line> lines) noexcept {
+    NVM_ASSERT(levels_.size() == 1);
+    if (must_abort_) return refuse();
+    if (status s = objects_.gather(); !s) return s;
+    if (lines.empty() && assigned_.empty() && objects_.nothing_remains()) return {};
+    place_fresh();
+    counter size;
+    put_contents(size, lines);
+    if (status s = find_room(size.bytes); !s) return s;
+    // Of each line, word and fresh object, and of what intents change: as many as there can be.
+    if (status s =
+            lanes_.expect(lane_, lines.size() + assigned_.size() + 2 * objects_.words().size() + recorded_lines_);
+        !s) {
+      give_run();
+      return s;
+    }
+    lanes_.enter(lane_);
+    entered_ = true;
+    return {};
+  }
+
+  [[nodiscard]] result<lsn_t> commit_lines(std::span<const isolation::written_line> lines,
+                                           std::uint64_t clock) noexcept {
+    if (entered_) {
+      if (status s = write_record(lines, lanes_.version_of(clock)); !s) {
+        abort();
+        return s.error();
+      }
+    } else {
+      objects_.conclude(0);
+    }
+    count(commits_, 1);
+    reset();
+    return lsn_t{0};
+  }
+
+  void abort() noexcept {
+    while (levels_.size() > 1) abort_level();
+    if (entered_) {
+      lanes_.leave_commit(lane_);
+      give_run();
+    }
+    forget_all();
+    reset();
+  }
+
+ private:
+  using core::allocate_object;
+  using core::base_;
+  using core::begin_level;
+  using core::commits_;
+  using core::count;
+  using core::forget_all;
+  using core::forget_level;
+  using core::hooks_of_level;
+  using core::lane_;
+  using core::lanes_;
+  using core::levels_;
+  using core::logged_bytes_;
+  using core::media_;
+  using core::must_abort_;
+  using core::objects_;
+  using core::refuse;
+  using core::reset_core;
+  using core::space_;
+  using core::take_hooks_from;
+
+  // Two ways to put contents together: counting their bytes, and writing them.  Ranges that touch are one.
+  struct counter {
+    std::uint64_t bytes = 0;
+    std::uint64_t next = ~std::uint64_t{0};  // offset behind the range before, if that may go on
+    std::uint64_t length = 0;
+    void word(std::uint64_t) noexcept { bytes += 8; }
+    void range(std::uint64_t offset, const std::byte*, std::uint64_t n) noexcept {
+      if (offset == next && length + n <= layout::redo_range_bytes_max) {
+        length += n;
+      } else {
+        bytes += 8;
+        length = n;
+      }
+      bytes += round_up(n, 8);
+      next = n % 8 == 0 ? offset + n : ~std::uint64_t{0};
+    }
+  };
+  struct writer {
+    std::byte* at;
+    std::byte* header = nullptr;  // of the range before
+    std::uint64_t next = ~std::uint64_t{0};
+    std::uint64_t length = 0;
+    std::uint64_t first = 0;
+    void word(std::uint64_t w) noexcept {
+      std::memcpy(at, &w, 8);
+      at += 8;
+    }
+    void range(std::uint64_t offset, const std::byte* from, std::uint64_t n) noexcept {
+      if (offset == next && length + n <= layout::redo_range_bytes_max) {
+        length += n;
+      } else {
+        header = at;
+        at += 8;
+        first = offset;
+        length = n;
+      }
+      const std::uint64_t word = layout::pack_range(first, length);
+      std::memcpy(header, &word, 8);
+      const std::uint64_t padded = round_up(n, 8);
+      if (padded != n) std::memset(at + padded - 8, 0, 8);
+      std::memcpy(at, from, n);
+      at += padded;
+      next = n % 8 == 0 ? offset + n : ~std::uint64_t{0};
+    }
+  };
+
+  template <class Sink>
+  void put_contents(Sink& sink, std::span<const isolation::written_line> lines) noexcept {
+    for (const std::uint64_t w : objects_.words()) sink.word(w);
+    if (fresh_recorded_) {
+      for (const auto& a : objects_.allocations()) {
+        if (a.freed) continue;
+        for (std::uint64_t done = 0; done < a.bytes;) {
+          const std::uint64_t piece = std::min(a.bytes - done, layout::redo_range_bytes_max);
+          sink.range(a.place.offset + done, base_ + a.place.offset + done, piece);
+          done += piece;
+        }
+      }
+    }
+    for (const assigned_word& w : assigned_) sink.range(w.offset, reinterpret_cast<const std::byte*>(&w.value), 8);
+    for (const auto& w : lines) {
+      const std::uint64_t line = line_in_pool(w);
+      each_byte_run(line, w.mask,
+                    [&](std::uint64_t o, std::uint64_t n) { sink.range(o, w.bytes + (o - line * line_bytes), n); });
+    }
+  }
+
+  // Decides whether fresh objects are in the record.
+  void place_fresh() noexcept {
+    recorded_lines_ = 0;
+    fresh_recorded_ = true;
+    std::uint64_t freed_by = 0;
+    std::uint64_t largest = 0;
+    std::uint64_t all = 0;
+    for (const auto& a : objects_.allocations()) {
+      if (a.freed) continue;
+      largest = std::max(largest, a.bytes);
+      all += a.bytes;
+      freed_by = std::max(freed_by, a.place.freed_by);
+      recorded_lines_ += a.bytes / line_bytes + 2;
+    }
+    if (largest <= recorded_object_max && all <= lanes_.record_bytes_max() / 4) return;
+    // Where a record could be replayed into the memory of one, the log is truncated rather than that all be copied.
+    if (freed_by > lanes_.truncated() && !planted(plant::replay_into_fresh)) {
+      lanes_.settle_all(log::tag::make(lane_, freed_by));
+    }
+    fresh_recorded_ = false;
+    recorded_lines_ = 0;
+  }
+
+  [[nodiscard]] status find_room(std::uint64_t bytes) noexcept {
+    run_ = {};
+    contents_bytes_ = bytes;
+    if (objects_.words().size() > layout::redo_intents_max) {
+      return fail(errc::too_large, "a transaction with %zu words of allocation changes: at most %lu",
+                  objects_.words().size(), layout::redo_intents_max);
+    }
+    const bool in_ring = bytes <= lanes_.record_bytes_max();
+    std::uint64_t staged = bytes;
+    if (!in_ring) {
+      auto run = space_.reserve_log_run(bytes);
+      if (!run) return run.error();
+      media_.fence(edge{"redo/E4"});
+      run_ = {run->offset, run->bytes};
+      staged = sizeof(layout::redo_place);
+    }
+    status s = lanes_.make_room(lane_, staged);
+    if (s) {
+      stage_ = lanes_.stage(lane_, staged);
+      if (stage_ == nullptr) s = fail(errc::no_memory, "no volatile memory for a log record of %lu bytes", staged);
+    }
+    if (!s) give_run();
+    return s;
+  }
+  void give_run() noexcept {
+    if (run_.bytes != 0) space_.release_log_run(run_.offset);
+    run_ = {};
+  }
+
+  [[nodiscard]] status write_record(std::span<const isolation::written_line> lines, std::uint64_t version) noexcept {
+    if (!fresh_recorded_ && !planted(plant::fresh_after_record)) {
+      flush_fresh();
+      media_.fence(edge{"redo/E1"});
+    }
+    const bool elsewhere = run_.bytes != 0;
+    std::byte* const contents = elsewhere ? base_ + run_.offset : stage_;
+    writer w{contents};
+    put_contents(w, lines);
+    NVM_ASSERT(w.at == contents + contents_bytes_);
+    std::uint64_t staged = contents_bytes_;
+    if (elsewhere) {
+      media_.flush(contents, contents_bytes_);
+      const layout::redo_place place{run_.offset, contents_bytes_,
+                                     log::place_checksum(contents, contents_bytes_, version)};
+      std::memcpy(stage_, &place, sizeof place);
+      staged = sizeof place;
+    }
+    const auto kind = elsewhere ? layout::redo_kind::elsewhere : layout::redo_kind::changes;
+    if (status s = lanes_.append(lane_, version, kind, objects_.words().size(), staged); !s) return s;
+    entered_ = false;  // nothing can fail any more
+    if (planted(plant::fresh_after_record) && !fresh_recorded_) flush_fresh();
+    count(logged_bytes_, staged + sizeof(layout::redo_record) + (elsewhere ? contents_bytes_ : 0));
+    bring_home(lines);
+    objects_.conclude(version);
+    lanes_.applied(lane_, version, elsewhere ? run_.offset : 0, [&](auto&& note) { each_home_line(lines, note); });
+    return {};
+  }
+
+  void flush_fresh() noexcept {
+    for (const auto& a : objects_.allocations()) {
+      if (!a.freed) media_.flush(base_ + a.place.offset, a.bytes);
+    }
+  }
+
+  void bring_home(std::span<const isolation::written_line> lines) noexcept {
+    for (const assigned_word& w : assigned_) {
+      // relaxed: readers without a transaction want one value or the other; others have the orec.
+      std::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(base_ + w.offset)}.store(
+          w.value, std::memory_order_relaxed);
+    }
+    for (const auto& w : lines) isolation::store_home(w);
+  }
+
+  template <class Note>
+  void each_home_line(std::span<const isolation::written_line> lines, Note&& note) noexcept {
+    for (const auto& w : lines) note(line_in_pool(w));
+    for (const assigned_word& w : assigned_) note(w.offset / line_bytes);
+    if (fresh_recorded_) {
+      for (const auto& a : objects_.allocations()) {
+        if (a.freed) continue;
+        const std::uint64_t last = (a.place.offset + a.bytes - 1) / line_bytes;
+        for (std::uint64_t line = a.place.offset / line_bytes; line <= last; ++line) note(line);
+      }
+    }
+    const auto& words = objects_.words();
+    (void)log::each_intent(words.data(), words.size(), [&](const log::intent& i) {
+      log::each_store(i, [&](std::uint64_t offset, std::uint64_t) { note(offset / line_bytes); });
+      return true;
+    });
+  }
+
+  [[nodiscard]] std::uint64_t line_in_pool(const isolation::written_line& w) const noexcept {
+    return w.line - reinterpret_cast<std::uintptr_t>(base_) / line_bytes;
+  }
+
+  void reset() noexcept {
+    reset_core();
+    assigned_.clear();
+    assigned_marks_.clear();
+    entered_ = false;
+    run_ = {};
+  }
+
+  std::vector<assigned_word> assigned_;
+  std::vector<std::size_t> assigned_marks_;  // of each level: where its words begin
+  bool entered_ = false;
+  bool fresh_recorded_ = true;
+  std::uint64_t recorded_lines_ = 0;
+  std::uint64_t contents_bytes_ = 0;
+  std::byte* stage_ = nullptr;
+  log::segment run_;  // where the contents are that do not fit the ring
+};
+
+}  // namespace nvm::tx
