@@ -61,7 +61,8 @@ enum nvm_error {
   NVM_E_NO_MEMORY = 20,      /* volatile memory exhausted */
   NVM_E_LOG_FULL = 21,       /* the transaction is larger than the pool's log can take */
   NVM_E_NO_LANE = 22,        /* more concurrent transactions than lanes */
-  NVM_E_TYPE_MISMATCH = 23   /* a type has another layout than the pool's objects, or two in this program */
+  NVM_E_TYPE_MISMATCH = 23,  /* a type has another layout than the pool's objects, or two in this program */
+  NVM_E_ENGINE = 24          /* the pool's engine does not do that (stores in place, in a pool of the redo engine) */
 };
 
 /* Code of this thread's last failed call (an enum nvm_error); never reset by a call that succeeds. */
@@ -94,7 +95,20 @@ enum nvm_persist {
 
 enum nvm_engine {
   NVM_ENGINE_DETECT = 0, /* undo */
-  NVM_ENGINE_UNDO = 1    /* announced stores, old bytes logged; on ssd the image's redo log, undo volatile */
+  NVM_ENGINE_UNDO = 1,   /* announced stores, old bytes logged; on ssd the image's redo log, undo volatile */
+  NVM_ENGINE_REDO = 2    /* barriers only (nvm/stm.h): a commit is one record, one fence; written home in batches */
+};
+
+/* How a log record of the redo engine proves that it is whole (HEAPO, section II-B). */
+enum nvm_validation {
+  NVM_VALIDATION_CHECKSUM = 0,   /* one fence for a commit */
+  NVM_VALIDATION_COMMIT_MARK = 1 /* a mark, written after a fence of its own: two fences */
+};
+
+/* Who empties the rings of the redo engine. */
+enum nvm_truncation {
+  NVM_TRUNCATION_BACKGROUND = 0, /* a thread, before they are full; committers wait for it only when they are */
+  NVM_TRUNCATION_INLINE = 1      /* the committer that finds its ring full */
 };
 
 /* What happens to the layouts of a program's durable types when it opens a pool (see "types" below). */
@@ -122,7 +136,7 @@ typedef struct nvm_pool_options {
   uint64_t capacity;  /* bytes of data space the pool may grow to by itself; default max(16 * size, 1 GiB) */
   uint32_t medium;    /* enum nvm_medium */
   uint32_t persist;   /* enum nvm_persist; not stored in the pool */
-  uint32_t engine;    /* enum nvm_engine */
+  uint32_t engine;    /* enum nvm_engine; at open 0 or what the pool was created with */
   uint32_t mode;      /* permission bits of the new file; default 0600 */
   uint64_t log_bytes; /* ssd: size of the log ring; direct media: bytes of a lane; 0: chosen from size */
   uint32_t lanes;     /* concurrent transactions; 0: chosen from size */
@@ -130,7 +144,9 @@ typedef struct nvm_pool_options {
   nvm_emulation emulation; /* not stored in the pool */
   uint32_t meter;          /* 1: count fences, lines, bytes (nvm_pool_get_statistics); a little slower */
   uint32_t types;          /* enum nvm_types; not stored in the pool */
-  uint32_t reserved[6];    /* zero */
+  uint32_t validation;     /* enum nvm_validation; creation with the redo engine only */
+  uint32_t truncation;     /* enum nvm_truncation; not stored in the pool */
+  uint32_t reserved[4];    /* zero */
 } nvm_pool_options;
 
 /* Creates the file and an empty pool of `size` bytes of data space in it, opens it.  The file must not exist.  On
@@ -375,7 +391,9 @@ typedef struct nvm_statistics {
   uint64_t durable_waits;                        /* ssd: log syncs that a commit waited for */
   uint64_t checkpoints;                          /* ssd */
   uint64_t grown_bytes;
-  uint64_t reserved[6];
+  uint64_t truncations; /* redo: times that the rings were emptied */
+  uint64_t home_lines;  /* redo: lines written home by that */
+  uint64_t reserved[4];
 } nvm_statistics;
 NVM_API int nvm_pool_get_statistics(NVM_POOL *pool, nvm_statistics *out);
 
@@ -398,7 +416,9 @@ typedef struct nvm_pool_info {
    * each transaction and for each change of the pool's own. */
   uint64_t recovered_transactions;
   uint64_t recovery_ns; /* duration of that open */
-  uint64_t reserved[4];
+  uint32_t engine;      /* enum nvm_engine, never 0 */
+  uint32_t validation;  /* enum nvm_validation */
+  uint64_t reserved[3];
 } nvm_pool_info;
 /* Of an open pool: right also when its file was renamed or the working directory changed; `path` is as given to open.
  */

@@ -65,6 +65,11 @@ void check_ring_headers(const std::byte* base, const layout::superblock& sb, fin
   }
 }
 
+// Whether the log area holds the redo engine's rings.
+bool has_rings(const layout::superblock& sb) noexcept {
+  return sb.engine == NVM_ENGINE_REDO && sb.medium != NVM_MEDIUM_SSD;
+}
+
 // The lanes as recovery will find them.
 std::uint64_t check_lanes(const std::byte* base, const geometry& g, std::uint64_t key, bool clean,
                           findings& f) noexcept {
@@ -81,6 +86,22 @@ std::uint64_t check_lanes(const std::byte* base, const geometry& g, std::uint64_
     }
   }
   return pending;
+}
+
+// The rings of the redo engine, the same way.
+std::uint64_t check_rings(const std::byte* base, const layout::superblock& sb, bool clean, findings& f) noexcept {
+  const geometry g = geometry_of(sb);
+  const tx::pool_targets targets{base, g};
+  log::redo_reader reader{base, g, tx::pool_key(sb.uuid), static_cast<log::validation>(sb.validation), targets};
+  if (status s = reader.validate(); !s) {
+    f.add(g.log_offset, "%s", last_message());
+    return 0;
+  }
+  if (clean && !reader.at_rest()) {
+    f.add(g.log_offset, "the log has %lu records to replay, but the pool's state says that it was closed",
+          reader.report().records);
+  }
+  return reader.report().records;
 }
 
 // Whatever has no header is the type map, or lost.
@@ -108,6 +129,14 @@ void recover_in_memory(pool_file& file, findings& f) noexcept {
   ordered_media nothing;
   tx::recovery_report report;
   const geometry g = file.geometry();
+  if (has_rings(file.superblock())) {
+    std::uint64_t used = 0;
+    if (!tx::recover_redo(nothing, file.base(), g, tx::pool_key(file.superblock().uuid),
+                          static_cast<log::validation>(file.superblock().validation), report, used)) {
+      f.add(g.log_offset, "%s", last_message());
+    }
+    return;
+  }
   if (!tx::recover(nothing, file.base(), g, tx::pool_key(file.superblock().uuid), report,
                    [](unsigned, std::uint64_t) {})) {
     f.add(g.log_offset, "%s", last_message());
@@ -168,7 +197,9 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
   const bool clean = file.superblock().state == static_cast<std::uint32_t>(nvm::layout::pool_state::clean);
   api::check_superblocks(base, g, *file_bytes, f);
   const auto found_before = f.count();
-  sum.pending_transactions += api::check_lanes(base, g, nvm::tx::pool_key(file.superblock().uuid), clean, f);
+  sum.pending_transactions += api::has_rings(file.superblock())
+                                  ? api::check_rings(base, file.superblock(), clean, f)
+                                  : api::check_lanes(base, g, nvm::tx::pool_key(file.superblock().uuid), clean, f);
   if (!clean && f.count() == found_before) api::recover_in_memory(file, f);
   // The root names an object's payload, not just any place in the data.
   const auto root_word = nvm::read_root(base, g);

@@ -11,8 +11,9 @@
 
 namespace nvm::api {
 
-// The engine of an open pool on direct media; `persist` is an enum nvm_persist.  May throw std::bad_alloc.
+// The engine of an open pool on direct media; `persist` is an enum nvm_persist; `background`: a thread may help.  May
+// throw std::bad_alloc.
 [[nodiscard]] result<std::unique_ptr<engine>> start_on_direct(pool_file& file, std::uint32_t persist, bool measured,
-                                                              const latency_settings& emulated);
+                                                              const latency_settings& emulated, bool background);
 
 }  // namespace nvm::api

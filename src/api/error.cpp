@@ -76,6 +76,8 @@ const char* nvm_error_name(int code) {
       return "NVM_E_NO_LANE";
     case NVM_E_TYPE_MISMATCH:
       return "NVM_E_TYPE_MISMATCH";
+    case NVM_E_ENGINE:
+      return "NVM_E_ENGINE";
     default:
       return "NVM_E_?";
   }

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/background_truncation.hpp"
 #include "api/engine.hpp"
 #include "platform/platform.hpp"
 #include "pool/pool.hpp"
@@ -22,13 +23,24 @@ class heap_engine final : public engine {
   using transaction_type = typename heap_type::transaction_type;
 
   // `holder` has its medium ready; `file` stays open longer than the engine.
-  heap_engine(std::unique_ptr<Holder> holder, pool_file& file, unsigned lane_count)
+  // `background`: a thread truncates the log where the engine's needs it.
+  heap_engine(std::unique_ptr<Holder> holder, pool_file& file, unsigned lane_count, bool background)
       : holder_{std::move(holder)},
         file_{file},
-        heap_{holder_->top(),  file.base(),
-              file.geometry(), tx::pool_key(file.superblock().uuid),
-              lane_count,      [this](std::uint64_t pages) { return grow(pages); }},
-        faces_{new std::atomic<face*>[lane_count] {}} {}
+        heap_{holder_->top(),
+              file.base(),
+              file.geometry(),
+              tx::pool_key(file.superblock().uuid),
+              lane_count,
+              [this](std::uint64_t pages) { return grow(pages); },
+              tx::engine_settings{static_cast<log::validation>(file.superblock().validation)}},
+        faces_{new std::atomic<face*>[lane_count] {}} {
+    if constexpr (heap_type::lanes_type::ordered) {
+      if (background) {
+        heap_.lanes().on_pressure([this] { truncation_.wake([this] { heap_.lanes().truncate(); }); });
+      }
+    }
+  }
   ~heap_engine() override {
     for (unsigned i = 0; i < lanes(); ++i) delete faces_[i].load(std::memory_order_relaxed);
   }
@@ -115,6 +127,11 @@ class heap_engine final : public engine {
       out.logged_bytes += t->logged_bytes();
     }
     out.grown_bytes = grown_bytes_.load(std::memory_order_relaxed);
+    if constexpr (heap_type::lanes_type::ordered) {
+      const auto log = heap_.lanes().statistics();
+      out.truncations = log.truncations;
+      out.home_lines = log.home_lines;
+    }
     holder_->statistics(out);
   }
   unsigned lanes() const noexcept override { return heap_.lanes().count(); }
@@ -122,6 +139,7 @@ class heap_engine final : public engine {
   const tx::recovery_report& recovered() const noexcept override { return heap_.recovered(); }
 
   status come_to_rest() noexcept override {
+    truncation_.stop();
     heap_.come_to_rest();
     return holder_->close();
   }
@@ -251,14 +269,26 @@ class heap_engine final : public engine {
   heap_type heap_;
   std::unique_ptr<std::atomic<face*>[]> faces_;  // of each lane; nullptr: never used
   std::atomic<std::uint64_t> grown_bytes_{0};
+  background_truncation truncation_;  // its thread ends before anything it uses
 };
 
 // An engine on this stack of media, recovered and ready.  May throw std::bad_alloc.
-template <class Holder>
-[[nodiscard]] result<std::unique_ptr<engine>> start(std::unique_ptr<Holder> holder, pool_file& file, unsigned lanes) {
-  auto e = std::make_unique<heap_engine<Holder>>(std::move(holder), file, lanes);
+template <class Holder, template <class> class Engine = tx::undo_engine>
+[[nodiscard]] result<std::unique_ptr<engine>> start(std::unique_ptr<Holder> holder, pool_file& file, unsigned lanes,
+                                                    bool background = false) {
+  auto e = std::make_unique<heap_engine<Holder, Engine>>(std::move(holder), file, lanes, background);
   if (status s = e->boot(); !s) return s.error();
   return std::unique_ptr<engine>{std::move(e)};
+}
+
+// The same with the engine that the pool was created with.
+template <class Holder>
+[[nodiscard]] result<std::unique_ptr<engine>> start_engine(std::unique_ptr<Holder> holder, pool_file& file,
+                                                           unsigned lanes, bool background) {
+  if (file.superblock().engine == NVM_ENGINE_REDO) {
+    return start<Holder, tx::redo_engine>(std::move(holder), file, lanes, background);
+  }
+  return start<Holder, tx::undo_engine>(std::move(holder), file, lanes, background);
 }
 
 }  // namespace nvm::api

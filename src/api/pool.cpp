@@ -23,10 +23,14 @@ constexpr unsigned volatile_lanes = 64;
 status check_options(const char* path, const nvm_pool_options& o) noexcept {
   if (path == nullptr || *path == '\0') return fail(errc::invalid, "the path is empty");
   if (o.medium > NVM_MEDIUM_SSD) return fail(errc::invalid, "medium %u is none of enum nvm_medium", o.medium);
-  if (o.engine > NVM_ENGINE_UNDO) return fail(errc::invalid, "engine %u is none of enum nvm_engine", o.engine);
+  if (o.engine > NVM_ENGINE_REDO) return fail(errc::invalid, "engine %u is none of enum nvm_engine", o.engine);
   if (o.persist > NVM_PERSIST_BEST) return fail(errc::invalid, "persist %u is none of enum nvm_persist", o.persist);
   if (o.types > NVM_TYPES_IGNORE) return fail(errc::invalid, "types %u is none of enum nvm_types", o.types);
   if (o.mode > 0777) return fail(errc::invalid, "mode %o is more than permission bits", o.mode);
+  if (o.validation > NVM_VALIDATION_COMMIT_MARK)
+    return fail(errc::invalid, "validation %u is none of enum nvm_validation", o.validation);
+  if (o.truncation > NVM_TRUNCATION_INLINE)
+    return fail(errc::invalid, "truncation %u is none of enum nvm_truncation", o.truncation);
   for (const std::uint32_t r : o.reserved) {
     if (r != 0) return fail(errc::invalid, "a reserved field of nvm_pool_options is %u, expected 0", r);
   }
@@ -45,7 +49,7 @@ result<std::unique_ptr<engine>> make_engine(pool_file& file, const nvm_pool_opti
     }
     return start_on_ssd(file, o.lanes != 0 ? o.lanes : volatile_lanes, measured, std::move(run));
   }
-  return start_on_direct(file, o.persist, measured, emulated);
+  return start_on_direct(file, o.persist, measured, emulated, o.truncation == NVM_TRUNCATION_BACKGROUND);
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "%s: no volatile memory to open it", file.path());
 }
@@ -86,6 +90,12 @@ NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_ru
     errno = cause;
     return report_null<NVM_POOL>(code);
   };
+  const std::uint32_t made =
+      file->superblock().engine == 0 ? std::uint32_t{NVM_ENGINE_UNDO} : file->superblock().engine;
+  if (o.engine != NVM_ENGINE_DETECT && o.engine != made) {
+    return give_up(fail(errc::engine, "%s: engine: found %s, expected %s, as asked for", file->path(),
+                        engine_name(made), engine_name(o.engine)));
+  }
   auto* pool = new_pool();
   if (pool == nullptr) return give_up(fail(errc::no_memory, "%s: no volatile memory to open it", file->path()));
   pool->number = next_number();
@@ -124,6 +134,10 @@ NVM_POOL* nvm_pool_create_with(const char* path, const nvm_pool_options* options
   const nvm_pool_options& o = options == nullptr ? api::no_options : *options;
   if (nvm::status s = api::check_options(path, o); !s) return api::report_null<NVM_POOL>(s.error());
   if (o.read_only != 0) return api::report_null<NVM_POOL>(fail(errc::invalid, "a pool cannot be created read-only"));
+  if (o.validation != 0 && o.engine != NVM_ENGINE_REDO) {
+    return api::report_null<NVM_POOL>(
+        fail(errc::invalid, "validation %u concerns the redo engine; asked for is engine %u", o.validation, o.engine));
+  }
   nvm::open_pools::set_exit_hook(api::close_at_exit);
   const std::uint64_t since = nvm::platform::monotonic_ns();
   nvm::pool_create_options c;
@@ -133,6 +147,8 @@ NVM_POOL* nvm_pool_create_with(const char* path, const nvm_pool_options* options
   c.mode = o.mode;
   c.log_bytes = o.log_bytes;
   c.lanes = o.lanes;
+  c.engine = o.engine;
+  c.validation = o.validation;
   c.prepare = api::prepare_log();
   auto file = nvm::pool_file::create(path, c);
   if (!file) return api::report_null<NVM_POOL>(file.error());

@@ -15,6 +15,11 @@ constexpr option options[] = {
      "what the pool lies on: detect, shm, dax, auto or ssd; default detect, by the file system of PATH", media_names},
     {"log-bytes", value_kind::size, "SIZE", "size of the log on ssd, of one lane elsewhere; default by the size"},
     {"lanes", value_kind::count, "N", "transactions that may be open at a time, not on ssd; default by the size"},
+    {"engine", value_kind::choice, "ENGINE",
+     "how transactions become durable: undo (stores in place) or redo (barriers of nvm/stm.h only); default undo",
+     engine_names},
+    {"validation", value_kind::choice, "HOW",
+     "how a record of the redo engine proves itself: checksum or commit-mark; default checksum", validation_names},
     {"mode", value_kind::permissions, "MODE", "permission bits of the file, in octal, before the umask; default 600"},
 };
 constexpr std::string_view examples[] = {"holdfast create /dev/shm/cache.nvm --size 256M --capacity 8G",
@@ -25,6 +30,8 @@ nvm_pool_options options_of(const arguments& given) {
   o.size = given.number("size").value_or(0);
   o.capacity = given.number("capacity").value_or(0);
   o.medium = number_of(given.choice("medium").value_or("detect"), media_names);
+  o.engine = number_of(given.choice("engine").value_or("undo"), engine_names);
+  o.validation = number_of(given.choice("validation").value_or("checksum"), validation_names);
   o.log_bytes = given.number("log-bytes").value_or(0);
   o.lanes = static_cast<std::uint32_t>(given.number("lanes").value_or(0));
   o.mode = static_cast<std::uint32_t>(given.number("mode").value_or(0));

@@ -16,6 +16,7 @@ constexpr json_field fields[] = {
     {"uuid", "identity of the pool, 36 characters"},
     {"format_version", "of the file format"},
     {"medium", "shm, dax, auto or ssd"},
+    {"engine", "undo or redo"},
     {"condition", "clean, in use, or needs recovery (its last owner died; the next open recovers it)"},
     {"clean", "true: closed properly"},
     {"owner_pid", "process that has the pool open; null: none"},
@@ -68,6 +69,10 @@ std::string process_name(std::int64_t pid) {
 
 }  // namespace
 
+std::string_view engine_name(std::uint32_t engine) noexcept {
+  return engine < std::size(engine_names) ? engine_names[engine] : "?";
+}
+
 std::string_view medium_name(std::uint32_t medium) noexcept {
   return medium < std::size(media_names) ? media_names[medium] : "?";
 }
@@ -95,6 +100,7 @@ json document_of(const nvm_pool_info& info, const std::string& path) {
       {"uuid", uuid_text(info.uuid)},
       {"format_version", info.format_version},
       {"medium", medium_name(info.medium)},
+      {"engine", engine_name(info.engine)},
       {"condition", name_of(condition_of(info))},
       {"clean", info.clean != 0},
       {"owner_pid", info.owner_pid == 0 ? json(nullptr) : json(info.owner_pid)},
@@ -127,6 +133,7 @@ void print_info(const nvm_pool_info& info, const std::string& path, const consol
   out.text("  condition  {}\n",
            out.styled(state, condition == pool_condition::needs_recovery ? style::bad : style::good));
   out.text("  medium     {}\n", medium_name(info.medium));
+  out.text("  engine     {}\n", engine_name(info.engine));
   out.text("  size       {} ({} bytes), may grow to {}\n", size_text(info.size), info.size, size_text(info.capacity));
   out.text("  file       {}{}\n", size_text(info.file_bytes),
            allocated ? fmt::format(", {} on its device", size_text(*allocated)) : "");

@@ -52,8 +52,8 @@ inline constexpr std::uint64_t redo_range_bytes_max = (std::uint64_t{1} << 20) -
 inline constexpr std::uint64_t redo_intents_max = (std::uint64_t{1} << 28) - 1;
 // Versions are kept with a lane's number in 64 bits (log/tag.hpp), and in checked words.
 inline constexpr std::uint64_t version_max = (std::uint64_t{1} << 52) - 1;
-// The durable bound moves by so much at once.
-inline constexpr std::uint64_t version_step = std::uint64_t{1} << 32;
+// The durable bound moves by so much at once, and each open of the pool by another process may skip as many.
+inline constexpr std::uint64_t version_step = std::uint64_t{1} << 24;
 
 constexpr redo_kind kind_of(const redo_record& r) noexcept { return static_cast<redo_kind>(r.kind_and_intents & 15); }
 constexpr std::uint64_t intents_of(const redo_record& r) noexcept { return r.kind_and_intents >> 4; }

@@ -241,13 +241,10 @@ class redo_log : public lane_owners {
     if (truncated() < t.generation()) truncate();
   }
 
-  // Nothing is left to replay, and the next open may go on from the last version.  No transaction is open.
+  // Nothing is left to replay.  No transaction is open.
   void come_to_rest() noexcept {
     if (!ever_used()) return;
     truncate();
-    // No fence of its own: the old, larger bound does as well.
-    set_word(bound_offset(), truncated());
-    bound_.store(truncated(), std::memory_order_relaxed);
   }
 
  private:

@@ -154,13 +154,14 @@ class redo_reader {
     return fail(errc::no_memory, "no volatile memory for the list of log records");
   }
   [[nodiscard]] const redo_report& report() const noexcept { return report_; }
-  // Nothing counts, and no version was used above the one that is home.
-  [[nodiscard]] bool at_rest() const noexcept { return found_.empty() && report_.used == report_.truncated; }
+  // Nothing counts.
+  [[nodiscard]] bool at_rest() const noexcept { return found_.empty(); }
 
   // After validate(): brings everything home; afterwards no record counts.
   template <media M>
   void replay(M& m, std::byte* base) noexcept {
-    if (at_rest()) return;
+    // A record that is torn has a version that nobody knows: up to the bound.
+    if (at_rest() && report_.used == report_.truncated) return;
     for (const found& f : found_) {
       (void)each_redo_range(f.contents, [&](std::uint64_t offset, std::uint64_t bytes, const std::byte* data) {
         std::memcpy(base + offset, data, bytes);

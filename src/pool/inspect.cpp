@@ -30,6 +30,8 @@ void describe_superblock(const layout::superblock& sb, nvm_pool_info& out) noexc
   std::memcpy(out.uuid, sb.uuid, sizeof out.uuid);
   out.format_version = sb.version;
   out.medium = sb.medium;
+  out.engine = sb.engine == 0 ? std::uint32_t{NVM_ENGINE_UNDO} : sb.engine;
+  out.validation = sb.validation;
   out.lanes = sb.lane_count;
   out.size = g.size_pages << g.page_shift;
   out.capacity = g.capacity_pages << g.page_shift;

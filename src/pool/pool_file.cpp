@@ -219,6 +219,8 @@ status pool_file::fill_new_file(const pool_create_options& options) noexcept {
 
   superblock_request request;
   request.medium = medium_;
+  request.engine = options.engine;
+  request.validation = options.validation;
   request.created_unix_s = options.created_unix_s != 0 ? options.created_unix_s : platform::unix_s();
   const auto shape = shape_of_new_pool(options, medium_, platform::window_bytes);
   if (!shape) return shape.error();

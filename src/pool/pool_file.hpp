@@ -53,10 +53,12 @@ struct pool_create_options {
   std::uint64_t size_bytes = 0;      // of data; 0: 64 MiB
   std::uint64_t capacity_bytes = 0;  // of data; 0: max(16 * size, 1 GiB), less if the window is smaller
   std::uint32_t medium = NVM_MEDIUM_DETECT;
-  std::uint32_t mode = 0;       // permission bits before umask; 0: 0600
-  std::uint64_t log_bytes = 0;  // ssd: the ring, direct: a lane; 0: chosen
-  std::uint32_t lanes = 0;      // direct: 0: chosen
-  file_step prepare;            // writes what an empty log has that is not zero
+  std::uint32_t mode = 0;        // permission bits before umask; 0: 0600
+  std::uint64_t log_bytes = 0;   // ssd: the ring, direct: a lane; 0: chosen
+  std::uint32_t lanes = 0;       // direct: 0: chosen
+  std::uint32_t engine = 0;      // enum nvm_engine
+  std::uint32_t validation = 0;  // enum nvm_validation
+  file_step prepare;             // writes what an empty log has that is not zero
   // Tests fix these; null, 0: from the kernel.
   const std::uint8_t* uuid = nullptr;
   std::uint64_t created_unix_s = 0;

@@ -29,6 +29,9 @@ inline constexpr std::uint64_t extent_align_pages = 8;  // data starts at, and c
 inline constexpr std::uint64_t pool_bytes_max = std::uint64_t{1} << 44;
 inline constexpr unsigned base_history_max = 8;
 
+// Bits of features_incompat.  engine: `engine` or `validation` is not 0.
+inline constexpr std::uint32_t feature_engine = 1;
+
 enum class pool_state : std::uint32_t { clean = 1, open = 2 };
 
 struct base_record {
@@ -66,7 +69,9 @@ struct superblock {
   std::uint64_t type_map_bytes;
   std::uint64_t gc_offset;  // segments of later use: 0 until they exist
   std::uint64_t gc_bytes;
-  std::uint64_t reserved[24];  // zero; open() checks
+  std::uint32_t engine;        // enum nvm_engine; 0: undo
+  std::uint32_t validation;    // enum nvm_validation
+  std::uint64_t reserved[23];  // zero; open() checks
   std::uint64_t crc;           // XXH3 of all before, seeded with pool_magic
 };
 static_assert(sizeof(superblock) == 512 && sizeof(superblock) == sector_bytes);

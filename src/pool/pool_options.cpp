@@ -36,8 +36,13 @@ status set_lanes(const pool_create_options& o, std::uint64_t size, geometry_requ
     return fail(errc::too_large, "log_bytes: found %" PRIu64 ", expected at most %" PRIu64 " for a lane", o.log_bytes,
                 lane_bytes_max);
   }
-  shape.lane_count = o.lanes != 0 ? o.lanes : size < (std::uint64_t{4} << 20) ? 8 : 64;
-  shape.lane_bytes = o.log_bytes != 0 ? round_up(o.log_bytes, file_page_bytes) : lane_bytes_default;
+  const bool small = size < (std::uint64_t{4} << 20);
+  const bool ring = o.engine == NVM_ENGINE_REDO;
+  shape.lane_count = o.lanes != 0 ? o.lanes : small ? 8 : ring ? 32 : 64;
+  // A ring holds the records of many transactions: the more, the fewer lines are written home.
+  const std::uint64_t chosen =
+      ring ? std::clamp<std::uint64_t>(size / 256, redo_ring_bytes_least, redo_ring_bytes_most) : lane_bytes_default;
+  shape.lane_bytes = round_up(o.log_bytes != 0 ? o.log_bytes : chosen, file_page_bytes);
   return {};
 }
 

@@ -11,6 +11,8 @@ inline constexpr std::uint64_t chunk_bytes = layout::pages_per_chunk * file_page
 inline constexpr std::uint64_t size_bytes_default = std::uint64_t{64} << 20;
 inline constexpr std::uint64_t capacity_bytes_default_min = std::uint64_t{1} << 30;
 inline constexpr std::uint64_t lane_bytes_default = 16 * 1024;
+inline constexpr std::uint64_t redo_ring_bytes_least = 32 * 1024;
+inline constexpr std::uint64_t redo_ring_bytes_most = 1024 * 1024;
 inline constexpr std::uint64_t lane_bytes_max = std::uint64_t{1} << 30;
 inline constexpr std::uint64_t ring_bytes_min = 64 * 1024;
 

@@ -199,6 +199,18 @@ const char* medium_name(std::uint32_t medium) noexcept {
   }
 }
 
+const char* engine_name(std::uint32_t engine) noexcept {
+  switch (engine) {
+    case NVM_ENGINE_DETECT:
+    case NVM_ENGINE_UNDO:
+      return "undo";
+    case NVM_ENGINE_REDO:
+      return "redo";
+    default:
+      return "?";
+  }
+}
+
 status check_superblock(const superblock& sb, std::uint64_t pool_bytes) noexcept {
   if (sb.version > layout::pool_version || sb.version == 0) {
     return fail(errc::version, "format version: found %u, expected 1 .. %u; a newer library made this pool", sb.version,
@@ -222,6 +234,11 @@ status check_superblock(const superblock& sb, std::uint64_t pool_bytes) noexcept
     if (sb.base_history[i].base != 0 || sb.base_history[i].generation != 0)
       return bad_field(NVM_FIELD(base_history), sb.base_history[i].base, "zero beyond base_history_count");
   }
+  const bool has_engine = (sb.features_incompat & layout::feature_engine) != 0;
+  if (has_engine ? sb.engine > NVM_ENGINE_REDO || sb.engine == NVM_ENGINE_UNDO : sb.engine != 0)
+    return bad_field(NVM_FIELD(engine), sb.engine, has_engine ? "0 (undo) or 2 (redo)" : "0 (undo)");
+  if (has_engine ? sb.validation > NVM_VALIDATION_COMMIT_MARK : sb.validation != 0)
+    return bad_field(NVM_FIELD(validation), sb.validation, has_engine ? "0 .. 1" : "0 (checksum)");
   // A compatible feature that we do not know may use what is reserved to us.
   if ((sb.features_compat & ~features_compat_known) == 0 && !all_zero(sb.reserved, sizeof sb.reserved))
     return bad_field(NVM_FIELD(reserved), 1, "zero");
@@ -259,6 +276,9 @@ result<superblock> make_superblock(const superblock_request& request) noexcept {
   sb.page_shift = shape.page_shift;
   std::memcpy(sb.uuid, request.uuid, sizeof sb.uuid);
   sb.medium = request.medium;
+  sb.engine = request.engine == NVM_ENGINE_UNDO ? 0 : request.engine;
+  sb.validation = request.validation;
+  if (sb.engine != 0 || sb.validation != 0) sb.features_incompat |= layout::feature_engine;
   sb.lane_count = shape.lane_count;
   sb.lane_bytes = shape.lane_bytes;
   sb.log_bytes = shape.ring_bytes;

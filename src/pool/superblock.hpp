@@ -22,10 +22,10 @@
 
 namespace nvm {
 
-// Feature bits that this library knows; no feature has a bit yet.
+// Feature bits that this library knows.
 inline constexpr std::uint32_t features_compat_known = 0;
 inline constexpr std::uint32_t features_ro_compat_known = 0;
-inline constexpr std::uint32_t features_incompat_known = 0;
+inline constexpr std::uint32_t features_incompat_known = layout::feature_engine;
 
 inline constexpr std::uint32_t lane_count_max = 1024;
 inline constexpr std::uint64_t superblock_seed = layout::pool_magic;
@@ -40,12 +40,16 @@ constexpr unsigned superblock_copy_of(std::uint64_t sequence) noexcept { return 
 
 // Name of a medium for messages: "shm", "dax", "auto", "ssd", or "?".
 [[nodiscard]] const char* medium_name(std::uint32_t medium) noexcept;
+// The same of an engine: "undo", "redo", or "?".
+[[nodiscard]] const char* engine_name(std::uint32_t engine) noexcept;
 
 // Superblock of a new pool, sequence 2 (so that copy A counts), state open, not at any address yet.  errc::invalid or
 // errc::too_large when the request is out of its domain.
 struct superblock_request {
   geometry_request shape;
   std::uint32_t medium = 0;
+  std::uint32_t engine = 0;      // enum nvm_engine
+  std::uint32_t validation = 0;  // enum nvm_validation
   std::uint8_t uuid[16] = {};
   std::uint64_t base_address = 0;
   std::uint64_t created_unix_s = 0;

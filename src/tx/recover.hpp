@@ -135,12 +135,18 @@ template <media M>
   return freed;
 }
 
+// The same, of all pages.
+template <media M>
+void free_all_log_runs(M& m, std::byte* base, const geometry& g, recovery_report& report) noexcept {
+  if (free_log_runs(m, base, g, 0, 1, report)) m.fence(edge{"recover/E5"});
+}
+
 // All of it in one thread.
 template <media M, class Started>
 [[nodiscard]] status recover(M& m, std::byte* base, const geometry& g, std::uint64_t key, recovery_report& report,
                              Started&& started) {
   if (status s = recover_lanes(m, base, g, key, report, started); !s) return s;
-  if (free_log_runs(m, base, g, 0, 1, report)) m.fence(edge{"recover/E5"});
+  free_all_log_runs(m, base, g, report);
   return {};
 }
 
@@ -155,7 +161,7 @@ template <media M>
   reader.replay(m, base);
   report.completed += reader.report().records;
   used = reader.report().used;
-  if (free_log_runs(m, base, g, 0, 1, report)) m.fence(edge{"recover/E8"});
+  free_all_log_runs(m, base, g, report);
   return {};
 }
 

@@ -139,6 +139,9 @@ std::vector<subject> subjects_on(model m) {
   std::vector<subject> all;
   for (const scenario& s : all_scenarios()) {
     if (m == model::ssd ? s.on_ssd : s.on_direct) all.push_back(subject_of(s, medium_of(m)));
+    if (m == model::ssd || !s.on_direct) continue;
+    all.push_back(subject_of(s, kind_of_medium::redo));
+    all.push_back(subject_of(s, kind_of_medium::redo_by_mark));
   }
   add_crashed(all, "a slot is logged, freed and reused", work_goes_on, m, 6);
   for (const unsigned lane : {0U, 1U}) {

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <map>
 
 namespace nvm::tests {
 namespace {
@@ -15,15 +16,24 @@ ring_identity ring_of(const layout::superblock& sb) {
   return r;
 }
 
-// The heap on any medium.
-template <media M>
+// The heap on any medium, with any engine.
+template <media M, class Engine = tx::undo_engine<M>>
 class heap_ground : public ground {
  public:
+  using heap_type = tx::heap<M, Engine>;
+  using transaction_type = typename heap_type::transaction_type;
+
   heap_ground(M& m, std::byte* base, const layout::superblock& sb, unsigned lanes)
       : medium_{m},
         base_{base},
         superblock_{sb},
-        heap_{m, base, geometry_of(sb), tx::pool_key(sb.uuid), lanes, [this](std::uint64_t n) { return grow(n); }} {}
+        heap_{m,
+              base,
+              geometry_of(sb),
+              tx::pool_key(sb.uuid),
+              lanes,
+              [this](std::uint64_t n) { return grow(n); },
+              tx::engine_settings{static_cast<log::validation>(sb.validation)}} {}
 
   status boot() { return heap_.boot(); }
 
@@ -41,8 +51,12 @@ class heap_ground : public ground {
   status free(unsigned lane, std::uint64_t payload) override {
     return of(lane).release(payload - sizeof(layout::object_header), layout::object_layout::typed);
   }
-  status announce(unsigned lane, const log::byte_range* ranges, std::size_t count) override {
-    return of(lane).announce(ranges, count);
+  status paint(unsigned lane, const painted* ranges, std::size_t count) override {
+    std::vector<log::byte_range> list;
+    for (std::size_t i = 0; i < count; ++i) list.push_back({ranges[i].offset, ranges[i].bytes});
+    if (status s = of(lane).announce(list.data(), list.size()); !s) return s;
+    for (std::size_t i = 0; i < count; ++i) std::memset(base_ + ranges[i].offset, ranges[i].fill, ranges[i].bytes);
+    return {};
   }
   status set_root(unsigned lane, std::uint64_t payload) override { return tx::set_root(heap_, of(lane), payload); }
   status publish_types(unsigned lane, const void* map, std::uint64_t bytes) override {
@@ -63,10 +77,10 @@ class heap_ground : public ground {
   std::uint64_t grown() const noexcept override { return grown_; }
 
  protected:
-  tx::heap<M>& heap() { return heap_; }
+  heap_type& heap() { return heap_; }
+  transaction_type& of(unsigned lane) { return **heap_.of_lane(lane); }
 
  private:
-  tx::transaction<M>& of(unsigned lane) { return **heap_.of_lane(lane); }
   result<std::uint64_t> grow(std::uint64_t pages) {
     if (pages > superblock_.capacity_pages) {
       return fail(errc::no_space, "capacity of %llu pages",
@@ -82,7 +96,7 @@ class heap_ground : public ground {
   std::byte* base_;
   layout::superblock superblock_;
   std::uint64_t grown_ = 0;
-  tx::heap<M> heap_;
+  heap_type heap_;
 };
 
 using direct_medium = recorder<ordered_media>;
@@ -98,6 +112,82 @@ class direct_ground final : public heap_ground<direct_medium> {
     return {};
   }
   std::uint64_t stalls() const noexcept override { return 0; }
+};
+
+// The redo engine: what is painted waits in volatile lines, a set for each level, until the commit.
+class redo_ground final : public heap_ground<direct_medium, tx::redo_engine<direct_medium>> {
+ public:
+  redo_ground(machine& m, const layout::superblock& sb)
+      : heap_ground{m.media(), m.base(), sb, sb.lane_count}, written_(sb.lane_count) {}
+  status begin(unsigned lane) override {
+    written_[lane].emplace_back();
+    return heap_ground::begin(lane);
+  }
+  status paint(unsigned lane, const painted* ranges, std::size_t count) override {
+    for (std::size_t i = 0; i < count; ++i) {
+      const painted& r = ranges[i];
+      if (of(lane).covers({r.offset, r.bytes})) {
+        std::memset(base() + r.offset, r.fill, r.bytes);
+        continue;
+      }
+      for (std::uint64_t at = r.offset; at < r.offset + r.bytes; ++at) {
+        const std::uint64_t line = (reinterpret_cast<std::uintptr_t>(base()) + at) / line_bytes;
+        isolation::written_line& w = written_[lane].back()[line];
+        w.line = line;
+        w.mask |= std::uint64_t{1} << at % line_bytes;
+        w.bytes[at % line_bytes] = std::byte{r.fill};
+      }
+    }
+    return {};
+  }
+  status commit_level(unsigned lane) override {
+    auto inner = std::move(written_[lane].back());
+    written_[lane].pop_back();
+    for (const auto& [line, w] : inner) {
+      isolation::written_line& outer = written_[lane].back()[line];
+      outer.line = line;
+      outer.mask |= w.mask;
+      for (unsigned b = 0; b < line_bytes; ++b) {
+        if ((w.mask >> b & 1) != 0) outer.bytes[b] = w.bytes[b];
+      }
+    }
+    return heap_ground::commit_level(lane);
+  }
+  void abort_level(unsigned lane) override {
+    written_[lane].pop_back();
+    heap_ground::abort_level(lane);
+  }
+  result<lsn_t> commit(unsigned lane) override {
+    std::vector<isolation::written_line> lines;
+    for (const auto& [line, w] : written_[lane].back()) lines.push_back(w);
+    written_[lane].clear();
+    if (status s = of(lane).enter_commit(lines); !s) {
+      heap_ground::abort(lane);
+      return s.error();
+    }
+    auto lsn = of(lane).commit_lines(lines, isolation::version_clock::of_process().next());
+    (void)of(lane).take_hooks();
+    return lsn;
+  }
+  void abort(unsigned lane) override {
+    written_[lane].clear();
+    heap_ground::abort(lane);
+  }
+  status checkpoint() override {
+    heap().lanes().truncate();
+    return {};
+  }
+  status sync_appended() override { return {}; }
+  void die_while_syncing() override {}
+  status close() override {
+    heap().come_to_rest();
+    return {};
+  }
+  std::uint64_t stalls() const noexcept override { return 0; }
+
+ private:
+  using level = std::map<std::uint64_t, isolation::written_line>;
+  std::vector<std::vector<level>> written_;  // of each lane
 };
 
 // Until its process dies: then no sync is begun any more.
@@ -190,9 +280,12 @@ std::unique_ptr<ground> open_ground(machine& m, kind_of_medium kind) {
   }
   const auto sb = pick_superblock(m.base(), m.size());
   if (!sb) return nullptr;
-  auto g = std::make_unique<direct_ground>(m, *sb);
-  if (!g->boot()) return nullptr;
-  return g;
+  const auto booted = [](auto g) -> std::unique_ptr<ground> {
+    if (!g->boot()) return nullptr;
+    return g;
+  };
+  if (kind == kind_of_medium::direct) return booted(std::make_unique<direct_ground>(m, *sb));
+  return booted(std::make_unique<redo_ground>(m, *sb));
 }
 
 std::string unrest_in(machine& m, kind_of_medium kind) {
@@ -208,7 +301,12 @@ std::string unrest_in(machine& m, kind_of_medium kind) {
   }
   const geometry g = geometry_of(*sb);
   const tx::pool_targets targets{m.base(), g};
-  for (unsigned i = 0; i < g.lane_count; ++i) {
+  if (is_redo(kind)) {
+    log::redo_reader rings{m.base(), g, tx::pool_key(sb->uuid), static_cast<log::validation>(sb->validation), targets};
+    if (!rings.validate()) return last_message();
+    if (!rings.at_rest()) return "the rings hold " + std::to_string(rings.report().records) + " records";
+  }
+  for (unsigned i = 0; i < g.lane_count && !is_redo(kind); ++i) {
     log::lane_reader lane{m.base(), g, tx::pool_key(sb->uuid), i, targets};
     if (!lane.validate()) return last_message();
     if (!lane.at_rest()) return "lane " + std::to_string(i) + " is not at rest";
@@ -230,6 +328,11 @@ status recover_image(machine& m, kind_of_medium kind) {
     return replayed ? status{} : status{replayed.error()};
   }
   tx::recovery_report report;
+  if (is_redo(kind)) {
+    std::uint64_t used = 0;
+    return tx::recover_redo(m.media(), m.base(), geometry_of(*sb), tx::pool_key(sb->uuid),
+                            static_cast<log::validation>(sb->validation), report, used);
+  }
   return tx::recover(m.media(), m.base(), geometry_of(*sb), tx::pool_key(sb->uuid), report,
                      [](unsigned, std::uint64_t) {});
 }

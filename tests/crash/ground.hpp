@@ -1,7 +1,8 @@
 // Ground: a heap on the machine's image, behind one interface for all media, so that a scenario is written once.
 //
 // On direct media the image is the pool's memory.  On ssd it is the file: the heap runs on a private copy, as a process
-// does, and reaches the file through the log of image_media and the explorer's block device only.
+// does, and reaches the file through the log of image_media and the explorer's block device only.  The redo engine on
+// direct media is a ground of its own, once for each way in which its records prove themselves.
 #pragma once
 
 #include <memory>
@@ -14,7 +15,17 @@
 
 namespace nvm::tests {
 
-enum class kind_of_medium { direct, image };
+enum class kind_of_medium { direct, image, redo, redo_by_mark };
+
+[[nodiscard]] constexpr bool is_redo(kind_of_medium kind) noexcept {
+  return kind == kind_of_medium::redo || kind == kind_of_medium::redo_by_mark;
+}
+
+// Bytes of the pool that all become `fill`.
+struct painted {
+  std::uint64_t offset, bytes;
+  std::uint8_t fill;
+};
 
 class ground {
  public:
@@ -33,7 +44,9 @@ class ground {
   virtual status begin(unsigned lane) = 0;
   virtual result<std::uint64_t> alloc(unsigned lane, std::uint64_t bytes) = 0;  // offset of the payload
   virtual status free(unsigned lane, std::uint64_t payload) = 0;
-  virtual status announce(unsigned lane, const log::byte_range* ranges, std::size_t count) = 0;
+  // One announcement of all ranges, then their new contents; where the engine writes back that stays the lane's until
+  // its transaction commits.
+  virtual status paint(unsigned lane, const painted* ranges, std::size_t count) = 0;
   virtual status set_root(unsigned lane, std::uint64_t payload) = 0;
   virtual status publish_types(unsigned lane, const void* map, std::uint64_t bytes) = 0;
   virtual status commit_level(unsigned lane) = 0;
@@ -42,7 +55,7 @@ class ground {
   virtual void abort(unsigned lane) = 0;
 
   virtual status durable(lsn_t lsn) = 0;
-  // Brings the log home; nothing on direct media.
+  // Brings the log home; nothing for undo on direct media.
   virtual status checkpoint() = 0;
   virtual status sync_appended() = 0;
   // ssd: writes the log, but is killed before its sync; the heap is of no use afterwards.

@@ -29,11 +29,14 @@ bool finds(plant bug, const subject& s, model m) {
 }
 
 // Found when planted, clean when not.
-void expect_found(plant bug, const char* scenario, model m) {
-  const subject s = subject_of(named(scenario), medium_of(m));
+void expect_found(plant bug, const subject& s, model m) {
   EXPECT_TRUE(finds(bug, s, m)) << "the planted bug passes under " << name_of(m);
   const report r = explore(s, options_for(m));
   EXPECT_TRUE(r.clean()) << r.text();
+}
+
+void expect_found(plant bug, const char* scenario, model m) {
+  expect_found(bug, subject_of(named(scenario), medium_of(m)), m);
 }
 
 TEST(planted, intents_replayed_over_a_reused_slot_are_found) {
@@ -53,6 +56,24 @@ TEST(planted, fresh_memory_behind_the_record_that_publishes_it_is_found) {
     expect_found(plant::fresh_after_record, "fresh memory is published", m);
   }
 }
+// The redo engine, on the same stories.
+void expect_found_in_redo(plant bug, const char* scenario, model m) {
+  expect_found(bug, subject_of(named(scenario), kind_of_medium::redo), m);
+}
+TEST(planted, fresh_memory_behind_the_redo_record_that_publishes_it_is_found) {
+  expect_found_in_redo(plant::fresh_after_record, "fresh memory is published", model::x86);
+}
+TEST(planted, a_record_replayed_into_fresh_memory_is_found) {
+  expect_found_in_redo(plant::replay_into_fresh, "the last room is logged, freed and reused", model::x86);
+  expect_found_in_redo(plant::replay_into_fresh, "the last pages are logged, freed and reused", model::x86);
+}
+TEST(planted, lanes_replayed_one_after_the_other_are_found) {
+  expect_found_in_redo(plant::replay_by_lane, "lanes overwrite each other", model::x86);
+}
+TEST(planted, pages_used_again_while_records_lead_into_them_are_found) {
+  expect_found_in_redo(plant::no_settling, "the last pages are logged, freed and reused", model::x86);
+}
+
 TEST(planted, a_restored_range_that_is_not_flushed_is_found) {
   expect_found(plant::restored_not_flushed, "a savepoint aborts", model::x86);
 }
@@ -78,9 +99,9 @@ std::vector<std::byte> image_with_torn_record() {
     t->commit();
     p.close();
     p.reopen();
-    const log::byte_range range{x, 24};
     ground& heap = p.heap();
-    if (!heap.acquire(0) || !heap.begin(0) || !heap.announce(0, &range, 1)) std::abort();
+    const painted range{x, 24, 0x11};  // what is there already
+    if (!heap.acquire(0) || !heap.begin(0) || !heap.paint(0, &range, 1)) std::abort();
   });
   const auto sb = pick_superblock(image.data(), image.size());
   std::byte* record = image.data() + sb->log_offset + layout::lane_body_at;

@@ -48,11 +48,15 @@ std::unique_ptr<open_tx> player::begin(unsigned lane) {
 }
 
 void player::wait() {
-  if (kind_ == kind_of_medium::direct) return;
+  if (kind_ != kind_of_medium::image) return;
   must(heap_->durable(published_).has_value(), "waiting");
   machine_.promise();
 }
-void player::checkpoint() { must(heap_->checkpoint().has_value(), "a checkpoint"); }
+void player::checkpoint() {
+  // Whoever empties the rings of the redo engine completes nobody else's write-backs, and nobody completes his.
+  if (lanes_are_threads_ && is_redo(kind_)) machine_.thread(opening_thread);
+  must(heap_->checkpoint().has_value(), "a checkpoint");
+}
 void player::close() {
   // As with opening: whoever closes the pool completes nobody else's write-backs.
   if (lanes_are_threads_) machine_.thread(opening_thread);
@@ -136,11 +140,10 @@ bool open_tx::write(std::uint64_t payload, std::uint64_t from, std::uint64_t byt
 }
 
 bool open_tx::write_many(const std::vector<change>& changes) {
-  std::vector<log::byte_range> ranges;
-  for (const change& c : changes) ranges.push_back({c.payload + c.from, c.bytes});
-  if (!heap().announce(lane_, ranges.data(), ranges.size())) return false;
+  std::vector<painted> ranges;
+  for (const change& c : changes) ranges.push_back({c.payload + c.from, c.bytes, c.fill});
+  if (!heap().paint(lane_, ranges.data(), ranges.size())) return false;
   for (const change& c : changes) {
-    std::memset(player_.heap_->base() + c.payload + c.from, c.fill, c.bytes);
     std::vector<std::byte> now = content(c.payload);
     std::memset(now.data() + c.from, c.fill, c.bytes);
     levels_.back().written[c.payload] = std::move(now);

@@ -372,6 +372,89 @@ void the_types_change(player& p) {
   }
 }
 
+// The same words are written by one lane after the other, round and round the logs, and brought home between.
+void lanes_overwrite_each_other(player& p) {
+  auto setup = p.begin(0);
+  const std::uint64_t x = setup->alloc(40, 1);
+  const std::uint64_t y = setup->alloc(40, 2);
+  setup->commit();
+  for (std::uint8_t round = 0; round < 24; ++round) {
+    auto t = p.begin(round % 3 == 0 ? 1 : 0);
+    t->write(x, 8, 8, round);
+    if (round % 4 == 0) t->write(y, 0, 40, static_cast<std::uint8_t>(round + 100));
+    t->commit();
+    if (round == 9) p.checkpoint();
+  }
+}
+
+// Another thread empties the log; then it goes round beyond where it began before.
+void the_log_goes_round_once_it_is_emptied(player& p) {
+  auto setup = p.begin(0);
+  const std::uint64_t x = setup->alloc(200, 1);
+  setup->commit();
+  for (std::uint8_t i = 0; i < 4; ++i) {
+    auto t = p.begin(0);
+    t->write(x, 0, 8, i);
+    t->commit();
+  }
+  p.checkpoint();
+  for (std::uint8_t i = 0; i < 13; ++i) {
+    auto t = p.begin(0);
+    t->write(x, 8U + 8U * i, 8, static_cast<std::uint8_t>(i + 0x20));
+    t->commit();
+  }
+}
+
+// What is written to an object is still in the log when it is freed, and its slots are the only room for the next.
+void the_last_room_is_logged_freed_and_reused(player& p) {
+  std::vector<std::uint64_t> live;
+  for (;;) {
+    auto t = p.begin(0);
+    const std::uint64_t x = t->alloc(500, static_cast<std::uint8_t>(live.size() + 1));
+    if (x == 0) {
+      t->abort();
+      break;
+    }
+    live.push_back(x);
+    t->commit();
+  }
+  for (std::uint8_t i = 0; i < 3; ++i) {
+    auto t = p.begin(0);
+    t->write(live[i], 90, 60, 0x66);
+    t->commit();
+    auto u = p.begin(i % 2);
+    u->free(live[i]);
+    u->commit();
+    auto v = p.begin(1);
+    live[i] = v->alloc(500, static_cast<std::uint8_t>(0x80 + i));
+    if (live[i] == 0) std::abort();
+    v->commit();
+  }
+}
+
+// The same with the pages of a large object, which get an extent, whose header no log has, and a large object again.
+void the_last_pages_are_logged_freed_and_reused(player& p) {
+  for (std::uint8_t round = 0; round < 2; ++round) {
+    auto a = p.begin(0);
+    const std::uint64_t run = a->alloc(13000, round);
+    if (run == 0) std::abort();
+    a->commit();
+    auto b = p.begin(1);
+    for (std::uint64_t at = 0; at < 12000; at += 1000) b->write(run, at, 100, 0x71);
+    b->commit();
+    auto c = p.begin(0);
+    c->free(run);
+    c->commit();
+    auto d = p.begin(1);
+    const std::uint64_t first = d->alloc(round == 0 ? 500 : 9000, 0x73);
+    if (first == 0) std::abort();
+    d->commit();
+    auto e = p.begin(0);
+    e->free(first);
+    e->commit();
+  }
+}
+
 // ---- ssd ------------------------------------------------------------------------------------------------------------
 
 // Commits that one sync makes durable together.
@@ -508,6 +591,10 @@ const std::vector<scenario>& all_scenarios() {
       {"the last slot is used at once", the_last_slot_is_used_at_once, full},
       {"lanes keep to themselves", lanes_keep_to_themselves},
       {"the last extent is shared", the_last_extent_is_shared, full},
+      {"lanes overwrite each other", lanes_overwrite_each_other},
+      {"the log goes round once it is emptied", the_log_goes_round_once_it_is_emptied},
+      {"the last room is logged, freed and reused", the_last_room_is_logged_freed_and_reused, full},
+      {"the last pages are logged, freed and reused", the_last_pages_are_logged_freed_and_reused, full},
       {"commits are grouped", commits_are_grouped, {}, false, true},
       {"the log wraps", the_log_wraps, small_ring, false, true},
       {"checkpoints come between", checkpoints_come_between, {}, false, true},

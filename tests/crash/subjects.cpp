@@ -27,6 +27,8 @@ layout::superblock superblock_for(const crash_shape& s, kind_of_medium kind) {
     r.shape.lane_bytes = s.lane_bytes;
   }
   r.medium = image ? NVM_MEDIUM_SSD : NVM_MEDIUM_SHM;
+  if (is_redo(kind)) r.engine = NVM_ENGINE_REDO;
+  if (kind == kind_of_medium::redo_by_mark) r.validation = NVM_VALIDATION_COMMIT_MARK;
   for (unsigned i = 0; i < 16; ++i) r.uuid[i] = static_cast<std::uint8_t>(i * 7 + 1);
   const auto sb = make_superblock(r);
   if (!sb) std::abort();
@@ -72,7 +74,7 @@ std::vector<std::byte> new_image(const crash_shape& shape, kind_of_medium kind) 
   const geometry g = geometry_of(sb);
   std::vector<std::byte> bytes(round_up(g.capacity_bytes(), sector_bytes));
   format_image(bytes.data(), sb);
-  if (kind == kind_of_medium::direct) return bytes;
+  if (kind != kind_of_medium::image) return bytes;
   memory_device file{std::move(bytes)};
   ring_identity ring;
   ring.place = {sb.log_offset, sb.log_bytes};

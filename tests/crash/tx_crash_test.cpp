@@ -14,18 +14,26 @@ using explore::report;
 
 struct on_model {
   scenario of;
+  kind_of_medium on;
   model under;
 };
 std::string name_of_case(const testing::TestParamInfo<on_model>& i) {
-  return identifier(i.param.of.name) + "_" + name_of(i.param.under);
+  const char* const engine = i.param.on == kind_of_medium::redo           ? "_redo"
+                             : i.param.on == kind_of_medium::redo_by_mark ? "_redo_by_mark"
+                                                                          : "";
+  return identifier(i.param.of.name) + "_" + name_of(i.param.under) + engine;
 }
 std::vector<on_model> cases() {
   std::vector<on_model> all;
   for (const scenario& s : all_scenarios()) {
     if (s.on_direct) {
-      for (const model m : {model::x86, model::torn8, model::eadr}) all.push_back({s, m});
+      for (const model m : {model::x86, model::torn8, model::eadr}) {
+        for (const auto kind : {kind_of_medium::direct, kind_of_medium::redo, kind_of_medium::redo_by_mark}) {
+          all.push_back({s, kind, m});
+        }
+      }
     }
-    if (s.on_ssd) all.push_back({s, model::ssd});
+    if (s.on_ssd) all.push_back({s, kind_of_medium::image, model::ssd});
   }
   return all;
 }
@@ -33,8 +41,8 @@ std::vector<on_model> cases() {
 class tx_crash : public testing::TestWithParam<on_model> {};
 
 TEST_P(tx_crash, leaves_all_or_nothing) {
-  const auto& [of, under] = GetParam();
-  const report r = explore(subject_of(of, medium_of(under)), options_for(under));
+  const auto& [of, on, under] = GetParam();
+  const report r = explore(subject_of(of, on), options_for(under));
   EXPECT_TRUE(r.clean()) << r.text();
   std::printf("%s\n", r.text().c_str());
 }

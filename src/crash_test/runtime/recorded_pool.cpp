@@ -144,15 +144,16 @@ class recorded_engine final : public engine {
 }  // namespace
 
 result<std::unique_ptr<engine>> start_on_direct(pool_file& file, std::uint32_t persist, bool /*measured*/,
-                                                const latency_settings& /*emulated*/) {
+                                                const latency_settings& /*emulated*/, bool /*background*/) {
   auto with = write_back_of(file, persist);
   if (!with) return with.error();
   const unsigned lanes = file.geometry().lane_count;
-  if (file.read_only() || !recording::on()) return start(std::make_unique<direct_stack>(*with), file, lanes);
+  if (file.read_only() || !recording::on())
+    return start_engine(std::make_unique<direct_stack>(*with), file, lanes, false);
   auto file_bytes = file.file().size();
   if (!file_bytes) return file_bytes.error();
   recording::pool_opened(file.base(), file.geometry().capacity_bytes(), *file_bytes, file.path());
-  auto inner = start(std::make_unique<recorded_stack>(*with), file, lanes);
+  auto inner = start_engine(std::make_unique<recorded_stack>(*with), file, lanes, false);
   if (!inner) return inner;
   return std::unique_ptr<engine>{std::make_unique<recorded_engine>(std::move(*inner), file, lanes)};
 }
