@@ -1,7 +1,6 @@
 #include "api/direct.hpp"
 
-#include "api/heap_engine.hpp"
-#include "api/media_stacks.hpp"
+#include "api/direct_engines.hpp"
 
 namespace nvm::api {
 
@@ -10,10 +9,14 @@ result<std::unique_ptr<engine>> start_on_direct(pool_file& file, std::uint32_t p
   auto with = write_back_of(file, persist);
   if (!with) return with.error();
   const unsigned lanes = file.geometry().lane_count;
+  const bool redo = file.superblock().engine == NVM_ENGINE_REDO;
   if (measured) {
-    return start_engine(std::make_unique<measured_direct_stack>(*with, emulated), file, lanes, background);
+    auto stack = std::make_unique<measured_direct_stack>(*with, emulated);
+    return redo ? start_redo_measured(std::move(stack), file, lanes, background)
+                : start_undo_measured(std::move(stack), file, lanes);
   }
-  return start_engine(std::make_unique<direct_stack>(*with), file, lanes, background);
+  auto stack = std::make_unique<direct_stack>(*with);
+  return redo ? start_redo(std::move(stack), file, lanes, background) : start_undo(std::move(stack), file, lanes);
 }
 
 }  // namespace nvm::api

@@ -13,6 +13,12 @@
 #include "platform/platform.hpp"
 #include "pool/pool.hpp"
 
+// Everything that an undo transaction does between two fences is one function where pools are used in earnest.  It takes
+// a compiler half a minute; a file that instantiates another engine, or one for measuring, defines this as nothing.
+#ifndef NVM_FLATTEN
+#define NVM_FLATTEN [[gnu::flatten]]
+#endif
+
 namespace nvm::api {
 
 template <class Holder, template <class> class Engine = tx::undo_engine>
@@ -63,7 +69,7 @@ class heap_engine final : public engine {
     }
     return n;
   }
-  [[gnu::flatten]] result<open_transaction*> begin(unsigned& lane, bool& parked) noexcept override {
+  NVM_FLATTEN result<open_transaction*> begin(unsigned& lane, bool& parked) noexcept override {
     auto& lanes = heap_.lanes();
     parked = parked && lanes.resume(lane);
     if (!parked) {
@@ -165,14 +171,14 @@ class heap_engine final : public engine {
       return s;
     }
     status begin() noexcept override { return transaction_.begin(); }
-    [[gnu::flatten]] status announce(const log::byte_range* ranges, std::size_t count) noexcept override {
+    NVM_FLATTEN status announce(const log::byte_range* ranges, std::size_t count) noexcept override {
       return transaction_.announce(ranges, count);
     }
     bool covers(const log::byte_range& range) noexcept override { return transaction_.covers(range); }
-    [[gnu::flatten]] result<std::uint64_t> allocate(std::uint32_t type, std::uint64_t bytes) noexcept override {
+    NVM_FLATTEN result<std::uint64_t> allocate(std::uint32_t type, std::uint64_t bytes) noexcept override {
       return tx::allocate_typed(heap_, transaction_, type, bytes);
     }
-    [[gnu::flatten]] status release(std::uint64_t payload) noexcept override {
+    NVM_FLATTEN status release(std::uint64_t payload) noexcept override {
       if (payload < sizeof(layout::object_header)) return fail(errc::bad_pointer, "offset %lu is no object", payload);
       return transaction_.release(payload - sizeof(layout::object_header), layout::object_layout::typed);
     }
@@ -185,7 +191,7 @@ class heap_engine final : public engine {
     }
     status commit_level() noexcept override { return transaction_.commit_level(); }
     void abort_level(std::vector<tx::hook>& hooks) noexcept override { transaction_.abort_level(hooks); }
-    [[gnu::flatten]] result<lsn_t> commit(std::vector<tx::hook>& hooks) noexcept override {
+    NVM_FLATTEN result<lsn_t> commit(std::vector<tx::hook>& hooks) noexcept override {
       result<lsn_t> lsn = transaction_.commit();
       leave(hooks);
       return lsn;

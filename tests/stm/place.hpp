@@ -14,7 +14,7 @@
 
 namespace nvm::tests {
 
-enum class where { undo, undo_write_back, ssd, volatile_only };
+enum class where { undo, undo_write_back, redo, redo_by_mark, ssd, volatile_only };
 
 inline const char* name_of(where w) {
   switch (w) {
@@ -22,6 +22,10 @@ inline const char* name_of(where w) {
       return "undo";
     case where::undo_write_back:
       return "undo_write_back";
+    case where::redo:
+      return "redo";
+    case where::redo_by_mark:
+      return "redo_by_mark";
     case where::ssd:
       return "ssd";
     case where::volatile_only:
@@ -41,6 +45,11 @@ class place {
     o.size = size;
     o.capacity = size;
     o.medium = w == where::ssd ? NVM_MEDIUM_SSD : NVM_MEDIUM_SHM;
+    if (w == where::redo || w == where::redo_by_mark) o.engine = NVM_ENGINE_REDO;
+    if (w == where::redo_by_mark) {
+      o.validation = NVM_VALIDATION_COMMIT_MARK;
+      o.truncation = NVM_TRUNCATION_INLINE;
+    }
     pool_ = nvm_pool_create_with(path().c_str(), &o);
     EXPECT_NE(pool_, nullptr) << nvm_errormsg();
     prepare();
@@ -113,12 +122,14 @@ class everywhere : public testing::TestWithParam<where> {
  protected:
   place here{GetParam()};
 };
-#define NVM_EVERYWHERE(suite)                                                                                      \
-  INSTANTIATE_TEST_SUITE_P(on, suite,                                                                              \
-                           testing::Values(where::undo, where::undo_write_back, where::ssd, where::volatile_only), \
+#define NVM_EVERYWHERE(suite)                                                                                     \
+  INSTANTIATE_TEST_SUITE_P(on, suite,                                                                             \
+                           testing::Values(where::undo, where::undo_write_back, where::redo, where::redo_by_mark, \
+                                           where::ssd, where::volatile_only),                                     \
                            [](const auto& i) { return name_of(i.param); })
-#define NVM_EVERY_POOL(suite)                                                                           \
-  INSTANTIATE_TEST_SUITE_P(on, suite, testing::Values(where::undo, where::undo_write_back, where::ssd), \
-                           [](const auto& i) { return name_of(i.param); })
+#define NVM_EVERY_POOL(suite)                                                                                        \
+  INSTANTIATE_TEST_SUITE_P(                                                                                          \
+      on, suite, testing::Values(where::undo, where::undo_write_back, where::redo, where::redo_by_mark, where::ssd), \
+      [](const auto& i) { return name_of(i.param); })
 
 }  // namespace nvm::tests
