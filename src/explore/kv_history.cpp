@@ -68,7 +68,7 @@ class search {
       if (e->returned) moments.emplace_back(e->ended, end, e);
     }
     for (const std::uint64_t t : crashes) moments.emplace_back(t, crash, nullptr);
-    std::stable_sort(moments.begin(), moments.end(), [](const auto& a, const auto& b) {
+    std::sort(moments.begin(), moments.end(), [](const auto& a, const auto& b) {
       return std::tie(std::get<0>(a), std::get<1>(a)) < std::tie(std::get<0>(b), std::get<1>(b));
     });
     for (const auto& [time, what, e] : moments) {
