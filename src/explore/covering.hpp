@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 namespace nvm::explore {
@@ -37,22 +38,23 @@ class covering_array {
   std::vector<std::uint64_t> bits_;  // by column
 };
 
-// Arrays made once for each size that is a power of two; any number of columns up to it may be used.
+// Arrays made once for each size that is a power of two; any number of columns up to it may be used. What is returned
+// stays where it is: a level of the explorer goes on with its own while the one below asks for a larger one.
 class covering_arrays {
  public:
   const covering_array& pairs(std::size_t columns) { return at(pairs_, columns, &covering_array::pairs); }
   const covering_array& triples(std::size_t columns) { return at(triples_, columns, &covering_array::triples); }
 
  private:
-  static const covering_array& at(std::vector<covering_array>& of, std::size_t columns,
+  static const covering_array& at(std::deque<covering_array>& of, std::size_t columns,
                                   covering_array (*make)(std::size_t)) {
     std::size_t i = 0;
     while ((std::size_t{1} << i) < columns) ++i;
     while (of.size() <= i) of.push_back(make(std::size_t{1} << of.size()));
     return of[i];
   }
-  std::vector<covering_array> pairs_;
-  std::vector<covering_array> triples_;
+  std::deque<covering_array> pairs_;
+  std::deque<covering_array> triples_;
 };
 
 }  // namespace nvm::explore

@@ -54,5 +54,24 @@ TEST(covering_array, grows_with_the_logarithm_of_its_columns) {
   EXPECT_LE(covering_array::triples(1024).rows(), 90U);
 }
 
+// An explorer uses one at each depth of crashes inside recovery.
+TEST(covering_arrays, keep_an_array_where_it_is_when_larger_ones_are_asked_for) {
+  covering_arrays all;
+  const covering_array& pairs = all.pairs(2);
+  const covering_array& triples = all.triples(2);
+  const covering_array was_pairs = pairs;
+  const covering_array was_triples = triples;
+  for (std::size_t columns = 4; columns <= 4096; columns *= 2) {
+    (void)all.pairs(columns);
+    (void)all.triples(columns);
+  }
+  EXPECT_EQ(&all.pairs(2), &pairs);
+  EXPECT_EQ(&all.triples(2), &triples);
+  ASSERT_EQ(pairs.rows(), was_pairs.rows());
+  ASSERT_EQ(triples.rows(), was_triples.rows());
+  for (std::size_t row = 0; row < pairs.rows(); ++row) EXPECT_EQ(pairs.high(row, 1), was_pairs.high(row, 1));
+  for (std::size_t row = 0; row < triples.rows(); ++row) EXPECT_EQ(triples.high(row, 1), was_triples.high(row, 1));
+}
+
 }  // namespace
 }  // namespace nvm::explore
