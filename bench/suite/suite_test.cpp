@@ -158,7 +158,10 @@ TEST(engines, spend_the_fences_that_their_protocol_says) {
   // Stores of a write-through transaction come one by one, each with a group of its own; written back, all are one.
   const std::map<std::string, price> prices{{"undo, announced stores", {3, 3, 3}},
                                             {"stm over undo, write-through", {4, 18, 3}},
-                                            {"stm over undo, write-back", {3, 3, 3}}};
+                                            {"stm over undo, write-back", {3, 3, 3}},
+                                            // One record; written home by the batch.
+                                            {"stm over redo", {1, 1, 1}},
+                                            {"stm over redo, commit mark", {2, 2, 2}}};
   for_each_engine([&]<class E>(const std::string& name, role, auto construct) {
     if (!prices.contains(name)) return;
     SCOPED_TRACE(name);

@@ -43,6 +43,16 @@ void for_each_engine(F&& f) {
   };
   barriers("stm over undo, write-through", role::subject, undo, NVM_STM_POLICY_ENGINE);
   barriers("stm over undo, write-back", role::subject, undo, NVM_STM_POLICY_WRITE_BACK);
+  const auto with_engine = [](nvm_engine engine, nvm_validation validation) {
+    nvm_pool_options options = holdfast_heap::direct();
+    options.engine = engine;
+    options.validation = validation;
+    return options;
+  };
+  barriers("stm over redo", role::subject, with_engine(NVM_ENGINE_REDO, NVM_VALIDATION_CHECKSUM),
+           NVM_STM_POLICY_ENGINE);
+  barriers("stm over redo, commit mark", role::subject, with_engine(NVM_ENGINE_REDO, NVM_VALIDATION_COMMIT_MARK),
+           NVM_STM_POLICY_ENGINE);
 #endif
 }
 
