@@ -92,10 +92,7 @@ class line_table {
 
   // All bytes to where they belong.
   void store_home() const noexcept {
-    for (const written_line& w : lines_) {
-      auto* home = reinterpret_cast<std::byte*>(w.line * line_bytes);
-      each_run(w.mask, [&](unsigned from, std::size_t n) { copy_in(home + from, w.bytes + from, n); });
-    }
+    for (const written_line& w : lines_) isolation::store_home(w);
   }
 
  private:

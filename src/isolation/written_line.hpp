@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -21,8 +22,10 @@ struct written_line {
 // what it has read is not to be used.
 inline void store_home(const written_line& w) noexcept {
   auto* const home = reinterpret_cast<std::byte*>(w.line * line_bytes);
-  for (unsigned i = 0; i < line_bytes; i += 8) {
-    const std::uint64_t mask = w.mask >> i & 0xFF;
+  for (std::uint64_t left = w.mask; left != 0;) {
+    const auto i = static_cast<unsigned>(std::countr_zero(left)) & ~7U;
+    const std::uint64_t mask = left >> i & 0xFF;
+    left &= ~(std::uint64_t{0xFF} << i);
     if (mask == 0xFF) {
       std::uint64_t value;
       std::memcpy(&value, w.bytes + i, 8);
