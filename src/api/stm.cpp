@@ -319,7 +319,11 @@ nvm_stm* nvm_stm_begin(NVM_POOL* pool, nvm_stm_restart restart, void* argument) 
     }
   } catch (const std::bad_alloc&) {
     tx->inner.fails(fail(errc::no_memory, "no volatile memory for a transaction"));
-    if (tx->inner.depth() == 0) nvm_stm_of_thread = nullptr;
+    if (tx->inner.depth() == 0) {
+      nvm_stm_of_thread = nullptr;
+    } else if (tx->frames.size() > tx->inner.depth()) {
+      tx->frames.pop_back();
+    }
   }
   return api::report_null<nvm_stm>(tx->inner.failure());
 }

@@ -1,48 +1,111 @@
 #include "isolation/participants.hpp"
 
 #include <algorithm>
+#include <mutex>
 #include <new>
 #include <thread>
 
 #include "isolation/orec.hpp"
 #include "isolation/patience.hpp"
+#include "sync/sync.hpp"
 
 namespace nvm::isolation {
 
 constinit std::atomic<participant*> participant::list{nullptr};
 constinit std::atomic<participant*> participant::serial_owner{nullptr};
+constinit std::atomic<participant*> participant::favourite{nullptr};
+constinit std::atomic<bool> participant::unfenced{false};
 
 namespace {
 // Served in order: whoever asks first runs alone first.
 alignas(line_bytes) constinit std::atomic<std::uint64_t> next_ticket{0};
 constinit std::atomic<std::uint64_t> now_served{0};
-constinit std::atomic<std::uint64_t> made{0};
+constinit spin_lock list_lock;
+constinit std::uint64_t made = 0;  // under list_lock
+
+// Of who stored something and now looks at what others store before they look at that.
+void barrier_for_all(const std::atomic<bool>& unfenced) noexcept {
+  if (unfenced.load(std::memory_order_relaxed)) {
+    platform::fence_all_threads();
+  } else {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
+}
 }  // namespace
 
 participant* participant::join_list() noexcept {
-  for (participant* p = list.load(std::memory_order_acquire); p != nullptr; p = p->next_) {
-    // acquire: pairs with the release in leave_list().
-    if (!p->taken_.load(std::memory_order_relaxed) && !p->taken_.exchange(true, std::memory_order_acquire)) return p;
+  const std::lock_guard guard{list_lock};
+  participant* mine = nullptr;
+  each([&](participant& p) {
+    if (!p.taken_) mine = &p;
+  });
+  if (mine == nullptr) {
+    mine = made < orec_word::owners_max ? new (std::nothrow) participant : nullptr;
+    if (mine == nullptr) return nullptr;
+    // relaxed: whoever enters has been here; others see no participant at all before.
+    if (made == 0) unfenced.store(platform::can_fence_all_threads(), std::memory_order_relaxed);
+    mine->number_ = made++;
+    mine->next_ = list.load(std::memory_order_relaxed);
+    // release: pairs with the acquire of whoever walks the list.
+    list.store(mine, std::memory_order_release);
   }
-  const std::uint64_t number = made.fetch_add(1, std::memory_order_relaxed);
-  auto* p = number < orec_word::owners_max ? new (std::nothrow) participant : nullptr;
-  if (p == nullptr) return nullptr;
-  p->number_ = number;
-  p->next_ = list.load(std::memory_order_relaxed);
-  // release: pairs with the acquire of whoever walks the list.
-  while (!list.compare_exchange_weak(p->next_, p, std::memory_order_release, std::memory_order_relaxed)) {
-  }
-  return p;
+  mine->taken_ = true;
+  mine->quiet_ = 0;
+  mine->patience_.store(patience_first, std::memory_order_relaxed);
+  return mine;
 }
 
-void participant::leave_list() noexcept { taken_.store(false, std::memory_order_release); }
+void participant::leave_list() noexcept {
+  const std::lock_guard guard{list_lock};
+  taken_ = false;
+  if (favourite.load(std::memory_order_relaxed) == this) favourite.store(nullptr, std::memory_order_relaxed);
+}
+
+std::uint64_t participant::others_entered() const noexcept {
+  std::uint64_t sum = 0;
+  each([&](const participant& p) {
+    if (&p != this) sum += p.entered_.load(std::memory_order_relaxed);
+  });
+  return sum;
+}
+
+void participant::ask_for_favour() noexcept {
+  quiet_ = 0;
+  const std::uint64_t others = others_entered();
+  const bool was_quiet = others == others_then_;
+  others_then_ = others;
+  if (!was_quiet || !unfenced.load(std::memory_order_relaxed)) return;
+  const std::lock_guard guard{list_lock};
+  if (favourite.load(std::memory_order_relaxed) != nullptr) return;
+  // release: pairs with in_peace(); it is this thread that looks there.  Whoever enters from now on waits for the lock.
+  favourite.store(this, std::memory_order_release);
+  barrier_for_all(unfenced);
+  each([this](const participant& p) {
+    // acquire: pairs with the release in leave(): what its transactions did.
+    if (&p != this && p.active_.load(std::memory_order_acquire) != 0) {
+      favourite.store(nullptr, std::memory_order_relaxed);
+    }
+  });
+}
+
+void participant::end_favour() noexcept {
+  const std::lock_guard guard{list_lock};
+  participant* const first = favourite.load(std::memory_order_relaxed);
+  if (first == nullptr) return;
+  favourite.store(nullptr, std::memory_order_relaxed);
+  barrier_for_all(unfenced);
+  // acquire: pairs with the release in in_peace().
+  wait_until([first] { return !first->busy_.load(std::memory_order_acquire); });
+  const std::uint64_t patience = first->patience_.load(std::memory_order_relaxed);
+  first->patience_.store(std::min(patience * 8, patience_max), std::memory_order_relaxed);
+}
 
 void participant::wait_outside() noexcept {
   do {
     leave();
     // acquire: pairs with end_serial(): what the thread that was alone did.
     wait_until([] { return serial_owner.load(std::memory_order_acquire) == nullptr; });
-    active_.exchange(inside_since(version_clock::of_process().now()), std::memory_order_seq_cst);
+    publish();
   } while (serial_owner.load(std::memory_order_seq_cst) != nullptr);
 }
 
@@ -52,11 +115,12 @@ void participant::enter_alone(const void* subject) noexcept {
   // acquire: pairs with the release in end_serial().
   wait_until([mine] { return now_served.load(std::memory_order_acquire) == mine; });
   serial_owner.store(this, std::memory_order_seq_cst);
+  barrier_for_all(unfenced);
   each([this](participant& p) {
     // acquire: pairs with the release in leave(): what its transactions did.
     if (&p != this) wait_until([&p] { return p.active_.load(std::memory_order_seq_cst) == 0; });
   });
-  active_.exchange(inside_since(version_clock::of_process().now()), std::memory_order_seq_cst);
+  publish();
 }
 
 void participant::end_serial() noexcept {
@@ -64,8 +128,8 @@ void participant::end_serial() noexcept {
   now_served.fetch_add(1, std::memory_order_release);
 }
 
-void participant::wait_for_older(std::uint64_t version) const noexcept {
-  // seq_cst: after the draw of `version`, see the handshake above.
+void participant::wait_for_older(std::uint64_t version) noexcept {
+  barrier_for_all(unfenced);
   each([&](const participant& p) {
     if (&p == this) return;
     wait_until([&] {
@@ -75,7 +139,7 @@ void participant::wait_for_older(std::uint64_t version) const noexcept {
   });
 }
 
-bool participant::outwait_older(std::uint64_t version) const noexcept {
+bool participant::outwait_older(std::uint64_t version) noexcept {
   for (unsigned round = 0; oldest_of_others(version) < version; ++round) {
     if (round == 400) return false;
     std::this_thread::yield();
@@ -83,8 +147,9 @@ bool participant::outwait_older(std::uint64_t version) const noexcept {
   return true;
 }
 
-std::uint64_t participant::oldest_of_others(std::uint64_t limit) const noexcept {
+std::uint64_t participant::oldest_of_others(std::uint64_t limit) noexcept {
   std::uint64_t oldest = limit;
+  barrier_for_all(unfenced);
   each([&](const participant& p) {
     if (&p == this) return;
     const std::uint64_t since = p.active_.load(std::memory_order_seq_cst);
@@ -95,6 +160,7 @@ std::uint64_t participant::oldest_of_others(std::uint64_t limit) const noexcept 
 
 bool participant::any_inside(const void* subject) noexcept {
   bool found = false;
+  barrier_for_all(unfenced);
   each([&](const participant& p) {
     found = found ||
             (p.active_.load(std::memory_order_acquire) != 0 && p.subject_.load(std::memory_order_relaxed) == subject);

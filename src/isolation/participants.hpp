@@ -1,15 +1,22 @@
 // Who takes part: every thread that runs transactions, and since which version its present one has been looking.
 //
-// Quiescence.  A transaction that is inside may still look at what another one has unlinked.  enter() publishes, with a
-// full barrier, a version that is no newer than anything the transaction will see; whoever draws version v from the
-// clock and then finds a thread outside, or inside since v or later, knows that this thread does not look at anything
-// that v took away.  A transaction that extends its snapshot may publish the newer version.
+// Quiescence.  A transaction that is inside may still look at what another one has unlinked.  enter() publishes a
+// version that is no newer than anything the transaction will see; whoever draws version v from the clock and then
+// finds a thread outside, or inside since v or later, knows that this thread does not look at anything that v took
+// away.  A transaction that extends its snapshot may publish the newer version.
 //
 // Serial mode.  One thread at a time may ask to run alone: it waits until all others are outside, and they wait outside
 // until it is done.  Nothing can conflict with it then.  Asking for it while inside would wait for ever: a transaction
 // leaves first.  Requests are served in the order in which they came.
 //
-/// Dekker: enter()  S active; full barrier; L serial_owner        serial  S serial_owner; full barrier; L each active
+// The favourite.  A thread that has been the only one to run transactions for a while takes locks by plain stores
+// (in_peace()): locked instructions wait for the fence before them (docs/design/005), which costs more than they do.
+// Whoever enters beside it ends that first, and each time it has to be alone for longer to be favoured again.
+//
+/// Dekker, its barrier in the common side replaced by one in all threads where the system has that
+/// (sync/biased_lock.hpp):
+///   enter()     S active; L serial_owner, favourite      others     S serial_owner, favourite or version; barrier; L
+///   active in_peace()  S busy; L favourite                      enter()    S favourite = 0; barrier; L busy until 0
 #pragma once
 
 #include <atomic>
@@ -17,6 +24,7 @@
 
 #include "base/base.hpp"
 #include "isolation/version_clock.hpp"
+#include "platform/platform.hpp"
 
 namespace nvm::isolation {
 
@@ -26,17 +34,39 @@ class alignas(line_bytes) participant {
   [[nodiscard]] static participant* join_list() noexcept;
   void leave_list() noexcept;
 
+  // Calls f(), which takes a moment, if no other thread can be inside before it returns; false: it was not called.
+  // Inside.
+  template <class F>
+  [[nodiscard, gnu::always_inline]] bool in_peace(F&& f) noexcept {
+    if (favourite.load(std::memory_order_relaxed) != this) return false;
+    busy_.store(true, std::memory_order_relaxed);
+    isa::compiler_fence();
+    // acquire: pairs with ask_for_favour().
+    const bool still = favourite.load(std::memory_order_acquire) == this;
+    if (still) f();
+    // release: pairs with the acquire in end_favour().
+    busy_.store(false, std::memory_order_release);
+    return still;
+  }
+
   // Less than orec_word::owners_max; of no other thread at the same time.
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
 
   // Waits while another thread runs alone.  `subject` is whatever the caller wants to be asked about (any_inside()).
   void enter(const void* subject) noexcept {
     subject_.store(subject, std::memory_order_relaxed);
-    // exchange, seq_cst: the full barrier of both handshakes above.
-    active_.exchange(inside_since(version_clock::of_process().now()), std::memory_order_seq_cst);
+    publish();
     const participant* alone = serial_owner.load(std::memory_order_seq_cst);
     if (alone != nullptr && alone != this) [[unlikely]] {
       wait_outside();
+    }
+    const participant* first = favourite.load(std::memory_order_seq_cst);
+    if (first != this) [[unlikely]] {
+      if (first != nullptr) {
+        end_favour();
+      } else if (++quiet_ >= patience_.load(std::memory_order_relaxed)) {
+        ask_for_favour();
+      }
     }
   }
   // release: what the transaction did and read is done.
@@ -54,15 +84,13 @@ class alignas(line_bytes) participant {
 
   // Waits until no other thread is inside since before `version`.  The caller is outside: two that wait inside would
   // wait for each other.
-  void wait_for_older(std::uint64_t version) const noexcept;
+  void wait_for_older(std::uint64_t version) noexcept;
   // The same from inside, and no longer than it takes two that wait for each other to notice; false: too long.
-  [[nodiscard]] bool outwait_older(std::uint64_t version) const noexcept;
+  [[nodiscard]] bool outwait_older(std::uint64_t version) noexcept;
   // Smallest version that another thread is inside since, at most `limit`.
-  [[nodiscard]] std::uint64_t oldest_of_others(std::uint64_t limit) const noexcept;
+  [[nodiscard]] std::uint64_t oldest_of_others(std::uint64_t limit) noexcept;
   // Whether some thread is inside with this subject.
   [[nodiscard]] static bool any_inside(const void* subject) noexcept;
-  // In the child of a fork: the other threads are not there.
-  static void forget_others() noexcept;
 
   template <class Visit>
   static void each(Visit&& visit) noexcept {
@@ -82,17 +110,40 @@ class alignas(line_bytes) participant {
   alignas(line_bytes) counters count;
 
  private:
+  static constexpr std::uint64_t patience_first = 64;
+  static constexpr std::uint64_t patience_max = std::uint64_t{1} << 20;
   static constexpr std::uint64_t inside_since(std::uint64_t version) noexcept { return version << 1 | 1; }
+  void publish() noexcept {
+    const std::uint64_t since = inside_since(version_clock::of_process().now());
+    entered_.store(entered_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    if (unfenced.load(std::memory_order_relaxed)) {
+      active_.store(since, std::memory_order_relaxed);
+      isa::compiler_fence();
+    } else {
+      active_.exchange(since, std::memory_order_seq_cst);
+    }
+  }
   void wait_outside() noexcept;
+  void end_favour() noexcept;
+  void ask_for_favour() noexcept;
+  // Times that the others have entered.
+  [[nodiscard]] std::uint64_t others_entered() const noexcept;
 
   alignas(line_bytes) std::atomic<std::uint64_t> active_{0};  // 0: outside; else inside_since(version)
   std::atomic<const void*> subject_{nullptr};
-  std::atomic<bool> taken_{true};
+  std::atomic<bool> busy_{false};
+  std::atomic<std::uint64_t> entered_{0};
+  bool taken_ = true;        // under the lock of the list
+  std::uint64_t quiet_ = 0;  // enters since the last question
+  std::atomic<std::uint64_t> patience_{patience_first};
+  std::uint64_t others_then_ = 0;  // others_entered() at the last question
   std::uint64_t number_ = 0;
   participant* next_ = nullptr;
 
   static std::atomic<participant*> list;
   static std::atomic<participant*> serial_owner;
+  static std::atomic<participant*> favourite;
+  static std::atomic<bool> unfenced;  // the system has barriers in all threads
 };
 
 }  // namespace nvm::isolation

@@ -39,10 +39,19 @@ bool view::lock_slowly(orec& o, std::uint64_t w) {
       if (!extend()) return false;
     } else {
       locks_.push_back({&o, w});
+      const std::uint64_t mine = orec_word::of_lock(who_.number(), locks_.size() - 1);
+      bool taken = false;
+      // The word may have changed before peace was there.
+      if (who_.in_peace([&] {
+            taken = o.load(std::memory_order_relaxed) == w;
+            if (taken) o.store(mine, std::memory_order_relaxed);
+          }) &&
+          taken) {
+        return true;
+      }
       // acquire: what was written under the version found.  Later stores of this transaction to the line release, so
       // that who sees one of them sees the lock.
-      if (o.compare_exchange_strong(w, orec_word::of_lock(who_.number(), locks_.size() - 1), std::memory_order_acquire,
-                                    std::memory_order_relaxed)) {
+      if (o.compare_exchange_strong(w, mine, std::memory_order_acquire, std::memory_order_relaxed)) {
         return true;
       }
       locks_.pop_back();
