@@ -102,6 +102,34 @@ class PlantedBugs(CrashTest):
         self.assertGreater(answer["states_checked"], 10)
 
 
+class Barriers(CrashTest):
+    """Barrier transactions, written through and written back; the program says itself what is right."""
+
+    def test_a_program_without_bugs_is_not_accused(self):
+        for policy in [[], ["back"]]:
+            answer = self.crash_test(program=[compiled("accounts.c"), "{pool}", "300", *policy], code=NOTHING, budget=3)
+            self.assertEqual(answer["program"], "exit code 0")
+            self.assertGreater(answer["transactions"], 150)
+            self.assertGreater(answer["states"], 3000)
+            self.assertGreater(answer["states_checked"], 10)
+
+    def test_a_store_that_the_transaction_does_not_know_is_found(self):
+        for policy in [[], ["back"]]:
+            answer = self.crash_test(program=[compiled("accounts.c", "-DPLAIN_STORE"), "{pool}", "100", *policy],
+                                     code=FOUND, budget=3)
+            # A transfer that is refused shows it, too: that store is not taken back.
+            line = line_of("balance[o->to] = have", "accounts.c")
+            self.assertIn(line, [finding["line"] for finding in answer["findings"]])
+
+    def test_a_transfer_in_two_transactions_is_found(self):
+        for policy in [[], ["back"]]:
+            answer = self.crash_test(program=[compiled("accounts.c", "-DHALF"), "{pool}", "100", *policy],
+                                     code=FOUND, budget=3)
+            finding = self.only_finding(answer)
+            self.assertEqual(finding["kind"], "check")
+            self.assertIn("total is", finding["details"])
+
+
 class Checks(CrashTest):
     def test_the_programs_own_check_finds_what_no_transaction_shows(self):
         answer = self.crash_test(program=[table("BROKEN_LINK"), "{pool}", "300"], code=FOUND)
