@@ -116,16 +116,33 @@ TEST_P(stm_levels, retry_runs_again_when_something_has_changed) {
 
 TEST_P(stm_levels, an_irrevocable_transaction_runs_alone_and_commits) {
   auto* x = here.shared<long>(16);
+  const bool in_place = GetParam() != where::redo && GetParam() != where::redo_by_mark;
   int effects = 0;
   ASSERT_TRUE(atomic(here.pool(), [&](tx& t) {
     t.store(x, t.load(x) + 1);
     t.become_irrevocable();
     EXPECT_TRUE(nvm_stm_is_irrevocable(t.handle()));
+    EXPECT_EQ(nvm_stm_is_in_place(t.handle()) != 0, in_place);
     ++effects;
+    if (in_place) {
+      EXPECT_EQ(x[0], 1);  // for code without barriers
+      nvm_stm_log(t.handle(), x + 4, sizeof x[4]);
+      x[4] = 7;
+    }
     t.store(x + 8, 1);
   }));
   EXPECT_EQ(effects, 1);
   EXPECT_EQ(x[0], 1);
+  EXPECT_EQ(x[4], in_place ? 7 : 0);
+  EXPECT_FALSE(atomic(here.pool(), [&](tx& t) {
+    t.become_irrevocable();
+    if (in_place) {
+      nvm_stm_log(t.handle(), x + 4, sizeof x[4]);
+      x[4] = 8;
+    }
+    t.cancel();
+  }));
+  EXPECT_EQ(x[4], in_place ? 7 : 0);
   ASSERT_TRUE(atomic(here.pool(), [&](tx& t) {
     EXPECT_FALSE(nvm_stm_is_irrevocable(t.handle()));
     t.store(x, 2);
@@ -260,7 +277,7 @@ NVM_EVERY_POOL(stm_together);
 
 TEST_P(stm_together, announced_stores_and_barriers_do_not_mix) {
   auto* x = here.shared<long>(2);
-  ASSERT_EQ(nvm_tx_begin(here.pool()), 0);
+  ASSERT_EQ(nvm_tx_begin(here.pool()), 0) << nvm_errormsg();
   EXPECT_EQ(atomic(here.pool(), [](tx&) {}).code(), NVM_E_TX_OPEN);
   EXPECT_EQ(atomic([](tx&) {}).code(), NVM_E_TX_OPEN);
   ASSERT_EQ(nvm_tx_abort(here.pool()), 0);
