@@ -88,7 +88,7 @@ def goals(results):
                          number(ratio["wall"]["median"], 2), number(goal), "yes" if cpu["median"] >= goal else "no"])
     return ["## How many times as fast as libpmemobj, one thread", "",
             "Processor time of the whole process for an operation, median of the ratios of neighbouring repetitions; "
-            "background threads count. The column by the wall clock is what somebody sees who has the machine alone.", ""
+            "background threads count. The wall clock says little where the machine has other work.", ""
             ] + table(["benchmark", "peer", "engine", "ratio", "spread", "by wall clock", "goal", "met"], rows)
 
 
@@ -189,7 +189,8 @@ def scaling(results):
         return []
     return ["## Two threads over one", "",
             "Goals for barrier transactions: 1.8 on the hash table, 1.5 on the B+tree. By processor time is what two "
-            "threads would do that have two processors to themselves, whatever else runs.", ""
+            "threads would do that have two processors to themselves, whatever else runs; of an engine with locks that says "
+            "nothing, for who waits for one takes no time.", ""
             ] + table(["benchmark", "engine", "by wall clock", "by CPU time", "aborts"], rows)
 
 
@@ -351,7 +352,7 @@ def write(results_directory, out):
         report = json.loads(source.read_text())
         results = Results(report)
         option = f" --emulate {suffix[1:]}" if suffix else ""
-        lines += [("# " if not lines else "# ") + title, ""] + machine_lines(report, f"./dev bench suite{option}")
+        lines += [("# " if not lines else "# ") + title, ""] + machine_lines(report, report.get("command", f"./dev bench suite{option}"))
         lines += goals(results)
         for threads in results.threads():
             lines += throughput(results, threads)
