@@ -13,8 +13,9 @@
 #include "platform/platform.hpp"
 #include "pool/pool.hpp"
 
-// Everything that an undo transaction does between two fences is one function where pools are used in earnest.  It takes
-// a compiler half a minute; a file that instantiates another engine, or one for measuring, defines this as nothing.
+// Everything that an undo transaction does between two fences is one function where pools are used in earnest.  It
+// takes a compiler half a minute; a file that instantiates another engine, or one for measuring, defines this as
+// nothing.
 #ifndef NVM_FLATTEN
 #define NVM_FLATTEN [[gnu::flatten]]
 #endif
