@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <set>
 
@@ -261,6 +262,41 @@ int exit_code_of_comparing(bool lazy) {
 TEST(runner, refuses_to_compare_systems_that_did_other_work) {
   EXPECT_EQ(exit_code_of_comparing(false), 0);
   EXPECT_EQ(exit_code_of_comparing(true), 1);
+}
+
+// Three fences an operation, and one for each that is made ready.
+class counting final : public contestant {
+ public:
+  void prepare(unsigned, std::uint64_t, std::uint64_t ops) override { counted_.fences += ops; }
+  void run(unsigned, std::uint64_t, std::uint64_t ops) override { counted_.fences += 3 * ops; }
+  std::uint64_t work_digest() override { return 1; }
+  std::optional<library_counts> counts() override { return counted_; }
+
+ private:
+  library_counts counted_;
+};
+
+TEST(runner, takes_a_library_s_own_count_of_what_is_timed_only) {
+  const std::string path = "/dev/shm/holdfast-harness-test-" + std::to_string(getpid()) + ".json";
+  options o;
+  o.runs = 1;
+  o.directory = "/dev/shm";
+  o.count_steps = 1;
+  o.json = path;
+  benchmark b;
+  b.name = "counting";
+  b.unit = "operation";
+  b.ops = 100;
+  b.warmup_ops = 10;
+  const auto make = [] { return std::make_unique<counting>(); };
+  b.systems = {{"subject", role::subject, make, make}};
+  runner r(o);
+  r.run(b);
+  ASSERT_EQ(r.finish(), 0);
+  std::ifstream file(path);
+  const auto report = nlohmann::json::parse(file);
+  unlink(path.c_str());
+  EXPECT_EQ(report["benchmarks"][0]["systems"][0]["own_counts"]["fences"], 3.0);
 }
 
 }  // namespace

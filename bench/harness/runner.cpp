@@ -123,12 +123,13 @@ void measure(workers& team, const benchmark& b, entry& e, std::uint64_t first) {
 // The same warm-up and one repetition by a copy of the system whose library counts.
 own_counts count_by_library(workers& team, const benchmark& b, const system_under_test& s) {
   const std::unique_ptr<contestant> c = s.make_counting();
+  std::optional<library_counts> before;  // what prepare() does is not counted
   const auto repeat = [&](std::uint64_t first, std::uint64_t ops) {
     team.run([&](unsigned thread) { c->prepare(thread, first, ops); });
+    before = c->counts();
     team.run([&](unsigned thread) { c->run(thread, first, ops); });
   };
   repeat(0, b.warmup_ops);
-  const std::optional<library_counts> before = c->counts();
   repeat(b.warmup_ops, b.ops);
   const std::optional<library_counts> after = c->counts();
   if (!before || !after) throw std::runtime_error(s.name + " does not count");
