@@ -9,6 +9,10 @@ namespace nvm::tests::goals {
 inline constexpr std::uint64_t sequences_x86 = 8'000'000;
 inline constexpr std::uint64_t sequences_torn8 = 11'000'000;
 inline constexpr std::uint64_t sequences_ssd = 2'500'000;
+inline constexpr std::uint64_t sequences_x86_redo = 400'000;
+inline constexpr std::uint64_t sequences_torn8_redo = 650'000;
+inline constexpr std::uint64_t random_x86_redo = 3'000'000;
+inline constexpr std::uint64_t random_torn8_redo = 5'000'000;
 inline constexpr std::uint64_t random_x86 = 6'000'000;
 inline constexpr std::uint64_t random_torn8 = 6'000'000;
 inline constexpr std::uint64_t random_ssd = 100'000;

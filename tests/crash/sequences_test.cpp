@@ -42,47 +42,64 @@ explore::options options_of_trace(model m, std::uint64_t k, std::uint64_t seed) 
   return o;
 }
 
-class operations : public testing::TestWithParam<model> {};
+struct ground_of_test {
+  model under;
+  kind_of_medium on;
+};
+class operations : public testing::TestWithParam<ground_of_test> {};
 
-std::uint64_t sequences_goal(model m) {
+std::uint64_t sequences_goal(const ground_of_test& g) {
+  const model m = g.under;
+  if (is_redo(g.on)) return m == model::x86 ? goals::sequences_x86_redo : goals::sequences_torn8_redo;
   return m == model::x86 ? goals::sequences_x86 : m == model::torn8 ? goals::sequences_torn8 : goals::sequences_ssd;
 }
 TEST_P(operations, of_any_short_sequence_are_all_or_nothing) {
-  const model m = GetParam();
+  const auto [m, on] = GetParam();
   totals sum;
-  for (unsigned length = 1; length <= 3 && !HasFailure(); ++length) {
+  const unsigned longest = is_redo(on) ? 2 : 3;  // ./dev explore goes further
+  for (unsigned length = 1; length <= longest && !HasFailure(); ++length) {
     for (std::uint64_t k = 0; k < sequences(length) && !HasFailure(); ++k) {
-      sum.add(explore(sequence_subject(sequence(length, k), medium_of(m)), options_of_trace(m, k, 1)));
+      sum.add(explore(sequence_subject(sequence(length, k), on), options_of_trace(m, k, 1)));
     }
     sum.print(("all sequences of at most " + std::to_string(length) + " operations").c_str(), m);
   }
-  EXPECT_GE(sum.states, sequences_goal(m));
+  EXPECT_GE(sum.states, sequences_goal(GetParam()));
 }
 
-std::uint64_t random_goal(model m) {
+std::uint64_t random_goal(const ground_of_test& g) {
+  const model m = g.under;
+  if (is_redo(g.on)) return m == model::x86 ? goals::random_x86_redo : goals::random_torn8_redo;
   return m == model::x86 ? goals::random_x86 : m == model::torn8 ? goals::random_torn8 : goals::random_ssd;
 }
 TEST_P(operations, of_long_random_workloads_are_all_or_nothing) {
-  const model m = GetParam();
+  const auto [m, on] = GetParam();
   const std::uint64_t varied = seed_from_environment();
   totals sum;
   std::printf("varied seed %llu\n", static_cast<unsigned long long>(varied));
   // Fixed seeds keep what was found once; the others explore new ground with every commit.
-  for (std::uint64_t k = 0; k < 16 && !HasFailure(); ++k) {
+  const std::uint64_t pairs = is_redo(on) ? 6 : 16;
+  for (std::uint64_t k = 0; k < pairs && !HasFailure(); ++k) {
     for (const std::uint64_t seed : {k + 1, varied * 1000 + k}) {
       explore::options o = options_of_trace(m, k == 0 ? 0 : 1, seed);
       // Wide rather than deep: the whole of a long trace.
       o.nested_every = 64;
       o.exhaustive_max = 64;
-      sum.add(explore(random_subject(seed, 300, medium_of(m)), o));
+      sum.add(explore(random_subject(seed, 300, on), o));
     }
   }
   sum.print("random workloads of 300 operations", m);
-  EXPECT_GE(sum.states, random_goal(m));
+  EXPECT_GE(sum.states, random_goal(GetParam()));
 }
 
-INSTANTIATE_TEST_SUITE_P(under, operations, testing::Values(model::x86, model::torn8, model::ssd),
-                         [](const auto& i) { return std::string{name_of(i.param)}; });
+INSTANTIATE_TEST_SUITE_P(under, operations,
+                         testing::Values(ground_of_test{model::x86, kind_of_medium::direct},
+                                         ground_of_test{model::torn8, kind_of_medium::direct},
+                                         ground_of_test{model::ssd, kind_of_medium::image},
+                                         ground_of_test{model::x86, kind_of_medium::redo},
+                                         ground_of_test{model::torn8, kind_of_medium::redo_by_mark}),
+                         [](const auto& i) {
+                           return std::string{name_of(i.param.under)} + (is_redo(i.param.on) ? "_redo" : "");
+                         });
 
 }  // namespace
 }  // namespace nvm::tests
