@@ -18,8 +18,8 @@ struct written_line {
   alignas(8) std::byte bytes[line_bytes];  // those not in `mask`: unspecified
 };
 
-// Stores the bytes where they belong.  relaxed, word by word: who reads the line meanwhile finds out by its orec that
-// what it has read is not to be used.
+// Stores the bytes where they belong, word by word.  release: who sees one of them also sees that the line's orec was
+// locked before, and so does not use it (shared_memory.hpp).
 inline void store_home(const written_line& w) noexcept {
   auto* const home = reinterpret_cast<std::byte*>(w.line * line_bytes);
   for (std::uint64_t left = w.mask; left != 0;) {
@@ -30,12 +30,12 @@ inline void store_home(const written_line& w) noexcept {
       std::uint64_t value;
       std::memcpy(&value, w.bytes + i, 8);
       std::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(home + i)}.store(value,
-                                                                                        std::memory_order_relaxed);
+                                                                                        std::memory_order_release);
       continue;
     }
     for (unsigned b = i; b < i + 8; ++b) {
       if ((w.mask >> b & 1) == 0) continue;
-      std::atomic_ref<std::byte>{home[b]}.store(w.bytes[b], std::memory_order_relaxed);
+      std::atomic_ref<std::byte>{home[b]}.store(w.bytes[b], std::memory_order_release);
     }
   }
 }
