@@ -1,6 +1,8 @@
-// Planted bugs: faults that the crash explorer must find, to show that it would find them if we made them.
+// Planted bugs: faults that the crash explorer, or a checker of histories, must find, to show that it would find them
+// if we made them.
 //
-// Outside of recorded test programs planted() is the constant false and nothing of it is compiled.
+// Outside of recorded test programs, and of those compiled with NVM_PLANTED, planted() is the constant false and
+// nothing of it is compiled.
 #pragma once
 
 namespace nvm {
@@ -18,9 +20,10 @@ enum class plant : unsigned char {
   replay_into_fresh,      // redo: fresh memory is not in the record though a record could be replayed into it
   replay_by_lane,         // redo: lanes are replayed one after the other, not in the order of versions
   captured_early,         // a batch captures words that threads share outside of the order's critical section
+  reads_not_validated,    // a barrier transaction commits, and moves its snapshot, though what it read has changed
 };
 
-#ifdef NVM_RECORDED
+#if defined(NVM_RECORDED) || defined(NVM_PLANTED)
 inline plant planted_bug = plant::none;
 inline bool planted(plant p) noexcept { return planted_bug == p; }
 // What another thread does just before this one's batch takes its place in the order.

@@ -3,6 +3,7 @@
 #
 # usage: campaign.sh [--minutes N] [--seed S] [--ledger]   random workloads under every model, N minutes in all (5)
 #        campaign.sh kills [arguments]                      kills real processes: see kills.sh
+#        campaign.sh bank [arguments]                       transfers between accounts, an hour: see ../history/bank.sh
 #   --seed    a number; when not given, it is derived from the commit
 #   --ledger  appends a line for each model to docs/explored.md
 # Exit code: 0 no bad state, 1 some, 2 wrong usage. HOLDFAST_BUILD names a build folder of the record preset to use as it
@@ -10,11 +11,16 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-usage() { sed -n '4,8s/^# \{0,1\}//p' tests/crash/campaign.sh >&2; exit 2; }
+usage() { sed -n '4,9s/^# \{0,1\}//p' tests/crash/campaign.sh >&2; exit 2; }
 
 if [ "${1:-}" = kills ]; then
   shift
   exec tests/crash/kills.sh "$@"
+fi
+
+if [ "${1:-}" = bank ]; then
+  shift
+  exec tests/history/bank.sh "$@"
 fi
 
 minutes=5

@@ -1,0 +1,109 @@
+// Runs the workload on a pool in a folder of its own and hands its history to the checkers.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "workload.hpp"
+
+namespace nvm::tests {
+
+class history_rig {
+ public:
+  explicit history_rig(engine_kind engine) {
+    std::string name =
+        engine == engine_kind::ssd ? "/var/tmp/holdfast-history-XXXXXX" : "/dev/shm/holdfast-history-XXXXXX";
+    if (::mkdtemp(name.data()) == nullptr) ADD_FAILURE() << "no directory " << name;
+    folder_ = name;
+    pool_ = std::make_unique<history_pool>(engine, folder_ + "/pool");
+    if (!pool_->make()) ADD_FAILURE() << nvm_errormsg();
+  }
+  ~history_rig() { std::filesystem::remove_all(folder_); }
+  history_rig(const history_rig&) = delete;
+  history_rig& operator=(const history_rig&) = delete;
+
+  // All threads in this process, `count` records of each kind.
+  void run(std::uint32_t count) {
+    ASSERT_TRUE(pool_->open()) << nvm_errormsg();
+    work_in_threads(count);
+    EXPECT_TRUE(pool_->close()) << nvm_errormsg();
+    EXPECT_EQ(log_->failures.load(), 0U) << log_->failure;
+  }
+
+  // In a process that is killed while it works.
+  void run_and_kill(std::uint32_t count, std::chrono::microseconds after) {
+    log_->running.store(0);
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      if (!pool_->open()) ::_exit(3);
+      work_in_threads(count);
+      for (;;) ::pause();
+    }
+    while (log_->running.load() < threads_of_history) {
+      std::this_thread::yield();
+      int status = 0;
+      ASSERT_EQ(::waitpid(child, &status, WNOHANG), 0) << "the process ended by itself: " << status;
+    }
+    std::this_thread::sleep_for(after);
+    ASSERT_EQ(::kill(child, SIGKILL), 0);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << status;
+    crashes_.push_back(now());
+    ASSERT_EQ(log_->failures.load(), 0U) << log_->failure;
+    // Whatever it left, the check must be able to say what the next open makes of it.
+    EXPECT_EQ(pool_->check(), 0) << "after crash " << crashes_.size();
+  }
+
+  void look_at_everything() {
+    ASSERT_TRUE(pool_->open()) << nvm_errormsg();
+    EXPECT_TRUE(pool_->look_at_everything(*log_)) << log_->failure;
+    EXPECT_TRUE(pool_->close()) << nvm_errormsg();
+  }
+
+  [[nodiscard]] explore::verdict check_transactions() const {
+    return explore::check_list_history(log_.transactions(crashes_));
+  }
+  [[nodiscard]] explore::verdict check_calls() const { return explore::check_kv_history(log_.calls(), crashes_); }
+  [[nodiscard]] std::size_t transactions() const { return log_.transactions(crashes_).size(); }
+  [[nodiscard]] std::size_t cut_off() const {
+    std::size_t n = 0;
+    for (const auto& t : log_.transactions(crashes_)) n += t.fate == explore::fate::cut_off ? 1 : 0;
+    for (const auto& c : log_.calls()) n += c.returned ? 0 : 1;
+    return n;
+  }
+
+ private:
+  void work_in_threads(std::uint32_t count) {
+    std::vector<std::thread> all;
+    for (unsigned me = 0; me < threads_of_history; ++me) {
+      all.emplace_back([this, me, count] { (void)pool_->work(*log_, me, count); });
+    }
+    for (std::thread& t : all) t.join();
+  }
+
+  std::string folder_;
+  shared_history log_;
+  std::unique_ptr<history_pool> pool_;
+  std::vector<std::uint64_t> crashes_;
+};
+
+class engines : public testing::TestWithParam<engine_kind> {};
+#define NVM_EVERY_ENGINE(suite)                                                                                \
+  INSTANTIATE_TEST_SUITE_P(on, suite,                                                                          \
+                           testing::Values(engine_kind::undo, engine_kind::undo_write_back, engine_kind::redo, \
+                                           engine_kind::redo_by_mark, engine_kind::ssd),                       \
+                           [](const auto& i) { return name_of(i.param); })
+
+}  // namespace nvm::tests
