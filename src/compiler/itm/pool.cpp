@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 
 #include "compiler/itm/transaction.hpp"
@@ -85,13 +86,16 @@ void* nvm_itm_bind_root(std::size_t size) {
     std::fprintf(stderr, "libnvm-itm: the pool's root has %zu bytes, the program's %zu\n", has, size);
     return nullptr;
   }
-  if (nvm_tx_begin(pool) != 0) return nullptr;
-  root = nvm_calloc(pool, 0, 1, size == 0 ? 1 : size);
-  if (root == nullptr || nvm_pool_set_root(pool, root) != 0) {
-    (void)nvm_tx_abort(pool);
-    return nullptr;
-  }
-  return nvm_tx_commit(pool) == 0 ? root : nullptr;
+  if (size == 0) size = 1;
+  const auto make = [](nvm_stm* tx, void* wanted) {
+    const std::size_t bytes = *static_cast<std::size_t*>(wanted);
+    void* made = nvm_stm_alloc(tx, 0, bytes);
+    if (made == nullptr) return nvm_errno();
+    // Nobody else sees it before the commit.
+    std::memset(made, 0, bytes);
+    return nvm_stm_set_root(tx, made) == 0 ? 0 : nvm_errno();
+  };
+  return nvm_stm_run(pool, make, &size) == 0 ? nvm_pool_get_root(pool) : nullptr;
 }
 
 }  // extern "C"
