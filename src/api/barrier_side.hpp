@@ -4,6 +4,7 @@
 #include "stm/stm.hpp"
 
 struct nvm_pool;
+struct nvm_stm;
 
 namespace nvm::api {
 
@@ -16,7 +17,7 @@ class barrier_side final : public stm::durable_side {
   result<tx::open_transaction*> begin() noexcept override;
   [[nodiscard]] bool in_data(std::uint64_t offset, std::uint64_t bytes) const noexcept override;
   result<std::uint64_t> room_of(std::uint64_t payload) noexcept override;
-  [[nodiscard]] two_words root_words() const noexcept override;
+  [[nodiscard]] two_words words_of(anchor_word which) const noexcept override;
   [[nodiscard]] bool takes_announced_stores() const noexcept override;
   status wait(lsn_t lsn) noexcept override;
 
@@ -30,5 +31,9 @@ class barrier_side final : public stm::durable_side {
 [[nodiscard]] bool in_barrier_transaction() noexcept;
 // Rolls it back if it is of this pool: the process ends.
 void abandon_barrier_transaction(const nvm_pool* pool) noexcept;
+
+// As nvm_stm_set_root() and nvm_stm_get_root(), of any word of the anchors.
+[[nodiscard]] int set_anchor(nvm_stm* tx, anchor_word which, void* object);
+[[nodiscard]] void* anchor(nvm_stm* tx, anchor_word which);
 
 }  // namespace nvm::api

@@ -205,6 +205,10 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
   const auto root_word = nvm::read_root(base, g);
   const std::uint64_t root = root_word ? *root_word : 0;
   bool root_found = root == 0;
+  // So does the directory of key-value stores, the header of one.
+  const auto stores_word = nvm::read_anchor_word(base, g, nvm::anchor_word::stores);
+  const std::uint64_t stores = stores_word ? *stores_word : 0;
+  bool stores_found = stores == 0;
   const auto types_word = nvm::read_anchor_word(base, g, nvm::anchor_word::types);
   api::untyped_objects untyped{base, types_word ? *types_word : 0, f};
   nvm::space_check telling;
@@ -213,6 +217,7 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
   };
   telling.object = [&](std::uint64_t at, std::uint64_t bytes) {
     root_found = root_found || (root > at && root < at + bytes);
+    stores_found = stores_found || stores == at + sizeof(nvm::layout::object_header);
   };
   telling.untyped = [&](std::uint64_t at, std::uint64_t bytes) { untyped.look_at(at, bytes); };
   total = std::max(total, walk_begin + g.size_pages);  // the log may have made the pool larger
@@ -220,6 +225,10 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
   nvm::space_summary space;
   (void)nvm::check_space(base, g, telling, space);
   if (!root_found) f.add(nvm::root_word_at(g, 0), "root: found offset %lu, expected one inside an object", root);
+  if (!stores_found) {
+    f.add(nvm::anchor_word_at(g, 0, nvm::anchor_word::stores),
+          "directory of stores: found offset %lu, expected one of an object", stores);
+  }
   if (!untyped.found) {
     f.add(nvm::anchor_word_at(g, 0, nvm::anchor_word::types), "type map: found offset %lu, expected one of an object",
           untyped.type_map);

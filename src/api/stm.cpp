@@ -196,7 +196,6 @@ template <class T>
 status may_begin(NVM_POOL* pool) noexcept {
   if (pool != nullptr) {
     if (status s = pool->file->usable(); !s) return s;
-    if (pool->file->read_only()) return fail(errc::read_only, "%s is open read-only", pool->file->path());
   }
   if (!thread_transactions::mine().open().empty()) {
     return fail(errc::tx_open, "this thread has a transaction of announced stores open in %s",
@@ -233,9 +232,15 @@ void abandon_barrier_transaction(const nvm_pool* pool) noexcept {
   run_hooks(tx, tx->pool);
 }
 
-void barrier_side::ready() noexcept { lies_at(pool_.base(), pool_.file->geometry().capacity_bytes()); }
+void barrier_side::ready() noexcept {
+  lies_at(pool_.base(), pool_.file->geometry().capacity_bytes());
+  // Its engine begins nothing, not even to be asked.
+  if (pool_.file->read_only()) engine_policy.store(stm::policy::write_through, std::memory_order_relaxed);
+}
 
 result<tx::open_transaction*> barrier_side::begin() noexcept try {
+  // Only now: who reads may do so in a pool that is open read-only.
+  if (pool_.file->read_only()) return fail(errc::read_only, "%s is open read-only", pool_.file->path());
   auto& lane = thread_transactions::mine().lane_in(&pool_);
   return pool_.engine->begin(lane.lane, lane.parked);
 } catch (const std::bad_alloc&) {
@@ -249,15 +254,24 @@ result<std::uint64_t> barrier_side::room_of(std::uint64_t payload) noexcept {
   if (!facts) return facts.error();
   return facts->usable;
 }
-stm::durable_side::two_words barrier_side::root_words() const noexcept {
+stm::durable_side::two_words barrier_side::words_of(anchor_word which) const noexcept {
   const geometry& g = pool_.file->geometry();
-  return {root_word_at(g, 0), root_word_at(g, 1)};
+  return {anchor_word_at(g, 0, which), anchor_word_at(g, 1, which)};
 }
 bool barrier_side::takes_announced_stores() const noexcept {
   // The image of a pool on ssd is nobody's but ours, so that it may be ahead of the log.
   return pool_.file->medium() == NVM_MEDIUM_SSD ||
          engine_policy.load(std::memory_order_relaxed) == stm::policy::write_through;
 }
+int set_anchor(nvm_stm* tx, anchor_word which, void* object) {
+  return try_change(tx, [&](stm::transaction& t) { return t.set_anchor(which, object); });
+}
+void* anchor(nvm_stm* tx, anchor_word which) {
+  void* found = nullptr;
+  change(tx, [&](stm::transaction& t) { return t.anchor(which, found); });
+  return found;
+}
+
 status barrier_side::wait(lsn_t lsn) noexcept { return pool_.engine->wait(lsn); }
 
 }  // namespace nvm::api
@@ -477,14 +491,8 @@ void* nvm_stm_malloc(nvm_stm* tx, size_t size) {
 int nvm_stm_free(nvm_stm* tx, void* object) {
   return api::try_change(tx, [&](transaction& t) { return t.free(object); });
 }
-int nvm_stm_set_root(nvm_stm* tx, void* object) {
-  return api::try_change(tx, [&](transaction& t) { return t.set_root(object); });
-}
-void* nvm_stm_get_root(nvm_stm* tx) {
-  void* found = nullptr;
-  api::change(tx, [&](transaction& t) { return t.root(found); });
-  return found;
-}
+int nvm_stm_set_root(nvm_stm* tx, void* object) { return api::set_anchor(tx, nvm::anchor_word::root, object); }
+void* nvm_stm_get_root(nvm_stm* tx) { return api::anchor(tx, nvm::anchor_word::root); }
 
 int nvm_stm_on(nvm_stm* tx, enum nvm_tx_event event, nvm_tx_hook hook, void* argument) {
   if (hook == nullptr || (event != NVM_TX_ON_COMMIT && event != NVM_TX_ON_ABORT)) {

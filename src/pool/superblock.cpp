@@ -320,9 +320,10 @@ void format_image(std::byte* base, const superblock& sb) noexcept {
   for (unsigned copy = 0; copy < 2; ++copy) std::memcpy(base + g.superblock_at(copy), &copies[copy], sizeof sb);
 }
 
-namespace {
-const char* name_of(anchor_word which) noexcept { return which == anchor_word::root ? "root" : "type map"; }
-}  // namespace
+const char* name_of(anchor_word which) noexcept {
+  constexpr const char* names[anchor_words] = {"root", "type map", "directory of stores"};
+  return names[static_cast<unsigned>(which)];
+}
 
 result<std::uint64_t> read_anchor_word(const std::byte* base, const geometry& g, anchor_word which) noexcept {
   std::uint64_t word[2];
@@ -358,7 +359,8 @@ status check_anchor(const std::byte* base, const geometry& g, unsigned copy) noe
   std::memcpy(&anchor, base + at, sizeof anchor);
   for (unsigned i = 0; i < anchor_words; ++i) {
     const auto which = static_cast<anchor_word>(i);
-    const std::uint64_t word = which == anchor_word::root ? anchor.root : anchor.types;
+    const std::uint64_t words[anchor_words] = {anchor.root, anchor.types, anchor.stores};
+    const std::uint64_t word = words[i];
     const std::uint64_t seed_at = anchor_word_at(g, copy, which);
     if (!word_holds(word, word_seed(seed_at))) {
       return fail(errc::corrupt, "%s word at offset %" PRIu64 ": %016" PRIx64 " fails its check", name_of(which),

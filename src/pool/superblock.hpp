@@ -102,15 +102,17 @@ void write_superblock(M& m, std::byte* base, layout::superblock& sb) noexcept {
 // ---- anchors: what transactions change in the header pages
 // -----------------------------------------------------------
 
-// The words of an anchor: the root object, the type map.
-enum class anchor_word : unsigned { root = 0, types = 1 };
-inline constexpr unsigned anchor_words = 2;
+// The words of an anchor: the root object, the type map, the directory of key-value stores.
+enum class anchor_word : unsigned { root = 0, types = 1, stores = 2 };
+inline constexpr unsigned anchor_words = 3;
+[[nodiscard]] const char* name_of(anchor_word which) noexcept;
 
 // Offset of a word in anchor `copy` (0 or 1): a checked word whose seed is word_seed(this offset).
 [[nodiscard]] inline std::uint64_t anchor_word_at(const geometry& g, unsigned copy, anchor_word which) noexcept {
   return g.anchor_at(copy) + static_cast<unsigned>(which) * sizeof(std::uint64_t);
 }
-static_assert(offsetof(layout::anchor, root) == 0 && offsetof(layout::anchor, types) == sizeof(std::uint64_t));
+static_assert(offsetof(layout::anchor, root) == 0 && offsetof(layout::anchor, types) == sizeof(std::uint64_t) &&
+              offsetof(layout::anchor, stores) == 2 * sizeof(std::uint64_t));
 [[nodiscard]] inline std::uint64_t root_word_at(const geometry& g, unsigned copy) noexcept {
   return anchor_word_at(g, copy, anchor_word::root);
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/base.hpp"
+#include "pool/pool.hpp"
 #include "tx/tx.hpp"
 
 namespace nvm::stm {
@@ -26,11 +27,11 @@ class durable_side {
   [[nodiscard]] virtual bool in_data(std::uint64_t offset, std::uint64_t bytes) const noexcept = 0;
   // Bytes of the object with this payload, up to the end of its room; errc::bad_pointer.
   [[nodiscard]] virtual result<std::uint64_t> room_of(std::uint64_t payload) noexcept = 0;
-  // Where the two words are that name the root (pool/superblock.hpp).
+  // Where the two words are that are one of the anchors' (pool/superblock.hpp).
   struct two_words {
     std::uint64_t at[2];
   };
-  [[nodiscard]] virtual two_words root_words() const noexcept = 0;
+  [[nodiscard]] virtual two_words words_of(anchor_word which) const noexcept = 0;
   // Whether the engine can also take stores in place that were announced, where nobody looks meanwhile.
   [[nodiscard]] virtual bool takes_announced_stores() const noexcept = 0;
   [[nodiscard]] virtual status wait(lsn_t lsn) noexcept = 0;

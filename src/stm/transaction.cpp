@@ -521,7 +521,7 @@ verdict transaction::free(void* p) {
   return verdict::done;
 }
 
-verdict transaction::set_root(void* object) {
+verdict transaction::set_anchor(anchor_word which, void* object) {
   if (side_ == nullptr) {
     return doom(fail(errc::no_transaction, "the transaction has no pool: it is for volatile memory only"));
   }
@@ -529,7 +529,7 @@ verdict transaction::set_root(void* object) {
     return doom(fail(errc::bad_pointer, "%p is not inside the data of the transaction's pool", object));
   }
   const std::uint64_t payload = object == nullptr ? 0 : side_->offset_of(object);
-  for (const std::uint64_t at : side_->root_words().at) {
+  for (const std::uint64_t at : side_->words_of(which).at) {
     const std::uint64_t word = seal_word(payload, word_seed(at));
     place where{};
     if (verdict a = lock_and_announce(side_->base() + at, sizeof word, true, where); a != verdict::done) {
@@ -540,12 +540,12 @@ verdict transaction::set_root(void* object) {
   return verdict::done;
 }
 
-verdict transaction::root(void*& out) {
+verdict transaction::anchor(anchor_word which, void*& out) {
   out = nullptr;
   if (side_ == nullptr) {
     return fails(fail(errc::no_transaction, "the transaction has no pool: it is for volatile memory only"));
   }
-  for (const std::uint64_t at : side_->root_words().at) {
+  for (const std::uint64_t at : side_->words_of(which).at) {
     std::uint64_t word = 0;
     if (verdict a = read(&word, side_->base() + at, sizeof word); a != verdict::done) return a;
     const std::uint64_t payload = word & checked_mask;
@@ -553,7 +553,7 @@ verdict transaction::root(void*& out) {
     if (payload != 0) out = side_->base() + payload;
     return verdict::done;
   }
-  return fails(fail(errc::corrupt, "neither word that names the root passes its check"));
+  return fails(fail(errc::corrupt, "neither anchor names %s by a word that passes its check", name_of(which)));
 }
 
 // ---- hooks

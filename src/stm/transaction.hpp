@@ -122,8 +122,9 @@ class transaction {
   [[nodiscard]] verdict allocate_volatile(std::size_t bytes, void*& out);
   // Either kind.
   [[nodiscard]] verdict free(void* p);
-  [[nodiscard]] verdict set_root(void* object);
-  [[nodiscard]] verdict root(void*& out);
+  // What the pool itself names: the root, for example.
+  [[nodiscard]] verdict set_anchor(anchor_word which, void* object);
+  [[nodiscard]] verdict anchor(anchor_word which, void*& out);
 
   [[nodiscard]] verdict on(int event, void (*call)(), void* argument);
   // Hooks to be run: of the transaction that has ended, or the level that was rolled back.

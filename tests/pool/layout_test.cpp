@@ -58,6 +58,7 @@ TEST(pool_layout, owner_record_and_anchor_lie_where_format_1_says) {
   EXPECT_EQ(offsetof(layout::owner_record, opened_unix_s), 8U);
   EXPECT_EQ(sizeof(layout::owner_record), 512U);
   EXPECT_EQ(offsetof(layout::anchor, root), 0U);
+  EXPECT_EQ(offsetof(layout::anchor, stores), 16U);
   EXPECT_EQ(sizeof(layout::anchor), 512U);
   EXPECT_EQ(layout::superblock_sector, 0U);
   EXPECT_EQ(layout::anchor_sector, 512U);
