@@ -200,6 +200,7 @@ int nvm_pool_close(NVM_POOL* pool) {
     const std::lock_guard guard{pool->lanes->lock};
     pool->lanes->lanes = nullptr;
   }
+  pool->stores.reset();
   nvm::status s = pool->engine->come_to_rest();
   pool->engine.reset();
   pool->file->set_owner(nullptr);

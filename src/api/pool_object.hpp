@@ -13,6 +13,8 @@
 
 namespace nvm::api {
 
+struct stores;
+
 // Where threads that outlive a pool, or end before it, give their lane back.
 struct lane_owner {
   // In a forked child a thread of the parent may hold the lock for ever: its lanes are not the child's to give back.
@@ -37,6 +39,8 @@ struct nvm_pool {
   std::uint32_t types = 0;              // enum nvm_types
   std::mutex types_lock;                // held while the pool's type map is read or replaced
   std::atomic<unsigned> types_seen{0};  // generation of the program's types that the pool has
+  std::mutex stores_lock;
+  std::shared_ptr<nvm::api::stores> stores;  // key-value stores; null: none was asked for
   nvm::api::barrier_side barriers;
 
   [[nodiscard]] std::byte* base() const noexcept { return file->base(); }

@@ -1,0 +1,114 @@
+// The pool's memory as an operation of a key-value store sees it: by places, through the transaction it runs in.
+//
+// Nothing that is read is believed: a place is checked before it is followed.  Calls to the transaction may not return
+// (a conflict runs the operation again), so nothing here owns anything.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "base/base.hpp"
+#include "kv/kv_layout.hpp"
+#include "nvm/stm.h"
+
+namespace nvm::keyed {
+
+// What is known of an open pool.
+struct pool_bytes {
+  std::byte* base = nullptr;
+  std::uint64_t first = 0;              // place of the first data page
+  std::atomic<std::uint64_t> limit{0};  // end of the data as last seen: it only grows
+  std::uint64_t (*limit_now)(NVM_POOL*) = nullptr;
+  NVM_POOL* pool = nullptr;
+
+  [[nodiscard]] bool holds(std::uint64_t place, std::uint64_t bytes) noexcept {
+    if (place < first || place % 16 != 0) return false;
+    // relaxed: a number that only grows; an old one costs a look at the pool.
+    if (range_inside(place, bytes, limit.load(std::memory_order_relaxed))) return true;
+    const std::uint64_t now = limit_now(pool);
+    limit.store(now, std::memory_order_relaxed);
+    return range_inside(place, bytes, now);
+  }
+};
+
+class access {
+ public:
+  access(nvm_stm* tx, pool_bytes& pool) noexcept : tx_{tx}, pool_{&pool} {}
+
+  [[nodiscard]] nvm_stm* transaction() const noexcept { return tx_; }
+  // A structure at a place; nullptr, with a message: the place is none of this pool's.
+  template <class T>
+  [[nodiscard]] T* at(std::uint64_t place, std::uint64_t bytes = sizeof(T)) const noexcept {
+    if (!pool_->holds(place, bytes)) {
+      lost(place);
+      return nullptr;
+    }
+    return reinterpret_cast<T*>(pool_->base + place);
+  }
+  // A structure at a place that is known.
+  template <class T>
+  [[nodiscard]] T* known(std::uint64_t place) const noexcept {
+    return reinterpret_cast<T*>(pool_->base + place);
+  }
+  [[nodiscard]] std::uint64_t place_of(const void* p) const noexcept {
+    return static_cast<std::uint64_t>(static_cast<const std::byte*>(p) - pool_->base);
+  }
+
+  [[nodiscard]] std::uint64_t load(const std::uint64_t* p) const { return nvm_stm_load64(tx_, p); }
+  void store(std::uint64_t* p, std::uint64_t v) const { nvm_stm_store64(tx_, p, v); }
+  void read(void* to, const void* from, std::size_t n) const { nvm_stm_read(tx_, to, from, n); }
+  void write(void* to, const void* from, std::size_t n) const { nvm_stm_write(tx_, to, from, n); }
+  [[nodiscard]] int compare(const void* shared, const void* mine, std::size_t n) const {
+    return nvm_stm_compare(tx_, shared, mine, n);
+  }
+
+  // Payload of a new object, the transaction's own until it commits; nullptr: nvm_errno(), and only rolling back is
+  // left.
+  template <class T>
+  [[nodiscard]] T* allocate(std::uint32_t type, std::uint64_t bytes = sizeof(T)) const {
+    return static_cast<T*>(nvm_stm_alloc(tx_, type, bytes));
+  }
+  [[nodiscard]] status release(std::uint64_t place) const {
+    if (nvm_stm_free(tx_, pool_->base + place) == 0) return {};
+    return static_cast<errc>(nvm_errno());
+  }
+
+  static errc out_of_room() noexcept { return static_cast<errc>(nvm_errno()); }
+  static errc damaged(const char* what, std::uint64_t place) noexcept {
+    return fail(errc::corrupt, "key-value store: %s at offset %lu fails its check", what, place);
+  }
+
+ private:
+  [[gnu::cold]] static void lost(std::uint64_t place) noexcept {
+    (void)fail(errc::corrupt, "key-value store: a link leads to offset %lu, which is no object", place);
+  }
+  nvm_stm* tx_;
+  pool_bytes* pool_;
+};
+
+// A key as the caller gave it.
+struct key {
+  const std::byte* bytes = nullptr;
+  std::uint32_t count = 0;
+  std::uint64_t hash = 0;  // hash tables only
+
+  // Up to eight bytes from `from` on as a big-endian number, filled up with zero bytes: compares as the bytes do.
+  [[nodiscard]] std::uint64_t head(std::uint32_t from) const noexcept { return head_of(bytes + from, count - from); }
+  static std::uint64_t head_of(const std::byte* p, std::uint32_t n) noexcept {
+    std::uint64_t word = 0;
+    if (n >= 8) {
+      std::memcpy(&word, p, 8);
+    } else {
+      for (std::uint32_t i = 0; i < n; ++i) word |= std::uint64_t(p[i]) << 8 * i;
+    }
+    return __builtin_bswap64(word);
+  }
+};
+struct bytes_view {
+  const std::byte* bytes = nullptr;
+  std::uint64_t count = 0;
+};
+
+}  // namespace nvm::keyed

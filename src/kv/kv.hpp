@@ -1,0 +1,6 @@
+// Door of layer 8: key-value stores, as operations inside barrier transactions.
+#pragma once
+
+#include "kv/operations.hpp"
+#include "kv/scratch.hpp"
+#include "kv/store.hpp"

@@ -1,0 +1,250 @@
+#include "kv/operations.hpp"
+
+namespace nvm::keyed {
+
+const char* name_of(kv_index index) noexcept {
+  switch (index) {
+    case kv_index::list:
+      return "list";
+    case kv_index::hash:
+      return "hash";
+    case kv_index::btree:
+      return "btree";
+    case kv_index::rbtree:
+      return "rbtree";
+  }
+  return nullptr;
+}
+
+status prepare_key(const store& s, const void* bytes, std::size_t count, key& out) noexcept {
+  if (bytes == nullptr && count != 0) return fail(errc::invalid, "the key is NULL");
+  if (count > layout::kv_key_bytes_max) {
+    return fail(errc::too_large, "key-value store \"%s\": a key of %zu bytes: at most %lu", s.name.c_str(), count,
+                layout::kv_key_bytes_max);
+  }
+  if (s.index == kv_index::rbtree && count != rbtree::key_bytes) {
+    return fail(errc::invalid, "key-value store \"%s\": a key of %zu bytes: a red-black tree has keys of %u",
+                s.name.c_str(), count, rbtree::key_bytes);
+  }
+  out.bytes = static_cast<const std::byte*>(bytes);
+  out.count = static_cast<std::uint32_t>(count);
+  if (s.index == kv_index::hash) out.hash = checksum(bytes, count, s.seed);
+  return {};
+}
+
+status check_value(std::size_t count) noexcept {
+  if (count <= layout::kv_value_bytes_max) return {};
+  return fail(errc::too_large, "a value of %zu bytes: at most %lu", count, layout::kv_value_bytes_max);
+}
+
+status put(operation& op, const key& k, bytes_view value, unsigned flags) {
+  if ((flags & (put_absent | put_present)) != 0) {
+    record r;
+    if (status s = find(op, k, r); !s) return s;
+    if (r.place != 0 && (flags & put_absent) != 0) {
+      return fail(errc::exists, "key-value store \"%s\" has an entry with this key", op.of.name.c_str());
+    }
+    if (r.place == 0 && (flags & put_present) != 0) {
+      return fail(errc::not_found, "key-value store \"%s\" has no entry with this key", op.of.name.c_str());
+    }
+    if (r.place == 0) flags |= put_new;
+  }
+  switch (op.of.index) {
+    case kv_index::list:
+      return list::put(op, k, value, (flags & put_new) != 0 ? put_mode::known_absent : put_mode::any);
+    case kv_index::hash:
+      return hash::put(op, k, value);
+    case kv_index::btree:
+      return btree::put(op, k, value);
+    case kv_index::rbtree:
+      return rbtree::put(op, k, value);
+  }
+  __builtin_unreachable();
+}
+
+status find(operation& op, const key& k, record& out) {
+  switch (op.of.index) {
+    case kv_index::list: {
+      list::found f;
+      const status s = list::find(op, k, f);
+      out = f.r;
+      return s;
+    }
+    case kv_index::hash: {
+      hash::found f;
+      const status s = hash::find(op, k, f);
+      out = f.r;
+      return s;
+    }
+    case kv_index::btree:
+      return btree::find(op, k, out);
+    case kv_index::rbtree:
+      return rbtree::find(op, k, out);
+  }
+  __builtin_unreachable();
+}
+
+status remove(operation& op, const key& k, bool& removed) {
+  switch (op.of.index) {
+    case kv_index::list:
+      return list::remove(op, k, removed);
+    case kv_index::hash:
+      return hash::remove(op, k, removed);
+    case kv_index::btree:
+      return btree::remove(op, k, removed);
+    case kv_index::rbtree:
+      return rbtree::remove(op, k, removed);
+  }
+  __builtin_unreachable();
+}
+
+status fetch(operation& op, fetch_from& from, receiver& to, bool& ended) {
+  switch (op.of.index) {
+    case kv_index::list:
+      return list::fetch(op, from, to, ended);
+    case kv_index::hash:
+      return hash::fetch(op, from, to, ended);
+    case kv_index::btree:
+      return btree::fetch(op, from, to, ended);
+    case kv_index::rbtree:
+      return rbtree::fetch(op, from, to, ended);
+  }
+  __builtin_unreachable();
+}
+
+status check(operation& op, figures& out) {
+  status s;
+  switch (op.of.index) {
+    case kv_index::list:
+      s = list::check(op, out.sum);
+      break;
+    case kv_index::hash:
+      s = hash::check(op, out.sum, out.table);
+      out.depth = out.table.level;
+      break;
+    case kv_index::btree:
+      s = btree::check(op, out.sum, out.tree);
+      out.depth = out.tree.depth;
+      break;
+    case kv_index::rbtree: {
+      rbtree::shape shape;
+      s = rbtree::check(op, out.sum, shape);
+      out.depth = shape.depth;
+      break;
+    }
+  }
+  if (!s) return s;
+  const totals counted = op.count.sum(op);
+  if (counted.entries != out.sum.entries || counted.key_bytes != out.sum.key_bytes ||
+      counted.value_bytes != out.sum.value_bytes) {
+    return fail(errc::corrupt,
+                "key-value store \"%s\": entries, bytes of keys and of values: counted %lu, %lu, %lu, found %lu, %lu, "
+                "%lu",
+                op.of.name.c_str(), counted.entries, counted.key_bytes, counted.value_bytes, out.sum.entries,
+                out.sum.key_bytes, out.sum.value_bytes);
+  }
+  return {};
+}
+
+void fill_header(layout::kv_header& header, kv_index index, std::uint64_t seed) noexcept {
+  std::memset(static_cast<void*>(&header), 0, sizeof header);
+  header.magic = layout::kv_magic;
+  header.version = layout::kv_version;
+  header.index = static_cast<std::uint32_t>(index);
+  header.seed = seed;
+}
+
+status create_header(nvm_stm* tx, pool_bytes& pool, kv_index index, std::uint64_t seed, std::uint64_t& place) {
+  const access a{tx, pool};
+  auto* header = a.allocate<layout::kv_header>(layout::kv_type_header);
+  if (header == nullptr) return access::out_of_room();
+  fill_header(*header, index, seed);
+  place = a.place_of(header);
+  if (index != kv_index::hash) return {};
+  auto* first = a.allocate<layout::segment>(layout::kv_type_segment);
+  if (first == nullptr) return access::out_of_room();
+  std::memset(static_cast<void*>(first), 0, sizeof *first);
+  for (layout::bucket& b : first->buckets) b.meta = layout::pack_place(0, layout::bucket_depth_min);
+  header->segments[0] = a.place_of(first);
+  header->level = layout::bucket_depth_min;
+  return {};
+}
+
+status read_header(const access& a, std::uint64_t place, kv_index& index, std::uint64_t& seed) {
+  auto* header = a.at<layout::kv_header>(place);
+  if (header == nullptr) return errc::corrupt;
+  std::uint64_t words[6];
+  static_assert(offsetof(layout::kv_header, root) == sizeof words);
+  a.read(words, header, sizeof words);
+  const auto version = static_cast<std::uint32_t>(words[1]);
+  index = static_cast<kv_index>(words[1] >> 32);
+  seed = words[2];
+  if (words[0] != layout::kv_magic) {
+    return fail(errc::corrupt, "key-value store at offset %lu: magic: found %016lx, expected %016lx", place, words[0],
+                layout::kv_magic);
+  }
+  if (version == 0 || version > layout::kv_version) {
+    return fail(errc::version, "key-value store at offset %lu: version: found %u, expected at most %u", place, version,
+                layout::kv_version);
+  }
+  if (name_of(index) == nullptr) {
+    return fail(errc::corrupt, "key-value store at offset %lu: index: found %u, expected 1 to 4", place,
+                static_cast<unsigned>(index));
+  }
+  return {};
+}
+
+namespace {
+
+// Copies of a few keys.
+class key_copies final : public receiver {
+ public:
+  static constexpr unsigned most = 256;
+  static constexpr unsigned wanted = 128;
+  status add(const access& a, const record& r, bool& more) override {
+    if (count_ == most) {
+      more = false;
+      return {};
+    }
+    std::byte* copy = scratch_key(a, r);
+    if (copy == nullptr) return fail(errc::no_memory, "no volatile memory for a key");
+    keys_[count_++] = {copy, static_cast<std::uint32_t>(r.sizes.key), 0};
+    more = count_ < wanted;
+    return {};
+  }
+  [[nodiscard]] unsigned count() const noexcept { return count_; }
+  [[nodiscard]] key& operator[](unsigned i) noexcept { return keys_[i]; }
+
+ private:
+  key keys_[most];
+  unsigned count_ = 0;
+};
+
+}  // namespace
+
+status empty_some(operation& op, fetch_from& from, unsigned& removed, bool& ended) {
+  key_copies keys;
+  if (status s = fetch(op, from, keys, ended); !s) return s;
+  for (unsigned i = 0; i < keys.count(); ++i) {
+    bool found = false;
+    if (op.of.index == kv_index::hash) keys[i].hash = checksum(keys[i].bytes, keys[i].count, op.of.seed);
+    if (status s = remove(op, keys[i], found); !s) return s;
+    if (!found) return access::damaged("store", op.of.header_place);
+  }
+  removed = keys.count();
+  return {};
+}
+
+status dismantle(operation& op, bool& done) {
+  done = true;
+  if (op.of.index == kv_index::hash) {
+    if (status s = hash::free_segments(op, 256, done); !s || !done) return s;
+  }
+  return op.release(op.of.header_place);
+}
+
+void learn(store& s, const lessons& learnt) noexcept {
+  for (unsigned i = 0; i < learnt.count; ++i) s.segments.put(learnt.segments[i].number, learnt.segments[i].place);
+}
+
+}  // namespace nvm::keyed

@@ -1,0 +1,124 @@
+// What the indexes share: the volatile side of one store, and what an operation hands around.
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "kv/access.hpp"
+#include "kv/counters.hpp"
+#include "kv/record.hpp"
+
+namespace nvm::keyed {
+
+using layout::kv_index;
+
+// Places of the segments of a hash table, so that a lookup need not go through their lists: they are never freed while
+// the store is open.  Only what is committed comes in here.
+class segment_cache {
+ public:
+  segment_cache() noexcept = default;
+  ~segment_cache() {
+    for (auto& list : lists_) delete[] list.load(std::memory_order_relaxed);
+  }
+  segment_cache(const segment_cache&) = delete;
+  segment_cache& operator=(const segment_cache&) = delete;
+
+  // 0: not known.
+  [[nodiscard]] std::uint64_t find(std::uint64_t number) const noexcept {
+    const unsigned k = list_of(number);
+    // acquire: pairs with the release in put(): the list is filled with zero.
+    const auto* list = lists_[k].load(std::memory_order_acquire);
+    // relaxed: a place of memory that transactions alone read.
+    return list == nullptr ? 0 : list[number - first_of(k)].load(std::memory_order_relaxed);
+  }
+  void put(std::uint64_t number, std::uint64_t place) noexcept {
+    const unsigned k = list_of(number);
+    auto* list = lists_[k].load(std::memory_order_acquire);
+    if (list == nullptr) {
+      auto* made = new (std::nothrow) std::atomic<std::uint64_t>[k == 0 ? 1 : std::uint64_t{1} << (k - 1)] {};
+      if (made == nullptr) return;
+      if (lists_[k].compare_exchange_strong(list, made, std::memory_order_acq_rel, std::memory_order_acquire)) {
+        list = made;
+      } else {
+        delete[] made;
+      }
+    }
+    list[number - first_of(k)].store(place, std::memory_order_relaxed);
+  }
+  // Segments are numbered through lists that double: 0 | 1 | 2 3 | 4 5 6 7 | ...
+  static unsigned list_of(std::uint64_t number) noexcept { return static_cast<unsigned>(std::bit_width(number)); }
+  static std::uint64_t first_of(unsigned list) noexcept { return list == 0 ? 0 : std::uint64_t{1} << (list - 1); }
+
+ private:
+  std::atomic<std::atomic<std::uint64_t>*> lists_[layout::segment_lists] = {};
+};
+
+// What an operation that runs by itself has learnt and may tell when it has committed.
+struct lessons {
+  static constexpr unsigned segments_max = 4;
+  struct {
+    std::uint64_t number;
+    std::uint64_t place;
+  } segments[segments_max];
+  unsigned count = 0;
+  void add(std::uint64_t number, std::uint64_t place) noexcept {
+    if (count < segments_max) segments[count++] = {number, place};
+  }
+};
+
+// The volatile side of an open store.
+class store {
+ public:
+  store(pool_bytes& bytes, std::uint64_t header, kv_index index, std::uint64_t seed, std::string name)
+      : pool{bytes}, header_place{header}, index{index}, seed{seed}, name{std::move(name)} {}
+
+  [[nodiscard]] layout::kv_header* header() const noexcept {
+    return reinterpret_cast<layout::kv_header*>(pool.base + header_place);
+  }
+  [[nodiscard]] counters count() const noexcept { return counters{header()->stripes}; }
+
+  pool_bytes& pool;
+  const std::uint64_t header_place;
+  const kv_index index;
+  const std::uint64_t seed;
+  const std::string name;
+  unsigned handles = 0;  // open; guarded by the registry
+
+  // Hash: where a lookup begins, and how far the buckets of the present level are split.  Hints: every bucket says for
+  // itself what it holds.
+  segment_cache segments;
+  std::atomic<std::uint64_t> hint{0};
+};
+
+// One operation on one store, in one attempt of a transaction.
+struct operation : access {
+  operation(nvm_stm* tx, keyed::store& s) noexcept : access{tx, s.pool}, of{s}, header{s.header()}, count{s.count()} {}
+  keyed::store& of;
+  layout::kv_header* header;
+  counters count;
+  lessons learnt;
+};
+
+// Position and bounds of what a cursor fetches next; keys are private memory.
+struct fetch_from {
+  key at{};              // key to begin at, or behind
+  bool has_key = false;  // false: from the first, or backward from the last
+  bool inclusive = true;
+  bool backward = false;
+  std::uint64_t position =
+      0;  // list: sequence of the last record, 0: from the newest; hash: place in the order of hashes
+};
+
+// Receives the entries of a fetch until it clears `more`; a few more may come after that.
+class receiver {
+ public:
+  [[nodiscard]] virtual status add(const access& a, const record& r, bool& more) = 0;
+
+ protected:
+  ~receiver() = default;  // a conflict leaves the frames of an operation without running destructors
+};
+
+enum class put_mode { any, known_absent };
+
+}  // namespace nvm::keyed

@@ -1,0 +1,123 @@
+// What the tests of key-value stores share: a pool on a medium, stores of every index, keys of several characters.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "nvm/kv.h"
+#include "nvm/kv.hpp"
+#include "nvm/nvm.h"
+#include "nvm/stm.h"
+
+namespace nvm::tests {
+
+struct ground {
+  const char* name;
+  std::uint32_t medium;
+  std::uint32_t engine;
+};
+inline constexpr ground grounds[] = {
+    {"shm_undo", NVM_MEDIUM_SHM, NVM_ENGINE_UNDO},
+    {"shm_redo", NVM_MEDIUM_SHM, NVM_ENGINE_REDO},
+    {"ssd", NVM_MEDIUM_SSD, NVM_ENGINE_DETECT},
+};
+inline constexpr enum nvm_kv_index indexes[] = {NVM_KV_LIST, NVM_KV_HASH, NVM_KV_BTREE, NVM_KV_RBTREE};
+
+// A pool file of one test, removed at the end.
+class pool_place {
+ public:
+  explicit pool_place(const ground& g) : ground_{g} {
+    folder_ = g.medium == NVM_MEDIUM_SSD ? "/var/tmp/holdfast-kv-XXXXXX" : "/dev/shm/holdfast-kv-XXXXXX";
+    if (::mkdtemp(folder_.data()) == nullptr) ADD_FAILURE() << "no directory " << folder_;
+  }
+  ~pool_place() { std::filesystem::remove_all(folder_); }
+  pool_place(const pool_place&) = delete;
+  pool_place& operator=(const pool_place&) = delete;
+
+  std::string path() const { return folder_ + "/pool"; }
+  nvm_pool_options options(std::size_t size = std::size_t{16} << 20, std::size_t capacity = 0) const {
+    nvm_pool_options o{};
+    o.size = size;
+    o.capacity = capacity;
+    o.medium = ground_.medium;
+    o.engine = ground_.engine;
+    return o;
+  }
+  pool create(std::size_t size = std::size_t{16} << 20, std::size_t capacity = 0) const {
+    auto p = pool::create(path().c_str(), options(size, capacity));
+    EXPECT_TRUE(p.has_value()) << nvm_errormsg();
+    return std::move(*p);
+  }
+  pool open() const {
+    auto o = options();
+    o.size = o.capacity = 0;
+    auto p = pool::open(path().c_str(), o);
+    EXPECT_TRUE(p.has_value()) << nvm_errormsg();
+    return std::move(*p);
+  }
+  bool ssd() const { return ground_.medium == NVM_MEDIUM_SSD; }
+  // Findings of the full check of the closed pool.
+  std::int64_t findings() const {
+    return nvm_pool_check(
+        path().c_str(), [](std::uint64_t at, const char* what, void*) { ADD_FAILURE() << at << ": " << what; }, nullptr,
+        nullptr);
+  }
+
+ private:
+  ground ground_;
+  std::string folder_;
+};
+
+inline kv open_store(const pool& p, const char* name, enum nvm_kv_index index) {
+  auto s = kv::open(p, name, index);
+  EXPECT_TRUE(s.has_value()) << nvm_errormsg();
+  return std::move(*s);
+}
+
+// Big-endian, so that the order of numbers is that of bytes.
+inline std::string number_key(std::uint64_t n) {
+  const std::uint64_t big = __builtin_bswap64(n);
+  return {reinterpret_cast<const char*>(&big), 8};
+}
+
+using random_source = std::mt19937_64;
+
+// Keys that are hard in one way each; `n` says which one.
+struct key_kind {
+  const char* name;
+  std::string (*make)(std::uint64_t n);
+};
+inline constexpr key_kind key_kinds[] = {
+    {"numbers", [](std::uint64_t n) { return number_key(n * 0x9E3779B97F4A7C15); }},
+    {"ascending", [](std::uint64_t n) { return number_key(n); }},
+    // Long common beginnings, as paths have them.
+    {"paths",
+     [](std::uint64_t n) {
+       static const char* const places[] = {"/usr/share/doc/", "/usr/share/dictionaries/", "/var/lib/something/long/",
+                                            "/"};
+       return places[n % 4] + std::to_string(n / 4 % 3) + "/user" + std::to_string(n);
+     }},
+    // Keys that begin other keys, zero bytes, the empty key.
+    {"zeros",
+     [](std::uint64_t n) {
+       std::string k;
+       for (; n != 0; n /= 3) k += "\0\1a"[n % 3];
+       return k;
+     }},
+    // From nothing to thousands of bytes, all alike at first.
+    {"long",
+     [](std::uint64_t n) {
+       std::string k(n % 7 == 0 ? 3000 + n % 50 : n % 90, 'x');
+       return k + std::to_string(n);
+     }},
+};
+
+}  // namespace nvm::tests

@@ -1,0 +1,189 @@
+// Many threads on the same stores: each sees whole calls, nothing is lost, cursors meet what stays.
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <thread>
+
+#include "kv_testing.hpp"
+
+namespace nvm::tests {
+namespace {
+
+class kv_threads : public testing::TestWithParam<enum nvm_kv_index> {};
+INSTANTIATE_TEST_SUITE_P(indexes, kv_threads, testing::ValuesIn(indexes),
+                         [](const auto& i) { return nvm_kv_index_name(i.param); });
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+constexpr int share = 10;
+#else
+constexpr int share = 1;
+#endif
+#else
+constexpr int share = 1;
+#endif
+
+// Accounts in the values: every transfer is a batch, so that their sum never changes, for cursors in a transaction too.
+TEST_P(kv_threads, see_no_half_of_a_batch) {
+  const pool_place place{grounds[0]};
+  pool p = place.create();
+  kv s = open_store(p, "accounts", GetParam());
+  constexpr std::uint64_t accounts = 40;
+  constexpr std::uint64_t opening = 1000;
+  for (std::uint64_t i = 0; i < accounts; ++i) ASSERT_TRUE(s.put(number_key(i), std::to_string(opening)));
+  const int rounds = 4000 / share;
+  std::atomic<int> failures{0};
+  std::atomic<bool> done{false};
+  struct pair {
+    nvm_kv* store;
+    std::string from, to;
+  };
+  const auto transfer = [](nvm_stm*, void* raw) {
+    const auto* t = static_cast<pair*>(raw);
+    char text[2][24] = {};
+    const std::string* keys[2] = {&t->from, &t->to};
+    for (int i = 0; i < 2; ++i) {
+      if (nvm_kv_get(t->store, keys[i]->data(), 8, text[i], 23, nullptr) != 1) return 1;
+    }
+    const long have = std::atol(text[0]);
+    if (have == 0) return 0;
+    for (int i = 0; i < 2; ++i) {
+      const int n = std::snprintf(text[i], sizeof text[i], "%ld", std::atol(text[i]) + (i == 0 ? -1 : 1));
+      if (nvm_kv_put(t->store, keys[i]->data(), 8, text[i], static_cast<std::size_t>(n)) != 0) return 2;
+    }
+    return 0;
+  };
+  const auto work = [&](unsigned seed) {
+    random_source random{seed};
+    for (int i = 0; i < rounds; ++i) {
+      const std::uint64_t from = random() % accounts;
+      pair t{s.handle(), number_key(from), number_key((from + 1 + random() % (accounts - 1)) % accounts)};
+      if (nvm_stm_run(p.handle(), transfer, &t) != 0) ++failures;
+    }
+  };
+  const auto watch = [&] {
+    struct sum {
+      nvm_kv* store;
+      std::uint64_t total;
+    } t{s.handle(), 0};
+    while (!done) {
+      const int ended = nvm_stm_run(
+          p.handle(),
+          [](nvm_stm*, void* raw) {
+            auto* k = static_cast<sum*>(raw);
+            k->total = 0;
+            return nvm_kv_scan(
+                k->store, nullptr,
+                [](const nvm_kv_entry* e, void* to) {
+                  static_cast<sum*>(to)->total +=
+                      std::stoul(std::string{static_cast<const char*>(e->value), e->value_bytes});
+                  return 0;
+                },
+                k);
+          },
+          &t);
+      if (ended != 0 || t.total != accounts * opening) ++failures;
+      std::this_thread::yield();
+    }
+  };
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < 3; ++i) threads.emplace_back(work, i + 1);
+  std::thread watcher{watch};
+  for (std::thread& t : threads) t.join();
+  done = true;
+  watcher.join();
+  EXPECT_EQ(failures, 0);
+  std::uint64_t total = 0;
+  for (const auto& e : s.entries()) total += std::stoul(std::string{e.value});
+  EXPECT_EQ(total, accounts * opening);
+  EXPECT_TRUE(s.statistics()) << nvm_errormsg();
+}
+
+// Each thread has keys of its own between those of the others, so that the nodes are everybody's.
+TEST_P(kv_threads, lose_nothing_while_the_index_grows_and_shrinks) {
+  const pool_place place{grounds[0]};
+  pool p = place.create(std::size_t{64} << 20);
+  kv s = open_store(p, "store", GetParam());
+  for (std::uint64_t i = 0; i < 100; ++i) ASSERT_TRUE(s.put(number_key(i << 32), "stays"));
+  const unsigned keys = GetParam() == NVM_KV_LIST ? 60 : 1500;
+  const int rounds = (GetParam() == NVM_KV_LIST ? 1500 : 12000) / share;
+  constexpr unsigned workers = 4;
+  std::vector<std::map<std::string, std::string>> expected(workers);
+  std::atomic<int> failures{0};
+  std::atomic<bool> done{false};
+  const auto work = [&](unsigned me) {
+    random_source random{me + 17};
+    auto& mine = expected[me];
+    for (int i = 0; i < rounds; ++i) {
+      const bool growing = i / (rounds / 4) % 2 == 0;
+      const std::string k = number_key((random() % keys * workers + me) * 0x9E3779B97F4A7C15 | 1);
+      if (random() % 10 < (growing ? 7U : 3U)) {
+        const std::string v(random() % 150, static_cast<char>('a' + me));
+        if (!s.put(k, v)) ++failures;
+        mine[k] = v;
+      } else if (random() % 2 == 0) {
+        if (s.remove(k).has_value() != (mine.erase(k) != 0)) ++failures;
+      } else {
+        const auto v = s.get(k);
+        const auto known = mine.find(k);
+        if (v.has_value() != (known != mine.end()) || (v && *v != known->second)) ++failures;
+      }
+    }
+  };
+  const auto watch = [&] {
+    while (!done) {
+      unsigned stayed = 0;
+      kv_cursor cursor = s.entries();
+      while (const auto e = cursor.next()) stayed += e->value == "stays" ? 1 : 0;
+      if (stayed != 100 || cursor.code() != NVM_OK) ++failures;
+    }
+  };
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < workers; ++i) threads.emplace_back(work, i);
+  std::thread watcher{watch};
+  for (std::thread& t : threads) t.join();
+  done = true;
+  watcher.join();
+  EXPECT_EQ(failures, 0);
+  std::map<std::string, std::string> all;
+  for (const auto& m : expected) all.insert(m.begin(), m.end());
+  for (std::uint64_t i = 0; i < 100; ++i) all[number_key(i << 32)] = "stays";
+  std::map<std::string, std::string> found;
+  for (const auto& e : s.entries()) found.emplace(e.key, e.value);
+  EXPECT_TRUE(found == all);
+  const auto figures = s.statistics();
+  ASSERT_TRUE(figures) << nvm_errormsg();
+  EXPECT_EQ(figures->entries, all.size());
+}
+
+// A counter in a value: updates of all threads add up.
+TEST_P(kv_threads, update_one_after_the_other) {
+  const pool_place place{grounds[0]};
+  pool p = place.create();
+  kv s = open_store(p, "store", GetParam());
+  ASSERT_TRUE(s.put(number_key(1), std::string(8, '\0')));
+  const int rounds = 2000 / share;
+  std::vector<std::thread> threads;
+  std::atomic<int> failures{0};
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int n = 0; n < rounds; ++n) {
+        const auto done = s.update(number_key(1), [](std::string& v) {
+          std::uint64_t count = 0;
+          std::memcpy(&count, v.data(), 8);
+          ++count;
+          std::memcpy(v.data(), &count, 8);
+        });
+        if (!done) ++failures;
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(failures, 0);
+  std::uint64_t count = 0;
+  std::memcpy(&count, s.get(number_key(1))->data(), 8);
+  EXPECT_EQ(count, 4U * static_cast<unsigned>(rounds));
+}
+
+}  // namespace
+}  // namespace nvm::tests
