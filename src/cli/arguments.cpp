@@ -153,7 +153,7 @@ void command_line::read_command(const std::vector<std::string>& rest) {
       problem = fmt::format("{}: \"{}\" is none of {}", o.name, word, list_of(o.choices));
       return;
     }
-    if (word.empty()) {
+    if (word.empty() && o.kind != operand_kind::text) {
       problem = fmt::format("{} is empty", o.name);
       return;
     }

@@ -38,7 +38,7 @@ struct option {
   std::span<const std::string_view> choices = {};
 };
 
-enum class operand_kind { pool_file, directory, choice, command };
+enum class operand_kind { pool_file, directory, choice, command, text };
 
 struct operand {
   std::string_view name;  // upper case, as help prints it

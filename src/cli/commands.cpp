@@ -8,6 +8,7 @@ extern const command info_command;
 extern const command check_command;
 extern const command dump_command;
 extern const command types_command;
+extern const command kv_command;
 extern const command bench_command;
 extern const command crash_test_command;
 extern const command completion_command;
@@ -17,7 +18,7 @@ extern const command help_command;
 namespace {
 
 constexpr const command* table[] = {
-    &create_command, &info_command,       &check_command,      &dump_command,   &types_command,
+    &create_command, &info_command,       &check_command,      &dump_command,   &types_command, &kv_command,
     &bench_command,  &crash_test_command, &completion_command, &manual_command, &help_command,
 };
 

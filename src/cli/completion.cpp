@@ -41,8 +41,17 @@ std::string bash_words(const operand& o) {
       return fmt::format("compgen -W '{}' -- \"$word\"", joined(o.choices));
     case operand_kind::command:
       return fmt::format("compgen -W '{}' -- \"$word\"", names_of_commands());
+    case operand_kind::text:
+      break;
   }
   return ":";
+}
+
+std::string bash_operand(const operand& o, std::string_view indent) {
+  std::string text = fmt::format("{}_holdfast_operand() {{ {}; }}\n", indent, bash_words(o));
+  if (o.kind == operand_kind::pool_file || o.kind == operand_kind::directory)
+    text += fmt::format("{}files=1\n", indent);
+  return text;
 }
 
 std::string bash_command(const command& c) {
@@ -64,10 +73,14 @@ std::string bash_command(const command& c) {
   if (!paths.empty()) text += fmt::format("      paths='{}'\n", paths);
   if (!values.empty()) text += fmt::format("      case $previous in\n{}      esac\n", values);
   if (!c.rest.empty()) text += "      _holdfast_operand() { compgen -c -f -- \"$word\"; }\n      files=1\n";
-  if (!c.operands.empty()) {
-    const operand& first = c.operands.front();
-    text += fmt::format("      _holdfast_operand() {{ {}; }}\n", bash_words(first));
-    if (first.kind == operand_kind::pool_file || first.kind == operand_kind::directory) text += "      files=1\n";
+  if (c.operands.size() == 1) {
+    text += bash_operand(c.operands.front(), "      ");
+  } else if (!c.operands.empty()) {
+    text += "      case $position in\n";
+    for (std::size_t i = 0; i < c.operands.size(); ++i) {
+      text += fmt::format("        {})\n{}          ;;\n", i, bash_operand(c.operands[i], "          "));
+    }
+    text += "      esac\n";
   }
   return text + "      ;;\n";
 }
@@ -79,12 +92,16 @@ std::string bash_script() {
 _holdfast() {{
   local word=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD - 1]}}
   local command='' options='' takers='' paths='' choices='' files='' at line
+  local -i position=0
   COMPREPLY=()
   for ((at = 1; at < COMP_CWORD; at++)); do
     if [[ ${{COMP_WORDS[at]}} != -* ]]; then
       command=${{COMP_WORDS[at]}}
       break
     fi
+  done
+  for ((at++; at < COMP_CWORD; at++)); do
+    if [[ ${{COMP_WORDS[at]}} != -* ]]; then position+=1; fi
   done
   _holdfast_operand() {{ :; }}
   case $command in
@@ -141,8 +158,10 @@ std::string zsh_action(const operand& o) {
       return fmt::format("({})", joined(o.choices));
     case operand_kind::command:
       return fmt::format("({})", names_of_commands());
+    case operand_kind::text:
+      break;
   }
-  return "";
+  return " ";
 }
 
 std::string zsh_command(const command& c) {
@@ -156,8 +175,9 @@ std::string zsh_command(const command& c) {
     }
     text += "' \\\n";
   });
-  for (const operand& o : c.operands) {
-    text += fmt::format("            '{}{}:{}' \\\n", o.required ? "1:" : "1::", zsh_text(o.name), zsh_action(o));
+  for (std::size_t i = 0; i < c.operands.size(); ++i) {
+    const operand& o = c.operands[i];
+    text += fmt::format("            '{}:{}{}:{}' \\\n", i + 1, o.required ? "" : ":", zsh_text(o.name), zsh_action(o));
   }
   if (!c.rest.empty()) text += fmt::format("            '*:{}:_command_names -e' \\\n", zsh_text(c.rest));
   return text + "            && return 0\n          ;;\n";

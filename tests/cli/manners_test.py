@@ -15,7 +15,7 @@ import cli_testing
 from cli_testing import GOOD, INTERNAL, MEDIA, NEGATIVE, UNAVAILABLE, USAGE, PoolTest, names_in, run
 
 STORE_LOG = pathlib.Path(__file__).parent.parent / "crash_test/pmemcheck/ring_missing_flush.log"
-COMMANDS = ["create", "info", "check", "dump", "types", "bench", "crash-test", "completion", "manual", "help"]
+COMMANDS = ["create", "info", "check", "dump", "types", "kv", "bench", "crash-test", "completion", "manual", "help"]
 
 
 def described(command):
@@ -108,6 +108,18 @@ class Help(PoolTest):
 
 
 class Json(PoolTest):
+    def kv_lines(self, medium):
+        """Runs of kv that have all its fields between them."""
+        path = self.path(medium, "kv.nvm")
+        self.answer("create", path, "--size", "1M", "--medium", medium)
+        text = path.parent / "some.csv"
+        text.write_bytes(b"a,1\nb,\xff\n\xfe,3\nwrong\n")
+        base = ("--base64",)
+        return [("kv", "put", path, "k", "v"), ("kv", "get", path, "k"), ("kv", "get", path, "aw==", *base),
+                ("kv", "load", path, text, "--keep-going", "--store", "s"), ("kv", "scan", path, "--store", "s"),
+                ("kv", "export", path, path.parent / "out.csv", "--store", "s"), ("kv", "stores", path),
+                ("kv", "stat", path), ("kv", "del", path, "k"), ("kv", "drop", path, "--store", "s")]
+
     def test_has_exactly_the_documented_fields(self):
         for medium in MEDIA:
             path, _ = self.used_pool(medium)
@@ -120,6 +132,7 @@ class Json(PoolTest):
                     "check": [("check", path), ("check", damaged)],
                     "dump": [("dump", path, "--hex", 1), ("dump", path, "--summary")],
                     "types": [("types", path)],
+                    "kv": self.kv_lines(medium),
                     "bench": [("bench", path.parent, "--medium", medium, "--seconds", "0.01")],
                     "crash-test": [("crash-test", "--pmemcheck", STORE_LOG, "--check", "false", "--budget", "1")],
                     "completion": [("completion", "zsh")],
