@@ -45,7 +45,9 @@ TEST(pool_layout, superblock_fields_lie_where_format_1_says) {
       FIELD(superblock, type_map_bytes, 288),
       FIELD(superblock, gc_offset, 296),
       FIELD(superblock, gc_bytes, 304),
-      FIELD(superblock, reserved, 312),
+      FIELD(superblock, engine, 312),
+      FIELD(superblock, validation, 316),
+      FIELD(superblock, reserved, 320),
       FIELD(superblock, crc, 504),
   };
   for (const field& f : fields) EXPECT_EQ(f.found, f.expected) << f.name;
