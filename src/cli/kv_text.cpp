@@ -248,6 +248,7 @@ entry_reader::answer entry_reader::next_csv(text_entry& out) {
   line_ = lines_;
   csv_record record;
   std::string what = record.feed(line);
+  bool ended = line.ends_with('\n');
   std::deque<std::string> others;
   while (what.empty() && record.open()) {
     if (!read_line(line)) {
@@ -255,14 +256,11 @@ entry_reader::answer entry_reader::next_csv(text_entry& out) {
       break;
     }
     what = record.feed(line);
+    ended = line.ends_with('\n');
     others.push_back(std::move(line));
   }
-  if (what.empty() && line.find('\n') == std::string::npos && others.empty()) {
-    // The last line may have no end.
-    if (record.fields() < 2) record.end();
-  } else if (what.empty() && !others.empty() && others.back().find('\n') == std::string::npos) {
-    if (record.fields() < 2) record.end();
-  }
+  // The last line may have no end.
+  if (what.empty() && !ended && record.fields() < 2) record.end();
   if (what.empty() && record.fields() != 2) {
     what = fmt::format("{} field{}, expected two", record.fields(), record.fields() == 1 ? "" : "s");
   }
