@@ -218,10 +218,10 @@ TEST(superblock, newer_copy_with_a_newer_format_is_not_passed_over) {
 TEST(superblock, unknown_features_are_refused_restricted_or_ignored) {
   image i;
   superblock s = i.sb;
-  s.features_incompat = 1;
+  s.features_incompat = 2;
   i.put_both(s);
   EXPECT_EQ(i.pick().error(), errc::version);
-  EXPECT_MESSAGE("found bits 00000001");
+  EXPECT_MESSAGE("found bits 00000002");
 
   s = i.sb;
   s.features_ro_compat = 0x80;
@@ -286,7 +286,11 @@ TEST(superblock, field_outside_its_domain_is_refused_by_name) {
       {"base_address", [](superblock& s) { s.base_address = huge - 4096; }},
       {"type_map_offset", [](superblock& s) { s.type_map_offset = huge; }},
       {"gc_offset", [](superblock& s) { s.gc_bytes = huge; }},
-      {"reserved", [](superblock& s) { s.reserved[23] = 1; }},
+      {"engine", [](superblock& s) { s.engine = NVM_ENGINE_REDO; }},  // and no feature bit says so
+      {"engine", [](superblock& s) { s.features_incompat = layout::feature_engine, s.engine = NVM_ENGINE_REDO + 1; }},
+      {"validation", [](superblock& s) { s.validation = NVM_VALIDATION_COMMIT_MARK; }},
+      {"validation", [](superblock& s) { s.features_incompat = layout::feature_engine, s.validation = 2; }},
+      {"reserved", [](superblock& s) { s.reserved[22] = 1; }},
   };
   for (const hostile& h : cases) {
     image i;
