@@ -123,6 +123,17 @@ struct untyped_objects {
   }
 };
 
+// What the anchors name besides.
+struct named_objects {
+  std::uint64_t root, stores;  // payloads; 0: none
+  bool root_found, stores_found;
+
+  void look_at(std::uint64_t at, std::uint64_t bytes) noexcept {
+    root_found = root_found || (root > at && root < at + bytes);
+    stores_found = stores_found || stores == at + sizeof(layout::object_header);
+  }
+};
+
 // What the next open does first, on the private copy: allocation words are written back late, so that those of a
 // crashed pool say nothing before.  The lanes have been found good.
 void recover_in_memory(pool_file& file, findings& f) noexcept {
@@ -204,28 +215,25 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
   // The root names an object's payload, not just any place in the data.
   const auto root_word = nvm::read_root(base, g);
   const std::uint64_t root = root_word ? *root_word : 0;
-  bool root_found = root == 0;
   // So does the directory of key-value stores, the header of one.
   const auto stores_word = nvm::read_anchor_word(base, g, nvm::anchor_word::stores);
   const std::uint64_t stores = stores_word ? *stores_word : 0;
-  bool stores_found = stores == 0;
+  api::named_objects named{root, stores, root == 0, stores == 0};
   const auto types_word = nvm::read_anchor_word(base, g, nvm::anchor_word::types);
   api::untyped_objects untyped{base, types_word ? *types_word : 0, f};
   nvm::space_check telling;
   telling.report = [&](const nvm::damage& d) {
     f.add(d.offset, "%s: found %lx, expected %lx", d.what, d.found, d.expected);
   };
-  telling.object = [&](std::uint64_t at, std::uint64_t bytes) {
-    root_found = root_found || (root > at && root < at + bytes);
-    stores_found = stores_found || stores == at + sizeof(nvm::layout::object_header);
-  };
+  // One reference: std::function needs no memory for that.
+  telling.object = [&named](std::uint64_t at, std::uint64_t bytes) { named.look_at(at, bytes); };
   telling.untyped = [&](std::uint64_t at, std::uint64_t bytes) { untyped.look_at(at, bytes); };
   total = std::max(total, walk_begin + g.size_pages);  // the log may have made the pool larger
   telling.progress = [&](std::uint64_t pages) { tell(walk_begin + pages); };
   nvm::space_summary space;
   (void)nvm::check_space(base, g, telling, space);
-  if (!root_found) f.add(nvm::root_word_at(g, 0), "root: found offset %lu, expected one inside an object", root);
-  if (!stores_found) {
+  if (!named.root_found) f.add(nvm::root_word_at(g, 0), "root: found offset %lu, expected one inside an object", root);
+  if (!named.stores_found) {
     f.add(nvm::anchor_word_at(g, 0, nvm::anchor_word::stores),
           "directory of stores: found offset %lu, expected one of an object", stores);
   }

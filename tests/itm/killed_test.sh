@@ -16,7 +16,7 @@ killed=0
 while [ "$killed" -lt "$kills" ]; do
   HOLDFAST_ITM_POOL=$pool LD_LIBRARY_PATH=$library "$@" >"$folder/answer" 2>"$folder/said" &
   program=$!
-  sleep "0.0$((RANDOM % 90 + 10))"
+  sleep "0.0$((RANDOM % 50 + 10))"
   kill -KILL "$program" 2>/dev/null || true
   status=0
   wait "$program" 2>/dev/null || status=$?
