@@ -232,8 +232,10 @@ def baselines(results):
         rows.append(row)
     if not rows:
         return []
-    return ["## Beside the papers' baselines", "", "- " + PAPERS["lsnvmm7"], "- " + PAPERS["lsnvmm8"], "",
-            "The redo engine beside `mnemosyne` (torn-bit log) and `mnemosyne-undo`: per cent more operations in a second "
+    head = ["## Beside the papers' baselines", "", "- " + PAPERS["lsnvmm7"], "- " + PAPERS["lsnvmm8"], ""]
+    if not any(any(cell for cell in row[1:]) for row in rows):
+        return head + ["Neither `mnemosyne` nor `mnemosyne-undo` was in this run.", ""]
+    return head + ["The redo engine beside `mnemosyne` (torn-bit log) and `mnemosyne-undo`: per cent more operations in a second "
             "of processor time, fewer lines, fewer dirty bytes.", ""
             ] + table(["benchmark", "faster, %", "fewer lines, %", "fewer bytes, %", "faster than undo, %",
                        "fewer lines, %", "fewer bytes, %"], rows)
