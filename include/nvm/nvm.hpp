@@ -169,13 +169,12 @@ class p {
   p() noexcept = default;
   p(const T &value) noexcept : value_{value} {}
   p(const p &other) : value_{other.get()} {}
-  p &operator=(const p &other) { return *this = other.get(); }
+  p &operator=(const p &other) {
+    assign(other.get());
+    return *this;
+  }
   p &operator=(const T &value) {
-    if (nvm_stm *tx = nvm_stm_of_thread; tx != nullptr) {
-      detail::store(tx, &value_, value);
-    } else if (nvm_tx_log(&value_, sizeof value_) == 0) {
-      value_ = value;
-    }
+    assign(value);
     return *this;
   }
   operator T() const { return get(); }
@@ -223,6 +222,14 @@ class p {
   }
 
  private:
+  void assign(const T &value) {
+    if (nvm_stm *tx = nvm_stm_of_thread; tx != nullptr) {
+      detail::store(tx, &value_, value);
+    } else if (nvm_tx_log(&value_, sizeof value_) == 0) {
+      value_ = value;
+    }
+  }
+
   T value_;
 };
 
