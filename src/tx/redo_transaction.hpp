@@ -22,96 +22,28 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <new>
 #include <span>
-#include <vector>
 
 #include "isolation/isolation.hpp"
 #include "log/log.hpp"
 #include "media/media.hpp"
 #include "space/space.hpp"
 #include "tx/line_set.hpp"
-#include "tx/transaction_core.hpp"
+#include "tx/write_back_core.hpp"
 
 namespace nvm::tx {
 
 template <media M>
-class redo_transaction : public transaction_core<M, log::redo_log<M>> {
+class redo_transaction : public write_back_core<M, log::redo_log<M>> {
  public:
-  using core = transaction_core<M, log::redo_log<M>>;
-  using typename core::byte_range;
+  using core = write_back_core<M, log::redo_log<M>>;
   using typename core::lanes_type;
   using typename core::space_type;
-  static constexpr bool writes_back = true;
   // Fresh objects up to this size are in the record.
   static constexpr std::uint64_t recorded_object_max = 1024;
 
   redo_transaction(M& m, std::byte* base, lanes_type& lanes, space_type& space, unsigned lane)
       : core{m, base, lanes, space, lane} {}
-
-  [[nodiscard]] status begin() noexcept try {
-    assigned_marks_.reserve(levels_.size() + 1);
-    begin_level();
-    assigned_marks_.push_back(assigned_.size());
-    return {};
-  } catch (const std::bad_alloc&) {
-    return fail(errc::no_memory, "no volatile memory for a transaction");
-  }
-
-  // Stores in place are for memory that this transaction has allocated.
-  [[nodiscard]] status announce(const byte_range* ranges, std::size_t count) noexcept {
-    for (std::size_t i = 0; i < count; ++i) {
-      if (ranges[i].bytes == 0 || covers(ranges[i])) continue;
-      must_abort_ = true;
-      return fail(errc::engine,
-                  "bytes at offset %lu: the pool's engine is redo, which takes stores by nvm/stm.h, not in place",
-                  ranges[i].offset);
-    }
-    return {};
-  }
-  [[nodiscard]] bool covers(const byte_range& r) noexcept {
-    const std::size_t around = objects_.around(r);
-    return around != no_allocation && around >= levels_.back().objects.allocations;
-  }
-
-  // Allocates `bytes` with their layout's header; the offset of the object.  Failure leaves only abort.
-  [[nodiscard]] result<std::uint64_t> allocate(std::uint64_t bytes, layout::object_layout l) noexcept {
-    auto r = allocate_object(bytes, l);
-    if (!r) return r.error();
-    return r->offset;
-  }
-
-  // Stores words of the pool when the transaction commits.
-  [[nodiscard]] status assign(const assigned_word* words, std::size_t count) noexcept try {
-    assigned_.insert(assigned_.end(), words, words + count);
-    return {};
-  } catch (const std::bad_alloc&) {
-    must_abort_ = true;
-    return fail(errc::no_memory, "no volatile memory for %zu words", count);
-  }
-
-  [[nodiscard]] status commit_level() noexcept {
-    NVM_ASSERT(levels_.size() > 1);
-    if (must_abort_) {
-      abort_level();
-      must_abort_ = true;  // an unread failure of the inner level must not become half an outer one
-      return refuse();
-    }
-    levels_.pop_back();
-    assigned_marks_.pop_back();
-    return {};
-  }
-  void abort_level() noexcept {
-    NVM_ASSERT(levels_.size() > 1);
-    assigned_.resize(assigned_marks_.back());
-    assigned_marks_.pop_back();
-    forget_level();
-  }
-  void abort_level(std::vector<hook>& hooks) noexcept {
-    const std::size_t first = hooks_of_level();
-    abort_level();
-    take_hooks_from(first, hooks);
-  }
 
   [[nodiscard]] result<lsn_t> commit() noexcept {
     if (status s = enter_commit({}); !s) {
@@ -160,7 +92,7 @@ class redo_transaction : public transaction_core<M, log::redo_log<M>> {
   }
 
   void abort() noexcept {
-    while (levels_.size() > 1) abort_level();
+    while (levels_.size() > 1) core::abort_level();
     if (entered_) {
       lanes_.leave_commit(lane_);
       give_run();
@@ -170,25 +102,21 @@ class redo_transaction : public transaction_core<M, log::redo_log<M>> {
   }
 
  private:
-  using core::allocate_object;
+  using core::assigned_;
   using core::base_;
-  using core::begin_level;
   using core::commits_;
   using core::count;
   using core::forget_all;
-  using core::forget_level;
-  using core::hooks_of_level;
   using core::lane_;
   using core::lanes_;
   using core::levels_;
+  using core::line_in_pool;
   using core::logged_bytes_;
   using core::media_;
   using core::must_abort_;
   using core::objects_;
   using core::refuse;
-  using core::reset_core;
   using core::space_;
-  using core::take_hooks_from;
 
   // Two ways to put contents together: counting their bytes, and writing them.  Ranges that touch are one.
   struct counter {
@@ -332,7 +260,7 @@ class redo_transaction : public transaction_core<M, log::redo_log<M>> {
     entered_ = false;  // nothing can fail any more
     if (planted(plant::fresh_after_record) && !fresh_recorded_) flush_fresh();
     count(logged_bytes_, staged + sizeof(layout::redo_record) + (elsewhere ? contents_bytes_ : 0));
-    bring_home(lines);
+    core::bring_home(lines);
     objects_.conclude(version);
     lanes_.applied(lane_, version, elsewhere ? run_.offset : 0, [&](auto&& note) { each_home_line(lines, note); });
     return {};
@@ -342,15 +270,6 @@ class redo_transaction : public transaction_core<M, log::redo_log<M>> {
     for (const auto& a : objects_.allocations()) {
       if (!a.freed) media_.flush(base_ + a.place.offset, a.bytes);
     }
-  }
-
-  void bring_home(std::span<const isolation::written_line> lines) noexcept {
-    for (const assigned_word& w : assigned_) {
-      // relaxed: readers without a transaction want one value or the other; others have the orec.
-      std::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(base_ + w.offset)}.store(
-          w.value, std::memory_order_relaxed);
-    }
-    for (const auto& w : lines) isolation::store_home(w);
   }
 
   template <class Note>
@@ -371,20 +290,12 @@ class redo_transaction : public transaction_core<M, log::redo_log<M>> {
     });
   }
 
-  [[nodiscard]] std::uint64_t line_in_pool(const isolation::written_line& w) const noexcept {
-    return w.line - reinterpret_cast<std::uintptr_t>(base_) / line_bytes;
-  }
-
   void reset() noexcept {
-    reset_core();
-    assigned_.clear();
-    assigned_marks_.clear();
+    core::reset_core();
     entered_ = false;
     run_ = {};
   }
 
-  std::vector<assigned_word> assigned_;
-  std::vector<std::size_t> assigned_marks_;  // of each level: where its words begin
   bool entered_ = false;
   bool fresh_recorded_ = true;
   std::uint64_t recorded_lines_ = 0;

@@ -1,0 +1,128 @@
+// What the transactions have in common whose changes reach home when they commit: nothing is stored in place but fresh
+// objects, so taking back a level means forgetting.
+//
+// Threads: one, the one that holds the lane.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <span>
+#include <vector>
+
+#include "isolation/isolation.hpp"
+#include "log/log.hpp"
+#include "media/media.hpp"
+#include "space/space.hpp"
+#include "tx/transaction_core.hpp"
+
+namespace nvm::tx {
+
+template <media M, log::settler S>
+class write_back_core : public transaction_core<M, S> {
+ public:
+  using core = transaction_core<M, S>;
+  using typename core::byte_range;
+  static constexpr bool writes_back = true;
+
+  [[nodiscard]] status begin() noexcept try {
+    assigned_marks_.reserve(levels_.size() + 1);
+    core::begin_level();
+    assigned_marks_.push_back(assigned_.size());
+    return {};
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "no volatile memory for a transaction");
+  }
+
+  // Stores in place are for memory that this transaction has allocated.
+  [[nodiscard]] status announce(const byte_range* ranges, std::size_t count) noexcept {
+    for (std::size_t i = 0; i < count; ++i) {
+      if (ranges[i].bytes == 0 || covers(ranges[i])) continue;
+      must_abort_ = true;
+      return fail(errc::engine,
+                  "bytes at offset %lu: the pool's engine writes back, which takes stores by nvm/stm.h, not in place",
+                  ranges[i].offset);
+    }
+    return {};
+  }
+  [[nodiscard]] bool covers(const byte_range& r) noexcept {
+    const std::size_t around = objects_.around(r);
+    return around != no_allocation && around >= levels_.back().objects.allocations;
+  }
+
+  // Allocates `bytes` with their layout's header; the offset of the object.  Failure leaves only abort.
+  [[nodiscard]] result<std::uint64_t> allocate(std::uint64_t bytes, layout::object_layout l) noexcept {
+    auto r = core::allocate_object(bytes, l);
+    if (!r) return r.error();
+    return r->offset;
+  }
+
+  // Stores words of the pool when the transaction commits.
+  [[nodiscard]] status assign(const assigned_word* words, std::size_t count) noexcept try {
+    assigned_.insert(assigned_.end(), words, words + count);
+    return {};
+  } catch (const std::bad_alloc&) {
+    must_abort_ = true;
+    return fail(errc::no_memory, "no volatile memory for %zu words", count);
+  }
+
+  [[nodiscard]] status commit_level() noexcept {
+    NVM_ASSERT(levels_.size() > 1);
+    if (must_abort_) {
+      abort_level();
+      must_abort_ = true;  // an unread failure of the inner level must not become half an outer one
+      return core::refuse();
+    }
+    levels_.pop_back();
+    assigned_marks_.pop_back();
+    return {};
+  }
+  void abort_level() noexcept {
+    NVM_ASSERT(levels_.size() > 1);
+    assigned_.resize(assigned_marks_.back());
+    assigned_marks_.pop_back();
+    core::forget_level();
+    took_back_ = true;
+  }
+  void abort_level(std::vector<hook>& hooks) noexcept {
+    const std::size_t first = core::hooks_of_level();
+    abort_level();
+    core::take_hooks_from(first, hooks);
+  }
+
+ protected:
+  using core::base_;
+  using core::levels_;
+  using core::must_abort_;
+  using core::objects_;
+
+  write_back_core(M& m, std::byte* base, S& lanes, space<M, S>& space, unsigned lane)
+      : core{m, base, lanes, space, lane} {}
+
+  void reset_core() noexcept {
+    core::reset_core();
+    assigned_.clear();
+    assigned_marks_.clear();
+    took_back_ = false;
+  }
+
+  [[nodiscard]] std::uint64_t line_in_pool(const isolation::written_line& w) const noexcept {
+    return w.line - reinterpret_cast<std::uintptr_t>(base_) / line_bytes;
+  }
+  // Stores words and lines where they belong; flushes nothing.
+  void bring_home(std::span<const isolation::written_line> lines) noexcept {
+    for (const assigned_word& w : assigned_) {
+      // relaxed: readers without a transaction want one value or the other; others have the orec.
+      std::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(base_ + w.offset)}.store(
+          w.value, std::memory_order_relaxed);
+    }
+    for (const auto& w : lines) isolation::store_home(w);
+  }
+
+  std::vector<assigned_word> assigned_;
+  std::vector<std::size_t> assigned_marks_;  // of each level: where its words begin
+  bool took_back_ = false;                   // some inner level was rolled back
+};
+
+}  // namespace nvm::tx
