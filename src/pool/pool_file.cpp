@@ -136,6 +136,16 @@ result<pool_file::pointer> pool_file::open(const char* path, const pool_open_opt
   return pool;
 }
 
+result<pool_file::pointer> pool_file::in_memory(std::byte* base, const layout::superblock& sb) noexcept {
+  pointer pool{new (std::nothrow) pool_file};
+  if (!pool) return fail(errc::no_memory, "no memory for a pool");
+  pool->path_ = "in memory";  // short enough to need none
+  pool->base_ = base;
+  pool->medium_ = sb.medium;
+  pool->take_superblock(sb);
+  return pool;
+}
+
 pool_file::~pool_file() { release(); }
 
 status pool_file::close() noexcept {
@@ -236,6 +246,7 @@ status pool_file::fill_new_file(const pool_create_options& options) noexcept {
     auto taken = platform::slot::take(request.base_address, capacity);
     if (taken) {
       slot_ = std::move(*taken);
+      base_ = slot_.base();
       break;
     }
     if (taken.error() != errc::address || options.uuid != nullptr || attempt == uuid_attempts_max) return taken.error();
@@ -319,6 +330,7 @@ status pool_file::open_file(const pool_open_options& options) noexcept {
   auto taken = platform::slot::take(superblock_.base_address, shape_.capacity_bytes());
   if (!taken) return taken.error();
   slot_ = std::move(*taken);
+  base_ = slot_.base();
   if (auto s = map(); !s) return s;
   if (options.after_mapping.run != nullptr) {
     if (auto s = options.after_mapping.run(options.after_mapping.context, *this); !s) return s;
@@ -481,6 +493,7 @@ result<std::uint64_t> pool_file::extend(std::uint64_t pages_min) noexcept {
     return fail(errc::no_space, "pool %s is full: %" PRIu64 " pages needed, its capacity is %" PRIu64, path(),
                 pages_min, capacity);
   }
+  if (!file_) return pages_min;
   const std::uint64_t needed = round_up(pages_min, layout::pages_per_chunk);
   const std::uint64_t doubled = std::max(needed, std::min(2 * now, capacity));
   for (const std::uint64_t pages : {doubled, needed}) {

@@ -77,6 +77,9 @@ class pool_file {
 
   [[nodiscard]] static result<pointer> create(const char* path, const pool_create_options& options) noexcept;
   [[nodiscard]] static result<pointer> open(const char* path, const pool_open_options& options) noexcept;
+  // A pool whose bytes somebody else keeps at `base`, as a crash may have left them: without file, lock and owner.  It
+  // grows within its capacity.  For tests that crash what is done to it.
+  [[nodiscard]] static result<pointer> in_memory(std::byte* base, const layout::superblock& sb) noexcept;
   ~pool_file();
   pool_file(const pool_file&) = delete;
   pool_file& operator=(const pool_file&) = delete;
@@ -85,7 +88,7 @@ class pool_file {
   // The caller has made everything durable.  On failure the pool is released all the same, not clean.
   [[nodiscard]] status close() noexcept;
 
-  [[nodiscard]] std::byte* base() const noexcept { return slot_.base(); }
+  [[nodiscard]] std::byte* base() const noexcept { return base_; }
   // A snapshot; size_pages grows.
   [[nodiscard]] nvm::geometry geometry() const noexcept {
     nvm::geometry g = shape_;
@@ -161,6 +164,7 @@ class pool_file {
   std::string path_;
   platform::file file_;
   platform::slot slot_;
+  std::byte* base_ = nullptr;  // of the slot, or of foreign memory
   layout::superblock superblock_{};
   layout::superblock opening_{};  // what mark_open() writes; superblock_ may have grown since
   nvm::geometry shape_;

@@ -6,6 +6,7 @@
 #include <new>
 #include <utility>
 
+#include "base/plant.hpp"
 #include "nvm/nvm.h"
 
 #if defined(__SANITIZE_THREAD__)
@@ -88,7 +89,8 @@ verdict transaction::commit_in_engine(std::uint64_t& version, lsn_t& lsn) {
   std::vector<hook> none;
   result<lsn_t> ended = lsn_t{0};
   if (write_back_) {
-    const auto lines = writes_.durable_lines();
+    auto lines = writes_.durable_lines();
+    if (planted(plant::store_not_announced) && !lines.empty()) lines = lines.first(lines.size() - 1);
     if (status s = engine_->enter_commit(lines); !s) return fails(s.error());
     version = clock.next();
     if (!view_.may_commit(version)) return verdict::conflict;
@@ -342,6 +344,7 @@ verdict transaction::lock_and_announce(void* p, std::size_t n, bool durable, pla
     return verdict::done;
   }
   if (durable) {
+    if (planted(plant::store_not_announced)) return verdict::done;
     const log::byte_range range{side_->offset_of(p), n};
     if (status s = e->announce(&range, 1); !s) return fails(s.error());
   } else {

@@ -4,17 +4,13 @@
 #include <cstring>
 #include <map>
 
+#include "image_process.hpp"
+#include "stm_ground.hpp"
+
 namespace nvm::tests {
 namespace {
 
 using explore::machine;
-
-ring_identity ring_of(const layout::superblock& sb) {
-  ring_identity r;
-  r.place = {sb.log_offset, sb.log_bytes};
-  std::memcpy(r.uuid, sb.uuid, sizeof r.uuid);
-  return r;
-}
 
 // The heap on any medium, with any engine.
 template <media M, class Engine = tx::undo_engine<M>>
@@ -56,6 +52,10 @@ class heap_ground : public ground {
     for (std::size_t i = 0; i < count; ++i) list.push_back({ranges[i].offset, ranges[i].bytes});
     if (status s = of(lane).announce(list.data(), list.size()); !s) return s;
     for (std::size_t i = 0; i < count; ++i) std::memset(base_ + ranges[i].offset, ranges[i].fill, ranges[i].bytes);
+    return {};
+  }
+  status look(unsigned, std::uint64_t offset, std::uint64_t bytes, std::byte* out) override {
+    std::memcpy(out, base_ + offset, bytes);
     return {};
   }
   status set_root(unsigned lane, std::uint64_t payload) override { return tx::set_root(heap_, of(lane), payload); }
@@ -190,62 +190,6 @@ class redo_ground final : public heap_ground<direct_medium, tx::redo_engine<dire
   std::vector<std::vector<level>> written_;  // of each lane
 };
 
-// Until its process dies: then no sync is begun any more.
-class mortal_device final : public block_device {
- public:
-  explicit mortal_device(machine& m) : inner_{m} {}
-  ~mortal_device() = default;
-  status write(std::uint64_t offset, const void* from, std::size_t bytes, site s = site::here()) noexcept override {
-    return inner_.write(offset, from, bytes, s);
-  }
-  status read(std::uint64_t offset, void* to, std::size_t bytes) noexcept override {
-    return inner_.read(offset, to, bytes);
-  }
-  status sync(edge e) noexcept override { return dies_ ? status{fail(errc::io, "killed")} : inner_.sync(e); }
-  result<std::uint64_t> size() noexcept override { return inner_.size(); }
-  void die_at_next_sync() noexcept { dies_ = true; }
-
- private:
-  explore::device inner_;
-  bool dies_ = false;
-};
-
-// What a process on ssd has besides the heap: its view of the file, and the log's medium.
-struct image_process {
-  explicit image_process(machine& m) : device{m} {}
-
-  status open(machine& m) {
-    auto sb = pick_superblock(m.base(), m.size());
-    if (!sb) return sb.error();
-    auto run = open_log(device, ring_of(*sb), m.size());
-    if (!run) return run.error();
-    const std::size_t bytes = round_up(m.size(), 4096);
-    view.reset(static_cast<std::byte*>(std::aligned_alloc(4096, bytes)));
-    std::memcpy(view.get(), m.base(), m.size());
-    apply_run(*run, ring_of(*sb), view.get());
-    sb = pick_superblock(view.get(), m.size());
-    if (!sb) return sb.error();
-    superblock = *sb;
-    image_settings settings;
-    settings.base = view.get();
-    settings.bytes = geometry_of(superblock).capacity_bytes();
-    settings.ring = ring_of(superblock);
-    settings.checkpoint_pages = 3;  // so that a checkpoint fills the stage
-    auto opened = image_media::open(device, settings, std::move(*run));
-    if (!opened) return opened.error();
-    medium = std::move(*opened);
-    return {};
-  }
-
-  struct release {
-    void operator()(std::byte* p) const noexcept { std::free(p); }
-  };
-  mortal_device device;
-  layout::superblock superblock{};
-  std::unique_ptr<std::byte[], release> view;
-  std::unique_ptr<image_media> medium;
-};
-
 class image_ground final : private std::unique_ptr<image_process>, public heap_ground<image_media> {
  public:
   static constexpr unsigned volatile_lanes = 2;
@@ -271,6 +215,7 @@ class image_ground final : private std::unique_ptr<image_process>, public heap_g
 }  // namespace
 
 std::unique_ptr<ground> open_ground(machine& m, kind_of_medium kind) {
+  if (is_stm(kind)) return open_stm_ground(m, kind);
   if (kind == kind_of_medium::image) {
     auto p = std::make_unique<image_process>(m);
     if (!p->open(m)) return nullptr;
@@ -289,6 +234,7 @@ std::unique_ptr<ground> open_ground(machine& m, kind_of_medium kind) {
 }
 
 std::string unrest_in(machine& m, kind_of_medium kind) {
+  kind = plain(kind);
   const auto sb = pick_superblock(m.base(), m.size());
   if (!sb) return last_message();
   if (kind == kind_of_medium::image) {
@@ -320,6 +266,7 @@ std::string unrest_in(machine& m, kind_of_medium kind) {
 }
 
 status recover_image(machine& m, kind_of_medium kind) {
+  kind = plain(kind);
   const auto sb = pick_superblock(m.base(), m.size());
   if (!sb) return sb.error();
   if (kind == kind_of_medium::image) {

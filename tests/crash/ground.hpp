@@ -15,10 +15,41 @@
 
 namespace nvm::tests {
 
-enum class kind_of_medium { direct, image, redo, redo_by_mark };
+// The engine and its medium; with `stm` in front, barrier transactions of the C interface over it, each lane a thread.
+enum class kind_of_medium {
+  direct,
+  image,
+  redo,
+  redo_by_mark,
+  stm_direct,
+  stm_image,
+  stm_redo,
+  stm_redo_by_mark,
+  stm_direct_back,  // undo, with stores collected until the commit
+};
 
+[[nodiscard]] constexpr bool is_stm(kind_of_medium kind) noexcept { return kind >= kind_of_medium::stm_direct; }
+// What is below.
+[[nodiscard]] constexpr kind_of_medium plain(kind_of_medium kind) noexcept {
+  constexpr int step = static_cast<int>(kind_of_medium::stm_direct);
+  if (kind == kind_of_medium::stm_direct_back) return kind_of_medium::direct;
+  return is_stm(kind) ? static_cast<kind_of_medium>(static_cast<int>(kind) - step) : kind;
+}
 [[nodiscard]] constexpr bool is_redo(kind_of_medium kind) noexcept {
-  return kind == kind_of_medium::redo || kind == kind_of_medium::redo_by_mark;
+  return plain(kind) == kind_of_medium::redo || plain(kind) == kind_of_medium::redo_by_mark;
+}
+[[nodiscard]] constexpr bool is_image(kind_of_medium kind) noexcept { return plain(kind) == kind_of_medium::image; }
+[[nodiscard]] constexpr const char* name_of(kind_of_medium kind) noexcept {
+  constexpr const char* names[] = {"undo",
+                                   "ssd",
+                                   "redo",
+                                   "redo_by_mark",
+                                   "stm_undo",
+                                   "stm_ssd",
+                                   "stm_redo",
+                                   "stm_redo_by_mark",
+                                   "stm_undo_write_back"};
+  return names[static_cast<int>(kind)];
 }
 
 // Bytes of the pool that all become `fill`.
@@ -47,6 +78,10 @@ class ground {
   // One announcement of all ranges, then their new contents; where the engine writes back that stays the lane's until
   // its transaction commits.
   virtual status paint(unsigned lane, const painted* ranges, std::size_t count) = 0;
+  // What the transaction sees.
+  virtual status look(unsigned lane, std::uint64_t offset, std::uint64_t bytes, std::byte* out) = 0;
+  // Barrier transactions: from here on nobody makes this one begin again.
+  virtual status run_alone(unsigned /*lane*/) { return {}; }
   virtual status set_root(unsigned lane, std::uint64_t payload) = 0;
   virtual status publish_types(unsigned lane, const void* map, std::uint64_t bytes) = 0;
   virtual status commit_level(unsigned lane) = 0;

@@ -74,6 +74,15 @@ TEST(planted, pages_used_again_while_records_lead_into_them_are_found) {
   expect_found_in_redo(plant::no_settling, "the last pages are logged, freed and reused", model::x86);
 }
 
+// Barrier transactions: a store that the engine does not hear of, of each way to commit.
+TEST(planted, a_store_that_is_kept_from_the_engine_is_found) {
+  const scenario& story = named("two are open at once");  // nobody reads in it, and stumbles over what is lost
+  for (const auto kind : {kind_of_medium::stm_direct, kind_of_medium::stm_direct_back, kind_of_medium::stm_redo}) {
+    expect_found(plant::store_not_announced, subject_of(story, kind), model::x86);
+  }
+  expect_found(plant::store_not_announced, subject_of(story, kind_of_medium::stm_image), model::ssd);
+}
+
 TEST(planted, a_restored_range_that_is_not_flushed_is_found) {
   expect_found(plant::restored_not_flushed, "a savepoint aborts", model::x86);
 }

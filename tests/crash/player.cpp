@@ -48,7 +48,7 @@ std::unique_ptr<open_tx> player::begin(unsigned lane) {
 }
 
 void player::wait() {
-  if (kind_ != kind_of_medium::image) return;
+  if (!is_image(kind_)) return;
   must(heap_->durable(published_).has_value(), "waiting");
   machine_.promise();
 }
@@ -64,7 +64,7 @@ void player::close() {
   must(heap_->close().has_value(), "closing");
   history_.state(model_.digest());
   machine_.op_end(end_of_close);
-  if (kind_ == kind_of_medium::image) machine_.promise();
+  if (is_image(kind_)) machine_.promise();
   closed_ = true;
 }
 void player::reopen() {
@@ -192,15 +192,38 @@ void open_tx::abort_level() {
   levels_.pop_back();
 }
 
-void open_tx::commit() {
-  commit_async();
-  player_.wait();
+bool open_tx::look(std::uint64_t payload) {
+  const std::vector<std::byte> expected = content(payload);
+  std::vector<std::byte> seen(expected.size());
+  const status s = heap().look(lane_, payload, seen.size(), seen.data());
+  if (!s && s.error() == errc::busy) return false;
+  must(s.has_value() && seen == expected, "seeing what is there");
+  return true;
 }
 
-void open_tx::commit_async() {
+bool open_tx::run_alone() { return heap().run_alone(lane_).has_value(); }
+
+void open_tx::commit() { must(commit_or_meet(), "commit"); }
+
+bool open_tx::commit_or_meet() {
+  if (!end()) return false;
+  player_.wait();
+  return true;
+}
+
+void open_tx::commit_async() { must(end(), "commit"); }
+
+// Met another transaction: an operation without effect.
+bool open_tx::end() {
   ground& h = heap();
   player_.machine_.op_begin();
   const auto lsn = h.commit(lane_);
+  if (!lsn && lsn.error() == errc::busy) {
+    player_.history_.state(player_.model_.digest());
+    player_.machine_.op_end();
+    h.release(lane_);
+    return false;
+  }
   must(lsn.has_value(), "commit");
   player_.published_ = std::max(player_.published_, *lsn);
   // Others may have committed in the meantime: the effect is on the state as it is now.  The history is complete before
@@ -214,6 +237,7 @@ void open_tx::commit_async() {
   heap();  // the thread again, if another one has run meanwhile
   player_.machine_.op_end();
   h.release(lane_);
+  return true;
 }
 
 void open_tx::abort() {

@@ -35,8 +35,14 @@ class open_tx {
   void begin();
   bool commit_level();
   void abort_level();
+  // Reads the object through the transaction, and stops the program unless that is content().  False: it met another
+  // transaction, and is gone.
+  bool look(std::uint64_t payload);
+  bool run_alone();
   // Durable on return.
   void commit();
+  // As commit(); false: it met another transaction, and is gone.
+  bool commit_or_meet();
   // Durable with the next wait() of the player.
   void commit_async();
   void abort();
@@ -47,6 +53,7 @@ class open_tx {
   friend class player;
   open_tx(player& p, unsigned lane) : player_{p}, lane_{lane} {}
   ground& heap();
+  bool end();
   struct effect {
     std::map<std::uint64_t, std::vector<std::byte>> written;  // whole new contents
     std::vector<std::uint64_t> freed;

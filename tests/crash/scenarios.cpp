@@ -313,19 +313,24 @@ void the_last_extent_is_shared(player& p) {
   a->commit();
 }
 
-// A freed slot is the only room there is: it is used at once.
-void the_last_slot_is_used_at_once(player& p) {
+// Objects of one size, one a transaction, until there is no room for another.
+std::vector<std::uint64_t> fill(player& p) {
   std::vector<std::uint64_t> live;
   for (;;) {
     auto t = p.begin(0);
     const std::uint64_t x = t->alloc(500, static_cast<std::uint8_t>(live.size() + 1));
     if (x == 0) {
       t->abort();
-      break;
+      return live;
     }
     live.push_back(x);
     t->commit();
   }
+}
+
+// A freed slot is the only room there is: it is used at once.
+void the_last_slot_is_used_at_once(player& p) {
+  std::vector<std::uint64_t> live = fill(p);
   for (std::size_t i = 0; i < 3; ++i) {
     auto t = p.begin(0);
     t->free(live[i]);
@@ -407,17 +412,7 @@ void the_log_goes_round_once_it_is_emptied(player& p) {
 
 // What is written to an object is still in the log when it is freed, and its slots are the only room for the next.
 void the_last_room_is_logged_freed_and_reused(player& p) {
-  std::vector<std::uint64_t> live;
-  for (;;) {
-    auto t = p.begin(0);
-    const std::uint64_t x = t->alloc(500, static_cast<std::uint8_t>(live.size() + 1));
-    if (x == 0) {
-      t->abort();
-      break;
-    }
-    live.push_back(x);
-    t->commit();
-  }
+  std::vector<std::uint64_t> live = fill(p);
   for (std::uint8_t i = 0; i < 3; ++i) {
     auto t = p.begin(0);
     t->write(live[i], 90, 60, 0x66);
@@ -492,7 +487,7 @@ void the_log_wraps(player& p) {
     if (i < 16 && i % 8 == 5) p.checkpoint();
   }
   p.wait();
-  if (p.kind() == kind_of_medium::image && p.heap().stalls() == 0) std::abort();
+  if (is_image(p.kind()) && p.heap().stalls() == 0) std::abort();
 }
 const crash_shape small_ring{10, 40, 40, 2, 1024, 6 * 1024};
 
@@ -582,9 +577,9 @@ const std::vector<scenario>& all_scenarios() {
       {"a savepoint aborts", a_savepoint_aborts},
       {"the log overflows", the_log_overflows},
       {"the pool grows", the_pool_grows, growing},
-      {"the types change", the_types_change},
-      {"two transactions share a line", two_transactions_share_a_line},
-      {"a lane changes threads", a_lane_changes_threads, {}, true, false},
+      {"the types change", the_types_change, {}, true, true, false},
+      {"two transactions share a line", two_transactions_share_a_line, {}, true, true, false},
+      {"a lane changes threads", a_lane_changes_threads, {}, true, false, false},
       {"the pool is closed and opened", the_pool_is_closed_and_opened},
       {"the log overflows and the pool is closed", the_log_overflows_and_the_pool_is_closed},
       {"pages get another use", pages_get_another_use, narrow},
@@ -601,14 +596,16 @@ const std::vector<scenario>& all_scenarios() {
       {"checkpoints come between", checkpoints_come_between, {}, false, true},
       {"two threads capture one line", two_threads_capture_one_line, {}, false, true},
       {"processes follow each other", processes_follow_each_other},
-      {"processes are killed while they sync", processes_are_killed_while_they_sync, {}, false, true},
+      {"processes are killed while they sync", processes_are_killed_while_they_sync, {}, false, true, false},
   };
   return all;
 }
 
 const scenario& named(const char* name) {
-  for (const scenario& s : all_scenarios()) {
-    if (std::strcmp(s.name, name) == 0) return s;
+  for (const auto* stories : {&all_scenarios(), &barrier_scenarios()}) {
+    for (const scenario& s : *stories) {
+      if (std::strcmp(s.name, name) == 0) return s;
+    }
   }
   std::fprintf(stderr, "no scenario '%s'\n", name);
   std::abort();

@@ -14,9 +14,12 @@ struct scenario {
   crash_shape shape = {};
   bool on_direct = true;
   bool on_ssd = true;
+  bool on_stm = true;
 };
 
-// All of them; `named` stops the program for a name that is none.
+// Of barrier transactions alone.
+[[nodiscard]] const std::vector<scenario>& barrier_scenarios();
+// Of all engines; `named` stops the program for a name that is none.
 [[nodiscard]] const std::vector<scenario>& all_scenarios();
 [[nodiscard]] const scenario& named(const char* name);
 [[nodiscard]] inline explore::subject subject_of(const scenario& s, kind_of_medium kind) {

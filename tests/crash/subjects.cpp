@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "media/memory_device.hpp"
+#include "whole_pool.hpp"
 
 namespace nvm::tests {
 namespace {
@@ -15,7 +16,7 @@ using explore::verdict;
 using explore::window;
 
 layout::superblock superblock_for(const crash_shape& s, kind_of_medium kind) {
-  const bool image = kind == kind_of_medium::image;
+  const bool image = is_image(kind);
   superblock_request r;
   r.shape.page_shift = s.page_shift;
   r.shape.size_pages = s.size_pages;
@@ -28,7 +29,7 @@ layout::superblock superblock_for(const crash_shape& s, kind_of_medium kind) {
   }
   r.medium = image ? NVM_MEDIUM_SSD : NVM_MEDIUM_SHM;
   if (is_redo(kind)) r.engine = NVM_ENGINE_REDO;
-  if (kind == kind_of_medium::redo_by_mark) r.validation = NVM_VALIDATION_COMMIT_MARK;
+  if (plain(kind) == kind_of_medium::redo_by_mark) r.validation = NVM_VALIDATION_COMMIT_MARK;
   for (unsigned i = 0; i < 16; ++i) r.uuid[i] = static_cast<std::uint8_t>(i * 7 + 1);
   const auto sb = make_superblock(r);
   if (!sb) std::abort();
@@ -74,7 +75,7 @@ std::vector<std::byte> new_image(const crash_shape& shape, kind_of_medium kind) 
   const geometry g = geometry_of(sb);
   std::vector<std::byte> bytes(round_up(g.capacity_bytes(), sector_bytes));
   format_image(bytes.data(), sb);
-  if (kind != kind_of_medium::image) return bytes;
+  if (!is_image(kind)) return bytes;
   memory_device file{std::move(bytes)};
   ring_identity ring;
   ring.place = {sb.log_offset, sb.log_bytes};
@@ -89,6 +90,7 @@ explore::subject subject_from(kind_of_medium kind, std::string name, scenario_st
   explore::subject s;
   s.name = std::move(name);
   s.image = std::move(image);
+  if (is_stm(kind) && !is_image(kind)) s.at = place_of_whole_pools();
   s.run = [steps = std::move(steps), history, kind](machine& m) {
     player p{m, *history, kind};
     steps(p);
@@ -107,7 +109,8 @@ explore::subject subject_from(kind_of_medium kind, std::string name, scenario_st
     const std::string unrest = unrest_in(m, kind);
     return unrest.empty() ? pass() : fault("closed, and not at rest: " + unrest);
   };
-  s.after = [kind](machine& m, const window&) { return live_on(m, kind); };
+  // On one thread: a fault must find its way out.
+  s.after = [kind](machine& m, const window&) { return live_on(m, plain(kind)); };
   return s;
 }
 

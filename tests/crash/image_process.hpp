@@ -1,0 +1,84 @@
+// What a process on ssd has besides the heap, on the machine's image as its file: its view of it, and the log's medium.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <cstring>
+#include <memory>
+
+#include "explore/explore.hpp"
+#include "media/media.hpp"
+#include "pool/pool.hpp"
+
+namespace nvm::tests {
+
+[[nodiscard]] inline ring_identity ring_of(const layout::superblock& sb) {
+  ring_identity r;
+  r.place = {sb.log_offset, sb.log_bytes};
+  std::memcpy(r.uuid, sb.uuid, sizeof r.uuid);
+  return r;
+}
+
+// Until its process dies: then no sync is begun any more.
+class mortal_device final : public block_device {
+ public:
+  explicit mortal_device(explore::machine& m) : inner_{m} {}
+  ~mortal_device() = default;
+  status write(std::uint64_t offset, const void* from, std::size_t bytes, site s = site::here()) noexcept override {
+    return inner_.write(offset, from, bytes, s);
+  }
+  status read(std::uint64_t offset, void* to, std::size_t bytes) noexcept override {
+    return inner_.read(offset, to, bytes);
+  }
+  status sync(edge e) noexcept override { return dies_ ? status{fail(errc::io, "killed")} : inner_.sync(e); }
+  result<std::uint64_t> size() noexcept override { return inner_.size(); }
+  void die_at_next_sync() noexcept { dies_ = true; }
+
+ private:
+  explore::device inner_;
+  bool dies_ = false;
+};
+
+struct unmap {
+  std::size_t bytes = 0;
+  void operator()(std::byte* p) const noexcept { (void)::munmap(p, bytes); }
+};
+
+struct image_process {
+  // The view lies at `at`, or anywhere.
+  explicit image_process(explore::machine& m, void* at = nullptr) : device{m}, wish{at} {}
+
+  status open(explore::machine& m) {
+    auto sb = pick_superblock(m.base(), m.size());
+    if (!sb) return sb.error();
+    auto run = open_log(device, ring_of(*sb), m.size());
+    if (!run) return run.error();
+    const std::size_t bytes = round_up(m.size(), 4096);
+    const int where = MAP_PRIVATE | MAP_ANONYMOUS | (wish == nullptr ? 0 : MAP_FIXED_NOREPLACE);
+    void* mapped = ::mmap(wish, bytes, PROT_READ | PROT_WRITE, where, -1, 0);
+    if (mapped == MAP_FAILED) return fail(errc::system, "no room for a view of the image");
+    view = {static_cast<std::byte*>(mapped), unmap{bytes}};
+    std::memcpy(view.get(), m.base(), m.size());
+    apply_run(*run, ring_of(*sb), view.get());
+    sb = pick_superblock(view.get(), m.size());
+    if (!sb) return sb.error();
+    superblock = *sb;
+    image_settings settings;
+    settings.base = view.get();
+    settings.bytes = geometry_of(superblock).capacity_bytes();
+    settings.ring = ring_of(superblock);
+    settings.checkpoint_pages = 3;  // so that a checkpoint fills the stage
+    auto opened = image_media::open(device, settings, std::move(*run));
+    if (!opened) return opened.error();
+    medium = std::move(*opened);
+    return {};
+  }
+
+  mortal_device device;
+  layout::superblock superblock{};
+  void* wish;
+  std::unique_ptr<std::byte[], unmap> view;
+  std::unique_ptr<image_media> medium;
+};
+
+}  // namespace nvm::tests

@@ -1,0 +1,124 @@
+#define NVM_FLATTEN  // as heap_engine.hpp says
+#include "whole_pool.hpp"
+
+#include <utility>
+
+#include "api/heap_engine.hpp"
+#include "api/pool_object.hpp"
+#include "image_process.hpp"
+
+namespace nvm::tests {
+namespace {
+
+using explore::machine;
+
+class machine_stack {
+ public:
+  explicit machine_stack(machine& m) noexcept : medium_{m.media()} {}
+  recorder<ordered_media>& top() noexcept { return medium_; }
+  static status close() noexcept { return {}; }
+  static void statistics(nvm_statistics&) noexcept {}
+  static std::uint32_t persist() noexcept { return NVM_PERSIST_NONE; }
+
+ private:
+  recorder<ordered_media>& medium_;
+};
+
+class image_stack {
+ public:
+  explicit image_stack(std::unique_ptr<image_process> p) noexcept : process_{std::move(p)} {}
+  image_media& top() noexcept { return *process_->medium; }
+  status close() noexcept { return process_->medium->close(); }
+  static void statistics(nvm_statistics&) noexcept {}
+  static std::uint32_t persist() noexcept { return NVM_PERSIST_NONE; }
+
+ private:
+  std::unique_ptr<image_process> process_;
+};
+
+class opened_pool final : public whole_pool {
+ public:
+  explicit opened_pool(image_media* image) : image_{image} {}
+  ~opened_pool() override { end(); }
+  opened_pool(const opened_pool&) = delete;
+  opened_pool& operator=(const opened_pool&) = delete;
+
+  // What nvm_pool_open() does once the file is mapped.
+  template <class Stack, template <class> class Engine>
+  status start(pool_file::pointer file, std::unique_ptr<Stack> on, unsigned lanes) {
+    static unsigned number = 1u << 20;
+    pool_.number = ++number;
+    pool_.lanes = std::make_shared<api::lane_owner>();
+    auto engine = api::start<Stack, Engine>(std::move(on), *file, lanes);
+    if (!engine) return engine.error();
+    pool_.engine = std::move(*engine);
+    pool_.lanes->lanes = pool_.engine.get();
+    pool_.file = std::move(file);
+    pool_.barriers.ready();
+    pool_.types_seen = object::type_registry::of_program().generation();
+    return {};
+  }
+
+  NVM_POOL* handle() noexcept override { return &pool_; }
+  std::byte* base() noexcept override { return pool_.base(); }
+  status checkpoint() override {
+    if (image_ != nullptr) return image_->checkpoint_step();
+    return {};
+  }
+  status close() override {
+    leave();
+    return pool_.engine->come_to_rest();
+  }
+  std::uint64_t grown_bytes() const noexcept override {
+    nvm_statistics s{};
+    pool_.engine->statistics(s);
+    return s.grown_bytes;
+  }
+  std::uint64_t stalls() const noexcept override { return image_ == nullptr ? 0 : image_->statistics().stalls; }
+
+ private:
+  void leave() noexcept {
+    if (pool_.lanes == nullptr) return;
+    const std::lock_guard guard{pool_.lanes->lock};
+    pool_.lanes->lanes = nullptr;
+  }
+  void end() noexcept {
+    leave();
+    pool_.stores.reset();
+    pool_.engine.reset();
+    pool_.file.reset();
+  }
+  nvm_pool pool_;
+  image_media* image_;
+};
+
+}  // namespace
+
+void* place_of_whole_pools() noexcept {
+  return reinterpret_cast<void*>(platform::window_base + 5 * platform::granule_bytes);
+}
+
+std::unique_ptr<whole_pool> open_whole(machine& m, kind_of_medium kind) {
+  if (kind == kind_of_medium::image) {
+    auto process = std::make_unique<image_process>(m, place_of_whole_pools());
+    if (!process->open(m)) return nullptr;
+    auto file = pool_file::in_memory(process->view.get(), process->superblock);
+    auto p = std::make_unique<opened_pool>(process->medium.get());
+    constexpr unsigned lanes = 3;
+    auto stack = std::make_unique<image_stack>(std::move(process));
+    if (!file || !p->start<image_stack, tx::undo_engine>(std::move(*file), std::move(stack), lanes)) return nullptr;
+    return p;
+  }
+  const auto sb = pick_superblock(m.base(), m.size());
+  if (!sb) return nullptr;
+  auto file = pool_file::in_memory(m.base(), *sb);
+  if (!file) return nullptr;
+  auto stack = std::make_unique<machine_stack>(m);
+  auto p = std::make_unique<opened_pool>(nullptr);
+  const unsigned lanes = sb->lane_count;
+  const status s = is_redo(kind) ? p->start<machine_stack, tx::redo_engine>(std::move(*file), std::move(stack), lanes)
+                                 : p->start<machine_stack, tx::undo_engine>(std::move(*file), std::move(stack), lanes);
+  return s ? std::move(p) : nullptr;
+}
+
+}  // namespace nvm::tests
