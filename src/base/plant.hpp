@@ -20,6 +20,7 @@ enum class plant : unsigned char {
   replay_into_fresh,      // redo: fresh memory is not in the record though a record could be replayed into it
   replay_by_lane,         // redo: lanes are replayed one after the other, not in the order of versions
   captured_early,         // a batch captures words that threads share outside of the order's critical section
+  store_past_barriers,    // a key-value store changes a word of an index past the transaction it is in
   store_not_announced,    // a barrier transaction keeps a store from its engine
   reads_not_validated,    // a barrier transaction commits, and moves its snapshot, though what it read has changed
 };

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/base.hpp"
+#include "base/plant.hpp"
 #include "kv/kv_layout.hpp"
 #include "nvm/stm.h"
 
@@ -57,7 +58,13 @@ class access {
   }
 
   [[nodiscard]] std::uint64_t load(const std::uint64_t* p) const { return nvm_stm_load64(tx_, p); }
-  void store(std::uint64_t* p, std::uint64_t v) const { nvm_stm_store64(tx_, p, v); }
+  void store(std::uint64_t* p, std::uint64_t v) const {
+    if (planted(plant::store_past_barriers)) {
+      *p = v;
+      return;
+    }
+    nvm_stm_store64(tx_, p, v);
+  }
   void read(void* to, const void* from, std::size_t n) const { nvm_stm_read(tx_, to, from, n); }
   void write(void* to, const void* from, std::size_t n) const { nvm_stm_write(tx_, to, from, n); }
   [[nodiscard]] int compare(const void* shared, const void* mine, std::size_t n) const {

@@ -1,0 +1,83 @@
+// Player of stories about key-value stores: each call of the C interface is an operation of the explorer, and an
+// ordinary map says what has to be there after it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kv_reader.hpp"
+#include "nvm/kv.h"
+#include "subjects.hpp"
+#include "whole_pool.hpp"
+
+namespace nvm::tests {
+
+class kv_player {
+ public:
+  kv_player(explore::machine& m, explore::digest_history& history, kind_of_medium kind);
+  ~kv_player();
+  kv_player(const kv_player&) = delete;
+  kv_player& operator=(const kv_player&) = delete;
+
+  // Opens the store, or makes it.
+  void open(const std::string& store, enum nvm_kv_index index);
+  void put(const std::string& store, const std::string& key, const std::string& value);
+  void remove(const std::string& store, const std::string& key);
+  // Changes bytes [from, from + bytes) of a value that is there.
+  void update(const std::string& store, const std::string& key, std::size_t from, std::size_t bytes, char with);
+  struct change {
+    std::string store, key, value;
+    bool removes = false;
+  };
+  // False: the pool had no room, and nothing has changed.
+  bool batch(const std::vector<change>& changes);
+  // Several calls in a transaction of the program, with levels that fail in it; taken back unless `commits`.
+  void transaction(const std::vector<change>& changes, bool commits);
+  // Closes a store before.
+  void drop(const std::string& store);
+  void rename(const std::string& store, const std::string& new_name);
+  // Reads everything through the library, and stops the program unless that is what has to be there.
+  void look();
+
+  // ssd: brings the log home.
+  void checkpoint();
+  // At rest; then, or as after a crash that lost nothing, open again.
+  void close();
+  void reopen();
+  void on_another_thread(const std::function<void()>& f);
+
+  [[nodiscard]] const std::map<std::string, std::string>& entries(const std::string& store) const {
+    return model_.at(store).entries;
+  }
+  [[nodiscard]] NVM_POOL* pool() noexcept { return pool_->handle(); }
+
+ private:
+  void start();
+  void apply(const change& c);
+  [[nodiscard]] nvm_kv* handle(const std::string& store) { return open_.at(store); }
+  [[nodiscard]] std::vector<nvm_kv_operation> calls(const std::vector<change>& changes);
+  // An operation of the explorer; f says whether it took effect, and changes the model then.
+  template <class F>
+  void operation(F&& f);
+
+  explore::machine& machine_;
+  explore::digest_history& history_;
+  kind_of_medium kind_;
+  std::unique_ptr<whole_pool> pool_;
+  std::map<std::string, nvm_kv*> open_;
+  std::map<std::string, kv_store_contents> model_;
+};
+
+using kv_steps = std::function<void(kv_player&)>;
+
+[[nodiscard]] explore::subject kv_subject_from(kind_of_medium kind, std::string name, kv_steps steps,
+                                               std::vector<std::byte> image);
+// What a process leaves that does this to a new pool and closes it.  A hash table in it has a seed of its own, so that
+// two of them are not the same.
+[[nodiscard]] std::vector<std::byte> kv_image_after(kind_of_medium kind, const crash_shape& shape,
+                                                    const kv_steps& steps);
+
+}  // namespace nvm::tests

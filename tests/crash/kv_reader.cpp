@@ -1,0 +1,316 @@
+#include "kv_reader.hpp"
+
+#include <cstring>
+#include <set>
+#include <vector>
+
+#include "space/space.hpp"
+
+namespace nvm::tests {
+namespace {
+
+using layout::kv_index;
+
+class reader {
+ public:
+  reader(const std::byte* base, const geometry& g, kv_contents& out) : base_{base}, shape_{g}, out_{out} {}
+
+  void read_directory() {
+    const auto place = read_anchor_word(base_, shape_, anchor_word::stores);
+    if (!place) return wrong(last_message());
+    if (*place == 0) return;
+    kv_store_contents names;
+    read_store(*place, names);
+    for (const auto& [name, value] : names.entries) {
+      std::uint64_t at = 0;
+      if (value.size() != sizeof at) return wrong("an entry of the directory has " + std::to_string(value.size()));
+      std::memcpy(&at, value.data(), sizeof at);
+      kv_store_contents store;
+      read_store(at, store);
+      // A store that is being dropped holds less and less.
+      if (name.front() != '\0') out_.stores.emplace(name, std::move(store));
+    }
+  }
+
+  void look_for_leaks() {
+    std::set<std::uint64_t> objects;
+    const status walked =
+        for_each_object(base_, shape_, [&](std::uint64_t offset, std::uint64_t, layout::object_layout l) {
+          if (l == layout::object_layout::typed) objects.insert(offset + sizeof(layout::object_header));
+          return true;
+        });
+    if (!walked) return wrong(last_message());
+    for (const std::uint64_t o : objects) {
+      if (!met_.contains(o)) return wrong("leaked: the object at " + std::to_string(o));
+    }
+    for (const std::uint64_t o : met_) {
+      if (!objects.contains(o)) return wrong("named, and no object: " + std::to_string(o));
+    }
+  }
+
+ private:
+  void wrong(const std::string& what) {
+    if (out_.fault.empty()) out_.fault = "key-value store: " + what;
+  }
+  bool bad(bool is, const char* what, std::uint64_t place) {
+    if (is) wrong(std::string{what} + " at " + std::to_string(place));
+    return is;
+  }
+  // A structure, which belongs to one place only.
+  template <class T>
+  bool take(std::uint64_t place, T& into, std::uint64_t bytes = sizeof(T)) {
+    if (bad(place % 16 != 0 || !shape_.in_data(place, bytes), "a place that is none", place)) return false;
+    if (bad(!met_.insert(place).second, "an object with two names", place)) return false;
+    std::memcpy(static_cast<void*>(&into), base_ + place, sizeof into);
+    return true;
+  }
+  [[nodiscard]] std::uint64_t word(std::uint64_t at) const {
+    std::uint64_t w = 0;
+    std::memcpy(&w, base_ + at, sizeof w);
+    return w;
+  }
+
+  // The record whose links have been read; false: it is damaged.
+  bool read_record(std::uint64_t at, std::string& key, std::string& value) {
+    if (bad(!shape_.in_data(at, 8), "a record that is none", at)) return false;
+    const layout::record_sizes s = layout::unpack_sizes(word(at));
+    if (bad(!shape_.in_data(at, layout::record_bytes(s)), "a record's sizes", at)) return false;
+    const char* bytes = reinterpret_cast<const char*>(base_ + at);
+    key.assign(bytes + 8, s.key);
+    value.assign(bytes + layout::record_value_at(s.key), s.value);
+    return true;
+  }
+  void add(kv_store_contents& to, const std::string& key, std::string value, std::uint64_t at) {
+    keys_ += key.size();
+    values_ += value.size();
+    bad(!to.entries.emplace(key, std::move(value)).second, "a key that is there twice", at);
+  }
+
+  void read_store(std::uint64_t place, kv_store_contents& out) {
+    layout::kv_header h;
+    if (!take(place, h)) return;
+    if (bad(h.magic != layout::kv_magic || h.version != layout::kv_version, "a header", place)) return;
+    out.index = static_cast<kv_index>(h.index);
+    keys_ = values_ = 0;
+    switch (out.index) {
+      case kv_index::list:
+        read_list(h, out);
+        break;
+      case kv_index::hash:
+        read_hash(h, place, out);
+        break;
+      case kv_index::btree:
+        leaf_expected_ = 0;
+        first_leaf_ = true;
+        last_key_.reset();
+        if (h.root != 0) read_node(h.root, layout::tree_levels_max, out);
+        bad(!first_leaf_ && leaf_expected_ != 0, "the last leaf has one behind it", place);
+        break;
+      case kv_index::rbtree:
+        last_key_.reset();
+        if (h.root != 0) (void)read_red_black(h.root, 0, true, 0, out);
+        break;
+      default:
+        bad(true, "an index that is none", place);
+    }
+    std::uint64_t counted[3] = {};
+    for (const layout::kv_stripe& s : h.stripes) {
+      counted[0] += s.entries;
+      counted[1] += s.key_bytes;
+      counted[2] += s.value_bytes;
+    }
+    bad(counted[0] != out.entries.size() || counted[1] != keys_ || counted[2] != values_, "counters", place);
+  }
+
+  void read_list(const layout::kv_header& h, kv_store_contents& out) {
+    std::uint64_t above = h.sequence + 1;
+    std::string key, value;
+    for (std::uint64_t place = h.root; place != 0;) {
+      layout::list_links l;
+      if (!take(place, l, sizeof l + 8) || !read_record(place + sizeof l, key, value)) return;
+      if (bad(l.sequence == 0 || l.sequence >= above, "a record out of its order", place)) return;
+      above = l.sequence;
+      add(out, key, value, place);
+      place = l.next;
+    }
+  }
+
+  // Buckets in use divide the hashes among themselves: their shares add up to all of them.
+  void read_hash(const layout::kv_header& h, std::uint64_t place, kv_store_contents& out) {
+    std::uint64_t shares = 0;
+    constexpr std::uint64_t whole = std::uint64_t{1} << 40;
+    const auto read_segment = [&](std::uint64_t at, std::uint64_t number) {
+      layout::segment s;
+      if (!take(at, s) || bad(s.number != number, "the number of a segment", at)) return;
+      for (unsigned i = 0; i < layout::segment_buckets; ++i) {
+        const std::uint64_t b = number * layout::segment_buckets + i;
+        const std::uint64_t depth = layout::more_of(s.buckets[i].meta);
+        if (depth == 0) {
+          for (const std::uint64_t w : s.buckets[i].slots) bad(w != 0, "an entry of a bucket that is not in use", at);
+          continue;
+        }
+        if (bad(depth < layout::bucket_depth_min || depth > h.level || b >> depth != 0, "a bucket's bits", at)) return;
+        shares += whole >> depth;
+        read_chain(s.buckets[i], b, static_cast<unsigned>(depth), h.seed, at, out);
+      }
+    };
+    bool any = false;
+    for (unsigned k = 0; k < layout::segment_lists; ++k) {
+      const std::uint64_t at = h.segments[k];
+      if (at == 0) continue;
+      if (k == 0) {
+        any = true;
+        read_segment(at, 0);
+        continue;
+      }
+      const std::uint64_t first = std::uint64_t{1} << (k - 1);
+      std::uint64_t head = 0;
+      if (!take(at, head, first * 8)) return;
+      for (std::uint64_t i = 0; i < first; ++i) {
+        const std::uint64_t segment = word(at + 8 * i);
+        if (segment != 0) read_segment(segment, first + i);
+      }
+    }
+    // One that is being taken apart has no entries, and fewer segments from step to step.
+    bad(any && shares != whole && !out.entries.empty(), "buckets that leave hashes out", place);
+  }
+  void read_chain(layout::bucket b, std::uint64_t number, unsigned depth, std::uint64_t seed, std::uint64_t at,
+                  kv_store_contents& out) {
+    std::string key, value;
+    for (;;) {
+      for (const std::uint64_t slot : b.slots) {
+        if (slot == 0) continue;
+        const std::uint64_t place = layout::place_of(slot);
+        std::uint64_t sizes = 0;
+        if (!take(place, sizes) || !read_record(place, key, value)) return;
+        const std::uint64_t hash = checksum(key.data(), key.size(), seed);
+        bad((hash & ((std::uint64_t{1} << depth) - 1)) != number || layout::tag_of(hash) != layout::more_of(slot),
+            "an entry in another's bucket", place);
+        add(out, key, value, place);
+      }
+      const std::uint64_t next = layout::place_of(b.meta);
+      if (next == 0) return;
+      at = next;
+      if (!take(at, b)) return;
+    }
+  }
+
+  void read_node(std::uint64_t place, unsigned level, kv_store_contents& out) {
+    if (bad(!shape_.in_data(place, 8), "a place that is none", place)) return;
+    const layout::node_meta m = layout::unpack_meta(word(place));
+    if (bad(level != layout::tree_levels_max ? m.level != level : m.level >= level, "a node's level", place)) return;
+    if (m.level == 0) return read_leaf(place, m, out);
+    layout::inner n;
+    if (!take(place, n)) return;
+    if (bad(m.kind != layout::node_kind::inner || m.count > layout::inner_separators, "an inner node", place)) return;
+    for (unsigned i = 0; i <= m.count && out_.fault.empty(); ++i) {
+      read_node(n.children[i], m.level - 1, out);
+      if (i == m.count) return;
+      // What lies above the child: more than all its keys, and no more than the next one's.
+      const std::uint64_t at = layout::place_of(n.separators[i]);
+      const std::uint64_t bytes = layout::more_of(n.separators[i]) & 0xFFFF;
+      if (at != 0) {
+        layout::separator s;
+        if (!take(at, s, sizeof s + bytes)) return;
+        bad(s.bytes != bytes, "a separator's length", at);
+        const std::string text(reinterpret_cast<const char*>(base_ + at + sizeof s), bytes);
+        bad(last_key_ && *last_key_ >= text, "a separator below a key before it", at);
+        least_ = text;
+      }
+    }
+  }
+  void read_leaf(std::uint64_t place, const layout::node_meta& m, kv_store_contents& out) {
+    layout::leaf n;
+    if (!take(place, n)) return;
+    if (bad(m.kind != layout::node_kind::leaf, "a leaf", place)) return;
+    if (bad(!first_leaf_ && leaf_expected_ != place, "the chain of leaves", place)) return;
+    first_leaf_ = false;
+    leaf_expected_ = n.next;
+    std::string key, value;
+    for (unsigned i = 0; i < (n.order & 15); ++i) {
+      const unsigned slot = n.order >> (4 + 4 * i) & 15;
+      if (bad(slot >= layout::leaf_slots, "a leaf's order", place)) return;
+      const std::uint64_t at = layout::place_of(n.slots[slot].record);
+      std::uint64_t sizes = 0;
+      if (!take(at, sizes) || !read_record(at, key, value)) return;
+      if (bad(key.size() < m.prefix || (layout::more_of(n.slots[slot].record) & 0xFFFF) != key.size(), "a slot", at)) {
+        return;
+      }
+      std::uint64_t head = 0;
+      for (unsigned b = 0; b < 8; ++b) {
+        const bool there = m.prefix + b < key.size();
+        head = head << 8 | (there ? static_cast<unsigned char>(key[m.prefix + b]) : 0U);
+      }
+      bad(head != n.slots[slot].head, "the head of a slot", at);
+      bad((last_key_ && *last_key_ >= key) || (least_ && key < *least_), "a key out of its order", at);
+      least_.reset();
+      last_key_ = key;
+      add(out, key, value, at);
+    }
+  }
+
+  // Black nodes on the way down, the same everywhere.
+  unsigned read_red_black(std::uint64_t place, std::uint64_t parent, bool below_red, unsigned depth,
+                          kv_store_contents& out) {
+    layout::rb_links l;
+    std::string key, value;
+    if (bad(depth > 64, "a tree that is too deep", place)) return 0;
+    if (!take(place, l, sizeof l + 8) || !read_record(place + sizeof l, key, value)) return 0;
+    const bool red = (l.parent & 1) != 0;
+    bad((l.parent & ~std::uint64_t{1}) != parent || (red && below_red), "a node's parent or colour", place);
+    const unsigned left = l.left == 0 ? 0 : read_red_black(l.left, place, red, depth + 1, out);
+    bad(last_key_ && *last_key_ >= key, "a key out of its order", place);
+    last_key_ = key;
+    add(out, key, value, place);
+    const unsigned right = l.right == 0 ? 0 : read_red_black(l.right, place, red, depth + 1, out);
+    bad(left != right, "a tree that is not balanced", place);
+    return left + (red ? 0 : 1);
+  }
+
+  const std::byte* base_;
+  const geometry& shape_;
+  kv_contents& out_;
+  std::set<std::uint64_t> met_;
+  std::uint64_t keys_ = 0, values_ = 0;
+  std::uint64_t leaf_expected_ = 0;
+  bool first_leaf_ = true;
+  std::optional<std::string> last_key_;
+  std::optional<std::string> least_;  // of the leaf to come, where that is spelled out
+};
+
+}  // namespace
+
+kv_contents read_stores(const std::byte* base, std::size_t available) {
+  kv_contents out;
+  const auto sb = pick_superblock(base, available);
+  if (!sb) return {{}, last_message()};
+  const geometry g = geometry_of(*sb);
+  space_summary summary;
+  const std::function<void(const damage&)> report = [&](const damage& d) {
+    if (out.fault.empty()) out.fault = "offset " + std::to_string(d.offset) + ": " + d.what;
+  };
+  (void)check_space(base, g, report, summary);
+  if (out.fault.empty() && summary.log_pages != 0) out.fault = "a log run is left after recovery";
+  reader r{base, g, out};
+  r.read_directory();
+  if (out.fault.empty()) r.look_for_leaks();
+  return out;
+}
+
+std::uint64_t hash_store(const std::string& name, kv_index index) {
+  return checksum(name.data(), name.size(), mix_seed(0x73746F72, static_cast<std::uint64_t>(index)));
+}
+std::uint64_t hash_entry(const std::string& store, const std::string& key, const std::string& value) {
+  const std::uint64_t of_key = checksum(key.data(), key.size(), checksum(store.data(), store.size(), key.size()));
+  return checksum(value.data(), value.size(), mix_seed(of_key, value.size()));
+}
+std::uint64_t digest_of(const std::map<std::string, kv_store_contents>& stores) {
+  std::uint64_t d = 0x6B76;
+  for (const auto& [name, s] : stores) {
+    d += hash_store(name, s.index);
+    for (const auto& [key, value] : s.entries) d += hash_entry(name, key, value);
+  }
+  return d;
+}
+
+}  // namespace nvm::tests
