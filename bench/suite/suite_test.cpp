@@ -161,7 +161,13 @@ TEST(engines, spend_the_fences_that_their_protocol_says) {
                                             {"stm over undo, write-back", {3, 3, 3}},
                                             // One record; written home by the batch.
                                             {"stm over redo", {1, 1, 1}},
-                                            {"stm over redo, commit mark", {2, 2, 2}}};
+                                            {"stm over redo, commit mark", {2, 2, 2}},
+                                            // Log, home, truncation; the plain log's tail.
+                                            {"mnemosyne", {3, 3, 3}},
+                                            {"mnemosyne, plain log", {4, 4, 4}},
+                                            // One for each store, home, truncation; to allocate, a commit word and its
+                                            // intents.
+                                            {"mnemosyne-undo", {4, 18, 5}}};
   for_each_engine([&]<class E>(const std::string& name, role, auto construct) {
     if (!prices.contains(name)) return;
     SCOPED_TRACE(name);

@@ -96,10 +96,15 @@ enum nvm_persist {
 enum nvm_engine {
   NVM_ENGINE_DETECT = 0, /* undo */
   NVM_ENGINE_UNDO = 1,   /* announced stores, old bytes logged; on ssd the image's redo log, undo volatile */
-  NVM_ENGINE_REDO = 2    /* barriers only (nvm/stm.h): a commit is one record, one fence; written home in batches */
+  NVM_ENGINE_REDO = 2,   /* barriers only (nvm/stm.h): a commit is one record, one fence; written home in batches */
+  /* Baselines to measure with, as papers describe them; direct media only. Every store is logged as it is made, and
+   * the commit waits until all is home. MNEMOSYNE: barriers only, new bytes; MNEMOSYNE_UNDO: old bytes. */
+  NVM_ENGINE_MNEMOSYNE = 3,
+  NVM_ENGINE_MNEMOSYNE_UNDO = 4
 };
 
-/* How a log record of the redo engine proves that it is whole (HEAPO, section II-B). */
+/* How a log record of the redo engine proves that it is whole (HEAPO, section II-B), or a log of the mnemosyne ones
+ * where it ends: by a bit in each word in place of a checksum, or by a mark. */
 enum nvm_validation {
   NVM_VALIDATION_CHECKSUM = 0,   /* one fence for a commit */
   NVM_VALIDATION_COMMIT_MARK = 1 /* a mark, written after a fence of its own: two fences */

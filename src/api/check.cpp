@@ -69,6 +69,13 @@ void check_ring_headers(const std::byte* base, const layout::superblock& sb, fin
 bool has_rings(const layout::superblock& sb) noexcept {
   return sb.engine == NVM_ENGINE_REDO && sb.medium != NVM_MEDIUM_SSD;
 }
+// Whether it holds the word logs of a mnemosyne engine.
+bool has_word_logs(const layout::superblock& sb) noexcept {
+  return sb.engine == NVM_ENGINE_MNEMOSYNE || sb.engine == NVM_ENGINE_MNEMOSYNE_UNDO;
+}
+log::mnemosyne_kind word_log_kind(const layout::superblock& sb) noexcept {
+  return sb.engine == NVM_ENGINE_MNEMOSYNE ? log::mnemosyne_kind::redo : log::mnemosyne_kind::undo;
+}
 
 // The lanes as recovery will find them.
 std::uint64_t check_lanes(const std::byte* base, const geometry& g, std::uint64_t key, bool clean,
@@ -102,6 +109,27 @@ std::uint64_t check_rings(const std::byte* base, const layout::superblock& sb, b
           reader.report().records);
   }
   return reader.report().records;
+}
+
+// The word logs of a mnemosyne engine, the same way.
+std::uint64_t check_word_logs(const std::byte* base, const layout::superblock& sb, bool clean, findings& f) noexcept {
+  const geometry g = geometry_of(sb);
+  const tx::pool_targets targets{base, g};
+  const bool torn = log::has_torn_bits(static_cast<log::validation>(sb.validation));
+  std::uint64_t pending = 0;
+  for (unsigned i = 0; i < g.lane_count; ++i) {
+    log::mnemosyne_reader lane{base, g, word_log_kind(sb), torn, i, targets};
+    if (status s = lane.validate(); !s) {
+      f.add(g.log_offset + i * g.lane_bytes, "%s", last_message());
+    } else {
+      pending += lane.found_any() ? 1 : 0;
+      if (clean && !lane.at_rest()) {
+        f.add(g.log_offset + i * g.lane_bytes, "lane %u is not at rest, but the pool's state says that it was closed",
+              i);
+      }
+    }
+  }
+  return pending;
 }
 
 // Whatever has no header is the type map, or lost.
@@ -144,6 +172,14 @@ void recover_in_memory(pool_file& file, findings& f) noexcept {
     std::uint64_t used = 0;
     if (!tx::recover_redo(nothing, file.base(), g, tx::pool_key(file.superblock().uuid),
                           static_cast<log::validation>(file.superblock().validation), report, used)) {
+      f.add(g.log_offset, "%s", last_message());
+    }
+    return;
+  }
+  if (has_word_logs(file.superblock())) {
+    if (!tx::recover_mnemosyne(nothing, file.base(), g, word_log_kind(file.superblock()),
+                               static_cast<log::validation>(file.superblock().validation), report,
+                               [](unsigned, std::uint64_t) {})) {
       f.add(g.log_offset, "%s", last_message());
     }
     return;
@@ -208,9 +244,13 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
   const bool clean = file.superblock().state == static_cast<std::uint32_t>(nvm::layout::pool_state::clean);
   api::check_superblocks(base, g, *file_bytes, f);
   const auto found_before = f.count();
-  sum.pending_transactions += api::has_rings(file.superblock())
-                                  ? api::check_rings(base, file.superblock(), clean, f)
-                                  : api::check_lanes(base, g, nvm::tx::pool_key(file.superblock().uuid), clean, f);
+  if (api::has_rings(file.superblock())) {
+    sum.pending_transactions += api::check_rings(base, file.superblock(), clean, f);
+  } else if (api::has_word_logs(file.superblock())) {
+    sum.pending_transactions += api::check_word_logs(base, file.superblock(), clean, f);
+  } else {
+    sum.pending_transactions += api::check_lanes(base, g, nvm::tx::pool_key(file.superblock().uuid), clean, f);
+  }
   if (!clean && f.count() == found_before) api::recover_in_memory(file, f);
   // The root names an object's payload, not just any place in the data.
   const auto root_word = nvm::read_root(base, g);

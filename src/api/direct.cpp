@@ -1,5 +1,6 @@
 #include "api/direct.hpp"
 
+#include "api/baselines.hpp"
 #include "api/direct_engines.hpp"
 
 namespace nvm::api {
@@ -8,6 +9,7 @@ result<std::unique_ptr<engine>> start_on_direct(pool_file& file, std::uint32_t p
                                                 const latency_settings& emulated, bool background) {
   auto with = write_back_of(file, persist);
   if (!with) return with.error();
+  if (is_baseline(file)) return start_baseline(file, *with, measured, emulated);
   const unsigned lanes = file.geometry().lane_count;
   const bool redo = file.superblock().engine == NVM_ENGINE_REDO;
   if (measured) {

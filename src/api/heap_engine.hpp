@@ -203,6 +203,14 @@ class heap_engine final : public engine {
     }
 
     bool writes_back() const noexcept override { return transaction_type::writes_back; }
+    bool logs_each_store() const noexcept override { return logs_stores; }
+    status log_store(std::uint64_t offset, const std::byte* from, std::uint64_t bytes) noexcept override {
+      if constexpr (logs_stores) {
+        return transaction_.log_store(offset, from, bytes);
+      } else {
+        return {};
+      }
+    }
     status enter_commit(std::span<const isolation::written_line> lines) noexcept override {
       return transaction_.enter_commit(lines);
     }
@@ -214,6 +222,8 @@ class heap_engine final : public engine {
     }
 
    private:
+    static constexpr bool logs_stores = requires { requires transaction_type::logs_each_store; };
+
     void leave(std::vector<tx::hook>& hooks) noexcept {
       hooks = transaction_.take_hooks();
       open_.store(false, std::memory_order_release);

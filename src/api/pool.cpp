@@ -23,7 +23,8 @@ constexpr unsigned volatile_lanes = 64;
 status check_options(const char* path, const nvm_pool_options& o) noexcept {
   if (path == nullptr || *path == '\0') return fail(errc::invalid, "the path is empty");
   if (o.medium > NVM_MEDIUM_SSD) return fail(errc::invalid, "medium %u is none of enum nvm_medium", o.medium);
-  if (o.engine > NVM_ENGINE_REDO) return fail(errc::invalid, "engine %u is none of enum nvm_engine", o.engine);
+  if (o.engine > NVM_ENGINE_MNEMOSYNE_UNDO)
+    return fail(errc::invalid, "engine %u is none of enum nvm_engine", o.engine);
   if (o.persist > NVM_PERSIST_BEST) return fail(errc::invalid, "persist %u is none of enum nvm_persist", o.persist);
   if (o.types > NVM_TYPES_IGNORE) return fail(errc::invalid, "types %u is none of enum nvm_types", o.types);
   if (o.mode > 0777) return fail(errc::invalid, "mode %o is more than permission bits", o.mode);
@@ -134,9 +135,9 @@ NVM_POOL* nvm_pool_create_with(const char* path, const nvm_pool_options* options
   const nvm_pool_options& o = options == nullptr ? api::no_options : *options;
   if (nvm::status s = api::check_options(path, o); !s) return api::report_null<NVM_POOL>(s.error());
   if (o.read_only != 0) return api::report_null<NVM_POOL>(fail(errc::invalid, "a pool cannot be created read-only"));
-  if (o.validation != 0 && o.engine != NVM_ENGINE_REDO) {
+  if (o.validation != 0 && o.engine < NVM_ENGINE_REDO) {
     return api::report_null<NVM_POOL>(
-        fail(errc::invalid, "validation %u concerns the redo engine; asked for is engine %u", o.validation, o.engine));
+        fail(errc::invalid, "validation %u is not for engine %u", o.validation, o.engine));
   }
   nvm::open_pools::set_exit_hook(api::close_at_exit);
   const std::uint64_t since = nvm::platform::monotonic_ns();

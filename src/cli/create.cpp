@@ -16,10 +16,12 @@ constexpr option options[] = {
     {"log-bytes", value_kind::size, "SIZE", "size of the log on ssd, of one lane elsewhere; default by the size"},
     {"lanes", value_kind::count, "N", "transactions that may be open at a time, not on ssd; default by the size"},
     {"engine", value_kind::choice, "ENGINE",
-     "how transactions become durable: undo (stores in place) or redo (barriers of nvm/stm.h only); default undo",
+     "how transactions become durable: undo (stores in place) or redo (barriers of nvm/stm.h only); default undo; "
+     "mnemosyne and mnemosyne-undo are baselines to measure with",
      engine_names},
     {"validation", value_kind::choice, "HOW",
-     "how a record of the redo engine proves itself: checksum or commit-mark; default checksum", validation_names},
+     "how a record of the redo engine proves itself: checksum or commit-mark; default checksum (mnemosyne: torn bits)",
+     validation_names},
     {"mode", value_kind::permissions, "MODE", "permission bits of the file, in octal, before the umask; default 600"},
 };
 constexpr std::string_view examples[] = {"holdfast create /dev/shm/cache.nvm --size 256M --capacity 8G",

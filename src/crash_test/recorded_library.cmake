@@ -10,7 +10,7 @@ if(NOT TARGET nvm_record_pass OR NOT HOLDFAST_CLANGXX_19 OR NVM_RECORD)
 endif()
 
 holdfast_layer_sources(recorded_sources ${HOLDFAST_LIBRARY_LAYERS})
-foreach(engine direct undo undo_measured redo redo_measured)
+foreach(engine baselines direct undo undo_measured redo redo_measured)
   list(REMOVE_ITEM recorded_sources ${CMAKE_SOURCE_DIR}/src/api/${engine}.cpp)
 endforeach()
 list(APPEND recorded_sources ${CMAKE_CURRENT_SOURCE_DIR}/runtime/recorded_pool.cpp)

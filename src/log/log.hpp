@@ -4,6 +4,8 @@
 #include "log/intent.hpp"
 #include "log/lane_layout.hpp"
 #include "log/lanes.hpp"
+#include "log/mnemosyne_log.hpp"
+#include "log/mnemosyne_recovery.hpp"
 #include "log/record.hpp"
 #include "log/recovery.hpp"
 #include "log/redo_log.hpp"

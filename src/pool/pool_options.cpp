@@ -37,7 +37,7 @@ status set_lanes(const pool_create_options& o, std::uint64_t size, geometry_requ
                 lane_bytes_max);
   }
   const bool small = size < (std::uint64_t{4} << 20);
-  const bool ring = o.engine == NVM_ENGINE_REDO;
+  const bool ring = o.engine >= NVM_ENGINE_REDO;
   shape.lane_count = o.lanes != 0 ? o.lanes : small ? 8 : ring ? 32 : 64;
   // A ring holds the records of many transactions: the more, the fewer lines are written home.
   const std::uint64_t chosen =
@@ -64,6 +64,8 @@ result<geometry_request> shape_of_new_pool(const pool_create_options& o, std::ui
   geometry_request shape;
   shape.size_pages = size / file_page_bytes;
   if (medium == NVM_MEDIUM_SSD) {
+    if (o.engine > NVM_ENGINE_REDO)
+      return fail(errc::medium, "engine %u: it is for byte-addressable memory, not for ssd", o.engine);
     const auto ring = log_bytes_of(o, size);
     if (!ring) return ring.error();
     shape.ring_bytes = *ring;

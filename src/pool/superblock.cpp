@@ -206,6 +206,10 @@ const char* engine_name(std::uint32_t engine) noexcept {
       return "undo";
     case NVM_ENGINE_REDO:
       return "redo";
+    case NVM_ENGINE_MNEMOSYNE:
+      return "mnemosyne";
+    case NVM_ENGINE_MNEMOSYNE_UNDO:
+      return "mnemosyne-undo";
     default:
       return "?";
   }
@@ -235,8 +239,10 @@ status check_superblock(const superblock& sb, std::uint64_t pool_bytes) noexcept
       return bad_field(NVM_FIELD(base_history), sb.base_history[i].base, "zero beyond base_history_count");
   }
   const bool has_engine = (sb.features_incompat & layout::feature_engine) != 0;
-  if (has_engine ? sb.engine > NVM_ENGINE_REDO || sb.engine == NVM_ENGINE_UNDO : sb.engine != 0)
-    return bad_field(NVM_FIELD(engine), sb.engine, has_engine ? "0 (undo) or 2 (redo)" : "0 (undo)");
+  if (has_engine ? sb.engine > NVM_ENGINE_MNEMOSYNE_UNDO || sb.engine == NVM_ENGINE_UNDO : sb.engine != 0)
+    return bad_field(NVM_FIELD(engine), sb.engine, has_engine ? "0 (undo), 2 (redo), 3 or 4 (mnemosyne)" : "0 (undo)");
+  if (sb.engine > NVM_ENGINE_REDO && sb.medium == NVM_MEDIUM_SSD)
+    return bad_field(NVM_FIELD(engine), sb.engine, "0 or 2 on ssd");
   if (has_engine ? sb.validation > NVM_VALIDATION_COMMIT_MARK : sb.validation != 0)
     return bad_field(NVM_FIELD(validation), sb.validation, has_engine ? "0 .. 1" : "0 (checksum)");
   // A compatible feature that we do not know may use what is reserved to us.

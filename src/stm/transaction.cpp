@@ -299,6 +299,7 @@ verdict transaction::begin_engine() {
     auto begun = side_->begin();
     if (!begun) return fails(begun.error());
     engine_ = *begun;
+    logs_each_store_ = engine_->logs_each_store();
   }
   while (engine_->depth() < depth()) {
     if (status s = engine_->begin(); !s) return fails(s.error());
@@ -354,10 +355,14 @@ verdict transaction::lock_and_announce(void* p, std::size_t n, bool durable, pla
   return verdict::done;
 }
 
-void transaction::put(void* p, const void* from, std::size_t n, place where) {
+verdict transaction::put(void* p, const void* from, std::size_t n, place where) {
   if (where == place::home) {
     isolation::copy_in(p, from, n);
-    return;
+    return verdict::done;
+  }
+  if (logs_each_store_ && where == place::buffer_durable) {
+    status s = engine_->log_store(side_->offset_of(p), static_cast<const std::byte*>(from), n);
+    if (!s) return fails(s.error());
   }
   auto* to = static_cast<std::byte*>(p);
   const auto* bytes = static_cast<const std::byte*>(from);
@@ -368,14 +373,14 @@ void transaction::put(void* p, const void* from, std::size_t n, place where) {
     bytes += here;
     n -= here;
   }
+  return verdict::done;
 }
 
 verdict transaction::write(void* to, const void* from, std::size_t n) {
   if (n == 0) return verdict::done;
   place where{};
   if (verdict a = prepare(to, n, where); a != verdict::done) return a;
-  put(to, from, n, where);
-  return verdict::done;
+  return put(to, from, n, where);
 }
 
 verdict transaction::announce(const void* p, std::size_t n) {
@@ -393,7 +398,8 @@ verdict transaction::fill(void* to, int byte, std::size_t n) {
   std::byte piece[piece_bytes];
   std::memset(piece, byte, std::min(n, piece_bytes));
   for (std::size_t done = 0; done < n; done += piece_bytes) {
-    put(static_cast<std::byte*>(to) + done, piece, std::min(n - done, piece_bytes), where);
+    const verdict a = put(static_cast<std::byte*>(to) + done, piece, std::min(n - done, piece_bytes), where);
+    if (a != verdict::done) return a;
   }
   return verdict::done;
 }
@@ -441,7 +447,7 @@ verdict transaction::copy(void* to, const void* from, std::size_t n) {
     const std::size_t here = std::min(n - done, piece_bytes);
     const std::size_t at = backwards ? n - done - here : done;
     if (verdict a = read(piece, source + at, here); a != verdict::done) return a;
-    put(target + at, piece, here, where);
+    if (verdict a = put(target + at, piece, here, where); a != verdict::done) return a;
     done += here;
   }
   return verdict::done;
@@ -538,7 +544,7 @@ verdict transaction::set_anchor(anchor_word which, void* object) {
     if (verdict a = lock_and_announce(side_->base() + at, sizeof word, true, where); a != verdict::done) {
       return a == verdict::failed ? doom(failure_) : a;
     }
-    put(side_->base() + at, &word, sizeof word, where);
+    if (verdict a = put(side_->base() + at, &word, sizeof word, where); a != verdict::done) return a;
   }
   return verdict::done;
 }

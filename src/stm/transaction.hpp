@@ -171,7 +171,7 @@ class transaction {
   enum class place : std::uint8_t { home, buffer_durable, buffer_volatile };
   [[nodiscard]] verdict prepare(void* p, std::size_t n, place& where);
   [[nodiscard]] verdict lock_and_announce(void* p, std::size_t n, bool durable, place& where);
-  void put(void* p, const void* from, std::size_t n, place where);
+  [[nodiscard]] verdict put(void* p, const void* from, std::size_t n, place where);
   [[nodiscard]] verdict load_own(isolation::seen s, const void* p, std::size_t n, void* out);
   void read_own(const void* p, std::size_t n, void* out) noexcept;
   // The engine's transaction, with as many levels as this one.
@@ -197,6 +197,7 @@ class transaction {
   isolation::back_off back_off_;
   durable_side* side_ = nullptr;
   tx::open_transaction* engine_ = nullptr;
+  bool logs_each_store_ = false;  // engine_ does
   bool write_back_ = false;
   bool stored_in_place_ = false;  // under a lock
   bool privatises_ = false;

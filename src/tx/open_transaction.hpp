@@ -43,6 +43,13 @@ class open_transaction {
   // True: stores reach home at the commit, all at once (write-back).  False: each is announced and made where it is
   // (write-through).
   [[nodiscard]] virtual bool writes_back() const noexcept = 0;
+  // Write-back: whether the engine is told of each store as it is made, by log_store(); the lines at the commit have
+  // them again.
+  [[nodiscard]] virtual bool logs_each_store() const noexcept { return false; }
+  [[nodiscard]] virtual status log_store(std::uint64_t /*offset*/, const std::byte* /*from*/,
+                                         std::uint64_t /*bytes*/) noexcept {
+    return {};
+  }
   // Write-back, outermost level, before the version of the commit is drawn from the clock: finds room for everything
   // that the commit needs, `lines` as commit_lines() will get them.  Where it succeeds, commit_lines() or abort() must
   // follow at once, with nothing in between that waits: log space is not given back meanwhile.

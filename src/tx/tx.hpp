@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tx/heap.hpp"
+#include "tx/mnemosyne_engine.hpp"
 #include "tx/open_transaction.hpp"
 #include "tx/recover.hpp"
 #include "tx/transaction.hpp"

@@ -46,22 +46,36 @@ std::vector<char> read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>{in}, {}};
 }
 
-enum class used { undo, redo, ssd };
+struct used {
+  const char* name;
+  nvm_engine engine;
+  nvm_validation validation;
+  nvm_medium medium;
+  int changes;
+};
 class damage : public testing::TestWithParam<used> {};
-INSTANTIATE_TEST_SUITE_P(media, damage, testing::Values(used::undo, used::redo, used::ssd), [](const auto& i) {
-  return i.param == used::ssd ? "ssd" : i.param == used::redo ? "shm_redo" : "shm";
-});
+INSTANTIATE_TEST_SUITE_P(
+    media, damage,
+    testing::Values(used{"shm", NVM_ENGINE_UNDO, NVM_VALIDATION_CHECKSUM, NVM_MEDIUM_SHM, 1500},
+                    used{"shm_redo", NVM_ENGINE_REDO, NVM_VALIDATION_CHECKSUM, NVM_MEDIUM_SHM, 1500},
+                    used{"shm_mnemosyne", NVM_ENGINE_MNEMOSYNE, NVM_VALIDATION_CHECKSUM, NVM_MEDIUM_SHM, 400},
+                    used{"shm_mnemosyne_undo", NVM_ENGINE_MNEMOSYNE_UNDO, NVM_VALIDATION_CHECKSUM, NVM_MEDIUM_SHM, 400},
+                    used{"shm_mnemosyne_undo_plain", NVM_ENGINE_MNEMOSYNE_UNDO, NVM_VALIDATION_COMMIT_MARK,
+                         NVM_MEDIUM_SHM, 400},
+                    used{"ssd", NVM_ENGINE_UNDO, NVM_VALIDATION_CHECKSUM, NVM_MEDIUM_SSD, 400}),
+    [](const auto& i) { return i.param.name; });
 
 TEST_P(damage, of_any_one_word_causes_no_fault_and_no_hang) {
-  const bool ssd = GetParam() == used::ssd;
-  const bool redo = GetParam() == used::redo;
+  const bool ssd = GetParam().medium == NVM_MEDIUM_SSD;
+  const bool announces = GetParam().engine == NVM_ENGINE_UNDO || GetParam().engine == NVM_ENGINE_MNEMOSYNE_UNDO;
   scratch place{false};  // the file system of the copies; the medium is the pool's
   nvm_pool_options o{};
   o.size = 1 << 20;
   o.capacity = 1 << 20;
   o.log_bytes = ssd ? 1 << 16 : 0;
-  o.medium = ssd ? NVM_MEDIUM_SSD : NVM_MEDIUM_SHM;
-  if (redo) o.engine = NVM_ENGINE_REDO;
+  o.medium = GetParam().medium;
+  o.engine = GetParam().engine;
+  o.validation = GetParam().validation;
   const std::string original = place.path("original");
   // A pool that died with a transaction open.
   const pid_t maker = fork();
@@ -75,7 +89,7 @@ TEST_P(damage, of_any_one_word_causes_no_fault_and_no_hang) {
       (void)nvm_pool_set_root(pool, last);
       if (nvm_tx_commit(pool) != 0) _exit(3);
     }
-    if (nvm_tx_begin(pool) != 0 || (!redo && nvm_tx_log(last, 100) != 0)) _exit(4);
+    if (nvm_tx_begin(pool) != 0 || (announces && nvm_tx_log(last, 100) != 0)) _exit(4);
     (void)nvm_alloc(pool, 1, 40);
     _exit(0);
   }
@@ -92,7 +106,7 @@ TEST_P(damage, of_any_one_word_causes_no_fault_and_no_hang) {
     if (w != 0) interesting.push_back(at);
   }
   const char* asked = std::getenv("NVM_DAMAGE_CHANGES");
-  const int changes = asked != nullptr ? std::atoi(asked) : (ssd ? 400 : 1500);
+  const int changes = asked != nullptr ? std::atoi(asked) : GetParam().changes;
   std::mt19937_64 random{11};
   const std::string victim = place.path("victim");
   constexpr int at_once = 25;

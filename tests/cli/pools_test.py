@@ -31,6 +31,23 @@ class Create(PoolTest):
         made = self.answer("create", self.path("shm"), "--size", "1M", "--lanes", "3", "--log-bytes", "8K")
         self.assertEqual((made["lanes"], made["log_bytes"]), (3, 24 << 10))
 
+    def test_makes_pools_of_every_engine(self):
+        for engine in ("undo", "redo", "mnemosyne", "mnemosyne-undo"):
+            for validation in ("checksum", "commit-mark"):
+                if (engine, validation) == ("undo", "commit-mark"):
+                    continue
+                path = self.path("shm", f"{engine}-{validation}.nvm")
+                made = self.answer("create", path, "--size", "4M", "--engine", engine, "--validation", validation)
+                self.assertEqual(made["engine"], engine)
+                self.assertEqual(run("kv", "put", path, "key", "value").returncode, GOOD)
+                self.assertEqual(run("kv", "get", path, "key").stdout.strip(), "value")
+                self.assertTrue(self.answer("check", path)["sound"])
+
+    def test_makes_no_baseline_on_ssd(self):
+        path = self.path("ssd")
+        self.assert_fails(("create", path, "--medium", "ssd", "--engine", "mnemosyne"), UNAVAILABLE, "NVM_E_MEDIUM",
+                          "ssd")
+
     def test_leaves_an_existing_file_alone(self):
         path = self.path("shm")
         path.write_text("mine")

@@ -143,6 +143,16 @@ std::vector<subject> subjects_on(model m) {
     all.push_back(subject_of(s, kind_of_medium::redo));
     all.push_back(subject_of(s, kind_of_medium::redo_by_mark));
   }
+  if (m != model::ssd) {
+    // What these engines do is the same in every story: few are needed.
+    for (const char* story : {"a slot is logged, freed and reused", "fresh memory is published", "a savepoint aborts",
+                              "the log overflows", "a lane changes threads", "an abort is another thread's past"}) {
+      for (const auto kind : {kind_of_medium::mnemosyne, kind_of_medium::mnemosyne_plain,
+                              kind_of_medium::mnemosyne_undo, kind_of_medium::mnemosyne_undo_plain}) {
+        all.push_back(subject_of(named(story), kind));
+      }
+    }
+  }
   add_crashed(all, "a slot is logged, freed and reused", work_goes_on, m, 6);
   for (const unsigned lane : {0U, 1U}) {
     const auto goes_on = [lane](player& p) { one_lane_goes_on(p, lane); };
@@ -206,6 +216,46 @@ explore::two_crashes a_recovery_is_torn() {
   return s;
 }
 
+// Words of a log that came without the words before them could become the continuation of what is logged next, if that
+// ends where they begin: mnemosyne/E10.  Here they are a whole entry and the commit word behind it: the log's ninth
+// line begins with its 64th word, for which the first eight have room but for their torn bits.
+explore::two_crashes a_log_comes_without_its_beginning() {
+  constexpr auto kind = kind_of_medium::mnemosyne;
+  explore::two_crashes s;
+  s.first = subject_on(kind, "a log comes without its beginning", [](player& p) {
+    auto setup = p.begin(1);
+    const std::uint64_t x = setup->alloc(600, 1);
+    setup->commit();
+    auto t = p.begin(0);
+    t->write(x, 0, 16, 2);  // three words, and two for each of the others
+    for (std::uint64_t i = 0; i < 30; ++i) t->write(x, 16 + 8 * i, 8, 3);
+    t->write(x, 300, 8, 4);
+    t->commit();
+  });
+  s.wanted = [](const explore::machine& m, const explore::window& w) {
+    const auto sb = shape_of(m);
+    if (!sb || w.promised != 1) return false;
+    const log::word_ring ring{geometry_of(*sb), 0};
+    const auto line = [&](std::uint64_t position) {
+      return reinterpret_cast<const std::uint64_t*>(m.base() + ring.line_at(position));
+    };
+    const auto is_new = [](std::uint64_t word) { return (word & layout::torn_bit) != 0; };
+    return std::none_of(line(0), line(1), is_new) && std::all_of(line(8), line(9), is_new);
+  };
+  s.images_max = 3;
+  s.then = [](std::vector<std::byte> image) {
+    return subject_from(
+        kind, "a log that ends where the rest of another begins",
+        [](player& p) {
+          auto t = p.begin(0);
+          t->write(p.committed().objects.begin()->first, 0, 440, 5);  // eight lines
+          t->commit();
+        },
+        std::move(image));
+  };
+  return s;
+}
+
 // ---- the score -----------------------------------------------------------------------------------------------------
 
 // Survivors, each with the reason why it may be one: a file and what its line says.
@@ -225,7 +275,7 @@ const mutation_report& score_of(model m) {
   static const auto make = [](model under) {
     const auto subjects = subjects_on(under);
     std::vector<explore::two_crashes> pairs;
-    if (under != model::ssd) pairs = {a_log_is_torn(), a_recovery_is_torn()};
+    if (under != model::ssd) pairs = {a_log_is_torn(), a_recovery_is_torn(), a_log_comes_without_its_beginning()};
     options o = options_for(under);
     mutation_report r = mutation_score(subjects, o, waivers(), pairs);
     std::printf("%s\n", r.text().c_str());

@@ -101,23 +101,30 @@ class heap_ground : public ground {
 
 using direct_medium = recorder<ordered_media>;
 
-class direct_ground final : public heap_ground<direct_medium> {
+template <class Engine>
+class in_place_ground final : public heap_ground<direct_medium, Engine> {
  public:
-  direct_ground(machine& m, const layout::superblock& sb) : heap_ground{m.media(), m.base(), sb, sb.lane_count} {}
+  using base_class = heap_ground<direct_medium, Engine>;
+  in_place_ground(machine& m, const layout::superblock& sb) : base_class{m.media(), m.base(), sb, sb.lane_count} {}
   status checkpoint() override { return {}; }
   status sync_appended() override { return {}; }
   void die_while_syncing() override {}
   status close() override {
-    heap().come_to_rest();
+    this->heap().come_to_rest();
     return {};
   }
   std::uint64_t stalls() const noexcept override { return 0; }
 };
 
-// The redo engine: what is painted waits in volatile lines, a set for each level, until the commit.
-class redo_ground final : public heap_ground<direct_medium, tx::redo_engine<direct_medium>> {
+// What is painted waits in volatile lines, a set for each level, until the commit.
+template <class Engine>
+class write_back_ground final : public heap_ground<direct_medium, Engine> {
  public:
-  redo_ground(machine& m, const layout::superblock& sb)
+  using heap_ground = tests::heap_ground<direct_medium, Engine>;
+  using heap_ground::base;
+  using heap_ground::heap;
+  using heap_ground::of;
+  write_back_ground(machine& m, const layout::superblock& sb)
       : heap_ground{m.media(), m.base(), sb, sb.lane_count}, written_(sb.lane_count) {}
   status begin(unsigned lane) override {
     written_[lane].emplace_back();
@@ -129,6 +136,10 @@ class redo_ground final : public heap_ground<direct_medium, tx::redo_engine<dire
       if (of(lane).covers({r.offset, r.bytes})) {
         std::memset(base() + r.offset, r.fill, r.bytes);
         continue;
+      }
+      if constexpr (requires { heap_ground::transaction_type::logs_each_store; }) {
+        const std::vector<std::byte> contents(r.bytes, std::byte{r.fill});
+        if (status s = of(lane).log_store(r.offset, contents.data(), r.bytes); !s) return s;
       }
       for (std::uint64_t at = r.offset; at < r.offset + r.bytes; ++at) {
         const std::uint64_t line = (reinterpret_cast<std::uintptr_t>(base()) + at) / line_bytes;
@@ -174,7 +185,7 @@ class redo_ground final : public heap_ground<direct_medium, tx::redo_engine<dire
     heap_ground::abort(lane);
   }
   status checkpoint() override {
-    heap().lanes().truncate();
+    if constexpr (heap_ground::heap_type::lanes_type::ordered) heap().lanes().truncate();
     return {};
   }
   status sync_appended() override { return {}; }
@@ -229,8 +240,12 @@ std::unique_ptr<ground> open_ground(machine& m, kind_of_medium kind) {
     if (!g->boot()) return nullptr;
     return g;
   };
-  if (kind == kind_of_medium::direct) return booted(std::make_unique<direct_ground>(m, *sb));
-  return booted(std::make_unique<redo_ground>(m, *sb));
+  using medium = direct_medium;
+  if (is_redo(kind)) return booted(std::make_unique<write_back_ground<tx::redo_engine<medium>>>(m, *sb));
+  if (!is_mnemosyne(kind)) return booted(std::make_unique<in_place_ground<tx::undo_engine<medium>>>(m, *sb));
+  if (mnemosyne_kind_of(kind) == log::mnemosyne_kind::redo)
+    return booted(std::make_unique<write_back_ground<tx::mnemosyne_engine<medium>>>(m, *sb));
+  return booted(std::make_unique<in_place_ground<tx::mnemosyne_undo_engine<medium>>>(m, *sb));
 }
 
 std::string unrest_in(machine& m, kind_of_medium kind) {
@@ -252,7 +267,11 @@ std::string unrest_in(machine& m, kind_of_medium kind) {
     if (!rings.validate()) return last_message();
     if (!rings.at_rest()) return "the rings hold " + std::to_string(rings.report().records) + " records";
   }
-  for (unsigned i = 0; i < g.lane_count && !is_redo(kind); ++i) {
+  for (unsigned i = 0; i < g.lane_count && is_mnemosyne(kind); ++i) {
+    if (!tx::lane_at_rest(m.base(), g, mnemosyne_kind_of(kind), static_cast<log::validation>(sb->validation), i))
+      return last_message();
+  }
+  for (unsigned i = 0; i < g.lane_count && !is_redo(kind) && !is_mnemosyne(kind); ++i) {
     log::lane_reader lane{m.base(), g, tx::pool_key(sb->uuid), i, targets};
     if (!lane.validate()) return last_message();
     if (!lane.at_rest()) return "lane " + std::to_string(i) + " is not at rest";
@@ -279,6 +298,10 @@ status recover_image(machine& m, kind_of_medium kind) {
     std::uint64_t used = 0;
     return tx::recover_redo(m.media(), m.base(), geometry_of(*sb), tx::pool_key(sb->uuid),
                             static_cast<log::validation>(sb->validation), report, used);
+  }
+  if (is_mnemosyne(kind)) {
+    return tx::recover_mnemosyne(m.media(), m.base(), geometry_of(*sb), mnemosyne_kind_of(kind),
+                                 static_cast<log::validation>(sb->validation), report, [](unsigned, std::uint64_t) {});
   }
   return tx::recover(m.media(), m.base(), geometry_of(*sb), tx::pool_key(sb->uuid), report,
                      [](unsigned, std::uint64_t) {});

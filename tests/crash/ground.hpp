@@ -2,7 +2,8 @@
 //
 // On direct media the image is the pool's memory.  On ssd it is the file: the heap runs on a private copy, as a process
 // does, and reaches the file through the log of image_media and the explorer's block device only.  The redo engine on
-// direct media is a ground of its own, once for each way in which its records prove themselves.
+// direct media is a ground of its own, once for each way in which its records prove themselves; so are the mnemosyne
+// ones.
 #pragma once
 
 #include <memory>
@@ -26,9 +27,15 @@ enum class kind_of_medium {
   stm_redo,
   stm_redo_by_mark,
   stm_direct_back,  // undo, with stores collected until the commit
+  mnemosyne,
+  mnemosyne_plain,
+  mnemosyne_undo,
+  mnemosyne_undo_plain,
 };
 
-[[nodiscard]] constexpr bool is_stm(kind_of_medium kind) noexcept { return kind >= kind_of_medium::stm_direct; }
+[[nodiscard]] constexpr bool is_stm(kind_of_medium kind) noexcept {
+  return kind >= kind_of_medium::stm_direct && kind <= kind_of_medium::stm_direct_back;
+}
 // What is below.
 [[nodiscard]] constexpr kind_of_medium plain(kind_of_medium kind) noexcept {
   constexpr int step = static_cast<int>(kind_of_medium::stm_direct);
@@ -48,8 +55,17 @@ enum class kind_of_medium {
                                    "stm_ssd",
                                    "stm_redo",
                                    "stm_redo_by_mark",
-                                   "stm_undo_write_back"};
+                                   "stm_undo_write_back",
+                                   "mnemosyne",
+                                   "mnemosyne_plain",
+                                   "mnemosyne_undo",
+                                   "mnemosyne_undo_plain"};
   return names[static_cast<int>(kind)];
+}
+
+[[nodiscard]] constexpr bool is_mnemosyne(kind_of_medium kind) noexcept { return kind >= kind_of_medium::mnemosyne; }
+[[nodiscard]] constexpr log::mnemosyne_kind mnemosyne_kind_of(kind_of_medium kind) noexcept {
+  return kind <= kind_of_medium::mnemosyne_plain ? log::mnemosyne_kind::redo : log::mnemosyne_kind::undo;
 }
 
 // Bytes of the pool that all become `fill`.

@@ -73,6 +73,17 @@ TEST(planted, lanes_replayed_one_after_the_other_are_found) {
 TEST(planted, pages_used_again_while_records_lead_into_them_are_found) {
   expect_found_in_redo(plant::no_settling, "the last pages are logged, freed and reused", model::x86);
 }
+// The mnemosyne engines.
+TEST(planted, fresh_memory_behind_the_commit_word_that_publishes_it_is_found) {
+  for (const auto kind : {kind_of_medium::mnemosyne, kind_of_medium::mnemosyne_plain}) {
+    expect_found(plant::fresh_after_record, subject_of(named("fresh memory is published"), kind), model::x86);
+  }
+}
+TEST(planted, slots_reused_before_their_free_is_committed_are_found_with_word_logs) {
+  for (const auto kind : {kind_of_medium::mnemosyne, kind_of_medium::mnemosyne_undo}) {
+    expect_found(plant::reuse_before_commit, subject_of(named("the last slot is used at once"), kind), model::x86);
+  }
+}
 
 // Barrier transactions: a store that the engine does not hear of, of each way to commit.
 TEST(planted, a_store_that_is_kept_from_the_engine_is_found) {

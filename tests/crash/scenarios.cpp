@@ -187,6 +187,25 @@ void a_lane_changes_threads(player& p) {
   }
 }
 
+// What one thread has logged in vain lies before what the next one logs in the same lane.
+void an_abort_is_another_threads_past(player& p) {
+  auto setup = p.begin(0);
+  const std::uint64_t x = setup->alloc(200, 1);
+  setup->commit();
+  for (std::uint8_t round = 0; round < 3; ++round) {
+    p.on_another_thread(8U + round, [&] {
+      auto t = p.begin(0);
+      t->write(x, 0, 120, 2);
+      t->abort();
+    });
+    p.on_another_thread(16U + round, [&] {
+      auto t = p.begin(0);
+      t->write(x, 8U * round, 40, static_cast<std::uint8_t>(3 + round));
+      t->commit();
+    });
+  }
+}
+
 // Everything comes to rest, the pool is opened again and used.
 void the_pool_is_closed_and_opened(player& p) {
   std::uint64_t x = 0;
@@ -580,6 +599,7 @@ const std::vector<scenario>& all_scenarios() {
       {"the types change", the_types_change, {}, true, true, false},
       {"two transactions share a line", two_transactions_share_a_line, {}, true, true, false},
       {"a lane changes threads", a_lane_changes_threads, {}, true, false, false},
+      {"an abort is another thread's past", an_abort_is_another_threads_past, {}, true, false, false},
       {"the pool is closed and opened", the_pool_is_closed_and_opened},
       {"the log overflows and the pool is closed", the_log_overflows_and_the_pool_is_closed},
       {"pages get another use", pages_get_another_use, narrow},

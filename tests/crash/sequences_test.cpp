@@ -51,12 +51,13 @@ class operations : public testing::TestWithParam<ground_of_test> {};
 std::uint64_t sequences_goal(const ground_of_test& g) {
   const model m = g.under;
   if (is_redo(g.on)) return m == model::x86 ? goals::sequences_x86_redo : goals::sequences_torn8_redo;
+  if (is_mnemosyne(g.on)) return goals::sequences_mnemosyne;
   return m == model::x86 ? goals::sequences_x86 : m == model::torn8 ? goals::sequences_torn8 : goals::sequences_ssd;
 }
 TEST_P(operations, of_any_short_sequence_are_all_or_nothing) {
   const auto [m, on] = GetParam();
   totals sum;
-  const unsigned longest = is_redo(on) ? 2 : 3;  // ./dev explore goes further
+  const unsigned longest = is_redo(on) || is_mnemosyne(on) ? 2 : 3;  // ./dev explore goes further
   for (unsigned length = 1; length <= longest && !HasFailure(); ++length) {
     for (std::uint64_t k = 0; k < sequences(length) && !HasFailure(); ++k) {
       sum.add(explore(sequence_subject(sequence(length, k), on), options_of_trace(m, k, 1)));
@@ -69,6 +70,7 @@ TEST_P(operations, of_any_short_sequence_are_all_or_nothing) {
 std::uint64_t random_goal(const ground_of_test& g) {
   const model m = g.under;
   if (is_redo(g.on)) return m == model::x86 ? goals::random_x86_redo : goals::random_torn8_redo;
+  if (is_mnemosyne(g.on)) return goals::random_mnemosyne;
   return m == model::x86 ? goals::random_x86 : m == model::torn8 ? goals::random_torn8 : goals::random_ssd;
 }
 TEST_P(operations, of_long_random_workloads_are_all_or_nothing) {
@@ -77,7 +79,7 @@ TEST_P(operations, of_long_random_workloads_are_all_or_nothing) {
   totals sum;
   std::printf("varied seed %llu\n", static_cast<unsigned long long>(varied));
   // Fixed seeds keep what was found once; the others explore new ground with every commit.
-  const std::uint64_t pairs = is_redo(on) ? 6 : 16;
+  const std::uint64_t pairs = is_mnemosyne(on) ? 2 : is_redo(on) ? 6 : 16;
   for (std::uint64_t k = 0; k < pairs && !HasFailure(); ++k) {
     for (const std::uint64_t seed : {k + 1, varied * 1000 + k}) {
       explore::options o = options_of_trace(m, k == 0 ? 0 : 1, seed);
@@ -96,9 +98,19 @@ INSTANTIATE_TEST_SUITE_P(under, operations,
                                          ground_of_test{model::torn8, kind_of_medium::direct},
                                          ground_of_test{model::ssd, kind_of_medium::image},
                                          ground_of_test{model::x86, kind_of_medium::redo},
-                                         ground_of_test{model::torn8, kind_of_medium::redo_by_mark}),
+                                         ground_of_test{model::torn8, kind_of_medium::redo_by_mark},
+                                         ground_of_test{model::torn8, kind_of_medium::mnemosyne},
+                                         ground_of_test{model::x86, kind_of_medium::mnemosyne_plain},
+                                         ground_of_test{model::x86, kind_of_medium::mnemosyne_undo},
+                                         ground_of_test{model::torn8, kind_of_medium::mnemosyne_undo_plain}),
                          [](const auto& i) {
-                           return std::string{name_of(i.param.under)} + (is_redo(i.param.on) ? "_redo" : "");
+                           const kind_of_medium on = i.param.on;
+                           const char* const engine = is_redo(on)         ? "_redo"
+                                                      : !is_mnemosyne(on) ? ""
+                                                      : mnemosyne_kind_of(on) == log::mnemosyne_kind::redo
+                                                          ? "_mnemosyne"
+                                                          : "_mnemosyne_undo";
+                           return name_of(i.param.under) + std::string{engine};
                          });
 
 }  // namespace

@@ -18,9 +18,9 @@ struct on_model {
   model under;
 };
 std::string name_of_case(const testing::TestParamInfo<on_model>& i) {
-  const char* const engine = i.param.on == kind_of_medium::redo           ? "_redo"
-                             : i.param.on == kind_of_medium::redo_by_mark ? "_redo_by_mark"
-                                                                          : "";
+  const kind_of_medium on = i.param.on;
+  const bool first = on == kind_of_medium::direct || on == kind_of_medium::image;
+  const std::string engine = first ? "" : std::string{"_"} + name_of(on);
   return identifier(i.param.of.name) + "_" + name_of(i.param.under) + engine;
 }
 std::vector<on_model> cases() {
@@ -28,7 +28,9 @@ std::vector<on_model> cases() {
   for (const scenario& s : all_scenarios()) {
     if (s.on_direct) {
       for (const model m : {model::x86, model::torn8, model::eadr}) {
-        for (const auto kind : {kind_of_medium::direct, kind_of_medium::redo, kind_of_medium::redo_by_mark}) {
+        for (const auto kind :
+             {kind_of_medium::direct, kind_of_medium::redo, kind_of_medium::redo_by_mark, kind_of_medium::mnemosyne,
+              kind_of_medium::mnemosyne_plain, kind_of_medium::mnemosyne_undo, kind_of_medium::mnemosyne_undo_plain}) {
           all.push_back({s, kind, m});
         }
       }

@@ -116,7 +116,8 @@ TEST_P(stm_levels, retry_runs_again_when_something_has_changed) {
 
 TEST_P(stm_levels, an_irrevocable_transaction_runs_alone_and_commits) {
   auto* x = here.shared<long>(16);
-  const bool in_place = GetParam() != where::redo && GetParam() != where::redo_by_mark;
+  const bool in_place =
+      GetParam() != where::redo && GetParam() != where::redo_by_mark && GetParam() != where::mnemosyne;
   int effects = 0;
   ASSERT_TRUE(atomic(here.pool(), [&](tx& t) {
     t.store(x, t.load(x) + 1);

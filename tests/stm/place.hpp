@@ -14,7 +14,7 @@
 
 namespace nvm::tests {
 
-enum class where { undo, undo_write_back, redo, redo_by_mark, ssd, volatile_only };
+enum class where { undo, undo_write_back, redo, redo_by_mark, mnemosyne, mnemosyne_undo, ssd, volatile_only };
 
 inline const char* name_of(where w) {
   switch (w) {
@@ -26,6 +26,10 @@ inline const char* name_of(where w) {
       return "redo";
     case where::redo_by_mark:
       return "redo_by_mark";
+    case where::mnemosyne:
+      return "mnemosyne";
+    case where::mnemosyne_undo:
+      return "mnemosyne_undo";
     case where::ssd:
       return "ssd";
     case where::volatile_only:
@@ -46,6 +50,8 @@ class place {
     o.capacity = size;
     o.medium = w == where::ssd ? NVM_MEDIUM_SSD : NVM_MEDIUM_SHM;
     if (w == where::redo || w == where::redo_by_mark) o.engine = NVM_ENGINE_REDO;
+    if (w == where::mnemosyne) o.engine = NVM_ENGINE_MNEMOSYNE;
+    if (w == where::mnemosyne_undo) o.engine = NVM_ENGINE_MNEMOSYNE_UNDO;
     if (w == where::redo_by_mark) {
       o.validation = NVM_VALIDATION_COMMIT_MARK;
       o.truncation = NVM_TRUNCATION_INLINE;
@@ -124,10 +130,10 @@ class everywhere : public testing::TestWithParam<where> {
  protected:
   place here{GetParam()};
 };
-inline constexpr where every_pool[] = {where::undo, where::undo_write_back, where::redo, where::redo_by_mark,
-                                       where::ssd};
-inline constexpr where every_place[] = {where::undo, where::undo_write_back, where::redo, where::redo_by_mark,
-                                        where::ssd,  where::volatile_only};
+inline constexpr where every_pool[] = {where::undo,      where::undo_write_back, where::redo, where::redo_by_mark,
+                                       where::mnemosyne, where::mnemosyne_undo,  where::ssd};
+inline constexpr where every_place[] = {where::undo,      where::undo_write_back, where::redo, where::redo_by_mark,
+                                        where::mnemosyne, where::mnemosyne_undo,  where::ssd,  where::volatile_only};
 #define NVM_EVERYWHERE(suite) \
   INSTANTIATE_TEST_SUITE_P(on, suite, testing::ValuesIn(every_place), [](const auto& i) { return name_of(i.param); })
 #define NVM_EVERY_POOL(suite) \

@@ -53,6 +53,11 @@ void for_each_engine(F&& f) {
            NVM_STM_POLICY_ENGINE);
   barriers("stm over redo, commit mark", role::subject, with_engine(NVM_ENGINE_REDO, NVM_VALIDATION_COMMIT_MARK),
            NVM_STM_POLICY_ENGINE);
+  barriers("mnemosyne", role::peer, with_engine(NVM_ENGINE_MNEMOSYNE, NVM_VALIDATION_CHECKSUM), NVM_STM_POLICY_ENGINE);
+  barriers("mnemosyne, plain log", role::peer, with_engine(NVM_ENGINE_MNEMOSYNE, NVM_VALIDATION_COMMIT_MARK),
+           NVM_STM_POLICY_ENGINE);
+  barriers("mnemosyne-undo", role::peer, with_engine(NVM_ENGINE_MNEMOSYNE_UNDO, NVM_VALIDATION_CHECKSUM),
+           NVM_STM_POLICY_ENGINE);
 #endif
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/baselines.hpp"
 #include "api/direct.hpp"
 #include "api/heap_engine.hpp"
 #include "api/media_stacks.hpp"
@@ -148,6 +149,9 @@ result<std::unique_ptr<engine>> start_on_direct(pool_file& file, std::uint32_t p
                                                 const latency_settings& /*emulated*/, bool /*background*/) {
   auto with = write_back_of(file, persist);
   if (!with) return with.error();
+  if (is_baseline(file)) {
+    return fail(errc::engine, "%s: its engine is there to be compared with; crash-test does not record it", file.path());
+  }
   const unsigned lanes = file.geometry().lane_count;
   if (file.read_only() || !recording::on())
     return start_engine(std::make_unique<direct_stack>(*with), file, lanes, false);
