@@ -4,8 +4,8 @@
 // between two fences, which a processor does while the first is still under way, into waiting.  Most locks on the way
 // of a transaction are taken by one lane nearly always.  Its lane takes such a lock by two plain stores and a load;
 // anybody else has to take the bias away first, which costs a barrier in all threads (microseconds).  A lock that is
-// taken away again and again favours nobody: each time its lane has to use it longer, undisturbed, to be favoured
-// again.
+// taken away again and again before that has paid favours nobody: each time its lane has to use it longer, undisturbed,
+// to be favoured again.
 //
 // Names.  `who` is a number that at most one thread goes by at a time, handed over with acquire and release (a lane,
 // plus one); 0 is anybody and never favoured.  The first who uses a lock is the only one it can ever favour: two
@@ -32,7 +32,10 @@ class biased_lock {
       held_.store(true, std::memory_order_relaxed);
       isa::compiler_fence();
       // relaxed: while it is biased nobody else has held the lock since this favourite did.
-      if (biased_.load(std::memory_order_relaxed)) return;
+      if (biased_.load(std::memory_order_relaxed)) {
+        ++favours_;
+        return;
+      }
       held_.store(false, std::memory_order_release);
     }
     lock_slowly(who);
@@ -47,6 +50,9 @@ class biased_lock {
     slowly_ = false;
     slow_.unlock();
   }
+
+  // Whether the favourite's next lock() takes no locked instruction.
+  [[nodiscard]] bool biased() const noexcept { return biased_.load(std::memory_order_relaxed); }
 
   // Takes the lock for a scope.
   class guard {
@@ -63,6 +69,8 @@ class biased_lock {
  private:
   static constexpr unsigned patience_first = 4;
   static constexpr unsigned patience_max = 1U << 20;
+  // As many locked instructions cost what taking the bias away does.
+  static constexpr unsigned favours_that_pay = 256;
 
   [[gnu::noinline]] void lock_slowly(unsigned who) noexcept {
     slow_.lock();
@@ -77,7 +85,12 @@ class biased_lock {
           std::this_thread::yield();
         }
       }
-      if (patience_ < patience_max) patience_ *= 8;
+      if (favours_ >= favours_that_pay) {
+        patience_ = patience_first;
+      } else if (patience_ < patience_max) {
+        patience_ *= 8;
+      }
+      favours_ = 0;
     }
     slowly_ = true;
     if (favourite_.load(std::memory_order_relaxed) == 0) favourite_.store(who, std::memory_order_relaxed);
@@ -94,6 +107,7 @@ class biased_lock {
   std::atomic<bool> held_{false};       // by the favourite, in the fast way; stored by the favourite only
   bool slowly_ = false;                 // the holder holds slow_; the rest is guarded by that
   spin_lock slow_;
+  unsigned favours_ = 0;  // since it was biased; the favourite's, by its `held_`
   unsigned calm_ = 0;
   unsigned patience_ = patience_first;
 };

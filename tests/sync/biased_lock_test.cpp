@@ -78,6 +78,29 @@ TEST(biased_lock, a_lane_takes_its_bias_from_thread_to_thread) {
   EXPECT_EQ(g.first, steps);
 }
 
+// Someone who comes now and then is no reason to let the favourite pay for ever.
+TEST(biased_lock, a_bias_that_has_paid_comes_back_at_once) {
+  if (!platform::can_fence_all_threads()) GTEST_SKIP() << "the system has no membarrier";
+  guarded g;
+  for (unsigned round = 0; round < 20; ++round) {
+    for (unsigned i = 0; i < 1000; ++i) g.step(7);
+    g.step(0);
+  }
+  for (unsigned i = 0; i < 8; ++i) g.step(7);
+  EXPECT_TRUE(g.lock.biased());
+}
+
+TEST(biased_lock, a_bias_that_never_pays_is_given_up) {
+  if (!platform::can_fence_all_threads()) GTEST_SKIP() << "the system has no membarrier";
+  guarded g;
+  for (unsigned round = 0; round < 20; ++round) {
+    for (unsigned i = 0; i < 8; ++i) g.step(7);
+    g.step(0);
+  }
+  for (unsigned i = 0; i < 8; ++i) g.step(7);
+  EXPECT_FALSE(g.lock.biased());
+}
+
 TEST(biased_lock, others_wait_while_the_favourite_is_inside) {
   biased_lock lock;
   for (unsigned i = 0; i < 100; ++i) {
