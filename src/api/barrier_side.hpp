@@ -15,7 +15,7 @@ class barrier_side final : public stm::durable_side {
   void ready() noexcept;
 
   result<tx::open_transaction*> begin() noexcept override;
-  [[nodiscard]] bool in_data(std::uint64_t offset, std::uint64_t bytes) const noexcept override;
+  [[nodiscard]] std::uint64_t data_end() const noexcept override;
   result<std::uint64_t> room_of(std::uint64_t payload) noexcept override;
   [[nodiscard]] two_words words_of(anchor_word which) const noexcept override;
   [[nodiscard]] bool takes_announced_stores() const noexcept override;

@@ -225,7 +225,7 @@ class heap_engine final : public engine {
     static constexpr bool logs_stores = requires { requires transaction_type::logs_each_store; };
 
     void leave(std::vector<tx::hook>& hooks) noexcept {
-      hooks = transaction_.take_hooks();
+      if (transaction_.has_hooks()) hooks = transaction_.take_hooks();
       open_.store(false, std::memory_order_release);
       give_lane();
     }

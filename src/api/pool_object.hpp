@@ -68,7 +68,9 @@ struct entry {
 // This thread's transactions.  At the end of a thread those still open are rolled back.
 class thread_transactions {
  public:
-  static thread_transactions& mine() noexcept;
+  [[nodiscard]] static thread_transactions& mine() noexcept { return known_ != nullptr ? *known_ : make_mine(); }
+  // Those if there ever were any.
+  [[nodiscard]] static const thread_transactions* known() noexcept { return known_; }
   ~thread_transactions();
 
   [[nodiscard]] entry* in(const nvm_pool* pool) noexcept;
@@ -92,10 +94,13 @@ class thread_transactions {
 
  private:
   thread_transactions() noexcept = default;
+  [[nodiscard]] static thread_transactions& make_mine() noexcept;
   known_lane& first_lane_in(const nvm_pool* pool);
   std::vector<entry> open_;
   std::uint64_t ended_ = 0;
   std::vector<known_lane> lanes_;
+  // The pointer needs no check whether the object behind it was made, but once.
+  [[gnu::tls_model("initial-exec")]] static thread_local constinit thread_transactions* known_;
 };
 
 // Begins the outermost transaction of this thread in a pool where it has none.
@@ -103,10 +108,12 @@ class thread_transactions {
 
 // Types that the program has and the pool has not: compares, and writes them.
 [[nodiscard]] status update_types(nvm_pool* pool) noexcept;
-[[nodiscard]] inline status bring_types(nvm_pool* pool) noexcept {
+[[nodiscard]] inline bool has_types(const nvm_pool* pool) noexcept {
   // relaxed: whoever loads a library has loaded it before it uses its types.
-  const unsigned now = object::type_registry::of_program().generation();
-  return pool->types_seen.load(std::memory_order_relaxed) == now ? status{} : update_types(pool);
+  return pool->types_seen.load(std::memory_order_relaxed) == object::type_registry::generation();
+}
+[[nodiscard]] inline status bring_types(nvm_pool* pool) noexcept {
+  return has_types(pool) ? status{} : update_types(pool);
 }
 
 // What becomes of ranges of pools in which this thread has no transaction.

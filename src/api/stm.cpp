@@ -30,7 +30,7 @@ struct nvm_stm {
   int code = 0;
 };
 
-__thread nvm_stm* nvm_stm_of_thread = nullptr;
+[[gnu::tls_model("initial-exec")]] __thread nvm_stm* nvm_stm_of_thread = nullptr;
 
 namespace nvm::api {
 
@@ -68,13 +68,17 @@ nvm_stm* of_thread() noexcept {
   return known = state.tx.get();
 }
 
-// True: there were some.
-bool run_hooks(nvm_stm* tx, NVM_POOL* pool) {
+[[gnu::noinline]] void run_due_hooks(nvm_stm* tx, NVM_POOL* pool) {
   std::vector<tx::hook> hooks = tx->inner.take_hooks();
   for (const tx::hook& h : hooks) {
     reinterpret_cast<nvm_tx_hook>(h.call)(pool, static_cast<nvm_tx_event>(h.event), h.argument);
   }
-  return !hooks.empty();
+}
+// True: there were some.
+inline bool run_hooks(nvm_stm* tx, NVM_POOL* pool) {
+  if (!tx->inner.has_hooks()) return false;
+  run_due_hooks(tx, pool);
+  return true;
 }
 
 [[noreturn]] void leave_next_frame(nvm_stm* tx) {
@@ -181,18 +185,47 @@ int try_change(nvm_stm* tx, F&& f) {
 }
 
 template <class T>
-[[gnu::always_inline]] inline T load(nvm_stm* tx, const T* p) {
+[[gnu::noinline]] T load_slowly(nvm_stm* tx, const T* p) {
   T value;
   go_on(tx, [&](stm::transaction& t) {
     return isolation::is_aligned(p) ? t.load(p, value) : t.read(&value, p, sizeof value);
   });
   return value;
 }
+// In both the quick way calls nothing.
+template <class T>
+[[gnu::always_inline]] inline T load(nvm_stm* tx, const T* p) {
+  T value;
+  if (tx->inner.load_quickly(p, value)) [[likely]] {
+    return value;
+  }
+  return load_slowly(tx, p);
+}
+template <class T>
+[[gnu::noinline]] void store_slowly(nvm_stm* tx, T* p, T value) {
+  change(tx, [&](stm::transaction& t) { return t.store(p, value); });
+}
 template <class T>
 [[gnu::always_inline]] inline void store(nvm_stm* tx, T* p, T value) {
-  change(tx, [&](stm::transaction& t) { return t.write(p, &value, sizeof value); });
+  if (tx->inner.store_quickly(p, value)) [[likely]] {
+    return;
+  }
+  store_slowly(tx, p, value);
 }
 
+[[gnu::always_inline]] inline nvm_stm* has_begun(nvm_stm* tx, NVM_POOL* pool, nvm_stm_restart restart, void* argument) {
+  tx->frames.clear();
+  tx->frames.push_back({restart, argument});
+  tx->pool = pool;
+  tx->why = 0;
+  return nvm_stm_of_thread = tx;
+}
+
+// Quickly; false may be wrong.
+bool may_surely_begin(NVM_POOL* pool) noexcept {
+  const thread_transactions* mine = thread_transactions::known();
+  return pool != nullptr && mine != nullptr && mine->open().empty() && !pool->file->forked() && has_types(pool);
+}
 status may_begin(NVM_POOL* pool) noexcept {
   if (pool != nullptr) {
     if (status s = pool->file->usable(); !s) return s;
@@ -233,7 +266,8 @@ void abandon_barrier_transaction(const nvm_pool* pool) noexcept {
 }
 
 void barrier_side::ready() noexcept {
-  lies_at(pool_.base(), pool_.file->geometry().capacity_bytes());
+  const geometry& g = pool_.file->geometry();
+  lies_at(pool_.base(), g.capacity_bytes(), g.data_offset);
   // Its engine begins nothing, not even to be asked.
   if (pool_.file->read_only()) engine_policy.store(stm::policy::write_through, std::memory_order_relaxed);
 }
@@ -246,9 +280,7 @@ result<tx::open_transaction*> barrier_side::begin() noexcept try {
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory for a transaction");
 }
-bool barrier_side::in_data(std::uint64_t offset, std::uint64_t bytes) const noexcept {
-  return pool_.file->geometry().in_data(offset, bytes);
-}
+std::uint64_t barrier_side::data_end() const noexcept { return pool_.file->geometry().size_bytes(); }
 result<std::uint64_t> barrier_side::room_of(std::uint64_t payload) noexcept {
   auto facts = pool_.engine->find(payload);
   if (!facts) return facts.error();
@@ -291,8 +323,8 @@ int nvm_stm_code(const nvm_stm* tx) { return tx->code; }
 int nvm_stm_is_irrevocable(const nvm_stm* tx) { return tx->inner.irrevocable() ? 1 : 0; }
 int nvm_stm_is_in_place(const nvm_stm* tx) { return tx->inner.in_place() ? 1 : 0; }
 
-nvm_stm* nvm_stm_begin(NVM_POOL* pool, nvm_stm_restart restart, void* argument) {
-  nvm_stm* tx = api::of_thread();
+namespace {
+[[gnu::noinline]] nvm_stm* begin_carefully(nvm_stm* tx, NVM_POOL* pool, nvm_stm_restart restart, void* argument) {
   if (tx == nullptr) {
     return api::report_null<nvm_stm>(fail(errc::no_memory, "no volatile memory for this thread's transactions"));
   }
@@ -324,10 +356,7 @@ nvm_stm* nvm_stm_begin(NVM_POOL* pool, nvm_stm_restart restart, void* argument) 
       }
       a = tx->inner.begin(pool == nullptr ? nullptr : &pool->barriers);
       if (a == verdict::done) {
-        tx->frames.assign(1, {restart, argument});
-        tx->pool = pool;
-        tx->why = 0;
-        return nvm_stm_of_thread = tx;
+        return api::has_begun(tx, pool, restart, argument);
       }
       nvm_stm_of_thread = nullptr;
     }
@@ -340,6 +369,21 @@ nvm_stm* nvm_stm_begin(NVM_POOL* pool, nvm_stm_restart restart, void* argument) 
     }
   }
   return api::report_null<nvm_stm>(tx->inner.failure());
+}
+}  // namespace
+
+nvm_stm* nvm_stm_begin(NVM_POOL* pool, nvm_stm_restart restart, void* argument) {
+  nvm_stm* tx = api::known;
+  if (tx == nullptr) tx = api::of_thread();
+  // The thread's first level of a first attempt, in a pool that it may use.
+  if (tx == nullptr || tx->inner.depth() != 0 || nvm_stm_of_thread != nullptr || !api::may_surely_begin(pool)) {
+    return begin_carefully(tx, pool, restart, argument);
+  }
+  tx->inner.end_series();
+  if (tx->inner.begin(pool == nullptr ? nullptr : &pool->barriers) != verdict::done) {
+    return api::report_null<nvm_stm>(tx->inner.failure());
+  }
+  return api::has_begun(tx, pool, restart, argument);
 }
 
 int nvm_stm_commit(nvm_stm* tx) {
@@ -510,7 +554,7 @@ int nvm_stm_quiesce(void) {
   if (nvm_stm_of_thread != nullptr) {
     return api::report(fail(errc::tx_open, "inside a transaction nobody can be waited for"));
   }
-  tx->who.wait_for_older(nvm::isolation::version_clock::of_process().next());
+  tx->who.wait_for_older(nvm::isolation::participant::draw_outside());
   return 0;
 }
 void nvm_stm_quiesce_at_commit(nvm_stm* tx) { tx->inner.privatise(); }

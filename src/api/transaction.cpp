@@ -11,12 +11,11 @@
 
 namespace nvm::api {
 
-thread_transactions& thread_transactions::mine() noexcept {
-  // The pointer needs no check whether the object behind it was made, but once.
-  [[gnu::tls_model("initial-exec")]] static thread_local constinit thread_transactions* known = nullptr;
-  if (known != nullptr) return *known;
+thread_local constinit thread_transactions* thread_transactions::known_ = nullptr;
+
+thread_transactions& thread_transactions::make_mine() noexcept {
   thread_local thread_transactions state;
-  known = &state;
+  known_ = &state;
   return state;
 }
 

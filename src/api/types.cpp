@@ -117,7 +117,7 @@ int each_of(const type_map& map, const visit_context& c) {
 
 status update_types(nvm_pool* pool) noexcept try {
   const std::lock_guard guard{pool->types_lock};
-  if (pool->types_seen.load(std::memory_order_relaxed) == object::type_registry::of_program().generation()) return {};
+  if (has_types(pool)) return {};
   return update_locked(pool);
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "%s: no volatile memory for the types of the program", pool->file->path());

@@ -90,6 +90,17 @@ void participant::ask_for_favour() noexcept {
 
 void participant::end_favour() noexcept {
   const std::lock_guard guard{list_lock};
+  end_favour_locked();
+}
+
+std::uint64_t participant::draw_outside() noexcept {
+  // Under the lock nobody becomes the favourite, who draws by plain stores.
+  const std::lock_guard guard{list_lock};
+  end_favour_locked();
+  return version_clock::of_process().next();
+}
+
+void participant::end_favour_locked() noexcept {
   participant* const first = favourite.load(std::memory_order_relaxed);
   if (first == nullptr) return;
   favourite.store(nullptr, std::memory_order_relaxed);

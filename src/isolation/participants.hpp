@@ -9,9 +9,10 @@
 // until it is done.  Nothing can conflict with it then.  Asking for it while inside would wait for ever: a transaction
 // leaves first.  Requests are served in the order in which they came.
 //
-// The favourite.  A thread that has been the only one to run transactions for a while takes locks by plain stores
-// (in_peace()): locked instructions wait for the fence before them (docs/design/005), which costs more than they do.
-// Whoever enters beside it ends that first, and each time it has to be alone for longer to be favoured again.
+// The favourite.  A thread that has been the only one to run transactions for a while takes locks and draws versions by
+// plain stores (in_peace()): locked instructions wait for the fence before them (docs/design/005), which costs more
+// than they do. Whoever enters beside it ends that first, and each time it has to be alone for longer to be favoured
+// again.
 //
 /// Dekker, its barrier in the common side replaced by one in all threads where the system has that
 /// (sync/biased_lock.hpp):
@@ -48,6 +49,15 @@ class alignas(line_bytes) participant {
     busy_.store(false, std::memory_order_release);
     return still;
   }
+
+  // A version for what this participant does; inside.
+  [[nodiscard, gnu::always_inline]] std::uint64_t draw() noexcept {
+    std::uint64_t version = 0;
+    if (in_peace([&] { version = version_clock::of_process().next_alone(); })) return version;
+    return version_clock::of_process().next();
+  }
+  // The same for whoever is no participant, or outside.
+  [[nodiscard]] static std::uint64_t draw_outside() noexcept;
 
   // Less than orec_word::owners_max; of no other thread at the same time.
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
@@ -124,7 +134,8 @@ class alignas(line_bytes) participant {
     }
   }
   void wait_outside() noexcept;
-  void end_favour() noexcept;
+  static void end_favour() noexcept;
+  static void end_favour_locked() noexcept;
   void ask_for_favour() noexcept;
   // Times that the others have entered.
   [[nodiscard]] std::uint64_t others_entered() const noexcept;

@@ -14,7 +14,7 @@ constexpr unsigned pauses_with_locks = 64;
 }  // namespace
 
 bool view::outwait(const orec& o, std::uint64_t locked) const noexcept {
-  const bool patient = locks_.empty();
+  const bool patient = !has_locks();
   const unsigned pauses = patient ? pauses_without_locks : pauses_with_locks;
   for (unsigned i = 0; i < pauses; ++i) {
     if (o.load(std::memory_order_relaxed) != locked) return true;
@@ -31,30 +31,24 @@ seen view::read_slowly(orec& o, const void* p, std::size_t n, void* out) {
   return read_under(o, [&] { copy_out(out, p, n); });
 }
 
-bool view::lock_slowly(orec& o, std::uint64_t w) {
+bool view::lock_slowly(orec& o) {
+  if (held_ == locks_.size()) locks_.resize(locks_.size() * 2);
+  std::uint64_t w = o.load(std::memory_order_acquire);
   while (open()) {
     if (orec_word::locked(w)) {
       if (!outwait(o, w)) return false;
     } else if (w >= limit_) {
       if (!extend()) return false;
     } else {
-      locks_.push_back({&o, w});
-      const std::uint64_t mine = orec_word::of_lock(who_.number(), locks_.size() - 1);
       bool taken = false;
-      // The word may have changed before peace was there.
-      if (who_.in_peace([&] {
-            taken = o.load(std::memory_order_relaxed) == w;
-            if (taken) o.store(mine, std::memory_order_relaxed);
-          }) &&
-          taken) {
-        return true;
-      }
+      if (who_.in_peace([&] { taken = take_alone(o, w); }) && taken) return true;
       // acquire: what was written under the version found.  Later stores of this transaction to the line release, so
       // that who sees one of them sees the lock.
-      if (o.compare_exchange_strong(w, mine, std::memory_order_acquire, std::memory_order_relaxed)) {
+      if (o.compare_exchange_strong(w, orec_word::of_lock(who_.number(), held_), std::memory_order_acquire,
+                                    std::memory_order_relaxed)) {
+        locks_[held_++] = {&o, w};
         return true;
       }
-      locks_.pop_back();
     }
     w = o.load(std::memory_order_acquire);
   }

@@ -4,7 +4,7 @@
 //         extends the snapshot to now, which holds if nothing read so far has changed.  So every value fits every other
 //         one at the moment it is returned, also in a transaction that will be rolled back later.
 // lock()  at the first write to a line (encounter time), if the line is no newer than the snapshot.
-// commit  version = clock.next(); the reads must still hold, unless nobody has drawn a version since the snapshot;
+// commit  draw a version; the reads must still hold, unless nobody has drawn a version since the snapshot;
 // write
 //         home; unlock(version).
 //
@@ -33,40 +33,41 @@ enum class seen : std::uint8_t {
 
 class view {
  public:
-  explicit view(participant& who) : who_{who} {
-    reads_.resize(reads_first);
-    locks_.reserve(64);
-  }
+  explicit view(participant& who) : who_{who}, reads_(reads_first), locks_(locks_first) {}
 
   // The thread has entered.
   void begin() noexcept {
     limit_ = limit_of(version_clock::of_process().now());
     used_ = 0;
     last_ = nullptr;
-    locks_.clear();
+    held_ = 0;
   }
   // Whatever is read or locked from now on is a conflict.  What was read stays known, for something_changed().
   void end() noexcept { limit_ = 0; }
   [[nodiscard]] bool open() const noexcept { return limit_ != 0; }
   [[nodiscard]] bool has_read() const noexcept { return used_ != 0; }
-  [[nodiscard]] bool has_locks() const noexcept { return !locks_.empty(); }
+  [[nodiscard]] bool has_locks() const noexcept { return held_ != 0; }
 
-  // *p, which is aligned.  May throw std::bad_alloc.
+  // *p, which is aligned, if that is all there is to it; false: nothing was done.
   template <class T>
-  [[nodiscard, gnu::always_inline]] seen load(const T* p, T& out) {
+  [[nodiscard, gnu::always_inline]] bool load_quickly(const T* p, T& out) noexcept {
     orec& o = orec_of_line(line_of(p));
     // acquire: pairs with the release in unlock(): who sees a version sees what was written under it.
     const std::uint64_t before = o.load(std::memory_order_acquire);
-    if (!orec_word::locked(before) && before < limit_) [[likely]] {
-      const T value = load_shared(p);
-      // relaxed: after the value, by the acquire there.
-      if (o.load(std::memory_order_relaxed) == before) [[likely]] {
-        note(o, before);
-        out = value;
-        return seen::ok;
-      }
+    if (orec_word::locked(before) || before >= limit_) return false;
+    const T value = load_shared(p);
+    // relaxed: after the value, by the acquire there.
+    if (o.load(std::memory_order_relaxed) != before || !note_quickly(o, before)) return false;
+    out = value;
+    return true;
+  }
+  // *p, which is aligned.  May throw std::bad_alloc.
+  template <class T>
+  [[nodiscard, gnu::always_inline]] seen load(const T* p, T& out) {
+    if (load_quickly(p, out)) [[likely]] {
+      return seen::ok;
     }
-    return read_slowly(o, p, sizeof(T), &out);
+    return read_slowly(orec_of_line(line_of(p)), p, sizeof(T), &out);
   }
 
   // n bytes inside one line.  May throw std::bad_alloc.
@@ -97,12 +98,18 @@ class view {
     return seen::conflict;
   }
 
-  // False: conflict.  May throw std::bad_alloc, holding no new lock.
-  [[nodiscard, gnu::always_inline]] bool lock(orec& o) {
-    std::uint64_t w = o.load(std::memory_order_acquire);
+  // True: this transaction holds the lock.  False: lock() may get it.
+  [[nodiscard, gnu::always_inline]] bool lock_quickly(orec& o) noexcept {
+    // acquire: what was written under the version found.
+    const std::uint64_t w = o.load(std::memory_order_acquire);
     if (orec_word::locked_by(w, who_.number())) return true;
-    return lock_slowly(o, w);
+    if (orec_word::locked(w) || w >= limit_ || held_ == locks_.size()) return false;
+    bool taken = false;
+    (void)who_.in_peace([&] { taken = take_alone(o, w); });
+    return taken;
   }
+  // False: conflict.  May throw std::bad_alloc, holding no new lock.
+  [[nodiscard, gnu::always_inline]] bool lock(orec& o) { return lock_quickly(o) || lock_slowly(o); }
 
   // Everything read is as it was, or locked by this transaction and as it was.
   [[nodiscard]] bool holds() const noexcept {
@@ -132,13 +139,15 @@ class view {
   // What was written is home, as of this version.
   void unlock(std::uint64_t version) noexcept {
     // release: pairs with the acquire of whoever reads the line next.
-    for (const held& h : locks_) h.word->store(orec_word::of_version(version), std::memory_order_release);
-    locks_.clear();
+    for (std::size_t i = 0; i < held_; ++i) {
+      locks_[i].word->store(orec_word::of_version(version), std::memory_order_release);
+    }
+    held_ = 0;
   }
   // Nothing was written home.
   void unlock_unchanged() noexcept {
-    for (const held& h : locks_) h.word->store(h.version, std::memory_order_release);
-    locks_.clear();
+    for (std::size_t i = 0; i < held_; ++i) locks_[i].word->store(locks_[i].version, std::memory_order_release);
+    held_ = 0;
   }
 
   // Whether something that was read has another version by now; of a transaction that holds no lock any more.
@@ -151,6 +160,7 @@ class view {
 
  private:
   static constexpr std::size_t reads_first = 1024;
+  static constexpr std::size_t locks_first = 64;
 
   struct entry {
     orec* word;
@@ -163,19 +173,30 @@ class view {
 
   static constexpr std::uint64_t limit_of(std::uint64_t version) noexcept { return orec_word::of_version(version) + 1; }
 
-  [[gnu::always_inline]] void note(orec& o, std::uint64_t word) {
+  // False: there is no room.
+  [[nodiscard, gnu::always_inline]] bool note_quickly(orec& o, std::uint64_t word) noexcept {
     // Programs read one object after the other: the line read last is often the next one too.
-    if (last_ == &o) return;
-    if (used_ == reads_.size()) [[unlikely]] {
-      grow();
-    }
+    if (last_ == &o) return true;
+    if (used_ == reads_.size()) return false;
     last_ = &o;
     reads_[used_++] = {&o, word};
+    return true;
   }
-  [[gnu::noinline]] void grow() { reads_.resize(reads_.size() * 2); }
+  void note(orec& o, std::uint64_t word) {
+    if (note_quickly(o, word)) return;
+    reads_.resize(reads_.size() * 2);
+    (void)note_quickly(o, word);
+  }
+  // Nobody else is inside, and there is room.  False: the word has changed before peace was there.
+  [[nodiscard, gnu::always_inline]] bool take_alone(orec& o, std::uint64_t w) noexcept {
+    if (o.load(std::memory_order_relaxed) != w) return false;
+    o.store(orec_word::of_lock(who_.number(), held_), std::memory_order_relaxed);
+    locks_[held_++] = {&o, w};
+    return true;
+  }
 
   [[gnu::noinline]] seen read_slowly(orec& o, const void* p, std::size_t n, void* out);
-  [[gnu::noinline]] bool lock_slowly(orec& o, std::uint64_t w);
+  [[gnu::noinline]] bool lock_slowly(orec& o);
   // Waits for another transaction's lock; false: for long enough.
   [[nodiscard]] bool outwait(const orec& o, std::uint64_t locked) const noexcept;
 
@@ -185,6 +206,7 @@ class view {
   const orec* last_ = nullptr;
   std::size_t used_ = 0;
   std::vector<entry> reads_;
+  std::size_t held_ = 0;
   std::vector<held> locks_;
 };
 

@@ -21,6 +21,25 @@ class write_set {
   // A savepoint begins: lines are kept before they change.
   void begin_level() noexcept { ++level_; }
 
+  // Bytes of the pool inside one line, in the outermost level.  locked(): the line was not there; gets hold of it, or
+  // says no.  False: that, or there is no room; nothing was put.
+  template <class T, class Locked>
+  [[nodiscard, gnu::always_inline]] bool put_quickly(const T* p, T value, Locked&& locked) noexcept {
+    const std::uint64_t line = reinterpret_cast<std::uintptr_t>(p) / line_bytes;
+    const std::size_t known = durable_.size();
+    const std::size_t i = durable_.at_quickly(line);
+    if (i == line_table::npos) return false;
+    written_line& w = durable_[i];
+    if (i == known && !locked()) {
+      with_empty_lines_ = true;
+      return false;
+    }
+    const auto at = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(p) % line_bytes);
+    std::memcpy(w.bytes + at, &value, sizeof value);
+    w.mask |= bytes_mask(at, sizeof value);
+    return true;
+  }
+
   // n bytes inside one line.  May throw std::bad_alloc, changing nothing.
   [[gnu::always_inline]] void put(const void* p, const void* from, std::size_t n, bool durable, bool outermost) {
     table& t = durable ? durable_ : volatile_;

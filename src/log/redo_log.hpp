@@ -40,13 +40,13 @@
 #include <memory>
 #include <mutex>
 #include <new>
-#include <span>
 #include <thread>
 #include <vector>
 
 #include "base/plant.hpp"
 #include "log/intent.hpp"
 #include "log/lane_owners.hpp"
+#include "log/record_stage.hpp"
 #include "log/redo_record.hpp"
 #include "log/tag.hpp"
 #include "media/media.hpp"
@@ -59,7 +59,6 @@ namespace nvm::log {
 struct truncation_statistics {
   std::uint64_t truncations = 0;
   std::uint64_t home_lines = 0;  // written back by them
-  std::uint64_t waits = 0;       // commits that had to wait for room
 };
 
 template <media M>
@@ -103,7 +102,7 @@ class redo_log : public lane_owners {
     auto seen = std::make_unique<seen_line[]>(seen_lines);
     for (std::size_t i = 0; i < seen_lines; ++i) seen[i] = {~std::uint64_t{0}, 0};
     l.dirty.reserve(256);
-    l.head = l.applied_head = tail_of(index) - layout::redo_ring_at;
+    l.head = l.applied_head = l.at = tail_of(index) - layout::redo_ring_at;
     l.tail.store(l.head, std::memory_order_relaxed);
     l.seen = std::move(seen);
     // release: pairs with the acquire in truncate().
@@ -128,7 +127,6 @@ class redo_log : public lane_owners {
     lane& l = lanes_[index];
     const std::uint64_t room = room_taken(l, bytes);
     if (free_room(l) >= room) return {};
-    ++l.waits;
     truncate();
     if (free_room(l) >= room) return {};
     return fail(errc::log_full, "a record of %lu bytes: the lane's ring has %lu", bytes, ring_bytes());
@@ -136,59 +134,49 @@ class redo_log : public lane_owners {
 
   // Volatile room to remember `lines` more lines, and one more log run, so that nothing can fail behind the commit
   // point.
-  [[nodiscard]] status expect(unsigned index, std::uint64_t lines) noexcept try {
+  [[nodiscard]] status expect(unsigned index, std::uint64_t lines, bool log_run) noexcept {
     lane& l = lanes_[index];
-    const biased_lock::guard guard{l.settling, index + 1};
-    if (l.dirty.capacity() - l.dirty.size() < lines) {
-      l.dirty.reserve(std::max<std::size_t>(l.dirty.size() + lines, 2 * l.dirty.capacity()));
+    if (l.room < lines || log_run) {
+      if (status s = make_volatile_room(l, index, lines); !s) return s;
     }
-    l.runs.reserve(l.runs.size() + 1);
+    l.room -= lines;  // whether it is used or not
     return {};
-  } catch (const std::bad_alloc&) {
-    return fail(errc::no_memory, "no volatile memory for %lu lines to be written back", lines);
   }
 
   // From here to applied() or leave_commit() a truncation waits for this lane.  Then the version may be drawn.
   void enter(unsigned index) noexcept {
-    // relaxed: drawing the version is a full barrier (isolation::version_clock), and truncate() reads the clock first.
+    // relaxed: who sees the version that is drawn next, as truncate() does in the clock, sees this as well.
     lanes_[index].entered.store(version_of(clock_()), std::memory_order_relaxed);
   }
   void leave_commit(unsigned index) noexcept { lanes_[index].entered.store(nobody, std::memory_order_release); }
 
-  // A record whose contents are put together in place: `bytes` bytes for which there is room.  The caller fills
-  // contents(), then calls append().
-  [[nodiscard]] std::byte* stage(unsigned index, std::uint64_t bytes) noexcept try {
-    lane& l = lanes_[index];
-    const std::uint64_t needed = round_up(bytes + sizeof(layout::redo_record), line_bytes) / 8;
-    if (l.stage.size() < needed + 8) l.stage.resize(needed + 8);
-    return reinterpret_cast<std::byte*>(staged(l) + 1);
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
-  // Writes the staged record, whose contents have `bytes` bytes, and makes it durable.
-  [[nodiscard]] status append(unsigned index, std::uint64_t version, layout::redo_kind kind, std::uint64_t intents,
-                              std::uint64_t bytes) noexcept {
-    if (version > bound_.load(std::memory_order_relaxed)) {
+  // Where the lane's owner puts the record together for append().
+  [[nodiscard]] record_stage& stage(unsigned index) noexcept { return lanes_[index].stage; }
+  // Writes the staged record, for which there is room, and makes it durable.
+  [[nodiscard]] status append(unsigned index, std::uint64_t version, layout::redo_kind kind,
+                              std::uint64_t intents) noexcept {
+    // acquire: pairs with raise_bound(): the bound is durable.
+    if (version > bound_.load(std::memory_order_acquire)) {
       if (status s = raise_bound(version); !s) return s;
     }
     lane& l = lanes_[index];
-    layout::redo_record* const r = staged(l);
-    const std::uint64_t whole = sizeof *r + bytes;
-    const std::uint64_t room = round_up(whole, line_bytes);
-    std::uint64_t at = l.head % ring_bytes();
-    if (at + room > ring_bytes()) {
-      put_wrap(l, index, version, at);
-      l.head += ring_bytes() - at;
-      at = 0;
+    layout::redo_record* const r = l.stage.record();
+    const std::uint64_t room = round_up(l.stage.record_bytes(), line_bytes);
+    if (l.at + room > ring_bytes()) {
+      put_wrap(index, version, l.at);
+      l.head += ring_bytes() - l.at;
+      l.at = 0;
     }
-    const std::uint64_t offset = lane_offset(index) + layout::redo_ring_at + at;
+    const std::uint64_t offset = lane_offset(index) + layout::redo_ring_at + l.at;
     r->version = version;
-    r->bytes = static_cast<std::uint32_t>(whole);
+    r->bytes = static_cast<std::uint32_t>(l.stage.record_bytes());
     r->kind_and_intents = static_cast<std::uint32_t>(intents << 4 | static_cast<std::uint32_t>(kind));
     const std::uint64_t proof = redo_proof(r, offset, key_, index, how_);
     r->proof = how_ == validation::checksum ? proof : 0;
-    std::memset(reinterpret_cast<std::byte*>(r) + whole, 0, room - whole);
     copy_out(media_, base_ + offset, r, room);
+    // Before the fence: what is stored behind it waits for it.
+    l.head += room;
+    l.at = l.at + room == ring_bytes() ? 0 : l.at + room;
     media_.fence(edge{"redo/E2"});
     if (how_ == validation::commit_mark) {
       auto* mark = reinterpret_cast<std::uint64_t*>(base_ + offset);
@@ -196,14 +184,13 @@ class redo_log : public lane_owners {
       media_.flush(mark, 8);
       media_.fence(edge{"redo/E3"});
     }
-    l.head += room;
-    l.logged.store(l.logged.load(std::memory_order_relaxed) + room, std::memory_order_relaxed);
     return {};
   }
 
   // Everything of the record is home, in these lines of the pool (offsets / line_bytes); a log run it lies in.
   template <class EachLine>
-  void applied(unsigned index, std::uint64_t version, std::uint64_t log_run, EachLine&& each_line) noexcept {
+  [[gnu::always_inline]] void applied(unsigned index, std::uint64_t version, std::uint64_t log_run,
+                                      EachLine&& each_line) noexcept {
     lane& l = lanes_[index];
     {
       const biased_lock::guard guard{l.settling, index + 1};
@@ -213,12 +200,9 @@ class redo_log : public lane_owners {
     }
     // release: pairs with the acquire in truncate(): the stores home.
     l.entered.store(nobody, std::memory_order_release);
-    if (wake_ && l.head - l.tail.load(std::memory_order_relaxed) > ring_bytes() / 2) wake_();
+    if (l.head - l.tail.load(std::memory_order_relaxed) > ring_bytes() / 2 && wake_) wake_();
   }
 
-  [[nodiscard]] std::uint64_t logged_bytes(unsigned index) const noexcept {
-    return lanes_[index].logged.load(std::memory_order_relaxed);
-  }
   [[nodiscard]] truncation_statistics statistics() const noexcept {
     truncation_statistics s;
     s.truncations = truncations_.load(std::memory_order_relaxed);
@@ -265,10 +249,10 @@ class redo_log : public lane_owners {
     // Lower bound of the version that its commit may draw or has drawn; nobody: none is under way.
     std::atomic<std::uint64_t> entered{nobody};
     std::uint64_t head = 0;  // bytes ever written to the ring; owner
+    std::uint64_t at = 0;    // head % ring_bytes()
     std::atomic<std::uint64_t> tail{0};
-    std::atomic<std::uint64_t> logged{0};
-    std::uint64_t waits = 0;
-    std::vector<std::uint64_t> stage;
+    std::uint64_t room = 0;  // in `dirty`, at least, and not promised; owner
+    record_stage stage;
     std::unique_ptr<seen_line[]> seen;
     biased_lock settling;
     std::uint64_t applied_head = 0;
@@ -297,24 +281,17 @@ class redo_log : public lane_owners {
     *p = seal_word(content, word_seed(offset));
     media_.flush(p, 8);
   }
-  // The record's header with the contents behind it: at a line, as it will lie in the ring.
-  [[nodiscard]] layout::redo_record* staged(lane& l) const noexcept {
-    const auto first = round_up(reinterpret_cast<std::uintptr_t>(l.stage.data()), line_bytes);
-    return reinterpret_cast<layout::redo_record*>(first);
-  }
-
   // What a record of `bytes` contents takes, the unused end of the ring before it included.
   [[nodiscard]] std::uint64_t room_taken(const lane& l, std::uint64_t bytes) const noexcept {
     const std::uint64_t room = round_up(bytes + sizeof(layout::redo_record), line_bytes);
-    const std::uint64_t at = l.head % ring_bytes();
-    return at + room > ring_bytes() ? ring_bytes() - at + room : room;
+    return l.at + room > ring_bytes() ? ring_bytes() - l.at + room : room;
   }
   [[nodiscard]] std::uint64_t free_room(const lane& l) const noexcept {
     // acquire: pairs with the release in truncate(): the tail is durable before we write over what was behind it.
     return ring_bytes() - (l.head - l.tail.load(std::memory_order_acquire));
   }
 
-  void put_wrap(const lane&, unsigned index, std::uint64_t version, std::uint64_t at) noexcept {
+  void put_wrap(unsigned index, std::uint64_t version, std::uint64_t at) noexcept {
     const std::uint64_t offset = lane_offset(index) + layout::redo_ring_at + at;
     alignas(line_bytes) std::byte line[line_bytes] = {};
     auto* r = reinterpret_cast<layout::redo_record*>(line);
@@ -331,6 +308,18 @@ class redo_log : public lane_owners {
     if (s.line == line && s.batch == l.batch) return;
     s = {line, l.batch};
     l.dirty.push_back(line);  // expect() has made room
+  }
+  [[gnu::noinline]] status make_volatile_room(lane& l, unsigned index, std::uint64_t lines) noexcept try {
+    const biased_lock::guard guard{l.settling, index + 1};
+    if (l.dirty.capacity() - l.dirty.size() < lines) {
+      l.dirty.reserve(std::max<std::size_t>(l.dirty.size() + lines, 2 * l.dirty.capacity()));
+    }
+    // A truncation makes it more.
+    l.room = l.dirty.capacity() - l.dirty.size();
+    l.runs.reserve(l.runs.size() + 1);
+    return {};
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "no volatile memory for %lu lines to be written back", lines);
   }
   [[nodiscard]] bool ever_used() const noexcept {
     for (unsigned i = 0; i < count(); ++i) {

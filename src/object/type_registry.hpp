@@ -30,7 +30,7 @@ class type_registry {
   [[nodiscard]] status add(const void* map, std::uint64_t bytes) noexcept;
 
   // Rises with every change; 0: no types.
-  [[nodiscard]] unsigned generation() const noexcept { return generation_.load(std::memory_order_relaxed); }
+  [[nodiscard]] static unsigned generation() noexcept { return generation_.load(std::memory_order_relaxed); }
   // All types so far; an error that add() had.  Never null.
   [[nodiscard]] result<std::shared_ptr<const owned_type_map>> types() noexcept;
 
@@ -40,7 +40,7 @@ class type_registry {
   status broken(errc code) noexcept;
 
   std::mutex lock_;
-  std::atomic<unsigned> generation_{0};
+  static inline constinit std::atomic<unsigned> generation_{0};  // of_program() is the only one
   std::shared_ptr<const owned_type_map> types_;
   errc error_ = errc::ok;
   char message_[512] = {};

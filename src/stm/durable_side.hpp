@@ -23,8 +23,17 @@ class durable_side {
 
   // A transaction of the engine, on a lane that this thread has now.
   [[nodiscard]] virtual result<tx::open_transaction*> begin() noexcept = 0;
+  // Whether up to line_bytes at p are inside the data of the pool, and quickly: false may be wrong.
+  [[nodiscard, gnu::always_inline]] bool surely_in_data(const void* p) const noexcept {
+    // relaxed: any end that the data ever had is before the present one.
+    return offset_of(p) - data_offset_ < data_known_.load(std::memory_order_relaxed);
+  }
   // Whether all of this is inside the data of the pool.
-  [[nodiscard]] virtual bool in_data(std::uint64_t offset, std::uint64_t bytes) const noexcept = 0;
+  [[nodiscard]] bool in_data(std::uint64_t offset, std::uint64_t bytes) noexcept {
+    const std::uint64_t end = data_end();
+    data_ends(end);
+    return offset >= data_offset_ && range_inside(offset, bytes, end);
+  }
   // Bytes of the object with this payload, up to the end of its room; errc::bad_pointer.
   [[nodiscard]] virtual result<std::uint64_t> room_of(std::uint64_t payload) noexcept = 0;
   // Where the two words are that are one of the anchors' (pool/superblock.hpp).
@@ -35,6 +44,8 @@ class durable_side {
   // Whether the engine can also take stores in place that were announced, where nobody looks meanwhile.
   [[nodiscard]] virtual bool takes_announced_stores() const noexcept = 0;
   [[nodiscard]] virtual status wait(lsn_t lsn) noexcept = 0;
+  // Where the data ends now; it may grow.
+  [[nodiscard]] virtual std::uint64_t data_end() const noexcept = 0;
 
   [[nodiscard]] std::byte* base() const noexcept { return base_; }
   [[nodiscard]] bool holds(const void* p) const noexcept {
@@ -53,18 +64,32 @@ class durable_side {
     }
   }
 
+  [[nodiscard]] bool wants_write_back() const noexcept {
+    return engine_policy.load(std::memory_order_relaxed) == policy::write_back ||
+           always_write_back.load(std::memory_order_relaxed);
+  }
+
   std::atomic<policy> engine_policy{policy::unknown};  // what the engine wants
   std::atomic<bool> always_write_back{false};          // what the program wants
 
  protected:
-  void lies_at(std::byte* base, std::uint64_t capacity) noexcept {
+  void lies_at(std::byte* base, std::uint64_t capacity, std::uint64_t data_offset) noexcept {
     base_ = base;
     capacity_ = capacity;
+    data_offset_ = data_offset;
+    data_ends(data_end());
   }
 
  private:
+  void data_ends(std::uint64_t end) noexcept {
+    const std::uint64_t known = end - data_offset_ < line_bytes ? 0 : end - data_offset_ - line_bytes;
+    if (data_known_.load(std::memory_order_relaxed) != known) data_known_.store(known, std::memory_order_relaxed);
+  }
+
   std::byte* base_ = nullptr;
   std::uint64_t capacity_ = 0;
+  std::uint64_t data_offset_ = 0;
+  std::atomic<std::uint64_t> data_known_{0};  // bytes of data, but for the last line
   std::atomic<lsn_t> ordered_{0};
 };
 

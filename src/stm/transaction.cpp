@@ -37,68 +37,66 @@ constexpr std::size_t piece_bytes = 512;
 
 // ---- life
 
-verdict transaction::learn_policy(durable_side* side, bool& write_back) {
-  write_back = false;
-  if (side == nullptr) return verdict::done;
+verdict transaction::ask_engine(durable_side* side) {
+  auto asked = side->begin();
+  if (!asked) return fails(asked.error());
+  const policy found = (*asked)->writes_back() ? policy::write_back : policy::write_through;
+  std::vector<hook> none;
+  (*asked)->abort(none);
   // relaxed: every thread finds out the same.
-  policy known = side->engine_policy.load(std::memory_order_relaxed);
-  if (known == policy::unknown) {
-    auto asked = side->begin();
-    if (!asked) return fails(asked.error());
-    known = (*asked)->writes_back() ? policy::write_back : policy::write_through;
-    std::vector<hook> none;
-    (*asked)->abort(none);
-    side->engine_policy.store(known, std::memory_order_relaxed);
-  }
-  write_back = (known == policy::write_back || side->always_write_back.load(std::memory_order_relaxed)) &&
-               !(runs_alone() && side->takes_announced_stores());
+  side->engine_policy.store(found, std::memory_order_relaxed);
   return verdict::done;
 }
 
-verdict transaction::begin(durable_side* side) {
-  levels_.reserve(8);
-  ++series_.attempts;
-  if (verdict a = learn_policy(side, write_back_); a != verdict::done) return a;
+verdict transaction::learn_policy(durable_side* side) {
+  write_back_ = false;
+  if (side == nullptr) return verdict::done;
+  if (side->engine_policy.load(std::memory_order_relaxed) == policy::unknown) {
+    if (verdict a = ask_engine(side); a != verdict::done) return a;
+  }
+  write_back_ = side->wants_write_back() && !(runs_alone() && side->takes_announced_stores());
+  return verdict::done;
+}
+
+verdict transaction::begin_carefully(durable_side* side) {
+  if (verdict a = learn_policy(side); a != verdict::done) return a;
   if (runs_alone()) {
     who_.enter_alone(side);
     participant::counters::add(who_.count.serial);
   } else {
     who_.enter(side);
   }
-  view_.begin();
-  side_ = side;
-  levels_.push_back({});
+  has_entered(side);
   return verdict::done;
 }
 
 verdict transaction::begin_level(durable_side* side) {
   if (side_ == nullptr && side != nullptr) {
     // What is volatile and already stored in place stays so: both ways go together.
-    if (verdict a = learn_policy(side, write_back_); a != verdict::done) return a;
+    if (verdict a = learn_policy(side); a != verdict::done) return a;
     side_ = side;
     who_.concerns(side);
   }
   levels_.push_back({journal_.here(), fresh_journal_.here(), writes_.here(), fresh_volatile_.size(),
                      freed_volatile_.size(), hooks_.size(), errc::ok});
   writes_.begin_level();
+  find_out_whether_it_buffers();
   return verdict::done;
 }
 
 verdict transaction::commit_in_engine(std::uint64_t& version, lsn_t& lsn) {
-  auto& clock = isolation::version_clock::of_process();
-  std::vector<hook> none;
   result<lsn_t> ended = lsn_t{0};
   if (write_back_) {
     auto lines = writes_.durable_lines();
     if (planted(plant::store_not_announced) && !lines.empty()) lines = lines.first(lines.size() - 1);
     if (status s = engine_->enter_commit(lines); !s) return fails(s.error());
-    version = clock.next();
+    version = who_.draw();
     if (!view_.may_commit(version)) return verdict::conflict;
-    ended = engine_->commit_lines(lines, version, none);
+    ended = engine_->commit_lines(lines, version, no_hooks_);
   } else {
-    version = clock.next();
+    version = who_.draw();
     if (!view_.may_commit(version)) return verdict::conflict;
-    ended = engine_->commit(none);
+    ended = engine_->commit(no_hooks_);
   }
   engine_ = nullptr;
   if (!ended) {
@@ -126,7 +124,7 @@ verdict transaction::commit() {
     if (a == verdict::conflict) return a;
     side_->has_ordered(lsn);
   } else if (view_.has_locks() || !freed_volatile_.empty()) {
-    version = isolation::version_clock::of_process().next();
+    version = who_.draw();
     if (!view_.may_commit(version)) return verdict::conflict;
   }
   if (version != 0) {
@@ -141,11 +139,15 @@ verdict transaction::commit() {
   ended_lsn_ = lsn != 0 || side_ == nullptr ? lsn : side_->ordered();
   ended_version_ = privatises_ ? version : 0;
   hooks_are_due(0, NVM_TX_ON_COMMIT);
-  std::vector<void*> freed;
-  if (!freed_volatile_.empty()) freed.swap(freed_volatile_);
   fresh_volatile_.clear();
-  leave();
-  for (void* p : freed) limbo_.add(p, version);
+  if (freed_volatile_.empty()) {
+    leave();
+  } else {
+    std::vector<void*> freed;
+    freed.swap(freed_volatile_);
+    leave();
+    for (void* p : freed) limbo_.add(p, version);
+  }
   return verdict::done;
 }
 
@@ -176,6 +178,7 @@ verdict transaction::commit_level() {
   writes_.end_level(outermost_now);
   for (fresh_object& o : fresh_) o.level = std::min<unsigned>(o.level, depth() - 1);
   levels_.pop_back();
+  find_out_whether_it_buffers();
   return verdict::done;
 }
 
@@ -198,6 +201,7 @@ void transaction::take_level_back(bool engine_too) noexcept {
   freed_volatile_.resize(l.freed_volatile);
   hooks_are_due(l.hooks, NVM_TX_ON_ABORT);
   levels_.pop_back();
+  find_out_whether_it_buffers();
 }
 
 void transaction::roll_back(reason why) noexcept {
@@ -207,8 +211,9 @@ void transaction::roll_back(reason why) noexcept {
     engine_->abort(none);
     engine_ = nullptr;
   }
+  buffers_ = false;
   if (stored_in_place_) {
-    view_.unlock(isolation::version_clock::of_process().next());
+    view_.unlock(who_.draw());
   } else {
     view_.unlock_unchanged();
   }
@@ -232,7 +237,7 @@ void transaction::leave() noexcept {
   fresh_.clear();
   side_ = nullptr;
   engine_ = nullptr;
-  stored_in_place_ = privatises_ = false;
+  buffers_ = stored_in_place_ = privatises_ = false;
   const bool was_alone = who_.alone();
   who_.leave();
   if (was_alone) who_.end_serial();
@@ -276,6 +281,7 @@ void transaction::add_fresh(void* p, std::size_t bytes) {
   const auto at = std::upper_bound(fresh_.begin(), fresh_.end(), begin,
                                    [](std::uintptr_t a, const fresh_object& x) { return a < x.begin; });
   fresh_.insert(at, o);
+  buffers_ = false;
 }
 
 verdict transaction::lock_lines(const void* p, std::size_t n) {
@@ -304,6 +310,7 @@ verdict transaction::begin_engine() {
   while (engine_->depth() < depth()) {
     if (status s = engine_->begin(); !s) return fails(s.error());
   }
+  find_out_whether_it_buffers();
   return verdict::done;
 }
 
@@ -573,7 +580,7 @@ verdict transaction::on(int event, void (*call)(), void* argument) {
   return verdict::done;
 }
 
-void transaction::hooks_are_due(std::size_t from, int event) noexcept {
+void transaction::some_hooks_are_due(std::size_t from, int event) noexcept {
   due_.clear();
   for (std::size_t i = from; i < hooks_.size(); ++i) {
     if (hooks_[i].event == event) due_.push_back(hooks_[i]);

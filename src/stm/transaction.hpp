@@ -2,12 +2,12 @@
 //
 // Write-back, where the engine asks for it or the program does: stores stay in the write set.
 //   1. lock the line's orec at the first store to it
-//   2. commit: engine.enter_commit(lines), version = clock.next(), the reads still hold, engine.commit_lines(),
+//   2. commit: engine.enter_commit(lines), draw a version, the reads still hold, engine.commit_lines(),
 //   volatile
 //      lines home, unlock(version)
 // Write-through otherwise: the engine keeps old bytes.
 //   1. lock the line's orec, engine.announce(), store in place
-//   2. commit: version = clock.next(), the reads still hold, engine.commit(), unlock(version)
+//   2. commit: draw a version, the reads still hold, engine.commit(), unlock(version)
 //   3. roll back: engine.abort() puts old bytes back, unlock(a new version): others may have seen the bytes in between,
 //      and found them locked
 // Volatile memory is stored in place in a write-through transaction, with the old bytes kept here, and buffered in a
@@ -46,7 +46,9 @@ using tx::hook;
 
 class transaction {
  public:
-  explicit transaction(isolation::participant& who) : who_{who}, view_{who}, limbo_{who}, back_off_{who.number() + 1} {}
+  explicit transaction(isolation::participant& who) : who_{who}, view_{who}, limbo_{who}, back_off_{who.number() + 1} {
+    levels_.reserve(8);
+  }
   ~transaction() = default;
   transaction(const transaction&) = delete;
   transaction& operator=(const transaction&) = delete;
@@ -54,7 +56,16 @@ class transaction {
   // ---- life ----
 
   // The outermost level of an attempt; attempts of a series are counted.  `side` nullptr: volatile memory only.
-  [[nodiscard]] verdict begin(durable_side* side);
+  [[nodiscard, gnu::always_inline]] verdict begin(durable_side* side) {
+    if (++series_.attempts > 1 || series_.wants_serial || side == nullptr ||
+        side->engine_policy.load(std::memory_order_relaxed) == policy::unknown) {
+      return begin_carefully(side);
+    }
+    write_back_ = side->wants_write_back();
+    who_.enter(side);
+    has_entered(side);
+    return verdict::done;
+  }
   // A savepoint.  `side`, if the transaction has none yet, becomes its pool.
   [[nodiscard]] verdict begin_level(durable_side* side);
   [[nodiscard]] unsigned depth() const noexcept { return static_cast<unsigned>(levels_.size()); }
@@ -94,18 +105,32 @@ class transaction {
 
   // ---- memory ----
 
-  // *p, aligned.
+  // *p, aligned, if nothing is in the way; false: nothing was done, and load() may do it.
   template <class T>
-  [[nodiscard, gnu::always_inline]] verdict load(const T* p, T& out) {
-    const isolation::seen s = view_.load(p, out);
-    if (s == isolation::seen::ok) [[likely]] {
-      return verdict::done;
-    }
-    return load_own(s, p, sizeof(T), &out);
+  [[nodiscard, gnu::always_inline]] bool load_quickly(const T* p, T& out) noexcept {
+    return isolation::is_aligned(p) && view_.load_quickly(p, out);
+  }
+  // *p = value into the write set, the same way; write() may do it.
+  template <class T>
+  [[nodiscard, gnu::always_inline]] bool store_quickly(T* p, T value) noexcept {
+    if (!buffers_ || !isolation::is_aligned(p) || !side_->surely_in_data(p)) return false;
+    return writes_.put_quickly(p, value,
+                               [&] { return view_.lock_quickly(isolation::orec_of_line(isolation::line_of(p))); });
   }
   template <class T>
-  [[nodiscard, gnu::always_inline]] verdict store(T* p, T value) {
+  [[nodiscard]] verdict store(T* p, T value) {
+    if (write_back_ && engine_ == nullptr && side_ != nullptr && side_->holds(p)) {
+      // The first store.
+      if (verdict a = begin_engine(); a != verdict::done) return a;
+      if (store_quickly(p, value)) return verdict::done;
+    }
     return write(p, &value, sizeof value);
+  }
+  // *p, aligned.
+  template <class T>
+  [[nodiscard]] verdict load(const T* p, T& out) {
+    const isolation::seen s = view_.load(p, out);
+    return s == isolation::seen::ok ? verdict::done : load_own(s, p, sizeof(T), &out);
   }
   [[nodiscard]] verdict read(void* to, const void* from, std::size_t n);
   [[nodiscard]] verdict write(void* to, const void* from, std::size_t n);
@@ -128,6 +153,7 @@ class transaction {
 
   [[nodiscard]] verdict on(int event, void (*call)(), void* argument);
   // Hooks to be run: of the transaction that has ended, or the level that was rolled back.
+  [[nodiscard]] bool has_hooks() const noexcept { return !due_.empty(); }
   [[nodiscard]] std::vector<hook> take_hooks() noexcept { return std::move(due_); }
 
   // ---- failure ----
@@ -146,13 +172,13 @@ class transaction {
 
  private:
   struct level {
-    isolation::journal::mark journal;
-    isolation::journal::mark fresh_journal;
-    isolation::write_set::mark writes;
-    std::size_t fresh_volatile;
-    std::size_t freed_volatile;
-    std::size_t hooks;
-    errc doomed;
+    isolation::journal::mark journal{};
+    isolation::journal::mark fresh_journal{};
+    isolation::write_set::mark writes = 0;
+    std::size_t fresh_volatile = 0;
+    std::size_t freed_volatile = 0;
+    std::size_t hooks = 0;
+    errc doomed = errc::ok;
   };
   struct fresh_object {
     std::uintptr_t begin, end;
@@ -162,7 +188,15 @@ class transaction {
   [[nodiscard]] bool runs_alone() const noexcept {
     return series_.wants_serial || series_.attempts > attempts_before_serial;
   }
-  [[nodiscard]] verdict learn_policy(durable_side* side, bool& write_back);
+  [[nodiscard]] verdict begin_carefully(durable_side* side);
+  [[nodiscard]] verdict ask_engine(durable_side* side);
+  // Sets write_back_.
+  [[nodiscard]] verdict learn_policy(durable_side* side);
+  void has_entered(durable_side* side) {
+    view_.begin();
+    side_ = side;
+    levels_.emplace_back();
+  }
   [[nodiscard]] bool outermost() const noexcept { return levels_.size() == 1; }
   // 0: not inside an object that this transaction has allocated.
   [[nodiscard]] unsigned level_of_fresh(const void* p, std::size_t n) noexcept;
@@ -179,10 +213,17 @@ class transaction {
   [[nodiscard]] verdict begin_engine();
   [[nodiscard]] verdict in_pool(const void* p, std::size_t n);
   void add_fresh(void* p, std::size_t bytes);
+  // After a change of any of these.
+  void find_out_whether_it_buffers() noexcept {
+    buffers_ = write_back_ && engine_ != nullptr && !logs_each_store_ && outermost() && fresh_.empty();
+  }
   [[nodiscard]] bool forget_readers(const void* p, std::size_t bytes) noexcept;
   [[nodiscard]] verdict commit_in_engine(std::uint64_t& version, lsn_t& lsn);
   void take_level_back(bool engine_too) noexcept;
-  void hooks_are_due(std::size_t from, int event) noexcept;
+  void hooks_are_due(std::size_t from, int event) noexcept {
+    if (!hooks_.empty() || !due_.empty()) some_hooks_are_due(from, event);
+  }
+  void some_hooks_are_due(std::size_t from, int event) noexcept;
   // Nothing of the transaction is left; the thread goes outside.
   void leave() noexcept;
 
@@ -199,6 +240,7 @@ class transaction {
   tx::open_transaction* engine_ = nullptr;
   bool logs_each_store_ = false;  // engine_ does
   bool write_back_ = false;
+  bool buffers_ = false;          // stores to the pool go into the write set, whatever they are
   bool stored_in_place_ = false;  // under a lock
   bool privatises_ = false;
   series series_;
@@ -210,6 +252,7 @@ class transaction {
   std::vector<void*> freed_volatile_;
   std::vector<hook> hooks_;
   std::vector<hook> due_;
+  std::vector<hook> no_hooks_;  // of the engine, which is told of none
   // Of the transaction that has just ended.
   durable_side* ended_side_ = nullptr;
   lsn_t ended_lsn_ = 0;

@@ -37,6 +37,8 @@ class object_changes {
 
   [[nodiscard]] mark here() const noexcept { return {allocations_.size(), frees_.size()}; }
   [[nodiscard]] const std::vector<allocation>& allocations() const noexcept { return allocations_; }
+  // Nothing was allocated or freed.
+  [[nodiscard]] bool none() const noexcept { return allocations_.empty() && frees_.empty(); }
 
   [[nodiscard]] result<typename space_type::reservation> allocate(std::uint64_t bytes, layout::object_layout l) noexcept
       try {
@@ -90,26 +92,7 @@ class object_changes {
   }
 
   // Fills words() with the intents of what remains: not of objects both allocated and freed here.
-  [[nodiscard]] status gather() noexcept try {
-    words_.clear();
-    live_ = 0;
-    if (allocations_.empty() && frees_.empty()) return {};
-    for (const pending_free& f : frees_) {
-      if (f.allocation != no_allocation) allocations_[f.allocation].freed = true;
-    }
-    for (const allocation& a : allocations_) {
-      if (a.freed) continue;
-      ++live_;
-      words_.push_back(a.place.set.code);
-      if (a.place.set.words() == 2) words_.push_back(a.place.set.value);
-    }
-    for (const pending_free& f : frees_) {
-      if (f.allocation == no_allocation) words_.push_back(f.object.clear.code);
-    }
-    return {};
-  } catch (const std::bad_alloc&) {
-    return fail(errc::no_memory, "no volatile memory for the changes of allocation");
-  }
+  [[nodiscard]] status gather() noexcept { return none() ? status{} : gather_some(); }
   // After gather().
   [[nodiscard]] const std::vector<std::uint64_t>& words() const noexcept { return words_; }
   [[nodiscard]] bool nothing_remains() const noexcept { return live_ == 0 && words_.empty(); }
@@ -138,14 +121,36 @@ class object_changes {
   }
 
   void clear() noexcept {
+    // Also of a transaction that gave everything up after gather().
+    words_.clear();
+    live_ = 0;
+    if (none()) return;
     allocations_.clear();
     by_offset_.clear();
     frees_.clear();
-    words_.clear();
     last_hit_ = 0;
   }
 
  private:
+  [[gnu::noinline]] status gather_some() noexcept try {
+    words_.clear();
+    live_ = 0;
+    for (const pending_free& f : frees_) {
+      if (f.allocation != no_allocation) allocations_[f.allocation].freed = true;
+    }
+    for (const allocation& a : allocations_) {
+      if (a.freed) continue;
+      ++live_;
+      words_.push_back(a.place.set.code);
+      if (a.place.set.words() == 2) words_.push_back(a.place.set.value);
+    }
+    for (const pending_free& f : frees_) {
+      if (f.allocation == no_allocation) words_.push_back(f.object.clear.code);
+    }
+    return {};
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "no volatile memory for the changes of allocation");
+  }
   struct pending_free {
     typename space_type::object object;
     std::size_t allocation;  // no_allocation: the object existed before

@@ -50,7 +50,7 @@ class redo_transaction : public write_back_core<M, log::redo_log<M>> {
       abort();
       return s.error();
     }
-    const std::uint64_t version = entered_ ? isolation::version_clock::of_process().next() : 0;
+    const std::uint64_t version = entered_ ? isolation::participant::draw_outside() : 0;
     return commit_lines({}, version);
   }
 
@@ -61,12 +61,11 @@ class redo_transaction : public write_back_core<M, log::redo_log<M>> {
     if (status s = objects_.gather(); !s) return s;
     if (lines.empty() && assigned_.empty() && objects_.nothing_remains()) return {};
     place_fresh();
-    counter size;
-    put_contents(size, lines);
-    if (status s = find_room(size.bytes); !s) return s;
+    put_contents(lines);
+    if (status s = find_room(); !s) return s;
     // Of each line, word and fresh object, and of what intents change: as many as there can be.
-    if (status s =
-            lanes_.expect(lane_, lines.size() + assigned_.size() + 2 * objects_.words().size() + recorded_lines_);
+    if (status s = lanes_.expect(lane_, lines.size() + assigned_.size() + 2 * objects_.words().size() + recorded_lines_,
+                                 run_.bytes != 0);
         !s) {
       give_run();
       return s;
@@ -118,70 +117,25 @@ class redo_transaction : public write_back_core<M, log::redo_log<M>> {
   using core::refuse;
   using core::space_;
 
-  // Two ways to put contents together: counting their bytes, and writing them.  Ranges that touch are one.
-  struct counter {
-    std::uint64_t bytes = 0;
-    std::uint64_t next = ~std::uint64_t{0};  // offset behind the range before, if that may go on
-    std::uint64_t length = 0;
-    void word(std::uint64_t) noexcept { bytes += 8; }
-    void range(std::uint64_t offset, const std::byte*, std::uint64_t n) noexcept {
-      if (offset == next && length + n <= layout::redo_range_bytes_max) {
-        length += n;
-      } else {
-        bytes += 8;
-        length = n;
-      }
-      bytes += round_up(n, 8);
-      next = n % 8 == 0 ? offset + n : ~std::uint64_t{0};
-    }
-  };
-  struct writer {
-    std::byte* at;
-    std::byte* header = nullptr;  // of the range before
-    std::uint64_t next = ~std::uint64_t{0};
-    std::uint64_t length = 0;
-    std::uint64_t first = 0;
-    void word(std::uint64_t w) noexcept {
-      std::memcpy(at, &w, 8);
-      at += 8;
-    }
-    void range(std::uint64_t offset, const std::byte* from, std::uint64_t n) noexcept {
-      if (offset == next && length + n <= layout::redo_range_bytes_max) {
-        length += n;
-      } else {
-        header = at;
-        at += 8;
-        first = offset;
-        length = n;
-      }
-      const std::uint64_t word = layout::pack_range(first, length);
-      std::memcpy(header, &word, 8);
-      const std::uint64_t padded = round_up(n, 8);
-      if (padded != n) std::memset(at + padded - 8, 0, 8);
-      std::memcpy(at, from, n);
-      at += padded;
-      next = n % 8 == 0 ? offset + n : ~std::uint64_t{0};
-    }
-  };
-
-  template <class Sink>
-  void put_contents(Sink& sink, std::span<const isolation::written_line> lines) noexcept {
-    for (const std::uint64_t w : objects_.words()) sink.word(w);
+  void put_contents(std::span<const isolation::written_line> lines) noexcept {
+    log::record_stage& stage = lanes_.stage(lane_);
+    stage.begin();
+    for (const std::uint64_t w : objects_.words()) stage.word(w);
     if (fresh_recorded_) {
       for (const auto& a : objects_.allocations()) {
         if (a.freed) continue;
         for (std::uint64_t done = 0; done < a.bytes;) {
           const std::uint64_t piece = std::min(a.bytes - done, layout::redo_range_bytes_max);
-          sink.range(a.place.offset + done, base_ + a.place.offset + done, piece);
+          stage.range(a.place.offset + done, base_ + a.place.offset + done, piece);
           done += piece;
         }
       }
     }
-    for (const assigned_word& w : assigned_) sink.range(w.offset, reinterpret_cast<const std::byte*>(&w.value), 8);
+    for (const assigned_word& w : assigned_) stage.range(w.offset, reinterpret_cast<const std::byte*>(&w.value), 8);
     for (const auto& w : lines) {
       const std::uint64_t line = line_in_pool(w);
       each_byte_run(line, w.mask,
-                    [&](std::uint64_t o, std::uint64_t n) { sink.range(o, w.bytes + (o - line * line_bytes), n); });
+                    [&](std::uint64_t o, std::uint64_t n) { stage.range(o, w.bytes + (o - line * line_bytes), n); });
     }
   }
 
@@ -189,6 +143,7 @@ class redo_transaction : public write_back_core<M, log::redo_log<M>> {
   void place_fresh() noexcept {
     recorded_lines_ = 0;
     fresh_recorded_ = true;
+    if (objects_.none()) return;
     std::uint64_t freed_by = 0;
     std::uint64_t largest = 0;
     std::uint64_t all = 0;
@@ -208,27 +163,24 @@ class redo_transaction : public write_back_core<M, log::redo_log<M>> {
     recorded_lines_ = 0;
   }
 
-  [[nodiscard]] status find_room(std::uint64_t bytes) noexcept {
+  // For the record that is staged, in the ring, or in a log run of its own.
+  [[nodiscard]] status find_room() noexcept {
     run_ = {};
-    contents_bytes_ = bytes;
+    const log::record_stage& stage = lanes_.stage(lane_);
+    const std::uint64_t bytes = stage.contents_bytes();
+    if (!stage.whole()) return fail(errc::no_memory, "no volatile memory for a log record beyond %lu bytes", bytes);
     if (objects_.words().size() > layout::redo_intents_max) {
       return fail(errc::too_large, "a transaction with %zu words of allocation changes: at most %lu",
                   objects_.words().size(), layout::redo_intents_max);
     }
-    const bool in_ring = bytes <= lanes_.record_bytes_max();
-    std::uint64_t staged = bytes;
-    if (!in_ring) {
-      auto run = space_.reserve_log_run(bytes);
-      if (!run) return run.error();
-      media_.fence(edge{"redo/E4"});
-      run_ = {run->offset, run->bytes};
-      staged = sizeof(layout::redo_place);
+    if (bytes <= lanes_.record_bytes_max()) [[likely]] {
+      return lanes_.make_room(lane_, bytes);
     }
-    status s = lanes_.make_room(lane_, staged);
-    if (s) {
-      stage_ = lanes_.stage(lane_, staged);
-      if (stage_ == nullptr) s = fail(errc::no_memory, "no volatile memory for a log record of %lu bytes", staged);
-    }
+    auto run = space_.reserve_log_run(bytes);
+    if (!run) return run.error();
+    media_.fence(edge{"redo/E4"});
+    run_ = {run->offset, run->bytes};
+    status s = lanes_.make_room(lane_, sizeof(layout::redo_place));
     if (!s) give_run();
     return s;
   }
@@ -242,26 +194,26 @@ class redo_transaction : public write_back_core<M, log::redo_log<M>> {
       flush_fresh();
       media_.fence(edge{"redo/E1"});
     }
+    log::record_stage& stage = lanes_.stage(lane_);
     const bool elsewhere = run_.bytes != 0;
-    std::byte* const contents = elsewhere ? base_ + run_.offset : stage_;
-    writer w{contents};
-    put_contents(w, lines);
-    NVM_ASSERT(w.at == contents + contents_bytes_);
-    std::uint64_t staged = contents_bytes_;
+    std::uint64_t logged = stage.record_bytes();
     if (elsewhere) {
-      media_.flush(contents, contents_bytes_);
-      const layout::redo_place place{run_.offset, contents_bytes_,
-                                     log::place_checksum(contents, contents_bytes_, version)};
-      std::memcpy(stage_, &place, sizeof place);
-      staged = sizeof place;
+      const std::uint64_t bytes = stage.contents_bytes();
+      const std::uint64_t sum = log::place_checksum(stage.contents(), bytes, version);
+      copy_out(media_, base_ + run_.offset, stage.contents(), bytes);
+      stage.begin();
+      stage.word(run_.offset);
+      stage.word(bytes);
+      stage.word(sum);
+      logged += stage.record_bytes();
     }
     const auto kind = elsewhere ? layout::redo_kind::elsewhere : layout::redo_kind::changes;
-    if (status s = lanes_.append(lane_, version, kind, objects_.words().size(), staged); !s) return s;
+    count(logged_bytes_, logged);
+    if (status s = lanes_.append(lane_, version, kind, objects_.words().size()); !s) return s;
     entered_ = false;  // nothing can fail any more
     if (planted(plant::fresh_after_record) && !fresh_recorded_) flush_fresh();
-    count(logged_bytes_, staged + sizeof(layout::redo_record) + (elsewhere ? contents_bytes_ : 0));
     core::bring_home(lines);
-    objects_.conclude(version);
+    if (!objects_.none()) objects_.conclude(version);
     lanes_.applied(lane_, version, elsewhere ? run_.offset : 0, [&](auto&& note) { each_home_line(lines, note); });
     return {};
   }
@@ -283,6 +235,7 @@ class redo_transaction : public write_back_core<M, log::redo_log<M>> {
         for (std::uint64_t line = a.place.offset / line_bytes; line <= last; ++line) note(line);
       }
     }
+    if (objects_.none()) return;
     const auto& words = objects_.words();
     (void)log::each_intent(words.data(), words.size(), [&](const log::intent& i) {
       log::each_store(i, [&](std::uint64_t offset, std::uint64_t) { note(offset / line_bytes); });
@@ -299,8 +252,6 @@ class redo_transaction : public write_back_core<M, log::redo_log<M>> {
   bool entered_ = false;
   bool fresh_recorded_ = true;
   std::uint64_t recorded_lines_ = 0;
-  std::uint64_t contents_bytes_ = 0;
-  std::byte* stage_ = nullptr;
   log::segment run_;  // where the contents are that do not fit the ring
 };
 

@@ -57,6 +57,7 @@ class transaction_core {
     return fail(errc::no_memory, "no volatile memory for a hook");
   }
   // Hooks of the transaction that has ended.
+  [[nodiscard]] bool has_hooks() const noexcept { return !hooks_.empty(); }
   std::vector<hook> take_hooks() noexcept { return std::move(hooks_); }
 
   // Counters since the transaction object was made; readable from any thread.
