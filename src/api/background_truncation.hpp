@@ -5,6 +5,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <new>
 #include <system_error>
 #include <thread>
 
@@ -31,6 +32,10 @@ class background_truncation {
         thread_ = std::thread{[this, work] { run(work); }};
       } catch (const std::system_error&) {
         failed_ = true;
+      } catch (const std::bad_alloc&) {
+        failed_ = true;
+      }
+      if (failed_) {
         wanted_.store(false, std::memory_order_relaxed);
         return;
       }

@@ -44,13 +44,18 @@ class holder {
   holder() noexcept {
     // Lanes are given back after what this object ends.
     (void)thread_transactions::mine();
+  }
+  // Makes it, if there is memory now.
+  [[nodiscard]] nvm_stm* made() noexcept {
+    if (tx != nullptr) return tx.get();
     isolation::participant* who = isolation::participant::join_list();
-    if (who == nullptr) return;
+    if (who == nullptr) return nullptr;
     try {
       tx = std::make_unique<nvm_stm>(*who);
     } catch (const std::bad_alloc&) {
       who->leave_list();
     }
+    return tx.get();
   }
   ~holder();
   holder(const holder&) = delete;
@@ -65,7 +70,7 @@ class holder {
 nvm_stm* of_thread() noexcept {
   if (known != nullptr) return known;
   thread_local holder state;
-  return known = state.tx.get();
+  return known = state.made();
 }
 
 [[gnu::noinline]] void run_due_hooks(nvm_stm* tx, NVM_POOL* pool) {

@@ -7,9 +7,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <new>
+#include <utility>
 
 #include "base/base.hpp"
 #include "log/redo_layout.hpp"
@@ -25,7 +26,7 @@ class record_stage {
   }
   void word(std::uint64_t w) noexcept {
     if (!has_room(8)) return;
-    std::memcpy(bytes_.get() + at_, &w, 8);
+    std::memcpy(bytes() + at_, &w, 8);
     at_ += 8;
   }
   [[gnu::always_inline]] void range(std::uint64_t offset, const std::byte* from, std::uint64_t n) noexcept {
@@ -40,8 +41,8 @@ class record_stage {
       length_ = n;
     }
     const std::uint64_t header = layout::pack_range(first_, length_);
-    std::memcpy(bytes_.get() + header_, &header, 8);
-    std::byte* const to = bytes_.get() + at_;
+    std::memcpy(bytes() + header_, &header, 8);
+    std::byte* const to = bytes() + at_;
     if (n == 8) {
       std::memcpy(to, from, 8);
     } else {
@@ -55,38 +56,39 @@ class record_stage {
   // False: there was no memory for all of it.
   [[nodiscard]] bool whole() const noexcept { return whole_; }
   // Of the contents, behind the header.
-  [[nodiscard]] const std::byte* contents() const noexcept { return bytes_.get() + sizeof(layout::redo_record); }
+  [[nodiscard]] const std::byte* contents() const noexcept { return bytes() + sizeof(layout::redo_record); }
   [[nodiscard]] std::uint64_t contents_bytes() const noexcept { return at_ - sizeof(layout::redo_record); }
 
   // The record, at a line; its header is the caller's to fill.  Zeroes follow up to the end of a line.
   [[nodiscard]] layout::redo_record* record() noexcept {
     // At least a line is there: has_room() leaves one.
-    for (std::uint64_t end = round_up(at_, line_bytes), i = at_; i < end; i += 8) std::memset(bytes_.get() + i, 0, 8);
-    return reinterpret_cast<layout::redo_record*>(bytes_.get());
+    for (std::uint64_t end = round_up(at_, line_bytes), i = at_; i < end; i += 8) std::memset(bytes() + i, 0, 8);
+    return reinterpret_cast<layout::redo_record*>(bytes());
   }
   [[nodiscard]] std::uint64_t record_bytes() const noexcept { return at_; }
 
  private:
   static constexpr std::uint64_t no_offset = ~std::uint64_t{0};
-  struct free_bytes {
-    void operator()(std::byte* p) const noexcept { std::free(p); }
+  struct alignas(line_bytes) line {
+    std::byte bytes[line_bytes];
   };
 
+  [[nodiscard]] std::byte* bytes() const noexcept { return lines_[0].bytes; }
   [[nodiscard, gnu::always_inline]] bool has_room(std::uint64_t more) noexcept {
     return at_ + more + line_bytes <= room_ || grow(more);
   }
   [[gnu::noinline]] bool grow(std::uint64_t more) noexcept {
     if (!whole_) return false;
-    const std::uint64_t wanted = round_up(2 * (at_ + more + line_bytes), line_bytes);
-    std::unique_ptr<std::byte, free_bytes> larger{static_cast<std::byte*>(std::aligned_alloc(line_bytes, wanted))};
+    const std::uint64_t lines = round_up(2 * (at_ + more + line_bytes), line_bytes) / line_bytes;
+    std::unique_ptr<line[]> larger{new (std::nothrow) line[lines]};
     if (larger == nullptr) return whole_ = false;
-    if (bytes_ != nullptr) std::memcpy(larger.get(), bytes_.get(), at_);
-    bytes_ = std::move(larger);
-    room_ = wanted;
+    if (lines_ != nullptr) std::memcpy(larger.get(), lines_.get(), at_);
+    lines_ = std::move(larger);
+    room_ = lines * line_bytes;
     return true;
   }
 
-  std::unique_ptr<std::byte, free_bytes> bytes_;
+  std::unique_ptr<line[]> lines_;
   std::uint64_t room_ = 0;
   std::uint64_t at_ = sizeof(layout::redo_record);
   bool whole_ = false;

@@ -1,0 +1,148 @@
+// As no_memory_test.cpp, of barrier transactions: a transaction that memory was too short for has changed nothing, the
+// next one goes on, and nobody else dies of it, such as the thread that empties the rings of the redo engine.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <thread>
+
+#include "nvm/nvm.h"
+#include "nvm/stm.h"
+#include "shortage.hpp"
+
+namespace nvm::tests {
+namespace {
+
+constexpr int numbers = 96;
+constexpr long transactions = 60;  // more than a ring has room for
+struct table {
+  long number[numbers];
+  void* object;
+};
+
+struct ground {
+  const char* name;
+  nvm_medium medium;
+  nvm_engine engine;
+};
+
+class life {
+ public:
+  explicit life(const ground& on) : on_{on} {
+    std::string name = "/dev/shm/holdfast-memory-XXXXXX";
+    if (::mkdtemp(name.data()) == nullptr) ADD_FAILURE() << "no folder " << name;
+    folder_ = name;
+    path_ = folder_ + "/pool";
+  }
+  ~life() { std::filesystem::remove_all(folder_); }
+  life(const life&) = delete;
+  life& operator=(const life&) = delete;
+
+  // True if the shortage struck.
+  bool run(long first, bool lasting) {
+    std::filesystem::remove(path_);
+    make();
+    std::thread{[&] {
+      memory.arm(first, lasting);
+      live();
+      memory.relieve();
+    }}.join();
+    EXPECT_EQ(nvm_pool_close(pool_), 0) << nvm_errormsg();
+    EXPECT_EQ(nvm_pool_check(path_.c_str(), nullptr, nullptr, nullptr), 0) << nvm_errormsg();
+    return memory.struck();
+  }
+
+ private:
+  void make() {
+    nvm_pool_options o{};
+    o.size = 1 << 20;
+    o.medium = on_.medium;
+    o.engine = on_.engine;
+    o.log_bytes = on_.medium == NVM_MEDIUM_SSD ? 1 << 20 : 8192;
+    o.lanes = 2;
+    pool_ = nvm_pool_create_with(path_.c_str(), &o);
+    ASSERT_NE(pool_, nullptr) << nvm_errormsg();
+    const int made = nvm_stm_run(
+        pool_,
+        [](nvm_stm* tx, void*) {
+          auto* t = static_cast<table*>(nvm_stm_alloc(tx, 1, sizeof(table)));
+          if (t == nullptr) return -1;
+          std::memset(t, 0, sizeof *t);
+          return nvm_stm_set_root(tx, t);
+        },
+        nullptr);
+    ASSERT_EQ(made, 0) << nvm_errormsg();
+    table_ = static_cast<table*>(nvm_pool_get_root(pool_));
+  }
+
+  struct step {
+    table* t;
+    long n;
+  };
+  // Every number becomes n; the object is a new one, and holds n.
+  static int change(nvm_stm* tx, void* argument) {
+    const auto [t, n] = *static_cast<step*>(argument);
+    for (long& number : t->number) {
+      nvm_stm_store64(tx, reinterpret_cast<std::uint64_t*>(&number), static_cast<std::uint64_t>(n));
+    }
+    void* const before = nvm_stm_load_pointer(tx, &t->object);
+    auto* const object = static_cast<long*>(nvm_stm_alloc(tx, 2, 200));
+    if (object == nullptr) return -1;
+    *object = n;
+    nvm_stm_store_pointer(tx, &t->object, object);
+    return before == nullptr ? 0 : nvm_stm_free(tx, before);
+  }
+
+  void live() {
+    for (long n = 1; n <= transactions && !testing::Test::HasFailure(); ++n) {
+      step s{table_, n};
+      if (nvm_stm_run(pool_, change, &s) == 0) continue;
+      EXPECT_TRUE(memory.struck()) << nvm_errormsg();
+      EXPECT_EQ(nvm_errno(), NVM_E_NO_MEMORY) << nvm_errormsg();
+      memory.relieve();
+      look(n - 1);
+      EXPECT_EQ(nvm_stm_run(pool_, change, &s), 0) << nvm_errormsg();
+    }
+    memory.relieve();
+    look(transactions);
+  }
+  void look(long n) {
+    for (const long number : table_->number) ASSERT_EQ(number, n);
+    ASSERT_EQ(table_->object == nullptr, n == 0);
+    if (n != 0) {
+      ASSERT_EQ(*static_cast<long*>(table_->object), n);
+    }
+  }
+
+  const ground& on_;
+  std::string folder_, path_;
+  NVM_POOL* pool_ = nullptr;
+  table* table_ = nullptr;
+};
+
+constexpr ground grounds[] = {{"undo", NVM_MEDIUM_SHM, NVM_ENGINE_UNDO},
+                              {"redo", NVM_MEDIUM_SHM, NVM_ENGINE_REDO},
+                              {"ssd", NVM_MEDIUM_SSD, NVM_ENGINE_DETECT}};
+
+class no_memory_for_barriers : public testing::TestWithParam<ground> {
+ protected:
+  void at_every_allocation(bool lasting) {
+    life one{GetParam()};
+    long first = 1;
+    while (one.run(first, lasting)) {
+      ASSERT_FALSE(HasFailure()) << "allocation " << first;
+      ++first;
+    }
+    EXPECT_GT(first, 10);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(engines, no_memory_for_barriers, testing::ValuesIn(grounds),
+                         [](const auto& i) { return std::string{i.param.name}; });
+
+TEST_P(no_memory_for_barriers, at_any_allocation_loses_nothing) { at_every_allocation(false); }
+TEST_P(no_memory_for_barriers, from_any_allocation_on_loses_nothing) { at_every_allocation(true); }
+
+}  // namespace
+}  // namespace nvm::tests
