@@ -29,6 +29,10 @@ PAPERS = {
     "lewat12": "Lewat, Fig. 12 and 13 (Optane, its own key-value store): 1.27 to 4.02 times PMDK, HEAPO and EFLightPM "
                "under YCSB with 64-byte values; 1.05 to 5.26 times under the Facebook workloads with one thread.",
 }
+# Single figures of theirs, beside what is measured here: two threads over one, and one engine over another.
+PAPER_SCALING = {"list-252000": "1.8 (Fig. 7)", "bptree-252000": "1.2 (Fig. 7)"}
+PAPER_RATIOS = {("list-30000", "stm over redo", "mnemosyne"): "1.19 (Fig. 5)",
+                ("list-252000", "stm over redo", "stm over redo, commit mark"): "1.10 (Fig. 6)"}
 
 
 def number(value, digits=0):
@@ -147,13 +151,15 @@ def fills(results):
         one, two = results.get(name, 1), results.get(name, 2)
         for s in systems(one) if one else []:
             other = system(two, s["name"])
+            paper = PAPER_SCALING.get(name.removeprefix("fill-"), "") if s["name"] == "stm over redo" else ""
             scaling = per_second(two, other) / per_second(one, s) if other else None
             by_cpu = 2 * s["cpu_ns"]["median"] / other["cpu_ns"]["median"] if other else None
             rows.append([name.removeprefix("fill-"), s["name"], number(per_cpu_second(s) / 1e3),
                          number(per_second(one, s) / 1e3), number(per_second(two, other) / 1e3) if other else "",
-                         number(scaling, 2), number(by_cpu, 2), number(other.get("aborts"), 3) if other else ""])
+                         number(scaling, 2), number(by_cpu, 2), paper,
+                         number(other.get("aborts"), 3) if other else ""])
     lines += table(["structure", "engine", "k / CPU s", "k / s, 1 thread", "k / s, 2 threads", "2 over 1",
-                    "by CPU time", "aborts of 2"], rows)
+                    "by CPU time", "HEAPO's STM", "aborts of 2"], rows)
     pairs = []
     for name in results.names("fill-"):
         benchmark = results.get(name, 1)
@@ -166,11 +172,13 @@ def fills(results):
             a, b = system(benchmark, better), system(benchmark, worse)
             if a and b:
                 ratio = b["cpu_ns"]["median"] / a["cpu_ns"]["median"]
-                pairs.append([name.removeprefix("fill-"), better, worse, number(ratio, 2),
+                structure = name.removeprefix("fill-")
+                paper = PAPER_RATIOS.get((structure, better, worse), "")
+                pairs.append([structure, better, worse, number(ratio, 2), paper,
                               "" if goal is None else f"{goal:.2f}: " + ("yes" if ratio >= goal else "no")])
     if pairs:
         lines += ["How many times as fast, by processor time, one thread:", ""]
-        lines += table(["structure", "engine", "over", "ratio", "goal"], pairs)
+        lines += table(["structure", "engine", "over", "ratio", "HEAPO", "goal"], pairs)
     return lines
 
 
@@ -347,13 +355,14 @@ def write(results_directory, out):
     """Writes suite.md and suite.html with their plots; the paths, or nothing where there are no results."""
     lines = []
     for suffix, title in (("", "The transactional suite"), ("-lsnvmm", "With memory of 500 ns and 1 GB/s (LSNVMM)"),
-                          ("-log-free", "With memory of 125 ns (log-free)")):
+                          ("-log-free", "With memory of 125 ns (log-free)"),
+                          ("-ssd", "Pools of the medium ssd, on a file system")):
         source = results_directory / f"suite{suffix}.json"
         if not source.exists():
             continue
         report = json.loads(source.read_text())
         results = Results(report)
-        option = f" --emulate {suffix[1:]}" if suffix else ""
+        option = "" if not suffix else " --on-ssd" if suffix == "-ssd" else f" --emulate {suffix[1:]}"
         lines += [("# " if not lines else "# ") + title, ""] + machine_lines(report, report.get("command", f"./dev bench suite{option}"))
         lines += goals(results)
         for threads in results.threads():
