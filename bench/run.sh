@@ -5,7 +5,7 @@
 #
 # Without a name all of them run. The programs' options: --runs N, --threads 1,2, --filter NAME,..., --records N,
 # --count-steps N; --help of a program lists them. The suite's --emulate PRESET (lsnvmm, log-free) makes memory as slow
-# as a paper's; its results have the preset's name.
+# as a paper's; its results have the preset's name. With --on-ssd the suite measures pools of the medium ssd.
 # Environment: HOLDFAST_BUILD   build directory (default: build/release)
 #              HOLDFAST_RESULTS where <name>.json goes (default: build/bench; build/bench-quick with --quick)
 #              HOLDFAST_SSD     directory on the file system to measure commits on (default: beside the results)
@@ -16,11 +16,13 @@ build=${HOLDFAST_BUILD:-build/release}
 names=()
 options=()
 quick=
-emulated=
+variant=
+on_ssd=
 while [ $# -gt 0 ]; do
   case "$1" in
     transactional | suite | stm | ssd | recovery | compiler) names+=("$1") ;;
-    --emulate) emulated=-${2:?"$1 needs a value"}; options+=("$1" "$2"); shift ;;
+    --on-ssd) on_ssd=yes ;;
+    --emulate) variant=-${2:?"$1 needs a value"}; options+=("$1" "$2"); shift ;;
     --quick) quick=-quick; options+=("$1") ;;
     -*=* | --help | -h) options+=("$1") ;;
     -*)
@@ -50,12 +52,14 @@ for name in "${names[@]}"; do
   fi
   printf '\n== %s\n' "$name"
   where=()
-  if [ "$name" = ssd ]; then
+  this=$variant
+  if [ "$name" = ssd ] || { [ "$name" = suite ] && [ -n "$on_ssd" ]; }; then
     ssd=${HOLDFAST_SSD:-$results/data}
     mkdir -p "$ssd"
     where=(--directory "$ssd")
+    if [ "$name" = suite ]; then this=-ssd; fi
   fi
-  "$program" --json "$results/$name$emulated.json" ${where[@]+"${where[@]}"} ${options[@]+"${options[@]}"} || status=1
+  "$program" --json "$results/$name$this.json" ${where[@]+"${where[@]}"} ${options[@]+"${options[@]}"} || status=1
   if [ "$name" = compiler ]; then
     # What the pass costs a program that never touches a pool.
     printf '\n'

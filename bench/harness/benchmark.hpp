@@ -19,6 +19,34 @@ struct library_counts {
   std::uint64_t logged_bytes = 0;
 };
 
+// What a system that works tells of itself.
+class observed {
+ public:
+  observed() = default;
+  virtual ~observed() = default;
+  observed(const observed&) = delete;
+  observed& operator=(const observed&) = delete;
+
+  // Bytes written to logs so far, headers included; nothing if the system cannot tell.
+  virtual std::optional<std::uint64_t> bytes_logged() { return std::nullopt; }
+  // Transactions that were rolled back and run again so far.
+  virtual std::uint64_t aborts() { return 0; }
+  // Nothing if the library does not count, or was not asked to (see system_under_test::make_counting).
+  virtual std::optional<library_counts> counts() { return std::nullopt; }
+};
+
+// A `Base` that has all that from what it works on, which Self::memory() gives.
+template <class Self, class Base>
+class told_by_memory : public Base {
+ public:
+  std::optional<std::uint64_t> bytes_logged() override { return memory().bytes_logged(); }
+  std::uint64_t aborts() override { return memory().aborts(); }
+  std::optional<library_counts> counts() override { return memory().counts(); }
+
+ private:
+  auto& memory() { return static_cast<Self*>(this)->memory(); }
+};
+
 // One system, set up for one benchmark and ready to run.
 //
 // A virtual class, not a concept: the harness calls it once for thousands of operations, so a virtual call costs
@@ -27,13 +55,8 @@ struct library_counts {
 //
 // Operations have numbers. Operation i of thread t is the same for every system, however the numbers are cut into
 // calls.
-class contestant {
+class contestant : public observed {
  public:
-  contestant() = default;
-  virtual ~contestant() = default;
-  contestant(const contestant&) = delete;
-  contestant& operator=(const contestant&) = delete;
-
   // Untimed, on the thread that will run them: gets ready for operations [first, first + ops).
   virtual void prepare(unsigned /*thread*/, std::uint64_t /*first*/, std::uint64_t /*ops*/) {}
   // Timed. Does operations [first, first + ops) of `thread`; throws when one fails.
@@ -42,12 +65,6 @@ class contestant {
   virtual bool writes(unsigned /*thread*/, std::uint64_t /*operation*/) { return true; }
   // Hash of what all operations read and left behind. 0: this system does no work that could be compared.
   virtual std::uint64_t work_digest() = 0;
-  // Bytes written to logs so far, headers included; nothing if the system cannot tell.
-  virtual std::optional<std::uint64_t> bytes_logged() { return std::nullopt; }
-  // Transactions that were rolled back and run again so far.
-  virtual std::uint64_t aborts() { return 0; }
-  // Nothing if the library does not count, or was not asked to (see system_under_test::make_counting).
-  virtual std::optional<library_counts> counts() { return std::nullopt; }
 };
 
 enum class role {

@@ -19,6 +19,7 @@
 
 #include "harness/benchmark.hpp"
 #include "harness/emulation.hpp"
+#include "harness/machine.hpp"
 #include "systems/heap.hpp"
 
 namespace nvm::bench {
@@ -29,6 +30,9 @@ struct engine_settings {
   bool counting = false;          // whether the library counts what it does
   std::uint64_t log_bytes = 0;    // of a lane or ring; 0: the library's choice
 };
+
+// Whether files of the directory are memory as processors see it; elsewhere a pool needs the medium ssd.
+inline bool is_memory(const std::string& directory) { return file_system_of(directory) == "tmpfs"; }
 
 template <class T>
 concept transactional =

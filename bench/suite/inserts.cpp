@@ -9,7 +9,7 @@
 namespace nvm::bench {
 namespace {
 
-class fill final : public contestant {
+class fill final : public told_by_memory<fill, contestant> {
  public:
   explicit fill(std::unique_ptr<durable_map> map, unsigned threads) : map_(std::move(map)), threads_(threads) {}
 
@@ -26,14 +26,8 @@ class fill final : public contestant {
       map_->insert(thread, key, values_.of(key));
     }
   }
-  std::uint64_t work_digest() override {
-    unordered_digest all;
-    map_->each([&](std::uint64_t key, const value& v) { all.add(key, &v, sizeof v); });
-    return all.value();
-  }
-  std::optional<std::uint64_t> bytes_logged() override { return map_->bytes_logged(); }
-  std::uint64_t aborts() override { return map_->aborts(); }
-  std::optional<library_counts> counts() override { return map_->counts(); }
+  std::uint64_t work_digest() override { return digest_of(*map_); }
+  durable_map& memory() { return *map_; }
 
  private:
   std::unique_ptr<durable_map> map_;
@@ -51,11 +45,11 @@ std::vector<benchmark> insert_benchmarks(const options& o, unsigned threads) {
       b.name = fmt::format("fill-{}-{}", structure, pairs);
       b.unit = "insert";
       b.threads = threads;
-      b.ops = o.full_or_quick<std::uint64_t>(pairs, pairs / 100) / threads;
+      b.ops = transactions(o, pairs, pairs / 100) / threads;
       b.warmup_ops = b.ops;
       b.payload = payload_shape{1, 2, b.ops * sizeof(value)};
       b.parameters = {{"pairs", b.ops * threads}, {"value_bytes", sizeof(value)}};
-      for (const map_kind& kind : map_kinds()) {
+      for (const map_kind& kind : map_kinds(o.directory)) {
         if (kind.structure != structure) continue;
         // libpmemobj's hash map makes a second array when it grows, and finds a run of chunks for it only with room to
         // spare.

@@ -27,7 +27,7 @@ enum class work { insert, update, churn };
 // Distinct numbers give distinct keys, spread evenly over all.
 std::uint64_t key_of(std::uint64_t number) { return mix(number + 0x7375'6974); }
 
-class map_run final : public contestant {
+class map_run final : public told_by_memory<map_run, contestant> {
  public:
   map_run(std::unique_ptr<durable_map> map, work w, std::uint64_t records, unsigned threads)
       : map_(std::move(map)), work_(w), records_(records), threads_(threads), keys_(threads) {
@@ -59,14 +59,8 @@ class map_run final : public contestant {
       }
     }
   }
-  std::uint64_t work_digest() override {
-    unordered_digest all;
-    map_->each([&](std::uint64_t key, const value& v) { all.add(key, &v, sizeof v); });
-    return all.value();
-  }
-  std::optional<std::uint64_t> bytes_logged() override { return map_->bytes_logged(); }
-  std::uint64_t aborts() override { return map_->aborts(); }
-  std::optional<library_counts> counts() override { return map_->counts(); }
+  std::uint64_t work_digest() override { return digest_of(*map_); }
+  durable_map& memory() { return *map_; }
 
  private:
   struct alignas(64) chosen {
@@ -92,8 +86,8 @@ class map_run final : public contestant {
 };
 
 template <class S, class F>
-void add_structure(F&& add) {
-  for_each_engine([&]<class E>(const std::string& name, role r, auto construct) {
+void add_structure(const std::string& directory, F&& add) {
+  for_each_engine(directory, [&]<class E>(const std::string& name, role r, auto construct) {
     add(map_kind{name, r, S::name, E::counts_itself,
                  [=](const engine_settings& settings, unsigned threads, std::uint64_t records) {
                    return std::make_unique<engine_map<E, S>>(construct(settings, threads), records);
@@ -103,16 +97,23 @@ void add_structure(F&& add) {
 
 }  // namespace
 
-std::vector<map_kind> map_kinds() {
+std::uint64_t digest_of(durable_map& map) {
+  unordered_digest all;
+  map.each([&](std::uint64_t key, const value& v) { all.add(key, &v, sizeof v); });
+  return all.value();
+}
+
+std::vector<map_kind> map_kinds(const std::string& directory) {
   std::vector<map_kind> all;
 #if NVM_BENCH_PMDK_EXAMPLES
-  for (map_kind& k : pmdk_maps()) all.push_back(std::move(k));
+  if (is_memory(directory))
+    for (map_kind& k : pmdk_maps()) all.push_back(std::move(k));
 #endif
   const auto add = [&](map_kind k) { all.push_back(std::move(k)); };
-  add_structure<list>(add);
-  add_structure<hash_table>(add);
-  add_structure<bp_tree>(add);
-  add_structure<rb_tree>(add);
+  add_structure<list>(directory, add);
+  add_structure<hash_table>(directory, add);
+  add_structure<bp_tree>(directory, add);
+  add_structure<rb_tree>(directory, add);
   return all;
 }
 
@@ -124,7 +125,7 @@ std::vector<benchmark> map_benchmarks(const options& o, unsigned threads) {
       b.name = std::string(structure) + (w == work::insert ? "-insert" : w == work::update ? "-update" : "-churn");
       b.unit = w == work::insert ? "insert" : "insert or removal";
       b.threads = threads;
-      b.ops = o.full_or_quick<std::uint64_t>(100'000, 2'000);
+      b.ops = transactions(o, 100'000, 2'000);
       b.warmup_ops = b.ops / 2;
       b.latency_last = true;
       const std::uint64_t loaded = w == work::insert ? o.records / 2 : o.records;
@@ -132,7 +133,7 @@ std::vector<benchmark> map_benchmarks(const options& o, unsigned threads) {
       const std::uint64_t more = w == work::insert ? threads * (b.ops * (o.runs + 2) + 512) : loaded / 10;
       b.payload = payload_shape{w == work::insert ? 1.0 : 0.5, 2, loaded / threads * sizeof(value)};
       b.parameters = {{"records", loaded}, {"value_bytes", sizeof(value)}};
-      for (const map_kind& kind : map_kinds()) {
+      for (const map_kind& kind : map_kinds(o.directory)) {
         if (kind.structure != structure) continue;
         const engine_settings settings{{o.directory, (loaded + more) * map_record_bytes}, o.emulated, false, 0};
         b.systems.push_back(system_of(kind.system, kind.role, kind.counts_itself, settings,

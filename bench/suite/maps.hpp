@@ -15,28 +15,19 @@
 
 namespace nvm::bench {
 
-class durable_map {
+class durable_map : public observed {
  public:
-  durable_map() = default;
-  virtual ~durable_map() = default;
-  durable_map(const durable_map&) = delete;
-  durable_map& operator=(const durable_map&) = delete;
-
   // Each a transaction, durable on return. Keys of different threads differ.
   virtual void insert(unsigned thread, std::uint64_t key, const value& v) = 0;  // a key that is not there
   virtual void toggle(unsigned thread, std::uint64_t key, const value& v) = 0;  // removes it, or else inserts it
   virtual void remove(std::uint64_t key) = 0;                                   // untimed
   // While no transaction runs.
   virtual void each(const std::function<void(std::uint64_t key, const value& v)>& visit) = 0;
-
-  virtual std::optional<std::uint64_t> bytes_logged() = 0;
-  virtual std::uint64_t aborts() { return 0; }
-  virtual std::optional<library_counts> counts() { return std::nullopt; }
 };
 
 // A structure of the suite over an engine.
 template <engine E, class S>
-class engine_map final : public durable_map {
+class engine_map final : public told_by_memory<engine_map<E, S>, durable_map> {
  public:
   engine_map(std::unique_ptr<guarded<E>> memory, std::uint64_t records)
       : memory_(std::move(memory)), structure_(memory_->engine(), records) {}
@@ -53,9 +44,7 @@ class engine_map final : public durable_map {
     memory_->transact(0, structure_.part_of(key), [&](auto& tx) { structure_.erase(tx, key); });
   }
   void each(const std::function<void(std::uint64_t, const value&)>& visit) override { structure_.each(visit); }
-  std::optional<std::uint64_t> bytes_logged() override { return memory_->engine().bytes_logged(); }
-  std::uint64_t aborts() override { return memory_->engine().aborts(); }
-  std::optional<library_counts> counts() override { return memory_->engine().counts(); }
+  E& memory() { return memory_->engine(); }
 
   S& structure() noexcept { return structure_; }
 
@@ -73,7 +62,11 @@ struct map_kind {
   std::function<std::unique_ptr<durable_map>(const engine_settings&, unsigned threads, std::uint64_t records)> make;
 };
 
-std::vector<map_kind> map_kinds();  // maps.cpp
+// Of its contents.
+std::uint64_t digest_of(durable_map& map);  // maps.cpp
+
+// For files in this directory.
+std::vector<map_kind> map_kinds(const std::string& directory);  // maps.cpp
 std::vector<map_kind> pmdk_maps();  // systems/pmdk_maps.cpp: libpmemobj's own example structures
 
 // What the maps hold beside their values, per record at most.

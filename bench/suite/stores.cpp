@@ -71,7 +71,7 @@ class record_source {
   std::vector<char> noise_;
 };
 
-class store_run final : public contestant {
+class store_run final : public told_by_memory<store_run, contestant> {
  public:
   store_run(std::unique_ptr<durable_store> store, const mix_of_operations& m, std::uint64_t records, unsigned threads)
       : store_(std::move(store)),
@@ -123,9 +123,7 @@ class store_run final : public contestant {
     for (const state& s : states_) all.add(s.seen.value());
     return all.value();
   }
-  std::optional<std::uint64_t> bytes_logged() override { return store_->bytes_logged(); }
-  std::uint64_t aborts() override { return store_->aborts(); }
-  std::optional<library_counts> counts() override { return store_->counts(); }
+  durable_store& memory() { return *store_; }
 
  private:
   enum class doing : std::uint8_t { read, update, insert, remove };
@@ -139,7 +137,7 @@ class store_run final : public contestant {
     std::uint64_t first = 0;
     std::uint64_t inserted = 0;
     digest seen;
-    char value[1024];
+    char value[durable_store::value_bytes_max];
   };
 
   operation draw(unsigned thread, std::uint64_t i) {
@@ -176,7 +174,7 @@ class store_run final : public contestant {
 };
 
 template <engine E>
-class engine_store final : public durable_store {
+class engine_store final : public told_by_memory<engine_store<E>, durable_store> {
  public:
   engine_store(std::unique_ptr<guarded<E>> memory, std::uint64_t records)
       : memory_(std::move(memory)), table_(memory_->engine(), records) {}
@@ -193,22 +191,23 @@ class engine_store final : public durable_store {
     return size;
   }
   void each(const std::function<void(std::string_view, std::string_view)>& visit) override { table_.each(visit); }
-  std::optional<std::uint64_t> bytes_logged() override { return memory_->engine().bytes_logged(); }
-  std::uint64_t aborts() override { return memory_->engine().aborts(); }
-  std::optional<library_counts> counts() override { return memory_->engine().counts(); }
+  E& memory() { return memory_->engine(); }
 
  private:
   std::unique_ptr<guarded<E>> memory_;
   item_table table_;
 };
 
-std::vector<durable_store_kind> store_kinds_of_suite() {
+std::vector<durable_store_kind> store_kinds_of_suite(const std::string& directory) {
   std::vector<durable_store_kind> all;
-  for_each_engine([&]<class E>(const std::string& name, role r, auto construct) {
+  for_each_engine(directory, [&]<class E>(const std::string& name, role r, auto construct) {
     all.push_back({name, r, E::counts_itself, [=](const engine_settings& s, unsigned threads, std::uint64_t records) {
                      return std::make_unique<engine_store<E>>(construct(s, threads), records);
                    }});
   });
+#if NVM_BENCH_HOLDFAST
+  for (durable_store_kind& kind : kv_stores(directory)) all.push_back(std::move(kind));
+#endif
   return all;
 }
 
@@ -221,7 +220,7 @@ std::vector<benchmark> store_benchmarks(const options& o, unsigned threads) {
     b.name = fmt::format("store-{}", m.name);
     b.unit = "operation";
     b.threads = threads;
-    b.ops = o.full_or_quick<std::uint64_t>(100'000, 2'000);
+    b.ops = transactions(o, 100'000, 2'000);
     b.warmup_ops = b.ops / 2;
     b.latency_last = true;
     const double writes = (1000.0 - m.reads) / 1000;
@@ -235,7 +234,7 @@ std::vector<benchmark> store_benchmarks(const options& o, unsigned threads) {
     const std::uint64_t inserts = threads * (b.ops * (o.runs + 2) + 512) * m.inserts / 1000 * 2;
     const std::uint64_t bytes = (o.records + inserts) * (m.key_bytes_max + m.value_bytes_max + 192);
     const engine_settings settings{{o.directory, bytes}, o.emulated, false, 0};
-    for (const durable_store_kind& kind : store_kinds_of_suite())
+    for (const durable_store_kind& kind : store_kinds_of_suite(o.directory))
       b.systems.push_back(system_of(kind.system, kind.role, kind.counts_itself, settings,
                                     [=, build = kind.make, records = o.records](const engine_settings& s) {
                                       return std::make_unique<store_run>(build(s, threads, records), m, records,

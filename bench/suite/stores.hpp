@@ -13,25 +13,18 @@
 
 namespace nvm::bench {
 
-class durable_store {
+class durable_store : public observed {
  public:
-  durable_store() = default;
-  virtual ~durable_store() = default;
-  durable_store(const durable_store&) = delete;
-  durable_store& operator=(const durable_store&) = delete;
+  static constexpr std::size_t value_bytes_max = 1024;
 
   // Each a transaction, durable on return. Keys of different threads differ.
   // Gives the first bytes of the key's value these contents, or the key this value if it has none that is as long.
   virtual void put(unsigned thread, std::string_view key, std::string_view v) = 0;
   virtual void remove(unsigned thread, std::string_view key) = 0;  // there or not
-  // Copies the value to `out`, which has room for any; its size, 0 if there is none.
+  // Copies the value to `out`, which has room for value_bytes_max; its size, 0 if there is none.
   virtual std::size_t get(unsigned thread, std::string_view key, char* out) = 0;
   // While no transaction runs.
   virtual void each(const std::function<void(std::string_view key, std::string_view v)>& visit) = 0;
-
-  virtual std::optional<std::uint64_t> bytes_logged() = 0;
-  virtual std::uint64_t aborts() { return 0; }
-  virtual std::optional<library_counts> counts() { return std::nullopt; }
 };
 
 // Makes a store for `records` keys at most, in a memory with these settings.
@@ -41,5 +34,8 @@ struct durable_store_kind {
   bool counts_itself;
   std::function<std::unique_ptr<durable_store>(const engine_settings&, unsigned threads, std::uint64_t records)> make;
 };
+
+// The key-value library of Holdfast itself, for files in this directory.
+std::vector<durable_store_kind> kv_stores(const std::string& directory);  // kv_stores.cpp
 
 }  // namespace nvm::bench

@@ -17,7 +17,7 @@ constexpr std::uint64_t elements = 1'000'000;
 constexpr std::size_t swaps_max = 64;
 
 template <engine E>
-class swaps final : public contestant {
+class swaps final : public told_by_memory<swaps<E>, contestant> {
  public:
   swaps(std::unique_ptr<guarded<E>> memory, unsigned threads, std::size_t swaps_per_transaction)
       : memory_(std::move(memory)), swaps_(swaps_per_transaction), slice_(elements / threads) {
@@ -62,9 +62,7 @@ class swaps final : public contestant {
     all.add_bytes(array_, elements * sizeof(std::uint64_t));
     return all.value();
   }
-  std::optional<std::uint64_t> bytes_logged() override { return memory_->engine().bytes_logged(); }
-  std::uint64_t aborts() override { return memory_->engine().aborts(); }
-  std::optional<library_counts> counts() override { return memory_->engine().counts(); }
+  E& memory() { return memory_->engine(); }
 
  private:
   std::unique_ptr<guarded<E>> memory_;
@@ -79,7 +77,7 @@ benchmark shape(const options& o, unsigned threads, std::size_t per_transaction)
   b.unit = "swap";
   b.units_per_op = per_transaction;
   b.threads = threads;
-  b.ops = o.full_or_quick<std::uint64_t>(200'000, 5'000) / per_transaction;
+  b.ops = transactions(o, 200'000, 5'000) / per_transaction;
   b.warmup_ops = b.ops / 2;
   b.latency_last = true;
   b.payload = payload_shape{2.0 * static_cast<double>(per_transaction), 1, elements / threads * sizeof(std::uint64_t)};
@@ -97,7 +95,7 @@ std::vector<benchmark> swap_benchmarks(const options& o, unsigned threads) {
   std::vector<benchmark> all;
   for (const std::size_t per_transaction : {1, 8, 64}) {
     benchmark b = shape(o, threads, per_transaction);
-    for_each_engine([&]<class E>(const std::string& name, role r, auto construct) {
+    for_each_engine(o.directory, [&]<class E>(const std::string& name, role r, auto construct) {
       b.systems.push_back(system_of(name, r, E::counts_itself, settings_of(o), [=](const engine_settings& settings) {
         return std::make_unique<swaps<E>>(construct(settings, threads), threads, per_transaction);
       }));
@@ -106,7 +104,7 @@ std::vector<benchmark> swap_benchmarks(const options& o, unsigned threads) {
   }
   benchmark b = shape(o, threads, 1);
   b.name = "log-size-sps-1";
-  for_each_engine([&]<class E>(const std::string& name, role r, auto construct) {
+  for_each_engine(o.directory, [&]<class E>(const std::string& name, role r, auto construct) {
     if (!has_ring(name)) return;
     for (const std::uint64_t kibibytes : {64, 256, 1024, 4096, 16384}) {
       engine_settings settings = settings_of(o);

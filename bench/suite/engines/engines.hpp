@@ -19,10 +19,28 @@
 
 namespace nvm::bench {
 
-// Calls f.template operator()<E>(name, role, construct) for each; construct(settings, threads) makes a
-// unique_ptr<guarded<E>>.
+// Calls f.template operator()<E>(name, role, construct) for each that can have its files in the directory;
+// construct(settings, threads) makes a unique_ptr<guarded<E>>.
 template <class F>
-void for_each_engine(F&& f) {
+void for_each_engine(const std::string& directory, F&& f) {
+#if NVM_BENCH_HOLDFAST
+  const auto announced = [&](const char* name, const nvm_pool_options& options) {
+    f.template operator()<announced_engine>(
+        name, role::subject, [options](const engine_settings& settings, unsigned threads) {
+          return std::make_unique<guarded<announced_engine>>(threads, settings, options);
+        });
+  };
+  const auto barriers = [&](const char* name, role r, const nvm_pool_options& options, nvm_stm_policy policy) {
+    f.template operator()<stm_engine>(name, r, [=](const engine_settings& settings, unsigned threads) {
+      return std::make_unique<guarded<stm_engine>>(threads, settings, options, policy);
+    });
+  };
+  if (!is_memory(directory)) {
+    announced("ssd, announced stores", on_ssd());
+    barriers("stm on ssd", role::subject, on_ssd(), NVM_STM_POLICY_ENGINE);
+    return;
+  }
+#endif
 #if NVM_BENCH_PMEMOBJ
   f.template operator()<pmemobj_engine>("libpmemobj", role::peer,
                                         [](const engine_settings& settings, unsigned threads) {
@@ -32,15 +50,7 @@ void for_each_engine(F&& f) {
 #if NVM_BENCH_HOLDFAST
   nvm_pool_options undo = holdfast_heap::direct();
   undo.engine = NVM_ENGINE_UNDO;
-  f.template operator()<announced_engine>("undo, announced stores", role::subject,
-                                          [undo](const engine_settings& settings, unsigned threads) {
-                                            return std::make_unique<guarded<announced_engine>>(threads, settings, undo);
-                                          });
-  const auto barriers = [&](const char* name, role r, const nvm_pool_options& options, nvm_stm_policy policy) {
-    f.template operator()<stm_engine>(name, r, [=](const engine_settings& settings, unsigned threads) {
-      return std::make_unique<guarded<stm_engine>>(threads, settings, options, policy);
-    });
-  };
+  announced("undo, announced stores", undo);
   barriers("stm over undo, write-through", role::subject, undo, NVM_STM_POLICY_ENGINE);
   barriers("stm over undo, write-back", role::subject, undo, NVM_STM_POLICY_WRITE_BACK);
   const auto with_engine = [](nvm_engine engine, nvm_validation validation) {

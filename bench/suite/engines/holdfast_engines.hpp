@@ -11,6 +11,12 @@
 
 namespace nvm::bench {
 
+inline nvm_pool_options on_ssd() {
+  nvm_pool_options options{};
+  options.medium = NVM_MEDIUM_SSD;
+  return options;
+}
+
 // A pool with the settings of a run.
 class holdfast_memory {
  public:
@@ -30,6 +36,9 @@ class holdfast_memory {
  private:
   static nvm_pool_options complete(const engine_settings& settings, nvm_pool_options options) {
     options.log_bytes = settings.log_bytes;
+    // What fixed() makes is one record of the log.
+    if (options.medium == NVM_MEDIUM_SSD && options.log_bytes == 0)
+      options.log_bytes = (64ULL << 20) + settings.heap.bytes / 2;
     options.meter = settings.counting ? 1 : 0;
     if (settings.emulated != "none")
       holdfast_heap::check(nvm_emulation_preset(settings.emulated.c_str(), &options.emulation), "nvm_emulation_preset");

@@ -9,6 +9,13 @@
 
 namespace nvm::bench {
 
+// Of all pools of the process; only one is in use while a difference is taken.
+inline std::uint64_t stm_conflicts() noexcept {
+  nvm_stm_statistics s{};
+  nvm_stm_get_statistics(&s);
+  return s.conflicts;
+}
+
 class stm_engine {
  public:
   static constexpr bool isolates = true;
@@ -63,12 +70,7 @@ class stm_engine {
     transact(thread, body);
   }
   void* fixed(std::size_t n) { return memory_.fixed(n); }
-  // Of all pools of the process; only one is in use while a difference is taken.
-  std::uint64_t aborts() const noexcept {
-    nvm_stm_statistics s{};
-    nvm_stm_get_statistics(&s);
-    return s.conflicts;
-  }
+  std::uint64_t aborts() const noexcept { return stm_conflicts(); }
   std::optional<std::uint64_t> bytes_logged() const { return memory_.bytes_logged(); }
   std::optional<library_counts> counts() const { return memory_.counts(); }
 
