@@ -27,6 +27,8 @@ enum class kind_of_medium {
   stm_redo,
   stm_redo_by_mark,
   stm_direct_back,  // undo, with stores collected until the commit
+  stm_mnemosyne,
+  stm_mnemosyne_undo,
   mnemosyne,
   mnemosyne_plain,
   mnemosyne_undo,
@@ -34,12 +36,14 @@ enum class kind_of_medium {
 };
 
 [[nodiscard]] constexpr bool is_stm(kind_of_medium kind) noexcept {
-  return kind >= kind_of_medium::stm_direct && kind <= kind_of_medium::stm_direct_back;
+  return kind >= kind_of_medium::stm_direct && kind <= kind_of_medium::stm_mnemosyne_undo;
 }
 // What is below.
 [[nodiscard]] constexpr kind_of_medium plain(kind_of_medium kind) noexcept {
   constexpr int step = static_cast<int>(kind_of_medium::stm_direct);
   if (kind == kind_of_medium::stm_direct_back) return kind_of_medium::direct;
+  if (kind == kind_of_medium::stm_mnemosyne) return kind_of_medium::mnemosyne;
+  if (kind == kind_of_medium::stm_mnemosyne_undo) return kind_of_medium::mnemosyne_undo;
   return is_stm(kind) ? static_cast<kind_of_medium>(static_cast<int>(kind) - step) : kind;
 }
 [[nodiscard]] constexpr bool is_redo(kind_of_medium kind) noexcept {
@@ -56,6 +60,8 @@ enum class kind_of_medium {
                                    "stm_redo",
                                    "stm_redo_by_mark",
                                    "stm_undo_write_back",
+                                   "stm_mnemosyne",
+                                   "stm_mnemosyne_undo",
                                    "mnemosyne",
                                    "mnemosyne_plain",
                                    "mnemosyne_undo",
@@ -63,9 +69,11 @@ enum class kind_of_medium {
   return names[static_cast<int>(kind)];
 }
 
-[[nodiscard]] constexpr bool is_mnemosyne(kind_of_medium kind) noexcept { return kind >= kind_of_medium::mnemosyne; }
+[[nodiscard]] constexpr bool is_mnemosyne(kind_of_medium kind) noexcept {
+  return plain(kind) >= kind_of_medium::mnemosyne;
+}
 [[nodiscard]] constexpr log::mnemosyne_kind mnemosyne_kind_of(kind_of_medium kind) noexcept {
-  return kind <= kind_of_medium::mnemosyne_plain ? log::mnemosyne_kind::redo : log::mnemosyne_kind::undo;
+  return plain(kind) <= kind_of_medium::mnemosyne_plain ? log::mnemosyne_kind::redo : log::mnemosyne_kind::undo;
 }
 
 // Bytes of the pool that all become `fill`.

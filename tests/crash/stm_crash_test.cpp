@@ -29,8 +29,9 @@ std::vector<on_model> cases() {
     if (!s.on_stm) return;
     if (s.on_direct) {
       for (const model m : {model::x86, model::torn8, model::eadr}) {
-        for (const auto kind : {kind_of_medium::stm_direct, kind_of_medium::stm_direct_back, kind_of_medium::stm_redo,
-                                kind_of_medium::stm_redo_by_mark}) {
+        for (const auto kind :
+             {kind_of_medium::stm_direct, kind_of_medium::stm_direct_back, kind_of_medium::stm_redo,
+              kind_of_medium::stm_redo_by_mark, kind_of_medium::stm_mnemosyne, kind_of_medium::stm_mnemosyne_undo}) {
           all.push_back({s, kind, m});
         }
       }
@@ -100,6 +101,12 @@ INSTANTIATE_TEST_SUITE_P(
         needed{kind_of_medium::stm_redo,
                model::torn8,
                {"redo/E1", "redo/E2", "redo/E4", "redo/E5", "redo/E6", "redo/E8", "recover/E6", "recover/E7"}},
+        needed{kind_of_medium::stm_mnemosyne,
+               model::torn8,
+               {"mnemosyne/E1", "mnemosyne/E3", "mnemosyne/E4", "mnemosyne/E8", "mnemosyne/E9"}},
+        needed{kind_of_medium::stm_mnemosyne_undo,
+               model::torn8,
+               {"mnemosyne/E1", "mnemosyne/E3", "mnemosyne/E4", "mnemosyne/E5", "mnemosyne/E6", "mnemosyne/E8"}},
         needed{kind_of_medium::stm_image, model::ssd, {"image/E1", "image/E2", "image/E3", "image/E4", "replay/E1"}}),
     [](const auto& i) { return name_of(i.param.on); });
 

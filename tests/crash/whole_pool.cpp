@@ -116,8 +116,19 @@ std::unique_ptr<whole_pool> open_whole(machine& m, kind_of_medium kind) {
   auto stack = std::make_unique<machine_stack>(m);
   auto p = std::make_unique<opened_pool>(nullptr);
   const unsigned lanes = sb->lane_count;
-  const status s = is_redo(kind) ? p->start<machine_stack, tx::redo_engine>(std::move(*file), std::move(stack), lanes)
-                                 : p->start<machine_stack, tx::undo_engine>(std::move(*file), std::move(stack), lanes);
+  const auto started = [&]<template <media> class Engine>() {
+    return p->start<machine_stack, Engine>(std::move(*file), std::move(stack), lanes);
+  };
+  status s;
+  if (is_redo(kind)) {
+    s = started.operator()<tx::redo_engine>();
+  } else if (!is_mnemosyne(kind)) {
+    s = started.operator()<tx::undo_engine>();
+  } else if (mnemosyne_kind_of(kind) == log::mnemosyne_kind::redo) {
+    s = started.operator()<tx::mnemosyne_engine>();
+  } else {
+    s = started.operator()<tx::mnemosyne_undo_engine>();
+  }
   return s ? std::move(p) : nullptr;
 }
 
