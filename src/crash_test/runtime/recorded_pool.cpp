@@ -150,7 +150,8 @@ result<std::unique_ptr<engine>> start_on_direct(pool_file& file, std::uint32_t p
   auto with = write_back_of(file, persist);
   if (!with) return with.error();
   if (is_baseline(file)) {
-    return fail(errc::engine, "%s: its engine is there to be compared with; crash-test does not record it", file.path());
+    return fail(errc::engine, "%s: its engine is there to be compared with; crash-test does not record it",
+                file.path());
   }
   const unsigned lanes = file.geometry().lane_count;
   if (file.read_only() || !recording::on())
