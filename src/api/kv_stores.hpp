@@ -1,0 +1,125 @@
+// Inside of the C interface to key-value stores: the open stores of a pool, and how a call on one becomes a
+// transaction.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <string_view>
+
+#include "api/pool_object.hpp"
+#include "kv/kv.hpp"
+#include "nvm/kv.h"
+#include "nvm/stm.h"
+
+namespace keyed = nvm::keyed;
+
+struct nvm_kv {
+  nvm_kv(nvm::api::stores& of, std::uint64_t header, keyed::kv_index index, std::uint64_t seed, std::string name);
+  nvm::api::stores& of;
+  keyed::store store;
+};
+
+namespace nvm::api {
+
+// The stores of one pool that are open in this process.
+struct stores {
+  explicit stores(NVM_POOL* p) noexcept : pool{p} {
+    const geometry g = p->file->geometry();
+    bytes.base = p->base();
+    bytes.first = g.data_offset;
+    bytes.limit.store(g.size_bytes(), std::memory_order_relaxed);
+    bytes.limit_now = [](NVM_POOL* of) { return of->file->geometry().size_bytes(); };
+    bytes.pool = p;
+  }
+  NVM_POOL* pool;
+  keyed::pool_bytes bytes;
+  std::mutex lock;
+  std::map<std::string, std::unique_ptr<nvm_kv>, std::less<>> open;
+  std::unique_ptr<nvm_kv> directory;  // null: not looked for, or there is none yet
+};
+
+inline constexpr int left_by_us = 1;
+
+// Runs call(tx) -> status as a transaction, or as a level of the one that is open.
+template <class Call>
+[[nodiscard]] status run(NVM_POOL* pool, Call&& call, bool* alone = nullptr) {
+  struct closure {
+    Call& call;
+    errc code = errc::ok;
+  } c{call};
+  const bool outermost = nvm_stm_current() == nullptr;
+  if (alone != nullptr) *alone = outermost;
+  keyed::scratch::begin(outermost);
+  const int ended = nvm_stm_run(
+      pool,
+      [](nvm_stm* tx, void* raw) -> int {
+        auto* k = static_cast<closure*>(raw);
+        keyed::scratch::of_thread().reset();
+        const status s = k->call(tx);
+        k->code = s.error();
+        return s ? 0 : left_by_us;
+      },
+      &c);
+  if (ended == 0) return {};
+  if (ended == left_by_us) return c.code;
+  return static_cast<errc>(nvm_errno());
+}
+
+// Runs call(operation&) -> status on a store.
+template <class Call>
+[[nodiscard]] status run_on(nvm_kv& kv, Call&& call) {
+  keyed::lessons learnt;
+  bool alone = false;
+  const status s = run(
+      kv.of.pool,
+      [&](nvm_stm* tx) -> status {
+        keyed::operation op{tx, kv.store};
+        const status done = call(op);
+        learnt = op.learnt;
+        return done;
+      },
+      &alone);
+  if (s && alone) keyed::learn(kv.store, learnt);
+  return s;
+}
+
+[[nodiscard]] inline status usable(const nvm_kv* kv) noexcept {
+  if (kv == nullptr) return fail(errc::invalid, "the key-value store is NULL");
+  return kv->of.pool->file->usable();
+}
+
+[[nodiscard]] inline keyed::key key_of(std::string_view name) noexcept {
+  return {reinterpret_cast<const std::byte*>(name.data()), static_cast<std::uint32_t>(name.size()), 0};
+}
+
+// While a function of the caller runs, which may use stores.  A conflict of the transaction around leaves without an
+// end; then a hook of that transaction goes back.
+class outside {
+ public:
+  outside() : level_{keyed::scratch::level()} {
+    nvm_stm* tx = nvm_stm_current();
+    if (tx != nullptr &&
+        nvm_stm_on(tx, NVM_TX_ON_ABORT, go_back, reinterpret_cast<void*>(std::uintptr_t{level_})) != 0) {
+      return;
+    }
+    entered_ = keyed::scratch::enter();
+  }
+  ~outside() {
+    if (entered_) keyed::scratch::return_to(level_);
+  }
+  outside(const outside&) = delete;
+  outside& operator=(const outside&) = delete;
+  explicit operator bool() const noexcept { return entered_; }
+
+ private:
+  static void go_back(NVM_POOL*, enum nvm_tx_event, void* level) {
+    keyed::scratch::return_to(static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(level)));
+  }
+  unsigned level_;
+  bool entered_ = false;
+};
+
+}  // namespace nvm::api
