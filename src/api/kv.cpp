@@ -55,10 +55,11 @@ status update(keyed::operation& op, const keyed::key& k, const edit_call& e, boo
     std::memcpy(after, before, r.sizes.value);
   }
   std::size_t bytes = r.sizes.value;
-  if (!keyed::scratch::enter()) return fail(errc::invalid, "updates inside of updates are nested too deeply");
-  const int left = e.edit(after, &bytes, room, e.argument);
-  keyed::scratch::leave();
-  if (left != 0) return {};
+  {
+    const outside their_function;
+    if (!their_function) return fail(errc::invalid, "updates inside of updates are nested too deeply");
+    if (e.edit(after, &bytes, room, e.argument) != 0) return {};
+  }
   if (bytes > room) return fail(errc::invalid, "the edit has made %zu bytes in room for %lu", bytes, room);
   if (bytes == r.sizes.value && bytes <= keyed::in_place_bytes_max) {
     write_changes(op, r, before, after);

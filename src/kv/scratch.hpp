@@ -61,9 +61,8 @@ class scratch {
   static void begin(bool outermost) noexcept;
   static constexpr unsigned levels_max = 8;
   static unsigned level() noexcept;
-  // A function of the caller is called; false: too many levels.
+  // A function of the caller is called; false: too many levels.  return_to() ends that.
   [[nodiscard]] static bool enter() noexcept;
-  static void leave() noexcept;
   // Leaves all levels above.
   static void return_to(unsigned level) noexcept;
 
@@ -100,7 +99,6 @@ inline bool scratch::enter() noexcept {
   ++mine().level;
   return true;
 }
-inline void scratch::leave() noexcept { --mine().level; }
 inline void scratch::return_to(unsigned level) noexcept { mine().level = std::min(mine().level, level); }
 
 }  // namespace nvm::keyed

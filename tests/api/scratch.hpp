@@ -2,27 +2,18 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <string>
 
+#include "../scratch_folder.hpp"
 #include "nvm/nvm.h"
 
 namespace nvm::tests {
 
 class scratch {
  public:
-  explicit scratch(bool ssd) : ssd_{ssd} {
-    std::string name = ssd ? "/var/tmp/holdfast-api-XXXXXX" : "/dev/shm/holdfast-api-XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) ADD_FAILURE() << "no directory " << name;
-    folder_ = name;
-  }
-  ~scratch() { std::filesystem::remove_all(folder_); }
-  scratch(const scratch&) = delete;
-  scratch& operator=(const scratch&) = delete;
-  std::string path(const char* name = "pool") const { return folder_ + "/" + name; }
+  explicit scratch(bool ssd) : ssd_{ssd}, folder_{"api", ssd} {}
+  std::string path(const char* name = "pool") const { return folder_.path(name); }
   bool ssd() const { return ssd_; }
 
   NVM_POOL* create(const char* name = "pool", std::size_t size = std::size_t{4} << 20) const {
@@ -36,7 +27,7 @@ class scratch {
 
  private:
   bool ssd_;
-  std::string folder_;
+  scratch_folder folder_;
 };
 
 }  // namespace nvm::tests

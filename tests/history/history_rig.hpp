@@ -7,30 +7,24 @@
 
 #include <chrono>
 #include <csignal>
-#include <filesystem>
 #include <memory>
 #include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "../scratch_folder.hpp"
 #include "workload.hpp"
 
 namespace nvm::tests {
 
 class history_rig {
  public:
-  explicit history_rig(engine_kind engine) {
-    std::string name =
-        engine == engine_kind::ssd ? "/var/tmp/holdfast-history-XXXXXX" : "/dev/shm/holdfast-history-XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) ADD_FAILURE() << "no directory " << name;
-    folder_ = name;
-    pool_ = std::make_unique<history_pool>(engine, folder_ + "/pool");
+  explicit history_rig(engine_kind engine)
+      : folder_{"history", engine == engine_kind::ssd},
+        pool_{std::make_unique<history_pool>(engine, folder_.path("pool"))} {
     if (!pool_->make()) ADD_FAILURE() << nvm_errormsg();
   }
-  ~history_rig() { std::filesystem::remove_all(folder_); }
-  history_rig(const history_rig&) = delete;
-  history_rig& operator=(const history_rig&) = delete;
 
   // All threads in this process, `count` records of each kind.
   void run(std::uint32_t count) {
@@ -93,7 +87,7 @@ class history_rig {
     for (std::thread& t : all) t.join();
   }
 
-  std::string folder_;
+  scratch_folder folder_;
   shared_history log_;
   std::unique_ptr<history_pool> pool_;
   std::vector<std::uint64_t> crashes_;

@@ -12,20 +12,6 @@
 namespace nvm::tests {
 namespace {
 
-struct parameters {
-  ground where;
-  enum nvm_kv_index index;
-};
-std::vector<parameters> all_parameters() {
-  std::vector<parameters> all;
-  for (const ground& g : grounds) {
-    for (const auto index : indexes) all.push_back({g, index});
-  }
-  return all;
-}
-
-using model = std::map<std::string, std::string>;
-
 // Call number `i` of a run: of a process on the store, or of what is expected.
 struct caller {
   std::uint64_t seed;
@@ -75,10 +61,8 @@ struct caller {
   }
 };
 
-class killed : public testing::TestWithParam<parameters> {};
-INSTANTIATE_TEST_SUITE_P(everywhere, killed, testing::ValuesIn(all_parameters()), [](const auto& p) {
-  return std::string{p.param.where.name} + "_" + nvm_kv_index_name(p.param.index);
-});
+class killed : public testing::TestWithParam<ground_and_index> {};
+INSTANTIATE_TEST_SUITE_P(everywhere, killed, testing::ValuesIn(grounds_and_indexes()), name_of);
 
 TEST_P(killed, stores_have_what_returned_calls_have_done) {
   const pool_place place{GetParam().where};
@@ -119,8 +103,7 @@ TEST_P(killed, stores_have_what_returned_calls_have_done) {
     auto store = kv::open(p, "store");
     ASSERT_TRUE(store) << nvm_errormsg();
     ASSERT_TRUE(store->statistics()) << nvm_errormsg();
-    model found;
-    for (const auto& e : store->entries()) found.emplace(e.key, e.value);
+    const model found = entries_of(*store);
     if (found != expected) {
       calls.on(expected, applied++);  // the call that it died in
       ASSERT_TRUE(found == expected) << "round " << round << ", call " << applied;

@@ -12,29 +12,14 @@
 namespace nvm::tests {
 namespace {
 
-struct parameters {
-  ground where;
-  enum nvm_kv_index index;
-};
-std::vector<parameters> all_parameters() {
-  std::vector<parameters> all;
-  for (const ground& g : grounds) {
-    for (const auto index : indexes) all.push_back({g, index});
-  }
-  return all;
-}
-std::string name_of(const testing::TestParamInfo<parameters>& p) {
-  return std::string{p.param.where.name} + "_" + nvm_kv_index_name(p.param.index);
-}
-
-class stores : public testing::TestWithParam<parameters> {
+class stores : public testing::TestWithParam<ground_and_index> {
  protected:
   const pool_place place{GetParam().where};
   pool p = place.create();
   kv open(const char* name = "store") { return open_store(p, name, GetParam().index); }
   static std::string key(std::uint64_t n) { return number_key(n); }
 };
-INSTANTIATE_TEST_SUITE_P(everywhere, stores, testing::ValuesIn(all_parameters()), name_of);
+INSTANTIATE_TEST_SUITE_P(everywhere, stores, testing::ValuesIn(grounds_and_indexes()), name_of);
 
 TEST_P(stores, keep_their_names_and_leave_the_root_alone) {
   const std::string longest(NVM_KV_NAME_MAX, 'n');

@@ -2,16 +2,15 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdint>
-#include <cstdlib>
-#include <filesystem>
+#include <map>
 #include <optional>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "../scratch_folder.hpp"
 #include "nvm/kv.h"
 #include "nvm/kv.hpp"
 #include "nvm/nvm.h"
@@ -31,18 +30,35 @@ inline constexpr ground grounds[] = {
 };
 inline constexpr enum nvm_kv_index indexes[] = {NVM_KV_LIST, NVM_KV_HASH, NVM_KV_BTREE, NVM_KV_RBTREE};
 
+struct ground_and_index {
+  ground where;
+  enum nvm_kv_index index;
+};
+inline std::vector<ground_and_index> grounds_and_indexes() {
+  std::vector<ground_and_index> all;
+  for (const ground& g : grounds) {
+    for (const auto index : indexes) all.push_back({g, index});
+  }
+  return all;
+}
+inline std::string name_of(const testing::TestParamInfo<ground_and_index>& p) {
+  return std::string{p.param.where.name} + "_" + nvm_kv_index_name(p.param.index);
+}
+
+using model = std::map<std::string, std::string>;
+// Everything that a store shows.
+inline model entries_of(const kv& store) {
+  model found;
+  for (const auto& e : store.entries()) found.emplace(e.key, e.value);
+  return found;
+}
+
 // A pool file of one test, removed at the end.
 class pool_place {
  public:
-  explicit pool_place(const ground& g) : ground_{g} {
-    folder_ = g.medium == NVM_MEDIUM_SSD ? "/var/tmp/holdfast-kv-XXXXXX" : "/dev/shm/holdfast-kv-XXXXXX";
-    if (::mkdtemp(folder_.data()) == nullptr) ADD_FAILURE() << "no directory " << folder_;
-  }
-  ~pool_place() { std::filesystem::remove_all(folder_); }
-  pool_place(const pool_place&) = delete;
-  pool_place& operator=(const pool_place&) = delete;
+  explicit pool_place(const ground& g) : ground_{g}, folder_{"kv", g.medium == NVM_MEDIUM_SSD} {}
 
-  std::string path() const { return folder_ + "/pool"; }
+  std::string path() const { return folder_.path("pool"); }
   nvm_pool_options options(std::size_t size = std::size_t{16} << 20, std::size_t capacity = 0) const {
     nvm_pool_options o{};
     o.size = size;
@@ -73,7 +89,7 @@ class pool_place {
 
  private:
   ground ground_;
-  std::string folder_;
+  scratch_folder folder_;
 };
 
 inline kv open_store(const pool& p, const char* name, enum nvm_kv_index index) {

@@ -7,21 +7,15 @@
 namespace nvm::tests {
 namespace {
 
-using model = std::map<std::string, std::string>;
-
-struct parameters {
-  ground where;
-  enum nvm_kv_index index;
+struct parameters : ground_and_index {
   key_kind keys;
 };
 std::vector<parameters> all_parameters() {
   std::vector<parameters> all;
-  for (const ground& g : grounds) {
-    for (const auto index : indexes) {
-      for (const key_kind& k : key_kinds) {
-        // Red-black trees have keys of eight bytes.
-        if (index != NVM_KV_RBTREE || k.make(1).size() + k.make(9).size() == 16) all.push_back({g, index, k});
-      }
+  for (const ground_and_index& g : grounds_and_indexes()) {
+    for (const key_kind& k : key_kinds) {
+      // Red-black trees have keys of eight bytes.
+      if (g.index != NVM_KV_RBTREE || k.make(1).size() + k.make(9).size() == 16) all.push_back({g, k});
     }
   }
   return all;

@@ -108,7 +108,7 @@ TEST_P(kv_threads, lose_nothing_while_the_index_grows_and_shrinks) {
   const unsigned keys = GetParam() == NVM_KV_LIST ? 60 : 1500;
   const int rounds = (GetParam() == NVM_KV_LIST ? 1500 : 12000) / share;
   constexpr unsigned workers = 4;
-  std::vector<std::map<std::string, std::string>> expected(workers);
+  std::vector<model> expected(workers);
   std::atomic<int> failures{0};
   std::atomic<bool> done{false};
   const auto work = [&](unsigned me) {
@@ -145,12 +145,10 @@ TEST_P(kv_threads, lose_nothing_while_the_index_grows_and_shrinks) {
   done = true;
   watcher.join();
   EXPECT_EQ(failures, 0);
-  std::map<std::string, std::string> all;
+  model all;
   for (const auto& m : expected) all.insert(m.begin(), m.end());
   for (std::uint64_t i = 0; i < 100; ++i) all[number_key(i << 32)] = "stays";
-  std::map<std::string, std::string> found;
-  for (const auto& e : s.entries()) found.emplace(e.key, e.value);
-  EXPECT_TRUE(found == all);
+  EXPECT_TRUE(entries_of(s) == all);
   const auto figures = s.statistics();
   ASSERT_TRUE(figures) << nvm_errormsg();
   EXPECT_EQ(figures->entries, all.size());
@@ -183,6 +181,39 @@ TEST_P(kv_threads, update_one_after_the_other) {
   std::uint64_t count = 0;
   std::memcpy(&count, s.get(number_key(1))->data(), 8);
   EXPECT_EQ(count, 4U * static_cast<unsigned>(rounds));
+}
+
+// What the edit of an update looks at is part of its transaction: somebody changes it, and the update begins again, as
+// often as that happens.
+TEST_P(kv_threads, begin_an_update_again_whose_edit_meets_others) {
+  const pool_place place{grounds[0]};
+  pool p = place.create();
+  kv s = open_store(p, "store", GetParam());
+  ASSERT_TRUE(s.put(number_key(1), "0"));
+  ASSERT_TRUE(s.put(number_key(2), "0"));
+  // A conflict leaves the edit without an end: nothing in its frame may need one.
+  struct meeting {
+    kv* store;
+    char other[8];
+    int count;
+  } m{&s, {}, 0};
+  std::memcpy(m.other, number_key(2).data(), 8);
+  const int done = nvm_kv_update(
+      s.handle(), number_key(1).data(), 8, 8,
+      [](void* value, std::size_t* bytes, std::size_t room, void* raw) {
+        auto* met = static_cast<meeting*>(raw);
+        char seen[8];
+        std::size_t n = 0;
+        if (nvm_kv_get(met->store->handle(), met->other, 8, seen, sizeof seen, &n) != 1) return 1;
+        if (++met->count <= 10) {
+          std::thread([met] { (void)met->store->put({met->other, 8}, std::to_string(met->count)); }).join();
+        }
+        return nvm_kv_get(met->store->handle(), met->other, 8, value, room, bytes) == 1 ? 0 : 1;
+      },
+      &m);
+  EXPECT_EQ(done, 1) << nvm_errormsg();
+  EXPECT_EQ(m.count, 11);
+  EXPECT_EQ(*s.get(number_key(1)), "10");
 }
 
 }  // namespace
