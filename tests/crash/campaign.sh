@@ -4,6 +4,7 @@
 # usage: campaign.sh [--minutes N] [--seed S] [--ledger]   random workloads under every model, N minutes in all (5)
 #        campaign.sh kills [arguments]                      kills real processes: see kills.sh
 #        campaign.sh bank [arguments]                       transfers between accounts, an hour: see ../history/bank.sh
+#        campaign.sh stores [arguments]                    calls on key-value stores and kills: see ../history/stores.sh
 #   --seed    a number; when not given, it is derived from the commit
 #   --ledger  appends a line for each model to docs/explored.md
 # Exit code: 0 no bad state, 1 some, 2 wrong usage. HOLDFAST_BUILD names a build folder of the record preset to use as it
@@ -11,7 +12,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-usage() { sed -n '4,9s/^# \{0,1\}//p' tests/crash/campaign.sh >&2; exit 2; }
+usage() { sed -n '4,10s/^# \{0,1\}//p' tests/crash/campaign.sh >&2; exit 2; }
 
 if [ "${1:-}" = kills ]; then
   shift
@@ -21,6 +22,11 @@ fi
 if [ "${1:-}" = bank ]; then
   shift
   exec tests/history/bank.sh "$@"
+fi
+
+if [ "${1:-}" = stores ]; then
+  shift
+  exec tests/history/stores.sh "$@"
 fi
 
 minutes=5

@@ -1,4 +1,6 @@
-// Runs the workload on a pool in a folder of its own and hands its history to the checkers.
+// Runs a workload on a pool in a folder of its own and hands its history to the checkers.
+//
+// Pool: history_pool, or something that can do what it does.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,20 +20,26 @@
 
 namespace nvm::tests {
 
-class history_rig {
+template <class Pool>
+class basic_history_rig {
  public:
-  explicit history_rig(engine_kind engine)
+  // `more`: what the pool wants to know besides.
+  template <class... More>
+  explicit basic_history_rig(engine_kind engine, More... more)
       : folder_{"history", engine == engine_kind::ssd},
-        pool_{std::make_unique<history_pool>(engine, folder_.path("pool"))} {
+        pool_{std::make_unique<Pool>(engine, folder_.path("pool"), more...)} {
     if (!pool_->make()) ADD_FAILURE() << nvm_errormsg();
   }
 
   // All threads in this process, `count` records of each kind.
   void run(std::uint32_t count) {
+    run_in_spite_of_failures(count);
+    EXPECT_EQ(log_->failures.load(), 0U) << log_->failure;
+  }
+  void run_in_spite_of_failures(std::uint32_t count) {
     ASSERT_TRUE(pool_->open()) << nvm_errormsg();
     work_in_threads(count);
     EXPECT_TRUE(pool_->close()) << nvm_errormsg();
-    EXPECT_EQ(log_->failures.load(), 0U) << log_->failure;
   }
 
   // In a process that is killed while it works.
@@ -70,6 +78,9 @@ class history_rig {
     return explore::check_list_history(log_.transactions(crashes_));
   }
   [[nodiscard]] explore::verdict check_calls() const { return explore::check_kv_history(log_.calls(), crashes_); }
+  [[nodiscard]] std::size_t calls() const { return log_.calls().size(); }
+  // What a call of a workload with a planted fault may come to.
+  [[nodiscard]] std::uint32_t failures() const { return log_->failures.load(); }
   [[nodiscard]] std::size_t transactions() const { return log_.transactions(crashes_).size(); }
   [[nodiscard]] std::size_t cut_off() const {
     std::size_t n = 0;
@@ -89,9 +100,11 @@ class history_rig {
 
   scratch_folder folder_;
   shared_history log_;
-  std::unique_ptr<history_pool> pool_;
+  std::unique_ptr<Pool> pool_;
   std::vector<std::uint64_t> crashes_;
 };
+
+using history_rig = basic_history_rig<history_pool>;
 
 class engines : public testing::TestWithParam<engine_kind> {};
 #define NVM_EVERY_ENGINE(suite)                                                                                \

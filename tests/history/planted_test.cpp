@@ -2,6 +2,7 @@
 // program has that fault compiled in, to be switched on.
 #include "base/plant.hpp"
 #include "history_rig.hpp"
+#include "kv_workload.hpp"
 
 namespace nvm::tests {
 namespace {
@@ -37,6 +38,21 @@ TEST_P(planted, without_the_fault_there_is_none) {
   rig.look_at_everything();
   const auto found = rig.check_transactions();
   EXPECT_FALSE(found.has_value()) << *found;
+}
+
+// The same through the calls of a key-value store: some value that nobody had put is found, or one that was replaced.
+TEST_P(planted, reads_that_are_not_validated_are_found_in_stores) {
+  std::string found;
+  for (int attempt = 0; attempt < 40 && found.empty(); ++attempt) {
+    basic_history_rig<history_store> rig{GetParam(), NVM_KV_LIST};
+    planted_bug = plant::reads_not_validated;
+    rig.run_in_spite_of_failures(3000);
+    planted_bug = plant::none;
+    // A store that is damaged by it says so, too, but that is not what is asked here.
+    if (rig.failures() == 0) found = rig.check_calls().value_or("");
+  }
+  EXPECT_FALSE(found.empty());
+  std::printf("%s\n", found.c_str());
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ constexpr std::uint32_t list_length_max = 126, active_lists = 5, lists = 5200, s
 constexpr std::uint32_t records_of_lists = 20;
 // Kept free for look_at_everything().
 constexpr std::uint32_t records_at_the_end = 1500;
+}  // namespace
 
 std::uint64_t mix(std::uint64_t x) {
   x += 0x9E3779B97F4A7C15U;
@@ -19,7 +20,6 @@ std::uint64_t mix(std::uint64_t x) {
   x = (x ^ (x >> 27)) * 0x94D049BB133111EBU;
   return x ^ (x >> 31);
 }
-}  // namespace
 
 struct history_pool::list {
   std::uint64_t length;
@@ -32,18 +32,39 @@ struct history_pool::board {
   } slots[tests::slots];
 };
 
-bool history_pool::make() {
-  static_assert(thread_log::records_max / records_of_lists * active_lists <= tests::lists);
+NVM_POOL* make_pool(engine_kind engine, const char* path, std::uint64_t log_bytes) {
   nvm_pool_options o{};
   o.size = std::uint64_t{8} << 20;
-  o.medium = engine_ == engine_kind::ssd ? NVM_MEDIUM_SSD : NVM_MEDIUM_SHM;
-  o.log_bytes = engine_ == engine_kind::ssd ? std::uint64_t{8} << 20 : 0;  // the root is made by one record
-  if (engine_ == engine_kind::redo || engine_ == engine_kind::redo_by_mark) o.engine = NVM_ENGINE_REDO;
-  if (engine_ == engine_kind::redo_by_mark) {
+  o.medium = engine == engine_kind::ssd ? NVM_MEDIUM_SSD : NVM_MEDIUM_SHM;
+  o.log_bytes = log_bytes;
+  if (engine == engine_kind::redo || engine == engine_kind::redo_by_mark) o.engine = NVM_ENGINE_REDO;
+  if (engine == engine_kind::redo_by_mark) {
     o.validation = NVM_VALIDATION_COMMIT_MARK;
     o.truncation = NVM_TRUNCATION_INLINE;
   }
-  pool_ = nvm_pool_create_with(path_.c_str(), &o);
+  return nvm_pool_create_with(path, &o);
+}
+
+NVM_POOL* open_pool(engine_kind engine, const char* path) {
+  NVM_POOL* pool = nvm_pool_open(path);
+  if (pool == nullptr || engine != engine_kind::undo_write_back) return pool;
+  return nvm_stm_set_policy(pool, NVM_STM_POLICY_WRITE_BACK) == 0 ? pool : nullptr;
+}
+
+std::int64_t check_pool(const char* path) {
+  nvm_check_summary found{};
+  return nvm_pool_check(path, nullptr, nullptr, &found);
+}
+
+bool failed(history_log& log, const char* what) {
+  if (log.failures.fetch_add(1) == 0) std::snprintf(log.failure, sizeof log.failure, "%s: %s", what, nvm_errormsg());
+  return false;
+}
+
+bool history_pool::make() {
+  static_assert(thread_log::records_max / records_of_lists * active_lists <= tests::lists);
+  // The root is made by one record.
+  pool_ = make_pool(engine_, path_.c_str(), engine_ == engine_kind::ssd ? std::uint64_t{8} << 20 : 0);
   if (pool_ == nullptr) return false;
   const outcome made = atomic(pool_, [&](tx& t) {
     void* root = t.alloc(1, sizeof(board));
@@ -54,10 +75,10 @@ bool history_pool::make() {
 }
 
 bool history_pool::open() {
-  pool_ = nvm_pool_open(path_.c_str());
+  pool_ = open_pool(engine_, path_.c_str());
   if (pool_ == nullptr) return false;
   board_ = static_cast<board*>(nvm_pool_get_root(pool_));
-  return engine_ != engine_kind::undo_write_back || nvm_stm_set_policy(pool_, NVM_STM_POLICY_WRITE_BACK) == 0;
+  return true;
 }
 
 bool history_pool::close() {
@@ -66,15 +87,7 @@ bool history_pool::close() {
   return nvm_pool_close(p) == 0;
 }
 
-std::int64_t history_pool::check() const {
-  nvm_check_summary found{};
-  return nvm_pool_check(path_.c_str(), nullptr, nullptr, &found);
-}
-
-bool history_pool::failed(history_log& log, const char* what) {
-  if (log.failures.fetch_add(1) == 0) std::snprintf(log.failure, sizeof log.failure, "%s: %s", what, nvm_errormsg());
-  return false;
-}
+std::int64_t history_pool::check() const { return check_pool(path_.c_str()); }
 
 bool history_pool::run_transaction(history_log& log, unsigned me, recorded_transaction& r) {
   thread_log& mine = log.threads[me];

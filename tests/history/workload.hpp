@@ -15,6 +15,15 @@ inline const char* name_of(engine_kind e) {
   return names[static_cast<unsigned>(e)];
 }
 
+// A pool of this kind; log_bytes 0: as usual.  nullptr: nvm_errormsg().
+NVM_POOL* make_pool(engine_kind engine, const char* path, std::uint64_t log_bytes);
+NVM_POOL* open_pool(engine_kind engine, const char* path);
+// Findings of the full check of a closed pool; -1 if it could not be done.
+std::int64_t check_pool(const char* path);
+// Notes the first failure; false.
+bool failed(history_log& log, const char* what);
+std::uint64_t mix(std::uint64_t x);
+
 class history_pool {
  public:
   history_pool(engine_kind engine, const std::string& path) : engine_{engine}, path_{path} {}
@@ -36,7 +45,6 @@ class history_pool {
   struct board;
   bool run_transaction(history_log& log, unsigned me, recorded_transaction& r);
   bool run_call(history_log& log, recorded_call& c);
-  static bool failed(history_log& log, const char* what);
 
   engine_kind engine_;
   std::string path_;
