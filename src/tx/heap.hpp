@@ -207,7 +207,13 @@ template <class Heap>
   auto offset = t.allocate(bytes + sizeof(layout::object_header), layout::object_layout::typed);
   if (!offset) return offset.error();
   const layout::object_header header = layout::make_object_header(bytes, type, *offset);
-  std::memcpy(h.base() + *offset, &header, sizeof header);
+  static_assert(sizeof header == 2 * sizeof(std::uint64_t));
+  // A barrier transaction that will learn that it was too late may still be reading here: word by word, as it reads.
+  std::uint64_t words[2];
+  std::memcpy(words, &header, sizeof words);
+  auto* at = reinterpret_cast<std::uint64_t*>(h.base() + *offset);
+  isolation::store_shared(at, words[0]);
+  isolation::store_shared(at + 1, words[1]);
   return *offset + sizeof header;
 }
 

@@ -40,7 +40,14 @@ TEST_P(planted, without_the_fault_there_is_none) {
   EXPECT_FALSE(found.has_value()) << *found;
 }
 
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define NVM_THREAD_SANITIZER
+#endif
+#endif
+#if !defined(NVM_THREAD_SANITIZER)
 // The same through the calls of a key-value store: some value that nobody had put is found, or one that was replaced.
+// Not where the fault is a data race, too: nobody waits any more for who still reads an object that was freed.
 TEST_P(planted, reads_that_are_not_validated_are_found_in_stores) {
   std::string found;
   for (int attempt = 0; attempt < 40 && found.empty(); ++attempt) {
@@ -54,6 +61,7 @@ TEST_P(planted, reads_that_are_not_validated_are_found_in_stores) {
   EXPECT_FALSE(found.empty());
   std::printf("%s\n", found.c_str());
 }
+#endif
 
 }  // namespace
 }  // namespace nvm::tests
