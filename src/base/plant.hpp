@@ -22,6 +22,7 @@ enum class plant : unsigned char {
   captured_early,         // a batch captures words that threads share outside of the order's critical section
   store_past_barriers,    // a key-value store changes a word of an index past the transaction it is in
   store_not_announced,    // a barrier transaction keeps a store from its engine
+  unlocked_too_early,     // a barrier transaction shows what it wrote before that is durable
   reads_not_validated,    // a barrier transaction commits, and moves its snapshot, though what it read has changed
 };
 

@@ -96,6 +96,7 @@ verdict transaction::commit_in_engine(std::uint64_t& version, lsn_t& lsn) {
   } else {
     version = who_.draw();
     if (!view_.may_commit(version)) return verdict::conflict;
+    if (planted(plant::unlocked_too_early)) view_.unlock(version);
     ended = engine_->commit(no_hooks_);
   }
   engine_ = nullptr;
