@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "kv_stories.hpp"
 #include "workloads.hpp"
 
 namespace {
@@ -14,7 +15,11 @@ namespace {
 using namespace nvm::tests;
 using nvm::explore::model;
 
+// What is crashed: transactions of announced stores, barrier transactions, key-value stores.
+enum class part { stores_announced, barriers, key_value };
+
 struct tally {
+  part what;
   model of;
   std::uint64_t traces = 0;
   std::uint64_t states = 0;
@@ -22,6 +27,34 @@ struct tally {
   std::uint64_t failures = 0;
   double seconds = 0;
 };
+
+std::string name_of(const tally& t) {
+  const char* const of[] = {"", "stm/", "kv/"};
+  return of[static_cast<unsigned>(t.what)] + std::string{name_of(t.of)};
+}
+
+// The engines take turns.
+kind_of_medium ground_of(const tally& t, std::uint64_t round) {
+  if (t.of == model::ssd) return t.what == part::barriers ? kind_of_medium::stm_image : kind_of_medium::image;
+  if (t.what == part::stores_announced) {
+    return round % 2 == 0   ? kind_of_medium::direct
+           : round % 4 == 1 ? kind_of_medium::redo
+                            : kind_of_medium::redo_by_mark;
+  }
+  if (t.what == part::barriers) {
+    constexpr kind_of_medium all[] = {kind_of_medium::stm_direct, kind_of_medium::stm_redo,
+                                      kind_of_medium::stm_direct_back, kind_of_medium::stm_redo_by_mark};
+    return all[round % 4];
+  }
+  constexpr kind_of_medium all[] = {kind_of_medium::direct, kind_of_medium::redo, kind_of_medium::redo_by_mark};
+  return all[round % 3];
+}
+
+nvm::explore::subject subject_of(const tally& t, std::uint64_t seed, std::uint64_t round, unsigned operations) {
+  const kind_of_medium on = ground_of(t, round);
+  if (t.what != part::key_value) return random_subject(seed, operations, on);
+  return random_kv_subject(seed, operations / 4, on, kv_indexes[round % std::size(kv_indexes)]);
+}
 
 int usage() {
   std::fprintf(stderr, "usage: campaign [--minutes N] [--seed S]\n");
@@ -43,7 +76,10 @@ int main(int count, char** arguments) {
     }
     if (end == nullptr || *end != 0 || minutes <= 0) return usage();
   }
-  tally tallies[] = {{.of = model::x86}, {.of = model::torn8}, {.of = model::ssd}, {.of = model::eadr}};
+  std::vector<tally> tallies;
+  for (const part p : {part::stores_announced, part::barriers, part::key_value}) {
+    for (const model m : {model::x86, model::torn8, model::ssd, model::eadr}) tallies.push_back({.what = p, .of = m});
+  }
   const auto begin = std::chrono::steady_clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
   for (std::uint64_t round = 0; elapsed() < minutes * 60; ++round) {
@@ -59,23 +95,24 @@ int main(int count, char** arguments) {
       o.exhaustive_max = round % 3 == 0 ? 4096 : 64;
       o.seconds_max = left;
       const std::uint64_t trace_seed = seed * 1'000'003 + round;
-      const auto r = explore(random_subject(trace_seed, operations, medium_of(t.of)), o);
+      if (t.what != part::stores_announced) o.promise_at_op_end = true;
+      const auto r = explore(subject_of(t, trace_seed, round, operations), o);
       ++t.traces;
       t.states += r.unique_states;
       t.nested += r.nested_states;
       t.failures += r.bad_states;
       t.seconds += r.seconds;
       if (r.bad_states != 0) {
-        std::fprintf(stderr, "trace seed %" PRIu64 ", %u operations, options seed %" PRIu64 "\n", trace_seed,
-                     operations, o.seed);
+        std::fprintf(stderr, "%s, round %" PRIu64 ", trace seed %" PRIu64 ", %u operations, options seed %" PRIu64 "\n",
+                     name_of(t).c_str(), round, trace_seed, operations, o.seed);
       }
     }
   }
-  std::printf("%-6s %8s %14s %14s %9s %9s\n", "model", "traces", "states", "nested", "failures", "seconds");
+  std::printf("%-10s %8s %14s %14s %9s %9s\n", "model", "traces", "states", "nested", "failures", "seconds");
   std::uint64_t failures = 0;
   for (const tally& t : tallies) {
-    std::printf("%-6s %8" PRIu64 " %14" PRIu64 " %14" PRIu64 " %9" PRIu64 " %9.0f\n", name_of(t.of), t.traces, t.states,
-                t.nested, t.failures, t.seconds);
+    std::printf("%-10s %8" PRIu64 " %14" PRIu64 " %14" PRIu64 " %9" PRIu64 " %9.0f\n", name_of(t).c_str(), t.traces,
+                t.states, t.nested, t.failures, t.seconds);
     failures += t.failures;
   }
   return failures == 0 ? 0 : 1;

@@ -4,11 +4,11 @@
 # usage: campaign.sh [--minutes N] [--seed S] [--ledger]   random workloads under every model, N minutes in all (5)
 #        campaign.sh kills [arguments]                      kills real processes: see kills.sh
 #        campaign.sh bank [arguments]                       transfers between accounts, an hour: see ../history/bank.sh
-#        campaign.sh stores [arguments]                    calls on key-value stores and kills: see ../history/stores.sh
+#        campaign.sh stores [arguments]                     calls on stores, and kills: see ../history/stores.sh
 #   --seed    a number; when not given, it is derived from the commit
 #   --ledger  appends a line for each model to docs/explored.md
-# Exit code: 0 no bad state, 1 some, 2 wrong usage. HOLDFAST_BUILD names a build folder of the record preset to use as it
-# is; without it the preset is built.
+# Exit code: 0 no bad state, 1 some, 2 wrong usage. HOLDFAST_BUILD names a build folder of the record preset to use as
+# it is; without it the preset is built.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

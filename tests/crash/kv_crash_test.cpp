@@ -8,6 +8,7 @@
 #include "base/plant.hpp"
 #include "kv_stories.hpp"
 #include "scenarios.hpp"
+#include "workloads.hpp"
 
 namespace nvm::tests {
 namespace {
@@ -49,18 +50,33 @@ INSTANTIATE_TEST_SUITE_P(stories, kv_crash, testing::ValuesIn(cases()), [](const
          name_of(i.param.on);
 });
 
-// ---- the explorer sees what it is for -------------------------------------------------------------------------------
-
-class kv_faults : public testing::TestWithParam<enum nvm_kv_index> {};
-INSTANTIATE_TEST_SUITE_P(of, kv_faults, testing::ValuesIn(kv_indexes),
-                         [](const auto& i) { return std::string{nvm_kv_index_name(i.param)}; });
-
 struct ground_of_kv {
   kind_of_medium on;
   model under;
 };
 constexpr ground_of_kv grounds[] = {
     {kind_of_medium::direct, model::torn8}, {kind_of_medium::redo, model::torn8}, {kind_of_medium::image, model::ssd}};
+
+class kv_calls : public testing::TestWithParam<enum nvm_kv_index> {};
+INSTANTIATE_TEST_SUITE_P(on, kv_calls, testing::ValuesIn(kv_indexes),
+                         [](const auto& i) { return std::string{nvm_kv_index_name(i.param)}; });
+
+// Another seed with each commit; ./dev explore goes on from there.
+TEST_P(kv_calls, at_random_leave_whole_calls) {
+  for (const ground_of_kv& g : grounds) {
+    for (std::uint64_t k = 0; k < 2; ++k) {
+      explore::options o = options_for(kv_story_named("entries come and go"), g.under);
+      const report r = explore(random_kv_subject(seed_from_environment() * 17 + k, 40, g.on, GetParam()), o);
+      EXPECT_TRUE(r.clean()) << r.text();
+    }
+  }
+}
+
+// ---- the explorer sees what it is for -------------------------------------------------------------------------------
+
+class kv_faults : public testing::TestWithParam<enum nvm_kv_index> {};
+INSTANTIATE_TEST_SUITE_P(of, kv_faults, testing::ValuesIn(kv_indexes),
+                         [](const auto& i) { return std::string{nvm_kv_index_name(i.param)}; });
 
 // The bug is in the story, not in what was before it.
 bool finds(const kv_story& s, const ground_of_kv& g, enum nvm_kv_index index, plant bug,

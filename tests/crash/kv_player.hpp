@@ -52,6 +52,7 @@ class kv_player {
   [[nodiscard]] const std::map<std::string, std::string>& entries(const std::string& store) const {
     return model_.at(store).entries;
   }
+  [[nodiscard]] bool has(const std::string& store) const { return model_.contains(store); }
   [[nodiscard]] NVM_POOL* pool() noexcept { return pool_->handle(); }
 
  private:

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <random>
 
 namespace nvm::tests {
 namespace {
@@ -213,6 +214,92 @@ void processes_follow_each_other(kv_player& p, enum nvm_kv_index index) {
   p.look();
 }
 
+// ---- random ---------------------------------------------------------------------------------------------------------
+
+class random_caller {
+ public:
+  random_caller(kv_player& p, enum nvm_kv_index index, std::uint64_t seed) : p_{p}, index_{index}, random_{seed} {}
+
+  void call() {
+    const std::string& store = pick(4) == 0 ? two : one;
+    switch (pick(16)) {
+      case 0:
+        return drop_or_rename();
+      case 1:
+        p_.close();
+        return p_.reopen();
+      case 2:
+        return p_.reopen();
+      case 3:
+        return p_.checkpoint();
+      case 4:
+      case 5:
+        (void)p_.batch(changes(1 + pick(30)));
+        return;
+      case 6:
+        return p_.transaction(changes(1 + pick(4)), pick(3) != 0);
+      case 7:
+      case 8:
+      case 9:
+        if (const auto* key = some_key(store)) p_.remove(store, *key);
+        return;
+      case 10:
+      case 11:
+        return update(store);
+      case 12:
+        return p_.on_another_thread([&] { put(store); });
+      default:
+        return put(store);
+    }
+  }
+
+ private:
+  std::uint64_t pick(std::uint64_t below) { return random_() % below; }
+  // Mostly small; the pool must not fill up.
+  std::string some_value() { return value_of(pick(26), pick(12) == 0 ? pick(3000) : pick(120)); }
+  std::string new_key() { return key_of(index_, pick(40)); }
+  const std::string* some_key(const std::string& store) {
+    const auto& all = p_.entries(store);
+    if (all.empty()) return nullptr;
+    return &std::next(all.begin(), static_cast<std::ptrdiff_t>(pick(all.size())))->first;
+  }
+  void put(const std::string& store) { (void)p_.batch({{store, new_key(), some_value()}}); }
+  void update(const std::string& store) {
+    const auto* key = some_key(store);
+    if (key == nullptr) return;
+    const std::size_t bytes = p_.entries(store).at(*key).size();
+    if (bytes == 0) return;
+    const std::size_t from = pick(bytes);
+    p_.update(store, *key, from, 1 + pick(bytes - from), 'z');
+  }
+  std::vector<kv_player::change> changes(std::uint64_t count) {
+    std::vector<kv_player::change> all;
+    while (count-- > 0) {
+      const std::string& store = pick(3) == 0 ? two : one;
+      if (pick(3) == 0) {
+        all.push_back({store, new_key(), "", true});
+      } else {
+        all.push_back({store, new_key(), value_of(pick(26), pick(60))});
+      }
+    }
+    return all;
+  }
+  void drop_or_rename() {
+    if (pick(2) == 0) {
+      p_.drop(two);
+    } else {
+      p_.rename(one, two);
+      p_.open(one, index_);
+    }
+    if (!p_.has(two)) p_.open(two, index_);
+  }
+
+  const std::string two = "two";
+  kv_player& p_;
+  enum nvm_kv_index index_;
+  std::mt19937_64 random_;
+};
+
 const crash_shape usual{10, 192, 192, 3, 8192, 64 * 1024};
 const crash_shape large{10, 320, 320, 3, 64 * 1024, 256 * 1024};
 const crash_shape growing{10, 24, 192, 3, 8192, 64 * 1024};
@@ -259,6 +346,22 @@ explore::subject subject_of(const kv_story& s, kind_of_medium kind, enum nvm_kv_
   return kv_subject_from(
       kind, std::string{s.name} + ", " + nvm_kv_index_name(index),
       [steps = s.steps, index](kv_player& p) { steps(p, index); }, kv_image_after(kind, s.shape, before));
+}
+
+explore::subject random_kv_subject(std::uint64_t seed, unsigned operations, kind_of_medium kind,
+                                   enum nvm_kv_index index) {
+  const auto before = [&](kv_player& p) {
+    p.open(one, index);
+    p.open("two", index);
+  };
+  return kv_subject_from(
+      kind, "random calls of seed " + std::to_string(seed) + ", " + nvm_kv_index_name(index),
+      [=](kv_player& p) {
+        random_caller c{p, index, seed};
+        for (unsigned i = 0; i < operations; ++i) c.call();
+        p.look();
+      },
+      kv_image_after(kind, usual, before));
 }
 
 }  // namespace nvm::tests

@@ -23,6 +23,10 @@ struct kv_story {
 [[nodiscard]] explore::options options_for(const kv_story& s, explore::model m);
 [[nodiscard]] explore::subject subject_of(const kv_story& s, kind_of_medium kind, enum nvm_kv_index index);
 
+// `operations` calls chosen at random, on two stores; processes end and threads take turns between.
+[[nodiscard]] explore::subject random_kv_subject(std::uint64_t seed, unsigned operations, kind_of_medium kind,
+                                                 enum nvm_kv_index index);
+
 inline constexpr enum nvm_kv_index kv_indexes[] = {NVM_KV_LIST, NVM_KV_HASH, NVM_KV_BTREE, NVM_KV_RBTREE};
 
 }  // namespace nvm::tests

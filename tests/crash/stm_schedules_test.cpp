@@ -39,13 +39,14 @@ unsigned running = 0;  // the fiber
 // The pool as each fiber's transactions see it.
 class fibers_side final : public stm::durable_side {
  public:
-  explicit fibers_side(NVM_POOL& pool) : pool_{pool} { lies_at(pool.base(), pool.file->geometry().capacity_bytes()); }
+  explicit fibers_side(NVM_POOL& pool) : pool_{pool} {
+    const geometry g = pool.file->geometry();
+    lies_at(pool.base(), g.capacity_bytes(), g.data_offset);
+  }
   result<tx::open_transaction*> begin() noexcept override {
     return pool_.engine->begin(lanes_[running].lane, lanes_[running].parked);
   }
-  [[nodiscard]] bool in_data(std::uint64_t offset, std::uint64_t bytes) const noexcept override {
-    return pool_.file->geometry().in_data(offset, bytes);
-  }
+  [[nodiscard]] std::uint64_t data_end() const noexcept override { return pool_.file->geometry().size_bytes(); }
   result<std::uint64_t> room_of(std::uint64_t) noexcept override { std::abort(); }
   [[nodiscard]] two_words words_of(anchor_word) const noexcept override { std::abort(); }
   [[nodiscard]] bool takes_announced_stores() const noexcept override { return false; }

@@ -4,8 +4,8 @@
 #
 # usage: stores.sh [--minutes N]
 #   --minutes  10 when not given; a round of all engines and indexes is always finished
-# Exit code: 0 every history has such an order, 1 one has none, 2 wrong usage. HOLDFAST_BUILD names a build folder to use
-# as it is; without it the release preset is built.
+# Exit code: 0 every history has such an order, 1 one has none, 2 wrong usage. HOLDFAST_BUILD names a build folder to
+# use as it is; without it the release preset is built.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
