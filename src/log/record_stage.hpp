@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/base.hpp"
+#include "log/lane_layout.hpp"
 #include "log/redo_layout.hpp"
 
 namespace nvm::log {
