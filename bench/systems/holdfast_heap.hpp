@@ -43,9 +43,12 @@ class holdfast_heap {
   void begin() { check(nvm_tx_begin(pool_), "nvm_tx_begin"); }
   void commit() { check(nvm_tx_commit(pool_), "nvm_tx_commit"); }
   void log(void* p, std::size_t n) { check(nvm_tx_log(p, n), "nvm_tx_log"); }
-  void log_many(const span_of_bytes* ranges, std::size_t n) {
+  static const nvm_range* as_ranges(const span_of_bytes* spans) noexcept {
     static_assert(sizeof(span_of_bytes) == sizeof(nvm_range) && offsetof(span_of_bytes, n) == offsetof(nvm_range, n));
-    check(nvm_tx_log_many(reinterpret_cast<const nvm_range*>(ranges), n), "nvm_tx_log_many");
+    return reinterpret_cast<const nvm_range*>(spans);
+  }
+  void log_many(const span_of_bytes* ranges, std::size_t n) {
+    check(nvm_tx_log_many(as_ranges(ranges), n), "nvm_tx_log_many");
   }
   void* alloc(std::size_t n) {
     void* p = nvm_alloc(pool_, type, n);

@@ -94,6 +94,10 @@ NVM_API void nvm_stm_copy(nvm_stm *tx, void *to, const void *from, size_t n);  /
 /* The bytes [p, p + n) will be stored without barriers by this transaction, which is in place: they are locked, and
  * their old bytes kept. */
 NVM_API void nvm_stm_log(nvm_stm *tx, const void *p, size_t n);
+/* The transaction is about to store to these bytes, by barriers: what each store would wait for is had for all of them
+ * at once.  Memory that is not in the cache is fetched; on a write-through pool the ranges are announced, with one
+ * fence instead of one for each.  Never needed; fails as a store does. */
+NVM_API void nvm_stm_expect(nvm_stm *tx, const nvm_range *ranges, size_t count);
 NVM_API void nvm_stm_fill(nvm_stm *tx, void *to, int byte, size_t n);
 NVM_API int nvm_stm_compare(nvm_stm *tx, const void *shared, const void *mine, size_t n); /* memcmp */
 

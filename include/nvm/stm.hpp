@@ -53,6 +53,8 @@ class tx {
   void read(void *to, const void *from, std::size_t n) { nvm_stm_read(handle_, to, from, n); }
   void write(void *to, const void *from, std::size_t n) { nvm_stm_write(handle_, to, from, n); }
   void copy(void *to, const void *from, std::size_t n) { nvm_stm_copy(handle_, to, from, n); }
+  // Stores to these bytes follow: whatever they would wait for one after the other is had for all of them at once.
+  void expect(const nvm_range *ranges, std::size_t count) { nvm_stm_expect(handle_, ranges, count); }
   void fill(void *to, int byte, std::size_t n) { nvm_stm_fill(handle_, to, byte, n); }
   [[nodiscard]] int compare(const void *shared, const void *mine, std::size_t n) {
     return nvm_stm_compare(handle_, shared, mine, n);

@@ -515,6 +515,10 @@ void nvm_stm_write(nvm_stm* tx, void* to, const void* from, size_t n) {
 void nvm_stm_log(nvm_stm* tx, const void* p, size_t n) {
   api::change(tx, [&](transaction& t) { return t.announce(p, n); });
 }
+void nvm_stm_expect(nvm_stm* tx, const nvm_range* ranges, size_t count) {
+  for (size_t i = 0; i < count; ++i) nvm::isolation::fetch(ranges[i].p, ranges[i].n);
+  api::change(tx, [&](transaction& t) { return t.expect(ranges, count); });
+}
 void nvm_stm_copy(nvm_stm* tx, void* to, const void* from, size_t n) {
   api::change(tx, [&](transaction& t) { return t.copy(to, from, n); });
 }

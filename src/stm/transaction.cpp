@@ -323,21 +323,48 @@ verdict transaction::engine(tx::open_transaction*& out) {
   return verdict::done;
 }
 
+verdict transaction::find_place(void* p, std::size_t n, bool& durable, unsigned& born) {
+  durable = side_ != nullptr && side_->holds(p);
+  born = fresh_.empty() ? 0 : level_of_fresh(p, n);
+  if (born != 0) return verdict::done;
+  if (durable) return in_pool(p, n);
+  if (!nvm_is_durable(p)) return verdict::done;
+  return fails(fail(errc::bad_pointer, "%p lies in no pool, or in another one than the transaction's", p));
+}
+
 verdict transaction::prepare(void* p, std::size_t n, place& where) {
-  const bool durable = side_ != nullptr && side_->holds(p);
-  if (!fresh_.empty()) {
-    if (const unsigned born = level_of_fresh(p, n); born != 0) {
-      if (born < depth()) fresh_journal_.keep(p, n, false);
-      where = place::home;
-      return verdict::done;
-    }
+  bool durable = false;
+  unsigned born = 0;
+  if (verdict a = find_place(p, n, durable, born); a != verdict::done) return a;
+  if (born == 0) return lock_and_announce(p, n, durable, where);
+  if (born < depth()) fresh_journal_.keep(p, n, false);
+  where = place::home;
+  return verdict::done;
+}
+
+verdict transaction::expect_one(const void* p, std::size_t n) {
+  bool durable = false;
+  unsigned born = 0;
+  if (verdict a = find_place(const_cast<void*>(p), n, durable, born); a != verdict::done) return a;
+  // Volatile memory costs no fence.
+  if (!durable || born != 0) return verdict::done;
+  tx::open_transaction* e = nullptr;
+  if (verdict a = engine(e); a != verdict::done) return a;
+  if (verdict a = lock_lines(p, n); a != verdict::done) return a;
+  expected_.push_back({side_->offset_of(p), n});
+  return verdict::done;
+}
+
+verdict transaction::expect(const nvm_range* ranges, std::size_t count) {
+  if (write_back_) return verdict::done;
+  expected_.clear();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (ranges[i].n == 0) continue;
+    if (verdict a = expect_one(ranges[i].p, ranges[i].n); a != verdict::done) return a;
   }
-  if (durable) {
-    if (verdict a = in_pool(p, n); a != verdict::done) return a;
-  } else if (nvm_is_durable(p)) {
-    return fails(fail(errc::bad_pointer, "%p lies in no pool, or in another one than the transaction's", p));
-  }
-  return lock_and_announce(p, n, durable, where);
+  if (expected_.empty()) return verdict::done;
+  status s = engine_->announce(expected_.data(), expected_.size());
+  return s ? verdict::done : fails(s.error());
 }
 
 verdict transaction::lock_and_announce(void* p, std::size_t n, bool durable, place& where) {

@@ -34,6 +34,7 @@
 #include <vector>
 
 #include "isolation/isolation.hpp"
+#include "nvm/nvm.h"
 #include "stm/durable_side.hpp"
 #include "tx/tx.hpp"
 
@@ -136,6 +137,8 @@ class transaction {
   [[nodiscard]] verdict write(void* to, const void* from, std::size_t n);
   // The bytes will be stored plainly; of a transaction that is in place.
   [[nodiscard]] verdict announce(const void* p, std::size_t n);
+  // Stores to these bytes will follow: in a write-through transaction all are announced at once.
+  [[nodiscard]] verdict expect(const nvm_range* ranges, std::size_t count);
   [[nodiscard]] verdict copy(void* to, const void* from, std::size_t n);
   [[nodiscard]] verdict fill(void* to, int byte, std::size_t n);
   // memcmp(shared, mine, n)
@@ -201,9 +204,13 @@ class transaction {
   // 0: not inside an object that this transaction has allocated.
   [[nodiscard]] unsigned level_of_fresh(const void* p, std::size_t n) noexcept;
   [[nodiscard]] verdict lock_lines(const void* p, std::size_t n);
+  // Makes what is durable and not fresh ready to be announced, as one of expected_.
+  [[nodiscard]] verdict expect_one(const void* p, std::size_t n);
   // Makes [p, p + n) ready for put(): locked, and where stores go in place, announced.
   enum class place : std::uint8_t { home, buffer_durable, buffer_volatile };
   [[nodiscard]] verdict prepare(void* p, std::size_t n, place& where);
+  // Whether a transaction of this pool may store there; `born` is the level of the fresh object around it, or 0.
+  [[nodiscard]] verdict find_place(void* p, std::size_t n, bool& durable, unsigned& born);
   [[nodiscard]] verdict lock_and_announce(void* p, std::size_t n, bool durable, place& where);
   [[nodiscard]] verdict put(void* p, const void* from, std::size_t n, place where);
   [[nodiscard]] verdict load_own(isolation::seen s, const void* p, std::size_t n, void* out);
@@ -250,6 +257,7 @@ class transaction {
   std::size_t last_fresh_ = 0;
   std::vector<void*> fresh_volatile_;
   std::vector<void*> freed_volatile_;
+  std::vector<log::byte_range> expected_;
   std::vector<hook> hooks_;
   std::vector<hook> due_;
   std::vector<hook> no_hooks_;  // of the engine, which is told of none

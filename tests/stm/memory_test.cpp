@@ -52,6 +52,62 @@ TEST_P(stm_memory, cancel_takes_every_store_back) {
   for (std::uint64_t i = 0; i < 64; ++i) EXPECT_EQ(x[i], 1000 + i);
 }
 
+TEST_P(stm_memory, expecting_stores_changes_nothing_but_what_they_wait_for) {
+  auto* x = here.shared<std::uint64_t>(512);
+  std::uint64_t private_word = 1;
+  for (const bool kept : {false, true}) {
+    const outcome done = atomic(here.pool(), [&](tx& t) {
+      std::vector<nvm_range> ranges;
+      for (int i = 0; i < 512; i += 16) ranges.push_back({x + i, 8});
+      ranges.push_back({&private_word, 8});
+      ranges.push_back({x + 3, 0});
+      t.expect(ranges.data(), ranges.size());
+      for (int i = 0; i < 512; ++i) EXPECT_EQ(t.load(x + i), 0U);
+      for (int i = 0; i < 512; i += 16) t.store(x + i, 9);
+      // An inner level that expects too, and is taken back.
+      EXPECT_FALSE(atomic([&](tx& inner) {
+        inner.expect(ranges.data(), 3);
+        for (int i = 0; i < 48; i += 16) inner.store(x + i, 5);
+        inner.cancel(1);
+      }));
+      t.store(x + 1, 9);  // not expected
+      if (!kept) t.cancel(7);
+    });
+    EXPECT_EQ(done.code(), kept ? 0 : 7) << nvm_errormsg();
+    for (int i = 0; i < 512; ++i) EXPECT_EQ(x[i], kept && (i % 16 == 0 || i == 1) ? 9U : 0U) << i;
+  }
+  here.reopen();
+  for (int i = 0; i < 512; ++i) EXPECT_EQ(x[i], i % 16 == 0 || i == 1 ? 9U : 0U) << i;
+}
+
+// One fence for what would be one each.
+TEST(stm_expect, on_a_write_through_pool_announces_all_at_once) {
+  place here{where::undo};
+  auto* x = here.shared<std::uint64_t>(512);
+  here.close();
+  nvm_pool_options o{};
+  o.meter = 1;
+  NVM_POOL* pool = nvm_pool_open_with(here.path().c_str(), &o);
+  ASSERT_NE(pool, nullptr) << nvm_errormsg();
+  const auto fences = [&](bool expected) {
+    nvm_statistics before{}, after{};
+    EXPECT_EQ(nvm_pool_get_statistics(pool, &before), 0);
+    EXPECT_TRUE(atomic(pool, [&](tx& t) {
+      std::vector<nvm_range> ranges;
+      for (int i = 0; i < 512; i += 16) ranges.push_back({x + i, 8});
+      if (expected) t.expect(ranges.data(), ranges.size());
+      for (int i = 0; i < 512; i += 16) t.store(x + i, 9);
+    }));
+    EXPECT_EQ(nvm_pool_get_statistics(pool, &after), 0);
+    return after.fences - before.fences;
+  };
+  (void)fences(false);  // the first one of a lane has more to do
+  const std::uint64_t one_by_one = fences(false);
+  EXPECT_EQ(one_by_one - fences(true), 31U);
+  ASSERT_EQ(nvm_pool_close(pool), 0);
+  here.open();
+}
+
 // Against plain memory: every size, every alignment, overlapping copies, and levels that are taken back.
 TEST_P(stm_memory, does_what_plain_memory_does) {
   constexpr std::size_t size = 2048;

@@ -37,7 +37,7 @@ class stm_engine {
     void write(void* to, const void* from, std::size_t n) {
       if (n != 0) tx_.write(to, from, n);
     }
-    void announce(const span_of_bytes*, std::size_t) noexcept {}
+    void announce(const span_of_bytes* spans, std::size_t count) { tx_.expect(holdfast_heap::as_ranges(spans), count); }
     template <class T>
     void store_announced(T* p, std::type_identity_t<T> v) {
       tx_.store(p, v);
