@@ -51,10 +51,7 @@ class line_table {
     if (size_ == 0) return;
     size_ = 0;
     if (slots_.size() > keep_slots_max) give_memory_back();
-    if (++epoch_ == 0) {  // wrapped: old slots would look current
-      slots_.assign(slots_.size(), slot{});
-      epoch_ = 1;
-    }
+    forget_slots();
   }
 
   // Index of the line, npos: it is not there.
@@ -93,6 +90,7 @@ class line_table {
     written_line* const end = lines_.get() + size_;
     size_ = static_cast<std::size_t>(
         std::remove_if(lines_.get(), end, [](const written_line& w) { return w.mask == 0; }) - lines_.get());
+    forget_slots();  // they name places where other lines are now, or none
   }
 
   // All bytes to where they belong.
@@ -111,6 +109,12 @@ class line_table {
 
   [[nodiscard]] std::size_t hash(std::uint64_t line) const noexcept {
     return static_cast<std::size_t>(line * 0x9E3779B97F4A7C15ULL >> 20) & (slots_.size() - 1);
+  }
+  void forget_slots() noexcept {
+    if (++epoch_ == 0) {  // wrapped: old slots would look current
+      slots_.assign(slots_.size(), slot{});
+      epoch_ = 1;
+    }
   }
   [[gnu::noinline]] void enlarge() {
     std::vector<slot> slots(slots_.size() * 2);

@@ -40,11 +40,15 @@ class write_set {
     return true;
   }
 
-  // n bytes inside one line.  May throw std::bad_alloc, changing nothing.
+  // n bytes inside one line.  May throw std::bad_alloc, having put nothing.
   [[gnu::always_inline]] void put(const void* p, const void* from, std::size_t n, bool durable, bool outermost) {
     table& t = durable ? durable_ : volatile_;
     const std::size_t i = t.at(reinterpret_cast<std::uintptr_t>(p) / line_bytes);
-    if (!outermost) save(t, i, durable);
+    if (!outermost) {
+      // Saving may find no memory; and what it saves of a new line has no bytes.
+      with_empty_lines_ = with_empty_lines_ || t[i].mask == 0;
+      save(t, i, durable);
+    }
     const auto at = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(p) % line_bytes);
     std::memcpy(t[i].bytes + at, from, n);
     t[i].mask |= bytes_mask(at, n);

@@ -338,6 +338,8 @@ class mnemosyne_undo_transaction : public transaction_core<M, log::mnemosyne_log
 
   status refuse_stores(status why) noexcept {
     must_abort_ = log_failed_ = true;
+    // Of what the call announced nothing was stored to.  The level around may go on, and commit: not these words.
+    lanes_.forget(lane_);
     return why;
   }
   void put_back(std::size_t from) noexcept {

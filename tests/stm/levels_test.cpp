@@ -345,6 +345,49 @@ TEST_P(stm_together, a_volatile_transaction_finds_its_pool_in_a_level) {
   EXPECT_EQ(*x, 2);
 }
 
+// What only an inner level that is gone has stored to is as if it had never been touched, for the next transaction too.
+TEST_P(stm_together, lines_of_a_level_that_is_gone_are_forgotten) {
+  auto* x = here.shared<long>(64);
+  for (const int lines : {1, 3}) {
+    for (const bool backwards : {false, true}) {
+      ASSERT_TRUE(atomic(here.pool(), [&](tx&) {
+        EXPECT_FALSE(atomic([&](tx& inner) {
+          for (int i = 0; i < lines; ++i) inner.store(x + 8 * i, -1);
+          inner.cancel(1);
+        }));
+      }));
+      const long value = x[0] + 1;
+      ASSERT_TRUE(atomic(here.pool(), [&](tx& t) {
+        for (int i = 0; i < 5; ++i) t.store(x + 8 * (backwards ? 4 - i : i), value);
+      }));
+      here.reopen();
+      for (int i = 0; i < 5; ++i) EXPECT_EQ(x[8 * i], value) << i;
+    }
+  }
+}
+
+// A level that has announced more than the log has room for leaves nothing of that in the log.
+TEST_P(stm_together, a_level_that_found_no_room_leaves_none_of_its_words) {
+  if (GetParam() == where::ssd) GTEST_SKIP() << "so large an object cannot even be made there";
+  constexpr std::size_t large = std::size_t{3} << 20;  // more than a ring has
+  auto* x = here.shared<std::byte>(large + 64);
+  for (const bool stored_before : {false, true}) {
+    ASSERT_TRUE(atomic(here.pool(), [&](tx& t) {
+      if (stored_before) t.store(reinterpret_cast<long*>(x), 1);
+      const outcome inner = atomic([&](tx& u) {
+        const nvm_range ranges[] = {{x, 64}, {x + 64, large}};
+        u.expect(ranges, 2);
+        u.cancel(1);
+      });
+      EXPECT_FALSE(inner);
+    })) << nvm_errormsg();
+    ASSERT_TRUE(atomic(here.pool(), [&](tx& t) { t.store(reinterpret_cast<long*>(x + 8), 2); })) << nvm_errormsg();
+  }
+  here.reopen();
+  EXPECT_EQ(*reinterpret_cast<long*>(x), 1);
+  EXPECT_EQ(*reinterpret_cast<long*>(x + 8), 2);
+}
+
 TEST_P(stm_together, a_thread_that_ends_inside_is_rolled_back) {
   auto* x = here.shared<long>(2);
   std::thread{[&] {
