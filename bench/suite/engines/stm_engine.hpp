@@ -37,7 +37,9 @@ class stm_engine {
     void write(void* to, const void* from, std::size_t n) {
       if (n != 0) tx_.write(to, from, n);
     }
-    void announce(const span_of_bytes* spans, std::size_t count) { tx_.expect(holdfast_heap::as_ranges(spans), count); }
+    void announce(const span_of_bytes* spans, std::size_t count) {
+      if (expects_) tx_.expect(holdfast_heap::as_ranges(spans), count);
+    }
     template <class T>
     void store_announced(T* p, std::type_identity_t<T> v) {
       tx_.store(p, v);
@@ -48,19 +50,21 @@ class stm_engine {
 
    private:
     friend class stm_engine;
-    explicit transaction(nvm::tx& tx) : tx_(tx) {}
+    transaction(nvm::tx& tx, bool expects) : tx_(tx), expects_(expects) {}
     nvm::tx& tx_;
+    bool expects_;
   };
 
   stm_engine(const engine_settings& settings, const nvm_pool_options& options, nvm_stm_policy policy)
-      : memory_(settings, options) {
+      : memory_(settings, options),
+        expects_(options.engine != NVM_ENGINE_MNEMOSYNE && options.engine != NVM_ENGINE_MNEMOSYNE_UNDO) {
     holdfast_heap::check(nvm_stm_set_policy(memory_.heap().pool(), policy), "nvm_stm_set_policy");
   }
 
   template <class Body>
   void transact(unsigned, Body&& body) {
     const nvm::outcome done = nvm::atomic(memory_.heap().pool(), [&](nvm::tx& tx) {
-      transaction t(tx);
+      transaction t(tx, expects_);
       body(t);
     });
     if (!done) holdfast_heap::fail("nvm::atomic");
@@ -76,6 +80,7 @@ class stm_engine {
 
  private:
   holdfast_memory memory_;
+  bool expects_;  // the papers' baselines log store by store
 };
 static_assert(engine<stm_engine>);
 
