@@ -96,6 +96,7 @@ class thread_transactions {
   thread_transactions() noexcept = default;
   [[nodiscard]] static thread_transactions& make_mine() noexcept;
   known_lane& first_lane_in(const nvm_pool* pool);
+  void end_all() noexcept;
   std::vector<entry> open_;
   std::uint64_t ended_ = 0;
   std::vector<known_lane> lanes_;

@@ -359,6 +359,7 @@ namespace {
         if (nvm::status s = api::may_begin(pool); !s) return api::report_null<nvm_stm>(s.error());
         tx->inner.end_series();
       }
+      tx->frames.reserve(1);  // what has begun must not fail
       a = tx->inner.begin(pool == nullptr ? nullptr : &pool->barriers);
       if (a == verdict::done) {
         return api::has_begun(tx, pool, restart, argument);
@@ -381,7 +382,8 @@ nvm_stm* nvm_stm_begin(NVM_POOL* pool, nvm_stm_restart restart, void* argument) 
   nvm_stm* tx = api::known;
   if (tx == nullptr) tx = api::of_thread();
   // The thread's first level of a first attempt, in a pool that it may use.
-  if (tx == nullptr || tx->inner.depth() != 0 || nvm_stm_of_thread != nullptr || !api::may_surely_begin(pool)) {
+  if (tx == nullptr || tx->inner.depth() != 0 || nvm_stm_of_thread != nullptr || tx->frames.capacity() == 0 ||
+      !api::may_surely_begin(pool)) {
     return begin_carefully(tx, pool, restart, argument);
   }
   tx->inner.end_series();

@@ -20,6 +20,12 @@ thread_transactions& thread_transactions::make_mine() noexcept {
 }
 
 thread_transactions::~thread_transactions() {
+  end_all();
+  // Destructors that run later may still begin transactions: they find an object that knows of none.
+  lanes_ = {};
+  open_ = {};
+}
+void thread_transactions::end_all() noexcept {
   while (!open_.empty()) {
     const entry e = open_.back();
     open_.pop_back();

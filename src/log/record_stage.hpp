@@ -24,6 +24,7 @@ class record_stage {
     at_ = sizeof(layout::redo_record);
     next_ = no_offset;
     whole_ = true;
+    (void)has_room(0);  // for a record without contents
   }
   void word(std::uint64_t w) noexcept {
     if (!has_room(8)) return;
