@@ -249,7 +249,7 @@ class mnemosyne_undo_transaction : public transaction_core<M, log::mnemosyne_log
     byte_range ranges[assigned_words_max];
     for (std::size_t i = 0; i < count; ++i) ranges[i] = {words[i].offset, 8};
     if (status s = announce(ranges, count); !s) return s;
-    for (std::size_t i = 0; i < count; ++i) std::memcpy(base_ + words[i].offset, &words[i].value, 8);
+    for (std::size_t i = 0; i < count; ++i) isolation::copy_in(base_ + words[i].offset, &words[i].value, 8);
     return {};
   }
 
@@ -343,7 +343,10 @@ class mnemosyne_undo_transaction : public transaction_core<M, log::mnemosyne_log
     return why;
   }
   void put_back(std::size_t from) noexcept {
-    for (std::size_t i = undo_.size(); i-- > from;) std::memcpy(base_ + undo_[i].offset, undo_[i].old, undo_[i].bytes);
+    // Word by word: transactions that will find out that they were too late may be looking.
+    for (std::size_t i = undo_.size(); i-- > from;) {
+      isolation::copy_in(base_ + undo_[i].offset, undo_[i].old, undo_[i].bytes);
+    }
     undo_.resize(from);
   }
   void make_changes_durable() noexcept {
