@@ -6,11 +6,13 @@
  *   PUBLISH_FIRST   the root is set in one transaction, the table filled after it
  *   LOG_TOO_LATE    the value is logged after its store
  *   FOREIGN         a field is stored by code that is not recorded
+ *   KILLED          no bug: the process is killed after some transactions
  *   BROKEN_LINK     a transaction ends between two changes that belong together: only nvm_crash_check() can tell
  *
  * Built to log by hand; says what the table holds at the end.
  */
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,6 +166,9 @@ int main(int argc, char** argv) {
   }
   uint64_t state = 88172645463325252ULL;
   for (long i = strtol(argv[2], NULL, 10); i > 0; --i) {
+#ifdef KILLED
+    if (i == 1) raise(SIGKILL);
+#endif
     state ^= state << 13;
     state ^= state >> 7;
     state ^= state << 17;
