@@ -149,7 +149,7 @@ typedef struct nvm_pool_options {
   nvm_emulation emulation; /* not stored in the pool */
   uint32_t meter;          /* 1: count fences, lines, bytes (nvm_pool_get_statistics); a little slower */
   uint32_t types;          /* enum nvm_types; not stored in the pool */
-  uint32_t validation;     /* enum nvm_validation; creation with the redo engine only */
+  uint32_t validation;     /* enum nvm_validation; creation, not with the undo engine */
   uint32_t truncation;     /* enum nvm_truncation; not stored in the pool */
   uint32_t reserved[4];    /* zero */
 } nvm_pool_options;

@@ -132,7 +132,7 @@ NVM_API void nvm_stm_quiesce_at_commit(nvm_stm *tx);
 /* ---- settings and counters --------------------------------------------------------------------------------------- */
 
 enum nvm_stm_policy {
-  NVM_STM_POLICY_ENGINE = 0,    /* as the pool's engine works best: undo write-through, all others write-back */
+  NVM_STM_POLICY_ENGINE = 0,    /* as the engine works best: undo and mnemosyne-undo write-through, else write-back */
   NVM_STM_POLICY_WRITE_BACK = 1 /* stores are buffered and go home at the commit */
 };
 /* Of all barrier transactions of the pool that begin from now on; no thread may have one open. */
