@@ -25,6 +25,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402  (after the back end is chosen)
 
 import suite_report  # noqa: E402
+from report_parts import machine_lines, number, table  # noqa: E402
 
 # Breeze, Table IV: average time of an allocation in microseconds, on that paper's machine.
 TABLE_IV = {"alloc-1024": (2.51, 4.74, 16.59), "alloc-2048": (2.02, 4.76, 16.56), "alloc-4096": (2.48, 6.01, 16.59)}
@@ -42,28 +43,8 @@ def goal_of(name):
     return GOALS[max((prefix for prefix in GOALS if name.startswith(prefix)), key=len)]
 
 
-def number(value, digits=0):
-    return "" if value is None else f"{value:,.{digits}f}"
-
-
 def threads_of(benchmark):
     return f"{benchmark['threads']} thread{'' if benchmark['threads'] == 1 else 's'}"
-
-
-def table(head, rows):
-    """Markdown; the first column to the left, the others to the right."""
-    lines = ["| " + " | ".join(head) + " |", "|" + "|".join([" :-- "] + [" --: "] * (len(head) - 1)) + "|"]
-    return lines + ["| " + " | ".join(row) + " |" for row in rows] + [""]
-
-
-def machine_lines(report, command):
-    m = report["machine"]
-    lines = [f"Made by `{command}` at commit {m['commit']}: {report['runs']} repetitions, systems in turn.",
-             f"{m['cpu']} ({m['cpu_family_model_stepping']}), {m['cpus']} processors, {m['kernel']}, {m['compiler']}, "
-             f"{m['build']} build; medium {m['medium']}, emulated latency {m['emulated_latency']}."]
-    if report["quick"]:
-        lines += ["", "**These are numbers of a quick run, which shows that the benchmarks work and little more.**"]
-    return lines + [""]
 
 
 def counts_row(system):

@@ -59,6 +59,8 @@ for name in "${names[@]}"; do
     where=(--directory "$ssd")
     if [ "$name" = suite ]; then this=-ssd; fi
   fi
+  HOLDFAST_BENCH_COMMAND="./dev bench $name${options[*]+ ${options[*]}}${on_ssd:+ --on-ssd}"
+  export HOLDFAST_BENCH_COMMAND
   "$program" --json "$results/$name$this.json" ${where[@]+"${where[@]}"} ${options[@]+"${options[@]}"} || status=1
   if [ "$name" = compiler ]; then
     # What the pass costs a program that never touches a pool.

@@ -9,6 +9,8 @@ import re
 
 import matplotlib.pyplot as plt
 
+from report_parts import machine_lines, number, table
+
 # Goals: how many times as fast as a peer, by the benchmark and by the peer's name.
 GOALS = {("sps-1", "libpmemobj"): 6, ("sps-8", "libpmemobj"): 8, ("sps-64", "libpmemobj"): 8,
          ("hashtable-churn", "libpmemobj's hashmap_tx"): 4, ("bptree-churn", "libpmemobj's btree_map"): 4,
@@ -33,15 +35,6 @@ PAPERS = {
 PAPER_SCALING = {"list-252000": "1.8 (Fig. 7)", "bptree-252000": "1.2 (Fig. 7)"}
 PAPER_RATIOS = {("list-30000", "stm over redo", "mnemosyne"): "1.19 (Fig. 5)",
                 ("list-252000", "stm over redo", "stm over redo, commit mark"): "1.10 (Fig. 6)"}
-
-
-def number(value, digits=0):
-    return "" if value is None else f"{value:,.{digits}f}"
-
-
-def table(head, rows):
-    lines = ["| " + " | ".join(head) + " |", "|" + "|".join([" :-- "] + [" --: "] * (len(head) - 1)) + "|"]
-    return lines + ["| " + " | ".join(row) + " |" for row in rows] + [""]
 
 
 class Results:
@@ -304,17 +297,6 @@ PLOTS = [
 ]
 
 
-def machine_lines(report, command):
-    m = report["machine"]
-    lines = [f"Made by `{command}` at commit {m['commit']}: {report['runs']} repetitions, systems in turn.",
-             f"{m['cpu']} ({m['cpu_family_model_stepping']}), {m['cpus']} processors, {m['kernel']}, {m['compiler']}, "
-             f"{m['build']} build; medium {m['medium']}, emulated latency {m['emulated_latency']}; load average when it "
-             f"began {m.get('load_average', 0):.1f}."]
-    if report["quick"]:
-        lines += ["", "**These are numbers of a quick run, which shows that the benchmarks work and little more.**"]
-    return lines + [""]
-
-
 def to_html(lines):
     """As much of Markdown as this document uses."""
     def inline(text):
@@ -363,7 +345,7 @@ def write(results_directory, out):
         report = json.loads(source.read_text())
         results = Results(report)
         option = "" if not suffix else " --on-ssd" if suffix == "-ssd" else f" --emulate {suffix[1:]}"
-        lines += [("# " if not lines else "# ") + title, ""] + machine_lines(report, report.get("command", f"./dev bench suite{option}"))
+        lines += [("# " if not lines else "# ") + title, ""] + machine_lines(report, f"./dev bench suite{option}")
         lines += goals(results)
         for threads in results.threads():
             lines += throughput(results, threads)

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <stdexcept>
 
@@ -216,6 +217,8 @@ benchmark_result run_one(const benchmark& b, const options& o) {
 
 runner::runner(const options& o) : options_(o) {
   report_["machine"] = describe_machine(o.directory, o.emulated);
+  // Of bench/run.sh, options and all.
+  if (const char* command = std::getenv("HOLDFAST_BENCH_COMMAND")) report_["command"] = command;
   report_["quick"] = o.quick;
   report_["runs"] = o.runs;
   report_["benchmarks"] = nlohmann::ordered_json::array();
