@@ -4,8 +4,8 @@
 // usage: bank [--minutes N | --seconds N] [--seed N] [--threads N] [--engine NAME]...
 //
 // Per engine one pool lives through all kills.  Some of the processes that look after a kill are killed, too, inside
-// recovery or on the way.  Prints a row for each engine.  Exit code: 0 all was right, 1 something was not, 2 wrong
-// usage.
+// recovery or on the way.  Prints a line each minute, and at the end, which SIGINT and SIGTERM bring about, a row for
+// each engine.  Exit code: 0 all was right, 1 something was not, 2 wrong usage.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -258,6 +258,32 @@ void round(campaign& c, unsigned threads, std::mt19937_64& random) {
   if (s.failed.load()) c.wrong = s.failure;
 }
 
+std::atomic<bool> told_to_end{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+void end_soon(int) { told_to_end = true; }
+
+// Of all engines, once a minute.
+class progress {
+ public:
+  void tell(const std::vector<campaign>& all) {
+    if (std::chrono::steady_clock::now() < next_) return;
+    next_ += std::chrono::minutes{1};
+    std::uint64_t kills = 0, looking = 0, transfers = 0;
+    for (const campaign& c : all) {
+      kills += c.kills;
+      looking += c.kills_looking;
+      transfers += c.transfers;
+    }
+    std::printf("%3u min: %" PRIu64 " kills, %" PRIu64 " while opened, %" PRIu64 " transfers, nothing lost\n",
+                ++minutes_, kills, looking, transfers);
+    std::fflush(stdout);
+  }
+
+ private:
+  std::chrono::steady_clock::time_point next_ = std::chrono::steady_clock::now() + std::chrono::minutes{1};
+  unsigned minutes_ = 0;
+};
+
 int usage() {
   std::fputs("usage: bank [--minutes N | --seconds N] [--seed N] [--threads N] [--engine NAME]...\n", stderr);
   return 2;
@@ -314,11 +340,15 @@ int main(int count, char** arguments) {
     wrong |= !c.wrong.empty();
   }
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds{seconds};
-  while (!wrong && std::chrono::steady_clock::now() < deadline) {
+  std::signal(SIGINT, end_soon);
+  std::signal(SIGTERM, end_soon);
+  progress so_far;
+  while (!wrong && !told_to_end && std::chrono::steady_clock::now() < deadline) {
     for (campaign& c : all) {
       round(c, threads, random);
       wrong |= !c.wrong.empty();
     }
+    if (!wrong) so_far.tell(all);
   }
   std::printf("%-16s %8s %12s %12s %8s  %s\n", "engine", "kills", "while opened", "transfers", "cut off", "result");
   for (const campaign& c : all) {
