@@ -4,6 +4,8 @@
 
 #include "isolation/journal.hpp"
 #include "isolation/limbo.hpp"
+#include "isolation/line_bytes.hpp"
+#include "isolation/line_index.hpp"
 #include "isolation/line_table.hpp"
 #include "isolation/orec.hpp"
 #include "isolation/participants.hpp"

@@ -8,13 +8,13 @@
 // most, no line is in a run and in an entry too, and nothing is taken out of a run but the run as a whole.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "base/base.hpp"
+#include "isolation/isolation.hpp"
 
 namespace nvm::tx {
 
@@ -32,7 +32,7 @@ class line_set {
   static constexpr std::uint64_t run_lines_min = 4;
   static constexpr std::size_t runs_max = 8;
 
-  line_set() : slots_(64), entries_{} { entries_.reserve(32); }
+  line_set() { entries_.reserve(index_.room()); }
 
   [[nodiscard]] bool empty() const noexcept { return entries_.empty() && run_count_ == 0; }
   [[nodiscard]] const std::vector<entry>& entries() const noexcept { return entries_; }
@@ -41,42 +41,32 @@ class line_set {
   void clear() noexcept {
     entries_.clear();
     run_count_ = 0;
-    if (++epoch_ == 0) {  // wrapped: old slots would look current
-      for (slot& s : slots_) s.epoch = 0;
-      epoch_ = 1;
-    }
+    index_.forget();
   }
 
   // Mask of the line, 0 if it is not in the set.
   [[nodiscard]] std::uint64_t mask_of(std::uint64_t line) const noexcept {
     if (in_run(line)) return ~std::uint64_t{0};
-    for (std::size_t i = hash(line);; i = (i + 1) & (slots_.size() - 1)) {
-      const slot& s = slots_[i];
-      if (s.epoch != epoch_) return 0;
-      if (entries_[s.index].line == line) return entries_[s.index].mask;
-    }
+    const std::size_t i = index_.find(line, line_of());
+    return i == index_.npos ? 0 : entries_[i].mask;
   }
 
   // Adds bytes; returns those of them that were not in the set.  May throw std::bad_alloc, changing nothing.
   std::uint64_t add(std::uint64_t line, std::uint64_t mask) {
     if (in_run(line)) return 0;
-    for (std::size_t i = hash(line);; i = (i + 1) & (slots_.size() - 1)) {
-      slot& s = slots_[i];
-      if (s.epoch == epoch_) {
-        entry& e = entries_[s.index];
-        if (e.line != line) continue;
-        const std::uint64_t added = mask & ~e.mask;
-        e.mask |= mask;
-        return added;
-      }
-      if ((entries_.size() + 1) * 2 > slots_.size()) {
-        grow();
-        return add(line, mask);
-      }
-      entries_.push_back({line, mask});
-      s = {epoch_, static_cast<std::uint32_t>(entries_.size() - 1)};
+    const std::size_t i = index_.at(line, entries_.size(), line_of());
+    if (i == index_.npos) {
+      enlarge();
+      return add(line, mask);
+    }
+    if (i == entries_.size()) {
+      entries_.push_back({line, mask});  // there is room
       return mask;
     }
+    entry& e = entries_[i];
+    const std::uint64_t added = mask & ~e.mask;
+    e.mask |= mask;
+    return added;
   }
 
   // Adds whole lines as a run; false, changing nothing, if some byte of them is in the set or there are runs enough.
@@ -102,14 +92,8 @@ class line_set {
 
   // Takes bytes of entries out again (an announcement that failed half way).
   void remove(std::uint64_t line, std::uint64_t mask) noexcept {
-    for (std::size_t i = hash(line);; i = (i + 1) & (slots_.size() - 1)) {
-      const slot& s = slots_[i];
-      if (s.epoch != epoch_) return;
-      if (entries_[s.index].line == line) {
-        entries_[s.index].mask &= ~mask;
-        return;
-      }
-    }
+    const std::size_t i = index_.find(line, line_of());
+    if (i != index_.npos) entries_[i].mask &= ~mask;
   }
 
   // Bits of the bytes of [offset, offset + bytes) that lie in `line`.
@@ -117,8 +101,7 @@ class line_set {
     const std::uint64_t start = line * line_bytes;
     const std::uint64_t from = offset > start ? offset - start : 0;
     const std::uint64_t to = offset + bytes < start + line_bytes ? offset + bytes - start : line_bytes;
-    const std::uint64_t upto = to == line_bytes ? ~std::uint64_t{0} : (std::uint64_t{1} << to) - 1;
-    return upto & ~((std::uint64_t{1} << from) - 1);
+    return from < to ? isolation::bytes_mask(static_cast<unsigned>(from), to - from) : 0;
   }
 
  private:
@@ -129,35 +112,20 @@ class line_set {
     return false;
   }
   [[nodiscard]] bool has_entry(std::uint64_t line) const noexcept {
-    for (std::size_t i = hash(line);; i = (i + 1) & (slots_.size() - 1)) {
-      const slot& s = slots_[i];
-      if (s.epoch != epoch_) return false;
-      if (entries_[s.index].line == line) return true;
-    }
+    return index_.find(line, line_of()) != index_.npos;
   }
-
-  struct slot {
-    std::uint32_t epoch = 0;
-    std::uint32_t index = 0;
+  struct line_of_entry {
+    const entry* entries;
+    std::uint64_t operator()(std::size_t i) const noexcept { return entries[i].line; }
   };
-
-  [[nodiscard]] std::size_t hash(std::uint64_t line) const noexcept {
-    return static_cast<std::size_t>(line * 0x9E3779B97F4A7C15ULL >> 20) & (slots_.size() - 1);
+  [[nodiscard]] line_of_entry line_of() const noexcept { return {entries_.data()}; }
+  [[gnu::noinline]] void enlarge() {
+    entries_.reserve(2 * index_.room());
+    index_.enlarge(entries_.size(), line_of());
   }
 
-  void grow() {
-    std::vector<slot> larger(slots_.size() * 2);
-    slots_.swap(larger);
-    for (std::uint32_t k = 0; k < entries_.size(); ++k) {
-      std::size_t i = hash(entries_[k].line);
-      while (slots_[i].epoch == epoch_) i = (i + 1) & (slots_.size() - 1);
-      slots_[i] = {epoch_, k};
-    }
-  }
-
-  std::vector<slot> slots_;
-  std::vector<entry> entries_;
-  std::uint32_t epoch_ = 1;
+  isolation::line_index index_{64};
+  std::vector<entry> entries_;  // as many as there is room for in the index
   run runs_[runs_max];
   std::size_t run_count_ = 0;
 };
@@ -165,13 +133,7 @@ class line_set {
 // Calls visit(offset, bytes) for each maximal run of bytes set in `mask` of `line`.
 template <class Visit>
 void each_byte_run(std::uint64_t line, std::uint64_t mask, Visit&& visit) {
-  while (mask != 0) {
-    const unsigned from = static_cast<unsigned>(std::countr_zero(mask));
-    const unsigned length = static_cast<unsigned>(std::countr_one(mask >> from));
-    visit(line * line_bytes + from, std::uint64_t{length});
-    if (from + length == line_bytes) return;
-    mask &= ~std::uint64_t{0} << (from + length);
-  }
+  isolation::each_run(mask, [&](unsigned from, std::size_t n) { visit(line * line_bytes + from, std::uint64_t{n}); });
 }
 
 }  // namespace nvm::tx
