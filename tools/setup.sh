@@ -18,8 +18,9 @@ need_root() {
   as_root=(sudo)
 }
 
+# RUNLEVEL=1: servers among the packages (peers of benchmarks) are installed and not started.
 apt() {
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
     apt-get -q -y -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@"
 }
 

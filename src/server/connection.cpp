@@ -1,0 +1,219 @@
+#include "server/connection.hpp"
+
+#include <event2/event.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "server/worker.hpp"
+
+namespace nvm::server {
+namespace {
+
+constexpr std::size_t kept_input_bytes_max = std::size_t{16} << 10;
+constexpr char binary_magic = '\x80';
+
+void on_readable(evutil_socket_t, short, void* self) { static_cast<connection*>(self)->read(); }
+void on_writable(evutil_socket_t, short, void* self) { static_cast<connection*>(self)->go_on(); }
+
+}  // namespace
+
+connection::connection(worker& owner, int fd, connection_table::handle entry) noexcept
+    : worker_{owner},
+      fd_{fd},
+      entry_{entry},
+      readable_{::event_new(owner.base(), fd, EV_READ | EV_PERSIST, on_readable, this)},
+      writable_{::event_new(owner.base(), fd, EV_WRITE, on_writable, this)} {
+  if (readable_ == nullptr || writable_ == nullptr || ::event_add(readable_, nullptr) != 0) {
+    hang_up();
+    worker_.mark_ready(*this);
+  }
+}
+
+connection::~connection() {
+  if (readable_ != nullptr) ::event_free(readable_);
+  if (writable_ != nullptr) ::event_free(writable_);
+  if (out_ != nullptr) worker_.give_back(out_);
+  ::close(fd_);
+}
+
+void connection::log_command(std::string_view line) const {
+  line = line.substr(0, std::min(line.find_first_of("\r\n"), line.size()));
+  std::fprintf(stderr, "<%d %.*s\n", fd_, static_cast<int>(std::min<std::size_t>(line.size(), 1000)), line.data());
+}
+
+// A get that was interrupted; false: it is still not done.
+bool connection::continue_get() {
+  command& c = worker_.scratch_command();
+  c.what = get_verb_;
+  c.expiry = get_expiry_;
+  c.key = std::string_view{get_keys_}.substr(get_at_);
+  if (worker_.commands().execute(c, *out_) == executor::after::again) {
+    get_at_ = static_cast<std::size_t>(c.key.data() - get_keys_.data());
+    return false;
+  }
+  get_verb_ = verb::refused;
+  get_keys_.clear();
+  return true;
+}
+
+std::size_t connection::consume(std::string_view input) {
+  std::size_t at = 0;
+  unsigned commands = 0;
+  has_work_ = false;
+  while (!ends_ && !doomed_) {
+    if (out_->pending() >= reply_bytes_high) {
+      has_work_ = get_verb_ != verb::refused || at != input.size();
+      break;
+    }
+    if (get_verb_ != verb::refused) {
+      if (!continue_get()) has_work_ = true;
+      if (has_work_) break;
+      continue;
+    }
+    const std::size_t thrown = std::min(swallow_, input.size() - at);
+    at += thrown;
+    swallow_ -= thrown;
+    const std::string_view rest = input.substr(at);
+    if (rest.empty() || rest.size() < needed_) break;
+    if (commands++ == worker_.shared().config.commands_per_round) {
+      worker_.own_counters().add(count::conn_yields);
+      has_work_ = true;
+      break;
+    }
+    if (!first_byte_seen_) {
+      first_byte_seen_ = true;
+      const bool binary = rest.front() == binary_magic;
+      if (binary || worker_.shared().config.protocol == binding::binary) {
+        doomed_ = true;
+        break;
+      }
+    }
+    command& c = worker_.scratch_command();
+    const parsed p = parse(rest, worker_.limits(), c);
+    if (p.what == parsed::answer::hang_up) {
+      doomed_ = true;
+      break;
+    }
+    if (p.what == parsed::answer::incomplete) {
+      needed_ = p.bytes;
+      note(std::memchr(rest.data(), '\n', std::min(rest.size(), line_bytes_max)) != nullptr ? socket_state::value
+                                                                                            : socket_state::reading);
+      return at;
+    }
+    needed_ = 0;
+    at += p.bytes;
+    swallow_ = c.swallow;
+    // relaxed: for people.
+    entry_->last_command.store(worker_.commands().now(), std::memory_order_relaxed);
+    if (worker_.shared().verbosity.load(std::memory_order_relaxed) > 1) [[unlikely]]
+      log_command(rest);
+    if (c.what == verb::stats) note(socket_state::parsing);
+    switch (worker_.commands().execute(c, *out_)) {
+      case executor::after::next:
+        break;
+      case executor::after::again:
+        get_verb_ = c.what;
+        get_expiry_ = c.expiry;
+        get_keys_ = c.key;
+        get_at_ = 0;
+        break;
+      case executor::after::close:
+        ends_ = true;
+        break;
+    }
+  }
+  note(swallow_ != 0 ? socket_state::swallowing : socket_state::reading);
+  return at;
+}
+
+void connection::keep(std::string_view rest) {
+  if (ends_ || doomed_) rest = {};
+  if (rest.empty()) {
+    input_.clear();
+    if (input_.capacity() > kept_input_bytes_max) input_.shrink_to_fit();
+    return;
+  }
+  if (rest.data() == input_.data()) {
+    input_.resize(rest.size());
+  } else if (!input_.empty() && rest.data() > input_.data() && rest.data() < input_.data() + input_.size()) {
+    input_.erase(input_.begin(), input_.begin() + (rest.data() - input_.data()));
+  } else {
+    input_.assign(rest.begin(), rest.end());
+  }
+}
+
+void connection::read() {
+  worker_.begin_round();
+  worker_.mark_ready(*this);
+  if (out_ == nullptr) out_ = worker_.borrow_reply();
+  char* to = worker_.read_buffer();
+  std::size_t room = worker::read_bytes;
+  const std::size_t had = input_.size();
+  if (had != 0) {
+    // The buffer grows with what has come and not with what was announced.
+    const std::size_t wanted = needed_ > had ? needed_ - had : 0;
+    room = std::max(std::min(wanted, had), worker::read_bytes);
+    input_.resize(had + room);
+    to = input_.data() + had;
+  }
+  const ssize_t n = ::recv(fd_, to, room, 0);
+  worker_.own_counters().add(count::reads);
+  if (n <= 0) {
+    input_.resize(had);
+    if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) doomed_ = true;
+    return;
+  }
+  const auto got = static_cast<std::size_t>(n);
+  worker_.own_counters().add(count::bytes_read, got);
+  if (had != 0) input_.resize(had + got);
+  const std::string_view input = had != 0 ? std::string_view{input_.data(), input_.size()} : std::string_view{to, got};
+  keep(input.substr(consume(input)));
+}
+
+void connection::go_on() {
+  worker_.begin_round();
+  worker_.mark_ready(*this);
+  if (out_ == nullptr) out_ = worker_.borrow_reply();
+  if (blocked_ && out_->pending() >= reply_bytes_high) return;  // first something must go out
+  const std::string_view input{input_.data(), input_.size()};
+  keep(input.substr(consume(input)));
+}
+
+bool connection::send() {
+  if (doomed_) return false;
+  if (out_ != nullptr && !out_->empty()) {
+    std::size_t bytes = 0;
+    std::size_t calls = 0;
+    const reply_buffer::sent s = out_->send_to(fd_, bytes, calls);
+    worker_.own_counters().add(count::bytes_written, bytes);
+    worker_.own_counters().add(count::sends, calls);
+    if (s == reply_buffer::sent::failed) return false;
+    if (s == reply_buffer::sent::some) {
+      // What it refers to ends with the round.
+      out_->settle();
+      if (!blocked_) ::event_del(readable_);
+      blocked_ = true;
+      note(socket_state::writing);
+      return ::event_add(writable_, nullptr) == 0;
+    }
+  }
+  if (out_ != nullptr) {
+    worker_.give_back(out_);
+    out_ = nullptr;
+  }
+  if (ends_) return false;
+  if (blocked_) {
+    blocked_ = false;
+    if (::event_add(readable_, nullptr) != 0) return false;
+    // What it sent before it stopped reading still waits.
+    if (!input_.empty() && input_.size() >= needed_) has_work_ = true;
+  }
+  return true;
+}
+
+}  // namespace nvm::server

@@ -1,0 +1,85 @@
+// One client: takes what it sends apart into commands, has them carried out, and keeps the replies until they may go.
+// Everything happens in the thread of one worker.
+//
+// Input is read into a buffer of the worker; only what remains, a command that has not wholly come, is kept here, so
+// that an idle connection costs a few hundred bytes. A client that does not fetch its replies is not read from.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/connection_table.hpp"
+#include "server/executor.hpp"
+#include "server/protocol.hpp"
+#include "server/reply_buffer.hpp"
+
+struct event;
+
+namespace nvm::server {
+
+class worker;
+
+class connection {
+ public:
+  connection(worker& owner, int fd, connection_table::handle entry) noexcept;
+  ~connection();
+  connection(const connection&) = delete;
+  connection& operator=(const connection&) = delete;
+
+  // Between them lies what the worker does for all connections of a round: waiting until all is durable.
+  void read();                // receives once, and carries out what has come
+  void go_on();               // carries out what has come earlier and had to wait
+  [[nodiscard]] bool send();  // false: the connection has ended
+
+  void hang_up() noexcept { doomed_ = true; }
+  [[nodiscard]] bool is_idle_since(std::uint32_t time) const noexcept {
+    // relaxed: only this thread writes it.
+    return entry_->last_command.load(std::memory_order_relaxed) <= time;
+  }
+  // Has commands that it may carry out without receiving more.
+  [[nodiscard]] bool has_work() const noexcept { return has_work_ && !blocked_; }
+  [[nodiscard]] int fd() const noexcept { return fd_; }
+  [[nodiscard]] connection_table::handle entry() const noexcept { return entry_; }
+
+  // For the worker's lists.
+  std::size_t place = 0;
+  bool is_ready = false;
+
+ private:
+  // Carries out the commands at the beginning of `input`; returns how many bytes it took.
+  std::size_t consume(std::string_view input);
+  bool continue_get();
+  void keep(std::string_view rest);
+  void note(socket_state s) noexcept {
+    // relaxed: for people.
+    entry_->state.store(s, std::memory_order_relaxed);
+  }
+  void log_command(std::string_view line) const;
+
+  worker& worker_;
+  int fd_;
+  connection_table::handle entry_;
+  event* readable_;
+  event* writable_;
+  reply_buffer* out_ = nullptr;  // borrowed from the worker while there is something to send
+  std::vector<char> input_;
+  std::size_t needed_ = 0;   // bytes of input before another look makes sense
+  std::size_t swallow_ = 0;  // bytes to come that are thrown away
+
+  // A get of many keys that waits for its client.
+  std::string get_keys_;
+  std::size_t get_at_ = 0;
+  verb get_verb_ = verb::refused;  // refused: there is none
+  std::int64_t get_expiry_ = 0;
+
+  bool first_byte_seen_ = false;
+  bool ends_ = false;     // when all is sent
+  bool doomed_ = false;   // at once
+  bool blocked_ = false;  // by a client that does not read
+  bool has_work_ = false;
+};
+
+}  // namespace nvm::server

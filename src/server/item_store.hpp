@@ -1,0 +1,188 @@
+// What the server asks of the place where its items lie.  The protocol, the commands and the connections know this
+// interface only; behind it is the lock-free hash table of a pool (durable_store.hpp) or a volatile twin
+// (volatile_store.hpp).
+//
+// An item is replaced as a whole and never changed in place, except for its state word: expiry and marks, eight bytes
+// that a reader may change by compare-and-swap, so that touching an item needs no copy.
+//
+// Threads: a store is shared; each thread has a session of its own. Between enter() and leave() whatever find() showed
+// stays readable, also when somebody replaces or removes it.
+// Durability: each change has a position in the store's order of changes; it may be acknowledged, and what was read may
+// be told, when everything up to the session's position() is durable.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string_view>
+
+namespace nvm::server {
+
+// A position in the order of changes; 0 lies before all of them.
+using position = std::uint64_t;
+
+inline constexpr std::size_t key_bytes_max = 250;
+
+// The state word of an item, unpacked.
+struct item_state {
+  std::uint32_t expiry = 0;    // unix time in seconds, from which on the item is gone; 0: never
+  std::uint32_t accessed = 0;  // unix time in seconds, its low accessed_bits: exact to a minute, and lost in a crash
+  bool fetched = false;        // somebody got it since it was stored; lost in a crash
+  bool stale = false;          // marked by `md key I`: served, and one client is asked to renew it
+  bool won = false;            // a client has been asked to renew it
+  bool binary_key = false;     // the key came in base64, and goes out so
+
+  static constexpr unsigned accessed_bits = 28;
+
+  [[nodiscard]] constexpr std::uint64_t word() const noexcept {
+    return std::uint64_t{expiry} << 32 | std::uint64_t{accessed & ((1U << accessed_bits) - 1)} << 4 |
+           std::uint64_t{fetched} << 3 | std::uint64_t{stale} << 2 | std::uint64_t{won} << 1 |
+           std::uint64_t{binary_key};
+  }
+  [[nodiscard]] static constexpr item_state of(std::uint64_t word) noexcept {
+    return {static_cast<std::uint32_t>(word >> 32),
+            static_cast<std::uint32_t>(word >> 4) & ((1U << accessed_bits) - 1),
+            (word >> 3 & 1) != 0,
+            (word >> 2 & 1) != 0,
+            (word >> 1 & 1) != 0,
+            (word & 1) != 0};
+  }
+  // Seconds since the last access; the bits wrap around after eight years.
+  [[nodiscard]] constexpr std::uint32_t idle(std::uint32_t now) const noexcept {
+    return (now - accessed) & ((1U << accessed_bits) - 1);
+  }
+  friend constexpr bool operator==(const item_state&, const item_state&) = default;
+};
+
+// An item as a session sees it.  The bytes are the store's.
+struct item {
+  std::string_view key;
+  std::string_view value;
+  std::uint32_t flags = 0;  // the client's
+  std::uint64_t cas = 0;    // unique, and greater in items stored later
+  std::atomic<std::uint64_t>* state_word = nullptr;
+
+  // relaxed: the word stands for itself.
+  [[nodiscard]] item_state state() const noexcept {
+    return item_state::of(state_word->load(std::memory_order_relaxed));
+  }
+};
+
+// What an item counts against the memory limit and the largest size, as memcached counts: header, key, value.
+inline constexpr std::size_t item_header_bytes = 56;
+constexpr std::size_t item_bytes(std::size_t key, std::size_t value) noexcept {
+  return item_header_bytes + key + 1 + value + 2;
+}
+inline std::size_t item_bytes(const item& i) noexcept { return item_bytes(i.key.size(), i.value.size()); }
+
+// What is to become of a key.  decide() sees what is there (nullptr: nothing; it may be an item that has expired) and
+// is called again when somebody else was faster, so it must not count or reply; then fill() writes the new value.
+class decision {
+ public:
+  enum class what : std::uint8_t { keep, remove, replace };
+  struct wish {
+    what to_do = what::keep;
+    std::size_t value_bytes = 0;
+    std::uint32_t flags = 0;
+    item_state state = {};
+  };
+
+  virtual wish decide(const item* old) noexcept = 0;
+  virtual void fill(char* value, const item* old) noexcept = 0;
+
+ protected:
+  ~decision() = default;
+};
+
+enum class outcome : std::uint8_t { kept, removed, replaced, no_memory, too_large };
+
+struct update_result {
+  outcome what = outcome::kept;
+  std::uint64_t cas = 0;  // replaced: of the new item
+};
+
+class item_session {
+ public:
+  virtual ~item_session() = default;
+
+  virtual void enter() noexcept = 0;
+  virtual void leave() noexcept = 0;
+
+  // Also marks the item as used, for the choice of whom to evict.
+  virtual bool find(std::string_view key, item& found) noexcept = 0;
+
+  // Atomic.  no_memory: nothing has changed; make room and call again.
+  virtual update_result update(std::string_view key, decision& by) noexcept = 0;
+
+  // Changes the state word of an item that find() showed; false: it is not `expected` (any more), which is updated.
+  // A change that is not durable may be taken back by a crash.
+  virtual bool change_state(const item& of, item_state& expected, item_state wanted, bool durable) noexcept = 0;
+
+  // Of all that this session has read and changed.
+  [[nodiscard]] virtual position reached() const noexcept = 0;
+};
+
+struct usage {
+  std::uint64_t items = 0;
+  std::uint64_t item_bytes = 0;    // by item_bytes()
+  std::uint64_t memory_bytes = 0;  // what the items occupy, with what is lost to rounding
+  std::uint64_t limit_bytes = 0;
+  std::uint32_t buckets_log2 = 0;
+  std::uint64_t index_bytes = 0;
+  bool resizing = false;
+};
+
+class item_store {
+ public:
+  virtual ~item_store() = default;
+
+  virtual std::unique_ptr<item_session> open_session() = 0;
+
+  // Returns when everything up to `p` is durable; false: the medium failed, and it will not be.
+  [[nodiscard]] virtual bool wait(position p) noexcept = 0;
+  [[nodiscard]] virtual bool is_durable(position p) const noexcept = 0;
+
+  // Removes items until `bytes` of memory are free below the limit or `items_max` items have been looked at: those that
+  // are gone at `now` first, and with `living` such as nobody has used lately. Tells each before it goes.
+  struct sweep_wish {
+    std::uint32_t now = 0;
+    std::size_t bytes = 0;
+    std::size_t items_max = 0;
+    bool living = false;
+  };
+  using sweep_listener = std::function<void(const item&, bool was_alive)>;
+  virtual std::size_t sweep(item_session& by, const sweep_wish& wish, const sweep_listener& told) = 0;
+
+  // Every item that is there from the beginning to the end, and perhaps others; until the visitor says false. The
+  // session has entered, and no memory is used again meanwhile.
+  virtual void for_each(item_session& by, const std::function<bool(const item&)>& visit) = 0;
+
+  [[nodiscard]] virtual usage used() const noexcept = 0;
+  virtual void limit(std::uint64_t bytes) noexcept = 0;
+
+  // Items with a smaller cas id than this are gone.
+  [[nodiscard]] virtual std::uint64_t flushed_before() const noexcept = 0;
+  // All that is there at the time `at` is gone from then on; a later call replaces an earlier one that still waits.
+  virtual position flush_all(std::uint32_t at, std::uint32_t now) noexcept = 0;
+  // To be called whenever the clock was read, before it is used: carries out what flush_all() has put off.
+  virtual void tick(std::uint32_t now) noexcept = 0;
+
+  // For people: where the items are, and what an acknowledged command survives.
+  [[nodiscard]] virtual std::string_view place() const noexcept = 0;
+  [[nodiscard]] virtual std::string_view survives() const noexcept = 0;
+
+ protected:
+  item_store() = default;
+  item_store(const item_store&) = delete;
+  item_store& operator=(const item_store&) = delete;
+};
+
+// Whether nobody may see the item any more.
+inline bool is_gone(const item& i, std::uint32_t now, std::uint64_t flushed_before) noexcept {
+  const std::uint32_t expiry = i.state().expiry;
+  return (expiry != 0 && expiry <= now) || i.cas < flushed_before;
+}
+
+}  // namespace nvm::server

@@ -1,0 +1,363 @@
+// mg, ms, md, ma, me.
+//
+// A reply repeats what its flags ask for, in their order; so an expiry that is asked for before it is changed is the
+// old one. Marks (stale, won) lie in the state word, and whoever sets one by compare-and-swap has won.
+#include <cstring>
+
+#include "server/base64.hpp"
+#include "server/decisions.hpp"
+#include "server/executor.hpp"
+#include "server/numbers.hpp"
+
+namespace nvm::server {
+namespace {
+
+constexpr std::uint32_t access_seconds = 60;
+
+// The longest of all: a key in base64 and every other flag.
+constexpr std::size_t meta_line_bytes_max = 1024;
+
+char* put_text(char* to, std::string_view text) noexcept {
+  std::memcpy(to, text.data(), text.size());
+  return to + text.size();
+}
+
+char* put_flag(char* to, char letter) noexcept {
+  *to++ = ' ';
+  *to++ = letter;
+  return to;
+}
+
+char* put_flag(char* to, char letter, std::uint64_t value) noexcept { return put_number(put_flag(to, letter), value); }
+
+char* put_opaque(char* to, std::string_view word) noexcept {
+  *to++ = ' ';
+  return put_text(to, word);
+}
+
+char* put_key(char* to, std::string_view key, bool binary) noexcept {
+  to = put_flag(to, 'k');
+  if (!binary) return put_text(to, key);
+  return put_flag(put_base64(to, key), 'b');
+}
+
+char* put_seconds_left(char* to, std::uint32_t expiry, std::uint32_t now) noexcept {
+  to = put_flag(to, 't');
+  if (expiry == 0) return put_text(to, "-1");
+  return put_number(to, expiry > now ? expiry - now : 0);
+}
+
+char* put_end(char* to) noexcept { return put_text(to, "\r\n"); }
+
+// What every reply repeats, also one about an item that is not there.
+char* put_opaque_and_key(char* to, const command& c) noexcept {
+  for (const std::string_view word : c.flag_words()) {
+    if (word[0] == 'O') to = put_opaque(to, word);
+    if (word[0] == 'k') to = put_key(to, c.key, c.meta.binary_key);
+  }
+  return to;
+}
+
+}  // namespace
+
+void executor::meta_get(const command& c, reply_buffer& out) {
+  const meta_flags& m = c.meta;
+  item found;
+  bool there = find(c.key, found);
+  bool created = false;
+  // Somebody may take away at once what another has just created: then it is our turn.
+  while (!there && m.has_vivify) {
+    vivify_decision d;
+    d.gone = {now_, &shared_.store};
+    d.state = fresh_state(expiry_of(m.vivify), m.binary_key);
+    for (const std::string_view word : c.flag_words()) {
+      if (word[0] == 'T') d.state.expiry = expiry_of(m.ttl);
+      if (word[0] == 'N') d.state.expiry = expiry_of(m.vivify);
+    }
+    d.state.won = true;
+    const update_result r = update(c.key, d, 0);
+    if (r.what == outcome::replaced) {
+      created = there = true;
+      counters_.add(count::total_items);
+      found = {c.key, {}, 0, r.cas, nullptr};
+      break;
+    }
+    if (r.what != outcome::kept) break;
+    there = find(c.key, found);
+  }
+  if (!there) {
+    counters_.add(m.has_ttl ? count::touch_cmds : count::get_cmds);
+    counters_.add(m.has_ttl ? count::touch_misses : count::get_misses);
+    if (m.quiet) return;
+    char* const to = out.room(meta_line_bytes_max);
+    return out.commit(put_end(put_opaque_and_key(put_text(to, "EN"), c)));
+  }
+
+  item_state before = created ? fresh_state(0, m.binary_key) : found.state();
+  bool won = created;
+  while (!created) {
+    item_state wanted = before;
+    won = before.stale && !before.won;
+    for (const std::string_view word : c.flag_words()) {
+      if (word[0] == 'T') wanted.expiry = expiry_of(m.ttl);
+      if (word[0] == 'R' && !before.won && wanted.expiry != 0 && wanted.expiry < expiry_of(m.recache)) won = true;
+    }
+    if (won) wanted.won = true;
+    const bool durable = wanted.expiry != before.expiry || wanted.won != before.won;
+    if (!m.no_access) {
+      wanted.fetched = true;
+      if (wanted.idle(now_) >= access_seconds) wanted.accessed = now_;
+    }
+    if (wanted == before || session_.change_state(found, before, wanted, durable)) break;
+  }
+
+  counters_.add(m.has_ttl ? count::touch_cmds : count::get_cmds);
+  counters_.add(class_of(c.key.size(), found.value.size()),
+                m.has_ttl ? class_count::touch_hits : class_count::get_hits);
+
+  char* to = out.room(meta_line_bytes_max);
+  if (m.value) {
+    to = put_number(put_text(to, "VA "), found.value.size());
+  } else {
+    to = put_text(to, "HD");
+  }
+  std::uint32_t expiry = before.expiry;
+  for (const std::string_view word : c.flag_words()) {
+    switch (word[0]) {
+      case 'T':
+        expiry = expiry_of(m.ttl);
+        break;
+      case 'N':
+        if (created) expiry = expiry_of(m.vivify);
+        break;
+      case 's':
+        to = put_flag(to, 's', found.value.size());
+        break;
+      case 't':
+        to = put_seconds_left(to, expiry, now_);
+        break;
+      case 'c':
+        to = put_flag(to, 'c', shared_.config.cas ? found.cas : 0);
+        break;
+      case 'f':
+        to = put_flag(to, 'f', found.flags);
+        break;
+      case 'l':
+        to = put_flag(to, 'l', before.idle(now_));
+        break;
+      case 'h':
+        to = put_flag(to, 'h', before.fetched ? 1 : 0);
+        break;
+      case 'O':
+        to = put_opaque(to, word);
+        break;
+      case 'k':
+        to = put_key(to, c.key, before.binary_key);
+        break;
+      default:
+        break;
+    }
+  }
+  if (before.won) to = put_flag(to, 'Z');
+  if (before.stale) to = put_flag(to, 'X');
+  if (won) to = put_flag(to, 'W');
+  out.commit(put_end(to));
+  if (m.value) {
+    out.append_value(found.value);
+    out.append("\r\n");
+  }
+}
+
+void executor::meta_set(const command& c, reply_buffer& out) {
+  const meta_flags& m = c.meta;
+  verb mode = verb::set;
+  switch (m.mode) {
+    case 'E':
+      mode = verb::add;
+      break;
+    case 'A':
+      mode = verb::append;
+      break;
+    case 'P':
+      mode = verb::prepend;
+      break;
+    case 'R':
+      mode = verb::replace;
+      break;
+    default:
+      break;
+  }
+  if (m.has_cas && (mode == verb::set || mode == verb::replace)) mode = verb::cas;
+  std::uint64_t new_cas = 0;
+  const store_answer answer =
+      store_value(c, mode, c.number, m.invalidate && mode == verb::cas, expiry_of(m.has_ttl ? m.ttl : 0), new_cas);
+  std::string_view head = "HD";
+  switch (answer) {
+    case store_answer::stored:
+      if (m.quiet) return;
+      break;
+    case store_answer::not_stored:
+      head = "NS";
+      break;
+    case store_answer::exists:
+      head = "EX";
+      break;
+    case store_answer::not_found:
+      head = "NF";
+      break;
+    case store_answer::no_memory:
+      counters_.add(count::store_no_memory);
+      remove_quietly(c.key);
+      return out.append("SERVER_ERROR out of memory storing object\r\n");
+  }
+  char* to = put_text(out.room(meta_line_bytes_max), head);
+  for (const std::string_view word : c.flag_words()) {
+    switch (word[0]) {
+      case 'O':
+        to = put_opaque(to, word);
+        break;
+      case 'k':
+        to = put_key(to, c.key, m.binary_key);
+        break;
+      case 'c':
+        to = put_flag(to, 'c', shared_.config.cas ? new_cas : 0);
+        break;
+      default:
+        break;
+    }
+  }
+  out.commit(put_end(to));
+}
+
+void executor::meta_delete(const command& c, reply_buffer& out) {
+  const meta_flags& m = c.meta;
+  delete_decision d;
+  d.gone = {now_, &shared_.store};
+  d.has_cas = m.has_cas;
+  d.cas = c.number;
+  d.marks = m.invalidate;
+  d.has_expiry = m.has_ttl;
+  d.expiry = expiry_of(m.ttl);
+  const update_result r = update(c.key, d, 0);
+  if (r.what == outcome::no_memory) return out.append("SERVER_ERROR out of memory storing object\r\n");
+  std::string_view head = "HD";
+  switch (d.answer) {
+    case delete_decision::says::deleted:
+      counters_.add(class_of(c.key.size(), d.value_bytes), class_count::delete_hits);
+      if (m.quiet) return;
+      break;
+    case delete_decision::says::marked:
+      if (m.quiet) return;
+      break;
+    case delete_decision::says::exists:
+      counters_.add(count::delete_misses);
+      head = "EX";
+      break;
+    case delete_decision::says::not_found:
+      counters_.add(count::delete_misses);
+      head = "NF";
+      break;
+  }
+  out.commit(put_end(put_opaque_and_key(put_text(out.room(meta_line_bytes_max), head), c)));
+}
+
+void executor::meta_arithmetic(const command& c, reply_buffer& out) {
+  const meta_flags& m = c.meta;
+  number_decision d;
+  d.gone = {now_, &shared_.store};
+  d.up = m.mode != 'D' && m.mode != '-';
+  d.delta = m.delta;
+  d.cas = c.number;
+  d.creates = m.has_vivify;
+  d.initial = m.initial;
+  d.created_state = fresh_state(0, m.binary_key);
+  for (const std::string_view word : c.flag_words()) {
+    if (word[0] == 'T') d.created_state.expiry = expiry_of(m.ttl);
+    if (word[0] == 'N') d.created_state.expiry = expiry_of(m.vivify);
+  }
+  d.has_expiry = m.has_ttl;
+  d.expiry = expiry_of(m.ttl);
+  const update_result r = update(c.key, d, number_bytes_max);
+  if (r.what == outcome::no_memory || r.what == outcome::too_large) {
+    return out.append(d.answer == number_decision::says::created ? "SERVER_ERROR Out of memory allocating new item\r\n"
+                                                                 : "SERVER_ERROR out of memory\r\n");
+  }
+  const unsigned size_class = class_of(c.key.size(), d.value_bytes);
+  switch (d.answer) {
+    case number_decision::says::not_a_number:
+      return out.append("CLIENT_ERROR cannot increment or decrement non-numeric value\r\n");
+    case number_decision::says::not_found:
+    case number_decision::says::exists: {
+      const bool missed = d.answer == number_decision::says::not_found;
+      if (missed) counters_.add(d.up ? count::incr_misses : count::decr_misses);
+      char* const to = put_text(out.room(meta_line_bytes_max), missed ? "NF" : "EX");
+      return out.commit(put_end(put_opaque_and_key(to, c)));
+    }
+    case number_decision::says::done:
+      counters_.add(size_class, d.up ? class_count::incr_hits : class_count::decr_hits);
+      if (m.quiet) return;
+      break;
+    case number_decision::says::created:
+      counters_.add(count::total_items);
+      break;
+  }
+  const bool created = d.answer == number_decision::says::created;
+  char digits[number_bytes_max];
+  const std::string_view text{digits, put_number(digits, d.result)};
+  char* to = out.room(meta_line_bytes_max);
+  if (m.value) {
+    to = put_number(put_text(to, "VA "), text.size());
+  } else {
+    to = put_text(to, "HD");
+  }
+  std::uint32_t expiry = d.expiry_before;
+  for (const std::string_view word : c.flag_words()) {
+    switch (word[0]) {
+      case 'T':
+        expiry = expiry_of(m.ttl);
+        break;
+      case 'N':
+        if (created) expiry = expiry_of(m.vivify);
+        break;
+      case 't':
+        to = put_seconds_left(to, expiry, now_);
+        break;
+      case 'c':
+        to = put_flag(to, 'c', shared_.config.cas ? r.cas : 0);
+        break;
+      case 'O':
+        to = put_opaque(to, word);
+        break;
+      case 'k':
+        to = put_key(to, c.key, m.binary_key);
+        break;
+      default:
+        break;
+    }
+  }
+  if (m.value) to = put_text(put_end(to), text);
+  out.commit(put_end(to));
+}
+
+void executor::meta_debug(const command& c, reply_buffer& out) {
+  counters_.add(count::meta_cmds);
+  item found;
+  if (!find(c.key, found)) return out.append("EN\r\n");
+  const item_state s = found.state();
+  char* to = put_text(out.room(meta_line_bytes_max), "ME ");
+  to = s.binary_key ? put_base64(to, found.key) : put_text(to, found.key);
+  to = put_text(to, " exp=");
+  if (s.expiry == 0) {
+    to = put_text(to, "-1");
+  } else {
+    to = put_number(to, s.expiry - now_);
+  }
+  to = put_number(put_text(to, " la="), s.idle(now_));
+  to = put_number(put_text(to, " cas="), found.cas);
+  to = put_text(to, s.fetched ? " fetch=yes" : " fetch=no");
+  to = put_number(put_text(to, " cls="), class_of(found.key.size(), found.value.size()));
+  to = put_number(put_text(to, " size="), item_bytes(found));
+  out.commit(put_end(to));
+}
+
+}  // namespace nvm::server

@@ -1,0 +1,253 @@
+#include "server/server.hpp"
+
+#include <event2/buffer.h>
+#include <event2/event.h>
+#include <event2/http.h>
+#include <event2/listener.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+#include "server/reports.hpp"
+#include "server/sockets.hpp"
+#include "server/worker.hpp"
+
+namespace nvm::server {
+namespace {
+
+// Descriptors beside those of the connections: sockets that listen, events, the pool.
+constexpr rlim_t other_descriptors = 128;
+constexpr std::size_t swept_items_per_second = 20'000;
+
+template <auto Free>
+struct freed_by {
+  template <class T>
+  void operator()(T* p) const noexcept {
+    Free(p);
+  }
+};
+using base_owner = std::unique_ptr<event_base, freed_by<::event_base_free>>;
+using event_owner = std::unique_ptr<event, freed_by<::event_free>>;
+using listener_owner = std::unique_ptr<evconnlistener, freed_by<::evconnlistener_free>>;
+using http_owner = std::unique_ptr<evhttp, freed_by<::evhttp_free>>;
+
+void raise_descriptor_limit(unsigned connections) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const rlim_t wanted = connections + other_descriptors;
+  if (limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = wanted;
+  if (limit.rlim_max < wanted) limit.rlim_max = wanted;
+  if (::setrlimit(RLIMIT_NOFILE, &limit) == 0) return;
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// memcached's tests and tools learn ports that were chosen here from a file that this variable names.
+void tell_ports(const std::vector<listening_socket>& sockets) {
+  const char* const path = std::getenv("MEMCACHED_PORT_FILENAME");
+  if (path == nullptr) return;
+  const std::string temporary = std::string{path} + ".lck";
+  std::FILE* const f = std::fopen(temporary.c_str(), "we");
+  if (f == nullptr) return;
+  for (const listening_socket& s : sockets) {
+    if (s.port != 0) std::fprintf(f, "TCP %s: %d\n", s.is_ipv6 ? "INET6" : "INET", s.port);
+  }
+  std::fclose(f);
+  static_cast<void>(std::rename(temporary.c_str(), path));
+}
+
+}  // namespace
+
+struct service::parts {
+  parts(const settings& given, item_store& store) : shared{given, store} {}
+
+  struct ear {
+    parts* owner;
+    listening_socket socket;
+    listener_owner listener;
+  };
+
+  void accept(const ear& at, int fd, const sockaddr_storage& peer, socklen_t peer_bytes);
+  status add_listener(listening_socket socket);
+  status open_metrics();
+  event_owner add_event(int fd, short what, event_callback_fn call) {
+    event_owner e{::event_new(base.get(), fd, what, call, this)};
+    return e;
+  }
+  void sweep();
+
+  environment shared;
+  base_owner base{::event_base_new()};
+  std::vector<std::unique_ptr<ear>> ears;
+  event_owner terminate, interrupt, user, second;
+  http_owner metrics;
+  std::vector<std::unique_ptr<worker>> workers;
+  std::size_t next_worker = 0;
+  std::unique_ptr<item_session> session;
+  counters* own = nullptr;
+};
+
+void service::parts::accept(const ear& at, int fd, const sockaddr_storage& peer, socklen_t peer_bytes) {
+  // relaxed, all: counts, and a limit that need not be exact.
+  if (shared.connections.open.load(std::memory_order_relaxed) >= shared.config.connections_max) {
+    constexpr std::string_view full = "ERROR Too many open connections\r\n";
+    shared.connections.rejected.fetch_add(1, std::memory_order_relaxed);
+    static_cast<void>(::send(fd, full.data(), full.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+    ::close(fd);
+    return;
+  }
+  if (peer.ss_family != AF_UNIX) {
+    const int on = 1;
+    ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  }
+  shared.connections.open.fetch_add(1, std::memory_order_relaxed);
+  shared.connections.total.fetch_add(1, std::memory_order_relaxed);
+  workers[next_worker]->take({fd, name_of(peer, peer_bytes), at.socket.address});
+  next_worker = (next_worker + 1) % workers.size();
+}
+
+status service::parts::add_listener(listening_socket socket) {
+  auto& at = ears.emplace_back(std::make_unique<ear>());
+  at->owner = this;
+  at->socket = std::move(socket);
+  const auto accepted = [](evconnlistener*, evutil_socket_t fd, sockaddr* peer, int bytes, void* self) {
+    const ear& e = *static_cast<ear*>(self);
+    sockaddr_storage copy{};
+    std::memcpy(&copy, peer, std::min(static_cast<std::size_t>(bytes), sizeof copy));
+    e.owner->accept(e, fd, copy, static_cast<socklen_t>(bytes));
+  };
+  at->listener.reset(::evconnlistener_new(base.get(), accepted, at.get(), LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_CLOSE_ON_FREE,
+                                          0, at->socket.fd));
+  if (at->listener == nullptr) return fail(errc::system, "%s: no listener", at->socket.address.c_str());
+  // Without descriptors left, the event would come at once again: wait until some may have been closed.
+  ::evconnlistener_set_error_cb(at->listener.get(), [](evconnlistener* l, void*) {
+    ::evconnlistener_disable(l);
+    const timeval soon{0, 50'000};
+    ::event_base_once(
+        ::evconnlistener_get_base(l), -1, EV_TIMEOUT,
+        [](evutil_socket_t, short, void* again) { ::evconnlistener_enable(static_cast<evconnlistener*>(again)); }, l,
+        &soon);
+  });
+  shared.connections.enter(at->socket.fd, at->socket.address, "", socket_state::listening, shared.started);
+  return {};
+}
+
+status service::parts::open_metrics() {
+  if (shared.config.metrics_port == 0) return {};
+  std::vector<listening_socket> sockets;
+  if (const status s = listen_tcp("127.0.0.1", shared.config.metrics_port, 16, sockets); !s) return s.error();
+  metrics.reset(::evhttp_new(base.get()));
+  if (metrics == nullptr || ::evhttp_accept_socket(metrics.get(), sockets[0].fd) != 0) {
+    return fail(errc::system, "--metrics-port: no server for metrics");
+  }
+  ::evhttp_set_allowed_methods(metrics.get(), EVHTTP_REQ_GET | EVHTTP_REQ_HEAD);
+  ::evhttp_set_cb(
+      metrics.get(), "/metrics",
+      [](evhttp_request* request, void* self) {
+        const std::string page = metrics_page(static_cast<parts*>(self)->shared);
+        evbuffer* const body = ::evbuffer_new();
+        if (body == nullptr) return ::evhttp_send_error(request, HTTP_INTERNAL, nullptr);
+        ::evbuffer_add(body, page.data(), page.size());
+        ::evhttp_add_header(::evhttp_request_get_output_headers(request), "Content-Type",
+                            "text/plain; version=0.0.4; charset=utf-8");
+        ::evhttp_send_reply(request, HTTP_OK, "OK", body);
+        ::evbuffer_free(body);
+      },
+      this);
+  std::fprintf(stderr, "nv-memcached: metrics at http://127.0.0.1:%d/metrics\n", sockets[0].port);
+  return {};
+}
+
+// Expired items give their memory back also when nobody asks for them.
+void service::parts::sweep() {
+  const std::uint32_t now = shared.clock.now();
+  shared.store.tick(now);
+  session->enter();
+  shared.store.sweep(*session, {now, 0, swept_items_per_second, false}, [this](const item& i, bool) {
+    const unsigned size_class = shared.classes.of(item_bytes(i));
+    own->add(count::reclaimed);
+    own->add(size_class, class_count::reclaimed);
+    if (!i.state().fetched) {
+      own->add(count::expired_unfetched);
+      own->add(size_class, class_count::expired_unfetched);
+    }
+  });
+  session->leave();
+}
+
+service::service(std::unique_ptr<parts> all) noexcept : all_{std::move(all)} {}
+service::~service() = default;
+
+result<std::unique_ptr<service>> service::open(const settings& given, item_store& store) {
+  auto all = std::make_unique<parts>(given, store);
+  if (all->base == nullptr) return fail(errc::system, "libevent has no base for this system");
+  raise_descriptor_limit(given.connections_max);
+
+  std::vector<listening_socket> sockets;
+  if (!given.unix_path.empty()) {
+    auto s = listen_unix(given.unix_path, given.unix_mode, given.backlog);
+    if (!s) return s.error();
+    sockets.push_back(std::move(*s));
+  }
+  if (given.port != 0 && (given.unix_path.empty() || given.addresses_given)) {
+    for (const std::string& address : given.addresses) {
+      if (const status s = listen_tcp(address, given.port, given.backlog, sockets); !s) return s.error();
+    }
+  }
+  tell_ports(sockets);
+  for (listening_socket& s : sockets) {
+    if (const status added = all->add_listener(std::move(s)); !added) return added.error();
+  }
+  if (const status s = all->open_metrics(); !s) return s.error();
+
+  for (unsigned i = 0; i < given.threads; ++i) {
+    auto& w = all->workers.emplace_back(std::make_unique<worker>(all->shared));
+    if (!w->is_good()) return fail(errc::system, "no event base for a worker");
+  }
+  all->session = store.open_session();
+  all->own = &all->shared.stats.add_worker();
+  return std::unique_ptr<service>{new service{std::move(all)}};
+}
+
+status service::run() {
+  parts& all = *all_;
+  // A signal is what ends the loop, whoever wants it ended.
+  all.shared.stop = [] { ::kill(::getpid(), SIGTERM); };
+  const auto stopped = [](evutil_socket_t, short, void* self) {
+    ::event_base_loopbreak(static_cast<parts*>(self)->base.get());
+  };
+  all.terminate = all.add_event(SIGTERM, EV_SIGNAL | EV_PERSIST, stopped);
+  all.interrupt = all.add_event(SIGINT, EV_SIGNAL | EV_PERSIST, stopped);
+  all.user = all.add_event(SIGUSR1, EV_SIGNAL | EV_PERSIST, stopped);
+  all.second =
+      all.add_event(-1, EV_PERSIST, [](evutil_socket_t, short, void* self) { static_cast<parts*>(self)->sweep(); });
+  const timeval second{1, 0};
+  if (all.terminate == nullptr || all.interrupt == nullptr || all.user == nullptr || all.second == nullptr ||
+      ::event_add(all.terminate.get(), nullptr) != 0 || ::event_add(all.interrupt.get(), nullptr) != 0 ||
+      ::event_add(all.user.get(), nullptr) != 0 || ::event_add(all.second.get(), &second) != 0) {
+    return fail(errc::system, "no events for signals");
+  }
+  for (const auto& w : all.workers) w->start();
+  const int ended = ::event_base_dispatch(all.base.get());
+  // First nobody new comes in; then what workers have begun is finished and sent.
+  for (const auto& at : all.ears) ::evconnlistener_disable(at->listener.get());
+  for (const auto& w : all.workers) w->stop();
+  for (const auto& w : all.workers) w->join();
+  all.workers.clear();
+  all.session.reset();
+  if (!all.shared.config.unix_path.empty()) ::unlink(all.shared.config.unix_path.c_str());
+  if (ended < 0) return fail(errc::system, "the event loop failed: %s", std::strerror(errno));
+  return {};
+}
+
+}  // namespace nvm::server

@@ -1,0 +1,296 @@
+#include "server/settings.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <string_view>
+
+#include "holdfast_version.hpp"
+#include "server/executor.hpp"
+#include "server/numbers.hpp"
+
+namespace nvm::server {
+namespace {
+
+// What memcached's -o knows. Most of it tunes parts that are not here.
+struct extended {
+  std::string_view name;
+  bool has_value;
+  bool warns;  // says that it has no effect
+};
+constexpr extended extended_options[] = {
+    {"idle_timeout", true, false},
+    {"debug_commands", false, false},
+    {"relaxed_privileges", false, false},
+    {"maxconns_fast", false, false},
+    {"modern", false, false},
+    {"no_modern", false, false},
+    {"track_sizes", false, false},
+    {"drop_privileges", false, true},
+    {"no_drop_privileges", false, false},
+    {"no_maxconns_fast", false, true},
+    {"hashpower", true, true},
+    {"no_hashexpand", false, true},
+    {"slab_reassign", false, true},
+    {"no_slab_reassign", false, false},
+    {"slab_automove", true, true},
+    {"no_slab_automove", false, false},
+    {"slab_automove_ratio", true, true},
+    {"slab_automove_window", true, true},
+    {"slab_automove_freeratio", true, true},
+    {"slab_sizes", true, true},
+    {"slab_chunk_max", true, true},
+    {"no_chunked_items", false, true},
+    {"tail_repair_time", true, true},
+    {"hash_algorithm", true, true},
+    {"lru_crawler", false, false},
+    {"no_lru_crawler", false, true},
+    {"lru_crawler_sleep", true, true},
+    {"lru_crawler_tocrawl", true, true},
+    {"lru_maintainer", false, true},
+    {"no_lru_maintainer", false, false},
+    {"hot_lru_pct", true, true},
+    {"warm_lru_pct", true, true},
+    {"hot_max_factor", true, true},
+    {"warm_max_factor", true, true},
+    {"temporary_ttl", true, true},
+    {"watcher_logbuf_size", true, true},
+    {"worker_logbuf_size", true, true},
+    {"no_inline_ascii_resp", false, false},
+    {"inline_ascii_resp", false, false},
+    {"resp_obj_mem_limit", true, true},
+    {"read_buf_mem_limit", true, true},
+};
+
+constexpr std::size_t item_bytes_least = 1024;
+constexpr std::size_t item_bytes_most = std::size_t{1} << 30;
+
+[[noreturn]] void refuse(const std::string& why) { throw CLI::ValidationError("", why); }
+
+std::vector<std::string> split(const std::vector<std::string>& given) {
+  std::vector<std::string> parts;
+  for (const std::string& text : given) {
+    for (std::size_t at = 0; at <= text.size();) {
+      const std::size_t end = std::min(text.find(',', at), text.size());
+      if (end != at) parts.push_back(text.substr(at, end - at));
+      at = end + 1;
+    }
+  }
+  return parts;
+}
+
+// 1024, 512k, 2m, 1g
+std::uint64_t bytes_of(const std::string& option, std::string text) {
+  unsigned shift = 0;
+  if (!text.empty()) {
+    switch (text.back()) {
+      case 'k':
+      case 'K':
+        shift = 10;
+        break;
+      case 'm':
+      case 'M':
+        shift = 20;
+        break;
+      case 'g':
+      case 'G':
+        shift = 30;
+        break;
+      default:
+        break;
+    }
+    if (shift != 0) text.pop_back();
+  }
+  std::uint64_t value = 0;
+  if (!read_number(text, value) || value > (std::uint64_t{1} << 50 >> shift)) {
+    refuse(option + ": '" + text + "' is no size; expected a number of bytes, with k, m or g behind it");
+  }
+  return value << shift;
+}
+
+void read_extended(const std::string& text, settings& to) {
+  const std::size_t equals = text.find('=');
+  const std::string name = text.substr(0, equals);
+  const auto* const found = std::find_if(std::begin(extended_options), std::end(extended_options),
+                                         [&](const extended& e) { return e.name == name; });
+  if (found == std::end(extended_options)) refuse("-o: no option '" + name + "'");
+  if (found->has_value && equals == std::string::npos) refuse("-o " + name + " needs a value");
+  const std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
+  if (name == "idle_timeout" && !read_number(value, to.idle_seconds_max)) {
+    refuse("-o idle_timeout: '" + value + "' is no number of seconds");
+  }
+  if (name == "debug_commands") to.debug_commands = true;
+  if (found->warns) to.warnings.push_back("-o " + name + " has no effect here");
+}
+
+std::string defaults_of_durability() {
+  return "what an acknowledged command survives: strict, whatever the pool's medium promises; relaxed, as strict when "
+         "the "
+         "process is killed, but a power cut may take back the last commands on ssd";
+}
+
+void declare(CLI::App& app, settings& s, std::vector<std::string>& listen, std::vector<std::string>& extended_text,
+             std::string& memory, std::string& item_size, std::string& pool_size, std::string& mode,
+             std::string& protocol, std::string& durable, int& udp, std::vector<std::string>& unused) {
+  const auto ignored_flag = [&](const char* names, const char* help) {
+    app.add_flag_callback(names, [&unused, names] { unused.emplace_back(names); }, help);
+  };
+  app.add_option("-p,--port", s.port, "TCP port; 0: none, -1: one that is free")
+      ->check(CLI::Range(-1, 65535))
+      ->type_name("NUM")
+      ->capture_default_str();
+  app.add_option("-U,--udp-port", udp, "accepted for memcached's sake: there is no UDP")->type_name("NUM");
+  app.add_option("-s,--unix-socket", s.unix_path, "Unix socket to listen on; then no TCP, unless -l is given")
+      ->type_name("FILE");
+  app.add_option("-a,--unix-mask", mode, "access mode of the Unix socket, in octal (default: 700)")->type_name("MASK");
+  app.add_flag("-A,--enable-shutdown", s.shutdown_command, "enable the command \"shutdown\"");
+  app.add_option("-l,--listen", listen, "addresses to listen on, ADDR or ADDR:PORT (default: 127.0.0.1)")
+      ->type_name("ADDR,...");
+  app.add_flag("-d,--daemon", s.daemon, "run in the background");
+  app.add_flag("-r,--enable-coredumps", s.core_dumps, "raise the limit of core files");
+  app.add_option("-u,--user", s.user, "become this user, when started by root")->type_name("USER");
+  app.add_option("-m,--memory-limit", memory, "memory for items, in megabytes (default: 64)")->type_name("NUM");
+  app.add_flag_callback(
+      "-M,--disable-evictions", [&s] { s.evictions = false; }, "answer that memory is exhausted instead of evicting");
+  app.add_option("-c,--conn-limit", s.connections_max, "connections at the same time")
+      ->check(CLI::Range(1U, 1'000'000U))
+      ->type_name("NUM")
+      ->capture_default_str();
+  app.add_flag("-k,--lock-memory", s.lock_memory, "lock all memory");
+  app.add_flag("-v,--verbose", s.verbosity, "errors and warnings; -vv: also commands");
+  app.add_option("-P,--pidfile", s.pid_path, "write the process id to this file")->type_name("FILE");
+  app.add_option("-f,--slab-growth-factor", s.class_growth, "growth of the size classes that statistics name")
+      ->check(CLI::Range(1.01, 1024.0))
+      ->type_name("NUM")
+      ->capture_default_str();
+  app.add_option("-n,--slab-min-size", s.class_smallest, "bytes of the smallest of them")
+      ->check(CLI::Range(1U, 65536U))
+      ->type_name("BYTES")
+      ->capture_default_str();
+  ignored_flag("-L,--enable-largepages", "accepted for memcached's sake");
+  app.add_option("-t,--threads", s.threads, "threads that serve connections")
+      ->check(CLI::Range(1U, 256U))
+      ->type_name("NUM")
+      ->capture_default_str();
+  app.add_option("-R,--max-reqs-per-event", s.commands_per_round, "commands of a connection before others get a turn")
+      ->check(CLI::Range(1U, 1'000'000U))
+      ->type_name("NUM")
+      ->capture_default_str();
+  app.add_flag_callback("-C,--disable-cas", [&s] { s.cas = false; }, "do not tell cas ids");
+  app.add_option("-b,--listen-backlog", s.backlog, "connections that wait to be accepted")
+      ->check(CLI::PositiveNumber)
+      ->type_name("NUM")
+      ->capture_default_str();
+  app.add_option("-B,--protocol", protocol, "auto, ascii or binary")
+      ->check(CLI::IsMember({"auto", "ascii", "binary"}))
+      ->type_name("NAME");
+  app.add_option("-I,--max-item-size", item_size, "largest item, with k or m (default: 1m, 1k to 1024m)")
+      ->type_name("NUM");
+  app.add_flag_callback("-F,--disable-flush-all", [&s] { s.flush_command = false; }, "disable flush_all");
+  app.add_flag_callback("-X,--disable-dumping", [&s] { s.dump_commands = false; }, "disable stats cachedump");
+  ignored_flag("-W,--disable-watch", "accepted for memcached's sake: there is no watch");
+  app.add_option("-o,--extended", extended_text,
+                 "memcached's extended options, of which idle_timeout=SECONDS has an effect; debug_commands enables "
+                 "debugtime, for tests")
+      ->type_name("NAME[=VALUE],...");
+  app.add_option("--pool", s.pool_path, "the pool where items lie; made when it is not there")->type_name("PATH");
+  app.add_option("--pool-size", pool_size, "size of a new pool, with k, m or g (default: from -m)")->type_name("NUM");
+  app.add_option("--medium", s.medium, "medium of a new pool (default: shm on a tmpfs, else ssd)")
+      ->check(CLI::IsMember({"shm", "ssd", "dax", "auto-flush"}))
+      ->type_name("NAME");
+  app.add_option("--durability", durable, defaults_of_durability())
+      ->check(CLI::IsMember({"strict", "relaxed"}))
+      ->type_name("MODE");
+  app.add_flag("--volatile", s.volatile_store, "items in ordinary memory; they are lost when the server ends");
+  app.add_option("--metrics-port", s.metrics_port, "statistics for Prometheus at http://127.0.0.1:NUM/metrics")
+      ->check(CLI::Range(-1, 65535))
+      ->type_name("NUM");
+}
+
+}  // namespace
+
+command_line read_command_line(int argc, const char* const* argv) {
+  command_line line;
+  settings& s = line.given;
+  std::vector<std::string> listen;
+  std::vector<std::string> extended_text;
+  std::vector<std::string> unused;
+  std::string memory;
+  std::string item_size;
+  std::string pool_size;
+  std::string mode;
+  std::string protocol;
+  std::string durable;
+  int udp = 0;
+
+  CLI::App app{
+      "A memcached that forgets nothing: its items lie in a Holdfast pool, and an acknowledged change survives "
+      "kill -9.",
+      "nv-memcached"};
+  app.set_help_flag("-h,--help", "print this help");
+  app.set_version_flag("-V,--version", std::string{"nv-memcached "} + std::string{version_text}, "print the version");
+  app.get_formatter()->column_width(36);
+  app.footer(
+      "Exit codes: 0 stopped by a signal or by \"shutdown\", 2 wrong use, 3 a socket, the pool or a file cannot be "
+      "had, 4 internal error.");
+  try {
+    declare(app, s, listen, extended_text, memory, item_size, pool_size, mode, protocol, durable, udp, unused);
+    app.parse(argc, argv);
+    if (udp != 0) s.warnings.emplace_back("-U has no effect: there is no UDP");
+    for (const std::string& name : unused) s.warnings.push_back(name + " has no effect here");
+    for (const std::string& text : split(extended_text)) read_extended(text, s);
+    if (!listen.empty()) {
+      s.addresses = split(listen);
+      s.addresses_given = true;
+    }
+    if (!memory.empty()) {
+      std::uint64_t megabytes = 0;
+      if (!read_number(memory, megabytes) || megabytes == 0 || megabytes > (std::uint64_t{1} << 30)) {
+        refuse("-m: '" + memory + "' is no number of megabytes");
+      }
+      s.memory_bytes = megabytes << 20;
+      s.memory_given = true;
+    }
+    if (!item_size.empty()) {
+      s.item_bytes_max = bytes_of("-I", item_size);
+      if (s.item_bytes_max < item_bytes_least) refuse("-I: items of less than 1k are too small to be useful");
+      if (s.item_bytes_max > item_bytes_most) refuse("-I: items can have 1g at most");
+    }
+    if (s.item_bytes_max > s.memory_bytes / 2) {
+      refuse("-I: the largest item may have half of the memory (-m) at most");
+    }
+    if (!pool_size.empty()) s.pool_bytes = bytes_of("--pool-size", pool_size);
+    if (!mode.empty()) {
+      std::size_t end = 0;
+      unsigned long value = 01000;
+      try {
+        value = std::stoul(mode, &end, 8);
+      } catch (const std::exception&) {
+        end = std::string::npos;
+      }
+      if (end != mode.size() || value > 0777) refuse("-a: '" + mode + "' is no mode in octal");
+      s.unix_mode = static_cast<unsigned>(value);
+    }
+    if (protocol == "ascii") s.protocol = binding::text;
+    if (protocol == "binary") s.protocol = binding::binary;
+    if (durable == "relaxed") s.durable = durability::relaxed;
+    if (s.volatile_store && !s.pool_path.empty()) refuse("--volatile and --pool exclude each other");
+    if (!s.volatile_store && s.pool_path.empty()) {
+      refuse("--pool PATH is missing: say where the items lie, or --volatile to lose them");
+    }
+  } catch (const CLI::Success& e) {
+    line.exit_code = exit_good;
+    if (dynamic_cast<const CLI::CallForVersion*>(&e) != nullptr) {
+      line.output = std::string{e.what()} + "\n";
+    } else {
+      line.output = app.help();
+    }
+  } catch (const CLI::Error& e) {
+    line.exit_code = exit_usage;
+    std::string what = e.what();
+    if (what.starts_with(": ")) what.erase(0, 2);
+    line.error = "nv-memcached: " + what + "\nTry `nv-memcached --help`.\n";
+  }
+  return line;
+}
+
+}  // namespace nvm::server

@@ -1,0 +1,83 @@
+// What the command line says: memcached's flags, and ours. Read once; what can change while the server runs lies in
+// environment.hpp.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace nvm::server {
+
+enum class durability : std::uint8_t {
+  strict,   // a command is acknowledged when a crash cannot take it back
+  relaxed,  // a command is acknowledged when it is done; a crash may take back the last ones
+};
+
+enum class binding : std::uint8_t { automatic, text, binary };
+
+struct settings {
+  // where to listen
+  std::vector<std::string> addresses = {"127.0.0.1"};
+  bool addresses_given = false;
+  int port = 11211;  // 0: none, -1: one that is free
+  std::string unix_path;
+  unsigned unix_mode = 0700;
+  int backlog = 1024;
+  int metrics_port = 0;  // 0: none, -1: one that is free
+  binding protocol = binding::automatic;
+
+  // limits
+  std::uint64_t memory_bytes = std::uint64_t{64} << 20;
+  bool memory_given = false;
+  std::size_t item_bytes_max = std::size_t{1} << 20;
+  unsigned connections_max = 1024;
+  unsigned idle_seconds_max = 0;  // 0: none
+  unsigned commands_per_round = 1024;
+  unsigned threads = 4;
+
+  // the store
+  std::string pool_path;
+  std::uint64_t pool_bytes = 0;  // 0: made from the memory limit
+  std::string medium;            // empty: what the path suggests
+  durability durable = durability::strict;
+  bool volatile_store = false;
+
+  // behaviour
+  unsigned verbosity = 0;
+  bool evictions = true;
+  bool cas = true;
+  bool shutdown_command = false;
+  bool flush_command = true;
+  bool dump_commands = true;
+  bool debug_commands = false;
+  double class_growth = 1.25;
+  unsigned class_smallest = 48;
+  std::string auth_path;
+
+  // the process
+  bool daemon = false;
+  std::string pid_path;
+  std::string user;
+  bool lock_memory = false;
+  bool core_dumps = false;
+
+  std::vector<std::string> warnings;  // what was accepted and has no effect
+};
+
+// What to do with a command line.
+struct command_line {
+  settings given;
+  std::optional<int> exit_code;  // nothing more to do than to print and end
+  std::string output;            // for standard output
+  std::string error;             // for standard error
+};
+
+inline constexpr int exit_good = 0;
+inline constexpr int exit_usage = 2;
+inline constexpr int exit_unavailable = 3;  // a socket, the pool or a file cannot be had
+inline constexpr int exit_internal = 4;
+
+command_line read_command_line(int argc, const char* const* argv);
+
+}  // namespace nvm::server

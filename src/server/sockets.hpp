@@ -1,0 +1,29 @@
+// Opening sockets to listen on, and what their ends are called.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace nvm::server {
+
+struct listening_socket {
+  int fd = -1;
+  std::string address;  // tcp:127.0.0.1:11211
+  int port = 0;
+  bool is_ipv6 = false;
+};
+
+// "tcp:127.0.0.1:4711", "tcp6:[::1]:4711", "unix:/run/x"
+std::string name_of(const sockaddr_storage& address, socklen_t bytes);
+
+// Adds the sockets for `text`, which is an address, an address and a port, or empty for all addresses. Port -1: one
+// that is free.
+status listen_tcp(const std::string& text, int port, int backlog, std::vector<listening_socket>& to);
+// Takes the place of a socket that nobody listens on any more, and of nothing else.
+result<listening_socket> listen_unix(const std::string& path, unsigned mode, int backlog);
+
+}  // namespace nvm::server

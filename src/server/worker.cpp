@@ -1,0 +1,186 @@
+#include "server/worker.hpp"
+
+#include <event2/event.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <utility>
+
+namespace nvm::server {
+namespace {
+
+// A reply buffer keeps so much memory for the next connection that needs one.
+constexpr std::size_t reply_kept_bytes = std::size_t{64} << 10;
+
+event_base* new_base() {
+  event_config* const how = ::event_config_new();
+  if (how == nullptr) return nullptr;
+  // Only its own thread touches the base; others write to the event descriptor.
+  ::event_config_set_flag(how, EVENT_BASE_FLAG_NOLOCK);
+  event_base* const base = ::event_base_new_with_config(how);
+  ::event_config_free(how);
+  return base;
+}
+
+}  // namespace
+
+worker::worker(environment& shared)
+    : shared_{shared},
+      counters_{shared.stats.add_worker()},
+      session_{shared.store.open_session()},
+      executor_{shared, counters_, *session_},
+      limits_{shared.config.item_bytes_max, shared.config.debug_commands},
+      base_{new_base()},
+      wake_fd_{::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)},
+      read_buffer_{std::make_unique_for_overwrite<char[]>(read_bytes)} {}
+
+worker::~worker() {
+  if (wake_ != nullptr) ::event_free(wake_);
+  if (tick_ != nullptr) ::event_free(tick_);
+  connections_.clear();
+  if (base_ != nullptr) ::event_base_free(base_);
+  if (wake_fd_ >= 0) ::close(wake_fd_);
+}
+
+void worker::start() {
+  thread_ = std::thread{[this] { run(); }};
+}
+
+void worker::take(new_socket s) {
+  {
+    const std::lock_guard lock{mutex_};
+    incoming_.push_back(std::move(s));
+  }
+  const std::uint64_t one = 1;
+  if (::write(wake_fd_, &one, sizeof one) < 0) return;  // it is full: the worker is awake already
+}
+
+void worker::stop() {
+  // release: pairs with the acquire in run().
+  stopping_.store(true, std::memory_order_release);
+  const std::uint64_t one = 1;
+  if (::write(wake_fd_, &one, sizeof one) < 0) return;
+}
+
+void worker::join() {
+  if (thread_.joinable()) thread_.join();
+}
+
+reply_buffer* worker::borrow_reply() {
+  if (free_replies_.empty()) {
+    replies_.push_back(std::make_unique<reply_buffer>());
+    free_replies_.push_back(replies_.back().get());
+  }
+  reply_buffer* const r = free_replies_.back();
+  free_replies_.pop_back();
+  return r;
+}
+
+void worker::give_back(reply_buffer* r) noexcept {
+  r->clear(reply_kept_bytes);
+  free_replies_.push_back(r);
+}
+
+void worker::mark_ready(connection& c) {
+  if (c.is_ready) return;
+  c.is_ready = true;
+  ready_.push_back(&c);
+}
+
+void worker::begin_round() {
+  if (in_round_) return;
+  in_round_ = true;
+  counters_.add(count::rounds);
+  session_->enter();
+  executor_.look_at_clock();
+}
+
+void worker::finish_round() {
+  if (ready_.empty() && !in_round_) return;
+  bool durable = true;
+  if (in_round_ && shared_.config.durable == durability::strict) {
+    if (const position p = session_->reached(); !shared_.store.is_durable(p)) {
+      counters_.add(count::waits);
+      durable = shared_.store.wait(p);
+    }
+  }
+  // A connection may become ready while the list is gone through: by index.
+  for (std::size_t i = 0; i < ready_.size(); ++i) {
+    connection* const c = ready_[i];
+    c->is_ready = false;
+    // What cannot be made durable must not be acknowledged: the client sees a connection that breaks.
+    if (!durable) c->hang_up();
+    if (!c->send()) {
+      close(c);
+    } else if (c->has_work()) {
+      again_.push_back(c);
+    }
+  }
+  ready_.clear();
+  if (in_round_) session_->leave();
+  in_round_ = false;
+}
+
+void worker::close(connection* c) {
+  // relaxed: a count.
+  shared_.connections.open.fetch_sub(1, std::memory_order_relaxed);
+  shared_.connections.leave(c->entry());
+  const std::size_t place = c->place;
+  connections_.back()->place = place;
+  std::swap(connections_[place], connections_.back());
+  connections_.pop_back();
+}
+
+void worker::take_new_sockets() {
+  std::uint64_t drained = 0;
+  if (::read(wake_fd_, &drained, sizeof drained) < 0) return;
+  std::vector<new_socket> sockets;
+  {
+    const std::lock_guard lock{mutex_};
+    sockets.swap(incoming_);
+  }
+  for (new_socket& s : sockets) {
+    const auto entry = shared_.connections.enter(s.fd, std::move(s.address), std::move(s.listen_address),
+                                                 socket_state::reading, shared_.clock.now());
+    auto& c = connections_.emplace_back(std::make_unique<connection>(*this, s.fd, entry));
+    c->place = connections_.size() - 1;
+  }
+}
+
+void worker::drop_idle() {
+  const std::uint32_t now = shared_.clock.now();
+  const std::uint32_t limit = shared_.config.idle_seconds_max;
+  for (const auto& c : connections_) {
+    if (now <= limit || !c->is_idle_since(now - limit - 1)) continue;
+    counters_.add(count::idle_kicks);
+    c->hang_up();
+    mark_ready(*c);
+  }
+}
+
+void worker::run() {
+  wake_ = ::event_new(
+      base_, wake_fd_, EV_READ | EV_PERSIST,
+      [](evutil_socket_t, short, void* self) { static_cast<worker*>(self)->take_new_sockets(); }, this);
+  ::event_add(wake_, nullptr);
+  if (shared_.config.idle_seconds_max != 0) {
+    tick_ = ::event_new(
+        base_, -1, EV_PERSIST, [](evutil_socket_t, short, void* self) { static_cast<worker*>(self)->drop_idle(); },
+        this);
+    const timeval second{1, 0};
+    ::event_add(tick_, &second);
+  }
+  std::vector<connection*> now;
+  // acquire: pairs with the release in stop().
+  while (!stopping_.load(std::memory_order_acquire)) {
+    now.swap(again_);
+    ::event_base_loop(base_, now.empty() ? EVLOOP_ONCE : EVLOOP_ONCE | EVLOOP_NONBLOCK);
+    for (connection* c : now) c->go_on();
+    now.clear();
+    finish_round();
+  }
+  while (!connections_.empty()) close(connections_.back().get());
+  session_.reset();
+}
+
+}  // namespace nvm::server

@@ -1,0 +1,94 @@
+// A thread that serves connections, with an event base, a session and counters of its own.
+//
+// It works in rounds. A round takes every connection that is ready, receives once from each, and carries out what has
+// come; then it waits, once for all, until what they changed or read is durable; then it sends to each all its replies
+// in one message. So a group of commands costs one wait for the medium, whichever connections they came from, and a
+// burst costs one message.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "server/connection.hpp"
+#include "server/environment.hpp"
+#include "server/executor.hpp"
+
+struct event;
+struct event_base;
+
+namespace nvm::server {
+
+// A socket on its way from the listener to a worker.
+struct new_socket {
+  int fd;
+  std::string address;
+  std::string listen_address;
+};
+
+class worker {
+ public:
+  explicit worker(environment& shared);
+  ~worker();
+  worker(const worker&) = delete;
+  worker& operator=(const worker&) = delete;
+
+  [[nodiscard]] bool is_good() const noexcept { return base_ != nullptr && wake_fd_ >= 0; }
+  void start();
+  // From any thread.
+  void take(new_socket s);
+  void stop();
+  void join();
+
+  // For its connections.
+  environment& shared() noexcept { return shared_; }
+  counters& own_counters() noexcept { return counters_; }
+  executor& commands() noexcept { return executor_; }
+  event_base* base() noexcept { return base_; }
+  command& scratch_command() noexcept { return command_; }
+  static constexpr std::size_t read_bytes = std::size_t{64} << 10;
+  char* read_buffer() noexcept { return read_buffer_.get(); }
+  [[nodiscard]] const parse_limits& limits() const noexcept { return limits_; }
+  reply_buffer* borrow_reply();
+  void give_back(reply_buffer* r) noexcept;
+  // The connection has done something; it is sent to, or closed, at the end of the round.
+  void mark_ready(connection& c);
+  void begin_round();
+
+ private:
+  void run();
+  void finish_round();
+  void close(connection* c);
+  void take_new_sockets();
+  void drop_idle();
+
+  environment& shared_;
+  counters& counters_;
+  std::unique_ptr<item_session> session_;
+  executor executor_;
+  parse_limits limits_;
+  event_base* base_;
+  int wake_fd_;
+  event* wake_ = nullptr;
+  event* tick_ = nullptr;
+  std::unique_ptr<char[]> read_buffer_;
+  command command_;
+  std::vector<std::unique_ptr<connection>> connections_;
+  std::vector<connection*> ready_;
+  std::vector<connection*> again_;
+  std::vector<std::unique_ptr<reply_buffer>> replies_;
+  std::vector<reply_buffer*> free_replies_;
+  bool in_round_ = false;
+
+  std::mutex mutex_;  // of the next
+  std::vector<new_socket> incoming_;
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+};
+
+}  // namespace nvm::server

@@ -1,0 +1,272 @@
+// What commands do and answer, against the volatile store: memcached's semantics, one guarantee a test.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "conversation.hpp"
+
+namespace nvm::server {
+namespace {
+
+std::string value_of(std::string_view key, std::string_view value, unsigned flags = 0) {
+  return "VALUE " + std::string{key} + " " + std::to_string(flags) + " " + std::to_string(value.size()) + "\r\n" +
+         std::string{value} + "\r\nEND\r\n";
+}
+
+std::uint64_t stat(conversation& say, const std::string& name, const std::string& report = "stats") {
+  const std::string all = say(report + "\r\n");
+  const std::size_t at = all.find("STAT " + name + " ");
+  if (at == std::string::npos) {
+    ADD_FAILURE() << "no " << name << " in " << report;
+    return ~std::uint64_t{0};
+  }
+  return std::stoull(all.substr(at + name.size() + 6));
+}
+
+TEST(storage, answers_each_mode) {
+  conversation say;
+  EXPECT_EQ(say("get a\r\n"), "END\r\n");
+  EXPECT_EQ(say("replace a 0 0 1\r\nx\r\n"), "NOT_STORED\r\n");
+  EXPECT_EQ(say("append a 0 0 1\r\nx\r\n"), "NOT_STORED\r\n");
+  EXPECT_EQ(say("add a 5 0 1\r\nx\r\n"), "STORED\r\n");
+  EXPECT_EQ(say("add a 0 0 1\r\ny\r\n"), "NOT_STORED\r\n");
+  EXPECT_EQ(say("get a\r\n"), value_of("a", "x", 5));
+  EXPECT_EQ(say("append a 9 0 2\r\n12\r\n"), "STORED\r\n");
+  EXPECT_EQ(say("prepend a 9 0 2\r\n00\r\n"), "STORED\r\n");
+  EXPECT_EQ(say("get a\r\n"), value_of("a", "00x12", 5)) << "joining keeps the flags";
+  EXPECT_EQ(say("replace a 1 0 3\r\nnew\r\n"), "STORED\r\n");
+  EXPECT_EQ(say("get a\r\n"), value_of("a", "new", 1));
+  EXPECT_EQ(say("delete a\r\ndelete a\r\n"), "DELETED\r\nNOT_FOUND\r\n");
+}
+
+TEST(storage, says_nothing_with_noreply) {
+  conversation say;
+  EXPECT_EQ(say("set a 0 0 1 noreply\r\nx\r\nadd a 0 0 1 noreply\r\ny\r\nincr a 1 noreply\r\ntouch a 0 noreply\r\n"
+                "delete b noreply\r\nverbosity 0 noreply\r\nmn\r\n"),
+            "MN\r\n");
+  EXPECT_EQ(say("get a\r\n"), value_of("a", "x"));
+  EXPECT_EQ(say("flush_all noreply\r\nget a\r\n"), "END\r\n");
+}
+
+TEST(storage, takes_a_broken_value_for_commands_as_memcached_does) {
+  conversation say;
+  EXPECT_EQ(say("set a 0 0 4\r\ninsert\r\n"), "CLIENT_ERROR bad data chunk\r\nERROR\r\n");
+  EXPECT_EQ(say("get a\r\n"), "END\r\n");
+}
+
+TEST(storage, keeps_no_old_value_when_the_new_one_is_too_large) {
+  settings s = conversation::debugging();
+  s.item_bytes_max = 2048;
+  conversation say{s};
+  const std::string big(3000, 'b');
+  EXPECT_EQ(say("set a 0 0 1\r\nx\r\n"), "STORED\r\n");
+  EXPECT_EQ(say("set a 0 0 3000\r\n" + big + "\r\nget a\r\n"), "SERVER_ERROR object too large for cache\r\nEND\r\n");
+  EXPECT_EQ(stat(say, "store_too_large"), 1U);
+  EXPECT_EQ(say("set a 0 0 1500\r\n" + std::string(1500, 'c') + "\r\n"), "STORED\r\n");
+  EXPECT_EQ(say("append a 0 0 1500\r\n" + std::string(1500, 'c') + "\r\n"), "NOT_STORED\r\n");
+}
+
+TEST(cas, stores_only_over_what_the_client_has_seen) {
+  conversation say;
+  EXPECT_EQ(say("cas a 0 0 1 1\r\nx\r\n"), "NOT_FOUND\r\n");
+  EXPECT_EQ(say("set a 0 0 1\r\nx\r\n"), "STORED\r\n");
+  const std::string got = say("gets a\r\n");
+  const std::string id = got.substr(12, got.find('\r') - 12);
+  EXPECT_EQ(say("cas a 0 0 1 " + id + "9\r\ny\r\n"), "EXISTS\r\n");
+  EXPECT_EQ(say("cas a 0 0 1 " + id + "\r\ny\r\n"), "STORED\r\n");
+  EXPECT_EQ(say("cas a 0 0 1 " + id + "\r\nz\r\n"), "EXISTS\r\n");
+  EXPECT_EQ(say("get a\r\n"), value_of("a", "y"));
+  EXPECT_EQ(stat(say, "cas_hits"), 1U);
+  EXPECT_EQ(stat(say, "cas_badval"), 2U);
+  EXPECT_EQ(stat(say, "cas_misses"), 1U);
+}
+
+TEST(arithmetic, counts_as_memcached_does) {
+  conversation say;
+  EXPECT_EQ(say("incr n 1\r\n"), "NOT_FOUND\r\n");
+  EXPECT_EQ(say("set n 3 0 2\r\n10\r\nincr n 5\r\ndecr n 6\r\n"), "STORED\r\n15\r\n9\r\n");
+  EXPECT_EQ(say("get n\r\n"), value_of("n", "9 ", 3)) << "a shorter number keeps its place";
+  EXPECT_EQ(say("incr n 1\r\ndecr n 100\r\n"), "10\r\n0\r\n");
+  EXPECT_EQ(say("set n 0 0 20\r\n18446744073709551615\r\nincr n 1\r\n"), "STORED\r\n0\r\n");
+  EXPECT_EQ(say("set t 0 0 4\r\ntext\r\nincr t 1\r\n"),
+            "STORED\r\nCLIENT_ERROR cannot increment or decrement non-numeric value\r\n");
+  EXPECT_EQ(say("set t 0 0 0\r\n\r\nincr t 1\r\n"),
+            "STORED\r\nCLIENT_ERROR cannot increment or decrement non-numeric value\r\n");
+}
+
+TEST(expiry, ends_an_item_at_its_second) {
+  conversation say;
+  EXPECT_EQ(say("debugtime p\r\nset a 0 3 1\r\nx\r\n"), "OK\r\nSTORED\r\n");
+  EXPECT_EQ(say("debugtime 2\r\nget a\r\n"), "OK\r\n" + value_of("a", "x"));
+  EXPECT_EQ(say("debugtime 1\r\nget a\r\n"), "OK\r\nEND\r\n");
+  EXPECT_EQ(say("add a 0 0 1\r\ny\r\nget a\r\n"), "STORED\r\n" + value_of("a", "y"));
+  EXPECT_EQ(say("set a 0 -1 1\r\nx\r\nget a\r\n"), "STORED\r\nEND\r\n");
+  EXPECT_EQ(say("set a 0 2592001 1\r\nx\r\nget a\r\n"), "STORED\r\nEND\r\n")
+      << "more than 30 days is a date, long past";
+  EXPECT_EQ(stat(say, "get_expired"), 3U);
+  EXPECT_EQ(stat(say, "reclaimed"), 2U);
+}
+
+TEST(expiry, moves_with_touch_and_gat) {
+  conversation say;
+  EXPECT_EQ(say("debugtime p\r\ntouch a 1\r\n"), "OK\r\nNOT_FOUND\r\n");
+  EXPECT_EQ(say("set a 0 1 1\r\nx\r\ntouch a 100\r\n"), "STORED\r\nTOUCHED\r\n");
+  EXPECT_EQ(say("debugtime 50\r\ngat 0 a b\r\n"), "OK\r\n" + value_of("a", "x"));
+  EXPECT_EQ(say("debugtime 1000\r\nget a\r\n"), "OK\r\n" + value_of("a", "x"));
+  EXPECT_EQ(say("gat -1 a\r\nget a\r\n"), value_of("a", "x") + "END\r\n");
+  EXPECT_EQ(stat(say, "touch_hits"), 3U);
+  EXPECT_EQ(stat(say, "touch_misses"), 2U);
+}
+
+TEST(flush_all, ends_what_was_stored_before_it_and_nothing_else) {
+  conversation say;
+  EXPECT_EQ(say("debugtime p\r\nset a 0 0 1\r\nx\r\nflush_all\r\nget a\r\nset a 0 0 1\r\ny\r\nget a\r\n"),
+            "OK\r\nSTORED\r\nOK\r\nEND\r\nSTORED\r\n" + value_of("a", "y"));
+  EXPECT_EQ(say("flush_all 5\r\nset b 0 0 1\r\nz\r\nget b\r\n"), "OK\r\nSTORED\r\n" + value_of("b", "z"));
+  EXPECT_EQ(say("debugtime 5\r\n"), "OK\r\n");
+  EXPECT_EQ(say("get a b\r\nadd b 0 0 1\r\nn\r\nget b\r\n"), "END\r\nSTORED\r\n" + value_of("b", "n"));
+}
+
+TEST(flush_all, can_be_disabled) {
+  settings s = conversation::debugging();
+  s.flush_command = false;
+  conversation say{s};
+  EXPECT_EQ(say("flush_all\r\n"), "CLIENT_ERROR flush_all not allowed\r\n");
+}
+
+TEST(memory, is_made_by_evicting_what_nobody_uses) {
+  settings s = conversation::debugging();
+  s.memory_bytes = 4U << 20;
+  conversation say{s};
+  const std::string value(10'000, 'v');
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_EQ(say("set k" + std::to_string(i) + " 0 0 10000\r\n" + value + "\r\n"), "STORED\r\n");
+    if (i > 0) say("get k0\r\n");
+  }
+  EXPECT_GT(stat(say, "evictions"), 500U);
+  EXPECT_LE(stat(say, "bytes"), 4U << 20);
+  EXPECT_EQ(say("get k0\r\n"), value_of("k0", value)) << "in use all the time";
+  EXPECT_EQ(say("get k999\r\n"), value_of("k999", value));
+}
+
+TEST(memory, that_may_not_be_evicted_is_refused) {
+  settings s = conversation::debugging();
+  s.memory_bytes = 4U << 20;
+  s.evictions = false;
+  conversation say{s};
+  const std::string value(100'000, 'v');
+  std::string answer;
+  for (int i = 0; i < 50 && answer.empty(); ++i) {
+    const std::string a = say("set k" + std::to_string(i) + " 0 0 100000\r\n" + value + "\r\n");
+    if (a != "STORED\r\n") answer = a;
+  }
+  EXPECT_EQ(answer, "SERVER_ERROR out of memory storing object\r\n");
+  EXPECT_EQ(say("get k0\r\n"), value_of("k0", value));
+  EXPECT_EQ(stat(say, "evictions"), 0U);
+}
+
+TEST(meta, gets_what_its_flags_ask_for_in_their_order) {
+  conversation say;
+  EXPECT_EQ(say("debugtime p\r\nset foo 5 90 2\r\nho\r\n"), "OK\r\nSTORED\r\n");
+  EXPECT_EQ(say("mg foo\r\n"), "HD\r\n");
+  EXPECT_EQ(say("mg foo t s v f k O123\r\n"), "VA 2 t90 s2 f5 kfoo O123\r\nho\r\n");
+  EXPECT_EQ(say("mg none k Oq\r\nmg none k q\r\nmn\r\n"), "EN knone Oq\r\nMN\r\n");
+  EXPECT_EQ(say("mg foo t T30 t\r\n"), "CLIENT_ERROR duplicate flag\r\n");
+  EXPECT_EQ(say("mg foo t T30\r\nmg foo t\r\n"), "HD t90\r\nHD t30\r\n");
+}
+
+TEST(meta, tells_of_earlier_access) {
+  conversation say;
+  EXPECT_EQ(say("debugtime p\r\nms a 1\r\nx\r\n"), "OK\r\nHD\r\n");
+  EXPECT_EQ(say("mg a u h\r\nmg a h\r\nmg a h l\r\n"), "HD h0\r\nHD h0\r\nHD h1 l0\r\n");
+  EXPECT_EQ(say("debugtime 7\r\nmg a l\r\n"), "OK\r\nHD l7\r\n");
+}
+
+TEST(meta, asks_exactly_one_client_to_fill_a_gap) {
+  conversation say;
+  EXPECT_EQ(say("mg a N30 v t s\r\n"), "VA 0 t30 s0 W\r\n\r\n");
+  EXPECT_EQ(say("mg a N30 v\r\n"), "VA 0 Z\r\n\r\n");
+  EXPECT_EQ(say("ms a 2 T120\r\nhi\r\nmg a N30 v\r\n"), "HD\r\nVA 2\r\nhi\r\n");
+  EXPECT_EQ(say("mg a R130 v\r\nmg a R130 v\r\n"), "VA 2 W\r\nhi\r\nVA 2 Z\r\nhi\r\n");
+}
+
+TEST(meta, serves_stale_items_and_asks_one_client_to_renew_them) {
+  conversation say;
+  EXPECT_EQ(say("set a 0 0 3\r\nmoo\r\nmd a I T30\r\n"), "STORED\r\nHD\r\n");
+  EXPECT_EQ(say("mg a t v\r\nmg a v\r\n"), "VA 3 t30 X W\r\nmoo\r\nVA 3 Z X\r\nmoo\r\n");
+  EXPECT_EQ(say("ms a 1 T90 C0\r\nf\r\n"), "EX\r\n");
+  EXPECT_EQ(say("ms a 1 I T90 C1\r\nf\r\nmg a t v\r\n"), "HD\r\nVA 1 t30 Z X\r\nf\r\n");
+  EXPECT_EQ(say("ms a 1 T90\r\ng\r\nmg a t v\r\n"), "HD\r\nVA 1 t90\r\ng\r\n");
+}
+
+TEST(meta, sets_in_every_mode) {
+  conversation say;
+  EXPECT_EQ(say("ms a 1 MR\r\nx\r\nms a 1 ME\r\nx\r\nms a 1 ME\r\ny\r\n"), "NS\r\nHD\r\nNS\r\n");
+  EXPECT_EQ(say("ms a 1 MA\r\n2\r\nms a 1 MP\r\n0\r\nmg a v\r\n"), "HD\r\nHD\r\nVA 3\r\n0x2\r\n");
+  EXPECT_EQ(say("ms a 1 q\r\nz\r\nms a 1 k O1\r\nz\r\n"), "HD ka O1\r\n");
+  EXPECT_EQ(say("ms b 1 C7\r\nz\r\n"), "NF\r\n");
+}
+
+TEST(meta, counts) {
+  conversation say;
+  EXPECT_EQ(say("ma n\r\nma n N0 J13 v t\r\nma n v\r\nma n MD D20 v\r\n"),
+            "NF\r\nVA 2 t-1\r\n13\r\nVA 2\r\n14\r\nVA 1\r\n0\r\n");
+  EXPECT_EQ(say("ma n q\r\nma n C99999\r\nmn\r\n"), "EX\r\nMN\r\n");
+}
+
+TEST(meta, keeps_binary_keys) {
+  conversation say;
+  EXPECT_EQ(say("ms AAEC 2 b k\r\nhi\r\nmg AAEC b v k\r\nmg AAEC v\r\n"), "HD kAAEC b\r\nVA 2 kAAEC b\r\nhi\r\nEN\r\n");
+  EXPECT_EQ(say("md AAEC b\r\nmg AAEC b\r\n"), "HD\r\nEN\r\n");
+}
+
+TEST(a_long_reply, comes_whole_and_in_order) {
+  conversation say;
+  const std::string value(100'000, 'v');
+  std::string keys;
+  std::string expected;
+  for (int i = 0; i < 20; ++i) {
+    const std::string key = "k" + std::to_string(i);
+    ASSERT_EQ(say("set " + key + " 0 0 100000\r\n" + value + "\r\n"), "STORED\r\n");
+    keys += " " + key;
+    expected += "VALUE " + key + " 0 100000\r\n" + value + "\r\n";
+  }
+  EXPECT_EQ(say("get" + keys + "\r\n"), expected + "END\r\n");
+}
+
+TEST(administration, answers) {
+  conversation say;
+  EXPECT_EQ(say("verbosity 1\r\n"), "OK\r\n");
+  EXPECT_EQ(say("shutdown\r\n"), "ERROR: shutdown not enabled\r\n");
+  EXPECT_EQ(say("cache_memlimit 2\r\n"), "MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m\r\n");
+  EXPECT_EQ(say("cache_memlimit 16\r\n"), "OK\r\n");
+  EXPECT_EQ(stat(say, "limit_maxbytes"), 16U << 20);
+  EXPECT_EQ(say("slabs automove x\r\n"), "CLIENT_ERROR bad command line format\r\n");
+  EXPECT_EQ(say("slabs reassign 1 2\r\n"), "CLIENT_ERROR slab reassignment disabled\r\n");
+  EXPECT_EQ(say("watch\r\n"), "CLIENT_ERROR watch commands not allowed\r\n");
+  EXPECT_EQ(say("lru_crawler enable\r\n"), "OK\r\n");
+  EXPECT_EQ(say("stats bogus\r\n"), "ERROR\r\n");
+  EXPECT_TRUE(say("version\r\n").starts_with("VERSION 1.6.18"));
+  EXPECT_EQ(say("quit\r\nget a\r\n"), "");
+  EXPECT_TRUE(say.ended);
+}
+
+TEST(statistics_, count_items_by_size_and_forget_on_reset) {
+  conversation say;
+  EXPECT_EQ(say("set a 0 0 3\r\nabc\r\nset b 0 0 1000\r\n" + std::string(1000, 'x') + "\r\nget a b c\r\n").substr(0, 8),
+            "STORED\r\n");
+  EXPECT_EQ(stat(say, "curr_items"), 2U);
+  EXPECT_EQ(stat(say, "get_hits"), 2U);
+  EXPECT_EQ(stat(say, "get_misses"), 1U);
+  EXPECT_EQ(stat(say, "items:1:number", "stats items"), 1U);
+  EXPECT_EQ(stat(say, "1:used_chunks", "stats slabs"), 1U);
+  EXPECT_EQ(stat(say, "active_slabs", "stats slabs"), 2U);
+  EXPECT_EQ(stat(say, "64", "stats sizes"), 1U);
+  EXPECT_EQ(say("stats cachedump 1 10\r\n"), "ITEM a [3 b; 0 s]\r\nEND\r\n");
+  EXPECT_EQ(say("stats reset\r\n"), "RESET\r\n");
+  EXPECT_EQ(stat(say, "get_hits"), 0U);
+  EXPECT_EQ(stat(say, "curr_items"), 2U);
+}
+
+}  // namespace
+}  // namespace nvm::server

@@ -1,0 +1,97 @@
+// A client and a server without sockets: what is fed is parsed, carried out against a store, and answered.
+#pragma once
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "server/environment.hpp"
+#include "server/executor.hpp"
+#include "server/protocol.hpp"
+#include "server/reply_buffer.hpp"
+#include "server/volatile_store.hpp"
+
+namespace nvm::server {
+
+class conversation {
+ public:
+  explicit conversation(settings given = debugging()) : conversation{given, nullptr} {}
+  // With the store of another conversation.
+  conversation(settings given, std::shared_ptr<item_store> store)
+      : given_{std::move(given)},
+        store_{store != nullptr ? std::move(store) : std::make_shared<volatile_store>(given_.memory_bytes)},
+        shared_{given_, *store_},
+        session_{store_->open_session()},
+        executor_{shared_, shared_.stats.add_worker(), *session_} {}
+
+  static settings debugging() {
+    settings s;
+    s.debug_commands = true;
+    return s;
+  }
+
+  // What is answered to `bytes`, which may begin or end within a command.
+  std::string operator()(std::string_view bytes) {
+    std::string replies;
+    input_ += bytes;
+    session_->enter();
+    executor_.look_at_clock();
+    const parse_limits limits{given_.item_bytes_max, given_.debug_commands};
+    std::size_t at = 0;
+    command c;
+    while (!ended) {
+      const std::size_t thrown = std::min(swallow_, input_.size() - at);
+      at += thrown;
+      swallow_ -= thrown;
+      const std::string_view rest = std::string_view{input_}.substr(at);
+      if (rest.size() < needed_ || rest.empty()) break;
+      const parsed p = parse(rest, limits, c);
+      if (p.what == parsed::answer::hang_up) ended = true;
+      if (p.what == parsed::answer::incomplete) {
+        if (p.bytes <= rest.size()) throw std::logic_error("asked for bytes that are there");
+        needed_ = p.bytes;
+      }
+      if (p.what != parsed::answer::command) break;
+      if (p.bytes == 0 || p.bytes > rest.size()) throw std::logic_error("took bytes that are not there");
+      needed_ = 0;
+      at += p.bytes;
+      swallow_ = c.swallow;
+      executor::after then = executor::after::again;
+      while (then == executor::after::again) {
+        then = executor_.execute(c, out_);
+        replies += drained();
+      }
+      if (then == executor::after::close) ended = true;
+    }
+    input_.erase(0, at);
+    session_->leave();
+    return replies;
+  }
+
+  environment& shared() { return shared_; }
+  item_session& session() { return *session_; }
+  std::shared_ptr<item_store> store() { return store_; }
+
+  bool ended = false;
+
+ private:
+  std::string drained() {
+    out_.settle();
+    std::string text{out_.room(0) - out_.pending(), out_.pending()};
+    out_.clear(0);
+    return text;
+  }
+
+  settings given_;
+  std::shared_ptr<item_store> store_;
+  environment shared_;
+  std::unique_ptr<item_session> session_;
+  executor executor_;
+  reply_buffer out_;
+  std::string input_;
+  std::size_t needed_ = 0;
+  std::size_t swallow_ = 0;
+};
+
+}  // namespace nvm::server
