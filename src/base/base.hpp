@@ -6,4 +6,5 @@
 #include "base/checked_word.hpp"
 #include "base/checksum.hpp"
 #include "base/plant.hpp"
+#include "base/prefetch.hpp"
 #include "base/result.hpp"

@@ -34,8 +34,6 @@ class orec {
 inline constexpr unsigned orec_bits = 20;
 extern orec orec_table[std::size_t{1} << orec_bits];
 
-// Of one piece of memory: more than a cache waits for at once.
-inline constexpr std::uint64_t fetched_lines_max = 16;
 [[nodiscard]] inline std::uint64_t line_of(const void* p) noexcept {
   return reinterpret_cast<std::uintptr_t>(p) / line_bytes;
 }

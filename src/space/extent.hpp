@@ -94,8 +94,8 @@ struct alignas(line_bytes) extent {
     longest = static_cast<std::uint16_t>(best);
   }
 
-  // Reserves `count` consecutive free slots; the first of them, or 0: there are none, and `longest` is exact now.
-  [[nodiscard]] unsigned take(unsigned count) noexcept {
+  // The slots that take() would reserve, to which the mark moves; 0: there are none, and `longest` is exact now.
+  [[nodiscard]] unsigned look_for(unsigned count) noexcept {
     unsigned best = 0;
     unsigned slot = seek(mark, slots, count, best);
     if (slot == 0) slot = seek(header_slots, mark, count, best);
@@ -103,6 +103,13 @@ struct alignas(line_bytes) extent {
       longest = static_cast<std::uint16_t>(best);
       return 0;
     }
+    mark = static_cast<std::uint16_t>(slot);
+    return slot;
+  }
+  // Reserves `count` consecutive free slots; the first of them, or 0 as above.
+  [[nodiscard]] unsigned take(unsigned count) noexcept {
+    const unsigned slot = look_for(count);
+    if (slot == 0) return 0;
     slot_bits::set_range(busy(), slot, count);
     slot_bits::set(first(), slot);
     slot_bits::set(reserved(), slot);
@@ -160,6 +167,7 @@ class extent_pool {
     }
   }
 
+  [[nodiscard]] std::size_t bytes_of_one() const noexcept { return bytes_; }
   // nullptr: no memory.
   [[nodiscard]] extent* get() noexcept {
     const std::lock_guard guard{lock_};

@@ -317,6 +317,7 @@ class space : public space_types {
   // ---- slots (space_slots.hpp) ----
   [[nodiscard]] result<reservation> reserve_slots(unsigned lane, page_kind kind, layout::object_layout l,
                                                   unsigned count) noexcept;
+  void fetch_next(slot_buckets& buckets, unsigned count, const layout::extent_shape& s) noexcept;
   [[nodiscard]] status refill(unsigned lane, unsigned set, unsigned count) noexcept;
   [[nodiscard]] status new_extent(unsigned lane, unsigned set, bool last_resort) noexcept;
   void release_slots(std::uint64_t offset, std::uint64_t bytes, unsigned lane, log::tag t,

@@ -28,6 +28,7 @@ auto space<M, S>::reserve_slots(unsigned lane, page_kind kind, layout::object_la
       a->slot_bytes_used += static_cast<std::int64_t>(count * s.slot_bytes);
       const tags_seen seen = see_tags(*e, slot);
       const std::uint64_t freed_by = e->freed_by;
+      fetch_next(buckets, count, s);
       a->lock.unlock();
       settle(*e, seen, lane);
       const first_bit f = first_bit_of(at, slot);
@@ -39,6 +40,26 @@ auto space<M, S>::reserve_slots(unsigned lane, page_kind kind, layout::object_la
     a->lock.unlock();
     if (status more = refill(lane, set, count); !more) return more.error();
   }
+}
+
+// The next allocation will most likely ask for as much: what it will touch comes into the cache while this transaction
+// goes on.  The descriptor of the extent after that comes too, so that reading it then costs nothing.
+template <media M, log::settler S>
+void space<M, S>::fetch_next(slot_buckets& buckets, unsigned count, const layout::extent_shape& s) noexcept {
+  extent* e = buckets.candidate(count);
+  if (e == nullptr) return;
+  unsigned slot = e->look_for(count);
+  if (slot == 0) {
+    // Mostly the one that was just taken from.
+    buckets.refile(*e);
+    e = buckets.candidate(count);
+    if (e == nullptr || (slot = e->look_for(count)) == 0) return;
+  }
+  if (e->next != nullptr) fetch_lines(e->next, index_.descriptors(e->kind).bytes_of_one());
+  const std::byte* const at = base_ + index_.sizes().page_offset(e->page);
+  fetch_lines(at + slot * s.slot_bytes, count * s.slot_bytes);
+  fetch_lines(at + layout::first_words_at + slot / checked_bits * 8, 8);
+  fetch_lines(at + s.lengths_at + slot, 1);
 }
 
 // Room for `count` slots comes into the arena of `lane`, from the cheapest source that has any.
