@@ -219,8 +219,12 @@ template <class T>
 }
 
 [[gnu::always_inline]] inline nvm_stm* has_begun(nvm_stm* tx, NVM_POOL* pool, nvm_stm_restart restart, void* argument) {
-  tx->frames.clear();
-  tx->frames.push_back({restart, argument});
+  if (tx->frames.size() == 1) [[likely]] {
+    tx->frames.front() = {restart, argument};
+  } else {
+    tx->frames.clear();
+    tx->frames.push_back({restart, argument});
+  }
   tx->pool = pool;
   tx->why = 0;
   return nvm_stm_of_thread = tx;

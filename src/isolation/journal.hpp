@@ -77,6 +77,7 @@ class journal {
     outer_.clear();
   }
   void clear() noexcept {
+    if (empty()) return;
     outer_.clear();
     pieces_.clear();
     bytes_.clear();

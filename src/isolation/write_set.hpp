@@ -87,8 +87,8 @@ class write_set {
   void clear() noexcept {
     durable_.clear();
     volatile_.clear();
-    before_.clear();
-    with_empty_lines_ = false;
+    if (!before_.empty()) before_.clear();
+    if (with_empty_lines_) with_empty_lines_ = false;
   }
 
  private:

@@ -136,7 +136,7 @@ class redo_log : public lane_owners {
   // point.
   [[nodiscard]] status expect(unsigned index, std::uint64_t lines, bool log_run) noexcept {
     lane& l = lanes_[index];
-    if (l.room < lines || log_run) {
+    if (l.room < lines || l.noted.capacity() < lines || log_run) {
       if (status s = make_volatile_room(l, index, lines); !s) return s;
     }
     l.room -= lines;  // whether it is used or not
@@ -148,7 +148,15 @@ class redo_log : public lane_owners {
     // relaxed: who sees the version that is drawn next, as truncate() does in the clock, sees this as well.
     lanes_[index].entered.store(version_of(clock_()), std::memory_order_relaxed);
   }
-  void leave_commit(unsigned index) noexcept { lanes_[index].entered.store(nobody, std::memory_order_release); }
+  void leave_commit(unsigned index) noexcept {
+    lane& l = lanes_[index];
+    if (!l.noted.empty()) {
+      // `seen` says that they are dirty.
+      const biased_lock::guard guard{l.settling, index + 1};
+      publish(l);
+    }
+    l.entered.store(nobody, std::memory_order_release);
+  }
 
   // Where the lane's owner puts the record together for append().
   [[nodiscard]] record_stage& stage(unsigned index) noexcept { return lanes_[index].stage; }
@@ -187,14 +195,31 @@ class redo_log : public lane_owners {
     return {};
   }
 
-  // Everything of the record is home, in these lines of the pool (offsets / line_bytes); a log run it lies in.
+  // The lines of the pool (offsets / line_bytes) that the record will change, before append(): what is stored behind a
+  // fence stands in the way of the loads after it.
+  template <class EachLine>
+  [[gnu::always_inline]] void note(unsigned index, EachLine&& each_line) noexcept {
+    lane& l = lanes_[index];
+    {
+      const biased_lock::guard guard{l.settling, index + 1};
+      l.noted_in = l.batch;
+    }
+    each_line([&](std::uint64_t line) { note(l, line); });
+  }
+  // Everything of the record is home, in the lines that were noted; a log run it lies in.
   template <class EachLine>
   [[gnu::always_inline]] void applied(unsigned index, std::uint64_t version, std::uint64_t log_run,
                                       EachLine&& each_line) noexcept {
     lane& l = lanes_[index];
     {
       const biased_lock::guard guard{l.settling, index + 1};
-      each_line([&](std::uint64_t line) { note(l, line); });
+      if (l.noted_in != l.batch) [[unlikely]] {
+        // A truncation has come between, and what it took may lack what was dirty already.
+        l.noted.clear();
+        l.noted_in = l.batch;
+        each_line([&](std::uint64_t line) { note(l, line); });
+      }
+      publish(l);
       if (log_run != 0) l.runs.push_back({version, log_run});
       l.applied_head = l.head;
     }
@@ -236,7 +261,7 @@ class redo_log : public lane_owners {
   static constexpr unsigned other = 0;  // name of whoever is not the lane's owner, for `settling`
   static constexpr std::size_t seen_lines = 2048;
 
-  // A line that is in `dirty` already, since truncation number `batch`.
+  // A line that is in `dirty` or `noted` already, since truncation number `batch`.
   struct seen_line {
     std::uint64_t line;
     std::uint64_t batch;
@@ -258,6 +283,8 @@ class redo_log : public lane_owners {
     std::uint64_t applied_head = 0;
     std::uint64_t batch = 1;  // number of the truncation that takes `dirty`
     std::vector<std::uint64_t> dirty;
+    std::vector<std::uint64_t> noted;  // of the commit under way, not in `dirty` yet; owner
+    std::uint64_t noted_in = 0;        // batch
     std::vector<kept_run> runs;
     std::atomic<bool> used{false};
   };
@@ -302,12 +329,17 @@ class redo_log : public lane_owners {
     copy_out(media_, base_ + offset, line, line_bytes);
   }
 
-  // With l.settling held.
+  // expect() has made room, in `dirty` too.
   void note(lane& l, std::uint64_t line) noexcept {
     seen_line& s = l.seen[(line ^ line >> 11) % seen_lines];
-    if (s.line == line && s.batch == l.batch) return;
-    s = {line, l.batch};
-    l.dirty.push_back(line);  // expect() has made room
+    if (s.line == line && s.batch == l.noted_in) return;
+    s = {line, l.noted_in};
+    l.noted.push_back(line);
+  }
+  // With l.settling held.
+  void publish(lane& l) noexcept {
+    l.dirty.insert(l.dirty.end(), l.noted.begin(), l.noted.end());
+    l.noted.clear();
   }
   [[gnu::noinline]] status make_volatile_room(lane& l, unsigned index, std::uint64_t lines) noexcept try {
     const biased_lock::guard guard{l.settling, index + 1};
@@ -316,6 +348,7 @@ class redo_log : public lane_owners {
     }
     // A truncation makes it more.
     l.room = l.dirty.capacity() - l.dirty.size();
+    if (l.noted.capacity() < lines) l.noted.reserve(std::max<std::size_t>(lines, 2 * l.noted.capacity()));
     l.runs.reserve(l.runs.size() + 1);
     return {};
   } catch (const std::bad_alloc&) {

@@ -235,7 +235,7 @@ void transaction::leave() noexcept {
   fresh_journal_.clear();
   writes_.clear();
   levels_.clear();
-  fresh_.clear();
+  if (!fresh_.empty()) fresh_.clear();
   side_ = nullptr;
   engine_ = nullptr;
   buffers_ = stored_in_place_ = privatises_ = false;

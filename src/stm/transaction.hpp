@@ -47,9 +47,7 @@ using tx::hook;
 
 class transaction {
  public:
-  explicit transaction(isolation::participant& who) : who_{who}, view_{who}, limbo_{who}, back_off_{who.number() + 1} {
-    levels_.reserve(8);
-  }
+  explicit transaction(isolation::participant& who) : who_{who}, view_{who}, limbo_{who}, back_off_{who.number() + 1} {}
   ~transaction() = default;
   transaction(const transaction&) = delete;
   transaction& operator=(const transaction&) = delete;
@@ -84,7 +82,9 @@ class transaction {
   enum class reason : std::uint8_t { conflict, retry, left };
   void roll_back(reason why) noexcept;
   // The series of attempts is over.
-  void end_series() noexcept { series_ = {}; }
+  void end_series() noexcept {
+    if (series_.attempts != 0 || series_.wants_serial) series_ = {};
+  }
   // For a hook that runs transactions of its own between two attempts.
   struct series {
     unsigned attempts = 0;
@@ -183,6 +183,28 @@ class transaction {
     std::size_t hooks = 0;
     errc doomed = errc::ok;
   };
+  // The open levels.  The outermost one begins without a look at memory: but for `doomed` it is always the same.
+  class level_stack {
+   public:
+    [[nodiscard]] std::size_t size() const noexcept { return size_; }
+    [[nodiscard]] level& front() noexcept { return of_.front(); }
+    [[nodiscard]] level& back() noexcept { return of_[size_ - 1]; }
+    void begin() noexcept {
+      of_.front().doomed = errc::ok;
+      size_ = 1;
+    }
+    // May throw std::bad_alloc.
+    void push_back(const level& l) {
+      if (size_ == of_.size()) of_.resize(2 * size_);
+      of_[size_++] = l;
+    }
+    void pop_back() noexcept { --size_; }
+    void clear() noexcept { size_ = 0; }
+
+   private:
+    std::vector<level> of_ = std::vector<level>(8);
+    std::size_t size_ = 0;
+  };
   struct fresh_object {
     std::uintptr_t begin, end;
     unsigned level;
@@ -198,7 +220,7 @@ class transaction {
   void has_entered(durable_side* side) {
     view_.begin();
     side_ = side;
-    levels_.emplace_back();
+    levels_.begin();
   }
   [[nodiscard]] bool outermost() const noexcept { return levels_.size() == 1; }
   // 0: not inside an object that this transaction has allocated.
@@ -252,7 +274,7 @@ class transaction {
   bool privatises_ = false;
   series series_;
   errc failure_ = errc::ok;
-  std::vector<level> levels_;
+  level_stack levels_;
   std::vector<fresh_object> fresh_;  // by ascending address
   std::size_t last_fresh_ = 0;
   std::vector<void*> fresh_volatile_;

@@ -33,7 +33,7 @@ class biased_lock {
       isa::compiler_fence();
       // relaxed: while it is biased nobody else has held the lock since this favourite did.
       if (biased_.load(std::memory_order_relaxed)) {
-        ++favours_;
+        if (favours_ < favours_that_pay) ++favours_;
         return;
       }
       held_.store(false, std::memory_order_release);

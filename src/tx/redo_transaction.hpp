@@ -209,12 +209,14 @@ class redo_transaction : public write_back_core<M, log::redo_log<M>> {
     }
     const auto kind = elsewhere ? layout::redo_kind::elsewhere : layout::redo_kind::changes;
     count(logged_bytes_, logged);
+    const auto each_line = [&](auto&& note) __attribute__((always_inline)) { each_home_line(lines, note); };
+    lanes_.note(lane_, each_line);
     if (status s = lanes_.append(lane_, version, kind, objects_.words().size()); !s) return s;
     entered_ = false;  // nothing can fail any more
     if (planted(plant::fresh_after_record) && !fresh_recorded_) flush_fresh();
     core::bring_home(lines);
     if (!objects_.none()) objects_.conclude(version);
-    lanes_.applied(lane_, version, elsewhere ? run_.offset : 0, [&](auto&& note) { each_home_line(lines, note); });
+    lanes_.applied(lane_, version, elsewhere ? run_.offset : 0, each_line);
     return {};
   }
 
@@ -246,7 +248,6 @@ class redo_transaction : public write_back_core<M, log::redo_log<M>> {
   void reset() noexcept {
     core::reset_core();
     entered_ = false;
-    run_ = {};
   }
 
   bool entered_ = false;

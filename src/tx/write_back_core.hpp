@@ -27,6 +27,7 @@ class write_back_core : public transaction_core<M, S> {
   static constexpr bool writes_back = true;
 
   [[nodiscard]] status begin() noexcept try {
+    if (levels_.empty()) forget_last();
     assigned_marks_.reserve(levels_.size() + 1);
     core::begin_level();
     assigned_marks_.push_back(assigned_.size());
@@ -100,12 +101,9 @@ class write_back_core : public transaction_core<M, S> {
   write_back_core(M& m, std::byte* base, S& lanes, space<M, S>& space, unsigned lane)
       : core{m, base, lanes, space, lane} {}
 
-  void reset_core() noexcept {
-    core::reset_core();
-    assigned_.clear();
-    assigned_marks_.clear();
-    took_back_ = false;
-  }
+  // The transaction is over.  What it leaves is forgotten when the next one begins, which is not until it stores: what
+  // is stored here, behind the fence of a commit, would stand in the way of the loads of the next one.
+  void reset_core() noexcept { levels_.clear(); }
 
   [[nodiscard]] std::uint64_t line_in_pool(const isolation::written_line& w) const noexcept {
     return w.line - reinterpret_cast<std::uintptr_t>(base_) / line_bytes;
@@ -118,6 +116,13 @@ class write_back_core : public transaction_core<M, S> {
           w.value, std::memory_order_relaxed);
     }
     for (const auto& w : lines) isolation::store_home(w);
+  }
+
+  void forget_last() noexcept {
+    core::reset_core();
+    assigned_.clear();
+    assigned_marks_.clear();
+    took_back_ = false;
   }
 
   std::vector<assigned_word> assigned_;
