@@ -16,7 +16,6 @@ class barrier_side final : public stm::durable_side {
 
   result<tx::open_transaction*> begin() noexcept override;
   [[nodiscard]] std::uint64_t data_end() const noexcept override;
-  result<std::uint64_t> room_of(std::uint64_t payload) noexcept override;
   [[nodiscard]] two_words words_of(anchor_word which) const noexcept override;
   [[nodiscard]] bool takes_announced_stores() const noexcept override;
   status wait(lsn_t lsn) noexcept override;

@@ -183,6 +183,14 @@ class heap_engine final : public engine {
       if (payload < sizeof(layout::object_header)) return fail(errc::bad_pointer, "offset %lu is no object", payload);
       return transaction_.release(payload - sizeof(layout::object_header), layout::object_layout::typed);
     }
+    // On behalf of the lane, which the lock of its own arena favours: anybody else would take that away from it.
+    NVM_FLATTEN result<std::uint64_t> room_of(std::uint64_t payload) noexcept override {
+      constexpr std::uint64_t header = sizeof(layout::object_header);
+      if (payload < header) return fail(errc::bad_pointer, "offset %lu is no object", payload);
+      auto bytes = transaction_.room_of(payload - header, layout::object_layout::typed);
+      if (!bytes) return bytes.error();
+      return *bytes - header;
+    }
     status set_root(std::uint64_t payload) noexcept override { return tx::set_root(heap_, transaction_, payload); }
     status publish_types(const void* map, std::uint64_t bytes) noexcept override {
       return object::publish_types(heap_, engine_.file_.geometry(), transaction_, map, bytes);
@@ -211,11 +219,11 @@ class heap_engine final : public engine {
         return {};
       }
     }
-    status enter_commit(std::span<const isolation::written_line> lines) noexcept override {
+    NVM_FLATTEN status enter_commit(std::span<const isolation::written_line> lines) noexcept override {
       return transaction_.enter_commit(lines);
     }
-    result<lsn_t> commit_lines(std::span<const isolation::written_line> lines, std::uint64_t version,
-                               std::vector<tx::hook>& hooks) noexcept override {
+    NVM_FLATTEN result<lsn_t> commit_lines(std::span<const isolation::written_line> lines, std::uint64_t version,
+                                           std::vector<tx::hook>& hooks) noexcept override {
       result<lsn_t> lsn = transaction_.commit_lines(lines, version);
       leave(hooks);
       return lsn;

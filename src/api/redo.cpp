@@ -1,4 +1,3 @@
-#define NVM_FLATTEN  // as heap_engine.hpp says
 #include "api/direct_engines.hpp"
 #include "api/heap_engine.hpp"
 

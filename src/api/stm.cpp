@@ -290,11 +290,6 @@ result<tx::open_transaction*> barrier_side::begin() noexcept try {
   return fail(errc::no_memory, "no volatile memory for a transaction");
 }
 std::uint64_t barrier_side::data_end() const noexcept { return pool_.file->geometry().size_bytes(); }
-result<std::uint64_t> barrier_side::room_of(std::uint64_t payload) noexcept {
-  auto facts = pool_.engine->find(payload);
-  if (!facts) return facts.error();
-  return facts->usable;
-}
 stm::durable_side::two_words barrier_side::words_of(anchor_word which) const noexcept {
   const geometry& g = pool_.file->geometry();
   return {anchor_word_at(g, 0, which), anchor_word_at(g, 1, which)};

@@ -54,12 +54,14 @@ struct space_types {
     log::intent set;                         // makes the object exist
     const std::byte* length_byte = nullptr;  // which `set` stores, too; nullptr: a run has none
     std::uint64_t freed_by = 0;  // where replays store contents: newest generation that freed something here; 0: none
+    extent* in = nullptr;        // nullptr: a run
   };
   struct object {
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
     log::intent clear;      // makes the object be no more
     bool reserved = false;  // allocated by a transaction that is still open
+    extent* in = nullptr;   // nullptr: a run
   };
   struct space_statistics {
     std::uint64_t size_pages = 0;
@@ -123,7 +125,7 @@ class space : public space_types {
     if (r.length_byte == nullptr) {
       release_run(r.offset, r.bytes);
     } else {
-      release_slots(r.offset, r.bytes, lane, log::tag{});
+      release_slots(*r.in, r.offset, r.bytes, lane, log::tag{});
     }
   }
 
@@ -141,7 +143,7 @@ class space : public space_types {
       }
       return;
     }
-    const held h = hold(r.offset, lane);
+    const held h = hold(*r.in, r.offset, lane);
     if (to_apply) log::apply_alone(base_, r.set);
     slot_bits::clear(h.e->reserved(), h.slot);
     if (!t.none()) put_tag(*h.e, h.slot, t);
@@ -180,18 +182,19 @@ class space : public space_types {
     }
   }
 
-  // The open transaction of `lane` frees `o`.  errc::bad_pointer if one does already.
+  // The open transaction of `lane` frees `o`.  errc::bad_pointer if one does already, or if `o` is not what it was when
+  // it was found.
   [[nodiscard]] status begin_free(const object& o, unsigned lane) noexcept {
-    if (o.clear.op() == log::intent_op::clear_entry) return begin_free_run(o, lane);
-    held h = hold(o.offset, lane);
-    if (h.e->arena.load(std::memory_order_relaxed) == index_.orphans()) {
-      extent& e = *h.e;
+    if (o.in == nullptr) return begin_free_run(o, lane);
+    held h = hold(*o.in, o.offset, lane);
+    const auto taken = [&] { return !is_still(*h.e, h.slot, o) || slot_bits::test(h.e->freeing(), h.slot); };
+    if (h.e->arena.load(std::memory_order_relaxed) == index_.orphans() && !taken()) {
       h.in->lock.unlock();
       const unsigned mine = index_.arena_number(lane);
-      if (index_.arena_at(mine) != nullptr) index_.move(e, mine, space_index::name_of(lane));
-      h = hold(o.offset, lane);
+      if (index_.arena_at(mine) != nullptr) index_.move(*o.in, mine, space_index::name_of(lane));
+      h = hold(*o.in, o.offset, lane);
     }
-    if (!slot_bits::test(h.e->first(), h.slot) || slot_bits::test(h.e->freeing(), h.slot)) {
+    if (taken()) {
       h.in->lock.unlock();
       return fail(errc::bad_pointer, "object at offset %lu is being freed already", o.offset);
     }
@@ -202,21 +205,21 @@ class space : public space_types {
     return {};
   }
   void cancel_free(const object& o, unsigned lane) noexcept {
-    if (o.clear.op() == log::intent_op::clear_entry) {
+    if (o.in == nullptr) {
       const std::uint64_t page = index_.sizes().page_of(o.offset);
       page_state s = index_.states.get(page);
       while (!index_.states.change(page, s, s.code() & ~page_state::freeing_bit)) {
       }
       return;
     }
-    const held h = hold(o.offset, lane);
+    const held h = hold(*o.in, o.offset, lane);
     slot_bits::clear(h.e->freeing(), h.slot);
     h.in->lock.unlock();
   }
   // Its transaction has committed, as with committed(): applies the clear intent, and the space may be used again.
   void finish_free(const object& o, unsigned lane, std::uint64_t generation) noexcept {
     const log::tag t = tag_of(lane, generation);
-    if (o.clear.op() == log::intent_op::clear_entry) {
+    if (o.in == nullptr) {
       if (generation != 0) log::apply(base_, o.clear);
       index_.states.set_tag(index_.sizes().page_of(o.offset), t);
       if constexpr (S::ordered) {
@@ -228,7 +231,7 @@ class space : public space_types {
       }
       release_run(o.offset, o.bytes);
     } else {
-      release_slots(o.offset, o.bytes, lane, t, generation != 0 ? &o.clear : nullptr);
+      release_slots(*o.in, o.offset, o.bytes, lane, t, generation != 0 ? &o.clear : nullptr);
     }
   }
 
@@ -320,9 +323,10 @@ class space : public space_types {
   void fetch_next(slot_buckets& buckets, unsigned count, const layout::extent_shape& s) noexcept;
   [[nodiscard]] status refill(unsigned lane, unsigned set, unsigned count) noexcept;
   [[nodiscard]] status new_extent(unsigned lane, unsigned set, bool last_resort) noexcept;
-  void release_slots(std::uint64_t offset, std::uint64_t bytes, unsigned lane, log::tag t,
+  void release_slots(extent& e, std::uint64_t offset, std::uint64_t bytes, unsigned lane, log::tag t,
                      const log::intent* clear = nullptr) noexcept;
-  [[nodiscard]] held hold(std::uint64_t offset, unsigned lane) noexcept;
+  [[nodiscard]] held hold(extent& e, std::uint64_t offset, unsigned lane) noexcept;
+  [[nodiscard]] bool is_still(extent& e, unsigned slot, const object& o) const noexcept;
   [[nodiscard]] result<object> look(extent& e, std::uint64_t offset, layout::object_layout wanted) noexcept;
   // Generation 0: of a medium that has nothing to replay.
   [[nodiscard]] static log::tag tag_of(unsigned lane, std::uint64_t generation) noexcept {
@@ -372,10 +376,11 @@ class space : public space_types {
     return fail(errc::bad_pointer, "no object begins at offset %lu", offset);
   }
   [[nodiscard]] unsigned slots_for(page_kind kind, std::uint64_t bytes) const noexcept {
-    return static_cast<unsigned>(ceil_div(bytes, index_.shape(kind).slot_bytes));
+    const layout::extent_shape& s = index_.shape(kind);
+    return static_cast<unsigned>((bytes + s.slot_bytes - 1) >> s.slot_shift);
   }
-  // The header of a typed object in `units` of `unit` bytes.
-  [[nodiscard]] status check_header(std::uint64_t offset, std::uint64_t units, std::uint64_t unit) const noexcept;
+  // The header of a typed object in `units` of 1 << `shift` bytes.
+  [[nodiscard]] status check_header(std::uint64_t offset, std::uint64_t units, unsigned shift) const noexcept;
 
   M& medium_;
   S& settler_;

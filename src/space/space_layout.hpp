@@ -56,6 +56,7 @@ inline constexpr std::uint64_t coarse_extent_pages = 8;
 struct extent_shape {
   std::uint64_t bytes = 0;
   std::uint64_t slot_bytes = 0;
+  unsigned slot_shift = 0;  // slot_bytes is 1 << slot_shift
   std::uint32_t slots = 0;  // of the whole extent, header included
   std::uint32_t words = 0;
   std::uint64_t lengths_at = 0;    // offset of the length bytes in the extent
@@ -67,6 +68,7 @@ constexpr extent_shape shape_of(page_kind kind, unsigned page_shift) noexcept {
   const bool fine = kind == page_kind::fine;
   s.bytes = (fine ? fine_extent_pages : coarse_extent_pages) << page_shift;
   s.slot_bytes = fine ? fine_slot_bytes : coarse_slot_bytes;
+  s.slot_shift = static_cast<unsigned>(std::countr_zero(s.slot_bytes));
   s.slots = static_cast<std::uint32_t>(s.bytes / s.slot_bytes);
   s.words = static_cast<std::uint32_t>(ceil_div(s.slots, checked_bits));
   s.lengths_at = first_words_at + std::uint64_t{s.words} * 8;

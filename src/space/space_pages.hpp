@@ -38,7 +38,7 @@ auto space<M, S>::run_at(std::uint64_t page, page_state s, std::uint64_t offset,
   const geometry& g = index_.sizes();
   if (offset != g.page_offset(page) || s.layout() != wanted) return no_object(offset);
   if (!s.reserved() && wanted == layout::object_layout::typed) {
-    if (status good = check_header(offset, s.pages(), g.page_bytes()); !good) return good.error();
+    if (status good = check_header(offset, s.pages(), g.page_shift); !good) return good.error();
   }
   return object{offset, s.pages() << g.page_shift,
                 log::intent::make(log::intent_op::clear_entry, g.entry_offset(page), 0), s.reserved()};
@@ -49,7 +49,8 @@ status space<M, S>::begin_free_run(const object& o, unsigned lane) noexcept {
   const std::uint64_t page = index_.sizes().page_of(o.offset);
   page_state s = index_.states.get(page);
   do {
-    if (s.what() != page_state::type::run || s.freeing()) {
+    if (s.what() != page_state::type::run || s.freeing() || s.reserved() != o.reserved ||
+        s.pages() << index_.sizes().page_shift != o.bytes) {
       return fail(errc::bad_pointer, "object at offset %lu is being freed already", o.offset);
     }
   } while (!index_.states.change(page, s, s.code() | page_state::freeing_bit));
@@ -58,7 +59,7 @@ status space<M, S>::begin_free_run(const object& o, unsigned lane) noexcept {
 }
 
 template <media M, log::settler S>
-status space<M, S>::check_header(std::uint64_t offset, std::uint64_t units, std::uint64_t unit) const noexcept {
+status space<M, S>::check_header(std::uint64_t offset, std::uint64_t units, unsigned shift) const noexcept {
   layout::object_header h;
   // relaxed: whoever relocates or collects changes other bits of the word.
   h.size_generation_check = load_word(base_, offset);
@@ -68,7 +69,8 @@ status space<M, S>::check_header(std::uint64_t offset, std::uint64_t units, std:
     return fail(errc::corrupt, "object header at offset %lu fails its check: found %016lx, type %u", offset,
                 h.size_generation_check, h.type);
   }
-  const std::uint64_t needs = ceil_div(layout::object_size(h) + sizeof h, unit);
+  const std::uint64_t unit = std::uint64_t{1} << shift;
+  const std::uint64_t needs = (layout::object_size(h) + sizeof h + unit - 1) >> shift;
   if (needs != units) {
     return fail(errc::corrupt, "object at offset %lu has %lu units of %lu bytes, its header says %lu", offset, units,
                 unit, needs);

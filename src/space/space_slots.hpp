@@ -32,10 +32,13 @@ auto space<M, S>::reserve_slots(unsigned lane, page_kind kind, layout::object_la
       a->lock.unlock();
       settle(*e, seen, lane);
       const first_bit f = first_bit_of(at, slot);
-      return reservation{at + slot * s.slot_bytes, count * s.slot_bytes,
+      return reservation{at + slot * s.slot_bytes,
+                         count * s.slot_bytes,
                          log::intent::make_object(f.word_offset, f.bit, layout::length_byte(count),
                                                   layout::lengths_distance(s, f.word)),
-                         length, freed_by};
+                         length,
+                         freed_by,
+                         e};
     }
     a->lock.unlock();
     if (status more = refill(lane, set, count); !more) return more.error();
@@ -108,9 +111,9 @@ status space<M, S>::new_extent(unsigned lane, unsigned set, bool last_resort) no
 }
 
 template <media M, log::settler S>
-void space<M, S>::release_slots(std::uint64_t offset, std::uint64_t bytes, unsigned lane, log::tag t,
+void space<M, S>::release_slots(extent& e, std::uint64_t offset, std::uint64_t bytes, unsigned lane, log::tag t,
                                 const log::intent* clear) noexcept {
-  const held h = hold(offset, lane);
+  const held h = hold(e, offset, lane);
   const unsigned count = slots_for(h.e->kind, bytes);
   NVM_ASSERT(slot_bits::test(h.e->first(), h.slot));
   if (clear != nullptr) log::apply_alone(base_, *clear);
@@ -126,15 +129,22 @@ void space<M, S>::release_slots(std::uint64_t offset, std::uint64_t bytes, unsig
 
 // Locks the arena of the extent that holds a reservation or an object that was found: it cannot go away.
 template <media M, log::settler S>
-auto space<M, S>::hold(std::uint64_t offset, unsigned lane) noexcept -> held {
-  std::uint64_t head = index_.sizes().page_of(offset);
-  const page_state s = state_at(head);
-  NVM_ASSERT(s.is_extent());
-  extent& e = s.descriptor();
+auto space<M, S>::hold(extent& e, std::uint64_t offset, unsigned lane) noexcept -> held {
   arena& a = index_.lock(e, space_index::name_of(lane));
-  NVM_ASSERT(e.page == head);
-  const std::uint64_t inside = offset - index_.sizes().page_offset(head);
-  return {&e, &a, static_cast<unsigned>(inside / index_.shape(e.kind).slot_bytes)};
+  const std::uint64_t inside = offset - index_.sizes().page_offset(e.page);
+  return {&e, &a, static_cast<unsigned>(inside >> index_.shape(e.kind).slot_shift)};
+}
+
+// Whether the object that was found there before still begins at `slot`, as long as it was; the lock is held.
+template <media M, log::settler S>
+bool space<M, S>::is_still(extent& e, unsigned slot, const object& o) const noexcept {
+  const layout::extent_shape& s = index_.shape(e.kind);
+  const std::uint64_t at = index_.sizes().page_offset(e.page);
+  if (e.page == no_page || slot >= s.slots || at + slot * s.slot_bytes != o.offset) return false;
+  if (!slot_bits::test(e.first(), slot)) return false;
+  const std::byte length = std::atomic_ref<std::byte>{base_[at + s.lengths_at + slot]}.load(std::memory_order_relaxed);
+  return layout::slots_of_length(static_cast<std::uint8_t>(length)) << s.slot_shift == o.bytes &&
+         slot_bits::test(e.reserved(), slot) == o.reserved;
 }
 
 // The object that begins at `offset`; the lock of the extent's arena is held.
@@ -142,8 +152,8 @@ template <media M, log::settler S>
 auto space<M, S>::look(extent& e, std::uint64_t offset, layout::object_layout wanted) noexcept -> result<object> {
   const layout::extent_shape& s = index_.shape(e.kind);
   const std::uint64_t at = index_.sizes().page_offset(e.page);
-  const auto slot = static_cast<unsigned>((offset - at) / s.slot_bytes);
-  if ((offset - at) % s.slot_bytes != 0 || !slot_bits::test(e.first(), slot) || e.layout != wanted) {
+  const auto slot = static_cast<unsigned>((offset - at) >> s.slot_shift);
+  if (((offset - at) & (s.slot_bytes - 1)) != 0 || !slot_bits::test(e.first(), slot) || e.layout != wanted) {
     return no_object(offset);
   }
   // relaxed: an intent that is being applied stores the same value.
@@ -156,11 +166,11 @@ auto space<M, S>::look(extent& e, std::uint64_t offset, layout::object_layout wa
   const bool reserved = slot_bits::test(e.reserved(), slot);
   // Until its transaction commits the header may not have been written.
   if (!reserved && wanted == layout::object_layout::typed) {
-    if (status good = check_header(offset, count, s.slot_bytes); !good) return good.error();
+    if (status good = check_header(offset, count, s.slot_shift); !good) return good.error();
   }
   const first_bit b = first_bit_of(at, slot);
   return object{offset, count * s.slot_bytes, log::intent::make(log::intent_op::clear_bit, b.word_offset, b.bit),
-                reserved};
+                reserved, &e};
 }
 
 // ---- tags ----------------------------------------------------------------------------------------------------------

@@ -34,8 +34,6 @@ class durable_side {
     data_ends(end);
     return offset >= data_offset_ && range_inside(offset, bytes, end);
   }
-  // Bytes of the object with this payload, up to the end of its room; errc::bad_pointer.
-  [[nodiscard]] virtual result<std::uint64_t> room_of(std::uint64_t payload) noexcept = 0;
   // Where the two words are that are one of the anchors' (pool/superblock.hpp).
   struct two_words {
     std::uint64_t at[2];

@@ -552,15 +552,15 @@ verdict transaction::free(void* p) {
     return refuse(fail(errc::bad_pointer, "%p lies in no pool, or in another one than the transaction's", p));
   }
   const std::uint64_t payload = side_->offset_of(p);
-  auto room = side_->room_of(payload);
+  tx::open_transaction* e = nullptr;
+  if (verdict a = engine(e); a != verdict::done) return doom(failure_);
+  auto room = e->room_of(payload);
   if (!room) return refuse(room.error());
   if (level_of_fresh(p, 1) == 0) {
     constexpr std::size_t header = 16;
     if (verdict a = lock_lines(static_cast<std::byte*>(p) - header, *room + header); a != verdict::done) return a;
     if (!view_.holds()) return verdict::conflict;
   }
-  tx::open_transaction* e = nullptr;
-  if (verdict a = engine(e); a != verdict::done) return doom(failure_);
   if (status s = e->release(payload); !s) return refuse(s.error());
   return verdict::done;
 }

@@ -55,6 +55,13 @@ class object_changes {
     return fail(errc::no_memory, "no volatile memory for an allocation of %lu bytes", bytes);
   }
 
+  // Bytes of the object that starts at `offset`, its header included.
+  [[nodiscard]] result<std::uint64_t> room_of(std::uint64_t offset, layout::object_layout l) noexcept {
+    auto o = space_.find(offset, l, space_type::name_of(lane_));
+    if (!o) return o.error();
+    found_ = *o;
+    return o->bytes;
+  }
   // Frees the object that starts at `offset` when the transaction commits.  A wrong pointer changes nothing.  May throw
   // std::bad_alloc.
   [[nodiscard]] status release(std::uint64_t offset, layout::object_layout l) {
@@ -124,9 +131,10 @@ class object_changes {
     // Also of a transaction that gave everything up after gather().
     words_.clear();
     live_ = 0;
+    found_.bytes = 0;
     if (none()) return;
     allocations_.clear();
-    by_offset_.clear();
+    if (!by_offset_.empty()) by_offset_.clear();
     frees_.clear();
     last_hit_ = 0;
   }
@@ -157,18 +165,24 @@ class object_changes {
   };
 
   [[nodiscard]] status begin_free(std::uint64_t offset, layout::object_layout l, pending_free& f) noexcept {
-    auto o = space_.find(offset, l, space_type::name_of(lane_));
-    if (!o) return o.error();
-    f.object = *o;
+    if (found_.bytes != 0 && found_.offset == offset) {
+      // Space looks whether it is still there.
+      f.object = found_;
+      found_.bytes = 0;
+    } else {
+      auto o = space_.find(offset, l, space_type::name_of(lane_));
+      if (!o) return o.error();
+      f.object = *o;
+    }
     f.allocation = no_allocation;
-    if (o->reserved) {
+    if (f.object.reserved) {
       f.allocation = allocation_at(offset);
       if (f.allocation == no_allocation) {
         return fail(errc::bad_pointer, "object at offset %lu belongs to another open transaction", offset);
       }
     }
-    status s = space_.begin_free(*o, lane_);
-    if (s && planted(plant::reuse_before_commit)) space_.finish_free(*o, lane_, 0);
+    status s = space_.begin_free(f.object, lane_);
+    if (s && planted(plant::reuse_before_commit)) space_.finish_free(f.object, lane_, 0);
     return s;
   }
 
@@ -201,6 +215,7 @@ class object_changes {
   std::vector<allocation> allocations_;
   std::map<std::uint64_t, std::size_t> by_offset_;  // empty while few allocations are looked through
   std::vector<pending_free> frees_;
+  typename space_type::object found_;  // by the last room_of(), until it is released; 0 bytes: none
   std::vector<std::uint64_t> words_;
   std::size_t live_ = 0;
   std::size_t last_hit_ = 0;

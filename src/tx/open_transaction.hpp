@@ -26,6 +26,8 @@ class open_transaction {
   [[nodiscard]] virtual bool covers(const log::byte_range& range) noexcept = 0;
   [[nodiscard]] virtual result<std::uint64_t> allocate(std::uint32_t type, std::uint64_t bytes) noexcept = 0;
   [[nodiscard]] virtual status release(std::uint64_t payload) noexcept = 0;
+  // Bytes of an object from its payload to the end of its slots or pages; errc::bad_pointer.
+  [[nodiscard]] virtual result<std::uint64_t> room_of(std::uint64_t payload) noexcept = 0;
   [[nodiscard]] virtual status set_root(std::uint64_t payload) noexcept = 0;
   // Replaces the pool's type map.
   [[nodiscard]] virtual status publish_types(const void* map, std::uint64_t bytes) noexcept = 0;

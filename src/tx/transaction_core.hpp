@@ -50,6 +50,11 @@ class transaction_core {
     return fail(errc::no_memory, "no volatile memory for a free");
   }
 
+  // Bytes of an object with its header; its release() will know it already.
+  [[nodiscard]] result<std::uint64_t> room_of(std::uint64_t offset, layout::object_layout l) noexcept {
+    return objects_.room_of(offset, l);
+  }
+
   [[nodiscard]] status on(int event, void (*call)(), void* argument) noexcept try {
     hooks_.push_back({call, event, argument, false});
     return {};

@@ -47,7 +47,6 @@ class fibers_side final : public stm::durable_side {
     return pool_.engine->begin(lanes_[running].lane, lanes_[running].parked);
   }
   [[nodiscard]] std::uint64_t data_end() const noexcept override { return pool_.file->geometry().size_bytes(); }
-  result<std::uint64_t> room_of(std::uint64_t) noexcept override { std::abort(); }
   [[nodiscard]] two_words words_of(anchor_word) const noexcept override { std::abort(); }
   [[nodiscard]] bool takes_announced_stores() const noexcept override { return false; }
   status wait(lsn_t lsn) noexcept override { return pool_.engine->wait(lsn); }

@@ -83,6 +83,31 @@ TEST(space, keeps_a_slot_until_the_transaction_that_frees_it_commits) {
   EXPECT_EQ(*again, all[3]);
 }
 
+// Between finding an object and freeing it a transaction takes locks of its own.
+TEST(space, frees_no_other_object_than_the_one_that_was_found) {
+  test_pool pool{test_geometry(8, 8)};
+  ASSERT_TRUE(pool.boot());
+  std::vector<std::uint64_t> all;
+  while (auto a = put(pool, 4160)) all.push_back(*a);
+  ASSERT_EQ(all.size(), 7U);
+  const auto found = pool->find(all[3], layout::object_layout::raw);
+  ASSERT_TRUE(found);
+  ASSERT_TRUE(drop(pool, all[3]));
+  EXPECT_EQ(pool->begin_free(*found, 1).error(), errc::bad_pointer) << "it is gone";
+  const auto shorter = put(pool, 3072);
+  ASSERT_TRUE(shorter);
+  ASSERT_EQ(*shorter, all[3]);
+  EXPECT_EQ(pool->begin_free(*found, 1).error(), errc::bad_pointer) << "a shorter one is there";
+  ASSERT_TRUE(drop(pool, *shorter));
+  for (const std::uint64_t a : all) {
+    if (a != all[3]) {
+      ASSERT_TRUE(drop(pool, a));
+    }
+  }
+  ASSERT_TRUE(pool->trim());
+  EXPECT_EQ(pool->begin_free(*found, 1).error(), errc::bad_pointer) << "not even the extent is there";
+}
+
 TEST(space, works_on_after_it_was_exhausted) {
   for (const std::uint64_t bytes : {48, 64, 300, 4160, 4096 * 3}) {
     test_pool pool{test_geometry(100, 100)};

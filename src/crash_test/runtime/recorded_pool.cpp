@@ -59,6 +59,7 @@ class recorded_transaction final : public open_transaction {
     return payload;
   }
   status release(std::uint64_t payload) noexcept override { return inner_.release(payload); }
+  result<std::uint64_t> room_of(std::uint64_t payload) noexcept override { return inner_.room_of(payload); }
   status set_root(std::uint64_t payload) noexcept override { return inner_.set_root(payload); }
   status publish_types(const void* map, std::uint64_t bytes) noexcept override {
     return inner_.publish_types(map, bytes);
