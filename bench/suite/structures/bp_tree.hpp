@@ -106,6 +106,15 @@ class bp_tree {
     std::memcpy(p, &v, sizeof v);
     return p;
   }
+  // A search would miss the lines of a node one after the other.
+  static node* fetched(node* n) noexcept {
+    constexpr std::uintptr_t line = 64;
+    const auto at = reinterpret_cast<std::uintptr_t>(n);
+    for (std::uintptr_t p = at - at % line; p < at + sizeof(node); p += line) {
+      __builtin_prefetch(reinterpret_cast<const void*>(p));
+    }
+    return n;
+  }
   // The first key that is not less.
   template <class Tx>
   static std::uint64_t lower_bound(Tx& tx, node* n, std::uint64_t count, std::uint64_t key) {
@@ -120,18 +129,31 @@ class bp_tree {
     }
     return low;
   }
+  // The first key that is greater.
+  template <class Tx>
+  static std::uint64_t upper_bound(Tx& tx, node* n, std::uint64_t count, std::uint64_t key) {
+    std::uint64_t low = 0;
+    while (low < count) {
+      const std::uint64_t middle = (low + count) / 2;
+      if (tx.load(&n->keys[middle]) <= key) {
+        low = middle + 1;
+      } else {
+        count = middle;
+      }
+    }
+    return low;
+  }
   template <class Tx>
   node* descend(Tx& tx, std::uint64_t key, path* way) {
     node* at = tx.load(&head_->root);
     while (at != nullptr && tx.load(&at->leaf) == 0) {
       const std::uint64_t count = tx.load(&at->count);
-      std::uint64_t child = lower_bound(tx, at, count, key);
-      if (child < count && tx.load(&at->keys[child]) == key) ++child;
+      const std::uint64_t child = upper_bound(tx, at, count, key);
       if (way != nullptr) {
         way->nodes[way->height] = at;
         way->taken[way->height++] = child;
       }
-      at = static_cast<node*>(tx.load(&at->slots[child]));
+      at = fetched(static_cast<node*>(tx.load(&at->slots[child])));
     }
     return at;
   }
