@@ -56,7 +56,9 @@ void space<M, S>::fetch_next(slot_buckets& buckets, unsigned count, const layout
     // Mostly the one that was just taken from.
     buckets.refile(*e);
     e = buckets.candidate(count);
-    if (e == nullptr || (slot = e->look_for(count)) == 0) return;
+    if (e == nullptr) return;
+    slot = e->look_for(count);
+    if (slot == 0) return;
   }
   if (e->next != nullptr) fetch_lines(e->next, index_.descriptors(e->kind).bytes_of_one());
   const std::byte* const at = base_ + index_.sizes().page_offset(e->page);
