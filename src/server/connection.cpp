@@ -42,8 +42,9 @@ connection::~connection() {
 }
 
 void connection::log_command(std::string_view line) const {
-  line = line.substr(0, std::min(line.find_first_of("\r\n"), line.size()));
-  std::fprintf(stderr, "<%d %.*s\n", fd_, static_cast<int>(std::min<std::size_t>(line.size(), 1000)), line.data());
+  constexpr std::size_t shown_bytes_max = 1000;
+  const std::string text{line.substr(0, std::min(line.find_first_of("\r\n"), shown_bytes_max))};
+  std::fprintf(stderr, "<%d %s\n", fd_, text.c_str());
 }
 
 // A get that was interrupted; false: it is still not done.

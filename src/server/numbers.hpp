@@ -20,9 +20,8 @@ template <std::integral T>
     if (!text.empty() && text.front() == '-') return false;
   }
   T value{};
-  const char* const last = text.data() + text.size();
-  const auto [end, error] = std::from_chars(text.data(), last, value);
-  if (error != std::errc{} || (end != last && !is_white(*end))) return false;
+  const auto [end, error] = std::from_chars(text.begin(), text.end(), value);
+  if (error != std::errc{} || (end != text.end() && !is_white(*end))) return false;
   to = value;
   return true;
 }

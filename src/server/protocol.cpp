@@ -381,7 +381,7 @@ verb storing_verb(std::string_view name) noexcept {
 bool may_become_command(std::string_view input) noexcept {
   if (input.size() <= line_bytes_max) return true;
   const std::size_t begin = input.find_first_not_of(' ');
-  if (begin == std::string_view::npos || begin > 100 || input.size() > get_line_bytes_max) return false;
+  if (begin > 100 || input.size() > get_line_bytes_max) return false;  // npos: nothing but spaces
   const std::string_view text = input.substr(begin);
   return text.starts_with("get ") || text.starts_with("gets ");
 }
@@ -410,11 +410,8 @@ parsed parse(std::string_view input, const parse_limits& limits, command& to) no
   auto length = static_cast<std::size_t>(newline - input.data());
   const parsed whole{parsed::answer::command, length + 1};
   if (length > 1 && input[length - 1] == '\r') --length;
-  std::string_view line = input.substr(0, length);
   // A zero byte ends the line for memcached, whatever follows.
-  if (const void* zero = length != 0 ? std::memchr(line.data(), 0, length) : nullptr; zero != nullptr) {
-    line = {line.data(), static_cast<const char*>(zero)};
-  }
+  const std::string_view line = input.substr(0, std::min(length, input.substr(0, length).find('\0')));
 
   to.what = verb::refused;
   to.silent = false;

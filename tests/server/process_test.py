@@ -104,7 +104,7 @@ class ServerTest(unittest.TestCase):
         for _ in range(500):
             if ports.exists():
                 break
-            self.assertIsNone(self.process.poll(), self.said())
+            self.assertIn(self.process.poll(), (None, GOOD), self.said())  # a daemon's parent is soon done
             time.sleep(0.02)
         lines = ports.read_text().split("\n")
         return int(lines[0].rsplit(" ", 1)[1]) if lines[0] else None
