@@ -73,6 +73,27 @@ inline void copy_out(M& m, void* to, const void* from, std::size_t bytes, site s
   }
 }
 
+// fence() of a thread whose next access to durable memory is a locked read-modify-write: where that drains, nothing has
+// to be done here.
+template <media M>
+inline void fence_by_rmw(M& m, edge e) noexcept {
+  if constexpr (requires { m.fence_by_rmw(e); }) {
+    m.fence_by_rmw(e);
+  } else {
+    m.fence(e);
+  }
+}
+// Whatever a thread has stored survives every crash that the medium promises to survive, in the order of the stores,
+// without flush or fence: a killed process, caches that the platform flushes.
+template <media M>
+[[nodiscard]] inline bool stores_survive(const M& m) noexcept {
+  if constexpr (requires { m.stores_survive(); }) {
+    return m.stores_survive();
+  } else {
+    return false;
+  }
+}
+
 // persist = flush + fence.
 template <media M>
 inline void persist(M& m, const void* p, std::size_t bytes, edge e, site s = site::here()) noexcept {

@@ -59,6 +59,8 @@ class direct_media {
     }
     isa::store_fence();
   }
+  void fence_by_rmw(edge) noexcept { isa::compiler_fence(); }
+  [[nodiscard]] bool stores_survive() const noexcept { return with_ <= isa::write_back::fence_only; }
   [[nodiscard]] lsn_t last_lsn() noexcept { return 0; }
   status durable(lsn_t) noexcept { return {}; }
 

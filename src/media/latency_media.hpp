@@ -67,10 +67,13 @@ class latency_media {
   }
   void fence(edge e) noexcept {
     inner_.fence(e);
-    const double delay = batch_delay_ns(this_thread_latency, settings_);
-    this_thread_latency = {};
-    isa::spin_ns(static_cast<std::uint64_t>(delay));
+    wait_for_batch();
   }
+  void fence_by_rmw(edge e) noexcept {
+    nvm::fence_by_rmw(inner_, e);
+    wait_for_batch();
+  }
+  [[nodiscard]] bool stores_survive() const noexcept { return nvm::stores_survive(inner_); }
   [[nodiscard]] lsn_t last_lsn() noexcept { return inner_.last_lsn(); }
   status durable(lsn_t lsn) noexcept { return inner_.durable(lsn); }
   template <class F>
@@ -84,6 +87,11 @@ class latency_media {
   [[nodiscard]] const latency_settings& settings() const noexcept { return settings_; }
 
  private:
+  void wait_for_batch() noexcept {
+    const double delay = batch_delay_ns(this_thread_latency, settings_);
+    this_thread_latency = {};
+    isa::spin_ns(static_cast<std::uint64_t>(delay));
+  }
   void charge(const void* p, std::size_t bytes) noexcept {
     const std::uint64_t lines = lines_touched(p, bytes);
     latency_account& account = this_thread_latency;

@@ -51,6 +51,7 @@ meter_totals meter::totals() const noexcept {
     sum.lines += get(s.lines);
     sum.bytes += get(s.bytes);
     sum.fences += get(s.fences);
+    sum.rmw_fences += get(s.rmw_fences);
     sum.publishes += get(s.publishes);
     sum.durable_waits += get(s.durable_waits);
   }
@@ -85,7 +86,9 @@ std::vector<std::uint32_t> meter::read_blocks() const {
 void meter::reset() noexcept {
   const auto zero = [](counter& c) { c.store(0, std::memory_order_relaxed); };
   for (stripe& s : stripes_)
-    for (counter* c : {&s.flushes, &s.lines, &s.bytes, &s.fences, &s.publishes, &s.durable_waits}) zero(*c);
+    for (counter* c : {&s.flushes, &s.lines, &s.bytes, &s.fences, &s.rmw_fences, &s.publishes, &s.durable_waits}) {
+      zero(*c);
+    }
   for (edge_slot& slot : edges_) zero(slot.count);
   for (std::size_t i = 0; i < block_count_; ++i) blocks_[i].store(0, std::memory_order_relaxed);
 }

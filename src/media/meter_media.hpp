@@ -28,6 +28,7 @@ struct meter_totals {
   std::uint64_t lines = 0;    // written back
   std::uint64_t bytes = 0;    // asked to be written back: what really changes at most
   std::uint64_t fences = 0;
+  std::uint64_t rmw_fences = 0;  // done by a locked instruction that was to come anyway
   std::uint64_t publishes = 0;
   std::uint64_t durable_waits = 0;  // calls of durable() with an LSN
 };
@@ -55,6 +56,10 @@ class meter {
     add(mine().fences, 1);
     at_edge(e);
   }
+  void fenced_by_rmw(edge e) noexcept {
+    add(mine().rmw_fences, 1);
+    at_edge(e);
+  }
   void published(edge e) noexcept {
     add(mine().publishes, 1);
     at_edge(e);
@@ -75,7 +80,7 @@ class meter {
  private:
   using counter = std::atomic<std::uint64_t>;
   struct alignas(128) stripe {
-    counter flushes{0}, lines{0}, bytes{0}, fences{0}, publishes{0}, durable_waits{0};
+    counter flushes{0}, lines{0}, bytes{0}, fences{0}, rmw_fences{0}, publishes{0}, durable_waits{0};
   };
   struct edge_slot {
     std::atomic<const char*> name{nullptr};
@@ -113,6 +118,11 @@ class meter_media {
     counts_.fenced(e);
     inner_.fence(e);
   }
+  void fence_by_rmw(edge e) noexcept {
+    counts_.fenced_by_rmw(e);
+    nvm::fence_by_rmw(inner_, e);
+  }
+  [[nodiscard]] bool stores_survive() const noexcept { return nvm::stores_survive(inner_); }
   [[nodiscard]] lsn_t last_lsn() noexcept { return inner_.last_lsn(); }
   status durable(lsn_t lsn) noexcept {
     if (lsn != 0) counts_.waited();

@@ -68,6 +68,11 @@ class recorder {
     sink_.fence(e);
     inner_.fence(e);
   }
+  void fence_by_rmw(edge e) noexcept {
+    sink_.fence(e);
+    nvm::fence_by_rmw(inner_, e);
+  }
+  [[nodiscard]] bool stores_survive() const noexcept { return nvm::stores_survive(inner_); }
   [[nodiscard]] lsn_t last_lsn() noexcept { return inner_.last_lsn(); }
   status durable(lsn_t lsn) noexcept {
     sink_.durable_begin(lsn);

@@ -92,7 +92,8 @@ struct anchor {
   std::uint64_t root;          // checked word: offset of the root object, 0: none
   std::uint64_t types;         // checked word: offset of the type map, 0: none
   std::uint64_t stores;        // checked word: offset of the header of the directory of key-value stores, 0: none
-  std::uint64_t reserved[61];  // zero
+  std::uint64_t lockfree;      // checked word: offset of the directory of lock-free structures, 0: none
+  std::uint64_t reserved[60];  // zero
 };
 static_assert(sizeof(anchor) == sector_bytes);
 

@@ -103,8 +103,8 @@ void write_superblock(M& m, std::byte* base, layout::superblock& sb) noexcept {
 // -----------------------------------------------------------
 
 // The words of an anchor: the root object, the type map, the directory of key-value stores.
-enum class anchor_word : unsigned { root = 0, types = 1, stores = 2 };
-inline constexpr unsigned anchor_words = 3;
+enum class anchor_word : unsigned { root = 0, types = 1, stores = 2, lockfree = 3 };
+inline constexpr unsigned anchor_words = 4;
 [[nodiscard]] const char* name_of(anchor_word which) noexcept;
 
 // Offset of a word in anchor `copy` (0 or 1): a checked word whose seed is word_seed(this offset).
@@ -112,7 +112,8 @@ inline constexpr unsigned anchor_words = 3;
   return g.anchor_at(copy) + static_cast<unsigned>(which) * sizeof(std::uint64_t);
 }
 static_assert(offsetof(layout::anchor, root) == 0 && offsetof(layout::anchor, types) == sizeof(std::uint64_t) &&
-              offsetof(layout::anchor, stores) == 2 * sizeof(std::uint64_t));
+              offsetof(layout::anchor, stores) == 2 * sizeof(std::uint64_t) &&
+              offsetof(layout::anchor, lockfree) == 3 * sizeof(std::uint64_t));
 [[nodiscard]] inline std::uint64_t root_word_at(const geometry& g, unsigned copy) noexcept {
   return anchor_word_at(g, copy, anchor_word::root);
 }

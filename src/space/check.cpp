@@ -51,6 +51,10 @@ class walk {
         damaged({g_.entry_offset(inner), "page map entry inside the pages of another", other, 0});
       }
     }
+    if (!layout::transactional(e)) {
+      structure(page, e);
+      return e.length_pages;
+    }
     switch (e.kind) {
       case page_kind::run:
         run(page, e);
@@ -67,6 +71,32 @@ class walk {
         break;
     }
     return e.length_pages;
+  }
+
+  void structure(std::uint64_t page, const layout::page_entry& e) {
+    summary_.structure_pages += e.length_pages;
+    const std::uint64_t at = g_.page_offset(page);
+    const auto tell = [&](std::uint64_t offset, std::uint64_t bytes) {
+      if (tell_.of_structure) tell_.of_structure(e.store, offset, bytes);
+    };
+    if (e.kind == page_kind::run) {
+      ++summary_.structure_runs;
+      tell(at, std::uint64_t{e.length_pages} << g_.page_shift);
+      return;
+    }
+    if (e.kind == page_kind::log) {
+      damaged({g_.entry_offset(page), "page map entry of a log names a structure", e.store, 0});
+      return;
+    }
+    ++summary_.structure_extents;
+    const layout::extent_shape s = layout::shape_of(e.kind, g_.page_shift);
+    read_extent(
+        base_, at, e.kind, s,
+        [&](unsigned slot, unsigned slots) {
+          ++summary_.structure_nodes;
+          tell(at + slot * s.slot_bytes, slots * s.slot_bytes);
+        },
+        [&](const damage& d) { damaged(d); });
   }
 
   void run(std::uint64_t page, const layout::page_entry& e) {

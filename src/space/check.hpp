@@ -22,6 +22,10 @@ struct space_summary {
   std::uint64_t log_pages = 0;
   std::uint64_t fine_extents = 0;
   std::uint64_t coarse_extents = 0;
+  std::uint64_t structure_extents = 0;  // of structures that keep their own account (structure_pages.hpp)
+  std::uint64_t structure_runs = 0;
+  std::uint64_t structure_pages = 0;
+  std::uint64_t structure_nodes = 0;  // allocated in their extents
   std::uint64_t objects = 0;
   std::uint64_t object_bytes = 0;   // whole slots and pages
   std::uint64_t payload_bytes = 0;  // of typed objects: what was asked for
@@ -35,6 +39,8 @@ struct space_check {
   std::function<void(std::uint64_t offset, std::uint64_t bytes)> object{};
   // Each of these that has no header, too.
   std::function<void(std::uint64_t offset, std::uint64_t bytes)> untyped{};
+  // Each run of a structure, and each node allocated in one of its extents.
+  std::function<void(std::uint16_t owner, std::uint64_t offset, std::uint64_t bytes)> of_structure{};
   // Every now and then: pages walked.
   std::function<void(std::uint64_t pages)> progress{};
 };
@@ -46,8 +52,8 @@ inline bool check_space(const std::byte* base, const geometry& g, const std::fun
   return check_space(base, g, space_check{.report = report}, summary);
 }
 
-// Calls visit(offset, bytes, layout) for each object on media, in address order, until it returns false; damaged
-// extents and entries are passed over, and errc::corrupt names the first.
+// Calls visit(offset, bytes, layout) for each object of transactions on media, in address order, until it returns
+// false; damaged extents and entries are passed over, and errc::corrupt names the first.
 template <class Visit>
 [[nodiscard]] status for_each_object(const std::byte* base, const geometry& g, Visit&& visit) {
   status outcome;
@@ -66,6 +72,10 @@ template <class Visit>
     }
     const std::uint64_t at = g.page_offset(page);
     bool go_on = true;
+    if (!layout::transactional(e)) {
+      page += e.length_pages;
+      continue;
+    }
     if (e.kind == layout::page_kind::run) {
       go_on = visit(at, std::uint64_t{e.length_pages} << g.page_shift, e.layout);
     } else if (e.kind == layout::page_kind::fine || e.kind == layout::page_kind::coarse) {

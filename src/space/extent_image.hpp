@@ -50,6 +50,14 @@ inline std::uint64_t write_empty_extent(std::byte* base, std::uint64_t extent_of
   return bytes;
 }
 
+// Length bytes of an empty extent whose objects will all take `slots` slots: with them an object needs its bit only.
+inline void write_equal_lengths(std::byte* base, std::uint64_t extent_offset, const layout::extent_shape& s,
+                                unsigned slots) noexcept {
+  for (unsigned slot = s.header_slots; slot + slots <= s.slots; slot += slots) {
+    base[extent_offset + s.lengths_at + slot] = std::byte{layout::length_byte(slots)};
+  }
+}
+
 // Calls object(slot, slots) for each object, in order, and broken(damage) for each fault; touches the header only.
 template <class Object, class Broken>
 void read_extent(const std::byte* base, std::uint64_t extent_offset, layout::page_kind kind,

@@ -13,6 +13,11 @@
 /// Log run.
 ///   1. S page map entry; F it; the lane fences (lane/E1) before a record leads there
 ///   2. when released: S page map entry 0; F it;    | space/E4  its pages may get another use
+/// Extent of a structure: steps 1 and 2 of an extent; its objects are the structure's business.
+/// Run of a structure:
+///   1. S page map entry; F it;                     | space/E6  it is the structure's before anything leads there
+/// Either, given back:
+///   1. S page map entry 0; F it;                   | space/E5  its pages may get another use
 /// Recovery: an extent without objects is one like any other; recovery of the lanes frees log runs.  It does so
 /// wherever one is entered, so a late zero would not harm it (whatever is in these pages by then, their entry is
 /// replaced or zero).  But it would outlive close(), which promises that there is nothing to recover, and hide in
@@ -44,6 +49,7 @@
 #include "media/media.hpp"
 #include "space/check.hpp"
 #include "space/space_index.hpp"
+#include "space/structure_pages.hpp"
 
 namespace nvm {
 
@@ -73,7 +79,7 @@ struct space_types {
 };
 
 template <media M, log::settler S>
-class space : public space_types {
+class space final : public space_types, public structure_pages {
  public:
   // grow(pages_min): makes the pool at least that many data pages large, returns its size, or an error; what it wrote
   // is ordered before anything the caller does next.
@@ -270,6 +276,19 @@ class space : public space_types {
     index_.pages.give(page, e.length_pages);
   }
 
+  // ---- pages of structures (structure_pages.hpp) ----
+  [[nodiscard]] result<std::uint64_t> take_extent(unsigned arena, layout::slot_protocol protocol, std::uint16_t owner,
+                                                  unsigned slots_each) noexcept override;
+  [[nodiscard]] result<std::uint64_t> take_run(unsigned arena, layout::slot_protocol protocol, std::uint16_t owner,
+                                               std::uint64_t bytes, offset_known known = nullptr,
+                                               void* context = nullptr) noexcept override;
+  void give(std::uint64_t offset) noexcept override;
+  [[nodiscard]] result<owned_pages> owned_at(std::uint64_t offset) const noexcept override;
+  void each_owned(std::uint64_t first, std::uint64_t end, void* context,
+                  bool (*visit)(void* context, const owned_pages&)) const noexcept override;
+  [[nodiscard]] const geometry& sizes() const noexcept override { return index_.sizes(); }
+  [[nodiscard]] std::uint64_t size_pages() const noexcept override { return index_.pages.size_pages(); }
+
   // ---- knowing ----
 
   [[nodiscard]] std::uint64_t used_pages() const noexcept {
@@ -358,6 +377,7 @@ class space : public space_types {
                                                  bool last_resort) noexcept;
   [[nodiscard]] status grow_for(page_use use, std::uint64_t count, std::uint64_t size_seen) noexcept;
   void enter(std::uint64_t page, const layout::page_entry& entry) noexcept;
+  void lay_extent(std::uint64_t page, const layout::page_entry& entry, unsigned slots_each) noexcept;
 
   // State of the page that `page` belongs to as far as it is known; `page` becomes the head.
   [[nodiscard]] page_state state_at(std::uint64_t& page) const noexcept {
@@ -396,5 +416,6 @@ class space : public space_types {
 
 }  // namespace nvm
 
-#include "space/space_pages.hpp"  // IWYU pragma: export
-#include "space/space_slots.hpp"  // IWYU pragma: export
+#include "space/space_pages.hpp"       // IWYU pragma: export
+#include "space/space_slots.hpp"       // IWYU pragma: export
+#include "space/space_structures.hpp"  // IWYU pragma: export

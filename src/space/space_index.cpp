@@ -75,7 +75,7 @@ status space_index::boot(unsigned part, unsigned parts) noexcept {
       chunk = page / 64;
     }
     busy += entry.length_pages;
-    if (entry.kind == page_kind::fine || entry.kind == page_kind::coarse) ++extents;
+    if (layout::transactional(entry) && (entry.kind == page_kind::fine || entry.kind == page_kind::coarse)) ++extents;
     if (page % 64 + entry.length_pages <= 64) {
       const std::uint64_t ones =
           entry.length_pages == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << entry.length_pages) - 1;
@@ -102,7 +102,7 @@ status space_index::build_index(unsigned part, unsigned parts) noexcept {
     layout::page_entry entry;
     if (word == 0 || entry_fault(word, page, geometry_, pages.size_pages(), entry) != nullptr) continue;
     if (entry.kind != page_kind::fine && entry.kind != page_kind::coarse) continue;
-    if (states.get(page).code() != 0) continue;
+    if (!layout::transactional(entry) || states.get(page).code() != 0) continue;
     if (auto e = index(page, entry, orphans(), nobody); !e && e.error() != errc::corrupt) return e.error();
   }
   return {};
@@ -239,7 +239,8 @@ bool space_index::walk(unsigned to, unsigned set, unsigned count, unsigned chunk
       layout::page_entry entry;
       if (word == 0 || states.get(page).code() != 0) continue;
       if (entry_fault(word, page, geometry_, pages.size_pages(), entry) != nullptr) continue;
-      if (entry.kind != kind_of_set(set) || entry.layout != layout_of_set(set)) continue;
+      if (entry.kind != kind_of_set(set) || entry.layout != layout_of_set(set) || !layout::transactional(entry))
+        continue;
       const auto e = index(page, entry, to, who);
       if (!e || *e == nullptr) continue;
       ++indexed;
@@ -278,7 +279,7 @@ result<bool> space_index::look_up(std::uint64_t page) noexcept {
     return fail(errc::corrupt, "page %lu: %s, at offset %lu: found %016lx", head, what, geometry_.entry_offset(head),
                 word);
   }
-  if (head + entry.length_pages <= page) return false;
+  if (head + entry.length_pages <= page || !layout::transactional(entry)) return false;
   if (entry.kind == page_kind::run) {
     const std::lock_guard guard{states.lock_of(head)};
     // A state of 0 that we find first, and then still the entry: nobody has looked the run up, so nobody can free it.

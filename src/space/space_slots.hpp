@@ -95,10 +95,6 @@ status space<M, S>::new_extent(unsigned lane, unsigned set, bool last_resort) no
     index_.descriptors(kind).put(e);
     return page.error();
   }
-  const std::uint64_t at = index_.sizes().page_offset(*page);
-  settle_freed_runs();
-  medium_.flush(base_ + at, write_empty_extent(base_, at, kind, s));
-  medium_.fence(edge{"space/E1"});
   e->make_empty(layout_of_set(set), s);
   index_.name(*e, *page, mine, who);
   {
@@ -106,10 +102,24 @@ status space<M, S>::new_extent(unsigned lane, unsigned set, bool last_resort) no
     const std::lock_guard guard{index_.states.lock_of(*page)};
     index_.states.set(*page, page_state::of(*e));
   }
-  enter(*page, {static_cast<std::uint32_t>(count), 0, kind, layout_of_set(set), layout::slot_protocol::transactional});
-  medium_.fence(edge{"space/E2"});
+  lay_extent(*page,
+             {static_cast<std::uint32_t>(count), 0, kind, layout_of_set(set), layout::slot_protocol::transactional}, 0);
   index_.file(*e, 0, who);
   return {};
+}
+
+// An empty extent, durable on return.  slots_each: all objects will take as many; 0: each says how many.
+template <media M, log::settler S>
+void space<M, S>::lay_extent(std::uint64_t page, const layout::page_entry& entry, unsigned slots_each) noexcept {
+  const layout::extent_shape& s = index_.shape(entry.kind);
+  const std::uint64_t at = index_.sizes().page_offset(page);
+  settle_freed_runs();
+  const std::uint64_t header_bytes = write_empty_extent(base_, at, entry.kind, s);
+  if (slots_each != 0) write_equal_lengths(base_, at, s, slots_each);
+  medium_.flush(base_ + at, header_bytes);
+  medium_.fence(edge{"space/E1"});
+  enter(page, entry);
+  medium_.fence(edge{"space/E2"});
 }
 
 template <media M, log::settler S>

@@ -1,0 +1,85 @@
+// The part of `space` that hands pages to structures; included by space.hpp, which says how it all hangs together.
+#pragma once
+
+#include "space/space.hpp"
+
+namespace nvm {
+
+template <media M, log::settler S>
+result<std::uint64_t> space<M, S>::take_extent(unsigned arena, layout::slot_protocol protocol, std::uint16_t owner,
+                                               unsigned slots_each) noexcept {
+  NVM_ASSERT(owner != 0 && protocol != layout::slot_protocol::transactional);
+  const geometry& g = index_.sizes();
+  const std::uint64_t count = index_.shape(page_kind::coarse).bytes >> g.page_shift;
+  const auto page = take_pages(index_.arena_number(arena), page_use::coarse, count, true);
+  if (!page) return page.error();
+  lay_extent(*page, {static_cast<std::uint32_t>(count), owner, page_kind::coarse, layout::object_layout::raw, protocol},
+             slots_each);
+  return g.page_offset(*page);
+}
+
+template <media M, log::settler S>
+result<std::uint64_t> space<M, S>::take_run(unsigned arena, layout::slot_protocol protocol, std::uint16_t owner,
+                                            std::uint64_t bytes, offset_known known, void* context) noexcept {
+  NVM_ASSERT(owner != 0 && protocol != layout::slot_protocol::transactional);
+  const geometry& g = index_.sizes();
+  const std::uint64_t count = ceil_div(bytes, g.page_bytes());
+  if (count == 0 || count > g.capacity_pages) {
+    return fail(errc::too_large, "a run of %lu bytes: the pool can have %lu", bytes, g.capacity_pages << g.page_shift);
+  }
+  const auto page = take_pages(index_.arena_number(arena), page_use::run, count, true);
+  if (!page) return page.error();
+  if (known != nullptr) known(context, g.page_offset(*page));
+  settle_freed_runs();
+  enter(*page, {static_cast<std::uint32_t>(count), owner, page_kind::run, layout::object_layout::raw, protocol});
+  medium_.fence(edge{"space/E6"});
+  return g.page_offset(*page);
+}
+
+template <media M, log::settler S>
+void space<M, S>::give(std::uint64_t offset) noexcept {
+  const std::uint64_t page = index_.sizes().page_of(offset);
+  const layout::page_entry e = layout::unpack(index_.map.load(page) & checked_mask);
+  NVM_ASSERT(!layout::transactional(e));
+  index_.map.store(page, 0);
+  medium_.flush(index_.map.at(page), 8);
+  medium_.fence(edge{"space/E5"});
+  index_.pages.give(page, e.length_pages);
+}
+
+template <media M, log::settler S>
+result<owned_pages> space<M, S>::owned_at(std::uint64_t offset) const noexcept {
+  const geometry& g = index_.sizes();
+  const std::uint64_t size = index_.pages.size_pages();
+  if (offset < g.data_offset || offset - g.data_offset >= size << g.page_shift) {
+    return fail(errc::bad_pointer, "offset %lu lies in no page of the pool", offset);
+  }
+  const std::uint64_t page = g.page_of(offset);
+  for (const std::uint64_t head : {page, round_down(page, layout::coarse_extent_pages)}) {
+    const std::uint64_t word = index_.map.load(head);
+    layout::page_entry e;
+    if (word == 0 || entry_fault(word, head, g, size, e) != nullptr || layout::transactional(e)) continue;
+    if (head + e.length_pages <= page || e.kind == page_kind::log) continue;
+    return owned_pages{g.page_offset(head), std::uint64_t{e.length_pages} << g.page_shift, e.kind, e.protocol, e.store};
+  }
+  return fail(errc::bad_pointer, "offset %lu lies in no page of a structure", offset);
+}
+
+template <media M, log::settler S>
+void space<M, S>::each_owned(std::uint64_t first, std::uint64_t end, void* context,
+                             bool (*visit)(void*, const owned_pages&)) const noexcept {
+  const geometry& g = index_.sizes();
+  const std::uint64_t size = index_.pages.size_pages();
+  for (std::uint64_t page = first; page < std::min(end, size); ++page) {
+    const std::uint64_t word = index_.map.load(page);
+    layout::page_entry e;
+    // The protocol first: nearly all entries are none, and checking one is dear.
+    if (word == 0 || layout::transactional(layout::unpack(word & checked_mask))) continue;
+    if (entry_fault(word, page, g, size, e) != nullptr || e.kind == page_kind::log) continue;
+    if (!visit(context,
+               {g.page_offset(page), std::uint64_t{e.length_pages} << g.page_shift, e.kind, e.protocol, e.store}))
+      return;
+  }
+}
+
+}  // namespace nvm
