@@ -1,0 +1,253 @@
+// The table of active areas of one thread (log-free, section 5.4): where it has allocated or unlinked nodes lately. The
+// areas are durable, so that recovery looks there for nodes that nothing leads to; when an area may leave the table is
+// known in volatile memory only.
+//
+/// A table:  S zeros; F them;                 | lockfree/E8  S word that leads to it; F that
+/// S word: area and structure; F it;        | lockfree/E6  known before a node in it can be lost (by the RMW that comes
+/// next,
+///                                                       or by the fence that ends the deletion)
+/// When its nodes are linked or free:       | lockfree/E7  durably so
+///   S word 0; F it;                          no fence: a word too many costs recovery a look
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <new>
+
+#include "lockfree/lockfree_layout.hpp"
+#include "media/media.hpp"
+#include "space/space.hpp"
+
+namespace nvm::lockfree {
+
+inline constexpr unsigned trim_first = 16;
+
+struct area_counts {
+  std::uint64_t allocation_hits = 0;
+  std::uint64_t allocation_misses = 0;
+  std::uint64_t unlink_hits = 0;
+  std::uint64_t unlink_misses = 0;
+  std::uint64_t trims = 0;
+};
+
+template <media M>
+class active_areas {
+ public:
+  // `trim_due` is set when trimming is worth a try.
+  active_areas(M& medium, std::byte* base, structure_pages& pages, unsigned arena, bool& trim_due) noexcept
+      : medium_{medium},
+        base_{base},
+        pages_{pages},
+        arena_{arena},
+        trim_due_{trim_due},
+        words_per_table_{pages.sizes().page_bytes() / 8 - 1} {}
+  active_areas(const active_areas&) = delete;
+  active_areas& operator=(const active_areas&) = delete;
+
+  // `first_at` is the offset of the word that leads to the tables, which are empty.  errc::no_memory, no_space.
+  [[nodiscard]] status open(std::uint64_t first_at) noexcept {
+    std::uint64_t link_at = first_at;
+    for (;;) {
+      const std::uint64_t word = load_word(base_, link_at);
+      const std::uint64_t table = word & checked_mask;
+      if (word == 0 || !is_table(word, link_at)) break;  // a damaged one is replaced
+      if (status s = know(table); !s) return s;
+      link_at = table + words_per_table_ * 8;
+    }
+    link_at_ = link_at;
+    return tables_ != 0 ? status{} : grow();
+  }
+
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  // Trimming is worth a try.
+  [[nodiscard]] bool full() const noexcept { return size_ > trim_at_; }
+  [[nodiscard]] const area_counts& counts() const noexcept { return counts_; }
+
+  // A node in the area is about to be allocated in operation `operation`, or (pinned) may be at any time.  Durable
+  // before the thread's next store to durable memory, if that is a locked one; with fence() in any case.
+  [[nodiscard]] status allocates(std::uint64_t area, std::uint16_t owner, std::uint64_t operation, bool pin) noexcept {
+    const auto r = at(layout::area_word(area, owner), counts_.allocation_hits, counts_.allocation_misses);
+    if (!r) return r.error();
+    (*r)->operation = operation;
+    if (pin) ++(*r)->pins;
+    return {};
+  }
+  void unpin(std::uint64_t area, std::uint16_t owner, std::uint64_t operation) noexcept {
+    row* r = find(layout::area_word(area, owner));
+    NVM_ASSERT(r != nullptr && r->pins != 0);
+    --r->pins;
+    r->operation = operation;
+  }
+  void fence() noexcept { medium_.fence(edge{"lockfree/E20"}); }
+  // A node in the area is about to be unlinked, and will be freed with `generation`.  `ordered`: the caller fences
+  // before that.
+  [[nodiscard]] status unlinks(std::uint64_t area, std::uint16_t owner, std::uint64_t generation,
+                               bool ordered) noexcept {
+    const auto r = at(layout::area_word(area, owner), counts_.unlink_hits, counts_.unlink_misses, ordered);
+    if (!r) return r.error();
+    if (generation > (*r)->generation) (*r)->generation = generation;
+    return {};
+  }
+
+  // Areas whose unlinked nodes have been freed (all generations up to `freed`) and where `operation`, which is under
+  // way, has not allocated leave the table.  The caller has made every link durable.
+  void trim(std::uint64_t freed, std::uint64_t operation) noexcept {
+    ++counts_.trims;
+    bool fenced = false;
+    for (std::uint32_t i = 0; i < used_; ++i) {
+      row& r = rows_[i];
+      if (r.key == 0 || r.pins != 0 || r.operation == operation || r.generation > freed) continue;
+      if (!fenced) medium_.fence(edge{"lockfree/E7"});
+      fenced = true;
+      store_place(i, 0);
+      r = {};
+      r.next_free = free_;
+      free_ = i + 1;
+      --size_;
+    }
+    // What could not leave will not for a while: looking again at once would be in vain.
+    trim_at_ = size_ < trim_first / 2 ? trim_first : 2 * size_;
+    index_all();
+  }
+
+ private:
+  [[nodiscard]] bool is_table(std::uint64_t word, std::uint64_t at) const noexcept {
+    if (!word_holds(word, word_seed(at)) || tables_ == tables_max) return false;
+    const std::uint64_t table = word & checked_mask;
+    const auto run = pages_.owned_at(table);
+    return run && run->offset == table && run->owner == layout::directory_owner &&
+           run->bytes == pages_.sizes().page_bytes();
+  }
+  struct row {
+    std::uint64_t key = 0;         // area_word(); 0: free
+    std::uint64_t generation = 0;  // newest that something unlinked here is freed with
+    std::uint64_t operation = 0;   // that allocated here last
+    std::uint32_t pins = 0;
+    std::uint32_t next_free = 0;  // index + 1
+  };
+  static constexpr unsigned tables_max = 64;
+
+  [[nodiscard]] std::size_t slot_of(std::uint64_t key) const noexcept {
+    return static_cast<std::size_t>(key * 0x9E37'79B9'7F4A'7C15ULL >> 32) & (index_size_ - 1);
+  }
+  [[nodiscard]] row* find(std::uint64_t key) noexcept {
+    for (std::size_t i = slot_of(key); index_[i] != 0; i = (i + 1) & (index_size_ - 1)) {
+      row& r = rows_[index_[i] - 1];
+      if (r.key == key) return &r;
+    }
+    return nullptr;
+  }
+  [[nodiscard]] result<row*> at(std::uint64_t key, std::uint64_t& hits, std::uint64_t& misses,
+                                bool ordered = false) noexcept {
+    if (row* r = find(key); r != nullptr) [[likely]] {
+      ++hits;
+      return r;
+    }
+    ++misses;
+    return add(key, ordered);
+  }
+  [[nodiscard, gnu::noinline]] result<row*> add(std::uint64_t key, bool ordered) noexcept {
+    if (free_ == 0 && used_ == capacity()) {
+      if (status s = grow(); !s) return s.error();
+    }
+    std::uint32_t i = used_;
+    if (free_ != 0) {
+      i = free_ - 1;
+      free_ = rows_[i].next_free;
+    } else {
+      ++used_;
+    }
+    rows_[i] = {key};
+    ++size_;
+    index_one(i);
+    store_place(i, key);
+    if (!ordered) fence_by_rmw(medium_, edge{"lockfree/E6"});
+    trim_due_ = trim_due_ || full();
+    return &rows_[i];
+  }
+  void index_one(std::uint32_t i) noexcept {
+    std::size_t at = slot_of(rows_[i].key);
+    while (index_[at] != 0) at = (at + 1) & (index_size_ - 1);
+    index_[at] = i + 1;
+  }
+  void index_all() noexcept {
+    std::fill_n(index_.get(), index_size_, 0U);
+    for (std::uint32_t i = 0; i < used_; ++i) {
+      if (rows_[i].key != 0) index_one(i);
+    }
+  }
+
+  // ---- durable words ----
+
+  [[nodiscard]] std::uint32_t capacity() const noexcept {
+    return static_cast<std::uint32_t>(tables_ * words_per_table_);
+  }
+  void store_place(std::uint32_t i, std::uint64_t content) noexcept {
+    const std::uint64_t at = table_at_[i / words_per_table_] + i % words_per_table_ * 8;
+    auto* word = reinterpret_cast<std::uint64_t*>(base_ + at);
+    // relaxed: nobody else looks at it before the next process does.
+    std::atomic_ref<std::uint64_t>{*word}.store(seal_word(content, word_seed(at)), std::memory_order_relaxed);
+    medium_.flush(word, 8);
+  }
+  // Volatile room for the words of one more table.
+  [[nodiscard]] status know(std::uint64_t table) noexcept {
+    if (tables_ == tables_max) return fail(errc::no_space, "a thread has too many active areas: %zu", size_);
+    const std::size_t rows = (tables_ + 1) * words_per_table_;
+    const std::size_t index_size = std::bit_ceil(2 * rows);
+    std::unique_ptr<row[]> larger{new (std::nothrow) row[rows]};
+    std::unique_ptr<std::uint32_t[]> index{new (std::nothrow) std::uint32_t[index_size]};
+    if (larger == nullptr || index == nullptr) {
+      return fail(errc::no_memory, "no volatile memory for a table of active areas");
+    }
+    std::copy_n(rows_.get(), used_, larger.get());
+    rows_ = std::move(larger);
+    index_ = std::move(index);
+    index_size_ = index_size;
+    table_at_[tables_++] = table;
+    index_all();
+    return {};
+  }
+  // One more table, empty, on media.
+  [[nodiscard, gnu::noinline]] status grow() noexcept {
+    const std::uint64_t bytes = pages_.sizes().page_bytes();
+    const auto table = pages_.take_run(arena_, nvm::layout::slot_protocol::epoch, layout::directory_owner, bytes);
+    if (!table) return table.error();
+    if (status s = know(*table); !s) {
+      pages_.give(*table);
+      return s;
+    }
+    std::memset(base_ + *table, 0, bytes);
+    medium_.flush(base_ + *table, bytes);
+    medium_.fence(edge{"lockfree/E8"});
+    auto* word = reinterpret_cast<std::uint64_t*>(base_ + link_at_);
+    std::atomic_ref<std::uint64_t>{*word}.store(seal_word(*table, word_seed(link_at_)), std::memory_order_relaxed);
+    medium_.flush(word, 8);
+    link_at_ = *table + words_per_table_ * 8;
+    return {};  // the fence of the first area in it orders the link, too
+  }
+
+  M& medium_;
+  std::byte* const base_;
+  structure_pages& pages_;
+  const unsigned arena_;
+  bool& trim_due_;
+  const std::uint64_t words_per_table_;
+  std::array<std::uint64_t, tables_max> table_at_{};  // offsets
+  unsigned tables_ = 0;
+  std::uint64_t link_at_ = 0;               // offset of the word that will lead to the next table
+  std::unique_ptr<row[]> rows_;             // row i has word i of the tables
+  std::unique_ptr<std::uint32_t[]> index_;  // hash table of rows + 1
+  std::size_t index_size_ = 0;
+  std::uint32_t used_ = 0;
+  std::uint32_t free_ = 0;  // index + 1
+  std::size_t size_ = 0;
+  std::size_t trim_at_ = trim_first;
+  area_counts counts_;
+};
+
+}  // namespace nvm::lockfree

@@ -1,0 +1,508 @@
+// The lock-free structures of a pool by name, and what a crash has left of them.
+//
+/// First structure:  S directory; F it; | lockfree/E13  S both anchor words; F them; | lockfree/E14
+/// Create:  pages with the structure's number; S root; F it; S entry, but for its state; F it;
+///                                      | lockfree/E15  S state; F it; | lockfree/E16  it exists
+/// Drop:    S state 0; F it;            | lockfree/E17  its pages go
+// Recovery: pages that belong to a number without an entry are free.  Then the nodes of active areas are looked at, in
+// parallel: what is allocated and nothing leads to is free (NV-epochs: log-free, section 5.5, both methods):
+//
+///   S bits 0; F them;                  | lockfree/E18  S the tables' words 0; F them; | lockfree/E19
+// A crash meanwhile leaves the tables, and recovery does all of it again.
+//
+// Where a process was killed, and not the machine, recovery sees what is in caches still; before it acts on that, or
+// lets go of what would find it again, it is written back: page map entries, directory and roots; allocation words of
+// active areas; the links that lead past each node that is freed.   | lockfree/E26  by each part
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "lockfree/domain.hpp"
+#include "lockfree/structure.hpp"
+#include "platform/platform.hpp"
+
+namespace nvm::lockfree {
+
+// Which of the two ways of section 5.5; automatic: by traversal where looking for one node takes as long as for all.
+enum class recovery_method : std::uint8_t { automatic, search, traversal };
+
+struct recovery_report {
+  std::uint64_t areas = 0;        // active when the last process ended
+  std::uint64_t allocated = 0;    // nodes in them
+  std::uint64_t freed = 0;        // of these, because nothing led to them
+  std::uint64_t pages_freed = 0;  // extents and runs of structures that do not exist
+};
+
+template <media M>
+class catalogue {
+ public:
+  struct found {
+    unsigned index = 0;
+    layout::kind kind = layout::kind::none;
+    std::uint16_t owner = 0;
+    std::uint64_t root = 0;
+    std::uint64_t parameters = 0;
+    std::uint64_t flags = 0;
+  };
+
+  catalogue(M& medium, std::byte* base, structure_pages& pages) noexcept
+      : medium_{medium}, base_{base}, pages_{pages} {}
+  catalogue(const catalogue&) = delete;
+  catalogue& operator=(const catalogue&) = delete;
+
+  // Reads the directory, if there is one.  errc::corrupt, version.
+  [[nodiscard]] status open() noexcept {
+    const geometry& g = pages_.sizes();
+    for (unsigned copy = 0; copy < 2; ++copy) {
+      const std::uint64_t at = anchor_word_at(g, copy, anchor_word::lockfree);
+      const std::uint64_t word = load_word(base_, at);
+      if (!word_holds(word, word_seed(at)) || word == 0) continue;
+      const std::uint64_t place = word & checked_mask;
+      const auto run = pages_.owned_at(place);
+      if (!run || run->offset != place || run->owner != layout::directory_owner ||
+          run->bytes < sizeof(layout::directory)) {
+        return fail(errc::corrupt, "directory of lock-free structures: offset %lu is no run of it", place);
+      }
+      offset_ = place;
+      break;
+    }
+    if (offset_ == 0) return {};
+    if (status s = check_directory(); !s) return s;
+    // A crash may have come between the two.
+    for (unsigned copy = 0; copy < 2; ++copy) {
+      const std::uint64_t at = anchor_word_at(g, copy, anchor_word::lockfree);
+      if ((load_word(base_, at) & checked_mask) != offset_) {
+        name_directory(offset_);
+        break;
+      }
+    }
+    return {};
+  }
+  [[nodiscard]] bool exists() const noexcept { return offset_ != 0; }
+
+  // Offset of the word that leads to a thread's tables of active areas.
+  [[nodiscard]] std::uint64_t table_word(unsigned thread) const noexcept {
+    return offset_ + offsetof(layout::directory, tables) + thread * 8;
+  }
+  [[nodiscard]] unsigned area_shift() const noexcept {
+    return static_cast<unsigned>(directory().area_shift & checked_mask);
+  }
+
+  // Makes the directory if there is none.
+  [[nodiscard]] status need(unsigned area_shift) noexcept {
+    if (exists()) return {};
+    const auto run =
+        pages_.take_run(0, nvm::layout::slot_protocol::epoch, layout::directory_owner, sizeof(layout::directory));
+    if (!run) return run.error();
+    std::memset(base_ + *run, 0, sizeof(layout::directory));
+    auto& d = *reinterpret_cast<layout::directory*>(base_ + *run);
+    d.magic = layout::directory_magic;
+    d.version = sealed(1, *run + offsetof(layout::directory, version));
+    d.area_shift = sealed(area_shift, *run + offsetof(layout::directory, area_shift));
+    medium_.flush(&d, sizeof d);
+    medium_.fence(edge{"lockfree/E13"});
+    name_directory(*run);
+    offset_ = *run;
+    return {};
+  }
+
+  // errc::not_found, corrupt.
+  [[nodiscard]] result<found> find(std::string_view name) const noexcept {
+    for (unsigned i = 0; exists() && i < layout::structures_max; ++i) {
+      const auto f = at(i);
+      if (!f) return f.error();
+      if (f->kind != layout::kind::none && name == entry(i).name) return *f;
+    }
+    return fail(errc::not_found, "the pool has no lock-free structure '%.*s'", static_cast<int>(name.size()),
+                name.data());
+  }
+  template <class Visit>
+  [[nodiscard]] status each(Visit&& visit) const {
+    for (unsigned i = 0; exists() && i < layout::structures_max; ++i) {
+      const auto f = at(i);
+      if (!f) return f.error();
+      if (f->kind != layout::kind::none) visit(*f, std::string_view{entry(i).name});
+    }
+    return {};
+  }
+
+  // make(owner) -> result<root offset>: takes pages with this number and makes the root, flushed.  The caller holds
+  // whatever keeps others from creating and dropping.  errc::invalid for a name, exists, no_space.
+  template <class Make>
+  [[nodiscard]] result<found> create(std::string_view name, layout::kind kind, std::uint64_t parameters,
+                                     std::uint64_t flags, Make&& make) noexcept {
+    if (name.empty() || name.size() > layout::name_max || name.find('\0') != std::string_view::npos) {
+      return fail(errc::invalid, "a name of %zu bytes: 1 to %u, none of them 0", name.size(), layout::name_max);
+    }
+    if (const auto f = find(name); f) {
+      return fail(errc::exists, "the pool has a lock-free structure '%.*s' already", static_cast<int>(name.size()),
+                  name.data());
+    } else if (f.error() != errc::not_found) {
+      return f.error();
+    }
+    unsigned i = 0;
+    while (i < layout::structures_max && (entry(i).state != 0)) ++i;
+    if (i == layout::structures_max) {
+      return fail(errc::no_space, "the pool has %u lock-free structures, and no more can be", layout::structures_max);
+    }
+    const auto owner = static_cast<std::uint16_t>(layout::first_owner + i);
+    const result<std::uint64_t> root = make(owner);
+    if (!root) {
+      give_pages_of(owner);
+      return root.error();
+    }
+    layout::entry& e = entry(i);
+    const std::uint64_t offset = entry_offset(i);
+    std::memset(&e, 0, sizeof e);
+    e.root = sealed(*root, offset + offsetof(layout::entry, root));
+    e.parameters = sealed(parameters, offset + offsetof(layout::entry, parameters));
+    e.flags = sealed(flags, offset + offsetof(layout::entry, flags));
+    std::memcpy(e.name, name.data(), name.size());
+    e.crc = entry_crc(i);
+    medium_.flush(&e, sizeof e);
+    medium_.fence(edge{"lockfree/E15"});
+    store_word(offset, std::uint64_t(kind) | std::uint64_t{owner} << 8 | std::uint64_t{1} << 24);
+    medium_.fence(edge{"lockfree/E16"});
+    return found{i, kind, owner, *root, parameters, flags};
+  }
+  void drop(const found& f) noexcept {
+    store_word(entry_offset(f.index), 0);
+    medium_.fence(edge{"lockfree/E17"});
+    give_pages_of(f.owner);
+  }
+
+  // ---- recovery: nobody uses the structures ----
+
+  // Pages of numbers that nobody has, and of the directory's own that it does not know; all of them if a crash came
+  // before there was a directory.
+  void free_foreign_pages(recovery_report& report) noexcept {
+    write_back_names();
+    give_pages_if([&](const owned_pages& p) {
+      if (looks_at_caches()) medium_.flush(base_ + pages_.sizes().entry_offset(pages_.sizes().page_of(p.offset)), 8);
+      if (p.owner != layout::directory_owner) {
+        const unsigned i = p.owner - layout::first_owner;
+        const bool lives = exists() && i < layout::structures_max && at(i) && at(i)->kind != layout::kind::none;
+        report.pages_freed += lives ? 0 : 1;
+        return !lives;
+      }
+      const bool known = exists() && (p.offset == offset_ || is_table(p.offset));
+      report.pages_freed += known ? 0 : 1;
+      return !known;
+    });
+  }
+
+  // `structure_of(owner)`: nullptr if it is not to be looked at.  Part i of n; begin_recovery() before, end_recovery()
+  // after all parts.
+  struct dead_node {
+    structure* of;
+    std::uint64_t offset;
+    std::uint64_t bytes;
+  };
+  struct recovery {
+    struct area {
+      std::uint64_t number;
+      std::uint16_t owner;
+      structure* of;
+    };
+    std::vector<area> areas;
+    std::atomic<std::size_t> next{0};
+    std::mutex lock;
+    std::vector<dead_node> dead;
+    std::atomic<std::uint64_t> allocated{0};
+    std::atomic<bool> out_of_memory{false};
+    unsigned shift = 12;
+    recovery_method method = recovery_method::automatic;
+  };
+  template <class StructureOf>
+  [[nodiscard]] status begin_recovery(recovery& r, StructureOf&& structure_of, recovery_method method) noexcept try {
+    r.method = method;
+    if (!exists()) return {};
+    r.shift = area_shift();
+    each_table_word([&](std::uint64_t, std::uint64_t content) {
+      const std::uint16_t owner = layout::owner_of_word(content);
+      structure* s = structure_of(owner);
+      if (s != nullptr) r.areas.push_back({layout::area_of_word(content), owner, s});
+    });
+    std::sort(r.areas.begin(), r.areas.end(), [](const auto& a, const auto& b) {
+      return a.owner != b.owner ? a.owner < b.owner : a.number < b.number;
+    });
+    r.areas.erase(std::unique(r.areas.begin(), r.areas.end(),
+                              [](const auto& a, const auto& b) { return a.owner == b.owner && a.number == b.number; }),
+                  r.areas.end());
+    return {};
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "no volatile memory for the recovery of lock-free structures");
+  }
+  void recover_part(recovery& r) noexcept try {
+    std::vector<dead_node> dead;
+    std::uint64_t allocated = 0;
+    for (;;) {
+      const std::size_t i = r.next.fetch_add(1, std::memory_order_relaxed);
+      if (i >= r.areas.size()) break;
+      const auto& a = r.areas[i];
+      if (looks_at_caches()) a.of->write_back_words(a.number << r.shift, (a.number + 1) << r.shift);
+      if (traverses(r, *a.of)) {
+        // One pass over the structure serves all of its areas: the first of them stands for the rest.
+        if (i != 0 && r.areas[i - 1].of == a.of) continue;
+        traverse(r, i, dead, allocated);
+        continue;
+      }
+      struct closure {
+        recovery& r;
+        structure* of;
+        std::vector<dead_node>& dead;
+        std::uint64_t& allocated;
+      } k{r, a.of, dead, allocated};
+      a.of->each_allocated(a.number << r.shift, (a.number + 1) << r.shift, &k,
+                           [](void* raw, std::uint64_t offset, std::uint64_t bytes) {
+                             auto& in = *static_cast<closure*>(raw);
+                             ++in.allocated;
+                             if (!in.of->leads_to(offset, bytes)) keep(in.r, in.dead, {in.of, offset, bytes});
+                           });
+    }
+    if (looks_at_caches()) {
+      for (const auto& d : dead) d.of->write_back_links(d.offset);
+      medium_.fence(edge{"lockfree/E26"});
+    }
+    r.allocated.fetch_add(allocated, std::memory_order_relaxed);
+    const std::lock_guard guard{r.lock};
+    r.dead.insert(r.dead.end(), dead.begin(), dead.end());
+  } catch (const std::bad_alloc&) {
+    r.out_of_memory.store(true, std::memory_order_relaxed);
+  }
+  // Between the parts and the end: whether what they found may be acted on.  errc::no_memory, corrupt.
+  [[nodiscard]] status check_recovery(const recovery& r) const noexcept {
+    if (r.out_of_memory.load(std::memory_order_relaxed)) {
+      return fail(errc::no_memory, "no volatile memory for the recovery of lock-free structures");
+    }
+    for (const auto& a : r.areas) {
+      if (a.of->is_damaged()) {
+        return fail(errc::corrupt, "lock-free structure %u: a link leads where no node can be; nothing was freed",
+                    a.owner);
+      }
+    }
+    return {};
+  }
+  void end_recovery(recovery& r, recovery_report& report) noexcept {
+    bool detached = false;
+    for (const dead_node& d : r.dead) detached = d.of->detach(d.offset, d.bytes) || detached;
+    if (detached) medium_.fence(edge{"lockfree/E24"});
+    for (const dead_node& d : r.dead) d.of->free_unlinked(d.offset);
+    medium_.fence(edge{"lockfree/E18"});
+    if (exists()) {
+      each_table_word([&](std::uint64_t at, std::uint64_t) { store_word(at, 0); });
+      medium_.fence(edge{"lockfree/E19"});
+    }
+    report.areas = r.areas.size();
+    report.allocated = r.allocated.load(std::memory_order_relaxed);
+    report.freed = r.dead.size();
+  }
+
+ private:
+  // What recovery sees need not be on the medium.
+  [[nodiscard]] bool looks_at_caches() const noexcept { return !M::atomic_batches && !stores_survive(medium_); }
+  void write_back_names() noexcept {
+    if (!exists() || !looks_at_caches()) return;
+    for (unsigned copy = 0; copy < 2; ++copy) {
+      medium_.flush(base_ + anchor_word_at(pages_.sizes(), copy, anchor_word::lockfree), 8);
+    }
+    medium_.flush(&directory(), offsetof(layout::directory, entries));
+    for (unsigned i = 0; i < layout::structures_max; ++i) {
+      const auto f = at(i);
+      if (entry(i).state != 0) medium_.flush(&entry(i), sizeof(layout::entry));
+      if (f && f->kind != layout::kind::none) medium_.flush(base_ + f->root, root_bytes_max);
+    }
+  }
+  static constexpr std::uint64_t root_bytes_max = 512;
+  void name_directory(std::uint64_t offset) noexcept {
+    for (unsigned copy = 0; copy < 2; ++copy) {
+      store_word(anchor_word_at(pages_.sizes(), copy, anchor_word::lockfree), offset);
+    }
+    medium_.fence(edge{"lockfree/E14"});
+  }
+  [[nodiscard]] layout::directory& directory() const noexcept {
+    return *reinterpret_cast<layout::directory*>(base_ + offset_);
+  }
+  [[nodiscard]] layout::entry& entry(unsigned i) const noexcept { return directory().entries[i]; }
+  [[nodiscard]] std::uint64_t entry_offset(unsigned i) const noexcept {
+    return offset_ + offsetof(layout::directory, entries) + i * sizeof(layout::entry);
+  }
+  [[nodiscard]] static std::uint64_t sealed(std::uint64_t content, std::uint64_t at) noexcept {
+    return seal_word(content, word_seed(at));
+  }
+  void store_word(std::uint64_t at, std::uint64_t content) noexcept {
+    auto* word = reinterpret_cast<std::uint64_t*>(base_ + at);
+    // release: whoever finds it finds what it leads to.
+    std::atomic_ref<std::uint64_t>{*word}.store(sealed(content, at), std::memory_order_release);
+    medium_.flush(word, 8);
+  }
+  [[nodiscard]] std::uint64_t entry_crc(unsigned i) const noexcept {
+    const auto* from = reinterpret_cast<const std::byte*>(&entry(i)) + 8;
+    return checksum(from, offsetof(layout::entry, crc) - 8, entry_offset(i));
+  }
+  // errc::corrupt if a word of it fails.
+  [[nodiscard]] result<found> at(unsigned i) const noexcept {
+    const layout::entry& e = entry(i);
+    const std::uint64_t offset = entry_offset(i);
+    const auto broken = [&](const char* what, std::uint64_t word) {
+      return fail(errc::corrupt, "entry %u of lock-free structures, at offset %lu: %s: found %016lx", i, offset, what,
+                  word);
+    };
+    const std::uint64_t state = load_word(base_, offset);
+    if (state == 0) return found{};
+    if (!word_holds(state, word_seed(offset))) return broken("its state fails its check", state);
+    const std::uint64_t content = state & checked_mask;
+    found f;
+    f.index = i;
+    f.kind = static_cast<layout::kind>(content & 0xFF);
+    f.owner = static_cast<std::uint16_t>(content >> 8);
+    if (f.kind == layout::kind::none || f.kind > layout::kind::tree || f.owner != layout::first_owner + i ||
+        content >> 24 != 1) {
+      return broken("its state is none that we know", state);
+    }
+    const std::uint64_t crc = entry_crc(i);
+    if (crc != e.crc) return broken("it fails its checksum", e.crc);
+    f.root = e.root & checked_mask;
+    f.parameters = e.parameters & checked_mask;
+    f.flags = e.flags & checked_mask;
+    const auto run = pages_.owned_at(f.root);
+    if (!run || run->offset != f.root || run->owner != f.owner || run->kind != nvm::layout::page_kind::run) {
+      return broken("its root is no run of it", e.root);
+    }
+    if (e.name[layout::name_max] != '\0') return broken("its name has no end", 0);
+    return f;
+  }
+  [[nodiscard]] status check_directory() const noexcept {
+    const layout::directory& d = directory();
+    if (d.magic != layout::directory_magic) {
+      return fail(errc::corrupt,
+                  "directory of lock-free structures at offset %lu: magic: found %016lx, expected %016lx", offset_,
+                  d.magic, layout::directory_magic);
+    }
+    const std::uint64_t version_at = offset_ + offsetof(layout::directory, version);
+    if (!word_holds(d.version, word_seed(version_at)) || (d.version & checked_mask) != 1) {
+      return fail(errc::version, "directory of lock-free structures at offset %lu: version: found %016lx, expected 1",
+                  version_at, d.version);
+    }
+    const std::uint64_t shift_at = offset_ + offsetof(layout::directory, area_shift);
+    if (!word_holds(d.area_shift, word_seed(shift_at)) || area_shift() < 10 || area_shift() > 30) {
+      return fail(errc::corrupt, "directory of lock-free structures at offset %lu: area_shift: found %016lx", shift_at,
+                  d.area_shift);
+    }
+    for (unsigned i = 0; i < layout::structures_max; ++i) {
+      if (const auto f = at(i); !f) return f.error();
+    }
+    return {};
+  }
+
+  // Calls visit(offset, content) for each word that is set, of every table of every thread.
+  template <class Visit>
+  void each_table_word(Visit&& visit) const {
+    const std::uint64_t words = pages_.sizes().page_bytes() / 8 - 1;
+    each_table([&](std::uint64_t table) {
+      for (std::uint64_t w = 0; w < words; ++w) {
+        const std::uint64_t at = table + w * 8;
+        const std::uint64_t word = load_word(base_, at);
+        if (word != 0 && word_holds(word, word_seed(at))) visit(at, word & checked_mask);
+      }
+    });
+  }
+  template <class Visit>
+  void each_table(Visit&& visit) const {
+    const std::uint64_t page_bytes = pages_.sizes().page_bytes();
+    for (unsigned t = 0; t < 256; ++t) {
+      std::uint64_t at = table_word(t);
+      // Tables of damaged pools may lead round in a circle.
+      for (unsigned n = 0; n < 64; ++n) {
+        const std::uint64_t word = load_word(base_, at);
+        if (word == 0 || !word_holds(word, word_seed(at))) break;
+        const std::uint64_t table = word & checked_mask;
+        const auto run = pages_.owned_at(table);
+        if (!run || run->offset != table || run->owner != layout::directory_owner || run->bytes != page_bytes) break;
+        visit(table);
+        at = table + page_bytes - 8;
+      }
+    }
+  }
+  [[nodiscard]] bool is_table(std::uint64_t offset) const {
+    bool is = false;
+    each_table([&](std::uint64_t table) { is = is || table == offset; });
+    return is;
+  }
+
+  void give_pages_of(std::uint16_t owner) noexcept {
+    give_pages_if([&](const owned_pages& p) { return p.owner == owner; });
+  }
+  template <class Condition>
+  void give_pages_if(Condition&& goes) noexcept {
+    struct closure {
+      Condition& goes;
+      structure_pages& pages;
+    } k{goes, pages_};
+    pages_.each_owned(0, pages_.size_pages(), &k, [](void* raw, const owned_pages& p) {
+      auto& in = *static_cast<closure*>(raw);
+      if (in.goes(p)) in.pages.give(p.offset);
+      return true;
+    });
+  }
+
+  [[nodiscard]] static bool traverses(const recovery& r, const structure& s) noexcept {
+    return r.method == recovery_method::traversal || (r.method == recovery_method::automatic && s.searches_slowly());
+  }
+  // Callbacks of structures may not throw.
+  template <class T>
+  static void keep(recovery& r, std::vector<T>& in, const std::type_identity_t<T>& one) noexcept try {
+    in.push_back(one);
+  } catch (const std::bad_alloc&) {
+    r.out_of_memory.store(true, std::memory_order_relaxed);
+  }
+  // All areas of one structure, areas[first] being the first.
+  void traverse(recovery& r, std::size_t first, std::vector<dead_node>& dead, std::uint64_t& allocated) noexcept {
+    structure* const of = r.areas[first].of;
+    std::size_t end = first;
+    while (end < r.areas.size() && r.areas[end].of == of) ++end;
+    struct closure {
+      recovery& r;
+      std::size_t first, end;
+      structure* of;
+      std::vector<std::uint64_t> linked;
+      std::vector<dead_node>& dead;
+      std::uint64_t& allocated;
+    } k{r, first, end, of, {}, dead, allocated};
+    const bool all = of->each_linked(&k, [](void* raw, std::uint64_t offset) {
+      auto& in = *static_cast<closure*>(raw);
+      const auto begin = in.r.areas.begin();
+      const auto found =
+          std::lower_bound(begin + static_cast<std::ptrdiff_t>(in.first), begin + static_cast<std::ptrdiff_t>(in.end),
+                           offset >> in.r.shift, [](const auto& a, std::uint64_t number) { return a.number < number; });
+      if (found != begin + static_cast<std::ptrdiff_t>(in.end) && found->number == offset >> in.r.shift) {
+        keep(in.r, in.linked, offset);
+      }
+    });
+    if (!all) r.out_of_memory.store(true, std::memory_order_relaxed);
+    std::sort(k.linked.begin(), k.linked.end());
+    for (std::size_t i = first; i < end; ++i) {
+      of->each_allocated(r.areas[i].number << r.shift, (r.areas[i].number + 1) << r.shift, &k,
+                         [](void* raw, std::uint64_t offset, std::uint64_t bytes) {
+                           auto& in = *static_cast<closure*>(raw);
+                           ++in.allocated;
+                           if (!std::binary_search(in.linked.begin(), in.linked.end(), offset)) {
+                             keep(in.r, in.dead, {in.of, offset, bytes});
+                           }
+                         });
+    }
+  }
+
+  M& medium_;
+  std::byte* const base_;
+  structure_pages& pages_;
+  std::uint64_t offset_ = 0;  // of the directory; 0: there is none
+};
+
+}  // namespace nvm::lockfree

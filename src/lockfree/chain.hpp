@@ -1,0 +1,392 @@
+// A sorted chain of nodes: Harris's list (DISC 2001), in the form that unlinks one node at a time, with links that
+// become durable (log-free, section 3).  The list is one; a hash table is one that can be entered at many places.
+//
+// A node is deleted when its own link gets the tag `gone`; whoever comes by unlinks it.  A node whose value is replaced
+// is deleted by a link that leads to its replacement: there is no moment without one.
+//
+/// insert    F node; CAS before -> node                          (change: durable on return)
+/// remove    CAS node -> next|gone                               (change);  CAS before -> next (tidy)
+/// replace   F replacement, which leads to next; CAS node -> replacement|gone (change);  CAS before -> replacement
+/// (tidy)
+// What an operation depends on is durable before it changes or reports anything:
+//   - the link to be changed, and the link that leads to the node that holds it;
+//   - the link that leads to a node that is reported, deleted or replaced; a deletion that is reported or unlinked.
+#pragma once
+
+#include <utility>
+
+#include "base/result.hpp"
+#include "lockfree/nodes.hpp"
+
+namespace nvm::lockfree {
+
+enum class write_rule : std::uint8_t { insert_only, replace_only, either };
+enum class written : std::uint8_t { inserted, replaced, refused };
+
+// Cells: what the chain can be entered at.  order_of(offset): the smallest order behind the cell at `offset`.
+struct no_cells {};
+
+template <class Memory, class Nodes, class Cells = no_cells>
+class chain {
+ public:
+  using session = typename Memory::session;
+  using key = typename Nodes::key;
+  using value = typename Nodes::value;
+
+  explicit chain(Memory& memory, Cells cells = {}) noexcept : memory_{memory}, cells_{std::move(cells)} {}
+
+  // Calls visit(node) where the key is; false: it is nowhere.
+  template <class Visit>
+  [[nodiscard, gnu::always_inline]] bool look_up(session& s, link& start, std::uint64_t order, const key& k,
+                                                 Visit&& visit) noexcept {
+    link* in = &start;
+    link_word w = start.load();
+    climb up;
+    for (;;) {
+      if ((w & cell) != 0 || offset_of(w) == 0) {
+        if (!enter_cell(w, order, in, up)) break;
+        continue;
+      }
+      auto* n = node_at(w, up);
+      if (n == nullptr) [[unlikely]]
+        break;
+      const link_word next = n->next.load();
+      if (n->order >= order) {
+        const int c = n->order > order ? 1 : compare(n, k);
+        if (c > 0) break;
+        if (c == 0) {
+          if ((next & gone) == 0) {
+            (void)memory_.settled(s, *in, w, order);
+            memory_.depend(s, order);
+            visit(n);
+            return true;
+          }
+          (void)memory_.settled(s, n->next, next, order);
+        }
+      }
+      in = &n->next;
+      w = next;
+    }
+    memory_.depend(s, order);
+    return false;
+  }
+
+  // refused: the rule does not allow it.  errc::no_memory, no_space, too_large, corrupt.
+  [[nodiscard]] result<written> write(session& s, link& start, std::uint64_t order, const key& k, const value& v,
+                                      write_rule rule) noexcept {
+    std::uint64_t made = 0;
+    return write_with(
+        s, start, order, k, rule, [&](const node_head*) { return Nodes::bytes(k, v); },
+        [&](std::byte* at, const node_head*) { Nodes::fill(at, order, k, v); }, made);
+  }
+
+  // size(old) says how many bytes the new node needs, 0: leave it (refused); fill(at, old) makes it, but for its link.
+  // `old` is nullptr where there is none.  Both may be called again, when the node has changed meanwhile.
+  template <class Size, class Fill>
+  [[nodiscard]] result<written> write_with(session& s, link& start, std::uint64_t order, const key& k, write_rule rule,
+                                           Size&& size, Fill&& fill, std::uint64_t& offset) noexcept {
+    std::uint64_t made = 0;
+    std::uint64_t made_bytes = 0;
+    const auto give_up = [&](auto outcome) -> result<written> {
+      if (made != 0) memory_.discard(s, made);
+      return outcome;
+    };
+    for (;;) {
+      position p;
+      if (!find(s, start, order, k, p)) return give_up(failure());
+      link_word expected = 0;
+      if (p.current != nullptr) {
+        (void)memory_.settled(s, *p.before, p.word, order);
+        memory_.depend(s, order);
+        if (rule == write_rule::insert_only) return give_up(written::refused);
+        // Its link may hold the insertion of the next one.
+        expected = memory_.settled(s, p.current->next, p.next, order);
+      } else {
+        if (rule == write_rule::replace_only) {
+          memory_.depend(s, order);
+          return give_up(written::refused);
+        }
+        expected = memory_.settled(s, *p.before, p.word, order);
+        memory_.depend(s, order);
+        p.settle_before(memory_, s);
+      }
+      const std::uint64_t bytes = size(p.current);
+      if (bytes == 0) return give_up(written::refused);
+      if (made != 0 && bytes != made_bytes) {
+        memory_.discard(s, made);
+        made = 0;
+      }
+      if (made == 0) {
+        const auto room = memory_.allocate(s, bytes);
+        if (!room) return room.error();
+        made = *room;
+        made_bytes = bytes;
+      }
+      std::byte* at = memory_.at(made);
+      fill(at, p.current);
+      auto* n = reinterpret_cast<node_head*>(at);
+      n->next.set(without(expected, pending));
+      memory_.contents(at, bytes);
+      offset = made;
+      if (p.current == nullptr) {
+        if (!memory_.change(s, *p.before, expected, made, order)) continue;
+        s.count(1);
+        return written::inserted;
+      }
+      bool may_go = false;
+      const std::uint64_t old = memory_.offset_in_pool(p.current);
+      if (!memory_.change_to_delete(s, p.current->next, expected, made | gone, order, old, may_go)) continue;
+      if (may_go) unlink(s, p, old, made);
+      return written::replaced;
+    }
+  }
+
+  // Calls decide(node) -> bool where the key is: whether it goes.  False: it did not, or was nowhere.
+  template <class Decide>
+  [[nodiscard]] result<bool> remove_if(session& s, link& start, std::uint64_t order, const key& k,
+                                       Decide&& decide) noexcept {
+    for (;;) {
+      position p;
+      if (!find(s, start, order, k, p)) return failure();
+      if (p.current == nullptr) {
+        memory_.depend(s, order);
+        return false;
+      }
+      (void)memory_.settled(s, *p.before, p.word, order);
+      const link_word next = memory_.settled(s, p.current->next, p.next, order);
+      memory_.depend(s, order);
+      if (!decide(p.current)) return false;
+      bool may_go = false;
+      const std::uint64_t old = memory_.offset_in_pool(p.current);
+      if (!memory_.change_to_delete(s, p.current->next, next, next | gone, order, old, may_go)) continue;
+      s.count(-1);
+      if (may_go) unlink(s, p, old, next);
+      return true;
+    }
+  }
+
+  // Calls visit(node) for each node that is not deleted, from `start` on, until it returns false; what it sees is
+  // durable.
+  template <class Visit>
+  void each(session& s, link& start, Visit&& visit) noexcept {
+    link* in = &start;
+    link_word w = start.load();
+    climb up;
+    while (offset_of(w) != 0) {
+      if ((w & cell) != 0) {
+        if (!enter_cell(w, ~std::uint64_t{0}, in, up)) return;
+        continue;
+      }
+      auto* n = node_at(w, up);
+      if (n == nullptr) return;
+      const link_word next = n->next.load();
+      if ((next & gone) == 0) {
+        (void)memory_.settled(s, *in, w, n->order);
+        memory_.depend(s, n->order);
+        if (!visit(n)) return;
+      } else {
+        (void)memory_.settled(s, n->next, next, n->order);
+      }
+      in = &n->next;
+      w = next;
+    }
+  }
+
+  // Whether the chain leads to the node at `offset`, deleted or not.  Changes nothing.  pass(link): on the way.
+  template <class Pass>
+  [[nodiscard]] bool leads_to(link& start, std::uint64_t offset, std::uint64_t order, Pass&& pass) noexcept {
+    link* in = &start;
+    link_word w = start.load();
+    climb up;
+    for (;;) {
+      pass(*in);
+      if ((w & cell) != 0 || offset_of(w) == 0) {
+        if (!enter_cell(w, order, in, up)) return false;
+        continue;
+      }
+      if (offset_of(w) == offset) return true;
+      auto* n = node_at(w, up);
+      if (n == nullptr) return false;
+      const link_word next = n->next.load();
+      // Deleted nodes are no longer in order: a replacement has the order of what it replaces.
+      if (n->order > order) return false;
+      in = &n->next;
+      w = next;
+    }
+  }
+
+  struct position {
+    link* before = nullptr;  // leads to `current`, or to where it would be
+    link_word word = 0;      // what was read there; neither gone
+    node_head* current = nullptr;
+    link_word next = 0;              // current's link, not gone
+    link* in = nullptr;              // leads to the node that holds `before`; nullptr: that is a start
+    link_word in_word = 0;           // what was read there
+    std::uint64_t before_order = 0;  // of that node
+
+    // The node that holds `before` is there for good.
+    void settle_before(Memory& memory, session& s) const noexcept {
+      if (in == nullptr) return;
+      (void)memory.settled(s, *in, in_word, before_order);
+      memory.depend(s, before_order);
+    }
+  };
+
+  // Where `order` and the key are or would be; unlinks what is deleted on the way.  False: failure() says why.
+  [[nodiscard]] bool find(session& s, link& start, std::uint64_t order, const key& k, position& p) noexcept {
+    for (;;) {
+      switch (try_find(s, start, order, k, p)) {
+        case outcome::done:
+          return true;
+        case outcome::failed:
+          return false;
+        case outcome::again:
+          break;
+      }
+    }
+  }
+  // Before everything of `order`, behind everything smaller: where a cell belongs.  `current` is not set.
+  [[nodiscard]] bool find_cell(session& s, link& start, std::uint64_t order, position& p) noexcept {
+    for (;;) {
+      const outcome o = try_find<true>(s, start, order, key{}, p);
+      if (o != outcome::again) return o == outcome::done;
+    }
+  }
+  [[nodiscard]] Memory& memory() noexcept { return memory_; }
+
+ private:
+  enum class outcome : std::uint8_t { done, again, failed };
+
+  // Orders ascend along the chain; equal ones are those of replaced nodes and of hashes that are the same.  A damaged
+  // chain that leads round in a circle does not.
+  struct climb {
+    static constexpr std::uint32_t equals_max = 1U << 20;
+    std::uint64_t last = 0;
+    std::uint32_t equals = 0;
+    [[nodiscard, gnu::always_inline]] bool step(std::uint64_t order) noexcept {
+      if (order <= last) [[unlikely]] {
+        if (order < last || ++equals > equals_max) return false;
+        return true;
+      }
+      equals = 0;
+      last = order;
+      return true;
+    }
+  };
+  // < 0, 0, > 0, among nodes of the same order.  One that reaches out of the pool is behind everything.
+  [[nodiscard, gnu::always_inline]] int compare(const node_head* n, const key& k) const noexcept {
+    if constexpr (requires { Nodes::reach(n); }) {
+      if (!memory_.holds(n, Nodes::reach(n))) [[unlikely]]
+        return 1;
+    }
+    return Nodes::compare(n, k);
+  }
+  // nullptr: no node can be there.
+  [[nodiscard, gnu::always_inline]] node_head* node_at(link_word w, climb& up) const noexcept {
+    auto* n = reinterpret_cast<node_head*>(memory_.node_at(offset_of(w)));
+    if (n == nullptr || up.step(n->order)) [[likely]]
+      return n;
+    memory_.report_damage(offset_of(w));
+    return nullptr;
+  }
+  // At a link that leads to no node: goes on behind a cell that stands before `order`.
+  [[nodiscard, gnu::always_inline]] bool enter_cell(link_word& w, std::uint64_t order, link*& in, climb& up) noexcept {
+    const std::uint64_t at = offset_of(w);
+    if (at == 0) return false;
+    if constexpr (requires { cells_.order_of(at); }) {
+      const std::uint64_t first = cells_.order_of(at);
+      if (first > order) return false;
+      auto* next = reinterpret_cast<link*>(memory_.at(at));
+      if (next == nullptr) return false;
+      if (!up.step(first)) {
+        memory_.report_damage(at);
+        return false;
+      }
+      in = next;
+      w = in->load() & ~frozen;
+      return true;
+    } else {
+      return false;
+    }
+  }
+  [[nodiscard]] errc failure() const noexcept {
+    if (memory_.is_damaged()) {
+      return fail(errc::corrupt, "a link leads to offset %lu, where no node can be", memory_.damaged_offset());
+    }
+    return fail(errc::no_memory, "no memory to unlink a node that was deleted");
+  }
+
+  // ForCell: cells of the same order are not entered.
+  template <bool ForCell = false>
+  [[nodiscard]] outcome try_find(session& s, link& start, std::uint64_t order, const key& k, position& p) noexcept {
+    p = {};
+    p.before = &start;
+    link_word w = start.load();
+    climb up;
+    // Where a chain is entered nothing is frozen, but for damage.
+    if ((w & frozen) != 0) [[unlikely]] {
+      if (!memory_.tidy(start, w, without(w, frozen))) return outcome::again;
+      w = without(w, frozen);
+    }
+    for (;;) {
+      if ((w & cell) != 0 || offset_of(w) == 0) {
+        link* in = nullptr;
+        link_word behind = w;
+        if (ForCell ? order == 0 || !enter_cell(behind, order - 1, in, up) : !enter_cell(behind, order, in, up)) break;
+        // A cell stays where it is once it is linked; when that is durable, it may be used.
+        (void)memory_.settled(s, *p.before, w, order);
+        const link_word raw = in->load();
+        if ((raw & frozen) != 0) {
+          // The link cache may still have the link that leads to it.
+          if constexpr (requires { cells_.order_of(offset_of(w)); }) memory_.depend(s, cells_.order_of(offset_of(w)));
+          if (!memory_.tidy(*in, raw, without(raw, frozen))) return outcome::again;
+        }
+        p.in = nullptr;
+        p.before = in;
+        w = behind;
+        continue;
+      }
+      auto* n = node_at(w, up);
+      if (n == nullptr) return outcome::failed;
+      const link_word next = n->next.load();
+      if ((next & gone) != 0) {
+        const link_word behind = without(memory_.settled(s, n->next, next, n->order), gone);
+        if (offset_of(behind) == offset_of(w)) [[unlikely]] {
+          memory_.report_damage(offset_of(w));
+          return outcome::failed;
+        }
+        const link_word led = memory_.settled(s, *p.before, w, n->order);
+        if (!memory_.may_unlink(s, offset_of(w))) return outcome::failed;
+        if (!memory_.tidy(*p.before, led, behind)) return outcome::again;
+        memory_.retire(s, offset_of(w));
+        w = behind;
+        continue;
+      }
+      if (n->order >= order) {
+        if constexpr (ForCell) break;
+        const int c = n->order > order ? 1 : compare(n, k);
+        if (c == 0) {
+          p.current = n;
+          p.next = next;
+        }
+        if (c >= 0) break;
+      }
+      p.in = p.before;
+      p.in_word = w;
+      p.before_order = n->order;
+      p.before = &n->next;
+      w = next;
+    }
+    p.word = w;
+    return outcome::done;
+  }
+  // What was deleted just now; if it cannot be done at once, whoever comes by does it.
+  [[gnu::always_inline]] void unlink(session& s, const position& p, std::uint64_t offset, link_word behind) noexcept {
+    if (memory_.tidy(*p.before, without(p.word, pending), without(behind, gone | pending))) memory_.retire(s, offset);
+  }
+
+  Memory& memory_;
+  Cells cells_;
+};
+
+}  // namespace nvm::lockfree

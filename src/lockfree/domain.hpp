@@ -1,0 +1,343 @@
+// What the lock-free structures of a pool share: threads, their epochs, and the way of a node from unlinked to free
+// (NV-epochs: log-free, section 5).
+//
+// A node that was unlinked waits in its thread's open generation.  A full generation is closed with the vector of all
+// epochs; when everybody who was inside then has moved on, its nodes are freed:
+//
+///   flush the link cache;                      | lockfree/E9  no durable link leads to any of them
+///   S their bits 0; F them                       (fenced before an area leaves the table: lockfree/E7)
+//
+// A node that operations under way may still link or unlink elsewhere (skip_list.hpp) waits for two generations.
+//
+// Unlinking is written back when it is done and not waited for; E9 is what waits, once for hundreds of nodes.
+//
+// Threads.  A thread joins and is known by a number; an operation is between enter() and leave().  A number that is
+// given back keeps its generations and its table of areas for whoever is given it next.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "lockfree/node_heap.hpp"
+#include "lockfree/persistence.hpp"
+
+namespace nvm::lockfree {
+
+struct domain_settings {
+  bool with_link_cache = false;
+  bool all_at_once = true;   // node_heap.hpp
+  unsigned area_shift = 15;  // bytes of an active area: 2^12 .. 2^18
+  unsigned generation_nodes = 256;
+};
+
+template <media M>
+class domain {
+ public:
+  struct retired {
+    std::uint64_t offset;  // with the tag `again`: waits for another generation
+    node_heap<M>* heap;
+  };
+  struct generation {
+    std::uint64_t number = 0;
+    epochs::vector then;
+    std::vector<retired> nodes;
+  };
+
+  class thread {
+   public:
+    thread(domain& d, unsigned number) noexcept
+        : areas{d.medium_, d.base_, d.pages_, number, tidy_due_}, number_{number}, in_{d} {}
+    [[nodiscard]] unsigned number() const noexcept { return number_; }
+    [[nodiscard]] std::uint64_t operation() const noexcept { return operation_; }
+    [[nodiscard]] bool inside() const noexcept { return depth_ != 0; }
+
+    // They nest.
+    [[gnu::always_inline]] void enter() noexcept {
+      if (depth_++ != 0) return;
+      operation_ = in_.epochs_.enter(number_);
+    }
+    [[gnu::always_inline]] void leave() noexcept {
+      if (--depth_ != 0) return;
+      in_.epochs_.leave(number_);
+      if (tidy_due_) [[unlikely]]
+        in_.tidy_up(*this);
+    }
+
+    persistence_client client;
+    active_areas<M> areas;
+
+   private:
+    friend domain;
+    const unsigned number_;
+    domain& in_;
+    std::uint64_t operation_ = 0;
+    unsigned depth_ = 0;
+    bool tidy_due_ = false;
+    std::atomic<bool> freeing_{false};
+    std::uint64_t newest_ = 1;  // number of the open generation
+    std::uint64_t freed_ = 0;   // all generations up to here are free
+    std::vector<retired> open_;
+    std::vector<std::unique_ptr<generation>> closed_;  // oldest first
+    std::vector<std::unique_ptr<generation>> spare_;
+  };
+
+  // An operation, for a scope.
+  class operation {
+   public:
+    explicit operation(thread& t) noexcept : t_{t} { t_.enter(); }
+    ~operation() { t_.leave(); }
+    operation(const operation&) = delete;
+    operation& operator=(const operation&) = delete;
+
+   private:
+    thread& t_;
+  };
+
+  domain(M& medium, std::byte* base, structure_pages& pages, const domain_settings& s)
+      : links{medium, s.with_link_cache},
+        medium_{medium},
+        base_{base},
+        pages_{pages},
+        settings_{s},
+        words_{pages.sizes()} {}
+  ~domain() {
+    for (auto& t : threads_) delete t.load(std::memory_order_relaxed);
+  }
+  domain(const domain&) = delete;
+  domain& operator=(const domain&) = delete;
+
+  [[nodiscard]] status exists() const noexcept {
+    if (words_.exists()) return {};
+    return fail(errc::no_memory, "no volatile memory for the allocation words of lock-free structures");
+  }
+
+  // `table_word(number)`: offset of the durable word that leads to the thread's tables.  errc::no_lane if there are too
+  // many threads, no_memory, no_space.
+  template <class TableWord>
+  [[nodiscard]] result<thread*> join(TableWord&& table_word) noexcept {
+    const unsigned number = epochs_.join();
+    if (number == epochs::threads_max) {
+      return fail(errc::no_lane, "more than %u threads use lock-free structures", epochs::threads_max);
+    }
+    // relaxed: the number is handed over with acquire and release.
+    thread* t = threads_[number].load(std::memory_order_relaxed);
+    if (t == nullptr) {
+      std::unique_ptr<thread> made{new (std::nothrow) thread{*this, number}};
+      status s = made == nullptr
+                     ? status{fail(errc::no_memory, "no volatile memory for a thread of lock-free structures")}
+                     : made->areas.open(table_word(number));
+      if (s && !reserve(*made)) s = fail(errc::no_memory, "no volatile memory for unlinked nodes");
+      if (!s) {
+        epochs_.leave_for_good(number);
+        return s.error();
+      }
+      t = made.release();
+      // release: pairs with the acquire in each_thread().
+      threads_[number].store(t, std::memory_order_release);
+    }
+    return t;
+  }
+  // By the thread itself; its caches have been given back (node_memory.hpp).
+  void leave(thread& t) noexcept {
+    // What it has unlinked and freed is durable before somebody else frees or forgets more with the same number.
+    medium_.fence(edge{"lockfree/E25"});
+    epochs_.leave_for_good(t.number());
+  }
+
+  // The node will be unlinked now; false: it may not be, for want of memory (it stays linked, deleted as it is).
+  // `ordered`: a fence of the caller comes before that.
+  // `count`: so many will be, and this is one of them.
+  [[nodiscard, gnu::always_inline]] bool may_unlink(thread& t, node_heap<M>& heap, std::uint64_t offset, bool ordered,
+                                                    std::size_t count = 1) noexcept {
+    if (t.open_.capacity() - t.open_.size() < count && !make_room(t, count)) [[unlikely]]
+      return false;
+    return t.areas.unlinks(heap.area_of(offset), heap.owner(), t.newest_, ordered).has_value();
+  }
+  // It was unlinked: CAS done, written back.
+  void retire(thread& t, node_heap<M>& heap, std::uint64_t offset) noexcept {
+    t.open_.push_back({offset, &heap});
+    if (t.open_.size() >= settings_.generation_nodes) t.tidy_due_ = true;
+  }
+
+  // The same for a node that operations under way may link or unlink elsewhere until they end: it waits for them, and
+  // then for those that have come in meanwhile.
+  void retire_twice(thread& t, node_heap<M>& heap, std::uint64_t offset) noexcept { retire(t, heap, offset | again); }
+
+  // All threads are outside, and none will come in: everything unlinked is freed, no area is active.
+  void come_to_rest() noexcept {
+    each_thread([&](thread& t) {
+      // Twice, for what waits twice.
+      for (int round = 0; round < 2; ++round) {
+        close_generation(t);
+        while (!t.closed_.empty() && free_oldest(t)) {
+        }
+      }
+      links.settle_all();
+      t.areas.trim(t.freed_, ~std::uint64_t{0});
+    });
+    medium_.fence(edge{"lockfree/E10"});
+  }
+  // After abandoning a heap: nobody frees a node of it any more.
+  void settle_freeing() noexcept {
+    each_thread([](thread& t) {
+      while (t.freeing_.load(std::memory_order_seq_cst)) std::this_thread::yield();
+    });
+  }
+  [[nodiscard]] unsigned joined() const noexcept { return epochs_.joined(); }
+  [[nodiscard]] bool any_inside() const noexcept { return epochs_.any_inside(); }
+  [[nodiscard]] thread& thread_at(unsigned number) noexcept {
+    return *threads_[number].load(std::memory_order_acquire);
+  }
+  template <class Visit>
+  void each_thread(Visit&& visit) {
+    for (auto& at : threads_) {
+      thread* t = at.load(std::memory_order_acquire);
+      if (t != nullptr) visit(*t);
+    }
+  }
+
+  [[nodiscard]] M& medium() noexcept { return medium_; }
+  [[nodiscard]] std::byte* base() const noexcept { return base_; }
+  [[nodiscard]] structure_pages& pages() noexcept { return pages_; }
+  [[nodiscard]] word_table& words() noexcept { return words_; }
+  [[nodiscard]] const domain_settings& settings() const noexcept { return settings_; }
+
+  persistence<M> links;
+
+ private:
+  static constexpr std::size_t ahead = 8;
+  static constexpr std::uint64_t again = 1;  // no part of the offset of a node
+  // Lines to be written back, each once if they come in clusters.
+  class lines_written {
+   public:
+    explicit lines_written(M& m) noexcept : medium_{m} {}
+    ~lines_written() {
+      for (void* p : recent_) {
+        if (p != nullptr) medium_.flush(p, 8);
+      }
+    }
+    void add(void* p) noexcept {
+      void*& slot =
+          recent_[reinterpret_cast<std::uintptr_t>(p) / line_bytes * 0x9E37'79B9U >> 8 & (recent_.size() - 1)];
+      if (slot != nullptr && !same(slot, p)) medium_.flush(slot, 8);
+      slot = p;
+    }
+
+   private:
+    // On an image medium exactly the word is captured.
+    static bool same(void* a, void* b) noexcept {
+      constexpr std::uintptr_t unit = M::atomic_batches ? 8 : line_bytes;
+      return reinterpret_cast<std::uintptr_t>(a) / unit == reinterpret_cast<std::uintptr_t>(b) / unit;
+    }
+    M& medium_;
+    std::array<void*, 64> recent_{};
+  };
+
+  [[nodiscard]] bool reserve(thread& t) noexcept try {
+    t.open_.reserve(4UL * settings_.generation_nodes);
+    t.spare_.reserve(8);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+
+  // An operation that contains many others unlinks more than a generation.
+  [[nodiscard, gnu::noinline]] bool make_room(thread& t, std::size_t count) noexcept try {
+    t.open_.reserve(2 * t.open_.capacity() + count);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  // Between operations of t.
+  [[gnu::noinline]] void tidy_up(thread& t) noexcept {
+    t.tidy_due_ = false;
+    if (t.open_.size() >= settings_.generation_nodes) close_generation(t);
+    if (t.open_.empty()) close_generation(t);
+    while (!t.closed_.empty() && epochs_.passed(t.closed_.front()->then) && free_oldest(t)) {
+    }
+    if (t.areas.full()) {
+      links.settle_all();
+      t.areas.trim(t.freed_, t.operation_ + 1);
+    }
+  }
+  void close_generation(thread& t) noexcept {
+    if (t.open_.empty()) {
+      // Areas that were announced for a node that somebody else unlinked wait for nothing.
+      if (t.closed_.empty()) t.freed_ = t.newest_++;
+      return;
+    }
+    std::unique_ptr<generation> g;
+    if (t.spare_.empty()) {
+      g.reset(new (std::nothrow) generation);
+      // Without memory the open generation waits for the next one that is freed.
+      if (g == nullptr) return;
+    } else {
+      g = std::move(t.spare_.back());
+      t.spare_.pop_back();
+    }
+    try {
+      g->nodes.reserve(t.open_.capacity());
+      t.closed_.push_back(nullptr);
+    } catch (const std::bad_alloc&) {
+      return;
+    }
+    g->number = t.newest_++;
+    g->nodes.swap(t.open_);
+    epochs_.take_vector(g->then);
+    t.closed_.back() = std::move(g);
+  }
+  // Moves what has to wait once more to the open generation.  False: no memory.
+  [[nodiscard]] bool keep_for_another(thread& t, std::vector<retired>& nodes) noexcept {
+    const auto first =
+        std::partition(nodes.begin(), nodes.end(), [](const retired& r) { return (r.offset & again) == 0; });
+    const auto count = static_cast<std::size_t>(nodes.end() - first);
+    if (t.open_.capacity() - t.open_.size() < count && !make_room(t, count)) return false;
+    for (auto r = first; r != nodes.end(); ++r) {
+      const std::uint64_t offset = r->offset & ~again;
+      // The area is in the table, and stays.
+      (void)t.areas.unlinks(r->heap->area_of(offset), r->heap->owner(), t.newest_, true);
+      t.open_.push_back({offset, r->heap});
+    }
+    nodes.erase(first, nodes.end());
+    return true;
+  }
+  // False: no memory; it waits.
+  [[nodiscard]] bool free_oldest(thread& t) noexcept {
+    if (!keep_for_another(t, t.closed_.front()->nodes)) return false;
+    std::unique_ptr<generation> g = std::move(t.closed_.front());
+    t.closed_.erase(t.closed_.begin());
+    links.settle_all();
+    medium_.fence(edge{"lockfree/E9"});
+    {
+      // seq_cst: pairs with settle_freeing(): either that waits for us, or we see that a heap was abandoned.
+      t.freeing_.store(true, std::memory_order_seq_cst);
+      lines_written lines{medium_};
+      const std::size_t count = g->nodes.size();
+      for (std::size_t i = 0; i < count; ++i) {
+        if (i + ahead < count) g->nodes[i + ahead].heap->prefetch(g->nodes[i + ahead].offset);
+        g->nodes[i].heap->free(g->nodes[i].offset, lines);
+      }
+      t.freeing_.store(false, std::memory_order_release);
+    }
+    t.freed_ = g->number;
+    g->nodes.clear();
+    if (t.spare_.size() < t.spare_.capacity()) t.spare_.push_back(std::move(g));
+    return true;
+  }
+
+  M& medium_;
+  std::byte* const base_;
+  structure_pages& pages_;
+  const domain_settings settings_;
+  word_table words_;
+  epochs epochs_;
+  std::array<std::atomic<thread*>, epochs::threads_max> threads_{};
+};
+
+}  // namespace nvm::lockfree

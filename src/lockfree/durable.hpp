@@ -1,0 +1,91 @@
+// A structure in a pool: its shape (list, hash table, ...) over durable memory, and what recovery asks of it.
+#pragma once
+
+#include <concepts>
+#include <memory>
+
+#include "lockfree/catalogue.hpp"
+#include "lockfree/node_memory.hpp"
+
+namespace nvm::lockfree {
+
+// Shape: list.hpp, hash_table.hpp, ...: a template over its memory that has been given all but that.
+template <media M, template <class> class Shape>
+class durable final : public structure {
+ public:
+  using memory_type = node_memory<M>;
+  using shape_type = Shape<memory_type>;
+  using session = typename memory_type::session;
+
+  // The root has been checked.
+  durable(domain<M>& d, const typename catalogue<M>::found& f, bool all_at_once) noexcept
+      : memory_{d,
+                {f.owner, nvm::layout::slot_protocol::epoch, d.settings().area_shift, all_at_once,
+                 d.pages().size_pages()}},
+        root_{f.root},
+        shape_{memory_, f.root} {}
+
+  [[nodiscard]] shape_type& operator*() noexcept { return shape_; }
+  [[nodiscard]] shape_type* operator->() noexcept { return &shape_; }
+  [[nodiscard]] memory_type& memory() noexcept { return memory_; }
+  // Nodes and runs that are allocated to it.
+  [[nodiscard]] std::uint64_t count_allocated() const noexcept { return memory_.heap().count_allocated(); }
+
+  [[nodiscard]] bool leads_to(std::uint64_t offset, std::uint64_t bytes) noexcept override {
+    if (offset == root_) return true;
+    if constexpr (requires { shape_.has_array_at(offset); }) {
+      if (shape_.has_array_at(offset)) return true;
+    }
+    if constexpr (requires { shape_.leads_to(offset, bytes); }) {
+      return shape_.leads_to(offset, bytes);
+    } else {
+      return shape_.leads_to(offset);
+    }
+  }
+  bool detach(std::uint64_t offset, std::uint64_t bytes) noexcept override {
+    if constexpr (requires { shape_.detach(offset, bytes); }) return shape_.detach(offset, bytes);
+    return false;
+  }
+  [[nodiscard]] bool each_linked(void* context, void (*visit)(void* context, std::uint64_t offset)) noexcept override {
+    visit(context, root_);
+    const auto each = [&](std::uint64_t offset) { visit(context, offset); };
+    if constexpr (requires {
+                    { shape_.each_linked(each) } -> std::same_as<bool>;
+                  }) {
+      return shape_.each_linked(each);
+    } else {
+      shape_.each_linked(each);
+      return true;
+    }
+  }
+  [[nodiscard]] bool is_damaged() const noexcept override { return memory_.is_damaged(); }
+  [[nodiscard]] bool searches_slowly() const noexcept override { return shape_type::searches_slowly; }
+  void each_allocated(std::uint64_t first, std::uint64_t end, void* context,
+                      void (*visit)(void* context, std::uint64_t offset, std::uint64_t bytes)) noexcept override {
+    memory_.heap().each_allocated(first, end,
+                                  [&](std::uint64_t offset, std::uint64_t bytes) { visit(context, offset, bytes); });
+  }
+  void write_back_words(std::uint64_t first, std::uint64_t end) noexcept override {
+    memory_.heap().write_back_words(first, end);
+  }
+  void write_back_links(std::uint64_t offset) noexcept override {
+    if constexpr (requires { shape_.each_link_to(offset, [](const link&) {}); }) {
+      shape_.each_link_to(offset, [&](const link& l) { memory_.of().medium().flush(&l, sizeof l); });
+    }
+  }
+  void free_unlinked(std::uint64_t offset) noexcept override {
+    struct {
+      M& m;
+      void add(void* p) { m.flush(p, 8); }
+    } lines{memory_.of().medium()};
+    memory_.heap().free(offset, lines);
+  }
+  void come_to_rest() noexcept override {}
+
+ private:
+  memory_type memory_;
+  const std::uint64_t root_;
+  shape_type shape_;
+};
+
+}  // namespace nvm::lockfree

@@ -1,0 +1,391 @@
+// A hash table: one chain, ordered by hash, that can be entered at many cells (log-free, section 3: a list per bucket;
+// that the lists are one is what lets the table grow while it is used, after Shalev and Shavit, "Split-ordered lists").
+//
+// A cell is a link in an array.  With 2^k cells, the hashes that begin with the k bits of i are behind cell i, and its
+// part of the chain ends where it leads to the next cell.  Doubling adds an array with the cells that divide the parts
+// in two; a new cell is put into the chain when somebody writes there for the first time, and until then readers enter
+// before it.
+//
+/// New array:  S zeros; F them; | lockfree/E11  S the root's word for it; F that; | lockfree/E12  it is part of the
+/// table New cell:   S its link: what will follow it, with the tag frozen; F it; then it is linked like a node
+/// (change); then the
+///             tag goes (tidy).  A frozen cell may be in the chain or not; the chain knows.
+// After a crash nothing has to be done.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+
+#include "lockfree/chain.hpp"
+#include "lockfree/structure.hpp"
+#include "space/space.hpp"
+#include "sync/sync.hpp"
+
+namespace nvm::lockfree {
+
+inline constexpr unsigned hash_growths_max = 40;
+
+struct hash_root {
+  std::uint64_t magic;
+  std::uint64_t bits;  // checked word: the first array has 2^bits cells
+  std::uint64_t seed;  // of the hash
+  std::uint64_t reserved;
+  std::uint64_t arrays[1 + hash_growths_max];  // checked words: offsets; 0: not yet
+};
+inline constexpr std::uint64_t hash_magic = 0x4853'4148'4552'464C;  // "LFREHASH" in file order
+
+// Hashes of 8-byte keys: one to one, so that the key can be had from the hash.
+struct word_hash {
+  static constexpr std::uint64_t factor = 0xD6E8'FEB8'6659'FD93;
+  static constexpr std::uint64_t inverse = [] {
+    std::uint64_t x = factor;
+    for (int i = 0; i < 6; ++i) x *= 2 - factor * x;
+    return x;
+  }();
+  static_assert(factor * inverse == 1);
+  [[nodiscard]] static constexpr std::uint64_t of(std::uint64_t key, std::uint64_t seed) noexcept {
+    std::uint64_t h = (key ^ seed) * factor;
+    h ^= h >> 32;
+    h *= factor;
+    return h ^ h >> 32;
+  }
+  [[nodiscard]] static constexpr std::uint64_t key_of(std::uint64_t h, std::uint64_t seed) noexcept {
+    h ^= h >> 32;
+    h *= inverse;
+    h ^= h >> 32;
+    return h * inverse ^ seed;
+  }
+};
+static_assert(word_hash::key_of(word_hash::of(42, 7), 7) == 42);
+
+// Of keys of any size.
+struct byte_hash {
+  [[nodiscard]] static std::uint64_t of(std::span<const std::byte> key, std::uint64_t seed) noexcept {
+    return checksum(key.data(), key.size(), seed);
+  }
+};
+
+// Hash: of(key, seed).
+template <class Memory, class Nodes, class Hash>
+class hash_table {
+ public:
+  using session = typename Memory::session;
+  using key = typename Nodes::key;
+  using value = typename Nodes::value;
+
+  explicit hash_table(Memory& memory, std::uint64_t root) noexcept
+      : memory_{memory},
+        root_{*reinterpret_cast<hash_root*>(memory.at(root))},
+        seed_{root_.seed},
+        base_bits_{static_cast<unsigned>(root_.bits & checked_mask)},
+        chain_{memory, cells{this}} {
+    arrays_[0] = array_at(root_.arrays[0]);
+    array_offsets_[0] = root_.arrays[0] & checked_mask;
+    unsigned g = 1;
+    for (; g <= hash_growths_max && root_.arrays[g] != 0; ++g) {
+      arrays_[g] = array_at(root_.arrays[g]);
+      array_offsets_[g] = root_.arrays[g] & checked_mask;
+    }
+    bits_.store(base_bits_ + g - 1, std::memory_order_relaxed);
+  }
+
+  static constexpr std::uint64_t root_bytes = sizeof(hash_root);
+  static constexpr unsigned bits_min = 1;
+  static constexpr unsigned bits_max = 40;
+  // For a root that nothing leads to yet, and the first array, of array_bytes(bits), at `array`; the caller makes both
+  // durable.
+  static void make_root(std::byte* at, std::uint64_t offset, unsigned bits, std::uint64_t seed, std::byte* array,
+                        std::uint64_t array_offset) noexcept {
+    auto* r = reinterpret_cast<hash_root*>(at);
+    *r = {};
+    r->magic = hash_magic;
+    const std::uint64_t bits_at = offset + offsetof(hash_root, bits);
+    r->bits = seal_word(bits, word_seed(bits_at));
+    r->seed = seed;
+    r->arrays[0] = seal_word(array_offset, word_seed(offset + offsetof(hash_root, arrays)));
+    auto* links = reinterpret_cast<link*>(array);
+    const std::uint64_t count = std::uint64_t{1} << bits;
+    for (std::uint64_t i = 0; i + 1 < count; ++i) links[i].set((array_offset + (i + 1) * sizeof(link)) | cell);
+    links[count - 1].set(0);
+  }
+  static constexpr std::uint64_t array_bytes(unsigned bits) noexcept { return sizeof(link) << bits; }
+  // What is wrong with a root; nullptr: nothing.
+  [[nodiscard]] static const char* root_fault(const structure_pages& pages, const std::byte* base, std::uint64_t root,
+                                              std::uint16_t owner) noexcept {
+    const auto& r = *reinterpret_cast<const hash_root*>(base + root);
+    if (r.magic != hash_magic) return "it is no root of a hash table";
+    const std::uint64_t bits = r.bits & checked_mask;
+    if (!word_holds(r.bits, word_seed(root + offsetof(hash_root, bits))) || bits < bits_min || bits > bits_max) {
+      return "the size of its table fails its check";
+    }
+    bool ended = false;
+    for (unsigned g = 0; g <= hash_growths_max; ++g) {
+      const std::uint64_t at = root + offsetof(hash_root, arrays) + g * 8;
+      if (!word_holds(r.arrays[g], word_seed(at))) return "the place of an array fails its check";
+      const std::uint64_t offset = r.arrays[g] & checked_mask;
+      if (offset == 0) {
+        if (g == 0) return "it has no array";
+        ended = true;
+        continue;
+      }
+      if (ended) return "it has an array behind the last one";
+      const auto run = pages.owned_at(offset);
+      const std::uint64_t needs = array_bytes(static_cast<unsigned>(g == 0 ? bits : bits + g - 1));
+      if (!run || run->offset != offset || run->owner != owner || run->kind != nvm::layout::page_kind::run ||
+          run->bytes < needs) {
+        return "an array of it is no run of it";
+      }
+    }
+    return nullptr;
+  }
+
+  template <class Visit>
+  [[nodiscard, gnu::always_inline]] bool look_up(session& s, const key& k, Visit&& visit) noexcept {
+    const std::uint64_t order = order_of(k);
+    s.enter();
+    const bool found = chain_.look_up(s, entrance(order), order, k, visit);
+    s.leave();
+    return found;
+  }
+  [[nodiscard]] result<written> write(session& s, const key& k, const value& v, write_rule rule) noexcept {
+    const std::uint64_t order = order_of(k);
+    s.enter();
+    auto w = chain_.write(s, entrance_to_write(s, order), order, k, v, rule);
+    s.leave();
+    if (w && *w == written::inserted) counted(s);
+    return w;
+  }
+  // See chain::write_with().
+  template <class Size, class Fill>
+  [[nodiscard]] result<written> write_with(session& s, const key& k, write_rule rule, Size&& size,
+                                           Fill&& fill) noexcept {
+    const std::uint64_t order = order_of(k);
+    std::uint64_t made = 0;
+    s.enter();
+    auto w = chain_.write_with(
+        s, entrance_to_write(s, order), order, k, rule, size,
+        [&](std::byte* at, const node_head* old) { fill(at, order, old); }, made);
+    s.leave();
+    if (w && *w == written::inserted) counted(s);
+    return w;
+  }
+  [[nodiscard]] result<bool> remove(session& s, const key& k) noexcept {
+    return remove_if(s, k, [](const node_head*) { return true; });
+  }
+  template <class Decide>
+  [[nodiscard]] result<bool> remove_if(session& s, const key& k, Decide&& decide) noexcept {
+    const std::uint64_t order = order_of(k);
+    s.enter();
+    auto r = chain_.remove_if(s, entrance_to_write(s, order), order, k, decide);
+    s.leave();
+    if (r && *r) counted(s);
+    return r;
+  }
+  // In the order of the hashes.
+  template <class Visit>
+  void each(session& s, Visit&& visit) noexcept {
+    s.enter();
+    chain_.each(s, arrays_[0][0], visit);
+    s.leave();
+  }
+
+  // From the first hash that is not less than `order`.
+  template <class Visit>
+  void each_from(session& s, std::uint64_t order, Visit&& visit) noexcept {
+    s.enter();
+    chain_.each(s, entrance(order), [&](const node_head* n) { return n->order < order || visit(n); });
+    s.leave();
+  }
+
+  static constexpr bool searches_slowly = false;
+  // The node may hold anything.
+  [[nodiscard]] bool leads_to(std::uint64_t offset) noexcept {
+    const auto* n = reinterpret_cast<const node_head*>(memory_.at(offset));
+    return n != nullptr && chain_.leads_to(entrance(n->order), offset, n->order, [](const link&) {});
+  }
+  // Calls pass(link) for each link that leads_to() follows.
+  template <class Pass>
+  void each_link_to(std::uint64_t offset, Pass&& pass) noexcept {
+    const auto* n = reinterpret_cast<const node_head*>(memory_.at(offset));
+    if (n != nullptr) (void)chain_.leads_to(entrance(n->order), offset, n->order, pass);
+  }
+  // Keys, where so many nodes and runs are allocated.
+  [[nodiscard]] std::uint64_t count_of(std::uint64_t allocated) const noexcept {
+    const std::uint64_t others = 1 + static_cast<std::uint64_t>(std::count_if(
+                                         array_offsets_.begin(), array_offsets_.end(), [](auto o) { return o != 0; }));
+    return allocated > others ? allocated - others : 0;
+  }
+  // The run at `offset` is one of ours.
+  [[nodiscard]] bool has_array_at(std::uint64_t offset) const noexcept {
+    for (unsigned g = 0; g <= hash_growths_max; ++g) {
+      if (array_offsets_[g] == offset && offset != 0) return true;
+    }
+    return false;
+  }
+  template <class Visit>
+  void each_linked(Visit&& visit) noexcept {
+    for (std::uint64_t o : array_offsets_) {
+      if (o != 0) visit(o);
+    }
+    // A damaged chain may lead round in a circle.
+    std::uint64_t left = 2 * memory_.nodes_max();
+    for (link_word w = arrays_[0][0].load(); offset_of(w) != 0;) {
+      auto* n = reinterpret_cast<link*>((w & cell) != 0 ? memory_.at(offset_of(w)) : memory_.node_at(offset_of(w)));
+      if (n == nullptr) return;
+      if (left-- == 0) return memory_.report_damage(offset_of(w));
+      if ((w & cell) == 0) visit(offset_of(w));
+      w = n->load();
+    }
+  }
+  // Keys, give or take some of each session; what was there when the table was opened is told.
+  [[nodiscard]] std::int64_t count() const noexcept { return count_.load(std::memory_order_relaxed); }
+  void set_count(std::int64_t n) noexcept { count_.store(n, std::memory_order_relaxed); }
+  [[nodiscard]] unsigned bits() const noexcept { return bits_.load(std::memory_order_relaxed); }
+
+  [[nodiscard, gnu::always_inline]] std::uint64_t order_of(const key& k) const noexcept { return Hash::of(k, seed_); }
+  [[nodiscard]] std::uint64_t key_of_order(std::uint64_t order) const noexcept
+    requires std::is_same_v<key, std::uint64_t>
+  {
+    return Hash::key_of(order, seed_);
+  }
+
+ private:
+  struct cells {
+    const hash_table* of;
+    [[nodiscard, gnu::always_inline]] std::uint64_t order_of(std::uint64_t at) const noexcept {
+      return of->order_of_cell(at);
+    }
+  };
+  static constexpr unsigned claims_max = 64;
+  static constexpr std::int64_t count_by = 32;
+
+  [[nodiscard]] link* array_at(std::uint64_t word) const noexcept {
+    return reinterpret_cast<link*>(memory_.at(word & checked_mask));
+  }
+  // Smallest hash behind the cell.
+  [[nodiscard, gnu::always_inline]] std::uint64_t order_of_cell(std::uint64_t at) const noexcept {
+    const std::uint64_t i = (at - array_offsets_[0]) / sizeof(link);
+    if (i < std::uint64_t{1} << base_bits_) [[likely]]
+      return i << (64 - base_bits_);
+    return order_of_new_cell(at);
+  }
+  [[nodiscard, gnu::noinline]] std::uint64_t order_of_new_cell(std::uint64_t at) const noexcept {
+    const unsigned k = bits_.load(std::memory_order_acquire);
+    for (unsigned g = 1; g <= k - base_bits_; ++g) {
+      const std::uint64_t i = (at - array_offsets_[g]) / sizeof(link);
+      if (i < std::uint64_t{1} << (base_bits_ + g - 1)) return (i << 1 | 1) << (64 - (base_bits_ + g));
+    }
+    return ~std::uint64_t{0};  // no cell: whoever comes here goes no further
+  }
+
+  // With 2^k cells, cell i; nullptr: it is not in the chain (for all that is known), `i` becomes the one before.
+  [[nodiscard, gnu::always_inline]] link* cell_at(std::uint64_t& i, unsigned k) noexcept {
+    const auto zeros = i == 0 ? 64U : static_cast<unsigned>(std::countr_zero(i));
+    const unsigned grown = k - base_bits_;
+    if (zeros >= grown) return &arrays_[0][i >> grown];
+    return &arrays_[grown - zeros][i >> (zeros + 1)];
+  }
+  [[nodiscard, gnu::always_inline]] link& entrance(std::uint64_t order) noexcept {
+    // acquire: pairs with grow(): the array is there.
+    const unsigned k = bits_.load(std::memory_order_acquire);
+    std::uint64_t i = order >> (64 - k);
+    if (k == base_bits_) [[likely]]
+      return arrays_[0][i];
+    for (;;) {
+      link* at = cell_at(i, k);
+      if (is_ready(i, k, at)) return *at;
+      i &= i - 1;
+    }
+  }
+  [[nodiscard, gnu::always_inline]] bool is_ready(std::uint64_t i, unsigned k, const link* at) const noexcept {
+    if (i == 0 || static_cast<unsigned>(std::countr_zero(i)) >= k - base_bits_) return true;
+    const link_word w = at->load();
+    return w != 0 && (w & frozen) == 0;
+  }
+  [[nodiscard, gnu::always_inline]] link& entrance_to_write(session& s, std::uint64_t order) noexcept {
+    const unsigned k = bits_.load(std::memory_order_acquire);
+    if (k == base_bits_) [[likely]]
+      return arrays_[0][order >> (64 - k)];
+    std::uint64_t i = order >> (64 - k);
+    link* at = cell_at(i, k);
+    if (!is_ready(i, k, at)) put_in(s, i, k, *at);
+    return entrance(order);
+  }
+  // Puts cell i into the chain, unless somebody else is about to; in vain if memory is short.
+  [[gnu::noinline]] void put_in(session& s, std::uint64_t i, unsigned k, link& own) noexcept {
+    const std::uint64_t offset = memory_.offset_in_pool(&own);
+    std::atomic<std::uint64_t>& claim = claims_[offset / sizeof(link) % claims_max];
+    std::uint64_t nobody = 0;
+    // acquire: pairs with the release below: what the one before has done to the cell is done.
+    if (!claim.compare_exchange_strong(nobody, offset, std::memory_order_acquire, std::memory_order_relaxed)) return;
+    const std::uint64_t order = i << (64 - k);
+    while (!is_ready(i, k, &own)) {
+      typename chain_type::position p;
+      // Behind all smaller hashes; what stands there may be the cell itself, linked before a crash or by a walk.
+      if (!chain_.find_cell(s, entrance(order), order, p)) break;
+      if (is_ready(i, k, &own)) break;
+      const link_word follows = memory_.settled(s, *p.before, p.word, order);
+      p.settle_before(memory_, s);
+      if (offset_of(follows) == offset) {
+        memory_.depend(s, order);
+        const link_word w = own.load();
+        if ((w & frozen) != 0) (void)memory_.tidy(own, w, without(w, frozen));
+        break;
+      }
+      own.set(follows | frozen);
+      memory_.contents(&own, sizeof own);
+      if (!memory_.change(s, *p.before, follows, offset | cell, order)) continue;
+      memory_.depend(s, order);  // it is used when that is durable
+      for (link_word w = own.load(); (w & frozen) != 0; w = own.load()) {
+        if (memory_.tidy(own, w, without(w, frozen))) break;
+      }
+    }
+    claim.store(0, std::memory_order_release);
+  }
+
+  void counted(session& s) noexcept {
+    const std::int64_t more = s.lately;
+    if (-count_by < more && more < count_by) return;
+    const std::int64_t now = count_.fetch_add(more, std::memory_order_relaxed) + more;
+    s.lately = 0;
+    const unsigned k = bits_.load(std::memory_order_relaxed);
+    if (k < bits_max && now > std::int64_t{1} << k) grow(s, k);
+  }
+  // Twice as many cells as 2^k, unless somebody else sees to it; not, if there is no room.
+  [[gnu::noinline]] void grow(session& s, unsigned k) noexcept {
+    if (!growing_.try_lock()) return;
+    const unsigned g = k - base_bits_ + 1;
+    if (bits_.load(std::memory_order_relaxed) == k && g <= hash_growths_max) {
+      s.enter();
+      const auto run = memory_.allocate(s, std::max(array_bytes(k), run_min));
+      if (run) {
+        auto* cells = reinterpret_cast<link*>(memory_.at(*run));
+        std::memset(static_cast<void*>(cells), 0, array_bytes(k));
+        memory_.publish_run(cells, array_bytes(k), &root_.arrays[g], *run);
+        arrays_[g] = cells;
+        array_offsets_[g] = *run;
+        bits_.store(k + 1, std::memory_order_release);
+      }
+      s.leave();
+    }
+    growing_.unlock();
+  }
+
+  static constexpr std::uint64_t run_min = 8192;  // more than any class of nodes
+  using chain_type = chain<Memory, Nodes, cells>;
+  Memory& memory_;
+  hash_root& root_;
+  const std::uint64_t seed_;
+  const unsigned base_bits_;
+  std::atomic<unsigned> bits_{0};
+  std::array<link*, 1 + hash_growths_max> arrays_{};
+  std::array<std::uint64_t, 1 + hash_growths_max> array_offsets_{};
+  chain_type chain_;
+  alignas(line_bytes) std::atomic<std::int64_t> count_{0};
+  spin_lock growing_;
+  std::array<std::atomic<std::uint64_t>, claims_max> claims_{};
+};
+
+}  // namespace nvm::lockfree

@@ -1,0 +1,45 @@
+// A link of a lock-free structure: the offset of what it leads to, from the pool's start, and tags in the bits that
+// offsets do not need.
+//
+//   gone      lists: the node that holds the link is logically deleted.  Tree: the leaf the edge leads to is.
+//   frozen    tree: the edge may not change any more; its node is about to leave
+//   pending   the link may not be durable yet (log-free, section 3): whoever depends on it makes it so
+//   cell      hash table: leads to a cell of a bucket array, not to a node
+//
+// On media all of them may be found.  `pending` says nothing there: what is read after a crash is durable.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace nvm::lockfree {
+
+using link_word = std::uint64_t;
+
+inline constexpr link_word gone = 1;
+inline constexpr link_word frozen = 2;
+inline constexpr link_word pending = 4;
+inline constexpr link_word cell = std::uint64_t{1} << 63;
+inline constexpr link_word tags = gone | frozen | pending | cell;
+
+constexpr std::uint64_t offset_of(link_word w) noexcept { return w & ~tags; }
+constexpr link_word without(link_word w, link_word tag) noexcept { return w & ~tag; }
+
+struct link {
+  link_word word;
+
+  // acquire: pairs with exchange(): what it leads to is complete.
+  [[nodiscard]] link_word load() const noexcept {
+    return std::atomic_ref<link_word>{const_cast<link_word&>(word)}.load(std::memory_order_acquire);
+  }
+  // release: whoever follows the link finds the node as it was made.
+  [[nodiscard]] bool exchange(link_word expected, link_word desired) noexcept {
+    return std::atomic_ref<link_word>{word}.compare_exchange_strong(expected, desired, std::memory_order_acq_rel,
+                                                                    std::memory_order_acquire);
+  }
+  // Of a node that nobody else can see.
+  void set(link_word w) noexcept { std::atomic_ref<link_word>{word}.store(w, std::memory_order_relaxed); }
+};
+static_assert(sizeof(link) == 8);
+
+}  // namespace nvm::lockfree

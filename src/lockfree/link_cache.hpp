@@ -1,0 +1,195 @@
+// The link cache (log-free, section 4): links that were changed and are not written back yet, in volatile memory, so
+// that many are made durable by one fence.
+//
+// Best effort.  32 buckets of one cache line; a bucket holds six addresses of links, a hash of 16 bits for the key each
+// belongs to, and a state each: free, taken (its link is about to change), busy (changed, not durable).  Whoever
+// depends on a key looks for its hash and flushes the whole bucket.
+//
+/// add     free -> taken (CAS); S address, hash; CAS link to desired|pending; taken -> busy; CAS the mark off
+///         Whoever meets the link between the two CASes sees `pending` and makes it durable; afterwards finds it busy.
+/// flush   set the bucket's flushing mark (CAS); F the links of busy entries; | lockfree/E3; these entries -> free,
+/// mark off
+///         Only who set the mark frees entries.  A second flusher meanwhile flushes the same links itself: nobody waits
+///         for anybody.
+//
+// Where contention makes it lose, it stands aside: a thread that finds that most of its links are flushed one by one
+// after all takes the other way for a while.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "lockfree/link.hpp"
+#include "media/media.hpp"
+
+namespace nvm::lockfree {
+
+class link_cache {
+ public:
+  static constexpr unsigned buckets = 32;
+  static constexpr unsigned entries = 6;
+
+  explicit link_cache(bool on) noexcept : on_{on} {}
+
+  [[nodiscard]] bool on() const noexcept { return on_; }
+
+  // What one thread has seen of it.
+  struct client {
+    std::uint64_t added = 0;
+    std::uint64_t fences = 0;  // of buckets, by this thread
+    std::uint32_t window = 0;  // calls of add() in it
+    std::uint32_t window_fences = 0;
+    std::uint32_t resting = 0;  // calls that will go the other way
+  };
+
+  enum class outcome : std::uint8_t { added, changed_meanwhile, no_room };
+
+  // `desired` is without the mark.
+  template <media M>
+  [[nodiscard]] outcome add(M& m, client& who, link& l, link_word expected, link_word desired,
+                            std::uint64_t key) noexcept {
+    if (rests(who)) return outcome::no_room;
+    bucket& b = bucket_of(key);
+    std::uint32_t now = b.states.load(std::memory_order_acquire);
+    unsigned free = 0;
+    for (;;) {
+      free = 0;
+      while (free < entries && state_of(now, free) != state::free) ++free;
+      if (free == entries) {
+        flush(m, who, b);
+        return outcome::no_room;
+      }
+      // acquire: pairs with the release that freed it; the flusher is through with its address.
+      if (b.states.compare_exchange_weak(now, now | taken_bit(free), std::memory_order_acq_rel,
+                                         std::memory_order_acquire)) {
+        break;
+      }
+    }
+    b.links[free].store(&l, std::memory_order_relaxed);
+    b.hashes[free].store(hash_of(key), std::memory_order_relaxed);
+    fence_by_rmw(m, edge{"lockfree/E5"});
+    if (!l.exchange(expected, desired | pending)) {
+      b.states.fetch_xor(taken_bit(free), std::memory_order_acq_rel);
+      return outcome::changed_meanwhile;
+    }
+    // release: pairs with the acquire loads: whoever finds it busy finds its address, and the link changed.
+    b.states.fetch_xor(taken_bit(free) | busy_bit(free), std::memory_order_acq_rel);
+    (void)l.exchange(desired | pending, desired);
+    ++who.added;
+    return outcome::added;
+  }
+
+  // What was added for `key` is durable on return.
+  template <media M>
+  [[gnu::always_inline]] void depend(M& m, client& who, std::uint64_t key) noexcept {
+    if (!on_) return;
+    bucket& b = bucket_of(key);
+    // acquire: pairs with add(): the link that is busy has changed.
+    const std::uint32_t now = b.states.load(std::memory_order_acquire);
+    if ((now & busy_bits) == 0) [[likely]]
+      return;
+    look(m, who, b, now, hash_of(key));
+  }
+
+  // Everything added before is durable on return.  One fence at most.
+  template <media M>
+  void flush_all(M& m) noexcept {
+    if (!on_) return;
+    std::array<std::uint32_t, buckets> busy{};
+    std::uint32_t mine = 0;  // buckets whose flushing mark is ours
+    bool any = false;
+    for (unsigned i = 0; i < buckets; ++i) {
+      if ((table_[i].states.load(std::memory_order_acquire) & busy_bits) == 0) continue;
+      if (set_mark(table_[i])) mine |= std::uint32_t{1} << i;
+      busy[i] = write_back(m, table_[i]);
+      any = true;
+    }
+    if (!any) return;
+    m.fence(edge{"lockfree/E4"});
+    for (unsigned i = 0; i < buckets; ++i) {
+      if ((mine >> i & 1) != 0) release(table_[i], busy[i]);
+    }
+  }
+
+ private:
+  // Of an entry, two bits each; bit 12: somebody flushes.
+  enum class state : std::uint32_t { free = 0, taken = 1, busy = 2 };
+  static constexpr std::uint32_t busy_bits = 0b10'10'10'10'10'10;
+  static constexpr std::uint32_t flushing = 1U << 12;
+  static constexpr std::uint32_t window_calls = 1024;
+  static constexpr std::uint32_t rest_calls = 1U << 15;
+
+  struct alignas(line_bytes) bucket {
+    std::atomic<std::uint32_t> states{0};
+    std::array<std::atomic<std::uint16_t>, entries> hashes{};
+    std::array<std::atomic<link*>, entries> links{};
+  };
+  static_assert(sizeof(bucket) == line_bytes);
+
+  static constexpr state state_of(std::uint32_t states, unsigned i) noexcept {
+    return static_cast<state>(states >> 2 * i & 3);
+  }
+  static constexpr std::uint32_t taken_bit(unsigned i) noexcept { return 1U << 2 * i; }
+  static constexpr std::uint32_t busy_bit(unsigned i) noexcept { return 2U << 2 * i; }
+  static constexpr std::uint64_t spread(std::uint64_t key) noexcept { return key * 0x9E37'79B9'7F4A'7C15ULL; }
+  [[nodiscard]] bucket& bucket_of(std::uint64_t key) noexcept { return table_[spread(key) >> 59]; }
+  static constexpr std::uint16_t hash_of(std::uint64_t key) noexcept {
+    return static_cast<std::uint16_t>(spread(key) >> 32);
+  }
+  static_assert(buckets == 1U << (64 - 59));
+
+  // True: this call goes the other way.
+  [[nodiscard]] static bool rests(client& who) noexcept {
+    if (who.resting != 0) {
+      --who.resting;
+      return true;
+    }
+    if (++who.window < window_calls) return false;
+    // A fence for three links or fewer in four saves less than the cache costs.
+    if (who.window_fences > window_calls / 4 * 3) who.resting = rest_calls;
+    who.window = who.window_fences = 0;
+    return false;
+  }
+
+  template <media M>
+  [[gnu::noinline]] void look(M& m, client& who, bucket& b, std::uint32_t now, std::uint16_t hash) noexcept {
+    for (unsigned i = 0; i < entries; ++i) {
+      if (state_of(now, i) == state::busy && b.hashes[i].load(std::memory_order_relaxed) == hash) {
+        flush(m, who, b);
+        return;
+      }
+    }
+  }
+  // False: somebody else flushes the bucket.
+  [[nodiscard]] static bool set_mark(bucket& b) noexcept {
+    return (b.states.fetch_or(flushing, std::memory_order_acq_rel) & flushing) == 0;
+  }
+  // Begins the write-back of what is busy; which entries these are.
+  template <media M>
+  [[nodiscard]] std::uint32_t write_back(M& m, bucket& b) noexcept {
+    const std::uint32_t busy = b.states.load(std::memory_order_acquire) & busy_bits;
+    for (unsigned i = 0; i < entries; ++i) {
+      if (state_of(busy, i) == state::busy) m.flush(b.links[i].load(std::memory_order_relaxed), sizeof(link));
+    }
+    return busy;
+  }
+  template <media M>
+  [[gnu::noinline]] void flush(M& m, client& who, bucket& b) noexcept {
+    const bool mine = set_mark(b);
+    const std::uint32_t busy = write_back(m, b);
+    m.fence(edge{"lockfree/E3"});
+    ++who.fences;
+    ++who.window_fences;
+    if (mine) release(b, busy);
+  }
+  // By who has set the mark: what it has made durable becomes free.
+  static void release(bucket& b, std::uint32_t busy) noexcept {
+    b.states.fetch_and(~(busy | flushing), std::memory_order_acq_rel);
+  }
+
+  const bool on_;
+  std::array<bucket, buckets> table_;
+};
+
+}  // namespace nvm::lockfree

@@ -1,0 +1,120 @@
+// A sorted linked list (Harris): the chain with one entrance.  Root: a run with the first link.
+#pragma once
+
+#include <type_traits>
+
+#include "lockfree/chain.hpp"
+#include "lockfree/structure.hpp"
+#include "space/space.hpp"
+
+namespace nvm::lockfree {
+
+struct list_root {
+  std::uint64_t magic;
+  link first;
+};
+inline constexpr std::uint64_t list_magic = 0x5453'494C'4552'464C;  // "LFRELIST" in file order
+
+template <class Memory, class Nodes>
+class list {
+ public:
+  using session = typename Memory::session;
+  using key = typename Nodes::key;
+  using value = typename Nodes::value;
+
+  explicit list(Memory& memory, std::uint64_t root) noexcept
+      : root_{*reinterpret_cast<list_root*>(memory.at(root))}, chain_{memory} {}
+
+  // For a root that nothing leads to yet; the caller makes it durable.
+  static constexpr std::uint64_t root_bytes = sizeof(list_root);
+  static void make_root(std::byte* at) noexcept {
+    auto* r = reinterpret_cast<list_root*>(at);
+    r->magic = list_magic;
+    r->first.set(0);
+  }
+
+  template <class Visit>
+  [[nodiscard, gnu::always_inline]] bool look_up(session& s, const key& k, Visit&& visit) noexcept {
+    s.enter();
+    const bool found = chain_.look_up(s, root_.first, order_of(k), k, visit);
+    s.leave();
+    return found;
+  }
+  [[nodiscard]] result<written> write(session& s, const key& k, const value& v, write_rule rule) noexcept {
+    s.enter();
+    auto w = chain_.write(s, root_.first, order_of(k), k, v, rule);
+    s.leave();
+    return w;
+  }
+  [[nodiscard]] result<bool> remove(session& s, const key& k) noexcept {
+    s.enter();
+    auto r = chain_.remove_if(s, root_.first, order_of(k), k, [](const node_head*) { return true; });
+    s.leave();
+    return r;
+  }
+  // In ascending order of the keys.
+  template <class Visit>
+  void each(session& s, Visit&& visit) noexcept {
+    s.enter();
+    chain_.each(s, root_.first, visit);
+    s.leave();
+  }
+
+  // From the first key that is not ordered before `order`.
+  template <class Visit>
+  void each_from(session& s, std::uint64_t order, Visit&& visit) noexcept {
+    each(s, [&](const node_head* n) { return n->order < order || visit(n); });
+  }
+  // What is wrong with a root; nullptr: nothing.
+  [[nodiscard]] static const char* root_fault(const structure_pages&, const std::byte* base, std::uint64_t root,
+                                              std::uint16_t) noexcept {
+    return reinterpret_cast<const list_root*>(base + root)->magic == list_magic ? nullptr : "it is no root of a list";
+  }
+
+  // Keys, where so many nodes and runs are allocated.
+  [[nodiscard]] static std::uint64_t count_of(std::uint64_t allocated) noexcept {
+    return allocated == 0 ? 0 : allocated - 1;
+  }
+  static constexpr bool searches_slowly = true;
+  // The node may hold anything.
+  [[nodiscard]] bool leads_to(std::uint64_t offset) noexcept {
+    const auto* n = reinterpret_cast<const node_head*>(chain_.memory().at(offset));
+    return n != nullptr && chain_.leads_to(root_.first, offset, n->order, [](const link&) {});
+  }
+  // Calls pass(link) for each link that leads_to() follows.
+  template <class Pass>
+  void each_link_to(std::uint64_t offset, Pass&& pass) noexcept {
+    const auto* n = reinterpret_cast<const node_head*>(chain_.memory().at(offset));
+    if (n != nullptr) (void)chain_.leads_to(root_.first, offset, n->order, pass);
+  }
+  template <class Visit>
+  void each_linked(Visit&& visit) noexcept {
+    // A damaged chain may lead round in a circle.
+    std::uint64_t left = chain_.memory().nodes_max();
+    for (link_word w = root_.first.load(); offset_of(w) != 0;) {
+      auto* n = reinterpret_cast<node_head*>(chain_.memory().node_at(offset_of(w)));
+      if (n == nullptr) return;
+      if (left-- == 0) return chain_.memory().report_damage(offset_of(w));
+      visit(offset_of(w));
+      w = n->next.load();
+    }
+  }
+
+  // Byte keys are ordered by their first eight bytes, then by the rest.
+  [[nodiscard, gnu::always_inline]] static std::uint64_t order_of(const key& k) noexcept {
+    if constexpr (std::is_same_v<key, std::uint64_t>) {
+      return k;
+    } else {
+      std::uint64_t order = 0;
+      std::memcpy(&order, k.data(), k.size() < 8 ? k.size() : 8);
+      return __builtin_bswap64(order);
+    }
+  }
+  static constexpr std::uint64_t key_of_order(std::uint64_t order) noexcept { return order; }
+
+ private:
+  list_root& root_;
+  chain<Memory, Nodes> chain_;
+};
+
+}  // namespace nvm::lockfree

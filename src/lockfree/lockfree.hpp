@@ -1,0 +1,16 @@
+// Door of layer 6, lock-free structures (log-free, sections 3 to 5).
+//
+//   link.hpp           a link and its tags              persistence.hpp   how a link changes durably; link_cache.hpp
+//   domain.hpp         threads, epochs, generations     active_areas.hpp  what recovery has to look at
+//   node_heap.hpp      allocation bits                  node_memory.hpp   all of these, as a structure sees them
+//   chain.hpp          Harris's list                    list.hpp, hash_table.hpp
+//   skip_list.hpp      levels of them                   tree.hpp          an external search tree
+//   catalogue.hpp      structures by name; recovery     durable.hpp       a structure in a pool
+#pragma once
+
+#include "lockfree/catalogue.hpp"
+#include "lockfree/durable.hpp"
+#include "lockfree/hash_table.hpp"
+#include "lockfree/list.hpp"
+#include "lockfree/skip_list.hpp"
+#include "lockfree/tree.hpp"

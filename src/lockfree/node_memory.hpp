@@ -1,0 +1,200 @@
+// What a lock-free structure is made of: links that become durable, nodes that come and go.  A structure is written
+// once, against this; node_memory is the durable one, volatile_memory.hpp the one without any persistence.
+//
+//   session                      a thread at work in the structure; one thread at a time
+//   at(offset)                   a node; nullptr: no node can be there (damaged)
+//   change, tidy, settled, depend   persistence.hpp
+//   begin, finish, unmark, swing, write_back, tidy_behind, fence_tidied   the same, in parts
+//   allocate, contents, discard  a node before it is linked
+//   may_unlink, retire           around the CAS that unlinks it
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <memory>
+
+#include "lockfree/domain.hpp"
+
+namespace nvm::lockfree {
+
+template <media M>
+class node_memory {
+ public:
+  class session {
+   public:
+    explicit session(typename domain<M>::thread& t) noexcept
+        : thread_{&t}, random_{(t.number() + 1) * 0x9E37'79B9'7F4A'7C15ULL} {}
+    [[nodiscard]] typename domain<M>::thread& thread() noexcept { return *thread_; }
+    // What the thread has done and seen may be acknowledged when the log is durable up to here.
+    [[nodiscard]] lsn_t lsn() const noexcept { return thread_->client.lsn; }
+    [[gnu::always_inline]] void enter() noexcept { thread_->enter(); }
+    [[gnu::always_inline]] void leave() noexcept { thread_->leave(); }
+
+    // Keys inserted less keys removed, by this session: ever, and since somebody took note.
+    void count(std::int64_t more) noexcept {
+      // relaxed: whoever adds the sessions up wants a recent number.
+      ever_.store(ever_.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+      lately += more;
+    }
+    [[nodiscard]] std::int64_t inserted_ever() const noexcept { return ever_.load(std::memory_order_relaxed); }
+    std::int64_t lately = 0;
+    // xorshift64: heights of nodes.  The same each time a thread of this number comes.
+    [[nodiscard, gnu::always_inline]] std::uint64_t random() noexcept {
+      random_ ^= random_ << 13;
+      random_ ^= random_ >> 7;
+      random_ ^= random_ << 17;
+      return random_;
+    }
+
+   private:
+    friend node_memory;
+    typename domain<M>::thread* thread_;
+    std::atomic<std::int64_t> ever_{0};
+    std::uint64_t random_;
+    node_cache cache_;
+  };
+
+  node_memory(domain<M>& d, const typename node_heap<M>::settings& s) noexcept
+      : in_{d},
+        base_{d.base()},
+        data_offset_{d.pages().sizes().data_offset},
+        data_bytes_{d.pages().size_pages() << d.pages().sizes().page_shift},
+        heap_{d.medium(), d.base(), d.pages(), d.words(), s} {}
+
+  // The session is over; what it has reserved goes back.
+  void end(session& s) noexcept { heap_.release(s.cache_, s.thread_->areas, s.thread_->operation()); }
+
+  [[nodiscard, gnu::always_inline]] std::byte* at(std::uint64_t offset) const noexcept {
+    if (offset - data_offset_ >= data_bytes_.load(std::memory_order_relaxed)) [[unlikely]] {
+      if (!grown_to(offset)) return damaged(offset);
+    }
+    return base_ + offset;
+  }
+  // The same for a node, which lies at a multiple of a line.
+  [[nodiscard, gnu::always_inline]] std::byte* node_at(std::uint64_t offset) const noexcept {
+    // Bits below go to the top: too far.
+    if (std::rotr(offset - data_offset_, 6) >= data_bytes_.load(std::memory_order_relaxed) / line_bytes) [[unlikely]] {
+      if (offset % line_bytes != 0 || !grown_to(offset)) return damaged(offset);
+    }
+    return base_ + offset;
+  }
+  [[nodiscard]] std::uint64_t offset_in_pool(const void* p) const noexcept {
+    return static_cast<std::uint64_t>(static_cast<const std::byte*>(p) - base_);
+  }
+
+  [[nodiscard, gnu::always_inline]] bool change(session& s, link& l, link_word expected, link_word desired,
+                                                std::uint64_t key) noexcept {
+    return in_.links.change(s.thread_->client, l, expected, desired, key);
+  }
+  [[nodiscard, gnu::always_inline]] bool tidy(link& l, link_word expected, link_word desired) noexcept {
+    return in_.links.tidy(l, expected, desired);
+  }
+  // persistence.hpp: a change of several links.
+  [[nodiscard, gnu::always_inline]] bool begin(link& l, link_word expected, link_word desired) noexcept {
+    return in_.links.begin(l, expected, desired);
+  }
+  void finish(session& s, std::uint64_t key) noexcept { in_.links.finish(s.thread_->client, key); }
+  void unmark(link& l, link_word desired) noexcept { in_.links.unmark(l, desired); }
+  [[nodiscard]] bool tidy_behind(link& l, link_word expected, link_word desired) noexcept {
+    return in_.links.tidy_behind(l, expected, desired);
+  }
+  [[nodiscard, gnu::always_inline]] bool swing(link& l, link_word expected, link_word desired) noexcept {
+    return in_.links.swing(l, expected, desired);
+  }
+  void write_back(const link& l) noexcept { in_.links.write_back(l); }
+  void fence_tidied() noexcept { in_.links.fence_tidied(); }
+  [[nodiscard, gnu::always_inline]] link_word settled(session& s, link& l, link_word seen, std::uint64_t key) noexcept {
+    return in_.links.settled(s.thread_->client, l, seen, key);
+  }
+  [[gnu::always_inline]] void depend(session& s, std::uint64_t key) noexcept {
+    in_.links.depend(s.thread_->client, key);
+  }
+
+  // A word of a node that means something by itself.
+  void store_word(session& s, std::uint64_t* word, std::uint64_t value, std::uint64_t key) noexcept {
+    in_.links.store(s.thread_->client, word, value, key);
+  }
+  [[nodiscard]] bool exchange_word(session& s, std::uint64_t* word, std::uint64_t& expected, std::uint64_t value,
+                                   std::uint64_t key, bool durable) noexcept {
+    return in_.links.exchange(s.thread_->client, word, expected, value, key, durable);
+  }
+
+  [[nodiscard, gnu::always_inline]] result<std::uint64_t> allocate(session& s, std::uint64_t bytes) noexcept {
+    return heap_.allocate(s.cache_, s.thread_->areas, s.thread_->number(), s.thread_->operation(), bytes);
+  }
+  [[gnu::always_inline]] void contents(const void* p, std::size_t bytes) noexcept { in_.links.contents(p, bytes); }
+  void discard(session& s, std::uint64_t offset) noexcept {
+    heap_.discard(s.cache_, s.thread_->areas, s.thread_->operation(), offset);
+  }
+  // A run that was allocated becomes known by a checked word of the structure's root.
+  void publish_run(const void* contents, std::size_t bytes, std::uint64_t* word, std::uint64_t offset) noexcept {
+    M& m = in_.medium();
+    m.flush(contents, bytes);
+    m.fence(edge{"lockfree/E11"});
+    // release: pairs with the acquire of whoever opens the structure in another thread.
+    std::atomic_ref<std::uint64_t>{*word}.store(seal_word(offset, word_seed(offset_in_pool(word))),
+                                                std::memory_order_release);
+    m.flush(word, sizeof *word);
+    m.fence(edge{"lockfree/E12"});
+  }
+  [[nodiscard, gnu::always_inline]] bool may_unlink(session& s, std::uint64_t offset, std::size_t count = 1) noexcept {
+    return in_.may_unlink(*s.thread_, heap_, offset, false, count);
+  }
+  // change() of the link that deletes the node at `offset`, and may_unlink() on the way: one fence for both.
+  [[nodiscard, gnu::always_inline]] bool change_to_delete(session& s, link& l, link_word expected, link_word desired,
+                                                          std::uint64_t key, std::uint64_t offset,
+                                                          bool& may_go) noexcept {
+    bool asked = false;
+    const bool done = in_.links.change(s.thread_->client, l, expected, desired, key, [&] {
+      may_go = in_.may_unlink(*s.thread_, heap_, offset, true);
+      asked = true;
+    });
+    if (done && !asked) may_go = in_.may_unlink(*s.thread_, heap_, offset, false);
+    return done;
+  }
+  void retire(session& s, std::uint64_t offset) noexcept { in_.retire(*s.thread_, heap_, offset); }
+  void retire_twice(session& s, std::uint64_t offset) noexcept { in_.retire_twice(*s.thread_, heap_, offset); }
+
+  [[nodiscard]] node_heap<M>& heap() noexcept { return heap_; }
+  [[nodiscard]] const node_heap<M>& heap() const noexcept { return heap_; }
+  [[nodiscard]] domain<M>& of() noexcept { return in_; }
+  // As many nodes and cells of tables as the pool can hold.
+  [[nodiscard]] std::uint64_t nodes_max() const noexcept {
+    const geometry& g = in_.pages().sizes();
+    return (in_.pages().size_pages() << g.page_shift) / sizeof(link);
+  }
+  // A node of so many bytes ends inside the pool.
+  [[nodiscard]] bool holds(const void* node, std::uint64_t bytes) const noexcept {
+    const std::uint64_t from = offset_in_pool(node) - data_offset_;
+    if (range_inside(from, bytes, data_bytes_.load(std::memory_order_relaxed))) return true;
+    if (bytes != 0 && grown_to(offset_in_pool(node) + bytes - 1)) return true;
+    (void)damaged(offset_in_pool(node));
+    return false;
+  }
+  void report_damage(std::uint64_t offset) const noexcept { (void)damaged(offset); }
+  // A link led where no node can be.
+  [[nodiscard]] bool is_damaged() const noexcept { return damaged_.load(std::memory_order_relaxed) != 0; }
+  [[nodiscard]] std::uint64_t damaged_offset() const noexcept { return damaged_.load(std::memory_order_relaxed); }
+
+ private:
+  // Whether the pool has grown so far that `offset` is in it.
+  [[nodiscard, gnu::noinline]] bool grown_to(std::uint64_t offset) const noexcept {
+    const std::uint64_t bytes = in_.pages().size_pages() << in_.pages().sizes().page_shift;
+    // relaxed: the pages were there before anything could lead to them.
+    data_bytes_.store(bytes, std::memory_order_relaxed);
+    return offset >= data_offset_ && offset - data_offset_ < bytes;
+  }
+  [[gnu::cold, gnu::noinline]] std::byte* damaged(std::uint64_t offset) const noexcept {
+    damaged_.store(offset, std::memory_order_relaxed);
+    return nullptr;
+  }
+
+  domain<M>& in_;
+  std::byte* const base_;
+  const std::uint64_t data_offset_;
+  mutable std::atomic<std::uint64_t> data_bytes_;  // as last seen
+  node_heap<M> heap_;
+  mutable std::atomic<std::uint64_t> damaged_{0};
+};
+
+}  // namespace nvm::lockfree

@@ -1,0 +1,93 @@
+// What is in a node of a list or of a hash table: the link to the next one, the word that orders it, and behind these
+// the key and the value.  Nodes do not change but for their link: a new value is a new node.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "lockfree/link.hpp"
+
+namespace nvm::lockfree {
+
+struct node_head {
+  link next;
+  std::uint64_t order;
+};
+
+// Keys and values of 8 bytes.  What `order` is, the structure decides: the key, or a hash that the key can be had from.
+struct word_nodes {
+  using key = std::uint64_t;
+  using value = std::uint64_t;
+  struct node : node_head {
+    std::uint64_t content;
+  };
+  static constexpr std::uint64_t bytes(key, value) noexcept { return sizeof(node); }
+  static void fill(std::byte* at, std::uint64_t order, key, value v) noexcept {
+    auto* n = reinterpret_cast<node*>(at);
+    n->order = order;
+    n->content = v;
+  }
+  [[nodiscard, gnu::always_inline]] static value value_of(const node_head* n) noexcept {
+    return static_cast<const node*>(n)->content;
+  }
+  // < 0, 0, > 0, among nodes of the same order.
+  [[nodiscard, gnu::always_inline]] static int compare(const node_head*, key) noexcept { return 0; }
+  [[nodiscard]] static key key_of(const node_head* n) noexcept { return n->order; }
+  // Bytes from the head on that may be anything: could they be a node?
+  [[nodiscard]] static bool fits(const node_head*, std::uint64_t bytes) noexcept { return bytes >= sizeof(node); }
+};
+
+// Keys and values of any size, behind the head.
+struct byte_nodes {
+  using key = std::span<const std::byte>;
+  struct value {
+    std::span<const std::byte> bytes;
+    std::uint64_t mark = 0;  // a word that the user may change in place (durably by itself)
+  };
+  struct node : node_head {
+    std::uint64_t mark;
+    std::uint32_t key_bytes;
+    std::uint32_t value_bytes;
+    [[nodiscard]] std::byte* content() noexcept { return reinterpret_cast<std::byte*>(this + 1); }
+    [[nodiscard]] const std::byte* content() const noexcept { return reinterpret_cast<const std::byte*>(this + 1); }
+  };
+  static_assert(sizeof(node) == 32);
+  static constexpr std::uint64_t bytes(const key& k, const value& v) noexcept {
+    return sizeof(node) + k.size() + v.bytes.size();
+  }
+  static void fill(std::byte* at, std::uint64_t order, const key& k, const value& v) noexcept {
+    auto* n = reinterpret_cast<node*>(at);
+    n->order = order;
+    n->mark = v.mark;
+    n->key_bytes = static_cast<std::uint32_t>(k.size());
+    n->value_bytes = static_cast<std::uint32_t>(v.bytes.size());
+    if (!k.empty()) std::memcpy(n->content(), k.data(), k.size());
+    if (!v.bytes.empty()) std::memcpy(n->content() + k.size(), v.bytes.data(), v.bytes.size());
+  }
+  [[nodiscard]] static bool fits(const node_head* h, std::uint64_t bytes) noexcept {
+    return bytes >= sizeof(node) && static_cast<const node*>(h)->key_bytes <= bytes - sizeof(node);
+  }
+  // Bytes from the node's beginning to its end, as it says itself.
+  [[nodiscard]] static std::uint64_t reach(const node_head* h) noexcept {
+    const auto* n = static_cast<const node*>(h);
+    return sizeof *n + std::uint64_t{n->key_bytes} + n->value_bytes;
+  }
+  [[nodiscard]] static key key_of(const node_head* h) noexcept {
+    const auto* n = static_cast<const node*>(h);
+    return {n->content(), n->key_bytes};
+  }
+  [[nodiscard]] static value value_of(const node_head* h) noexcept {
+    const auto* n = static_cast<const node*>(h);
+    return {{n->content() + n->key_bytes, n->value_bytes}, n->mark};
+  }
+  [[nodiscard]] static int compare(const node_head* h, const key& k) noexcept {
+    const key own = key_of(h);
+    const int c = std::memcmp(own.data(), k.data(), own.size() < k.size() ? own.size() : k.size());
+    if (c != 0) return c;
+    return own.size() < k.size() ? -1 : own.size() > k.size() ? 1 : 0;
+  }
+};
+
+}  // namespace nvm::lockfree

@@ -1,0 +1,40 @@
+// What the pool needs to know of a structure, whatever it is: what is left of it after a crash.
+#pragma once
+
+#include <cstdint>
+
+#include "lockfree/lockfree_layout.hpp"
+
+namespace nvm::lockfree {
+
+class structure {
+ public:
+  virtual ~structure() = default;
+  // Whether something leads to the node or run at `offset`, which takes `bytes`; its contents may be anything.  Called
+  // by several threads at a time; changes nothing.  (Log-free, section 5.5, first method.)
+  [[nodiscard]] virtual bool leads_to(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
+  // Calls visit for the offset of each node and run that something leads to; false: no volatile memory to do so for
+  // all.  (Second method.)
+  [[nodiscard]] virtual bool each_linked(void* context,
+                                         void (*visit)(void* context, std::uint64_t offset)) noexcept = 0;
+  // A link was found that leads where no node can be: what leads_to() says is not to be relied on.
+  [[nodiscard]] virtual bool is_damaged() const noexcept = 0;
+  // Looking for one node takes as long as looking at all.
+  [[nodiscard]] virtual bool searches_slowly() const noexcept = 0;
+  // Calls visit for each node that is allocated and whose offset lies in [first, end).
+  virtual void each_allocated(std::uint64_t first, std::uint64_t end, void* context,
+                              void (*visit)(void* context, std::uint64_t offset, std::uint64_t bytes)) noexcept = 0;
+  // Nothing leads to the node that would make it part of the structure, and it will be freed: nothing else may lead
+  // there, either.  True: something did; written back, not fenced.
+  virtual bool detach(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
+  // What a process that was killed may have left in caches, begins to be written back: the allocation words of nodes
+  // in [first, end); the links that lead past a node that leads_to() did not find.
+  virtual void write_back_words(std::uint64_t first, std::uint64_t end) noexcept = 0;
+  virtual void write_back_links(std::uint64_t offset) noexcept = 0;
+  // A node that nothing leads to is no more; written back, not fenced.
+  virtual void free_unlinked(std::uint64_t offset) noexcept = 0;
+  // The user's threads have given their reservations back; nobody will come.
+  virtual void come_to_rest() noexcept = 0;
+};
+
+}  // namespace nvm::lockfree

@@ -1,0 +1,579 @@
+// A lock-free external search tree (Natarajan and Mittal, "Fast Concurrent Lock-Free Binary Search Trees", PPoPP 2014;
+// log-free, section 3): keys and values in the leaves, branches above them with copies of keys that show the way.
+//
+// Left of a branch is what is less than its key.  An edge is a link in the branch above, or that of the root; with the
+// tag `branch` it leads to a branch, without it to a leaf.
+//
+/// insert    F leaf, F branch over it and its neighbour; CAS edge -> branch                       (change)
+/// replace   F leaf; CAS edge -> leaf                                                              (change)
+/// remove    CAS edge -> leaf|gone (change): from here on the leaf is not in the tree.  Tidying up: the other edge of
+///           the leaf's branch gets the tag frozen (CAS, not written back: it matters to nobody after a crash), and the
+///           edge above the branch leads where that one leads (tidy)
+// An edge that is gone or frozen does not change any more; whoever finds one in the way helps to tidy up first.  The
+// edge above is the last on the way that is not frozen: branches between it and the leaf's are leaving, too, and leave
+// with it, each with its leaf that is gone.
+//
+// Who swings the edge above retires all that leaves with it; it has told the areas before.
+//
+// What an operation depends on is durable before it changes or reports anything: the edge of the leaf, and the edge
+// that leads to the branch of that edge, for the two are what an insertion has made.  Edges further up were durable
+// before those below them could be made.  A deletion is durable before anybody tidies up.
+//
+// Swinging the edge above is written back and not waited for.  A crash may leave it as it was: it leads through the
+// branch that has left to where it leads now, by edges that do not change, and whatever happens behind happens in the
+// same words.  What happens at that edge itself takes its word along.
+//
+// Where a branch lies: its right edge, the order of the key that it was made for, then the head with the left edge and
+// the key.  Links lead to the head.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "lockfree/chain.hpp"
+#include "lockfree/list.hpp"
+#include "space/space.hpp"
+
+namespace nvm::lockfree {
+
+inline constexpr link_word branch = cell;  // the edge leads to a branch
+
+struct tree_root {
+  std::uint64_t magic;
+  std::uint64_t reserved[6];
+  link top;
+};
+static_assert(sizeof(tree_root) == 64);
+inline constexpr std::uint64_t tree_magic = 0x4545'5254'4552'464C;  // "LFRETREE" in file order
+
+template <class Memory, class Nodes>
+class tree {
+ public:
+  using session = typename Memory::session;
+  using key = typename Nodes::key;
+  using value = typename Nodes::value;
+
+  explicit tree(Memory& memory, std::uint64_t root) noexcept
+      : memory_{memory}, root_{*reinterpret_cast<tree_root*>(memory.at(root))} {}
+
+  // For a root that nothing leads to yet; the caller makes it durable.
+  static constexpr std::uint64_t root_bytes = sizeof(tree_root);
+  static void make_root(std::byte* at) noexcept {
+    auto* r = reinterpret_cast<tree_root*>(at);
+    *r = {};
+    r->magic = tree_magic;
+  }
+  // What is wrong with a root; nullptr: nothing.
+  [[nodiscard]] static const char* root_fault(const structure_pages&, const std::byte* base, std::uint64_t root,
+                                              std::uint16_t) noexcept {
+    return reinterpret_cast<const tree_root*>(base + root)->magic == tree_magic ? nullptr : "it is no root of a tree";
+  }
+  // Keys, where so many nodes and runs are allocated: there is a branch less than there are leaves.
+  [[nodiscard]] static std::uint64_t count_of(std::uint64_t allocated) noexcept { return allocated / 2; }
+
+  template <class Visit>
+  [[nodiscard, gnu::always_inline]] bool look_up(session& s, const key& k, Visit&& visit) noexcept {
+    s.enter();
+    const bool found = search(s, order_of(k), k, visit);
+    s.leave();
+    return found;
+  }
+  [[nodiscard]] result<written> write(session& s, const key& k, const value& v, write_rule rule) noexcept {
+    return write_with(
+        s, k, rule, [&](const node_head*) { return Nodes::bytes(k, v); },
+        [&](std::byte* at, std::uint64_t order, const node_head*) { Nodes::fill(at, order, k, v); });
+  }
+  // As chain::write_with(): size(old), fill(at, order, old).
+  template <class Size, class Fill>
+  [[nodiscard]] result<written> write_with(session& s, const key& k, write_rule rule, Size&& size,
+                                           Fill&& fill) noexcept {
+    s.enter();
+    auto w = put(s, order_of(k), k, rule, size, fill);
+    s.leave();
+    return w;
+  }
+  [[nodiscard]] result<bool> remove(session& s, const key& k) noexcept {
+    return remove_if(s, k, [](const node_head*) { return true; });
+  }
+  template <class Decide>
+  [[nodiscard]] result<bool> remove_if(session& s, const key& k, Decide&& decide) noexcept {
+    s.enter();
+    auto r = take(s, order_of(k), k, decide);
+    s.leave();
+    return r;
+  }
+  // In ascending order of the keys, until visit(node) returns false; what it sees is durable.
+  template <class Visit>
+  void each(session& s, Visit&& visit) noexcept {
+    each_behind(s, [](const node_head*) { return 1; }, visit);
+  }
+  // The same from the smallest key on that is not less than k; from the first key that is not ordered before `order`.
+  template <class Visit>
+  void each_from_key(session& s, const key& k, Visit&& visit) noexcept {
+    const std::uint64_t order = order_of(k);
+    each_behind(s, [&](const node_head* n) { return compare(n, order, k); }, visit);
+  }
+  template <class Visit>
+  void each_from(session& s, std::uint64_t order, Visit&& visit) noexcept {
+    each_behind(s, [&](const node_head* n) { return n->order < order ? -1 : 1; }, visit);
+  }
+
+  // ---- recovery ----
+
+  static constexpr bool searches_slowly = false;
+  // Whether something leads to the leaf or branch in `bytes` at `offset`, which may hold anything.
+  [[nodiscard]] bool leads_to(std::uint64_t offset, std::uint64_t bytes) noexcept {
+    const std::byte* at = memory_.at(offset);
+    if (at == nullptr || bytes <= before_head) return false;
+    const auto* leaf = reinterpret_cast<const node_head*>(at);
+    const auto* over = reinterpret_cast<const node_head*>(at + before_head);
+    return (Nodes::fits(leaf, bytes) && is_on_way(leaf, 0)) ||
+           (Nodes::fits(over, bytes - before_head) && is_on_way(over, branch));
+  }
+  // False: no volatile memory for what is still to be visited.
+  template <class Visit>
+  [[nodiscard]] bool each_linked(Visit&& visit) noexcept try {
+    std::vector<link_word> ahead{root_.top.load()};
+    // A damaged tree may lead round in a circle.
+    for (std::uint64_t left = memory_.nodes_max(); !ahead.empty() && left != 0; --left) {
+      const link_word w = ahead.back();
+      ahead.pop_back();
+      if (offset_of(w) == 0) continue;
+      visit(start_of(w));
+      if ((w & branch) == 0) continue;
+      node_head* n = node_at(w);
+      if (n == nullptr) return true;
+      ahead.push_back(right(n).load());
+      ahead.push_back(n->next.load());
+    }
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  // What is wrong with the tree while nobody is at work; nullptr: nothing.
+  [[nodiscard]] const char* check() noexcept try {
+    struct step {
+      link_word word;
+      const node_head* low;   // keys are not less
+      const node_head* high;  // keys are less
+    };
+    std::vector<step> ahead;
+    std::uint64_t left = memory_.nodes_max();
+    if (offset_of(root_.top.load()) != 0) ahead.push_back({root_.top.load(), nullptr, nullptr});
+    while (!ahead.empty()) {
+      if (left-- == 0) return "edges lead round in a circle";
+      const step at = ahead.back();
+      ahead.pop_back();
+      if (offset_of(at.word) == 0) return "a branch has an edge that leads nowhere";
+      node_head* n = node_at(at.word);
+      if (n == nullptr) return "an edge leads where no node can be";
+      const key k = Nodes::key_of(n);
+      if (at.low != nullptr && compare(at.low, n->order, k) > 0) return "a key is less than the branch allows";
+      if (at.high != nullptr && compare(at.high, n->order, k) <= 0) return "a key is greater than the branch allows";
+      if ((at.word & branch) == 0) continue;
+      if ((at.word & gone) != 0) return "an edge to a branch is gone";
+      ahead.push_back({right(n).load(), n, at.high});
+      ahead.push_back({n->next.load(), at.low, n});
+    }
+    return nullptr;
+  } catch (const std::bad_alloc&) {
+    return "there is no volatile memory to check it";
+  }
+
+  [[nodiscard, gnu::always_inline]] static std::uint64_t order_of(const key& k) noexcept {
+    return list<Memory, Nodes>::order_of(k);
+  }
+  static constexpr std::uint64_t key_of_order(std::uint64_t order) noexcept { return order; }
+
+ private:
+  static constexpr std::uint64_t before_head = 16;
+
+  // ---- where things are ----
+
+  [[nodiscard, gnu::always_inline]] static link& right(node_head* n) noexcept { return *(&n->next - 2); }
+  // Order of the key whose insertion has made the branch.
+  [[nodiscard, gnu::always_inline]] static std::uint64_t& maker(node_head* n) noexcept {
+    return *(reinterpret_cast<std::uint64_t*>(n) - 1);
+  }
+  [[nodiscard, gnu::always_inline]] static link& other(node_head* n, const link* edge) noexcept {
+    return edge == &n->next ? right(n) : n->next;
+  }
+  static constexpr std::uint64_t start_of(link_word w) noexcept {
+    return (w & branch) != 0 ? offset_of(w) - before_head : offset_of(w);
+  }
+  // nullptr: nothing can be there.
+  [[nodiscard, gnu::always_inline]] node_head* node_at(link_word w) const noexcept {
+    const std::uint64_t offset = offset_of(w);
+    return reinterpret_cast<node_head*>(memory_.at(offset < before_head ? ~std::uint64_t{0} : offset));
+  }
+  // < 0, 0, > 0.
+  [[nodiscard, gnu::always_inline]] static int compare(const node_head* n, std::uint64_t order, const key& k) noexcept {
+    if (n->order != order) return n->order < order ? -1 : 1;
+    return Nodes::compare(n, k);
+  }
+  // The edge of a branch behind which the key is.
+  [[nodiscard, gnu::always_inline]] static link* towards(node_head* n, std::uint64_t order, const key& k) noexcept {
+    if constexpr (std::is_same_v<key, std::uint64_t>) {
+      // No jump: half of them would be mispredicted.
+      return &n->next - 2 * static_cast<std::ptrdiff_t>(order >= n->order);
+    } else {
+      return compare(n, order, k) > 0 ? &n->next : &right(n);
+    }
+  }
+
+  // ---- reading ----
+
+  template <class Visit>
+  [[nodiscard, gnu::always_inline]] bool search(session& s, std::uint64_t order, const key& k, Visit&& visit) noexcept {
+    link* in = nullptr;
+    link_word in_word = 0;
+    link* edge = &root_.top;
+    link_word w = edge->load();
+    while ((w & branch) != 0) {
+      node_head* parent = node_at(w);
+      if (parent == nullptr) [[unlikely]]
+        return false;
+      in = edge;
+      in_word = w;
+      edge = towards(parent, order, k);
+      w = edge->load();
+    }
+    const node_head* leaf = offset_of(w) == 0 ? nullptr : node_at(w);
+    const bool found = leaf != nullptr && compare(leaf, order, k) == 0;
+    if (found) {
+      if (in != nullptr) (void)settled(s, *in, in_word);
+      (void)settled(s, *edge, w);
+    }
+    memory_.depend(s, order);
+    if (!found || (w & gone) != 0) return false;
+    visit(leaf);
+    return true;
+  }
+  // The edge of the first leaf that is greater than something, or equal if that counts; nullptr: there is none.
+  // `against(node)`: < 0, 0, > 0.
+  template <class Against>
+  [[nodiscard]] link* first_behind(Against&& against, bool equal_counts, link_word& w, link*& in,
+                                   link_word& in_word) noexcept {
+    in = nullptr;
+    node_head* turn = nullptr;  // the last branch where we went left
+    link* turn_in = nullptr;
+    link_word turn_word = 0;
+    link* edge = &root_.top;
+    w = edge->load();
+    while ((w & branch) != 0) {
+      node_head* n = node_at(w);
+      if (n == nullptr) return nullptr;
+      in = edge;
+      in_word = w;
+      if (against(n) > 0) {
+        turn = n;
+        turn_in = edge;
+        turn_word = w;
+        edge = &n->next;
+      } else {
+        edge = &right(n);
+      }
+      w = edge->load();
+    }
+    if (offset_of(w) == 0) return nullptr;
+    const node_head* leaf = node_at(w);
+    if (leaf == nullptr) return nullptr;
+    const int c = against(leaf);
+    if (c > 0 || (c == 0 && equal_counts)) return edge;
+    if (turn == nullptr) return nullptr;
+    in = turn_in;
+    in_word = turn_word;
+    edge = &right(turn);
+    w = edge->load();
+    while ((w & branch) != 0) {
+      node_head* n = node_at(w);
+      if (n == nullptr) return nullptr;
+      in = edge;
+      in_word = w;
+      edge = &n->next;
+      w = edge->load();
+    }
+    return offset_of(w) == 0 || node_at(w) == nullptr ? nullptr : edge;
+  }
+  template <class Against, class Visit>
+  void each_behind(session& s, Against&& against, Visit&& visit) noexcept {
+    s.enter();
+    link_word w = 0;
+    link* in = nullptr;
+    link_word in_word = 0;
+    link* edge = first_behind(against, true, w, in, in_word);
+    while (edge != nullptr) {
+      const node_head* leaf = node_at(w);
+      const key k = Nodes::key_of(leaf);
+      if (in != nullptr) (void)settled(s, *in, in_word);
+      (void)settled(s, *edge, w);
+      memory_.depend(s, leaf->order);
+      if ((w & gone) == 0 && !visit(leaf)) break;
+      edge = first_behind([&](const node_head* n) { return compare(n, leaf->order, k); }, false, w, in, in_word);
+    }
+    s.leave();
+  }
+  [[nodiscard]] bool is_on_way(const node_head* n, link_word kind) noexcept {
+    const std::uint64_t at = memory_.offset_in_pool(n);
+    const key k = Nodes::key_of(n);
+    link_word w = root_.top.load();
+    for (std::uint64_t left = memory_.nodes_max(); left != 0; --left) {
+      if (offset_of(w) == at && (w & branch) == kind) return true;
+      if ((w & branch) == 0) return false;
+      node_head* over = node_at(w);
+      if (over == nullptr) return false;
+      w = towards(over, n->order, k)->load();
+    }
+    return false;
+  }
+
+  // ---- changing ----
+
+  struct position {
+    link* edge;  // leads to the leaf
+    link_word word;
+    node_head* leaf;    // nullptr: the tree is empty
+    node_head* parent;  // branch of the edge; nullptr: it is the root's
+    link* in;           // leads to the parent
+    link_word in_word;
+    link* above;  // the last edge to a branch that was not frozen
+    link_word above_word;
+  };
+
+  [[nodiscard]] errc failure() const noexcept {
+    if (memory_.is_damaged()) {
+      return fail(errc::corrupt, "an edge leads to offset %lu, where no node can be", memory_.damaged_offset());
+    }
+    return fail(errc::no_memory, "no memory to unlink a leaf that was deleted");
+  }
+
+  // Where the key is or would be.  False: failure() says why.
+  [[nodiscard, gnu::always_inline]] bool seek(std::uint64_t order, const key& k, position& p) noexcept {
+    p.parent = nullptr;
+    p.in = nullptr;
+    p.in_word = 0;
+    p.above = p.edge = &root_.top;
+    p.above_word = p.word = root_.top.load();
+    while ((p.word & branch) != 0) {
+      node_head* n = node_at(p.word);
+      if (n == nullptr) [[unlikely]]
+        return false;
+      if ((p.word & frozen) == 0) [[likely]] {
+        p.above = p.edge;
+        p.above_word = p.word;
+      }
+      p.parent = n;
+      p.in = p.edge;
+      p.in_word = p.word;
+      p.edge = towards(n, order, k);
+      p.word = p.edge->load();
+    }
+    p.leaf = nullptr;
+    if (offset_of(p.word) == 0) return p.parent == nullptr || !damaged_here();
+    p.leaf = node_at(p.word);
+    return p.leaf != nullptr;
+  }
+  // A branch has two edges that lead somewhere.
+  [[nodiscard]] bool damaged_here() noexcept { return memory_.at(~std::uint64_t{0}) == nullptr; }
+  // The edges that an insertion of the leaf has made are durable, and what was done to the key.
+  [[gnu::always_inline]] link_word settle(session& s, const position& p, std::uint64_t order) noexcept {
+    if (p.parent != nullptr) {
+      (void)settled(s, *p.in, p.in_word);
+      memory_.depend(s, maker(p.parent));
+    }
+    const link_word w = settled(s, *p.edge, p.word);
+    memory_.depend(s, order);
+    return w;
+  }
+  // Memory::settled(), on behalf of the key whose insertion, replacement or deletion has changed the edge last.
+  [[nodiscard, gnu::always_inline]] link_word settled(session& s, link& edge, link_word w) noexcept {
+    if ((w & pending) == 0) [[likely]]
+      return w;
+    node_head* n = node_at(w);
+    if (n == nullptr) return without(w, pending);
+    return memory_.settled(s, edge, w, (w & branch) != 0 ? maker(n) : n->order);
+  }
+
+  template <class Size, class Fill>
+  [[nodiscard]] result<written> put(session& s, std::uint64_t order, const key& k, write_rule rule, Size&& size,
+                                    Fill&& fill) noexcept {
+    // Not linked yet.
+    struct {
+      std::uint64_t leaf = 0, leaf_bytes = 0, over = 0, over_bytes = 0;
+    } made;
+    const auto drop_over = [&] {
+      if (made.over != 0) memory_.discard(s, made.over);
+      made.over = 0;
+    };
+    const auto drop_leaf = [&] {
+      if (made.leaf != 0) memory_.discard(s, made.leaf);
+      made.leaf = 0;
+    };
+    const auto give_up = [&](auto outcome) -> result<written> {
+      drop_over();
+      drop_leaf();
+      return outcome;
+    };
+    position p;
+    for (;;) {
+      if (!seek(order, k, p)) return give_up(failure());
+      const bool is_there = p.leaf != nullptr && (p.word & gone) == 0 && compare(p.leaf, order, k) == 0;
+      node_head* const old = is_there ? p.leaf : nullptr;
+      const link_word expected = settle(s, p, order);
+      if (rule == (is_there ? write_rule::insert_only : write_rule::replace_only)) return give_up(written::refused);
+      if ((expected & (gone | frozen)) != 0) [[unlikely]] {
+        if (!tidy_up(s, p, order, k)) return give_up(failure());
+        continue;
+      }
+      const std::uint64_t bytes = size(old);
+      if (bytes == 0) return give_up(written::refused);
+      if (made.leaf != 0 && bytes != made.leaf_bytes) drop_leaf();
+      if (made.leaf == 0) {
+        const auto room = memory_.allocate(s, bytes);
+        if (!room) return give_up(room.error());
+        made.leaf = *room;
+        made.leaf_bytes = bytes;
+      }
+      std::byte* at = memory_.at(made.leaf);
+      auto* leaf = reinterpret_cast<node_head*>(at);
+      fill(at, order, old);
+      leaf->next.set(0);
+      memory_.contents(at, bytes);
+      if (old != nullptr) {
+        if (!memory_.may_unlink(s, offset_of(expected))) return give_up(failure());
+        if (!memory_.change(s, *p.edge, expected, made.leaf, order)) continue;
+        memory_.retire(s, offset_of(expected));
+        drop_over();
+        return written::replaced;
+      }
+      if (p.leaf == nullptr) {
+        if (!memory_.change(s, *p.edge, expected, made.leaf, order)) continue;
+        drop_over();
+        s.count(1);
+        return written::inserted;
+      }
+      // The greater of the two shows the way.
+      const bool is_left = compare(p.leaf, order, k) > 0;
+      const key shown = is_left ? Nodes::key_of(p.leaf) : k;
+      const std::uint64_t over_bytes = before_head + Nodes::bytes(shown, value{});
+      if (made.over != 0 && over_bytes != made.over_bytes) drop_over();
+      if (made.over == 0) {
+        const auto room = memory_.allocate(s, over_bytes);
+        if (!room) return give_up(room.error());
+        made.over = *room;
+        made.over_bytes = over_bytes;
+      }
+      std::byte* over_at = memory_.at(made.over);
+      auto* over = reinterpret_cast<node_head*>(over_at + before_head);
+      Nodes::fill(over_at + before_head, is_left ? p.leaf->order : order, shown, value{});
+      maker(over) = order;
+      over->next.set(is_left ? made.leaf : offset_of(expected));
+      right(over).set(is_left ? offset_of(expected) : made.leaf);
+      memory_.contents(over_at, over_bytes);
+      if (!memory_.change(s, *p.edge, expected, (made.over + before_head) | branch, order)) continue;
+      s.count(1);
+      return written::inserted;
+    }
+  }
+
+  template <class Decide>
+  [[nodiscard]] result<bool> take(session& s, std::uint64_t order, const key& k, Decide&& decide) noexcept {
+    position p;
+    for (;;) {
+      if (!seek(order, k, p)) return failure();
+      if (p.leaf == nullptr || compare(p.leaf, order, k) != 0) {
+        memory_.depend(s, order);
+        return false;
+      }
+      const link_word w = settle(s, p, order);
+      if ((w & gone) != 0) return false;
+      if (!decide(p.leaf)) return false;
+      if ((w & frozen) != 0) {
+        if (!tidy_up(s, p, order, k)) return failure();
+        continue;
+      }
+      bool may_go = false;
+      if (!memory_.change_to_delete(s, *p.edge, w, w | gone, order, offset_of(w), may_go)) continue;
+      s.count(-1);
+      p.word = w | gone;
+      // It is not in the tree any more.  If memory is short, whoever comes by tidies up.
+      const std::uint64_t leaf = offset_of(w);
+      while (may_go && tidy_up(s, p, order, k)) {
+        if (p.word == 0 || !seek(order, k, p) || offset_of(p.word) != leaf) break;
+      }
+      return true;
+    }
+  }
+
+  // At p an edge is gone or frozen: the branch leaves, and with it the leaf that is gone.  p.word becomes 0 if this was
+  // done, and by us.  False: no memory.
+  [[nodiscard, gnu::noinline]] bool tidy_up(session& s, position& p, std::uint64_t order, const key& k) noexcept {
+    if (p.parent == nullptr) {
+      // The only leaf.
+      const link_word w = settled(s, *p.edge, p.word);
+      if ((w & gone) == 0) return true;  // all has changed
+      if (!memory_.may_unlink(s, offset_of(w))) return false;
+      if (!memory_.tidy(*p.edge, w, 0)) return true;
+      memory_.retire(s, offset_of(w));
+      p.word = 0;
+      return true;
+    }
+    link* dead = p.edge;
+    link_word dead_word = dead->load();
+    if ((dead_word & gone) == 0) {
+      dead = &other(p.parent, dead);
+      dead_word = dead->load();
+      if ((dead_word & gone) == 0) return true;  // all has changed
+    }
+    (void)settled(s, *dead, dead_word);
+    link* keep = &other(p.parent, dead);
+    link_word kept = keep->load();
+    while ((kept & frozen) == 0) {
+      const link_word w = settled(s, *keep, kept);
+      if (memory_.swing(*keep, w, w | frozen)) {
+        kept = w | frozen;
+        break;
+      }
+      kept = keep->load();
+    }
+    // What leaves: from the branch that the edge above leads to down to the parent, and a leaf of each.
+    std::array<std::uint64_t, leaving_max> leaving;
+    std::size_t count = 0;
+    for (link_word w = p.above_word;;) {
+      node_head* n = node_at(w);
+      if (n == nullptr || count == leaving_max) return false;
+      leaving[count++] = start_of(w);
+      if (n == p.parent) {
+        leaving[count++] = offset_of(dead_word);
+        break;
+      }
+      link* next = towards(n, order, k);
+      link& side = other(n, next);
+      const link_word side_word = side.load();
+      w = next->load();
+      // Otherwise something has changed above.
+      if ((side_word & gone) == 0 || (w & frozen) == 0 || (w & branch) == 0) return true;
+      (void)settled(s, side, side_word);
+      leaving[count++] = offset_of(side_word);
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!memory_.may_unlink(s, leaving[i], count)) return false;
+    }
+    const link_word above = settled(s, *p.above, p.above_word);
+    if (!memory_.tidy(*p.above, above, without(kept, frozen | pending))) return true;
+    for (std::size_t i = 0; i < count; ++i) memory_.retire(s, leaving[i]);
+    p.word = 0;
+    return true;
+  }
+
+  // At a time; for each two there is a deletion under way.
+  static constexpr std::size_t leaving_max = 1024;
+
+  Memory& memory_;
+  tree_root& root_;
+};
+
+}  // namespace nvm::lockfree

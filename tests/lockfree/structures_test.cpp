@@ -1,0 +1,206 @@
+// Lists and hash tables: against a model, by several threads, across crashes.
+#include <random>
+#include <thread>
+
+#include "ground.hpp"
+
+namespace nvm::lockfree::testing {
+namespace {
+
+template <template <class> class Shape>
+struct shape_of_test;
+template <>
+struct shape_of_test<word_list> {
+  template <media M>
+  static auto make(ground<M>& g) {
+    return make_list(g, "subject");
+  }
+};
+template <>
+struct shape_of_test<word_hash_table> {
+  template <media M>
+  static auto make(ground<M>& g) {
+    return make_hash(g, "subject", 3);
+  }
+};
+
+struct variant {
+  const char* name;
+  bool link_cache;
+  bool all_at_once;
+  isa::write_back with;
+};
+constexpr variant variants[] = {
+    {"link_and_persist", false, true, isa::write_back::clflushopt},
+    {"one_at_a_time", false, false, isa::write_back::clflushopt},
+    {"link_cache", true, true, isa::write_back::clflushopt},
+    {"plain", false, true, isa::write_back::none},
+};
+domain_settings settings_of(const variant& v) {
+  domain_settings s;
+  s.with_link_cache = v.link_cache;
+  s.all_at_once = v.all_at_once;
+  s.generation_nodes = 16;
+  return s;
+}
+
+template <template <class> class Shape>
+class subject {
+ public:
+  using structure_type = durable<direct_media, Shape>;
+  explicit subject(const variant& v)
+      : v_{v}, pool{pool_geometry(64, 4096), settings_of(v), isa::has(v.with) ? v.with : isa::best_write_back()} {
+    auto made = shape_of_test<Shape>::make(pool);
+    EXPECT_TRUE(made) << last_message();
+    start();
+  }
+  void start() {
+    auto found = pool.names().find("subject");
+    EXPECT_TRUE(found) << last_message();
+    owner = found->owner;
+    it = std::make_unique<structure_type>(pool.shared(), *found, v_.all_at_once);
+  }
+  recovery_report crash(recovery_method method = recovery_method::automatic) {
+    it.reset();
+    pool.crash_and_open();
+    start();
+    return pool.recover(*it, owner, method);
+  }
+  void expect_no_leak() { EXPECT_EQ(pool.allocated(owner), pool.linked(*it)); }
+  structure_type& operator*() { return *it; }
+
+  variant v_;
+  ground<direct_media> pool;
+  std::uint16_t owner = 0;
+  std::unique_ptr<structure_type> it;
+};
+
+template <template <class> class Shape>
+void follows_a_model(const variant& v) {
+  subject<Shape> s{v};
+  std::map<std::uint64_t, std::uint64_t> model;
+  std::mt19937_64 random{7};
+  for (int round = 0; round < 4; ++round) {
+    {
+      auto& thread = s.pool.join();
+      typename subject<Shape>::structure_type::session session{thread};
+      for (int i = 0; i < 3000; ++i) {
+        const std::uint64_t key = random() % 300;
+        const std::uint64_t value = random();
+        switch (random() % 5) {
+          case 0: {
+            const auto w = (*s.it)->write(session, key, value, write_rule::insert_only);
+            ASSERT_TRUE(w) << last_message();
+            EXPECT_EQ(*w, model.emplace(key, value).second ? written::inserted : written::refused);
+            break;
+          }
+          case 1: {
+            const auto w = (*s.it)->write(session, key, value, write_rule::either);
+            ASSERT_TRUE(w) << last_message();
+            EXPECT_EQ(*w, model.contains(key) ? written::replaced : written::inserted);
+            model[key] = value;
+            break;
+          }
+          case 2: {
+            const auto w = (*s.it)->write(session, key, value, write_rule::replace_only);
+            ASSERT_TRUE(w) << last_message();
+            EXPECT_EQ(*w, model.contains(key) ? written::replaced : written::refused);
+            if (model.contains(key)) model[key] = value;
+            break;
+          }
+          case 3: {
+            const auto r = (*s.it)->remove(session, key);
+            ASSERT_TRUE(r) << last_message();
+            EXPECT_EQ(*r, model.erase(key) != 0);
+            break;
+          }
+          default: {
+            std::uint64_t found = 0;
+            const bool there =
+                (*s.it)->look_up(session, key, [&](const node_head* n) { found = word_nodes::value_of(n); });
+            const auto expected = model.find(key);
+            ASSERT_EQ(there, expected != model.end()) << key;
+            if (there) {
+              EXPECT_EQ(found, expected->second);
+            }
+          }
+        }
+      }
+      std::map<std::uint64_t, std::uint64_t> seen;
+      (*s.it)->each(session, [&](const node_head* n) {
+        EXPECT_TRUE(seen.emplace((*s.it)->key_of_order(n->order), word_nodes::value_of(n)).second);
+        return true;
+      });
+      EXPECT_EQ(seen, model);
+      if (round % 2 == 0) s.it->memory().end(session);  // otherwise the process dies with all it has reserved
+    }
+    const recovery_method methods[] = {recovery_method::automatic, recovery_method::search, recovery_method::traversal,
+                                       recovery_method::automatic};
+    const recovery_report report = s.crash(methods[round]);
+    EXPECT_GT(report.allocated, 0U);
+    s.expect_no_leak();
+    auto& thread = s.pool.join();
+    typename subject<Shape>::structure_type::session session{thread};
+    for (std::uint64_t key = 0; key < 300; ++key) {
+      EXPECT_EQ((*s.it)->look_up(session, key, [](const node_head*) {}), model.contains(key)) << key;
+    }
+    s.pool.shared().leave(thread);
+  }
+}
+
+template <template <class> class Shape>
+void keeps_its_own_keys_apart(const variant& v) {
+  subject<Shape> s{v};
+  constexpr unsigned threads = 4;
+  constexpr std::uint64_t keys = 64;
+  std::vector<std::map<std::uint64_t, std::uint64_t>> models(threads);
+  std::vector<std::thread> all;
+  for (unsigned t = 0; t < threads; ++t) {
+    all.emplace_back([&, t] {
+      auto& thread = s.pool.join();
+      typename subject<Shape>::structure_type::session session{thread};
+      std::mt19937_64 random{t};
+      auto& model = models[t];
+      for (int i = 0; i < 4000; ++i) {
+        const std::uint64_t key = random() % keys * threads + t;  // neighbours of everybody else's
+        if (random() % 2 == 0) {
+          const auto w = (*s.it)->write(session, key, i, write_rule::either);
+          ASSERT_TRUE(w) << last_message();
+          ASSERT_EQ(*w, model.contains(key) ? written::replaced : written::inserted);
+          model[key] = i;
+        } else {
+          const auto r = (*s.it)->remove(session, key);
+          ASSERT_TRUE(r) << last_message();
+          ASSERT_EQ(*r, model.erase(key) != 0);
+        }
+        std::uint64_t found = ~std::uint64_t{0};
+        const bool there = (*s.it)->look_up(session, key, [&](const node_head* n) { found = word_nodes::value_of(n); });
+        ASSERT_EQ(there, model.contains(key));
+        if (there) {
+          ASSERT_EQ(found, model[key]);
+        }
+      }
+      s.it->memory().end(session);
+      s.pool.shared().leave(thread);
+    });
+  }
+  for (auto& t : all) t.join();
+  s.crash();
+  s.expect_no_leak();
+  auto& thread = s.pool.join();
+  typename subject<Shape>::structure_type::session session{thread};
+  for (std::uint64_t key = 0; key < keys * threads; ++key) {
+    EXPECT_EQ((*s.it)->look_up(session, key, [](const node_head*) {}), models[key % threads].contains(key)) << key;
+  }
+}
+
+class structures : public ::testing::TestWithParam<variant> {};
+TEST_P(structures, list_follows_a_model) { follows_a_model<word_list>(GetParam()); }
+TEST_P(structures, hash_table_follows_a_model) { follows_a_model<word_hash_table>(GetParam()); }
+TEST_P(structures, list_by_threads) { keeps_its_own_keys_apart<word_list>(GetParam()); }
+TEST_P(structures, hash_table_by_threads) { keeps_its_own_keys_apart<word_hash_table>(GetParam()); }
+INSTANTIATE_TEST_SUITE_P(all, structures, ::testing::ValuesIn(variants),
+                         [](const auto& info) { return std::string{info.param.name}; });
+
+}  // namespace
+}  // namespace nvm::lockfree::testing
