@@ -439,7 +439,9 @@ typedef struct nvm_check_summary {
   uint64_t pages, free_pages, run_pages, extent_pages, log_pages;
   uint64_t objects, object_bytes; /* committed objects, bytes asked for */
   uint64_t pending_transactions;  /* to be rolled back or completed by the next open */
-  uint64_t reserved[8];
+  uint64_t structure_pages;       /* of lock-free structures (nvm/lockfree.h) */
+  uint64_t structure_nodes;       /* allocated in them before anything is recovered */
+  uint64_t reserved[6];
 } nvm_check_summary;
 NVM_API int64_t nvm_pool_check(const char *path, nvm_check_report report, void *argument, nvm_check_summary *summary);
 /* The same, telling how far it is.  Zero-initialise, then set what matters. */

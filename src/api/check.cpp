@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "api/check_structures.hpp"
 #include "api/pool_object.hpp"
 #include "api/ssd.hpp"
 #include "nvm/nvm.h"
@@ -281,12 +282,19 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
     f.add(nvm::anchor_word_at(g, 0, nvm::anchor_word::types), "type map: found offset %lu, expected one of an object",
           untyped.type_map);
   }
+  // Where the pages are not sound, walking what is in them says nothing.
+  if (f.count() == 0 && space.structure_pages != 0) {
+    const auto say = [&f](std::uint64_t at, const char* finding) { f.add(at, "%s", finding); };
+    if (nvm::status s = api::check_structures(file.base(), g, say); !s) return api::report(s.error());
+  }
   sum.pages = space.pages;
   sum.free_pages = space.free_pages;
   sum.run_pages = space.run_pages;
   sum.extent_pages =
       space.fine_extents * nvm::layout::fine_extent_pages + space.coarse_extents * nvm::layout::coarse_extent_pages;
   sum.log_pages = space.log_pages;
+  sum.structure_pages = space.structure_pages;
+  sum.structure_nodes = space.structure_nodes;
   sum.objects = space.objects - untyped.count;
   sum.object_bytes = space.payload_bytes;
   if (summary != nullptr) *summary = sum;

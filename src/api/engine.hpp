@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "api/structure_side.hpp"
 #include "log/log.hpp"
 #include "nvm/nvm.h"
 #include "object/object.hpp"
@@ -48,6 +49,10 @@ class engine {
   [[nodiscard]] virtual std::uint64_t used_pages() noexcept = 0;
   virtual void statistics(nvm_statistics& out) noexcept = 0;
   [[nodiscard]] virtual unsigned lanes() const noexcept = 0;
+  // The pool's lock-free structures, recovered; made anew by each call.  errc::engine where there can be none.
+  [[nodiscard]] virtual result<std::unique_ptr<structure_side>> open_structures() noexcept {
+    return fail(errc::engine, "a pool that is opened like this has no lock-free structures");
+  }
   // enum nvm_persist in force.
   [[nodiscard]] virtual std::uint32_t persist() const noexcept = 0;
   [[nodiscard]] virtual const tx::recovery_report& recovered() const noexcept = 0;

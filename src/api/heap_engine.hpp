@@ -142,6 +142,13 @@ class heap_engine final : public engine {
     holder_->statistics(out);
   }
   unsigned lanes() const noexcept override { return heap_.lanes().count(); }
+  result<std::unique_ptr<structure_side>> open_structures() noexcept override {
+    if constexpr (requires { holder_->open_structures(heap_.base(), heap_.places()); }) {
+      return holder_->open_structures(heap_.base(), heap_.places());
+    } else {
+      return engine::open_structures();
+    }
+  }
   std::uint32_t persist() const noexcept override { return holder_->persist(); }
   const tx::recovery_report& recovered() const noexcept override { return heap_.recovered(); }
 

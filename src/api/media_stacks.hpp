@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "api/structure_side.hpp"
 #include "media/media.hpp"
 #include "nvm/nvm.h"
 #include "platform/platform.hpp"
@@ -85,6 +86,9 @@ class direct_stack {
   status close() noexcept { return {}; }
   void statistics(nvm_statistics&) noexcept {}
   std::uint32_t persist() const noexcept { return persist_of(medium_.instruction()); }
+  result<std::unique_ptr<structure_side>> open_structures(std::byte* base, structure_pages& pages) noexcept {
+    return make_structure_side(top(), base, pages);
+  }
 
  private:
   direct_media medium_;
@@ -106,6 +110,9 @@ class measured_direct_stack {
     out.flushed_bytes += r.bytes;
   }
   std::uint32_t persist() const noexcept { return persist_of(medium_.instruction()); }
+  result<std::unique_ptr<structure_side>> open_structures(std::byte* base, structure_pages& pages) noexcept {
+    return make_structure_side(top(), base, pages);
+  }
 
  private:
   direct_media medium_;

@@ -66,6 +66,8 @@ void close_at_exit(pool_file& file) noexcept {
   abandon_barrier_transaction(pool);
   // Another thread's transaction is that thread's, which may be running: the next open rolls it back.
   if (pool->engine->open_transactions() != 0 || isolation::participant::any_inside(&pool->barriers)) return;
+  // Nor are its operations on lock-free structures: a clean pool has nothing reserved.
+  if (others_use_structures(pool)) return;
   (void)nvm_pool_close(pool);
 }
 
@@ -197,11 +199,13 @@ int nvm_pool_close(NVM_POOL* pool) {
   if (nvm::isolation::participant::any_inside(&pool->barriers)) {
     return api::report(fail(errc::tx_open, "%s: a barrier transaction is open", pool->file->path()));
   }
+  if (nvm::status s = api::structures_at_rest(pool); !s) return api::report(s.error());
   {
     const std::lock_guard guard{pool->lanes->lock};
     pool->lanes->lanes = nullptr;
   }
   pool->stores.reset();
+  api::close_structures(pool);
   nvm::status s = pool->engine->come_to_rest();
   pool->engine.reset();
   pool->file->set_owner(nullptr);

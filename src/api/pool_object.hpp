@@ -14,6 +14,7 @@
 namespace nvm::api {
 
 struct stores;
+struct open_structures;
 
 // Where threads that outlive a pool, or end before it, give their lane back.
 struct lane_owner {
@@ -41,6 +42,8 @@ struct nvm_pool {
   std::atomic<unsigned> types_seen{0};  // generation of the program's types that the pool has
   std::mutex stores_lock;
   std::shared_ptr<nvm::api::stores> stores;  // key-value stores; null: none was asked for
+  std::mutex structures_lock;
+  std::shared_ptr<nvm::api::open_structures> structures;  // lock-free ones; null: none was asked for
   nvm::api::barrier_side barriers;
 
   [[nodiscard]] std::byte* base() const noexcept { return file->base(); }
@@ -122,6 +125,13 @@ enum class outside_of_transactions { refused, left_out };
 
 // Translates ranges into offsets and hands them on, all ranges of one pool at once: one fence for them.
 status announce(const nvm_range* ranges, std::size_t count, outside_of_transactions what) noexcept;
+
+// errc::tx_open if a thread is at work in a lock-free structure of the pool.
+[[nodiscard]] status structures_at_rest(nvm_pool* pool) noexcept;
+// Whether threads besides this one, which may be at work, have ever used one.
+[[nodiscard]] bool others_use_structures(nvm_pool* pool) noexcept;
+// The lock-free structures of a pool that is being closed come to rest.
+void close_structures(nvm_pool* pool) noexcept;
 
 // Rolls an inner level back, hooks included.
 void abort_one_level(const entry& e) noexcept;

@@ -10,6 +10,7 @@
 
 #include "api/heap_engine.hpp"
 #include "api/media_stacks.hpp"
+#include "api/structures.hpp"
 #include "media/checkpointer.hpp"
 
 namespace nvm::api {
@@ -53,7 +54,12 @@ class started_image {
 
   explicit started_image(std::unique_ptr<image_media> inner) noexcept : inner_{std::move(inner)} {}
 
-  void flush(const void* p, std::size_t bytes, site s = site::here()) noexcept { inner_->flush(p, bytes, s); }
+  void flush(const void* p, std::size_t bytes, site s = site::here()) noexcept {
+    // acquire: pairs with the release in start_thread().
+    if (!started_.load(std::memory_order_acquire)) [[unlikely]]
+      start_thread();
+    inner_->flush(p, bytes, s);
+  }
   void fence(edge e) noexcept { inner_->fence(e); }
   [[nodiscard]] lsn_t last_lsn() noexcept { return inner_->last_lsn(); }
   status durable(lsn_t lsn) noexcept { return inner_->durable(lsn); }
@@ -107,6 +113,9 @@ class image_stack {
   status close() noexcept { return top_->stop(); }
   void statistics(nvm_statistics& out) noexcept { add_counts(top_->inner(), out); }
   static std::uint32_t persist() noexcept { return 0; }
+  result<std::unique_ptr<structure_side>> open_structures(std::byte* base, structure_pages& pages) noexcept {
+    return make_structure_side(top(), base, pages);
+  }
 
  private:
   file_device device_;
@@ -133,6 +142,9 @@ class measured_image_stack {
     out.flushed_bytes += r.bytes;
   }
   static std::uint32_t persist() noexcept { return 0; }
+  result<std::unique_ptr<structure_side>> open_structures(std::byte* base, structure_pages& pages) noexcept {
+    return make_structure_side(top(), base, pages);
+  }
 
  private:
   image_stack inner_;

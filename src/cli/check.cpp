@@ -27,6 +27,8 @@ constexpr json_field fields[] = {
     {"run_pages", "in objects of whole pages"},
     {"extent_pages", "in extents of slots"},
     {"log_pages", "in overflow segments of logs"},
+    {"structure_pages", "of lock-free structures"},
+    {"structure_nodes", "nodes in them, whether anything leads to them yet or not"},
     {"objects", "committed objects"},
     {"object_bytes", "bytes that were asked for when they were allocated"},
     {"pending_transactions", "to be rolled back or completed by the next open"},
@@ -77,8 +79,8 @@ void print_summary(const nvm_check_summary& s, std::uint64_t findings, const std
     out.text("{}\n", out.styled(fmt::format("{} finding{}", findings, findings == 1 ? "" : "s"), style::bad));
   }
   out.text("  objects    {}, {}\n", s.objects, size_text(s.object_bytes));
-  out.text("  pages      {}: {} free, {} in runs, {} in extents, {} in logs\n", s.pages, s.free_pages, s.run_pages,
-           s.extent_pages, s.log_pages);
+  out.text("  pages      {}: {} free, {} in runs, {} in extents, {} in logs, {} in lock-free structures\n", s.pages,
+           s.free_pages, s.run_pages, s.extent_pages, s.log_pages, s.structure_pages);
   if (s.pending_transactions != 0) {
     out.text("  pending    {} transaction{}; the next open rolls back or completes them\n", s.pending_transactions,
              s.pending_transactions == 1 ? "" : "s");
@@ -129,6 +131,8 @@ exit_code run(const arguments& given, console& out) {
       {"run_pages", summary.run_pages},
       {"extent_pages", summary.extent_pages},
       {"log_pages", summary.log_pages},
+      {"structure_pages", summary.structure_pages},
+      {"structure_nodes", summary.structure_nodes},
       {"objects", summary.objects},
       {"object_bytes", summary.object_bytes},
       {"pending_transactions", summary.pending_transactions},

@@ -1,0 +1,144 @@
+/* Holdfast: lock-free structures in a pool (log-free, sections 3 to 5).  Public C interface (C11).
+ *
+ * A pool holds any number of them, by name, beside whatever transactions keep there.  Any number of threads may work on
+ * one; nobody ever waits for a thread that was stopped.  An operation is atomic by itself, takes part in no
+ * transaction, and is durable when it returns (but see NVM_LF_NO_WAIT).  A successful change
+ * costs one fence; looking up costs none.
+ *
+ * Words or bytes.  A structure holds either 8-byte keys and values (the functions that end in 64), or keys and values
+ * of any size.  Entries do not change: a new value is a new entry.
+ *
+ * Results: 1 or more: done; 0: it was not to be done (say, the key is there already, or is not); -1: failed, see
+ * nvm_errno().
+ */
+#ifndef NVM_LOCKFREE_H
+#define NVM_LOCKFREE_H
+
+#include "nvm/nvm.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct nvm_lf
+    nvm_lf; /* an open structure; may be used by any thread until its pool is closed or it is dropped */
+
+enum nvm_lf_kind {
+  NVM_LF_LIST = 1,      /* sorted linked list (Harris): for a thousand keys at most */
+  NVM_LF_HASH = 2,      /* hash table; grows while it is used */
+  NVM_LF_SKIP_LIST = 3, /* sorted */
+  NVM_LF_TREE = 4       /* sorted: a search tree, not balanced: for keys that come in no order */
+};
+
+#define NVM_LF_NAME_MAX 63u
+
+enum nvm_lf_flags {
+  NVM_LF_BYTES = 1,   /* keys and values of any size; otherwise both have 8 bytes */
+  NVM_LF_NO_WAIT = 2, /* on ssd: operations return before they are durable; nvm_lf_wait() waits.  Of the handle. */
+};
+
+/* Zero-initialise, then set what matters. */
+typedef struct nvm_lf_options {
+  uint32_t kind;     /* enum nvm_lf_kind; 0: the one that it has; a new one gets a hash table */
+  uint32_t flags;    /* enum nvm_lf_flags */
+  uint64_t expected; /* keys there will be, about; of a new one (a hash table has as many cells to begin with) */
+  uint32_t mode;     /* 0: made if it is not there; 1: NVM_E_NOT_FOUND then; 2: NVM_E_EXISTS if it is */
+  uint32_t reserved[7];
+} nvm_lf_options;
+
+/* Opens a structure of the pool; NULL options: all zero.  The first call in a pool frees what the last process has left
+ * allocated and not linked.  Another kind than the stored one: NVM_E_TYPE_MISMATCH. */
+NVM_API nvm_lf *nvm_lf_open(NVM_POOL *pool, const char *name, const nvm_lf_options *options);
+/* Nobody uses it; all of its memory goes back to the pool.  0 or -1. */
+NVM_API int nvm_lf_drop(NVM_POOL *pool, const char *name);
+/* Calls visit(name, kind, argument) for each structure until it returns non-zero, which is the result. */
+NVM_API int nvm_lf_names(NVM_POOL *pool, int (*visit)(const char *name, int kind, void *argument), void *argument);
+NVM_API NVM_POOL *nvm_lf_pool(const nvm_lf *lf);
+/* Keys, give or take what threads have under way. */
+NVM_API uint64_t nvm_lf_count(nvm_lf *lf);
+
+enum nvm_lf_put_flags {
+  NVM_LF_PUT_ABSENT = 1, /* only if the key is not there */
+  NVM_LF_PUT_PRESENT = 2 /* only if it is */
+};
+/* 1: inserted, 2: replaced, 0: refused by the flags. */
+NVM_API int nvm_lf_put64(nvm_lf *lf, uint64_t key, uint64_t value, unsigned flags);
+NVM_API int nvm_lf_get64(nvm_lf *lf, uint64_t key, uint64_t *value);
+NVM_API int nvm_lf_remove64(nvm_lf *lf, uint64_t key);
+/* Calls visit until it returns non-zero, which is the result.  In all but a hash table: in the order of the keys. */
+NVM_API int nvm_lf_each64(nvm_lf *lf, int (*visit)(uint64_t key, uint64_t value, void *argument), void *argument);
+
+/* ---- bytes ---- */
+
+#define NVM_LF_KEY_MAX 65535u
+#define NVM_LF_VALUE_MAX 1073741824u
+
+/* An entry, good while the thread is between nvm_lf_enter() and nvm_lf_leave(), or inside of a visit. */
+typedef struct nvm_lf_entry {
+  const void *key;
+  size_t key_bytes;
+  const void *value;
+  size_t value_bytes;
+  uint64_t mark; /* a word of the user's; nvm_lf_set_mark() */
+  uint64_t
+      place; /* tells entries of the pool apart: in 64 bytes there is one at most; of hash tables a multiple of 64 */
+} nvm_lf_entry;
+
+NVM_API int nvm_lf_put(nvm_lf *lf, const void *key, size_t key_bytes, const void *value, size_t value_bytes,
+                       uint64_t mark, unsigned flags);
+/* Copies up to `room` bytes of the value; *value_bytes, unless NULL, becomes the size of all of it. */
+NVM_API int nvm_lf_get(nvm_lf *lf, const void *key, size_t key_bytes, void *value, size_t room, size_t *value_bytes);
+NVM_API int nvm_lf_remove(nvm_lf *lf, const void *key, size_t key_bytes);
+
+/* Between these two, entries that nvm_lf_find() has found stay what they are.  They nest, and cost a few instructions;
+ * a thread that stays long keeps memory from being used again. */
+NVM_API int nvm_lf_enter(nvm_lf *lf);
+NVM_API int nvm_lf_leave(nvm_lf *lf);
+NVM_API int nvm_lf_find(nvm_lf *lf, const void *key, size_t key_bytes, nvm_lf_entry *out);
+/* Changes the mark of an entry that was found, durably.  If the entry has been replaced or removed meanwhile, nobody
+ * will ever see it.  Another thread may see a mark before it is durable. */
+NVM_API int nvm_lf_set_mark(nvm_lf *lf, const nvm_lf_entry *entry, uint64_t mark);
+
+enum nvm_lf_mark_flags {
+  NVM_LF_MARK_LAZY = 1 /* nothing is made durable: a crash may take the change back, until a later one is durable */
+};
+/* Changes the mark if it is *expected, and returns 1; otherwise 0, and *expected is what it is. */
+NVM_API int nvm_lf_change_mark(nvm_lf *lf, const nvm_lf_entry *entry, uint64_t *expected, uint64_t mark,
+                               unsigned flags);
+
+/* What update() shall do with a key. */
+enum nvm_lf_decision {
+  NVM_LF_KEEP = 0,    /* nothing */
+  NVM_LF_REPLACE = 1, /* a new entry: `value_bytes`, `mark`; fill() writes the value */
+  NVM_LF_REMOVE = 2
+};
+typedef struct nvm_lf_change {
+  size_t value_bytes;
+  uint64_t mark;
+  void (*fill)(void *value, size_t value_bytes, const nvm_lf_entry *old, void *argument);
+} nvm_lf_change;
+/* Atomically: decide(old, change, argument) says what becomes of the key's entry (`old` is NULL if there is none),
+ * seeing the newest one; it is called again if that has changed meanwhile.  Returns what was done: 0 nothing, 1
+ * inserted, 2 replaced, 3 removed; -1. */
+NVM_API int nvm_lf_update(nvm_lf *lf, const void *key, size_t key_bytes,
+                          enum nvm_lf_decision (*decide)(const nvm_lf_entry *old, nvm_lf_change *change,
+                                                         void *argument),
+                          void *argument);
+/* Calls visit for some `entries_max` entries from *cursor on (0: from the beginning), in no order that means anything;
+ * *cursor becomes where to go on, 0: that was the end.  On ssd a visitor, as one of nvm_lf_each64(), sees entries that
+ * may not be durable before the call returns.  visit returns non-zero to stop, which is the result. */
+NVM_API int nvm_lf_scan(nvm_lf *lf, uint64_t *cursor, size_t entries_max,
+                        int (*visit)(const nvm_lf_entry *entry, void *argument), void *argument);
+
+/* ---- durability ---- */
+
+/* What this thread has done or seen in structures of this pool is durable when the pool's log is up
+ * to here; 0: it is.  nvm_wait() waits. */
+NVM_API uint64_t nvm_lf_position(nvm_lf *lf);
+/* Waits until everything that this thread has done to structures of the pool is durable. */
+NVM_API int nvm_lf_wait(nvm_lf *lf);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,33 @@
+#include "api/check_structures.hpp"
+
+#include "api/structures.hpp"
+
+namespace nvm::api {
+namespace {
+
+// What is to be replayed has been.
+struct nothing_logged {
+  static constexpr bool ordered = false;
+  void settle(log::tag, unsigned) noexcept {}
+  void settle_all(log::tag) noexcept {}
+};
+
+}  // namespace
+
+status check_structures(std::byte* base, const geometry& g,
+                        const std::function<void(std::uint64_t offset, const char* finding)>& tell) try {
+  ordered_media medium;
+  nothing_logged log;
+  space<ordered_media, nothing_logged> places{medium, log, base, g};
+  structures<ordered_media> all{medium, base, places};
+  status opened = places.boot(0, 1);
+  if (opened) opened = all.open();
+  if (opened) return all.check(tell);
+  if (opened.error() == errc::no_memory) return opened;
+  tell(anchor_word_at(g, 0, anchor_word::lockfree), last_message());
+  return {};
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory to check the lock-free structures");
+}
+
+}  // namespace nvm::api

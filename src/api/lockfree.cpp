@@ -1,0 +1,511 @@
+// Lock-free structures of the C interface: how a call finds its structure and its thread's part of it.
+//
+// Threads.  A thread gets a number in a pool at its first call there, and gives it back when it ends.  The pool's lock
+// is held while the side is made, found and closed; the numbers of threads that end take the lock of the record that
+// they share with the pool, which says whether the pool still is.
+#include "nvm/lockfree.h"
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "api/pool_object.hpp"
+
+struct nvm_lf {
+  NVM_POOL* pool = nullptr;
+  nvm::api::open_structure* of = nullptr;
+  nvm::api::open_structures* all = nullptr;
+  bool waits = true;
+};
+
+namespace nvm::api {
+
+// Of one pool; outlives it where threads do.
+struct open_structures {
+  const std::int64_t process = platform::process_id();
+  std::mutex lock;
+  unsigned number = 0;                                                     // of the pool
+  std::unique_ptr<structure_side> side;                                    // null: the pool is closed
+  std::map<std::string, std::unique_ptr<nvm_lf>, std::less<>> handles[2];  // by name; [1]: they do not wait
+  std::vector<std::unique_ptr<nvm_lf>> dropped;
+};
+
+namespace {
+
+// The last one used is found without looking.
+struct last_number {
+  unsigned pool = 0;  // pools are numbered from 1
+  unsigned number = 0;
+};
+thread_local constinit last_number last_used;
+
+// The thread's numbers have been given back; what its other thread-local objects still want, they do not get.
+thread_local constinit bool ended = false;
+
+// This thread's numbers, of each pool.
+class thread_numbers {
+ public:
+  struct one {
+    unsigned pool = 0;
+    unsigned number = 0;
+    std::shared_ptr<open_structures> of;
+  };
+  ~thread_numbers() {
+    last_used = {};
+    ended = true;
+    for (const one& o : all_) {
+      // In a forked child a thread of the parent may hold the lock for ever.
+      if (o.of->process != platform::process_id()) continue;
+      const std::lock_guard guard{o.of->lock};
+      if (o.of->side != nullptr) o.of->side->leave(o.number);
+    }
+  }
+  [[nodiscard]] result<unsigned> in(const NVM_POOL* pool) noexcept try {
+    for (const one& o : all_) {
+      if (o.pool == pool->number) return o.number;
+    }
+    // Pools that were closed are forgotten.
+    std::erase_if(all_, [](const one& o) {
+      if (o.of->process != platform::process_id()) return true;
+      const std::lock_guard guard{o.of->lock};
+      return o.of->side == nullptr;
+    });
+    all_.reserve(all_.size() + 1);
+    const auto number = pool->structures->side->join();
+    if (!number) return number.error();
+    all_.push_back({pool->number, *number, pool->structures});
+    return *number;
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "no volatile memory for a thread of lock-free structures");
+  }
+
+ private:
+  std::vector<one> all_;
+};
+
+[[gnu::noinline]] result<unsigned> find_number(const NVM_POOL* pool) noexcept {
+  if (ended) return fail(errc::no_lane, "the thread has ended");
+  thread_local thread_numbers mine;
+  auto n = mine.in(pool);
+  if (n) last_used = {pool->number, *n};
+  return n;
+}
+[[nodiscard]] inline result<unsigned> number_in(const NVM_POOL* pool) noexcept {
+  if (last_used.pool == pool->number) [[likely]]
+    return last_used.number;
+  return find_number(pool);
+}
+
+status usable_pool(NVM_POOL* pool) noexcept {
+  if (pool == nullptr) return fail(errc::invalid, "the pool is NULL");
+  if (status s = pool->file->usable(); !s) return s;
+  if (pool->file->read_only()) {
+    return fail(errc::read_only, "%s: lock-free structures of a pool that is opened read-only are out of reach",
+                pool->file->path());
+  }
+  return {};
+}
+status usable(const nvm_lf* lf) noexcept {
+  if (lf == nullptr) return fail(errc::invalid, "the lock-free structure is NULL");
+  if (lf->of == nullptr) return fail(errc::not_found, "the lock-free structure was dropped");
+  return lf->pool->file->usable();
+}
+result<open_structures*> structures_of(NVM_POOL* pool) noexcept try {
+  const std::lock_guard guard{pool->structures_lock};
+  if (pool->structures == nullptr) {
+    auto made = std::make_shared<open_structures>();
+    made->number = pool->number;
+    auto side = pool->engine->open_structures();
+    if (!side) return side.error();
+    made->side = std::move(*side);
+    pool->structures = std::move(made);
+  }
+  return pool->structures.get();
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory for the lock-free structures of a pool");
+}
+
+// The handle of a name and of whether it waits.
+result<nvm_lf*> handle(NVM_POOL* pool, open_structures& all, std::string_view name, open_structure* of,
+                       bool waits) noexcept try {
+  auto& known = all.handles[waits ? 0 : 1];
+  const auto at = known.find(name);
+  if (at != known.end()) return at->second.get();
+  auto made = std::make_unique<nvm_lf>(nvm_lf{pool, of, &all, waits});
+  return known.emplace(std::string{name}, std::move(made)).first->second.get();
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory for a lock-free structure");
+}
+
+result<nvm_lf*> open_one(NVM_POOL* pool, const char* name, const nvm_lf_options& o) noexcept {
+  constexpr std::uint32_t known_flags = NVM_LF_BYTES | NVM_LF_NO_WAIT;
+  if (name == nullptr) return fail(errc::invalid, "the name of a lock-free structure is NULL");
+  if (o.kind > NVM_LF_TREE) return fail(errc::invalid, "kind %u is none of enum nvm_lf_kind", o.kind);
+  if ((o.flags & ~known_flags) != 0) return fail(errc::invalid, "flags %u are none of enum nvm_lf_flags", o.flags);
+  if (o.mode > 2) return fail(errc::invalid, "mode %u: expected 0, 1 or 2", o.mode);
+  for (const std::uint32_t r : o.reserved) {
+    if (r != 0) return fail(errc::invalid, "a reserved field of nvm_lf_options is %u, expected 0", r);
+  }
+  const auto all = structures_of(pool);
+  if (!all) return all.error();
+  const std::lock_guard guard{(*all)->lock};
+  structure_side& side = *(*all)->side;
+  const bool bytes = (o.flags & NVM_LF_BYTES) != 0;
+  auto found = side.find(name);
+  if (found && o.mode == 2) return fail(errc::exists, "the pool has a lock-free structure '%s' already", name);
+  if (!found) {
+    if (found.error() != errc::not_found || o.mode == 1) return found.error();
+    const auto kind = o.kind == 0 ? lockfree::layout::kind::hash : static_cast<lockfree::layout::kind>(o.kind);
+    found = side.create(name, kind, bytes, o.expected);
+    if (!found) return found.error();
+  }
+  const auto kind = static_cast<std::uint32_t>((*found)->kind());
+  if (o.kind != 0 && o.kind != kind) {
+    return fail(errc::type_mismatch, "lock-free structure '%s': kind: found %u, expected %u", name, kind, o.kind);
+  }
+  if ((*found)->of_bytes() != bytes) {
+    return fail(errc::type_mismatch, "lock-free structure '%s': found %s, expected %s", name, bytes ? "words" : "bytes",
+                bytes ? "bytes" : "words");
+  }
+  return handle(pool, **all, name, *found, (o.flags & NVM_LF_NO_WAIT) == 0);
+}
+
+// After an operation: it is durable.
+status acknowledge(nvm_lf* lf, unsigned who) noexcept {
+  if (!lf->waits) return {};
+  const lsn_t lsn = lf->all->side->position(who);
+  return lsn == 0 ? status{} : lf->pool->engine->wait(lsn);
+}
+
+// Runs call(who) -> result<int> on a structure, for a C caller.
+template <class Call>
+int run(nvm_lf* lf, Call&& call) noexcept {
+  if (status s = usable(lf); !s) return report(s.error());
+  const auto who = number_in(lf->pool);
+  if (!who) return report(who.error());
+  const result<int> answer = call(*who);
+  if (!answer) return report(answer.error());
+  if (status s = acknowledge(lf, *who); !s) return report(s.error());
+  return *answer;
+}
+
+result<write_rule> rule_of(unsigned flags) noexcept {
+  switch (flags) {
+    case 0:
+      return write_rule::either;
+    case NVM_LF_PUT_ABSENT:
+      return write_rule::insert_only;
+    case NVM_LF_PUT_PRESENT:
+      return write_rule::replace_only;
+    default:
+      return fail(errc::invalid, "flags %u are none of enum nvm_lf_put_flags", flags);
+  }
+}
+result<int> told(const result<written>& w) noexcept {
+  if (!w) return w.error();
+  return *w == written::inserted ? 1 : *w == written::replaced ? 2 : 0;
+}
+result<int> told(const result<bool>& r) noexcept {
+  if (!r) return r.error();
+  return *r ? 1 : 0;
+}
+status check_key(const void* key, std::size_t bytes) noexcept {
+  if (key == nullptr && bytes != 0) return fail(errc::invalid, "the key is NULL");
+  if (bytes > NVM_LF_KEY_MAX) return fail(errc::too_large, "a key of %zu bytes: at most %u", bytes, NVM_LF_KEY_MAX);
+  return {};
+}
+status check_value(const void* value, std::size_t bytes) noexcept {
+  if (value == nullptr && bytes != 0) return fail(errc::invalid, "the value is NULL");
+  if (bytes > NVM_LF_VALUE_MAX) {
+    return fail(errc::too_large, "a value of %zu bytes: at most %u", bytes, NVM_LF_VALUE_MAX);
+  }
+  return {};
+}
+std::span<const std::byte> bytes_of(const void* p, std::size_t n) noexcept {
+  return {static_cast<const std::byte*>(p), n};
+}
+nvm_lf_entry entry_for_c(const structure_entry& e) noexcept {
+  return {e.key.data(), e.key.size(), e.value.data(), e.value.size(), e.mark, e.offset};
+}
+
+}  // namespace
+
+status structures_at_rest(nvm_pool* pool) noexcept {
+  const std::lock_guard guard{pool->structures_lock};
+  if (pool->structures == nullptr || !pool->structures->side->at_work()) return {};
+  return fail(errc::tx_open, "%s: a thread is at work in a lock-free structure", pool->file->path());
+}
+
+bool others_use_structures(nvm_pool* pool) noexcept {
+  const std::lock_guard guard{pool->structures_lock};
+  if (pool->structures == nullptr) return false;
+  const unsigned mine = last_used.pool == pool->number ? 1 : 0;
+  return pool->structures->side->at_work() || pool->structures->side->threads() > mine;
+}
+
+void close_structures(nvm_pool* pool) noexcept {
+  const std::lock_guard guard{pool->structures_lock};
+  if (pool->structures == nullptr) return;
+  const std::lock_guard inside{pool->structures->lock};
+  pool->structures->side->come_to_rest();
+  pool->structures->side.reset();
+  for (auto& h : pool->structures->handles) h.clear();
+  pool->structures->dropped.clear();
+}
+
+}  // namespace nvm::api
+
+namespace api = nvm::api;
+using nvm::errc;
+using nvm::fail;
+using nvm::result;
+using nvm::status;
+
+extern "C" {
+
+nvm_lf* nvm_lf_open(NVM_POOL* pool, const char* name, const nvm_lf_options* options) {
+  constexpr nvm_lf_options none{};
+  if (status s = api::usable_pool(pool); !s) return api::report_null<nvm_lf>(s.error());
+  const auto lf = api::open_one(pool, name, options == nullptr ? none : *options);
+  return lf ? *lf : api::report_null<nvm_lf>(lf.error());
+}
+
+int nvm_lf_drop(NVM_POOL* pool, const char* name) {
+  if (status s = api::usable_pool(pool); !s) return api::report(s.error());
+  if (name == nullptr) return api::report(fail(errc::invalid, "the name of a lock-free structure is NULL"));
+  const auto all = api::structures_of(pool);
+  if (!all) return api::report(all.error());
+  const std::lock_guard guard{(*all)->lock};
+  try {
+    (*all)->dropped.reserve((*all)->dropped.size() + 2);
+  } catch (const std::bad_alloc&) {
+    return api::report(fail(errc::no_memory, "no volatile memory to drop a lock-free structure"));
+  }
+  if (status s = (*all)->side->drop(name); !s) return api::report(s.error());
+  for (auto& known : (*all)->handles) {
+    const auto at = known.find(std::string_view{name});
+    if (at == known.end()) continue;
+    at->second->of = nullptr;
+    (*all)->dropped.push_back(std::move(at->second));
+    known.erase(at);
+  }
+  return 0;
+}
+
+int nvm_lf_names(NVM_POOL* pool, int (*visit)(const char*, int, void*), void* argument) {
+  if (status s = api::usable_pool(pool); !s) return api::report(s.error());
+  const auto all = api::structures_of(pool);
+  if (!all) return api::report(all.error());
+  const auto answer = (*all)->side->names(visit, argument);
+  return answer ? *answer : api::report(answer.error());
+}
+
+NVM_POOL* nvm_lf_pool(const nvm_lf* lf) { return lf == nullptr ? nullptr : lf->pool; }
+
+uint64_t nvm_lf_count(nvm_lf* lf) {
+  if (status s = api::usable(lf); !s) {
+    api::report(s.error());
+    return 0;
+  }
+  return lf->of->count();
+}
+
+int nvm_lf_put64(nvm_lf* lf, uint64_t key, uint64_t value, unsigned flags) {
+  const auto rule = api::rule_of(flags);
+  if (!rule) return api::report(rule.error());
+  return api::run(lf, [&](unsigned who) { return api::told(lf->of->write64(who, key, value, *rule)); });
+}
+
+int nvm_lf_get64(nvm_lf* lf, uint64_t key, uint64_t* value) {
+  return api::run(lf, [&](unsigned who) {
+    std::uint64_t found = 0;
+    auto r = api::told(lf->of->find64(who, key, found));
+    if (r && *r == 1 && value != nullptr) *value = found;
+    return r;
+  });
+}
+
+int nvm_lf_remove64(nvm_lf* lf, uint64_t key) {
+  return api::run(lf, [&](unsigned who) { return api::told(lf->of->remove64(who, key)); });
+}
+
+int nvm_lf_each64(nvm_lf* lf, int (*visit)(uint64_t, uint64_t, void*), void* argument) {
+  return api::run(lf, [&](unsigned who) { return lf->of->each64(who, visit, argument); });
+}
+
+int nvm_lf_put(nvm_lf* lf, const void* key, size_t key_bytes, const void* value, size_t value_bytes, uint64_t mark,
+               unsigned flags) {
+  const auto rule = api::rule_of(flags);
+  if (!rule) return api::report(rule.error());
+  if (status s = api::check_key(key, key_bytes); !s) return api::report(s.error());
+  if (status s = api::check_value(value, value_bytes); !s) return api::report(s.error());
+  return api::run(lf, [&](unsigned who) {
+    return api::told(lf->of->write(who, api::bytes_of(key, key_bytes), api::bytes_of(value, value_bytes), mark, *rule));
+  });
+}
+
+int nvm_lf_get(nvm_lf* lf, const void* key, size_t key_bytes, void* value, size_t room, size_t* value_bytes) {
+  if (status s = api::check_key(key, key_bytes); !s) return api::report(s.error());
+  if (value == nullptr && room != 0) return api::report(fail(errc::invalid, "the value is NULL"));
+  struct copy {
+    void* to;
+    size_t room;
+    size_t bytes;
+  } c{value, room, 0};
+  const int answer = api::run(lf, [&](unsigned who) {
+    return api::told(lf->of->find(
+        who, api::bytes_of(key, key_bytes),
+        [](void* raw, const api::structure_entry& e) {
+          auto& k = *static_cast<copy*>(raw);
+          k.bytes = e.value.size();
+          const size_t n = k.bytes < k.room ? k.bytes : k.room;
+          if (n != 0) std::memcpy(k.to, e.value.data(), n);
+        },
+        &c));
+  });
+  if (answer == 1 && value_bytes != nullptr) *value_bytes = c.bytes;
+  return answer;
+}
+
+int nvm_lf_remove(nvm_lf* lf, const void* key, size_t key_bytes) {
+  if (status s = api::check_key(key, key_bytes); !s) return api::report(s.error());
+  return api::run(lf, [&](unsigned who) { return api::told(lf->of->remove(who, api::bytes_of(key, key_bytes))); });
+}
+
+int nvm_lf_enter(nvm_lf* lf) {
+  if (status s = api::usable(lf); !s) return api::report(s.error());
+  const auto who = api::number_in(lf->pool);
+  if (!who) return api::report(who.error());
+  lf->all->side->enter(*who);
+  return 0;
+}
+
+int nvm_lf_leave(nvm_lf* lf) {
+  // Of a structure that was dropped meanwhile, too.
+  if (lf == nullptr) return api::report(fail(errc::invalid, "the lock-free structure is NULL"));
+  if (status s = lf->pool->file->usable(); !s) return api::report(s.error());
+  const auto who = api::number_in(lf->pool);
+  if (!who) return api::report(who.error());
+  if (lf->all->side->leave_operation(*who)) return 0;
+  return api::report(fail(errc::invalid, "nvm_lf_leave() without nvm_lf_enter()"));
+}
+
+int nvm_lf_find(nvm_lf* lf, const void* key, size_t key_bytes, nvm_lf_entry* out) {
+  if (status s = api::check_key(key, key_bytes); !s) return api::report(s.error());
+  if (out == nullptr) return api::report(fail(errc::invalid, "the place for the entry is NULL"));
+  return api::run(lf, [&](unsigned who) {
+    return api::told(lf->of->find(
+        who, api::bytes_of(key, key_bytes),
+        [](void* raw, const api::structure_entry& e) { *static_cast<nvm_lf_entry*>(raw) = api::entry_for_c(e); }, out));
+  });
+}
+
+int nvm_lf_set_mark(nvm_lf* lf, const nvm_lf_entry* entry, uint64_t mark) {
+  if (entry == nullptr) return api::report(fail(errc::invalid, "the entry is NULL"));
+  return api::run(lf, [&](unsigned who) -> result<int> {
+    if (!lf->of->of_bytes()) return fail(errc::type_mismatch, "entries of words have no mark");
+    lf->of->set_mark(who, entry->place, mark);
+    return 0;
+  });
+}
+
+int nvm_lf_change_mark(nvm_lf* lf, const nvm_lf_entry* entry, uint64_t* expected, uint64_t mark, unsigned flags) {
+  if (entry == nullptr || expected == nullptr) {
+    return api::report(fail(errc::invalid, "the entry or what its mark is expected to be is NULL"));
+  }
+  if ((flags & ~static_cast<unsigned>(NVM_LF_MARK_LAZY)) != 0) {
+    return api::report(fail(errc::invalid, "flags %u are none of enum nvm_lf_mark_flags", flags));
+  }
+  return api::run(lf, [&](unsigned who) -> result<int> {
+    if (!lf->of->of_bytes()) return fail(errc::type_mismatch, "entries of words have no mark");
+    return lf->of->change_mark(who, entry->place, *expected, mark, (flags & NVM_LF_MARK_LAZY) == 0) ? 1 : 0;
+  });
+}
+
+int nvm_lf_update(nvm_lf* lf, const void* key, size_t key_bytes,
+                  enum nvm_lf_decision (*decide)(const nvm_lf_entry*, nvm_lf_change*, void*), void* argument) {
+  if (status s = api::check_key(key, key_bytes); !s) return api::report(s.error());
+  if (decide == nullptr) return api::report(fail(errc::invalid, "the decision is NULL"));
+  struct context {
+    enum nvm_lf_decision (*decide)(const nvm_lf_entry*, nvm_lf_change*, void*);
+    void* argument;
+    nvm_lf_change change;
+    bool too_large;
+  } c{decide, argument, {}, false};
+  const int answer = api::run(lf, [&](unsigned who) -> result<int> {
+    const auto r = lf->of->update(
+        who, api::bytes_of(key, key_bytes),
+        [](void* raw, const api::structure_entry* old) -> std::uint64_t {
+          auto& k = *static_cast<context*>(raw);
+          nvm_lf_entry e{};
+          if (old != nullptr) e = api::entry_for_c(*old);
+          k.change = {};
+          switch (k.decide(old == nullptr ? nullptr : &e, &k.change, k.argument)) {
+            case NVM_LF_REPLACE:
+              k.too_large = k.change.value_bytes > NVM_LF_VALUE_MAX;
+              return k.too_large ? api::open_structure::keep : k.change.value_bytes;
+            case NVM_LF_REMOVE:
+              return api::open_structure::take_away;
+            default:
+              return api::open_structure::keep;
+          }
+        },
+        [](void* raw, std::span<std::byte> value, const api::structure_entry* old) -> std::uint64_t {
+          auto& k = *static_cast<context*>(raw);
+          nvm_lf_entry e{};
+          if (old != nullptr) e = api::entry_for_c(*old);
+          if (k.change.fill != nullptr) {
+            k.change.fill(value.data(), value.size(), old == nullptr ? nullptr : &e, k.argument);
+          }
+          return k.change.mark;
+        },
+        &c);
+    if (!r) return r.error();
+    if (c.too_large) {
+      return fail(errc::too_large, "a value of %zu bytes: at most %u", c.change.value_bytes, NVM_LF_VALUE_MAX);
+    }
+    return static_cast<int>(*r);
+  });
+  return answer;
+}
+
+int nvm_lf_scan(nvm_lf* lf, uint64_t* cursor, size_t entries_max, int (*visit)(const nvm_lf_entry*, void*),
+                void* argument) {
+  if (cursor == nullptr || visit == nullptr || entries_max == 0) {
+    return api::report(fail(errc::invalid, "the cursor or the visitor is NULL, or no entries are wanted"));
+  }
+  struct context {
+    int (*visit)(const nvm_lf_entry*, void*);
+    void* argument;
+  } c{visit, argument};
+  return api::run(lf, [&](unsigned who) {
+    return lf->of->scan(
+        who, *cursor, entries_max,
+        [](void* raw, const api::structure_entry& e) {
+          auto& k = *static_cast<context*>(raw);
+          const nvm_lf_entry entry = api::entry_for_c(e);
+          return k.visit(&entry, k.argument);
+        },
+        &c);
+  });
+}
+
+uint64_t nvm_lf_position(nvm_lf* lf) {
+  if (status s = api::usable(lf); !s) return 0;
+  const auto who = api::number_in(lf->pool);
+  return who ? lf->all->side->position(*who) : 0;
+}
+
+int nvm_lf_wait(nvm_lf* lf) {
+  if (status s = api::usable(lf); !s) return api::report(s.error());
+  const auto who = api::number_in(lf->pool);
+  if (!who) return api::report(who.error());
+  const nvm::lsn_t lsn = lf->all->side->position(*who);
+  return lsn == 0 ? 0 : api::answer(lf->pool->engine->wait(lsn));
+}
+
+}  // extern "C"

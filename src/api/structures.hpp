@@ -1,0 +1,601 @@
+// The lock-free structures of a pool on one medium: structure_side over src/lockfree.  Included once for each medium.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <new>
+#include <random>
+#include <string>
+#include <type_traits>
+
+#include "api/structure_side.hpp"
+
+namespace nvm::api {
+
+template <class Memory>
+using word_list = lockfree::list<Memory, lockfree::word_nodes>;
+template <class Memory>
+using byte_list = lockfree::list<Memory, lockfree::byte_nodes>;
+template <class Memory>
+using word_hash_table = lockfree::hash_table<Memory, lockfree::word_nodes, lockfree::word_hash>;
+template <class Memory>
+using byte_hash_table = lockfree::hash_table<Memory, lockfree::byte_nodes, lockfree::byte_hash>;
+template <class Memory>
+using word_skip_list = lockfree::skip_list<Memory, lockfree::word_nodes>;
+template <class Memory>
+using byte_skip_list = lockfree::skip_list<Memory, lockfree::byte_nodes>;
+template <class Memory>
+using word_tree = lockfree::tree<Memory, lockfree::word_nodes>;
+template <class Memory>
+using byte_tree = lockfree::tree<Memory, lockfree::byte_nodes>;
+
+template <media M, template <class> class Shape, class Nodes, lockfree::layout::kind Kind>
+class structure_on final : public open_structure {
+ public:
+  using durable_type = lockfree::durable<M, Shape>;
+  using session = typename durable_type::session;
+  static constexpr bool bytes_inside = std::is_same_v<Nodes, lockfree::byte_nodes>;
+
+  structure_on(lockfree::domain<M>& d, const typename lockfree::catalogue<M>::found& f) noexcept
+      : domain_{d}, it_{d, f, d.settings().all_at_once} {}
+
+  [[nodiscard]] durable_type& inside() noexcept { return it_; }
+  lockfree::layout::kind kind() const noexcept override { return Kind; }
+  bool of_bytes() const noexcept override { return bytes_inside; }
+  std::uint64_t count() noexcept override {
+    std::int64_t n = counted_.load(std::memory_order_relaxed);
+    for (auto& s : sessions_) {
+      const session* one = s.load(std::memory_order_acquire);
+      if (one != nullptr) n += one->inserted_ever();
+    }
+    return n < 0 ? 0 : static_cast<std::uint64_t>(n);
+  }
+  void set_count(std::int64_t n) noexcept {
+    counted_.store(n, std::memory_order_relaxed);
+    if constexpr (requires { it_->set_count(n); }) it_->set_count(n);
+  }
+
+  // The thread's reservations go back.
+  void end(unsigned who) noexcept {
+    if (session* s = sessions_[who].load(std::memory_order_acquire); s != nullptr) it_.memory().end(*s);
+  }
+  ~structure_on() override {
+    for (auto& s : sessions_) delete s.load(std::memory_order_relaxed);
+  }
+
+  result<written> write64(unsigned who, std::uint64_t key, std::uint64_t value, write_rule rule) noexcept override {
+    if constexpr (bytes_inside) {
+      return wrong();
+    } else {
+      session* s = of(who);
+      return s == nullptr ? result<written>{no_memory()} : it_->write(*s, key, value, rule);
+    }
+  }
+  result<bool> find64(unsigned who, std::uint64_t key, std::uint64_t& value) noexcept override {
+    if constexpr (bytes_inside) {
+      return wrong();
+    } else {
+      session* s = of(who);
+      if (s == nullptr) return no_memory();
+      return seen(it_->look_up(*s, key, [&](const lockfree::node_head* n) { value = Nodes::value_of(n); }));
+    }
+  }
+  result<bool> remove64(unsigned who, std::uint64_t key) noexcept override {
+    if constexpr (bytes_inside) {
+      return wrong();
+    } else {
+      session* s = of(who);
+      return s == nullptr ? result<bool>{no_memory()} : it_->remove(*s, key);
+    }
+  }
+  result<int> each64(unsigned who, int (*visit)(std::uint64_t, std::uint64_t, void*),
+                     void* argument) noexcept override {
+    if constexpr (bytes_inside) {
+      return wrong();
+    } else {
+      session* s = of(who);
+      if (s == nullptr) return no_memory();
+      int answer = 0;
+      it_->each(*s, [&](const lockfree::node_head* n) {
+        answer = visit(it_->key_of_order(n->order), Nodes::value_of(n), argument);
+        return answer == 0;
+      });
+      return answer;
+    }
+  }
+
+  result<written> write(unsigned who, bytes key, bytes value, std::uint64_t mark, write_rule rule) noexcept override {
+    if constexpr (!bytes_inside) {
+      return wrong();
+    } else {
+      session* s = of(who);
+      return s == nullptr ? result<written>{no_memory()} : it_->write(*s, key, {value, mark}, rule);
+    }
+  }
+  result<bool> find(unsigned who, bytes key, void (*visit)(void*, const structure_entry&),
+                    void* argument) noexcept override {
+    if constexpr (!bytes_inside) {
+      return wrong();
+    } else {
+      session* s = of(who);
+      if (s == nullptr) return no_memory();
+      return seen(it_->look_up(*s, key, [&](const lockfree::node_head* n) { visit(argument, entry_of(n)); }));
+    }
+  }
+  result<bool> remove(unsigned who, bytes key) noexcept override {
+    if constexpr (!bytes_inside) {
+      return wrong();
+    } else {
+      session* s = of(who);
+      return s == nullptr ? result<bool>{no_memory()} : it_->remove(*s, key);
+    }
+  }
+  result<updated> update(unsigned who, bytes key, std::uint64_t (*size)(void*, const structure_entry*),
+                         std::uint64_t (*fill)(void*, std::span<std::byte>, const structure_entry*),
+                         void* context) noexcept override {
+    if constexpr (!bytes_inside || !requires { &shape_type::template write_with<int, int>; }) {
+      return wrong();
+    } else {
+      session* s = of(who);
+      if (s == nullptr) return no_memory();
+      using node = lockfree::byte_nodes::node;
+      s->enter();
+      result<updated> outcome = updated::nothing;
+      for (bool again = true; again;) {
+        again = false;
+        bool remove_it = false;
+        std::uint64_t value_bytes = 0;
+        std::uint64_t seen = 0;  // the entry that was to go
+        const auto w = it_->write_with(
+            *s, key, write_rule::either,
+            [&](const lockfree::node_head* old) -> std::uint64_t {
+              structure_entry e;
+              if (old != nullptr) e = entry_of(old);
+              value_bytes = size(context, old == nullptr ? nullptr : &e);
+              remove_it = value_bytes == take_away;
+              if (remove_it && old != nullptr) seen = e.offset;
+              if (value_bytes >= take_away) return 0;
+              return sizeof(node) + key.size() + value_bytes;
+            },
+            [&](std::byte* at, std::uint64_t order, const lockfree::node_head* old) {
+              auto* n = reinterpret_cast<node*>(at);
+              n->order = order;
+              n->key_bytes = static_cast<std::uint32_t>(key.size());
+              n->value_bytes = static_cast<std::uint32_t>(value_bytes);
+              if (!key.empty()) std::memcpy(n->content(), key.data(), key.size());
+              structure_entry e;
+              if (old != nullptr) e = entry_of(old);
+              n->mark = fill(context, {n->content() + key.size(), value_bytes}, old == nullptr ? nullptr : &e);
+            });
+        if (!w) {
+          outcome = w.error();
+        } else if (*w != written::refused) {
+          outcome = *w == written::inserted ? updated::inserted : updated::replaced;
+        } else if (remove_it && seen != 0) {
+          // Only what was decided about may go.
+          bool same = true;
+          const auto r = it_->remove_if(*s, key, [&](const lockfree::node_head* n) {
+            same = it_.memory().offset_in_pool(n) == seen;
+            return same;
+          });
+          if (!r) {
+            outcome = r.error();
+          } else if (*r) {
+            outcome = updated::removed;
+          } else {
+            again = true;
+          }
+        }
+      }
+      s->leave();
+      return outcome;
+    }
+  }
+  result<int> scan(unsigned who, std::uint64_t& cursor, std::size_t entries_max,
+                   int (*visit)(void*, const structure_entry&), void* argument) noexcept override {
+    if constexpr (!bytes_inside) {
+      return wrong();
+    } else {
+      session* s = of(who);
+      if (s == nullptr) return no_memory();
+      int answer = 0;
+      std::size_t seen = 0;
+      std::uint64_t last = cursor;
+      std::uint64_t next = 0;
+      it_->each_from(*s, cursor, [&](const lockfree::node_head* n) {
+        // Entries of one order are not divided: the cursor could not tell them apart.
+        if (seen >= entries_max && n->order != last) {
+          next = n->order;
+          return false;
+        }
+        last = n->order;
+        ++seen;
+        answer = visit(argument, entry_of(n));
+        if (answer != 0) next = last;
+        return answer == 0;
+      });
+      cursor = next;
+      return answer;
+    }
+  }
+  void set_mark(unsigned who, std::uint64_t offset, std::uint64_t mark) noexcept override {
+    if constexpr (bytes_inside) {
+      auto* n = reinterpret_cast<lockfree::byte_nodes::node*>(it_.memory().at(offset));
+      if (n == nullptr) return;
+      it_.memory().store_word(*of(who), &n->mark, mark, n->order);
+    }
+  }
+  bool change_mark(unsigned who, std::uint64_t offset, std::uint64_t& expected, std::uint64_t mark,
+                   bool durable) noexcept override {
+    if constexpr (bytes_inside) {
+      auto* n = reinterpret_cast<lockfree::byte_nodes::node*>(it_.memory().at(offset));
+      session* s = of(who);
+      return n != nullptr && s != nullptr &&
+             it_.memory().exchange_word(*s, &n->mark, expected, mark, n->order, durable);
+    }
+    return false;
+  }
+
+ private:
+  using shape_type = typename durable_type::shape_type;
+  [[nodiscard]] static errc wrong() noexcept {
+    return fail(errc::type_mismatch, bytes_inside ? "the structure holds bytes, not words of 8 bytes"
+                                                  : "the structure holds words of 8 bytes, not bytes");
+  }
+  // What a damaged chain does not lead to need not be absent.
+  [[nodiscard, gnu::always_inline]] result<bool> seen(bool found) noexcept {
+    if (!found && it_.memory().is_damaged()) [[unlikely]] {
+      return fail(errc::corrupt, "a link leads to offset %lu, where no node can be", it_.memory().damaged_offset());
+    }
+    return found;
+  }
+  [[nodiscard]] static errc no_memory() noexcept {
+    return fail(errc::no_memory, "no volatile memory for a thread's part of a lock-free structure");
+  }
+  [[nodiscard, gnu::always_inline]] session* of(unsigned who) noexcept {
+    session* s = sessions_[who].load(std::memory_order_relaxed);  // set by the thread that has the number
+    return s != nullptr ? s : first_of(who);
+  }
+  [[nodiscard, gnu::noinline]] session* first_of(unsigned who) noexcept {
+    auto* s = new (std::nothrow) session{domain_.thread_at(who)};
+    // release: pairs with the acquire in count() and end().
+    sessions_[who].store(s, std::memory_order_release);
+    return s;
+  }
+  [[nodiscard]] structure_entry entry_of(const lockfree::node_head* n) noexcept {
+    const auto* sized = static_cast<const lockfree::byte_nodes::node*>(n);
+    if (!it_.memory().holds(n, sizeof *sized + std::uint64_t{sized->key_bytes} + sized->value_bytes)) return {};
+    const auto v = lockfree::byte_nodes::value_of(n);
+    // relaxed: a word of its own.
+    const std::uint64_t mark =
+        std::atomic_ref<std::uint64_t>{
+            const_cast<std::uint64_t&>(static_cast<const lockfree::byte_nodes::node*>(n)->mark)}
+            .load(std::memory_order_relaxed);
+    return {lockfree::byte_nodes::key_of(n), v.bytes, mark, it_.memory().offset_in_pool(n)};
+  }
+
+  lockfree::domain<M>& domain_;
+  durable_type it_;
+  std::atomic<std::int64_t> counted_{0};  // when it was opened
+  std::array<std::atomic<session*>, epochs::threads_max> sessions_{};
+};
+
+template <media M>
+class structures final : public structure_side {
+ public:
+  structures(M& medium, std::byte* base, structure_pages& pages) noexcept
+      : medium_{medium}, base_{base}, pages_{pages}, names_{medium, base, pages} {}
+
+  status open() noexcept override try {
+    if (status s = names_.open(); !s) return s;
+    lockfree::domain_settings settings;
+    if (names_.exists()) settings.area_shift = names_.area_shift();
+    settings.with_link_cache = false;
+    domain_ = std::make_unique<lockfree::domain<M>>(medium_, base_, pages_, settings);
+    if (status s = domain_->exists(); !s) return s;
+    names_.free_foreign_pages(report_);
+    status made;
+    if (status s = names_.each([&](const found& f, std::string_view name) {
+          if (!made) return;
+          auto one = make(f, name);
+          if (!one) made = one.error();
+        });
+        !s) {
+      return s;
+    }
+    if (!made) return made;
+    typename lockfree::catalogue<M>::recovery r;
+    const auto of_owner = [&](std::uint16_t owner) {
+      const unsigned i = owner - lockfree::layout::first_owner;
+      return i < open_.size() && open_[i].of != nullptr ? open_[i].raw : nullptr;
+    };
+    if (status s = names_.begin_recovery(r, of_owner, lockfree::recovery_method::automatic); !s) return s;
+    const auto parts =
+        static_cast<unsigned>(std::min<std::size_t>(platform::processors(), r.areas.size() / areas_per_thread + 1));
+    platform::run_parts(parts, [&](unsigned) noexcept { names_.recover_part(r); });
+    if (status s = names_.check_recovery(r); !s) return s;
+    names_.end_recovery(r, report_);
+    for (auto& o : open_) {
+      if (o.of != nullptr) o.count(*o.of);
+    }
+    return {};
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "no volatile memory for the lock-free structures of a pool");
+  }
+
+  result<open_structure*> find(std::string_view name) noexcept override {
+    const std::lock_guard guard{lock_};
+    return find_locked(name);
+  }
+  result<open_structure*> create(std::string_view name, lockfree::layout::kind kind, bool of_bytes,
+                                 std::uint64_t expected) noexcept override {
+    const std::lock_guard guard{lock_};
+    if (status s = names_.need(domain_->settings().area_shift); !s) return s.error();
+    const std::uint64_t flags = lockfree::layout::entry_map | (of_bytes ? lockfree::layout::entry_bytes : 0);
+    const auto f =
+        names_.create(name, kind, 0, flags, [&](std::uint16_t owner) { return make_root(owner, kind, expected); });
+    if (!f) return f.error();
+    auto made = make(*f, name);
+    if (!made) {
+      names_.drop(*f);
+      return made;
+    }
+    if (status s = medium_.durable(medium_.last_lsn()); !s) return s.error();
+    return made;
+  }
+  status drop(std::string_view name) noexcept override {
+    const std::lock_guard guard{lock_};
+    const auto f = names_.find(name);
+    if (!f) return f.error();
+    opened& o = open_[f->index];
+    try {
+      dropped_.emplace_back();
+    } catch (const std::bad_alloc&) {
+      return fail(errc::no_memory, "no volatile memory to drop a lock-free structure");
+    }
+    // Nodes that were unlinked wait in generations that know it.
+    if (o.of != nullptr) {
+      o.abandon(*o.of);
+      domain_->settle_freeing();
+      o.forget_words(*o.of);
+    }
+    names_.drop(*f);
+    dropped_.back() = std::move(o);
+    o = {};
+    return medium_.durable(medium_.last_lsn());
+  }
+  result<int> names(int (*visit)(const char*, int, void*), void* argument) noexcept override try {
+    std::vector<std::pair<std::string, int>> all;
+    {
+      const std::lock_guard guard{lock_};
+      if (status s = names_.each([&](const found& f, std::string_view name) {
+            all.emplace_back(std::string{name}, static_cast<int>(f.kind));
+          });
+          !s) {
+        return s.error();
+      }
+    }
+    for (const auto& [name, kind] : all) {
+      if (const int answer = visit(name.c_str(), kind, argument); answer != 0) return answer;
+    }
+    return 0;
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "no volatile memory for the names of lock-free structures");
+  }
+  const lockfree::recovery_report& recovered() const noexcept override { return report_; }
+
+  // Calls tell(offset, what) for each node that is allocated and nothing leads to, and for each that something leads to
+  // and is not allocated.  Nobody is at work.
+  // errc::no_memory: what it told so far is true, and not all.
+  template <class Tell>
+  [[nodiscard]] status check(Tell&& tell) {
+    for (auto& o : open_) {
+      if (o.of == nullptr) continue;
+      noted linked;
+      noted allocated;
+      const bool all =
+          o.raw->each_linked(&linked, [](void* to, std::uint64_t offset) { static_cast<noted*>(to)->add(offset); });
+      o.raw->each_allocated(0, ~std::uint64_t{0} >> 1, &allocated, [](void* to, std::uint64_t offset, std::uint64_t) {
+        static_cast<noted*>(to)->add(offset);
+      });
+      if (!all || !linked.complete || !allocated.complete) {
+        return fail(errc::no_memory, "no volatile memory to check the lock-free structures");
+      }
+      linked.sort();
+      allocated.sort();
+      for (const std::uint64_t at : allocated.offsets) {
+        if (!linked.has(at)) tell(at, "node is allocated, and nothing leads to it");
+      }
+      if (o.raw->is_damaged()) tell(0, "a link leads where no node can be");
+      std::uint64_t before = 0;
+      for (const std::uint64_t at : linked.offsets) {
+        if (at == before) tell(at, "two links lead to the same node");
+        if (!allocated.has(at)) tell(at, "something leads to a node that is not allocated");
+        before = at;
+      }
+    }
+    return {};
+  }
+
+  result<unsigned> join() noexcept override {
+    {
+      const std::lock_guard guard{lock_};
+      if (status s = names_.need(domain_->settings().area_shift); !s) return s.error();
+    }
+    const auto t = domain_->join([&](unsigned n) { return names_.table_word(n); });
+    if (!t) return t.error();
+    return (*t)->number();
+  }
+  void leave(unsigned who) noexcept override {
+    {
+      const std::lock_guard guard{lock_};
+      end_all(who);
+    }
+    domain_->leave(domain_->thread_at(who));
+  }
+  void enter(unsigned who) noexcept override { domain_->thread_at(who).enter(); }
+  bool leave_operation(unsigned who) noexcept override {
+    auto& t = domain_->thread_at(who);
+    if (!t.inside()) return false;
+    t.leave();
+    return true;
+  }
+  unsigned threads() const noexcept override { return domain_->joined(); }
+  bool at_work() const noexcept override { return domain_->any_inside(); }
+  lsn_t position(unsigned who) noexcept override { return domain_->thread_at(who).client.lsn; }
+  void come_to_rest() noexcept override {
+    domain_->each_thread([&](auto& t) { end_all(t.number()); });
+    domain_->come_to_rest();
+  }
+
+ private:
+  struct noted {
+    std::vector<std::uint64_t> offsets;
+    bool complete = true;
+    void add(std::uint64_t offset) noexcept {
+      try {
+        offsets.push_back(offset);
+      } catch (const std::bad_alloc&) {
+        complete = false;
+      }
+    }
+    void sort() noexcept { std::sort(offsets.begin(), offsets.end()); }
+    [[nodiscard]] bool has(std::uint64_t offset) const noexcept {
+      return std::binary_search(offsets.begin(), offsets.end(), offset);
+    }
+  };
+  using found = typename lockfree::catalogue<M>::found;
+  static constexpr std::size_t areas_per_thread = 8;
+  static constexpr unsigned hash_bits_default = 9;
+
+  // An open structure, and what has to know its type.
+  struct opened {
+    std::unique_ptr<open_structure> of;
+    lockfree::structure* raw = nullptr;
+    void (*end)(open_structure&, unsigned who) = nullptr;
+    void (*count)(open_structure&) = nullptr;
+    void (*abandon)(open_structure&) = nullptr;
+    void (*forget_words)(open_structure&) = nullptr;
+  };
+
+  void end_all(unsigned who) noexcept {
+    for (auto& o : open_) {
+      if (o.of != nullptr) o.end(*o.of, who);
+    }
+    for (auto& o : dropped_) {
+      if (o.of != nullptr) o.end(*o.of, who);
+    }
+  }
+  [[nodiscard]] result<open_structure*> find_locked(std::string_view name) noexcept {
+    const auto f = names_.find(name);
+    if (!f) return f.error();
+    if (open_[f->index].of == nullptr) {
+      return fail(errc::corrupt, "lock-free structure '%.*s' could not be opened", static_cast<int>(name.size()),
+                  name.data());
+    }
+    return open_[f->index].of.get();
+  }
+
+  template <template <class> class Shape, class Nodes, lockfree::layout::kind Kind>
+  [[nodiscard]] result<open_structure*> make_as(const found& f, std::string_view name) noexcept {
+    using type = structure_on<M, Shape, Nodes, Kind>;
+    if (const char* what = Shape<lockfree::node_memory<M>>::root_fault(pages_, base_, f.root, f.owner)) {
+      return fail(errc::corrupt, "lock-free structure '%.*s', root at offset %lu: %s", static_cast<int>(name.size()),
+                  name.data(), f.root, what);
+    }
+    auto* made = new (std::nothrow) type{*domain_, f};
+    if (made == nullptr) return fail(errc::no_memory, "no volatile memory for a lock-free structure");
+    opened& o = open_[f.index];
+    o.of.reset(made);
+    o.raw = &made->inside();
+    o.end = [](open_structure& s, unsigned who) { static_cast<type&>(s).end(who); };
+    o.count = [](open_structure& s) {
+      auto& t = static_cast<type&>(s);
+      t.set_count(static_cast<std::int64_t>(t.inside()->count_of(t.inside().count_allocated())));
+    };
+    o.forget_words = [](open_structure& s) { static_cast<type&>(s).inside().memory().heap().forget_words(); };
+    o.abandon = [](open_structure& s) { static_cast<type&>(s).inside().memory().heap().abandon(); };
+    return made;
+  }
+  [[nodiscard]] result<open_structure*> make(const found& f, std::string_view name) noexcept {
+    using lockfree::byte_nodes;
+    using lockfree::word_nodes;
+    using lockfree::layout::kind;
+    const bool bytes = (f.flags & lockfree::layout::entry_bytes) != 0;
+    switch (f.kind) {
+      case kind::list:
+        return bytes ? make_as<byte_list, byte_nodes, kind::list>(f, name)
+                     : make_as<word_list, word_nodes, kind::list>(f, name);
+      case kind::hash:
+        return bytes ? make_as<byte_hash_table, byte_nodes, kind::hash>(f, name)
+                     : make_as<word_hash_table, word_nodes, kind::hash>(f, name);
+      case kind::skip_list:
+        return bytes ? make_as<byte_skip_list, byte_nodes, kind::skip_list>(f, name)
+                     : make_as<word_skip_list, word_nodes, kind::skip_list>(f, name);
+      case kind::tree:
+        return bytes ? make_as<byte_tree, byte_nodes, kind::tree>(f, name)
+                     : make_as<word_tree, word_nodes, kind::tree>(f, name);
+      default:
+        return fail(errc::version, "lock-free structure '%.*s' is of kind %u, which this version does not know",
+                    static_cast<int>(name.size()), name.data(), static_cast<unsigned>(f.kind));
+    }
+  }
+  [[nodiscard]] result<std::uint64_t> make_root(std::uint16_t owner, lockfree::layout::kind kind,
+                                                std::uint64_t expected) noexcept {
+    const auto run_of = [&](std::uint64_t bytes) {
+      return pages_.take_run(0, nvm::layout::slot_protocol::epoch, owner, bytes);
+    };
+    // Roots do not depend on the nodes.
+    const auto plain_root = [&]<class Shape>(const Shape*) -> result<std::uint64_t> {
+      const auto root = run_of(Shape::root_bytes);
+      if (!root) return root.error();
+      Shape::make_root(base_ + *root);
+      medium_.flush(base_ + *root, Shape::root_bytes);
+      return *root;
+    };
+    using memory = lockfree::node_memory<M>;
+    if (kind == lockfree::layout::kind::list) return plain_root(static_cast<word_list<memory>*>(nullptr));
+    if (kind == lockfree::layout::kind::skip_list) return plain_root(static_cast<word_skip_list<memory>*>(nullptr));
+    if (kind == lockfree::layout::kind::tree) return plain_root(static_cast<word_tree<memory>*>(nullptr));
+    if (kind == lockfree::layout::kind::hash) {
+      using shape = word_hash_table<lockfree::node_memory<M>>;
+      const unsigned bits = expected < (1U << hash_bits_default)
+                                ? hash_bits_default
+                                : std::min(shape::bits_max, static_cast<unsigned>(std::bit_width(expected - 1)));
+      const auto root = run_of(shape::root_bytes);
+      if (!root) return root.error();
+      const auto array = run_of(shape::array_bytes(bits));
+      if (!array) return array.error();
+      std::random_device random;
+      const std::uint64_t seed = std::uint64_t{random()} << 32 | random();
+      shape::make_root(base_ + *root, *root, bits, seed, base_ + *array, *array);
+      medium_.flush(base_ + *root, shape::root_bytes);
+      medium_.flush(base_ + *array, shape::array_bytes(bits));
+      return *root;
+    }
+    return fail(errc::invalid, "a lock-free structure of kind %u, which is none of them", static_cast<unsigned>(kind));
+  }
+
+  M& medium_;
+  std::byte* const base_;
+  structure_pages& pages_;
+  lockfree::catalogue<M> names_;
+  std::unique_ptr<lockfree::domain<M>> domain_;
+  std::mutex lock_;  // of the names
+  std::array<opened, lockfree::layout::structures_max> open_;
+  std::vector<opened> dropped_;  // threads may hold areas for them still
+  lockfree::recovery_report report_;
+};
+
+template <media M>
+result<std::unique_ptr<structure_side>> make_structure_side(M& medium, std::byte* base,
+                                                            structure_pages& pages) noexcept {
+  std::unique_ptr<structure_side> made{new (std::nothrow) structures<M>{medium, base, pages}};
+  if (made == nullptr) return fail(errc::no_memory, "no volatile memory for the lock-free structures of a pool");
+  if (status s = made->open(); !s) return s.error();
+  return made;
+}
+
+}  // namespace nvm::api

@@ -1,0 +1,371 @@
+// Lock-free structures through the C interface: words and bytes, on shm and ssd, across closing, killing and reopening.
+#include "nvm/lockfree.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "scratch.hpp"
+
+namespace {
+
+struct medium {
+  const char* name;
+  std::uint32_t medium;
+  std::uint32_t engine;
+};
+constexpr medium media[] = {{"shm", NVM_MEDIUM_SHM, NVM_ENGINE_UNDO},
+                            {"shm_redo", NVM_MEDIUM_SHM, NVM_ENGINE_REDO},
+                            {"ssd", NVM_MEDIUM_SSD, NVM_ENGINE_DETECT}};
+
+constexpr std::uint32_t all_kinds[] = {NVM_LF_LIST, NVM_LF_HASH, NVM_LF_SKIP_LIST, NVM_LF_TREE};
+
+class lockfree_face : public ::testing::TestWithParam<medium> {
+ protected:
+  void SetUp() override {
+    place = std::make_unique<nvm::tests::scratch>(GetParam().medium == NVM_MEDIUM_SSD);
+    path = place->path();
+    nvm_pool_options o{};
+    o.size = 32 << 20;
+    o.medium = GetParam().medium;
+    o.engine = GetParam().engine;
+    pool = nvm_pool_create_with(path.c_str(), &o);
+    ASSERT_NE(pool, nullptr) << nvm_errormsg();
+  }
+  void TearDown() override {
+    if (pool != nullptr) {
+      EXPECT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+    }
+  }
+  void reopen() {
+    ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+    pool = nvm_pool_open(path.c_str());
+    ASSERT_NE(pool, nullptr) << nvm_errormsg();
+  }
+  nvm_lf* open(const char* name, std::uint32_t flags, std::uint32_t kind = NVM_LF_HASH, std::uint32_t mode = 0) {
+    nvm_lf_options o{};
+    o.kind = kind;
+    o.flags = flags;
+    o.mode = mode;
+    nvm_lf* lf = nvm_lf_open(pool, name, &o);
+    return lf;
+  }
+  std::string get(nvm_lf* lf, const std::string& key) {
+    std::string value(100000, '\0');
+    std::size_t n = 0;
+    const int r = nvm_lf_get(lf, key.data(), key.size(), value.data(), value.size(), &n);
+    if (r != 1) return r == 0 ? "<none>" : "<failed>";
+    value.resize(n);
+    return value;
+  }
+  int put(nvm_lf* lf, const std::string& key, const std::string& value, unsigned flags = 0) {
+    return nvm_lf_put(lf, key.data(), key.size(), value.data(), value.size(), 7, flags);
+  }
+
+  std::unique_ptr<nvm::tests::scratch> place;
+  std::string path;
+  NVM_POOL* pool = nullptr;
+};
+
+TEST_P(lockfree_face, keeps_words) {
+  for (const std::uint32_t kind : all_kinds) {
+    const std::string own = "kind" + std::to_string(kind);
+    const char* name = own.c_str();
+    nvm_lf* lf = open(name, 0, kind);
+    ASSERT_NE(lf, nullptr) << nvm_errormsg();
+    EXPECT_EQ(open(name, 0, kind), lf) << "the same one";
+    const std::uint64_t keys = GetParam().medium == NVM_MEDIUM_SSD ? 200 : 2000;
+    for (std::uint64_t k = 0; k < keys; ++k) EXPECT_EQ(nvm_lf_put64(lf, k, k * k, 0), 1) << nvm_errormsg();
+    EXPECT_EQ(nvm_lf_put64(lf, 5, 1, NVM_LF_PUT_ABSENT), 0);
+    EXPECT_EQ(nvm_lf_put64(lf, 5000, 1, NVM_LF_PUT_PRESENT), 0);
+    EXPECT_EQ(nvm_lf_put64(lf, 5, 55, NVM_LF_PUT_PRESENT), 2);
+    EXPECT_EQ(nvm_lf_remove64(lf, 6), 1);
+    EXPECT_EQ(nvm_lf_remove64(lf, 6), 0);
+    EXPECT_EQ(nvm_lf_count(lf), keys - 1);
+    for (int round = 0; round < 2; ++round) {
+      std::uint64_t v = 0;
+      EXPECT_EQ(nvm_lf_get64(lf, 5, &v), 1);
+      EXPECT_EQ(v, 55U);
+      EXPECT_EQ(nvm_lf_get64(lf, 6, &v), 0);
+      EXPECT_EQ(nvm_lf_get64(lf, keys - 1, &v), 1);
+      EXPECT_EQ(v, (keys - 1) * (keys - 1));
+      struct {
+        std::uint64_t count = 0, last = 0;
+        bool in_order = true;
+      } seen;
+      EXPECT_EQ(nvm_lf_each64(
+                    lf,
+                    [](std::uint64_t key, std::uint64_t, void* to) {
+                      auto& all = *static_cast<decltype(seen)*>(to);
+                      all.in_order = all.in_order && (all.count == 0 || key > all.last);
+                      all.last = key;
+                      ++all.count;
+                      return 0;
+                    },
+                    &seen),
+                0);
+      EXPECT_EQ(seen.count, keys - 1);
+      EXPECT_TRUE(seen.in_order || kind == NVM_LF_HASH);
+      reopen();
+      lf = open(name, 0, kind, 1);
+      ASSERT_NE(lf, nullptr) << nvm_errormsg();
+      EXPECT_EQ(nvm_lf_count(lf), keys - 1);
+    }
+  }
+}
+
+TEST_P(lockfree_face, keeps_bytes_of_any_size) {
+  for (const std::uint32_t kind : all_kinds) {
+    const std::string name = "bytes" + std::to_string(kind);
+    nvm_lf* lf = open(name.c_str(), NVM_LF_BYTES, kind);
+    ASSERT_NE(lf, nullptr) << nvm_errormsg();
+    std::map<std::string, std::string> model;
+    for (const std::size_t n : {0, 1, 8, 40, 100, 1000, 4000, 5000, 70000}) {
+      const std::string key = "key" + std::to_string(n) + std::string(n % 200, 'k');
+      model[key] = std::string(n, static_cast<char>('a' + n % 26));
+      EXPECT_EQ(put(lf, key, model[key]), 1) << nvm_errormsg();
+    }
+    EXPECT_EQ(put(lf, "", "empty key"), 1) << nvm_errormsg();
+    model[""] = "empty key";
+    model["key1k"] = std::string(9000, 'z');
+    EXPECT_EQ(put(lf, "key1k", model["key1k"]), 2) << nvm_errormsg();
+    for (int round = 0; round < 2; ++round) {
+      for (const auto& [k, v] : model) EXPECT_EQ(get(lf, k), v) << k;
+      EXPECT_EQ(get(lf, "no such"), "<none>");
+      std::uint64_t cursor = 0;
+      std::map<std::string, std::string> seen;
+      do {
+        ASSERT_EQ(nvm_lf_scan(
+                      lf, &cursor, 3,
+                      [](const nvm_lf_entry* e, void* to) {
+                        auto& all = *static_cast<std::map<std::string, std::string>*>(to);
+                        all[{static_cast<const char*>(e->key), e->key_bytes}] = {static_cast<const char*>(e->value),
+                                                                                 e->value_bytes};
+                        return 0;
+                      },
+                      &seen),
+                  0);
+      } while (cursor != 0);
+      EXPECT_EQ(seen, model);
+      reopen();
+      lf = open(name.c_str(), NVM_LF_BYTES, kind);
+      ASSERT_NE(lf, nullptr) << nvm_errormsg();
+    }
+    const std::string key(NVM_LF_KEY_MAX + 1, 'x');
+    EXPECT_EQ(put(lf, key, "v"), -1);
+    EXPECT_EQ(nvm_errno(), NVM_E_TOO_LARGE);
+  }
+}
+
+TEST_P(lockfree_face, decides_about_an_entry_atomically) {
+  nvm_lf* lf = open("counters", NVM_LF_BYTES);
+  ASSERT_NE(lf, nullptr) << nvm_errormsg();
+  constexpr int threads = 4;
+  const int each = GetParam().medium == NVM_MEDIUM_SSD ? 50 : 300;
+  const auto add_one = [](const nvm_lf_entry*, nvm_lf_change* c, void*) {
+    c->value_bytes = sizeof(std::uint64_t);
+    c->fill = [](void* to, std::size_t, const nvm_lf_entry* from, void*) {
+      std::uint64_t n = 0;
+      if (from != nullptr) std::memcpy(&n, from->value, sizeof n);
+      ++n;
+      std::memcpy(to, &n, sizeof n);
+    };
+    return NVM_LF_REPLACE;
+  };
+  std::vector<std::thread> all;
+  for (int t = 0; t < threads; ++t) {
+    all.emplace_back([&] {
+      for (int i = 0; i < each; ++i) ASSERT_GT(nvm_lf_update(lf, "n", 1, add_one, nullptr), 0) << nvm_errormsg();
+    });
+  }
+  for (auto& t : all) t.join();
+  std::uint64_t n = 0;
+  EXPECT_EQ(nvm_lf_get(lf, "n", 1, &n, sizeof n, nullptr), 1);
+  EXPECT_EQ(n, std::uint64_t{threads} * each);
+  EXPECT_EQ(
+      nvm_lf_update(lf, "n", 1, [](const nvm_lf_entry*, nvm_lf_change*, void*) { return NVM_LF_KEEP; }, nullptr), 0);
+  EXPECT_EQ(
+      nvm_lf_update(lf, "n", 1, [](const nvm_lf_entry*, nvm_lf_change*, void*) { return NVM_LF_REMOVE; }, nullptr), 3);
+  EXPECT_EQ(nvm_lf_get(lf, "n", 1, &n, sizeof n, nullptr), 0);
+}
+
+TEST_P(lockfree_face, marks_are_durable) {
+  nvm_lf* lf = open("marks", NVM_LF_BYTES);
+  ASSERT_EQ(put(lf, "k", "v"), 1);
+  ASSERT_EQ(nvm_lf_enter(lf), 0);
+  nvm_lf_entry e{};
+  ASSERT_EQ(nvm_lf_find(lf, "k", 1, &e), 1);
+  EXPECT_EQ(e.mark, 7U);
+  EXPECT_EQ(nvm_lf_set_mark(lf, &e, 99), 0);
+  ASSERT_EQ(nvm_lf_leave(lf), 0);
+  reopen();
+  lf = open("marks", NVM_LF_BYTES);
+  ASSERT_EQ(nvm_lf_enter(lf), 0);
+  ASSERT_EQ(nvm_lf_find(lf, "k", 1, &e), 1);
+  EXPECT_EQ(e.mark, 99U);
+  ASSERT_EQ(nvm_lf_leave(lf), 0);
+}
+
+TEST_P(lockfree_face, changes_a_mark_only_from_what_it_is) {
+  nvm_lf* lf = open("marks", NVM_LF_BYTES);
+  ASSERT_EQ(put(lf, "k", "v"), 1);
+  ASSERT_EQ(nvm_lf_enter(lf), 0);
+  nvm_lf_entry e{};
+  ASSERT_EQ(nvm_lf_find(lf, "k", 1, &e), 1);
+  std::uint64_t expected = 8;
+  EXPECT_EQ(nvm_lf_change_mark(lf, &e, &expected, 9, 0), 0);
+  EXPECT_EQ(expected, 7U);
+  EXPECT_EQ(nvm_lf_change_mark(lf, &e, &expected, 9, NVM_LF_MARK_LAZY), 1);
+  expected = 9;
+  EXPECT_EQ(nvm_lf_change_mark(lf, &e, &expected, 10, 0), 1);
+  EXPECT_EQ(nvm_lf_change_mark(lf, &e, nullptr, 10, 0), -1);
+  EXPECT_EQ(nvm_errno(), NVM_E_INVALID);
+  EXPECT_EQ(nvm_lf_change_mark(lf, &e, &expected, 10, 2), -1);
+  ASSERT_EQ(nvm_lf_leave(lf), 0);
+  constexpr int threads = 4;
+  constexpr int each = 200;
+  std::vector<std::thread> all;
+  for (int t = 0; t < threads; ++t) {
+    all.emplace_back([&] {
+      ASSERT_EQ(nvm_lf_enter(lf), 0);
+      nvm_lf_entry mine{};
+      ASSERT_EQ(nvm_lf_find(lf, "k", 1, &mine), 1);
+      for (int i = 0; i < each; ++i) {
+        std::uint64_t seen = mine.mark;
+        while (nvm_lf_change_mark(lf, &mine, &seen, seen + 1, i % 2 == 0 ? 0U : unsigned{NVM_LF_MARK_LAZY}) == 0) {
+        }
+      }
+      std::uint64_t seen = 0;
+      while (nvm_lf_change_mark(lf, &mine, &seen, seen, 0) == 0) {
+      }
+      ASSERT_EQ(nvm_lf_leave(lf), 0);
+    });
+  }
+  for (auto& t : all) t.join();
+  reopen();
+  lf = open("marks", NVM_LF_BYTES);
+  ASSERT_EQ(nvm_lf_enter(lf), 0);
+  ASSERT_EQ(nvm_lf_find(lf, "k", 1, &e), 1);
+  EXPECT_EQ(e.mark, 10U + threads * each);
+  ASSERT_EQ(nvm_lf_leave(lf), 0);
+}
+
+TEST_P(lockfree_face, says_what_does_not_fit) {
+  nvm_lf* words = open("a", 0);
+  ASSERT_NE(words, nullptr);
+  EXPECT_EQ(open("a", NVM_LF_BYTES), nullptr);
+  EXPECT_EQ(nvm_errno(), NVM_E_TYPE_MISMATCH);
+  EXPECT_EQ(open("a", 0, NVM_LF_LIST), nullptr);
+  EXPECT_EQ(nvm_errno(), NVM_E_TYPE_MISMATCH);
+  EXPECT_EQ(open("a", 0, NVM_LF_HASH, 2), nullptr);
+  EXPECT_EQ(nvm_errno(), NVM_E_EXISTS);
+  EXPECT_EQ(open("b", 0, NVM_LF_HASH, 1), nullptr);
+  EXPECT_EQ(nvm_errno(), NVM_E_NOT_FOUND);
+  EXPECT_EQ(open("", 0), nullptr);
+  EXPECT_EQ(nvm_errno(), NVM_E_INVALID);
+  EXPECT_EQ(put(words, "k", "v"), -1);
+  EXPECT_EQ(nvm_errno(), NVM_E_TYPE_MISMATCH);
+  EXPECT_EQ(nvm_lf_drop(pool, "b"), -1);
+  EXPECT_EQ(nvm_errno(), NVM_E_NOT_FOUND);
+  EXPECT_EQ(nvm_lf_drop(pool, "a"), 0) << nvm_errormsg();
+  EXPECT_EQ(nvm_lf_put64(words, 1, 1, 0), -1);
+  EXPECT_EQ(nvm_errno(), NVM_E_NOT_FOUND);
+}
+
+TEST_P(lockfree_face, gives_the_memory_of_a_dropped_structure_back) {
+  const auto used = [&] {
+    nvm_pool_info info{};
+    EXPECT_EQ(nvm_pool_get_info(pool, &info), 0) << nvm_errormsg();
+    return info.used_pages;
+  };
+  nvm_lf* first = open("first", NVM_LF_BYTES);
+  ASSERT_NE(first, nullptr);
+  ASSERT_EQ(put(first, "k", "v"), 1);
+  const std::uint64_t before = used();
+  for (int round = 0; round < 3; ++round) {
+    nvm_lf* lf = open("second", NVM_LF_BYTES);
+    ASSERT_NE(lf, nullptr) << nvm_errormsg();
+    for (int i = 0; i < 500; ++i)
+      ASSERT_GT(put(lf, std::to_string(i % 100), std::string(5000, 'x')), 0) << nvm_errormsg();
+    EXPECT_GT(used(), before);
+    ASSERT_EQ(nvm_lf_drop(pool, "second"), 0) << nvm_errormsg();
+    EXPECT_EQ(used(), before);
+  }
+  EXPECT_EQ(get(first, "k"), "v");
+}
+
+// What was acknowledged is there after a kill; nothing is allocated that nothing leads to.
+TEST_P(lockfree_face, survives_kills) {
+  nvm_lf* lf = open("survivor", NVM_LF_BYTES);
+  ASSERT_NE(lf, nullptr);
+  ASSERT_EQ(nvm_pool_close(pool), 0);
+  pool = nullptr;
+  const int more = GetParam().medium == NVM_MEDIUM_SSD ? 10 : 100;
+  for (int round = 0; round < 3; ++round) {
+    int fds[2];
+    ASSERT_EQ(pipe(fds), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+      close(fds[0]);
+      NVM_POOL* mine = nvm_pool_open(path.c_str());
+      nvm_lf_options o{};
+      o.flags = NVM_LF_BYTES;
+      nvm_lf* s = mine == nullptr ? nullptr : nvm_lf_open(mine, "survivor", &o);
+      if (s == nullptr) _exit(1);
+      for (std::uint64_t i = 0;; ++i) {
+        const std::string key = "key" + std::to_string(i % 50);
+        const std::string value = std::to_string(round) + ":" + std::to_string(i) + std::string(i * 37 % 3000, '.');
+        if (i % 7 == 6 ? nvm_lf_remove(s, key.data(), key.size()) < 0
+                       : nvm_lf_put(s, key.data(), key.size(), value.data(), value.size(), 0, 0) < 0) {
+          _exit(2);
+        }
+        if (write(fds[1], &i, sizeof i) != sizeof i) _exit(3);
+      }
+    }
+    close(fds[1]);
+    std::uint64_t last = 0;
+    for (int i = 0; i < 4 * more + round * more + 100; ++i)
+      ASSERT_EQ(read(fds[0], &last, sizeof last), ssize_t{sizeof last});
+    kill(child, SIGKILL);
+    while (read(fds[0], &last, sizeof last) == ssize_t{sizeof last}) {
+    }
+    close(fds[0]);
+    ASSERT_EQ(waitpid(child, nullptr, 0), child);
+    EXPECT_EQ(nvm_pool_check(
+                  path.c_str(), [](std::uint64_t at, const char* what, void*) { ADD_FAILURE() << at << ": " << what; },
+                  nullptr, nullptr),
+              0);
+    pool = nvm_pool_open(path.c_str());
+    ASSERT_NE(pool, nullptr) << nvm_errormsg();
+    lf = open("survivor", NVM_LF_BYTES);
+    ASSERT_NE(lf, nullptr) << nvm_errormsg();
+    std::uint64_t present = 0;
+    for (std::uint64_t k = 0; k < 50; ++k) {
+      // The newest acknowledged operation on the key; one more may have happened.
+      std::uint64_t newest = last - (last + 50 - k) % 50;
+      const auto expected = [&](std::uint64_t i) {
+        return i % 7 == 6 ? std::string{"<none>"}
+                          : std::to_string(round) + ":" + std::to_string(i) + std::string(i * 37 % 3000, '.');
+      };
+      const std::string found = get(lf, "key" + std::to_string(k));
+      EXPECT_TRUE(found == expected(newest) || (newest + 50 == last + 1 && found == expected(last + 1)))
+          << "key " << k << ": " << found.substr(0, 20) << ", expected " << expected(newest).substr(0, 20);
+      present += found == "<none>" ? 0 : 1;
+    }
+    EXPECT_EQ(nvm_lf_count(lf), present);
+    ASSERT_EQ(nvm_pool_close(pool), 0);
+    pool = nullptr;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(on, lockfree_face, ::testing::ValuesIn(media),
+                         [](const auto& info) { return std::string{info.param.name}; });
+
+}  // namespace
