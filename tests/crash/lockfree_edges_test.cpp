@@ -1,0 +1,135 @@
+// Each fence and flush of the lock-free structures, and of the pages that they get, is necessary: without it some story
+// fails.  And none of the sources is unknown here.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <set>
+
+#include "lockfree_stories.hpp"
+#include "source_places.hpp"
+
+namespace nvm::tests {
+namespace {
+
+using explore::model;
+using explore::mutation_report;
+using explore::options;
+using explore::subject;
+using explore::waiver;
+
+// Survivors, each with the reason why it may be one: a label, or a file and what its line says.
+struct survivor {
+  const char* place;
+  const char* text;  // nullptr: `place` is a label
+  const char* reason;
+};
+constexpr const char* of_a_killed_process =
+    "of what a process leaves in caches that is killed in the middle of an operation: stories end processes between "
+    "operations, when this is durable";
+const std::vector<survivor> survivors{
+    {"lockfree/E8", nullptr,
+     "what the page held before costs recovery a look, unless it was made up to look like links"},
+    {"lockfree/active_areas.hpp", "flush(base_ + *table, bytes)", "see lockfree/E8"},
+    {"lockfree/E19", nullptr, "a word of a table that comes back costs recovery a look"},
+    {"lockfree/E20", nullptr,
+     "to the recorder lockfree/E6 is a fence already; to the processor it is the next locked operation, and none "
+     "comes"},
+    {"space/E6", nullptr, "whoever takes a run fences what he writes there before anything leads to it"},
+    {"lockfree/catalogue.hpp", "entry_offset(pages_.sizes().page_of(p.offset)), 8)", of_a_killed_process},
+    {"lockfree/catalogue.hpp", "flush(base_ + anchor_word_at(", of_a_killed_process},
+    {"lockfree/catalogue.hpp", "flush(&directory(), offsetof", of_a_killed_process},
+    {"lockfree/catalogue.hpp", "flush(&entry(i), sizeof", of_a_killed_process},
+    {"lockfree/catalogue.hpp", "flush(base_ + f->root, root_bytes_max)", of_a_killed_process},
+};
+
+// Not in these stories: skip list and tree, the twins with logs, and the words of nodes that are changed in place.
+bool is_told_elsewhere(const place_in_sources& p) {
+  static const std::set<std::string> labels{"lockfree/E21", "lockfree/E22", "lockfree/E23", "lockfree/E24"};
+  static const char* const lines[] = {
+      "medium_.flush(&l, sizeof l);",  // of whoever meets a pending link, which takes two threads; of the skip list
+      "medium_.flush(word, sizeof *word);",                      // store()
+      "medium_.flush(slot, 8);",                                 // more lines than are remembered
+      "medium_.flush(base_ + words_.word_offset(at.word), 8);",  // of a node that is given up late
+  };
+  const std::string file = p.text.substr(0, p.text.find(':'));
+  const bool is_a_twin =
+      std::filesystem::exists(std::string{HOLDFAST_SOURCES} + "/lockfree/logged" + file.substr(file.find('/')));
+  if (labels.contains(p.text) || is_a_twin || file == "lockfree/skip_list.hpp" || file == "lockfree/tree.hpp")
+    return true;
+  return std::any_of(std::begin(lines), std::end(lines),
+                     [&](const char* line) { return p.line.find(line) != std::string::npos; });
+}
+
+std::vector<place_in_sources> ours(const std::regex& what, bool by_line) {
+  std::vector<place_in_sources> all = places_in_sources({"lockfree", "space"}, what, by_line);
+  std::erase_if(all, [&](const place_in_sources& p) {
+    return by_line ? !p.text.starts_with("lockfree/") && !p.text.starts_with("space/space_structures.hpp")
+                   : !p.text.starts_with("lockfree/") && p.text != "space/E5" && p.text != "space/E6";
+  });
+  return all;
+}
+std::vector<waiver> waivers() {
+  std::vector<waiver> all;
+  for (const survivor& s : survivors) {
+    if (s.text == nullptr) all.push_back({s.place, s.reason});
+    for (const auto& site : ours(std::regex{"."}, true)) {
+      const bool same =
+          s.text != nullptr && site.text.starts_with(s.place) && site.line.find(s.text) != std::string::npos;
+      if (same) all.push_back({site.text, s.reason});
+    }
+  }
+  return all;
+}
+
+const mutation_report& score() {
+  static const mutation_report r = [] {
+    std::vector<subject> subjects;
+    for (const lockfree_story& s : lockfree_stories()) {
+      for (const lockfree_variant& v : lockfree_variants()) {
+        if (!v.image && (!s.is_long || v.all_at_once)) subjects.push_back(subject_of(s, v));
+      }
+    }
+    options o = lockfree_options(model::torn8, {});
+    o.full_points_max = 1;
+    o.nested_every = 256;
+    o.idempotence_every = 0;
+    o.after_every = 64;
+    const auto w = waivers();
+    mutation_report made = mutation_score(subjects, o, w);
+    std::printf("%s\n", made.text().c_str());
+    return made;
+  }();
+  return r;
+}
+
+TEST(lockfree_edges, are_all_necessary) {
+  EXPECT_TRUE(score().clean());
+  for (const auto& mutant : score().mutants) {
+    const std::string& at = mutant.change.place;
+    const bool own = at.find("lockfree/") != std::string::npos ||
+                     at.find("space_structures.hpp") != std::string::npos || at == "space/E5" || at == "space/E6";
+    EXPECT_TRUE(!own || mutant.killed || !mutant.waived.empty()) << mutant.change.text();
+    EXPECT_FALSE(mutant.killed && !mutant.waived.empty()) << mutant.change.text() << " needs no waiver";
+  }
+  std::printf("%zu of %zu places are shown necessary\n", score().killed(), score().mutants.size());
+}
+
+TEST(lockfree_edges, are_all_known) {
+  std::set<std::string> met;
+  for (const auto& mutant : score().mutants) met.insert(mutant.change.place);
+  const auto labels = ours(std::regex{R"re(edge\{"([^"]+)"\})re"}, false);
+  EXPECT_GT(labels.size(), 15U);
+  for (const auto& l : labels) {
+    EXPECT_TRUE(met.contains(l.text) || is_told_elsewhere(l)) << l.text << " is met by no story";
+  }
+  const auto sites = ours(std::regex{R"re(\b(m|medium_|medium\(\))\.flush\()re"}, true);
+  EXPECT_GE(sites.size(), 15U);
+  for (const auto& s : sites) {
+    const bool known = std::any_of(met.begin(), met.end(), [&](const std::string& p) { return p.ends_with(s.text); });
+    EXPECT_TRUE(known || is_told_elsewhere(s)) << s.text << " is met by no story: " << s.line;
+  }
+}
+
+}  // namespace
+}  // namespace nvm::tests

@@ -1,0 +1,345 @@
+#include "lockfree_process.hpp"
+
+#include <array>
+#include <cstring>
+#include <functional>
+#include <map>
+
+#include "image_process.hpp"
+#include "lockfree/lockfree.hpp"
+
+namespace nvm::tests {
+
+using explore::machine;
+using lockfree::byte_nodes;
+using lockfree::node_head;
+using lockfree::word_nodes;
+
+key_bytes bytes_of_key(std::uint64_t key) noexcept {
+  key_bytes b{};
+  const std::uint64_t first = __builtin_bswap64(key >> 8);
+  std::memcpy(b.data(), &first, 8);
+  b[8] = static_cast<std::byte>(key);
+  return b;
+}
+std::uint64_t key_of_bytes(const std::byte* from) noexcept {
+  std::uint64_t first = 0;
+  std::memcpy(&first, from, 8);
+  return __builtin_bswap64(first) << 8 | static_cast<std::uint64_t>(from[8]);
+}
+
+namespace {
+
+// Nothing is logged beside these structures.
+struct no_lanes {
+  static constexpr bool ordered = false;
+  void settle(log::tag, unsigned) noexcept {}
+  void settle_all(log::tag) noexcept {}
+};
+
+template <class Memory>
+using words_list = lockfree::list<Memory, word_nodes>;
+template <class Memory>
+using bytes_list = lockfree::list<Memory, byte_nodes>;
+template <class Memory>
+using words_hash = lockfree::hash_table<Memory, word_nodes, lockfree::word_hash>;
+template <class Memory>
+using bytes_hash = lockfree::hash_table<Memory, byte_nodes, coarse_hash>;
+
+// One structure with the sessions of all threads.
+template <media M>
+class attached {
+ public:
+  using thread = typename lockfree::domain<M>::thread;
+  attached() = default;
+  attached(const attached&) = delete;
+  attached& operator=(const attached&) = delete;
+  virtual ~attached() = default;
+  virtual lockfree::structure& as_structure() = 0;
+  virtual result<lockfree::written> write(thread& t, std::uint64_t key, const value_bytes& value,
+                                          lockfree::write_rule rule) = 0;
+  virtual result<bool> remove(thread& t, std::uint64_t key) = 0;
+  virtual std::optional<value_bytes> look_up(thread& t, std::uint64_t key) = 0;
+  virtual void end(thread& t) = 0;
+  virtual void forget() = 0;
+  virtual void fill_up(thread& t) = 0;
+  virtual void set_count(std::int64_t n) = 0;
+};
+
+template <media M, template <class> class Shape, bool Words>
+class attached_as final : public attached<M> {
+ public:
+  using structure_type = lockfree::durable<M, Shape>;
+  using session = typename structure_type::session;
+  using typename attached<M>::thread;
+
+  attached_as(lockfree::domain<M>& d, const typename lockfree::catalogue<M>::found& f, bool all_at_once)
+      : in_{d}, it_{d, f, all_at_once} {}
+
+  lockfree::structure& as_structure() override { return it_; }
+  result<lockfree::written> write(thread& t, std::uint64_t key, const value_bytes& value,
+                                  lockfree::write_rule rule) override {
+    if constexpr (Words) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, value.data(), 8);
+      return it_->write(of(t), key, word, rule);
+    } else {
+      const key_bytes k = bytes_of_key(key);
+      return it_->write(of(t), std::span{k}, {std::span{value}, 0}, rule);
+    }
+  }
+  result<bool> remove(thread& t, std::uint64_t key) override {
+    if constexpr (Words) {
+      return it_->remove(of(t), key);
+    } else {
+      const key_bytes k = bytes_of_key(key);
+      return it_->remove(of(t), std::span{k});
+    }
+  }
+  std::optional<value_bytes> look_up(thread& t, std::uint64_t key) override {
+    std::optional<value_bytes> found;
+    if constexpr (Words) {
+      (void)it_->look_up(of(t), key, [&](const node_head* n) {
+        const std::uint64_t word = word_nodes::value_of(n);
+        found.emplace(8);
+        std::memcpy(found->data(), &word, 8);
+      });
+    } else {
+      const key_bytes k = bytes_of_key(key);
+      (void)it_->look_up(of(t), std::span{k}, [&](const node_head* n) {
+        const auto v = byte_nodes::value_of(n);
+        found.emplace(v.bytes.begin(), v.bytes.end());
+      });
+    }
+    return found;
+  }
+  void end(thread& t) override {
+    const auto at = sessions_.find(t.number());
+    if (at == sessions_.end()) return;
+    it_.memory().end(at->second);
+    sessions_.erase(at);
+  }
+  void forget() override { it_.memory().heap().abandon(); }
+  void fill_up(thread& t) override {
+    if constexpr (requires { it_->bits(); }) {
+      of(t).lately = 31;
+      it_->set_count(std::int64_t{1} << it_->bits());
+    }
+  }
+  void set_count(std::int64_t n) override {
+    if constexpr (requires { it_->set_count(n); }) it_->set_count(n);
+  }
+
+ private:
+  session& of(thread& t) { return sessions_.try_emplace(t.number(), t).first->second; }
+  lockfree::domain<M>& in_;
+  structure_type it_;
+  std::map<unsigned, session> sessions_;
+};
+
+template <media M>
+class process final : public lockfree_process {
+ public:
+  process(M& medium, std::byte* base, const layout::superblock& sb, const lockfree_variant& v,
+          std::unique_ptr<image_process> image)
+      : image_{std::move(image)},
+        medium_{medium},
+        base_{base},
+        variant_{v},
+        space_{medium, lanes_, base, geometry_of(sb)},
+        names_{medium, base, space_} {}
+
+  // run_as(n): what follows is done by another thread.
+  status open(const std::function<void(unsigned)>& run_as) {
+    if (status s = space_.boot(0, 1); !s) return s;
+    if (status s = names_.open(); !s) return s;
+    names_.free_foreign_pages(recovered_);
+    lockfree::domain_settings settings;
+    settings.with_link_cache = variant_.link_cache;
+    settings.all_at_once = variant_.all_at_once;
+    settings.area_shift = names_.exists() ? names_.area_shift() : variant_.area_shift;
+    settings.generation_nodes = variant_.generation_nodes;
+    domain_.emplace(medium_, base_, space_, settings);
+    if (status s = domain_->exists(); !s) return s;
+    status attached_all;
+    const status read = names_.each([&](const found_type& f, std::string_view name) {
+      if (!attach(f, name)) attached_all = fail(errc::corrupt, "'%.*s' is of no kind", int(name.size()), name.data());
+    });
+    if (!read) return read;
+    if (!attached_all) return attached_all;
+    typename lockfree::catalogue<M>::recovery r;
+    const auto of_owner = [&](std::uint16_t owner) -> lockfree::structure* {
+      for (auto& [name, s] : structures_) {
+        if (s.found.owner == owner) return &s.it->as_structure();
+      }
+      return nullptr;
+    };
+    if (status s = names_.begin_recovery(r, of_owner, variant_.recovery); !s) return s;
+    for (unsigned part = 0; part < 2; ++part) {
+      run_as(part);
+      names_.recover_part(r);
+    }
+    run_as(2);
+    if (status s = names_.check_recovery(r); !s) return s;
+    names_.end_recovery(r, recovered_);
+    return {};
+  }
+
+  status create(std::string_view name, shape_of_structure shape, unsigned bits) override {
+    if (status s = names_.need(variant_.area_shift); !s) return s;
+    const bool hash = is_hash(shape);
+    const std::uint64_t flags = lockfree::layout::entry_map | (has_words(shape) ? 0 : lockfree::layout::entry_bytes);
+    const auto made =
+        names_.create(name, hash ? lockfree::layout::kind::hash : lockfree::layout::kind::list, bits, flags,
+                      [&](std::uint16_t owner) { return hash ? make_hash(owner, bits) : make_list(owner); });
+    if (!made) return made.error();
+    (void)attach(*made, name);
+    return {};
+  }
+  status need_directory() override { return names_.need(variant_.area_shift); }
+  void drop(std::string_view name) override {
+    const auto at = structures_.find(name);
+    for (auto& t : threads_) {
+      if (t != nullptr) at->second.it->end(*t);
+    }
+    at->second.it->forget();
+    names_.drop(at->second.found);
+    // Its nodes may still wait for being freed.
+    dropped_.push_back(std::move(at->second.it));
+    structures_.erase(at);
+  }
+
+  result<lockfree::written> write(unsigned t, std::string_view name, std::uint64_t key, const value_bytes& value,
+                                  lockfree::write_rule rule) override {
+    auto w = of(name).write(thread(t), key, value, rule);
+    note(t);
+    return w;
+  }
+  result<bool> remove(unsigned t, std::string_view name, std::uint64_t key) override {
+    auto r = of(name).remove(thread(t), key);
+    note(t);
+    return r;
+  }
+  std::optional<value_bytes> look_up(unsigned t, std::string_view name, std::uint64_t key) override {
+    auto found = of(name).look_up(thread(t), key);
+    note(t);
+    return found;
+  }
+  void enter(unsigned t, std::string_view) override { thread(t).enter(); }
+  void leave(unsigned t, std::string_view) override { thread(t).leave(); }
+  void end_thread(unsigned t) override {
+    for (auto& [name, s] : structures_) s.it->end(thread(t));
+    domain_->leave(thread(t));
+    threads_[t] = nullptr;
+  }
+  void fill_up(unsigned t, std::string_view name) override { of(name).fill_up(thread(t)); }
+
+  void settle() override { domain_->links.settle_all(); }
+  status wait() override { return medium_.durable(std::max(lsn_, medium_.last_lsn())); }
+  bool has_thread(unsigned t) const noexcept override { return threads_[t] != nullptr; }
+  status close() override {
+    domain_->come_to_rest();
+    if (image_ == nullptr) return {};
+    if (status s = wait(); !s) return s;
+    return image_->medium->close();
+  }
+  lockfree::recovery_report recovered() const noexcept override { return recovered_; }
+
+ private:
+  using found_type = typename lockfree::catalogue<M>::found;
+  using thread_type = typename lockfree::domain<M>::thread;
+  struct member {
+    found_type found;
+    std::unique_ptr<attached<M>> it;
+  };
+
+  bool attach(const found_type& f, std::string_view name) {
+    const bool bytes = (f.flags & lockfree::layout::entry_bytes) != 0;
+    std::unique_ptr<attached<M>> it;
+    const auto as = [&]<template <class> class Shape, bool Words>() {
+      it = std::make_unique<attached_as<M, Shape, Words>>(*domain_, f, variant_.all_at_once);
+    };
+    if (f.kind == lockfree::layout::kind::list) {
+      if (bytes) {
+        as.template operator()<bytes_list, false>();
+      } else {
+        as.template operator()<words_list, true>();
+      }
+    } else if (f.kind == lockfree::layout::kind::hash) {
+      if (bytes) {
+        as.template operator()<bytes_hash, false>();
+      } else {
+        as.template operator()<words_hash, true>();
+      }
+    } else {
+      return false;
+    }
+    structures_[std::string{name}] = {f, std::move(it)};
+    return true;
+  }
+  result<std::uint64_t> make_list(std::uint16_t owner) {
+    auto run = space_.take_run(0, nvm::layout::slot_protocol::epoch, owner, sizeof(lockfree::list_root));
+    if (!run) return run.error();
+    words_list<lockfree::node_memory<M>>::make_root(base_ + *run);
+    medium_.flush(base_ + *run, sizeof(lockfree::list_root));
+    return *run;
+  }
+  result<std::uint64_t> make_hash(std::uint16_t owner, unsigned bits) {
+    using table = words_hash<lockfree::node_memory<M>>;
+    auto run = space_.take_run(0, nvm::layout::slot_protocol::epoch, owner, sizeof(lockfree::hash_root));
+    if (!run) return run.error();
+    auto array = space_.take_run(0, nvm::layout::slot_protocol::epoch, owner, table::array_bytes(bits));
+    if (!array) return array.error();
+    table::make_root(base_ + *run, *run, bits, 0x1234'5678, base_ + *array, *array);
+    medium_.flush(base_ + *run, sizeof(lockfree::hash_root));
+    medium_.flush(base_ + *array, table::array_bytes(bits));
+    return *run;
+  }
+  attached<M>& of(std::string_view name) { return *structures_.find(name)->second.it; }
+  thread_type& thread(unsigned t) {
+    if (threads_[t] == nullptr) {
+      auto joined = domain_->join([&](unsigned number) { return names_.table_word(number); });
+      if (!joined) std::abort();
+      threads_[t] = *joined;
+    }
+    return *threads_[t];
+  }
+  void note(unsigned t) { lsn_ = std::max(lsn_, threads_[t]->client.lsn); }
+
+  std::unique_ptr<image_process> image_;
+  M& medium_;
+  std::byte* const base_;
+  const lockfree_variant variant_;
+  no_lanes lanes_;
+  space<M, no_lanes> space_;
+  lockfree::catalogue<M> names_;
+  std::optional<lockfree::domain<M>> domain_;
+  std::map<std::string, member, std::less<>> structures_;
+  std::vector<std::unique_ptr<attached<M>>> dropped_;
+  std::array<thread_type*, 8> threads_{};
+  lsn_t lsn_ = 0;
+  lockfree::recovery_report recovered_;
+};
+
+}  // namespace
+
+std::unique_ptr<lockfree_process> open_lockfree(machine& m, const lockfree_variant& v) {
+  const auto run_as = [&m, opener = m.thread()](unsigned n) { m.thread(n == 2 ? opener : 101 + n); };
+  if (v.image) {
+    auto image = std::make_unique<image_process>(m);
+    if (!image->open(m)) return nullptr;
+    image_media& medium = *image->medium;
+    std::byte* const base = image->view.get();
+    const layout::superblock sb = image->superblock;
+    auto p = std::make_unique<process<image_media>>(medium, base, sb, v, std::move(image));
+    if (!p->open(run_as)) return nullptr;
+    return p;
+  }
+  const auto sb = pick_superblock(m.base(), m.size());
+  if (!sb) return nullptr;
+  auto p = std::make_unique<process<recorder<ordered_media>>>(m.media(), m.base(), *sb, v, nullptr);
+  if (!p->open(run_as)) return nullptr;
+  return p;
+}
+
+}  // namespace nvm::tests

@@ -1,0 +1,290 @@
+#include "lockfree_reader.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "pool/pool.hpp"
+#include "space/space.hpp"
+
+namespace nvm::tests {
+namespace {
+
+namespace media_layout = lockfree::layout;
+using lockfree::link_word;
+using lockfree::offset_of;
+
+struct place {
+  std::uint16_t owner;
+  std::uint64_t offset;
+  std::uint64_t bytes;
+};
+
+class reader {
+ public:
+  reader(const std::byte* base, const geometry& g) : base_{base}, g_{g}, end_{g.size_bytes()} {}
+
+  lockfree_contents read(bool leaks) {
+    find_allocated();
+    std::uint64_t directory = 0;
+    std::uint64_t words[2];
+    for (unsigned copy = 0; copy < 2; ++copy) {
+      const std::uint64_t at = anchor_word_at(g_, copy, anchor_word::lockfree);
+      words[copy] = load(at);
+      if (words[copy] != 0 && !holds(at)) broken("anchor word of lock-free structures", at);
+      if (words[copy] != 0 && directory == 0) directory = words[copy] & checked_mask;
+    }
+    if (leaks && ((words[0] ^ words[1]) & checked_mask) != 0) broken("the anchors do not say the same", words[0]);
+    if (directory != 0 && out_.fault.empty()) read_directory(directory);
+    if (leaks && out_.fault.empty()) compare();
+    return std::move(out_);
+  }
+
+ private:
+  void broken(const char* what, std::uint64_t at) {
+    if (out_.fault.empty()) out_.fault = what + (" at offset " + std::to_string(at));
+  }
+  [[nodiscard]] std::uint64_t load(std::uint64_t at) const {
+    std::uint64_t w = 0;
+    std::memcpy(&w, base_ + at, sizeof w);
+    return w;
+  }
+  [[nodiscard]] bool holds(std::uint64_t at) const { return word_holds(load(at), word_seed(at)); }
+  // Content of a checked word, 0 if there is none.
+  std::uint64_t content(std::uint64_t at) {
+    if (load(at) == 0) return 0;
+    if (!holds(at)) broken("a word fails its check", at);
+    return load(at) & checked_mask;
+  }
+  [[nodiscard]] bool fits(std::uint64_t offset, std::uint64_t bytes) const {
+    return offset >= g_.data_offset && offset < end_ && bytes <= end_ - offset;
+  }
+
+  void find_allocated() {
+    space_summary summary;
+    space_check tell;
+    tell.report = [&](const damage& d) { broken(d.what, d.offset); };
+    tell.of_structure = [&](std::uint16_t owner, std::uint64_t offset, std::uint64_t bytes) {
+      allocated_.push_back({owner, offset, bytes});
+    };
+    (void)check_space(base_, g_, tell, summary);
+    if (summary.objects != 0) broken("an object of transactions", summary.objects);
+  }
+  void link(std::uint16_t owner, std::uint64_t offset, std::uint64_t bytes) {
+    linked_.push_back({owner, offset, bytes});
+  }
+
+  void read_directory(std::uint64_t at) {
+    if (!fits(at, sizeof(media_layout::directory))) return broken("the directory lies nowhere", at);
+    link(media_layout::directory_owner, at, sizeof(media_layout::directory));
+    if (load(at) != media_layout::directory_magic) return broken("no directory", at);
+    if (content(at + offsetof(media_layout::directory, version)) != 1) return broken("no version", at);
+    for (unsigned t = 0; t < 256; ++t) read_tables(at + offsetof(media_layout::directory, tables) + 8 * t);
+    for (unsigned i = 0; i < media_layout::structures_max && out_.fault.empty(); ++i) {
+      read_entry(i, at + offsetof(media_layout::directory, entries) + i * sizeof(media_layout::entry));
+    }
+  }
+  void read_tables(std::uint64_t at) {
+    const std::uint64_t page = g_.page_bytes();
+    for (unsigned n = 0; n < 100; ++n) {
+      const std::uint64_t table = content(at);
+      if (table == 0 || !out_.fault.empty()) return;
+      if (!fits(table, page)) return broken("a table of active areas lies nowhere", at);
+      link(media_layout::directory_owner, table, page);
+      for (std::uint64_t word = table; word < table + page - 8; word += 8) out_.active_areas += content(word) != 0;
+      at = table + page - 8;
+    }
+    broken("tables of active areas have no end", at);
+  }
+  void read_entry(unsigned i, std::uint64_t at) {
+    media_layout::entry e;
+    std::memcpy(&e, base_ + at, sizeof e);
+    const std::uint64_t state = content(at);
+    if (state == 0) return;
+    if (checksum(base_ + at + 8, offsetof(media_layout::entry, crc) - 8, at) != e.crc) return broken("an entry", at);
+    const auto owner = static_cast<std::uint16_t>(state >> 8);
+    if (owner != media_layout::first_owner + i) return broken("an entry's number", at);
+    const std::uint64_t root = content(at + offsetof(media_layout::entry, root));
+    const bool bytes = (content(at + offsetof(media_layout::entry, flags)) & media_layout::entry_bytes) != 0;
+    const auto kind = static_cast<media_layout::kind>(state & 0xFF);
+    one_ = {};
+    one_.name = e.name;
+    owner_ = owner;
+    if (kind == media_layout::kind::list) {
+      one_.shape = bytes ? shape_of_structure::bytes_list : shape_of_structure::words_list;
+      if (!fits(root, sizeof(lockfree::list_root))) return broken("a root lies nowhere", at);
+      link(owner, root, sizeof(lockfree::list_root));
+      if (load(root) != lockfree::list_magic) return broken("no list", root);
+      walk(root + offsetof(lockfree::list_root, first));
+    } else if (kind == media_layout::kind::hash) {
+      one_.shape = bytes ? shape_of_structure::bytes_hash : shape_of_structure::words_hash;
+      read_hash(root, at);
+    } else {
+      return broken("an entry's kind", at);
+    }
+    std::sort(one_.items.begin(), one_.items.end(), [](auto& a, auto& b) { return a.key < b.key; });
+    out_.structures.push_back(std::move(one_));
+  }
+
+  // ---- hash table ----
+
+  struct array {
+    std::uint64_t offset, cells;
+  };
+  void read_hash(std::uint64_t root, std::uint64_t at) {
+    if (!fits(root, sizeof(lockfree::hash_root))) return broken("a root lies nowhere", at);
+    link(owner_, root, sizeof(lockfree::hash_root));
+    if (load(root) != lockfree::hash_magic) return broken("no hash table", root);
+    base_bits_ = static_cast<unsigned>(content(root + offsetof(lockfree::hash_root, bits)));
+    seed_ = load(root + offsetof(lockfree::hash_root, seed));
+    arrays_.clear();
+    cells_.clear();
+    for (unsigned g = 0; g <= lockfree::hash_growths_max; ++g) {
+      const std::uint64_t offset = content(root + offsetof(lockfree::hash_root, arrays) + 8 * g);
+      if (offset == 0) break;
+      const std::uint64_t cells = std::uint64_t{1} << (base_bits_ + (g == 0 ? 0 : g - 1));
+      if (!fits(offset, 8 * cells)) return broken("an array lies nowhere", root);
+      arrays_.push_back({offset, cells});
+      link(owner_, offset, 8 * cells);
+    }
+    if (arrays_.empty()) return broken("a hash table without cells", root);
+    cells_.push_back(arrays_[0].offset);
+    walk(arrays_[0].offset);
+    std::sort(cells_.begin(), cells_.end());
+    for (std::size_t g = 0; g < arrays_.size(); ++g) {
+      for (std::uint64_t c = 0; c < arrays_[g].cells; ++c) {
+        const std::uint64_t cell = arrays_[g].offset + 8 * c;
+        const bool ready = g == 0 || (load(cell) != 0 && (load(cell) & lockfree::frozen) == 0);
+        if (ready && !std::binary_search(cells_.begin(), cells_.end(), cell)) {
+          broken("a cell that is used is not in the chain", cell);
+        }
+      }
+    }
+  }
+  // Smallest hash behind a cell.
+  bool order_of_cell(std::uint64_t at, std::uint64_t& order) const {
+    for (unsigned g = 0; g < arrays_.size(); ++g) {
+      if (at < arrays_[g].offset || at >= arrays_[g].offset + 8 * arrays_[g].cells) continue;
+      const std::uint64_t i = (at - arrays_[g].offset) / 8;
+      order = g == 0 ? i << (64 - base_bits_) : (2 * i + 1) << (64 - base_bits_ - g);
+      return true;
+    }
+    return false;
+  }
+
+  // ---- a chain ----
+
+  void walk(std::uint64_t first) {
+    std::uint64_t at_least = 0;  // order of what comes next
+    std::uint64_t last_key = 0;
+    bool any = false;
+    link_word w = load(first);
+    for (std::uint64_t steps = 0; offset_of(w) != 0; ++steps) {
+      const std::uint64_t at = offset_of(w);
+      if (steps > end_ / 8) return broken("a chain without an end", first);
+      if (!fits(at, sizeof(lockfree::node_head)) || at % 8 != 0) return broken("a link leads nowhere", at);
+      const link_word next = load(at);
+      if ((w & lockfree::cell) != 0) {
+        std::uint64_t order = 0;
+        if (!is_hash(one_.shape) || !order_of_cell(at, order)) return broken("a link leads to no cell", at);
+        if (order < at_least || (any && order == at_least)) return broken("a cell is out of order", at);
+        at_least = order;
+        any = false;
+        cells_.push_back(at);
+        w = next;
+        continue;
+      }
+      const std::uint64_t order = load(at + 8);
+      lockfree_item item{};
+      std::uint64_t bytes = sizeof(lockfree::word_nodes::node);
+      const bool hash = is_hash(one_.shape);
+      if (has_words(one_.shape)) {
+        item.key = hash ? lockfree::word_hash::key_of(order, seed_) : order;
+        item.value = value_code(base_ + at + 16, 8);
+      } else {
+        lockfree::byte_nodes::node n{};
+        if (!fits(at, sizeof n)) return broken("a link leads nowhere", at);
+        std::memcpy(static_cast<void*>(&n), base_ + at, sizeof n);
+        bytes = sizeof n + n.key_bytes + n.value_bytes;
+        if (n.key_bytes != sizeof(key_bytes) || !fits(at, bytes)) return broken("a node's sizes", at);
+        const std::byte* key = base_ + at + sizeof n;
+        item.key = key_of_bytes(key);
+        item.value = value_code(key + n.key_bytes, n.value_bytes);
+        const std::uint64_t expected = hash ? coarse_hash::of({key, n.key_bytes}, seed_) : item.key >> 8;
+        if (order != expected) return broken("a node's order", at);
+      }
+      link(owner_, at, bytes);
+      if ((next & lockfree::gone) != 0) {
+        ++one_.deleted;
+      } else {
+        if (order < at_least || (any && order == at_least && item.key <= last_key)) {
+          return broken("a key is out of order", at);
+        }
+        at_least = order;
+        last_key = item.key;
+        any = true;
+        one_.items.push_back(item);
+      }
+      w = next;
+    }
+  }
+
+  // ---- allocated and linked ----
+
+  void compare() {
+    const auto before = [](const place& a, const place& b) { return a.offset < b.offset; };
+    std::sort(allocated_.begin(), allocated_.end(), before);
+    std::sort(linked_.begin(), linked_.end(), before);
+    auto a = allocated_.begin();
+    for (const place& l : linked_) {
+      if (a != allocated_.end() && a->offset < l.offset) return broken("allocated, and nothing leads there", a->offset);
+      if (a == allocated_.end() || a->offset != l.offset) return broken("linked, and not allocated", l.offset);
+      if (a->owner != l.owner) return broken("linked, and somebody else's", l.offset);
+      if (a->bytes < l.bytes) return broken("larger than its place", l.offset);
+      ++a;
+    }
+    if (a != allocated_.end()) broken("allocated, and nothing leads there", a->offset);
+  }
+
+  const std::byte* base_;
+  const geometry g_;
+  const std::uint64_t end_;
+  lockfree_contents out_;
+  lockfree_contents::one one_{};
+  std::uint16_t owner_ = 0;
+  unsigned base_bits_ = 0;
+  std::uint64_t seed_ = 0;
+  std::vector<array> arrays_;
+  std::vector<std::uint64_t> cells_;
+  std::vector<place> allocated_;
+  std::vector<place> linked_;
+};
+
+}  // namespace
+
+std::uint64_t value_code(const std::byte* from, std::size_t bytes) noexcept { return checksum(from, bytes, 7); }
+std::uint64_t structure_code(std::string_view name, shape_of_structure shape) noexcept {
+  return checksum(name.data(), name.size(), static_cast<std::uint64_t>(shape));
+}
+std::uint64_t item_code(std::string_view name, const lockfree_item& i) noexcept {
+  return mix_seed(mix_seed(checksum(name.data(), name.size(), 99), i.key), i.value);
+}
+std::uint64_t lockfree_contents::digest() const {
+  std::uint64_t d = 0;
+  for (const one& s : structures) {
+    d += structure_code(s.name, s.shape);
+    for (const lockfree_item& i : s.items) d += item_code(s.name, i);
+  }
+  return d;
+}
+
+lockfree_contents lockfree_in(const std::byte* base, std::size_t available, bool leaks) {
+  const auto sb = pick_superblock(base, available);
+  if (!sb) {
+    lockfree_contents c;
+    c.fault = last_message();
+    return c;
+  }
+  return reader{base, geometry_of(*sb)}.read(leaks);
+}
+
+}  // namespace nvm::tests
