@@ -11,7 +11,6 @@
 // be told, when everything up to the session's position() is durable.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -33,23 +32,28 @@ struct item_state {
   bool stale = false;          // marked by `md key I`: served, and one client is asked to renew it
   bool won = false;            // a client has been asked to renew it
   bool binary_key = false;     // the key came in base64, and goes out so
+  bool used = false;           // the store's own: since the hand that looks for whom to evict came by
 
-  static constexpr unsigned accessed_bits = 28;
+  static constexpr unsigned accessed_bits = 27;
+  static constexpr std::uint64_t used_bit = 16;
 
   [[nodiscard]] constexpr std::uint64_t word() const noexcept {
-    return std::uint64_t{expiry} << 32 | std::uint64_t{accessed & ((1U << accessed_bits) - 1)} << 4 |
-           std::uint64_t{fetched} << 3 | std::uint64_t{stale} << 2 | std::uint64_t{won} << 1 |
+    return std::uint64_t{expiry} << 32 | std::uint64_t{accessed & ((1U << accessed_bits) - 1)} << 5 |
+           (used ? used_bit : 0) | std::uint64_t{fetched} << 3 | std::uint64_t{stale} << 2 | std::uint64_t{won} << 1 |
            std::uint64_t{binary_key};
   }
   [[nodiscard]] static constexpr item_state of(std::uint64_t word) noexcept {
-    return {static_cast<std::uint32_t>(word >> 32),
-            static_cast<std::uint32_t>(word >> 4) & ((1U << accessed_bits) - 1),
-            (word >> 3 & 1) != 0,
-            (word >> 2 & 1) != 0,
-            (word >> 1 & 1) != 0,
-            (word & 1) != 0};
+    item_state s;
+    s.expiry = static_cast<std::uint32_t>(word >> 32);
+    s.accessed = static_cast<std::uint32_t>(word >> 5) & ((1U << accessed_bits) - 1);
+    s.used = (word & used_bit) != 0;
+    s.fetched = (word >> 3 & 1) != 0;
+    s.stale = (word >> 2 & 1) != 0;
+    s.won = (word >> 1 & 1) != 0;
+    s.binary_key = (word & 1) != 0;
+    return s;
   }
-  // Seconds since the last access; the bits wrap around after eight years.
+  // Seconds since the last access; the bits wrap around after four years.
   [[nodiscard]] constexpr std::uint32_t idle(std::uint32_t now) const noexcept {
     return (now - accessed) & ((1U << accessed_bits) - 1);
   }
@@ -60,14 +64,12 @@ struct item_state {
 struct item {
   std::string_view key;
   std::string_view value;
-  std::uint32_t flags = 0;  // the client's
-  std::uint64_t cas = 0;    // unique, and greater in items stored later
-  std::atomic<std::uint64_t>* state_word = nullptr;
+  std::uint32_t flags = 0;       // the client's
+  std::uint64_t cas = 0;         // unique, and greater in items stored later
+  std::uint64_t state_word = 0;  // as it was when the item was found
+  std::uint64_t place = 0;       // the store's own
 
-  // relaxed: the word stands for itself.
-  [[nodiscard]] item_state state() const noexcept {
-    return item_state::of(state_word->load(std::memory_order_relaxed));
-  }
+  [[nodiscard]] item_state state() const noexcept { return item_state::of(state_word); }
 };
 
 // What an item counts against the memory limit and the largest size, as memcached counts: header, key, value.

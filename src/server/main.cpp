@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 
+#include "server/durable_store.hpp"
 #include "server/server.hpp"
 #include "server/settings.hpp"
 #include "server/volatile_store.hpp"
@@ -55,7 +56,14 @@ bool write_pid(const std::string& path) {
 }
 
 int serve(const settings& s) {
-  std::unique_ptr<item_store> store = std::make_unique<volatile_store>(s.memory_bytes);
+  std::unique_ptr<item_store> store;
+  if (s.volatile_store) {
+    store = std::make_unique<volatile_store>(s.memory_bytes);
+  } else {
+    auto durable = durable_store::open(s);
+    if (!durable) return complain(exit_unavailable, last_message());
+    store = std::move(*durable);
+  }
   auto opened = service::open(s, *store);
   if (!opened) return complain(exit_unavailable, last_message());
   if (!s.pid_path.empty() && !write_pid(s.pid_path)) {

@@ -49,6 +49,77 @@ char* put_seconds_left(char* to, std::uint32_t expiry, std::uint32_t now) noexce
 
 char* put_end(char* to) noexcept { return put_text(to, "\r\n"); }
 
+// What the flags of a command may ask back of an item.
+struct told {
+  std::uint64_t cas = 0;
+  bool binary_key = false;
+  std::uint32_t now = 0;
+  // mg and ma, also of an item they have created
+  bool with_expiry = false;
+  std::uint32_t expiry = 0;      // before the command
+  std::uint32_t expiry_set = 0;  // by T
+  bool created = false;
+  std::uint32_t expiry_new = 0;  // by N, if it was created
+  // mg
+  const item* found = nullptr;
+  item_state before{};
+};
+
+char* put_asked(char* to, const command& c, const told& t) noexcept {
+  std::uint32_t expiry = t.expiry;
+  for (const std::string_view word : c.flag_words()) {
+    switch (word[0]) {
+      case 'O':
+        to = put_opaque(to, word);
+        continue;
+      case 'k':
+        to = put_key(to, c.key, t.binary_key);
+        continue;
+      case 'c':
+        to = put_flag(to, 'c', t.cas);
+        continue;
+      default:
+        break;
+    }
+    if (!t.with_expiry) continue;
+    switch (word[0]) {
+      case 'T':
+        expiry = t.expiry_set;
+        continue;
+      case 'N':
+        if (t.created) expiry = t.expiry_new;
+        continue;
+      case 't':
+        to = put_seconds_left(to, expiry, t.now);
+        continue;
+      default:
+        break;
+    }
+    if (t.found == nullptr) continue;
+    switch (word[0]) {
+      case 's':
+        to = put_flag(to, 's', t.found->value.size());
+        continue;
+      case 'f':
+        to = put_flag(to, 'f', t.found->flags);
+        continue;
+      case 'l':
+        to = put_flag(to, 'l', t.before.idle(t.now));
+        continue;
+      case 'h':
+        to = put_flag(to, 'h', t.before.fetched ? 1 : 0);
+        continue;
+      default:
+        break;
+    }
+  }
+  return to;
+}
+
+char* put_head(char* to, bool with_value, std::size_t value_bytes) noexcept {
+  return with_value ? put_number(put_text(to, "VA "), value_bytes) : put_text(to, "HD");
+}
+
 // What every reply repeats, also one about an item that is not there.
 char* put_opaque_and_key(char* to, const command& c) noexcept {
   for (const std::string_view word : c.flag_words()) {
@@ -79,7 +150,7 @@ void executor::meta_get(const command& c, reply_buffer& out) {
     if (r.what == outcome::replaced) {
       created = there = true;
       counters_.add(count::total_items);
-      found = {c.key, {}, 0, r.cas, nullptr};
+      found = {c.key, {}, 0, r.cas, 0, 0};
       break;
     }
     if (r.what != outcome::kept) break;
@@ -115,49 +186,18 @@ void executor::meta_get(const command& c, reply_buffer& out) {
   counters_.add(class_of(c.key.size(), found.value.size()),
                 m.has_ttl ? class_count::touch_hits : class_count::get_hits);
 
-  char* to = out.room(meta_line_bytes_max);
-  if (m.value) {
-    to = put_number(put_text(to, "VA "), found.value.size());
-  } else {
-    to = put_text(to, "HD");
-  }
-  std::uint32_t expiry = before.expiry;
-  for (const std::string_view word : c.flag_words()) {
-    switch (word[0]) {
-      case 'T':
-        expiry = expiry_of(m.ttl);
-        break;
-      case 'N':
-        if (created) expiry = expiry_of(m.vivify);
-        break;
-      case 's':
-        to = put_flag(to, 's', found.value.size());
-        break;
-      case 't':
-        to = put_seconds_left(to, expiry, now_);
-        break;
-      case 'c':
-        to = put_flag(to, 'c', shared_.config.cas ? found.cas : 0);
-        break;
-      case 'f':
-        to = put_flag(to, 'f', found.flags);
-        break;
-      case 'l':
-        to = put_flag(to, 'l', before.idle(now_));
-        break;
-      case 'h':
-        to = put_flag(to, 'h', before.fetched ? 1 : 0);
-        break;
-      case 'O':
-        to = put_opaque(to, word);
-        break;
-      case 'k':
-        to = put_key(to, c.key, before.binary_key);
-        break;
-      default:
-        break;
-    }
-  }
+  char* to = put_head(out.room(meta_line_bytes_max), m.value, found.value.size());
+  to = put_asked(to, c,
+                 {.cas = shared_.config.cas ? found.cas : 0,
+                  .binary_key = before.binary_key,
+                  .now = now_,
+                  .with_expiry = true,
+                  .expiry = before.expiry,
+                  .expiry_set = expiry_of(m.ttl),
+                  .created = created,
+                  .expiry_new = expiry_of(m.vivify),
+                  .found = &found,
+                  .before = before});
   if (before.won) to = put_flag(to, 'Z');
   if (before.stale) to = put_flag(to, 'X');
   if (won) to = put_flag(to, 'W');
@@ -211,21 +251,7 @@ void executor::meta_set(const command& c, reply_buffer& out) {
       return out.append("SERVER_ERROR out of memory storing object\r\n");
   }
   char* to = put_text(out.room(meta_line_bytes_max), head);
-  for (const std::string_view word : c.flag_words()) {
-    switch (word[0]) {
-      case 'O':
-        to = put_opaque(to, word);
-        break;
-      case 'k':
-        to = put_key(to, c.key, m.binary_key);
-        break;
-      case 'c':
-        to = put_flag(to, 'c', shared_.config.cas ? new_cas : 0);
-        break;
-      default:
-        break;
-    }
-  }
+  to = put_asked(to, c, {.cas = shared_.config.cas ? new_cas : 0, .binary_key = m.binary_key});
   out.commit(put_end(to));
 }
 
@@ -304,37 +330,16 @@ void executor::meta_arithmetic(const command& c, reply_buffer& out) {
   const bool created = d.answer == number_decision::says::created;
   char digits[number_bytes_max];
   const std::string_view text{digits, put_number(digits, d.result)};
-  char* to = out.room(meta_line_bytes_max);
-  if (m.value) {
-    to = put_number(put_text(to, "VA "), text.size());
-  } else {
-    to = put_text(to, "HD");
-  }
-  std::uint32_t expiry = d.expiry_before;
-  for (const std::string_view word : c.flag_words()) {
-    switch (word[0]) {
-      case 'T':
-        expiry = expiry_of(m.ttl);
-        break;
-      case 'N':
-        if (created) expiry = expiry_of(m.vivify);
-        break;
-      case 't':
-        to = put_seconds_left(to, expiry, now_);
-        break;
-      case 'c':
-        to = put_flag(to, 'c', shared_.config.cas ? r.cas : 0);
-        break;
-      case 'O':
-        to = put_opaque(to, word);
-        break;
-      case 'k':
-        to = put_key(to, c.key, m.binary_key);
-        break;
-      default:
-        break;
-    }
-  }
+  char* to = put_head(out.room(meta_line_bytes_max), m.value, text.size());
+  to = put_asked(to, c,
+                 {.cas = shared_.config.cas ? r.cas : 0,
+                  .binary_key = m.binary_key,
+                  .now = now_,
+                  .with_expiry = true,
+                  .expiry = d.expiry_before,
+                  .expiry_set = expiry_of(m.ttl),
+                  .created = created,
+                  .expiry_new = expiry_of(m.vivify)});
   if (m.value) to = put_text(put_end(to), text);
   out.commit(put_end(to));
 }

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <string_view>
 
 #include "holdfast_version.hpp"
@@ -122,11 +123,32 @@ void read_extended(const std::string& text, settings& to) {
   if (found->warns) to.warnings.push_back("-o " + name + " has no effect here");
 }
 
-std::string defaults_of_durability() {
-  return "what an acknowledged command survives: strict, whatever the pool's medium promises; relaxed, as strict when "
-         "the "
-         "process is killed, but a power cut may take back the last commands on ssd";
+// Where items lie when nobody says so: a place of the service or of the user, and of the port or the socket, so that
+// two servers have two pools.
+std::string own_pool_path(const settings& s) {
+  const auto variable = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::string{value != nullptr ? value : ""};
+  };
+  std::string folder = variable("STATE_DIRECTORY");
+  if (folder.empty()) {
+    folder = variable("XDG_STATE_HOME");
+    if (folder.empty()) {
+      folder = variable("HOME");
+      if (folder.empty()) return "";
+      folder += "/.local/state";
+    }
+    folder += "/nv-memcached";
+  }
+  std::string name = s.unix_path.empty() ? std::to_string(s.port) : s.unix_path;
+  std::replace(name.begin(), name.end(), '/', '-');
+  return folder + "/items-" + name + ".nvm";
 }
+
+constexpr const char* durability_help =
+    "when a command is answered: strict, when a crash cannot take it back; relaxed, when it is done: on ssd a kill or "
+    "a "
+    "power cut may take back the last ones (default: strict)";
 
 void declare(CLI::App& app, settings& s, std::vector<std::string>& listen, std::vector<std::string>& extended_text,
              std::string& memory, std::string& item_size, std::string& pool_size, std::string& mode,
@@ -144,6 +166,7 @@ void declare(CLI::App& app, settings& s, std::vector<std::string>& listen, std::
   app.add_option("-a,--unix-mask", mode, "access mode of the Unix socket, in octal (default: 700)")->type_name("MASK");
   app.add_flag("-A,--enable-shutdown", s.shutdown_command, "enable the command \"shutdown\"");
   app.add_option("-l,--listen", listen, "addresses to listen on, ADDR or ADDR:PORT (default: 127.0.0.1)")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("ADDR,...");
   app.add_flag("-d,--daemon", s.daemon, "run in the background");
   app.add_flag("-r,--enable-coredumps", s.core_dumps, "raise the limit of core files");
@@ -168,7 +191,7 @@ void declare(CLI::App& app, settings& s, std::vector<std::string>& listen, std::
       ->capture_default_str();
   ignored_flag("-L,--enable-largepages", "accepted for memcached's sake");
   app.add_option("-t,--threads", s.threads, "threads that serve connections")
-      ->check(CLI::Range(1U, 256U))
+      ->check(CLI::Range(1U, 128U))
       ->type_name("NUM")
       ->capture_default_str();
   app.add_option("-R,--max-reqs-per-event", s.commands_per_round, "commands of a connection before others get a turn")
@@ -191,13 +214,17 @@ void declare(CLI::App& app, settings& s, std::vector<std::string>& listen, std::
   app.add_option("-o,--extended", extended_text,
                  "memcached's extended options, of which idle_timeout=SECONDS has an effect; debug_commands enables "
                  "debugtime, for tests")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("NAME[=VALUE],...");
-  app.add_option("--pool", s.pool_path, "the pool where items lie; made when it is not there")->type_name("PATH");
+  app.add_option("--pool", s.pool_path,
+                 "the pool where items lie; made when it is not there (default: nv-memcached/items-PORT.nvm in "
+                 "$XDG_STATE_HOME or ~/.local/state)")
+      ->type_name("PATH");
   app.add_option("--pool-size", pool_size, "size of a new pool, with k, m or g (default: from -m)")->type_name("NUM");
   app.add_option("--medium", s.medium, "medium of a new pool (default: shm on a tmpfs, else ssd)")
       ->check(CLI::IsMember({"shm", "ssd", "dax", "auto-flush"}))
       ->type_name("NAME");
-  app.add_option("--durability", durable, defaults_of_durability())
+  app.add_option("--durability", durable, durability_help)
       ->check(CLI::IsMember({"strict", "relaxed"}))
       ->type_name("MODE");
   app.add_flag("--volatile", s.volatile_store, "items in ordinary memory; they are lost when the server ends");
@@ -233,6 +260,8 @@ command_line read_command_line(int argc, const char* const* argv) {
       "Exit codes: 0 stopped by a signal or by \"shutdown\", 2 wrong use, 3 a socket, the pool or a file cannot be "
       "had, 4 internal error.");
   try {
+    // As getopt has it: the last of several counts.
+    app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     declare(app, s, listen, extended_text, memory, item_size, pool_size, mode, protocol, durable, udp, unused);
     app.parse(argc, argv);
     if (udp != 0) s.warnings.emplace_back("-U has no effect: there is no UDP");
@@ -275,7 +304,8 @@ command_line read_command_line(int argc, const char* const* argv) {
     if (durable == "relaxed") s.durable = durability::relaxed;
     if (s.volatile_store && !s.pool_path.empty()) refuse("--volatile and --pool exclude each other");
     if (!s.volatile_store && s.pool_path.empty()) {
-      refuse("--pool PATH is missing: say where the items lie, or --volatile to lose them");
+      s.pool_path = own_pool_path(s);
+      if (s.pool_path.empty()) refuse("--pool PATH is missing, and neither STATE_DIRECTORY nor HOME is set");
     }
   } catch (const CLI::Success& e) {
     line.exit_code = exit_good;

@@ -82,7 +82,8 @@ class volatile_store::session final : public item_session {
   bool change_state(const item& of, item_state& expected, item_state wanted, bool) noexcept override {
     std::uint64_t word = expected.word();
     // relaxed: the word stands for itself.
-    if (of.state_word->compare_exchange_strong(word, wanted.word(), std::memory_order_relaxed)) return true;
+    auto& state = reinterpret_cast<node*>(of.place)->state;
+    if (state.compare_exchange_strong(word, wanted.word(), std::memory_order_relaxed)) return true;
     expected = item_state::of(word);
     return false;
   }
@@ -124,7 +125,14 @@ void volatile_store::release(node* n) noexcept {
   std::free(n);
 }
 
-item volatile_store::seen(node& n) noexcept { return {n.key(), {n.value(), n.value_bytes}, n.flags, n.cas, &n.state}; }
+item volatile_store::seen(node& n) noexcept {
+  return {n.key(),
+          {n.value(), n.value_bytes},
+          n.flags,
+          n.cas,
+          n.state.load(std::memory_order_relaxed),
+          reinterpret_cast<std::uintptr_t>(&n)};
+}
 
 std::size_t volatile_store::memory_of(const node& n) noexcept { return item_bytes(n.key_bytes, n.value_bytes); }
 

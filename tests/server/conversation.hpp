@@ -10,7 +10,12 @@
 #include "server/executor.hpp"
 #include "server/protocol.hpp"
 #include "server/reply_buffer.hpp"
+#ifdef NVM_TEST_MEDIUM
+#include "../scratch_folder.hpp"
+#include "server/durable_store.hpp"
+#else
 #include "server/volatile_store.hpp"
+#endif
 
 namespace nvm::server {
 
@@ -20,7 +25,7 @@ class conversation {
   // With the store of another conversation.
   conversation(settings given, std::shared_ptr<item_store> store)
       : given_{std::move(given)},
-        store_{store != nullptr ? std::move(store) : std::make_shared<volatile_store>(given_.memory_bytes)},
+        store_{store != nullptr ? std::move(store) : new_store(given_)},
         shared_{given_, *store_},
         session_{store_->open_session()},
         executor_{shared_, shared_.stats.add_worker(), *session_} {}
@@ -69,6 +74,9 @@ class conversation {
     return replies;
   }
 
+  // The store that the program is compiled for.
+  static std::shared_ptr<item_store> new_store(settings& given);
+
   environment& shared() { return shared_; }
   item_session& session() { return *session_; }
   std::shared_ptr<item_store> store() { return store_; }
@@ -93,5 +101,22 @@ class conversation {
   std::size_t needed_ = 0;
   std::size_t swallow_ = 0;
 };
+
+#ifdef NVM_TEST_MEDIUM
+// Items in a pool that goes away with the program.
+inline std::shared_ptr<item_store> conversation::new_store(settings& given) {
+  static int pools = 0;
+  given.medium = NVM_TEST_MEDIUM;
+  static const tests::scratch_folder folder{"server", given.medium == "ssd"};
+  given.pool_path = folder.path(("pool" + std::to_string(pools++)).c_str());
+  auto opened = durable_store::open(given);
+  if (!opened) throw std::runtime_error(last_message());
+  return std::move(*opened);
+}
+#else
+inline std::shared_ptr<item_store> conversation::new_store(settings& given) {
+  return std::make_shared<volatile_store>(given.memory_bytes);
+}
+#endif
 
 }  // namespace nvm::server

@@ -30,7 +30,11 @@ class Client:
         else:
             self.socket = socket.socket(socket.AF_UNIX)
             self.socket.settimeout(20)
-            self.socket.connect(str(where))
+            try:
+                self.socket.connect(str(where))
+            except OSError:
+                self.socket.close()
+                raise
         self.file = self.socket.makefile("rb")
 
     def send(self, data):
@@ -307,6 +311,22 @@ class Life(ServerTest):
                 break
             time.sleep(0.05)
         self.assertFalse(pid_file.exists())
+
+    def test_keeps_items_without_being_told_where(self):
+        path = self.folder / "socket"
+        environment = {k: v for k, v in os.environ.items() if k != "STATE_DIRECTORY"}
+        environment["XDG_STATE_HOME"] = str(self.folder / "state")
+        for expected in (None, b"x"):
+            self.process = subprocess.Popen([SERVER, "-s", path], env=environment)
+            for _ in range(500):
+                with contextlib.suppress(ConnectionError, FileNotFoundError):
+                    client = self.connect(path)
+                    break
+                time.sleep(0.02)
+            self.assertEqual(client.get("a"), expected)
+            self.assertEqual(client.say("set a 0 0 1\r\nx\r\n"), "STORED\r\n")
+            self.stop(signal.SIGKILL)
+        self.assertEqual(len(list((self.folder / "state" / "nv-memcached").glob("items-*.nvm"))), 1)
 
     def test_does_not_take_a_socket_from_a_living_server(self):
         path = self.folder / "socket"

@@ -1,0 +1,481 @@
+#include "server/durable_store.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "nvm/nvm.h"
+#include "server/stored_item_layout.hpp"
+
+namespace nvm::server {
+namespace {
+
+constexpr const char* items_name = "nv-memcached items";
+constexpr const char* state_name = "nv-memcached state";
+
+// Words of the state table.
+constexpr std::uint64_t cas_limit_word = 1;
+constexpr std::uint64_t flushed_before_word = 2;
+constexpr std::uint64_t flush_at_word = 3;
+
+// Ids that a crash loses at most; one word is stored for so many changes.
+constexpr std::uint64_t cas_block = std::uint64_t{1} << 20;
+// More than all threads take while one of them fetches a block.
+constexpr std::uint64_t cas_reserve = std::uint64_t{1} << 16;
+
+// What a node of the table has beside key and value, and what its size is rounded up to.
+constexpr std::size_t node_bytes = 32;
+constexpr std::size_t node_align = 64;
+constexpr std::size_t memory_of(std::size_t key, std::size_t value) noexcept {
+  return (node_bytes + sizeof(layout::stored_item) + key + value + node_align - 1) / node_align * node_align;
+}
+
+constexpr std::size_t victims_max = 64;
+constexpr std::size_t scan_step = 256;
+// A sweep frees a little more than was asked for, so that not every new item sweeps.
+constexpr std::uint64_t sweep_margin = std::uint64_t{64} << 10;
+
+std::uint32_t medium_of(const settings& s) noexcept {
+  if (s.medium == "shm") return NVM_MEDIUM_SHM;
+  if (s.medium == "ssd") return NVM_MEDIUM_SSD;
+  if (s.medium == "dax") return NVM_MEDIUM_DAX;
+  if (s.medium == "auto-flush") return NVM_MEDIUM_AUTO;
+  return NVM_MEDIUM_DETECT;
+}
+
+errc pool_failure() {
+  const std::string message = nvm_errormsg();
+  return fail(static_cast<errc>(nvm_errno()), "%s", message.c_str());
+}
+
+// The item of an entry; false: it is none of ours.
+bool item_of(const nvm_lf_entry& e, item& to) noexcept {
+  if (e.value_bytes < sizeof(layout::stored_item) || e.key_bytes > key_bytes_max) return false;
+  layout::stored_item head;
+  std::memcpy(&head, e.value, sizeof head);
+  const char* const bytes = static_cast<const char*>(e.value);
+  to.key = {static_cast<const char*>(e.key), e.key_bytes};
+  to.value = {bytes + sizeof head, e.value_bytes - sizeof head};
+  to.flags = head.flags;
+  to.cas = head.cas;
+  to.state_word = e.mark;
+  to.place = e.place;
+  return true;
+}
+
+}  // namespace
+
+// One byte for each place: 0 not counted, 1 counted, 2 gone before it was. Items begin at least 64 bytes apart, and
+// their values lie inside of them: the place of a value tells items apart.
+struct durable_store::counted_places {
+  struct freed {
+    void operator()(void* p) const noexcept { std::free(p); }
+  };
+  std::unique_ptr<unsigned char[], freed> bytes;
+  std::uint64_t base = 0;
+
+  [[nodiscard]] std::atomic_ref<unsigned char> at(const void* value) noexcept {
+    return std::atomic_ref<unsigned char>{bytes[(reinterpret_cast<std::uintptr_t>(value) - base) / node_align]};
+  }
+};
+
+struct durable_store::victims {
+  struct one {
+    std::array<char, key_bytes_max> key;
+    std::size_t key_bytes;
+    std::uint64_t cas;
+    bool alive;
+  };
+  std::size_t count = 0;
+  std::array<one, victims_max> all;
+};
+
+void durable_store::pool_closer::operator()(NVM_POOL* p) const noexcept { static_cast<void>(nvm_pool_close(p)); }
+
+// --- sessions ---
+
+class durable_store::session final : public item_session {
+ public:
+  explicit session(durable_store& store) noexcept : store_{store} {}
+
+  void enter() noexcept override { static_cast<void>(nvm_lf_enter(store_.items_)); }
+  void leave() noexcept override { static_cast<void>(nvm_lf_leave(store_.items_)); }
+
+  bool find(std::string_view key, item& found) noexcept override {
+    nvm_lf_entry e;
+    if (nvm_lf_find(store_.items_, key.data(), key.size(), &e) != 1 || !item_of(e, found)) return false;
+    if ((e.mark & item_state::used_bit) == 0) {
+      // That it fails means that somebody else has just used it.
+      std::uint64_t expected = e.mark;
+      static_cast<void>(
+          nvm_lf_change_mark(store_.items_, &e, &expected, e.mark | item_state::used_bit, NVM_LF_MARK_LAZY));
+      found.state_word = e.mark | item_state::used_bit;
+    }
+    return true;
+  }
+
+  update_result update(std::string_view key, decision& by) noexcept override {
+    if (!store_.have_cas_ids()) return {outcome::no_memory, 0};
+    context c{store_, by, key.size()};
+    const int done = nvm_lf_update(store_.items_, key.data(), key.size(), decide, &c);
+    if (c.full) return {outcome::no_memory, 0};
+    if (done < 0) {
+      return {nvm_errno() == NVM_E_TOO_LARGE ? outcome::too_large : outcome::no_memory, 0};
+    }
+    if (done == 0) return {};
+    if (done != 1 && c.had_old) uncount(key.size(), c);
+    if (done == 3) return {outcome::removed, 0};
+    store_.count(key.size(), c.wish.value_bytes, 1);
+    return {outcome::replaced, c.cas};
+  }
+
+  bool change_state(const item& of, item_state& expected, item_state wanted, bool durable) noexcept override {
+    nvm_lf_entry e{};
+    e.place = of.place;
+    std::uint64_t word = expected.word();
+    const unsigned flags = durable ? 0U : unsigned{NVM_LF_MARK_LAZY};
+    if (nvm_lf_change_mark(store_.items_, &e, &word, wanted.word(), flags) == 1) return true;
+    expected = item_state::of(word);
+    return false;
+  }
+
+  [[nodiscard]] position reached() const noexcept override { return nvm_lf_position(store_.items_); }
+
+ private:
+  struct context {
+    durable_store& store;
+    decision& by;
+    std::size_t key_bytes;
+    decision::wish wish = {};
+    item old = {};
+    bool had_old = false;
+    bool full = false;
+    const void* old_value = nullptr;  // as the table has it, header and all
+    std::uint64_t cas = 0;
+  };
+
+  static nvm_lf_decision decide(const nvm_lf_entry* old, nvm_lf_change* change, void* argument) {
+    context& c = *static_cast<context*>(argument);
+    c.had_old = old != nullptr && item_of(*old, c.old);
+    c.old_value = c.had_old ? old->value : nullptr;
+    c.full = false;
+    c.wish = c.by.decide(c.had_old ? &c.old : nullptr);
+    switch (c.wish.to_do) {
+      case decision::what::keep:
+        return NVM_LF_KEEP;
+      case decision::what::remove:
+        return old != nullptr ? NVM_LF_REMOVE : NVM_LF_KEEP;
+      case decision::what::replace:
+        break;
+    }
+    // relaxed: two threads may each pass by an item; the limit is not that exact.
+    const std::uint64_t freed = c.had_old ? memory_of(c.old.key.size(), c.old.value.size()) : 0;
+    const std::uint64_t needed = memory_of(c.key_bytes, c.wish.value_bytes);
+    const std::uint64_t now = c.store.memory_.load(std::memory_order_relaxed);
+    if (needed > freed && now + (needed - freed) > c.store.limit_.load(std::memory_order_relaxed)) {
+      c.full = true;
+      return NVM_LF_KEEP;
+    }
+    change->value_bytes = sizeof(layout::stored_item) + c.wish.value_bytes;
+    // The item begins as used: the hand passes it by once.
+    change->mark = c.wish.state.word() | item_state::used_bit;
+    change->fill = fill;
+    return NVM_LF_REPLACE;
+  }
+
+  static void fill(void* value, std::size_t, const nvm_lf_entry* old, void* argument) {
+    context& c = *static_cast<context*>(argument);
+    // relaxed: it only has to be another one each time; what orders items is the table.
+    c.cas = c.store.next_cas_.fetch_add(1, std::memory_order_relaxed);
+    const layout::stored_item head{c.wish.flags, 0, c.cas};
+    std::memcpy(value, &head, sizeof head);
+    c.had_old = old != nullptr && item_of(*old, c.old);
+    c.by.fill(static_cast<char*>(value) + sizeof head, c.had_old ? &c.old : nullptr);
+    // Before anybody can see it: whoever counts what was there must not count this.
+    if (c.store.counting_.load(std::memory_order_relaxed)) {
+      c.store.counted_->at(value).store(1, std::memory_order_relaxed);
+    }
+  }
+
+  void uncount(std::size_t key_bytes, const context& c) noexcept {
+    // acquire: pairs with the release in count_what_was_there(): then everything is counted.
+    if (store_.counting_.load(std::memory_order_acquire) &&
+        store_.counted_->at(c.old_value).exchange(2, std::memory_order_relaxed) != 1) {
+      return;
+    }
+    store_.count(key_bytes, c.old.value.size(), -1);
+  }
+
+  durable_store& store_;
+};
+
+// --- opening ---
+
+result<std::unique_ptr<durable_store>> durable_store::open(const settings& given) {
+  std::unique_ptr<durable_store> s{new durable_store};
+  s->path_ = given.pool_path;
+  bool is_new = false;
+  std::error_code no_error;
+  if (std::filesystem::exists(given.pool_path, no_error)) {
+    s->pool_.reset(nvm_pool_open(given.pool_path.c_str()));
+  } else {
+    is_new = true;
+    constexpr std::uint64_t least = std::uint64_t{64} << 20;
+    nvm_pool_options o{};
+    o.medium = medium_of(given);
+    // Room for what waits until no thread reads it any more, for the table, and for what rounding up costs.
+    o.capacity = std::max(given.pool_bytes, given.memory_bytes * 2 + (std::uint64_t{256} << 20));
+    o.size = given.pool_bytes != 0 ? given.pool_bytes : least;
+    std::filesystem::create_directories(std::filesystem::path{given.pool_path}.parent_path(), no_error);
+    s->pool_.reset(nvm_pool_create_with(given.pool_path.c_str(), &o));
+  }
+  if (s->pool_ == nullptr) return pool_failure();
+  if (const status opened = s->open_tables(is_new); !opened) return opened.error();
+
+  nvm_pool_info info{};
+  if (nvm_pool_get_info(s->pool_.get(), &info) != 0) return pool_failure();
+  s->base_ = info.base;
+  s->capacity_ = info.capacity;
+  const bool on_file = info.medium == NVM_MEDIUM_SSD;
+  s->survives_ = !on_file ? (info.medium == NVM_MEDIUM_SHM ? "the end of the process" : "power cuts")
+                 : given.durable == durability::strict
+                     ? "power cuts"
+                     : "power cuts, but for the last moments before them or before a kill";
+  s->limit(given.memory_bytes);
+  if (const std::uint64_t items = nvm_lf_count(s->items_); items != 0) s->begin_counting(items);
+  return s;
+}
+
+status durable_store::open_tables(bool is_new) {
+  if (!is_new) {
+    // A pool that something else made is not ours to fill, unless nothing is in it yet.
+    struct names {
+      bool ours = false;
+      bool others = false;
+    } found;
+    const auto look = [](const char* name, int, void* to) {
+      auto& n = *static_cast<names*>(to);
+      const bool ours = std::strcmp(name, items_name) == 0 || std::strcmp(name, state_name) == 0;
+      (ours ? n.ours : n.others) = true;
+      return 0;
+    };
+    if (nvm_lf_names(pool_.get(), look, &found) < 0) return pool_failure();
+    if (!found.ours && (found.others || nvm_pool_get_root(pool_.get()) != nullptr)) {
+      return fail(errc::not_a_pool, "%s: a pool, but none of nv-memcached: it has other things in it", path_.c_str());
+    }
+  }
+  nvm_lf_options words{};
+  words.kind = NVM_LF_HASH;
+  words.expected = 8;
+  words.flags = 0;
+  nvm_lf_options bytes{};
+  bytes.kind = NVM_LF_HASH;
+  bytes.flags = NVM_LF_BYTES | NVM_LF_NO_WAIT;
+  bytes.expected = std::uint64_t{1} << 16;
+  // The state first: where there are items, there is what belongs to them.
+  state_ = nvm_lf_open(pool_.get(), state_name, &words);
+  if (state_ == nullptr) return pool_failure();
+  items_ = nvm_lf_open(pool_.get(), items_name, &bytes);
+  if (items_ == nullptr) return pool_failure();
+
+  std::uint64_t value = 0;
+  if (nvm_lf_get64(state_, cas_limit_word, &value) == 1) {
+    next_cas_.store(value, std::memory_order_relaxed);
+    cas_limit_.store(value, std::memory_order_relaxed);
+  }
+  if (nvm_lf_get64(state_, flushed_before_word, &value) == 1) flushed_before_.store(value, std::memory_order_relaxed);
+  if (nvm_lf_get64(state_, flush_at_word, &value) == 1) {
+    flush_at_.store(static_cast<std::uint32_t>(value), std::memory_order_relaxed);
+  }
+  return {};
+}
+
+durable_store::durable_store() : victims_{std::make_unique<victims>()} {}
+
+durable_store::~durable_store() {
+  stop_counting_.store(true, std::memory_order_relaxed);
+  if (counter_.joinable()) counter_.join();
+}
+
+std::unique_ptr<item_session> durable_store::open_session() { return std::make_unique<session>(*this); }
+
+bool durable_store::wait(position p) noexcept { return p == 0 || nvm_wait(pool_.get(), p) == 0; }
+
+// --- cas ids and flushing ---
+
+bool durable_store::have_cas_ids() noexcept {
+  // relaxed: the mutex orders those who fetch; ids are far from the limit.
+  const auto enough = [&] {
+    return next_cas_.load(std::memory_order_relaxed) + cas_reserve < cas_limit_.load(std::memory_order_relaxed);
+  };
+  if (enough()) [[likely]]
+    return true;
+  const std::lock_guard lock{cas_mutex_};
+  if (enough()) return true;
+  const std::uint64_t limit =
+      std::max(cas_limit_.load(std::memory_order_relaxed), next_cas_.load(std::memory_order_relaxed)) + cas_block;
+  // Durable before an id of the block is given out: the state table waits.
+  if (nvm_lf_put64(state_, cas_limit_word, limit, 0) < 1) return false;
+  cas_limit_.store(limit, std::memory_order_relaxed);
+  return true;
+}
+
+std::uint64_t durable_store::flushed_before() const noexcept {
+  // acquire: pairs with the release in flush_all(); who has seen its acknowledgement sees this.
+  return flushed_before_.load(std::memory_order_acquire);
+}
+
+position durable_store::flush_all(std::uint32_t at, std::uint32_t now) noexcept {
+  const std::lock_guard lock{flush_mutex_};
+  if (at > now) {
+    static_cast<void>(nvm_lf_put64(state_, flush_at_word, at, 0));
+    flush_at_.store(at, std::memory_order_relaxed);
+    return 0;
+  }
+  const std::uint64_t before = next_cas_.fetch_add(1, std::memory_order_relaxed);
+  // Durable before it is seen: nobody may be told that an item is gone that a crash would bring back.
+  static_cast<void>(nvm_lf_put64(state_, flushed_before_word, before, 0));
+  // release: pairs with the acquire in flushed_before().
+  flushed_before_.store(before, std::memory_order_release);
+  if (flush_at_.load(std::memory_order_relaxed) != 0) {
+    static_cast<void>(nvm_lf_put64(state_, flush_at_word, 0, 0));
+    flush_at_.store(0, std::memory_order_relaxed);
+  }
+  return 0;
+}
+
+void durable_store::tick(std::uint32_t now) noexcept {
+  const std::uint32_t at = flush_at_.load(std::memory_order_relaxed);
+  if (at != 0 && at <= now) static_cast<void>(flush_all(0, now));
+}
+
+// --- memory ---
+
+void durable_store::count(std::size_t key, std::size_t value, std::int64_t sign) noexcept {
+  const auto times = static_cast<std::uint64_t>(sign);
+  item_bytes_.fetch_add(times * item_bytes(key, value), std::memory_order_relaxed);
+  memory_.fetch_add(times * memory_of(key, value), std::memory_order_relaxed);
+}
+
+void durable_store::begin_counting(std::uint64_t) {
+  auto places = std::make_unique<counted_places>();
+  places->base = base_;
+  // Zeroed memory that is only taken where it is touched. Data begin behind the pool's own pages: twice is enough.
+  places->bytes.reset(static_cast<unsigned char*>(std::calloc(capacity_ / node_align * 2 + node_align, 1)));
+  if (places->bytes == nullptr) return;
+  counted_ = std::move(places);
+  counting_.store(true, std::memory_order_relaxed);
+  counter_ = std::thread{[this] { count_what_was_there(); }};
+}
+
+void durable_store::count_what_was_there() noexcept {
+  const auto visit = [](const nvm_lf_entry* e, void* self) {
+    auto& s = *static_cast<durable_store*>(self);
+    item i;
+    unsigned char not_counted = 0;
+    if (item_of(*e, i) && s.counted_->at(e->value).compare_exchange_strong(not_counted, 1, std::memory_order_relaxed)) {
+      s.count(i.key.size(), i.value.size(), 1);
+    }
+    return 0;
+  };
+  std::uint64_t cursor = 0;
+  do {
+    if (nvm_lf_scan(items_, &cursor, scan_step, visit, this) < 0) return;
+  } while (cursor != 0 && !stop_counting_.load(std::memory_order_relaxed));
+  // release: pairs with the acquire in uncount().
+  counting_.store(false, std::memory_order_release);
+}
+
+std::size_t durable_store::sweep(item_session& by, const sweep_wish& wish, const sweep_listener& told) {
+  const std::lock_guard lock{sweep_mutex_};
+  const auto enough = [&] {
+    return wish.bytes != 0 && memory_.load(std::memory_order_relaxed) + wish.bytes + sweep_margin <=
+                                  limit_.load(std::memory_order_relaxed);
+  };
+  if (enough()) return 0;  // somebody else has made room meanwhile
+  struct context {
+    durable_store& store;
+    victims& list;
+    const sweep_wish& wish;
+    std::uint64_t flushed_before;
+    std::size_t seen;
+  } c{*this, *victims_, wish, flushed_before(), 0};
+  const auto visit = [](const nvm_lf_entry* e, void* argument) {
+    context& to = *static_cast<context*>(argument);
+    item i;
+    ++to.seen;
+    if (!item_of(*e, i)) return 0;
+    const bool dead = is_gone(i, to.wish.now, to.flushed_before);
+    if (!dead && !to.wish.living) return 0;
+    if (!dead && (e->mark & item_state::used_bit) != 0) {
+      std::uint64_t expected = e->mark;
+      static_cast<void>(
+          nvm_lf_change_mark(to.store.items_, e, &expected, e->mark & ~item_state::used_bit, NVM_LF_MARK_LAZY));
+      return 0;
+    }
+    if (to.list.count == victims_max) return 0;
+    victims::one& v = to.list.all[to.list.count++];
+    std::memcpy(v.key.data(), i.key.data(), i.key.size());
+    v.key_bytes = i.key.size();
+    v.cas = i.cas;
+    v.alive = !dead;
+    return 0;
+  };
+  // Removes what was chosen, if it is still the same.
+  struct goodbye final : decision {
+    const victims::one* who = nullptr;
+    bool same = false;
+    item last;
+    wish decide(const item* old) noexcept override {
+      same = old != nullptr && old->cas == who->cas;
+      if (!same) return {};
+      last = *old;
+      return {what::remove, 0, 0, {}};
+    }
+    void fill(char*, const item*) noexcept override {}
+  } bye;
+  std::size_t gone = 0;
+  std::size_t ends = 0;
+  while (c.seen < wish.items_max && !enough() && ends < 3) {
+    victims_->count = 0;
+    if (nvm_lf_scan(items_, &cursor_, victims_max, visit, &c) < 0) break;
+    for (std::size_t v = 0; v < victims_->count && !enough(); ++v) {
+      bye.who = &victims_->all[v];
+      if (by.update({bye.who->key.data(), bye.who->key_bytes}, bye).what != outcome::removed) continue;
+      told(bye.last, bye.who->alive);
+      ++gone;
+    }
+    if (cursor_ != 0) continue;
+    ++ends;  // a second time around, for marks of use that were cleared
+    if (wish.bytes == 0) break;
+  }
+  return gone;
+}
+
+void durable_store::for_each(item_session&, const std::function<bool(const item&)>& visit) {
+  const auto each = [](const nvm_lf_entry* e, void* argument) {
+    item i;
+    return !item_of(*e, i) || (*static_cast<const std::function<bool(const item&)>*>(argument))(i) ? 0 : 1;
+  };
+  std::uint64_t cursor = 0;
+  void* const argument = const_cast<void*>(static_cast<const void*>(&visit));
+  do {
+    if (nvm_lf_scan(items_, &cursor, scan_step, each, argument) != 0) return;
+  } while (cursor != 0);
+}
+
+usage durable_store::used() const noexcept {
+  usage u;
+  u.items = nvm_lf_count(items_);
+  u.item_bytes = item_bytes_.load(std::memory_order_relaxed);
+  u.memory_bytes = memory_.load(std::memory_order_relaxed);
+  u.limit_bytes = limit_.load(std::memory_order_relaxed);
+  return u;
+}
+
+void durable_store::limit(std::uint64_t bytes) noexcept { limit_.store(bytes, std::memory_order_relaxed); }
+
+}  // namespace nvm::server

@@ -1,0 +1,94 @@
+// Items in a pool: the store that an acknowledged change survives in.
+//
+// The pool holds a lock-free hash table of bytes, "nv-memcached items". The value of an entry is the item's header
+// (stored_item) and its bytes; its mark is the item's state word. A table of words, "nv-memcached state", holds what
+// concerns all items: up to which number cas ids may have been given out, before which id all items are flushed, and
+// when the next flush is due.
+//
+// Order of changes. Cas ids are given out from a block whose end was stored first, so an id is never given out twice,
+// whatever happens between. A flush is one stored word. An item's change is one of the hash table's, durable when its
+// position is.
+// Threads: everything may be called by any thread. Lock order: 1. sweeping, 2. fetching a block of cas ids, or 2.
+// changing what is flushed; most commands take none.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "base/result.hpp"
+#include "nvm/lockfree.h"
+#include "server/item_store.hpp"
+#include "server/settings.hpp"
+
+namespace nvm::server {
+
+class durable_store final : public item_store {
+ public:
+  // Opens the pool, or makes it; and closes it when it ends.
+  static result<std::unique_ptr<durable_store>> open(const settings& given);
+  ~durable_store() override;
+
+  std::unique_ptr<item_session> open_session() override;
+  bool wait(position p) noexcept override;
+  [[nodiscard]] bool is_durable(position p) const noexcept override { return p == 0; }
+  std::size_t sweep(item_session& by, const sweep_wish& wish, const sweep_listener& told) override;
+  void for_each(item_session& by, const std::function<bool(const item&)>& visit) override;
+  [[nodiscard]] usage used() const noexcept override;
+  void limit(std::uint64_t bytes) noexcept override;
+  [[nodiscard]] std::uint64_t flushed_before() const noexcept override;
+  position flush_all(std::uint32_t at, std::uint32_t now) noexcept override;
+  void tick(std::uint32_t now) noexcept override;
+  [[nodiscard]] std::string_view place() const noexcept override { return path_; }
+  [[nodiscard]] std::string_view survives() const noexcept override { return survives_; }
+
+ private:
+  class session;
+  struct pool_closer {
+    void operator()(NVM_POOL* p) const noexcept;
+  };
+
+  durable_store();
+  status open_tables(bool is_new);
+  [[nodiscard]] bool have_cas_ids() noexcept;
+  void count(std::size_t key, std::size_t value, std::int64_t sign) noexcept;
+  void begin_counting(std::uint64_t items);
+  void count_what_was_there() noexcept;
+
+  std::unique_ptr<NVM_POOL, pool_closer> pool_;
+  nvm_lf* items_ = nullptr;
+  nvm_lf* state_ = nullptr;
+  std::string path_;
+  std::string survives_;
+  std::uint64_t base_ = 0;
+  std::uint64_t capacity_ = 0;
+
+  // relaxed, where not said otherwise: each word stands for itself.
+  std::atomic<std::uint64_t> next_cas_{1};
+  std::atomic<std::uint64_t> cas_limit_{0};  // ids below it may be given out
+  std::atomic<std::uint64_t> flushed_before_{0};
+  std::atomic<std::uint32_t> flush_at_{0};
+  std::atomic<std::uint64_t> limit_{0};
+  std::atomic<std::uint64_t> item_bytes_{0};
+  std::atomic<std::uint64_t> memory_{0};
+
+  std::mutex cas_mutex_;    // of fetching a block of ids
+  std::mutex flush_mutex_;  // of changing what is flushed
+  std::mutex sweep_mutex_;  // of the next two
+  std::uint64_t cursor_ = 0;
+  struct victims;
+  std::unique_ptr<victims> victims_;
+
+  // Bytes of what was there when the pool was opened are counted while it serves: one byte for each place an item may
+  // have says whether it has been. Null: everything has been counted.
+  struct counted_places;
+  std::unique_ptr<counted_places> counted_;
+  std::atomic<bool> counting_{false};
+  std::atomic<bool> stop_counting_{false};
+  std::thread counter_;
+};
+
+}  // namespace nvm::server
