@@ -297,7 +297,7 @@ PLOTS = [
 ]
 
 
-def to_html(lines):
+def to_html(lines, title="Holdfast: the transactional suite"):
     """As much of Markdown as this document uses."""
     def inline(text):
         text = html.escape(text, quote=False)
@@ -305,7 +305,7 @@ def to_html(lines):
         text = re.sub(r"`(.*?)`", r"<code>\1</code>", text)
         return re.sub(r"\*\*(.*?)\*\*", r"<b>\1</b>", text)
 
-    out = ["<!doctype html>", '<html lang="en"><head><meta charset="utf-8"><title>Holdfast: the transactional suite</title>',
+    out = ["<!doctype html>", f'<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>',
            "<style>body{font:15px/1.45 sans-serif;max-width:78em;margin:2em auto;padding:0 1em}"
            "table{border-collapse:collapse;margin:1em 0;font-size:13px}td,th{border-bottom:1px solid #ddd;padding:2px 8px;"
            "text-align:right}td:first-child,th:first-child{text-align:left}img{max-width:100%}</style></head><body>"]

@@ -1,0 +1,131 @@
+// A pool in a file on tmpfs with nothing but lock-free structures in it, over any medium.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "lockfree/lockfree.hpp"
+#include "lockfree/logged/logged.hpp"
+
+namespace nvm::bench {
+
+struct no_lanes {
+  static constexpr bool ordered = false;
+  void settle(log::tag, unsigned) noexcept {}
+  void settle_all(log::tag) noexcept {}
+};
+
+inline void require(bool done) {
+  if (!done) throw std::runtime_error(last_message());
+}
+
+inline geometry geometry_for(std::uint64_t bytes) {
+  geometry_request r;
+  r.page_shift = 12;
+  r.size_pages = r.capacity_pages = round_up(bytes, 1U << 20) >> 12;
+  r.lane_count = 4;
+  r.lane_bytes = 4096;
+  return lay_out(r);
+}
+
+// Opens what is in the memory, zeros as well as a pool that somebody left.
+template <media M>
+class pool_host {
+ public:
+  pool_host(M& medium, std::byte* base, const geometry& g, const lockfree::domain_settings& s)
+      : medium_{medium}, base_{base}, space_{medium, lanes_, base, g}, names_{medium, base, space_} {
+    require(space_.boot(0, 1).has_value());
+    require(names_.open().has_value());
+    require(names_.need(s.area_shift).has_value());
+    lockfree::recovery_report report;
+    names_.free_foreign_pages(report);
+    domain_ = std::make_unique<lockfree::domain<M>>(medium, base, space_, s);
+    require(domain_->exists().has_value());
+  }
+
+  [[nodiscard]] typename lockfree::domain<M>::thread& join() {
+    auto t = domain_->join([&](unsigned n) { return names_.table_word(n); });
+    require(t.has_value());
+    return **t;
+  }
+  [[nodiscard]] std::uint64_t take(std::uint16_t owner, std::uint64_t bytes) {
+    const auto run = space_.take_run(0, layout::slot_protocol::epoch, owner, bytes);
+    require(run.has_value());
+    return *run;
+  }
+  [[nodiscard]] lockfree::catalogue<M>& names() { return names_; }
+  [[nodiscard]] lockfree::domain<M>& shared() { return *domain_; }
+  [[nodiscard]] space<M, no_lanes>& places() { return space_; }
+  [[nodiscard]] M& medium() { return medium_; }
+  [[nodiscard]] std::byte* base() const { return base_; }
+
+ private:
+  M& medium_;
+  std::byte* const base_;
+  no_lanes lanes_;
+  space<M, no_lanes> space_;
+  lockfree::catalogue<M> names_;
+  std::unique_ptr<lockfree::domain<M>> domain_;
+};
+
+template <class Memory>
+using word_list = lockfree::list<Memory, lockfree::word_nodes>;
+template <class Memory>
+using word_hash_table = lockfree::hash_table<Memory, lockfree::word_nodes, lockfree::word_hash>;
+template <class Memory>
+using word_skip_list = lockfree::skip_list<Memory, lockfree::word_nodes>;
+template <class Memory>
+using word_tree = lockfree::tree<Memory, lockfree::word_nodes>;
+
+// 2^bits cells for that many keys.
+inline unsigned hash_bits(std::uint64_t size) noexcept {
+  unsigned bits = 1;
+  while (std::uint64_t{1} << bits < size) ++bits;
+  return bits;
+}
+// Lines that the largest of these structures takes for a key, buckets and free places included, and something to begin
+// with.
+inline std::uint64_t pool_bytes_for(std::uint64_t size) noexcept { return size * 240 + (std::uint64_t{8} << 20); }
+
+inline constexpr const char* subject_name = "subject";
+
+template <template <class> class Shape>
+inline constexpr lockfree::layout::kind kind_of = lockfree::layout::kind::list;
+template <>
+inline constexpr lockfree::layout::kind kind_of<word_hash_table> = lockfree::layout::kind::hash;
+template <>
+inline constexpr lockfree::layout::kind kind_of<word_skip_list> = lockfree::layout::kind::skip_list;
+template <>
+inline constexpr lockfree::layout::kind kind_of<word_tree> = lockfree::layout::kind::tree;
+template <>
+inline constexpr lockfree::layout::kind kind_of<lockfree::logged::hash_twin> = lockfree::layout::kind::hash;
+template <>
+inline constexpr lockfree::layout::kind kind_of<lockfree::logged::skip_list_twin> = lockfree::layout::kind::skip_list;
+template <>
+inline constexpr lockfree::layout::kind kind_of<lockfree::logged::tree_twin> = lockfree::layout::kind::tree;
+
+// Makes a lock-free structure.
+template <template <class> class Shape, media M>
+void make_subject(pool_host<M>& pool, std::uint64_t size) {
+  using made = Shape<lockfree::node_memory<M>>;
+  constexpr bool is_hash = kind_of<Shape> == lockfree::layout::kind::hash;
+  const unsigned bits = is_hash ? hash_bits(size) : 0;
+  const auto created =
+      pool.names().create(subject_name, kind_of<Shape>, bits, 0, [&](std::uint16_t owner) -> result<std::uint64_t> {
+        const std::uint64_t root = pool.take(owner, made::root_bytes);
+        if constexpr (is_hash) {
+          const std::uint64_t array = pool.take(owner, made::array_bytes(bits));
+          made::make_root(pool.base() + root, root, bits, 0x1234'5678, pool.base() + array, array);
+          pool.medium().flush(pool.base() + array, made::array_bytes(bits));
+        } else {
+          made::make_root(pool.base() + root);
+        }
+        pool.medium().flush(pool.base() + root, made::root_bytes);
+        return root;
+      });
+  require(created.has_value());
+}
+
+}  // namespace nvm::bench
