@@ -57,7 +57,8 @@ recovered open_again(char* memory, const geometry& g, lockfree::recovery_method 
         return true;
       });
       std::uint64_t linked = 0;
-      const bool all = it.each_linked(&linked, [](void* n, std::uint64_t) { ++*static_cast<std::uint64_t*>(n); });
+      const bool all = it.each_linked(
+          &linked, [](void* n, std::uint64_t, const nvm::lockfree::link*) { ++*static_cast<std::uint64_t*>(n); });
       if (!all || it.count_allocated() != linked) {
         throw std::runtime_error(
             fmt::format("{} nodes and runs are allocated, {} are linked", it.count_allocated(), linked));

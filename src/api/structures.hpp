@@ -395,8 +395,8 @@ class structures final : public structure_side {
       if (o.of == nullptr) continue;
       noted linked;
       noted allocated;
-      const bool all =
-          o.raw->each_linked(&linked, [](void* to, std::uint64_t offset) { static_cast<noted*>(to)->add(offset); });
+      const bool all = o.raw->each_linked(
+          &linked, [](void* to, std::uint64_t offset, const lockfree::link*) { static_cast<noted*>(to)->add(offset); });
       o.raw->each_allocated(0, ~std::uint64_t{0} >> 1, &allocated, [](void* to, std::uint64_t offset, std::uint64_t) {
         static_cast<noted*>(to)->add(offset);
       });

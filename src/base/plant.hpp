@@ -24,6 +24,9 @@ enum class plant : unsigned char {
   store_not_announced,    // a barrier transaction keeps a store from its engine
   unlocked_too_early,     // a barrier transaction shows what it wrote before that is durable
   reads_not_validated,    // a barrier transaction commits, and moves its snapshot, though what it read has changed
+  node_not_flushed,       // a lock-free structure leads to a node that may not be durable
+  mark_not_settled,       // whoever meets a link that may not be durable goes on
+  no_dependence,          // whoever meets a link that is in the link cache goes on
 };
 
 #if defined(NVM_RECORDED) || defined(NVM_PLANTED)

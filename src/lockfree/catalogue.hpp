@@ -12,7 +12,8 @@
 //
 // Where a process was killed, and not the machine, recovery sees what is in caches still; before it acts on that, or
 // lets go of what would find it again, it is written back: page map entries, directory and roots; allocation words of
-// active areas; the links that lead past each node that is freed.   | lockfree/E26  by each part
+// active areas; the links that lead to their nodes, the marks of these, and the links that lead past each node that is
+// freed.                              | lockfree/E26  by each part
 #pragma once
 
 #include <algorithm>
@@ -254,20 +255,26 @@ class catalogue {
         continue;
       }
       struct closure {
+        catalogue* self;
         recovery& r;
         structure* of;
         std::vector<dead_node>& dead;
         std::uint64_t& allocated;
-      } k{r, a.of, dead, allocated};
+      } k{this, r, a.of, dead, allocated};
       a.of->each_allocated(a.number << r.shift, (a.number + 1) << r.shift, &k,
                            [](void* raw, std::uint64_t offset, std::uint64_t bytes) {
                              auto& in = *static_cast<closure*>(raw);
                              ++in.allocated;
-                             if (!in.of->leads_to(offset, bytes)) keep(in.r, in.dead, {in.of, offset, bytes});
+                             const link* by = nullptr;
+                             if (in.of->leads_to(offset, bytes, by)) {
+                               in.self->write_back_linked(*in.of, offset, bytes, by);
+                             } else {
+                               keep(in.r, in.dead, {in.of, offset, bytes});
+                             }
                            });
     }
     if (looks_at_caches()) {
-      for (const auto& d : dead) d.of->write_back_links(d.offset);
+      for (const auto& d : dead) d.of->write_back_links(d.offset, d.bytes);
       medium_.fence(edge{"lockfree/E26"});
     }
     r.allocated.fetch_add(allocated, std::memory_order_relaxed);
@@ -307,6 +314,11 @@ class catalogue {
  private:
   // What recovery sees need not be on the medium.
   [[nodiscard]] bool looks_at_caches() const noexcept { return !M::atomic_batches && !stores_survive(medium_); }
+  void write_back_linked(structure& of, std::uint64_t offset, std::uint64_t bytes, const link* by) noexcept {
+    if (!looks_at_caches()) return;
+    if (by != nullptr) medium_.flush(by, sizeof *by);
+    of.write_back_mark(offset, bytes);
+  }
   void write_back_names() noexcept {
     if (!exists() || !looks_at_caches()) return;
     for (unsigned copy = 0; copy < 2; ++copy) {
@@ -468,14 +480,15 @@ class catalogue {
     std::size_t end = first;
     while (end < r.areas.size() && r.areas[end].of == of) ++end;
     struct closure {
+      catalogue* self;
       recovery& r;
       std::size_t first, end;
       structure* of;
       std::vector<std::uint64_t> linked;
       std::vector<dead_node>& dead;
       std::uint64_t& allocated;
-    } k{r, first, end, of, {}, dead, allocated};
-    const bool all = of->each_linked(&k, [](void* raw, std::uint64_t offset) {
+    } k{this, r, first, end, of, {}, dead, allocated};
+    const bool all = of->each_linked(&k, [](void* raw, std::uint64_t offset, const link* by) {
       auto& in = *static_cast<closure*>(raw);
       const auto begin = in.r.areas.begin();
       const auto found =
@@ -483,6 +496,7 @@ class catalogue {
                            offset >> in.r.shift, [](const auto& a, std::uint64_t number) { return a.number < number; });
       if (found != begin + static_cast<std::ptrdiff_t>(in.end) && found->number == offset >> in.r.shift) {
         keep(in.r, in.linked, offset);
+        if (in.self->looks_at_caches() && by != nullptr) in.self->medium_.flush(by, sizeof *by);
       }
     });
     if (!all) r.out_of_memory.store(true, std::memory_order_relaxed);
@@ -492,7 +506,9 @@ class catalogue {
                          [](void* raw, std::uint64_t offset, std::uint64_t bytes) {
                            auto& in = *static_cast<closure*>(raw);
                            ++in.allocated;
-                           if (!std::binary_search(in.linked.begin(), in.linked.end(), offset)) {
+                           if (std::binary_search(in.linked.begin(), in.linked.end(), offset)) {
+                             in.self->write_back_linked(*in.of, offset, bytes, nullptr);
+                           } else {
                              keep(in.r, in.dead, {in.of, offset, bytes});
                            }
                          });

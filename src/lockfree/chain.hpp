@@ -100,13 +100,13 @@ class chain {
         memory_.depend(s, order);
         if (rule == write_rule::insert_only) return give_up(written::refused);
         // Its link may hold the insertion of the next one.
-        expected = memory_.settled(s, p.current->next, p.next, order);
+        expected = settled(s, p.current->next, p.next);
       } else {
         if (rule == write_rule::replace_only) {
           memory_.depend(s, order);
           return give_up(written::refused);
         }
-        expected = memory_.settled(s, *p.before, p.word, order);
+        expected = settled(s, *p.before, p.word);
         memory_.depend(s, order);
         p.settle_before(memory_, s);
       }
@@ -153,7 +153,7 @@ class chain {
         return false;
       }
       (void)memory_.settled(s, *p.before, p.word, order);
-      const link_word next = memory_.settled(s, p.current->next, p.next, order);
+      const link_word next = settled(s, p.current->next, p.next);
       memory_.depend(s, order);
       if (!decide(p.current)) return false;
       bool may_go = false;
@@ -232,6 +232,12 @@ class chain {
     }
   };
 
+  // Memory::settled() of a link that is not gone, on behalf of what it leads to, whose insertion has changed it last:
+  // on an image medium whoever reads that key next has to know.
+  [[nodiscard, gnu::always_inline]] link_word settled(session& s, link& l, link_word seen) noexcept {
+    return (seen & pending) == 0 ? seen : settled_pending(s, l, seen);
+  }
+
   // Where `order` and the key are or would be; unlinks what is deleted on the way.  False: failure() says why.
   [[nodiscard]] bool find(session& s, link& start, std::uint64_t order, const key& k, position& p) noexcept {
     for (;;) {
@@ -252,9 +258,17 @@ class chain {
       if (o != outcome::again) return o == outcome::done;
     }
   }
-  [[nodiscard]] Memory& memory() noexcept { return memory_; }
+  [[nodiscard]] Memory& memory() const noexcept { return memory_; }
 
  private:
+  [[nodiscard, gnu::noinline]] link_word settled_pending(session& s, link& l, link_word seen) noexcept {
+    const std::uint64_t at = offset_of(seen);
+    if constexpr (requires { cells_.order_of(at); }) {
+      if ((seen & cell) != 0) return memory_.settled(s, l, seen, cells_.order_of(at));
+    }
+    const auto* n = reinterpret_cast<const node_head*>(at == 0 ? nullptr : memory_.node_at(at));
+    return memory_.settled(s, l, seen, n == nullptr ? 0 : n->order);
+  }
   enum class outcome : std::uint8_t { done, again, failed };
 
   // Orders ascend along the chain; equal ones are those of replaced nodes and of hashes that are the same.  A damaged
@@ -334,7 +348,7 @@ class chain {
         link_word behind = w;
         if (ForCell ? order == 0 || !enter_cell(behind, order - 1, in, up) : !enter_cell(behind, order, in, up)) break;
         // A cell stays where it is once it is linked; when that is durable, it may be used.
-        (void)memory_.settled(s, *p.before, w, order);
+        (void)settled(s, *p.before, w);
         const link_word raw = in->load();
         if ((raw & frozen) != 0) {
           // The link cache may still have the link that leads to it.

@@ -31,13 +31,14 @@ class durable final : public structure {
   // Nodes and runs that are allocated to it.
   [[nodiscard]] std::uint64_t count_allocated() const noexcept { return memory_.heap().count_allocated(); }
 
-  [[nodiscard]] bool leads_to(std::uint64_t offset, std::uint64_t bytes) noexcept override {
+  [[nodiscard]] bool leads_to(std::uint64_t offset, std::uint64_t bytes, const link*& by) noexcept override {
+    by = nullptr;
     if (offset == root_) return true;
     if constexpr (requires { shape_.has_array_at(offset); }) {
       if (shape_.has_array_at(offset)) return true;
     }
-    if constexpr (requires { shape_.leads_to(offset, bytes); }) {
-      return shape_.leads_to(offset, bytes);
+    if constexpr (requires { shape_.leads_to(offset, bytes, by); }) {
+      return shape_.leads_to(offset, bytes, by);
     } else {
       return shape_.leads_to(offset);
     }
@@ -46,9 +47,10 @@ class durable final : public structure {
     if constexpr (requires { shape_.detach(offset, bytes); }) return shape_.detach(offset, bytes);
     return false;
   }
-  [[nodiscard]] bool each_linked(void* context, void (*visit)(void* context, std::uint64_t offset)) noexcept override {
-    visit(context, root_);
-    const auto each = [&](std::uint64_t offset) { visit(context, offset); };
+  [[nodiscard]] bool each_linked(void* context,
+                                 void (*visit)(void* context, std::uint64_t offset, const link* by)) noexcept override {
+    visit(context, root_, nullptr);
+    const auto each = [&](std::uint64_t offset, const link* by = nullptr) { visit(context, offset, by); };
     if constexpr (requires {
                     { shape_.each_linked(each) } -> std::same_as<bool>;
                   }) {
@@ -68,9 +70,15 @@ class durable final : public structure {
   void write_back_words(std::uint64_t first, std::uint64_t end) noexcept override {
     memory_.heap().write_back_words(first, end);
   }
-  void write_back_links(std::uint64_t offset) noexcept override {
-    if constexpr (requires { shape_.each_link_to(offset, [](const link&) {}); }) {
-      shape_.each_link_to(offset, [&](const link& l) { memory_.of().medium().flush(&l, sizeof l); });
+  void write_back_mark(std::uint64_t offset, std::uint64_t bytes) noexcept override {
+    if constexpr (requires { shape_.mark_of(offset, bytes); }) {
+      const link* l = shape_.mark_of(offset, bytes);
+      if (l != nullptr) memory_.of().medium().flush(l, sizeof *l);
+    }
+  }
+  void write_back_links(std::uint64_t offset, std::uint64_t bytes) noexcept override {
+    if constexpr (requires { shape_.each_link_to(offset, bytes, [](const link&) {}); }) {
+      shape_.each_link_to(offset, bytes, [&](const link& l) { memory_.of().medium().flush(&l, sizeof l); });
     }
   }
   void free_unlinked(std::uint64_t offset) noexcept override {

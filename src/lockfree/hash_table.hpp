@@ -201,13 +201,16 @@ class hash_table {
 
   static constexpr bool searches_slowly = false;
   // The node may hold anything.
-  [[nodiscard]] bool leads_to(std::uint64_t offset) noexcept {
+  [[nodiscard]] bool leads_to(std::uint64_t offset, std::uint64_t, const link*& by) noexcept {
     const auto* n = reinterpret_cast<const node_head*>(memory_.at(offset));
-    return n != nullptr && chain_.leads_to(entrance(n->order), offset, n->order, [](const link&) {});
+    return n != nullptr && chain_.leads_to(entrance(n->order), offset, n->order, [&](const link& l) { by = &l; });
+  }
+  [[nodiscard]] const link* mark_of(std::uint64_t offset, std::uint64_t) const noexcept {
+    return has_array_at(offset) ? nullptr : reinterpret_cast<const link*>(memory_.at(offset));
   }
   // Calls pass(link) for each link that leads_to() follows.
   template <class Pass>
-  void each_link_to(std::uint64_t offset, Pass&& pass) noexcept {
+  void each_link_to(std::uint64_t offset, std::uint64_t, Pass&& pass) noexcept {
     const auto* n = reinterpret_cast<const node_head*>(memory_.at(offset));
     if (n != nullptr) (void)chain_.leads_to(entrance(n->order), offset, n->order, pass);
   }
@@ -231,12 +234,14 @@ class hash_table {
     }
     // A damaged chain may lead round in a circle.
     std::uint64_t left = 2 * memory_.nodes_max();
-    for (link_word w = arrays_[0][0].load(); offset_of(w) != 0;) {
+    const link* in = &arrays_[0][0];
+    for (link_word w = in->load(); offset_of(w) != 0;) {
       auto* n = reinterpret_cast<link*>((w & cell) != 0 ? memory_.at(offset_of(w)) : memory_.node_at(offset_of(w)));
       if (n == nullptr) return;
       if (left-- == 0) return memory_.report_damage(offset_of(w));
-      if ((w & cell) == 0) visit(offset_of(w));
-      w = n->load();
+      if ((w & cell) == 0) visit(offset_of(w), in);
+      in = n;
+      w = in->load();
     }
   }
   // Keys, give or take some of each session; what was there when the table was opened is told.
@@ -326,7 +331,7 @@ class hash_table {
       // Behind all smaller hashes; what stands there may be the cell itself, linked before a crash or by a walk.
       if (!chain_.find_cell(s, entrance(order), order, p)) break;
       if (is_ready(i, k, &own)) break;
-      const link_word follows = memory_.settled(s, *p.before, p.word, order);
+      const link_word follows = chain_.settled(s, *p.before, p.word);
       p.settle_before(memory_, s);
       if (offset_of(follows) == offset) {
         memory_.depend(s, order);
@@ -336,8 +341,10 @@ class hash_table {
       }
       own.set(follows | frozen);
       memory_.contents(&own, sizeof own);
-      if (!memory_.change(s, *p.before, follows, offset | cell, order)) continue;
-      memory_.depend(s, order);  // it is used when that is durable
+      // Past the link cache: it is used when that is durable, also by another process if this one is killed.
+      if (!memory_.begin(*p.before, follows, offset | cell)) continue;
+      memory_.finish(s, order);
+      memory_.unmark(*p.before, offset | cell);
       for (link_word w = own.load(); (w & frozen) != 0; w = own.load()) {
         if (memory_.tidy(own, w, without(w, frozen))) break;
       }

@@ -5,8 +5,10 @@
 //   frozen    tree: the edge may not change any more; its node is about to leave
 //   pending   the link may not be durable yet (log-free, section 3): whoever depends on it makes it so
 //   cell      hash table: leads to a cell of a bucket array, not to a node
+//   rerouted  tree: the edge leads past a branch that has left, and that may not be durable
 //
-// On media all of them may be found.  `pending` says nothing there: what is read after a crash is durable.
+// On media all of them may be found.  `pending` and `rerouted` say nothing there: what is read after a crash is
+// durable.
 #pragma once
 
 #include <atomic>
@@ -20,7 +22,8 @@ inline constexpr link_word gone = 1;
 inline constexpr link_word frozen = 2;
 inline constexpr link_word pending = 4;
 inline constexpr link_word cell = std::uint64_t{1} << 63;
-inline constexpr link_word tags = gone | frozen | pending | cell;
+inline constexpr link_word rerouted = std::uint64_t{1} << 62;
+inline constexpr link_word tags = gone | frozen | pending | cell | rerouted;
 
 constexpr std::uint64_t offset_of(link_word w) noexcept { return w & ~tags; }
 constexpr link_word without(link_word w, link_word tag) noexcept { return w & ~tag; }

@@ -77,13 +77,16 @@ class list {
   }
   static constexpr bool searches_slowly = true;
   // The node may hold anything.
-  [[nodiscard]] bool leads_to(std::uint64_t offset) noexcept {
+  [[nodiscard]] bool leads_to(std::uint64_t offset, std::uint64_t, const link*& by) noexcept {
     const auto* n = reinterpret_cast<const node_head*>(chain_.memory().at(offset));
-    return n != nullptr && chain_.leads_to(root_.first, offset, n->order, [](const link&) {});
+    return n != nullptr && chain_.leads_to(root_.first, offset, n->order, [&](const link& l) { by = &l; });
+  }
+  [[nodiscard]] const link* mark_of(std::uint64_t offset, std::uint64_t) const noexcept {
+    return reinterpret_cast<const link*>(chain_.memory().at(offset));
   }
   // Calls pass(link) for each link that leads_to() follows.
   template <class Pass>
-  void each_link_to(std::uint64_t offset, Pass&& pass) noexcept {
+  void each_link_to(std::uint64_t offset, std::uint64_t, Pass&& pass) noexcept {
     const auto* n = reinterpret_cast<const node_head*>(chain_.memory().at(offset));
     if (n != nullptr) (void)chain_.leads_to(root_.first, offset, n->order, pass);
   }
@@ -91,12 +94,14 @@ class list {
   void each_linked(Visit&& visit) noexcept {
     // A damaged chain may lead round in a circle.
     std::uint64_t left = chain_.memory().nodes_max();
-    for (link_word w = root_.first.load(); offset_of(w) != 0;) {
+    const link* in = &root_.first;
+    for (link_word w = in->load(); offset_of(w) != 0;) {
       auto* n = reinterpret_cast<node_head*>(chain_.memory().node_at(offset_of(w)));
       if (n == nullptr) return;
       if (left-- == 0) return chain_.memory().report_damage(offset_of(w));
-      visit(offset_of(w));
-      w = n->next.load();
+      visit(offset_of(w), in);
+      in = &n->next;
+      w = in->load();
     }
   }
 

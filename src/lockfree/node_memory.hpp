@@ -103,6 +103,8 @@ class node_memory {
   }
   void write_back(const link& l) noexcept { in_.links.write_back(l); }
   void fence_tidied() noexcept { in_.links.fence_tidied(); }
+  // What was tidied and can be seen may be lost, while what was changed later is kept.
+  [[nodiscard]] bool may_lose_order() const noexcept { return !M::atomic_batches && !in_.links.plain(); }
   [[nodiscard, gnu::always_inline]] link_word settled(session& s, link& l, link_word seen, std::uint64_t key) noexcept {
     return in_.links.settled(s.thread_->client, l, seen, key);
   }
@@ -144,6 +146,11 @@ class node_memory {
   [[nodiscard, gnu::always_inline]] bool change_to_delete(session& s, link& l, link_word expected, link_word desired,
                                                           std::uint64_t key, std::uint64_t offset,
                                                           bool& may_go) noexcept {
+    if (in_.links.defers()) {
+      // Nothing on media tells a deletion that is only in the link cache: what recovery looks at has it in before.
+      may_go = in_.may_unlink(*s.thread_, heap_, offset, false);
+      return in_.links.change(s.thread_->client, l, expected, desired, key);
+    }
     bool asked = false;
     const bool done = in_.links.change(s.thread_->client, l, expected, desired, key, [&] {
       may_go = in_.may_unlink(*s.thread_, heap_, offset, true);

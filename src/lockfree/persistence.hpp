@@ -24,6 +24,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/plant.hpp"
 #include "lockfree/link.hpp"
 #include "lockfree/link_cache.hpp"
 #include "media/media.hpp"
@@ -43,7 +44,9 @@ class persistence {
       : medium_{medium}, plain_{stores_survive(medium)}, cache_{with_link_cache && !plain_ && !M::atomic_batches} {}
 
   // The contents of a node that nobody can see yet will be durable before a link leads to it.
-  void contents(const void* p, std::size_t bytes) noexcept { medium_.flush(p, bytes); }
+  void contents(const void* p, std::size_t bytes) noexcept {
+    if (!planted(plant::node_not_flushed)) medium_.flush(p, bytes);
+  }
 
   // From `expected`, which is not pending, to `desired`, on behalf of `key`.  False: the link has changed meanwhile.
   // also(): what the fence that makes the change durable shall cover besides; not called where there is none.
@@ -131,12 +134,13 @@ class persistence {
   // What was read from the link is durable on return.  Returns it without the mark.
   [[nodiscard, gnu::always_inline]] link_word settled(persistence_client& who, link& l, link_word seen,
                                                       std::uint64_t key) noexcept {
-    if ((seen & pending) != 0) [[unlikely]]
+    if ((seen & pending) != 0 && !planted(plant::mark_not_settled)) [[unlikely]]
       make_durable(who, l, seen, key);
     return without(seen, pending);
   }
   // Whatever was done to `key` before, and is not pending, is durable on return, or when the operation's LSN is.
   [[gnu::always_inline]] void depend(persistence_client& who, std::uint64_t key) noexcept {
+    if (planted(plant::no_dependence)) return;
     if constexpr (M::atomic_batches) {
       // acquire: pairs with the release in make_durable().
       who.lsn = std::max(who.lsn, seen_[place_of(key)].load(std::memory_order_acquire));
@@ -148,7 +152,9 @@ class persistence {
   void settle_all() noexcept { cache_.flush_all(medium_); }
 
   [[nodiscard]] M& medium() noexcept { return medium_; }
-  [[nodiscard]] bool plain() const noexcept { return plain_; }
+  [[nodiscard]] bool plain() const noexcept { return plain_; }  // stores survive by themselves
+  // change() may leave it to the link cache.
+  [[nodiscard]] bool defers() const noexcept { return cache_.on(); }
 
  private:
   static constexpr std::size_t places = M::atomic_batches ? 4096 : 1;

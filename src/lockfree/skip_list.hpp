@@ -142,10 +142,39 @@ class skip_list {
   // ---- recovery ----
 
   static constexpr bool searches_slowly = false;
-  // Whether the node in `bytes` at `offset`, which may hold anything, is linked at the bottom.
-  [[nodiscard]] bool leads_to(std::uint64_t offset, std::uint64_t bytes) noexcept {
+  // Whether the node in `bytes` at `offset`, which may hold anything, is linked at the bottom, and by which link.
+  [[nodiscard]] bool leads_to(std::uint64_t offset, std::uint64_t bytes, const link*& by) noexcept {
     const node_head* n = candidate(offset, bytes);
-    return n != nullptr && is_at_bottom(n);
+    return n != nullptr && is_at_bottom(n, by);
+  }
+  [[nodiscard]] const link* mark_of(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+    const node_head* n = candidate(offset, bytes);
+    return n == nullptr ? nullptr : &n->next;
+  }
+  // Calls pass(link) for each link, at every level, that a search for the node follows, and for those behind as long
+  // as nodes are deleted.
+  template <class Pass>
+  void each_link_to(std::uint64_t offset, std::uint64_t bytes, Pass&& pass) noexcept {
+    node_head* n = candidate(offset, bytes);
+    if (n == nullptr) return;
+    const key k = Nodes::key_of(n);
+    std::uint64_t left = memory_.nodes_max();
+    link* from = &root_.first;
+    for (unsigned i = levels(); i-- > 0;) {
+      link* stand = from;
+      for (;;) {
+        const link& l = level(stand, i);
+        pass(l);
+        const link_word w = l.load();
+        node_head* next = offset_of(w) == 0 || left-- == 0 ? nullptr : node_at(w);
+        if (next == nullptr) break;
+        if (!is_deleted(next, level(&next->next, i).load())) {
+          if (compare(next, n->order, k) > 0) break;
+          if (before(next, n->order, k)) from = &next->next;
+        }
+        stand = &next->next;
+      }
+    }
   }
   // The node, which is not linked at the bottom, leaves the levels above; true: it was in one.  Nobody else is there.
   bool detach(std::uint64_t offset, std::uint64_t bytes) noexcept {
@@ -185,11 +214,13 @@ class skip_list {
   void each_linked(Visit&& visit) noexcept {
     // A damaged list may lead round in a circle.
     std::uint64_t left = memory_.nodes_max();
-    for (link_word w = root_.first.load(); offset_of(w) != 0 && left-- != 0;) {
+    const link* in = &root_.first;
+    for (link_word w = in->load(); offset_of(w) != 0 && left-- != 0;) {
       const node_head* n = node_at(w);
       if (n == nullptr) return;
-      visit(start_of(offset_of(w)));
-      w = n->next.load();
+      visit(start_of(offset_of(w)), in);
+      in = &n->next;
+      w = in->load();
     }
   }
   // What is wrong with the levels while nobody is at work; nullptr: nothing.
@@ -205,7 +236,8 @@ class skip_list {
         w = level(&n->next, i).load();
         if (is_deleted(n, w)) continue;
         if (last != nullptr && !before(last, n->order, Nodes::key_of(n))) return "nodes are out of order";
-        if (!is_at_bottom(n) || (n->next.load() & gone) != 0) return "a node is above and not at the bottom";
+        const link* by = nullptr;
+        if (!is_at_bottom(n, by) || (n->next.load() & gone) != 0) return "a node is above and not at the bottom";
         last = n;
       }
     }
@@ -349,16 +381,18 @@ class skip_list {
     memory_.depend(s, order);
     return false;
   }
-  [[nodiscard]] bool is_at_bottom(const node_head* n) noexcept {
+  [[nodiscard]] bool is_at_bottom(const node_head* n, const link*& by) noexcept {
     const std::uint64_t at = memory_.offset_in_pool(n);
     const key k = Nodes::key_of(n);
-    link_word w = bottom_behind([&](const node_head* x) { return before(x, n->order, k); })->load();
+    by = bottom_behind([&](const node_head* x) { return before(x, n->order, k); });
+    link_word w = by->load();
     for (std::uint64_t left = memory_.nodes_max(); offset_of(w) != 0 && left != 0; --left) {
       if (offset_of(w) == at) return true;
       const node_head* next = node_at(w);
       if (next == nullptr) return false;
       const link_word behind = next->next.load();
       if ((behind & gone) == 0 && compare(next, n->order, k) > 0) return false;
+      by = &next->next;
       w = behind;
     }
     return false;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "lockfree/link.hpp"
 #include "lockfree/lockfree_layout.hpp"
 
 namespace nvm::lockfree {
@@ -10,13 +11,14 @@ namespace nvm::lockfree {
 class structure {
  public:
   virtual ~structure() = default;
-  // Whether something leads to the node or run at `offset`, which takes `bytes`; its contents may be anything.  Called
-  // by several threads at a time; changes nothing.  (Log-free, section 5.5, first method.)
-  [[nodiscard]] virtual bool leads_to(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
+  // Whether something leads to the node or run at `offset`, which takes `bytes`; its contents may be anything.  `by`:
+  // the link that does, if that may change.  Called by several threads at a time; changes nothing.  (Log-free, section
+  // 5.5, first method.)
+  [[nodiscard]] virtual bool leads_to(std::uint64_t offset, std::uint64_t bytes, const link*& by) noexcept = 0;
   // Calls visit for the offset of each node and run that something leads to; false: no volatile memory to do so for
-  // all.  (Second method.)
-  [[nodiscard]] virtual bool each_linked(void* context,
-                                         void (*visit)(void* context, std::uint64_t offset)) noexcept = 0;
+  // all; `by` as above.  (Second method.)
+  [[nodiscard]] virtual bool each_linked(void* context, void (*visit)(void* context, std::uint64_t offset,
+                                                                      const link* by)) noexcept = 0;
   // A link was found that leads where no node can be: what leads_to() says is not to be relied on.
   [[nodiscard]] virtual bool is_damaged() const noexcept = 0;
   // Looking for one node takes as long as looking at all.
@@ -28,9 +30,11 @@ class structure {
   // there, either.  True: something did; written back, not fenced.
   virtual bool detach(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
   // What a process that was killed may have left in caches, begins to be written back: the allocation words of nodes
-  // in [first, end); the links that lead past a node that leads_to() did not find.
+  // in [first, end); the mark of a node that was found, with which it is deleted; the links that lead past a node that
+  // nothing leads to.
   virtual void write_back_words(std::uint64_t first, std::uint64_t end) noexcept = 0;
-  virtual void write_back_links(std::uint64_t offset) noexcept = 0;
+  virtual void write_back_mark(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
+  virtual void write_back_links(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
   // A node that nothing leads to is no more; written back, not fenced.
   virtual void free_unlinked(std::uint64_t offset) noexcept = 0;
   // The user's threads have given their reservations back; nobody will come.

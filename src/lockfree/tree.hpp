@@ -21,7 +21,9 @@
 //
 // Swinging the edge above is written back and not waited for.  A crash may leave it as it was: it leads through the
 // branch that has left to where it leads now, by edges that do not change, and whatever happens behind happens in the
-// same words.  What happens at that edge itself takes its word along.
+// same words.  What happens at that edge itself takes its word along.  But behind the edge there is room now for keys
+// that the branch kept away: so the edge bears the tag rerouted, until somebody has inserted behind it, who writes it
+// back, too, and takes the tag off when the insertion is durable.
 //
 // Where a branch lies: its right edge, the order of the key that it was made for, then the head with the left edge and
 // the key.  Links lead to the head.
@@ -125,29 +127,41 @@ class tree {
 
   static constexpr bool searches_slowly = false;
   // Whether something leads to the leaf or branch in `bytes` at `offset`, which may hold anything.
-  [[nodiscard]] bool leads_to(std::uint64_t offset, std::uint64_t bytes) noexcept {
+  [[nodiscard]] bool leads_to(std::uint64_t offset, std::uint64_t bytes, const link*& by) noexcept {
     const std::byte* at = memory_.at(offset);
     if (at == nullptr || bytes <= before_head) return false;
     const auto* leaf = reinterpret_cast<const node_head*>(at);
     const auto* over = reinterpret_cast<const node_head*>(at + before_head);
-    return (Nodes::fits(leaf, bytes) && is_on_way(leaf, 0)) ||
-           (Nodes::fits(over, bytes - before_head) && is_on_way(over, branch));
+    const auto keep = [&](const link& edge) { by = &edge; };
+    return (Nodes::fits(leaf, bytes) && is_on_way(leaf, 0, keep)) ||
+           (Nodes::fits(over, bytes - before_head) && is_on_way(over, branch, keep));
+  }
+  // Calls pass(edge) for each edge on the way to where it would be, as a leaf and as a branch.
+  template <class Pass>
+  void each_link_to(std::uint64_t offset, std::uint64_t bytes, Pass&& pass) noexcept {
+    const std::byte* at = memory_.at(offset);
+    if (at == nullptr || bytes <= before_head) return;
+    const auto* leaf = reinterpret_cast<const node_head*>(at);
+    const auto* over = reinterpret_cast<const node_head*>(at + before_head);
+    if (Nodes::fits(leaf, bytes)) (void)is_on_way(leaf, 0, pass);
+    if (Nodes::fits(over, bytes - before_head)) (void)is_on_way(over, branch, pass);
   }
   // False: no volatile memory for what is still to be visited.
   template <class Visit>
   [[nodiscard]] bool each_linked(Visit&& visit) noexcept try {
-    std::vector<link_word> ahead{root_.top.load()};
+    std::vector<const link*> ahead{&root_.top};
     // A damaged tree may lead round in a circle.
     for (std::uint64_t left = memory_.nodes_max(); !ahead.empty() && left != 0; --left) {
-      const link_word w = ahead.back();
+      const link* edge = ahead.back();
+      const link_word w = edge->load();
       ahead.pop_back();
       if (offset_of(w) == 0) continue;
-      visit(start_of(w));
+      visit(start_of(w), edge);
       if ((w & branch) == 0) continue;
       node_head* n = node_at(w);
       if (n == nullptr) return true;
-      ahead.push_back(right(n).load());
-      ahead.push_back(n->next.load());
+      ahead.push_back(&right(n));
+      ahead.push_back(&n->next);
     }
     return true;
   } catch (const std::bad_alloc&) {
@@ -316,16 +330,20 @@ class tree {
     }
     s.leave();
   }
-  [[nodiscard]] bool is_on_way(const node_head* n, link_word kind) noexcept {
+  // pass(edge): on the way.
+  template <class Pass>
+  [[nodiscard]] bool is_on_way(const node_head* n, link_word kind, Pass&& pass) noexcept {
     const std::uint64_t at = memory_.offset_in_pool(n);
     const key k = Nodes::key_of(n);
-    link_word w = root_.top.load();
+    link* edge = &root_.top;
     for (std::uint64_t left = memory_.nodes_max(); left != 0; --left) {
+      pass(*edge);
+      const link_word w = edge->load();
       if (offset_of(w) == at && (w & branch) == kind) return true;
       if ((w & branch) == 0) return false;
       node_head* over = node_at(w);
       if (over == nullptr) return false;
-      w = towards(over, n->order, k)->load();
+      edge = towards(over, n->order, k);
     }
     return false;
   }
@@ -341,6 +359,13 @@ class tree {
     link_word in_word;
     link* above;  // the last edge to a branch that was not frozen
     link_word above_word;
+    // On the way, written back, not fenced; behind the first few there may be more.
+    struct passed {
+      link* edge;
+      link_word word;
+    };
+    std::array<passed, 4> rerouted_edges;
+    unsigned rerouted_count;
   };
 
   [[nodiscard]] errc failure() const noexcept {
@@ -357,10 +382,13 @@ class tree {
     p.in_word = 0;
     p.above = p.edge = &root_.top;
     p.above_word = p.word = root_.top.load();
+    p.rerouted_count = 0;
     while ((p.word & branch) != 0) {
       node_head* n = node_at(p.word);
       if (n == nullptr) [[unlikely]]
         return false;
+      if ((p.word & rerouted) != 0) [[unlikely]]
+        pass_rerouted(p);
       if ((p.word & frozen) == 0) [[likely]] {
         p.above = p.edge;
         p.above_word = p.word;
@@ -376,7 +404,19 @@ class tree {
     p.leaf = node_at(p.word);
     return p.leaf != nullptr;
   }
-  // A branch has two edges that lead somewhere.
+  [[gnu::noinline]] void pass_rerouted(position& p) noexcept {
+    memory_.write_back(*p.edge);
+    if (p.rerouted_count < p.rerouted_edges.size()) p.rerouted_edges[p.rerouted_count++] = {p.edge, p.word};
+  }
+  // Something was inserted at p, and so the way there is durable.
+  [[gnu::always_inline]] void way_is_durable(const position& p) noexcept {
+    for (unsigned i = 0; i < p.rerouted_count; ++i) {
+      const auto& [edge, word] = p.rerouted_edges[i];
+      // If it has changed since, whoever changed it has seen to it.
+      if ((word & pending) == 0) (void)memory_.swing(*edge, word, without(word, rerouted));
+    }
+  }
+  // Branches are not like this.
   [[nodiscard]] bool damaged_here() noexcept { return memory_.at(~std::uint64_t{0}) == nullptr; }
   // The edges that an insertion of the leaf has made are durable, and what was done to the key.
   [[gnu::always_inline]] link_word settle(session& s, const position& p, std::uint64_t order) noexcept {
@@ -395,6 +435,16 @@ class tree {
     node_head* n = node_at(w);
     if (n == nullptr) return without(w, pending);
     return memory_.settled(s, edge, w, (w & branch) != 0 ? maker(n) : n->order);
+  }
+
+  // A deletion is durable on return, also if the link cache has it: a frozen edge beside one that is not gone, which a
+  // crash could leave otherwise, would stay so.
+  [[nodiscard]] bool settle_deletion(session& s, link& edge, link_word w) noexcept {
+    const node_head* leaf = node_at(w);
+    if (leaf == nullptr) return false;
+    (void)memory_.settled(s, edge, w, leaf->order);
+    memory_.depend(s, leaf->order);
+    return true;
   }
 
   template <class Size, class Fill>
@@ -474,6 +524,7 @@ class tree {
       right(over).set(is_left ? offset_of(expected) : made.leaf);
       memory_.contents(over_at, over_bytes);
       if (!memory_.change(s, *p.edge, expected, (made.over + before_head) | branch, order)) continue;
+      way_is_durable(p);
       s.count(1);
       return written::inserted;
     }
@@ -526,9 +577,10 @@ class tree {
     if ((dead_word & gone) == 0) {
       dead = &other(p.parent, dead);
       dead_word = dead->load();
-      if ((dead_word & gone) == 0) return true;  // all has changed
+      // An edge is frozen when the other one is gone, and both stay so.
+      if ((dead_word & gone) == 0) return !damaged_here();
     }
-    (void)settled(s, *dead, dead_word);
+    if (!settle_deletion(s, *dead, dead_word)) return false;
     link* keep = &other(p.parent, dead);
     link_word kept = keep->load();
     while ((kept & frozen) == 0) {
@@ -554,16 +606,17 @@ class tree {
       link& side = other(n, next);
       const link_word side_word = side.load();
       w = next->load();
-      // Otherwise something has changed above.
-      if ((side_word & gone) == 0 || (w & frozen) == 0 || (w & branch) == 0) return true;
-      (void)settled(s, side, side_word);
+      if ((side_word & gone) == 0 || (w & frozen) == 0 || (w & branch) == 0) return !damaged_here();
+      if (!settle_deletion(s, side, side_word)) return false;
       leaving[count++] = offset_of(side_word);
     }
     for (std::size_t i = 0; i < count; ++i) {
       if (!memory_.may_unlink(s, leaving[i], count)) return false;
     }
     const link_word above = settled(s, *p.above, p.above_word);
-    if (!memory_.tidy(*p.above, above, without(kept, frozen | pending))) return true;
+    const link_word past = without(kept, frozen | pending | rerouted);
+    const bool is_marked = (past & branch) != 0 && memory_.may_lose_order();
+    if (!memory_.tidy(*p.above, above, is_marked ? past | rerouted : past)) return true;
     for (std::size_t i = 0; i < count; ++i) memory_.retire(s, leaving[i]);
     p.word = 0;
     return true;

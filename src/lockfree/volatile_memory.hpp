@@ -131,6 +131,7 @@ class volatile_memory {
   }
   static void finish(session&, std::uint64_t) noexcept {}
   static void unmark(link&, link_word) noexcept {}
+  [[nodiscard]] static constexpr bool may_lose_order() noexcept { return false; }
   [[nodiscard]] static bool tidy_behind(link& l, link_word expected, link_word desired) noexcept {
     return l.exchange(expected, desired);
   }

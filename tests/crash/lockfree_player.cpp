@@ -1,5 +1,7 @@
 #include "lockfree_player.hpp"
 
+#include <ucontext.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -30,6 +32,40 @@ void must(bool good, const char* what) {
   std::fprintf(stderr, "story: %s failed: %s\n", what, last_message());
   std::abort();
 }
+
+// Runs something on a stack of its own that is left for good before the n-th place where the machine could switch.
+class cut_off {
+ public:
+  cut_off(machine& m, unsigned point, const std::function<void()>& what) : left_{point}, what_{what} {
+    getcontext(&inside_);
+    inside_.uc_stack.ss_sp = stack_.data();
+    inside_.uc_stack.ss_size = stack_.size();
+    inside_.uc_link = &home_;
+    makecontext(&inside_, &cut_off::enter, 0);
+    starting_ = this;
+    m.switch_at_accesses({this, [](void* raw, bool tired) {
+                            auto& self = *static_cast<cut_off*>(raw);
+                            if (!tired && --self.left_ == 0) swapcontext(&self.inside_, &self.home_);
+                          }});
+    swapcontext(&home_, &inside_);
+    m.switch_at_accesses({});
+  }
+  [[nodiscard]] bool ended() const noexcept { return ended_; }
+
+ private:
+  static void enter() {
+    cut_off* const self = starting_;
+    self->what_();
+    self->ended_ = true;
+  }
+  static inline cut_off* starting_ = nullptr;  // makecontext passes integers only
+  unsigned left_;
+  const std::function<void()>& what_;
+  std::vector<std::byte> stack_ = std::vector<std::byte>(256 * 1024);
+  ucontext_t inside_{};
+  ucontext_t home_{};
+  bool ended_ = false;
+};
 
 }  // namespace
 
@@ -127,7 +163,7 @@ std::uint64_t lockfree_player::digest() const {
 }
 
 void lockfree_player::begin() {
-  machine_.thread(thread_);
+  machine_.thread(machine_thread(thread_));
   machine_.op_begin();
 }
 void lockfree_player::end(std::uint64_t result) {
@@ -213,21 +249,43 @@ void lockfree_player::look_up(const char* name, std::uint64_t key) {
   end();
 }
 
+bool lockfree_player::killed(unsigned point, const char* name, std::uint64_t key,
+                             const std::function<void()>& operation) {
+  begin();
+  const bool ended = cut_off{machine_, point, operation}.ended();
+  if (!ended) reopen();
+  machine_.thread(machine_thread(thread_));
+  const auto found = process_->look_up(thread_, name, key);
+  model_[name].items.erase(key);
+  if (found) model_[name].items[key] = *found;
+  history_.touched(place_of_item(name, key), found ? value_code(found->data(), found->size()) : 0, false);
+  end();
+  return !ended;
+}
+bool lockfree_player::put_killed(unsigned point, const char* name, std::uint64_t key, std::uint64_t v) {
+  const value_bytes value = has_words(model_[name].shape) ? word_value(v) : long_value(v, 40);
+  return killed(point, name, key,
+                [&] { must(process_->write(thread_, name, key, value, write_rule::either).has_value(), "writing"); });
+}
+bool lockfree_player::remove_killed(unsigned point, const char* name, std::uint64_t key) {
+  return killed(point, name, key, [&] { must(process_->remove(thread_, name, key).has_value(), "removing"); });
+}
+
 void lockfree_player::enter(const char* name) {
-  machine_.thread(thread_);
+  machine_.thread(machine_thread(thread_));
   process_->enter(thread_, name);
 }
 void lockfree_player::leave(const char* name) {
-  machine_.thread(thread_);
+  machine_.thread(machine_thread(thread_));
   process_->leave(thread_, name);
 }
 void lockfree_player::end_thread() {
-  machine_.thread(thread_);
+  machine_.thread(machine_thread(thread_));
   process_->end_thread(thread_);
 }
 void lockfree_player::fill_up(const char* name) { process_->fill_up(thread_, name); }
 void lockfree_player::settle() {
-  machine_.thread(thread_);
+  machine_.thread(machine_thread(thread_));
   process_->settle();
   must(process_->wait().has_value(), "waiting");
   machine_.promise();
@@ -237,7 +295,7 @@ void lockfree_player::close() {
   machine_.op_begin();
   for (unsigned t = 0; t < threads_max; ++t) {
     if (!process_->has_thread(t)) continue;
-    machine_.thread(t);
+    machine_.thread(machine_thread(t));
     process_->end_thread(t);
   }
   machine_.thread(opening_thread);
@@ -249,6 +307,7 @@ void lockfree_player::close() {
 }
 void lockfree_player::reopen() {
   process_.reset();
+  ++lives_;
   const bool was_closed = std::exchange(closed_, false);
   machine_.thread(opening_thread);
   if (was_closed) machine_.op_begin();

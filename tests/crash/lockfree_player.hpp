@@ -68,6 +68,12 @@ class lockfree_player {
   // put() that may find no room; false then.
   bool try_put(const char* name, std::uint64_t key, const value_bytes& v);
 
+  // The process is killed before the n-th write-back or fence of the operation, counted from 1; another one opens the
+  // pool, and looks what has become of the key.  That is one operation of the explorer, for what the other one has seen
+  // must stay.  False: the operation has ended before.
+  bool put_killed(unsigned point, const char* name, std::uint64_t key, std::uint64_t v);
+  bool remove_killed(unsigned point, const char* name, std::uint64_t key);
+
   void enter(const char* name);
   void leave(const char* name);
   void end_thread();
@@ -92,6 +98,9 @@ class lockfree_player {
   void end(std::uint64_t result = 0);
   void write(const char* name, std::uint64_t key, const value_bytes& v, lockfree::write_rule rule);
   [[nodiscard]] std::uint64_t digest() const;
+  bool killed(unsigned point, const char* name, std::uint64_t key, const std::function<void()>& operation);
+  // Of the explorer: those of one process are not those of the next.
+  [[nodiscard]] unsigned machine_thread(unsigned t) const noexcept { return t + lives_ % 12 * 8; }
 
   explore::machine& machine_;
   lockfree_history& history_;
@@ -99,6 +108,7 @@ class lockfree_player {
   std::unique_ptr<lockfree_process> process_;
   std::map<std::string, structure> model_;
   unsigned thread_ = 0;
+  unsigned lives_ = 0;
   bool closed_ = false;
 };
 

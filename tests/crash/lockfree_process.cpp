@@ -45,6 +45,14 @@ template <class Memory>
 using words_hash = lockfree::hash_table<Memory, word_nodes, lockfree::word_hash>;
 template <class Memory>
 using bytes_hash = lockfree::hash_table<Memory, byte_nodes, coarse_hash>;
+template <class Memory>
+using words_skip = lockfree::skip_list<Memory, word_nodes>;
+template <class Memory>
+using bytes_skip = lockfree::skip_list<Memory, byte_nodes>;
+template <class Memory>
+using words_tree = lockfree::tree<Memory, word_nodes>;
+template <class Memory>
+using bytes_tree = lockfree::tree<Memory, byte_nodes>;
 
 // One structure with the sessions of all threads.
 template <media M>
@@ -187,11 +195,19 @@ class process final : public lockfree_process {
 
   status create(std::string_view name, shape_of_structure shape, unsigned bits) override {
     if (status s = names_.need(variant_.area_shift); !s) return s;
-    const bool hash = is_hash(shape);
     const std::uint64_t flags = lockfree::layout::entry_map | (has_words(shape) ? 0 : lockfree::layout::entry_bytes);
-    const auto made =
-        names_.create(name, hash ? lockfree::layout::kind::hash : lockfree::layout::kind::list, bits, flags,
-                      [&](std::uint16_t owner) { return hash ? make_hash(owner, bits) : make_list(owner); });
+    const auto made = names_.create(name, kind_of(shape), bits, flags, [&](std::uint16_t owner) {
+      switch (kind_of(shape)) {
+        case lockfree::layout::kind::hash:
+          return make_hash(owner, bits);
+        case lockfree::layout::kind::skip_list:
+          return make_root<words_skip<memory_type>>(owner);
+        case lockfree::layout::kind::tree:
+          return make_root<words_tree<memory_type>>(owner);
+        default:
+          return make_root<words_list<memory_type>>(owner);
+      }
+    });
     if (!made) return made.error();
     (void)attach(*made, name);
     return {};
@@ -248,44 +264,57 @@ class process final : public lockfree_process {
  private:
   using found_type = typename lockfree::catalogue<M>::found;
   using thread_type = typename lockfree::domain<M>::thread;
+  using memory_type = lockfree::node_memory<M>;
   struct member {
     found_type found;
     std::unique_ptr<attached<M>> it;
   };
 
   bool attach(const found_type& f, std::string_view name) {
-    const bool bytes = (f.flags & lockfree::layout::entry_bytes) != 0;
     std::unique_ptr<attached<M>> it;
     const auto as = [&]<template <class> class Shape, bool Words>() {
       it = std::make_unique<attached_as<M, Shape, Words>>(*domain_, f, variant_.all_at_once);
     };
-    if (f.kind == lockfree::layout::kind::list) {
-      if (bytes) {
-        as.template operator()<bytes_list, false>();
-      } else {
+    if (f.kind == lockfree::layout::kind::none || f.kind > lockfree::layout::kind::tree) return false;
+    switch (shape_of(f.kind, (f.flags & lockfree::layout::entry_bytes) != 0)) {
+      case shape_of_structure::words_list:
         as.template operator()<words_list, true>();
-      }
-    } else if (f.kind == lockfree::layout::kind::hash) {
-      if (bytes) {
-        as.template operator()<bytes_hash, false>();
-      } else {
+        break;
+      case shape_of_structure::bytes_list:
+        as.template operator()<bytes_list, false>();
+        break;
+      case shape_of_structure::words_hash:
         as.template operator()<words_hash, true>();
-      }
-    } else {
-      return false;
+        break;
+      case shape_of_structure::bytes_hash:
+        as.template operator()<bytes_hash, false>();
+        break;
+      case shape_of_structure::words_skip:
+        as.template operator()<words_skip, true>();
+        break;
+      case shape_of_structure::bytes_skip:
+        as.template operator()<bytes_skip, false>();
+        break;
+      case shape_of_structure::words_tree:
+        as.template operator()<words_tree, true>();
+        break;
+      case shape_of_structure::bytes_tree:
+        as.template operator()<bytes_tree, false>();
+        break;
     }
     structures_[std::string{name}] = {f, std::move(it)};
     return true;
   }
-  result<std::uint64_t> make_list(std::uint16_t owner) {
-    auto run = space_.take_run(0, nvm::layout::slot_protocol::epoch, owner, sizeof(lockfree::list_root));
+  template <class Structure>
+  result<std::uint64_t> make_root(std::uint16_t owner) {
+    auto run = space_.take_run(0, nvm::layout::slot_protocol::epoch, owner, Structure::root_bytes);
     if (!run) return run.error();
-    words_list<lockfree::node_memory<M>>::make_root(base_ + *run);
-    medium_.flush(base_ + *run, sizeof(lockfree::list_root));
+    Structure::make_root(base_ + *run);
+    medium_.flush(base_ + *run, Structure::root_bytes);
     return *run;
   }
   result<std::uint64_t> make_hash(std::uint16_t owner, unsigned bits) {
-    using table = words_hash<lockfree::node_memory<M>>;
+    using table = words_hash<memory_type>;
     auto run = space_.take_run(0, nvm::layout::slot_protocol::epoch, owner, sizeof(lockfree::hash_root));
     if (!run) return run.error();
     auto array = space_.take_run(0, nvm::layout::slot_protocol::epoch, owner, table::array_bytes(bits));
@@ -297,10 +326,12 @@ class process final : public lockfree_process {
   }
   attached<M>& of(std::string_view name) { return *structures_.find(name)->second.it; }
   thread_type& thread(unsigned t) {
-    if (threads_[t] == nullptr) {
+    // In this order, so that a thread has the same number in each process, and makes nodes of the same heights.
+    for (unsigned i = 0; i <= t; ++i) {
+      if (threads_[i] != nullptr) continue;
       auto joined = domain_->join([&](unsigned number) { return names_.table_word(number); });
       if (!joined) std::abort();
-      threads_[t] = *joined;
+      threads_[i] = *joined;
     }
     return *threads_[t];
   }

@@ -27,10 +27,27 @@ struct lockfree_variant {
 
 // Keys are words; where structures have keys of any size, those of nine bytes of which 256 begin alike.  Values are
 // bytes everywhere; those of words are eight.
-enum class shape_of_structure : std::uint8_t { words_list, words_hash, bytes_list, bytes_hash };
-[[nodiscard]] constexpr bool has_words(shape_of_structure s) noexcept { return s <= shape_of_structure::words_hash; }
+enum class shape_of_structure : std::uint8_t {
+  words_list,
+  words_hash,
+  words_skip,
+  words_tree,
+  bytes_list,
+  bytes_hash,
+  bytes_skip,
+  bytes_tree
+};
+[[nodiscard]] constexpr bool has_words(shape_of_structure s) noexcept { return s <= shape_of_structure::words_tree; }
+[[nodiscard]] constexpr lockfree::layout::kind kind_of(shape_of_structure s) noexcept {
+  return static_cast<lockfree::layout::kind>(static_cast<unsigned>(s) % 4 + 1);
+}
+[[nodiscard]] constexpr shape_of_structure shape_of(lockfree::layout::kind k, bool bytes) noexcept {
+  return static_cast<shape_of_structure>(static_cast<unsigned>(k) - 1 + (bytes ? 4 : 0));
+}
+static_assert(shape_of(lockfree::layout::kind::hash, true) == shape_of_structure::bytes_hash);
+static_assert(kind_of(shape_of_structure::words_tree) == lockfree::layout::kind::tree);
 [[nodiscard]] constexpr bool is_hash(shape_of_structure s) noexcept {
-  return s == shape_of_structure::words_hash || s == shape_of_structure::bytes_hash;
+  return kind_of(s) == lockfree::layout::kind::hash;
 }
 using value_bytes = std::vector<std::byte>;
 using key_bytes = std::array<std::byte, 9>;

@@ -24,6 +24,7 @@ class reader {
   reader(const std::byte* base, const geometry& g) : base_{base}, g_{g}, end_{g.size_bytes()} {}
 
   lockfree_contents read(bool leaks) {
+    leaks_ = leaks;
     find_allocated();
     std::uint64_t directory = 0;
     std::uint64_t words[2];
@@ -109,20 +110,36 @@ class reader {
     one_ = {};
     one_.name = e.name;
     owner_ = owner;
-    if (kind == media_layout::kind::list) {
-      one_.shape = bytes ? shape_of_structure::bytes_list : shape_of_structure::words_list;
-      if (!fits(root, sizeof(lockfree::list_root))) return broken("a root lies nowhere", at);
-      link(owner, root, sizeof(lockfree::list_root));
-      if (load(root) != lockfree::list_magic) return broken("no list", root);
-      walk(root + offsetof(lockfree::list_root, first));
-    } else if (kind == media_layout::kind::hash) {
-      one_.shape = bytes ? shape_of_structure::bytes_hash : shape_of_structure::words_hash;
-      read_hash(root, at);
-    } else {
-      return broken("an entry's kind", at);
+    if (kind == media_layout::kind::none || kind > media_layout::kind::tree) return broken("an entry's kind", at);
+    one_.shape = shape_of(kind, bytes);
+    switch (kind) {
+      case media_layout::kind::hash:
+        read_hash(root, at);
+        break;
+      case media_layout::kind::skip_list:
+        if (!has_root(root, sizeof(lockfree::skip_root), lockfree::skip_magic)) return;
+        read_skip_list(root);
+        break;
+      case media_layout::kind::tree:
+        if (!has_root(root, sizeof(lockfree::tree_root), lockfree::tree_magic)) return;
+        read_tree(load(root + offsetof(lockfree::tree_root, top)));
+        break;
+      default:
+        if (!has_root(root, sizeof(lockfree::list_root), lockfree::list_magic)) return;
+        walk(root + offsetof(lockfree::list_root, first));
     }
     std::sort(one_.items.begin(), one_.items.end(), [](auto& a, auto& b) { return a.key < b.key; });
     out_.structures.push_back(std::move(one_));
+  }
+
+  bool has_root(std::uint64_t root, std::uint64_t bytes, std::uint64_t magic) {
+    if (!fits(root, bytes)) {
+      broken("a root lies nowhere", root);
+      return false;
+    }
+    link(owner_, root, bytes);
+    if (load(root) != magic) broken("another kind of root", root);
+    return load(root) == magic;
   }
 
   // ---- hash table ----
@@ -171,6 +188,143 @@ class reader {
     return false;
   }
 
+  // ---- nodes ----
+
+  // With the value or, of a branch, without one.
+  bool read_node(std::uint64_t at, lockfree_item& item, std::uint64_t& bytes, bool is_branch = false) {
+    const auto no = [&](const char* what) {
+      broken(what, at);
+      return false;
+    };
+    const bool hash = is_hash(one_.shape);
+    bytes = sizeof(lockfree::word_nodes::node);
+    if (!fits(at, bytes)) return no("a link leads nowhere");
+    const std::uint64_t order = load(at + 8);
+    if (has_words(one_.shape)) {
+      item.key = hash ? lockfree::word_hash::key_of(order, seed_) : order;
+      item.value = value_code(base_ + at + 16, 8);
+      return true;
+    }
+    lockfree::byte_nodes::node n{};
+    if (!fits(at, sizeof n)) return no("a link leads nowhere");
+    std::memcpy(static_cast<void*>(&n), base_ + at, sizeof n);
+    bytes = sizeof n + n.key_bytes + n.value_bytes;
+    if (n.key_bytes != sizeof(key_bytes) || !fits(at, bytes)) return no("a node's sizes");
+    if (is_branch && n.value_bytes != 0) return no("a branch with a value");
+    const std::byte* key = base_ + at + sizeof n;
+    item.key = key_of_bytes(key);
+    item.value = value_code(key + n.key_bytes, n.value_bytes);
+    const std::uint64_t expected = hash ? coarse_hash::of({key, n.key_bytes}, seed_) : item.key >> 8;
+    if (order != expected) return no("a node's order");
+    return true;
+  }
+
+  // ---- skip list ----
+
+  // Place of the link of a level, of the node or root with this one of level 0.
+  static std::uint64_t link_at(std::uint64_t bottom, unsigned level) { return bottom - 8 * std::uint64_t{level}; }
+  // Of a node whose head is there; the height that it says itself, and its first byte.
+  bool read_height(std::uint64_t head, std::uint64_t& start, std::uint64_t& height) {
+    const std::uint64_t inside = head % line_bytes;
+    start = inside != 0 ? head - inside : head - 8 * lockfree::skip_levels;
+    if (head % 8 != 0 || head < g_.data_offset + 8 * lockfree::skip_levels || !fits(head, 16)) {
+      broken("a link leads nowhere", head);
+      return false;
+    }
+    height = load(start);
+    const bool good = inside != 0 ? height == inside / 8 : height >= 8 && height <= lockfree::skip_levels;
+    if (!good) broken("a node's height", head);
+    return good;
+  }
+  void read_skip_list(std::uint64_t root) {
+    const std::uint64_t first = root + offsetof(lockfree::skip_root, first);
+    struct seen {
+      std::uint64_t head, height, key;
+      bool deleted;
+    };
+    std::vector<seen> bottom;
+    for (link_word w = load(first); offset_of(w) != 0; w = load(offset_of(w))) {
+      const std::uint64_t at = offset_of(w);
+      std::uint64_t start = 0, height = 0, bytes = 0;
+      lockfree_item item{};
+      if (bottom.size() > end_ / 8) return broken("a list without an end", first);
+      if (!read_height(at, start, height) || !read_node(at, item, bytes)) return;
+      link(owner_, start, at - start + bytes);
+      const bool deleted = (load(at) & lockfree::gone) != 0;
+      bottom.push_back({at, height, item.key, deleted});
+      if (deleted) {
+        ++one_.deleted;
+        continue;
+      }
+      if (!one_.items.empty() && item.key <= one_.items.back().key) return broken("a key is out of order", at);
+      one_.items.push_back(item);
+    }
+    for (unsigned level = 1; level < lockfree::skip_levels; ++level) {
+      std::uint64_t steps = 0;
+      std::uint64_t last_key = 0;
+      bool any = false;
+      for (link_word w = load(link_at(first, level)); offset_of(w) != 0; w = load(link_at(offset_of(w), level))) {
+        const std::uint64_t at = offset_of(w);
+        const auto known = std::find_if(bottom.begin(), bottom.end(), [&](const seen& n) { return n.head == at; });
+        if (known == bottom.end()) {
+          // Recovery has not been there yet.
+          std::uint64_t start = 0, height = 0;
+          if (!read_height(at, start, height)) return;
+          if (leaks_) return broken("a node is above and not at the bottom", at);
+          if (height <= level) return broken("a node is linked above its height", at);
+          if ((load(at) & lockfree::gone) == 0) return broken("a node lives above and not at the bottom", at);
+        } else {
+          if (known->height <= level) return broken("a node is linked above its height", at);
+          if (!known->deleted && any && known->key <= last_key) return broken("a key is out of order above", at);
+          if (!known->deleted) {
+            last_key = known->key;
+            any = true;
+          }
+        }
+        if (++steps > end_ / 8) return broken("a level without an end", link_at(first, level));
+      }
+    }
+  }
+
+  // ---- tree ----
+
+  void read_tree(link_word top) {
+    struct step {
+      link_word edge;
+      std::uint64_t at_least, below;  // keys, of both ends; 0: none
+      bool has_low, has_high;
+    };
+    std::vector<step> ahead;
+    if (offset_of(top) != 0) ahead.push_back({top, 0, 0, false, false});
+    for (std::uint64_t steps = 0; !ahead.empty(); ++steps) {
+      const step s = ahead.back();
+      ahead.pop_back();
+      const std::uint64_t at = offset_of(s.edge);
+      if (steps > end_ / 8) return broken("a tree without an end", at);
+      if (at == 0) return broken("a branch has an edge that leads nowhere", at);
+      const bool is_branch = (s.edge & lockfree::branch) != 0;
+      if (at % 8 != 0 || at < g_.data_offset + 16) return broken("an edge leads nowhere", at);
+      lockfree_item item{};
+      std::uint64_t bytes = 0;
+      if (!read_node(at, item, bytes, is_branch)) return;
+      if (s.has_low && item.key < s.at_least) return broken("a key is less than its branch allows", at);
+      if (s.has_high && item.key >= s.below) return broken("a key is greater than its branch allows", at);
+      if (!is_branch) {
+        link(owner_, at, bytes);
+        if ((s.edge & lockfree::gone) != 0) {
+          ++one_.deleted;
+        } else {
+          one_.items.push_back(item);
+        }
+        continue;
+      }
+      if ((s.edge & lockfree::gone) != 0) return broken("an edge to a branch is gone", at);
+      link(owner_, at - 16, 16 + bytes);
+      ahead.push_back({load(at - 16), item.key, s.below, true, s.has_high});
+      ahead.push_back({load(at), s.at_least, item.key, s.has_low, true});
+    }
+  }
+
   // ---- a chain ----
 
   void walk(std::uint64_t first) {
@@ -195,23 +349,8 @@ class reader {
       }
       const std::uint64_t order = load(at + 8);
       lockfree_item item{};
-      std::uint64_t bytes = sizeof(lockfree::word_nodes::node);
-      const bool hash = is_hash(one_.shape);
-      if (has_words(one_.shape)) {
-        item.key = hash ? lockfree::word_hash::key_of(order, seed_) : order;
-        item.value = value_code(base_ + at + 16, 8);
-      } else {
-        lockfree::byte_nodes::node n{};
-        if (!fits(at, sizeof n)) return broken("a link leads nowhere", at);
-        std::memcpy(static_cast<void*>(&n), base_ + at, sizeof n);
-        bytes = sizeof n + n.key_bytes + n.value_bytes;
-        if (n.key_bytes != sizeof(key_bytes) || !fits(at, bytes)) return broken("a node's sizes", at);
-        const std::byte* key = base_ + at + sizeof n;
-        item.key = key_of_bytes(key);
-        item.value = value_code(key + n.key_bytes, n.value_bytes);
-        const std::uint64_t expected = hash ? coarse_hash::of({key, n.key_bytes}, seed_) : item.key >> 8;
-        if (order != expected) return broken("a node's order", at);
-      }
+      std::uint64_t bytes = 0;
+      if (!read_node(at, item, bytes)) return;
       link(owner_, at, bytes);
       if ((next & lockfree::gone) != 0) {
         ++one_.deleted;
@@ -248,6 +387,7 @@ class reader {
   const std::byte* base_;
   const geometry g_;
   const std::uint64_t end_;
+  bool leaks_ = false;
   lockfree_contents out_;
   lockfree_contents::one one_{};
   std::uint16_t owner_ = 0;

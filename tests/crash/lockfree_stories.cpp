@@ -47,11 +47,54 @@ void hash_lives(player& p) {
   churn(p, "hash");
 }
 
+// The second thread makes nodes of several levels, the first one of one.
+void skip_list_lives(player& p) {
+  p.create("skip", words_skip);
+  p.on_machine().explore_from_here();
+  p.on(1);
+  churn(p, "skip");
+}
+void tree_lives(player& p) {
+  p.create("tree", words_tree);
+  p.on_machine().explore_from_here();
+  churn(p, "tree");
+}
+// Nodes of three levels are replaced and removed beside each other, and what follows them.
+void levels_come_and_go(player& p) {
+  p.create("skip", words_skip);
+  p.on(1);
+  for (const std::uint64_t key : {90, 20, 30, 40, 50, 60}) p.insert("skip", key, key);
+  p.on_machine().explore_from_here();
+  for (const std::uint64_t key : {70, 80, 85, 35}) p.insert("skip", key, key);
+  p.replace("skip", 85, 86);
+  p.replace("skip", 50, 51);
+  p.remove("skip", 20);
+  p.remove("skip", 85);
+  p.insert("skip", 85, 87);
+  p.remove("skip", 50);
+  p.put("skip", 51, 52);
+  for (const std::uint64_t key : {30, 40, 60, 70}) p.remove("skip", key);
+}
+// To the last leaf and from there; branches that leave from the root and below.
+void tree_is_emptied(player& p) {
+  p.create("tree", words_tree);
+  p.on_machine().explore_from_here();
+  p.insert("tree", 40, 40);
+  p.remove("tree", 40);
+  for (const std::uint64_t key : {40, 20, 60, 10, 30}) p.insert("tree", key, key + 1);
+  p.replace("tree", 60, 66);
+  for (const std::uint64_t key : {20, 60, 40}) p.remove("tree", key);
+  p.insert("tree", 25, 25);
+  for (const std::uint64_t key : {10, 30, 25}) p.remove("tree", key);
+  p.insert("tree", 1, 1);
+}
+
 // Keys that begin alike, values of several classes of nodes.
 template <shape_of_structure Shape>
 void bytes_live(player& p) {
   p.create("bytes", Shape, 2);
   p.on_machine().explore_from_here();
+  if (kind_of(Shape) == lockfree::layout::kind::skip_list) p.on(1);
   p.insert("bytes", 0x101, long_value(1, 0));
   p.insert("bytes", 0x102, long_value(2, 100));
   p.insert("bytes", 0x103, long_value(3, 700));
@@ -201,6 +244,30 @@ void threads_take_turns(player& p) {
   p.remove("hash", 40);
 }
 
+void threads_take_turns_in_order(player& p) {
+  p.create("skip", words_skip);
+  p.create("tree", words_tree);
+  p.on_machine().explore_from_here();
+  for (const char* name : {"skip", "tree"}) {
+    p.on(1);
+    for (const std::uint64_t key : {10, 20, 30}) p.insert(name, key, key);
+    p.on(0);
+    p.look_up(name, 20);
+    p.insert(name, 15, 15);
+    p.remove(name, 20);
+    p.on(1);
+    p.look_up(name, 20);
+    p.insert(name, 20, 11);
+    p.insert(name, 17, 17);
+    p.remove(name, 15);
+    p.on(0);
+    p.replace(name, 17, 21);
+    p.remove(name, 10);
+    p.remove(name, 17);
+    p.look_up(name, 15);
+  }
+}
+
 // Threads come and go, and leave what they had reserved to the next.
 void threads_end(player& p) {
   p.create("list", words_list);
@@ -256,6 +323,88 @@ void dies_and_goes_on(player& p) {
   p.remove("hash", 3);
   p.remove("list", 5);
 }
+template <shape_of_structure Shape, std::uint64_t Removals>
+void one_dies_and_goes_on(player& p) {
+  p.create("it", Shape);
+  p.on(1);
+  for (const std::uint64_t key : {5, 3, 7, 2, 4, 6}) p.insert("it", key, key);
+  for (std::uint64_t key = 2; key < 2 + Removals; ++key) p.remove("it", key);
+  p.settle();
+  p.reopen();
+  p.on_machine().explore_from_here();
+  for (std::uint64_t key = 8; key <= 11; ++key) p.insert("it", key, key);
+  p.remove("it", 6);
+  p.remove("it", 9);
+  p.remove("it", 5);
+}
+
+// Killed at each write-back and each fence of an insertion, a replacement and a removal, or when it has returned, with
+// the power cut at any moment behind that: what the next process has seen stays.
+template <shape_of_structure Shape>
+void three_keys(player& p) {
+  p.create("it", Shape, 2);
+  p.on(3);  // whose first node in each process has two levels, in a skip list
+  for (const std::uint64_t key : {5, 20, 30}) p.put("it", key, word_value(key));
+  p.close();
+  p.reopen();
+  p.on_machine().explore_from_here();
+}
+template <shape_of_structure Shape>
+void is_killed_inserting(player& p) {
+  three_keys<Shape>(p);
+  unsigned point = 1;
+  while (p.put_killed(point, "it", 10 + point, 1)) ++point;
+  p.put("it", 9, word_value(1));
+  p.reopen();
+  p.look_up("it", 9);
+  p.put("it", 8, word_value(1));
+  p.remove("it", 11);
+}
+template <shape_of_structure Shape>
+void is_killed_replacing(player& p) {
+  three_keys<Shape>(p);
+  unsigned point = 1;
+  while (p.put_killed(point, "it", 20, 100 + point)) ++point;
+  p.put("it", 20, word_value(1));
+  p.reopen();
+  p.look_up("it", 20);
+  p.put("it", 19, word_value(1));
+  p.remove("it", 20);
+}
+template <shape_of_structure Shape>
+void is_killed_removing(player& p) {
+  three_keys<Shape>(p);
+  for (unsigned point = 1; p.remove_killed(point, "it", 20); ++point) p.put("it", 20, word_value(point));
+  p.put("it", 20, word_value(2));
+  p.close();
+  p.reopen();
+  for (unsigned point = 1; p.remove_killed(point, "it", 20); ++point) {
+    p.put("it", 20, word_value(point));
+    p.close();
+    p.reopen();
+  }
+  p.remove("it", 5);
+  p.reopen();
+  p.look_up("it", 5);
+  p.put("it", 4, word_value(1));
+}
+// While cells are put in.
+void table_is_killed_growing(player& p) {
+  p.create("it", words_hash, 1);
+  for (std::uint64_t key = 1; key <= 8; ++key) p.put("it", key, word_value(key));
+  for (unsigned growth = 0; growth < 3; ++growth) {
+    p.fill_up("it");
+    p.put("it", 100 + growth, word_value(1));
+  }
+  p.close();
+  p.reopen();
+  p.on_machine().explore_from_here();
+  for (std::uint64_t key = 200; key < 212; ++key) {
+    if (!p.put_killed(static_cast<unsigned>(key - 200) % 8 + 1, "it", key, 1)) p.reopen();
+    p.look_up("it", key);
+    p.put("it", key, word_value(2));
+  }
+}
 
 // Whoever asks for the directory first makes it durable for all.
 void one_makes_the_directory(player& p) {
@@ -302,6 +451,12 @@ const std::vector<lockfree_story>& lockfree_stories() {
       {"the first structure", first_structure},
       {"a list lives", list_lives},
       {"a hash table lives", hash_lives},
+      {"a skip list lives", skip_list_lives},
+      {"levels come and go", levels_come_and_go},
+      {"a tree lives", tree_lives},
+      {"a tree is emptied", tree_is_emptied},
+      {"a skip list of bytes lives", bytes_live<bytes_skip>},
+      {"a tree of bytes lives", bytes_live<bytes_tree>},
       {"a list of bytes lives", bytes_live<bytes_list>},
       {"a hash table of bytes lives", bytes_live<bytes_hash>},
       {"runs come and go", runs_come_and_go},
@@ -312,10 +467,28 @@ const std::vector<lockfree_story>& lockfree_stories() {
       {"areas leave", areas_leave},
       {"the table of areas grows", table_of_areas_grows, 240, false, true},
       {"threads take turns", threads_take_turns},
+      {"threads take turns in order", threads_take_turns_in_order},
       {"threads end", threads_end},
       {"closed and opened", closed_and_opened},
       {"it dies and goes on", dies_and_goes_on<3>},
       {"it dies after freeing", dies_and_goes_on<2>},
+      {"a skip list dies and goes on", one_dies_and_goes_on<words_skip, 3>},
+      {"a skip list dies after freeing", one_dies_and_goes_on<words_skip, 2>},
+      {"a tree dies and goes on", one_dies_and_goes_on<words_tree, 3>},
+      {"a tree dies after freeing", one_dies_and_goes_on<words_tree, 2>},
+      {"a list is killed inserting", is_killed_inserting<words_list>, 96, false},
+      {"a list is killed replacing", is_killed_replacing<words_list>, 96, false},
+      {"a list is killed removing", is_killed_removing<words_list>, 96, false},
+      {"a hash table is killed inserting", is_killed_inserting<words_hash>, 96, false},
+      {"a hash table is killed replacing", is_killed_replacing<words_hash>, 96, false},
+      {"a hash table is killed removing", is_killed_removing<words_hash>, 96, false},
+      {"a skip list is killed inserting", is_killed_inserting<words_skip>, 96, false},
+      {"a skip list is killed replacing", is_killed_replacing<words_skip>, 96, false},
+      {"a skip list is killed removing", is_killed_removing<words_skip>, 96, false},
+      {"a tree is killed inserting", is_killed_inserting<words_tree>, 96, false},
+      {"a tree is killed replacing", is_killed_replacing<words_tree>, 96, false},
+      {"a tree is killed removing", is_killed_removing<words_tree>, 96, false},
+      {"a table is killed growing", table_is_killed_growing, 96, false},
       {"one makes the directory", one_makes_the_directory},
       {"runs change hands", runs_change_hands},
       {"the pool is full", pool_is_full, 64},

@@ -113,8 +113,9 @@ class ground {
   }
   [[nodiscard]] static std::set<std::uint64_t> linked(structure& s) {
     std::set<std::uint64_t> all;
-    EXPECT_TRUE(s.each_linked(
-        &all, [](void* raw, std::uint64_t offset) { static_cast<std::set<std::uint64_t>*>(raw)->insert(offset); }));
+    EXPECT_TRUE(s.each_linked(&all, [](void* raw, std::uint64_t offset, const link*) {
+      static_cast<std::set<std::uint64_t>*>(raw)->insert(offset);
+    }));
     return all;
   }
 
