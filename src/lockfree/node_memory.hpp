@@ -142,17 +142,18 @@ class node_memory {
   [[nodiscard, gnu::always_inline]] bool may_unlink(session& s, std::uint64_t offset, std::size_t count = 1) noexcept {
     return in_.may_unlink(*s.thread_, heap_, offset, false, count);
   }
-  // change() of the link that deletes the node at `offset`, and may_unlink() on the way: one fence for both.
+  // change() of the link that deletes the node at `offset`, and may_unlink() on the way: one fence for both. `at_once`:
+  // past the link cache.
   [[nodiscard, gnu::always_inline]] bool change_to_delete(session& s, link& l, link_word expected, link_word desired,
-                                                          std::uint64_t key, std::uint64_t offset,
-                                                          bool& may_go) noexcept {
-    if (in_.links.defers()) {
+                                                          std::uint64_t key, std::uint64_t offset, bool& may_go,
+                                                          bool at_once = false) noexcept {
+    if (in_.links.defers() && !at_once) {
       // Nothing on media tells a deletion that is only in the link cache: what recovery looks at has it in before.
       may_go = in_.may_unlink(*s.thread_, heap_, offset, false);
       return in_.links.change(s.thread_->client, l, expected, desired, key);
     }
     bool asked = false;
-    const bool done = in_.links.change(s.thread_->client, l, expected, desired, key, [&] {
+    const bool done = in_.links.change_now(s.thread_->client, l, expected, desired, key, [&] {
       may_go = in_.may_unlink(*s.thread_, heap_, offset, true);
       asked = true;
     });

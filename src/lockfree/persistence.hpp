@@ -59,6 +59,13 @@ class persistence {
       const auto o = cache_.add(medium_, who.cache, l, expected, desired, key);
       if (o != link_cache::outcome::no_room) return o == link_cache::outcome::added;
     }
+    return change_now(who, l, expected, desired, key, also);
+  }
+  // The same past the link cache.
+  template <class Also>
+  [[nodiscard, gnu::always_inline]] bool change_now(persistence_client& who, link& l, link_word expected,
+                                                    link_word desired, std::uint64_t key, Also&& also) noexcept {
+    if (plain_) return l.exchange(expected, desired);
     if (!begin(l, expected, desired)) return false;
     also();
     finish(who, key);

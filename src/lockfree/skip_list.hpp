@@ -713,7 +713,10 @@ class skip_list {
       const link_word next = close(s, *n, height_of(n));
       if ((next & gone) != 0) continue;
       bool may_go = false;
-      if (!memory_.change_to_delete(s, n->next, next, next | gone, order, start, may_go)) continue;
+      // A node that is linked above is durably deleted before it leaves the bottom, or searches would stand on it there
+      // after a crash.
+      const bool at_once = height_of(n) > 1;
+      if (!memory_.change_to_delete(s, n->next, next, next | gone, order, start, may_go, at_once)) continue;
       s.count(-1);
       unlink(s, p, n, next, may_go, 0, order, k, owes);
       return true;

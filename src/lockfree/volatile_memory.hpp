@@ -189,7 +189,7 @@ class volatile_memory {
   }
   [[nodiscard, gnu::always_inline]] static bool change_to_delete(session&, link& l, link_word expected,
                                                                  link_word desired, std::uint64_t, std::uint64_t,
-                                                                 bool& may_go) noexcept {
+                                                                 bool& may_go, bool = false) noexcept {
     may_go = true;
     return l.exchange(expected, desired);
   }
