@@ -4,6 +4,8 @@
 # usage: campaign.sh [--minutes N] [--seed S] [--ledger]   random workloads under every model, N minutes in all (5)
 #        campaign.sh kills [arguments]                      kills real processes: see kills.sh
 #        campaign.sh bank [arguments]                       transfers between accounts, an hour: see ../history/bank.sh
+#        campaign.sh lockfree [arguments]                   calls on lock-free structures, and kills, ten minutes: see
+#                                                           ../history/lockfree.sh
 #        campaign.sh stores [arguments]                     calls on stores, and kills: see ../history/stores.sh
 #   --seed    a number; when not given, it is derived from the commit
 #   --ledger  appends a line for each model to docs/explored.md
@@ -12,7 +14,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-usage() { sed -n '4,10s/^# \{0,1\}//p' tests/crash/campaign.sh >&2; exit 2; }
+usage() { sed -n '4,12s/^# \{0,1\}//p' tests/crash/campaign.sh >&2; exit 2; }
 
 if [ "${1:-}" = kills ]; then
   shift
@@ -22,6 +24,11 @@ fi
 if [ "${1:-}" = bank ]; then
   shift
   exec tests/history/bank.sh "$@"
+fi
+
+if [ "${1:-}" = lockfree ]; then
+  shift
+  exec tests/history/lockfree.sh "$@"
 fi
 
 if [ "${1:-}" = stores ]; then
