@@ -246,6 +246,7 @@ void work(const campaign& c, const open_pool& p, unsigned me, unsigned threads, 
   if (!open(c, p)) ::_exit(1);
   const auto only = static_cast<unsigned>(seed % (2 * structures));  // half of the time all threads meet in one of them
   std::vector<std::thread> all;
+  all.reserve(threads);
   for (unsigned me = 0; me < threads; ++me) {
     all.emplace_back([&c, &p, me, threads, seed, only] { work(c, p, me, threads, seed, only); });
   }
