@@ -5,7 +5,10 @@
 // belongs to, and a state each: free, taken (its link is about to change), busy (changed, not durable).  Whoever
 // depends on a key looks for its hash and flushes the whole bucket.
 //
-/// add     free -> taken (CAS); S address, hash; CAS link to desired|pending; taken -> busy; CAS the mark off
+// Most look-ups depend on nothing that is in here, and must not pay for it: half of each hash is in the word with the
+// states (the tags, of free entries stale ones), so that one load and some arithmetic without a jump rule it out.
+//
+/// add     free -> taken, tag (CAS); S address, hash; CAS link to desired|pending; taken -> busy; CAS the mark off
 ///         Whoever meets the link between the two CASes sees `pending` and makes it durable; afterwards finds it busy.
 /// flush   set the bucket's flushing mark (CAS); F the links of busy entries; | lockfree/E3; these entries -> free,
 /// mark off
@@ -50,8 +53,9 @@ class link_cache {
   [[nodiscard]] outcome add(M& m, client& who, link& l, link_word expected, link_word desired,
                             std::uint64_t key) noexcept {
     if (rests(who)) return outcome::no_room;
-    bucket& b = bucket_of(key);
-    std::uint32_t now = b.states.load(std::memory_order_acquire);
+    const std::uint64_t h = spread(key);
+    bucket& b = bucket_of(h);
+    std::uint64_t now = b.states.load(std::memory_order_acquire);
     unsigned free = 0;
     for (;;) {
       free = 0;
@@ -61,13 +65,13 @@ class link_cache {
         return outcome::no_room;
       }
       // acquire: pairs with the release that freed it; the flusher is through with its address.
-      if (b.states.compare_exchange_weak(now, now | taken_bit(free), std::memory_order_acq_rel,
+      if (b.states.compare_exchange_weak(now, with_tag(now, free, h) | taken_bit(free), std::memory_order_acq_rel,
                                          std::memory_order_acquire)) {
         break;
       }
     }
     b.links[free].store(&l, std::memory_order_relaxed);
-    b.hashes[free].store(hash_of(key), std::memory_order_relaxed);
+    b.hashes[free].store(hash_of(h), std::memory_order_relaxed);
     fence_by_rmw(m, edge{"lockfree/E5"});
     if (!l.exchange(expected, desired | pending)) {
       b.states.fetch_xor(taken_bit(free), std::memory_order_acq_rel);
@@ -84,19 +88,20 @@ class link_cache {
   template <media M>
   [[gnu::always_inline]] void depend(M& m, client& who, std::uint64_t key) noexcept {
     if (!on_) return;
-    bucket& b = bucket_of(key);
-    // acquire: pairs with add(): the link that is busy has changed.
-    const std::uint32_t now = b.states.load(std::memory_order_acquire);
-    if ((now & busy_bits) == 0) [[likely]]
+    const std::uint64_t h = spread(key);
+    bucket& b = bucket_of(h);
+    // acquire: pairs with add(): the link that is busy has changed, and its tag is there.
+    const std::uint64_t now = b.states.load(std::memory_order_acquire);
+    if (!may_have(now, h)) [[likely]]
       return;
-    look(m, who, b, now, hash_of(key));
+    look(m, who, b, now, h);
   }
 
   // Everything added before is durable on return.  One fence at most.
   template <media M>
   void flush_all(M& m) noexcept {
     if (!on_) return;
-    std::array<std::uint32_t, buckets> busy{};
+    std::array<std::uint64_t, buckets> busy{};
     std::uint32_t mine = 0;  // buckets whose flushing mark is ours
     bool any = false;
     for (unsigned i = 0; i < buckets; ++i) {
@@ -113,29 +118,41 @@ class link_cache {
   }
 
  private:
-  // Of an entry, two bits each; bit 12: somebody flushes.
+  // Of an entry, two bits each; bit 12: somebody flushes; from bit 16 on its tag, 8 bits each.
   enum class state : std::uint32_t { free = 0, taken = 1, busy = 2 };
-  static constexpr std::uint32_t busy_bits = 0b10'10'10'10'10'10;
-  static constexpr std::uint32_t flushing = 1U << 12;
+  static constexpr std::uint64_t busy_bits = 0b10'10'10'10'10'10;
+  static constexpr std::uint64_t flushing = 1U << 12;
+  static constexpr unsigned tags_at = 16;
+  static constexpr std::uint64_t each_byte = 0x0101'0101'0101;
   static constexpr std::uint32_t window_calls = 1024;
   static constexpr std::uint32_t rest_calls = 1U << 15;
 
   struct alignas(line_bytes) bucket {
-    std::atomic<std::uint32_t> states{0};
-    std::array<std::atomic<std::uint16_t>, entries> hashes{};
+    std::atomic<std::uint64_t> states{0};
+    std::array<std::atomic<std::uint8_t>, entries> hashes{};  // their other halves
     std::array<std::atomic<link*>, entries> links{};
   };
   static_assert(sizeof(bucket) == line_bytes);
 
-  static constexpr state state_of(std::uint32_t states, unsigned i) noexcept {
+  static constexpr state state_of(std::uint64_t states, unsigned i) noexcept {
     return static_cast<state>(states >> 2 * i & 3);
   }
-  static constexpr std::uint32_t taken_bit(unsigned i) noexcept { return 1U << 2 * i; }
-  static constexpr std::uint32_t busy_bit(unsigned i) noexcept { return 2U << 2 * i; }
+  static constexpr std::uint64_t taken_bit(unsigned i) noexcept { return 1U << 2 * i; }
+  static constexpr std::uint64_t busy_bit(unsigned i) noexcept { return 2U << 2 * i; }
   static constexpr std::uint64_t spread(std::uint64_t key) noexcept { return key * 0x9E37'79B9'7F4A'7C15ULL; }
-  [[nodiscard]] bucket& bucket_of(std::uint64_t key) noexcept { return table_[spread(key) >> 59]; }
-  static constexpr std::uint16_t hash_of(std::uint64_t key) noexcept {
-    return static_cast<std::uint16_t>(spread(key) >> 32);
+  // From here on of the spread key: the bucket is its top bits, the hash and the tag are of others.
+  [[nodiscard]] bucket& bucket_of(std::uint64_t h) noexcept { return table_[h >> 59]; }
+  static constexpr std::uint8_t hash_of(std::uint64_t h) noexcept { return static_cast<std::uint8_t>(h >> 32); }
+  static constexpr std::uint64_t tag_of(std::uint64_t h) noexcept { return h >> 48 & 0xFF; }
+  static constexpr std::uint64_t with_tag(std::uint64_t states, unsigned i, std::uint64_t h) noexcept {
+    const unsigned at = tags_at + 8 * i;
+    return (states & ~(std::uint64_t{0xFF} << at)) | tag_of(h) << at;
+  }
+  // False: no entry has the tag.
+  static constexpr bool may_have(std::uint64_t states, std::uint64_t h) noexcept {
+    const std::uint64_t differs = states >> tags_at ^ tag_of(h) * each_byte;
+    // A byte of zeros borrows from its highest bit.
+    return ((differs - each_byte) & ~differs & each_byte << 7) != 0;
   }
   static_assert(buckets == 1U << (64 - 59));
 
@@ -153,9 +170,10 @@ class link_cache {
   }
 
   template <media M>
-  [[gnu::noinline]] void look(M& m, client& who, bucket& b, std::uint32_t now, std::uint16_t hash) noexcept {
+  [[gnu::noinline]] void look(M& m, client& who, bucket& b, std::uint64_t now, std::uint64_t h) noexcept {
     for (unsigned i = 0; i < entries; ++i) {
-      if (state_of(now, i) == state::busy && b.hashes[i].load(std::memory_order_relaxed) == hash) {
+      if (state_of(now, i) == state::busy && (now >> (tags_at + 8 * i) & 0xFF) == tag_of(h) &&
+          b.hashes[i].load(std::memory_order_relaxed) == hash_of(h)) {
         flush(m, who, b);
         return;
       }
@@ -167,8 +185,8 @@ class link_cache {
   }
   // Begins the write-back of what is busy; which entries these are.
   template <media M>
-  [[nodiscard]] std::uint32_t write_back(M& m, bucket& b) noexcept {
-    const std::uint32_t busy = b.states.load(std::memory_order_acquire) & busy_bits;
+  [[nodiscard]] std::uint64_t write_back(M& m, bucket& b) noexcept {
+    const std::uint64_t busy = b.states.load(std::memory_order_acquire) & busy_bits;
     for (unsigned i = 0; i < entries; ++i) {
       if (state_of(busy, i) == state::busy) m.flush(b.links[i].load(std::memory_order_relaxed), sizeof(link));
     }
@@ -177,14 +195,14 @@ class link_cache {
   template <media M>
   [[gnu::noinline]] void flush(M& m, client& who, bucket& b) noexcept {
     const bool mine = set_mark(b);
-    const std::uint32_t busy = write_back(m, b);
+    const std::uint64_t busy = write_back(m, b);
     m.fence(edge{"lockfree/E3"});
     ++who.fences;
     ++who.window_fences;
     if (mine) release(b, busy);
   }
   // By who has set the mark: what it has made durable becomes free.
-  static void release(bucket& b, std::uint32_t busy) noexcept {
+  static void release(bucket& b, std::uint64_t busy) noexcept {
     b.states.fetch_and(~(busy | flushing), std::memory_order_acq_rel);
   }
 
