@@ -513,7 +513,7 @@ class structures final : public structure_side {
     o.end = [](open_structure& s, unsigned who) { static_cast<type&>(s).end(who); };
     o.count = [](open_structure& s) {
       auto& t = static_cast<type&>(s);
-      t.set_count(static_cast<std::int64_t>(t.inside()->count_of(t.inside().count_allocated())));
+      t.set_count(static_cast<std::int64_t>(t.inside().count_keys()));
     };
     o.forget_words = [](open_structure& s) { static_cast<type&>(s).inside().memory().heap().forget_words(); };
     o.abandon = [](open_structure& s) { static_cast<type&>(s).inside().memory().heap().abandon(); };

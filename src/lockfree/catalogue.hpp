@@ -267,6 +267,7 @@ class catalogue {
                              ++in.allocated;
                              const link* by = nullptr;
                              if (in.of->leads_to(offset, bytes, by)) {
+                               in.of->note_linked(offset, bytes, by);
                                in.self->write_back_linked(*in.of, offset, bytes, by);
                              } else {
                                keep(in.r, in.dead, {in.of, offset, bytes});
@@ -474,6 +475,11 @@ class catalogue {
   } catch (const std::bad_alloc&) {
     r.out_of_memory.store(true, std::memory_order_relaxed);
   }
+  struct linked_node {
+    std::uint64_t offset;
+    const link* by = nullptr;
+    bool operator<(const linked_node& other) const noexcept { return offset < other.offset; }
+  };
   // All areas of one structure, areas[first] being the first.
   void traverse(recovery& r, std::size_t first, std::vector<dead_node>& dead, std::uint64_t& allocated) noexcept {
     structure* const of = r.areas[first].of;
@@ -484,7 +490,7 @@ class catalogue {
       recovery& r;
       std::size_t first, end;
       structure* of;
-      std::vector<std::uint64_t> linked;
+      std::vector<linked_node> linked;
       std::vector<dead_node>& dead;
       std::uint64_t& allocated;
     } k{this, r, first, end, of, {}, dead, allocated};
@@ -495,7 +501,7 @@ class catalogue {
           std::lower_bound(begin + static_cast<std::ptrdiff_t>(in.first), begin + static_cast<std::ptrdiff_t>(in.end),
                            offset >> in.r.shift, [](const auto& a, std::uint64_t number) { return a.number < number; });
       if (found != begin + static_cast<std::ptrdiff_t>(in.end) && found->number == offset >> in.r.shift) {
-        keep(in.r, in.linked, offset);
+        keep(in.r, in.linked, {offset, by});
         if (in.self->looks_at_caches() && by != nullptr) in.self->medium_.flush(by, sizeof *by);
       }
     });
@@ -506,7 +512,9 @@ class catalogue {
                          [](void* raw, std::uint64_t offset, std::uint64_t bytes) {
                            auto& in = *static_cast<closure*>(raw);
                            ++in.allocated;
-                           if (std::binary_search(in.linked.begin(), in.linked.end(), offset)) {
+                           const auto at = std::lower_bound(in.linked.begin(), in.linked.end(), linked_node{offset});
+                           if (at != in.linked.end() && at->offset == offset) {
+                             in.of->note_linked(offset, bytes, at->by);
                              in.self->write_back_linked(*in.of, offset, bytes, nullptr);
                            } else {
                              keep(in.r, in.dead, {in.of, offset, bytes});

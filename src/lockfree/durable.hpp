@@ -1,6 +1,7 @@
 // A structure in a pool: its shape (list, hash table, ...) over durable memory, and what recovery asks of it.
 #pragma once
 
+#include <atomic>
 #include <concepts>
 #include <memory>
 
@@ -28,6 +29,10 @@ class durable final : public structure {
   [[nodiscard]] shape_type& operator*() noexcept { return shape_; }
   [[nodiscard]] shape_type* operator->() noexcept { return &shape_; }
   [[nodiscard]] memory_type& memory() noexcept { return memory_; }
+  // Keys, while nobody has worked since recovery.
+  [[nodiscard]] std::uint64_t count_keys() const noexcept {
+    return shape_.count_of(count_allocated()) - deleted_.load(std::memory_order_relaxed);
+  }
   // Nodes and runs that are allocated to it.
   [[nodiscard]] std::uint64_t count_allocated() const noexcept { return memory_.heap().count_allocated(); }
 
@@ -42,6 +47,17 @@ class durable final : public structure {
     } else {
       return shape_.leads_to(offset);
     }
+  }
+  void note_linked(std::uint64_t offset, std::uint64_t bytes, const link* by) noexcept override {
+    bool deleted = false;
+    if constexpr (requires { shape_.mark_of(offset, bytes); }) {
+      const link* mark = offset == root_ ? nullptr : shape_.mark_of(offset, bytes);
+      deleted = mark != nullptr && (mark->load() & gone) != 0;
+    } else if constexpr (requires { shape_type::is_deleted_by(*by); }) {
+      deleted = by != nullptr && shape_type::is_deleted_by(*by);
+    }
+    // relaxed: it is read when all parts of recovery have ended.
+    if (deleted) deleted_.fetch_add(1, std::memory_order_relaxed);
   }
   bool detach(std::uint64_t offset, std::uint64_t bytes) noexcept override {
     if constexpr (requires { shape_.detach(offset, bytes); }) return shape_.detach(offset, bytes);
@@ -94,6 +110,7 @@ class durable final : public structure {
   memory_type memory_;
   const std::uint64_t root_;
   shape_type shape_;
+  std::atomic<std::uint64_t> deleted_{0};  // linked still, as recovery found them
 };
 
 }  // namespace nvm::lockfree

@@ -23,6 +23,8 @@ class structure {
   [[nodiscard]] virtual bool is_damaged() const noexcept = 0;
   // Looking for one node takes as long as looking at all.
   [[nodiscard]] virtual bool searches_slowly() const noexcept = 0;
+  // Recovery has found that `by` leads to the node: if it has been deleted, and only not yet unlinked, it is no key.
+  virtual void note_linked(std::uint64_t offset, std::uint64_t bytes, const link* by) noexcept = 0;
   // Calls visit for each node that is allocated and whose offset lies in [first, end).
   virtual void each_allocated(std::uint64_t first, std::uint64_t end, void* context,
                               void (*visit)(void* context, std::uint64_t offset, std::uint64_t bytes)) noexcept = 0;

@@ -136,6 +136,11 @@ class tree {
     return (Nodes::fits(leaf, bytes) && is_on_way(leaf, 0, keep)) ||
            (Nodes::fits(over, bytes - before_head) && is_on_way(over, branch, keep));
   }
+  // Of an edge that leads to a node: whether that is a leaf that has been deleted.
+  [[nodiscard]] static bool is_deleted_by(const link& edge) noexcept {
+    const link_word w = edge.load();
+    return (w & gone) != 0 && (w & branch) == 0;
+  }
   // Calls pass(edge) for each edge on the way to where it would be, as a leaf and as a branch.
   template <class Pass>
   void each_link_to(std::uint64_t offset, std::uint64_t bytes, Pass&& pass) noexcept {

@@ -7,6 +7,25 @@ namespace {
 NVM_ORDERED_SUITE(skip_list_of_words, skip_lists, words);
 NVM_ORDERED_SUITE(skip_list_of_bytes, skip_lists, bytes);
 
+// Somebody has deleted it and gets no further.
+TEST(skip_list, counts_no_deleted_node) {
+  subject<skip_lists, words> s{variants[0]};
+  {
+    subject<skip_lists, words>::worker w{s};
+    for (std::uint64_t k = 0; k < 10; ++k) EXPECT_EQ(w.write(k, k, write_rule::insert_only), written::inserted);
+    auto& first = reinterpret_cast<skip_root*>(s.pool.base() + s.root)->first;
+    // Of the nodes that are in the bottom only: their heads say where they begin.
+    link_word at = first.load();
+    while (offset_of(at) % 64 != 8) at = reinterpret_cast<node_head*>(s.pool.base() + offset_of(at))->next.load();
+    EXPECT_TRUE(s.it->memory().may_unlink(w.in(), offset_of(at) - 8));
+    auto& own = reinterpret_cast<node_head*>(s.pool.base() + offset_of(at))->next;
+    own.set(own.load() | gone);
+  }
+  (void)s.crash();
+  EXPECT_EQ(s.it->count_keys(), 9U);
+  subject<skip_lists, words>::worker w{s};
+  EXPECT_EQ(w.all().size(), 9U);
+}
 // A crash between the unlinking of a node at the bottom and that above: what is still linked above is freed by
 // recovery, and nothing leads there any more.
 TEST(skip_list, forgets_nodes_that_a_crash_has_left_above) {

@@ -75,6 +75,26 @@ class subject {
   std::unique_ptr<structure_type> it;
 };
 
+// Somebody has deleted it and gets no further.
+template <template <class> class Shape>
+void counts_no_deleted_node(const variant& v) {
+  subject<Shape> s{v};
+  {
+    typename subject<Shape>::structure_type::session session{s.pool.join()};
+    for (std::uint64_t k = 0; k < 10; ++k) ASSERT_TRUE((*s.it)->write(session, k, k, write_rule::insert_only));
+    ASSERT_TRUE((*s.it)->look_up(session, 5, [&](const node_head* n) {
+      EXPECT_TRUE(s.it->memory().may_unlink(session, s.it->memory().offset_in_pool(n)));
+      auto& own = const_cast<node_head*>(n)->next;
+      own.set(own.load() | gone);
+    }));
+    s.pool.shared().links.settle_all();
+  }
+  (void)s.crash();
+  EXPECT_EQ(s.it->count_keys(), 9U);
+  typename subject<Shape>::structure_type::session session{s.pool.join()};
+  EXPECT_FALSE((*s.it)->look_up(session, 5, [](const node_head*) {}));
+}
+
 template <template <class> class Shape>
 void follows_a_model(const variant& v) {
   subject<Shape> s{v};
@@ -197,6 +217,8 @@ void keeps_its_own_keys_apart(const variant& v) {
 class structures : public ::testing::TestWithParam<variant> {};
 TEST_P(structures, list_follows_a_model) { follows_a_model<word_list>(GetParam()); }
 TEST_P(structures, hash_table_follows_a_model) { follows_a_model<word_hash_table>(GetParam()); }
+TEST_P(structures, list_counts_no_deleted_node) { counts_no_deleted_node<word_list>(GetParam()); }
+TEST_P(structures, hash_table_counts_no_deleted_node) { counts_no_deleted_node<word_hash_table>(GetParam()); }
 TEST_P(structures, list_by_threads) { keeps_its_own_keys_apart<word_list>(GetParam()); }
 TEST_P(structures, hash_table_by_threads) { keeps_its_own_keys_apart<word_hash_table>(GetParam()); }
 INSTANTIATE_TEST_SUITE_P(all, structures, ::testing::ValuesIn(variants),
