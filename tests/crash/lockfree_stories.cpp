@@ -59,10 +59,11 @@ void tree_lives(player& p) {
   p.on_machine().explore_from_here();
   churn(p, "tree");
 }
-// Nodes of three levels are replaced and removed beside each other, and what follows them.
+// Nodes of three levels (the first thread: of two) are replaced and removed beside each other, and what follows them.
+template <unsigned Thread>
 void levels_come_and_go(player& p) {
   p.create("skip", words_skip);
-  p.on(1);
+  p.on(Thread);
   for (const std::uint64_t key : {90, 20, 30, 40, 50, 60}) p.insert("skip", key, key);
   p.on_machine().explore_from_here();
   for (const std::uint64_t key : {70, 80, 85, 35}) p.insert("skip", key, key);
@@ -452,7 +453,8 @@ const std::vector<lockfree_story>& lockfree_stories() {
       {"a list lives", list_lives},
       {"a hash table lives", hash_lives},
       {"a skip list lives", skip_list_lives},
-      {"levels come and go", levels_come_and_go},
+      {"levels come and go", levels_come_and_go<1>},
+      {"two levels come and go", levels_come_and_go<0>},
       {"a tree lives", tree_lives},
       {"a tree is emptied", tree_is_emptied},
       {"a skip list of bytes lives", bytes_live<bytes_skip>},
