@@ -318,7 +318,8 @@ class skip_list {
     }
   }
   [[gnu::always_inline]] void prefetch(link_word w) const noexcept {
-    __builtin_prefetch(reinterpret_cast<const std::byte*>(&root_) + (offset_of(w) - root_offset_));
+    __builtin_prefetch(reinterpret_cast<const std::byte*>(&root_) +
+                       static_cast<std::ptrdiff_t>(offset_of(w) - root_offset_));
   }
 
   // ---- reading ----
