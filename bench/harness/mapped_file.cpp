@@ -37,4 +37,16 @@ mapped_file::mapped_file(const std::string& path, std::uint64_t bytes) : data_(n
 
 mapped_file::~mapped_file() { munmap(data_, bytes_); }
 
+existing_file::existing_file(const std::string& path, std::uint64_t bytes) : data_(nullptr), bytes_(bytes) {
+  const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0) throw std::system_error(errno, std::generic_category(), path);
+  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+  const int error = errno;
+  close(fd);
+  if (p == MAP_FAILED) throw std::system_error(error, std::generic_category(), path);
+  data_ = static_cast<char*>(p);
+}
+
+existing_file::~existing_file() { munmap(data_, bytes_); }
+
 }  // namespace nvm::bench

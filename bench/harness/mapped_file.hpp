@@ -35,4 +35,18 @@ class mapped_file {
   std::uint64_t bytes_;
 };
 
+// A file that is there, mapped shared.
+class existing_file {
+ public:
+  existing_file(const std::string& path, std::uint64_t bytes);
+  ~existing_file();
+  existing_file(const existing_file&) = delete;
+  existing_file& operator=(const existing_file&) = delete;
+  char* data() const noexcept { return data_; }
+
+ private:
+  char* data_;
+  std::uint64_t bytes_;
+};
+
 }  // namespace nvm::bench

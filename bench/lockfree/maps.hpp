@@ -19,8 +19,9 @@ enum class variant : std::uint8_t {
   redo_settled,
   redo_stamped,
   volatile_only,
-  one_by_one,  // link-and-persist; each allocation and each unlinking recorded durably, as without NV-epochs
-  as_in_paper  // link-and-persist with areas of 4 KiB and a write-back for each allocation
+  one_by_one,   // link-and-persist; each allocation and each unlinking recorded durably, as without NV-epochs
+  as_in_paper,  // link-and-persist with a write-back for each allocation
+  volatile_links
 };
 [[nodiscard]] const char* name_of(shape s) noexcept;
 [[nodiscard]] const char* name_of(variant v) noexcept;

@@ -79,6 +79,14 @@ using word_skip_list = lockfree::skip_list<Memory, lockfree::word_nodes>;
 template <class Memory>
 using word_tree = lockfree::tree<Memory, lockfree::word_nodes>;
 
+// With volatile links.
+template <class Memory>
+using sealed_list = lockfree::list<Memory, lockfree::sealed_words>;
+template <class Memory>
+using sealed_hash_table = lockfree::hash_table<Memory, lockfree::sealed_words, lockfree::word_hash>;
+template <class Memory>
+using sealed_skip_list = lockfree::skip_list<Memory, lockfree::sealed_words>;
+
 // 2^bits cells for that many keys.
 inline unsigned hash_bits(std::uint64_t size) noexcept {
   unsigned bits = 1;
@@ -106,9 +114,47 @@ inline constexpr lockfree::layout::kind kind_of<lockfree::logged::skip_list_twin
 template <>
 inline constexpr lockfree::layout::kind kind_of<lockfree::logged::tree_twin> = lockfree::layout::kind::tree;
 
-// Makes a lock-free structure.
+template <>
+inline constexpr lockfree::layout::kind kind_of<sealed_hash_table> = lockfree::layout::kind::hash;
+template <>
+inline constexpr lockfree::layout::kind kind_of<sealed_skip_list> = lockfree::layout::kind::skip_list;
+template <template <class> class Shape>
+inline constexpr bool is_sealed = false;
+template <>
+inline constexpr bool is_sealed<sealed_list> = true;
+template <>
+inline constexpr bool is_sealed<sealed_hash_table> = true;
+template <>
+inline constexpr bool is_sealed<sealed_skip_list> = true;
+
+// What is opened of a shape.
+template <media M, template <class> class Shape>
+struct opened_as {
+  using type = lockfree::durable<M, Shape>;
+};
+template <media M, template <class> class Shape>
+  requires(is_sealed<Shape>)
+struct opened_as<M, Shape> {
+  using type = lockfree::rebuilt<M, lockfree::sealed_words, Shape>;
+};
+
+// Makes a lock-free structure with volatile links.
+template <template <class> class Shape, media M>
+void make_sealed_subject(pool_host<M>& pool, std::uint64_t size) {
+  const auto created =
+      pool.names().create(subject_name, kind_of<Shape>, 0, lockfree::layout::entry_volatile_links,
+                          [&](std::uint16_t owner) -> result<std::uint64_t> {
+                            const std::uint64_t root = pool.take(owner, sizeof(lockfree::sealed_root));
+                            lockfree::make_sealed_root(pool.base() + root, root, hash_bits(size), 0x1234'5678);
+                            pool.medium().flush(pool.base() + root, sizeof(lockfree::sealed_root));
+                            return root;
+                          });
+  require(created.has_value());
+}
+// Makes any other.
 template <template <class> class Shape, media M>
 void make_subject(pool_host<M>& pool, std::uint64_t size) {
+  if constexpr (is_sealed<Shape>) return make_sealed_subject<Shape>(pool, size);
   using made = Shape<lockfree::node_memory<M>>;
   constexpr bool is_hash = kind_of<Shape> == lockfree::layout::kind::hash;
   const unsigned bits = is_hash ? hash_bits(size) : 0;

@@ -22,7 +22,7 @@ inline lockfree::domain_settings settings_of(variant v) {
 template <media M, template <class> class Shape>
 class pool_map final : public map_of<pool_map<M, Shape>> {
   using base = map_of<pool_map<M, Shape>>;
-  using structure = lockfree::durable<M, Shape>;
+  using structure = typename opened_as<M, Shape>::type;
   static constexpr bool is_twin = requires(structure s, typename structure::session w) { s->insert(w, 1, 1); };
 
  public:
@@ -45,7 +45,12 @@ class pool_map final : public map_of<pool_map<M, Shape>> {
     }
     const auto found = pool_.names().find(subject_name);
     require(found.has_value());
-    it_ = std::make_unique<structure>(pool_.shared(), *found, pool_.shared().settings().all_at_once);
+    if constexpr (is_sealed<Shape>) {
+      it_ = std::make_unique<structure>(pool_.shared(), *found);
+      require(it_->rebuild(1).has_value());
+    } else {
+      it_ = std::make_unique<structure>(pool_.shared(), *found, pool_.shared().settings().all_at_once);
+    }
     for (unsigned t = 0; t < s.threads; ++t) {
       threads_.push_back(&pool_.join());
       sessions_.push_back(std::make_unique<typename structure::session>(*threads_.back()));
@@ -126,12 +131,15 @@ std::unique_ptr<measured_map> make_pool_map(const map_settings& s, Medium&&... m
   switch (s.shape) {
     case shape::list:
       if (twin) return std::make_unique<pool_map<M, logged::list_twin>>(s, medium...);
+      if (s.variant == variant::volatile_links) return std::make_unique<pool_map<M, sealed_list>>(s, medium...);
       return std::make_unique<pool_map<M, word_list>>(s, medium...);
     case shape::hash:
       if (twin) return std::make_unique<pool_map<M, logged::hash_twin>>(s, medium...);
+      if (s.variant == variant::volatile_links) return std::make_unique<pool_map<M, sealed_hash_table>>(s, medium...);
       return std::make_unique<pool_map<M, word_hash_table>>(s, medium...);
     case shape::skip_list:
       if (twin) return std::make_unique<pool_map<M, logged::skip_list_twin>>(s, medium...);
+      if (s.variant == variant::volatile_links) return std::make_unique<pool_map<M, sealed_skip_list>>(s, medium...);
       return std::make_unique<pool_map<M, word_skip_list>>(s, medium...);
     case shape::tree:
       if (twin) return std::make_unique<pool_map<M, logged::tree_twin>>(s, medium...);

@@ -30,16 +30,31 @@ template <class Memory>
 using word_tree = lockfree::tree<Memory, lockfree::word_nodes>;
 template <class Memory>
 using byte_tree = lockfree::tree<Memory, lockfree::byte_nodes>;
+// The same of nodes whose links are volatile.
+template <class Memory>
+using sealed_word_list = lockfree::list<Memory, lockfree::sealed_words>;
+template <class Memory>
+using sealed_byte_list = lockfree::list<Memory, lockfree::sealed_bytes>;
+template <class Memory>
+using sealed_word_hash_table = lockfree::hash_table<Memory, lockfree::sealed_words, lockfree::word_hash>;
+template <class Memory>
+using sealed_byte_hash_table = lockfree::hash_table<Memory, lockfree::sealed_bytes, lockfree::byte_hash>;
+template <class Memory>
+using sealed_word_skip_list = lockfree::skip_list<Memory, lockfree::sealed_words>;
+template <class Memory>
+using sealed_byte_skip_list = lockfree::skip_list<Memory, lockfree::sealed_bytes>;
 
-template <media M, template <class> class Shape, class Nodes, lockfree::layout::kind Kind>
+// Durable: durable.hpp or rebuilt.hpp.
+template <media M, class Durable, class Nodes, lockfree::layout::kind Kind>
 class structure_on final : public open_structure {
  public:
-  using durable_type = lockfree::durable<M, Shape>;
+  using durable_type = Durable;
   using session = typename durable_type::session;
-  static constexpr bool bytes_inside = std::is_same_v<Nodes, lockfree::byte_nodes>;
+  static constexpr bool bytes_inside = Nodes::of_bytes;
 
-  structure_on(lockfree::domain<M>& d, const typename lockfree::catalogue<M>::found& f) noexcept
-      : domain_{d}, it_{d, f, d.settings().all_at_once} {}
+  template <class... Settings>
+  structure_on(lockfree::domain<M>& d, const typename lockfree::catalogue<M>::found& f, Settings... settings) noexcept
+      : domain_{d}, it_{d, f, settings...} {}
 
   [[nodiscard]] durable_type& inside() noexcept { return it_; }
   lockfree::layout::kind kind() const noexcept override { return Kind; }
@@ -140,7 +155,7 @@ class structure_on final : public open_structure {
     } else {
       session* s = of(who);
       if (s == nullptr) return no_memory();
-      using node = lockfree::byte_nodes::node;
+      using node = typename Nodes::node;
       s->enter();
       result<updated> outcome = updated::nothing;
       for (bool again = true; again;) {
@@ -222,7 +237,7 @@ class structure_on final : public open_structure {
   }
   void set_mark(unsigned who, std::uint64_t offset, std::uint64_t mark) noexcept override {
     if constexpr (bytes_inside) {
-      auto* n = reinterpret_cast<lockfree::byte_nodes::node*>(it_.memory().at(offset));
+      auto* n = reinterpret_cast<typename Nodes::node*>(it_.memory().at(offset));
       if (n == nullptr) return;
       it_.memory().store_word(*of(who), &n->mark, mark, n->order);
     }
@@ -230,7 +245,7 @@ class structure_on final : public open_structure {
   bool change_mark(unsigned who, std::uint64_t offset, std::uint64_t& expected, std::uint64_t mark,
                    bool durable) noexcept override {
     if constexpr (bytes_inside) {
-      auto* n = reinterpret_cast<lockfree::byte_nodes::node*>(it_.memory().at(offset));
+      auto* n = reinterpret_cast<typename Nodes::node*>(it_.memory().at(offset));
       session* s = of(who);
       return n != nullptr && s != nullptr &&
              it_.memory().exchange_word(*s, &n->mark, expected, mark, n->order, durable);
@@ -265,15 +280,13 @@ class structure_on final : public open_structure {
     return s;
   }
   [[nodiscard]] structure_entry entry_of(const lockfree::node_head* n) noexcept {
-    const auto* sized = static_cast<const lockfree::byte_nodes::node*>(n);
+    const auto* sized = static_cast<const typename Nodes::node*>(n);
     if (!it_.memory().holds(n, sizeof *sized + std::uint64_t{sized->key_bytes} + sized->value_bytes)) return {};
-    const auto v = lockfree::byte_nodes::value_of(n);
+    const auto v = Nodes::value_of(n);
     // relaxed: a word of its own.
     const std::uint64_t mark =
-        std::atomic_ref<std::uint64_t>{
-            const_cast<std::uint64_t&>(static_cast<const lockfree::byte_nodes::node*>(n)->mark)}
-            .load(std::memory_order_relaxed);
-    return {lockfree::byte_nodes::key_of(n), v.bytes, mark, it_.memory().offset_in_pool(n)};
+        std::atomic_ref<std::uint64_t>{const_cast<std::uint64_t&>(sized->mark)}.load(std::memory_order_relaxed);
+    return {Nodes::key_of(n), v.bytes, mark, it_.memory().offset_in_pool(n)};
   }
 
   lockfree::domain<M>& domain_;
@@ -329,13 +342,18 @@ class structures final : public structure_side {
     const std::lock_guard guard{lock_};
     return find_locked(name);
   }
-  result<open_structure*> create(std::string_view name, lockfree::layout::kind kind, bool of_bytes,
+  result<open_structure*> create(std::string_view name, lockfree::layout::kind kind, bool of_bytes, bool volatile_links,
                                  std::uint64_t expected) noexcept override {
+    if (volatile_links && kind == lockfree::layout::kind::tree) {
+      return fail(errc::invalid, "a tree with volatile links: the links of a tree are durable");
+    }
     const std::lock_guard guard{lock_};
     if (status s = names_.need(domain_->settings().area_shift); !s) return s.error();
-    const std::uint64_t flags = lockfree::layout::entry_map | (of_bytes ? lockfree::layout::entry_bytes : 0);
-    const auto f =
-        names_.create(name, kind, 0, flags, [&](std::uint16_t owner) { return make_root(owner, kind, expected); });
+    const std::uint64_t flags = lockfree::layout::entry_map | (of_bytes ? lockfree::layout::entry_bytes : 0) |
+                                (volatile_links ? lockfree::layout::entry_volatile_links : 0);
+    const auto f = names_.create(name, kind, 0, flags, [&](std::uint16_t owner) {
+      return volatile_links ? make_sealed_root(owner, expected) : make_root(owner, kind, expected);
+    });
     if (!f) return f.error();
     auto made = make(*f, name);
     if (!made) {
@@ -468,6 +486,7 @@ class structures final : public structure_side {
   };
   using found = typename lockfree::catalogue<M>::found;
   static constexpr std::size_t areas_per_thread = 8;
+  static constexpr std::uint64_t pages_per_thread = 2048;
   static constexpr unsigned hash_bits_default = 9;
 
   // An open structure, and what has to know its type.
@@ -498,32 +517,69 @@ class structures final : public structure_side {
     return open_[f->index].of.get();
   }
 
+  [[nodiscard]] static errc bad_root(const found& f, std::string_view name, const char* what) noexcept {
+    return fail(errc::corrupt, "lock-free structure '%.*s', root at offset %lu: %s", static_cast<int>(name.size()),
+                name.data(), f.root, what);
+  }
+  // With volatile links.
+  template <template <class> class Shape, class Nodes, lockfree::layout::kind Kind>
+  [[nodiscard]] result<open_structure*> rebuild_as(const found& f, std::string_view name) noexcept {
+    if (const char* what = lockfree::sealed_root_fault(base_, f.root)) return bad_root(f, name, what);
+    using type = structure_on<M, lockfree::rebuilt<M, Nodes, Shape>, Nodes, Kind>;
+    std::unique_ptr<type> made{new (std::nothrow) type{*domain_, f}};
+    if (made == nullptr) return fail(errc::no_memory, "no volatile memory for a lock-free structure");
+    const auto parts = static_cast<unsigned>(
+        std::min<std::uint64_t>(platform::processors(), pages_.size_pages() / pages_per_thread + 1));
+    if (status s = made->inside().rebuild(parts); !s) return s.error();
+    return keep(f, std::move(made));
+  }
   template <template <class> class Shape, class Nodes, lockfree::layout::kind Kind>
   [[nodiscard]] result<open_structure*> make_as(const found& f, std::string_view name) noexcept {
-    using type = structure_on<M, Shape, Nodes, Kind>;
     if (const char* what = Shape<lockfree::node_memory<M>>::root_fault(pages_, base_, f.root, f.owner)) {
-      return fail(errc::corrupt, "lock-free structure '%.*s', root at offset %lu: %s", static_cast<int>(name.size()),
-                  name.data(), f.root, what);
+      return bad_root(f, name, what);
     }
-    auto* made = new (std::nothrow) type{*domain_, f};
+    using type = structure_on<M, lockfree::durable<M, Shape>, Nodes, Kind>;
+    std::unique_ptr<type> made{new (std::nothrow) type{*domain_, f, domain_->settings().all_at_once}};
     if (made == nullptr) return fail(errc::no_memory, "no volatile memory for a lock-free structure");
+    return keep(f, std::move(made));
+  }
+  template <class Type>
+  [[nodiscard]] open_structure* keep(const found& f, std::unique_ptr<Type> made) noexcept {
     opened& o = open_[f.index];
-    o.of.reset(made);
     o.raw = &made->inside();
-    o.end = [](open_structure& s, unsigned who) { static_cast<type&>(s).end(who); };
+    o.end = [](open_structure& s, unsigned who) { static_cast<Type&>(s).end(who); };
     o.count = [](open_structure& s) {
-      auto& t = static_cast<type&>(s);
-      t.set_count(static_cast<std::int64_t>(t.inside().count_keys()));
+      auto& t = static_cast<Type&>(s);
+      t.set_count(static_cast<std::int64_t>(t.inside().count_keys(platform::processors())));
     };
-    o.forget_words = [](open_structure& s) { static_cast<type&>(s).inside().memory().heap().forget_words(); };
-    o.abandon = [](open_structure& s) { static_cast<type&>(s).inside().memory().heap().abandon(); };
-    return made;
+    o.forget_words = [](open_structure& s) { static_cast<Type&>(s).inside().memory().heap().forget_words(); };
+    o.abandon = [](open_structure& s) { static_cast<Type&>(s).inside().memory().heap().abandon(); };
+    o.of = std::move(made);
+    return o.of.get();
   }
   [[nodiscard]] result<open_structure*> make(const found& f, std::string_view name) noexcept {
     using lockfree::byte_nodes;
+    using lockfree::sealed_bytes;
+    using lockfree::sealed_words;
     using lockfree::word_nodes;
     using lockfree::layout::kind;
     const bool bytes = (f.flags & lockfree::layout::entry_bytes) != 0;
+    if ((f.flags & lockfree::layout::entry_volatile_links) != 0) {
+      switch (f.kind) {
+        case kind::list:
+          return bytes ? rebuild_as<sealed_byte_list, sealed_bytes, kind::list>(f, name)
+                       : rebuild_as<sealed_word_list, sealed_words, kind::list>(f, name);
+        case kind::hash:
+          return bytes ? rebuild_as<sealed_byte_hash_table, sealed_bytes, kind::hash>(f, name)
+                       : rebuild_as<sealed_word_hash_table, sealed_words, kind::hash>(f, name);
+        case kind::skip_list:
+          return bytes ? rebuild_as<sealed_byte_skip_list, sealed_bytes, kind::skip_list>(f, name)
+                       : rebuild_as<sealed_word_skip_list, sealed_words, kind::skip_list>(f, name);
+        default:
+          return fail(errc::version, "lock-free structure '%.*s' is of kind %u, which has no volatile links",
+                      static_cast<int>(name.size()), name.data(), static_cast<unsigned>(f.kind));
+      }
+    }
     switch (f.kind) {
       case kind::list:
         return bytes ? make_as<byte_list, byte_nodes, kind::list>(f, name)
@@ -541,6 +597,25 @@ class structures final : public structure_side {
         return fail(errc::version, "lock-free structure '%.*s' is of kind %u, which this version does not know",
                     static_cast<int>(name.size()), name.data(), static_cast<unsigned>(f.kind));
     }
+  }
+  [[nodiscard]] static unsigned bits_for(std::uint64_t expected) noexcept {
+    using shape = word_hash_table<lockfree::node_memory<M>>;
+    return expected < (1U << hash_bits_default)
+               ? hash_bits_default
+               : std::min(shape::bits_max, static_cast<unsigned>(std::bit_width(expected - 1)));
+  }
+  [[nodiscard]] static std::uint64_t random_seed() noexcept {
+    std::random_device random;
+    return std::uint64_t{random()} << 32 | random();
+  }
+  // Of a structure with volatile links, whatever its kind.
+  [[nodiscard]] result<std::uint64_t> make_sealed_root(std::uint16_t owner, std::uint64_t expected) noexcept {
+    const auto root =
+        pages_.take_run(0, nvm::layout::slot_protocol::self_validating, owner, sizeof(lockfree::sealed_root));
+    if (!root) return root.error();
+    lockfree::make_sealed_root(base_ + *root, *root, bits_for(expected), random_seed());
+    medium_.flush(base_ + *root, sizeof(lockfree::sealed_root));
+    return *root;
   }
   [[nodiscard]] result<std::uint64_t> make_root(std::uint16_t owner, lockfree::layout::kind kind,
                                                 std::uint64_t expected) noexcept {
@@ -561,16 +636,12 @@ class structures final : public structure_side {
     if (kind == lockfree::layout::kind::tree) return plain_root(static_cast<word_tree<memory>*>(nullptr));
     if (kind == lockfree::layout::kind::hash) {
       using shape = word_hash_table<lockfree::node_memory<M>>;
-      const unsigned bits = expected < (1U << hash_bits_default)
-                                ? hash_bits_default
-                                : std::min(shape::bits_max, static_cast<unsigned>(std::bit_width(expected - 1)));
+      const unsigned bits = bits_for(expected);
       const auto root = run_of(shape::root_bytes);
       if (!root) return root.error();
       const auto array = run_of(shape::array_bytes(bits));
       if (!array) return array.error();
-      std::random_device random;
-      const std::uint64_t seed = std::uint64_t{random()} << 32 | random();
-      shape::make_root(base_ + *root, *root, bits, seed, base_ + *array, *array);
+      shape::make_root(base_ + *root, *root, bits, random_seed(), base_ + *array, *array);
       medium_.flush(base_ + *root, shape::root_bytes);
       medium_.flush(base_ + *array, shape::array_bytes(bits));
       return *root;

@@ -2,12 +2,16 @@
 // areas are durable, so that recovery looks there for nodes that nothing leads to; when an area may leave the table is
 // known in volatile memory only.
 //
+// A word also says whether anything may have been allocated in the area.  Where nodes were only unlinked, every node
+// that is allocated was once linked, and one that nothing leads to bears the durable mark of what is unlinked
+// (structure.hpp): recovery need not look for the others.
+//
 /// A table:  S zeros; F them;                 | lockfree/E8  S word that leads to it; F that
-/// S word: area and structure; F it;        | lockfree/E6  known before a node in it can be lost (by the RMW that comes
-/// next,
-///                                                       or by the fence that ends the deletion)
+/// S word: area, structure, what is done;   | lockfree/E6  known before a node in it can be lost (by the RMW that comes
+///   F it                                     next, or by the fence that ends the deletion); the same when more is done
 /// When its nodes are linked or free:       | lockfree/E7  durably so
 ///   S word 0; F it;                          no fence: a word too many costs recovery a look
+///   S word without the allocations; F it     the same, where unlinked nodes wait still
 #pragma once
 
 #include <algorithm>
@@ -38,12 +42,14 @@ struct area_counts {
 template <media M>
 class active_areas {
  public:
-  // `trim_due` is set when trimming is worth a try.
-  active_areas(M& medium, std::byte* base, structure_pages& pages, unsigned arena, bool& trim_due) noexcept
+  // `trim_due` is set when trimming is worth a try.  `marks_durable`: what is unlinked bears its mark durably by then.
+  active_areas(M& medium, std::byte* base, structure_pages& pages, unsigned arena, bool marks_durable,
+               bool& trim_due) noexcept
       : medium_{medium},
         base_{base},
         pages_{pages},
         arena_{arena},
+        marks_durable_{marks_durable},
         trim_due_{trim_due},
         words_per_table_{pages.sizes().page_bytes() / 8 - 1} {}
   active_areas(const active_areas&) = delete;
@@ -71,10 +77,23 @@ class active_areas {
   // A node in the area is about to be allocated in operation `operation`, or (pinned) may be at any time.  Durable
   // before the thread's next store to durable memory, if that is a locked one; with fence() in any case.
   [[nodiscard]] status allocates(std::uint64_t area, std::uint16_t owner, std::uint64_t operation, bool pin) noexcept {
-    const auto r = at(layout::area_word(area, owner), counts_.allocation_hits, counts_.allocation_misses);
-    if (!r) return r.error();
-    (*r)->operation = operation;
-    if (pin) ++(*r)->pins;
+    const std::uint64_t key = layout::area_word(area, owner);
+    row* r = find(key);
+    if (r != nullptr && r->allocated) [[likely]] {
+      ++counts_.allocation_hits;
+    } else {
+      ++counts_.allocation_misses;
+      if (r != nullptr) {
+        r->allocated = true;
+        announce(*r, false);
+      } else {
+        const auto added = add(key, true, false);
+        if (!added) return added.error();
+        r = *added;
+      }
+    }
+    r->operation = operation;
+    if (pin) ++r->pins;
     return {};
   }
   void unpin(std::uint64_t area, std::uint16_t owner, std::uint64_t operation) noexcept {
@@ -88,28 +107,57 @@ class active_areas {
   // before that.
   [[nodiscard]] status unlinks(std::uint64_t area, std::uint16_t owner, std::uint64_t generation,
                                bool ordered) noexcept {
-    const auto r = at(layout::area_word(area, owner), counts_.unlink_hits, counts_.unlink_misses, ordered);
-    if (!r) return r.error();
-    if (generation > (*r)->generation) (*r)->generation = generation;
+    const std::uint64_t key = layout::area_word(area, owner);
+    row* r = find(key);
+    if (r != nullptr) {
+      ++counts_.unlink_hits;
+    } else {
+      ++counts_.unlink_misses;
+      const auto added = add(key, !marks_durable_, ordered);
+      if (!added) return added.error();
+      r = *added;
+    }
+    if (generation > r->generation) r->generation = generation;
     return {};
   }
 
+  // As trim(), but only of areas that are known for allocations, and only that they are not any more: what waits for
+  // others does not keep it from being done.
+  void forget_allocations(std::uint64_t operation) noexcept {
+    if (!marks_durable_ || fresh_count_ < fresh_due) return;
+    bool fenced = false;
+    for (std::uint32_t n = 0; n < fresh_count_; ++n) {
+      row& r = rows_[fresh_[n]];
+      if (!r.allocated || r.pins != 0 || r.operation == operation) continue;
+      fence_links(fenced);
+      r.allocated = false;
+      store_row(r);
+    }
+    list_fresh();
+  }
   // Areas whose unlinked nodes have been freed (all generations up to `freed`) and where `operation`, which is under
-  // way, has not allocated leave the table.  The caller has made every link durable.
+  // way, has not allocated leave the table; others where it has not are no longer known for allocations.  The caller
+  // has made every link durable.
   void trim(std::uint64_t freed, std::uint64_t operation) noexcept {
     ++counts_.trims;
     bool fenced = false;
     for (std::uint32_t i = 0; i < used_; ++i) {
       row& r = rows_[i];
-      if (r.key == 0 || r.pins != 0 || r.operation == operation || r.generation > freed) continue;
-      if (!fenced) medium_.fence(edge{"lockfree/E7"});
-      fenced = true;
-      store_place(i, 0);
-      r = {};
-      r.next_free = free_;
+      if (r.key == 0 || r.pins != 0 || r.operation == operation) continue;
+      const bool waits = r.generation > freed;
+      if (waits && (!r.allocated || !marks_durable_)) continue;
+      fence_links(fenced);
+      if (waits) {
+        r.allocated = false;
+        store_row(r);
+        continue;
+      }
+      r = {.next_free = free_};
+      store_row(r);
       free_ = i + 1;
       --size_;
     }
+    list_fresh();
     // What could not leave will not for a while: looking again at once would be in vain.
     trim_at_ = size_ < trim_first / 2 ? trim_first : 2 * size_;
     index_all();
@@ -127,10 +175,24 @@ class active_areas {
     std::uint64_t key = 0;         // area_word(); 0: free
     std::uint64_t generation = 0;  // newest that something unlinked here is freed with
     std::uint64_t operation = 0;   // that allocated here last
-    std::uint32_t pins = 0;
-    std::uint32_t next_free = 0;  // index + 1
+    std::uint32_t next_free = 0;   // index + 1
+    std::uint16_t pins = 0;
+    bool allocated = false;  // something may have been, not only unlinked
   };
+  static_assert(sizeof(row) == 32);
   static constexpr unsigned tables_max = 64;
+  static constexpr std::uint32_t fresh_due = 16;
+
+  void fence_links(bool& fenced) noexcept {
+    if (!fenced) medium_.fence(edge{"lockfree/E7"});
+    fenced = true;
+  }
+  // Of the rows listed, those that are still known for allocations.
+  void list_fresh() noexcept {
+    const auto end = std::remove_if(fresh_.begin(), fresh_.begin() + fresh_count_,
+                                    [&](std::uint32_t i) { return !rows_[i].allocated; });
+    fresh_count_ = static_cast<std::uint32_t>(end - fresh_.begin());
+  }
 
   [[nodiscard]] std::size_t slot_of(std::uint64_t key) const noexcept {
     return static_cast<std::size_t>(key * 0x9E37'79B9'7F4A'7C15ULL >> 32) & (index_size_ - 1);
@@ -142,16 +204,7 @@ class active_areas {
     }
     return nullptr;
   }
-  [[nodiscard]] result<row*> at(std::uint64_t key, std::uint64_t& hits, std::uint64_t& misses,
-                                bool ordered = false) noexcept {
-    if (row* r = find(key); r != nullptr) [[likely]] {
-      ++hits;
-      return r;
-    }
-    ++misses;
-    return add(key, ordered);
-  }
-  [[nodiscard, gnu::noinline]] result<row*> add(std::uint64_t key, bool ordered) noexcept {
+  [[nodiscard, gnu::noinline]] result<row*> add(std::uint64_t key, bool allocated, bool ordered) noexcept {
     if (free_ == 0 && used_ == capacity()) {
       if (status s = grow(); !s) return s.error();
     }
@@ -162,13 +215,20 @@ class active_areas {
     } else {
       ++used_;
     }
-    rows_[i] = {key};
+    rows_[i] = {.key = key, .allocated = allocated};
     ++size_;
     index_one(i);
-    store_place(i, key);
-    if (!ordered) fence_by_rmw(medium_, edge{"lockfree/E6"});
+    announce(rows_[i], ordered);
     trim_due_ = trim_due_ || full();
     return &rows_[i];
+  }
+  void announce(const row& r, bool ordered) noexcept {
+    // What has no room stays as it is until it is trimmed.
+    if (r.allocated && fresh_count_ < fresh_.size())
+      fresh_[fresh_count_++] = static_cast<std::uint32_t>(&r - rows_.get());
+    trim_due_ = trim_due_ || (marks_durable_ && fresh_count_ == fresh_due);
+    store_row(r);
+    if (!ordered) fence_by_rmw(medium_, edge{"lockfree/E6"});
   }
   void index_one(std::uint32_t i) noexcept {
     std::size_t at = slot_of(rows_[i].key);
@@ -187,7 +247,9 @@ class active_areas {
   [[nodiscard]] std::uint32_t capacity() const noexcept {
     return static_cast<std::uint32_t>(tables_ * words_per_table_);
   }
-  void store_place(std::uint32_t i, std::uint64_t content) noexcept {
+  void store_row(const row& r) noexcept {
+    const std::uint64_t content = r.key == 0 || r.allocated ? r.key : r.key | layout::area_unlinked_only;
+    const auto i = static_cast<std::uint64_t>(&r - rows_.get());
     const std::uint64_t at = table_at_[i / words_per_table_] + i % words_per_table_ * 8;
     auto* word = reinterpret_cast<std::uint64_t*>(base_ + at);
     // relaxed: nobody else looks at it before the next process does.
@@ -235,6 +297,7 @@ class active_areas {
   std::byte* const base_;
   structure_pages& pages_;
   const unsigned arena_;
+  const bool marks_durable_;
   bool& trim_due_;
   const std::uint64_t words_per_table_;
   std::array<std::uint64_t, tables_max> table_at_{};  // offsets
@@ -244,7 +307,9 @@ class active_areas {
   std::unique_ptr<std::uint32_t[]> index_;  // hash table of rows + 1
   std::size_t index_size_ = 0;
   std::uint32_t used_ = 0;
-  std::uint32_t free_ = 0;  // index + 1
+  std::uint32_t free_ = 0;                 // index + 1
+  std::array<std::uint32_t, 64> fresh_{};  // rows that were known for allocations when they were last written
+  std::uint32_t fresh_count_ = 0;
   std::size_t size_ = 0;
   std::size_t trim_at_ = trim_first;
   area_counts counts_;

@@ -17,10 +17,12 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <mutex>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <vector>
 
@@ -36,6 +38,7 @@ enum class recovery_method : std::uint8_t { automatic, search, traversal };
 struct recovery_report {
   std::uint64_t areas = 0;        // active when the last process ended
   std::uint64_t allocated = 0;    // nodes in them
+  std::uint64_t searched = 0;     // of these, because they might be unlinked
   std::uint64_t freed = 0;        // of these, because nothing led to them
   std::uint64_t pages_freed = 0;  // extents and runs of structures that do not exist
 };
@@ -209,6 +212,7 @@ class catalogue {
     struct area {
       std::uint64_t number;
       std::uint16_t owner;
+      bool unlinked_only;
       structure* of;
     };
     std::vector<area> areas;
@@ -216,6 +220,7 @@ class catalogue {
     std::mutex lock;
     std::vector<dead_node> dead;
     std::atomic<std::uint64_t> allocated{0};
+    std::atomic<std::uint64_t> searched{0};
     std::atomic<bool> out_of_memory{false};
     unsigned shift = 12;
     recovery_method method = recovery_method::automatic;
@@ -228,10 +233,12 @@ class catalogue {
     each_table_word([&](std::uint64_t, std::uint64_t content) {
       const std::uint16_t owner = layout::owner_of_word(content);
       structure* s = structure_of(owner);
-      if (s != nullptr) r.areas.push_back({layout::area_of_word(content), owner, s});
+      if (s == nullptr) return;
+      r.areas.push_back({layout::area_of_word(content), owner, layout::is_unlinked_only(content), s});
     });
+    // Of threads that have done different things in an area, who has allocated there comes first.
     std::sort(r.areas.begin(), r.areas.end(), [](const auto& a, const auto& b) {
-      return a.owner != b.owner ? a.owner < b.owner : a.number < b.number;
+      return std::tie(a.owner, a.number, a.unlinked_only) < std::tie(b.owner, b.number, b.unlinked_only);
     });
     r.areas.erase(std::unique(r.areas.begin(), r.areas.end(),
                               [](const auto& a, const auto& b) { return a.owner == b.owner && a.number == b.number; }),
@@ -241,46 +248,37 @@ class catalogue {
     return fail(errc::no_memory, "no volatile memory for the recovery of lock-free structures");
   }
   void recover_part(recovery& r) noexcept try {
-    std::vector<dead_node> dead;
-    std::uint64_t allocated = 0;
+    part p{r};
     for (;;) {
-      const std::size_t i = r.next.fetch_add(1, std::memory_order_relaxed);
-      if (i >= r.areas.size()) break;
-      const auto& a = r.areas[i];
-      if (looks_at_caches()) a.of->write_back_words(a.number << r.shift, (a.number + 1) << r.shift);
-      if (traverses(r, *a.of)) {
-        // One pass over the structure serves all of its areas: the first of them stands for the rest.
-        if (i != 0 && r.areas[i - 1].of == a.of) continue;
-        traverse(r, i, dead, allocated);
-        continue;
+      const std::size_t first = r.next.fetch_add(areas_at_once, std::memory_order_relaxed);
+      if (first >= r.areas.size()) break;
+      const std::size_t end = std::min(first + areas_at_once, r.areas.size());
+      // Memory is waited for once for all of them: for their words, and for their nodes.
+      for (std::size_t i = first; i < end; ++i) r.areas[i].of->prefetch_words(r.areas[i].number << r.shift);
+      for (std::size_t i = first; i < end; ++i) {
+        const auto& a = r.areas[i];
+        if (!traverses(r, *a.of)) {
+          list_area(p, a);
+        } else if (i == 0 || r.areas[i - 1].of != a.of) {
+          // One pass over the structure serves all of its areas: the first of them stands for the rest.
+          traverse(r, i, p.dead, p.allocated);
+        }
+        if (looks_at_caches()) a.of->write_back_words(a.number << r.shift, (a.number + 1) << r.shift);
       }
-      struct closure {
-        catalogue* self;
-        recovery& r;
-        structure* of;
-        std::vector<dead_node>& dead;
-        std::uint64_t& allocated;
-      } k{this, r, a.of, dead, allocated};
-      a.of->each_allocated(a.number << r.shift, (a.number + 1) << r.shift, &k,
-                           [](void* raw, std::uint64_t offset, std::uint64_t bytes) {
-                             auto& in = *static_cast<closure*>(raw);
-                             ++in.allocated;
-                             const link* by = nullptr;
-                             if (in.of->leads_to(offset, bytes, by)) {
-                               in.of->note_linked(offset, bytes, by);
-                               in.self->write_back_linked(*in.of, offset, bytes, by);
-                             } else {
-                               keep(in.r, in.dead, {in.of, offset, bytes});
-                             }
-                           });
+      look_at_listed(p);
     }
+    search_for(p);
     if (looks_at_caches()) {
-      for (const auto& d : dead) d.of->write_back_links(d.offset, d.bytes);
+      // What bears no mark was never linked.
+      for (const auto& d : p.dead) {
+        if (d.of->bears_mark(d.offset, d.bytes)) d.of->write_back_links(d.offset, d.bytes);
+      }
       medium_.fence(edge{"lockfree/E26"});
     }
-    r.allocated.fetch_add(allocated, std::memory_order_relaxed);
+    r.allocated.fetch_add(p.allocated, std::memory_order_relaxed);
+    r.searched.fetch_add(p.searched, std::memory_order_relaxed);
     const std::lock_guard guard{r.lock};
-    r.dead.insert(r.dead.end(), dead.begin(), dead.end());
+    r.dead.insert(r.dead.end(), p.dead.begin(), p.dead.end());
   } catch (const std::bad_alloc&) {
     r.out_of_memory.store(true, std::memory_order_relaxed);
   }
@@ -301,14 +299,15 @@ class catalogue {
     bool detached = false;
     for (const dead_node& d : r.dead) detached = d.of->detach(d.offset, d.bytes) || detached;
     if (detached) medium_.fence(edge{"lockfree/E24"});
-    for (const dead_node& d : r.dead) d.of->free_unlinked(d.offset);
+    free_all(r.dead);
     medium_.fence(edge{"lockfree/E18"});
     if (exists()) {
-      each_table_word([&](std::uint64_t at, std::uint64_t) { store_word(at, 0); });
+      clear_tables();
       medium_.fence(edge{"lockfree/E19"});
     }
     report.areas = r.areas.size();
     report.allocated = r.allocated.load(std::memory_order_relaxed);
+    report.searched = r.searched.load(std::memory_order_relaxed);
     report.freed = r.dead.size();
   }
 
@@ -426,6 +425,27 @@ class catalogue {
       }
     });
   }
+  // Line by line, that each is written back once.
+  void clear_tables() noexcept {
+    constexpr std::uint64_t words = line_bytes / 8;
+    each_table([&](std::uint64_t table) {
+      // The last word leads to the next table.
+      const std::uint64_t end = table + pages_.sizes().page_bytes() - 8;
+      for (std::uint64_t line = table; line < end; line += line_bytes) {
+        const std::uint64_t count = std::min((end - line) / 8, words);
+        bool any = false;
+        for (std::uint64_t at = line; at < line + count * 8; at += 8) {
+          const std::uint64_t word = load_word(base_, at);
+          if ((word & checked_mask) == 0 || !word_holds(word, word_seed(at))) continue;
+          // relaxed: nobody else is there.
+          std::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(base_ + at)}.store(
+              sealed(0, at), std::memory_order_relaxed);
+          any = true;
+        }
+        if (any) medium_.flush(base_ + line, count * 8);
+      }
+    });
+  }
   template <class Visit>
   void each_table(Visit&& visit) const {
     const std::uint64_t page_bytes = pages_.sizes().page_bytes();
@@ -465,6 +485,74 @@ class catalogue {
     });
   }
 
+  // Those of one structure at a time.
+  static void free_all(const std::vector<dead_node>& dead) noexcept {
+    std::array<std::uint64_t, 256> some;
+    for (std::size_t i = 0; i < dead.size();) {
+      std::size_t count = 0;
+      structure* const of = dead[i].of;
+      for (; i < dead.size() && dead[i].of == of && count < some.size(); ++i) some[count++] = dead[i].offset;
+      of->free_unlinked({some.data(), count});
+    }
+  }
+  // What one part of a recovery has in hand.
+  struct listed_area {
+    structure* of;
+    bool unlinked_only;
+    std::size_t begin;  // of its nodes
+  };
+  struct part {
+    recovery& r;
+    std::vector<listed_area> areas{};
+    std::vector<structure::candidate> nodes{};       // of these
+    structure* of = nullptr;                         // that the candidates belong to
+    std::vector<structure::candidate> candidates{};  // to be looked for
+    std::vector<dead_node> dead{};
+    std::uint64_t allocated = 0;
+    std::uint64_t searched = 0;
+  };
+  static constexpr std::size_t candidates_at_once = 256;
+  static constexpr std::size_t areas_at_once = 8;
+  void list_area(part& p, const typename recovery::area& a) {
+    const std::size_t begin = p.nodes.size();
+    p.areas.push_back({a.of, a.unlinked_only, begin});
+    a.of->each_allocated(a.number << p.r.shift, (a.number + 1) << p.r.shift, &p,
+                         [](void* raw, std::uint64_t offset, std::uint64_t bytes) {
+                           auto& in = *static_cast<part*>(raw);
+                           keep(in.r, in.nodes, {offset, bytes});
+                         });
+    for (std::size_t i = begin; i < p.nodes.size(); ++i) __builtin_prefetch(base_ + p.nodes[i].offset);
+  }
+  void look_at_listed(part& p) {
+    p.allocated += p.nodes.size();
+    for (std::size_t i = 0; i < p.areas.size(); ++i) {
+      const listed_area& a = p.areas[i];
+      const std::size_t end = i + 1 == p.areas.size() ? p.nodes.size() : p.areas[i + 1].begin;
+      if (p.of != a.of || p.candidates.size() >= candidates_at_once) search_for(p);
+      p.of = a.of;
+      for (std::size_t n = a.begin; n < end; ++n) {
+        const structure::candidate& c = p.nodes[n];
+        // Where nodes were only unlinked, what bears no mark is linked, durably.
+        if (!a.unlinked_only || a.of->bears_mark(c.offset, c.bytes)) p.candidates.push_back(c);
+      }
+    }
+    p.areas.clear();
+    p.nodes.clear();
+  }
+  void search_for(part& p) {
+    if (p.candidates.empty()) return;
+    p.searched += p.candidates.size();
+    p.of->look_for(p.candidates);
+    for (const structure::candidate& c : p.candidates) {
+      if (c.linked) {
+        p.of->note_linked(c.offset, c.bytes, c.by);
+        write_back_linked(*p.of, c.offset, c.bytes, c.by);
+      } else {
+        p.dead.push_back({p.of, c.offset, c.bytes});
+      }
+    }
+    p.candidates.clear();
+  }
   [[nodiscard]] static bool traverses(const recovery& r, const structure& s) noexcept {
     return r.method == recovery_method::traversal || (r.method == recovery_method::automatic && s.searches_slowly());
   }

@@ -17,6 +17,7 @@
 
 #include "base/result.hpp"
 #include "lockfree/nodes.hpp"
+#include "lockfree/structure.hpp"
 
 namespace nvm::lockfree {
 
@@ -215,6 +216,35 @@ class chain {
     }
   }
 
+  // leads_to(), step by step: each ends where memory has to be waited for.
+  struct probe;
+  void begin(probe& p, link& start, std::uint64_t offset, std::uint64_t order) noexcept {
+    p = {};
+    p.by = &start;
+    p.offset = offset;
+    p.order = order;
+    __builtin_prefetch(&start);
+  }
+  [[nodiscard]] progress step(probe& p) noexcept {
+    if (!p.entered) {
+      p.entered = true;
+      p.w = p.by->load();
+    } else {
+      auto* n = node_at(p.w, p.up);
+      if (n == nullptr) return progress::absent;
+      const link_word next = n->next.load();
+      if (n->order > p.order) return progress::absent;
+      p.by = &n->next;
+      p.w = next;
+    }
+    while ((p.w & cell) != 0 || offset_of(p.w) == 0) {
+      if (!enter_cell(p.w, p.order, p.by, p.up)) return progress::absent;
+    }
+    if (offset_of(p.w) == p.offset) return progress::found;
+    __builtin_prefetch(memory_.of_pool(offset_of(p.w)));
+    return progress::under_way;
+  }
+
   struct position {
     link* before = nullptr;  // leads to `current`, or to where it would be
     link_word word = 0;      // what was read there; neither gone
@@ -287,6 +317,18 @@ class chain {
       return true;
     }
   };
+
+ public:
+  struct probe {
+    link* by = nullptr;
+    link_word w = 0;
+    std::uint64_t offset = 0;
+    std::uint64_t order = 0;
+    climb up;
+    bool entered = false;
+  };
+
+ private:
   // < 0, 0, > 0, among nodes of the same order.  One that reaches out of the pool is behind everything.
   [[nodiscard, gnu::always_inline]] int compare(const node_head* n, const key& k) const noexcept {
     if constexpr (requires { Nodes::reach(n); }) {

@@ -9,7 +9,8 @@
 //
 // A node that operations under way may still link or unlink elsewhere (skip_list.hpp) waits for two generations.
 //
-// Unlinking is written back when it is done and not waited for; E9 is what waits, once for hundreds of nodes.
+// Unlinking is written back when it is done and not waited for; E9 is what waits, once for hundreds of nodes.  Nodes
+// that prove themselves (sealed_memory.hpp) need not wait: no durable link ever leads to them.
 //
 // Threads.  A thread joins and is known by a number; an operation is between enter() and leave().  A number that is
 // given back keeps its generations and its table of areas for whoever is given it next.
@@ -22,6 +23,7 @@
 #include <mutex>
 #include <new>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "lockfree/node_heap.hpp"
@@ -32,8 +34,8 @@ namespace nvm::lockfree {
 struct domain_settings {
   bool with_link_cache = false;
   bool all_at_once = true;   // node_heap.hpp
-  unsigned area_shift = 15;  // bytes of an active area: 2^12 .. 2^18
-  unsigned generation_nodes = 256;
+  unsigned area_shift = 12;  // bytes of an active area: 2^12 .. 2^18
+  unsigned generation_nodes = 128;
 };
 
 template <media M>
@@ -45,6 +47,7 @@ class domain {
   };
   struct generation {
     std::uint64_t number = 0;
+    bool waits = false;  // for a fence: of a node of it that was unlinked, no durable link may be left
     epochs::vector then;
     std::vector<retired> nodes;
   };
@@ -52,7 +55,7 @@ class domain {
   class thread {
    public:
     thread(domain& d, unsigned number) noexcept
-        : areas{d.medium_, d.base_, d.pages_, number, tidy_due_}, number_{number}, in_{d} {}
+        : areas{d.medium_, d.base_, d.pages_, number, !d.links.defers(), tidy_due_}, number_{number}, in_{d} {}
     [[nodiscard]] unsigned number() const noexcept { return number_; }
     [[nodiscard]] std::uint64_t operation() const noexcept { return operation_; }
     [[nodiscard]] bool inside() const noexcept { return depth_ != 0; }
@@ -83,6 +86,7 @@ class domain {
     std::uint64_t newest_ = 1;  // number of the open generation
     std::uint64_t freed_ = 0;   // all generations up to here are free
     std::vector<retired> open_;
+    bool open_waits_ = false;                          // generation::waits of it
     std::vector<std::unique_ptr<generation>> closed_;  // oldest first
     std::vector<std::unique_ptr<generation>> spare_;
   };
@@ -159,9 +163,14 @@ class domain {
       return false;
     return t.areas.unlinks(heap.area_of(offset), heap.owner(), t.newest_, ordered).has_value();
   }
+  // The same for a node whose deletion is durable by itself: what is wanted is memory.
+  [[nodiscard, gnu::always_inline]] bool may_unlink_at_once(thread& t) noexcept {
+    return t.open_.capacity() != t.open_.size() || make_room(t, 1);
+  }
   // It was unlinked: CAS done, written back.
   void retire(thread& t, node_heap<M>& heap, std::uint64_t offset) noexcept {
     t.open_.push_back({offset, &heap});
+    t.open_waits_ = t.open_waits_ || heap.has_durable_words();
     if (t.open_.size() >= settings_.generation_nodes) t.tidy_due_ = true;
   }
 
@@ -213,32 +222,6 @@ class domain {
  private:
   static constexpr std::size_t ahead = 8;
   static constexpr std::uint64_t again = 1;  // no part of the offset of a node
-  // Lines to be written back, each once if they come in clusters.
-  class lines_written {
-   public:
-    explicit lines_written(M& m) noexcept : medium_{m} {}
-    ~lines_written() {
-      for (void* p : recent_) {
-        if (p != nullptr) medium_.flush(p, 8);
-      }
-    }
-    void add(void* p) noexcept {
-      void*& slot =
-          recent_[reinterpret_cast<std::uintptr_t>(p) / line_bytes * 0x9E37'79B9U >> 8 & (recent_.size() - 1)];
-      if (slot != nullptr && !same(slot, p)) medium_.flush(slot, 8);
-      slot = p;
-    }
-
-   private:
-    // On an image medium exactly the word is captured.
-    static bool same(void* a, void* b) noexcept {
-      constexpr std::uintptr_t unit = M::atomic_batches ? 8 : line_bytes;
-      return reinterpret_cast<std::uintptr_t>(a) / unit == reinterpret_cast<std::uintptr_t>(b) / unit;
-    }
-    M& medium_;
-    std::array<void*, 64> recent_{};
-  };
-
   [[nodiscard]] bool reserve(thread& t) noexcept try {
     t.open_.reserve(4UL * settings_.generation_nodes);
     t.spare_.reserve(8);
@@ -257,13 +240,17 @@ class domain {
   // Between operations of t.
   [[gnu::noinline]] void tidy_up(thread& t) noexcept {
     t.tidy_due_ = false;
+    const std::uint64_t freed = t.freed_;
     if (t.open_.size() >= settings_.generation_nodes) close_generation(t);
     if (t.open_.empty()) close_generation(t);
     while (!t.closed_.empty() && epochs_.passed(t.closed_.front()->then) && free_oldest(t)) {
     }
-    if (t.areas.full()) {
+    // What has waited for the nodes that are free now may leave the table.
+    if (t.freed_ != freed ? t.areas.size() > trim_first : t.areas.full()) {
       links.settle_all();
       t.areas.trim(t.freed_, t.operation_ + 1);
+    } else {
+      t.areas.forget_allocations(t.operation_ + 1);
     }
   }
   void close_generation(thread& t) noexcept {
@@ -289,6 +276,7 @@ class domain {
     }
     g->number = t.newest_++;
     g->nodes.swap(t.open_);
+    g->waits = std::exchange(t.open_waits_, false);
     epochs_.take_vector(g->then);
     t.closed_.back() = std::move(g);
   }
@@ -301,8 +289,10 @@ class domain {
     for (auto r = first; r != nodes.end(); ++r) {
       const std::uint64_t offset = r->offset & ~again;
       // The area is in the table, and stays.
-      (void)t.areas.unlinks(r->heap->area_of(offset), r->heap->owner(), t.newest_, true);
+      if (r->heap->has_durable_words())
+        (void)t.areas.unlinks(r->heap->area_of(offset), r->heap->owner(), t.newest_, true);
       t.open_.push_back({offset, r->heap});
+      t.open_waits_ = t.open_waits_ || r->heap->has_durable_words();
     }
     nodes.erase(first, nodes.end());
     return true;
@@ -312,12 +302,14 @@ class domain {
     if (!keep_for_another(t, t.closed_.front()->nodes)) return false;
     std::unique_ptr<generation> g = std::move(t.closed_.front());
     t.closed_.erase(t.closed_.begin());
-    links.settle_all();
-    medium_.fence(edge{"lockfree/E9"});
+    if (g->waits) {
+      links.settle_all();
+      medium_.fence(edge{"lockfree/E9"});
+    }
     {
       // seq_cst: pairs with settle_freeing(): either that waits for us, or we see that a heap was abandoned.
       t.freeing_.store(true, std::memory_order_seq_cst);
-      lines_written lines{medium_};
+      lines_written<M> lines{medium_};
       const std::size_t count = g->nodes.size();
       for (std::size_t i = 0; i < count; ++i) {
         if (i + ahead < count) g->nodes[i + ahead].heap->prefetch(g->nodes[i + ahead].offset);

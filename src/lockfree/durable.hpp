@@ -1,9 +1,11 @@
 // A structure in a pool: its shape (list, hash table, ...) over durable memory, and what recovery asks of it.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <concepts>
 #include <memory>
+#include <span>
 
 #include "lockfree/catalogue.hpp"
 #include "lockfree/node_memory.hpp"
@@ -29,30 +31,60 @@ class durable final : public structure {
   [[nodiscard]] shape_type& operator*() noexcept { return shape_; }
   [[nodiscard]] shape_type* operator->() noexcept { return &shape_; }
   [[nodiscard]] memory_type& memory() noexcept { return memory_; }
-  // Keys, while nobody has worked since recovery.
-  [[nodiscard]] std::uint64_t count_keys() const noexcept {
-    return shape_.count_of(count_allocated()) - deleted_.load(std::memory_order_relaxed);
+  // Keys, while nobody has worked since recovery.  Counted by so many threads, if they are worth it.
+  [[nodiscard]] std::uint64_t count_keys(unsigned threads = 1) const noexcept {
+    return shape_.count_of(count_allocated(threads)) - deleted_.load(std::memory_order_relaxed);
   }
   // Nodes and runs that are allocated to it.
-  [[nodiscard]] std::uint64_t count_allocated() const noexcept { return memory_.heap().count_allocated(); }
+  [[nodiscard]] std::uint64_t count_allocated(unsigned threads = 1) const noexcept {
+    return memory_.heap().count_allocated(threads);
+  }
 
-  [[nodiscard]] bool leads_to(std::uint64_t offset, std::uint64_t bytes, const link*& by) noexcept override {
-    by = nullptr;
-    if (offset == root_) return true;
-    if constexpr (requires { shape_.has_array_at(offset); }) {
-      if (shape_.has_array_at(offset)) return true;
-    }
-    if constexpr (requires { shape_.leads_to(offset, bytes, by); }) {
-      return shape_.leads_to(offset, bytes, by);
+  void look_for(std::span<candidate> all) noexcept override {
+    if constexpr (requires { typename shape_type::probe; }) {
+      // A search waits for memory most of the time: while one does, the others go on.
+      struct {
+        typename shape_type::probe probe;
+        candidate* of;
+      } flights[searches_at_once];
+      std::size_t flying = 0;
+      std::size_t next = 0;
+      do {
+        for (; flying < searches_at_once && next != all.size(); ++next) {
+          const std::size_t later = std::min(next + searches_at_once, all.size() - 1);
+          __builtin_prefetch(memory_.of_pool(all[later].offset));
+          candidate& c = all[next];
+          c.linked = is_fixed(c.offset);
+          if (c.linked || !shape_.begin(flights[flying].probe, c.offset, c.bytes)) continue;
+          flights[flying++].of = &c;
+        }
+        for (std::size_t i = 0; i < flying;) {
+          const progress now = shape_.step(flights[i].probe);
+          if (now == progress::under_way) {
+            ++i;
+            continue;
+          }
+          flights[i].of->linked = now == progress::found;
+          flights[i].of->by = flights[i].probe.by;
+          flights[i] = flights[--flying];
+        }
+      } while (flying != 0 || next != all.size());
     } else {
-      return shape_.leads_to(offset);
+      for (candidate& c : all) c.linked = is_fixed(c.offset) || leads_to(c);
+    }
+  }
+  [[nodiscard]] bool bears_mark(std::uint64_t offset, std::uint64_t bytes) noexcept override {
+    if constexpr (requires { shape_.mark_of(offset, bytes); }) {
+      const link* mark = shape_.mark_of(offset, bytes);
+      return mark != nullptr && (mark->load() & gone) != 0;
+    } else {
+      return true;  // a tree's nodes and the twins' bear none that would be durable
     }
   }
   void note_linked(std::uint64_t offset, std::uint64_t bytes, const link* by) noexcept override {
     bool deleted = false;
     if constexpr (requires { shape_.mark_of(offset, bytes); }) {
-      const link* mark = offset == root_ ? nullptr : shape_.mark_of(offset, bytes);
-      deleted = mark != nullptr && (mark->load() & gone) != 0;
+      deleted = !is_fixed(offset) && bears_mark(offset, bytes);
     } else if constexpr (requires { shape_type::is_deleted_by(*by); }) {
       deleted = by != nullptr && shape_type::is_deleted_by(*by);
     }
@@ -97,16 +129,30 @@ class durable final : public structure {
       shape_.each_link_to(offset, bytes, [&](const link& l) { memory_.of().medium().flush(&l, sizeof l); });
     }
   }
-  void free_unlinked(std::uint64_t offset) noexcept override {
-    struct {
-      M& m;
-      void add(void* p) { m.flush(p, 8); }
-    } lines{memory_.of().medium()};
-    memory_.heap().free(offset, lines);
+  void prefetch_words(std::uint64_t first) noexcept override { memory_.heap().prefetch_words(first); }
+  void free_unlinked(std::span<const std::uint64_t> offsets) noexcept override {
+    lines_written<M> lines{memory_.of().medium()};
+    for (const std::uint64_t offset : offsets) memory_.heap().free(offset, lines);
   }
   void come_to_rest() noexcept override {}
 
  private:
+  static constexpr std::size_t searches_at_once = 16;
+  // The root, and what it leads to for good.
+  [[nodiscard]] bool is_fixed(std::uint64_t offset) const noexcept {
+    if constexpr (requires { shape_.has_array_at(offset); }) {
+      if (shape_.has_array_at(offset)) return true;
+    }
+    return offset == root_;
+  }
+  [[nodiscard]] bool leads_to(candidate& c) noexcept {
+    if constexpr (requires { shape_.leads_to(c.offset, c.bytes, c.by); }) {
+      return shape_.leads_to(c.offset, c.bytes, c.by);
+    } else {
+      return shape_.leads_to(c.offset);
+    }
+  }
+
   memory_type memory_;
   const std::uint64_t root_;
   shape_type shape_;

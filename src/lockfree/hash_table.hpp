@@ -20,6 +20,7 @@
 
 #include "lockfree/chain.hpp"
 #include "lockfree/structure.hpp"
+#include "platform/platform.hpp"
 #include "space/space.hpp"
 #include "sync/sync.hpp"
 
@@ -70,6 +71,13 @@ struct byte_hash {
 // Hash: of(key, seed).
 template <class Memory, class Nodes, class Hash>
 class hash_table {
+  struct cells {
+    const hash_table* of;
+    [[nodiscard, gnu::always_inline]] std::uint64_t order_of(std::uint64_t at) const noexcept {
+      return of->order_of_cell(at);
+    }
+  };
+
  public:
   using session = typename Memory::session;
   using key = typename Nodes::key;
@@ -200,15 +208,18 @@ class hash_table {
   }
 
   static constexpr bool searches_slowly = false;
-  // The node may hold anything.
-  [[nodiscard]] bool leads_to(std::uint64_t offset, std::uint64_t, const link*& by) noexcept {
+  // Whether something leads to the node, which may hold anything, step by step (durable.hpp).
+  using probe = typename chain<Memory, Nodes, cells>::probe;
+  [[nodiscard]] bool begin(probe& p, std::uint64_t offset, std::uint64_t) noexcept {
     const auto* n = reinterpret_cast<const node_head*>(memory_.at(offset));
-    return n != nullptr && chain_.leads_to(entrance(n->order), offset, n->order, [&](const link& l) { by = &l; });
+    if (n != nullptr) chain_.begin(p, entrance(n->order), offset, n->order);
+    return n != nullptr;
   }
+  [[nodiscard]] progress step(probe& p) noexcept { return chain_.step(p); }
   [[nodiscard]] const link* mark_of(std::uint64_t offset, std::uint64_t) const noexcept {
     return has_array_at(offset) ? nullptr : reinterpret_cast<const link*>(memory_.at(offset));
   }
-  // Calls pass(link) for each link that leads_to() follows.
+  // Calls pass(link) for each link on the way to where it would be.
   template <class Pass>
   void each_link_to(std::uint64_t offset, std::uint64_t, Pass&& pass) noexcept {
     const auto* n = reinterpret_cast<const node_head*>(memory_.at(offset));
@@ -244,6 +255,40 @@ class hash_table {
       w = in->load();
     }
   }
+  // As those of list.hpp.
+  template <class Visit>
+  static void each_head(std::uint64_t, Visit&& visit) noexcept {
+    visit(std::uint64_t{0});
+  }
+  [[nodiscard]] static std::uint64_t start_of(std::uint64_t head) noexcept { return head; }
+  // By several threads, each with a range of the cells; the table has not grown.
+  template <class Head>
+  void link_all(std::size_t count, Head&& head, unsigned parts) noexcept {
+    const std::uint64_t cells = std::uint64_t{1} << base_bits_;
+    const auto node = [&](std::size_t i) { return reinterpret_cast<node_head*>(memory_.at(head(i))); };
+    platform::run_parts(parts, [&](unsigned part) noexcept {
+      const std::uint64_t first = cells / parts * part;
+      const std::uint64_t end = part + 1 == parts ? cells : cells / parts * (part + 1);
+      std::size_t i = 0;
+      for (std::size_t n = count; n != 0;) {
+        // The first node behind the first cell.
+        const std::size_t half = n / 2;
+        const bool before = node(i + half)->order >> (64 - base_bits_) < first;
+        i = before ? i + half + 1 : i;
+        n = before ? n - half - 1 : half;
+      }
+      constexpr std::size_t ahead = 16;
+      for (std::uint64_t c = first; c < end; ++c) {
+        link* in = &arrays_[0][c];
+        for (; i < count && node(i)->order >> (64 - base_bits_) == c; ++i) {
+          if (i + ahead < count) __builtin_prefetch(node(i + ahead), 1);
+          in->set(head(i));
+          in = &node(i)->next;
+        }
+        in->set(c + 1 == cells ? 0 : (array_offsets_[0] + (c + 1) * sizeof(link)) | cell);
+      }
+    });
+  }
   // Keys, give or take some of each session; what was there when the table was opened is told.
   [[nodiscard]] std::int64_t count() const noexcept { return count_.load(std::memory_order_relaxed); }
   void set_count(std::int64_t n) noexcept { count_.store(n, std::memory_order_relaxed); }
@@ -257,12 +302,6 @@ class hash_table {
   }
 
  private:
-  struct cells {
-    const hash_table* of;
-    [[nodiscard, gnu::always_inline]] std::uint64_t order_of(std::uint64_t at) const noexcept {
-      return of->order_of_cell(at);
-    }
-  };
   static constexpr unsigned claims_max = 64;
   static constexpr std::int64_t count_by = 32;
 
@@ -342,7 +381,7 @@ class hash_table {
       own.set(follows | frozen);
       memory_.contents(&own, sizeof own);
       // Past the link cache: it is used when that is durable, also by another process if this one is killed.
-      if (!memory_.begin(*p.before, follows, offset | cell)) continue;
+      if (!memory_.begin(s, *p.before, follows, offset | cell, order)) continue;
       memory_.finish(s, order);
       memory_.unmark(*p.before, offset | cell);
       for (link_word w = own.load(); (w & frozen) != 0; w = own.load()) {
@@ -366,7 +405,7 @@ class hash_table {
     const unsigned g = k - base_bits_ + 1;
     if (bits_.load(std::memory_order_relaxed) == k && g <= hash_growths_max) {
       s.enter();
-      const auto run = memory_.allocate(s, std::max(array_bytes(k), run_min));
+      const auto run = memory_.take_array(s, array_bytes(k));
       if (run) {
         auto* cells = reinterpret_cast<link*>(memory_.at(*run));
         std::memset(static_cast<void*>(cells), 0, array_bytes(k));
@@ -380,7 +419,6 @@ class hash_table {
     growing_.unlock();
   }
 
-  static constexpr std::uint64_t run_min = 8192;  // more than any class of nodes
   using chain_type = chain<Memory, Nodes, cells>;
   Memory& memory_;
   hash_root& root_;

@@ -105,6 +105,23 @@ class list {
     }
   }
 
+  // Where the head of a node of so many bytes may be, from its beginning; and the other way round.
+  template <class Visit>
+  static void each_head(std::uint64_t, Visit&& visit) noexcept {
+    visit(std::uint64_t{0});
+  }
+  [[nodiscard]] static std::uint64_t start_of(std::uint64_t head) noexcept { return head; }
+  // Links nodes, in the order of their keys, in an empty list that nobody uses.  head(i): offset of node i.
+  template <class Head>
+  void link_all(std::size_t count, Head&& head, unsigned) noexcept {
+    link* in = &root_.first;
+    for (std::size_t i = 0; i < count; ++i) {
+      in->set(head(i));
+      in = &reinterpret_cast<node_head*>(chain_.memory().at(head(i)))->next;
+    }
+    in->set(0);
+  }
+
   // Byte keys are ordered by their first eight bytes, then by the rest.
   [[nodiscard, gnu::always_inline]] static std::uint64_t order_of(const key& k) noexcept {
     if constexpr (std::is_same_v<key, std::uint64_t>) {

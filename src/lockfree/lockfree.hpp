@@ -6,11 +6,14 @@
 //   chain.hpp          Harris's list                    list.hpp, hash_table.hpp
 //   skip_list.hpp      levels of them                   tree.hpp          an external search tree
 //   catalogue.hpp      structures by name; recovery     durable.hpp       a structure in a pool
+//   sealed_nodes.hpp   nodes that prove themselves      sealed_memory.hpp volatile links between them
+//   rebuilt.hpp        a structure in a pool, found by its nodes
 #pragma once
 
 #include "lockfree/catalogue.hpp"
 #include "lockfree/durable.hpp"
 #include "lockfree/hash_table.hpp"
 #include "lockfree/list.hpp"
+#include "lockfree/rebuilt.hpp"
 #include "lockfree/skip_list.hpp"
 #include "lockfree/tree.hpp"

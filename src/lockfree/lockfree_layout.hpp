@@ -52,15 +52,15 @@ struct directory {
 };
 static_assert(sizeof(directory) == 64 + 2048 + structures_max * 128);
 
-// ---- table of active areas: one page
-// --------------------------------------------------------------------------------- Words, checked: area (40) and
-// structure (16); 0: none.  The last word: offset of the next table.
+// ---- table of active areas: one page --------------------------------------------------------------------------------
+// Words, checked: area (39), whether nodes were only unlinked there (1), structure (16); 0: none.  The last word:
+// offset of the next table.
+inline constexpr std::uint64_t area_unlinked_only = std::uint64_t{1} << 39;
 constexpr std::uint64_t area_word(std::uint64_t area, std::uint16_t owner) noexcept {
   return area | std::uint64_t{owner} << 40;
 }
-constexpr std::uint64_t area_of_word(std::uint64_t content) noexcept {
-  return content & ((std::uint64_t{1} << 40) - 1);
-}
+constexpr std::uint64_t area_of_word(std::uint64_t content) noexcept { return content & (area_unlinked_only - 1); }
+constexpr bool is_unlinked_only(std::uint64_t content) noexcept { return (content & area_unlinked_only) != 0; }
 constexpr std::uint16_t owner_of_word(std::uint64_t content) noexcept {
   return static_cast<std::uint16_t>(content >> 40);
 }

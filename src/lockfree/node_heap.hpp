@@ -25,10 +25,37 @@
 #include "lockfree/active_areas.hpp"
 #include "lockfree/node_sizes.hpp"
 #include "media/media.hpp"
+#include "platform/platform.hpp"
 #include "space/space.hpp"
 #include "sync/sync.hpp"
 
 namespace nvm::lockfree {
+
+// Lines to be written back, each once if they come in clusters.
+template <media M>
+class lines_written {
+ public:
+  explicit lines_written(M& m) noexcept : medium_{m} {}
+  ~lines_written() {
+    for (void* p : recent_) {
+      if (p != nullptr) medium_.flush(p, 8);
+    }
+  }
+  void add(void* p) noexcept {
+    void*& slot = recent_[reinterpret_cast<std::uintptr_t>(p) / line_bytes * 0x9E37'79B9U >> 8 & (recent_.size() - 1)];
+    if (slot != nullptr && !same(slot, p)) medium_.flush(slot, 8);
+    slot = p;
+  }
+
+ private:
+  // On an image medium exactly the word is captured.
+  static bool same(void* a, void* b) noexcept {
+    constexpr std::uintptr_t unit = M::atomic_batches ? 8 : line_bytes;
+    return reinterpret_cast<std::uintptr_t>(a) / unit == reinterpret_cast<std::uintptr_t>(b) / unit;
+  }
+  M& medium_;
+  std::array<void*, 64> recent_{};
+};
 
 // Of all allocation words of a pool, by number; volatile.
 struct word_table {
@@ -81,6 +108,7 @@ class node_heap {
     unsigned area_shift = 12;
     bool all_at_once = true;
     std::uint64_t size_pages_at_open = 0;
+    bool durable_words = true;  // false: nodes prove themselves; words are rebuilt, and no area is ever active
   };
   node_heap(M& medium, std::byte* base, structure_pages& pages, word_table& words, const settings& s) noexcept
       : medium_{medium}, base_{base}, pages_{pages}, words_{words}, settings_{s} {
@@ -109,7 +137,7 @@ class node_heap {
     }
     const auto bit = static_cast<unsigned>(std::countr_zero(own.places));
     own.places &= own.places - 1;
-    if (!settings_.all_at_once) {
+    if (!settings_.all_at_once) [[unlikely]] {
       (void)areas.allocates(area_of(own.first + bit * slot_bytes), owner(), operation, false);
       set_bits(own.word - 1, std::uint64_t{1} << bit);
     }
@@ -129,7 +157,7 @@ class node_heap {
       own.places |= std::uint64_t{1} << at.bit;
       return;
     }
-    (void)areas.allocates(area_of(offset), owner(), operation, false);
+    if (settings_.durable_words) (void)areas.allocates(area_of(offset), owner(), operation, false);
     clear_bit(at);
     became_free(at.word);
   }
@@ -144,7 +172,7 @@ class node_heap {
       return;
     }
     const std::uint64_t before = change_word(at.word, 0, std::uint64_t{1} << at.bit);
-    written.add(base_ + words_.word_offset(at.word));
+    if (settings_.durable_words) written.add(base_ + words_.word_offset(at.word));
     if (worth_taking(before & ~(std::uint64_t{1} << at.bit))) became_free(at.word);
   }
 
@@ -167,6 +195,11 @@ class node_heap {
     const std::uint64_t word =
         inside / words_.shape.bytes * words_.shape.words + inside % words_.shape.bytes / slot_bytes / checked_bits;
     __builtin_prefetch(base_ + words_.word_offset(word), 1);
+  }
+  // The same, where `offset` may be anything.
+  void prefetch_words(std::uint64_t offset) const noexcept {
+    const std::uint64_t bytes = pages_.size_pages() << pages_.sizes().page_shift;
+    if (offset - words_.data_offset < bytes) prefetch(offset);
   }
   // The thread gives its words back.
   void release(node_cache& cache, active_areas<M>& areas, std::uint64_t operation) noexcept {
@@ -194,23 +227,60 @@ class node_heap {
 
   // Begins the write-back of the allocation words of nodes whose offsets are in [first, end).
   void write_back_words(std::uint64_t first, std::uint64_t end) const noexcept {
+    struct closure {
+      const node_heap& heap;
+      std::uint64_t first, end;
+    } c{*this, first, end};
     const geometry& g = pages_.sizes();
     if (end <= g.data_offset) return;
     const std::uint64_t from = first > g.data_offset ? round_down(g.page_of(first), 8) : 0;
-    pages_.each_owned(from, ceil_div(end - g.data_offset, g.page_bytes()), const_cast<node_heap*>(this),
-                      [](void* raw, const owned_pages& p) {
-                        const auto& heap = *static_cast<const node_heap*>(raw);
-                        if (p.owner != heap.owner() || p.kind != nvm::layout::page_kind::coarse) return true;
-                        heap.medium_.flush(heap.base_ + p.offset + nvm::layout::first_words_at,
-                                           heap.words_.shape.words * 8);
-                        return true;
-                      });
+    pages_.each_owned(from, ceil_div(end - g.data_offset, g.page_bytes()), &c, [](void* raw, const owned_pages& p) {
+      const auto& k = *static_cast<const closure*>(raw);
+      if (p.owner != k.heap.owner() || p.kind != nvm::layout::page_kind::coarse) return true;
+      const auto [begin, behind] = k.heap.words_between(p, k.first, k.end);
+      if (begin < behind) k.heap.medium_.flush(k.heap.base_ + k.heap.words_.word_offset(begin), (behind - begin) * 8);
+      return true;
+    });
   }
-  // Nodes that are allocated, in all; as for each_allocated().
-  [[nodiscard]] std::uint64_t count_allocated() const noexcept {
-    std::uint64_t n = 0;
-    each_allocated(0, ~std::uint64_t{0} >> 1, [&](std::uint64_t, std::uint64_t) { ++n; });
-    return n;
+  [[nodiscard]] bool has_durable_words() const noexcept { return settings_.durable_words; }
+  // Words of an extent of nodes that prove themselves, when nobody has used it yet: a node is allocated if
+  // lives(offset, bytes) says so.  False: the extent does not say how large its nodes are.
+  template <class Lives>
+  [[nodiscard]] bool rebuild_words(const owned_pages& p, Lives&& lives) noexcept {
+    const unsigned c = class_at(p.offset);
+    if (c == classes || load_word(base_, p.offset) != extent_identity_word(p.offset, p.kind)) return false;
+    const std::uint64_t first = words_.first_word_of(p.offset);
+    for (std::uint64_t w = first; w < first + words_.shape.words; ++w) {
+      std::uint64_t nodes = 0;
+      for (std::uint64_t left = places_of(w, c); left != 0; left &= left - 1) {
+        const auto bit = static_cast<unsigned>(std::countr_zero(left));
+        if (lives(words_.first_slot_offset(w) + bit * slot_bytes, class_bytes(c))) nodes |= std::uint64_t{1} << bit;
+      }
+      // relaxed: the threads that work with it come later.
+      word_at(w).store(seal_word(nodes, word_seed(words_.word_offset(w))), std::memory_order_relaxed);
+    }
+    return true;
+  }
+  // Nodes that are allocated, in all; as for each_allocated().  By so many threads, if they are worth it.
+  [[nodiscard]] std::uint64_t count_allocated(unsigned threads = 1) const noexcept {
+    constexpr std::uint64_t pages_per_thread = 8192;
+    const auto parts =
+        static_cast<unsigned>(std::min<std::uint64_t>(threads, pages_.size_pages() / pages_per_thread + 1));
+    std::atomic<std::uint64_t> all{0};
+    platform::run_parts(parts, [&](unsigned part) noexcept {
+      struct closure {
+        const node_heap& heap;
+        std::uint64_t n = 0;
+      } c{*this};
+      const std::uint64_t size = pages_.size_pages();
+      pages_.each_owned(size * part / parts, size * (part + 1) / parts, &c, [](void* raw, const owned_pages& p) {
+        auto& in = *static_cast<closure*>(raw);
+        if (p.owner == in.heap.owner()) in.n += in.heap.count_in(p);
+        return true;
+      });
+      all.fetch_add(c.n, std::memory_order_relaxed);
+    });
+    return all.load(std::memory_order_relaxed);
   }
 
  private:
@@ -264,7 +334,7 @@ class node_heap {
   }
   void clear_bit(const where& at) noexcept {
     (void)change_word(at.word, 0, std::uint64_t{1} << at.bit);
-    medium_.flush(base_ + words_.word_offset(at.word), 8);
+    if (settings_.durable_words) medium_.flush(base_ + words_.word_offset(at.word), 8);
   }
   [[nodiscard]] std::uint64_t places_of(std::uint64_t word, unsigned c) const noexcept {
     return places_[c][word % words_.shape.words];
@@ -310,7 +380,7 @@ class node_heap {
       if (settings_.all_at_once) {
         const std::uint64_t before = change_word(word, wanted, 0);
         own.places = wanted & ~before;
-        if (own.places != 0) medium_.flush(base_ + words_.word_offset(word), 8);
+        if (own.places != 0 && settings_.durable_words) medium_.flush(base_ + words_.word_offset(word), 8);
       } else {
         own.places = wanted & ~word_at(word).load(std::memory_order_acquire);
       }
@@ -318,6 +388,7 @@ class node_heap {
     }
   }
   [[nodiscard]] status pin(active_areas<M>& areas, const node_cache::of_class& own, std::uint64_t operation) noexcept {
+    if (!settings_.durable_words) return {};
     if (status s = areas.allocates(own.areas[0], owner(), operation, true); !s) return s;
     for (std::uint64_t a = own.areas[0] + 1; a <= own.areas[1]; ++a) {
       status s = areas.allocates(a, owner(), operation, true);
@@ -327,19 +398,23 @@ class node_heap {
     }
     return {};
   }
+  void unpin(active_areas<M>& areas, const node_cache::of_class& own, std::uint64_t operation) noexcept {
+    if (!settings_.durable_words) return;
+    for (std::uint64_t a = own.areas[0]; a <= own.areas[1]; ++a) areas.unpin(a, owner(), operation);
+  }
   void let_go(node_cache::of_class& own, active_areas<M>& areas, std::uint64_t operation) noexcept {
     if (own.word == 0) return;
     const std::uint64_t word = own.word - 1;
     if (abandoned_.load(std::memory_order_seq_cst)) {
-      for (std::uint64_t a = own.areas[0]; a <= own.areas[1]; ++a) areas.unpin(a, owner(), operation);
+      unpin(areas, own, operation);
       own = {};
       return;
     }
     if (settings_.all_at_once && own.places != 0) {
       (void)change_word(word, 0, own.places);
-      medium_.flush(base_ + words_.word_offset(word), 8);
+      if (settings_.durable_words) medium_.flush(base_ + words_.word_offset(word), 8);
     }
-    for (std::uint64_t a = own.areas[0]; a <= own.areas[1]; ++a) areas.unpin(a, owner(), operation);
+    unpin(areas, own, operation);
     own = {};
     const unsigned c = class_at(words_.extent_offset(word));
     // seq_cst: whoever frees a node of it either finds it idle, or we find the node free below.
@@ -446,6 +521,17 @@ class node_heap {
       found = true;
     }
   }
+  // Of an extent, those of places in [first, end).
+  struct word_range {
+    std::uint64_t begin, behind;
+  };
+  [[nodiscard]] word_range words_between(const owned_pages& p, std::uint64_t first, std::uint64_t end) const noexcept {
+    constexpr std::uint64_t bytes = checked_bits * slot_bytes;  // of places that share a word
+    const std::uint64_t word = words_.first_word_of(p.offset);
+    const std::uint64_t from = first > p.offset ? (first - p.offset) / bytes : 0;
+    const std::uint64_t to = end > p.offset ? ceil_div(end - p.offset, bytes) : 0;
+    return {word + from, word + std::min<std::uint64_t>(to, words_.shape.words)};
+  }
   template <class Visit>
   void visit_owned(const owned_pages& p, std::uint64_t first, std::uint64_t end, Visit& visit) const noexcept {
     if (p.kind == nvm::layout::page_kind::run) {
@@ -454,8 +540,8 @@ class node_heap {
     }
     const unsigned c = class_at(p.offset);
     if (c >= classes) return;
-    const std::uint64_t begin = words_.first_word_of(p.offset);
-    for (std::uint64_t w = begin; w < begin + words_.shape.words; ++w) {
+    const auto [begin, behind] = words_between(p, first, end);
+    for (std::uint64_t w = begin; w < behind; ++w) {
       const std::uint64_t word = word_at(w).load(std::memory_order_relaxed);
       if (!word_holds(word, word_seed(words_.word_offset(w)))) continue;
       for (std::uint64_t left = word & places_of(w, c); left != 0; left &= left - 1) {
@@ -464,6 +550,20 @@ class node_heap {
         if (at >= first && at < end) visit(at, class_bytes(c));
       }
     }
+  }
+
+  [[nodiscard]] std::uint64_t count_in(const owned_pages& p) const noexcept {
+    if (p.kind == nvm::layout::page_kind::run) return 1;
+    const unsigned c = class_at(p.offset);
+    if (c >= classes) return 0;
+    const std::uint64_t begin = words_.first_word_of(p.offset);
+    std::uint64_t n = 0;
+    for (std::uint64_t w = begin; w < begin + words_.shape.words; ++w) {
+      const std::uint64_t word = word_at(w).load(std::memory_order_relaxed);
+      if (!word_holds(word, word_seed(words_.word_offset(w)))) continue;
+      n += static_cast<std::uint64_t>(std::popcount(word & places_of(w, c)));
+    }
+    return n;
   }
 
   // ---- runs ----
@@ -481,6 +581,7 @@ class node_heap {
         arena, settings_.protocol, owner(), bytes,
         [](void* raw, std::uint64_t offset) {
           auto& in = *static_cast<closure*>(raw);
+          if (!in.heap.settings_.durable_words) return;
           in.active = in.areas.allocates(in.heap.area_of(offset), in.heap.owner(), in.operation, false);
           if (in.active) in.areas.fence();  // the next store is a plain one
         },

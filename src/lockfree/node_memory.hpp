@@ -4,11 +4,13 @@
 //   session                      a thread at work in the structure; one thread at a time
 //   at(offset)                   a node; nullptr: no node can be there (damaged)
 //   change, tidy, settled, depend   persistence.hpp
-//   begin, finish, unmark, swing, write_back, tidy_behind, fence_tidied   the same, in parts
+//   begin, begin_above, finish, unmark, swing, write_back, tidy_behind, fence_tidied   the same, in parts
 //   allocate, contents, discard  a node before it is linked
+//   take_array, publish_run      what a hash table grows by
 //   may_unlink, retire           around the CAS that unlinks it
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <memory>
@@ -78,6 +80,10 @@ class node_memory {
     }
     return base_ + offset;
   }
+  // A node that is known to be in the pool.
+  [[nodiscard, gnu::always_inline]] std::byte* of_pool(std::uint64_t offset) const noexcept { return base_ + offset; }
+  // Offsets of nodes count from here.
+  [[nodiscard]] const std::byte* origin() const noexcept { return base_; }
   [[nodiscard]] std::uint64_t offset_in_pool(const void* p) const noexcept {
     return static_cast<std::uint64_t>(static_cast<const std::byte*>(p) - base_);
   }
@@ -90,7 +96,12 @@ class node_memory {
     return in_.links.tidy(l, expected, desired);
   }
   // persistence.hpp: a change of several links.
-  [[nodiscard, gnu::always_inline]] bool begin(link& l, link_word expected, link_word desired) noexcept {
+  [[nodiscard, gnu::always_inline]] bool begin(session&, link& l, link_word expected, link_word desired,
+                                               std::uint64_t) noexcept {
+    return in_.links.begin(l, expected, desired);
+  }
+  // Of the same change, a link that leads to the same node at another level.
+  [[nodiscard, gnu::always_inline]] bool begin_above(link& l, link_word expected, link_word desired) noexcept {
     return in_.links.begin(l, expected, desired);
   }
   void finish(session& s, std::uint64_t key) noexcept { in_.links.finish(s.thread_->client, key); }
@@ -127,6 +138,10 @@ class node_memory {
   [[gnu::always_inline]] void contents(const void* p, std::size_t bytes) noexcept { in_.links.contents(p, bytes); }
   void discard(session& s, std::uint64_t offset) noexcept {
     heap_.discard(s.cache_, s.thread_->areas, s.thread_->operation(), offset);
+  }
+  // Room for an array of links, which publish_run() makes known.
+  [[nodiscard]] result<std::uint64_t> take_array(session& s, std::uint64_t bytes) noexcept {
+    return allocate(s, std::max(bytes, array_min));
   }
   // A run that was allocated becomes known by a checked word of the structure's root.
   void publish_run(const void* contents, std::size_t bytes, std::uint64_t* word, std::uint64_t offset) noexcept {
@@ -185,6 +200,7 @@ class node_memory {
   [[nodiscard]] std::uint64_t damaged_offset() const noexcept { return damaged_.load(std::memory_order_relaxed); }
 
  private:
+  static constexpr std::uint64_t array_min = 8192;  // more than any class of nodes
   // Whether the pool has grown so far that `offset` is in it.
   [[nodiscard, gnu::noinline]] bool grown_to(std::uint64_t offset) const noexcept {
     const std::uint64_t bytes = in_.pages().size_pages() << in_.pages().sizes().page_shift;

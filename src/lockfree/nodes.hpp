@@ -16,11 +16,15 @@ struct node_head {
   std::uint64_t order;
 };
 
+// Head: node_head, or what begins with it.
+//
 // Keys and values of 8 bytes.  What `order` is, the structure decides: the key, or a hash that the key can be had from.
-struct word_nodes {
+template <class Head>
+struct word_nodes_with {
+  static constexpr bool of_bytes = false;
   using key = std::uint64_t;
   using value = std::uint64_t;
-  struct node : node_head {
+  struct node : Head {
     std::uint64_t content;
   };
   static constexpr std::uint64_t bytes(key, value) noexcept { return sizeof(node); }
@@ -39,21 +43,25 @@ struct word_nodes {
   [[nodiscard]] static bool fits(const node_head*, std::uint64_t bytes) noexcept { return bytes >= sizeof(node); }
 };
 
+using word_nodes = word_nodes_with<node_head>;
+
+struct byte_value {
+  std::span<const std::byte> bytes;
+  std::uint64_t mark = 0;  // a word that the user may change in place (durably by itself)
+};
 // Keys and values of any size, behind the head.
-struct byte_nodes {
+template <class Head>
+struct byte_nodes_with {
+  static constexpr bool of_bytes = true;
   using key = std::span<const std::byte>;
-  struct value {
-    std::span<const std::byte> bytes;
-    std::uint64_t mark = 0;  // a word that the user may change in place (durably by itself)
-  };
-  struct node : node_head {
+  using value = byte_value;
+  struct node : Head {
     std::uint64_t mark;
     std::uint32_t key_bytes;
     std::uint32_t value_bytes;
     [[nodiscard]] std::byte* content() noexcept { return reinterpret_cast<std::byte*>(this + 1); }
     [[nodiscard]] const std::byte* content() const noexcept { return reinterpret_cast<const std::byte*>(this + 1); }
   };
-  static_assert(sizeof(node) == 32);
   static constexpr std::uint64_t bytes(const key& k, const value& v) noexcept {
     return sizeof(node) + k.size() + v.bytes.size();
   }
@@ -89,5 +97,7 @@ struct byte_nodes {
     return own.size() < k.size() ? -1 : own.size() > k.size() ? 1 : 0;
   }
 };
+using byte_nodes = byte_nodes_with<node_head>;
+static_assert(sizeof(byte_nodes::node) == 32);
 
 }  // namespace nvm::lockfree

@@ -157,6 +157,19 @@ class persistence {
   }
   // Everything done so far by any thread is durable on return, but for what is pending.
   void settle_all() noexcept { cache_.flush_all(medium_); }
+  // What this thread has captured just now concerns the key.
+  [[gnu::always_inline]] void take_note(persistence_client& who, std::uint64_t key) noexcept {
+    if constexpr (M::atomic_batches) {
+      const lsn_t lsn = medium_.last_lsn();
+      who.lsn = std::max(who.lsn, lsn);
+      std::atomic<lsn_t>& newest = seen_[place_of(key)];
+      lsn_t old = newest.load(std::memory_order_relaxed);
+      // release: pairs with depend(); before the mark goes.
+      while (old < lsn &&
+             !newest.compare_exchange_weak(old, lsn, std::memory_order_release, std::memory_order_relaxed)) {
+      }
+    }
+  }
 
   [[nodiscard]] M& medium() noexcept { return medium_; }
   [[nodiscard]] bool plain() const noexcept { return plain_; }  // stores survive by themselves
@@ -173,19 +186,6 @@ class persistence {
     medium_.flush(word, sizeof *word);
     medium_.fence(edge{"lockfree/E21"});
     take_note(who, key);
-  }
-  // What this thread has captured just now concerns the key.
-  [[gnu::always_inline]] void take_note(persistence_client& who, std::uint64_t key) noexcept {
-    if constexpr (M::atomic_batches) {
-      const lsn_t lsn = medium_.last_lsn();
-      who.lsn = std::max(who.lsn, lsn);
-      std::atomic<lsn_t>& newest = seen_[place_of(key)];
-      lsn_t old = newest.load(std::memory_order_relaxed);
-      // release: pairs with depend(); before the mark goes.
-      while (old < lsn &&
-             !newest.compare_exchange_weak(old, lsn, std::memory_order_release, std::memory_order_relaxed)) {
-      }
-    }
   }
   [[gnu::noinline]] void make_durable(persistence_client& who, link& l, link_word marked, std::uint64_t key) noexcept {
     medium_.flush(&l, sizeof l);

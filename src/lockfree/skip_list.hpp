@@ -142,29 +142,67 @@ class skip_list {
   // ---- recovery ----
 
   static constexpr bool searches_slowly = false;
-  // Whether the node in `bytes` at `offset`, which may hold anything, is linked at the bottom, and by which link.
-  [[nodiscard]] bool leads_to(std::uint64_t offset, std::uint64_t bytes, const link*& by) noexcept {
+  // Whether the node in `bytes` at `offset`, which may hold anything, is linked at the bottom, step by step
+  // (durable.hpp): each ends where memory has to be waited for.  begin(): false: it is not.
+  struct probe {
+    const node_head* of = nullptr;
+    std::uint64_t at = 0;
+    link* stand = nullptr;  // of the last node before, its link of level 0
+    link* by = nullptr;     // at level 0: where `w` was read
+    link_word w = 0;
+    unsigned level = 0;
+    std::uint64_t left = 0;  // a damaged list may lead round in a circle
+  };
+  [[nodiscard]] bool begin(probe& p, std::uint64_t offset, std::uint64_t bytes) noexcept {
     const node_head* n = candidate(offset, bytes);
-    return n != nullptr && is_at_bottom(n, by);
+    if (n != nullptr) begin(p, n);
+    return n != nullptr;
+  }
+  [[nodiscard]] progress step(probe& p) noexcept {
+    if (p.level == 0 && offset_of(p.w) == p.at) return progress::found;
+    node_head* n = offset_of(p.w) == 0 || p.left == 0 ? nullptr : node_at(p.w);
+    if (p.left != 0) --p.left;
+    const key k = Nodes::key_of(p.of);
+    if (p.level == 0) {
+      if (n == nullptr) return progress::absent;
+      const link_word behind = n->next.load();
+      if ((behind & gone) == 0 && compare(n, p.of->order, k) > 0) return progress::absent;
+      p.by = &n->next;
+      p.w = behind;
+    } else {
+      const link_word next = n == nullptr ? 0 : level(&n->next, p.level).load();
+      if (n != nullptr && is_deleted(n, next)) {
+        p.w = next;
+      } else if (n != nullptr && before(n, p.of->order, k)) {
+        p.stand = &n->next;
+        p.w = next;
+      } else {
+        p.by = p.stand;
+        p.w = level(p.stand, --p.level).load();
+      }
+    }
+    prefetch(p.w);
+    return progress::under_way;
   }
   [[nodiscard]] const link* mark_of(std::uint64_t offset, std::uint64_t bytes) const noexcept {
     const node_head* n = candidate(offset, bytes);
     return n == nullptr ? nullptr : &n->next;
   }
-  // Calls pass(link) for each link, at every level, that a search for the node follows, and for those behind as long
-  // as nodes are deleted.
+  // Calls pass(link) for each link, at every level that the node may have been linked at, that a search for it follows,
+  // and for those behind as long as nodes are deleted.
   template <class Pass>
   void each_link_to(std::uint64_t offset, std::uint64_t bytes, Pass&& pass) noexcept {
     node_head* n = candidate(offset, bytes);
     if (n == nullptr) return;
     const key k = Nodes::key_of(n);
+    const unsigned height = height_of(n);
     std::uint64_t left = memory_.nodes_max();
     link* from = &root_.first;
     for (unsigned i = levels(); i-- > 0;) {
       link* stand = from;
       for (;;) {
         const link& l = level(stand, i);
-        pass(l);
+        if (i < height) pass(l);
         const link_word w = l.load();
         node_head* next = offset_of(w) == 0 || left-- == 0 ? nullptr : node_at(w);
         if (next == nullptr) break;
@@ -183,6 +221,7 @@ class skip_list {
     const std::uint64_t at = memory_.offset_in_pool(n);
     const key k = Nodes::key_of(n);
     const unsigned height = height_of(n);
+    if (height == 1) return false;
     bool was = false;
     std::uint64_t left = memory_.nodes_max();
     link* from = &root_.first;
@@ -223,6 +262,41 @@ class skip_list {
       w = in->load();
     }
   }
+  // As those of list.hpp.
+  template <class Visit>
+  static void each_head(std::uint64_t bytes, Visit&& visit) noexcept {
+    for (unsigned h = 1; h <= low_heights + 1; ++h) {
+      if (head_at(h) < bytes) visit(head_at(h));
+    }
+  }
+  static constexpr std::uint64_t start_of(std::uint64_t head) noexcept {
+    return head % line != 0 ? head / line * line : head - tall_head;
+  }
+  // Heights of nodes of more levels than can be told from the place are drawn again.
+  template <class Head>
+  void link_all(std::size_t count, Head&& head, unsigned) noexcept {
+    std::array<link*, skip_levels> last;
+    for (unsigned i = 0; i < skip_levels; ++i) last[i] = &level(&root_.first, i);
+    unsigned levels = 1;
+    constexpr std::size_t ahead = 16;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (i + ahead < count) __builtin_prefetch(origin_ + head(i + ahead), 1);
+      auto* n = reinterpret_cast<node_head*>(memory_.at(head(i)));
+      if (head(i) % line == 0) {
+        const auto zeros = static_cast<unsigned>(std::countr_zero(mix_seed(i, head(i)) | std::uint64_t{1} << 62));
+        *(reinterpret_cast<std::uint64_t*>(n) - skip_levels) =
+            std::min(low_heights + 1 + zeros / rise_bits, skip_levels);
+      }
+      const unsigned height = height_of(n);
+      levels = std::max(levels, height);
+      for (unsigned j = 0; j < height; ++j) {
+        last[j]->set(head(i));
+        last[j] = &level(&n->next, j);
+      }
+    }
+    for (link* l : last) l->set(0);
+    levels_.store(levels, std::memory_order_relaxed);
+  }
   // What is wrong with the levels while nobody is at work; nullptr: nothing.
   [[nodiscard]] const char* check() noexcept {
     for (unsigned i = levels(); i-- > 0;) {
@@ -236,8 +310,7 @@ class skip_list {
         w = level(&n->next, i).load();
         if (is_deleted(n, w)) continue;
         if (last != nullptr && !before(last, n->order, Nodes::key_of(n))) return "nodes are out of order";
-        const link* by = nullptr;
-        if (!is_at_bottom(n, by) || (n->next.load() & gone) != 0) return "a node is above and not at the bottom";
+        if (!is_at_bottom(n) || (n->next.load() & gone) != 0) return "a node is above and not at the bottom";
         last = n;
       }
     }
@@ -265,9 +338,6 @@ class skip_list {
   }
   static constexpr std::uint64_t head_at(unsigned height) noexcept {
     return height <= low_heights ? height * std::uint64_t{8} : tall_head;
-  }
-  static constexpr std::uint64_t start_of(std::uint64_t head) noexcept {
-    return head % line != 0 ? head / line * line : head - tall_head;
   }
   // Of a linked node; of a damaged one, a height that is safe.
   [[nodiscard, gnu::always_inline]] unsigned height_of(const node_head* n) const noexcept {
@@ -317,10 +387,7 @@ class skip_list {
     while (known < height && !levels_.compare_exchange_weak(known, height, std::memory_order_relaxed)) {
     }
   }
-  [[gnu::always_inline]] void prefetch(link_word w) const noexcept {
-    __builtin_prefetch(reinterpret_cast<const std::byte*>(&root_) +
-                       static_cast<std::ptrdiff_t>(offset_of(w) - root_offset_));
-  }
+  [[gnu::always_inline]] void prefetch(link_word w) const noexcept { __builtin_prefetch(origin_ + offset_of(w)); }
 
   // ---- reading ----
 
@@ -382,21 +449,19 @@ class skip_list {
     memory_.depend(s, order);
     return false;
   }
-  [[nodiscard]] bool is_at_bottom(const node_head* n, const link*& by) noexcept {
-    const std::uint64_t at = memory_.offset_in_pool(n);
-    const key k = Nodes::key_of(n);
-    by = bottom_behind([&](const node_head* x) { return before(x, n->order, k); });
-    link_word w = by->load();
-    for (std::uint64_t left = memory_.nodes_max(); offset_of(w) != 0 && left != 0; --left) {
-      if (offset_of(w) == at) return true;
-      const node_head* next = node_at(w);
-      if (next == nullptr) return false;
-      const link_word behind = next->next.load();
-      if ((behind & gone) == 0 && compare(next, n->order, k) > 0) return false;
-      by = &next->next;
-      w = behind;
+  void begin(probe& p, const node_head* n) noexcept {
+    const unsigned top = levels() - 1;
+    link* const root = &root_.first;
+    p = {n, memory_.offset_in_pool(n), root, root, level(root, top).load(), top, memory_.nodes_max()};
+    prefetch(p.w);
+  }
+  [[nodiscard]] bool is_at_bottom(const node_head* n) noexcept {
+    probe p;
+    begin(p, n);
+    for (;;) {
+      const progress now = step(p);
+      if (now != progress::under_way) return now == progress::found;
     }
-    return false;
   }
   // A link of the bottom, behind which everything stands that is not before something.
   template <class Before>
@@ -650,7 +715,7 @@ class skip_list {
       if (old == nullptr) return memory_.change(s, bottom, expected, desired, order);
       if (!memory_.change_to_delete(s, bottom, expected, desired, order, old_start, may_go)) return false;
     } else {
-      if (!memory_.begin(bottom, expected, desired)) return false;
+      if (!memory_.begin(s, bottom, expected, desired, order)) return false;
       if (old != nullptr) may_go = memory_.may_unlink(s, old_start);
       taken_over = build(s, p, bottom, desired, old, n, height, order, k, owes);
     }
@@ -675,7 +740,7 @@ class skip_list {
         const link_word now = own.load();
         if ((now & gone) != 0) return false;
         if (offset_of(now) != behind && !memory_.tidy(own, now, behind)) continue;
-        if (memory_.begin(*p.at[i].in, led, to)) {
+        if (memory_.begin_above(*p.at[i].in, led, to)) {
           begun[i] = p.at[i].in;
           return true;
         }
@@ -790,7 +855,7 @@ class skip_list {
 
   Memory& memory_;
   skip_root& root_;
-  const std::uint64_t root_offset_ = memory_.offset_in_pool(&root_);
+  const std::byte* const origin_ = memory_.origin();
   std::atomic<unsigned> levels_{1};
 };
 

@@ -2,29 +2,44 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "lockfree/link.hpp"
 #include "lockfree/lockfree_layout.hpp"
 
 namespace nvm::lockfree {
 
+// A search for one node, which takes a step at a time so that several can be under way.
+enum class progress : std::uint8_t { under_way, found, absent };
+
 class structure {
  public:
+  struct candidate {
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;
+    bool linked = false;
+    const link* by = nullptr;
+  };
   virtual ~structure() = default;
-  // Whether something leads to the node or run at `offset`, which takes `bytes`; its contents may be anything.  `by`:
-  // the link that does, if that may change.  Called by several threads at a time; changes nothing.  (Log-free, section
-  // 5.5, first method.)
-  [[nodiscard]] virtual bool leads_to(std::uint64_t offset, std::uint64_t bytes, const link*& by) noexcept = 0;
+  // Whether something leads to the nodes or runs, whose contents may be anything: then `linked`, and `by` is the link
+  // that does, if that may change.  Called by several threads at a time; changes nothing.  (Log-free, section 5.5,
+  // first method.)
+  virtual void look_for(std::span<candidate> all) noexcept = 0;
+  // Whether the node or run, if it was linked once, bears the mark that what is unlinked bears durably before; it may
+  // be marked and linked.
+  [[nodiscard]] virtual bool bears_mark(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
   // Calls visit for the offset of each node and run that something leads to; false: no volatile memory to do so for
   // all; `by` as above.  (Second method.)
   [[nodiscard]] virtual bool each_linked(void* context, void (*visit)(void* context, std::uint64_t offset,
                                                                       const link* by)) noexcept = 0;
-  // A link was found that leads where no node can be: what leads_to() says is not to be relied on.
+  // A link was found that leads where no node can be: what look_for() says is not to be relied on.
   [[nodiscard]] virtual bool is_damaged() const noexcept = 0;
   // Looking for one node takes as long as looking at all.
   [[nodiscard]] virtual bool searches_slowly() const noexcept = 0;
   // Recovery has found that `by` leads to the node: if it has been deleted, and only not yet unlinked, it is no key.
   virtual void note_linked(std::uint64_t offset, std::uint64_t bytes, const link* by) noexcept = 0;
+  // each_allocated() of these will be called soon.
+  virtual void prefetch_words(std::uint64_t first) noexcept = 0;
   // Calls visit for each node that is allocated and whose offset lies in [first, end).
   virtual void each_allocated(std::uint64_t first, std::uint64_t end, void* context,
                               void (*visit)(void* context, std::uint64_t offset, std::uint64_t bytes)) noexcept = 0;
@@ -37,8 +52,8 @@ class structure {
   virtual void write_back_words(std::uint64_t first, std::uint64_t end) noexcept = 0;
   virtual void write_back_mark(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
   virtual void write_back_links(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
-  // A node that nothing leads to is no more; written back, not fenced.
-  virtual void free_unlinked(std::uint64_t offset) noexcept = 0;
+  // Nodes that nothing leads to are no more; written back, not fenced.
+  virtual void free_unlinked(std::span<const std::uint64_t> offsets) noexcept = 0;
   // The user's threads have given their reservations back; nobody will come.
   virtual void come_to_rest() noexcept = 0;
 };

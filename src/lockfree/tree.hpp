@@ -126,30 +126,67 @@ class tree {
   // ---- recovery ----
 
   static constexpr bool searches_slowly = false;
-  // Whether something leads to the leaf or branch in `bytes` at `offset`, which may hold anything.
-  [[nodiscard]] bool leads_to(std::uint64_t offset, std::uint64_t bytes, const link*& by) noexcept {
+  // Whether something leads to the leaf or branch in `bytes` at `offset`, which may hold anything, step by step
+  // (durable.hpp): each ends where memory has to be waited for.  begin(): false: nothing does.
+  struct probe {
+    const node_head* of = nullptr;
+    const node_head* other = nullptr;  // what it may be besides; nullptr: nothing
+    link_word kind = 0;                // of what is looked for: a leaf or a branch
+    link* by = nullptr;
+    link_word w = 0;         // what was read there
+    std::uint64_t left = 0;  // a damaged tree may lead round in a circle
+  };
+  [[nodiscard]] bool begin(probe& p, std::uint64_t offset, std::uint64_t bytes) noexcept {
     const std::byte* at = memory_.at(offset);
     if (at == nullptr || bytes <= before_head) return false;
     const auto* leaf = reinterpret_cast<const node_head*>(at);
     const auto* over = reinterpret_cast<const node_head*>(at + before_head);
-    const auto keep = [&](const link& edge) { by = &edge; };
-    return (Nodes::fits(leaf, bytes) && is_on_way(leaf, 0, keep)) ||
-           (Nodes::fits(over, bytes - before_head) && is_on_way(over, branch, keep));
+    p = {};
+    if (Nodes::fits(leaf, bytes)) p.of = leaf;
+    if (Nodes::fits(over, bytes - before_head)) p.other = over;
+    // A leaf's own link leads nowhere.  Whatever it says, it is not believed.
+    if (p.of == nullptr || (p.other != nullptr && offset_of(leaf->next.load()) != 0)) {
+      std::swap(p.of, p.other);
+      p.kind = branch;
+    }
+    begin(p);
+    return p.of != nullptr;
+  }
+  [[nodiscard]] progress step(probe& p) noexcept {
+    if (offset_of(p.w) == memory_.offset_in_pool(p.of) && (p.w & branch) == p.kind) return progress::found;
+    node_head* over = (p.w & branch) == 0 || p.left == 0 ? nullptr : node_at(p.w);
+    if (over != nullptr) {
+      --p.left;
+      p.by = towards(over, p.of->order, Nodes::key_of(p.of));
+      p.w = p.by->load();
+      prefetch(p.w);
+      return progress::under_way;
+    }
+    if (p.other == nullptr) return progress::absent;
+    p.of = std::exchange(p.other, nullptr);
+    p.kind ^= branch;
+    begin(p);
+    return progress::under_way;
   }
   // Of an edge that leads to a node: whether that is a leaf that has been deleted.
   [[nodiscard]] static bool is_deleted_by(const link& edge) noexcept {
     const link_word w = edge.load();
     return (w & gone) != 0 && (w & branch) == 0;
   }
-  // Calls pass(edge) for each edge on the way to where it would be, as a leaf and as a branch.
+  // Calls pass(edge) for each edge on the way to where it would be, as a leaf and as a branch, that may lead past it
+  // and not be durable: those are marked, or the last.
   template <class Pass>
   void each_link_to(std::uint64_t offset, std::uint64_t bytes, Pass&& pass) noexcept {
     const std::byte* at = memory_.at(offset);
     if (at == nullptr || bytes <= before_head) return;
     const auto* leaf = reinterpret_cast<const node_head*>(at);
     const auto* over = reinterpret_cast<const node_head*>(at + before_head);
-    if (Nodes::fits(leaf, bytes)) (void)is_on_way(leaf, 0, pass);
-    if (Nodes::fits(over, bytes - before_head)) (void)is_on_way(over, branch, pass);
+    const auto pass_some = [&](const link& edge) {
+      const link_word w = edge.load();
+      if ((w & branch) == 0 || (w & (rerouted | pending)) != 0) pass(edge);
+    };
+    if (Nodes::fits(leaf, bytes)) (void)is_on_way(leaf, 0, pass_some);
+    if (Nodes::fits(over, bytes - before_head)) (void)is_on_way(over, branch, pass_some);
   }
   // False: no volatile memory for what is still to be visited.
   template <class Visit>
@@ -334,6 +371,15 @@ class tree {
       edge = first_behind([&](const node_head* n) { return compare(n, leaf->order, k); }, false, w, in, in_word);
     }
     s.leave();
+  }
+  void begin(probe& p) noexcept {
+    p.by = &root_.top;
+    p.w = p.by->load();
+    p.left = memory_.nodes_max();
+    prefetch(p.w);
+  }
+  [[gnu::always_inline]] void prefetch(link_word w) const noexcept {
+    __builtin_prefetch(memory_.of_pool(offset_of(w)));
   }
   // pass(edge): on the way.
   template <class Pass>

@@ -115,6 +115,7 @@ class volatile_memory {
 
   [[nodiscard, gnu::always_inline]] std::byte* at(std::uint64_t offset) const noexcept { return base_ + offset; }
   [[nodiscard, gnu::always_inline]] std::byte* node_at(std::uint64_t offset) const noexcept { return base_ + offset; }
+  [[nodiscard]] const std::byte* origin() const noexcept { return base_; }
   [[nodiscard]] std::uint64_t offset_in_pool(const void* p) const noexcept {
     return static_cast<std::uint64_t>(static_cast<const std::byte*>(p) - base_);
   }
@@ -126,7 +127,11 @@ class volatile_memory {
   [[nodiscard, gnu::always_inline]] static bool tidy(link& l, link_word expected, link_word desired) noexcept {
     return l.exchange(expected, desired);
   }
-  [[nodiscard, gnu::always_inline]] static bool begin(link& l, link_word expected, link_word desired) noexcept {
+  [[nodiscard, gnu::always_inline]] static bool begin(session&, link& l, link_word expected, link_word desired,
+                                                      std::uint64_t) noexcept {
+    return l.exchange(expected, desired);
+  }
+  [[nodiscard, gnu::always_inline]] static bool begin_above(link& l, link_word expected, link_word desired) noexcept {
     return l.exchange(expected, desired);
   }
   static void finish(session&, std::uint64_t) noexcept {}
@@ -179,6 +184,7 @@ class volatile_memory {
   }
   [[gnu::always_inline]] static void contents(const void*, std::size_t) noexcept {}
   void discard(session& s, std::uint64_t offset) noexcept { put(s, offset); }
+  [[nodiscard]] result<std::uint64_t> take_array(session&, std::uint64_t bytes) noexcept { return take_run(bytes); }
   void publish_run(const void*, std::size_t, std::uint64_t* word, std::uint64_t offset) noexcept {
     // release: whoever finds the run finds what is in it.
     std::atomic_ref<std::uint64_t>{*word}.store(seal_word(offset, word_seed(offset_in_pool(word))),

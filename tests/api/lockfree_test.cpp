@@ -20,10 +20,13 @@ struct medium {
   const char* name;
   std::uint32_t medium;
   std::uint32_t engine;
+  std::uint32_t flags = 0;  // of structures that are made, but for trees
 };
 constexpr medium media[] = {{"shm", NVM_MEDIUM_SHM, NVM_ENGINE_UNDO},
                             {"shm_redo", NVM_MEDIUM_SHM, NVM_ENGINE_REDO},
-                            {"ssd", NVM_MEDIUM_SSD, NVM_ENGINE_DETECT}};
+                            {"ssd", NVM_MEDIUM_SSD, NVM_ENGINE_DETECT},
+                            {"shm_volatile_links", NVM_MEDIUM_SHM, NVM_ENGINE_UNDO, NVM_LF_VOLATILE_LINKS},
+                            {"ssd_volatile_links", NVM_MEDIUM_SSD, NVM_ENGINE_DETECT, NVM_LF_VOLATILE_LINKS}};
 
 constexpr std::uint32_t all_kinds[] = {NVM_LF_LIST, NVM_LF_HASH, NVM_LF_SKIP_LIST, NVM_LF_TREE};
 
@@ -52,7 +55,7 @@ class lockfree_face : public ::testing::TestWithParam<medium> {
   nvm_lf* open(const char* name, std::uint32_t flags, std::uint32_t kind = NVM_LF_HASH, std::uint32_t mode = 0) {
     nvm_lf_options o{};
     o.kind = kind;
-    o.flags = flags;
+    o.flags = flags | (kind == NVM_LF_TREE ? 0 : GetParam().flags);
     o.mode = mode;
     nvm_lf* lf = nvm_lf_open(pool, name, &o);
     return lf;
@@ -277,6 +280,15 @@ TEST_P(lockfree_face, says_what_does_not_fit) {
   EXPECT_EQ(nvm_lf_drop(pool, "a"), 0) << nvm_errormsg();
   EXPECT_EQ(nvm_lf_put64(words, 1, 1, 0), -1);
   EXPECT_EQ(nvm_errno(), NVM_E_NOT_FOUND);
+}
+
+TEST_P(lockfree_face, has_no_tree_with_volatile_links) {
+  EXPECT_EQ(open("volatile tree", NVM_LF_VOLATILE_LINKS, NVM_LF_TREE), nullptr);
+  EXPECT_EQ(nvm_errno(), NVM_E_INVALID);
+  // What is there has the links that it was made with.
+  nvm_lf* made = open("it", 0);
+  ASSERT_NE(made, nullptr);
+  EXPECT_EQ(open("it", NVM_LF_VOLATILE_LINKS), made);
 }
 
 TEST_P(lockfree_face, gives_the_memory_of_a_dropped_structure_back) {

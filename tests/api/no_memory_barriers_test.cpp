@@ -1,16 +1,10 @@
 // As no_memory_test.cpp, of barrier transactions: a transaction that memory was too short for has changed nothing, the
 // next one goes on, and nobody else dies of it, such as the thread that empties the rings of the redo engine.
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
-#include <string>
-#include <thread>
-
-#include "nvm/nvm.h"
 #include "nvm/stm.h"
-#include "shortage.hpp"
+
+#include <cstring>
+
+#include "life_in_shortage.hpp"
 
 namespace nvm::tests {
 namespace {
@@ -28,41 +22,19 @@ struct ground {
   nvm_engine engine;
 };
 
-class life {
+class life final : public life_in_shortage {
  public:
-  explicit life(const ground& on) : on_{on} {
-    std::string name = "/dev/shm/holdfast-memory-XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) ADD_FAILURE() << "no folder " << name;
-    folder_ = name;
-    path_ = folder_ + "/pool";
-  }
-  ~life() { std::filesystem::remove_all(folder_); }
-  life(const life&) = delete;
-  life& operator=(const life&) = delete;
-
-  // True if the shortage struck.
-  bool run(long first, bool lasting) {
-    std::filesystem::remove(path_);
-    make();
-    std::thread{[&] {
-      memory.arm(first, lasting);
-      live();
-      memory.relieve();
-    }}.join();
-    EXPECT_EQ(nvm_pool_close(pool_), 0) << nvm_errormsg();
-    EXPECT_EQ(nvm_pool_check(path_.c_str(), nullptr, nullptr, nullptr), 0) << nvm_errormsg();
-    return memory.struck();
-  }
+  explicit life(const ground& on) : on_{on} {}
 
  private:
-  void make() {
+  void before() override {
     nvm_pool_options o{};
     o.size = 1 << 20;
     o.medium = on_.medium;
     o.engine = on_.engine;
     o.log_bytes = on_.medium == NVM_MEDIUM_SSD ? 1 << 20 : 8192;
     o.lanes = 2;
-    pool_ = nvm_pool_create_with(path_.c_str(), &o);
+    pool_ = nvm_pool_create_with(path().c_str(), &o);
     ASSERT_NE(pool_, nullptr) << nvm_errormsg();
     const int made = nvm_stm_run(
         pool_,
@@ -95,20 +67,24 @@ class life {
     return before == nullptr ? 0 : nvm_stm_free(tx, before);
   }
 
-  void live() {
+  void live() override {
     for (long n = 1; n <= transactions && !testing::Test::HasFailure(); ++n) {
       step s{table_, n};
       if (nvm_stm_run(pool_, change, &s) == 0) continue;
       EXPECT_TRUE(memory.struck()) << nvm_errormsg();
       EXPECT_EQ(nvm_errno(), NVM_E_NO_MEMORY) << nvm_errormsg();
       memory.relieve();
-      look(n - 1);
+      shows(n - 1);
       EXPECT_EQ(nvm_stm_run(pool_, change, &s), 0) << nvm_errormsg();
     }
     memory.relieve();
-    look(transactions);
+    shows(transactions);
   }
-  void look(long n) {
+  void look_again() override {
+    EXPECT_EQ(nvm_pool_close(pool_), 0) << nvm_errormsg();
+    EXPECT_EQ(check(), 0) << nvm_errormsg();
+  }
+  void shows(long n) {
     for (const long number : table_->number) ASSERT_EQ(number, n);
     ASSERT_EQ(table_->object == nullptr, n == 0);
     if (n != 0) {
@@ -117,8 +93,6 @@ class life {
   }
 
   const ground& on_;
-  std::string folder_, path_;
-  NVM_POOL* pool_ = nullptr;
   table* table_ = nullptr;
 };
 
@@ -126,23 +100,12 @@ constexpr ground grounds[] = {{"undo", NVM_MEDIUM_SHM, NVM_ENGINE_UNDO},
                               {"redo", NVM_MEDIUM_SHM, NVM_ENGINE_REDO},
                               {"ssd", NVM_MEDIUM_SSD, NVM_ENGINE_DETECT}};
 
-class no_memory_for_barriers : public testing::TestWithParam<ground> {
- protected:
-  void at_every_allocation(bool lasting) {
-    life one{GetParam()};
-    long first = 1;
-    while (one.run(first, lasting)) {
-      ASSERT_FALSE(HasFailure()) << "allocation " << first;
-      ++first;
-    }
-    EXPECT_GT(first, 10);
-  }
-};
+class no_memory_for_barriers : public testing::TestWithParam<ground> {};
 INSTANTIATE_TEST_SUITE_P(engines, no_memory_for_barriers, testing::ValuesIn(grounds),
                          [](const auto& i) { return std::string{i.param.name}; });
 
-TEST_P(no_memory_for_barriers, at_any_allocation_loses_nothing) { at_every_allocation(false); }
-TEST_P(no_memory_for_barriers, from_any_allocation_on_loses_nothing) { at_every_allocation(true); }
+TEST_P(no_memory_for_barriers, at_any_allocation_loses_nothing) { life{GetParam()}.run_all(false, 10); }
+TEST_P(no_memory_for_barriers, from_any_allocation_on_loses_nothing) { life{GetParam()}.run_all(true, 10); }
 
 }  // namespace
 }  // namespace nvm::tests

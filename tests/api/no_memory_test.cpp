@@ -1,19 +1,10 @@
 // Volatile memory may run out at any allocation that the library makes: the call returns NVM_E_NO_MEMORY, the pool
 // stays usable, and what was being done is there whole or not at all.
-//
-// Method: a life of a pool, each of whose calls may allocate, runs again and again; in run k the k-th allocation of the
-// library fails, or it and all that follow until a call has said so.  The life is over when k is beyond the last one.
-#include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <string>
-#include <thread>
 
-#include "nvm/nvm.h"
-#include "shortage.hpp"
+#include "life_in_shortage.hpp"
 
 namespace nvm::tests {
 namespace {
@@ -31,49 +22,11 @@ struct table {
 int hooks_run = 0;
 void count_hook(NVM_POOL*, nvm_tx_event, void*) { ++hooks_run; }
 
-class life {
+class life final : public life_in_shortage {
  public:
-  explicit life(bool ssd) : ssd_{ssd} {
-    // A log ring works on any file system; here its syncs cost nothing.
-    std::string name = "/dev/shm/holdfast-memory-XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) ADD_FAILURE() << "no folder " << name;
-    folder_ = name;
-    path_ = folder_ + "/pool";
-  }
-  ~life() { std::filesystem::remove_all(folder_); }
-  life(const life&) = delete;
-  life& operator=(const life&) = delete;
-
-  // True if the shortage struck.
-  bool run(long first, bool lasting) {
-    std::filesystem::remove(path_);
-    pool_ = nullptr;
-    last_ = -1;
-    // A new thread has none of the memory that the library keeps for each.
-    std::thread{[&] {
-      memory.arm(first, lasting);
-      live();
-      memory.relieve();
-      if (!testing::Test::HasFailure()) look_again();
-    }}.join();
-    return memory.struck();
-  }
+  explicit life(bool ssd) : ssd_{ssd} {}
 
  private:
-  static void say(std::uint64_t at, const char* finding, void*) { ADD_FAILURE() << at << ": " << finding; }
-
-  // Calls `f` (0: good), once more after a failure: which is shortage of memory, has left no trace, and is over now.
-  template <class F>
-  void attempt(const char* what, F&& f) {
-    if (testing::Test::HasFailure() || f() == 0) return;
-    EXPECT_TRUE(memory.struck()) << what << ": " << nvm_errormsg();
-    EXPECT_EQ(nvm_errno(), NVM_E_NO_MEMORY) << what << ": " << nvm_errormsg();
-    memory.relieve();
-    if (pool_ != nullptr) look();
-    EXPECT_EQ(f(), 0) << what << ", again: " << nvm_errormsg();
-    if (pool_ != nullptr) look();
-  }
-
   int create() {
     nvm_pool_options o{};
     o.size = 1 << 18;
@@ -82,36 +35,20 @@ class life {
     o.log_bytes = ssd_ ? 1 << 20 : 4096;  // a lane overflows
     o.lanes = 2;
     o.meter = 1;
-    pool_ = nvm_pool_create_with(path_.c_str(), &o);
+    pool_ = nvm_pool_create_with(path().c_str(), &o);
     if (pool_ != nullptr) return 0;
-    EXPECT_NE(::access(path_.c_str(), F_OK), 0) << "a failed creation left a file";
+    EXPECT_NE(::access(path().c_str(), F_OK), 0) << "a failed creation left a file";
     return -1;
   }
   int open(bool read_only) {
     nvm_pool_options o{};
     o.read_only = read_only ? 1 : 0;
     o.lanes = ssd_ ? 2 : 0;
-    pool_ = nvm_pool_open_with(path_.c_str(), &o);
+    pool_ = nvm_pool_open_with(path().c_str(), &o);
     return pool_ != nullptr ? 0 : -1;
   }
-  // The pool is gone afterwards, and everything of it in the file, even when that fails.
-  void close() {
-    if (testing::Test::HasFailure()) return;
-    const int closed = nvm_pool_close(pool_);
-    pool_ = nullptr;
-    if (closed == 0) return;
-    EXPECT_EQ(nvm_errno(), NVM_E_NO_MEMORY) << nvm_errormsg();
-    memory.relieve();
-  }
-  int check() {
-    nvm_check_options o{};
-    o.report = say;
-    const std::int64_t found = nvm_pool_check_with(path_.c_str(), &o, nullptr);
-    EXPECT_LE(found, 0);
-    return static_cast<int>(found);
-  }
-
-  void live() {
+  void before() override { last_ = -1; }
+  void live() override {
     attempt("create", [&] { return create(); });
     attempt("make the table", [&] { return make_table(); });
     for (long n = 1; n <= 4; ++n) {
@@ -120,7 +57,7 @@ class life {
     attempt("info", [&] {
       nvm_pool_info info{};
       nvm_statistics statistics{};
-      if (nvm_pool_get_info(pool_, &info) != 0 || nvm_pool_inspect(path_.c_str(), &info) != 0) return -1;
+      if (nvm_pool_get_info(pool_, &info) != 0 || nvm_pool_inspect(path().c_str(), &info) != 0) return -1;
       return nvm_pool_get_statistics(pool_, &statistics);
     });
     close();
@@ -134,7 +71,7 @@ class life {
     attempt("walk to read", [&] { return count() < 0 ? -1 : 0; });
     close();
   }
-  void look_again() {
+  void look_again() override {
     EXPECT_EQ(check(), 0) << nvm_errormsg();
     ASSERT_EQ(open(false), 0) << nvm_errormsg();
     look();
@@ -249,7 +186,7 @@ class life {
     return answer == 0 ? n : -1;
   }
   // The pool shows the last transaction and nothing else.
-  void look() {
+  void look() override {
     EXPECT_EQ(nvm_tx_depth(pool_), 0U);
     table* t = root();
     if (last_ < 0) {
@@ -273,34 +210,14 @@ class life {
   }
 
   bool ssd_;
-  std::string folder_, path_;
-  NVM_POOL* pool_ = nullptr;
   long last_ = -1;  // transaction that committed last; 0: the table was made, -1: nothing
 };
 
 class no_memory : public testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(media, no_memory, testing::Bool(), [](const auto& i) { return i.param ? "ssd" : "shm"; });
 
-TEST_P(no_memory, at_any_allocation_loses_nothing) {
-  life one{GetParam()};
-  long first = 1;
-  while (one.run(first, false)) {
-    ASSERT_FALSE(HasFailure()) << "allocation " << first;
-    ++first;
-  }
-  EXPECT_GT(first, 100);
-  RecordProperty("allocations", static_cast<int>(first));
-}
-
-TEST_P(no_memory, from_any_allocation_on_loses_nothing) {
-  life one{GetParam()};
-  long first = 1;
-  while (one.run(first, true)) {
-    ASSERT_FALSE(HasFailure()) << "allocation " << first;
-    ++first;
-  }
-  EXPECT_GT(first, 100);
-}
+TEST_P(no_memory, at_any_allocation_loses_nothing) { life{GetParam()}.run_all(false, 100); }
+TEST_P(no_memory, from_any_allocation_on_loses_nothing) { life{GetParam()}.run_all(true, 100); }
 
 }  // namespace
 }  // namespace nvm::tests

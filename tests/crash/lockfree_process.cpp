@@ -13,6 +13,8 @@ namespace nvm::tests {
 using explore::machine;
 using lockfree::byte_nodes;
 using lockfree::node_head;
+using lockfree::sealed_bytes;
+using lockfree::sealed_words;
 using lockfree::word_nodes;
 
 key_bytes bytes_of_key(std::uint64_t key) noexcept {
@@ -53,6 +55,19 @@ template <class Memory>
 using words_tree = lockfree::tree<Memory, word_nodes>;
 template <class Memory>
 using bytes_tree = lockfree::tree<Memory, byte_nodes>;
+// With volatile links.
+template <class Memory>
+using sealed_words_list = lockfree::list<Memory, sealed_words>;
+template <class Memory>
+using sealed_bytes_list = lockfree::list<Memory, sealed_bytes>;
+template <class Memory>
+using sealed_words_hash = lockfree::hash_table<Memory, sealed_words, lockfree::word_hash>;
+template <class Memory>
+using sealed_bytes_hash = lockfree::hash_table<Memory, sealed_bytes, coarse_hash>;
+template <class Memory>
+using sealed_words_skip = lockfree::skip_list<Memory, sealed_words>;
+template <class Memory>
+using sealed_bytes_skip = lockfree::skip_list<Memory, sealed_bytes>;
 
 // One structure with the sessions of all threads.
 template <media M>
@@ -64,6 +79,7 @@ class attached {
   attached& operator=(const attached&) = delete;
   virtual ~attached() = default;
   virtual lockfree::structure& as_structure() = 0;
+  virtual status rebuild() = 0;
   virtual result<lockfree::written> write(thread& t, std::uint64_t key, const value_bytes& value,
                                           lockfree::write_rule rule) = 0;
   virtual result<bool> remove(thread& t, std::uint64_t key) = 0;
@@ -74,17 +90,24 @@ class attached {
   virtual void set_count(std::int64_t n) = 0;
 };
 
-template <media M, template <class> class Shape, bool Words>
+template <media M, class Structure, class Nodes>
 class attached_as final : public attached<M> {
+  static constexpr bool Words = !Nodes::of_bytes;
+
  public:
-  using structure_type = lockfree::durable<M, Shape>;
+  using structure_type = Structure;
   using session = typename structure_type::session;
   using typename attached<M>::thread;
 
-  attached_as(lockfree::domain<M>& d, const typename lockfree::catalogue<M>::found& f, bool all_at_once)
-      : in_{d}, it_{d, f, all_at_once} {}
+  template <class... Settings>
+  attached_as(lockfree::domain<M>& d, const typename lockfree::catalogue<M>::found& f, Settings... settings)
+      : in_{d}, it_{d, f, settings...} {}
 
   lockfree::structure& as_structure() override { return it_; }
+  status rebuild() override {
+    if constexpr (requires { it_.rebuild(1U); }) return it_.rebuild(1U);
+    return {};
+  }
   result<lockfree::written> write(thread& t, std::uint64_t key, const value_bytes& value,
                                   lockfree::write_rule rule) override {
     if constexpr (Words) {
@@ -108,14 +131,14 @@ class attached_as final : public attached<M> {
     std::optional<value_bytes> found;
     if constexpr (Words) {
       (void)it_->look_up(of(t), key, [&](const node_head* n) {
-        const std::uint64_t word = word_nodes::value_of(n);
+        const std::uint64_t word = Nodes::value_of(n);
         found.emplace(8);
         std::memcpy(found->data(), &word, 8);
       });
     } else {
       const key_bytes k = bytes_of_key(key);
       (void)it_->look_up(of(t), std::span{k}, [&](const node_head* n) {
-        const auto v = byte_nodes::value_of(n);
+        const auto v = Nodes::value_of(n);
         found.emplace(v.bytes.begin(), v.bytes.end());
       });
     }
@@ -171,10 +194,16 @@ class process final : public lockfree_process {
     if (status s = domain_->exists(); !s) return s;
     status attached_all;
     const status read = names_.each([&](const found_type& f, std::string_view name) {
-      if (!attach(f, name)) attached_all = fail(errc::corrupt, "'%.*s' is of no kind", int(name.size()), name.data());
+      if (status s = attach(f, name); !s) attached_all = s;
     });
     if (!read) return read;
     if (!attached_all) return attached_all;
+    // By threads that have nothing else to make durable.
+    run_as(3);
+    for (auto& [name, s] : structures_) {
+      if (status rebuilt = s.it->rebuild(); !rebuilt) return rebuilt;
+    }
+    run_as(2);
     typename lockfree::catalogue<M>::recovery r;
     const auto of_owner = [&](std::uint16_t owner) -> lockfree::structure* {
       for (auto& [name, s] : structures_) {
@@ -195,8 +224,10 @@ class process final : public lockfree_process {
 
   status create(std::string_view name, shape_of_structure shape, unsigned bits) override {
     if (status s = names_.need(variant_.area_shift); !s) return s;
-    const std::uint64_t flags = lockfree::layout::entry_map | (has_words(shape) ? 0 : lockfree::layout::entry_bytes);
+    const std::uint64_t flags = lockfree::layout::entry_map | (has_words(shape) ? 0 : lockfree::layout::entry_bytes) |
+                                (variant_.volatile_links ? lockfree::layout::entry_volatile_links : 0);
     const auto made = names_.create(name, kind_of(shape), bits, flags, [&](std::uint16_t owner) {
+      if (variant_.volatile_links) return make_sealed(owner, bits);
       switch (kind_of(shape)) {
         case lockfree::layout::kind::hash:
           return make_hash(owner, bits);
@@ -209,8 +240,8 @@ class process final : public lockfree_process {
       }
     });
     if (!made) return made.error();
-    (void)attach(*made, name);
-    return {};
+    if (status s = attach(*made, name); !s) return s;
+    return structures_.find(name)->second.it->rebuild();
   }
   status need_directory() override { return names_.need(variant_.area_shift); }
   void drop(std::string_view name) override {
@@ -270,40 +301,55 @@ class process final : public lockfree_process {
     std::unique_ptr<attached<M>> it;
   };
 
-  bool attach(const found_type& f, std::string_view name) {
-    std::unique_ptr<attached<M>> it;
-    const auto as = [&]<template <class> class Shape, bool Words>() {
-      it = std::make_unique<attached_as<M, Shape, Words>>(*domain_, f, variant_.all_at_once);
-    };
-    if (f.kind == lockfree::layout::kind::none || f.kind > lockfree::layout::kind::tree) return false;
+  template <template <class> class Shape, class Nodes>
+  std::unique_ptr<attached<M>> linked(const found_type& f) {
+    return std::make_unique<attached_as<M, lockfree::durable<M, Shape>, Nodes>>(*domain_, f, variant_.all_at_once);
+  }
+  template <template <class> class Shape, class Nodes>
+  std::unique_ptr<attached<M>> sealed(const found_type& f) {
+    return std::make_unique<attached_as<M, lockfree::rebuilt<M, Nodes, Shape>, Nodes>>(*domain_, f);
+  }
+  // nullptr: it is of no kind.
+  std::unique_ptr<attached<M>> opened(const found_type& f) {
+    if (f.kind == lockfree::layout::kind::none || f.kind > lockfree::layout::kind::tree) return nullptr;
+    const bool volatile_links = (f.flags & lockfree::layout::entry_volatile_links) != 0;
     switch (shape_of(f.kind, (f.flags & lockfree::layout::entry_bytes) != 0)) {
       case shape_of_structure::words_list:
-        as.template operator()<words_list, true>();
-        break;
+        return volatile_links ? sealed<sealed_words_list, sealed_words>(f) : linked<words_list, word_nodes>(f);
       case shape_of_structure::bytes_list:
-        as.template operator()<bytes_list, false>();
-        break;
+        return volatile_links ? sealed<sealed_bytes_list, sealed_bytes>(f) : linked<bytes_list, byte_nodes>(f);
       case shape_of_structure::words_hash:
-        as.template operator()<words_hash, true>();
-        break;
+        return volatile_links ? sealed<sealed_words_hash, sealed_words>(f) : linked<words_hash, word_nodes>(f);
       case shape_of_structure::bytes_hash:
-        as.template operator()<bytes_hash, false>();
-        break;
+        return volatile_links ? sealed<sealed_bytes_hash, sealed_bytes>(f) : linked<bytes_hash, byte_nodes>(f);
       case shape_of_structure::words_skip:
-        as.template operator()<words_skip, true>();
-        break;
+        return volatile_links ? sealed<sealed_words_skip, sealed_words>(f) : linked<words_skip, word_nodes>(f);
       case shape_of_structure::bytes_skip:
-        as.template operator()<bytes_skip, false>();
-        break;
+        return volatile_links ? sealed<sealed_bytes_skip, sealed_bytes>(f) : linked<bytes_skip, byte_nodes>(f);
       case shape_of_structure::words_tree:
-        as.template operator()<words_tree, true>();
-        break;
+        return volatile_links ? nullptr : linked<words_tree, word_nodes>(f);
       case shape_of_structure::bytes_tree:
-        as.template operator()<bytes_tree, false>();
-        break;
+        return volatile_links ? nullptr : linked<bytes_tree, byte_nodes>(f);
     }
+    return nullptr;
+  }
+  status attach(const found_type& f, std::string_view name) {
+    if ((f.flags & lockfree::layout::entry_volatile_links) != 0) {
+      if (const char* what = lockfree::sealed_root_fault(base_, f.root)) return fail(errc::corrupt, "%s", what);
+    }
+    std::unique_ptr<attached<M>> it = opened(f);
+    if (it == nullptr) return fail(errc::corrupt, "'%.*s' is of no kind", int(name.size()), name.data());
     structures_[std::string{name}] = {f, std::move(it)};
-    return true;
+    return {};
+  }
+  result<std::uint64_t> make_sealed(std::uint16_t owner, unsigned bits) {
+    auto run = space_.take_run(0, nvm::layout::slot_protocol::self_validating, owner, sizeof(lockfree::sealed_root));
+    if (!run) return run.error();
+    // Two structures at the same place, one after the other, have seeds of their own.
+    seeds_ = mix_seed(seeds_, *run + structures_.size() + dropped_.size());
+    lockfree::make_sealed_root(base_ + *run, *run, bits, seeds_);
+    medium_.flush(base_ + *run, sizeof(lockfree::sealed_root));
+    return *run;
   }
   template <class Structure>
   result<std::uint64_t> make_root(std::uint16_t owner) {
@@ -349,6 +395,7 @@ class process final : public lockfree_process {
   std::vector<std::unique_ptr<attached<M>>> dropped_;
   std::array<thread_type*, 8> threads_{};
   lsn_t lsn_ = 0;
+  std::uint64_t seeds_ = 0x5EED;
   lockfree::recovery_report recovered_;
 };
 

@@ -23,6 +23,7 @@ struct lockfree_variant {
   lockfree::recovery_method recovery = lockfree::recovery_method::automatic;
   unsigned generation_nodes = 2;  // unlinked nodes that are freed at once
   unsigned area_shift = 10;
+  bool volatile_links = false;  // of the structures that are made
 };
 
 // Keys are words; where structures have keys of any size, those of nine bytes of which 256 begin alike.  Values are

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "nvm/nvm.h"
 #include "pool/pool.hpp"
 #include "space/space.hpp"
 
@@ -21,7 +22,8 @@ struct place {
 
 class reader {
  public:
-  reader(const std::byte* base, const geometry& g) : base_{base}, g_{g}, end_{g.size_bytes()} {}
+  reader(const std::byte* base, const geometry& g, bool image)
+      : base_{base}, g_{g}, end_{g.size_bytes()}, image_{image} {}
 
   lockfree_contents read(bool leaks) {
     leaks_ = leaks;
@@ -112,6 +114,12 @@ class reader {
     owner_ = owner;
     if (kind == media_layout::kind::none || kind > media_layout::kind::tree) return broken("an entry's kind", at);
     one_.shape = shape_of(kind, bytes);
+    if ((content(at + offsetof(media_layout::entry, flags)) & media_layout::entry_volatile_links) != 0) {
+      read_sealed(root, at);
+      std::sort(one_.items.begin(), one_.items.end(), [](auto& a, auto& b) { return a.key < b.key; });
+      out_.structures.push_back(std::move(one_));
+      return;
+    }
     switch (kind) {
       case media_layout::kind::hash:
         read_hash(root, at);
@@ -130,6 +138,73 @@ class reader {
     }
     std::sort(one_.items.begin(), one_.items.end(), [](auto& a, auto& b) { return a.key < b.key; });
     out_.structures.push_back(std::move(one_));
+  }
+
+  // ---- nodes that prove themselves ----
+
+  void read_sealed(std::uint64_t root, std::uint64_t at) {
+    if (!fits(root, sizeof(lockfree::sealed_root))) return broken("a root lies nowhere", at);
+    link(owner_, root, sizeof(lockfree::sealed_root));
+    if (lockfree::sealed_root_fault(base_, root) != nullptr) return broken("no root of volatile links", root);
+    seed_ = load(root + offsetof(lockfree::sealed_root, seed));
+    std::erase_if(allocated_, [&](const place& p) { return image_ && p.owner == owner_ && p.offset != root; });
+    const auto shape = layout::shape_of(layout::page_kind::coarse, g_.page_shift);
+    for (std::uint64_t page = 0; page < (end_ - g_.data_offset) >> g_.page_shift && out_.fault.empty(); ++page) {
+      const layout::page_entry e = layout::unpack(load(g_.entry_offset(page)) & checked_mask);
+      const std::uint64_t first = g_.page_offset(page);
+      if (e.store != owner_ || e.kind == layout::page_kind::free || first == root) continue;
+      if (e.kind == layout::page_kind::run) {
+        read_sealed_nodes(first, std::uint64_t{e.length_pages} << g_.page_shift);
+        continue;
+      }
+      const auto length = static_cast<std::uint8_t>(base_[first + shape.lengths_at + shape.header_slots]);
+      const unsigned each = layout::slots_of_length(length);
+      if (each == 0) return broken("an extent's lengths", first);
+      for (unsigned slot = shape.header_slots; slot + each <= shape.slots; slot += each) {
+        read_sealed_nodes(first + slot * shape.slot_bytes, each * shape.slot_bytes);
+      }
+    }
+    std::sort(one_.items.begin(), one_.items.end(), [](auto& a, auto& b) { return a.key < b.key; });
+    for (std::size_t i = 1; leaks_ && i < one_.items.size(); ++i) {
+      if (one_.items[i].key == one_.items[i - 1].key) return broken("a key is there twice", one_.items[i].key);
+    }
+  }
+
+  // The head of a skip list's node lies as far inside as it is high.
+  void read_sealed_nodes(std::uint64_t start, std::uint64_t bytes) {
+    if (kind_of(one_.shape) != media_layout::kind::skip_list) return read_sealed_node(start, start);
+    for (const std::uint64_t inside : {8, 16, 24, 32, 40, 48, 56, 128}) {
+      if (inside + sizeof(lockfree::sealed_words::node) <= bytes) read_sealed_node(start + inside, start);
+    }
+  }
+  void read_sealed_node(std::uint64_t at, std::uint64_t start) {
+    const bool hash = is_hash(one_.shape);
+    const std::uint64_t order = load(at + 8);
+    const std::uint64_t seal = load(at + 16);
+    const std::uint64_t content = load(at + (has_words(one_.shape) ? 24 : 32));
+    if (lockfree::seal::state_of(seal) != lockfree::seal::live ||
+        (seal & lockfree::seal::sum_mask) != lockfree::seal::sum_of(order, content, at, seed_)) {
+      return;
+    }
+    lockfree_item item{};
+    std::uint64_t bytes = sizeof(lockfree::sealed_words::node);
+    if (has_words(one_.shape)) {
+      item.key = hash ? lockfree::word_hash::key_of(order, seed_) : order;
+      item.value = value_code(base_ + at + 24, 8);
+    } else {
+      lockfree::sealed_bytes::node n{};
+      std::memcpy(static_cast<void*>(&n), base_ + at, sizeof n);
+      bytes = sizeof n + n.key_bytes + n.value_bytes;
+      if (n.key_bytes != sizeof(key_bytes) || !fits(at, bytes)) return broken("a node's sizes", at);
+      const std::byte* key = base_ + at + sizeof n;
+      item.key = key_of_bytes(key);
+      item.value = value_code(key + n.key_bytes, n.value_bytes);
+      const std::uint64_t expected = hash ? coarse_hash::of({key, n.key_bytes}, seed_) : item.key >> 8;
+      if (order != expected) return broken("a node's order", at);
+    }
+    // On ssd words of allocation never leave the process.
+    if (!image_) link(owner_, start, at - start + bytes);
+    one_.items.push_back(item);
   }
 
   bool has_root(std::uint64_t root, std::uint64_t bytes, std::uint64_t magic) {
@@ -387,8 +462,9 @@ class reader {
   const std::byte* base_;
   const geometry g_;
   const std::uint64_t end_;
-  bool leaks_ = false;
+  const bool image_;
   lockfree_contents out_;
+  bool leaks_ = false;
   lockfree_contents::one one_{};
   std::uint16_t owner_ = 0;
   unsigned base_bits_ = 0;
@@ -424,7 +500,7 @@ lockfree_contents lockfree_in(const std::byte* base, std::size_t available, bool
     c.fault = last_message();
     return c;
   }
-  return reader{base, geometry_of(*sb)}.read(leaks);
+  return reader{base, geometry_of(*sb), sb->medium == NVM_MEDIUM_SSD}.read(leaks);
 }
 
 }  // namespace nvm::tests

@@ -398,11 +398,41 @@ void counts_on_shared_keys(const variant& v, std::uint64_t keys) {
   s.pool.shared().come_to_rest();
 }
 
+// Where nodes were only unlinked, recovery looks for those that bear a mark.
+template <template <class> class Shapes, class Data>
+void looks_for_marked_nodes(const variant& v) {
+  using tested = subject<Shapes, Data>;
+  tested s{v};
+  const auto key = [](std::uint64_t i) { return i * 0x9E37'79B9'7F4A'7C15ULL >> 20; };
+  {
+    typename tested::worker w{s};
+    for (std::uint64_t i = 0; i < 8000; ++i) EXPECT_EQ(w.write(key(i), i, write_rule::insert_only), written::inserted);
+    w.end();
+  }
+  s.pool.shared().come_to_rest();
+  {
+    s.pool.join().enter();  // and is still there when the process ends: nothing that is unlinked becomes free
+    typename tested::worker w{s};
+    for (std::uint64_t i = 0; i < 8000; i += 200) EXPECT_TRUE(w.remove(key(i)));
+    // And one that was allocated in.
+    EXPECT_EQ(w.write(key(0), 0, write_rule::insert_only), written::inserted);
+  }
+  const recovery_report report = s.crash(recovery_method::search);
+  EXPECT_GE(report.searched, 40U);
+  EXPECT_GE(report.freed, 40U);
+  if (v.link_cache || tested::shapes::kind == layout::kind::tree) {
+    EXPECT_EQ(report.searched, report.allocated);
+  } else {
+    EXPECT_LT(4 * report.searched, report.allocated);
+  }
+}
+
 #define NVM_ORDERED_SUITE(suite, shapes, data)                                                                  \
   class suite : public ::testing::TestWithParam<variant> {};                                                    \
   TEST_P(suite, follows_a_model) { follows_a_model<shapes, data>(GetParam()); }                                 \
   TEST_P(suite, keeps_the_keys_of_threads_apart) { keeps_the_keys_of_threads_apart<shapes, data>(GetParam()); } \
   TEST_P(suite, counts_on_shared_keys) { counts_on_shared_keys<shapes, data>(GetParam(), 40); }                 \
+  TEST_P(suite, looks_for_marked_nodes) { looks_for_marked_nodes<shapes, data>(GetParam()); }                   \
   TEST_P(suite, counts_on_two_keys) { counts_on_shared_keys<shapes, data>(GetParam(), 2); }                     \
   INSTANTIATE_TEST_SUITE_P(all, suite, ::testing::ValuesIn(variants),                                           \
                            [](const auto& info) { return std::string{info.param.name}; })

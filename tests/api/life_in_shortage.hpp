@@ -1,0 +1,100 @@
+// Tests of what happens when volatile memory runs out at any allocation that the library makes.
+//
+// Method: a life of a pool, each of whose calls may allocate, runs again and again; in run k the k-th allocation of the
+// library fails, or it and all that follow until a call has said so.  All is seen when k is beyond the last one.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <thread>
+
+#include "nvm/nvm.h"
+#include "shortage.hpp"
+
+namespace nvm::tests {
+
+class life_in_shortage {
+ public:
+  life_in_shortage() {
+    // A log ring works on any file system; here its syncs cost nothing.
+    std::string name = "/dev/shm/holdfast-memory-XXXXXX";
+    if (::mkdtemp(name.data()) == nullptr) ADD_FAILURE() << "no folder " << name;
+    folder_ = name;
+    path_ = folder_ + "/pool";
+  }
+  virtual ~life_in_shortage() { std::filesystem::remove_all(folder_); }
+  life_in_shortage(const life_in_shortage&) = delete;
+  life_in_shortage& operator=(const life_in_shortage&) = delete;
+
+  // With the shortage at each allocation in turn, of which there are more than `least`.
+  void run_all(bool lasting, long least) {
+    long first = 1;
+    while (run(first, lasting)) {
+      ASSERT_FALSE(testing::Test::HasFailure()) << "allocation " << first;
+      ++first;
+    }
+    EXPECT_GT(first, least);
+  }
+
+ protected:
+  virtual void before() {}  // memory is there
+  virtual void live() = 0;
+  virtual void look_again() {}  // memory is there again
+  // After a call that failed.
+  virtual void look() {}
+
+  // Calls `f` (less than 0: failed), once more after a failure: which is shortage of memory, has left no trace, and is
+  // over now.
+  template <class F>
+  void attempt(const char* what, F&& f) {
+    if (testing::Test::HasFailure() || f() >= 0) return;
+    EXPECT_TRUE(memory.struck()) << what << ": " << nvm_errormsg();
+    EXPECT_EQ(nvm_errno(), NVM_E_NO_MEMORY) << what << ": " << nvm_errormsg();
+    memory.relieve();
+    if (pool_ != nullptr) look();
+    EXPECT_GE(f(), 0) << what << ", again: " << nvm_errormsg();
+    if (pool_ != nullptr) look();
+  }
+  // The pool is gone afterwards, and everything of it in the file, even when that fails.
+  void close() {
+    if (testing::Test::HasFailure()) return;
+    const int closed = nvm_pool_close(pool_);
+    pool_ = nullptr;
+    if (closed == 0) return;
+    EXPECT_EQ(nvm_errno(), NVM_E_NO_MEMORY) << nvm_errormsg();
+    memory.relieve();
+  }
+  int check() {
+    nvm_check_options o{};
+    o.report = [](std::uint64_t where, const char* finding, void*) { ADD_FAILURE() << where << ": " << finding; };
+    const std::int64_t found = nvm_pool_check_with(path().c_str(), &o, nullptr);
+    EXPECT_LE(found, 0);
+    return static_cast<int>(found);
+  }
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+  NVM_POOL* pool_ = nullptr;
+
+ private:
+  // True if the shortage struck.
+  bool run(long first, bool lasting) {
+    std::filesystem::remove(path());
+    pool_ = nullptr;
+    before();
+    // A new thread has none of the memory that the library keeps for each.
+    std::thread{[&] {
+      memory.arm(first, lasting);
+      live();
+      memory.relieve();
+      if (!testing::Test::HasFailure()) look_again();
+    }}.join();
+    return memory.struck();
+  }
+
+  std::string folder_, path_;
+};
+
+}  // namespace nvm::tests
