@@ -213,12 +213,12 @@ bool open_tx::commit_or_meet() {
 
 void open_tx::commit_async() { must(end(), "commit"); }
 
-// Met another transaction: an operation without effect.
+// Met another transaction, or found no room for its record: an operation without effect.
 bool open_tx::end() {
   ground& h = heap();
   player_.machine_.op_begin();
   const auto lsn = h.commit(lane_);
-  if (!lsn && lsn.error() == errc::busy) {
+  if (!lsn && (lsn.error() == errc::busy || lsn.error() == errc::no_space)) {
     player_.history_.state(player_.model_.digest());
     player_.machine_.op_end();
     h.release(lane_);

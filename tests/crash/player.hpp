@@ -41,7 +41,7 @@ class open_tx {
   bool run_alone();
   // Durable on return.
   void commit();
-  // As commit(); false: it met another transaction, and is gone.
+  // As commit(); false: it met another transaction, or found no room for its record, and is gone.
   bool commit_or_meet();
   // Durable with the next wait() of the player.
   void commit_async();

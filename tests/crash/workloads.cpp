@@ -21,6 +21,7 @@ class hand {
 
   void play(letter l) {
     if (l == letter::by_other_lane) lane_ = 1 - lane_;
+    before_ = live_;
     act(*player_.begin(lane_), l);
   }
   [[nodiscard]] std::size_t size() const noexcept { return live_.size(); }
@@ -38,8 +39,12 @@ class hand {
     if (at != 0) live_.push_back({at, bytes});
     return at != 0;
   }
+  // A commit may find no room for its record: then nothing has happened.
+  void commit(open_tx& t) {
+    if (!t.commit_or_meet()) live_ = before_;
+  }
   // Commits, or gives up what found no room.
-  void put(open_tx& t, std::uint64_t bytes) { keep(t, bytes) ? t.commit() : t.abort(); }
+  void put(open_tx& t, std::uint64_t bytes) { keep(t, bytes) ? commit(t) : t.abort(); }
   std::size_t any() { return pick(live_.size()); }
   void drop(open_tx& t, std::size_t i) {
     if (player_.committed().root == live_[i].at) t.set_root(0);
@@ -66,20 +71,20 @@ class hand {
         if (!keep(t, live_[i].bytes)) return t.abort();
         drop(t, i);
         t.set_root(live_.back().at);
-        return t.commit();
+        return commit(t);
       }
       case letter::remove:
         drop(t, any());
-        return t.commit();
+        return commit(t);
       case letter::update:
         write_some(t, any());
-        return t.commit();
+        return commit(t);
       case letter::swap: {
         const object a = live_[any()];
         const object b = live_[any()];
         const std::uint64_t bytes = 8;
         t.write_many({{a.at, 0, bytes, fill()}, {b.at, b.bytes - bytes, bytes, fill()}});
-        return t.commit();
+        return commit(t);
       }
       case letter::aborted_put: {
         const std::size_t kept = live_.size();
@@ -98,7 +103,7 @@ class hand {
         live_.resize(kept);
         t.abort_level();
         write_some(t, any());
-        return t.commit();
+        return commit(t);
       }
       case letter::nested_commit:
         t.begin();
@@ -107,7 +112,7 @@ class hand {
         write_some(t, any());
         t.commit_level();
         t.commit_level();
-        return t.commit();
+        return commit(t);
       case letter::long_log: {
         // More than fits the lane's body, in several pieces.
         const object o = *std::max_element(live_.begin(), live_.end(),
@@ -116,7 +121,7 @@ class hand {
         for (std::uint64_t from = 0; from < 1400; from += 100) {
           if (!t.write(o.at, from, 64, fill())) return t.abort();
         }
-        return t.commit();
+        return commit(t);
       }
       case letter::put_many: {
         const std::size_t kept = live_.size();
@@ -125,23 +130,24 @@ class hand {
           live_.resize(kept);
           return t.abort();
         }
-        return t.commit();
+        return commit(t);
       }
       case letter::by_other_lane:
         // Which frees what this one made, and stays.
         if (!live_.empty()) drop(t, live_.size() - 1);
-        return t.commit();
+        return commit(t);
       case letter::grow:
         return put(t, 9000);
       case letter::change_root:
         t.set_root(live_[any()].at);
-        return t.commit();
+        return commit(t);
     }
   }
 
   player& player_;
   std::mt19937_64 random_;
   std::vector<object> live_;
+  std::vector<object> before_;  // the operation in hand
   unsigned lane_ = 0;
   std::uint8_t fill_ = 0;
 };
