@@ -44,7 +44,7 @@ function(holdfast_instrument target)
   cmake_path(GET pass STEM plugin)
   add_dependencies(${target} ${plugin})
   # Line tables name the source line of each recorded store.
-  target_compile_options(${target} PRIVATE -fpass-plugin=${pass} -g)
+  target_compile_options(${target} PRIVATE -fpass-plugin=${pass} -g1)
   target_compile_definitions(${target} PRIVATE NVM_RECORDED=1)
   # A changed plugin makes every object stale, for ninja and for the compiler cache.
   get_target_property(sources ${target} SOURCES)

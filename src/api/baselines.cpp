@@ -1,4 +1,4 @@
-#define NVM_FLATTEN
+#define NVM_FLATTEN  // each takes a compiler half a minute
 #include "api/baselines.hpp"
 
 #include "api/heap_engine.hpp"

@@ -1,3 +1,4 @@
+#define NVM_INLINES_LITTLE 1
 #include "api/check_structures.hpp"
 
 #include "api/structures.hpp"

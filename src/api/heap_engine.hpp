@@ -10,16 +10,12 @@
 
 #include "api/background_truncation.hpp"
 #include "api/engine.hpp"
+#include "base/inlining.hpp"
 #include "platform/platform.hpp"
 #include "pool/pool.hpp"
 
-// Everything that an undo transaction does between two fences is one function where pools are used in earnest.  It
-// takes a compiler half a minute; a file that instantiates another engine, or one for measuring, defines this as
-// nothing.
-#ifndef NVM_FLATTEN
-#define NVM_FLATTEN [[gnu::flatten]]
-#endif
-
+// NVM_FLATTEN: everything that an undo transaction does between two fences is one function where pools are used in
+// earnest.  It takes a compiler half a minute.
 namespace nvm::api {
 
 template <class Holder, template <class> class Engine = tx::undo_engine>

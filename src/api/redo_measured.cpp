@@ -1,4 +1,4 @@
-#define NVM_FLATTEN  // as heap_engine.hpp says
+#define NVM_INLINES_LITTLE 1
 #include "api/direct_engines.hpp"
 #include "api/heap_engine.hpp"
 

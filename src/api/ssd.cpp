@@ -3,6 +3,7 @@
 //
 // The checkpointer's thread starts with the first commit, so that opening a pool to look at it costs none; at once if a
 // dead process has left something to bring home.
+#define NVM_INLINES_LITTLE 1  // what an operation takes here is the wait for a disk
 #include "api/ssd.hpp"
 
 #include <atomic>

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "api/pool_object.hpp"
+#include "base/inlining.hpp"
 #include "platform/platform.hpp"
 
 struct nvm_stm {
@@ -156,7 +157,7 @@ void take_back_level(nvm_stm* tx) {
 
 // Calls f(transaction) -> verdict, and returns if that is `done`.
 template <class F>
-[[gnu::always_inline]] inline void go_on(nvm_stm* tx, F&& f) {
+[[NVM_INLINE]] inline void go_on(nvm_stm* tx, F&& f) {
   verdict a = verdict::failed;
   try {
     a = f(tx->inner);
@@ -169,7 +170,7 @@ template <class F>
 }
 // Of what writes: not in a transaction that is dead.
 template <class F>
-[[gnu::always_inline]] inline void change(nvm_stm* tx, F&& f) {
+[[NVM_INLINE]] inline void change(nvm_stm* tx, F&& f) {
   if (tx->inner.depth() == 0) [[unlikely]] {
     leave_next_frame(tx);
   }
@@ -199,7 +200,7 @@ template <class T>
 }
 // In both the quick way calls nothing.
 template <class T>
-[[gnu::always_inline]] inline T load(nvm_stm* tx, const T* p) {
+[[NVM_INLINE]] inline T load(nvm_stm* tx, const T* p) {
   T value;
   if (tx->inner.load_quickly(p, value)) [[likely]] {
     return value;
@@ -211,14 +212,14 @@ template <class T>
   change(tx, [&](stm::transaction& t) { return t.store(p, value); });
 }
 template <class T>
-[[gnu::always_inline]] inline void store(nvm_stm* tx, T* p, T value) {
+[[NVM_INLINE]] inline void store(nvm_stm* tx, T* p, T value) {
   if (tx->inner.store_quickly(p, value)) [[likely]] {
     return;
   }
   store_slowly(tx, p, value);
 }
 
-[[gnu::always_inline]] inline nvm_stm* has_begun(nvm_stm* tx, NVM_POOL* pool, nvm_stm_restart restart, void* argument) {
+[[NVM_INLINE]] inline nvm_stm* has_begun(nvm_stm* tx, NVM_POOL* pool, nvm_stm_restart restart, void* argument) {
   if (tx->frames.size() == 1) [[likely]] {
     tx->frames.front() = {restart, argument};
   } else {

@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "api/structure_side.hpp"
+#include "base/inlining.hpp"
 
 namespace nvm::api {
 
@@ -260,7 +261,7 @@ class structure_on final : public open_structure {
                                                   : "the structure holds words of 8 bytes, not bytes");
   }
   // What a damaged chain does not lead to need not be absent.
-  [[nodiscard, gnu::always_inline]] result<bool> seen(bool found) noexcept {
+  [[nodiscard, NVM_INLINE]] result<bool> seen(bool found) noexcept {
     if (!found && it_.memory().is_damaged()) [[unlikely]] {
       return fail(errc::corrupt, "a link leads to offset %lu, where no node can be", it_.memory().damaged_offset());
     }
@@ -269,7 +270,7 @@ class structure_on final : public open_structure {
   [[nodiscard]] static errc no_memory() noexcept {
     return fail(errc::no_memory, "no volatile memory for a thread's part of a lock-free structure");
   }
-  [[nodiscard, gnu::always_inline]] session* of(unsigned who) noexcept {
+  [[nodiscard, NVM_INLINE]] session* of(unsigned who) noexcept {
     session* s = sessions_[who].load(std::memory_order_relaxed);  // set by the thread that has the number
     return s != nullptr ? s : first_of(who);
   }

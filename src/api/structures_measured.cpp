@@ -1,3 +1,4 @@
+#define NVM_INLINES_LITTLE 1
 #include "api/media_stacks.hpp"
 #include "api/structures.hpp"
 

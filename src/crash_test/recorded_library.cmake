@@ -18,7 +18,8 @@ set(plain_sources ${CMAKE_CURRENT_SOURCE_DIR}/runtime/tracer.cpp ${CMAKE_CURRENT
 
 set(pass $<TARGET_FILE:nvm_record_pass>)
 set(flags
-  -std=c++20 -O2 -g -fPIC -DNDEBUG -fvisibility=hidden -fvisibility-inlines-hidden -fno-strict-aliasing -Wall -Wextra
+  -std=c++20 -O2 -g1 -fPIC -DNDEBUG -fvisibility=hidden -fvisibility-inlines-hidden -fno-strict-aliasing -Wall -Wextra
+  -DNVM_INLINES_LITTLE=1
   -ffile-prefix-map=${CMAKE_SOURCE_DIR}/= -D_GNU_SOURCE
   -DNVM_WINDOW_BASE=${NVM_WINDOW_BASE} -DNVM_WINDOW_BITS=${NVM_WINDOW_BITS}
   -I${CMAKE_SOURCE_DIR}/include -I${CMAKE_SOURCE_DIR}/src -I${CMAKE_BINARY_DIR}/generated)

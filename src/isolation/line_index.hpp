@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/inlining.hpp"
+
 namespace nvm::isolation {
 
 class line_index {
@@ -22,7 +24,7 @@ class line_index {
 
   // npos: the line has none.
   template <class LineOf>
-  [[nodiscard, gnu::always_inline]] std::size_t find(std::uint64_t line, LineOf&& line_of) const noexcept {
+  [[nodiscard, NVM_INLINE]] std::size_t find(std::uint64_t line, LineOf&& line_of) const noexcept {
     for (std::size_t i = hash(line);; i = (i + 1) & (slots_.size() - 1)) {
       const slot& s = slots_[i];
       if (s.epoch != epoch_) return npos;
@@ -31,7 +33,7 @@ class line_index {
   }
   // The same; a line that has none gets entry `next`, the number of entries so far, if there is room.
   template <class LineOf>
-  [[nodiscard, gnu::always_inline]] std::size_t at(std::uint64_t line, std::size_t next, LineOf&& line_of) noexcept {
+  [[nodiscard, NVM_INLINE]] std::size_t at(std::uint64_t line, std::size_t next, LineOf&& line_of) noexcept {
     for (std::size_t i = hash(line);; i = (i + 1) & (slots_.size() - 1)) {
       slot& s = slots_[i];
       if (s.epoch != epoch_) {

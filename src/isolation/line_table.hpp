@@ -11,6 +11,7 @@
 #include <span>
 #include <utility>
 
+#include "base/inlining.hpp"
 #include "isolation/line_bytes.hpp"
 #include "isolation/line_index.hpp"
 #include "isolation/written_line.hpp"
@@ -38,7 +39,7 @@ class line_table {
   // Number of the line, npos: it is not there.
   [[nodiscard]] std::size_t find(std::uint64_t line) const noexcept { return index_.find(line, line_of()); }
   // Number of the line, which is added with an empty mask if it is not there; npos: there is no room for that.
-  [[nodiscard, gnu::always_inline]] std::size_t at_quickly(std::uint64_t line) noexcept {
+  [[nodiscard, NVM_INLINE]] std::size_t at_quickly(std::uint64_t line) noexcept {
     const std::size_t i = index_.at(line, size_, line_of());
     if (i == size_) {
       lines_[i].line = line;

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "base/base.hpp"
+#include "base/inlining.hpp"
 
 namespace nvm::isolation {
 
@@ -43,7 +44,7 @@ extern orec orec_table[std::size_t{1} << orec_bits];
 
 // Begins to fetch memory and its words.  Any address will do.  Inlined: GCC takes calls of a function away that does
 // nothing but this.
-[[gnu::always_inline]] inline void fetch(const void* p, std::size_t n) noexcept {
+[[NVM_INLINE]] inline void fetch(const void* p, std::size_t n) noexcept {
   const std::uint64_t first = line_of(p);
   for (std::uint64_t line = first; line <= line_of(static_cast<const std::byte*>(p) + n - 1) && n != 0; ++line) {
     __builtin_prefetch(reinterpret_cast<const void*>(line * line_bytes));

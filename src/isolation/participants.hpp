@@ -24,6 +24,7 @@
 #include <cstdint>
 
 #include "base/base.hpp"
+#include "base/inlining.hpp"
 #include "isolation/version_clock.hpp"
 #include "platform/platform.hpp"
 
@@ -38,7 +39,7 @@ class alignas(line_bytes) participant {
   // Calls f(), which takes a moment, if no other thread can be inside before it returns; false: it was not called.
   // Inside.
   template <class F>
-  [[nodiscard, gnu::always_inline]] bool in_peace(F&& f) noexcept {
+  [[nodiscard, NVM_INLINE]] bool in_peace(F&& f) noexcept {
     if (favourite.load(std::memory_order_relaxed) != this) return false;
     busy_.store(true, std::memory_order_relaxed);
     isa::compiler_fence();
@@ -51,7 +52,7 @@ class alignas(line_bytes) participant {
   }
 
   // A version for what this participant does; inside.
-  [[nodiscard, gnu::always_inline]] std::uint64_t draw() noexcept {
+  [[nodiscard, NVM_INLINE]] std::uint64_t draw() noexcept {
     std::uint64_t version = 0;
     if (in_peace([&] { version = version_clock::of_process().next_alone(); })) return version;
     return version_clock::of_process().next();

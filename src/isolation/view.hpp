@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/base.hpp"
+#include "base/inlining.hpp"
 #include "isolation/orec.hpp"
 #include "isolation/participants.hpp"
 #include "isolation/shared_memory.hpp"
@@ -50,7 +51,7 @@ class view {
 
   // *p, which is aligned, if that is all there is to it; false: nothing was done.
   template <class T>
-  [[nodiscard, gnu::always_inline]] bool load_quickly(const T* p, T& out) noexcept {
+  [[nodiscard, NVM_INLINE]] bool load_quickly(const T* p, T& out) noexcept {
     orec& o = orec_of_line(line_of(p));
     // acquire: pairs with the release in unlock(): who sees a version sees what was written under it.
     const std::uint64_t before = o.load(std::memory_order_acquire);
@@ -63,7 +64,7 @@ class view {
   }
   // *p, which is aligned.  May throw std::bad_alloc.
   template <class T>
-  [[nodiscard, gnu::always_inline]] seen load(const T* p, T& out) {
+  [[nodiscard, NVM_INLINE]] seen load(const T* p, T& out) {
     if (load_quickly(p, out)) [[likely]] {
       return seen::ok;
     }
@@ -99,7 +100,7 @@ class view {
   }
 
   // True: this transaction holds the lock.  False: lock() may get it.
-  [[nodiscard, gnu::always_inline]] bool lock_quickly(orec& o) noexcept {
+  [[nodiscard, NVM_INLINE]] bool lock_quickly(orec& o) noexcept {
     // acquire: what was written under the version found.
     const std::uint64_t w = o.load(std::memory_order_acquire);
     if (orec_word::locked_by(w, who_.number())) return true;
@@ -109,7 +110,7 @@ class view {
     return taken;
   }
   // False: conflict.  May throw std::bad_alloc, holding no new lock.
-  [[nodiscard, gnu::always_inline]] bool lock(orec& o) { return lock_quickly(o) || lock_slowly(o); }
+  [[nodiscard, NVM_INLINE]] bool lock(orec& o) { return lock_quickly(o) || lock_slowly(o); }
 
   // Everything read is as it was, or locked by this transaction and as it was.
   [[nodiscard]] bool holds() const noexcept {
@@ -174,7 +175,7 @@ class view {
   static constexpr std::uint64_t limit_of(std::uint64_t version) noexcept { return orec_word::of_version(version) + 1; }
 
   // False: there is no room.
-  [[nodiscard, gnu::always_inline]] bool note_quickly(orec& o, std::uint64_t word) noexcept {
+  [[nodiscard, NVM_INLINE]] bool note_quickly(orec& o, std::uint64_t word) noexcept {
     // Programs read one object after the other: the line read last is often the next one too.
     if (last_ == &o) return true;
     if (used_ == reads_.size()) return false;
@@ -188,7 +189,7 @@ class view {
     (void)note_quickly(o, word);
   }
   // Nobody else is inside, and there is room.  False: the word has changed before peace was there.
-  [[nodiscard, gnu::always_inline]] bool take_alone(orec& o, std::uint64_t w) noexcept {
+  [[nodiscard, NVM_INLINE]] bool take_alone(orec& o, std::uint64_t w) noexcept {
     if (o.load(std::memory_order_relaxed) != w) return false;
     o.store(orec_word::of_lock(who_.number(), held_), std::memory_order_relaxed);
     locks_[held_++] = {&o, w};

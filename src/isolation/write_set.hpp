@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "base/inlining.hpp"
 #include "isolation/line_table.hpp"
 
 namespace nvm::isolation {
@@ -24,7 +25,7 @@ class write_set {
   // Bytes of the pool inside one line, in the outermost level.  locked(): the line was not there; gets hold of it, or
   // says no.  False: that, or there is no room; nothing was put.
   template <class T, class Locked>
-  [[nodiscard, gnu::always_inline]] bool put_quickly(const T* p, T value, Locked&& locked) noexcept {
+  [[nodiscard, NVM_INLINE]] bool put_quickly(const T* p, T value, Locked&& locked) noexcept {
     const std::uint64_t line = reinterpret_cast<std::uintptr_t>(p) / line_bytes;
     const std::size_t known = durable_.size();
     const std::size_t i = durable_.at_quickly(line);
@@ -41,7 +42,7 @@ class write_set {
   }
 
   // n bytes inside one line.  May throw std::bad_alloc, having put nothing.
-  [[gnu::always_inline]] void put(const void* p, const void* from, std::size_t n, bool durable, bool outermost) {
+  [[NVM_INLINE]] void put(const void* p, const void* from, std::size_t n, bool durable, bool outermost) {
     table& t = durable ? durable_ : volatile_;
     const std::size_t i = t.at(reinterpret_cast<std::uintptr_t>(p) / line_bytes);
     if (!outermost) {

@@ -15,6 +15,7 @@
 
 #include <utility>
 
+#include "base/inlining.hpp"
 #include "base/result.hpp"
 #include "lockfree/nodes.hpp"
 #include "lockfree/structure.hpp"
@@ -38,8 +39,8 @@ class chain {
 
   // Calls visit(node) where the key is; false: it is nowhere.
   template <class Visit>
-  [[nodiscard, gnu::always_inline]] bool look_up(session& s, link& start, std::uint64_t order, const key& k,
-                                                 Visit&& visit) noexcept {
+  [[nodiscard, NVM_INLINE]] bool look_up(session& s, link& start, std::uint64_t order, const key& k,
+                                         Visit&& visit) noexcept {
     link* in = &start;
     link_word w = start.load();
     climb up;
@@ -264,7 +265,7 @@ class chain {
 
   // Memory::settled() of a link that is not gone, on behalf of what it leads to, whose insertion has changed it last:
   // on an image medium whoever reads that key next has to know.
-  [[nodiscard, gnu::always_inline]] link_word settled(session& s, link& l, link_word seen) noexcept {
+  [[nodiscard, NVM_INLINE]] link_word settled(session& s, link& l, link_word seen) noexcept {
     return (seen & pending) == 0 ? seen : settled_pending(s, l, seen);
   }
 
@@ -307,7 +308,7 @@ class chain {
     static constexpr std::uint32_t equals_max = 1U << 20;
     std::uint64_t last = 0;
     std::uint32_t equals = 0;
-    [[nodiscard, gnu::always_inline]] bool step(std::uint64_t order) noexcept {
+    [[nodiscard, NVM_INLINE]] bool step(std::uint64_t order) noexcept {
       if (order <= last) [[unlikely]] {
         if (order < last || ++equals > equals_max) return false;
         return true;
@@ -330,7 +331,7 @@ class chain {
 
  private:
   // < 0, 0, > 0, among nodes of the same order.  One that reaches out of the pool is behind everything.
-  [[nodiscard, gnu::always_inline]] int compare(const node_head* n, const key& k) const noexcept {
+  [[nodiscard, NVM_INLINE]] int compare(const node_head* n, const key& k) const noexcept {
     if constexpr (requires { Nodes::reach(n); }) {
       if (!memory_.holds(n, Nodes::reach(n))) [[unlikely]]
         return 1;
@@ -338,7 +339,7 @@ class chain {
     return Nodes::compare(n, k);
   }
   // nullptr: no node can be there.
-  [[nodiscard, gnu::always_inline]] node_head* node_at(link_word w, climb& up) const noexcept {
+  [[nodiscard, NVM_INLINE]] node_head* node_at(link_word w, climb& up) const noexcept {
     auto* n = reinterpret_cast<node_head*>(memory_.node_at(offset_of(w)));
     if (n == nullptr || up.step(n->order)) [[likely]]
       return n;
@@ -346,7 +347,7 @@ class chain {
     return nullptr;
   }
   // At a link that leads to no node: goes on behind a cell that stands before `order`.
-  [[nodiscard, gnu::always_inline]] bool enter_cell(link_word& w, std::uint64_t order, link*& in, climb& up) noexcept {
+  [[nodiscard, NVM_INLINE]] bool enter_cell(link_word& w, std::uint64_t order, link*& in, climb& up) noexcept {
     const std::uint64_t at = offset_of(w);
     if (at == 0) return false;
     if constexpr (requires { cells_.order_of(at); }) {
@@ -437,7 +438,7 @@ class chain {
     return outcome::done;
   }
   // What was deleted just now; if it cannot be done at once, whoever comes by does it.
-  [[gnu::always_inline]] void unlink(session& s, const position& p, std::uint64_t offset, link_word behind) noexcept {
+  [[NVM_INLINE]] void unlink(session& s, const position& p, std::uint64_t offset, link_word behind) noexcept {
     if (memory_.tidy(*p.before, without(p.word, pending), without(behind, gone | pending))) memory_.retire(s, offset);
   }
 

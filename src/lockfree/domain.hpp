@@ -26,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/inlining.hpp"
 #include "lockfree/node_heap.hpp"
 #include "lockfree/persistence.hpp"
 
@@ -61,11 +62,11 @@ class domain {
     [[nodiscard]] bool inside() const noexcept { return depth_ != 0; }
 
     // They nest.
-    [[gnu::always_inline]] void enter() noexcept {
+    [[NVM_INLINE]] void enter() noexcept {
       if (depth_++ != 0) return;
       operation_ = in_.epochs_.enter(number_);
     }
-    [[gnu::always_inline]] void leave() noexcept {
+    [[NVM_INLINE]] void leave() noexcept {
       if (--depth_ != 0) return;
       in_.epochs_.leave(number_);
       if (tidy_due_) [[unlikely]]
@@ -157,14 +158,14 @@ class domain {
   // The node will be unlinked now; false: it may not be, for want of memory (it stays linked, deleted as it is).
   // `ordered`: a fence of the caller comes before that.
   // `count`: so many will be, and this is one of them.
-  [[nodiscard, gnu::always_inline]] bool may_unlink(thread& t, node_heap<M>& heap, std::uint64_t offset, bool ordered,
-                                                    std::size_t count = 1) noexcept {
+  [[nodiscard, NVM_INLINE]] bool may_unlink(thread& t, node_heap<M>& heap, std::uint64_t offset, bool ordered,
+                                            std::size_t count = 1) noexcept {
     if (t.open_.capacity() - t.open_.size() < count && !make_room(t, count)) [[unlikely]]
       return false;
     return t.areas.unlinks(heap.area_of(offset), heap.owner(), t.newest_, ordered).has_value();
   }
   // The same for a node whose deletion is durable by itself: what is wanted is memory.
-  [[nodiscard, gnu::always_inline]] bool may_unlink_at_once(thread& t) noexcept {
+  [[nodiscard, NVM_INLINE]] bool may_unlink_at_once(thread& t) noexcept {
     return t.open_.capacity() != t.open_.size() || make_room(t, 1);
   }
   // It was unlinked: CAS done, written back.

@@ -18,6 +18,7 @@
 #include <atomic>
 #include <bit>
 
+#include "base/inlining.hpp"
 #include "lockfree/chain.hpp"
 #include "lockfree/structure.hpp"
 #include "platform/platform.hpp"
@@ -73,9 +74,7 @@ template <class Memory, class Nodes, class Hash>
 class hash_table {
   struct cells {
     const hash_table* of;
-    [[nodiscard, gnu::always_inline]] std::uint64_t order_of(std::uint64_t at) const noexcept {
-      return of->order_of_cell(at);
-    }
+    [[nodiscard, NVM_INLINE]] std::uint64_t order_of(std::uint64_t at) const noexcept { return of->order_of_cell(at); }
   };
 
  public:
@@ -150,7 +149,7 @@ class hash_table {
   }
 
   template <class Visit>
-  [[nodiscard, gnu::always_inline]] bool look_up(session& s, const key& k, Visit&& visit) noexcept {
+  [[nodiscard, NVM_INLINE]] bool look_up(session& s, const key& k, Visit&& visit) noexcept {
     const std::uint64_t order = order_of(k);
     s.enter();
     const bool found = chain_.look_up(s, entrance(order), order, k, visit);
@@ -294,7 +293,7 @@ class hash_table {
   void set_count(std::int64_t n) noexcept { count_.store(n, std::memory_order_relaxed); }
   [[nodiscard]] unsigned bits() const noexcept { return bits_.load(std::memory_order_relaxed); }
 
-  [[nodiscard, gnu::always_inline]] std::uint64_t order_of(const key& k) const noexcept { return Hash::of(k, seed_); }
+  [[nodiscard, NVM_INLINE]] std::uint64_t order_of(const key& k) const noexcept { return Hash::of(k, seed_); }
   [[nodiscard]] std::uint64_t key_of_order(std::uint64_t order) const noexcept
     requires std::is_same_v<key, std::uint64_t>
   {
@@ -309,7 +308,7 @@ class hash_table {
     return reinterpret_cast<link*>(memory_.at(word & checked_mask));
   }
   // Smallest hash behind the cell.
-  [[nodiscard, gnu::always_inline]] std::uint64_t order_of_cell(std::uint64_t at) const noexcept {
+  [[nodiscard, NVM_INLINE]] std::uint64_t order_of_cell(std::uint64_t at) const noexcept {
     const std::uint64_t i = (at - array_offsets_[0]) / sizeof(link);
     if (i < std::uint64_t{1} << base_bits_) [[likely]]
       return i << (64 - base_bits_);
@@ -325,13 +324,13 @@ class hash_table {
   }
 
   // With 2^k cells, cell i; nullptr: it is not in the chain (for all that is known), `i` becomes the one before.
-  [[nodiscard, gnu::always_inline]] link* cell_at(std::uint64_t& i, unsigned k) noexcept {
+  [[nodiscard, NVM_INLINE]] link* cell_at(std::uint64_t& i, unsigned k) noexcept {
     const auto zeros = i == 0 ? 64U : static_cast<unsigned>(std::countr_zero(i));
     const unsigned grown = k - base_bits_;
     if (zeros >= grown) return &arrays_[0][i >> grown];
     return &arrays_[grown - zeros][i >> (zeros + 1)];
   }
-  [[nodiscard, gnu::always_inline]] link& entrance(std::uint64_t order) noexcept {
+  [[nodiscard, NVM_INLINE]] link& entrance(std::uint64_t order) noexcept {
     // acquire: pairs with grow(): the array is there.
     const unsigned k = bits_.load(std::memory_order_acquire);
     std::uint64_t i = order >> (64 - k);
@@ -343,12 +342,12 @@ class hash_table {
       i &= i - 1;
     }
   }
-  [[nodiscard, gnu::always_inline]] bool is_ready(std::uint64_t i, unsigned k, const link* at) const noexcept {
+  [[nodiscard, NVM_INLINE]] bool is_ready(std::uint64_t i, unsigned k, const link* at) const noexcept {
     if (i == 0 || static_cast<unsigned>(std::countr_zero(i)) >= k - base_bits_) return true;
     const link_word w = at->load();
     return w != 0 && (w & frozen) == 0;
   }
-  [[nodiscard, gnu::always_inline]] link& entrance_to_write(session& s, std::uint64_t order) noexcept {
+  [[nodiscard, NVM_INLINE]] link& entrance_to_write(session& s, std::uint64_t order) noexcept {
     const unsigned k = bits_.load(std::memory_order_acquire);
     if (k == base_bits_) [[likely]]
       return arrays_[0][order >> (64 - k)];

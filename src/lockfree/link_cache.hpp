@@ -23,6 +23,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/inlining.hpp"
 #include "lockfree/link.hpp"
 #include "media/media.hpp"
 
@@ -86,7 +87,7 @@ class link_cache {
 
   // What was added for `key` is durable on return.
   template <media M>
-  [[gnu::always_inline]] void depend(M& m, client& who, std::uint64_t key) noexcept {
+  [[NVM_INLINE]] void depend(M& m, client& who, std::uint64_t key) noexcept {
     if (!on_) return;
     const std::uint64_t h = spread(key);
     bucket& b = bucket_of(h);

@@ -3,6 +3,7 @@
 
 #include <type_traits>
 
+#include "base/inlining.hpp"
 #include "lockfree/chain.hpp"
 #include "lockfree/structure.hpp"
 #include "space/space.hpp"
@@ -34,7 +35,7 @@ class list {
   }
 
   template <class Visit>
-  [[nodiscard, gnu::always_inline]] bool look_up(session& s, const key& k, Visit&& visit) noexcept {
+  [[nodiscard, NVM_INLINE]] bool look_up(session& s, const key& k, Visit&& visit) noexcept {
     s.enter();
     const bool found = chain_.look_up(s, root_.first, order_of(k), k, visit);
     s.leave();
@@ -123,7 +124,7 @@ class list {
   }
 
   // Byte keys are ordered by their first eight bytes, then by the rest.
-  [[nodiscard, gnu::always_inline]] static std::uint64_t order_of(const key& k) noexcept {
+  [[nodiscard, NVM_INLINE]] static std::uint64_t order_of(const key& k) noexcept {
     if constexpr (std::is_same_v<key, std::uint64_t>) {
       return k;
     } else {

@@ -22,6 +22,7 @@
 #include <memory>
 #include <mutex>
 
+#include "base/inlining.hpp"
 #include "lockfree/active_areas.hpp"
 #include "lockfree/node_sizes.hpp"
 #include "media/media.hpp"
@@ -125,9 +126,8 @@ class node_heap {
   [[nodiscard]] std::uint64_t area_of(std::uint64_t offset) const noexcept { return offset >> settings_.area_shift; }
 
   // Room for a node, allocated on media, durable with the first link to it.  errc::no_space, no_memory, too_large.
-  [[nodiscard, gnu::always_inline]] result<std::uint64_t> allocate(node_cache& cache, active_areas<M>& areas,
-                                                                   unsigned arena, std::uint64_t operation,
-                                                                   std::uint64_t bytes) noexcept {
+  [[nodiscard, NVM_INLINE]] result<std::uint64_t> allocate(node_cache& cache, active_areas<M>& areas, unsigned arena,
+                                                           std::uint64_t operation, std::uint64_t bytes) noexcept {
     const unsigned c = class_of(bytes);
     if (c == classes) [[unlikely]]
       return allocate_run(areas, arena, operation, bytes);

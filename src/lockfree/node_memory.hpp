@@ -15,6 +15,7 @@
 #include <bit>
 #include <memory>
 
+#include "base/inlining.hpp"
 #include "lockfree/domain.hpp"
 
 namespace nvm::lockfree {
@@ -29,8 +30,8 @@ class node_memory {
     [[nodiscard]] typename domain<M>::thread& thread() noexcept { return *thread_; }
     // What the thread has done and seen may be acknowledged when the log is durable up to here.
     [[nodiscard]] lsn_t lsn() const noexcept { return thread_->client.lsn; }
-    [[gnu::always_inline]] void enter() noexcept { thread_->enter(); }
-    [[gnu::always_inline]] void leave() noexcept { thread_->leave(); }
+    [[NVM_INLINE]] void enter() noexcept { thread_->enter(); }
+    [[NVM_INLINE]] void leave() noexcept { thread_->leave(); }
 
     // Keys inserted less keys removed, by this session: ever, and since somebody took note.
     void count(std::int64_t more) noexcept {
@@ -41,7 +42,7 @@ class node_memory {
     [[nodiscard]] std::int64_t inserted_ever() const noexcept { return ever_.load(std::memory_order_relaxed); }
     std::int64_t lately = 0;
     // xorshift64: heights of nodes.  The same each time a thread of this number comes.
-    [[nodiscard, gnu::always_inline]] std::uint64_t random() noexcept {
+    [[nodiscard, NVM_INLINE]] std::uint64_t random() noexcept {
       random_ ^= random_ << 13;
       random_ ^= random_ >> 7;
       random_ ^= random_ << 17;
@@ -66,14 +67,14 @@ class node_memory {
   // The session is over; what it has reserved goes back.
   void end(session& s) noexcept { heap_.release(s.cache_, s.thread_->areas, s.thread_->operation()); }
 
-  [[nodiscard, gnu::always_inline]] std::byte* at(std::uint64_t offset) const noexcept {
+  [[nodiscard, NVM_INLINE]] std::byte* at(std::uint64_t offset) const noexcept {
     if (offset - data_offset_ >= data_bytes_.load(std::memory_order_relaxed)) [[unlikely]] {
       if (!grown_to(offset)) return damaged(offset);
     }
     return base_ + offset;
   }
   // The same for a node, which lies at a multiple of a line.
-  [[nodiscard, gnu::always_inline]] std::byte* node_at(std::uint64_t offset) const noexcept {
+  [[nodiscard, NVM_INLINE]] std::byte* node_at(std::uint64_t offset) const noexcept {
     // Bits below go to the top: too far.
     if (std::rotr(offset - data_offset_, 6) >= data_bytes_.load(std::memory_order_relaxed) / line_bytes) [[unlikely]] {
       if (offset % line_bytes != 0 || !grown_to(offset)) return damaged(offset);
@@ -81,27 +82,27 @@ class node_memory {
     return base_ + offset;
   }
   // A node that is known to be in the pool.
-  [[nodiscard, gnu::always_inline]] std::byte* of_pool(std::uint64_t offset) const noexcept { return base_ + offset; }
+  [[nodiscard, NVM_INLINE]] std::byte* of_pool(std::uint64_t offset) const noexcept { return base_ + offset; }
   // Offsets of nodes count from here.
   [[nodiscard]] const std::byte* origin() const noexcept { return base_; }
   [[nodiscard]] std::uint64_t offset_in_pool(const void* p) const noexcept {
     return static_cast<std::uint64_t>(static_cast<const std::byte*>(p) - base_);
   }
 
-  [[nodiscard, gnu::always_inline]] bool change(session& s, link& l, link_word expected, link_word desired,
-                                                std::uint64_t key) noexcept {
+  [[nodiscard, NVM_INLINE]] bool change(session& s, link& l, link_word expected, link_word desired,
+                                        std::uint64_t key) noexcept {
     return in_.links.change(s.thread_->client, l, expected, desired, key);
   }
-  [[nodiscard, gnu::always_inline]] bool tidy(link& l, link_word expected, link_word desired) noexcept {
+  [[nodiscard, NVM_INLINE]] bool tidy(link& l, link_word expected, link_word desired) noexcept {
     return in_.links.tidy(l, expected, desired);
   }
   // persistence.hpp: a change of several links.
-  [[nodiscard, gnu::always_inline]] bool begin(session&, link& l, link_word expected, link_word desired,
-                                               std::uint64_t) noexcept {
+  [[nodiscard, NVM_INLINE]] bool begin(session&, link& l, link_word expected, link_word desired,
+                                       std::uint64_t) noexcept {
     return in_.links.begin(l, expected, desired);
   }
   // Of the same change, a link that leads to the same node at another level.
-  [[nodiscard, gnu::always_inline]] bool begin_above(link& l, link_word expected, link_word desired) noexcept {
+  [[nodiscard, NVM_INLINE]] bool begin_above(link& l, link_word expected, link_word desired) noexcept {
     return in_.links.begin(l, expected, desired);
   }
   void finish(session& s, std::uint64_t key) noexcept { in_.links.finish(s.thread_->client, key); }
@@ -109,19 +110,17 @@ class node_memory {
   [[nodiscard]] bool tidy_behind(link& l, link_word expected, link_word desired) noexcept {
     return in_.links.tidy_behind(l, expected, desired);
   }
-  [[nodiscard, gnu::always_inline]] bool swing(link& l, link_word expected, link_word desired) noexcept {
+  [[nodiscard, NVM_INLINE]] bool swing(link& l, link_word expected, link_word desired) noexcept {
     return in_.links.swing(l, expected, desired);
   }
   void write_back(const link& l) noexcept { in_.links.write_back(l); }
   void fence_tidied() noexcept { in_.links.fence_tidied(); }
   // What was tidied and can be seen may be lost, while what was changed later is kept.
   [[nodiscard]] bool may_lose_order() const noexcept { return !M::atomic_batches && !in_.links.plain(); }
-  [[nodiscard, gnu::always_inline]] link_word settled(session& s, link& l, link_word seen, std::uint64_t key) noexcept {
+  [[nodiscard, NVM_INLINE]] link_word settled(session& s, link& l, link_word seen, std::uint64_t key) noexcept {
     return in_.links.settled(s.thread_->client, l, seen, key);
   }
-  [[gnu::always_inline]] void depend(session& s, std::uint64_t key) noexcept {
-    in_.links.depend(s.thread_->client, key);
-  }
+  [[NVM_INLINE]] void depend(session& s, std::uint64_t key) noexcept { in_.links.depend(s.thread_->client, key); }
 
   // A word of a node that means something by itself.
   void store_word(session& s, std::uint64_t* word, std::uint64_t value, std::uint64_t key) noexcept {
@@ -132,10 +131,10 @@ class node_memory {
     return in_.links.exchange(s.thread_->client, word, expected, value, key, durable);
   }
 
-  [[nodiscard, gnu::always_inline]] result<std::uint64_t> allocate(session& s, std::uint64_t bytes) noexcept {
+  [[nodiscard, NVM_INLINE]] result<std::uint64_t> allocate(session& s, std::uint64_t bytes) noexcept {
     return heap_.allocate(s.cache_, s.thread_->areas, s.thread_->number(), s.thread_->operation(), bytes);
   }
-  [[gnu::always_inline]] void contents(const void* p, std::size_t bytes) noexcept { in_.links.contents(p, bytes); }
+  [[NVM_INLINE]] void contents(const void* p, std::size_t bytes) noexcept { in_.links.contents(p, bytes); }
   void discard(session& s, std::uint64_t offset) noexcept {
     heap_.discard(s.cache_, s.thread_->areas, s.thread_->operation(), offset);
   }
@@ -154,14 +153,14 @@ class node_memory {
     m.flush(word, sizeof *word);
     m.fence(edge{"lockfree/E12"});
   }
-  [[nodiscard, gnu::always_inline]] bool may_unlink(session& s, std::uint64_t offset, std::size_t count = 1) noexcept {
+  [[nodiscard, NVM_INLINE]] bool may_unlink(session& s, std::uint64_t offset, std::size_t count = 1) noexcept {
     return in_.may_unlink(*s.thread_, heap_, offset, false, count);
   }
   // change() of the link that deletes the node at `offset`, and may_unlink() on the way: one fence for both. `at_once`:
   // past the link cache.
-  [[nodiscard, gnu::always_inline]] bool change_to_delete(session& s, link& l, link_word expected, link_word desired,
-                                                          std::uint64_t key, std::uint64_t offset, bool& may_go,
-                                                          bool at_once = false) noexcept {
+  [[nodiscard, NVM_INLINE]] bool change_to_delete(session& s, link& l, link_word expected, link_word desired,
+                                                  std::uint64_t key, std::uint64_t offset, bool& may_go,
+                                                  bool at_once = false) noexcept {
     if (in_.links.defers() && !at_once) {
       // Nothing on media tells a deletion that is only in the link cache: what recovery looks at has it in before.
       may_go = in_.may_unlink(*s.thread_, heap_, offset, false);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <span>
 
+#include "base/inlining.hpp"
 #include "lockfree/link.hpp"
 
 namespace nvm::lockfree {
@@ -33,11 +34,11 @@ struct word_nodes_with {
     n->order = order;
     n->content = v;
   }
-  [[nodiscard, gnu::always_inline]] static value value_of(const node_head* n) noexcept {
+  [[nodiscard, NVM_INLINE]] static value value_of(const node_head* n) noexcept {
     return static_cast<const node*>(n)->content;
   }
   // < 0, 0, > 0, among nodes of the same order.
-  [[nodiscard, gnu::always_inline]] static int compare(const node_head*, key) noexcept { return 0; }
+  [[nodiscard, NVM_INLINE]] static int compare(const node_head*, key) noexcept { return 0; }
   [[nodiscard]] static key key_of(const node_head* n) noexcept { return n->order; }
   // Bytes from the head on that may be anything: could they be a node?
   [[nodiscard]] static bool fits(const node_head*, std::uint64_t bytes) noexcept { return bytes >= sizeof(node); }

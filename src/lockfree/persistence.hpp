@@ -24,6 +24,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/inlining.hpp"
 #include "base/plant.hpp"
 #include "lockfree/link.hpp"
 #include "lockfree/link_cache.hpp"
@@ -51,8 +52,8 @@ class persistence {
   // From `expected`, which is not pending, to `desired`, on behalf of `key`.  False: the link has changed meanwhile.
   // also(): what the fence that makes the change durable shall cover besides; not called where there is none.
   template <class Also>
-  [[nodiscard, gnu::always_inline]] bool change(persistence_client& who, link& l, link_word expected, link_word desired,
-                                                std::uint64_t key, Also&& also) noexcept {
+  [[nodiscard, NVM_INLINE]] bool change(persistence_client& who, link& l, link_word expected, link_word desired,
+                                        std::uint64_t key, Also&& also) noexcept {
     NVM_ASSERT((expected & pending) == 0);
     if (plain_) return l.exchange(expected, desired);
     if (cache_.on()) {
@@ -63,8 +64,8 @@ class persistence {
   }
   // The same past the link cache.
   template <class Also>
-  [[nodiscard, gnu::always_inline]] bool change_now(persistence_client& who, link& l, link_word expected,
-                                                    link_word desired, std::uint64_t key, Also&& also) noexcept {
+  [[nodiscard, NVM_INLINE]] bool change_now(persistence_client& who, link& l, link_word expected, link_word desired,
+                                            std::uint64_t key, Also&& also) noexcept {
     if (plain_) return l.exchange(expected, desired);
     if (!begin(l, expected, desired)) return false;
     also();
@@ -72,13 +73,13 @@ class persistence {
     (void)l.exchange(desired | pending, desired);
     return true;
   }
-  [[nodiscard, gnu::always_inline]] bool change(persistence_client& who, link& l, link_word expected, link_word desired,
-                                                std::uint64_t key) noexcept {
+  [[nodiscard, NVM_INLINE]] bool change(persistence_client& who, link& l, link_word expected, link_word desired,
+                                        std::uint64_t key) noexcept {
     return change(who, l, expected, desired, key, [] {});
   }
   // A change of several links, in this order: begin() each, then finish() and unmark() each.  When one of them can be
   // seen, those before it are durable.  Past the link cache: what is in there becomes durable in no order.
-  [[nodiscard, gnu::always_inline]] bool begin(link& l, link_word expected, link_word desired) noexcept {
+  [[nodiscard, NVM_INLINE]] bool begin(link& l, link_word expected, link_word desired) noexcept {
     NVM_ASSERT((expected & pending) == 0);
     if (plain_) return l.exchange(expected, desired);
     fence_by_rmw(medium_, edge{"lockfree/E1"});
@@ -96,14 +97,14 @@ class persistence {
     if (!plain_) (void)l.exchange(desired | pending, desired);
   }
   // The same for a change that nobody depends on.
-  [[nodiscard, gnu::always_inline]] bool tidy(link& l, link_word expected, link_word desired) noexcept {
+  [[nodiscard, NVM_INLINE]] bool tidy(link& l, link_word expected, link_word desired) noexcept {
     NVM_ASSERT((expected & pending) == 0);
     if (!l.exchange(expected, desired)) return false;
     if (!plain_) medium_.flush(&l, sizeof l);
     return true;
   }
   // tidy() in two parts, for several of them: a locked instruction waits for every write-back before it.
-  [[nodiscard, gnu::always_inline]] bool swing(link& l, link_word expected, link_word desired) noexcept {
+  [[nodiscard, NVM_INLINE]] bool swing(link& l, link_word expected, link_word desired) noexcept {
     NVM_ASSERT((expected & pending) == 0);
     return l.exchange(expected, desired);
   }
@@ -139,14 +140,14 @@ class persistence {
   }
 
   // What was read from the link is durable on return.  Returns it without the mark.
-  [[nodiscard, gnu::always_inline]] link_word settled(persistence_client& who, link& l, link_word seen,
-                                                      std::uint64_t key) noexcept {
+  [[nodiscard, NVM_INLINE]] link_word settled(persistence_client& who, link& l, link_word seen,
+                                              std::uint64_t key) noexcept {
     if ((seen & pending) != 0 && !planted(plant::mark_not_settled)) [[unlikely]]
       make_durable(who, l, seen, key);
     return without(seen, pending);
   }
   // Whatever was done to `key` before, and is not pending, is durable on return, or when the operation's LSN is.
-  [[gnu::always_inline]] void depend(persistence_client& who, std::uint64_t key) noexcept {
+  [[NVM_INLINE]] void depend(persistence_client& who, std::uint64_t key) noexcept {
     if (planted(plant::no_dependence)) return;
     if constexpr (M::atomic_batches) {
       // acquire: pairs with the release in make_durable().
@@ -158,7 +159,7 @@ class persistence {
   // Everything done so far by any thread is durable on return, but for what is pending.
   void settle_all() noexcept { cache_.flush_all(medium_); }
   // What this thread has captured just now concerns the key.
-  [[gnu::always_inline]] void take_note(persistence_client& who, std::uint64_t key) noexcept {
+  [[NVM_INLINE]] void take_note(persistence_client& who, std::uint64_t key) noexcept {
     if constexpr (M::atomic_batches) {
       const lsn_t lsn = medium_.last_lsn();
       who.lsn = std::max(who.lsn, lsn);

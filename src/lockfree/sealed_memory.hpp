@@ -31,6 +31,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/inlining.hpp"
 #include "lockfree/node_memory.hpp"
 #include "lockfree/sealed_nodes.hpp"
 #include "platform/platform.hpp"
@@ -58,11 +59,11 @@ class sealed_memory : public node_memory<M> {
         index_{static_cast<std::byte*>(index_memory_.data())} {}
   [[nodiscard]] bool exists() const noexcept { return index_ != nullptr; }
 
-  [[nodiscard, gnu::always_inline]] std::byte* at(std::uint64_t offset) const noexcept {
+  [[nodiscard, NVM_INLINE]] std::byte* at(std::uint64_t offset) const noexcept {
     if (offset >= index_offset) return index_ + (offset - index_offset);
     return base::at(offset);
   }
-  [[nodiscard, gnu::always_inline]] std::uint64_t offset_in_pool(const void* p) const noexcept {
+  [[nodiscard, NVM_INLINE]] std::uint64_t offset_in_pool(const void* p) const noexcept {
     const auto inside = static_cast<std::uint64_t>(static_cast<const std::byte*>(p) - index_);
     return inside < index_bytes_ ? index_offset + inside : base::offset_in_pool(p);
   }
@@ -88,17 +89,17 @@ class sealed_memory : public node_memory<M> {
 
   // ---- a change ----
 
-  [[nodiscard, gnu::always_inline]] bool change(session& s, link& l, link_word expected, link_word desired,
-                                                std::uint64_t key) noexcept {
+  [[nodiscard, NVM_INLINE]] bool change(session& s, link& l, link_word expected, link_word desired,
+                                        std::uint64_t key) noexcept {
     if ((desired & cell) != 0) return l.exchange(expected, desired);
     prepare(offset_of(desired), 0);
     if (!l.exchange(expected, desired | pending)) return false;
     make_durable(s, l, desired | pending, key, false);
     return true;
   }
-  [[nodiscard, gnu::always_inline]] bool change_to_delete(session& s, link& l, link_word expected, link_word desired,
-                                                          std::uint64_t key, std::uint64_t, bool& may_go,
-                                                          bool = false) noexcept {
+  [[nodiscard, NVM_INLINE]] bool change_to_delete(session& s, link& l, link_word expected, link_word desired,
+                                                  std::uint64_t key, std::uint64_t, bool& may_go,
+                                                  bool = false) noexcept {
     const bool replaces = offset_of(desired) != offset_of(expected);
     if (replaces) prepare(offset_of(desired), seal::next_version(seal::version_of(seal::load(holder_of(l)))));
     may_go = this->of().may_unlink_at_once(s.thread());
@@ -107,13 +108,13 @@ class sealed_memory : public node_memory<M> {
     return true;
   }
   // All of a change is in its first link: when others are begun, it has happened.
-  [[nodiscard, gnu::always_inline]] bool begin(session& s, link& l, link_word expected, link_word desired,
-                                               std::uint64_t key) noexcept {
+  [[nodiscard, NVM_INLINE]] bool begin(session& s, link& l, link_word expected, link_word desired,
+                                       std::uint64_t key) noexcept {
     bool may_go = false;
     return (desired & gone) == 0 ? change(s, l, expected, desired, key)
                                  : change_to_delete(s, l, expected, desired, key, 0, may_go);
   }
-  [[nodiscard, gnu::always_inline]] static bool begin_above(link& l, link_word expected, link_word desired) noexcept {
+  [[nodiscard, NVM_INLINE]] static bool begin_above(link& l, link_word expected, link_word desired) noexcept {
     return l.exchange(expected, desired);
   }
   static void finish(session&, std::uint64_t) noexcept {}
@@ -121,13 +122,13 @@ class sealed_memory : public node_memory<M> {
 
   // ---- what only changes the way ----
 
-  [[nodiscard, gnu::always_inline]] static bool tidy(link& l, link_word expected, link_word desired) noexcept {
+  [[nodiscard, NVM_INLINE]] static bool tidy(link& l, link_word expected, link_word desired) noexcept {
     return l.exchange(expected, desired);
   }
   [[nodiscard]] static bool tidy_behind(link& l, link_word expected, link_word desired) noexcept {
     return l.exchange(expected, desired);
   }
-  [[nodiscard, gnu::always_inline]] static bool swing(link& l, link_word expected, link_word desired) noexcept {
+  [[nodiscard, NVM_INLINE]] static bool swing(link& l, link_word expected, link_word desired) noexcept {
     return l.exchange(expected, desired);
   }
   static void write_back(const link&) noexcept {}
@@ -136,35 +137,35 @@ class sealed_memory : public node_memory<M> {
   [[nodiscard]] static constexpr bool may_lose_order() noexcept { return false; }
 
   // What was read from the link is durable on return.  Returns it without the mark.
-  [[nodiscard, gnu::always_inline]] link_word settled(session& s, link& l, link_word seen, std::uint64_t) noexcept {
+  [[nodiscard, NVM_INLINE]] link_word settled(session& s, link& l, link_word seen, std::uint64_t) noexcept {
     if ((seen & pending) != 0 && !planted(plant::mark_not_settled)) [[unlikely]]
       help(s, l, seen);
     return without(seen, pending);
   }
-  [[gnu::always_inline]] void depend(session& s, std::uint64_t key) noexcept {
+  [[NVM_INLINE]] void depend(session& s, std::uint64_t key) noexcept {
     if constexpr (M::atomic_batches) this->of().links.depend(s.thread().client, key);
   }
 
   // Of a node that nobody can see yet, or of a cell.
-  [[gnu::always_inline]] void contents(const void* p, std::size_t bytes) noexcept {
+  [[NVM_INLINE]] void contents(const void* p, std::size_t bytes) noexcept {
     if constexpr (!Nodes::sealed_whole) {
       if (!plain_ && !is_in_index(offset_in_pool(p))) medium().flush(p, bytes);
     }
   }
-  [[nodiscard, gnu::always_inline]] bool may_unlink(session& s, std::uint64_t, std::size_t = 1) noexcept {
+  [[nodiscard, NVM_INLINE]] bool may_unlink(session& s, std::uint64_t, std::size_t = 1) noexcept {
     return this->of().may_unlink_at_once(s.thread());
   }
 
   // ---- seals ----
 
-  [[nodiscard, gnu::always_inline]] sealed_head* node(std::uint64_t offset) const noexcept {
+  [[nodiscard, NVM_INLINE]] sealed_head* node(std::uint64_t offset) const noexcept {
     return reinterpret_cast<sealed_head*>(this->of_pool(offset));
   }
   [[nodiscard]] std::uint64_t sum_of(const sealed_head* n, std::uint64_t offset) const noexcept {
     return Nodes::sum_of(n, offset, seed_);
   }
   // Begins the write-back of what makes the node live.
-  [[gnu::always_inline]] void write_back_live(const sealed_head* n) noexcept {
+  [[NVM_INLINE]] void write_back_live(const sealed_head* n) noexcept {
     if constexpr (Nodes::sealed_whole) {
       medium().flush(&n->order, sizeof(typename Nodes::node) - offsetof(node_head, order));
     } else {
@@ -181,7 +182,7 @@ class sealed_memory : public node_memory<M> {
   // The node whose link of the bottom this is.
   [[nodiscard]] static sealed_head* holder_of(link& l) noexcept { return reinterpret_cast<sealed_head*>(&l); }
 
-  [[gnu::always_inline]] void prepare(std::uint64_t offset, unsigned version) noexcept {
+  [[NVM_INLINE]] void prepare(std::uint64_t offset, unsigned version) noexcept {
     sealed_head* n = node(offset);
     seal::set(n, sum_of(n, offset) | std::uint64_t{version} << seal::version_shift | seal::fresh);
     if constexpr (!Nodes::sealed_whole) {
@@ -189,8 +190,7 @@ class sealed_memory : public node_memory<M> {
     }
   }
   // By the one who has changed the link to `marked`, or by whoever has found it so.
-  [[gnu::always_inline]] void make_durable(session& s, link& l, link_word marked, std::uint64_t key,
-                                           bool replaces) noexcept {
+  [[NVM_INLINE]] void make_durable(session& s, link& l, link_word marked, std::uint64_t key, bool replaces) noexcept {
     if ((marked & gone) == 0 || replaces) {
       sealed_head* n = node(offset_of(marked));
       seal::raise(n, seal::live);

@@ -37,6 +37,7 @@
 #include <bit>
 #include <type_traits>
 
+#include "base/inlining.hpp"
 #include "lockfree/chain.hpp"
 #include "lockfree/list.hpp"
 #include "space/space.hpp"
@@ -87,7 +88,7 @@ class skip_list {
   }
 
   template <class Visit>
-  [[nodiscard, gnu::always_inline]] bool look_up(session& s, const key& k, Visit&& visit) noexcept {
+  [[nodiscard, NVM_INLINE]] bool look_up(session& s, const key& k, Visit&& visit) noexcept {
     s.enter();
     const bool found = search(s, order_of(k), k, visit);
     s.leave();
@@ -317,7 +318,7 @@ class skip_list {
     return nullptr;
   }
 
-  [[nodiscard, gnu::always_inline]] static std::uint64_t order_of(const key& k) noexcept {
+  [[nodiscard, NVM_INLINE]] static std::uint64_t order_of(const key& k) noexcept {
     return list<Memory, Nodes>::order_of(k);
   }
   static constexpr std::uint64_t key_of_order(std::uint64_t order) noexcept { return order; }
@@ -332,15 +333,13 @@ class skip_list {
   // ---- where things are ----
 
   // The link of level i, of the node with this link of level 0.
-  [[nodiscard, gnu::always_inline]] static link& level(link* bottom, unsigned i) noexcept { return *(bottom - i); }
-  [[nodiscard, gnu::always_inline]] static const link& level(const link* bottom, unsigned i) noexcept {
-    return *(bottom - i);
-  }
+  [[nodiscard, NVM_INLINE]] static link& level(link* bottom, unsigned i) noexcept { return *(bottom - i); }
+  [[nodiscard, NVM_INLINE]] static const link& level(const link* bottom, unsigned i) noexcept { return *(bottom - i); }
   static constexpr std::uint64_t head_at(unsigned height) noexcept {
     return height <= low_heights ? height * std::uint64_t{8} : tall_head;
   }
   // Of a linked node; of a damaged one, a height that is safe.
-  [[nodiscard, gnu::always_inline]] unsigned height_of(const node_head* n) const noexcept {
+  [[nodiscard, NVM_INLINE]] unsigned height_of(const node_head* n) const noexcept {
     const std::uint64_t inside = memory_.offset_in_pool(n) % line;
     if (inside != 0) [[likely]]
       return static_cast<unsigned>(inside / 8);
@@ -348,7 +347,7 @@ class skip_list {
     return static_cast<unsigned>(std::clamp<std::uint64_t>(height, low_heights + 1, skip_levels));
   }
   // nullptr: no node can be there.
-  [[nodiscard, gnu::always_inline]] node_head* node_at(link_word w) const noexcept {
+  [[nodiscard, NVM_INLINE]] node_head* node_at(link_word w) const noexcept {
     const std::uint64_t offset = offset_of(w);
     return reinterpret_cast<node_head*>(memory_.at(offset < tall_head ? ~std::uint64_t{0} : offset));
   }
@@ -363,16 +362,16 @@ class skip_list {
     return bytes > head && Nodes::fits(n, bytes - head) ? n : nullptr;
   }
   // < 0, 0, > 0.
-  [[nodiscard, gnu::always_inline]] static int compare(const node_head* n, std::uint64_t order, const key& k) noexcept {
+  [[nodiscard, NVM_INLINE]] static int compare(const node_head* n, std::uint64_t order, const key& k) noexcept {
     if (n->order != order) return n->order < order ? -1 : 1;
     return Nodes::compare(n, k);
   }
-  [[nodiscard, gnu::always_inline]] static bool before(const node_head* n, std::uint64_t order, const key& k) noexcept {
+  [[nodiscard, NVM_INLINE]] static bool before(const node_head* n, std::uint64_t order, const key& k) noexcept {
     return compare(n, order, k) < 0;
   }
   // At the level of this link of it: by its mark, or by that of the bottom, which alone is durable for sure after a
   // crash.
-  [[nodiscard, gnu::always_inline]] static bool is_deleted(const node_head* n, link_word at_level) noexcept {
+  [[nodiscard, NVM_INLINE]] static bool is_deleted(const node_head* n, link_word at_level) noexcept {
     return ((at_level | n->next.load()) & gone) != 0;
   }
   [[nodiscard]] unsigned levels() const noexcept { return levels_.load(std::memory_order_relaxed); }
@@ -387,12 +386,12 @@ class skip_list {
     while (known < height && !levels_.compare_exchange_weak(known, height, std::memory_order_relaxed)) {
     }
   }
-  [[gnu::always_inline]] void prefetch(link_word w) const noexcept { __builtin_prefetch(origin_ + offset_of(w)); }
+  [[NVM_INLINE]] void prefetch(link_word w) const noexcept { __builtin_prefetch(origin_ + offset_of(w)); }
 
   // ---- reading ----
 
   template <class Visit>
-  [[nodiscard, gnu::always_inline]] bool search(session& s, std::uint64_t order, const key& k, Visit&& visit) noexcept {
+  [[nodiscard, NVM_INLINE]] bool search(session& s, std::uint64_t order, const key& k, Visit&& visit) noexcept {
     link* stand = &root_.first;
     std::uint64_t stop = 0;
     for (unsigned i = levels(); i-- > 1;) {
@@ -526,7 +525,7 @@ class skip_list {
     std::uint64_t before_order = 0;
   };
   // Memory::settled() of a link that is not gone, on behalf of the key whose insertion has changed it last.
-  [[nodiscard, gnu::always_inline]] link_word settled(session& s, const place& p) noexcept {
+  [[nodiscard, NVM_INLINE]] link_word settled(session& s, const place& p) noexcept {
     if ((p.word & pending) == 0) [[likely]]
       return p.word;
     const node_head* n = node_at(p.word);
@@ -543,16 +542,15 @@ class skip_list {
 
   // Where the key is or would be, at all levels; unlinks what is deleted on the way.  False: failure() says why.
   // `owes`: it has unlinked above what it did not retire.
-  [[nodiscard, gnu::always_inline]] bool find(session& s, std::uint64_t order, const key& k, position& p,
-                                              bool& owes) noexcept {
+  [[nodiscard, NVM_INLINE]] bool find(session& s, std::uint64_t order, const key& k, position& p, bool& owes) noexcept {
     for (;;) {
       const outcome o = try_find(s, order, k, p, owes);
       if (o != outcome::again) [[likely]]
         return o == outcome::done;
     }
   }
-  [[nodiscard, gnu::always_inline]] outcome try_find(session& s, std::uint64_t order, const key& k, position& p,
-                                                     bool& owes) noexcept {
+  [[nodiscard, NVM_INLINE]] outcome try_find(session& s, std::uint64_t order, const key& k, position& p,
+                                             bool& owes) noexcept {
     link* stand = &root_.first;
     std::uint64_t stop = 0;
     p.levels = levels();
@@ -702,9 +700,8 @@ class skip_list {
     return offset_of(level(&old->next, i).load());
   }
   // False: somebody has changed the bottom meanwhile.
-  [[nodiscard, gnu::always_inline]] bool link_in(session& s, position& p, node_head* old, node_head* n, unsigned height,
-                                                 link_word expected, std::uint64_t order, const key& k,
-                                                 bool& owes) noexcept {
+  [[nodiscard, NVM_INLINE]] bool link_in(session& s, position& p, node_head* old, node_head* n, unsigned height,
+                                         link_word expected, std::uint64_t order, const key& k, bool& owes) noexcept {
     const std::uint64_t to = memory_.offset_in_pool(n);
     link& bottom = old == nullptr ? *p.at[0].in : old->next;
     const link_word desired = old == nullptr ? to : to | gone;
@@ -791,7 +788,7 @@ class skip_list {
   // Marks the upper levels of a node, from above; a mark is durable before the one below it can be seen, so that nobody
   // ever stands at a level on a node that has left the one below.  For the lowest, the mark at the bottom stands in.
   // The link at the bottom, settled.
-  [[gnu::always_inline]] link_word close(session& s, node_head& n, unsigned height) noexcept {
+  [[NVM_INLINE]] link_word close(session& s, node_head& n, unsigned height) noexcept {
     for (unsigned i = height; i-- > 1;) {
       link& l = level(&n.next, i);
       for (;;) {
@@ -805,7 +802,7 @@ class skip_list {
     return (w & gone) != 0 ? memory_.settled(s, n.next, w, n.order) : settled(s, {&n.next, w});
   }
   // What has left the bottom.
-  [[gnu::always_inline]] void retire(session& s, std::uint64_t start, const node_head* n) noexcept {
+  [[NVM_INLINE]] void retire(session& s, std::uint64_t start, const node_head* n) noexcept {
     if (height_of(n) == 1) {
       memory_.retire(s, start);
     } else {
@@ -814,8 +811,8 @@ class skip_list {
   }
   // The node at p, which we have deleted, leaves all levels; `behind` follows at the bottom.  In those below
   // `taken_over` a replacement is linked in its place.
-  [[gnu::always_inline]] void unlink(session& s, const position& p, node_head* n, link_word behind, bool may_go,
-                                     unsigned taken_over, std::uint64_t order, const key& k, bool& owes) noexcept {
+  [[NVM_INLINE]] void unlink(session& s, const position& p, node_head* n, link_word behind, bool may_go,
+                             unsigned taken_over, std::uint64_t order, const key& k, bool& owes) noexcept {
     const std::uint64_t at = memory_.offset_in_pool(n);
     const std::uint64_t start = start_of(at);
     bool all = may_go;

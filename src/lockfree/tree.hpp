@@ -35,6 +35,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/inlining.hpp"
 #include "lockfree/chain.hpp"
 #include "lockfree/list.hpp"
 #include "space/space.hpp"
@@ -77,7 +78,7 @@ class tree {
   [[nodiscard]] static std::uint64_t count_of(std::uint64_t allocated) noexcept { return allocated / 2; }
 
   template <class Visit>
-  [[nodiscard, gnu::always_inline]] bool look_up(session& s, const key& k, Visit&& visit) noexcept {
+  [[nodiscard, NVM_INLINE]] bool look_up(session& s, const key& k, Visit&& visit) noexcept {
     s.enter();
     const bool found = search(s, order_of(k), k, visit);
     s.leave();
@@ -239,7 +240,7 @@ class tree {
     return "there is no volatile memory to check it";
   }
 
-  [[nodiscard, gnu::always_inline]] static std::uint64_t order_of(const key& k) noexcept {
+  [[nodiscard, NVM_INLINE]] static std::uint64_t order_of(const key& k) noexcept {
     return list<Memory, Nodes>::order_of(k);
   }
   static constexpr std::uint64_t key_of_order(std::uint64_t order) noexcept { return order; }
@@ -249,29 +250,29 @@ class tree {
 
   // ---- where things are ----
 
-  [[nodiscard, gnu::always_inline]] static link& right(node_head* n) noexcept { return *(&n->next - 2); }
+  [[nodiscard, NVM_INLINE]] static link& right(node_head* n) noexcept { return *(&n->next - 2); }
   // Order of the key whose insertion has made the branch.
-  [[nodiscard, gnu::always_inline]] static std::uint64_t& maker(node_head* n) noexcept {
+  [[nodiscard, NVM_INLINE]] static std::uint64_t& maker(node_head* n) noexcept {
     return *(reinterpret_cast<std::uint64_t*>(n) - 1);
   }
-  [[nodiscard, gnu::always_inline]] static link& other(node_head* n, const link* edge) noexcept {
+  [[nodiscard, NVM_INLINE]] static link& other(node_head* n, const link* edge) noexcept {
     return edge == &n->next ? right(n) : n->next;
   }
   static constexpr std::uint64_t start_of(link_word w) noexcept {
     return (w & branch) != 0 ? offset_of(w) - before_head : offset_of(w);
   }
   // nullptr: nothing can be there.
-  [[nodiscard, gnu::always_inline]] node_head* node_at(link_word w) const noexcept {
+  [[nodiscard, NVM_INLINE]] node_head* node_at(link_word w) const noexcept {
     const std::uint64_t offset = offset_of(w);
     return reinterpret_cast<node_head*>(memory_.at(offset < before_head ? ~std::uint64_t{0} : offset));
   }
   // < 0, 0, > 0.
-  [[nodiscard, gnu::always_inline]] static int compare(const node_head* n, std::uint64_t order, const key& k) noexcept {
+  [[nodiscard, NVM_INLINE]] static int compare(const node_head* n, std::uint64_t order, const key& k) noexcept {
     if (n->order != order) return n->order < order ? -1 : 1;
     return Nodes::compare(n, k);
   }
   // The edge of a branch behind which the key is.
-  [[nodiscard, gnu::always_inline]] static link* towards(node_head* n, std::uint64_t order, const key& k) noexcept {
+  [[nodiscard, NVM_INLINE]] static link* towards(node_head* n, std::uint64_t order, const key& k) noexcept {
     if constexpr (std::is_same_v<key, std::uint64_t>) {
       // No jump: half of them would be mispredicted.
       return &n->next - 2 * static_cast<std::ptrdiff_t>(order >= n->order);
@@ -283,7 +284,7 @@ class tree {
   // ---- reading ----
 
   template <class Visit>
-  [[nodiscard, gnu::always_inline]] bool search(session& s, std::uint64_t order, const key& k, Visit&& visit) noexcept {
+  [[nodiscard, NVM_INLINE]] bool search(session& s, std::uint64_t order, const key& k, Visit&& visit) noexcept {
     link* in = nullptr;
     link_word in_word = 0;
     link* edge = &root_.top;
@@ -378,9 +379,7 @@ class tree {
     p.left = memory_.nodes_max();
     prefetch(p.w);
   }
-  [[gnu::always_inline]] void prefetch(link_word w) const noexcept {
-    __builtin_prefetch(memory_.of_pool(offset_of(w)));
-  }
+  [[NVM_INLINE]] void prefetch(link_word w) const noexcept { __builtin_prefetch(memory_.of_pool(offset_of(w))); }
   // pass(edge): on the way.
   template <class Pass>
   [[nodiscard]] bool is_on_way(const node_head* n, link_word kind, Pass&& pass) noexcept {
@@ -427,7 +426,7 @@ class tree {
   }
 
   // Where the key is or would be.  False: failure() says why.
-  [[nodiscard, gnu::always_inline]] bool seek(std::uint64_t order, const key& k, position& p) noexcept {
+  [[nodiscard, NVM_INLINE]] bool seek(std::uint64_t order, const key& k, position& p) noexcept {
     p.parent = nullptr;
     p.in = nullptr;
     p.in_word = 0;
@@ -460,7 +459,7 @@ class tree {
     if (p.rerouted_count < p.rerouted_edges.size()) p.rerouted_edges[p.rerouted_count++] = {p.edge, p.word};
   }
   // Something was inserted at p, and so the way there is durable.
-  [[gnu::always_inline]] void way_is_durable(const position& p) noexcept {
+  [[NVM_INLINE]] void way_is_durable(const position& p) noexcept {
     for (unsigned i = 0; i < p.rerouted_count; ++i) {
       const auto& [edge, word] = p.rerouted_edges[i];
       // If it has changed since, whoever changed it has seen to it.
@@ -470,7 +469,7 @@ class tree {
   // Branches are not like this.
   [[nodiscard]] bool damaged_here() noexcept { return memory_.at(~std::uint64_t{0}) == nullptr; }
   // The edges that an insertion of the leaf has made are durable, and what was done to the key.
-  [[gnu::always_inline]] link_word settle(session& s, const position& p, std::uint64_t order) noexcept {
+  [[NVM_INLINE]] link_word settle(session& s, const position& p, std::uint64_t order) noexcept {
     if (p.parent != nullptr) {
       (void)settled(s, *p.in, p.in_word);
       memory_.depend(s, maker(p.parent));
@@ -480,7 +479,7 @@ class tree {
     return w;
   }
   // Memory::settled(), on behalf of the key whose insertion, replacement or deletion has changed the edge last.
-  [[nodiscard, gnu::always_inline]] link_word settled(session& s, link& edge, link_word w) noexcept {
+  [[nodiscard, NVM_INLINE]] link_word settled(session& s, link& edge, link_word w) noexcept {
     if ((w & pending) == 0) [[likely]]
       return w;
     node_head* n = node_at(w);

@@ -10,6 +10,7 @@
 #include <new>
 #include <vector>
 
+#include "base/inlining.hpp"
 #include "lockfree/link.hpp"
 #include "lockfree/node_sizes.hpp"
 #include "platform/platform.hpp"
@@ -32,10 +33,10 @@ class volatile_memory {
     session& operator=(const session&) = delete;
 
     // They nest.
-    [[gnu::always_inline]] void enter() noexcept {
+    [[NVM_INLINE]] void enter() noexcept {
       if (depth_++ == 0) in_.epochs_.enter(number_);
     }
-    [[gnu::always_inline]] void leave() noexcept {
+    [[NVM_INLINE]] void leave() noexcept {
       if (--depth_ != 0) return;
       in_.epochs_.leave(number_);
       if (open_.size() >= generation_nodes) [[unlikely]]
@@ -44,7 +45,7 @@ class volatile_memory {
     void count(std::int64_t more) noexcept { lately += more; }
     std::int64_t lately = 0;
     // As that of node_memory.hpp: the same heights.
-    [[nodiscard, gnu::always_inline]] std::uint64_t random() noexcept {
+    [[nodiscard, NVM_INLINE]] std::uint64_t random() noexcept {
       random_ ^= random_ << 13;
       random_ ^= random_ >> 7;
       random_ ^= random_ << 17;
@@ -113,25 +114,25 @@ class volatile_memory {
     return at;
   }
 
-  [[nodiscard, gnu::always_inline]] std::byte* at(std::uint64_t offset) const noexcept { return base_ + offset; }
-  [[nodiscard, gnu::always_inline]] std::byte* node_at(std::uint64_t offset) const noexcept { return base_ + offset; }
+  [[nodiscard, NVM_INLINE]] std::byte* at(std::uint64_t offset) const noexcept { return base_ + offset; }
+  [[nodiscard, NVM_INLINE]] std::byte* node_at(std::uint64_t offset) const noexcept { return base_ + offset; }
   [[nodiscard]] const std::byte* origin() const noexcept { return base_; }
   [[nodiscard]] std::uint64_t offset_in_pool(const void* p) const noexcept {
     return static_cast<std::uint64_t>(static_cast<const std::byte*>(p) - base_);
   }
 
-  [[nodiscard, gnu::always_inline]] static bool change(session&, link& l, link_word expected, link_word desired,
-                                                       std::uint64_t) noexcept {
+  [[nodiscard, NVM_INLINE]] static bool change(session&, link& l, link_word expected, link_word desired,
+                                               std::uint64_t) noexcept {
     return l.exchange(expected, desired);
   }
-  [[nodiscard, gnu::always_inline]] static bool tidy(link& l, link_word expected, link_word desired) noexcept {
+  [[nodiscard, NVM_INLINE]] static bool tidy(link& l, link_word expected, link_word desired) noexcept {
     return l.exchange(expected, desired);
   }
-  [[nodiscard, gnu::always_inline]] static bool begin(session&, link& l, link_word expected, link_word desired,
-                                                      std::uint64_t) noexcept {
+  [[nodiscard, NVM_INLINE]] static bool begin(session&, link& l, link_word expected, link_word desired,
+                                              std::uint64_t) noexcept {
     return l.exchange(expected, desired);
   }
-  [[nodiscard, gnu::always_inline]] static bool begin_above(link& l, link_word expected, link_word desired) noexcept {
+  [[nodiscard, NVM_INLINE]] static bool begin_above(link& l, link_word expected, link_word desired) noexcept {
     return l.exchange(expected, desired);
   }
   static void finish(session&, std::uint64_t) noexcept {}
@@ -140,15 +141,15 @@ class volatile_memory {
   [[nodiscard]] static bool tidy_behind(link& l, link_word expected, link_word desired) noexcept {
     return l.exchange(expected, desired);
   }
-  [[nodiscard, gnu::always_inline]] static bool swing(link& l, link_word expected, link_word desired) noexcept {
+  [[nodiscard, NVM_INLINE]] static bool swing(link& l, link_word expected, link_word desired) noexcept {
     return l.exchange(expected, desired);
   }
   static void write_back(const link&) noexcept {}
   static void fence_tidied() noexcept {}
-  [[nodiscard, gnu::always_inline]] static link_word settled(session&, link&, link_word seen, std::uint64_t) noexcept {
+  [[nodiscard, NVM_INLINE]] static link_word settled(session&, link&, link_word seen, std::uint64_t) noexcept {
     return seen;
   }
-  [[gnu::always_inline]] static void depend(session&, std::uint64_t) noexcept {}
+  [[NVM_INLINE]] static void depend(session&, std::uint64_t) noexcept {}
   static void store_word(session&, std::uint64_t* word, std::uint64_t value, std::uint64_t) noexcept {
     // relaxed: it orders nothing.
     std::atomic_ref<std::uint64_t>{*word}.store(value, std::memory_order_relaxed);
@@ -160,7 +161,7 @@ class volatile_memory {
                                                                          std::memory_order_acquire);
   }
 
-  [[nodiscard, gnu::always_inline]] result<std::uint64_t> allocate(session& s, std::uint64_t bytes) noexcept {
+  [[nodiscard, NVM_INLINE]] result<std::uint64_t> allocate(session& s, std::uint64_t bytes) noexcept {
     const unsigned c = class_of(bytes);
     if (c == classes) [[unlikely]]
       return take_run(bytes);
@@ -182,7 +183,7 @@ class volatile_memory {
     own.next += class_bytes(c);
     return offset;
   }
-  [[gnu::always_inline]] static void contents(const void*, std::size_t) noexcept {}
+  [[NVM_INLINE]] static void contents(const void*, std::size_t) noexcept {}
   void discard(session& s, std::uint64_t offset) noexcept { put(s, offset); }
   [[nodiscard]] result<std::uint64_t> take_array(session&, std::uint64_t bytes) noexcept { return take_run(bytes); }
   void publish_run(const void*, std::size_t, std::uint64_t* word, std::uint64_t offset) noexcept {
@@ -190,12 +191,10 @@ class volatile_memory {
     std::atomic_ref<std::uint64_t>{*word}.store(seal_word(offset, word_seed(offset_in_pool(word))),
                                                 std::memory_order_release);
   }
-  [[nodiscard, gnu::always_inline]] static bool may_unlink(session&, std::uint64_t, std::uint64_t = 1) noexcept {
-    return true;
-  }
-  [[nodiscard, gnu::always_inline]] static bool change_to_delete(session&, link& l, link_word expected,
-                                                                 link_word desired, std::uint64_t, std::uint64_t,
-                                                                 bool& may_go, bool = false) noexcept {
+  [[nodiscard, NVM_INLINE]] static bool may_unlink(session&, std::uint64_t, std::uint64_t = 1) noexcept { return true; }
+  [[nodiscard, NVM_INLINE]] static bool change_to_delete(session&, link& l, link_word expected, link_word desired,
+                                                         std::uint64_t, std::uint64_t, bool& may_go,
+                                                         bool = false) noexcept {
     may_go = true;
     return l.exchange(expected, desired);
   }

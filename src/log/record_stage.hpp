@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/base.hpp"
+#include "base/inlining.hpp"
 #include "log/lane_layout.hpp"
 #include "log/redo_layout.hpp"
 
@@ -31,7 +32,7 @@ class record_stage {
     std::memcpy(bytes() + at_, &w, 8);
     at_ += 8;
   }
-  [[gnu::always_inline]] void range(std::uint64_t offset, const std::byte* from, std::uint64_t n) noexcept {
+  [[NVM_INLINE]] void range(std::uint64_t offset, const std::byte* from, std::uint64_t n) noexcept {
     const std::uint64_t padded = round_up(n, 8);
     if (!has_room(8 + padded)) return;
     if (offset == next_ && length_ + n <= layout::redo_range_bytes_max) {
@@ -76,7 +77,7 @@ class record_stage {
   };
 
   [[nodiscard]] std::byte* bytes() const noexcept { return lines_[0].bytes; }
-  [[nodiscard, gnu::always_inline]] bool has_room(std::uint64_t more) noexcept {
+  [[nodiscard, NVM_INLINE]] bool has_room(std::uint64_t more) noexcept {
     return at_ + more + line_bytes <= room_ || grow(more);
   }
   [[gnu::noinline]] bool grow(std::uint64_t more) noexcept {

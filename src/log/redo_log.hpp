@@ -43,6 +43,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/inlining.hpp"
 #include "base/plant.hpp"
 #include "log/intent.hpp"
 #include "log/lane_owners.hpp"
@@ -198,7 +199,7 @@ class redo_log : public lane_owners {
   // The lines of the pool (offsets / line_bytes) that the record will change, before append(): what is stored behind a
   // fence stands in the way of the loads after it.
   template <class EachLine>
-  [[gnu::always_inline]] void note(unsigned index, EachLine&& each_line) noexcept {
+  [[NVM_INLINE]] void note(unsigned index, EachLine&& each_line) noexcept {
     lane& l = lanes_[index];
     {
       const biased_lock::guard guard{l.settling, index + 1};
@@ -208,8 +209,8 @@ class redo_log : public lane_owners {
   }
   // Everything of the record is home, in the lines that were noted; a log run it lies in.
   template <class EachLine>
-  [[gnu::always_inline]] void applied(unsigned index, std::uint64_t version, std::uint64_t log_run,
-                                      EachLine&& each_line) noexcept {
+  [[NVM_INLINE]] void applied(unsigned index, std::uint64_t version, std::uint64_t log_run,
+                              EachLine&& each_line) noexcept {
     lane& l = lanes_[index];
     {
       const biased_lock::guard guard{l.settling, index + 1};

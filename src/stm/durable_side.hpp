@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/base.hpp"
+#include "base/inlining.hpp"
 #include "pool/pool.hpp"
 #include "tx/tx.hpp"
 
@@ -24,7 +25,7 @@ class durable_side {
   // A transaction of the engine, on a lane that this thread has now.
   [[nodiscard]] virtual result<tx::open_transaction*> begin() noexcept = 0;
   // Whether up to line_bytes at p are inside the data of the pool, and quickly: false may be wrong.
-  [[nodiscard, gnu::always_inline]] bool surely_in_data(const void* p) const noexcept {
+  [[nodiscard, NVM_INLINE]] bool surely_in_data(const void* p) const noexcept {
     // relaxed: any end that the data ever had is before the present one.
     return offset_of(p) - data_offset_ < data_known_.load(std::memory_order_relaxed);
   }

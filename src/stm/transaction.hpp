@@ -33,6 +33,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/inlining.hpp"
 #include "isolation/isolation.hpp"
 #include "nvm/nvm.h"
 #include "stm/durable_side.hpp"
@@ -55,7 +56,7 @@ class transaction {
   // ---- life ----
 
   // The outermost level of an attempt; attempts of a series are counted.  `side` nullptr: volatile memory only.
-  [[nodiscard, gnu::always_inline]] verdict begin(durable_side* side) {
+  [[nodiscard, NVM_INLINE]] verdict begin(durable_side* side) {
     if (++series_.attempts > 1 || series_.wants_serial || side == nullptr ||
         side->engine_policy.load(std::memory_order_relaxed) == policy::unknown) {
       return begin_carefully(side);
@@ -108,12 +109,12 @@ class transaction {
 
   // *p, aligned, if nothing is in the way; false: nothing was done, and load() may do it.
   template <class T>
-  [[nodiscard, gnu::always_inline]] bool load_quickly(const T* p, T& out) noexcept {
+  [[nodiscard, NVM_INLINE]] bool load_quickly(const T* p, T& out) noexcept {
     return isolation::is_aligned(p) && view_.load_quickly(p, out);
   }
   // *p = value into the write set, the same way; write() may do it.
   template <class T>
-  [[nodiscard, gnu::always_inline]] bool store_quickly(T* p, T value) noexcept {
+  [[nodiscard, NVM_INLINE]] bool store_quickly(T* p, T value) noexcept {
     if (!buffers_ || !isolation::is_aligned(p) || !side_->surely_in_data(p)) return false;
     return writes_.put_quickly(p, value,
                                [&] { return view_.lock_quickly(isolation::orec_of_line(isolation::line_of(p))); });

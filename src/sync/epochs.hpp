@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "base/base.hpp"
+#include "base/inlining.hpp"
 #include "platform/platform.hpp"
 
 namespace nvm {
@@ -50,7 +51,7 @@ class epochs {
   void leave_for_good(unsigned thread) noexcept { slots_[thread].taken.store(false, std::memory_order_release); }
 
   // Number of the operation that begins.
-  [[gnu::always_inline]] std::uint64_t enter(unsigned thread) noexcept {
+  [[NVM_INLINE]] std::uint64_t enter(unsigned thread) noexcept {
     std::atomic<std::uint64_t>& count = slots_[thread].count;
     const std::uint64_t now = count.load(std::memory_order_relaxed) + 1;
     if (unfenced_) {
@@ -62,7 +63,7 @@ class epochs {
     return now;
   }
   // release: what the operation has read, it has read.
-  [[gnu::always_inline]] void leave(unsigned thread) noexcept {
+  [[NVM_INLINE]] void leave(unsigned thread) noexcept {
     std::atomic<std::uint64_t>& count = slots_[thread].count;
     count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }

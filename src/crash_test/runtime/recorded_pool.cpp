@@ -1,6 +1,5 @@
 // In place of src/api/direct.cpp in the library that records: every write-back and fence of a pool, and every begin,
 // announcement, allocation and end of its transactions, goes to the trace.
-#define NVM_FLATTEN  // as heap_engine.hpp says
 #include <memory>
 #include <new>
 #include <utility>

@@ -5,6 +5,7 @@
 // leads there, so that is not logged.  Lock order: ascending.
 #pragma once
 
+#include "base/inlining.hpp"
 #include "lockfree/hash_table.hpp"
 #include "lockfree/logged/redo_log.hpp"
 #include "lockfree/nodes.hpp"
@@ -33,7 +34,7 @@ class lazy_chain {
   lazy_chain(Memory& memory, redo_log<Memory>& log) noexcept : memory_{memory}, log_{log} {}
 
   template <class Visit>
-  [[nodiscard, gnu::always_inline]] bool look_up(list_head& head, std::uint64_t order, Visit&& visit) noexcept {
+  [[nodiscard, NVM_INLINE]] bool look_up(list_head& head, std::uint64_t order, Visit&& visit) noexcept {
     link_word w = head.next.load();
     while (offset_of(w) != 0) {
       list_node* n = at(w);
@@ -141,10 +142,10 @@ class lazy_chain {
     link_word word;      // that led from there to
     list_node* current;  // the first that is not before the key; nullptr: the end
   };
-  [[nodiscard, gnu::always_inline]] list_node* at(link_word w) const noexcept {
+  [[nodiscard, NVM_INLINE]] list_node* at(link_word w) const noexcept {
     return reinterpret_cast<list_node*>(memory_.at(offset_of(w)));
   }
-  [[nodiscard, gnu::always_inline]] position find(list_head& head, std::uint64_t order) const noexcept {
+  [[nodiscard, NVM_INLINE]] position find(list_head& head, std::uint64_t order) const noexcept {
     position p{&head, head.next.load(), nullptr};
     for (;;) {
       if (offset_of(p.word) == 0) break;
@@ -188,7 +189,7 @@ class lazy_list {
   static constexpr std::uint64_t root_bytes_of(unsigned) noexcept { return root_bytes; }
 
   template <class Visit>
-  [[nodiscard, gnu::always_inline]] bool look_up(session& s, std::uint64_t k, Visit&& visit) noexcept {
+  [[nodiscard, NVM_INLINE]] bool look_up(session& s, std::uint64_t k, Visit&& visit) noexcept {
     s.enter();
     const bool found = chain_.look_up(head_, k, visit);
     s.leave();
@@ -254,7 +255,7 @@ class lazy_hash {
   }
 
   template <class Visit>
-  [[nodiscard, gnu::always_inline]] bool look_up(session& s, std::uint64_t k, Visit&& visit) noexcept {
+  [[nodiscard, NVM_INLINE]] bool look_up(session& s, std::uint64_t k, Visit&& visit) noexcept {
     const std::uint64_t order = word_hash::of(k, 0);
     s.enter();
     const bool found = chain_.look_up(head_of(order), order, visit);
@@ -297,7 +298,7 @@ class lazy_hash {
   [[nodiscard]] redo_log<Memory>& log() noexcept { return log_; }
 
  private:
-  [[nodiscard, gnu::always_inline]] list_head& head_of(std::uint64_t order) const noexcept {
+  [[nodiscard, NVM_INLINE]] list_head& head_of(std::uint64_t order) const noexcept {
     return heads_[order >> (64 - bits_)];
   }
   Memory& memory_;

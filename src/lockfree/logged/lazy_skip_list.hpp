@@ -6,6 +6,7 @@
 // record links it on all levels.  Lock order: descending keys.
 #pragma once
 
+#include "base/inlining.hpp"
 #include "lockfree/logged/lazy_list.hpp"
 
 namespace nvm::lockfree::logged {
@@ -25,7 +26,7 @@ constexpr std::uint64_t skip_node_bytes(unsigned levels) noexcept {
 }
 
 // Links go on behind the node that is declared.
-[[nodiscard, gnu::always_inline]] inline stamped_link& link_of(skip_node& n, unsigned level) noexcept {
+[[nodiscard, NVM_INLINE]] inline stamped_link& link_of(skip_node& n, unsigned level) noexcept {
   return *(reinterpret_cast<stamped_link*>(reinterpret_cast<std::byte*>(&n) + offsetof(skip_node, links)) + level);
 }
 
@@ -126,10 +127,10 @@ class lazy_skip_list {
   };
   static constexpr int nowhere = -1;
 
-  [[nodiscard, gnu::always_inline]] skip_node* node_at(std::uint64_t offset) const noexcept {
+  [[nodiscard, NVM_INLINE]] skip_node* node_at(std::uint64_t offset) const noexcept {
     return offset == 0 ? nullptr : reinterpret_cast<skip_node*>(memory_.at(offset));
   }
-  [[nodiscard, gnu::always_inline]] skip_node* next(skip_node* n, unsigned level) const noexcept {
+  [[nodiscard, NVM_INLINE]] skip_node* next(skip_node* n, unsigned level) const noexcept {
     return node_at(offset_of(link_of(*n, level).load()));
   }
   // acquire: pairs with the release stores of the state.
@@ -152,7 +153,7 @@ class lazy_skip_list {
                               1 + static_cast<unsigned>(std::countr_zero(s.random() | std::uint64_t{1} << 62)) / 2);
   }
   // Highest level where the key is; fills `p` below the top.
-  [[nodiscard, gnu::always_inline]] int find(std::uint64_t k, place& p) noexcept {
+  [[nodiscard, NVM_INLINE]] int find(std::uint64_t k, place& p) noexcept {
     int found = nowhere;
     skip_node* before = &head_;
     for (unsigned level = top_.load(std::memory_order_relaxed); level-- > 0;) {

@@ -7,6 +7,7 @@
 // of the pool it was drawn: after a crash all are free.
 #pragma once
 
+#include "base/inlining.hpp"
 #include "lockfree/logged/lazy_list.hpp"
 
 namespace nvm::lockfree::logged {
@@ -181,20 +182,20 @@ class ticket_tree {
     link_word word = 0;         // leads to the leaf
   };
 
-  [[nodiscard, gnu::always_inline]] tree_inner& inner_at(link_word w) const noexcept {
+  [[nodiscard, NVM_INLINE]] tree_inner& inner_at(link_word w) const noexcept {
     return *reinterpret_cast<tree_inner*>(memory_.at(offset_of(w)));
   }
-  [[nodiscard, gnu::always_inline]] tree_leaf& leaf_at(link_word w) const noexcept {
+  [[nodiscard, NVM_INLINE]] tree_leaf& leaf_at(link_word w) const noexcept {
     return *reinterpret_cast<tree_leaf*>(memory_.at(offset_of(w)));
   }
-  [[nodiscard, gnu::always_inline]] static unsigned side_of(const tree_inner& n, std::uint64_t k) noexcept {
+  [[nodiscard, NVM_INLINE]] static unsigned side_of(const tree_inner& n, std::uint64_t k) noexcept {
     return k < n.order ? 0 : 1;
   }
   [[nodiscard]] static bool holds(const tree_leaf& l, std::uint64_t k) noexcept {
     return l.order == k && l.is_end == 0;
   }
 
-  [[gnu::always_inline]] void find(std::uint64_t k, place& p) noexcept {
+  [[NVM_INLINE]] void find(std::uint64_t k, place& p) noexcept {
     p.parent = &top_;
     p.word = 0;
     for (;;) {
