@@ -27,6 +27,7 @@ enum class plant : unsigned char {
   node_not_flushed,       // a lock-free structure leads to a node that may not be durable
   mark_not_settled,       // whoever meets a link that may not be durable goes on
   no_dependence,          // whoever meets a link that is in the link cache goes on
+  leaf_not_marked,        // a leaf leaves a tree without the mark by which recovery knows it
 };
 
 #if defined(NVM_RECORDED) || defined(NVM_PLANTED)

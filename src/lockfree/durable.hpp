@@ -77,8 +77,10 @@ class durable final : public structure {
     if constexpr (requires { shape_.mark_of(offset, bytes); }) {
       const link* mark = shape_.mark_of(offset, bytes);
       return mark != nullptr && (mark->load() & gone) != 0;
+    } else if constexpr (requires { shape_.bears_mark(offset, bytes); }) {
+      return shape_.bears_mark(offset, bytes);
     } else {
-      return true;  // a tree's nodes and the twins' bear none that would be durable
+      return true;  // the twins' bear none
     }
   }
   void note_linked(std::uint64_t offset, std::uint64_t bytes, const link* by) noexcept override {

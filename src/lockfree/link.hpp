@@ -1,7 +1,9 @@
 // A link of a lock-free structure: the offset of what it leads to, from the pool's start, and tags in the bits that
 // offsets do not need.
 //
-//   gone      lists: the node that holds the link is logically deleted.  Tree: the leaf the edge leads to is.
+//   gone      lists: the node that holds the link is logically deleted.  Tree: the leaf the edge leads to is; alone, as
+//   a
+//             leaf's own link: that leaf is
 //   frozen    tree: the edge may not change any more; its node is about to leave
 //   pending   the link may not be durable yet (log-free, section 3): whoever depends on it makes it so
 //   cell      hash table: leads to a cell of a bucket array, not to a node
@@ -40,7 +42,7 @@ struct link {
     return std::atomic_ref<link_word>{word}.compare_exchange_strong(expected, desired, std::memory_order_acq_rel,
                                                                     std::memory_order_acquire);
   }
-  // Of a node that nobody else can see.
+  // Of a node that nobody else can see, or where everybody writes the same.
   void set(link_word w) noexcept { std::atomic_ref<link_word>{word}.store(w, std::memory_order_relaxed); }
 };
 static_assert(sizeof(link) == 8);

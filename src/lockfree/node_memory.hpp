@@ -20,6 +20,10 @@
 
 namespace nvm::lockfree {
 
+struct nothing_else {
+  void operator()() const noexcept {}
+};
+
 template <media M>
 class node_memory {
  public:
@@ -157,10 +161,11 @@ class node_memory {
     return in_.may_unlink(*s.thread_, heap_, offset, false, count);
   }
   // change() of the link that deletes the node at `offset`, and may_unlink() on the way: one fence for both. `at_once`:
-  // past the link cache.
+  // past the link cache.  also(): what the fence shall cover besides; not called where the link cache has the change.
+  template <class Also = nothing_else>
   [[nodiscard, NVM_INLINE]] bool change_to_delete(session& s, link& l, link_word expected, link_word desired,
                                                   std::uint64_t key, std::uint64_t offset, bool& may_go,
-                                                  bool at_once = false) noexcept {
+                                                  bool at_once = false, Also&& also = {}) noexcept {
     if (in_.links.defers() && !at_once) {
       // Nothing on media tells a deletion that is only in the link cache: what recovery looks at has it in before.
       may_go = in_.may_unlink(*s.thread_, heap_, offset, false);
@@ -168,6 +173,7 @@ class node_memory {
     }
     bool asked = false;
     const bool done = in_.links.change_now(s.thread_->client, l, expected, desired, key, [&] {
+      also();
       may_go = in_.may_unlink(*s.thread_, heap_, offset, true);
       asked = true;
     });

@@ -15,6 +15,11 @@
 //
 // Who swings the edge above retires all that leaves with it; it has told the areas before.
 //
+// What is unlinked bears a mark, durably before: a branch an edge that is gone, a leaf its own link, which leads
+// nowhere and is gone.  The fence of a deletion covers the leaf's mark, too, whoever fences: once an edge is gone and
+// not pending, its leaf is marked.  A leaf that is replaced is marked before; if it stays, recovery looks for it in
+// vain.
+//
 // What an operation depends on is durable before it changes or reports anything: the edge of the leaf, and the edge
 // that leads to the branch of that edge, for the two are what an insertion has made.  Edges further up were durable
 // before those below them could be made.  A deletion is durable before anybody tidies up.
@@ -36,6 +41,7 @@
 #include <vector>
 
 #include "base/inlining.hpp"
+#include "base/plant.hpp"
 #include "lockfree/chain.hpp"
 #include "lockfree/list.hpp"
 #include "space/space.hpp"
@@ -168,6 +174,16 @@ class tree {
     p.kind ^= branch;
     begin(p);
     return progress::under_way;
+  }
+  // Whether what lies there, if it was linked once, bears the mark of what is unlinked.
+  [[nodiscard]] bool bears_mark(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+    const auto* leaf = reinterpret_cast<const node_head*>(memory_.at(offset));
+    if (leaf == nullptr || bytes <= before_head) return false;
+    // Here a leaf has its own link, which leads nowhere, and a branch its right edge.
+    const link_word first = leaf->next.load();
+    if (offset_of(first) == 0) return (first & gone) != 0;
+    const auto* over = reinterpret_cast<const node_head*>(reinterpret_cast<const std::byte*>(leaf) + before_head);
+    return ((first | over->next.load()) & gone) != 0;
   }
   // Of an edge that leads to a node: whether that is a leaf that has been deleted.
   [[nodiscard]] static bool is_deleted_by(const link& edge) noexcept {
@@ -484,15 +500,27 @@ class tree {
       return w;
     node_head* n = node_at(w);
     if (n == nullptr) return without(w, pending);
+    if ((w & gone) != 0) mark(n);
     return memory_.settled(s, edge, w, (w & branch) != 0 ? maker(n) : n->order);
+  }
+  // Of a leaf: durable with the next fence.
+  void mark(node_head* leaf) noexcept {
+    if (planted(plant::leaf_not_marked)) return;
+    leaf->next.set(gone);
+    memory_.write_back(leaf->next);
+  }
+  // The same where no link is pending: there what is unlinked is looked for whatever its mark, or stores survive.
+  static void mark_if_not(node_head* leaf) noexcept {
+    if ((leaf->next.load() & gone) == 0 && !planted(plant::leaf_not_marked)) leaf->next.set(gone);
   }
 
   // A deletion is durable on return, also if the link cache has it: a frozen edge beside one that is not gone, which a
   // crash could leave otherwise, would stay so.
   [[nodiscard]] bool settle_deletion(session& s, link& edge, link_word w) noexcept {
-    const node_head* leaf = node_at(w);
+    node_head* leaf = node_at(w);
     if (leaf == nullptr) return false;
-    (void)memory_.settled(s, edge, w, leaf->order);
+    (void)settled(s, edge, w);
+    mark_if_not(leaf);
     memory_.depend(s, leaf->order);
     return true;
   }
@@ -544,6 +572,7 @@ class tree {
       memory_.contents(at, bytes);
       if (old != nullptr) {
         if (!memory_.may_unlink(s, offset_of(expected))) return give_up(failure());
+        mark(old);
         if (!memory_.change(s, *p.edge, expected, made.leaf, order)) continue;
         memory_.retire(s, offset_of(expected));
         drop_over();
@@ -597,7 +626,10 @@ class tree {
         continue;
       }
       bool may_go = false;
-      if (!memory_.change_to_delete(s, *p.edge, w, w | gone, order, offset_of(w), may_go)) continue;
+      if (!memory_.change_to_delete(s, *p.edge, w, w | gone, order, offset_of(w), may_go, false,
+                                    [&] { mark(p.leaf); })) {
+        continue;
+      }
       s.count(-1);
       p.word = w | gone;
       // It is not in the tree any more.  If memory is short, whoever comes by tidies up.
@@ -616,6 +648,7 @@ class tree {
       // The only leaf.
       const link_word w = settled(s, *p.edge, p.word);
       if ((w & gone) == 0) return true;  // all has changed
+      mark_if_not(node_at(w));
       if (!memory_.may_unlink(s, offset_of(w))) return false;
       if (!memory_.tidy(*p.edge, w, 0)) return true;
       memory_.retire(s, offset_of(w));
@@ -665,8 +698,10 @@ class tree {
     }
     const link_word above = settled(s, *p.above, p.above_word);
     const link_word past = without(kept, frozen | pending | rerouted);
-    const bool is_marked = (past & branch) != 0 && memory_.may_lose_order();
-    if (!memory_.tidy(*p.above, above, is_marked ? past | rerouted : past)) return true;
+    // The neighbour may have been deleted, too. Then what the edge above says of it has to be durable before its branch
+    // leaves in turn, for that is the branch's mark.
+    const link_word tag = (past & gone) != 0 ? pending : (past & branch) != 0 ? rerouted : 0;
+    if (!memory_.tidy(*p.above, above, memory_.may_lose_order() ? past | tag : past)) return true;
     for (std::size_t i = 0; i < count; ++i) memory_.retire(s, leaving[i]);
     p.word = 0;
     return true;

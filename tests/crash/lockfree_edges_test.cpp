@@ -132,6 +132,17 @@ TEST(lockfree_edges, of_recovery_that_takes_nodes_out_of_levels_is_necessary) {
   EXPECT_TRUE(explore::explore(s, o, explore::without(edge{"lockfree/E24"})).finds_violation());
 }
 
+// Recovery would not look for it, where nothing was allocated.
+TEST(lockfree_edges, of_a_leaf_that_leaves_a_tree_without_its_mark_are_found) {
+  options o = lockfree_options(model::torn8, {});
+  o.print_violations = false;
+  planted_bug = plant::leaf_not_marked;
+  const bool found =
+      explore::explore(subject_of(lockfree_story_named("a settled tree loses leaves"), {}), o).finds_violation();
+  planted_bug = plant::none;
+  EXPECT_TRUE(found);
+}
+
 TEST(lockfree_edges, are_all_known) {
   std::set<std::string> met;
   for (const auto& mutant : score().mutants) met.insert(mutant.change.place);

@@ -90,6 +90,20 @@ void tree_is_emptied(player& p) {
   p.insert("tree", 1, 1);
 }
 
+// Where nothing was allocated lately recovery looks for what bears a mark: leaves that were removed beside others, and
+// their branches; then also for others.
+void settled_tree_loses_leaves(player& p) {
+  p.create("tree", words_tree);
+  for (const std::uint64_t key : {40, 20, 60, 10, 30}) p.insert("tree", key, key + 1);
+  p.close();
+  p.reopen();
+  p.on_machine().explore_from_here();
+  for (const std::uint64_t key : {60, 30}) p.remove("tree", key);
+  p.look_up("tree", 30);
+  p.replace("tree", 20, 21);
+  for (const std::uint64_t key : {10, 20, 40}) p.remove("tree", key);
+}
+
 // Keys that begin alike, values of several classes of nodes.
 template <shape_of_structure Shape>
 void bytes_live(player& p) {
@@ -457,6 +471,7 @@ const std::vector<lockfree_story>& lockfree_stories() {
       {"two levels come and go", levels_come_and_go<0>},
       {"a tree lives", tree_lives},
       {"a tree is emptied", tree_is_emptied},
+      {"a settled tree loses leaves", settled_tree_loses_leaves},
       {"a skip list of bytes lives", bytes_live<bytes_skip>},
       {"a tree of bytes lives", bytes_live<bytes_tree>},
       {"a list of bytes lives", bytes_live<bytes_list>},
