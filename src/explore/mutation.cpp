@@ -90,7 +90,7 @@ bool kills(mutant& m, const report& r) {
 }  // namespace
 
 mutation_report mutation_score(std::span<const subject> subjects, const options& o, std::span<const waiver> waivers,
-                               std::span<const two_crashes> pairs) {
+                               std::span<const two_crashes> pairs, bool (*judged)(const std::string& place)) {
   mutation_report result;
   options quiet = o;
   quiet.print_violations = false;
@@ -112,6 +112,7 @@ mutation_report mutation_score(std::span<const subject> subjects, const options&
     note_places(met, result.originals.back(), i, &meeting::pairs);
   }
   for (auto& [place, where] : met) {
+    if (judged != nullptr && !judged(place.second)) continue;
     // The cheapest first.
     std::sort(where.subjects.begin(), where.subjects.end(), [&](std::size_t a, std::size_t b) {
       return result.originals[a].unique_states < result.originals[b].unique_states;
@@ -120,15 +121,16 @@ mutation_report mutation_score(std::span<const subject> subjects, const options&
     m.change.what = drop(place.first);
     m.change.place = place.second;
     m.count = where.count;
+    for (const waiver& w : waivers) {
+      if (m.change.place.ends_with(w.place)) m.waived = w.reason;
+    }
     for (const std::size_t i : where.subjects) {
       if (kills(m, explorers[i]->explore(m.change))) break;
+      if (!m.waived.empty() && m.states > o.waived_states_max) break;
     }
     for (const std::size_t i : where.pairs) {
       if (m.killed) break;
       m.took_two_crashes = kills(m, explore(pairs[i], quiet, m.change));
-    }
-    for (const waiver& w : waivers) {
-      if (m.change.place.ends_with(w.place)) m.waived = w.reason;
     }
     result.mutants.push_back(std::move(m));
   }

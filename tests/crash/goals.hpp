@@ -11,12 +11,12 @@ inline constexpr std::uint64_t sequences_torn8 = 11'000'000;
 inline constexpr std::uint64_t sequences_ssd = 2'500'000;
 inline constexpr std::uint64_t sequences_x86_redo = 400'000;
 inline constexpr std::uint64_t sequences_torn8_redo = 650'000;
-inline constexpr std::uint64_t random_x86_redo = 3'000'000;
-inline constexpr std::uint64_t random_torn8_redo = 5'000'000;
+inline constexpr std::uint64_t random_x86_redo = 1'500'000;
+inline constexpr std::uint64_t random_torn8_redo = 2'500'000;
 inline constexpr std::uint64_t sequences_mnemosyne = 170'000;
-inline constexpr std::uint64_t random_mnemosyne = 1'000'000;
-inline constexpr std::uint64_t random_x86 = 6'000'000;
-inline constexpr std::uint64_t random_torn8 = 6'000'000;
-inline constexpr std::uint64_t random_ssd = 100'000;
+inline constexpr std::uint64_t random_mnemosyne = 400'000;
+inline constexpr std::uint64_t random_x86 = 3'000'000;
+inline constexpr std::uint64_t random_torn8 = 3'000'000;
+inline constexpr std::uint64_t random_ssd = 50'000;
 
 }  // namespace nvm::tests::goals
