@@ -27,6 +27,9 @@ enum class plant : unsigned char {
   node_not_flushed,       // a lock-free structure leads to a node that may not be durable
   mark_not_settled,       // whoever meets a link that may not be durable goes on
   no_dependence,          // whoever meets a link that is in the link cache goes on
+  node_checked_once,      // a cached node's address is not looked at again behind its log address
+  piece_cut_first,        // a piece ends before a change that is about the bytes behind
+  rest_last,              // what a change leaves of a piece behind it is mapped when the change is made
 };
 
 #if defined(NVM_RECORDED) || defined(NVM_PLANTED)

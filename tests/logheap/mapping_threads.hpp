@@ -13,8 +13,8 @@ struct threads_run {
   std::uint64_t home_bytes = std::uint64_t{1} << 14;
   unsigned writers = 2;
   unsigned readers = 2;
-  unsigned changes = 8000;  // of each writer, at least
-  unsigned looks = 4000;    // of all readers, at least
+  unsigned changes = 5000;  // of each writer, at least
+  unsigned looks = 3000;    // of all readers, at least
 };
 
 // A log address is (version << 20) + home.

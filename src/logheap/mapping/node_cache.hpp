@@ -57,7 +57,7 @@ class node_cache {
       const std::uint32_t home = n.home.load(std::memory_order_acquire);
       const std::uint64_t where = n.where.load(std::memory_order_acquire);
       if (is_dead(where) || static_cast<std::uint32_t>(address) - home >= size_of(where)) continue;
-      if (n.home.load(std::memory_order_relaxed) != home) continue;
+      if (!planted(plant::node_checked_once) && n.home.load(std::memory_order_relaxed) != home) continue;
       return {where, home};
     }
     return {};

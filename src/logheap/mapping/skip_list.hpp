@@ -230,11 +230,13 @@ class skip_list {
     if (p != 0) overlaps(p_begin, p_where);
     node_number n = first_in;
     for (; n != 0 && home(n) < b; n = node(n).links()[0].load(std::memory_order_relaxed)) overlaps(home(n), where(n));
-    if (rest_end != 0) {
+    const auto link_rest = [&] {
       before_all behind;
       (void)find_before(b, behind);
       link(c, behind, b, live_node(rest_log, rest_end - b), false);
-    }
+    };
+    if (rest_end != 0 && !planted(plant::rest_last)) link_rest();
+    if (planted(plant::piece_cut_first) && p_end > a) set_where(p, live_node(log_of(p_where), a - p_begin));
 
     std::uint64_t unlink_to = b;  // nodes that begin before this
     node_number kept = 0;
@@ -278,6 +280,7 @@ class skip_list {
       }
     }
     if (p_end > a) set_where(p, live_node(log_of(p_where), a - p_begin));
+    if (rest_end != 0 && planted(plant::rest_last)) link_rest();
   }
 
   node_store& store_;
