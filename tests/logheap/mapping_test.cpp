@@ -113,6 +113,7 @@ TEST(skip_list_mapping, groups_what_is_contiguous_in_both) {
     mapping_thread<skip_list_mapping> t{m, e};
     const home_range all{100, 64};
     std::vector<piece> words;
+    words.reserve(8);
     for (std::uint64_t i = 0; i < 8; ++i) words.push_back({100 + 8 * i, 8, 1000 + 8 * i});
     for (const piece& w : words) {
       const home_range one{w.home, w.size};
@@ -308,6 +309,7 @@ TEST(leaf_mapping, keeps_promises_in_a_partition_that_others_fill) {
   leaf_mapping m{e, {0, 4096, 4096}};
   std::vector<std::unique_ptr<mapping_thread<leaf_mapping>>> clients;
   std::vector<std::vector<home_range>> held(6);
+  clients.reserve(held.size());
   for (unsigned i = 0; i < held.size(); ++i) clients.push_back(std::make_unique<mapping_thread<leaf_mapping>>(m, e));
   byte_model model{0, std::vector<log_t>(4096)};
   log_t log = 1;

@@ -4,7 +4,8 @@
 //   log addresses                   8 bytes for each of capacity; change in place, one atomic store
 //   first bytes, last bytes         2 bytes each, counted from the partition's start; constant once others see the leaf
 //
-// Pieces do not overlap.  Capacities are multiples of 4, so that a probe may read a few first bytes too many.
+// Pieces do not overlap.  A probe may read a few first bytes too many, which are last bytes then; hence
+// the smallest capacities.
 #pragma once
 
 #include <atomic>
@@ -25,7 +26,7 @@ struct leaf {
   [[nodiscard]] std::uint16_t* lasts() noexcept { return firsts() + capacity; }
 
   [[nodiscard]] static constexpr std::uint32_t capacity_for(std::uint64_t pieces) noexcept {
-    return static_cast<std::uint32_t>(pieces == 0 ? 4 : (pieces + 3) / 4 * 4);
+    return static_cast<std::uint32_t>(pieces <= 4 ? 4 : pieces <= 8 ? 8 : pieces);
   }
   [[nodiscard]] static constexpr std::uint64_t bytes_for(std::uint32_t capacity) noexcept {
     return sizeof(leaf) + std::uint64_t{capacity} * (8 + 2 + 2);

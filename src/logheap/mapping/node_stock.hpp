@@ -22,7 +22,8 @@ class node_stock {
   // So many more will be there for this stretch; false: memory has run out, and nothing is promised.
   [[nodiscard]] bool promise(std::uint64_t stretch, std::uint64_t nodes) noexcept {
     row* r = find(stretch);
-    if (r == nullptr && (r = make(stretch)) == nullptr) return false;
+    if (r == nullptr) r = make(stretch);
+    if (r == nullptr) return false;
     const std::uint64_t wanted = r->promised + nodes;
     if (r->count < wanted && !store_.fill(stretch, r->list, r->count, wanted + spare, random_, height_max_) &&
         r->count < wanted) {

@@ -193,7 +193,7 @@ class skip_list {
     made.home.store(static_cast<std::uint32_t>(begin), std::memory_order_relaxed);
     // release: pairs with node_cache.hpp.
     made.where.store(to, std::memory_order_release);
-    const links l = made.links();
+    std::atomic<node_number>* const l = made.links();
     for (unsigned level = 0; level < height; ++level) {
       l[level].store(before[level][level].load(std::memory_order_relaxed), std::memory_order_relaxed);
     }
