@@ -5,25 +5,18 @@
 // stores log addresses in place; any other makes a new leaf and puts it in the slot, so that each partition changes as
 // one.
 //
-// Memory.  A change needs a leaf for what will be there then, which is not known when it has to be asked for.  So
-// reserve() leaves a spare leaf in the partition, with room for two pieces more than all changes promised before can
-// make: sorted by size, the k-th spare holds the pieces there are and 2k more.  A change takes the first that is large
-// enough; that keeps the rule.  Whoever needs one no more takes the largest away.
-//
 // Threads: as mapping.hpp says.  A slot's lowest bit is the lock of its partition's writers, one at a time, no other
 // lock under it.  Look-ups take no lock and are never sent back: wait-free.  Linearization: the load of the slot, and
 // of the log address.
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstdint>
-#include <cstdlib>
 #include <span>
-#include <thread>
 
 #include "logheap/mapping/leaf.hpp"
+#include "logheap/mapping/leaf_table.hpp"
 #include "logheap/mapping/limbo.hpp"
 #include "logheap/mapping/promises.hpp"
 #include "logheap/mapping/reserve_rule.hpp"
@@ -35,14 +28,6 @@ struct leaf_settings {
   bool by_vectors = true;  // false: by halves only
 };
 
-// Where leaves come from; zeroed or not.
-struct leaf_memory {
-  [[nodiscard]] static void* take(std::size_t bytes) noexcept { return std::malloc(bytes); }
-  static void give(void* p) noexcept { std::free(p); }
-  // What the C library takes for so many.
-  [[nodiscard]] static constexpr std::uint64_t taken(std::uint64_t bytes) noexcept { return round_up(bytes + 8, 16); }
-};
-
 template <class Memory>
 class basic_leaf_mapping {
  public:
@@ -52,24 +37,13 @@ class basic_leaf_mapping {
         home_first_{home.home_first},
         home_bytes_{home.home_bytes},
         shift_{shift_of(home.partition_bytes)},
-        tables_{ceil_div(ceil_div(home.home_bytes, home.partition_bytes), slots_in_table) * sizeof(slot*)} {}
-  ~basic_leaf_mapping() {
-    chain{*this}.give(orphans_.list);
-    each_slot([&](std::uint64_t, slot& s) {
-      leaf* l = leaf_of(s.load(std::memory_order_relaxed));
-      while (l != nullptr) {
-        auto* spare = reinterpret_cast<leaf*>(l->link);
-        Memory::give(l);
-        l = spare;
-      }
-    });
-    for (std::uint64_t t = 0; t < tables_count(); ++t) Memory::give(table(t).load(std::memory_order_relaxed));
-  }
+        table_{ceil_div(home.home_bytes, home.partition_bytes)} {}
+  ~basic_leaf_mapping() { chain{*this}.give(orphans_.list); }
   basic_leaf_mapping(const basic_leaf_mapping&) = delete;
   basic_leaf_mapping& operator=(const basic_leaf_mapping&) = delete;
 
   [[nodiscard]] status exists() noexcept {
-    if (tables_.data() != nullptr) return {};
+    if (table_.exists()) return {};
     return fail(errc::no_memory, "mapping: no address space for partitions");
   }
 
@@ -125,9 +99,9 @@ class basic_leaf_mapping {
   [[gnu::always_inline]] void for_each_piece(client&, home_t home, std::uint64_t size, Visit&& visit) noexcept {
     if (!clip(home, size)) return;
     each_part(home, size, [&](const part& p) __attribute__((always_inline)) {
-      slot* const s = find(p.partition);
+      slot* const s = table_.find(p.partition);
       // acquire: pairs with the release in change(): the leaf is made.
-      leaf* const l = s == nullptr ? nullptr : leaf_of(s->load(std::memory_order_acquire));
+      leaf* const l = s == nullptr ? nullptr : table::leaf_of(s->load(std::memory_order_acquire));
       if (l == nullptr || l->count == 0) return;
       std::uint32_t i = first_of(l, p.begin);
       for (; i < l->count && l->firsts()[i] < p.end; ++i) {
@@ -150,8 +124,8 @@ class basic_leaf_mapping {
 
   template <class Visit>
   void for_each(Visit&& visit) noexcept {
-    each_slot([&](std::uint64_t partition, slot& s) {
-      leaf* const l = leaf_of(s.load(std::memory_order_acquire));
+    table_.each([&](std::uint64_t partition, slot& s) {
+      leaf* const l = table::leaf_of(s.load(std::memory_order_acquire));
       if (l == nullptr) return;
       const home_t base = home_first_ + (partition << shift_);
       for (std::uint32_t i = 0; i < l->count; ++i) {
@@ -160,12 +134,11 @@ class basic_leaf_mapping {
       }
     });
   }
-  [[nodiscard]] std::uint64_t bytes_used() const noexcept { return bytes_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t bytes_used() const noexcept { return table_.bytes_used(); }
 
  private:
-  using slot = std::atomic<std::uintptr_t>;
-  static constexpr std::uint64_t slots_in_table = 4096;
-  static constexpr std::uintptr_t locked = 1;
+  using table = leaf_table<Memory>;
+  using slot = typename table::slot;
   static constexpr std::uint32_t none = ~std::uint32_t{0};
 
   // What of a range lies in one partition, by the byte from the partition's start.
@@ -181,7 +154,7 @@ class basic_leaf_mapping {
     [[nodiscard]] leaf* next(leaf* l) const noexcept { return reinterpret_cast<leaf*>(l->link); }
     void set_next(leaf* l, leaf* to) const noexcept { l->link = reinterpret_cast<std::uintptr_t>(to); }
     void give(leaf* list) const noexcept {
-      while (list != nullptr) of.free(std::exchange(list, next(list)));
+      while (list != nullptr) of.table_.free(std::exchange(list, next(list)));
     }
     basic_leaf_mapping& of;
   };
@@ -216,80 +189,6 @@ class basic_leaf_mapping {
     }
   }
 
-  // ---- slots ----
-
-  [[nodiscard]] std::uint64_t tables_count() const noexcept {
-    return ceil_div(ceil_div(home_bytes_, std::uint64_t{1} << shift_), slots_in_table);
-  }
-  [[nodiscard]] std::atomic<slot*>& table(std::uint64_t n) const noexcept {
-    return static_cast<std::atomic<slot*>*>(tables_.data())[n];
-  }
-  [[nodiscard, gnu::always_inline]] slot* find(std::uint64_t partition) const noexcept {
-    // acquire: pairs with make().
-    slot* const slots = table(partition / slots_in_table).load(std::memory_order_acquire);
-    return slots == nullptr ? nullptr : slots + partition % slots_in_table;
-  }
-  [[nodiscard]] slot* make(std::uint64_t partition) noexcept {
-    if (slot* there = find(partition); there != nullptr) return there;
-    constexpr std::size_t bytes = slots_in_table * sizeof(slot);
-    void* const fresh = Memory::take(bytes);
-    if (fresh == nullptr) return nullptr;
-    std::memset(fresh, 0, bytes);
-    slot* other = nullptr;
-    // release: its zeros.
-    if (table(partition / slots_in_table)
-            .compare_exchange_strong(other, static_cast<slot*>(fresh), std::memory_order_acq_rel)) {
-      bytes_.fetch_add(Memory::taken(bytes), std::memory_order_relaxed);
-    } else {
-      Memory::give(fresh);
-    }
-    return find(partition);
-  }
-  template <class Visit>
-  void each_slot(Visit&& visit) noexcept {
-    if (tables_.data() == nullptr) return;
-    for (std::uint64_t t = 0; t < tables_count(); ++t) {
-      slot* const slots = table(t).load(std::memory_order_acquire);
-      for (std::uint64_t i = 0; slots != nullptr && i < slots_in_table; ++i) visit(t * slots_in_table + i, slots[i]);
-    }
-  }
-  [[nodiscard, gnu::always_inline]] static leaf* leaf_of(std::uintptr_t word) noexcept {
-    return reinterpret_cast<leaf*>(word & ~locked);
-  }
-  [[nodiscard]] static leaf* lock(slot& s) noexcept {
-    for (unsigned spins = 0;; ++spins) {
-      std::uintptr_t now = s.load(std::memory_order_relaxed);
-      // acquire: pairs with unlock().
-      if ((now & locked) == 0 && s.compare_exchange_weak(now, now | locked, std::memory_order_acquire)) {
-        return leaf_of(now);
-      }
-      if (spins < 64) {
-        isa::spin_hint();
-      } else {
-        std::this_thread::yield();
-      }
-    }
-  }
-  // release: also publishes a new leaf.
-  static void unlock(slot& s, leaf* l) noexcept {
-    s.store(reinterpret_cast<std::uintptr_t>(l), std::memory_order_release);
-  }
-
-  // ---- leaves ----
-
-  [[nodiscard]] leaf* allocate(std::uint32_t capacity) noexcept {
-    const std::uint64_t bytes = leaf::bytes_for(capacity);
-    void* const p = Memory::take(bytes);
-    if (p == nullptr) return nullptr;
-    bytes_.fetch_add(Memory::taken(bytes), std::memory_order_relaxed);
-    auto* const l = static_cast<leaf*>(p);
-    *l = {0, 0, capacity};
-    return l;
-  }
-  void free(leaf* l) noexcept {
-    bytes_.fetch_sub(Memory::taken(leaf::bytes_for(l->capacity)), std::memory_order_relaxed);
-    Memory::give(l);
-  }
   // Index of the first piece that ends behind x.
   [[nodiscard, gnu::always_inline]] std::uint32_t first_of(leaf* l, std::uint64_t x) const noexcept {
     const auto at = static_cast<std::uint16_t>(x);
@@ -308,52 +207,18 @@ class basic_leaf_mapping {
     return i < l->count && l->firsts()[i] < p.end;
   }
 
-  // ---- promises: spares behind the partition's leaf, ascending ----
-
-  [[nodiscard]] static leaf* spare_of(leaf* l) noexcept { return reinterpret_cast<leaf*>(l->link); }
   [[nodiscard]] bool promise(client& c, std::uint64_t partition) noexcept {
-    slot* const s = make(partition);
-    if (s == nullptr || !c.promises_.make_room()) return false;
-    leaf* l = lock(*s);
-    if (l == nullptr) l = allocate(leaf::capacity_for(0));
-    leaf* spare = nullptr;
-    if (l != nullptr) {
-      std::uint64_t pieces = l->count + std::uint64_t{2};
-      for (leaf* x = spare_of(l); x != nullptr; x = spare_of(x)) pieces += 2;
-      spare = allocate(leaf::capacity_for(pieces));
-    }
-    if (spare != nullptr) {
-      std::uintptr_t* at = &l->link;
-      while (*at != 0 && reinterpret_cast<leaf*>(*at)->capacity < spare->capacity)
-        at = &reinterpret_cast<leaf*>(*at)->link;
-      spare->link = *at;
-      *at = reinterpret_cast<std::uintptr_t>(spare);
-      c.promises_.add(partition);
-    }
-    unlock(*s, l);
-    return spare != nullptr;
+    slot* const s = table_.make(partition);
+    if (s == nullptr || !c.promises_.make_room() || !table_.add_spare(*s)) return false;
+    c.promises_.add(partition);
+    return true;
   }
-  // The largest of them.
   void take_back(std::uint64_t partition, std::uint64_t spares) noexcept {
-    if (spares == 0) return;
-    slot& s = *find(partition);
-    leaf* const l = lock(s);
-    for (; spares > 0; --spares) {
-      std::uintptr_t* at = &l->link;
-      while (reinterpret_cast<leaf*>(*at)->link != 0) at = &reinterpret_cast<leaf*>(*at)->link;
-      free(reinterpret_cast<leaf*>(std::exchange(*at, 0)));
-    }
-    unlock(s, l);
+    if (spares != 0) table_.drop_spares(*table_.find(partition), spares);
   }
-  // Large enough for so many pieces; there is one.
-  [[nodiscard]] leaf* take_spare(client& c, std::uint64_t partition, leaf* l, std::uint64_t pieces) noexcept {
-    std::uintptr_t* at = &l->link;
-    while (*at != 0 && reinterpret_cast<leaf*>(*at)->capacity < pieces) at = &reinterpret_cast<leaf*>(*at)->link;
-    auto* const spare = reinterpret_cast<leaf*>(*at);
-    NVM_ASSERT(spare != nullptr);
-    *at = spare->link;
+  [[nodiscard]] leaf& fresh_leaf(client& c, std::uint64_t partition, leaf& old) noexcept {
     c.promises_.use(partition);
-    return spare;
+    return *table::take_spare(old, old.count + std::uint64_t{2});
   }
 
   // ---- changes ----
@@ -362,14 +227,14 @@ class basic_leaf_mapping {
   // part's, and in their place what put(fresh) appends, at most one.
   template <class Replaced, class InPlace, class Put>
   void change(client& c, const part& p, Replaced&& replaced, InPlace&& in_place, Put&& put) noexcept {
-    slot* const s = find(p.partition);
+    slot* const s = table_.find(p.partition);
     if (s == nullptr) return;
-    leaf* const old = lock(*s);
+    leaf* const old = table::lock(*s);
     if (old == nullptr || in_place(old)) {
-      unlock(*s, old);
+      table::unlock(*s, old);
       return;
     }
-    leaf& fresh = *take_spare(c, p.partition, old, old->count + std::uint64_t{2});
+    leaf& fresh = fresh_leaf(c, p.partition, *old);
     std::uint64_t rest_end = 0;
     log_t rest_log = 0;
     std::uint32_t i = 0;
@@ -398,15 +263,15 @@ class basic_leaf_mapping {
   }
   void put_in(client& c, slot& s, leaf& old, leaf& fresh) noexcept {
     fresh.link = std::exchange(old.link, 0);
-    unlock(s, &fresh);
+    table::unlock(s, &fresh);
     c.limbo_.add(&old);
   }
   [[nodiscard]] std::uint64_t move(client& c, const part& p, log_t from, log_t to) noexcept {
-    slot* const s = find(p.partition);
+    slot* const s = table_.find(p.partition);
     if (s == nullptr) return 0;
-    leaf* const old = lock(*s);
+    leaf* const old = table::lock(*s);
     if (old == nullptr) {
-      unlock(*s, old);
+      table::unlock(*s, old);
       return 0;
     }
     // Calls f(index, first, end, log, begin of the moved part, its end) for what is where `from` says.
@@ -431,10 +296,10 @@ class basic_leaf_mapping {
         // release: pairs with the look-up's acquire.
         old->logs()[i].store(to + (begin - p.begin), std::memory_order_release);
       });
-      unlock(*s, old);
+      table::unlock(*s, old);
       return moved;
     }
-    leaf& fresh = *take_spare(c, p.partition, old, old->count + std::uint64_t{2});
+    leaf& fresh = fresh_leaf(c, p.partition, *old);
     std::uint32_t copied = 0;
     const auto copy_to = [&](std::uint32_t i) {
       for (; copied < i; ++copied) {
@@ -460,9 +325,8 @@ class basic_leaf_mapping {
   const home_t home_first_;
   const std::uint64_t home_bytes_;
   const unsigned shift_;
-  platform::zeroed_memory tables_;
+  table table_;
   orphans<leaf*> orphans_;
-  std::atomic<std::uint64_t> bytes_{0};
 
  public:
   class client {
