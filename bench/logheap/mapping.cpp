@@ -47,8 +47,16 @@ struct setting {
   std::uint64_t values;
   unsigned threads;
   choice pick;
-  bool changes;  // one access of an operation is a change of a whole value
+  // One access of an operation is a change of a whole value: its bounds stay, or it is erased and made anew.
+  enum class changing { none, overwrites, renews } change = changing::none;
+
+  bool changes() const { return change != changing::none; }
 };
+using changing = setting::changing;
+constexpr const char* name_of(changing c) {
+  constexpr const char* names[] = {"loads", "mixed", "renewing"};
+  return names[static_cast<unsigned>(c)];
+}
 
 // The log's bytes: values in random order.
 class log_area {
@@ -93,7 +101,7 @@ class accessor : public contestant {
           value = source.below(setting_.values);
       }
       // A thread changes values of its own.
-      if (setting_.changes && i % accesses == 0) {
+      if (setting_.changes() && i % accesses == 0) {
         value = value / setting_.threads * setting_.threads + thread;
         if (value >= setting_.values) value = thread;
       }
@@ -101,6 +109,8 @@ class accessor : public contestant {
     }
   }
   std::uint64_t work_digest() override {
+    // Others may look for a value while it is not there.
+    if (setting_.change == changing::renews && setting_.threads > 1) return 0;
     digest d;
     for (const auto& t : threads_) d.add(t.sum);
     return d.value();
@@ -132,7 +142,7 @@ class plain final : public accessor {
     std::uint64_t sum = threads_[thread].sum;
     for (std::uint64_t op = first; op < first + ops; ++op) {
       const home_t* const homes = homes_of(thread, op);
-      for (std::uint64_t i = setting_.changes ? 1 : 0; i < accesses; ++i) {
+      for (std::uint64_t i = setting_.changes() ? 1 : 0; i < accesses; ++i) {
         sum += static_cast<const volatile std::uint64_t*>(words_.data())[homes[i] / 8];
       }
     }
@@ -170,7 +180,7 @@ class mapped final : public accessor {
     for (std::uint64_t op = first; op < first + ops; ++op) {
       const home_t* const homes = homes_of(thread, op);
       std::uint64_t i = 0;
-      if (setting_.changes) {
+      if (setting_.changes()) {
         change(thread, homes[0] / value_bytes * value_bytes);
         ++i;
       }
@@ -192,8 +202,12 @@ class mapped final : public accessor {
     const log_t log = log_.log_of(home / value_bytes);
     const auto replaced = [](const piece&) {};
     epochs_.enter(thread);
+    const home_range all{home, value_bytes};
+    if (setting_.change == changing::renews) {
+      if (!mapping_.reserve(c, {&all, 1})) throw std::runtime_error(last_message());
+      mapping_.erase(c, all, replaced);
+    }
     if (group_) {
-      const home_range all{home, value_bytes};
       if (!mapping_.reserve(c, {&all, 1})) throw std::runtime_error(last_message());
       const piece p{home, value_bytes, log};
       mapping_.assign(c, {&p, 1}, replaced);
@@ -223,7 +237,7 @@ using leaves = mapped<leaf_mapping>;
 
 benchmark access_benchmark(const options& o, const setting& s) {
   benchmark b;
-  b.name = fmt::format("{}-{}", s.changes ? "mixed" : "loads", name_of(s.pick));
+  b.name = fmt::format("{}-{}", name_of(s.change), name_of(s.pick));
   b.unit = "access";
   b.units_per_op = accesses;
   b.threads = s.threads;
@@ -232,7 +246,7 @@ benchmark access_benchmark(const options& o, const setting& s) {
   b.parameters = {{"values", s.values},
                   {"value_bytes", value_bytes},
                   {"values_chosen", name_of(s.pick)},
-                  {"changes_percent", s.changes ? 100.0 / accesses : 0.0}};
+                  {"changes_percent", s.changes() ? 100.0 / accesses : 0.0}};
   b.systems.push_back({"plain loads", role::peer, [=] { return std::make_unique<plain>(s); }});
   for (unsigned i = 0; i < logheap::mapping_steps; ++i) {
     const auto how = skip_list_settings::up_to(static_cast<mapping_step>(i));
@@ -247,7 +261,7 @@ benchmark access_benchmark(const options& o, const setting& s) {
 }
 
 nlohmann::ordered_json measure_memory(std::uint64_t values) {
-  const setting s{values, 1, choice::uniform, false};
+  const setting s{values, 1, choice::uniform, changing::none};
   const auto data = static_cast<double>(values * value_bytes);
   nlohmann::ordered_json j{{"name", "memory"},
                            {"threads", 1},
@@ -278,7 +292,7 @@ nlohmann::ordered_json measure_hits(const options& o, std::uint64_t values) {
                            {"systems", nlohmann::ordered_json::array()}};
   for (const choice pick : {choice::hot, choice::zipf, choice::uniform}) {
     for (const std::uint64_t entries : {4096, 65'536, 1'048'576}) {
-      const setting s{values, 1, pick, false};
+      const setting s{values, 1, pick, changing::none};
       skip_list_settings how;
       how.cache_entries = entries;
       skip_lists m(s, how, true);
@@ -314,9 +328,9 @@ int main(int argc, char** argv) {
                                    .quick_records = 2'000});
   runner r(o);
   for (const unsigned threads : o.threads) {
-    for (const bool changes : {false, true}) {
+    for (const changing change : {changing::none, changing::overwrites, changing::renews}) {
       for (const choice pick : {choice::hot, choice::zipf, choice::uniform}) {
-        r.run(access_benchmark(o, {o.records, threads, pick, changes}));
+        r.run(access_benchmark(o, {o.records, threads, pick, change}));
       }
     }
   }
