@@ -146,6 +146,40 @@ TEST(skip_list_mapping, takes_less_than_a_sixth_of_values_of_128_bytes) {
   EXPECT_LT(static_cast<double>(m.bytes_used()), 0.169 * values * 128);
 }
 
+// Whoever reserves for one change after the other does not hold more and more.
+template <class M>
+void spends_what_it_reserves(M& m, epochs& e) {
+  mapping_thread<M> t{m, e};
+  std::uint64_t early = 0;
+  for (unsigned i = 0; i < 20'000; ++i) {
+    const home_range two[] = {{i % 64 * 640, 100 + i % 7}, {i % 64 * 640 + 200, 10}};
+    ASSERT_TRUE(m.reserve(t.client, two));
+    const piece first{two[0].home, 50, 4096 + i * std::uint64_t{1000}};
+    const piece rest{two[0].home + 50, two[0].size - 50, first.log + 300};
+    t.inside([&] {
+      m.assign(t.client, {&first, 1}, [](const piece&) {});
+      m.assign(t.client, {&rest, 1}, [](const piece&) {});
+      if (i % 2 == 0) {
+        m.erase(t.client, two[1], [](const piece&) {});
+      } else {
+        (void)m.compare_and_move(t.client, two[1].home, two[1].size, 1, 2);
+      }
+    });
+    if (i == 2000) early = m.bytes_used();
+  }
+  EXPECT_LT(m.bytes_used(), early + 65536);
+}
+TEST(skip_list_mapping, holds_no_more_than_is_reserved) {
+  epochs e;
+  skip_list_mapping m{e, {0, 1 << 20, 4096}};
+  spends_what_it_reserves(m, e);
+}
+TEST(leaf_mapping, holds_no_more_than_is_reserved) {
+  epochs e;
+  leaf_mapping m{e, {0, 1 << 20, 4096}};
+  spends_what_it_reserves(m, e);
+}
+
 // Every slab may be the last one.
 TEST(skip_list_mapping, runs_out_of_memory_before_a_change_and_nothing_is_lost) {
   unsigned failed = 0;

@@ -55,6 +55,7 @@ class basic_leaf_mapping {
     for (const home_range& r : ranges) {
       each_part(r.home, r.size, [&](const part& p) {
         for (std::uint64_t n = changes_of(p.end - p.begin); good && n > 0; --n) good = promise(c, p.partition);
+        if (good) c.promises_.add_bytes(p.end - p.begin);
       });
     }
     if (good) return {};
@@ -83,6 +84,7 @@ class basic_leaf_mapping {
               return true;
             },
             [&](leaf& fresh) { fresh.append(p.begin, p.end, whole.log + p.before); });
+        spend(c, p);
       });
     }
     c.limbo_.sweep();
@@ -91,6 +93,7 @@ class basic_leaf_mapping {
   void erase(client& c, const home_range& r, Replaced&& replaced) noexcept {
     each_part(r.home, r.size, [&](const part& p) {
       change(c, p, replaced, [&](leaf* old) { return !overlaps(old, p); }, [](leaf&) {});
+      spend(c, p);
     });
     c.limbo_.sweep();
   }
@@ -117,7 +120,10 @@ class basic_leaf_mapping {
   [[nodiscard]] std::uint64_t compare_and_move(client& c, home_t home, std::uint64_t size, log_t from,
                                                log_t to) noexcept {
     std::uint64_t moved = 0;
-    each_part(home, size, [&](const part& p) { moved += move(c, p, from + p.before, to + p.before); });
+    each_part(home, size, [&](const part& p) {
+      moved += move(c, p, from + p.before, to + p.before);
+      spend(c, p);
+    });
     c.limbo_.sweep();
     return moved;
   }
@@ -212,6 +218,10 @@ class basic_leaf_mapping {
     if (s == nullptr || !c.promises_.make_room() || !table_.add_spare(*s)) return false;
     c.promises_.add(partition);
     return true;
+  }
+  // A change is made: if it was the last of what was reserved there, its spares go.
+  void spend(client& c, const part& p) noexcept {
+    take_back(p.partition, c.promises_.spend(p.partition, p.end - p.begin));
   }
   void take_back(std::uint64_t partition, std::uint64_t spares) noexcept {
     if (spares != 0) table_.drop_spares(*table_.find(partition), spares);

@@ -19,8 +19,9 @@ class node_stock {
   node_stock(const node_stock&) = delete;
   node_stock& operator=(const node_stock&) = delete;
 
-  // So many more will be there for this stretch; false: memory has run out, and nothing is promised.
-  [[nodiscard]] bool promise(std::uint64_t stretch, std::uint64_t nodes) noexcept {
+  // So many more will be there for changes of so many bytes of this stretch; false: memory has run out, and nothing is
+  // promised.
+  [[nodiscard]] bool promise(std::uint64_t stretch, std::uint64_t nodes, std::uint64_t bytes) noexcept {
     row* r = find(stretch);
     if (r == nullptr) r = make(stretch);
     if (r == nullptr) return false;
@@ -30,14 +31,20 @@ class node_stock {
       return false;
     }
     r->promised = wanted;
+    r->bytes += bytes;
     return true;
   }
-  void take_back(std::uint64_t stretch, std::uint64_t nodes) noexcept { find(stretch)->promised -= nodes; }
+  void take_back(std::uint64_t stretch, std::uint64_t nodes, std::uint64_t bytes) noexcept {
+    row* const r = find(stretch);
+    r->promised -= nodes;
+    r->bytes -= bytes;
+  }
   // Nothing is promised any more; what is more than a small stock goes back to the store.
   void release() noexcept {
     for (std::size_t i = 0; i < count_; ++i) {
       row& r = rows_[i];
       r.promised = 0;
+      r.bytes = 0;
       if (r.count <= keep_max) continue;
       store_.give(r.list);
       r.list = 0;
@@ -45,6 +52,12 @@ class node_stock {
     }
   }
 
+  // So many bytes of the stretch in use are changed: with the last of them nothing is promised any more.
+  void spend(std::uint64_t bytes) noexcept {
+    if (current_ == nullptr) return;
+    current_->bytes -= bytes < current_->bytes ? bytes : current_->bytes;
+    if (current_->bytes == 0) current_->promised = 0;
+  }
   // The stretch of the next changes.
   void use(std::uint64_t stretch) noexcept { current_ = find(stretch); }
   [[nodiscard]] node_number take(unsigned& height) noexcept {
@@ -52,6 +65,7 @@ class node_stock {
     const node_number n = current_->list;
     current_->list = next_dead(store_.node(n).where.load(std::memory_order_relaxed));
     --current_->count;
+    if (current_->promised != 0) --current_->promised;
     height = store_.node(n).home.load(std::memory_order_relaxed);
     return n;
   }
@@ -63,6 +77,7 @@ class node_stock {
     std::uint64_t stretch;
     std::uint64_t count;
     std::uint64_t promised;
+    std::uint64_t bytes;  // that they are for
     node_number list;
   };
   [[nodiscard]] row* find(std::uint64_t stretch) noexcept {
@@ -80,7 +95,7 @@ class node_stock {
       room_ = room;
       current_ = nullptr;
     }
-    rows_[count_] = {stretch, 0, 0, 0};
+    rows_[count_] = {stretch, 0, 0, 0, 0};
     return &rows_[count_++];
   }
 

@@ -29,18 +29,28 @@ class promises {
     if (count_ > mark_ && rows_[count_ - 1].partition == partition) {
       ++rows_[count_ - 1].left;
     } else {
-      rows_[count_++] = {partition, 1};
+      rows_[count_++] = {partition, 1, 0};
     }
   }
-  // Changes come in the order of reserving, mostly: the search goes on where the last one ended.
+  // What they are for, of the partition added last.
+  void add_bytes(std::uint64_t bytes) noexcept { rows_[count_ - 1].bytes += bytes; }
+  // One of them is used.
   void use(std::uint64_t partition) noexcept {
-    for (std::size_t n = 0; n < count_; ++n, ++next_) {
-      if (next_ >= count_) next_ = 0;
-      if (rows_[next_].partition != partition || rows_[next_].left == 0) continue;
-      --rows_[next_].left;
-      return;
-    }
-    NVM_ASSERT(!"a change was reserved");
+    row* const r = find(partition, [](const row& x) { return x.left != 0; });
+    NVM_ASSERT(r != nullptr);  // reserve()
+    --r->left;
+  }
+  // So many bytes are changed.  Returns how many spares nothing is left to be done with.
+  [[nodiscard]] std::uint64_t spend(std::uint64_t partition, std::uint64_t bytes) noexcept {
+    row* const r = find(partition, [](const row& x) { return x.bytes != 0; });
+    if (r == nullptr) return 0;
+    r->bytes -= bytes < r->bytes ? bytes : r->bytes;
+    if (r->bytes != 0) return 0;
+    const std::uint64_t left = r->left;
+    r->left = 0;
+    while (count_ != 0 && rows_[count_ - 1].left == 0 && rows_[count_ - 1].bytes == 0) --count_;
+    if (mark_ > count_) mark_ = count_;
+    return left;
   }
 
   // What is added from here on is in rows of its own.
@@ -55,7 +65,17 @@ class promises {
   struct row {
     std::uint64_t partition;
     std::uint64_t left;
+    std::uint64_t bytes;
   };
+  // Changes come in the order of reserving, mostly: the search goes on where the last one ended.
+  template <class Fits>
+  [[nodiscard]] row* find(std::uint64_t partition, Fits&& fits) noexcept {
+    for (std::size_t n = 0; n < count_; ++n, ++next_) {
+      if (next_ >= count_) next_ = 0;
+      if (rows_[next_].partition == partition && fits(rows_[next_])) return &rows_[next_];
+    }
+    return nullptr;
+  }
   row* rows_ = nullptr;
   std::size_t count_ = 0, room_ = 0;
   std::size_t next_ = 0;

@@ -102,6 +102,7 @@ class skip_list_mapping {
         list.lock().lock();
         list.assign(c, p.begin, p.end, whole.log + p.before, settings_.group_update, told(p, replaced));
         list.lock().unlock();
+        c.stock_.spend(p.end - p.begin);
       });
     }
     c.limbo_.sweep();
@@ -114,6 +115,7 @@ class skip_list_mapping {
       list.lock().lock();
       list.erase(c, p.begin, p.end, told(p, replaced));
       list.lock().unlock();
+      c.stock_.spend(p.end - p.begin);
     });
     c.limbo_.sweep();
   }
@@ -149,6 +151,7 @@ class skip_list_mapping {
       list.lock().lock();
       moved += list.move(c, p.begin, p.end, from + p.before, to + p.before);
       list.lock().unlock();
+      c.stock_.spend(p.end - p.begin);
     });
     c.limbo_.sweep();
     return moved;
@@ -235,15 +238,16 @@ class skip_list_mapping {
     bool good = true;
     each_part(r.home, r.size, part_max, [&](const part& p) {
       const std::uint64_t stretch = stretch_of(p.partition);
-      good =
-          good && table_.make(p.partition, stretch) != 0 && c.stock_.promise(stretch, 2 * changes_of(p.end - p.begin));
+      good = good && table_.make(p.partition, stretch) != 0 &&
+             c.stock_.promise(stretch, 2 * changes_of(p.end - p.begin), p.end - p.begin);
       if (good) done += p.end - p.begin;
     });
     return good;
   }
   void take_back(client& c, const home_range& r) noexcept {
-    each_part(r.home, r.size, part_max,
-              [&](const part& p) { c.stock_.take_back(stretch_of(p.partition), 2 * changes_of(p.end - p.begin)); });
+    each_part(r.home, r.size, part_max, [&](const part& p) {
+      c.stock_.take_back(stretch_of(p.partition), 2 * changes_of(p.end - p.begin), p.end - p.begin);
+    });
   }
   // In the partition of x.  Returns where to go on.
   template <class Visit>
