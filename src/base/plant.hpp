@@ -29,6 +29,9 @@ enum class plant : unsigned char {
   no_dependence,             // whoever meets a link that is in the link cache goes on
   recycled_without_through,  // log heap: a block's peers are recycled while recovery still wants them to be whole
   tombstone_let_go,          // log heap: a tombstone is cleaned while an older entry for its address remains
+  node_checked_once,         // a cached node's address is not looked at again behind its log address
+  piece_cut_first,           // a piece ends before a change that is about the bytes behind
+  rest_last,                 // what a change leaves of a piece behind it is mapped when the change is made
 };
 
 #if defined(NVM_RECORDED) || defined(NVM_PLANTED)
