@@ -9,25 +9,30 @@ namespace nvm {
 
 enum class plant : unsigned char {
   none,
-  no_settling,            // a lane changes a word that another lane's log may still change
-  word_put_back,          // allocation words are changed at once and an abort puts the whole old word back
-  restored_not_flushed,   // what an inner abort restored is not made durable by the outer commit
-  generation_used_again,  // a lane's generation goes on after a crash that may have torn a record of it
-  reuse_before_commit,    // a freed slot may be allocated again before the free is committed
-  fresh_after_record,     // the record that publishes fresh memory may be durable before that memory
-  ring_before_header,     // the log's ring is used again before the header says what is home
-  pages_before_size,      // pages of a grown pool are used before the superblock that has them is durable
-  replay_into_fresh,      // redo: fresh memory is not in the record though a record could be replayed into it
-  replay_by_lane,         // redo: lanes are replayed one after the other, not in the order of versions
-  captured_early,         // a batch captures words that threads share outside of the order's critical section
-  store_past_barriers,    // a key-value store changes a word of an index past the transaction it is in
-  store_not_announced,    // a barrier transaction keeps a store from its engine
-  unlocked_too_early,     // a barrier transaction shows what it wrote before that is durable
-  reads_not_validated,    // a barrier transaction commits, and moves its snapshot, though what it read has changed
-  node_not_flushed,       // a lock-free structure leads to a node that may not be durable
-  mark_not_settled,       // whoever meets a link that may not be durable goes on
-  no_dependence,          // whoever meets a link that is in the link cache goes on
-  leaf_not_marked,        // a leaf leaves a tree without the mark by which recovery knows it
+  no_settling,               // a lane changes a word that another lane's log may still change
+  word_put_back,             // allocation words are changed at once and an abort puts the whole old word back
+  restored_not_flushed,      // what an inner abort restored is not made durable by the outer commit
+  generation_used_again,     // a lane's generation goes on after a crash that may have torn a record of it
+  reuse_before_commit,       // a freed slot may be allocated again before the free is committed
+  fresh_after_record,        // the record that publishes fresh memory may be durable before that memory
+  ring_before_header,        // the log's ring is used again before the header says what is home
+  pages_before_size,         // pages of a grown pool are used before the superblock that has them is durable
+  replay_into_fresh,         // redo: fresh memory is not in the record though a record could be replayed into it
+  replay_by_lane,            // redo: lanes are replayed one after the other, not in the order of versions
+  captured_early,            // a batch captures words that threads share outside of the order's critical section
+  store_past_barriers,       // a key-value store changes a word of an index past the transaction it is in
+  store_not_announced,       // a barrier transaction keeps a store from its engine
+  unlocked_too_early,        // a barrier transaction shows what it wrote before that is durable
+  reads_not_validated,       // a barrier transaction commits, and moves its snapshot, though what it read has changed
+  node_not_flushed,          // a lock-free structure leads to a node that may not be durable
+  mark_not_settled,          // whoever meets a link that may not be durable goes on
+  no_dependence,             // whoever meets a link that is in the link cache goes on
+  leaf_not_marked,           // a leaf leaves a tree without the mark by which recovery knows it
+  recycled_without_through,  // log heap: a block's peers are recycled while recovery still wants them to be whole
+  tombstone_let_go,          // log heap: a tombstone is cleaned while an older entry for its address remains
+  node_checked_once,         // a cached node's address is not looked at again behind its log address
+  piece_cut_first,           // a piece ends before a change that is about the bytes behind
+  rest_last,                 // what a change leaves of a piece behind it is mapped when the change is made
 };
 
 #if defined(NVM_RECORDED) || defined(NVM_PLANTED)

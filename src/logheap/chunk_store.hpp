@@ -1,0 +1,528 @@
+// Chunks: taken from the pool's page runs, handed to logs, recycled (LSNVMM, section 3.3); and the heap's root.
+//
+/// S store, F flush, | fence.  Failure atomicity: one aligned 8-byte store.
+///   New heap:   S root; F it;                                   | logheap/E4  whole before the pool names it
+///               S the word that names it; F;                    open() fences (logheap/E7)
+///   New chunks: (a page run) S headers, linked; F;              | logheap/E5  whole before the list leads there
+///               S previous of the old head; S root.first_chunk; F;     | logheap/E6  in the list before any log uses
+///               one
+///   Into a log: S header.use, owner; F; no fence: the first block's commit fences (logheap/E1)
+///   Recycled:   S root.through, and copies of what lives; F;    | logheap/E2  before the chunk loses anything
+///               S header.use = free; F;                         | logheap/E3  no recovery reads it any more, before it
+///                   is filled again and before a tombstone is let go that hides what was in it
+// A crash between the page run and E6 leaves runs that are in no list; open() gives them back.
+//
+// A chunk is free, then in a log and being filled by one thread, then sealed; a cleaner takes a sealed one, and it is
+// in limbo until no reader can hold a log address in it.  What is volatile about it is in its `chunk`.  A log address
+// leads to its chunk by a table over the pool's pages.
+//
+// Free chunks are in one pool, and some with each thread.  The last `kept_for_cleaners` of the pool go to cleaners
+// only, those before to whoever frees objects: cleaning and freeing work when nothing else does.
+//
+// Threads: any.  Lock order: growing_, (the space's), pool_lock_.
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#include "logheap/block.hpp"
+#include "media/media.hpp"
+#include "space/space.hpp"
+
+namespace nvm::logheap {
+
+struct heap_settings {
+  std::uint64_t root_word = 0;                              // offset of the checked word that names the root
+  std::uint64_t chunk_bytes = layout::chunk_bytes_default;  // of a new heap, as the next three
+  home_t home_first = std::uint64_t{1} << 40;
+  std::uint64_t home_bytes = std::uint64_t{1} << 36;
+  std::uint64_t superblock_bytes = 65536;
+  std::uint64_t partition_bytes = 4096;
+  unsigned chunks_per_run = 8;     // taken from the space at a time
+  unsigned buffered_chunks = 4;    // free ones with each thread, at most
+  unsigned kept_for_cleaners = 4;  // free chunks
+  unsigned kept_for_freeing = 2;
+  bool separate_logs = true;  // for stores, allocations and tombstones; false: one log a thread
+  bool group_update = true;   // neighbouring stores of a transaction are one entry
+  unsigned clean_below = 20;  // percent of a sealed chunk that lives: below it is worth cleaning (section 3.4)
+  unsigned clean_from = 80;   // percent of the pool's pages in use: from there background cleaners work
+  unsigned cleaners = 0;      // background threads
+  unsigned recovery_threads = 1;
+};
+
+enum class chunk_state : std::uint8_t {
+  free,      // in the pool or with a thread
+  filling,   // the end of a log
+  sealed,    // full, and everything in it was fenced
+  cleaning,  // a cleaner has it
+  limbo,     // free on media, but somebody may be reading it
+  damaged,   // has blocks that do not hold: left alone
+};
+
+struct chunk {
+  std::uint64_t offset = 0;
+  std::uint64_t generation = 0;
+  std::atomic<std::uint32_t> used{0};  // bytes, by blocks and the header
+  std::atomic<chunk_state> state{chunk_state::free};
+  layout::chunk_use use = layout::chunk_use::free;
+  bool by_cleaner = false;
+  std::atomic<std::uint32_t> live{0};    // bytes: contents that are mapped, entries that a slot's word leads to
+  std::atomic<std::uint32_t> filled{0};  // what `live` was when all of it had just been written
+  std::atomic<std::uint64_t> newest{0};  // version in it
+  bool listed = false;                   // recovery: the list leads here
+};
+// What an allocation or a tombstone that is needed counts for among a chunk's live bytes.
+inline constexpr std::uint32_t entry_live_bytes = 8;
+
+template <media M>
+class chunk_store {
+ public:
+  static constexpr std::uint32_t none = ~std::uint32_t{0};
+
+  chunk_store(M& medium, std::byte* base, structure_pages& pages, const heap_settings& settings)
+      : medium_{medium},
+        base_{base},
+        pages_{pages},
+        settings_{settings},
+        chunk_of_page_{pages.sizes().capacity_pages},
+        chunks_{pages.sizes().capacity_pages * pages.sizes().page_bytes() / layout::chunk_bytes_min} {}
+  chunk_store(const chunk_store&) = delete;
+  chunk_store& operator=(const chunk_store&) = delete;
+  ~chunk_store() {
+    for (std::uint32_t i = 0; i < count(); ++i) delete chunk_pointer(i);
+  }
+
+  // ---- the root ----
+
+  [[nodiscard]] bool has_root() const noexcept { return root_offset_ != 0; }
+  [[nodiscard]] const layout::root& root() const noexcept {
+    return *reinterpret_cast<const layout::root*>(base_ + root_offset_);
+  }
+  [[nodiscard]] std::uint64_t key() const noexcept { return root().key; }
+  [[nodiscard]] std::uint64_t chunk_bytes() const noexcept { return root().chunk_bytes; }
+
+  // errc::not_found: the pool has no log-structured heap; version, corrupt.
+  [[nodiscard]] status open_root() noexcept {
+    if (!chunk_of_page_.exists() || !chunks_.exists()) return fail(errc::no_memory, "no memory for tables of chunks");
+    const std::uint64_t word = load(settings_.root_word);
+    if (!word_holds(word, word_seed(settings_.root_word))) {
+      return fail(errc::corrupt, "log-structured heap: the word at offset %lu fails its check", settings_.root_word);
+    }
+    const std::uint64_t at = word & checked_mask;
+    if (at == 0) return errc::not_found;
+    const auto run = pages_.owned_at(at);
+    if (!run || run->offset != at || run->owner != layout::owner || run->bytes < sizeof(layout::root)) {
+      return fail(errc::corrupt, "log-structured heap: offset %lu, named as its root, is no run of it", at);
+    }
+    root_offset_ = at;
+    if (status s = check_root(); !s) {
+      root_offset_ = 0;
+      return s;
+    }
+    return {};
+  }
+  // Makes the root of a new heap, durable when it has been opened; `key` differs from pool to pool.
+  [[nodiscard]] status create_root(std::uint64_t key) noexcept {
+    const heap_settings& w = settings_;
+    if (!sizes_hold(w)) return fail(errc::invalid, "log-structured heap: impossible sizes");
+    give_back_unlisted();  // of a crash while one was made
+    const auto run =
+        pages_.take_run(0, nvm::layout::slot_protocol::self_validating, layout::owner, sizeof(layout::root));
+    if (!run) return run.error();
+    layout::root r{};
+    r.magic = layout::root_magic;
+    r.version = layout::root_version;
+    r.chunk_bytes = w.chunk_bytes;
+    r.home_first = w.home_first;
+    r.home_bytes = w.home_bytes;
+    r.superblock_bytes = w.superblock_bytes;
+    r.key = key;
+    r.check = check_of(r, *run);
+    std::memcpy(base_ + *run, &r, sizeof r);
+    medium_.flush(base_ + *run, sizeof r);
+    medium_.fence(edge{"logheap/E4"});
+    store(settings_.root_word, *run);
+    medium_.flush(base_ + settings_.root_word, 8);
+    root_offset_ = *run;
+    return {};
+  }
+
+  // Words of the root, by their content.
+  [[nodiscard]] std::uint64_t through() const noexcept { return word_of_root(offsetof(layout::root, through)); }
+  [[nodiscard]] std::uint64_t session() const noexcept { return word_of_root(offsetof(layout::root, session)); }
+  [[nodiscard]] std::uint64_t saved() const noexcept { return word_of_root(offsetof(layout::root, saved)); }
+  // Flushed; whoever needs it durable fences.
+  void set_session(std::uint64_t n) noexcept { set_word_of_root(offsetof(layout::root, session), n); }
+  void set_saved(std::uint64_t n) noexcept { set_word_of_root(offsetof(layout::root, saved), n); }
+  // Every version up to this has committed, durably.  Flushed; the caller fences.
+  void raise_through(std::uint64_t version) noexcept {
+    const std::lock_guard guard{through_lock_};
+    if (through() < version) store(root_offset_ + offsetof(layout::root, through), version);
+    // Also where another thread has stored it: that one may not have fenced yet.
+    medium_.flush(base_ + root_offset_ + offsetof(layout::root, through), 8);
+  }
+
+  // ---- chunks ----
+
+  [[nodiscard]] std::uint32_t count() const noexcept { return count_.load(std::memory_order_acquire); }
+  [[nodiscard]] chunk& at(std::uint32_t number) const noexcept { return *chunk_pointer(number); }
+  // The chunk that holds a log address; none: no chunk does.
+  [[nodiscard]] std::uint32_t number_of(log_t address) const noexcept {
+    const geometry& g = pages_.sizes();
+    if (address < g.data_offset || address - g.data_offset >= g.capacity_pages << g.page_shift) return none;
+    const std::uint64_t first = chunk_of_page_[g.page_of(address)].load(std::memory_order_acquire);
+    if (first == 0) return none;
+    // Of the first chunk in that page.
+    const std::uint64_t number =
+        first - 1 + (address - at(static_cast<std::uint32_t>(first - 1)).offset) / chunk_bytes();
+    return number < count() ? static_cast<std::uint32_t>(number) : none;
+  }
+  [[nodiscard]] chunk& of(log_t address) const noexcept { return at(number_of(address)); }
+  [[nodiscard]] block_place place(const chunk& c, std::uint64_t at) const noexcept {
+    return {c.offset, at, c.generation, key()};
+  }
+
+  // Free chunks that a thread has taken from the pool beforehand.
+  using buffer = std::vector<std::uint32_t>;
+  enum class purpose : std::uint8_t { store, free, clean };
+  // A free chunk.  errc::no_space: there is none for this purpose, and the space has no pages.
+  [[nodiscard]] result<std::uint32_t> take(buffer& mine, purpose why) noexcept {
+    for (;;) {
+      if (!mine.empty()) {
+        const std::uint32_t c = mine.back();
+        mine.pop_back();
+        return c;
+      }
+      {
+        const std::lock_guard guard{pool_lock_};
+        const std::size_t keep = kept_from(why);
+        if (pool_.size() > keep) {
+          const std::uint32_t c = pool_.back();
+          pool_.pop_back();
+          // Some more, as long as there are plenty.
+          while (why == purpose::store &&
+                 mine.size() < std::min<std::size_t>(settings_.buffered_chunks, mine.capacity()) &&
+                 pool_.size() > keep + 4 * settings_.buffered_chunks) {
+            mine.push_back(pool_.back());
+            pool_.pop_back();
+          }
+          return c;
+        }
+      }
+      if (status s = grow(); !s) return s.error();
+    }
+  }
+  // Whether take() would find one in the pool.
+  [[nodiscard]] bool has(purpose why) noexcept {
+    const std::lock_guard guard{pool_lock_};
+    return pool_.size() > kept_from(why);
+  }
+  void give(std::uint32_t number) noexcept {
+    NVM_ASSERT(at(number).state.load(std::memory_order_relaxed) == chunk_state::free);
+    const std::lock_guard guard{pool_lock_};
+    pool_.push_back(number);
+  }
+  [[nodiscard]] std::size_t free_chunks() noexcept {
+    const std::lock_guard guard{pool_lock_};
+    return pool_.size();
+  }
+
+  // A free chunk becomes the end of a log.  Flushed.
+  void begin(std::uint32_t number, layout::chunk_use use, std::uint32_t stamp) noexcept {
+    chunk& c = at(number);
+    c.generation = layout::next_generation(c.generation, session());
+    c.use = use;
+    c.used.store(sizeof(layout::chunk_header), std::memory_order_relaxed);
+    c.newest.store(0, std::memory_order_relaxed);
+    c.live.store(0, std::memory_order_relaxed);
+    c.filled.store(0, std::memory_order_relaxed);
+    c.by_cleaner = (stamp & layout::stamp_cleaner) != 0;
+    c.state.store(chunk_state::filling, std::memory_order_release);
+    store(c.offset + offsetof(layout::chunk_header, use), layout::pack_use(use, c.generation, c.by_cleaner));
+    store(c.offset + offsetof(layout::chunk_header, owner), layout::pack_bound(stamp, c.generation));
+    medium_.flush(base_ + c.offset, sizeof(layout::chunk_header));
+  }
+  // All blocks so far are durable.  Flushed.
+  void mark_end(chunk& c, std::uint32_t end) noexcept {
+    const std::uint64_t at = c.offset + offsetof(layout::chunk_header, end);
+    store(at, layout::pack_bound(end, c.generation));
+    medium_.flush(base_ + at, 8);
+  }
+  // No recovery reads it any more once the caller has fenced (logheap/E3).  Flushed.
+  void retire(chunk& c) noexcept {
+    const std::uint64_t at = c.offset + offsetof(layout::chunk_header, use);
+    store(at, layout::pack_use(layout::chunk_use::free, c.generation, false));
+    medium_.flush(base_ + at, 8);
+  }
+
+  // ---- recovery ----
+
+  // Walks the list of chunks, and gives back runs that are not in it.  errc::corrupt names what is wrong with the list.
+  // What it repairs would be repaired again.
+  [[nodiscard]] status read_list() noexcept {
+    std::uint64_t offset = word_of_root(offsetof(layout::root, first_chunk));
+    if (!holds(root_offset_ + offsetof(layout::root, first_chunk))) {
+      return fail(errc::corrupt, "log-structured heap: the head of its list of chunks fails its check");
+    }
+    std::uint64_t before = 0;
+    while (offset != 0) {
+      if (status s = read_chunk(offset, before); !s) return s;
+      before = offset;
+      offset = load(offset + offsetof(layout::chunk_header, next)) & checked_mask;
+    }
+    for (std::uint32_t i = 0; i < count(); ++i) {
+      if (!at(i).listed) {
+        return fail(errc::corrupt, "list of chunks: the one at %lu is not in it, its neighbours are", at(i).offset);
+      }
+    }
+    give_back_unlisted();
+    return {};
+  }
+  // After recovery: chunks that are free go into the pool.
+  [[nodiscard]] status fill_pool() noexcept {
+    try {
+      pool_.reserve(count());
+    } catch (...) {
+      return fail(errc::no_memory, "no volatile memory for chunks");
+    }
+    for (std::uint32_t i = 0; i < count(); ++i) {
+      if (at(i).state.load(std::memory_order_relaxed) == chunk_state::free) pool_.push_back(i);
+    }
+    return {};
+  }
+
+  [[nodiscard]] std::uint64_t load(std::uint64_t offset) const noexcept {
+    // acquire: pairs with store().
+    return std::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(base_ + offset)}.load(
+        std::memory_order_acquire);
+  }
+  [[nodiscard]] bool holds(std::uint64_t offset) const noexcept { return word_holds(load(offset), word_seed(offset)); }
+
+ private:
+  [[nodiscard]] std::size_t kept_from(purpose why) const noexcept {
+    if (why == purpose::clean) return 0;
+    return settings_.kept_for_cleaners + (why == purpose::free ? 0 : settings_.kept_for_freeing);
+  }
+  [[nodiscard]] static std::uint64_t check_of(const layout::root& r, std::uint64_t offset) noexcept {
+    return checksum(&r, offsetof(layout::root, check), mix_seed(layout::root_magic, offset));
+  }
+  // Of settings or of a root.
+  template <class Sizes>
+  [[nodiscard]] bool sizes_hold(const Sizes& s) const noexcept {
+    return std::has_single_bit(s.chunk_bytes) && s.chunk_bytes >= layout::chunk_bytes_min &&
+           s.chunk_bytes <= layout::chunk_bytes_max && s.chunk_bytes % pages_.sizes().page_bytes() == 0 &&
+           std::has_single_bit(s.superblock_bytes) && s.superblock_bytes >= 512 &&
+           s.home_bytes % s.superblock_bytes == 0 && s.home_bytes != 0 && s.home_first % s.superblock_bytes == 0 &&
+           range_inside(s.home_first, s.home_bytes, home_end);
+  }
+  [[nodiscard]] status check_root() const noexcept {
+    const layout::root& r = root();
+    if (r.magic != layout::root_magic || r.check != check_of(r, root_offset_)) {
+      return fail(errc::corrupt, "log-structured heap: its root at offset %lu fails its check", root_offset_);
+    }
+    if (r.version > layout::root_version) {
+      return fail(errc::version, "log-structured heap: version %lu, this library knows %lu", r.version,
+                  layout::root_version);
+    }
+    if (!sizes_hold(r)) return fail(errc::corrupt, "log-structured heap: its root has impossible sizes");
+    for (const std::size_t at : {offsetof(layout::root, through), offsetof(layout::root, session),
+                                 offsetof(layout::root, saved), offsetof(layout::root, first_chunk)}) {
+      if (!holds(root_offset_ + at)) {
+        return fail(errc::corrupt, "log-structured heap: the root's word at offset %lu fails its check",
+                    root_offset_ + at);
+      }
+    }
+    for (const std::uint64_t word : r.reserved) {
+      if (word != 0) return fail(errc::corrupt, "log-structured heap: a reserved word of its root is not zero");
+    }
+    return {};
+  }
+  void store(std::uint64_t offset, std::uint64_t content) noexcept {
+    // release: whoever reads the word finds what it speaks of.
+    std::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(base_ + offset)}.store(
+        seal_word(content, word_seed(offset)), std::memory_order_release);
+  }
+  [[nodiscard]] std::uint64_t word_of_root(std::uint64_t at) const noexcept {
+    return load(root_offset_ + at) & checked_mask;
+  }
+  void set_word_of_root(std::uint64_t at, std::uint64_t content) noexcept {
+    store(root_offset_ + at, content);
+    medium_.flush(base_ + root_offset_ + at, 8);
+  }
+  [[nodiscard]] chunk* chunk_pointer(std::uint32_t number) const noexcept {
+    return reinterpret_cast<chunk*>(chunks_[number].load(std::memory_order_acquire));
+  }
+  // Chunks of one run have consecutive numbers, in order of their offsets.
+  [[nodiscard]] bool add_run(std::uint64_t offset, unsigned chunks) noexcept {
+    const std::uint32_t first = count();
+    for (unsigned i = 0; i < chunks; ++i) {
+      auto* c = new (std::nothrow) chunk;
+      if (c == nullptr) {
+        for (unsigned k = 0; k < i; ++k) delete chunk_pointer(first + k);
+        return false;
+      }
+      c->offset = offset + i * chunk_bytes();
+      chunks_[first + i].store(reinterpret_cast<std::uintptr_t>(c), std::memory_order_release);
+    }
+    const geometry& g = pages_.sizes();
+    const std::uint64_t end = offset + chunks * chunk_bytes();
+    for (std::uint64_t page = g.page_of(offset); page <= g.page_of(end - 1); ++page) {
+      const std::uint64_t inside = std::max(g.page_offset(page), offset) - offset;
+      chunk_of_page_[page].store(static_cast<std::uint32_t>(first + 1 + inside / chunk_bytes()),
+                                 std::memory_order_release);
+    }
+    // release: pairs with count().
+    count_.store(first + chunks, std::memory_order_release);
+    return true;
+  }
+
+  // Another run of chunks from the space; fewer if that has no more.
+  [[nodiscard]] status grow() noexcept {
+    const std::lock_guard guard{growing_};
+    {
+      const std::lock_guard pool{pool_lock_};
+      if (pool_.size() > settings_.kept_for_cleaners + settings_.kept_for_freeing) return {};  // somebody else was here
+    }
+    status last;
+    for (unsigned chunks = std::max(1U, settings_.chunks_per_run); chunks != 0; chunks /= 2) {
+      const auto run =
+          pages_.take_run(0, nvm::layout::slot_protocol::self_validating, layout::owner, chunks * chunk_bytes());
+      if (!run) {
+        last = run.error();
+        continue;
+      }
+      const std::uint32_t first = count();
+      if (!add_run(*run, chunks)) {
+        pages_.give(*run);
+        return fail(errc::no_memory, "no volatile memory for chunks");
+      }
+      try {
+        const std::lock_guard pool{pool_lock_};
+        pool_.reserve(count());
+      } catch (...) {
+        return fail(errc::no_memory, "no volatile memory for chunks");  // the run is found unlisted by the next open
+      }
+      link_run(*run, chunks);
+      const std::lock_guard pool{pool_lock_};
+      for (unsigned i = chunks; i-- != 0;) pool_.push_back(first + i);
+      return {};
+    }
+    return last.error();
+  }
+  void link_run(std::uint64_t run, unsigned chunks) noexcept {
+    const std::uint64_t head = word_of_root(offsetof(layout::root, first_chunk));
+    for (unsigned i = 0; i < chunks; ++i) {
+      const std::uint64_t offset = run + i * chunk_bytes();
+      std::memset(base_ + offset, 0, sizeof(layout::chunk_header));
+      store(offset + offsetof(layout::chunk_header, identity), layout::chunk_magic);
+      store(offset + offsetof(layout::chunk_header, next), i + 1 < chunks ? offset + chunk_bytes() : head);
+      store(offset + offsetof(layout::chunk_header, previous), i != 0 ? offset - chunk_bytes() : 0);
+      const std::uint64_t start = layout::next_generation(0, session());
+      store(offset + offsetof(layout::chunk_header, use), layout::pack_use(layout::chunk_use::free, start, false));
+      of(offset).generation = start;
+      medium_.flush(base_ + offset, sizeof(layout::chunk_header));
+    }
+    medium_.fence(edge{"logheap/E5"});
+    // Not flushed: whoever reads the list puts it right.
+    if (head != 0) {
+      store(head + offsetof(layout::chunk_header, previous), run + (chunks - 1) * chunk_bytes());
+    }
+    set_word_of_root(offsetof(layout::root, first_chunk), run);
+    medium_.fence(edge{"logheap/E6"});
+  }
+
+  [[nodiscard]] status read_chunk(std::uint64_t offset, std::uint64_t before) noexcept {
+    const auto run = pages_.owned_at(offset);
+    // owned_at() finds the run that begins at the page; inside of one the table knows what was met already.
+    std::uint32_t number = number_of(offset);
+    if (number == none) {
+      const bool is_start = run && run->owner == layout::owner && run->offset == offset && offset != root_offset_ &&
+                            run->bytes >= chunk_bytes();
+      if (!is_start) {
+        return fail(errc::corrupt, "list of chunks: offset %lu (behind the chunk at %lu) is no chunk's", offset,
+                    before);
+      }
+      if (!add_run(offset, static_cast<unsigned>(run->bytes / chunk_bytes()))) {
+        return fail(errc::no_memory, "no volatile memory for chunks");
+      }
+      number = number_of(offset);
+    }
+    chunk& c = at(number);
+    if (c.offset != offset) {
+      return fail(errc::corrupt, "list of chunks: offset %lu (behind the chunk at %lu) lies in the chunk at %lu",
+                  offset, before, c.offset);
+    }
+    if (c.listed) {
+      return fail(errc::corrupt, "list of chunks: the one at %lu leads back to the one at %lu: a cycle", before,
+                  offset);
+    }
+    c.listed = true;
+    const auto word = [&](std::size_t field) { return load(offset + field) & checked_mask; };
+    for (const std::size_t field : {offsetof(layout::chunk_header, identity), offsetof(layout::chunk_header, next)}) {
+      if (!holds(offset + field)) {
+        return fail(errc::corrupt, "chunk at %lu: the word at offset %lu fails its check", offset, offset + field);
+      }
+    }
+    if (word(offsetof(layout::chunk_header, identity)) != layout::chunk_magic) {
+      return fail(errc::corrupt, "chunk at %lu: found %lx, expected the mark of a chunk", offset,
+                  word(offsetof(layout::chunk_header, identity)));
+    }
+    // A crash before E6 may leave 0 where it should say something, and what is in no list before the first one.
+    const std::uint64_t previous_at = offset + offsetof(layout::chunk_header, previous);
+    const std::uint64_t previous = word(offsetof(layout::chunk_header, previous));
+    if (!holds(previous_at) || (before != 0 && previous != 0 && previous != before)) {
+      return fail(errc::corrupt, "chunk at %lu: its predecessor is at %lu, it says %lu", offset, before, previous);
+    }
+    // Until it is durable every process finds it so again.
+    if (previous != before) store(previous_at, before);
+    const std::uint64_t use = word(offsetof(layout::chunk_header, use));
+    if (!holds(offset + offsetof(layout::chunk_header, use)) ||
+        std::uint64_t(layout::use_of(use)) >= layout::chunk_uses) {
+      return fail(errc::corrupt, "chunk at %lu: the word at offset %lu, its use, fails its check", offset,
+                  offset + offsetof(layout::chunk_header, use));
+    }
+    c.generation = layout::generation_of(use);
+    c.use = layout::use_of(use);
+    c.by_cleaner = layout::by_cleaner(use);
+    c.state.store(c.use == layout::chunk_use::free ? chunk_state::free : chunk_state::sealed,
+                  std::memory_order_relaxed);
+    return {};
+  }
+  void give_back_unlisted() noexcept {
+    struct context {
+      chunk_store& self;
+      std::vector<std::uint64_t> runs;
+    } found{*this, {}};
+    pages_.each_owned(0, pages_.size_pages(), &found, [](void* raw, const owned_pages& p) {
+      auto& f = *static_cast<context*>(raw);
+      if (p.owner != layout::owner || p.offset == f.self.root_offset_ || f.self.number_of(p.offset) != none)
+        return true;
+      try {
+        f.runs.push_back(p.offset);
+      } catch (...) {
+        return false;  // the next open finds it
+      }
+      return true;
+    });
+    for (const std::uint64_t offset : found.runs) pages_.give(offset);
+  }
+
+  M& medium_;
+  std::byte* base_;
+  structure_pages& pages_;
+  const heap_settings settings_;
+  std::uint64_t root_offset_ = 0;
+  sparse_array<std::uint32_t> chunk_of_page_;  // number + 1 of the first chunk that has bytes in the page
+  sparse_array<std::uint64_t> chunks_;
+  std::atomic<std::uint32_t> count_{0};
+  std::mutex growing_;
+  spin_lock through_lock_;
+  spin_lock pool_lock_;
+  std::vector<std::uint32_t> pool_;
+};
+
+}  // namespace nvm::logheap

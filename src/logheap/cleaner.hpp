@@ -1,0 +1,366 @@
+// Cleaning (LSNVMM, sections 3.4 and 4.4); included by heap.hpp.
+//
+/// One pass.  S store, F flush, | fence.
+///   0. T = every version up to here has committed; victims: sealed chunks without a newer one
+///   1. S copies of the blocks of which something lives, of the same version, in a cleaner's logs; F;
+///      S root.through = T; F;                              | logheap/E2  both, before a victim loses anything: a copy
+///                        has no peers, and the peers that stay where they were lead to nothing
+///   2. what still is where it was is in the copy from now on: mapping and slots' words, piece by piece (the paper's
+///      quasi-transaction)
+///   3. S victims' use = free; S ends of the cleaner's logs; F;  | logheap/E3  no recovery reads them any more, before
+///                        they are filled again, and before a tombstone goes that hid what they held
+///   4. entries of the victims are no more counted; tombstones with nothing left to hide live no more; the victims may
+///      be used when nobody who may have found an address in them is inside
+// Fast: a victim in which nothing lives goes through 0, 3 and 4 alone (its versions are not above `through` either:
+// step 1 without copies).
+//
+// Never at the end of a log: a chunk is sealed by its thread when the commit that left it is durable.
+//
+// A crash between 1 and 3 leaves blocks twice, with the same contents and the same version, which is as good as once.
+#pragma once
+
+#include "logheap/heap.hpp"
+
+namespace nvm::logheap {
+
+template <media M, mapping Map>
+class cleaner {
+ public:
+  using heap_type = heap<M, Map>;
+  using thread = typename heap_type::thread;
+  using purpose = typename heap_type::purpose;
+
+  cleaner(heap_type& h, thread& t) noexcept : heap_{h}, thread_{t} {}
+
+  // Returns how many chunks it has recycled.
+  std::size_t pass(unsigned victims_max, bool whole) noexcept {
+    heap_type& h = heap_;
+    h.busy_.fetch_add(1, std::memory_order_acq_rel);
+    const std::size_t n = clean(victims_max, whole);
+    h.busy_.fetch_sub(1, std::memory_order_acq_rel);
+    return n;
+  }
+
+ private:
+  // Where something was that a part of a copy is about.
+  struct origin {
+    log_t self = 0;
+    home_space::slot slot;
+  };
+
+  std::size_t clean(unsigned victims_max, bool whole) noexcept {
+    heap_type& h = heap_;
+    const std::uint64_t through = h.committed_through();
+    try {
+      choose(victims_max, whole, through);
+      done_.reserve(victims_.size());
+      waiting_.chunks.clear();
+      waiting_.chunks.reserve(victims_.size());
+      const std::lock_guard guard{h.limbo_lock_};
+      h.limbo_.reserve(h.limbo_.size() + epochs::threads_max);  // as many cleaners there can be
+    } catch (const std::bad_alloc&) {
+      return 0;
+    }
+    done_.clear();
+    copies_.clear();
+    // What earlier passes have filled; not what this one does: another cleaner would find that nothing leads there yet.
+    thread_.log_.seal_full();
+    std::uint64_t fast = 0;
+    for (const std::uint32_t number : victims_) {
+      chunk& c = h.chunks_.at(number);
+      if (!holds(c)) {
+        c.state.store(chunk_state::damaged, std::memory_order_release);
+        continue;
+      }
+      if (c.live.load(std::memory_order_acquire) == 0) {
+        ++fast;
+      } else if (!copy(c)) {
+        c.state.store(chunk_state::sealed, std::memory_order_release);
+        continue;
+      }
+      done_.push_back(number);
+    }
+    if (done_.empty()) return 0;
+    thread_.log_.flush_written();
+    if (!planted(plant::recycled_without_through)) h.chunks_.raise_through(through);
+    h.medium_.fence(edge{"logheap/E2"});
+    move();
+    thread_.log_.mark_ends();
+    for (const std::uint32_t number : done_) h.chunks_.retire(h.chunks_.at(number));
+    h.medium_.fence(edge{"logheap/E3"});
+    h.recycled_fast_.fetch_add(fast, std::memory_order_relaxed);
+    forget();
+    return done_.size();
+  }
+
+  // About how many bytes of the chunk a copy of what lives would take.
+  [[nodiscard]] std::uint64_t estimate(const chunk& c) const noexcept {
+    const std::uint64_t live = c.live.load(std::memory_order_acquire);
+    const std::uint64_t filled = std::max<std::uint64_t>(1, c.filled.load(std::memory_order_relaxed));
+    return std::min<std::uint64_t>(c.used.load(std::memory_order_relaxed),
+                                   c.used.load(std::memory_order_relaxed) * live / filled);
+  }
+  // Sets victims_: those from which most is gained first.
+  void choose(unsigned victims_max, bool whole, std::uint64_t through) {
+    heap_type& h = heap_;
+    victims_.clear();
+    candidates_.clear();
+    const std::uint32_t count = h.chunks_.count();
+    const std::uint64_t limit = whole ? h.chunks_.chunk_bytes() - h.chunks_.chunk_bytes() / 16
+                                      : h.chunks_.chunk_bytes() * h.settings_.clean_below / 100;
+    // When nothing else helps, all are looked at; otherwise some, by a hand that goes round.
+    const std::uint32_t looks = whole ? count : std::min<std::uint32_t>(count, 64 * victims_max);
+    const std::uint32_t first = h.hand_.fetch_add(looks, std::memory_order_relaxed);
+    for (std::uint32_t i = 0; i < looks; ++i) {
+      const std::uint32_t number = (first + i) % count;
+      const chunk& c = h.chunks_.at(number);
+      // acquire: pairs with seal_full(): `used` and `newest` are what they stay.
+      if (c.state.load(std::memory_order_acquire) != chunk_state::sealed ||
+          c.newest.load(std::memory_order_relaxed) > through)
+        continue;
+      const std::uint64_t size = estimate(c);
+      if (size <= limit) candidates_.push_back({size, number});
+    }
+    std::sort(candidates_.begin(), candidates_.end());
+    victims_.reserve(victims_max);
+    for (const auto& [size, number] : candidates_) {
+      if (victims_.size() == victims_max) break;
+      chunk_state s = chunk_state::sealed;
+      chunk& c = h.chunks_.at(number);
+      if (!c.state.compare_exchange_strong(s, chunk_state::cleaning, std::memory_order_acquire)) continue;
+      // It may have been recycled and filled since we looked.
+      if (c.newest.load(std::memory_order_relaxed) <= through) {
+        victims_.push_back(number);
+      } else {
+        c.state.store(chunk_state::sealed, std::memory_order_release);
+      }
+    }
+  }
+
+  // Calls visit(header, entry) for all entries of the chunk; false: it holds something that no commit has written.
+  template <class Visit>
+  [[nodiscard]] bool each_entry(const chunk& c, Visit&& visit) noexcept {
+    std::uint64_t at = sizeof(layout::chunk_header);
+    while (at < c.used.load(std::memory_order_relaxed)) {
+      const block_place place = heap_.chunks_.place(c, at);
+      layout::block_header h;
+      if (inspect_block(heap_.base_, place, heap_.chunks_.chunk_bytes(), h) != block_fault::none) return false;
+      if (!for_each_entry(heap_.base_, place, h, [&](const entry& e) { visit(h, e); })) return false;
+      at += round_up(h.bytes, layout::block_align);
+    }
+    return true;
+  }
+  [[nodiscard]] bool holds(const chunk& c) noexcept {
+    return each_entry(c, [](const layout::block_header&, const entry&) {});
+  }
+
+  // Lays out, and writes, a copy of what lives in it.  False: no room, or no memory; nothing has changed.
+  [[nodiscard]] bool copy(const chunk& c) noexcept {
+    heap_type& h = heap_;
+    log_writer<M>& log = thread_.log_;
+    const std::size_t origins_before = origins_.size();
+    log.start();
+    bool fits = true;
+    try {
+      std::uint64_t block = 0;
+      const typename heap_type::inside in{h, thread_};
+      (void)each_entry(c, [&](const layout::block_header& b, const entry& e) {
+        if (!fits) return;
+        try {
+          // A copy of a block is one block, or more where it is split.
+          if (b.version != block) log.close_blocks();
+          block = b.version;
+          fits = bool{copy_entry(c, b, e)};
+        } catch (const std::bad_alloc&) {
+          fits = false;
+        }
+      });
+      if (fits) {
+        log.prepare();
+        thread_.ranges_.clear();
+        for (const part& p : log.parts()) {
+          if (layout::has_contents(p.what.kind)) thread_.ranges_.push_back({p.what.home, p.what.size});
+        }
+        copies_.reserve(copies_.size() + log.parts().size());
+        fits = bool{h.map_->reserve(thread_.client_, thread_.ranges_)};
+      }
+    } catch (const std::bad_alloc&) {
+      fits = false;
+    }
+    if (!fits) {
+      log.drop();
+      origins_.resize(origins_before);
+      return false;
+    }
+    // Counted before it can be the only one.
+    for (const part& p : log.parts()) {
+      if (p.what.kind != layout::entry_kind::tombstone) h.homes_->count(p.what.home, p.what.size);
+    }
+    log.write(0, layout::block_moved, false, [](std::byte*, home_t, std::uint64_t) noexcept {});
+    copies_.insert(copies_.end(), log.parts().begin(), log.parts().end());
+    return true;
+  }
+  [[nodiscard]] status copy_entry(const chunk& c, const layout::block_header& b, const entry& e) {
+    heap_type& h = heap_;
+    log_writer<M>& log = thread_.log_;
+    const auto add = [&](layout::entry_kind kind, home_t home, std::uint64_t size, log_t from,
+                         bool of_object) -> status {
+      part p{{kind, home, size, 0, 0}, from != 0 ? h.base_ + from : nullptr};
+      if (of_object) p.object = static_cast<std::uint32_t>(origins_.size() - 1);
+      return log.add_to(c.use, p, purpose::clean, b.version);
+    };
+    bool is_object = false;
+    if (e.kind != layout::entry_kind::update) {
+      const home_space::slot s = h.homes_->find(e.home);
+      if (s.in != nullptr && s.home == e.home) {
+        const slot_word w{s.word().load(std::memory_order_acquire)};
+        const bool about_it =
+            e.kind == layout::entry_kind::tombstone ? w.what() == slot_word::state::freed : w.exists();
+        is_object = about_it && w.entry() == e.self;
+        if (planted(plant::tombstone_let_go) && e.kind == layout::entry_kind::tombstone) is_object = false;
+      }
+      if (is_object) origins_.push_back({e.self, s});
+    }
+    if (!layout::has_contents(e.kind)) {
+      return is_object ? add(e.kind, e.home, e.size, 0, true) : status{};
+    }
+    live_.clear();
+    std::uint64_t live = 0;
+    h.map_->for_each_piece(thread_.client_, e.home, e.size, [&](const piece& p) {
+      if (p.log != e.log + (p.home - e.home)) return;
+      live += p.size;
+      live_.push_back(p);
+    });
+    if (live == 0 && !is_object) return {};
+    // Holes cost more than they save where entries of the pieces between them would be larger than all of it.
+    const bool whole = live == e.size || live + entry_live_bytes * 2 * live_.size() > e.size;
+    if (whole && live != 0) {
+      const layout::entry_kind kind = is_object ? layout::entry_kind::allocation : layout::entry_kind::update;
+      return add(kind, e.home, e.size, e.log, is_object);
+    }
+    if (is_object) {
+      if (status s = add(layout::entry_kind::bare, e.home, e.size, 0, true); !s) return s;
+    }
+    for (const piece& p : live_) {
+      if (status s = add(layout::entry_kind::update, p.home, p.size, p.log, false); !s) return s;
+    }
+    return {};
+  }
+
+  // Step 2.
+  void move() noexcept {
+    heap_type& h = heap_;
+    const typename heap_type::inside in{h, thread_};
+    for (const part& p : copies_) {
+      if (layout::has_contents(p.what.kind)) {
+        const log_t from = static_cast<log_t>(p.from - h.base_);
+        const std::uint64_t moved =
+            h.map_->compare_and_move(thread_.client_, p.what.home, p.what.size, from, p.what.log);
+        if (moved != 0) h.no_longer_live(from, moved);
+        if (moved != p.what.size) {
+          // Holes that were copied because entries would have cost more: nothing would be gained by doing so again.
+          h.no_longer_live(p.what.log, p.what.size - moved);
+          h.chunks_.of(p.what.log)
+              .filled.fetch_sub(static_cast<std::uint32_t>(p.what.size - moved), std::memory_order_relaxed);
+        }
+        h.moved_bytes_.fetch_add(moved, std::memory_order_relaxed);
+      }
+      if (p.what.kind == layout::entry_kind::update) continue;
+      const origin& o = origins_[p.object];
+      h.no_longer_live(home_space::move(o.slot, o.self, p.what.self) ? o.self : p.what.self, entry_live_bytes);
+    }
+    h.map_->release(thread_.client_);
+    origins_.clear();
+  }
+  // Step 4.
+  void forget() noexcept {
+    heap_type& h = heap_;
+    const auto idle = [&](log_t tombstone) { h.no_longer_live(tombstone, entry_live_bytes); };
+    for (const std::uint32_t number : done_) {
+      chunk& c = h.chunks_.at(number);
+      (void)each_entry(c, [&](const layout::block_header&, const entry& e) {
+        if (e.kind != layout::entry_kind::tombstone) h.homes_->drop(e.home, e.size, idle);
+      });
+      c.state.store(chunk_state::limbo, std::memory_order_release);
+    }
+    h.epochs_.take_vector(waiting_.then);
+    waiting_.chunks.assign(done_.begin(), done_.end());
+    {
+      const std::lock_guard guard{h.limbo_lock_};
+      h.limbo_.push_back(std::move(waiting_));
+    }
+    h.recycled_.fetch_add(done_.size(), std::memory_order_acq_rel);
+    h.drain_limbo();
+  }
+
+  heap_type& heap_;
+  thread& thread_;
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> candidates_;
+  std::vector<std::uint32_t> victims_, done_;
+  typename heap_type::waiting_chunks waiting_;
+  std::vector<part> copies_;
+  std::vector<origin> origins_;
+  std::vector<piece> live_;
+};
+
+template <media M, mapping Map>
+std::size_t heap<M, Map>::clean(unsigned victims, bool whole) noexcept {
+  drain_limbo();
+  const std::lock_guard guard{own_cleaner_lock_};
+  return cleaner<M, Map>{*this, *own_cleaner_}.pass(victims, whole);
+}
+
+template <media M, mapping Map>
+status heap<M, Map>::start_cleaners() noexcept {
+  stop_ = false;
+  try {
+    cleaners_.reserve(settings_.cleaners);
+    for (unsigned i = 0; i < settings_.cleaners; ++i) {
+      const unsigned n = epochs_.join();
+      if (n == epochs::threads_max) return fail(errc::no_lane, "more than %u threads use the heap", n);
+      auto t = thread_numbered(n, true);
+      if (!t) return t.error();
+      cleaners_.emplace_back([this, t = *t]() noexcept {
+        cleaner<M, Map> mine{*this, *t};
+        for (;;) {
+          {
+            std::unique_lock guard{wake_lock_};
+            wake_.wait(guard, [this] { return stop_ || wanted_; });
+            if (stop_) break;
+          }
+          drain_limbo();
+          if (mine.pass(8, utilisation() >= 90) == 0 || utilisation() < settings_.clean_from) {
+            const std::lock_guard guard{wake_lock_};
+            wanted_ = false;
+          }
+        }
+        end_cleaner(*t);
+      });
+    }
+  } catch (...) {
+    return fail(errc::no_memory, "no thread for a cleaner");
+  }
+  return {};
+}
+// Its logs end here: whoever gets its number is no cleaner.
+template <media M, mapping Map>
+void heap<M, Map>::end_cleaner(thread& t) noexcept {
+  t.log_.seal_all();
+  give_buffer(t);
+  const unsigned n = t.number_;
+  thread_pointers_[n].store(nullptr, std::memory_order_release);
+  threads_[n].reset();
+  epochs_.leave_for_good(n);
+}
+template <media M, mapping Map>
+void heap<M, Map>::stop_cleaners() noexcept {
+  {
+    const std::lock_guard guard{wake_lock_};
+    stop_ = true;
+    wake_.notify_all();
+  }
+  for (std::thread& t : cleaners_) t.join();
+  cleaners_.clear();
+}
+
+}  // namespace nvm::logheap

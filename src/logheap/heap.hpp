@@ -1,0 +1,567 @@
+// The log-structured heap: the log is the only copy of the data (LSNVMM; docs/design/014-log-structured-heap.md).
+//
+/// Commit of a transaction.  S store, F flush, | fence.  Failure atomicity: one aligned 8-byte store; blocks prove
+/// themselves by their checks.
+///   0. entries are laid out; chunks, nodes of the mapping, volatile memory are taken: may fail, nothing has changed
+///   1. version = next; S all blocks, each leading to the next, the last to the first; F;
+///                                                       | logheap/E1  commit point: now the cycle is whole
+///   2. mapping, slots of home space, what lives in chunks: volatile, cannot fail
+/// Recovery takes a transaction whose blocks are a whole cycle, or whose version is not above `through`.
+//
+// Isolation is the caller's: two transactions under way at a time change and read disjoint bytes, or the caller's locks
+// order them (a commit's version is taken while they are held).  Look-ups take no lock.
+//
+// Threads: one `thread` object each, by one thread at a time; read() and commit() of different ones at any time.
+// Cleaners, in the background or by whoever finds no free chunk, see cleaner.hpp.
+// Durable on return of commit(), on direct media; on ssd when last_lsn() is.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "logheap/home_space.hpp"
+#include "logheap/log_writer.hpp"
+#include "sync/sync.hpp"
+
+namespace nvm::logheap {
+
+struct heap_statistics {
+  std::uint64_t chunks = 0;
+  std::uint64_t free_chunks = 0;
+  std::uint64_t live_bytes = 0;    // in chunks that are full or being filled
+  std::uint64_t filled_bytes = 0;  // in them, when they were written
+  std::uint64_t cleaned = 0;       // chunks that were recycled
+  std::uint64_t cleaned_fast = 0;  // of these, those in which nothing lived
+  std::uint64_t moved_bytes = 0;
+  std::uint64_t mapping_bytes = 0;
+  std::uint64_t through = 0;
+  std::uint64_t version = 0;
+};
+
+struct damaged_block {
+  std::uint64_t offset = 0;
+  std::uint64_t version = 0;  // 0: not known
+  std::string homes;          // what it was about, as far as that can be read
+};
+struct recovery_report {
+  bool clean = false;        // the heap had been closed: its mapping was loaded
+  std::uint64_t chunks = 0;  // read
+  std::uint64_t blocks = 0;  // intact
+  std::uint64_t entries = 0;
+  std::uint64_t torn = 0;     // last blocks that were not whole
+  std::uint64_t dropped = 0;  // intact blocks of transactions that had not committed
+  std::vector<damaged_block> damaged;
+};
+
+template <media M, mapping Map>
+class recovery;
+template <media M, mapping Map>
+class cleaner;
+template <media M, mapping Map>
+class saved_mapping;
+
+template <media M, mapping Map>
+class heap {
+ public:
+  using chunks_type = chunk_store<M>;
+  using purpose = typename chunks_type::purpose;
+
+  struct store_range {
+    home_t home = 0;
+    const std::byte* from = nullptr;
+    std::uint64_t size = 0;  // bytes
+  };
+  struct object {
+    home_space::slot at;
+    std::uint64_t size = 0;  // bytes asked for
+  };
+  // What a transaction has done.
+  struct changes {
+    std::span<const store_range> stores;  // in order of home addresses, disjoint
+    std::span<const object> allocated;    // by allocate()
+    std::span<const object> released;     // by release()
+  };
+
+  class thread {
+   public:
+    thread(heap& h, unsigned number)
+        : number_{number}, client_{*h.map_, number}, log_{h.medium_, h.base_, h.chunks_, h.settings_.separate_logs} {}
+
+   private:
+    friend class heap;
+    friend class recovery<M, Map>;
+    friend class cleaner<M, Map>;
+    friend class saved_mapping<M, Map>;
+    const unsigned number_;
+    typename Map::client client_;
+    log_writer<M> log_;
+    std::vector<piece> pieces_;
+    std::vector<home_range> ranges_;
+    std::vector<home_range> whole_;  // objects that the open transaction's allocation entries have the contents of
+    // A version below which this thread commits nothing any more, plus one; 0: it commits nothing.
+    std::atomic<std::uint64_t> committing_{0};
+  };
+
+  heap(M& medium, std::byte* base, structure_pages& pages, const heap_settings& settings)
+      : medium_{medium}, base_{base}, pages_{pages}, settings_{settings}, chunks_{medium, base, pages, settings} {}
+  heap(const heap&) = delete;
+  heap& operator=(const heap&) = delete;
+  ~heap() { stop_cleaners(); }
+
+  // Makes the heap of a pool that has none.  `key` differs from pool to pool.
+  [[nodiscard]] status create(std::uint64_t key) noexcept { return chunks_.create_root(key); }
+  // Recovers, or loads what a clean close has saved.  errc::not_found: there is no heap; corrupt, version, no_memory.
+  // Blocks that do not hold are no error: the report names them.
+  [[nodiscard]] status open(recovery_report& report) noexcept;
+  // Saves the mapping, so that the next open() need not read the log.  All threads have left.  On an error the next
+  // open() recovers.
+  [[nodiscard]] status close() noexcept;
+
+  // ---- threads ----
+
+  // errc::no_lane: there are too many; no_memory.
+  [[nodiscard]] result<thread*> join() noexcept {
+    const unsigned n = epochs_.join();
+    if (n == epochs::threads_max) return fail(errc::no_lane, "more than %u threads use the heap", n);
+    return thread_numbered(n, false);
+  }
+  // Its logs stay as they are, for the next thread of this number.
+  void leave(thread& t) noexcept {
+    give_buffer(t);
+    epochs_.leave_for_good(t.number_);
+  }
+
+  // ---- transactions ----
+
+  // An object's addresses, for an open transaction.  errc::invalid, too_large, no_space, no_memory.
+  [[nodiscard]] result<object> allocate(thread& t, std::uint64_t size) noexcept {
+    const auto s = homes_->take(t.number_, size);
+    if (!s) return s.error();
+    return object{*s, size};
+  }
+  // An open transaction frees the object that begins at `home`.  errc::bad_pointer: none does, or it is being freed;
+  // corrupt: its entry in the log is damaged.
+  [[nodiscard]] result<object> release(thread& t, home_t home) noexcept {
+    const home_space::slot s = homes_->find(home);
+    if (s.in == nullptr || s.home != home) return fail(errc::bad_pointer, "no object begins at home %lx", home);
+    const inside in{*this, t};
+    std::uint64_t word = s.word().load(std::memory_order_acquire);
+    for (;;) {
+      const slot_word w{word};
+      if (w.what() != slot_word::state::allocated) {
+        return fail(errc::bad_pointer, "home %lx: no object, or one that is being freed", home);
+      }
+      const auto size = size_in(s, w);
+      if (!size) return size.error();
+      const slot_word next{slot_word::state::freeing, w.entry(), w.count()};
+      if (!s.word().compare_exchange_weak(word, next.code(), std::memory_order_acq_rel)) continue;
+      return object{s, *size};
+    }
+  }
+  // The transaction was aborted.
+  void abandon(const changes& c) noexcept {
+    for (const object& o : c.allocated) homes_->give(o.at);
+    for (const object& o : c.released) {
+      std::uint64_t word = o.at.word().load(std::memory_order_relaxed);
+      while (!o.at.word().compare_exchange_weak(
+          word, slot_word{slot_word::state::allocated, slot_word{word}.entry(), slot_word{word}.count()}.code(),
+          std::memory_order_acq_rel)) {
+      }
+    }
+  }
+  // Size that was asked for, of the object that begins at `home`; bad_pointer, corrupt.
+  [[nodiscard]] result<std::uint64_t> size_of(thread& t, home_t home) noexcept {
+    const home_space::slot s = homes_->find(home);
+    const inside in{*this, t};
+    if (s.in == nullptr || s.home != home) return fail(errc::bad_pointer, "no object begins at home %lx", home);
+    const slot_word w{s.word().load(std::memory_order_acquire)};
+    if (!w.exists()) return fail(errc::bad_pointer, "no object begins at home %lx", home);
+    return size_in(s, w);
+  }
+
+  // All or nothing.  On an error nothing has happened and the caller abandons it: errc::no_space (cleaning has not
+  // helped), no_memory, bad_pointer (a store where no object is).  Returns the transaction's version.
+  [[nodiscard]] result<std::uint64_t> commit(thread& t, const changes& c) noexcept {
+    if (c.stores.empty() && c.allocated.empty() && c.released.empty()) return clock_.load(std::memory_order_relaxed);
+    for (;;) {
+      const status s = prepare(t, c);
+      if (s) break;
+      t.log_.drop();
+      map_->release(t.client_);
+      const status made = s.error() == errc::no_space ? make_room(purpose_of(c)) : status{s.error()};
+      if (made) continue;
+      give_buffer(t);
+      return made.error();
+    }
+    begin_version(t);
+    const std::uint64_t version = clock_.fetch_add(1, std::memory_order_seq_cst) + 1;
+    t.log_.seal_full();
+    t.log_.write(version, 0, true,
+                 [&](std::byte* to, home_t home, std::uint64_t size) noexcept { gather(c.stores, to, home, size); });
+    t.log_.flush_written();
+    medium_.fence(edge{"logheap/E1"});
+    publish(t, c);
+    // release: whoever computes what has committed sees all of it done.
+    t.committing_.store(0, std::memory_order_release);
+    need_cleaning(t);
+    return version;
+  }
+
+  // Copies [home, home + size) as it is; bytes that were never stored are zero.
+  void read(thread& t, home_t home, void* to, std::uint64_t size) noexcept {
+    auto* const out = static_cast<std::byte*>(to);
+    const inside in{*this, t};
+    home_t at = home;
+    map_->for_each_piece(t.client_, home, size, [&](const piece& p) {
+      std::memset(out + (at - home), 0, p.home - at);
+      std::memcpy(out + (p.home - home), base_ + p.log, p.size);
+      at = p.home + p.size;
+    });
+    std::memset(out + (at - home), 0, home + size - at);
+  }
+
+  // ---- cleaning: cleaner.hpp ----
+
+  // Cleans up to `victims` chunks of which less than settings.clean_below percent live (`whole`: of any from which
+  // something is gained); returns how many were recycled, now or earlier, and may be used again.
+  std::size_t clean(unsigned victims, bool whole = false) noexcept;
+  [[nodiscard]] status start_cleaners() noexcept;
+  void stop_cleaners() noexcept;
+
+  // ---- looking ----
+
+  [[nodiscard]] heap_statistics statistics() noexcept;
+  // Calls visit(home, size) for each object.  At rest.
+  template <class Visit>
+  void for_each_object(Visit&& visit) noexcept {
+    homes_->for_each([&](const home_space::slot& s, slot_word w) {
+      if (w.exists()) visit(s.home, std::min(s.bytes, size_of_entry(w.entry())));
+    });
+  }
+  // A full walk over what is volatile, against the log: empty, or what is wrong.  At rest.
+  [[nodiscard]] std::string check() noexcept;
+  [[nodiscard]] lsn_t last_lsn() noexcept { return medium_.last_lsn(); }
+  [[nodiscard]] const heap_settings& settings() const noexcept { return settings_; }
+  [[nodiscard]] chunks_type& chunks() noexcept { return chunks_; }
+
+ private:
+  friend class recovery<M, Map>;
+  friend class cleaner<M, Map>;
+  friend class saved_mapping<M, Map>;
+
+  // Of a thread that looks at log addresses.
+  class inside {
+   public:
+    inside(heap& h, thread& t) noexcept : epochs_{h.epochs_}, number_{t.number_}, nested_{epochs_.inside(number_)} {
+      if (!nested_) epochs_.enter(number_);
+    }
+    ~inside() {
+      if (!nested_) epochs_.leave(number_);
+    }
+    inside(const inside&) = delete;
+    inside& operator=(const inside&) = delete;
+
+   private:
+    epochs& epochs_;
+    const unsigned number_;
+    const bool nested_;
+  };
+  // Chunks that are free on media and may be read still by who was inside then.
+  struct waiting_chunks {
+    epochs::vector then;
+    std::vector<std::uint32_t> chunks;
+  };
+
+  [[nodiscard]] status make_volatile_state() noexcept;
+  [[nodiscard]] result<thread*> thread_numbered(unsigned n, bool is_cleaner) noexcept {
+    if (threads_[n] == nullptr) {
+      try {
+        threads_[n] = std::make_unique<thread>(*this, n);
+      } catch (...) {
+        epochs_.leave_for_good(n);
+        return fail(errc::no_memory, "no volatile memory for a thread");
+      }
+      // release: pairs with committed_through().
+      thread_pointers_[n].store(threads_[n].get(), std::memory_order_release);
+    }
+    threads_[n]->log_.stamp = layout::stamp(chunks_.session(), n, is_cleaner);
+    return threads_[n].get();
+  }
+  void end_cleaner(thread& t) noexcept;
+  void give_buffer(thread& t) noexcept {
+    while (!t.log_.buffer.empty()) {
+      chunks_.give(t.log_.buffer.back());
+      t.log_.buffer.pop_back();
+    }
+  }
+  [[nodiscard]] static purpose purpose_of(const changes& c) noexcept {
+    return c.stores.empty() && c.allocated.empty() ? purpose::free : purpose::store;
+  }
+  // Of the object in the slot.  A heap that was closed is opened without a look at its log.
+  [[nodiscard]] result<std::uint64_t> size_in(const home_space::slot& s, slot_word w) const noexcept {
+    const std::uint64_t size = size_of_entry(w.entry());
+    if (size == 0 || size > s.bytes || homes_->room_of(size) != s.bytes) {
+      return fail(errc::corrupt, "object at home %lx: its entry at offset %lu says %lu bytes, it has room for %lu",
+                  s.home, w.entry(), size, s.bytes);
+    }
+    return size;
+  }
+  [[nodiscard]] std::uint64_t size_of_entry(log_t at) const noexcept {
+    std::uint64_t words[2];
+    std::memcpy(words, base_ + at, 8);
+    if (const std::uint64_t size = words[0] >> layout::home_shift_size; size != 0) return size;
+    std::memcpy(words, base_ + at + 8, 8);
+    return words[0] & ((std::uint64_t{1} << 48) - 1);
+  }
+
+  // ---- commit, step 0 ----
+
+  [[nodiscard]] status prepare(thread& t, const changes& c) noexcept {
+    try {
+      t.log_.start();
+      t.whole_.clear();
+      const purpose why = purpose_of(c);
+      if (status s = lay_out_allocations(t, c, why); !s) return s;
+      if (status s = lay_out_stores(t, c, why); !s) return s;
+      for (std::uint32_t i = 0; i < c.released.size(); ++i) {
+        const object& o = c.released[i];
+        const part p{{layout::entry_kind::tombstone, o.at.home, o.size, 0, 0}, nullptr, i};
+        if (status s = t.log_.add(p, why); !s) return s;
+      }
+      t.log_.prepare();
+      t.pieces_.clear();
+      t.pieces_.reserve(t.log_.parts().size());
+      t.ranges_.clear();
+      for (const part& p : t.log_.parts()) {
+        if (layout::has_contents(p.what.kind)) t.ranges_.push_back({p.what.home, p.what.size});
+      }
+      for (const object& o : c.released) t.ranges_.push_back({o.at.home, o.at.bytes});
+    } catch (const std::bad_alloc&) {
+      return fail(errc::no_memory, "no volatile memory for a transaction");
+    }
+    return map_->reserve(t.client_, t.ranges_);
+  }
+  // Objects with what was stored into them; those into which little was, without.
+  [[nodiscard]] status lay_out_allocations(thread& t, const changes& c, purpose why) {
+    for (std::uint32_t i = 0; i < c.allocated.size(); ++i) {
+      const object& o = c.allocated[i];
+      std::uint64_t stored = 0;
+      each_store(c.stores, o.at.home, o.size, [&](home_t, const std::byte*, std::uint64_t n) { stored += n; });
+      const bool whole = stored * 2 > o.size;
+      const part p{
+          {whole ? layout::entry_kind::allocation : layout::entry_kind::bare, o.at.home, o.size, 0, 0}, nullptr, i};
+      if (whole) t.whole_.push_back({o.at.home, o.size});
+      if (status s = t.log_.add(p, why); !s) return s;
+    }
+    std::sort(t.whole_.begin(), t.whole_.end(), [](const auto& a, const auto& b) { return a.home < b.home; });
+    return {};
+  }
+  // What was stored elsewhere.  Group update (section 3.2): neighbours are one entry.
+  [[nodiscard]] status lay_out_stores(thread& t, const changes& c, purpose why) {
+    auto skip = t.whole_.begin();
+    home_range run;
+    const auto end_run = [&]() -> status {
+      if (run.size == 0) return {};
+      const part p{{layout::entry_kind::update, run.home, run.size, 0, 0}, nullptr};
+      const bool inside_objects = homes_->each_slot(run.home, run.size, [&](const home_space::slot& s) {
+        const slot_word w{s.word().load(std::memory_order_acquire)};
+        if (!w.exists() && !homes_->is_taken(s)) run.size = 0;
+      });
+      if (!inside_objects || run.size == 0) {
+        return fail(errc::bad_pointer, "a store of %lu bytes at home %lx, where no object is", p.what.size,
+                    p.what.home);
+      }
+      run.size = 0;
+      return t.log_.add(p, why);
+    };
+    for (const store_range& s : c.stores) {
+      home_t at = s.home;
+      const home_t end = s.home + s.size;
+      while (at < end) {
+        while (skip != t.whole_.end() && skip->home + skip->size <= at) ++skip;
+        if (skip != t.whole_.end() && skip->home <= at) {
+          at = std::min(end, skip->home + skip->size);
+          continue;
+        }
+        const home_t until = skip == t.whole_.end() ? end : std::min(end, skip->home);
+        if (run.size != 0 && (run.home + run.size != at || !settings_.group_update)) {
+          if (status done = end_run(); !done) return done;
+        }
+        if (run.size == 0) run = {at, 0};
+        run.size += until - at;
+        at = until;
+      }
+    }
+    return end_run();
+  }
+  // Calls visit(home, from, size) for what was stored into [home, home + size), in order.
+  template <class Visit>
+  static void each_store(std::span<const store_range> stores, home_t home, std::uint64_t size, Visit&& visit) noexcept {
+    auto s = std::upper_bound(stores.begin(), stores.end(), home,
+                              [](home_t h, const store_range& r) { return h < r.home + r.size; });
+    for (; s != stores.end() && s->home < home + size; ++s) {
+      const home_t from = std::max(home, s->home);
+      visit(from, s->from + (from - s->home), std::min(home + size, s->home + s->size) - from);
+    }
+  }
+  static void gather(std::span<const store_range> stores, std::byte* to, home_t home, std::uint64_t size) noexcept {
+    home_t at = home;
+    each_store(stores, home, size, [&](home_t from, const std::byte* bytes, std::uint64_t n) {
+      std::memset(to + (at - home), 0, from - at);
+      std::memcpy(to + (from - home), bytes, n);
+      at = from + n;
+    });
+    std::memset(to + (at - home), 0, home + size - at);
+  }
+
+  // ---- commit, steps 1 and 2 ----
+
+  // Whoever sees a version that this thread takes sees that it may not have committed.
+  void begin_version(thread& t) noexcept {
+    // seq_cst, both: the store comes before the version is taken, in the order in which committed_through() reads.
+    t.committing_.store(clock_.load(std::memory_order_seq_cst) + 1, std::memory_order_seq_cst);
+  }
+  // Every transaction of a version up to this one is durable and published.
+  [[nodiscard]] std::uint64_t committed_through() const noexcept {
+    std::uint64_t version = clock_.load(std::memory_order_seq_cst);
+    for (const auto& p : thread_pointers_) {
+      const thread* t = p.load(std::memory_order_acquire);
+      if (t == nullptr) continue;
+      const std::uint64_t at = t->committing_.load(std::memory_order_seq_cst);
+      if (at != 0) version = std::min(version, at - 1);
+    }
+    return version;
+  }
+  void no_longer_live(log_t at, std::uint64_t bytes) noexcept {
+    chunks_.of(at).live.fetch_sub(static_cast<std::uint32_t>(bytes), std::memory_order_relaxed);
+  }
+  void publish(thread& t, const changes& c) noexcept {
+    const inside in{*this, t};
+    const auto replaced = [this](const piece& p) { no_longer_live(p.log, p.size); };
+    for (const part& p : t.log_.parts()) {
+      if (p.what.kind == layout::entry_kind::tombstone) continue;
+      homes_->count(p.what.home, p.what.size);
+      if (layout::has_contents(p.what.kind)) t.pieces_.push_back({p.what.home, p.what.size, p.what.log});
+      if (p.what.kind == layout::entry_kind::update) continue;
+      const slot_word old = home_space::set(c.allocated[p.object].at, slot_word::state::allocated, p.what.self);
+      if (old.what() == slot_word::state::freed) no_longer_live(old.entry(), entry_live_bytes);
+    }
+    std::sort(t.pieces_.begin(), t.pieces_.end(), [](const piece& a, const piece& b) { return a.home < b.home; });
+    if (!t.pieces_.empty()) map_->assign(t.client_, std::span<const piece>{t.pieces_}, replaced);
+    for (const part& p : t.log_.parts()) {
+      if (p.what.kind != layout::entry_kind::tombstone) continue;
+      const home_space::slot& at = c.released[p.object].at;
+      const slot_word old = home_space::set(at, slot_word::state::freed, p.what.self);
+      no_longer_live(old.entry(), entry_live_bytes);
+      map_->erase(t.client_, {at.home, at.bytes}, replaced);
+      if (at.in->slots != 1) homes_->give(at);  // a run: with the last entry about it
+    }
+    map_->release(t.client_);
+  }
+
+  // ---- room ----
+
+  // Chunks in limbo that nobody can be reading any more are free.
+  void drain_limbo() noexcept {
+    for (;;) {
+      waiting_chunks ready;
+      {
+        const std::lock_guard guard{limbo_lock_};
+        if (limbo_.empty() || !epochs_.passed(limbo_.front().then)) return;
+        ready = std::move(limbo_.front());
+        limbo_.erase(limbo_.begin());
+        busy_.fetch_add(1, std::memory_order_acq_rel);
+      }
+      for (const std::uint32_t number : ready.chunks) {
+        // release: pairs with whoever takes it.
+        chunks_.at(number).state.store(chunk_state::free, std::memory_order_release);
+        chunks_.give(number);
+      }
+      drained_.fetch_add(1, std::memory_order_acq_rel);
+      busy_.fetch_sub(1, std::memory_order_acq_rel);
+    }
+  }
+  [[nodiscard]] bool limbo_is_empty() noexcept {
+    const std::lock_guard guard{limbo_lock_};
+    return limbo_.empty();
+  }
+  // Back-pressure: whoever finds no free chunk cleans until there is one, or nothing to be cleaned.
+  [[nodiscard]] status make_room(purpose why) noexcept {
+    const auto progress = [this] {
+      return recycled_.load(std::memory_order_acquire) + drained_.load(std::memory_order_acquire);
+    };
+    for (;;) {
+      const std::uint64_t before = progress();
+      // Chunks with a newer version than those that have committed are no victims yet.
+      const std::uint64_t version = clock_.load(std::memory_order_seq_cst);
+      const bool all_committed = committed_through() >= version;
+      drain_limbo();
+      if (chunks_.has(why)) return {};
+      if (clean(4, true) != 0) continue;
+      drain_limbo();
+      if (chunks_.has(why)) return {};
+      // Somebody else may have taken what came free, or be about to give something.
+      const bool is_quiet = all_committed && clock_.load(std::memory_order_seq_cst) == version && limbo_is_empty() &&
+                            busy_.load(std::memory_order_acquire) == 0 && progress() == before;
+      if (is_quiet) {
+        return fail(errc::no_space, "the log is full: %u chunks, and nothing in them that could be cleaned",
+                    chunks_.count());
+      }
+      std::this_thread::yield();
+    }
+  }
+  // Share of the pool's pages, in percent, that chunks in use are.
+  [[nodiscard]] std::uint64_t utilisation() noexcept {
+    const std::uint64_t used =
+        (chunks_.count() - std::min<std::uint64_t>(chunks_.count(), chunks_.free_chunks())) * chunks_.chunk_bytes();
+    return used * 100 / std::max<std::uint64_t>(1, pages_.size_pages() * pages_.sizes().page_bytes());
+  }
+  void need_cleaning(const thread& t) noexcept {
+    if (settings_.cleaners == 0 || t.log_.fresh_chunks() == 0 || utilisation() < settings_.clean_from) return;
+    const std::lock_guard guard{wake_lock_};
+    wanted_ = true;
+    wake_.notify_all();
+  }
+
+  M& medium_;
+  std::byte* base_;
+  structure_pages& pages_;
+  const heap_settings settings_;
+  chunks_type chunks_;
+  epochs epochs_;
+  std::optional<home_space> homes_;
+  std::optional<Map> map_;
+  std::atomic<std::uint64_t> clock_{0};  // the version taken last
+  std::array<std::unique_ptr<thread>, epochs::threads_max> threads_;
+  std::array<std::atomic<thread*>, epochs::threads_max> thread_pointers_{};
+
+  spin_lock limbo_lock_;
+  std::vector<waiting_chunks> limbo_;
+  std::atomic<std::uint64_t> recycled_{0};
+  std::atomic<std::uint64_t> recycled_fast_{0};
+  std::atomic<std::uint64_t> moved_bytes_{0};
+  std::atomic<std::uint64_t> drained_{0};  // times that chunks left limbo
+  std::atomic<unsigned> busy_{0};          // passes under way, and chunks on their way from limbo
+  std::atomic<std::uint32_t> hand_{0};     // where the next search for victims begins
+
+  std::mutex own_cleaner_lock_;  // of the cleaner that whoever needs room works as
+  thread* own_cleaner_ = nullptr;
+  std::mutex wake_lock_;
+  std::condition_variable wake_;
+  bool wanted_ = false;
+  bool stop_ = false;
+  std::vector<std::thread> cleaners_;
+};
+
+}  // namespace nvm::logheap
+
+#include "logheap/cleaner.hpp"        // IWYU pragma: export
+#include "logheap/heap_check.hpp"     // IWYU pragma: export
+#include "logheap/recovery.hpp"       // IWYU pragma: export
+#include "logheap/saved_mapping.hpp"  // IWYU pragma: export

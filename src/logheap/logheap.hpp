@@ -1,0 +1,12 @@
+// Door of the log-structured heap (LSNVMM; docs/design/014-log-structured-heap.md).
+//
+//   mapping.hpp          from home addresses to log addresses: what the heap asks of it
+//   heap.hpp             threads, transactions, commit, back-pressure
+//   cleaner.hpp          recycles chunks; recovery.hpp; saved_mapping.hpp: clean close and open
+//   home_space.hpp       which home addresses objects have
+//   chunk_store.hpp      chunks of the pool's pages, and the root; log_writer.hpp: entries laid out over them
+//   block.hpp            transaction blocks as bytes; logheap_layout.hpp: what lies on media
+#pragma once
+
+#include "logheap/heap.hpp"
+#include "logheap/transaction.hpp"

@@ -1,0 +1,92 @@
+// Mapping: from home addresses to log addresses, what the heap asks of it (LSNVMM, sections 3.2 and 4.3).
+//
+// The heap is written against the concept `mapping` and knows none of them.  A mapping is volatile: recovery builds it
+// from the log, or a clean close saves it.
+//
+// Addresses.  A home address is a number below 2^47, counted from wherever the heap's home space begins; a log address
+// is the offset of a byte of contents from the pool's start, below 2^48.  Both by the byte, with no alignment.  Home
+// bytes without a piece read as zero.
+//
+// Threads.  One `client` a thread, with the number that epochs::join() gave it.  Changes of overlapping home ranges by
+// assign() and erase() are kept apart by whoever calls (the transactions' isolation); compare_and_move() and look-ups
+// meet them at any time.  Look-ups take no lock, and their caller is inside an epoch (epochs::enter()): whatever log
+// address they find stays readable until it leaves.  What a change takes out of the mapping's own structures is freed
+// when every thread that was inside has moved on; so a client's changes are made inside, too.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <span>
+
+#include "base/base.hpp"
+#include "sync/sync.hpp"
+
+namespace nvm::logheap {
+
+using home_t = std::uint64_t;
+using log_t = std::uint64_t;
+inline constexpr unsigned home_bits = 47;
+inline constexpr unsigned log_bits = 48;
+inline constexpr home_t home_end = home_t{1} << home_bits;
+
+struct home_range {
+  home_t home = 0;
+  std::uint64_t size = 0;  // bytes
+};
+// Bytes of home space and where they are in the log.
+struct piece {
+  home_t home = 0;
+  std::uint64_t size = 0;  // bytes
+  log_t log = 0;
+};
+
+struct mapping_settings {
+  home_t home_first = 0;                 // addresses of the home space: [home_first, home_first + home_bytes)
+  std::uint64_t home_bytes = 0;          // multiple of partition_bytes
+  std::uint64_t partition_bytes = 4096;  // a power of two
+};
+
+namespace detail {
+struct seen_piece {  // what a concept can call with
+  void operator()(const piece&) const noexcept {}
+};
+}  // namespace detail
+
+template <class M>
+concept mapping = requires(M& m, typename M::client& c, const home_range& r, std::span<const home_range> ranges,
+                           std::span<const piece> pieces, const detail::seen_piece& see, home_t home,
+                           std::uint64_t size, log_t from, log_t to) {
+  // M(epochs&, const mapping_settings&), and then exists(): errc::no_memory if it could not be made.
+  requires std::constructible_from<M, epochs&, const mapping_settings&>;
+  { m.exists() } noexcept -> std::same_as<status>;
+  // Of a thread, with its number in the epochs.
+  requires std::constructible_from<typename M::client, M&, unsigned>;
+
+  // Takes whatever the client's next changes may need, so that none of them can fail: one change (assign(), erase() or
+  // compare_and_move()) of each of these ranges, or of parts of one that together are no more than it. errc::no_memory,
+  // and nothing has changed.  Adds to what is reserved already.
+  { m.reserve(c, ranges) } noexcept -> std::same_as<status>;
+  // Gives back what is left of it.
+  { m.release(c) } noexcept;
+
+  // The bytes of each piece are at its log address from now on.  The pieces are those of one transaction, in order of
+  // home addresses and disjoint: neighbours both at home and in the log may become one.  replaced(piece) is told of
+  // each run of log bytes that was mapped and is no more.
+  { m.assign(c, pieces, see) } noexcept;
+  // Home bytes without a piece from now on; replaced(piece) as above.
+  { m.erase(c, r, see) } noexcept;
+
+  // Calls visit(piece) for the pieces that overlap [home, home + size), cut to it, in order of home addresses.  Bytes
+  // that no change is about are told as they are; of a change under way, each byte as it was before or is after.
+  { m.for_each_piece(c, home, size, see) } noexcept;
+
+  // For the cleaner.  Of the bytes [home, home + size), those that are mapped to where `from` plus their distance from
+  // home says are now at `to` plus it; the others were changed meanwhile and stay as they are.  Returns how many moved.
+  { m.compare_and_move(c, home, size, from, to) } noexcept -> std::same_as<std::uint64_t>;
+
+  // All pieces, in order of home addresses, at rest.
+  { m.for_each(see) } noexcept;
+  { m.bytes_used() } noexcept -> std::same_as<std::uint64_t>;  // of volatile memory, about
+};
+
+}  // namespace nvm::logheap

@@ -1,0 +1,175 @@
+// Partitions of a leaf mapping: for each a slot with its leaf and its writers' lock, in tables made when they are
+// needed.
+//
+// Memory for changes.  A change needs a leaf for what will be there then, which is not known when it has to be asked
+// for. So asking leaves a spare leaf in the partition, behind its leaf, sorted by size: the k-th spare holds the pieces
+// there are and 2k more.  A change adds two at most and takes the first that is large enough; that keeps the rule.
+// Whoever needs one no more takes the largest away.
+//
+// Threads: any.  A slot's lowest bit is the lock; nothing else is locked under it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "logheap/mapping/leaf.hpp"
+#include "platform/platform.hpp"
+
+namespace nvm::logheap {
+
+// Where leaves come from.
+struct leaf_memory {
+  [[nodiscard]] static void* take(std::size_t bytes) noexcept { return std::malloc(bytes); }
+  static void give(void* p) noexcept { std::free(p); }
+  // What the C library takes for so many.
+  [[nodiscard]] static constexpr std::uint64_t taken(std::uint64_t bytes) noexcept { return round_up(bytes + 8, 16); }
+};
+
+template <class Memory>
+class leaf_table {
+ public:
+  using slot = std::atomic<std::uintptr_t>;
+
+  explicit leaf_table(std::uint64_t partitions) noexcept
+      : count_{ceil_div(partitions, slots_in_table)}, tables_{count_ * sizeof(slot*)} {}
+  ~leaf_table() {
+    each([&](std::uint64_t, slot& s) {
+      leaf* l = leaf_of(s.load(std::memory_order_relaxed));
+      while (l != nullptr) Memory::give(std::exchange(l, spare_of(*l)));
+    });
+    for (std::uint64_t t = 0; exists() && t < count_; ++t) Memory::give(table(t).load(std::memory_order_relaxed));
+  }
+  leaf_table(const leaf_table&) = delete;
+  leaf_table& operator=(const leaf_table&) = delete;
+
+  [[nodiscard]] bool exists() const noexcept { return tables_.data() != nullptr; }
+  [[nodiscard]] std::uint64_t bytes_used() const noexcept { return bytes_.load(std::memory_order_relaxed); }
+
+  // nullptr: nothing was ever reserved near it.
+  [[nodiscard, gnu::always_inline]] slot* find(std::uint64_t partition) const noexcept {
+    // acquire: pairs with make().
+    slot* const slots = table(partition / slots_in_table).load(std::memory_order_acquire);
+    return slots == nullptr ? nullptr : slots + partition % slots_in_table;
+  }
+  // The same, made if need be; nullptr: memory has run out.
+  [[nodiscard]] slot* make(std::uint64_t partition) noexcept {
+    if (slot* there = find(partition); there != nullptr) return there;
+    constexpr std::size_t bytes = slots_in_table * sizeof(slot);
+    void* const fresh = Memory::take(bytes);
+    if (fresh == nullptr) return nullptr;
+    std::memset(fresh, 0, bytes);
+    slot* other = nullptr;
+    // release: its zeros.
+    if (table(partition / slots_in_table)
+            .compare_exchange_strong(other, static_cast<slot*>(fresh), std::memory_order_acq_rel)) {
+      bytes_.fetch_add(Memory::taken(bytes), std::memory_order_relaxed);
+    } else {
+      Memory::give(fresh);
+    }
+    return find(partition);
+  }
+  template <class Visit>
+  void each(Visit&& visit) noexcept {
+    if (!exists()) return;
+    for (std::uint64_t t = 0; t < count_; ++t) {
+      slot* const slots = table(t).load(std::memory_order_acquire);
+      for (std::uint64_t i = 0; slots != nullptr && i < slots_in_table; ++i) visit(t * slots_in_table + i, slots[i]);
+    }
+  }
+  [[nodiscard, gnu::always_inline]] static leaf* leaf_of(std::uintptr_t word) noexcept {
+    return reinterpret_cast<leaf*>(word & ~locked);
+  }
+  [[nodiscard]] static leaf* lock(slot& s) noexcept {
+    for (unsigned spins = 0;; ++spins) {
+      std::uintptr_t now = s.load(std::memory_order_relaxed);
+      // acquire: pairs with unlock().
+      if ((now & locked) == 0 && s.compare_exchange_weak(now, now | locked, std::memory_order_acquire)) {
+        return leaf_of(now);
+      }
+      if (spins < 64) {
+        isa::spin_hint();
+      } else {
+        std::this_thread::yield();
+      }
+    }
+  }
+  // release: also publishes a new leaf.
+  static void unlock(slot& s, leaf* l) noexcept {
+    s.store(reinterpret_cast<std::uintptr_t>(l), std::memory_order_release);
+  }
+  void free(leaf* l) noexcept {
+    bytes_.fetch_sub(Memory::taken(leaf::bytes_for(l->capacity)), std::memory_order_relaxed);
+    Memory::give(l);
+  }
+
+  // For one more change; false: memory has run out.
+  [[nodiscard]] bool add_spare(slot& s) noexcept {
+    leaf* l = lock(s);
+    if (l == nullptr) l = allocate(leaf::capacity_for(0));
+    leaf* spare = nullptr;
+    if (l != nullptr) {
+      std::uint64_t pieces = l->count + std::uint64_t{2};
+      for (leaf* x = spare_of(*l); x != nullptr; x = spare_of(*x)) pieces += 2;
+      spare = allocate(leaf::capacity_for(pieces));
+    }
+    if (spare != nullptr) {
+      std::uintptr_t& at = link_to(*l, spare->capacity);
+      spare->link = at;
+      at = reinterpret_cast<std::uintptr_t>(spare);
+    }
+    unlock(s, l);
+    return spare != nullptr;
+  }
+  // The largest of them.
+  void drop_spares(slot& s, std::uint64_t spares) noexcept {
+    leaf* const l = lock(s);
+    for (; spares > 0; --spares) {
+      std::uintptr_t* at = &l->link;
+      while (reinterpret_cast<leaf*>(*at)->link != 0) at = &reinterpret_cast<leaf*>(*at)->link;
+      free(reinterpret_cast<leaf*>(std::exchange(*at, 0)));
+    }
+    unlock(s, l);
+  }
+  // Large enough for so many pieces; there is one.  Under the lock.
+  [[nodiscard]] static leaf* take_spare(leaf& l, std::uint64_t pieces) noexcept {
+    std::uintptr_t& at = link_to(l, pieces);
+    auto* const spare = reinterpret_cast<leaf*>(at);
+    NVM_ASSERT(spare != nullptr);
+    at = spare->link;
+    return spare;
+  }
+
+ private:
+  static constexpr std::uint64_t slots_in_table = 4096;
+  static constexpr std::uintptr_t locked = 1;
+
+  [[nodiscard]] std::atomic<slot*>& table(std::uint64_t n) const noexcept {
+    return static_cast<std::atomic<slot*>*>(tables_.data())[n];
+  }
+  [[nodiscard]] leaf* allocate(std::uint32_t capacity) noexcept {
+    const std::uint64_t bytes = leaf::bytes_for(capacity);
+    void* const p = Memory::take(bytes);
+    if (p == nullptr) return nullptr;
+    bytes_.fetch_add(Memory::taken(bytes), std::memory_order_relaxed);
+    auto* const l = static_cast<leaf*>(p);
+    *l = {0, 0, capacity};
+    return l;
+  }
+  [[nodiscard]] static leaf* spare_of(leaf& l) noexcept { return reinterpret_cast<leaf*>(l.link); }
+  // Leads to the first spare that holds so many pieces.
+  [[nodiscard]] static std::uintptr_t& link_to(leaf& l, std::uint64_t pieces) noexcept {
+    std::uintptr_t* at = &l.link;
+    while (*at != 0 && reinterpret_cast<leaf*>(*at)->capacity < pieces) at = &reinterpret_cast<leaf*>(*at)->link;
+    return *at;
+  }
+
+  const std::uint64_t count_;  // of tables
+  platform::zeroed_memory tables_;
+  std::atomic<std::uint64_t> bytes_{0};
+};
+
+}  // namespace nvm::logheap

@@ -1,0 +1,85 @@
+// Spare leaves that a client has asked for, by partition, in the order of asking.  Of one thread.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+
+#include "base/base.hpp"
+
+namespace nvm::logheap {
+
+class promises {
+ public:
+  promises() noexcept = default;
+  ~promises() { std::free(rows_); }
+  promises(const promises&) = delete;
+  promises& operator=(const promises&) = delete;
+
+  // For one more; false: no memory.
+  [[nodiscard]] bool make_room() noexcept {
+    if (count_ < room_) return true;
+    const std::size_t room = room_ == 0 ? 16 : 2 * room_;
+    auto* more = static_cast<row*>(std::realloc(rows_, room * sizeof(row)));
+    if (more == nullptr) return false;
+    rows_ = more;
+    room_ = room;
+    return true;
+  }
+  void add(std::uint64_t partition) noexcept {
+    if (count_ > mark_ && rows_[count_ - 1].partition == partition) {
+      ++rows_[count_ - 1].left;
+    } else {
+      rows_[count_++] = {partition, 1, 0};
+    }
+  }
+  // What they are for, of the partition added last.
+  void add_bytes(std::uint64_t bytes) noexcept { rows_[count_ - 1].bytes += bytes; }
+  // One of them is used.
+  void use(std::uint64_t partition) noexcept {
+    row* const r = find(partition, [](const row& x) { return x.left != 0; });
+    NVM_ASSERT(r != nullptr);  // reserve()
+    --r->left;
+  }
+  // So many bytes are changed.  Returns how many spares nothing is left to be done with.
+  [[nodiscard]] std::uint64_t spend(std::uint64_t partition, std::uint64_t bytes) noexcept {
+    row* const r = find(partition, [](const row& x) { return x.bytes != 0; });
+    if (r == nullptr) return 0;
+    r->bytes -= bytes < r->bytes ? bytes : r->bytes;
+    if (r->bytes != 0) return 0;
+    const std::uint64_t left = r->left;
+    r->left = 0;
+    while (count_ != 0 && rows_[count_ - 1].left == 0 && rows_[count_ - 1].bytes == 0) --count_;
+    if (mark_ > count_) mark_ = count_;
+    return left;
+  }
+
+  // What is added from here on is in rows of its own.
+  [[nodiscard]] std::size_t mark() noexcept { return mark_ = count_; }
+  template <class Visit>
+  void each_since(std::size_t mark, Visit&& visit) const noexcept {
+    for (std::size_t i = mark; i < count_; ++i) visit(rows_[i].partition, rows_[i].left);
+  }
+  void forget_since(std::size_t mark) noexcept { count_ = mark_ = mark; }
+
+ private:
+  struct row {
+    std::uint64_t partition;
+    std::uint64_t left;
+    std::uint64_t bytes;
+  };
+  // Changes come in the order of reserving, mostly: the search goes on where the last one ended.
+  template <class Fits>
+  [[nodiscard]] row* find(std::uint64_t partition, Fits&& fits) noexcept {
+    for (std::size_t n = 0; n < count_; ++n, ++next_) {
+      if (next_ >= count_) next_ = 0;
+      if (rows_[next_].partition == partition && fits(rows_[next_])) return &rows_[next_];
+    }
+    return nullptr;
+  }
+  row* rows_ = nullptr;
+  std::size_t count_ = 0, room_ = 0;
+  std::size_t next_ = 0;
+  std::size_t mark_ = 0;
+};
+
+}  // namespace nvm::logheap

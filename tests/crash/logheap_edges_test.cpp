@@ -1,0 +1,88 @@
+// Each fence and flush of the log-structured heap is necessary: without it some story fails.  And none of the sources
+// is unknown here.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <set>
+
+#include "logheap_player.hpp"
+#include "source_places.hpp"
+
+namespace nvm::tests {
+namespace {
+
+using explore::model;
+using explore::mutation_report;
+using explore::options;
+using explore::subject;
+using explore::waiver;
+
+// Survivors, each with the reason why it may be one: a label, or a file and what its line says.
+struct survivor {
+  const char* place;
+  const char* text;  // nullptr: `place` is a label
+  const char* reason;
+};
+const std::vector<survivor> survivors{};
+
+std::vector<place_in_sources> ours(const std::regex& what, bool by_line) {
+  return places_in_sources({"logheap"}, what, by_line);
+}
+std::vector<waiver> waivers() {
+  std::vector<waiver> all;
+  for (const survivor& s : survivors) {
+    if (s.text == nullptr) all.push_back({s.place, s.reason});
+    for (const auto& site : ours(std::regex{"."}, true)) {
+      const bool same =
+          s.text != nullptr && site.text.starts_with(s.place) && site.line.find(s.text) != std::string::npos;
+      if (same) all.push_back({site.text, s.reason});
+    }
+  }
+  return all;
+}
+
+const mutation_report& score() {
+  static const mutation_report r = [] {
+    std::vector<subject> subjects;
+    for (const logheap_story& s : logheap_stories()) subjects.push_back(logheap_subject({}, s));
+    options o = logheap_options(model::torn8);
+    o.full_points_max = 1;
+    o.nested_every = 256;
+    o.idempotence_every = 0;
+    o.after_every = 64;
+    o.print_violations = false;
+    const auto w = waivers();
+    mutation_report made = mutation_score(subjects, o, w, logheap_pairs());
+    std::printf("%s\n", made.text().c_str());
+    return made;
+  }();
+  return r;
+}
+
+TEST(logheap_edges, are_all_necessary) {
+  EXPECT_TRUE(score().clean());
+  for (const auto& mutant : score().mutants) {
+    const bool own = mutant.change.place.find("logheap/") != std::string::npos;
+    EXPECT_TRUE(!own || mutant.killed || !mutant.waived.empty()) << mutant.change.text();
+    EXPECT_FALSE(mutant.killed && !mutant.waived.empty()) << mutant.change.text() << " needs no waiver";
+  }
+  std::printf("%zu of %zu places are shown necessary\n", score().killed(), score().mutants.size());
+}
+
+TEST(logheap_edges, are_all_known) {
+  std::set<std::string> met;
+  for (const auto& mutant : score().mutants) met.insert(mutant.change.place);
+  const auto labels = ours(std::regex{R"re(edge\{"([^"]+)"\})re"}, false);
+  EXPECT_EQ(labels.size(), 8U);
+  for (const auto& l : labels) EXPECT_TRUE(met.contains(l.text)) << l.text << " is met by no story";
+  const auto sites = ours(std::regex{R"re(\b(m|medium_|medium\(\))\.flush\()re"}, true);
+  EXPECT_GE(sites.size(), 8U);
+  for (const auto& s : sites) {
+    const bool known = std::any_of(met.begin(), met.end(), [&](const std::string& p) { return p.ends_with(s.text); });
+    EXPECT_TRUE(known) << s.text << " is met by no story: " << s.line;
+  }
+}
+
+}  // namespace
+}  // namespace nvm::tests

@@ -1,0 +1,591 @@
+#include "logheap_player.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace nvm::tests {
+
+using explore::fault;
+using explore::machine;
+using explore::pass;
+using explore::verdict;
+using explore::window;
+using logheap::home_t;
+
+namespace {
+
+constexpr std::uint64_t root_word = 512 + 256;
+
+geometry geometry_of_image(std::uint64_t pages) {
+  geometry_request r;
+  r.page_shift = 10;
+  r.size_pages = r.capacity_pages = pages;
+  r.lane_count = 1;
+  r.lane_bytes = 1024;
+  return lay_out(r);
+}
+std::uint64_t pages_of_image(std::uint64_t bytes) {
+  std::uint64_t pages = 1;
+  while (geometry_of_image(pages + 1).capacity_bytes() <= bytes) ++pages;
+  return pages;
+}
+
+logheap::heap_settings settings_for(const logheap_variant& v) {
+  logheap::heap_settings s;
+  s.root_word = root_word;
+  s.chunk_bytes = 1024;
+  s.home_first = 65536;
+  s.home_bytes = 65536;
+  s.superblock_bytes = 1024;
+  s.partition_bytes = 1024;
+  s.chunks_per_run = 4;
+  s.buffered_chunks = 0;
+  s.kept_for_cleaners = 2;
+  s.kept_for_freeing = 1;
+  s.separate_logs = v.separate_logs;
+  s.clean_below = 50;
+  return s;
+}
+
+struct no_lanes {
+  static constexpr bool ordered = false;
+  void settle(log::tag, unsigned) noexcept {}
+  void settle_all(log::tag) noexcept {}
+};
+
+std::uint64_t digest_of(const logheap_contents& c) {
+  std::uint64_t d = 1;
+  for (const auto& [home, bytes] : c) d = mix_seed(d, checksum(bytes.data(), bytes.size(), home));
+  return d;
+}
+[[noreturn]] void give_up(const char* what) {
+  std::fprintf(stderr, "logheap player: %s: %s\n", what, last_message());
+  std::abort();
+}
+
+}  // namespace
+
+class logheap_process {
+ public:
+  using medium = recorder<ordered_media>;
+  using heap_type = logheap::heap<medium, logheap::testing::plain_mapping>;
+  using transaction_type = logheap::transaction<heap_type>;
+
+  logheap_process(machine& m, const logheap_variant& v)
+      : space_{m.media(), lanes_, m.base(), geometry_of_image(pages_of_image(m.size()))},
+        heap_{m.media(), m.base(), space_, settings_for(v)} {}
+
+  // Without `make`, a heap that is not there is one without objects.
+  status open(bool make = false) {
+    if (status s = space_.boot(0, 1); !s) return s;
+    status s = heap_.open(report_);
+    if (s.error() != errc::not_found) return s;
+    exists_ = make;
+    if (!make) return {};
+    if (s = heap_.create(0x5EED); !s) return s;
+    return heap_.open(report_);
+  }
+  [[nodiscard]] bool exists() const noexcept { return exists_; }
+  [[nodiscard]] heap_type& heap() noexcept { return heap_; }
+  [[nodiscard]] heap_type::thread& thread(unsigned n) {
+    while (threads_.size() <= n) {
+      auto t = heap_.join();
+      if (!t) give_up("join");
+      threads_.push_back(*t);
+    }
+    return *threads_[n];
+  }
+  void leave() {
+    for (auto* t : threads_) heap_.leave(*t);
+    threads_.clear();
+  }
+  [[nodiscard]] const logheap::recovery_report& report() const noexcept { return report_; }
+  [[nodiscard]] logheap_contents contents() {
+    logheap_contents all;
+    if (!exists_) return all;
+    heap_.for_each_object([&](home_t home, std::uint64_t size) { all[home].resize(size); });
+    for (auto& [home, bytes] : all) heap_.read(thread(0), home, bytes.data(), bytes.size());
+    return all;
+  }
+
+ private:
+  no_lanes lanes_;
+  space<medium, no_lanes> space_;
+  heap_type heap_;
+  std::vector<heap_type::thread*> threads_;
+  bool exists_ = true;
+  logheap::recovery_report report_;
+};
+
+// ---- player --------------------------------------------------------------------------------------------------------
+
+logheap_player::logheap_player(machine& m, explore::digest_history& history, const logheap_variant& v)
+    : machine_{m}, history_{history}, variant_{v} {
+  history_.clear();
+  open();
+  model_ = process_->contents();
+  history_.state(digest_of(model_));
+}
+logheap_player::~logheap_player() = default;
+
+// Each life by threads of its own: those of one process fence nothing for those of another.
+void logheap_player::open() {
+  machine_.thread(lives_ % 8 * 16 + 15);
+  process_ = std::make_unique<logheap_process>(machine_, variant_);
+  if (!process_->open(true)) give_up("open");
+  if (!process_->report().damaged.empty()) give_up("damage");
+}
+constexpr std::uint64_t closing = 1;  // what an operation says of itself
+void logheap_player::begin(bool closes) {
+  history_.state(digest_of(model_));
+  machine_.thread(lives_ % 8 * 16 + thread_);
+  machine_.op_begin(closes ? closing : 0);
+}
+void logheap_player::fail_to_commit() {
+  logheap_process::transaction_type t{process_->heap(), process_->thread(thread_)};
+  const auto at = t.allocate(600);
+  if (!at) give_up("allocate");
+  const std::vector<std::byte> bytes(600, std::byte{0x77});
+  t.store(*at, bytes.data(), bytes.size());
+  begin();
+  logheap::testing::plain_mapping::shortages = 1;
+  if (t.commit()) give_up("a commit without nodes");
+  end();
+}
+void logheap_player::end() { machine_.op_end(); }
+
+home_t logheap_player::steps::allocate(std::uint64_t size) {
+  const auto home = static_cast<logheap_process::transaction_type*>(transaction)->allocate(size);
+  if (!home) give_up("allocate");
+  (*model)[*home].assign(size, std::byte{0});
+  return *home;
+}
+void logheap_player::steps::store(home_t at, std::uint64_t size, int fill) {
+  const std::vector<std::byte> bytes(size, std::byte(fill));
+  static_cast<logheap_process::transaction_type*>(transaction)->store(at, bytes.data(), size);
+  auto o = std::prev(model->upper_bound(at));
+  std::copy(bytes.begin(), bytes.end(), o->second.begin() + static_cast<std::ptrdiff_t>(at - o->first));
+}
+void logheap_player::steps::release(home_t at) {
+  if (!static_cast<logheap_process::transaction_type*>(transaction)->release(at)) give_up("release");
+  model->erase(at);
+}
+
+bool logheap_player::commit(const std::function<void(steps&)>& what) {
+  logheap_contents next = model_;
+  logheap_process::transaction_type t{process_->heap(), process_->thread(thread_)};
+  steps s;
+  s.process = process_.get();
+  s.model = &next;
+  s.transaction = &t;
+  what(s);
+  logheap_contents before = model_;
+  model_ = std::move(next);
+  begin();
+  const auto done = t.commit();
+  end();
+  if (!done) {
+    // The history holds a state that is no state: such a story does not promise it.
+    if (done.error() != errc::no_space) give_up("commit");
+    give_up("commit finds no room");
+  }
+  return bool{done};
+}
+home_t logheap_player::put(std::uint64_t size, int fill) {
+  home_t at = 0;
+  (void)commit([&](steps& t) {
+    at = t.allocate(size);
+    t.store(at, size, fill);
+  });
+  return at;
+}
+void logheap_player::store(home_t at, std::uint64_t size, int fill) {
+  (void)commit([&](steps& t) { t.store(at, size, fill); });
+}
+void logheap_player::release(home_t at) {
+  (void)commit([&](steps& t) { t.release(at); });
+}
+std::size_t logheap_player::clean_once(unsigned victims, bool whole) {
+  begin();
+  machine_.thread(lives_ % 8 * 16 + 14);
+  const std::size_t n = process_->heap().clean(victims, whole);
+  end();
+  return n;
+}
+std::size_t logheap_player::clean(bool whole) {
+  std::size_t all = 0;
+  for (std::size_t n; (n = clean_once(2, whole)) != 0;) all += n;
+  return all;
+}
+void logheap_player::clean_beside(unsigned passes) {
+  for (unsigned i = 0; i < passes; ++i) (void)process_->heap().clean(2, true);
+}
+void logheap_player::close() {
+  begin(true);
+  process_->leave();
+  if (!process_->heap().close()) give_up("close");
+  end();
+}
+void logheap_player::close_and_open() {
+  close();
+  ++lives_;
+  begin();
+  open();
+  if (!process_->report().clean) give_up("a closed heap was recovered");
+  end();
+}
+void logheap_player::end_and_open() {
+  ++lives_;
+  begin();
+  open();
+  end();
+}
+
+// ---- subjects ------------------------------------------------------------------------------------------------------
+
+namespace {
+
+verdict recover(machine& m, const logheap_variant& v) {
+  logheap_process p{m, v};
+  if (!p.open()) return fault(last_message());
+  if (!p.report().damaged.empty()) {
+    return fault("a block at offset " + std::to_string(p.report().damaged.front().offset) + " is called damaged");
+  }
+  return pass();
+}
+verdict compare(logheap_process& p, const logheap_contents& expected, const char* when) {
+  if (std::string wrong = p.heap().check(); !wrong.empty()) return fault(std::string{when} + ": " + wrong);
+  if (p.contents() != expected) return fault(std::string{when} + ": other objects");
+  return pass();
+}
+// The recovered heap can be worked on, cleaned, and opened again.
+verdict live_on(machine& m, const logheap_variant& v) {
+  logheap_contents expected;
+  {
+    logheap_process p{m, v};
+    if (!p.open(true)) return fault(last_message());
+    expected = p.contents();
+    for (unsigned i = 0; i < 3; ++i) {
+      logheap_process::transaction_type t{p.heap(), p.thread(i % 2)};
+      const auto at = t.allocate(40 + 100 * i);
+      if (!at) return fault(last_message());
+      const std::vector<std::byte> bytes(40 + 100 * i, std::byte{0xA5});
+      t.store(*at, bytes.data(), bytes.size());
+      if (!expected.empty()) {
+        const auto o = expected.begin();
+        if (!t.release(o->first)) return fault(last_message());
+        expected.erase(o);
+      }
+      expected[*at] = bytes;
+      if (!t.commit()) return fault(last_message());
+    }
+    if (auto wrong = compare(p, expected, "worked on")) return wrong;
+    while (p.heap().clean(2, true) != 0) {
+    }
+    if (auto wrong = compare(p, expected, "cleaned")) return wrong;
+  }
+  logheap_process p{m, v};
+  if (!p.open()) return fault(last_message());
+  return compare(p, expected, "opened again");
+}
+
+std::vector<std::byte> image_of(std::uint64_t pages, bool fresh, const logheap_variant& v) {
+  const std::size_t bytes = geometry_of_image(pages).capacity_bytes();
+  machine m(bytes);
+  std::memset(m.base(), 0, bytes);
+  if (!fresh) {
+    logheap_process p{m, v};
+    if (!p.open(true)) give_up("open");
+  }
+  return {m.base(), m.base() + bytes};
+}
+
+std::uint64_t root_in(const std::vector<std::byte>& image) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, image.data() + root_word, 8);
+  return word & checked_mask;
+}
+// A heap that was closed, and not opened again, has nothing to recover.
+verdict rests_if_closed(const machine& m, const window& w, const logheap_variant& v) {
+  if (w.promised != w.started || w.history.empty()) return pass();
+  const std::uint64_t last = w.history.back().op;
+  const auto begun = std::find_if(w.history.begin(), w.history.end(),
+                                  [&](const explore::op_event& e) { return !e.end && e.op == last; });
+  if (begun == w.history.end() || begun->value != closing) return pass();
+  machine copy(m.size());
+  std::memcpy(copy.base(), m.base(), m.size());
+  logheap_process p{copy, v};
+  if (!p.open()) return fault(last_message());
+  return p.report().clean ? pass() : fault("closed, and has to be recovered");
+}
+explore::extent session_of(std::uint64_t root) { return {root + offsetof(logheap::layout::root, session), 8}; }
+
+}  // namespace
+
+explore::subject logheap_subject_from(const logheap_variant& v, std::string name, logheap_steps steps,
+                                      std::vector<std::byte> image) {
+  auto history = std::make_shared<explore::digest_history>();
+  explore::subject s;
+  s.name = std::move(name) + " (" + v.name + ")";
+  s.image = std::move(image);
+  s.run = [steps = std::move(steps), history, v](machine& m) {
+    logheap_player p{m, *history, v};
+    steps(p);
+  };
+  s.recover = [v](machine& m) { return recover(m, v); };
+  s.oracle = [history, v](machine& m, const window& w) -> verdict {
+    logheap_process p{m, v};
+    if (!p.open()) return fault(last_message());
+    if (std::string wrong = p.exists() ? p.heap().check() : ""; !wrong.empty()) return fault(wrong);
+    return history->check(digest_of(p.contents()), w);
+  };
+  s.before = [v](machine& m, const window& w) { return rests_if_closed(m, w, v); };
+  s.after = [v](machine& m, const window&) { return live_on(m, v); };
+  // Each process that opens the heap counts itself.
+  if (const std::uint64_t root = root_in(s.image); root != 0) s.volatile_bytes.push_back(session_of(root));
+  return s;
+}
+explore::subject logheap_subject(const logheap_variant& v, const logheap_story& s) {
+  explore::subject made = logheap_subject_from(v, s.name, s.steps, image_of(s.pages, s.fresh, v));
+  if (s.fresh) made.volatile_bytes.push_back(session_of(root_in(image_of(s.pages, false, v))));
+  return made;
+}
+explore::concurrent logheap_while_cleaning(const logheap_variant& v, std::string name, const logheap_steps& before,
+                                           logheap_steps meanwhile) {
+  std::vector<std::byte> image = image_of(40, false, v);
+  {
+    machine m(image.size());
+    std::memcpy(m.base(), image.data(), image.size());
+    explore::digest_history unused;
+    logheap_player p{m, unused, v};
+    before(p);
+    std::memcpy(image.data(), m.base(), image.size());
+  }
+  auto history = std::make_shared<explore::digest_history>();
+  auto player = std::make_shared<std::unique_ptr<logheap_player>>();
+  explore::concurrent c;
+  c.base = logheap_subject_from(v, std::move(name), [](logheap_player&) {}, std::move(image));
+  c.base.oracle = [history, v](machine& m, const window& w) -> verdict {
+    logheap_process p{m, v};
+    if (!p.open()) return fault(last_message());
+    if (std::string wrong = p.heap().check(); !wrong.empty()) return fault(wrong);
+    return history->check(digest_of(p.contents()), w);
+  };
+  c.base.before = nullptr;
+  c.start = [player, history, v](machine& m) {
+    player->reset();
+    *player = std::make_unique<logheap_player>(m, *history, v);
+  };
+  c.threads = {[player, meanwhile = std::move(meanwhile)](machine&) { meanwhile(**player); },
+               [player](machine&) { (*player)->clean_beside(2); }};
+  c.finish = [player](machine&) {
+    if (std::string wrong = (*player)->process().heap().check(); !wrong.empty()) give_up(wrong.c_str());
+    if ((*player)->process().contents() != (*player)->model()) give_up("other objects than were committed");
+  };
+  return c;
+}
+explore::options logheap_options(explore::model m) {
+  explore::options o;
+  o.persistency = m;
+  o.full_points_max = 4;
+  o.nested_every = 64;
+  return o;
+}
+
+// ---- stories -------------------------------------------------------------------------------------------------------
+
+const std::vector<logheap_story>& logheap_stories() {
+  static const std::vector<logheap_story> all{
+      {"a heap is made",
+       [](logheap_player& p) {
+         const home_t a = p.put(24, 1);
+         p.store(a, 8, 2);
+       },
+       40, true},
+      {"objects come, change and go",
+       [](logheap_player& p) {
+         const home_t a = p.put(40, 1);
+         const home_t b = p.put(100, 2);
+         p.store(a + 8, 16, 3);
+         (void)p.commit([&](auto& t) {
+           t.store(a, 8, 4);
+           t.store(b + 50, 50, 5);
+         });
+         p.release(a);
+         const home_t c = p.put(40, 6);
+         p.store(c, 40, 7);
+       }},
+      {"a transaction has blocks in three logs",
+       [](logheap_player& p) {
+         const home_t a = p.put(64, 1);
+         const home_t b = p.put(64, 2);
+         (void)p.commit([&](auto& t) {
+           const home_t c = t.allocate(80);
+           t.store(c, 80, 3);
+           t.store(a, 64, 4);
+           t.release(b);
+         });
+         p.store(a, 8, 5);
+       }},
+      {"entries are split over chunks",
+       [](logheap_player& p) {
+         const home_t a = p.put(1500, 1);
+         p.store(a + 100, 1300, 2);
+         (void)p.commit([&](auto& t) {
+           t.store(a, 900, 3);
+           const home_t b = t.allocate(700);
+           t.store(b, 700, 4);
+         });
+       }},
+      {"two threads commit in turns",
+       [](logheap_player& p) {
+         const home_t a = p.put(64, 1);
+         p.on(1);
+         const home_t b = p.put(64, 2);
+         p.on(0);
+         p.store(b, 32, 3);
+         p.on(1);
+         p.store(a, 32, 4);
+         (void)p.commit([&](auto& t) {
+           t.store(a + 32, 32, 5);
+           t.release(b);
+         });
+       }},
+      {"chunks in which nothing lives are cleaned",
+       [](logheap_player& p) {
+         const home_t a = p.put(600, 1);
+         for (int i = 2; i < 8; ++i) p.store(a, 600, i);
+         if (p.clean(false) == 0) std::abort();
+         p.store(a, 300, 9);
+       }},
+      {"what lives in chunks is moved",
+       [](logheap_player& p) {
+         const home_t a = p.put(200, 1);
+         const home_t b = p.put(200, 2);
+         for (int i = 3; i < 9; ++i) {
+           p.store(a + 8 * static_cast<home_t>(i), 120, i);
+           p.store(b, 180, i + 16);
+         }
+         p.on(1);
+         p.store(a, 10, 3);
+         p.on(0);
+         if (p.clean(true) == 0) std::abort();
+         p.store(b, 20, 9);
+         p.release(a);
+       }},
+      // Design, section 7: the chunk of one block of a transaction is recycled, and the other block's peer is gone.
+      {"a block's peer is cleaned away",
+       [](logheap_player& p) {
+         const home_t a = p.put(400, 1);
+         const home_t b = p.put(400, 2);
+         p.on(1);
+         // A block in the update log, another one in the deallocation log, which takes no more.
+         (void)p.commit([&](auto& t) {
+           t.store(a, 300, 3);
+           t.release(b);
+         });
+         for (int i = 4; i < 8; ++i) p.store(a, 400, i);
+         if (p.clean(true) == 0) std::abort();
+       }},
+      // And: a tombstone goes before what it hides.
+      {"a tombstone outlives what it hides",
+       [](logheap_player& p) {
+         const home_t x = p.put(500, 1);
+         std::vector<home_t> small;
+         const home_t keep = p.put(300, 2);  // in the chunk of the first allocation
+         p.release(x);
+         // The tombstone's chunk fills up with others.
+         (void)p.commit([&](auto& t) {
+           for (int i = 0; i < 20; ++i) small.push_back(t.allocate(16));
+         });
+         for (int round = 0; round < 4; ++round) {
+           (void)p.commit([&](auto& t) {
+             for (const home_t s : small) t.release(s);
+             small.clear();
+           });
+           (void)p.commit([&](auto& t) {
+             for (int i = 0; i < 20; ++i) small.push_back(t.allocate(16));
+           });
+         }
+         (void)p.clean(true);
+         p.store(keep, 8, 3);
+       },
+       64},
+      {"a heap is closed and opened",
+       [](logheap_player& p) {
+         const home_t a = p.put(300, 1);
+         const home_t b = p.put(50, 2);
+         p.store(a, 100, 3);
+         p.close_and_open();
+         p.store(b, 50, 4);
+         p.release(a);
+         p.close_and_open();
+         (void)p.put(20, 5);
+       }},
+      // What is saved lies in another chunk than the next commit takes first.
+      {"what was saved is of no use any more",
+       [](logheap_player& p) {
+         const home_t a = p.put(600, 1);
+         for (int i = 2; i < 8; ++i) p.store(a, 600, i);
+         (void)p.clean(true);
+         p.close_and_open();
+         p.store(a, 300, 9);
+       }},
+      {"chunks are taken by one thread and filled by another",
+       [](logheap_player& p) {
+         p.fail_to_commit();
+         p.on(1);
+         (void)p.put(100, 1);
+       }},
+      {"a heap is opened without having been closed",
+       [](logheap_player& p) {
+         const home_t a = p.put(300, 1);
+         p.store(a, 100, 2);
+         p.end_and_open();
+         p.store(a + 50, 100, 3);
+         p.end_and_open();
+         p.release(a);
+       }},
+  };
+  return all;
+}
+const std::vector<explore::two_crashes>& logheap_pairs() {
+  static const std::vector<explore::two_crashes> all = [] {
+    // What a recovery has dropped stays dropped when `through` passes it.
+    explore::two_crashes s;
+    s.first = logheap_subject({}, logheap_story_named("a transaction has blocks in three logs"));
+    s.wanted = [](const machine& m, const window&) {
+      machine copy(m.size());
+      std::memcpy(copy.base(), m.base(), m.size());
+      logheap_process p{copy, {}};
+      return p.open() && p.report().dropped != 0;
+    };
+    s.images_max = 6;
+    s.then = [](std::vector<std::byte> image) {
+      return logheap_subject_from(
+          {}, "dropped blocks stay dropped",
+          [](logheap_player& p) {
+            home_t a = 0;
+            (void)p.commit([&](auto& t) {
+              for (const auto& [home, bytes] : logheap_contents{p.model()}) t.store(home, bytes.size(), 0x31);
+              a = t.allocate(300);
+            });
+            for (int i = 0; i < 8; ++i) p.store(a, 300, i);
+            (void)p.clean(true);
+          },
+          std::move(image));
+    };
+    return std::vector{s};
+  }();
+  return all;
+}
+const logheap_story& logheap_story_named(const char* name) {
+  for (const logheap_story& s : logheap_stories()) {
+    if (std::strcmp(s.name, name) == 0) return s;
+  }
+  give_up(name);
+}
+
+}  // namespace nvm::tests

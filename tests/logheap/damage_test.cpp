@@ -1,0 +1,244 @@
+// Bytes that nobody has written: a clear error or a report of what was lost, everything else there, never a crash.
+#include "ground.hpp"
+
+namespace nvm::logheap {
+namespace {
+
+using testing::ground;
+using testing::small_settings;
+
+std::uint64_t root_of(ground<>& g) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, g.base() + testing::root_word, 8);
+  return word & checked_mask;
+}
+void put_word(ground<>& g, std::uint64_t at, std::uint64_t content) {
+  const std::uint64_t word = seal_word(content, word_seed(at));
+  std::memcpy(g.base() + at, &word, 8);
+}
+std::uint64_t word_at(ground<>& g, std::uint64_t at) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, g.base() + at, 8);
+  return word & checked_mask;
+}
+// Offsets of the blocks of a version, with the chunk that each is in.
+std::vector<block_place> blocks_of(ground<>& g, std::uint64_t version) {
+  std::vector<block_place> all;
+  auto& chunks = g->chunks();
+  for (std::uint32_t i = 0; i < chunks.count(); ++i) {
+    const chunk& c = chunks.at(i);
+    for (std::uint64_t at = sizeof(layout::chunk_header); at < c.used.load(std::memory_order_relaxed);) {
+      layout::block_header h;
+      const block_place place = chunks.place(c, at);
+      if (inspect_block(g.base(), place, chunks.chunk_bytes(), h) != block_fault::none) break;
+      if (h.version == version) all.push_back(place);
+      at += round_up(h.bytes, 8);
+    }
+  }
+  return all;
+}
+
+// Versions 1 to 3 are three objects; 4 changes the first; 5 the second, 6 the second again; 7 to 9 something else.
+struct history {
+  ground<> g;
+  home_t a, b, c;
+  history() {
+    a = g.put(100, 1);
+    b = g.put(100, 2);
+    c = g.put(100, 3);
+    g.paint(a, 50, 4);
+    g.paint(b, 50, 5);
+    g.paint(b, 20, 6);
+    for (int i = 0; i < 3; ++i) g.paint(c, 30, 7 + i);
+  }
+};
+
+TEST(log_heap_damage, in_the_middle_costs_the_damaged_block_alone) {
+  for (const bool header : {false, true}) {
+    history h;
+    const auto places = blocks_of(h.g, 5);
+    ASSERT_EQ(places.size(), 1U);
+    h.g.base()[places[0].offset() + (header ? 3 : 60)] ^= std::byte{0x10};
+    ASSERT_TRUE(h.g.crash_and_open()) << last_message();
+    ASSERT_EQ(h.g.report().damaged.size(), 1U);
+    const damaged_block& d = h.g.report().damaged[0];
+    EXPECT_EQ(d.offset, places[0].offset());
+    if (!header) {
+      EXPECT_EQ(d.version, 5U);
+    }
+    char expected[64];
+    std::snprintf(expected, sizeof expected, "[%lx, %lx)", h.b, h.b + 50);
+    EXPECT_EQ(d.homes, expected);
+    // What was there before, and what came later.
+    EXPECT_EQ(h.g.look(h.b, 100)[0], std::byte{6});
+    EXPECT_EQ(h.g.look(h.b, 100)[19], std::byte{6});
+    EXPECT_EQ(h.g.look(h.b, 100)[20], std::byte{2});
+    EXPECT_EQ(h.g.look(h.a, 100)[0], std::byte{4});
+    EXPECT_EQ(h.g.look(h.c, 100)[0], std::byte{9});
+    // Life goes on.
+    h.g.paint(h.b, 100, 11);
+    EXPECT_EQ(h.g.look(h.b, 100), std::vector<std::byte>(100, std::byte{11}));
+    while (h.g->clean(4, true) != 0) {
+    }
+    EXPECT_EQ(h.g.look(h.a, 100)[0], std::byte{4});
+  }
+}
+TEST(log_heap_damage, of_an_allocation_leaves_later_stores_readable) {
+  history h;
+  h.g.base()[blocks_of(h.g, 2)[0].offset() + 50] ^= std::byte{1};
+  ASSERT_TRUE(h.g.crash_and_open()) << last_message();
+  ASSERT_EQ(h.g.report().damaged.size(), 1U);
+  EXPECT_EQ(h.g.report().damaged[0].version, 2U);
+  EXPECT_EQ(h.g.look(h.b, 50)[0], std::byte{6});
+  EXPECT_EQ(h.g.look(h.b, 50)[30], std::byte{5});
+  // Nobody else gets these addresses.
+  for (int i = 0; i < 20; ++i) EXPECT_NE(h.g.put(100, 1), h.b);
+}
+TEST(log_heap_damage, of_a_block_that_a_cleaner_meets_keeps_its_chunk) {
+  ground<> g;
+  const home_t a = g.put(1000, 1);
+  for (int i = 0; i < 12; ++i) g.paint(a, 700, i);
+  const auto places = blocks_of(g, 3);
+  g.base()[places[0].offset() + 70] ^= std::byte{1};
+  while (g->clean(4, true) != 0) {
+  }
+  EXPECT_EQ(g.look(a, 700), std::vector<std::byte>(700, std::byte{11}));
+  EXPECT_EQ(blocks_of(g, 3).size(), 0U);
+  EXPECT_EQ(g->chunks().of(places[0].offset()).state.load(), chunk_state::damaged);
+}
+TEST(log_heap_damage, of_the_last_block_is_a_torn_block) {
+  history h;
+  const auto places = blocks_of(h.g, 9);
+  h.g.base()[places[0].offset() + 50] ^= std::byte{1};
+  ASSERT_TRUE(h.g.crash_and_open()) << last_message();
+  EXPECT_TRUE(h.g.report().damaged.empty());
+  EXPECT_EQ(h.g.report().torn, 1U);
+  EXPECT_EQ(h.g.look(h.c, 1)[0], std::byte{8});
+}
+
+TEST(log_heap_damage, of_the_list_of_chunks_is_refused) {
+  struct trick {
+    const char* message;
+    void (*play)(ground<>&);
+  };
+  const trick tricks[] = {
+      {"a cycle",
+       [](ground<>& g) {
+         const std::uint64_t first = word_at(g, root_of(g) + offsetof(layout::root, first_chunk));
+         const std::uint64_t second = word_at(g, first + offsetof(layout::chunk_header, next));
+         put_word(g, second + offsetof(layout::chunk_header, next), first);
+       }},
+      {"its predecessor",
+       [](ground<>& g) {
+         const std::uint64_t first = word_at(g, root_of(g) + offsetof(layout::root, first_chunk));
+         const std::uint64_t second = word_at(g, first + offsetof(layout::chunk_header, next));
+         put_word(g, second + offsetof(layout::chunk_header, previous), second);
+       }},
+      {"is no chunk's", [](ground<>& g) { put_word(g, root_of(g) + offsetof(layout::root, first_chunk), 40); }},
+      {"not in it",
+       [](ground<>& g) {
+         const std::uint64_t first = word_at(g, root_of(g) + offsetof(layout::root, first_chunk));
+         put_word(g, first + offsetof(layout::chunk_header, next), 0);
+       }},
+      {"lies in the chunk",
+       [](ground<>& g) {
+         const std::uint64_t first = word_at(g, root_of(g) + offsetof(layout::root, first_chunk));
+         put_word(g, first + offsetof(layout::chunk_header, next), first + 64);
+       }},
+      {"its use",
+       [](ground<>& g) {
+         const std::uint64_t first = word_at(g, root_of(g) + offsetof(layout::root, first_chunk));
+         g.base()[first + offsetof(layout::chunk_header, use)] ^= std::byte{1};
+       }},
+      {"fails its check", [](ground<>& g) { g.base()[root_of(g) + 3] ^= std::byte{1}; }},
+      {"named as its root", [](ground<>& g) { put_word(g, testing::root_word, 4096); }},
+  };
+  for (const trick& t : tricks) {
+    history h;
+    t.play(h.g);
+    EXPECT_EQ(h.g.crash_and_open().error(), errc::corrupt) << t.message;
+    EXPECT_NE(std::string{last_message()}.find(t.message), std::string::npos) << last_message();
+  }
+}
+
+// A block that holds, with entries that do not.
+TEST(log_heap_damage, of_entries_that_prove_themselves_is_reported) {
+  const std::uint64_t words[] = {
+      0,                                                           // no bytes, and a wide word behind it that is none
+      std::uint64_t{60000} << 48 | (std::uint64_t{1} << 40),       // leaves its chunk
+      std::uint64_t{50} << 48 | 12,                                // outside of the home space
+      std::uint64_t{50} << 48 | std::uint64_t{1} << 47 | 1 << 20,  // a tombstone with contents
+  };
+  for (const std::uint64_t word : words) {
+    history h;
+    const block_place p = blocks_of(h.g, 5)[0];
+    layout::block_header b;
+    std::memcpy(h.g.base() + p.offset() + sizeof b, &word, 8);
+    std::memcpy(&b, h.g.base() + p.offset(), sizeof b);
+    b.content_check = content_check_of(h.g.base() + p.offset(), b.bytes, p);
+    std::memcpy(h.g.base() + p.offset(), &b, sizeof b);
+    ASSERT_TRUE(h.g.crash_and_open()) << last_message();
+    ASSERT_EQ(h.g.report().damaged.size(), 1U) << std::hex << word;
+    EXPECT_EQ(h.g.report().damaged[0].version, 5U);
+    EXPECT_EQ(h.g.look(h.b, 100)[0], std::byte{6});
+    EXPECT_EQ(h.g.look(h.b, 100)[20], std::byte{2});
+  }
+}
+
+// Any one word of what the heap has written: refused, or reported, or of no consequence but that of a torn last block.
+TEST(log_heap_damage, of_any_word_is_refused_or_reported) {
+  unsigned refused = 0, reported = 0, silent = 0;
+  for (const bool closed : {false, true}) {
+    history h;
+    if (closed) {
+      h.g->leave(h.g.thread());
+      ASSERT_TRUE(h.g->close());
+    }
+    h.g.forget();
+    const std::vector<std::byte> image(h.g.base(), h.g.base() + h.g.bytes());
+    ASSERT_TRUE(h.g.crash_and_open());
+    const auto before = h.g.objects();
+    const std::vector<std::byte> of_a = h.g.look(h.a, 100), of_b = h.g.look(h.b, 100);
+    std::mt19937_64 random{5};
+    for (std::uint64_t at = h.g.sizes().data_offset; at < h.g.bytes(); at += 8) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, image.data() + at, 8);
+      if (word == 0 && random() % 2048 != 0) continue;
+      h.g.forget();
+      std::memcpy(h.g.base(), image.data(), image.size());
+      const std::uint64_t other = random() % 2 == 0 ? word ^ std::uint64_t{1} << random() % 64 : random();
+      std::memcpy(h.g.base() + at, &other, 8);
+      const status s = h.g.crash_and_open();
+      if (!s) {
+        EXPECT_EQ(s.error(), errc::corrupt) << last_message();
+        ++refused;
+        continue;
+      }
+      if (!h.g.report().damaged.empty()) {
+        ++reported;
+      } else {
+        ++silent;
+        // Nothing is lost but what may have been torn.
+        // What was loaded from a closed heap does not look at the log: a check does, and cleaners.
+        if (closed) continue;
+        // The last blocks of the logs, which are about c, may be torn ones if their headers do not hold.
+        auto found = h.g.objects();
+        found.insert({h.c, 100});
+        EXPECT_EQ(found, before) << "word at offset " << at;
+        EXPECT_EQ(h.g.look(h.a, 100), of_a) << "word at offset " << at;
+        EXPECT_EQ(h.g.look(h.b, 100), of_b) << "word at offset " << at;
+      }
+      // Whatever is left can be read, and worked on.
+      for (const auto& [home, size] : h.g.objects()) (void)h.g.look(home, size);
+      h.g.free(h.g.put(64, 1));
+      while (h.g->clean(4, true) != 0) {
+      }
+    }
+  }
+  EXPECT_GT(refused, 10U);
+  EXPECT_GT(reported, 10U);
+  std::printf("%u refused, %u reported, %u of no consequence\n", refused, reported, silent);
+}
+
+}  // namespace
+}  // namespace nvm::logheap

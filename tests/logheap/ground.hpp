@@ -1,0 +1,219 @@
+// A log-structured heap in a buffer, for tests: opened, crashed, opened again; and a model of what it should hold.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "logheap/logheap.hpp"
+#include "plain_mapping.hpp"
+
+namespace nvm::logheap::testing {
+
+struct no_lanes {
+  static constexpr bool ordered = false;
+  void settle(log::tag, unsigned) noexcept {}
+  void settle_all(log::tag) noexcept {}
+};
+
+inline geometry pool_geometry(std::uint64_t pages, unsigned page_shift = 12) {
+  geometry_request r;
+  r.page_shift = page_shift;
+  r.size_pages = pages;
+  r.capacity_pages = pages;
+  r.lane_count = 4;
+  r.lane_bytes = std::uint64_t{1} << page_shift;
+  return lay_out(r);
+}
+// In the header page, where nothing else is.
+inline constexpr std::uint64_t root_word = 512 + 256;
+
+inline heap_settings small_settings() {
+  heap_settings s;
+  s.root_word = root_word;
+  s.chunk_bytes = 4096;
+  s.home_bytes = std::uint64_t{1} << 30;
+  s.chunks_per_run = 4;
+  s.kept_for_cleaners = 2;
+  s.kept_for_freeing = 1;
+  return s;
+}
+
+template <class Map = plain_mapping>
+class ground {
+ public:
+  using heap_type = heap<direct_media, Map>;
+  using transaction_type = transaction<heap_type>;
+
+  explicit ground(std::uint64_t pages = 512, const heap_settings& s = small_settings())
+      : geometry_{pool_geometry(pages)}, settings_{s} {
+    bytes_ = round_up(geometry_.capacity_bytes(), 4096);
+    memory_.reset(static_cast<std::byte*>(std::aligned_alloc(4096, bytes_)));
+    std::memset(memory_.get(), 0, bytes_);
+    boot();
+    EXPECT_TRUE(heap_->create(0x1234'5678'9ABC)) << last_message();
+    EXPECT_TRUE(heap_->open(report_)) << last_message();
+    thread_ = *heap_->join();
+  }
+  ~ground() { forget(); }
+  ground(const ground&) = delete;
+  ground& operator=(const ground&) = delete;
+
+  void forget() {
+    heap_.reset();
+    space_.reset();
+  }
+  // What a new process finds: the same bytes.  Nothing is closed.
+  status crash_and_open() {
+    forget();
+    boot();
+    const status s = heap_->open(report_);
+    if (s) thread_ = *heap_->join();
+    return s;
+  }
+  status close_and_open() {
+    heap_->leave(*thread_);
+    EXPECT_TRUE(heap_->close()) << last_message();
+    return crash_and_open();
+  }
+
+  [[nodiscard]] heap_type& operator*() { return *heap_; }
+  [[nodiscard]] heap_type* operator->() { return heap_.get(); }
+  [[nodiscard]] typename heap_type::thread& thread() { return *thread_; }
+  [[nodiscard]] const recovery_report& report() const { return report_; }
+  [[nodiscard]] std::byte* base() { return memory_.get(); }
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+  heap_settings& settings() { return settings_; }
+  [[nodiscard]] const geometry& sizes() const { return geometry_; }
+
+  home_t put(std::uint64_t size, int fill) {
+    transaction_type t{*heap_, *thread_};
+    const auto home = t.allocate(size);
+    EXPECT_TRUE(home) << last_message();
+    if (!home) return 0;
+    const std::vector<std::byte> bytes(size, std::byte(fill));
+    t.store(*home, bytes.data(), size);
+    EXPECT_TRUE(t.commit()) << last_message();
+    return *home;
+  }
+  void paint(home_t home, std::uint64_t size, int fill) {
+    transaction_type t{*heap_, *thread_};
+    const std::vector<std::byte> bytes(size, std::byte(fill));
+    t.store(home, bytes.data(), size);
+    EXPECT_TRUE(t.commit()) << last_message();
+  }
+  void free(home_t home) {
+    transaction_type t{*heap_, *thread_};
+    EXPECT_TRUE(t.release(home)) << last_message();
+    EXPECT_TRUE(t.commit()) << last_message();
+  }
+  std::vector<std::byte> look(home_t home, std::uint64_t size) {
+    std::vector<std::byte> out(size);
+    heap_->read(*thread_, home, out.data(), size);
+    return out;
+  }
+  [[nodiscard]] std::map<home_t, std::uint64_t> objects() {
+    std::map<home_t, std::uint64_t> all;
+    heap_->for_each_object([&](home_t home, std::uint64_t size) { all[home] = size; });
+    return all;
+  }
+
+ private:
+  void boot() {
+    space_ = std::make_unique<space<direct_media, no_lanes>>(medium_, lanes_, memory_.get(), geometry_);
+    EXPECT_TRUE(space_->boot(0, 1)) << last_message();
+    heap_ = std::make_unique<heap_type>(medium_, memory_.get(), *space_, settings_);
+  }
+  struct free_memory {
+    void operator()(std::byte* p) const { std::free(p); }
+  };
+  geometry geometry_;
+  heap_settings settings_;
+  std::uint64_t bytes_ = 0;
+  std::unique_ptr<std::byte[], free_memory> memory_;
+  direct_media medium_;
+  no_lanes lanes_;
+  std::unique_ptr<space<direct_media, no_lanes>> space_;
+  std::unique_ptr<heap_type> heap_;
+  typename heap_type::thread* thread_ = nullptr;
+  recovery_report report_;
+};
+
+// Random transactions, against a model of all bytes.
+template <class Map = plain_mapping>
+class player {
+ public:
+  player(ground<Map>& g, std::uint64_t seed) : ground_{g}, random_{seed} {}
+  std::uint64_t object_max = 300;
+  std::size_t objects_max = 60;
+
+  void step() {
+    typename ground<Map>::transaction_type t{*ground_, ground_.thread()};
+    auto next = model_;
+    const unsigned count = 1 + pick(4);
+    bool full = false;
+    for (unsigned i = 0; i < count && !full; ++i) {
+      const unsigned what = pick(10);
+      if (next.empty() || (what < 3 && next.size() < objects_max)) {
+        const std::uint64_t size = pick(8) == 0 ? 1 + pick(20 * object_max) : 1 + pick(object_max);
+        const auto home = t.allocate(size);
+        ASSERT_TRUE(home) << last_message();
+        next[*home].assign(size, std::byte{0});
+        if (pick(4) != 0) paint(t, next, *home, 0, size);
+      } else if (what < 4) {
+        const auto at = any(next);
+        ASSERT_TRUE(t.release(at)) << last_message();
+        next.erase(at);
+      } else {
+        const auto at = any(next);
+        const std::uint64_t size = next[at].size();
+        const std::uint64_t from = pick(size);
+        paint(t, next, at, from, 1 + pick(std::min<std::uint64_t>(size - from, 1 + pick(200))));
+      }
+    }
+    if (pick(10) == 0) {
+      t.abort();
+      return;
+    }
+    const auto done = t.commit();
+    if (!done) {
+      EXPECT_EQ(done.error(), errc::no_space) << last_message();
+      ++refused;
+      return;
+    }
+    model_ = std::move(next);
+  }
+  void compare() {
+    std::map<home_t, std::uint64_t> expected;
+    for (const auto& [home, bytes] : model_) {
+      expected[home] = bytes.size();
+      ASSERT_EQ(ground_.look(home, bytes.size()), bytes) << "at home " << std::hex << home;
+    }
+    ASSERT_EQ(ground_.objects(), expected);
+    ASSERT_EQ(ground_->check(), "");
+  }
+  unsigned refused = 0;
+  [[nodiscard]] const std::map<home_t, std::vector<std::byte>>& model() const { return model_; }
+  std::uint64_t pick(std::uint64_t n) { return random_() % n; }
+
+ private:
+  using contents = std::map<home_t, std::vector<std::byte>>;
+  home_t any(const contents& of) { return std::next(of.begin(), static_cast<std::ptrdiff_t>(pick(of.size())))->first; }
+  template <class T>
+  void paint(T& t, contents& next, home_t home, std::uint64_t from, std::uint64_t size) {
+    std::vector<std::byte> bytes(size);
+    for (auto& b : bytes) b = std::byte(pick(256));
+    t.store(home + from, bytes.data(), size);
+    std::copy(bytes.begin(), bytes.end(), next[home].begin() + static_cast<std::ptrdiff_t>(from));
+  }
+  ground<Map>& ground_;
+  std::mt19937_64 random_;
+  contents model_;
+};
+
+}  // namespace nvm::logheap::testing

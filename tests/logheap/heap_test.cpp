@@ -1,0 +1,77 @@
+// What committed transactions have left is there: now, after a crash, after a clean close, whatever was cleaned.
+#include "ground.hpp"
+
+namespace nvm::logheap {
+namespace {
+
+using testing::ground;
+using testing::player;
+using testing::small_settings;
+
+TEST(log_heap, has_what_was_committed) {
+  ground<> g;
+  const home_t a = g.put(100, 1);
+  const home_t b = g.put(50, 2);
+  g.paint(a + 10, 20, 3);
+  EXPECT_EQ(g.look(a, 10), std::vector<std::byte>(10, std::byte{1}));
+  EXPECT_EQ(g.look(a + 10, 20), std::vector<std::byte>(20, std::byte{3}));
+  g.free(b);
+  EXPECT_EQ(g.objects(), (std::map<home_t, std::uint64_t>{{a, 100}}));
+  EXPECT_EQ(g->check(), "");
+  ASSERT_TRUE(g.crash_and_open()) << last_message();
+  EXPECT_EQ(g.look(a + 5, 10)[4], std::byte{1});
+  EXPECT_EQ(g.look(a + 5, 10)[5], std::byte{3});
+  EXPECT_EQ(g.objects(), (std::map<home_t, std::uint64_t>{{a, 100}}));
+  EXPECT_EQ(g->check(), "");
+}
+
+void live_through(const heap_settings& s, std::uint64_t seed, bool crashes, bool closes) {
+  ground<> g{512, s};
+  player<> p{g, seed};
+  for (unsigned round = 0; round < 20; ++round) {
+    for (unsigned i = 0; i < 60; ++i) p.step();
+    ASSERT_NO_FATAL_FAILURE(p.compare()) << "round " << round;
+    if (round % 3 == 1) {
+      while (g->clean(4, round % 2 == 1) != 0) {
+      }
+      ASSERT_NO_FATAL_FAILURE(p.compare()) << "round " << round << ", cleaned";
+    }
+    if (crashes && round % 4 == 2) {
+      ASSERT_TRUE(g.crash_and_open()) << last_message();
+      EXPECT_FALSE(g.report().clean);
+      for (const damaged_block& d : g.report().damaged) {
+        ADD_FAILURE() << "block at " << d.offset << ", version " << d.version << ", of " << d.homes;
+      }
+      ASSERT_NO_FATAL_FAILURE(p.compare()) << "round " << round << ", recovered";
+    }
+    if (closes && round % 4 == 3) {
+      ASSERT_TRUE(g.close_and_open()) << last_message();
+      EXPECT_TRUE(g.report().clean) << last_message();
+      ASSERT_NO_FATAL_FAILURE(p.compare()) << "round " << round << ", closed";
+    }
+  }
+}
+
+TEST(log_heap, is_as_its_model_through_crashes_and_closes) {
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    ASSERT_NO_FATAL_FAILURE(live_through(small_settings(), seed, true, true)) << "seed " << seed;
+  }
+}
+TEST(log_heap, is_as_its_model_with_one_log_for_all) {
+  heap_settings s = small_settings();
+  s.separate_logs = false;
+  s.group_update = false;
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    ASSERT_NO_FATAL_FAILURE(live_through(s, seed, true, true)) << "seed " << seed;
+  }
+}
+TEST(log_heap, recovers_in_parallel_what_it_recovers_alone) {
+  heap_settings s = small_settings();
+  s.recovery_threads = 3;
+  for (std::uint64_t seed = 11; seed <= 13; ++seed) {
+    ASSERT_NO_FATAL_FAILURE(live_through(s, seed, true, false)) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace nvm::logheap

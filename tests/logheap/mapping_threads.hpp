@@ -1,0 +1,124 @@
+// Threads on one mapping: a home space where every piece must lead to the byte that it is asked for, whatever is split,
+// merged, moved and erased meanwhile.  Nothing in its first half is ever erased: no gap may be seen there.
+#pragma once
+
+#include <atomic>
+#include <thread>
+
+#include "mapping_model.hpp"
+
+namespace nvm::logheap::testing {
+
+struct threads_run {
+  std::uint64_t home_bytes = std::uint64_t{1} << 14;
+  unsigned writers = 2;
+  unsigned readers = 2;
+  unsigned changes = 3000;  // of each writer, at least
+  unsigned looks = 2000;    // of all readers, at least
+};
+
+// A log address is (version << 20) + home.
+template <class M>
+void leads_to_the_right_bytes_by_threads(M& m, epochs& e, const threads_run& r) {
+  ASSERT_TRUE(m.exists());
+  constexpr unsigned version_shift = 20;
+  ASSERT_LE(r.home_bytes, std::uint64_t{1} << version_shift);
+  std::atomic<std::uint64_t> version{1};
+  const auto log_at = [&](home_t h, std::uint64_t v) { return (v << version_shift) + h; };
+  const auto nothing = [](const piece&) {};
+  {
+    mapping_thread<M> t{m, e};
+    const home_range all{0, r.home_bytes};
+    ASSERT_TRUE(m.reserve(t.client, {&all, 1}));
+    const piece p{0, r.home_bytes, log_at(0, 1)};
+    t.inside([&] { m.assign(t.client, {&p, 1}, nothing); });
+    m.release(t.client);
+  }
+  std::atomic<unsigned> at_work{r.writers};
+  std::atomic<std::uint64_t> looked{0};
+  std::vector<std::thread> all;
+  for (unsigned w = 0; w < r.writers; ++w) {
+    all.emplace_back([&, w] {
+      mapping_thread<M> t{m, e};
+      std::mt19937_64 random{w + 7};
+      // Ranges of a writer are its own: stripes, so that neighbours in a partition belong to another one.
+      constexpr std::uint64_t stripe = 96;
+      for (unsigned i = 0; i < r.changes || looked < r.looks; ++i) {
+        if (::testing::Test::HasFailure()) break;
+        const std::uint64_t stripes = r.home_bytes / stripe / r.writers;
+        const home_t begin = (random() % stripes * r.writers + w) * stripe;
+        const home_t home = begin + random() % stripe;
+        const std::uint64_t size = 1 + random() % (begin + stripe - home);
+        const home_range a{home, size};
+        ASSERT_TRUE(m.reserve(t.client, {&a, 1}));
+        if (begin >= r.home_bytes / 2 && random() % 3 == 0) {
+          t.inside([&] { m.erase(t.client, a, nothing); });
+          m.release(t.client);
+          t.inside([&] { m.for_each_piece(t.client, home, size, [](const piece&) { FAIL() << "after erasing"; }); });
+          continue;
+        }
+        const std::uint64_t v = version.fetch_add(1) + 1;
+        const piece p{home, size, log_at(home, v)};
+        t.inside([&] { m.assign(t.client, {&p, 1}, nothing); });
+        m.release(t.client);
+        // Nobody else changes it but to move it.
+        std::uint64_t seen = 0;
+        t.inside([&] {
+          m.for_each_piece(t.client, home, size, [&](const piece& q) {
+            ASSERT_EQ(q.home, home + seen);
+            ASSERT_EQ((q.log - q.home) & ((std::uint64_t{1} << version_shift) - 1), 0U);
+            ASSERT_GE(q.log >> version_shift, v);
+            seen += q.size;
+          });
+        });
+        ASSERT_EQ(seen, size);
+      }
+      --at_work;
+    });
+  }
+  all.emplace_back([&] {  // the cleaner
+    mapping_thread<M> t{m, e};
+    std::mt19937_64 random{99};
+    while (at_work != 0) {
+      const std::uint64_t size = 1 + random() % 200;
+      const home_t home = random() % (r.home_bytes - size);
+      log_t from = 0;
+      t.inside([&] { m.for_each_piece(t.client, home, 1, [&](const piece& p) { from = p.log; }); });
+      const home_range a{home, size};
+      ASSERT_TRUE(m.reserve(t.client, {&a, 1}));
+      t.inside([&] { (void)m.compare_and_move(t.client, home, size, from, log_at(home, version.fetch_add(1) + 1)); });
+      m.release(t.client);
+    }
+  });
+  for (unsigned n = 0; n < r.readers; ++n) {
+    all.emplace_back([&, n] {
+      mapping_thread<M> t{m, e};
+      std::mt19937_64 random{n + 500};
+      while (at_work != 0) {
+        const std::uint64_t size =
+            1 + random() % (random() % 8 == 0 ? std::min<std::uint64_t>(5000, r.home_bytes / 2) : 16);
+        const home_t home = random() % (r.home_bytes - size);
+        home_t next = home;
+        t.inside([&] {
+          m.for_each_piece(t.client, home, size, [&](const piece& p) {
+            ASSERT_GE(p.home, next);
+            if (p.home > next) {
+              ASSERT_GE(next, r.home_bytes / 2) << "a gap";
+            }
+            ASSERT_EQ((p.log - p.home) & ((std::uint64_t{1} << version_shift) - 1), 0U) << "another byte";
+            ASSERT_LE(p.log >> version_shift, version.load());
+            next = p.home + p.size;
+          });
+        });
+        ASSERT_LE(next, home + size);
+        if (home + size <= r.home_bytes / 2) {
+          ASSERT_EQ(next, home + size);
+        }
+        looked.fetch_add(1);
+      }
+    });
+  }
+  for (std::thread& t : all) t.join();
+}
+
+}  // namespace nvm::logheap::testing
