@@ -19,6 +19,7 @@
 #include <array>
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -108,8 +109,17 @@ class heap {
     std::atomic<std::uint64_t> committing_{0};
   };
 
-  heap(M& medium, std::byte* base, structure_pages& pages, const heap_settings& settings)
-      : medium_{medium}, base_{base}, pages_{pages}, settings_{settings}, chunks_{medium, base, pages, settings} {}
+  // `of_mapping`: what the mapping takes besides mapping_settings.
+  template <class... Extra>
+  heap(M& medium, std::byte* base, structure_pages& pages, const heap_settings& settings, const Extra&... of_mapping)
+      : medium_{medium},
+        base_{base},
+        pages_{pages},
+        settings_{settings},
+        chunks_{medium, base, pages, settings},
+        make_map_{[of_mapping...](std::optional<Map>& to, epochs& e, const mapping_settings& s) {
+          to.emplace(e, s, of_mapping...);
+        }} {}
   heap(const heap&) = delete;
   heap& operator=(const heap&) = delete;
   ~heap() { stop_cleaners(); }
@@ -249,6 +259,7 @@ class heap {
   [[nodiscard]] lsn_t last_lsn() noexcept { return medium_.last_lsn(); }
   [[nodiscard]] const heap_settings& settings() const noexcept { return settings_; }
   [[nodiscard]] chunks_type& chunks() noexcept { return chunks_; }
+  [[nodiscard]] Map& map() noexcept { return *map_; }
 
  private:
   friend class recovery<M, Map>;
@@ -534,6 +545,7 @@ class heap {
   structure_pages& pages_;
   const heap_settings settings_;
   chunks_type chunks_;
+  const std::function<void(std::optional<Map>&, epochs&, const mapping_settings&)> make_map_;
   epochs epochs_;
   std::optional<home_space> homes_;
   std::optional<Map> map_;

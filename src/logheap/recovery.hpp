@@ -464,7 +464,7 @@ status heap<M, Map>::make_volatile_state() noexcept {
     map_.reset();
     homes_.reset();
     homes_.emplace(r.home_first, r.home_bytes, r.superblock_bytes, epochs::threads_max);
-    map_.emplace(epochs_, mapping_settings{r.home_first, r.home_bytes, settings_.partition_bytes});
+    make_map_(map_, epochs_, mapping_settings{r.home_first, r.home_bytes, settings_.partition_bytes});
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory for the heap");
   }
@@ -480,6 +480,7 @@ status heap<M, Map>::open(recovery_report& report) noexcept {
   if (status s = make_volatile_state(); !s) return s;
   if (chunks_.saved() != 0) report.clean = bool{saved_mapping<M, Map>{*this}.load()};
   if (!report.clean) {
+    for (auto& p : thread_pointers_) p.store(nullptr, std::memory_order_relaxed);
     for (auto& t : threads_) t.reset();
     if (status s = make_volatile_state(); !s) return s;
     for (std::uint32_t i = 0; i < chunks_.count(); ++i) chunks_.at(i).live.store(0, std::memory_order_relaxed);

@@ -8,9 +8,12 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <tuple>
 #include <vector>
 
 #include "logheap/logheap.hpp"
+#include "logheap/mapping/leaf_mapping.hpp"
+#include "logheap/mapping/skip_list_mapping.hpp"
 #include "plain_mapping.hpp"
 
 namespace nvm::logheap::testing {
@@ -44,10 +47,29 @@ inline heap_settings small_settings() {
   return s;
 }
 
-template <class Map = plain_mapping>
+// Which mapping a heap has.
+struct plain {
+  using mapping = plain_mapping;
+  static std::tuple<> settings() { return {}; }
+};
+struct leaves {
+  using mapping = leaf_mapping;
+  static std::tuple<> settings() { return {}; }
+};
+template <mapping_step Last>
+struct skip_lists {
+  using mapping = skip_list_mapping;
+  static std::tuple<skip_list_settings> settings() {
+    skip_list_settings s = skip_list_settings::up_to(Last);
+    s.cache_entries = 4096;
+    return {s};
+  }
+};
+
+template <class Kind = plain>
 class ground {
  public:
-  using heap_type = heap<direct_media, Map>;
+  using heap_type = heap<direct_media, typename Kind::mapping>;
   using transaction_type = transaction<heap_type>;
 
   explicit ground(std::uint64_t pages = 512, const heap_settings& s = small_settings())
@@ -127,7 +149,11 @@ class ground {
   void boot() {
     space_ = std::make_unique<space<direct_media, no_lanes>>(medium_, lanes_, memory_.get(), geometry_);
     EXPECT_TRUE(space_->boot(0, 1)) << last_message();
-    heap_ = std::make_unique<heap_type>(medium_, memory_.get(), *space_, settings_);
+    heap_ = std::apply(
+        [&](const auto&... of_mapping) {
+          return std::make_unique<heap_type>(medium_, memory_.get(), *space_, settings_, of_mapping...);
+        },
+        Kind::settings());
   }
   struct free_memory {
     void operator()(std::byte* p) const { std::free(p); }
@@ -145,15 +171,15 @@ class ground {
 };
 
 // Random transactions, against a model of all bytes.
-template <class Map = plain_mapping>
+template <class Kind = plain>
 class player {
  public:
-  player(ground<Map>& g, std::uint64_t seed) : ground_{g}, random_{seed} {}
+  player(ground<Kind>& g, std::uint64_t seed) : ground_{g}, random_{seed} {}
   std::uint64_t object_max = 300;
   std::size_t objects_max = 60;
 
   void step() {
-    typename ground<Map>::transaction_type t{*ground_, ground_.thread()};
+    typename ground<Kind>::transaction_type t{*ground_, ground_.thread()};
     auto next = model_;
     const unsigned count = 1 + pick(4);
     bool full = false;
@@ -211,7 +237,7 @@ class player {
     t.store(home + from, bytes.data(), size);
     std::copy(bytes.begin(), bytes.end(), next[home].begin() + static_cast<std::ptrdiff_t>(from));
   }
-  ground<Map>& ground_;
+  ground<Kind>& ground_;
   std::mt19937_64 random_;
   contents model_;
 };

@@ -9,12 +9,18 @@ namespace {
 using testing::ground;
 using testing::small_settings;
 
-TEST(log_heap_threads, commit_and_read_while_cleaners_work) {
+template <class Kind>
+class log_heap_threads : public ::testing::Test {};
+using kinds = ::testing::Types<testing::plain, testing::leaves, testing::skip_lists<mapping_step::node_cache>,
+                               testing::skip_lists<mapping_step::lock_free_readers>>;
+TYPED_TEST_SUITE(log_heap_threads, kinds);
+
+TYPED_TEST(log_heap_threads, commit_and_read_while_cleaners_work) {
   heap_settings s = small_settings();
   s.cleaners = 2;
   s.clean_from = 30;
   s.clean_below = 60;
-  ground<> g{400, s};
+  ground<TypeParam> g{400, s};
   ASSERT_TRUE(g->start_cleaners()) << last_message();
   constexpr unsigned writers = 3;
   constexpr std::uint64_t size = 120;
@@ -34,7 +40,7 @@ TEST(log_heap_threads, commit_and_read_while_cleaners_work) {
       std::mt19937_64 random{w};
       std::vector<home_t> mine;
       for (int i = 1; i <= 4000; ++i) {
-        ground<>::transaction_type tx{*g, *t};
+        typename ground<TypeParam>::transaction_type tx{*g, *t};
         const unsigned which = random() % objects;
         const int fill = i % 251;
         const std::vector<std::byte> bytes(size, std::byte(fill));
