@@ -76,6 +76,11 @@ class suite {
  public:
   explicit suite(choices c) : choices_{std::move(c)} {
     report_["machine"] = describe_machine(choices_.directory, "none");
+    const char* command = std::getenv("HOLDFAST_BENCH_COMMAND");
+    report_["command"] = command == nullptr ? "./dev bench server" : command;
+    report_["quick"] = choices_.quick;
+    report_["runs"] = choices_.runs;
+    report_["seconds"] = choices_.seconds;
     report_["benchmarks"] = nlohmann::ordered_json::array();
   }
 
