@@ -40,15 +40,29 @@ std::vector<on_model> cases() {
   return all;
 }
 
-class logheap_crash : public testing::TestWithParam<on_model> {};
+class logheap_stories_crash : public testing::TestWithParam<on_model> {};
 
-TEST_P(logheap_crash, loses_nothing_that_was_committed) {
+TEST_P(logheap_stories_crash, loses_nothing_that_was_committed) {
   const auto& [of, with, under] = GetParam();
   const report r = explore(logheap_subject(with, of), logheap_options(under));
   EXPECT_TRUE(r.clean()) << r.text();
   std::printf("%s\n", r.text().c_str());
 }
-INSTANTIATE_TEST_SUITE_P(stories, logheap_crash, testing::ValuesIn(cases()), name_of_case);
+INSTANTIATE_TEST_SUITE_P(stories, logheap_stories_crash, testing::ValuesIn(cases()), name_of_case);
+
+TEST(logheap_crash, takes_no_block_of_a_use_that_a_crash_has_prevented) {
+  explore::two_crashes s = copies_left_in_a_free_chunk();
+  std::size_t starts = 0;
+  s.then = [&starts, then = s.then](std::vector<std::byte> image) {
+    ++starts;
+    return then(std::move(image));
+  };
+  for (const model m : {model::x86, model::torn8}) {
+    const report r = explore::explore(s, logheap_options(m));
+    EXPECT_TRUE(r.clean()) << r.text();
+  }
+  EXPECT_GT(starts, 0U);
+}
 
 bool finds(plant bug, const char* story, model m) {
   planted_bug = bug;

@@ -581,6 +581,61 @@ const std::vector<explore::two_crashes>& logheap_pairs() {
   }();
   return all;
 }
+explore::two_crashes copies_left_in_a_free_chunk() {
+  // Blocks of 32 + 8 + 24 bytes everywhere.
+  explore::two_crashes s;
+  s.first = logheap_subject({}, {"copies that do not come to count",
+                                 [](logheap_player& p) {
+                                   std::vector<home_t> all;
+                                   for (int i = 0; i < 18; ++i) all.push_back(p.put(24, 1 + i));
+                                   (void)p.commit([&](auto& t) {
+                                     for (std::size_t i = 0; i < 10; ++i) t.release(all[i]);
+                                   });
+                                   (void)p.clean_once(1, true);
+                                 },
+                                 64});
+  // Copies lie in a chunk that is free.
+  s.wanted = [](const machine& m, const window&) {
+    machine copy(m.size());
+    std::memcpy(copy.base(), m.base(), m.size());
+    logheap_process p{copy, {}};
+    if (!p.open()) return false;
+    auto& chunks = p.heap().chunks();
+    for (std::uint32_t i = 0; i < chunks.count(); ++i) {
+      const logheap::chunk& c = chunks.at(i);
+      if (c.use != logheap::layout::chunk_use::free) continue;
+      // Of the use that would have come, by the session of the process that died.
+      logheap::block_place place{c.offset, 128, c.generation, chunks.key()};
+      place.generation = logheap::layout::next_generation(c.generation, chunks.session() - 1);
+      logheap::layout::block_header h;
+      if (logheap::inspect_block(m.base(), place, 1024, h) == logheap::block_fault::none) return true;
+    }
+    return false;
+  };
+  s.images_max = 20;
+  s.then = [](std::vector<std::byte> image) {
+    return logheap_subject_from(
+        {}, "a chunk is used again",
+        [](logheap_player& p) {
+          std::vector<home_t> all;
+          for (const auto& [home, bytes] : p.model()) all.push_back(home);
+          // Each thread fills a chunk of its own as far as that.
+          for (unsigned t = 0; t < 16; ++t) {
+            p.on(t);
+            p.store(all[t % all.size()], 24, 0x40 + static_cast<int>(t));
+          }
+          // Everything goes, and the tombstones after it.
+          (void)p.commit([&](auto& t) {
+            for (const home_t o : all) t.release(o);
+          });
+          for (int i = 0; i < 26; ++i) p.release(p.put(24, i));
+          (void)p.clean(true);
+          (void)p.clean(true);
+        },
+        std::move(image));
+  };
+  return s;
+}
 const logheap_story& logheap_story_named(const char* name) {
   for (const logheap_story& s : logheap_stories()) {
     if (std::strcmp(s.name, name) == 0) return s;

@@ -89,6 +89,9 @@ struct logheap_story {
 [[nodiscard]] const logheap_story& logheap_story_named(const char* name);
 // Two lives, for what a recovery decides and a second crash may undo.
 [[nodiscard]] const std::vector<explore::two_crashes>& logheap_pairs();
+// A cleaner's copies that a crash has left in a chunk whose use it has not, and a next use of that chunk with blocks
+// that end where these begin.
+[[nodiscard]] explore::two_crashes copies_left_in_a_free_chunk();
 
 [[nodiscard]] explore::subject logheap_subject(const logheap_variant& v, const logheap_story& s);
 [[nodiscard]] explore::subject logheap_subject_from(const logheap_variant& v, std::string name, logheap_steps steps,
