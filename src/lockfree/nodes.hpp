@@ -2,6 +2,7 @@
 // the key and the value.  Nodes do not change but for their link: a new value is a new node.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -89,7 +90,10 @@ struct byte_nodes_with {
   }
   [[nodiscard]] static value value_of(const node_head* h) noexcept {
     const auto* n = static_cast<const node*>(h);
-    return {{n->content() + n->key_bytes, n->value_bytes}, n->mark};
+    // relaxed: whoever acts on the mark exchanges it.
+    const std::uint64_t mark =
+        std::atomic_ref<std::uint64_t>{const_cast<std::uint64_t&>(n->mark)}.load(std::memory_order_relaxed);
+    return {{n->content() + n->key_bytes, n->value_bytes}, mark};
   }
   [[nodiscard]] static int compare(const node_head* h, const key& k) noexcept {
     const key own = key_of(h);

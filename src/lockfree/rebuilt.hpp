@@ -246,6 +246,7 @@ class rebuilt final : public structure {
   }
   [[nodiscard]] std::vector<found> merged(scan& s) {
     std::vector<std::vector<found>> all;
+    all.reserve(s.parts.size());
     for (part_of_scan& p : s.parts) all.push_back(std::move(p.live));
     while (all.size() > 1) {
       std::vector<std::vector<found>> pairs((all.size() + 1) / 2);
