@@ -183,11 +183,12 @@ class catalogue {
 
   // ---- recovery: nobody uses the structures ----
 
-  // Pages of numbers that nobody has, and of the directory's own that it does not know; all of them if a crash came
-  // before there was a directory.
+  // Pages of structures' numbers that nobody has, and of the directory's own that it does not know; all of them if a
+  // crash came before there was a directory.
   void free_foreign_pages(recovery_report& report) noexcept {
     write_back_names();
     give_pages_if([&](const owned_pages& p) {
+      if (p.owner >= layout::first_owner + layout::structures_max) return false;  // somebody else's
       if (looks_at_caches()) medium_.flush(base_ + pages_.sizes().entry_offset(pages_.sizes().page_of(p.offset)), 8);
       if (p.owner != layout::directory_owner) {
         const unsigned i = p.owner - layout::first_owner;

@@ -214,6 +214,21 @@ void keeps_its_own_keys_apart(const variant& v) {
   }
 }
 
+// The log-structured heap's runs lie beside those of structures.
+TEST(catalogue, gives_back_no_pages_of_others) {
+  ground<ordered_media> pool{pool_geometry(64, 64), {}};
+  const auto take = [&](std::uint16_t owner) {
+    const auto run = pool.places().take_run(0, nvm::layout::slot_protocol::self_validating, owner, 4096);
+    EXPECT_TRUE(run) << last_message();
+    return run ? *run : 0;
+  };
+  const std::uint64_t others = take(0xFFFF);
+  const std::uint64_t nobodys = take(layout::first_owner + layout::structures_max - 1);
+  EXPECT_EQ(pool.crash_and_open().pages_freed, 1U);
+  EXPECT_TRUE(pool.places().owned_at(others));
+  EXPECT_FALSE(pool.places().owned_at(nobodys));
+}
+
 class structures : public ::testing::TestWithParam<variant> {};
 TEST_P(structures, list_follows_a_model) { follows_a_model<word_list>(GetParam()); }
 TEST_P(structures, hash_table_follows_a_model) { follows_a_model<word_hash_table>(GetParam()); }
