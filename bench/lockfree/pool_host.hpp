@@ -11,12 +11,6 @@
 
 namespace nvm::bench {
 
-struct no_lanes {
-  static constexpr bool ordered = false;
-  void settle(log::tag, unsigned) noexcept {}
-  void settle_all(log::tag) noexcept {}
-};
-
 inline void require(bool done) {
   if (!done) throw std::runtime_error(last_message());
 }
@@ -57,15 +51,15 @@ class pool_host {
   }
   [[nodiscard]] lockfree::catalogue<M>& names() { return names_; }
   [[nodiscard]] lockfree::domain<M>& shared() { return *domain_; }
-  [[nodiscard]] space<M, no_lanes>& places() { return space_; }
+  [[nodiscard]] space<M, log::nothing_logged>& places() { return space_; }
   [[nodiscard]] M& medium() { return medium_; }
   [[nodiscard]] std::byte* base() const { return base_; }
 
  private:
   M& medium_;
   std::byte* const base_;
-  no_lanes lanes_;
-  space<M, no_lanes> space_;
+  log::nothing_logged lanes_;
+  space<M, log::nothing_logged> space_;
   lockfree::catalogue<M> names_;
   std::unique_ptr<lockfree::domain<M>> domain_;
 };

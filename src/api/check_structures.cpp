@@ -4,22 +4,12 @@
 #include "api/structures.hpp"
 
 namespace nvm::api {
-namespace {
-
-// What is to be replayed has been.
-struct nothing_logged {
-  static constexpr bool ordered = false;
-  void settle(log::tag, unsigned) noexcept {}
-  void settle_all(log::tag) noexcept {}
-};
-
-}  // namespace
 
 status check_structures(std::byte* base, const geometry& g,
                         const std::function<void(std::uint64_t offset, const char* finding)>& tell) try {
   ordered_media medium;
-  nothing_logged log;
-  space<ordered_media, nothing_logged> places{medium, log, base, g};
+  log::nothing_logged lanes;  // what is to be replayed has been
+  space<ordered_media, log::nothing_logged> places{medium, lanes, base, g};
   structures<ordered_media> all{medium, base, places};
   status opened = places.boot(0, 1);
   if (opened) opened = all.open();

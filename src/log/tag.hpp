@@ -36,4 +36,11 @@ concept settler = requires(S& s, tag t, unsigned lane) {
   { s.settle_all(t) } noexcept;
 };
 
+// Of a pool that has no log, or none that could be replayed still.
+struct nothing_logged {
+  static constexpr bool ordered = false;
+  void settle(tag, unsigned) noexcept {}
+  void settle_all(tag) noexcept {}
+};
+
 }  // namespace nvm::log

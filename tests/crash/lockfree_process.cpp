@@ -32,13 +32,6 @@ std::uint64_t key_of_bytes(const std::byte* from) noexcept {
 
 namespace {
 
-// Nothing is logged beside these structures.
-struct no_lanes {
-  static constexpr bool ordered = false;
-  void settle(log::tag, unsigned) noexcept {}
-  void settle_all(log::tag) noexcept {}
-};
-
 template <class Memory>
 using words_list = lockfree::list<Memory, word_nodes>;
 template <class Memory>
@@ -387,8 +380,8 @@ class process final : public lockfree_process {
   M& medium_;
   std::byte* const base_;
   const lockfree_variant variant_;
-  no_lanes lanes_;
-  space<M, no_lanes> space_;
+  log::nothing_logged lanes_;
+  space<M, log::nothing_logged> space_;
   lockfree::catalogue<M> names_;
   std::optional<lockfree::domain<M>> domain_;
   std::map<std::string, member, std::less<>> structures_;

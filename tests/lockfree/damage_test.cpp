@@ -46,8 +46,8 @@ void use(Structure& it, typename domain<ordered_media>::thread& thread) {
 
 void open_and_use(std::byte* base, const geometry& g) {
   ordered_media medium;
-  no_lanes lanes;
-  space<ordered_media, no_lanes> places{medium, lanes, base, g};
+  log::nothing_logged lanes;
+  space<ordered_media, log::nothing_logged> places{medium, lanes, base, g};
   if (!places.boot(0, 1)) return;
   catalogue<ordered_media> names{medium, base, places};
   if (!names.open() || !names.exists()) return;

@@ -14,13 +14,6 @@
 
 namespace nvm::lockfree::testing {
 
-// Nothing is logged beside these structures.
-struct no_lanes {
-  static constexpr bool ordered = false;
-  void settle(log::tag, unsigned) noexcept {}
-  void settle_all(log::tag) noexcept {}
-};
-
 inline geometry pool_geometry(std::uint64_t pages, std::uint64_t capacity, unsigned page_shift = 12) {
   geometry_request r;
   r.page_shift = page_shift;
@@ -38,7 +31,7 @@ struct free_memory {
 template <media M>
 class ground {
  public:
-  using space_type = space<M, no_lanes>;
+  using space_type = space<M, log::nothing_logged>;
 
   template <class... Arguments>
   explicit ground(const geometry& g, const domain_settings& settings, Arguments&&... medium)
@@ -130,7 +123,7 @@ class ground {
   const domain_settings settings_;
   std::unique_ptr<std::byte[], free_memory> memory_;
   M medium_;
-  no_lanes lanes_;
+  log::nothing_logged lanes_;
   std::unique_ptr<space_type> space_;
   std::unique_ptr<catalogue<M>> catalogue_;
   std::unique_ptr<domain<M>> domain_;
