@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/inlining.hpp"
 #include "logheap/mapping.hpp"
 
 namespace nvm::logheap {
@@ -68,8 +69,8 @@ static_assert(sizeof(leaf) == 16);
 // The same by eight at a time: halves it down to a few lines, then compares them all, without a branch that depends on
 // x.  The vectors are the compiler's: instructions where the processor has them, a loop where not.  Up to seven numbers
 // behind the last are read and ignored.
-[[nodiscard, gnu::always_inline]] inline std::uint32_t count_up_to(const std::uint16_t* numbers, std::uint32_t count,
-                                                                   std::uint16_t x) noexcept {
+[[nodiscard, NVM_INLINE]] inline std::uint32_t count_up_to(const std::uint16_t* numbers, std::uint32_t count,
+                                                           std::uint16_t x) noexcept {
   using eight = std::uint16_t __attribute__((vector_size(16)));
   constexpr std::uint32_t compared_max = 64;
   std::uint32_t low = 0;

@@ -15,9 +15,11 @@
 #include <cstdint>
 #include <span>
 
+#include "base/inlining.hpp"
 #include "logheap/mapping/leaf.hpp"
 #include "logheap/mapping/leaf_table.hpp"
 #include "logheap/mapping/limbo.hpp"
+#include "logheap/mapping/partitioned_home.hpp"
 #include "logheap/mapping/promises.hpp"
 #include "logheap/mapping/reserve_rule.hpp"
 #include "platform/platform.hpp"
@@ -29,14 +31,12 @@ struct leaf_settings {
 };
 
 template <class Memory>
-class basic_leaf_mapping {
+class basic_leaf_mapping : partitioned_home {
  public:
   basic_leaf_mapping(epochs& readers, const mapping_settings& home, const leaf_settings& s = {}) noexcept
-      : epochs_{readers},
+      : partitioned_home{home, home.partition_bytes, 65536},
+        epochs_{readers},
         settings_{s},
-        home_first_{home.home_first},
-        home_bytes_{home.home_bytes},
-        shift_{shift_of(home.partition_bytes)},
         table_{ceil_div(home.home_bytes, home.partition_bytes)} {}
   ~basic_leaf_mapping() { chain{*this}.give(orphans_.list); }
   basic_leaf_mapping(const basic_leaf_mapping&) = delete;
@@ -99,7 +99,7 @@ class basic_leaf_mapping {
   }
 
   template <class Visit>
-  [[gnu::always_inline]] void for_each_piece(client&, home_t home, std::uint64_t size, Visit&& visit) noexcept {
+  [[NVM_INLINE]] void for_each_piece(client&, home_t home, std::uint64_t size, Visit&& visit) noexcept {
     if (!clip(home, size)) return;
     each_part(home, size, [&](const part& p) __attribute__((always_inline)) {
       slot* const s = table_.find(p.partition);
@@ -165,38 +165,16 @@ class basic_leaf_mapping {
     basic_leaf_mapping& of;
   };
 
-  [[nodiscard]] static unsigned shift_of(std::uint64_t partition_bytes) noexcept {
-    NVM_ASSERT(partition_bytes >= 64 && partition_bytes <= 65536);
-    NVM_ASSERT((partition_bytes & (partition_bytes - 1)) == 0);
-    return static_cast<unsigned>(__builtin_ctzll(partition_bytes));
-  }
-  [[nodiscard]] bool clip(home_t& home, std::uint64_t& size) const noexcept {
-    if (home < home_first_) {
-      const std::uint64_t off = home_first_ - home;
-      if (size <= off) return false;
-      home += off;
-      size -= off;
-    }
-    if (home - home_first_ >= home_bytes_) return false;
-    size = std::min(size, home_bytes_ - (home - home_first_));
-    return size != 0;
-  }
   template <class Visit>
-  [[gnu::always_inline]] void each_part(home_t home, std::uint64_t size, Visit&& visit) const noexcept {
-    NVM_ASSERT(size == 0 || (home >= home_first_ && range_inside(home - home_first_, size, home_bytes_)));
-    std::uint64_t x = home - home_first_;
-    for (std::uint64_t before = 0; before < size;) {
-      const std::uint64_t partition = x >> shift_;
+  [[NVM_INLINE]] void each_part(home_t home, std::uint64_t size, Visit&& visit) const noexcept {
+    each_cut(home, size, size, [&](std::uint64_t partition, std::uint64_t x, std::uint64_t n, std::uint64_t before) {
       const std::uint64_t begin = x - (partition << shift_);
-      const std::uint64_t n = std::min((std::uint64_t{1} << shift_) - begin, size - before);
       visit(part{partition, begin, begin + n, before, home_first_ + (partition << shift_)});
-      x += n;
-      before += n;
-    }
+    });
   }
 
   // Index of the first piece that ends behind x.
-  [[nodiscard, gnu::always_inline]] std::uint32_t first_of(leaf* l, std::uint64_t x) const noexcept {
+  [[nodiscard, NVM_INLINE]] std::uint32_t first_of(leaf* l, std::uint64_t x) const noexcept {
     const auto at = static_cast<std::uint16_t>(x);
     const std::uint32_t n =
         settings_.by_vectors ? count_up_to(l->firsts(), l->count, at) : count_up_to_plainly(l->firsts(), l->count, at);
@@ -332,9 +310,6 @@ class basic_leaf_mapping {
 
   epochs& epochs_;
   const leaf_settings settings_;
-  const home_t home_first_;
-  const std::uint64_t home_bytes_;
-  const unsigned shift_;
   table table_;
   orphans<leaf*> orphans_;
 

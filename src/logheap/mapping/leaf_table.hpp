@@ -16,6 +16,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/inlining.hpp"
 #include "logheap/mapping/leaf.hpp"
 #include "platform/platform.hpp"
 
@@ -50,7 +51,7 @@ class leaf_table {
   [[nodiscard]] std::uint64_t bytes_used() const noexcept { return bytes_.load(std::memory_order_relaxed); }
 
   // nullptr: nothing was ever reserved near it.
-  [[nodiscard, gnu::always_inline]] slot* find(std::uint64_t partition) const noexcept {
+  [[nodiscard, NVM_INLINE]] slot* find(std::uint64_t partition) const noexcept {
     // acquire: pairs with make().
     slot* const slots = table(partition / slots_in_table).load(std::memory_order_acquire);
     return slots == nullptr ? nullptr : slots + partition % slots_in_table;
@@ -80,7 +81,7 @@ class leaf_table {
       for (std::uint64_t i = 0; slots != nullptr && i < slots_in_table; ++i) visit(t * slots_in_table + i, slots[i]);
     }
   }
-  [[nodiscard, gnu::always_inline]] static leaf* leaf_of(std::uintptr_t word) noexcept {
+  [[nodiscard, NVM_INLINE]] static leaf* leaf_of(std::uintptr_t word) noexcept {
     return reinterpret_cast<leaf*>(word & ~locked);
   }
   [[nodiscard]] static leaf* lock(slot& s) noexcept {

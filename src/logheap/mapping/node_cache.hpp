@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "base/inlining.hpp"
 #include "logheap/mapping/skip_node.hpp"
 
 namespace nvm::logheap {
@@ -47,7 +48,7 @@ class node_cache {
 
   // at(number): the node.
   template <class At>
-  [[nodiscard, gnu::always_inline]] hit find(std::uint64_t address, At&& at) const noexcept {
+  [[nodiscard, NVM_INLINE]] hit find(std::uint64_t address, At&& at) const noexcept {
     const std::uint64_t line = address >> line_shift;
     const auto tag = static_cast<std::uint32_t>(line >> set_bits_);
     for (const entry& e : set_of(line).entries) {

@@ -17,6 +17,7 @@
 #include <mutex>
 #include <optional>
 
+#include "base/inlining.hpp"
 #include "logheap/mapping/skip_node.hpp"
 #include "platform/platform.hpp"
 #include "sync/sync.hpp"
@@ -53,10 +54,8 @@ class node_store {
     return base_ != nullptr && infos_->data() != nullptr && stretches_.data() != nullptr;
   }
 
-  [[nodiscard, gnu::always_inline]] std::byte* at(node_number n) const noexcept {
-    return base_ + std::uint64_t{n} * node_unit;
-  }
-  [[nodiscard, gnu::always_inline]] skip_node& node(node_number n) const noexcept {
+  [[nodiscard, NVM_INLINE]] std::byte* at(node_number n) const noexcept { return base_ + std::uint64_t{n} * node_unit; }
+  [[nodiscard, NVM_INLINE]] skip_node& node(node_number n) const noexcept {
     return *reinterpret_cast<skip_node*>(at(n));
   }
 

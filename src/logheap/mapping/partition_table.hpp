@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/inlining.hpp"
 #include "logheap/mapping/node_store.hpp"
 
 namespace nvm::logheap {
@@ -21,7 +22,7 @@ class partition_table {
   [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
 
   // 0: nothing was ever mapped there.
-  [[nodiscard, gnu::always_inline]] node_number find(std::uint64_t partition) const noexcept {
+  [[nodiscard, NVM_INLINE]] node_number find(std::uint64_t partition) const noexcept {
     // acquire, twice: pairs with the releases in make().
     const node_number slab = slab_entry(partition).load(std::memory_order_acquire);
     return slab == 0 ? 0 : entry(slab, partition).load(std::memory_order_acquire);

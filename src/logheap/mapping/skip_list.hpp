@@ -28,6 +28,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/inlining.hpp"
 #include "logheap/mapping/list_lock.hpp"
 #include "logheap/mapping/node_store.hpp"
 
@@ -54,7 +55,7 @@ class skip_list {
   // visit(home, size, log, node) for each piece in [x, end), cut to it.  32-bit addresses in 64 bits, so that an end of
   // 2^32 can be told.
   template <class Visit>
-  [[gnu::always_inline]] void each(std::uint64_t x, std::uint64_t end, Visit&& visit) noexcept {
+  [[NVM_INLINE]] void each(std::uint64_t x, std::uint64_t end, Visit&& visit) noexcept {
     while (x < end) {
       node_number at = 0;
       links l = last_at(x, at);
@@ -110,9 +111,9 @@ class skip_list {
  private:
   using before_all = std::array<links, skip_height_max>;
 
-  [[nodiscard, gnu::always_inline]] skip_node& node(node_number n) const noexcept { return store_.node(n); }
+  [[nodiscard, NVM_INLINE]] skip_node& node(node_number n) const noexcept { return store_.node(n); }
   // relaxed: whoever follows a link has acquired what the node was made as.
-  [[nodiscard, gnu::always_inline]] std::uint64_t home(node_number n) const noexcept {
+  [[nodiscard, NVM_INLINE]] std::uint64_t home(node_number n) const noexcept {
     return node(n).home.load(std::memory_order_relaxed);
   }
   [[nodiscard]] std::uint64_t where(node_number n) const noexcept {
@@ -122,7 +123,7 @@ class skip_list {
   void set_where(node_number n, std::uint64_t to) noexcept { node(n).where.store(to, std::memory_order_release); }
 
   // Links of the last node that begins at x or before; `at` is its number, 0: the head.
-  [[nodiscard, gnu::always_inline]] links last_at(std::uint64_t x, node_number& at) noexcept {
+  [[nodiscard, NVM_INLINE]] links last_at(std::uint64_t x, node_number& at) noexcept {
     links l = first();
     for (unsigned level = levels_; level-- > 0;) {
       // acquire: pairs with link(); the node is made.
@@ -137,8 +138,8 @@ class skip_list {
   }
   // From the node `at`, which begins at x or before.  Returns where to go on from the head: `end` if it is done.
   template <class Visit>
-  [[gnu::always_inline]] std::uint64_t walk(links l, node_number at, std::uint64_t x, std::uint64_t end,
-                                            Visit&& visit) noexcept {
+  [[NVM_INLINE]] std::uint64_t walk(links l, node_number at, std::uint64_t x, std::uint64_t end,
+                                    Visit&& visit) noexcept {
     for (;;) {
       std::uint64_t begin = 0;
       std::uint64_t stop = 0;

@@ -15,24 +15,24 @@
 #include <cstdint>
 #include <span>
 
+#include "base/inlining.hpp"
 #include "logheap/mapping/limbo.hpp"
 #include "logheap/mapping/node_cache.hpp"
 #include "logheap/mapping/node_stock.hpp"
 #include "logheap/mapping/partition_table.hpp"
+#include "logheap/mapping/partitioned_home.hpp"
 #include "logheap/mapping/reserve_rule.hpp"
 #include "logheap/mapping/skip_list.hpp"
 #include "logheap/mapping/skip_list_settings.hpp"
 
 namespace nvm::logheap {
 
-class skip_list_mapping {
+class skip_list_mapping : partitioned_home {
  public:
   skip_list_mapping(epochs& readers, const mapping_settings& home, const skip_list_settings& s = {}) noexcept
-      : epochs_{readers},
+      : partitioned_home{home, s.two_layers ? home.partition_bytes : low_bits + 1, low_bits + 1},
+        epochs_{readers},
         settings_{s},
-        home_first_{home.home_first},
-        home_bytes_{home.home_bytes},
-        shift_{s.two_layers ? shift_of(home.partition_bytes) : node_store::stretch_bits},
         levels_{levels_for(shift_)},
         store_{home.home_bytes, s.node_bytes_max, head_units_of(levels_)},
         table_{store_, ceil_div(home.home_bytes, std::uint64_t{1} << shift_)} {}
@@ -121,7 +121,7 @@ class skip_list_mapping {
   }
 
   template <class Visit>
-  [[gnu::always_inline]] void for_each_piece(client& c, home_t home, std::uint64_t size, Visit&& visit) noexcept {
+  [[NVM_INLINE]] void for_each_piece(client& c, home_t home, std::uint64_t size, Visit&& visit) noexcept {
     if (!clip(home, size)) return;
     std::uint64_t x = home - home_first_;
     const std::uint64_t end = x + size;
@@ -185,39 +185,16 @@ class skip_list_mapping {
     home_t high;           // plus an address as in the nodes: a home address
   };
 
-  [[nodiscard]] static unsigned shift_of(std::uint64_t partition_bytes) noexcept {
-    NVM_ASSERT(partition_bytes >= 64 && partition_bytes <= low_bits + 1);
-    NVM_ASSERT((partition_bytes & (partition_bytes - 1)) == 0);
-    return static_cast<unsigned>(__builtin_ctzll(partition_bytes));
-  }
   // A quarter of the nodes goes up a level; pieces of 8 bytes.
   [[nodiscard]] static unsigned levels_for(unsigned shift) noexcept {
     return std::clamp((shift - 3 + 1) / 2, 1U, skip_height_max);
   }
-  // What of it is home space; false: nothing.
-  [[nodiscard]] bool clip(home_t& home, std::uint64_t& size) const noexcept {
-    if (home < home_first_) {
-      const std::uint64_t off = home_first_ - home;
-      if (size <= off) return false;
-      home += off;
-      size -= off;
-    }
-    if (home - home_first_ >= home_bytes_) return false;
-    size = std::min(size, home_bytes_ - (home - home_first_));
-    return size != 0;
-  }
   template <class Visit>
   void each_part(home_t home, std::uint64_t size, std::uint64_t most, Visit&& visit) const noexcept {
-    NVM_ASSERT(size == 0 || (home >= home_first_ && range_inside(home - home_first_, size, home_bytes_)));
-    std::uint64_t x = home - home_first_;
-    for (std::uint64_t before = 0; before < size;) {
-      const std::uint64_t partition = x >> shift_;
-      const std::uint64_t n = std::min({((partition + 1) << shift_) - x, size - before, most});
+    each_cut(home, size, most, [&](std::uint64_t partition, std::uint64_t x, std::uint64_t n, std::uint64_t before) {
       const std::uint64_t begin = x & low_bits;
       visit(part{partition, begin, begin + n, before, home_first_ + (x & ~low_bits)});
-      x += n;
-      before += n;
-    }
+    });
   }
   template <class Replaced>
   [[nodiscard]] static auto told(const part& p, Replaced& replaced) noexcept {
@@ -270,9 +247,6 @@ class skip_list_mapping {
 
   epochs& epochs_;
   const skip_list_settings settings_;
-  const home_t home_first_;
-  const std::uint64_t home_bytes_;
-  const unsigned shift_;
   const unsigned levels_;
   node_store store_;
   partition_table table_;
