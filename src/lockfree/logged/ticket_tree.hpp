@@ -151,11 +151,11 @@ class ticket_tree {
       link_word word;
       std::uint64_t low, high;  // both included
     };
-    std::vector<part> todo{{top_.sides[0].load(), 0, ~std::uint64_t{0}},
-                           {top_.sides[1].load(), ~std::uint64_t{0}, ~std::uint64_t{0}}};
-    while (!todo.empty()) {
-      const part p = todo.back();
-      todo.pop_back();
+    std::vector<part> ahead{{top_.sides[0].load(), 0, ~std::uint64_t{0}},
+                            {top_.sides[1].load(), ~std::uint64_t{0}, ~std::uint64_t{0}}};
+    while (!ahead.empty()) {
+      const part p = ahead.back();
+      ahead.pop_back();
       if ((p.word & leaf) != 0) {
         const tree_leaf& l = leaf_at(p.word);
         if (l.is_end == 0 && (l.order < p.low || l.order > p.high)) return false;
@@ -163,8 +163,8 @@ class ticket_tree {
       }
       const tree_inner& n = inner_at(p.word);
       if (n.order < p.low || n.order > p.high) return false;
-      if (n.order != 0) todo.push_back({n.sides[0].load(), p.low, n.order - 1});
-      todo.push_back({n.sides[1].load(), n.order, p.high});
+      if (n.order != 0) ahead.push_back({n.sides[0].load(), p.low, n.order - 1});
+      ahead.push_back({n.sides[1].load(), n.order, p.high});
     }
     return true;
   }
@@ -296,15 +296,15 @@ class ticket_tree {
   template <class Visit>
   void walk(Visit&& visit) noexcept {
     // Depth first, by a stack: the tree may be deep.
-    std::vector<link_word> todo{top_.sides[0].load(), top_.sides[1].load()};
-    while (!todo.empty()) {
-      const link_word w = todo.back();
-      todo.pop_back();
+    std::vector<link_word> ahead{top_.sides[0].load(), top_.sides[1].load()};
+    while (!ahead.empty()) {
+      const link_word w = ahead.back();
+      ahead.pop_back();
       if (memory_.at(offset_of(w)) == nullptr) continue;
       visit(offset_of(w), (w & leaf) != 0);
       if ((w & leaf) != 0) continue;
-      todo.push_back(inner_at(w).sides[0].load());
-      todo.push_back(inner_at(w).sides[1].load());
+      ahead.push_back(inner_at(w).sides[0].load());
+      ahead.push_back(inner_at(w).sides[1].load());
     }
   }
 
