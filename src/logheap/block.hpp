@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "logheap/logheap_layout.hpp"
 #include "logheap/mapping.hpp"
@@ -86,7 +87,7 @@ inline std::uint64_t put_entry(std::uint64_t* to, const entry& e, bool allocatio
 // entries do not fit the block or the home space, which takes a block made by somebody else; those before were visited.
 template <class Visit>
 [[nodiscard]] bool for_each_entry(const std::byte* base, const block_place& p, const layout::block_header& h,
-                                  Visit&& visit) noexcept {
+                                  Visit&& visit) noexcept(std::is_nothrow_invocable_v<Visit, const entry&>) {
   const std::byte* block = base + p.offset();
   const bool allocations = (h.flags & layout::block_allocations) != 0;
   const unsigned count = count_of(h);

@@ -52,12 +52,15 @@ class cleaner {
     heap_type& h = heap_;
     const std::uint64_t through = h.committed_through();
     try {
-      choose(victims_max, whole, through);
-      done_.reserve(victims_.size());
+      // Room for all of it first: a victim that was chosen is nobody else's until it is given back.
+      done_.reserve(victims_max);
       waiting_.chunks.clear();
-      waiting_.chunks.reserve(victims_.size());
-      const std::lock_guard guard{h.limbo_lock_};
-      h.limbo_.reserve(h.limbo_.size() + epochs::threads_max);  // as many cleaners there can be
+      waiting_.chunks.reserve(victims_max);
+      {
+        const std::lock_guard guard{h.limbo_lock_};
+        h.limbo_.reserve(h.limbo_.size() + epochs::threads_max);  // as many cleaners there can be
+      }
+      choose(victims_max, whole, through);
     } catch (const std::bad_alloc&) {
       return 0;
     }
@@ -226,11 +229,17 @@ class cleaner {
     }
     live_.clear();
     std::uint64_t live = 0;
-    h.map_->for_each_piece(thread_.client_, e.home, e.size, [&](const piece& p) {
+    bool all = true;
+    h.map_->for_each_piece(thread_.client_, e.home, e.size, [&](const piece& p) noexcept {
       if (p.log != e.log + (p.home - e.home)) return;
       live += p.size;
-      live_.push_back(p);
+      try {
+        live_.push_back(p);
+      } catch (const std::bad_alloc&) {
+        all = false;
+      }
     });
+    if (!all) throw std::bad_alloc{};
     if (live == 0 && !is_object) return {};
     // Holes cost more than they save where entries of the pieces between them would be larger than all of it.
     const bool whole = live == e.size || live + entry_live_bytes * 2 * live_.size() > e.size;

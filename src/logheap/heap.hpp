@@ -46,7 +46,7 @@ struct heap_statistics {
 };
 
 struct damaged_block {
-  std::uint64_t offset = 0;
+  std::uint64_t offset = 0;   // 0: not known, for its header is gone
   std::uint64_t version = 0;  // 0: not known
   std::string homes;          // what it was about, as far as that can be read
 };

@@ -111,12 +111,7 @@ class log_writer {
 
   // The blocks of earlier writes are durable: chunks that no log ends in any more may be cleaned.
   void seal_full() noexcept {
-    for (const std::uint32_t number : to_seal_) {
-      chunk& c = chunks_.at(number);
-      chunks_.mark_end(c, c.used.load(std::memory_order_relaxed));
-      // release: pairs with whoever cleans it.
-      c.state.store(chunk_state::sealed, std::memory_order_release);
-    }
+    for (const std::uint32_t number : to_seal_) seal(number);
     to_seal_.clear();
   }
   // Writes all blocks, which flush_written() flushes, with `version` where they have none; gather(to, home, size)
@@ -146,13 +141,12 @@ class log_writer {
   }
   // What is written is durable, and ends here for good: its chunks may be cleaned.  Flushed; the caller fences.
   void seal_all() noexcept {
+    seal_full();
     for (log_end& e : committed_ends_) {
-      if (e.chunk != none) to_seal_.push_back(e.chunk);
+      if (e.chunk != none) seal(e.chunk);
       e = {};
     }
-    seal_full();
   }
-  void reserve_seals() { to_seal_.reserve(to_seal_.size() + layout::chunk_uses); }
   // Cleaners: everything in the logs is durable.  Flushed; the caller fences.
   void mark_ends() noexcept {
     for (const log_end& e : committed_ends_) {
@@ -182,6 +176,12 @@ class log_writer {
     unsigned count = 0;
   };
 
+  void seal(std::uint32_t number) noexcept {
+    chunk& c = chunks_.at(number);
+    chunks_.mark_end(c, c.used.load(std::memory_order_relaxed));
+    // release: pairs with whoever cleans it.
+    c.state.store(chunk_state::sealed, std::memory_order_release);
+  }
   [[nodiscard]] layout::chunk_use use_for(layout::entry_kind k) const noexcept {
     if (!separate_) return layout::chunk_use::mixed;
     if (k == layout::entry_kind::tombstone) return layout::chunk_use::deallocation;

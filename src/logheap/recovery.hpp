@@ -16,11 +16,12 @@
 //     thread, is damaged.  A cleaner writes many before it fences: behind its end, what follows the first block that
 //     does not hold is dropped; it is somewhere else still.
 //   - A block in a chunk without an end, of a transaction above `through` whose cycle is not whole, is dropped, unless
-//     what is missing is damaged: then it had committed.
+//     what is missing is damaged or its thread has a newer block: then it had committed.
 #pragma once
 
 #include <cstdio>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "logheap/heap.hpp"
@@ -101,7 +102,7 @@ class recovery {
       for (std::uint32_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < found_.size();) scan(i);
     });
     decide();
-    if (status s = learn_objects(); !s) return s;
+    learn_objects();
     shares_ = std::size_t{parts_} * shares_each;
     dealt_.resize(parts_);
     for (auto& d : dealt_) d.resize(shares_);
@@ -200,16 +201,22 @@ class recovery {
     }
     return false;
   }
+  // The thread that has filled the chunk fenced its transaction of this version: it has written a later one.
+  [[nodiscard]] bool went_on(const chunk_found& f, std::uint64_t version) const {
+    const auto newest = newest_.find(f.stamp);
+    return f.stamp != 0 && newest != newest_.end() && version < newest->second;
+  }
+  void find_newest() {
+    for (const chunk_found& f : found_) {
+      for (const block_found& b : f.blocks) newest_[f.stamp] = std::max(newest_[f.stamp], b.version);
+    }
+  }
   // A last block that does not hold was durable if its thread has written a later one.
   void find_damaged_ends(std::uint64_t through) {
-    std::map<std::uint32_t, std::uint64_t> newest;  // of each thread
-    for (const chunk_found& f : found_) {
-      for (const block_found& b : f.blocks) newest[f.stamp] = std::max(newest[f.stamp], b.version);
-    }
     for (std::uint32_t i = 0; i < found_.size(); ++i) {
       chunk_found& f = found_[i];
       const std::uint64_t version = f.torn_block.version;
-      if (version == 0 || (version > through && (f.stamp == 0 || version >= newest[f.stamp]))) continue;
+      if (version == 0 || (version > through && !went_on(f, version))) continue;
       f.damaged.push_back(f.torn_block);
       f.torn = false;
       f.end = f.torn_block.to - heap_.chunks_.at(i).offset;
@@ -218,6 +225,7 @@ class recovery {
   // Which blocks of the ends of logs are of transactions that have committed.
   void decide() {
     const std::uint64_t through = heap_.chunks_.through();
+    find_newest();
     find_damaged_ends(through);
     std::vector<std::pair<std::uint32_t, block_found*>> drop;
     for (std::uint32_t i = 0; i < found_.size(); ++i) {
@@ -226,6 +234,10 @@ class recovery {
         if (b.moved || b.version <= through) continue;
         // In a chunk that has an end it was durable, as all of its transaction was.
         if (f.had_end || is_whole(b)) continue;
+        if (went_on(f, b.version)) {
+          missing_.insert(b.version);
+          continue;
+        }
         drop.push_back({i, &b});
       }
     }
@@ -262,8 +274,7 @@ class recovery {
 
   // Where objects were.  Allocations first: a tombstone that hides nothing any more may be older than the superblock
   // that is there now, and teaches only where nothing else is known.
-  [[nodiscard]] status learn_objects() {
-    std::atomic<errc> failed{errc::ok};
+  void learn_objects() {
     for (const bool tombstones : {false, true}) {
       std::atomic<std::uint32_t> next{0};
       in_parts([&](unsigned) {
@@ -277,7 +288,7 @@ class recovery {
             if (e.kind == layout::entry_kind::update || is_tombstone != tombstones) return;
             const status s = heap_.homes_->learn(e.home, e.size);
             if (s) return;
-            if (s.error() == errc::no_memory) failed.store(errc::no_memory, std::memory_order_relaxed);
+            if (s.error() == errc::no_memory) throw std::bad_alloc{};
             if (!is_tombstone) note_damage(i, {b.offset, b.offset + 1, b.version});
             const std::lock_guard guard{lock_};
             strange_.push_back(e.self);
@@ -286,10 +297,6 @@ class recovery {
       });
     }
     std::sort(strange_.begin(), strange_.end());
-    if (failed.load(std::memory_order_relaxed) != errc::ok) {
-      return fail(errc::no_memory, "no volatile memory for home space");
-    }
-    return {};
   }
   // Entries of a block lie in the home space.
   void check_entries(std::uint32_t number, block_found& b) {
@@ -425,6 +432,7 @@ class recovery {
       for (const damaged_range& d : f.damaged) describe(c, d);
       if (!f.had_end) h.chunks_.mark_end(c, c.used.load(std::memory_order_relaxed));
     }
+    for (const std::uint64_t version : missing_) report_.damaged.push_back({0, version, {}});
   }
   // What can still be read of it.
   void describe(const chunk& c, const damaged_range& d) {
@@ -452,7 +460,9 @@ class recovery {
   const unsigned parts_;
   std::mutex lock_;  // of damage, the report, strange_
   std::vector<chunk_found> found_;
-  std::vector<log_t> strange_;  // entries that cannot be where the others are
+  std::map<std::uint32_t, std::uint64_t> newest_;  // version of an intact block, of each thread
+  std::set<std::uint64_t> missing_;                // versions of which a block is gone, header and all
+  std::vector<log_t> strange_;                     // entries that cannot be where the others are
   std::size_t shares_ = 1;
   std::vector<std::vector<std::vector<record>>> dealt_;  // by each part, for each share
 };

@@ -26,26 +26,32 @@ class saved_mapping {
       if (t != nullptr) t->log_.seal_all();
     }
     std::vector<layout::saved_record> records;
-    try {
-      h.map_->for_each(
-          [&](const piece& p) { records.push_back(packed(layout::saved_kind::piece, p.home, p.size, p.log)); });
-      h.homes_->for_each([&](const home_space::slot& s, slot_word w) {
-        const std::uint64_t size = w.what() == slot_word::state::none ? s.bytes : h.size_of_entry(w.entry());
-        records.push_back(packed(layout::saved_kind::slot, s.home, size, w.code()));
-      });
-      for (std::uint32_t i = 0; i < h.chunks_.count(); ++i) {
-        const chunk& c = h.chunks_.at(i);
-        if (c.state.load(std::memory_order_acquire) == chunk_state::free) continue;
-        const std::uint64_t bytes =
-            c.live.load(std::memory_order_relaxed) | std::uint64_t{c.filled.load(std::memory_order_relaxed)} << 24;
-        records.push_back(packed(layout::saved_kind::chunk, c.offset, bytes | damaged_bit(c),
-                                 c.newest.load(std::memory_order_relaxed)));
+    bool all = true;  // of them have found room
+    const auto note = [&](layout::saved_kind kind, std::uint64_t home, std::uint64_t size, std::uint64_t log) noexcept {
+      try {
+        records.push_back({home | std::uint64_t(kind) << 56, size, log});
+      } catch (const std::bad_alloc&) {
+        all = false;
       }
-      if (status s = write(records); !s) return s;
-    } catch (const std::bad_alloc&) {
-      return fail(errc::no_memory, "no volatile memory to save the mapping");
+    };
+    h.map_->for_each([&](const piece& p) noexcept { note(layout::saved_kind::piece, p.home, p.size, p.log); });
+    h.homes_->for_each([&](const home_space::slot& s, slot_word w) noexcept {
+      const std::uint64_t size = w.what() == slot_word::state::none ? s.bytes : h.size_of_entry(w.entry());
+      note(layout::saved_kind::slot, s.home, size, w.code());
+    });
+    for (std::uint32_t i = 0; i < h.chunks_.count(); ++i) {
+      const chunk& c = h.chunks_.at(i);
+      if (c.state.load(std::memory_order_acquire) == chunk_state::free) continue;
+      const std::uint64_t bytes =
+          c.live.load(std::memory_order_relaxed) | std::uint64_t{c.filled.load(std::memory_order_relaxed)} << 24;
+      note(layout::saved_kind::chunk, c.offset, bytes | damaged_bit(c), c.newest.load(std::memory_order_relaxed));
     }
-    return {};
+    try {
+      if (all) return write(records);
+    } catch (const std::bad_alloc&) {
+      all = false;
+    }
+    return fail(errc::no_memory, "no volatile memory to save the mapping");
   }
   // errc::corrupt: something does not hold, and the heap has to be recovered; no_memory.
   [[nodiscard]] status load() noexcept {
@@ -71,20 +77,17 @@ class saved_mapping {
   [[nodiscard]] static std::uint64_t damaged_bit(const chunk& c) noexcept {
     return c.state.load(std::memory_order_relaxed) == chunk_state::damaged ? damaged_mark : 0;
   }
-  [[nodiscard]] static layout::saved_record packed(layout::saved_kind k, std::uint64_t home, std::uint64_t size,
-                                                   std::uint64_t log) noexcept {
-    return {home | std::uint64_t(k) << 56, size, log};
-  }
 
   // One block a chunk; `peer` leads to the next, 0: it is the last.
   [[nodiscard]] status write(const std::vector<layout::saved_record>& records) {
     heap_type& h = heap_;
     const std::uint64_t room = h.chunks_.chunk_bytes() - sizeof(layout::chunk_header) - sizeof(layout::block_header);
     const std::uint64_t each = std::min<std::uint64_t>(room / sizeof(layout::saved_record), layout::entries_max);
+    const std::uint64_t needed = std::max<std::uint64_t>(1, ceil_div(records.size(), each));
     std::vector<std::uint32_t> chunks;
+    chunks.reserve(needed);
     typename chunk_store<M>::buffer none;
-    for (std::uint64_t i = 0; i * each < records.size() || i == 0; ++i) {
-      chunks.reserve(chunks.size() + 1);
+    for (std::uint64_t i = 0; i < needed; ++i) {
       const auto number = h.chunks_.take(none, chunk_store<M>::purpose::store);
       if (!number) {
         for (const std::uint32_t n : chunks) h.chunks_.give(n);

@@ -16,32 +16,11 @@ using explore::model;
 using explore::mutation_report;
 using explore::options;
 using explore::subject;
-using explore::waiver;
-
-// Survivors, each with the reason why it may be one: a label, or a file and what its line says.
-struct survivor {
-  const char* place;
-  const char* text;  // nullptr: `place` is a label
-  const char* reason;
-};
-const std::vector<survivor> survivors{};
 
 std::vector<place_in_sources> ours(const std::regex& what, bool by_line) {
   return places_in_sources({"logheap"}, what, by_line);
 }
-std::vector<waiver> waivers() {
-  std::vector<waiver> all;
-  for (const survivor& s : survivors) {
-    if (s.text == nullptr) all.push_back({s.place, s.reason});
-    for (const auto& site : ours(std::regex{"."}, true)) {
-      const bool same =
-          s.text != nullptr && site.text.starts_with(s.place) && site.line.find(s.text) != std::string::npos;
-      if (same) all.push_back({site.text, s.reason});
-    }
-  }
-  return all;
-}
-
+bool is_own(const std::string& place) { return place.find("logheap/") != std::string::npos; }
 const mutation_report& score() {
   static const mutation_report r = [] {
     std::vector<subject> subjects;
@@ -52,8 +31,7 @@ const mutation_report& score() {
     o.idempotence_every = 0;
     o.after_every = 64;
     o.print_violations = false;
-    const auto w = waivers();
-    mutation_report made = mutation_score(subjects, o, w, logheap_pairs());
+    mutation_report made = mutation_score(subjects, o, {}, logheap_pairs(), is_own);
     std::printf("%s\n", made.text().c_str());
     return made;
   }();
@@ -62,11 +40,7 @@ const mutation_report& score() {
 
 TEST(logheap_edges, are_all_necessary) {
   EXPECT_TRUE(score().clean());
-  for (const auto& mutant : score().mutants) {
-    const bool own = mutant.change.place.find("logheap/") != std::string::npos;
-    EXPECT_TRUE(!own || mutant.killed || !mutant.waived.empty()) << mutant.change.text();
-    EXPECT_FALSE(mutant.killed && !mutant.waived.empty()) << mutant.change.text() << " needs no waiver";
-  }
+  for (const auto& mutant : score().mutants) EXPECT_TRUE(mutant.killed) << mutant.change.text();
   std::printf("%zu of %zu places are shown necessary\n", score().killed(), score().mutants.size());
 }
 

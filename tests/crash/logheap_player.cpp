@@ -49,12 +49,6 @@ logheap::heap_settings settings_for(const logheap_variant& v) {
   return s;
 }
 
-struct no_lanes {
-  static constexpr bool ordered = false;
-  void settle(log::tag, unsigned) noexcept {}
-  void settle_all(log::tag) noexcept {}
-};
-
 std::uint64_t digest_of(const logheap_contents& c) {
   std::uint64_t d = 1;
   for (const auto& [home, bytes] : c) d = mix_seed(d, checksum(bytes.data(), bytes.size(), home));
@@ -111,8 +105,8 @@ class logheap_process {
   }
 
  private:
-  no_lanes lanes_;
-  space<medium, no_lanes> space_;
+  log::nothing_logged lanes_;
+  space<medium, log::nothing_logged> space_;
   heap_type heap_;
   std::vector<heap_type::thread*> threads_;
   bool exists_ = true;

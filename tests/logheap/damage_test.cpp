@@ -116,6 +116,42 @@ TEST(log_heap_damage, of_the_last_block_is_a_torn_block) {
   EXPECT_EQ(h.g.look(h.c, 1)[0], std::byte{8});
 }
 
+// A block is gone, header and all, at the end of its log; that its transaction had committed its thread's next one
+// says.
+TEST(log_heap_damage, of_one_of_several_blocks_leaves_the_others) {
+  ground<> g;
+  const home_t a = g.put(100, 1);
+  const home_t b = g.put(100, 2);
+  home_t fresh = 0;
+  {
+    ground<>::transaction_type t{*g, g.thread()};
+    const std::vector<std::byte> bytes(100, std::byte{3});
+    fresh = *t.allocate(100);
+    t.store(a, bytes.data(), 100);
+    t.store(fresh, bytes.data(), 100);
+    ASSERT_EQ(*t.commit(), 3U);
+  }
+  g.paint(b, 100, 4);
+  const auto places = blocks_of(g, 3);
+  ASSERT_EQ(places.size(), 2U);
+  for (const block_place& p : places) {
+    if (g->chunks().of(p.offset()).use == layout::chunk_use::allocation) g.base()[p.offset() + 3] ^= std::byte{0x10};
+  }
+  for (int lives = 0; lives < 3; ++lives) {
+    ASSERT_TRUE(g.crash_and_open()) << last_message();
+    if (lives == 0) {
+      ASSERT_EQ(g.report().damaged.size(), 1U);
+      EXPECT_EQ(g.report().damaged[0].version, 3U);
+    }
+    EXPECT_EQ(g.look(a, 100), std::vector<std::byte>(100, std::byte{3}));
+    EXPECT_EQ(g.look(b, 100), std::vector<std::byte>(100, std::byte{4}));
+    EXPECT_EQ(g.objects(), (std::map<home_t, std::uint64_t>{{a, 100}, {b, 100}}));
+    EXPECT_EQ(g->check(), "");
+    while (g->clean(4, true) != 0) {
+    }
+  }
+}
+
 TEST(log_heap_damage, of_the_list_of_chunks_is_refused) {
   struct trick {
     const char* message;

@@ -18,12 +18,6 @@
 
 namespace nvm::logheap::testing {
 
-struct no_lanes {
-  static constexpr bool ordered = false;
-  void settle(log::tag, unsigned) noexcept {}
-  void settle_all(log::tag) noexcept {}
-};
-
 inline geometry pool_geometry(std::uint64_t pages, unsigned page_shift = 12) {
   geometry_request r;
   r.page_shift = page_shift;
@@ -92,9 +86,14 @@ class ground {
   }
   // What a new process finds: the same bytes.  Nothing is closed.
   status crash_and_open() {
+    return crash_and_open_within([](auto&& open) { return open(); });
+  }
+  // within(open) -> status: calls open().
+  template <class Within>
+  status crash_and_open_within(Within&& within) {
     forget();
     boot();
-    const status s = heap_->open(report_);
+    const status s = within([this] { return heap_->open(report_); });
     if (s) thread_ = *heap_->join();
     return s;
   }
@@ -147,7 +146,7 @@ class ground {
 
  private:
   void boot() {
-    space_ = std::make_unique<space<direct_media, no_lanes>>(medium_, lanes_, memory_.get(), geometry_);
+    space_ = std::make_unique<space<direct_media, log::nothing_logged>>(medium_, lanes_, memory_.get(), geometry_);
     EXPECT_TRUE(space_->boot(0, 1)) << last_message();
     heap_ = std::apply(
         [&](const auto&... of_mapping) {
@@ -163,8 +162,8 @@ class ground {
   std::uint64_t bytes_ = 0;
   std::unique_ptr<std::byte[], free_memory> memory_;
   direct_media medium_;
-  no_lanes lanes_;
-  std::unique_ptr<space<direct_media, no_lanes>> space_;
+  log::nothing_logged lanes_;
+  std::unique_ptr<space<direct_media, log::nothing_logged>> space_;
   std::unique_ptr<heap_type> heap_;
   typename heap_type::thread* thread_ = nullptr;
   recovery_report report_;
