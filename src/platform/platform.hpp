@@ -8,4 +8,5 @@
 #include "platform/pages.hpp"
 #include "platform/process.hpp"
 #include "platform/threads.hpp"
+#include "platform/user_faults.hpp"
 #include "platform/zeroed_memory.hpp"

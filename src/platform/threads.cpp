@@ -42,6 +42,14 @@ bool interrupt_all_processors() noexcept {
 
 }  // namespace
 
+signals_blocked::signals_blocked() noexcept {
+  sigset_t all;
+  sigfillset(&all);
+  NVM_ASSERT(::pthread_sigmask(SIG_SETMASK, &all, &before_) == 0);
+}
+
+signals_blocked::~signals_blocked() { NVM_ASSERT(::pthread_sigmask(SIG_SETMASK, &before_, nullptr) == 0); }
+
 bool can_fence_all_threads() noexcept { return registered; }
 
 void fence_all_threads() noexcept {

@@ -1,6 +1,8 @@
 // Threads for work that divides into parts: recovery, index rebuild, check.
 #pragma once
 
+#include <signal.h>
+
 #include <thread>
 #include <utility>
 #include <vector>
@@ -30,6 +32,19 @@ void run_parts(unsigned parts, F&& f) noexcept {
   for (; next < parts; ++next) f(next);
   for (std::thread& t : others) t.join();
 }
+
+// While one exists, this thread takes no signals, and neither do, for ever, the threads that it starts: for threads
+// that must not run a program's handlers, because the program's threads wait for them.
+class signals_blocked {
+ public:
+  signals_blocked() noexcept;
+  ~signals_blocked();
+  signals_blocked(const signals_blocked&) = delete;
+  signals_blocked& operator=(const signals_blocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
 
 // A full memory barrier in every thread of this process, asked for by one of them (membarrier(2)): lets the common side
 // of a handshake do without one.  False: the system has none, and whoever relies on it must use plain locks.  Also

@@ -1,0 +1,182 @@
+#include "platform/user_faults.hpp"
+
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cinttypes>
+#include <cstring>
+
+#include "platform/map.hpp"
+
+namespace nvm::platform {
+namespace {
+
+// Both are younger than the oldest headers that we compile with.
+#if defined(UFFD_USER_MODE_ONLY)
+constexpr int user_mode_only = UFFD_USER_MODE_ONLY;
+#else
+constexpr int user_mode_only = 1;
+#endif
+#if defined(USERFAULTFD_IOC_NEW)
+constexpr unsigned long new_from_device = USERFAULTFD_IOC_NEW;
+#else
+constexpr unsigned long new_from_device = _IO(0xAA, 0x00);
+#endif
+
+constexpr int descriptor_flags = O_CLOEXEC | O_NONBLOCK;
+constexpr int reserve_flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+
+// From the device, whose rights the administrator gives; -1: not there, or not ours.
+int from_device() noexcept {
+  const int device = ::open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+  if (device < 0) return -1;
+  const int fd = ::ioctl(device, new_from_device, descriptor_flags);
+  ::close(device);
+  return fd;
+}
+
+std::uintptr_t address_of(const void* p) noexcept { return reinterpret_cast<std::uintptr_t>(p); }
+
+user_faults::outcome outcome_of(int error) noexcept {
+  switch (error) {
+    case EEXIST:
+      return user_faults::outcome::present;
+    case ENOMEM:
+      return user_faults::outcome::no_memory;
+    default:  // ESRCH: the process ends; ENOENT: another mapping is there
+      return user_faults::outcome::gone;
+  }
+}
+
+}  // namespace
+
+result<user_faults> user_faults::open(std::byte* base, std::uint64_t bytes) noexcept {
+  NVM_ASSERT(address_of(base) % page_bytes() == 0 && bytes % page_bytes() == 0 && bytes != 0);
+  user_faults made;
+  made.in_system_calls_ = true;
+  made.faults_ = static_cast<int>(::syscall(SYS_userfaultfd, descriptor_flags));
+  if (made.faults_ < 0) made.faults_ = from_device();
+  if (made.faults_ < 0) {
+    made.in_system_calls_ = false;
+    made.faults_ = static_cast<int>(::syscall(SYS_userfaultfd, descriptor_flags | user_mode_only));
+  }
+  if (made.faults_ < 0) {
+    const int code = errno;
+    const char* hint = code == EPERM    ? " (a filter of system calls, or a kernel before 5.11 with "
+                                          "vm.unprivileged_userfaultfd=0)"
+                       : code == ENOSYS ? " (the kernel has none)"
+                                        : "";
+    return fail(errc::system, "userfaultfd is not permitted: %s%s", std::strerror(code), hint);
+  }
+  uffdio_api api{};
+  api.api = UFFD_API;
+  if (::ioctl(made.faults_, UFFDIO_API, &api) != 0) {
+    return fail(errc::system, "userfaultfd: the kernel speaks another version: %s", std::strerror(errno));
+  }
+  made.stop_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (made.stop_ < 0) return fail(errc::system, "userfaultfd: no eventfd: %s", std::strerror(errno));
+  made.base_ = base;
+  made.bytes_ = bytes;
+  if (status s = made.map(); !s) return s.error();
+  return made;
+}
+
+// Inaccessible until the kernel asks us for its pages: nobody can be given zeros in between, and a process that locks
+// its memory (mlockall) fills nothing.
+status user_faults::map() noexcept {
+  const auto failed = [this](const char* what) {
+    const int code = errno;
+    errno = code;
+    return fail(errc::system, "%" PRIu64 " bytes at 0x%" PRIxPTR ": %s: %s", bytes_, address_of(base_), what,
+                std::strerror(code));
+  };
+  if (::mmap(base_, bytes_, PROT_NONE, reserve_flags, -1, 0) == MAP_FAILED) return failed("cannot be reserved");
+  if (::madvise(base_, bytes_, MADV_DONTFORK) != 0) return failed("cannot be kept from forked children");
+  // One page at a time comes and goes.  An error means that the kernel has no huge pages.
+  (void)::madvise(base_, bytes_, MADV_NOHUGEPAGE);
+  uffdio_register r{};
+  r.range.start = address_of(base_);
+  r.range.len = bytes_;
+  r.mode = UFFDIO_REGISTER_MODE_MISSING;
+  if (::ioctl(faults_, UFFDIO_REGISTER, &r) != 0) return failed("userfaultfd does not take them");
+  constexpr std::uint64_t needed =
+      std::uint64_t{1} << _UFFDIO_COPY | std::uint64_t{1} << _UFFDIO_ZEROPAGE | std::uint64_t{1} << _UFFDIO_WAKE;
+  if ((r.ioctls & needed) != needed) return fail(errc::system, "userfaultfd cannot install pages in this kernel");
+  if (::mprotect(base_, bytes_, PROT_READ | PROT_WRITE) != 0) {
+    return failed(errno == ENOMEM ? "cannot be made accessible (vm.overcommit_memory=2 counts all of them)"
+                                  : "cannot be made accessible");
+  }
+  return {};
+}
+
+std::size_t user_faults::wait(std::span<fault> faults) noexcept {
+  constexpr std::size_t messages_max = 16;
+  for (;;) {
+    std::array<pollfd, 2> both{{{faults_, POLLIN, 0}, {stop_, POLLIN, 0}}};
+    if (::poll(both.data(), both.size(), -1) < 0) continue;  // EINTR, or the kernel has no memory at the moment
+    if (both[1].revents != 0) return 0;
+    std::array<uffd_msg, messages_max> messages;
+    const ssize_t got = ::read(faults_, messages.data(), sizeof(uffd_msg) * std::min(messages_max, faults.size()));
+    if (got <= 0) continue;  // another thread was faster
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(got) / sizeof(uffd_msg); ++i) {
+      const auto& what = messages[i].arg.pagefault;
+      if (messages[i].event != UFFD_EVENT_PAGEFAULT) continue;
+      faults[count++] = {reinterpret_cast<std::byte*>(round_down(what.address, page_bytes())),
+                         (what.flags & UFFD_PAGEFAULT_FLAG_WRITE) != 0};
+    }
+    if (count != 0) return count;
+  }
+}
+
+void user_faults::stop() noexcept {
+  // Nobody reads it, so that every waiting thread sees it; it is full after 2^64 calls.
+  if (::eventfd_write(stop_, 1) != 0) NVM_ASSERT(errno == EAGAIN);
+}
+
+user_faults::outcome user_faults::install(std::byte* page, const std::byte* contents) noexcept {
+  uffdio_copy copy{};
+  copy.dst = address_of(page);
+  copy.src = address_of(contents);
+  copy.len = page_bytes();
+  // EAGAIN: the mappings of the process are being changed.
+  while (::ioctl(faults_, UFFDIO_COPY, &copy) != 0) {
+    if (errno != EAGAIN) return outcome_of(errno);
+  }
+  return outcome::installed;
+}
+
+user_faults::outcome user_faults::install_zeros(std::byte* page) noexcept {
+  uffdio_zeropage zero{};
+  zero.range.start = address_of(page);
+  zero.range.len = page_bytes();
+  while (::ioctl(faults_, UFFDIO_ZEROPAGE, &zero) != 0) {
+    if (errno != EAGAIN) return outcome_of(errno);
+  }
+  return outcome::installed;
+}
+
+void user_faults::wake(std::byte* page) noexcept {
+  uffdio_range range{address_of(page), page_bytes()};
+  (void)::ioctl(faults_, UFFDIO_WAKE, &range);  // fails where nothing is mapped any more, and nobody waits
+}
+
+void user_faults::close() noexcept {
+  // The new mapping ends the registration, too: a thread that still waits is woken and finds no memory.
+  if (base_ != nullptr) (void)::mmap(base_, bytes_, PROT_NONE, reserve_flags, -1, 0);
+  if (faults_ >= 0) ::close(faults_);
+  if (stop_ >= 0) ::close(stop_);
+  base_ = nullptr;
+  faults_ = stop_ = -1;
+}
+
+}  // namespace nvm::platform

@@ -1,0 +1,85 @@
+// Pages that this process fills itself when they are first touched (userfaultfd(2), mode MISSING).
+//
+// A range of anonymous private memory: a thread that touches a page that is missing waits until one is installed.  It
+// is installed whole, in one step of the kernel: nobody ever sees a page that is half filled, or a page of zeros before
+// its contents.  A page that is given back (drop_private_pages()) is missing again.
+//
+// System calls.  Where the process may have it, a system call that meets a missing page waits like a thread does; where
+// it may not (vm.unprivileged_userfaultfd is 0, no CAP_SYS_PTRACE, no right to /dev/userfaultfd), such a call fails
+// with EFAULT, and whoever makes it touches the pages before: in_system_calls() says which.
+//
+// fork().  A child inherits neither the pages nor the duty to fill them: the range is not mapped there, an access is
+// SIGSEGV at once and does not wait for a thread that the child does not have.  (Inherited, missing pages would read as
+// zeros.)  The descriptors it has are of the parent's memory: forget_in_child() closes them.
+//
+// Threads: wait(), install(), install_zeros() and wake() by any number at any time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "base/base.hpp"
+
+namespace nvm::platform {
+
+class user_faults {
+ public:
+  enum class outcome : std::uint8_t {
+    installed,
+    present,    // another one was there already
+    no_memory,  // the system has no page: nothing has changed
+    gone,       // the range is no longer mapped, or the process ends
+  };
+  struct fault {
+    std::byte* page = nullptr;
+    bool to_store = false;  // the thread wants to store to it
+  };
+
+  // Maps [base, base + bytes), whole pages whose addresses the caller has reserved: all of them missing.  No memory is
+  // used.  errc::system: the system does not grant it; the message says what is missing, and the range is reserved as
+  // it was (inaccessible).
+  [[nodiscard]] static result<user_faults> open(std::byte* base, std::uint64_t bytes) noexcept;
+
+  user_faults() noexcept = default;
+  user_faults(user_faults&& other) noexcept
+      : base_{std::exchange(other.base_, nullptr)},
+        bytes_{std::exchange(other.bytes_, 0)},
+        faults_{std::exchange(other.faults_, -1)},
+        stop_{std::exchange(other.stop_, -1)},
+        in_system_calls_{other.in_system_calls_} {}
+  user_faults& operator=(user_faults&&) = delete;
+  // Nobody waits for a page.  The pages are gone, their addresses reserved again, inaccessible.
+  ~user_faults() { close(); }
+
+  [[nodiscard]] bool in_system_calls() const noexcept { return in_system_calls_; }
+
+  // Waits until threads need pages; returns how many of `faults` were filled, at least one.  0: stop() was called.  A
+  // page may be named more than once, and be there already.
+  [[nodiscard]] std::size_t wait(std::span<fault> faults) noexcept;
+  // All calls of wait(), under way or to come, return 0.
+  void stop() noexcept;
+
+  // The page at `page` has these contents (page_bytes() of them), or zeros at no cost in memory until it is stored to;
+  // whoever waits for it goes on.  About 2 us.
+  [[nodiscard]] outcome install(std::byte* page, const std::byte* contents) noexcept;
+  [[nodiscard]] outcome install_zeros(std::byte* page) noexcept;
+  // Whoever waits for the page looks again.
+  void wake(std::byte* page) noexcept;
+
+  // In a forked child: closes the descriptors and reserves the addresses.
+  void forget_in_child() noexcept { close(); }
+
+ private:
+  void close() noexcept;
+  [[nodiscard]] status map() noexcept;
+
+  std::byte* base_ = nullptr;  // nullptr: nothing is mapped
+  std::uint64_t bytes_ = 0;
+  int faults_ = -1;
+  int stop_ = -1;  // an eventfd, readable from stop() on
+  bool in_system_calls_ = false;
+};
+
+}  // namespace nvm::platform
