@@ -58,6 +58,7 @@ class home_pages_planted : public ::testing::Test {
       loaded.store(true);
     }};
     other.join();
+    g.close();  // with the fault the builder is not done yet
     return seen.load();
   }
   // What a transaction has stored in place and not committed, while memory is wanted.
