@@ -17,9 +17,10 @@ using testing::page_ground;
 
 constexpr home_t first = page_ground::first;
 
-// Waits until it is set, or for as long as a thread would need that is not held up.
+// Waits until it is set, or, where that should never be, for as long as a thread would need that is not held up.
 void give_time_to(const std::atomic<bool>& done) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds{200};
+  const std::chrono::milliseconds patience{planted_bug == plant::none ? 100 : 20'000};
+  const auto deadline = std::chrono::steady_clock::now() + patience;
   while (!done.load() && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds{1});
   }
