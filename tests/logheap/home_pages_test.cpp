@@ -9,6 +9,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdarg>
+#include <fstream>
 #include <thread>
 
 #include "ground.hpp"
@@ -247,6 +248,38 @@ TEST(home_pages, a_forked_child_has_none_and_does_not_hang) {
   // The parent's go on.
   EXPECT_EQ(g.load(first), 1);
   EXPECT_EQ(g.load(first + 9 * page), 0);
+}
+
+std::uint64_t resident_bytes() {
+  std::uint64_t all = 0;
+  std::uint64_t resident = 0;
+  std::ifstream{"/proc/self/statm"} >> all >> resident;
+  return resident * page;
+}
+
+TEST(home_pages, of_a_large_home_space_take_memory_for_what_is_touched) {
+  constexpr std::uint64_t bytes = std::uint64_t{1} << 36;
+  const reserved_range range{bytes};
+  home_pages_settings s;
+  s.base = range.base();
+  s.first = first;
+  s.bytes = bytes;
+  const std::uint64_t before = resident_bytes();
+  auto opened = home_pages::open(
+      s, {[](home_t home, std::byte* to, std::uint64_t size) { std::memset(to, static_cast<int>(home >> 30), size); }});
+  if (!opened) GTEST_SKIP() << last_message();
+  home_pages& pages = **opened;
+  std::mt19937_64 random{5};
+  for (unsigned i = 0; i < 200; ++i) {
+    const home_t home = first + random() % bytes;
+    ASSERT_EQ(*pages.at(home), std::byte(home >> 30));
+  }
+  EXPECT_EQ(pages.statistics().pages, 200U);
+  EXPECT_LT(resident_bytes(), before + (std::uint64_t{4} << 20));
+  pages.drop(first, bytes / 2);
+  EXPECT_LT(pages.statistics().pages, 150U);
+  EXPECT_EQ(pages.shrink(10 * page), 10 * page);
+  EXPECT_EQ(pages.check(), "");
 }
 
 // In each step something is stored, committed or called off, dropped or looked at; the model is the heap.
