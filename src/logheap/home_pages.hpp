@@ -84,8 +84,8 @@ using home_read = std::function<void(home_t home, std::byte* to, std::uint64_t b
 class home_pages {
  public:
   static constexpr std::uint64_t page_bytes = 4096;
-  static constexpr std::uint64_t bytes_max_least =
-      64 * page_bytes;  // below it threads would take pages from each other
+  // With less, threads would take pages from each other.
+  static constexpr std::uint64_t bytes_max_least = 64 * page_bytes;
 
   // All pages absent, a fault thread for each of `readers`, which is at least one.  errc::system: the system lacks what
   // this needs (userfaultfd, pages of 4 KiB, threads), and the message says what; no_memory.
@@ -112,7 +112,7 @@ class home_pages {
   // Zeros, likewise: of an object that the transaction has just allocated and will store into in place.
   void clear(home_t home, std::uint64_t size) noexcept;
   // The range's pages are present and stay so until as many unpin(): before stores in place.  `own`: a reader of this
-  // thread; without one the fault threads build what is absent (about 10 us a page more).  Returns with all present.
+  // thread; without one the fault threads build what is absent (some us a page more).  Returns with all present.
   void pin(home_t home, std::uint64_t size, const home_read* own = nullptr) noexcept;
   // When the bytes are those of the heap: behind its commit(), or when an abort has put the old ones back.
   void unpin(home_t home, std::uint64_t size) noexcept;
