@@ -37,6 +37,7 @@ namespace nvm::logheap {
 
 struct heap_settings {
   std::uint64_t root_word = 0;                              // offset of the checked word that names the root
+  std::uint64_t root_word_copy = 0;                         // and of its copy; 0: there is none
   std::uint64_t chunk_bytes = layout::chunk_bytes_default;  // of a new heap, as the next three
   home_t home_first = std::uint64_t{1} << 40;
   std::uint64_t home_bytes = std::uint64_t{1} << 36;
@@ -52,6 +53,7 @@ struct heap_settings {
   unsigned clean_from = 80;   // percent of the pool's pages in use: from there background cleaners work
   unsigned cleaners = 0;      // background threads
   unsigned recovery_threads = 1;
+  bool use_saved = true;  // false: the log is read also where a clean close has saved what it says
 };
 
 enum class chunk_state : std::uint8_t {
@@ -108,11 +110,18 @@ class chunk_store {
   // errc::not_found: the pool has no log-structured heap; version, corrupt.
   [[nodiscard]] status open_root() noexcept {
     if (!chunk_of_page_.exists() || !chunks_.exists()) return fail(errc::no_memory, "no memory for tables of chunks");
-    const std::uint64_t word = load(settings_.root_word);
-    if (!word_holds(word, word_seed(settings_.root_word))) {
+    std::uint64_t at = 0;
+    bool any = false;
+    for (const std::uint64_t word_at : {settings_.root_word, settings_.root_word_copy}) {
+      const std::uint64_t word = word_at == 0 ? 0 : load(word_at);
+      if (word_at == 0 || !word_holds(word, word_seed(word_at))) continue;
+      any = true;
+      // A crash may have come between the two.
+      if (at == 0) at = word & checked_mask;
+    }
+    if (!any) {
       return fail(errc::corrupt, "log-structured heap: the word at offset %lu fails its check", settings_.root_word);
     }
-    const std::uint64_t at = word & checked_mask;
     if (at == 0) return errc::not_found;
     const auto run = pages_.owned_at(at);
     if (!run || run->offset != at || run->owner != layout::owner || run->bytes < sizeof(layout::root)) {
@@ -123,6 +132,7 @@ class chunk_store {
       root_offset_ = 0;
       return s;
     }
+    name_root();
     return {};
   }
   // Makes the root of a new heap, durable when it has been opened; `key` differs from pool to pool.
@@ -145,9 +155,8 @@ class chunk_store {
     std::memcpy(base_ + *run, &r, sizeof r);
     medium_.flush(base_ + *run, sizeof r);
     medium_.fence(edge{"logheap/E4"});
-    store(settings_.root_word, *run);
-    medium_.flush(base_ + settings_.root_word, 8);
     root_offset_ = *run;
+    name_root();
     return {};
   }
 
@@ -303,6 +312,14 @@ class chunk_store {
   [[nodiscard]] bool holds(std::uint64_t offset) const noexcept { return word_holds(load(offset), word_seed(offset)); }
 
  private:
+  // Both words say where the root is.  Flushed; open() fences (logheap/E7).
+  void name_root() noexcept {
+    for (const std::uint64_t word_at : {settings_.root_word, settings_.root_word_copy}) {
+      if (word_at == 0 || load(word_at) == seal_word(root_offset_, word_seed(word_at))) continue;
+      store(word_at, root_offset_);
+      medium_.flush(base_ + word_at, 8);
+    }
+  }
   [[nodiscard]] std::size_t kept_from(purpose why) const noexcept {
     if (why == purpose::clean) return 0;
     return settings_.kept_for_cleaners + (why == purpose::free ? 0 : settings_.kept_for_freeing);

@@ -94,6 +94,9 @@ class heap {
     thread(heap& h, unsigned number)
         : number_{number}, client_{*h.map_, number}, log_{h.medium_, h.base_, h.chunks_, h.settings_.separate_logs} {}
 
+    // In the epochs.
+    [[nodiscard]] unsigned number() const noexcept { return number_; }
+
    private:
     friend class heap;
     friend class recovery<M, Map>;
@@ -185,14 +188,24 @@ class heap {
       }
     }
   }
-  // Size that was asked for, of the object that begins at `home`; bad_pointer, corrupt.
-  [[nodiscard]] result<std::uint64_t> size_of(thread& t, home_t home) noexcept {
+  // The object that begins at `home`, or the slot that an open transaction has allocated: `size` is 0 then.
+  // errc::bad_pointer, corrupt.
+  struct room {
+    std::uint64_t bytes = 0;  // that may be used
+    std::uint64_t size = 0;   // asked for
+  };
+  [[nodiscard]] result<room> room_at(thread& t, home_t home) noexcept {
     const home_space::slot s = homes_->find(home);
     const inside in{*this, t};
     if (s.in == nullptr || s.home != home) return fail(errc::bad_pointer, "no object begins at home %lx", home);
     const slot_word w{s.word().load(std::memory_order_acquire)};
-    if (!w.exists()) return fail(errc::bad_pointer, "no object begins at home %lx", home);
-    return size_in(s, w);
+    if (w.exists()) {
+      const auto size = size_in(s, w);
+      if (!size) return size.error();
+      return room{s.bytes, *size};
+    }
+    if (!homes_->is_taken(s)) return fail(errc::bad_pointer, "no object begins at home %lx", home);
+    return room{s.bytes, 0};
   }
 
   // All or nothing.  On an error nothing has happened and the caller abandons it: errc::no_space (cleaning has not
@@ -247,7 +260,12 @@ class heap {
   // ---- looking ----
 
   [[nodiscard]] heap_statistics statistics() noexcept;
-  // Calls visit(home, size) for each object.  At rest.
+  // Calls visit(home, size) for each object.  At rest; or by a thread, of each moment's objects.
+  template <class Visit>
+  void for_each_object(thread& t, Visit&& visit) noexcept {
+    const inside in{*this, t};
+    for_each_object(visit);
+  }
   template <class Visit>
   void for_each_object(Visit&& visit) noexcept {
     homes_->for_each([&](const home_space::slot& s, slot_word w) {
@@ -311,8 +329,13 @@ class heap {
       t.log_.buffer.pop_back();
     }
   }
+  // Who frees has to store a little, too: into what led to the object.
+  static constexpr std::uint64_t stored_to_free_max = 4096;
   [[nodiscard]] static purpose purpose_of(const changes& c) noexcept {
-    return c.stores.empty() && c.allocated.empty() ? purpose::free : purpose::store;
+    if (c.released.empty() || !c.allocated.empty()) return purpose::store;
+    std::uint64_t bytes = 0;
+    for (const store_range& s : c.stores) bytes += s.size;
+    return bytes <= stored_to_free_max ? purpose::free : purpose::store;
   }
   // Of the object in the slot.  A heap that was closed is opened without a look at its log.
   [[nodiscard]] result<std::uint64_t> size_in(const home_space::slot& s, slot_word w) const noexcept {
@@ -353,6 +376,8 @@ class heap {
         if (layout::has_contents(p.what.kind)) t.ranges_.push_back({p.what.home, p.what.size});
       }
       for (const object& o : c.released) t.ranges_.push_back({o.at.home, o.at.bytes});
+      // As publish() goes through them: what is reserved for a partition is spent as one.
+      std::sort(t.ranges_.begin(), t.ranges_.end(), [](const auto& a, const auto& b) { return a.home < b.home; });
     } catch (const std::bad_alloc&) {
       return fail(errc::no_memory, "no volatile memory for a transaction");
     }

@@ -488,7 +488,7 @@ status heap<M, Map>::open(recovery_report& report) noexcept {
   if (status s = chunks_.open_root(); !s) return s;
   if (status s = chunks_.read_list(); !s) return s;
   if (status s = make_volatile_state(); !s) return s;
-  if (chunks_.saved() != 0) report.clean = bool{saved_mapping<M, Map>{*this}.load()};
+  if (settings_.use_saved && chunks_.saved() != 0) report.clean = bool{saved_mapping<M, Map>{*this}.load()};
   if (!report.clean) {
     for (auto& p : thread_pointers_) p.store(nullptr, std::memory_order_relaxed);
     for (auto& t : threads_) t.reset();

@@ -35,6 +35,7 @@ std::uint64_t pages_of_image(std::uint64_t bytes) {
 logheap::heap_settings settings_for(const logheap_variant& v) {
   logheap::heap_settings s;
   s.root_word = root_word;
+  s.root_word_copy = root_word + 64;
   s.chunk_bytes = 1024;
   s.home_first = 65536;
   s.home_bytes = 65536;

@@ -33,6 +33,7 @@ inline constexpr std::uint64_t root_word = 512 + 256;
 inline heap_settings small_settings() {
   heap_settings s;
   s.root_word = root_word;
+  s.root_word_copy = root_word + 64;
   s.chunk_bytes = 4096;
   s.home_bytes = std::uint64_t{1} << 30;
   s.chunks_per_run = 4;

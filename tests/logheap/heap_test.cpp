@@ -68,6 +68,31 @@ TYPED_TEST(log_heap, is_as_its_model_through_crashes_and_closes) {
     ASSERT_NO_FATAL_FAILURE(live_through<TypeParam>(small_settings(), seed, true, true)) << "seed " << seed;
   }
 }
+// What is reserved for a partition must last for all of its changes, in whatever order entries are laid out.
+TYPED_TEST(log_heap, changes_a_partition_in_many_ways_at_once) {
+  heap_settings s = small_settings();
+  s.partition_bytes = 16384;
+  ground<TypeParam> g{512, s};
+  std::vector<home_t> old;
+  for (int i = 0; i < 12; ++i) old.push_back(g.put(100, i));
+  const std::uint64_t slot = old[1] - old[0];
+  const std::vector<std::byte> bytes(12 * slot, std::byte{99});
+  typename ground<TypeParam>::transaction_type t{*g, g.thread()};
+  std::vector<home_t> fresh;
+  for (int i = 0; i < 8; ++i) {
+    fresh.push_back(*t.allocate(100));
+    t.store(fresh.back(), bytes.data(), 100);
+    if (i == 6) t.store(*t.allocate(3000), bytes.data(), 3000);
+  }
+  t.store(old[0], bytes.data(), 10 * slot);
+  ASSERT_TRUE(t.commit()) << last_message();
+  for (int lives = 0; lives < 2; ++lives) {
+    for (int i = 0; i < 10; ++i) EXPECT_EQ(g.look(old[static_cast<std::size_t>(i)], 100)[0], std::byte{99});
+    for (const home_t h : fresh) EXPECT_EQ(g.look(h, 100)[99], std::byte{99});
+    EXPECT_EQ(g->check(), "");
+    ASSERT_TRUE(g.crash_and_open()) << last_message();
+  }
+}
 TYPED_TEST(log_heap, is_as_its_model_with_one_log_for_all) {
   heap_settings s = small_settings();
   s.separate_logs = false;

@@ -1,4 +1,6 @@
-// Spare leaves that a client has asked for, by partition, in the order of asking.  Of one thread.
+// Spare leaves that a client has asked for, by partition, in the order of asking.  Of one thread.  Changes come in that
+// order; or all ranges of one call are in order of addresses, so that each partition has one row, and any order will
+// do.
 #pragma once
 
 #include <cstdint>
