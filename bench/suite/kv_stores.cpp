@@ -80,7 +80,8 @@ std::vector<durable_store_kind> kv_stores(const std::string& directory) {
   };
   std::vector<std::pair<const char*, nvm_pool_options>> pools;
   if (is_memory(directory)) {
-    pools = {{"over undo", with(NVM_ENGINE_UNDO)}, {"over redo", with(NVM_ENGINE_REDO)}};
+    pools = {
+        {"over undo", with(NVM_ENGINE_UNDO)}, {"over redo", with(NVM_ENGINE_REDO)}, {"over log", with(NVM_ENGINE_LOG)}};
   } else {
     pools = {{"on ssd", on_ssd()}};
   }

@@ -162,6 +162,9 @@ TEST(engines, spend_the_fences_that_their_protocol_says) {
                                             // One record; written home by the batch.
                                             {"stm over redo", {1, 1, 1}},
                                             {"stm over redo, commit mark", {2, 2, 2}},
+                                            // An append.
+                                            {"log, announced stores", {1, 1, 1}},
+                                            {"stm over log", {1, 1, 1}},
                                             // Log, home, truncation; the plain log's tail.
                                             {"mnemosyne", {3, 3, 3}},
                                             {"mnemosyne, plain log", {4, 4, 4}},

@@ -100,7 +100,22 @@ enum nvm_engine {
   /* Baselines to measure with, as papers describe them; direct media only. Every store is logged as it is made, and
    * the commit waits until all is home. MNEMOSYNE: barriers only, new bytes; MNEMOSYNE_UNDO: old bytes. */
   NVM_ENGINE_MNEMOSYNE = 3,
-  NVM_ENGINE_MNEMOSYNE_UNDO = 4
+  NVM_ENGINE_MNEMOSYNE_UNDO = 4,
+  /* Log-structured (LSNVMM): the log is the only copy of the data, a commit appends to it with one fence, cleaners
+   * compact it.  Addresses of objects are virtual and never change; pages of them are built in volatile memory when
+   * they are touched.  Announced stores and barriers.  Direct media only; no lock-free structures in its pools. */
+  NVM_ENGINE_LOG = 5
+};
+
+/* How an engine with virtual addresses (NVM_ENGINE_LOG) finds the bytes of an address: LSNVMM, section 3.2.  The first
+ * is ours, the others the five steps of the paper, each with what the ones before have. */
+enum nvm_mapping {
+  NVM_MAPPING_LEAVES = 0,       /* a small sorted array for each partition of the addresses */
+  NVM_MAPPING_BASE = 1,         /* one skip list for 4 GiB, readers under its lock */
+  NVM_MAPPING_TWO_LAYERS = 2,   /* a skip list for each partition */
+  NVM_MAPPING_GROUP_UPDATE = 3, /* neighbouring stores of a transaction are one entry of the log and of the list */
+  NVM_MAPPING_CACHE = 4,        /* caches of nodes in each thread */
+  NVM_MAPPING_FULL = 5          /* readers take no lock */
 };
 
 /* How a log record of the redo engine proves that it is whole (HEAPO, section II-B), or a log of the mnemosyne ones
@@ -114,6 +129,15 @@ enum nvm_validation {
 enum nvm_truncation {
   NVM_TRUNCATION_BACKGROUND = 0, /* a thread, before they are full; committers wait for it only when they are */
   NVM_TRUNCATION_INLINE = 1      /* the committer that finds its ring full */
+};
+
+/* For measuring the log-structured engine; all zero is what one wants. */
+enum nvm_log_flags {
+  NVM_LOG_ONE = 1,         /* stores, allocations and frees in one log a thread instead of three */
+  NVM_LOG_NO_CLEANERS = 2, /* no threads that clean; who finds no room does */
+  /* No home pages: each load of a barrier transaction (nvm/stm.h) is translated, as in LSNVMM.  Plain loads of what has
+   * committed find anything then, and announced stores are refused. */
+  NVM_LOG_TRANSLATED = 4
 };
 
 /* What happens to the layouts of a program's durable types when it opens a pool (see "types" below). */
@@ -144,13 +168,17 @@ typedef struct nvm_pool_options {
   uint32_t engine;    /* enum nvm_engine; at open 0 or what the pool was created with */
   uint32_t mode;      /* permission bits of the new file; default 0600 */
   uint64_t log_bytes; /* ssd: size of the log ring; direct media: bytes of a lane; 0: chosen from size */
-  uint32_t lanes;     /* concurrent transactions; 0: chosen from size */
+  uint32_t lanes;     /* concurrent transactions; 0: chosen from size; without meaning for NVM_ENGINE_LOG */
   uint32_t read_only; /* open only: no change, no recovery of the file (a dirty pool is recovered in private memory) */
   nvm_emulation emulation; /* not stored in the pool */
   uint32_t meter;          /* 1: count fences, lines, bytes (nvm_pool_get_statistics); a little slower */
   uint32_t types;          /* enum nvm_types; not stored in the pool */
   uint32_t validation;     /* enum nvm_validation; creation, not with the undo engine */
   uint32_t truncation;     /* enum nvm_truncation; not stored in the pool */
+  uint32_t mapping;        /* enum nvm_mapping; NVM_ENGINE_LOG; not stored in the pool */
+  uint32_t cleaners;       /* NVM_ENGINE_LOG: threads that compact the log; 0: one; not stored in the pool */
+  uint32_t log_flags;      /* enum nvm_log_flags; NVM_ENGINE_LOG; not stored in the pool */
+  uint32_t home_mib;       /* NVM_ENGINE_LOG: MiB of memory for home pages at most; 0: half of the machine's */
   uint32_t reserved[4];    /* zero */
 } nvm_pool_options;
 
@@ -398,6 +426,9 @@ typedef struct nvm_statistics {
   uint64_t grown_bytes;
   uint64_t truncations; /* redo: times that the rings were emptied */
   uint64_t home_lines;  /* redo: lines written home by that */
+  /* log: chunks of the log that were cleaned, bytes of contents that were moved by that; bytes of contents and entries
+   * that live in the log, bytes of volatile memory that lead to them */
+  uint64_t cleaned_chunks, moved_bytes, live_bytes, mapping_bytes;
   uint64_t reserved[4];
 } nvm_statistics;
 NVM_API int nvm_pool_get_statistics(NVM_POOL *pool, nvm_statistics *out);

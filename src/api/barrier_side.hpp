@@ -16,6 +16,7 @@ class barrier_side final : public stm::durable_side {
 
   result<tx::open_transaction*> begin() noexcept override;
   [[nodiscard]] std::uint64_t data_end() const noexcept override;
+  [[nodiscard]] result<stm::home_reader*> reader() noexcept override;
   [[nodiscard]] two_words words_of(anchor_word which) const noexcept override;
   [[nodiscard]] bool takes_announced_stores() const noexcept override;
   status wait(lsn_t lsn) noexcept override;

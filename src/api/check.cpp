@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "api/check_log.hpp"
 #include "api/check_structures.hpp"
 #include "api/pool_object.hpp"
 #include "api/ssd.hpp"
@@ -245,14 +246,17 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
   const bool clean = file.superblock().state == static_cast<std::uint32_t>(nvm::layout::pool_state::clean);
   api::check_superblocks(base, g, *file_bytes, f);
   const auto found_before = f.count();
-  if (api::has_rings(file.superblock())) {
+  const bool is_log = file.superblock().engine == NVM_ENGINE_LOG;
+  if (is_log) {
+    // Its log is in the pages: check_log().
+  } else if (api::has_rings(file.superblock())) {
     sum.pending_transactions += api::check_rings(base, file.superblock(), clean, f);
   } else if (api::has_word_logs(file.superblock())) {
     sum.pending_transactions += api::check_word_logs(base, file.superblock(), clean, f);
   } else {
     sum.pending_transactions += api::check_lanes(base, g, nvm::tx::pool_key(file.superblock().uuid), clean, f);
   }
-  if (!clean && f.count() == found_before) api::recover_in_memory(file, f);
+  if (!clean && !is_log && f.count() == found_before) api::recover_in_memory(file, f);
   // The root names an object's payload, not just any place in the data.
   const auto root_word = nvm::read_root(base, g);
   const std::uint64_t root = root_word ? *root_word : 0;
@@ -283,7 +287,14 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
           untyped.type_map);
   }
   // Where the pages are not sound, walking what is in them says nothing.
-  if (f.count() == 0 && space.structure_pages != 0) {
+  if (f.count() == 0 && is_log) {
+    api::log_summary log;
+    const auto say = [&f](std::uint64_t at, const char* finding) { f.add(at, "%s", finding); };
+    if (nvm::status s = api::check_log(file, say, log); !s) return api::report(s.error());
+    space.objects += log.objects;
+    space.payload_bytes += log.object_bytes;
+    sum.pending_transactions += log.dropped_blocks;
+  } else if (f.count() == 0 && space.structure_pages != 0) {
     const auto say = [&f](std::uint64_t at, const char* finding) { f.add(at, "%s", finding); };
     if (nvm::status s = api::check_structures(file.base(), g, say); !s) return api::report(s.error());
   }

@@ -20,7 +20,7 @@ namespace {
 
 result<log::byte_range> range_in(const entry& e, const void* p, std::size_t n) noexcept {
   const std::uint64_t offset = reinterpret_cast<std::uintptr_t>(p) - e.base;
-  if (!e.pool->file->geometry().in_data(offset, n)) {
+  if (!e.pool->file->geometry().in_objects(offset, n)) {
     return fail(errc::bad_pointer, "[%p, +%zu) is not inside the data of %s", p, n, e.pool->file->path());
   }
   return log::byte_range{offset, n};

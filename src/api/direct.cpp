@@ -6,9 +6,11 @@
 namespace nvm::api {
 
 result<std::unique_ptr<engine>> start_on_direct(pool_file& file, std::uint32_t persist, bool measured,
-                                                const latency_settings& emulated, bool background) {
+                                                const latency_settings& emulated, bool background,
+                                                const log_choice& log) {
   auto with = write_back_of(file, persist);
   if (!with) return with.error();
+  if (is_log(file)) return start_log(file, *with, measured, emulated, log);
   if (is_baseline(file)) return start_baseline(file, *with, measured, emulated);
   const unsigned lanes = file.geometry().lane_count;
   const bool redo = file.superblock().engine == NVM_ENGINE_REDO;

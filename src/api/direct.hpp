@@ -6,14 +6,16 @@
 #include <memory>
 
 #include "api/engine.hpp"
+#include "api/log.hpp"
 #include "media/media.hpp"
 #include "pool/pool.hpp"
 
 namespace nvm::api {
 
-// The engine of an open pool on direct media; `persist` is an enum nvm_persist; `background`: a thread may help.  May
-// throw std::bad_alloc.
+// The engine of an open pool on direct media; `persist` is an enum nvm_persist; `background`: a thread may help; `log`:
+// what the log-structured engine is to do.  May throw std::bad_alloc.
 [[nodiscard]] result<std::unique_ptr<engine>> start_on_direct(pool_file& file, std::uint32_t persist, bool measured,
-                                                              const latency_settings& emulated, bool background);
+                                                              const latency_settings& emulated, bool background,
+                                                              const log_choice& log);
 
 }  // namespace nvm::api

@@ -11,6 +11,7 @@
 #include "log/log.hpp"
 #include "nvm/nvm.h"
 #include "object/object.hpp"
+#include "stm/durable_side.hpp"
 #include "tx/tx.hpp"
 
 namespace nvm::api {
@@ -33,6 +34,12 @@ class engine {
   // whether the lane is this thread's own between transactions (lanes::park).  Both are told what holds now, also when
   // it fails.
   [[nodiscard]] virtual result<open_transaction*> begin(unsigned& lane, bool& parked) noexcept = 0;
+  // Whether plain loads of objects find anything but what has committed: barriers read by reader().
+  [[nodiscard]] virtual bool translates() const noexcept { return false; }
+  // How this thread reads objects whose addresses are virtual; `lane` and `parked` as above, and it is parked then.
+  [[nodiscard]] virtual result<stm::home_reader*> reader(unsigned& /*lane*/, bool& /*parked*/) noexcept {
+    return fail(errc::engine, "the pool's objects are where their addresses say");
+  }
   // The thread, which has no transaction open, gives its parked lane up.
   virtual void give_back(unsigned lane) noexcept = 0;
   // Transactions open at the moment, of all threads.

@@ -30,8 +30,8 @@ struct stores {
     const geometry g = p->file->geometry();
     bytes.base = p->base();
     bytes.first = g.data_offset;
-    bytes.limit.store(g.size_bytes(), std::memory_order_relaxed);
-    bytes.limit_now = [](NVM_POOL* of) { return of->file->geometry().size_bytes(); };
+    bytes.limit.store(g.objects_end(), std::memory_order_relaxed);
+    bytes.limit_now = [](NVM_POOL* of) { return of->file->geometry().objects_end(); };
     bytes.pool = p;
   }
   NVM_POOL* pool;

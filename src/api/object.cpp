@@ -20,7 +20,7 @@ result<entry*> transaction_for(NVM_POOL* pool) noexcept {
 // Offset of p in the pool; bad_pointer for anything outside its data.
 result<std::uint64_t> offset_of(const NVM_POOL* pool, const void* p) noexcept {
   const std::uint64_t offset = reinterpret_cast<std::uintptr_t>(p) - reinterpret_cast<std::uintptr_t>(pool->base());
-  if (!pool->file->geometry().in_data(offset, 1)) {
+  if (!pool->file->geometry().in_objects(offset, 1)) {
     if (!nvm_is_durable(p)) return fail(errc::bad_pointer, "%p is volatile memory", p);
     const pool_file* other = find_pool(p);
     if (other == nullptr || other == pool->file.get()) {
@@ -100,7 +100,10 @@ void* nvm_realloc(NVM_POOL* pool, void* object, uint32_t type_id, size_t size) {
   if (!old) return api::report_null<void>(old.error());
   // Stays where it is unless it would waste more than half of its room; the room must fit the new size exactly, since
   // slots and size prove each other.
-  const bool same_slots = size != 0 && nvm::layout::same_room(old->bytes, size, pool->file->geometry().page_shift);
+  // In home space the log says how large the room is.
+  const nvm::geometry g = pool->file->geometry();
+  const bool same_slots = size != 0 && (g.home_bytes != 0 ? size <= old->usable && size > old->usable / 2
+                                                          : nvm::layout::same_room(old->bytes, size, g.page_shift));
   if (same_slots) {
     if (nvm::status s = api::resize_in_place(pool, *(*e)->transaction, *old, type_id, size); !s) {
       return api::report_null<void>(s.error());

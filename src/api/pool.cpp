@@ -19,12 +19,12 @@ namespace {
 constexpr nvm_pool_options no_options{};
 // Lanes where they are volatile: enough for any machine's threads.
 constexpr unsigned volatile_lanes = 64;
+constexpr unsigned cleaners_max = 64;
 
 status check_options(const char* path, const nvm_pool_options& o) noexcept {
   if (path == nullptr || *path == '\0') return fail(errc::invalid, "the path is empty");
   if (o.medium > NVM_MEDIUM_SSD) return fail(errc::invalid, "medium %u is none of enum nvm_medium", o.medium);
-  if (o.engine > NVM_ENGINE_MNEMOSYNE_UNDO)
-    return fail(errc::invalid, "engine %u is none of enum nvm_engine", o.engine);
+  if (o.engine > NVM_ENGINE_LOG) return fail(errc::invalid, "engine %u is none of enum nvm_engine", o.engine);
   if (o.persist > NVM_PERSIST_BEST) return fail(errc::invalid, "persist %u is none of enum nvm_persist", o.persist);
   if (o.types > NVM_TYPES_IGNORE) return fail(errc::invalid, "types %u is none of enum nvm_types", o.types);
   if (o.mode > 0777) return fail(errc::invalid, "mode %o is more than permission bits", o.mode);
@@ -32,6 +32,12 @@ status check_options(const char* path, const nvm_pool_options& o) noexcept {
     return fail(errc::invalid, "validation %u is none of enum nvm_validation", o.validation);
   if (o.truncation > NVM_TRUNCATION_INLINE)
     return fail(errc::invalid, "truncation %u is none of enum nvm_truncation", o.truncation);
+  if (o.mapping > NVM_MAPPING_FULL) return fail(errc::invalid, "mapping %u is none of enum nvm_mapping", o.mapping);
+  if (o.cleaners > cleaners_max) {
+    return fail(errc::invalid, "cleaners: found %u, expected at most %u", o.cleaners, cleaners_max);
+  }
+  if ((o.log_flags & ~std::uint32_t{NVM_LOG_ONE | NVM_LOG_NO_CLEANERS | NVM_LOG_TRANSLATED}) != 0)
+    return fail(errc::invalid, "log_flags %x are none of enum nvm_log_flags", o.log_flags);
   for (const std::uint32_t r : o.reserved) {
     if (r != 0) return fail(errc::invalid, "a reserved field of nvm_pool_options is %u, expected 0", r);
   }
@@ -50,7 +56,13 @@ result<std::unique_ptr<engine>> make_engine(pool_file& file, const nvm_pool_opti
     }
     return start_on_ssd(file, o.lanes != 0 ? o.lanes : volatile_lanes, measured, std::move(run));
   }
-  return start_on_direct(file, o.persist, measured, emulated, o.truncation == NVM_TRUNCATION_BACKGROUND);
+  log_choice log;
+  log.mapping = o.mapping;
+  log.cleaners = (o.log_flags & NVM_LOG_NO_CLEANERS) != 0 ? 0 : std::max(1U, o.cleaners);
+  log.one_log = (o.log_flags & NVM_LOG_ONE) != 0;
+  log.translated = (o.log_flags & NVM_LOG_TRANSLATED) != 0;
+  log.home_bytes_max = o.home_mib != 0 ? std::uint64_t{o.home_mib} << 20 : platform::memory_bytes() / 2;
+  return start_on_direct(file, o.persist, measured, emulated, o.truncation == NVM_TRUNCATION_BACKGROUND, log);
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "%s: no volatile memory to open it", file.path());
 }
@@ -137,7 +149,7 @@ NVM_POOL* nvm_pool_create_with(const char* path, const nvm_pool_options* options
   const nvm_pool_options& o = options == nullptr ? api::no_options : *options;
   if (nvm::status s = api::check_options(path, o); !s) return api::report_null<NVM_POOL>(s.error());
   if (o.read_only != 0) return api::report_null<NVM_POOL>(fail(errc::invalid, "a pool cannot be created read-only"));
-  if (o.validation != 0 && o.engine < NVM_ENGINE_REDO) {
+  if (o.validation != 0 && (o.engine < NVM_ENGINE_REDO || o.engine == NVM_ENGINE_LOG)) {
     return api::report_null<NVM_POOL>(
         fail(errc::invalid, "validation %u is not for engine %u", o.validation, o.engine));
   }
@@ -243,7 +255,7 @@ int nvm_pool_set_root(NVM_POOL* pool, void* object) {
   if (object == nullptr) return api::answer(e->transaction->set_root(0));
   const std::uint64_t offset =
       reinterpret_cast<std::uintptr_t>(object) - reinterpret_cast<std::uintptr_t>(pool->base());
-  if (!pool->file->geometry().in_data(offset, 1)) {
+  if (!pool->file->geometry().in_objects(offset, 1)) {
     return api::report(fail(errc::bad_pointer, "root %p is not inside the data of %s", object, pool->file->path()));
   }
   return api::answer(e->transaction->set_root(offset));

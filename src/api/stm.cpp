@@ -277,7 +277,7 @@ void abandon_barrier_transaction(const nvm_pool* pool) noexcept {
 
 void barrier_side::ready() noexcept {
   const geometry& g = pool_.file->geometry();
-  lies_at(pool_.base(), g.capacity_bytes(), g.data_offset);
+  lies_at(pool_.base(), g.address_bytes(), g.objects_offset(), g.home_bytes != 0 && pool_.engine->translates());
   // Its engine begins nothing, not even to be asked.
   if (pool_.file->read_only()) engine_policy.store(stm::policy::write_through, std::memory_order_relaxed);
 }
@@ -290,14 +290,21 @@ result<tx::open_transaction*> barrier_side::begin() noexcept try {
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory for a transaction");
 }
-std::uint64_t barrier_side::data_end() const noexcept { return pool_.file->geometry().size_bytes(); }
+result<stm::home_reader*> barrier_side::reader() noexcept try {
+  auto& lane = thread_transactions::mine().lane_in(&pool_);
+  return pool_.engine->reader(lane.lane, lane.parked);
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory for a transaction");
+}
+std::uint64_t barrier_side::data_end() const noexcept { return pool_.file->geometry().objects_end(); }
 stm::durable_side::two_words barrier_side::words_of(anchor_word which) const noexcept {
   const geometry& g = pool_.file->geometry();
-  return {anchor_word_at(g, 0, which), anchor_word_at(g, 1, which)};
+  return {object_word_at(g, 0, which), object_word_at(g, 1, which)};
 }
 bool barrier_side::takes_announced_stores() const noexcept {
   // The image of a pool on ssd is nobody's but ours, so that it may be ahead of the log.
-  return pool_.file->medium() == NVM_MEDIUM_SSD ||
+  // So are materialised home pages.
+  return pool_.file->medium() == NVM_MEDIUM_SSD || (pool_.file->geometry().home_bytes != 0 && !translates()) ||
          engine_policy.load(std::memory_order_relaxed) == stm::policy::write_through;
 }
 int set_anchor(nvm_stm* tx, anchor_word which, void* object) {

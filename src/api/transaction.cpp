@@ -161,7 +161,7 @@ status announce(const nvm_range* ranges, std::size_t count, outside_of_transacti
     }
     if (status s = e->pool->file->usable(); !s) return s;
     const std::uint64_t offset = reinterpret_cast<std::uintptr_t>(r.p) - e->base;
-    if (!e->pool->file->geometry().in_data(offset, r.n)) {
+    if (!e->pool->file->geometry().in_objects(offset, r.n)) {
       return fail(errc::bad_pointer, "[%p, +%zu) is not inside the data of %s", r.p, r.n, e->pool->file->path());
     }
     if (target != nullptr && e != target) {
@@ -189,7 +189,7 @@ status begin_transaction(nvm_pool* pool, thread_transactions& mine) noexcept {
     auto t = pool->engine->begin(lane.lane, lane.parked);
     if (!t) return t.error();
     begun = *t;
-    mine.add({pool, begun, reinterpret_cast<std::uintptr_t>(pool->base()), pool->file->geometry().capacity_bytes()});
+    mine.add({pool, begun, reinterpret_cast<std::uintptr_t>(pool->base()), pool->file->geometry().address_bytes()});
   } catch (const std::bad_alloc&) {
     std::vector<tx::hook> none;
     if (begun != nullptr) begun->abort(none);

@@ -16,7 +16,9 @@ constexpr option options[] = {
     {"log-bytes", value_kind::size, "SIZE", "size of the log on ssd, of one lane elsewhere; default by the size"},
     {"lanes", value_kind::count, "N", "transactions that may be open at a time, not on ssd; default by the size"},
     {"engine", value_kind::choice, "ENGINE",
-     "how transactions become durable: undo (stores in place) or redo (barriers of nvm/stm.h only); default undo; "
+     "how transactions become durable: undo (stores in place), redo (barriers of nvm/stm.h only) or log (the log is "
+     "the "
+     "only copy of the data, and is compacted; not on ssd); default undo; "
      "mnemosyne and mnemosyne-undo are baselines to measure with",
      engine_names},
     {"validation", value_kind::choice, "HOW",

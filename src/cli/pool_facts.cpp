@@ -16,7 +16,7 @@ constexpr json_field fields[] = {
     {"uuid", "identity of the pool, 36 characters"},
     {"format_version", "of the file format"},
     {"medium", "shm, dax, auto or ssd"},
-    {"engine", "undo, redo, mnemosyne or mnemosyne-undo"},
+    {"engine", "undo, redo, log, mnemosyne or mnemosyne-undo"},
     {"condition", "clean, in use, or needs recovery (its last owner died; the next open recovers it)"},
     {"clean", "true: closed properly"},
     {"owner_pid", "process that has the pool open; null: none"},

@@ -11,7 +11,7 @@ namespace nvm::cli {
 // Names of enum nvm_medium without "detect", in order of their numbers.
 inline constexpr std::string_view media_names[] = {"detect", "shm", "dax", "auto", "ssd"};
 // Of enum nvm_engine, and of enum nvm_validation.
-inline constexpr std::string_view engine_names[] = {"detect", "undo", "redo", "mnemosyne", "mnemosyne-undo"};
+inline constexpr std::string_view engine_names[] = {"detect", "undo", "redo", "mnemosyne", "mnemosyne-undo", "log"};
 inline constexpr std::string_view validation_names[] = {"checksum", "commit-mark"};
 inline constexpr std::string_view persist_names[] = {"detect",     "none", "fence", "clflush",
                                                      "clflushopt", "clwb", "best"};

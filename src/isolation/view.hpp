@@ -99,6 +99,28 @@ class view {
     return seen::conflict;
   }
 
+  // The lines [first, last] at once, read by take(), if there are few of them and nothing is in the way.  False:
+  // nothing is known.  May throw std::bad_alloc.
+  template <class Take>
+  [[nodiscard]] bool read_lines_quickly(std::uint64_t first, std::uint64_t last, Take&& take) {
+    constexpr std::uint64_t lines_at_once = 32;
+    if (last - first >= lines_at_once) return false;
+    const std::size_t count = last - first + 1;
+    std::uint64_t before[lines_at_once];
+    for (std::size_t i = 0; i < count; ++i) {
+      before[i] = orec_of_line(first + i).load(std::memory_order_acquire);
+      if (orec_word::locked(before[i]) || before[i] >= limit_) return false;
+    }
+    take();
+    // acquire: take() need not end with an acquiring load.
+    std::atomic_signal_fence(std::memory_order_acq_rel);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (orec_of_line(first + i).load(std::memory_order_acquire) != before[i]) return false;
+    }
+    for (std::size_t i = 0; i < count; ++i) note(orec_of_line(first + i), before[i]);
+    return true;
+  }
+
   // True: this transaction holds the lock.  False: lock() may get it.
   [[nodiscard, NVM_INLINE]] bool lock_quickly(orec& o) noexcept {
     // acquire: what was written under the version found.

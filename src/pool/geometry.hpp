@@ -18,6 +18,10 @@ struct geometry {
   std::uint64_t data_offset = 0;
   std::uint64_t size_pages = 0;      // data pages that exist
   std::uint64_t capacity_pages = 0;  // data pages there may be
+  std::uint64_t home_bytes = 0;      // of virtual addresses, which the engine maps to places; 0: none
+
+  // Home space begins behind the capacity, at a multiple of this.
+  static constexpr std::uint64_t home_align = std::uint64_t{1} << 21;
 
   [[nodiscard]] std::uint64_t page_bytes() const noexcept { return std::uint64_t{1} << page_shift; }
   // End of the existing data: the pool's extent in bytes.
@@ -25,6 +29,17 @@ struct geometry {
   [[nodiscard]] std::uint64_t capacity_bytes() const noexcept { return data_offset + (capacity_pages << page_shift); }
   [[nodiscard]] std::uint64_t page_offset(std::uint64_t page) const noexcept {
     return data_offset + (page << page_shift);
+  }
+  [[nodiscard]] std::uint64_t home_offset() const noexcept { return round_up(capacity_bytes(), home_align); }
+  // Of the addresses that belong to the pool.
+  [[nodiscard]] std::uint64_t address_bytes() const noexcept {
+    return home_bytes == 0 ? capacity_bytes() : home_offset() + home_bytes;
+  }
+  // Where objects can be: in home space, if there is one.
+  [[nodiscard]] std::uint64_t objects_offset() const noexcept { return home_bytes == 0 ? data_offset : home_offset(); }
+  [[nodiscard]] std::uint64_t objects_end() const noexcept { return home_bytes == 0 ? size_bytes() : address_bytes(); }
+  [[nodiscard]] bool in_objects(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+    return offset >= objects_offset() && range_inside(offset, bytes, objects_end());
   }
   // Data page that holds `offset`, which must lie in the data area.
   [[nodiscard]] std::uint64_t page_of(std::uint64_t offset) const noexcept {
@@ -50,6 +65,7 @@ struct geometry_request {
   std::uint32_t lane_count = 0;  // 0 with a log ring
   std::uint64_t lane_bytes = 0;  // multiple of the page
   std::uint64_t ring_bytes = 0;  // 0 with lanes; multiple of the page
+  std::uint64_t home_bytes = 0;
 };
 
 // Lays a pool out; the caller has checked the domain of the request.
@@ -61,6 +77,7 @@ constexpr geometry lay_out(const geometry_request& r) noexcept {
   g.capacity_pages = r.capacity_pages;
   g.lane_count = r.lane_count;
   g.lane_bytes = r.lane_bytes;
+  g.home_bytes = r.home_bytes;
   g.page_map_offset = 2 * page;
   g.log_offset = round_up(g.page_map_offset + 8 * r.capacity_pages, page);
   g.log_bytes = r.lane_count != 0 ? r.lane_count * r.lane_bytes : r.ring_bytes;
@@ -79,6 +96,7 @@ constexpr geometry geometry_of(const layout::superblock& sb) noexcept {
   g.data_offset = sb.data_offset;
   g.size_pages = sb.size_pages;
   g.capacity_pages = sb.capacity_pages;
+  g.home_bytes = sb.home_bytes;
   return g;
 }
 

@@ -62,7 +62,7 @@ std::size_t granule_of(const std::byte* base) noexcept {
 
 void set_directory(pool_file& pool, pool_file* value) noexcept {
   const std::size_t first = granule_of(pool.base());
-  const std::uint64_t count = ceil_div(pool.geometry().capacity_bytes(), platform::granule_bytes);
+  const std::uint64_t count = ceil_div(pool.geometry().address_bytes(), platform::granule_bytes);
   // release: pairs with the acquire in find_pool(); whoever finds the pool sees it complete.
   for (std::size_t i = first; i < first + count; ++i) directory[i].store(value, std::memory_order_release);
 }
@@ -121,7 +121,7 @@ pool_file* find_pool(const void* p) noexcept {
   const auto* byte = static_cast<const std::byte*>(p);
   pool_file* const pool = open_pools::directory[open_pools::granule_of(byte)].load(std::memory_order_acquire);
   if (pool == nullptr) return nullptr;
-  return static_cast<std::uint64_t>(byte - pool->base()) < pool->geometry().capacity_bytes() ? pool : nullptr;
+  return static_cast<std::uint64_t>(byte - pool->base()) < pool->geometry().address_bytes() ? pool : nullptr;
 }
 
 }  // namespace nvm

@@ -235,15 +235,15 @@ status pool_file::fill_new_file(const pool_create_options& options) noexcept {
   const auto shape = shape_of_new_pool(options, medium_, platform::window_bytes);
   if (!shape) return shape.error();
   request.shape = *shape;
-  const std::uint64_t capacity = lay_out(*shape).capacity_bytes();
+  const std::uint64_t addresses = lay_out(*shape).address_bytes();
   for (unsigned attempt = 0;; ++attempt) {
     if (options.uuid != nullptr) {
       std::memcpy(request.uuid, options.uuid, sizeof request.uuid);
     } else if (auto s = platform::random_bytes(request.uuid, sizeof request.uuid); !s) {
       return s;
     }
-    request.base_address = preferred_base(request.uuid, capacity);
-    auto taken = platform::slot::take(request.base_address, capacity);
+    request.base_address = preferred_base(request.uuid, addresses);
+    auto taken = platform::slot::take(request.base_address, addresses);
     if (taken) {
       slot_ = std::move(*taken);
       base_ = slot_.base();
@@ -327,7 +327,7 @@ status pool_file::open_file(const pool_open_options& options) noexcept {
                   twin->path());
     }
   }
-  auto taken = platform::slot::take(superblock_.base_address, shape_.capacity_bytes());
+  auto taken = platform::slot::take(superblock_.base_address, shape_.address_bytes());
   if (!taken) return taken.error();
   slot_ = std::move(*taken);
   base_ = slot_.base();

@@ -28,6 +28,8 @@ inline constexpr std::uint64_t chunks_per_group = 64;
 inline constexpr std::uint64_t extent_align_pages = 8;  // data starts at, and coarse extents lie at, multiples
 inline constexpr std::uint64_t pool_bytes_max = std::uint64_t{1} << 44;
 inline constexpr unsigned base_history_max = 8;
+inline constexpr std::uint64_t home_bytes_unit = std::uint64_t{1} << 16;
+inline constexpr std::uint64_t home_bytes_max = std::uint64_t{1} << 46;  // so that home addresses have 47 bits
 
 // Bits of features_incompat.  engine: `engine` or `validation` is not 0.
 inline constexpr std::uint32_t feature_engine = 1;
@@ -71,7 +73,8 @@ struct superblock {
   std::uint64_t gc_bytes;
   std::uint32_t engine;        // enum nvm_engine; 0: undo
   std::uint32_t validation;    // enum nvm_validation
-  std::uint64_t reserved[23];  // zero; open() checks
+  std::uint64_t home_bytes;    // of virtual addresses for objects, behind the capacity; 0: objects are in the data
+  std::uint64_t reserved[22];  // zero; open() checks
   std::uint64_t crc;           // XXH3 of all before, seeded with pool_magic
 };
 static_assert(sizeof(superblock) == 512 && sizeof(superblock) == sector_bytes);
@@ -93,7 +96,8 @@ struct anchor {
   std::uint64_t types;         // checked word: offset of the type map, 0: none
   std::uint64_t stores;        // checked word: offset of the header of the directory of key-value stores, 0: none
   std::uint64_t lockfree;      // checked word: offset of the directory of lock-free structures, 0: none
-  std::uint64_t reserved[60];  // zero
+  std::uint64_t log_heap;      // checked word: offset of the root of the log-structured heap, 0: none
+  std::uint64_t reserved[59];  // zero
 };
 static_assert(sizeof(anchor) == sector_bytes);
 

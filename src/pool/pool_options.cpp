@@ -30,6 +30,15 @@ result<std::uint64_t> log_bytes_of(const pool_create_options& o, std::uint64_t s
 }
 
 status set_lanes(const pool_create_options& o, std::uint64_t size, geometry_request& shape) noexcept {
+  if (o.engine == NVM_ENGINE_LOG) {
+    if (o.log_bytes != 0) {
+      return fail(errc::invalid, "log_bytes: found %" PRIu64 ", expected 0 for engine log, whose log is the pool",
+                  o.log_bytes);
+    }
+    shape.lane_count = 1;  // not used
+    shape.lane_bytes = file_page_bytes;
+    return {};
+  }
   if (o.lanes > lane_count_max)
     return fail(errc::invalid, "lanes: found %u, expected 1 .. %u", o.lanes, lane_count_max);
   if (o.log_bytes > lane_bytes_max) {
@@ -50,7 +59,9 @@ status set_lanes(const pool_create_options& o, std::uint64_t size, geometry_requ
 
 result<geometry_request> shape_of_new_pool(const pool_create_options& o, std::uint32_t medium,
                                            std::uint64_t window_bytes) noexcept {
-  const std::uint64_t limit = std::min(layout::pool_bytes_max, window_bytes);
+  // Virtual addresses take as much of the window as the data may, at least.
+  const bool has_home = o.engine == NVM_ENGINE_LOG;
+  const std::uint64_t limit = std::min(layout::pool_bytes_max, has_home ? window_bytes / 4 : window_bytes);
   const std::uint64_t asked = o.size_bytes != 0 ? o.size_bytes : size_bytes_default;
   if (asked > limit)
     return fail(errc::too_large, "size: found %" PRIu64 ", a pool has at most %" PRIu64 " bytes", asked, limit);
@@ -92,6 +103,13 @@ result<geometry_request> shape_of_new_pool(const pool_create_options& o, std::ui
     const std::uint64_t wanted = std::max(16 * size, capacity_bytes_default_min);
     const std::uint64_t most = std::max(size, window_bytes / 8);
     shape.capacity_pages = std::min(round_up(std::min(wanted, most), chunk_bytes) / file_page_bytes, pages_max);
+  }
+  if (has_home) {
+    // Rounding up and superblocks with holes cost addresses and nothing else.
+    const geometry g = lay_out(shape);
+    shape.home_bytes = round_down(std::min({4 * g.capacity_bytes(), layout::home_bytes_max,
+                                            window_bytes / 2 - std::min(window_bytes / 2, g.home_offset())}),
+                                  layout::home_bytes_unit);
   }
   return shape;
 }

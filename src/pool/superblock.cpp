@@ -143,6 +143,7 @@ geometry_request request_of(const superblock& sb) noexcept {
   r.lane_count = sb.lane_count;
   r.lane_bytes = sb.lane_bytes;
   r.ring_bytes = sb.medium == NVM_MEDIUM_SSD ? sb.log_bytes : 0;
+  r.home_bytes = sb.home_bytes;
   return r;
 }
 
@@ -161,7 +162,10 @@ status check_places(const superblock& sb) noexcept {
   if (auto s = expect(NVM_FIELD(data_offset), sb.data_offset, g.data_offset); !s) return s;
   if (g.capacity_bytes() > layout::pool_bytes_max)
     return bad_field(NVM_FIELD(capacity_pages), sb.capacity_pages, "a pool of at most 16 TiB");
-  if (!checked_add(sb.base_address, g.capacity_bytes()))
+  if (sb.home_bytes > layout::home_bytes_max || sb.home_bytes % layout::home_bytes_unit != 0 ||
+      (sb.home_bytes != 0) != (sb.engine == NVM_ENGINE_LOG))
+    return bad_field(NVM_FIELD(home_bytes), sb.home_bytes, "0, or with engine log a multiple of 64 KiB up to 64 TiB");
+  if (!checked_add(sb.base_address, g.address_bytes()))
     return bad_field(NVM_FIELD(base_address), sb.base_address, "an address range that does not wrap");
   // Segments that later versions describe; this one only demands that they could exist.
   if (!range_inside(sb.type_map_offset, sb.type_map_bytes, g.capacity_bytes()))
@@ -210,6 +214,8 @@ const char* engine_name(std::uint32_t engine) noexcept {
       return "mnemosyne";
     case NVM_ENGINE_MNEMOSYNE_UNDO:
       return "mnemosyne-undo";
+    case NVM_ENGINE_LOG:
+      return "log";
     default:
       return "?";
   }
@@ -239,8 +245,9 @@ status check_superblock(const superblock& sb, std::uint64_t pool_bytes) noexcept
       return bad_field(NVM_FIELD(base_history), sb.base_history[i].base, "zero beyond base_history_count");
   }
   const bool has_engine = (sb.features_incompat & layout::feature_engine) != 0;
-  if (has_engine ? sb.engine > NVM_ENGINE_MNEMOSYNE_UNDO || sb.engine == NVM_ENGINE_UNDO : sb.engine != 0)
-    return bad_field(NVM_FIELD(engine), sb.engine, has_engine ? "0 (undo), 2 (redo), 3 or 4 (mnemosyne)" : "0 (undo)");
+  if (has_engine ? sb.engine > NVM_ENGINE_LOG || sb.engine == NVM_ENGINE_UNDO : sb.engine != 0)
+    return bad_field(NVM_FIELD(engine), sb.engine,
+                     has_engine ? "0 (undo), 2 (redo), 3 or 4 (mnemosyne), 5 (log)" : "0 (undo)");
   if (sb.engine > NVM_ENGINE_REDO && sb.medium == NVM_MEDIUM_SSD)
     return bad_field(NVM_FIELD(engine), sb.engine, "0 or 2 on ssd");
   if (has_engine ? sb.validation > NVM_VALIDATION_COMMIT_MARK : sb.validation != 0)
@@ -290,6 +297,7 @@ result<superblock> make_superblock(const superblock_request& request) noexcept {
   sb.log_bytes = shape.ring_bytes;
   sb.capacity_pages = shape.capacity_pages;
   sb.size_pages = shape.size_pages;
+  sb.home_bytes = shape.home_bytes;
   sb.created_unix_s = request.created_unix_s;
   sb.sequence = 2;
   sb.state = static_cast<std::uint32_t>(layout::pool_state::open);
@@ -328,7 +336,7 @@ void format_image(std::byte* base, const superblock& sb) noexcept {
 
 const char* name_of(anchor_word which) noexcept {
   constexpr const char* names[anchor_words] = {"root", "type map", "directory of stores",
-                                               "directory of lock-free structures"};
+                                               "directory of lock-free structures", "root of the log-structured heap"};
   return names[static_cast<unsigned>(which)];
 }
 
@@ -366,7 +374,8 @@ status check_anchor(const std::byte* base, const geometry& g, unsigned copy) noe
   std::memcpy(&anchor, base + at, sizeof anchor);
   for (unsigned i = 0; i < anchor_words; ++i) {
     const auto which = static_cast<anchor_word>(i);
-    const std::uint64_t words[anchor_words] = {anchor.root, anchor.types, anchor.stores, anchor.lockfree};
+    const std::uint64_t words[anchor_words] = {anchor.root, anchor.types, anchor.stores, anchor.lockfree,
+                                               anchor.log_heap};
     const std::uint64_t word = words[i];
     const std::uint64_t seed_at = anchor_word_at(g, copy, which);
     if (!word_holds(word, word_seed(seed_at))) {

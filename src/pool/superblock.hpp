@@ -102,9 +102,10 @@ void write_superblock(M& m, std::byte* base, layout::superblock& sb) noexcept {
 // ---- anchors: what transactions change in the header pages
 // -----------------------------------------------------------
 
-// The words of an anchor: the root object, the type map, the directory of key-value stores.
-enum class anchor_word : unsigned { root = 0, types = 1, stores = 2, lockfree = 3 };
-inline constexpr unsigned anchor_words = 4;
+// The words of an anchor: the root object, the type map, the directory of key-value stores, that of lock-free
+// structures, the root of the log-structured heap.
+enum class anchor_word : unsigned { root = 0, types = 1, stores = 2, lockfree = 3, log_heap = 4 };
+inline constexpr unsigned anchor_words = 5;
 [[nodiscard]] const char* name_of(anchor_word which) noexcept;
 
 // Offset of a word in anchor `copy` (0 or 1): a checked word whose seed is word_seed(this offset).
@@ -113,7 +114,15 @@ inline constexpr unsigned anchor_words = 4;
 }
 static_assert(offsetof(layout::anchor, root) == 0 && offsetof(layout::anchor, types) == sizeof(std::uint64_t) &&
               offsetof(layout::anchor, stores) == 2 * sizeof(std::uint64_t) &&
-              offsetof(layout::anchor, lockfree) == 3 * sizeof(std::uint64_t));
+              offsetof(layout::anchor, lockfree) == 3 * sizeof(std::uint64_t) &&
+              offsetof(layout::anchor, log_heap) == 4 * sizeof(std::uint64_t));
+// The same of the words that name objects: where objects have virtual addresses, the first of them has these words, as
+// two anchors one behind the other.
+[[nodiscard]] inline std::uint64_t object_word_at(const geometry& g, unsigned copy, anchor_word which) noexcept {
+  if (g.home_bytes == 0) return anchor_word_at(g, copy, which);
+  return g.home_offset() + (copy * anchor_words + static_cast<unsigned>(which)) * sizeof(std::uint64_t);
+}
+inline constexpr std::uint64_t object_words_bytes = 2 * std::uint64_t{anchor_words} * sizeof(std::uint64_t);
 [[nodiscard]] inline std::uint64_t root_word_at(const geometry& g, unsigned copy) noexcept {
   return anchor_word_at(g, copy, anchor_word::root);
 }

@@ -18,6 +18,15 @@ enum class policy : std::uint8_t {
   write_back,
 };
 
+// How objects are read whose addresses are virtual; of one thread.
+class home_reader {
+ public:
+  virtual ~home_reader() = default;
+  // The n bytes at `offset`.  Of bytes that are being changed each is as it was or as it will be; addresses that
+  // nothing has are read as anything.
+  virtual void read(std::uint64_t offset, void* to, std::size_t n) noexcept = 0;
+};
+
 class durable_side {
  public:
   virtual ~durable_side() = default;
@@ -40,6 +49,9 @@ class durable_side {
     std::uint64_t at[2];
   };
   [[nodiscard]] virtual two_words words_of(anchor_word which) const noexcept = 0;
+  // Whether addresses of the pool are virtual, so that loads go through this thread's reader().
+  [[nodiscard]] bool translates() const noexcept { return translates_; }
+  [[nodiscard]] virtual result<home_reader*> reader() noexcept = 0;
   // Whether the engine can also take stores in place that were announced, where nobody looks meanwhile.
   [[nodiscard]] virtual bool takes_announced_stores() const noexcept = 0;
   [[nodiscard]] virtual status wait(lsn_t lsn) noexcept = 0;
@@ -72,9 +84,11 @@ class durable_side {
   std::atomic<bool> always_write_back{false};          // what the program wants
 
  protected:
-  void lies_at(std::byte* base, std::uint64_t capacity, std::uint64_t data_offset) noexcept {
+  // `data_offset`: of what objects are in.
+  void lies_at(std::byte* base, std::uint64_t capacity, std::uint64_t data_offset, bool translates) noexcept {
     base_ = base;
     capacity_ = capacity;
+    translates_ = translates;
     data_offset_ = data_offset;
     data_ends(data_end());
   }
@@ -88,6 +102,7 @@ class durable_side {
   std::byte* base_ = nullptr;
   std::uint64_t capacity_ = 0;
   std::uint64_t data_offset_ = 0;
+  bool translates_ = false;
   std::atomic<std::uint64_t> data_known_{0};  // bytes of data, but for the last line
   std::atomic<lsn_t> ordered_{0};
 };

@@ -50,6 +50,7 @@ verdict transaction::ask_engine(durable_side* side) {
 
 verdict transaction::learn_policy(durable_side* side) {
   write_back_ = false;
+  translates_ = side != nullptr && side->translates();
   if (side == nullptr) return verdict::done;
   if (side->engine_policy.load(std::memory_order_relaxed) == policy::unknown) {
     if (verdict a = ask_engine(side); a != verdict::done) return a;
@@ -238,6 +239,8 @@ void transaction::leave() noexcept {
   if (!fresh_.empty()) fresh_.clear();
   side_ = nullptr;
   engine_ = nullptr;
+  reader_ = nullptr;
+  translates_ = false;
   buffers_ = stored_in_place_ = privatises_ = false;
   const bool was_alone = who_.alone();
   who_.leave();
@@ -440,7 +443,11 @@ verdict transaction::fill(void* to, int byte, std::size_t n) {
 }
 
 void transaction::read_own(const void* p, std::size_t n, void* out) noexcept {
-  isolation::copy_out(out, p, n);
+  if (is_virtual(p, n)) {
+    reader_->read(side_->offset_of(p), out, n);
+  } else {
+    isolation::copy_out(out, p, n);
+  }
   if (!write_back_) return;
   const isolation::written_line* w = writes_.find(p, side_ != nullptr && side_->holds(p));
   if (w == nullptr) return;
@@ -457,7 +464,33 @@ verdict transaction::load_own(seen s, const void* p, std::size_t n, void* out) {
   return verdict::done;
 }
 
+// Whatever is at an address of the pool is where the reader says, under the orecs of the address.
+verdict transaction::read_virtual(void* to, const void* from, std::size_t n) {
+  if (reader_ == nullptr) {
+    auto asked = side_->reader();
+    if (!asked) return fails(asked.error());
+    reader_ = *asked;
+  }
+  const std::uint64_t offset = side_->offset_of(from);
+  const std::uint64_t last = (address(from) + n - 1) / line_bytes;
+  if (view_.read_lines_quickly(isolation::line_of(from), last, [&] { reader_->read(offset, to, n); })) {
+    return verdict::done;
+  }
+  const auto* at = static_cast<const std::byte*>(from);
+  auto* out = static_cast<std::byte*>(to);
+  for (std::size_t done = 0; done < n;) {
+    const std::size_t here = to_line_end(at + done, n - done);
+    const seen s = view_.read_under(isolation::orec_of_line(isolation::line_of(at + done)),
+                                    [&] { reader_->read(offset + done, out + done, here); });
+    if (verdict a = load_own(s, at + done, here, out + done); a != verdict::done) return a;
+    done += here;
+  }
+  return verdict::done;
+}
+
 verdict transaction::read(void* to, const void* from, std::size_t n) {
+  if (n == 0) return verdict::done;
+  if (is_virtual(from, n)) return read_virtual(to, from, n);
   const auto* at = static_cast<const std::byte*>(from);
   auto* out = static_cast<std::byte*>(to);
   while (n != 0) {

@@ -62,6 +62,7 @@ class transaction {
       return begin_carefully(side);
     }
     write_back_ = side->wants_write_back();
+    translates_ = side->translates();
     who_.enter(side);
     has_entered(side);
     return verdict::done;
@@ -110,7 +111,7 @@ class transaction {
   // *p, aligned, if nothing is in the way; false: nothing was done, and load() may do it.
   template <class T>
   [[nodiscard, NVM_INLINE]] bool load_quickly(const T* p, T& out) noexcept {
-    return isolation::is_aligned(p) && view_.load_quickly(p, out);
+    return !translates_ && isolation::is_aligned(p) && view_.load_quickly(p, out);
   }
   // *p = value into the write set, the same way; write() may do it.
   template <class T>
@@ -131,6 +132,7 @@ class transaction {
   // *p, aligned.
   template <class T>
   [[nodiscard]] verdict load(const T* p, T& out) {
+    if (translates_) return read(&out, p, sizeof out);
     const isolation::seen s = view_.load(p, out);
     return s == isolation::seen::ok ? verdict::done : load_own(s, p, sizeof(T), &out);
   }
@@ -238,6 +240,11 @@ class transaction {
   [[nodiscard]] verdict put(void* p, const void* from, std::size_t n, place where);
   [[nodiscard]] verdict load_own(isolation::seen s, const void* p, std::size_t n, void* out);
   void read_own(const void* p, std::size_t n, void* out) noexcept;
+  // In a pool whose addresses are virtual: bytes of it, outside of what this transaction has allocated.
+  [[nodiscard]] bool is_virtual(const void* p, std::size_t n) noexcept {
+    return translates_ && side_->holds(p) && (fresh_.empty() || level_of_fresh(p, n) == 0);
+  }
+  [[nodiscard]] verdict read_virtual(void* to, const void* from, std::size_t n);
   // The engine's transaction, with as many levels as this one.
   [[nodiscard]] verdict engine(tx::open_transaction*& out);
   [[nodiscard]] verdict begin_engine();
@@ -270,8 +277,10 @@ class transaction {
   tx::open_transaction* engine_ = nullptr;
   bool logs_each_store_ = false;  // engine_ does
   bool write_back_ = false;
-  bool buffers_ = false;          // stores to the pool go into the write set, whatever they are
-  bool stored_in_place_ = false;  // under a lock
+  bool translates_ = false;        // side_ does
+  home_reader* reader_ = nullptr;  // nullptr: not asked for yet
+  bool buffers_ = false;           // stores to the pool go into the write set, whatever they are
+  bool stored_in_place_ = false;   // under a lock
   bool privatises_ = false;
   series series_;
   errc failure_ = errc::ok;

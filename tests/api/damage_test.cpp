@@ -58,6 +58,7 @@ INSTANTIATE_TEST_SUITE_P(
     media, damage,
     testing::Values(used{"shm", NVM_ENGINE_UNDO, NVM_VALIDATION_CHECKSUM, NVM_MEDIUM_SHM, 1500},
                     used{"shm_redo", NVM_ENGINE_REDO, NVM_VALIDATION_CHECKSUM, NVM_MEDIUM_SHM, 1500},
+                    used{"shm_log", NVM_ENGINE_LOG, NVM_VALIDATION_CHECKSUM, NVM_MEDIUM_SHM, 1500},
                     used{"shm_mnemosyne", NVM_ENGINE_MNEMOSYNE, NVM_VALIDATION_CHECKSUM, NVM_MEDIUM_SHM, 400},
                     used{"shm_mnemosyne_undo", NVM_ENGINE_MNEMOSYNE_UNDO, NVM_VALIDATION_CHECKSUM, NVM_MEDIUM_SHM, 400},
                     used{"shm_mnemosyne_undo_plain", NVM_ENGINE_MNEMOSYNE_UNDO, NVM_VALIDATION_COMMIT_MARK,
@@ -67,7 +68,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_P(damage, of_any_one_word_causes_no_fault_and_no_hang) {
   const bool ssd = GetParam().medium == NVM_MEDIUM_SSD;
-  const bool announces = GetParam().engine == NVM_ENGINE_UNDO || GetParam().engine == NVM_ENGINE_MNEMOSYNE_UNDO;
+  const bool announces = GetParam().engine == NVM_ENGINE_UNDO || GetParam().engine == NVM_ENGINE_MNEMOSYNE_UNDO ||
+                         GetParam().engine == NVM_ENGINE_LOG;
   scratch place{false};  // the file system of the copies; the medium is the pool's
   nvm_pool_options o{};
   o.size = 1 << 20;

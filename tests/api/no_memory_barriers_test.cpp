@@ -32,7 +32,7 @@ class life final : public life_in_shortage {
     o.size = 1 << 20;
     o.medium = on_.medium;
     o.engine = on_.engine;
-    o.log_bytes = on_.medium == NVM_MEDIUM_SSD ? 1 << 20 : 8192;
+    o.log_bytes = on_.medium == NVM_MEDIUM_SSD ? 1 << 20 : on_.engine == NVM_ENGINE_LOG ? 0 : 8192;
     o.lanes = 2;
     pool_ = nvm_pool_create_with(path().c_str(), &o);
     ASSERT_NE(pool_, nullptr) << nvm_errormsg();
@@ -98,6 +98,7 @@ class life final : public life_in_shortage {
 
 constexpr ground grounds[] = {{"undo", NVM_MEDIUM_SHM, NVM_ENGINE_UNDO},
                               {"redo", NVM_MEDIUM_SHM, NVM_ENGINE_REDO},
+                              {"log", NVM_MEDIUM_SHM, NVM_ENGINE_LOG},
                               {"ssd", NVM_MEDIUM_SSD, NVM_ENGINE_DETECT}};
 
 class no_memory_for_barriers : public testing::TestWithParam<ground> {};

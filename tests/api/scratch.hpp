@@ -1,4 +1,4 @@
-// A place for pool files of one test, on each medium, removed at the end.
+// A place for pool files of one test, of each kind of pool, removed at the end.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,23 +10,36 @@
 
 namespace nvm::tests {
 
+// Pools that take the same calls.
+enum class pool_kind { shm, log, ssd };
+inline constexpr pool_kind pool_kinds[] = {pool_kind::shm, pool_kind::log, pool_kind::ssd};
+inline std::string name_of(const testing::TestParamInfo<pool_kind>& k) {
+  return k.param == pool_kind::shm ? "shm" : k.param == pool_kind::log ? "log" : "ssd";
+}
+inline void choose(nvm_pool_options& o, pool_kind k) {
+  o.medium = k == pool_kind::ssd ? NVM_MEDIUM_SSD : NVM_MEDIUM_SHM;
+  if (k == pool_kind::log) o.engine = NVM_ENGINE_LOG;
+}
+
 class scratch {
  public:
-  explicit scratch(bool ssd) : ssd_{ssd}, folder_{"api", ssd} {}
+  explicit scratch(bool ssd) : scratch{ssd ? pool_kind::ssd : pool_kind::shm} {}
+  explicit scratch(pool_kind kind) : kind_{kind}, folder_{"api", kind == pool_kind::ssd} {}
   std::string path(const char* name = "pool") const { return folder_.path(name); }
-  bool ssd() const { return ssd_; }
+  bool ssd() const { return kind_ == pool_kind::ssd; }
+  pool_kind kind() const { return kind_; }
 
   NVM_POOL* create(const char* name = "pool", std::size_t size = std::size_t{4} << 20) const {
     nvm_pool_options o{};
     o.size = size;
-    o.medium = ssd_ ? NVM_MEDIUM_SSD : NVM_MEDIUM_SHM;
+    choose(o, kind_);
     NVM_POOL* p = nvm_pool_create_with(path(name).c_str(), &o);
     EXPECT_NE(p, nullptr) << nvm_errormsg();
     return p;
   }
 
  private:
-  bool ssd_;
+  pool_kind kind_;
   scratch_folder folder_;
 };
 

@@ -19,18 +19,18 @@
 namespace nvm::tests {
 namespace {
 
-class threads : public testing::TestWithParam<bool> {};
-INSTANTIATE_TEST_SUITE_P(media, threads, testing::Bool(), [](const auto& i) { return i.param ? "ssd" : "shm"; });
+class threads : public testing::TestWithParam<pool_kind> {};
+INSTANTIATE_TEST_SUITE_P(media, threads, testing::ValuesIn(pool_kinds), name_of);
 
 TEST_P(threads, each_commits_its_own_objects_and_frees_those_of_others) {
   scratch place{GetParam()};
   nvm_pool_options o{};
   o.size = 8 << 20;
   o.lanes = 3;  // fewer than threads: some wait
-  o.medium = GetParam() ? NVM_MEDIUM_SSD : NVM_MEDIUM_SHM;
+  choose(o, GetParam());
   NVM_POOL* pool = nvm_pool_create_with(place.path().c_str(), &o);
   ASSERT_NE(pool, nullptr) << nvm_errormsg();
-  const int rounds = GetParam() ? 60 : 600;
+  const int rounds = GetParam() == pool_kind::ssd ? 60 : 600;
   std::mutex lock;
   std::vector<void*> shared;
   std::atomic<int> failures{0};
@@ -90,7 +90,7 @@ NVM_POOL* with_lanes(const scratch& place, unsigned lanes, const char* name = "p
   nvm_pool_options o{};
   o.size = 1 << 20;
   o.lanes = lanes;
-  o.medium = place.ssd() ? NVM_MEDIUM_SSD : NVM_MEDIUM_SHM;
+  choose(o, place.kind());
   NVM_POOL* pool = nvm_pool_create_with(place.path(name).c_str(), &o);
   EXPECT_NE(pool, nullptr) << nvm_errormsg();
   return pool;
@@ -174,7 +174,7 @@ TEST_P(threads, that_are_idle_keep_no_lane_from_others) {
 TEST_P(threads, that_end_give_their_lanes_back) {
   scratch place{GetParam()};
   NVM_POOL* pool = with_lanes(place, 2);
-  const int count = GetParam() ? 50 : 300;
+  const int count = GetParam() == pool_kind::ssd ? 50 : 300;
   for (int i = 0; i < count; ++i) {
     std::thread{[&] { EXPECT_TRUE(add_object(pool)) << nvm_errormsg(); }}.join();
   }
@@ -195,7 +195,7 @@ TEST_P(threads, that_come_and_go_beside_steady_ones_share_two_lanes) {
   NVM_POOL* pool = with_lanes(place, 2);
   std::atomic<std::uint64_t> done{0};
   std::atomic<int> failures{0};
-  const int rounds = GetParam() ? 20 : 300;
+  const int rounds = GetParam() == pool_kind::ssd ? 20 : 300;
   const auto some = [&](int n) {
     for (int i = 0; i < n; ++i) add_object(pool) ? ++done : static_cast<std::uint64_t>(++failures);
   };

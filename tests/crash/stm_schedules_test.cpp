@@ -41,11 +41,12 @@ class fibers_side final : public stm::durable_side {
  public:
   explicit fibers_side(NVM_POOL& pool) : pool_{pool} {
     const geometry g = pool.file->geometry();
-    lies_at(pool.base(), g.capacity_bytes(), g.data_offset);
+    lies_at(pool.base(), g.capacity_bytes(), g.data_offset, false);
   }
   result<tx::open_transaction*> begin() noexcept override {
     return pool_.engine->begin(lanes_[running].lane, lanes_[running].parked);
   }
+  result<stm::home_reader*> reader() noexcept override { std::abort(); }
   [[nodiscard]] std::uint64_t data_end() const noexcept override { return pool_.file->geometry().size_bytes(); }
   [[nodiscard]] two_words words_of(anchor_word) const noexcept override { std::abort(); }
   [[nodiscard]] bool takes_announced_stores() const noexcept override { return false; }

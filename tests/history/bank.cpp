@@ -38,7 +38,9 @@ struct ledger : nvm::kills::shared_state {
 struct engine {
   using state = ledger;
   const char* name;
-  bool is_ssd, write_back, redo, by_mark;
+  bool is_ssd, write_back;
+  nvm_engine made_of;
+  bool by_mark;
   static constexpr bool kills_openings = false;
 
   void make(const std::string& path, ledger& s) const;
@@ -62,16 +64,16 @@ struct engine {
   }
 };
 constexpr engine engines[] = {
-    {"undo", false, false, false, false}, {"undo-write-back", false, true, false, false},
-    {"redo", false, false, true, false},  {"redo-by-mark", false, false, true, true},
-    {"ssd", true, false, false, false},
+    {"undo", false, false, NVM_ENGINE_UNDO, false}, {"undo-write-back", false, true, NVM_ENGINE_UNDO, false},
+    {"redo", false, false, NVM_ENGINE_REDO, false}, {"redo-by-mark", false, false, NVM_ENGINE_REDO, true},
+    {"log", false, false, NVM_ENGINE_LOG, false},   {"ssd", true, false, NVM_ENGINE_DETECT, false},
 };
 
 void engine::make(const std::string& path, ledger& s) const {
   nvm_pool_options o{};
   o.size = std::uint64_t{8} << 20;
   o.medium = is_ssd ? NVM_MEDIUM_SSD : NVM_MEDIUM_SHM;
-  if (redo) o.engine = NVM_ENGINE_REDO;
+  o.engine = made_of;
   if (by_mark) o.validation = NVM_VALIDATION_COMMIT_MARK;
   NVM_POOL* pool = nvm_pool_create_with(path.c_str(), &o);
   if (pool == nullptr) return void(report(s, "no pool is made"));

@@ -61,7 +61,7 @@ class basic_history_rig {
     ASSERT_EQ(::kill(child, SIGKILL), 0);
     int status = 0;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status)) << status;
+    ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
     crashes_.push_back(now());
     ASSERT_EQ(log_->failures.load(), 0U) << log_->failure;
     // Whatever it left, the check must be able to say what the next open makes of it.
@@ -110,7 +110,7 @@ class engines : public testing::TestWithParam<engine_kind> {};
 #define NVM_EVERY_ENGINE(suite)                                                                                \
   INSTANTIATE_TEST_SUITE_P(on, suite,                                                                          \
                            testing::Values(engine_kind::undo, engine_kind::undo_write_back, engine_kind::redo, \
-                                           engine_kind::redo_by_mark, engine_kind::ssd),                       \
+                                           engine_kind::redo_by_mark, engine_kind::log, engine_kind::ssd),     \
                            [](const auto& i) { return name_of(i.param); })
 
 }  // namespace nvm::tests

@@ -13,7 +13,7 @@ struct store_kind {
 std::vector<store_kind> store_kinds() {
   std::vector<store_kind> all;
   for (const auto e : {engine_kind::undo, engine_kind::undo_write_back, engine_kind::redo, engine_kind::redo_by_mark,
-                       engine_kind::ssd}) {
+                       engine_kind::log, engine_kind::ssd}) {
     for (const auto i : {NVM_KV_LIST, NVM_KV_HASH, NVM_KV_BTREE, NVM_KV_RBTREE}) all.push_back({e, i});
   }
   return all;

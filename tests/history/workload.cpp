@@ -38,6 +38,10 @@ NVM_POOL* make_pool(engine_kind engine, const char* path, std::uint64_t log_byte
   o.medium = engine == engine_kind::ssd ? NVM_MEDIUM_SSD : NVM_MEDIUM_SHM;
   o.log_bytes = log_bytes;
   if (engine == engine_kind::redo || engine == engine_kind::redo_by_mark) o.engine = NVM_ENGINE_REDO;
+  if (engine == engine_kind::log) {
+    o.engine = NVM_ENGINE_LOG;
+    o.log_bytes = 0;
+  }
   if (engine == engine_kind::redo_by_mark) {
     o.validation = NVM_VALIDATION_COMMIT_MARK;
     o.truncation = NVM_TRUNCATION_INLINE;

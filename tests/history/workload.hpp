@@ -9,9 +9,9 @@
 
 namespace nvm::tests {
 
-enum class engine_kind { undo, undo_write_back, redo, redo_by_mark, ssd };
+enum class engine_kind { undo, undo_write_back, redo, redo_by_mark, log, ssd };
 inline const char* name_of(engine_kind e) {
-  constexpr const char* names[] = {"undo", "undo_write_back", "redo", "redo_by_mark", "ssd"};
+  constexpr const char* names[] = {"undo", "undo_write_back", "redo", "redo_by_mark", "log", "ssd"};
   return names[static_cast<unsigned>(e)];
 }
 

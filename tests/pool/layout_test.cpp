@@ -47,7 +47,8 @@ TEST(pool_layout, superblock_fields_lie_where_format_1_says) {
       FIELD(superblock, gc_bytes, 304),
       FIELD(superblock, engine, 312),
       FIELD(superblock, validation, 316),
-      FIELD(superblock, reserved, 320),
+      FIELD(superblock, home_bytes, 320),
+      FIELD(superblock, reserved, 328),
       FIELD(superblock, crc, 504),
   };
   for (const field& f : fields) EXPECT_EQ(f.found, f.expected) << f.name;

@@ -287,11 +287,22 @@ TEST(superblock, field_outside_its_domain_is_refused_by_name) {
       {"type_map_offset", [](superblock& s) { s.type_map_offset = huge; }},
       {"gc_offset", [](superblock& s) { s.gc_bytes = huge; }},
       {"engine", [](superblock& s) { s.engine = NVM_ENGINE_REDO; }},  // and no feature bit says so
-      {"engine",
-       [](superblock& s) { s.features_incompat = layout::feature_engine, s.engine = NVM_ENGINE_MNEMOSYNE_UNDO + 1; }},
+      {"engine", [](superblock& s) { s.features_incompat = layout::feature_engine, s.engine = NVM_ENGINE_LOG + 1; }},
+      {"home_bytes", [](superblock& s) { s.features_incompat = layout::feature_engine, s.engine = NVM_ENGINE_LOG; }},
+      {"home_bytes", [](superblock& s) { s.home_bytes = layout::home_bytes_unit; }},
+      {"home_bytes",
+       [](superblock& s) {
+         s.features_incompat = layout::feature_engine, s.engine = NVM_ENGINE_LOG;
+         s.home_bytes = layout::home_bytes_unit + 4096;
+       }},
+      {"home_bytes",
+       [](superblock& s) {
+         s.features_incompat = layout::feature_engine, s.engine = NVM_ENGINE_LOG;
+         s.home_bytes = 2 * layout::home_bytes_max;
+       }},
       {"validation", [](superblock& s) { s.validation = NVM_VALIDATION_COMMIT_MARK; }},
       {"validation", [](superblock& s) { s.features_incompat = layout::feature_engine, s.validation = 2; }},
-      {"reserved", [](superblock& s) { s.reserved[22] = 1; }},
+      {"reserved", [](superblock& s) { s.reserved[21] = 1; }},
   };
   for (const hostile& h : cases) {
     image i;

@@ -102,7 +102,7 @@ TEST_P(stm_kills, keep_the_total_the_receipts_and_what_was_reported) {
     ::kill(child, SIGKILL);
     int end = 0;
     ASSERT_EQ(::waitpid(child, &end, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(end)) << "exit code " << WEXITSTATUS(end);
+    ASSERT_TRUE(WIFSIGNALED(end) && WTERMSIG(end) == SIGKILL) << "ended by " << end;
     reported = told->done;
     here.open();
     b = static_cast<bank*>(nvm_pool_get_root(here.pool()));

@@ -14,7 +14,7 @@
 
 namespace nvm::tests {
 
-enum class where { undo, undo_write_back, redo, redo_by_mark, mnemosyne, mnemosyne_undo, ssd, volatile_only };
+enum class where { undo, undo_write_back, redo, redo_by_mark, mnemosyne, mnemosyne_undo, log, ssd, volatile_only };
 
 inline const char* name_of(where w) {
   switch (w) {
@@ -30,6 +30,8 @@ inline const char* name_of(where w) {
       return "mnemosyne";
     case where::mnemosyne_undo:
       return "mnemosyne_undo";
+    case where::log:
+      return "log";
     case where::ssd:
       return "ssd";
     case where::volatile_only:
@@ -52,6 +54,7 @@ class place {
     if (w == where::redo || w == where::redo_by_mark) o.engine = NVM_ENGINE_REDO;
     if (w == where::mnemosyne) o.engine = NVM_ENGINE_MNEMOSYNE;
     if (w == where::mnemosyne_undo) o.engine = NVM_ENGINE_MNEMOSYNE_UNDO;
+    if (w == where::log) o.engine = NVM_ENGINE_LOG;
     if (w == where::redo_by_mark) {
       o.validation = NVM_VALIDATION_COMMIT_MARK;
       o.truncation = NVM_TRUNCATION_INLINE;
@@ -131,9 +134,10 @@ class everywhere : public testing::TestWithParam<where> {
   place here{GetParam()};
 };
 inline constexpr where every_pool[] = {where::undo,      where::undo_write_back, where::redo, where::redo_by_mark,
-                                       where::mnemosyne, where::mnemosyne_undo,  where::ssd};
-inline constexpr where every_place[] = {where::undo,      where::undo_write_back, where::redo, where::redo_by_mark,
-                                        where::mnemosyne, where::mnemosyne_undo,  where::ssd,  where::volatile_only};
+                                       where::mnemosyne, where::mnemosyne_undo,  where::log,  where::ssd};
+inline constexpr where every_place[] = {where::undo,         where::undo_write_back, where::redo, where::redo_by_mark,
+                                        where::mnemosyne,    where::mnemosyne_undo,  where::log,  where::ssd,
+                                        where::volatile_only};
 #define NVM_EVERYWHERE(suite) \
   INSTANTIATE_TEST_SUITE_P(on, suite, testing::ValuesIn(every_place), [](const auto& i) { return name_of(i.param); })
 #define NVM_EVERY_POOL(suite) \

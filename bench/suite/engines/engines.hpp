@@ -63,6 +63,8 @@ void for_each_engine(const std::string& directory, F&& f) {
            NVM_STM_POLICY_ENGINE);
   barriers("stm over redo, commit mark", role::subject, with_engine(NVM_ENGINE_REDO, NVM_VALIDATION_COMMIT_MARK),
            NVM_STM_POLICY_ENGINE);
+  announced("log, announced stores", with_engine(NVM_ENGINE_LOG, NVM_VALIDATION_CHECKSUM));
+  barriers("stm over log", role::subject, with_engine(NVM_ENGINE_LOG, NVM_VALIDATION_CHECKSUM), NVM_STM_POLICY_ENGINE);
   barriers("mnemosyne", role::peer, with_engine(NVM_ENGINE_MNEMOSYNE, NVM_VALIDATION_CHECKSUM), NVM_STM_POLICY_ENGINE);
   barriers("mnemosyne, plain log", role::peer, with_engine(NVM_ENGINE_MNEMOSYNE, NVM_VALIDATION_COMMIT_MARK),
            NVM_STM_POLICY_ENGINE);

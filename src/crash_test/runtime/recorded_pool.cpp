@@ -146,12 +146,19 @@ class recorded_engine final : public engine {
 }  // namespace
 
 result<std::unique_ptr<engine>> start_on_direct(pool_file& file, std::uint32_t persist, bool /*measured*/,
-                                                const latency_settings& /*emulated*/, bool /*background*/) {
+                                                const latency_settings& emulated, bool /*background*/,
+                                                const log_choice& log) {
   auto with = write_back_of(file, persist);
   if (!with) return with.error();
   if (is_baseline(file)) {
     return fail(errc::engine, "%s: its engine is there to be compared with; crash-test does not record it",
                 file.path());
+  }
+  if (is_log(file)) {
+    if (recording::on() && !file.read_only()) {
+      return fail(errc::engine, "%s: engine log: crash-test does not record it", file.path());
+    }
+    return start_log(file, *with, false, emulated, log);
   }
   const unsigned lanes = file.geometry().lane_count;
   if (file.read_only() || !recording::on())

@@ -1,0 +1,38 @@
+// Pools of the log-structured engine.
+#pragma once
+
+#include <memory>
+
+#include "api/engine.hpp"
+#include "api/media_stacks.hpp"
+#include "logheap/logheap.hpp"
+#include "pool/pool.hpp"
+
+namespace nvm::api {
+
+// What a program may choose whenever it opens one.
+struct log_choice {
+  std::uint32_t mapping = NVM_MAPPING_LEAVES;  // enum nvm_mapping
+  unsigned cleaners = 1;                       // threads; 0: none
+  bool one_log = false;
+  bool translated = false;           // reads ask the mapping; otherwise home pages are materialised
+  std::uint64_t home_bytes_max = 0;  // of materialised pages; 0: no limit
+};
+
+[[nodiscard]] inline bool is_log(const pool_file& file) noexcept { return file.superblock().engine == NVM_ENGINE_LOG; }
+[[nodiscard]] logheap::heap_settings heap_settings_of(const pool_file& file, const log_choice& how) noexcept;
+
+// The engine of an open pool that has it, on direct media.  May throw std::bad_alloc.
+[[nodiscard]] result<std::unique_ptr<engine>> start_log(pool_file& file, isa::write_back with, bool measured,
+                                                        const latency_settings& emulated, const log_choice& how);
+
+// On a stack of media, with our mapping or the paper's.
+using started = result<std::unique_ptr<engine>>;
+[[nodiscard]] started start_log_leaves(std::unique_ptr<direct_stack> on, pool_file& file, const log_choice& how);
+[[nodiscard]] started start_log_skip_lists(std::unique_ptr<direct_stack> on, pool_file& file, const log_choice& how);
+[[nodiscard]] started start_log_leaves(std::unique_ptr<measured_direct_stack> on, pool_file& file,
+                                       const log_choice& how);
+[[nodiscard]] started start_log_skip_lists(std::unique_ptr<measured_direct_stack> on, pool_file& file,
+                                           const log_choice& how);
+
+}  // namespace nvm::api

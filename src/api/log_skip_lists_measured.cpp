@@ -1,0 +1,13 @@
+#define NVM_INLINES_LITTLE 1
+#include "api/log_engine.hpp"
+#include "logheap/mapping/skip_list_mapping.hpp"
+
+namespace nvm::api {
+
+started start_log_skip_lists(std::unique_ptr<measured_direct_stack> on, pool_file& file, const log_choice& how) {
+  const auto step = static_cast<logheap::mapping_step>(how.mapping - NVM_MAPPING_BASE);
+  return start_log_engine<measured_direct_stack, logheap::skip_list_mapping>(std::move(on), file, how,
+                                                                             logheap::skip_list_settings::up_to(step));
+}
+
+}  // namespace nvm::api
