@@ -57,6 +57,7 @@ for name in "${names[@]}"; do
   if [ "$name" = ssd ] || { [ -n "$on_ssd" ] && { [ "$name" = suite ] || [ "$name" = server ]; }; }; then
     ssd=${HOLDFAST_SSD:-$results/data}
     mkdir -p "$ssd"
+    ssd=$(cd "$ssd" && pwd)  # servers change their directory
     where=(--directory "$ssd")
     if [ "$name" != ssd ]; then this=-ssd; fi
   fi

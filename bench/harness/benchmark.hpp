@@ -69,6 +69,7 @@ class contestant : public observed {
 
 enum class role {
   subject,  // Holdfast, and variants of its use
+  variant,  // the same, measured only if --systems asks for it; a subject then
   peer,     // who it is compared with
   limit     // what the machine can do; made by the runner
 };

@@ -228,8 +228,14 @@ runner::runner(const options& o) : options_(o) {
              m["commit"].get<std::string>(), m["compiler"].get<std::string>(), m["build"].get<std::string>());
 }
 
-void runner::run(const benchmark& b) {
-  if (!options_.selects(b.name)) return;
+void runner::run(const benchmark& all) {
+  if (!options_.selects(all.name)) return;
+  benchmark b = all;
+  std::erase_if(b.systems, [&](const system_under_test& s) {
+    return options_.systems.empty() ? s.role == role::variant : !options_.selects_system(s.name);
+  });
+  for (system_under_test& s : b.systems) s.role = s.role == role::variant ? role::subject : s.role;
+  if (b.systems.empty()) return;
   try {
     const benchmark_result result = run_one(b, options_);
     print_table(result);
