@@ -454,7 +454,9 @@ typedef struct nvm_pool_info {
   uint64_t recovery_ns; /* duration of that open */
   uint32_t engine;      /* enum nvm_engine, never 0 */
   uint32_t validation;  /* enum nvm_validation */
-  uint64_t reserved[3];
+  uint64_t home;        /* where objects are whose addresses are virtual (NVM_ENGINE_LOG); 0: objects are in the file */
+  uint64_t home_bytes;
+  uint64_t reserved[1];
 } nvm_pool_info;
 /* Of an open pool: right also when its file was renamed or the working directory changed; `path` is as given to open.
  */

@@ -32,6 +32,10 @@ void describe_superblock(const layout::superblock& sb, nvm_pool_info& out) noexc
   out.medium = sb.medium;
   out.engine = sb.engine == 0 ? std::uint32_t{NVM_ENGINE_UNDO} : sb.engine;
   out.validation = sb.validation;
+  if (const geometry g = geometry_of(sb); g.home_bytes != 0) {
+    out.home = sb.base_address + g.home_offset();
+    out.home_bytes = g.home_bytes;
+  }
   out.lanes = sb.lane_count;
   out.size = g.size_pages << g.page_shift;
   out.capacity = g.capacity_pages << g.page_shift;

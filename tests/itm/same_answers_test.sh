@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # A program that was linked with GCC's libitm gives the same answer with that one, with ours, and with ours over a pool
-# in memory and on a disk.
-# usage: same_answers_test.sh <folder with libitm.so.1 of ours> <program> [arguments]
+# in memory, one of the log-structured engine, and one on a disk.
+# usage: same_answers_test.sh <folder with libitm.so.1 of ours> <holdfast> <program> [arguments]
 set -euo pipefail
-library=$1
-shift
+library=$1 holdfast=$2
+shift 2
 # shellcheck source=tests/itm/testing.sh
 . "$(dirname "$0")/testing.sh"
 
@@ -12,11 +12,13 @@ shift
 with_ours "" "$@" >"$folder/volatile"
 LD_PRELOAD=$library/libitm.so.1 "$@" >"$folder/preloaded"
 with_ours "$folder/pool" "$@" >"$folder/memory"
+log_pool
+with_ours "$folder/log" "$@" >"$folder/log-structured"
 with_ours "$disk/pool" "$@" >"$folder/disk"
 for pool in "$folder/pool" "$disk/pool"; do
   [ -s "$pool" ] || fail "there is no pool $pool"
 done
-for way in volatile preloaded memory disk; do
+for way in volatile preloaded memory log-structured disk; do
   cmp "$folder/libitm" "$folder/$way" || fail "$way: another answer"
 done
 # What was done is there: nothing is left to do, and the answer stands.

@@ -146,8 +146,8 @@ void begin_guard(thread_state& t) noexcept {
   nvm_pool_info info;
   if (nvm_pool_get_info(pool, &info) != 0) fatal("the pool cannot be guarded: %s", nvm_errormsg());
   install_handlers();
-  guarded.begin = info.base;
-  guarded.end = info.base + info.file_bytes / page_bytes * page_bytes;
+  guarded.begin = info.home != 0 ? info.home : info.base;
+  guarded.end = guarded.begin + (info.home != 0 ? info.home_bytes : info.file_bytes / page_bytes * page_bytes);
   guarded.owner.store(&t);
   raise_guard();
 }
