@@ -58,7 +58,7 @@ INSTANTIATE_TEST_SUITE_P(
     media, damage,
     testing::Values(used{"shm", NVM_ENGINE_UNDO, NVM_VALIDATION_CHECKSUM, NVM_MEDIUM_SHM, 1500},
                     used{"shm_redo", NVM_ENGINE_REDO, NVM_VALIDATION_CHECKSUM, NVM_MEDIUM_SHM, 1500},
-                    used{"shm_log", NVM_ENGINE_LOG, NVM_VALIDATION_CHECKSUM, NVM_MEDIUM_SHM, 1500},
+                    used{"shm_log", NVM_ENGINE_LOG, NVM_VALIDATION_CHECKSUM, NVM_MEDIUM_SHM, 600},
                     used{"shm_mnemosyne", NVM_ENGINE_MNEMOSYNE, NVM_VALIDATION_CHECKSUM, NVM_MEDIUM_SHM, 400},
                     used{"shm_mnemosyne_undo", NVM_ENGINE_MNEMOSYNE_UNDO, NVM_VALIDATION_CHECKSUM, NVM_MEDIUM_SHM, 400},
                     used{"shm_mnemosyne_undo_plain", NVM_ENGINE_MNEMOSYNE_UNDO, NVM_VALIDATION_COMMIT_MARK,
