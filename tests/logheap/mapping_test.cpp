@@ -336,6 +336,31 @@ TEST(leaf_mapping, runs_out_of_memory_before_a_change_and_nothing_is_lost) {
   }
 }
 
+// As a cleaner's are, whose victims are reserved one after the other: a change of many bytes must not spend what was
+// reserved for several changes of few.
+TEST(leaf_mapping, keeps_promises_for_changes_in_any_order) {
+  epochs e;
+  leaf_mapping m{e, {0, 1 << 20, 4096}};
+  mapping_thread<leaf_mapping> t{m, e};
+  const auto assign = [&](home_t home, std::uint64_t size, log_t log) {
+    const piece p{home, size, log};
+    m.assign(t.client, {&p, 1}, [](const piece&) {});
+  };
+  std::vector<home_range> few;
+  for (home_t home = 1000; home < 1000 + 40 * 16; home += 16) few.push_back({home, 8});
+  const home_range many{0, 600};
+  ASSERT_TRUE(m.reserve(t.client, few));
+  ASSERT_TRUE(m.reserve(t.client, {&many, 1}));
+  t.inside([&] {
+    assign(many.home, many.size, 8);
+    for (const home_range& r : few) assign(r.home, r.size, 10'000 + r.home);
+    m.release(t.client);
+  });
+  std::uint64_t found = 0;
+  t.inside([&] { m.for_each_piece(t.client, 0, 4096, [&](const piece& p) { found += p.size; }); });
+  EXPECT_EQ(found, many.size + 8 * few.size());
+}
+
 // Changes of others between the promise and what it is for.
 TEST(leaf_mapping, keeps_promises_in_a_partition_that_others_fill) {
   std::mt19937_64 random{1};

@@ -42,12 +42,13 @@ class promises {
     NVM_ASSERT(r != nullptr);  // reserve()
     --r->left;
   }
-  // So many bytes are changed.  Returns how many spares nothing is left to be done with.
+  // So many bytes are changed.  Returns how many spares nothing is left to be done with: none as long as there may be
+  // other rows of the partition, for changes come in any order, and use each other's; release() gives those back.
   [[nodiscard]] std::uint64_t spend(std::uint64_t partition, std::uint64_t bytes) noexcept {
     row* const r = find(partition, [](const row& x) { return x.bytes != 0; });
     if (r == nullptr) return 0;
     r->bytes -= bytes < r->bytes ? bytes : r->bytes;
-    if (r->bytes != 0) return 0;
+    if (r->bytes != 0 || !is_alone(*r)) return 0;
     const std::uint64_t left = r->left;
     r->left = 0;
     while (count_ != 0 && rows_[count_ - 1].left == 0 && rows_[count_ - 1].bytes == 0) --count_;
@@ -78,6 +79,16 @@ class promises {
     }
     return nullptr;
   }
+  // No other row is about its partition; among many rows nobody looks for one.
+  [[nodiscard]] bool is_alone(const row& r) const noexcept {
+    if (count_ > looked_at_max) return false;
+    for (std::size_t i = 0; i < count_; ++i) {
+      if (rows_[i].partition == r.partition && &rows_[i] != &r && rows_[i].bytes + rows_[i].left != 0) return false;
+    }
+    return true;
+  }
+  static constexpr std::size_t looked_at_max = 64;
+
   row* rows_ = nullptr;
   std::size_t count_ = 0, room_ = 0;
   std::size_t next_ = 0;
