@@ -376,8 +376,6 @@ class heap {
         if (layout::has_contents(p.what.kind)) t.ranges_.push_back({p.what.home, p.what.size});
       }
       for (const object& o : c.released) t.ranges_.push_back({o.at.home, o.at.bytes});
-      // As publish() goes through them: what is reserved for a partition is spent as one.
-      std::sort(t.ranges_.begin(), t.ranges_.end(), [](const auto& a, const auto& b) { return a.home < b.home; });
     } catch (const std::bad_alloc&) {
       return fail(errc::no_memory, "no volatile memory for a transaction");
     }

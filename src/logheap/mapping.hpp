@@ -63,9 +63,8 @@ concept mapping = requires(M& m, typename M::client& c, const home_range& r, std
   requires std::constructible_from<typename M::client, M&, unsigned>;
 
   // Takes whatever the client's next changes may need, so that none of them can fail: one change (assign(), erase() or
-  // compare_and_move()) of each of these ranges, or of parts of one that together are no more than it, in the
-  // order of the ranges; in any order where the ranges are in order of home addresses.  errc::no_memory, and nothing
-  // has changed.  Adds to what is reserved already.
+  // compare_and_move()) of each of these ranges, or of parts of one that together are no more than it, in any
+  // order.  errc::no_memory, and nothing has changed.  Adds to what is reserved already.
   { m.reserve(c, ranges) } noexcept -> std::same_as<status>;
   // Gives back what is left of it.
   { m.release(c) } noexcept;

@@ -1,6 +1,4 @@
-// Spare leaves that a client has asked for, by partition, in the order of asking.  Of one thread.  Changes come in that
-// order; or all ranges of one call are in order of addresses, so that each partition has one row, and any order will
-// do.
+// Spare leaves that a client has asked for, by partition, in the order of asking.  Of one thread.
 #pragma once
 
 #include <cstdint>
