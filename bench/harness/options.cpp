@@ -69,6 +69,8 @@ options parse_options(int argc, char** argv, const defaults& fallback) {
   app.add_option("--json", o.json, "write the results to this file");
   app.add_option("--directory", o.directory, "where pools and files are made")->capture_default_str();
   auto* records = app.add_option("--records", o.records, "records in a table")->check(CLI::Range(100, 100'000'000));
+  app.add_option("--megabytes", o.megabytes, "data of benchmarks that say how much; 0: as much as suits each")
+      ->check(CLI::Range(0, 1'000'000));
   auto* steps = app.add_option("--count-steps", o.count_steps,
                                "instructions single-stepped for the counts of each system; 0: no counts");
   if (fallback.emulations)

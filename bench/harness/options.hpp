@@ -19,6 +19,7 @@ struct options {
   std::string json;               // file for the results; empty: none
   std::string directory;          // where pools and files are made
   std::uint64_t records = 0;      // of tables
+  std::uint64_t megabytes = 0;    // of data; 0: what each benchmark takes by itself
   std::uint64_t count_steps = 0;  // instructions stepped for the counts of each system; 0: no counts
   std::string emulated = "none";  // name of the settings that follow
   emulation slower;               // of byte-addressable media

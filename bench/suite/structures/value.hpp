@@ -1,5 +1,5 @@
-// The values of the suite's maps: 128 bytes (LSNVMM, section 5.1), which follow from the key, so that whatever order
-// threads come in leaves the same contents.
+// The values of the suite's maps: 128 bytes (LSNVMM, section 5.1) unless a program is compiled for others, which follow
+// from the key, so that whatever order threads come in leaves the same contents.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,14 @@
 
 namespace nvm::bench {
 
+#ifndef NVM_BENCH_SUITE_VALUE_BYTES
+#define NVM_BENCH_SUITE_VALUE_BYTES 128
+#endif
+
 struct value {
-  std::uint64_t words[16];
+  std::uint64_t words[NVM_BENCH_SUITE_VALUE_BYTES / 8];
 };
-static_assert(sizeof(value) == 128);
+static_assert(sizeof(value) == NVM_BENCH_SUITE_VALUE_BYTES);
 
 // Deals out the values of keys.
 class value_source {
