@@ -7,6 +7,7 @@
 //
 // The first phase (chunks are read, entries dealt out) ends where the first entry of the second reaches the mapping.
 #include <fmt/core.h>
+#include <malloc.h>
 
 #include <atomic>
 #include <cinttypes>
@@ -46,7 +47,11 @@ std::uint64_t status_bytes(const std::string& field) {
   }
   return 0;
 }
-std::uint64_t anonymous_bytes() { return status_bytes("RssAnon"); }
+// What was freed and not given back yet would hide what is allocated next.
+std::uint64_t anonymous_bytes() {
+  malloc_trim(0);
+  return status_bytes("RssAnon");
+}
 void reset_peak() { std::ofstream("/proc/self/clear_refs") << "5"; }
 // Of anonymous memory since reset_peak(), as long as what is shared does not change.
 std::uint64_t peak_anonymous_bytes() {

@@ -12,17 +12,18 @@
 
 namespace nvm::bench {
 
-class bp_tree {
+template <class Value>
+class basic_bp_tree {
  public:
   static constexpr const char* name = "bptree";
 
   template <class E>
-  bp_tree(E& engine, std::uint64_t /*records*/) : head_(static_cast<head*>(engine.fixed(sizeof(head)))) {}
+  basic_bp_tree(E& engine, std::uint64_t /*records*/) : head_(static_cast<head*>(engine.fixed(sizeof(head)))) {}
 
   std::size_t part_of(std::uint64_t /*key*/) const noexcept { return 0; }
 
   template <class Tx>
-  bool put(Tx& tx, std::uint64_t key, const value& v) {
+  bool put(Tx& tx, std::uint64_t key, const Value& v) {
     path way;
     node* const leaf = descend(tx, key, &way);
     if (leaf == nullptr) {
@@ -56,7 +57,7 @@ class bp_tree {
     return true;
   }
   template <class Tx>
-  bool get(Tx& tx, std::uint64_t key, value* out) {
+  bool get(Tx& tx, std::uint64_t key, Value* out) {
     node* const leaf = descend(tx, key, nullptr);
     if (leaf == nullptr) return false;
     const std::uint64_t count = tx.load(&leaf->count);
@@ -101,7 +102,7 @@ class bp_tree {
     return n;
   }
   template <class Tx>
-  static void* make_value(Tx& tx, const value& v) {
+  static void* make_value(Tx& tx, const Value& v) {
     void* p = tx.alloc(sizeof v);
     std::memcpy(p, &v, sizeof v);
     return p;
@@ -291,7 +292,7 @@ class bp_tree {
   static void walk(const node* n, F& visit) {
     for (std::uint64_t i = 0; i < n->count + (n->leaf != 0 ? 0 : 1); ++i)
       if (n->leaf != 0) {
-        visit(n->keys[i], *static_cast<const value*>(n->slots[i]));
+        visit(n->keys[i], *static_cast<const Value*>(n->slots[i]));
       } else {
         walk(static_cast<const node*>(n->slots[i]), visit);
       }
@@ -314,5 +315,7 @@ class bp_tree {
 
   head* head_;
 };
+
+using bp_tree = basic_bp_tree<value>;
 
 }  // namespace nvm::bench

@@ -9,18 +9,19 @@
 
 namespace nvm::bench {
 
-class hash_table {
+template <class Value>
+class basic_hash_table {
  public:
   static constexpr const char* name = "hashtable";
 
   template <class E>
-  hash_table(E& engine, std::uint64_t records)
+  basic_hash_table(E& engine, std::uint64_t records)
       : mask_(std::bit_ceil(records) - 1), buckets_(static_cast<node**>(engine.fixed((mask_ + 1) * sizeof(node*)))) {}
 
   std::size_t part_of(std::uint64_t key) const noexcept { return bucket_of(key); }
 
   template <class Tx>
-  bool put(Tx& tx, std::uint64_t key, const value& v) {
+  bool put(Tx& tx, std::uint64_t key, const Value& v) {
     node** const bucket = &buckets_[bucket_of(key)];
     node* const first = tx.load(bucket);
     for (node* at = first; at != nullptr; at = tx.load(&at->next))
@@ -49,7 +50,7 @@ class hash_table {
     }
   }
   template <class Tx>
-  bool get(Tx& tx, std::uint64_t key, value* out) {
+  bool get(Tx& tx, std::uint64_t key, Value* out) {
     for (node* at = tx.load(&buckets_[bucket_of(key)]); at != nullptr; at = tx.load(&at->next))
       if (tx.load(&at->key) == key) {
         tx.read(out, &at->contents, sizeof *out);
@@ -67,7 +68,7 @@ class hash_table {
   struct node {
     node* next;
     std::uint64_t key;
-    value contents;
+    Value contents;
   };
 
   std::uint64_t bucket_of(std::uint64_t key) const noexcept { return mix(key ^ 0x6861'7368) & mask_; }
@@ -75,5 +76,7 @@ class hash_table {
   std::uint64_t mask_;
   node** buckets_;
 };
+
+using hash_table = basic_hash_table<value>;
 
 }  // namespace nvm::bench

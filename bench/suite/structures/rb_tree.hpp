@@ -9,17 +9,18 @@
 
 namespace nvm::bench {
 
-class rb_tree {
+template <class Value>
+class basic_rb_tree {
  public:
   static constexpr const char* name = "rbtree";
 
   template <class E>
-  rb_tree(E& engine, std::uint64_t /*records*/) : head_(static_cast<head*>(engine.fixed(sizeof(head)))) {}
+  basic_rb_tree(E& engine, std::uint64_t /*records*/) : head_(static_cast<head*>(engine.fixed(sizeof(head)))) {}
 
   std::size_t part_of(std::uint64_t /*key*/) const noexcept { return 0; }
 
   template <class Tx>
-  bool put(Tx& tx, std::uint64_t key, const value& v) {
+  bool put(Tx& tx, std::uint64_t key, const Value& v) {
     node* parent = nullptr;
     node** link = &head_->root;
     for (node* at = tx.load(link); at != nullptr; at = tx.load(link)) {
@@ -78,7 +79,7 @@ class rb_tree {
     return true;
   }
   template <class Tx>
-  bool get(Tx& tx, std::uint64_t key, value* out) {
+  bool get(Tx& tx, std::uint64_t key, Value* out) {
     node* const at = find(tx, key);
     if (at == nullptr) return false;
     tx.read(out, &at->contents, sizeof *out);
@@ -97,7 +98,7 @@ class rb_tree {
     node* parent;
     std::uint64_t red;
     std::uint64_t key;
-    value contents;
+    Value contents;
   };
   struct head {
     node* root;
@@ -238,5 +239,7 @@ class rb_tree {
 
   head* head_;
 };
+
+using rb_tree = basic_rb_tree<value>;
 
 }  // namespace nvm::bench

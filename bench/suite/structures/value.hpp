@@ -1,7 +1,8 @@
-// The values of the suite's maps: 128 bytes (LSNVMM, section 5.1) unless a program is compiled for others, which follow
-// from the key, so that whatever order threads come in leaves the same contents.
+// The values of the suite's maps: 128 bytes (LSNVMM, section 5.1) or another size, which follow from the key, so that
+// whatever order threads come in leaves the same contents.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -10,24 +11,23 @@
 
 namespace nvm::bench {
 
-#ifndef NVM_BENCH_SUITE_VALUE_BYTES
-#define NVM_BENCH_SUITE_VALUE_BYTES 128
-#endif
-
-struct value {
-  std::uint64_t words[NVM_BENCH_SUITE_VALUE_BYTES / 8];
+template <std::size_t Bytes>
+struct value_of_bytes {
+  std::uint64_t words[Bytes / 8];
 };
-static_assert(sizeof(value) == NVM_BENCH_SUITE_VALUE_BYTES);
+using value = value_of_bytes<128>;
+static_assert(sizeof(value) == 128);
 
 // Deals out the values of keys.
-class value_source {
+template <class Value>
+class basic_value_source {
  public:
-  value_source() : noise_(4096 + sizeof(value)) {
+  basic_value_source() : noise_(4096 + sizeof(Value)) {
     random source(128);
     for (unsigned char& c : noise_) c = static_cast<unsigned char>(source.next());
   }
-  value of(std::uint64_t key) const noexcept {
-    value v;
+  Value of(std::uint64_t key) const noexcept {
+    Value v;
     std::memcpy(&v, noise_.data() + mix(key) % 4096, sizeof v);
     v.words[0] = key;
     return v;
@@ -36,6 +36,7 @@ class value_source {
  private:
   std::vector<unsigned char> noise_;
 };
+using value_source = basic_value_source<value>;
 
 // Sum over contents in any order.
 class unordered_digest {
