@@ -110,52 +110,66 @@ def fast_cleaning(results):
             ] + table(["structure", "logs", "keys", "updates", "MB reclaimed", "bytes an update"], rows)
 
 
+STRUCTURES = {"bptree": "B+tree", "values": "values"}
+
+
+def loss_of(ratio, clock="wall"):
+    """Percent of the throughput that is lost."""
+    return 100 * (1 - ratio[clock]["median"])
+
+
+def kind_of(benchmark):
+    p = benchmark["parameters"]
+    return (f"{STRUCTURES[p['structure']]}, {p['value_bytes']} B, {benchmark['threads']} "
+            f"thread{'s' * (benchmark['threads'] > 1)}")
+
+
+def under_pressure(results):
+    return [b for b in results.all if b["name"].startswith("cleaning-") and not b["name"].endswith("-cleaned")]
+
+
 def cleaning(results):
-    rows, lost = [], []
-    for b in results.all:
-        if not b["name"].startswith("cleaning-") or b["name"].endswith("-cleaned"):
-            continue
+    rows = []
+    for b in under_pressure(results):
         told = results.get(b["name"] + "-cleaned", b["threads"])
         plain = system(b, "no cleaning")
-        p = b["parameters"]
         for s in b["systems"]:
             if s["role"] != "subject":
                 continue
             r = next(r for r in b["ratios"] if r["subject"] == s["name"])
-            loss = 100 * (1 - r["wall"]["median"])
             c = system(told, s["name"])
-            lost.append((loss, p["utilisation_percent"]))
-            rows.append([f"{p['value_bytes']} B, {b['threads']} thread{'s' * (b['threads'] > 1)}, {s['name']}",
-                         str(p["utilisation_percent"]), number(p["payload_percent"]),
+            rows.append([f"{kind_of(b)}, {s['name']}", str(b["parameters"]["utilisation_percent"]),
                          number(b["threads"] * 1e6 / plain["wall_ns"]["median"]),
-                         number(b["threads"] * 1e6 / s["wall_ns"]["median"]), percent(loss),
-                         percent(100 * (1 - r["cpu"]["median"])),
-                         number(c["recycled_mb_s"]) if c else "",
-                         number(c["moved_per_stored_byte"], 2) if c else "", met(loss, GOALS["cleaning"])])
+                         number(b["threads"] * 1e6 / s["wall_ns"]["median"]), percent(loss_of(r)),
+                         percent(loss_of(r, "cpu")), number(c["recycled_mb_s"]) if c else "",
+                         number(c["moved_per_update"]) if c else "", met(loss_of(r), GOALS["cleaning"])])
     lines = []
     if rows:
         lines += ["## Cleaning under pressure (Fig. 11)", "", "- " + PAPER["cleaning"], "",
-                  "Values overwritten at random, one a transaction, in a pool of which their log takes the given share when "
-                  "nothing in it is stale, headers and all (payload: their bytes alone); against a pool in which nothing "
-                  "need be cleaned. Thousands of updates a second, all threads; loss in percent, by the wall clock and by "
-                  "processor time of the whole process. The two background cleaners have no processors of their own: they "
-                  "share two with the threads that work. With none, whoever finds no free chunk cleans.", ""
-                  ] + table(["values", "% of pool", "payload %", "no cleaning", "cleaning", "loss %", "CPU loss %",
-                             "MB/s recycled", "moved per byte stored", "at most 8 %"], rows)
+                  "B+tree: an operation removes a random key or else inserts it, loads are translated, nothing isolates. "
+                  "Values: overwritten at random, one a transaction, and nothing else. % of pool: what the log takes "
+                  "when all that can be cleaned is, headers and all. Against a pool in which nothing need be cleaned. "
+                  "Thousands of updates a second, all threads; loss in percent, by the wall clock and by processor time "
+                  "of the whole process. The two background cleaners have no processors of their own: they share two "
+                  "with the threads that work. With none, whoever finds no free chunk cleans.", ""
+                  ] + table(["what, who cleans", "% of pool", "no cleaning", "cleaning", "loss %", "CPU loss %",
+                             "MB/s recycled", "B moved an update", "at most 8 %"], rows)
     rows = []
-    for threads in results.threads():
-        b = results.get("lsc-128", threads)
-        if b is None:
-            continue
-        r = b["ratios"][0]
-        loss = 100 * (1 - r["wall"]["median"])
-        rows.append([str(threads), percent(loss), f"{100 * (1 - r['wall']['max']):.1f} to {100 * (1 - r['wall']['min']):.1f}",
-                     percent(100 * (1 - r["cpu"]["median"])), met(loss, GOALS["lsc"])])
+    for name in results.names("lsc-"):
+        for threads in results.threads():
+            b = results.get(name, threads)
+            if b is None or name.endswith("-cleaned"):
+                continue
+            r = b["ratios"][0]
+            spread = f"{100 * (1 - r['wall']['max']):.1f} to {100 * (1 - r['wall']['min']):.1f}"
+            c = system(results.get(name + "-cleaned", threads), "LSC")
+            rows.append([kind_of(b), percent(loss_of(r)), spread, percent(loss_of(r, "cpu")),
+                         number(c["moved_per_update"]) if c else "", met(loss_of(r), GOALS["lsc"])])
     if rows:
         lines += ["## Cleaning every 1,000 transactions (LSC)", "", "- " + PAPER["lsc"], "",
-                  "Values of 128 bytes, no shortage; each thread that works cleans all chunks of which more than half is "
-                  "stale, by itself, after 1,000 transactions.", ""
-                  ] + table(["threads", "loss %", "spread", "CPU loss %", "less than 4.1 %"], rows)
+                  "No shortage; each thread that works cleans all chunks of which more than half is stale, by itself, "
+                  "after 1,000 transactions.", ""
+                  ] + table(["what", "loss %", "spread", "CPU loss %", "B moved an update", "less than 4.1 %"], rows)
     return lines
 
 
@@ -250,13 +264,12 @@ def plot_fast(results, path):
 
 def plot_cleaning(results, path):
     groups = {}
-    for b in results.all:
-        if b["name"].startswith("cleaning-") and not b["name"].endswith("-cleaned"):
-            groups.setdefault((b["parameters"]["value_bytes"], b["threads"]), []).append(b)
+    for b in under_pressure(results):
+        groups.setdefault((b["parameters"]["structure"], b["parameters"]["value_bytes"], b["threads"]), []).append(b)
     if not groups:
         return False
     figure, all_axes = plt.subplots(1, len(groups), figsize=(4.2 * len(groups), 3.8), squeeze=False)
-    for axes, ((value_bytes, threads), found) in zip(all_axes[0], sorted(groups.items())):
+    for axes, ((_, _, threads), found) in zip(all_axes[0], sorted(groups.items())):
         beside = axes.twinx()
         for name in dict.fromkeys(s["name"] for b in found for s in b["systems"]):
             def curve(value):
@@ -267,7 +280,7 @@ def plot_cleaning(results, path):
                 continue
             beside.plot(*curve(lambda b, n=name: system(results.get(b["name"] + "-cleaned", threads), n)["recycled_mb_s"]),
                         "--", color=COLOURS[name], label=f"cln, {name}", marker="s", markersize=3, linewidth=1)
-        axes.set_title(f"{value_bytes} B, {threads} thread{'s' * (threads > 1)}", fontsize=10)
+        axes.set_title(kind_of(found[0]), fontsize=10)
         axes.set_xlabel("% of the pool")
         axes.set_ylabel("thousand updates a second")
         axes.set_ylim(bottom=0)
@@ -311,24 +324,41 @@ def plot_fragmentation(results, path):
     return True
 
 
+def merged(results_directory):
+    """logheap.json, and what logheap-*.json add to it: parts that were run one after the other; by emulated latency."""
+    reports = {}
+    for source in sorted(results_directory.glob("logheap*.json")):
+        part = json.loads(source.read_text())
+        report = reports.setdefault(part["machine"]["emulated_latency"], part)
+        if report is part:
+            continue
+        known = {(b["name"], b["threads"]) for b in part["benchmarks"]}
+        report["benchmarks"] = [b for b in report["benchmarks"] if (b["name"], b["threads"]) not in known]
+        report["benchmarks"] += part["benchmarks"]
+        report["command"] = f"{report.get('command', '')}`, `{part.get('command', '')}".strip("`, ")
+    return reports
+
+
 def write(results_directory, out):
     """Writes logheap.md with its plots; the paths, or nothing where there are no results."""
-    sources = {name: results_directory / f"{name}.json" for name in ("logheap", "mapping")}
-    reports = {name: json.loads(path.read_text()) for name, path in sources.items() if path.exists()}
-    if not reports:
+    reports = merged(results_directory)
+    of_mapping = results_directory / "mapping.json"
+    if not reports and not of_mapping.exists():
         return []
     out.mkdir(parents=True, exist_ok=True)
     lines = []
-    if "logheap" in reports:
-        results = Results(reports["logheap"])
-        lines += ["# The log-structured heap", ""] + machine_lines(reports["logheap"], "./dev bench logheap")
+    for latency, report in sorted(reports.items(), key=lambda item: item[0] != "none"):
+        results = Results(report)
+        suffix = "" if latency == "none" else f"-{latency}"
+        lines += ["# The log-structured heap" + (f", memory as slow as {latency}" if suffix else ""), ""]
+        lines += machine_lines(report, "./dev bench logheap")
         for section, plot, picture in ((fragmentation, plot_fragmentation, "fig9"), (traffic, None, ""),
                                        (fast_cleaning, plot_fast, "fig10"), (cleaning, plot_cleaning, "fig11"),
                                        (recovery, None, "")):
             lines += section(results)
-            if plot and plot(results, out / f"logheap-{picture}.png"):
-                lines += [f"![{picture}](logheap-{picture}.png)", ""]
-    if "mapping" in reports:
-        lines += mapping(reports["mapping"])
+            if plot and plot(results, out / f"logheap-{picture}{suffix}.png"):
+                lines += [f"![{picture}](logheap-{picture}{suffix}.png)", ""]
+    if of_mapping.exists():
+        lines += mapping(json.loads(of_mapping.read_text()))
     (out / "logheap.md").write_text("\n".join(lines).rstrip() + "\n")
     return [str(out / "logheap.md")]

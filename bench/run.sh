@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Runs benchmarks and leaves their results as JSON: ./dev bench calls this after building.
 #
-# usage: bench/run.sh [--quick] [transactional|suite|stm|lockfree|mapping|pages|ssd|recovery|compiler|server]... [option of the programs]...
+# usage: bench/run.sh [--quick] [transactional|suite|stm|lockfree|mapping|pages|logheap|ssd|recovery|compiler|server]... [option of the programs]...
 #
 # Without a name all of them run. The programs' options: --runs N, --threads 1,2, --filter NAME,..., --records N,
-# --count-steps N; --help of a program lists them. The suite's --emulate PRESET (lsnvmm, log-free) makes memory as slow
-# as a paper's; its results have the preset's name. With --on-ssd the suite measures pools of the medium ssd, and server
-# measures servers that are durable on a file system.
+# --count-steps N; --help of a program lists them. The suite's --emulate PRESET (lsnvmm, log-free), and that of logheap,
+# makes memory as slow as a paper's; its results have the preset's name. With --on-ssd the suite measures pools of the
+# medium ssd, and server measures servers that are durable on a file system.
 # Environment: HOLDFAST_BUILD   build directory (default: build/release)
 #              HOLDFAST_RESULTS where <name>.json goes (default: build/bench; build/bench-quick with --quick)
 #              HOLDFAST_SSD     directory on the file system to measure commits on (default: beside the results)
@@ -21,7 +21,7 @@ variant=
 on_ssd=
 while [ $# -gt 0 ]; do
   case "$1" in
-    transactional | suite | stm | lockfree | mapping | pages | ssd | recovery | compiler | server) names+=("$1") ;;
+    transactional | suite | stm | lockfree | mapping | pages | logheap | ssd | recovery | compiler | server) names+=("$1") ;;
     --on-ssd) on_ssd=yes ;;
     --emulate) variant=-${2:?"$1 needs a value"}; options+=("$1" "$2"); shift ;;
     --quick) quick=-quick; options+=("$1") ;;
@@ -31,13 +31,13 @@ while [ $# -gt 0 ]; do
       shift
       ;;
     *)
-      printf "bench: no benchmark '%s'; there are transactional, suite, stm, lockfree, mapping, pages, ssd, recovery, compiler, server\n" "$1" >&2
+      printf "bench: no benchmark '%s'; there are transactional, suite, stm, lockfree, mapping, pages, logheap, ssd, recovery, compiler, server\n" "$1" >&2
       exit 2
       ;;
   esac
   shift
 done
-[ ${#names[@]} -gt 0 ] || names=(transactional suite stm lockfree mapping pages ssd recovery compiler server)
+[ ${#names[@]} -gt 0 ] || names=(transactional suite stm lockfree mapping pages logheap ssd recovery compiler server)
 
 results=${HOLDFAST_RESULTS:-build/bench$quick}
 mkdir -p "$results"
