@@ -268,8 +268,11 @@ def plot_cleaning(results, path):
         groups.setdefault((b["parameters"]["structure"], b["parameters"]["value_bytes"], b["threads"]), []).append(b)
     if not groups:
         return False
-    figure, all_axes = plt.subplots(1, len(groups), figsize=(4.2 * len(groups), 3.8), squeeze=False)
-    for axes, ((_, _, threads), found) in zip(all_axes[0], sorted(groups.items())):
+    rows = (len(groups) + 1) // 2
+    figure, all_axes = plt.subplots(rows, 2, figsize=(9, 3.6 * rows), squeeze=False)
+    for axes in all_axes.flat[len(groups):]:
+        axes.set_axis_off()
+    for axes, ((_, _, threads), found) in zip(all_axes.flat, sorted(groups.items())):
         beside = axes.twinx()
         for name in dict.fromkeys(s["name"] for b in found for s in b["systems"]):
             def curve(value):

@@ -16,6 +16,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <mutex>
 
 #include "harness/clock.hpp"
 #include "logheap/log_engine.hpp"
@@ -145,12 +146,10 @@ class updates final : public contestant {
  public:
   updates(const setting& s, cleaning how, std::shared_ptr<cleaned_by_system> told)
       : how_(how), told_(std::move(told)), threads_(s.threads), workload_(s, settings_for(how)) {
-    if (how == cleaning::by_cleaners && !workload_.heap().start_cleaners()) fail_with("starting cleaners");
     before_ = workload_.heap().statistics();
   }
   ~updates() override {
     cleaned& c = (*told_)[name_of(how_)];
-    workload_.heap().stop_cleaners();
     const auto after = workload_.heap().statistics();
     c.chunks = after.cleaned - before_.cleaned;
     c.fast = after.cleaned_fast - before_.cleaned_fast;
@@ -163,6 +162,7 @@ class updates final : public contestant {
 
   void run(unsigned thread, std::uint64_t first, std::uint64_t ops) override {
     const std::uint64_t start = wall_ns();
+    start_work();
     for (std::uint64_t op = first; op < first + ops; ++op) {
       workload_.run(thread, op);
       if (how_ == cleaning::every_1000 && ++threads_[thread].since == 1000) {
@@ -171,6 +171,7 @@ class updates final : public contestant {
         }
       }
     }
+    end_work();
     ops_.fetch_add(ops, std::memory_order_relaxed);
     if (thread == 0) wall_ns_ += wall_ns() - start;
   }
@@ -181,6 +182,17 @@ class updates final : public contestant {
   struct alignas(128) of_thread {
     unsigned since = 0;
   };
+  // Cleaners work while somebody else does: not while other systems have their turn.
+  void start_work() {
+    if (how_ != cleaning::by_cleaners) return;
+    const std::lock_guard guard(lock_);
+    if (working_++ == 0 && !workload_.heap().start_cleaners()) fail_with("starting cleaners");
+  }
+  void end_work() {
+    if (how_ != cleaning::by_cleaners) return;
+    const std::lock_guard guard(lock_);
+    if (--working_ == 0) workload_.heap().stop_cleaners();
+  }
   static logheap::heap_settings settings_for(cleaning how) {
     logheap::heap_settings s;
     if (how == cleaning::by_cleaners) s.cleaners = 2;
@@ -193,6 +205,8 @@ class updates final : public contestant {
   std::vector<of_thread> threads_;
   Workload workload_;
   logheap::heap_statistics before_;
+  std::mutex lock_;
+  unsigned working_ = 0;  // threads
   std::uint64_t wall_ns_ = 0;
   std::atomic<std::uint64_t> ops_{0};
 };
