@@ -65,7 +65,7 @@ options parse_options(int argc, char** argv, const defaults& fallback) {
   auto* runs = app.add_option("--runs", o.runs, "repetitions of each system, alternating")->check(CLI::Range(1, 1000));
   app.add_option("--threads", o.threads, "numbers of threads, as in 1,2")->delimiter(',')->check(CLI::Range(1, 64));
   app.add_option("--filter", o.filter, "only benchmarks whose name contains one of these, as in sps,alloc");
-  app.add_option("--systems", o.systems, "only systems whose name contains one of these, and variants that are else left out");
+  app.add_option("--systems", o.systems, "only systems named by one of these, and variants that are else left out");
   app.add_option("--json", o.json, "write the results to this file");
   app.add_option("--directory", o.directory, "where pools and files are made")->capture_default_str();
   auto* records = app.add_option("--records", o.records, "records in a table")->check(CLI::Range(100, 100'000'000));
