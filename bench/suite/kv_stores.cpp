@@ -88,7 +88,8 @@ std::vector<durable_store_kind> kv_stores(const std::string& directory) {
   std::vector<durable_store_kind> all;
   for (const auto& [where, options] : pools)
     for (const auto& [index, name] : {std::pair{NVM_KV_HASH, "hash table"}, std::pair{NVM_KV_BTREE, "B+tree"}})
-      all.push_back({fmt::format("kv {} {}", name, where), role::subject, true,
+      all.push_back({fmt::format("kv {} {}", name, where),
+                     options.engine == NVM_ENGINE_LOG ? role::variant : role::subject, true,
                      [options = options, index = index](const engine_settings& s, unsigned, std::uint64_t) {
                        return std::make_unique<kv_store>(s, options, index);
                      }});

@@ -24,11 +24,10 @@ namespace nvm::bench {
 template <class F>
 void for_each_engine(const std::string& directory, F&& f) {
 #if NVM_BENCH_HOLDFAST
-  const auto announced = [&](const char* name, const nvm_pool_options& options) {
-    f.template operator()<announced_engine>(
-        name, role::subject, [options](const engine_settings& settings, unsigned threads) {
-          return std::make_unique<guarded<announced_engine>>(threads, settings, options);
-        });
+  const auto announced = [&](const char* name, const nvm_pool_options& options, role r = role::subject) {
+    f.template operator()<announced_engine>(name, r, [options](const engine_settings& settings, unsigned threads) {
+      return std::make_unique<guarded<announced_engine>>(threads, settings, options);
+    });
   };
   const auto barriers = [&](const char* name, role r, const nvm_pool_options& options, nvm_stm_policy policy) {
     f.template operator()<stm_engine>(name, r, [=](const engine_settings& settings, unsigned threads) {
@@ -63,8 +62,8 @@ void for_each_engine(const std::string& directory, F&& f) {
            NVM_STM_POLICY_ENGINE);
   barriers("stm over redo, commit mark", role::subject, with_engine(NVM_ENGINE_REDO, NVM_VALIDATION_COMMIT_MARK),
            NVM_STM_POLICY_ENGINE);
-  announced("log, announced stores", with_engine(NVM_ENGINE_LOG, NVM_VALIDATION_CHECKSUM));
-  barriers("stm over log", role::subject, with_engine(NVM_ENGINE_LOG, NVM_VALIDATION_CHECKSUM), NVM_STM_POLICY_ENGINE);
+  announced("log, announced stores", with_engine(NVM_ENGINE_LOG, NVM_VALIDATION_CHECKSUM), role::variant);
+  barriers("stm over log", role::variant, with_engine(NVM_ENGINE_LOG, NVM_VALIDATION_CHECKSUM), NVM_STM_POLICY_ENGINE);
   // Each read translated, by leaves and by the paper's mapping, step by step (LSNVMM, section 5.2).
   constexpr const char* mappings[] = {"leaves", "Base", "2L", "2L-GU", "2L-GU-C", "full"};
   for (std::uint32_t m = NVM_MAPPING_LEAVES; m <= NVM_MAPPING_FULL; ++m) {
