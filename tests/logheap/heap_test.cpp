@@ -76,7 +76,7 @@ TYPED_TEST(log_heap, changes_a_partition_in_many_ways_at_once) {
   std::vector<home_t> old;
   for (int i = 0; i < 12; ++i) old.push_back(g.put(100, i));
   const std::uint64_t slot = old[1] - old[0];
-  const std::vector<std::byte> bytes(12 * slot, std::byte{99});
+  const std::vector<std::byte> bytes(std::max<std::uint64_t>(12 * slot, 3000), std::byte{99});
   typename ground<TypeParam>::transaction_type t{*g, g.thread()};
   std::vector<home_t> fresh;
   for (int i = 0; i < 8; ++i) {
