@@ -15,7 +15,7 @@ struct options {
   unsigned runs = 0;   // repetitions of each system
   std::vector<unsigned> threads;
   std::string filter;             // parts of names, separated by commas; empty: all
-  std::string systems;             // parts of names, by commas; empty: all but variants
+  std::string systems;            // parts of names, by commas; empty: all but variants
   std::string json;               // file for the results; empty: none
   std::string directory;          // where pools and files are made
   std::uint64_t records = 0;      // of tables
