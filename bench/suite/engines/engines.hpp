@@ -64,15 +64,6 @@ void for_each_engine(const std::string& directory, F&& f) {
            NVM_STM_POLICY_ENGINE);
   announced("log, announced stores", with_engine(NVM_ENGINE_LOG, NVM_VALIDATION_CHECKSUM), role::variant);
   barriers("stm over log", role::variant, with_engine(NVM_ENGINE_LOG, NVM_VALIDATION_CHECKSUM), NVM_STM_POLICY_ENGINE);
-  // Each read translated, by leaves and by the paper's mapping, step by step (LSNVMM, section 5.2).
-  constexpr const char* mappings[] = {"leaves", "Base", "2L", "2L-GU", "2L-GU-C", "full"};
-  for (std::uint32_t m = NVM_MAPPING_LEAVES; m <= NVM_MAPPING_FULL; ++m) {
-    nvm_pool_options options = with_engine(NVM_ENGINE_LOG, NVM_VALIDATION_CHECKSUM);
-    options.log_flags = NVM_LOG_TRANSLATED;
-    options.mapping = m;
-    barriers((std::string{"stm over log, translated by "} + mappings[m]).c_str(), role::variant, options,
-             NVM_STM_POLICY_ENGINE);
-  }
   barriers("mnemosyne", role::peer, with_engine(NVM_ENGINE_MNEMOSYNE, NVM_VALIDATION_CHECKSUM), NVM_STM_POLICY_ENGINE);
   barriers("mnemosyne, plain log", role::peer, with_engine(NVM_ENGINE_MNEMOSYNE, NVM_VALIDATION_COMMIT_MARK),
            NVM_STM_POLICY_ENGINE);
