@@ -1,5 +1,6 @@
 // Objects of the C interface: allocation with a type, free, resize, and what is known about one.
 #include <cstring>
+#include <iterator>
 
 #include "api/pool_object.hpp"
 #include "nvm/nvm.h"
@@ -47,12 +48,13 @@ result<void*> allocate(NVM_POOL* pool, std::uint32_t type, std::uint64_t bytes) 
   return static_cast<void*>(pool->base() + *payload);
 }
 
-// New size inside the room the object has: its header changes, nothing else.
+// New size inside the room that the object has: its header changes, and what it grows by becomes the transaction's.
 status resize_in_place(NVM_POOL* pool, open_transaction& t, const object_facts& o, std::uint32_t type,
                        std::uint64_t bytes) noexcept {
   const std::uint64_t at = o.payload - sizeof(layout::object_header);
-  const log::byte_range header{at, sizeof(layout::object_header)};
-  if (status s = t.announce(&header, 1); !s) return s;
+  const log::byte_range changed[] = {{at, sizeof(layout::object_header)},
+                                     {o.payload + o.bytes, bytes > o.bytes ? bytes - o.bytes : 0}};
+  if (status s = t.announce(changed, std::size(changed)); !s) return s;
   auto* h = reinterpret_cast<layout::object_header*>(pool->base() + at);
   layout::object_header next = layout::make_object_header(bytes, type, at);
   next.size_generation_check |= h->size_generation_check & (std::uint64_t{0xFFFF} << 40);
@@ -104,7 +106,8 @@ void* nvm_realloc(NVM_POOL* pool, void* object, uint32_t type_id, size_t size) {
   const nvm::geometry g = pool->file->geometry();
   const bool same_slots = size != 0 && (g.home_bytes != 0 ? size <= old->usable && size > old->usable / 2
                                                           : nvm::layout::same_room(old->bytes, size, g.page_shift));
-  if (same_slots) {
+  // A new object is durable as far as it was asked for: it grows elsewhere.
+  if (same_slots && !(old->reserved && size > old->bytes)) {
     if (nvm::status s = api::resize_in_place(pool, *(*e)->transaction, *old, type_id, size); !s) {
       return api::report_null<void>(s.error());
     }

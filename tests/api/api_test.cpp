@@ -317,6 +317,34 @@ TEST_P(api, several_pools_work_in_one_thread_and_one_transaction_each) {
   EXPECT_EQ(nvm_pool_close(other), 0);
 }
 
+// A new object needs no announcements, nor do the bytes by which it has grown since.
+TEST_P(api, keeps_what_a_new_object_has_grown_by) {
+  for (std::size_t bytes = 20; bytes < 3000; bytes += 333) {
+    ASSERT_EQ(nvm_tx_begin(pool), 0);
+    auto* p = static_cast<unsigned char*>(nvm_alloc(pool, 1, bytes));
+    ASSERT_NE(p, nullptr);
+    std::memset(p, 1, bytes);
+    p = static_cast<unsigned char*>(nvm_realloc(pool, p, 1, bytes + 7));
+    ASSERT_NE(p, nullptr) << nvm_errormsg();
+    std::memset(p + bytes, 2, 7);
+    ASSERT_EQ(nvm_pool_set_root(pool, p), 0);
+    ASSERT_EQ(nvm_tx_commit(pool), 0) << nvm_errormsg();
+    reopen();
+    EXPECT_EQ(nvm_size_of(pool, p), bytes + 7);
+    for (std::size_t i = 0; i < bytes + 7; ++i) ASSERT_EQ(p[i], i < bytes ? 1 : 2) << bytes << " " << i;
+    // Nor those of one that was there before, and stays where it is.
+    ASSERT_EQ(nvm_tx_begin(pool), 0);
+    auto* q = static_cast<unsigned char*>(nvm_realloc(pool, p, 1, bytes + 9));
+    ASSERT_NE(q, nullptr) << nvm_errormsg();
+    std::memset(q + bytes + 7, 3, 2);
+    ASSERT_EQ(nvm_pool_set_root(pool, q), 0);
+    ASSERT_EQ(nvm_tx_commit(pool), 0) << nvm_errormsg();
+    reopen();
+    for (std::size_t i = 0; i < bytes + 9; ++i)
+      ASSERT_EQ(q[i], i < bytes ? 1 : i < bytes + 7 ? 2 : 3) << bytes << " " << i;
+  }
+}
+
 TEST_P(api, growth_to_the_capacity_then_a_full_pool_that_still_lets_delete) {
   ASSERT_EQ(nvm_pool_close(pool), 0);
   nvm_pool_options o{};
