@@ -19,7 +19,6 @@ class in_place_changes {
  public:
   explicit in_place_changes(std::byte* base) noexcept : base_{base} {}
 
-  [[nodiscard]] bool empty() const noexcept { return kept_.empty(); }
   // A level begins.  Throws std::bad_alloc.
   void begin_level() {
     if (sets_.size() <= marks_.size()) sets_.push_back(std::make_unique<tx::line_set>());
@@ -85,16 +84,10 @@ class in_place_changes {
   void each_changed(Visit&& visit) const {
     for (const kept& k : kept_) visit(log::byte_range{k.offset, k.bytes});
   }
-  // The transaction has committed.
+  // The transaction is over: let_go(range) of what is held still.
   template <class LetGo>
   void finish(LetGo&& let_go) noexcept {
     for (const kept& k : kept_) let_go(log::byte_range{k.offset, k.bytes});
-    kept_.clear();
-    marks_.clear();
-    old_.reset();
-  }
-  // All levels were put back.
-  void forget() noexcept {
     kept_.clear();
     marks_.clear();
     old_.reset();

@@ -357,8 +357,9 @@ class log_engine final : public engine {
     }
     void abort_level(std::vector<tx::hook>& hooks) noexcept override {
       const level l = levels_.back();
+      // Before its objects go: what is put back into one of them would be somebody else's memory.
+      put_back_changes();
       take_back(l);
-      changes_.put_back_level([this](const log::byte_range& r) { engine_.memory_->unpin(r.offset, r.bytes); });
       for (fresh& f : fresh_) f.freed_in = f.freed_in == depth() ? 0 : f.freed_in;
       must_abort_ = false;
       try {
@@ -376,11 +377,11 @@ class log_engine final : public engine {
     void abort(std::vector<tx::hook>& hooks) noexcept override {
       for (tx::hook& h : hooks_) h.aborted = true;
       while (!levels_.empty()) {
-        changes_.put_back_level([this](const log::byte_range& r) { engine_.memory_->unpin(r.offset, r.bytes); });
+        put_back_changes();
         take_back(levels_.back());
         levels_.pop_back();
       }
-      changes_.forget();
+      forget_changes();
       aborts_.fetch_add(1, std::memory_order_relaxed);
       leave(hooks);
     }
@@ -454,7 +455,14 @@ class log_engine final : public engine {
       return fail(errc::no_memory, "no volatile memory for a word");
     }
 
-    // Everything since `l` began.
+    // Of the innermost level; of all, which are durable or were put back.
+    void put_back_changes() noexcept {
+      changes_.put_back_level([this](const log::byte_range& r) { engine_.memory_->unpin(r.offset, r.bytes); });
+    }
+    void forget_changes() noexcept {
+      changes_.finish([this](const log::byte_range& r) { engine_.memory_->unpin(r.offset, r.bytes); });
+    }
+    // Everything else since `l` began.
     void take_back(const level& l) noexcept {
       while (fresh_.size() > l.fresh) {
         const heap_object o = fresh_.back().what;
@@ -489,7 +497,7 @@ class log_engine final : public engine {
           engine_.memory_->unpin(f.what.at.home, f.what.at.bytes);
         }
       }
-      changes_.finish([this](const log::byte_range& r) { engine_.memory_->unpin(r.offset, r.bytes); });
+      forget_changes();
       return {};
     }
     // What is not in place yet, where there are home pages; nothing of objects that are no more: their addresses may be
