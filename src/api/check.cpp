@@ -303,8 +303,9 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
   sum.run_pages = space.run_pages;
   sum.extent_pages =
       space.fine_extents * nvm::layout::fine_extent_pages + space.coarse_extents * nvm::layout::coarse_extent_pages;
-  sum.log_pages = space.log_pages;
-  sum.structure_pages = space.structure_pages;
+  // A structure's pages are the log's where everything is in the log.
+  sum.log_pages = space.log_pages + (is_log ? space.structure_pages : 0);
+  sum.structure_pages = is_log ? 0 : space.structure_pages;
   sum.structure_nodes = space.structure_nodes;
   sum.objects = space.objects - untyped.count;
   sum.object_bytes = space.payload_bytes;

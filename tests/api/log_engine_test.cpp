@@ -102,6 +102,8 @@ TEST_F(log_engine, keeps_pointers_through_close_kill_and_cleaning) {
   EXPECT_EQ(findings(&found), "");
   EXPECT_EQ(found.objects, 1U);
   EXPECT_EQ(found.object_bytes, 8000U);
+  EXPECT_EQ(found.structure_pages, 0U);
+  EXPECT_GT(found.log_pages, 0U);
 }
 
 TEST_F(log_engine, finds_everything_that_was_committed_before_a_kill) {

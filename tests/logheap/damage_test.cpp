@@ -152,6 +152,22 @@ TEST(log_heap_damage, of_one_of_several_blocks_leaves_the_others) {
   }
 }
 
+TEST(log_heap_damage, of_one_name_of_the_root_is_mended_by_the_other) {
+  ground<> g;
+  const home_t a = g.put(100, 1);
+  for (const std::uint64_t name : {testing::root_word, testing::root_word + 64}) {
+    std::uint64_t before = 0, after = 0;
+    std::memcpy(&before, g.base() + name, 8);
+    g.base()[name] ^= std::byte{4};
+    ASSERT_TRUE(g.crash_and_open()) << last_message();
+    EXPECT_EQ(g.look(a, 1)[0], std::byte{1});
+    std::memcpy(&after, g.base() + name, 8);
+    EXPECT_EQ(after, before);
+  }
+  for (const std::uint64_t name : {testing::root_word, testing::root_word + 64}) g.base()[name] ^= std::byte{4};
+  EXPECT_EQ(g.crash_and_open().error(), errc::corrupt);
+}
+
 TEST(log_heap_damage, of_the_list_of_chunks_is_refused) {
   struct trick {
     const char* message;
