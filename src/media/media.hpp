@@ -5,6 +5,7 @@
 //   image_media.hpp    private image and log over a block device: ssd
 //   checkpointer.hpp   the thread that empties its log; replay.hpp: what a crash left in it
 //   ordered_media.hpp  order only, at no cost: what the recorder wraps, and tests of logic
+//   synced_media.hpp   a file mapped shared: a fence is a sync, of all who wait
 //   latency_media.hpp  decorator: emulated non-volatile memory
 //   meter_media.hpp    decorator: fences, lines, bytes, writes per block
 //   recorder.hpp       decorator: tells a sink of everything that passes
@@ -18,3 +19,4 @@
 #include "media/meter_media.hpp"
 #include "media/ordered_media.hpp"
 #include "media/recorder.hpp"
+#include "media/synced_media.hpp"

@@ -1,0 +1,68 @@
+// A file that is mapped shared, on a file system behind a page cache: stores go to the file's pages, a fence is a sync
+// of the file.  For engines whose log is the only copy of the data, which need no image and no ring beside it.
+//
+/// fence() of several threads.  A sync serves everyone who asked before it began.
+///   1. number += 1
+///   2. a sync is under way: wait; else sync for all numbers so far
+///   3. until one that began after 1 has ended
+//
+// Between fences the kernel writes pages when it likes, in any order, in sectors: no less is lost by that than by a
+// cache that evicts lines, so what holds on direct media holds here.
+//
+// Failure.  After a sync that failed nobody knows what the device has, and the kernel takes the pages for written.
+// `on_failure` runs before any fence returns, and sees to it that no later store reaches the file: an order that this
+// medium cannot keep is not broken either.  durable() says errc::io for ever.
+//
+// Threads: any.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+
+#include "media/block_device.hpp"
+
+namespace nvm {
+
+class synced_media {
+ public:
+  static constexpr bool atomic_batches = false;
+  struct batch {
+    void add(const void*, std::size_t, site = site::here()) noexcept {}
+    void expect(std::size_t, std::size_t) noexcept {}
+    void clear() noexcept {}
+  };
+  using failure_call = void (*)(void* context) noexcept;
+
+  // Only sync() of the device is used.
+  explicit synced_media(block_device& device, failure_call on_failure = nullptr, void* context = nullptr) noexcept
+      : device_{device}, on_failure_{on_failure}, context_{context} {}
+  synced_media(const synced_media&) = delete;
+  synced_media& operator=(const synced_media&) = delete;
+
+  void flush(const void*, std::size_t, site = site::here()) noexcept {}
+  void fence(edge e) noexcept;
+  // Every order is durable already; not 0, so that whoever commits asks durable() how it went.
+  [[nodiscard]] lsn_t last_lsn() noexcept { return 1; }
+  status durable(lsn_t) noexcept;
+
+  [[nodiscard]] std::uint64_t syncs() const noexcept { return syncs_.load(std::memory_order_relaxed); }
+  // Fences, each of which waited for a sync.
+  [[nodiscard]] std::uint64_t waits() const noexcept { return waits_.load(std::memory_order_relaxed); }
+
+ private:
+  block_device& device_;
+  failure_call on_failure_;
+  void* context_;
+  std::mutex order_;                // guards what follows; not held during I/O
+  std::condition_variable synced_;  // done_ moved, or failed
+  std::uint64_t asked_ = 0;
+  std::uint64_t done_ = 0;
+  bool syncing_ = false;
+  std::atomic<bool> failed_{false};  // written under order_, once
+  char reason_[160] = {};            // written before it
+  std::atomic<std::uint64_t> syncs_{0}, waits_{0};
+};
+static_assert(media<synced_media>);
+
+}  // namespace nvm
