@@ -103,7 +103,8 @@ enum nvm_engine {
   NVM_ENGINE_MNEMOSYNE_UNDO = 4,
   /* Log-structured (LSNVMM): the log is the only copy of the data, a commit appends to it with one fence, cleaners
    * compact it.  Addresses of objects are virtual and never change; pages of them are built in volatile memory when
-   * they are touched.  Announced stores and barriers.  Direct media only; no lock-free structures in its pools. */
+   * they are touched.  Announced stores and barriers.  On ssd a commit is an append and an fdatasync, shared by
+   * all who wait, and is durable when it returns.  No lock-free structures in its pools. */
   NVM_ENGINE_LOG = 5
 };
 

@@ -232,7 +232,7 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
   auto file_bytes = file.file().size();
   if (!file_bytes) return api::report(file_bytes.error());
   // On ssd the pool is what the file says with the log's valid prefix applied; both happens in private memory.
-  if (file.superblock().medium == NVM_MEDIUM_SSD) {
+  if (nvm::has_image(file.superblock())) {
     auto applied = api::apply_log_in_memory(file);
     if (!applied) {
       f.add(file.superblock().log_offset, "%s", nvm::last_message());

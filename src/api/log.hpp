@@ -6,6 +6,7 @@
 #include "api/engine.hpp"
 #include "api/media_stacks.hpp"
 #include "logheap/logheap.hpp"
+#include "logheap/mapping/skip_list_settings.hpp"
 #include "pool/pool.hpp"
 
 namespace nvm::api {
@@ -22,9 +23,17 @@ struct log_choice {
 [[nodiscard]] inline bool is_log(const pool_file& file) noexcept { return file.superblock().engine == NVM_ENGINE_LOG; }
 [[nodiscard]] logheap::heap_settings heap_settings_of(const pool_file& file, const log_choice& how) noexcept;
 
+// Of any mapping but leaves.
+[[nodiscard]] inline logheap::skip_list_settings skip_list_settings_of(const log_choice& how) noexcept {
+  return logheap::skip_list_settings::up_to(static_cast<logheap::mapping_step>(how.mapping - NVM_MAPPING_BASE));
+}
+
 // The engine of an open pool that has it, on direct media.  May throw std::bad_alloc.
 [[nodiscard]] result<std::unique_ptr<engine>> start_log(pool_file& file, isa::write_back with, bool measured,
                                                         const latency_settings& emulated, const log_choice& how);
+
+// The same on an ordinary file: a fence is a sync, and statistics count everything.  May throw std::bad_alloc.
+[[nodiscard]] result<std::unique_ptr<engine>> start_log_on_file(pool_file& file, const log_choice& how);
 
 // On a stack of media, with our mapping or the paper's.
 using started = result<std::unique_ptr<engine>>;

@@ -10,6 +10,7 @@
 /// Commit, materialised.  P pin, U unpin.
 ///   1. barriers' lines stay in the write set; announced ranges, fresh objects: P, then S in place
 ///   2. heap.commit()                                                       | logheap/E1  commit point
+///      whoever waits for the LSN learns whether that fence has done it
 ///   3. lines into the home pages that are there; U
 /// Abort: old bytes into announced ranges; U.
 //
@@ -87,6 +88,7 @@ class log_engine final : public engine {
     own_ = *own;
     if (status made = make_anchors(); !made) return made;
     if (status made = make_memory(how); !made) return made;
+    if (status made = still_durable(); !made) return made;
     return file_.read_only() ? status{} : heap_.start_cleaners();
   }
 
@@ -480,6 +482,7 @@ class log_engine final : public engine {
     }
 
     [[nodiscard]] status make_durable(std::span<const isolation::written_line> lines) noexcept {
+      if (status s = engine_.still_durable(); !s) return s;
       try {
         stores_.clear();
         allocated_.clear();
@@ -631,6 +634,12 @@ class log_engine final : public engine {
     lane = number;
     parked = true;
     return f;
+  }
+
+  // Whether the medium has kept its promise so far; one that can break it has LSNs.
+  [[nodiscard]] status still_durable() noexcept {
+    const lsn_t last = heap_.last_lsn();
+    return last == 0 ? status{} : holder_->top().durable(last);
   }
 
   // ---- anchors ----

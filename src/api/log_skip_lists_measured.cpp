@@ -5,9 +5,8 @@
 namespace nvm::api {
 
 started start_log_skip_lists(std::unique_ptr<measured_direct_stack> on, pool_file& file, const log_choice& how) {
-  const auto step = static_cast<logheap::mapping_step>(how.mapping - NVM_MAPPING_BASE);
   return start_log_engine<measured_direct_stack, logheap::skip_list_mapping>(std::move(on), file, how,
-                                                                             logheap::skip_list_settings::up_to(step));
+                                                                             skip_list_settings_of(how));
 }
 
 }  // namespace nvm::api

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "api/direct.hpp"
+#include "api/log.hpp"
 #include "api/pool_object.hpp"
 #include "api/ssd.hpp"
 #include "nvm/nvm.h"
@@ -47,14 +48,17 @@ status check_options(const char* path, const nvm_pool_options& o) noexcept {
 result<std::unique_ptr<engine>> make_engine(pool_file& file, const nvm_pool_options& o, log_run run) noexcept try {
   const latency_settings emulated{o.emulation.fence_ns, o.emulation.writeback_ns, o.emulation.bandwidth_bytes_s};
   const bool measured = o.meter != 0 || emulated.any();
-  if (file.medium() == NVM_MEDIUM_SSD) {
+  const bool on_ssd = file.medium() == NVM_MEDIUM_SSD;
+  if (on_ssd) {
     if (emulated.any()) {
       return fail(errc::invalid, "emulation slows direct media down; %s is on ssd", file.path());
     }
     if (o.persist != NVM_PERSIST_DETECT) {
       return fail(errc::invalid, "persist %u concerns direct media; %s is on ssd", o.persist, file.path());
     }
-    return start_on_ssd(file, o.lanes != 0 ? o.lanes : volatile_lanes, measured, std::move(run));
+    if (has_image(file.superblock())) {
+      return start_on_ssd(file, o.lanes != 0 ? o.lanes : volatile_lanes, measured, std::move(run));
+    }
   }
   log_choice log;
   log.mapping = o.mapping;
@@ -62,6 +66,7 @@ result<std::unique_ptr<engine>> make_engine(pool_file& file, const nvm_pool_opti
   log.one_log = (o.log_flags & NVM_LOG_ONE) != 0;
   log.translated = (o.log_flags & NVM_LOG_TRANSLATED) != 0;
   log.home_bytes_max = o.home_mib != 0 ? std::uint64_t{o.home_mib} << 20 : platform::memory_bytes() / 2;
+  if (on_ssd) return start_log_on_file(file, log);
   return start_on_direct(file, o.persist, measured, emulated, o.truncation == NVM_TRUNCATION_BACKGROUND, log);
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "%s: no volatile memory to open it", file.path());
@@ -168,7 +173,7 @@ NVM_POOL* nvm_pool_create_with(const char* path, const nvm_pool_options* options
   auto file = nvm::pool_file::create(path, c);
   if (!file) return api::report_null<NVM_POOL>(file.error());
   nvm::log_run run;
-  if ((*file)->medium() == NVM_MEDIUM_SSD) {
+  if (nvm::has_image((*file)->superblock())) {
     auto log = api::new_log(**file);
     if (!log) {
       (*file)->file().remove_name(path);

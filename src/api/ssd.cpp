@@ -25,7 +25,7 @@ ring_identity ring_of(const layout::superblock& sb) noexcept {
 }
 
 status prepare(void*, platform::file& file, const layout::superblock& sb) noexcept {
-  if (sb.medium != NVM_MEDIUM_SSD) return {};
+  if (!has_image(sb)) return {};
   file_device device{file};
   auto state = format_ring(device, ring_of(sb));
   if (!state) return state.error();
@@ -34,7 +34,7 @@ status prepare(void*, platform::file& file, const layout::superblock& sb) noexce
 
 // The log into the image; on a pool that may be changed, for good.
 status open_log_of(void* context, pool_file& pool) noexcept {
-  if (pool.medium() != NVM_MEDIUM_SSD) return {};
+  if (!has_image(pool.superblock())) return {};
   file_device device{pool.file()};
   const ring_identity ring = ring_of(pool.superblock());
   const std::uint64_t bytes = pool.geometry().capacity_bytes();

@@ -304,7 +304,7 @@ stm::durable_side::two_words barrier_side::words_of(anchor_word which) const noe
 bool barrier_side::takes_announced_stores() const noexcept {
   // The image of a pool on ssd is nobody's but ours, so that it may be ahead of the log.
   // So are materialised home pages.
-  return pool_.file->medium() == NVM_MEDIUM_SSD || (pool_.file->geometry().home_bytes != 0 && !translates()) ||
+  return has_image(pool_.file->superblock()) || (pool_.file->geometry().home_bytes != 0 && !translates()) ||
          engine_policy.load(std::memory_order_relaxed) == stm::policy::write_through;
 }
 int set_anchor(nvm_stm* tx, anchor_word which, void* object) {

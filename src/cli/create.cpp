@@ -17,8 +17,7 @@ constexpr option options[] = {
     {"lanes", value_kind::count, "N", "transactions that may be open at a time, not on ssd; default by the size"},
     {"engine", value_kind::choice, "ENGINE",
      "how transactions become durable: undo (stores in place), redo (barriers of nvm/stm.h only) or log (the log is "
-     "the "
-     "only copy of the data, and is compacted; not on ssd); default undo; "
+     "the only copy of the data, and is compacted); default undo; "
      "mnemosyne and mnemosyne-undo are baselines to measure with",
      engine_names},
     {"validation", value_kind::choice, "HOW",

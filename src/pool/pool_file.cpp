@@ -338,7 +338,7 @@ status pool_file::open_file(const pool_open_options& options) noexcept {
   was_clean_ = superblock_.state == static_cast<std::uint32_t>(pool_state::clean);
   if (!read_only_) {
     if (auto s = make_sure_of_blocks(); !s) return s;
-    if (medium_ != NVM_MEDIUM_SSD) {
+    if (!has_image(superblock_)) {
       if (auto s = set_state(pool_state::open); !s) return s;
     } else if (was_clean_) {
       to_mark_open_ = true;
@@ -401,11 +401,12 @@ void pool_file::take_superblock(const layout::superblock& sb) noexcept {
 }
 
 // The logs of ssd and of direct media differ, so those two kinds cannot stand in for each other; direct media can, and
-// the place where the file lies says which it is now.
+// the place where the file lies says which it is now.  A pool of engine log has none of these: it is at home on any.
 status pool_file::choose_medium(std::uint32_t requested) noexcept {
   const std::uint32_t made = superblock_.medium;
+  const bool anywhere = superblock_.engine == NVM_ENGINE_LOG;
   if (requested != NVM_MEDIUM_DETECT) {
-    if ((requested == NVM_MEDIUM_SSD) != (made == NVM_MEDIUM_SSD)) {
+    if (!anywhere && (requested == NVM_MEDIUM_SSD) != (made == NVM_MEDIUM_SSD)) {
       return fail(errc::medium, "it was made for medium %s, asked for is %s: their logs differ", medium_name(made),
                   medium_name(requested));
     }
@@ -422,7 +423,7 @@ status pool_file::choose_medium(std::uint32_t requested) noexcept {
     medium_ = made;  // nothing is written, so nothing can get lost
     return {};
   }
-  if (*detected == NVM_MEDIUM_SSD) {
+  if (*detected == NVM_MEDIUM_SSD && !anywhere) {
     return fail(
         errc::medium,
         "it was made for medium %s, but lies on a file system behind a page cache, where commits would not survive "
@@ -436,10 +437,12 @@ status pool_file::choose_medium(std::uint32_t requested) noexcept {
 status pool_file::map() noexcept {
   const int descriptor = file_.descriptor();
   const std::uint64_t bytes = shape_.capacity_bytes();
-  if (read_only_ || medium_ == NVM_MEDIUM_SSD) return slot_.map_private(descriptor, bytes);
-  if (medium_ == NVM_MEDIUM_SHM) return slot_.map_shared(descriptor, bytes);
+  if (read_only_ || has_image(superblock_)) return slot_.map_private(descriptor, bytes);
+  if (medium_ == NVM_MEDIUM_SHM || medium_ == NVM_MEDIUM_SSD) return slot_.map_shared(descriptor, bytes);
   return slot_.map_shared_sync(descriptor, bytes);
 }
+
+status pool_file::detach() noexcept { return slot_.map_private(file_.descriptor(), shape_.capacity_bytes()); }
 
 status pool_file::adopt_image() noexcept {
   const auto bytes = file_.size();

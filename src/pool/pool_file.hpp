@@ -10,9 +10,9 @@
 //
 // Open.  File checked (regular, not a link, owner and mode), locked, superblock picked, medium agreed, mapped,
 // `after_mapping`, blocks made sure of.  On direct media state `open` is durable before open() returns, hence before
-// the first change.  On ssd, where a sync takes milliseconds and nothing changes the file but through the log, it is
-// written by mark_open(), before the first record and durable with what must be so then anyway; a pool that nobody
-// changes stays clean.
+// the first change.  With an image (ssd), where a sync takes milliseconds and nothing changes the file but through the
+// log, it is written by mark_open(), before the first record and durable with what must be so then anyway; a pool that
+// nobody changes stays clean.
 //
 // Growth.  Blocks first, sync, then the superblock through the medium (superblock.hpp): a crash between them leaves a
 // file longer than its pool, which the next growth uses.
@@ -132,6 +132,9 @@ class pool_file {
 
   // After the caller changed the header in a private mapping (replay into memory): takes the superblock from there.
   [[nodiscard]] status adopt_image() noexcept;
+  // The mapping becomes private: what is stored from now on stays in this process.  For media that cannot keep their
+  // promise any more.  Any thread, while others load and store.
+  [[nodiscard]] status detach() noexcept;
   // On ssd: writes state `open` unless the file says so already; the caller syncs the file before any change becomes
   // durable.  Once, by one thread, at any time.
   [[nodiscard]] status mark_open() noexcept;

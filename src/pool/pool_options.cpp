@@ -30,15 +30,6 @@ result<std::uint64_t> log_bytes_of(const pool_create_options& o, std::uint64_t s
 }
 
 status set_lanes(const pool_create_options& o, std::uint64_t size, geometry_request& shape) noexcept {
-  if (o.engine == NVM_ENGINE_LOG) {
-    if (o.log_bytes != 0) {
-      return fail(errc::invalid, "log_bytes: found %" PRIu64 ", expected 0 for engine log, whose log is the pool",
-                  o.log_bytes);
-    }
-    shape.lane_count = 1;  // not used
-    shape.lane_bytes = file_page_bytes;
-    return {};
-  }
   if (o.lanes > lane_count_max)
     return fail(errc::invalid, "lanes: found %u, expected 1 .. %u", o.lanes, lane_count_max);
   if (o.log_bytes > lane_bytes_max) {
@@ -74,7 +65,12 @@ result<geometry_request> shape_of_new_pool(const pool_create_options& o, std::ui
 
   geometry_request shape;
   shape.size_pages = size / file_page_bytes;
-  if (medium == NVM_MEDIUM_SSD) {
+  if (has_home) {
+    if (o.log_bytes != 0) {
+      return fail(errc::invalid, "log_bytes: found %" PRIu64 ", expected 0 for engine log, whose log is the pool",
+                  o.log_bytes);
+    }
+  } else if (medium == NVM_MEDIUM_SSD) {
     if (o.engine > NVM_ENGINE_REDO)
       return fail(errc::medium, "engine %u: it is for byte-addressable memory, not for ssd", o.engine);
     const auto ring = log_bytes_of(o, size);

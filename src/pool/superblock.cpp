@@ -121,7 +121,11 @@ status check_request(const superblock& sb) noexcept {
     return bad_field(NVM_FIELD(size_pages), sb.size_pages, "1 .. capacity_pages");
   if (sb.medium < NVM_MEDIUM_SHM || sb.medium > NVM_MEDIUM_SSD)
     return bad_field(NVM_FIELD(medium), sb.medium, "1 .. 4");
-  if (sb.medium == NVM_MEDIUM_SSD) {
+  if (sb.engine == NVM_ENGINE_LOG) {
+    if (sb.lane_count != 0) return bad_field(NVM_FIELD(lane_count), sb.lane_count, "0 with engine log");
+    if (sb.lane_bytes != 0) return bad_field(NVM_FIELD(lane_bytes), sb.lane_bytes, "0 with engine log");
+    if (sb.log_bytes != 0) return bad_field(NVM_FIELD(log_bytes), sb.log_bytes, "0 with engine log");
+  } else if (sb.medium == NVM_MEDIUM_SSD) {
     if (sb.lane_count != 0) return bad_field(NVM_FIELD(lane_count), sb.lane_count, "0 on ssd");
     if (sb.lane_bytes != 0) return bad_field(NVM_FIELD(lane_bytes), sb.lane_bytes, "0 on ssd");
     if (sb.log_bytes < 4 * page || sb.log_bytes % page != 0 || sb.log_bytes > layout::pool_bytes_max)
@@ -142,7 +146,7 @@ geometry_request request_of(const superblock& sb) noexcept {
   r.capacity_pages = sb.capacity_pages;
   r.lane_count = sb.lane_count;
   r.lane_bytes = sb.lane_bytes;
-  r.ring_bytes = sb.medium == NVM_MEDIUM_SSD ? sb.log_bytes : 0;
+  r.ring_bytes = has_image(sb) ? sb.log_bytes : 0;
   r.home_bytes = sb.home_bytes;
   return r;
 }
@@ -248,8 +252,8 @@ status check_superblock(const superblock& sb, std::uint64_t pool_bytes) noexcept
   if (has_engine ? sb.engine > NVM_ENGINE_LOG || sb.engine == NVM_ENGINE_UNDO : sb.engine != 0)
     return bad_field(NVM_FIELD(engine), sb.engine,
                      has_engine ? "0 (undo), 2 (redo), 3 or 4 (mnemosyne), 5 (log)" : "0 (undo)");
-  if (sb.engine > NVM_ENGINE_REDO && sb.medium == NVM_MEDIUM_SSD)
-    return bad_field(NVM_FIELD(engine), sb.engine, "0 or 2 on ssd");
+  if ((sb.engine == NVM_ENGINE_MNEMOSYNE || sb.engine == NVM_ENGINE_MNEMOSYNE_UNDO) && sb.medium == NVM_MEDIUM_SSD)
+    return bad_field(NVM_FIELD(engine), sb.engine, "0, 2 or 5 on ssd");
   if (has_engine ? sb.validation > NVM_VALIDATION_COMMIT_MARK : sb.validation != 0)
     return bad_field(NVM_FIELD(validation), sb.validation, has_engine ? "0 .. 1" : "0 (checksum)");
   // A compatible feature that we do not know may use what is reserved to us.

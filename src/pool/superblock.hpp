@@ -38,6 +38,12 @@ inline std::uint64_t superblock_crc(const layout::superblock& sb) noexcept {
 }
 constexpr unsigned superblock_copy_of(std::uint64_t sequence) noexcept { return static_cast<unsigned>(sequence & 1); }
 
+// Whether a process works in a private image of the file, which a ring of records leads to: all pools made for ssd but
+// those whose log is the only copy of their data.
+[[nodiscard]] constexpr bool has_image(const layout::superblock& sb) noexcept {
+  return sb.medium == NVM_MEDIUM_SSD && sb.engine != NVM_ENGINE_LOG;
+}
+
 // Name of a medium for messages: "shm", "dax", "auto", "ssd", or "?".
 [[nodiscard]] const char* medium_name(std::uint32_t medium) noexcept;
 // The same of an engine: "undo", "redo", or "?".

@@ -362,7 +362,7 @@ TEST_P(api, growth_to_the_capacity_then_a_full_pool_that_still_lets_delete) {
       EXPECT_FAILS(nvm_tx_commit(pool), NVM_E_MUST_ABORT);
       break;
     }
-    if (GetParam() == pool_kind::log) {
+    if (is_log(GetParam())) {
       // Addresses are virtual: it is the log that is full.
       std::memset(p, 1, 50000);
       if (nvm_tx_commit(pool) != 0) {

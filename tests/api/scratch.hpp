@@ -11,22 +11,25 @@
 namespace nvm::tests {
 
 // Pools that take the same calls.
-enum class pool_kind { shm, log, ssd };
-inline constexpr pool_kind pool_kinds[] = {pool_kind::shm, pool_kind::log, pool_kind::ssd};
+enum class pool_kind { shm, log, ssd, ssd_log };
+inline constexpr pool_kind pool_kinds[] = {pool_kind::shm, pool_kind::log, pool_kind::ssd, pool_kind::ssd_log};
+constexpr bool is_ssd(pool_kind k) { return k == pool_kind::ssd || k == pool_kind::ssd_log; }
+constexpr bool is_log(pool_kind k) { return k == pool_kind::log || k == pool_kind::ssd_log; }
 inline std::string name_of(const testing::TestParamInfo<pool_kind>& k) {
-  return k.param == pool_kind::shm ? "shm" : k.param == pool_kind::log ? "log" : "ssd";
+  constexpr const char* names[] = {"shm", "log", "ssd", "ssd_log"};
+  return names[static_cast<unsigned>(k.param)];
 }
 inline void choose(nvm_pool_options& o, pool_kind k) {
-  o.medium = k == pool_kind::ssd ? NVM_MEDIUM_SSD : NVM_MEDIUM_SHM;
-  if (k == pool_kind::log) o.engine = NVM_ENGINE_LOG;
+  o.medium = is_ssd(k) ? NVM_MEDIUM_SSD : NVM_MEDIUM_SHM;
+  if (is_log(k)) o.engine = NVM_ENGINE_LOG;
 }
 
 class scratch {
  public:
   explicit scratch(bool ssd) : scratch{ssd ? pool_kind::ssd : pool_kind::shm} {}
-  explicit scratch(pool_kind kind) : kind_{kind}, folder_{"api", kind == pool_kind::ssd} {}
+  explicit scratch(pool_kind kind) : kind_{kind}, folder_{"api", is_ssd(kind)} {}
   std::string path(const char* name = "pool") const { return folder_.path(name); }
-  bool ssd() const { return kind_ == pool_kind::ssd; }
+  bool ssd() const { return is_ssd(kind_); }
   pool_kind kind() const { return kind_; }
 
   NVM_POOL* create(const char* name = "pool", std::size_t size = std::size_t{4} << 20) const {

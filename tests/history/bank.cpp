@@ -64,9 +64,10 @@ struct engine {
   }
 };
 constexpr engine engines[] = {
-    {"undo", false, false, NVM_ENGINE_UNDO, false}, {"undo-write-back", false, true, NVM_ENGINE_UNDO, false},
-    {"redo", false, false, NVM_ENGINE_REDO, false}, {"redo-by-mark", false, false, NVM_ENGINE_REDO, true},
-    {"log", false, false, NVM_ENGINE_LOG, false},   {"ssd", true, false, NVM_ENGINE_DETECT, false},
+    {"undo", false, false, NVM_ENGINE_UNDO, false},  {"undo-write-back", false, true, NVM_ENGINE_UNDO, false},
+    {"redo", false, false, NVM_ENGINE_REDO, false},  {"redo-by-mark", false, false, NVM_ENGINE_REDO, true},
+    {"log", false, false, NVM_ENGINE_LOG, false},    {"ssd", true, false, NVM_ENGINE_DETECT, false},
+    {"ssd-log", true, false, NVM_ENGINE_LOG, false},
 };
 
 void engine::make(const std::string& path, ledger& s) const {

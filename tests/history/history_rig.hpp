@@ -26,8 +26,7 @@ class basic_history_rig {
   // `more`: what the pool wants to know besides.
   template <class... More>
   explicit basic_history_rig(engine_kind engine, More... more)
-      : folder_{"history", engine == engine_kind::ssd},
-        pool_{std::make_unique<Pool>(engine, folder_.path("pool"), more...)} {
+      : folder_{"history", is_ssd(engine)}, pool_{std::make_unique<Pool>(engine, folder_.path("pool"), more...)} {
     if (!pool_->make()) ADD_FAILURE() << nvm_errormsg();
   }
 
@@ -107,10 +106,11 @@ class basic_history_rig {
 using history_rig = basic_history_rig<history_pool>;
 
 class engines : public testing::TestWithParam<engine_kind> {};
-#define NVM_EVERY_ENGINE(suite)                                                                                \
-  INSTANTIATE_TEST_SUITE_P(on, suite,                                                                          \
-                           testing::Values(engine_kind::undo, engine_kind::undo_write_back, engine_kind::redo, \
-                                           engine_kind::redo_by_mark, engine_kind::log, engine_kind::ssd),     \
-                           [](const auto& i) { return name_of(i.param); })
+#define NVM_EVERY_ENGINE(suite)                                                                                      \
+  INSTANTIATE_TEST_SUITE_P(                                                                                          \
+      on, suite,                                                                                                     \
+      testing::Values(engine_kind::undo, engine_kind::undo_write_back, engine_kind::redo, engine_kind::redo_by_mark, \
+                      engine_kind::log, engine_kind::ssd, engine_kind::ssd_log),                                     \
+      [](const auto& i) { return name_of(i.param); })
 
 }  // namespace nvm::tests

@@ -9,7 +9,7 @@ NVM_EVERY_ENGINE(histories_with_kills);
 
 TEST_P(histories_with_kills, keep_what_was_acknowledged_and_nothing_half) {
   history_rig rig{GetParam()};
-  const bool ssd = GetParam() == engine_kind::ssd;
+  const bool ssd = is_ssd(GetParam());
   std::mt19937_64 random{static_cast<std::uint64_t>(now())};
   constexpr unsigned kills = 20;
   for (unsigned k = 0; k < kills; ++k) {

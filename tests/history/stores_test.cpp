@@ -13,14 +13,14 @@ struct store_kind {
 std::vector<store_kind> store_kinds() {
   std::vector<store_kind> all;
   for (const auto e : {engine_kind::undo, engine_kind::undo_write_back, engine_kind::redo, engine_kind::redo_by_mark,
-                       engine_kind::log, engine_kind::ssd}) {
+                       engine_kind::log, engine_kind::ssd, engine_kind::ssd_log}) {
     for (const auto i : {NVM_KV_LIST, NVM_KV_HASH, NVM_KV_BTREE, NVM_KV_RBTREE}) all.push_back({e, i});
   }
   return all;
 }
 class store_histories : public testing::TestWithParam<store_kind> {
  protected:
-  bool ssd() const { return GetParam().engine == engine_kind::ssd; }
+  bool ssd() const { return is_ssd(GetParam().engine); }
   basic_history_rig<history_store> rig{GetParam().engine, GetParam().index};
 
   void expect_one_order() {

@@ -9,7 +9,7 @@ NVM_EVERY_ENGINE(histories_of_threads);
 
 TEST_P(histories_of_threads, are_serializable_and_linearizable) {
   history_rig rig{GetParam()};
-  rig.run(GetParam() == engine_kind::ssd ? 100 : 4000);
+  rig.run(is_ssd(GetParam()) ? 100 : 4000);
   rig.look_at_everything();
   const auto transactions = rig.check_transactions();
   EXPECT_FALSE(transactions.has_value()) << *transactions;

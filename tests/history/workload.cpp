@@ -35,10 +35,10 @@ struct history_pool::board {
 NVM_POOL* make_pool(engine_kind engine, const char* path, std::uint64_t log_bytes) {
   nvm_pool_options o{};
   o.size = std::uint64_t{8} << 20;
-  o.medium = engine == engine_kind::ssd ? NVM_MEDIUM_SSD : NVM_MEDIUM_SHM;
+  o.medium = is_ssd(engine) ? NVM_MEDIUM_SSD : NVM_MEDIUM_SHM;
   o.log_bytes = log_bytes;
   if (engine == engine_kind::redo || engine == engine_kind::redo_by_mark) o.engine = NVM_ENGINE_REDO;
-  if (engine == engine_kind::log) {
+  if (engine == engine_kind::log || engine == engine_kind::ssd_log) {
     o.engine = NVM_ENGINE_LOG;
     o.log_bytes = 0;
   }
@@ -68,7 +68,7 @@ bool failed(history_log& log, const char* what) {
 bool history_pool::make() {
   static_assert(thread_log::records_max / records_of_lists * active_lists <= tests::lists);
   // The root is made by one record.
-  pool_ = make_pool(engine_, path_.c_str(), engine_ == engine_kind::ssd ? std::uint64_t{8} << 20 : 0);
+  pool_ = make_pool(engine_, path_.c_str(), is_ssd(engine_) ? std::uint64_t{8} << 20 : 0);
   if (pool_ == nullptr) return false;
   const outcome made = atomic(pool_, [&](tx& t) {
     void* root = t.alloc(1, sizeof(board));

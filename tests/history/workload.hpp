@@ -9,9 +9,10 @@
 
 namespace nvm::tests {
 
-enum class engine_kind { undo, undo_write_back, redo, redo_by_mark, log, ssd };
+enum class engine_kind { undo, undo_write_back, redo, redo_by_mark, log, ssd, ssd_log };
+constexpr bool is_ssd(engine_kind e) { return e == engine_kind::ssd || e == engine_kind::ssd_log; }
 inline const char* name_of(engine_kind e) {
-  constexpr const char* names[] = {"undo", "undo_write_back", "redo", "redo_by_mark", "log", "ssd"};
+  constexpr const char* names[] = {"undo", "undo_write_back", "redo", "redo_by_mark", "log", "ssd", "ssd_log"};
   return names[static_cast<unsigned>(e)];
 }
 

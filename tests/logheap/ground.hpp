@@ -61,14 +61,15 @@ struct skip_lists {
   }
 };
 
-template <class Kind = plain>
+template <class Kind = plain, media Medium = direct_media>
 class ground {
  public:
-  using heap_type = heap<direct_media, typename Kind::mapping>;
+  using heap_type = heap<Medium, typename Kind::mapping>;
   using transaction_type = transaction<heap_type>;
 
-  explicit ground(std::uint64_t pages = 512, const heap_settings& s = small_settings())
-      : geometry_{pool_geometry(pages)}, settings_{s} {
+  template <class... OfMedium>
+  explicit ground(std::uint64_t pages = 512, const heap_settings& s = small_settings(), OfMedium&... of_medium)
+      : geometry_{pool_geometry(pages)}, settings_{s}, medium_{of_medium...} {
     bytes_ = round_up(geometry_.capacity_bytes(), 4096);
     memory_.reset(static_cast<std::byte*>(std::aligned_alloc(4096, bytes_)));
     std::memset(memory_.get(), 0, bytes_);
@@ -147,7 +148,7 @@ class ground {
 
  private:
   void boot() {
-    space_ = std::make_unique<space<direct_media, log::nothing_logged>>(medium_, lanes_, memory_.get(), geometry_);
+    space_ = std::make_unique<space<Medium, log::nothing_logged>>(medium_, lanes_, memory_.get(), geometry_);
     EXPECT_TRUE(space_->boot(0, 1)) << last_message();
     heap_ = std::apply(
         [&](const auto&... of_mapping) {
@@ -162,24 +163,25 @@ class ground {
   heap_settings settings_;
   std::uint64_t bytes_ = 0;
   std::unique_ptr<std::byte[], free_memory> memory_;
-  direct_media medium_;
+  Medium medium_;
   log::nothing_logged lanes_;
-  std::unique_ptr<space<direct_media, log::nothing_logged>> space_;
+  std::unique_ptr<space<Medium, log::nothing_logged>> space_;
   std::unique_ptr<heap_type> heap_;
   typename heap_type::thread* thread_ = nullptr;
   recovery_report report_;
 };
 
 // Random transactions, against a model of all bytes.
-template <class Kind = plain>
+template <class Kind = plain, media Medium = direct_media>
 class player {
  public:
-  player(ground<Kind>& g, std::uint64_t seed) : ground_{g}, random_{seed} {}
+  using contents = std::map<home_t, std::vector<std::byte>>;
+  player(ground<Kind, Medium>& g, std::uint64_t seed) : ground_{g}, random_{seed} {}
   std::uint64_t object_max = 300;
   std::size_t objects_max = 60;
 
   void step() {
-    typename ground<Kind>::transaction_type t{*ground_, ground_.thread()};
+    typename ground<Kind, Medium>::transaction_type t{*ground_, ground_.thread()};
     auto next = model_;
     const unsigned count = 1 + pick(4);
     bool full = false;
@@ -206,7 +208,9 @@ class player {
       t.abort();
       return;
     }
+    committing_ = &next;
     const auto done = t.commit();
+    committing_ = nullptr;
     if (!done) {
       EXPECT_EQ(done.error(), errc::no_space) << last_message();
       ++refused;
@@ -224,11 +228,12 @@ class player {
     ASSERT_EQ(ground_->check(), "");
   }
   unsigned refused = 0;
-  [[nodiscard]] const std::map<home_t, std::vector<std::byte>>& model() const { return model_; }
+  [[nodiscard]] const contents& model() const { return model_; }
+  // What model() will be if the commit that is under way succeeds; nullptr: none is.
+  [[nodiscard]] const contents* committing() const { return committing_; }
   std::uint64_t pick(std::uint64_t n) { return random_() % n; }
 
  private:
-  using contents = std::map<home_t, std::vector<std::byte>>;
   home_t any(const contents& of) { return std::next(of.begin(), static_cast<std::ptrdiff_t>(pick(of.size())))->first; }
   template <class T>
   void paint(T& t, contents& next, home_t home, std::uint64_t from, std::uint64_t size) {
@@ -237,9 +242,10 @@ class player {
     t.store(home + from, bytes.data(), size);
     std::copy(bytes.begin(), bytes.end(), next[home].begin() + static_cast<std::ptrdiff_t>(from));
   }
-  ground<Kind>& ground_;
+  ground<Kind, Medium>& ground_;
   std::mt19937_64 random_;
   contents model_;
+  const contents* committing_ = nullptr;
 };
 
 }  // namespace nvm::logheap::testing

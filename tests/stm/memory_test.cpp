@@ -113,7 +113,7 @@ TEST_P(stm_memory, does_what_plain_memory_does) {
   constexpr std::size_t size = 2048;
   auto* shared = here.shared<std::byte>(size);
   std::vector<std::byte> model(size);
-  std::mt19937 random{GetParam() == where::ssd ? 1U : 2U};
+  std::mt19937 random{is_ssd(GetParam()) ? 1U : 2U};
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random()) % n; };
   const auto step = [&](tx& t, std::vector<std::byte>& m) {
     const std::size_t n = 1 + below(below(4) == 0 ? 900 : 20);
@@ -160,7 +160,7 @@ TEST_P(stm_memory, does_what_plain_memory_does) {
         EXPECT_EQ(std::memcmp(bytes.data(), m.data() + from, n), 0);
     }
   };
-  const int rounds = GetParam() == where::ssd ? 60 : 400;
+  const int rounds = is_ssd(GetParam()) ? 60 : 400;
   for (int round = 0; round < rounds && !HasFailure(); ++round) {
     std::vector<std::byte> next = model;
     const bool keep = below(3) != 0;

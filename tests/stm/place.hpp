@@ -14,7 +14,19 @@
 
 namespace nvm::tests {
 
-enum class where { undo, undo_write_back, redo, redo_by_mark, mnemosyne, mnemosyne_undo, log, ssd, volatile_only };
+enum class where {
+  undo,
+  undo_write_back,
+  redo,
+  redo_by_mark,
+  mnemosyne,
+  mnemosyne_undo,
+  log,
+  ssd,
+  ssd_log,
+  volatile_only
+};
+constexpr bool is_ssd(where w) { return w == where::ssd || w == where::ssd_log; }
 
 inline const char* name_of(where w) {
   switch (w) {
@@ -34,6 +46,8 @@ inline const char* name_of(where w) {
       return "log";
     case where::ssd:
       return "ssd";
+    case where::ssd_log:
+      return "ssd_log";
     case where::volatile_only:
       return "volatile";
   }
@@ -44,17 +58,17 @@ class place {
  public:
   explicit place(where w, std::size_t size = std::size_t{4} << 20) : where_{w} {
     if (w == where::volatile_only) return;
-    std::string name = w == where::ssd ? "/var/tmp/holdfast-stm-XXXXXX" : "/dev/shm/holdfast-stm-XXXXXX";
+    std::string name = is_ssd(w) ? "/var/tmp/holdfast-stm-XXXXXX" : "/dev/shm/holdfast-stm-XXXXXX";
     if (::mkdtemp(name.data()) == nullptr) ADD_FAILURE() << "no directory " << name;
     folder_ = name;
     nvm_pool_options o{};
     o.size = size;
     o.capacity = size;
-    o.medium = w == where::ssd ? NVM_MEDIUM_SSD : NVM_MEDIUM_SHM;
+    o.medium = is_ssd(w) ? NVM_MEDIUM_SSD : NVM_MEDIUM_SHM;
     if (w == where::redo || w == where::redo_by_mark) o.engine = NVM_ENGINE_REDO;
     if (w == where::mnemosyne) o.engine = NVM_ENGINE_MNEMOSYNE;
     if (w == where::mnemosyne_undo) o.engine = NVM_ENGINE_MNEMOSYNE_UNDO;
-    if (w == where::log) o.engine = NVM_ENGINE_LOG;
+    if (w == where::log || w == where::ssd_log) o.engine = NVM_ENGINE_LOG;
     if (w == where::redo_by_mark) {
       o.validation = NVM_VALIDATION_COMMIT_MARK;
       o.truncation = NVM_TRUNCATION_INLINE;
@@ -134,10 +148,11 @@ class everywhere : public testing::TestWithParam<where> {
   place here{GetParam()};
 };
 inline constexpr where every_pool[] = {where::undo,      where::undo_write_back, where::redo, where::redo_by_mark,
-                                       where::mnemosyne, where::mnemosyne_undo,  where::log,  where::ssd};
-inline constexpr where every_place[] = {where::undo,         where::undo_write_back, where::redo, where::redo_by_mark,
-                                        where::mnemosyne,    where::mnemosyne_undo,  where::log,  where::ssd,
-                                        where::volatile_only};
+                                       where::mnemosyne, where::mnemosyne_undo,  where::log,  where::ssd,
+                                       where::ssd_log};
+inline constexpr where every_place[] = {where::undo,      where::undo_write_back, where::redo, where::redo_by_mark,
+                                        where::mnemosyne, where::mnemosyne_undo,  where::log,  where::ssd,
+                                        where::ssd_log,   where::volatile_only};
 #define NVM_EVERYWHERE(suite) \
   INSTANTIATE_TEST_SUITE_P(on, suite, testing::ValuesIn(every_place), [](const auto& i) { return name_of(i.param); })
 #define NVM_EVERY_POOL(suite) \

@@ -29,7 +29,7 @@ constexpr int slowness = 1;
 class stm_threads : public everywhere {
  protected:
   // A commit on ssd waits for the device.
-  int rounds(int fast, int ssd) const { return GetParam() == where::ssd ? ssd : fast / slowness; }
+  int rounds(int fast, int ssd) const { return is_ssd(GetParam()) ? ssd : fast / slowness; }
   static void run(unsigned threads, const std::function<void(unsigned)>& work) {
     std::vector<std::thread> all;
     for (unsigned i = 0; i < threads; ++i) all.emplace_back(work, i);
@@ -107,7 +107,7 @@ TEST_P(stm_threads, a_list_stays_in_order_while_nodes_come_and_go) {
   };
   auto* head = here.shared<node>(1);
   std::atomic<int> wrong{0};
-  const int keys = GetParam() == where::ssd ? 32 : 128;
+  const int keys = is_ssd(GetParam()) ? 32 : 128;
   std::vector<std::atomic<int>> present(static_cast<std::size_t>(keys));
   const auto make = [&](tx& t) {
     return static_cast<node*>(here.durable() ? t.alloc(3, sizeof(node)) : t.malloc(sizeof(node)));

@@ -1,0 +1,59 @@
+// The log-structured engine on an ordinary file system: the file is mapped shared and a fence is a sync
+// (media/synced_media.hpp; docs/design/018-log-on-files.md).
+#define NVM_INLINES_LITTLE 1  // what an operation takes here is the wait for a disk
+#include <cstdio>
+#include <cstdlib>
+
+#include "api/log_engine.hpp"
+#include "logheap/mapping/leaf_mapping.hpp"
+#include "logheap/mapping/skip_list_mapping.hpp"
+#include "media/synced_media.hpp"
+
+namespace nvm::api {
+namespace {
+
+class synced_stack {
+ public:
+  explicit synced_stack(pool_file& file) noexcept
+      : device_{file.file()}, medium_{device_, leave_file, &file}, metered_{medium_, counts_} {}
+  meter_media<synced_media>& top() noexcept { return metered_; }
+  status close() noexcept { return medium_.durable(medium_.last_lsn()); }
+  void statistics(nvm_statistics& out) noexcept {
+    const meter_totals r = counts_.totals();
+    out.fences += r.fences;
+    out.flushed_lines += r.lines;
+    out.flushed_bytes += r.bytes;
+    out.syncs += medium_.syncs();
+    out.durable_waits += medium_.waits();
+  }
+  static std::uint32_t persist() noexcept { return 0; }
+
+ private:
+  // No fence has returned since the sync failed, so nothing has been stored that relies on it.
+  static void leave_file(void* pool) noexcept {
+    auto& file = *static_cast<pool_file*>(pool);
+    if (file.detach()) return;
+    std::fprintf(stderr, "holdfast: %s: a sync failed, and so did leaving the file as it is: %s\n", file.path(),
+                 last_message());
+    std::abort();
+  }
+
+  file_device device_;
+  synced_media medium_;
+  meter counts_;
+  meter_media<synced_media> metered_;
+};
+
+}  // namespace
+
+started start_log_on_file(pool_file& file, const log_choice& how) {
+  if (file.read_only()) return start_log(file, isa::write_back::none, true, {}, how);
+  auto stack = std::make_unique<synced_stack>(file);
+  if (how.mapping == NVM_MAPPING_LEAVES) {
+    return start_log_engine<synced_stack, logheap::leaf_mapping>(std::move(stack), file, how);
+  }
+  return start_log_engine<synced_stack, logheap::skip_list_mapping>(std::move(stack), file, how,
+                                                                    skip_list_settings_of(how));
+}
+
+}  // namespace nvm::api
