@@ -5,7 +5,7 @@
  * taken back.  At the end the contents are written; they must be those of the volatile program.
  *
  * usage: churn --structure tree|table --result FILE [--passes N] [--check] [--report-progress]
- *              [--pool PATH [--medium shm|ssd]]   (the durable program)
+ *              [--pool PATH [--medium shm|ssd]] [--engine log]   (the durable program)
  */
 #include <errno.h>
 #include <stdint.h>
@@ -31,7 +31,7 @@ enum {
 static const uint64_t steps_key = UINT64_MAX;
 
 struct options {
-  const char *structure, *result, *pool, *medium;
+  const char *structure, *result, *pool, *medium, *engine; /* engine: NULL, or log */
   uint64_t passes;
   int check, report_progress;
 };
@@ -91,6 +91,7 @@ static int open_structure(const struct options* options) {
   /* Small at first, so that it grows. */
   nvm_pool_options how = {.size = 1 << 20, .medium = NVM_MEDIUM_DETECT};
   if (options->medium != NULL) how.medium = strcmp(options->medium, "shm") == 0 ? NVM_MEDIUM_SHM : NVM_MEDIUM_SSD;
+  if (options->engine != NULL) how.engine = NVM_ENGINE_LOG;
   say(options, "opening");
   pool = nvm_pool_open_with(options->pool, &how);
   if (pool == NULL && nvm_errno() == NVM_E_NOT_FOUND && make_pool(options, &how) == 0) {
@@ -244,6 +245,8 @@ static int parse(int argc, char** argv, struct options* options) {
       options->pool = value;
     } else if (strcmp(name, "--medium") == 0) {
       options->medium = value;
+    } else if (strcmp(name, "--engine") == 0 && strcmp(value, "log") == 0) {
+      options->engine = value; /* the volatile program has no use for it */
     } else if (strcmp(name, "--passes") == 0) {
       options->passes = strtoull(value, NULL, 10);
     } else {
@@ -266,7 +269,7 @@ int main(int argc, char** argv) {
   struct options options = {.passes = 1};
   if (parse(argc, argv, &options)) {
     fprintf(stderr, "usage: %s --structure tree|table --result FILE [--passes N] [--check] [--report-progress]%s\n",
-            argv[0], can_abort ? " --pool PATH [--medium shm|ssd]" : "");
+            argv[0], can_abort ? " --pool PATH [--medium shm|ssd] [--engine log]" : "");
     return 2;
   }
   if (open_structure(&options)) {

@@ -12,5 +12,5 @@ trap 'rm -rf "$work" "$pool"' EXIT
 [ "$("$work/list" "$pool" 5)" = "10 nodes" ]
 status=0
 "$work/list" "$pool" 3 die || status=$?
-[ "$status" -eq 7 ] || { echo "found exit code $status, expected 7" >&2; exit 1; }
+[ "$status" -eq 137 ] || { echo "found exit code $status, expected 137 (SIGKILL)" >&2; exit 1; }
 [ "$("$work/list" "$pool" 1)" = "18 nodes" ]

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "new_pool.h"
+
 static jmp_buf back;
 static NVM_POOL* pool;
 static long* number;
@@ -25,7 +27,7 @@ static void store_and_leave(long n, int levels) {
 }
 
 int main(int argc, char** argv) {
-  pool = nvm_pool_create(argv[1], 1 << 20);
+  pool = new_pool(argv[1], 1 << 20);
   if (pool == NULL) return 2;
   nvm_tx_begin(pool);
   number = nvm_calloc(pool, 1, 1, sizeof *number);

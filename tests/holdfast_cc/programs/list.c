@@ -1,8 +1,11 @@
 /* The linked list of Breeze's Fig. 5, and what can go wrong with it.  No call of the log anywhere. */
 #include <nvm/nvm.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "new_pool.h"
 
 NVM_STRUCT node {
   NVM_PTR(NVM_STRUCT node) next;
@@ -76,7 +79,7 @@ int main(int argc, char** argv) {
   const char* path = argv[1];
   long rounds = argc > 2 ? atol(argv[2]) : 10;
   NVM_POOL* pool = nvm_pool_open(path);
-  if (pool == NULL) pool = nvm_pool_create(path, 8 << 20);
+  if (pool == NULL) pool = new_pool(path, 8 << 20);
   if (pool == NULL) fail("pool");
   struct list* list = nvm_pool_get_root(pool);
   if (list == NULL) {
@@ -114,11 +117,11 @@ int main(int argc, char** argv) {
     if (nvm_tx_commit(pool) != 0) fail("commit");
     check(list);
   }
-  if (argc > 3) { /* dies in the middle of a transaction */
+  if (argc > 3) { /* is killed in the middle of a transaction */
     nvm_tx_begin(pool);
     push(pool, list, 1000);
     scribble(list, list->head);
-    _Exit(7);
+    raise(SIGKILL);
   }
   printf("%ld nodes\n", list->count);
   if (nvm_pool_close(pool) != 0) fail("close");

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "new_pool.h"
+
 typedef char* copier(char*, const char*);
 typedef void* setter(void*, int, size_t);
 static copier* const copiers[] = {strcpy, strcat};
@@ -10,7 +12,7 @@ static setter* volatile set = memset;
 
 int main(int argc, char** argv) {
   (void)argc;
-  NVM_POOL* pool = nvm_pool_create(argv[1], 1 << 20);
+  NVM_POOL* pool = new_pool(argv[1], 1 << 20);
   if (pool == NULL) return 2;
   nvm_tx_begin(pool);
   char* text = nvm_calloc(pool, 1, 1, 64);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "new_pool.h"
+
 NVM_STRUCT thing {
   NVM_PTR(NVM_STRUCT thing) next;
   long number;
@@ -14,7 +16,7 @@ void change_unlogged(char* p); /* elsewhere.c, compiled without the pass */
 void read_only(const char* p);
 
 static NVM_POOL* fresh_pool(const char* name) {
-  NVM_POOL* pool = nvm_pool_create(name, 1 << 20);
+  NVM_POOL* pool = new_pool(name, 1 << 20);
   if (pool == NULL) {
     fprintf(stderr, "%s\n", nvm_errormsg());
     exit(1);

@@ -17,6 +17,8 @@
 #define NVM_PTR(T) T*
 #else
 #include <nvm/nvm.h>
+
+#include "../programs/new_pool.h"
 #endif
 
 NVM_STRUCT inner {
@@ -195,7 +197,7 @@ int main(int argc, char** argv) {
   struct state* s = &world.s;
 #else
   pool = nvm_pool_open(argv[1]);
-  if (pool == NULL && nvm_errno() == NVM_E_NOT_FOUND) pool = nvm_pool_create(argv[1], 1 << 20);
+  if (pool == NULL && nvm_errno() == NVM_E_NOT_FOUND) pool = new_pool(argv[1], 1 << 20);
   if (pool == NULL) fail("pool");
   struct state* s = nvm_pool_get_root(pool);
   if (s == NULL) {

@@ -2,7 +2,7 @@
 """Random programs with durable state, compiled in many ways: none may lose a log call that it needs.
 
 usage: run_random.py --cc HOLDFAST_CC [--programs N | --seconds T] [--seed S] [--folder DIR] [--plant NAME] [--keep DIR]
-                     [--quiet]
+                     [--engine NAME] [--quiet]
 
 Each program (generate.py) is compiled without any log call as its own twin, which says what is right; with every log
 call; with what the optimizer leaves out at each level; and as a checked build, which looks at each store that was left
@@ -10,6 +10,7 @@ out. Compared are the digest of the state after each transaction, that a transac
 and what is there after a process that ended in the middle of a transaction: before its commit, and at any statement.
 
 --plant NAME: the pass leaves out what it must not (-mllvm -nvm-log-plant=NAME); exit code 0 if that is found.
+--engine NAME: of the pools (LOG: NVM_ENGINE_LOG), instead of the library's choice.
 Exit codes: 0 nothing found, 1 a program went wrong (its seed and its commands are printed), 2 wrong usage.
 """
 
@@ -59,6 +60,7 @@ class Trial:
 
     def __init__(self, arguments, seed, folder):
         self.cc, self.plant, self.seed, self.folder = arguments.cc, arguments.plant, seed, folder
+        self.common = COMMON + ([f"-DPOOL_ENGINE=NVM_ENGINE_{arguments.engine}"] if arguments.engine else [])
         self.random = random.Random(seed)
         self.source = folder / "program.c"
         self.pool = str(folder / "pool")
@@ -68,7 +70,7 @@ class Trial:
         plant = ["-mllvm", f"-nvm-log-plant={self.plant}"] if self.plant and "-fno-nvm" not in flags else []
         program = self.folder / name
         try:
-            run([self.cc, *COMMON, *flags, *plant, str(self.source), "-o", str(program)], [0], 300)
+            run([self.cc, *self.common, *flags, *plant, str(self.source), "-o", str(program)], [0], 300)
         except Wrong as wrong:
             raise Broken(str(wrong)) from wrong
         return str(program)
@@ -115,6 +117,7 @@ def main():
     parser.add_argument("--folder", default="/dev/shm")
     parser.add_argument("--plant")
     parser.add_argument("--keep")
+    parser.add_argument("--engine")
     parser.add_argument("--quiet", action="store_true")
     arguments = parser.parse_args()
     begun = time.monotonic()

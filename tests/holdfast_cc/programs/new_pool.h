@@ -1,0 +1,15 @@
+/* A pool of the engine that the program is compiled for: -DPOOL_ENGINE=NVM_ENGINE_LOG, by default the library's choice.
+ */
+#pragma once
+#include <nvm/nvm.h>
+
+#ifndef POOL_ENGINE
+#define POOL_ENGINE NVM_ENGINE_DETECT
+#endif
+
+static inline NVM_POOL* new_pool(const char* path, size_t size) {
+  nvm_pool_options how = {0};
+  how.size = size;
+  how.engine = POOL_ENGINE;
+  return nvm_pool_create_with(path, &how);
+}
