@@ -106,7 +106,7 @@ class heap {
     typename Map::client client_;
     log_writer<M> log_;
     std::vector<piece> pieces_;
-    std::vector<home_range> ranges_;
+    std::vector<home_range> ranges_, erased_;
     std::vector<home_range> whole_;  // objects that the open transaction's allocation entries have the contents of
     // A version below which this thread commits nothing any more, plus one; 0: it commits nothing.
     std::atomic<std::uint64_t> committing_{0};
@@ -375,11 +375,12 @@ class heap {
       for (const part& p : t.log_.parts()) {
         if (layout::has_contents(p.what.kind)) t.ranges_.push_back({p.what.home, p.what.size});
       }
-      for (const object& o : c.released) t.ranges_.push_back({o.at.home, o.at.bytes});
+      t.erased_.clear();
+      for (const object& o : c.released) t.erased_.push_back({o.at.home, o.at.bytes});
     } catch (const std::bad_alloc&) {
       return fail(errc::no_memory, "no volatile memory for a transaction");
     }
-    return map_->reserve(t.client_, t.ranges_);
+    return map_->reserve_whole(t.client_, t.ranges_, t.erased_);
   }
   // Objects with what was stored into them; those into which little was, without.
   [[nodiscard]] status lay_out_allocations(thread& t, const changes& c, purpose why) {

@@ -66,6 +66,9 @@ concept mapping = requires(M& m, typename M::client& c, const home_range& r, std
   // compare_and_move()) of each of these ranges, or of parts of one that together are no more than it, in any
   // order.  errc::no_memory, and nothing has changed.  Adds to what is reserved already.
   { m.reserve(c, ranges) } noexcept -> std::same_as<status>;
+  // The same for a commit: one assign() of each range of the first kind and one erase() of each of the second, whole.
+  // They are disjoint, and nobody else changes their bytes until then, except by compare_and_move().
+  { m.reserve_whole(c, ranges, ranges) } noexcept -> std::same_as<status>;
   // Gives back what is left of it.
   { m.release(c) } noexcept;
 

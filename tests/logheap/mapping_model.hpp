@@ -91,7 +91,7 @@ void follows_a_model(M& m, epochs& e, const model_run& r) {
         a.home += a.size + (below(2) == 0 ? 0 : below(40));
         a.size = 1 + below(40);
       }
-      ASSERT_TRUE(m.reserve(t.client, ranges));
+      ASSERT_TRUE(below(2) == 0 ? m.reserve(t.client, ranges) : m.reserve_whole(t.client, ranges, {}));
       told = was = 0;
       for (const home_range& x : ranges) was += mapped_in(x);
       t.inside([&] { m.assign(t.client, pieces, replaced); });
@@ -102,7 +102,7 @@ void follows_a_model(M& m, epochs& e, const model_run& r) {
       m.release(t.client);
     } else if (what < 6) {
       const home_range a = random_range(r.piece_max);
-      ASSERT_TRUE(m.reserve(t.client, {&a, 1}));
+      ASSERT_TRUE(below(2) == 0 ? m.reserve(t.client, {&a, 1}) : m.reserve_whole(t.client, {}, {&a, 1}));
       told = 0;
       was = mapped_in(a);
       t.inside([&] { m.erase(t.client, a, replaced); });

@@ -413,5 +413,127 @@ TEST(leaf_mapping, keeps_promises_in_a_partition_that_others_fill) {
   EXPECT_EQ(found, model.bytes);
 }
 
+// What is reserved whole and keeps its bounds needs no memory: overwriting, freeing, and allocating again.
+TEST(leaf_mapping, changes_in_place_without_memory) {
+  failing_memory::left = 1'000'000;
+  {
+    epochs e;
+    using mapping_type = basic_leaf_mapping<failing_memory>;
+    mapping_type m{e, {0, 1 << 20, 4096}};
+    mapping_thread<mapping_type> t{m, e};
+    std::vector<home_range> objects;
+    for (home_t home = 0; home < 8192; home += 160) objects.push_back({home, 150});
+    log_t log = 4096;
+    const auto assign_all = [&] {
+      for (const home_range& o : objects) {
+        const piece p{o.home, o.size, log += 160};
+        t.inside([&] { m.assign(t.client, {&p, 1}, [](const piece&) {}); });
+      }
+      m.release(t.client);
+    };
+    ASSERT_TRUE(m.reserve_whole(t.client, objects, {}));
+    assign_all();
+    const std::uint64_t bytes = m.bytes_used();
+    failing_memory::left = 0;
+    ASSERT_TRUE(m.reserve_whole(t.client, objects, {}));
+    assign_all();
+    // All of each slot.
+    std::vector<home_range> slots = objects;
+    for (home_range& s : slots) s.size = 160;
+    ASSERT_TRUE(m.reserve_whole(t.client, {}, slots));
+    std::uint64_t gone = 0;
+    t.inside([&] {
+      for (const home_range& s : slots) m.erase(t.client, s, [&](const piece& p) { gone += p.size; });
+    });
+    m.release(t.client);
+    EXPECT_EQ(gone, objects.size() * 150);
+    m.for_each([](const piece&) { FAIL(); });
+    t.inside([&] { m.for_each_piece(t.client, 0, 8192, [](const piece&) { FAIL(); }); });
+    ASSERT_TRUE(m.reserve_whole(t.client, objects, {}));
+    assign_all();
+    std::uint64_t found = 0;
+    m.for_each([&](const piece& p) { found += p.size; });
+    EXPECT_EQ(found, objects.size() * 150);
+    EXPECT_EQ(m.bytes_used(), bytes);
+  }
+  EXPECT_EQ(failing_memory::blocks, 0U);
+}
+
+// Bounds that a commit counts on stay while others cut, erase and make new leaves around them and a cleaner moves what
+// lies between them; nobody keeps holes that nobody counts on.
+TEST(leaf_mapping, holds_bounds_for_commits_that_are_under_way) {
+  constexpr home_t stretch = 512;
+  constexpr unsigned committers = 6;
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    std::mt19937_64 random{seed};
+    epochs e;
+    leaf_mapping m{e, {0, 4096, 4096}};
+    std::vector<std::unique_ptr<mapping_thread<leaf_mapping>>> clients;
+    clients.reserve(committers + 1);
+    for (unsigned i = 0; i <= committers; ++i) clients.push_back(std::make_unique<mapping_thread<leaf_mapping>>(m, e));
+    struct held {
+      std::vector<home_range> assigned, erased;
+      bool open = false;
+    };
+    std::vector<held> commits(committers);
+    byte_model model{0, std::vector<log_t>(4096)};
+    log_t log = 1;
+    for (unsigned round = 0; round < 20'000; ++round) {
+      const unsigned who = static_cast<unsigned>(random() % (committers + 1));
+      auto& c = clients[who]->client;
+      if (who == committers) {
+        home_range a{random() % (committers * stretch), 1 + random() % 60};
+        const log_t from = model.at(a.home);
+        if (from == 0) continue;
+        ASSERT_TRUE(m.reserve(c, {&a, 1}));
+        clients[who]->inside([&] { (void)m.compare_and_move(c, a.home, a.size, from, log); });
+        m.release(c);
+        for (std::uint64_t i = 0; i < a.size; ++i) {
+          if (model.at(a.home + i) == from + i) model.at(a.home + i) = log + i;
+        }
+        log += a.size + random() % 2;
+        continue;
+      }
+      held& mine = commits[who];
+      if (!mine.open) {
+        mine = {};
+        // Mostly the same bounds again, contiguous with their neighbours.
+        for (home_t at = 0; at + 40 <= stretch; at += 32) {
+          home_range r{who * stretch + at, 32};
+          if (random() % 8 == 0) r = {r.home + random() % 8, 1 + random() % 24};
+          const unsigned what = static_cast<unsigned>(random() % 4);
+          if (what == 0) mine.assigned.push_back(r);
+          if (what == 1) mine.erased.push_back(r);
+        }
+        ASSERT_TRUE(m.reserve_whole(c, mine.assigned, mine.erased));
+        mine.open = true;
+        continue;
+      }
+      mine.open = false;
+      if (random() % 4 != 0) {
+        clients[who]->inside([&] {
+          std::vector<piece> pieces;
+          for (const home_range& r : mine.assigned) {
+            pieces.push_back({r.home, r.size, log});
+            for (std::uint64_t i = 0; i < r.size; ++i) model.at(r.home + i) = log + i;
+            log += r.size + random() % 2;
+          }
+          m.assign(c, pieces, [](const piece&) {});
+          for (const home_range& r : mine.erased) {
+            m.erase(c, r, [](const piece&) {});
+            for (std::uint64_t i = 0; i < r.size; ++i) model.at(r.home + i) = 0;
+          }
+        });
+      }
+      m.release(c);
+    }
+    std::vector<log_t> found(4096);
+    m.for_each([&](const piece& p) {
+      for (std::uint64_t i = 0; i < p.size; ++i) found[p.home + i] = p.log + i;
+    });
+    ASSERT_EQ(found, model.bytes) << "seed " << seed;
+  }
+}
+
 }  // namespace
 }  // namespace nvm::logheap::testing

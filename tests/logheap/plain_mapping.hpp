@@ -23,6 +23,10 @@ class plain_mapping {
     --shortages;
     return fail(errc::no_memory, "no nodes");
   }
+  [[nodiscard]] status reserve_whole(client& c, std::span<const home_range> assigned,
+                                     std::span<const home_range>) noexcept {
+    return reserve(c, assigned);
+  }
   void release(client&) noexcept {}
 
   template <class Replaced>

@@ -1,9 +1,10 @@
 // The pieces of one partition in one block of memory, in order: 12 bytes each.
 //
-//   link, count, capacity           16 bytes
+//   link, count, capacity, holders, holes   24 bytes
 //   log addresses                   8 bytes for each of capacity; change in place, one atomic store
 //   first bytes, last bytes         2 bytes each, counted from the partition's start; constant once others see the leaf
 //
+// A piece whose log address is 0 is a hole: its bytes are nowhere, its bounds are kept for whoever fills it again.
 // Pieces do not overlap.  A probe may read a few first bytes too many, which are last bytes then; hence
 // the smallest capacities.
 #pragma once
@@ -21,6 +22,8 @@ struct leaf {
   std::uintptr_t link;  // of whoever holds the partition's lock, or of a limbo: another leaf
   std::uint32_t count;
   std::uint32_t capacity;
+  std::uint32_t holders;  // changes to come, in place: bounds stay until they are made.  Under the partition's lock
+  std::uint32_t holes;    // pieces.  Under the partition's lock
 
   [[nodiscard]] std::atomic<log_t>* logs() noexcept { return reinterpret_cast<std::atomic<log_t>*>(this + 1); }
   [[nodiscard]] std::uint16_t* firsts() noexcept { return reinterpret_cast<std::uint16_t*>(logs() + capacity); }
@@ -41,14 +44,31 @@ struct leaf {
         return;
       }
     }
+    push(first, end, log);
+  }
+  // The same, a piece of its own.
+  void push(std::uint64_t first, std::uint64_t end, log_t log) noexcept {
     NVM_ASSERT(count < capacity && first < end);
+    holes += log == 0 ? 1 : 0;
     logs()[count].store(log, std::memory_order_relaxed);
     firsts()[count] = static_cast<std::uint16_t>(first);
     lasts()[count] = static_cast<std::uint16_t>(end - 1);
     ++count;
   }
+  // Pieces [from, to) of another leaf, whose lock is held, as they are.
+  void push_all(leaf& other, std::uint32_t from, std::uint32_t to) noexcept {
+    const std::uint32_t n = to - from;
+    NVM_ASSERT(count + n <= capacity);
+    std::memcpy(static_cast<void*>(logs() + count), static_cast<const void*>(other.logs() + from), n * sizeof(log_t));
+    std::memcpy(firsts() + count, other.firsts() + from, n * sizeof(std::uint16_t));
+    std::memcpy(lasts() + count, other.lasts() + from, n * sizeof(std::uint16_t));
+    if (other.holes != 0) {
+      for (std::uint32_t i = 0; i < n; ++i) holes += logs()[count + i].load(std::memory_order_relaxed) == 0 ? 1 : 0;
+    }
+    count += n;
+  }
 };
-static_assert(sizeof(leaf) == 16);
+static_assert(sizeof(leaf) == 24);
 
 // How many of `count` ascending numbers are at most x, one at a time.
 [[nodiscard]] inline std::uint32_t count_up_to_plainly(const std::uint16_t* numbers, std::uint32_t count,

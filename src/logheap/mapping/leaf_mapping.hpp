@@ -2,8 +2,12 @@
 //
 // A look-up reads the partition's slot, compares the first bytes of all pieces with its own at once (leaf.hpp) and
 // loads one log address: no chain of nodes, no cache beside.  A change that leaves the pieces' bounds as they are
-// stores log addresses in place; any other makes a new leaf and puts it in the slot, so that each partition changes as
-// one.
+// stores log addresses in place, and 0 where it erases; any other makes a new leaf and puts it in the slot, so that
+// each partition changes as one.
+//
+// Whether a commit's change will be one in place is known when it is reserved: bytes of a range that is nobody else's
+// keep the bounds they have, or get more (a cleaner cuts), as long as nobody tidies the leaf.  So it holds the leaf's
+// bounds instead of a spare.
 //
 // Threads: as mapping.hpp says.  A slot's lowest bit is the lock of its partition's writers, one at a time, no other
 // lock under it.  Look-ups take no lock and are never sent back: wait-free.  Linearization: the load of the slot, and
@@ -58,32 +62,28 @@ class basic_leaf_mapping : partitioned_home {
         if (good) c.promises_.add_bytes(p.end - p.begin);
       });
     }
-    if (good) return {};
-    c.promises_.each_since(mark, [&](std::uint64_t partition, std::uint64_t left) { take_back(partition, left); });
-    c.promises_.forget_since(mark);
-    return fail(errc::no_memory, "mapping: no memory for leaves, %llu bytes are in use",
-                static_cast<unsigned long long>(bytes_used()));
+    return good ? status{} : out_of_memory(c, mark);
   }
-  void release(client& c) noexcept {
-    c.promises_.each_since(0, [&](std::uint64_t partition, std::uint64_t left) { take_back(partition, left); });
-    c.promises_.forget_since(0);
+  [[nodiscard]] status reserve_whole(client& c, std::span<const home_range> assigned,
+                                     std::span<const home_range> erased) noexcept {
+    bool good = true;
+    const std::size_t mark = c.promises_.mark();
+    const auto all = [&](std::span<const home_range> ranges, bool erasing) {
+      for (const home_range& r : ranges) {
+        each_part(r.home, r.size, [&](const part& p) { good = good && promise_whole(c, p, erasing); });
+      }
+    };
+    all(assigned, false);
+    all(erased, true);
+    return good ? status{} : out_of_memory(c, mark);
   }
+  void release(client& c) noexcept { take_back_since(c, 0); }
 
   template <class Replaced>
   void assign(client& c, std::span<const piece> pieces, Replaced&& replaced) noexcept {
     for (const piece& whole : pieces) {
       each_part(whole.home, whole.size, [&](const part& p) {
-        change(
-            c, p, replaced,
-            [&](leaf* old) {
-              const std::uint32_t i = exact(old, p);
-              if (i == none) return false;
-              // release: pairs with the look-up's acquire; so do the contents there.
-              const log_t was = old->logs()[i].exchange(whole.log + p.before, std::memory_order_release);
-              replaced(piece{p.home + p.begin, p.end - p.begin, was});
-              return true;
-            },
-            [&](leaf& fresh) { fresh.append(p.begin, p.end, whole.log + p.before); });
+        change(c, p, whole.log + p.before, replaced);
         spend(c, p);
       });
     }
@@ -92,7 +92,7 @@ class basic_leaf_mapping : partitioned_home {
   template <class Replaced>
   void erase(client& c, const home_range& r, Replaced&& replaced) noexcept {
     each_part(r.home, r.size, [&](const part& p) {
-      change(c, p, replaced, [&](leaf* old) { return !overlaps(old, p); }, [](leaf&) {});
+      change(c, p, nowhere, replaced);
       spend(c, p);
     });
     c.limbo_.sweep();
@@ -112,7 +112,8 @@ class basic_leaf_mapping : partitioned_home {
         const std::uint64_t from = std::max<std::uint64_t>(first, p.begin);
         const std::uint64_t stop = std::min<std::uint64_t>(l->lasts()[i] + std::uint64_t{1}, p.end);
         // acquire: pairs with assign().
-        visit(piece{p.home + from, stop - from, l->logs()[i].load(std::memory_order_acquire) + (from - first)});
+        const log_t log = l->logs()[i].load(std::memory_order_acquire);
+        if (log != nowhere) visit(piece{p.home + from, stop - from, log + (from - first)});
       }
     });
   }
@@ -135,8 +136,9 @@ class basic_leaf_mapping : partitioned_home {
       if (l == nullptr) return;
       const home_t base = home_first_ + (partition << shift_);
       for (std::uint32_t i = 0; i < l->count; ++i) {
-        visit(piece{base + l->firsts()[i], l->lasts()[i] + std::uint64_t{1} - l->firsts()[i],
-                    l->logs()[i].load(std::memory_order_acquire)});
+        const log_t log = l->logs()[i].load(std::memory_order_acquire);
+        if (log == nowhere) continue;
+        visit(piece{base + l->firsts()[i], l->lasts()[i] + std::uint64_t{1} - l->firsts()[i], log});
       }
     });
   }
@@ -145,7 +147,10 @@ class basic_leaf_mapping : partitioned_home {
  private:
   using table = leaf_table<Memory>;
   using slot = typename table::slot;
-  static constexpr std::uint32_t none = ~std::uint32_t{0};
+  static constexpr log_t nowhere = 0;
+  // Pieces that a change in place leaves as they are: with more, a new leaf has them as one.
+  static constexpr std::uint32_t assigned_in_place_max = 2;
+  static constexpr std::uint32_t erased_in_place_max = 4;
 
   // What of a range lies in one partition, by the byte from the partition's start.
   struct part {
@@ -180,21 +185,52 @@ class basic_leaf_mapping : partitioned_home {
         settings_.by_vectors ? count_up_to(l->firsts(), l->count, at) : count_up_to_plainly(l->firsts(), l->count, at);
     return n != 0 && l->lasts()[n - 1] >= x ? n - 1 : n;
   }
-  [[nodiscard]] std::uint32_t exact(leaf* l, const part& p) const noexcept {
-    if (l == nullptr) return none;
-    const std::uint32_t i = first_of(l, p.begin);
-    return i < l->count && l->firsts()[i] == p.begin && l->lasts()[i] == p.end - 1 ? i : none;
+  // Pieces [first, end) overlap a part; no bound of theirs is missing for a change of it in place.
+  struct overlap {
+    std::uint32_t first, end;
+    bool in_place;
+  };
+  [[nodiscard]] overlap overlap_with(leaf* l, const part& p, bool erasing) const noexcept {
+    overlap o{first_of(l, p.begin), 0, true};
+    std::uint64_t covered = 0;
+    for (o.end = o.first; o.end < l->count && l->firsts()[o.end] < p.end; ++o.end) {
+      const std::uint64_t first = l->firsts()[o.end];
+      const std::uint64_t last = l->lasts()[o.end];
+      o.in_place = o.in_place && first >= p.begin && last < p.end;
+      covered += last + 1 - first;
+    }
+    o.in_place = o.in_place && (erasing || covered == p.end - p.begin);
+    return o;
   }
-  [[nodiscard]] bool overlaps(leaf* l, const part& p) const noexcept {
-    if (l == nullptr) return false;
-    const std::uint32_t i = first_of(l, p.begin);
-    return i < l->count && l->firsts()[i] < p.end;
+  [[nodiscard]] static bool worth_it(const overlap& o, bool erasing) noexcept {
+    return o.end - o.first <= (erasing ? erased_in_place_max : assigned_in_place_max);
   }
 
   [[nodiscard]] bool promise(client& c, std::uint64_t partition) noexcept {
     slot* const s = table_.make(partition);
     if (s == nullptr || !c.promises_.make_room() || !table_.add_spare(*s)) return false;
     c.promises_.add(partition);
+    return true;
+  }
+  // The same for a change of all the part at once.
+  [[nodiscard]] bool promise_whole(client& c, const part& p, bool erasing) noexcept {
+    slot* const s = table_.make(p.partition);
+    if (s == nullptr || !c.promises_.make_room()) return false;
+    leaf* const l = table::lock(*s);
+    if (l == nullptr && erasing) {
+      table::unlock(*s, l);
+      return true;
+    }
+    const overlap o = l != nullptr ? overlap_with(l, p, erasing) : overlap{};
+    if (o.in_place && worth_it(o, erasing)) {
+      ++l->holders;
+      table::unlock(*s, l);
+      c.promises_.add_hold(p.partition);
+    } else {
+      if (!table_.add_spare(*s, l)) return false;
+      c.promises_.add(p.partition);
+    }
+    c.promises_.add_bytes(p.end - p.begin);
     return true;
   }
   // A change is made: if it was the last of what was reserved there, its spares go.
@@ -204,6 +240,18 @@ class basic_leaf_mapping : partitioned_home {
   void take_back(std::uint64_t partition, std::uint64_t spares) noexcept {
     if (spares != 0) table_.drop_spares(*table_.find(partition), spares);
   }
+  void take_back_since(client& c, std::size_t mark) noexcept {
+    c.promises_.each_since(mark, [&](std::uint64_t partition, std::uint64_t left, std::uint64_t holds) {
+      take_back(partition, left);
+      if (holds != 0) table_.drop_holders(*table_.find(partition), holds);
+    });
+    c.promises_.forget_since(mark);
+  }
+  [[nodiscard]] status out_of_memory(client& c, std::size_t mark) noexcept {
+    take_back_since(c, mark);
+    return fail(errc::no_memory, "mapping: no memory for leaves, %llu bytes are in use",
+                static_cast<unsigned long long>(bytes_used()));
+  }
   [[nodiscard]] leaf& fresh_leaf(client& c, std::uint64_t partition, leaf& old) noexcept {
     c.promises_.use(partition);
     return *table::take_spare(old, old.count + std::uint64_t{2});
@@ -211,46 +259,78 @@ class basic_leaf_mapping : partitioned_home {
 
   // ---- changes ----
 
-  // in_place(leaf): true: nothing else is to be done.  Else the partition gets a new leaf: the old pieces but for the
-  // part's, and in their place what put(fresh) appends, at most one.
-  template <class Replaced, class InPlace, class Put>
-  void change(client& c, const part& p, Replaced&& replaced, InPlace&& in_place, Put&& put) noexcept {
+  // The part's bytes are at `to` from now on.
+  template <class Replaced>
+  void change(client& c, const part& p, log_t to, Replaced&& replaced) noexcept {
     slot* const s = table_.find(p.partition);
     if (s == nullptr) return;
     leaf* const old = table::lock(*s);
-    if (old == nullptr || in_place(old)) {
+    if (old == nullptr) {
       table::unlock(*s, old);
       return;
     }
+    const overlap o = overlap_with(old, p, to == nowhere);
+    if (o.in_place) {
+      // What was held is held for this change, or for another in whose place a spare is left then.
+      const bool was_held = c.promises_.use_hold(p.partition);
+      old->holders -= was_held ? 1 : 0;
+      if (was_held || worth_it(o, to == nowhere)) {
+        change_in_place(*old, o, p, to, replaced);
+        table::unlock(*s, old);
+        return;
+      }
+    }
     leaf& fresh = fresh_leaf(c, p.partition, *old);
+    const bool may_tidy = old->holders == 0;
+    copy(fresh, *old, 0, o.first, may_tidy);
     std::uint64_t rest_end = 0;
-    log_t rest_log = 0;
-    std::uint32_t i = 0;
-    for (; i < old->count && old->firsts()[i] < p.end; ++i) {
+    log_t rest_log = nowhere;
+    for (std::uint32_t i = o.first; i < o.end; ++i) {
       const std::uint64_t first = old->firsts()[i];
       const std::uint64_t end = old->lasts()[i] + std::uint64_t{1};
       const log_t log = old->logs()[i].load(std::memory_order_relaxed);
-      if (first < p.begin) fresh.append(first, std::min(end, p.begin), log);
+      if (log == nowhere) continue;  // cut by nobody who needs its bounds
+      if (first < p.begin) fresh.push(first, std::min(end, p.begin), log);
       const std::uint64_t from = std::max(first, p.begin);
       const std::uint64_t stop = std::min(end, p.end);
-      if (from < stop) replaced(piece{p.home + from, stop - from, log + (from - first)});
+      replaced(piece{p.home + from, stop - from, log + (from - first)});
       if (end > p.end) {
         rest_end = end;
         rest_log = log + (p.end - first);
       }
     }
-    put(fresh);
-    if (rest_end != 0) fresh.append(p.end, rest_end, rest_log);
-    copy_rest(fresh, *old, i);
+    if (to != nowhere && may_tidy) fresh.append(p.begin, p.end, to);
+    if (to != nowhere && !may_tidy) fresh.push(p.begin, p.end, to);
+    if (rest_end != 0) fresh.push(p.end, rest_end, rest_log);
+    copy(fresh, *old, o.end, old->count, may_tidy);
     put_in(c, *s, *old, fresh);
   }
-  static void copy_rest(leaf& fresh, leaf& old, std::uint32_t from) noexcept {
-    for (std::uint32_t i = from; i < old.count; ++i) {
-      fresh.append(old.firsts()[i], old.lasts()[i] + std::uint64_t{1}, old.logs()[i].load(std::memory_order_relaxed));
+  template <class Replaced>
+  static void change_in_place(leaf& l, const overlap& o, const part& p, log_t to, Replaced&& replaced) noexcept {
+    for (std::uint32_t i = o.first; i < o.end; ++i) {
+      const std::uint64_t first = l.firsts()[i];
+      // Nobody else stores: the lock is held.
+      const log_t was = l.logs()[i].load(std::memory_order_relaxed);
+      // release: pairs with the look-up's acquire; so do the contents there.
+      l.logs()[i].store(to == nowhere ? nowhere : to + (first - p.begin), std::memory_order_release);
+      l.holes += (to == nowhere ? 1U : 0U) - (was == nowhere ? 1U : 0U);
+      if (was != nowhere) replaced(piece{p.home + first, l.lasts()[i] + std::uint64_t{1} - first, was});
+    }
+  }
+  // Without its holes, if that is tidying.
+  static void copy(leaf& fresh, leaf& old, std::uint32_t from, std::uint32_t to, bool may_tidy) noexcept {
+    if (old.holes == 0 || !may_tidy) {
+      fresh.push_all(old, from, to);
+      return;
+    }
+    for (std::uint32_t i = from; i < to; ++i) {
+      const log_t log = old.logs()[i].load(std::memory_order_relaxed);
+      if (log != nowhere) fresh.push(old.firsts()[i], old.lasts()[i] + std::uint64_t{1}, log);
     }
   }
   void put_in(client& c, slot& s, leaf& old, leaf& fresh) noexcept {
     fresh.link = std::exchange(old.link, 0);
+    fresh.holders = old.holders;
     table::unlock(s, &fresh);
     c.limbo_.add(&old);
   }
@@ -269,7 +349,8 @@ class basic_leaf_mapping : partitioned_home {
         const std::uint64_t end = old->lasts()[i] + std::uint64_t{1};
         const std::uint64_t begin = std::max(first, p.begin);
         const log_t log = old->logs()[i].load(std::memory_order_relaxed);
-        if (log + (begin - first) == from + (begin - p.begin)) f(i, first, end, log, begin, std::min(end, p.end));
+        if (log != nowhere && log + (begin - first) == from + (begin - p.begin))
+          f(i, first, end, log, begin, std::min(end, p.end));
       }
     };
     std::uint64_t moved = 0;
@@ -289,18 +370,14 @@ class basic_leaf_mapping : partitioned_home {
     }
     leaf& fresh = fresh_leaf(c, p.partition, *old);
     std::uint32_t copied = 0;
-    const auto copy_to = [&](std::uint32_t i) {
-      for (; copied < i; ++copied) {
-        fresh.append(old->firsts()[copied], old->lasts()[copied] + std::uint64_t{1},
-                     old->logs()[copied].load(std::memory_order_relaxed));
-      }
-    };
+    const bool may_tidy = old->holders == 0;
+    const auto copy_to = [&](std::uint32_t i) { copy(fresh, *old, std::exchange(copied, i), i, may_tidy); };
     each_match([&](std::uint32_t i, std::uint64_t first, std::uint64_t end, log_t log, std::uint64_t begin,
                    std::uint64_t stop) {
       copy_to(i);
-      if (first < begin) fresh.append(first, begin, log);
-      fresh.append(begin, stop, to + (begin - p.begin));
-      if (stop < end) fresh.append(stop, end, log + (stop - first));
+      if (first < begin) fresh.push(first, begin, log);
+      fresh.push(begin, stop, to + (begin - p.begin));
+      if (stop < end) fresh.push(stop, end, log + (stop - first));
       copied = i + 1;
     });
     copy_to(old->count);

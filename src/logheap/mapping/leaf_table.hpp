@@ -108,8 +108,9 @@ class leaf_table {
   }
 
   // For one more change; false: memory has run out.
-  [[nodiscard]] bool add_spare(slot& s) noexcept {
-    leaf* l = lock(s);
+  [[nodiscard]] bool add_spare(slot& s) noexcept { return add_spare(s, lock(s)); }
+  // The same of a slot that is locked and has this leaf; unlocks it.
+  [[nodiscard]] bool add_spare(slot& s, leaf* l) noexcept {
     if (l == nullptr) l = allocate(leaf::capacity_for(0));
     leaf* spare = nullptr;
     if (l != nullptr) {
@@ -135,6 +136,12 @@ class leaf_table {
     }
     unlock(s, l);
   }
+  // Changes that will not be made in place, or have been.
+  void drop_holders(slot& s, std::uint64_t holders) noexcept {
+    leaf* const l = lock(s);
+    l->holders -= static_cast<std::uint32_t>(holders);
+    unlock(s, l);
+  }
   // Large enough for so many pieces; there is one.  Under the lock.
   [[nodiscard]] static leaf* take_spare(leaf& l, std::uint64_t pieces) noexcept {
     std::uintptr_t& at = link_to(l, pieces);
@@ -157,7 +164,7 @@ class leaf_table {
     if (p == nullptr) return nullptr;
     bytes_.fetch_add(Memory::taken(bytes), std::memory_order_relaxed);
     auto* const l = static_cast<leaf*>(p);
-    *l = {0, 0, capacity};
+    *l = {0, 0, capacity, 0, 0};
     return l;
   }
   [[nodiscard]] static leaf* spare_of(leaf& l) noexcept { return reinterpret_cast<leaf*>(l.link); }

@@ -1,4 +1,5 @@
-// Spare leaves that a client has asked for, by partition, in the order of asking.  Of one thread.
+// Spare leaves that a client has asked for, and changes in place that it holds a leaf's bounds for, by partition, in
+// the order of asking.  Of one thread.
 #pragma once
 
 #include <cstdint>
@@ -25,13 +26,9 @@ class promises {
     room_ = room;
     return true;
   }
-  void add(std::uint64_t partition) noexcept {
-    if (count_ > mark_ && rows_[count_ - 1].partition == partition) {
-      ++rows_[count_ - 1].left;
-    } else {
-      rows_[count_++] = {partition, 1, 0};
-    }
-  }
+  void add(std::uint64_t partition) noexcept { ++last_of(partition).left; }
+  // The same of a change in place.
+  void add_hold(std::uint64_t partition) noexcept { ++last_of(partition).holds; }
   // What they are for, of the partition added last.
   void add_bytes(std::uint64_t bytes) noexcept { rows_[count_ - 1].bytes += bytes; }
   // One of them is used.
@@ -39,6 +36,13 @@ class promises {
     row* const r = find(partition, [](const row& x) { return x.left != 0; });
     NVM_ASSERT(r != nullptr);  // reserve()
     --r->left;
+  }
+  // A change is made in place; false: nothing was held for it.
+  [[nodiscard]] bool use_hold(std::uint64_t partition) noexcept {
+    row* const r = find(partition, [](const row& x) { return x.holds != 0; });
+    if (r == nullptr) return false;
+    --r->holds;
+    return true;
   }
   // So many bytes are changed.  Returns how many spares nothing is left to be done with: none as long as there may be
   // other rows of the partition, for changes come in any order, and use each other's; release() gives those back.
@@ -49,7 +53,7 @@ class promises {
     if (r->bytes != 0 || !is_alone(*r)) return 0;
     const std::uint64_t left = r->left;
     r->left = 0;
-    while (count_ != 0 && rows_[count_ - 1].left == 0 && rows_[count_ - 1].bytes == 0) --count_;
+    while (count_ != 0 && rows_[count_ - 1].is_spent()) --count_;
     if (mark_ > count_) mark_ = count_;
     return left;
   }
@@ -58,7 +62,7 @@ class promises {
   [[nodiscard]] std::size_t mark() noexcept { return mark_ = count_; }
   template <class Visit>
   void each_since(std::size_t mark, Visit&& visit) const noexcept {
-    for (std::size_t i = mark; i < count_; ++i) visit(rows_[i].partition, rows_[i].left);
+    for (std::size_t i = mark; i < count_; ++i) visit(rows_[i].partition, rows_[i].left, rows_[i].holds);
   }
   void forget_since(std::size_t mark) noexcept { count_ = mark_ = mark; }
 
@@ -67,7 +71,13 @@ class promises {
     std::uint64_t partition;
     std::uint64_t left;
     std::uint64_t bytes;
+    std::uint64_t holds;
+    [[nodiscard]] bool is_spent() const noexcept { return (left | bytes | holds) == 0; }
   };
+  [[nodiscard]] row& last_of(std::uint64_t partition) noexcept {
+    if (count_ == mark_ || rows_[count_ - 1].partition != partition) rows_[count_++] = {partition, 0, 0, 0};
+    return rows_[count_ - 1];
+  }
   // Changes come in the order of reserving, mostly: the search goes on where the last one ended.
   template <class Fits>
   [[nodiscard]] row* find(std::uint64_t partition, Fits&& fits) noexcept {
@@ -81,7 +91,7 @@ class promises {
   [[nodiscard]] bool is_alone(const row& r) const noexcept {
     if (count_ > looked_at_max) return false;
     for (std::size_t i = 0; i < count_; ++i) {
-      if (rows_[i].partition == r.partition && &rows_[i] != &r && rows_[i].bytes + rows_[i].left != 0) return false;
+      if (rows_[i].partition == r.partition && &rows_[i] != &r && !rows_[i].is_spent()) return false;
     }
     return true;
   }

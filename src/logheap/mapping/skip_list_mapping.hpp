@@ -87,6 +87,13 @@ class skip_list_mapping : partitioned_home {
     }
     return {};
   }
+  [[nodiscard]] status reserve_whole(client& c, std::span<const home_range> assigned,
+                                     std::span<const home_range> erased) noexcept {
+    if (status s = reserve(c, assigned); !s) return s;
+    status s = reserve(c, erased);
+    for (std::size_t i = 0; !s && i < assigned.size(); ++i) take_back(c, assigned[i]);
+    return s;
+  }
   void release(client& c) noexcept { c.stock_.release(); }
 
   template <class Replaced>
