@@ -2,6 +2,8 @@
 # Installs the Debian packages of tools/packages.txt that are missing. Idempotent; prints what it does.
 #   tools/setup.sh            install what is missing
 #   tools/setup.sh --sources  also make package sources (deb-src) available to apt-get source
+#   tools/setup.sh --blocks   also what ./dev explore blocks needs: tools/packages-blocks.txt
+#   tools/setup.sh --dax      also what ./dev explore dax needs: tools/packages-dax.txt
 # Exit codes: 0 all there, 1 installation failed, 2 wrong use or no apt-get on this system.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -29,9 +31,10 @@ installed() {
     awk '$2 == "installed" { print $1 }'
 }
 
+# install_missing <list of packages>
 install_missing() {
   local wanted have missing
-  wanted=$(sed -e 's/#.*//' -e '/^[[:space:]]*$/d' tools/packages.txt | sort -u)
+  wanted=$(sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$1" | sort -u)
   # shellcheck disable=SC2086  # one word a package
   have=$(installed $wanted | sort -u) || true
   missing=$(comm -23 <(printf '%s\n' "$wanted") <(printf '%s\n' "$have"))
@@ -86,7 +89,8 @@ add_sources() {
 }
 
 case "${1:-}" in
-  "") install_missing ;;
-  --sources) install_missing; add_sources ;;
-  *) fail "unknown argument '$1'; expected nothing or --sources" 2 ;;
+  "") install_missing tools/packages.txt ;;
+  --sources) install_missing tools/packages.txt; add_sources ;;
+  --blocks | --dax) install_missing tools/packages.txt; install_missing "tools/packages-${1#--}.txt" ;;
+  *) fail "unknown argument '$1'; expected nothing, --sources, --blocks or --dax" 2 ;;
 esac

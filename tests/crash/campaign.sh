@@ -7,6 +7,8 @@
 #        campaign.sh lockfree [arguments]                   calls on lock-free structures, and kills, ten minutes: see
 #                                                           ../history/lockfree.sh
 #        campaign.sh stores [arguments]                     calls on stores, and kills: see ../history/stores.sh
+#        campaign.sh blocks [arguments]                     crashes of a machine with a disk: see ../blocks/blocks.sh
+#        campaign.sh dax [arguments]                        a guest with DAX, and power cuts: see ../dax/dax.sh
 #   --seed    a number; when not given, it is derived from the commit
 #   --ledger  appends a line for each model to docs/explored.md
 # Exit code: 0 no bad state, 1 some, 2 wrong usage. HOLDFAST_BUILD names a build folder of the record preset to use as
@@ -14,7 +16,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-usage() { sed -n '4,12s/^# \{0,1\}//p' tests/crash/campaign.sh >&2; exit 2; }
+usage() { sed -n '4,14s/^# \{0,1\}//p' tests/crash/campaign.sh >&2; exit 2; }
 
 if [ "${1:-}" = kills ]; then
   shift
@@ -34,6 +36,12 @@ fi
 if [ "${1:-}" = stores ]; then
   shift
   exec tests/history/stores.sh "$@"
+fi
+
+if [ "${1:-}" = blocks ] || [ "${1:-}" = dax ]; then
+  what=$1
+  shift
+  exec "tests/$what/$what.sh" "$@"
 fi
 
 minutes=5
