@@ -264,6 +264,20 @@ TEST(runner, refuses_to_compare_systems_that_did_other_work) {
   EXPECT_EQ(exit_code_of_comparing(true), 1);
 }
 
+TEST(options, name_systems_by_a_part_or_by_the_whole_name) {
+  options o;
+  EXPECT_TRUE(o.selects("sps-1"));
+  EXPECT_FALSE(o.selects_system("mnemosyne"));
+  o.filter = "=sps-1,churn";
+  EXPECT_TRUE(o.selects("sps-1"));
+  EXPECT_FALSE(o.selects("log-size-sps-1"));
+  EXPECT_TRUE(o.selects("bptree-churn"));
+  o.systems = "=mnemosyne,redo";
+  EXPECT_TRUE(o.selects_system("mnemosyne"));
+  EXPECT_FALSE(o.selects_system("mnemosyne-undo"));
+  EXPECT_TRUE(o.selects_system("stm over redo, commit mark"));
+}
+
 // Three fences an operation, and one for each that is made ready.
 class counting final : public contestant {
  public:

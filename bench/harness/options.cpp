@@ -47,7 +47,7 @@ namespace {
 bool has_one_of(const std::string& list, const std::string& name) {
   std::istringstream parts(list);
   for (std::string part; std::getline(parts, part, ',');)
-    if (!part.empty() && name.find(part) != std::string::npos) return true;
+    if (!part.empty() && (part[0] == '=' ? name == part.substr(1) : name.find(part) != std::string::npos)) return true;
   return false;
 }
 
@@ -64,13 +64,16 @@ options parse_options(int argc, char** argv, const defaults& fallback) {
   app.add_flag("--quick", o.quick, "CI size: few operations, little data");
   auto* runs = app.add_option("--runs", o.runs, "repetitions of each system, alternating")->check(CLI::Range(1, 1000));
   app.add_option("--threads", o.threads, "numbers of threads, as in 1,2")->delimiter(',')->check(CLI::Range(1, 64));
-  app.add_option("--filter", o.filter, "only benchmarks whose name contains one of these, as in sps,alloc");
-  app.add_option("--systems", o.systems, "only systems named by one of these, and variants that are else left out");
+  app.add_option("--filter", o.filter,
+                 "only benchmarks whose name contains one of these, or with = is it, as in =sps-1,alloc");
+  app.add_option("--systems", o.systems, "the same for systems; also variants that are else left out");
   app.add_option("--json", o.json, "write the results to this file");
   app.add_option("--directory", o.directory, "where pools and files are made")->capture_default_str();
   auto* records = app.add_option("--records", o.records, "records in a table")->check(CLI::Range(100, 100'000'000));
   app.add_option("--megabytes", o.megabytes, "data of benchmarks that say how much; 0: as much as suits each")
       ->check(CLI::Range(0, 1'000'000));
+  app.add_option("--ops", o.ops, "operations of a thread in a repetition of the suite; 0: as many as suit each");
+  app.add_flag("!--no-limits", o.limits, "without the machine's limit for each system");
   auto* steps = app.add_option("--count-steps", o.count_steps,
                                "instructions single-stepped for the counts of each system; 0: no counts");
   if (fallback.emulations)

@@ -14,12 +14,14 @@ struct options {
   bool quick = false;  // the size for CI: seconds, and numbers that mean little
   unsigned runs = 0;   // repetitions of each system
   std::vector<unsigned> threads;
-  std::string filter;             // parts of names, separated by commas; empty: all
+  std::string filter;             // parts of names, separated by commas, or whole ones behind "="; empty: all
   std::string systems;            // parts of names, by commas; empty: all but variants
   std::string json;               // file for the results; empty: none
   std::string directory;          // where pools and files are made
   std::uint64_t records = 0;      // of tables
   std::uint64_t megabytes = 0;    // of data; 0: what each benchmark takes by itself
+  std::uint64_t ops = 0;          // of a thread in a repetition; 0: as many as suit the benchmark
+  bool limits = true;             // whether the machine's limits run beside the systems
   std::uint64_t count_steps = 0;  // instructions stepped for the counts of each system; 0: no counts
   std::string emulated = "none";  // name of the settings that follow
   emulation slower;               // of byte-addressable media

@@ -185,7 +185,8 @@ benchmark_result run_one(const benchmark& b, const options& o) {
       }
       next += counted_ops_max;
     }
-    std::vector<entry> limits = make_limits(b, o, entries);
+    std::vector<entry> limits;
+    if (o.limits) limits = make_limits(b, o, entries);
     for (entry& e : limits) {
       warm_up(e, next);
       entries.push_back(std::move(e));

@@ -15,6 +15,11 @@ inline std::uint64_t transactions(const options& o, std::uint64_t full, std::uin
   return is_memory(o.directory) ? all : all / 50;
 }
 
+// The same where the command line may say another number.
+inline std::uint64_t operations(const options& o, std::uint64_t full, std::uint64_t quick) {
+  return o.ops != 0 ? o.ops : transactions(o, full, quick);
+}
+
 std::vector<benchmark> swap_benchmarks(const options& o, unsigned threads);    // swaps.cpp
 std::vector<benchmark> map_benchmarks(const options& o, unsigned threads);     // maps.cpp
 std::vector<benchmark> insert_benchmarks(const options& o, unsigned threads);  // inserts.cpp
