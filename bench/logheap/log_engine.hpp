@@ -41,10 +41,10 @@ class home_window {
   void* start_ = nullptr;
 };
 
-template <media Media, bool Translated>
+template <media Media, bool Translated, class Map = logheap::leaf_mapping>
 class log_engine {
  public:
-  using pool_type = log_pool<logheap::leaf_mapping, Media>;
+  using pool_type = log_pool<Map, Media>;
   using heap_type = typename pool_type::heap_type;
   using home_t = logheap::home_t;
 
@@ -121,9 +121,13 @@ class log_engine {
     std::vector<typename heap_type::object> allocated_, released_;
   };
 
+  // `of_mapping`: what Map takes besides.
+  template <class... Extra>
   log_engine(Media& medium, const std::string& directory, std::uint64_t pool_bytes, std::uint64_t home_bytes,
-             const logheap::heap_settings& settings)
-      : window_(home_bytes), pool_(medium, directory, pool_bytes, at_window(settings)), thread_(pool_.join()) {}
+             const logheap::heap_settings& settings, const Extra&... of_mapping)
+      : window_(home_bytes),
+        pool_(medium, directory, pool_bytes, at_window(settings), of_mapping...),
+        thread_(pool_.join()) {}
 
   template <class Body>
   void transact(Body&& body) {
@@ -131,17 +135,17 @@ class log_engine {
     body(tx);
     tx.commit();
   }
+  // The same for a body that changes nothing; as engines with more threads have it.
+  template <class Body>
+  void examine(unsigned /*thread*/, Body&& body) {
+    transaction tx(*this);
+    body(tx);
+  }
   // Zeros for as long as the engine lives.
   void* fixed(std::size_t n) {
     void* p = nullptr;
     transact([&](transaction& tx) { p = tx.alloc(n); });
     return p;
-  }
-  // Whether the log has what the volatile memory has.
-  [[nodiscard]] bool holds(const void* p, std::size_t n) {
-    std::vector<std::byte> bytes(n);
-    pool_->read(thread_, reinterpret_cast<home_t>(p), bytes.data(), n);
-    return std::memcmp(bytes.data(), p, n) == 0;
   }
   pool_type& pool() noexcept { return pool_; }
   heap_type& heap() noexcept { return pool_.heap(); }

@@ -1,6 +1,7 @@
 // A log-structured heap over a preallocated file of memory, without the rest of a pool around it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -34,13 +35,17 @@ class log_pool {
   using heap_type = logheap::heap<Media, Map>;
   using thread = typename heap_type::thread;
 
-  // `bytes`: of the pool, nearly all of which are chunks.
-  log_pool(Media& medium, const std::string& directory, std::uint64_t bytes, const logheap::heap_settings& settings)
+  // `bytes`: of the pool, nearly all of which are chunks.  `of_mapping`: what Map takes besides.
+  template <class... Extra>
+  log_pool(Media& medium, const std::string& directory, std::uint64_t bytes, const logheap::heap_settings& settings,
+           const Extra&... of_mapping)
       : medium_{medium},
         settings_{settings},
         geometry_{geometry_of_pages(bytes)},
         path_{directory, "log-" + std::to_string(next_++) + ".pool"},
-        file_{path_.string(), round_up(geometry_.capacity_bytes(), 4096)} {
+        file_{path_.string(), round_up(geometry_.capacity_bytes(), 4096)},
+        make_heap_{
+            [=, this] { return std::make_unique<heap_type>(medium_, base(), *space_, settings_, of_mapping...); }} {
     settings_.root_word = root_word;
     boot();
     if (!heap_->create(0x686F'6C64'6661ULL)) fail_with("creating the heap");
@@ -71,7 +76,7 @@ class log_pool {
   void boot() {
     space_ = std::make_unique<space_type>(medium_, lanes_, base(), geometry_);
     if (!space_->boot(0, 1)) fail_with("booting the space");
-    heap_ = std::make_unique<heap_type>(medium_, base(), *space_, settings_);
+    heap_ = make_heap_();
   }
   logheap::recovery_report open() {
     logheap::recovery_report report;
@@ -80,13 +85,12 @@ class log_pool {
   }
   [[nodiscard]] logheap::heap_settings& settings() noexcept { return settings_; }  // of the next boot()
   [[nodiscard]] std::uint64_t bytes() const noexcept { return geometry_.capacity_bytes(); }
+  [[nodiscard]] std::byte* base() const noexcept { return reinterpret_cast<std::byte*>(file_.data()); }
 
  private:
   using space_type = space<Media, log::nothing_logged>;
   static constexpr std::uint64_t root_word = 512 + 256;  // in the header page, where nothing else is
   static inline unsigned next_ = 0;
-
-  [[nodiscard]] std::byte* base() const noexcept { return reinterpret_cast<std::byte*>(file_.data()); }
 
   Media& medium_;
   logheap::heap_settings settings_;
@@ -94,6 +98,7 @@ class log_pool {
   temporary_path path_;
   mapped_file file_;
   log::nothing_logged lanes_;
+  const std::function<std::unique_ptr<heap_type>()> make_heap_;
   std::unique_ptr<space_type> space_;
   std::unique_ptr<heap_type> heap_;
 };

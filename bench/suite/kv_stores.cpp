@@ -1,5 +1,5 @@
-// Holdfast's key-value library as stores of the suite: its hash table and its B+tree, over the undo and redo engines or
-// on ssd.
+// Holdfast's key-value library as stores of the suite: its hash table and its B+tree, over Holdfast's engines and
+// the papers' baselines, or on ssd.
 #include <fmt/core.h>
 #include <nvm/kv.h>
 
@@ -78,19 +78,26 @@ std::vector<durable_store_kind> kv_stores(const std::string& directory) {
     options.engine = engine;
     return options;
   };
-  std::vector<std::pair<const char*, nvm_pool_options>> pools;
+  struct place {
+    std::string name;
+    nvm_pool_options options;
+    bench::role role = role::subject;
+  };
+  std::vector<place> pools;
   if (is_memory(directory)) {
-    pools = {
-        {"over undo", with(NVM_ENGINE_UNDO)}, {"over redo", with(NVM_ENGINE_REDO)}, {"over log", with(NVM_ENGINE_LOG)}};
+    pools = {{"over undo", with(NVM_ENGINE_UNDO)},
+             {"over redo", with(NVM_ENGINE_REDO)},
+             {"over mnemosyne", with(NVM_ENGINE_MNEMOSYNE), role::variant},
+             {"over mnemosyne-undo", with(NVM_ENGINE_MNEMOSYNE_UNDO), role::variant}};
+    for (const log_system& s : log_systems()) pools.push_back({"over log: " + s.name, s.options, role::variant});
   } else {
     pools = {{"on ssd", on_ssd()}};
   }
   std::vector<durable_store_kind> all;
-  for (const auto& [where, options] : pools)
+  for (const place& p : pools)
     for (const auto& [index, name] : {std::pair{NVM_KV_HASH, "hash table"}, std::pair{NVM_KV_BTREE, "B+tree"}})
-      all.push_back({fmt::format("kv {} {}", name, where),
-                     options.engine == NVM_ENGINE_LOG ? role::variant : role::subject, true,
-                     [options = options, index = index](const engine_settings& s, unsigned, std::uint64_t) {
+      all.push_back({fmt::format("kv {} {}", name, p.name), p.role, true,
+                     [options = p.options, index = index](const engine_settings& s, unsigned, std::uint64_t) {
                        return std::make_unique<kv_store>(s, options, index);
                      }});
   return all;

@@ -43,7 +43,9 @@ class engine_map final : public told_by_memory<engine_map<E, S>, durable_map> {
   void remove(std::uint64_t key) override {
     memory_->transact(0, structure_.part_of(key), [&](auto& tx) { structure_.erase(tx, key); });
   }
-  void each(const std::function<void(std::uint64_t, const value&)>& visit) override { structure_.each(visit); }
+  void each(const std::function<void(std::uint64_t, const value&)>& visit) override {
+    structure_.each(memory_->engine(), visit);
+  }
   E& memory() { return memory_->engine(); }
 
   S& structure() noexcept { return structure_; }

@@ -190,7 +190,9 @@ class engine_store final : public told_by_memory<engine_store<E>, durable_store>
     memory_->examine(thread, table_.part_of(key), [&](auto& tx) { size = table_.get(tx, key, out); });
     return size;
   }
-  void each(const std::function<void(std::string_view, std::string_view)>& visit) override { table_.each(visit); }
+  void each(const std::function<void(std::string_view, std::string_view)>& visit) override {
+    table_.each(memory_->engine(), visit);
+  }
   E& memory() { return memory_->engine(); }
 
  private:

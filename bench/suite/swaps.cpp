@@ -9,6 +9,7 @@
 #include "harness/random.hpp"
 #include "suite/engines/engines.hpp"
 #include "suite/questions.hpp"
+#include "suite/structures/copies.hpp"
 
 namespace nvm::bench {
 namespace {
@@ -59,7 +60,7 @@ class swaps final : public told_by_memory<swaps<E>, contestant> {
   }
   std::uint64_t work_digest() override {
     digest all;
-    all.add_bytes(array_, elements * sizeof(std::uint64_t));
+    each_copy(memory_->engine(), array_, elements, [&](std::uint64_t element) { all.add(element); });
     return all.value();
   }
   E& memory() { return memory_->engine(); }
@@ -77,7 +78,7 @@ benchmark shape(const options& o, unsigned threads, std::size_t per_transaction)
   b.unit = "swap";
   b.units_per_op = per_transaction;
   b.threads = threads;
-  b.ops = transactions(o, 200'000, 5'000) / per_transaction;
+  b.ops = operations(o, 200'000, 5'000) / per_transaction;
   b.warmup_ops = b.ops / 2;
   b.latency_last = true;
   b.payload = payload_shape{2.0 * static_cast<double>(per_transaction), 1, elements / threads * sizeof(std::uint64_t)};

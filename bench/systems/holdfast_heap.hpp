@@ -3,6 +3,7 @@
 
 #include <nvm/nvm.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 
@@ -26,11 +27,11 @@ class holdfast_heap {
 
   explicit holdfast_heap(const heap_settings& settings) : holdfast_heap(settings, direct()) {}
 
-  // Size and capacity of the options are set here.
+  // The size of the options is set here, and a capacity of at least twice that.
   holdfast_heap(const heap_settings& settings, nvm_pool_options options)
       : path_(settings.directory, "holdfast-" + std::to_string(next_++) + ".nvm") {
     options.size = settings.bytes + settings.bytes / 4 + (16ULL << 20);
-    options.capacity = 2 * options.size;
+    options.capacity = std::max(options.capacity, 2 * options.size);
     pool_ = nvm_pool_create_with(path_.c_str(), &options);
     if (pool_ == nullptr) fail("nvm_pool_create_with");
   }

@@ -39,6 +39,8 @@ class holdfast_memory {
     // What fixed() makes is one record of the log.
     if (options.medium == NVM_MEDIUM_SSD && options.log_bytes == 0)
       options.log_bytes = (64ULL << 20) + settings.heap.bytes / 2;
+    // A log that nobody cleans grows.
+    if ((options.log_flags & NVM_LOG_NO_CLEANERS) != 0) options.capacity = 8 * settings.heap.bytes + (4ULL << 30);
     options.meter = settings.counting ? 1 : 0;
     if (settings.emulated != "none")
       holdfast_heap::check(nvm_emulation_preset(settings.emulated.c_str(), &options.emulation), "nvm_emulation_preset");

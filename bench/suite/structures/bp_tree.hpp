@@ -8,6 +8,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "suite/structures/copies.hpp"
 #include "suite/structures/value.hpp"
 
 namespace nvm::bench {
@@ -66,12 +67,17 @@ class basic_bp_tree {
     tx.read(out, tx.load(&leaf->slots[at]), sizeof *out);
     return true;
   }
-  template <class F>
-  void each(F&& visit) const {
-    if (head_->root != nullptr) walk(head_->root, visit);
+  template <class E, class F>
+  void each(E& engine, F&& visit) const {
+    const node* const root = copy_of(engine, head_).root;
+    if (root != nullptr) walk(engine, root, visit);
   }
   // Height; throws if the tree is none.
-  unsigned check() const { return head_->root == nullptr ? 0 : height(head_->root, 0, UINT64_MAX); }
+  template <class E>
+  unsigned check(E& engine) const {
+    const node* const root = copy_of(engine, head_).root;
+    return root == nullptr ? 0 : height(engine, root, 0, UINT64_MAX);
+  }
 
  private:
   static constexpr std::uint64_t fanout = 16;
@@ -288,25 +294,28 @@ class basic_bp_tree {
     }
   }
 
-  template <class F>
-  static void walk(const node* n, F& visit) {
-    for (std::uint64_t i = 0; i < n->count + (n->leaf != 0 ? 0 : 1); ++i)
-      if (n->leaf != 0) {
-        visit(n->keys[i], *static_cast<const Value*>(n->slots[i]));
+  template <class E, class F>
+  static void walk(E& engine, const node* at, F& visit) {
+    const node n = copy_of(engine, at);
+    for (std::uint64_t i = 0; i < n.count + (n.leaf != 0 ? 0 : 1); ++i)
+      if (n.leaf != 0) {
+        visit(n.keys[i], copy_of(engine, static_cast<const Value*>(n.slots[i])));
       } else {
-        walk(static_cast<const node*>(n->slots[i]), visit);
+        walk(engine, static_cast<const node*>(n.slots[i]), visit);
       }
   }
-  // Keys of `n` lie in [low, high].
-  static unsigned height(const node* n, std::uint64_t low, std::uint64_t high) {
-    for (std::uint64_t i = 0; i < n->count; ++i)
-      if (n->count > fanout || n->keys[i] < low || n->keys[i] > high || (i > 0 && n->keys[i] <= n->keys[i - 1]))
+  // Keys of the node lie in [low, high].
+  template <class E>
+  static unsigned height(E& engine, const node* at, std::uint64_t low, std::uint64_t high) {
+    const node n = copy_of(engine, at);
+    for (std::uint64_t i = 0; i < n.count; ++i)
+      if (n.count > fanout || n.keys[i] < low || n.keys[i] > high || (i > 0 && n.keys[i] <= n.keys[i - 1]))
         throw std::logic_error("this B+tree's keys are out of order");
-    if (n->leaf != 0) return 1;
+    if (n.leaf != 0) return 1;
     unsigned all = 0;
-    for (std::uint64_t i = 0; i <= n->count; ++i) {
-      const unsigned one = height(static_cast<const node*>(n->slots[i]), i == 0 ? low : n->keys[i - 1],
-                                  i == n->count ? high : n->keys[i] - 1);
+    for (std::uint64_t i = 0; i <= n.count; ++i) {
+      const unsigned one = height(engine, static_cast<const node*>(n.slots[i]), i == 0 ? low : n.keys[i - 1],
+                                  i == n.count ? high : n.keys[i] - 1);
       if (all != 0 && one != all) throw std::logic_error("this B+tree's leaves lie at several depths");
       all = one;
     }

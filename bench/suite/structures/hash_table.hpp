@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "suite/structures/copies.hpp"
 #include "suite/structures/value.hpp"
 
 namespace nvm::bench {
@@ -58,10 +59,15 @@ class basic_hash_table {
       }
     return false;
   }
-  template <class F>
-  void each(F&& visit) const {
-    for (std::uint64_t i = 0; i <= mask_; ++i)
-      for (const node* at = buckets_[i]; at != nullptr; at = at->next) visit(at->key, at->contents);
+  template <class E, class F>
+  void each(E& engine, F&& visit) const {
+    each_copy(engine, buckets_, mask_ + 1, [&](const node* first) {
+      node n;
+      for (const node* at = first; at != nullptr; at = n.next) {
+        copy_out(engine, &n, at);
+        visit(n.key, n.contents);
+      }
+    });
   }
 
  private:

@@ -9,8 +9,10 @@
 #include <cstdint>
 #include <cstring>
 #include <string_view>
+#include <vector>
 
 #include "harness/random.hpp"
+#include "suite/structures/copies.hpp"
 
 namespace nvm::bench {
 
@@ -60,20 +62,30 @@ class item_table {
     tx.read(out, value_of(known, key.size()), size);
     return size;
   }
-  template <class F>
-  void each(F&& visit) const {
-    for (std::uint64_t i = 0; i <= mask_; ++i)
-      for (item* at = buckets_[i]; at != nullptr; at = at->next) {
-        const std::size_t key_bytes = at->sizes & 0xffff'ffff;
-        visit(std::string_view(at->bytes, key_bytes), std::string_view(value_of(at, key_bytes), at->sizes >> 32));
+  template <class E, class F>
+  void each(E& engine, F&& visit) const {
+    std::vector<char> bytes;
+    each_copy(engine, buckets_, mask_ + 1, [&](const item* first) {
+      header h;
+      for (const item* at = first; at != nullptr; at = h.next) {
+        copy_out(engine, &h, static_cast<const header*>(at));
+        const std::size_t key_bytes = h.sizes & 0xffff'ffff;
+        bytes.resize(round_up(key_bytes) + (h.sizes >> 32));
+        copy_out(engine, bytes.data(), at->bytes, bytes.size());
+        visit(std::string_view(bytes.data(), key_bytes),
+              std::string_view(bytes.data() + round_up(key_bytes), h.sizes >> 32));
       }
+    });
   }
 
  private:
-  struct item {
+  struct item;
+  struct header {
     item* next;
     std::uint64_t sizes;  // of the value, 32 bits, and of the key
-    char bytes[];         // the key, then at the next multiple of 8 the value
+  };
+  struct item : header {
+    char bytes[];  // the key, then at the next multiple of 8 the value
   };
 
   static constexpr std::size_t round_up(std::size_t bytes) noexcept { return (bytes + 7) / 8 * 8; }

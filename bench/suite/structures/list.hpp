@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "suite/structures/copies.hpp"
 #include "suite/structures/value.hpp"
 
 namespace nvm::bench {
@@ -50,10 +51,14 @@ class list {
       }
     return false;
   }
-  // Plainly, while no transaction runs.
-  template <class F>
-  void each(F&& visit) const {
-    for (const node* at = head_->first; at != nullptr; at = at->next) visit(at->key, at->contents);
+  // While no transaction runs.
+  template <class E, class F>
+  void each(E& engine, F&& visit) const {
+    node n;
+    for (const node* at = copy_of(engine, head_).first; at != nullptr; at = n.next) {
+      copy_out(engine, &n, at);
+      visit(n.key, n.contents);
+    }
   }
   // Takes one element out; false: there is none.
   template <class Tx>

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <stdexcept>
 
+#include "suite/structures/copies.hpp"
 #include "suite/structures/value.hpp"
 
 namespace nvm::bench {
@@ -85,12 +86,15 @@ class basic_rb_tree {
     tx.read(out, &at->contents, sizeof *out);
     return true;
   }
-  template <class F>
-  void each(F&& visit) const {
-    walk(head_->root, nullptr, visit);
+  template <class E, class F>
+  void each(E& engine, F&& visit) const {
+    walk(engine, copy_of(engine, head_).root, visit);
   }
   // Black nodes on every way down; throws if the tree is none.
-  unsigned check() const { return black_height(head_->root, nullptr, 0, UINT64_MAX); }
+  template <class E>
+  unsigned check(E& engine) const {
+    return black_height(engine, copy_of(engine, head_).root, nullptr, false, 0, UINT64_MAX);
+  }
 
  private:
   struct node {
@@ -219,22 +223,25 @@ class basic_rb_tree {
     return tx.load(&parent->child[0]) == n ? 0 : 1;
   }
 
-  template <class F>
-  static void walk(const node* n, const node*, F& visit) {
-    if (n == nullptr) return;
-    walk(n->child[0], n, visit);
-    visit(n->key, n->contents);
-    walk(n->child[1], n, visit);
+  template <class E, class F>
+  static void walk(E& engine, const node* at, F& visit) {
+    if (at == nullptr) return;
+    const node n = copy_of(engine, at);
+    walk(engine, n.child[0], visit);
+    visit(n.key, n.contents);
+    walk(engine, n.child[1], visit);
   }
-  static unsigned black_height(const node* n, const node* parent, std::uint64_t low, std::uint64_t high) {
-    if (n == nullptr) return 1;
-    if (n->parent != parent || n->key < low || n->key > high ||
-        (n->red != 0 && (parent == nullptr || parent->red != 0)))
+  template <class E>
+  static unsigned black_height(E& engine, const node* at, const node* parent, bool parent_is_red, std::uint64_t low,
+                               std::uint64_t high) {
+    if (at == nullptr) return 1;
+    const node n = copy_of(engine, at);
+    if (n.parent != parent || n.key < low || n.key > high || (n.red != 0 && (parent == nullptr || parent_is_red)))
       throw std::logic_error("this is no red-black tree");
-    const unsigned left = black_height(n->child[0], n, low, n->key - 1);
-    const unsigned right = black_height(n->child[1], n, n->key + 1, high);
+    const unsigned left = black_height(engine, n.child[0], at, n.red != 0, low, n.key - 1);
+    const unsigned right = black_height(engine, n.child[1], at, n.red != 0, n.key + 1, high);
     if (left != right) throw std::logic_error("this red-black tree is out of balance");
-    return left + (n->red == 0 ? 1 : 0);
+    return left + (n.red == 0 ? 1 : 0);
   }
 
   head* head_;
