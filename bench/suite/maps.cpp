@@ -125,7 +125,7 @@ std::vector<benchmark> map_benchmarks(const options& o, unsigned threads) {
       b.name = std::string(structure) + (w == work::insert ? "-insert" : w == work::update ? "-update" : "-churn");
       b.unit = w == work::insert ? "insert" : "insert or removal";
       b.threads = threads;
-      b.ops = transactions(o, 100'000, 2'000);
+      b.ops = operations(o, 100'000, 2'000);
       b.warmup_ops = b.ops / 2;
       b.latency_last = true;
       const std::uint64_t loaded = w == work::insert ? o.records / 2 : o.records;

@@ -1,5 +1,6 @@
 // What does a key-value store cost under YCSB A, B, C, D and F, and under the five workloads of Facebook's memcached
-// servers, as Lewat's Table IV gives them?
+// servers, as Lewat's Table IV gives them?  And when it is filled, or keys are looked up and removed or else inserted
+// (store-insert, store-update: LSNVMM, section 5.1, KVStore)?
 //
 // Keys of YCSB have 32 bytes, values 128; those of the others are of all sizes up to the largest.  An update writes
 // between 32 bytes and the whole value (Lewat, section VII-A); one of a key that is gone puts it again.  Popularity is
@@ -29,9 +30,11 @@ struct mix_of_operations {
   bool reads_first;  // what an update changes it has read
   bool fixed_sizes;
   std::size_t key_bytes_max, value_bytes_max;
+  bool toggles = false;  // an update looks a key up, and removes it if it is there or else inserts it
 };
 
 constexpr mix_of_operations mixes[] = {
+    {"insert", 0, 0, 1000, false, true, 32, 128},   {"update", 0, 0, 0, true, true, 32, 128, true},
     {"ycsb-A", 500, 0, 0, false, true, 32, 128},    {"ycsb-B", 950, 0, 0, false, true, 32, 128},
     {"ycsb-C", 1000, 0, 0, false, true, 32, 128},   {"ycsb-D", 950, 0, 50, false, true, 32, 128},
     {"ycsb-F", 0, 0, 0, true, true, 32, 128},       {"fb-USR", 998, 0, 0, false, false, 24, 48},
@@ -79,7 +82,7 @@ class store_run final : public told_by_memory<store_run, contestant> {
         mine_(records / threads),
         threads_(threads),
         source_(m),
-        popularity_(mine_),
+        popularity_(m.toggles ? zipf(mine_, zipf::theta_for(mine_, 0.15, 0.9)) : zipf(mine_)),
         states_(threads) {
     for (std::uint64_t i = 0; i < mine_ * threads; ++i) {
       char key[item_table::key_bytes_max];
@@ -100,7 +103,12 @@ class store_run final : public told_by_memory<store_run, contestant> {
       const operation& op = s.ops[i - s.first];
       const std::string_view key = source_.key(op.number, key_bytes);
       if (op.what == doing::read || (op.what == doing::update && mix_.reads_first)) {
-        s.seen.add_bytes(s.value, store_->get(thread, key, s.value));
+        const std::size_t found = store_->get(thread, key, s.value);
+        s.seen.add_bytes(s.value, found);
+        if (mix_.toggles && found != 0) {
+          store_->remove(thread, key);
+          continue;
+        }
       }
       if (op.what == doing::remove) store_->remove(thread, key);
       if (op.what == doing::insert || op.what == doing::update)
@@ -160,7 +168,7 @@ class store_run final : public told_by_memory<store_run, contestant> {
     number = number * threads_ + thread;
     const std::size_t whole = source_.value_bytes(number);
     const std::size_t least = std::min(whole, update_bytes_min);
-    const std::size_t bytes = k == doing::update ? least + source.below(whole - least + 1) : whole;
+    const std::size_t bytes = k == doing::update && !mix_.toggles ? least + source.below(whole - least + 1) : whole;
     return {number, static_cast<std::uint32_t>(bytes), k};
   }
 
@@ -222,7 +230,7 @@ std::vector<benchmark> store_benchmarks(const options& o, unsigned threads) {
     b.name = fmt::format("store-{}", m.name);
     b.unit = "operation";
     b.threads = threads;
-    b.ops = transactions(o, 100'000, 2'000);
+    b.ops = operations(o, 100'000, 2'000);
     b.warmup_ops = b.ops / 2;
     b.latency_last = true;
     const double writes = (1000.0 - m.reads) / 1000;
@@ -232,7 +240,7 @@ std::vector<benchmark> store_benchmarks(const options& o, unsigned threads) {
     b.parameters = {{"records", o.records},
                     {"key_bytes_max", m.key_bytes_max},
                     {"value_bytes_max", m.value_bytes_max},
-                    {"zipfian_theta", 0.99}};
+                    {"zipfian_theta", m.toggles ? zipf::theta_for(o.records / threads, 0.15, 0.9) : 0.99}};
     const std::uint64_t inserts = threads * (b.ops * (o.runs + 2) + 512) * m.inserts / 1000 * 2;
     const std::uint64_t bytes = (o.records + inserts) * (m.key_bytes_max + m.value_bytes_max + 192);
     const engine_settings settings{{o.directory, bytes}, o.emulated, false, 0};
