@@ -35,11 +35,11 @@ constexpr std::uint64_t value_bytes = words_in_value * 8;
 constexpr std::uint64_t value_log_bytes = value_bytes + 8;  // and a log entry's header
 constexpr std::uint64_t accesses = 16;                      // of an operation, inside one epoch
 
-// Which values are asked for.
-enum class choice { hot, zipf, uniform };
+// Which values are asked for; sweep: all, one after the other in no order of addresses, again and again.
+enum class choice { hot, zipf, uniform, sweep };
 constexpr std::uint64_t hot_values = 512;
 constexpr const char* name_of(choice c) {
-  constexpr const char* names[] = {"hot", "zipf", "uniform"};
+  constexpr const char* names[] = {"hot", "zipf", "uniform", "sweep"};
   return names[static_cast<unsigned>(c)];
 }
 
@@ -100,6 +100,9 @@ class accessor : public contestant {
           break;
         case choice::uniform:
           value = source.below(setting_.values);
+          break;
+        case choice::sweep:
+          value = (first * accesses + i) * 5167 % setting_.values;  // a power of two
       }
       // A thread changes values of its own.
       if (setting_.changes() && i % accesses == 0) {
@@ -156,7 +159,7 @@ class plain final : public accessor {
 };
 
 template <class M>
-class mapped final : public accessor {
+class mapped : public accessor {
  public:
   // group: words of a value that are contiguous are one piece.
   template <class Settings>

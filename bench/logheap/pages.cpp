@@ -84,6 +84,52 @@ benchmark load_benchmark(const options& o, const setting& s) {
   return b;
 }
 
+// The paper's mapping with a cache that always has what is asked for, or never.
+class sure_skip_lists final : public skip_lists {
+ public:
+  sure_skip_lists(const setting& s, const logheap::skip_list_settings& how, bool hits)
+      : skip_lists(s, how, true), hits_(hits) {}
+  std::uint64_t work_digest() override {
+    const auto hits = static_cast<double>(client(0).hits());
+    const double percent = 100 * hits / (hits + static_cast<double>(client(0).misses()));
+    if (hits_ ? percent < 85 : percent > 5) {
+      throw std::runtime_error(
+          fmt::format("{:.1f} % of what should {}hit the cache did", percent, hits_ ? "" : "not "));
+    }
+    return skip_lists::work_digest();
+  }
+
+ private:
+  const bool hits_;
+};
+
+// As many values as a small cache has not, and a larger one has.
+benchmark hit_or_miss_benchmark(const options& o) {
+  setting s{8192, 1, choice::sweep};
+  benchmark b;
+  b.name = "loads-hit-or-miss";
+  b.unit = "access";
+  b.units_per_op = accesses;
+  b.ops = o.full_or_quick<std::uint64_t>(60'000, 6'000);
+  b.warmup_ops = b.ops;
+  b.parameters = {{"values", s.values}, {"value_bytes", value_bytes}, {"values_chosen", name_of(s.pick)}};
+  b.systems.push_back({"plain loads", role::peer, [=] { return std::make_unique<plain>(s); }});
+  b.systems.push_back({"home pages", role::subject, [=] { return std::make_unique<materialised>(s); }});
+  for (const bool hits : {true, false}) {
+    logheap::skip_list_settings how;
+    how.cache_entries = hits ? 65'536 : logheap::node_cache::entries_min;
+    b.systems.push_back({hits ? "full, the cache hits" : "full, the cache misses", role::subject,
+                         [=] { return std::make_unique<sure_skip_lists>(s, how, hits); }});
+  }
+  logheap::skip_list_settings uncached;
+  uncached.node_cache = false;
+  b.systems.push_back(
+      {"full, no cache", role::subject, [=] { return std::make_unique<skip_lists>(s, uncached, true); }});
+  b.systems.push_back(
+      {"leaves", role::subject, [=] { return std::make_unique<leaves>(s, logheap::leaf_settings{true}, true); }});
+  return b;
+}
+
 // Nanoseconds of one thing done to each page, one after the other.
 class costs {
  public:
@@ -181,6 +227,7 @@ int main(int argc, char** argv) {
       r.run(load_benchmark(o, {o.records, threads, pick}));
     }
   }
+  r.run(hit_or_miss_benchmark(o));
   if (o.selects("costs")) r.add(costs{o, o.records}.measure());
   return r.finish();
 }
