@@ -28,11 +28,13 @@ int main(int argc, char** argv) {
                                    .directory = "/dev/shm",
                                    .threads = {1, 2},
                                    .runs = 5,
+                                   .records = 100'000,
+                                   .quick_records = 2'000,
                                    .emulations = preset});
   runner r(o);
   bool failed = false;
-  for (const auto measure :
-       {measure_fragmentation, measure_fast_cleaning, measure_cleaning, measure_recovery, measure_traffic}) {
+  for (const auto measure : {measure_fragmentation, measure_fast_cleaning, measure_cleaning, measure_recovery,
+                             measure_traffic, measure_wear, measure_hits}) {
     try {
       measure(r, o);
     } catch (const std::exception& error) {
