@@ -1,10 +1,11 @@
-"""The document of the log-structured heap: what LSNVMM's sections 5.3 and 5.4 measure, beside the figures that the paper
-prints, and what its mapping costs (section 5.2). Used by report.py."""
+"""The document of the log-structured heap: what LSNVMM's sections 5.2 to 5.4 measure, beside the figures that the paper
+prints (5.2 and 5.3 over whole workloads: lsnvmm_report.py), and what its mapping costs. Used by report.py."""
 
 import json
 
 import matplotlib.pyplot as plt
 
+import lsnvmm_report
 from report_parts import machine_lines, number, table
 from suite_report import Results, system
 
@@ -24,6 +25,9 @@ PAPER = {
 }
 GOALS = {"average": 4.5, "W1": 7.3, "W3": 0.6, "cleaning": 8, "lsc": 4.1, "recovery_s": 9.6, "memory": 16.9}
 OURS = "log-structured heap"
+# In percent, where the paper's text has a figure; Hoard is Mnemosyne's allocator, jemalloc NVML's.
+PAPER_FRAGMENTATION = {(OURS, "W1"): 7.3, (OURS, "W3"): 0.6, (OURS, "average"): 4.5, ("Hoard-like", "average"): 25.3,
+                       ("jemalloc", "average"): 35.0}
 COLOURS = {"background cleaners": "#1f6f8b", "whoever needs room": "#c7803a", "no cleaning": "#9a9a9a", "one log": "#c7803a",
            "separate logs": "#1f6f8b"}
 
@@ -305,17 +309,23 @@ def plot_fragmentation(results, path):
         return False
     found = [results.get(n, 1) for n in names]
     systems = list(dict.fromkeys(s["name"] for b in found for s in b["systems"]))
-    figure, axes = plt.subplots(figsize=(7, 3.4))
+    figure, axes = plt.subplots(figsize=(8, 3.4))
     width = 0.8 / len(systems)
     palette = ["#1f6f8b", "#c7803a", "#5b5b8f", "#9a9a9a"]
+    groups = [b["parameters"]["workload"] for b in found] + ["average"]
     for k, name in enumerate(systems):
-        for i, b in enumerate(found):
-            s = system(b, name)
-            if s is None:
+        values = [s["percent"] if s else None for s in (system(b, name) for b in found)]
+        values.append(None if None in values else sum(values) / len(values))
+        for i, value in enumerate(values):
+            if value is None:
                 continue
-            axes.bar(i + k * width, s["percent"], width, color=palette[k % 4], label=name if i == 0 else None)
-            axes.text(i + k * width, s["percent"], percent(s["percent"]), ha="center", va="bottom", fontsize=7)
-    axes.set_xticks([i + 0.4 - width / 2 for i in range(len(found))], [b["parameters"]["workload"] for b in found])
+            axes.bar(i + k * width, value, width, color=palette[k % 4], label=name if i == 0 else None)
+            axes.text(i + k * width, value, percent(value), ha="center", va="bottom", fontsize=7)
+            printed = PAPER_FRAGMENTATION.get((name, groups[i]))
+            if printed is not None:
+                axes.hlines(printed, i + (k - 0.5) * width, i + (k + 0.5) * width, color="#b02020", linewidth=1.6,
+                            label="what the paper prints" if (name, groups[i]) == (OURS, "W1") else None)
+    axes.set_xticks([i + 0.4 - width / 2 for i in range(len(groups))], groups)
     axes.set_ylabel("% more than what lives")
     axes.set_title("Fragmentation (Fig. 9)", fontsize=10)
     axes.grid(axis="y", linewidth=0.3)
@@ -346,8 +356,6 @@ def write(results_directory, out):
     """Writes logheap.md with its plots; the paths, or nothing where there are no results."""
     reports = merged(results_directory)
     of_mapping = results_directory / "mapping.json"
-    if not reports and not of_mapping.exists():
-        return []
     out.mkdir(parents=True, exist_ok=True)
     lines = []
     for latency, report in sorted(reports.items(), key=lambda item: item[0] != "none"):
@@ -361,7 +369,11 @@ def write(results_directory, out):
             lines += section(results)
             if plot and plot(results, out / f"logheap-{picture}{suffix}.png"):
                 lines += [f"![{picture}](logheap-{picture}{suffix}.png)", ""]
+        lines += lsnvmm_report.wear(results, out, suffix) + lsnvmm_report.hits(results, out, suffix)
+    lines += lsnvmm_report.write(results_directory, out)
     if of_mapping.exists():
         lines += mapping(json.loads(of_mapping.read_text()))
+    if not lines:
+        return []
     (out / "logheap.md").write_text("\n".join(lines).rstrip() + "\n")
     return [str(out / "logheap.md")]

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Runs benchmarks and leaves their results as JSON: ./dev bench calls this after building.
 #
-# usage: bench/run.sh [--quick] [transactional|suite|stm|lockfree|mapping|pages|logheap|ssd|recovery|compiler|server]... [option of the programs]...
+# usage: bench/run.sh [--quick] [transactional|suite|stm|lockfree|mapping|pages|logheap|ssd|recovery|compiler|server|ablation|comparison]... [option of the programs]...
 #
-# Without a name all of them run. The programs' options: --runs N, --threads 1,2, --filter NAME,..., --records N,
+# Without a name all of them run but the last two, which are the suite as LSNVMM measures: the steps of its mapping
+# (ablation, section 5.2) and the log-structured engine beside others (comparison, 5.3), each over that paper's
+# workloads. The programs' options: --runs N, --threads 1,2, --filter NAME,..., --records N,
 # --count-steps N; --help of a program lists them. The suite's --emulate PRESET (lsnvmm, log-free), and that of logheap,
 # makes memory as slow as a paper's; its results have the preset's name. With --on-ssd the suite measures pools of the
 # medium ssd, and server measures servers that are durable on a file system.
@@ -21,17 +23,18 @@ variant=
 on_ssd=
 while [ $# -gt 0 ]; do
   case "$1" in
-    transactional | suite | stm | lockfree | mapping | pages | logheap | ssd | recovery | compiler | server) names+=("$1") ;;
+    transactional | suite | stm | lockfree | mapping | pages | logheap | ssd | recovery | compiler | server | \
+      ablation | comparison) names+=("$1") ;;
     --on-ssd) on_ssd=yes ;;
     --emulate) variant=-${2:?"$1 needs a value"}; options+=("$1" "$2"); shift ;;
     --quick) quick=-quick; options+=("$1") ;;
-    -*=* | --help | -h) options+=("$1") ;;
+    -*=* | --no-limits | --help | -h) options+=("$1") ;;
     -*)
       options+=("$1" "${2:?"$1 needs a value"}")
       shift
       ;;
     *)
-      printf "bench: no benchmark '%s'; there are transactional, suite, stm, lockfree, mapping, pages, logheap, ssd, recovery, compiler, server\n" "$1" >&2
+      printf "bench: no benchmark '%s'; there are transactional, suite, stm, lockfree, mapping, pages, logheap, ssd, recovery, compiler, server, ablation, comparison\n" "$1" >&2
       exit 2
       ;;
   esac
@@ -44,9 +47,44 @@ mkdir -p "$results"
 HOLDFAST_BENCH_COMMIT=$(git describe --always --dirty 2>/dev/null || echo unknown)
 export HOLDFAST_BENCH_COMMIT
 
+# What LSNVMM runs (section 5.1), and with which systems; an option of the command line comes before these.
+paper_workloads="=sps-1,=hashtable-insert,=hashtable-update,=bptree-insert,=bptree-update,=rbtree-insert,=rbtree-update,=store-insert,=store-update"
+steps=
+for step in "base list" "two layers" "group update" "node cache" "lock-free readers" "leaves translated" "leaves materialised"; do
+  steps+="=stm over log: $step,=kv B+tree over log: $step,"
+done
+beside="=libpmemobj,=mnemosyne,=mnemosyne-undo,write-through,=stm over redo,"
+beside+="=kv B+tree over mnemosyne,=kv B+tree over mnemosyne-undo,=kv B+tree over undo,=kv B+tree over redo,"
+for step in "lock-free readers" "leaves translated" "leaves materialised" "with a cleaner"; do
+  beside+="=stm over log: $step,=kv B+tree over log: $step,"
+done
+unless_given() { # option [value]
+  case " ${options[*]-} " in
+    *" $1 "* | *" $1="*) ;;
+    *) own+=("$@") ;;
+  esac
+}
+
 status=0
 for name in "${names[@]}"; do
-  program=$build/bench/bench-$name
+  own=()
+  program=$name
+  case "$name" in
+    ablation | comparison)
+      program=suite
+      unless_given --filter "$paper_workloads"
+      unless_given --records "$([ -n "$quick" ] && echo 2000 || echo 100000)"
+      [ -n "$quick" ] || unless_given --ops 40000
+      unless_given --no-limits
+      if [ "$name" = ablation ]; then
+        unless_given --systems "$steps"
+        unless_given --count-steps 0
+      else
+        unless_given --systems "$beside"
+      fi
+      ;;
+  esac
+  program=$build/bench/bench-$program
   if [ ! -x "$program" ]; then
     printf 'bench: %s is not built: it needs fmt, CLI11 and nlohmann-json\n' "$program" >&2
     exit 2
@@ -66,7 +104,8 @@ for name in "${names[@]}"; do
   fi
   HOLDFAST_BENCH_COMMAND="./dev bench $name${options[*]+ ${options[*]}}${on_ssd:+ --on-ssd}"
   export HOLDFAST_BENCH_COMMAND
-  "$program" --json "$results/$name$this.json" ${where[@]+"${where[@]}"} ${options[@]+"${options[@]}"} || status=1
+  "$program" --json "$results/$name$this.json" ${where[@]+"${where[@]}"} ${own[@]+"${own[@]}"} \
+    ${options[@]+"${options[@]}"} || status=1
   if [ "$name" = compiler ]; then
     # What the pass costs a program that never touches a pool.
     printf '\n'
