@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "harness/random.hpp"
@@ -154,9 +155,11 @@ template <class Workload>
 void measure(runner& r, const options& o, const std::string& name, work w) {
   if (!o.selects(name)) return;
   const std::uint64_t ops = o.full_or_quick<std::uint64_t>(100'000, 2'000);
+  // Elements of the array become pieces of their own one after the other.
+  const std::uint64_t warm_up = std::is_same_v<Workload, swaps> ? 20 * o.records : ops;
   nlohmann::ordered_json j{{"name", name},
                            {"threads", 1},
-                           {"parameters", {{"records", o.records}, {"ops", ops}}},
+                           {"parameters", {{"records", o.records}, {"ops", ops}, {"warm_up", warm_up}}},
                            {"systems", nlohmann::ordered_json::array()},
                            {"ratios", nlohmann::ordered_json::array()}};
   for (const std::uint64_t entries : {std::uint64_t{65'536}, std::uint64_t{1} << 22}) {
@@ -164,12 +167,12 @@ void measure(runner& r, const options& o, const std::string& name, work w) {
     how.cache_entries = entries;
     direct_media medium;
     // Nothing is cleaned: room for all that is written.
-    const std::uint64_t bytes = (2 * o.records + 4 * ops) * 1536 + (64ULL << 20);
+    const std::uint64_t bytes = (2 * o.records + 3 * ops + warm_up) * 512 + (64ULL << 20);
     engine_type engine(medium, o.directory, bytes, bytes, {}, how);
     Workload workload(engine, w, o.records);
     std::uint64_t hits = 0, misses = 0;
-    for (std::uint64_t i = 0; i < 2 * ops; ++i) {
-      if (i == ops) {
+    for (std::uint64_t i = 0; i < warm_up + ops; ++i) {
+      if (i == warm_up) {
         hits = observed_mapping::latest->hits();
         misses = observed_mapping::latest->misses();
       }
