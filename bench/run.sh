@@ -74,7 +74,7 @@ for name in "${names[@]}"; do
       program=suite
       unless_given --filter "$paper_workloads"
       unless_given --records "$([ -n "$quick" ] && echo 2000 || echo 100000)"
-      [ -n "$quick" ] || unless_given --ops 40000
+      [ -n "$quick" ] || unless_given --ops 30000
       unless_given --no-limits
       if [ "$name" = ablation ]; then
         unless_given --systems "$steps"
