@@ -52,10 +52,14 @@ def workloads(results, threads):
         if name in TITLES:
             found.append(Workload(TITLES[name], b, OF_SUITE))
         elif name in ("store-insert", "store-update"):
-            what = name.removeprefix("store-")
-            found.append(Workload(f"KVStore of hashed items, {what}", b, OF_SUITE))
-            found.append(Workload(f"KVStore, B+tree, {what}", b, OF_LIBRARY))
+            found += stores(name, b)
     return [w for w in found if any(w.system(s) for s in STEPS)]
+
+
+def stores(name, b):
+    what = name.removeprefix("store-")
+    return [Workload(f"KVStore of hashed items, {what}", b, OF_SUITE),
+            Workload(f"KVStore, B+tree, {what}", b, OF_LIBRARY)]
 
 
 def gain(workload, better, worse, clock="cpu_ns"):
@@ -188,6 +192,23 @@ def where_it_loses(losses):
     return lines + ([] if any(s for _, s, _ in losses) else ["Nowhere in this run, updates of KVStore included."]) + [""]
 
 
+def reads(results):
+    """What the paper says its engine is not good at, by itself."""
+    lines = []
+    for threads in results.threads():
+        b = results.get("store-ycsb-C", threads)
+        if b is None:
+            continue
+        found = stores("store-ycsb-C", b)
+        names = [n for n in PEERS + LOGS if any(w.system(n) for w in found)]
+        rows = [[w.title.removesuffix(", ycsb-C")] + [number(s["cpu_ns"]["median"]) if s else ""
+                                                      for s in map(w.system, names)] for w in found]
+        lines += [f"{threads_text(threads).capitalize()}:", ""] + table(["store"] + names, rows)
+    return ["## Transactions that only read", "",
+            "YCSB C: nanoseconds of processor time for a look-up of a key of 32 bytes, whose value of 128 is copied out; "
+            "libpmemobj needs no transaction for it.", ""] + lines if lines else []
+
+
 def traffic(results, out, suffix):
     found = workloads(results, 1)
     names = [n for n in PEERS + LOGS if any(counted(w.system(n), "lines") for w in found)]
@@ -241,7 +262,7 @@ def comparison(report, out, suffix):
                  lambda w, s: per_cpu_second(s) / 1e3, None,
                  1 + PAPER_FASTER[1 if threads == 1 else 4]["mnemosyne"] / 100)
             lines += [f"![fig7]({picture})", ""]
-    return lines + traffic(results, out, suffix)
+    return lines + reads(results) + traffic(results, out, suffix)
 
 
 def of_memory(suffix):

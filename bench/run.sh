@@ -72,7 +72,11 @@ for name in "${names[@]}"; do
   case "$name" in
     ablation | comparison)
       program=suite
-      unless_given --filter "$paper_workloads"
+      if [ "$name" = ablation ]; then
+        unless_given --filter "$paper_workloads"
+      else
+        unless_given --filter "$paper_workloads,=store-ycsb-C"
+      fi
       unless_given --records "$([ -n "$quick" ] && echo 2000 || echo 100000)"
       [ -n "$quick" ] || unless_given --ops 30000
       unless_given --no-limits
