@@ -125,7 +125,8 @@ def steps(report, out, suffix):
               "Barrier transactions over a pool of the engine `log`, each load translated but in the last column, nothing "
               "is cleaned. KVStore of hashed items is the suite's, B+tree that of `nvm/kv.h`. Two layers: a list for each "
               "4 KiB. The engine gets an allocated object as one range, and other stores as the runs of bytes within a line, so "
-              "much of what group update gains in the paper, whose STM hands over words, is in the first columns. Thousands of operations in a second of processor time; gains in percent of the same, medians of the "
+              "much of what group update gains in the paper, whose STM hands over words, is in the first columns. Thousands "
+              "of operations in a second of processor time; gains in percent of the same, medians of the "
               "ratios of neighbouring repetitions, then arithmetic means over the workloads.", ""]
     for threads in results.threads():
         found = workloads(results, threads)
