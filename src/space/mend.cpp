@@ -1,0 +1,470 @@
+#include "space/mend.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+namespace nvm {
+namespace {
+
+using layout::page_entry;
+using layout::page_kind;
+
+// Bits in which a word may differ from what it should be, if nothing but the difference says what it should be: one
+// byte is gone.
+constexpr int bits_of_a_byte = 8;
+
+class mender {
+ public:
+  mender(std::byte* base, const geometry& g, const std::function<void(const mended_place&)>& tell) noexcept
+      : base_{base}, g_{g}, tell_{tell} {}
+
+  mend_summary all() {
+    for (std::uint64_t page = 0; page < g_.size_pages;) page += entry_of(page);
+    for (std::uint64_t page = 0; page < g_.size_pages;) page += contents_of(page);
+    return summary_;
+  }
+
+ private:
+  // ---- telling and changing ----
+
+  void tell(const mended_place& p) {
+    switch (p.how) {
+      case mending::mended:
+        ++summary_.mended;
+        break;
+      case mending::kept:
+        ++summary_.kept;
+        break;
+      case mending::lost:
+        ++summary_.lost;
+        break;
+      case mending::cannot:
+        ++summary_.cannot;
+    }
+    if (tell_) tell_(p);
+  }
+  void cannot(std::uint64_t at, const char* what, std::uint64_t found) {
+    tell({.how = mending::cannot, .offset = at, .what = what, .found = found});
+  }
+  void put_word(std::uint64_t at, std::uint64_t word, const char* what) {
+    const std::uint64_t found = word_at(at);
+    std::memcpy(base_ + at, &word, sizeof word);
+    tell({.how = mending::mended, .offset = at, .what = what, .found = found, .made = word});
+  }
+  [[nodiscard]] std::uint64_t word_at(std::uint64_t at) const noexcept { return load_word(base_, at); }
+  [[nodiscard]] layout::object_header header_at(std::uint64_t at) const noexcept {
+    layout::object_header h;
+    std::memcpy(&h, base_ + at, sizeof h);
+    return h;
+  }
+  [[nodiscard]] std::uint64_t sealed(std::uint64_t page, const page_entry& e) const noexcept {
+    return seal_word(layout::pack(e), word_seed(g_.entry_offset(page)));
+  }
+  // The entry, if it holds and is one.
+  [[nodiscard]] bool entry_at(std::uint64_t page, page_entry& e) const noexcept {
+    return entry_fault(word_at(g_.entry_offset(page)), page, g_, g_.size_pages, e) == nullptr;
+  }
+
+  // ---- page map ----
+
+  // Whether what lies in the pages is what the entry says.
+  [[nodiscard]] bool content_agrees(std::uint64_t page, const page_entry& e) const noexcept {
+    const std::uint64_t at = g_.page_offset(page);
+    if (e.kind == page_kind::fine || e.kind == page_kind::coarse) {
+      return word_at(at) == extent_identity_word(at, e.kind);
+    }
+    if (e.kind != page_kind::run || e.layout != layout::object_layout::typed || !layout::transactional(e)) return false;
+    const layout::object_header h = header_at(at);
+    return layout::object_header_holds(h, at) &&
+           ceil_div(layout::object_size(h) + sizeof h, g_.page_bytes()) == e.length_pages;
+  }
+  // Whether the contents can tell at all.
+  [[nodiscard]] static bool content_tells(const page_entry& e) noexcept {
+    return e.kind == page_kind::fine || e.kind == page_kind::coarse ||
+           (e.kind == page_kind::run && e.layout == layout::object_layout::typed && layout::transactional(e));
+  }
+  // No page behind the first has an entry that holds and is not zero.
+  [[nodiscard]] bool pages_are_free(std::uint64_t page, const page_entry& e) const noexcept {
+    for (std::uint64_t inner = page + 1; inner < page + e.length_pages; ++inner) {
+      page_entry other;
+      if (entry_at(inner, other) && other.length_pages != 0) return false;
+    }
+    return true;
+  }
+
+  // What a damaged entry may have been.
+  struct choice {
+    std::uint64_t word = 0;
+    int distance = std::numeric_limits<int>::max();
+    bool by_content = false;
+    bool ambiguous = false;
+  };
+  void offer(choice& best, std::uint64_t page, std::uint64_t found, std::uint64_t word, bool by_content) const {
+    if (best.word == word && best.distance != std::numeric_limits<int>::max()) return;
+    page_entry e;
+    if (entry_fault(word, page, g_, g_.size_pages, e) != nullptr) return;
+    if (word != 0 && (!pages_are_free(page, e) || (content_tells(e) && !content_agrees(page, e)))) return;
+    const int distance = std::popcount(found ^ word);
+    if (distance == best.distance) best.ambiguous = true;
+    if (distance >= best.distance) return;
+    best = {word, distance, by_content, false};
+  }
+  // The nearest of those that the contents confirm, and of a free page; without one that is near, a single bit; without
+  // that, what the contents say, if they say one thing.
+  [[nodiscard]] bool choose_entry(std::uint64_t page, std::uint64_t found, std::uint64_t& word) const {
+    const std::uint64_t at = g_.page_offset(page);
+    choice near, content, bit_only;
+    const auto both = [&](const page_entry& e) {
+      offer(near, page, found, sealed(page, e), true);
+      offer(content, page, found, sealed(page, e), true);
+    };
+    offer(near, page, found, 0, false);
+    for (unsigned bit = 0; bit < 64; ++bit) {
+      const std::uint64_t other = found ^ std::uint64_t{1} << bit;
+      const bool tells = content_tells(layout::unpack(other & checked_mask));
+      if (other != 0) offer(tells ? near : bit_only, page, found, other, tells);
+    }
+    both({1, 0, page_kind::fine, layout::object_layout::typed, {}});
+    both({layout::coarse_extent_pages, 0, page_kind::coarse, layout::object_layout::typed, {}});
+    const layout::object_header h = header_at(at);
+    const std::uint64_t pages = ceil_div(layout::object_size(h) + sizeof h, g_.page_bytes());
+    if (layout::object_header_holds(h, at) && pages <= g_.size_pages) {
+      both({static_cast<std::uint32_t>(pages), 0, page_kind::run, layout::object_layout::typed, {}});
+    }
+    const bool is_near = near.distance <= bits_of_a_byte && !near.ambiguous;
+    const bool is_bit = bit_only.distance == 1 && !bit_only.ambiguous;
+    if (is_near && is_bit && !near.by_content && near.distance > 1) return false;
+    if (is_near) {
+      word = near.word;
+    } else if (is_bit) {
+      word = bit_only.word;
+    } else if (content.by_content && !content.ambiguous) {
+      word = content.word;
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  // Returns the number of pages to go on by.
+  std::uint64_t entry_of(std::uint64_t page) {
+    const std::uint64_t at = g_.entry_offset(page);
+    page_entry e;
+    if (!entry_at(page, e)) {
+      const std::uint64_t found = word_at(at);
+      std::uint64_t word = 0;
+      if (!choose_entry(page, found, word)) {
+        cannot(at, "page map entry: nothing says what it was", found);
+        return 1;
+      }
+      put_word(at, word, "page map entry");
+      e = layout::unpack(word & checked_mask);
+    }
+    if (e.length_pages == 0) return 1;
+    return inner_entries(page, e);
+  }
+
+  // Two entries that name the same pages: one of them is wrong.
+  std::uint64_t inner_entries(std::uint64_t page, page_entry e) {
+    for (std::uint64_t inner = page + 1; inner < page + e.length_pages; ++inner) {
+      const std::uint64_t at = g_.entry_offset(inner);
+      if (word_at(at) == 0) continue;
+      page_entry other;
+      const bool holds = entry_at(inner, other);
+      const bool inner_is = holds && (!content_tells(other) || content_agrees(inner, other));
+      if (!inner_is && (!content_tells(e) || content_agrees(page, e))) {
+        put_word(at, 0, "page map entry inside the pages of another");
+        continue;
+      }
+      // The outer one reaches too far, if its object ends before.
+      const std::uint64_t pages = ceil_div(
+          layout::object_size(header_at(g_.page_offset(page))) + sizeof(layout::object_header), g_.page_bytes());
+      page_entry shorter = e;
+      shorter.length_pages = static_cast<std::uint32_t>(pages);
+      if (inner_is && e.kind == page_kind::run && pages <= inner - page && content_agrees(page, shorter)) {
+        put_word(g_.entry_offset(page), sealed(page, shorter), "page map entry reaches into the pages of another");
+        return pages;
+      }
+      cannot(at, "two page map entries name the same pages", word_at(at));
+      return inner - page;
+    }
+    return e.length_pages;
+  }
+
+  // ---- extents and objects ----
+
+  std::uint64_t contents_of(std::uint64_t page) {
+    page_entry e;
+    if (!entry_at(page, e) || e.length_pages == 0) return 1;
+    const std::uint64_t at = g_.page_offset(page);
+    if (e.kind == page_kind::fine || e.kind == page_kind::coarse) {
+      extent(at, e);
+    } else if (e.kind == page_kind::run && layout::transactional(e) && e.layout == layout::object_layout::typed) {
+      const std::uint64_t room = std::uint64_t{e.length_pages} << g_.page_shift;
+      if (!fits(header_at(at), at, e.length_pages, g_.page_bytes())) header(at, room, g_.page_bytes());
+    }
+    return e.length_pages;
+  }
+
+  [[nodiscard]] static bool fits(const layout::object_header& h, std::uint64_t at, std::uint64_t units,
+                                 std::uint64_t unit) noexcept {
+    return layout::object_header_holds(h, at) && ceil_div(layout::object_size(h) + sizeof h, unit) == units;
+  }
+
+  // Of an object whose room is certain: with one bit changed back, or as large as its room.
+  void header(std::uint64_t at, std::uint64_t room, std::uint64_t unit) {
+    const layout::object_header found = header_at(at);
+    layout::object_header made = found;
+    unsigned ways = 0;
+    for (unsigned bit = 0; bit < 96; ++bit) {
+      layout::object_header h = found;
+      if (bit < 64) {
+        h.size_generation_check ^= std::uint64_t{1} << bit;
+      } else {
+        h.type ^= 1U << (bit - 64);
+      }
+      if (!fits(h, at, room / unit, unit)) continue;
+      ++ways;
+      made = h;
+    }
+    mended_place p{.how = mending::mended,
+                   .offset = at,
+                   .what = "object header",
+                   .found = found.size_generation_check,
+                   .made = 0,
+                   .object = at,
+                   .bytes = 0,
+                   .type = found.type};
+    if (ways != 1) {
+      std::uint64_t size = layout::object_size(found);
+      if (ceil_div(size + sizeof found, unit) != room / unit) size = room - sizeof found;
+      made = layout::make_object_header(size, found.type, at);
+      made.references = found.references;
+      p.how = mending::kept;
+      p.what = "object header: its size and type are not certain";
+    }
+    std::memcpy(base_ + at, &made, sizeof made);
+    p.made = made.size_generation_check;
+    p.bytes = layout::object_size(made);
+    p.type = made.type;
+    tell(p);
+  }
+
+  void extent(std::uint64_t at, const page_entry& e) {
+    const layout::extent_shape s = layout::shape_of(e.kind, g_.page_shift);
+    if (const std::uint64_t identity = extent_identity_word(at, e.kind); word_at(at) != identity) {
+      put_word(at, identity, "identity of an extent");
+    }
+    if (word_at(at + 8) != 0) put_word(at + 8, 0, "reserved word of an extent");
+    if (layout::transactional(e)) {
+      unsigned end = s.header_slots;
+      typed_ = e.layout == layout::object_layout::typed;
+      for (unsigned w = 0; w < s.words; ++w) end = objects_of_word(at, s, w, end);
+    } else {
+      for (unsigned w = 0; w < s.words; ++w) nodes_of_word(at, s, w);
+    }
+  }
+
+  // What an object that begins at a slot says about its own size.
+  struct evidence {
+    unsigned by_header = 0;  // slots, 0: its header does not hold
+    unsigned by_length = 0;  // the same of the length byte
+  };
+  [[nodiscard]] evidence evidence_at(std::uint64_t extent, const layout::extent_shape& s, unsigned slot) const {
+    evidence found;
+    const std::uint64_t at = extent + slot * s.slot_bytes;
+    const layout::object_header h = header_at(at);
+    const unsigned left = s.slots - slot;
+    if (typed_ && layout::object_header_holds(h, at)) {
+      const std::uint64_t slots = ceil_div(layout::object_size(h) + sizeof h, s.slot_bytes);
+      if (slots <= left && slots <= 0x7F) found.by_header = static_cast<unsigned>(slots);
+    }
+    const unsigned slots = layout::slots_of_length(static_cast<std::uint8_t>(base_[extent + s.lengths_at + slot]));
+    if (slots <= left) found.by_length = slots;
+    return found;
+  }
+
+  // The objects that begin in the slots of one allocation word; `end`: of the object before.  Returns the end of the
+  // last.
+  unsigned objects_of_word(std::uint64_t extent, const layout::extent_shape& s, unsigned w, unsigned end) {
+    const std::uint64_t at = extent + layout::first_words_at + w * 8;
+    const std::uint64_t found = word_at(at);
+    const std::uint8_t seed = word_seed(at);
+    const bool held = word_holds(found, seed);
+    std::uint64_t bits = found & checked_mask;
+    if (!held) {
+      const std::uint64_t corrected = corrected_word(found, seed);
+      if (corrected != 0 && agrees(extent, s, w, corrected & checked_mask, end)) {
+        put_word(at, corrected, "allocation word");
+        bits = corrected & checked_mask;
+      } else if (std::popcount(found) == 1) {
+        put_word(at, 0, "allocation word");
+        bits = 0;
+      } else if (!typed_) {
+        cannot(at, "allocation word: nothing says what it was", found);
+        return end;
+      } else {
+        bits = objects_that_may_be(extent, s, w, bits, end);
+        put_word(at, seal_word(bits, seed), "allocation word, from what lies in its slots");
+      }
+    }
+    const std::uint64_t before = bits;
+    for (std::uint64_t left = bits; left != 0; left &= left - 1) {
+      const unsigned bit = static_cast<unsigned>(std::countr_zero(left));
+      if (!object(extent, s, w * checked_bits + bit, end)) bits &= ~(std::uint64_t{1} << bit);
+    }
+    if (bits != before) put_word(at, seal_word(bits, seed), "allocation word without the objects that are lost");
+    return end;
+  }
+
+  // Each bit is an object that says so itself, and none overlap.
+  [[nodiscard]] bool agrees(std::uint64_t extent, const layout::extent_shape& s, unsigned w, std::uint64_t bits,
+                            unsigned end) const {
+    for (; bits != 0; bits &= bits - 1) {
+      const unsigned slot = w * checked_bits + static_cast<unsigned>(std::countr_zero(bits));
+      if (slot < end || slot >= s.slots) return false;
+      const evidence e = evidence_at(extent, s, slot);
+      if (e.by_header == 0 && e.by_length == 0) return false;
+      end = slot + std::max(1U, e.by_header != 0 ? e.by_header : e.by_length);
+    }
+    return true;
+  }
+
+  // Of a word that says nothing: first what it still calls an object, then whatever else looks like one and is in
+  // nobody's way.  Slots keep the header of an object that was freed.
+  std::uint64_t objects_that_may_be(std::uint64_t extent, const layout::extent_shape& s, unsigned w,
+                                    std::uint64_t likely, unsigned end) {
+    const unsigned first = w * checked_bits;
+    std::uint64_t bits = 0;
+    std::array<bool, 512> taken{};  // by slot, of the whole extent
+    const auto take = [&](unsigned slot) {
+      const evidence e = evidence_at(extent, s, slot);
+      if (slot < std::max(end, s.header_slots) || e.by_header == 0 || e.by_header != e.by_length) return;
+      for (unsigned i = slot; i < slot + e.by_header; ++i) {
+        if (taken[i]) return;
+      }
+      for (unsigned i = slot; i < slot + e.by_header; ++i) taken[i] = true;
+      bits |= std::uint64_t{1} << (slot - first);
+      const std::uint64_t at = extent + slot * s.slot_bytes;
+      const layout::object_header h = header_at(at);
+      tell({.how = mending::kept,
+            .offset = at,
+            .what = "object, which may have been freed",
+            .found = 0,
+            .made = 0,
+            .object = at,
+            .bytes = layout::object_size(h),
+            .type = h.type});
+    };
+    // What begins in a later word is in the way as well.
+    for (unsigned other = w + 1; other < s.words; ++other) {
+      const std::uint64_t at = extent + layout::first_words_at + other * 8;
+      const std::uint64_t word = word_at(at);
+      if (word_holds(word, word_seed(at))) {
+        for (std::uint64_t left = word & checked_mask; left != 0; left &= left - 1) {
+          const unsigned slot = other * checked_bits + static_cast<unsigned>(std::countr_zero(left));
+          if (slot < s.slots) taken[slot] = true;
+        }
+      }
+    }
+    for (std::uint64_t left = likely; left != 0; left &= left - 1) {
+      const unsigned slot = first + static_cast<unsigned>(std::countr_zero(left));
+      if (slot < s.slots) take(slot);
+    }
+    for (unsigned slot = first; slot < std::min(first + checked_bits, s.slots); ++slot) take(slot);
+    return bits;
+  }
+
+  // The object that begins at `slot` as its bit says: header and length byte are made to agree.  False: it is none.
+  bool object(std::uint64_t extent, const layout::extent_shape& s, unsigned slot, unsigned& end) {
+    const std::uint64_t at = extent + slot * s.slot_bytes;
+    const auto lose = [&](const char* what) {
+      const layout::object_header h = slot < s.slots ? header_at(at) : layout::object_header{};
+      tell({.how = mending::lost, .offset = at, .what = what, .object = at, .bytes = 0, .type = h.type});
+      return false;
+    };
+    if (slot < s.header_slots || slot >= s.slots) return lose("object outside the slots of its extent");
+    const evidence e = evidence_at(extent, s, slot);
+    if (slot < end) return lose("object inside the one before");
+    if (e.by_header == 0 && e.by_length == 0) return lose("object of which neither header nor length holds");
+    const unsigned slots = e.by_header != 0 ? e.by_header : e.by_length;
+    if (slots != e.by_length) {
+      const std::uint64_t length_at = extent + s.lengths_at + slot;
+      const auto found = static_cast<std::uint8_t>(base_[length_at]);
+      base_[length_at] = std::byte{layout::length_byte(slots)};
+      tell({.how = mending::mended,
+            .offset = length_at,
+            .what = "length byte of an object",
+            .found = found,
+            .made = layout::length_byte(slots)});
+    }
+    if (typed_ && e.by_header == 0) header(at, slots * s.slot_bytes, s.slot_bytes);
+    end = slot + slots;
+    return true;
+  }
+
+  // Nodes of a structure have no headers: all that helps is the check, and that all are of one size.
+  void nodes_of_word(std::uint64_t extent, const layout::extent_shape& s, unsigned w) {
+    const std::uint64_t at = extent + layout::first_words_at + w * 8;
+    const std::uint64_t found = word_at(at);
+    if (!word_holds(found, word_seed(at))) {
+      const std::uint64_t corrected = corrected_word(found, word_seed(at));
+      if (corrected == 0 && std::popcount(found) != 1) {
+        cannot(at, "allocation word of a structure's nodes: nothing says what it was", found);
+        return;
+      }
+      put_word(at, corrected, "allocation word of a structure's nodes");
+    }
+    for (std::uint64_t left = word_at(at) & checked_mask; left != 0; left &= left - 1) {
+      const unsigned slot = w * checked_bits + static_cast<unsigned>(std::countr_zero(left));
+      if (slot < s.header_slots || slot >= s.slots) {
+        cannot(at, "node outside the slots of its extent", slot);
+        continue;
+      }
+      const std::uint64_t length_at = extent + s.lengths_at + slot;
+      const auto byte = static_cast<std::uint8_t>(base_[length_at]);
+      const unsigned each = size_of_nodes(extent, s);
+      if (layout::slots_of_length(byte) == each && each != 0) continue;
+      if (each == 0 || (slot - s.header_slots) % each != 0 || slot + each > s.slots) {
+        cannot(length_at, "length byte of a node: nothing says what it was", byte);
+        continue;
+      }
+      base_[length_at] = std::byte{layout::length_byte(each)};
+      tell({.how = mending::mended,
+            .offset = length_at,
+            .what = "length byte of a node",
+            .found = byte,
+            .made = layout::length_byte(each)});
+    }
+  }
+  // Slots of each node of the extent: what most length bytes that count say; 0: they do not agree.
+  [[nodiscard]] unsigned size_of_nodes(std::uint64_t extent, const layout::extent_shape& s) const {
+    for (unsigned each = 1; each <= 0x7F && s.header_slots + each <= s.slots; ++each) {
+      unsigned places = 0;
+      unsigned say_so = 0;
+      for (unsigned slot = s.header_slots; slot + each <= s.slots; slot += each) {
+        ++places;
+        say_so += static_cast<std::uint8_t>(base_[extent + s.lengths_at + slot]) == layout::length_byte(each);
+      }
+      if (say_so * 2 > places) return each;
+    }
+    return 0;
+  }
+
+  std::byte* base_;
+  const geometry& g_;
+  const std::function<void(const mended_place&)>& tell_;
+  bool typed_ = true;  // objects of the extent at hand have headers
+  mend_summary summary_;
+};
+
+}  // namespace
+
+mend_summary mend_space(std::byte* base, const geometry& g, const std::function<void(const mended_place&)>& tell) {
+  return mender{base, g, tell}.all();
+}
+
+}  // namespace nvm

@@ -1,0 +1,269 @@
+// Space that is damaged and mended: as it was wherever that is known twice, with a report of everything else.
+#include <random>
+#include <vector>
+
+#include "space/mend.hpp"
+#include "test_pool.hpp"
+
+namespace nvm::testing {
+namespace {
+
+using layout::object_layout;
+using layout::page_kind;
+
+// A small pool of objects as programs have them.
+class typed_pool {
+ public:
+  typed_pool() : pool{test_geometry(128, 128, 4, 12)} {
+    EXPECT_TRUE(pool.boot());
+    for (unsigned i = 0; i < 40; ++i) {
+      add(17 + i * 5);
+      add(300 + i * 90);
+      if (i % 8 == 0) add(3 * 4096 + i);
+    }
+    for (std::size_t i = 0; i < all.size(); i += 3) {
+      EXPECT_TRUE(drop(pool, all[i], 1, object_layout::typed));
+    }
+    EXPECT_TRUE(pool.check(nullptr));
+    objects = pool.objects();
+    const auto* first = pool.base();
+    sound.assign(first, first + pool.sizes().size_bytes());
+  }
+  void add(std::uint64_t bytes) {
+    const auto a = put(pool, bytes, 0, object_layout::typed);
+    EXPECT_TRUE(a) << last_message();
+    all.push_back(*a);
+  }
+  void restore() { std::copy(sound.begin(), sound.end(), pool.base()); }
+  [[nodiscard]] bool as_before() const { return std::equal(sound.begin(), sound.end(), pool.base()); }
+
+  mend_summary mend() {
+    told.clear();
+    return mend_space(pool.base(), pool.sizes(), [this](const mended_place& p) { told.push_back(p); });
+  }
+  [[nodiscard]] bool is_sound() {
+    space_summary s;
+    return check_space(pool.base(), pool.sizes(), nullptr, s);
+  }
+  // Of the first page of this kind, and of the first object in it.
+  [[nodiscard]] std::uint64_t page_of(page_kind kind) const {
+    const geometry g = pool.sizes();
+    for (std::uint64_t page = 0; page < g.size_pages; ++page) {
+      if (layout::unpack(load_word(pool.base(), g.entry_offset(page)) & checked_mask).kind == kind) return page;
+    }
+    ADD_FAILURE();
+    return 0;
+  }
+  void flip(std::uint64_t at, unsigned mask) { pool.base()[at] ^= std::byte{static_cast<unsigned char>(mask)}; }
+  [[nodiscard]] std::string report() const {
+    std::string text;
+    for (const mended_place& p : told) {
+      text += std::to_string(static_cast<int>(p.how)) + " " + std::to_string(p.offset) + ": " + p.what + "\n";
+    }
+    return text;
+  }
+
+  mutable test_pool pool;
+  std::vector<std::uint64_t> all;
+  std::map<std::uint64_t, std::uint64_t> objects;
+  std::vector<std::byte> sound;
+  std::vector<mended_place> told;
+};
+
+// Each byte of metadata, as check_test.cpp names them.
+std::vector<std::uint64_t> metadata(typed_pool& u) {
+  const geometry g = u.pool.sizes();
+  std::vector<std::uint64_t> bytes;
+  const auto add = [&](std::uint64_t at, std::uint64_t count) {
+    for (std::uint64_t i = 0; i < count; ++i) bytes.push_back(at + i);
+  };
+  add(g.page_map_offset, g.size_pages * 8);
+  for (std::uint64_t page = 0; page < g.size_pages; ++page) {
+    const layout::page_entry e = layout::unpack(load_word(u.pool.base(), g.entry_offset(page)) & checked_mask);
+    const std::uint64_t at = g.page_offset(page);
+    if (e.kind == page_kind::run) add(at, 5);
+    if (e.kind == page_kind::run) add(at + 7, 5);
+    if (e.kind != page_kind::fine && e.kind != page_kind::coarse) continue;
+    const layout::extent_shape s = layout::shape_of(e.kind, g.page_shift);
+    add(at, s.lengths_at);
+    read_extent(
+        u.pool.base(), at, e.kind, s,
+        [&](unsigned slot, unsigned) {
+          add(at + s.lengths_at + slot, 1);
+          add(at + slot * s.slot_bytes, 5);
+          add(at + slot * s.slot_bytes + 7, 5);
+        },
+        [&](const damage&) { FAIL(); });
+  }
+  return bytes;
+}
+
+TEST(mend, changes_nothing_in_a_sound_pool) {
+  typed_pool u;
+  const mend_summary s = u.mend();
+  EXPECT_EQ(s.mended + s.kept + s.lost + s.cannot, 0U) << u.report();
+  EXPECT_TRUE(u.as_before());
+}
+
+TEST(mend, takes_back_every_flipped_bit_of_metadata) {
+  typed_pool u;
+  std::uint64_t kept = 0, flips = 0;
+  for (const std::uint64_t at : metadata(u)) {
+    // Two bits of each byte; neighbouring bytes have others.
+    for (const std::uint64_t bit : {at % 8, (at + 3) % 8}) {
+      u.flip(at, 1U << bit);
+      const mend_summary s = u.mend();
+      ++flips;
+      kept += s.kept != 0;
+      ASSERT_EQ(s.cannot, 0U) << at << " bit " << bit << "\n" << u.report();
+      ASSERT_EQ(s.lost, 0U) << at << " bit " << bit << "\n" << u.report();
+      ASSERT_GT(s.mended + s.kept, 0U) << at << " bit " << bit;
+      ASSERT_TRUE(u.is_sound()) << at << " bit " << bit << "\n" << u.report();
+      ASSERT_TRUE(s.kept != 0 || u.as_before()) << at << " bit " << bit << "\n" << u.report();
+      ASSERT_EQ(u.pool.objects(), u.objects) << at << " bit " << bit;
+      u.restore();
+    }
+  }
+  // Of headers alone: another bit may explain it as well.
+  EXPECT_LT(kept, flips / 50) << flips;
+}
+
+TEST(mend, rebuilds_a_lost_byte_of_the_page_map) {
+  typed_pool u;
+  const geometry g = u.pool.sizes();
+  std::mt19937 dice{7};
+  for (std::uint64_t page = 0; page < g.size_pages; ++page) {
+    const std::uint64_t at = g.entry_offset(page);
+    u.flip(at + dice() % 8, 1 + dice() % 255);
+    const mend_summary s = u.mend();
+    ASSERT_EQ(s.cannot + s.lost + s.kept, 0U) << page << "\n" << u.report();
+    ASSERT_TRUE(u.as_before()) << page << "\n" << u.report();
+    u.restore();
+  }
+}
+
+TEST(mend, rebuilds_entries_of_the_page_map_from_what_lies_there) {
+  typed_pool u;
+  const geometry g = u.pool.sizes();
+  for (const page_kind kind : {page_kind::fine, page_kind::coarse, page_kind::run}) {
+    const std::uint64_t at = g.entry_offset(u.page_of(kind));
+    const std::uint64_t noise = 0x5DEE'CE66'D123'4567;
+    std::memcpy(u.pool.base() + at, &noise, sizeof noise);
+    const mend_summary s = u.mend();
+    EXPECT_EQ(s.mended, 1U) << u.report();
+    EXPECT_EQ(s.cannot + s.lost + s.kept, 0U) << u.report();
+    EXPECT_TRUE(u.as_before());
+    u.restore();
+  }
+}
+
+TEST(mend, leaves_an_entry_of_which_nothing_tells) {
+  typed_pool u;
+  const geometry g = u.pool.sizes();
+  const std::uint64_t at = g.entry_offset(g.size_pages - 1);  // a free page, of zeros
+  const std::uint64_t noise = 0x5DEE'CE66'D123'4567;
+  std::memcpy(u.pool.base() + at, &noise, sizeof noise);
+  std::vector<std::byte> before(u.pool.base(), u.pool.base() + g.size_bytes());
+  const mend_summary s = u.mend();
+  EXPECT_EQ(s.cannot, 1U) << u.report();
+  EXPECT_TRUE(std::equal(before.begin(), before.end(), u.pool.base()));
+}
+
+TEST(mend, rebuilds_allocation_words_from_the_objects) {
+  typed_pool u;
+  const geometry g = u.pool.sizes();
+  for (const page_kind kind : {page_kind::fine, page_kind::coarse}) {
+    const std::uint64_t extent = g.page_offset(u.page_of(kind));
+    for (const std::uint64_t noise : {std::uint64_t{0x5DEE'CE66'D123'4567}, std::uint64_t{0xFF00'0000'0000'0000}}) {
+      std::memcpy(u.pool.base() + extent + layout::first_words_at, &noise, sizeof noise);
+      const mend_summary s = u.mend();
+      EXPECT_EQ(s.cannot + s.lost, 0U) << u.report();
+      EXPECT_GT(s.kept, 0U);
+      EXPECT_TRUE(u.is_sound()) << u.report();
+      const auto now = u.pool.objects();
+      for (const auto& [offset, bytes] : u.objects) {
+        const auto same = now.find(offset);
+        ASSERT_TRUE(same != now.end() && same->second == bytes) << offset;
+      }
+      u.restore();
+    }
+  }
+}
+
+TEST(mend, keeps_an_object_whose_header_is_gone) {
+  typed_pool u;
+  for (const auto& [offset, bytes] : u.objects) {
+    std::memset(u.pool.base() + offset, 0xA7, sizeof(layout::object_header));
+    const mend_summary s = u.mend();
+    ASSERT_EQ(s.kept, 1U) << u.report();
+    ASSERT_EQ(s.cannot + s.lost, 0U) << u.report();
+    ASSERT_EQ(u.told.back().object, offset);
+    ASSERT_EQ(u.told.back().type, 0xA7A7A7A7U);
+    ASSERT_TRUE(u.is_sound()) << u.report();
+    ASSERT_EQ(u.pool.objects(), u.objects);
+    u.restore();
+  }
+}
+
+TEST(mend, reports_an_object_of_which_nothing_holds) {
+  typed_pool u;
+  const geometry g = u.pool.sizes();
+  const std::uint64_t page = u.page_of(page_kind::fine);
+  const layout::extent_shape shape = layout::shape_of(page_kind::fine, g.page_shift);
+  const auto object = u.objects.lower_bound(g.page_offset(page));
+  const std::uint64_t slot = (object->first - g.page_offset(page)) / shape.slot_bytes;
+  std::memset(u.pool.base() + object->first, 0, 8);
+  u.pool.base()[g.page_offset(page) + shape.lengths_at + slot] = std::byte{0};
+  const mend_summary s = u.mend();
+  EXPECT_EQ(s.lost, 1U) << u.report();
+  EXPECT_TRUE(u.is_sound());
+  auto expected = u.objects;
+  expected.erase(object->first);
+  EXPECT_EQ(u.pool.objects(), expected);
+}
+
+TEST(mend, settles_pages_that_two_entries_name) {
+  typed_pool u;
+  const geometry g = u.pool.sizes();
+  const std::uint64_t run = u.page_of(page_kind::run);
+  // A stale entry inside of a sound run.
+  const std::uint64_t inner = g.entry_offset(run + 1);
+  const std::uint64_t stale =
+      seal_word(layout::pack({1, 0, page_kind::fine, object_layout::typed, {}}), word_seed(inner));
+  std::memcpy(u.pool.base() + inner, &stale, sizeof stale);
+  EXPECT_FALSE(u.is_sound());
+  EXPECT_EQ(u.mend().mended, 1U) << u.report();
+  EXPECT_TRUE(u.as_before());
+  // A run that reaches over the extent behind it: its object says how far it goes.
+  const std::uint64_t length =
+      layout::unpack(load_word(u.pool.base(), g.entry_offset(run)) & checked_mask).length_pages;
+  std::uint64_t behind = run + length;
+  while (load_word(u.pool.base(), g.entry_offset(behind)) == 0) ++behind;
+  layout::page_entry longer = layout::unpack(load_word(u.pool.base(), g.entry_offset(run)) & checked_mask);
+  longer.length_pages = static_cast<std::uint32_t>(behind + 1 - run);
+  const std::uint64_t word = seal_word(layout::pack(longer), word_seed(g.entry_offset(run)));
+  std::memcpy(u.pool.base() + g.entry_offset(run), &word, sizeof word);
+  EXPECT_FALSE(u.is_sound());
+  EXPECT_EQ(u.mend().cannot, 0U) << u.report();
+  EXPECT_TRUE(u.as_before()) << u.report();
+}
+
+// Whatever the bytes are: an answer, no fault, and a sound pool unless it says that it cannot.
+TEST(mend, ends_in_a_sound_pool_or_says_that_it_cannot) {
+  typed_pool u;
+  const std::vector<std::uint64_t> bytes = metadata(u);
+  std::mt19937 dice{11};
+  unsigned sound = 0;
+  for (unsigned round = 0; round < 3000; ++round) {
+    const unsigned changes = 1 + dice() % 40;
+    for (unsigned i = 0; i < changes; ++i) u.flip(bytes[dice() % bytes.size()], 1 + dice() % 255);
+    const mend_summary s = u.mend();
+    ASSERT_TRUE(s.cannot != 0 || u.is_sound()) << "round " << round << "\n" << u.report();
+    sound += s.cannot == 0;
+    u.restore();
+  }
+  EXPECT_GT(sound, 500U);
+}
+
+}  // namespace
+}  // namespace nvm::testing
