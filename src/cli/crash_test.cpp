@@ -1,12 +1,11 @@
 // holdfast crash-test: what a crash may leave of a program's pools, tried.
-#include <pthread.h>
-#include <signal.h>
+#include "crash_test/crash_test.hpp"
 
 #include <atomic>
 
 #include "cli/arguments.hpp"
 #include "cli/progress.hpp"
-#include "crash_test/crash_test.hpp"
+#include "cli/ticks_here.hpp"
 
 namespace nvm::cli {
 namespace {
@@ -112,22 +111,6 @@ json document_of(const crash_test::finding& f) {
           {"function", f.function}, {"details", f.details}, {"output", f.output},  {"model", f.model},
           {"states", f.states},     {"replay", f.token},    {"seconds", f.seconds}};
 }
-
-// The guard's clock ticks for the process; its handler jumps, which only the exploring thread may do.
-class ticks_here {
- public:
-  ticks_here() {
-    sigemptyset(&tick_);
-    sigaddset(&tick_, SIGPROF);
-    pthread_sigmask(SIG_BLOCK, &tick_, nullptr);
-  }
-  void begin() { pthread_sigmask(SIG_UNBLOCK, &tick_, nullptr); }
-  ~ticks_here() { begin(); }
-  ticks_here(const ticks_here&) = delete;
-
- private:
-  sigset_t tick_;
-};
 
 exit_code run(const arguments& given, console& out) {
   const crash_test::settings s = settings_of(given);

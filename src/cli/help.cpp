@@ -25,8 +25,9 @@ constexpr json_field fields[] = {
 constexpr std::string_view examples[] = {"holdfast help check", "holdfast help dump --json"};
 
 constexpr exit_meaning meanings[] = {
-    {exit_good, "success; check: the pool is sound; crash-test: nothing was found"},
-    {exit_negative, "the answer is no; check and crash-test: there are findings"},
+    {exit_good,
+     "success; check: the pool is sound; crash-test: nothing was found; doctor: what the medium promises holds"},
+    {exit_negative, "the answer is no; check, crash-test and doctor: there are findings"},
     {exit_usage, "wrong use; nothing was done; crash-test: nothing could be tested"},
     {exit_unavailable, "the pool cannot be created or opened, or another process has it open"},
     {exit_internal, "input or output failed, memory or space ran out, or an internal error"},

@@ -41,18 +41,6 @@ std::string uuid_text(const std::uint8_t (&uuid)[16]) {
   return text;
 }
 
-std::string_view name_of(pool_condition c) noexcept {
-  switch (c) {
-    case pool_condition::clean:
-      return "clean";
-    case pool_condition::in_use:
-      return "in use";
-    case pool_condition::needs_recovery:
-      return "needs recovery";
-  }
-  return "?";
-}
-
 std::optional<std::uint64_t> allocated_bytes(const std::string& path) {
   struct stat facts{};
   if (::stat(path.c_str(), &facts) != 0) return std::nullopt;
@@ -91,6 +79,18 @@ pool_condition condition_of(const nvm_pool_info& info) noexcept {
   return info.clean != 0 ? pool_condition::clean : pool_condition::needs_recovery;
 }
 
+std::string_view condition_name(pool_condition c) noexcept {
+  switch (c) {
+    case pool_condition::clean:
+      return "clean";
+    case pool_condition::in_use:
+      return "in use";
+    case pool_condition::needs_recovery:
+      return "needs recovery";
+  }
+  return "?";
+}
+
 std::span<const json_field> info_fields() noexcept { return fields; }
 
 json document_of(const nvm_pool_info& info, const std::string& path) {
@@ -101,7 +101,7 @@ json document_of(const nvm_pool_info& info, const std::string& path) {
       {"format_version", info.format_version},
       {"medium", medium_name(info.medium)},
       {"engine", engine_name(info.engine)},
-      {"condition", name_of(condition_of(info))},
+      {"condition", condition_name(condition_of(info))},
       {"clean", info.clean != 0},
       {"owner_pid", info.owner_pid == 0 ? json(nullptr) : json(info.owner_pid)},
       {"size_bytes", info.size},
@@ -120,7 +120,7 @@ json document_of(const nvm_pool_info& info, const std::string& path) {
 void print_info(const nvm_pool_info& info, const std::string& path, const console& out) {
   if (!out.as_text()) return;
   const pool_condition condition = condition_of(info);
-  std::string state{name_of(condition)};
+  std::string state{condition_name(condition)};
   if (condition == pool_condition::in_use) {
     const std::string name = process_name(info.owner_pid);
     state += fmt::format(", by process {}{}", info.owner_pid, name.empty() ? "" : fmt::format(" ({})", name));

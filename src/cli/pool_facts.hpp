@@ -28,6 +28,8 @@ enum class pool_condition {
   needs_recovery,  // its last owner died; the next open recovers it
 };
 [[nodiscard]] pool_condition condition_of(const nvm_pool_info& info) noexcept;
+// "needs recovery".
+[[nodiscard]] std::string_view condition_name(pool_condition c) noexcept;
 
 // The fields that `info` and `create` print, and their documentation.
 [[nodiscard]] json document_of(const nvm_pool_info& info, const std::string& path);

@@ -15,7 +15,7 @@ import cli_testing
 from cli_testing import GOOD, INTERNAL, MEDIA, NEGATIVE, UNAVAILABLE, USAGE, PoolTest, names_in, run
 
 STORE_LOG = pathlib.Path(__file__).parent.parent / "crash_test/pmemcheck/ring_missing_flush.log"
-COMMANDS = ["create", "info", "check", "dump", "types", "kv", "bench", "crash-test", "completion", "manual", "help"]
+COMMANDS = ["create", "info", "check", "doctor", "dump", "types", "kv", "bench", "crash-test", "completion", "manual", "help"]
 
 
 def described(command):
@@ -130,6 +130,7 @@ class Json(PoolTest):
             runs = {"create": [("create", self.path(medium, "new.nvm"), "--size", "1M", "--medium", medium)],
                     "info": [("info", path)],
                     "check": [("check", path), ("check", damaged)],
+                    "doctor": [("doctor", path, "--kill-seconds", "0.1", "--crash-seconds", "0.1")],
                     "dump": [("dump", path, "--hex", 1), ("dump", path, "--summary")],
                     "types": [("types", path)],
                     "kv": self.kv_lines(medium),
@@ -286,7 +287,7 @@ class Shells(unittest.TestCase):
                 elif option["value"]:
                     self.assertEqual(offered, [])
         self.assertEqual(self.complete("holdfast", "--json", "create", "--medium", "s"), ["shm", "ssd"])
-        self.assertEqual(self.complete("holdfast", "help", "d"), ["dump"])
+        self.assertEqual(self.complete("holdfast", "help", "d"), ["doctor", "dump"])
         with tempfile.TemporaryDirectory() as folder:
             open(f"{folder}/pool one.nvm", "w", encoding="ascii").close()
             os.mkdir(f"{folder}/folder")

@@ -1,0 +1,40 @@
+// What a power cut may leave of a pool on ssd: a program is run once, its writes and syncs are recorded where they go
+// to the file, and states are made of them.
+//
+// A state is what the file may hold at a moment of the run: every sync that had returned by then has taken with it what
+// was written before it began; of each sector that was written since, any of its versions may be there, or the one
+// before, whatever became of the others.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "cli/proof_pool.hpp"
+
+namespace nvm::cli {
+
+struct power_cut_settings {
+  std::string path;    // of the pool to make, on ssd; the caller removes it
+  std::string state;   // file for the states, in the same or a faster place; the caller removes it
+  double seconds = 2;  // for the states; the run itself takes a quarter of that at most
+  std::uint64_t seed = 1;
+  bool syncs_do_nothing = false;  // as on a device, or a file system, that does not keep its word
+  std::atomic<double>* share = nullptr;
+  const std::atomic<bool>* stopped = nullptr;
+};
+
+struct power_cut_outcome {
+  std::string problem;  // why nothing could be tried; empty: it was
+  std::uint64_t transactions = 0;
+  std::uint64_t writes = 0;
+  std::uint64_t syncs = 0;
+  std::uint64_t states = 0;
+  std::string fault;  // of the first state that is wrong; empty: none was
+};
+
+// No other thread may use files through the library meanwhile.
+[[nodiscard]] power_cut_outcome run_power_cuts(const power_cut_settings& settings);
+
+}  // namespace nvm::cli
