@@ -7,6 +7,7 @@ extern const command create_command;
 extern const command info_command;
 extern const command check_command;
 extern const command doctor_command;
+extern const command repair_command;
 extern const command dump_command;
 extern const command types_command;
 extern const command kv_command;
@@ -19,8 +20,9 @@ extern const command help_command;
 namespace {
 
 constexpr const command* table[] = {
-    &create_command, &info_command,  &check_command,      &doctor_command,     &dump_command,   &types_command,
-    &kv_command,     &bench_command, &crash_test_command, &completion_command, &manual_command, &help_command,
+    &create_command,     &info_command,   &check_command, &doctor_command, &repair_command,
+    &dump_command,       &types_command,  &kv_command,    &bench_command,  &crash_test_command,
+    &completion_command, &manual_command, &help_command,
 };
 
 constexpr option common[] = {

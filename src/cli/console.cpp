@@ -68,6 +68,8 @@ std::string without_subject(std::string message, std::string_view path) {
 
 }  // namespace
 
+exit_code exit_of_code(int library_code) { return exit_of(library_code, errno); }
+
 failure library_failure(std::string_view path) {
   const int system_error = errno;
   const int code = nvm_errno();

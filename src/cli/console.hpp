@@ -24,6 +24,8 @@ struct failure {
 };
 
 // The library's last failure of this thread, about `path`.
+// Exit code of a failure of the library: its code and errno.
+[[nodiscard]] exit_code exit_of_code(int library_code);
 [[nodiscard]] failure library_failure(std::string_view path);
 [[nodiscard]] json document_of(const failure& f);
 

@@ -26,8 +26,10 @@ constexpr std::string_view examples[] = {"holdfast help check", "holdfast help d
 
 constexpr exit_meaning meanings[] = {
     {exit_good,
-     "success; check: the pool is sound; crash-test: nothing was found; doctor: what the medium promises holds"},
-    {exit_negative, "the answer is no; check, crash-test and doctor: there are findings"},
+     "success; check: the pool is sound; crash-test: nothing was found; doctor: what the medium promises holds; "
+     "repair: "
+     "nothing is lost"},
+    {exit_negative, "the answer is no; check, crash-test and doctor: there are findings; repair: something is lost"},
     {exit_usage, "wrong use; nothing was done; crash-test: nothing could be tested"},
     {exit_unavailable, "the pool cannot be created or opened, or another process has it open"},
     {exit_internal, "input or output failed, memory or space ran out, or an internal error"},

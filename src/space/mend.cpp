@@ -412,7 +412,7 @@ class mender {
     const std::uint64_t found = word_at(at);
     if (!word_holds(found, word_seed(at))) {
       const std::uint64_t corrected = corrected_word(found, word_seed(at));
-      if (corrected == 0 && std::popcount(found) != 1) {
+      if (corrected != 0 ? !are_nodes(extent, s, w, corrected & checked_mask) : std::popcount(found) != 1) {
         cannot(at, "allocation word of a structure's nodes: nothing says what it was", found);
         return;
       }
@@ -439,6 +439,17 @@ class mender {
             .found = byte,
             .made = layout::length_byte(each)});
     }
+  }
+  // Each bit is at a slot where a node can begin.
+  [[nodiscard]] bool are_nodes(std::uint64_t extent, const layout::extent_shape& s, unsigned w,
+                               std::uint64_t bits) const {
+    const unsigned each = size_of_nodes(extent, s);
+    for (; bits != 0; bits &= bits - 1) {
+      const unsigned slot = w * checked_bits + static_cast<unsigned>(std::countr_zero(bits));
+      if (each == 0 || slot < s.header_slots || slot + each > s.slots || (slot - s.header_slots) % each != 0)
+        return false;
+    }
+    return true;
   }
   // Slots of each node of the extent: what most length bytes that count say; 0: they do not agree.
   [[nodiscard]] unsigned size_of_nodes(std::uint64_t extent, const layout::extent_shape& s) const {

@@ -12,10 +12,10 @@ import tempfile
 import unittest
 
 import cli_testing
-from cli_testing import GOOD, INTERNAL, MEDIA, NEGATIVE, UNAVAILABLE, USAGE, PoolTest, names_in, run
+from cli_testing import GOOD, INTERNAL, MEDIA, NEGATIVE, UNAVAILABLE, USAGE, Layout, PoolTest, names_in, run
 
 STORE_LOG = pathlib.Path(__file__).parent.parent / "crash_test/pmemcheck/ring_missing_flush.log"
-COMMANDS = ["create", "info", "check", "doctor", "dump", "types", "kv", "bench", "crash-test", "completion", "manual", "help"]
+COMMANDS = ["create", "info", "check", "doctor", "repair", "dump", "types", "kv", "bench", "crash-test", "completion", "manual", "help"]
 
 
 def described(command):
@@ -120,6 +120,21 @@ class Json(PoolTest):
                 ("kv", "export", path, path.parent / "out.csv", "--store", "s"), ("kv", "stores", path),
                 ("kv", "stat", path), ("kv", "del", path, "k"), ("kv", "drop", path, "--store", "s")]
 
+    def without_an_object(self, medium):
+        """A pool in which one object has lost its header, and another its length byte too."""
+        path, _ = self.used_pool(medium, "gone.nvm")
+        layout = Layout(path)
+        page = layout.pages(Layout.FINE)[0]
+        _, _, lengths, slot, extent = layout.extent(page, Layout.FINE)
+        data = bytearray(path.read_bytes())
+        root = layout.first_object(page, Layout.FINE)
+        slots = data[lengths + root] & 0x7F
+        for at in (root + slots, root + 2 * slots):
+            data[extent + at * slot:extent + at * slot + 8] = bytes(8)
+        data[lengths + root + slots] = 0
+        path.write_bytes(data)
+        return path
+
     def test_has_exactly_the_documented_fields(self):
         for medium in MEDIA:
             path, _ = self.used_pool(medium)
@@ -127,10 +142,12 @@ class Json(PoolTest):
             data = bytearray(damaged.read_bytes())
             data[0] ^= 1
             damaged.write_bytes(data)
+            gone = self.without_an_object(medium)
             runs = {"create": [("create", self.path(medium, "new.nvm"), "--size", "1M", "--medium", medium)],
                     "info": [("info", path)],
                     "check": [("check", path), ("check", damaged)],
                     "doctor": [("doctor", path, "--kill-seconds", "0.1", "--crash-seconds", "0.1")],
+                    "repair": [("repair", damaged), ("repair", gone, "--dry-run")],
                     "dump": [("dump", path, "--hex", 1), ("dump", path, "--summary")],
                     "types": [("types", path)],
                     "kv": self.kv_lines(medium),
@@ -148,7 +165,7 @@ class Json(PoolTest):
                     self.assertIn(done.returncode, (GOOD, NEGATIVE), done.stderr)
                     self.assertEqual(done.stderr, "")
                     seen |= set(names_in(json.loads(done.stdout)))
-                seen = {n.replace("choices[]", "choices") for n in seen if n not in ("findings[]", "types[]")}
+                seen = {n.replace("choices[]", "choices") for n in seen if n not in ("findings[]", "types[]", "kept[]", "lost[]")}
                 # What needs types in the pool is types_test.py's.
                 documented -= {n for n in documented if n.startswith("types[]") or n.endswith(("type_name", "fields"))}
                 self.assertEqual(seen, documented, command)
