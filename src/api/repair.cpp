@@ -138,7 +138,7 @@ class repairer {
 
   // On ssd: the log's records into the image, and an empty log.
   status apply_ring() {
-    if (sb_.medium != NVM_MEDIUM_SSD) return {};
+    if (!has_image(sb_)) return {};
     ring_identity ring;
     ring.place = {sb_.log_offset, sb_.log_bytes};
     std::memcpy(ring.uuid, sb_.uuid, sizeof ring.uuid);
