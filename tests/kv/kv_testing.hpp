@@ -24,10 +24,8 @@ struct ground {
   std::uint32_t engine;
 };
 inline constexpr ground grounds[] = {
-    {"shm_undo", NVM_MEDIUM_SHM, NVM_ENGINE_UNDO},
-    {"shm_redo", NVM_MEDIUM_SHM, NVM_ENGINE_REDO},
-    {"shm_log", NVM_MEDIUM_SHM, NVM_ENGINE_LOG},
-    {"ssd", NVM_MEDIUM_SSD, NVM_ENGINE_DETECT},
+    {"shm_undo", NVM_MEDIUM_SHM, NVM_ENGINE_UNDO}, {"shm_redo", NVM_MEDIUM_SHM, NVM_ENGINE_REDO},
+    {"shm_log", NVM_MEDIUM_SHM, NVM_ENGINE_LOG},   {"ssd", NVM_MEDIUM_SSD, NVM_ENGINE_DETECT},
     {"ssd_log", NVM_MEDIUM_SSD, NVM_ENGINE_LOG},
 };
 inline constexpr enum nvm_kv_index indexes[] = {NVM_KV_LIST, NVM_KV_HASH, NVM_KV_BTREE, NVM_KV_RBTREE};
