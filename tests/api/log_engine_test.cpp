@@ -427,10 +427,6 @@ TEST_F(log_engine, names_the_damaged_block_and_keeps_the_rest) {
 
 TEST_F(log_engine, is_refused_where_it_cannot_be) {
   nvm_pool_options o = log_options();
-  o.medium = NVM_MEDIUM_SSD;
-  EXPECT_EQ(nvm_pool_create_with(place.path().c_str(), &o), nullptr);
-  EXPECT_EQ(nvm_errno(), NVM_E_MEDIUM) << nvm_errormsg();
-  o = log_options();
   o.log_bytes = 1 << 20;
   EXPECT_EQ(nvm_pool_create_with(place.path().c_str(), &o), nullptr);
   EXPECT_EQ(nvm_errno(), NVM_E_INVALID) << nvm_errormsg();
@@ -438,6 +434,31 @@ TEST_F(log_engine, is_refused_where_it_cannot_be) {
   o.log_flags = 64;
   EXPECT_EQ(nvm_pool_create_with(place.path().c_str(), &o), nullptr);
   EXPECT_EQ(nvm_errno(), NVM_E_INVALID) << nvm_errormsg();
+}
+
+// Without a log area beside its data nothing in it depends on the medium.
+TEST_F(log_engine, is_at_home_on_any_medium) {
+  nvm_pool_options o = log_options();
+  o.medium = NVM_MEDIUM_SSD;
+  NVM_POOL* pool = nvm_pool_create_with(place.path().c_str(), &o);
+  ASSERT_NE(pool, nullptr) << nvm_errormsg();
+  for (std::uint64_t value : {1, 2, 3}) {
+    ASSERT_EQ(nvm_tx_begin(pool), 0);
+    void* const root = nvm_alloc(pool, 1, 100);
+    ASSERT_NE(root, nullptr) << nvm_errormsg();
+    std::memset(root, static_cast<int>(value), 100);
+    ASSERT_EQ(nvm_pool_set_root(pool, root), 0) << nvm_errormsg();
+    ASSERT_EQ(nvm_tx_commit(pool), 0) << nvm_errormsg();
+    nvm_statistics counts{};
+    ASSERT_EQ(nvm_pool_get_statistics(pool, &counts), 0);
+    EXPECT_EQ(counts.syncs != 0, o.medium == NVM_MEDIUM_SSD);
+    ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+    o.medium = o.medium == NVM_MEDIUM_SSD ? NVM_MEDIUM_SHM : NVM_MEDIUM_SSD;
+    pool = nvm_pool_open_with(place.path().c_str(), &o);
+    ASSERT_NE(pool, nullptr) << nvm_errormsg();
+    EXPECT_EQ(static_cast<const unsigned char*>(nvm_pool_get_root(pool))[99], value);
+  }
+  EXPECT_EQ(nvm_pool_close(pool), 0);
 }
 
 }  // namespace
