@@ -250,6 +250,15 @@ TEST(superblock, copies_of_different_pools_are_refused) {
 }
 
 // Each is a superblock with a correct crc, as a stranger could write it.
+// Of engine log, which has no log area; but without home space.
+void make_log(superblock& s) {
+  s.features_incompat = layout::feature_engine;
+  s.engine = NVM_ENGINE_LOG;
+  s.lane_count = 0;
+  s.lane_bytes = s.log_bytes = 0;
+  s.data_offset = round_up(s.log_offset, layout::extent_align_pages << s.page_shift);
+}
+
 TEST(superblock, field_outside_its_domain_is_refused_by_name) {
   struct hostile {
     const char* name;
@@ -288,16 +297,19 @@ TEST(superblock, field_outside_its_domain_is_refused_by_name) {
       {"gc_offset", [](superblock& s) { s.gc_bytes = huge; }},
       {"engine", [](superblock& s) { s.engine = NVM_ENGINE_REDO; }},  // and no feature bit says so
       {"engine", [](superblock& s) { s.features_incompat = layout::feature_engine, s.engine = NVM_ENGINE_LOG + 1; }},
-      {"home_bytes", [](superblock& s) { s.features_incompat = layout::feature_engine, s.engine = NVM_ENGINE_LOG; }},
+      {"home_bytes", [](superblock& s) { make_log(s); }},
+      {"lane_count", [](superblock& s) { make_log(s), s.lane_count = 2; }},
+      {"lane_bytes", [](superblock& s) { make_log(s), s.lane_bytes = 4096; }},
+      {"log_bytes", [](superblock& s) { make_log(s), s.log_bytes = 4096; }},
       {"home_bytes", [](superblock& s) { s.home_bytes = layout::home_bytes_unit; }},
       {"home_bytes",
        [](superblock& s) {
-         s.features_incompat = layout::feature_engine, s.engine = NVM_ENGINE_LOG;
+         make_log(s);
          s.home_bytes = layout::home_bytes_unit + 4096;
        }},
       {"home_bytes",
        [](superblock& s) {
-         s.features_incompat = layout::feature_engine, s.engine = NVM_ENGINE_LOG;
+         make_log(s);
          s.home_bytes = 2 * layout::home_bytes_max;
        }},
       {"validation", [](superblock& s) { s.validation = NVM_VALIDATION_COMMIT_MARK; }},
