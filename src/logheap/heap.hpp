@@ -476,16 +476,44 @@ class heap {
   void no_longer_live(log_t at, std::uint64_t bytes) noexcept {
     chunks_.of(at).live.fetch_sub(static_cast<std::uint32_t>(bytes), std::memory_order_relaxed);
   }
+  // Bytes of the log that live no more, of one chunk at a time: what was written together is replaced together.  Within
+  // one stay inside the epochs: the chunk is not filled again before they are told.
+  class dying_bytes {
+   public:
+    explicit dying_bytes(chunks_type& chunks) noexcept : chunks_{chunks}, chunk_bytes_{chunks.chunk_bytes()} {}
+    ~dying_bytes() { account(); }
+    dying_bytes(const dying_bytes&) = delete;
+    dying_bytes& operator=(const dying_bytes&) = delete;
+    void add(log_t at, std::uint64_t bytes) noexcept {
+      if (of_ == nullptr || at - of_->offset >= chunk_bytes_) {
+        account();
+        of_ = &chunks_.of(at);
+      }
+      bytes_ += static_cast<std::uint32_t>(bytes);
+    }
+
+   private:
+    void account() noexcept {
+      if (bytes_ != 0) of_->live.fetch_sub(std::exchange(bytes_, 0), std::memory_order_relaxed);
+    }
+    chunks_type& chunks_;
+    const std::uint64_t chunk_bytes_;
+    chunk* of_ = nullptr;
+    std::uint32_t bytes_ = 0;
+  };
   void publish(thread& t, const changes& c) noexcept {
     const inside in{*this, t};
-    const auto replaced = [this](const piece& p) { no_longer_live(p.log, p.size); };
+    dying_bytes gone{chunks_};
+    const auto replaced = [&gone](const piece& p) { gone.add(p.log, p.size); };
     for (const part& p : t.log_.parts()) {
       if (p.what.kind == layout::entry_kind::tombstone) continue;
-      homes_->count(p.what.home, p.what.size);
       if (layout::has_contents(p.what.kind)) t.pieces_.push_back({p.what.home, p.what.size, p.what.log});
-      if (p.what.kind == layout::entry_kind::update) continue;
-      const slot_word old = home_space::set(c.allocated[p.object].at, slot_word::state::allocated, p.what.self);
-      if (old.what() == slot_word::state::freed) no_longer_live(old.entry(), entry_live_bytes);
+      if (p.what.kind == layout::entry_kind::update) {
+        homes_->count(p.what.home, p.what.size);
+        continue;
+      }
+      const slot_word old = home_space::set(c.allocated[p.object].at, slot_word::state::allocated, p.what.self, 1);
+      if (old.what() == slot_word::state::freed) gone.add(old.entry(), entry_live_bytes);
     }
     std::sort(t.pieces_.begin(), t.pieces_.end(), [](const piece& a, const piece& b) { return a.home < b.home; });
     if (!t.pieces_.empty()) map_->assign(t.client_, std::span<const piece>{t.pieces_}, replaced);
@@ -493,7 +521,7 @@ class heap {
       if (p.what.kind != layout::entry_kind::tombstone) continue;
       const home_space::slot& at = c.released[p.object].at;
       const slot_word old = home_space::set(at, slot_word::state::freed, p.what.self);
-      no_longer_live(old.entry(), entry_live_bytes);
+      gone.add(old.entry(), entry_live_bytes);
       map_->erase(t.client_, {at.home, at.bytes}, replaced);
       if (at.in->slots != 1) homes_->give(at);  // a run: with the last entry about it
     }

@@ -208,11 +208,12 @@ class home_space {
       }
     });
   }
-  // The slot's word becomes {what, entry} with the count that it has; returns what it was.
-  static slot_word set(const slot& s, slot_word::state what, log_t entry) noexcept {
+  // The slot's word becomes {what, entry} with the count that it has and `more`; returns what it was.
+  static slot_word set(const slot& s, slot_word::state what, log_t entry, std::uint64_t more = 0) noexcept {
     std::uint64_t word = s.word().load(std::memory_order_relaxed);
-    while (!s.word().compare_exchange_weak(word, slot_word{what, entry, slot_word{word}.count()}.code(),
-                                           std::memory_order_acq_rel)) {
+    while (!s.word().compare_exchange_weak(
+        word, slot_word{what, entry, std::min(slot_word{word}.count() + more, slot_word::count_max)}.code(),
+        std::memory_order_acq_rel)) {
     }
     return slot_word{word};
   }

@@ -278,7 +278,8 @@ class log_writer {
     c.newest.store(std::max(c.newest.load(std::memory_order_relaxed), h.version), std::memory_order_relaxed);
     // Before anything of it can be replaced.
     c.live.fetch_add(live, std::memory_order_relaxed);
-    c.filled.fetch_add(live, std::memory_order_relaxed);
+    // Only whoever fills it changes this.
+    c.filled.store(c.filled.load(std::memory_order_relaxed) + live, std::memory_order_relaxed);
     const std::uint64_t end = place.offset() + h.bytes;
     if (!written_.empty() && round_up(written_.back().end, layout::block_align) == place.offset()) {
       written_.back().end = end;

@@ -1,12 +1,13 @@
 // The pieces of one partition in one block of memory, in order: 12 bytes each.
 //
 //   link, count, capacity, holders, holes   24 bytes
-//   log addresses                   8 bytes for each of capacity; change in place, one atomic store
-//   first bytes, last bytes         2 bytes each, counted from the partition's start; constant once others see the leaf
+//   first bytes, last bytes                 2 bytes for each of capacity, counted from the partition's start; constant
+//                                           once others see the leaf; beside what says how many there are
+//   log addresses                           8 bytes for each; change in place, one atomic store
 //
 // A piece whose log address is 0 is a hole: its bytes are nowhere, its bounds are kept for whoever fills it again.
-// Pieces do not overlap.  A probe may read a few first bytes too many, which are last bytes then; hence
-// the smallest capacities.
+// Pieces do not overlap.  A probe may read a few first bytes too many, which are something else then;
+// hence the smallest capacities.
 #pragma once
 
 #include <atomic>
@@ -25,15 +26,20 @@ struct leaf {
   std::uint32_t holders;  // changes to come, in place: bounds stay until they are made.  Under the partition's lock
   std::uint32_t holes;    // pieces.  Under the partition's lock
 
-  [[nodiscard]] std::atomic<log_t>* logs() noexcept { return reinterpret_cast<std::atomic<log_t>*>(this + 1); }
-  [[nodiscard]] std::uint16_t* firsts() noexcept { return reinterpret_cast<std::uint16_t*>(logs() + capacity); }
+  [[nodiscard]] std::uint16_t* firsts() noexcept { return reinterpret_cast<std::uint16_t*>(this + 1); }
   [[nodiscard]] std::uint16_t* lasts() noexcept { return firsts() + capacity; }
+  [[nodiscard]] std::atomic<log_t>* logs() noexcept {
+    return reinterpret_cast<std::atomic<log_t>*>(reinterpret_cast<std::byte*>(this + 1) + bounds_bytes(capacity));
+  }
 
   [[nodiscard]] static constexpr std::uint32_t capacity_for(std::uint64_t pieces) noexcept {
     return static_cast<std::uint32_t>(pieces <= 4 ? 4 : pieces <= 8 ? 8 : pieces);
   }
   [[nodiscard]] static constexpr std::uint64_t bytes_for(std::uint32_t capacity) noexcept {
-    return sizeof(leaf) + std::uint64_t{capacity} * (8 + 2 + 2);
+    return sizeof(leaf) + bounds_bytes(capacity) + std::uint64_t{capacity} * sizeof(log_t);
+  }
+  [[nodiscard]] static constexpr std::uint64_t bounds_bytes(std::uint32_t capacity) noexcept {
+    return round_up(std::uint64_t{capacity} * 4, sizeof(log_t));
   }
   // At the end, while nobody else sees the leaf; in order.  One with its neighbour if that is so in the log, too.
   void append(std::uint64_t first, std::uint64_t end, log_t log) noexcept {

@@ -42,7 +42,7 @@ class basic_leaf_mapping : partitioned_home {
         epochs_{readers},
         settings_{s},
         table_{ceil_div(home.home_bytes, home.partition_bytes)} {}
-  ~basic_leaf_mapping() { chain{*this}.give(orphans_.list); }
+  ~basic_leaf_mapping() { chain{*this, nullptr}.give(orphans_.list); }
   basic_leaf_mapping(const basic_leaf_mapping&) = delete;
   basic_leaf_mapping& operator=(const basic_leaf_mapping&) = delete;
 
@@ -165,9 +165,10 @@ class basic_leaf_mapping : partitioned_home {
     [[nodiscard]] leaf* next(leaf* l) const noexcept { return reinterpret_cast<leaf*>(l->link); }
     void set_next(leaf* l, leaf* to) const noexcept { l->link = reinterpret_cast<std::uintptr_t>(to); }
     void give(leaf* list) const noexcept {
-      while (list != nullptr) of.table_.free(std::exchange(list, next(list)));
+      while (list != nullptr) of.table_.free(std::exchange(list, next(list)), kept);
     }
     basic_leaf_mapping& of;
+    leaf_cache* kept;
   };
 
   template <class Visit>
@@ -208,7 +209,7 @@ class basic_leaf_mapping : partitioned_home {
 
   [[nodiscard]] bool promise(client& c, std::uint64_t partition) noexcept {
     slot* const s = table_.make(partition);
-    if (s == nullptr || !c.promises_.make_room() || !table_.add_spare(*s)) return false;
+    if (s == nullptr || !c.promises_.make_room() || !table_.add_spare(*s, c.kept_)) return false;
     c.promises_.add(partition);
     return true;
   }
@@ -227,7 +228,7 @@ class basic_leaf_mapping : partitioned_home {
       table::unlock(*s, l);
       c.promises_.add_hold(p.partition);
     } else {
-      if (!table_.add_spare(*s, l)) return false;
+      if (!table_.add_spare(*s, l, c.kept_)) return false;
       c.promises_.add(p.partition);
     }
     c.promises_.add_bytes(p.end - p.begin);
@@ -235,14 +236,14 @@ class basic_leaf_mapping : partitioned_home {
   }
   // A change is made: if it was the last of what was reserved there, its spares go.
   void spend(client& c, const part& p) noexcept {
-    take_back(p.partition, c.promises_.spend(p.partition, p.end - p.begin));
+    take_back(c, p.partition, c.promises_.spend(p.partition, p.end - p.begin));
   }
-  void take_back(std::uint64_t partition, std::uint64_t spares) noexcept {
-    if (spares != 0) table_.drop_spares(*table_.find(partition), spares);
+  void take_back(client& c, std::uint64_t partition, std::uint64_t spares) noexcept {
+    if (spares != 0) table_.drop_spares(*table_.find(partition), spares, c.kept_);
   }
   void take_back_since(client& c, std::size_t mark) noexcept {
     c.promises_.each_since(mark, [&](std::uint64_t partition, std::uint64_t left, std::uint64_t holds) {
-      take_back(partition, left);
+      take_back(c, partition, left);
       if (holds != 0) table_.drop_holders(*table_.find(partition), holds);
     });
     c.promises_.forget_since(mark);
@@ -393,14 +394,18 @@ class basic_leaf_mapping : partitioned_home {
  public:
   class client {
    public:
-    client(basic_leaf_mapping& m, unsigned) noexcept : limbo_{chain{m}, m.epochs_, m.orphans_}, mapping_{m} {}
-    ~client() { mapping_.release(*this); }
+    client(basic_leaf_mapping& m, unsigned) noexcept : limbo_{chain{m, &kept_}, m.epochs_, m.orphans_}, mapping_{m} {}
+    ~client() {
+      mapping_.release(*this);
+      kept_.empty([this](leaf* l) { mapping_.table_.free(l, nullptr); });
+    }
     client(const client&) = delete;
     client& operator=(const client&) = delete;
 
    private:
     friend class basic_leaf_mapping;
     promises promises_;
+    leaf_cache kept_;
     limbo<chain> limbo_;
     basic_leaf_mapping& mapping_;
   };

@@ -9,6 +9,7 @@
 // Threads: any.  A slot's lowest bit is the lock; nothing else is locked under it.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -28,6 +29,38 @@ struct leaf_memory {
   static void give(void* p) noexcept { std::free(p); }
   // What the C library takes for so many.
   [[nodiscard]] static constexpr std::uint64_t taken(std::uint64_t bytes) noexcept { return round_up(bytes + 8, 16); }
+};
+
+// Leaves that a client has freed and may want again, by capacity: some, that it counts for the table's bytes still.
+// Of one thread.
+class leaf_cache {
+ public:
+  [[nodiscard]] leaf* take(std::uint32_t capacity) noexcept {
+    leaf* const l = capacity < lists_.size() ? lists_[capacity] : nullptr;
+    if (l == nullptr) return nullptr;
+    lists_[capacity] = reinterpret_cast<leaf*>(l->link);
+    --count_;
+    return l;
+  }
+  // False: it keeps enough.
+  [[nodiscard]] bool give(leaf* l) noexcept {
+    if (l->capacity >= lists_.size() || count_ == kept_max) return false;
+    l->link = reinterpret_cast<std::uintptr_t>(std::exchange(lists_[l->capacity], l));
+    ++count_;
+    return true;
+  }
+  template <class Visit>
+  void empty(Visit&& visit) noexcept {
+    for (leaf*& list : lists_) {
+      while (list != nullptr) visit(std::exchange(list, reinterpret_cast<leaf*>(list->link)));
+    }
+    count_ = 0;
+  }
+
+ private:
+  static constexpr unsigned kept_max = 256;
+  std::array<leaf*, 128> lists_{};
+  unsigned count_ = 0;
 };
 
 template <class Memory>
@@ -102,21 +135,22 @@ class leaf_table {
   static void unlock(slot& s, leaf* l) noexcept {
     s.store(reinterpret_cast<std::uintptr_t>(l), std::memory_order_release);
   }
-  void free(leaf* l) noexcept {
+  void free(leaf* l, leaf_cache* kept) noexcept {
+    if (kept != nullptr && kept->give(l)) return;
     bytes_.fetch_sub(Memory::taken(leaf::bytes_for(l->capacity)), std::memory_order_relaxed);
     Memory::give(l);
   }
 
   // For one more change; false: memory has run out.
-  [[nodiscard]] bool add_spare(slot& s) noexcept { return add_spare(s, lock(s)); }
+  [[nodiscard]] bool add_spare(slot& s, leaf_cache& kept) noexcept { return add_spare(s, lock(s), kept); }
   // The same of a slot that is locked and has this leaf; unlocks it.
-  [[nodiscard]] bool add_spare(slot& s, leaf* l) noexcept {
-    if (l == nullptr) l = allocate(leaf::capacity_for(0));
+  [[nodiscard]] bool add_spare(slot& s, leaf* l, leaf_cache& kept) noexcept {
+    if (l == nullptr) l = allocate(leaf::capacity_for(0), kept);
     leaf* spare = nullptr;
     if (l != nullptr) {
       std::uint64_t pieces = l->count + std::uint64_t{2};
       for (leaf* x = spare_of(*l); x != nullptr; x = spare_of(*x)) pieces += 2;
-      spare = allocate(leaf::capacity_for(pieces));
+      spare = allocate(leaf::capacity_for(pieces), kept);
     }
     if (spare != nullptr) {
       std::uintptr_t& at = link_to(*l, spare->capacity);
@@ -127,12 +161,12 @@ class leaf_table {
     return spare != nullptr;
   }
   // The largest of them.
-  void drop_spares(slot& s, std::uint64_t spares) noexcept {
+  void drop_spares(slot& s, std::uint64_t spares, leaf_cache& kept) noexcept {
     leaf* const l = lock(s);
     for (; spares > 0; --spares) {
       std::uintptr_t* at = &l->link;
       while (reinterpret_cast<leaf*>(*at)->link != 0) at = &reinterpret_cast<leaf*>(*at)->link;
-      free(reinterpret_cast<leaf*>(std::exchange(*at, 0)));
+      free(reinterpret_cast<leaf*>(std::exchange(*at, 0)), &kept);
     }
     unlock(s, l);
   }
@@ -158,12 +192,14 @@ class leaf_table {
   [[nodiscard]] std::atomic<slot*>& table(std::uint64_t n) const noexcept {
     return static_cast<std::atomic<slot*>*>(tables_.data())[n];
   }
-  [[nodiscard]] leaf* allocate(std::uint32_t capacity) noexcept {
-    const std::uint64_t bytes = leaf::bytes_for(capacity);
-    void* const p = Memory::take(bytes);
-    if (p == nullptr) return nullptr;
-    bytes_.fetch_add(Memory::taken(bytes), std::memory_order_relaxed);
-    auto* const l = static_cast<leaf*>(p);
+  [[nodiscard]] leaf* allocate(std::uint32_t capacity, leaf_cache& kept) noexcept {
+    leaf* l = kept.take(capacity);
+    if (l == nullptr) {
+      const std::uint64_t bytes = leaf::bytes_for(capacity);
+      l = static_cast<leaf*>(Memory::take(bytes));
+      if (l == nullptr) return nullptr;
+      bytes_.fetch_add(Memory::taken(bytes), std::memory_order_relaxed);
+    }
     *l = {0, 0, capacity, 0, 0};
     return l;
   }
