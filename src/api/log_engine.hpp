@@ -317,9 +317,9 @@ class log_engine final : public engine {
     }
     result<std::uint64_t> room_of(std::uint64_t payload) noexcept override {
       if (payload < header_bytes) return fail(errc::bad_pointer, "offset %lx is no object", payload);
-      auto room = engine_.heap_.room_at(*who_, payload - header_bytes);
-      if (!room) return room.error();
-      return room->bytes - header_bytes;
+      auto bytes = engine_.heap_.slot_bytes_at(payload - header_bytes);
+      if (!bytes) return bytes.error();
+      return *bytes - header_bytes;
     }
     status set_root(std::uint64_t payload) noexcept override { return set_anchor(anchor_word::root, payload); }
     status publish_types(const void* map, std::uint64_t bytes) noexcept override {

@@ -80,7 +80,7 @@ class heap {
   };
   struct object {
     home_space::slot at;
-    std::uint64_t size = 0;  // bytes asked for
+    std::uint64_t size = 0;  // bytes asked for; by release(): that it may use
   };
   // What a transaction has done.
   struct changes {
@@ -158,23 +158,20 @@ class heap {
     if (!s) return s.error();
     return object{*s, size};
   }
-  // An open transaction frees the object that begins at `home`.  errc::bad_pointer: none does, or it is being freed;
-  // corrupt: its entry in the log is damaged.
-  [[nodiscard]] result<object> release(thread& t, home_t home) noexcept {
+  // An open transaction frees the object that begins at `home`.  errc::bad_pointer: none does, or it is being freed.
+  // Its size is that of its slot: nothing is read of the log, where its entry is cold.
+  [[nodiscard]] result<object> release(thread&, home_t home) noexcept {
     const home_space::slot s = homes_->find(home);
     if (s.in == nullptr || s.home != home) return fail(errc::bad_pointer, "no object begins at home %lx", home);
-    const inside in{*this, t};
     std::uint64_t word = s.word().load(std::memory_order_acquire);
     for (;;) {
       const slot_word w{word};
       if (w.what() != slot_word::state::allocated) {
         return fail(errc::bad_pointer, "home %lx: no object, or one that is being freed", home);
       }
-      const auto size = size_in(s, w);
-      if (!size) return size.error();
       const slot_word next{slot_word::state::freeing, w.entry(), w.count()};
       if (!s.word().compare_exchange_weak(word, next.code(), std::memory_order_acq_rel)) continue;
-      return object{s, *size};
+      return object{s, s.bytes};
     }
   }
   // The transaction was aborted.
@@ -187,6 +184,15 @@ class heap {
           std::memory_order_acq_rel)) {
       }
     }
+  }
+  // Bytes that the object may use that begins at `home`, one of an open transaction included.  errc::bad_pointer.
+  [[nodiscard]] result<std::uint64_t> slot_bytes_at(home_t home) noexcept {
+    const home_space::slot s = homes_->find(home);
+    if (s.in == nullptr || s.home != home ||
+        !(slot_word{s.word().load(std::memory_order_acquire)}.exists() || homes_->is_taken(s))) {
+      return fail(errc::bad_pointer, "no object begins at home %lx", home);
+    }
+    return s.bytes;
   }
   // The object that begins at `home`, or the slot that an open transaction has allocated: `size` is 0 then.
   // errc::bad_pointer, corrupt.
