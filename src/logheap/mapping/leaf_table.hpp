@@ -9,6 +9,7 @@
 // Threads: any.  A slot's lowest bit is the lock; nothing else is locked under it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -35,12 +36,16 @@ struct leaf_memory {
 // Of one thread.
 class leaf_cache {
  public:
+  // Of at least so many pieces, and a few more at most.
   [[nodiscard]] leaf* take(std::uint32_t capacity) noexcept {
-    leaf* const l = capacity < lists_.size() ? lists_[capacity] : nullptr;
-    if (l == nullptr) return nullptr;
-    lists_[capacity] = reinterpret_cast<leaf*>(l->link);
-    --count_;
-    return l;
+    for (std::uint32_t c = capacity; c < std::min<std::size_t>(capacity + spare_pieces_max + 1, lists_.size()); ++c) {
+      leaf* const l = lists_[c];
+      if (l == nullptr) continue;
+      lists_[c] = reinterpret_cast<leaf*>(l->link);
+      --count_;
+      return l;
+    }
+    return nullptr;
   }
   // False: it keeps enough.
   [[nodiscard]] bool give(leaf* l) noexcept {
@@ -59,6 +64,7 @@ class leaf_cache {
 
  private:
   static constexpr unsigned kept_max = 256;
+  static constexpr std::uint32_t spare_pieces_max = 3;
   std::array<leaf*, 128> lists_{};
   unsigned count_ = 0;
 };
@@ -194,7 +200,9 @@ class leaf_table {
   }
   [[nodiscard]] leaf* allocate(std::uint32_t capacity, leaf_cache& kept) noexcept {
     leaf* l = kept.take(capacity);
-    if (l == nullptr) {
+    if (l != nullptr) {
+      capacity = l->capacity;
+    } else {
       const std::uint64_t bytes = leaf::bytes_for(capacity);
       l = static_cast<leaf*>(Memory::take(bytes));
       if (l == nullptr) return nullptr;
