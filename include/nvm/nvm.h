@@ -475,7 +475,11 @@ typedef struct nvm_check_summary {
   uint64_t pending_transactions;  /* to be rolled back or completed by the next open */
   uint64_t structure_pages;       /* of lock-free structures (nvm/lockfree.h) */
   uint64_t structure_nodes;       /* allocated in them before anything is recovered */
-  uint64_t reserved[6];
+  /* Pages whose entry of the page map does not hold.  free, run, extent, log, structure and damaged pages add up to
+   * pages, whatever the file says. */
+  uint64_t damaged_pages;
+  uint64_t reclaimed_pages; /* structure pages of nobody: a crash left them, the structures' next use frees them */
+  uint64_t reserved[4];
 } nvm_check_summary;
 NVM_API int64_t nvm_pool_check(const char *path, nvm_check_report report, void *argument, nvm_check_summary *summary);
 /* The same, telling how far it is.  Zero-initialise, then set what matters. */

@@ -9,6 +9,7 @@
 #include "api/check_structures.hpp"
 #include "api/pool_object.hpp"
 #include "api/ssd.hpp"
+#include "logheap/logheap_layout.hpp"
 #include "nvm/nvm.h"
 
 namespace nvm::api {
@@ -164,6 +165,26 @@ struct named_objects {
   }
 };
 
+// Pages that can be nobody's: runs of logs in a pool that was closed, and, where all objects are in a log, any but that
+// log's.
+void check_owners(const std::byte* base, const geometry& g, bool clean, bool is_log, findings& f) noexcept {
+  for (std::uint64_t page = 0; page < g.size_pages;) {
+    const std::uint64_t at = g.entry_offset(page);
+    layout::page_entry e;
+    if (entry_fault(load_word(base, at), page, g, g.size_pages, e) != nullptr || e.length_pages == 0) {
+      ++page;
+      continue;
+    }
+    if (clean && e.kind == layout::page_kind::log && layout::transactional(e)) {
+      f.add(at, "run of a log: found %u pages, expected none in a pool that was closed", e.length_pages);
+    } else if (is_log && e.store != logheap::layout::owner) {
+      f.add(at, "pages in a log-structured pool: found %u of owner %u, expected the log's (%u)", e.length_pages,
+            unsigned{e.store}, unsigned{logheap::layout::owner});
+    }
+    page += e.length_pages;
+  }
+}
+
 // What the next open does first, on the private copy: allocation words are written back late, so that those of a
 // crashed pool say nothing before.  The lanes have been found good.
 void recover_in_memory(pool_file& file, findings& f) noexcept {
@@ -286,6 +307,7 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
     f.add(nvm::anchor_word_at(g, 0, nvm::anchor_word::types), "type map: found offset %lu, expected one of an object",
           untyped.type_map);
   }
+  api::check_owners(base, g, clean, is_log, f);
   // Where the pages are not sound, walking what is in them says nothing.
   if (f.count() == 0 && is_log) {
     api::log_summary log;
@@ -298,7 +320,14 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
     const auto say = [&f](std::uint64_t at, const char* finding) { f.add(at, "%s", finding); };
     if (nvm::status s = api::check_structures(file.base(), g, say); !s) return api::report(s.error());
   }
+  // Opening the structures in memory has freed what a crash had left with nobody.
+  if (f.count() == 0 && space.structure_pages != 0) {
+    nvm::space_summary after;
+    (void)nvm::check_space(base, file.geometry(), nullptr, after);
+    sum.reclaimed_pages = space.structure_pages - std::min(space.structure_pages, after.structure_pages);
+  }
   sum.pages = space.pages;
+  sum.damaged_pages = space.damaged_pages;
   sum.free_pages = space.free_pages;
   sum.run_pages = space.run_pages;
   sum.extent_pages =

@@ -94,6 +94,15 @@ void repair_image::settle_logs() {
     settle_lanes(clean);
   }
   if (!report_.refusals.empty()) return;
+  if (clean) {
+    ordered_media nothing;
+    tx::recovery_report r;
+    tx::free_all_log_runs(nothing, base_, g_, r);
+    if (r.freed_log_runs != 0) {
+      note(mending::mended, g_.page_map_offset,
+           text_of("%lu runs of logs that nothing leads to: freed", r.freed_log_runs));
+    }
+  }
   // What the transactions of a dead owner began or had committed is as the next open would leave it: objects that were
   // there before the replay need not be there after it.
   if (!clean) {

@@ -28,6 +28,8 @@ constexpr json_field fields[] = {
     {"extent_pages", "in extents of slots"},
     {"log_pages", "in overflow segments of logs"},
     {"structure_pages", "of lock-free structures"},
+    {"damaged_pages", "of which nothing can be said; with free, run, extent, log and structure pages these are all"},
+    {"reclaimed_pages", "of the structures' and log's pages: left with nobody by a crash, freed by the next use"},
     {"structure_nodes", "nodes in them, whether anything leads to them yet or not"},
     {"objects", "committed objects"},
     {"object_bytes", "bytes that were asked for when they were allocated"},
@@ -81,6 +83,8 @@ void print_summary(const nvm_check_summary& s, std::uint64_t findings, const std
   out.text("  objects    {}, {}\n", s.objects, size_text(s.object_bytes));
   out.text("  pages      {}: {} free, {} in runs, {} in extents, {} in logs, {} in lock-free structures\n", s.pages,
            s.free_pages, s.run_pages, s.extent_pages, s.log_pages, s.structure_pages);
+  if (s.damaged_pages != 0) out.text("  damaged    {} pages of which nothing can be said\n", s.damaged_pages);
+  if (s.reclaimed_pages != 0) out.text("  left over  {} pages; the next use frees them\n", s.reclaimed_pages);
   if (s.pending_transactions != 0) {
     out.text("  pending    {} transaction{}; the next open rolls back or completes them\n", s.pending_transactions,
              s.pending_transactions == 1 ? "" : "s");
@@ -132,6 +136,8 @@ exit_code run(const arguments& given, console& out) {
       {"extent_pages", summary.extent_pages},
       {"log_pages", summary.log_pages},
       {"structure_pages", summary.structure_pages},
+      {"damaged_pages", summary.damaged_pages},
+      {"reclaimed_pages", summary.reclaimed_pages},
       {"structure_nodes", summary.structure_nodes},
       {"objects", summary.objects},
       {"object_bytes", summary.object_bytes},
@@ -149,9 +155,9 @@ const command check_command{
     .summary = "walk a closed pool and report damage",
     .description =
         "Reads superblocks, page map, every extent and object header and the logs, and reports what does not hold, "
-        "with "
-        "its place in the file. The pool is not changed. The exit code is 0 when the pool is sound, 1 when there are "
-        "findings, 3 or 4 when it could not be checked.\n\n"
+        "with its place in the file. Each page is accounted for: free, an object's, a log's, a structure's, or "
+        "damaged. The pool is not changed. The exit code is 0 when the pool is sound, 1 when there are findings, 3 or "
+        "4 when it could not be checked.\n\n"
         "A pool whose last owner died is not damaged: its pending transactions are counted and no finding.",
     .operands = operands,
     .options = options,

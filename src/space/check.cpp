@@ -22,6 +22,7 @@ class walk {
       told = page;
       tell_.progress(std::min(page, g_.size_pages));
     }
+    beyond();
   }
 
  private:
@@ -32,6 +33,18 @@ class walk {
     if (tell_.report) tell_.report(d);
   }
 
+  // Entries that growth will find where it begins: those that share a page with the last ones in use.
+  void beyond() {
+    const std::uint64_t in_page = g_.page_bytes() / 8;
+    const std::uint64_t end = std::min(round_up(g_.size_pages, in_page), g_.capacity_pages);
+    for (std::uint64_t page = g_.size_pages; page < end; ++page) {
+      const std::uint64_t at = g_.entry_offset(page);
+      if (const std::uint64_t word = load_word(base_, at); word != 0) {
+        damaged({at, "page map entry behind the pool's end", word, 0});
+      }
+    }
+  }
+
   // Returns the number of pages to go on by.
   std::uint64_t head(std::uint64_t page) {
     const std::uint64_t at = g_.entry_offset(page);
@@ -39,6 +52,7 @@ class walk {
     layout::page_entry e;
     if (const char* what = entry_fault(word, page, g_, g_.size_pages, e)) {
       damaged({at, what, word, seal_word(word & checked_mask, word_seed(at))});
+      ++summary_.damaged_pages;
       return 1;
     }
     if (word == 0) {

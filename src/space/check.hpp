@@ -26,6 +26,7 @@ struct space_summary {
   std::uint64_t structure_runs = 0;
   std::uint64_t structure_pages = 0;
   std::uint64_t structure_nodes = 0;  // allocated in their extents
+  std::uint64_t damaged_pages = 0;    // entry of the page map fails; with all other pages these are all pages
   std::uint64_t objects = 0;
   std::uint64_t object_bytes = 0;   // whole slots and pages
   std::uint64_t payload_bytes = 0;  // of typed objects: what was asked for

@@ -24,6 +24,7 @@ class mender {
   mend_summary all() {
     for (std::uint64_t page = 0; page < g_.size_pages;) page += entry_of(page);
     for (std::uint64_t page = 0; page < g_.size_pages;) page += contents_of(page);
+    beyond();
     return summary_;
   }
 
@@ -192,6 +193,22 @@ class mender {
       return inner - page;
     }
     return e.length_pages;
+  }
+
+  // Entries of pages that do not exist yet: one that holds says that the pool was larger.
+  void beyond() {
+    const std::uint64_t in_page = g_.page_bytes() / 8;
+    const std::uint64_t end = std::min(round_up(g_.size_pages, in_page), g_.capacity_pages);
+    for (std::uint64_t page = g_.size_pages; page < end; ++page) {
+      const std::uint64_t at = g_.entry_offset(page);
+      const std::uint64_t word = word_at(at);
+      if (word == 0) continue;
+      if (word_holds(word, word_seed(at))) {
+        cannot(at, "page map entry behind the pool's end", word);
+      } else {
+        put_word(at, 0, "page map entry behind the pool's end");
+      }
+    }
   }
 
   // ---- extents and objects ----

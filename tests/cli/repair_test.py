@@ -105,6 +105,10 @@ class Mended(RepairTest):
                     at += slot * layout.first_object(page, kind)
                 self.mends(path, at + 9, words="object header")
 
+    def test_are_entries_behind_the_end(self):
+        for path, layout in self.each_medium():
+            self.mends(path, layout.entry(layout.size_pages) + 1, words="behind the pool's end")
+
     def test_is_the_log_of_a_closed_pool(self):
         path, _ = self.used_pool("shm")
         layout = Layout(path)
