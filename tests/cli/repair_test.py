@@ -2,9 +2,11 @@
 """repair: what is known twice is mended, everything else is reported or refused, and nothing gets worse."""
 
 import os
+import pathlib
 import random
 import resource
 import struct
+import subprocess
 
 import cli_testing
 from cli_testing import GOOD, INTERNAL, MEDIA, NEGATIVE, UNAVAILABLE, USAGE, Layout, PoolTest, run
@@ -221,7 +223,42 @@ class Lost(RepairTest):
         self.assertRegex(done.stdout, r"can be repaired: 1 mended, 0 kept, 0 lost; \d+ objects\n")
 
 
+class Types(RepairTest):
+    def typed_pool(self):
+        path = self.path("shm", "typed.nvm")
+        maker = pathlib.Path(cli_testing.MAKER).with_name("cli_typed_pool_maker")
+        subprocess.run([maker, path, "shm"], check=True, timeout=60)
+        return path
+
+    def test_of_damaged_objects_are_named(self):
+        path = self.typed_pool()
+        named = [o for o in self.answer("dump", path)["objects"] if "type_name" in o]
+        damaged = self.copy_with(path, {named[0]["offset"] - 16: bytes(8)})  # size and check; the type stays
+        answer = self.repaired(damaged, NEGATIVE)
+        self.assertEqual([o["type_name"] for o in answer["kept"]], [named[0]["type_name"]])
+        self.assertIn(f"({named[0]['type_name']}, ", run("repair", damaged, "--out", damaged.with_name("again")).stdout)
+
+    def test_that_are_damaged_are_dropped_and_nothing_else(self):
+        path = self.typed_pool()
+        before = self.objects(path)
+        damaged = self.flipped(path, path.read_bytes().index(b"HTYPEMAP") + 40)
+        answer = self.repaired(damaged, NEGATIVE)
+        self.assertEqual(len(answer["lost"]), 1)
+        self.assertIn("type map", answer["lost"][0]["what"])
+        self.assertEqual(self.objects(self.out(damaged)), before)
+        self.assertEqual(self.answer("types", self.out(damaged))["types"], [])
+
+
 class Refused(RepairTest):
+    def test_is_a_damaged_block_of_a_log_structured_pool_with_what_it_was_about(self):
+        path = self.path("shm", "log.nvm")
+        self.answer("create", path, "--size", "2M", "--engine", "log")
+        for n in range(30):
+            self.answer("kv", "put", path, f"key{n}", "v" * (n * 40 + 1))
+        damaged = self.flipped(path, path.read_bytes().rindex(b"v" * 200))
+        self.answer("check", damaged, expect=NEGATIVE)
+        self.refused(damaged, "does not hold; it was about")
+
     def test_are_pools_of_which_nothing_says_what_they_were(self):
         for path, layout in self.each_medium():
             noise = struct.pack("<Q", 0x5DEECE66D1234567)
