@@ -45,7 +45,8 @@ inline block_fault inspect_block(const std::byte* base, const block_place& p, st
   }
   const std::byte* block = base + p.offset();
   std::memcpy(&h, block, sizeof h);
-  if (h.version == 0 || h.bytes < sizeof h || h.bytes > chunk_bytes - p.at || h.header_check != header_check_of(h, p)) {
+  if (h.version == 0 || h.version > layout::version_max || h.bytes < sizeof h || h.bytes > chunk_bytes - p.at ||
+      h.header_check != header_check_of(h, p)) {
     return block_fault::no_header;
   }
   if (h.content_check != content_check_of(block, h.bytes, p)) return block_fault::content;

@@ -120,7 +120,8 @@ class chunk_store {
       if (at == 0) at = word & checked_mask;
     }
     if (!any) {
-      return fail(errc::corrupt, "log-structured heap: the word at offset %lu fails its check", settings_.root_word);
+      return fail(errc::corrupt, "log-structured heap: the word at offset %lu: found %016lx, which fails its check",
+                  settings_.root_word, load(settings_.root_word));
     }
     if (at == 0) return errc::not_found;
     const auto run = pages_.owned_at(at);
@@ -338,8 +339,13 @@ class chunk_store {
   }
   [[nodiscard]] status check_root() const noexcept {
     const layout::root& r = root();
-    if (r.magic != layout::root_magic || r.check != check_of(r, root_offset_)) {
-      return fail(errc::corrupt, "log-structured heap: its root at offset %lu fails its check", root_offset_);
+    if (r.magic != layout::root_magic) {
+      return fail(errc::corrupt, "log-structured heap: mark of its root at offset %lu: found %016lx, expected %016lx",
+                  root_offset_, r.magic, layout::root_magic);
+    }
+    if (r.check != check_of(r, root_offset_)) {
+      return fail(errc::corrupt, "log-structured heap: check of its root at offset %lu: found %016lx, expected %016lx",
+                  root_offset_, r.check, check_of(r, root_offset_));
     }
     if (r.version > layout::root_version) {
       return fail(errc::version, "log-structured heap: version %lu, this library knows %lu", r.version,
@@ -349,12 +355,25 @@ class chunk_store {
     for (const std::size_t at : {offsetof(layout::root, through), offsetof(layout::root, session),
                                  offsetof(layout::root, saved), offsetof(layout::root, first_chunk)}) {
       if (!holds(root_offset_ + at)) {
-        return fail(errc::corrupt, "log-structured heap: the root's word at offset %lu fails its check",
-                    root_offset_ + at);
+        return fail(errc::corrupt,
+                    "log-structured heap: the root's word at offset %lu: found %016lx, which fails its check",
+                    root_offset_ + at, load(root_offset_ + at));
+      }
+    }
+    // What is counted from them has to fit the words, too.
+    for (const std::size_t at : {offsetof(layout::root, through), offsetof(layout::root, session)}) {
+      if (word_of_root(at) > layout::version_max) {
+        return fail(errc::corrupt,
+                    "log-structured heap: the root's word at offset %lu: found %lu, expected at most %lu",
+                    root_offset_ + at, word_of_root(at), layout::version_max);
       }
     }
     for (const std::uint64_t word : r.reserved) {
-      if (word != 0) return fail(errc::corrupt, "log-structured heap: a reserved word of its root is not zero");
+      if (word != 0) {
+        return fail(errc::corrupt,
+                    "log-structured heap: reserved word of its root at offset %lu: found %016lx, expected 0",
+                    root_offset_, word);
+      }
     }
     return {};
   }
@@ -481,26 +500,28 @@ class chunk_store {
     const auto word = [&](std::size_t field) { return load(offset + field) & checked_mask; };
     for (const std::size_t field : {offsetof(layout::chunk_header, identity), offsetof(layout::chunk_header, next)}) {
       if (!holds(offset + field)) {
-        return fail(errc::corrupt, "chunk at %lu: the word at offset %lu fails its check", offset, offset + field);
+        return fail(errc::corrupt, "chunk at %lu: the word at offset %lu: found %016lx, which fails its check", offset,
+                    offset + field, load(offset + field));
       }
     }
     if (word(offsetof(layout::chunk_header, identity)) != layout::chunk_magic) {
-      return fail(errc::corrupt, "chunk at %lu: found %lx, expected the mark of a chunk", offset,
-                  word(offsetof(layout::chunk_header, identity)));
+      return fail(errc::corrupt, "chunk at %lu: mark: found %lx, expected %lx", offset,
+                  word(offsetof(layout::chunk_header, identity)), layout::chunk_magic);
     }
     // A crash before E6 may leave 0 where it should say something, and what is in no list before the first one.
     const std::uint64_t previous_at = offset + offsetof(layout::chunk_header, previous);
     const std::uint64_t previous = word(offsetof(layout::chunk_header, previous));
     if (!holds(previous_at) || (before != 0 && previous != 0 && previous != before)) {
-      return fail(errc::corrupt, "chunk at %lu: its predecessor is at %lu, it says %lu", offset, before, previous);
+      return fail(errc::corrupt, "chunk at %lu: its predecessor: found %016lx, expected one at %lu", offset,
+                  load(previous_at), before);
     }
     // Until it is durable every process finds it so again.
     if (previous != before) store(previous_at, before);
     const std::uint64_t use = word(offsetof(layout::chunk_header, use));
     if (!holds(offset + offsetof(layout::chunk_header, use)) ||
         std::uint64_t(layout::use_of(use)) >= layout::chunk_uses) {
-      return fail(errc::corrupt, "chunk at %lu: the word at offset %lu, its use, fails its check", offset,
-                  offset + offsetof(layout::chunk_header, use));
+      return fail(errc::corrupt, "chunk at %lu: the word at offset %lu, its use: found %016lx, which is none", offset,
+                  offset + offsetof(layout::chunk_header, use), load(offset + offsetof(layout::chunk_header, use)));
     }
     c.generation = layout::generation_of(use);
     c.use = layout::use_of(use);

@@ -353,11 +353,13 @@ class heap {
     return size;
   }
   [[nodiscard]] std::uint64_t size_of_entry(log_t at) const noexcept {
-    std::uint64_t words[2];
-    std::memcpy(words, base_ + at, 8);
-    if (const std::uint64_t size = words[0] >> layout::home_shift_size; size != 0) return size;
-    std::memcpy(words, base_ + at + 8, 8);
-    return words[0] & ((std::uint64_t{1} << 48) - 1);
+    std::uint64_t word = 0;
+    std::memcpy(&word, base_ + at, sizeof word);
+    if (const std::uint64_t size = word >> layout::home_shift_size; size != 0) return size;
+    // Where a saved mapping leads, anything may be.
+    if (chunks_.number_of(at + 8) == chunks_type::none) return 0;
+    std::memcpy(&word, base_ + at + 8, sizeof word);
+    return word & ((std::uint64_t{1} << 48) - 1);
   }
 
   // ---- commit, step 0 ----

@@ -175,11 +175,14 @@ class home_space {
     }
     return true;
   }
+  [[nodiscard]] bool in_slots(home_t home, std::uint64_t size) const noexcept {
+    return each_slot(home, size, [](const slot&) {});
+  }
 
   // One more, or one less, entry about these bytes is in the log.  drop() returns through `idle` the slots without any
-  // and without an object: their tombstones are of no use any more.
-  void count(home_t home, std::uint64_t size) noexcept {
-    (void)each_slot(home, size, [](const slot& s) {
+  // and without an object: their tombstones are of no use any more.  False: they are not all in slots.
+  bool count(home_t home, std::uint64_t size) noexcept {
+    return each_slot(home, size, [](const slot& s) {
       std::uint64_t word = s.word().load(std::memory_order_relaxed);
       for (;;) {
         const slot_word w{word};
@@ -195,8 +198,8 @@ class home_space {
       std::uint64_t word = s.word().load(std::memory_order_relaxed);
       for (;;) {
         const slot_word w{word};
-        NVM_ASSERT(w.count() != 0);
-        if (w.count() == slot_word::count_max) return;
+        // 0: it was saved by somebody else.
+        if (w.count() == 0 || w.count() == slot_word::count_max) return;
         const bool ends = w.count() == 1 && w.what() == slot_word::state::freed;
         const slot_word next = ends ? slot_word{} : slot_word{w.what(), w.entry(), w.count() - 1};
         if (!s.word().compare_exchange_weak(word, next.code(), std::memory_order_acq_rel)) continue;
@@ -267,6 +270,14 @@ class home_space {
                   b->slot_bytes, b->home);
     }
     return {};
+  }
+  // Entries of the log are about these addresses, and where no object is known any more nobody gets them.  Any thread,
+  // when all is learnt.
+  void keep_out(home_t home, std::uint64_t size) noexcept {
+    const std::lock_guard guard{learning_};
+    for (std::uint64_t u = (home - first_) / unit_bytes_; u <= (home + size - 1 - first_) / unit_bytes_; ++u) {
+      if (table_[u].load(std::memory_order_acquire) == 0 && units_.mark_busy(u, 1)) units_.account(1);
+    }
   }
   // The words are as the log says: what has an object is taken, the rest is free, but for bytes that only damage can
   // have left without an object.  idle() as in drop().

@@ -113,6 +113,7 @@ struct block_header {
 static_assert(sizeof(block_header) == 32);
 static_assert(std::is_trivially_copyable_v<block_header> && std::is_standard_layout_v<block_header>);
 static_assert(std::has_unique_object_representations_v<block_header>);
+inline constexpr std::uint64_t version_max = std::uint64_t{1} << 55;  // the next ones too fit a checked word
 inline constexpr std::uint64_t block_align = 8;
 inline constexpr std::uint32_t block_moved = 1;        // a cleaner's copy: it was committed before it was made
 inline constexpr std::uint32_t block_allocations = 2;  // short entries are allocations with their contents

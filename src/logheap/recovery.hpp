@@ -331,7 +331,9 @@ class recovery {
         const home_space::slot s = heap_.homes_->find(e.home);
         cut(part, {s.home, s.bytes, e.self, b.version, e.kind});
       }
-      if (e.kind != layout::entry_kind::tombstone) heap_.homes_->count(e.home, e.size);
+      if (e.kind != layout::entry_kind::tombstone && !heap_.homes_->count(e.home, e.size)) {
+        heap_.homes_->keep_out(e.home, e.size);
+      }
       if (layout::has_contents(e.kind)) {
         filled += e.size;
         cut(part, {e.home, e.size, e.log, b.version, layout::entry_kind::update});
@@ -398,6 +400,7 @@ class recovery {
     const typename heap_type::inside in{h, t};
     const auto replaced = [&](const piece& p) { h.no_longer_live(p.log, p.size); };
     for (const record& r : all) {
+      if (is_update(r) && is_of_freed_slot(r.home)) continue;
       const home_range range{r.home, r.size};
       if (!h.map_->reserve(t.client_, std::span{&range, 1})) return false;
       if (is_update(r)) {
@@ -415,6 +418,14 @@ class recovery {
     }
     h.map_->release(t.client_);
     return true;
+  }
+
+  // A store into an object whose allocation is damaged, in the slot of one that was freed before: the slot is free, and
+  // must be zeros to whoever gets it.  Large objects are not given to anybody while the log has entries about them.
+  [[nodiscard]] bool is_of_freed_slot(home_t home) const noexcept {
+    const home_space::slot s = heap_.homes_->find(home);
+    return s.in != nullptr && s.in->slots != 1 &&
+           slot_word{s.word().load(std::memory_order_relaxed)}.what() == slot_word::state::freed;
   }
 
   void finish() {

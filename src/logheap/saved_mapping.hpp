@@ -187,6 +187,11 @@ class saved_mapping {
       }
       if (!holds) return fail(errc::corrupt, "saved mapping: a record about home %lx does not hold", home);
     }
+    for (const layout::saved_record& r : records) {
+      if (static_cast<layout::saved_kind>(r.home_and_kind >> 56) != layout::saved_kind::piece) continue;
+      const home_t home = r.home_and_kind & home_bits_mask;
+      if (!h.homes_->in_slots(home, r.size)) h.homes_->keep_out(home, r.size);
+    }
     h.map_->release(t.client_);
     h.homes_->end_learning([&](log_t tombstone) { h.no_longer_live(tombstone, entry_live_bytes); });
     return {};

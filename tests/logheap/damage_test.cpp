@@ -94,6 +94,88 @@ TEST(log_heap_damage, of_an_allocation_leaves_later_stores_readable) {
   // Nobody else gets these addresses.
   for (int i = 0; i < 20; ++i) EXPECT_NE(h.g.put(100, 1), h.b);
 }
+// The only object of its superblock, or a large one: nothing else says that anything was there.  Also when a clean
+// close has saved what recovery found.
+TEST(log_heap_damage, of_a_lonely_allocation_keeps_its_addresses_from_others) {
+  for (const std::uint64_t size : {std::uint64_t{100}, std::uint64_t{20000}}) {
+    for (const bool saved : {false, true}) {
+      SCOPED_TRACE(std::to_string(size) + (saved ? " saved" : ""));
+      ground<> g;
+      const home_t lost = g.put(size, 1);
+      g.paint(lost, 50, 2);
+      const home_t other = g.put(3000, 3);
+      for (int i = 0; i < 30; ++i) g.paint(other, 700, i);
+      for (const block_place& p : blocks_of(g, 1)) {
+        if (g->chunks().of(p.offset()).use == layout::chunk_use::allocation) g.base()[p.offset() + 33] ^= std::byte{1};
+      }
+      ASSERT_TRUE(g.crash_and_open()) << last_message();
+      EXPECT_FALSE(g.report().damaged.empty());
+      EXPECT_FALSE(g.objects().contains(lost));
+      if (saved) {
+        ASSERT_TRUE(g.close_and_open()) << last_message();
+        EXPECT_TRUE(g.report().clean);
+      }
+      EXPECT_EQ(g.look(lost, 1)[0], std::byte{2});
+      for (int i = 0; i < 30; ++i) {
+        const std::uint64_t bytes = i % 2 == 0 ? 100 : 30000;
+        const home_t fresh = g.put(bytes, 4);
+        EXPECT_TRUE(fresh >= lost + 50 || fresh + bytes <= lost) << i;
+        if (i % 3 == 0) g.free(fresh);
+      }
+      while (g->clean(4, true) != 0) {
+      }
+      EXPECT_EQ(g.look(lost, 1)[0], std::byte{2});
+    }
+  }
+}
+// A slot is used again, and that allocation is lost: to recovery the slot is free.  Whoever gets it finds zeros.
+TEST(log_heap_damage, of_an_allocation_in_a_used_slot_leaves_no_stale_bytes) {
+  ground<> g;
+  const home_t first = g.put(100, 1);
+  const home_t neighbour = g.put(100, 1);
+  g.free(first);
+  std::uint64_t version = 3;
+  home_t again = 0;
+  for (; again != first && version < 300; ++version) again = g.put(100, 2);
+  ASSERT_EQ(again, first);
+  g.paint(first, 60, 3);
+  g.paint(neighbour, 10, 4);
+  g.base()[blocks_of(g, version)[0].offset() + 50] ^= std::byte{1};
+  ASSERT_TRUE(g.crash_and_open()) << last_message();
+  ASSERT_EQ(g.report().damaged.size(), 1U);
+  for (again = 0, version = 0; again != first && version < 300; ++version) {
+    ground<>::transaction_type t{*g, g.thread()};
+    again = *t.allocate(100);
+    const std::byte one{7};
+    t.store(again, &one, 1);
+    ASSERT_TRUE(t.commit());
+  }
+  ASSERT_EQ(again, first);
+  std::vector<std::byte> expected(100);
+  expected[0] = std::byte{7};
+  EXPECT_EQ(g.look(first, 100), expected);
+}
+// What is counted on from a version has to fit where versions are kept.
+TEST(log_heap_damage, of_a_version_that_nobody_reaches_is_no_version) {
+  history h;
+  const block_place p = blocks_of(h.g, 9)[0];
+  layout::block_header b;
+  std::memcpy(&b, h.g.base() + p.offset(), sizeof b);
+  b.version = (std::uint64_t{1} << 56) - 1;
+  b.header_check = header_check_of(b, p);
+  std::memcpy(h.g.base() + p.offset(), &b, sizeof b);
+  ASSERT_TRUE(h.g.crash_and_open()) << last_message();
+  h.g.paint(h.a, 100, 5);
+  while (h.g->clean(4, true) != 0) {
+  }
+  ASSERT_TRUE(h.g.crash_and_open()) << last_message();
+  EXPECT_EQ(h.g.look(h.a, 1)[0], std::byte{5});
+  for (const std::size_t field : {offsetof(layout::root, through), offsetof(layout::root, session)}) {
+    put_word(h.g, root_of(h.g) + field, (std::uint64_t{1} << 56) - 1);
+    EXPECT_EQ(h.g.crash_and_open().error(), errc::corrupt);
+    put_word(h.g, root_of(h.g) + field, 9);
+  }
+}
 TEST(log_heap_damage, of_a_block_that_a_cleaner_meets_keeps_its_chunk) {
   ground<> g;
   const home_t a = g.put(1000, 1);
@@ -202,7 +284,8 @@ TEST(log_heap_damage, of_the_list_of_chunks_is_refused) {
          const std::uint64_t first = word_at(g, root_of(g) + offsetof(layout::root, first_chunk));
          g.base()[first + offsetof(layout::chunk_header, use)] ^= std::byte{1};
        }},
-      {"fails its check", [](ground<>& g) { g.base()[root_of(g) + 3] ^= std::byte{1}; }},
+      {"mark of its root", [](ground<>& g) { g.base()[root_of(g) + 3] ^= std::byte{1}; }},
+      {"check of its root", [](ground<>& g) { g.base()[root_of(g) + 50] ^= std::byte{1}; }},
       {"named as its root", [](ground<>& g) { put_word(g, testing::root_word, 4096); }},
   };
   for (const trick& t : tricks) {
