@@ -16,6 +16,8 @@ logheap::heap_settings heap_settings_of(const pool_file& file, const log_choice&
   s.separate_logs = !how.one_log;
   s.group_update = how.mapping == NVM_MAPPING_LEAVES || how.mapping >= NVM_MAPPING_GROUP_UPDATE;
   s.cleaners = how.cleaners;
+  // What is lost is not lost silently: to read what is left a pool is opened read-only.
+  s.refuse_damage = !file.read_only();
   s.recovery_threads = std::max(1U, platform::processors());
   return s;
 }

@@ -53,7 +53,8 @@ struct heap_settings {
   unsigned clean_from = 80;   // percent of the pool's pages in use: from there background cleaners work
   unsigned cleaners = 0;      // background threads
   unsigned recovery_threads = 1;
-  bool use_saved = true;  // false: the log is read also where a clean close has saved what it says
+  bool refuse_damage = false;  // open() fails where blocks do not hold, and leaves them as they are
+  bool use_saved = true;       // false: the log is read also where a clean close has saved what it says
 };
 
 enum class chunk_state : std::uint8_t {

@@ -110,6 +110,9 @@ class recovery {
     in_parts([&](unsigned part) {
       for (std::uint32_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < found_.size();) deal(i, part);
     });
+    if (h.settings_.refuse_damage) {
+      if (status s = refuse_damage(); !s) return s;
+    }
     if (status s = replay_all(); !s) return s;
     finish();
     return {};
@@ -444,6 +447,23 @@ class recovery {
       if (!f.had_end) h.chunks_.mark_end(c, c.used.load(std::memory_order_relaxed));
     }
     for (const std::uint64_t version : missing_) report_.damaged.push_back({0, version, {}});
+  }
+  // errc::corrupt, with what can be read of the first damaged block.
+  [[nodiscard]] status refuse_damage() {
+    std::size_t blocks = missing_.size();
+    for (std::uint32_t i = 0; i < found_.size(); ++i) {
+      blocks += found_[i].damaged.size();
+      for (const damaged_range& d : found_[i].damaged) {
+        if (report_.damaged.empty()) describe(heap_.chunks_.at(i), d);
+      }
+    }
+    if (blocks == 0) return {};
+    if (report_.damaged.empty()) report_.damaged.push_back({0, *missing_.begin(), {}});
+    const damaged_block& first = report_.damaged.front();
+    return fail(
+        errc::corrupt,
+        "log: found %zu blocks that fail their checks, expected none; the first: offset %lu, version %lu, about %s",
+        blocks, first.offset, first.version, first.homes.empty() ? "what cannot be read" : first.homes.c_str());
   }
   // What can still be read of it.
   void describe(const chunk& c, const damaged_range& d) {
