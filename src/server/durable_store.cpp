@@ -402,7 +402,8 @@ std::size_t durable_store::sweep(item_session& by, const sweep_wish& wish, const
     const sweep_wish& wish;
     std::uint64_t flushed_before;
     std::size_t seen;
-  } c{*this, *victims_, wish, flushed_before(), 0};
+    bool came_around;
+  } c{*this, *victims_, wish, flushed_before(), 0, false};
   const auto visit = [](const nvm_lf_entry* e, void* argument) {
     context& to = *static_cast<context*>(argument);
     item i;
@@ -416,6 +417,9 @@ std::size_t durable_store::sweep(item_session& by, const sweep_wish& wish, const
           nvm_lf_change_mark(to.store.items_, e, &expected, e->mark & ~item_state::used_bit, NVM_LF_MARK_LAZY));
       return 0;
     }
+    // Where all were used, as new items are, this sweep itself has cleared the mark, and who fetched the item has had
+    // no time to set it again: those that nobody ever fetched go first.
+    if (!dead && to.came_around && i.state().fetched) return 0;
     if (to.list.count == victims_max) return 0;
     victims::one& v = to.list.all[to.list.count++];
     std::memcpy(v.key.data(), i.key.data(), i.key.size());
@@ -441,6 +445,7 @@ std::size_t durable_store::sweep(item_session& by, const sweep_wish& wish, const
   std::size_t ends = 0;
   while (c.seen < wish.items_max && !enough() && ends < 3) {
     victims_->count = 0;
+    c.came_around = ends == 1;
     if (nvm_lf_scan(items_, &cursor_, victims_max, visit, &c) < 0) break;
     for (std::size_t v = 0; v < victims_->count && !enough(); ++v) {
       bye.who = &victims_->all[v];
@@ -449,7 +454,7 @@ std::size_t durable_store::sweep(item_session& by, const sweep_wish& wish, const
       ++gone;
     }
     if (cursor_ != 0) continue;
-    ++ends;  // a second time around, for marks of use that were cleared
+    ++ends;  // a second and a third time around, for marks of use that were cleared
     if (wish.bytes == 0) break;
   }
   return gone;

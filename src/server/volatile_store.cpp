@@ -164,21 +164,24 @@ std::size_t volatile_store::sweep(item_session&, const sweep_wish& wish, const s
   const auto enough = [&] { return wish.bytes != 0 && memory_.load(std::memory_order_relaxed) + wish.bytes <= limit; };
   std::size_t gone = 0;
   std::size_t seen_items = 0;
-  // Twice around: the first time the hand clears the marks of use.
-  for (std::size_t turn = 0; turn < 2 * shards && seen_items < wish.items_max && !enough(); ++turn) {
+  // Three times around: the first time the hand clears the marks of use; the second time those stay that were ever
+  // fetched, for they have had no time to be marked again.
+  for (std::size_t turn = 0; turn < 3 * shards && seen_items < wish.items_max && !enough(); ++turn) {
     shard& s = shards_[next_shard_.fetch_add(1, std::memory_order_relaxed) % shards];
     const std::lock_guard lock{s.mutex};
     for (std::size_t left = s.ring.size(); left != 0 && seen_items < wish.items_max && !enough(); --left) {
       ++seen_items;
       if (s.hand >= s.ring.size()) s.hand = 0;
       node* const n = s.ring[s.hand];
-      const bool dead = is_gone(seen(*n), wish.now, flushed_before());
-      if (!dead && (!wish.living || n->used)) {
+      const item found = seen(*n);
+      const bool dead = is_gone(found, wish.now, flushed_before());
+      const bool came_around = turn >= shards && turn < 2 * shards;
+      if (!dead && (!wish.living || n->used || (came_around && found.state().fetched))) {
         if (wish.living) n->used = false;
         ++s.hand;
         continue;
       }
-      told(seen(*n), !dead);
+      told(found, !dead);
       unlink(s, n);  // the last of the ring comes to this place
       ++gone;
       if (s.ring.empty()) break;
