@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "api/check_log.hpp"
 #include "api/check_structures.hpp"
+#include "api/log_in_image.hpp"
 #include "api/pool_object.hpp"
 #include "api/ssd.hpp"
 #include "logheap/logheap_layout.hpp"

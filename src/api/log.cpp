@@ -6,8 +6,7 @@
 
 namespace nvm::api {
 
-logheap::heap_settings heap_settings_of(const pool_file& file, const log_choice& how) noexcept {
-  const geometry g = file.geometry();
+logheap::heap_settings heap_settings_of(const geometry& g, const log_choice& how) noexcept {
   logheap::heap_settings s;
   s.root_word = anchor_word_at(g, 0, anchor_word::log_heap);
   s.root_word_copy = anchor_word_at(g, 1, anchor_word::log_heap);
@@ -16,9 +15,14 @@ logheap::heap_settings heap_settings_of(const pool_file& file, const log_choice&
   s.separate_logs = !how.one_log;
   s.group_update = how.mapping == NVM_MAPPING_LEAVES || how.mapping >= NVM_MAPPING_GROUP_UPDATE;
   s.cleaners = how.cleaners;
+  s.recovery_threads = std::max(1U, platform::processors());
+  return s;
+}
+
+logheap::heap_settings heap_settings_of(const pool_file& file, const log_choice& how) noexcept {
+  logheap::heap_settings s = heap_settings_of(file.geometry(), how);
   // What is lost is not lost silently: to read what is left a pool is opened read-only.
   s.refuse_damage = !file.read_only();
-  s.recovery_threads = std::max(1U, platform::processors());
   return s;
 }
 

@@ -22,6 +22,8 @@ struct log_choice {
 
 [[nodiscard]] inline bool is_log(const pool_file& file) noexcept { return file.superblock().engine == NVM_ENGINE_LOG; }
 [[nodiscard]] logheap::heap_settings heap_settings_of(const pool_file& file, const log_choice& how) noexcept;
+// The same of an image: blocks that do not hold are no error.
+[[nodiscard]] logheap::heap_settings heap_settings_of(const geometry& g, const log_choice& how) noexcept;
 
 // Of any mapping but leaves.
 [[nodiscard]] inline logheap::skip_list_settings skip_list_settings_of(const log_choice& how) noexcept {

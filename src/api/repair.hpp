@@ -10,6 +10,7 @@
 //   space                 space/mend.hpp
 //   type map              none: it is dropped, programs bring theirs again
 //   lock-free structures  nodes that nothing leads to are freed
+//   log-structured heap   nothing: blocks that do not hold are cut out, and everything they were about is named
 // Everything else is refused: the file stays as it is, and so does what was asked for as output.
 #pragma once
 

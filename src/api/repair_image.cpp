@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "api/check_structures.hpp"
+#include "api/log_in_image.hpp"
 #include "api/pool_object.hpp"
 #include "lockfree/lockfree_layout.hpp"
 #include "logheap/logheap_layout.hpp"
@@ -44,6 +45,10 @@ status repair_image::run() {
   if (report_.refusals.empty()) mend_pages();
   if (report_.refusals.empty() && sb_.engine != NVM_ENGINE_LOG) free_unnamed();
   if (report_.refusals.empty()) mend_anchors();
+  if (report_.refusals.empty() && sb_.engine == NVM_ENGINE_LOG) {
+    const auto add = [this](const repair_note& n) { report_.notes.push_back(n); };
+    if (status s = repair_log(base_, g_, add); !s) refuse(last_message());
+  }
   if (report_.refusals.empty() && sb_.engine != NVM_ENGINE_LOG) mend_structures();
   const objects after = intact_objects();
   report_.objects_intact = before_.size();

@@ -46,9 +46,10 @@ struct heap_statistics {
 };
 
 struct damaged_block {
-  std::uint64_t offset = 0;   // 0: not known, for its header is gone
-  std::uint64_t version = 0;  // 0: not known
-  std::string homes;          // what it was about, as far as that can be read
+  std::uint64_t offset = 0;        // 0: not known, for its header is gone
+  std::uint64_t version = 0;       // 0: not known
+  std::string homes;               // what it was about, as far as that can be read
+  std::vector<home_range> ranges;  // the same
 };
 struct recovery_report {
   bool clean = false;        // the heap had been closed: its mapping was loaded

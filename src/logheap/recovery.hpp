@@ -446,7 +446,7 @@ class recovery {
       for (const damaged_range& d : f.damaged) describe(c, d);
       if (!f.had_end) h.chunks_.mark_end(c, c.used.load(std::memory_order_relaxed));
     }
-    for (const std::uint64_t version : missing_) report_.damaged.push_back({0, version, {}});
+    for (const std::uint64_t version : missing_) report_.damaged.push_back({0, version, {}, {}});
   }
   // errc::corrupt, with what can be read of the first damaged block.
   [[nodiscard]] status refuse_damage() {
@@ -458,7 +458,7 @@ class recovery {
       }
     }
     if (blocks == 0) return {};
-    if (report_.damaged.empty()) report_.damaged.push_back({0, *missing_.begin(), {}});
+    if (report_.damaged.empty()) report_.damaged.push_back({0, *missing_.begin(), {}, {}});
     const damaged_block& first = report_.damaged.front();
     return fail(
         errc::corrupt,
@@ -468,7 +468,7 @@ class recovery {
   // What can still be read of it.
   void describe(const chunk& c, const damaged_range& d) {
     heap_type& h = heap_;
-    damaged_block out{d.from, d.version, {}};
+    damaged_block out{d.from, d.version, {}, {}};
     layout::block_header header;
     std::memcpy(&header, h.base_ + d.from, sizeof header);
     const bool plausible = header.bytes >= sizeof header && header.bytes <= c.offset + h.chunks_.chunk_bytes() - d.from;
@@ -477,7 +477,9 @@ class recovery {
       const auto tell = [&](const entry& e) {
         char text[64];
         std::snprintf(text, sizeof text, "%s[%lx, %lx)", told == 0 ? "" : " ", e.home, e.home + e.size);
-        if (h.homes_->inside(e.home, e.size) && told++ < 16) out.homes += text;
+        if (!h.homes_->inside(e.home, e.size)) return;
+        if (told++ < 16) out.homes += text;
+        out.ranges.push_back({e.home, e.size});
       };
       if (for_each_entry(h.base_, h.chunks_.place(c, d.from - c.offset), header, tell) && out.version == 0) {
         out.version = header.version;

@@ -1,0 +1,66 @@
+// Cuts what does not hold out of the log of a heap that has just been opened, on an image that nobody else has: what
+// recovery has left out is gone then, and a heap that is opened on the image has no damage.
+//
+// The blocks of a chunk that hold are put together from its start; their checks are made anew, since they depend on the
+// place, and they say of themselves that they were committed before (layout::block_moved), since their neighbours in a
+// transaction may be gone or elsewhere now.  There is no order that a crash would have to find: the image is written to
+// a file later, whole or not at all.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "logheap/heap.hpp"
+
+namespace nvm::logheap {
+
+// `heap`: opened with recovery (settings.use_saved is false), at rest, and not to be used for anything else any more: a
+// new one has to be opened.  Returns in how many chunks something was cut out.
+template <class Heap>
+[[nodiscard]] std::uint64_t cut_out_damage(Heap& heap, std::byte* base) {
+  auto& chunks = heap.chunks();
+  const std::uint64_t bytes = chunks.chunk_bytes();
+  std::uint64_t changed = 0;
+  std::vector<std::byte> whole;  // blocks that hold, one behind the other
+  for (std::uint32_t i = 0; i < chunks.count(); ++i) {
+    chunk& c = chunks.at(i);
+    if (c.state.load(std::memory_order_relaxed) == chunk_state::free || c.use == layout::chunk_use::saved) continue;
+    const std::uint64_t used = c.used.load(std::memory_order_relaxed);
+    bool damaged = false;
+    whole.clear();
+    for (std::uint64_t at = sizeof(layout::chunk_header); at < used;) {
+      layout::block_header h;
+      const block_place place = chunks.place(c, at);
+      if (inspect_block(base, place, bytes, h) != block_fault::none || at + h.bytes > used ||
+          !for_each_entry(base, place, h, [](const entry&) {})) {
+        damaged = true;
+        at += layout::block_align;  // the next block is found by its header
+        continue;
+      }
+      const std::byte* block = base + place.offset();
+      whole.insert(whole.end(), block, block + h.bytes);
+      whole.resize(round_up(whole.size(), layout::block_align));
+      at += round_up(h.bytes, layout::block_align);
+    }
+    if (!damaged) continue;
+    ++changed;
+    for (std::uint64_t at = 0; at < whole.size();) {
+      layout::block_header h;
+      std::memcpy(&h, &whole[at], sizeof h);
+      const block_place place = chunks.place(c, sizeof(layout::chunk_header) + at);
+      h.flags |= layout::block_moved;
+      h.header_check = header_check_of(h, place);
+      h.content_check = content_check_of(&whole[at], h.bytes, place);
+      std::memcpy(&whole[at], &h, sizeof h);
+      at += round_up(h.bytes, layout::block_align);
+    }
+    std::byte* const from = base + c.offset + sizeof(layout::chunk_header);
+    std::memset(from, 0, bytes - sizeof(layout::chunk_header));
+    if (!whole.empty()) std::memcpy(from, whole.data(), whole.size());
+    chunks.mark_end(c, static_cast<std::uint32_t>(sizeof(layout::chunk_header) + whole.size()));
+  }
+  return changed;
+}
+
+}  // namespace nvm::logheap
