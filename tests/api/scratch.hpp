@@ -20,7 +20,7 @@ inline std::string name_of(const testing::TestParamInfo<pool_kind>& k) {
   return names[static_cast<unsigned>(k.param)];
 }
 inline void choose(nvm_pool_options& o, pool_kind k) {
-  o.medium = is_ssd(k) ? NVM_MEDIUM_SSD : NVM_MEDIUM_SHM;
+  o.medium = is_ssd(k) ? NVM_MEDIUM_SSD : direct_medium();
   if (is_log(k)) o.engine = NVM_ENGINE_LOG;
 }
 

@@ -97,7 +97,7 @@ class creation_crash : public ::testing::TestWithParam<std::uint32_t> {
     return plan.calls;
   }
 };
-INSTANTIATE_TEST_SUITE_P(medium, creation_crash, ::testing::Values(NVM_MEDIUM_SHM, NVM_MEDIUM_SSD),
+INSTANTIATE_TEST_SUITE_P(medium, creation_crash, ::testing::Values(tests::direct_medium(), NVM_MEDIUM_SSD),
                          [](const auto& p) { return std::string{medium_name(p.param)}; });
 
 // An empty pool with nothing missing.

@@ -36,7 +36,7 @@ class growth : public ::testing::TestWithParam<std::uint32_t> {
     pool = std::move(*opened);
   }
 };
-INSTANTIATE_TEST_SUITE_P(medium, growth, ::testing::Values(NVM_MEDIUM_SHM, NVM_MEDIUM_SSD),
+INSTANTIATE_TEST_SUITE_P(medium, growth, ::testing::Values(tests::direct_medium(), NVM_MEDIUM_SSD),
                          [](const auto& p) { return std::string{medium_name(p.param)}; });
 
 TEST_P(growth, doubles_in_whole_chunks_up_to_the_capacity) {

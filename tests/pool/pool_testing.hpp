@@ -6,19 +6,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include "../direct_place.hpp"
 #include "pool/pool.hpp"
 
 namespace nvm::testing {
 
 // Where syncs cost nothing; named media work in either place.
 inline std::string memory_folder() {
-  return std::filesystem::is_directory("/dev/shm") ? "/dev/shm" : std::filesystem::temp_directory_path().string();
+  const char* const folder = tests::direct_folder();
+  return std::filesystem::is_directory(folder) ? folder : std::filesystem::temp_directory_path().string();
 }
 
 // A folder that goes away with the object.  `where`: default the system's temporary folder.
@@ -52,6 +55,23 @@ inline void put_bytes(const std::string& path, const std::vector<std::byte>& byt
   out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   out.close();
   std::filesystem::permissions(path, std::filesystem::perms{0600});
+}
+
+// As cp --sparse=always does: blocks of zeros are left out.
+inline void copy_with_holes(const std::string& from, const std::string& to) {
+  constexpr std::size_t block = 4096;
+  const std::vector<std::byte> bytes = bytes_of(from);
+  std::ofstream out{to, std::ios::binary};
+  for (std::size_t at = 0; at < bytes.size(); at += block) {
+    const std::size_t n = std::min(block, bytes.size() - at);
+    if (std::all_of(&bytes[at], &bytes[at] + n, [](std::byte b) { return b == std::byte{}; })) continue;
+    out.seekp(static_cast<std::streamoff>(at));
+    out.write(reinterpret_cast<const char*>(&bytes[at]), static_cast<std::streamsize>(n));
+  }
+  out.close();
+  EXPECT_TRUE(out.good());
+  std::filesystem::resize_file(to, bytes.size());
+  std::filesystem::permissions(to, std::filesystem::perms{0600});
 }
 
 // Runs f in a child; its exit code (f's result), or 1000 + the signal that killed it.

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "../direct_place.hpp"
 #include "nvm/stm.hpp"
 
 namespace nvm::tests {
@@ -58,13 +59,13 @@ class place {
  public:
   explicit place(where w, std::size_t size = std::size_t{4} << 20) : where_{w} {
     if (w == where::volatile_only) return;
-    std::string name = is_ssd(w) ? "/var/tmp/holdfast-stm-XXXXXX" : "/dev/shm/holdfast-stm-XXXXXX";
+    std::string name = std::string{is_ssd(w) ? "/var/tmp" : direct_folder()} + "/holdfast-stm-XXXXXX";
     if (::mkdtemp(name.data()) == nullptr) ADD_FAILURE() << "no directory " << name;
     folder_ = name;
     nvm_pool_options o{};
     o.size = size;
     o.capacity = size;
-    o.medium = is_ssd(w) ? NVM_MEDIUM_SSD : NVM_MEDIUM_SHM;
+    o.medium = is_ssd(w) ? NVM_MEDIUM_SSD : direct_medium();
     if (w == where::redo || w == where::redo_by_mark) o.engine = NVM_ENGINE_REDO;
     if (w == where::mnemosyne) o.engine = NVM_ENGINE_MNEMOSYNE;
     if (w == where::mnemosyne_undo) o.engine = NVM_ENGINE_MNEMOSYNE_UNDO;
