@@ -3,7 +3,8 @@
 
   include/**/*.h            C11 with gcc and clang, C++20 with g++ and clang
   include/**/*.hpp          C++20 with g++ and clang
-  src/**/*.h, src/**/*.hpp  C++20 with clang; its warnings are errors
+  src/**/*.h, src/**/*.hpp  C++20 with clang; its warnings are errors. Those that a source of src/ includes
+                            before anything else are compiled alone by every build, and left out here
 
 usage: tools/headers_alone.py [--root DIR] [--generated DIR] [path...]; paths limit the headers.
 A header that passed is not compiled again until it or another header changes (build/headers.passed).
@@ -14,6 +15,7 @@ import concurrent.futures
 import hashlib
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -30,6 +32,13 @@ def compilers(root, header):
     if header.suffix == ".h":
         both += [("gcc", *C11), ("clang-19", *C11)]
     return both
+
+
+def included_first(root):
+    """What sources of src/ include before anything else, as they name it."""
+    first = re.compile(rb'^[ \t]*#[ \t]*include[ \t]+["<]([^">]+)[">]', re.MULTILINE)
+    found = (first.search(source.read_bytes()) for source in (root / "src").rglob("*.cpp"))
+    return {root / "src" / match[1].decode() for match in found if match}
 
 
 def compile_alone(root, generated, header, compiler):
@@ -69,7 +78,8 @@ def main():
         return 0
     chosen = [h for h in headers
               if not arguments.paths or any(h.is_relative_to(p.resolve()) for p in arguments.paths)]
-    work = [(root, generated, h, c) for h in chosen for c in compilers(root, h)]
+    built = set() if arguments.paths else included_first(root)
+    work = [(root, generated, h, c) for h in chosen if h not in built for c in compilers(root, h)]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         failures = [f for f in pool.map(lambda item: compile_alone(*item), work) if f]
     for failure in failures:
