@@ -16,7 +16,7 @@
 //     thread, is damaged.  A cleaner writes many before it fences: behind its end, what follows the first block that
 //     does not hold is dropped; it is somewhere else still.
 //   - A block in a chunk without an end, of a transaction above `through` whose cycle is not whole, is dropped, unless
-//     what is missing is damaged or its thread has a newer block: then it had committed.
+//     what is missing is damaged, its thread has a newer block or another one stands behind it: then it had committed.
 #pragma once
 
 #include <cstdio>
@@ -237,7 +237,8 @@ class recovery {
         if (b.moved || b.version <= through) continue;
         // In a chunk that has an end it was durable, as all of its transaction was.
         if (f.had_end || is_whole(b)) continue;
-        if (went_on(f, b.version)) {
+        // What stands behind it says so, too, where the thread's stamp is damaged; nor may the new end cut it off.
+        if (went_on(f, b.version) || &b != &f.blocks.back()) {
           missing_.insert(b.version);
           continue;
         }
