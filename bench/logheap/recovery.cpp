@@ -30,12 +30,12 @@ template <class Map>
 class watched : public Map {
  public:
   using Map::Map;
-  [[nodiscard]] status reserve(typename Map::client& c, std::span<const logheap::home_range> ranges) noexcept {
+  [[nodiscard]] status fill(typename Map::client& c, std::span<const logheap::piece> pieces) noexcept {
     if (first_change_ns.load(std::memory_order_relaxed) == 0) {
       std::uint64_t none = 0;
       first_change_ns.compare_exchange_strong(none, wall_ns(), std::memory_order_relaxed);
     }
-    return Map::reserve(c, ranges);
+    return Map::fill(c, pieces);
   }
 };
 

@@ -77,6 +77,11 @@ struct chunk {
   std::atomic<std::uint32_t> filled{0};  // what `live` was when all of it had just been written
   std::atomic<std::uint64_t> newest{0};  // version in it
   bool listed = false;                   // recovery: the list leads here
+
+  void reset_counts() noexcept {
+    live.store(0, std::memory_order_relaxed);
+    filled.store(0, std::memory_order_relaxed);
+  }
 };
 // What an allocation or a tombstone that is needed counts for among a chunk's live bytes.
 inline constexpr std::uint32_t entry_live_bytes = 8;

@@ -64,6 +64,8 @@ struct recovery_report {
 template <media M, mapping Map>
 class recovery;
 template <media M, mapping Map>
+class share_replay;
+template <media M, mapping Map>
 class cleaner;
 template <media M, mapping Map>
 class saved_mapping;
@@ -101,6 +103,7 @@ class heap {
    private:
     friend class heap;
     friend class recovery<M, Map>;
+    friend class share_replay<M, Map>;
     friend class cleaner<M, Map>;
     friend class saved_mapping<M, Map>;
     const unsigned number_;
@@ -288,6 +291,7 @@ class heap {
 
  private:
   friend class recovery<M, Map>;
+  friend class share_replay<M, Map>;
   friend class cleaner<M, Map>;
   friend class saved_mapping<M, Map>;
 

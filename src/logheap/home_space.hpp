@@ -182,15 +182,17 @@ class home_space {
   // One more, or one less, entry about these bytes is in the log.  drop() returns through `idle` the slots without any
   // and without an object: their tombstones are of no use any more.  False: they are not all in slots.
   bool count(home_t home, std::uint64_t size) noexcept {
-    return each_slot(home, size, [](const slot& s) {
-      std::uint64_t word = s.word().load(std::memory_order_relaxed);
-      for (;;) {
-        const slot_word w{word};
-        const std::uint64_t n = std::min(w.count() + 1, slot_word::count_max);
-        if (s.word().compare_exchange_weak(word, slot_word{w.what(), w.entry(), n}.code(), std::memory_order_acq_rel))
-          return;
-      }
-    });
+    return each_slot(home, size, [](const slot& s) { count(s, 1); });
+  }
+  // So many more are about the slot.
+  static void count(const slot& s, std::uint64_t entries) noexcept {
+    std::uint64_t word = s.word().load(std::memory_order_relaxed);
+    for (;;) {
+      const slot_word w{word};
+      const std::uint64_t n = std::min(w.count() + entries, slot_word::count_max);
+      if (s.word().compare_exchange_weak(word, slot_word{w.what(), w.entry(), n}.code(), std::memory_order_acq_rel))
+        return;
+    }
   }
   template <class Idle>
   void drop(home_t home, std::uint64_t size, Idle&& idle) noexcept {

@@ -87,9 +87,27 @@ concept mapping = requires(M& m, typename M::client& c, const home_range& r, std
   // home says are now at `to` plus it; the others were changed meanwhile and stay as they are.  Returns how many moved.
   { m.compare_and_move(c, home, size, from, to) } noexcept -> std::same_as<std::uint64_t>;
 
+  // For whoever builds the mapping: the bytes of each piece are at its log address.  The pieces are in order of home
+  // addresses and disjoint, nothing is mapped there, and nobody else changes the partitions they are in.
+  // errc::no_memory: some of them may be there.
+  { m.fill(c, pieces) } noexcept -> std::same_as<status>;
+
   // All pieces, in order of home addresses, at rest.
   { m.for_each(see) } noexcept;
   { m.bytes_used() } noexcept -> std::same_as<std::uint64_t>;  // of volatile memory, about
 };
+
+// fill() by changes, one at a time.
+template <class M>
+[[nodiscard]] status fill_by_changes(M& m, typename M::client& c, std::span<const piece> pieces) noexcept {
+  status s;
+  for (std::size_t i = 0; s && i < pieces.size(); ++i) {
+    const home_range range{pieces[i].home, pieces[i].size};
+    s = m.reserve(c, std::span{&range, 1});
+    if (s) m.assign(c, pieces.subspan(i, 1), detail::seen_piece{});
+  }
+  m.release(c);
+  return s;
+}
 
 }  // namespace nvm::logheap

@@ -1,8 +1,9 @@
 // Recovery (LSNVMM, section 4.5); included by heap.hpp.
 //
-// Two phases, as map and reduce.  First all chunks are read in parallel, their blocks checked, and it is decided which
-// transactions have committed; then the entries of those are dealt out by home address, and each share is replayed by
-// one thread, in order of versions.  What is on media changes only where a chunk gets its end:
+// Two phases, as map and reduce.  First all chunks are read in parallel, once: blocks are checked, and their entries
+// dealt out by home address, each to one of many shares; but for the blocks at the ends of logs, which wait until it is
+// decided which transactions have committed.  Then each share is replayed by one thread (share_replay.hpp).
+// What is on media changes only where a chunk gets its end:
 //
 /// 1. S end of each chunk that has none, behind the last block that counts; session = next, saved = 0; F them;
 ///                                     | logheap/E7  before anything else changes: blocks that were dropped must not
@@ -16,15 +17,20 @@
 //     thread, is damaged.  A cleaner writes many before it fences: behind its end, what follows the first block that
 //     does not hold is dropped; it is somewhere else still.
 //   - A block in a chunk without an end, of a transaction above `through` whose cycle is not whole, is dropped, unless
-//     what is missing is damaged, its thread has a newer block or another one stands behind it: then it had committed.
+//     a block of it is in a chunk that has an end, what is missing is damaged, its thread has a newer block or one of
+//     another transaction stands behind it: then it had committed.
+//
+// Volatile memory: 32 bytes an entry, besides what the heap keeps.
 #pragma once
 
 #include <cstdio>
 #include <map>
+#include <numeric>
 #include <set>
-#include <tuple>
 
 #include "logheap/heap.hpp"
+#include "logheap/replay_record.hpp"
+#include "logheap/share_replay.hpp"
 
 namespace nvm::logheap {
 
@@ -47,11 +53,11 @@ class recovery {
   }
 
  private:
+  // A block of which it is not known yet whether its transaction has committed.
   struct block_found {
     std::uint64_t offset = 0;
     std::uint64_t version = 0;
     std::uint64_t peer = 0;
-    bool moved = false;
     bool dropped = false;
   };
   struct damaged_range {
@@ -64,20 +70,23 @@ class recovery {
     std::vector<damaged_range> damaged;
     std::uint64_t end = sizeof(layout::chunk_header);
     std::uint64_t newest = 0;
+    std::uint64_t newest_intact = 0;
     std::uint32_t stamp = 0;  // 0: not known
     bool had_end = false;
     bool torn = false;
     damaged_range torn_block;  // if its header holds
   };
-  // What an entry says, cut to one share.
-  struct record {
-    home_t home = 0;
-    std::uint64_t size = 0;
-    log_t log = 0;  // of contents, or the entry itself
-    std::uint64_t version = 0;
-    layout::entry_kind kind = layout::entry_kind::update;
-    bool first = true;      // of an object: the part where it begins
-    bool obsolete = false;  // there is a newer one of the same bytes
+  struct tombstone {
+    entry what;
+    std::uint64_t version;
+  };
+  // What one part has found.
+  struct part_found {
+    std::vector<replay_list> dealt;  // for each share
+    std::vector<tombstone> tombstones;
+    std::vector<entry> entries;  // of the block at hand
+    std::uint64_t blocks = 0;
+    std::uint64_t entries_seen = 0;
   };
 
   // Calls f(part) for all parts; the first exception of any becomes one here.
@@ -94,22 +103,41 @@ class recovery {
     if (failed.load(std::memory_order_relaxed)) throw std::bad_alloc{};
   }
 
+  // Calls f(part, number) for all chunks, in the order in which they lie: mostly that in which they were filled.
+  template <class F>
+  void each_chunk(F&& f) {
+    std::atomic<std::uint32_t> next{0};
+    in_parts([&](unsigned part) {
+      for (std::uint32_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < found_.size();) {
+        f(parts_found_[part], order_[i]);
+      }
+    });
+  }
+
   [[nodiscard]] status run_phases() {
     heap_type& h = heap_;
     found_.resize(h.chunks_.count());
-    std::atomic<std::uint32_t> next{0};
-    in_parts([&](unsigned) {
-      for (std::uint32_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < found_.size();) scan(i);
-    });
+    order_.resize(h.chunks_.count());
+    std::iota(order_.begin(), order_.end(), 0U);
+    std::sort(order_.begin(), order_.end(),
+              [&](std::uint32_t a, std::uint32_t b) { return h.chunks_.at(a).offset < h.chunks_.at(b).offset; });
+    // About a megabyte of records each.
+    const std::uint64_t log_bytes = h.chunks_.count() * h.chunks_.chunk_bytes();
+    shares_ = std::bit_ceil(std::clamp<std::uint64_t>(log_bytes / share_log_bytes, parts_ == 1 ? 1 : 4 * parts_, 1024));
+    home_first_ = h.chunks_.root().home_first;
+    share_shift_ = static_cast<unsigned>(
+        std::countr_zero(std::max(h.settings_.partition_bytes, h.chunks_.root().superblock_bytes)));
+    parts_found_.resize(parts_);
+    for (part_found& p : parts_found_) p.dealt.resize(shares_);
+    each_chunk([&](part_found& p, std::uint32_t i) { scan(p, i); });
     decide();
-    learn_objects();
-    shares_ = std::size_t{parts_} * shares_each;
-    dealt_.resize(parts_);
-    for (auto& d : dealt_) d.resize(shares_);
-    next.store(0, std::memory_order_relaxed);
-    in_parts([&](unsigned part) {
-      for (std::uint32_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < found_.size();) deal(i, part);
+    each_chunk([&](part_found& p, std::uint32_t i) {
+      for (const block_found& b : found_[i].blocks) {
+        if (!b.dropped) deal(p, i, b.offset);
+      }
     });
+    for (const auto& [number, d] : forged_) found_[number].damaged.push_back(d);
+    deal_tombstones();
     if (h.settings_.refuse_damage) {
       if (status s = refuse_damage(); !s) return s;
     }
@@ -120,7 +148,7 @@ class recovery {
 
   // ---- phase 1 ----
 
-  void scan(std::uint32_t number) {
+  void scan(part_found& p, std::uint32_t number) {
     heap_type& h = heap_;
     chunk& c = h.chunks_.at(number);
     if (c.state.load(std::memory_order_relaxed) == chunk_state::free || c.use == layout::chunk_use::saved) return;
@@ -140,14 +168,21 @@ class recovery {
       f.had_end = !by_cleaner;
       if (f.had_end) end = sure;
     }
+    const std::uint64_t through = h.chunks_.through();
     std::uint64_t at = sizeof(layout::chunk_header);
     while (at < end) {
       layout::block_header b;
       const block_place place = h.chunks_.place(c, at);
       const block_fault fault = inspect_block(h.base_, place, bytes, b);
       if (fault == block_fault::none && at + b.bytes <= end) {
-        f.blocks.push_back({place.offset(), b.version, peer_of(b), (b.flags & layout::block_moved) != 0, false});
         f.newest = std::max(f.newest, b.version);
+        f.newest_intact = std::max(f.newest_intact, b.version);
+        // In a chunk that has an end it was durable, as all of its transaction was.
+        if (f.had_end || b.version <= through || (b.flags & layout::block_moved) != 0) {
+          deal(p, number, place.offset());
+        } else {
+          f.blocks.push_back({place.offset(), b.version, peer_of(b), false});
+        }
         at += round_up(b.bytes, layout::block_align);
         f.end = at;
         continue;
@@ -177,6 +212,7 @@ class recovery {
     if (f.had_end) f.end = sure;
   }
 
+  // Of those not known to have committed.
   [[nodiscard]] const block_found* block_at(std::uint64_t offset) const noexcept {
     const std::uint32_t number = heap_.chunks_.number_of(offset);
     if (number == chunk_store<M>::none) return nullptr;
@@ -185,6 +221,20 @@ class recovery {
                                     [](const block_found& x, std::uint64_t o) { return x.offset < o; });
     return b != blocks.end() && b->offset == offset ? &*b : nullptr;
   }
+  // The block of the version that is there, in a chunk that has an end.
+  [[nodiscard]] std::optional<block_found> durable_at(std::uint64_t offset, std::uint64_t version) const noexcept {
+    const std::uint32_t number = heap_.chunks_.number_of(offset);
+    if (number == chunk_store<M>::none || !found_[number].had_end) return std::nullopt;
+    const chunk& c = heap_.chunks_.at(number);
+    layout::block_header b;
+    const block_fault fault =
+        inspect_block(heap_.base_, heap_.chunks_.place(c, offset - c.offset), heap_.chunks_.chunk_bytes(), b);
+    if (fault != block_fault::none || offset - c.offset + b.bytes > found_[number].end || b.version != version ||
+        (b.flags & layout::block_moved) != 0) {
+      return std::nullopt;
+    }
+    return block_found{offset, b.version, peer_of(b), false};
+  }
   [[nodiscard]] bool is_damaged(std::uint64_t offset) const noexcept {
     const std::uint32_t number = heap_.chunks_.number_of(offset);
     if (number == chunk_store<M>::none) return false;
@@ -192,17 +242,24 @@ class recovery {
     return std::any_of(all.begin(), all.end(),
                        [&](const damaged_range& d) { return offset >= d.from && offset < d.to; });
   }
-  // The blocks from `b` on lead back to it, or to what was durable and is damaged.
-  [[nodiscard]] bool is_whole(const block_found& b) const noexcept {
-    const block_found* at = &b;
-    for (std::size_t steps = 0; steps <= found_.size(); ++steps) {
-      if (is_damaged(at->peer)) return true;
-      const block_found* next = block_at(at->peer);
-      if (next == nullptr || next->version != b.version || next->moved) return false;
-      if (next == &b) return true;
-      at = next;
+  // Where the blocks from `b` on lead: back to it, or to what is damaged and was durable; nowhere, though one of them
+  // was durable; nowhere.
+  enum class cycle : std::uint8_t { whole, missing, torn };
+  [[nodiscard]] cycle follow(const block_found& b) const noexcept {
+    bool durable = false;
+    std::uint64_t next = b.peer;
+    for (std::size_t steps = 0; steps <= found_.size() && next != b.offset; ++steps) {
+      if (is_damaged(next)) return cycle::whole;
+      const block_found* at = block_at(next);
+      const std::optional<block_found> sure = at == nullptr ? durable_at(next, b.version) : std::nullopt;
+      if (sure) {
+        durable = true;
+        at = &*sure;
+      }
+      if (at == nullptr || at->version != b.version) return durable ? cycle::missing : cycle::torn;
+      next = at->peer;
     }
-    return false;
+    return next == b.offset ? cycle::whole : durable ? cycle::missing : cycle::torn;
   }
   // The thread that has filled the chunk fenced its transaction of this version: it has written a later one.
   [[nodiscard]] bool went_on(const chunk_found& f, std::uint64_t version) const {
@@ -211,7 +268,9 @@ class recovery {
   }
   void find_newest() {
     for (const chunk_found& f : found_) {
-      for (const block_found& b : f.blocks) newest_[f.stamp] = std::max(newest_[f.stamp], b.version);
+      if (f.newest_intact == 0) continue;
+      std::uint64_t& newest = newest_[f.stamp];
+      newest = std::max(newest, f.newest_intact);
     }
   }
   // A last block that does not hold was durable if its thread has written a later one.
@@ -234,11 +293,11 @@ class recovery {
     for (std::uint32_t i = 0; i < found_.size(); ++i) {
       chunk_found& f = found_[i];
       for (block_found& b : f.blocks) {
-        if (b.moved || b.version <= through) continue;
-        // In a chunk that has an end it was durable, as all of its transaction was.
-        if (f.had_end || is_whole(b)) continue;
-        // What stands behind it says so, too, where the thread's stamp is damaged; nor may the new end cut it off.
-        if (went_on(f, b.version) || &b != &f.blocks.back()) {
+        const cycle c = follow(b);
+        if (c == cycle::whole) continue;
+        // What stands behind it says that it was durable, too, where the thread's stamp is damaged; nor may the new end
+        // cut that off.
+        if (c == cycle::missing || went_on(f, b.version) || f.blocks.back().version != b.version) {
           missing_.insert(b.version);
           continue;
         }
@@ -255,111 +314,82 @@ class recovery {
     }
   }
 
-  // Calls visit(block, header, entry) for the entries of blocks that count.
-  template <class Visit>
-  void each_entry(std::uint32_t number, Visit&& visit) {
+  // Deals out the entries of a block that counts.  Entries that no heap has written do not get any further.
+  void deal(part_found& p, std::uint32_t number, std::uint64_t offset) {
     heap_type& h = heap_;
-    const chunk& c = h.chunks_.at(number);
-    for (block_found& b : found_[number].blocks) {
-      if (b.dropped) continue;
-      const block_place place = h.chunks_.place(c, b.offset - c.offset);
-      layout::block_header header;
-      std::memcpy(&header, h.base_ + b.offset, sizeof header);
-      if (!for_each_entry(h.base_, place, header, [&](const entry& e) { visit(b, e); })) {
-        b.dropped = true;
-        note_damage(number, {b.offset, b.offset + header.bytes, b.version});
+    chunk& c = h.chunks_.at(number);
+    layout::block_header header;
+    std::memcpy(&header, h.base_ + offset, sizeof header);
+    p.entries.clear();
+    bool inside = true;
+    const bool fits = for_each_entry(h.base_, h.chunks_.place(c, offset - c.offset), header, [&](const entry& e) {
+      inside = inside && h.homes_->inside(e.home, e.size);
+      p.entries.push_back(e);
+    });
+    if (!fits || !inside) return note_forged(number, {offset, offset + header.bytes, header.version});
+    ++p.blocks;
+    std::uint64_t filled = 0;
+    for (const entry& e : p.entries) {
+      // Where objects were.  Allocations first: a tombstone that hides nothing any more may be older than the
+      // superblock that is there now, and teaches only where nothing else is known.
+      if (e.kind == layout::entry_kind::tombstone) {
+        p.tombstones.push_back({e, header.version});
+        continue;
+      }
+      ++p.entries_seen;
+      if (layout::has_contents(e.kind)) filled += e.size;
+      if (e.kind == layout::entry_kind::update) {
+        cut(p, e, header.version, e.size);
+        continue;
+      }
+      filled += entry_live_bytes;
+      const status s = h.homes_->learn(e.home, e.size);
+      if (s) {
+        cut(p, e, header.version, h.homes_->room_of(e.size));
+      } else if (s.error() == errc::no_memory) {
+        throw std::bad_alloc{};
+      } else {
+        note_forged(number, {offset, offset + 1, header.version});
       }
     }
+    c.filled.fetch_add(static_cast<std::uint32_t>(filled), std::memory_order_relaxed);
   }
-  void note_damage(std::uint32_t number, const damaged_range& d) {
+  void note_forged(std::uint32_t number, const damaged_range& d) {
     const std::lock_guard guard{lock_};
-    found_[number].damaged.push_back(d);
+    forged_.push_back({number, d});
   }
-
-  // Where objects were.  Allocations first: a tombstone that hides nothing any more may be older than the superblock
-  // that is there now, and teaches only where nothing else is known.
-  void learn_objects() {
-    for (const bool tombstones : {false, true}) {
-      std::atomic<std::uint32_t> next{0};
-      in_parts([&](unsigned) {
-        for (std::uint32_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < found_.size();) {
-          // Entries that no heap has written do not get any further.
-          for (block_found& b : found_[i].blocks) {
-            if (!tombstones) check_entries(i, b);
-          }
-          each_entry(i, [&](const block_found& b, const entry& e) {
-            const bool is_tombstone = e.kind == layout::entry_kind::tombstone;
-            if (e.kind == layout::entry_kind::update || is_tombstone != tombstones) return;
-            const status s = heap_.homes_->learn(e.home, e.size);
-            if (s) return;
-            if (s.error() == errc::no_memory) throw std::bad_alloc{};
-            if (!is_tombstone) note_damage(i, {b.offset, b.offset + 1, b.version});
-            const std::lock_guard guard{lock_};
-            strange_.push_back(e.self);
-          });
-        }
-      });
+  void deal_tombstones() {
+    in_parts([&](unsigned part) {
+      part_found& p = parts_found_[part];
+      for (const tombstone& t : p.tombstones) {
+        const status s = heap_.homes_->learn(t.what.home, t.what.size);
+        if (!s && s.error() == errc::no_memory) throw std::bad_alloc{};
+        if (!s) continue;
+        ++p.entries_seen;
+        heap_.chunks_.of(t.what.self).filled.fetch_add(entry_live_bytes, std::memory_order_relaxed);
+        cut(p, t.what, t.version, heap_.homes_->room_of(t.what.size));
+      }
+      std::vector<tombstone>{}.swap(p.tombstones);
+    });
+  }
+  // `room`: bytes from its home on that the entry is about; contents of the first of them.
+  void cut(part_found& p, const entry& e, std::uint64_t version, std::uint64_t room) {
+    const std::uint64_t contents = layout::has_contents(e.kind) ? e.size : 0;
+    const std::uint64_t span = std::uint64_t{1} << share_shift_;
+    for (std::uint64_t done = 0; done < room;) {
+      const std::uint64_t x = e.home + done - home_first_;
+      const std::uint64_t n =
+          std::min({room - done, replay_record::bytes_max - x % replay_record::bytes_max, span - x % span});
+      const std::uint64_t bytes = done < contents ? std::min(n, contents - done) : 0;
+      p.dealt[x >> share_shift_ & (shares_ - 1)].push_back(
+          replay_record::of(e.kind, done == 0, e.home + done, e.log + done, bytes, e.self, n, version));
+      done += n;
     }
-    std::sort(strange_.begin(), strange_.end());
-  }
-  // Entries of a block lie in the home space.
-  void check_entries(std::uint32_t number, block_found& b) {
-    if (b.dropped) return;
-    heap_type& h = heap_;
-    const chunk& c = h.chunks_.at(number);
-    layout::block_header header;
-    std::memcpy(&header, h.base_ + b.offset, sizeof header);
-    bool inside = true;
-    const bool fits = for_each_entry(h.base_, h.chunks_.place(c, b.offset - c.offset), header,
-                                     [&](const entry& e) { inside = inside && h.homes_->inside(e.home, e.size); });
-    if (fits && inside) return;
-    b.dropped = true;
-    note_damage(number, {b.offset, b.offset + header.bytes, b.version});
   }
 
   // ---- phase 2 ----
 
-  static constexpr unsigned shares_each = 16;
-  [[nodiscard]] std::uint64_t share_bytes() const noexcept {
-    return std::max(heap_.settings_.partition_bytes, heap_.chunks_.root().superblock_bytes);
-  }
-  void deal(std::uint32_t number, unsigned part) {
-    chunk_found& f = found_[number];
-    std::uint64_t filled = 0;
-    std::uint64_t entries = 0;
-    each_entry(number, [&](const block_found& b, const entry& e) {
-      if (std::binary_search(strange_.begin(), strange_.end(), e.self)) return;
-      ++entries;
-      if (e.kind != layout::entry_kind::update) {
-        filled += entry_live_bytes;
-        const home_space::slot s = heap_.homes_->find(e.home);
-        cut(part, {s.home, s.bytes, e.self, b.version, e.kind});
-      }
-      if (e.kind != layout::entry_kind::tombstone && !heap_.homes_->count(e.home, e.size)) {
-        heap_.homes_->keep_out(e.home, e.size);
-      }
-      if (layout::has_contents(e.kind)) {
-        filled += e.size;
-        cut(part, {e.home, e.size, e.log, b.version, layout::entry_kind::update});
-      }
-    });
-    heap_.chunks_.at(number).filled.store(static_cast<std::uint32_t>(filled), std::memory_order_relaxed);
-    std::uint64_t blocks = 0;
-    for (const block_found& b : f.blocks) blocks += b.dropped ? 0 : 1;
-    const std::lock_guard guard{lock_};
-    report_.entries += entries;
-    report_.blocks += blocks;
-  }
-  void cut(unsigned part, record r) {
-    const std::uint64_t span = share_bytes();
-    for (std::uint64_t left = r.size; left != 0; left -= r.size) {
-      r.size = std::min(left, span - r.home % span);
-      dealt_[part][r.home / span % shares_].push_back(r);
-      r.home += r.size;
-      if (r.kind == layout::entry_kind::update) r.log += r.size;
-      r.first = false;
-    }
-  }
+  static constexpr std::uint64_t share_log_bytes = std::uint64_t{4} << 20;
 
   [[nodiscard]] status replay_all() {
     std::vector<thread*> threads;
@@ -371,69 +401,23 @@ class recovery {
     std::atomic<std::size_t> next{0};
     std::atomic<bool> failed{false};
     in_parts([&](unsigned part) {
+      share_replay<M, Map> replay{heap_, *threads[part]};
       for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < shares_;) {
-        if (!replay(i, *threads[part])) failed.store(true, std::memory_order_relaxed);
+        for (part_found& p : parts_found_) replay.take(p.dealt[i]);
+        if (!replay.run()) failed.store(true, std::memory_order_relaxed);
       }
     });
     for (thread* t : threads) heap_.leave(*t);
     if (failed.load(std::memory_order_relaxed)) return fail(errc::no_memory, "no volatile memory for the mapping");
     return {};
   }
-  [[nodiscard]] bool replay(std::size_t share, thread& t) {
-    std::vector<record> all;
-    for (auto& d : dealt_) {
-      all.insert(all.end(), d[share].begin(), d[share].end());
-      std::vector<record>{}.swap(d[share]);
-    }
-    // Of updates of the same bytes, the newest.
-    const auto is_update = [](const record& r) { return r.kind == layout::entry_kind::update; };
-    std::sort(all.begin(), all.end(), [&](const record& a, const record& b) {
-      return std::tuple{a.home, a.size, is_update(a), b.version} < std::tuple{b.home, b.size, is_update(b), a.version};
-    });
-    for (std::size_t i = 1; i < all.size(); ++i) {
-      const record& before = all[i - 1];
-      record& r = all[i];
-      r.obsolete = is_update(r) && is_update(before) && r.home == before.home && r.size == before.size;
-    }
-    std::erase_if(all, [](const record& r) { return r.obsolete; });
-    // Of a version, an object comes before what was stored into it.
-    std::sort(all.begin(), all.end(), [&](const record& a, const record& b) {
-      return std::tuple{a.version, is_update(a), a.home} < std::tuple{b.version, is_update(b), b.home};
-    });
-    heap_type& h = heap_;
-    const typename heap_type::inside in{h, t};
-    const auto replaced = [&](const piece& p) { h.no_longer_live(p.log, p.size); };
-    for (const record& r : all) {
-      if (is_update(r) && is_of_freed_slot(r.home)) continue;
-      const home_range range{r.home, r.size};
-      if (!h.map_->reserve(t.client_, std::span{&range, 1})) return false;
-      if (is_update(r)) {
-        h.chunks_.of(r.log).live.fetch_add(static_cast<std::uint32_t>(r.size), std::memory_order_relaxed);
-        const piece p{r.home, r.size, r.log};
-        h.map_->assign(t.client_, std::span{&p, 1}, replaced);
-        continue;
-      }
-      h.map_->erase(t.client_, range, replaced);
-      if (!r.first) continue;
-      const auto what = r.kind == layout::entry_kind::tombstone ? slot_word::state::freed : slot_word::state::allocated;
-      const slot_word old = home_space::set(h.homes_->find(r.home), what, r.log);
-      if (old.what() != slot_word::state::none) h.no_longer_live(old.entry(), entry_live_bytes);
-      h.chunks_.of(r.log).live.fetch_add(entry_live_bytes, std::memory_order_relaxed);
-    }
-    h.map_->release(t.client_);
-    return true;
-  }
-
-  // A store into an object whose allocation is damaged, in the slot of one that was freed before: the slot is free, and
-  // must be zeros to whoever gets it.  Large objects are not given to anybody while the log has entries about them.
-  [[nodiscard]] bool is_of_freed_slot(home_t home) const noexcept {
-    const home_space::slot s = heap_.homes_->find(home);
-    return s.in != nullptr && s.in->slots != 1 &&
-           slot_word{s.word().load(std::memory_order_relaxed)}.what() == slot_word::state::freed;
-  }
 
   void finish() {
     heap_type& h = heap_;
+    for (const part_found& p : parts_found_) {
+      report_.blocks += p.blocks;
+      report_.entries += p.entries_seen;
+    }
     h.homes_->end_learning([&](log_t tombstone) { h.no_longer_live(tombstone, entry_live_bytes); });
     for (std::uint32_t i = 0; i < found_.size(); ++i) {
       chunk& c = h.chunks_.at(i);
@@ -492,13 +476,16 @@ class recovery {
   heap_type& heap_;
   recovery_report& report_;
   const unsigned parts_;
-  std::mutex lock_;  // of damage, the report, strange_
+  std::mutex lock_;  // of forged_
   std::vector<chunk_found> found_;
-  std::map<std::uint32_t, std::uint64_t> newest_;  // version of an intact block, of each thread
-  std::set<std::uint64_t> missing_;                // versions of which a block is gone, header and all
-  std::vector<log_t> strange_;                     // entries that cannot be where the others are
-  std::size_t shares_ = 1;
-  std::vector<std::vector<std::vector<record>>> dealt_;  // by each part, for each share
+  std::vector<std::uint32_t> order_;                             // numbers of chunks
+  std::vector<std::pair<std::uint32_t, damaged_range>> forged_;  // by chunk: what nobody can have written
+  std::map<std::uint32_t, std::uint64_t> newest_;                // version of an intact block, of each thread
+  std::set<std::uint64_t> missing_;                              // versions of which a block is gone, header and all
+  std::size_t shares_ = 1;                                       // a power of two
+  home_t home_first_ = 0;
+  unsigned share_shift_ = 0;  // so many bytes of home space go to the same share
+  std::vector<part_found> parts_found_;
 };
 
 template <media M, mapping Map>
@@ -527,7 +514,7 @@ status heap<M, Map>::open(recovery_report& report) noexcept {
     for (auto& p : thread_pointers_) p.store(nullptr, std::memory_order_relaxed);
     for (auto& t : threads_) t.reset();
     if (status s = make_volatile_state(); !s) return s;
-    for (std::uint32_t i = 0; i < chunks_.count(); ++i) chunks_.at(i).live.store(0, std::memory_order_relaxed);
+    for (std::uint32_t i = 0; i < chunks_.count(); ++i) chunks_.at(i).reset_counts();
     if (status s = recovery<M, Map>{*this, report}.run(); !s) return s;
   }
   // What was saved is of no use from now on.

@@ -139,7 +139,10 @@ TEST(log_heap_damage, of_an_allocation_in_a_used_slot_leaves_no_stale_bytes) {
   for (; again != first && version < 300; ++version) again = g.put(100, 2);
   ASSERT_EQ(again, first);
   g.paint(first, 60, 3);
-  g.paint(neighbour, 10, 4);
+  g.paint(first + 70, 10, 3);
+  // One store over both: the neighbour's part counts.
+  ASSERT_LT(first, neighbour);
+  g.paint(first + 90, neighbour + 10 - (first + 90), 4);
   g.base()[blocks_of(g, version)[0].offset() + 50] ^= std::byte{1};
   ASSERT_TRUE(g.crash_and_open()) << last_message();
   ASSERT_EQ(g.report().damaged.size(), 1U);
@@ -154,6 +157,7 @@ TEST(log_heap_damage, of_an_allocation_in_a_used_slot_leaves_no_stale_bytes) {
   std::vector<std::byte> expected(100);
   expected[0] = std::byte{7};
   EXPECT_EQ(g.look(first, 100), expected);
+  EXPECT_EQ(g.look(neighbour, 10), std::vector<std::byte>(10, std::byte{4}));
 }
 // What is counted on from a version has to fit where versions are kept.
 TEST(log_heap_damage, of_a_version_that_nobody_reaches_is_no_version) {
@@ -175,6 +179,44 @@ TEST(log_heap_damage, of_a_version_that_nobody_reaches_is_no_version) {
     EXPECT_EQ(h.g.crash_and_open().error(), errc::corrupt);
     put_word(h.g, root_of(h.g) + field, 9);
   }
+}
+// A chunk with an end says that the transactions in it have committed: what they have elsewhere counts, too, also where
+// their thread's next one is torn.
+TEST(log_heap_damage, of_a_header_costs_nothing_else_of_a_transaction_that_has_a_sealed_chunk) {
+  ground<> g;
+  const home_t a = g.put(1000, 1);
+  std::vector<home_t> old;
+  for (int i = 0; i < 40; ++i) old.push_back(g.put(100, 2));
+  const auto block_in = [&](std::uint64_t version, layout::chunk_use use) -> std::uint64_t {
+    for (const block_place& p : blocks_of(g, version)) {
+      if (g->chunks().of(p.offset()).use == use) return p.offset();
+    }
+    return 0;
+  };
+  for (std::size_t i = 0; i < old.size(); ++i) {
+    ground<>::transaction_type t{*g, g.thread()};
+    const home_t fresh = *t.allocate(100);
+    const std::vector<std::byte> bytes(700, std::byte{3});
+    t.store(fresh, bytes.data(), 100);
+    t.store(a, bytes.data(), 700);
+    ASSERT_TRUE(t.release(old[i]));
+    ASSERT_TRUE(t.commit());
+    const std::uint64_t version = g->statistics().version;
+    g.paint(a, 700, 4);
+    const std::uint64_t sealed = block_in(version, layout::chunk_use::update);
+    const std::uint64_t next = block_in(version + 1, layout::chunk_use::update);
+    if (g->chunks().number_of(sealed) == g->chunks().number_of(next)) continue;
+    g.base()[block_in(version, layout::chunk_use::deallocation) + 3] ^= std::byte{1};
+    g.base()[next + 60] ^= std::byte{1};
+    ASSERT_TRUE(g.crash_and_open()) << last_message();
+    ASSERT_EQ(g.report().damaged.size(), 1U);
+    EXPECT_EQ(g.report().damaged[0].version, version);
+    EXPECT_TRUE(g.objects().contains(fresh));
+    EXPECT_EQ(g.look(fresh, 100), std::vector<std::byte>(100, std::byte{3}));
+    EXPECT_EQ(g.look(a, 1)[0], std::byte{3});
+    return;
+  }
+  FAIL() << "no chunk was left";
 }
 TEST(log_heap_damage, of_a_block_that_a_cleaner_meets_keeps_its_chunk) {
   ground<> g;

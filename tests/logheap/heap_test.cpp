@@ -111,6 +111,39 @@ TYPED_TEST(log_heap, recovers_in_parallel_what_it_recovers_alone) {
     ASSERT_NO_FATAL_FAILURE(live_through<TypeParam>(s, seed, true, false)) << "seed " << seed;
   }
 }
+// Shares of home space are replayed apart, in pieces of at most 32 KiB.
+TYPED_TEST(log_heap, recovers_objects_that_lie_in_several_shares) {
+  for (const unsigned threads : {1U, 3U}) {
+    heap_settings s = small_settings();
+    s.recovery_threads = threads;
+    ground<TypeParam> g{1024, s};
+    constexpr std::uint64_t size = 200'000;
+    std::vector<home_t> homes;
+    std::vector<std::vector<std::byte>> expected;
+    std::mt19937_64 random{threads};
+    for (int i = 0; i < 3; ++i) {
+      homes.push_back(g.put(size, i));
+      expected.emplace_back(size, std::byte(i));
+    }
+    for (int i = 0; i < 300; ++i) {
+      const std::size_t which = random() % 3;
+      const std::uint64_t from = random() % size;
+      const std::uint64_t n = std::min(size - from, 1 + random() % (i % 10 == 0 ? 80'000 : 50));
+      g.paint(homes[which] + from, n, i);
+      std::fill_n(expected[which].begin() + static_cast<std::ptrdiff_t>(from), n, std::byte(i));
+      if (i % 60 != 0) continue;
+      while (g->clean(8, true) > 4) {
+      }
+    }
+    g.free(homes[1]);
+    ASSERT_TRUE(g.crash_and_open()) << last_message();
+    EXPECT_EQ(g.look(homes[0], size), expected[0]);
+    EXPECT_EQ(g.look(homes[2], size), expected[2]);
+    EXPECT_EQ(g.look(homes[1], size), std::vector<std::byte>(size));
+    EXPECT_EQ(g.objects().size(), 2U);
+    EXPECT_EQ(g->check(), "");
+  }
+}
 
 }  // namespace
 }  // namespace nvm::logheap

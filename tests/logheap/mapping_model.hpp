@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "logheap/mapping/leaf_mapping.hpp"
@@ -150,6 +151,50 @@ void follows_a_model(M& m, epochs& e, const model_run& r) {
     last = p.home + p.size;
   });
   ASSERT_EQ(all, model.bytes);
+}
+
+// fill(), then everything else about what it has put there.
+template <class M>
+void is_filled_as_a_model(M& m, epochs& e, std::uint64_t piece_max, std::uint64_t seed) {
+  ASSERT_TRUE(m.exists());
+  mapping_thread<M> t{m, e};
+  constexpr home_t first = (1 << 16) + 40;
+  byte_model model{first, std::vector<log_t>(200'000)};
+  std::mt19937_64 random{seed};
+  const auto below = [&](std::uint64_t n) { return random() % n; };
+  log_t log = 4096;
+  std::vector<piece> pieces;
+  for (home_t home = first; home + piece_max < first + model.bytes.size();) {
+    const piece p{home, 1 + below(piece_max), log};
+    pieces.push_back(p);
+    for (std::uint64_t i = 0; i < p.size; ++i) model.at(home + i) = log + i;
+    // Some neighbours go on in the log, some only at home.
+    home += p.size + (below(2) == 0 ? 0 : 1 + below(piece_max));
+    log += p.size + (below(2) == 0 ? 0 : 8);
+  }
+  const std::span<const piece> all{pieces};
+  const std::size_t half = pieces.size() / 2;
+  ASSERT_TRUE(m.fill(t.client, {}));
+  // In two parts, which may meet inside of a partition.
+  ASSERT_TRUE(m.fill(t.client, all.subspan(half)));
+  ASSERT_TRUE(m.fill(t.client, all.first(half)));
+  std::uint64_t told = 0;
+  for (int round = 0; round < 2; ++round) {
+    std::vector<log_t> seen(model.bytes.size());
+    const auto see = [&](const piece& p) {
+      for (std::uint64_t i = 0; i < p.size; ++i) seen[p.home - first + i] = p.log + i;
+    };
+    t.inside([&] { m.for_each_piece(t.client, first, model.bytes.size(), see); });
+    ASSERT_EQ(seen, model.bytes);
+    // A change in each of them finds room.
+    for (std::size_t i = round; i < pieces.size(); i += 7) {
+      const home_range r{pieces[i].home + pieces[i].size / 2, 1};
+      ASSERT_TRUE(m.reserve(t.client, {&r, 1}));
+      t.inside([&] { m.erase(t.client, r, [&](const piece& p) { told += p.size; }); });
+      model.at(r.home) = 0;
+    }
+  }
+  EXPECT_NE(told, 0U);
 }
 
 }  // namespace nvm::logheap::testing

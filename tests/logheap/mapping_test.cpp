@@ -251,6 +251,28 @@ TEST_P(leaf_mappings, say_what_a_model_says_of_long_pieces) {
   leaf_mapping m{e, {0, 1 << 20, GetParam()}};
   follows_a_model(m, e, {0, 300'000, 140'000, 150, 9});
 }
+TEST_P(leaf_mappings, are_filled_as_a_model) {
+  for (const std::uint64_t piece_max : {1, 40, 9000}) {
+    epochs e;
+    leaf_mapping m{e, {1 << 16, 1 << 20, GetParam()}};
+    ASSERT_NO_FATAL_FAILURE(is_filled_as_a_model(m, e, piece_max, piece_max));
+  }
+}
+TEST(leaf_mapping, is_filled_with_no_room_to_spare) {
+  epochs e;
+  leaf_mapping m{e, {0, 1 << 20, 4096}};
+  mapping_thread<leaf_mapping> t{m, e};
+  std::vector<piece> pieces;
+  for (home_t home = 0; home < 1 << 20; home += 128) pieces.push_back({home, 120, home * 2});
+  ASSERT_TRUE(m.fill(t.client, pieces));
+  const std::uint64_t tables = 4096 * 8 + 64;
+  EXPECT_LE(m.bytes_used(), tables + (1 << 20) / 4096 * (16 + 32 * 12 + 16));
+}
+TEST_P(skip_list_mappings, are_filled_as_a_model) {
+  epochs e;
+  skip_list_mapping m{e, {1 << 16, 1 << 20, GetParam().partition_bytes}, settings_of(GetParam())};
+  is_filled_as_a_model(m, e, 40, 3);
+}
 
 TEST(leaf, counts_by_vectors_as_it_does_plainly) {
   std::mt19937_64 random{1};

@@ -82,6 +82,9 @@ class plain_mapping {
     }
     return moved;
   }
+  [[nodiscard]] status fill(client& c, std::span<const piece> pieces) noexcept {
+    return fill_by_changes(*this, c, pieces);
+  }
   template <class Visit>
   void for_each(Visit&& visit) noexcept {
     for (const auto& [home, p] : pieces_) visit(p);

@@ -129,6 +129,20 @@ class basic_leaf_mapping : partitioned_home {
     return moved;
   }
 
+  // Each partition's leaf is made once, with no room to spare.
+  [[nodiscard]] status fill(client& c, std::span<const piece> pieces) noexcept {
+    home_t done = 0;
+    while (!pieces.empty()) {
+      const home_t begin = std::max(done, pieces.front().home);
+      const std::uint64_t partition = (begin - home_first_) >> shift_;
+      const home_t end = home_first_ + ((partition + 1) << shift_);
+      if (status s = fill_partition(c, partition, begin, end, pieces); !s) return s;
+      done = end;
+      while (!pieces.empty() && pieces.front().home + pieces.front().size <= end) pieces = pieces.subspan(1);
+    }
+    return {};
+  }
+
   template <class Visit>
   void for_each(Visit&& visit) noexcept {
     table_.each([&](std::uint64_t partition, slot& s) {
@@ -256,6 +270,41 @@ class basic_leaf_mapping : partitioned_home {
   [[nodiscard]] leaf& fresh_leaf(client& c, std::uint64_t partition, leaf& old) noexcept {
     c.promises_.use(partition);
     return *table::take_spare(old, old.count + std::uint64_t{2});
+  }
+
+  // With what lies in [begin, end), all of it in one partition.
+  [[nodiscard]] status fill_partition(client& c, std::uint64_t partition, home_t begin, home_t end,
+                                      std::span<const piece> pieces) noexcept {
+    slot* const s = table_.make(partition);
+    if (s == nullptr) return out_of_memory(c, c.promises_.mark());
+    const auto each_inside = [&](auto&& f) {
+      for (const piece& p : pieces) {
+        if (p.home >= end) break;
+        const home_t from = std::max(p.home, begin);
+        f(piece{from, std::min(p.home + p.size, end) - from, p.log + (from - p.home)});
+      }
+    };
+    if (s->load(std::memory_order_relaxed) != 0) {
+      status done;
+      each_inside([&](const piece& p) {
+        if (done) done = fill_by_changes(*this, c, std::span{&p, 1});
+      });
+      return done;
+    }
+    std::uint64_t count = 0;
+    home_t next = 0;
+    log_t next_log = 0;
+    each_inside([&](const piece& p) {
+      count += count != 0 && p.home == next && p.log == next_log ? 0 : 1;
+      next = p.home + p.size;
+      next_log = p.log + p.size;
+    });
+    leaf* const l = table_.allocate(leaf::capacity_for(count), c.kept_);
+    if (l == nullptr) return out_of_memory(c, c.promises_.mark());
+    const home_t home = home_first_ + (partition << shift_);
+    each_inside([&](const piece& p) { l->append(p.home - home, p.home + p.size - home, p.log); });
+    table::unlock(*s, l);
+    return {};
   }
 
   // ---- changes ----

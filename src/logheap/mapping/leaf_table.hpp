@@ -141,6 +141,20 @@ class leaf_table {
   static void unlock(slot& s, leaf* l) noexcept {
     s.store(reinterpret_cast<std::uintptr_t>(l), std::memory_order_release);
   }
+  // Empty; nullptr: memory has run out.
+  [[nodiscard]] leaf* allocate(std::uint32_t capacity, leaf_cache& kept) noexcept {
+    leaf* l = kept.take(capacity);
+    if (l != nullptr) {
+      capacity = l->capacity;
+    } else {
+      const std::uint64_t bytes = leaf::bytes_for(capacity);
+      l = static_cast<leaf*>(Memory::take(bytes));
+      if (l == nullptr) return nullptr;
+      bytes_.fetch_add(Memory::taken(bytes), std::memory_order_relaxed);
+    }
+    *l = {0, 0, capacity, 0, 0};
+    return l;
+  }
   void free(leaf* l, leaf_cache* kept) noexcept {
     if (kept != nullptr && kept->give(l)) return;
     bytes_.fetch_sub(Memory::taken(leaf::bytes_for(l->capacity)), std::memory_order_relaxed);
@@ -197,19 +211,6 @@ class leaf_table {
 
   [[nodiscard]] std::atomic<slot*>& table(std::uint64_t n) const noexcept {
     return static_cast<std::atomic<slot*>*>(tables_.data())[n];
-  }
-  [[nodiscard]] leaf* allocate(std::uint32_t capacity, leaf_cache& kept) noexcept {
-    leaf* l = kept.take(capacity);
-    if (l != nullptr) {
-      capacity = l->capacity;
-    } else {
-      const std::uint64_t bytes = leaf::bytes_for(capacity);
-      l = static_cast<leaf*>(Memory::take(bytes));
-      if (l == nullptr) return nullptr;
-      bytes_.fetch_add(Memory::taken(bytes), std::memory_order_relaxed);
-    }
-    *l = {0, 0, capacity, 0, 0};
-    return l;
   }
   [[nodiscard]] static leaf* spare_of(leaf& l) noexcept { return reinterpret_cast<leaf*>(l.link); }
   // Leads to the first spare that holds so many pieces.

@@ -164,6 +164,10 @@ class skip_list_mapping : partitioned_home {
     return moved;
   }
 
+  [[nodiscard]] status fill(client& c, std::span<const piece> pieces) noexcept {
+    return fill_by_changes(*this, c, pieces);
+  }
+
   template <class Visit>
   void for_each(Visit&& visit) noexcept {
     table_.each([&](std::uint64_t partition, node_number head) {
