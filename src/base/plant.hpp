@@ -33,6 +33,7 @@ enum class plant : unsigned char {
   node_checked_once,         // a cached node's address is not looked at again behind its log address
   piece_cut_first,           // a piece ends before a change that is about the bytes behind
   rest_last,                 // what a change leaves of a piece behind it is mapped when the change is made
+  grown_unseen,              // who looks does not see that a piece has grown over others that were unlinked
   page_built_unlocked,       // home page: contents are looked up before the page's lock is held
   page_shown_unfinished,     // home page: it is there before its contents are
   pinned_page_dropped,       // home page: dropped though an open transaction has stored into it

@@ -66,6 +66,7 @@ struct trial {
   Make make;
   const story& s;
   look how;
+  bool looker_first = false;  // so that it is the one who is interrupted
   std::vector<log_t> old = bytes_of(s.before);
   std::vector<log_t> now = bytes_after(s);
   std::vector<home_t> asked{};
@@ -114,7 +115,7 @@ struct trial {
       ranges.push_back({s.moved.home, s.moved.size});
       if (!m->reserve(changer.client, ranges)) std::abort();
       bool done = false;
-      const std::vector<std::function<void(explore::machine&)>> bodies{
+      std::vector<std::function<void(explore::machine&)>> bodies{
           [&](explore::machine&) {
             changer.inside([&] {
               m->assign(changer.client, s.assigned, [](const piece&) {});
@@ -126,6 +127,7 @@ struct trial {
           [&](explore::machine&) {
             for (unsigned i = 0; i < 1 + (size == 1 ? 1U : 0U); ++i) look_at(*m, looker, from, size, done);
           }};
+      if (looker_first) std::swap(bodies[0], bodies[1]);
       machine.attach();
       scheduler.run(machine, bodies, chooser, nullptr);
       machine.detach();
@@ -160,16 +162,24 @@ std::string what_goes_wrong(Make make, const story& s, std::uint64_t& schedules)
   return {};
 }
 
-auto skip_lists(mapping_step step) {
-  return [step](epochs& e) {
+auto skip_lists(mapping_step step, std::size_t cache_entries = node_cache::entries_min) {
+  return [=](epochs& e) {
     skip_list_settings s = skip_list_settings::up_to(step);
     s.node_bytes_max = 1 << 18;
-    s.cache_entries = node_cache::entries_min;
+    s.cache_entries = cache_entries;
     return std::make_unique<skip_list_mapping>(e, mapping_settings{0, 4096, 4096}, s);
   };
 }
 auto leaves() {
   return [](epochs& e) { return std::make_unique<leaf_mapping>(e, mapping_settings{0, 4096, 4096}); };
+}
+
+// The one who looks goes from node to node, all of them, and is interrupted.
+std::string what_goes_wrong_on_the_way(const story& s) {
+  const auto make = skip_lists(mapping_step::lock_free_readers, 0);
+  trial<skip_list_mapping, decltype(make)> t{make, s, look::all, true};
+  (void)t.run();
+  return t.wrong;
 }
 
 class mapping_schedules : public ::testing::TestWithParam<story> {};
@@ -182,6 +192,9 @@ TEST_P(mapping_schedules, of_skip_lists_tell_each_byte_as_it_was_or_is) {
     EXPECT_EQ(what_goes_wrong<skip_list_mapping>(skip_lists(step), GetParam(), schedules), "");
     std::printf("%s, %s: %llu schedules\n", GetParam().name, name_of(step), static_cast<unsigned long long>(schedules));
   }
+}
+TEST_P(mapping_schedules, of_skip_lists_show_no_gap_to_who_is_on_the_way) {
+  EXPECT_EQ(what_goes_wrong_on_the_way(GetParam()), "");
 }
 TEST_P(mapping_schedules, of_leaves_tell_each_byte_as_it_was_or_is) {
   std::uint64_t schedules = 0;
@@ -202,6 +215,12 @@ TEST(mapping_schedules_with_a_fault, in_which_a_piece_is_cut_first_are_found) {
 TEST(mapping_schedules_with_a_fault, in_which_the_rest_of_a_piece_comes_last_are_found) {
   EXPECT_NE(with(plant::rest_last, 0), "");
   EXPECT_NE(with(plant::rest_last, 2), "");
+}
+TEST(mapping_schedules_with_a_fault, in_which_nobody_sees_that_a_piece_has_grown_are_found) {
+  planted_bug = plant::grown_unseen;
+  EXPECT_NE(what_goes_wrong_on_the_way(stories[4]), "");
+  EXPECT_NE(what_goes_wrong_on_the_way(stories[8]), "");
+  planted_bug = plant::none;
 }
 
 // A node that is unlinked, freed and used again while its old place in a cache is looked at.

@@ -14,10 +14,11 @@
 //
 // Readers.  Linearization: the load of `where`.  A node that was unlinked under a reader tells what was before, and the
 // reader was there before it was unlinked; a dead one sends it back.  A reader that finds a byte behind the end of its
-// node looks for the next node after it has seen that end: 2 comes before 3 and 4.  Progress: a reader is sent back
-// only by a writer that has finished step 3.  Nodes that are unlinked stay as they are, but for `where`, until
-// everybody who was inside has moved on (epochs); a link that a reader follows from one leads to a node that was linked
-// while the reader was inside.
+// node looks for the next node after it has seen that end: 2 comes before 3 and 4.  If that leaves a gap it looks at
+// the end again: 2 may have moved it, and 3 unlinked what was there.  Progress: a reader is sent back only by a writer
+// that has made step 2 or 3.  Nodes that are unlinked stay as they are, but for `where`, until everybody who was inside
+// has moved on (epochs); a link that a reader follows from one leads to a node that was linked while the reader was
+// inside.
 //
 // Within the change a reader may see a byte as after, and a later reader, by a node it remembers (node_cache.hpp), as
 // before: that one ends with the change.  Transactions hold the ownership of what they change meanwhile; the cleaner's
@@ -143,10 +144,11 @@ class skip_list {
     for (;;) {
       std::uint64_t begin = 0;
       std::uint64_t stop = 0;
+      std::uint64_t w = 0;
       log_t log = 0;
       if (at != 0) {
         // acquire: pairs with set_where().
-        const std::uint64_t w = node(at).where.load(std::memory_order_acquire);
+        w = node(at).where.load(std::memory_order_acquire);
         if (is_dead(w)) return x;
         begin = home(at);
         stop = begin + size_of(w);
@@ -155,6 +157,9 @@ class skip_list {
       // After `where`: see above.
       const node_number next = l[0].load(std::memory_order_acquire);
       const std::uint64_t next_home = next == 0 ? ~std::uint64_t{0} : home(next);
+      // Bytes between them have no node, unless this one has grown over others meanwhile, which were unlinked then.
+      // relaxed: `next` was acquired, and 2 comes before 3.
+      if (at != 0 && stop < next_home && stop < end && !planted(plant::grown_unseen) && where(at) != w) return x;
       if (next_home > x) {
         if (stop > x) {
           if (stop > next_home) stop = next_home;
