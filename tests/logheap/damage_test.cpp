@@ -159,6 +159,32 @@ TEST(log_heap_damage, of_an_allocation_in_a_used_slot_leaves_no_stale_bytes) {
   EXPECT_EQ(g.look(first, 100), expected);
   EXPECT_EQ(g.look(neighbour, 10), std::vector<std::byte>(10, std::byte{4}));
 }
+// A store over two objects, and the allocation of one of them, in a used slot, is lost: the other one has its part.
+TEST(log_heap_damage, of_an_allocation_in_a_used_slot_keeps_what_was_stored_beside_it) {
+  constexpr std::uint64_t size = 96;  // of a slot, too
+  for (const bool lower : {false, true}) {
+    SCOPED_TRACE(lower);
+    ground<> g;
+    const home_t first = g.put(size, 1);
+    const home_t second = g.put(size, 2);
+    ASSERT_EQ(second, first + size);
+    const home_t lost = lower ? first : second;
+    const home_t kept = lower ? second : first;
+    g.free(lost);
+    std::uint64_t version = 3;
+    for (home_t again = 0; again != lost; ++version) {
+      ASSERT_LT(version, 3000U);
+      again = g.put(size, 3);
+    }
+    g.paint(first, 2 * size, 4);
+    g.base()[blocks_of(g, version)[0].offset() + 50] ^= std::byte{1};
+    ASSERT_TRUE(g.crash_and_open()) << last_message();
+    ASSERT_EQ(g.report().damaged.size(), 1U);
+    EXPECT_FALSE(g.objects().contains(lost));
+    EXPECT_EQ(g.look(kept, size), std::vector<std::byte>(size, std::byte{4}));
+    EXPECT_EQ(g.look(lost, size), std::vector<std::byte>(size));
+  }
+}
 // What is counted on from a version has to fit where versions are kept.
 TEST(log_heap_damage, of_a_version_that_nobody_reaches_is_no_version) {
   history h;
