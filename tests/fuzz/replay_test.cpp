@@ -16,13 +16,13 @@ namespace nvm::fuzz {
 namespace {
 
 template <class Use>
-void replay(const char* target, const std::vector<bytes>& images, Use&& use) {
+void replay(const char* target, const std::vector<bytes>& images, Use&& use, bool lines_of_others = false) {
   const std::filesystem::path folder = std::filesystem::path{NVM_CORPUS} / target;
   unsigned files = 0;
   for (const auto& entry : std::filesystem::directory_iterator{folder}) {
     std::ifstream in{entry.path(), std::ios::binary};
     const std::vector<char> text{std::istreambuf_iterator<char>{in}, {}};
-    use(edited(images, {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}));
+    use(edited(images, {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}, lines_of_others));
     ++files;
   }
   EXPECT_GT(files, 0U) << "no corpus in " << folder;
@@ -45,6 +45,7 @@ void random_edits(const std::vector<bytes>& images, Use&& use, unsigned seed, un
 TEST(hostile_images, are_good_pools_before_they_are_edited) {
   for (const bytes& image : direct_images()) EXPECT_TRUE(use_direct(image)) << last_message();
   for (const bytes& image : ring_images()) EXPECT_TRUE(use_ring(image)) << last_message();
+  for (const bytes& image : log_images()) EXPECT_TRUE(use_log(image, false)) << last_message();
 }
 
 // Each bit of the metadata of a small pool, one at a time, its checksum left wrong and then made right.
@@ -70,6 +71,9 @@ TEST(hostile_images, corpus_of_direct_media) { replay("direct", direct_images(),
 TEST(hostile_images, corpus_of_ring) { replay("ring", ring_images(), use_ring); }
 TEST(hostile_images, random_edits_on_direct_media) { random_edits(direct_images(), use_direct, 1, 30000); }
 TEST(hostile_images, random_edits_on_a_ring) { random_edits(ring_images(), use_ring, 2, 10000); }
+TEST(hostile_images, corpus_of_log) {
+  replay("log", log_images(), [](const bytes& image) { return use_log(image); }, true);
+}
 
 }  // namespace
 }  // namespace nvm::fuzz
