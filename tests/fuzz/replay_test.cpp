@@ -30,12 +30,13 @@ void replay(const char* target, const std::vector<bytes>& images, Use&& use, boo
 
 // Some are refused and some are not, or the edits are not what they should be.
 template <class Use>
-void random_edits(const std::vector<bytes>& images, Use&& use, unsigned seed, unsigned inputs) {
+void random_edits(const std::vector<bytes>& images, Use&& use, unsigned seed, unsigned inputs, bool forged = true) {
   std::mt19937_64 random{seed};
   unsigned opened = 0;
   for (unsigned i = 0; i < inputs; ++i) {
     std::vector<std::uint8_t> input(1 + 14 * (1 + random() % 4));
     for (auto& b : input) b = static_cast<std::uint8_t>(random());
+    for (std::size_t at = 1; at < input.size() && !forged; at += edit_bytes) make_damage(&input[at]);
     opened += use(edited(images, input)) ? 1 : 0;
   }
   EXPECT_GT(opened, inputs / 50);
@@ -73,6 +74,13 @@ TEST(hostile_images, random_edits_on_direct_media) { random_edits(direct_images(
 TEST(hostile_images, random_edits_on_a_ring) { random_edits(ring_images(), use_ring, 2, 10000); }
 TEST(hostile_images, corpus_of_log) {
   replay("log", log_images(), [](const bytes& image) { return use_log(image); }, true);
+}
+TEST(hostile_images, random_edits_on_a_log_structured_heap) {
+  random_edits(log_images(), [](const bytes& image) { return use_log(image); }, 3, 1000);
+}
+// No check is made right afterwards: whatever a block says then was written by the heap.
+TEST(hostile_images, random_damage_of_a_log_structured_heap) {
+  random_edits(log_images(), [](const bytes& image) { return use_log(image, false); }, 4, 1000, false);
 }
 
 }  // namespace
