@@ -237,6 +237,8 @@ class chunk_store {
     const std::lock_guard guard{pool_lock_};
     return pool_.size() > kept_from(why);
   }
+  // The space had no pages for more chunks when they were last wanted.
+  [[nodiscard]] bool space_is_used_up() const noexcept { return used_up_.load(std::memory_order_relaxed); }
   void give(std::uint32_t number) noexcept {
     NVM_ASSERT(at(number).state.load(std::memory_order_relaxed) == chunk_state::free);
     const std::lock_guard guard{pool_lock_};
@@ -448,11 +450,13 @@ class chunk_store {
       } catch (...) {
         return fail(errc::no_memory, "no volatile memory for chunks");  // the run is found unlisted by the next open
       }
+      used_up_.store(false, std::memory_order_relaxed);
       link_run(*run, chunks);
       const std::lock_guard pool{pool_lock_};
       for (unsigned i = chunks; i-- != 0;) pool_.push_back(first + i);
       return {};
     }
+    used_up_.store(true, std::memory_order_relaxed);
     return last.error();
   }
   void link_run(std::uint64_t run, unsigned chunks) noexcept {
@@ -563,6 +567,7 @@ class chunk_store {
   sparse_array<std::uint32_t> chunk_of_page_;  // number + 1 of the first chunk that has bytes in the page
   sparse_array<std::uint64_t> chunks_;
   std::atomic<std::uint32_t> count_{0};
+  std::atomic<bool> used_up_{false};
   std::mutex growing_;
   spin_lock through_lock_;
   spin_lock pool_lock_;

@@ -17,6 +17,10 @@
 // Never at the end of a log: a chunk is sealed by its thread when the commit that left it is durable.
 //
 // A crash between 1 and 3 leaves blocks twice, with the same contents and the same version, which is as good as once.
+// So does a victim from which something could not be moved, for want of memory: it stays what it was.
+//
+// Cost.  A victim's bytes are read once; what mapping and slots say about its entries is fetched some entries ahead.  A
+// piece whose bounds stay takes no memory of the mapping.  Two fences and one barrier in all threads a pass.
 #pragma once
 
 #include "logheap/heap.hpp"
@@ -32,10 +36,13 @@ class cleaner {
 
   cleaner(heap_type& h, thread& t) noexcept : heap_{h}, thread_{t} {}
 
+  // Bytes of log that the last pass has gained.
+  [[nodiscard]] std::uint64_t gained() const noexcept { return gained_; }
   // Returns how many chunks it has recycled.
   std::size_t pass(unsigned victims_max, bool whole) noexcept {
     heap_type& h = heap_;
     h.busy_.fetch_add(1, std::memory_order_acq_rel);
+    h.passes_.fetch_add(1, std::memory_order_relaxed);
     const std::size_t n = clean(victims_max, whole);
     h.busy_.fetch_sub(1, std::memory_order_acq_rel);
     return n;
@@ -47,10 +54,26 @@ class cleaner {
     log_t self = 0;
     home_space::slot slot;
   };
+  struct item {
+    entry what;
+    std::uint64_t version = 0;
+    // A part of the copy is about the same bytes: it is counted instead of this one.
+    bool carried = false;
+  };
+  // One that is copied; its entries and their copies are parts of items_ and copies_.
+  struct victim {
+    std::uint32_t number = 0;
+    std::size_t items = 0, items_end = 0;
+    std::size_t copies = 0, copies_end = 0;
+  };
+  // So many entries ahead is fetched what is going to be read about them.
+  static constexpr std::size_t ahead = 12;
+  static constexpr std::uint32_t whole_looks = 4096;
 
   std::size_t clean(unsigned victims_max, bool whole) noexcept {
     heap_type& h = heap_;
     const std::uint64_t through = h.committed_through();
+    fast_ = gained_ = 0;
     try {
       // Room for all of it first: a victim that was chosen is nobody else's until it is given back.
       done_.reserve(victims_max);
@@ -65,33 +88,21 @@ class cleaner {
       return 0;
     }
     done_.clear();
+    items_.clear();
     copies_.clear();
     // What earlier passes have filled; not what this one does: another cleaner would find that nothing leads there yet.
     thread_.log_.seal_full();
-    std::uint64_t fast = 0;
-    for (const std::uint32_t number : victims_) {
-      chunk& c = h.chunks_.at(number);
-      if (!holds(c)) {
-        c.state.store(chunk_state::damaged, std::memory_order_release);
-        continue;
-      }
-      if (c.live.load(std::memory_order_acquire) == 0) {
-        ++fast;
-      } else if (!copy(c)) {
-        c.state.store(chunk_state::sealed, std::memory_order_release);
-        continue;
-      }
-      done_.push_back(number);
-    }
+    copy_victims();
     if (done_.empty()) return 0;
     thread_.log_.flush_written();
     if (!planted(plant::recycled_without_through)) h.chunks_.raise_through(through);
     h.medium_.fence(edge{"logheap/E2"});
     move();
     thread_.log_.mark_ends();
-    for (const std::uint32_t number : done_) h.chunks_.retire(h.chunks_.at(number));
+    if (done_.empty()) return 0;
+    for (const victim& v : done_) h.chunks_.retire(h.chunks_.at(v.number));
     h.medium_.fence(edge{"logheap/E3"});
-    h.recycled_fast_.fetch_add(fast, std::memory_order_relaxed);
+    h.recycled_fast_.fetch_add(fast_, std::memory_order_relaxed);
     forget();
     return done_.size();
   }
@@ -111,10 +122,11 @@ class cleaner {
     const std::uint32_t count = h.chunks_.count();
     const std::uint64_t limit = whole ? h.chunks_.chunk_bytes() - h.chunks_.chunk_bytes() / 16
                                       : h.chunks_.chunk_bytes() * h.settings_.clean_below / 100;
-    // When nothing else helps, all are looked at; otherwise some, by a hand that goes round.
-    const std::uint32_t looks = whole ? count : std::min<std::uint32_t>(count, 64 * victims_max);
+    // Some are looked at, by a hand that goes round; when nothing else helps more of them, and all before there is
+    // none.
+    const std::uint32_t looks = std::min<std::uint32_t>(count, whole ? whole_looks : 64 * victims_max);
     const std::uint32_t first = h.hand_.fetch_add(looks, std::memory_order_relaxed);
-    for (std::uint32_t i = 0; i < looks; ++i) {
+    for (std::uint32_t i = 0; i < looks || (whole && i < count && candidates_.empty()); ++i) {
       const std::uint32_t number = (first + i) % count;
       const chunk& c = h.chunks_.at(number);
       // acquire: pairs with seal_full(): `used` and `newest` are what they stay.
@@ -124,10 +136,18 @@ class cleaner {
       const std::uint64_t size = estimate(c);
       if (size <= limit) candidates_.push_back({size, number});
     }
-    std::sort(candidates_.begin(), candidates_.end());
+    // Some more than are wanted: others may take some of them.
+    const auto wanted =
+        candidates_.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(candidates_.size(), 2 * victims_max));
+    std::partial_sort(candidates_.begin(), wanted, candidates_.end());
+    candidates_.erase(wanted, candidates_.end());
+    constexpr std::size_t dear_max = 4;
+    const std::uint64_t dear = h.chunks_.chunk_bytes() / 8 * 7;
     victims_.reserve(victims_max);
     for (const auto& [size, number] : candidates_) {
       if (victims_.size() == victims_max) break;
+      // Of those from which little is gained only a few at a time: more becomes stale in the others while they wait.
+      if (victims_.size() >= dear_max && size > dear) break;
       chunk_state s = chunk_state::sealed;
       chunk& c = h.chunks_.at(number);
       if (!c.state.compare_exchange_strong(s, chunk_state::cleaning, std::memory_order_acquire)) continue;
@@ -140,25 +160,60 @@ class cleaner {
     }
   }
 
-  // Calls visit(header, entry) for all entries of the chunk; false: it holds something that no commit has written.
-  template <class Visit>
-  [[nodiscard]] bool each_entry(const chunk& c, Visit&& visit) noexcept {
+  // Sets done_: those that were copied, or need not be.  The rest is given back: when there is no more room, or no
+  // memory, the next ones, of which more lives, have none either.
+  void copy_victims() noexcept {
+    heap_type& h = heap_;
+    bool has_room = true;
+    for (const std::uint32_t number : victims_) {
+      chunk& c = h.chunks_.at(number);
+      chunk_state back = chunk_state::sealed;
+      const std::size_t items_before = items_.size();
+      if (has_room && !take(number, c, back)) {
+        items_.resize(items_before);
+        has_room = done_.empty() || back == chunk_state::damaged;
+      } else if (has_room) {
+        continue;
+      }
+      c.state.store(back, std::memory_order_release);
+    }
+  }
+  // False: the chunk is to be given back, as `back`.
+  [[nodiscard]] bool take(std::uint32_t number, chunk& c, chunk_state& back) noexcept {
+    victim v{number, items_.size(), 0, copies_.size(), 0};
+    try {
+      if (!read(c)) {
+        back = chunk_state::damaged;
+        return false;
+      }
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+    v.items_end = items_.size();
+    const bool is_fast = c.live.load(std::memory_order_acquire) == 0;
+    if (!is_fast && !copy(c, v)) return false;
+    v.copies_end = copies_.size();
+    fast_ += is_fast ? 1 : 0;
+    gained_ += heap_.chunks_.chunk_bytes() - std::min(heap_.chunks_.chunk_bytes(), estimate(c));
+    done_.push_back(v);
+    return true;
+  }
+  // Appends the chunk's entries to items_.  False: it holds something that no commit has written.
+  [[nodiscard]] bool read(const chunk& c) {
     std::uint64_t at = sizeof(layout::chunk_header);
     while (at < c.used.load(std::memory_order_relaxed)) {
       const block_place place = heap_.chunks_.place(c, at);
       layout::block_header h;
       if (inspect_block(heap_.base_, place, heap_.chunks_.chunk_bytes(), h) != block_fault::none) return false;
-      if (!for_each_entry(heap_.base_, place, h, [&](const entry& e) { visit(h, e); })) return false;
+      if (!for_each_entry(heap_.base_, place, h, [&](const entry& e) { items_.push_back({e, h.version}); }))
+        return false;
       at += round_up(h.bytes, layout::block_align);
     }
     return true;
   }
-  [[nodiscard]] bool holds(const chunk& c) noexcept {
-    return each_entry(c, [](const layout::block_header&, const entry&) {});
-  }
 
   // Lays out, and writes, a copy of what lives in it.  False: no room, or no memory; nothing has changed.
-  [[nodiscard]] bool copy(const chunk& c) noexcept {
+  [[nodiscard]] bool copy(const chunk& c, const victim& v) noexcept {
     heap_type& h = heap_;
     log_writer<M>& log = thread_.log_;
     const std::size_t origins_before = origins_.size();
@@ -167,25 +222,17 @@ class cleaner {
     try {
       std::uint64_t block = 0;
       const typename heap_type::inside in{h, thread_};
-      (void)each_entry(c, [&](const layout::block_header& b, const entry& e) {
-        if (!fits) return;
-        try {
-          // A copy of a block is one block, or more where it is split.
-          if (b.version != block) log.close_blocks();
-          block = b.version;
-          fits = bool{copy_entry(c, b, e)};
-        } catch (const std::bad_alloc&) {
-          fits = false;
-        }
-      });
+      for (std::size_t i = v.items; fits && i < v.items_end; ++i) {
+        item& it = items_[i];
+        if (i + ahead < v.items_end) fetch(items_[i + ahead].what);
+        // A copy of a block is one block, or more where it is split.
+        if (it.version != block) log.close_blocks();
+        block = it.version;
+        fits = bool{copy_entry(c, it)};
+      }
       if (fits) {
         log.prepare();
-        thread_.ranges_.clear();
-        for (const part& p : log.parts()) {
-          if (layout::has_contents(p.what.kind)) thread_.ranges_.push_back({p.what.home, p.what.size});
-        }
         copies_.reserve(copies_.size() + log.parts().size());
-        fits = bool{h.map_->reserve(thread_.client_, thread_.ranges_)};
       }
     } catch (const std::bad_alloc&) {
       fits = false;
@@ -197,20 +244,31 @@ class cleaner {
     }
     // Counted before it can be the only one.
     for (const part& p : log.parts()) {
-      if (p.what.kind != layout::entry_kind::tombstone) h.homes_->count(p.what.home, p.what.size);
+      if (p.what.kind != layout::entry_kind::tombstone && !p.carries) h.homes_->count(p.what.home, p.what.size);
     }
     log.write(0, layout::block_moved, false, [](std::byte*, home_t, std::uint64_t) noexcept {});
     copies_.insert(copies_.end(), log.parts().begin(), log.parts().end());
     return true;
   }
-  [[nodiscard]] status copy_entry(const chunk& c, const layout::block_header& b, const entry& e) {
+  void fetch(const entry& e) const noexcept {
+    heap_.map_->fetch(e.home);
+    heap_.homes_->fetch(e.home);
+  }
+  [[nodiscard]] status copy_entry(const chunk& c, item& it) {
     heap_type& h = heap_;
     log_writer<M>& log = thread_.log_;
+    const entry& e = it.what;
     const auto add = [&](layout::entry_kind kind, home_t home, std::uint64_t size, log_t from,
                          bool of_object) -> status {
       part p{{kind, home, size, 0, 0}, from != 0 ? h.base_ + from : nullptr};
       if (of_object) p.object = static_cast<std::uint32_t>(origins_.size() - 1);
-      return log.add_to(c.use, p, purpose::clean, b.version);
+      const std::size_t before = log.parts().size();
+      if (status s = log.add_to(c.use, p, purpose::clean, it.version); !s) return s;
+      const bool same = log.parts().size() == before + 1 && home == e.home && size == e.size;
+      if (same && !it.carried && e.kind != layout::entry_kind::tombstone) {
+        it.carried = log.parts().back().carries = true;
+      }
+      return {};
     };
     bool is_object = false;
     if (e.kind != layout::entry_kind::update) {
@@ -256,44 +314,89 @@ class cleaner {
     return {};
   }
 
-  // Step 2.
+  // Step 2.  Victims from which something could not be moved are sealed again, and not done_.
   void move() noexcept {
     heap_type& h = heap_;
     const typename heap_type::inside in{h, thread_};
-    for (const part& p : copies_) {
+    std::uint64_t moved = 0;
+    const auto stays = [&](const victim& v) {
+      chunk& c = h.chunks_.at(v.number);
+      if (move(v, c, moved)) return false;
+      for (std::size_t i = v.items; i < v.items_end; ++i) {
+        if (items_[i].carried) h.homes_->count(items_[i].what.home, items_[i].what.size);
+      }
+      c.state.store(chunk_state::sealed, std::memory_order_release);
+      return true;
+    };
+    std::erase_if(done_, stays);
+    h.moved_bytes_.fetch_add(moved, std::memory_order_relaxed);
+    origins_.clear();
+  }
+  [[nodiscard]] bool move(const victim& v, chunk& c, std::uint64_t& moved) noexcept {
+    heap_type& h = heap_;
+    bool all = true;
+    std::uint64_t left = 0;  // bytes that do not live in the victim any more
+    for (std::size_t i = v.copies; i < v.copies_end; ++i) {
+      const part& p = copies_[i];
+      if (i + ahead < v.copies_end) h.map_->fetch(copies_[i + ahead].what.home);
       if (layout::has_contents(p.what.kind)) {
-        const log_t from = static_cast<log_t>(p.from - h.base_);
-        const std::uint64_t moved =
-            h.map_->compare_and_move(thread_.client_, p.what.home, p.what.size, from, p.what.log);
-        if (moved != 0) h.no_longer_live(from, moved);
-        if (moved != p.what.size) {
+        const std::uint64_t n = move_contents(p, all);
+        if (n != p.what.size) {
           // Holes that were copied because entries would have cost more: nothing would be gained by doing so again.
-          h.no_longer_live(p.what.log, p.what.size - moved);
+          h.no_longer_live(p.what.log, p.what.size - n);
           h.chunks_.of(p.what.log)
-              .filled.fetch_sub(static_cast<std::uint32_t>(p.what.size - moved), std::memory_order_relaxed);
+              .filled.fetch_sub(static_cast<std::uint32_t>(p.what.size - n), std::memory_order_relaxed);
         }
-        h.moved_bytes_.fetch_add(moved, std::memory_order_relaxed);
+        moved += n;
+        left += n;
       }
       if (p.what.kind == layout::entry_kind::update) continue;
       const origin& o = origins_[p.object];
-      h.no_longer_live(home_space::move(o.slot, o.self, p.what.self) ? o.self : p.what.self, entry_live_bytes);
+      if (home_space::move(o.slot, o.self, p.what.self)) {
+        left += entry_live_bytes;
+      } else {
+        h.no_longer_live(p.what.self, entry_live_bytes);
+      }
     }
+    c.live.fetch_sub(static_cast<std::uint32_t>(left), std::memory_order_relaxed);
+    return all;
+  }
+  // Bytes that are where the copy is now.  `all`: nothing is left where it was.
+  [[nodiscard]] std::uint64_t move_contents(const part& p, bool& all) noexcept {
+    heap_type& h = heap_;
+    const home_range range{p.what.home, p.what.size};
+    const log_t from = static_cast<log_t>(p.from - h.base_);
+    std::uint64_t moved = h.map_->move_whole_pieces(thread_.client_, range.home, range.size, from, p.what.log);
+    if (moved == range.size) return moved;
+    std::uint64_t left = 0;
+    h.map_->for_each_piece(thread_.client_, range.home, range.size, [&](const piece& x) noexcept {
+      if (x.log == from + (x.home - range.home)) left += x.size;
+    });
+    if (left == 0) return moved;
+    if (!h.map_->reserve(thread_.client_, {&range, 1})) {
+      all = false;
+      return moved;
+    }
+    moved += h.map_->compare_and_move(thread_.client_, range.home, range.size, from, p.what.log);
     h.map_->release(thread_.client_);
-    origins_.clear();
+    return moved;
   }
   // Step 4.
   void forget() noexcept {
     heap_type& h = heap_;
     const auto idle = [&](log_t tombstone) { h.no_longer_live(tombstone, entry_live_bytes); };
-    for (const std::uint32_t number : done_) {
-      chunk& c = h.chunks_.at(number);
-      (void)each_entry(c, [&](const layout::block_header&, const entry& e) {
-        if (e.kind != layout::entry_kind::tombstone) h.homes_->drop(e.home, e.size, idle);
-      });
-      c.state.store(chunk_state::limbo, std::memory_order_release);
+    for (const victim& v : done_) {
+      for (std::size_t i = v.items; i < v.items_end; ++i) {
+        if (i + ahead < v.items_end) h.homes_->fetch(items_[i + ahead].what.home);
+        const item& it = items_[i];
+        if (it.what.kind != layout::entry_kind::tombstone && !it.carried) {
+          h.homes_->drop(it.what.home, it.what.size, idle);
+        }
+      }
+      h.chunks_.at(v.number).state.store(chunk_state::limbo, std::memory_order_release);
+      waiting_.chunks.push_back(v.number);
     }
     h.epochs_.take_vector(waiting_.then);
-    waiting_.chunks.assign(done_.begin(), done_.end());
     {
       const std::lock_guard guard{h.limbo_lock_};
       h.limbo_.push_back(std::move(waiting_));
@@ -305,11 +408,15 @@ class cleaner {
   heap_type& heap_;
   thread& thread_;
   std::vector<std::pair<std::uint64_t, std::uint32_t>> candidates_;
-  std::vector<std::uint32_t> victims_, done_;
+  std::vector<std::uint32_t> victims_;
+  std::vector<victim> done_;
+  std::vector<item> items_;
   typename heap_type::waiting_chunks waiting_;
   std::vector<part> copies_;
   std::vector<origin> origins_;
   std::vector<piece> live_;
+  std::uint64_t fast_ = 0;
+  std::uint64_t gained_ = 0;
 };
 
 template <media M, mapping Map>
@@ -338,7 +445,14 @@ status heap<M, Map>::start_cleaners() noexcept {
             if (stop_) break;
           }
           drain_limbo();
-          if (mine.pass(8, utilisation() >= 90) == 0 || utilisation() < settings_.clean_from) {
+          const bool scarce = chunks_are_scarce();
+          const bool idle = mine.pass(pass_victims, scarce) == 0 || mine.gained() < chunks_.chunk_bytes();
+          // Nothing more is stale that would be worth a look, until threads have filled some chunks.
+          // relaxed: a hint.
+          if (idle) {
+            rest_until_.store(begun_.load(std::memory_order_relaxed) + pass_victims, std::memory_order_relaxed);
+          }
+          if (idle || utilisation() < settings_.clean_from) {
             const std::lock_guard guard{wake_lock_};
             wanted_ = false;
           }

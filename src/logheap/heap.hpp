@@ -40,6 +40,7 @@ struct heap_statistics {
   std::uint64_t cleaned = 0;       // chunks that were recycled
   std::uint64_t cleaned_fast = 0;  // of these, those in which nothing lived
   std::uint64_t moved_bytes = 0;
+  std::uint64_t passes = 0;  // of cleaners, those without a victim, too
   std::uint64_t mapping_bytes = 0;
   std::uint64_t through = 0;
   std::uint64_t version = 0;
@@ -579,7 +580,7 @@ class heap {
       const bool all_committed = committed_through() >= version;
       drain_limbo();
       if (chunks_.has(why)) return {};
-      if (clean(4, true) != 0) continue;
+      if (clean(pass_victims, true) != 0) continue;
       drain_limbo();
       if (chunks_.has(why)) return {};
       // Somebody else may have taken what came free, or be about to give something.
@@ -592,14 +593,26 @@ class heap {
       std::this_thread::yield();
     }
   }
+  // Chunks that one pass of a cleaner recycles: its fences and its barrier are for all of them.
+  static constexpr unsigned pass_victims = 8;
   // Share of the pool's pages, in percent, that chunks in use are.
   [[nodiscard]] std::uint64_t utilisation() noexcept {
     const std::uint64_t used =
         (chunks_.count() - std::min<std::uint64_t>(chunks_.count(), chunks_.free_chunks())) * chunks_.chunk_bytes();
     return used * 100 / std::max<std::uint64_t>(1, pages_.size_pages() * pages_.sizes().page_bytes());
   }
+  // So few are free that background cleaners take any from which something is gained, and not only cheap ones.
+  [[nodiscard]] bool chunks_are_scarce() noexcept {
+    const std::size_t kept = settings_.kept_for_cleaners + settings_.kept_for_freeing;
+    return chunks_.space_is_used_up() &&
+           chunks_.free_chunks() < kept + 4 * std::size_t{settings_.buffered_chunks} + chunks_.count() / 128;
+  }
   void need_cleaning(const thread& t) noexcept {
-    if (settings_.cleaners == 0 || t.log_.fresh_chunks() == 0 || utilisation() < settings_.clean_from) return;
+    if (settings_.cleaners == 0 || t.log_.fresh_chunks() == 0) return;
+    // relaxed: a hint.
+    const std::uint64_t begun = begun_.fetch_add(t.log_.fresh_chunks(), std::memory_order_relaxed);
+    if (utilisation() < settings_.clean_from) return;
+    if (begun < rest_until_.load(std::memory_order_relaxed) && !chunks_are_scarce()) return;
     const std::lock_guard guard{wake_lock_};
     wanted_ = true;
     wake_.notify_all();
@@ -623,6 +636,7 @@ class heap {
   std::atomic<std::uint64_t> recycled_{0};
   std::atomic<std::uint64_t> recycled_fast_{0};
   std::atomic<std::uint64_t> moved_bytes_{0};
+  std::atomic<std::uint64_t> passes_{0};
   std::atomic<std::uint64_t> drained_{0};  // times that chunks left limbo
   std::atomic<unsigned> busy_{0};          // passes under way, and chunks on their way from limbo
   std::atomic<std::uint32_t> hand_{0};     // where the next search for victims begins
@@ -632,6 +646,8 @@ class heap {
   std::mutex wake_lock_;
   std::condition_variable wake_;
   bool wanted_ = false;
+  std::atomic<std::uint64_t> begun_{0};       // chunks that threads have begun to fill
+  std::atomic<std::uint64_t> rest_until_{0};  // as many of them: background cleaners rest until then
   bool stop_ = false;
   std::vector<std::thread> cleaners_;
 };

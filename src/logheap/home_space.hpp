@@ -158,6 +158,10 @@ class home_space {
     if (index >= b->slots) return {};
     return slot_of(*b, static_cast<unsigned>(index));
   }
+  // The word of the slot that holds the address is going to be read soon.
+  void fetch(home_t home) const noexcept {
+    if (const slot s = find(home); s.in != nullptr) __builtin_prefetch(&s.word());
+  }
   // Whether the slot is taken: by an object, or by an open transaction for one.
   [[nodiscard]] bool is_taken(const slot& s) const noexcept {
     const std::lock_guard guard{s.in->lock};

@@ -24,6 +24,7 @@ struct part {
   entry what;                                // log and self: where they have come to lie, after write()
   const std::byte* from = nullptr;           // contents; nullptr: what the writer's gather function says
   std::uint32_t object = ~std::uint32_t{0};  // of whoever made it: which allocation or release this is about
+  bool carries = false;                      // of a cleaner: counted among the entries about a slot as what it copies
 };
 
 template <media M>
@@ -75,7 +76,8 @@ class log_writer {
         p.object = ~std::uint32_t{0};
         continue;
       }
-      if (p.what.kind == layout::entry_kind::update && left >= wide_bytes + split_min) {
+      const std::uint64_t least = why == purpose::clean ? split_copy_min : split_min;
+      if (p.what.kind == layout::entry_kind::update && left >= wide_bytes + least) {
         part head = p;
         head.what.size = left - 8;
         if (words_of(head.what, allocations) == 2) head.what.size = left - wide_bytes;
@@ -158,7 +160,8 @@ class log_writer {
  private:
   static constexpr std::uint32_t none = ~std::uint32_t{0};
   static constexpr std::uint64_t wide_bytes = 16;
-  static constexpr std::uint64_t split_min = 32;  // bytes of contents that are worth an entry of their own
+  static constexpr std::uint64_t split_min = 32;        // bytes of contents that are worth an entry of their own
+  static constexpr std::uint64_t split_copy_min = 128;  // in a copy: what is split once is copied split ever after
 
   struct byte_range {
     std::uint64_t from;

@@ -87,6 +87,11 @@ concept mapping = requires(M& m, typename M::client& c, const home_range& r, std
   // home says are now at `to` plus it; the others were changed meanwhile and stay as they are.  Returns how many moved.
   { m.compare_and_move(c, home, size, from, to) } noexcept -> std::same_as<std::uint64_t>;
 
+  // The same for pieces whose bounds stay, the others stay as they are: nothing is reserved for it.
+  { m.move_whole_pieces(c, home, size, from, to) } noexcept -> std::same_as<std::uint64_t>;
+  // The home address is going to be looked up soon: what is read for it is fetched.
+  { m.fetch(home) } noexcept;
+
   // For whoever builds the mapping: the bytes of each piece are at its log address.  The pieces are in order of home
   // addresses and disjoint, nothing is mapped there, and nobody else changes the partitions they are in.
   // errc::no_memory: some of them may be there.

@@ -223,6 +223,7 @@ heap_statistics heap<M, Map>::statistics() noexcept {
   s.cleaned = recycled_.load(std::memory_order_relaxed);
   s.cleaned_fast = recycled_fast_.load(std::memory_order_relaxed);
   s.moved_bytes = moved_bytes_.load(std::memory_order_relaxed);
+  s.passes = passes_.load(std::memory_order_relaxed);
   s.mapping_bytes = map_->bytes_used();
   s.through = chunks_.through();
   s.version = clock_.load(std::memory_order_relaxed);

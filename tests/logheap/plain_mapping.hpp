@@ -54,6 +54,12 @@ class plain_mapping {
     }
   }
   std::uint64_t compare_and_move(client& c, home_t home, std::uint64_t size, log_t from, log_t to) noexcept {
+    return move_some(c, home, size, from, to, false);
+  }
+  std::uint64_t move_whole_pieces(client& c, home_t home, std::uint64_t size, log_t from, log_t to) noexcept {
+    return move_some(c, home, size, from, to, true);
+  }
+  std::uint64_t move_some(client& c, home_t home, std::uint64_t size, log_t from, log_t to, bool uncut) noexcept {
     std::vector<piece> same;
     for_each_piece(c, home, size, [&](const piece& p) {
       if (p.log == from + (p.home - home)) same.push_back({p.home, p.size, to + (p.home - home)});
@@ -72,7 +78,8 @@ class plain_mapping {
           continue;
         }
         const home_t end = std::min(p.home + p.size, q.home + q.size);
-        if (q.log + (h - q.home) == from + (h - home)) {
+        const bool is_cut = q.home != h || q.home + q.size != end;
+        if (q.log + (h - q.home) == from + (h - home) && !(uncut && is_cut)) {
           clear(h, end - h, [](const piece&) {});
           pieces_[h] = {h, end - h, to + (h - home)};
           moved += end - h;
@@ -82,6 +89,7 @@ class plain_mapping {
     }
     return moved;
   }
+  void fetch(home_t) const noexcept {}
   [[nodiscard]] status fill(client& c, std::span<const piece> pieces) noexcept {
     return fill_by_changes(*this, c, pieces);
   }

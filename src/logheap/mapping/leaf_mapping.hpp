@@ -129,6 +129,29 @@ class basic_leaf_mapping : partitioned_home {
     return moved;
   }
 
+  [[nodiscard]] std::uint64_t move_whole_pieces(client&, home_t home, std::uint64_t size, log_t from,
+                                                log_t to) noexcept {
+    std::uint64_t moved = 0;
+    each_part(home, size, [&](const part& p) {
+      slot* const s = table_.find(p.partition);
+      if (s == nullptr) return;
+      leaf* const l = table::lock(*s);
+      if (l != nullptr) moved += move_in_place(*l, p, from + p.before, to + p.before);
+      table::unlock(*s, l);
+    });
+    return moved;
+  }
+  // The slot is read, which is beside those of its neighbours.
+  void fetch(home_t home) const noexcept {
+    const std::uint64_t x = home - home_first_;
+    if (x >= home_bytes_) return;
+    const slot* const s = table_.find(x >> shift_);
+    if (s == nullptr) return;
+    const auto* const l = reinterpret_cast<const std::byte*>(table::leaf_of(s->load(std::memory_order_relaxed)));
+    // As far as those of small pieces go.
+    for (std::size_t line = 0; l != nullptr && line < fetched_lines; ++line) __builtin_prefetch(l + line * line_bytes);
+  }
+
   // Each partition's leaf is made once, with no room to spare.
   [[nodiscard]] status fill(client& c, std::span<const piece> pieces) noexcept {
     home_t done = 0;
@@ -162,6 +185,7 @@ class basic_leaf_mapping : partitioned_home {
   using table = leaf_table<Memory>;
   using slot = typename table::slot;
   static constexpr log_t nowhere = 0;
+  static constexpr std::size_t fetched_lines = 6;
   // Pieces that a change in place leaves as they are: with more, a new leaf has them as one.
   static constexpr std::uint32_t assigned_in_place_max = 2;
   static constexpr std::uint32_t erased_in_place_max = 4;
@@ -384,6 +408,38 @@ class basic_leaf_mapping : partitioned_home {
     table::unlock(s, &fresh);
     c.limbo_.add(&old);
   }
+  // A piece [first, end), of which [begin, stop) lies in a part and is where it should be.
+  struct match {
+    std::uint32_t index;
+    std::uint64_t first, end;
+    log_t log;
+    std::uint64_t begin, stop;
+    [[nodiscard]] bool is_cut() const noexcept { return begin != first || stop != end; }
+  };
+  // Calls f(match) for what of the part is where `from` says.
+  template <class F>
+  void each_match(leaf& l, const part& p, log_t from, F&& f) const noexcept {
+    for (std::uint32_t i = first_of(&l, p.begin); i < l.count && l.firsts()[i] < p.end; ++i) {
+      const std::uint64_t first = l.firsts()[i];
+      const std::uint64_t end = l.lasts()[i] + std::uint64_t{1};
+      const std::uint64_t begin = std::max(first, p.begin);
+      const log_t log = l.logs()[i].load(std::memory_order_relaxed);
+      if (log != nowhere && log + (begin - first) == from + (begin - p.begin)) {
+        f(match{i, first, end, log, begin, std::min(end, p.end)});
+      }
+    }
+  }
+  // Those that are not cut; returns their bytes.
+  std::uint64_t move_in_place(leaf& l, const part& p, log_t from, log_t to) noexcept {
+    std::uint64_t moved = 0;
+    each_match(l, p, from, [&](const match& m) {
+      if (m.is_cut()) return;
+      // release: pairs with the look-up's acquire.
+      l.logs()[m.index].store(to + (m.begin - p.begin), std::memory_order_release);
+      moved += m.stop - m.begin;
+    });
+    return moved;
+  }
   [[nodiscard]] std::uint64_t move(client& c, const part& p, log_t from, log_t to) noexcept {
     slot* const s = table_.find(p.partition);
     if (s == nullptr) return 0;
@@ -392,29 +448,14 @@ class basic_leaf_mapping : partitioned_home {
       table::unlock(*s, old);
       return 0;
     }
-    // Calls f(index, first, end, log, begin of the moved part, its end) for what is where `from` says.
-    const auto each_match = [&](auto&& f) {
-      for (std::uint32_t i = first_of(old, p.begin); i < old->count && old->firsts()[i] < p.end; ++i) {
-        const std::uint64_t first = old->firsts()[i];
-        const std::uint64_t end = old->lasts()[i] + std::uint64_t{1};
-        const std::uint64_t begin = std::max(first, p.begin);
-        const log_t log = old->logs()[i].load(std::memory_order_relaxed);
-        if (log != nowhere && log + (begin - first) == from + (begin - p.begin))
-          f(i, first, end, log, begin, std::min(end, p.end));
-      }
-    };
     std::uint64_t moved = 0;
     bool cut = false;
-    each_match(
-        [&](std::uint32_t, std::uint64_t first, std::uint64_t end, log_t, std::uint64_t begin, std::uint64_t stop) {
-          moved += stop - begin;
-          cut = cut || begin != first || stop != end;
-        });
+    each_match(*old, p, from, [&](const match& m) {
+      moved += m.stop - m.begin;
+      cut = cut || m.is_cut();
+    });
     if (!cut) {
-      each_match([&](std::uint32_t i, std::uint64_t, std::uint64_t, log_t, std::uint64_t begin, std::uint64_t) {
-        // release: pairs with the look-up's acquire.
-        old->logs()[i].store(to + (begin - p.begin), std::memory_order_release);
-      });
+      (void)move_in_place(*old, p, from, to);
       table::unlock(*s, old);
       return moved;
     }
@@ -422,13 +463,12 @@ class basic_leaf_mapping : partitioned_home {
     std::uint32_t copied = 0;
     const bool may_tidy = old->holders == 0;
     const auto copy_to = [&](std::uint32_t i) { copy(fresh, *old, std::exchange(copied, i), i, may_tidy); };
-    each_match([&](std::uint32_t i, std::uint64_t first, std::uint64_t end, log_t log, std::uint64_t begin,
-                   std::uint64_t stop) {
-      copy_to(i);
-      if (first < begin) fresh.push(first, begin, log);
-      fresh.push(begin, stop, to + (begin - p.begin));
-      if (stop < end) fresh.push(stop, end, log + (stop - first));
-      copied = i + 1;
+    each_match(*old, p, from, [&](const match& m) {
+      copy_to(m.index);
+      if (m.first < m.begin) fresh.push(m.first, m.begin, m.log);
+      fresh.push(m.begin, m.stop, to + (m.begin - p.begin));
+      if (m.stop < m.end) fresh.push(m.stop, m.end, m.log + (m.stop - m.first));
+      copied = m.index + 1;
     });
     copy_to(old->count);
     put_in(c, *s, *old, fresh);

@@ -79,6 +79,30 @@ class skip_list {
   // Of [a, b): what is mapped to `from` plus its distance from a goes to `to` plus it.  Returns the bytes.
   template <class Client>
   std::uint64_t move(Client& c, std::uint64_t a, std::uint64_t b, log_t from, log_t to) noexcept {
+    return each_match(a, b, from, [&](std::uint64_t x, std::uint64_t stop, node_number whole) {
+      if (whole != 0) {
+        set_where(whole, live_node(to + (x - a), stop - x));
+      } else {
+        change<true>(c, x, stop, to + (x - a), false, [](std::uint64_t, std::uint64_t, log_t) {});
+      }
+      return true;
+    });
+  }
+  // The same for nodes that are not cut by it.
+  std::uint64_t move_whole_nodes(std::uint64_t a, std::uint64_t b, log_t from, log_t to) noexcept {
+    return each_match(a, b, from, [&](std::uint64_t x, std::uint64_t stop, node_number whole) {
+      if (whole != 0) set_where(whole, live_node(to + (x - a), stop - x));
+      return whole != 0;
+    });
+  }
+
+ private:
+  using before_all = std::array<links, skip_height_max>;
+
+  // Calls move(x, stop, node) for what of [a, b) is where `from` says; `node`: 0 if it is only a part of one.  Returns
+  // the bytes of those for which it was true.
+  template <class Move>
+  std::uint64_t each_match(std::uint64_t a, std::uint64_t b, log_t from, Move&& move) noexcept {
     std::uint64_t moved = 0;
     for (std::uint64_t x = a; x < b;) {
       node_number at = 0;
@@ -96,21 +120,12 @@ class skip_list {
         continue;
       }
       const std::uint64_t stop = end < b ? end : b;
-      if (log_of(where(at)) + (x - begin) == from + (x - a)) {
-        moved += stop - x;
-        if (x == begin && stop == end) {
-          set_where(at, live_node(to + (x - a), end - begin));
-        } else {
-          change<true>(c, x, stop, to + (x - a), false, [](std::uint64_t, std::uint64_t, log_t) {});
-        }
-      }
+      const bool is_there = log_of(where(at)) + (x - begin) == from + (x - a);
+      if (is_there && move(x, stop, x == begin && stop == end ? at : 0)) moved += stop - x;
       x = stop;
     }
     return moved;
   }
-
- private:
-  using before_all = std::array<links, skip_height_max>;
 
   [[nodiscard, NVM_INLINE]] skip_node& node(node_number n) const noexcept { return store_.node(n); }
   // relaxed: whoever follows a link has acquired what the node was made as.

@@ -164,6 +164,25 @@ class skip_list_mapping : partitioned_home {
     return moved;
   }
 
+  [[nodiscard]] std::uint64_t move_whole_pieces(client&, home_t home, std::uint64_t size, log_t from,
+                                                log_t to) noexcept {
+    std::uint64_t moved = 0;
+    each_part(home, size, part_max, [&](const part& p) {
+      const node_number head = table_.find(p.partition);
+      if (head == 0) return;
+      skip_list list{store_, head, levels_};
+      list.lock().lock();
+      moved += list.move_whole_nodes(p.begin, p.end, from + p.before, to + p.before);
+      list.lock().unlock();
+    });
+    return moved;
+  }
+  void fetch(home_t home) const noexcept {
+    const std::uint64_t x = home - home_first_;
+    const node_number head = x < home_bytes_ ? table_.find(x >> shift_) : 0;
+    if (head != 0) __builtin_prefetch(store_.at(head));
+  }
+
   [[nodiscard]] status fill(client& c, std::span<const piece> pieces) noexcept {
     return fill_by_changes(*this, c, pieces);
   }
