@@ -167,13 +167,13 @@ class mnemosyne_reader {
   [[nodiscard]] status check(std::size_t first) const noexcept {
     for (std::size_t i = first; i < entries_.size(); ++i) {
       if (valid_.range(entries_[i].offset, entries_[i].bytes)) continue;
-      return fail(errc::corrupt, "lane %u at offset %lu: an entry names %lu bytes at %lu, which do not exist", lane_,
+      return fail(errc::corrupt, "lane %u at offset %lu: found an entry of %lu bytes at %lu, which do not exist", lane_,
                   ring_.offset, entries_[i].bytes, entries_[i].offset);
     }
     const bool good = each_intent(intents_.data() + intents_counted_, intents_.size() - intents_counted_,
                                   [&](const intent& i) { return valid_.word(i); });
     if (!good) {
-      return fail(errc::corrupt, "lane %u at offset %lu: names allocation words that do not exist", lane_,
+      return fail(errc::corrupt, "lane %u at offset %lu: found allocation words that do not exist", lane_,
                   ring_.offset);
     }
     return {};

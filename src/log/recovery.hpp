@@ -77,8 +77,8 @@ class lane_reader {
   [[nodiscard]] status validate() noexcept {
     const auto* header = reinterpret_cast<const layout::lane_header*>(base_ + at_);
     if (!word_holds(header->retired, word_seed(at_))) {
-      return fail(errc::corrupt, "lane %u at offset %lu: retired generation %016lx fails its check", lane_, at_,
-                  header->retired);
+      return fail(errc::corrupt, "lane %u at offset %lu: retired generation: found %016lx, which fails its check",
+                  lane_, at_, header->retired);
     }
     retired_ = header->retired & checked_mask;
     // Beyond the commit records: the newest is damaged.  What `retired` says was durable before it.
@@ -87,7 +87,8 @@ class lane_reader {
     for (std::uint64_t g = oldest_needed(); g <= newest_; ++g) {
       const layout::commit_record* c = slots_[g % layout::commit_slots];
       if (c == nullptr || c->generation != g) {
-        return fail(errc::corrupt, "lane %u: the commit record of generation %lu at offset %lu fails its check", lane_,
+        return fail(errc::corrupt,
+                    "lane %u: commit record of generation %lu at offset %lu: found none that passes its check", lane_,
                     g, at_ + layout::commit_slot_at(g));
       }
       const bool good = with_intents(c, [&](const intent& i) {
@@ -96,13 +97,13 @@ class lane_reader {
       });
       if (!good) {
         return fail(errc::corrupt,
-                    "lane %u: the commit record of generation %lu at offset %lu has intents that fit nothing", lane_, g,
+                    "lane %u: commit record of generation %lu at offset %lu: found intents that fit nothing", lane_, g,
                     at_ + layout::commit_slot_at(g));
       }
     }
     if (generation_ == 0 && retired_ == 0 && torn(0)) {
       // Generation 1 goes to slot 1: something else has been here.
-      return fail(errc::corrupt, "lane %u at offset %lu: no commit record holds", lane_, at_);
+      return fail(errc::corrupt, "lane %u at offset %lu: found no commit record that passes its check", lane_, at_);
     }
     auto last = walk(
         base_, at_ + layout::lane_body_at, at_ + geometry_.lane_bytes, generation_ + 1, body_key(key_, lane_),
@@ -116,6 +117,16 @@ class lane_reader {
         });
     if (!last) return last.error();
     last_record_ = *last;
+    // A generation begins when the one before has ended durably.
+    const std::uint64_t body = at_ + layout::lane_body_at;
+    const auto* first = reinterpret_cast<const layout::record_header*>(base_ + body);
+    if (first->generation > generation_ + 1 &&
+        record_at(base_, body, at_ + geometry_.lane_bytes, first->generation, body_key(key_, lane_)) != nullptr) {
+      return fail(errc::corrupt,
+                  "lane %u: found a record of generation %lu at offset %lu, expected none above %lu: the commit record "
+                  "at offset %lu is damaged",
+                  lane_, first->generation, body, generation_ + 1, at_ + layout::commit_slot_at(first->generation - 1));
+    }
     return {};
   }
 

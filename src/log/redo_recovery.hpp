@@ -105,6 +105,25 @@ class ring_walk {
   // Place of the record that next() returned.
   [[nodiscard]] std::uint64_t offset() const noexcept { return offset_; }
 
+  // After next() has found no more: a record behind the end that counts, 0: there is none.  A transaction begins when
+  // the one before it in the lane is durable, so that what ends the ring here is damaged, not torn.  But for a record
+  // at the ring's start: one fence makes it durable with the wrap record before it, which may be torn.
+  [[nodiscard]] std::uint64_t record_behind(std::uint64_t truncated, std::uint64_t bound) const noexcept {
+    std::uint64_t at = at_;
+    const std::uint64_t ring_bytes = end_ - begin_ - layout::redo_ring_at;
+    for (std::uint64_t walked = walked_ + line_bytes; walked < ring_bytes; walked += line_bytes) {
+      at += line_bytes;
+      if (at == end_) {
+        at = begin_ + layout::redo_ring_at;
+        continue;
+      }
+      const auto* r = reinterpret_cast<const layout::redo_record*>(base_ + at);
+      if (r->version <= truncated || r->version > bound || r->version < least_) continue;
+      if (redo_record_at(base_, at, end_, key_, lane_, how_) != nullptr) return at;
+    }
+    return 0;
+  }
+
  private:
   const std::byte* base_;
   std::uint64_t begin_, end_;
@@ -124,7 +143,9 @@ class redo_reader {
       : base_{base}, geometry_{g}, key_{key}, how_{how}, valid_{valid} {}
 
   // Finds every record that counts, in the order in which to replay them, and checks everything replay() relies on.
-  [[nodiscard]] status validate() noexcept try {
+  // `everywhere`: also behind the ends of the rings, for records that damage has cut off.
+  enum class look { at_what_counts, everywhere };
+  [[nodiscard]] status validate(look how_much = look::everywhere) noexcept try {
     if (status s = read_versions(base_, geometry_, report_.truncated, report_.used); !s) return s;
     found_.clear();
     for (unsigned lane = 0; lane < geometry_.lane_count; ++lane) {
@@ -142,6 +163,14 @@ class redo_reader {
         if (!whole) break;  // its run was not written to the end: it never was durable
         if (status s = check(c, walk.offset()); !s) return s;
         found_.push_back({r->version, c});
+      }
+      if (how_much == look::everywhere) {
+        if (const std::uint64_t at = walk.record_behind(report_.truncated, report_.used); at != 0) {
+          return fail(errc::corrupt,
+                      "log record at offset %lu: found behind the end of its lane, expected none: the one "
+                      "before it is damaged",
+                      at);
+        }
       }
     }
     if (!planted(plant::replay_by_lane)) {
@@ -215,14 +244,14 @@ class redo_reader {
     return valid_.log_run(place.offset, place.bytes);
   }
   [[nodiscard]] static status malformed(std::uint64_t at) noexcept {
-    return fail(errc::corrupt, "log record at offset %lu: its parts do not add up", at);
+    return fail(errc::corrupt, "log record at offset %lu: found parts that do not add up", at);
   }
   [[nodiscard]] status check(const redo_contents& c, std::uint64_t at) const noexcept {
     const bool intents = each_intent(c.intents, c.intent_words, [&](const intent& i) { return valid_.word(i); });
     const bool ranges = each_redo_range(
         c, [&](std::uint64_t offset, std::uint64_t bytes, const std::byte*) { return valid_.range(offset, bytes); });
     if (intents && ranges) return {};
-    return fail(errc::corrupt, "log record at offset %lu: names %s that do not exist", at,
+    return fail(errc::corrupt, "log record at offset %lu: found %s that do not exist", at,
                 intents ? "bytes" : "allocation words");
   }
 

@@ -43,7 +43,7 @@ template <media M, class Started>
   log::mnemosyne_reader reader{base, g, kind, log::has_torn_bits(how), lane, targets};
   if (status s = reader.validate(); !s) return s.error();
   if (!reader.at_rest()) {
-    return fail(errc::corrupt, "lane %u is not at rest, but the pool's state says that it was closed", lane);
+    return fail(errc::corrupt, "lane %u: found not at rest, but the pool's state says that it was closed", lane);
   }
   return reader.rest();
 }

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "log/log.hpp"
 #include "pool/pool.hpp"
 #include "scratch.hpp"
 
@@ -233,6 +234,91 @@ TEST(log_pool, with_a_torn_last_block_opens) {
     EXPECT_EQ(contents_of(pool), "bcde");
     EXPECT_EQ(nvm_pool_close(pool), 0);
   }
+}
+
+// ---- one flipped bit of a pool that a crash has left --------------------------------------------------------------
+
+// A pool of one lane with objects of 72 bytes, 'b' to 'f', as a crash leaves it with a transaction open.
+std::string crashed_pool(const scratch& place, nvm_engine engine, std::vector<char>& bytes) {
+  nvm_pool_options o{};
+  o.size = 1 << 20;
+  o.capacity = 1 << 20;
+  o.engine = engine;
+  o.lanes = 1;
+  const std::string path = place.path("original");
+  NVM_POOL* pool = nvm_pool_create_with(path.c_str(), &o);
+  EXPECT_NE(pool, nullptr) << nvm_errormsg();
+  void* last = nullptr;
+  for (const char fill : {'b', 'c', 'd', 'e', 'f'}) {
+    EXPECT_EQ(nvm_tx_begin(pool), 0);
+    last = nvm_alloc(pool, 1, 72);
+    std::memset(last, fill, 72);
+    EXPECT_EQ(nvm_tx_commit(pool), 0);
+  }
+  EXPECT_EQ(nvm_tx_begin(pool), 0);
+  if (engine == NVM_ENGINE_UNDO) {
+    EXPECT_EQ(nvm_tx_log(last, 72), 0);
+    std::memset(last, 'x', 72);
+  }
+  bytes = read_file(path);
+  EXPECT_EQ(nvm_tx_abort(pool), 0);
+  EXPECT_EQ(nvm_pool_close(pool), 0);
+  return place.path("victim");
+}
+void write_file(const std::string& path, const std::vector<char>& bytes) {
+  std::ofstream{path, std::ios::binary}.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  EXPECT_EQ(chmod(path.c_str(), 0600), 0);
+}
+std::uint64_t log_offset_of(const std::vector<char>& bytes) {
+  std::uint64_t at = 0;
+  std::memcpy(&at, &bytes[offsetof(layout::superblock, log_offset)], sizeof at);
+  return at;
+}
+// Refused, whoever asks, and as it was.
+void expect_refused(const std::string& victim, const char* message) {
+  EXPECT_GT(nvm_pool_check(victim.c_str(), nullptr, nullptr, nullptr), 0);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(nvm_pool_open(victim.c_str()), nullptr);
+    EXPECT_EQ(nvm_errno(), NVM_E_CORRUPT);
+    EXPECT_NE(std::string{nvm_errormsg()}.find(message), std::string::npos) << nvm_errormsg();
+  }
+}
+
+// What an unfinished transaction has kept of the bytes that it was about to change says that the one before committed.
+TEST(crashed_pool, with_its_newest_commit_record_damaged_before_a_later_transaction_is_refused) {
+  scratch place{false};
+  std::vector<char> bytes;
+  const std::string victim = crashed_pool(place, NVM_ENGINE_UNDO, bytes);
+  write_file(victim, bytes);
+  NVM_POOL* pool = nvm_pool_open(victim.c_str());
+  ASSERT_NE(pool, nullptr) << nvm_errormsg();
+  EXPECT_EQ(contents_of(pool), "bcdef");
+  ASSERT_EQ(nvm_pool_close(pool), 0);
+  std::uint64_t newest = 0, slot = 0;
+  for (unsigned i = 0; i < layout::commit_slots; ++i) {
+    const std::uint64_t at = log_offset_of(bytes) + layout::commit_slot_at(i);
+    layout::commit_record c;
+    std::memcpy(&c, &bytes[at], sizeof c);
+    if (c.generation > newest) newest = c.generation, slot = at;
+  }
+  ASSERT_NE(newest, 0U);
+  bytes[slot + offsetof(layout::commit_record, generation) + 8] ^= 4;
+  write_file(victim, bytes);
+  expect_refused(victim, "found a record of generation");
+}
+// A later record of its lane says that an earlier one was there.
+TEST(crashed_pool, with_a_record_of_the_redo_log_damaged_before_others_is_refused) {
+  scratch place{false};
+  std::vector<char> bytes;
+  const std::string victim = crashed_pool(place, NVM_ENGINE_REDO, bytes);
+  const std::uint64_t ring = log_offset_of(bytes) + layout::redo_ring_at;
+  // The second record: the first says how long it is.
+  layout::redo_record first;
+  std::memcpy(&first, &bytes[ring], sizeof first);
+  const std::uint64_t second = ring + round_up(first.bytes, line_bytes);
+  bytes[second + sizeof first] ^= 4;
+  write_file(victim, bytes);
+  expect_refused(victim, "found behind the end of its lane");
 }
 
 // The lanes of a closed pool are at rest and not looked at before they are used: then each is checked.
