@@ -411,7 +411,8 @@ NVM_API char *nvm_strdup(NVM_POOL *pool, const char *text);
 NVM_API size_t nvm_size_of(NVM_POOL *pool, const void *object);
 NVM_API uint32_t nvm_type_of(NVM_POOL *pool, const void *object);
 /* Calls visit(object, type_id, size, argument) for each committed object, in address order, until it returns non-zero;
- * returns that value.  No transaction of any thread may be open in the pool. */
+ * returns that value.  -1 (NVM_E_CORRUPT), when all others have been visited, if the header of one is damaged.  No
+ * transaction of any thread may be open in the pool. */
 NVM_API int nvm_pool_each(NVM_POOL *pool, int (*visit)(void *object, uint32_t type_id, size_t size, void *argument),
                           void *argument);
 

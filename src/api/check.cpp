@@ -92,7 +92,8 @@ std::uint64_t check_lanes(const std::byte* base, const geometry& g, std::uint64_
     } else if (lane.unfinished()) {
       ++pending;
     } else if (clean && lane.torn()) {
-      f.add(g.log_offset + i * g.lane_bytes + layout::lane_commit_at, "lane %u: a commit record fails its check", i);
+      f.add(g.log_offset + i * g.lane_bytes + layout::lane_commit_at,
+            "lane %u: found a commit record that fails its check", i);
     }
   }
   return pending;
@@ -127,8 +128,8 @@ std::uint64_t check_word_logs(const std::byte* base, const layout::superblock& s
     } else {
       pending += lane.found_any() ? 1 : 0;
       if (clean && !lane.at_rest()) {
-        f.add(g.log_offset + i * g.lane_bytes, "lane %u is not at rest, but the pool's state says that it was closed",
-              i);
+        f.add(g.log_offset + i * g.lane_bytes,
+              "lane %u: found not at rest, but the pool's state says that it was closed", i);
       }
     }
   }

@@ -100,14 +100,22 @@ class heap_engine final : public engine {
 
   result<int> each(int (*visit)(void*, const object_facts&), void* argument) noexcept override {
     int answer = 0;
+    std::uint64_t damaged = 0;
     status s = heap_.places().for_each_object([&](std::uint64_t offset, std::uint64_t bytes, layout::object_layout l) {
       if (l != layout::object_layout::typed) return true;
       auto facts = facts_of(offset, bytes, false);
-      if (!facts) return true;
+      if (!facts) {
+        if (facts.error() == errc::corrupt) damaged = offset;
+        return true;
+      }
       answer = visit(argument, *facts);
       return answer == 0;
     });
     if (!s) return s.error();
+    if (answer == 0 && damaged != 0) {
+      return fail(errc::corrupt, "object at offset %lu: found a header that fails its check, expected one that holds",
+                  damaged);
+    }
     return answer;
   }
 
@@ -281,7 +289,8 @@ class heap_engine final : public engine {
   result<object_facts> facts_of(std::uint64_t offset, std::uint64_t bytes, bool reserved) noexcept {
     const auto* header = reinterpret_cast<const layout::object_header*>(heap_.base() + offset);
     if (!layout::object_header_holds(*header, offset)) {
-      return fail(errc::corrupt, "object header at offset %lu fails its check", offset);
+      return fail(errc::corrupt, "object header at offset %lu: found %016lx, which fails its check", offset,
+                  header->size_generation_check);
     }
     // A check of 8 bits lets one damage in 256 pass: the size is believed only as far as the room goes.
     if (layout::object_size(*header) > bytes - sizeof *header) {

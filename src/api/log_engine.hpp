@@ -152,14 +152,23 @@ class log_engine final : public engine {
     }
     if (!all) return fail(errc::no_memory, "no volatile memory for a list of objects");
     std::sort(homes.begin(), homes.end());
+    const auto type_map = read_anchor(anchor_word::types);
+    std::uint64_t damaged = 0;
     for (const std::uint64_t home : homes) {
       const auto facts = [&] {
         const std::lock_guard guard{own_lock_};
         return facts_of(*own_, home + sizeof(layout::object_header), false);
       }();
+      if (!facts && home != shape_.home_offset() && (!type_map || home != *type_map) && is_still_there(home)) {
+        damaged = home;
+      }
       // The anchors, the type map, and what was freed meanwhile.
       if (!facts || facts->reserved) continue;
       if (const int answer = visit(argument, *facts); answer != 0) return answer;
+    }
+    if (damaged != 0) {
+      return fail(errc::corrupt, "object at home %lx: found a header that fails its check, expected one that holds",
+                  damaged);
     }
     return 0;
   } catch (const std::bad_alloc&) {
@@ -655,7 +664,7 @@ class log_engine final : public engine {
     bool empty = true;
     heap_.for_each_object([&](logheap::home_t, std::uint64_t) { empty = false; });
     if (!empty || file_.read_only()) {
-      return fail(errc::corrupt, "%s: the first object of home space, which has the root, is not there", file_.path());
+      return fail(errc::corrupt, "%s: found no first object of home space, which has the root", file_.path());
     }
     logheap::transaction<heap_type> t{heap_, *own_};
     try {
@@ -738,6 +747,11 @@ class log_engine final : public engine {
       return fail(errc::bad_pointer, "offset %lx is no object of a program", payload);
     }
     return object_facts{payload, layout::object_size(header), room->bytes - header_bytes, header.type, reserved};
+  }
+  [[nodiscard]] bool is_still_there(std::uint64_t home) noexcept {
+    const std::lock_guard guard{own_lock_};
+    const auto room = heap_.room_at(*own_, home);
+    return (room && room->size != 0) || (!room && room.error() == errc::corrupt);
   }
   [[nodiscard]] result<std::uint64_t> grow(std::uint64_t pages) noexcept {
     const std::uint64_t before = file_.size_pages();

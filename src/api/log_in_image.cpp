@@ -32,6 +32,10 @@ void check_objects(heap_type& heap, const geometry& g, const teller& tell, log_s
     return word;
   };
   std::uint64_t type_map = 0;
+  const auto first = heap.room_at(thread, g.home_offset());
+  if (!first || first->size != object_words_bytes) {
+    say(g.home_offset(), "the object of words that name others, of 80 bytes, is not there", first ? first->size : 0);
+  }
   for (unsigned copy = 0; copy < 2; ++copy) {
     for (unsigned i = 0; i < anchor_words; ++i) {
       const auto which = static_cast<anchor_word>(i);
@@ -229,8 +233,8 @@ status check_log(pool_file& file, const teller& tell, log_summary& summary) try 
   summary.dropped_blocks = found.dropped;
   char text[512];
   for (const logheap::damaged_block& d : found.damaged) {
-    std::snprintf(text, sizeof text, "log: a block of version %" PRIu64 " does not hold; it was about %s", d.version,
-                  d.homes.empty() ? "what cannot be read" : d.homes.c_str());
+    std::snprintf(text, sizeof text, "log: found a block of version %" PRIu64 " that fails its checks; it was about %s",
+                  d.version, d.homes.empty() ? "what cannot be read" : d.homes.c_str());
     tell(d.offset, text);
   }
   if (const std::string fault = heap.check(); !fault.empty()) tell(0, fault.c_str());

@@ -284,7 +284,7 @@ class chunk_store {
   [[nodiscard]] status read_list() noexcept {
     std::uint64_t offset = word_of_root(offsetof(layout::root, first_chunk));
     if (!holds(root_offset_ + offsetof(layout::root, first_chunk))) {
-      return fail(errc::corrupt, "log-structured heap: the head of its list of chunks fails its check");
+      return fail(errc::corrupt, "log-structured heap: head of its list of chunks: found one that fails its check");
     }
     std::uint64_t before = 0;
     while (offset != 0) {

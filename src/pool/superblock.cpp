@@ -383,8 +383,8 @@ status check_anchor(const std::byte* base, const geometry& g, unsigned copy) noe
     const std::uint64_t word = words[i];
     const std::uint64_t seed_at = anchor_word_at(g, copy, which);
     if (!word_holds(word, word_seed(seed_at))) {
-      return fail(errc::corrupt, "%s word at offset %" PRIu64 ": %016" PRIx64 " fails its check", name_of(which),
-                  seed_at, word);
+      return fail(errc::corrupt, "%s word at offset %" PRIu64 ": found %016" PRIx64 ", which fails its check",
+                  name_of(which), seed_at, word);
     }
     const std::uint64_t place = word & checked_mask;
     if (place != 0 && !g.in_data(place, 1)) {

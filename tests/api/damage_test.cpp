@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "log/log.hpp"
+#include "object/object.hpp"
 #include "pool/pool.hpp"
 #include "scratch.hpp"
 
@@ -319,6 +320,37 @@ TEST(crashed_pool, with_a_record_of_the_redo_log_damaged_before_others_is_refuse
   bytes[second + sizeof first] ^= 4;
   write_file(victim, bytes);
   expect_refused(victim, "found behind the end of its lane");
+}
+TEST(crashed_pool, with_the_header_of_an_object_damaged_says_so_to_whoever_walks_it) {
+  for (const nvm_engine engine : {NVM_ENGINE_UNDO, NVM_ENGINE_LOG}) {
+    SCOPED_TRACE(engine);
+    scratch place{false};
+    nvm_pool_options o{};
+    o.size = 1 << 20;
+    o.capacity = 1 << 20;
+    o.engine = engine;
+    NVM_POOL* pool = nvm_pool_create_with(place.path("one").c_str(), &o);
+    ASSERT_NE(pool, nullptr) << nvm_errormsg();
+    void* objects[3];
+    for (void*& p : objects) {
+      ASSERT_EQ(nvm_tx_begin(pool), 0);
+      p = nvm_alloc(pool, 1, 72);
+      ASSERT_EQ(nvm_tx_commit(pool), 0);
+    }
+    // As a stray store of the program does it.
+    ASSERT_EQ(nvm_tx_begin(pool), 0);
+    char* const header = static_cast<char*>(objects[1]) - sizeof(layout::object_header);
+    ASSERT_EQ(nvm_tx_log(header, 8), 0) << nvm_errormsg();
+    header[1] ^= 4;
+    ASSERT_EQ(nvm_tx_commit(pool), 0);
+    unsigned visited = 0;
+    const int walked = nvm_pool_each(
+        pool, [](void*, std::uint32_t, std::size_t, void* n) { return ++*static_cast<unsigned*>(n), 0; }, &visited);
+    EXPECT_EQ(walked, -1);
+    EXPECT_EQ(nvm_errno(), NVM_E_CORRUPT);
+    EXPECT_EQ(visited, 2U);
+    EXPECT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+  }
 }
 
 // The lanes of a closed pool are at rest and not looked at before they are used: then each is checked.

@@ -320,7 +320,7 @@ TEST_P(types, that_are_damaged_in_the_pool_are_found) {
   std::fseek(f, static_cast<long>(at + 40), SEEK_SET);
   std::fputc(bytes[at + 40] ^ 1, f);
   std::fclose(f);
-  const char* finding = is_log(GetParam()) ? "log: a block of version" : "type map: checksum";
+  const char* finding = is_log(GetParam()) ? "log: found a block of version" : "type map: checksum";
   EXPECT_NE(check(path).find(finding), std::string::npos) << check(path);
   as_program({node_type()}, [&]() -> std::string {
     if (nvm_pool_open(path.c_str()) != nullptr) return "opened";
