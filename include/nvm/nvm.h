@@ -479,7 +479,7 @@ typedef struct nvm_check_summary {
   /* Pages whose entry of the page map does not hold.  free, run, extent, log, structure and damaged pages add up to
    * pages, whatever the file says. */
   uint64_t damaged_pages;
-  uint64_t reclaimed_pages; /* structure pages of nobody: a crash left them, the structures' next use frees them */
+  uint64_t reclaimed_pages; /* of structures or of the log, but nobody's: a crash left them, the next use frees them */
   uint64_t reserved[4];
 } nvm_check_summary;
 NVM_API int64_t nvm_pool_check(const char *path, nvm_check_report report, void *argument, nvm_check_summary *summary);

@@ -18,6 +18,48 @@ using space_type = space<ordered_media, log::nothing_logged>;
 using teller = std::function<void(std::uint64_t offset, const char* finding)>;
 using noter = std::function<void(const repair_note&)>;
 
+// A heap over an image, from its log alone, without cleaners.
+struct heap_over_image {
+  ordered_media medium;
+  log::nothing_logged lanes;
+  std::unique_ptr<space_type> places;
+  std::unique_ptr<heap_type> heap;
+
+  // errc::not_found: there is none, its creation was interrupted.
+  status open(std::byte* base, const geometry& g, bool refuse_damage, logheap::recovery_report& found) {
+    heap.reset();
+    places = std::make_unique<space_type>(medium, lanes, base, g);
+    if (status s = places->boot(0, 1); !s) return s;
+    log_choice how;
+    how.cleaners = 0;
+    logheap::heap_settings settings = heap_settings_of(g, how);
+    settings.use_saved = false;
+    settings.refuse_damage = refuse_damage;
+    heap = std::make_unique<heap_type>(medium, base, *places, settings);
+    return heap->open(found);
+  }
+};
+
+// Of an object of home space, if it holds and its room is as large as it says.
+std::optional<layout::object_header> header_of(heap_type& heap, heap_type::thread& thread, logheap::home_t home,
+                                               std::uint64_t size) {
+  layout::object_header header{};
+  if (size <= sizeof header) return {};
+  heap.read(thread, home, &header, sizeof header);
+  const auto room = heap.room_at(thread, home);
+  if (!room || !layout::object_header_holds(header, home) ||
+      layout::object_size(header) > room->bytes - sizeof header) {
+    return {};
+  }
+  return header;
+}
+
+std::uint64_t word_of(heap_type& heap, heap_type::thread& thread, std::uint64_t at) {
+  std::uint64_t word = 0;
+  heap.read(thread, at, &word, sizeof word);
+  return word;
+}
+
 // What the words of home space name, and the headers of all objects.
 void check_objects(heap_type& heap, const geometry& g, const teller& tell, log_summary& summary) {
   auto& thread = **heap.join();
@@ -25,11 +67,6 @@ void check_objects(heap_type& heap, const geometry& g, const teller& tell, log_s
   const auto say = [&](std::uint64_t at, const char* what, std::uint64_t found) {
     std::snprintf(text, sizeof text, "home %" PRIx64 ": %s: found %" PRIx64, at, what, found);
     tell(at, text);
-  };
-  const auto word_at = [&](std::uint64_t at) {
-    std::uint64_t word = 0;
-    heap.read(thread, at, &word, sizeof word);
-    return word;
   };
   std::uint64_t type_map = 0;
   const auto first = heap.room_at(thread, g.home_offset());
@@ -40,7 +77,7 @@ void check_objects(heap_type& heap, const geometry& g, const teller& tell, log_s
     for (unsigned i = 0; i < anchor_words; ++i) {
       const auto which = static_cast<anchor_word>(i);
       const std::uint64_t at = object_word_at(g, copy, which);
-      const std::uint64_t word = word_at(at);
+      const std::uint64_t word = word_of(heap, thread, at);
       if (!word_holds(word, word_seed(at))) {
         say(at, "a word that names an object fails its check", word);
         continue;
@@ -57,16 +94,12 @@ void check_objects(heap_type& heap, const geometry& g, const teller& tell, log_s
   }
   heap.for_each_object([&](logheap::home_t home, std::uint64_t size) {
     if (home == g.home_offset() || home == type_map) return;
-    layout::object_header header{};
-    if (size > sizeof header) heap.read(thread, home, &header, sizeof header);
-    const auto room = heap.room_at(thread, home);
-    if (size <= sizeof header || !room || !layout::object_header_holds(header, home) ||
-        layout::object_size(header) > room->bytes - sizeof header) {
-      say(home, "object header fails its check", header.size_generation_check);
-      return;
+    if (const auto header = header_of(heap, thread, home, size); header) {
+      ++summary.objects;
+      summary.object_bytes += layout::object_size(*header);
+    } else {
+      say(home, "object header fails its check", word_of(heap, thread, home));
     }
-    ++summary.objects;
-    summary.object_bytes += layout::object_size(header);
   });
   heap.leave(thread);
 }
@@ -79,30 +112,38 @@ class log_repair {
 
   status run() {
     logheap::recovery_report found;
-    {
-      const auto heap = open(found);
-      if (!heap) return heap.error() == errc::not_found ? status{} : heap.error();
-      // Intact: the next open recovers it, or loads what was saved.
-      if (found.damaged.empty()) return {};
-      (void)logheap::cut_out_damage(**heap, base_);
+    if (status s = image_.open(base_, g_, false, found); !s) {
+      return s.error() == errc::not_found ? status{} : s;
     }
+    // What the next open would recover is saved, if there is room for it: opening has changed the image.
+    if (found.damaged.empty()) {
+      (void)image_.heap->close();
+      return {};
+    }
+    const auto before = contents();
+    if (!before) return before.error();
+    (void)logheap::cut_out_damage(*image_.heap, base_);
     logheap::recovery_report left;
-    const auto heap = open(left);
-    if (!heap) return heap.error();
+    if (status s = image_.open(base_, g_, false, left); !s) return s;
     if (!left.damaged.empty()) {
       return fail(errc::corrupt, "log: the block at offset %lu does not hold, and cannot be cut out",
                   left.damaged.front().offset);
     }
-    heap_ = heap->get();
-    const auto thread = heap_->join();
+    const auto after = contents();
+    if (!after) return after.error();
+    if (const auto changed = logheap::first_difference(*before, *after); changed) {
+      return fail(errc::corrupt, "log: the object at home %lx, which recovery finds, would not be as it was", *changed);
+    }
+    const auto thread = image_.heap->join();
     if (!thread) return thread.error();
     thread_ = *thread;
     look_at_objects();
     for (const logheap::damaged_block& d : found.damaged) tell(d);
     const status s = free_headless();
-    heap_->leave(*thread_);
+    image_.heap->leave(*thread_);
     if (!s) return s;
-    return heap_->close();
+    (void)image_.heap->close();
+    return {};
   }
 
  private:
@@ -112,38 +153,24 @@ class log_repair {
     std::optional<layout::object_header> header;  // if it holds
   };
 
-  // The space is that of the image: one heap after the other has it.
-  result<std::unique_ptr<heap_type>> open(logheap::recovery_report& found) {
-    places_ = std::make_unique<space_type>(medium_, lanes_, base_, g_);
-    if (status s = places_->boot(0, 1); !s) return s.error();
-    log_choice how;
-    how.cleaners = 0;
-    logheap::heap_settings settings = heap_settings_of(g_, how);
-    settings.use_saved = false;
-    auto heap = std::make_unique<heap_type>(medium_, base_, *places_, settings);
-    if (status s = heap->open(found); !s) return s.error();
-    return heap;
+  result<std::vector<logheap::object_contents>> contents() {
+    const auto thread = image_.heap->join();
+    if (!thread) return thread.error();
+    auto all = logheap::contents_of(*image_.heap, **thread);
+    image_.heap->leave(**thread);
+    return all;
   }
 
   void look_at_objects() {
     std::uint64_t type_map = 0;
     for (unsigned copy = 0; copy < 2; ++copy) {
       const std::uint64_t at = object_word_at(g_, copy, anchor_word::types);
-      std::uint64_t word = 0;
-      heap_->read(*thread_, at, &word, sizeof word);
+      const std::uint64_t word = word_of(*image_.heap, *thread_, at);
       if (word_holds(word, word_seed(at)) && (word & checked_mask) != 0) type_map = word & checked_mask;
     }
-    heap_->for_each_object([&](logheap::home_t home, std::uint64_t size) {
-      object_left o{home, size, {}};
-      layout::object_header h{};
-      if (size > sizeof h) heap_->read(*thread_, home, &h, sizeof h);
-      const auto room = heap_->room_at(*thread_, home);
-      if (size > sizeof h && room && layout::object_header_holds(h, home) &&
-          layout::object_size(h) <= room->bytes - sizeof h) {
-        o.header = h;
-      } else if (home != g_.home_offset() && home != type_map) {
-        headless_.push_back(home);
-      }
+    image_.heap->for_each_object([&](logheap::home_t home, std::uint64_t size) {
+      const object_left o{home, size, header_of(*image_.heap, *thread_, home, size)};
+      if (!o.header && home != g_.home_offset() && home != type_map) headless_.push_back(home);
       objects_.push_back(o);
     });
     std::sort(objects_.begin(), objects_.end(), [](const auto& a, const auto& b) { return a.home < b.home; });
@@ -187,7 +214,7 @@ class log_repair {
   // Objects whose first bytes were in what is lost.
   status free_headless() {
     for (const std::uint64_t home : headless_) {
-      logheap::transaction<heap_type> t{*heap_, *thread_};
+      logheap::transaction<heap_type> t{*image_.heap, *thread_};
       if (status s = t.release(home); !s) return s;
       if (const auto done = t.commit(); !done) return done.error();
       repair_note n;
@@ -202,10 +229,7 @@ class log_repair {
   std::byte* base_;
   const geometry& g_;
   const noter& note_;
-  ordered_media medium_;
-  log::nothing_logged lanes_;
-  std::unique_ptr<space_type> places_;
-  heap_type* heap_ = nullptr;
+  heap_over_image image_;
   heap_type::thread* thread_ = nullptr;
   std::vector<object_left> objects_;
   std::vector<std::uint64_t> headless_;
@@ -215,17 +239,9 @@ class log_repair {
 
 status check_log(pool_file& file, const teller& tell, log_summary& summary) try {
   const geometry g = file.geometry();
-  ordered_media medium;
-  log::nothing_logged lanes;
-  space_type places{medium, lanes, file.base(), g};
-  if (status s = places.boot(0, 1); !s) return s;
-  log_choice how;
-  how.cleaners = 0;
-  logheap::heap_settings settings = heap_settings_of(file, how);
-  settings.use_saved = false;
-  heap_type heap{medium, file.base(), places, settings};
+  heap_over_image image;
   logheap::recovery_report found;
-  if (status s = heap.open(found); !s) {
+  if (status s = image.open(file.base(), g, !file.read_only(), found); !s) {
     if (s.error() == errc::no_memory) return s;
     if (s.error() != errc::not_found) tell(anchor_word_at(g, 0, anchor_word::log_heap), last_message());
     return {};  // without a heap: its creation was interrupted
@@ -237,8 +253,8 @@ status check_log(pool_file& file, const teller& tell, log_summary& summary) try 
                   d.version, d.homes.empty() ? "what cannot be read" : d.homes.c_str());
     tell(d.offset, text);
   }
-  if (const std::string fault = heap.check(); !fault.empty()) tell(0, fault.c_str());
-  check_objects(heap, g, tell, summary);
+  if (const std::string fault = image.heap->check(); !fault.empty()) tell(0, fault.c_str());
+  check_objects(*image.heap, g, tell, summary);
   return {};
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory to check the log");

@@ -23,8 +23,10 @@ struct log_summary {
 
 // The pool's space is sound.  Where blocks of the log do not hold, they are cut out of it; objects that are nothing
 // without them are freed.  Then the heap is as after a clean close.  Says what was lost: of objects that are left, what
-// a lost transaction had stored into them; of others, all.  `offset` and `object` of notes about objects are addresses
-// of home space, from the window of the pool.  errc::corrupt: it cannot be read; no_memory, no_space.
+// a lost transaction had stored into them; of others, all.  Notes name a block by `offset`, from the start of the file
+// (0: its chunk's header is gone), and an object by `object`, its address in home space; an object that is freed is in
+// no block that holds, and has that address for both.  errc::corrupt: it cannot be read, or something that recovery
+// finds in the damaged log would change; no_memory, no_space.
 [[nodiscard]] status repair_log(std::byte* base, const geometry& g,
                                 const std::function<void(const repair_note&)>& note);
 

@@ -7,10 +7,13 @@
 // a file later, whole or not at all.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <vector>
 
+#include "base/checksum.hpp"
 #include "logheap/heap.hpp"
 
 namespace nvm::logheap {
@@ -61,6 +64,41 @@ template <class Heap>
     chunks.mark_end(c, static_cast<std::uint32_t>(sizeof(layout::chunk_header) + whole.size()));
   }
   return changed;
+}
+
+// An object as a thread reads it.
+struct object_contents {
+  home_t home = 0;
+  std::uint64_t size = 0;
+  std::uint64_t sum = 0;
+
+  bool operator==(const object_contents&) const = default;
+};
+
+// Of every object, by address.  May throw std::bad_alloc.
+template <class Heap>
+[[nodiscard]] std::vector<object_contents> contents_of(Heap& heap, typename Heap::thread& thread) {
+  std::vector<object_contents> all;
+  heap.for_each_object([&](home_t home, std::uint64_t size) { all.push_back({home, size, 0}); });
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.home < b.home; });
+  std::vector<std::byte> piece(std::uint64_t{64} << 10);
+  for (object_contents& o : all) {
+    for (std::uint64_t at = 0; at < o.size; at += piece.size()) {
+      const std::uint64_t bytes = std::min<std::uint64_t>(piece.size(), o.size - at);
+      heap.read(thread, o.home + at, piece.data(), bytes);
+      o.sum = checksum(piece.data(), bytes, o.sum);
+    }
+  }
+  return all;
+}
+
+// Address of the first object that is in one of them and not alike in the other.
+[[nodiscard]] inline std::optional<home_t> first_difference(const std::vector<object_contents>& a,
+                                                            const std::vector<object_contents>& b) {
+  const auto [x, y] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  if (x == a.end() && y == b.end()) return {};
+  if (x == a.end()) return y->home;
+  return y == b.end() ? x->home : std::min(x->home, y->home);
 }
 
 }  // namespace nvm::logheap

@@ -35,9 +35,7 @@ class walk {
 
   // Entries that growth will find where it begins: those that share a page with the last ones in use.
   void beyond() {
-    const std::uint64_t in_page = g_.page_bytes() / 8;
-    const std::uint64_t end = std::min(round_up(g_.size_pages, in_page), g_.capacity_pages);
-    for (std::uint64_t page = g_.size_pages; page < end; ++page) {
+    for (std::uint64_t page = g_.size_pages; page < pages_with_entries(g_); ++page) {
       const std::uint64_t at = g_.entry_offset(page);
       if (const std::uint64_t word = load_word(base_, at); word != 0) {
         damaged({at, "page map entry behind the pool's end", word, 0});

@@ -197,9 +197,7 @@ class mender {
 
   // Entries of pages that do not exist yet: one that holds says that the pool was larger.
   void beyond() {
-    const std::uint64_t in_page = g_.page_bytes() / 8;
-    const std::uint64_t end = std::min(round_up(g_.size_pages, in_page), g_.capacity_pages);
-    for (std::uint64_t page = g_.size_pages; page < end; ++page) {
+    for (std::uint64_t page = g_.size_pages; page < pages_with_entries(g_); ++page) {
       const std::uint64_t at = g_.entry_offset(page);
       const std::uint64_t word = word_at(at);
       if (word == 0) continue;

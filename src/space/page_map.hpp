@@ -1,6 +1,7 @@
 // The page map on media: one checked word a data page (space_layout.hpp).  Reads are checked, every one.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -37,6 +38,12 @@ namespace nvm {
   if (out.length_pages == 0 || out.length_pages != expected) return "page map entry has a wrong length";
   if (!range_inside(page, out.length_pages, size_pages)) return "page map entry reaches behind the pool's end";
   return nullptr;
+}
+
+// Those that exist, and behind them those whose entries share a page of the map with theirs: growth finds them as they
+// are where it begins.
+[[nodiscard]] inline std::uint64_t pages_with_entries(const geometry& g) noexcept {
+  return std::min(round_up(g.size_pages, g.page_bytes() / 8), g.capacity_pages);
 }
 
 class page_map {

@@ -65,6 +65,31 @@ TEST(log_heap_cut_out, leaves_what_recovery_has_found) {
   EXPECT_GT(lost, 20U);
 }
 
+// What a repair compares before and after: a byte, a size, an object less or more.
+TEST(log_heap_contents, differ_where_an_object_does) {
+  ground<leaves> g;
+  const home_t first = g.put(100, 1);
+  const home_t second = g.put(200'000, 2);
+  const auto look = [&] { return contents_of(*g, g.thread()); };
+  const auto before = look();
+  ASSERT_EQ(before.size(), 2U);
+  EXPECT_EQ(first_difference(before, look()), std::nullopt);
+  g.paint(second + 150'000, 1, 3);
+  EXPECT_EQ(first_difference(before, look()), second);
+  g.paint(second + 150'000, 1, 2);
+  EXPECT_EQ(first_difference(before, look()), std::nullopt);
+  const home_t third = g.put(100, 1);
+  EXPECT_TRUE(first_difference(before, look()));
+  EXPECT_TRUE(first_difference(look(), before));
+  g.free(third);
+  EXPECT_EQ(first_difference(before, look()), std::nullopt);
+  g.free(first);
+  EXPECT_TRUE(first_difference(before, look()));
+  auto longer = before;
+  ++longer.front().size;
+  EXPECT_EQ(first_difference(before, longer), before.front().home);
+}
+
 TEST(log_heap_cut_out, changes_nothing_where_all_holds) {
   ground<leaves> g;
   player<leaves> p{g, 5};
