@@ -13,6 +13,7 @@
 
 #include "metadata.hpp"
 #include "pool_files.hpp"
+#include "replay.hpp"
 
 namespace nvm::fuzz {
 namespace {
@@ -124,6 +125,14 @@ TEST_P(flips, of_any_bit_of_metadata_are_refused_or_harmless) {
   std::printf("%u bits: %u refused, %u found by the check\n", done, refused, found);
   EXPECT_GT(refused, 0U);
   EXPECT_GE(found, refused);
+}
+
+TEST(pool_files, that_were_edited_are_refused_or_can_be_worked_with) {
+  std::vector<bytes> files;
+  for (const pool_file_image& i : pool_file_images()) files.push_back(i.file);
+  for (const bytes& file : files) EXPECT_TRUE(use_file(file)) << nvm_errormsg();
+  replay("pool", files, use_file, true);
+  random_edits(files, use_file, 1, 400, true, true);
 }
 
 }  // namespace

@@ -225,4 +225,25 @@ bool work(NVM_POOL* pool, unsigned round) {
   return good;
 }
 
+bool use_file(const bytes& file) {
+  write_scratch(file);
+  const char* const path = scratch_path().c_str();
+  const std::int64_t before = nvm_pool_check(path, nullptr, nullptr, nullptr);
+  NVM_POOL* pool = nvm_pool_open(path);
+  if (pool == nullptr) {
+    if (before == 0) broken("the check finds nothing in a pool that cannot be opened");
+    ::unlink(path);
+    return false;
+  }
+  (void)look(pool);
+  for (unsigned round = 3; round < 5; ++round) (void)work(pool, round);
+  (void)look(pool);
+  if (nvm_pool_close(pool) != 0 && before == 0) broken("a pool that was whole cannot be closed");
+  if (before == 0 && nvm_pool_check(path, nullptr, nullptr, nullptr) != 0) {
+    broken("a pool that was whole is damaged after use");
+  }
+  ::unlink(path);
+  return true;
+}
+
 }  // namespace nvm::fuzz

@@ -45,4 +45,8 @@ void write_scratch(const bytes& file);
 // Transactions and stores.  False: some of it was refused.
 bool work(NVM_POOL* pool, unsigned round);
 
+// Checks the file, opens the pool, works in it, closes it, checks again; aborts the process where a promise is broken.
+// False: it was refused.
+bool use_file(const bytes& file);
+
 }  // namespace nvm::fuzz

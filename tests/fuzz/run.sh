@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Fuzzes what is read from a pool file (direct, ring, log), from *.unsafe files (unsafe), from entries as text
-# (kv_text) and from clients of nv-memcached (memcached), and compiles random programs in many ways, which must not
-# differ (compiler): ./dev fuzz calls this.
+# Fuzzes what is read from a pool file (direct, ring, log; pool: files of every engine, through the C interface), from
+# *.unsafe files (unsafe), from entries as text (kv_text) and from clients of nv-memcached (memcached), and compiles
+# random programs in many ways, which must not differ (compiler): ./dev fuzz calls this.
 #
-# usage: tests/fuzz/run.sh [--seconds N] [--merge] [direct|ring|log|unsafe|kv_text|memcached|compiler]...
+# usage: tests/fuzz/run.sh [--seconds N] [--merge] [direct|ring|log|pool|unsafe|kv_text|memcached|compiler]...
 #
 # Each target runs N seconds (default 60) on every processor, beginning with tests/fuzz/corpus/<target> and with what
 # earlier runs found (build/fuzz/corpus/<target>). A finding stays in build/fuzz/findings/, and the exit code is 1.
@@ -21,16 +21,16 @@ while [ $# -gt 0 ]; do
       shift
       ;;
     --merge) merge=1 ;;
-    direct | ring | log | unsafe | kv_text | memcached | compiler) targets+=("$1") ;;
+    direct | ring | log | pool | unsafe | kv_text | memcached | compiler) targets+=("$1") ;;
     *)
-      printf "fuzz: no target '%s'; there are direct, ring, log, unsafe, kv_text, memcached, compiler; " "$1" >&2
+      printf "fuzz: no target '%s'; there are direct, ring, log, pool, unsafe, kv_text, memcached, compiler; " "$1" >&2
       printf 'options --seconds N, --merge\n' >&2
       exit 2
       ;;
   esac
   shift
 done
-[ ${#targets[@]} -gt 0 ] || targets=(direct ring log unsafe kv_text memcached compiler)
+[ ${#targets[@]} -gt 0 ] || targets=(direct ring log pool unsafe kv_text memcached compiler)
 
 status=0
 fuzzers=()
