@@ -16,6 +16,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -82,6 +83,7 @@ class home_space {
         bytes_{bytes},
         superblock_bytes_{superblock_bytes},
         unit_bytes_{superblock_bytes / units_per_superblock},
+        unit_shift_{static_cast<unsigned>(std::countr_zero(unit_bytes_))},
         units_{bytes / unit_bytes_, 1},
         table_{bytes / unit_bytes_} {
     for (std::uint64_t size = 16;; size += std::max<std::uint64_t>(16, round_down(size / 8, 16))) {
@@ -152,7 +154,7 @@ class home_space {
   [[nodiscard]] slot find(home_t home) const noexcept {
     if (!inside(home, 1)) return {};
     // acquire: pairs with the release in publish().
-    auto* b = reinterpret_cast<superblock*>(table_[(home - first_) / unit_bytes_].load(std::memory_order_acquire));
+    auto* b = reinterpret_cast<superblock*>(table_[unit_of(home)].load(std::memory_order_acquire));
     if (b == nullptr) return {};
     const std::uint64_t index = (home - b->home) / b->slot_bytes;
     if (index >= b->slots) return {};
@@ -246,7 +248,7 @@ class home_space {
     const bool large = size > small_max();
     const home_t at = large ? home : first_ + round_down(home - first_, superblock_bytes_);
     const auto known = [&] {
-      return reinterpret_cast<superblock*>(table_[(home - first_) / unit_bytes_].load(std::memory_order_acquire));
+      return reinterpret_cast<superblock*>(table_[unit_of(home)].load(std::memory_order_acquire));
     };
     superblock* b = known();
     const unsigned c = large ? classes_max : class_of(size);
@@ -260,11 +262,11 @@ class home_space {
       if ((home - first_) % unit_bytes_ != 0 && large) {
         return fail(errc::corrupt, "object of %lu bytes at home %lx: no large object begins there", size, home);
       }
-      const std::uint64_t unit = (at - first_) / unit_bytes_;
-      if (!inside(at, bytes) || !units_.mark_busy(unit, bytes / unit_bytes_)) {
+      const std::uint64_t unit = unit_of(at);
+      if (!inside(at, bytes) || !units_.mark_busy(unit, bytes >> unit_shift_)) {
         return fail(errc::corrupt, "object of %lu bytes at home %lx overlaps another", size, home);
       }
-      units_.account(bytes / unit_bytes_);
+      units_.account(bytes >> unit_shift_);
       auto made = publish(at, bytes, c);
       if (!made) return made.error();
       b = *made;
@@ -281,7 +283,7 @@ class home_space {
   // when all is learnt.
   void keep_out(home_t home, std::uint64_t size) noexcept {
     const std::lock_guard guard{learning_};
-    for (std::uint64_t u = (home - first_) / unit_bytes_; u <= (home + size - 1 - first_) / unit_bytes_; ++u) {
+    for (std::uint64_t u = unit_of(home); u <= unit_of(home + size - 1); ++u) {
       if (table_[u].load(std::memory_order_acquire) == 0 && units_.mark_busy(u, 1)) units_.account(1);
     }
   }
@@ -326,6 +328,7 @@ class home_space {
   }
 
  private:
+  [[nodiscard]] std::uint64_t unit_of(home_t home) const noexcept { return (home - first_) >> unit_shift_; }
   [[nodiscard]] unsigned class_of(std::uint64_t size) const noexcept {
     return static_cast<unsigned>(std::lower_bound(class_bytes_.begin(), class_bytes_.begin() + classes_, size) -
                                  class_bytes_.begin());
@@ -394,16 +397,15 @@ class home_space {
       b->all = head;
     } while (!all_.compare_exchange_weak(head, b.get(), std::memory_order_acq_rel));
     // release: pairs with find(): whoever finds it finds it whole.
-    for (std::uint64_t u = 0; u < bytes / unit_bytes_; ++u) {
-      table_[(at - first_) / unit_bytes_ + u].store(reinterpret_cast<std::uintptr_t>(b.get()),
-                                                    std::memory_order_release);
+    for (std::uint64_t u = 0; u < (bytes >> unit_shift_); ++u) {
+      table_[unit_of(at) + u].store(reinterpret_cast<std::uintptr_t>(b.get()), std::memory_order_release);
     }
     return b.release();
   }
   // Its descriptor stays until the heap is closed: somebody may be looking at it still.
   void give_large(superblock& b) noexcept {
-    const std::uint64_t count = b.slot_bytes / unit_bytes_;
-    const std::uint64_t unit = (b.home - first_) / unit_bytes_;
+    const std::uint64_t count = b.slot_bytes >> unit_shift_;
+    const std::uint64_t unit = unit_of(b.home);
     for (std::uint64_t u = 0; u < count; ++u) table_[unit + u].store(0, std::memory_order_release);
     units_.give(unit, count);
   }
@@ -411,7 +413,8 @@ class home_space {
   const home_t first_;
   const std::uint64_t bytes_;
   const std::uint64_t superblock_bytes_;
-  const std::uint64_t unit_bytes_;
+  const std::uint64_t unit_bytes_;  // a power of two
+  const unsigned unit_shift_;
   unsigned classes_ = 0;
   std::array<std::uint64_t, classes_max> class_bytes_{};
   run_allocator units_;

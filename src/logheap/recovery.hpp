@@ -124,9 +124,10 @@ class recovery {
     // About a megabyte of records each.
     const std::uint64_t log_bytes = h.chunks_.count() * h.chunks_.chunk_bytes();
     shares_ = std::bit_ceil(std::clamp<std::uint64_t>(log_bytes / share_log_bytes, parts_ == 1 ? 1 : 4 * parts_, 1024));
-    home_first_ = h.chunks_.root().home_first;
-    share_shift_ = static_cast<unsigned>(
+    rule_.first = h.chunks_.root().home_first;
+    rule_.shift = static_cast<unsigned>(
         std::countr_zero(std::max(h.settings_.partition_bytes, h.chunks_.root().superblock_bytes)));
+    rule_.shares_shift = static_cast<unsigned>(std::countr_zero(shares_));
     parts_found_.resize(parts_);
     for (part_found& p : parts_found_) p.dealt.resize(shares_);
     each_chunk([&](part_found& p, std::uint32_t i) { scan(p, i); });
@@ -375,13 +376,13 @@ class recovery {
   // `room`: bytes from its home on that the entry is about; contents of the first of them.
   void cut(part_found& p, const entry& e, std::uint64_t version, std::uint64_t room) {
     const std::uint64_t contents = layout::has_contents(e.kind) ? e.size : 0;
-    const std::uint64_t span = std::uint64_t{1} << share_shift_;
+    const std::uint64_t span = std::uint64_t{1} << rule_.shift;
     for (std::uint64_t done = 0; done < room;) {
-      const std::uint64_t x = e.home + done - home_first_;
+      const std::uint64_t x = e.home + done - rule_.first;
       const std::uint64_t n =
           std::min({room - done, replay_record::bytes_max - x % replay_record::bytes_max, span - x % span});
       const std::uint64_t bytes = done < contents ? std::min(n, contents - done) : 0;
-      p.dealt[x >> share_shift_ & (shares_ - 1)].push_back(
+      p.dealt[rule_.share_of(e.home + done)].push_back(
           replay_record::of(e.kind, done == 0, e.home + done, e.log + done, bytes, e.self, n, version));
       done += n;
     }
@@ -401,7 +402,7 @@ class recovery {
     std::atomic<std::size_t> next{0};
     std::atomic<bool> failed{false};
     in_parts([&](unsigned part) {
-      share_replay<M, Map> replay{heap_, *threads[part]};
+      share_replay<M, Map> replay{heap_, *threads[part], rule_};
       for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < shares_;) {
         for (part_found& p : parts_found_) replay.take(p.dealt[i]);
         if (!replay.run()) failed.store(true, std::memory_order_relaxed);
@@ -483,8 +484,7 @@ class recovery {
   std::map<std::uint32_t, std::uint64_t> newest_;                // version of an intact block, of each thread
   std::set<std::uint64_t> missing_;                              // versions of which a block is gone, header and all
   std::size_t shares_ = 1;                                       // a power of two
-  home_t home_first_ = 0;
-  unsigned share_shift_ = 0;  // so many bytes of home space go to the same share
+  share_rule rule_;
   std::vector<part_found> parts_found_;
 };
 

@@ -1,4 +1,5 @@
-// What recovery has read in the log and not replayed yet: records, and lists of them that grow without being moved.
+// What recovery has read in the log and not replayed yet: records, lists of them that grow without being moved, and who
+// replays which.
 #pragma once
 
 #include <algorithm>
@@ -46,6 +47,22 @@ struct replay_record {
     return is_update() ? 2 : kind() == layout::entry_kind::allocation ? 1 : 0;
   }
 };
+// How home space is dealt out: spans of 2^shift bytes go round the shares.
+struct share_rule {
+  home_t first = 0;
+  unsigned shift = 0;
+  unsigned shares_shift = 0;
+
+  [[nodiscard]] std::uint64_t share_of(home_t home) const noexcept {
+    return (home - first) >> shift & ((std::uint64_t{1} << shares_shift) - 1);
+  }
+  // The addresses of one share, in order and without what is the others'.
+  [[nodiscard]] std::uint64_t within_share(home_t home) const noexcept {
+    const std::uint64_t x = home - first;
+    return x >> (shift + shares_shift) << shift | (x & ((std::uint64_t{1} << shift) - 1));
+  }
+};
+
 // Grows without being moved.
 class replay_list {
  public:

@@ -4,10 +4,12 @@
 // Records in the order of home addresses, of the same one the newest first; then from one end of the share to the other
 // each byte goes to the newest record about it.  So the mapping gets its pieces in order, each once (fill()).
 //
-// Volatile memory: 32 bytes a record, and 24 a piece, of one share at a time.
+// Volatile memory: 64 bytes a record, and 24 a piece, of one share at a time.
 #pragma once
 
 #include <algorithm>
+#include <bit>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -22,30 +24,22 @@ class share_replay {
   using heap_type = heap<M, Map>;
   using thread = typename heap_type::thread;
 
-  share_replay(heap_type& h, thread& t) noexcept : heap_{h}, thread_{t} {}
+  share_replay(heap_type& h, thread& t, const share_rule& rule) noexcept : heap_{h}, thread_{t}, rule_{rule} {}
 
   // Records of the share, by one part.
-  void take(replay_list& dealt) {
-    own_.clear();
-    dealt.move_to(own_);
-    if (!std::is_sorted(own_.begin(), own_.end(), in_order)) std::sort(own_.begin(), own_.end(), in_order);
-    if (all_.empty()) return all_.swap(own_);
-    merged_.resize(all_.size() + own_.size());
-    std::merge(all_.begin(), all_.end(), own_.begin(), own_.end(), merged_.begin(), in_order);
-    all_.swap(merged_);
-  }
+  void take(replay_list& dealt) { dealt.move_to(all_); }
   // Replays what was taken.  False: no memory for the mapping.
   [[nodiscard]] bool run() {
     active_.clear();
     pieces_.clear();
     home_t last_object = home_end;
-    for (replay_record& r : all_) {
+    for (replay_record& r : in_order()) {
       learn_slots(r, last_object);
       if (hides_what_is_newer(r)) r.version = ~std::uint64_t{0};
       lay(r);
     }
     retire(home_end);
-    end_count();
+    end_slot();
     end_live();
     all_.clear();
     const typename heap_type::inside in{heap_, thread_};
@@ -53,8 +47,39 @@ class share_replay {
   }
 
  private:
-  static bool in_order(const replay_record& a, const replay_record& b) noexcept {
-    return a.home() != b.home() ? a.home() < b.home() : a.newer_than(b);
+  struct before {
+    bool operator()(const replay_record& a, const replay_record& b) const noexcept {
+      return a.home() != b.home() ? a.home() < b.home() : a.newer_than(b);
+    }
+  };
+  // All that was taken, sorted: dealt out by address to about as many buckets as there are records, then each by
+  // itself. Each log has written runs in order, and there are many of them: comparing all with all is what takes time.
+  [[nodiscard]] std::span<replay_record> in_order() {
+    const std::size_t n = all_.size();
+    if (std::is_sorted(all_.begin(), all_.end(), before{})) return all_;
+    std::uint64_t low = ~std::uint64_t{0};
+    std::uint64_t high = 0;
+    for (const replay_record& r : all_) {
+      const std::uint64_t at = rule_.within_share(r.home());
+      low = std::min(low, at);
+      high = std::max(high, at);
+    }
+    const int bits = std::clamp(static_cast<int>(std::bit_width(n)) - 2, 0, 16);
+    const int shift = std::max(static_cast<int>(std::bit_width(high - low)) - bits, 0);
+    const auto bucket_of = [&](const replay_record& r) { return (rule_.within_share(r.home()) - low) >> shift; };
+    ends_.assign((std::size_t{1} << bits) + 1, 0);
+    for (const replay_record& r : all_) ++ends_[bucket_of(r) + 1];
+    for (std::size_t i = 1; i < ends_.size(); ++i) ends_[i] += ends_[i - 1];
+    if (sorted_.size() < n) sorted_.resize(n);
+    for (const replay_record& r : all_) sorted_[ends_[bucket_of(r)]++] = r;
+    // Each is now where the next one began.
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i + 1 < ends_.size(); ++i) {
+      const std::size_t end = ends_[i];
+      if (end - begin > 1) std::sort(&sorted_[begin], &sorted_[begin] + (end - begin), before{});
+      begin = end;
+    }
+    return {sorted_.data(), n};
   }
   // Slots' words, and how many entries there are about each.
   void learn_slots(const replay_record& r, home_t& last_object) {
@@ -68,7 +93,10 @@ class share_replay {
           heap_.homes_->keep_out(home, end - home);
           return;
         }
-        if (s.home >= home || r.first()) count_slot(s);
+        if (s.home >= home || r.first()) {
+          look_at(s);
+          ++counts_;
+        }
         at = s.home + s.bytes;
       }
       return;
@@ -76,10 +104,12 @@ class share_replay {
     if (!r.first()) return;
     const home_space::slot s = slot_at(home);
     const bool is_tombstone = r.kind() == layout::entry_kind::tombstone;
-    if (!is_tombstone) count_slot(s);
+    look_at(s);
+    if (!is_tombstone) ++counts_;
     // The newest comes first.
     if (std::exchange(last_object, home) == home) return;
-    (void)home_space::set(s, is_tombstone ? slot_word::state::freed : slot_word::state::allocated, r.self());
+    what_ = is_tombstone ? slot_word::state::freed : slot_word::state::allocated;
+    entry_ = r.self();
     live_at(r.self(), entry_live_bytes);
   }
   // What is stored behind a slot's last tombstone is of an object whose allocation is damaged: the slot is free, and
@@ -87,21 +117,28 @@ class share_replay {
   [[nodiscard]] bool hides_what_is_newer(const replay_record& r) const noexcept {
     if (r.kind() != layout::entry_kind::tombstone) return false;
     const home_space::slot s = slot_at(r.home());
-    return s.in->slots != 1 && slot_word{s.word().load(std::memory_order_relaxed)}.entry() == r.self();
+    if (s.in->slots == 1) return false;
+    const bool is_known = is_at(s) && what_ != slot_word::state::none;
+    return (is_known ? entry_ : slot_word{s.word().load(std::memory_order_relaxed)}.entry()) == r.self();
   }
   [[nodiscard]] home_space::slot slot_at(home_t home) const noexcept {
-    if (counted_.in != nullptr && home - counted_.home < counted_.bytes) return counted_;
+    if (at_.in != nullptr && home - at_.home < at_.bytes) return at_;
     return heap_.homes_->find(home);
   }
-  void count_slot(const home_space::slot& s) noexcept {
-    if (counted_.in != s.in || counted_.index != s.index) {
-      end_count();
-      counted_ = s;
-    }
-    ++counts_;
+  // The slot whose word is being learnt; it is written once all that is known has been seen, one after the other.
+  [[nodiscard]] bool is_at(const home_space::slot& s) const noexcept { return at_.in == s.in && at_.index == s.index; }
+  void look_at(const home_space::slot& s) noexcept {
+    if (is_at(s)) return;
+    end_slot();
+    at_ = s;
   }
-  void end_count() noexcept {
-    if (counts_ != 0) home_space::count(counted_, std::exchange(counts_, 0));
+  void end_slot() noexcept {
+    const std::uint64_t counts = std::exchange(counts_, 0);
+    if (what_ != slot_word::state::none) {
+      (void)home_space::set(at_, std::exchange(what_, slot_word::state::none), entry_, counts);
+    } else if (counts != 0) {
+      home_space::count(at_, counts);
+    }
   }
   void live_at(log_t log, std::uint64_t bytes) noexcept {
     if (live_chunk_ == nullptr || log - live_chunk_->offset >= heap_.chunks_.chunk_bytes()) {
@@ -153,12 +190,16 @@ class share_replay {
 
   heap_type& heap_;
   thread& thread_;
-  std::vector<replay_record> all_, own_, merged_;
+  const share_rule rule_;
+  std::vector<replay_record> all_, sorted_;
+  std::vector<std::size_t> ends_;  // of buckets
   std::vector<piece> pieces_;
   std::vector<const replay_record*> active_;
   home_t done_ = 0;
-  home_space::slot counted_;
-  std::uint64_t counts_ = 0;
+  home_space::slot at_;
+  std::uint64_t counts_ = 0;                        // entries that are about it
+  slot_word::state what_ = slot_word::state::none;  // none: not said by a record that this share has
+  log_t entry_ = 0;                                 // that says so
   chunk* live_chunk_ = nullptr;
   std::uint64_t live_bytes_ = 0;
 };
