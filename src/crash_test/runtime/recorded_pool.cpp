@@ -8,6 +8,7 @@
 #include "api/baselines.hpp"
 #include "api/direct.hpp"
 #include "api/heap_engine.hpp"
+#include "api/log.hpp"
 #include "api/media_stacks.hpp"
 #include "tracer.hpp"
 
@@ -143,7 +144,18 @@ class recorded_engine final : public engine {
   std::vector<std::unique_ptr<recorded_transaction>> transactions_;  // of each lane; each of one thread at a time
 };
 
+started measures_nothing(pool_file& file) {
+  return fail(errc::engine, "%s: a library that records does not measure", file.path());
+}
+
 }  // namespace
+
+started start_log_leaves(std::unique_ptr<measured_direct_stack>, pool_file& file, const log_choice&) {
+  return measures_nothing(file);
+}
+started start_log_skip_lists(std::unique_ptr<measured_direct_stack>, pool_file& file, const log_choice&) {
+  return measures_nothing(file);
+}
 
 result<std::unique_ptr<engine>> start_on_direct(pool_file& file, std::uint32_t persist, bool /*measured*/,
                                                 const latency_settings& emulated, bool /*background*/,
