@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "../sanitized.hpp"
 #include "scratch.hpp"
 
 namespace nvm::tests {
@@ -30,7 +31,7 @@ TEST_P(threads, each_commits_its_own_objects_and_frees_those_of_others) {
   choose(o, GetParam());
   NVM_POOL* pool = nvm_pool_create_with(place.path().c_str(), &o);
   ASSERT_NE(pool, nullptr) << nvm_errormsg();
-  const int rounds = is_ssd(GetParam()) ? 60 : 600;
+  const int rounds = rounds_of_build(is_ssd(GetParam()) ? 60 : 600);
   std::mutex lock;
   std::vector<void*> shared;
   std::atomic<int> failures{0};
@@ -174,7 +175,7 @@ TEST_P(threads, that_are_idle_keep_no_lane_from_others) {
 TEST_P(threads, that_end_give_their_lanes_back) {
   scratch place{GetParam()};
   NVM_POOL* pool = with_lanes(place, 2);
-  const int count = is_ssd(GetParam()) ? 50 : 300;
+  const int count = rounds_of_build(is_ssd(GetParam()) ? 50 : 300);
   for (int i = 0; i < count; ++i) {
     std::thread{[&] { EXPECT_TRUE(add_object(pool)) << nvm_errormsg(); }}.join();
   }
@@ -195,7 +196,7 @@ TEST_P(threads, that_come_and_go_beside_steady_ones_share_two_lanes) {
   NVM_POOL* pool = with_lanes(place, 2);
   std::atomic<std::uint64_t> done{0};
   std::atomic<int> failures{0};
-  const int rounds = is_ssd(GetParam()) ? 20 : 300;
+  const int rounds = rounds_of_build(is_ssd(GetParam()) ? 20 : 300);
   const auto some = [&](int n) {
     for (int i = 0; i < n; ++i) add_object(pool) ? ++done : static_cast<std::uint64_t>(++failures);
   };

@@ -1,5 +1,6 @@
 // Histories of calls on key-value stores, with every index on every engine: threads of one process, and of processes
 // that are killed again and again.
+#include "../sanitized.hpp"
 #include "history_rig.hpp"
 #include "kv_workload.hpp"
 
@@ -33,7 +34,7 @@ INSTANTIATE_TEST_SUITE_P(on, store_histories, testing::ValuesIn(store_kinds()), 
 });
 
 TEST_P(store_histories, of_threads_are_linearizable) {
-  rig.run(ssd() ? 100 : 3000);
+  rig.run(rounds_of_build(ssd() ? 100 : 3000));
   rig.look_at_everything();
   expect_one_order();
 }
@@ -41,7 +42,7 @@ TEST_P(store_histories, of_threads_are_linearizable) {
 #if !defined(NVM_THREADS_ONLY)
 TEST_P(store_histories, keep_what_was_acknowledged_through_kills) {
   std::mt19937_64 random{static_cast<std::uint64_t>(now())};
-  constexpr unsigned kills = 12;
+  constexpr unsigned kills = rounds_of_build(12U);
   for (unsigned k = 0; k < kills && !HasFailure(); ++k) {
     const auto after = std::chrono::microseconds{ssd() ? 2000 + random() % 30000 : 20 + random() % 4000};
     rig.run_and_kill(4000, after);

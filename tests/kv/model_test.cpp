@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "../sanitized.hpp"
 #include "kv_testing.hpp"
 
 namespace nvm::tests {
@@ -164,7 +165,7 @@ class kv_model : public testing::TestWithParam<parameters> {
 
 TEST_P(kv_model, does_what_a_map_does) {
   const pool_place place{GetParam().where};
-  const unsigned calls = place.ssd() ? 400 : GetParam().index == NVM_KV_LIST ? 4000 : 15000;
+  const unsigned calls = rounds_of_build(place.ssd() ? 400U : GetParam().index == NVM_KV_LIST ? 4000U : 15000U);
   const unsigned keys = place.ssd() ? 80 : GetParam().index == NVM_KV_LIST ? 150 : 900;
   random_source random{7};
   model expected;

@@ -4,6 +4,7 @@
 #include <map>
 #include <thread>
 
+#include "../sanitized.hpp"
 #include "kv_testing.hpp"
 
 namespace nvm::tests {
@@ -13,16 +14,6 @@ class kv_threads : public testing::TestWithParam<enum nvm_kv_index> {};
 INSTANTIATE_TEST_SUITE_P(indexes, kv_threads, testing::ValuesIn(indexes),
                          [](const auto& i) { return nvm_kv_index_name(i.param); });
 
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-constexpr int share = 10;
-#else
-constexpr int share = 1;
-#endif
-#else
-constexpr int share = 1;
-#endif
-
 // Accounts in the values: every transfer is a batch, so that their sum never changes, for cursors in a transaction too.
 TEST_P(kv_threads, see_no_half_of_a_batch) {
   const pool_place place{grounds[0]};
@@ -31,7 +22,7 @@ TEST_P(kv_threads, see_no_half_of_a_batch) {
   constexpr std::uint64_t accounts = 40;
   constexpr std::uint64_t opening = 1000;
   for (std::uint64_t i = 0; i < accounts; ++i) ASSERT_TRUE(s.put(number_key(i), std::to_string(opening)));
-  const int rounds = 4000 / share;
+  const int rounds = rounds_of_build(4000);
   std::atomic<int> failures{0};
   std::atomic<bool> done{false};
   struct pair {
@@ -106,7 +97,7 @@ TEST_P(kv_threads, lose_nothing_while_the_index_grows_and_shrinks) {
   kv s = open_store(p, "store", GetParam());
   for (std::uint64_t i = 0; i < 100; ++i) ASSERT_TRUE(s.put(number_key(i << 32), "stays"));
   const unsigned keys = GetParam() == NVM_KV_LIST ? 60 : 1500;
-  const int rounds = (GetParam() == NVM_KV_LIST ? 1500 : 12000) / share;
+  const int rounds = rounds_of_build(GetParam() == NVM_KV_LIST ? 1500 : 12000);
   constexpr unsigned workers = 4;
   std::vector<model> expected(workers);
   std::atomic<int> failures{0};
@@ -160,7 +151,7 @@ TEST_P(kv_threads, update_one_after_the_other) {
   pool p = place.create();
   kv s = open_store(p, "store", GetParam());
   ASSERT_TRUE(s.put(number_key(1), std::string(8, '\0')));
-  const int rounds = 2000 / share;
+  const int rounds = rounds_of_build(2000);
   std::vector<std::thread> threads;
   std::atomic<int> failures{0};
   for (int i = 0; i < 4; ++i) {

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <string>
 
+#include "../sanitized.hpp"
 #include "faults.hpp"
 #include "platform/file.hpp"
 
@@ -22,14 +23,6 @@ namespace {
 using tests::faults;
 
 constexpr std::uintptr_t first = window_base;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool sanitized = true;
-#elif defined(__has_feature)
-constexpr bool sanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool sanitized = false;
-#endif
 
 // A file of one page without a name.
 file unnamed_file(std::uint64_t bytes = 4096) {
@@ -101,7 +94,7 @@ TEST(window, that_is_taken_is_refused_and_nothing_is_replaced) {
 
 TEST(window, that_a_limit_forbids_is_refused_with_the_reason) {
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
-  if (sanitized) GTEST_SKIP() << "a sanitizer needs its own address space";
+  if (tests::sanitized) GTEST_SKIP() << "a sanitizer needs its own address space";
   EXPECT_EXIT(reserve_under_a_limit(), ::testing::ExitedWithCode(0), "ulimit -v");
 }
 

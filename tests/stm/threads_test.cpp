@@ -9,27 +9,16 @@
 #include <thread>
 #include <vector>
 
+#include "../sanitized.hpp"
 #include "place.hpp"
 
 namespace nvm::tests {
 namespace {
 
-#if defined(__SANITIZE_THREAD__)
-constexpr int slowness = 10;
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-constexpr int slowness = 10;
-#else
-constexpr int slowness = 1;
-#endif
-#else
-constexpr int slowness = 1;
-#endif
-
 class stm_threads : public everywhere {
  protected:
   // A commit on ssd waits for the device.
-  int rounds(int fast, int ssd) const { return is_ssd(GetParam()) ? ssd : fast / slowness; }
+  int rounds(int fast, int ssd) const { return is_ssd(GetParam()) ? ssd : rounds_of_build(fast); }
   static void run(unsigned threads, const std::function<void(unsigned)>& work) {
     std::vector<std::thread> all;
     for (unsigned i = 0; i < threads; ++i) all.emplace_back(work, i);
