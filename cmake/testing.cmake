@@ -56,6 +56,7 @@ function(holdfast_test name)
     return()
   endif()
   add_executable(${name} ${arg_SOURCES})
+  target_compile_options(${name} PRIVATE ${HOLDFAST_PROGRAM_OPTIONS})
   target_link_libraries(${name}
     PRIVATE holdfast_headers ${arg_LINK} GTest::gtest GTest::gmock GTest::gtest_main Threads::Threads)
   add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
