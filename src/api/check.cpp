@@ -89,11 +89,10 @@ std::uint64_t check_lanes(const std::byte* base, const geometry& g, std::uint64_
     log::lane_reader lane{base, g, key, i, targets};
     if (status s = lane.validate(); !s) {
       f.add(g.log_offset + i * g.lane_bytes, "%s", last_message());
-    } else if (lane.unfinished()) {
-      ++pending;
-    } else if (clean && lane.torn()) {
-      f.add(g.log_offset + i * g.lane_bytes + layout::lane_commit_at,
-            "lane %u: found a commit record that fails its check", i);
+    } else {
+      pending += lane.unfinished() ? 1 : 0;
+      lane.each_damaged(clean,
+                        [&](std::uint64_t at) { f.add(at, "lane %u: found a commit record that fails its check", i); });
     }
   }
   return pending;

@@ -166,7 +166,14 @@ void repair_image::settle_lanes(bool clean) {
     correct_retired(i);
     log::lane_reader lane{base_, g_, key, i, targets};
     status s = lane.validate();
-    if (s && !(clean && (lane.torn() || lane.unfinished()))) continue;
+    if (s && !clean) {
+      lane.each_damaged(false, [&](std::uint64_t record) {
+        std::memset(base_ + record, 0, line_bytes);
+        note(mending::mended, record, text_of("log of lane %u: a commit record that was not needed any more", i));
+      });
+      continue;
+    }
+    if (s && !lane.damaged(true) && !lane.unfinished()) continue;
     if (clean) {
       begin_anew(i);
       note(mending::mended, at,

@@ -138,10 +138,17 @@ class lane_reader {
            c->kind == static_cast<std::uint16_t>(layout::outcome::rest);
   }
   [[nodiscard]] std::uint64_t generation() const noexcept { return generation_; }
-  // A commit record was being written, or has been damaged.
-  [[nodiscard]] bool torn() const noexcept {
+  // Calls visit(offset) for each commit record that has been damaged: of a pool that was closed any, else those that
+  // a crash cannot have torn.
+  template <class Visit>
+  void each_damaged(bool was_closed, Visit&& visit) const {
+    for (unsigned slot = 0; slot < layout::commit_slots; ++slot) {
+      if (torn(slot) && (was_closed || slot != next_slot())) visit(at_ + layout::commit_slot_at(slot));
+    }
+  }
+  [[nodiscard]] bool damaged(bool was_closed) const noexcept {
     bool any = false;
-    for (unsigned slot = 0; slot < layout::commit_slots; ++slot) any = any || torn(slot);
+    each_damaged(was_closed, [&](std::uint64_t) { any = true; });
     return any;
   }
   [[nodiscard]] bool unfinished() const noexcept { return last_record_ != 0; }

@@ -307,6 +307,35 @@ TEST(crashed_pool, with_its_newest_commit_record_damaged_before_a_later_transact
   write_file(victim, bytes);
   expect_refused(victim, "found a record of generation");
 }
+// Only the record behind the newest can have been torn by the crash.  What is no longer needed is no reason to refuse.
+TEST(crashed_pool, with_an_older_commit_record_damaged_does_not_pass_the_check) {
+  scratch place{false};
+  std::vector<char> bytes;
+  const std::string victim = crashed_pool(place, NVM_ENGINE_UNDO, bytes);
+  write_file(victim, bytes);
+  EXPECT_EQ(nvm_pool_check(victim.c_str(), nullptr, nullptr, nullptr), 0);
+  const std::uint64_t lane = log_offset_of(bytes);
+  const auto generation_at = [&](std::uint64_t at) {
+    std::uint64_t generation = 0;
+    std::memcpy(&generation, &bytes[at + offsetof(layout::commit_record, generation)], sizeof generation);
+    return generation;
+  };
+  std::uint64_t newest = 0;
+  for (unsigned i = 0; i < layout::commit_slots; ++i) {
+    newest = std::max(newest, generation_at(lane + layout::commit_slot_at(i)));
+  }
+  unsigned tried = 0;
+  for (unsigned i = 0; i < layout::commit_slots; ++i) {
+    const std::uint64_t at = lane + layout::commit_slot_at(i);
+    if (generation_at(at) == 0 || generation_at(at) == newest) continue;
+    std::vector<char> changed = bytes;
+    changed[at + offsetof(layout::commit_record, generation) + 8] ^= 4;
+    write_file(victim, changed);
+    EXPECT_GT(nvm_pool_check(victim.c_str(), nullptr, nullptr, nullptr), 0) << i;
+    ++tried;
+  }
+  EXPECT_GT(tried, 2U);
+}
 // A later record of its lane says that an earlier one was there.
 TEST(crashed_pool, with_a_record_of_the_redo_log_damaged_before_others_is_refused) {
   scratch place{false};

@@ -122,6 +122,15 @@ class Mended(RepairTest):
         layout = Layout(path)
         self.mends(path, layout.log + 100, words="header of the log")
 
+    def test_is_a_commit_record_of_a_dead_pool_that_nobody_needs(self):
+        path, _ = self.dead_pool("shm")
+        layout = Layout(path)
+        lane = next(at for at in range(layout.log, layout.data_at, layout.lane_bytes) if layout.word(at + 64) != 0)
+        generations = {layout.word(slot + 8): slot for slot in range(lane + 64, lane + 64 * 9, 64)}
+        newest = max(generations)
+        answer = self.repaired(self.flipped(path, generations[max(1, newest - 5)] + 20))
+        self.assertIn("not needed any more", str(answer["mended"]))
+
     def test_are_pools_of_every_engine(self):
         for engine in ("undo", "redo", "mnemosyne", "mnemosyne-undo", "log"):
             with self.subTest(engine):

@@ -104,7 +104,7 @@ bool has_a_torn_commit(const explore::machine& m, const explore::window&) {
   const geometry g = geometry_of(*sb);
   const tx::pool_targets targets{m.base(), g};
   for (unsigned i = 0; i < g.lane_count; ++i) {
-    if (log::lane_reader{m.base(), g, tx::pool_key(sb->uuid), i, targets}.torn()) return true;
+    if (log::lane_reader{m.base(), g, tx::pool_key(sb->uuid), i, targets}.damaged(true)) return true;
   }
   return false;
 }

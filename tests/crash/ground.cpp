@@ -275,7 +275,7 @@ std::string unrest_in(machine& m, kind_of_medium kind) {
     log::lane_reader lane{m.base(), g, tx::pool_key(sb->uuid), i, targets};
     if (!lane.validate()) return last_message();
     if (!lane.at_rest()) return "lane " + std::to_string(i) + " is not at rest";
-    if (lane.torn()) return "lane " + std::to_string(i) + " has a torn commit record";
+    if (lane.damaged(true)) return "lane " + std::to_string(i) + " has a torn commit record";
   }
   space_summary found;
   std::string damages;
