@@ -12,8 +12,6 @@ namespace {
 using rule = finding::rule;
 using std::uint64_t;
 
-constexpr bool is_buggy(twin t) { return t == twin::buggy; }
-
 // Most programs here publish a payload by a flag in another line: whoever sees the flag must see the payload, and once
 // the operation has returned the flag is there.
 template <std::size_t Words>

@@ -1,5 +1,6 @@
 // B: transactions and logs.  Each program is a few transactions on the undo log of undo_kit.hpp; the recovered data
 // must be those before or after the transaction that was interrupted.
+#include <csetjmp>
 #include <memory>
 
 #include "undo_kit.hpp"
@@ -11,41 +12,14 @@ using explore::digest_history;
 using explore::word_hash;
 using rule = finding::rule;
 
-std::uint64_t digest_of(const std::uint64_t* data) {
-  std::uint64_t d = 0;
-  for (std::size_t i = 0; i < data_words; ++i) d += word_hash(i, data[i]);
-  return d;
-}
-
-// A program that calls `step` for each of `transactions` transactions.
 template <class Step>
 subject on_kit(const char* name, mistakes wrong, unsigned transactions, Step step) {
-  auto history = std::make_shared<digest_history>();
-  subject s;
-  s.name = name;
-  s.image.resize(sizeof(undo_image));
-  reinterpret_cast<undo_image*>(s.image.data())->generation = 1;
-  reinterpret_cast<undo_image*>(s.image.data())->second_generation = 1;
-  s.run = [=](machine& m) {
-    undo_kit kit{m, wrong};
-    const auto& x = *reinterpret_cast<const undo_image*>(m.base());
-    history->clear();
-    history->state(digest_of(x.data));
-    for (unsigned i = 0; i < transactions; ++i) {
-      m.op_begin();
-      kit.begin();
-      step(kit, i);
-      kit.commit();
-      m.op_end();
-      history->state(digest_of(x.data));
-    }
-  };
-  s.recover = [=](machine& m) { return undo_kit::recover(m, wrong); };
-  s.oracle = [=](machine& m, const window& w) {
-    return history->check(digest_of(reinterpret_cast<const undo_image*>(m.base())->data), w);
-  };
-  s.log_bytes = {{0, offsetof(undo_image, data)}};
-  return s;
+  return subject_of(
+      {.name = name, .wrong = wrong, .operations = transactions, .step = [step](undo_kit& kit, unsigned i) {
+         kit.begin();
+         step(kit, i);
+         kit.commit();
+       }});
 }
 
 subject b21(twin t) {
@@ -124,6 +98,113 @@ subject b30(twin t) {
   });
 }
 
+// Redo: a commit appends what recovery is to apply, and nothing else applies it.
+struct redo_image {
+  struct alignas(64) record {
+    std::uint64_t account;
+    std::uint64_t value;
+  };
+  alignas(64) std::uint64_t count;  // of committed records
+  record records[4];
+  alignas(64) std::uint64_t accounts[2];
+};
+std::uint64_t digest_of(const redo_image& x) { return word_hash(0, x.accounts[0]) + word_hash(1, x.accounts[1]); }
+subject b31(twin t) {
+  auto history = std::make_shared<digest_history>();
+  subject s = on<redo_image>(
+      "B31",
+      [=](machine& m, redo_image& x) {
+        redo_image balances{};
+        history->clear();
+        history->state(digest_of(balances));
+        for (std::uint64_t i = 0; i < 4; ++i) {
+          const std::uint64_t account = i % 2;
+          const std::uint64_t amount = 10 + i;
+          m.op_begin();
+          balances.accounts[account] += amount;
+          x.records[i] = {account, is_buggy(t) ? amount : balances.accounts[account]};
+          m.media().flush(&x.records[i], sizeof x.records[i]);
+          m.media().fence(edge{"zoo/B31 record"});
+          x.count = i + 1;
+          m.media().flush(&x.count, 8);
+          m.media().fence(edge{"zoo/B31 commit"});
+          m.op_end();
+          history->state(digest_of(balances));
+        }
+      },
+      [=](const redo_image& x, const window& w) { return history->check(digest_of(x), w); });
+  s.recover = [t](machine& m) {
+    auto& x = *reinterpret_cast<redo_image*>(m.base());
+    if (x.count == 0) return pass();
+    for (std::uint64_t i = 0; i < x.count; ++i) {
+      std::uint64_t& account = x.accounts[x.records[i].account];
+      account = is_buggy(t) ? account + x.records[i].value : x.records[i].value;
+    }
+    m.media().flush(x.accounts, sizeof x.accounts);
+    m.media().fence(edge{"zoo/B31 applied"});
+    x.count = 0;
+    m.media().flush(&x.count, 8);
+    m.media().fence(edge{"zoo/B31 truncated"});
+    return pass();
+  };
+  return s;
+}
+
+subject b32(twin t) {
+  return on_kit("B32", {.truncate_before_abort = is_buggy(t)}, 3, [](undo_kit& kit, unsigned i) {
+    kit.log_and_set(0, 10 + i);
+    kit.log_and_set(8, 20 + i);
+    if (i == 1) kit.abort();
+  });
+}
+
+subject b33(twin t) {
+  return on_kit("B33", {.inner_commits = is_buggy(t)}, 2, [](undo_kit& kit, unsigned i) {
+    kit.log_and_set(0, 10 + i);
+    kit.begin();
+    kit.log_and_set(8, 20 + i);
+    kit.commit();
+    kit.log_and_set(16, 30 + i);
+  });
+}
+
+// A jump out of the body.  A transaction that is left open takes the next one for an inner one.
+subject b33_left_open(twin t) {
+  const auto step = [t](undo_kit& kit, unsigned i) {
+    std::jmp_buf out;
+    if (setjmp(out) != 0) {
+      if (!is_buggy(t)) kit.abort();
+      return;
+    }
+    kit.begin();
+    kit.log_and_set(0, 10 + i);
+    if (i == 1) std::longjmp(out, 1);
+    kit.log_and_set(8, 20 + i);
+    kit.commit();
+  };
+  return subject_of({.name = "B33, left open", .operations = 3, .step = step});
+}
+
+// There is no space for the k-th entry, for each k.
+report b34(twin t, const options& o) {
+  constexpr std::array<std::size_t, 3> words{0, 8, 16};
+  constexpr unsigned transactions = 2;
+  const auto failing = [&](std::size_t k) {
+    const auto step = [=](undo_kit& kit, unsigned i) {
+      if (i == 0) kit.fail_after(static_cast<unsigned>(k));
+      kit.begin();
+      for (const std::size_t word : words) {
+        if (!kit.log(word, 1)) return kit.abort();
+        kit.set(word, 10 * i + word + 1);
+      }
+      kit.commit();
+    };
+    return subject_of(
+        {.name = "B34", .wrong = {.full_log_ignored = is_buggy(t)}, .operations = transactions, .step = step});
+  };
+  return explore_each(transactions * words.size() + 1, failing, o);
+}
+
 constexpr unsigned t1 = explore::t1_program_order;
 constexpr unsigned t1_t3 = t1 | explore::t2_all_low | explore::t3_pairs;
 
@@ -152,6 +233,19 @@ std::span<const entry> transaction_entries() {
        .make = b29,
        .breaks = {rule::not_durable_at_end}},
       {.number = 30, .title = "undo in the wrong order", .make = b30, .tiers = t1},
+      {.number = 31, .title = "redo that adds instead of setting", .make = b31, .tiers = t1, .nesting = 1},
+      {.number = 32, .title = "crash inside an abort", .make = b32, .tiers = t1},
+      {.number = 33, .title = "inner transaction commits early", .make = b33, .tiers = t1},
+      {.number = 33,
+       .title = "transaction left open by a jump",
+       .make = b33_left_open,
+       .breaks = {rule::not_durable_at_end},
+       .tiers = t1},
+      {.number = 34,
+       .title = "no space for a log entry, ignored",
+       .hunt = b34,
+       .breaks = {rule::unlogged_store},
+       .tiers = t1},
   };
   return all;
 }

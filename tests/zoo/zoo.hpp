@@ -3,31 +3,46 @@
 // An entry is caught when the buggy program gives what the entry expects, images that recovery or oracle reject or
 // broken trace rules, and the correct twin gives neither.  Numbers and titles are those of the project's list of bug
 // patterns (docs/design/003-crash-explorer.md).
+//
+// Three ways to look for a bug, all of which end in a report: the crashes of one program, the crashes of every schedule
+// of its threads, and a hunt, which explores a family of programs or does something of its own.
 #pragma once
 
+#include <array>
+#include <cstring>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "explore/concurrent.hpp"
 #include "explore/explore.hpp"
 
 namespace nvm::zoo {
 
+using explore::concurrent;
 using explore::fault;
 using explore::finding;
 using explore::machine;
+using explore::options;
 using explore::pass;
+using explore::report;
 using explore::subject;
 using explore::verdict;
 using explore::window;
 
 enum class twin : bool { correct, buggy };
+[[nodiscard]] constexpr bool is_buggy(twin t) noexcept { return t == twin::buggy; }
 
 struct entry {
   unsigned number;
   const char* title;
-  subject (*make)(twin);
+  // One of these three.
+  subject (*make)(twin) = nullptr;
+  concurrent (*threads)(twin) = nullptr;
+  report (*hunt)(twin, const options&) = nullptr;
+  unsigned preemptions = 1;                // of `threads`
   bool shows_in_images = true;             // exploring finds a bad image
   std::vector<finding::rule> breaks = {};  // trace rules that the buggy twin breaks
   unsigned tiers = explore::all_tiers;     // enough to find it
@@ -41,6 +56,7 @@ struct entry {
 
 std::span<const entry> order_entries();        // A: flush, fence, stores
 std::span<const entry> transaction_entries();  // B: transactions and logs
+std::span<const entry> log_entries();          // B: rings, records, checkpoints
 
 // A subject whose image is one object of type T, zeroed.
 template <class T, class Run, class Oracle>
@@ -52,6 +68,60 @@ subject on(const char* name, Run run, Oracle oracle) {
   s.recover = [](machine&) { return pass(); };
   s.oracle = [=](machine& m, const window& w) { return oracle(*reinterpret_cast<const T*>(m.base()), w); };
   return s;
+}
+
+// ---- hunts ----------------------------------------------------------------------------------------------------------
+
+// What a hunt of its own found in `tried` trials.
+inline report judged(const char* name, std::uint64_t tried, const verdict& wrong) {
+  report r;
+  r.subject = name;
+  r.unique_states = tried;
+  if (!wrong) return r;
+  r.bad_states = 1;
+  explore::violation v;
+  v.what = *wrong;
+  v.report = std::string{name} + ": " + *wrong + '\n';
+  r.violations.push_back(std::move(v));
+  return r;
+}
+
+// The crashes of make(0), make(1), ... up to the first that shows something: a start from each value at which numbers
+// wrap, a failure of each call.
+template <class Make>
+report explore_each(std::size_t count, Make make, const options& o) {
+  report all;
+  for (std::size_t i = 0; i < count && !all.finds_violation(); ++i) all.add(explore::explore(make(i), o));
+  return all;
+}
+
+// Hostile bytes: the good image, each of its bits turned, and each of its words replaced by a value that programs get
+// wrong.  Recovery may refuse, and has written nothing then; it may not fault or run for ever; what it accepts, the
+// oracle must accept.  `s.run` is not used.
+inline report explore_hostile_bytes(const subject& s, const options& o) {
+  static constexpr std::array<std::uint64_t, 8> values{
+      0, 1, 0x7FFF'FFFF, 0xFFFF'FFFF, INT64_MAX, std::uint64_t{1} << 63, UINT64_MAX - 7, UINT64_MAX};
+  const std::size_t bits = s.image.size() * 8;
+  const auto hostile = [&](std::size_t i) {
+    subject one = s;
+    if (i < bits) {
+      one.image[i / 8] ^= std::byte(1U << i % 8);
+    } else if (const std::size_t k = i - bits; k < s.image.size() / 8 * values.size()) {
+      std::memcpy(&one.image[k / values.size() * 8], &values[k % values.size()], 8);
+    }
+    const auto refused = std::make_shared<bool>();
+    one.run = [](machine& m) { m.promise(); };
+    one.recover = [refused, recover = s.recover](machine& m) {
+      *refused = recover(m).has_value();
+      return pass();
+    };
+    one.oracle = [refused, image = one.image, oracle = s.oracle](machine& m, const window& w) -> verdict {
+      if (!*refused) return oracle(m, w);
+      return std::memcmp(m.base(), image.data(), image.size()) == 0 ? pass() : fault("refused, and written to");
+    };
+    return one;
+  };
+  return explore_each(bits + s.image.size() / 8 * values.size() + 1, hostile, o);
 }
 
 }  // namespace nvm::zoo

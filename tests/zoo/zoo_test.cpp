@@ -1,7 +1,10 @@
-// The explorer reports every bug of the zoo, within seconds, and finds nothing wrong with the correct twins.
+// Every bug of the zoo is reported, within a second, and nothing is found wrong with the correct twins.
 #include <gtest/gtest.h>
 
-#include <cctype>
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <ctime>
 
 #include "zoo.hpp"
 
@@ -9,12 +12,15 @@ namespace nvm::zoo {
 namespace {
 
 using explore::model;
-using explore::options;
-using explore::report;
 
 std::vector<entry> all_entries() {
-  std::vector<entry> all(order_entries().begin(), order_entries().end());
-  all.insert(all.end(), transaction_entries().begin(), transaction_entries().end());
+  const std::span<const entry> parts[]{
+      order_entries(),
+      transaction_entries(),
+      log_entries(),
+  };
+  std::vector<entry> all;
+  for (const auto& part : parts) all.insert(all.end(), part.begin(), part.end());
   return all;
 }
 
@@ -25,8 +31,17 @@ options options_of(const entry& e) {
   o.nesting = e.nesting;
   o.rmw_fences = e.rmw_fences;
   o.instructions = e.instructions;
+  o.steps_max = 1'000'000;  // these programs are small: what takes longer hangs
   o.print_violations = false;
   return o;
+}
+
+report look_at(const entry& e, twin t, const options& o) {
+  if (e.hunt != nullptr) return e.hunt(t, o);
+  if (e.threads == nullptr) return explore::explore(e.make(t), o);
+  explore::schedule_options s;
+  s.preemptions = e.preemptions;
+  return explore::explore_schedules(e.threads(t), s, o).total;
 }
 
 bool processor_lacks(const entry& e) {
@@ -50,44 +65,58 @@ class zoo : public testing::TestWithParam<entry> {
 
 TEST_P(zoo, buggy_program_is_reported_by_the_technique_that_is_named_for_it) {
   const entry& e = GetParam();
-  const report r = explore::explore(e.make(twin::buggy), options_of(e));
+  const std::clock_t begun = std::clock();
+  const report r = look_at(e, twin::buggy, options_of(e));
+  EXPECT_LT(std::clock() - begun, CLOCKS_PER_SEC) << "of processor time";
   EXPECT_EQ(r.finds_violation(), e.shows_in_images) << r.text();
   for (const finding::rule rule : e.breaks) EXPECT_TRUE(r.breaks_rule(rule)) << name_of(rule) << '\n' << r.text();
-  EXPECT_LT(r.processor_seconds, 1.0);
+}
+
+// Under all models of its kind, except for hunts, which look for something else.
+std::vector<model> models_of(const entry& e) {
+  if (e.hunt != nullptr || e.persistency == model::ssd) return {e.persistency};
+  if (!e.correct_on_torn8) return {model::x86, model::eadr};
+  return {model::x86, model::torn8, model::eadr};
 }
 
 TEST_P(zoo, correct_twin_is_clean) {
   const entry& e = GetParam();
-  const subject s = e.make(twin::correct);
   options o = options_of(e);
   o.print_violations = true;
   o.tiers = explore::all_tiers;
-  o.nesting = 2;
-  for (const model m : {model::x86, model::torn8, model::eadr}) {
-    if (m == model::torn8 && !e.correct_on_torn8) continue;
+  o.nesting = e.threads == nullptr ? 2 : 1;
+  for (const model m : models_of(e)) {
     o.persistency = m;
-    const report r = explore::explore(s, o);
+    const report r = look_at(e, twin::correct, o);
     EXPECT_TRUE(r.clean()) << r.text();
-    EXPECT_TRUE(r.findings.empty()) << r.text();
+    // Whoever helps another thread may flush what that one has flushed already.
+    EXPECT_TRUE(e.threads != nullptr ? !r.breaks_any_rule() : r.findings.empty()) << r.text();
   }
   if (!e.correct_on_torn8) {
     o.persistency = model::torn8;
     o.print_violations = false;
-    EXPECT_TRUE(explore::explore(s, o).finds_violation()) << "this program relies on what only x86 promises";
+    EXPECT_TRUE(look_at(e, twin::correct, o).finds_violation()) << "this program relies on what only x86 promises";
   }
 }
 
+// The headings of the list.
+char letter_of(unsigned number) {
+  constexpr std::array<unsigned, 5> last{20, 39, 51, 63, 75};
+  return static_cast<char>('A' + (std::lower_bound(last.begin(), last.end(), number) - last.begin()));
+}
+
 INSTANTIATE_TEST_SUITE_P(bug, zoo, testing::ValuesIn(all_entries()), [](const auto& i) {
-  std::string name = std::to_string(i.index) + "_";
-  name += i.param.number <= 20 ? "A" : "B";
-  name += std::to_string(i.param.number);
-  return name;
+  return std::to_string(i.index) + "_" + letter_of(i.param.number) + std::to_string(i.param.number);
 });
 
-TEST(zoo_list, has_the_patterns_of_flushes_stores_transactions_and_logs) {
-  std::vector<bool> there(31);
-  for (const entry& e : all_entries()) there.at(e.number) = true;
-  for (unsigned n = 1; n <= 30; ++n) EXPECT_TRUE(there[n]) << n;
+TEST(zoo_list, has_the_patterns_of_flushes_and_logs) {
+  constexpr unsigned last = 39;
+  std::vector<bool> there(100);
+  for (const entry& e : all_entries()) {
+    there.at(e.number) = true;
+    EXPECT_EQ((e.make != nullptr) + (e.threads != nullptr) + (e.hunt != nullptr), 1) << e.title;
+  }
+  for (unsigned n = 1; n <= last; ++n) EXPECT_TRUE(there[n]) << n;
 }
 
 }  // namespace
