@@ -16,11 +16,6 @@ using explore::word_hash;
 using rule = finding::rule;
 using std::uint64_t;
 
-void persist(machine& m, const void* p, std::size_t bytes, edge e) {
-  m.media().flush(p, bytes);
-  m.media().fence(e);
-}
-
 // ---- a ring of records of several words -----------------------------------------------------------------------------
 
 //   append  S record; F;  | ring/E1  record before the tail
@@ -40,7 +35,7 @@ struct ring_mistakes {
 
 class ring {
  public:
-  ring(machine& m, ring_mistakes wrong) : m_{m}, x_{*reinterpret_cast<ring_image*>(m.base())}, wrong_{wrong} {}
+  ring(machine& m, ring_mistakes wrong) : m_{m}, x_{image_of<ring_image>(m)}, wrong_{wrong} {}
 
   bool append(uint64_t value, std::size_t payload_words) {
     const std::size_t n = payload_words + 1;
@@ -52,12 +47,12 @@ class ring {
     if (n > to_end && !wrong_.flush_does_not_wrap) m_.media().flush(x_.words, (n - to_end) * 8);
     m_.media().fence(edge{"ring/E1"});
     x_.tail += n;
-    persist(m_, &x_.tail, 8, edge{"ring/E2"});
+    persist(m_.media(), &x_.tail, 8, edge{"ring/E2"});
     return true;
   }
   void take() {
     x_.head += x_.words[x_.head % ring_image::size];
-    persist(m_, &x_.head, 8, edge{"ring/E3"});
+    persist(m_.media(), &x_.head, 8, edge{"ring/E3"});
   }
 
  private:
@@ -131,11 +126,11 @@ report b35_zero(twin t, const options& o) {
   x.tail = 22;
   s.recover = [t](machine& m) {
     uint64_t digest = 0;
-    return walk(*reinterpret_cast<const ring_image*>(m.base()), {.zero_length_accepted = is_buggy(t)}, &digest);
+    return walk(image_of<const ring_image>(m), {.zero_length_accepted = is_buggy(t)}, &digest);
   };
   s.oracle = [](machine& m, const window&) {
     uint64_t digest = 0;
-    return walk(*reinterpret_cast<const ring_image*>(m.base()), {}, &digest);
+    return walk(image_of<const ring_image>(m), {}, &digest);
   };
   return explore_hostile_bytes(s, o);
 }
@@ -170,7 +165,7 @@ subject b36(twin t) {
           m.media().flush(&x.records[i], sizeof x.records[i]);
           if (!is_buggy(t)) m.media().fence(edge{"zoo/B36 record"});
           x.newest[key] = i + 1;
-          persist(m, &x.newest[key], 8, edge{"zoo/B36 index"});
+          persist(m.media(), &x.newest[key], 8, edge{"zoo/B36 index"});
           m.op_end();
           model[key] = 100 + i;
           state();
@@ -239,7 +234,7 @@ subject b36_tombstone(twin t) {
           m.op_begin();
           r = {key, value, i + 1, 0};
           r.sum = r.right_sum();
-          persist(m, &r, sizeof r, edge{"zoo/B36 record"});
+          persist(m.media(), &r, sizeof r, edge{"zoo/B36 record"});
           m.op_end();
           model[key] = value;
           state();
@@ -252,9 +247,9 @@ subject b36_tombstone(twin t) {
           if (r.value == 0 && (is_buggy(t) || x.newest(r.key, 1) == nullptr)) continue;
           x.segments[2][to++] = r;
         }
-        persist(m, &x.segments[2], to * sizeof(segments_image::record), edge{"zoo/B36 compacted"});
+        persist(m.media(), &x.segments[2], to * sizeof(segments_image::record), edge{"zoo/B36 compacted"});
         x.live = 0b101;
-        persist(m, &x.live, 8, edge{"zoo/B36 switched"});
+        persist(m.media(), &x.live, 8, edge{"zoo/B36 switched"});
         m.op_end();
         state();
       },
@@ -368,7 +363,7 @@ subject on_two_slots(const char* name, std::uint32_t first, sequence_order is_ne
           next.written = 1;
           next.value = i;
           next.sum = next.right_sum();
-          persist(m, &next, sizeof next, edge{"zoo/B38"});
+          persist(m.media(), &next, sizeof next, edge{"zoo/B38"});
           m.op_end();
           history->state(i);
         }
@@ -440,7 +435,7 @@ subject b39(twin t) {
           }
           const uint64_t count = (g + 1) * groups::members;
           x.commits[g] = {count, x.right_sum(count, of_records)};
-          persist(m, &x.commits[g], sizeof x.commits[g], edge{"zoo/B39"});
+          persist(m.media(), &x.commits[g], sizeof x.commits[g], edge{"zoo/B39"});
           for (unsigned i = 0; i < groups::members; ++i) {
             m.thread(i);
             m.op_end();

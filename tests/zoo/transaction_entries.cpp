@@ -134,7 +134,7 @@ subject b31(twin t) {
       },
       [=](const redo_image& x, const window& w) { return history->check(digest_of(x), w); });
   s.recover = [t](machine& m) {
-    auto& x = *reinterpret_cast<redo_image*>(m.base());
+    auto& x = image_of<redo_image>(m);
     if (x.count == 0) return pass();
     for (std::uint64_t i = 0; i < x.count; ++i) {
       std::uint64_t& account = x.accounts[x.records[i].account];

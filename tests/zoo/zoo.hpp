@@ -14,6 +14,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "explore/concurrent.hpp"
@@ -42,7 +43,7 @@ struct entry {
   subject (*make)(twin) = nullptr;
   concurrent (*threads)(twin) = nullptr;
   report (*hunt)(twin, const options&) = nullptr;
-  unsigned preemptions = 1;                // of `threads`
+  unsigned preemptions = 2;                // of `threads`
   bool shows_in_images = true;             // exploring finds a bad image
   std::vector<finding::rule> breaks = {};  // trace rules that the buggy twin breaks
   unsigned tiers = explore::all_tiers;     // enough to find it
@@ -57,6 +58,13 @@ struct entry {
 std::span<const entry> order_entries();        // A: flush, fence, stores
 std::span<const entry> transaction_entries();  // B: transactions and logs
 std::span<const entry> log_entries();          // B: rings, records, checkpoints
+std::span<const entry> allocator_entries();    // C: allocators
+std::span<const entry> collector_entries();    // C: garbage collectors, ownership of blocks
+
+template <class T>
+T& image_of(machine& m) {
+  return *reinterpret_cast<T*>(m.base());
+}
 
 // A subject whose image is one object of type T, zeroed.
 template <class T, class Run, class Oracle>
@@ -64,9 +72,9 @@ subject on(const char* name, Run run, Oracle oracle) {
   subject s;
   s.name = name;
   s.image.resize((sizeof(T) + 63) / 64 * 64);
-  s.run = [=](machine& m) { run(m, *reinterpret_cast<T*>(m.base())); };
+  s.run = [=](machine& m) { run(m, image_of<T>(m)); };
   s.recover = [](machine&) { return pass(); };
-  s.oracle = [=](machine& m, const window& w) { return oracle(*reinterpret_cast<const T*>(m.base()), w); };
+  s.oracle = [=](machine& m, const window& w) { return oracle(std::as_const(image_of<T>(m)), w); };
   return s;
 }
 
