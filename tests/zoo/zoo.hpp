@@ -60,6 +60,8 @@ std::span<const entry> transaction_entries();  // B: transactions and logs
 std::span<const entry> log_entries();          // B: rings, records, checkpoints
 std::span<const entry> allocator_entries();    // C: allocators
 std::span<const entry> collector_entries();    // C: garbage collectors, ownership of blocks
+std::span<const entry> concurrency_entries();  // D: threads, processes
+std::span<const entry> structure_entries();    // D: what threads leave behind, structures of several words
 
 template <class T>
 T& image_of(machine& m) {

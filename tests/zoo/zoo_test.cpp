@@ -15,7 +15,8 @@ using explore::model;
 
 std::vector<entry> all_entries() {
   const std::span<const entry> parts[]{
-      order_entries(), transaction_entries(), log_entries(), allocator_entries(), collector_entries(),
+      order_entries(),     transaction_entries(), log_entries(),       allocator_entries(),
+      collector_entries(), concurrency_entries(), structure_entries(),
   };
   std::vector<entry> all;
   for (const auto& part : parts) all.insert(all.end(), part.begin(), part.end());
@@ -108,8 +109,8 @@ INSTANTIATE_TEST_SUITE_P(bug, zoo, testing::ValuesIn(all_entries()), [](const au
   return std::to_string(i.index) + "_" + letter_of(i.param.number) + std::to_string(i.param.number);
 });
 
-TEST(zoo_list, has_the_patterns_of_flushes_logs_and_allocators) {
-  constexpr unsigned last = 51;
+TEST(zoo_list, has_the_patterns_of_flushes_logs_allocators_and_threads) {
+  constexpr unsigned last = 63;
   std::vector<bool> there(100);
   for (const entry& e : all_entries()) {
     there.at(e.number) = true;
