@@ -64,6 +64,7 @@ void scheduler::run(machine& m, std::span<const std::function<void(machine&)>> b
   waits_ = 0;
   idle_ = 0;
   events_ = 0;
+  stored_offset_ = stored_payload_ = 0;
   turns_.clear();
   failure_ = nullptr;
   for (std::size_t i = 0; i < count_; ++i) {
@@ -128,13 +129,30 @@ void scheduler::go_to(unsigned thread) {
   }
 }
 
+// Since the last point.  A locked operation is nothing by itself, nor is storing the same word again: so do locks wait.
+bool scheduler::something_happened() {
+  if (machine_->recording() == nullptr) return false;
+  const auto& events = machine_->recording()->events;
+  bool happened = false;
+  for (; events_ < events.size(); ++events_) {
+    const event& e = events[events_];
+    if (e.kind == event_kind::rmw) continue;
+    if (e.kind == event_kind::store && e.inline_word) {
+      const bool again = e.offset == stored_offset_ && e.payload == stored_payload_;
+      stored_offset_ = e.offset;
+      stored_payload_ = e.payload;
+      if (again) continue;
+    }
+    happened = true;
+  }
+  return happened;
+}
+
 void scheduler::at_point(bool tired) {
   if (!running_) return;
   __nvm_rec_steps = patience_steps;
   // A thread that passes many points and changes nothing waits for another one.
-  const std::size_t events = machine_->recording() == nullptr ? 0 : machine_->recording()->events.size();
-  if (events != events_) {
-    events_ = events;
+  if (something_happened()) {
     idle_ = 0;
     waits_ = 0;
   } else if (++idle_ > patience_points) {

@@ -2,8 +2,8 @@
 //
 // Each atomic access, flush and fence of instrumented code is a point where another thread may run first.  A chooser
 // answers which; the answers that are not the first candidate are the schedule, and the same answers give the same run.
-// A thread that takes many steps without reaching such a point, or passes many and stores nothing, is taken to wait for
-// another one: the others run, at no cost in preemptions.
+// A thread that takes many steps without reaching such a point, or passes many and stores nothing new, is taken to wait
+// for another one: the others run, at no cost in preemptions.
 //
 // Code on fibers shares one operating system thread, so it must not keep state in thread_local variables across such
 // points, nor wait on the system's locks.
@@ -108,14 +108,15 @@ class scheduler {
   struct fiber;
   static void enter();
   void at_point(bool tired);
+  bool something_happened();
   void ended();
   std::size_t ask(bool may_go_on);
   void go_to(unsigned thread);
 
-  // A thread waits that takes so many steps without a point, or passes so many points without an event.
+  // A thread waits that takes so many steps without a point, or passes so many points at which nothing has happened.
   static constexpr std::int64_t patience_steps = 20'000;
   static constexpr unsigned patience_points = 256;
-  static constexpr unsigned waits_max = 10'000;  // such turns, of any threads, without an event: nobody will go on
+  static constexpr unsigned waits_max = 10'000;  // such turns, of any threads, one after the other: nobody will go on
 
   std::vector<std::unique_ptr<fiber>> fibers_;
   machine* machine_ = nullptr;
@@ -125,7 +126,9 @@ class scheduler {
   unsigned current_ = 0;
   unsigned waits_ = 0;
   unsigned idle_ = 0;
-  std::size_t events_ = 0;  // in the trace at the last point
+  std::size_t events_ = 0;            // in the trace at the last point
+  std::uint64_t stored_offset_ = 0;   // of the last store before it,
+  std::uint64_t stored_payload_ = 0;  // and its word
   std::uint32_t point_ = 0;
   bool running_ = false;
   std::vector<unsigned> candidates_;

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdio>
+#include <ctime>
 #include <set>
 
 #include "explore/linearize.hpp"
@@ -317,6 +318,44 @@ TEST(threads_that_wait_for_each_other, are_reported_as_a_failed_run) {
   const schedule_report r = explore_schedules(c, s, for_schedules());
   ASSERT_FALSE(r.total.violations.empty());
   EXPECT_NE(r.total.violations[0].what.find("wait for each other"), std::string::npos) << r.total.violations[0].what;
+}
+
+// Locks of which waiters try again and again, beside the image and in it.
+TEST(threads_that_wait_by_trying, are_taken_to_wait_for_the_holder) {
+  const auto exchange = [](std::uint64_t& word) {
+    while (std::atomic_ref{word}.exchange(1, std::memory_order_acquire) != 0) {
+    }
+  };
+  const auto compare = [](std::uint64_t& word) {
+    std::uint64_t expected = 0;
+    while (!std::atomic_ref{word}.compare_exchange_strong(expected, 1, std::memory_order_acquire)) expected = 0;
+  };
+  const std::function<void(std::uint64_t&)> ways[]{exchange, compare};
+  for (const auto& acquire : ways) {
+    for (const bool in_image : {false, true}) {
+      concurrent c = stack_program(mistake::none, {});
+      auto beside = std::make_shared<std::uint64_t>();
+      const auto word = [=](machine& m) -> std::uint64_t& {
+        return in_image ? reinterpret_cast<stack_image*>(m.base())->nodes[0].value : *beside;
+      };
+      c.base.oracle = [](machine&, const window&) { return pass(); };
+      c.start = [=](machine&) { *beside = 0; };
+      for (int i = 0; i < 2; ++i) {
+        c.threads.push_back([=](machine& m) {
+          acquire(word(m));
+          m.media().fence(edge{"lock/held"});
+          std::atomic_ref{word(m)}.store(0, std::memory_order_release);
+        });
+      }
+      schedule_options s;
+      s.schedules_max = 1000;
+      const std::clock_t begun = std::clock();
+      const schedule_report r = explore_schedules(c, s, for_schedules());
+      EXPECT_FALSE(r.finds_violation()) << r.text();
+      EXPECT_GT(r.schedules, 2U);
+      EXPECT_LT(std::clock() - begun, 2 * CLOCKS_PER_SEC);
+    }
+  }
 }
 
 TEST(a_fault_in_a_schedule, is_reported_with_its_token) {

@@ -16,12 +16,12 @@ using explore::linearizer;
 using explore::operation;
 using std::uint64_t;
 
-// A thread's lock, gone after a crash.  It is looked at before it is tried: a locked operation is an event, and the
-// scheduler takes nobody who makes events to be waiting.
+// A thread's lock, gone after a crash.
 class lock {
  public:
-  void acquire(machine& m) {
-    while (held_.load(std::memory_order_relaxed) || !try_acquire()) m.yield();
+  void acquire() {
+    while (!try_acquire()) {
+    }
   }
   [[nodiscard]] bool try_acquire() { return !held_.exchange(true, std::memory_order_acquire); }
   void release() { held_.store(false, std::memory_order_release); }
@@ -171,7 +171,7 @@ concurrent d62(twin t) {
   c.start = [held](machine&) { held->release(); };
   c.threads.push_back([held, t](machine& m) {
     auto& x = image_of<two_words>(m);
-    held->acquire(m);
+    held->acquire();
     m.op_begin(set_x);
     x.undo.old = x.x;
     persist(m.media(), &x.undo, sizeof x.undo, edge{"zoo/D62 old"});
@@ -187,7 +187,7 @@ concurrent d62(twin t) {
   });
   c.threads.push_back([held](machine& m) {
     auto& x = image_of<two_words>(m);
-    held->acquire(m);
+    held->acquire();
     m.op_begin(copy_x);
     const uint64_t seen = x.x;
     x.y = seen + 1;
@@ -307,7 +307,7 @@ concurrent d59(twin t) {
   c.start = [held](machine&) { held->release(); };
   c.threads.push_back([held](machine& m) {
     auto& x = image_of<growing_image>(m);
-    held->acquire(m);
+    held->acquire();
     for (const uint64_t key : x.small) x.large[key] = key;
     persist(m.media(), x.large, sizeof x.large, edge{"zoo/D59 copied"});
     std::atomic_ref{x.current}.store(1, std::memory_order_release);
@@ -317,7 +317,7 @@ concurrent d59(twin t) {
   c.threads.push_back([held, t](machine& m) {
     auto& x = image_of<growing_image>(m);
     constexpr uint64_t key = 2;
-    if (!is_buggy(t)) held->acquire(m);
+    if (!is_buggy(t)) held->acquire();
     m.op_begin(key);
     uint64_t& place = std::atomic_ref{x.current}.load(std::memory_order_acquire) == 0 ? x.small[key % 4] : x.large[key];
     std::atomic_ref{place}.store(key, std::memory_order_release);
