@@ -553,7 +553,7 @@ std::span<const entry> order_entries() {
        .title = "store moved over a flush",
        .make = a16,
        .breaks = {rule::redundant_flush, rule::not_durable_at_end}},
-      {.number = 17, .title = "undo of a word drags neighbouring bits", .make = a17, .nesting = 1},
+      {.number = 17, .title = "undo of a word drags neighbouring bits", .make = a17},
       {.number = 18,
        .title = "flush skipped for a misclassified mapping",
        .make = a18,

@@ -43,11 +43,11 @@ struct entry {
   subject (*make)(twin) = nullptr;
   concurrent (*threads)(twin) = nullptr;
   report (*hunt)(twin, const options&) = nullptr;
-  unsigned preemptions = 2;                // of `threads`
+  unsigned preemptions = 1;                // of `threads`, enough to find it
   bool shows_in_images = true;             // exploring finds a bad image
   std::vector<finding::rule> breaks = {};  // trace rules that the buggy twin breaks
   unsigned tiers = explore::all_tiers;     // enough to find it
-  unsigned nesting = 0;
+  unsigned nesting = 0;                    // likewise
   explore::model persistency = explore::model::x86;
   bool rmw_fences = false;
   bool instructions = false;
