@@ -62,6 +62,8 @@ std::span<const entry> allocator_entries();    // C: allocators
 std::span<const entry> collector_entries();    // C: garbage collectors, ownership of blocks
 std::span<const entry> concurrency_entries();  // D: threads, processes
 std::span<const entry> structure_entries();    // D: what threads leave behind, structures of several words
+std::span<const entry> recovery_entries();     // E: recovery, logs and replicas that it meets
+std::span<const entry> lifecycle_entries();    // E: creation, opening, upgrades, growth, closing
 
 template <class T>
 T& image_of(machine& m) {

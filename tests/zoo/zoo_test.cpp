@@ -15,8 +15,8 @@ using explore::model;
 
 std::vector<entry> all_entries() {
   const std::span<const entry> parts[]{
-      order_entries(),     transaction_entries(), log_entries(),       allocator_entries(),
-      collector_entries(), concurrency_entries(), structure_entries(),
+      order_entries(),       transaction_entries(), log_entries(),      allocator_entries(), collector_entries(),
+      concurrency_entries(), structure_entries(),   recovery_entries(), lifecycle_entries(),
   };
   std::vector<entry> all;
   for (const auto& part : parts) all.insert(all.end(), part.begin(), part.end());
@@ -130,6 +130,13 @@ TEST(zoo_list, has_the_patterns_of_flushes_logs_allocators_and_threads) {
     EXPECT_EQ((e.make != nullptr) + (e.threads != nullptr) + (e.hunt != nullptr), 1) << e.title;
   }
   for (unsigned n = 1; n <= last; ++n) EXPECT_TRUE(there[n]) << n;
+}
+
+TEST(zoo_list, has_the_patterns_of_recovery_and_life_cycle) {
+  constexpr unsigned first = 64, last = 75;
+  std::vector<bool> there(100);
+  for (const entry& e : all_entries()) there.at(e.number) = true;
+  for (unsigned n = first; n <= last; ++n) EXPECT_TRUE(there[n]) << n;
 }
 
 }  // namespace

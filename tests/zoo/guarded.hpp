@@ -1,0 +1,28 @@
+// Programs that are not an image: runs that may fault or hang, runs of which one call fails.
+#pragma once
+
+#include "platform/file.hpp"
+#include "zoo.hpp"
+
+namespace nvm::zoo {
+
+// `run` as the recovery of an image that nobody uses: its verdict counts, and faults and hangs do.  It starts afresh
+// each time, because the explorer runs it again where something is wrong.
+inline subject guarded(const char* name, std::function<verdict()> run) {
+  subject s;
+  s.name = name;
+  s.image.resize(line_bytes);
+  s.run = [](machine& m) { m.promise(); };
+  s.recover = [run = std::move(run)](machine&) { return run(); };
+  s.oracle = [](machine&, const window&) { return pass(); };
+  return s;
+}
+
+// The system's calls for files, of which the k-th fails with EIO while explore_failing_calls() says so.
+[[nodiscard]] const platform::file_calls* failing_calls();
+
+// Runs the program, whose files use failing_calls(): with all calls as they are, then with the first one failing, the
+// second one, ... until it makes fewer.
+report explore_failing_calls(const char* name, const std::function<verdict()>& run, const options& o);
+
+}  // namespace nvm::zoo
