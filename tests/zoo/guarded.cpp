@@ -56,4 +56,19 @@ report explore_failing_calls(const char* name, const std::function<verdict()>& r
   return all;
 }
 
+report every_history(const char* name, std::span<const char* const> names, std::size_t length,
+                     const std::function<verdict(std::span<const unsigned>)>& run) {
+  std::vector<unsigned> history(length);
+  for (std::uint64_t tried = 1;; ++tried) {
+    if (verdict wrong = run(history)) {
+      *wrong += ", after";
+      for (const unsigned e : history) *wrong += std::string{" "} + names[e];
+      return judged(name, tried, wrong);
+    }
+    std::size_t i = 0;
+    while (i < length && ++history[i] == names.size()) history[i++] = 0;
+    if (i == length) return judged(name, tried, pass());
+  }
+}
+
 }  // namespace nvm::zoo

@@ -1,4 +1,4 @@
-// Programs that are not an image: runs that may fault or hang, runs of which one call fails.
+// Programs that are not an image: runs that may fault or hang, runs of which one call fails, all short histories.
 #pragma once
 
 #include "platform/file.hpp"
@@ -24,5 +24,10 @@ inline subject guarded(const char* name, std::function<verdict()> run) {
 // Runs the program, whose files use failing_calls(): with all calls as they are, then with the first one failing, the
 // second one, ... until it makes fewer.
 report explore_failing_calls(const char* name, const std::function<verdict()>& run, const options& o);
+
+// Runs a program through every history of `length` events, each one of names.size(): `run` begins it anew and is given
+// the numbers of the events.  Nothing in them may fault.
+report every_history(const char* name, std::span<const char* const> names, std::size_t length,
+                     const std::function<verdict(std::span<const unsigned>)>& run);
 
 }  // namespace nvm::zoo

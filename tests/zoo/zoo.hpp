@@ -64,6 +64,8 @@ std::span<const entry> concurrency_entries();  // D: threads, processes
 std::span<const entry> structure_entries();    // D: what threads leave behind, structures of several words
 std::span<const entry> recovery_entries();     // E: recovery, logs and replicas that it meets
 std::span<const entry> lifecycle_entries();    // E: creation, opening, upgrades, growth, closing
+std::span<const entry> file_entries();         // F: files, mappings, time
+std::span<const entry> device_entries();       // F: devices that fail, lie, or are full
 
 template <class T>
 T& image_of(machine& m) {
