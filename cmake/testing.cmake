@@ -80,3 +80,17 @@ function(holdfast_script_test name)
   add_test(NAME ${name} COMMAND ${arg_COMMAND})
   holdfast_test_properties(${name} "${arg_LABELS}" "${arg_TIMEOUT}" ${arg_PROGRAMS})
 endfunction()
+
+# holdfast_inject_faults(<test>)
+#
+# Its system calls and allocations, and those of the library in it, can be made to fail (tests/fault_injection.hpp).
+function(holdfast_inject_faults name)
+  if(NOT TARGET ${name})
+    return()
+  endif()
+  target_sources(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests/fault_injection.cpp)
+  foreach(call malloc calloc realloc mmap munmap madvise mprotect msync open close pread pwrite fdatasync fsync
+      fallocate ftruncate fstat fstatfs fcntl rename link)
+    target_link_options(${name} PRIVATE -Wl,--wrap=${call})
+  endforeach()
+endfunction()

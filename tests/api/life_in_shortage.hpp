@@ -6,13 +6,14 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <thread>
 
+#include "../fault_injection.hpp"
 #include "nvm/nvm.h"
-#include "shortage.hpp"
 
 namespace nvm::tests {
 
@@ -51,9 +52,9 @@ class life_in_shortage {
   template <class F>
   void attempt(const char* what, F&& f) {
     if (testing::Test::HasFailure() || f() >= 0) return;
-    EXPECT_TRUE(memory.struck()) << what << ": " << nvm_errormsg();
+    EXPECT_TRUE(injected.struck()) << what << ": " << nvm_errormsg();
     EXPECT_EQ(nvm_errno(), NVM_E_NO_MEMORY) << what << ": " << nvm_errormsg();
-    memory.relieve();
+    injected.relieve();
     if (pool_ != nullptr) look();
     EXPECT_GE(f(), 0) << what << ", again: " << nvm_errormsg();
     if (pool_ != nullptr) look();
@@ -65,7 +66,7 @@ class life_in_shortage {
     pool_ = nullptr;
     if (closed == 0) return;
     EXPECT_EQ(nvm_errno(), NVM_E_NO_MEMORY) << nvm_errormsg();
-    memory.relieve();
+    injected.relieve();
   }
   int check() {
     nvm_check_options o{};
@@ -86,12 +87,12 @@ class life_in_shortage {
     before();
     // A new thread has none of the memory that the library keeps for each.
     std::thread{[&] {
-      memory.arm(first, lasting);
+      injected.arm(fault::memory, ENOMEM, first, lasting);
       live();
-      memory.relieve();
+      injected.relieve();
       if (!testing::Test::HasFailure()) look_again();
     }}.join();
-    return memory.struck();
+    return injected.struck();
   }
 
   std::string folder_, path_;

@@ -71,13 +71,13 @@ class life final : public life_in_shortage {
     for (long n = 1; n <= transactions && !testing::Test::HasFailure(); ++n) {
       step s{table_, n};
       if (nvm_stm_run(pool_, change, &s) == 0) continue;
-      EXPECT_TRUE(memory.struck()) << nvm_errormsg();
+      EXPECT_TRUE(injected.struck()) << nvm_errormsg();
       EXPECT_EQ(nvm_errno(), NVM_E_NO_MEMORY) << nvm_errormsg();
-      memory.relieve();
+      injected.relieve();
       shows(n - 1);
       EXPECT_EQ(nvm_stm_run(pool_, change, &s), 0) << nvm_errormsg();
     }
-    memory.relieve();
+    injected.relieve();
     shows(transactions);
   }
   void look_again() override {

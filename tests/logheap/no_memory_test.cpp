@@ -1,8 +1,9 @@
 // Volatile memory runs out at any allocation of a commit, a cleaner, a close or an open: all or nothing has happened,
 // and once there is memory again everything goes on.
 #include <array>
+#include <cerrno>
 
-#include "../api/shortage.hpp"
+#include "../fault_injection.hpp"
 #include "ground.hpp"
 
 namespace nvm::logheap {
@@ -11,7 +12,8 @@ namespace {
 using testing::ground;
 using testing::leaves;
 using heap_ground = ground<leaves>;
-using tests::memory;
+using tests::fault;
+using tests::injected;
 
 constexpr std::uint64_t object_bytes = 700;
 constexpr int objects = 12;
@@ -46,13 +48,13 @@ void at_each_allocation(Life&& life, Look&& look) {
       SCOPED_TRACE(std::to_string(first) + (lasting ? " and all that follow" : ""));
       filled f;
       try {
-        memory.arm(first, lasting);
+        injected.arm(fault::memory, ENOMEM, first, lasting);
         life(f);
       } catch (const std::bad_alloc&) {
         // The transaction's own stores.
       }
-      memory.relieve();
-      const bool is_last = !memory.struck();
+      injected.relieve();
+      const bool is_last = !injected.struck();
       look(f);
       ASSERT_FALSE(::testing::Test::HasFailure());
       if (is_last) break;
@@ -121,12 +123,12 @@ TEST(log_heap_no_memory, for_an_open_leaves_everything_to_the_next) {
         ASSERT_TRUE(f.g->close());
       }
       const status s = f.g.crash_and_open_within([&](auto&& open) {
-        memory.arm(first, true);
+        injected.arm(fault::memory, ENOMEM, first, true);
         const status opened = open();
-        memory.relieve();
+        injected.relieve();
         return opened;
       });
-      if (!memory.struck()) break;
+      if (!injected.struck()) break;
       EXPECT_TRUE(s || s.error() == errc::no_memory) << last_message();
       EXPECT_TRUE(f.g.crash_and_open()) << last_message();
       f.expect_rest(-1);
