@@ -16,19 +16,35 @@ namespace {
 
 std::mutex guard;  // of everything below; a leaf lock
 bool reserved = false;
-std::array<std::uint64_t, granule_count / 64> taken{};  // one bit for each granule
+using granule_set = std::array<std::uint64_t, granule_count / 64>;  // one bit for each
+granule_set taken{};
+// Of those, granules of no slot, in which a mapping is left that the kernel could not replace.
+granule_set left{};
+std::uint64_t left_count = 0;
 
 constexpr int reserve_flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
-bool is_taken(std::uint64_t granule) noexcept { return (taken[granule / 64] >> (granule % 64) & 1) != 0; }
-void set_taken(std::uint64_t granule, bool value) noexcept {
+bool is_in(const granule_set& set, std::uint64_t granule) noexcept {
+  return (set[granule / 64] >> (granule % 64) & 1) != 0;
+}
+void put(granule_set& set, std::uint64_t granule, bool value) noexcept {
   const std::uint64_t bit = std::uint64_t{1} << (granule % 64);
-  taken[granule / 64] = value ? taken[granule / 64] | bit : taken[granule / 64] & ~bit;
+  set[granule / 64] = value ? set[granule / 64] | bit : set[granule / 64] & ~bit;
 }
 
 // Replaces whatever the range maps by an inaccessible reservation.
 bool put_reservation(std::uintptr_t base, std::uint64_t bytes) noexcept {
   return ::mmap(reinterpret_cast<void*>(base), bytes, PROT_NONE, reserve_flags | MAP_FIXED, -1, 0) != MAP_FAILED;
+}
+
+// What could not be given back before.
+void give_back_left() noexcept {
+  for (std::uint64_t g = 0; g < granule_count && left_count != 0; ++g) {
+    if (!is_in(left, g) || !put_reservation(window_base + (g << granule_shift), granule_bytes)) continue;
+    put(left, g, false);
+    put(taken, g, false);
+    --left_count;
+  }
 }
 
 status reserve_locked() noexcept {
@@ -80,15 +96,21 @@ result<slot> slot::take(std::uintptr_t base, std::uint64_t bytes) noexcept {
   }
   const std::lock_guard lock{guard};
   if (auto s = reserve_locked(); !s) return s.error();
+  give_back_left();
   const std::uint64_t first = (base - window_base) >> granule_shift;
   const std::uint64_t count = bytes >> granule_shift;
   for (std::uint64_t g = first; g < first + count; ++g) {
-    if (is_taken(g)) {
+    if (is_in(left, g)) {
+      return fail(errc::address,
+                  "addresses 0x%" PRIxPTR " .. 0x%" PRIxPTR ": what a closed pool has left there stays: %s", base,
+                  base + bytes, std::strerror(errno));
+    }
+    if (is_in(taken, g)) {
       return fail(errc::address, "addresses 0x%" PRIxPTR " .. 0x%" PRIxPTR " are taken by another open pool", base,
                   base + bytes);
     }
   }
-  for (std::uint64_t g = first; g < first + count; ++g) set_taken(g, true);
+  for (std::uint64_t g = first; g < first + count; ++g) put(taken, g, true);
   return slot{base, bytes};
 }
 
@@ -97,8 +119,8 @@ status slot::map(int descriptor, std::uint64_t bytes, int flags, const char* how
   void* const got = ::mmap(base(), bytes, PROT_READ | PROT_WRITE, flags | MAP_FIXED, descriptor, 0);
   if (got == MAP_FAILED) {
     const int code = errno;
-    // A failed MAP_FIXED may have removed the reservation already.
-    NVM_ASSERT(put_reservation(base_, bytes_));
+    // A failed MAP_FIXED may have removed the reservation already.  If that fails, too, give_back() tries again.
+    (void)put_reservation(base_, bytes_);
     errno = code;
     return fail(errc::system, "cannot map %" PRIu64 " bytes of the pool file %s at 0x%" PRIxPTR ": %s", bytes, how,
                 base_, std::strerror(code));
@@ -106,7 +128,7 @@ status slot::map(int descriptor, std::uint64_t bytes, int flags, const char* how
   // A child that stored to the pool would be a second owner.
   if (::madvise(got, bytes, MADV_DONTFORK) != 0) {
     const int code = errno;
-    NVM_ASSERT(put_reservation(base_, bytes_));
+    (void)put_reservation(base_, bytes_);
     errno = code;
     return fail(errc::system, "cannot keep the mapping from forked children: %s", std::strerror(code));
   }
@@ -144,10 +166,12 @@ void slot::give_back() noexcept {
 
 void slot::give_back_in_child() noexcept {
   if (base_ == 0) return;
-  // If the kernel has no room for the bookkeeping of a new mapping the old one stays, and so must the slot.
-  if (put_reservation(base_, bytes_)) {
-    const std::uint64_t first = (base_ - window_base) >> granule_shift;
-    for (std::uint64_t g = first; g < first + (bytes_ >> granule_shift); ++g) set_taken(g, false);
+  // If the kernel has no room for the bookkeeping of a new mapping the old one stays: until the next slot is taken.
+  const bool done = put_reservation(base_, bytes_);
+  const std::uint64_t first = (base_ - window_base) >> granule_shift;
+  for (std::uint64_t g = first; g < first + (bytes_ >> granule_shift); ++g) {
+    put(done ? taken : left, g, !done);
+    left_count += done ? 0 : 1;
   }
   base_ = bytes_ = 0;
 }

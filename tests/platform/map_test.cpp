@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <string>
 
+#include "../fault_injection.hpp"
 #include "../sanitized.hpp"
 #include "faults.hpp"
 #include "platform/file.hpp"
@@ -117,6 +118,23 @@ TEST(slot, is_exclusive_until_it_is_given_back) {
   EXPECT_TRUE(slot::take(first + 2 * granule_bytes, 1));
   a->give_back();
   EXPECT_TRUE(slot::take(first + granule_bytes, 1)) << last_message();
+}
+
+// The kernel has no room for another mapping: what lies there stays until it has.
+TEST(slot, that_cannot_be_given_back_is_given_back_when_the_next_is_taken) {
+  const file f = unnamed_file();
+  auto a = slot::take(first, 1);
+  ASSERT_TRUE(a) << last_message();
+  ASSERT_TRUE(a->map_shared(f.descriptor(), 4096)) << last_message();
+  tests::injected.arm(tests::fault::map, ENOMEM, 1, true);
+  EXPECT_EQ(a->map_shared(f.descriptor(), 4096).error(), errc::system);
+  a->give_back();
+  EXPECT_FALSE(faults(reinterpret_cast<std::byte*>(first)));
+  EXPECT_EQ(slot::take(first, 1).error(), errc::address);
+  tests::injected.relieve();
+  EXPECT_TRUE(slot::take(first + granule_bytes, 1)) << last_message();
+  EXPECT_TRUE(faults(reinterpret_cast<std::byte*>(first)));
+  EXPECT_TRUE(slot::take(first, 1)) << last_message();
 }
 
 TEST(slot, of_the_whole_window_can_be_taken) {
