@@ -15,7 +15,7 @@ namespace {
 class synced_stack {
  public:
   explicit synced_stack(pool_file& file) noexcept
-      : device_{file.file()}, medium_{device_, leave_file, &file}, metered_{medium_, counts_} {}
+      : device_{file.file()}, medium_{device_, leave_file, &file, file.path()}, metered_{medium_, counts_} {}
   meter_media<synced_media>& top() noexcept { return metered_; }
   status close() noexcept { return medium_.durable(medium_.last_lsn()); }
   void statistics(nvm_statistics& out) noexcept {

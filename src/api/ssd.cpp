@@ -64,6 +64,7 @@ class started_image {
   void fence(edge e) noexcept { inner_->fence(e); }
   [[nodiscard]] lsn_t last_lsn() noexcept { return inner_->last_lsn(); }
   status durable(lsn_t lsn) noexcept { return inner_->durable(lsn); }
+  void poison(const char* reason) noexcept { inner_->poison(reason); }
   template <class F>
   result<lsn_t> publish(batch& b, F&& stores, edge e) noexcept {
     // acquire: pairs with the release in start_thread().
@@ -174,6 +175,7 @@ result<std::unique_ptr<engine>> start_stack(pool_file& file, unsigned lanes, log
   settings.ring = ring_of(file.superblock());
   settings.before_first_write = [](void* pool) noexcept { return static_cast<pool_file*>(pool)->mark_open(); };
   settings.context = &file;
+  settings.name = file.path();
   if (status s = stack->open(settings, std::move(run)); !s) return s.error();
   return start(std::move(stack), file, lanes);
 }

@@ -435,12 +435,16 @@ void image_media::poison_locked() noexcept {
 
 void image_media::poison(const char* reason) noexcept {
   const lock held{order_};
+  // The caller's failure stays what it is.
+  char kept[256];
+  std::snprintf(kept, sizeof kept, "%s", last_message());
   fail(errc::io, "%s", reason);
   poison_locked();
+  fail(errc::io, "%s", kept);
 }
 
 status image_media::refuse() const noexcept {
-  return fail(errc::io, "the pool takes no more commits: %s", poison_reason_);
+  return fail(errc::io, "%s takes no more commits: %s", settings_.name, poison_reason_);
 }
 
 image_statistics image_media::statistics() const noexcept {

@@ -53,6 +53,7 @@ struct image_settings {
   // be on the device before changes are.  Called by whichever thread comes to write, under no lock.
   status (*before_first_write)(void* context) noexcept = nullptr;
   void* context = nullptr;
+  const char* name = "the pool";  // in messages
 };
 
 struct image_statistics {

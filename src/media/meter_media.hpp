@@ -136,6 +136,12 @@ class meter_media {
     return inner_.publish(b, std::forward<F>(stores), e);
   }
 
+  void poison(const char* reason) noexcept
+    requires requires(M& m) { m.poison(reason); }
+  {
+    inner_.poison(reason);
+  }
+
   [[nodiscard]] M& inner() noexcept { return inner_; }
   [[nodiscard]] meter& counts() noexcept { return counts_; }
 

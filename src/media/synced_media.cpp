@@ -24,9 +24,7 @@ void synced_media::fence(edge e) noexcept {
       done_ = serves;
       syncs_.fetch_add(1, std::memory_order_relaxed);
     } else {
-      std::snprintf(reason_, sizeof reason_, "%s", last_message());
-      // release: pairs with the acquire in durable(): what on_failure() did is done.
-      failed_.store(true, std::memory_order_release);
+      refuse(last_message());
     }
     synced_.notify_all();
   }
@@ -35,7 +33,25 @@ void synced_media::fence(edge e) noexcept {
 status synced_media::durable(lsn_t) noexcept {
   // acquire: pairs with the release in fence().
   if (!failed_.load(std::memory_order_acquire)) return {};
-  return fail(errc::io, "the pool takes no more commits: %s", reason_);
+  return fail(errc::io, "%s takes no more commits: %s", name_, reason_);
+}
+
+void synced_media::poison(const char* reason) noexcept {
+  std::unique_lock held{order_};
+  synced_.wait(held, [this] { return !syncing_; });
+  syncing_ = true;
+  held.unlock();
+  if (on_failure_ != nullptr) on_failure_(context_);
+  held.lock();
+  syncing_ = false;
+  if (!failed_.load(std::memory_order_relaxed)) refuse(reason);
+  synced_.notify_all();
+}
+
+void synced_media::refuse(const char* reason) noexcept {
+  std::snprintf(reason_, sizeof reason_, "%s", reason);
+  // release: pairs with the acquire in durable(): what on_failure() did is done.
+  failed_.store(true, std::memory_order_release);
 }
 
 }  // namespace nvm

@@ -34,9 +34,10 @@ class synced_media {
   };
   using failure_call = void (*)(void* context) noexcept;
 
-  // Only sync() of the device is used.
-  explicit synced_media(block_device& device, failure_call on_failure = nullptr, void* context = nullptr) noexcept
-      : device_{device}, on_failure_{on_failure}, context_{context} {}
+  // Only sync() of the device is used.  `name`: of the pool, in messages.
+  explicit synced_media(block_device& device, failure_call on_failure = nullptr, void* context = nullptr,
+                        const char* name = "the pool") noexcept
+      : device_{device}, on_failure_{on_failure}, context_{context}, name_{name} {}
   synced_media(const synced_media&) = delete;
   synced_media& operator=(const synced_media&) = delete;
 
@@ -45,15 +46,20 @@ class synced_media {
   // Every order is durable already; not 0, so that whoever commits asks durable() how it went.
   [[nodiscard]] lsn_t last_lsn() noexcept { return 1; }
   status durable(lsn_t) noexcept;
+  // As if a sync had failed.
+  void poison(const char* reason) noexcept;
 
   [[nodiscard]] std::uint64_t syncs() const noexcept { return syncs_.load(std::memory_order_relaxed); }
   // Fences, each of which waited for a sync.
   [[nodiscard]] std::uint64_t waits() const noexcept { return waits_.load(std::memory_order_relaxed); }
 
  private:
+  void refuse(const char* reason) noexcept;  // under order_
+
   block_device& device_;
   failure_call on_failure_;
   void* context_;
+  const char* name_;
   std::mutex order_;                // guards what follows; not held during I/O
   std::condition_variable synced_;  // done_ moved, or failed
   std::uint64_t asked_ = 0;

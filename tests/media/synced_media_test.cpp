@@ -80,5 +80,20 @@ TEST(synced_media, a_failed_sync_is_the_last) {
   EXPECT_STREQ(last_message(), "the pool takes no more commits: fdatasync: planted");
 }
 
+// A sync of the same file that somebody else has made.
+TEST(synced_media, takes_nothing_more_once_it_is_told_of_a_failed_sync) {
+  slow_device device;
+  int told = 0;
+  synced_media medium{device, [](void* times) noexcept { ++*static_cast<int*>(times); }, &told, "pool a"};
+  medium.fence(edge{"test/F3"});
+  EXPECT_TRUE(medium.durable(1));
+  medium.poison("the file could not grow");
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(medium.durable(1).error(), errc::io);
+  EXPECT_STREQ(last_message(), "pool a takes no more commits: the file could not grow");
+  medium.fence(edge{"test/F4"});
+  EXPECT_EQ(device.syncs.load(), 1U) << "nothing is synced any more";
+}
+
 }  // namespace
 }  // namespace nvm
