@@ -174,7 +174,8 @@ class heap_engine final : public engine {
     bool open() const noexcept { return open_.load(std::memory_order_acquire); }
     status enter(bool parked) noexcept {
       parked_ = parked;
-      status s = transaction_.begin();
+      status s = engine_.file_.accepts_commits();
+      if (s) s = transaction_.begin();
       if (s) {
         open_.store(true, std::memory_order_relaxed);
       } else {
@@ -212,6 +213,10 @@ class heap_engine final : public engine {
     status commit_level() noexcept override { return transaction_.commit_level(); }
     void abort_level(std::vector<tx::hook>& hooks) noexcept override { transaction_.abort_level(hooks); }
     NVM_FLATTEN result<lsn_t> commit(std::vector<tx::hook>& hooks) noexcept override {
+      if (status s = engine_.file_.accepts_commits(); !s) [[unlikely]] {
+        abort(hooks);
+        return fail(s.error(), "%s", last_message());
+      }
       result<lsn_t> lsn = transaction_.commit();
       leave(hooks);
       return lsn;
@@ -231,6 +236,8 @@ class heap_engine final : public engine {
       }
     }
     NVM_FLATTEN status enter_commit(std::span<const isolation::written_line> lines) noexcept override {
+      if (status s = engine_.file_.accepts_commits(); !s) [[unlikely]]
+        return s;
       return transaction_.enter_commit(lines);
     }
     NVM_FLATTEN result<lsn_t> commit_lines(std::span<const isolation::written_line> lines, std::uint64_t version,

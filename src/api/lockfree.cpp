@@ -112,7 +112,8 @@ status usable_pool(NVM_POOL* pool) noexcept {
 status usable(const nvm_lf* lf) noexcept {
   if (lf == nullptr) return fail(errc::invalid, "the lock-free structure is NULL");
   if (lf->of == nullptr) return fail(errc::not_found, "the lock-free structure was dropped");
-  return lf->pool->file->usable();
+  if (status s = lf->pool->file->usable(); !s) return s;
+  return lf->pool->file->accepts_commits();
 }
 result<open_structures*> structures_of(NVM_POOL* pool) noexcept try {
   const std::lock_guard guard{pool->structures_lock};

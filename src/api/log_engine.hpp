@@ -504,7 +504,7 @@ class log_engine final : public engine {
         return fail(errc::no_memory, "no volatile memory for a commit");
       }
       auto version = engine_.heap_.commit(*who_, {stores_, allocated_, released_});
-      if (!version) return version.error();
+      if (!version) return fail(version.error(), "pool %s: %s", engine_.file_.path(), last_message());
       bring_home();
       for (const fresh& f : fresh_) {
         if (f.freed_in != 0) {
@@ -651,6 +651,7 @@ class log_engine final : public engine {
 
   // Whether the medium has kept its promise so far; one that can break it has LSNs.
   [[nodiscard]] status still_durable() noexcept {
+    if (status s = file_.accepts_commits(); !s) return s;
     const lsn_t last = heap_.last_lsn();
     return last == 0 ? status{} : holder_->top().durable(last);
   }

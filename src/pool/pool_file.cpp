@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cinttypes>
+#include <cstdio>
 #include <cstring>
 #include <new>
 
@@ -151,9 +152,10 @@ pool_file::~pool_file() { release(); }
 status pool_file::close() noexcept {
   status closed;
   if (!read_only_ && !forked() && file_) {
-    if (!to_mark_open_) closed = set_state(pool_state::clean);
+    closed = accepts_commits();
+    if (closed && !to_mark_open_) closed = set_state(pool_state::clean);
     write_owner(0);
-    if (!closed) of_pool(path(), closed.error());
+    if (!closed && !failed_.load(std::memory_order_relaxed)) of_pool(path(), closed.error());
   }
   const errno_kept kept;
   release();
@@ -185,6 +187,10 @@ status pool_file::usable() const noexcept {
                 "pool %s belongs to the parent process; the child may open it once the parent has closed it", path());
   }
   return {};
+}
+
+status pool_file::refuse_commits() const noexcept {
+  return fail(errc::io, "pool %s takes no more commits: %s", path(), failure_);
 }
 
 // ---- creation
@@ -497,19 +503,36 @@ result<std::uint64_t> pool_file::extend(std::uint64_t pages_min) noexcept {
                 pages_min, capacity);
   }
   if (!file_) return pages_min;
+  // New blocks behind an end that somebody has moved would make zeros of what was there.
+  const auto bytes = file_.size();
+  if (!bytes) return of_pool(path(), bytes.error());
+  if (*bytes < shape_.page_offset(now)) {
+    return fail(errc::corrupt, "pool %s: found a file of %" PRIu64 " bytes, expected %" PRIu64 ": it was cut off",
+                path(), *bytes, shape_.page_offset(now));
+  }
   const std::uint64_t needed = round_up(pages_min, layout::pages_per_chunk);
   const std::uint64_t doubled = std::max(needed, std::min(2 * now, capacity));
   for (const std::uint64_t pages : {doubled, needed}) {
     auto s = allocate_blocks(now, pages);
-    if (s && medium_ != NVM_MEDIUM_SHM) s = file_.sync_data();
+    if (s && medium_ != NVM_MEDIUM_SHM) {
+      s = file_.sync_data();
+      if (!s) {
+        std::snprintf(failure_, sizeof failure_, "%s", last_message());
+        // release: pairs with the acquire in accepts_commits().
+        failed_.store(true, std::memory_order_release);
+      }
+    }
     if (s) return pages;
     {
       const errno_kept kept;
-      const errc code = fail(s.error(), "pool %s cannot grow from %" PRIu64 " to %" PRIu64 " pages: %s", path(), now,
-                             pages, last_message());
+      const errc code = s.error();
+      char cause[256];
+      std::snprintf(cause, sizeof cause, "%s", last_message());
       // What was allocated before the device was full goes back; nobody has used it.
       [[maybe_unused]] const status shrunk = file_.truncate(shape_.page_offset(now));
-      if (code != errc::no_space || pages == needed) return fail(code, "%s", last_message());
+      if (code != errc::no_space || pages == needed) {
+        return fail(code, "pool %s cannot grow from %" PRIu64 " to %" PRIu64 " pages: %s", path(), now, pages, cause);
+      }
     }
   }
   __builtin_unreachable();

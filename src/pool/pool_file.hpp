@@ -15,7 +15,8 @@
 // nobody changes stays clean.
 //
 // Growth.  Blocks first, sync, then the superblock through the medium (superblock.hpp): a crash between them leaves a
-// file longer than its pool, which the next growth uses.
+// file longer than its pool, which the next growth uses.  A sync that fails is the last: the system has forgotten which
+// pages it has lost, the medium's own among them, so the medium is told and nothing is committed any more.
 //
 // Close.  State `clean`, after the caller has made everything else durable.  Destruction without close() leaves the
 // pool as a crash would.
@@ -109,6 +110,13 @@ class pool_file {
   // This process is a child of the one that opened the pool: nothing of it may be touched.
   [[nodiscard]] bool forked() const noexcept { return forked_.load(std::memory_order_relaxed); }
   [[nodiscard]] status usable() const noexcept;
+  // A sync of the file has failed while it grew: errc::io for whatever would commit.
+  [[nodiscard]] status accepts_commits() const noexcept {
+    // acquire: pairs with the release in extend(); the reason is there.
+    if (!failed_.load(std::memory_order_acquire)) [[likely]]
+      return {};
+    return refuse_commits();
+  }
 
   // Makes the pool at least `pages_min` data pages large: doubles it, in whole chunks, within its capacity; where the
   // device has no room for that, to what is needed.  Returns the size.  errc::no_space beyond the capacity or when the
@@ -119,8 +127,14 @@ class pool_file {
     if (auto s = usable(); !s) return s.error();
     const std::lock_guard lock{growing_};
     if (size_pages() >= pages_min) return size_pages();
+    if (auto s = accepts_commits(); !s) return s.error();
     result<std::uint64_t> pages = extend(pages_min);
-    if (!pages) return pages.error();
+    if (!pages) {
+      if constexpr (requires { m.poison(""); }) {
+        if (!accepts_commits()) m.poison(failure_);
+      }
+      return pages.error();
+    }
     superblock_.size_pages = *pages;
     write_superblock(m, base(), superblock_);
     size_pages_.store(*pages, std::memory_order_release);
@@ -159,6 +173,7 @@ class pool_file {
   [[nodiscard]] status set_state(layout::pool_state state) noexcept;
   [[nodiscard]] status make_sure_of_blocks() noexcept;
   [[nodiscard]] result<std::uint64_t> extend(std::uint64_t pages_min) noexcept;
+  [[nodiscard]] status refuse_commits() const noexcept;
   void write_owner(std::uint64_t pid) noexcept;
   void take_superblock(const layout::superblock& sb) noexcept;
   void release() noexcept;
@@ -175,6 +190,8 @@ class pool_file {
   std::mutex growing_;  // guards superblock_ and the file's length; taken before anything of media/
   std::atomic<void*> owner_{nullptr};
   std::atomic<bool> forked_{false};
+  std::atomic<bool> failed_{false};  // written under growing_, once
+  char failure_[256] = "";           // written before it
   std::uint32_t medium_ = NVM_MEDIUM_DETECT;
   bool read_only_ = false;
   bool was_clean_ = false;

@@ -124,9 +124,25 @@ TEST_P(growth, whose_sync_fails_is_refused) {
     return -1;
   };
   platform::use_file_calls(&table);
+  EXPECT_TRUE(pool->accepts_commits());
   EXPECT_EQ(pool->grow(m, 65).error(), errc::io);
   platform::use_file_calls(nullptr);
   EXPECT_EQ(pool->size_pages(), 64U);
+  // Which pages the system has lost nobody will be told again.
+  EXPECT_EQ(pool->accepts_commits().error(), errc::io);
+  EXPECT_MESSAGE((path + " takes no more commits: sync of the file's data").c_str());
+  EXPECT_EQ(pool->grow(m, 65).error(), errc::io);
+  EXPECT_EQ(pool->close().error(), errc::io);
+  pool.reset();
+  auto again = pool_file::open(path.c_str(), on_medium(GetParam()));
+  ASSERT_TRUE(again) << last_message();
+  EXPECT_FALSE((*again)->was_clean() && !has_image((*again)->superblock()));
+}
+
+TEST_P(growth, of_a_file_that_was_cut_off_is_refused) {
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 4096);
+  EXPECT_EQ(pool->grow(m, 65).error(), errc::corrupt);
+  EXPECT_MESSAGE("it was cut off");
 }
 
 // The blocks were allocated, the superblock not yet written.
