@@ -1,4 +1,4 @@
-// Memory of private mappings, given back; how much there is.
+// Memory of private mappings, given back; which pages of a mapped file can be read; how much memory there is.
 #pragma once
 
 #include <sys/mman.h>
@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/base.hpp"
+#include "platform/map.hpp"
 
 namespace nvm::platform {
 
@@ -19,6 +20,25 @@ namespace nvm::platform {
   if (::madvise(base, static_cast<std::size_t>(bytes), MADV_DONTNEED) == 0) return {};
   return fail(errc::system, "giving back %llu bytes of memory: %s", static_cast<unsigned long long>(bytes),
               std::strerror(errno));
+}
+
+// The first page of [base, base + bytes), whole pages of a mapped file, that cannot be read, where a load would be
+// SIGBUS: behind the file's end, or its device or memory has lost it; nullptr: none, or a kernel that does not tell
+// (before 5.14).  Pages that can be read are in memory afterwards.  Cost: as one fault for each of them, less what a
+// fault costs to take.
+[[nodiscard]] inline std::byte* unreadable_page(std::byte* base, std::uint64_t bytes) noexcept {
+  const auto lost = [](std::byte* p, std::uint64_t n) noexcept {
+    int failed = 0;
+    do {
+      failed = ::madvise(p, static_cast<std::size_t>(n), MADV_POPULATE_READ);
+    } while (failed != 0 && (errno == EINTR || errno == EAGAIN));
+    return failed != 0 && (errno == EFAULT || errno == EHWPOISON);
+  };
+  if (bytes == 0 || !lost(base, bytes)) return nullptr;
+  for (std::uint64_t at = 0; at < bytes; at += page_bytes()) {
+    if (lost(base + at, page_bytes())) return base + at;
+  }
+  return nullptr;
 }
 
 // Of the machine.

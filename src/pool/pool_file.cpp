@@ -338,6 +338,7 @@ status pool_file::open_file(const pool_open_options& options) noexcept {
   slot_ = std::move(*taken);
   base_ = slot_.base();
   if (auto s = map(); !s) return s;
+  if (auto s = make_sure_of_metadata(); !s) return s;
   if (options.after_mapping.run != nullptr) {
     if (auto s = options.after_mapping.run(options.after_mapping.context, *this); !s) return s;
   }
@@ -356,6 +357,33 @@ status pool_file::open_file(const pool_open_options& options) noexcept {
   }
   open_pools::publish(*this);
   published_ = true;
+  return {};
+}
+
+// What opening reads next by plain loads: where the device has lost a page, that would be SIGBUS.  Of the page map so
+// much that opening takes no longer for a large pool: later, allocations read a few entries at a time.
+status pool_file::make_sure_of_metadata() noexcept {
+  constexpr std::uint64_t map_bytes_max = std::uint64_t{8} << 20;
+  const std::uint64_t map_bytes =
+      std::min(map_end(shape_, superblock_.size_pages) - shape_.page_map_offset, map_bytes_max);
+  const bool clean = superblock_.state == static_cast<std::uint32_t>(pool_state::clean);
+  const bool recovers = !clean && !has_image(superblock_);
+  struct part {
+    const char* what;
+    std::uint64_t from, to;
+  };
+  const part parts[] = {{"superblocks", 0, header_bytes},
+                        {"page map", shape_.page_map_offset, shape_.page_map_offset + map_bytes},
+                        {"log", shape_.log_offset, shape_.log_offset + (recovers ? shape_.log_bytes : 0)},
+                        // The rest of it is read by system calls.
+                        {"headers of the log", shape_.log_offset,
+                         shape_.log_offset + (has_image(superblock_) ? 2 * file_page_bytes : 0)}};
+  for (const part& p : parts) {
+    const std::byte* const bad = platform::unreadable_page(base() + p.from, p.to - p.from);
+    if (bad == nullptr) continue;
+    return fail(errc::io, "%s: the page at offset %" PRIu64 " cannot be read: %s", p.what,
+                static_cast<std::uint64_t>(bad - base()), std::strerror(errno));
+  }
   return {};
 }
 

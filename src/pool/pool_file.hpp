@@ -8,11 +8,11 @@
 // A crash before 2 leaves a file without superblock, which never opens; one after it an empty pool.  Any failure
 // removes the file.
 //
-// Open.  File checked (regular, not a link, owner and mode), locked, superblock picked, medium agreed, mapped,
-// `after_mapping`, blocks made sure of.  On direct media state `open` is durable before open() returns, hence before
-// the first change.  With an image (ssd), where a sync takes milliseconds and nothing changes the file but through the
-// log, it is written by mark_open(), before the first record and durable with what must be so then anyway; a pool that
-// nobody changes stays clean.
+// Open.  File checked (regular, not a link, owner and mode), locked, superblock picked, medium agreed, mapped, metadata
+// found to be readable, `after_mapping`, blocks made sure of.  On direct media state `open` is durable before open()
+// returns, hence before the first change.  With an image (ssd), where a sync takes milliseconds and nothing changes the
+// file but through the log, it is written by mark_open(), before the first record and durable with what must be so then
+// anyway; a pool that nobody changes stays clean.
 //
 // Growth.  Blocks first, sync, then the superblock through the medium (superblock.hpp): a crash between them leaves a
 // file longer than its pool, which the next growth uses.  A sync that fails is the last: the system has forgotten which
@@ -172,6 +172,7 @@ class pool_file {
   [[nodiscard]] status map() noexcept;
   [[nodiscard]] status set_state(layout::pool_state state) noexcept;
   [[nodiscard]] status make_sure_of_blocks() noexcept;
+  [[nodiscard]] status make_sure_of_metadata() noexcept;
   [[nodiscard]] result<std::uint64_t> extend(std::uint64_t pages_min) noexcept;
   [[nodiscard]] status refuse_commits() const noexcept;
   void write_owner(std::uint64_t pid) noexcept;
