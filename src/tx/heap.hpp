@@ -170,7 +170,7 @@ class heap {
   }
 
  private:
-  [[nodiscard, gnu::noinline]] result<transaction_type*> first_of_lane(unsigned lane) noexcept {
+  [[nodiscard, gnu::noinline]] result<transaction_type*> first_of_lane(unsigned lane) noexcept try {
     if (unread_) {
       if (status s = Engine::first_use(base_, geometry_, key_, lane, lanes_); !s) return s.error();
     }
@@ -179,6 +179,8 @@ class heap {
     // release: pairs with the acquire in existing_of_lane().
     transactions_[lane].store(t, std::memory_order_release);
     return t;
+  } catch (const std::bad_alloc&) {  // for a part of it
+    return fail(errc::no_memory, "no volatile memory for a transaction");
   }
 
   M& media_;
