@@ -284,7 +284,7 @@ class heap {
     });
   }
   // A full walk over what is volatile, against the log: empty, or what is wrong.  At rest.
-  [[nodiscard]] std::string check() noexcept;
+  [[nodiscard]] std::string check();
   [[nodiscard]] lsn_t last_lsn() noexcept { return medium_.last_lsn(); }
   [[nodiscard]] const heap_settings& settings() const noexcept { return settings_; }
   [[nodiscard]] chunks_type& chunks() noexcept { return chunks_; }

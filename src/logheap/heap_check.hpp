@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <new>
 
 #include "logheap/heap.hpp"
 
@@ -10,17 +11,26 @@ namespace nvm::logheap {
 // What lives in each chunk is what mapping and slots lead to; each slot counts the entries about it; no piece lies
 // outside of a block, or where another does.  Time in proportion to the log; not for damaged chunks.
 template <media M, mapping Map>
-std::string heap<M, Map>::check() noexcept {
+std::string heap<M, Map>::check() {
   const auto text = [](const char* what, std::uint64_t at, std::uint64_t found, std::uint64_t expected) {
     char out[160];
     std::snprintf(out, sizeof out, "%s %lx: found %lu, expected %lu", what, at, found, expected);
     return std::string{out};
   };
+  // Who calls back does not expect an exception.
+  bool out_of_memory = false;
+  const auto caught = [&out_of_memory](auto&& f) noexcept {
+    try {
+      f();
+    } catch (const std::bad_alloc&) {
+      out_of_memory = true;
+    }
+  };
   std::map<std::uint32_t, std::uint64_t> live;
   std::map<log_t, std::uint64_t> pieces;
   std::string fault;
   home_t end = 0;
-  map_->for_each([&](const piece& p) {
+  const auto look_at_piece = [&](const piece& p) {
     const std::uint32_t n = chunks_.number_of(p.log);
     if (n == chunk_store<M>::none || p.home < end) {
       fault = text("piece at home", p.home, p.log, end);
@@ -29,7 +39,8 @@ std::string heap<M, Map>::check() noexcept {
     end = p.home + p.size;
     live[n] += p.size;
     if (!pieces.try_emplace(p.log, p.size).second) fault = text("two pieces in the log at", p.log, 2, 1);
-  });
+  };
+  map_->for_each([&](const piece& p) { caught([&] { look_at_piece(p); }); });
   log_t before = 0;
   for (const auto& [log, size] : pieces) {
     if (log < before) fault = text("pieces overlap in the log at", log, log, before);
@@ -51,16 +62,17 @@ std::string heap<M, Map>::check() noexcept {
         return text("block at offset", place.offset(), 0, 1);
       }
       const bool fits = for_each_entry(base_, place, h, [&](const entry& e) {
-        entries[e.self] = e.kind;
+        caught([&] { entries[e.self] = e.kind; });
         if (e.kind == layout::entry_kind::tombstone) return;
-        (void)homes_->each_slot(e.home, e.size, [&](const home_space::slot& s) { ++counts[s.home]; });
+        (void)homes_->each_slot(e.home, e.size, [&](const home_space::slot& s) { caught([&] { ++counts[s.home]; }); });
       });
       if (!fits) return text("entries of the block at offset", place.offset(), 0, 1);
       at += round_up(h.bytes, layout::block_align);
     }
   }
+  if (out_of_memory) throw std::bad_alloc{};
   if (any_damage) return fault;
-  homes_->for_each([&](const home_space::slot& s, slot_word w) {
+  const auto look_at_slot = [&](const home_space::slot& s, slot_word w) {
     const auto n = counts.find(s.home);
     const std::uint64_t expected = n == counts.end() ? 0 : n->second;
     if (w.count() != expected) fault = text("entries about home", s.home, w.count(), expected);
@@ -72,7 +84,9 @@ std::string heap<M, Map>::check() noexcept {
         e->second == layout::entry_kind::update) {
       fault = text("entry of home", s.home, w.entry(), 0);
     }
-  });
+  };
+  homes_->for_each([&](const home_space::slot& s, slot_word w) { caught([&] { look_at_slot(s, w); }); });
+  if (out_of_memory) throw std::bad_alloc{};
   if (!counts.empty()) fault = text("home without a slot's word", counts.begin()->first, 0, counts.begin()->second);
   for (std::uint32_t i = 0; i < chunks_.count(); ++i) {
     const chunk& c = chunks_.at(i);
