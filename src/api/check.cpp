@@ -28,9 +28,22 @@ class findings {
     va_end(arguments);
     report_(offset, text, argument_);
   }
+  // What was looked at and did not hold; anything but errc::corrupt says that it could not be looked at.
+  void add(std::uint64_t offset, const status& s) noexcept {
+    if (s.error() == errc::corrupt) return add(offset, "%s", last_message());
+    if (unseen_) std::snprintf(why_, sizeof why_, "%s", last_message());
+    if (unseen_) unseen_ = s;
+  }
   [[nodiscard]] std::int64_t count() const noexcept { return count_; }
+  // Whether all could be looked at.
+  [[nodiscard]] status complete() const noexcept {
+    if (unseen_) return {};
+    return fail(unseen_.error(), "%s", why_);
+  }
 
  private:
+  status unseen_;
+  char why_[256] = "";
   nvm_check_report report_;
   void* argument_;
   std::int64_t count_ = 0;
@@ -88,7 +101,7 @@ std::uint64_t check_lanes(const std::byte* base, const geometry& g, std::uint64_
   for (unsigned i = 0; i < g.lane_count; ++i) {
     log::lane_reader lane{base, g, key, i, targets};
     if (status s = lane.validate(); !s) {
-      f.add(g.log_offset + i * g.lane_bytes, "%s", last_message());
+      f.add(g.log_offset + i * g.lane_bytes, s);
     } else {
       pending += lane.unfinished() ? 1 : 0;
       lane.each_damaged(clean,
@@ -104,7 +117,7 @@ std::uint64_t check_rings(const std::byte* base, const layout::superblock& sb, b
   const tx::pool_targets targets{base, g};
   log::redo_reader reader{base, g, tx::pool_key(sb.uuid), static_cast<log::validation>(sb.validation), targets};
   if (status s = reader.validate(); !s) {
-    f.add(g.log_offset, "%s", last_message());
+    f.add(g.log_offset, s);
     return 0;
   }
   if (clean && !reader.at_rest()) {
@@ -123,7 +136,7 @@ std::uint64_t check_word_logs(const std::byte* base, const layout::superblock& s
   for (unsigned i = 0; i < g.lane_count; ++i) {
     log::mnemosyne_reader lane{base, g, word_log_kind(sb), torn, i, targets};
     if (status s = lane.validate(); !s) {
-      f.add(g.log_offset + i * g.lane_bytes, "%s", last_message());
+      f.add(g.log_offset + i * g.lane_bytes, s);
     } else {
       pending += lane.found_any() ? 1 : 0;
       if (clean && !lane.at_rest()) {
@@ -150,7 +163,7 @@ struct untyped_objects {
       return;
     }
     found = true;
-    if (!object::type_map::read(base + at, bytes, at)) told.add(at, "%s", last_message());
+    if (const auto read = object::type_map::read(base + at, bytes, at); !read) told.add(at, status{read.error()});
   }
 };
 
@@ -193,23 +206,26 @@ void recover_in_memory(pool_file& file, findings& f) noexcept {
   const geometry g = file.geometry();
   if (has_rings(file.superblock())) {
     std::uint64_t used = 0;
-    if (!tx::recover_redo(nothing, file.base(), g, tx::pool_key(file.superblock().uuid),
-                          static_cast<log::validation>(file.superblock().validation), report, used)) {
-      f.add(g.log_offset, "%s", last_message());
+    if (status s = tx::recover_redo(nothing, file.base(), g, tx::pool_key(file.superblock().uuid),
+                                    static_cast<log::validation>(file.superblock().validation), report, used);
+        !s) {
+      f.add(g.log_offset, s);
     }
     return;
   }
   if (has_word_logs(file.superblock())) {
-    if (!tx::recover_mnemosyne(nothing, file.base(), g, word_log_kind(file.superblock()),
-                               static_cast<log::validation>(file.superblock().validation), report,
-                               [](unsigned, std::uint64_t) {})) {
-      f.add(g.log_offset, "%s", last_message());
+    if (status s = tx::recover_mnemosyne(nothing, file.base(), g, word_log_kind(file.superblock()),
+                                         static_cast<log::validation>(file.superblock().validation), report,
+                                         [](unsigned, std::uint64_t) {});
+        !s) {
+      f.add(g.log_offset, s);
     }
     return;
   }
-  if (!tx::recover(nothing, file.base(), g, tx::pool_key(file.superblock().uuid), report,
-                   [](unsigned, std::uint64_t) {})) {
-    f.add(g.log_offset, "%s", last_message());
+  if (status s = tx::recover(nothing, file.base(), g, tx::pool_key(file.superblock().uuid), report,
+                             [](unsigned, std::uint64_t) {});
+      !s) {
+    f.add(g.log_offset, s);
   }
 }
 
@@ -251,12 +267,12 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
   };
   tell(0);
   auto file_bytes = file.file().size();
-  if (!file_bytes) return api::report(file_bytes.error());
+  if (!file_bytes) return api::report(api::about(path, file_bytes.error()));
   // On ssd the pool is what the file says with the log's valid prefix applied; both happens in private memory.
   if (nvm::has_image(file.superblock())) {
     auto applied = api::apply_log_in_memory(file);
     if (!applied) {
-      f.add(file.superblock().log_offset, "%s", nvm::last_message());
+      f.add(file.superblock().log_offset, nvm::status{applied.error()});
     } else {
       sum.pending_transactions += *applied;
     }
@@ -312,13 +328,15 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
   if (f.count() == 0 && is_log) {
     api::log_summary log;
     const auto say = [&f](std::uint64_t at, const char* finding) { f.add(at, "%s", finding); };
-    if (nvm::status s = api::check_log(file, say, log); !s) return api::report(s.error());
+    if (nvm::status s = api::check_log(file, say, log); !s) return api::report(api::about(path, s.error()));
     space.objects += log.objects;
     space.payload_bytes += log.object_bytes;
     sum.pending_transactions += log.dropped_blocks;
   } else if (f.count() == 0 && space.structure_pages != 0) {
     const auto say = [&f](std::uint64_t at, const char* finding) { f.add(at, "%s", finding); };
-    if (nvm::status s = api::check_structures(file.base(), g, say); !s) return api::report(s.error());
+    if (nvm::status s = api::check_structures(file.base(), g, say); !s) {
+      return api::report(api::about(path, s.error()));
+    }
   }
   // Opening the structures in memory has freed what a crash had left with nobody.
   if (f.count() == 0 && space.structure_pages != 0) {
@@ -326,6 +344,7 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
     (void)nvm::check_space(base, file.geometry(), nullptr, after);
     sum.reclaimed_pages = space.structure_pages - std::min(space.structure_pages, after.structure_pages);
   }
+  if (nvm::status s = f.complete(); !s) return api::report(api::about(path, s.error()));
   sum.pages = space.pages;
   sum.damaged_pages = space.damaged_pages;
   sum.free_pages = space.free_pages;

@@ -123,7 +123,7 @@ NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_ru
   auto e = make_engine(*file, o, std::move(run));
   if (!e) {
     delete pool;
-    return give_up(e.error());
+    return give_up(about(file->path(), e.error()));
   }
   pool->engine = std::move(*e);
   pool->lanes->lanes = pool->engine.get();
@@ -132,7 +132,7 @@ NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_ru
   pool->barriers.ready();
   pool->types = o.types;
   if (status s = bring_types(pool); !s) {
-    report(s.error());
+    report(about(pool->file->path(), s.error()));
     if (created) pool->file->file().remove_name(pool->file->path());
     (void)nvm_pool_close(pool);
     return nullptr;
@@ -177,7 +177,7 @@ NVM_POOL* nvm_pool_create_with(const char* path, const nvm_pool_options* options
     auto log = api::new_log(**file);
     if (!log) {
       (*file)->file().remove_name(path);
-      return api::report_null<NVM_POOL>(log.error());
+      return api::report_null<NVM_POOL>(api::about(path, log.error()));
     }
     run = std::move(*log);
   }
@@ -229,7 +229,7 @@ int nvm_pool_close(NVM_POOL* pool) {
   if (s) {
     s = pool->file->close();
   } else {
-    const int code = api::report(s.error());
+    const int code = api::report(api::about(pool->file->path(), s.error()));
     pool->file.reset();  // released as a crash would leave it: what is durable is in its log
     delete pool;
     return code;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <atomic>
+#include <cerrno>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -57,6 +59,13 @@ template <class T>
 T* report_null(errc code) noexcept {
   report(code);
   return nullptr;
+}
+// The current failure, of a call about this file: named, unless its message has the name already.  errno stays.
+inline errc about(const char* path, errc code) noexcept {
+  const int cause = errno;
+  if (std::strstr(last_message(), path) == nullptr) fail(code, "pool %s: %s", path, last_message());
+  errno = cause;
+  return code;
 }
 inline int answer(const status& s) noexcept { return s ? 0 : report(s.error()); }
 

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <memory>
 
+#include "api/pool_object.hpp"
 #include "api/repair_image.hpp"
 #include "media/media.hpp"
 #include "nvm/nvm.h"
@@ -238,8 +239,13 @@ class repairer {
       const int named = request_.in_place ? ::rename(name.c_str(), to.c_str()) : ::link(name.c_str(), to.c_str());
       if (named != 0)
         s = fail(errno == EEXIST ? errc::exists : errc::system, "%s: %s", to.c_str(), std::strerror(errno));
-      if (s) s = platform::sync_directory_of(to.c_str());
-      report_.written = static_cast<bool>(s);
+      if (s) {
+        s = platform::sync_directory_of(to.c_str());
+        report_.written = s || request_.in_place;  // there is no way back from a rename
+        const int cause = errno;
+        if (!report_.written) ::unlink(to.c_str());
+        errno = cause;
+      }
     }
     const int cause = errno;
     if (!report_.written || !request_.in_place) ::unlink(name.c_str());
@@ -272,7 +278,8 @@ class repairer {
 }  // namespace
 
 status repair_pool(const repair_request& request, repair_report& report) try {
-  return repairer{request, report}.run();
+  const status done = repairer{request, report}.run();
+  return done ? done : status{about(request.path.c_str(), done.error())};
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory to repair %s", request.path.c_str());
 }

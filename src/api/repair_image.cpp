@@ -47,7 +47,7 @@ status repair_image::run() {
   if (report_.refusals.empty()) mend_anchors();
   if (report_.refusals.empty() && sb_.engine == NVM_ENGINE_LOG) {
     const auto add = [this](const repair_note& n) { report_.notes.push_back(n); };
-    if (status s = repair_log(base_, g_, add); !s) refuse(last_message());
+    if (status s = looked_at(repair_log(base_, g_, add)); !s) refuse(last_message());
   }
   if (report_.refusals.empty() && sb_.engine != NVM_ENGINE_LOG) mend_structures();
   const objects after = intact_objects();
@@ -132,7 +132,7 @@ void repair_image::replay(std::uint64_t& rolled_back) {
     s = tx::recover(nothing, base_, g_, key, r, started);
   }
   rolled_back = r.rolled_back;
-  if (!s) refuse(last_message());
+  if (!looked_at(s)) refuse(last_message());
 }
 
 // A word of noise is one bit from another in a quarter of all cases: what comes out must fit the commit records, too.
@@ -165,7 +165,7 @@ void repair_image::settle_lanes(bool clean) {
     const std::uint64_t at = g_.log_offset + i * g_.lane_bytes;
     correct_retired(i);
     log::lane_reader lane{base_, g_, key, i, targets};
-    status s = lane.validate();
+    status s = looked_at(lane.validate());
     if (s && !clean) {
       lane.each_damaged(false, [&](std::uint64_t record) {
         std::memset(base_ + record, 0, line_bytes);
@@ -185,7 +185,7 @@ void repair_image::settle_lanes(bool clean) {
       pages_tried = true;
       mend_pages();
       log::lane_reader again{base_, g_, key, i, targets};
-      s = again.validate();
+      s = looked_at(again.validate());
       if (s) continue;
     }
     salvage_lane(i, last_message());
@@ -277,7 +277,7 @@ void repair_image::settle_rings(bool clean) {
   const tx::pool_targets targets{base_, g_};
   const auto valid = [&] {
     log::redo_reader reader{base_, g_, tx::pool_key(sb_.uuid), static_cast<log::validation>(sb_.validation), targets};
-    const status s = reader.validate();
+    const status s = looked_at(reader.validate());
     return s && !(clean && !reader.at_rest());
   };
   if (valid()) return;
@@ -297,7 +297,7 @@ void repair_image::settle_word_logs(bool clean) {
     const std::uint64_t at = g_.log_offset + i * g_.lane_bytes;
     const auto valid = [&] {
       log::mnemosyne_reader lane{base_, g_, word_log_kind(sb_), torn, i, targets};
-      const status s = lane.validate();
+      const status s = looked_at(lane.validate());
       return s && !(clean && !lane.at_rest());
     };
     if (valid()) continue;
@@ -475,7 +475,7 @@ void repair_image::mend_structures() {
       other = text_of("lock-free structures, offset %lu: %s", at, what);
     }
   });
-  if (!checked) return refuse(last_message());
+  if (!looked_at(checked)) return refuse(last_message());
   // A chain that is broken leads to nothing behind the break.
   if (!other.empty()) return refuse(other);
   const tx::pool_targets pages{base_, g_};

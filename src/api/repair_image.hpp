@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <new>
 #include <vector>
 
 #include "api/repair.hpp"
@@ -28,6 +29,11 @@ class repair_image {
   using objects = std::map<std::uint64_t, object_found>;  // by offset of the header
 
   void note(mending how, std::uint64_t offset, std::string what);
+  // Not a finding: std::bad_alloc.
+  static status looked_at(const status& s) {
+    if (!s && s.error() == errc::no_memory) throw std::bad_alloc{};
+    return s;
+  }
   void refuse(std::string why) { report_.refusals.push_back(std::move(why)); }
   // Of objects with headers that hold, wherever metadata leads to them.
   [[nodiscard]] objects intact_objects() const;
