@@ -72,6 +72,28 @@ result<std::unique_ptr<engine>> make_engine(pool_file& file, const nvm_pool_opti
   return fail(errc::no_memory, "%s: no volatile memory to open it", file.path());
 }
 
+// The pool's own names are the same in both copies, and something lies where they lead: a copy that was lost reads as
+// one that names nothing, a part of the page map as free pages.
+status check_names(const pool_file& file) noexcept {
+  const geometry g = file.geometry();
+  if (g.home_bytes != 0) return {};  // the log-structured heap looks at its own
+  const tx::pool_targets pages{file.base(), g};
+  for (unsigned i = 0; i < anchor_words; ++i) {
+    const auto which = static_cast<anchor_word>(i);
+    const auto at = read_anchor_word(file.base(), g, which);
+    // The directory of lock-free structures is not changed by transactions: a crash may leave it in one copy.
+    if (!at && which != anchor_word::lockfree) return at.error();
+    if (!at || *at == 0) continue;
+    const std::uint64_t named = g.page_of(*at);
+    std::uint64_t page = named;
+    while (page != 0 && pages.entry_of(page).length_pages == 0) --page;
+    if (page + pages.entry_of(page).length_pages > named) continue;
+    return fail(errc::corrupt, "page map, offset %lu: found a free page, expected one in use, which %s names",
+                g.entry_offset(named), name_of(which));
+  }
+  return {};
+}
+
 // Pages that a page map entry holds; 0: free.
 std::uint64_t entry_pages(std::uint64_t content) noexcept { return layout::unpack(content).length_pages; }
 
@@ -126,6 +148,11 @@ NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_ru
     return give_up(about(file->path(), e.error()));
   }
   pool->engine = std::move(*e);
+  if (status s = check_names(*file); !s) {
+    pool->engine.reset();
+    delete pool;
+    return give_up(about(file->path(), s.error()));
+  }
   pool->lanes->lanes = pool->engine.get();
   pool->file = std::move(file);
   pool->file->set_owner(pool);
