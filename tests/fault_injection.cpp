@@ -19,7 +19,7 @@ bool injection::refuses(fault kind) noexcept {
   const long first = first_.load();
   if (first == 0 || kind_.load() != kind || paused_.load()) return false;
   const long number = ++seen_;
-  if (number < first || (number > first && !lasting_)) return false;
+  if (alternating_ ? (number - first) % 2 != 0 : number < first || (number > first && !lasting_)) return false;
   struck_ = true;
   ++refused_;
   ++refused_here_;

@@ -33,12 +33,19 @@ class injection {
   void arm(fault kind, int error, long first, bool lasting) noexcept {
     error_ = error;
     lasting_ = lasting;
+    alternating_ = false;
     struck_ = false;
     paused_ = false;
     seen_ = 0;
     refused_ = 0;
     kind_ = kind;
     first_.store(first);
+  }
+  // Every second call of this kind: the odd ones (1) or the even ones (2).
+  void arm_alternating(fault kind, int error, long phase) noexcept {
+    arm(kind, error, 0, false);
+    alternating_ = true;
+    first_.store(phase);
   }
   void relieve() noexcept { first_.store(0); }
   void pause(bool yes) noexcept { paused_.store(yes); }
@@ -69,6 +76,7 @@ class injection {
   std::atomic<long> seen_{0};
   std::atomic<bool> struck_{false};
   std::atomic<bool> lasting_{false};
+  std::atomic<bool> alternating_{false};
   std::atomic<bool> paused_{false};
   std::atomic<long> refused_{0};
   std::atomic<fault> kind_{fault::memory};

@@ -39,24 +39,6 @@ bool is_precise(const std::string& message) { return message.find("found") != st
 constexpr unsigned failures_max = 20;  // are told of one pool
 bool is_refusal(int code) { return code == NVM_E_CORRUPT || code == NVM_E_VERSION || code == NVM_E_NOT_A_POOL; }
 
-// The first thing that differs.
-std::string difference(const contents& found, const contents& expected) {
-  for (const auto& [place, text] : expected.objects) {
-    const auto at = found.objects.find(place);
-    if (at == found.objects.end()) return "no object at " + std::to_string(place);
-    if (at->second != text) return "another object at " + std::to_string(place);
-  }
-  for (const auto& [place, text] : found.objects) {
-    if (!expected.objects.contains(place)) return "a new object at " + std::to_string(place);
-  }
-  if (found.root != expected.root) return "root " + std::to_string(found.root);
-  for (const auto& [key, value] : expected.entries) {
-    const auto at = found.entries.find(key);
-    if (at == found.entries.end() || at->second != value) return "entry " + key;
-  }
-  return "more entries";
-}
-
 class flips : public testing::TestWithParam<std::size_t> {};
 std::string name_of(const testing::TestParamInfo<std::size_t>& i) {
   const pool_file_image& image = pool_file_images()[i.param];

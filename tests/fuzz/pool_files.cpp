@@ -194,6 +194,23 @@ contents look(NVM_POOL* pool) {
   return c;
 }
 
+std::string difference(const contents& found, const contents& expected) {
+  for (const auto& [place, text] : expected.objects) {
+    const auto at = found.objects.find(place);
+    if (at == found.objects.end()) return "no object at " + std::to_string(place);
+    if (at->second != text) return "another object at " + std::to_string(place);
+  }
+  for (const auto& [place, text] : found.objects) {
+    if (!expected.objects.contains(place)) return "a new object at " + std::to_string(place);
+  }
+  if (found.root != expected.root) return "root " + std::to_string(found.root);
+  for (const auto& [key, value] : expected.entries) {
+    const auto at = found.entries.find(key);
+    if (at == found.entries.end() || at->second != value) return "entry " + key;
+  }
+  return "more entries";
+}
+
 bool work(NVM_POOL* pool, unsigned round) {
   bool good = true;
   void* first = nullptr;

@@ -42,6 +42,8 @@ struct pool_file_image {
 void write_scratch(const bytes& file);
 
 [[nodiscard]] contents look(NVM_POOL* pool);
+// The first thing that differs.
+[[nodiscard]] std::string difference(const contents& found, const contents& expected);
 // Transactions and stores.  False: some of it was refused.
 bool work(NVM_POOL* pool, unsigned round);
 

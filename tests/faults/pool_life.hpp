@@ -1,0 +1,102 @@
+// A life of a pool through the public interface in which a chosen call of the program fails, and what must hold
+// afterwards: each failure is told with a code and a sentence about the file, nothing is leaked, and the pool, opened
+// without faults, has what was acknowledged: that, or with it the one operation whose failure left open how it ended.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <optional>
+#include <string>
+
+#include "../fault_injection.hpp"
+#include "nvm/kv.h"
+#include "nvm/lockfree.h"
+#include "nvm/nvm.h"
+
+namespace nvm::tests {
+
+struct ground {
+  const char* name;
+  nvm_medium medium;
+  nvm_engine engine;
+  bool announces;    // takes stores that are announced
+  long memory_each;  // of how many allocations one fails; other tests have each fail in shorter lives
+};
+
+class pool_life {
+ public:
+  explicit pool_life(const ground& on);
+  ~pool_life();
+  pool_life(const pool_life&) = delete;
+  pool_life& operator=(const pool_life&) = delete;
+
+  // True if the fault struck.  `hidden`: the program must not notice, and every second call fails, from the `first` on.
+  bool run(fault kind, int error, long first, bool lasting, bool hidden);
+
+ private:
+  static constexpr int keys = 5;
+  // What the pool holds.
+  struct state {
+    long number = -1;  // of the last transaction; -1: there is no table
+    bool grown = false;
+    std::array<unsigned char, keys> store{};  // values; 0: no entry
+    std::array<unsigned char, keys> structure{};
+    bool operator==(const state&) const = default;
+  };
+  struct table;
+
+  void live();
+  void open_up();        // the pool, the store, the structure
+  void work(long from);  // transactions and entries
+  void transact(long n, bool announced, bool grows);
+  void put_in_store(int key, unsigned char value);
+  void put_in_structure(int key, unsigned char value);
+  void close();
+  void mend(bool in_place);
+  void after();
+
+  int create();
+  int open(bool read_only);
+  int open_store();
+  int open_structure();
+  int make_table();
+  int check();
+  [[nodiscard]] std::optional<state> read();
+
+  // One call, `f` (less than 0: failed), that leads to `next` if it succeeds; once more after a failure, where that
+  // must succeed.  False: it failed for good.
+  template <class F>
+  bool attempt(const char* what, const state& next, F&& f);
+  // Not a change.
+  template <class F>
+  bool attempt(const char* what, F&& f) {
+    return attempt(what, acknowledged_, f);
+  }
+  void expect_clear_failure(const char* what, int code, const std::string& message) const;
+  // Syncs of others have failed since `refused`, or some of this thread.
+  void notice_failed_sync(long refused, long refused_here);
+  void settle();
+  void look(const char* after);
+  [[nodiscard]] bool failed() const { return testing::Test::HasFailure(); }
+
+  const ground& on_;
+  std::string folder_, path_, repaired_;
+  bool has_structures_ = true;
+  bool had_store_ = false;
+  bool first_ = false;  // the life without faults, before all others
+
+  fault kind_ = fault::memory;
+  bool lasting_ = false;
+  bool hidden_ = false;
+  NVM_POOL* pool_ = nullptr;
+  nvm_kv* store_ = nullptr;
+  nvm_lf* structure_ = nullptr;
+  bool over_ = false;   // the life, not only a call
+  bool fatal_ = false;  // a sync has failed in this open pool
+  bool dead_ = false;   // or something else after which it takes no more commits
+  state acknowledged_;
+  std::optional<state> open_ended_;  // what there may be instead
+};
+
+}  // namespace nvm::tests
