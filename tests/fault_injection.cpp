@@ -1,13 +1,16 @@
 #include "fault_injection.hpp"
 
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
+#include <cstdint>
 #include <cstdlib>
 #include <new>
 
@@ -25,6 +28,25 @@ bool injection::refuses(fault kind) noexcept {
   ++refused_here_;
   errno = error_;
   return true;
+}
+
+bool poison_page(void* page) noexcept {
+  // Of headers after 6.6.
+  struct poison_request {
+    uffdio_range range;
+    __u64 mode;
+    __s64 updated;
+  };
+  constexpr unsigned long poison = _IOWR(UFFDIO, 0x08, poison_request);
+  constexpr __u64 feature_poison = __u64{1} << 14;
+  const int fd = static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC));
+  if (fd < 0) return false;
+  const uffdio_range range{reinterpret_cast<std::uintptr_t>(page), 4096};
+  uffdio_api api{UFFD_API, feature_poison, 0};
+  uffdio_register registered{range, UFFDIO_REGISTER_MODE_MISSING, 0};
+  poison_request request{range, 0, 0};
+  return ::ioctl(fd, UFFDIO_API, &api) == 0 && ::ioctl(fd, UFFDIO_REGISTER, &registered) == 0 &&
+         ::ioctl(fd, poison, &request) == 0;
 }
 
 }  // namespace nvm::tests
@@ -68,9 +90,13 @@ void* __wrap_mmap(void* at, std::size_t bytes, int rights, int flags, int file, 
   if (made == MAP_FAILED) return made;
   if (at == nullptr) ++injected.mappings;
   if (file >= 0 && is_bad(file, offset, bytes)) {
+    void* const page = static_cast<char*>(made) + (injected.bad.offset - offset);
+    if (injected.bad.poisoned) {
+      if (!nvm::tests::poison_page(page)) std::abort();
+      return made;
+    }
     // Behind the end of a file there is nothing that could be read.
     const int empty = ::memfd_create("empty", MFD_CLOEXEC);
-    void* const page = static_cast<char*>(made) + (injected.bad.offset - offset);
     if (__real_mmap(page, 4096, rights, MAP_SHARED | MAP_FIXED, empty, 0) == MAP_FAILED) std::abort();
     ::close(empty);
   }

@@ -10,6 +10,20 @@
 
 namespace nvm::tests {
 
+// Of how many places one is tried, where each costs much more: under the address sanitizer.
+#if defined(__SANITIZE_ADDRESS__)
+#define NVM_TESTS_SLOW 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define NVM_TESTS_SLOW 1
+#endif
+#endif
+#ifdef NVM_TESTS_SLOW
+inline constexpr long fault_stride = 3;
+#else
+inline constexpr long fault_stride = 1;
+#endif
+
 // Kinds of calls that fail together.
 enum class fault : unsigned {
   memory,  // malloc and its kin, operator new, mmap of volatile tables
@@ -67,6 +81,7 @@ class injection {
     dev_t device = 0;
     ino_t inode = 0;  // 0: none
     off_t offset = 0;
+    bool poisoned = false;  // as memory with an uncorrectable error; else as behind the end of a file
   } bad;
 
  private:
@@ -83,5 +98,9 @@ class injection {
   std::atomic<int> error_{0};
 };
 extern constinit injection injected;
+
+// The page of a shared mapping, not touched yet, is as one with an uncorrectable error, until the process ends
+// (userfaultfd, UFFDIO_POISON).  False: the kernel does not (before 6.6), or the process may not.
+[[nodiscard]] bool poison_page(void* page) noexcept;
 
 }  // namespace nvm::tests

@@ -1,18 +1,12 @@
 // The k-th call of each kind fails, once or from then on, for every k, over the life of a pool (pool_life.hpp).
 //
-// NVM_FAULTS_EACH: of how many k one is tried; under the address sanitizer 3, else all.  NVM_FAULTS_SEED: where it
-// begins.
+// NVM_FAULTS_EACH: of how many k one is tried; else all, but of memory as the table says, and of all a third under the
+// address sanitizer.  NVM_FAULTS_SEED: where it begins.
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 
 #include "pool_life.hpp"
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define NVM_FAULTS_SLOW 1
-#endif
-#endif
 
 namespace nvm::tests {
 namespace {
@@ -33,12 +27,6 @@ struct cause {
   bool lasts;   // may also go on
   bool hidden;  // the library goes on by itself: then every second call has it
 };
-#ifdef NVM_FAULTS_SLOW
-constexpr long slowness = 3;
-#else
-constexpr long slowness = 1;
-#endif
-
 long number_from(const char* name, long otherwise) {
   const char* const asked = std::getenv(name);
   return asked != nullptr ? std::atol(asked) : otherwise;
@@ -47,7 +35,7 @@ long number_from(const char* name, long otherwise) {
 class fault_loops : public testing::TestWithParam<ground> {
  protected:
   void in_each(fault kind, std::initializer_list<cause> causes, long each_default = 1) {
-    const long each = number_from("NVM_FAULTS_EACH", each_default * slowness);
+    const long each = number_from("NVM_FAULTS_EACH", each_default * fault_stride);
     const long seed = number_from("NVM_FAULTS_SEED", 0);
     pool_life life{GetParam()};
     ASSERT_FALSE(HasFailure());
