@@ -69,6 +69,9 @@ void check_objects(heap_type& heap, const geometry& g, const teller& tell, log_s
     tell(at, text);
   };
   std::uint64_t type_map = 0;
+  bool empty = true;
+  heap.for_each_object([&](logheap::home_t, std::uint64_t) { empty = false; });
+  if (empty) return heap.leave(thread);  // its creation was interrupted
   const auto first = heap.room_at(thread, g.home_offset());
   if (!first || first->size != object_words_bytes) {
     say(g.home_offset(), "the object of words that name others, of 80 bytes, is not there", first ? first->size : 0);

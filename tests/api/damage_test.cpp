@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "../fuzz/log_heap_image.hpp"
 #include "log/log.hpp"
 #include "object/object.hpp"
 #include "pool/pool.hpp"
@@ -380,6 +381,34 @@ TEST(crashed_pool, with_the_header_of_an_object_damaged_says_so_to_whoever_walks
     EXPECT_EQ(visited, 2U);
     EXPECT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
   }
+}
+
+// The first transaction of a pool makes the words of home space that name its objects.
+TEST(log_pool, whose_creation_was_cut_short_passes_the_check) {
+  scratch place{false};
+  nvm_pool_options o{};
+  o.size = 1 << 20;
+  o.capacity = 1 << 20;
+  o.engine = NVM_ENGINE_LOG;
+  const std::string original = place.path("original");
+  NVM_POOL* pool = nvm_pool_create_with(original.c_str(), &o);
+  ASSERT_NE(pool, nullptr) << nvm_errormsg();
+  std::vector<char> bytes = read_file(original);
+  ASSERT_EQ(nvm_pool_close(pool), 0);
+  auto* const base = reinterpret_cast<std::byte*>(bytes.data());
+  const auto sb = pick_superblock(base, bytes.size());
+  ASSERT_TRUE(sb);
+  const fuzz::log_heap_image heap = fuzz::read_log_heap(base, geometry_of(*sb));
+  ASSERT_EQ(heap.blocks.size(), 1U);
+  base[heap.blocks[0].place.offset() + sizeof heap.blocks[0].header] ^= std::byte{4};
+  const std::string victim = place.path("victim");
+  write_file(victim, bytes);
+  EXPECT_EQ(nvm_pool_check(victim.c_str(), nullptr, nullptr, nullptr), 0);
+  pool = nvm_pool_open(victim.c_str());
+  ASSERT_NE(pool, nullptr) << nvm_errormsg();
+  EXPECT_EQ(contents_of(pool), "");
+  ASSERT_EQ(nvm_pool_close(pool), 0);
+  EXPECT_EQ(nvm_pool_check(victim.c_str(), nullptr, nullptr, nullptr), 0);
 }
 
 // The lanes of a closed pool are at rest and not looked at before they are used: then each is checked.
