@@ -43,20 +43,23 @@ function(holdfast_test_properties name labels timeout)
 endfunction()
 
 # holdfast_test(<name> SOURCES <file>... [LINK <library>...] [LABELS <label>...] [TIMEOUT <s>]
-#               [ARGS <argument>...])
+#               [ARGS <argument>...] [OPTIMISED])
 #
-# A GoogleTest program with the library's main(), one ctest entry. Exit code 77 means skipped.
+# A GoogleTest program with the library's main(), one ctest entry. Exit code 77 means skipped. OPTIMISED: by a sanitized
+# build, too; for one that has layers' templates in itself and runs them for longer than it takes to compile.
 function(holdfast_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;LINK;LABELS;ARGS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "OPTIMISED" "TIMEOUT" "SOURCES;LINK;LABELS;ARGS")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_SOURCES)
     message(FATAL_ERROR
-      "holdfast_test(${name} SOURCES ... [LINK ...] [LABELS ...] [TIMEOUT s] [ARGS ...])")
+      "holdfast_test(${name} SOURCES ... [LINK ...] [LABELS ...] [TIMEOUT s] [ARGS ...] [OPTIMISED])")
   endif()
   if(NOT BUILD_TESTING)
     return()
   endif()
   add_executable(${name} ${arg_SOURCES})
-  target_compile_options(${name} PRIVATE ${HOLDFAST_PROGRAM_OPTIONS})
+  if(NOT arg_OPTIMISED)
+    target_compile_options(${name} PRIVATE ${HOLDFAST_PROGRAM_OPTIONS})
+  endif()
   target_link_libraries(${name}
     PRIVATE holdfast_headers ${arg_LINK} GTest::gtest GTest::gmock GTest::gtest_main Threads::Threads)
   add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
