@@ -8,21 +8,12 @@
 #include <cstddef>
 #include <initializer_list>
 
+#include "sanitized.hpp"
+
 namespace nvm::tests {
 
 // Of how many places one is tried, where each costs much more: under the address sanitizer.
-#if defined(__SANITIZE_ADDRESS__)
-#define NVM_TESTS_SLOW 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define NVM_TESTS_SLOW 1
-#endif
-#endif
-#ifdef NVM_TESTS_SLOW
-inline constexpr long fault_stride = 3;
-#else
-inline constexpr long fault_stride = 1;
-#endif
+inline constexpr long fault_stride = by_address_sanitizer ? 3 : 1;
 
 // Kinds of calls that fail together.
 enum class fault : unsigned {
