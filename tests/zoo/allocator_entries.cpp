@@ -305,9 +305,6 @@ subject c50(twin t) {
   return s;
 }
 
-constexpr unsigned t1 = explore::t1_program_order;
-constexpr unsigned t1_t3 = t1 | explore::t2_all_low | explore::t3_pairs;
-
 }  // namespace
 
 std::span<const entry> allocator_entries() {

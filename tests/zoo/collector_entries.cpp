@@ -244,9 +244,6 @@ concurrent c51(twin t) {
   return c;
 }
 
-constexpr unsigned t1 = explore::t1_program_order;
-constexpr unsigned t1_t3 = t1 | explore::t2_all_low | explore::t3_pairs;
-
 }  // namespace
 
 std::span<const entry> collector_entries() {

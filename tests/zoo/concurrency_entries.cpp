@@ -411,9 +411,6 @@ concurrent d63_fork(twin t) {
   });
 }
 
-constexpr unsigned t1 = explore::t1_program_order;
-constexpr unsigned t1_t2 = t1 | explore::t2_all_low;
-
 }  // namespace
 
 std::span<const entry> concurrency_entries() {

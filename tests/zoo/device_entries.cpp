@@ -510,8 +510,6 @@ report f86_full(twin t, const options&) {
   }
 }
 
-constexpr unsigned t1 = explore::t1_program_order;
-
 }  // namespace
 
 std::span<const entry> device_entries() {

@@ -437,10 +437,6 @@ report f87_early(twin t, const options&) {
   return expiring_entries("F87, age", is_buggy(t) ? expiry::by_age : expiry::by_latest_time);
 }
 
-constexpr unsigned t1 = explore::t1_program_order;
-constexpr unsigned t1_t2 = t1 | explore::t2_all_low;
-constexpr unsigned t1_t3 = t1_t2 | explore::t3_pairs;
-
 }  // namespace
 
 std::span<const entry> file_entries() {

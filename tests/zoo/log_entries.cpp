@@ -453,10 +453,6 @@ subject b39(twin t) {
       });
 }
 
-constexpr unsigned t1 = explore::t1_program_order;
-constexpr unsigned t1_t2 = t1 | explore::t2_all_low;
-constexpr unsigned t1_t3 = t1_t2 | explore::t3_pairs;
-
 }  // namespace
 
 std::span<const entry> log_entries() {

@@ -480,9 +480,6 @@ subject a20(twin t) {
   });
 }
 
-constexpr unsigned t1_t2 = explore::t1_program_order | explore::t2_all_low;
-constexpr unsigned t1_t3 = t1_t2 | explore::t3_pairs;
-
 }  // namespace
 
 std::span<const entry> order_entries() {

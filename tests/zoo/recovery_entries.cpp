@@ -299,10 +299,6 @@ TEST(zoo_recovery, needs_crashes_of_recovery_and_life_after_it_to_be_judged) {
   EXPECT_TRUE(explore::explore(s, o).clean()) << "nobody works on what is recovered";
 }
 
-constexpr unsigned t1 = explore::t1_program_order;
-constexpr unsigned t1_t2 = t1 | explore::t2_all_low;
-constexpr unsigned t1_t3 = t1_t2 | explore::t3_pairs;
-
 }  // namespace
 
 std::span<const entry> recovery_entries() {

@@ -423,9 +423,6 @@ subject on_buckets(const char* name, moving wrong) {
 subject d61_lost(twin t) { return on_buckets("D61, lost", is_buggy(t) ? moving::lost : moving::right); }
 subject d61_twice(twin t) { return on_buckets("D61, twice", is_buggy(t) ? moving::twice : moving::right); }
 
-constexpr unsigned t1 = explore::t1_program_order;
-constexpr unsigned t1_t3 = t1 | explore::t2_all_low | explore::t3_pairs;
-
 }  // namespace
 
 std::span<const entry> structure_entries() {

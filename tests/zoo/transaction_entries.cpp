@@ -205,9 +205,6 @@ report b34(twin t, const options& o) {
   return explore_each(transactions * words.size() + 1, failing, o);
 }
 
-constexpr unsigned t1 = explore::t1_program_order;
-constexpr unsigned t1_t3 = t1 | explore::t2_all_low | explore::t3_pairs;
-
 }  // namespace
 
 std::span<const entry> transaction_entries() {

@@ -55,6 +55,11 @@ struct entry {
   const char* needs = nullptr;   // processor feature, or nullptr
 };
 
+// Tiers that suffice.
+inline constexpr unsigned t1 = explore::t1_program_order;
+inline constexpr unsigned t1_t2 = t1 | explore::t2_all_low;
+inline constexpr unsigned t1_t3 = t1_t2 | explore::t3_pairs;
+
 std::span<const entry> order_entries();        // A: flush, fence, stores
 std::span<const entry> transaction_entries();  // B: transactions and logs
 std::span<const entry> log_entries();          // B: rings, records, checkpoints
