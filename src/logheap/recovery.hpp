@@ -123,13 +123,14 @@ class recovery {
               [&](std::uint32_t a, std::uint32_t b) { return h.chunks_.at(a).offset < h.chunks_.at(b).offset; });
     // About a megabyte of records each.
     const std::uint64_t log_bytes = h.chunks_.count() * h.chunks_.chunk_bytes();
-    shares_ = std::bit_ceil(std::clamp<std::uint64_t>(log_bytes / share_log_bytes, parts_ == 1 ? 1 : 4 * parts_, 1024));
+    const std::uint64_t shares =
+        std::clamp<std::uint64_t>(log_bytes / share_log_bytes, parts_ == 1 ? 1 : 4 * parts_, 1024);
     rule_.first = h.chunks_.root().home_first;
     rule_.shift = static_cast<unsigned>(
         std::countr_zero(std::max(h.settings_.partition_bytes, h.chunks_.root().superblock_bytes)));
-    rule_.shares_shift = static_cast<unsigned>(std::countr_zero(shares_));
+    rule_.shares_shift = static_cast<unsigned>(std::countr_zero(std::bit_ceil(shares)));
     parts_found_.resize(parts_);
-    for (part_found& p : parts_found_) p.dealt.resize(shares_);
+    for (part_found& p : parts_found_) p.dealt.resize(rule_.shares());
     each_chunk([&](part_found& p, std::uint32_t i) { scan(p, i); });
     decide();
     each_chunk([&](part_found& p, std::uint32_t i) {
@@ -403,7 +404,7 @@ class recovery {
     std::atomic<bool> failed{false};
     in_parts([&](unsigned part) {
       share_replay<M, Map> replay{heap_, *threads[part], rule_};
-      for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < shares_;) {
+      for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < rule_.shares();) {
         for (part_found& p : parts_found_) replay.take(p.dealt[i]);
         if (!replay.run()) failed.store(true, std::memory_order_relaxed);
       }
@@ -483,7 +484,6 @@ class recovery {
   std::vector<std::pair<std::uint32_t, damaged_range>> forged_;  // by chunk: what nobody can have written
   std::map<std::uint32_t, std::uint64_t> newest_;                // version of an intact block, of each thread
   std::set<std::uint64_t> missing_;                              // versions of which a block is gone, header and all
-  std::size_t shares_ = 1;                                       // a power of two
   share_rule rule_;
   std::vector<part_found> parts_found_;
 };

@@ -53,9 +53,8 @@ struct share_rule {
   unsigned shift = 0;
   unsigned shares_shift = 0;
 
-  [[nodiscard]] std::uint64_t share_of(home_t home) const noexcept {
-    return (home - first) >> shift & ((std::uint64_t{1} << shares_shift) - 1);
-  }
+  [[nodiscard]] std::size_t shares() const noexcept { return std::size_t{1} << shares_shift; }
+  [[nodiscard]] std::size_t share_of(home_t home) const noexcept { return (home - first) >> shift & (shares() - 1); }
   // The addresses of one share, in order and without what is the others'.
   [[nodiscard]] std::uint64_t within_share(home_t home) const noexcept {
     const std::uint64_t x = home - first;
