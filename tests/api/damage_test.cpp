@@ -165,13 +165,18 @@ TEST_P(damage, of_any_one_word_causes_no_fault_and_no_hang) {
   RecordProperty("changes", changes);
 }
 
-// A pool of the log-structured engine with five objects of 500 bytes, 'b' to 'f', as a crash leaves it; one bit of one
-// of them is another.
-std::string crashed_log_pool(const scratch& place, char damaged) {
+nvm_pool_options small_pool(nvm_engine engine) {
   nvm_pool_options o{};
   o.size = 1 << 20;
   o.capacity = 1 << 20;
-  o.engine = NVM_ENGINE_LOG;
+  o.engine = engine;
+  return o;
+}
+
+// A pool of the log-structured engine with five objects of 500 bytes, 'b' to 'f', as a crash leaves it; one bit of one
+// of them is another.
+std::string crashed_log_pool(const scratch& place, char damaged) {
+  const nvm_pool_options o = small_pool(NVM_ENGINE_LOG);
   const std::string path = place.path("original");
   NVM_POOL* pool = nvm_pool_create_with(path.c_str(), &o);
   EXPECT_NE(pool, nullptr) << nvm_errormsg();
@@ -242,10 +247,7 @@ TEST(log_pool, with_a_torn_last_block_opens) {
 
 // A pool of one lane with objects of 72 bytes, 'b' to 'f', as a crash leaves it with a transaction open.
 std::string crashed_pool(const scratch& place, nvm_engine engine, std::vector<char>& bytes) {
-  nvm_pool_options o{};
-  o.size = 1 << 20;
-  o.capacity = 1 << 20;
-  o.engine = engine;
+  nvm_pool_options o = small_pool(engine);
   o.lanes = 1;
   const std::string path = place.path("original");
   NVM_POOL* pool = nvm_pool_create_with(path.c_str(), &o);
@@ -386,10 +388,7 @@ TEST(crashed_pool, with_the_header_of_an_object_damaged_says_so_to_whoever_walks
 // The first transaction of a pool makes the words of home space that name its objects.
 TEST(log_pool, whose_creation_was_cut_short_passes_the_check) {
   scratch place{false};
-  nvm_pool_options o{};
-  o.size = 1 << 20;
-  o.capacity = 1 << 20;
-  o.engine = NVM_ENGINE_LOG;
+  const nvm_pool_options o = small_pool(NVM_ENGINE_LOG);
   const std::string original = place.path("original");
   NVM_POOL* pool = nvm_pool_create_with(original.c_str(), &o);
   ASSERT_NE(pool, nullptr) << nvm_errormsg();
