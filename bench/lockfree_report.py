@@ -5,7 +5,7 @@ import json
 
 import matplotlib.pyplot as plt
 
-from report_parts import machine_lines, number, table
+from report_parts import machine_lines, merge, number, table
 from suite_report import Results, per_cpu_second, system, to_html
 
 PAPER = {
@@ -302,13 +302,7 @@ def merged(results_directory):
     report = None
     for source in sorted(results_directory.glob("lockfree*.json")):
         part = json.loads(source.read_text())
-        if report is None:
-            report = part
-            continue
-        known = {(b["name"], b["threads"]) for b in part["benchmarks"]}
-        report["benchmarks"] = [b for b in report["benchmarks"] if (b["name"], b["threads"]) not in known]
-        report["benchmarks"] += part["benchmarks"]
-        report["command"] = f"{report.get('command', '')}`, `{part.get('command', '')}".strip("`, ")
+        report = merge(report, part)
     return report
 
 

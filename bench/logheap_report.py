@@ -6,7 +6,7 @@ import json
 import matplotlib.pyplot as plt
 
 import lsnvmm_report
-from report_parts import machine_lines, number, table
+from report_parts import machine_lines, merge, number, table
 from suite_report import Results, system
 
 PAPER = {
@@ -342,13 +342,8 @@ def merged(results_directory):
     reports = {}
     for source in sorted(results_directory.glob("logheap*.json")):
         part = json.loads(source.read_text())
-        report = reports.setdefault(part["machine"]["emulated_latency"], part)
-        if report is part:
-            continue
-        known = {(b["name"], b["threads"]) for b in part["benchmarks"]}
-        report["benchmarks"] = [b for b in report["benchmarks"] if (b["name"], b["threads"]) not in known]
-        report["benchmarks"] += part["benchmarks"]
-        report["command"] = f"{report.get('command', '')}`, `{part.get('command', '')}".strip("`, ")
+        latency = part["machine"]["emulated_latency"]
+        reports[latency] = merge(reports.get(latency), part)
     return reports
 
 
