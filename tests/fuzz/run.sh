@@ -5,8 +5,9 @@
 #
 # usage: tests/fuzz/run.sh [--seconds N] [--merge] [direct|ring|log|pool|unsafe|kv_text|memcached|compiler]...
 #
-# Each target runs N seconds (default 60) on every processor, beginning with tests/fuzz/corpus/<target> and with what
-# earlier runs found (build/fuzz/corpus/<target>). A finding stays in build/fuzz/findings/, and the exit code is 1.
+# Each target runs N seconds (default 60) on every processor (HOLDFAST_JOBS: on so many), beginning with
+# tests/fuzz/corpus/<target> and with what earlier runs found (build/fuzz/corpus/<target>). A finding stays in
+# build/fuzz/findings/, and the exit code is 1.
 # --merge writes what adds coverage back into tests/fuzz/corpus.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -57,7 +58,7 @@ for target in "${targets[@]}"; do
   printf '\n== %s: %s s\n' "$target" "$seconds"
   set +e
   "$program" -max_total_time="$seconds" -max_len="$most" -timeout=10 -rss_limit_mb=2048 \
-    -fork="$(nproc)" -artifact_prefix="build/fuzz/findings/$target-" "$grown" "$kept" 2>&1 |
+    -fork="${HOLDFAST_JOBS:-$(nproc)}" -artifact_prefix="build/fuzz/findings/$target-" "$grown" "$kept" 2>&1 |
     tee "build/fuzz/$target.log" | grep -E '^#|SUMMARY|broken promise|ERROR'
   if [ "${PIPESTATUS[0]}" -ne 0 ]; then status=1; fi
   set -e
