@@ -46,6 +46,7 @@ struct window {
   std::uint64_t started = 0;          // those of [promised, started) may be; later ones are not
   std::span<const op_event> history;  // begins and ends so far, in order
   std::uint64_t event = 0;            // of the run's trace: the crash comes before it
+  unsigned depth = 0;                 // recoveries from it that were crashed, too
 };
 
 // Bytes of the image.

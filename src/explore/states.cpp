@@ -76,6 +76,7 @@ void explorer::execute(unsigned depth, tier t, std::uint64_t hash) {
 bool explorer::holds_up(unsigned depth, bool record, bool twice, bool live_on) {
   machine_.forget_touched();
   patch(depth);
+  window_.depth = depth;
   if (options_.on_image) options_.on_image(machine_, window_);
   if (options_.read_set) machine_.forget_reads();
   if (record) levels_[depth + 1]->events.clear();
