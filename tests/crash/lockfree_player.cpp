@@ -322,7 +322,7 @@ void lockfree_player::reopen() {
 namespace {
 
 bool is_closed(const window& w) noexcept {
-  return !w.history.empty() && w.history.back().end && w.history.back().value == end_of_close;
+  return w.depth == 0 && !w.history.empty() && w.history.back().end && w.history.back().value == end_of_close;
 }
 
 verdict recover(machine& m, const lockfree_variant& v) {
