@@ -74,6 +74,14 @@ class cleaner {
     heap_type& h = heap_;
     const std::uint64_t through = h.committed_through();
     fast_ = gained_ = 0;
+    // What earlier passes have filled; not what this one does: another cleaner would find that nothing leads there yet.
+    const bool sealed = thread_.log_.seal_full();
+    const std::size_t n = recycle(victims_max, whole, through);
+    if (n == 0 && sealed) h.settle();
+    return n;
+  }
+  std::size_t recycle(unsigned victims_max, bool whole, std::uint64_t through) noexcept {
+    heap_type& h = heap_;
     try {
       // Room for all of it first: a victim that was chosen is nobody else's until it is given back.
       done_.reserve(victims_max);
@@ -90,8 +98,6 @@ class cleaner {
     done_.clear();
     items_.clear();
     copies_.clear();
-    // What earlier passes have filled; not what this one does: another cleaner would find that nothing leads there yet.
-    thread_.log_.seal_full();
     copy_victims();
     if (done_.empty()) return 0;
     thread_.log_.flush_written();
@@ -120,8 +126,11 @@ class cleaner {
     victims_.clear();
     candidates_.clear();
     const std::uint32_t count = h.chunks_.count();
-    const std::uint64_t limit = whole ? h.chunks_.chunk_bytes() - h.chunks_.chunk_bytes() / 16
-                                      : h.chunks_.chunk_bytes() * h.settings_.clean_below / 100;
+    // What a log may leave free at a chunk's end is not gained: a copy would leave it, too, and be copied for ever.
+    const std::uint64_t least_gain =
+        std::max<std::uint64_t>(h.chunks_.chunk_bytes() / 16, log_writer<M>::left_free_max);
+    const std::uint64_t limit =
+        whole ? h.chunks_.chunk_bytes() - least_gain : h.chunks_.chunk_bytes() * h.settings_.clean_below / 100;
     // Some are looked at, by a hand that goes round; when nothing else helps more of them, and all before there is
     // none.
     const std::uint32_t looks = std::min<std::uint32_t>(count, whole ? whole_looks : 64 * victims_max);
@@ -469,6 +478,7 @@ status heap<M, Map>::start_cleaners() noexcept {
 template <media M, mapping Map>
 void heap<M, Map>::end_cleaner(thread& t) noexcept {
   t.log_.seal_all();
+  settle();
   give_buffer(t);
   const unsigned n = t.number_;
   thread_pointers_[n].store(nullptr, std::memory_order_release);

@@ -542,6 +542,10 @@ class heap {
     map_->release(t.client_);
   }
 
+  // What this thread has flushed is durable: the ends of chunks that it has sealed, where no fence of its own follows.
+  // Those of others are for their own flushes.
+  void settle() noexcept { medium_.fence(edge{"logheap/E10"}); }
+
   // ---- room ----
 
   // Chunks in limbo that nobody can be reading any more are free.

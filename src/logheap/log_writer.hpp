@@ -111,10 +111,13 @@ class log_writer {
 
   // ---- writing ----
 
-  // The blocks of earlier writes are durable: chunks that no log ends in any more may be cleaned.
-  void seal_full() noexcept {
+  // The blocks of earlier writes are durable: chunks that no log ends in any more may be cleaned.  Flushed; the caller
+  // fences.  False: there are none.
+  bool seal_full() noexcept {
+    const bool any = !to_seal_.empty();
     for (const std::uint32_t number : to_seal_) seal(number);
     to_seal_.clear();
+    return any;
   }
   // Writes all blocks, which flush_written() flushes, with `version` where they have none; gather(to, home, size)
   // stores contents that no part leads to.  One transaction: its blocks lead to each other; otherwise each to itself.
@@ -163,6 +166,12 @@ class log_writer {
   static constexpr std::uint64_t split_min = 32;        // bytes of contents that are worth an entry of their own
   static constexpr std::uint64_t split_copy_min = 128;  // in a copy: what is split once is copied split ever after
 
+ public:
+  // Bytes that a copy may leave free at a chunk's end.
+  static constexpr std::uint64_t left_free_max =
+      sizeof(layout::block_header) + 2 * wide_bytes + std::max(split_min, split_copy_min);
+
+ private:
   struct byte_range {
     std::uint64_t from;
     std::uint64_t end;

@@ -2,9 +2,11 @@
 // by heap.hpp.
 //
 /// Close.  S store, F flush, | fence.
-///   1. S ends of all logs; S the mapping, the slots, what lives in chunks, into chunks of their own; F them;
+///   1. S ends of all logs; F;                              | logheap/E9  who loads what is saved believes them, and a
+///                        chunk of a cleaner may have had one in the middle
+///   2. S the mapping, the slots, what lives in chunks, into chunks of their own; F them;
 ///      S root.saved = the first of them; F;                | logheap/E8  the heap is closed
-/// What is saved proves itself, so that its order does not matter: what is not whole is not used, the log has
+/// What is saved proves itself, so that the order in 2 does not matter: what is not whole is not used, the log has
 /// everything. Open takes it back before anything changes (logheap/E7).
 #pragma once
 
@@ -25,6 +27,7 @@ class saved_mapping {
     for (auto& t : h.threads_) {
       if (t != nullptr) t->log_.seal_all();
     }
+    h.medium_.fence(edge{"logheap/E9"});
     std::vector<layout::saved_record> records;
     bool all = true;  // of them have found room
     const auto note = [&](layout::saved_kind kind, std::uint64_t home, std::uint64_t size, std::uint64_t log) noexcept {
@@ -144,14 +147,25 @@ class saved_mapping {
     heap_type& h = heap_;
     const typename heap_type::inside in{h, t};
     const auto nothing = [](const piece&) {};
-    const auto in_log = [&](log_t at, std::uint64_t bytes) {
-      const std::uint32_t n = h.chunks_.number_of(at);
-      return n != chunk_store<M>::none && at + bytes <= h.chunks_.at(n).offset + h.chunks_.chunk_bytes();
+    const auto kind_of = [](const layout::saved_record& r) {
+      return static_cast<layout::saved_kind>(r.home_and_kind >> 56);
+    };
+    const auto home_of = [](const layout::saved_record& r) { return r.home_and_kind & home_bits_mask; };
+    const auto refuse = [&](const layout::saved_record& r) {
+      return fail(errc::corrupt, "saved mapping: a record about home %lx does not hold", home_of(r));
     };
     for (const layout::saved_record& r : records) {
-      const home_t home = r.home_and_kind & home_bits_mask;
+      if (kind_of(r) == layout::saved_kind::chunk && !apply_chunk(home_of(r), r)) return refuse(r);
+    }
+    const auto in_log = [&](log_t at, std::uint64_t bytes) {
+      const std::uint32_t n = h.chunks_.number_of(at);
+      return n != chunk_store<M>::none &&
+             at + bytes <= h.chunks_.at(n).offset + h.chunks_.at(n).used.load(std::memory_order_relaxed);
+    };
+    for (const layout::saved_record& r : records) {
+      const home_t home = home_of(r);
       bool holds = true;
-      switch (static_cast<layout::saved_kind>(r.home_and_kind >> 56)) {
+      switch (kind_of(r)) {
         case layout::saved_kind::piece: {
           const piece p{home, r.size, r.log};
           const home_range range{home, r.size};
@@ -168,33 +182,37 @@ class saved_mapping {
           if (holds) h.homes_->find(home).word().store(w.code(), std::memory_order_relaxed);
           break;
         }
-        case layout::saved_kind::chunk: {
-          const std::uint32_t n = h.chunks_.number_of(home);
-          holds = n != chunk_store<M>::none && h.chunks_.at(n).offset == home;
-          if (!holds) break;
-          chunk& c = h.chunks_.at(n);
-          c.live.store(static_cast<std::uint32_t>(r.size & 0xFF'FFFF), std::memory_order_relaxed);
-          c.filled.store(static_cast<std::uint32_t>(r.size >> 24 & 0xFF'FFFF), std::memory_order_relaxed);
-          c.newest.store(r.log, std::memory_order_relaxed);
-          const std::uint64_t end = h.chunks_.load(home + offsetof(layout::chunk_header, end)) & checked_mask;
-          holds = layout::bound_to(end, c.generation) && static_cast<std::uint32_t>(end) <= h.chunks_.chunk_bytes();
-          c.used.store(static_cast<std::uint32_t>(end), std::memory_order_relaxed);
-          if ((r.size & damaged_mark) != 0) c.state.store(chunk_state::damaged, std::memory_order_relaxed);
+        case layout::saved_kind::chunk:
           break;
-        }
         default:
           holds = false;
       }
-      if (!holds) return fail(errc::corrupt, "saved mapping: a record about home %lx does not hold", home);
+      if (!holds) return refuse(r);
     }
     for (const layout::saved_record& r : records) {
-      if (static_cast<layout::saved_kind>(r.home_and_kind >> 56) != layout::saved_kind::piece) continue;
-      const home_t home = r.home_and_kind & home_bits_mask;
+      if (kind_of(r) != layout::saved_kind::piece) continue;
+      const home_t home = home_of(r);
       if (!h.homes_->in_slots(home, r.size)) h.homes_->keep_out(home, r.size);
     }
     h.map_->release(t.client_);
     h.homes_->end_learning([&](log_t tombstone) { h.no_longer_live(tombstone, entry_live_bytes); });
     return {};
+  }
+
+  // False: it does not hold.
+  [[nodiscard]] bool apply_chunk(std::uint64_t offset, const layout::saved_record& r) noexcept {
+    heap_type& h = heap_;
+    const std::uint32_t n = h.chunks_.number_of(offset);
+    if (n == chunk_store<M>::none || h.chunks_.at(n).offset != offset) return false;
+    chunk& c = h.chunks_.at(n);
+    const std::uint64_t end = h.chunks_.load(offset + offsetof(layout::chunk_header, end)) & checked_mask;
+    if (!layout::bound_to(end, c.generation) || static_cast<std::uint32_t>(end) > h.chunks_.chunk_bytes()) return false;
+    c.live.store(static_cast<std::uint32_t>(r.size & 0xFF'FFFF), std::memory_order_relaxed);
+    c.filled.store(static_cast<std::uint32_t>(r.size >> 24 & 0xFF'FFFF), std::memory_order_relaxed);
+    c.newest.store(r.log, std::memory_order_relaxed);
+    c.used.store(static_cast<std::uint32_t>(end), std::memory_order_relaxed);
+    if ((r.size & damaged_mark) != 0) c.state.store(chunk_state::damaged, std::memory_order_relaxed);
+    return true;
   }
 
   static constexpr std::uint64_t home_bits_mask = (std::uint64_t{1} << 56) - 1;

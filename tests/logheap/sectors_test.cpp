@@ -140,7 +140,7 @@ TEST(log_heap_sectors, of_any_sync_may_be_lost_but_for_what_was_acknowledged) {
   EXPECT_GT(states, 5000U);
   EXPECT_GT(as_after, 0U) << "transactions that a crash in their commit has kept";
   for (const char* e :
-       {"logheap/E1", "logheap/E2", "logheap/E3", "logheap/E5", "logheap/E6", "logheap/E7", "logheap/E8"})
+       {"logheap/E1", "logheap/E2", "logheap/E3", "logheap/E5", "logheap/E6", "logheap/E7", "logheap/E8", "logheap/E9"})
     EXPECT_GT(syncs[e], 0U) << e;
 }
 
