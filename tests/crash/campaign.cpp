@@ -6,8 +6,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 
 #include "kv_stories.hpp"
+#include "lockfree_random.hpp"
+#include "logheap_random.hpp"
 #include "workloads.hpp"
 
 namespace {
@@ -15,8 +18,9 @@ namespace {
 using namespace nvm::tests;
 using nvm::explore::model;
 
-// What is crashed: transactions of announced stores, barrier transactions, key-value stores.
-enum class part { stores_announced, barriers, key_value };
+// What is crashed: transactions of announced stores, barrier transactions, key-value stores, the log-structured heap,
+// lock-free structures.
+enum class part { stores_announced, barriers, key_value, logheap, lockfree };
 
 struct tally {
   part what;
@@ -29,31 +33,57 @@ struct tally {
 };
 
 std::string name_of(const tally& t) {
-  const char* const of[] = {"", "stm/", "kv/"};
+  const char* const of[] = {"", "stm/", "kv/", "logheap/", "lockfree/"};
   return of[static_cast<unsigned>(t.what)] + std::string{name_of(t.of)};
 }
 
-// The engines take turns.
+// The engines take turns; the mnemosyne baselines have the seventh and the eighth.
 kind_of_medium ground_of(const tally& t, std::uint64_t round) {
   if (t.of == model::ssd) return t.what == part::barriers ? kind_of_medium::stm_image : kind_of_medium::image;
   if (t.what == part::stores_announced) {
-    return round % 2 == 0   ? kind_of_medium::direct
-           : round % 4 == 1 ? kind_of_medium::redo
-                            : kind_of_medium::redo_by_mark;
+    constexpr kind_of_medium all[] = {
+        kind_of_medium::direct, kind_of_medium::redo, kind_of_medium::direct,    kind_of_medium::redo_by_mark,
+        kind_of_medium::direct, kind_of_medium::redo, kind_of_medium::mnemosyne, kind_of_medium::mnemosyne_undo};
+    return all[round % std::size(all)];
   }
   if (t.what == part::barriers) {
-    constexpr kind_of_medium all[] = {kind_of_medium::stm_direct, kind_of_medium::stm_redo,
-                                      kind_of_medium::stm_direct_back, kind_of_medium::stm_redo_by_mark};
-    return all[round % 4];
+    constexpr kind_of_medium all[] = {kind_of_medium::stm_direct,      kind_of_medium::stm_redo,
+                                      kind_of_medium::stm_direct_back, kind_of_medium::stm_redo_by_mark,
+                                      kind_of_medium::stm_mnemosyne,   kind_of_medium::stm_mnemosyne_undo};
+    return all[round % std::size(all)];
   }
   constexpr kind_of_medium all[] = {kind_of_medium::direct, kind_of_medium::redo, kind_of_medium::redo_by_mark};
-  return all[round % 3];
+  return all[round % std::size(all)];
+}
+
+lockfree_variant variant_of(const tally& t, std::uint64_t round) {
+  if (t.of == model::ssd) return {.name = "ssd", .image = true, .volatile_links = round % 2 == 1};
+  const lockfree_variant all[] = {
+      {},
+      {.name = "one_at_a_time", .all_at_once = false, .recovery = nvm::lockfree::recovery_method::search},
+      {.name = "link_cache", .link_cache = true, .recovery = nvm::lockfree::recovery_method::traversal},
+      {.name = "volatile_links", .volatile_links = true},
+  };
+  return all[round % std::size(all)];
 }
 
 nvm::explore::subject subject_of(const tally& t, std::uint64_t seed, std::uint64_t round, unsigned operations) {
+  if (t.what == part::logheap) {
+    const logheap_variant with[] = {{}, {"one_log", false}};
+    return random_logheap_subject(seed, operations, with[round % std::size(with)]);
+  }
+  if (t.what == part::lockfree) return random_lockfree_subject(seed, operations, variant_of(t, round));
   const kind_of_medium on = ground_of(t, round);
   if (t.what != part::key_value) return random_subject(seed, operations, on);
   return random_kv_subject(seed, operations / 4, on, kv_indexes[round % std::size(kv_indexes)]);
+}
+
+nvm::explore::options options_of(const tally& t, std::uint64_t round) {
+  if (t.what == part::logheap) return logheap_options(t.of);
+  if (t.what == part::lockfree) return lockfree_options(t.of, variant_of(t, round));
+  nvm::explore::options o = options_for(t.of);
+  if (t.what != part::stores_announced) o.promise_at_op_end = true;
+  return o;
 }
 
 int usage() {
@@ -77,8 +107,11 @@ int main(int count, char** arguments) {
     if (end == nullptr || *end != 0 || minutes <= 0) return usage();
   }
   std::vector<tally> tallies;
-  for (const part p : {part::stores_announced, part::barriers, part::key_value}) {
-    for (const model m : {model::x86, model::torn8, model::ssd, model::eadr}) tallies.push_back({.what = p, .of = m});
+  for (const part p : {part::stores_announced, part::barriers, part::key_value, part::logheap, part::lockfree}) {
+    for (const model m : {model::x86, model::torn8, model::ssd, model::eadr}) {
+      // The log-structured heap is by itself on direct media; on ssd the medium below it is that of all.
+      if (p != part::logheap || m != model::ssd) tallies.push_back({.what = p, .of = m});
+    }
   }
   const auto begin = std::chrono::steady_clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
@@ -88,14 +121,13 @@ int main(int count, char** arguments) {
       if (left <= 0) break;
       // Short and long, deep and wide by turns.
       const unsigned operations = round % 3 == 0 ? 40 : round % 3 == 1 ? 300 : 1000;
-      nvm::explore::options o = options_for(t.of);
+      nvm::explore::options o = options_of(t, round);
       o.seed = seed + round;
       o.nesting = round % 4 == 0 ? 3 : 2;
       o.nested_every = round % 3 == 0 ? 8 : 64;
       o.exhaustive_max = round % 3 == 0 ? 4096 : 64;
       o.seconds_max = left;
       const std::uint64_t trace_seed = seed * 1'000'003 + round;
-      if (t.what != part::stores_announced) o.promise_at_op_end = true;
       const auto r = explore(subject_of(t, trace_seed, round, operations), o);
       ++t.traces;
       t.states += r.unique_states;
@@ -108,10 +140,10 @@ int main(int count, char** arguments) {
       }
     }
   }
-  std::printf("%-10s %8s %14s %14s %9s %9s\n", "model", "traces", "states", "nested", "failures", "seconds");
+  std::printf("%-15s %8s %14s %14s %9s %9s\n", "model", "traces", "states", "nested", "failures", "seconds");
   std::uint64_t failures = 0;
   for (const tally& t : tallies) {
-    std::printf("%-10s %8" PRIu64 " %14" PRIu64 " %14" PRIu64 " %9" PRIu64 " %9.0f\n", name_of(t).c_str(), t.traces,
+    std::printf("%-15s %8" PRIu64 " %14" PRIu64 " %14" PRIu64 " %9" PRIu64 " %9.0f\n", name_of(t).c_str(), t.traces,
                 t.states, t.nested, t.failures, t.seconds);
     failures += t.failures;
   }

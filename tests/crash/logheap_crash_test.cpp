@@ -5,7 +5,8 @@
 #include <cctype>
 #include <cstdio>
 
-#include "logheap_player.hpp"
+#include "logheap_random.hpp"
+#include "random_seed.hpp"
 
 namespace nvm::tests {
 namespace {
@@ -62,6 +63,20 @@ TEST(logheap_crash, takes_no_block_of_a_use_that_a_crash_has_prevented) {
     EXPECT_TRUE(r.clean()) << r.text();
   }
   EXPECT_GT(starts, 0U);
+}
+
+TEST(logheap_crash, of_random_transactions_loses_nothing_that_was_committed) {
+  std::uint64_t seed = 1000 * seed_from_environment();
+  for (const logheap_variant& with : {logheap_variant{}, one_log}) {
+    for (const model m : {model::x86, model::torn8, model::eadr}) {
+      explore::options o = logheap_options(m);
+      o.nesting = 2;
+      o.exhaustive_max = 64;
+      const report r = explore(random_logheap_subject(++seed, 120, with), o);
+      EXPECT_TRUE(r.clean()) << r.text();
+      std::printf("%s\n", r.text().c_str());
+    }
+  }
 }
 
 bool finds(plant bug, const char* story, model m) {

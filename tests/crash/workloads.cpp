@@ -1,7 +1,6 @@
 #include "workloads.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <random>
 
 namespace nvm::tests {
@@ -238,14 +237,6 @@ explore::subject random_subject(std::uint64_t seed, unsigned operations, kind_of
         }
       },
       workload_shape);
-}
-
-std::uint64_t seed_from_environment() {
-  const char* text = std::getenv("NVM_EXPLORE_SEED");
-  if (text == nullptr || *text == 0) return 1;
-  std::uint64_t seed = 0;
-  for (const char* c = text; *c != 0; ++c) seed = seed * 31 + static_cast<unsigned char>(*c);
-  return seed;
 }
 
 }  // namespace nvm::tests

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "random_seed.hpp"
 #include "subjects.hpp"
 
 namespace nvm::tests {
@@ -38,8 +39,5 @@ inline constexpr unsigned letters = 15;
 
 // `operations` letters chosen at random, with checkpoints and closes between on ssd.
 [[nodiscard]] explore::subject random_subject(std::uint64_t seed, unsigned operations, kind_of_medium kind);
-
-// NVM_EXPLORE_SEED: a number, or the hexadecimal name of a commit; 1 by default.
-[[nodiscard]] std::uint64_t seed_from_environment();
 
 }  // namespace nvm::tests
