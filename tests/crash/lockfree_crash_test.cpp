@@ -56,7 +56,7 @@ TEST_P(lockfree_random_crash, loses_nothing_and_leaks_nothing) {
   o.nesting = 2;
   o.exhaustive_max = 64;
   const std::uint64_t seed = 1000 * seed_from_environment() + static_cast<unsigned>(under);
-  const report r = explore(random_lockfree_subject(seed, 150, with), o);
+  const report r = explore(random_lockfree_subject(seed, 100, with), o);
   EXPECT_TRUE(r.clean()) << r.text();
   std::printf("%s\n", r.text().c_str());
 }
