@@ -32,19 +32,8 @@ class mender {
   // ---- telling and changing ----
 
   void tell(const mended_place& p) {
-    switch (p.how) {
-      case mending::mended:
-        ++summary_.mended;
-        break;
-      case mending::kept:
-        ++summary_.kept;
-        break;
-      case mending::lost:
-        ++summary_.lost;
-        break;
-      case mending::cannot:
-        ++summary_.cannot;
-    }
+    constexpr std::array counts{&mend_summary::mended, &mend_summary::kept, &mend_summary::lost, &mend_summary::cannot};
+    ++(summary_.*counts[static_cast<unsigned>(p.how)]);
     if (tell_) tell_(p);
   }
   void cannot(std::uint64_t at, const char* what, std::uint64_t found) {
@@ -71,18 +60,12 @@ class mender {
 
   // ---- page map ----
 
-  // Whether what lies in the pages is what the entry says.
+  // Whether what lies in the pages is what the entry says, of one whose contents can tell.
   [[nodiscard]] bool content_agrees(std::uint64_t page, const page_entry& e) const noexcept {
     const std::uint64_t at = g_.page_offset(page);
-    if (e.kind == page_kind::fine || e.kind == page_kind::coarse) {
-      return word_at(at) == extent_identity_word(at, e.kind);
-    }
-    if (e.kind != page_kind::run || e.layout != layout::object_layout::typed || !layout::transactional(e)) return false;
-    const layout::object_header h = header_at(at);
-    return layout::object_header_holds(h, at) &&
-           ceil_div(layout::object_size(h) + sizeof h, g_.page_bytes()) == e.length_pages;
+    if (e.kind != page_kind::run) return word_at(at) == extent_identity_word(at, e.kind);
+    return fits(header_at(at), at, e.length_pages, g_.page_bytes());
   }
-  // Whether the contents can tell at all.
   [[nodiscard]] static bool content_tells(const page_entry& e) noexcept {
     return e.kind == page_kind::fine || e.kind == page_kind::coarse ||
            (e.kind == page_kind::run && e.layout == layout::object_layout::typed && layout::transactional(e));
@@ -136,7 +119,7 @@ class mender {
       both({static_cast<std::uint32_t>(pages), 0, page_kind::run, layout::object_layout::typed, {}});
     }
     const bool is_near = near.distance <= bits_of_a_byte && !near.ambiguous;
-    const bool is_bit = bit_only.distance == 1 && !bit_only.ambiguous;
+    const bool is_bit = bit_only.distance == 1;  // no word has two neighbours that hold
     if (is_near && is_bit && !near.by_content && near.distance > 1) return false;
     if (is_near) {
       word = near.word;
@@ -180,12 +163,13 @@ class mender {
         put_word(at, 0, "page map entry inside the pages of another");
         continue;
       }
-      // The outer one reaches too far, if its object ends before.
-      const std::uint64_t pages = ceil_div(
-          layout::object_size(header_at(g_.page_offset(page))) + sizeof(layout::object_header), g_.page_bytes());
-      page_entry shorter = e;
-      shorter.length_pages = static_cast<std::uint32_t>(pages);
-      if (inner_is && e.kind == page_kind::run && pages <= inner - page && content_agrees(page, shorter)) {
+      // The outer one reaches too far, if it is of an object that ends before.
+      const layout::object_header h = header_at(g_.page_offset(page));
+      const std::uint64_t pages = ceil_div(layout::object_size(h) + sizeof h, g_.page_bytes());
+      if (inner_is && e.kind == page_kind::run && content_tells(e) && pages <= inner - page &&
+          layout::object_header_holds(h, g_.page_offset(page))) {
+        page_entry shorter = e;
+        shorter.length_pages = static_cast<std::uint32_t>(pages);
         put_word(g_.entry_offset(page), sealed(page, shorter), "page map entry reaches into the pages of another");
         return pages;
       }
@@ -279,7 +263,8 @@ class mender {
       typed_ = e.layout == layout::object_layout::typed;
       for (unsigned w = 0; w < s.words; ++w) end = objects_of_word(at, s, w, end);
     } else {
-      for (unsigned w = 0; w < s.words; ++w) nodes_of_word(at, s, w);
+      const unsigned each = size_of_nodes(at, s);
+      for (unsigned w = 0; w < s.words; ++w) nodes_of_word(at, s, w, each);
     }
   }
 
@@ -421,13 +406,13 @@ class mender {
     return true;
   }
 
-  // Nodes of a structure have no headers: all that helps is the check, and that all are of one size.
-  void nodes_of_word(std::uint64_t extent, const layout::extent_shape& s, unsigned w) {
+  // Nodes of a structure have no headers: all that helps is the check, and that all are of one size, `each`.
+  void nodes_of_word(std::uint64_t extent, const layout::extent_shape& s, unsigned w, unsigned each) {
     const std::uint64_t at = extent + layout::first_words_at + w * 8;
     const std::uint64_t found = word_at(at);
     if (!word_holds(found, word_seed(at))) {
       const std::uint64_t corrected = corrected_word(found, word_seed(at));
-      if (corrected != 0 ? !are_nodes(extent, s, w, corrected & checked_mask) : std::popcount(found) != 1) {
+      if (corrected != 0 ? !are_nodes(s, w, corrected & checked_mask, each) : std::popcount(found) != 1) {
         cannot(at, "allocation word of a structure's nodes: nothing says what it was", found);
         return;
       }
@@ -441,9 +426,8 @@ class mender {
       }
       const std::uint64_t length_at = extent + s.lengths_at + slot;
       const auto byte = static_cast<std::uint8_t>(base_[length_at]);
-      const unsigned each = size_of_nodes(extent, s);
       if (layout::slots_of_length(byte) == each && each != 0) continue;
-      if (each == 0 || (slot - s.header_slots) % each != 0 || slot + each > s.slots) {
+      if (!is_node(s, slot, each)) {
         cannot(length_at, "length byte of a node: nothing says what it was", byte);
         continue;
       }
@@ -455,18 +439,18 @@ class mender {
             .made = layout::length_byte(each)});
     }
   }
-  // Each bit is at a slot where a node can begin.
-  [[nodiscard]] bool are_nodes(std::uint64_t extent, const layout::extent_shape& s, unsigned w,
-                               std::uint64_t bits) const {
-    const unsigned each = size_of_nodes(extent, s);
+  // A node can begin at the slot.
+  [[nodiscard]] static bool is_node(const layout::extent_shape& s, unsigned slot, unsigned each) noexcept {
+    return each != 0 && slot >= s.header_slots && slot + each <= s.slots && (slot - s.header_slots) % each == 0;
+  }
+  [[nodiscard]] static bool are_nodes(const layout::extent_shape& s, unsigned w, std::uint64_t bits,
+                                      unsigned each) noexcept {
     for (; bits != 0; bits &= bits - 1) {
-      const unsigned slot = w * checked_bits + static_cast<unsigned>(std::countr_zero(bits));
-      if (each == 0 || slot < s.header_slots || slot + each > s.slots || (slot - s.header_slots) % each != 0)
-        return false;
+      if (!is_node(s, w * checked_bits + static_cast<unsigned>(std::countr_zero(bits)), each)) return false;
     }
     return true;
   }
-  // Slots of each node of the extent: what most length bytes that count say; 0: they do not agree.
+  // Slots of each node of the extent: what most length bytes where one can begin say; 0: they do not agree.
   [[nodiscard]] unsigned size_of_nodes(std::uint64_t extent, const layout::extent_shape& s) const {
     for (unsigned each = 1; each <= 0x7F && s.header_slots + each <= s.slots; ++each) {
       unsigned places = 0;
