@@ -79,6 +79,24 @@ class mender {
     return true;
   }
 
+  // An extent lies there whose objects have headers.  One that has none must not be taken for such: repair makes
+  // headers where it misses them, over what the objects hold.  An empty one is, unless its lengths are those of nodes.
+  [[nodiscard]] bool is_typed_extent(std::uint64_t page, page_kind kind, std::uint64_t pages) const noexcept {
+    const std::uint64_t at = g_.page_offset(page);
+    if (!range_inside(page, pages, g_.size_pages) || word_at(at) != extent_identity_word(at, kind)) return false;
+    const layout::extent_shape s = layout::shape_of(kind, g_.page_shift);
+    unsigned objects = 0;
+    unsigned headers = 0;
+    for (unsigned slot = s.header_slots; slot < s.slots; ++slot) {
+      const first_bit b = first_bit_of(at, slot);
+      if ((word_at(b.word_offset) >> b.bit & 1) == 0) continue;
+      const std::uint64_t object = at + slot * s.slot_bytes;
+      ++objects;
+      headers += layout::object_header_holds(header_at(object), object);
+    }
+    return objects != 0 ? headers * 2 > objects : size_of_nodes(at, s) == 0;
+  }
+
   // What a damaged entry may have been.
   struct choice {
     std::uint64_t word = 0;
@@ -111,8 +129,12 @@ class mender {
       const bool tells = content_tells(layout::unpack(other & checked_mask));
       if (other != 0) offer(tells ? near : bit_only, page, found, other, tells);
     }
-    both({1, 0, page_kind::fine, layout::object_layout::typed, {}});
-    both({layout::coarse_extent_pages, 0, page_kind::coarse, layout::object_layout::typed, {}});
+    if (is_typed_extent(page, page_kind::fine, layout::fine_extent_pages)) {
+      both({layout::fine_extent_pages, 0, page_kind::fine, layout::object_layout::typed, {}});
+    }
+    if (is_typed_extent(page, page_kind::coarse, layout::coarse_extent_pages)) {
+      both({layout::coarse_extent_pages, 0, page_kind::coarse, layout::object_layout::typed, {}});
+    }
     const layout::object_header h = header_at(at);
     const std::uint64_t pages = ceil_div(layout::object_size(h) + sizeof h, g_.page_bytes());
     if (layout::object_header_holds(h, at) && pages <= g_.size_pages) {

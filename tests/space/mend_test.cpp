@@ -1,5 +1,6 @@
 // Space that is damaged and mended: as it was wherever that is known twice, with a report of everything else.
 #include <random>
+#include <set>
 #include <vector>
 
 #include "space/mend.hpp"
@@ -11,28 +12,18 @@ namespace {
 using layout::object_layout;
 using layout::page_kind;
 
-// A small pool of objects as programs have them.
-class typed_pool {
+// A pool whose bytes can be damaged, mended, and put back.
+class mended_pool {
  public:
-  typed_pool() : pool{test_geometry(128, 128, 4, 12)} {
+  explicit mended_pool(unsigned page_shift = 12) : pool{test_geometry(128, 128, 4, page_shift)} {
     EXPECT_TRUE(pool.boot());
-    for (unsigned i = 0; i < 40; ++i) {
-      add(17 + i * 5);
-      add(300 + i * 90);
-      if (i % 8 == 0) add(3 * 4096 + i);
-    }
-    for (std::size_t i = 0; i < all.size(); i += 3) {
-      EXPECT_TRUE(drop(pool, all[i], 1, object_layout::typed));
-    }
+  }
+  // What is there now is sound.
+  void keep() {
     EXPECT_TRUE(pool.check(nullptr));
     objects = pool.objects();
     const auto* first = pool.base();
     sound.assign(first, first + pool.sizes().size_bytes());
-  }
-  void add(std::uint64_t bytes) {
-    const auto a = put(pool, bytes, 0, object_layout::typed);
-    EXPECT_TRUE(a) << last_message();
-    all.push_back(*a);
   }
   void restore() { std::copy(sound.begin(), sound.end(), pool.base()); }
   [[nodiscard]] bool as_before() const { return std::equal(sound.begin(), sound.end(), pool.base()); }
@@ -40,6 +31,13 @@ class typed_pool {
   mend_summary mend() {
     told.clear();
     return mend_space(pool.base(), pool.sizes(), [this](const mended_place& p) { told.push_back(p); });
+  }
+  // Mends what is damaged, and finds nothing that it dares change.
+  [[nodiscard]] bool changes_nothing() {
+    const auto* first = pool.base();
+    damaged.assign(first, first + pool.sizes().size_bytes());
+    (void)mend();
+    return std::equal(damaged.begin(), damaged.end(), first);
   }
   [[nodiscard]] bool is_sound() {
     space_summary s;
@@ -49,11 +47,19 @@ class typed_pool {
   [[nodiscard]] std::uint64_t page_of(page_kind kind) const {
     const geometry g = pool.sizes();
     for (std::uint64_t page = 0; page < g.size_pages; ++page) {
-      if (layout::unpack(load_word(pool.base(), g.entry_offset(page)) & checked_mask).kind == kind) return page;
+      if (entry(page).kind == kind) return page;
     }
     ADD_FAILURE();
     return 0;
   }
+  [[nodiscard]] layout::page_entry entry(std::uint64_t page) const {
+    return layout::unpack(word(pool.sizes().entry_offset(page)) & checked_mask);
+  }
+  void enter(std::uint64_t page, const layout::page_entry& e) { put(pool.sizes().entry_offset(page), layout::pack(e)); }
+  [[nodiscard]] std::uint64_t word(std::uint64_t at) const { return load_word(pool.base(), at); }
+  // A word that holds, and one as it is.
+  void put(std::uint64_t at, std::uint64_t content) { put_raw(at, seal_word(content, word_seed(at))); }
+  void put_raw(std::uint64_t at, std::uint64_t word) { std::memcpy(pool.base() + at, &word, sizeof word); }
   void flip(std::uint64_t at, unsigned mask) { pool.base()[at] ^= std::byte{static_cast<unsigned char>(mask)}; }
   [[nodiscard]] std::string report() const {
     std::string text;
@@ -64,10 +70,67 @@ class typed_pool {
   }
 
   mutable test_pool pool;
-  std::vector<std::uint64_t> all;
   std::map<std::uint64_t, std::uint64_t> objects;
-  std::vector<std::byte> sound;
+  std::vector<std::byte> sound, damaged;
   std::vector<mended_place> told;
+};
+
+// A small pool of objects as programs have them.
+class typed_pool : public mended_pool {
+ public:
+  typed_pool() {
+    std::vector<std::uint64_t> all;
+    const auto add = [&](std::uint64_t bytes) {
+      const auto a = testing::put(pool, bytes, 0, object_layout::typed);
+      EXPECT_TRUE(a) << last_message();
+      all.push_back(*a);
+    };
+    for (unsigned i = 0; i < 40; ++i) {
+      add(17 + i * 5);
+      add(300 + i * 90);
+      if (i % 8 == 0) add(3 * 4096 + i);
+    }
+    for (std::size_t i = 0; i < all.size(); i += 3) {
+      EXPECT_TRUE(drop(pool, all[i], 1, object_layout::typed));
+    }
+    keep();
+  }
+};
+
+// What has no headers: objects without a type, nodes and runs of structures, a log.
+class untyped_pool : public mended_pool {
+ public:
+  explicit untyped_pool(unsigned page_shift = 12) : mended_pool{page_shift} {
+    for (unsigned i = 1; i < 20; ++i) EXPECT_TRUE(testing::put(pool, i * 13));
+    for (unsigned i = 1; i < 8; ++i) EXPECT_TRUE(testing::put(pool, 500 + i * 77));
+    const std::uint64_t page = std::uint64_t{1} << page_shift;
+    for (const unsigned pages : {5U, 7U, 6U}) EXPECT_TRUE(testing::put(pool, pages * page));
+    EXPECT_TRUE(pool->reserve_log_run(3 * page));
+    for (const layout::slot_protocol p : {layout::slot_protocol::epoch, layout::slot_protocol::self_validating}) {
+      EXPECT_TRUE(pool->take_run(0, p, 300, 3 * page));
+      nodes = *pool->take_extent(0, p, 77, slots_each);
+    }
+    // Every third node of the last extent exists.
+    s = layout::shape_of(page_kind::coarse, page_shift);
+    for (unsigned w = 0; w < s.words; ++w) {
+      std::uint64_t bits = 0;
+      for (unsigned slot = s.header_slots; slot + slots_each <= s.slots; slot += 3 * slots_each) {
+        if (slot / checked_bits == w) bits |= std::uint64_t{1} << slot % checked_bits;
+      }
+      put(word_at(w), bits);
+    }
+    // What it holds is no header of an object.
+    for (std::uint64_t at = s.header_slots * s.slot_bytes; at < s.bytes; ++at) {
+      pool.base()[nodes + at] = std::byte{static_cast<unsigned char>(at % 251 + 1)};
+    }
+    keep();
+  }
+  [[nodiscard]] std::uint64_t word_at(unsigned w) const { return nodes + layout::first_words_at + w * 8; }
+  [[nodiscard]] std::uint64_t length_at(unsigned slot) const { return nodes + s.lengths_at + slot; }
+
+  static constexpr unsigned slots_each = 3;
+  std::uint64_t nodes = 0;  // offset of an extent of nodes
+  layout::extent_shape s;
 };
 
 // Each byte of metadata, as check_test.cpp names them.
@@ -163,10 +226,9 @@ TEST(mend, leaves_an_entry_of_which_nothing_tells) {
   const std::uint64_t at = g.entry_offset(g.size_pages - 1);  // a free page, of zeros
   const std::uint64_t noise = 0x5DEE'CE66'D123'4567;
   std::memcpy(u.pool.base() + at, &noise, sizeof noise);
-  std::vector<std::byte> before(u.pool.base(), u.pool.base() + g.size_bytes());
-  const mend_summary s = u.mend();
-  EXPECT_EQ(s.cannot, 1U) << u.report();
-  EXPECT_TRUE(std::equal(before.begin(), before.end(), u.pool.base()));
+  EXPECT_TRUE(u.changes_nothing());
+  ASSERT_EQ(u.told.size(), 1U) << u.report();
+  EXPECT_EQ(u.told[0].how, mending::cannot);
 }
 
 TEST(mend, rebuilds_allocation_words_from_the_objects) {
@@ -246,6 +308,29 @@ TEST(mend, settles_pages_that_two_entries_name) {
   EXPECT_FALSE(u.is_sound());
   EXPECT_EQ(u.mend().cannot, 0U) << u.report();
   EXPECT_TRUE(u.as_before()) << u.report();
+}
+
+// Objects without headers, and nodes, are none of a program's: their pages may not become those of typed objects.
+TEST(mend, gives_headers_to_nothing_that_had_none) {
+  untyped_pool u;
+  const geometry g = u.pool.sizes();
+  unsigned extents = 0;
+  for (std::uint64_t page = 0; page < g.size_pages; ++page) {
+    const page_kind kind = u.entry(page).kind;
+    const std::uint64_t at = g.entry_offset(page);
+    if (kind != page_kind::fine && kind != page_kind::coarse) continue;
+    for (const std::uint64_t noise :
+         {u.word(at) ^ 0x5100, u.word(at) ^ 0x3000'0300, std::uint64_t{0x5DEE'CE66'D123'4567}}) {
+      u.put_raw(at, noise);
+      EXPECT_TRUE(u.changes_nothing()) << page << "\n" << u.report();
+      ASSERT_EQ(u.told.size(), 1U) << u.report();
+      EXPECT_EQ(u.told[0].how, mending::cannot);
+      EXPECT_EQ(u.told[0].offset, at);
+      u.restore();
+    }
+    ++extents;
+  }
+  EXPECT_EQ(extents, 4U) << "of small and of larger objects, and two of nodes, one of them empty";
 }
 
 // Whatever the bytes are: an answer, no fault, and a sound pool unless it says that it cannot.
