@@ -114,8 +114,16 @@ class mender {
     if (distance >= best.distance) return;
     best = {word, distance, by_content, false};
   }
-  // The nearest of those that the contents confirm, and of a free page; without one that is near, a single bit; without
-  // that, what the contents say, if they say one thing.
+  // All bits that are set; there is one.
+  [[nodiscard]] static bool in_one_byte(std::uint64_t word) noexcept {
+    return std::countr_zero(word) / 8 == (63 - std::countl_zero(word)) / 8;
+  }
+  [[nodiscard]] bool is_blank(std::uint64_t page) const noexcept {
+    const std::byte* const first = base_ + g_.page_offset(page);
+    return std::all_of(first, first + g_.page_bytes(), [](std::byte b) { return b == std::byte{0}; });
+  }
+  // The nearest of those that the contents confirm; then one with a single bit changed, unless a free page may have
+  // lost a byte here; then a free page; and what the contents say, if they say one thing.
   [[nodiscard]] bool choose_entry(std::uint64_t page, std::uint64_t found, std::uint64_t& word) const {
     const std::uint64_t at = g_.page_offset(page);
     choice near, content, bit_only;
@@ -142,11 +150,12 @@ class mender {
     }
     const bool is_near = near.distance <= bits_of_a_byte && !near.ambiguous;
     const bool is_bit = bit_only.distance == 1;  // no word has two neighbours that hold
-    if (is_near && is_bit && !near.by_content && near.distance > 1) return false;
-    if (is_near) {
+    if (is_bit && !(is_near && near.by_content)) {
+      const bool may_be_free = is_near && in_one_byte(found);
+      if (may_be_free && !is_blank(page)) return false;
+      word = may_be_free ? 0 : bit_only.word;
+    } else if (is_near) {
       word = near.word;
-    } else if (is_bit) {
-      word = bit_only.word;
     } else if (content.by_content && !content.ambiguous) {
       word = content.word;
     } else {

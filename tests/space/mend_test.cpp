@@ -16,6 +16,8 @@ using layout::page_kind;
 class mended_pool {
  public:
   explicit mended_pool(unsigned page_shift = 12) : pool{test_geometry(128, 128, 4, page_shift)} {
+    const geometry g = pool.sizes();
+    std::memset(pool.base() + g.data_offset, 0, g.size_bytes() - g.data_offset);
     EXPECT_TRUE(pool.boot());
   }
   // What is there now is sound.
@@ -310,6 +312,27 @@ TEST(mend, settles_pages_that_two_entries_name) {
   EXPECT_TRUE(u.as_before()) << u.report();
 }
 
+// Nothing but the check says what such an entry was.
+TEST(mend, takes_back_a_flipped_bit_of_an_entry_without_headers) {
+  untyped_pool u;
+  const geometry g = u.pool.sizes();
+  std::set<page_kind> kinds;
+  for (std::uint64_t page = 0; page < g.size_pages; ++page) {
+    const std::uint64_t at = g.entry_offset(page);
+    if (u.word(at) == 0) continue;
+    kinds.insert(u.entry(page).kind);
+    for (unsigned bit = 0; bit < 64; ++bit) {
+      u.flip(at + bit / 8, 1U << bit % 8);
+      const mend_summary s = u.mend();
+      ASSERT_EQ(s.mended, 1U) << page << " bit " << bit << "\n" << u.report();
+      ASSERT_EQ(s.cannot + s.lost + s.kept, 0U) << page << " bit " << bit << "\n" << u.report();
+      ASSERT_TRUE(u.as_before()) << page << " bit " << bit;
+      u.restore();
+    }
+  }
+  EXPECT_EQ(kinds, (std::set{page_kind::run, page_kind::fine, page_kind::coarse, page_kind::log}));
+}
+
 // Objects without headers, and nodes, are none of a program's: their pages may not become those of typed objects.
 TEST(mend, gives_headers_to_nothing_that_had_none) {
   untyped_pool u;
@@ -331,6 +354,32 @@ TEST(mend, gives_headers_to_nothing_that_had_none) {
     ++extents;
   }
   EXPECT_EQ(extents, 4U) << "of small and of larger objects, and two of nodes, one of them empty";
+}
+
+// One bit away from the entry of a free page, and from another: either may have been there.
+TEST(mend, takes_neither_of_two_entries_that_are_as_near) {
+  untyped_pool u;
+  const geometry g = u.pool.sizes();
+  const layout::page_entry e{1, 0, page_kind::run, object_layout::raw, {}};
+  unsigned pages = 0;
+  for (std::uint64_t page = 0; page < g.size_pages; ++page) {
+    const std::uint64_t at = g.entry_offset(page);
+    if (std::popcount(seal_word(layout::pack(e), word_seed(at))) != 2) continue;
+    ++pages;
+    ASSERT_EQ(u.word(at), 0U);
+    for (const bool blank : {false, true}) {
+      u.enter(page, e);
+      u.flip(at, 1);
+      u.pool.base()[g.page_offset(page) + 4000] = std::byte{!blank};
+      EXPECT_EQ(u.changes_nothing(), !blank) << u.report();
+      ASSERT_EQ(u.told.size(), 1U) << u.report();
+      EXPECT_EQ(u.told[0].how, blank ? mending::mended : mending::cannot);
+      EXPECT_EQ(u.told[0].offset, at);
+      EXPECT_EQ(u.told[0].made, 0U) << "nothing was there";
+      u.restore();
+    }
+  }
+  EXPECT_EQ(pages, 1U) << "of the 128 places of a check";
 }
 
 // Whatever the bytes are: an answer, no fault, and a sound pool unless it says that it cannot.
