@@ -443,25 +443,39 @@ class mender {
     const std::uint64_t found = word_at(at);
     if (!word_holds(found, word_seed(at))) {
       const std::uint64_t corrected = corrected_word(found, word_seed(at));
-      if (corrected != 0 ? !are_nodes(s, w, corrected & checked_mask, each) : std::popcount(found) != 1) {
+      const std::uint64_t nodes = are_nodes(s, w, corrected & checked_mask, each) ? corrected : 0;
+      const bool may_be_empty = std::popcount(found) == 1;
+      if (nodes == 0 && !may_be_empty) {
         cannot(at, "allocation word of a structure's nodes: nothing says what it was", found);
         return;
       }
-      put_word(at, corrected, "allocation word of a structure's nodes");
+      put_word(at, nodes, "allocation word of a structure's nodes");
+      for (std::uint64_t left = may_be_empty ? nodes & checked_mask : 0; left != 0; left &= left - 1) {
+        const std::uint64_t node = extent + slot_of(w, left) * s.slot_bytes;
+        tell({.how = mending::kept,
+              .offset = node,
+              .what = "node, which may have been freed",
+              .object = node,
+              .bytes = each * s.slot_bytes});
+      }
     }
     for (std::uint64_t left = word_at(at) & checked_mask; left != 0; left &= left - 1) {
-      const unsigned slot = w * checked_bits + static_cast<unsigned>(std::countr_zero(left));
+      const unsigned slot = slot_of(w, left);
       if (slot < s.header_slots || slot >= s.slots) {
         cannot(at, "node outside the slots of its extent", slot);
         continue;
       }
       const std::uint64_t length_at = extent + s.lengths_at + slot;
       const auto byte = static_cast<std::uint8_t>(base_[length_at]);
-      if (layout::slots_of_length(byte) == each && each != 0) continue;
-      if (!is_node(s, slot, each)) {
+      if (each == 0) {
         cannot(length_at, "length byte of a node: nothing says what it was", byte);
         continue;
       }
+      if (!is_node(s, slot, each)) {
+        cannot(at, "node where none can begin", slot);
+        continue;
+      }
+      if (byte == layout::length_byte(each)) continue;
       base_[length_at] = std::byte{layout::length_byte(each)};
       tell({.how = mending::mended,
             .offset = length_at,
@@ -470,6 +484,10 @@ class mender {
             .made = layout::length_byte(each)});
     }
   }
+  // Of the lowest bit of allocation word w that is set.
+  [[nodiscard]] static unsigned slot_of(unsigned w, std::uint64_t bits) noexcept {
+    return w * checked_bits + static_cast<unsigned>(std::countr_zero(bits));
+  }
   // A node can begin at the slot.
   [[nodiscard]] static bool is_node(const layout::extent_shape& s, unsigned slot, unsigned each) noexcept {
     return each != 0 && slot >= s.header_slots && slot + each <= s.slots && (slot - s.header_slots) % each == 0;
@@ -477,7 +495,7 @@ class mender {
   [[nodiscard]] static bool are_nodes(const layout::extent_shape& s, unsigned w, std::uint64_t bits,
                                       unsigned each) noexcept {
     for (; bits != 0; bits &= bits - 1) {
-      if (!is_node(s, w * checked_bits + static_cast<unsigned>(std::countr_zero(bits)), each)) return false;
+      if (!is_node(s, slot_of(w, bits), each)) return false;
     }
     return true;
   }

@@ -382,6 +382,111 @@ TEST(mend, takes_neither_of_two_entries_that_are_as_near) {
   EXPECT_EQ(pages, 1U) << "of the 128 places of a check";
 }
 
+TEST(mend, takes_back_every_flipped_bit_of_the_nodes_of_structures) {
+  for (const unsigned page_shift : {10U, 12U}) {
+    untyped_pool u{page_shift};
+    const std::uint64_t end = u.s.lengths_at;
+    for (std::uint64_t at = 0; at < end; ++at) {
+      for (unsigned bit = 0; bit < 8; ++bit) {
+        u.flip(u.nodes + at, 1U << bit);
+        const mend_summary s = u.mend();
+        ASSERT_EQ(s.cannot + s.lost, 0U) << at << " bit " << bit << "\n" << u.report();
+        ASSERT_EQ(s.mended, 1U) << at << " bit " << bit << "\n" << u.report();
+        ASSERT_TRUE(s.kept != 0 || u.as_before()) << at << " bit " << bit << "\n" << u.report();
+        ASSERT_TRUE(u.is_sound()) << at << " bit " << bit << "\n" << u.report();
+        u.restore();
+      }
+    }
+    for (unsigned slot = u.s.header_slots; slot < u.s.slots; slot += 3 * u.slots_each) {
+      u.flip(u.length_at(slot), 0x55);
+      const mend_summary s = u.mend();
+      ASSERT_EQ(s.mended, 1U) << slot << "\n" << u.report();
+      ASSERT_TRUE(u.as_before()) << slot;
+    }
+  }
+}
+
+// A node or none: what was one bit away from both.
+TEST(mend, keeps_a_node_that_may_have_been_freed) {
+  untyped_pool u;
+  unsigned ambiguous = 0;
+  for (unsigned w = 0; w < u.s.words; ++w) {
+    for (unsigned slot = u.s.header_slots; slot + u.slots_each <= u.s.slots; slot += u.slots_each) {
+      if (slot / checked_bits != w) continue;
+      const std::uint64_t at = u.word_at(w);
+      const std::uint64_t word = seal_word(std::uint64_t{1} << slot % checked_bits, word_seed(at));
+      if (std::popcount(word) != 2) continue;
+      u.put_raw(at, word & checked_mask);
+      const mend_summary s = u.mend();
+      EXPECT_EQ(s.kept, 1U) << u.report();
+      EXPECT_EQ(u.word(at), word);
+      ASSERT_EQ(u.told.size(), 2U);
+      EXPECT_EQ(u.told[1].object, u.nodes + slot * u.s.slot_bytes);
+      EXPECT_EQ(u.told[1].bytes, u.slots_each * u.s.slot_bytes);
+      EXPECT_TRUE(u.is_sound());
+      u.restore();
+      ++ambiguous;
+    }
+  }
+  EXPECT_GT(ambiguous, 2U);
+}
+
+// What holds its check and is yet no node.
+TEST(mend, says_which_nodes_cannot_be) {
+  for (const unsigned page_shift : {10U, 12U}) {
+    untyped_pool u{page_shift};
+    const auto only = [&](const char* what, std::uint64_t at) {
+      EXPECT_TRUE(u.changes_nothing()) << what << "\n" << u.report();
+      ASSERT_EQ(u.told.size(), 1U) << what << "\n" << u.report();
+      EXPECT_EQ(u.told[0].how, mending::cannot) << what;
+      EXPECT_STREQ(u.told[0].what, what);
+      EXPECT_EQ(u.told[0].offset, at) << what;
+      u.restore();
+    };
+    const auto bit = [](unsigned slot) { return std::uint64_t{1} << slot % checked_bits; };
+    const unsigned w = u.s.words - 1;
+    const std::uint64_t at = u.word_at(w);
+    const std::uint64_t bits = u.word(at) & checked_mask;
+
+    const char* outside = "node outside the slots of its extent";
+    u.put(u.word_at(0), (u.word(u.word_at(0)) & checked_mask) | bit(u.s.header_slots - 1));
+    only(outside, u.word_at(0));
+    if (u.s.slots % checked_bits != 0) {
+      u.put(at, bits | bit(u.s.slots));
+      only(outside, at);
+    }
+    // Both lengths hold, and the nodes overlap.
+    const unsigned first = u.s.header_slots;
+    u.put(u.word_at(0), (u.word(u.word_at(0)) & checked_mask) | bit(first + 1));
+    u.pool.base()[u.length_at(first + 1)] = std::byte{layout::length_byte(u.slots_each)};
+    EXPECT_FALSE(u.is_sound());
+    only("node where none can begin", u.word_at(0));
+    // Words of which the corrected one has such nodes, and that have none.
+    const char* unknown = "allocation word of a structure's nodes: nothing says what it was";
+    for (const unsigned slot : {first - 1, first + 1}) {
+      u.put(u.word_at(0), (u.word(u.word_at(0)) & checked_mask) | bit(slot));
+      u.flip(u.word_at(0) + 7, 1);
+      only(unknown, u.word_at(0));
+    }
+    u.put_raw(at, 0x5DEE'CE66'D123'4567);
+    only(unknown, at);
+    u.put(at, bits | bit(u.s.slots - 1));
+    u.flip(at + 7, 1);
+    only(unknown, at);
+    // Lengths that say nothing together.
+    std::memset(u.pool.base() + u.length_at(0), 0, u.s.slots);
+    u.put(u.word_at(0), 0);
+    for (unsigned i = 1; i < u.s.words; ++i) u.put(u.word_at(i), 0);
+    u.put(u.word_at(0), bit(first));
+    only("length byte of a node: nothing says what it was", u.length_at(first));
+    std::memset(u.pool.base() + u.length_at(0), 0, u.s.slots);
+    u.flip(u.word_at(0) + 7, 1);
+    u.mend();
+    EXPECT_STREQ(u.told.at(0).what, unknown);
+    u.restore();
+  }
+}
+
 // Whatever the bytes are: an answer, no fault, and a sound pool unless it says that it cannot.
 TEST(mend, ends_in_a_sound_pool_or_says_that_it_cannot) {
   typed_pool u;
