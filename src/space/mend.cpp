@@ -289,9 +289,9 @@ class mender {
       put_word(at, identity, "identity of an extent");
     }
     if (word_at(at + 8) != 0) put_word(at + 8, 0, "reserved word of an extent");
+    typed_ = layout::transactional(e) && e.layout == layout::object_layout::typed;
     if (layout::transactional(e)) {
       unsigned end = s.header_slots;
-      typed_ = e.layout == layout::object_layout::typed;
       for (unsigned w = 0; w < s.words; ++w) end = objects_of_word(at, s, w, end);
     } else {
       const unsigned each = size_of_nodes(at, s);
@@ -318,6 +318,21 @@ class mender {
     return found;
   }
 
+  // Of the lowest bit of allocation word w that is set.
+  [[nodiscard]] static unsigned slot_of(unsigned w, std::uint64_t bits) noexcept {
+    return w * checked_bits + static_cast<unsigned>(std::countr_zero(bits));
+  }
+  void may_be_freed(std::uint64_t at, const char* what) {
+    const layout::object_header h = header_at(at);
+    const bool known = typed_ && layout::object_header_holds(h, at);
+    tell({.how = mending::kept,
+          .offset = at,
+          .what = what,
+          .object = at,
+          .bytes = known ? layout::object_size(h) : 0,
+          .type = known ? h.type : 0});
+  }
+
   // The objects that begin in the slots of one allocation word; `end`: of the object before.  Returns the end of the
   // last.
   unsigned objects_of_word(std::uint64_t extent, const layout::extent_shape& s, unsigned w, unsigned end) {
@@ -328,12 +343,14 @@ class mender {
     std::uint64_t bits = found & checked_mask;
     if (!held) {
       const std::uint64_t corrected = corrected_word(found, seed);
-      if (corrected != 0 && agrees(extent, s, w, corrected & checked_mask, end)) {
-        put_word(at, corrected, "allocation word");
-        bits = corrected & checked_mask;
-      } else if (std::popcount(found) == 1) {
-        put_word(at, 0, "allocation word");
-        bits = 0;
+      const bool agreed = corrected != 0 && agrees(extent, s, w, corrected & checked_mask, end);
+      const bool may_be_empty = std::popcount(found) == 1;
+      if (agreed || may_be_empty) {
+        put_word(at, agreed ? corrected : 0, "allocation word");
+        bits = word_at(at) & checked_mask;
+        for (std::uint64_t left = may_be_empty ? bits : 0; left != 0; left &= left - 1) {
+          may_be_freed(extent + slot_of(w, left) * s.slot_bytes, "object, which may have been freed");
+        }
       } else if (!typed_) {
         cannot(at, "allocation word: nothing says what it was", found);
         return end;
@@ -344,8 +361,7 @@ class mender {
     }
     const std::uint64_t before = bits;
     for (std::uint64_t left = bits; left != 0; left &= left - 1) {
-      const unsigned bit = static_cast<unsigned>(std::countr_zero(left));
-      if (!object(extent, s, w * checked_bits + bit, end)) bits &= ~(std::uint64_t{1} << bit);
+      if (!object(extent, s, slot_of(w, left), end)) bits &= ~(left & -left);
     }
     if (bits != before) put_word(at, seal_word(bits, seed), "allocation word without the objects that are lost");
     return end;
@@ -355,7 +371,7 @@ class mender {
   [[nodiscard]] bool agrees(std::uint64_t extent, const layout::extent_shape& s, unsigned w, std::uint64_t bits,
                             unsigned end) const {
     for (; bits != 0; bits &= bits - 1) {
-      const unsigned slot = w * checked_bits + static_cast<unsigned>(std::countr_zero(bits));
+      const unsigned slot = slot_of(w, bits);
       if (slot < end || slot >= s.slots) return false;
       const evidence e = evidence_at(extent, s, slot);
       if (e.by_header == 0 && e.by_length == 0) return false;
@@ -379,16 +395,7 @@ class mender {
       }
       for (unsigned i = slot; i < slot + e.by_header; ++i) taken[i] = true;
       bits |= std::uint64_t{1} << (slot - first);
-      const std::uint64_t at = extent + slot * s.slot_bytes;
-      const layout::object_header h = header_at(at);
-      tell({.how = mending::kept,
-            .offset = at,
-            .what = "object, which may have been freed",
-            .found = 0,
-            .made = 0,
-            .object = at,
-            .bytes = layout::object_size(h),
-            .type = h.type});
+      may_be_freed(extent + slot * s.slot_bytes, "object, which may have been freed");
     };
     // What begins in a later word is in the way as well.
     for (unsigned other = w + 1; other < s.words; ++other) {
@@ -396,13 +403,13 @@ class mender {
       const std::uint64_t word = word_at(at);
       if (word_holds(word, word_seed(at))) {
         for (std::uint64_t left = word & checked_mask; left != 0; left &= left - 1) {
-          const unsigned slot = other * checked_bits + static_cast<unsigned>(std::countr_zero(left));
+          const unsigned slot = slot_of(other, left);
           if (slot < s.slots) taken[slot] = true;
         }
       }
     }
     for (std::uint64_t left = likely; left != 0; left &= left - 1) {
-      const unsigned slot = first + static_cast<unsigned>(std::countr_zero(left));
+      const unsigned slot = slot_of(w, left);
       if (slot < s.slots) take(slot);
     }
     for (unsigned slot = first; slot < std::min(first + checked_bits, s.slots); ++slot) take(slot);
@@ -451,12 +458,7 @@ class mender {
       }
       put_word(at, nodes, "allocation word of a structure's nodes");
       for (std::uint64_t left = may_be_empty ? nodes & checked_mask : 0; left != 0; left &= left - 1) {
-        const std::uint64_t node = extent + slot_of(w, left) * s.slot_bytes;
-        tell({.how = mending::kept,
-              .offset = node,
-              .what = "node, which may have been freed",
-              .object = node,
-              .bytes = each * s.slot_bytes});
+        may_be_freed(extent + slot_of(w, left) * s.slot_bytes, "node, which may have been freed");
       }
     }
     for (std::uint64_t left = word_at(at) & checked_mask; left != 0; left &= left - 1) {
@@ -483,10 +485,6 @@ class mender {
             .found = byte,
             .made = layout::length_byte(each)});
     }
-  }
-  // Of the lowest bit of allocation word w that is set.
-  [[nodiscard]] static unsigned slot_of(unsigned w, std::uint64_t bits) noexcept {
-    return w * checked_bits + static_cast<unsigned>(std::countr_zero(bits));
   }
   // A node can begin at the slot.
   [[nodiscard]] static bool is_node(const layout::extent_shape& s, unsigned slot, unsigned each) noexcept {
