@@ -97,6 +97,22 @@ class mender {
     return objects != 0 ? headers * 2 > objects : size_of_nodes(at, s) == 0;
   }
 
+  // The entry of what lies there, if it has headers; length 0: nothing tells.
+  [[nodiscard]] page_entry entry_by_content(std::uint64_t page) const noexcept {
+    constexpr auto typed = layout::object_layout::typed;
+    if (is_typed_extent(page, page_kind::fine, layout::fine_extent_pages)) {
+      return {layout::fine_extent_pages, 0, page_kind::fine, typed, {}};
+    }
+    if (is_typed_extent(page, page_kind::coarse, layout::coarse_extent_pages)) {
+      return {layout::coarse_extent_pages, 0, page_kind::coarse, typed, {}};
+    }
+    const std::uint64_t at = g_.page_offset(page);
+    const layout::object_header h = header_at(at);
+    const std::uint64_t pages = ceil_div(layout::object_size(h) + sizeof h, g_.page_bytes());
+    if (!layout::object_header_holds(h, at) || pages > g_.size_pages) return {};
+    return {static_cast<std::uint32_t>(pages), 0, page_kind::run, typed, {}};
+  }
+
   // What a damaged entry may have been.
   struct choice {
     std::uint64_t word = 0;
@@ -123,30 +139,18 @@ class mender {
     return std::all_of(first, first + g_.page_bytes(), [](std::byte b) { return b == std::byte{0}; });
   }
   // The nearest of those that the contents confirm; then one with a single bit changed, unless a free page may have
-  // lost a byte here; then a free page; and what the contents say, if they say one thing.
+  // lost a byte here; then a free page; and what the contents say.
   [[nodiscard]] bool choose_entry(std::uint64_t page, std::uint64_t found, std::uint64_t& word) const {
-    const std::uint64_t at = g_.page_offset(page);
     choice near, content, bit_only;
-    const auto both = [&](const page_entry& e) {
-      offer(near, page, found, sealed(page, e), true);
-      offer(content, page, found, sealed(page, e), true);
-    };
     offer(near, page, found, 0, false);
     for (unsigned bit = 0; bit < 64; ++bit) {
       const std::uint64_t other = found ^ std::uint64_t{1} << bit;
       const bool tells = content_tells(layout::unpack(other & checked_mask));
       if (other != 0) offer(tells ? near : bit_only, page, found, other, tells);
     }
-    if (is_typed_extent(page, page_kind::fine, layout::fine_extent_pages)) {
-      both({layout::fine_extent_pages, 0, page_kind::fine, layout::object_layout::typed, {}});
-    }
-    if (is_typed_extent(page, page_kind::coarse, layout::coarse_extent_pages)) {
-      both({layout::coarse_extent_pages, 0, page_kind::coarse, layout::object_layout::typed, {}});
-    }
-    const layout::object_header h = header_at(at);
-    const std::uint64_t pages = ceil_div(layout::object_size(h) + sizeof h, g_.page_bytes());
-    if (layout::object_header_holds(h, at) && pages <= g_.size_pages) {
-      both({static_cast<std::uint32_t>(pages), 0, page_kind::run, layout::object_layout::typed, {}});
+    if (const page_entry e = entry_by_content(page); e.length_pages != 0) {
+      offer(near, page, found, sealed(page, e), true);
+      offer(content, page, found, sealed(page, e), true);
     }
     const bool is_near = near.distance <= bits_of_a_byte && !near.ambiguous;
     const bool is_bit = bit_only.distance == 1;  // no word has two neighbours that hold
@@ -156,7 +160,7 @@ class mender {
       word = may_be_free ? 0 : bit_only.word;
     } else if (is_near) {
       word = near.word;
-    } else if (content.by_content && !content.ambiguous) {
+    } else if (content.by_content) {
       word = content.word;
     } else {
       return false;

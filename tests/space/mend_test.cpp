@@ -164,9 +164,19 @@ std::vector<std::uint64_t> metadata(typed_pool& u) {
 }
 
 TEST(mend, changes_nothing_in_a_sound_pool) {
+  typed_pool typed;
+  EXPECT_TRUE(typed.changes_nothing());
+  EXPECT_TRUE(typed.told.empty()) << typed.report();
+  untyped_pool untyped;
+  EXPECT_TRUE(untyped.changes_nothing());
+  EXPECT_TRUE(untyped.told.empty()) << untyped.report();
+}
+
+TEST(mend, need_not_tell_anybody) {
   typed_pool u;
-  const mend_summary s = u.mend();
-  EXPECT_EQ(s.mended + s.kept + s.lost + s.cannot, 0U) << u.report();
+  u.flip(u.pool.sizes().entry_offset(u.page_of(page_kind::run)), 1);
+  const mend_summary s = mend_space(u.pool.base(), u.pool.sizes(), nullptr);
+  EXPECT_EQ(s.mended, 1U);
   EXPECT_TRUE(u.as_before());
 }
 
@@ -414,6 +424,13 @@ TEST(mend, keeps_an_object_that_may_have_been_freed) {
         EXPECT_EQ(u.told[1].type, l == object_layout::typed ? 9U : 0U);
         EXPECT_TRUE(u.is_sound());
       }
+      // And its header does not hold: its length does.
+      u.put_raw(b.word_offset, word & checked_mask);
+      u.put_raw(at, 0);
+      EXPECT_GE(u.mend().kept, 1U) << u.report();
+      EXPECT_EQ(u.told.at(1).object, at);
+      EXPECT_EQ(u.told.at(1).bytes, 0U);
+      EXPECT_TRUE(u.is_sound());
       u.restore();
     }
     EXPECT_GT(ambiguous, 2U);
@@ -423,23 +440,28 @@ TEST(mend, keeps_an_object_that_may_have_been_freed) {
 TEST(mend, takes_back_every_flipped_bit_of_the_nodes_of_structures) {
   for (const unsigned page_shift : {10U, 12U}) {
     untyped_pool u{page_shift};
-    const std::uint64_t end = u.s.lengths_at;
-    for (std::uint64_t at = 0; at < end; ++at) {
-      for (unsigned bit = 0; bit < 8; ++bit) {
-        u.flip(u.nodes + at, 1U << bit);
-        const mend_summary s = u.mend();
-        ASSERT_EQ(s.cannot + s.lost, 0U) << at << " bit " << bit << "\n" << u.report();
-        ASSERT_EQ(s.mended, 1U) << at << " bit " << bit << "\n" << u.report();
-        ASSERT_TRUE(s.kept != 0 || u.as_before()) << at << " bit " << bit << "\n" << u.report();
-        ASSERT_TRUE(u.is_sound()) << at << " bit " << bit << "\n" << u.report();
-        u.restore();
-      }
-    }
     for (unsigned slot = u.s.header_slots; slot < u.s.slots; slot += 3 * u.slots_each) {
       u.flip(u.length_at(slot), 0x55);
       const mend_summary s = u.mend();
       ASSERT_EQ(s.mended, 1U) << slot << "\n" << u.report();
       ASSERT_TRUE(u.as_before()) << slot;
+    }
+    // With nodes, and empty.
+    for (const bool empty : {false, true}) {
+      for (unsigned w = 0; empty && w < u.s.words; ++w) u.put(u.word_at(w), 0);
+      u.keep();
+      std::uint64_t kept = 0;
+      for (std::uint64_t bit = 0; bit < u.s.lengths_at * 8; ++bit) {
+        u.flip(u.nodes + bit / 8, 1U << bit % 8);
+        const mend_summary s = u.mend();
+        ASSERT_EQ(s.cannot + s.lost, 0U) << bit << "\n" << u.report();
+        ASSERT_EQ(s.mended, 1U) << bit << "\n" << u.report();
+        ASSERT_TRUE(s.kept != 0 || u.as_before()) << bit << "\n" << u.report();
+        ASSERT_TRUE(u.is_sound()) << bit << "\n" << u.report();
+        kept += s.kept;
+        u.restore();
+      }
+      EXPECT_LT(kept, u.s.lengths_at) << "words of one bit that may be a node's or none's";
     }
   }
 }
@@ -521,6 +543,149 @@ TEST(mend, says_which_nodes_cannot_be) {
     u.mend();
     EXPECT_STREQ(u.told.at(0).what, unknown);
     u.restore();
+  }
+}
+
+// Entries inside the pages of others, all of which hold: which of two it is that counts.
+TEST(mend, takes_out_only_entries_that_the_contents_refute) {
+  const layout::page_entry raw_run{1, 0, page_kind::run, object_layout::raw, {}};
+  const auto two = [](mended_pool& u, std::uint64_t inner) {
+    EXPECT_TRUE(u.changes_nothing()) << u.report();
+    ASSERT_GE(u.told.size(), 1U);
+    EXPECT_EQ(u.told[0].how, mending::cannot) << u.report();
+    EXPECT_STREQ(u.told[0].what, "two page map entries name the same pages");
+    EXPECT_EQ(u.told[0].offset, u.pool.sizes().entry_offset(inner));
+    u.restore();
+  };
+  typed_pool typed;
+  // Nothing refutes a run without headers, in an extent or in a run of an object that fills its pages.
+  const std::uint64_t coarse = typed.page_of(page_kind::coarse);
+  typed.enter(coarse + 3, raw_run);
+  two(typed, coarse + 3);
+  const std::uint64_t run = typed.page_of(page_kind::run);
+  typed.enter(run + 1, raw_run);
+  two(typed, run + 1);
+  // Of the outer one neither header nor anything else says how far it goes; the object is kept with a new header.
+  for (const std::uint64_t inner :
+       {seal_word(layout::pack(raw_run), word_seed(typed.pool.sizes().entry_offset(run + 1))), std::uint64_t{0x1234}}) {
+    typed.put_raw(typed.pool.sizes().entry_offset(run + 1), inner);
+    const std::uint64_t object = typed.pool.sizes().page_offset(run);
+    std::memset(typed.pool.base() + object, 0, 16);
+    const mend_summary s = typed.mend();
+    EXPECT_EQ(s.cannot, 1U) << typed.report();
+    EXPECT_STREQ(typed.told.at(0).what, "two page map entries name the same pages");
+    EXPECT_EQ(s.kept, 1U) << typed.report();
+    EXPECT_EQ(typed.told.back().object, object);
+    typed.restore();
+  }
+
+  untyped_pool untyped;
+  const std::uint64_t outer = untyped.page_of(page_kind::run);
+  ASSERT_GT(untyped.entry(outer).length_pages, 2U);
+  untyped.enter(outer + 2, raw_run);
+  two(untyped, outer + 2);
+  // What does not hold, or what the contents refute, goes.
+  const std::uint64_t at = untyped.pool.sizes().entry_offset(outer + 2);
+  for (const std::uint64_t word :
+       {std::uint64_t{0x1234},
+        seal_word(layout::pack({1, 0, page_kind::fine, object_layout::raw, {}}), word_seed(at))}) {
+    untyped.put_raw(at, word);
+    EXPECT_EQ(untyped.mend().mended, 1U) << untyped.report();
+    EXPECT_TRUE(untyped.as_before());
+  }
+}
+
+// What lies in a page is asked what its entry was; it may be anything.
+TEST(mend, believes_no_contents_that_reach_behind_the_end) {
+  typed_pool u;
+  const geometry g = u.pool.sizes();
+  const std::uint64_t last = g.size_pages - 1;
+  const std::uint64_t noise = 0x5DEE'CE66'D123'4567;
+  const auto left = [&](std::uint64_t page) {
+    u.put_raw(g.entry_offset(page), noise);
+    EXPECT_TRUE(u.changes_nothing());
+    ASSERT_EQ(u.told.size(), 1U) << u.report();
+    EXPECT_STREQ(u.told[0].what, "page map entry: nothing says what it was");
+    u.restore();
+  };
+  for (const std::uint64_t bytes : {2 * 4096ULL, 200 * 4096ULL}) {  // behind the page, and larger than the pool
+    const auto h = layout::make_object_header(bytes - 16, 7, g.page_offset(last));
+    std::memcpy(u.pool.base() + g.page_offset(last), &h, sizeof h);
+    left(last);
+  }
+  const std::uint64_t aligned = round_down(last, 8) + 1;
+  u.put_raw(g.page_offset(aligned), extent_identity_word(g.page_offset(aligned), page_kind::coarse));
+  left(aligned);
+  // The same page holds an object of a run.
+  const auto h = layout::make_object_header(4080, 7, g.page_offset(last));
+  std::memcpy(u.pool.base() + g.page_offset(last), &h, sizeof h);
+  u.put_raw(g.entry_offset(last), noise);
+  EXPECT_EQ(u.mend().mended, 1U) << u.report();
+  EXPECT_TRUE(u.is_sound());
+  EXPECT_EQ(u.entry(last).kind, page_kind::run);
+}
+
+TEST(mend, keeps_entries_behind_the_end_that_hold) {
+  test_pool pool{test_geometry(100, 200)};
+  const geometry g = pool.sizes();
+  const std::uint64_t at = g.entry_offset(101);
+  std::vector<mended_place> told;
+  const auto mend = [&](std::uint64_t word) {
+    told.clear();
+    std::memcpy(pool.base() + at, &word, sizeof word);
+    return mend_space(pool.base(), g, [&](const mended_place& p) { told.push_back(p); });
+  };
+  const std::uint64_t holds = seal_word(layout::pack({1, 0, page_kind::fine, object_layout::typed, {}}), word_seed(at));
+  EXPECT_EQ(mend(holds).cannot, 1U);
+  EXPECT_STREQ(told.at(0).what, "page map entry behind the pool's end");
+  EXPECT_EQ(told.at(0).offset, at);
+  EXPECT_EQ(load_word(pool.base(), at), holds) << "the pool was larger";
+  EXPECT_EQ(mend(holds ^ 1).mended, 1U);
+  EXPECT_EQ(load_word(pool.base(), at), 0U);
+}
+
+// A header that holds, of an object that is larger than any in a slot: the length byte is right.
+TEST(mend, believes_no_header_of_an_object_larger_than_any_in_a_slot) {
+  typed_pool u;
+  const geometry g = u.pool.sizes();
+  const std::uint64_t extent = g.page_offset(u.page_of(page_kind::coarse));
+  const auto object = u.objects.lower_bound(extent);
+  const auto h = layout::make_object_header(140 * 64, 7, object->first);
+  std::memcpy(u.pool.base() + object->first, &h, sizeof h);
+  EXPECT_FALSE(u.is_sound());
+  const mend_summary s = u.mend();
+  EXPECT_EQ(s.cannot + s.lost, 0U) << u.report();
+  EXPECT_EQ(s.mended + s.kept, 1U) << u.report();
+  EXPECT_EQ(u.told.at(0).object, object->first);
+  EXPECT_TRUE(u.is_sound()) << u.report();
+  EXPECT_EQ(u.pool.objects(), u.objects);
+}
+
+// Objects without headers: nothing says whether a slot holds one but the words.
+TEST(mend, takes_back_no_more_than_a_bit_of_objects_without_headers) {
+  untyped_pool u;
+  const geometry g = u.pool.sizes();
+  for (const page_kind kind : {page_kind::fine, page_kind::coarse}) {
+    const std::uint64_t extent = g.page_offset(u.page_of(kind));
+    unsigned words = 0;
+    for (unsigned w = 0; w < layout::shape_of(kind, g.page_shift).words; ++w) {
+      const std::uint64_t at = extent + layout::first_words_at + w * 8;
+      if (std::popcount(u.word(at)) < 3) continue;
+      ++words;
+      for (unsigned bit = 0; bit < 64; ++bit) {
+        u.flip(at + bit / 8, 1U << bit % 8);
+        EXPECT_EQ(u.mend().mended, 1U) << u.report();
+        ASSERT_TRUE(u.as_before()) << bit;
+      }
+      u.flip(at, 0x11);
+      u.flip(at + 2, 0x23);
+      EXPECT_TRUE(u.changes_nothing()) << u.report();
+      ASSERT_EQ(u.told.size(), 1U) << u.report();
+      EXPECT_STREQ(u.told[0].what, "allocation word: nothing says what it was");
+      EXPECT_EQ(u.told[0].offset, at);
+      u.restore();
+    }
+    EXPECT_GE(words, 1U);
   }
 }
 
