@@ -67,20 +67,13 @@ class walk {
       structure(page, e);
       return e.length_pages;
     }
-    switch (e.kind) {
-      case page_kind::run:
-        run(page, e);
-        break;
-      case page_kind::log:
-        ++summary_.log_runs;
-        summary_.log_pages += e.length_pages;
-        break;
-      case page_kind::fine:
-      case page_kind::coarse:
-        extent(page, e);
-        break;
-      case page_kind::free:
-        break;
+    if (e.kind == page_kind::run) {
+      run(page, e);
+    } else if (e.kind == page_kind::log) {
+      ++summary_.log_runs;
+      summary_.log_pages += e.length_pages;
+    } else {
+      extent(page, e);
     }
     return e.length_pages;
   }

@@ -71,6 +71,9 @@ class page_states {
     from = page_state{code};
     return false;
   }
+  void clear(std::uint64_t page, std::uint64_t bits) noexcept {
+    states_[page].fetch_and(~bits, std::memory_order_acq_rel);
+  }
   [[nodiscard]] spin_lock& lock_of(std::uint64_t page) noexcept { return locks_[page / 8 % locks_.size()]; }
 
   // Who changed the page map entry last.  relaxed: a tag is read by who was given the page, after the bitmap's order.

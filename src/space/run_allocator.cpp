@@ -93,7 +93,7 @@ std::optional<std::uint64_t> run_allocator::take(unsigned arena, page_use use, s
   const auto few = static_cast<unsigned>(count);
   auto page = search(arena, use, few);
   if (!page) page = exhaustive(use, few);
-  if (!page && use == page_use::run && few > 1) page = take_crossing(count);
+  if (!page && use == page_use::run) page = take_crossing(count);
   return page;
 }
 

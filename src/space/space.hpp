@@ -144,9 +144,7 @@ class space final : public space_types, public structure_pages {
       const std::uint64_t page = index_.sizes().page_of(r.offset);
       if (to_apply) log::apply(base_, r.set);
       index_.states.set_tag(page, t);
-      page_state s = index_.states.get(page);
-      while (!index_.states.change(page, s, s.code() & ~page_state::reserved_bit)) {
-      }
+      index_.states.clear(page, page_state::reserved_bit);
       return;
     }
     const held h = hold(*r.in, r.offset, lane);
@@ -212,10 +210,7 @@ class space final : public space_types, public structure_pages {
   }
   void cancel_free(const object& o, unsigned lane) noexcept {
     if (o.in == nullptr) {
-      const std::uint64_t page = index_.sizes().page_of(o.offset);
-      page_state s = index_.states.get(page);
-      while (!index_.states.change(page, s, s.code() & ~page_state::freeing_bit)) {
-      }
+      index_.states.clear(index_.sizes().page_of(o.offset), page_state::freeing_bit);
       return;
     }
     const held h = hold(*o.in, o.offset, lane);

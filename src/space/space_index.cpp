@@ -55,7 +55,7 @@ status space_index::boot(unsigned part, unsigned parts) noexcept {
   std::uint64_t gathered = 0;
   bool apart = true;
   const auto flush = [&] {
-    if (gathered != 0) apart = pages.mark_busy_in_chunk(chunk, gathered) && apart;
+    if (gathered != 0) apart = pages.mark_busy_in_chunk(chunk, gathered);
     gathered = 0;
   };
   const auto overlap = [&](std::uint64_t page) {
@@ -230,7 +230,6 @@ bool space_index::walk(unsigned to, unsigned set, unsigned count, unsigned chunk
   bool found = false;
   unsigned indexed = 0;
   for (unsigned i = 0; i < chunks_max && indexed < extents_max; ++i) {
-    if (cursor.load(std::memory_order_relaxed) >= end) break;
     const std::uint64_t chunk = cursor.fetch_add(1, std::memory_order_relaxed);
     if (chunk >= end) break;
     const std::uint64_t last = std::min(chunk * 64 + 64, geometry_.size_pages);
