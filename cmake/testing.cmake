@@ -92,7 +92,7 @@ function(holdfast_inject_faults name)
     return()
   endif()
   target_sources(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests/fault_injection.cpp)
-  foreach(call malloc calloc realloc mmap munmap madvise mprotect msync open close pread pwrite fdatasync fsync
+  foreach(call malloc calloc realloc aligned_alloc mmap munmap madvise mprotect msync open close pread pwrite fdatasync fsync
       fallocate ftruncate fstat fstatfs fcntl rename link)
     target_link_options(${name} PRIVATE -Wl,--wrap=${call})
   endforeach()

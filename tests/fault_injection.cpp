@@ -72,7 +72,11 @@ extern "C" {
 void* __real_malloc(std::size_t bytes);
 void* __real_calloc(std::size_t count, std::size_t bytes);
 void* __real_realloc(void* p, std::size_t bytes);
+void* __real_aligned_alloc(std::size_t alignment, std::size_t bytes);
 void* __wrap_malloc(std::size_t bytes) { return injected.refuses(fault::memory) ? nullptr : __real_malloc(bytes); }
+void* __wrap_aligned_alloc(std::size_t alignment, std::size_t bytes) {
+  return injected.refuses(fault::memory) ? nullptr : __real_aligned_alloc(alignment, bytes);
+}
 void* __wrap_calloc(std::size_t count, std::size_t bytes) {
   return injected.refuses(fault::memory) ? nullptr : __real_calloc(count, bytes);
 }
@@ -180,7 +184,7 @@ namespace {
 void* allocate(std::size_t bytes) noexcept { return injected.refuses(fault::memory) ? nullptr : __real_malloc(bytes); }
 void* allocate(std::size_t bytes, std::align_val_t alignment) noexcept {
   const auto a = static_cast<std::size_t>(alignment);
-  return injected.refuses(fault::memory) ? nullptr : std::aligned_alloc(a, (bytes + a - 1) / a * a);
+  return injected.refuses(fault::memory) ? nullptr : __real_aligned_alloc(a, (bytes + a - 1) / a * a);
 }
 void* or_throw(void* p) {
   if (p == nullptr) throw std::bad_alloc{};

@@ -49,8 +49,8 @@ auto space<M, S>::reserve_slots(unsigned lane, page_kind kind, layout::object_la
 // goes on.  The descriptor of the extent after that comes too, so that reading it then costs nothing.
 template <media M, log::settler S>
 void space<M, S>::fetch_next(slot_buckets& buckets, unsigned count, const layout::extent_shape& s) noexcept {
-  extent* e = buckets.candidate(count);
-  if (e == nullptr) return;
+  extent* e = buckets.candidate(count);  // one that was just taken from keeps its promise until a search fails
+  NVM_ASSERT(e != nullptr);
   unsigned slot = e->look_for(count);
   if (slot == 0) {
     // Mostly the one that was just taken from.

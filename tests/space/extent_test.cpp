@@ -170,6 +170,11 @@ TEST(room, is_that_of_the_kind_that_wastes_least) {
   EXPECT_EQ(layout::room_of(257, 12), (room{page_kind::coarse, 5}));
   EXPECT_EQ(layout::room_of(4096 + 64, 12), (room{page_kind::coarse, 65}));
   EXPECT_EQ(layout::room_of(4096 + 65, 12), (room{page_kind::run, 2}));
+  EXPECT_TRUE(layout::same_room(33, 48, 12));
+  EXPECT_EQ(layout::room_of(128, 12), (room{page_kind::coarse, 2}));
+  EXPECT_FALSE(layout::same_room(48, 49, 12)) << "another kind";
+  EXPECT_FALSE(layout::same_room(48, 112, 12)) << "more slots";
+  EXPECT_FALSE(layout::same_room(48, layout::object_bytes_max + 1, 12)) << "no object is as large";
 }
 
 }  // namespace

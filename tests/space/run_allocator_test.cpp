@@ -213,6 +213,22 @@ TEST(run_allocator, may_use_chunks_of_another_arena_when_no_other_is_left) {
   }
 }
 
+// Free pages are there, and none of them of use, some in a full group.
+TEST(run_allocator, finds_no_extent_in_scattered_pages_behind_a_full_group) {
+  constexpr std::uint64_t group = 64 * 64;
+  run_allocator a{2 * group, 1};
+  a.extend(2 * group);
+  ASSERT_TRUE(a.mark_busy(0, group));
+  std::uint64_t busy = group;
+  for (std::uint64_t page = group + 3; page < 2 * group; page += 8, ++busy) ASSERT_TRUE(a.mark_busy(page, 1));
+  a.account(busy);
+  EXPECT_FALSE(a.take(0, page_use::coarse, 8));
+  EXPECT_EQ(a.free_pages(), 2 * group - busy);
+  EXPECT_EQ(a.take(0, page_use::run, 7).value() % 8, 4U);
+  EXPECT_GE(a.take(0, page_use::fine, 1).value(), group);
+  expect_layers_agree(a);
+}
+
 TEST(run_allocator, tells_pages_marked_twice) {
   run_allocator a{1000, 1};
   a.extend(1000);

@@ -108,6 +108,49 @@ TEST(space, frees_no_other_object_than_the_one_that_was_found) {
   EXPECT_EQ(pool->begin_free(*found, 1).error(), errc::bad_pointer) << "not even the extent is there";
 }
 
+TEST(space, frees_no_other_run_than_the_one_that_was_found) {
+  test_pool pool{test_geometry(16, 16)};
+  ASSERT_TRUE(pool.boot());
+  const auto a = put(pool, 16 * 4096);
+  ASSERT_TRUE(a);
+  const auto found = pool->find(*a, object_layout::raw);
+  ASSERT_TRUE(found);
+  ASSERT_TRUE(drop(pool, *a));
+  EXPECT_EQ(pool->begin_free(*found, 1).error(), errc::bad_pointer) << "it is gone";
+  const auto shorter = put(pool, 15 * 4096);
+  ASSERT_TRUE(shorter);
+  ASSERT_EQ(*shorter, *a);
+  EXPECT_EQ(pool->begin_free(*found, 1).error(), errc::bad_pointer) << "a shorter one is there";
+  ASSERT_TRUE(drop(pool, *shorter));
+  for (std::uint64_t small = 0; small - *a >= 4096;) {
+    const auto next = put(pool, 250);
+    ASSERT_TRUE(next) << last_message();
+    small = *next;
+  }
+  EXPECT_EQ(pool->begin_free(*found, 1).error(), errc::bad_pointer) << "an extent is there";
+}
+
+// After a reboot its extent is nobody's; it comes to the arena of whoever frees something in it, and only then.
+TEST(space, moves_an_extent_only_for_an_object_that_can_be_freed) {
+  test_pool pool{test_geometry(64, 64)};
+  ASSERT_TRUE(pool.boot());
+  const auto a = put(pool, 100);
+  ASSERT_TRUE(a);
+  test_pool again{pool, 0};
+  ASSERT_TRUE(again.boot());
+  auto found = again->find(*a, object_layout::raw);
+  ASSERT_TRUE(found);
+  const std::uint64_t bytes = found->bytes;
+  found->bytes += 16;  // when it was found a longer one was there
+  EXPECT_EQ(again->begin_free(*found, 1).error(), errc::bad_pointer);
+  EXPECT_EQ(found->in->arena, again->index().orphans());
+  found->bytes = bytes;
+  ASSERT_TRUE(again->begin_free(*found, 1));
+  EXPECT_EQ(found->in->arena, 1U);
+  again->cancel_free(*found, 1);
+  EXPECT_TRUE(again->find(*a, object_layout::raw));
+}
+
 TEST(space, works_on_after_it_was_exhausted) {
   for (const std::uint64_t bytes : {48, 64, 300, 4160, 4096 * 3}) {
     test_pool pool{test_geometry(100, 100)};
@@ -341,6 +384,7 @@ TEST(space, gives_lanes_log_runs_that_are_no_objects) {
   EXPECT_TRUE(pool.check(&s));
   EXPECT_EQ(s.free_pages, 64U);
   EXPECT_EQ(pool->reserve_log_run(65 * 4096).error(), errc::too_large);
+  EXPECT_EQ(pool->reserve_log_run(0).error(), errc::too_large);
   ASSERT_TRUE(put(pool, 60 * 4096));
   EXPECT_EQ(pool->reserve_log_run(5 * 4096).error(), errc::no_space);
 }
