@@ -98,11 +98,11 @@ inline void apply(std::byte* base, const intent& i) noexcept {
   }
 }
 
-// The same without a locked instruction (sync/biased_lock.hpp says what one costs): the caller holds the lock under
-// which every change of the word is made.
+// The same without a locked instruction (sync/biased_lock.hpp says what one costs), of an intent about a bit: the
+// caller holds the lock under which every change of the word is made.
 inline void apply_alone(std::byte* base, const intent& i) noexcept {
   std::atomic_ref<std::uint64_t> word{*reinterpret_cast<std::uint64_t*>(base + i.word_offset())};
-  if (!apply_plain_stores(base, i, word)) return;
+  NVM_ASSERT(apply_plain_stores(base, i, word));
   // release: pairs with acquire loads of the word by readers without the lock.
   word.store(changed_word(word.load(std::memory_order_relaxed), i), std::memory_order_release);
 }

@@ -39,7 +39,7 @@ inline std::uint64_t seal_large(const void* head, std::uint64_t offset, const st
 // The record of `generation` that starts at `offset` and ends by `end`; nullptr if there is none.
 inline const layout::record_header* record_at(const std::byte* base, std::uint64_t offset, std::uint64_t end,
                                               std::uint64_t generation, std::uint64_t key) noexcept {
-  if (offset > end || end - offset < sizeof(layout::record_header)) return nullptr;
+  if (!range_inside(offset, sizeof(layout::record_header), end)) return nullptr;
   const auto* r = reinterpret_cast<const layout::record_header*>(base + offset);
   if (r->generation != generation || r->bytes % 8 != 0 || r->bytes < sizeof *r || r->bytes > end - offset) {
     return nullptr;
@@ -100,9 +100,14 @@ result<std::uint64_t> walk(const std::byte* base, std::uint64_t begin, std::uint
   for (std::uint64_t at = begin;;) {
     const layout::record_header* r = record_at(base, at, end, generation, key);
     if (r == nullptr) return last;
-    walked += r->bytes;
-    if (r->previous != last || walked > pool_bytes) {
+    if (r->previous != last) {
       return fail(errc::corrupt, "log record at offset %lu: previous: found %lu, expected %lu", at, r->previous, last);
+    }
+    // Segments that overlap could have the same bytes read for each of them.
+    walked += r->bytes;
+    if (walked > pool_bytes) {
+      return fail(errc::corrupt, "log record at offset %lu: the records up to it have %lu bytes, the pool %lu", at,
+                  walked, pool_bytes);
     }
     if (status s = visit(r, at); !s) return s.error();
     last = at;

@@ -101,7 +101,7 @@ class lane_reader {
                     at_ + layout::commit_slot_at(g));
       }
     }
-    if (generation_ == 0 && retired_ == 0 && torn(0)) {
+    if (generation_ == 0 && torn(0)) {
       // Generation 1 goes to slot 1: something else has been here.
       return fail(errc::corrupt, "lane %u at offset %lu: found no commit record that passes its check", lane_, at_);
     }
@@ -244,14 +244,11 @@ class lane_reader {
     if (c->intent_words != layout::intents_elsewhere) return each_intent(c->intents, c->intent_words, visit);
     // The record may lie in the lane's body or in an overflow segment; either way it proves itself.
     const std::uint64_t at = c->intents[0];
-    std::uint64_t end = 0;
-    if (at >= at_ + layout::lane_body_at && at < at_ + geometry_.lane_bytes) {
-      end = at_ + geometry_.lane_bytes;
-    } else if (at % 8 == 0 && at >= geometry_.data_offset && at < geometry_.size_bytes()) {
-      end = geometry_.size_bytes();
-    }
-    if (end == 0 || at % 8 != 0) return false;
-    const auto* r = record_at(base_, at, end, c->generation, body_key(key_, lane_));
+    const std::uint64_t lane_end = at_ + geometry_.lane_bytes;
+    const bool in_body = at >= at_ + layout::lane_body_at && at < lane_end;
+    if (at % 8 != 0 || !(in_body || geometry_.in_data(at, sizeof(layout::record_header)))) return false;
+    const auto* r =
+        record_at(base_, at, in_body ? lane_end : geometry_.size_bytes(), c->generation, body_key(key_, lane_));
     if (r == nullptr || r->kind != static_cast<std::uint16_t>(layout::record_kind::intents)) return false;
     return each_intent(payload(r), (r->bytes - sizeof *r) / 8, visit);
   }

@@ -34,7 +34,7 @@ enum class validation : std::uint32_t { checksum = 0, commit_mark = 1 };
 [[nodiscard]] inline const layout::redo_record* redo_record_at(const std::byte* base, std::uint64_t offset,
                                                                std::uint64_t end, std::uint64_t key, unsigned lane,
                                                                validation how) noexcept {
-  if (offset > end || end - offset < sizeof(layout::redo_record)) return nullptr;
+  if (!range_inside(offset, sizeof(layout::redo_record), end)) return nullptr;
   const auto* r = reinterpret_cast<const layout::redo_record*>(base + offset);
   if (r->bytes % 8 != 0 || r->bytes < sizeof *r || r->bytes > end - offset) return nullptr;
   return r->proof == redo_proof(r, offset, key, lane, how) ? r : nullptr;

@@ -73,8 +73,8 @@ class ring_walk {
   [[nodiscard]] status start() noexcept {
     const std::uint64_t word = *reinterpret_cast<const std::uint64_t*>(base_ + begin_);
     const std::uint64_t tail = word == 0 ? layout::redo_ring_at : word & checked_mask;
-    const bool good = word_holds(word, word_seed(begin_)) && tail % line_bytes == 0 && tail >= layout::redo_ring_at &&
-                      tail < end_ - begin_;
+    // Not 0: of the words with that content only the raw zero holds.
+    const bool good = word_holds(word, word_seed(begin_)) && tail % line_bytes == 0 && tail < end_ - begin_;
     if (!good) {
       return fail(errc::corrupt, "lane %u at offset %lu: tail: found %016lx, which is no place in the ring", lane_,
                   begin_, word);
@@ -226,7 +226,7 @@ class redo_reader {
       layout::redo_place place;
       if (bytes != sizeof place) return malformed(at);
       std::memcpy(&place, p, sizeof place);
-      if (!in_log_run(place)) {
+      if (!valid_.log_run(place.offset, place.bytes)) {
         return fail(errc::corrupt, "log record at offset %lu: leads to %lu bytes at %lu, which is no log run", at,
                     place.bytes, place.offset);
       }
@@ -238,10 +238,6 @@ class redo_reader {
       return malformed(at);
     }
     return split_contents(p, bytes, layout::intents_of(*r), out) ? status{} : malformed(at);
-  }
-  [[nodiscard]] bool in_log_run(const layout::redo_place& place) const noexcept {
-    if (place.offset % 8 != 0 || place.bytes % 8 != 0 || !geometry_.in_data(place.offset, place.bytes)) return false;
-    return valid_.log_run(place.offset, place.bytes);
   }
   [[nodiscard]] static status malformed(std::uint64_t at) noexcept {
     return fail(errc::corrupt, "log record at offset %lu: found parts that do not add up", at);

@@ -62,20 +62,12 @@ class pool_targets {
   }
 
   bool segment(std::uint64_t offset, std::uint64_t bytes) const noexcept {
-    if (bytes == 0 || !g_.in_data(offset, bytes)) return false;
-    const std::uint64_t page = g_.page_of(offset);
-    const layout::page_entry e = entry_of(page);
-    return e.kind == layout::page_kind::log && offset == g_.page_offset(page) &&
-           bytes == std::uint64_t{e.length_pages} << g_.page_shift;
+    return log_run(offset, bytes) && bytes == log_run_bytes(offset);
   }
 
   // The beginning of a log run, or all of it.
   bool log_run(std::uint64_t offset, std::uint64_t bytes) const noexcept {
-    if (bytes == 0 || !g_.in_data(offset, bytes)) return false;
-    const std::uint64_t page = g_.page_of(offset);
-    const layout::page_entry e = entry_of(page);
-    return e.kind == layout::page_kind::log && offset == g_.page_offset(page) &&
-           bytes <= std::uint64_t{e.length_pages} << g_.page_shift;
+    return bytes != 0 && g_.in_data(offset, bytes) && bytes <= log_run_bytes(offset);
   }
 
   // The entry of a page; a damaged one counts as free.
@@ -86,6 +78,13 @@ class pool_targets {
   }
 
  private:
+  // What the log run that begins at `offset` of the data claims; 0: none does.
+  std::uint64_t log_run_bytes(std::uint64_t offset) const noexcept {
+    const std::uint64_t page = g_.page_of(offset);
+    const layout::page_entry e = entry_of(page);
+    if (e.kind != layout::page_kind::log || offset != g_.page_offset(page)) return 0;
+    return std::uint64_t{e.length_pages} << g_.page_shift;
+  }
   bool run_fits(std::uint64_t value, std::uint64_t page) const noexcept {
     const layout::page_entry e = layout::unpack(value & checked_mask);
     return e.kind == layout::page_kind::run && e.length_pages != 0 && range_inside(page, e.length_pages, g_.size_pages);
