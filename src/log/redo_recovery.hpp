@@ -104,6 +104,11 @@ class ring_walk {
   }
   // Place of the record that next() returned.
   [[nodiscard]] std::uint64_t offset() const noexcept { return offset_; }
+  // That record is none after all: the ring ends before it.
+  void end_before(const layout::redo_record* r) noexcept {
+    at_ = offset_;
+    walked_ -= round_up(r->bytes, line_bytes);
+  }
 
   // After next() has found no more: a record behind the end that counts, 0: there is none.  A transaction begins when
   // the one before it in the lane is durable, so that what ends the ring here is damaged, not torn.  But for a record
@@ -160,7 +165,10 @@ class redo_reader {
         redo_contents c;
         bool whole = false;
         if (status s = contents(r, walk.offset(), c, whole); !s) return s;
-        if (!whole) break;  // its run was not written to the end: it never was durable
+        if (!whole) {  // its run was not written to the end: it never was durable
+          walk.end_before(r);
+          break;
+        }
         if (status s = check(c, walk.offset()); !s) return s;
         found_.push_back({r->version, c});
       }

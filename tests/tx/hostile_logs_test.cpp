@@ -654,5 +654,18 @@ TEST_F(hostile_rings, contents_that_are_torn_do_not_count) {
   EXPECT_EQ(at<std::uint64_t>(target(2)), 33U);
 }
 
+// What follows in its lane began when it was durable: without the record that is damaged it must not be lost unseen.
+TEST_F(hostile_rings, contents_that_are_damaged_are_told_from_torn_ones_by_what_follows_them) {
+  const std::uint64_t record = store_elsewhere(0, 1, 40, target(0), 11);
+  for (std::uint64_t version = 2; version < 5; ++version) {
+    store(0, version, target(1), 22);
+    expect_refused("damaged contents", "found behind the end of its lane",
+                   [&] { at<std::uint64_t>(place_in(record).offset + 8) ^= 1; });
+  }
+  EXPECT_EQ(recover().code, errc::ok) << last_message();
+  EXPECT_EQ(at<std::uint64_t>(target(0)), 11U);
+  EXPECT_EQ(at<std::uint64_t>(target(1)), 22U);
+}
+
 }  // namespace
 }  // namespace nvm::tests
