@@ -25,9 +25,10 @@ class lane_owners {
 
   [[nodiscard]] unsigned count() const noexcept { return count_; }
 
-  // A free lane, `hint` if it is free; waits while all are taken, errc::no_lane after ten seconds of that (threads that
+  // A free lane, `hint` if it is free; waits while all are taken, errc::no_lane after `patience` of that (threads that
   // hold lanes of two pools in opposite order would wait for ever).
-  [[nodiscard]] result<unsigned> acquire(unsigned hint) noexcept {
+  [[nodiscard]] result<unsigned> acquire(unsigned hint,
+                                         std::chrono::milliseconds patience = std::chrono::seconds{10}) noexcept {
     std::chrono::steady_clock::time_point deadline{};
     for (unsigned round = 0;; ++round) {
       for (unsigned k = 0; k < count_; ++k) {
@@ -41,8 +42,11 @@ class lane_owners {
         if (take_parked(owners_[i])) return i;
       }
       const auto now = std::chrono::steady_clock::now();
-      if (round == 0) deadline = now + std::chrono::seconds{10};
-      if (now > deadline) return fail(errc::no_lane, "all %u lanes are in use for ten seconds", count_);
+      if (round == 0) deadline = now + patience;
+      if (now > deadline) {
+        return fail(errc::no_lane, "all %u lanes have been in use for %ld ms", count_,
+                    static_cast<long>(patience.count()));
+      }
       if (round < 100) {
         std::this_thread::yield();
       } else {

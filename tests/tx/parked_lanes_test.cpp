@@ -1,4 +1,5 @@
-// A lane has one user at a time, whoever parks it, takes it away or gives it back.
+// A lane has one user at a time, whoever parks it, takes it away or gives it back; words that lanes share take the
+// changes of all.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -53,6 +54,53 @@ TEST(parked_lanes, have_one_user_at_a_time) {
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(shared, 0U) << "of " << uses << " uses";
   EXPECT_GT(uses, 100U);
+}
+
+TEST(lanes, all_in_use_are_waited_for_and_no_longer_than_the_caller_has_patience) {
+  log::lane_owners lanes{2};
+  const auto first = lanes.acquire(0);
+  const auto second = lanes.acquire(0);
+  ASSERT_TRUE(first && second);
+  EXPECT_NE(*first, *second);
+  EXPECT_EQ(lanes.acquire(0, 20ms).error(), errc::no_lane);
+  EXPECT_STREQ(last_message(), "all 2 lanes have been in use for 20 ms");
+  lanes.release(*second);
+  const auto third = lanes.acquire(0, 20ms);
+  ASSERT_TRUE(third) << last_message();
+  EXPECT_EQ(*third, *second);
+}
+
+// Bits of one word change in two threads; each change is there in the end, and the word passes its check throughout.
+TEST(intents, of_two_threads_on_one_word_lose_none) {
+  alignas(line_bytes) std::byte pool[2 * line_bytes] = {};
+  constexpr std::uint64_t word_at = 8;
+  constexpr std::uint64_t lengths_at = 64;
+  std::atomic<unsigned> ready{0};
+  const auto change = [&](unsigned first, unsigned bits) {
+    ready.fetch_add(1);
+    while (ready != 2) {
+    }
+    for (unsigned i = 0; i < 200'000; ++i) {
+      const unsigned bit = first + i % bits;
+      log::apply(pool, i / bits % 2 == 0 ? log::intent::make_object(word_at, bit, 1, lengths_at - word_at)
+                                         : log::intent::make(log::intent_op::clear_bit, word_at, bit));
+    }
+  };
+  // Numbers of bits that leave what was set last.
+  std::thread other{[&] { change(0, 20); }};
+  change(28, 16);
+  other.join();
+  std::uint64_t expected = 0;
+  for (const auto& [first, bits] : {std::pair{0U, 20U}, std::pair{28U, 16U}}) {
+    for (unsigned i = 200'000 - 2 * bits; i < 200'000; ++i) {
+      const std::uint64_t bit = std::uint64_t{1} << (first + i % bits);
+      expected = i / bits % 2 == 0 ? expected | bit : expected & ~bit;
+    }
+  }
+  std::uint64_t word = 0;
+  std::memcpy(&word, pool + word_at, sizeof word);
+  EXPECT_TRUE(word_holds(word, word_seed(word_at)));
+  EXPECT_EQ(word & checked_mask, expected);
 }
 
 }  // namespace
