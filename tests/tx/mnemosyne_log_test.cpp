@@ -130,6 +130,59 @@ TEST_P(word_log, does_not_count_where_one_word_is_missing) {
   }
 }
 
+// Each is rolled back: what they leave takes room until it is wanted.
+TEST_P(word_log, gives_up_what_rolled_back_transactions_left_when_it_wants_the_room) {
+  const std::uint64_t at = geometry_.data_offset;
+  const log::word_ring ring{geometry_, 0};
+  lanes& l = start(0);
+  for (std::uint64_t round = 0; round < 3 * ring.lines; ++round) {
+    ASSERT_TRUE(l.make_room(0, 60)) << round << ": " << last_message();
+    l.put_bytes(0, at, from_.data(), 400);
+    l.forget(0);
+  }
+  EXPECT_EQ(l.make_room(0, word_count()).error(), errc::log_full) << "not even then";
+  // An open one has room for all of the ring but its own end, and no more.
+  std::uint64_t words = 0;
+  while (l.make_room(0, 8)) {
+    l.put_bytes(0, at, from_.data(), 56);
+    words += 8;
+    ASSERT_LT(words, word_count());
+  }
+  EXPECT_EQ(last_code(), errc::log_full);
+  EXPECT_GT(words, word_count() * 3 / 4);
+  end(l);
+  EXPECT_TRUE(l.has_entries(0));
+  recover();
+  EXPECT_EQ(std::memcmp(bytes_.data() + at, from_.data(), 56), 0);
+}
+
+TEST_P(word_log, goes_on_where_it_is_when_it_is_furnished_again) {
+  const std::uint64_t at = geometry_.data_offset;
+  lanes& l = start(0);
+  l.put_bytes(0, at, from_.data(), 100);
+  ASSERT_TRUE(l.furnish(0));
+  l.put_bytes(0, at + 512, from_.data(), 100);
+  end(l);
+  recover();
+  EXPECT_EQ(std::memcmp(bytes_.data() + at, from_.data(), 100), 0);
+  EXPECT_EQ(std::memcmp(bytes_.data() + at + 512, from_.data(), 100), 0);
+}
+
+TEST_P(word_log, is_not_at_rest_while_entries_count) {
+  const std::uint64_t at = geometry_.data_offset;
+  const auto at_rest = [&] { return tx::lane_at_rest(bytes_.data(), geometry_, GetParam().kind, GetParam().how, 0); };
+  lanes& l = start(0);
+  ASSERT_TRUE(at_rest()) << last_message();
+  l.put_bytes(0, at, from_.data(), 100);
+  end(l);
+  EXPECT_EQ(at_rest().error(), errc::corrupt);
+  EXPECT_STREQ(last_message(), "lane 0: found not at rest, but the pool's state says that it was closed");
+  l.truncate(0);
+  const auto rest = at_rest();
+  ASSERT_TRUE(rest) << last_message();
+  EXPECT_GT(*rest, 0U);
+}
+
 TEST_P(word_log, refuses_a_ring_without_a_free_line) {
   if (!log::has_torn_bits(GetParam().how)) GTEST_SKIP() << "a plain log has no bits";
   for (std::size_t i = 0; i < word_count(); i += 8) words()[i] = layout::torn_bit;
