@@ -409,6 +409,92 @@ TEST(replay, failure_of_any_call_is_reported_and_a_second_replay_succeeds) {
   }
 }
 
+// The calls that a replay makes of a run with a record larger than what is read at once, and where a lost one was
+// found.
+TEST(replay, failure_of_any_read_of_a_large_record_is_reported) {
+  const ring_identity ring{.place = {.log_offset = 4096, .log_bytes = 512 * 1024}};
+  constexpr std::uint64_t bytes = 200 * 1024;
+  constexpr std::uint64_t file = 1024 * 1024;
+  const auto put = [&](std::vector<std::byte>& content, lsn_t lsn, lsn_t durable) {
+    std::byte* const at = &content[ring.place.offset_of(lsn)];
+    const layout::ring_entry entry{.offset = file - bytes, .bytes = bytes / 2};
+    std::memcpy(at + sizeof(layout::ring_record), &entry, sizeof entry);
+    std::memset(at + sizeof(layout::ring_record) + sizeof entry, 5, entry.bytes);
+    seal_record(at, lsn, durable, bytes, 1, ring.uuid);
+  };
+  memory_device empty{file};
+  ASSERT_TRUE(format_ring(empty, ring));
+  ASSERT_TRUE(write_ring_header(empty, ring, 1, 3, sector_bytes));  // not closed
+  std::vector<std::byte> good = empty.content();
+  put(good, sector_bytes, 0);
+  std::vector<std::byte> lost = good;
+  put(lost, sector_bytes + bytes + sector_bytes, sector_bytes + bytes + sector_bytes);
+  for (const auto* content : {&good, &lost}) {
+    const errc outcome = content == &good ? errc::ok : errc::corrupt;
+    memory_device dry{*content};
+    ASSERT_EQ(replay(dry, ring).error(), outcome) << last_message();
+    if (outcome == errc::ok) EXPECT_EQ(dry.content()[file - bytes / 2 - 1], std::byte{5});
+    ASSERT_GT(dry.calls(), 4U);
+    for (std::uint64_t k = 1; k <= dry.calls(); ++k) {
+      memory_device device{*content};
+      device.fail_call(k);
+      EXPECT_EQ(replay(device, ring).error(), errc::io) << "call " << k;
+    }
+  }
+}
+
+// A device that cannot say how large it is when it is asked for the n-th time.
+class of_unknown_size final : public block_device {
+ public:
+  of_unknown_size(memory_device& inner, unsigned n) : inner_{inner}, left_{n} {}
+  ~of_unknown_size() = default;
+  status write(std::uint64_t offset, const void* from, std::size_t bytes, site s = site::here()) noexcept override {
+    return inner_.write(offset, from, bytes, s);
+  }
+  status read(std::uint64_t offset, void* to, std::size_t bytes) noexcept override {
+    return inner_.read(offset, to, bytes);
+  }
+  status sync(edge e) noexcept override { return inner_.sync(e); }
+  result<std::uint64_t> size() noexcept override {
+    if (--left_ == 0) return fail(errc::io, "no size");
+    return inner_.size();
+  }
+
+ private:
+  memory_device& inner_;
+  unsigned left_;
+};
+
+TEST(replay, a_file_of_unknown_size_is_not_written_to) {
+  std::mt19937_64 random{4};
+  image_rig rig;
+  history past;
+  live(rig, past, random, 30);
+  ASSERT_TRUE(rig.medium->sync_appended().has_value());
+  const auto left = rig.device.crash_losing_all_unsynced();
+  unsigned n = 1;
+  for (;; ++n) {
+    memory_device inner{left};
+    of_unknown_size device{inner, n};
+    const auto state = replay(device, rig.ring());
+    if (state) break;
+    EXPECT_EQ(state.error(), errc::io) << n;
+    EXPECT_EQ(inner.content(), left) << n;
+  }
+  EXPECT_GT(n, 2U);
+}
+
+TEST(replay, of_an_empty_run_asks_the_device_for_nothing) {
+  image_rig rig;
+  memory_device device{rig.device.content()};
+  auto run = read_log(device, rig.ring());
+  ASSERT_TRUE(run && run->empty()) << last_message();
+  const auto home = home_writer::make(device);
+  ASSERT_TRUE(home);
+  device.fail_call(1, true);
+  EXPECT_TRUE(bring_home(device, rig.ring(), *run, **home)) << last_message();
+}
+
 // ---- hostile files ----------------------------------------------------------------------------------
 
 // A file whose ring begins with one record that claims what a test wants, with a good checksum.
@@ -475,6 +561,52 @@ TEST(replay, a_record_that_targets_what_it_may_not_is_refused_before_anything_is
     forged g;
     g.record({good, good}, 96, count);
     EXPECT_EQ(g.outcome(), errc::corrupt) << count;
+  }
+}
+
+TEST(replay, a_record_counts_at_its_own_lsn_and_as_a_whole) {
+  const ring_identity ring = small_ring();
+  alignas(8) std::byte bytes[3 * layout::ring_unit] = {};
+  const layout::ring_entry entry{data_offset, 8};
+  std::memcpy(bytes + sizeof(layout::ring_record), &entry, sizeof entry);
+  constexpr lsn_t lsn = 7 * sector_bytes;
+  std::uint8_t pool[16];
+  std::memcpy(pool, ring.uuid, sizeof pool);
+  seal_record(bytes, lsn, lsn, 2 * layout::ring_unit, 1, pool);
+  const std::span<const std::byte> whole{bytes, 2 * layout::ring_unit};
+  EXPECT_EQ(check_record(whole, lsn, pool), record_kind::data);
+  EXPECT_EQ(check_record(whole, lsn + layout::ring_unit, pool), record_kind::invalid);
+  EXPECT_EQ(check_record({bytes, 3 * layout::ring_unit}, lsn, pool), record_kind::invalid);
+  for (std::size_t n = 0; n < whole.size(); ++n) {
+    EXPECT_EQ(check_record(whole.first(n), lsn, pool), record_kind::invalid) << n;
+  }
+  seal_record(bytes, lsn, lsn, 2 * layout::ring_unit, 0, pool);
+  EXPECT_EQ(check_record(whole, lsn, pool), record_kind::pad);
+  pool[3] ^= 1;
+  EXPECT_EQ(check_record(whole, lsn, pool), record_kind::invalid);
+}
+
+// The last record claims to go on where the run began: it would be longer than the ring.
+TEST(replay, a_run_is_no_longer_than_its_ring) {
+  forged f;
+  const std::uint64_t ring_bytes = f.ring.place.ring_bytes();
+  f.header(1, [](layout::ring_header& h) { h.checkpoint_lsn = sector_bytes; });
+  const auto put = [&](lsn_t lsn, std::uint64_t target, std::uint64_t bytes) {
+    std::byte* const at = &f.content[f.ring.place.offset_of(lsn)];
+    const layout::ring_entry entry{target, 8};
+    std::memcpy(at + sizeof(layout::ring_record), &entry, sizeof entry);
+    std::memset(at + sizeof(layout::ring_record) + sizeof entry, 5, 8);
+    seal_record(at, lsn, 0, bytes, 1, f.ring.uuid);
+  };
+  for (const bool too_long : {true, false}) {
+    put(sector_bytes, data_offset, ring_bytes - sector_bytes);
+    put(ring_bytes, data_offset + 8, too_long ? 2 * sector_bytes : sector_bytes);
+    memory_device device{f.content};
+    const auto state = replay(device, f.ring);
+    ASSERT_TRUE(state) << last_message();
+    EXPECT_EQ(state->records, too_long ? 1U : 2U);
+    EXPECT_EQ(device.content()[data_offset], std::byte{5});
+    EXPECT_EQ(device.content()[data_offset + 8], too_long ? std::byte{0} : std::byte{5});
   }
 }
 
