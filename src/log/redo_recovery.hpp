@@ -241,7 +241,12 @@ class redo_reader {
       p = base_ + place.offset;
       bytes = place.bytes;
       whole = place_checksum(p, bytes, r->version) == place.checksum;
-      if (!whole) return {};
+      if (!whole) {
+        // A mark was made behind the fence of the contents.
+        if (how_ == validation::checksum) return {};
+        return fail(errc::corrupt, "log record at offset %lu: leads to %lu bytes at %lu, which fail their check", at,
+                    place.bytes, place.offset);
+      }
     } else if (layout::kind_of(*r) != layout::redo_kind::changes) {
       return malformed(at);
     }

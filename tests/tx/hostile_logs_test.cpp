@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "pool_image.hpp"
@@ -411,7 +412,8 @@ class hostile_rings : public testing::Test {
  protected:
   using log_type = log::redo_log<ordered_media>;
 
-  hostile_rings() {
+  explicit hostile_rings(log::validation how = log::validation::checksum)
+      : how_{how}, log_{media_, bytes_.data(), g_, key_, 2, how} {
     format_image(bytes_.data(), superblock_);
     now = 0;
     log_.start(0, read_now);
@@ -469,7 +471,7 @@ class hostile_rings : public testing::Test {
   }
   void seal_record(unsigned lane, std::uint64_t place) {
     auto& r = at<layout::redo_record>(place);
-    r.proof = log::redo_proof(&r, place, key_, lane, log::validation::checksum);
+    r.proof = log::redo_proof(&r, place, key_, lane, how_);
   }
   layout::redo_place& place_in(std::uint64_t record) {
     return at<layout::redo_place>(record + sizeof(layout::redo_record));
@@ -482,7 +484,7 @@ class hostile_rings : public testing::Test {
   outcome recover() {
     outcome o;
     ordered_media m;
-    const status s = tx::recover_redo(m, bytes_.data(), g_, key_, log::validation::checksum, o.report, used_version_);
+    const status s = tx::recover_redo(m, bytes_.data(), g_, key_, how_, o.report, used_version_);
     o.code = s.error();
     if (!s) o.message = last_message();
     return o;
@@ -504,7 +506,8 @@ class hostile_rings : public testing::Test {
   std::uint64_t key_ = tx::pool_key(superblock_.uuid);
   buffer bytes_{g_.capacity_bytes()};
   ordered_media media_;
-  log_type log_{media_, bytes_.data(), g_, key_, 2, log::validation::checksum};
+  log::validation how_;
+  log_type log_;
   std::uint64_t used_[2] = {};  // of each ring
   std::uint64_t used_version_ = 0;
 };
@@ -665,6 +668,23 @@ TEST_F(hostile_rings, contents_that_are_damaged_are_told_from_torn_ones_by_what_
   EXPECT_EQ(recover().code, errc::ok) << last_message();
   EXPECT_EQ(at<std::uint64_t>(target(0)), 11U);
   EXPECT_EQ(at<std::uint64_t>(target(1)), 22U);
+}
+
+// A mark is made when the contents are durable, wherever they are: with it, nothing of them can be torn.
+class marked_rings : public hostile_rings {
+ protected:
+  marked_rings() : hostile_rings{log::validation::commit_mark} {}
+};
+
+TEST_F(marked_rings, contents_that_are_damaged_are_refused_behind_their_mark) {
+  const std::uint64_t record = store_elsewhere(0, 1, 40, target(0), 11);
+  const auto damage = [&] { at<std::uint64_t>(place_in(record).offset + 8) ^= 1; };
+  expect_refused("damaged contents", "which fail their check", damage);
+  const std::uint64_t mark = std::exchange(at<layout::redo_record>(record).proof, 0);
+  damage();
+  EXPECT_EQ(recover().code, errc::ok) << last_message();
+  EXPECT_EQ(at<std::uint64_t>(target(0)), 0U) << "without a mark it never was durable";
+  EXPECT_NE(mark, 0U);
 }
 
 }  // namespace
