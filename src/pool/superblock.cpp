@@ -65,10 +65,9 @@ copy_found look_for_b(const std::byte* base, std::size_t available, const copy_f
   return likely;
 }
 
+// Neither copy holds.
 errc refuse(const copy_found& a, const copy_found& b, std::uint64_t pool_bytes) noexcept {
-  const auto damaged = [](const copy_found& c) {
-    return c.what == finding::torn || c.what == finding::misplaced || c.what == finding::holds;
-  };
+  const auto damaged = [](const copy_found& c) { return c.what == finding::torn || c.what == finding::misplaced; };
   if (!damaged(a) && !damaged(b)) {
     if (a.what == finding::absent) {
       return fail(errc::not_a_pool, "truncated: the file has %" PRIu64 " bytes, a superblock needs %zu", pool_bytes,

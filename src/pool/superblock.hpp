@@ -46,7 +46,7 @@ constexpr unsigned superblock_copy_of(std::uint64_t sequence) noexcept { return 
 
 // Name of a medium for messages: "shm", "dax", "auto", "ssd", or "?".
 [[nodiscard]] const char* medium_name(std::uint32_t medium) noexcept;
-// The same of an engine: "undo", "redo", or "?".
+// The same of an engine: "undo" (also for 0), "redo", "mnemosyne", "mnemosyne-undo", "log", or "?".
 [[nodiscard]] const char* engine_name(std::uint32_t engine) noexcept;
 
 // Superblock of a new pool, sequence 2 (so that copy A counts), state open, not at any address yet.  errc::invalid or

@@ -249,16 +249,42 @@ TEST(superblock, copies_of_different_pools_are_refused) {
   EXPECT_MESSAGE("contradict");
 }
 
-// Each is a superblock with a correct crc, as a stranger could write it.
+// Places as they follow from the other fields.
+void place(superblock& s) {
+  geometry_request r;
+  r.page_shift = s.page_shift;
+  r.size_pages = s.size_pages;
+  r.capacity_pages = s.capacity_pages;
+  r.lane_count = s.lane_count;
+  r.lane_bytes = s.lane_bytes;
+  r.ring_bytes = s.log_bytes;
+  const geometry g = lay_out(r);
+  s.page_map_offset = g.page_map_offset;
+  s.log_offset = g.log_offset;
+  s.data_offset = g.data_offset;
+}
 // Of engine log, which has no log area; but without home space.
 void make_log(superblock& s) {
   s.features_incompat = layout::feature_engine;
   s.engine = NVM_ENGINE_LOG;
   s.lane_count = 0;
   s.lane_bytes = s.log_bytes = 0;
-  s.data_offset = round_up(s.log_offset, layout::extent_align_pages << s.page_shift);
+  place(s);
+}
+// For ssd, with a ring.
+void make_ssd(superblock& s) {
+  s.medium = NVM_MEDIUM_SSD;
+  s.lane_count = 0;
+  s.lane_bytes = 0;
+  s.log_bytes = 16U << s.page_shift;
+  place(s);
+}
+void set_engine(superblock& s, std::uint32_t engine) {
+  s.features_incompat = layout::feature_engine;
+  s.engine = engine;
 }
 
+// Each is a superblock with a correct crc, as a stranger could write it.
 TEST(superblock, field_outside_its_domain_is_refused_by_name) {
   struct hostile {
     const char* name;
@@ -296,7 +322,16 @@ TEST(superblock, field_outside_its_domain_is_refused_by_name) {
       {"type_map_offset", [](superblock& s) { s.type_map_offset = huge; }},
       {"gc_offset", [](superblock& s) { s.gc_bytes = huge; }},
       {"engine", [](superblock& s) { s.engine = NVM_ENGINE_REDO; }},  // and no feature bit says so
-      {"engine", [](superblock& s) { s.features_incompat = layout::feature_engine, s.engine = NVM_ENGINE_LOG + 1; }},
+      {"engine", [](superblock& s) { set_engine(s, NVM_ENGINE_LOG + 1); }},
+      {"engine", [](superblock& s) { set_engine(s, NVM_ENGINE_UNDO); }},  // which is 0 on media
+      {"engine", [](superblock& s) { make_ssd(s), set_engine(s, NVM_ENGINE_MNEMOSYNE); }},
+      {"engine", [](superblock& s) { make_ssd(s), set_engine(s, NVM_ENGINE_MNEMOSYNE_UNDO); }},
+      // Each of its fields is inside its limits, and header, log and data together are not.
+      {"a pool of at most 16 TiB",
+       [](superblock& s) {
+         s.capacity_pages = layout::pool_bytes_max >> s.page_shift;
+         place(s);
+       }},
       {"home_bytes", [](superblock& s) { make_log(s); }},
       {"lane_count", [](superblock& s) { make_log(s), s.lane_count = 2; }},
       {"lane_bytes", [](superblock& s) { make_log(s), s.lane_bytes = 4096; }},
@@ -324,6 +359,35 @@ TEST(superblock, field_outside_its_domain_is_refused_by_name) {
     const auto found = i.pick();
     EXPECT_EQ(found.error(), errc::corrupt) << h.name;
     EXPECT_MESSAGE(h.name);
+  }
+}
+
+// What the cases above begin with is believed where nothing contradicts it.
+TEST(superblock, of_every_engine_is_found_where_its_medium_has_it) {
+  struct combination {
+    std::uint32_t engine;
+    bool on_ssd;
+    bool allowed;
+  };
+  for (const combination c : {combination{NVM_ENGINE_REDO, false, true},
+                              {NVM_ENGINE_REDO, true, true},
+                              {NVM_ENGINE_MNEMOSYNE, false, true},
+                              {NVM_ENGINE_MNEMOSYNE, true, false},
+                              {NVM_ENGINE_MNEMOSYNE_UNDO, false, true},
+                              {NVM_ENGINE_MNEMOSYNE_UNDO, true, false}}) {
+    image i;
+    superblock s = i.sb;
+    if (c.on_ssd) make_ssd(s);
+    set_engine(s, c.engine);
+    i.pool_bytes = geometry_of(s).size_bytes();
+    i.put_both(s);
+    const auto found = i.pick();
+    ASSERT_EQ(bool{found}, c.allowed) << c.engine << " " << c.on_ssd << ": " << last_message();
+    if (found) {
+      EXPECT_EQ(found->engine, c.engine);
+    } else {
+      EXPECT_MESSAGE("on ssd");
+    }
   }
 }
 
@@ -392,6 +456,44 @@ TEST(superblock, request_outside_its_domain_is_refused) {
   r = request(12, NVM_MEDIUM_SSD);
   r.shape.ring_bytes = 4096;
   EXPECT_EQ(make_superblock(r).error(), errc::invalid);
+  // What only the finished superblock shows.
+  r = request();
+  r.base_address = ~std::uint64_t{0} - 4096;
+  EXPECT_EQ(make_superblock(r).error(), errc::invalid);
+  EXPECT_MESSAGE("base_address");
+  r = request();
+  std::memset(r.uuid, 0, sizeof r.uuid);
+  EXPECT_EQ(make_superblock(r).error(), errc::invalid);
+  EXPECT_MESSAGE("uuid");
+}
+
+// A library from before engines and validations refuses what is neither undo nor checked by sums.
+TEST(superblock, says_by_a_feature_that_it_has_an_engine_or_a_validation_of_its_own) {
+  struct choice {
+    std::uint32_t engine, validation, engine_on_media;
+    bool feature;
+  };
+  for (const choice c : {choice{NVM_ENGINE_DETECT, NVM_VALIDATION_CHECKSUM, 0, false},
+                         {NVM_ENGINE_UNDO, NVM_VALIDATION_CHECKSUM, 0, false},
+                         {NVM_ENGINE_UNDO, NVM_VALIDATION_COMMIT_MARK, 0, true},
+                         {NVM_ENGINE_REDO, NVM_VALIDATION_CHECKSUM, NVM_ENGINE_REDO, true},
+                         {NVM_ENGINE_REDO, NVM_VALIDATION_COMMIT_MARK, NVM_ENGINE_REDO, true}}) {
+    auto r = request();
+    r.engine = c.engine;
+    r.validation = c.validation;
+    const auto found = image{r}.pick();
+    ASSERT_TRUE(found) << last_message();
+    EXPECT_EQ(found->engine, c.engine_on_media);
+    EXPECT_EQ(found->validation, c.validation);
+    EXPECT_EQ(found->features_incompat, c.feature ? layout::feature_engine : 0);
+  }
+}
+
+TEST(superblock, names_of_media_and_engines_are_those_of_the_interface) {
+  const std::vector<const char*> media{"?", "shm", "dax", "auto", "ssd", "?"};
+  for (std::uint32_t m = 0; m < media.size(); ++m) EXPECT_STREQ(medium_name(m), media[m]);
+  const std::vector<const char*> engines{"undo", "undo", "redo", "mnemosyne", "mnemosyne-undo", "log", "?"};
+  for (std::uint32_t e = 0; e < engines.size(); ++e) EXPECT_STREQ(engine_name(e), engines[e]);
 }
 
 class root : public ::testing::Test {
@@ -456,6 +558,11 @@ TEST_F(root, outside_the_data_is_refused) {
     set(0, offset);
     set(1, offset);
     EXPECT_EQ(read().error(), errc::corrupt) << offset;
+    EXPECT_MESSAGE("expected 0 or");
+    for (unsigned copy = 0; copy < 2; ++copy) {
+      EXPECT_EQ(check_anchor(i.bytes.data(), g, copy).error(), errc::corrupt) << offset;
+      EXPECT_MESSAGE("root word at offset");
+    }
   }
 }
 
