@@ -47,6 +47,7 @@ class log_pool {
         make_heap_{
             [=, this] { return std::make_unique<heap_type>(medium_, base(), *space_, settings_, of_mapping...); }} {
     settings_.root_word = root_word;
+    settings_.root_word_copy = root_word + 64;
     boot();
     if (!heap_->create(0x686F'6C64'6661ULL)) fail_with("creating the heap");
     open();

@@ -37,7 +37,7 @@ namespace nvm::logheap {
 
 struct heap_settings {
   std::uint64_t root_word = 0;                              // offset of the checked word that names the root
-  std::uint64_t root_word_copy = 0;                         // and of its copy; 0: there is none
+  std::uint64_t root_word_copy = 0;                         // and of its copy
   std::uint64_t chunk_bytes = layout::chunk_bytes_default;  // of a new heap, as the next three
   home_t home_first = std::uint64_t{1} << 40;
   std::uint64_t home_bytes = std::uint64_t{1} << 36;
@@ -119,8 +119,8 @@ class chunk_store {
     std::uint64_t at = 0;
     bool any = false;
     for (const std::uint64_t word_at : {settings_.root_word, settings_.root_word_copy}) {
-      const std::uint64_t word = word_at == 0 ? 0 : load(word_at);
-      if (word_at == 0 || !word_holds(word, word_seed(word_at))) continue;
+      const std::uint64_t word = load(word_at);
+      if (!word_holds(word, word_seed(word_at))) continue;
       any = true;
       // A crash may have come between the two.
       if (at == 0) at = word & checked_mask;
@@ -131,7 +131,8 @@ class chunk_store {
     }
     if (at == 0) return errc::not_found;
     const auto run = pages_.owned_at(at);
-    if (!run || run->offset != at || run->owner != layout::owner || run->bytes < sizeof(layout::root)) {
+    static_assert(sizeof(layout::root) <= std::uint64_t{1} << nvm::layout::page_shift_min);  // and a run has pages
+    if (!run || run->offset != at || run->owner != layout::owner) {
       return fail(errc::corrupt, "log-structured heap: offset %lu, named as its root, is no run of it", at);
     }
     root_offset_ = at;
@@ -282,10 +283,7 @@ class chunk_store {
   // Walks the list of chunks, and gives back runs that are not in it.  errc::corrupt names what is wrong with the list.
   // What it repairs would be repaired again.
   [[nodiscard]] status read_list() noexcept {
-    std::uint64_t offset = word_of_root(offsetof(layout::root, first_chunk));
-    if (!holds(root_offset_ + offsetof(layout::root, first_chunk))) {
-      return fail(errc::corrupt, "log-structured heap: head of its list of chunks: found one that fails its check");
-    }
+    std::uint64_t offset = word_of_root(offsetof(layout::root, first_chunk));  // open_root() has checked it
     std::uint64_t before = 0;
     while (offset != 0) {
       if (status s = read_chunk(offset, before); !s) return s;
@@ -324,7 +322,7 @@ class chunk_store {
   // Both words say where the root is.  Flushed; open() fences (logheap/E7).
   void name_root() noexcept {
     for (const std::uint64_t word_at : {settings_.root_word, settings_.root_word_copy}) {
-      if (word_at == 0 || load(word_at) == seal_word(root_offset_, word_seed(word_at))) continue;
+      if (load(word_at) == seal_word(root_offset_, word_seed(word_at))) continue;
       store(word_at, root_offset_);
       medium_.flush(base_ + word_at, 8);
     }

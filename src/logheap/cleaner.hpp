@@ -441,9 +441,7 @@ status heap<M, Map>::start_cleaners() noexcept {
   try {
     cleaners_.reserve(settings_.cleaners);
     for (unsigned i = 0; i < settings_.cleaners; ++i) {
-      const unsigned n = epochs_.join();
-      if (n == epochs::threads_max) return fail(errc::no_lane, "more than %u threads use the heap", n);
-      auto t = thread_numbered(n, true);
+      auto t = join_as(true);
       if (!t) return t.error();
       cleaners_.emplace_back([this, t = *t]() noexcept {
         cleaner<M, Map> mine{*this, *t};

@@ -144,11 +144,7 @@ class heap {
   // ---- threads ----
 
   // errc::no_lane: there are too many; no_memory.
-  [[nodiscard]] result<thread*> join() noexcept {
-    const unsigned n = epochs_.join();
-    if (n == epochs::threads_max) return fail(errc::no_lane, "more than %u threads use the heap", n);
-    return thread_numbered(n, false);
-  }
+  [[nodiscard]] result<thread*> join() noexcept { return join_as(false); }
   // Its logs stay as they are, for the next thread of this number.
   void leave(thread& t) noexcept {
     give_buffer(t);
@@ -320,7 +316,9 @@ class heap {
   };
 
   [[nodiscard]] status make_volatile_state() noexcept;
-  [[nodiscard]] result<thread*> thread_numbered(unsigned n, bool is_cleaner) noexcept {
+  [[nodiscard]] result<thread*> join_as(bool is_cleaner) noexcept {
+    const unsigned n = epochs_.join();
+    if (n == epochs::threads_max) return fail(errc::no_lane, "more than %u threads use the heap", n);
     if (threads_[n] == nullptr) {
       try {
         threads_[n] = std::make_unique<thread>(*this, n);

@@ -85,7 +85,7 @@ class log_writer {
         p.what.home += head.what.size;
         p.what.size -= head.what.size;
         if (p.from != nullptr) p.from += head.what.size;
-        if (p.what.size == 0) return {};
+        NVM_ASSERT(p.what.size != 0);  // the whole did not fit
         continue;
       }
       close_block(use);
@@ -233,8 +233,9 @@ class log_writer {
   }
   void close_block(layout::chunk_use use) noexcept {
     std::uint32_t& open = open_[std::size_t(use)];
+    NVM_ASSERT(open != none);
     // One that nothing went into.
-    if (open != none && blocks_[open].count == 0) {
+    if (blocks_[open].count == 0) {
       NVM_ASSERT(open + 1 == blocks_.size());
       blocks_.pop_back();
     }

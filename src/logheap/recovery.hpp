@@ -529,9 +529,7 @@ status heap<M, Map>::open(recovery_report& report) noexcept {
   chunks_.set_session(chunks_.session() + 1);
   medium_.fence(edge{"logheap/E7"});
   if (status s = chunks_.fill_pool(); !s) return s;
-  const unsigned n = epochs_.join();
-  if (n == epochs::threads_max) return fail(errc::no_lane, "more than %u threads use the heap", n);
-  const auto own = thread_numbered(n, true);
+  const auto own = join_as(true);
   if (!own) return own.error();
   own_cleaner_ = *own;
   return {};

@@ -115,11 +115,8 @@ class share_replay {
   // What is stored behind a slot's last tombstone is of an object whose allocation is damaged: the slot is free, and
   // must be zeros to whoever gets it.  Large objects are not given to anybody while the log has entries about them.
   [[nodiscard]] bool hides_what_is_newer(const replay_record& r) const noexcept {
-    if (r.kind() != layout::entry_kind::tombstone) return false;
-    const home_space::slot s = slot_at(r.home());
-    if (s.in->slots == 1) return false;
-    const bool is_known = is_at(s) && what_ != slot_word::state::none;
-    return (is_known ? entry_ : slot_word{s.word().load(std::memory_order_relaxed)}.entry()) == r.self();
+    // `entry_` is about this tombstone's slot: no slot that begins behind it has been learnt since.
+    return r.kind() == layout::entry_kind::tombstone && entry_ == r.self() && slot_at(r.home()).in->slots != 1;
   }
   [[nodiscard]] home_space::slot slot_at(home_t home) const noexcept {
     if (at_.in != nullptr && home - at_.home < at_.bytes) return at_;

@@ -4,6 +4,7 @@
 namespace nvm::logheap {
 namespace {
 
+using testing::blocks_of;
 using testing::ground;
 using testing::small_settings;
 
@@ -21,23 +22,11 @@ std::uint64_t word_at(ground<>& g, std::uint64_t at) {
   std::memcpy(&word, g.base() + at, 8);
   return word & checked_mask;
 }
-// Offsets of the blocks of a version, with the chunk that each is in.
-std::vector<block_place> blocks_of(ground<>& g, std::uint64_t version) {
-  std::vector<block_place> all;
-  auto& chunks = g->chunks();
-  for (std::uint32_t i = 0; i < chunks.count(); ++i) {
-    const chunk& c = chunks.at(i);
-    for (std::uint64_t at = sizeof(layout::chunk_header); at < c.used.load(std::memory_order_relaxed);) {
-      layout::block_header h;
-      const block_place place = chunks.place(c, at);
-      if (inspect_block(g.base(), place, chunks.chunk_bytes(), h) != block_fault::none) break;
-      if (h.version == version) all.push_back(place);
-      at += round_up(h.bytes, 8);
-    }
-  }
-  return all;
+// Pages of the pool that some other structure owns.
+constexpr std::uint16_t another_owner = 7;
+std::uint64_t run_of_another(ground<>& g) {
+  return *g.pages().take_run(0, nvm::layout::slot_protocol::self_validating, another_owner, 4096);
 }
-
 // Versions 1 to 3 are three objects; 4 changes the first; 5 the second, 6 the second again; 7 to 9 something else.
 struct history {
   ground<> g;
@@ -185,6 +174,37 @@ TEST(log_heap_damage, of_an_allocation_in_a_used_slot_keeps_what_was_stored_besi
     EXPECT_EQ(g.look(lost, size), std::vector<std::byte>(size));
   }
 }
+// The same where the slot's tombstone is cut in two, and what is about its second part leads on into the next slot.
+TEST(log_heap_damage, of_an_allocation_in_a_used_slot_leaves_no_stale_bytes_behind_a_cut) {
+  heap_settings s = small_settings();
+  s.chunk_bytes = 32768;
+  ground<> g{2048, s};
+  const std::uint64_t slot = *g->slot_bytes_at(g.put(6000, 1));
+  const auto cut_in = [&](home_t home) {
+    return s.home_first + round_up(home - s.home_first, replay_record::bytes_max);
+  };
+  home_t lost = g.put(slot, 1);
+  while (cut_in(lost) >= lost + slot) lost = g.put(slot, 1);
+  const home_t next = g.put(slot, 2);
+  ASSERT_EQ(next, lost + slot);
+  const home_t cut = cut_in(lost);
+  ASSERT_GT(cut, lost);
+  g.free(lost);
+  ASSERT_EQ(g.put(slot, 3), lost);
+  const std::uint64_t version = g->statistics().version;
+  g.paint(cut, 10, 4);
+  g.paint(cut, next + 50 - cut, 5);
+  const auto places = blocks_of(g, version);
+  ASSERT_EQ(places.size(), 1U);
+  g.base()[places[0].offset() + 50] ^= std::byte{1};
+  ASSERT_TRUE(g.crash_and_open()) << last_message();
+  ASSERT_EQ(g.report().damaged.size(), 1U);
+  EXPECT_FALSE(g.objects().contains(lost));
+  EXPECT_EQ(g.look(lost, slot), std::vector<std::byte>(slot));
+  std::vector<std::byte> expected(slot, std::byte{2});
+  std::fill_n(expected.begin(), 50, std::byte{5});
+  EXPECT_EQ(g.look(next, slot), expected);
+}
 // What is counted on from a version has to fit where versions are kept.
 TEST(log_heap_damage, of_a_version_that_nobody_reaches_is_no_version) {
   history h;
@@ -243,6 +263,33 @@ TEST(log_heap_damage, of_a_header_costs_nothing_else_of_a_transaction_that_has_a
     return;
   }
   FAIL() << "no chunk was left";
+}
+// A message does not grow with what a block is about; the list of addresses is whole.
+TEST(log_heap_damage, of_a_block_about_many_objects_names_the_first_of_them) {
+  constexpr std::size_t stores = 20;
+  ground<> g;
+  const home_t a = g.put(1000, 1);
+  ground<>::transaction_type t{*g, g.thread()};
+  for (std::size_t i = 0; i < stores; ++i) t.store(a + 40 * i, "x", 1);
+  const std::uint64_t version = *t.commit();
+  g.paint(a, 1, 2);
+  const block_place p = blocks_of(g, version).at(0);
+  layout::block_header h;
+  std::memcpy(&h, g.base() + p.offset(), sizeof h);
+  g.base()[p.offset() + h.bytes - 1] ^= std::byte{1};  // of the contents
+  ASSERT_TRUE(g.crash_and_open()) << last_message();
+  ASSERT_EQ(g.report().damaged.size(), 1U);
+  const damaged_block& d = g.report().damaged[0];
+  ASSERT_EQ(d.ranges.size(), stores);
+  std::string expected;
+  for (std::size_t i = 0; i < stores; ++i) {
+    EXPECT_EQ(d.ranges[i].home, a + 40 * i);
+    EXPECT_EQ(d.ranges[i].size, 1U);
+    char text[64];
+    std::snprintf(text, sizeof text, "%s[%lx, %lx)", i == 0 ? "" : " ", a + 40 * i, a + 40 * i + 1);
+    if (i < 16) expected += text;
+  }
+  EXPECT_EQ(d.homes, expected);
 }
 TEST(log_heap_damage, of_a_block_that_a_cleaner_meets_keeps_its_chunk) {
   ground<> g;
@@ -336,6 +383,45 @@ TEST(log_heap_damage, of_one_of_several_blocks_and_of_its_threads_stamp_loses_no
   }
 }
 
+// A transaction of three blocks has not committed, and recovery has cut off two of them, when a crash comes: of the
+// ends that it has stored any may be durable, in chunks whose blocks lead to each other.  The next recovery says the
+// same.
+TEST(log_heap_damage, of_a_torn_transaction_takes_all_of_it_back_whatever_of_a_recovery_is_durable) {
+  for (unsigned durable = 0; durable < 8; ++durable) {
+    SCOPED_TRACE(durable);
+    ground<> g;
+    const home_t a = g.put(100, 1);
+    const home_t b = g.put(100, 2);
+    ground<>::transaction_type t{*g, g.thread()};
+    const std::vector<std::byte> bytes(100, std::byte{3});
+    const home_t fresh = *t.allocate(100);
+    t.store(fresh, bytes.data(), 100);
+    t.store(a, bytes.data(), 100);
+    ASSERT_TRUE(t.release(b));
+    const std::uint64_t version = *t.commit();
+    const std::vector<block_place> places = blocks_of(g, version);
+    ASSERT_EQ(places.size(), 3U);
+    for (const block_place& p : places) {
+      if (g->chunks().of(p.offset()).use == layout::chunk_use::update) g.base()[p.offset() + 60] ^= std::byte{1};
+    }
+    std::vector<std::byte> image(g.base(), g.base() + g.bytes());
+    ASSERT_TRUE(g.crash_and_open()) << last_message();
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const std::uint64_t end = places[i].chunk + offsetof(layout::chunk_header, end);
+      ASSERT_NE(std::memcmp(image.data() + end, g.base() + end, 8), 0);
+      if ((durable >> i & 1) != 0) std::memcpy(image.data() + end, g.base() + end, 8);
+    }
+    g.forget();
+    std::memcpy(g.base(), image.data(), image.size());
+    ASSERT_TRUE(g.crash_and_open()) << last_message();
+    EXPECT_TRUE(g.report().damaged.empty());
+    EXPECT_EQ(g.objects(), (std::map<home_t, std::uint64_t>{{a, 100}, {b, 100}})) << fresh;
+    EXPECT_EQ(g.look(a, 100), std::vector<std::byte>(100, std::byte{1}));
+    EXPECT_EQ(g.look(b, 100), std::vector<std::byte>(100, std::byte{2}));
+    EXPECT_EQ(g->check(), "");
+  }
+}
+
 // Forged: two blocks of one version prove themselves and differ.  Which of them is read nobody has promised, and it may
 // be the other one when a cleaner has moved one; everything else is as it was, whatever the next open reads.
 TEST(log_heap_damage, of_a_version_that_another_block_has_costs_what_both_are_about) {
@@ -420,6 +506,15 @@ TEST(log_heap_damage, of_the_list_of_chunks_is_refused) {
       {"mark of its root", [](ground<>& g) { g.base()[root_of(g) + 3] ^= std::byte{1}; }},
       {"check of its root", [](ground<>& g) { g.base()[root_of(g) + 50] ^= std::byte{1}; }},
       {"named as its root", [](ground<>& g) { put_word(g, testing::root_word, 4096); }},
+      {"named as its root", [](ground<>& g) { put_word(g, testing::root_word, root_of(g) + 64); }},
+      {"named as its root", [](ground<>& g) { put_word(g, testing::root_word, run_of_another(g)); }},
+      {"is no chunk's", [](ground<>& g) { put_word(g, root_of(g) + offsetof(layout::root, first_chunk), root_of(g)); }},
+      {"is no chunk's",
+       [](ground<>& g) { put_word(g, root_of(g) + offsetof(layout::root, first_chunk), root_of(g) + 64); }},
+      {"is no chunk's",
+       [](ground<>& g) { put_word(g, root_of(g) + offsetof(layout::root, first_chunk), run_of_another(g)); }},
+      {"the root's word",
+       [](ground<>& g) { g.base()[root_of(g) + offsetof(layout::root, first_chunk)] ^= std::byte{1}; }},
   };
   for (const trick& t : tricks) {
     history h;
@@ -427,6 +522,66 @@ TEST(log_heap_damage, of_the_list_of_chunks_is_refused) {
     EXPECT_EQ(h.g.crash_and_open().error(), errc::corrupt) << t.message;
     EXPECT_NE(std::string{last_message()}.find(t.message), std::string::npos) << last_message();
   }
+}
+
+// Sizes that a heap cannot have, of settings or of a root.
+struct bad_size {
+  const char* what;
+  std::uint64_t chunk_bytes, superblock_bytes, home_first, home_bytes;
+};
+constexpr std::uint64_t gib = std::uint64_t{1} << 30;
+constexpr bad_size bad_sizes[] = {
+    {"chunks of no power of two", 12288, 65536, gib, gib},
+    {"chunks that are too small", 256, 65536, gib, gib},
+    {"chunks that are too large", 2 * layout::chunk_bytes_max, 65536, gib, gib},
+    {"chunks of half a page", 2048, 65536, gib, gib},
+    {"superblocks of no power of two", 4096, 65536 + 512, gib, 65 * gib},
+    {"superblocks that are too small", 4096, 256, gib, gib},
+    {"no home space", 4096, 65536, gib, 0},
+    {"half a superblock", 4096, 65536, gib, 32768},
+    {"home space that begins in the middle of one", 4096, 65536, gib + 8, gib},
+    {"home space that ends behind all addresses", 4096, 65536, gib, home_end},
+};
+template <class Sizes>
+void set_sizes(Sizes& s, const bad_size& to) {
+  s.chunk_bytes = to.chunk_bytes;
+  s.superblock_bytes = to.superblock_bytes;
+  s.home_first = to.home_first;
+  s.home_bytes = to.home_bytes;
+}
+TEST(log_heap_damage, of_a_root_with_impossible_sizes_is_refused_as_are_such_settings) {
+  for (const bad_size& b : bad_sizes) {
+    SCOPED_TRACE(b.what);
+    ground<> g;
+    heap_settings s = small_settings();
+    set_sizes(s, b);
+    ground<>::heap_type other{g.medium(), g.base(), g.pages(), s};
+    EXPECT_EQ(other.create(1).error(), errc::invalid);
+    EXPECT_NE(std::string{last_message()}.find("impossible sizes"), std::string::npos) << last_message();
+    const std::uint64_t at = root_of(g);
+    layout::root r;
+    std::memcpy(&r, g.base() + at, sizeof r);
+    set_sizes(r, b);
+    r.check = checksum(&r, offsetof(layout::root, check), mix_seed(layout::root_magic, at));
+    std::memcpy(g.base() + at, &r, sizeof r);
+    EXPECT_EQ(g.crash_and_open().error(), errc::corrupt);
+    EXPECT_NE(std::string{last_message()}.find("impossible sizes"), std::string::npos) << last_message();
+  }
+}
+
+// Pages that are in no list of the heap are given back by an open, but not another structure's.
+TEST(log_heap_damage, of_nothing_costs_no_pages_of_others) {
+  ground<> g;
+  const home_t a = g.put(100, 1);
+  const std::uint64_t others = run_of_another(g);
+  const auto mine = g.pages().take_run(0, nvm::layout::slot_protocol::self_validating, layout::owner, 4096);
+  ASSERT_TRUE(mine);
+  ASSERT_TRUE(g.crash_and_open()) << last_message();
+  EXPECT_FALSE(g.pages().owned_at(*mine));
+  const auto found = g.pages().owned_at(others);
+  ASSERT_TRUE(found) << last_message();
+  EXPECT_EQ(found->owner, another_owner);
+  EXPECT_EQ(g.look(a, 1)[0], std::byte{1});
 }
 
 // A block that holds, with entries that do not.

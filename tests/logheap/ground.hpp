@@ -113,6 +113,9 @@ class ground {
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
   heap_settings& settings() { return settings_; }
   [[nodiscard]] const geometry& sizes() const { return geometry_; }
+  // Of the pool: until the next crash.
+  [[nodiscard]] structure_pages& pages() { return *space_; }
+  [[nodiscard]] Medium& medium() { return medium_; }
 
   home_t put(std::uint64_t size, int fill) {
     transaction_type t{*heap_, *thread_};
@@ -170,6 +173,24 @@ class ground {
   typename heap_type::thread* thread_ = nullptr;
   recovery_report report_;
 };
+
+// Where the blocks of a version are.
+template <class Ground>
+std::vector<block_place> blocks_of(Ground& g, std::uint64_t version) {
+  std::vector<block_place> all;
+  auto& chunks = g->chunks();
+  for (std::uint32_t i = 0; i < chunks.count(); ++i) {
+    const chunk& c = chunks.at(i);
+    for (std::uint64_t at = sizeof(layout::chunk_header); at < c.used.load(std::memory_order_relaxed);) {
+      layout::block_header h;
+      const block_place place = chunks.place(c, at);
+      if (inspect_block(g.base(), place, chunks.chunk_bytes(), h) != block_fault::none) break;
+      if (h.version == version) all.push_back(place);
+      at += round_up(h.bytes, 8);
+    }
+  }
+  return all;
+}
 
 // Random transactions, against a model of all bytes.
 template <class Kind = plain, media Medium = direct_media>

@@ -87,6 +87,56 @@ TEST(log_heap_no_memory, for_a_commit_leaves_what_was) {
         }
       });
 }
+// A commit that takes chunks from the space.
+TEST(log_heap_no_memory, for_more_chunks_leaves_what_was_and_the_pages) {
+  constexpr std::uint64_t large_bytes = 20000;
+  bool done = false;
+  at_each_allocation(
+      [&](filled& f) {
+        done = false;
+        const std::vector<std::byte> bytes(large_bytes, std::byte{77});
+        heap_ground::transaction_type t{*f.g, f.g.thread()};
+        const auto fresh = t.allocate(large_bytes);
+        if (!fresh) return;
+        t.store(*fresh, bytes.data(), large_bytes);
+        const auto committed = t.commit();
+        done = bool{committed};
+        EXPECT_TRUE(done || committed.error() == errc::no_memory) << last_message();
+      },
+      [&](filled& f) {
+        // No pages but of the root and of chunks that the heap knows.
+        unsigned unknown = 0;
+        std::pair<heap_ground*, unsigned*> context{&f.g, &unknown};
+        f.g.pages().each_owned(0, f.g.pages().size_pages(), &context, [](void* raw, const owned_pages& p) {
+          const auto& [g, count] = *static_cast<decltype(context)*>(raw);
+          if ((*g)->chunks().number_of(p.offset) == chunk_store<direct_media>::none) ++*count;
+          return true;
+        });
+        EXPECT_EQ(unknown, 1U);
+        EXPECT_EQ(f.g.objects().size(), static_cast<std::size_t>(objects + (done ? 1 : 0)));
+        const home_t again = f.g.put(large_bytes, 78);
+        f.expect_rest(-1);
+        EXPECT_TRUE(f.g.crash_and_open()) << last_message();
+        EXPECT_EQ(f.g.look(again, large_bytes), std::vector<std::byte>(large_bytes, std::byte{78}));
+        f.expect_rest(-1);
+      });
+}
+TEST(log_heap_no_memory, for_tables_of_chunks_is_told_by_open) {
+  filled f;
+  unsigned struck = 0;
+  for (long first = 1;; ++first) {
+    injected.arm(fault::memory, ENOMEM, first, false);
+    heap_ground::heap_type other{f.g.medium(), f.g.base(), f.g.pages(), f.g.settings()};
+    injected.relieve();
+    if (!injected.struck()) break;
+    ++struck;
+    recovery_report report;
+    EXPECT_EQ(other.open(report).error(), errc::no_memory);
+    EXPECT_NE(std::string{last_message()}.find("tables of chunks"), std::string::npos) << last_message();
+  }
+  EXPECT_EQ(struck, 2U);
+  f.expect_rest(-1);
+}
 TEST(log_heap_no_memory, for_a_cleaner_costs_only_its_pass) {
   at_each_allocation([](filled& f) { (void)f.g->clean(4, true); },
                      [](filled& f) {

@@ -225,6 +225,60 @@ TEST(log_heap_room, outside_of_objects_takes_no_stores) {
   EXPECT_EQ(g->check(), "");
 }
 
+// A heap is made where there are pages for its root, or not at all.
+TEST(log_heap_room, for_the_root_of_a_new_heap_is_needed) {
+  const geometry sizes = testing::pool_geometry(64);
+  std::vector<std::byte> memory(sizes.capacity_bytes() + 4096);
+  auto* const base = reinterpret_cast<std::byte*>(round_up(reinterpret_cast<std::uintptr_t>(memory.data()), 4096));
+  direct_media medium;
+  log::nothing_logged lanes;
+  space<direct_media, log::nothing_logged> pages{medium, lanes, base, sizes};
+  ASSERT_TRUE(pages.boot(0, 1)) << last_message();
+  const auto take = [&] { return pages.take_run(0, nvm::layout::slot_protocol::self_validating, 7, 4096); };
+  std::uint64_t last = 0;
+  for (auto run = take(); run; run = take()) last = *run;
+  heap_type h{medium, base, pages, small_settings()};
+  recovery_report report;
+  EXPECT_EQ(h.create(1).error(), errc::no_space) << last_message();
+  std::uint64_t word = 0;
+  std::memcpy(&word, base + testing::root_word, sizeof word);
+  EXPECT_EQ(word, 0U);
+  pages.give(last);
+  EXPECT_TRUE(h.create(1)) << last_message();
+  EXPECT_TRUE(h.open(report)) << last_message();
+}
+
+// A block counts its entries in 16 bits.
+TEST(log_heap_room, of_a_block_is_used_up_by_as_many_entries_as_it_can_count) {
+  heap_settings s = small_settings();
+  s.chunk_bytes = layout::chunk_bytes_max;
+  ground<testing::leaves> g{8192, s};
+  const home_t kept = g.put(100, 1);
+  constexpr std::uint64_t more = 10;
+  std::vector<home_t> all;
+  {
+    ground<testing::leaves>::transaction_type t{*g, g.thread()};
+    for (std::uint64_t i = 0; i < layout::entries_max + more; ++i) all.push_back(*t.allocate(16));
+    ASSERT_TRUE(t.commit()) << last_message();
+  }
+  ASSERT_EQ(g.objects().size(), all.size() + 1);
+  ground<testing::leaves>::transaction_type t{*g, g.thread()};
+  for (const home_t home : all) ASSERT_TRUE(t.release(home));
+  const auto version = t.commit();
+  ASSERT_TRUE(version) << last_message();
+  std::vector<unsigned> counts;
+  for (const block_place& p : testing::blocks_of(g, *version)) {
+    layout::block_header h;
+    std::memcpy(&h, g.base() + p.offset(), sizeof h);
+    counts.push_back(count_of(h));
+  }
+  std::sort(counts.begin(), counts.end());
+  EXPECT_EQ(counts, (std::vector<unsigned>{more, layout::entries_max}));
+  ASSERT_TRUE(g.crash_and_open()) << last_message();
+  EXPECT_EQ(g.objects(), (std::map<home_t, std::uint64_t>{{kept, 100}}));
+  EXPECT_EQ(g->check(), "");
+}
+
 // Objects of more than a chunk, and of more than 64 KiB.
 TEST(log_heap_room, is_split_where_an_object_is_larger_than_a_chunk) {
   ground<> g;
