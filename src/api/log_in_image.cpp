@@ -125,7 +125,7 @@ class log_repair {
     }
     const auto before = contents();
     if (!before) return before.error();
-    (void)logheap::cut_out_damage(*image_.heap, base_);
+    (void)logheap::cut_out_damage(*image_.heap, found, base_);
     logheap::recovery_report left;
     if (status s = image_.open(base_, g_, false, left); !s) return s;
     if (!left.damaged.empty()) {

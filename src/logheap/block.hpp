@@ -52,6 +52,10 @@ inline block_fault inspect_block(const std::byte* base, const block_place& p, st
   if (h.content_check != content_check_of(block, h.bytes, p)) return block_fault::content;
   return block_fault::none;
 }
+// Bytes from there to where the next block can be: behind this one, if its header holds, or wherever there is one.
+inline std::uint64_t step_over(block_fault fault, const layout::block_header& h) noexcept {
+  return fault == block_fault::no_header ? layout::block_align : round_up(h.bytes, layout::block_align);
+}
 inline std::uint64_t peer_of(const layout::block_header& h) noexcept {
   return h.peer_and_count & ((std::uint64_t{1} << layout::peer_bits) - 1);
 }

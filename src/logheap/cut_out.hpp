@@ -18,33 +18,37 @@
 
 namespace nvm::logheap {
 
-// `heap`: opened with recovery (settings.use_saved is false), at rest, and not to be used for anything else any more: a
-// new one has to be opened.  Returns in how many chunks something was cut out.
+// `heap`: opened with recovery (settings.use_saved is false), which has reported `found`, at rest, and not to be used
+// for anything else any more: a new one has to be opened.  Returns in how many chunks something was cut out.
 template <class Heap>
-[[nodiscard]] std::uint64_t cut_out_damage(Heap& heap, std::byte* base) {
+[[nodiscard]] std::uint64_t cut_out_damage(Heap& heap, const recovery_report& found, std::byte* base) {
   auto& chunks = heap.chunks();
   const std::uint64_t bytes = chunks.chunk_bytes();
   std::uint64_t changed = 0;
-  std::vector<std::byte> whole;  // blocks that hold, one behind the other
+  // Also blocks that hold, but reach behind a chunk's end or have entries that no heap has written.
+  std::vector<std::uint64_t> refused;
+  for (const damaged_block& d : found.damaged) refused.push_back(d.offset);
+  std::sort(refused.begin(), refused.end());
+  std::vector<std::byte> whole;  // blocks that count, one behind the other
   for (std::uint32_t i = 0; i < chunks.count(); ++i) {
     chunk& c = chunks.at(i);
-    if (c.state.load(std::memory_order_relaxed) == chunk_state::free || c.use == layout::chunk_use::saved) continue;
+    if (c.state.load(std::memory_order_relaxed) == chunk_state::free) continue;
     const std::uint64_t used = c.used.load(std::memory_order_relaxed);
     bool damaged = false;
     whole.clear();
     for (std::uint64_t at = sizeof(layout::chunk_header); at < used;) {
       layout::block_header h;
       const block_place place = chunks.place(c, at);
-      if (inspect_block(base, place, bytes, h) != block_fault::none || at + h.bytes > used ||
-          !for_each_entry(base, place, h, [](const entry&) {})) {
+      const block_fault fault = inspect_block(base, place, bytes, h);
+      if (fault != block_fault::none || std::binary_search(refused.begin(), refused.end(), place.offset())) {
         damaged = true;
-        at += layout::block_align;  // the next block is found by its header
+        at += step_over(fault, h);  // as recovery does
         continue;
       }
       const std::byte* block = base + place.offset();
       whole.insert(whole.end(), block, block + h.bytes);
       whole.resize(round_up(whole.size(), layout::block_align));
-      at += round_up(h.bytes, layout::block_align);
+      at += step_over(fault, h);
     }
     if (!damaged) continue;
     ++changed;

@@ -185,28 +185,29 @@ class recovery {
         } else {
           f.blocks.push_back({place.offset(), b.version, peer_of(b), false});
         }
-        at += round_up(b.bytes, layout::block_align);
+        at += step_over(fault, b);
         f.end = at;
         continue;
       }
-      if (fault == block_fault::content) f.newest = std::max(f.newest, b.version);
-      // The next block: behind this one, if its header holds, or wherever there is one.
-      std::uint64_t behind =
-          at + (fault == block_fault::content ? round_up(b.bytes, layout::block_align) : layout::block_align);
+      const bool has_header = fault != block_fault::no_header;
+      if (has_header) f.newest = std::max(f.newest, b.version);
+      // The next block that holds.
+      std::uint64_t behind = at + step_over(fault, b);
       const bool is_last = at >= sure && by_cleaner;
       while (!is_last && behind < end) {
         layout::block_header other;
-        if (inspect_block(h.base_, h.chunks_.place(c, behind), bytes, other) == block_fault::none) break;
-        behind += layout::block_align;
+        const block_fault next = inspect_block(h.base_, h.chunks_.place(c, behind), bytes, other);
+        if (next == block_fault::none) break;
+        behind += step_over(next, other);
       }
       if (!is_last && (behind < end || at < sure)) {
         behind = std::min(behind, end);
-        f.damaged.push_back({place.offset(), c.offset + behind, fault == block_fault::content ? b.version : 0});
+        f.damaged.push_back({place.offset(), c.offset + behind, has_header ? b.version : 0});
         f.end = at = behind;
         continue;
       }
-      f.torn = fault == block_fault::content || b.version != 0;
-      if (fault == block_fault::content && !by_cleaner) {
+      f.torn = has_header || b.version != 0;
+      if (has_header && !by_cleaner) {
         f.torn_block = {place.offset(), place.offset() + round_up(b.bytes, layout::block_align), b.version};
       }
       break;
@@ -316,7 +317,7 @@ class recovery {
     }
   }
 
-  // Deals out the entries of a block that counts.  Entries that no heap has written do not get any further.
+  // Deals out the entries of a block that counts.  One with entries that no heap has written gets no further.
   void deal(part_found& p, std::uint32_t number, std::uint64_t offset) {
     heap_type& h = heap_;
     chunk& c = h.chunks_.at(number);
@@ -328,12 +329,17 @@ class recovery {
       inside = inside && h.homes_->inside(e.home, e.size);
       p.entries.push_back(e);
     });
-    if (!fits || !inside) return note_forged(number, {offset, offset + header.bytes, header.version});
+    const auto is_possible = [&](const entry& e) { return !makes_object(e) || learn(e); };
+    if (!fits || !inside || !std::all_of(p.entries.begin(), p.entries.end(), is_possible)) {
+      const std::lock_guard guard{lock_};
+      forged_.push_back({number, {offset, offset + header.bytes, header.version}});
+      return;
+    }
     ++p.blocks;
     std::uint64_t filled = 0;
     for (const entry& e : p.entries) {
-      // Where objects were.  Allocations first: a tombstone that hides nothing any more may be older than the
-      // superblock that is there now, and teaches only where nothing else is known.
+      // When all allocations are known: a tombstone that hides nothing any more may be older than the superblock that
+      // is there now, and teaches only where nothing else is known.
       if (e.kind == layout::entry_kind::tombstone) {
         p.tombstones.push_back({e, header.version});
         continue;
@@ -345,28 +351,24 @@ class recovery {
         continue;
       }
       filled += entry_live_bytes;
-      const status s = h.homes_->learn(e.home, e.size);
-      if (s) {
-        cut(p, e, header.version, h.homes_->room_of(e.size));
-      } else if (s.error() == errc::no_memory) {
-        throw std::bad_alloc{};
-      } else {
-        note_forged(number, {offset, offset + 1, header.version});
-      }
+      cut(p, e, header.version, h.homes_->room_of(e.size));
     }
     c.filled.fetch_add(static_cast<std::uint32_t>(filled), std::memory_order_relaxed);
   }
-  void note_forged(std::uint32_t number, const damaged_range& d) {
-    const std::lock_guard guard{lock_};
-    forged_.push_back({number, d});
+  [[nodiscard]] static bool makes_object(const entry& e) noexcept {
+    return e.kind == layout::entry_kind::allocation || e.kind == layout::entry_kind::bare;
+  }
+  // Where objects were.  False: none of this size can have been there, beside what else was learnt.
+  [[nodiscard]] bool learn(const entry& e) {
+    const status s = heap_.homes_->learn(e.home, e.size);
+    if (!s && s.error() == errc::no_memory) throw std::bad_alloc{};
+    return bool{s};
   }
   void deal_tombstones() {
     in_parts([&](unsigned part) {
       part_found& p = parts_found_[part];
       for (const tombstone& t : p.tombstones) {
-        const status s = heap_.homes_->learn(t.what.home, t.what.size);
-        if (!s && s.error() == errc::no_memory) throw std::bad_alloc{};
-        if (!s) continue;
+        if (!learn(t.what)) continue;
         ++p.entries_seen;
         heap_.chunks_.of(t.what.self).filled.fetch_add(entry_live_bytes, std::memory_order_relaxed);
         cut(p, t.what, t.version, heap_.homes_->room_of(t.what.size));

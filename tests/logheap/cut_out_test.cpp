@@ -44,7 +44,7 @@ TEST(log_heap_cut_out, leaves_what_recovery_has_found) {
     ASSERT_TRUE(g.crash_and_open()) << last_message();
     const bool found = !g.report().damaged.empty();
     const contents left = all_of(g);
-    EXPECT_EQ(cut_out_damage(*g, g.base()) != 0, found);
+    EXPECT_EQ(cut_out_damage(*g, g.report(), g.base()) != 0, found);
     ASSERT_TRUE(g.crash_and_open()) << last_message();
     EXPECT_TRUE(g.report().damaged.empty());
     EXPECT_EQ(g->check(), "");
@@ -88,6 +88,123 @@ TEST(log_heap_contents, differ_where_an_object_does) {
   auto longer = before;
   ++longer.front().size;
   EXPECT_EQ(first_difference(before, longer), before.front().home);
+  // What only one of them has, behind everything else.
+  const std::vector<object_contents> shorter{before.begin(), before.end() - 1};
+  EXPECT_EQ(first_difference(before, shorter), before.back().home);
+  EXPECT_EQ(first_difference(shorter, before), before.back().home);
+}
+
+// Blocks that prove themselves, with entries that cannot be: recovery leaves each of them out whole, and so it stays.
+TEST(log_heap_cut_out, leaves_no_entries_that_no_heap_has_written) {
+  struct forgery {
+    const char* what;
+    std::uint64_t word;  // the first entry's, of a block of two; xor
+  };
+  constexpr std::uint64_t one_size = std::uint64_t{1} << layout::home_shift_size;
+  const forgery forgeries[] = {
+      {"more contents than the block has", one_size},
+      {"an object outside of home space", std::uint64_t{1} << 46},
+      {"an object between slots", 16},
+  };
+  for (const forgery& f : forgeries) {
+    SCOPED_TRACE(f.what);
+    ground<leaves> g;
+    const home_t first = g.put(96, 1);
+    ground<leaves>::transaction_type t{*g, g.thread()};
+    std::vector<home_t> two;
+    for (int i = 0; i < 2; ++i) {
+      two.push_back(*t.allocate(96));
+      const std::vector<std::byte> bytes(96, std::byte{2});
+      t.store(two.back(), bytes.data(), bytes.size());
+    }
+    const std::uint64_t version = *t.commit();
+    const home_t last = g.put(96, 3);
+    const block_place p = testing::blocks_of(g, version).at(0);
+    std::byte* const block = g.base() + p.offset();
+    layout::block_header h;
+    std::memcpy(&h, block, sizeof h);
+    ASSERT_EQ(count_of(h), 2U);
+    std::uint64_t word = 0;
+    std::memcpy(&word, block + sizeof h, sizeof word);
+    ASSERT_EQ(word & layout::home_mask, two[0]);
+    word ^= f.word;
+    std::memcpy(block + sizeof h, &word, sizeof word);
+    h.content_check = content_check_of(block, h.bytes, p);
+    std::memcpy(block, &h, sizeof h);
+    ASSERT_TRUE(g.crash_and_open()) << last_message();
+    ASSERT_EQ(g.report().damaged.size(), 1U);
+    EXPECT_EQ(g.report().damaged[0].offset, p.offset());
+    const contents left = all_of(g);
+    EXPECT_EQ(left, (contents{{first, std::vector<std::byte>(96, std::byte{1})},
+                              {last, std::vector<std::byte>(96, std::byte{3})}}));
+    EXPECT_EQ(cut_out_damage(*g, g.report(), g.base()), 1U);
+    ASSERT_TRUE(g.crash_and_open()) << last_message();
+    EXPECT_TRUE(g.report().damaged.empty());
+    EXPECT_EQ(g->check(), "");
+    EXPECT_EQ(all_of(g), left);
+  }
+}
+
+// A damaged block whose contents are a block that proves itself: contents are no blocks, then and afterwards.  Also
+// behind another damaged one.
+TEST(log_heap_cut_out, leaves_no_block_that_was_contents_of_another) {
+  for (const bool also_before : {false, true}) {
+    SCOPED_TRACE(also_before);
+    ground<leaves> g;
+    const home_t a = g.put(300, 1);
+    g.paint(a, 30, 2);
+    const block_place before = testing::blocks_of(g, g->statistics().version).at(0);
+    g.paint(a, 200, 3);
+    const block_place outer = testing::blocks_of(g, g->statistics().version).at(0);
+    g.paint(a, 20, 4);
+    if (also_before) g.base()[before.offset() + 50] ^= std::byte{1};
+    block_place inner = outer;
+    inner.at += 64;
+    std::byte* const block = g.base() + inner.offset();
+    layout::block_header h{};
+    h.version = g->statistics().version;
+    h.peer_and_count = inner.offset() | std::uint64_t{1} << layout::peer_bits;
+    h.bytes = sizeof h + 16;
+    std::uint64_t word = 0;
+    ASSERT_EQ(put_entry(&word, {layout::entry_kind::update, a + 250, 8, 0, 0}, false), 1U);
+    std::memcpy(block + sizeof h, &word, sizeof word);
+    std::memset(block + sizeof h + sizeof word, 9, 8);
+    h.header_check = header_check_of(h, inner);
+    h.content_check = content_check_of(block, h.bytes, inner);
+    std::memcpy(block, &h, sizeof h);
+    ASSERT_TRUE(g.crash_and_open()) << last_message();
+    ASSERT_EQ(g.report().damaged.size(), 1U);
+    EXPECT_EQ(g.report().damaged[0].offset, (also_before ? before : outer).offset());
+    std::vector<std::byte> expected(300, std::byte{1});
+    if (!also_before) std::fill_n(expected.begin(), 30, std::byte{2});
+    std::fill_n(expected.begin(), 20, std::byte{4});
+    EXPECT_EQ(g.look(a, 300), expected);
+    EXPECT_EQ(cut_out_damage(*g, g.report(), g.base()), 1U);
+    ASSERT_TRUE(g.crash_and_open()) << last_message();
+    EXPECT_TRUE(g.report().damaged.empty());
+    EXPECT_EQ(g.look(a, 300), expected);
+  }
+}
+
+// The end of a chunk is forged, and lies inside of a block: that block counts for nothing, then and afterwards.
+TEST(log_heap_cut_out, leaves_nothing_across_the_end_of_a_chunk) {
+  ground<leaves> g;
+  const home_t a = g.put(100, 1);
+  for (int i = 0; i < 3; ++i) g.paint(a, 50, 2 + i);
+  const block_place p = testing::blocks_of(g, g->statistics().version).at(0);
+  chunk& c = g->chunks().of(p.offset());
+  g->chunks().mark_end(c, static_cast<std::uint32_t>(p.at + 40));
+  ASSERT_TRUE(g.crash_and_open()) << last_message();
+  ASSERT_EQ(g.report().damaged.size(), 1U);
+  EXPECT_EQ(g.report().damaged[0].offset, p.offset());
+  EXPECT_EQ(g.report().damaged[0].version, 4U);
+  EXPECT_EQ(g.look(a, 1)[0], std::byte{3});
+  EXPECT_EQ(cut_out_damage(*g, g.report(), g.base()), 1U);
+  ASSERT_TRUE(g.crash_and_open()) << last_message();
+  EXPECT_TRUE(g.report().damaged.empty());
+  EXPECT_EQ(g->check(), "");
+  EXPECT_EQ(g.look(a, 1)[0], std::byte{3});
+  EXPECT_EQ(g.look(a, 100)[50], std::byte{1});
 }
 
 TEST(log_heap_cut_out, changes_nothing_where_all_holds) {
@@ -96,7 +213,7 @@ TEST(log_heap_cut_out, changes_nothing_where_all_holds) {
   for (unsigned i = 0; i < 150; ++i) p.step();
   ASSERT_TRUE(g.crash_and_open()) << last_message();
   const std::vector<std::byte> image{g.base(), g.base() + g.bytes()};
-  EXPECT_EQ(cut_out_damage(*g, g.base()), 0U);
+  EXPECT_EQ(cut_out_damage(*g, g.report(), g.base()), 0U);
   EXPECT_TRUE(std::equal(image.begin(), image.end(), g.base()));
 }
 
