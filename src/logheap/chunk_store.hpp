@@ -339,8 +339,9 @@ class chunk_store {
   [[nodiscard]] bool sizes_hold(const Sizes& s) const noexcept {
     return std::has_single_bit(s.chunk_bytes) && s.chunk_bytes >= layout::chunk_bytes_min &&
            s.chunk_bytes <= layout::chunk_bytes_max && s.chunk_bytes % pages_.sizes().page_bytes() == 0 &&
-           std::has_single_bit(s.superblock_bytes) && s.superblock_bytes >= 512 &&
-           s.home_bytes % s.superblock_bytes == 0 && s.home_bytes != 0 && s.home_first % s.superblock_bytes == 0 &&
+           std::has_single_bit(s.superblock_bytes) && s.superblock_bytes >= layout::superblock_bytes_min &&
+           s.superblock_bytes <= layout::superblock_bytes_max && s.home_bytes % s.superblock_bytes == 0 &&
+           s.home_bytes != 0 && s.home_first % s.superblock_bytes == 0 &&
            range_inside(s.home_first, s.home_bytes, home_end);
   }
   [[nodiscard]] status check_root() const noexcept {

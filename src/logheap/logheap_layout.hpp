@@ -71,6 +71,8 @@ inline constexpr std::uint64_t chunk_magic = 0x4B'4E55'4843;  // "CHUNK"
 inline constexpr std::uint64_t chunk_bytes_default = 32768;
 inline constexpr std::uint64_t chunk_bytes_min = 512;
 inline constexpr std::uint64_t chunk_bytes_max = std::uint64_t{1} << 20;
+inline constexpr std::uint64_t superblock_bytes_min = 512;
+inline constexpr std::uint64_t superblock_bytes_max = std::uint64_t{1} << 20;  // a word in memory for each slot
 
 // Generation: session (20) << 32 | uses of the chunk so far (32).  A use that a crash has kept from becoming durable
 // may have left blocks; the session keeps them from passing for those of the next use.

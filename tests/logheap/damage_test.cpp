@@ -537,6 +537,7 @@ constexpr bad_size bad_sizes[] = {
     {"chunks of half a page", 2048, 65536, gib, gib},
     {"superblocks of no power of two", 4096, 65536 + 512, gib, 65 * gib},
     {"superblocks that are too small", 4096, 256, gib, gib},
+    {"superblocks that are too large", 4096, 2 * layout::superblock_bytes_max, gib, gib},
     {"no home space", 4096, 65536, gib, 0},
     {"half a superblock", 4096, 65536, gib, 32768},
     {"home space that begins in the middle of one", 4096, 65536, gib + 8, gib},
