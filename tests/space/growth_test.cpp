@@ -1,9 +1,25 @@
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <string>
+#include <thread>
+
 #include "test_pool.hpp"
 
 namespace nvm::testing {
 namespace {
 
 using layout::object_layout;
+
+// Of a thread of this process: 'S' while it waits for a lock.
+char state_of(pid_t thread) {
+  std::ifstream file{"/proc/self/task/" + std::to_string(thread) + "/stat"};
+  std::string text;
+  std::getline(file, text);
+  const auto name_end = text.rfind(')');
+  return name_end == std::string::npos ? '?' : text[name_end + 2];
+}
 
 TEST(growth, happens_by_itself_and_keeps_everything) {
   test_pool pool{test_geometry(5, 3000)};
@@ -71,6 +87,50 @@ TEST(growth, that_fails_leaves_a_usable_pool_and_may_succeed_later) {
   EXPECT_TRUE(put(pool, 10 * 4096));
   EXPECT_TRUE(put(pool, 64));
   EXPECT_TRUE(pool.check());
+}
+
+// While one thread makes the pool grow another comes to do so: what the first has done may be all it needs.
+TEST(growth, is_asked_for_once_by_threads_that_wait_for_it) {
+  for (const bool grows : {true, false}) {
+    const geometry g = test_geometry(16, 1000);
+    const image memory = make_image(g);
+    ordered_media medium;
+    test_lanes lanes{4};
+    std::unique_ptr<test_space> s;
+    std::atomic<unsigned> calls{0};
+    std::atomic<pid_t> second{0};
+    test_space::reservation last;
+    s = std::make_unique<test_space>(medium, lanes, memory.get(), g, [&](std::uint64_t) -> result<std::uint64_t> {
+      ++calls;
+      // Nothing else keeps the second thread once it has begun but the lock that this one holds.
+      const auto until = std::chrono::steady_clock::now() + std::chrono::seconds{20};
+      while ((second == 0 || state_of(second) != 'S') && std::chrono::steady_clock::now() < until) {
+        std::this_thread::yield();
+      }
+      if (grows) return 100;
+      s->cancel(last, 0);  // the last pages become free instead
+      return fail(errc::no_space, "the device is full");
+    });
+    ASSERT_TRUE(s->boot(0, 1));
+    const auto a = s->reserve(0, 8 * 4096, object_layout::raw);
+    const auto b = s->reserve(0, 8 * 4096, object_layout::raw);
+    ASSERT_TRUE(a && b);
+    last = a->offset > b->offset ? *a : *b;
+    result<test_space::reservation> one = errc::invalid;
+    std::thread first{[&] { one = s->reserve(0, 6 * 4096, object_layout::raw); }};
+    while (calls == 0) std::this_thread::yield();
+    result<test_space::reservation> two = errc::invalid;
+    std::thread other{[&] {
+      second = gettid();
+      two = s->reserve(1, 5 * 4096, object_layout::raw);
+    }};
+    first.join();
+    other.join();
+    EXPECT_EQ(bool{one}, grows);
+    EXPECT_TRUE(two) << "from what became free, or was added, meanwhile";
+    EXPECT_EQ(calls, 1U);
+    EXPECT_EQ(s->size_pages(), grows ? 100U : 16U);
+  }
 }
 
 TEST(growth, is_impossible_without_a_way_to_grow) {
