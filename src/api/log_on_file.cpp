@@ -14,8 +14,13 @@ namespace {
 
 class synced_stack {
  public:
-  explicit synced_stack(pool_file& file) noexcept
-      : device_{file.file()}, medium_{device_, leave_file, &file, file.path()}, metered_{medium_, counts_} {}
+  // `syncs`: the pool's file, opened for these alone: a sync of its growth must not be told what a commit's has to
+  // know.
+  synced_stack(pool_file& file, platform::file syncs) noexcept
+      : syncs_{std::move(syncs)},
+        device_{syncs_},
+        medium_{device_, leave_file, &file, file.path()},
+        metered_{medium_, counts_} {}
   meter_media<synced_media>& top() noexcept { return metered_; }
   status close() noexcept { return medium_.durable(medium_.last_lsn()); }
   void statistics(nvm_statistics& out) noexcept {
@@ -38,6 +43,7 @@ class synced_stack {
     std::abort();
   }
 
+  platform::file syncs_;
   file_device device_;
   synced_media medium_;
   meter counts_;
@@ -48,7 +54,9 @@ class synced_stack {
 
 started start_log_on_file(pool_file& file, const log_choice& how) {
   if (file.read_only()) return start_log(file, isa::write_back::none, true, {}, how);
-  auto stack = std::make_unique<synced_stack>(file);
+  auto syncs = file.file().open_again(file.path());
+  if (!syncs) return syncs.error();
+  auto stack = std::make_unique<synced_stack>(file, std::move(*syncs));
   if (how.mapping == NVM_MAPPING_LEAVES) {
     return start_log_engine<synced_stack, logheap::leaf_mapping>(std::move(stack), file, how);
   }

@@ -101,9 +101,11 @@ void add_counts(const image_media& m, nvm_statistics& out) noexcept {
 
 class image_stack {
  public:
-  explicit image_stack(platform::file& file) noexcept : device_{file} {}
+  image_stack(platform::file& file, platform::file log_syncs) noexcept
+      : device_{file}, log_file_{std::move(log_syncs)}, log_syncs_{log_file_} {}
   // May throw std::bad_alloc.
-  status open(const image_settings& settings, log_run run) {
+  status open(image_settings settings, log_run run) {
+    settings.log_syncs = &log_syncs_;
     const bool something_left = !run.empty();
     auto m = image_media::open(device_, settings, std::move(run));
     if (!m) return m.error();
@@ -121,13 +123,15 @@ class image_stack {
 
  private:
   file_device device_;
+  platform::file log_file_;
+  file_device log_syncs_;
   std::unique_ptr<started_image> top_;
 };
 
 // With counters of what passes.
 class measured_image_stack {
  public:
-  explicit measured_image_stack(platform::file& file) noexcept : inner_{file} {}
+  measured_image_stack(platform::file& file, platform::file log_syncs) noexcept : inner_{file, std::move(log_syncs)} {}
   // May throw std::bad_alloc.
   status open(const image_settings& settings, log_run run) {
     if (status s = inner_.open(settings, std::move(run)); !s) return s;
@@ -168,7 +172,9 @@ class private_stack {
 
 template <class Stack>
 result<std::unique_ptr<engine>> start_stack(pool_file& file, unsigned lanes, log_run run) {
-  auto stack = std::make_unique<Stack>(file.file());
+  auto log_syncs = file.file().open_again(file.path());
+  if (!log_syncs) return log_syncs.error();
+  auto stack = std::make_unique<Stack>(file.file(), std::move(*log_syncs));
   image_settings settings;
   settings.base = file.base();
   settings.bytes = file.geometry().capacity_bytes();

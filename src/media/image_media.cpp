@@ -41,6 +41,7 @@ constinit thread_local thread_lsns last_lsns;
 
 image_media::image_media(block_device& device, const image_settings& settings, log_run run) noexcept
     : device_{device},
+      log_syncs_{settings.log_syncs != nullptr ? *settings.log_syncs : device},
       settings_{settings},
       ring_bytes_{settings.ring.place.ring_bytes()},
       id_{media_made.fetch_add(1, std::memory_order_relaxed) + 1},
@@ -305,7 +306,7 @@ status image_media::write_log(lsn_t from, lsn_t to, bool begin_lap) noexcept {
   if (const status s = first_write(); !s) return s;
   if (begin_lap) {
     if (const status s = move_header(from); !s) return s;
-    if (const status s = device_.sync(edge{"image/E4"}); !s) return s;
+    if (const status s = log_syncs_.sync(edge{"image/E4"}); !s) return s;
     other_syncs_.fetch_add(1, std::memory_order_relaxed);
   }
   while (from < to) {
@@ -314,7 +315,7 @@ status image_media::write_log(lsn_t from, lsn_t to, bool begin_lap) noexcept {
     if (!s) return s;
     from += count;
   }
-  return device_.sync(edge{"image/E1"});
+  return log_syncs_.sync(edge{"image/E1"});
 }
 
 status image_media::move_header(lsn_t checkpoint, site s) noexcept {

@@ -54,6 +54,9 @@ struct image_settings {
   status (*before_first_write)(void* context) noexcept = nullptr;
   void* context = nullptr;
   const char* name = "the pool";  // in messages
+  // The same device for syncs of the log, nullptr: the one that it is opened on.  Where a device tells of a failed
+  // write-back to one call of sync() only, that of a checkpoint must not take it from a commit's.
+  block_device* log_syncs = nullptr;
 };
 
 struct image_statistics {
@@ -160,6 +163,7 @@ class image_media {
   status refuse() const noexcept;
 
   block_device& device_;
+  block_device& log_syncs_;
   const image_settings settings_;
   const std::uint64_t ring_bytes_;
   const std::uint64_t id_;  // of this object among all of the process: key of the thread's last LSNs

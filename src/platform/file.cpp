@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstring>
 #include <string_view>
 
@@ -79,6 +80,22 @@ result<file> file::open(const char* path, int flags, unsigned mode, const file_c
   fail(code, "open %s: %s", path, std::strerror(number));
   errno = number;
   return code;
+}
+
+result<file> file::open_again(const char* path) const noexcept {
+  char name[32];
+  std::snprintf(name, sizeof name, "/proc/self/fd/%d", descriptor_);
+  auto again = open(name, O_RDWR, 0, calls_);
+  if (!again) again = open(path, O_RDWR, 0, calls_);
+  if (!again) return again.error();
+  const auto own = facts(), others = again->facts();
+  if (!own) return own.error();
+  if (!others) return others.error();
+  if (own->device != others->device || own->inode != others->inode) {
+    return fail(errc::busy, "open %s once more: found another file, of inode %llu, expected inode %llu", path,
+                static_cast<unsigned long long>(others->inode), static_cast<unsigned long long>(own->inode));
+  }
+  return again;
 }
 
 file& file::operator=(file&& other) noexcept {

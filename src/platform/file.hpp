@@ -58,6 +58,10 @@ class file {
   [[nodiscard]] static result<file> open(const char* path, int flags, unsigned mode = 0600,
                                          const file_calls* calls = nullptr) noexcept;
 
+  // The same file for reading and writing once more, with a memory of failed write-backs of its own: the kernel tells
+  // of each to every open file description once, by the next sync through it.  `path`: for where there is no /proc.
+  [[nodiscard]] result<file> open_again(const char* path) const noexcept;
+
   file() noexcept = default;
   file(file&& other) noexcept : descriptor_{other.descriptor_}, calls_{other.calls_} { other.descriptor_ = -1; }
   file& operator=(file&& other) noexcept;

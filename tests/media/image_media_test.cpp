@@ -7,9 +7,13 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
+#include <cstring>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "image_rig.hpp"
 #include "media/checkpointer.hpp"
@@ -401,6 +405,70 @@ TEST(image_media, failure_of_any_call_poisons_and_loses_nothing_acknowledged) {
         ASSERT_GE(after.at(data_offset + 8 * (i % 64)), i + 1) << "call " << k;
     }
   }
+}
+
+// A device that tells of a failed write-back to each of its openings once, as a kernel does.
+class opened_device final : public block_device {
+ public:
+  opened_device(memory_device& inner, const std::atomic<unsigned>& failures) : inner_{inner}, failures_{failures} {}
+  ~opened_device() = default;
+  status write(std::uint64_t offset, const void* from, std::size_t bytes, site s = site::here()) noexcept override {
+    return inner_.write(offset, from, bytes, s);
+  }
+  status read(std::uint64_t offset, void* to, std::size_t bytes) noexcept override {
+    return inner_.read(offset, to, bytes);
+  }
+  status sync(edge e) noexcept override {
+    const unsigned now = failures_.load();
+    const bool failed = std::exchange(told_, now) != now;
+    if (after_sync) after_sync(e);
+    return failed ? fail(errc::io, "a write-back has failed") : inner_.sync(e);
+  }
+  result<std::uint64_t> size() noexcept override { return inner_.size(); }
+
+  std::function<void(edge)> after_sync;
+
+ private:
+  memory_device& inner_;
+  const std::atomic<unsigned>& failures_;
+  unsigned told_ = 0;
+};
+
+// A checkpoint's sync has been told of a failure and has not returned yet; a thread commits meanwhile.
+status commit_beside_a_failing_checkpoint(bool log_has_its_own) {
+  memory_device memory{file_bytes};
+  const ring_identity ring = small_ring();
+  auto state = format_ring(memory, ring);
+  EXPECT_TRUE(state && memory.sync(edge{"test/create"})) << last_message();
+  std::atomic<unsigned> failures{0};
+  opened_device home{memory, failures}, log{memory, failures};
+  std::vector<page> image(file_bytes / sizeof(page));
+  image_settings settings;
+  settings.base = reinterpret_cast<std::byte*>(image.data());
+  settings.bytes = file_bytes;
+  settings.ring = ring;
+  if (log_has_its_own) settings.log_syncs = &log;
+  auto opened = image_media::open(home, settings, *state);
+  EXPECT_TRUE(opened) << last_message();
+  image_media& m = **opened;
+  const auto commit = [&] {
+    m.flush(settings.base + data_offset, 8);
+    return m.durable(m.last_lsn());
+  };
+  EXPECT_TRUE(commit()) << last_message();
+  status meanwhile;
+  home.after_sync = [&](edge e) {
+    if (std::strcmp(e.name, "image/E2") == 0) std::thread{[&] { meanwhile = commit(); }}.join();
+  };
+  failures = 1;
+  EXPECT_EQ(m.checkpoint_step().error(), errc::io);
+  EXPECT_EQ(commit().error(), errc::io);
+  return meanwhile;
+}
+TEST(image_media, a_commit_is_told_of_a_failure_that_a_checkpoint_has_been_told_of) {
+  EXPECT_EQ(commit_beside_a_failing_checkpoint(true).error(), errc::io);
+  // Otherwise it would believe that it is durable.
+  EXPECT_TRUE(commit_beside_a_failing_checkpoint(false));
 }
 
 TEST(image_media, threads_that_wait_are_told_of_a_failure) {

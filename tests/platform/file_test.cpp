@@ -170,6 +170,45 @@ TEST(file, the_lock_excludes_a_second_opener_of_the_same_process_too) {
   EXPECT_TRUE(second->lock_exclusive().has_value());
 }
 
+TEST(file, opened_again_is_the_same_file_and_leaves_its_lock_alone) {
+  const scratch s;
+  auto first = file::open(s.path("a").c_str(), O_RDWR | O_CREAT);
+  ASSERT_TRUE(first);
+  ASSERT_TRUE(first->lock_exclusive().has_value());
+  // By whatever name.
+  std::filesystem::rename(s.path("a"), s.path("b"));
+  {
+    const auto again = first->open_again(s.path("a").c_str());
+    ASSERT_TRUE(again) << last_message();
+    ASSERT_TRUE(again->write(0, "abc", 3)) << last_message();
+    EXPECT_TRUE(again->sync_data()) << last_message();
+    char in[3];
+    ASSERT_TRUE(first->read(0, in, 3)) << last_message();
+    EXPECT_EQ(std::string(in, 3), "abc");
+  }
+  EXPECT_TRUE(*file::open(s.path("b").c_str(), O_RDWR)->locked_elsewhere());
+}
+
+TEST(file, opened_again_where_there_is_no_proc_is_found_by_its_path_or_refused) {
+  const scratch s;
+  file_calls no_proc = system_file_calls();
+  no_proc.open = [](const char* path, int flags, unsigned mode) {
+    if (std::string{path}.starts_with("/proc/")) {
+      errno = ENOENT;
+      return -1;
+    }
+    return ::open(path, flags, mode);
+  };
+  auto first = file::open(s.path("a").c_str(), O_RDWR | O_CREAT, 0600, &no_proc);
+  ASSERT_TRUE(first);
+  EXPECT_TRUE(first->open_again(s.path("a").c_str())) << last_message();
+  std::filesystem::rename(s.path("a"), s.path("b"));
+  EXPECT_EQ(first->open_again(s.path("a").c_str()).error(), errc::not_found);
+  ASSERT_TRUE(file::open(s.path("a").c_str(), O_RDWR | O_CREAT));
+  EXPECT_EQ(first->open_again(s.path("a").c_str()).error(), errc::busy);
+  EXPECT_NE(std::string{last_message()}.find("found another file"), std::string::npos) << last_message();
+}
+
 TEST(file, knows_tmpfs_from_a_disk) {
   if (!std::filesystem::exists("/dev/shm")) GTEST_SKIP() << "no /dev/shm";
   const scratch s{"/dev/shm"};
