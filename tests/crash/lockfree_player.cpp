@@ -149,7 +149,7 @@ lockfree_player::lockfree_player(machine& m, lockfree_history& history, const lo
 void lockfree_player::start() {
   // Whoever opens the pool is none of the threads that work on it: their fences do not complete its write-backs.
   machine_.thread(opening_thread);
-  process_ = open_lockfree(machine_, variant_);
+  process_ = open_lockfree(machine_, variant_, ++opened_);
   must(process_ != nullptr, "opening the pool");
 }
 
@@ -335,7 +335,7 @@ verdict recover(machine& m, const lockfree_variant& v) {
 // Everything that was there is found, changed and removed, and something else takes its place.
 verdict live_on(machine& m, const lockfree_variant& v) {
   const lockfree_contents before = lockfree_in(m.base(), m.size(), true);
-  const auto p = open_lockfree(m, v);
+  const auto p = open_lockfree(m, v, ~std::uint64_t{0});
   if (p == nullptr) return fault(last_message());
   const auto failed = [] { return fault(std::string{"working on: "} + last_message()); };
   const auto is_full = [] { return last_code() == errc::no_space; };

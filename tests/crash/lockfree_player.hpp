@@ -109,6 +109,7 @@ class lockfree_player {
   std::map<std::string, structure> model_;
   unsigned thread_ = 0;
   unsigned lives_ = 0;
+  std::uint64_t opened_ = 0;
   bool closed_ = false;
 };
 

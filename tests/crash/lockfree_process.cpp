@@ -164,14 +164,15 @@ class attached_as final : public attached<M> {
 template <media M>
 class process final : public lockfree_process {
  public:
-  process(M& medium, std::byte* base, const layout::superblock& sb, const lockfree_variant& v,
+  process(M& medium, std::byte* base, const layout::superblock& sb, const lockfree_variant& v, std::uint64_t life,
           std::unique_ptr<image_process> image)
       : image_{std::move(image)},
         medium_{medium},
         base_{base},
         variant_{v},
         space_{medium, lanes_, base, geometry_of(sb)},
-        names_{medium, base, space_} {}
+        names_{medium, base, space_},
+        seeds_{mix_seed(0x5EED, life)} {}
 
   // run_as(n): what follows is done by another thread.
   status open(const std::function<void(unsigned)>& run_as) {
@@ -388,13 +389,13 @@ class process final : public lockfree_process {
   std::vector<std::unique_ptr<attached<M>>> dropped_;
   std::array<thread_type*, 8> threads_{};
   lsn_t lsn_ = 0;
-  std::uint64_t seeds_ = 0x5EED;
+  std::uint64_t seeds_;
   lockfree::recovery_report recovered_;
 };
 
 }  // namespace
 
-std::unique_ptr<lockfree_process> open_lockfree(machine& m, const lockfree_variant& v) {
+std::unique_ptr<lockfree_process> open_lockfree(machine& m, const lockfree_variant& v, std::uint64_t life) {
   const auto run_as = [&m, opener = m.thread()](unsigned n) { m.thread(n == 2 ? opener : 101 + n); };
   if (v.image) {
     auto image = std::make_unique<image_process>(m);
@@ -402,13 +403,13 @@ std::unique_ptr<lockfree_process> open_lockfree(machine& m, const lockfree_varia
     image_media& medium = *image->medium;
     std::byte* const base = image->view.get();
     const layout::superblock sb = image->superblock;
-    auto p = std::make_unique<process<image_media>>(medium, base, sb, v, std::move(image));
+    auto p = std::make_unique<process<image_media>>(medium, base, sb, v, life, std::move(image));
     if (!p->open(run_as)) return nullptr;
     return p;
   }
   const auto sb = pick_superblock(m.base(), m.size());
   if (!sb) return nullptr;
-  auto p = std::make_unique<process<recorder<ordered_media>>>(m.media(), m.base(), *sb, v, nullptr);
+  auto p = std::make_unique<process<recorder<ordered_media>>>(m.media(), m.base(), *sb, v, life, nullptr);
   if (!p->open(run_as)) return nullptr;
   return p;
 }

@@ -94,6 +94,9 @@ class lockfree_process {
 };
 
 // Opens the pool on the machine's image, recovers it and attaches all of its structures; nullptr with last_message().
-[[nodiscard]] std::unique_ptr<lockfree_process> open_lockfree(explore::machine& m, const lockfree_variant& v);
+// `life`: another one for each process on an image that makes structures: nodes of one that is gone must not pass for
+// those of the next at its place, whose seed is random elsewhere.
+[[nodiscard]] std::unique_ptr<lockfree_process> open_lockfree(explore::machine& m, const lockfree_variant& v,
+                                                              std::uint64_t life = 0);
 
 }  // namespace nvm::tests

@@ -5,7 +5,7 @@
 namespace nvm::tests {
 namespace {
 
-constexpr std::uint64_t pages = 192;  // of 1 KiB
+constexpr std::uint64_t pages = 512;  // of 1 KiB: a thread has an extent of each size of nodes
 constexpr const char* names[] = {"a", "b", "c"};
 constexpr std::uint64_t keys = 12;
 
