@@ -1,11 +1,11 @@
 // Mends a pool's space on a copy of its bytes: the reverse of check.hpp, under the same assumption that bytes may be
 // anything.
 //
-// What can be mended is what is known twice.  An entry of the page map follows from the extent or object that lies
-// there, an extent's identity from its entry, a length byte from the object's header and the other way round, an
-// allocation word from the length bytes and headers of its slots; and a checked word in which one bit has changed from
-// its check, which no other word with one changed bit shares.  Of two explanations the one that changes fewer bits is
-// taken; of two that change as many, none.
+// What can be mended is what is known twice.  An entry of the page map follows from what lies there if that has headers
+// of objects (whose an extent is nothing else says), an extent's identity from its entry, a length byte from the
+// object's header and the other way round, an allocation word from the length bytes and headers of its slots; and a
+// checked word in which one bit has changed from its check, which no other word with one changed bit shares.  Of two
+// explanations the one that changes fewer bits is taken; of two that change as many, none.
 //
 // Nothing that may be an object is given up for tidiness: where it cannot be told whether something is an object or was
 // one, it stays (kept), with what is known of it.  Where not even that can be told, mend_space() says so and the pool
