@@ -110,9 +110,14 @@ def branches_of(build, part_of):
                 if kind != BRANCH or names[file_id] not in part_of:
                     continue
                 both = counts[names[file_id], line, column, end_line, end_column]
-                both[0] += true
-                both[1] += false
+                both[0] += times(true)
+                both[1] += times(false)
     return counts
+
+
+def times(count):
+    """Counts are not atomic, and some are differences of two: one that threads lost too much of is below zero."""
+    return count if count < 1 << 63 else 0
 
 
 def name_of(path):
