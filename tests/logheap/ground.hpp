@@ -174,6 +174,24 @@ class ground {
   recovery_report report_;
 };
 
+// Offset of the root, and checked words of the pool by their content.
+template <class Ground>
+std::uint64_t root_of(Ground& g) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, g.base() + root_word, 8);
+  return word & checked_mask;
+}
+template <class Ground>
+void put_word(Ground& g, std::uint64_t at, std::uint64_t content) {
+  const std::uint64_t word = seal_word(content, word_seed(at));
+  std::memcpy(g.base() + at, &word, 8);
+}
+template <class Ground>
+std::uint64_t word_at(Ground& g, std::uint64_t at) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, g.base() + at, 8);
+  return word & checked_mask;
+}
 // Where the blocks of a version are.
 template <class Ground>
 std::vector<block_place> blocks_of(Ground& g, std::uint64_t version) {
