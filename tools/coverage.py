@@ -162,20 +162,15 @@ def explanations():
     return found, by_chance
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/coverage")
-    parser.add_argument("--list", action="store_true")
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    part_of = files_of_parts()
-    counts = branches_of(arguments.build.resolve(), part_of)
-    (known, by_chance), used = explanations(), set()
-    sources, of_part, unexplained = {}, {}, []
+def judge(counts, part_of, known, by_chance, text_of):
+    """({part: figures}, what is untaken and not explained, explanations of what was taken or is gone)
+
+    `counts`: {key: [taken, not taken]}, a key beginning with file and line; `text_of(key)`: the condition.
+    """
+    used, there, of_part, unexplained = set(), set(), {}, []
     for key in sorted(counts):
-        name, line = key[0], key[1]
-        source = sources.setdefault(name, Source(name))
-        text = source.text(*key[1:])
+        name, line, text = key[0], key[1], text_of(key)
+        there.add((name, text))
         if re.match(r"NVM_(ASSERT|CHECKED|PLANTED)", text):
             continue
         sums = of_part.setdefault(part_of[name], [0, 0, 0])
@@ -190,29 +185,48 @@ def main():
             else:
                 unexplained.append((name, line, text, way))
     # One that is gone is stale, taken by chance or not.
-    there = {(key[0], sources[key[0]].text(*key[1:])) for key in counts}
     stale = [k for k in known if k not in used and not (k in by_chance and k[:2] in there)]
     result = {part: {"branches": a, "untaken": u, "explained": e, "percent": round(100 * (a - u) / a, 2)}
               for part, (a, u, e) in sorted(of_part.items())}
+    return result, unexplained, stale
+
+
+def is_good(result, unexplained, stale):
+    return bool(result) and not unexplained and not stale and all(r["percent"] >= LEAST_PERCENT for r in result.values())
+
+
+def print_report(result, unexplained, stale, with_list):
+    print(f"{'part':<12}{'branches':>9}{'untaken':>9}{'explained':>11}{'percent':>9}")
+    for part, r in result.items():
+        print(f"{part:<12}{r['branches']:>9}{r['untaken']:>9}{r['explained']:>11}{r['percent']:>9.2f}")
+    if with_list:
+        before = None
+        for name, line, text, way in unexplained:
+            if name != before:
+                print(name)
+                before = name
+            print(f"  {text}: {way}\n    line {line}")
+    elif unexplained:
+        print(f"{len(unexplained)} branches are untaken and not explained: tools/coverage.py --list")
+    for name, text, way in stale:
+        print(f"explained, but taken or gone: {name}: {text}: {way}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/coverage")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    part_of = files_of_parts()
+    counts = branches_of(arguments.build.resolve(), part_of)
+    sources = {name: Source(name) for name in {key[0] for key in counts}}
+    found = judge(counts, part_of, *explanations(), lambda key: sources[key[0]].text(*key[1:]))
     if arguments.json:
-        print(json.dumps({"parts": result, "unexplained": unexplained, "stale": stale}, indent=1))
+        print(json.dumps(dict(zip(("parts", "unexplained", "stale"), found)), indent=1))
     else:
-        print(f"{'part':<12}{'branches':>9}{'untaken':>9}{'explained':>11}{'percent':>9}")
-        for part, r in result.items():
-            print(f"{part:<12}{r['branches']:>9}{r['untaken']:>9}{r['explained']:>11}{r['percent']:>9.2f}")
-        if arguments.list:
-            before = None
-            for name, line, text, way in unexplained:
-                if name != before:
-                    print(name)
-                    before = name
-                print(f"  {text}: {way}\n    line {line}")
-        elif unexplained:
-            print(f"{len(unexplained)} branches are untaken and not explained: tools/coverage.py --list")
-        for name, text, way in stale:
-            print(f"explained, but taken or gone: {name}: {text}: {way}")
-    bad = unexplained or stale or not result or any(r["percent"] < LEAST_PERCENT for r in result.values())
-    sys.exit(1 if bad else 0)
+        print_report(*found, arguments.list)
+    sys.exit(0 if is_good(*found) else 1)
 
 
 if __name__ == "__main__":

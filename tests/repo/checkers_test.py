@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Each checker of tools/ reports a violation planted in a small tree, and nothing in a clean one."""
 
+import importlib.util
 import pathlib
 import subprocess
 import sys
@@ -190,6 +191,62 @@ class Counting(CheckerCase):
     def test_a_missing_or_broken_file_is_an_error(self):
         self.assertEqual(self.count("<testcase")[0], 1)
         self.assertEqual(self.run_tool(TOOLS / "count_tests.py", self.root / "none.xml")[0], 1)
+
+
+class Coverage(unittest.TestCase):
+    """Two files of one part, four conditions of which each went both ways, a hundred times."""
+
+    EXPLAINED = "src/a.hpp\n  x > 1: true\n    Cannot be.\n  y: both, by chance\n    Threads.\n"
+
+    def setUp(self):
+        spec = importlib.util.spec_from_file_location("coverage_of_branches", TOOLS / "coverage.py")
+        self.tool = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(self.tool)
+        self.texts = {("src/a.hpp", 1): "x > 1", ("src/a.hpp", 2): "y", ("src/b.hpp", 1): "NVM_ASSERT(z)",
+                      ("src/b.hpp", 2): "w"}
+        self.texts |= {("src/b.hpp", n): f"plain {n}" for n in range(3, 103)}
+        self.counts = {key: [100, 100] for key in self.texts}
+
+    def judge(self, explained=""):
+        by_chance = set()
+        known = self.tool.explanations_in(explained, "a.txt", by_chance)
+        found = self.tool.judge(self.counts, {"src/a.hpp": "part", "src/b.hpp": "part"}, known, by_chance, self.texts.get)
+        return self.tool.is_good(*found), *found
+
+    def test_what_is_taken_passes_and_assertions_do_not_count(self):
+        self.counts["src/b.hpp", 1] = [100, 0]
+        good, result, _, _ = self.judge()
+        self.assertTrue(good)
+        self.assertEqual(result, {"part": {"branches": 206, "untaken": 0, "explained": 0, "percent": 100.0}})
+
+    def test_an_untaken_branch_has_to_be_explained(self):
+        self.counts["src/a.hpp", 1] = [0, 100]
+        good, _, unexplained, _ = self.judge()
+        self.assertFalse(good)
+        self.assertEqual(unexplained, [("src/a.hpp", 1, "x > 1", "true")])
+        self.assertTrue(self.judge(self.EXPLAINED)[0])
+
+    def test_an_explanation_of_what_is_taken_or_gone_is_found(self):
+        good, _, _, stale = self.judge(self.EXPLAINED)
+        self.assertFalse(good)
+        self.assertEqual(stale, [("src/a.hpp", "x > 1", "true")])
+        self.counts["src/a.hpp", 1] = [0, 100]
+        del self.counts["src/a.hpp", 2]
+        self.assertEqual(self.judge(self.EXPLAINED)[3], [("src/a.hpp", "y", "both")])
+
+    def test_too_many_are_not_good_though_each_is_explained(self):
+        for n in range(3, 9):
+            self.counts["src/b.hpp", n] = [0, 100]
+        explained = "src/b.hpp\n" + "".join(f"  plain {n}: true\n    Because.\n" for n in range(3, 9))
+        good, result, unexplained, stale = self.judge(explained)
+        self.assertEqual((good, unexplained, stale), (False, [], []))
+        self.assertEqual(result["part"]["percent"], 97.09)
+
+    def test_a_file_of_explanations_that_cannot_be_read_is_an_error(self):
+        for text in ("    A reason.\n", "  x: true\n    No file.\n", "src/a.hpp\n  x: perhaps\n    Why.\n",
+                     "src/a.hpp\n  x: true\n"):
+            with self.assertRaises(SystemExit, msg=text):
+                self.judge(text)
 
 
 if __name__ == "__main__":
