@@ -148,7 +148,7 @@ TEST(log_heap_sectors, of_any_sync_may_be_lost_but_for_what_was_acknowledged) {
 TEST(log_heap_sectors, show_a_sync_that_was_needed) {
   for (const char* e : {"logheap/E1", "logheap/E2", "logheap/E3"}) {
     std::uint64_t bad = 0;
-    for (std::uint64_t seed = 1; seed <= 4 && bad == 0; ++seed) bad = crash_everywhere(seed, 120, 10, e).bad;
+    for (std::uint64_t seed = 1; seed <= 10 && bad == 0; ++seed) bad = crash_everywhere(seed, 120, 10, e).bad;
     EXPECT_GT(bad, 0U) << e;
   }
 }
