@@ -111,6 +111,7 @@ class lockfree_player {
   unsigned lives_ = 0;
   std::uint64_t opened_ = 0;
   bool closed_ = false;
+  bool was_killed_ = false;
 };
 
 using lockfree_steps = std::function<void(lockfree_player&)>;
