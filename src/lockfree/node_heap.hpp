@@ -112,13 +112,12 @@ class node_heap {
     bool durable_words = true;  // false: nodes prove themselves; words are rebuilt, and no area is ever active
   };
   node_heap(M& medium, std::byte* base, structure_pages& pages, word_table& words, const settings& s) noexcept
-      : medium_{medium}, base_{base}, pages_{pages}, words_{words}, settings_{s} {
-    for (unsigned c = 0; c < classes; ++c) {
-      for (unsigned w = 0; w < std::min<unsigned>(words_max, words.shape.words); ++w) {
-        places_[c][w] = places_in_word(words.shape, c, w);
-      }
-    }
-  }
+      : medium_{medium},
+        base_{base},
+        pages_{pages},
+        words_{words},
+        settings_{s},
+        places_{&places_of_nodes(words.shape)} {}
   node_heap(const node_heap&) = delete;
   node_heap& operator=(const node_heap&) = delete;
 
@@ -284,7 +283,6 @@ class node_heap {
   }
 
  private:
-  static constexpr unsigned words_max = 16;
   static constexpr unsigned places_to_list = 12;
 
   // Of a word with these nodes: taking words for a place or two would wear out the table of active areas.  Where nodes
@@ -337,7 +335,7 @@ class node_heap {
     if (settings_.durable_words) medium_.flush(base_ + words_.word_offset(at.word), 8);
   }
   [[nodiscard]] std::uint64_t places_of(std::uint64_t word, unsigned c) const noexcept {
-    return places_[c][word % words_.shape.words];
+    return (*places_)[c][word % words_.shape.words];
   }
   // Class of the nodes of an extent; `classes`: its length bytes say nothing that we know.
   [[nodiscard]] unsigned class_at(std::uint64_t extent_offset) const noexcept {
@@ -604,7 +602,7 @@ class node_heap {
   structure_pages& pages_;
   word_table& words_;
   const settings settings_;
-  std::array<std::array<std::uint64_t, words_max>, classes> places_{};
+  const node_places* places_;
   std::atomic<bool> abandoned_{false};
   std::array<stack, classes> stacks_;
   std::array<std::atomic<std::uint64_t>, classes> cursors_{};  // next page to look at

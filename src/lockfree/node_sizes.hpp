@@ -2,6 +2,8 @@
 #pragma once
 
 #include <array>
+#include <bit>
+#include <cassert>
 #include <cstdint>
 
 #include "space/space.hpp"
@@ -39,6 +41,28 @@ constexpr std::uint64_t places_in_word(const nvm::layout::extent_shape& s, unsig
     if ((slot - s.header_slots) % slots == 0) places |= std::uint64_t{1} << i;
   }
   return places;
+}
+
+// Those of all classes, in each word of an extent.
+using node_places = std::array<std::array<std::uint64_t, 16>, classes>;
+constexpr node_places places_in_extent(const nvm::layout::extent_shape& s) noexcept {
+  node_places all{};
+  for (unsigned c = 0; c < classes; ++c) {
+    for (unsigned w = 0; w < s.words && w < all[c].size(); ++w) all[c][w] = places_in_word(s, c, w);
+  }
+  return all;
+}
+// Known before anything runs: pages are 1, 2 or 4 KiB.
+inline const node_places& places_of_nodes(const nvm::layout::extent_shape& s) noexcept {
+  constexpr auto of_shift = [](unsigned page_shift) {
+    return nvm::layout::shape_of(nvm::layout::page_kind::coarse, page_shift);
+  };
+  static constexpr std::array<node_places, 3> all{places_in_extent(of_shift(10)), places_in_extent(of_shift(11)),
+                                                  places_in_extent(of_shift(12))};
+  static_assert(of_shift(12).words <= all[0][0].size());
+  const unsigned i = static_cast<unsigned>(std::countr_zero(s.bytes / of_shift(10).bytes));
+  assert(i < all.size());
+  return all[i];
 }
 
 }  // namespace nvm::lockfree

@@ -39,7 +39,7 @@ class zeroed_memory {
   [[nodiscard]] void* data() const noexcept { return data_; }
 
  private:
-  static constexpr std::uint64_t mapped_from = 16384;  // bytes
+  static constexpr std::uint64_t mapped_from = 65536;  // bytes
   void* data_ = nullptr;
   std::uint64_t bytes_ = 0;
 };
