@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "explore/explore.hpp"
 #include "media/media.hpp"
@@ -39,9 +40,46 @@ class mortal_device final : public block_device {
   bool dies_ = false;
 };
 
-struct unmap {
-  std::size_t bytes = 0;
-  void operator()(std::byte* p) const noexcept { (void)::munmap(p, bytes); }
+// A view of an image. The last one that may lie anywhere is kept: processes begin and end a hundred thousand times a
+// second.
+class process_view {
+ public:
+  process_view() noexcept = default;
+  // At `wish`, or anywhere; nullptr: there is no room.  What is in it is anything.
+  process_view(void* wish, std::size_t bytes) noexcept : bytes_{bytes}, anywhere_{wish == nullptr} {
+    if (anywhere_ && kept().data_ != nullptr && kept().bytes_ == bytes) {
+      swap(kept());
+      return;
+    }
+    const int where = MAP_PRIVATE | MAP_ANONYMOUS | (wish == nullptr ? 0 : MAP_FIXED_NOREPLACE);
+    void* mapped = ::mmap(wish, bytes, PROT_READ | PROT_WRITE, where, -1, 0);
+    if (mapped != MAP_FAILED) data_ = static_cast<std::byte*>(mapped);
+  }
+  process_view(process_view&& other) noexcept
+      : data_{std::exchange(other.data_, nullptr)}, bytes_{other.bytes_}, anywhere_{other.anywhere_} {}
+  process_view& operator=(process_view&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~process_view() {
+    if (anywhere_ && this != &kept()) swap(kept());
+    if (data_ != nullptr) (void)::munmap(data_, bytes_);
+  }
+  [[nodiscard]] std::byte* get() const noexcept { return data_; }
+
+ private:
+  static process_view& kept() noexcept {
+    thread_local process_view view;
+    return view;
+  }
+  void swap(process_view& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(anywhere_, other.anywhere_);
+  }
+  std::byte* data_ = nullptr;
+  std::size_t bytes_ = 0;
+  bool anywhere_ = false;
 };
 
 struct image_process {
@@ -54,11 +92,10 @@ struct image_process {
     auto run = open_log(device, ring_of(*sb), m.size());
     if (!run) return run.error();
     const std::size_t bytes = round_up(m.size(), 4096);
-    const int where = MAP_PRIVATE | MAP_ANONYMOUS | (wish == nullptr ? 0 : MAP_FIXED_NOREPLACE);
-    void* mapped = ::mmap(wish, bytes, PROT_READ | PROT_WRITE, where, -1, 0);
-    if (mapped == MAP_FAILED) return fail(errc::system, "no room for a view of the image");
-    view = {static_cast<std::byte*>(mapped), unmap{bytes}};
+    view = process_view{wish, bytes};
+    if (view.get() == nullptr) return fail(errc::system, "no room for a view of the image");
     std::memcpy(view.get(), m.base(), m.size());
+    std::memset(view.get() + m.size(), 0, bytes - m.size());
     apply_run(*run, ring_of(*sb), view.get());
     sb = pick_superblock(view.get(), m.size());
     if (!sb) return sb.error();
@@ -77,7 +114,7 @@ struct image_process {
   mortal_device device;
   layout::superblock superblock{};
   void* wish;
-  std::unique_ptr<std::byte[], unmap> view;
+  process_view view;
   std::unique_ptr<image_media> medium;
 };
 
