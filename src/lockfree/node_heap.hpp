@@ -13,7 +13,7 @@
 /// Free: when nothing leads to the node, durably: S bit 0 (CAS); F it; | lockfree/E7 before its area may be forgotten
 //
 // Words are idle (full, or nobody has looked), listed (has free places, on the stack of its class) or owned.  Words of
-// extents that were there when the pool was opened are looked at when the stack is empty.
+// extents that were there when the pool was opened are looked at when the stack is empty, by one thread at a time.
 #pragma once
 
 #include <array>
@@ -346,6 +346,12 @@ class node_heap {
 
   // ---- words ----
 
+  struct alignas(line_bytes) stack {
+    spin_lock lock;
+    std::uint64_t top = 0;  // word + 1
+    spin_lock filling;      // by who looks for words that are not listed; `lock` may be taken inside
+  };
+
   [[nodiscard, gnu::noinline]] status refill(node_cache::of_class& own, active_areas<M>& areas, unsigned arena,
                                              std::uint64_t operation, unsigned c) noexcept {
     for (;;) {
@@ -438,24 +444,33 @@ class node_heap {
     words_.next[word].store(on.top, std::memory_order_relaxed);
     on.top = word + 1;
   }
+  // A word + 1, which is ours then; 0: the stack is empty.
+  [[nodiscard]] std::uint64_t pop(stack& from) noexcept {
+    const std::lock_guard guard{from.lock};
+    const std::uint64_t top = from.top;
+    if (top != 0) {
+      from.top = words_.next[top - 1].load(std::memory_order_relaxed);
+      words_.states[top - 1].store(word_table::owned, std::memory_order_relaxed);
+    }
+    return top;
+  }
+  [[nodiscard]] static bool is_empty(stack& s) noexcept {
+    const std::lock_guard guard{s.lock};
+    return s.top == 0;
+  }
   // A word that take_word() gave, unused.
   void put_word(std::uint64_t word, unsigned c) noexcept {
     words_.states[word].store(word_table::listed, std::memory_order_release);
     push(word, c);
   }
   [[nodiscard]] result<std::uint64_t> take_word(unsigned c, unsigned arena) noexcept {
+    stack& from = stacks_[c];
     for (;;) {
-      {
-        stack& from = stacks_[c];
-        const std::lock_guard guard{from.lock};
-        if (from.top != 0) {
-          const std::uint64_t word = from.top - 1;
-          from.top = words_.next[word].load(std::memory_order_relaxed);
-          words_.states[word].store(word_table::owned, std::memory_order_relaxed);
-          return word;
-        }
-      }
-      if (list_some_of_media(c)) continue;
+      if (const std::uint64_t word = pop(from); word != 0) return word - 1;
+      // One thread at a time: an extent can be seen before it is durable, and before its words are listed by who took
+      // it; of those who look for any place, nobody may find it then.
+      const std::lock_guard guard{from.filling};
+      if (!is_empty(from) || list_some_of_media(c)) continue;
       const auto extent = pages_.take_extent(arena, settings_.protocol, owner(), class_slots[c]);
       if (!extent) {
         if (extent.error() == errc::no_space && list_any_place(c)) continue;
@@ -591,11 +606,6 @@ class node_heap {
     }
     return *run;
   }
-
-  struct alignas(line_bytes) stack {
-    spin_lock lock;
-    std::uint64_t top = 0;  // word + 1
-  };
 
   M& medium_;
   std::byte* const base_;
