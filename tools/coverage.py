@@ -27,6 +27,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LEAST_PERCENT = 98.0
@@ -67,24 +68,43 @@ def programs(build):
     return found
 
 
-def export(build, sources):
-    profiles = [str(p) for p in sorted((build / "profiles").glob("*.profraw"))]
-    if not profiles:
-        sys.exit(f"coverage: no profiles in {build}/profiles: run ./dev test coverage")
-    merged = build / "merged.profdata"
-    (build / "profiles.list").write_text("\n".join(profiles) + "\n")
-    subprocess.run(["llvm-profdata-19", "merge", "--failure-mode=all", "-o", str(merged), "-f",
-                    str(build / "profiles.list")], check=True)
+def output_of(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
-    # A program at a time: less memory, and one that nothing has run or that has none of the sources is no error.
+
+def id_of_program(program):
+    found = re.search(r"Build ID: ([0-9a-f]+)", output_of("readelf", "-n", str(program)))
+    return found[1] if found else None
+
+
+def id_of_profile(profile):
+    found = re.search(r"Binary IDs:\s+([0-9a-f]+)", output_of("llvm-profdata-19", "show", "--binary-ids", str(profile)))
+    return found[1] if found else None
+
+
+def export(build, sources):
+    """Of each program by itself: what threads of one lose of their counts hides nothing that another has counted."""
+    by_id = collections.defaultdict(list)
+    for profile in sorted((build / "profiles").glob("*.profraw")):
+        by_id[id_of_profile(profile)].append(str(profile))
+    if not by_id:
+        sys.exit(f"coverage: no profiles in {build}/profiles: run ./dev test coverage")
+
     def of_program(program):
-        return subprocess.run(["llvm-cov-19", "export", "--skip-expansions", f"--instr-profile={merged}", str(program),
-                               *[str(ROOT / s) for s in sources]], capture_output=True, text=True)
+        profiles = by_id.get(id_of_program(program))
+        if profiles is None:
+            return None
+        with tempfile.NamedTemporaryFile(suffix=".profdata") as merged:
+            output_of("llvm-profdata-19", "merge", "--failure-mode=all", "-o", merged.name, *profiles)
+            # One that has none of the sources is no error.
+            said = subprocess.run(["llvm-cov-19", "export", "--skip-expansions", f"--instr-profile={merged.name}",
+                                   str(program), *[str(ROOT / s) for s in sources]], capture_output=True, text=True)
+        return said.stdout if said.returncode == 0 else None
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for said in pool.map(of_program, programs(build)):
-            if said.returncode == 0:
-                yield json.loads(said.stdout)
+            if said is not None:
+                yield json.loads(said)
 
 
 class Source:

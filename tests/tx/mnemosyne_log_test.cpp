@@ -183,6 +183,25 @@ TEST_P(word_log, is_not_at_rest_while_entries_count) {
   EXPECT_GT(*rest, 0U);
 }
 
+// A transaction that only frees.
+TEST_P(word_log, counts_where_there_are_only_intents) {
+  page_map map{bytes_.data(), geometry_};
+  map.store(
+      3, map.seal(3, {1, 0, layout::page_kind::run, layout::object_layout::raw, layout::slot_protocol::transactional}));
+  lanes& l = start(0);
+  ASSERT_TRUE(l.make_room(0, 4)) << last_message();
+  l.commit_point(0, {log::intent::make(log::intent_op::clear_entry, geometry_.entry_offset(3), 0).code});
+  auto r = lane();
+  ASSERT_TRUE(r.validate()) << last_message();
+  EXPECT_TRUE(r.found_any());
+  EXPECT_TRUE(r.committed());
+  EXPECT_FALSE(r.at_rest());
+  EXPECT_NE(map.load(3), 0U);
+  recover();
+  EXPECT_EQ(map.load(3), 0U);
+  EXPECT_FALSE(lane().found_any());
+}
+
 TEST_P(word_log, refuses_a_ring_without_a_free_line) {
   if (!log::has_torn_bits(GetParam().how)) GTEST_SKIP() << "a plain log has no bits";
   for (std::size_t i = 0; i < word_count(); i += 8) words()[i] = layout::torn_bit;
