@@ -27,6 +27,7 @@ template <class Heap>
   std::uint64_t changed = 0;
   // Also blocks that hold, but reach behind a chunk's end or have entries that no heap has written.
   std::vector<std::uint64_t> refused;
+  refused.reserve(found.damaged.size());
   for (const damaged_block& d : found.damaged) refused.push_back(d.offset);
   std::sort(refused.begin(), refused.end());
   std::vector<std::byte> whole;  // blocks that count, one behind the other
