@@ -4,11 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 #include "nvm/kv.h"
 
@@ -45,6 +47,15 @@ bytes read_scratch() {
   const std::vector<char> text{std::istreambuf_iterator<char>{in}, {}};
   const auto* first = reinterpret_cast<const std::byte*>(text.data());
   return {first, first + text.size()};
+}
+// As it is at one moment, and stays for a while: a checkpoint may be under way.
+bytes read_quiet_scratch() {
+  for (bytes before = read_scratch();;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds{50});
+    bytes now = read_scratch();
+    if (now == before) return now;
+    before = std::move(now);
+  }
 }
 
 bool in_transaction(NVM_POOL* pool, auto&& body) {
@@ -109,7 +120,7 @@ void make(const kind& k, std::vector<pool_file_image>& all) {
     stored.objects[stored.root].replace(0, 24, std::string(24, '\x22'));
     crashed.allowed.push_back(std::move(stored));
   }
-  crashed.file = read_scratch();
+  crashed.file = read_quiet_scratch();
   if (nvm_tx_abort(pool) != 0 || nvm_pool_close(pool) != 0) impossible(k.name);
   closed.file = read_scratch();
   all.push_back(std::move(crashed));
