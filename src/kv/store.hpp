@@ -29,8 +29,9 @@ class segment_cache {
     const unsigned k = list_of(number);
     // acquire: pairs with the release in put(): the list is filled with zero.
     const auto* list = lists_[k].load(std::memory_order_acquire);
-    // relaxed: a place of memory that transactions alone read.
-    return list == nullptr ? 0 : list[number - first_of(k)].load(std::memory_order_relaxed);
+    // acquire: pairs with the release in put(): the segment is filled with zero, which nobody need have read before he
+    // writes there.
+    return list == nullptr ? 0 : list[number - first_of(k)].load(std::memory_order_acquire);
   }
   void put(std::uint64_t number, std::uint64_t place) noexcept {
     const unsigned k = list_of(number);
@@ -44,7 +45,7 @@ class segment_cache {
         delete[] made;
       }
     }
-    list[number - first_of(k)].store(place, std::memory_order_relaxed);
+    list[number - first_of(k)].store(place, std::memory_order_release);
   }
   // Segments are numbered through lists that double: 0 | 1 | 2 3 | 4 5 6 7 | ...
   static unsigned list_of(std::uint64_t number) noexcept { return static_cast<unsigned>(std::bit_width(number)); }
