@@ -125,17 +125,19 @@ logheap_player::logheap_player(machine& m, explore::digest_history& history, con
 }
 logheap_player::~logheap_player() = default;
 
+constexpr unsigned cleaning_thread = 14, opening_thread = 15;
+
 // Each life by threads of its own: those of one process fence nothing for those of another.
 void logheap_player::open() {
-  machine_.thread(lives_ % 8 * 16 + 15);
+  machine_.thread(lives_ % 8 * 16 + opening_thread);
   process_ = std::make_unique<logheap_process>(machine_, variant_);
   if (!process_->open(true)) give_up("open");
   if (!process_->report().damaged.empty()) give_up("damage");
 }
 constexpr std::uint64_t closing = 1;  // what an operation says of itself
-void logheap_player::begin(bool closes) {
+void logheap_player::begin(unsigned thread, bool closes) {
   history_.state(digest_of(model_));
-  machine_.thread(lives_ % 8 * 16 + thread_);
+  machine_.thread(lives_ % 8 * 16 + thread);
   machine_.op_begin(closes ? closing : 0);
 }
 void logheap_player::fail_to_commit() {
@@ -144,7 +146,7 @@ void logheap_player::fail_to_commit() {
   if (!at) give_up("allocate");
   const std::vector<std::byte> bytes(600, std::byte{0x77});
   t.store(*at, bytes.data(), bytes.size());
-  begin();
+  begin(thread_);
   logheap::testing::plain_mapping::shortages = 1;
   if (t.commit()) give_up("a commit without nodes");
   end();
@@ -178,7 +180,7 @@ bool logheap_player::commit(const std::function<void(steps&)>& what) {
   what(s);
   logheap_contents before = model_;
   model_ = std::move(next);
-  begin();
+  begin(thread_);
   const auto done = t.commit();
   end();
   if (!done) {
@@ -203,8 +205,7 @@ void logheap_player::release(home_t at) {
   (void)commit([&](steps& t) { t.release(at); });
 }
 std::size_t logheap_player::clean_once(unsigned victims, bool whole) {
-  begin();
-  machine_.thread(lives_ % 8 * 16 + 14);
+  begin(cleaning_thread);
   const std::size_t n = process_->heap().clean(victims, whole);
   end();
   return n;
@@ -218,7 +219,7 @@ void logheap_player::clean_beside(unsigned passes) {
   for (unsigned i = 0; i < passes; ++i) (void)process_->heap().clean(2, true);
 }
 void logheap_player::close() {
-  begin(true);
+  begin(thread_, true);
   process_->leave();
   if (!process_->heap().close()) give_up("close");
   end();
@@ -226,14 +227,14 @@ void logheap_player::close() {
 void logheap_player::close_and_open() {
   close();
   ++lives_;
-  begin();
+  begin(opening_thread);
   open();
   if (!process_->report().clean) give_up("a closed heap was recovered");
   end();
 }
 void logheap_player::end_and_open() {
   ++lives_;
-  begin();
+  begin(opening_thread);
   open();
   end();
 }
@@ -535,6 +536,12 @@ const std::vector<logheap_story>& logheap_stories() {
          p.store(keep, 8, 3);
        },
        64},
+      {"a heap is closed before anything else is done",
+       [](logheap_player& p) {
+         p.close_and_open();
+         (void)p.put(50, 1);
+         (void)p.clean_once(1, true);
+       }},
       {"a heap is closed and opened",
        [](logheap_player& p) {
          const home_t a = p.put(300, 1);

@@ -66,7 +66,8 @@ class logheap_player {
 
  private:
   void open();
-  void begin(bool closes = false);
+  // By one of the threads of this life, which are 16; its end is by the same.
+  void begin(unsigned thread, bool closes = false);
   void end();
   explore::machine& machine_;
   explore::digest_history& history_;
