@@ -22,6 +22,8 @@ alignas(line_bytes) constinit std::atomic<std::uint64_t> next_ticket{0};
 constinit std::atomic<std::uint64_t> now_served{0};
 constinit spin_lock list_lock;
 constinit std::uint64_t made = 0;  // under list_lock
+// The favourite while one is being ended: whoever enters waits for the lock, until the one before is not busy any more.
+constinit participant ending;
 
 // Of who stored something and now looks at what others store before they look at that.
 void barrier_for_all(const std::atomic<bool>& unfenced) noexcept {
@@ -103,10 +105,12 @@ std::uint64_t participant::draw_outside() noexcept {
 void participant::end_favour_locked() noexcept {
   participant* const first = favourite.load(std::memory_order_relaxed);
   if (first == nullptr) return;
-  favourite.store(nullptr, std::memory_order_relaxed);
+  favourite.store(&ending, std::memory_order_relaxed);
   barrier_for_all(unfenced);
   // acquire: pairs with the release in in_peace().
   wait_until([first] { return !first->busy_.load(std::memory_order_acquire); });
+  // release: pairs with enter(): who finds no favourite finds what the last one did.
+  favourite.store(nullptr, std::memory_order_release);
   const std::uint64_t patience = first->patience_.load(std::memory_order_relaxed);
   first->patience_.store(std::min(patience * 8, patience_max), std::memory_order_relaxed);
 }

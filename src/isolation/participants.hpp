@@ -17,7 +17,8 @@
 /// Dekker, its barrier in the common side replaced by one in all threads where the system has that
 /// (sync/biased_lock.hpp):
 ///   enter()     S active; L serial_owner, favourite      others     S serial_owner, favourite or version; barrier; L
-///   active in_peace()  S busy; L favourite                      enter()    S favourite = 0; barrier; L busy until 0
+///   active in_peace()  S busy; L favourite                      enter()    S favourite = nobody; barrier; L busy until
+///   0; S favourite = 0: a third thread that enters meanwhile finds nobody, and waits for the lock
 #pragma once
 
 #include <atomic>

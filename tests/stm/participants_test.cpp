@@ -1,0 +1,75 @@
+// Threads that take part in transactions: who may be inside beside whom.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "isolation/participants.hpp"
+
+namespace nvm::tests {
+namespace {
+
+using isolation::participant;
+
+void wait_for(const std::atomic<bool>& what) {
+  while (!what.load()) std::this_thread::yield();
+}
+
+// The favourite locks and draws versions by plain stores. Of two threads that come while it is at it, the first ends
+// its favour and waits; the second must not take that for peace.
+TEST(participants, nobody_enters_while_the_favourite_is_at_it) {
+  if (!platform::can_fence_all_threads()) GTEST_SKIP() << "the system has no membarrier";
+  std::atomic<bool> may_begin{false}, at_it{false}, may_end{false}, can_be_none{false};
+  std::atomic<unsigned> entered{0};
+  std::thread favourite{[&] {
+    participant* const me = participant::join_list();
+    ASSERT_NE(me, nullptr);
+    wait_for(may_begin);
+    bool in_peace = false;
+    for (unsigned i = 0; i < 100'000 && !in_peace; ++i) {
+      me->enter(nullptr);
+      in_peace = me->in_peace([] {});
+      if (in_peace) {
+        in_peace = me->in_peace([&] {
+          at_it.store(true);
+          wait_for(may_end);
+          // Those that came wait still.
+          EXPECT_EQ(entered.load(), 0U);
+        });
+      }
+      me->leave();
+    }
+    EXPECT_TRUE(in_peace);
+    can_be_none.store(!in_peace);
+    me->leave_list();
+  }};
+  std::atomic<unsigned> joined{0}, may_come{0};
+  const auto come = [&](unsigned number) {
+    participant* const me = participant::join_list();  // which waits, too
+    ASSERT_NE(me, nullptr);
+    joined.fetch_add(1);
+    while (may_come.load() < number) std::this_thread::yield();
+    me->enter(nullptr);
+    entered.fetch_add(1);
+    EXPECT_TRUE(may_end.load());
+    me->leave();
+    me->leave_list();
+  };
+  std::thread first{come, 1}, second{come, 2};
+  while (joined.load() < 2) std::this_thread::yield();
+  may_begin.store(true);
+  while (!at_it.load() && !can_be_none.load()) std::this_thread::yield();
+  for (const unsigned number : {1, 2}) {
+    may_come.store(number);
+    std::this_thread::sleep_for(std::chrono::milliseconds{50});
+  }
+  may_end.store(true);
+  favourite.join();
+  first.join();
+  second.join();
+  EXPECT_EQ(entered.load(), 2U);
+}
+
+}  // namespace
+}  // namespace nvm::tests
