@@ -294,15 +294,18 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
     sum.pending_transactions += api::check_lanes(base, g, nvm::tx::pool_key(file.superblock().uuid), clean, f);
   }
   if (!clean && !is_log && f.count() == found_before) api::recover_in_memory(file, f);
+  // What the pool's own names lead to; copies that do not agree after recovery are refused by the next open.
+  const auto named_by = [&](nvm::anchor_word which) {
+    const auto place = nvm::read_anchor_word(base, g, which);
+    if (!place) f.add(nvm::anchor_word_at(g, 0, which), nvm::status{place.error()});
+    return place ? *place : 0;
+  };
   // The root names an object's payload, not just any place in the data.
-  const auto root_word = nvm::read_root(base, g);
-  const std::uint64_t root = root_word ? *root_word : 0;
+  const std::uint64_t root = named_by(nvm::anchor_word::root);
   // So does the directory of key-value stores, the header of one.
-  const auto stores_word = nvm::read_anchor_word(base, g, nvm::anchor_word::stores);
-  const std::uint64_t stores = stores_word ? *stores_word : 0;
+  const std::uint64_t stores = named_by(nvm::anchor_word::stores);
   api::named_objects named{root, stores, root == 0, stores == 0};
-  const auto types_word = nvm::read_anchor_word(base, g, nvm::anchor_word::types);
-  api::untyped_objects untyped{base, types_word ? *types_word : 0, f};
+  api::untyped_objects untyped{base, named_by(nvm::anchor_word::types), f};
   nvm::space_check telling;
   telling.report = [&](const nvm::damage& d) {
     f.add(d.offset, "%s: found %lx, expected %lx", d.what, d.found, d.expected);
