@@ -173,13 +173,18 @@ class home_space {
   template <class Visit>
   bool each_slot(home_t home, std::uint64_t size, Visit&& visit) const noexcept {
     const home_t end = home + size;
+    bool all = true;
     while (home < end) {
       const slot s = find(home);
-      if (s.in == nullptr) return false;
-      visit(s);
-      home = s.home + s.bytes;
+      all = all && s.in != nullptr;
+      if (s.in != nullptr) visit(s);
+      home = s.in != nullptr ? s.home + s.bytes : behind_gap(home);
     }
-    return true;
+    return all;
+  }
+  // Where the next slot may begin behind an address that is in none: a superblock begins with a unit.
+  [[nodiscard]] home_t behind_gap(home_t home) const noexcept {
+    return home + (unit_bytes_ - ((home - first_) & (unit_bytes_ - 1)));
   }
   [[nodiscard]] bool in_slots(home_t home, std::uint64_t size) const noexcept {
     return each_slot(home, size, [](const slot&) {});

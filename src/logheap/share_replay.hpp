@@ -90,8 +90,10 @@ class share_replay {
       for (home_t at = home; at < end;) {
         const home_space::slot s = slot_at(at);
         if (s.in == nullptr) {
-          heap_.homes_->keep_out(home, end - home);
-          return;
+          const home_t next = std::min(end, heap_.homes_->behind_gap(at));
+          heap_.homes_->keep_out(at, next - at);
+          at = next;
+          continue;
         }
         if (s.home >= home || r.first()) {
           look_at(s);

@@ -297,7 +297,9 @@ bool use_log(const bytes& image, bool forged) {
         if (c.stops_early) broken("a chunk stops before its end, and nobody was told");
       }
       if (pool.report().dropped == 0) compare(contents_of(image.data(), read.root, read.blocks), now);
-      if (!pool.heap().check().empty()) broken("what was recovered fails its check");
+      if (const std::string fault = pool.heap().check(); !fault.empty()) {
+        broken(("what was recovered fails its check: " + fault).c_str());
+      }
     }
     if (!pool.open()) broken("a heap that was recovered is refused");
     require_same(pool.look(), now, "a second recovery finds something else");

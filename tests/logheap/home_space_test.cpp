@@ -1,0 +1,45 @@
+// What home space says of addresses.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "logheap/home_space.hpp"
+
+namespace nvm::logheap {
+namespace {
+
+constexpr home_t first = 1 << 20;
+constexpr std::uint64_t superblock_bytes = 4096;
+
+struct walked {
+  std::vector<home_t> slots;
+  bool all = false;
+};
+walked walk(const home_space& homes, home_t home, std::uint64_t size) {
+  walked w;
+  w.all = homes.each_slot(home, size, [&w](const home_space::slot& s) { w.slots.push_back(s.home); });
+  return w;
+}
+
+// Damage may have left nothing that tells of an object, and entries that lead from its addresses into the next one.
+TEST(home_space, calls_for_each_slot_of_a_range_that_begins_or_goes_on_where_none_is_known) {
+  home_space homes{first, 1 << 20, superblock_bytes, 1};
+  ASSERT_TRUE(homes.exists());
+  const home_t one = first + superblock_bytes;
+  const home_t two = first + 3 * superblock_bytes;
+  for (const home_t home : {one, two}) ASSERT_TRUE(homes.learn(home, superblock_bytes)) << last_message();
+
+  const walked before = walk(homes, one - 8, 16);
+  EXPECT_FALSE(before.all);
+  EXPECT_EQ(before.slots, std::vector<home_t>{one});
+  const walked across = walk(homes, one, two + 8 - one);
+  EXPECT_FALSE(across.all);
+  EXPECT_EQ(across.slots, (std::vector<home_t>{one, two}));
+  const walked inside = walk(homes, two, superblock_bytes);
+  EXPECT_TRUE(inside.all);
+  EXPECT_EQ(inside.slots, std::vector<home_t>{two});
+  EXPECT_TRUE(walk(homes, first, superblock_bytes).slots.empty());
+}
+
+}  // namespace
+}  // namespace nvm::logheap
