@@ -1,6 +1,7 @@
 // Long crash campaigns over random workloads: every model for its share of the time, a new seed each time.
 //
-//   campaign [--minutes N] [--seed S]      prints one line for each model; exit code 1 if a state was bad
+//   campaign [--minutes N] [--seed S] [--only MODEL]...      prints one line for each model, or for those alone that are
+//   named (lockfree/x86, for one); exit code 1 if a state was bad
 #include <algorithm>
 #include <chrono>
 #include <cinttypes>
@@ -8,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
+#include <set>
 
 #include "kv_stories.hpp"
 #include "lockfree_random.hpp"
@@ -102,7 +104,7 @@ void tell(const std::vector<tally>& tallies, double seconds, double minutes) {
 }
 
 int usage() {
-  std::fprintf(stderr, "usage: campaign [--minutes N] [--seed S]\n");
+  std::fprintf(stderr, "usage: campaign [--minutes N] [--seed S] [--only MODEL]...\n");
   return 2;
 }
 
@@ -111,6 +113,7 @@ int usage() {
 int main(int count, char** arguments) {
   double minutes = 5;
   std::uint64_t seed = seed_from_environment();
+  std::set<std::string> only;
   for (int i = 1; i < count; i += 2) {
     if (i + 1 == count) return usage();
     char* end = nullptr;
@@ -118,6 +121,9 @@ int main(int count, char** arguments) {
       minutes = std::strtod(arguments[i + 1], &end);
     } else if (std::strcmp(arguments[i], "--seed") == 0) {
       seed = std::strtoull(arguments[i + 1], &end, 10);
+    } else if (std::strcmp(arguments[i], "--only") == 0) {
+      only.insert(arguments[i + 1]);
+      continue;
     }
     if (end == nullptr || *end != 0 || minutes <= 0) return usage();
   }
@@ -128,6 +134,14 @@ int main(int count, char** arguments) {
       if (p != part::logheap || m != model::ssd) tallies.push_back({.what = p, .of = m});
     }
   }
+  for (const std::string& name : only) {
+    if (std::any_of(tallies.begin(), tallies.end(), [&](const tally& t) { return name_of(t) == name; })) continue;
+    std::string all;
+    for (const tally& t : tallies) all += " " + name_of(t);
+    std::fprintf(stderr, "campaign: no model '%s'; there are%s\n", name.c_str(), all.c_str());
+    return 2;
+  }
+  if (!only.empty()) std::erase_if(tallies, [&](const tally& t) { return !only.contains(name_of(t)); });
   const auto begin = std::chrono::steady_clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
   double told = 0;

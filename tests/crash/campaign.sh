@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Long crash campaigns, beyond what the tests explore on each change.
 #
-# usage: campaign.sh [--minutes N] [--seed S] [--ledger]   random workloads under every model, N minutes in all (5)
+# usage: campaign.sh [--minutes N] [--seed S] [--only MODEL]... [--ledger]
+#                                                          random workloads under every model, N minutes in all (5)
 #        campaign.sh kills [arguments]                      kills real processes: see kills.sh
 #        campaign.sh bank [arguments]                       transfers between accounts, an hour: see ../history/bank.sh
 #        campaign.sh lockfree [arguments]                   calls on lock-free structures, and kills, ten minutes: see
@@ -10,13 +11,14 @@
 #        campaign.sh blocks [arguments]                     crashes of a machine with a disk: see ../blocks/blocks.sh
 #        campaign.sh dax [arguments]                        a guest with DAX, and power cuts: see ../dax/dax.sh
 #   --seed    a number; when not given, it is derived from the commit
+#   --only    these models alone: lockfree/x86, for one
 #   --ledger  appends a line for each model to docs/explored.md
 # Exit code: 0 no bad state, 1 some, 2 wrong usage. HOLDFAST_BUILD names a build folder of the record preset to use as
 # it is; without it the preset is built.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-usage() { sed -n '4,14s/^# \{0,1\}//p' tests/crash/campaign.sh >&2; exit 2; }
+usage() { sed -n '4,16s/^# \{0,1\}//p' tests/crash/campaign.sh >&2; exit 2; }
 
 if [ "${1:-}" = kills ]; then
   shift
@@ -47,11 +49,17 @@ fi
 minutes=5
 seed=
 ledger=
+only=()
 while [ $# -gt 0 ]; do
   case "$1" in
     --minutes | --seed)
       [ $# -ge 2 ] || usage
       if [ "$1" = --minutes ]; then minutes=$2; else seed=$2; fi
+      shift
+      ;;
+    --only)
+      [ $# -ge 2 ] || usage
+      only+=(--only "$2")
       shift
       ;;
     --ledger) ledger=yes ;;
@@ -76,7 +84,7 @@ program=${HOLDFAST_BUILD:-$PWD/build/record}/tests/crash/crash_campaign
 
 printf 'commit %s, seed %s, %s minutes\n' "${commit:0:12}" "$seed" "$minutes"
 code=0
-table=$("$program" --minutes "$minutes" --seed "$seed") || code=$?
+table=$("$program" --minutes "$minutes" --seed "$seed" "${only[@]}") || code=$?
 printf '%s\n' "$table"
 if [ -n "$ledger" ]; then
   day=$(date -u +%Y-%m-%d)
