@@ -30,13 +30,16 @@ enum class validation : std::uint32_t { checksum = 0, commit_mark = 1 };
   return checksum(contents, bytes, version);
 }
 
-// The record at `offset`, which ends by `end`; nullptr if there is none.
+// The record at `offset`, which ends by `end`; nullptr if there is none.  One of nothing but a header is a wrap record:
+// that proves itself as soon as it is stored, and a mark says nothing of its last word, which may be missing.
 [[nodiscard]] inline const layout::redo_record* redo_record_at(const std::byte* base, std::uint64_t offset,
                                                                std::uint64_t end, std::uint64_t key, unsigned lane,
                                                                validation how) noexcept {
   if (!range_inside(offset, sizeof(layout::redo_record), end)) return nullptr;
   const auto* r = reinterpret_cast<const layout::redo_record*>(base + offset);
   if (r->bytes % 8 != 0 || r->bytes < sizeof *r || r->bytes > end - offset) return nullptr;
+  constexpr auto wrap = static_cast<std::uint32_t>(layout::redo_kind::wrap);
+  if (r->bytes == sizeof *r && r->kind_and_intents != wrap) return nullptr;
   return r->proof == redo_proof(r, offset, key, lane, how) ? r : nullptr;
 }
 

@@ -301,5 +301,28 @@ TEST_F(marked_rings, contents_that_are_damaged_are_refused_behind_their_mark) {
   EXPECT_NE(mark, 0U);
 }
 
+// A wrap record proves itself as soon as it is stored: of the line that it is stored over, which may hold a program's
+// data, its first words may be all that a crash leaves.
+TEST_F(marked_rings, a_wrap_record_that_is_torn_ends_the_ring) {
+  const auto tear_wrap_over = [&](std::uint64_t lane_end_word) {
+    const std::uint64_t place = line_at(0) + used_[0];
+    auto& r = at<layout::redo_record>(place);
+    r = {0, 2, sizeof r, static_cast<std::uint32_t>(layout::redo_kind::wrap)};
+    seal_record(0, place);
+    std::memcpy(&r.bytes, &lane_end_word, 8);
+  };
+  store(0, 1, target(0), 11);
+  // Its low half is the length of a wrap record.
+  for (const std::uint32_t data : {0x30008U, 0U, 1U, 0x11U, 0x30003U, 0x12U}) {
+    SCOPED_TRACE(data);
+    tear_wrap_over(std::uint64_t{data} << 32 | sizeof(layout::redo_record));
+    const std::vector<std::byte> kept{bytes_.data(), bytes_.data() + bytes_.size()};
+    const outcome o = recover();
+    EXPECT_EQ(o.code, errc::ok) << o.message;
+    EXPECT_EQ(at<std::uint64_t>(target(0)), 11U);
+    std::memcpy(bytes_.data(), kept.data(), kept.size());
+  }
+}
+
 }  // namespace
 }  // namespace nvm::tests
