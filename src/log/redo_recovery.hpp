@@ -112,8 +112,9 @@ class ring_walk {
 
   // After next() has found no more: a record behind the end that counts, 0: there is none.  A transaction begins when
   // the one before it in the lane is durable, so that what ends the ring here is damaged, not torn.  But for a record
-  // at the ring's start: one fence makes it durable with the wrap record before it, which may be torn.
-  [[nodiscard]] std::uint64_t record_behind(std::uint64_t truncated, std::uint64_t bound) const noexcept {
+  // at the ring's start: one fence makes it durable with the wrap record before it, which may be torn.  Records above
+  // the largest version count here: it was durable before them, so that it is what is damaged.
+  [[nodiscard]] std::uint64_t record_behind(std::uint64_t truncated) const noexcept {
     std::uint64_t at = at_;
     const std::uint64_t ring_bytes = end_ - begin_ - layout::redo_ring_at;
     for (std::uint64_t walked = walked_ + line_bytes; walked < ring_bytes; walked += line_bytes) {
@@ -123,7 +124,7 @@ class ring_walk {
         continue;
       }
       const auto* r = reinterpret_cast<const layout::redo_record*>(base_ + at);
-      if (r->version <= truncated || r->version > bound || r->version < least_) continue;
+      if (r->version <= truncated || r->version < least_) continue;
       if (redo_record_at(base_, at, end_, key_, lane_, how_) != nullptr) return at;
     }
     return 0;
@@ -158,10 +159,7 @@ class redo_reader {
       if (status s = walk.start(); !s) return s;
       while (const auto* r = walk.next()) {
         if (r->version <= report_.truncated) continue;
-        if (r->version > report_.used) {
-          return fail(errc::corrupt, "log record at offset %lu: version: found %lu, expected at most %lu",
-                      walk.offset(), r->version, report_.used);
-        }
+        if (r->version > report_.used) return above_bound(r, walk.offset());
         redo_contents c;
         bool whole = false;
         if (status s = contents(r, walk.offset(), c, whole); !s) return s;
@@ -173,7 +171,9 @@ class redo_reader {
         found_.push_back({r->version, c});
       }
       if (how_much == look::everywhere) {
-        if (const std::uint64_t at = walk.record_behind(report_.truncated, report_.used); at != 0) {
+        if (const std::uint64_t at = walk.record_behind(report_.truncated); at != 0) {
+          const auto* r = reinterpret_cast<const layout::redo_record*>(base_ + at);
+          if (r->version > report_.used) return above_bound(r, at);
           return fail(errc::corrupt,
                       "log record at offset %lu: found behind the end of its lane, expected none: the one "
                       "before it is damaged",
@@ -251,6 +251,10 @@ class redo_reader {
       return malformed(at);
     }
     return split_contents(p, bytes, layout::intents_of(*r), out) ? status{} : malformed(at);
+  }
+  [[nodiscard]] status above_bound(const layout::redo_record* r, std::uint64_t at) const noexcept {
+    return fail(errc::corrupt, "log record at offset %lu: version: found %lu, expected at most %lu", at, r->version,
+                report_.used);
   }
   [[nodiscard]] static status malformed(std::uint64_t at) noexcept {
     return fail(errc::corrupt, "log record at offset %lu: found parts that do not add up", at);

@@ -353,6 +353,19 @@ TEST(crashed_pool, with_a_record_of_the_redo_log_damaged_before_others_is_refuse
   write_file(victim, bytes);
   expect_refused(victim, "found behind the end of its lane");
 }
+// The words that say which versions count are gone, and so is the record that would have come first: what stands behind
+// it says that they were there.
+TEST(closed_pool, without_the_head_of_its_redo_log_does_not_pass_the_check) {
+  scratch place{false};
+  std::vector<char> bytes;
+  const std::string victim = crashed_pool(place, NVM_ENGINE_REDO, bytes);
+  bytes = read_file(place.path("original"));
+  const std::uint64_t ring = log_offset_of(bytes);
+  std::swap_ranges(&bytes[ring], &bytes[ring] + line_bytes, &bytes[ring + layout::redo_ring_at]);
+  std::memset(&bytes[ring], 0, line_bytes);
+  write_file(victim, bytes);
+  EXPECT_GT(nvm_pool_check(victim.c_str(), nullptr, nullptr, nullptr), 0);
+}
 TEST(crashed_pool, with_the_header_of_an_object_damaged_says_so_to_whoever_walks_it) {
   for (const nvm_engine engine : {NVM_ENGINE_UNDO, NVM_ENGINE_LOG}) {
     SCOPED_TRACE(engine);
