@@ -253,7 +253,7 @@ class cleaner {
     }
     // Counted before it can be the only one.
     for (const part& p : log.parts()) {
-      if (p.what.kind != layout::entry_kind::tombstone && !p.carries) h.homes_->count(p.what.home, p.what.size);
+      if (p.what.kind != layout::entry_kind::tombstone && !p.carries) h.homes_->count(p.what.home, bytes_in_slots(p.what));
     }
     log.write(0, layout::block_moved, false, [](std::byte*, home_t, std::uint64_t) noexcept {});
     copies_.insert(copies_.end(), log.parts().begin(), log.parts().end());
@@ -332,7 +332,7 @@ class cleaner {
       chunk& c = h.chunks_.at(v.number);
       if (move(v, c, moved)) return false;
       for (std::size_t i = v.items; i < v.items_end; ++i) {
-        if (items_[i].carried) h.homes_->count(items_[i].what.home, items_[i].what.size);
+        if (items_[i].carried) h.homes_->count(items_[i].what.home, bytes_in_slots(items_[i].what));
       }
       c.state.store(chunk_state::sealed, std::memory_order_release);
       return true;
@@ -399,7 +399,7 @@ class cleaner {
         if (i + ahead < v.items_end) h.homes_->fetch(items_[i + ahead].what.home);
         const item& it = items_[i];
         if (it.what.kind != layout::entry_kind::tombstone && !it.carried) {
-          h.homes_->drop(it.what.home, it.what.size, idle);
+          h.homes_->drop(it.what.home, bytes_in_slots(it.what), idle);
         }
       }
       h.chunks_.at(v.number).state.store(chunk_state::limbo, std::memory_order_release);

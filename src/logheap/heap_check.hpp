@@ -64,7 +64,8 @@ std::string heap<M, Map>::check() {
       const bool fits = for_each_entry(base_, place, h, [&](const entry& e) {
         caught([&] { entries[e.self] = e.kind; });
         if (e.kind == layout::entry_kind::tombstone) return;
-        (void)homes_->each_slot(e.home, e.size, [&](const home_space::slot& s) { caught([&] { ++counts[s.home]; }); });
+        (void)homes_->each_slot(e.home, bytes_in_slots(e),
+                                [&](const home_space::slot& s) { caught([&] { ++counts[s.home]; }); });
       });
       if (!fits) return text("entries of the block at offset", place.offset(), 0, 1);
       at += round_up(h.bytes, layout::block_align);
