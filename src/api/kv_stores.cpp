@@ -7,7 +7,6 @@
 // Threads.  A pool's registry of open stores has a lock, held by open, close, drop and rename alone; lock order: the
 // registry, then whatever the transaction takes.
 #include <cstdio>
-#include <random>
 #include <utility>
 #include <vector>
 
@@ -150,9 +149,10 @@ result<stores*> stores_of(NVM_POOL* pool) {
   return pool->stores.get();
 }
 
-std::uint64_t new_seed() {
-  std::random_device source;
-  return std::uint64_t{source()} << 32 | source();
+result<std::uint64_t> new_seed() noexcept {
+  std::uint64_t seed = 0;
+  if (status s = platform::random_bytes(&seed, sizeof seed); !s) return s.error();
+  return seed;
 }
 
 status open_store(stores& all, const char* name, const nvm_kv_options& o, nvm_kv*& out) {
@@ -177,7 +177,8 @@ status open_store(stores& all, const char* name, const nvm_kv_options& o, nvm_kv
   std::uint64_t place = 0;
   keyed::kv_index index{};
   std::uint64_t seed = 0;
-  const std::uint64_t fresh_seed = new_seed();
+  const auto fresh_seed = new_seed();
+  if (!fresh_seed) return fresh_seed.error();
   if (all.directory != nullptr) {
     const status s = run(all.pool, [&](nvm_stm* tx) -> status {
       keyed::operation names{tx, all.directory->store};
@@ -189,7 +190,7 @@ status open_store(stores& all, const char* name, const nvm_kv_options& o, nvm_kv
       }
       if (o.mode == NVM_KV_OPEN_ONLY) return {};
       index = o.index == NVM_KV_DETECT ? keyed::kv_index::btree : wanted;
-      seed = fresh_seed;
+      seed = *fresh_seed;
       if (status made = keyed::create_header(tx, all.bytes, index, seed, place); !made) return made;
       return enter(names, name, place);
     });

@@ -61,6 +61,15 @@ class kv_calls : public testing::TestWithParam<enum nvm_kv_index> {};
 INSTANTIATE_TEST_SUITE_P(on, kv_calls, testing::ValuesIn(kv_indexes),
                          [](const auto& i) { return std::string{nvm_kv_index_name(i.param)}; });
 
+// Or no token that a failure prints would lead back to it.
+TEST_P(kv_calls, of_one_seed_begin_alike) {
+  const auto image = [&](std::uint64_t seed) {
+    return random_kv_subject(seed, 30, kind_of_medium::redo, GetParam()).image;
+  };
+  EXPECT_EQ(image(7), image(7));
+  EXPECT_NE(image(7), image(8));
+}
+
 // Another seed with each commit; ./dev explore goes on from there.
 TEST_P(kv_calls, at_random_leave_whole_calls) {
   for (const ground_of_kv& g : grounds) {

@@ -1,13 +1,27 @@
 #include "kv_player.hpp"
 
+#include <sys/types.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <random>
 #include <thread>
 
 #include "base/plant.hpp"
 #include "nvm/stm.h"
 #include "space/space.hpp"
+
+namespace {
+// What the library takes for chance, so that a run can be repeated.
+std::mt19937_64 chance;
+}  // namespace
+
+extern "C" ssize_t __wrap_getrandom(void* to, std::size_t bytes, unsigned);
+extern "C" ssize_t __wrap_getrandom(void* to, std::size_t bytes, unsigned) {
+  for (std::size_t i = 0; i < bytes; ++i) static_cast<unsigned char*>(to)[i] = static_cast<unsigned char>(chance());
+  return static_cast<ssize_t>(bytes);
+}
 
 namespace nvm::tests {
 namespace {
@@ -299,7 +313,9 @@ explore::subject kv_subject_from(kind_of_medium kind, std::string name, kv_steps
   return s;
 }
 
-std::vector<std::byte> kv_image_after(kind_of_medium kind, const crash_shape& shape, const kv_steps& steps) {
+std::vector<std::byte> kv_image_after(kind_of_medium kind, const crash_shape& shape, const kv_steps& steps,
+                                      std::uint64_t seed) {
+  chance.seed(seed);
   const std::vector<std::byte> fresh = new_image(shape, kind);
   machine m(fresh.size(), is_image(kind) ? nullptr : place_of_whole_pools());
   std::memcpy(m.base(), fresh.data(), fresh.size());

@@ -76,9 +76,9 @@ using kv_steps = std::function<void(kv_player&)>;
 
 [[nodiscard]] explore::subject kv_subject_from(kind_of_medium kind, std::string name, kv_steps steps,
                                                std::vector<std::byte> image);
-// What a process leaves that does this to a new pool and closes it.  A hash table in it has a seed of its own, so that
-// two of them are not the same.
+// What a process leaves that does this to a new pool and closes it.  From here on what the library takes for chance,
+// seeds of hash tables among it, is made from `seed`.
 [[nodiscard]] std::vector<std::byte> kv_image_after(kind_of_medium kind, const crash_shape& shape,
-                                                    const kv_steps& steps);
+                                                    const kv_steps& steps, std::uint64_t seed = 1);
 
 }  // namespace nvm::tests

@@ -361,7 +361,7 @@ explore::subject random_kv_subject(std::uint64_t seed, unsigned operations, kind
         for (unsigned i = 0; i < operations; ++i) c.call();
         p.look();
       },
-      kv_image_after(kind, usual, before));
+      kv_image_after(kind, usual, before, seed));
 }
 
 }  // namespace nvm::tests
