@@ -77,11 +77,6 @@ class log_engine final : public engine {
       s = heap_.open(found);
     }
     if (!s) return s;
-    const auto& root = heap_.chunks().root();
-    if (root.home_first != shape_.home_offset() || root.home_bytes != shape_.home_bytes) {
-      return fail(errc::corrupt, "%s: home space: found [%lx, +%lx) in the heap's root, expected [%lx, +%lx)",
-                  file_.path(), root.home_first, root.home_bytes, shape_.home_offset(), shape_.home_bytes);
-    }
     report_.rolled_back = found.dropped + found.torn;
     auto own = heap_.join();
     if (!own) return own.error();

@@ -18,7 +18,7 @@ using space_type = space<ordered_media, log::nothing_logged>;
 using teller = std::function<void(std::uint64_t offset, const char* finding)>;
 using noter = std::function<void(const repair_note&)>;
 
-// A heap over an image, from its log alone, without cleaners.
+// A heap over an image, without cleaners; from its log alone, but where what a close has saved is asked for.
 struct heap_over_image {
   ordered_media medium;
   log::nothing_logged lanes;
@@ -26,17 +26,25 @@ struct heap_over_image {
   std::unique_ptr<heap_type> heap;
 
   // errc::not_found: there is none, its creation was interrupted.
-  status open(std::byte* base, const geometry& g, bool refuse_damage, logheap::recovery_report& found) {
+  status open(std::byte* base, const geometry& g, bool refuse_damage, logheap::recovery_report& found,
+              bool use_saved = false) {
     heap.reset();
     places = std::make_unique<space_type>(medium, lanes, base, g);
     if (status s = places->boot(0, 1); !s) return s;
     log_choice how;
     how.cleaners = 0;
     logheap::heap_settings settings = heap_settings_of(g, how);
-    settings.use_saved = false;
+    settings.use_saved = use_saved;
     settings.refuse_damage = refuse_damage;
     heap = std::make_unique<heap_type>(medium, base, *places, settings);
     return heap->open(found);
+  }
+  result<std::vector<logheap::object_contents>> contents() {
+    const auto thread = heap->join();
+    if (!thread) return thread.error();
+    auto all = logheap::contents_of(*heap, **thread);
+    heap->leave(**thread);
+    return all;
   }
 };
 
@@ -123,7 +131,7 @@ class log_repair {
       (void)image_.heap->close();
       return {};
     }
-    const auto before = contents();
+    const auto before = image_.contents();
     if (!before) return before.error();
     (void)logheap::cut_out_damage(*image_.heap, found, base_);
     logheap::recovery_report left;
@@ -132,7 +140,7 @@ class log_repair {
       return fail(errc::corrupt, "log: the block at offset %lu does not hold, and cannot be cut out",
                   left.damaged.front().offset);
     }
-    const auto after = contents();
+    const auto after = image_.contents();
     if (!after) return after.error();
     if (const auto changed = logheap::first_difference(*before, *after); changed) {
       return fail(errc::corrupt, "log: the object at home %lx, which recovery finds, would not be as it was", *changed);
@@ -155,14 +163,6 @@ class log_repair {
     std::uint64_t size = 0;
     std::optional<layout::object_header> header;  // if it holds
   };
-
-  result<std::vector<logheap::object_contents>> contents() {
-    const auto thread = image_.heap->join();
-    if (!thread) return thread.error();
-    auto all = logheap::contents_of(*image_.heap, **thread);
-    image_.heap->leave(**thread);
-    return all;
-  }
 
   void look_at_objects() {
     std::uint64_t type_map = 0;
@@ -244,6 +244,17 @@ status check_log(pool_file& file, const teller& tell, log_summary& summary) try 
   const geometry g = file.geometry();
   heap_over_image image;
   logheap::recovery_report found;
+  // What the last close has saved is believed by the next open.  Reading it changes nothing of the log.
+  std::optional<std::vector<logheap::object_contents>> saved;
+  const bool closed = file.superblock().state == static_cast<std::uint32_t>(layout::pool_state::clean);
+  const status read = closed ? image.open(file.base(), g, false, found, true) : status{};
+  if (!found.saved_fault.empty()) tell(0, ("found what no open will use: " + found.saved_fault).c_str());
+  if (closed && read && found.clean) {
+    if (const std::string fault = image.heap->check(); !fault.empty()) tell(0, ("what was saved: " + fault).c_str());
+    auto all = image.contents();
+    if (!all) return all.error();
+    saved = std::move(*all);
+  }
   if (status s = image.open(file.base(), g, !file.read_only(), found); !s) {
     if (s.error() == errc::no_memory) return s;
     if (s.error() != errc::not_found) tell(anchor_word_at(g, 0, anchor_word::log_heap), last_message());
@@ -257,6 +268,14 @@ status check_log(pool_file& file, const teller& tell, log_summary& summary) try 
     tell(d.offset, text);
   }
   if (const std::string fault = image.heap->check(); !fault.empty()) tell(0, fault.c_str());
+  if (saved && found.damaged.empty()) {
+    const auto logged = image.contents();
+    if (!logged) return logged.error();
+    if (const auto home = logheap::first_difference(*saved, *logged); home) {
+      std::snprintf(text, sizeof text, "what was saved: the object at home %" PRIx64 " is not as the log says", *home);
+      tell(0, text);
+    }
+  }
   check_objects(*image.heap, g, tell, summary);
   return {};
 } catch (const std::bad_alloc&) {

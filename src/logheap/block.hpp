@@ -71,7 +71,9 @@ struct entry {
   log_t self = 0;          // of the entry
 };
 // Bytes from its home on that tell which slots it is about: an object has one, however large somebody says it is.
-inline std::uint64_t bytes_in_slots(const entry& e) noexcept { return e.kind == layout::entry_kind::update ? e.size : 1; }
+inline std::uint64_t bytes_in_slots(const entry& e) noexcept {
+  return e.kind == layout::entry_kind::update ? e.size : 1;
+}
 inline std::uint64_t words_of(const entry& e, bool allocations) noexcept {
   const bool is_short = e.size <= layout::short_size_max &&
                         (e.kind == layout::entry_kind::tombstone ||

@@ -253,7 +253,8 @@ class cleaner {
     }
     // Counted before it can be the only one.
     for (const part& p : log.parts()) {
-      if (p.what.kind != layout::entry_kind::tombstone && !p.carries) h.homes_->count(p.what.home, bytes_in_slots(p.what));
+      if (p.what.kind != layout::entry_kind::tombstone && !p.carries)
+        h.homes_->count(p.what.home, bytes_in_slots(p.what));
     }
     log.write(0, layout::block_moved, false, [](std::byte*, home_t, std::uint64_t) noexcept {});
     copies_.insert(copies_.end(), log.parts().begin(), log.parts().end());

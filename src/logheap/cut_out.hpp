@@ -86,13 +86,33 @@ template <class Heap>
   std::vector<object_contents> all;
   heap.for_each_object([&](home_t home, std::uint64_t size) { all.push_back({home, size, 0}); });
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.home < b.home; });
-  std::vector<std::byte> piece(std::uint64_t{64} << 10);
+  // By windows: zeros that were stored are as those that never were, and of a large object most may be missing.
+  constexpr std::uint64_t window_bytes = std::uint64_t{64} << 10;
+  std::vector<std::byte> window(window_bytes);
   for (object_contents& o : all) {
-    for (std::uint64_t at = 0; at < o.size; at += piece.size()) {
-      const std::uint64_t bytes = std::min<std::uint64_t>(piece.size(), o.size - at);
-      heap.read(thread, o.home + at, piece.data(), bytes);
-      o.sum = checksum(piece.data(), bytes, o.sum);
-    }
+    std::uint64_t number = 0;
+    const auto end_window = [&] {
+      const std::uint64_t bytes = std::min(window_bytes, o.size - number * window_bytes);
+      const auto end = window.begin() + static_cast<std::ptrdiff_t>(bytes);
+      if (std::all_of(window.begin(), end, [](std::byte b) { return b == std::byte{0}; })) return;
+      o.sum = checksum(window.data(), bytes, o.sum ^ number);
+      std::fill(window.begin(), end, std::byte{0});
+    };
+    heap.each_stored(thread, o.home, o.size, [&](home_t at, const std::byte* bytes, std::uint64_t n) noexcept {
+      while (n != 0) {
+        const std::uint64_t inside = at - o.home;
+        if (inside / window_bytes != number) {
+          end_window();
+          number = inside / window_bytes;
+        }
+        const std::uint64_t part = std::min(n, window_bytes - inside % window_bytes);
+        std::memcpy(window.data() + inside % window_bytes, bytes, part);
+        at += part;
+        bytes += part;
+        n -= part;
+      }
+    });
+    end_window();
   }
   return all;
 }

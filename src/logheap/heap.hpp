@@ -60,6 +60,7 @@ struct recovery_report {
   std::uint64_t torn = 0;     // last blocks that were not whole
   std::uint64_t dropped = 0;  // intact blocks of transactions that had not committed
   std::vector<damaged_block> damaged;
+  std::string saved_fault;  // why the mapping that a close has saved was not loaded, though it is there
 };
 
 template <media M, mapping Map>
@@ -246,14 +247,19 @@ class heap {
   // Copies [home, home + size) as it is; bytes that were never stored are zero.
   void read(thread& t, home_t home, void* to, std::uint64_t size) noexcept {
     auto* const out = static_cast<std::byte*>(to);
-    const inside in{*this, t};
     home_t at = home;
-    map_->for_each_piece(t.client_, home, size, [&](const piece& p) {
-      std::memset(out + (at - home), 0, p.home - at);
-      std::memcpy(out + (p.home - home), base_ + p.log, p.size);
-      at = p.home + p.size;
+    each_stored(t, home, size, [&](home_t first, const std::byte* bytes, std::uint64_t n) {
+      std::memset(out + (at - home), 0, first - at);
+      std::memcpy(out + (first - home), bytes, n);
+      at = first + n;
     });
     std::memset(out + (at - home), 0, home + size - at);
+  }
+  // Calls f(home, bytes, n) for what was stored of [home, home + size), in order.
+  template <class F>
+  void each_stored(thread& t, home_t home, std::uint64_t size, F&& f) noexcept {
+    const inside in{*this, t};
+    map_->for_each_piece(t.client_, home, size, [&](const piece& p) { f(p.home, base_ + p.log, p.size); });
   }
 
   // ---- cleaning: cleaner.hpp ----

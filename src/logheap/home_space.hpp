@@ -169,8 +169,8 @@ class home_space {
     const std::lock_guard guard{s.in->lock};
     return (s.in->taken[s.index / 64] >> s.index % 64 & 1) != 0;
   }
-  // Calls visit(slot) for each slot that overlaps the range, and returns whether all of its bytes lie in slots.  Time in
-  // proportion to the range where none is known.
+  // Calls visit(slot) for each slot that overlaps the range, and returns whether all of its bytes lie in slots.  Time
+  // in proportion to the range where none is known.
   template <class Visit>
   bool each_slot(home_t home, std::uint64_t size, Visit&& visit) const noexcept {
     const home_t end = home + size;

@@ -509,9 +509,23 @@ template <media M, mapping Map>
 status heap<M, Map>::open(recovery_report& report) noexcept {
   report = {};
   if (status s = chunks_.open_root(); !s) return s;
+  // Before anything is made for it: the pool knows where its home space is, too.
+  if (const layout::root& r = chunks_.root();
+      r.home_first != settings_.home_first || r.home_bytes != settings_.home_bytes) {
+    return fail(errc::corrupt, "home space: found [%lx, +%lx) in the heap's root, expected [%lx, +%lx)", r.home_first,
+                r.home_bytes, settings_.home_first, settings_.home_bytes);
+  }
   if (status s = chunks_.read_list(); !s) return s;
   if (status s = make_volatile_state(); !s) return s;
-  if (settings_.use_saved && chunks_.saved() != 0) report.clean = bool{saved_mapping<M, Map>{*this}.load()};
+  if (settings_.use_saved && chunks_.saved() != 0) {
+    const status loaded = saved_mapping<M, Map>{*this}.load();
+    report.clean = bool{loaded};
+    try {
+      if (loaded.error() == errc::corrupt) report.saved_fault = last_message();
+    } catch (const std::bad_alloc&) {
+      return fail(errc::no_memory, "no volatile memory to recover the heap");
+    }
+  }
   if (!report.clean) {
     for (auto& p : thread_pointers_) p.store(nullptr, std::memory_order_relaxed);
     for (auto& t : threads_) t.reset();

@@ -398,6 +398,57 @@ TEST(crashed_pool, with_the_header_of_an_object_damaged_says_so_to_whoever_walks
   }
 }
 
+// What a close has saved is believed by the next open, and so it is checked against the log.
+TEST(log_pool, whose_saved_mapping_leads_elsewhere_does_not_pass_the_check) {
+  namespace log_layout = logheap::layout;
+  scratch place{false};
+  const nvm_pool_options o = small_pool(NVM_ENGINE_LOG);
+  const std::string original = place.path("original");
+  NVM_POOL* pool = nvm_pool_create_with(original.c_str(), &o);
+  ASSERT_NE(pool, nullptr) << nvm_errormsg();
+  for (const char fill : {'b', 'c', 'd', 'e', 'f'}) {
+    ASSERT_EQ(nvm_tx_begin(pool), 0);
+    std::memset(nvm_alloc(pool, 1, 72), fill, 72);
+    ASSERT_EQ(nvm_tx_commit(pool), 0);
+  }
+  ASSERT_EQ(nvm_pool_close(pool), 0);
+  EXPECT_EQ(nvm_pool_check(original.c_str(), nullptr, nullptr, nullptr), 0);
+  const std::vector<char> good = read_file(original);
+  const auto* const read = reinterpret_cast<const std::byte*>(good.data());
+  const auto sb = pick_superblock(read, good.size());
+  ASSERT_TRUE(sb);
+  const fuzz::log_heap_image heap = fuzz::read_log_heap(read, geometry_of(*sb));
+  const std::uint64_t chunk = heap.root.saved & checked_mask;
+  ASSERT_NE(chunk, 0U);
+  const std::uint64_t use = fuzz::word_of(read, chunk + offsetof(log_layout::chunk_header, use)) & checked_mask;
+  const logheap::block_place at{chunk, sizeof(log_layout::chunk_header), log_layout::generation_of(use), heap.root.key};
+  log_layout::block_header header;
+  std::memcpy(&header, read + at.offset(), sizeof header);
+  std::vector<log_layout::saved_record> records((header.bytes - sizeof header) / sizeof(log_layout::saved_record));
+  std::memcpy(records.data(), read + at.offset() + sizeof header, records.size() * sizeof records[0]);
+  // Of each kind: where bytes are, where an allocation is, how much of a chunk lives.
+  unsigned tried = 0;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    const std::uint64_t kind = records[i].home_and_kind >> 56;
+    std::vector<log_layout::saved_record> changed = records;
+    if (kind == static_cast<std::uint64_t>(log_layout::saved_kind::chunk)) {
+      changed[i].size ^= 8;
+    } else {
+      changed[i].log += 8;
+    }
+    std::vector<char> bytes = good;
+    auto* const base = reinterpret_cast<std::byte*>(bytes.data());
+    std::memcpy(base + at.offset() + sizeof header, changed.data(), changed.size() * sizeof changed[0]);
+    log_layout::block_header h = header;
+    h.content_check = logheap::content_check_of(base + at.offset(), h.bytes, at);
+    std::memcpy(base + at.offset(), &h, sizeof h);
+    const std::string victim = place.path("victim");
+    write_file(victim, bytes);
+    EXPECT_GT(nvm_pool_check(victim.c_str(), nullptr, nullptr, nullptr), 0) << i << " of kind " << kind;
+    ++tried;
+  }
+  EXPECT_GT(tried, 10U);
+}
 // The first transaction of a pool makes the words of home space that name its objects.
 TEST(log_pool, whose_creation_was_cut_short_passes_the_check) {
   scratch place{false};

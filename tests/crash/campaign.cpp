@@ -1,7 +1,7 @@
 // Long crash campaigns over random workloads: every model for its share of the time, a new seed each time.
 //
-//   campaign [--minutes N] [--seed S] [--only MODEL]...      prints one line for each model, or for those alone that are
-//   named (lockfree/x86, for one); exit code 1 if a state was bad
+//   campaign [--minutes N] [--seed S] [--only MODEL]...      prints one line for each model, or for those alone that
+//   are named (lockfree/x86, for one); exit code 1 if a state was bad
 #include <algorithm>
 #include <chrono>
 #include <cinttypes>
