@@ -267,10 +267,16 @@ bool use_file(const bytes& file) {
   for (unsigned round = 3; round < 5; ++round) (void)work(pool, round);
   (void)look(pool);
   if (nvm_pool_close(pool) != 0 && before == 0) broken("a pool that was whole cannot be closed");
-  const auto tell = [](std::uint64_t at, const char* finding, void*) {
+  // Forged blocks that no heap would have written may be read in one way from what a close has saved, and in another
+  // from the log (docs/design/014).
+  const auto tell = [](std::uint64_t at, const char* finding, void* damaged) {
+    const std::string text = finding;
+    if (text.starts_with("what was saved") || text.starts_with("found what no open will use")) return;
     std::fprintf(stderr, "offset %lu: %s\n", static_cast<unsigned long>(at), finding);
+    *static_cast<bool*>(damaged) = true;
   };
-  if (before == 0 && nvm_pool_check(path, tell, nullptr, nullptr) != 0) {
+  bool damaged = false;
+  if (before == 0 && (nvm_pool_check(path, tell, &damaged, nullptr) < 0 || damaged)) {
     broken("a pool that was whole is damaged after use");
   }
   ::unlink(path);
