@@ -248,6 +248,7 @@ status check_log(pool_file& file, const teller& tell, log_summary& summary) try 
   std::optional<std::vector<logheap::object_contents>> saved;
   const bool closed = file.superblock().state == static_cast<std::uint32_t>(layout::pool_state::clean);
   const status read = closed ? image.open(file.base(), g, false, found, true) : status{};
+  if (!read && read.error() == errc::no_memory) return read;
   if (!found.saved_fault.empty()) tell(0, ("found what no open will use: " + found.saved_fault).c_str());
   if (closed && read && found.clean) {
     if (const std::string fault = image.heap->check(); !fault.empty()) tell(0, ("what was saved: " + fault).c_str());
