@@ -35,7 +35,8 @@ struct alignas(line_bytes) extent {
   extent* next = nullptr;  // in its bucket
   extent* previous = nullptr;
   std::uint64_t page = no_page;
-  std::atomic<std::uint32_t> arena{0};
+  static constexpr std::uint32_t no_arena = ~std::uint32_t{0};  // no extent's so far: nobody has a pointer to it
+  std::atomic<std::uint32_t> arena{no_arena};
   std::uint32_t tags_hidden = 0;   // counts tags that were replaced by another lane's before anybody settled them
   std::uint32_t tags_settled = 0;  // as far as these have been settled
   std::uint16_t slots = 0;

@@ -161,6 +161,33 @@ TEST_P(threads, index_a_pool_on_demand_together) {
   expect_consistent(pool, objects, GetParam());
 }
 
+// Whoever comes by a wrong pointer asks for the extent that was at a page, while lanes pass its descriptor on.
+TEST_P(threads, ask_for_extents_that_come_and_go) {
+  test_pool pool{test_geometry(8, 8, GetParam())};
+  ASSERT_TRUE(pool.boot());
+  std::atomic<unsigned> at_work{GetParam()};
+  std::vector<std::thread> all;
+  for (unsigned lane = 0; lane < GetParam(); ++lane) {
+    all.emplace_back([&, lane] {
+      for (int i = 0; i < 10000; ++i) {
+        const auto made = put(pool, 200, lane);
+        if (made) {
+          EXPECT_TRUE(drop(pool, *made, lane)) << last_message();
+        }
+        pool->trim();
+      }
+      --at_work;
+    });
+  }
+  std::mt19937_64 random{1};
+  const geometry g = pool.sizes();
+  while (at_work != 0)
+    (void)pool->find(g.data_offset + random() % (g.size_bytes() - g.data_offset), object_layout::region);
+  for (std::thread& t : all) t.join();
+  EXPECT_TRUE(pool.check());
+  EXPECT_EQ(pool->used_pages(), 0U);
+}
+
 TEST_P(threads, take_each_page_once) {
   run_allocator pages{64 * 64 * 2 + 30, GetParam()};
   pages.extend(64 * 64 * 2 + 30);
