@@ -69,8 +69,10 @@ std::uint64_t word_of(heap_type& heap, heap_type::thread& thread, std::uint64_t 
 }
 
 // What the words of home space name, and the headers of all objects.
-void check_objects(heap_type& heap, const geometry& g, const teller& tell, log_summary& summary) {
-  auto& thread = **heap.join();
+status check_objects(heap_type& heap, const geometry& g, const teller& tell, log_summary& summary) {
+  const auto joined = heap.join();
+  if (!joined) return joined.error();
+  auto& thread = **joined;
   char text[256];
   const auto say = [&](std::uint64_t at, const char* what, std::uint64_t found) {
     std::snprintf(text, sizeof text, "home %" PRIx64 ": %s: found %" PRIx64, at, what, found);
@@ -79,7 +81,10 @@ void check_objects(heap_type& heap, const geometry& g, const teller& tell, log_s
   std::uint64_t type_map = 0;
   bool empty = true;
   heap.for_each_object([&](logheap::home_t, std::uint64_t) { empty = false; });
-  if (empty) return heap.leave(thread);  // its creation was interrupted
+  if (empty) {  // its creation was interrupted
+    heap.leave(thread);
+    return {};
+  }
   const auto first = heap.room_at(thread, g.home_offset());
   if (!first || first->size != object_words_bytes) {
     say(g.home_offset(), "the object of words that name others, of 80 bytes, is not there", first ? first->size : 0);
@@ -113,6 +118,7 @@ void check_objects(heap_type& heap, const geometry& g, const teller& tell, log_s
     }
   });
   heap.leave(thread);
+  return {};
 }
 
 // ---- repair ----
@@ -277,8 +283,7 @@ status check_log(pool_file& file, const teller& tell, log_summary& summary) try 
       tell(0, text);
     }
   }
-  check_objects(*image.heap, g, tell, summary);
-  return {};
+  return check_objects(*image.heap, g, tell, summary);
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory to check the log");
 }

@@ -217,7 +217,8 @@ class heap {
   }
 
   // All or nothing.  On an error nothing has happened and the caller abandons it: errc::no_space (cleaning has not
-  // helped), no_memory, bad_pointer (a store where no object is).  Returns the transaction's version.
+  // helped), no_memory, bad_pointer (a store where no object is).  Returns the
+  // transaction's version.
   [[nodiscard]] result<std::uint64_t> commit(thread& t, const changes& c) noexcept {
     if (c.stores.empty() && c.allocated.empty() && c.released.empty()) return clock_.load(std::memory_order_relaxed);
     for (;;) {
@@ -275,12 +276,12 @@ class heap {
   [[nodiscard]] heap_statistics statistics() noexcept;
   // Calls visit(home, size) for each object.  At rest; or by a thread, of each moment's objects.
   template <class Visit>
-  void for_each_object(thread& t, Visit&& visit) noexcept {
+  void for_each_object(thread& t, Visit&& visit) {
     const inside in{*this, t};
     for_each_object(visit);
   }
   template <class Visit>
-  void for_each_object(Visit&& visit) noexcept {
+  void for_each_object(Visit&& visit) {
     homes_->for_each([&](const home_space::slot& s, slot_word w) {
       if (w.exists()) visit(s.home, std::min(s.bytes, size_of_entry(w.entry())));
     });

@@ -213,11 +213,35 @@ class life final : public life_in_shortage {
   long last_ = -1;  // transaction that committed last; 0: the table was made, -1: nothing
 };
 
+// A check of a log-structured pool that was closed loads what the close has saved and recovers the log, and compares.
+class checked_life final : public life_in_shortage {
+  void before() override {
+    nvm_pool_options o{};
+    o.size = o.capacity = 8 << 20;
+    o.medium = NVM_MEDIUM_SHM;
+    o.engine = NVM_ENGINE_LOG;
+    NVM_POOL* pool = nvm_pool_create_with(path().c_str(), &o);
+    ASSERT_NE(pool, nullptr) << nvm_errormsg();
+    for (int i = 0; i < objects; ++i) {
+      ASSERT_EQ(nvm_tx_begin(pool), 0);
+      ASSERT_NE(nvm_alloc(pool, 1, 100), nullptr) << nvm_errormsg();
+      ASSERT_EQ(nvm_tx_commit(pool), 0) << nvm_errormsg();
+    }
+    ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+  }
+  void live() override {
+    attempt("check", [&] { return check(); });
+  }
+};
+
 class no_memory : public testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(media, no_memory, testing::Bool(), [](const auto& i) { return i.param ? "ssd" : "shm"; });
 
 TEST_P(no_memory, at_any_allocation_loses_nothing) { life{GetParam()}.run_all(false, 100); }
 TEST_P(no_memory, from_any_allocation_on_loses_nothing) { life{GetParam()}.run_all(true, 100); }
+
+TEST(no_memory_to_check, at_any_allocation_is_told) { checked_life{}.run_all(false, 20); }
+TEST(no_memory_to_check, from_any_allocation_on_is_told) { checked_life{}.run_all(true, 20); }
 
 }  // namespace
 }  // namespace nvm::tests
