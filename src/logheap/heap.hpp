@@ -217,10 +217,14 @@ class heap {
   }
 
   // All or nothing.  On an error nothing has happened and the caller abandons it: errc::no_space (cleaning has not
-  // helped), no_memory, bad_pointer (a store where no object is).  Returns the
+  // helped), no_memory, bad_pointer (a store where no object is), too_large (no version is left).  Returns the
   // transaction's version.
   [[nodiscard]] result<std::uint64_t> commit(thread& t, const changes& c) noexcept {
     if (c.stores.empty() && c.allocated.empty() && c.released.empty()) return clock_.load(std::memory_order_relaxed);
+    const std::uint64_t before = clock_.load(std::memory_order_relaxed);
+    if (before >= layout::version_max - layout::versions_under_way) {
+      return fail(errc::too_large, "version %lu: the log cannot count further", before);
+    }
     for (;;) {
       const status s = prepare(t, c);
       if (s) break;

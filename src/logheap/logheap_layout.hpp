@@ -33,7 +33,7 @@ struct root {
   std::uint64_t check;             // of the line before
   std::uint64_t first_chunk;       // checked word: head of the list of all chunks; 0: there are none
   std::uint64_t through;           // checked word: every transaction of a version up to this one has committed
-  std::uint64_t session;           // checked word: processes that have opened the heap
+  std::uint64_t session;           // checked word: processes that have opened the heap; behind the last one is 1
   std::uint64_t saved;             // checked word: first chunk of the saved mapping; 0: the heap was not closed
   std::uint64_t reserved[4];       // zero
 };
@@ -116,6 +116,7 @@ static_assert(sizeof(block_header) == 32);
 static_assert(std::is_trivially_copyable_v<block_header> && std::is_standard_layout_v<block_header>);
 static_assert(std::has_unique_object_representations_v<block_header>);
 inline constexpr std::uint64_t version_max = std::uint64_t{1} << 55;  // the next ones too fit a checked word
+inline constexpr std::uint64_t versions_under_way = 1 << 16;          // commits that have been let in take fewer
 inline constexpr std::uint64_t block_align = 8;
 inline constexpr std::uint32_t block_moved = 1;        // a cleaner's copy: it was committed before it was made
 inline constexpr std::uint32_t block_allocations = 2;  // short entries are allocations with their contents

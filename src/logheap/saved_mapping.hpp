@@ -84,6 +84,8 @@ class saved_mapping {
   // One block a chunk; `peer` leads to the next, 0: it is the last.
   [[nodiscard]] status write(const std::vector<layout::saved_record>& records) {
     heap_type& h = heap_;
+    const std::uint64_t version = h.clock_.load(std::memory_order_relaxed) + 1;
+    if (version > layout::version_max) return fail(errc::too_large, "no version is left to save the mapping with");
     const std::uint64_t room = h.chunks_.chunk_bytes() - sizeof(layout::chunk_header) - sizeof(layout::block_header);
     const std::uint64_t each = std::min<std::uint64_t>(room / sizeof(layout::saved_record), layout::entries_max);
     const std::uint64_t needed = std::max<std::uint64_t>(1, ceil_div(records.size(), each));
@@ -104,7 +106,7 @@ class saved_mapping {
       const std::uint64_t count = std::min(each, records.size() - i * each);
       const block_place place = h.chunks_.place(c, sizeof(layout::chunk_header));
       layout::block_header b{};
-      b.version = h.clock_.load(std::memory_order_relaxed) + 1;
+      b.version = version;
       const std::uint64_t peer = i + 1 == chunks.size() ? 0 : h.chunks_.at(chunks[i + 1]).offset;
       b.peer_and_count = peer | count << layout::peer_bits;
       b.bytes = static_cast<std::uint32_t>(sizeof b + count * sizeof(layout::saved_record));

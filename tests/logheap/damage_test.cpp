@@ -209,6 +209,42 @@ TEST(log_heap_damage, of_a_version_that_nobody_reaches_is_no_version) {
     put_word(h.g, root_of(h.g) + field, 9);
   }
 }
+// Nobody counts to the last version, but somebody may have forged it: the heap can be read, and told from a damaged
+// one.
+TEST(log_heap_damage, of_the_last_version_leaves_a_heap_that_does_not_count_further) {
+  for (const std::uint64_t left : {std::uint64_t{0}, std::uint64_t{1}, layout::versions_under_way}) {
+    history h;
+    const block_place p = blocks_of(h.g, 9)[0];
+    layout::block_header b;
+    std::memcpy(&b, h.g.base() + p.offset(), sizeof b);
+    b.version = layout::version_max - left;
+    b.header_check = header_check_of(b, p);
+    std::memcpy(h.g.base() + p.offset(), &b, sizeof b);
+    put_word(h.g, root_of(h.g) + offsetof(layout::root, session), layout::version_max);
+    ASSERT_TRUE(h.g.crash_and_open()) << last_message();
+    const std::byte found = h.g.look(h.a, 1)[0];
+    for (int i = 0; i < 3; ++i) {
+      ground<>::transaction_type t{*h.g, h.g.thread()};
+      const std::byte five{5};
+      t.store(h.a, &five, 1);
+      const auto done = t.commit();
+      ASSERT_FALSE(done);
+      EXPECT_EQ(done.error(), errc::too_large);
+    }
+    h.g->leave(h.g.thread());
+    const status closed = h.g->close();
+    if (left != 0) {
+      EXPECT_TRUE(closed) << last_message();
+    } else {
+      EXPECT_EQ(closed.error(), errc::too_large);
+    }
+    ASSERT_TRUE(h.g.crash_and_open()) << last_message();
+    EXPECT_EQ(h.g.report().clean, left != 0);
+    EXPECT_TRUE(h.g.report().damaged.empty());
+    EXPECT_EQ(h.g->check(), "");
+    EXPECT_EQ(h.g.look(h.a, 1)[0], found);
+  }
+}
 // A chunk with an end says that the transactions in it have committed: what they have elsewhere counts, too, also where
 // their thread's next one is torn.
 TEST(log_heap_damage, of_a_header_costs_nothing_else_of_a_transaction_that_has_a_sealed_chunk) {
