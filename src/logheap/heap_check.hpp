@@ -47,7 +47,7 @@ std::string heap<M, Map>::check() {
     before = log + size;
   }
   std::map<home_t, std::uint64_t> counts;
-  std::map<log_t, layout::entry_kind> entries;
+  std::map<log_t, entry> entries;
   bool any_damage = false;
   for (std::uint32_t i = 0; i < chunks_.count(); ++i) {
     const chunk& c = chunks_.at(i);
@@ -62,7 +62,7 @@ std::string heap<M, Map>::check() {
         return text("block at offset", place.offset(), 0, 1);
       }
       const bool fits = for_each_entry(base_, place, h, [&](const entry& e) {
-        caught([&] { entries[e.self] = e.kind; });
+        caught([&] { entries[e.self] = e; });
         if (e.kind == layout::entry_kind::tombstone) return;
         (void)homes_->each_slot(e.home, bytes_in_slots(e),
                                 [&](const home_space::slot& s) { caught([&] { ++counts[s.home]; }); });
@@ -81,9 +81,13 @@ std::string heap<M, Map>::check() {
     if (w.what() == slot_word::state::none) return;
     live[chunks_.number_of(w.entry())] += entry_live_bytes;
     const auto e = entries.find(w.entry());
-    if (e == entries.end() || (e->second == layout::entry_kind::tombstone) == w.exists() ||
-        e->second == layout::entry_kind::update) {
+    if (e == entries.end() || (e->second.kind == layout::entry_kind::tombstone) == w.exists() ||
+        e->second.kind == layout::entry_kind::update) {
       fault = text("entry of home", s.home, w.entry(), 0);
+    } else if (w.exists() && e->second.home != s.home) {
+      fault = text("what the entry is about of the object at home", s.home, e->second.home, s.home);
+    } else if (w.exists() && homes_->room_of(e->second.size) != s.bytes) {
+      fault = text("bytes that the entry is about of the object at home", s.home, e->second.size, s.bytes);
     }
   };
   homes_->for_each([&](const home_space::slot& s, slot_word w) { caught([&] { look_at_slot(s, w); }); });
