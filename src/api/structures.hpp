@@ -6,12 +6,12 @@
 #include <atomic>
 #include <mutex>
 #include <new>
-#include <random>
 #include <string>
 #include <type_traits>
 
 #include "api/structure_side.hpp"
 #include "base/inlining.hpp"
+#include "platform/platform.hpp"
 
 namespace nvm::api {
 
@@ -605,16 +605,19 @@ class structures final : public structure_side {
                ? hash_bits_default
                : std::min(shape::bits_max, static_cast<unsigned>(std::bit_width(expected - 1)));
   }
-  [[nodiscard]] static std::uint64_t random_seed() noexcept {
-    std::random_device random;
-    return std::uint64_t{random()} << 32 | random();
+  [[nodiscard]] static result<std::uint64_t> random_seed() noexcept {
+    std::uint64_t seed = 0;
+    if (status s = platform::random_bytes(&seed, sizeof seed); !s) return s.error();
+    return seed;
   }
   // Of a structure with volatile links, whatever its kind.
   [[nodiscard]] result<std::uint64_t> make_sealed_root(std::uint16_t owner, std::uint64_t expected) noexcept {
     const auto root =
         pages_.take_run(0, nvm::layout::slot_protocol::self_validating, owner, sizeof(lockfree::sealed_root));
     if (!root) return root.error();
-    lockfree::make_sealed_root(base_ + *root, *root, bits_for(expected), random_seed());
+    const auto seed = random_seed();
+    if (!seed) return seed.error();
+    lockfree::make_sealed_root(base_ + *root, *root, bits_for(expected), *seed);
     medium_.flush(base_ + *root, sizeof(lockfree::sealed_root));
     return *root;
   }
@@ -642,7 +645,9 @@ class structures final : public structure_side {
       if (!root) return root.error();
       const auto array = run_of(shape::array_bytes(bits));
       if (!array) return array.error();
-      shape::make_root(base_ + *root, *root, bits, random_seed(), base_ + *array, *array);
+      const auto seed = random_seed();
+      if (!seed) return seed.error();
+      shape::make_root(base_ + *root, *root, bits, *seed, base_ + *array, *array);
       medium_.flush(base_ + *root, shape::root_bytes);
       medium_.flush(base_ + *array, shape::array_bytes(bits));
       return *root;
