@@ -35,28 +35,10 @@ for name in sys.argv[1:]:
     ast.parse(open(name).read(), name)'
 }
 
-# The core, as GCC builds it; a file whose text, headers and checks are as they were when it last
-# passed is not read again.
+# The core, as GCC builds it.
 check_tidy() {
   cmake --preset release >/dev/null || { echo "cannot configure"; return 1; }
-  mkdir -p build/lint
-  local shared files
-  shared=$(git ls-files -z -- .clang-tidy CMakeLists.txt '*.h' '*.hpp' | xargs -0 -r cat |
-    sha256sum | cut -c1-32)
-  # The same headers over another medium or mapping say nothing new, and take as long.
-  files=$(git ls-files -- 'src/*.cpp' 'src/*.c' ':!src/compiler' ':!src/api/*_measured.cpp' ':!src/api/log_skip_lists.cpp')
-  export shared
-  # shellcheck disable=SC2016
-  printf '%s\n' "$files" | xargs -r -P "$jobs" -I{} bash -c '
-    set -euo pipefail
-    file=$1
-    grep -qF "/$file\"" build/release/compile_commands.json || exit 0
-    stamp=build/lint/$(printf "%s" "$file" | tr / _)
-    now=$shared$(sha256sum <"$file")
-    [ "$(cat "$stamp" 2>/dev/null)" != "$now" ] || exit 0
-    clang-tidy-19 --quiet -p build/release --extra-arg=-Wno-unknown-warning-option "$file" \
-      2> >(grep -v "warnings generated" >&2)
-    printf "%s" "$now" >"$stamp"' _ {}
+  python3 tools/tidy.py --jobs "$jobs"
 }
 
 status=0

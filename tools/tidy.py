@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Runs clang-tidy over the core, several sources of a layer at a time.
+
+usage: tools/tidy.py [--jobs N] [file...]; default: all sources of src/ that build/release compiles, but src/compiler
+and those that put the headers of another source over another medium or mapping.
+
+Most of the time goes into headers, which sources of a layer share: up to ten are read as one, where they can be; two
+with a name in common cannot, and are read apart. What has passed is not read again until it, a header, the checks or
+the flags change (build/lint/).
+"""
+
+import argparse
+import concurrent.futures
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build" / "release"
+LINT = ROOT / "build" / "lint"
+MOST = 10
+LEFT_OUT = re.compile(r"^src/(compiler/|api/(\w+_measured|log_skip_lists)\.cpp$)")
+
+
+def flags_of(command):
+    """What a source is compiled with, as clang understands it, without its own name and its output."""
+    words, kept, skip = shlex.split(command), [], False
+    start = next(i for i, word in enumerate(words) if re.search(r"(^|/)(g\+\+|gcc|cc|c\+\+)(-\d+)?$", word))
+    for word in words[start + 1:-2]:
+        if skip:
+            skip = False
+        elif word in ("-o", "-MT", "-MF"):
+            skip = True
+        elif word != "-MD" and not word.startswith("-ffile-prefix-map"):
+            kept.append(word)
+    return (*kept, "-Wno-unknown-warning-option")
+
+
+def tracked(*patterns):
+    listed = subprocess.run(["git", "ls-files", "-z", "--", *patterns], cwd=ROOT, check=True, capture_output=True)
+    return [name for name in listed.stdout.decode().split("\0") if name]
+
+
+def shared_digest():
+    total = hashlib.sha256()
+    for name in tracked(".clang-tidy", "CMakeLists.txt", "tools/tidy.py", "*.h", "*.hpp"):
+        total.update((ROOT / name).read_bytes())
+    return total.hexdigest()
+
+
+class Group:
+    """Sources of a layer that are compiled alike."""
+
+    def __init__(self, sources, flags):
+        self.sources, self.flags = sources, flags
+
+    def halves(self):
+        middle = len(self.sources) // 2
+        return Group(self.sources[:middle], self.flags), Group(self.sources[middle:], self.flags)
+
+    def stamp(self):
+        return LINT / hashlib.sha256("\0".join(self.sources).encode()).hexdigest()[:24]
+
+    def digest(self, shared):
+        total = hashlib.sha256(shared.encode())
+        for part in (*self.flags, *self.sources):
+            total.update(part.encode() + b"\0")
+        for source in self.sources:
+            total.update((ROOT / source).read_bytes())
+        return total.hexdigest()
+
+    def file(self):
+        """One file with all of them."""
+        if len(self.sources) == 1:
+            return ROOT / self.sources[0]
+        whole = self.stamp().with_suffix(".cpp")
+        whole.write_text("".join(f'#include "{ROOT / source}"\n' for source in self.sources))
+        return whole
+
+
+def compiles(group):
+    """Whether its sources can be one."""
+    done = subprocess.run(["clang++-19", *group.flags, "-w", "-fsyntax-only", group.file()], cwd=ROOT,
+                          capture_output=True, check=False)
+    return done.returncode == 0
+
+
+def tidy(group, shared):
+    """What is wrong, of all its sources; empty: nothing."""
+    stamp, now = group.stamp(), group.digest(shared)
+    if stamp.exists() and stamp.read_text() == now:
+        return ""
+    if len(group.sources) > 1 and not compiles(group):
+        found = "".join(tidy(half, shared) for half in group.halves())
+    else:
+        done = subprocess.run(["clang-tidy-19", "--quiet", f"--config-file={ROOT / '.clang-tidy'}", group.file(), "--",
+                               *group.flags], cwd=ROOT, text=True, capture_output=True, check=False)
+        found = "" if done.returncode == 0 else (done.stdout + done.stderr).strip() + "\n"
+    if not found:
+        stamp.write_text(now)
+    return found
+
+
+def groups_of(chosen):
+    alike = {}
+    for entry in json.loads((BUILD / "compile_commands.json").read_text()):
+        path = pathlib.Path(entry["file"])
+        name = str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else ""
+        if name not in chosen:
+            continue
+        chosen.remove(name)  # the first of several ways to compile it
+        key = (str(pathlib.Path(name).parent), pathlib.Path(name).suffix, flags_of(entry["command"]))
+        alike.setdefault(key, []).append(name)
+    for (_, suffix, flags), names in sorted(alike.items()):
+        most = MOST if suffix == ".cpp" else 1
+        count = -(-len(names) // most)
+        for i in range(count):
+            yield Group(sorted(names)[i::count], flags)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Runs clang-tidy over the core.")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("files", nargs="*")
+    arguments = parser.parse_args()
+    if not (BUILD / "compile_commands.json").exists():
+        print("tidy: build/release is not configured: cmake --preset release", file=sys.stderr)
+        return 2
+    LINT.mkdir(parents=True, exist_ok=True)
+    chosen = set(arguments.files or [f for f in tracked("src/*.cpp", "src/*.c") if not LEFT_OUT.match(f)])
+    work = sorted(groups_of(chosen), key=lambda group: -len(group.sources))
+    if arguments.files and chosen:
+        print(f"tidy: build/release does not compile {', '.join(sorted(chosen))}", file=sys.stderr)
+        return 2
+    shared = shared_digest()
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        found = [f for f in pool.map(lambda group: tidy(group, shared), work) if f]
+    for text in found:
+        print(text)
+    print(f"{sum(len(g.sources) for g in work)} sources in {len(work)} groups, {len(found)} groups with findings")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
