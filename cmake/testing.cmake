@@ -1,7 +1,9 @@
 # How a test program is declared and registered.
 #
 # Labels that ./dev and CI select by:
-#   unit     every test, unless it carries one of the next two; runs in release and under ASan
+#   unit     every test, unless it carries one of the next two; runs in release
+#   memory   every unit test but those with `kills`; runs under ASan
+#   kills    kills processes and looks at what is left, which tells nothing about addresses
 #   explore  explores crash states; runs in the record preset
 #   slow     not part of ./dev test
 #   threads  concurrent code; also runs under TSan
@@ -9,7 +11,7 @@
 #
 # The targets tests_unit, tests_explore and tests_threads build the programs with that label only.
 
-foreach(label unit explore threads)
+foreach(label unit memory explore threads)
   add_custom_target(tests_${label})
 endforeach()
 
@@ -26,11 +28,14 @@ function(holdfast_test_properties name labels timeout)
   if(NOT "explore" IN_LIST labels AND NOT "slow" IN_LIST labels AND NOT "repo" IN_LIST labels)
     list(APPEND labels unit)
   endif()
+  if("unit" IN_LIST labels AND NOT "kills" IN_LIST labels)
+    list(APPEND labels memory)
+  endif()
   if(NOT timeout)
     set(timeout ${HOLDFAST_TEST_TIMEOUT})
   endif()
   math(EXPR timeout "${timeout} * ${HOLDFAST_TIMEOUT_FACTOR}")
-  foreach(label unit explore threads)
+  foreach(label unit memory explore threads)
     if(label IN_LIST labels AND ARGN)
       add_dependencies(tests_${label} ${ARGN})
     endif()
@@ -38,15 +43,52 @@ function(holdfast_test_properties name labels timeout)
   set(environment
     "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1"
     "TSAN_OPTIONS=second_deadlock_stack=1")
+  if(NVM_SANITIZE)
+    list(APPEND environment "RC_PARAMS=max_success=25")  # of random cases; 100 elsewhere
+  endif()
   set_tests_properties(${name} PROPERTIES
     LABELS "${labels}" TIMEOUT ${timeout} ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
+endfunction()
+
+# holdfast_test_headers(<test> <variant> [<option>...])
+#
+# What every test begins with is compiled once for all tests that are compiled with the same options. A test's own
+# includes stay complete: the fuzz and record presets compile without this.
+function(holdfast_test_headers name variant)
+  get_target_property(sources ${name} SOURCES)
+  if(NVM_RECORD OR NVM_SANITIZE STREQUAL "fuzz" OR sources MATCHES "[.]c(;|$)")
+    return()
+  endif()
+  set(shared holdfast_test_headers_${variant})
+  if(NOT TARGET ${shared})
+    file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/test_headers.cpp CONTENT "")
+    add_library(${shared} OBJECT EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/generated/test_headers.cpp)
+    target_link_libraries(${shared} PRIVATE holdfast_headers GTest::gtest Threads::Threads)
+    target_compile_options(${shared} PRIVATE ${ARGN})
+    target_precompile_headers(${shared} PRIVATE <gtest/gtest.h> <algorithm> <array> <atomic> <chrono> <cstring>
+      <filesystem> <fstream> <functional> <map> <mutex> <random> <set> <string> <thread> <vector>)
+  endif()
+  target_precompile_headers(${name} REUSE_FROM ${shared})
+  # So that the compiler cache knows what was compiled.
+  foreach(target ${shared} ${name})
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+      target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:SHELL:-Xclang -fno-pch-timestamp>)
+    else()
+      target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
+    endif()
+    if(HOLDFAST_CCACHE)
+      set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER
+        "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${HOLDFAST_CCACHE}")
+    endif()
+  endforeach()
 endfunction()
 
 # holdfast_test(<name> SOURCES <file>... [LINK <library>...] [LABELS <label>...] [TIMEOUT <s>]
 #               [ARGS <argument>...] [OPTIMISED])
 #
-# A GoogleTest program with the library's main(), one ctest entry. Exit code 77 means skipped. OPTIMISED: by a sanitized
-# build, too; for one that has layers' templates in itself and runs them for longer than it takes to compile.
+# A GoogleTest program with the library's main(), one ctest entry. Exit code 77 means skipped. OPTIMISED: for one
+# that has layers' templates in itself and runs them for longer than it takes to compile; others are not optimised, but
+# for those of threads in a build that is not sanitized.
 function(holdfast_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "OPTIMISED" "TIMEOUT" "SOURCES;LINK;LABELS;ARGS")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_SOURCES)
@@ -57,8 +99,18 @@ function(holdfast_test name)
     return()
   endif()
   add_executable(${name} ${arg_SOURCES})
+  set(options "")
   if(NOT arg_OPTIMISED)
-    target_compile_options(${name} PRIVATE ${HOLDFAST_PROGRAM_OPTIONS})
+    set(options ${HOLDFAST_PROGRAM_OPTIONS})
+    if(HOLDFAST_TEST_OPTIONS AND NOT "threads" IN_LIST arg_LABELS AND NOT "explore" IN_LIST arg_LABELS)
+      set(options ${HOLDFAST_TEST_OPTIONS})
+    endif()
+  endif()
+  target_compile_options(${name} PRIVATE ${options})
+  if(options)
+    holdfast_test_headers(${name} plain ${options})
+  else()
+    holdfast_test_headers(${name} optimised)
   endif()
   target_link_libraries(${name}
     PRIVATE holdfast_headers ${arg_LINK} GTest::gtest GTest::gmock GTest::gtest_main Threads::Threads)

@@ -30,12 +30,12 @@ class life_in_shortage {
   life_in_shortage(const life_in_shortage&) = delete;
   life_in_shortage& operator=(const life_in_shortage&) = delete;
 
-  // With the shortage at each allocation in turn, of which there are more than `least`.
+  // With the shortage at each allocation in turn (fault_stride), of which there are more than `least`.
   void run_all(bool lasting, long least) {
     long first = 1;
     while (run(first, lasting)) {
       ASSERT_FALSE(testing::Test::HasFailure()) << "allocation " << first;
-      ++first;
+      first += fault_stride;
     }
     EXPECT_GT(first, least);
   }

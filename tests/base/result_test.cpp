@@ -38,7 +38,7 @@ TEST(bits, checked_arithmetic_refuses_to_wrap) {
 }
 
 TEST(bits, a_range_touches_the_lines_it_overlaps) {
-  alignas(64) char bytes[256];
+  alignas(64) char bytes[256] = {};
   EXPECT_EQ(lines_touched(bytes, 0), 0U);
   EXPECT_EQ(lines_touched(bytes, 64), 1U);
   EXPECT_EQ(lines_touched(bytes + 63, 2), 2U);
