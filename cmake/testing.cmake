@@ -9,7 +9,7 @@
 #   threads  concurrent code; also runs under TSan
 #   repo     rules about the tree itself; runs once
 #
-# The targets tests_unit, tests_explore and tests_threads build the programs with that label only.
+# The targets tests_unit, tests_memory, tests_explore and tests_threads build the programs with that label only.
 
 foreach(label unit memory explore threads)
   add_custom_target(tests_${label})
