@@ -2,11 +2,12 @@
 #
 # Labels that ./dev and CI select by:
 #   unit     every test, unless it carries one of the next two; runs in release
-#   memory   every unit test but those with `kills`; runs under ASan
+#   memory   every unit test but those with `kills` or `races`; runs under ASan
 #   kills    kills processes and looks at what is left, which tells nothing about addresses
 #   explore  explores crash states; runs in the record preset
 #   slow     not part of ./dev test
 #   threads  concurrent code; also runs under TSan
+#   races    of these, what threads do to each other and nothing else; TSan sees use of freed memory as well
 #   repo     rules about the tree itself; runs once
 #
 # The targets tests_unit, tests_memory, tests_explore and tests_threads build the programs with that label only.
@@ -28,7 +29,7 @@ function(holdfast_test_properties name labels timeout)
   if(NOT "explore" IN_LIST labels AND NOT "slow" IN_LIST labels AND NOT "repo" IN_LIST labels)
     list(APPEND labels unit)
   endif()
-  if("unit" IN_LIST labels AND NOT "kills" IN_LIST labels)
+  if("unit" IN_LIST labels AND NOT "kills" IN_LIST labels AND NOT "races" IN_LIST labels)
     list(APPEND labels memory)
   endif()
   if(NOT timeout)

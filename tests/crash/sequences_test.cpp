@@ -83,12 +83,13 @@ TEST_P(operations, of_long_random_workloads_are_all_or_nothing) {
   const std::uint64_t varied = seed_from_environment();
   std::printf("varied seed %llu\n", static_cast<unsigned long long>(varied));
   // Fixed seeds keep what was found once, and say whether the explorer still sees as much as it did; the others explore
-  // new ground with every commit.
+  // new ground with every commit, half as much.
   const std::uint64_t pairs = is_mnemosyne(on) ? 2 : is_redo(on) ? 6 : 16;
   totals fixed;
   totals fresh;
   for (std::uint64_t k = 0; k < pairs && !HasFailure(); ++k) {
     for (const bool repeats : {true, false}) {
+      if (!repeats && k % 2 != 0) continue;
       const std::uint64_t seed = repeats ? k + 1 : varied * 1000 + k;
       explore::options o = options_of_trace(m, k == 0 ? 0 : 1, seed);
       // Wide rather than deep: the whole of a long trace.
