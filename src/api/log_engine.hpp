@@ -134,18 +134,10 @@ class log_engine final : public engine {
   result<int> each(int (*visit)(void*, const object_facts&), void* argument) noexcept override try {
     // Collected first: visit() may do what it likes.
     std::vector<std::uint64_t> homes;
-    bool all = true;
     {
       const std::lock_guard guard{own_lock_};
-      heap_.for_each_object(*own_, [&](logheap::home_t home, std::uint64_t) noexcept {
-        try {
-          homes.push_back(home);
-        } catch (const std::bad_alloc&) {
-          all = false;
-        }
-      });
+      heap_.for_each_object(*own_, [&](logheap::home_t home, std::uint64_t) { homes.push_back(home); });
     }
-    if (!all) return fail(errc::no_memory, "no volatile memory for a list of objects");
     std::sort(homes.begin(), homes.end());
     const auto type_map = read_anchor(anchor_word::types);
     std::uint64_t damaged = 0;
