@@ -48,7 +48,7 @@ enum nvm_error {
   NVM_E_CORRUPT = 7,         /* metadata fails its check */
   NVM_E_BUSY = 8,            /* another process, or this one, has the pool open */
   NVM_E_NO_SPACE = 9,        /* the pool is full, or its file system is */
-  NVM_E_TOO_LARGE = 10,      /* larger than a pool, its capacity or the address window can hold */
+  NVM_E_TOO_LARGE = 10,      /* more than a pool, its capacity, its versions or the address window can hold */
   NVM_E_NO_TRANSACTION = 11, /* needs an open transaction of this thread */
   NVM_E_TX_OPEN = 12,        /* a transaction is open where none may be */
   NVM_E_MUST_ABORT = 13,     /* an earlier failure in this transaction allows only abort */

@@ -612,11 +612,11 @@ class structures final : public structure_side {
   }
   // Of a structure with volatile links, whatever its kind.
   [[nodiscard]] result<std::uint64_t> make_sealed_root(std::uint16_t owner, std::uint64_t expected) noexcept {
+    const auto seed = random_seed();
+    if (!seed) return seed.error();
     const auto root =
         pages_.take_run(0, nvm::layout::slot_protocol::self_validating, owner, sizeof(lockfree::sealed_root));
     if (!root) return root.error();
-    const auto seed = random_seed();
-    if (!seed) return seed.error();
     lockfree::make_sealed_root(base_ + *root, *root, bits_for(expected), *seed);
     medium_.flush(base_ + *root, sizeof(lockfree::sealed_root));
     return *root;
@@ -641,12 +641,12 @@ class structures final : public structure_side {
     if (kind == lockfree::layout::kind::hash) {
       using shape = word_hash_table<lockfree::node_memory<M>>;
       const unsigned bits = bits_for(expected);
+      const auto seed = random_seed();
+      if (!seed) return seed.error();
       const auto root = run_of(shape::root_bytes);
       if (!root) return root.error();
       const auto array = run_of(shape::array_bytes(bits));
       if (!array) return array.error();
-      const auto seed = random_seed();
-      if (!seed) return seed.error();
       shape::make_root(base_ + *root, *root, bits, *seed, base_ + *array, *array);
       medium_.flush(base_ + *root, shape::root_bytes);
       medium_.flush(base_ + *array, shape::array_bytes(bits));
