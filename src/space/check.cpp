@@ -102,6 +102,26 @@ class walk {
           tell(at + slot * s.slot_bytes, slots * s.slot_bytes);
         },
         [&](const damage& d) { damaged(d); });
+    places_for_nodes(at, s);
+  }
+  // A node that is made does not write its length byte: those of free places say it already.
+  void places_for_nodes(std::uint64_t extent, const layout::extent_shape& s) {
+    const unsigned each = size_of_nodes(base_, extent, s);
+    const auto byte_at = [&](unsigned slot) { return static_cast<std::uint8_t>(base_[extent + s.lengths_at + slot]); };
+    if (each == 0) {
+      return damaged(
+          {extent + s.lengths_at + s.header_slots, "length bytes of nodes do not agree", byte_at(s.header_slots), 0});
+    }
+    for (unsigned slot = s.header_slots; slot + each <= s.slots; slot += each) {
+      const std::uint8_t byte = byte_at(slot);
+      if (byte == layout::length_byte(each)) continue;
+      const first_bit bit = first_bit_of(extent, slot);
+      const bool told = (load_word(base_, bit.word_offset) >> bit.bit & 1) != 0 && layout::slots_of_length(byte) == 0;
+      if (!told) {
+        damaged({extent + s.lengths_at + slot, "length byte of a place for a node is not that of the others", byte,
+                 layout::length_byte(each)});
+      }
+    }
   }
 
   void run(std::uint64_t page, const layout::page_entry& e) {

@@ -58,6 +58,22 @@ inline void write_equal_lengths(std::byte* base, std::uint64_t extent_offset, co
   }
 }
 
+// Slots of each node of an extent: what most length bytes where one can begin say; 0: they do not agree.
+inline unsigned size_of_nodes(const std::byte* base, std::uint64_t extent_offset,
+                              const layout::extent_shape& s) noexcept {
+  for (unsigned each = 1; each <= 0x7F && s.header_slots + each <= s.slots; ++each) {
+    unsigned places = 0;
+    unsigned say_so = 0;
+    for (unsigned slot = s.header_slots; slot + each <= s.slots; slot += each) {
+      ++places;
+      say_so +=
+          static_cast<std::uint8_t>(base[extent_offset + s.lengths_at + slot]) == layout::length_byte(each) ? 1 : 0;
+    }
+    if (say_so * 2 > places) return each;
+  }
+  return 0;
+}
+
 // Calls object(slot, slots) for each object, in order, and broken(damage) for each fault; touches the header only.
 template <class Object, class Broken>
 void read_extent(const std::byte* base, std::uint64_t extent_offset, layout::page_kind kind,

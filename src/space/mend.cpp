@@ -94,7 +94,7 @@ class mender {
       ++objects;
       headers += layout::object_header_holds(header_at(object), object);
     }
-    return objects != 0 ? headers * 2 > objects : size_of_nodes(at, s) == 0;
+    return objects != 0 ? headers * 2 > objects : size_of_nodes(base_, at, s) == 0;
   }
 
   // The entry of what lies there, if it has headers; length 0: nothing tells.
@@ -298,8 +298,9 @@ class mender {
       unsigned end = s.header_slots;
       for (unsigned w = 0; w < s.words; ++w) end = objects_of_word(at, s, w, end);
     } else {
-      const unsigned each = size_of_nodes(at, s);
+      const unsigned each = size_of_nodes(base_, at, s);
       for (unsigned w = 0; w < s.words; ++w) nodes_of_word(at, s, w, each);
+      free_places(at, s, each);
     }
   }
 
@@ -481,14 +482,21 @@ class mender {
         cannot(at, "node where none can begin", slot);
         continue;
       }
-      if (byte == layout::length_byte(each)) continue;
-      base_[length_at] = std::byte{layout::length_byte(each)};
-      tell({.how = mending::mended,
-            .offset = length_at,
-            .what = "length byte of a node",
-            .found = byte,
-            .made = layout::length_byte(each)});
+      length_of_node(length_at, each, "length byte of a node");
     }
+  }
+  // Where no node is, one will be: its length byte is not written then.
+  void free_places(std::uint64_t extent, const layout::extent_shape& s, unsigned each) {
+    for (unsigned slot = s.header_slots; each != 0 && slot + each <= s.slots; slot += each) {
+      length_of_node(extent + s.lengths_at + slot, each, "length byte of a place for a node");
+    }
+  }
+  void length_of_node(std::uint64_t at, unsigned each, const char* what) {
+    const auto found = static_cast<std::uint8_t>(base_[at]);
+    const std::uint8_t made = layout::length_byte(each);
+    if (found == made) return;
+    base_[at] = std::byte{made};
+    tell({.how = mending::mended, .offset = at, .what = what, .found = found, .made = made});
   }
   // A node can begin at the slot.
   [[nodiscard]] static bool is_node(const layout::extent_shape& s, unsigned slot, unsigned each) noexcept {
@@ -501,20 +509,6 @@ class mender {
     }
     return true;
   }
-  // Slots of each node of the extent: what most length bytes where one can begin say; 0: they do not agree.
-  [[nodiscard]] unsigned size_of_nodes(std::uint64_t extent, const layout::extent_shape& s) const {
-    for (unsigned each = 1; each <= 0x7F && s.header_slots + each <= s.slots; ++each) {
-      unsigned places = 0;
-      unsigned say_so = 0;
-      for (unsigned slot = s.header_slots; slot + each <= s.slots; slot += each) {
-        ++places;
-        say_so += static_cast<std::uint8_t>(base_[extent + s.lengths_at + slot]) == layout::length_byte(each);
-      }
-      if (say_so * 2 > places) return each;
-    }
-    return 0;
-  }
-
   std::byte* base_;
   const geometry& g_;
   const std::function<void(const mended_place&)>& tell_;

@@ -153,6 +153,34 @@ TEST(mend, takes_back_every_flipped_bit_of_the_nodes_of_structures) {
   }
 }
 
+// A node that is made there later does not write it: the check finds it before.
+TEST(mend, takes_back_the_length_byte_of_a_place_where_no_node_is) {
+  untyped_pool u;
+  for (const bool empty : {false, true}) {
+    for (unsigned w = 0; empty && w < u.s.words; ++w) u.put(u.word_at(w), 0);
+    u.keep();
+    for (unsigned slot = u.s.header_slots; slot + u.slots_each <= u.s.slots; slot += u.slots_each) {
+      for (const unsigned change : {1U, 0x80U, 0x55U}) {
+        u.flip(u.length_at(slot), change);
+        ASSERT_FALSE(u.is_sound()) << slot;
+        const mend_summary s = u.mend();
+        ASSERT_EQ(s.mended, 1U) << slot << "\n" << u.report();
+        ASSERT_TRUE(u.as_before()) << slot;
+        ASSERT_TRUE(u.is_sound()) << slot;
+        u.restore();
+      }
+    }
+  }
+}
+TEST(mend, refuses_nodes_whose_length_bytes_do_not_agree) {
+  untyped_pool u;
+  for (unsigned slot = u.s.header_slots; slot + u.slots_each <= u.s.slots; slot += u.slots_each) {
+    u.flip(u.length_at(slot), 0x80);
+  }
+  EXPECT_FALSE(u.is_sound());
+  EXPECT_NE(u.mend().cannot, 0U);
+}
+
 // A node or none: what was one bit away from both.
 TEST(mend, keeps_a_node_that_may_have_been_freed) {
   untyped_pool u;
