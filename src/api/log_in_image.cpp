@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <cinttypes>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "api/log.hpp"
 #include "logheap/cut_out.hpp"
 #include "logheap/mapping/leaf_mapping.hpp"
 #include "logheap/transaction.hpp"
+#include "object/object.hpp"
 
 namespace nvm::api {
 namespace {
@@ -62,6 +65,15 @@ std::optional<layout::object_header> header_of(heap_type& heap, heap_type::threa
   return header;
 }
 
+// Why the type map in that object cannot be read; empty: it can.  May throw std::bad_alloc.
+std::string type_map_fault(heap_type& heap, heap_type::thread& thread, logheap::home_t home, std::uint64_t size) {
+  std::vector<std::uint64_t> words(ceil_div(size, 8));
+  auto* const bytes = reinterpret_cast<std::byte*>(words.data());
+  heap.read(thread, home, bytes, size);
+  const auto map = object::type_map::read(bytes, size, home);
+  return map ? std::string{} : last_message();
+}
+
 std::uint64_t word_of(heap_type& heap, heap_type::thread& thread, std::uint64_t at) {
   std::uint64_t word = 0;
   heap.read(thread, at, &word, sizeof word);
@@ -109,7 +121,11 @@ status check_objects(heap_type& heap, const geometry& g, const teller& tell, log
     }
   }
   heap.for_each_object([&](logheap::home_t home, std::uint64_t size) {
-    if (home == g.home_offset() || home == type_map) return;
+    if (home == g.home_offset()) return;
+    if (home == type_map) {
+      if (const std::string why = type_map_fault(heap, thread, home, size); !why.empty()) tell(home, why.c_str());
+      return;
+    }
     if (const auto header = header_of(heap, thread, home, size); header) {
       ++summary.objects;
       summary.object_bytes += layout::object_size(*header);
@@ -134,8 +150,9 @@ class log_repair {
     }
     // What the next open would recover is saved, if there is room for it: opening has changed the image.
     if (found.damaged.empty()) {
+      const status s = drop_type_map_if_damaged();
       (void)image_.heap->close();
-      return {};
+      return s;
     }
     const auto before = image_.contents();
     if (!before) return before.error();
@@ -156,8 +173,9 @@ class log_repair {
     thread_ = *thread;
     look_at_objects();
     for (const logheap::damaged_block& d : found.damaged) tell(d);
-    const status s = free_headless();
+    status s = free_headless();
     image_.heap->leave(*thread_);
+    if (s) s = drop_type_map_if_damaged();
     if (!s) return s;
     (void)image_.heap->close();
     return {};
@@ -218,6 +236,45 @@ class log_repair {
       }
       note_(n);
     }
+  }
+
+  // Programs bring their types again.
+  status drop_type_map_if_damaged() {
+    const auto thread = image_.heap->join();
+    if (!thread) return thread.error();
+    const status s = drop_type_map(**thread);
+    image_.heap->leave(**thread);
+    return s;
+  }
+  status drop_type_map(heap_type::thread& thread) {
+    heap_type& heap = *image_.heap;
+    std::uint64_t home = 0;
+    for (unsigned copy = 0; copy < 2; ++copy) {
+      const std::uint64_t at = object_word_at(g_, copy, anchor_word::types);
+      const std::uint64_t word = word_of(heap, thread, at);
+      if (word_holds(word, word_seed(at)) && (word & checked_mask) != 0) home = word & checked_mask;
+    }
+    if (home == 0) return {};
+    const auto room = heap.room_at(thread, home);
+    const bool is_there = room && room->size != 0;
+    const std::string why = is_there ? type_map_fault(heap, thread, home, room->size) : "it is not there";
+    if (why.empty()) return {};
+    logheap::transaction<heap_type> t{heap, thread};
+    for (unsigned copy = 0; copy < 2; ++copy) {
+      const std::uint64_t at = object_word_at(g_, copy, anchor_word::types);
+      const std::uint64_t none = seal_word(0, word_seed(at));
+      t.store(at, &none, sizeof none);
+    }
+    if (is_there) {
+      if (status s = t.release(home); !s) return s;
+    }
+    if (const auto done = t.commit(); !done) return done.error();
+    repair_note n;
+    n.how = mending::lost;
+    n.offset = home;
+    n.what = "the type map: " + why + "; programs bring theirs when they open the pool";
+    note_(n);
+    return {};
   }
 
   // Objects whose first bytes were in what is lost.

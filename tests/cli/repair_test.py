@@ -257,10 +257,10 @@ class Lost(RepairTest):
 
 
 class Types(RepairTest):
-    def typed_pool(self):
-        path = self.path("shm", "typed.nvm")
+    def typed_pool(self, kind="shm"):
+        path = self.path("shm", f"typed-{kind}.nvm")
         maker = pathlib.Path(cli_testing.MAKER).with_name("cli_typed_pool_maker")
-        subprocess.run([maker, path, "shm"], check=True, timeout=60)
+        subprocess.run([maker, path, kind], check=True, timeout=60)
         return path
 
     def test_of_damaged_objects_are_named(self):
@@ -278,6 +278,15 @@ class Types(RepairTest):
         answer = self.repaired(damaged, NEGATIVE)
         self.assertEqual(len(answer["lost"]), 1)
         self.assertIn("type map", answer["lost"][0]["what"])
+        self.assertEqual(self.objects(self.out(damaged)), before)
+        self.assertEqual(self.answer("types", self.out(damaged))["types"], [])
+
+    def test_that_are_damaged_in_a_log_are_dropped_and_nothing_else(self):
+        path = self.typed_pool("log")
+        before = self.objects(path)
+        damaged = self.flipped(path, path.read_bytes().index(b"HTYPEMAP") + 40)
+        answer = self.repaired(damaged, NEGATIVE)
+        self.assertIn("the type map: ", str(answer["lost"]))
         self.assertEqual(self.objects(self.out(damaged)), before)
         self.assertEqual(self.answer("types", self.out(damaged))["types"], [])
 

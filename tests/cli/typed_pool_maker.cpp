@@ -1,4 +1,4 @@
-// A pool with types, for the tests of the tool:  cli_typed_pool_maker PATH MEDIUM.
+// A pool with types, for the tests of the tool:  cli_typed_pool_maker PATH MEDIUM; `log` is the engine, on shm.
 //
 // As if a program compiled by holdfast-cc had made it: a table with two slots in an array of structures and a flexible
 // array behind it, which is the root; a node with a name; two nodes in one object; an object of no known type.
@@ -72,6 +72,10 @@ int main(int count, char** arguments) {
   nvm_pool_options o{};
   o.size = 1 << 20;
   o.medium = std::string_view{arguments[2]} == "ssd" ? NVM_MEDIUM_SSD : NVM_MEDIUM_SHM;
+  if (std::string_view{arguments[2]} == "log") {
+    o.engine = NVM_ENGINE_LOG;
+    o.size = 4 << 20;
+  }
   NVM_POOL* pool = nvm_pool_create_with(arguments[1], &o);
   require(pool != nullptr && nvm_tx_begin(pool) == 0);
   auto* a = static_cast<node*>(nvm_calloc(pool, node_id, 1, sizeof(node)));
