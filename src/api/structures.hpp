@@ -118,7 +118,7 @@ class structure_on final : public open_structure {
         answer = visit(it_->key_of_order(n->order), Nodes::value_of(n), argument);
         return answer == 0;
       });
-      return answer;
+      return walked(answer);
     }
   }
 
@@ -233,7 +233,7 @@ class structure_on final : public open_structure {
         return answer == 0;
       });
       cursor = next;
-      return answer;
+      return walked(answer);
     }
   }
   void set_mark(unsigned who, std::uint64_t offset, std::uint64_t mark) noexcept override {
@@ -262,10 +262,18 @@ class structure_on final : public open_structure {
   }
   // What a damaged chain does not lead to need not be absent.
   [[nodiscard, NVM_INLINE]] result<bool> seen(bool found) noexcept {
-    if (!found && it_.memory().is_damaged()) [[unlikely]] {
-      return fail(errc::corrupt, "a link leads to offset %lu, where no node can be", it_.memory().damaged_offset());
-    }
+    if (!found && it_.memory().is_damaged()) [[unlikely]]
+      return damaged();
     return found;
+  }
+  // Nor is it all that a visitor was shown, unless it wanted no more.
+  [[nodiscard]] result<int> walked(int answer) noexcept {
+    if (answer == 0 && it_.memory().is_damaged()) [[unlikely]]
+      return damaged();
+    return answer;
+  }
+  [[nodiscard]] errc damaged() noexcept {
+    return fail(errc::corrupt, "a link leads to offset %lu, where no node can be", it_.memory().damaged_offset());
   }
   [[nodiscard]] static errc no_memory() noexcept {
     return fail(errc::no_memory, "no volatile memory for a thread's part of a lock-free structure");
@@ -405,8 +413,8 @@ class structures final : public structure_side {
   }
   const lockfree::recovery_report& recovered() const noexcept override { return report_; }
 
-  // Calls tell(offset, what) for each node that is allocated and nothing leads to, and for each that something leads to
-  // and is not allocated.  Nobody is at work.
+  // Calls tell(offset, what) for each node that is allocated and nothing leads to, for each that something leads to
+  // and is not allocated, and for what is wrong with links and the order of keys.  Nobody is at work.
   // errc::no_memory: what it told so far is true, and not all.
   template <class Tell>
   [[nodiscard]] status check(Tell&& tell) {
@@ -427,7 +435,9 @@ class structures final : public structure_side {
       for (const std::uint64_t at : allocated.offsets) {
         if (!linked.has(at)) tell(at, "node is allocated, and nothing leads to it");
       }
-      if (o.raw->is_damaged()) tell(0, "a link leads where no node can be");
+      if (const char* wrong = o.raw->links_fault(); wrong != nullptr || o.raw->is_damaged()) {
+        tell(0, wrong != nullptr ? wrong : "a link leads where no node can be");
+      }
       std::uint64_t before = 0;
       for (const std::uint64_t at : linked.offsets) {
         if (at == before) tell(at, "two links lead to the same node");

@@ -17,6 +17,7 @@
 
 #include "base/inlining.hpp"
 #include "base/result.hpp"
+#include "lockfree/circles.hpp"
 #include "lockfree/nodes.hpp"
 #include "lockfree/structure.hpp"
 
@@ -194,6 +195,29 @@ class chain {
     }
   }
 
+  // What is wrong from `start` on while nobody is at work; nullptr: nothing.
+  [[nodiscard]] const char* check(link& start) noexcept {
+    link* in = &start;
+    const node_head* last = nullptr;
+    climb up;
+    for (link_word w = start.load(); offset_of(w) != 0;) {
+      if ((w & cell) != 0) {
+        if (!enter_cell(w, ~std::uint64_t{0}, in, up)) return "a link leads to a cell that is not there, or back";
+        continue;
+      }
+      const node_head* n = node_at(w, up);
+      if (n == nullptr) return "a link leads where no node can be, or back";
+      if (!is_whole(n)) return "a node reaches out of the pool";
+      w = n->next.load();
+      if ((w & gone) != 0) continue;
+      if (last != nullptr && last->order == n->order && compare(last, Nodes::key_of(n)) >= 0) {
+        return "nodes are out of order";
+      }
+      last = n;
+    }
+    return nullptr;
+  }
+
   // Whether the chain leads to the node at `offset`, deleted or not.  Changes nothing.  pass(link): on the way.
   template <class Pass>
   [[nodiscard]] bool leads_to(link& start, std::uint64_t offset, std::uint64_t order, Pass&& pass) noexcept {
@@ -271,22 +295,19 @@ class chain {
 
   // Where `order` and the key are or would be; unlinks what is deleted on the way.  False: failure() says why.
   [[nodiscard]] bool find(session& s, link& start, std::uint64_t order, const key& k, position& p) noexcept {
-    for (;;) {
-      switch (try_find(s, start, order, k, p)) {
-        case outcome::done:
-          return true;
-        case outcome::failed:
-          return false;
-        case outcome::again:
-          break;
-      }
+    for (patience left;;) {
+      const outcome o = try_find(s, start, order, k, p);
+      if (o != outcome::again) [[likely]]
+        return o == outcome::done;
+      if (!left.again()) return give_up(start);
     }
   }
   // Before everything of `order`, behind everything smaller: where a cell belongs.  `current` is not set.
   [[nodiscard]] bool find_cell(session& s, link& start, std::uint64_t order, position& p) noexcept {
-    for (;;) {
+    for (patience left;;) {
       const outcome o = try_find<true>(s, start, order, key{}, p);
       if (o != outcome::again) return o == outcome::done;
+      if (!left.again()) return give_up(start);
     }
   }
   [[nodiscard]] Memory& memory() const noexcept { return memory_; }
@@ -301,23 +322,10 @@ class chain {
     return memory_.settled(s, l, seen, n == nullptr ? 0 : n->order);
   }
   enum class outcome : std::uint8_t { done, again, failed };
-
-  // Orders ascend along the chain; equal ones are those of replaced nodes and of hashes that are the same.  A damaged
-  // chain that leads round in a circle does not.
-  struct climb {
-    static constexpr std::uint32_t equals_max = 1U << 20;
-    std::uint64_t last = 0;
-    std::uint32_t equals = 0;
-    [[nodiscard, NVM_INLINE]] bool step(std::uint64_t order) noexcept {
-      if (order <= last) [[unlikely]] {
-        if (order < last || ++equals > equals_max) return false;
-        return true;
-      }
-      equals = 0;
-      last = order;
-      return true;
-    }
-  };
+  [[nodiscard, gnu::cold, gnu::noinline]] bool give_up(const link& start) const noexcept {
+    memory_.report_damage(memory_.offset_in_pool(&start));
+    return false;
+  }
 
  public:
   struct probe {
@@ -332,16 +340,19 @@ class chain {
  private:
   // < 0, 0, > 0, among nodes of the same order.  One that reaches out of the pool is behind everything.
   [[nodiscard, NVM_INLINE]] int compare(const node_head* n, const key& k) const noexcept {
+    return is_whole(n) ? Nodes::compare(n, k) : 1;
+  }
+  [[nodiscard, NVM_INLINE]] bool is_whole(const node_head* n) const noexcept {
     if constexpr (requires { Nodes::reach(n); }) {
-      if (!memory_.holds(n, Nodes::reach(n))) [[unlikely]]
-        return 1;
+      return memory_.holds(n, Nodes::reach(n));
+    } else {
+      return true;
     }
-    return Nodes::compare(n, k);
   }
   // nullptr: no node can be there.
   [[nodiscard, NVM_INLINE]] node_head* node_at(link_word w, climb& up) const noexcept {
     auto* n = reinterpret_cast<node_head*>(memory_.node_at(offset_of(w)));
-    if (n == nullptr || up.step(n->order)) [[likely]]
+    if (n == nullptr || up.step(n->order, n)) [[likely]]
       return n;
     memory_.report_damage(offset_of(w));
     return nullptr;
@@ -355,7 +366,7 @@ class chain {
       if (first > order) return false;
       auto* next = reinterpret_cast<link*>(memory_.at(at));
       if (next == nullptr) return false;
-      if (!up.step(first)) {
+      if (!up.step(first, next)) {
         memory_.report_damage(at);
         return false;
       }
@@ -382,6 +393,7 @@ class chain {
     climb up;
     // Where a chain is entered nothing is frozen, but for damage.
     if ((w & frozen) != 0) [[unlikely]] {
+      w = settled(s, start, w);
       if (!memory_.tidy(start, w, without(w, frozen))) return outcome::again;
       w = without(w, frozen);
     }
@@ -396,7 +408,8 @@ class chain {
         if ((raw & frozen) != 0) {
           // The link cache may still have the link that leads to it.
           if constexpr (requires { cells_.order_of(offset_of(w)); }) memory_.depend(s, cells_.order_of(offset_of(w)));
-          if (!memory_.tidy(*in, raw, without(raw, frozen))) return outcome::again;
+          const link_word still = settled(s, *in, raw);
+          if (!memory_.tidy(*in, still, without(raw, frozen | pending))) return outcome::again;
         }
         p.in = nullptr;
         p.before = in;

@@ -111,6 +111,15 @@ class durable final : public structure {
     }
   }
   [[nodiscard]] bool is_damaged() const noexcept override { return memory_.is_damaged(); }
+  [[nodiscard]] const char* links_fault() override {
+    if constexpr (requires {
+                    { shape_.check() } -> std::convertible_to<const char*>;
+                  }) {
+      return shape_.check();
+    } else {
+      return nullptr;  // the twins'
+    }
+  }
   [[nodiscard]] bool searches_slowly() const noexcept override { return shape_type::searches_slowly; }
   void each_allocated(std::uint64_t first, std::uint64_t end, void* context,
                       void (*visit)(void* context, std::uint64_t offset, std::uint64_t bytes)) noexcept override {

@@ -255,6 +255,7 @@ class hash_table {
     }
   }
   // As those of list.hpp.
+  [[nodiscard]] const char* check() noexcept { return chain_.check(arrays_[0][0]); }
   template <class Visit>
   static void each_head(std::uint64_t, Visit&& visit) noexcept {
     visit(std::uint64_t{0});

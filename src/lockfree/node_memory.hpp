@@ -85,6 +85,16 @@ class node_memory {
     }
     return base_ + offset;
   }
+  // The same with so many bytes before and behind it, which are in the pool as well.
+  [[nodiscard, NVM_INLINE]] std::byte* at(std::uint64_t offset, std::uint64_t before,
+                                          std::uint64_t behind) const noexcept {
+    const std::uint64_t all = data_bytes_.load(std::memory_order_relaxed);
+    // What is too near the beginning goes to the top: too far.
+    if (offset - before - data_offset_ > all - before - behind) [[unlikely]] {
+      if (offset - data_offset_ < before || !grown_to(offset + behind - 1)) return damaged(offset);
+    }
+    return base_ + offset;
+  }
   // A node that is known to be in the pool.
   [[nodiscard, NVM_INLINE]] std::byte* of_pool(std::uint64_t offset) const noexcept { return base_ + offset; }
   // Offsets of nodes count from here.
@@ -202,10 +212,13 @@ class node_memory {
   void report_damage(std::uint64_t offset) const noexcept { (void)damaged(offset); }
   // A link led where no node can be.
   [[nodiscard]] bool is_damaged() const noexcept { return damaged_.load(std::memory_order_relaxed) != 0; }
-  [[nodiscard]] std::uint64_t damaged_offset() const noexcept { return damaged_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t damaged_offset() const noexcept {
+    return damaged_.load(std::memory_order_relaxed) & ~damaged_bit;
+  }
 
  private:
-  static constexpr std::uint64_t array_min = 8192;  // more than any class of nodes
+  static constexpr std::uint64_t damaged_bit = std::uint64_t{1} << 63;  // a link may lead to offset 0, too
+  static constexpr std::uint64_t array_min = 8192;                      // more than any class of nodes
   // Whether the pool has grown so far that `offset` is in it.
   [[nodiscard, gnu::noinline]] bool grown_to(std::uint64_t offset) const noexcept {
     const std::uint64_t bytes = in_.pages().size_pages() << in_.pages().sizes().page_shift;
@@ -214,7 +227,7 @@ class node_memory {
     return offset >= data_offset_ && offset - data_offset_ < bytes;
   }
   [[gnu::cold, gnu::noinline]] std::byte* damaged(std::uint64_t offset) const noexcept {
-    damaged_.store(offset, std::memory_order_relaxed);
+    damaged_.store(offset | damaged_bit, std::memory_order_relaxed);
     return nullptr;
   }
 

@@ -104,6 +104,8 @@ class rebuilt final : public structure {
     return true;
   }
   [[nodiscard]] bool is_damaged() const noexcept override { return memory_.is_damaged(); }
+  // Links have just been made.
+  [[nodiscard]] const char* links_fault() override { return nullptr; }
   [[nodiscard]] bool searches_slowly() const noexcept override { return shape_type::searches_slowly; }
   void each_allocated(std::uint64_t first, std::uint64_t end, void* context,
                       void (*visit)(void* context, std::uint64_t offset, std::uint64_t bytes)) noexcept override {

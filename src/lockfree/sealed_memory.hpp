@@ -63,6 +63,7 @@ class sealed_memory : public node_memory<M> {
     if (offset >= index_offset) return index_ + (offset - index_offset);
     return base::at(offset);
   }
+  using base::at;  // of nodes alone
   [[nodiscard, NVM_INLINE]] std::uint64_t offset_in_pool(const void* p) const noexcept {
     const auto inside = static_cast<std::uint64_t>(static_cast<const std::byte*>(p) - index_);
     return inside < index_bytes_ ? index_offset + inside : base::offset_in_pool(p);

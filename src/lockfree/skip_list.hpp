@@ -39,6 +39,7 @@
 
 #include "base/inlining.hpp"
 #include "lockfree/chain.hpp"
+#include "lockfree/circles.hpp"
 #include "lockfree/list.hpp"
 #include "space/space.hpp"
 
@@ -79,8 +80,12 @@ class skip_list {
   // What is wrong with a root; nullptr: nothing.
   [[nodiscard]] static const char* root_fault(const structure_pages&, const std::byte* base, std::uint64_t root,
                                               std::uint16_t) noexcept {
-    return reinterpret_cast<const skip_root*>(base + root)->magic == skip_magic ? nullptr
-                                                                                : "it is no root of a skip list";
+    const auto* r = reinterpret_cast<const skip_root*>(base + root);
+    if (r->magic != skip_magic) return "it is no root of a skip list";
+    for (unsigned i = 0; i < skip_levels; ++i) {
+      if ((level(&r->first, i).word & gone) != 0) return "a link of its root is marked, as those of deleted nodes are";
+    }
+    return nullptr;
   }
   // Keys, where so many nodes and runs are allocated.
   [[nodiscard]] static std::uint64_t count_of(std::uint64_t allocated) noexcept {
@@ -255,9 +260,10 @@ class skip_list {
     // A damaged list may lead round in a circle.
     std::uint64_t left = memory_.nodes_max();
     const link* in = &root_.first;
-    for (link_word w = in->load(); offset_of(w) != 0 && left-- != 0;) {
+    for (link_word w = in->load(); offset_of(w) != 0;) {
       const node_head* n = node_at(w);
       if (n == nullptr) return;
+      if (left-- == 0) return memory_.report_damage(offset_of(w));
       visit(start_of(offset_of(w)), in);
       in = &n->next;
       w = in->load();
@@ -308,6 +314,7 @@ class skip_list {
         const node_head* n = node_at(w);
         if (n == nullptr) return "a link leads where no node can be";
         if (height_of(n) <= i) return "a node is linked above its height";
+        if (!is_whole(n)) return "a node reaches out of the pool";
         w = level(&n->next, i).load();
         if (is_deleted(n, w)) continue;
         if (last != nullptr && !before(last, n->order, Nodes::key_of(n))) return "nodes are out of order";
@@ -349,7 +356,23 @@ class skip_list {
   // nullptr: no node can be there.
   [[nodiscard, NVM_INLINE]] node_head* node_at(link_word w) const noexcept {
     const std::uint64_t offset = offset_of(w);
-    return reinterpret_cast<node_head*>(memory_.at(offset < tall_head ? ~std::uint64_t{0} : offset));
+    const std::uint64_t links = offset % line != 0 ? offset % line : tall_head;
+    return reinterpret_cast<node_head*>(memory_.at(offset, links, sizeof(typename Nodes::node)));
+  }
+  // On a level: that of a damaged list may lead round in a circle.  nullptr: as node_at(), or it does.
+  [[nodiscard, NVM_INLINE]] node_head* node_at(link_word w, climb& up) const noexcept {
+    node_head* n = node_at(w);
+    if (n == nullptr || up.step(n->order, n)) [[likely]]
+      return n;
+    memory_.report_damage(offset_of(w));
+    return nullptr;
+  }
+  // A damaged list may have a node in a level that it has no link for.
+  [[nodiscard, NVM_INLINE]] bool is_too_high(const node_head* n, unsigned i) const noexcept {
+    if (height_of(n) > i) [[likely]]
+      return false;
+    memory_.report_damage(memory_.offset_in_pool(n));
+    return true;
   }
   // What may be a node in `bytes` at `start`; nullptr: it is none.
   [[nodiscard]] node_head* candidate(std::uint64_t start, std::uint64_t bytes) const noexcept {
@@ -361,12 +384,19 @@ class skip_list {
     auto* n = reinterpret_cast<node_head*>(at + head);
     return bytes > head && Nodes::fits(n, bytes - head) ? n : nullptr;
   }
-  // < 0, 0, > 0.
-  [[nodiscard, NVM_INLINE]] static int compare(const node_head* n, std::uint64_t order, const key& k) noexcept {
+  // < 0, 0, > 0.  A node that reaches out of the pool is behind all of its order.
+  [[nodiscard, NVM_INLINE]] int compare(const node_head* n, std::uint64_t order, const key& k) const noexcept {
     if (n->order != order) return n->order < order ? -1 : 1;
-    return Nodes::compare(n, k);
+    return is_whole(n) ? Nodes::compare(n, k) : 1;
   }
-  [[nodiscard, NVM_INLINE]] static bool before(const node_head* n, std::uint64_t order, const key& k) noexcept {
+  [[nodiscard, NVM_INLINE]] bool is_whole(const node_head* n) const noexcept {
+    if constexpr (requires { Nodes::reach(n); }) {
+      return memory_.holds(n, Nodes::reach(n));
+    } else {
+      return true;
+    }
+  }
+  [[nodiscard, NVM_INLINE]] bool before(const node_head* n, std::uint64_t order, const key& k) const noexcept {
     return compare(n, order, k) < 0;
   }
   // At the level of this link of it: by its mark, or by that of the bottom, which alone is durable for sure after a
@@ -396,8 +426,9 @@ class skip_list {
     std::uint64_t stop = 0;
     for (unsigned i = levels(); i-- > 1;) {
       link_word w = level(stand, i).load();
+      climb up;
       while (offset_of(w) != stop && offset_of(w) != 0) {
-        node_head* n = node_at(w);
+        node_head* n = node_at(w, up);
         if (n == nullptr) [[unlikely]]
           return false;
         const link_word next = level(&n->next, i).load();
@@ -424,8 +455,9 @@ class skip_list {
     }
     link* in = stand;
     link_word w = in->load();
+    climb up;
     while (offset_of(w) != stop && offset_of(w) != 0) {
-      node_head* n = node_at(w);
+      node_head* n = node_at(w, up);
       if (n == nullptr) [[unlikely]]
         break;
       const link_word next = n->next.load();
@@ -491,8 +523,9 @@ class skip_list {
   }
   template <class Visit>
   void walk(session& s, link* in, link_word w, Visit&& visit) noexcept {
+    climb up;
     while (offset_of(w) != 0) {
-      node_head* n = node_at(w);
+      node_head* n = node_at(w, up);
       if (n == nullptr) return;
       const link_word next = n->next.load();
       prefetch(next);
@@ -529,7 +562,7 @@ class skip_list {
     if ((p.word & pending) == 0) [[likely]]
       return p.word;
     const node_head* n = node_at(p.word);
-    return n == nullptr ? without(p.word, pending) : memory_.settled(s, *p.in, p.word, n->order);
+    return memory_.settled(s, *p.in, p.word, n == nullptr ? 0 : n->order);
   }
   enum class outcome : std::uint8_t { done, again, failed };
 
@@ -543,10 +576,14 @@ class skip_list {
   // Where the key is or would be, at all levels; unlinks what is deleted on the way.  False: failure() says why.
   // `owes`: it has unlinked above what it did not retire.
   [[nodiscard, NVM_INLINE]] bool find(session& s, std::uint64_t order, const key& k, position& p, bool& owes) noexcept {
-    for (;;) {
+    for (patience left;;) {
       const outcome o = try_find(s, order, k, p, owes);
       if (o != outcome::again) [[likely]]
         return o == outcome::done;
+      if (!left.again()) {
+        memory_.report_damage(memory_.offset_in_pool(&root_));
+        return false;
+      }
     }
   }
   [[nodiscard, NVM_INLINE]] outcome try_find(session& s, std::uint64_t order, const key& k, position& p,
@@ -559,9 +596,10 @@ class skip_list {
       link_word w = in->load();
       if ((w & gone) != 0) [[unlikely]]
         return outcome::again;
+      climb up;
       while (offset_of(w) != stop && offset_of(w) != 0) {
-        node_head* n = node_at(w);
-        if (n == nullptr) [[unlikely]]
+        node_head* n = node_at(w, up);
+        if (n == nullptr || is_too_high(n, i)) [[unlikely]]
           return outcome::failed;
         link& own = level(&n->next, i);
         const link_word next = own.load();
@@ -569,6 +607,7 @@ class skip_list {
         if (is_deleted(n, next)) [[unlikely]] {
           if ((next & gone) == 0) {
             (void)close(s, *n, height_of(n));
+            up = {};
             continue;
           }
           const link_word behind = offset_of(next);
@@ -596,8 +635,9 @@ class skip_list {
     link_word w = in->load();
     if ((w & gone) != 0) [[unlikely]]
       return outcome::again;
+    climb up;
     while (offset_of(w) != stop && offset_of(w) != 0) {
-      node_head* n = node_at(w);
+      node_head* n = node_at(w, up);
       if (n == nullptr) [[unlikely]]
         return outcome::failed;
       const link_word next = n->next.load();

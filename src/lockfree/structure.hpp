@@ -34,6 +34,9 @@ class structure {
                                                                       const link* by)) noexcept = 0;
   // A link was found that leads where no node can be: what look_for() says is not to be relied on.
   [[nodiscard]] virtual bool is_damaged() const noexcept = 0;
+  // What is wrong with its links and the order of its keys while nobody is at work; nullptr: nothing.  Looks at all of
+  // it; may throw std::bad_alloc.
+  [[nodiscard]] virtual const char* links_fault() = 0;
   // Looking for one node takes as long as looking at all.
   [[nodiscard]] virtual bool searches_slowly() const noexcept = 0;
   // Recovery has found that `by` leads to the node: if it has been deleted, and only not yet unlinked, it is no key.

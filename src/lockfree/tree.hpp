@@ -43,6 +43,7 @@
 #include "base/inlining.hpp"
 #include "base/plant.hpp"
 #include "lockfree/chain.hpp"
+#include "lockfree/circles.hpp"
 #include "lockfree/list.hpp"
 #include "space/space.hpp"
 
@@ -78,7 +79,9 @@ class tree {
   // What is wrong with a root; nullptr: nothing.
   [[nodiscard]] static const char* root_fault(const structure_pages&, const std::byte* base, std::uint64_t root,
                                               std::uint16_t) noexcept {
-    return reinterpret_cast<const tree_root*>(base + root)->magic == tree_magic ? nullptr : "it is no root of a tree";
+    const auto* r = reinterpret_cast<const tree_root*>(base + root);
+    if (r->magic != tree_magic) return "it is no root of a tree";
+    return (r->top.word & frozen) != 0 ? "the edge of its root is frozen" : nullptr;
   }
   // Keys, where so many nodes and runs are allocated: there is a branch less than there are leaves.
   [[nodiscard]] static std::uint64_t count_of(std::uint64_t allocated) noexcept { return allocated / 2; }
@@ -215,6 +218,7 @@ class tree {
       const link_word w = edge->load();
       ahead.pop_back();
       if (offset_of(w) == 0) continue;
+      if (node_at(w) == nullptr) return true;
       visit(start_of(w), edge);
       if ((w & branch) == 0) continue;
       node_head* n = node_at(w);
@@ -226,8 +230,8 @@ class tree {
   } catch (const std::bad_alloc&) {
     return false;
   }
-  // What is wrong with the tree while nobody is at work; nullptr: nothing.
-  [[nodiscard]] const char* check() noexcept try {
+  // What is wrong with the tree while nobody is at work; nullptr: nothing.  May throw std::bad_alloc.
+  [[nodiscard]] const char* check() {
     struct step {
       link_word word;
       const node_head* low;   // keys are not less
@@ -243,6 +247,7 @@ class tree {
       if (offset_of(at.word) == 0) return "a branch has an edge that leads nowhere";
       node_head* n = node_at(at.word);
       if (n == nullptr) return "an edge leads where no node can be";
+      if (!is_whole(n)) return "a node reaches out of the pool";
       const key k = Nodes::key_of(n);
       if (at.low != nullptr && compare(at.low, n->order, k) > 0) return "a key is less than the branch allows";
       if (at.high != nullptr && compare(at.high, n->order, k) <= 0) return "a key is greater than the branch allows";
@@ -252,8 +257,6 @@ class tree {
       ahead.push_back({n->next.load(), at.low, n});
     }
     return nullptr;
-  } catch (const std::bad_alloc&) {
-    return "there is no volatile memory to check it";
   }
 
   [[nodiscard, NVM_INLINE]] static std::uint64_t order_of(const key& k) noexcept {
@@ -279,16 +282,30 @@ class tree {
   }
   // nullptr: nothing can be there.
   [[nodiscard, NVM_INLINE]] node_head* node_at(link_word w) const noexcept {
-    const std::uint64_t offset = offset_of(w);
-    return reinterpret_cast<node_head*>(memory_.at(offset < before_head ? ~std::uint64_t{0} : offset));
+    return reinterpret_cast<node_head*>(
+        memory_.at(offset_of(w), (w & branch) != 0 ? before_head : 0, sizeof(typename Nodes::node)));
   }
-  // < 0, 0, > 0.
-  [[nodiscard, NVM_INLINE]] static int compare(const node_head* n, std::uint64_t order, const key& k) noexcept {
+  // < 0, 0, > 0.  A node that reaches out of the pool is behind all of its order.
+  [[nodiscard, NVM_INLINE]] int compare(const node_head* n, std::uint64_t order, const key& k) const noexcept {
     if (n->order != order) return n->order < order ? -1 : 1;
-    return Nodes::compare(n, k);
+    return is_whole(n) ? Nodes::compare(n, k) : 1;
+  }
+  [[nodiscard, NVM_INLINE]] bool is_whole(const node_head* n) const noexcept {
+    if constexpr (requires { Nodes::reach(n); }) {
+      return memory_.holds(n, Nodes::reach(n));
+    } else {
+      return true;
+    }
+  }
+  // Of branches on a way down.  False: the way leads round in a circle.
+  [[nodiscard, NVM_INLINE]] bool pass(circle_watch& way, const node_head* n, link_word w) const noexcept {
+    if (way.pass(n)) [[likely]]
+      return true;
+    memory_.report_damage(offset_of(w));
+    return false;
   }
   // The edge of a branch behind which the key is.
-  [[nodiscard, NVM_INLINE]] static link* towards(node_head* n, std::uint64_t order, const key& k) noexcept {
+  [[nodiscard, NVM_INLINE]] link* towards(node_head* n, std::uint64_t order, const key& k) const noexcept {
     if constexpr (std::is_same_v<key, std::uint64_t>) {
       // No jump: half of them would be mispredicted.
       return &n->next - 2 * static_cast<std::ptrdiff_t>(order >= n->order);
@@ -305,9 +322,10 @@ class tree {
     link_word in_word = 0;
     link* edge = &root_.top;
     link_word w = edge->load();
+    circle_watch way;
     while ((w & branch) != 0) {
       node_head* parent = node_at(w);
-      if (parent == nullptr) [[unlikely]]
+      if (parent == nullptr || !pass(way, parent, w)) [[unlikely]]
         return false;
       in = edge;
       in_word = w;
@@ -336,9 +354,10 @@ class tree {
     link_word turn_word = 0;
     link* edge = &root_.top;
     w = edge->load();
+    circle_watch way;
     while ((w & branch) != 0) {
       node_head* n = node_at(w);
-      if (n == nullptr) return nullptr;
+      if (n == nullptr || !pass(way, n, w)) return nullptr;
       in = edge;
       in_word = w;
       if (against(n) > 0) {
@@ -361,9 +380,10 @@ class tree {
     in_word = turn_word;
     edge = &right(turn);
     w = edge->load();
+    way = {};
     while ((w & branch) != 0) {
       node_head* n = node_at(w);
-      if (n == nullptr) return nullptr;
+      if (n == nullptr || !pass(way, n, w)) return nullptr;
       in = edge;
       in_word = w;
       edge = &n->next;
@@ -378,9 +398,17 @@ class tree {
     link* in = nullptr;
     link_word in_word = 0;
     link* edge = first_behind(against, true, w, in, in_word);
+    const node_head* last = nullptr;
     while (edge != nullptr) {
       const node_head* leaf = node_at(w);
+      if (!is_whole(leaf)) break;
       const key k = Nodes::key_of(leaf);
+      if (last != nullptr && compare(last, leaf->order, k) >= 0) {
+        // A damaged tree may lead back.
+        memory_.report_damage(offset_of(w));
+        break;
+      }
+      last = leaf;
       if (in != nullptr) (void)settled(s, *in, in_word);
       (void)settled(s, *edge, w);
       memory_.depend(s, leaf->order);
@@ -449,9 +477,10 @@ class tree {
     p.above = p.edge = &root_.top;
     p.above_word = p.word = root_.top.load();
     p.rerouted_count = 0;
+    circle_watch way;
     while ((p.word & branch) != 0) {
       node_head* n = node_at(p.word);
-      if (n == nullptr) [[unlikely]]
+      if (n == nullptr || !pass(way, n, p.word)) [[unlikely]]
         return false;
       if ((p.word & rerouted) != 0) [[unlikely]]
         pass_rerouted(p);
@@ -499,7 +528,7 @@ class tree {
     if ((w & pending) == 0) [[likely]]
       return w;
     node_head* n = node_at(w);
-    if (n == nullptr) return without(w, pending);
+    if (n == nullptr) return memory_.settled(s, edge, w, 0);
     if ((w & gone) != 0) mark(n);
     return memory_.settled(s, edge, w, (w & branch) != 0 ? maker(n) : n->order);
   }
@@ -546,14 +575,14 @@ class tree {
       return outcome;
     };
     position p;
-    for (;;) {
+    for (patience left;;) {
       if (!seek(order, k, p)) return give_up(failure());
       const bool is_there = p.leaf != nullptr && (p.word & gone) == 0 && compare(p.leaf, order, k) == 0;
       node_head* const old = is_there ? p.leaf : nullptr;
       const link_word expected = settle(s, p, order);
       if (rule == (is_there ? write_rule::insert_only : write_rule::replace_only)) return give_up(written::refused);
       if ((expected & (gone | frozen)) != 0) [[unlikely]] {
-        if (!tidy_up(s, p, order, k)) return give_up(failure());
+        if (!tidy_up(s, p, order, k) || !goes_on(left, p)) return give_up(failure());
         continue;
       }
       const std::uint64_t bytes = size(old);
@@ -584,6 +613,7 @@ class tree {
         s.count(1);
         return written::inserted;
       }
+      if (!is_whole(p.leaf)) return give_up(failure());
       // The greater of the two shows the way.
       const bool is_left = compare(p.leaf, order, k) > 0;
       const key shown = is_left ? Nodes::key_of(p.leaf) : k;
@@ -612,7 +642,7 @@ class tree {
   template <class Decide>
   [[nodiscard]] result<bool> take(session& s, std::uint64_t order, const key& k, Decide&& decide) noexcept {
     position p;
-    for (;;) {
+    for (patience left;;) {
       if (!seek(order, k, p)) return failure();
       if (p.leaf == nullptr || compare(p.leaf, order, k) != 0) {
         memory_.depend(s, order);
@@ -622,7 +652,7 @@ class tree {
       if ((w & gone) != 0) return false;
       if (!decide(p.leaf)) return false;
       if ((w & frozen) != 0) {
-        if (!tidy_up(s, p, order, k)) return failure();
+        if (!tidy_up(s, p, order, k) || !goes_on(left, p)) return failure();
         continue;
       }
       bool may_go = false;
@@ -634,13 +664,19 @@ class tree {
       p.word = w | gone;
       // It is not in the tree any more.  If memory is short, whoever comes by tidies up.
       const std::uint64_t leaf = offset_of(w);
-      while (may_go && tidy_up(s, p, order, k)) {
+      while (may_go && goes_on(left, p) && tidy_up(s, p, order, k)) {
         if (p.word == 0 || !seek(order, k, p) || offset_of(p.word) != leaf) break;
       }
       return true;
     }
   }
 
+  [[nodiscard, NVM_INLINE]] bool goes_on(patience& left, const position& p) const noexcept {
+    if (left.again()) [[likely]]
+      return true;
+    memory_.report_damage(memory_.offset_in_pool(p.edge));
+    return false;
+  }
   // At p an edge is gone or frozen: the branch leaves, and with it the leaf that is gone.  p.word becomes 0 if this was
   // done, and by us.  False: no memory.
   [[nodiscard, gnu::noinline]] bool tidy_up(session& s, position& p, std::uint64_t order, const key& k) noexcept {
@@ -648,7 +684,9 @@ class tree {
       // The only leaf.
       const link_word w = settled(s, *p.edge, p.word);
       if ((w & gone) == 0) return true;  // all has changed
-      mark_if_not(node_at(w));
+      node_head* leaf = node_at(w);
+      if (leaf == nullptr) return false;
+      mark_if_not(leaf);
       if (!memory_.may_unlink(s, offset_of(w))) return false;
       if (!memory_.tidy(*p.edge, w, 0)) return true;
       memory_.retire(s, offset_of(w));

@@ -115,6 +115,9 @@ class volatile_memory {
   }
 
   [[nodiscard, NVM_INLINE]] std::byte* at(std::uint64_t offset) const noexcept { return base_ + offset; }
+  [[nodiscard, NVM_INLINE]] std::byte* at(std::uint64_t offset, std::uint64_t, std::uint64_t) const noexcept {
+    return base_ + offset;
+  }
   [[nodiscard, NVM_INLINE]] std::byte* node_at(std::uint64_t offset) const noexcept { return base_ + offset; }
   [[nodiscard]] const std::byte* origin() const noexcept { return base_; }
   [[nodiscard]] std::uint64_t offset_in_pool(const void* p) const noexcept {

@@ -1,7 +1,7 @@
 // Flipped bits of a pool with lock-free structures: whatever is found, nothing crashes, hangs, or leaves the pool.
 #include <random>
 
-#include "ground.hpp"
+#include "ordered.hpp"
 
 namespace nvm::lockfree::testing {
 namespace {
@@ -117,6 +117,128 @@ TEST(lockfree_damage, flipped_bits_are_found_or_do_no_harm) {
     }
   }
   EXPECT_GT(flips, 1000U);
+}
+
+// ---- damaged links that lead back --------------------------------------------------------------------------------
+
+template <template <class> class Shapes, class Data>
+std::unique_ptr<subject<Shapes, Data>> with_keys() {
+  auto s = std::make_unique<subject<Shapes, Data>>(variants[0]);
+  typename subject<Shapes, Data>::worker w{*s};
+  for (std::uint64_t k = 0; k < keys; ++k) EXPECT_EQ(w.write(k, k, write_rule::either), written::inserted);
+  w.end();
+  return s;
+}
+// Whatever is asked of it, it ends; a walk shows no more than there is; and it knows that it is damaged.
+template <class Subject>
+void ends(Subject& s) {
+  using structure_type = typename Subject::structure_type;
+  auto& thread = s.pool.join();
+  typename structure_type::session session{thread};
+  std::uint64_t seen = 0;
+  (*s.it)->each(session, [&](const node_head*) { return ++seen <= 4 * keys; });
+  EXPECT_LE(seen, 4 * keys);
+  for (std::uint64_t k = 0; k <= keys; ++k) {
+    (void)(*s.it)->look_up(session, k, [](const node_head*) {});
+    (void)(*s.it)->write(session, k, k, write_rule::either);
+    (void)(*s.it)->remove(session, k);
+  }
+  EXPECT_TRUE(s.it->is_damaged());
+  s.it->memory().end(session);
+  s.pool.shared().leave(thread);
+}
+template <class Subject>
+node_head* node_of(Subject& s, link_word w) {
+  return reinterpret_cast<node_head*>(s.pool.base() + offset_of(w));
+}
+
+TEST(lockfree_damage, list_that_leads_back_is_walked_once) {
+  auto s = with_keys<lists, words>();
+  EXPECT_EQ(s->it->links_fault(), nullptr);
+  auto& first = reinterpret_cast<list_root*>(s->pool.base() + s->root)->first;
+  node_head* n = node_of(*s, first.load());
+  for (int i = 0; i < 7; ++i) n = node_of(*s, n->next.load());
+  n->next.set(first.load());
+  EXPECT_NE(s->it->links_fault(), nullptr);
+  ends(*s);
+}
+TEST(lockfree_damage, list_whose_equal_orders_lead_back_is_walked_once) {
+  auto s = with_keys<lists, words>();
+  auto& first = reinterpret_cast<list_root*>(s->pool.base() + s->root)->first;
+  node_head* const one = node_of(*s, first.load());
+  node_head* const two = node_of(*s, one->next.load());
+  two->order = one->order;
+  two->next.set(first.load());
+  EXPECT_NE(s->it->links_fault(), nullptr);
+  ends(*s);
+}
+TEST(lockfree_damage, skip_list_that_leads_back_is_walked_once) {
+  // At the bottom, and at a level above it, which only the full check looks at beside searches.
+  for (const unsigned level : {0U, 1U}) {
+    auto s = with_keys<skip_lists, words>();
+    EXPECT_EQ(s->it->links_fault(), nullptr);
+    link* const first = &reinterpret_cast<skip_root*>(s->pool.base() + s->root)->first - level;
+    link* at = &node_of(*s, first->load())->next - level;
+    for (int i = 0; i < 2; ++i) at = &node_of(*s, at->load())->next - level;
+    at->set(first->load());
+    EXPECT_NE(s->it->links_fault(), nullptr) << level;
+    ends(*s);
+  }
+}
+TEST(lockfree_damage, skip_list_with_a_node_above_its_height_is_worked_with) {
+  auto s = with_keys<skip_lists, words>();
+  link* const first = &reinterpret_cast<skip_root*>(s->pool.base() + s->root)->first;
+  // Of the nodes that are in the bottom only, a deleted one.
+  link_word low = first->load();
+  while (offset_of(low) % 64 != 8) low = node_of(*s, low)->next.load();
+  node_of(*s, low)->next.set(node_of(*s, low)->next.load() | gone);
+  (first - 1)->set(offset_of(low));
+  EXPECT_NE(s->it->links_fault(), nullptr);
+  ends(*s);
+}
+TEST(lockfree_damage, skip_list_with_a_link_that_is_pending_and_leads_away_is_worked_with) {
+  auto s = with_keys<skip_lists, words>();
+  link* const first = &reinterpret_cast<skip_root*>(s->pool.base() + s->root)->first - 1;
+  link* const at = &node_of(*s, first->load())->next - 1;
+  at->set((std::uint64_t{1} << 40) | pending);
+  EXPECT_NE(s->it->links_fault(), nullptr);
+  ends(*s);
+}
+TEST(lockfree_damage, tree_that_leads_back_is_walked_once) {
+  // Keys that came in ascending order lie to the right of each other: `depth` branches down, to the top again.
+  for (const int depth : {1, 2, 5}) {
+    for (const bool to_the_left : {false, true}) {
+      auto s = with_keys<trees, words>();
+      EXPECT_EQ(s->it->links_fault(), nullptr);
+      auto& top = reinterpret_cast<tree_root*>(s->pool.base() + s->root)->top;
+      node_head* n = node_of(*s, top.load());
+      const auto right = [](node_head* over) { return &over->next - 2; };
+      for (int i = 1; i < depth; ++i) n = node_of(*s, right(n)->load());
+      (to_the_left ? &n->next : right(n))->set(top.load());
+      EXPECT_NE(s->it->links_fault(), nullptr) << depth;
+      ends(*s);
+    }
+  }
+}
+TEST(lockfree_damage, tree_whose_only_edge_is_gone_and_leads_nowhere_is_worked_with) {
+  auto s = std::make_unique<subject<trees, words>>(variants[0]);
+  reinterpret_cast<tree_root*>(s->pool.base() + s->root)->top.set(gone);
+  ends(*s);
+}
+TEST(lockfree_damage, tree_that_leads_to_a_smaller_leaf_is_walked_once) {
+  auto s = with_keys<trees, words>();
+  auto& top = reinterpret_cast<tree_root*>(s->pool.base() + s->root)->top;
+  node_head* const over = node_of(*s, top.load());
+  link* const right = &over->next - 2;
+  // The smallest leaf again, behind itself.
+  right->set(over->next.load());
+  EXPECT_NE(s->it->links_fault(), nullptr);
+  auto& thread = s->pool.join();
+  decltype(s->it)::element_type::session session{thread};
+  std::uint64_t seen = 0;
+  (*s->it)->each(session, [&](const node_head*) { return ++seen < 4 * keys; });
+  EXPECT_LE(seen, keys);
+  EXPECT_TRUE(s->it->is_damaged());
 }
 
 }  // namespace
