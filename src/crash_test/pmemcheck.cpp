@@ -23,8 +23,9 @@ struct mapping {
 
 class log_reader {
  public:
-  log_reader(std::string_view log, std::vector<std::byte> base, std::string_view file, std::string& problem)
-      : log_{log}, wanted_{file}, problem_{problem} {
+  log_reader(std::string_view log, std::vector<std::byte> base, std::string_view file, std::uint64_t image_max,
+             std::string& problem)
+      : log_{log}, wanted_{file}, image_max_{image_max}, problem_{problem} {
     session_.image = std::move(base);
     reach_ = round_up(session_.image.size(), 4096);
   }
@@ -144,6 +145,7 @@ class log_reader {
   }
 
   std::string take(std::string_view entry, std::size_t line) {
+    if (!is_text(entry)) return "a control character in it";
     std::string_view rest = entry;
     std::string_view word;
     (void)field(rest, word);
@@ -192,7 +194,7 @@ class log_reader {
   }
 
   bool reach(std::uint64_t offset, std::uint64_t bytes) {
-    if (offset > image_bytes_max || offset + bytes > image_bytes_max) return false;
+    if (!range_inside(offset, bytes, image_max_)) return false;
     reach_ = std::max(reach_, round_up(offset + bytes, 4096));
     if (mirror_.size() < reach_) {
       const std::size_t known = mirror_.size();
@@ -220,7 +222,7 @@ class log_reader {
     if (!value(content, bytes, *n)) return "STORE: the value is no hexadecimal number of that size";
     const auto offset = offset_of(*a, *n);
     if (!offset) return {};
-    if (!reach(*offset, *n)) return "STORE: beyond the first GiB of the file";
+    if (!reach(*offset, *n)) return "STORE: beyond the first " + std::to_string(image_max_) + " bytes of the file";
     std::memcpy(mirror_.data() + *offset, bytes, *n);
     const std::uint64_t first = round_down(*offset, 8);
     const std::uint64_t span = round_up(*offset + *n, 8) - first;
@@ -259,13 +261,14 @@ class log_reader {
     if (*n == 0) return {};
     const auto offset = offset_of(*a, 1);
     if (!offset) return {};
-    if (!reach(*offset, 1)) return "FLUSH: beyond the first GiB of the file";
-    push(event_kind::flush, *offset, std::min(*n, image_bytes_max), 0);
+    if (!reach(*offset, 1)) return "FLUSH: beyond the first " + std::to_string(image_max_) + " bytes of the file";
+    push(event_kind::flush, *offset, std::min(*n, image_max_), 0);
     return {};
   }
 
   std::string_view log_;
   std::string_view wanted_;
+  std::uint64_t image_max_;
   std::string& problem_;
   std::size_t at_ = 0;
   std::size_t line_ = 1;
@@ -282,12 +285,12 @@ class log_reader {
 }  // namespace
 
 std::optional<recording> read_pmemcheck(std::string_view log, std::vector<std::byte> base, std::string_view file,
-                                        std::string& problem) {
-  if (base.size() > image_bytes_max) {
-    problem = "the image has more than 1 GiB";
+                                        std::string& problem, std::uint64_t image_max) {
+  if (base.size() > image_max) {
+    problem = "the image has " + std::to_string(base.size()) + " bytes, expected at most " + std::to_string(image_max);
     return std::nullopt;
   }
-  return log_reader{log, std::move(base), file, problem}.run();
+  return log_reader{log, std::move(base), file, image_max, problem}.run();
 }
 
 }  // namespace nvm::crash_test

@@ -22,8 +22,10 @@ namespace nvm::crash_test {
 
 // One session, of the file that the log registers (`file`: the one to take if there are several; empty: the only one).
 // Its image is `base`, the file's content when the log began, extended by zeros to what the log touches.  The whole log
-// is one operation.  nullopt with the reason, which begins with "line N, entry M: " where an entry is to blame.
+// is one operation.  nullopt with the reason, which begins with "line N, entry M: " where an entry is to blame.  A file
+// of which the log touches more than `image_max` bytes is refused.
 [[nodiscard]] std::optional<recording> read_pmemcheck(std::string_view log, std::vector<std::byte> base,
-                                                      std::string_view file, std::string& problem);
+                                                      std::string_view file, std::string& problem,
+                                                      std::uint64_t image_max = image_bytes_max);
 
 }  // namespace nvm::crash_test

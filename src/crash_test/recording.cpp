@@ -176,6 +176,9 @@ class trace_reader {
     if (file == r.word) return "a place's names are cut";
     const std::size_t function = ::strnlen(text + file + 1, r.word - file - 1);
     if (file + 1 + function == r.word) return "a place's names are cut";
+    if (!is_text({text, file}) || !is_text({text + file + 1, function})) {
+      return "a place's names have control characters in them";
+    }
     place& p = all_.places.emplace_back();
     p.file.assign(text, file);
     p.function.assign(text + file + 1, function);
@@ -199,10 +202,12 @@ class trace_reader {
     for (const auto& [base, o] : open_) {
       if (r.address < o.base + o.capacity && o.base < r.address + capacity) return "two open pools overlap";
     }
+    const std::string_view path{reinterpret_cast<const char*>(payload) + sizeof capacity, r.word - sizeof capacity};
+    if (!is_text(path)) return "a pool's path has control characters in it";
     opened& o = open_[r.address];
     o.base = r.address;
     o.capacity = capacity;
-    o.s.path.assign(reinterpret_cast<const char*>(payload) + sizeof capacity, r.word - sizeof capacity);
+    o.s.path = path;
     return nullptr;
   }
 
@@ -396,6 +401,13 @@ class range_set {
 };
 
 }  // namespace
+
+bool is_text(std::string_view text) noexcept {
+  return std::none_of(text.begin(), text.end(), [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return (byte < 0x20 && (byte < '\t' || byte > '\r')) || byte == 0x7F;
+  });
+}
 
 std::string text_of(const nvm_rec_site* s) {
   if (s == nullptr) return "?";

@@ -8,6 +8,7 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "explore/explore.hpp"
@@ -65,6 +66,9 @@ inline constexpr std::uint64_t image_bytes_max = std::uint64_t{1} << 30;
 // The same from memory.
 [[nodiscard]] std::optional<recording> read_recording(const std::byte* trace, std::uint64_t bytes, std::string& problem,
                                                       std::uint64_t image_max = image_bytes_max);
+
+// What comes from a file and is shown to people: no control characters but white space.
+[[nodiscard]] bool is_text(std::string_view text) noexcept;
 
 // Finds the faults of a session's stores.
 void find_faults(session& s);

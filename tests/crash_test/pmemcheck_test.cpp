@@ -79,6 +79,11 @@ TEST(pmemcheck_log, is_refused_with_line_and_entry) {
   EXPECT_EQ(after("REGISTER_FILE;/a;ffffffffffffff00;1000;0"),
             "line 3, entry 4: REGISTER_FILE: no such range of addresses");
   EXPECT_EQ(after("stores"), "line 3, entry 4: expected STORE, FLUSH, FENCE, REGISTER_FILE or a marker");
+  const std::string told = "STORE;10000;1;1;put";
+  for (const char c : {'\0', '\x1B', '\x7F'}) {
+    EXPECT_EQ(problem_of(std::string{opening} + told + c), "line 1, entry 3: a control character in it");
+  }
+  EXPECT_EQ(problem_of(std::string{opening} + told + " \t\xC3\xA9"), "");
   EXPECT_EQ(problem_of(""), "no REGISTER_FILE: the log does not say where a file was mapped");
   EXPECT_EQ(problem_of(opening), "no store goes to /pool");
 }

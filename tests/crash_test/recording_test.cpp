@@ -7,6 +7,7 @@
 #include <random>
 
 #include "crash_test/trace_layout.hpp"
+#include "trace_writer.hpp"
 
 namespace nvm::crash_test {
 namespace {
@@ -14,70 +15,28 @@ namespace {
 using explore::event_kind;
 using layout::trace_kind;
 
-constexpr std::uint64_t base = 0x2000'0000'0000;
-constexpr std::uint64_t capacity = 1 << 20;
-
-class writer {
- public:
-  writer() { bytes_.resize(sizeof(layout::trace_header)); }
-
-  void add(trace_kind kind, std::uint64_t address, std::uint64_t word, std::uint32_t place = 0, std::uint16_t size = 0,
-           const std::string& payload = {}, std::uint8_t thread = 0) {
-    const std::uint64_t length = layout::has_payload(kind) ? payload.size() : word;
-    const layout::trace_record r{address, length, place, size, static_cast<std::uint8_t>(kind), thread};
-    const std::size_t at = bytes_.size();
-    bytes_.resize(at + sizeof r + round_up(payload.size(), 8));
-    std::memcpy(bytes_.data() + at, &r, sizeof r);
-    std::memcpy(bytes_.data() + at + sizeof r, payload.data(), payload.size());
-  }
-  void open(const std::string& path) {
-    std::string text(sizeof capacity, 0);
-    std::memcpy(text.data(), &capacity, sizeof capacity);
-    add(trace_kind::pool_open, base, 0, 0, 0, text + path);
-  }
-  void place(std::uint32_t number, const char* file, const char* function, std::uint32_t line, bool library = false) {
-    std::string text{file};
-    text += '\0';
-    text += function;
-    text += '\0';
-    add(trace_kind::place, line, 0, number, NVM_REC_PLAIN, text, library ? 1 : 0);
-  }
-  void store(std::uint64_t offset, std::uint16_t size, std::uint64_t word, std::uint32_t place,
-             std::uint8_t thread = 0) {
-    add(trace_kind::store, base + offset, word, place, size, {}, thread);
-  }
-  std::vector<std::byte> finish() {
-    layout::trace_header h{};
-    h.magic = layout::trace_magic;
-    h.version = layout::trace_version;
-    h.used = bytes_.size();
-    std::memcpy(bytes_.data(), &h, sizeof h);
-    return bytes_;
-  }
-
- private:
-  std::vector<std::byte> bytes_;
-};
+using tests::trace_base;
+using tests::trace_capacity;
 
 // A pool with one page, opened, changed in three transactions and closed.
-writer small_run() {
-  writer w;
+tests::trace_writer small_run() {
+  tests::trace_writer w;
   w.open("/dev/shm/pool");
-  w.add(trace_kind::page, base + 4096, 0, 0, 0, std::string(4096, 'x'));
-  w.add(trace_kind::pool_ready, base, 0);
+  w.add(trace_kind::page, trace_base + 4096, 0, 0, 0, std::string(4096, 'x'));
+  w.add(trace_kind::pool_ready, trace_base, 0);
   w.place(0, "app.c", "put", 10);
   w.place(1, "src/tx/transaction.hpp", "log", 20, true);
   w.place(2, "app.c", "put", 30);
-  w.add(trace_kind::tx_begin, base, 0);
+  w.add(trace_kind::tx_begin, trace_base, 0);
   w.store(64, 8, 1, 1);
-  w.add(trace_kind::logged, base + 4096, 8);
+  w.add(trace_kind::logged, trace_base + 4096, 8);
   w.store(4096, 8, 7, 0);
-  w.add(trace_kind::flush, base + 4096, 8, 1);
+  w.add(trace_kind::flush, trace_base + 4096, 8, 1);
   w.add(trace_kind::fence, 0, 0, 1);
-  w.add(trace_kind::tx_commit, base, 0);
+  w.add(trace_kind::tx_commit, trace_base, 0);
   w.store(4104, 4, 5, 2);
-  w.add(trace_kind::store, base + 4092, 0, 0, 8, std::string(16, 'y'));
-  w.add(trace_kind::pool_close, base, 0);
+  w.add(trace_kind::store, trace_base + 4092, 0, 0, 8, std::string(16, 'y'));
+  w.add(trace_kind::pool_close, trace_base, 0);
   return w;
 }
 
@@ -113,25 +72,25 @@ TEST(trace, is_read_as_it_was_written) {
 }
 
 TEST(trace, tells_stores_that_no_transaction_takes_back) {
-  writer w;
+  tests::trace_writer w;
   w.open("p");
-  w.add(trace_kind::pool_ready, base, 0);
+  w.add(trace_kind::pool_ready, trace_base, 0);
   w.place(0, "app.c", "f", 1);
   w.place(1, "src/tx.hpp", "g", 2, true);
   w.store(0, 8, 1, 0);  // 0: outside
   w.store(8, 8, 1, 1);  // the library's own
-  w.add(trace_kind::tx_begin, base, 0);
+  w.add(trace_kind::tx_begin, trace_base, 0);
   w.store(16, 8, 1, 0);  // late
-  w.add(trace_kind::logged, base + 16, 8);
+  w.add(trace_kind::logged, trace_base + 16, 8);
   w.store(16, 8, 2, 0);
-  w.add(trace_kind::fresh, base + 64, 64);
+  w.add(trace_kind::fresh, trace_base + 64, 64);
   w.store(100, 4, 1, 0);
-  w.add(trace_kind::logged, base + 24, 8);
+  w.add(trace_kind::logged, trace_base + 24, 8);
   w.store(16, 8, 3, 0);
   w.store(32, 8, 1, 0);     // unlogged
   w.store(128, 8, 1, 0);    // unlogged: behind the object
   w.store(40, 8, 1, 0, 1);  // outside: another thread
-  w.add(trace_kind::tx_abort, base, 0);
+  w.add(trace_kind::tx_abort, trace_base, 0);
   w.store(16, 8, 4, 0);  // outside again
   std::string problem;
   const auto r = read(w.finish(), problem);
@@ -147,9 +106,9 @@ TEST(trace, tells_stores_that_no_transaction_takes_back) {
 }
 
 TEST(trace, tells_pages_that_were_changed_unseen) {
-  writer w;
+  tests::trace_writer w;
   w.open("p");
-  w.add(trace_kind::pool_ready, base, 0);
+  w.add(trace_kind::pool_ready, trace_base, 0);
   w.place(0, "app.c", "f", 1);
   w.store(0, 8, 1, 0);
   std::byte pages[8192]{};
@@ -160,8 +119,8 @@ TEST(trace, tells_pages_that_were_changed_unseen) {
     const std::uint64_t sum = layout::trace_sum(pages + p * 4096);
     std::memcpy(sums.data() + p * 8, &sum, 8);
   }
-  w.add(trace_kind::pool_sums, base, 0, 0, 0, sums);
-  w.add(trace_kind::pool_close, base, 0);
+  w.add(trace_kind::pool_sums, trace_base, 0, 0, 0, sums);
+  w.add(trace_kind::pool_close, trace_base, 0);
   std::string problem;
   const auto r = read(w.finish(), problem);
   ASSERT_TRUE(r) << problem;
@@ -179,12 +138,28 @@ TEST(trace, that_is_cut_or_false_is_refused_with_its_place) {
   bad[sizeof(layout::trace_header) + offsetof(layout::trace_record, kind)] = std::byte{99};
   EXPECT_FALSE(read(bad, problem));
   EXPECT_NE(problem.find("no known kind (byte 64)"), std::string::npos) << problem;
-  writer w;
+  tests::trace_writer w;
   w.open("p");
-  w.add(trace_kind::pool_ready, base, 0);
+  w.add(trace_kind::pool_ready, trace_base, 0);
   w.store(0, 8, 1, 5);
   EXPECT_FALSE(read(w.finish(), problem));
   EXPECT_NE(problem.find("place that was not defined"), std::string::npos) << problem;
+}
+
+TEST(trace, with_control_characters_in_its_texts_is_refused) {
+  const auto problem_of = [](const char* path, const char* file, const char* function) {
+    tests::trace_writer w;
+    w.open(path);
+    w.place(0, file, function, 1);
+    std::string problem;
+    const bool taken = read(w.finish(), problem).has_value();
+    EXPECT_NE(taken, !problem.empty());
+    return problem.substr(0, problem.find(" ("));
+  };
+  EXPECT_EQ(problem_of("/p", "a b.c", "operator\t\xC3\xA9"), "");
+  EXPECT_EQ(problem_of("/p\x1B[2J", "a.c", "f"), "a pool's path has control characters in it");
+  EXPECT_EQ(problem_of("/p", "a\x07.c", "f"), "a place's names have control characters in them");
+  EXPECT_EQ(problem_of("/p", "a.c", "f\x7F"), "a place's names have control characters in them");
 }
 
 TEST(trace, of_any_bytes_does_no_harm) {
@@ -208,7 +183,7 @@ TEST(trace, of_any_bytes_does_no_harm) {
           word = random() % 256;
           break;
         case 2:
-          word = base + random() % (2 * capacity);
+          word = trace_base + random() % (2 * trace_capacity);
           break;
         default:
           word = random();

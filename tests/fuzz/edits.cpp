@@ -9,6 +9,7 @@
 #include "log_heap_image.hpp"
 #include "media/media.hpp"
 #include "nvm/nvm.h"
+#include "structure_image.hpp"
 #include "tx/tx.hpp"
 
 namespace nvm::fuzz {
@@ -25,13 +26,15 @@ constexpr unsigned plain_kinds = 8;  // of edits of bytes, whatever they are abo
 
 class editor {
  public:
-  editor(bytes& image, const bytes* other) : image_{image}, other_{other} {
+  // `original`: the same as `image`, and stays so.
+  editor(bytes& image, const bytes& original, const bytes* other) : image_{image}, other_{other} {
     // The geometry of the image as it was; edits of the superblock change what readers see, not where we repair.
     auto sb = pick_superblock(image.data(), image.size());
     if (!sb) std::abort();
     superblock_ = *sb;
     g_ = geometry_of(*sb);
     if (g_.home_bytes != 0) heap_ = read_log_heap(image.data(), g_);
+    if (g_.home_bytes == 0) structures_ = structure_image{original, g_};
   }
 
   void apply(const edit& e) {
@@ -84,6 +87,11 @@ class editor {
   // Half of the edits go where the metadata is: that is a small part of an image.
   [[nodiscard]] std::uint64_t place_of(const edit& e) const {
     if (heap_.whole) return place_in_heap(e);
+    if (structures_.whole()) {
+      if (e.flags % 32 >= 28) return structures_.type_place(e.place);
+      if (e.flags % 32 >= 24) return structures_.directory_place(e.place);
+      if (e.flags % 128 >= 64) return structures_.used_place(e.place);
+    }
     switch (e.flags >> 2 & 7) {
       case 0:
         return e.place % sizeof(layout::superblock);
@@ -162,7 +170,8 @@ class editor {
           return repair_lane(at);
       }
     }
-    if (at >= g_.data_offset) reseal_word(round_down(at, 8));
+    if (at < g_.data_offset || (structures_.whole() && structures_.reseal(image_, at))) return;
+    reseal_word(round_down(at, 8));
   }
   void repair_lane(std::uint64_t at) {
     const unsigned lane = static_cast<unsigned>((at - g_.log_offset) / g_.lane_bytes);
@@ -341,7 +350,8 @@ class editor {
   const bytes* other_;  // nullptr: there is none
   layout::superblock superblock_;
   geometry g_;
-  log_heap_image heap_;  // as it was
+  log_heap_image heap_;         // as it was
+  structure_image structures_;  // as they were
 };
 
 }  // namespace
@@ -350,7 +360,7 @@ bytes edited(const std::vector<bytes>& images, std::span<const std::uint8_t> inp
   const std::size_t number = input.empty() ? 0 : input[0] % images.size();
   bytes image = images[number];
   const bytes& next = images[(number + 1) % images.size()];
-  editor editor{image, lines_of_others && next.size() == image.size() ? &next : nullptr};
+  editor editor{image, images[number], lines_of_others && next.size() == image.size() ? &next : nullptr};
   for (std::size_t at = 1; at + edit_bytes <= input.size() && at < (edits_max + 1) * edit_bytes; at += edit_bytes) {
     edit e{input[at], input[at + 1], 0, 0};
     std::memcpy(&e.place, &input[at + 2], 4);

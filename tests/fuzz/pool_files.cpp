@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "nvm/kv.h"
+#include "repeatable.hpp"
 
 namespace nvm::fuzz {
 namespace {
@@ -41,21 +42,6 @@ constexpr kind kinds[] = {
 [[noreturn]] void impossible(const char* what) {
   std::fprintf(stderr, "image of a pool: %s: %s\n", what, nvm_errormsg());
   std::abort();
-}
-bytes read_scratch() {
-  std::ifstream in{scratch_path(), std::ios::binary};
-  const std::vector<char> text{std::istreambuf_iterator<char>{in}, {}};
-  const auto* first = reinterpret_cast<const std::byte*>(text.data());
-  return {first, first + text.size()};
-}
-// As it is at one moment, and stays for a while: a checkpoint may be under way.
-bytes read_quiet_scratch() {
-  for (bytes before = read_scratch();;) {
-    std::this_thread::sleep_for(std::chrono::milliseconds{50});
-    bytes now = read_scratch();
-    if (now == before) return now;
-    before = std::move(now);
-  }
 }
 
 bool in_transaction(NVM_POOL* pool, auto&& body) {
@@ -138,6 +124,21 @@ const std::string& scratch_path() {
   return path;
 }
 
+bytes read_scratch() {
+  std::ifstream in{scratch_path(), std::ios::binary};
+  const std::vector<char> text{std::istreambuf_iterator<char>{in}, {}};
+  const auto* first = reinterpret_cast<const std::byte*>(text.data());
+  return {first, first + text.size()};
+}
+bytes read_quiet_scratch() {
+  for (bytes before = read_scratch();;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds{50});
+    bytes now = read_scratch();
+    if (now == before) return now;
+    before = std::move(now);
+  }
+}
+
 void write_scratch(const bytes& file) {
   const int fd = ::open(scratch_path().c_str(), O_RDWR | O_CREAT, 0600);
   const bool good = fd >= 0 && ::pwrite(fd, file.data(), file.size(), 0) == static_cast<ssize_t>(file.size()) &&
@@ -148,6 +149,7 @@ void write_scratch(const bytes& file) {
 
 const std::vector<pool_file_image>& pool_file_images() {
   static const std::vector<pool_file_image> all = [] {
+    const repeatable_randomness same_every_time;
     std::vector<pool_file_image> made;
     for (const kind& k : kinds) make(k, made);
     return made;

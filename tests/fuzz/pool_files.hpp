@@ -40,6 +40,9 @@ struct pool_file_image {
 // A path that nobody else has, on tmpfs; the file goes when the process ends, if it can.
 [[nodiscard]] const std::string& scratch_path();
 void write_scratch(const bytes& file);
+[[nodiscard]] bytes read_scratch();
+// As it is at one moment, and stays for a while: a checkpoint may be under way.
+[[nodiscard]] bytes read_quiet_scratch();
 
 [[nodiscard]] contents look(NVM_POOL* pool);
 // The first thing that differs.

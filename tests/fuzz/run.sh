@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Fuzzes what is read from a pool file (direct, ring, log; pool: files of every engine, through the C interface), from
-# *.unsafe files (unsafe), from entries as text (kv_text) and from clients of nv-memcached (memcached), and compiles
-# random programs in many ways, which must not differ (compiler): ./dev fuzz calls this.
+# Fuzzes what is read from a pool file (direct, ring, log; pool: files of every engine, through the C interface;
+# structures: lock-free structures, stores and type maps in them; repair), from *.unsafe files (unsafe), from entries as
+# text (kv_text), from store logs of pmemcheck (pmemcheck) and traces of recorded programs (recording), and from clients of
+# nv-memcached (memcached), and compiles random programs in many ways, which must not differ (compiler): ./dev fuzz calls
+# this.
 #
-# usage: tests/fuzz/run.sh [--seconds N] [--merge] [direct|ring|log|pool|unsafe|kv_text|memcached|compiler]...
+# usage: tests/fuzz/run.sh [--seconds N] [--merge] [TARGET]...
 #
 # Each target runs N seconds (default 60) on every processor (HOLDFAST_JOBS: on so many), beginning with
 # tests/fuzz/corpus/<target> and with what earlier runs found (build/fuzz/corpus/<target>). A finding stays in
@@ -12,6 +14,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
+all=(direct ring log pool structures repair unsafe kv_text pmemcheck recording memcached compiler)
 seconds=60
 merge=
 targets=()
@@ -22,16 +25,17 @@ while [ $# -gt 0 ]; do
       shift
       ;;
     --merge) merge=1 ;;
-    direct | ring | log | pool | unsafe | kv_text | memcached | compiler) targets+=("$1") ;;
     *)
-      printf "fuzz: no target '%s'; there are direct, ring, log, pool, unsafe, kv_text, memcached, compiler; " "$1" >&2
-      printf 'options --seconds N, --merge\n' >&2
-      exit 2
+      if [[ " ${all[*]} " != *" $1 "* ]]; then
+        printf "fuzz: no target '%s'; there are %s; options --seconds N, --merge\n" "$1" "${all[*]}" >&2
+        exit 2
+      fi
+      targets+=("$1")
       ;;
   esac
   shift
 done
-[ ${#targets[@]} -gt 0 ] || targets=(direct ring log pool unsafe kv_text memcached compiler)
+[ ${#targets[@]} -gt 0 ] || targets=("${all[@]}")
 
 status=0
 fuzzers=()
@@ -53,7 +57,7 @@ for target in "${targets[@]}"; do
   grown=build/fuzz/corpus/$target
   kept=tests/fuzz/corpus/$target
   most=225
-  case "$target" in unsafe | kv_text | memcached) most=4096 ;; esac
+  case "$target" in unsafe | kv_text | memcached | pmemcheck | recording) most=4096 ;; esac
   mkdir -p "$grown" "$kept" build/fuzz/findings
   printf '\n== %s: %s s\n' "$target" "$seconds"
   set +e
