@@ -207,7 +207,7 @@ class chain {
       }
       const node_head* n = node_at(w, up);
       if (n == nullptr) return "a link leads where no node can be, or back";
-      if (!is_whole(n)) return "a node reaches out of the pool";
+      if (!is_whole<Nodes>(memory_, n)) return "a node reaches out of the pool";
       w = n->next.load();
       if ((w & gone) != 0) continue;
       if (last != nullptr && last->order == n->order && compare(last, Nodes::key_of(n)) >= 0) {
@@ -340,14 +340,7 @@ class chain {
  private:
   // < 0, 0, > 0, among nodes of the same order.  One that reaches out of the pool is behind everything.
   [[nodiscard, NVM_INLINE]] int compare(const node_head* n, const key& k) const noexcept {
-    return is_whole(n) ? Nodes::compare(n, k) : 1;
-  }
-  [[nodiscard, NVM_INLINE]] bool is_whole(const node_head* n) const noexcept {
-    if constexpr (requires { Nodes::reach(n); }) {
-      return memory_.holds(n, Nodes::reach(n));
-    } else {
-      return true;
-    }
+    return is_whole<Nodes>(memory_, n) ? Nodes::compare(n, k) : 1;
   }
   // nullptr: no node can be there.
   [[nodiscard, NVM_INLINE]] node_head* node_at(link_word w, climb& up) const noexcept {

@@ -105,4 +105,14 @@ struct byte_nodes_with {
 using byte_nodes = byte_nodes_with<node_head>;
 static_assert(sizeof(byte_nodes::node) == 32);
 
+// All of the node, as it says itself, is in the pool; a damaged one need not be.  What it holds may be read then.
+template <class Nodes, class Memory>
+[[nodiscard, NVM_INLINE]] inline bool is_whole(const Memory& memory, const node_head* n) noexcept {
+  if constexpr (requires { Nodes::reach(n); }) {
+    return memory.holds(n, Nodes::reach(n));
+  } else {
+    return true;
+  }
+}
+
 }  // namespace nvm::lockfree

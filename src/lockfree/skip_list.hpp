@@ -314,7 +314,7 @@ class skip_list {
         const node_head* n = node_at(w);
         if (n == nullptr) return "a link leads where no node can be";
         if (height_of(n) <= i) return "a node is linked above its height";
-        if (!is_whole(n)) return "a node reaches out of the pool";
+        if (!is_whole<Nodes>(memory_, n)) return "a node reaches out of the pool";
         w = level(&n->next, i).load();
         if (is_deleted(n, w)) continue;
         if (last != nullptr && !before(last, n->order, Nodes::key_of(n))) return "nodes are out of order";
@@ -387,14 +387,7 @@ class skip_list {
   // < 0, 0, > 0.  A node that reaches out of the pool is behind all of its order.
   [[nodiscard, NVM_INLINE]] int compare(const node_head* n, std::uint64_t order, const key& k) const noexcept {
     if (n->order != order) return n->order < order ? -1 : 1;
-    return is_whole(n) ? Nodes::compare(n, k) : 1;
-  }
-  [[nodiscard, NVM_INLINE]] bool is_whole(const node_head* n) const noexcept {
-    if constexpr (requires { Nodes::reach(n); }) {
-      return memory_.holds(n, Nodes::reach(n));
-    } else {
-      return true;
-    }
+    return is_whole<Nodes>(memory_, n) ? Nodes::compare(n, k) : 1;
   }
   [[nodiscard, NVM_INLINE]] bool before(const node_head* n, std::uint64_t order, const key& k) const noexcept {
     return compare(n, order, k) < 0;

@@ -247,7 +247,7 @@ class tree {
       if (offset_of(at.word) == 0) return "a branch has an edge that leads nowhere";
       node_head* n = node_at(at.word);
       if (n == nullptr) return "an edge leads where no node can be";
-      if (!is_whole(n)) return "a node reaches out of the pool";
+      if (!is_whole<Nodes>(memory_, n)) return "a node reaches out of the pool";
       const key k = Nodes::key_of(n);
       if (at.low != nullptr && compare(at.low, n->order, k) > 0) return "a key is less than the branch allows";
       if (at.high != nullptr && compare(at.high, n->order, k) <= 0) return "a key is greater than the branch allows";
@@ -288,14 +288,7 @@ class tree {
   // < 0, 0, > 0.  A node that reaches out of the pool is behind all of its order.
   [[nodiscard, NVM_INLINE]] int compare(const node_head* n, std::uint64_t order, const key& k) const noexcept {
     if (n->order != order) return n->order < order ? -1 : 1;
-    return is_whole(n) ? Nodes::compare(n, k) : 1;
-  }
-  [[nodiscard, NVM_INLINE]] bool is_whole(const node_head* n) const noexcept {
-    if constexpr (requires { Nodes::reach(n); }) {
-      return memory_.holds(n, Nodes::reach(n));
-    } else {
-      return true;
-    }
+    return is_whole<Nodes>(memory_, n) ? Nodes::compare(n, k) : 1;
   }
   // Of branches on a way down.  False: the way leads round in a circle.
   [[nodiscard, NVM_INLINE]] bool pass(circle_watch& way, const node_head* n, link_word w) const noexcept {
@@ -401,7 +394,7 @@ class tree {
     const node_head* last = nullptr;
     while (edge != nullptr) {
       const node_head* leaf = node_at(w);
-      if (!is_whole(leaf)) break;
+      if (!is_whole<Nodes>(memory_, leaf)) break;
       const key k = Nodes::key_of(leaf);
       if (last != nullptr && compare(last, leaf->order, k) >= 0) {
         // A damaged tree may lead back.
@@ -613,7 +606,7 @@ class tree {
         s.count(1);
         return written::inserted;
       }
-      if (!is_whole(p.leaf)) return give_up(failure());
+      if (!is_whole<Nodes>(memory_, p.leaf)) return give_up(failure());
       // The greater of the two shows the way.
       const bool is_left = compare(p.leaf, order, k) > 0;
       const key shown = is_left ? Nodes::key_of(p.leaf) : k;
