@@ -149,11 +149,7 @@ class log_repair {
       return s.error() == errc::not_found ? status{} : s;
     }
     // What the next open would recover is saved, if there is room for it: opening has changed the image.
-    if (found.damaged.empty()) {
-      const status s = drop_type_map_if_damaged();
-      (void)image_.heap->close();
-      return s;
-    }
+    if (found.damaged.empty()) return as_thread([&] { return drop_type_map_if_damaged(); });
     const auto before = image_.contents();
     if (!before) return before.error();
     (void)logheap::cut_out_damage(*image_.heap, found, base_);
@@ -168,33 +164,44 @@ class log_repair {
     if (const auto changed = logheap::first_difference(*before, *after); changed) {
       return fail(errc::corrupt, "log: the object at home %lx, which recovery finds, would not be as it was", *changed);
     }
-    const auto thread = image_.heap->join();
-    if (!thread) return thread.error();
-    thread_ = *thread;
-    look_at_objects();
-    for (const logheap::damaged_block& d : found.damaged) tell(d);
-    status s = free_headless();
-    image_.heap->leave(*thread_);
-    if (s) s = drop_type_map_if_damaged();
-    if (!s) return s;
-    (void)image_.heap->close();
-    return {};
+    return as_thread([&]() -> status {
+      look_at_objects();
+      for (const logheap::damaged_block& d : found.damaged) tell(d);
+      const status freed = free_headless();
+      return freed ? drop_type_map_if_damaged() : freed;
+    });
   }
 
  private:
+  // change() as a thread of the heap, which is closed when that is good.
+  template <class Change>
+  status as_thread(Change&& change) {
+    const auto thread = image_.heap->join();
+    if (!thread) return thread.error();
+    thread_ = *thread;
+    const status s = change();
+    image_.heap->leave(*thread_);
+    if (s) (void)image_.heap->close();
+    return s;
+  }
   struct object_left {
     logheap::home_t home = 0;
     std::uint64_t size = 0;
     std::optional<layout::object_header> header;  // if it holds
   };
 
-  void look_at_objects() {
-    std::uint64_t type_map = 0;
+  // What the words of home space name as the type map, if one of them holds; 0: nothing.
+  std::uint64_t type_map_home() {
+    std::uint64_t home = 0;
     for (unsigned copy = 0; copy < 2; ++copy) {
       const std::uint64_t at = object_word_at(g_, copy, anchor_word::types);
       const std::uint64_t word = word_of(*image_.heap, *thread_, at);
-      if (word_holds(word, word_seed(at)) && (word & checked_mask) != 0) type_map = word & checked_mask;
+      if (word_holds(word, word_seed(at)) && (word & checked_mask) != 0) home = word & checked_mask;
     }
+    return home;
+  }
+  void look_at_objects() {
+    const std::uint64_t type_map = type_map_home();
     image_.heap->for_each_object([&](logheap::home_t home, std::uint64_t size) {
       const object_left o{home, size, header_of(*image_.heap, *thread_, home, size)};
       if (!o.header && home != g_.home_offset() && home != type_map) headless_.push_back(home);
@@ -240,20 +247,9 @@ class log_repair {
 
   // Programs bring their types again.
   status drop_type_map_if_damaged() {
-    const auto thread = image_.heap->join();
-    if (!thread) return thread.error();
-    const status s = drop_type_map(**thread);
-    image_.heap->leave(**thread);
-    return s;
-  }
-  status drop_type_map(heap_type::thread& thread) {
     heap_type& heap = *image_.heap;
-    std::uint64_t home = 0;
-    for (unsigned copy = 0; copy < 2; ++copy) {
-      const std::uint64_t at = object_word_at(g_, copy, anchor_word::types);
-      const std::uint64_t word = word_of(heap, thread, at);
-      if (word_holds(word, word_seed(at)) && (word & checked_mask) != 0) home = word & checked_mask;
-    }
+    heap_type::thread& thread = *thread_;
+    const std::uint64_t home = type_map_home();
     if (home == 0) return {};
     const auto room = heap.room_at(thread, home);
     const bool is_there = room && room->size != 0;
