@@ -195,14 +195,17 @@ class chain {
     }
   }
 
-  // What is wrong from `start` on while nobody is at work; nullptr: nothing.
-  [[nodiscard]] const char* check(link& start) noexcept {
+  // What is wrong from `start` on, in a chain of `shape`, while nobody is at work; nullptr: nothing.  pass(cell): of
+  // each cell behind the start.
+  template <class Shape, class Pass>
+  [[nodiscard]] const char* check(const Shape& shape, link& start, Pass&& pass) noexcept {
     link* in = &start;
     const node_head* last = nullptr;
     climb up;
     for (link_word w = start.load(); offset_of(w) != 0;) {
       if ((w & cell) != 0) {
         if (!enter_cell(w, ~std::uint64_t{0}, in, up)) return "a link leads to a cell that is not there, or back";
+        pass(*in);
         continue;
       }
       const node_head* n = node_at(w, up);
@@ -210,6 +213,7 @@ class chain {
       if (!is_whole<Nodes>(memory_, n)) return "a node reaches out of the pool";
       w = n->next.load();
       if ((w & gone) != 0) continue;
+      if (!has_order_of_key<Nodes>(shape, n)) return "the order of a node is not that of its key";
       if (last != nullptr && last->order == n->order && compare(last, Nodes::key_of(n)) >= 0) {
         return "nodes are out of order";
       }

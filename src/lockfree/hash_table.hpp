@@ -255,7 +255,16 @@ class hash_table {
     }
   }
   // As those of list.hpp.
-  [[nodiscard]] const char* check() noexcept { return chain_.check(arrays_[0][0]); }
+  [[nodiscard]] const char* check() noexcept {
+    // Who enters at a cell that is not in the chain works on another one.
+    std::uint64_t not_passed = 0;
+    for (unsigned g = 0; g <= hash_growths_max && arrays_[g] != nullptr; ++g) {
+      const std::uint64_t n = std::uint64_t{1} << (g == 0 ? base_bits_ : base_bits_ + g - 1);
+      for (std::uint64_t i = g == 0; i < n; ++i) not_passed += is_entered(arrays_[g][i]);
+    }
+    const char* fault = chain_.check(*this, arrays_[0][0], [&](const link& c) { not_passed -= is_entered(c); });
+    return fault != nullptr || not_passed == 0 ? fault : "a cell is not in the chain";
+  }
   template <class Visit>
   static void each_head(std::uint64_t, Visit&& visit) noexcept {
     visit(std::uint64_t{0});
@@ -345,8 +354,13 @@ class hash_table {
   }
   [[nodiscard, NVM_INLINE]] bool is_ready(std::uint64_t i, unsigned k, const link* at) const noexcept {
     if (i == 0 || static_cast<unsigned>(std::countr_zero(i)) >= k - base_bits_) return true;
-    const link_word w = at->load();
-    return w != 0 && (w & frozen) == 0;
+    return was_put_in(at->load());
+  }
+  // Of a cell that a growth has brought.
+  [[nodiscard, NVM_INLINE]] static bool was_put_in(link_word w) noexcept { return w != 0 && (w & frozen) == 0; }
+  [[nodiscard]] bool is_entered(const link& c) const noexcept {
+    const auto i = static_cast<std::uint64_t>(&c - arrays_[0]);
+    return i < std::uint64_t{1} << base_bits_ || was_put_in(c.load());
   }
   [[nodiscard, NVM_INLINE]] link& entrance_to_write(session& s, std::uint64_t order) noexcept {
     const unsigned k = bits_.load(std::memory_order_acquire);

@@ -107,7 +107,9 @@ class list {
   }
 
   // What is wrong with the links while nobody is at work; nullptr: nothing.
-  [[nodiscard]] const char* check() noexcept { return chain_.check(root_.first); }
+  [[nodiscard]] const char* check() noexcept {
+    return chain_.check(*this, root_.first, [](const link&) {});
+  }
   // Where the head of a node of so many bytes may be, from its beginning; and the other way round.
   template <class Visit>
   static void each_head(std::uint64_t, Visit&& visit) noexcept {

@@ -115,4 +115,14 @@ template <class Nodes, class Memory>
   }
 }
 
+// Whether the order of a whole node is that of its key; of words it is the key, or the key is made from it.
+template <class Nodes, class Shape>
+[[nodiscard]] inline bool has_order_of_key(const Shape& shape, const node_head* n) noexcept {
+  if constexpr (Nodes::of_bytes) {
+    return shape.order_of(Nodes::key_of(n)) == n->order;
+  } else {
+    return true;
+  }
+}
+
 }  // namespace nvm::lockfree

@@ -317,6 +317,7 @@ class skip_list {
         if (!is_whole<Nodes>(memory_, n)) return "a node reaches out of the pool";
         w = level(&n->next, i).load();
         if (is_deleted(n, w)) continue;
+        if (!has_order_of_key<Nodes>(*this, n)) return "the order of a node is not that of its key";
         if (last != nullptr && !before(last, n->order, Nodes::key_of(n))) return "nodes are out of order";
         if (!is_at_bottom(n) || (n->next.load() & gone) != 0) return "a node is above and not at the bottom";
         last = n;

@@ -248,6 +248,7 @@ class tree {
       node_head* n = node_at(at.word);
       if (n == nullptr) return "an edge leads where no node can be";
       if (!is_whole<Nodes>(memory_, n)) return "a node reaches out of the pool";
+      if (!has_order_of_key<Nodes>(*this, n)) return "the order of a node is not that of its key";
       const key k = Nodes::key_of(n);
       if (at.low != nullptr && compare(at.low, n->order, k) > 0) return "a key is less than the branch allows";
       if (at.high != nullptr && compare(at.high, n->order, k) <= 0) return "a key is greater than the branch allows";

@@ -220,6 +220,47 @@ TEST(lockfree_damage, tree_that_leads_back_is_walked_once) {
     }
   }
 }
+TEST(lockfree_damage, hash_table_whose_chain_ends_before_a_cell_does_not_pass_the_check) {
+  for (const bool grown : {false, true}) {
+    auto s = with_keys<hash_tables, words>();
+    EXPECT_EQ(s->it->links_fault(), nullptr);
+    const auto& root = *reinterpret_cast<const hash_root*>(s->pool.base() + s->root);
+    ASSERT_NE(root.arrays[1], 0U);
+    const std::uint64_t cells = std::uint64_t{1} << (root.bits & checked_mask);
+    // Nothing is behind the last cell of the first array, nor behind any from the middle on.
+    auto* const first = reinterpret_cast<link*>(s->pool.base() + (root.arrays[0] & checked_mask));
+    first[grown ? cells - 1 : cells / 2].set(0);
+    const char* const fault = s->it->links_fault();
+    ASSERT_NE(fault, nullptr) << grown;
+    EXPECT_STREQ(fault, "a cell is not in the chain");
+  }
+}
+template <template <class> class Shapes>
+void expect_the_order_of_each_key_is_checked() {
+  auto s = with_keys<Shapes, bytes>();
+  EXPECT_EQ(s->it->links_fault(), nullptr);
+  auto& thread = s->pool.join();
+  {
+    typename subject<Shapes, bytes>::session session{thread};
+    node_head* some = nullptr;
+    (*s->it)->each(session, [&](const node_head* n) {
+      some = const_cast<node_head*>(n);
+      return false;
+    });
+    ASSERT_NE(some, nullptr);
+    // As far as orders go this is where it belongs.
+    --some->order;
+    s->it->memory().end(session);
+  }
+  s->pool.shared().leave(thread);
+  EXPECT_NE(s->it->links_fault(), nullptr);
+}
+TEST(lockfree_damage, orders_that_are_not_those_of_the_keys_do_not_pass_the_check) {
+  expect_the_order_of_each_key_is_checked<lists>();
+  expect_the_order_of_each_key_is_checked<hash_tables>();
+  expect_the_order_of_each_key_is_checked<skip_lists>();
+  expect_the_order_of_each_key_is_checked<trees>();
+}
 TEST(lockfree_damage, tree_whose_only_edge_is_gone_and_leads_nowhere_is_worked_with) {
   auto s = std::make_unique<subject<trees, words>>(variants[0]);
   reinterpret_cast<tree_root*>(s->pool.base() + s->root)->top.set(gone);
