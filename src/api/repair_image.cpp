@@ -140,7 +140,7 @@ void repair_image::correct_retired(unsigned index) {
   const std::uint64_t key = tx::pool_key(sb_.uuid);
   const std::uint64_t at = g_.log_offset + index * g_.lane_bytes;
   const std::uint64_t found = word_at(base_, at);
-  if (word_holds(found, word_seed(at))) return;
+  if (log::retired_holds(found, at)) return;
   std::uint64_t newest = 0;
   for (unsigned slot = 0; slot < layout::commit_slots; ++slot) {
     const layout::commit_record* c = log::commit_at(base_, at, slot, key);
@@ -150,7 +150,7 @@ void repair_image::correct_retired(unsigned index) {
   const std::uint64_t generation = made & checked_mask;
   const bool blank = std::popcount(found) == 1;
   if (blank ? newest >= layout::commit_slots
-            : made == 0 || generation > newest || newest - generation >= layout::commit_slots)
+            : made == 0 || made == found || generation > newest || newest - generation >= layout::commit_slots)
     return;
   const std::uint64_t word = blank ? 0 : made;
   std::memcpy(base_ + at, &word, sizeof word);
@@ -194,16 +194,17 @@ void repair_image::settle_lanes(bool clean) {
 
 // At rest, with a generation that nothing in an old segment can be of.
 void repair_image::begin_anew(unsigned index) {
-  constexpr std::uint64_t beyond_all = std::uint64_t{1} << 32;
+  constexpr std::uint64_t beyond_all = std::uint64_t{1} << 48;
   const std::uint64_t key = tx::pool_key(sb_.uuid);
   const std::uint64_t at = g_.log_offset + index * g_.lane_bytes;
   const std::uint64_t retired = word_at(base_, at);
-  std::uint64_t generation = word_holds(retired, word_seed(at)) ? retired & checked_mask : 0;
+  std::uint64_t generation = log::retired_holds(retired, at) ? retired & checked_mask : 0;
   for (unsigned slot = 0; slot < layout::commit_slots; ++slot) {
     const layout::commit_record* c = log::commit_at(base_, at, slot, key);
     if (c != nullptr) generation = std::max(generation, c->generation);
   }
-  generation = generation == 0 ? beyond_all : generation + 2 * layout::commit_slots;
+  const bool is_believed = generation != 0 && generation < layout::generation_max - layout::generations_kept;
+  generation = is_believed ? generation + 2 * layout::commit_slots : beyond_all;
   std::memset(base_ + at, 0, g_.lane_bytes);
   ordered_media nothing;
   log::lane_reader<tx::pool_targets>::write_commit(nothing, base_, at, generation, layout::outcome::rest, nullptr, 0,
@@ -225,7 +226,7 @@ void repair_image::salvage_lane(unsigned index, const std::string& fault) {
     if (slots[slot] != nullptr) newest = std::max(newest, slots[slot]->generation);
   }
   const std::uint64_t word = word_at(base_, at);
-  const bool retired_known = word_holds(word, word_seed(at));
+  const bool retired_known = log::retired_holds(word, at);
   const std::uint64_t retired = retired_known ? word & checked_mask : newest == 0 ? 0 : newest - 1;
   note(mending::lost, at, text_of("log of lane %u does not hold: %s", index, fault.c_str()));
   for (std::uint64_t generation = retired + 1; generation <= newest; ++generation) {

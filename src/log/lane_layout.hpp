@@ -24,6 +24,11 @@ struct lane_header {
 };
 static_assert(sizeof(lane_header) == line_bytes);
 
+// The last generation: tags have 52 bits for one (tag.hpp).  Nobody counts so far; a lane that says so was forged.
+inline constexpr std::uint64_t generation_max = (std::uint64_t{1} << 52) - 1;
+// None begins so near to it that what ends it, closes the pool or recovers it would have no generation.
+inline constexpr std::uint64_t generations_kept = std::uint64_t{1} << 16;
+
 // rest: written by recovery and close; no transaction has begun a log since.
 enum class outcome : std::uint16_t { commit = 1, abort = 2, rest = 3 };
 inline constexpr unsigned inline_intent_words = 5;

@@ -98,6 +98,7 @@ class lanes : public lane_owners {
   [[nodiscard]] status append_undo(unsigned index, const byte_range* ranges, std::size_t count, Old&& old,
                                    Grow&& grow) {
     lane& l = lanes_[index];
+    if (status s = may_count(l, index); !s) return s;
     begin_body(l, index);
     for (std::size_t i = 0; i < count;) {
       if (ranges[i].bytes >= layout::large_undo_bytes_min) {
@@ -157,6 +158,7 @@ class lanes : public lane_owners {
   [[nodiscard]] status prepare_finish(unsigned index, std::size_t count) noexcept try {
     lane& l = lanes_[index];
     const biased_lock::guard guard{l.settling, owner};
+    if (status s = may_count(l, index); !s) return s;
     l.pending[(l.generation + 1) % layout::commit_slots].reserve(2 * count);
     l.pending[(l.generation + 2) % layout::commit_slots].reserve(2 * count);
     return {};
@@ -309,6 +311,12 @@ class lanes : public lane_owners {
     }
   }
 
+  // False: the next generation would be near the last.
+  [[nodiscard]] static status may_count(const lane& l, unsigned index) noexcept {
+    if (l.generation < layout::generation_max - layout::generations_kept) [[likely]]
+      return {};
+    return fail(errc::too_large, "lane %u: generation %lu: it cannot count further", index, l.generation);
+  }
   void begin_body(lane& l, unsigned index) noexcept {
     if (l.begun) return;
     // A crash may leave a torn record of this generation here, which nothing would tell from an untouched body: from

@@ -124,12 +124,18 @@ result<std::uint64_t> walk(const std::byte* base, std::uint64_t begin, std::uint
   }
 }
 
+// Whether a lane at `lane_offset` may say that so much is retired.
+inline bool retired_holds(std::uint64_t word, std::uint64_t lane_offset) noexcept {
+  return word_holds(word, word_seed(lane_offset)) && (word & checked_mask) <= layout::generation_max;
+}
+
 // The commit record in slot `slot` of a lane if it is valid there, else nullptr.
 inline const layout::commit_record* commit_at(const std::byte* base, std::uint64_t lane_offset, unsigned slot,
                                               std::uint64_t key) noexcept {
   const std::uint64_t at = lane_offset + layout::commit_slot_at(slot);
   const auto* c = reinterpret_cast<const layout::commit_record*>(base + at);
   if (c->generation == 0 || c->generation % layout::commit_slots != slot) return nullptr;
+  if (c->generation > layout::generation_max) return nullptr;
   if (c->intent_words > layout::inline_intent_words && c->intent_words != layout::intents_elsewhere) return nullptr;
   return c->checksum == seal(base, at, sizeof *c, c->generation, key) ? c : nullptr;
 }

@@ -76,9 +76,10 @@ class lane_reader {
   // Checks everything that repair() will rely on.
   [[nodiscard]] status validate() noexcept {
     const auto* header = reinterpret_cast<const layout::lane_header*>(base_ + at_);
-    if (!word_holds(header->retired, word_seed(at_))) {
-      return fail(errc::corrupt, "lane %u at offset %lu: retired generation: found %016lx, which fails its check",
-                  lane_, at_, header->retired);
+    if (!retired_holds(header->retired, at_)) {
+      return fail(errc::corrupt,
+                  "lane %u at offset %lu: retired generation: found %016lx, which fails its check or is above %lu",
+                  lane_, at_, header->retired, layout::generation_max);
     }
     retired_ = header->retired & checked_mask;
     // Beyond the commit records: the newest is damaged.  What `retired` says was durable before it.
@@ -104,6 +105,10 @@ class lane_reader {
     if (generation_ == 0 && torn(0)) {
       // Generation 1 goes to slot 1: something else has been here.
       return fail(errc::corrupt, "lane %u at offset %lu: found no commit record that passes its check", lane_, at_);
+    }
+    if (generation_ == layout::generation_max && !at_rest()) {
+      return fail(errc::corrupt, "lane %u at offset %lu: generation %lu is the last and has not come to rest", lane_,
+                  at_, generation_);
     }
     auto last = walk(
         base_, at_ + layout::lane_body_at, at_ + geometry_.lane_bytes, generation_ + 1, body_key(key_, lane_),

@@ -63,6 +63,8 @@ struct walk {
 // What was refused first, since the last image.
 std::string first_refusal;
 bool held(bool done) {
+  // The lane that we are in may say that it has counted nearly to its end.
+  if (!done && nvm_errno() == NVM_E_TOO_LARGE) return true;
   if (!done && first_refusal.empty()) first_refusal = nvm_errormsg();
   return done;
 }
@@ -310,7 +312,7 @@ bool use_structures(const bytes& file) {
     broken("the check finds nothing in structures that cannot be used");
   }
   for (const char* name : {"hash", "tree of bytes", "volatile skip list"}) {
-    if (nvm_lf_drop(pool, name) != 0 && nvm_errno() != NVM_E_NOT_FOUND && sound)
+    if (!held(nvm_lf_drop(pool, name) == 0) && nvm_errno() != NVM_E_NOT_FOUND && sound)
       broken("a structure that was whole cannot be dropped");
   }
   const bool closed = nvm_pool_close(pool) == 0;

@@ -396,5 +396,69 @@ TEST(hostile_lanes, that_contradict_each_other_are_refused) {
   EXPECT_NE(o.message.find("links to segment at"), std::string::npos) << o.message;
 }
 
+// ---- the last generations ----
+
+void retire_up_to(crashed_lanes& image, std::uint64_t generation) {
+  image.at<std::uint64_t>(image.lane_at()) = seal_word(generation, word_seed(image.lane_at()));
+}
+
+TEST(hostile_lanes, that_have_counted_further_than_lanes_can_are_refused) {
+  crashed_lanes image{few};
+  retire_up_to(image, layout::generation_max + 1);
+  image.expect_refused("retired", "which fails its check or is above 4503599627370495");
+  // Its end would be one further.
+  retire_up_to(image, layout::generation_max);
+  image.expect_refused("retired", "is the last and has not come to rest");
+  retire_up_to(image, layout::generation_max - 1);
+  EXPECT_EQ(image.recover().code, errc::ok) << last_message();
+  EXPECT_EQ(image.recover().code, errc::ok) << "at rest in the last generation: " << last_message();
+
+  crashed_lanes beyond{few};
+  const std::uint64_t place = beyond.lane_at() + layout::commit_slot_at(3);
+  layout::commit_record c{.checksum = 0,
+                          .generation = layout::generation_max + 1 + 3,
+                          .kind = static_cast<std::uint16_t>(layout::outcome::commit),
+                          .intent_words = 0,
+                          .reserved = 0,
+                          .intents = {}};
+  beyond.at<layout::commit_record>(place) = c;
+  beyond.at<layout::commit_record>(place).checksum =
+      log::seal(beyond.bytes.data(), place, sizeof c, c.generation, beyond.key);
+  EXPECT_EQ(log::commit_at(beyond.bytes.data(), beyond.lane_at(), 3, beyond.key), nullptr);
+}
+
+TEST(hostile_lanes, near_the_last_generation_can_be_read_but_begin_no_transaction) {
+  crashed_lanes image{few};
+  retire_up_to(image, layout::generation_max - layout::generations_kept - 1);
+  const std::vector<std::byte> before = image.bytes;
+  buffer memory{image.g.capacity_bytes()};
+  std::memcpy(memory.data(), before.data(), before.size());
+  watched_media medium;
+  crashed_lanes::heap_type heap{
+      medium, memory.data(), image.g, image.key, image.g.lane_count, [](std::uint64_t) -> result<std::uint64_t> {
+        return fail(errc::no_space, "no growth");
+      }};
+  ASSERT_TRUE(heap.boot()) << last_message();
+  const std::uint64_t root = root_of(heap);
+  {
+    crashed_lanes::session_type s{heap, crashed_lanes::lane};
+    EXPECT_EQ(s.announce(root, 8).error(), errc::too_large);
+    EXPECT_NE(std::string{last_message()}.find("it cannot count further"), std::string::npos) << last_message();
+  }
+  {
+    crashed_lanes::session_type s{heap, crashed_lanes::lane};
+    EXPECT_NE(s.alloc(20), 0U);
+    EXPECT_EQ(s.commit().error(), errc::too_large);
+    EXPECT_EQ(std::to_integer<int>(heap.base()[root]), crashed_lanes::old_byte);
+    // The other lane has counted a few.
+    crashed_lanes::session_type other{heap, 1};
+    EXPECT_TRUE(other.store(root, 7)) << last_message();
+    EXPECT_TRUE(other.commit()) << last_message();
+  }
+  image.bytes.assign(memory.data(), memory.data() + image.g.size_bytes());
+  EXPECT_EQ(image.recover().code, errc::ok) << last_message();
+  EXPECT_EQ(image.at<std::uint64_t>(image.root), 7U);
+}
+
 }  // namespace
 }  // namespace nvm::tests
