@@ -256,7 +256,7 @@ class hash_table {
   }
   // As those of list.hpp.
   [[nodiscard]] const char* check() noexcept {
-    // Who enters at a cell that is not in the chain works on another one.
+    // Who enters at a cell that the chain does not lead to works where no walk comes.
     std::uint64_t not_passed = 0;
     for (unsigned g = 0; g <= hash_growths_max && arrays_[g] != nullptr; ++g) {
       const std::uint64_t n = std::uint64_t{1} << (g == 0 ? base_bits_ : base_bits_ + g - 1);
@@ -359,7 +359,7 @@ class hash_table {
   // Of a cell that a growth has brought.
   [[nodiscard, NVM_INLINE]] static bool was_put_in(link_word w) noexcept { return w != 0 && (w & frozen) == 0; }
   [[nodiscard]] bool is_entered(const link& c) const noexcept {
-    const auto i = static_cast<std::uint64_t>(&c - arrays_[0]);
+    const std::uint64_t i = (memory_.offset_in_pool(&c) - array_offsets_[0]) / sizeof(link);
     return i < std::uint64_t{1} << base_bits_ || was_put_in(c.load());
   }
   [[nodiscard, NVM_INLINE]] link& entrance_to_write(session& s, std::uint64_t order) noexcept {
