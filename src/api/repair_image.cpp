@@ -150,7 +150,7 @@ void repair_image::correct_retired(unsigned index) {
   const std::uint64_t generation = made & checked_mask;
   const bool blank = std::popcount(found) == 1;
   if (blank ? newest >= layout::commit_slots
-            : made == 0 || made == found || generation > newest || newest - generation >= layout::commit_slots)
+            : made == 0 || generation > newest || newest - generation >= layout::commit_slots)
     return;
   const std::uint64_t word = blank ? 0 : made;
   std::memcpy(base_ + at, &word, sizeof word);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "../fuzz/log_heap_image.hpp"
+#include "api/repair.hpp"
 #include "log/log.hpp"
 #include "object/object.hpp"
 #include "pool/pool.hpp"
@@ -309,6 +310,34 @@ TEST(crashed_pool, with_its_newest_commit_record_damaged_before_a_later_transact
   bytes[slot + offsetof(layout::commit_record, generation) + 8] ^= 4;
   write_file(victim, bytes);
   expect_refused(victim, "found a record of generation");
+}
+// Nobody counts so far: what a lane says of it is not believed, but its commit records are.
+TEST(pool_of_a_lane_beyond_the_last_generation, is_mended) {
+  for (const bool crashed : {false, true}) {
+    scratch place{false};
+    std::vector<char> bytes;
+    const std::string victim = crashed_pool(place, NVM_ENGINE_UNDO, bytes);
+    if (!crashed) bytes = read_file(place.path("original"));
+    const std::uint64_t lane = log_offset_of(bytes);
+    const std::uint64_t forged = seal_word(checked_mask, word_seed(lane));
+    std::memcpy(&bytes[lane], &forged, sizeof forged);
+    write_file(victim, bytes);
+    EXPECT_GT(nvm_pool_check(victim.c_str(), nullptr, nullptr, nullptr), 0) << crashed;
+    api::repair_request request;
+    request.path = victim;
+    request.out = place.path("mended");
+    api::repair_report report;
+    ASSERT_TRUE(api::repair_pool(request, report)) << nvm_errormsg();
+    EXPECT_EQ(nvm_pool_check(request.out.c_str(), nullptr, nullptr, nullptr), 0) << crashed;
+    NVM_POOL* pool = nvm_pool_open(request.out.c_str());
+    ASSERT_NE(pool, nullptr) << nvm_errormsg();
+    EXPECT_EQ(contents_of(pool), "bcdef") << crashed;
+    EXPECT_EQ(nvm_tx_begin(pool), 0) << nvm_errormsg();
+    EXPECT_NE(nvm_alloc(pool, 1, 72), nullptr) << nvm_errormsg();
+    EXPECT_EQ(nvm_tx_commit(pool), 0) << nvm_errormsg();
+    EXPECT_EQ(nvm_pool_close(pool), 0);
+    EXPECT_EQ(nvm_pool_check(request.out.c_str(), nullptr, nullptr, nullptr), 0) << crashed;
+  }
 }
 // Only the record behind the newest can have been torn by the crash.  What is no longer needed is no reason to refuse.
 TEST(crashed_pool, with_an_older_commit_record_damaged_does_not_pass_the_check) {

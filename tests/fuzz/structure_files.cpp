@@ -64,7 +64,8 @@ struct walk {
 std::string first_refusal;
 bool held(bool done) {
   // The lane that we are in may say that it has counted nearly to its end.
-  if (!done && nvm_errno() == NVM_E_TOO_LARGE) return true;
+  if (!done && nvm_errno() == NVM_E_TOO_LARGE && std::strstr(nvm_errormsg(), "cannot count further") != nullptr)
+    return true;
   if (!done && first_refusal.empty()) first_refusal = nvm_errormsg();
   return done;
 }
