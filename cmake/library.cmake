@@ -46,6 +46,8 @@ target_link_options(holdfast PRIVATE LINKER:--version-script=${CMAKE_SOURCE_DIR}
 # Functions of other libraries are looked up when ours is loaded, not one by one in the first call, which is the one
 # that opens a pool.
 target_link_options(holdfast PRIVATE LINKER:-z,relro,-z,now)
+# What a process keeps of the library outlives a dlclose(): the reserved address window, handlers of exit and fork.
+target_link_options(holdfast PRIVATE LINKER:-z,nodelete)
 set_target_properties(holdfast PROPERTIES LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/exports.map)
 if(NOT NVM_SANITIZE)
   # A symbol that no library provides is found here and not by the first user.

@@ -1,30 +1,21 @@
 // Failures as the C caller sees them.
-#include <cstdio>
-
 #include "api/pool_object.hpp"
 #include "base/base.hpp"
 #include "nvm/nvm.h"
 
 namespace nvm::api {
-namespace {
-struct last_failure {
-  int code = NVM_OK;
-  char message[512] = "no error";
-};
-thread_local last_failure failure;
-}  // namespace
 
 int report(errc code) noexcept {
-  failure.code = static_cast<int>(code);
-  std::snprintf(failure.message, sizeof failure.message, "%s", last_message());
+  report_failure(code);
   return -1;
 }
+
 }  // namespace nvm::api
 
 extern "C" {
 
-int nvm_errno(void) { return nvm::api::failure.code; }
-const char* nvm_errormsg(void) { return nvm::api::failure.message; }
+int nvm_errno(void) { return static_cast<int>(nvm::reported_code()); }
+const char* nvm_errormsg(void) { return nvm::reported_message(); }
 
 const char* nvm_error_name(int code) {
   switch (code) {

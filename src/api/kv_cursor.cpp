@@ -1,6 +1,7 @@
 // Cursors and scans of the C interface.
 #include "api/kv_cursor.hpp"
 
+#include <array>
 #include <memory>
 
 nvm::status nvm_kv_cursor::refill() {
@@ -88,8 +89,11 @@ int nvm_kv_scan(nvm_kv* kv, const nvm_kv_range* range, int (*visit)(const nvm_kv
   const api::outside their_function;
   if (!their_function) return api::report(fail(errc::invalid, "scans inside of scans are nested too deeply"));
   // The thread's, since a conflict of a transaction around may leave this frame without its end.
-  thread_local std::unique_ptr<nvm_kv_cursor> cursors[keyed::scratch::levels_max];
-  auto& cursor = cursors[keyed::scratch::level()];
+  using cursors = std::array<std::unique_ptr<nvm_kv_cursor>, keyed::scratch::levels_max>;
+  thread_local std::unique_ptr<cursors> mine;
+  if (mine == nullptr) mine.reset(new (std::nothrow) cursors);
+  if (mine == nullptr) return api::report(fail(errc::no_memory, "no volatile memory for a cursor"));
+  auto& cursor = (*mine)[keyed::scratch::level()];
   cursor.reset(nvm_kv_cursor_open(kv, range));
   if (cursor == nullptr) return -1;
   nvm_kv_entry entry;

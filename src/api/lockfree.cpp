@@ -42,9 +42,8 @@ struct last_number {
   unsigned number = 0;
 };
 thread_local constinit last_number last_used;
-
-// The thread's numbers have been given back; what its other thread-local objects still want, they do not get.
-thread_local constinit bool ended = false;
+// The thread has given its numbers back: a destructor of it that runs later gets none.
+constexpr last_number of_ended_thread{~0U, 0};
 
 // This thread's numbers, of each pool.
 class thread_numbers {
@@ -55,8 +54,7 @@ class thread_numbers {
     std::shared_ptr<open_structures> of;
   };
   ~thread_numbers() {
-    last_used = {};
-    ended = true;
+    last_used = of_ended_thread;
     for (const one& o : all_) {
       // In a forked child a thread of the parent may hold the lock for ever.
       if (o.of->process != platform::process_id()) continue;
@@ -88,7 +86,7 @@ class thread_numbers {
 };
 
 [[gnu::noinline]] result<unsigned> find_number(const NVM_POOL* pool) noexcept {
-  if (ended) return fail(errc::no_lane, "the thread has ended");
+  if (last_used.pool == of_ended_thread.pool) return fail(errc::no_lane, "the thread has ended");
   thread_local thread_numbers mine;
   auto n = mine.in(pool);
   if (n) last_used = {pool->number, *n};

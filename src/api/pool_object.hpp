@@ -77,7 +77,9 @@ struct entry {
   std::uint64_t capacity = 0;  // bytes from base that belong to the pool
 };
 
-// This thread's transactions.  At the end of a thread those still open are rolled back.
+// This thread's transactions.  At the end of a thread those still open are rolled back.  They lie in allocated memory,
+// since the memory of a thread itself is scarce (base/result.cpp); a thread that got none, and one that is ending, find
+// an object of no thread, which takes no transaction.
 class thread_transactions {
  public:
   [[nodiscard]] static thread_transactions& mine() noexcept { return known_ != nullptr ? *known_ : make_mine(); }
@@ -89,6 +91,8 @@ class thread_transactions {
   [[nodiscard]] entry* around(const void* p) noexcept;
   // May throw std::bad_alloc.
   void add(const entry& e) { open_.push_back(e); }
+  // Fails for the object of no thread.
+  [[nodiscard]] status takes_transactions() const noexcept;
   void remove(const nvm_pool* pool) noexcept;
   [[nodiscard]] const std::vector<entry>& open() const noexcept { return open_; }
   // Transactions of this thread that have ended.
@@ -103,15 +107,19 @@ class thread_transactions {
   };
   // In a pool that the thread has not used yet: any lane, threads spread over them.  May throw std::bad_alloc.
   [[nodiscard]] known_lane& lane_in(const nvm_pool* pool);
+  // Room for a list of ranges, until the next call.  May throw std::bad_alloc.
+  [[nodiscard]] log::byte_range* room_for(std::size_t count);
 
  private:
   thread_transactions() noexcept = default;
+  static thread_transactions of_no_thread;
   [[nodiscard]] static thread_transactions& make_mine() noexcept;
   known_lane& first_lane_in(const nvm_pool* pool);
   void end_all() noexcept;
   std::vector<entry> open_;
   std::uint64_t ended_ = 0;
   std::vector<known_lane> lanes_;
+  std::vector<log::byte_range> ranges_;
   // The pointer needs no check whether the object behind it was made, but once.
   [[gnu::tls_model("initial-exec")]] static thread_local constinit thread_transactions* known_;
 };

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
+#include <memory>
 #include <new>
 #include <vector>
 
@@ -13,18 +14,37 @@ namespace nvm::api {
 
 thread_local constinit thread_transactions* thread_transactions::known_ = nullptr;
 
+constinit thread_transactions thread_transactions::of_no_thread;
+
 thread_transactions& thread_transactions::make_mine() noexcept {
-  thread_local thread_transactions state;
-  known_ = &state;
-  return state;
+  struct owner {
+    std::unique_ptr<thread_transactions> state;
+    // Destructors that run later still ask for the thread's transactions.
+    ~owner() {
+      state.reset();
+      known_ = &of_no_thread;
+    }
+  };
+  thread_local owner mine;
+  if (mine.state == nullptr) mine.state.reset(new (std::nothrow) thread_transactions);
+  if (mine.state == nullptr) return of_no_thread;
+  return *(known_ = mine.state.get());
 }
 
-thread_transactions::~thread_transactions() {
-  end_all();
-  // Destructors that run later may still begin transactions: they find an object that knows of none.
-  lanes_ = {};
-  open_ = {};
+thread_transactions::~thread_transactions() { end_all(); }
+
+status thread_transactions::takes_transactions() const noexcept {
+  if (this != &of_no_thread) return {};
+  if (known_ == this) return fail(errc::no_lane, "the thread is ending: it begins no transaction any more");
+  return fail(errc::no_memory, "no volatile memory for the transactions of a thread");
 }
+
+log::byte_range* thread_transactions::room_for(std::size_t count) {
+  if (this == &of_no_thread) throw std::bad_alloc{};
+  ranges_.resize(count);
+  return ranges_.data();
+}
+
 void thread_transactions::end_all() noexcept {
   while (!open_.empty()) {
     const entry e = open_.back();
@@ -55,11 +75,13 @@ entry* thread_transactions::around(const void* p) noexcept {
 }
 
 void thread_transactions::remove(const nvm_pool* pool) noexcept {
+  if (this == &of_no_thread) return;
   std::erase_if(open_, [&](const entry& e) { return e.pool == pool; });
   ++ended_;
 }
 
 thread_transactions::known_lane& thread_transactions::lane_in(const nvm_pool* pool) {
+  if (this == &of_no_thread) throw std::bad_alloc{};
   for (known_lane& l : lanes_) {
     if (l.pool == pool->number) return l;
   }
@@ -126,13 +148,6 @@ result<lsn_t> commit(nvm_pool* pool, bool& ended) noexcept {
   return lsn;
 }
 
-// May throw std::bad_alloc.
-log::byte_range* room_for(std::size_t count) {
-  thread_local std::vector<log::byte_range> ranges;
-  ranges.resize(count);
-  return ranges.data();
-}
-
 [[noreturn]] void cannot_go_on(const char* what) noexcept {
   std::fprintf(stderr, "holdfast: an atomic block cannot be %s: %s\n", what, nvm_errormsg());
   std::abort();
@@ -144,7 +159,7 @@ status announce(const nvm_range* ranges, std::size_t count, outside_of_transacti
   thread_transactions& mine = thread_transactions::mine();
   log::byte_range few[8];
   log::byte_range* list = few;
-  if (count > std::size(few)) list = room_for(count);
+  if (count > std::size(few)) list = mine.room_for(count);
   entry* target = nullptr;
   std::size_t n = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -183,6 +198,7 @@ void abort_one_level(const entry& e) noexcept {
 }
 
 status begin_transaction(nvm_pool* pool, thread_transactions& mine) noexcept {
+  if (status s = mine.takes_transactions(); !s) return s;
   open_transaction* begun = nullptr;
   try {
     auto& lane = mine.lane_in(pool);

@@ -1,8 +1,10 @@
 // Errors as values.  A code exists only where a caller can react to it; the numbers are those of enum nvm_error and
-// stable.  The sentence travels beside the code in a fixed buffer of the thread, so that no path allocates to fail.
+// stable.  The sentence travels beside the code, in a place that the thread takes with its first failure: one of a few
+// that exist from the start, or an allocated one where more threads fail at once.
 #pragma once
 
 #include <cstdarg>
+#include <cstddef>
 #include <cstdint>
 #include <new>
 #include <type_traits>
@@ -42,9 +44,18 @@ enum class errc : std::uint8_t {
 //   return fail(errc::corrupt, "%s: header crc at offset %zu: found %lx, expected %lx", ...);
 [[gnu::format(printf, 2, 3), gnu::cold]] errc fail(errc code, const char* format, ...) noexcept;
 
+// A longer sentence is cut off.
+inline constexpr std::size_t failure_text_bytes = 512;
+
 // Message and code of this thread's last fail(); the code is errc::ok before the first.
 [[nodiscard]] const char* last_message() noexcept;
 [[nodiscard]] errc last_code() noexcept;
+
+// Keeps the last message and `code` as what the caller of the library is told; later fail()s leave both alone.
+void report_failure(errc code) noexcept;
+// "no error" and errc::ok before the first report.
+[[nodiscard]] const char* reported_message() noexcept;
+[[nodiscard]] errc reported_code() noexcept;
 
 // A value or a code.  [[nodiscard]] as a type: an unread error does not compile under -Werror.
 template <class T>

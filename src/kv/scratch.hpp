@@ -61,7 +61,7 @@ class scratch {
   static void begin(bool outermost) noexcept;
   static constexpr unsigned levels_max = 8;
   static unsigned level() noexcept;
-  // A function of the caller is called; false: too many levels.  return_to() ends that.
+  // A function of the caller is called; false: too many levels, or no memory for another.  return_to() ends that.
   [[nodiscard]] static bool enter() noexcept;
   // Leaves all levels above.
   static void return_to(unsigned level) noexcept;
@@ -80,23 +80,31 @@ class scratch {
   std::size_t at_ = 0;
 };
 
+// Memory of the thread itself is scarce (base/result.cpp): levels above the first are rare and lie elsewhere.
 struct scratch::thread_buffers {
-  scratch levels[levels_max];
+  scratch first;
+  std::unique_ptr<scratch[]> deeper;  // levels 1 and above, once one was entered
   unsigned level = 0;
 };
 inline scratch::thread_buffers& scratch::mine() noexcept {
   thread_local thread_buffers buffers;
   return buffers;
 }
-inline scratch& scratch::of_thread() noexcept { return mine().levels[mine().level]; }
+inline scratch& scratch::of_thread() noexcept {
+  thread_buffers& b = mine();
+  return b.level == 0 ? b.first : b.deeper[b.level - 1];
+}
 inline unsigned scratch::level() noexcept { return mine().level; }
 inline void scratch::begin(bool outermost) noexcept {
   if (outermost) mine().level = 0;
   of_thread().reset();
 }
 inline bool scratch::enter() noexcept {
-  if (mine().level + 1 == levels_max) return false;
-  ++mine().level;
+  thread_buffers& b = mine();
+  if (b.level + 1 == levels_max) return false;
+  if (b.deeper == nullptr) b.deeper.reset(new (std::nothrow) scratch[levels_max - 1]);
+  if (b.deeper == nullptr) return false;
+  ++b.level;
   return true;
 }
 inline void scratch::return_to(unsigned level) noexcept { mine().level = std::min(mine().level, level); }

@@ -12,30 +12,13 @@ namespace {
 
 std::atomic<std::uint64_t> media_made{0};
 
-// The latest LSN of this thread in each of the media it used last.
-struct thread_lsns {
-  struct {
-    std::uint64_t medium = 0;  // 0: free
-    lsn_t lsn = 0;
-  } of[4];
-  unsigned next = 0;  // replaced first
-
-  void set(std::uint64_t medium, lsn_t lsn) noexcept {
-    for (auto& entry : of)
-      if (entry.medium == medium) {
-        entry.lsn = lsn;
-        return;
-      }
-    of[next] = {medium, lsn};
-    next = (next + 1) % 4;
-  }
-  [[nodiscard]] lsn_t get(std::uint64_t medium) const noexcept {
-    for (const auto& entry : of)
-      if (entry.medium == medium) return entry.lsn;
-    return 0;
-  }
+// The latest LSN of this thread in the medium that it used last: memory of the thread itself is scarce
+// (base/result.cpp), and for any other medium the end of its log stands in.
+struct thread_lsn {
+  std::uint64_t medium = 0;  // 0: none
+  lsn_t lsn = 0;
 };
-constinit thread_local thread_lsns last_lsns;
+constinit thread_local thread_lsn last_appended;
 
 }  // namespace
 
@@ -134,7 +117,7 @@ lsn_t image_media::end_record(std::byte* record, std::uint64_t bytes, std::uint3
   ++counts_.records;
   counts_.logged_bytes += bytes;
   if (tail_ - checkpoint_ > ring_bytes_ / 2) work_.notify_one();
-  last_lsns.set(id_, tail_);
+  last_appended = {id_, tail_};
   return tail_;
 }
 
@@ -207,7 +190,7 @@ result<lsn_t> image_media::publish_with(batch& b, stores_call stores, void* cont
 // ---- durability -------------------------------------------------------------------------------------
 
 lsn_t image_media::last_lsn() noexcept {
-  if (const lsn_t lsn = last_lsns.get(id_); lsn != 0) return lsn;
+  if (last_appended.medium == id_) return last_appended.lsn;
   const lock held{order_};
   return tail_;
 }

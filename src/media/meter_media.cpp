@@ -5,11 +5,12 @@
 
 namespace nvm {
 namespace {
-std::atomic<unsigned> threads_seen{0};
+std::atomic<unsigned> threads_seen{1};
 }
 
 meter::stripe& meter::mine() noexcept {
-  static thread_local const unsigned index = threads_seen.fetch_add(1, std::memory_order_relaxed);
+  static thread_local constinit unsigned index = 0;
+  if (index == 0) index = threads_seen.fetch_add(1, std::memory_order_relaxed);
   return stripes_[index % stripes_.size()];
 }
 

@@ -10,7 +10,8 @@ namespace nvm {
 inline std::uint64_t thread_token() noexcept {
   static constinit std::atomic<std::uint64_t> next{1};
   // relaxed: only uniqueness matters.
-  thread_local const std::uint64_t mine = next.fetch_add(1, std::memory_order_relaxed);
+  thread_local constinit std::uint64_t mine = 0;
+  if (mine == 0) mine = next.fetch_add(1, std::memory_order_relaxed);
   return mine;
 }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The shared library exports the calls of its public headers and nothing else, and needs the C and C++ run-time only.
+Its thread-local memory is small: a library that is loaded late gets what others have left of some 1,600 bytes.
 
 usage: library_test.py <libholdfast.so> <header>...
 """
@@ -9,6 +10,8 @@ import subprocess
 import sys
 
 NEEDED_ALLOWED = re.compile(r"lib(c|m|stdc\+\+|gcc_s|pthread)\.so\.\d+|ld-linux.*")
+
+THREAD_LOCAL_BYTES_MAX = 256
 
 
 def output_of(*command):
@@ -32,7 +35,12 @@ def main(library, *headers):
     for name in re.findall(r"\(NEEDED\).*\[(.+)\]", output_of("readelf", "--dynamic", library)):
         if not NEEDED_ALLOWED.fullmatch(name):
             faults.append(f"needs {name}")
-    print(f"{len(exported)} symbols exported, {len(declared)} declared")
+    thread_local = sum(int(size, 16) for size in re.findall(
+        r"^\s*TLS\s+\S+\s+\S+\s+\S+\s+\S+\s+(0x[0-9a-f]+)",
+        output_of("readelf", "--program-headers", "--wide", library), re.MULTILINE))
+    if not 0 < thread_local <= THREAD_LOCAL_BYTES_MAX:
+        faults.append(f"has {thread_local} bytes of thread-local memory, at most {THREAD_LOCAL_BYTES_MAX} may be")
+    print(f"{len(exported)} symbols exported, {len(declared)} declared, {thread_local} bytes of thread-local memory")
     for fault in faults:
         print(fault)
     return 1 if faults or not declared else 0
