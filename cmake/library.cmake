@@ -64,6 +64,7 @@ if(EXISTS ${CMAKE_SOURCE_DIR}/include/nvm)
   install(DIRECTORY include/nvm DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
     FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 endif()
+install(FILES tools/gdb/holdfast.py DESTINATION ${CMAKE_INSTALL_DATADIR}/holdfast/gdb)
 install(EXPORT holdfastTargets NAMESPACE holdfast:: DESTINATION ${package_dir})
 configure_package_config_file(cmake/holdfastConfig.cmake.in
   ${CMAKE_BINARY_DIR}/holdfastConfig.cmake INSTALL_DESTINATION ${package_dir}

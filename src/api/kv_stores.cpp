@@ -13,7 +13,12 @@
 #include "api/kv_cursor.hpp"
 
 nvm_kv::nvm_kv(nvm::api::stores& all, std::uint64_t header, keyed::kv_index index, std::uint64_t seed, std::string name)
-    : of{all}, store{all.bytes, header, index, seed, std::move(name)} {}
+    : of{all}, store{all.bytes, header, index, seed, std::move(name)} {
+  seen.mark = nvm::api::debugger_view::of_store;
+  seen.name = store.name.c_str();
+  seen.pool = all.pool;
+  seen.kind = static_cast<std::uint32_t>(index);
+}
 
 namespace nvm::api {
 namespace {

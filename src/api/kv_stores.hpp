@@ -18,6 +18,7 @@ namespace keyed = nvm::keyed;
 
 struct nvm_kv {
   nvm_kv(nvm::api::stores& of, std::uint64_t header, keyed::kv_index index, std::uint64_t seed, std::string name);
+  nvm::api::debugger_view seen;  // first
   nvm::api::stores& of;
   keyed::store store;
 };

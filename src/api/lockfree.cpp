@@ -16,6 +16,7 @@
 #include "api/pool_object.hpp"
 
 struct nvm_lf {
+  nvm::api::debugger_view seen;  // first
   NVM_POOL* pool = nullptr;
   nvm::api::open_structure* of = nullptr;
   nvm::api::open_structures* all = nullptr;
@@ -134,8 +135,14 @@ result<nvm_lf*> handle(NVM_POOL* pool, open_structures& all, std::string_view na
   auto& known = all.handles[waits ? 0 : 1];
   const auto at = known.find(name);
   if (at != known.end()) return at->second.get();
-  auto made = std::make_unique<nvm_lf>(nvm_lf{pool, of, &all, waits});
-  return known.emplace(std::string{name}, std::move(made)).first->second.get();
+  auto made = std::make_unique<nvm_lf>(nvm_lf{{}, pool, of, &all, waits});
+  const auto put = known.emplace(std::string{name}, std::move(made)).first;
+  debugger_view& seen = put->second->seen;
+  seen.mark = debugger_view::of_structure;
+  seen.name = put->first.c_str();
+  seen.pool = pool;
+  seen.kind = static_cast<std::uint32_t>(of->kind());
+  return put->second.get();
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory for a lock-free structure");
 }

@@ -282,6 +282,7 @@ class log_engine final : public engine {
       auto o = engine_.heap_.allocate(*who_, bytes);
       if (!o) return refuse_allocation(o.error());
       engine_.memory_->pin(o->at.home, o->at.bytes, read_);
+      platform::memory_watch::object(engine_.file_.base() + o->at.home, bytes, o->at.bytes);
       // Mostly at the end: home space is handed out upwards.
       by_home_.insert(behind(o->at.home), {o->at.home, fresh_.size()});
       fresh_.push_back({*o, 0});
@@ -476,7 +477,18 @@ class log_engine final : public engine {
       released_.resize(l.released);
       assigned_.resize(l.assigned);
     }
+    // Debuggers of memory are told which bytes belong to no object any more; headers are the engine's.
+    void watch_freed(const heap_object& o, bool freed) noexcept {
+      const std::byte* const p = engine_.file_.base() + o.at.home + header_bytes;
+      if (o.at.bytes <= header_bytes) return;
+      if (freed) {
+        platform::memory_watch::inaccessible(p, o.at.bytes - header_bytes);
+      } else {
+        platform::memory_watch::accessible(p, o.at.bytes - header_bytes);
+      }
+    }
     void give_up(const heap_object& o) noexcept {
+      watch_freed(o, true);
       engine_.memory_->unpin(o.at.home, o.at.bytes);
       engine_.heap_.abandon({{}, std::span{&o, 1}, {}});
     }
@@ -490,7 +502,12 @@ class log_engine final : public engine {
       } catch (const std::bad_alloc&) {
         return fail(errc::no_memory, "no volatile memory for a commit");
       }
+      // Before others can get the addresses.
+      for (const heap_object& o : released_) watch_freed(o, true);
       auto version = engine_.heap_.commit(*who_, {stores_, allocated_, released_});
+      if (!version) {
+        for (const heap_object& o : released_) watch_freed(o, false);
+      }
       if (!version) return fail(version.error(), "pool %s: %s", engine_.file_.path(), last_message());
       bring_home();
       for (const fresh& f : fresh_) {

@@ -55,6 +55,8 @@ status resize_in_place(NVM_POOL* pool, open_transaction& t, const object_facts& 
   const log::byte_range changed[] = {{at, sizeof(layout::object_header)},
                                      {o.payload + o.bytes, bytes > o.bytes ? bytes - o.bytes : 0}};
   if (status s = t.announce(changed, std::size(changed)); !s) return s;
+  // All of its room from here on: an abort may take the new size back.
+  platform::memory_watch::accessible(pool->base() + o.payload, o.usable);
   auto* h = reinterpret_cast<layout::object_header*>(pool->base() + at);
   layout::object_header next = layout::make_object_header(bytes, type, at);
   next.size_generation_check |= h->size_generation_check & (std::uint64_t{0xFFFF} << 40);

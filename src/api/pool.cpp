@@ -110,6 +110,19 @@ void close_at_exit(pool_file& file) noexcept {
   (void)nvm_pool_close(pool);
 }
 
+// Debuggers of memory are told where objects end.  What is damaged is left to the calls that find it.
+void watch_objects(const nvm_pool& pool) noexcept {
+  if (!platform::memory_watch::active()) return;
+  const geometry g = pool.file->geometry();
+  platform::memory_watch::nothing_there(pool.file->base() + g.size_bytes(), g.capacity_bytes() - g.size_bytes());
+  (void)pool.engine->each(
+      [](void* base, const object_facts& o) {
+        platform::memory_watch::inaccessible(static_cast<std::byte*>(base) + o.payload + o.bytes, o.usable - o.bytes);
+        return 0;
+      },
+      pool.file->base());
+}
+
 unsigned next_number() noexcept {
   static std::atomic<unsigned> next{1};
   return next.fetch_add(1, std::memory_order_relaxed);
@@ -158,12 +171,16 @@ NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_ru
   pool->file->set_owner(pool);
   pool->barriers.ready();
   pool->types = o.types;
+  const pool_file& now = *pool->file;
+  pool->seen = {debugger_view::of_pool,     now.path(), now.base(), made, now.medium(), now.size_pages_place(),
+                now.geometry().page_bytes()};
   if (status s = bring_types(pool); !s) {
     report(about(pool->file->path(), s.error()));
     if (created) pool->file->file().remove_name(pool->file->path());
     (void)nvm_pool_close(pool);
     return nullptr;
   }
+  watch_objects(*pool);
   pool->open_ns = platform::monotonic_ns() - since_ns;
   return pool;
 }

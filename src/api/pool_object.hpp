@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "api/barrier_side.hpp"
+#include "api/debugger_view.hpp"
 #include "api/engine.hpp"
 #include "platform/platform.hpp"
 #include "pool/pool.hpp"
@@ -33,6 +34,7 @@ struct lane_owner {
 struct nvm_pool {
   nvm_pool() noexcept : barriers{*this} {}
 
+  nvm::api::debugger_view seen;  // first
   nvm::pool_file::pointer file;
   std::unique_ptr<nvm::api::engine> engine;
   std::shared_ptr<nvm::api::lane_owner> lanes;

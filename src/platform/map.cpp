@@ -3,12 +3,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cinttypes>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 
+#include "platform/memory_watch.hpp"
 #include "platform/process.hpp"
 
 namespace nvm::platform {
@@ -32,15 +35,61 @@ void put(granule_set& set, std::uint64_t granule, bool value) noexcept {
   set[granule / 64] = value ? set[granule / 64] | bit : set[granule / 64] & ~bit;
 }
 
+// Of the window, from its start: what is kept reserved all the time.
+std::uint64_t reserved_bytes = 0;
+
 // Replaces whatever the range maps by an inaccessible reservation.
 bool put_reservation(std::uintptr_t base, std::uint64_t bytes) noexcept {
   return ::mmap(reinterpret_cast<void*>(base), bytes, PROT_NONE, reserve_flags | MAP_FIXED, -1, 0) != MAP_FAILED;
+}
+// The same for a range that no slot has any more: what is not kept reserved is unmapped.
+bool free_range(std::uintptr_t base, std::uint64_t bytes) noexcept {
+  const std::uint64_t offset = base - window_base;
+  const std::uint64_t kept = offset < reserved_bytes ? std::min(bytes, reserved_bytes - offset) : 0;
+  if (kept != 0 && !put_reservation(base, kept)) return false;
+  return kept == bytes || ::munmap(reinterpret_cast<void*>(base + kept), bytes - kept) == 0;
+}
+
+// Reserves a range in which nothing may lie yet.
+status reserve(std::uintptr_t base, std::uint64_t bytes, const char* what) noexcept {
+  void* const wanted = reinterpret_cast<void*>(base);
+  void* const got = ::mmap(wanted, bytes, PROT_NONE, reserve_flags | MAP_FIXED_NOREPLACE, -1, 0);
+  if (got == wanted) return {};
+  if (got != MAP_FAILED) {  // a kernel before 4.17 takes the address as a hint
+    ::munmap(got, bytes);
+    errno = EEXIST;
+  }
+  if (errno != EEXIST) {
+    return fail(
+        errc::address, "cannot reserve %s at 0x%" PRIxPTR " (0x%" PRIx64 " bytes): %s%s", what, base, bytes,
+        std::strerror(errno),
+        errno == ENOMEM ? " (is the address space limited, ulimit -v? HOLDFAST_WINDOW_BITS=0 reserves less)" : "");
+  }
+  return fail(errc::address, "%s at 0x%" PRIxPTR " (0x%" PRIx64 " bytes) is taken by another mapping of this process%s",
+              what, base, bytes,
+              with_thread_sanitizer() && NVM_WINDOW_BITS > 40
+                  ? ": ThreadSanitizer keeps these addresses; link a library that was built with the preset tsan"
+                  : "");
+}
+
+// HOLDFAST_WINDOW_BITS=n: 2^n bytes, 0: nothing but the pools that are open.  Valgrind keeps books of what is reserved,
+// which takes all memory of a machine for the whole window.
+result<std::uint64_t> bytes_to_reserve() noexcept {
+  const char* const asked = std::getenv("HOLDFAST_WINDOW_BITS");
+  if (asked == nullptr || *asked == 0) return under_valgrind() ? 0 : window_bytes;
+  char* end = nullptr;
+  const unsigned long bits = std::strtoul(asked, &end, 10);
+  if (*asked < '0' || *asked > '9' || *end != 0 || (bits != 0 && (bits < granule_shift || bits > NVM_WINDOW_BITS))) {
+    return fail(errc::invalid, "HOLDFAST_WINDOW_BITS is '%.32s', expected 0 or a number from %u to %d", asked,
+                granule_shift, NVM_WINDOW_BITS);
+  }
+  return bits == 0 ? 0 : std::uint64_t{1} << bits;
 }
 
 // What could not be given back before.
 void give_back_left() noexcept {
   for (std::uint64_t g = 0; g < granule_count && left_count != 0; ++g) {
-    if (!is_in(left, g) || !put_reservation(window_base + (g << granule_shift), granule_bytes)) continue;
+    if (!is_in(left, g) || !free_range(window_base + (g << granule_shift), granule_bytes)) continue;
     put(left, g, false);
     put(taken, g, false);
     --left_count;
@@ -53,23 +102,12 @@ status reserve_locked() noexcept {
   static const status handled =
       at_fork([]() noexcept { guard.lock(); }, []() noexcept { guard.unlock(); }, []() noexcept { guard.unlock(); });
   if (!handled) return handled;
-  void* const wanted = reinterpret_cast<void*>(window_base);
-  void* const got = ::mmap(wanted, window_bytes, PROT_NONE, reserve_flags | MAP_FIXED_NOREPLACE, -1, 0);
-  if (got == MAP_FAILED) {
-    if (errno == EEXIST) {
-      return fail(errc::address,
-                  "the address window at 0x%" PRIxPTR " (2^%d bytes) is taken by another mapping of this process",
-                  window_base, NVM_WINDOW_BITS);
-    }
-    return fail(errc::address, "cannot reserve the address window at 0x%" PRIxPTR " (2^%d bytes): %s%s", window_base,
-                NVM_WINDOW_BITS, std::strerror(errno),
-                errno == ENOMEM ? " (is the address space limited, ulimit -v?)" : "");
+  const auto bytes = bytes_to_reserve();
+  if (!bytes) return bytes.error();
+  if (*bytes != 0) {
+    if (status s = reserve(window_base, *bytes, "the address window"); !s) return s;
   }
-  if (got != wanted) {  // a kernel before 4.17 takes the address as a hint
-    ::munmap(got, window_bytes);
-    return fail(errc::address, "the address window at 0x%" PRIxPTR " (2^%d bytes) is not free", window_base,
-                NVM_WINDOW_BITS);
-  }
+  reserved_bytes = *bytes;
   reserved = true;
   return {};
 }
@@ -109,6 +147,11 @@ result<slot> slot::take(std::uintptr_t base, std::uint64_t bytes) noexcept {
       return fail(errc::address, "addresses 0x%" PRIxPTR " .. 0x%" PRIxPTR " are taken by another open pool", base,
                   base + bytes);
     }
+  }
+  if (base - window_base + bytes > reserved_bytes) {
+    // A slot on the border is reserved from there on.
+    const std::uintptr_t from = std::max(base, window_base + reserved_bytes);
+    if (auto s = reserve(from, base + bytes - from, "the range of a pool"); !s) return s.error();
   }
   for (std::uint64_t g = first; g < first + count; ++g) put(taken, g, true);
   return slot{base, bytes};
@@ -167,7 +210,7 @@ void slot::give_back() noexcept {
 void slot::give_back_in_child() noexcept {
   if (base_ == 0) return;
   // If the kernel has no room for the bookkeeping of a new mapping the old one stays: until the next slot is taken.
-  const bool done = put_reservation(base_, bytes_);
+  const bool done = free_range(base_, bytes_);
   const std::uint64_t first = (base_ - window_base) >> granule_shift;
   for (std::uint64_t g = first; g < first + (bytes_ >> granule_shift); ++g) {
     put(done ? taken : left, g, !done);

@@ -4,7 +4,9 @@
 // inaccessible mapping that costs no memory: nothing else of the process can lie in it, so "inside the window" means
 // "durable" by one shift and one compare.  A slot is the range of one pool; its file is mapped over the whole of it,
 // also beyond the file's end, where an access faults until the file has grown.  A slot that is given back is reserved
-// again.  Mappings are not inherited by a forked child, which keeps the reservation; give_back_in_child() mends it.
+// again.  HOLDFAST_WINDOW_BITS=n in the environment keeps only the first 2^n bytes reserved, 0 none, which is what
+// Valgrind gets by itself: a slot elsewhere is reserved when it is taken, and must find nothing there.  Mappings are
+// not inherited by a forked child, which keeps the reservation; give_back_in_child() mends it.
 //
 // Threads: slots may be taken and given back by any thread at any time.
 #pragma once

@@ -5,6 +5,7 @@
 #include "platform/file.hpp"
 #include "platform/isa.hpp"
 #include "platform/map.hpp"
+#include "platform/memory_watch.hpp"
 #include "platform/pages.hpp"
 #include "platform/process.hpp"
 #include "platform/threads.hpp"

@@ -16,6 +16,7 @@
 #include <cstring>
 
 #include "platform/map.hpp"
+#include "platform/memory_watch.hpp"
 
 namespace nvm::platform {
 namespace {
@@ -61,6 +62,11 @@ user_faults::outcome outcome_of(int error) noexcept {
 
 result<user_faults> user_faults::open(std::byte* base, std::uint64_t bytes) noexcept {
   NVM_ASSERT(address_of(base) % page_bytes() == 0 && bytes % page_bytes() == 0 && bytes != 0);
+  if (under_valgrind()) {
+    // One thread at a time runs there: the thread that waits for a page keeps the thread that would bring it waiting.
+    return fail(errc::system,
+                "Valgrind runs one thread at a time, and pages that are made when they are touched need two");
+  }
   user_faults made;
   made.in_system_calls_ = true;
   made.faults_ = static_cast<int>(::syscall(SYS_userfaultfd, descriptor_flags));

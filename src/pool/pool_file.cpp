@@ -165,6 +165,8 @@ status pool_file::close() noexcept {
 void pool_file::release() noexcept {
   if (published_) open_pools::withdraw(*this);
   published_ = false;
+  // What comes to these addresses next is accessible to debuggers of memory.
+  if (slot_.base() != nullptr) platform::memory_watch::accessible(slot_.base(), geometry().size_bytes());
   slot_.give_back();
   const std::lock_guard lock{open_pools::guard()};
   if (file_ && !forked()) file_.unlock();

@@ -98,6 +98,8 @@ class pool_file {
   }
   // acquire: pairs with the release in grow(): the pages below it exist.
   [[nodiscard]] std::uint64_t size_pages() const noexcept { return size_pages_.load(std::memory_order_acquire); }
+  // For debuggers.
+  [[nodiscard]] const void* size_pages_place() const noexcept { return &size_pages_; }
   // As picked at open and changed since; not while another thread grows the pool.
   [[nodiscard]] const layout::superblock& superblock() const noexcept { return superblock_; }
   [[nodiscard]] platform::file& file() noexcept { return file_; }
@@ -135,7 +137,9 @@ class pool_file {
       }
       return pages.error();
     }
+    const std::uint64_t old_bytes = geometry().size_bytes();
     superblock_.size_pages = *pages;
+    platform::memory_watch::accessible(base() + old_bytes, (*pages - size_pages()) << shape_.page_shift);
     write_superblock(m, base(), superblock_);
     size_pages_.store(*pages, std::memory_order_release);
     return *pages;

@@ -332,6 +332,11 @@ class space final : public space_types, public structure_pages {
   };
 
   // ---- slots (space_slots.hpp) ----
+  // Debuggers of memory are told, before anybody else can get the room.
+  void no_object_any_more(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+    constexpr std::uint64_t header = sizeof(layout::object_header);
+    if (bytes > header) platform::memory_watch::inaccessible(base_ + offset + header, bytes - header);
+  }
   [[nodiscard]] result<reservation> reserve_slots(unsigned lane, page_kind kind, layout::object_layout l,
                                                   unsigned count) noexcept;
   void fetch_next(slot_buckets& buckets, unsigned count, const layout::extent_shape& s) noexcept;

@@ -28,6 +28,7 @@ void space<M, S>::release_run(std::uint64_t offset, std::uint64_t bytes) noexcep
   const geometry& g = index_.sizes();
   const std::uint64_t page = g.page_of(offset);
   NVM_ASSERT(index_.states.get(page).what() == page_state::type::run);
+  no_object_any_more(offset, bytes);
   index_.states.set(page, page_state{});
   index_.pages.give(page, bytes >> g.page_shift);
 }
@@ -85,7 +86,10 @@ auto space<M, S>::take_pages(unsigned mine, page_use use, std::uint64_t count, b
     -> result<std::uint64_t> {
   for (;;) {
     const std::uint64_t size_seen = index_.pages.size_pages();
-    if (auto page = index_.pages.take(mine, use, count)) return *page;
+    if (auto page = index_.pages.take(mine, use, count)) {
+      platform::memory_watch::accessible(base_ + index_.sizes().page_offset(*page), count << index_.sizes().page_shift);
+      return *page;
+    }
     if (trim()) continue;
     const status grown = grow_for(use, count, size_seen);
     if (grown) continue;

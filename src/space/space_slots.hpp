@@ -128,6 +128,7 @@ void space<M, S>::release_slots(extent& e, std::uint64_t offset, std::uint64_t b
   const held h = hold(e, offset, lane);
   const unsigned count = slots_for(h.e->kind, bytes);
   NVM_ASSERT(slot_bits::test(h.e->first(), h.slot));
+  no_object_any_more(offset, bytes);
   if (clear != nullptr) log::apply_alone(base_, *clear);
   if (!t.none()) {
     put_tag(*h.e, h.slot, t);

@@ -49,6 +49,7 @@ class object_changes {
       return r;
     }
     allocations_.back() = {*r, bytes, false};
+    platform::memory_watch::object(base_ + r->offset, bytes, r->bytes);
     index_last_allocation();
     return r;
   } catch (const std::bad_alloc&) {

@@ -1,0 +1,64 @@
+// Memory debuggers that may watch this process: Valgrind's memcheck, and AddressSanitizer in a program that was
+// compiled with it, whatever the library was compiled with.
+//
+// They are told which bytes of a pool belong to no object, so that they report who touches them: the rest of the room
+// that an object has, and objects that were freed.  Headers stay accessible.  Nothing is told of memory outside of the
+// address window, which is where images of tests and of recovery lie.  A library that is compiled with AddressSanitizer
+// itself tells nothing: its own copies of lines and pages would be reported.
+//
+// Cost where nobody watches: one load and one branch.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace nvm::platform {
+
+namespace memory_watch {
+
+enum class watcher : std::uint8_t { not_asked, none, sanitizer, memcheck };
+// relaxed wherever it is read: each thread that finds not_asked gets the same answer.
+inline constinit std::atomic<watcher> found{watcher::not_asked};
+watcher ask() noexcept;
+
+[[nodiscard]] inline bool active() noexcept {
+  watcher w = found.load(std::memory_order_relaxed);
+  if (w == watcher::not_asked) [[unlikely]]
+    w = ask();
+  return w != watcher::none;
+}
+
+void set_accessible(const void* p, std::size_t bytes, bool accessible) noexcept;
+
+// The bytes belong to an object, or to whatever comes there next.
+inline void accessible(const void* p, std::size_t bytes) noexcept {
+  if (active()) [[unlikely]]
+    set_accessible(p, bytes, true);
+}
+// The bytes belong to no object.
+inline void inaccessible(const void* p, std::size_t bytes) noexcept {
+  if (active()) [[unlikely]]
+    set_accessible(p, bytes, false);
+}
+// Addresses without memory, after the end of a mapped file: memcheck would touch each page when it looks for leaks.
+inline void nothing_there(const void* p, std::size_t bytes) noexcept {
+  if (active() && found.load(std::memory_order_relaxed) == watcher::memcheck) [[unlikely]]
+    set_accessible(p, bytes, false);
+}
+// An object of `bytes` bytes begins at p, in a room of `room` bytes.
+inline void object(const std::byte* p, std::size_t bytes, std::size_t room) noexcept {
+  if (!active()) [[likely]]
+    return;
+  set_accessible(p, bytes, true);
+  set_accessible(p + bytes, room - bytes, false);
+}
+
+}  // namespace memory_watch
+
+// Whether this process runs under Valgrind, which shadows what is reserved.
+[[nodiscard]] bool under_valgrind() noexcept;
+// Whether the program was compiled with ThreadSanitizer, which keeps most addresses for itself.
+[[nodiscard]] bool with_thread_sanitizer() noexcept;
+
+}  // namespace nvm::platform
