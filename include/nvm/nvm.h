@@ -62,7 +62,10 @@ enum nvm_error {
   NVM_E_LOG_FULL = 21,       /* the transaction is larger than the pool's log can take */
   NVM_E_NO_LANE = 22,        /* more concurrent transactions than lanes */
   NVM_E_TYPE_MISMATCH = 23,  /* a type has another layout than the pool's objects, or two in this program */
-  NVM_E_ENGINE = 24          /* the pool's engine does not do that (stores in place, in a pool of the redo engine) */
+  NVM_E_ENGINE = 24,         /* the pool's engine does not do that (stores in place, in a pool of the redo engine) */
+  /* A commit was ordered and its sync failed: memory has the changes until the pool is closed, the next open finds all
+   * of them or none.  Neither rolled back nor durable; the pool accepts no more commits (NVM_E_IO). */
+  NVM_E_IN_DOUBT = 25
 };
 
 /* Code of this thread's last failed call (an enum nvm_error); never reset by a call that succeeds. */
@@ -270,7 +273,12 @@ NVM_API int nvm_tx_log_many(const nvm_range *ranges, size_t count);
 /* Called after the outermost transaction has committed or aborted, outside of it; the hook may begin another one.  Of
  * an inner level that is aborted the ABORT hooks run at once, inside the level around it, so that volatile memory can
  * follow before the program goes on; its COMMIT hooks never run.  Hooks run in order of registration. */
-enum nvm_tx_event { NVM_TX_ON_COMMIT = 1, NVM_TX_ON_ABORT = 2 };
+enum nvm_tx_event {
+  NVM_TX_ON_COMMIT = 1,  /* committed and durable */
+  NVM_TX_ON_ABORT = 2,   /* rolled back */
+  NVM_TX_ON_ORDERED = 3, /* committed and visible, not durable yet: locks may be released, nobody told */
+  NVM_TX_ON_IN_DOUBT = 4 /* ordered, and the sync failed (NVM_E_IN_DOUBT): neither COMMIT nor ABORT follows */
+};
 typedef void (*nvm_tx_hook)(NVM_POOL *pool, enum nvm_tx_event event, void *argument);
 NVM_API int nvm_tx_on(NVM_POOL *pool, enum nvm_tx_event event, nvm_tx_hook hook, void *argument);
 

@@ -69,6 +69,8 @@ const char* nvm_error_name(int code) {
       return "NVM_E_TYPE_MISMATCH";
     case NVM_E_ENGINE:
       return "NVM_E_ENGINE";
+    case NVM_E_IN_DOUBT:
+      return "NVM_E_IN_DOUBT";
     default:
       return "NVM_E_?";
   }

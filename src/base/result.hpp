@@ -38,6 +38,7 @@ enum class errc : std::uint8_t {
   no_lane = 22,
   type_mismatch = 23,
   engine = 24,
+  in_doubt = 25,
 };
 
 // Sets this thread's message and returns the code, so that a failure is one expression:
