@@ -5,6 +5,7 @@
   doors      cache write-back, fences and syncs are issued by src/media and src/platform only
   leaks      no machine's paths, no work item numbers, no address outside the written list
   width      no source line longer than 120 columns
+  descriptors  a descriptor is made in src/platform/descriptor.cpp only, which keeps it off 0, 1 and 2
   edges      each fence label in src/ reads protocol/E<number> and stands at one place only, so that it
              can be looked up, counted and removed
 
@@ -101,6 +102,31 @@ def doors(name, text):
                 yield f"{name}:{number}: assembly {found[0]} belongs behind src/media"
 
 
+# What gives a new descriptor.  `open` and `dup` with the global scope only: members are called so, too.  Streams open
+# files as well; the main() of our programs gives the standard descriptors away before any of them can get one.
+DESCRIPTOR_CALLS = re.compile(
+    r"(?<![\w:.>])(?:::(?:open|openat|open64|creat|dup|socket|accept4?|pipe2?|fopen|opendir)"
+    r"|(?:::)?(?:socketpair|memfd_create|memfd_secret|eventfd|epoll_create1?|timerfd_create|signalfd|inotify_init1?"
+    r"|pidfd_open|mkstemp|mkostemp|mkstemps|shm_open|posix_openpt|tmpfile|popen|perf_event_open|io_uring_setup))\s*\("
+    r"|\bSYS_(?:open\w*|userfaultfd|memfd_create|pidfd_open|io_uring_setup|perf_event_open|bpf)\b"
+    r"|\bF_DUPFD\w*")
+STREAMS = re.compile(r"\bstd::(?:fopen|freopen|tmpfile|[io]?fstream|basic_[io]?fstream|filesystem::directory_iterator"
+                     r"|filesystem::recursive_directory_iterator)\b")
+DESCRIPTOR_DOOR = "src/platform/descriptor.cpp"
+WITH_STREAMS = ("src/cli/", "src/server/", "src/explore/", "src/crash_test/", "src/compiler/driver/", "src/compiler/pass/")
+
+
+def descriptors(name, text):
+    if not name.startswith("src/") or name == DESCRIPTOR_DOOR or pathlib.Path(name).suffix not in CODE:
+        return
+    for number, line in numbered(without_comments(text, keep_literals=False)):
+        for found in DESCRIPTOR_CALLS.finditer(line):
+            yield f"{name}:{number}: '{found[0]}' makes a descriptor outside of {DESCRIPTOR_DOOR}"
+        if not name.startswith(WITH_STREAMS):
+            for found in STREAMS.finditer(line):
+                yield f"{name}:{number}: '{found[0]}' opens a file outside of {DESCRIPTOR_DOOR}"
+
+
 def width(name, text):
     if pathlib.Path(name).suffix not in CODE:
         return
@@ -126,7 +152,8 @@ def edges(name, text):
                 yield f"{name}:{number}: fence label '{found[1]}' stands at {first} already"
 
 
-RULES = {"leftovers": leftovers, "doors": doors, "leaks": leaks, "width": width, "edges": edges}
+RULES = {"leftovers": leftovers, "doors": doors, "leaks": leaks, "width": width, "edges": edges,
+         "descriptors": descriptors}
 
 
 def main():

@@ -10,6 +10,7 @@
 #include "cli/console.hpp"
 #include "cli/manual.hpp"
 #include "holdfast_version.hpp"
+#include "platform/platform.hpp"
 
 namespace nvm::cli {
 namespace {
@@ -52,4 +53,7 @@ int protected_main(int argc, char** argv) {
 }  // namespace
 }  // namespace nvm::cli
 
-int main(int argc, char** argv) { return nvm::cli::protected_main(argc, argv); }
+int main(int argc, char** argv) {
+  nvm::platform::occupy_standard_descriptors();
+  return nvm::cli::protected_main(argc, argv);
+}

@@ -21,6 +21,7 @@
 
 #include "crash_test/judge_layout.hpp"
 #include "crash_test/judge_messages.hpp"
+#include "platform/platform.hpp"
 
 namespace nvm::crash_test {
 namespace {
@@ -143,14 +144,14 @@ ending run_program(const std::vector<std::string>& arguments, const run_options&
   constexpr std::size_t errors_max = 2048;
   ending e;
   int out[2], err[2], failure[2];
-  if (::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(err, O_CLOEXEC) != 0 || ::pipe2(failure, O_CLOEXEC) != 0) {
+  if (platform::open_pipe(out) != 0 || platform::open_pipe(err) != 0 || platform::open_pipe(failure) != 0) {
     e.errors = std::strerror(errno);
     return e;
   }
   const child_vectors vectors{arguments, o.environment};
   const pid_t child = ::fork();
   if (child == 0) {
-    const int nothing = ::open("/dev/null", O_RDWR);
+    const int nothing = platform::open_descriptor("/dev/null", O_RDWR);
     const rlimit no_core{};
     ::setrlimit(RLIMIT_CORE, &no_core);
     ::dup2(nothing, STDIN_FILENO);
@@ -233,7 +234,7 @@ ending run_program(const std::vector<std::string>& arguments, const run_options&
 
 std::optional<candidate_file> candidate_file::make(const std::string& path, std::uint64_t image_bytes,
                                                    std::string& problem) {
-  const int d = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  const int d = platform::open_descriptor(path.c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
   void* m = MAP_FAILED;
   if (d >= 0 && ::ftruncate(d, static_cast<off_t>(image_bytes)) == 0) {
     m = ::mmap(nullptr, image_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, d, 0);
@@ -309,8 +310,8 @@ std::optional<objection> command_judge::judge(const std::string& path) {
 
 std::unique_ptr<program_judge> program_judge::start(const std::vector<std::string>& program, double seconds_max) {
   int ends[2], failure[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return nullptr;
-  if (::pipe2(failure, O_CLOEXEC) != 0) {
+  if (platform::open_socket_pair(AF_UNIX, SOCK_STREAM, ends) != 0) return nullptr;
+  if (platform::open_pipe(failure) != 0) {
     for (const int d : ends) ::close(d);
     return nullptr;
   }
@@ -319,7 +320,7 @@ std::unique_ptr<program_judge> program_judge::start(const std::vector<std::strin
   const pid_t child = ::fork();
   if (child == 0) {
     ::fcntl(ends[1], F_SETFD, 0);
-    const int nothing = ::open("/dev/null", O_RDWR);
+    const int nothing = platform::open_descriptor("/dev/null", O_RDWR);
     ::dup2(nothing, STDIN_FILENO);
     ::dup2(nothing, STDOUT_FILENO);
     become(vectors, failure[1]);

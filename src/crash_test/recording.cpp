@@ -13,6 +13,7 @@
 
 #include "base/bits.hpp"
 #include "crash_test/trace_layout.hpp"
+#include "platform/platform.hpp"
 #include "space/space.hpp"
 
 namespace nvm::crash_test {
@@ -27,7 +28,7 @@ using layout::trace_record;
 class mapped_file {
  public:
   mapped_file(const std::string& path, std::string& problem) {
-    const int d = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    const int d = platform::open_descriptor(path.c_str(), O_RDONLY);
     struct stat facts{};
     if (d < 0 || ::fstat(d, &facts) != 0) {
       problem = std::strerror(errno);

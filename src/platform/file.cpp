@@ -12,11 +12,13 @@
 #include <cstring>
 #include <string_view>
 
+#include "platform/descriptor.hpp"
+
 namespace nvm::platform {
 namespace {
 
 constexpr file_calls system_calls{
-    .open = [](const char* path, int flags, unsigned mode) { return ::open(path, flags, mode); },
+    .open = [](const char* path, int flags, unsigned mode) { return open_descriptor(path, flags, mode); },
     .close = ::close,
     .pread = ::pread,
     .pwrite = ::pwrite,

@@ -18,7 +18,7 @@ namespace nvm::platform {
 
 // Results and errno are those of the call of the same name.
 struct file_calls {
-  int (*open)(const char* path, int flags, unsigned mode);
+  int (*open)(const char* path, int flags, unsigned mode);  // never 0, 1 or 2 (descriptor.hpp)
   int (*close)(int descriptor);
   ssize_t (*pread)(int descriptor, void* to, std::size_t bytes, off_t offset);
   ssize_t (*pwrite)(int descriptor, const void* from, std::size_t bytes, off_t offset);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "platform/clock.hpp"
+#include "platform/descriptor.hpp"
 #include "platform/file.hpp"
 #include "platform/isa.hpp"
 #include "platform/map.hpp"

@@ -6,7 +6,6 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include <cinttypes>
 #include <cstring>
 
+#include "platform/descriptor.hpp"
 #include "platform/map.hpp"
 #include "platform/memory_watch.hpp"
 
@@ -38,9 +38,9 @@ constexpr int reserve_flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_
 
 // From the device, whose rights the administrator gives; -1: not there, or not ours.
 int from_device() noexcept {
-  const int device = ::open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+  const int device = open_descriptor("/dev/userfaultfd", O_RDWR);
   if (device < 0) return -1;
-  const int fd = ::ioctl(device, new_from_device, descriptor_flags);
+  const int fd = above_standard(::ioctl(device, new_from_device, descriptor_flags));
   ::close(device);
   return fd;
 }
@@ -69,11 +69,11 @@ result<user_faults> user_faults::open(std::byte* base, std::uint64_t bytes) noex
   }
   user_faults made;
   made.in_system_calls_ = true;
-  made.faults_ = static_cast<int>(::syscall(SYS_userfaultfd, descriptor_flags));
+  made.faults_ = open_user_faults(descriptor_flags);
   if (made.faults_ < 0) made.faults_ = from_device();
   if (made.faults_ < 0) {
     made.in_system_calls_ = false;
-    made.faults_ = static_cast<int>(::syscall(SYS_userfaultfd, descriptor_flags | user_mode_only));
+    made.faults_ = open_user_faults(descriptor_flags | user_mode_only);
   }
   if (made.faults_ < 0) {
     const int code = errno;
@@ -88,7 +88,7 @@ result<user_faults> user_faults::open(std::byte* base, std::uint64_t bytes) noex
   if (::ioctl(made.faults_, UFFDIO_API, &api) != 0) {
     return fail(errc::system, "userfaultfd: the kernel speaks another version: %s", std::strerror(errno));
   }
-  made.stop_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  made.stop_ = open_events();
   if (made.stop_ < 0) return fail(errc::system, "userfaultfd: no eventfd: %s", std::strerror(errno));
   made.base_ = base;
   made.bytes_ = bytes;

@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 
+#include "platform/platform.hpp"
 #include "server/durable_store.hpp"
 #include "server/server.hpp"
 #include "server/settings.hpp"
@@ -101,6 +102,7 @@ int run(int argc, char** argv) {
 }  // namespace nvm::server
 
 int main(int argc, char** argv) {
+  nvm::platform::occupy_standard_descriptors();
   try {
     return nvm::server::run(argc, argv);
   } catch (const std::exception& e) {

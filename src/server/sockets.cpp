@@ -13,6 +13,7 @@
 #include <memory>
 #include <utility>
 
+#include "platform/platform.hpp"
 #include "server/numbers.hpp"
 
 namespace nvm::server {
@@ -76,7 +77,7 @@ status listen_tcp(const std::string& text, int port, int backlog, std::vector<li
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner{found, &::freeaddrinfo};
   const std::size_t before = to.size();
   for (const addrinfo* a = found; a != nullptr; a = a->ai_next) {
-    close_on_failure s{::socket(a->ai_family, a->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, a->ai_protocol)};
+    close_on_failure s{platform::open_socket(a->ai_family, a->ai_socktype | SOCK_NONBLOCK, a->ai_protocol)};
     if (s.fd < 0) continue;  // a family that this machine does not have
     const int on = 1;
     ::setsockopt(s.fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -114,13 +115,13 @@ result<listening_socket> listen_unix(const std::string& path, unsigned mode, int
   struct stat there{};
   if (::lstat(path.c_str(), &there) == 0) {
     if (!S_ISSOCK(there.st_mode)) return fail(errc::exists, "-s %s: there is something else", path.c_str());
-    const close_on_failure probe{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    const close_on_failure probe{platform::open_socket(AF_UNIX, SOCK_STREAM, 0)};
     if (probe.fd >= 0 && ::connect(probe.fd, name, sizeof address) == 0) {
       return fail(errc::busy, "-s %s: another server listens on it", path.c_str());
     }
     if (::unlink(path.c_str()) != 0) return fail_with_errno("-s " + path);
   }
-  close_on_failure s{::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)};
+  close_on_failure s{platform::open_socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0)};
   if (s.fd < 0) return fail_with_errno("-s " + path);
   // Nobody may connect before the mode is right.
   const mode_t before = ::umask(static_cast<mode_t>(~mode & 0777U));

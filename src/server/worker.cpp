@@ -1,10 +1,11 @@
 #include "server/worker.hpp"
 
 #include <event2/event.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <utility>
+
+#include "platform/platform.hpp"
 
 namespace nvm::server {
 namespace {
@@ -31,7 +32,7 @@ worker::worker(environment& shared)
       executor_{shared, counters_, *session_},
       limits_{shared.config.item_bytes_max, shared.config.debug_commands},
       base_{new_base()},
-      wake_fd_{::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)},
+      wake_fd_{platform::open_events()},
       read_buffer_{std::make_unique_for_overwrite<char[]>(read_bytes)} {}
 
 worker::~worker() {

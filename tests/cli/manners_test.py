@@ -73,6 +73,25 @@ class Usage(PoolTest):
         self.assertEqual(json.loads(run("--json", "info", path).stdout), self.answer("info", path))
         self.assertEqual(run("--quiet", "info", path).stdout, "")
 
+    def test_what_is_printed_where_a_standard_descriptor_is_closed_reaches_no_file(self):
+        for closed in ("0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"):
+            for medium in MEDIA:
+                with self.subTest(closed=closed, medium=medium):
+                    path = self.path(medium, f"{len(closed)}{closed[0]}.nvm")
+
+                    def spoken(*arguments):
+                        line = " ".join([cli_testing.HOLDFAST, *map(str, arguments), closed])
+                        return subprocess.run(["sh", "-c", line], timeout=60, check=False).returncode
+
+                    quiet = GOOD if "1" not in closed else INTERNAL
+                    self.assertEqual(spoken("create", path, "--size", "1M"), quiet)
+                    self.assertEqual(spoken("kv", "put", path, "key", "value"), GOOD)
+                    self.assertEqual(spoken("kv", "export", path, f"{path}.out"), quiet)
+                    self.assertEqual(spoken("repair", path, "--out", f"{path}.copy"), quiet)
+                    for name in (path, f"{path}.copy"):
+                        self.answer("check", name)
+                        self.assertEqual(run("kv", "get", name, "key").stdout, "value\n")
+
     def test_the_version_is_printed(self):
         self.assertRegex(run("--version").stdout, r"^holdfast \d+\.\d+\.\d+\n$")
         self.assertRegex(json.loads(run("--version", "--json").stdout)["version"], r"^\d+\.\d+\.\d+$")

@@ -122,6 +122,17 @@ class TreeRules(CheckerCase):
                                         "bool clwb = cpu.clwb;\n")
         self.expect(self.rule("doors"))
 
+    def test_descriptors_made_outside_of_their_door_are_found(self):
+        for call in ("::open(path, O_RDWR);", "int d = ::socket (1, 2, 3);", "eventfd(0, 0);", "::memfd_create(n, 0);",
+                     "::dup(d);", "syscall(SYS_userfaultfd, 0);", "::fcntl(d, F_DUPFD_CLOEXEC, 3);", "::pipe2(e, 0);",
+                     "std::ofstream out{path};", "std::fopen(path, mode);", "std::ifstream in{path};"):
+            self.write("src/pool/bad.cpp", f"void f() {{\n  {call}\n}}\n")
+            self.expect(self.rule("descriptors"), "src/pool/bad.cpp:2:")
+        self.write("src/pool/bad.cpp", "// ::open(\nauto f = pool_file::open(p); f.open(); open(f); ::dup2(a, 1);\n")
+        self.write("src/platform/descriptor.cpp", "int f() { return ::open(a, b); }\n")
+        self.write("src/cli/kv.cpp", "std::ifstream in{path};\n")
+        self.expect(self.rule("descriptors"))
+
     def test_paths_work_items_and_addresses_are_found(self):
         self.expect(self.rule("leaks"))
         for text in ("see /ho" "me/ann/x", "/wo" "rk/main", "issue" " #12", "https://" "mirror.test/"):

@@ -17,6 +17,7 @@
 #include "command_line.hpp"
 #include "documents.hpp"
 #include "places.hpp"
+#include "platform/descriptor.hpp"
 #include "process.hpp"
 
 namespace nvm::compiler::driver {
@@ -196,6 +197,7 @@ int compile(int count, char** given) {
 
 int main(int count, char** arguments) {
   if (count == 0) return 1;
+  nvm::platform::occupy_standard_descriptors();
   nvm::compiler::driver::program = std::filesystem::path{arguments[0]}.filename();
   return nvm::compiler::driver::compile(count, arguments);
 }

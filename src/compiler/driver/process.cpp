@@ -1,13 +1,13 @@
 #include "process.hpp"
 
-#include <fcntl.h>
 #include <spawn.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <string_view>
+
+#include "platform/descriptor.hpp"
 
 namespace nvm::compiler::driver {
 namespace {
@@ -31,7 +31,7 @@ std::string quoted(const std::string& argument) {
 
 // The command with its arguments in a file that exists in memory only, and ends with the last process that has it open.
 bool shorten(const arguments& command, arguments& shorter) {
-  const int file = ::memfd_create("arguments", 0);
+  const int file = platform::open_memory_file("arguments");
   if (file < 0) return false;
   for (std::size_t i = 1; i < command.size(); ++i) {
     const std::string text = quoted(command[i]);
@@ -73,7 +73,7 @@ int run(const arguments& command) {
 
 std::string output_of(const arguments& command) {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return {};
+  if (platform::open_pipe(ends) != 0) return {};
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);

@@ -21,6 +21,7 @@
 #include "crash_test/judge_layout.hpp"
 #include "crash_test/judge_messages.hpp"
 #include "nvm/crash_test.h"
+#include "platform/descriptor.hpp"
 
 extern "C" [[gnu::weak]] int nvm_crash_check(NVM_POOL* pool);
 
@@ -34,7 +35,7 @@ constexpr int exit_refused = 101;
 
 [[noreturn]] void in_child(const char* path, int messages) noexcept {
   ::dup2(messages, STDERR_FILENO);
-  const int nowhere = ::open("/dev/null", O_RDWR);
+  const int nowhere = nvm::platform::open_descriptor("/dev/null", O_RDWR);
   ::dup2(nowhere, STDIN_FILENO);
   ::dup2(nowhere, STDOUT_FILENO);
   const rlimit no_core{};
@@ -87,7 +88,7 @@ bool answer_one(int socket, const char* path, double seconds) noexcept {
   char message[judge_message_max];
   int ends[2];
   a.verdict = static_cast<std::uint32_t>(judge_verdict::failed);
-  if (::pipe2(ends, O_CLOEXEC) != 0) return give(socket, &a, sizeof a);
+  if (nvm::platform::open_pipe(ends) != 0) return give(socket, &a, sizeof a);
   const pid_t child = ::fork();
   if (child == 0) {
     ::close(socket);

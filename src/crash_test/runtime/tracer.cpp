@@ -18,6 +18,7 @@
 #include "base/bits.hpp"
 #include "crash_test/trace_layout.hpp"
 #include "nvm/nvm.h"
+#include "platform/descriptor.hpp"
 
 namespace nvm::recording {
 namespace {
@@ -230,7 +231,7 @@ std::uint64_t limit_wanted() noexcept {
 [[gnu::constructor]] void start() noexcept {
   const char* path = ::secure_getenv("HOLDFAST_RECORD");
   if (path == nullptr || *path == 0) return;
-  descriptor = ::open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  descriptor = platform::open_descriptor(path, O_RDWR | O_CREAT | O_EXCL, 0600);
   if (descriptor < 0) {
     if (errno == EEXIST) return say("another process is recorded already; this one is not");
     std::fprintf(stderr, "holdfast: recording: %s: %s; nothing is recorded\n", path, std::strerror(errno));

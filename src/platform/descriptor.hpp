@@ -1,0 +1,27 @@
+// Descriptors of ours are never 0, 1 or 2.  The system gives the lowest free number: in a program that has closed a
+// standard descriptor, as services do, a pool would get it, and whatever anybody prints would be written into the
+// pool.  Every descriptor is therefore made here (tools/tree_rules.py, rule `descriptors`), and moved if need be.
+//
+// Results and errno are those of the system call; close-on-exec is set unless said otherwise.
+#pragma once
+
+namespace nvm::platform {
+
+// The same open file description as `descriptor` at a number above 2; one that is there already stays.  -1 passes with
+// its errno; a descriptor that cannot be moved is closed.
+[[nodiscard]] int above_standard(int descriptor) noexcept;
+
+[[nodiscard]] int open_descriptor(const char* path, int flags, unsigned mode = 0) noexcept;
+[[nodiscard]] int open_events() noexcept;                // eventfd, not blocking
+[[nodiscard]] int open_user_faults(int flags) noexcept;  // userfaultfd
+[[nodiscard]] int open_socket(int domain, int type, int protocol) noexcept;
+[[nodiscard]] int open_socket_pair(int domain, int type, int ends[2]) noexcept;  // 0 or -1
+[[nodiscard]] int open_pipe(int ends[2]) noexcept;                               // 0 or -1
+// Stays open over exec.
+[[nodiscard]] int open_memory_file(const char* name) noexcept;
+
+// For the main() of our programs, whose libraries open descriptors too: gives each closed standard descriptor to
+// /dev/null, opened the other way round, so that reading or writing still fails as it does where it is closed.
+void occupy_standard_descriptors() noexcept;
+
+}  // namespace nvm::platform
