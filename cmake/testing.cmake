@@ -147,7 +147,8 @@ function(holdfast_inject_faults name)
   endif()
   target_sources(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests/fault_injection.cpp)
   foreach(call malloc calloc realloc aligned_alloc mmap munmap madvise mprotect msync open close pread pwrite fdatasync fsync
-      fallocate ftruncate fstat fstatfs fcntl rename link)
+      fallocate ftruncate fstat fstatfs fcntl rename link renameat2
+      linkat)
     target_link_options(${name} PRIVATE -Wl,--wrap=${call})
   endforeach()
 endfunction()

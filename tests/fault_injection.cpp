@@ -178,6 +178,14 @@ int __wrap_rename(const char* from, const char* to) {
 }
 int __real_link(const char* from, const char* to);
 int __wrap_link(const char* from, const char* to) { return injected.refuses(fault::name) ? -1 : __real_link(from, to); }
+int __real_renameat2(int at, const char* from, int to_at, const char* to, unsigned flags);
+int __wrap_renameat2(int at, const char* from, int to_at, const char* to, unsigned flags) {
+  return injected.refuses(fault::name) ? -1 : __real_renameat2(at, from, to_at, to, flags);
+}
+int __real_linkat(int at, const char* from, int to_at, const char* to, int flags);
+int __wrap_linkat(int at, const char* from, int to_at, const char* to, int flags) {
+  return injected.refuses(fault::name) ? -1 : __real_linkat(at, from, to_at, to, flags);
+}
 }
 
 namespace {

@@ -186,8 +186,9 @@ typedef struct nvm_pool_options {
   uint32_t reserved[4];    /* zero */
 } nvm_pool_options;
 
-/* Creates the file and an empty pool of `size` bytes of data space in it, opens it.  The file must not exist.  On
- * return the empty pool is durable, its directory entry too.  A crash during creation leaves no file that opens. */
+/* Creates the file and an empty pool of `size` bytes of data space in it, opens it.  The file must not exist; symbolic
+ * links are followed.  On return the empty pool is durable, its directory entry too.  The file gets its name when the
+ * pool is whole: a crash during creation leaves no file of that name, or an empty pool. */
 NVM_API NVM_POOL *nvm_pool_create(const char *path, size_t size);
 NVM_API NVM_POOL *nvm_pool_create_with(const char *path, const nvm_pool_options *options);
 

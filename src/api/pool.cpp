@@ -141,7 +141,7 @@ NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_ru
                       bool created) noexcept {
   const auto give_up = [&](errc code) noexcept {
     const int cause = errno;
-    if (created) file->file().remove_name(file->path());
+    if (created) file->remove_name();
     errno = cause;
     return report_null<NVM_POOL>(code);
   };
@@ -176,7 +176,7 @@ NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_ru
                 now.geometry().page_bytes()};
   if (status s = bring_types(pool); !s) {
     report(about(pool->file->path(), s.error()));
-    if (created) pool->file->file().remove_name(pool->file->path());
+    if (created) pool->file->remove_name();
     (void)nvm_pool_close(pool);
     return nullptr;
   }
@@ -220,7 +220,7 @@ NVM_POOL* nvm_pool_create_with(const char* path, const nvm_pool_options* options
   if (nvm::has_image((*file)->superblock())) {
     auto log = api::new_log(**file);
     if (!log) {
-      (*file)->file().remove_name(path);
+      (*file)->remove_name();
       return api::report_null<NVM_POOL>(api::about(path, log.error()));
     }
     run = std::move(*log);

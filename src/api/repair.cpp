@@ -1,5 +1,6 @@
-// Order.  Lock; private image; superblock; log of ssd; repair_image; the image to a new file beside the output, synced;
-// the full check of that; its name.  A crash before the last leaves the pool as it was and perhaps the new file.
+// Order.  Lock; private image; superblock; log of ssd; repair_image; the image to a new file beside the output
+// (platform/pending_name.hpp), synced; the full check of that; its name.  A crash before the last leaves the pool as it
+// was, and the next repair clears the new file away.
 #include "api/repair.hpp"
 
 #include <fcntl.h>
@@ -79,8 +80,7 @@ class repairer {
 
   status open() {
     const char* path = request_.path.c_str();
-    auto opened =
-        platform::file::open(path, (request_.in_place ? O_RDWR : O_RDONLY) | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    auto opened = platform::file::open(path, (request_.in_place ? O_RDWR : O_RDONLY) | O_NONBLOCK | O_NOCTTY);
     if (!opened) return opened.error();
     file_ = std::move(*opened);
     const auto facts = file_.facts();
@@ -228,29 +228,17 @@ class repairer {
 
   status publish() {
     const std::string& to = request_.in_place ? request_.path : request_.out;
-    const std::string name = to + ".repair-" + std::to_string(::getpid());
-    auto copy = platform::file::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+    platform::pending_name name;
+    auto copy = name.begin(to.c_str(), 0600, platform::pending_name::kind::named);
     if (!copy) return copy.error();
-    status s = write_copy(name, *copy);
-    copy->close();
-    if (s) s = check(name);
-    if (s && !request_.dry_run) {
-      // A name that came into being meanwhile stays.
-      const int named = request_.in_place ? ::rename(name.c_str(), to.c_str()) : ::link(name.c_str(), to.c_str());
-      if (named != 0)
-        s = fail(errno == EEXIST ? errc::exists : errc::system, "%s: %s", to.c_str(), std::strerror(errno));
-      if (s) {
-        s = platform::sync_directory_of(to.c_str());
-        report_.written = s || request_.in_place;  // there is no way back from a rename
-        const int cause = errno;
-        if (!report_.written) ::unlink(to.c_str());
-        errno = cause;
-      }
-    }
-    const int cause = errno;
-    if (!report_.written || !request_.in_place) ::unlink(name.c_str());
-    errno = cause;
-    return s;
+    if (status s = write_copy(name.temporary(), *copy); !s) return s;
+    // The check reads it, and nobody takes it for something left behind.
+    if (status s = copy->lock_shared(); !s) return s;
+    if (status s = check(name.temporary()); !s) return s;
+    if (request_.dry_run) return {};
+    const status named = request_.in_place ? name.replace(*copy) : name.give(*copy);
+    report_.written = named || (request_.in_place && copy->has_name(name.path().c_str()));
+    return named;
   }
 
   status check(const std::string& name) {

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "cli/kv_text.hpp"
 #include "cli/progress.hpp"
 #include "nvm/kv.hpp"
+#include "platform/platform.hpp"
 
 namespace nvm::cli {
 namespace {
@@ -119,16 +121,31 @@ void add_bytes(json& o, const std::string& name, std::string_view bytes, bool ba
   }
 }
 
-// A file that is closed at the end, or one of the standard ones.
+// A file that is closed at the end, or one of the standard ones.  What is written gets its name when it is whole; until
+// then the name leads to what it led to before.
 class text_file {
  public:
   text_file(const std::string& path, bool write) : path_{path} {
     if (path.empty() || path == "-") {
       file_ = write ? stdout : stdin;
-    } else {
-      file_ = std::fopen(path.c_str(), write ? "wb" : "rb");
-      owned_ = true;
+      return;
     }
+    owned_ = true;
+    struct stat there{};
+    const bool replaces = ::stat(path.c_str(), &there) == 0;
+    if (!write || (replaces && !S_ISREG(there.st_mode))) {  // a pipe, a device
+      file_ = std::fopen(path.c_str(), write ? "wb" : "rb");
+      return;
+    }
+    ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like another
+    auto begun = name_.begin(path.c_str(), 0666, platform::pending_name::kind::named);
+    if (!begun) {
+      problem_ = last_message();
+      return;
+    }
+    made_ = std::move(*begun);
+    if (replaces) (void)::fchmod(made_.descriptor(), there.st_mode & 07777);
+    file_ = std::fopen(name_.temporary().c_str(), "wb");
   }
   ~text_file() {
     if (owned_ && file_ != nullptr) std::fclose(file_);
@@ -146,20 +163,27 @@ class text_file {
   // What went wrong with it, errno saying why.
   [[nodiscard]] failure problem() const {
     return {exit_internal, path_.empty() || path_ == "-" ? "standard input" : path_, "NVM_E_SYSTEM",
-            std::strerror(errno)};
+            problem_.empty() ? std::strerror(errno) : problem_};
   }
-  // Everything written has reached the file.
-  [[nodiscard]] bool finish() noexcept {
+  // Everything written has reached the file, which has its name from now on.
+  [[nodiscard]] bool finish() {
     if (!owned_) return std::fflush(file_) == 0;
+    const bool failed = std::ferror(file_) != 0;
     const int closed = std::fclose(file_);
     file_ = nullptr;
-    return closed == 0;
+    if (failed || closed != 0) return false;
+    if (!made_ || name_.replace(made_)) return true;
+    problem_ = last_message();
+    return false;
   }
 
  private:
   std::string path_;
+  platform::pending_name name_;
+  platform::file made_;
   std::FILE* file_ = nullptr;
   bool owned_ = false;
+  std::string problem_;
 };
 
 struct call {

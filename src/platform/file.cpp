@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <linux/magic.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -29,6 +30,14 @@ constexpr file_calls system_calls{
     .fstat = [](int descriptor, struct ::stat* out) { return ::fstat(descriptor, out); },
     .lock = [](int descriptor, struct ::flock* range) { return ::fcntl(descriptor, F_OFD_SETLK, range); },
     .lock_test = [](int descriptor, struct ::flock* range) { return ::fcntl(descriptor, F_OFD_GETLK, range); },
+    .link =
+        [](int descriptor, const char* path) {
+          char name[32];
+          std::snprintf(name, sizeof name, "/proc/self/fd/%d", descriptor);
+          return ::linkat(AT_FDCWD, name, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
+        },
+    .rename = [](const char* from, const char* to,
+                 unsigned flags) { return ::renameat2(AT_FDCWD, from, AT_FDCWD, to, flags); },
 };
 std::atomic<const file_calls*> replaced{nullptr};
 
@@ -59,6 +68,19 @@ errc space_or(errc otherwise) noexcept {
   return errno == ENOSPC || errno == EDQUOT || errno == EFBIG ? errc::no_space : otherwise;
 }
 
+// Beyond the limit of the process the system raises SIGXFSZ, which ends a program that does not expect it.  Here it is
+// an error like a full device.
+bool beyond_limit(std::uint64_t end) noexcept {
+  struct ::rlimit limit{};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && end > limit.rlim_cur;
+}
+status refuse_beyond_limit(std::uint64_t end) noexcept {
+  errno = EFBIG;
+  fail(errc::no_space, "a file of %llu bytes is larger than this process may write (ulimit -f)",
+       static_cast<unsigned long long>(end));
+  return errc::no_space;
+}
+
 struct ::flock whole_file(short type) noexcept {
   struct ::flock range{};
   range.l_type = type;
@@ -78,7 +100,7 @@ result<file> file::open(const char* path, int flags, unsigned mode, const file_c
   const int descriptor = uninterrupted([&] { return table.open(path, flags | O_CLOEXEC, mode); });
   if (descriptor >= 0) return file{descriptor, calls};
   const int number = errno;
-  const errc code = number == ENOENT ? errc::not_found : number == EEXIST ? errc::exists : errc::system;
+  const errc code = number == ENOENT ? errc::not_found : number == EEXIST ? errc::exists : space_or(errc::system);
   fail(code, "open %s: %s", path, std::strerror(number));
   errno = number;
   return code;
@@ -133,6 +155,7 @@ status file::read(std::uint64_t offset, void* to, std::size_t bytes) const noexc
 }
 
 status file::write(std::uint64_t offset, const void* from, std::size_t bytes) const noexcept {
+  if (beyond_limit(offset + bytes)) return refuse_beyond_limit(offset + bytes);
   const auto* in = static_cast<const char*>(from);
   std::size_t done = 0;
   while (done < bytes) {
@@ -161,8 +184,17 @@ status file::sync_all() const noexcept {
   return errc::io;
 }
 
+// Inside of what the file has already the limit is none.
+status file::may_reach(std::uint64_t end) const noexcept {
+  if (!beyond_limit(end)) return {};
+  const auto now = size();
+  if (!now) return now.error();
+  return end <= *now ? status{} : refuse_beyond_limit(end);
+}
+
 status file::allocate(std::uint64_t offset, std::uint64_t bytes) const noexcept {
   if (bytes == 0) return {};
+  if (auto s = may_reach(offset + bytes); !s) return s;
   const auto start = static_cast<off_t>(offset);
   const auto length = static_cast<off_t>(bytes);
   if (uninterrupted([&] { return calls().fallocate(descriptor_, 0, start, length); }) == 0) return {};
@@ -170,6 +202,7 @@ status file::allocate(std::uint64_t offset, std::uint64_t bytes) const noexcept 
 }
 
 status file::truncate(std::uint64_t bytes) const noexcept {
+  if (auto s = may_reach(bytes); !s) return s;
   if (uninterrupted([&] { return calls().ftruncate(descriptor_, static_cast<off_t>(bytes)); }) == 0) return {};
   return failed(space_or(errc::system), "truncation", 0, bytes);
 }
@@ -245,11 +278,18 @@ result<bool> file::locked_elsewhere() const noexcept {
   return errc::system;
 }
 
-void file::remove_name(const char* path) const noexcept {
+bool file::has_name(const char* path) const noexcept {
   struct ::stat named{};
   struct ::stat own{};
-  if (::lstat(path, &named) != 0 || calls().fstat(descriptor_, &own) != 0) return;
-  if (named.st_dev == own.st_dev && named.st_ino == own.st_ino) ::unlink(path);
+  if (::lstat(path, &named) != 0 || calls().fstat(descriptor_, &own) != 0) return false;
+  return named.st_dev == own.st_dev && named.st_ino == own.st_ino;
+}
+void file::remove_name(const char* path) const noexcept {
+  if (has_name(path)) ::unlink(path);
+}
+int file::give_name(const char* path) const noexcept { return calls().link(descriptor_, path); }
+int file::rename(const char* from, const char* to, unsigned flags) noexcept {
+  return process_calls().rename(from, to, flags);
 }
 
 status sync_directory_of(const char* path) noexcept {

@@ -27,8 +27,10 @@ struct file_calls {
   int (*fallocate)(int descriptor, int mode, off_t offset, off_t bytes);
   int (*ftruncate)(int descriptor, off_t bytes);
   int (*fstat)(int descriptor, struct ::stat* out);
-  int (*lock)(int descriptor, struct ::flock* range);       // F_OFD_SETLK
-  int (*lock_test)(int descriptor, struct ::flock* range);  // F_OFD_GETLK
+  int (*lock)(int descriptor, struct ::flock* range);               // F_OFD_SETLK
+  int (*lock_test)(int descriptor, struct ::flock* range);          // F_OFD_GETLK
+  int (*link)(int descriptor, const char* path);                    // linkat of an open file that has no name
+  int (*rename)(const char* from, const char* to, unsigned flags);  // renameat2
 };
 [[nodiscard]] const file_calls& system_file_calls() noexcept;
 // Replaces the table for the whole process, for tests; nullptr: the system's again.
@@ -53,7 +55,7 @@ struct file_facts {
 
 class file {
  public:
-  // `flags` as open(2); close-on-exec is added.  errc::not_found, errc::exists or errc::system (errno
+  // `flags` as open(2); close-on-exec is added.  errc::not_found, errc::exists, errc::no_space or errc::system (errno
   // is kept).  `calls` serves this file alone, nullptr: the process's table.
   [[nodiscard]] static result<file> open(const char* path, int flags, unsigned mode = 0600,
                                          const file_calls* calls = nullptr) noexcept;
@@ -69,7 +71,8 @@ class file {
 
   // errc::corrupt if the file ends before `bytes` are read, errc::io on a device error.
   [[nodiscard]] status read(std::uint64_t offset, void* to, std::size_t bytes) const noexcept;
-  // errc::no_space on a full device or quota, errc::io otherwise.
+  // errc::no_space on a full device or quota, and beyond the process's limit (RLIMIT_FSIZE), whose signal is not
+  // raised; errc::io otherwise.
   [[nodiscard]] status write(std::uint64_t offset, const void* from, std::size_t bytes) const noexcept;
   // Bytes and whatever metadata is needed to read them are on the device.
   [[nodiscard]] status sync_data() const noexcept;
@@ -93,8 +96,13 @@ class file {
   // True if another open file description holds the exclusive lock.
   [[nodiscard]] result<bool> locked_elsewhere() const noexcept;
 
+  // Whether `path`, itself and not what it may link to, names this file.
+  [[nodiscard]] bool has_name(const char* path) const noexcept;
   // Removes the name `path` if it still names this file.
   void remove_name(const char* path) const noexcept;
+  // What gives a file its name (pending_name.hpp); 0, or -1 and errno.
+  [[nodiscard]] int give_name(const char* path) const noexcept;
+  [[nodiscard]] static int rename(const char* from, const char* to, unsigned flags) noexcept;
 
   [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
   explicit operator bool() const noexcept { return descriptor_ >= 0; }
@@ -105,6 +113,7 @@ class file {
   file(int descriptor, const file_calls* calls) noexcept : descriptor_{descriptor}, calls_{calls} {}
   [[nodiscard]] const file_calls& calls() const noexcept;
   [[nodiscard]] status lock(short type) const noexcept;
+  [[nodiscard]] status may_reach(std::uint64_t end) const noexcept;
 
   int descriptor_ = -1;
   const file_calls* calls_ = nullptr;

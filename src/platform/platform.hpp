@@ -8,6 +8,7 @@
 #include "platform/map.hpp"
 #include "platform/memory_watch.hpp"
 #include "platform/pages.hpp"
+#include "platform/pending_name.hpp"
 #include "platform/process.hpp"
 #include "platform/threads.hpp"
 #include "platform/user_faults.hpp"

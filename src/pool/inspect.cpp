@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 
 #include "pool/pool_file.hpp"
@@ -55,6 +56,9 @@ status inspect(const char* path, std::uint64_t (*entry_pages)(std::uint64_t) noe
   auto file = platform::file::open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
   if (!file) {
     if (file.error() == errc::not_found) return fail(errc::not_found, "no such file");
+    const int number = errno;
+    fail(file.error(), "open: %s", std::strerror(number));
+    errno = number;
     return file.error();
   }
   const auto facts = file->facts();

@@ -23,6 +23,14 @@ constexpr unsigned uuid_attempts_max = 64;  // new uuids when the preferred addr
 // The current failure, with the file it is about in front.
 errc of_pool(const char* path, errc code) noexcept { return fail(code, "pool %s: %s", path, last_message()); }
 
+// The path stands in front already.
+errc without_path(errc code) noexcept {
+  const int number = errno;
+  fail(code, "open: %s", std::strerror(number));
+  errno = number;
+  return code;
+}
+
 // Keeps errno over what is done to clean up after a failure.
 class errno_kept {
  public:
@@ -209,20 +217,20 @@ status pool_file::create_file(const pool_create_options& options) noexcept {
   if (auto s = platform::reserve_window(); !s) return s;
   {
     const std::lock_guard lock{open_pools::guard()};
-    auto opened = platform::file::open(path(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
+    auto opened = name_.begin(path(), mode);
     if (!opened) {
-      if (opened.error() == errc::exists) return fail(errc::exists, "the file exists");
+      if (opened.error() == errc::exists && errno == EEXIST) return fail(errc::exists, "the file exists");
       if (opened.error() == errc::not_found) return fail(errc::not_found, "its directory does not exist");
       return opened.error();
     }
     file_ = std::move(*opened);
   }
-  auto s = fill_new_file(options);
-  if (!s) {
-    const errno_kept kept;
-    file_.remove_name(path());
-  }
-  return s;
+  if (auto s = fill_new_file(options); !s) return s;
+  auto named = name_.give(file_);  // C3
+  if (!named) return named.error() == errc::exists ? status{fail(errc::exists, "the file exists")} : named;
+  open_pools::publish(*this);
+  published_ = true;
+  return {};
 }
 
 status pool_file::fill_new_file(const pool_create_options& options) noexcept {
@@ -277,11 +285,7 @@ status pool_file::fill_new_file(const pool_create_options& options) noexcept {
   for (const unsigned copy : {1U, 0U}) {
     if (auto s = file_.write(shape_.superblock_at(copy), &copies[copy], sizeof copies[copy]); !s) return s;
   }
-  if (auto s = file_.sync_data(); !s) return s;                    // C2
-  if (auto s = platform::sync_directory_of(path()); !s) return s;  // C3
-  open_pools::publish(*this);
-  published_ = true;
-  return {};
+  return file_.sync_data();  // C2
 }
 
 // Space for what data pages [from, to) need: their map entries and themselves; from 0 the header and the log too.
@@ -302,12 +306,11 @@ status pool_file::open_file(const pool_open_options& options) noexcept {
   {
     const std::lock_guard lock{open_pools::guard()};
     // Non-blocking: a pipe under this name must not make us wait.
-    auto opened = platform::file::open(path(), (read_only_ ? O_RDONLY : O_RDWR) | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    auto opened = platform::file::open(path(), (read_only_ ? O_RDONLY : O_RDWR) | O_NONBLOCK | O_NOCTTY);
     if (!opened) {
       if (opened.error() == errc::not_found) return fail(errc::not_found, "no such file");
-      if (errno == ELOOP) return fail(errc::not_a_pool, "the path is a symbolic link; expected a regular file");
       if (errno == EISDIR) return fail(errc::not_a_pool, "the path is a directory; expected a regular file");
-      return opened.error();
+      return without_path(opened.error());
     }
     file_ = std::move(*opened);
     const auto facts = file_.facts();

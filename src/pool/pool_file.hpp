@@ -1,14 +1,13 @@
 // A pool's file from creation to close: exclusive, mapped at its address, growing.
 //
 // Creation.  F file operation, | sync.
-//   1. F new file (O_EXCL), locked; blocks of the header, the page map of the current size, the log, the data;
-//      what `prepare` writes                                   | C1  all of it is on the device, and zero but for that
-//   2. F superblock copy B, copy A                             | C2  commit point: either copy makes it a pool
-//   3.                                                         | C3  directory: the name is on the device
-// A crash before 2 leaves a file without superblock, which never opens; one after it an empty pool.  Any failure
-// removes the file.
+//   1. F new file without a name (pending_name.hpp), locked; blocks of the header, page map of the current size, log,
+//      data; what `prepare` writes                             | C1  all of it is on the device, and zero but for that
+//   2. F superblock copy B, copy A                             | C2  either copy makes it a pool
+//   3. F the name                                              | C3  commit point: the folder has it on the device
+// A crash before 3 leaves no file of that name, one after it an empty pool.  Any failure leaves no file.
 //
-// Open.  File checked (regular, not a link, owner and mode), locked, superblock picked, medium agreed, mapped, metadata
+// Open.  File checked (regular, owner and mode), locked, superblock picked, medium agreed, mapped, metadata
 // found to be readable, `after_mapping`, blocks made sure of.  On direct media state `open` is durable before open()
 // returns, hence before the first change.  With an image (ssd), where a sync takes milliseconds and nothing changes the
 // file but through the log, it is written by mark_open(), before the first record and durable with what must be so then
@@ -104,6 +103,8 @@ class pool_file {
   [[nodiscard]] const layout::superblock& superblock() const noexcept { return superblock_; }
   [[nodiscard]] platform::file& file() noexcept { return file_; }
   [[nodiscard]] const char* path() const noexcept { return path_.c_str(); }
+  // Removes the name of a pool that was just created, if it still has it.
+  void remove_name() const noexcept { file_.remove_name(name_.path().c_str()); }
   // In force, an enum nvm_medium: what was asked for, else what the file system is, else what the superblock says.
   [[nodiscard]] std::uint32_t medium() const noexcept { return medium_; }
   [[nodiscard]] bool read_only() const noexcept { return read_only_; }
@@ -185,6 +186,7 @@ class pool_file {
   void poison_in_child() noexcept;
 
   std::string path_;
+  platform::pending_name name_;  // of creation
   platform::file file_;
   platform::slot slot_;
   std::byte* base_ = nullptr;  // of the slot, or of foreign memory

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <cstdio>
 
 #include "nvm/nvm.h"
 
@@ -65,6 +66,21 @@ copy_found look_for_b(const std::byte* base, std::size_t available, const copy_f
   return likely;
 }
 
+// Eight bytes as in the file, for messages.
+struct shown {
+  explicit shown(std::uint64_t bytes) noexcept {
+    std::size_t at = 1;
+    for (unsigned i = 0; i < sizeof bytes; ++i) {
+      const auto c = static_cast<unsigned char>(bytes >> 8 * i);
+      const bool plain = c >= 0x20 && c < 0x7F && c != '"' && c != '\\';
+      at += static_cast<std::size_t>(std::snprintf(text + at, sizeof text - at, plain ? "%c" : "\\x%02x", c));
+    }
+    text[at] = '"';
+    text[at + 1] = 0;
+  }
+  char text[4 * sizeof(std::uint64_t) + 3] = "\"";
+};
+
 // Neither copy holds.
 errc refuse(const copy_found& a, const copy_found& b, std::uint64_t pool_bytes) noexcept {
   const auto damaged = [](const copy_found& c) { return c.what == finding::torn || c.what == finding::misplaced; };
@@ -75,12 +91,11 @@ errc refuse(const copy_found& a, const copy_found& b, std::uint64_t pool_bytes) 
     }
     if (a.what == finding::zero) {
       return fail(errc::not_a_pool,
-                  "no superblock at offset 0: found zeros, expected the magic %016" PRIx64
-                  "; the creation of this pool was interrupted, or it never was one",
-                  layout::pool_magic);
+                  "zeros where its superblock should be: the creation of a pool was interrupted here before anything "
+                  "was stored in it, or the file was never a pool; remove it, and create the pool again");
     }
-    return fail(errc::not_a_pool, "foreign file: magic at offset 0: found %016" PRIx64 ", expected %016" PRIx64,
-                a.sb.magic, layout::pool_magic);
+    return fail(errc::not_a_pool, "not a Holdfast pool: found %s at offset 0, expected \"HOLDFAST\"",
+                shown(a.sb.magic).text);
   }
   const copy_found& c = damaged(a) ? a : b;
   if (c.sb.version > layout::pool_version) {
@@ -268,7 +283,9 @@ status check_superblock(const superblock& sb, std::uint64_t pool_bytes) noexcept
 
 result<superblock> pick_superblock(const std::byte* base, std::size_t available, std::uint64_t pool_bytes) noexcept {
   if (pool_bytes == 0)
-    return fail(errc::not_a_pool, "the file is empty; perhaps the creation of a pool was interrupted");
+    return fail(errc::not_a_pool,
+                "the file is empty: the creation of a pool was interrupted here, or it was never one; remove it, and "
+                "create the pool again");
   const copy_found a = look_at(base, available, 0, 0);
   const copy_found b = look_for_b(base, available, a);
   const bool a_holds = a.what == finding::holds;

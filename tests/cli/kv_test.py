@@ -95,6 +95,32 @@ class Kv(PoolTest):
         self.assertEqual(self.answer("kv", "scan", path, "--from", "x"), {"path": str(path), "action": "scan",
                          "store": "main", "index": "btree", "entries": [], "count": 0})
 
+    def test_an_export_has_its_name_when_it_is_whole(self):
+        path = self.pool()
+        self.feed(b"".join(b"%06d,%s\n" % (i, b"v" * 100) for i in range(20_000)), path)
+        old = path.parent / "old.csv"
+        old.write_text("what was there before")
+        old.chmod(0o640)
+        line = f"ulimit -f 512; {cli_testing.HOLDFAST} kv export {path} "
+        for file in (path.parent / "new.csv", old):
+            before = sorted(path.parent.iterdir())
+            done = subprocess.run(["sh", "-c", line + str(file)], capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(done.returncode, INTERNAL, done.stderr)
+            self.assertIn("File too large", done.stderr)
+            self.assertEqual(sorted(path.parent.iterdir()), before)
+        self.assertEqual(old.read_text(), "what was there before")
+        # A killed one leaves the old file, and nothing that the next does not clear away.
+        with subprocess.Popen([cli_testing.HOLDFAST, "kv", "export", path, old]) as one:
+            for _ in range(2000):
+                if (path.parent / ".old.csv.holdfast-unfinished").exists() or one.poll() is not None:
+                    break
+            one.kill()
+        self.assertIn(old.stat().st_size, (21, 20_001 * 108 - 98))
+        self.assertEqual(run("kv", "export", path, old).returncode, GOOD)
+        self.assertEqual(old.read_text().count("\n"), 20_001)
+        self.assertEqual(old.stat().st_mode & 0o777, 0o640)
+        self.assertEqual(sorted(p.name for p in path.parent.iterdir()), ["old.csv", path.name])
+
     def test_what_is_exported_loads_as_it_was(self):
         for index in ("list", "hash", "btree"):
             for form in ("csv", "jsonl"):

@@ -81,7 +81,8 @@ class Usage(PoolTest):
 
                     def spoken(*arguments):
                         line = " ".join([cli_testing.HOLDFAST, *map(str, arguments), closed])
-                        return subprocess.run(["sh", "-c", line], timeout=60, check=False).returncode
+                        return subprocess.run(["sh", "-c", line], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                              timeout=60, check=False).returncode
 
                     quiet = GOOD if "1" not in closed else INTERNAL
                     self.assertEqual(spoken("create", path, "--size", "1M"), quiet)

@@ -3,6 +3,7 @@
 
 import json
 import os
+import subprocess
 import unittest
 
 import cli_testing
@@ -93,6 +94,39 @@ class Create(PoolTest):
         size = 2 * space.f_blocks * space.f_frsize >> 20
         self.assert_fails(("create", path, "--size", f"{size}M", "--capacity", f"{size}M"), INTERNAL, "NVM_E_NO_SPACE")
         self.assertFalse(path.exists())
+
+
+    def test_leaves_nothing_behind_where_files_may_not_be_that_large(self):
+        for medium in MEDIA:
+            path = self.path(medium)
+            done = subprocess.run(["sh", "-c", f"ulimit -f 2048; {cli_testing.HOLDFAST} create {path} --size 64M"],
+                                  capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(done.returncode, INTERNAL, done.stderr)
+            self.assertRegex(done.stderr, r"ulimit -f.*\(NVM_E_NO_SPACE\)\n$")
+            self.assertEqual(list(path.parent.iterdir()), [])
+
+    def test_says_what_the_rest_of_an_interrupted_creation_is(self):
+        for medium in MEDIA:
+            for number, contents in enumerate((b"", bytes(1 << 20))):
+                path = self.path(medium, f"{number}.nvm")
+                path.write_bytes(contents)
+                path.chmod(0o600)
+                for command in ("info", "check"):
+                    self.assert_fails((command, path), UNAVAILABLE, "NVM_E_NOT_A_POOL",
+                                      "creation of a pool was interrupted .* remove it, and create the pool again")
+
+    def test_and_every_other_command_follows_links(self):
+        for medium in MEDIA:
+            path, link = self.path(medium), self.path(medium, "link.nvm")
+            link.symlink_to(path.name)
+            self.answer("create", link, "--size", "1M")
+            self.assertTrue(path.is_file() and not path.is_symlink() and link.is_symlink())
+            self.assertEqual(run("kv", "put", link, "key", "value").returncode, GOOD)
+            for command in ("info", "check", "dump", "types", "repair"):
+                self.assertEqual(run(command, link).returncode, GOOD, command)
+            self.assertEqual(run("repair", "--in-place", link).returncode, GOOD)
+            self.assertTrue(link.is_symlink())
+            self.assertEqual(run("kv", "get", path, "key").stdout, "value\n")
 
 
 class Info(PoolTest):

@@ -1,4 +1,5 @@
-// Method: creation runs over recorded file calls.  Killed before each call, the file is looked at as it is.  For power
+// Method: creation runs over recorded file calls.  Killed before each call, the folder is looked at as it is, where the
+// file system has files without names, and where it has none.  For power
 // loss a model of the device replays the calls: what a sync has not covered is lost, kept, or torn by sectors.
 #include <gtest/gtest.h>
 
@@ -61,6 +62,20 @@ platform::file_calls recorded_calls() {
     plan.events.push_back({event::sync, 0, {}, 0});
     return ::fsync(d);
   };
+  t.link = [](int d, const char* path) { return goes_on() ? platform::system_file_calls().link(d, path) : -1; };
+  t.rename = [](const char* from, const char* to, unsigned flags) {
+    return goes_on() ? platform::system_file_calls().rename(from, to, flags) : -1;
+  };
+  return t;
+}
+
+// As a file system without O_TMPFILE.
+platform::file_calls with_names_only(platform::file_calls t) {
+  t.open = [](const char* path, int flags, unsigned mode) {
+    if ((flags & O_TMPFILE) != O_TMPFILE) return goes_on() ? platform::system_file_calls().open(path, flags, mode) : -1;
+    errno = EOPNOTSUPP;
+    return -1;
+  };
   return t;
 }
 
@@ -78,11 +93,20 @@ pool_create_options creation(std::uint32_t medium) {
   return o;
 }
 
-class creation_crash : public ::testing::TestWithParam<std::uint32_t> {
+struct ground {
+  std::uint32_t medium;
+  bool nameless = true;
+};
+
+class creation_crash : public ::testing::TestWithParam<ground> {
  protected:
   scratch folder{memory_folder()};
   std::string path = folder.path();
-  platform::file_calls table = recorded_calls();
+  platform::file_calls table = GetParam().nameless ? recorded_calls() : with_names_only(recorded_calls());
+  std::uint32_t medium = GetParam().medium;
+  [[nodiscard]] std::size_t files() const {
+    return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator{folder.folder()}, {}));
+  }
 
   void TearDown() override { platform::use_file_calls(nullptr); }
   // Number of calls that creation makes.
@@ -91,14 +115,18 @@ class creation_crash : public ::testing::TestWithParam<std::uint32_t> {
     plan.calls = 0;
     plan.fatal = ~0U;
     platform::use_file_calls(&table);
-    EXPECT_TRUE(pool_file::create(path.c_str(), creation(GetParam()))) << last_message();
+    EXPECT_TRUE(pool_file::create(path.c_str(), creation(medium))) << last_message();
     platform::use_file_calls(nullptr);
     std::filesystem::remove(path);
     return plan.calls;
   }
 };
-INSTANTIATE_TEST_SUITE_P(medium, creation_crash, ::testing::Values(tests::direct_medium(), NVM_MEDIUM_SSD),
-                         [](const auto& p) { return std::string{medium_name(p.param)}; });
+INSTANTIATE_TEST_SUITE_P(medium, creation_crash,
+                         ::testing::Values(ground{tests::direct_medium()}, ground{NVM_MEDIUM_SSD},
+                                           ground{tests::direct_medium(), false}, ground{NVM_MEDIUM_SSD, false}),
+                         [](const auto& p) {
+                           return std::string{medium_name(p.param.medium)} + (p.param.nameless ? "" : "_with_names");
+                         });
 
 // An empty pool with nothing missing.
 bool is_whole(const std::vector<std::byte>& image, const layout::superblock& sb) {
@@ -108,35 +136,68 @@ bool is_whole(const std::vector<std::byte>& image, const layout::superblock& sb)
   return image.size() >= g.size_bytes() && head == 0xABCDEF && *read_root(image.data(), g) == 0;
 }
 
-TEST_P(creation_crash, by_kill_before_any_call_opens_nothing_or_a_whole_pool) {
+TEST_P(creation_crash, by_kill_before_any_call_leaves_no_file_or_a_whole_pool) {
   const unsigned calls = record();
   ASSERT_GT(calls, 6U);
   unsigned opened = 0;
   for (unsigned k = 0; k < calls; ++k) {
-    std::filesystem::remove(path);
     ASSERT_EQ(in_child([&] {
                 plan.calls = 0;
                 plan.fatal = k;
                 plan.error = 0;
                 platform::use_file_calls(&table);
-                const auto pool = pool_file::create(path.c_str(), creation(GetParam()));
+                const auto pool = pool_file::create(path.c_str(), creation(medium));
                 return pool ? 1 : 2;
               }),
               1000 + SIGKILL)
         << k;
-    ASSERT_TRUE(std::filesystem::exists(path));
-    const auto image = bytes_of(path);
-    const auto pool = pool_file::open(path.c_str(), on_medium(GetParam()));
-    if (pool) {
+    if (std::filesystem::exists(path)) {
       ++opened;
+      const auto image = bytes_of(path);
+      const auto pool = pool_file::open(path.c_str(), on_medium(medium));
+      ASSERT_TRUE(pool) << k << ": " << last_message();
       EXPECT_TRUE(is_whole(image, (*pool)->superblock())) << k;
     } else {
-      EXPECT_EQ(pool.error(), errc::not_a_pool) << k << ": " << last_message();
+      EXPECT_LE(files(), GetParam().nameless ? 0U : 1U) << k;
+      ASSERT_TRUE(pool_file::create(path.c_str(), creation(medium))) << k << ": " << last_message();
     }
+    EXPECT_EQ(files(), 1U) << k << ": nothing of the killed one is left beside the pool";
+    std::filesystem::remove(path);
   }
-  // Only the syncs after the superblocks can be lost by then.
+  // Killed before the folder was opened, or before it was synced.
   EXPECT_GE(opened, 1U);
-  EXPECT_LE(opened, 3U);
+  EXPECT_LE(opened, 2U);
+}
+
+TEST_P(creation_crash, leaves_what_another_process_is_making) {
+  if (GetParam().nameless) GTEST_SKIP() << "nobody sees it";
+  platform::use_file_calls(&table);
+  plan.calls = 0;
+  plan.fatal = ~0U;
+  platform::pending_name first, second;
+  auto made = first.begin(path.c_str(), 0600);
+  ASSERT_TRUE(made) << last_message();
+  EXPECT_EQ(second.begin(path.c_str(), 0600).error(), errc::busy);
+  EXPECT_EQ(pool_file::create(path.c_str(), creation(medium)).error(), errc::busy) << last_message();
+  EXPECT_TRUE(made->has_name(first.temporary().c_str()));
+  ASSERT_TRUE(first.give(*made)) << last_message();
+  EXPECT_EQ(pool_file::create(path.c_str(), creation(medium)).error(), errc::exists) << last_message();
+  EXPECT_EQ(files(), 1U);
+}
+
+// Between its first look and its name somebody else has made a file of that name.
+TEST_P(creation_crash, replaces_no_file_that_came_into_being_meanwhile) {
+  auto o = creation(medium);
+  o.prepare.context = &path;
+  o.prepare.run = [](void* context, platform::file&, const layout::superblock&) noexcept -> status {
+    put_bytes(*static_cast<std::string*>(context), std::vector<std::byte>(10, std::byte{7}));
+    return {};
+  };
+  platform::use_file_calls(&table);
+  plan.fatal = ~0U;
+  EXPECT_EQ(pool_file::create(path.c_str(), o).error(), errc::exists);
+  EXPECT_EQ(bytes_of(path), std::vector<std::byte>(10, std::byte{7}));
+  EXPECT_EQ(files(), 1U);
 }
 
 TEST_P(creation_crash, by_failure_of_any_call_leaves_no_file) {
@@ -148,7 +209,7 @@ TEST_P(creation_crash, by_failure_of_any_call_leaves_no_file) {
       plan.fatal = k;
       plan.error = error;
       platform::use_file_calls(&table);
-      const auto pool = pool_file::create(path.c_str(), creation(GetParam()));
+      const auto pool = pool_file::create(path.c_str(), creation(medium));
       const int number = errno;
       platform::use_file_calls(nullptr);
       if (pool) {  // the owner record, which is for messages only
@@ -156,7 +217,7 @@ TEST_P(creation_crash, by_failure_of_any_call_leaves_no_file) {
         std::filesystem::remove(path);
         continue;
       }
-      EXPECT_FALSE(std::filesystem::exists(path)) << k;
+      EXPECT_EQ(files(), 0U) << k;
       EXPECT_EQ(number, error) << k << ": " << last_message();
       if (error == ENOSPC) {
         EXPECT_TRUE(pool.error() == errc::no_space || pool.error() == errc::io) << k << ": " << last_message();
@@ -164,7 +225,7 @@ TEST_P(creation_crash, by_failure_of_any_call_leaves_no_file) {
     }
   }
   EXPECT_EQ(unnoticed, 2U);
-  EXPECT_TRUE(pool_file::create(path.c_str(), creation(GetParam())))
+  EXPECT_TRUE(pool_file::create(path.c_str(), creation(medium)))
       << "the addresses were not given back: " << last_message();
 }
 

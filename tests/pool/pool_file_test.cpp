@@ -354,11 +354,6 @@ TEST(pool_file, missing_file_is_named) {
 
 TEST(pool_file, what_is_no_regular_file_is_refused) {
   scratch folder;
-  closed_pool(folder.path("real.nvm"));
-  ASSERT_EQ(::symlink(folder.path("real.nvm").c_str(), folder.path("link.nvm").c_str()), 0);
-  EXPECT_EQ(pool_file::open(folder.path("link.nvm").c_str(), {}).error(), errc::not_a_pool);
-  EXPECT_MESSAGE("symbolic link");
-  EXPECT_EQ(pool_file::create(folder.path("link.nvm").c_str(), small_pool()).error(), errc::exists);
   EXPECT_EQ(pool_file::open(folder.folder().c_str(), {}).error(), errc::not_a_pool);
   EXPECT_EQ(pool_file::open(folder.folder().c_str(), on_medium(0, true)).error(), errc::not_a_pool);
   ASSERT_EQ(::mkfifo(folder.path("pipe").c_str(), 0600), 0);
@@ -366,11 +361,47 @@ TEST(pool_file, what_is_no_regular_file_is_refused) {
   EXPECT_EQ(pool_file::open(folder.path("pipe").c_str(), on_medium(0, true)).error(), errc::not_a_pool);
 }
 
-TEST(pool_file, dangling_link_is_not_created_through) {
+TEST_P(pool_file_of, links_lead_to_the_pool) {
+  closed_pool(path, GetParam());
+  const std::string link = folder.path("link.nvm"), further = folder.path("further.nvm"),
+                    hard = folder.path("hard.nvm");
+  ASSERT_EQ(::symlink("a.nvm", link.c_str()), 0);
+  ASSERT_EQ(::symlink(link.c_str(), further.c_str()), 0);
+  ASSERT_EQ(::link(path.c_str(), hard.c_str()), 0);
+  EXPECT_EQ(pool_file::create(further.c_str(), small_pool()).error(), errc::exists);
+  auto pool = pool_file::open(further.c_str(), on_medium(GetParam()));
+  ASSERT_TRUE(pool) << last_message();
+  EXPECT_STREQ((*pool)->path(), further.c_str()) << "as it was named";
+  // One pool, whatever it is called.
+  for (const std::string& name : {path, link, further, hard}) {
+    const auto again = [&] { return pool_file::open(name.c_str(), on_medium(GetParam())).error(); };
+    EXPECT_EQ(again(), errc::busy) << name;
+    EXPECT_EQ(in_child([&] { return again() == errc::busy ? 0 : 1; }), 0) << name;
+  }
+  ASSERT_TRUE((*pool)->close()) << last_message();
+  EXPECT_TRUE(std::filesystem::is_symlink(link) && std::filesystem::is_symlink(further));
+}
+
+TEST_P(pool_file_of, is_created_where_a_link_leads) {
+  std::filesystem::create_directory(folder.path("elsewhere"));
+  ASSERT_EQ(::symlink("elsewhere/target.nvm", path.c_str()), 0);
+  ASSERT_TRUE(create()) << last_message();
+  EXPECT_TRUE(std::filesystem::is_symlink(path));
+  EXPECT_TRUE(std::filesystem::is_regular_file(folder.path("elsewhere/target.nvm")));
+  EXPECT_TRUE(open()) << last_message();
+  EXPECT_EQ(create().error(), errc::exists);
+}
+
+TEST(pool_file, links_in_a_circle_are_refused) {
   scratch folder;
-  ASSERT_EQ(::symlink(folder.path("target.nvm").c_str(), folder.path("link.nvm").c_str()), 0);
-  EXPECT_FALSE(pool_file::create(folder.path("link.nvm").c_str(), small_pool()));
-  EXPECT_FALSE(std::filesystem::exists(folder.path("target.nvm")));
+  ASSERT_EQ(::symlink(folder.path("b").c_str(), folder.path("a").c_str()), 0);
+  ASSERT_EQ(::symlink(folder.path("a").c_str(), folder.path("b").c_str()), 0);
+  for (const bool creates : {false, true}) {
+    const auto code = creates ? pool_file::create(folder.path("a").c_str(), small_pool()).error()
+                              : pool_file::open(folder.path("a").c_str(), {}).error();
+    EXPECT_EQ(code, errc::system) << creates;
+    EXPECT_EQ(errno, ELOOP) << last_message();
+  }
 }
 
 TEST(pool_file, that_any_user_may_write_is_refused) {
@@ -435,7 +466,7 @@ TEST(pool_file, foreign_bytes_are_refused_by_kind) {
   EXPECT_MESSAGE("truncated");
   put_bytes(folder.path(), std::vector<std::byte>(100000, std::byte{1}));
   EXPECT_EQ(open(), errc::not_a_pool);
-  EXPECT_MESSAGE("foreign");
+  EXPECT_MESSAGE("not a Holdfast pool");
   put_bytes(folder.path(), std::vector<std::byte>(100000));
   EXPECT_EQ(open(), errc::not_a_pool);
   EXPECT_MESSAGE("zeros");

@@ -173,7 +173,7 @@ TEST(superblock, kinds_of_files_are_told_apart) {
   EXPECT_MESSAGE("interrupted");
   const std::vector<std::byte> foreign(8192, std::byte{'x'});
   EXPECT_EQ(pick_superblock(foreign.data(), foreign.size()).error(), errc::not_a_pool);
-  EXPECT_MESSAGE("foreign");
+  EXPECT_MESSAGE("not a Holdfast pool: found \"xxxxxxxx\"");
 }
 
 TEST(superblock, truncated_pool_is_refused_at_every_length) {

@@ -192,6 +192,21 @@ class OnMedium:
         self.assertEqual(client.line(), "MN\r\n")
         self.assertEqual(client.stats()["bytes"], "0")
 
+    def test_starts_after_a_kill_at_any_moment_of_its_first_start(self):
+        chance = random.Random(SEED)
+        for turn in range(25):
+            pool = self.pools / f"first{turn}.nvm"
+            first = subprocess.Popen([process_test.SERVER, "-p", "-1", "--pool", pool], stderr=subprocess.DEVNULL)
+            time.sleep(chance.uniform(0, 0.04))
+            first.kill()
+            first.wait()
+            self.pool = pool
+            client = self.run_on_pool()
+            self.assertEqual(client.say("set a 0 0 1\r\nx\r\n"), "STORED\r\n")
+            self.assertEqual(self.stop(), GOOD)
+            self.assertEqual([p.name for p in self.pools.iterdir()], [pool.name])
+            pool.unlink()
+
     def test_leaves_a_pool_to_its_owner(self):
         client = self.run_on_pool()
         client.say("set a 0 0 1\r\nx\r\n")

@@ -1,0 +1,62 @@
+// A file that gets its name when it is whole: nobody ever sees an unfinished one under it, whenever the process is
+// killed or the machine loses its power.
+//
+//   1. F file without a name in the folder (O_TMPFILE); where the file system has none, one named
+//      `.NAME.holdfast-unfinished`, locked
+//   2. F the caller fills and syncs it
+//   3. F the name: linkat, or renameat2 without replacement; rename where another file is to be replaced
+//   4. | the folder is synced: the name is on the device
+//
+// What a killed process leaves under the temporary name is removed by the next one that is to make a file of the same
+// name: it can be locked, while one that is being made cannot.
+//
+// Threads: none of its own.
+#pragma once
+
+#include <string>
+
+#include "base/base.hpp"
+#include "platform/file.hpp"
+
+namespace nvm::platform {
+
+// The path that the symbolic links at `path` lead to, whether a file is there or not; a path that is no link is its own
+// answer.  errc::system for links that lead in circles, or that another user has put into a folder for everybody.
+[[nodiscard]] result<std::string> behind_links(const char* path) noexcept;
+
+class pending_name {
+ public:
+  enum class kind {
+    none_if_possible,  // until the name is given
+    named,             // under temporary(), so that others can open it
+  };
+
+  pending_name() noexcept = default;
+  pending_name(const pending_name&) = delete;
+  // Without a name given nothing stays.
+  ~pending_name() { drop(); }
+
+  // The new file that is to become `path`, open for reading and writing and empty.  errc::exists if something has that
+  // name (not for replace()), errc::not_found without its folder, errc::busy if another process makes the same file.
+  [[nodiscard]] result<file> begin(const char* path, unsigned mode, kind how = kind::none_if_possible) noexcept;
+
+  // The file that begin() gave gets its name, durably.  errc::exists if another file has got it meanwhile.
+  [[nodiscard]] status give(const file& made) noexcept;
+  // The same, in place of a file that has the name.  The contents are synced before.
+  [[nodiscard]] status replace(const file& made) noexcept;
+
+  // The path with all links followed.
+  [[nodiscard]] const std::string& path() const noexcept { return path_; }
+  // Empty for a file without a name.
+  [[nodiscard]] const std::string& temporary() const noexcept { return temporary_; }
+
+ private:
+  [[nodiscard]] result<file> begin_named(unsigned mode) noexcept;
+  [[nodiscard]] status remove_leftover() noexcept;
+  void drop() noexcept;
+
+  std::string path_, temporary_;
+  bool is_there_ = false;  // a file of ours has the temporary name
+};
+
+}  // namespace nvm::platform
