@@ -65,7 +65,8 @@ enum nvm_error {
   NVM_E_ENGINE = 24,         /* the pool's engine does not do that (stores in place, in a pool of the redo engine) */
   /* A commit was ordered and its sync failed: memory has the changes until the pool is closed, the next open finds all
    * of them or none.  Neither rolled back nor durable; the pool accepts no more commits (NVM_E_IO). */
-  NVM_E_IN_DOUBT = 25
+  NVM_E_IN_DOUBT = 25,
+  NVM_E_COPY = 26            /* a copy of a pool that was in use, which may be torn (nvm_pool_options.accept_copy) */
 };
 
 /* Code of this thread's last failed call (an enum nvm_error); never reset by a call that succeeds. */
@@ -183,7 +184,10 @@ typedef struct nvm_pool_options {
   uint32_t cleaners;       /* NVM_ENGINE_LOG: threads that compact the log; 0: one; not stored in the pool */
   uint32_t log_flags;      /* enum nvm_log_flags; NVM_ENGINE_LOG; not stored in the pool */
   uint32_t home_mib;       /* NVM_ENGINE_LOG: MiB of memory for home pages at most; 0: half of the machine's */
-  uint32_t reserved[4];    /* zero */
+  /* 1: open also a copy of a pool that was in use or whose owner had died, which is refused else (NVM_E_COPY): it may
+   * be torn, and only who copied it knows.  Afterwards it is a pool like any other.  docs/care.md */
+  uint32_t accept_copy;
+  uint32_t reserved[3]; /* zero */
 } nvm_pool_options;
 
 /* Creates the file and an empty pool of `size` bytes of data space in it, opens it.  The file must not exist; symbolic
@@ -193,7 +197,8 @@ NVM_API NVM_POOL *nvm_pool_create(const char *path, size_t size);
 NVM_API NVM_POOL *nvm_pool_create_with(const char *path, const nvm_pool_options *options);
 
 /* Opens a pool, recovering it first if its last owner died: afterwards no transaction is half done.  One process at a
- * time (NVM_E_BUSY names the owner's pid).  Cost: reads the page map, 2 MiB per GiB. */
+ * time (NVM_E_BUSY names the owner's pid).  A copy that was made of a pool in use is refused (NVM_E_COPY).  Cost: reads
+ * the page map, 2 MiB per GiB. */
 NVM_API NVM_POOL *nvm_pool_open(const char *path);
 NVM_API NVM_POOL *nvm_pool_open_with(const char *path, const nvm_pool_options *options);
 
@@ -467,7 +472,7 @@ typedef struct nvm_pool_info {
   uint32_t validation;  /* enum nvm_validation */
   uint64_t home;        /* where objects are whose addresses are virtual (NVM_ENGINE_LOG); 0: objects are in the file */
   uint64_t home_bytes;
-  uint64_t reserved[1];
+  uint64_t copied; /* 1: a copy of a pool that was in use or whose owner had died: opening it is refused, NVM_E_COPY */
 } nvm_pool_info;
 /* Of an open pool: right also when its file was renamed or the working directory changed; `path` is as given to open.
  */
@@ -498,7 +503,8 @@ typedef struct nvm_check_options {
   /* Called by the checking thread at the start, now and then, and at the end with done == total; `done` never falls. */
   void (*progress)(uint64_t done, uint64_t total, void *argument);
   void *argument;       /* of both */
-  uint64_t reserved[5]; /* zero */
+  uint64_t accept_copy; /* 1: a copy of a pool in use is checked too, as in nvm_pool_options */
+  uint64_t reserved[4]; /* zero */
 } nvm_check_options;
 NVM_API int64_t nvm_pool_check_with(const char *path, const nvm_check_options *options, nvm_check_summary *summary);
 

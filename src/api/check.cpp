@@ -252,6 +252,7 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
   }
   nvm::pool_open_options o;
   o.read_only = true;
+  o.accept_copy = how.accept_copy != 0;
   auto opened = nvm::pool_file::open(path, o);
   if (!opened) return api::report(opened.error());
   nvm::pool_file& file = **opened;

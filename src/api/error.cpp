@@ -71,6 +71,8 @@ const char* nvm_error_name(int code) {
       return "NVM_E_ENGINE";
     case NVM_E_IN_DOUBT:
       return "NVM_E_IN_DOUBT";
+    case NVM_E_COPY:
+      return "NVM_E_COPY";
     default:
       return "NVM_E_?";
   }

@@ -28,6 +28,7 @@ status check_options(const char* path, const nvm_pool_options& o) noexcept {
   if (o.engine > NVM_ENGINE_LOG) return fail(errc::invalid, "engine %u is none of enum nvm_engine", o.engine);
   if (o.persist > NVM_PERSIST_BEST) return fail(errc::invalid, "persist %u is none of enum nvm_persist", o.persist);
   if (o.types > NVM_TYPES_IGNORE) return fail(errc::invalid, "types %u is none of enum nvm_types", o.types);
+  if (o.accept_copy > 1) return fail(errc::invalid, "accept_copy: found %u, expected 0 or 1", o.accept_copy);
   if (o.mode > 0777) return fail(errc::invalid, "mode %o is more than permission bits", o.mode);
   if (o.validation > NVM_VALIDATION_COMMIT_MARK)
     return fail(errc::invalid, "validation %u is none of enum nvm_validation", o.validation);
@@ -242,6 +243,7 @@ NVM_POOL* nvm_pool_open_with(const char* path, const nvm_pool_options* options) 
   nvm::pool_open_options p;
   p.medium = o.medium;
   p.read_only = o.read_only != 0;
+  p.accept_copy = o.accept_copy != 0;
   nvm::log_run run;
   p.after_mapping = api::open_log_into(run);
   auto file = nvm::pool_file::open(path, p);

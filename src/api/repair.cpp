@@ -109,6 +109,11 @@ class repairer {
       if (!picked) report_.refusals.emplace_back(last_message());
     }
     if (!picked) return picked.error();
+    if (!request_.accept_copy) {
+      layout::owner_record owner;
+      std::memcpy(&owner, header.data() + layout::owner_sector, sizeof owner);
+      if (status s = check_not_a_copy(owner, file_); !s) return s;
+    }
     sb_ = *picked;
     if (sb_.page_shift != layout::page_shift_default || must_be_read_only(sb_)) {
       return fail(errc::version, "%s: of a format that this library must not change", request_.path.c_str());

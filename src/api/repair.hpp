@@ -34,9 +34,10 @@ struct repair_note {
 
 struct repair_request {
   std::string path;
-  std::string out;        // must not exist; not used in place
-  bool in_place = false;  // the repaired copy takes the name of the pool
-  bool dry_run = false;   // nothing is left of the copy
+  std::string out;           // must not exist; not used in place
+  bool in_place = false;     // the repaired copy takes the name of the pool
+  bool dry_run = false;      // nothing is left of the copy
+  bool accept_copy = false;  // also of a pool that was in use when it was copied (pool/owner.hpp)
 };
 
 struct repair_report {

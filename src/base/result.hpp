@@ -39,6 +39,7 @@ enum class errc : std::uint8_t {
   type_mismatch = 23,
   engine = 24,
   in_doubt = 25,
+  copy = 26,
 };
 
 // Sets this thread's message and returns the code, so that a failure is one expression:

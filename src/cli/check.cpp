@@ -15,6 +15,9 @@ namespace {
 constexpr operand operands[] = {{"PATH", operand_kind::pool_file, true, "the pool; nobody may have it open"}};
 constexpr option options[] = {
     {"limit", value_kind::count, "N", "print the first N findings only; all are counted"},
+    {"accept-copy", value_kind::flag, "",
+     "take a copy that was made while the pool was in use for what it is: if it is sound it becomes a pool like any "
+     "other. For copies that nobody changed while they were made: only who made one knows"},
 };
 constexpr json_field fields[] = {
     {"path", "as given"},
@@ -34,6 +37,7 @@ constexpr json_field fields[] = {
     {"objects", "committed objects"},
     {"object_bytes", "bytes that were asked for when they were allocated"},
     {"pending_transactions", "to be rolled back or completed by the next open"},
+    {"accepted", "true: it was a copy of a pool in use, and is a pool like any other from now on"},
     {"seconds", "duration of the check"},
 };
 constexpr std::string_view examples[] = {"holdfast check cache.nvm",
@@ -91,8 +95,18 @@ void print_summary(const nvm_check_summary& s, std::uint64_t findings, const std
   }
 }
 
+// A copy of a pool in use, found to be sound: whoever opens it for change is its owner.
+bool accept(const std::string& path) {
+  nvm_pool_options o{};
+  o.accept_copy = 1;
+  NVM_POOL* const pool = nvm_pool_open_with(path.c_str(), &o);
+  return pool != nullptr && nvm_pool_close(pool) == 0;
+}
+
 exit_code run(const arguments& given, console& out) {
   const std::string& path = given.operand(0);
+  nvm_pool_info before{};
+  const bool is_copy = given.flag("accept-copy") && nvm_pool_inspect(path.c_str(), &before) == 0 && before.copied != 0;
   const auto start = std::chrono::steady_clock::now();
   nvm_check_summary summary{};
   std::int64_t found = 0;
@@ -107,6 +121,7 @@ exit_code run(const arguments& given, console& out) {
     how.report = report;
     how.progress = advance;
     how.argument = &into;
+    how.accept_copy = is_copy ? 1 : 0;
     found = nvm_pool_check_with(path.c_str(), &how, &summary);
     if (into.thrown) std::rethrow_exception(into.thrown);
     // A pool without one superblock that holds can be walked no further: that is the finding.
@@ -124,7 +139,10 @@ exit_code run(const arguments& given, console& out) {
   if (const auto limit = given.number("limit"); limit && printed_before > *limit) {
     out.text("and {} more\n", printed_before - *limit);
   }
+  const bool accepted = is_copy && found == 0;
+  if (accepted && !accept(path)) return out.fail_library(path);
   print_summary(summary, static_cast<std::uint64_t>(found), path, out);
+  if (accepted) out.text("  accepted   a copy of a pool that was in use; from now on a pool like any other\n");
   out.document({
       {"path", path},
       {"sound", found == 0},
@@ -142,6 +160,7 @@ exit_code run(const arguments& given, console& out) {
       {"objects", summary.objects},
       {"object_bytes", summary.object_bytes},
       {"pending_transactions", summary.pending_transactions},
+      {"accepted", accepted},
       {"seconds", took.count()},
   });
   return found == 0 ? exit_good : exit_negative;
@@ -158,7 +177,9 @@ const command check_command{
         "with its place in the file. Each page is accounted for: free, an object's, a log's, a structure's, or "
         "damaged. The pool is not changed. The exit code is 0 when the pool is sound, 1 when there are findings, 3 or "
         "4 when it could not be checked.\n\n"
-        "A pool whose last owner died is not damaged: its pending transactions are counted and no finding.",
+        "A pool whose last owner died is not damaged: its pending transactions are counted and no finding. A copy that "
+        "was made while the pool was in use, or after its owner had died, is refused (NVM_E_COPY): nobody can tell "
+        "whether it is torn.",
     .operands = operands,
     .options = options,
     .fields = fields,

@@ -50,6 +50,7 @@ exit_code exit_of(int library_code, int system_error) {
     case NVM_E_READ_ONLY:
     case NVM_E_MEDIUM:
     case NVM_E_ADDRESS:
+    case NVM_E_COPY:
       return exit_unavailable;
     case NVM_E_SYSTEM:
       return path_is_at_fault(system_error) ? exit_unavailable : exit_internal;

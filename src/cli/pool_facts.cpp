@@ -17,7 +17,10 @@ constexpr json_field fields[] = {
     {"format_version", "of the file format"},
     {"medium", "shm, dax, auto or ssd"},
     {"engine", "undo, redo, log, mnemosyne or mnemosyne-undo"},
-    {"condition", "clean, in use, or needs recovery (its last owner died; the next open recovers it)"},
+    {"condition",
+     "clean, in use, needs recovery (its last owner died; the next open recovers it), or copy (made of a pool in use "
+     "or "
+     "whose owner had died; opening it is refused)"},
     {"clean", "true: closed properly"},
     {"owner_pid", "process that has the pool open; null: none"},
     {"size_bytes", "data space that exists"},
@@ -76,6 +79,7 @@ std::uint32_t number_of(std::string_view name, std::span<const std::string_view>
 
 pool_condition condition_of(const nvm_pool_info& info) noexcept {
   if (info.owner_pid != 0) return pool_condition::in_use;
+  if (info.copied != 0) return pool_condition::copy;
   return info.clean != 0 ? pool_condition::clean : pool_condition::needs_recovery;
 }
 
@@ -87,6 +91,8 @@ std::string_view condition_name(pool_condition c) noexcept {
       return "in use";
     case pool_condition::needs_recovery:
       return "needs recovery";
+    case pool_condition::copy:
+      return "copy";
   }
   return "?";
 }
@@ -126,12 +132,15 @@ void print_info(const nvm_pool_info& info, const std::string& path, const consol
     state += fmt::format(", by process {}{}", info.owner_pid, name.empty() ? "" : fmt::format(" ({})", name));
   } else if (condition == pool_condition::needs_recovery) {
     state += ": its last owner died; the next open recovers it";
+  } else if (condition == pool_condition::copy) {
+    state += " of a pool that was in use or whose owner had died: it may be torn, and is not opened";
   }
   const std::uint64_t pages = info.used_pages + info.free_pages;
   const auto allocated = allocated_bytes(path);
   out.text("{}\n", out.styled(path, style::strong));
   out.text("  condition  {}\n",
-           out.styled(state, condition == pool_condition::needs_recovery ? style::bad : style::good));
+           out.styled(state, condition == pool_condition::clean || condition == pool_condition::in_use ? style::good
+                                                                                                       : style::bad));
   out.text("  medium     {}\n", medium_name(info.medium));
   out.text("  engine     {}\n", engine_name(info.engine));
   out.text("  size       {} ({} bytes), may grow to {}\n", size_text(info.size), info.size, size_text(info.capacity));

@@ -26,6 +26,7 @@ enum class pool_condition {
   clean,           // closed properly
   in_use,          // a process has it open
   needs_recovery,  // its last owner died; the next open recovers it
+  copy,            // of a pool that was in use or whose owner had died
 };
 [[nodiscard]] pool_condition condition_of(const nvm_pool_info& info) noexcept;
 // "needs recovery".

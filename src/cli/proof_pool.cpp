@@ -131,6 +131,7 @@ std::string proof_pool::create(const std::string& path, const nvm_pool_options& 
 NVM_POOL* proof_pool::open(const std::string& path, std::uint32_t medium) {
   nvm_pool_options o{};
   o.medium = medium;
+  o.accept_copy = 1;  // states of a device are written into files of their own
   return nvm_pool_open_with(path.c_str(), &o);
 }
 
@@ -150,7 +151,11 @@ std::string proof_pool::judge(const std::string& path, std::uint32_t medium, std
     auto* f = static_cast<first_finding*>(to);
     if (f->text.empty()) f->text = fmt::format("the check finds, at offset {}: {}", at, finding);
   };
-  const std::int64_t found = nvm_pool_check(path.c_str(), note, &first, nullptr);
+  nvm_check_options how{};
+  how.report = note;
+  how.argument = &first;
+  how.accept_copy = 1;
+  const std::int64_t found = nvm_pool_check_with(path.c_str(), &how, nullptr);
   if (found > 0) return first.text;
   if (found < 0) return library_says("the check");
   NVM_POOL* pool = open(path, medium);

@@ -16,6 +16,7 @@ constexpr option options[] = {
     {"out", value_kind::path, "FILE", "the repaired pool; must not exist; default PATH.repaired"},
     {"in-place", value_kind::flag, "", "the repaired copy takes the place of PATH, whose file is then gone"},
     {"dry-run", value_kind::flag, "", "report what would be done; nothing is left"},
+    {"accept-copy", value_kind::flag, "", "take also a copy that was made of a pool in use, which may be torn"},
 };
 constexpr json_field fields[] = {
     {"path", "as given"},
@@ -82,6 +83,7 @@ exit_code run(const arguments& given, console& out) {
   request.path = given.operand(0);
   request.in_place = given.flag("in-place");
   request.dry_run = given.flag("dry-run");
+  request.accept_copy = given.flag("accept-copy");
   request.out = given.text("out");
   if (request.in_place && !request.out.empty()) {
     return out.fail({exit_usage, "repair", "USAGE", "--in-place and --out: one of the two"});

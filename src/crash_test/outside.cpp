@@ -297,9 +297,13 @@ std::string with_pool(std::string_view command, const std::string& path, bool qu
   }
 }
 
+// A state is an image of the pool in a file of its own.
+constexpr const char* accepts_copies = "HOLDFAST_ACCEPT_COPY=1";
+
 std::optional<objection> command_judge::judge(const std::string& path) {
   run_options o;
   o.seconds_max = seconds_max_;
+  o.environment.emplace_back(accepts_copies);
   for (const auto& [name, command] : {std::pair{"recovery", recover_}, std::pair{"check", check_}}) {
     if (command.empty()) continue;
     const ending e = run_program({"/bin/sh", "-c", with_pool(command, path, true)}, o);
@@ -315,7 +319,8 @@ std::unique_ptr<program_judge> program_judge::start(const std::vector<std::strin
     for (const int d : ends) ::close(d);
     return nullptr;
   }
-  const std::vector<std::string> more{std::string{layout::judge_variable} + "=" + std::to_string(ends[1])};
+  const std::vector<std::string> more{std::string{layout::judge_variable} + "=" + std::to_string(ends[1]),
+                                      accepts_copies};
   const child_vectors vectors{program, more};
   const pid_t child = ::fork();
   if (child == 0) {

@@ -250,6 +250,27 @@ result<file_system_kind> file::file_system() const noexcept {
   return static_cast<std::uint64_t>(s.f_type) == TMPFS_MAGIC ? file_system_kind::tmpfs : file_system_kind::other;
 }
 
+file_identity file::identity() const noexcept {
+  struct ::statx x{};
+  struct ::statfs s{};
+  file_identity id;
+  if (::statx(descriptor_, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &x) != 0 || ::fstatfs(descriptor_, &s) != 0) {
+    return id;
+  }
+  // Those of <linux/magic.h>, and of the kernel's sources where that has none.
+  constexpr std::uint64_t made_up[] = {FUSE_SUPER_MAGIC,       0x517B /* SMB */, 0xFF534D42 /* CIFS */,
+                                       0xFE534D42 /* SMB2 */,  V9FS_MAGIC,       MSDOS_SUPER_MAGIC,
+                                       0x2011BAB0 /* exFAT */, 0x786F4256 /* VirtualBox */};
+  const auto type = static_cast<std::uint32_t>(s.f_type);
+  const bool changes = std::find(std::begin(made_up), std::end(made_up), type) != std::end(made_up);
+  id.known = changes ? file_identity::how::changing : file_identity::how::certain;
+  id.inode = x.stx_ino;
+  if ((x.stx_mask & STATX_BTIME) != 0) {
+    id.birth_ns = static_cast<std::uint64_t>(x.stx_btime.tv_sec) * 1'000'000'000 + x.stx_btime.tv_nsec;
+  }
+  return id;
+}
+
 status file::lock(short type) const noexcept {
   auto range = whole_file(type);
   if (uninterrupted([&] { return calls().lock(descriptor_, &range); }) == 0) return {};

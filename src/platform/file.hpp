@@ -53,6 +53,18 @@ struct file_facts {
   bool regular = false;
 };
 
+// What tells a file from its copies, for as long as it exists.
+struct file_identity {
+  enum class how : std::uint8_t {
+    unknown,   // the system does not say
+    changing,  // its file system makes numbers up: FUSE, SMB, 9P, FAT
+    certain,
+  };
+  how known = how::unknown;
+  std::uint64_t inode = 0;
+  std::uint64_t birth_ns = 0;  // since 1970; 0: the file system does not keep it
+};
+
 class file {
  public:
   // `flags` as open(2); close-on-exec is added.  errc::not_found, errc::exists, errc::no_space or errc::system (errno
@@ -84,6 +96,7 @@ class file {
   [[nodiscard]] status truncate(std::uint64_t bytes) const noexcept;
   [[nodiscard]] result<std::uint64_t> size() const noexcept;
   [[nodiscard]] result<file_facts> facts() const noexcept;
+  [[nodiscard]] file_identity identity() const noexcept;
   [[nodiscard]] result<file_system_kind> file_system() const noexcept;
 
   // Takes the exclusive lock on the whole file for this open file description (it goes with the

@@ -78,6 +78,11 @@ status inspect(const char* path, std::uint64_t (*entry_pages)(std::uint64_t) noe
   out.file_bytes = facts->bytes;
   out.used_pages = *used;
   out.free_pages = g.size_pages - *used;
+  if (g.page_bytes() >= layout::owner_sector + sizeof(layout::owner_record) && !*locked) {
+    layout::owner_record owner;
+    if (auto s = file->read(layout::owner_sector, &owner, sizeof owner); !s) return s;
+    out.copied = is_of_a_copy(owner, file->identity()) ? 1 : 0;
+  }
   if (*locked && g.page_bytes() >= layout::owner_sector + sizeof(layout::owner_record)) {
     // Read now that somebody is known to hold it: the record seen before may be of one who died.
     layout::owner_record owner;

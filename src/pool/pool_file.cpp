@@ -42,6 +42,19 @@ class errno_kept {
   int value_;
 };
 
+// And the sentence and the code of that failure.
+class failure_kept {
+ public:
+  failure_kept() noexcept : code_{last_code()} { std::snprintf(message_, sizeof message_, "%s", last_message()); }
+  ~failure_kept() { fail(code_, "%s", message_); }
+  failure_kept(const failure_kept&) = delete;
+
+ private:
+  errno_kept errno_;
+  errc code_;
+  char message_[512];
+};
+
 result<std::uint32_t> detect_medium(const platform::file& file) noexcept {
   const auto kind = file.file_system();
   if (!kind) return kind.error();
@@ -162,7 +175,6 @@ status pool_file::close() noexcept {
   if (!read_only_ && !forked() && file_) {
     closed = accepts_commits();
     if (closed && !to_mark_open_) closed = set_state(pool_state::clean);
-    write_owner(0);
     if (!closed && !failed_.load(std::memory_order_relaxed)) of_pool(path(), closed.error());
   }
   const errno_kept kept;
@@ -175,6 +187,7 @@ void pool_file::release() noexcept {
   published_ = false;
   // What comes to these addresses next is accessible to debuggers of memory.
   if (slot_.base() != nullptr) platform::memory_watch::accessible(slot_.base(), geometry().size_bytes());
+  if (!forked()) clear_owner();
   slot_.give_back();
   const std::lock_guard lock{open_pools::guard()};
   if (file_ && !forked()) file_.unlock();
@@ -323,7 +336,7 @@ status pool_file::open_file(const pool_open_options& options) noexcept {
     if (auto s = check_permissions(*facts); !s) return s;
   }
   if (auto s = lock_file(!read_only_); !s) return s;
-  if (auto s = read_superblock(); !s) return s;
+  if (auto s = read_superblock(options.accept_copy); !s) return s;
   if (!read_only_ && must_be_read_only(superblock_)) {
     return fail(errc::version, "features %08x forbid changes by this library; open it read-only",
                 superblock_.features_ro_compat & ~features_ro_compat_known);
@@ -420,7 +433,7 @@ status pool_file::lock_file(bool exclusive) noexcept {
   return fail(errc::busy, "process %" PRIu64 " has it open", owner.pid);
 }
 
-status pool_file::read_superblock() noexcept {
+status pool_file::read_superblock(bool accept_copy) noexcept {
   const auto bytes = file_.size();
   if (!bytes) return bytes.error();
   alignas(8) std::byte header[header_bytes];
@@ -429,6 +442,11 @@ status pool_file::read_superblock() noexcept {
   const auto sb = pick_superblock(header, available, *bytes);
   if (!sb) return sb.error();
   if (auto s = check_file_superblock(*sb); !s) return s;
+  layout::owner_record owner;
+  std::memcpy(&owner, header + owner_at, sizeof owner);
+  if (!accept_copy) {
+    if (auto s = check_not_a_copy(owner, file_); !s) return s;
+  }
   take_superblock(*sb);
   return {};
 }
@@ -500,16 +518,18 @@ status pool_file::adopt_image() noexcept {
 
 // As write_superblock(), by file operations: outside of the order of a medium, when nothing else changes.
 status pool_file::set_state(pool_state state) noexcept {
+  if (auto s = set_state_once(state); !s) return s;
+  // Everything else is in the file; the mark goes to the device with the second copy.
+  if (state == pool_state::clean) clear_owner();
+  return set_state_once(state);
+}
+status pool_file::set_state_once(pool_state state) noexcept {
   superblock_.state = static_cast<std::uint32_t>(state);
-  for (unsigned step = 0; step < 2; ++step) {
-    ++superblock_.sequence;
-    superblock_.crc = superblock_crc(superblock_);
-    const std::uint64_t place = shape_.superblock_at(superblock_copy_of(superblock_.sequence));
-    if (auto s = file_.write(place, &superblock_, sizeof superblock_); !s) return s;
-    if (medium_ == NVM_MEDIUM_SHM) continue;  // survives the process without
-    if (auto s = file_.sync_data(); !s) return s;
-  }
-  return {};
+  ++superblock_.sequence;
+  superblock_.crc = superblock_crc(superblock_);
+  const std::uint64_t place = shape_.superblock_at(superblock_copy_of(superblock_.sequence));
+  if (auto s = file_.write(place, &superblock_, sizeof superblock_); !s) return s;
+  return medium_ == NVM_MEDIUM_SHM ? status{} : file_.sync_data();  // there it survives the process without
 }
 
 // The copy that counts stays as it is: it says the same but for the state, and is the next to be written.
@@ -520,11 +540,17 @@ status pool_file::mark_open() noexcept {
 }
 
 void pool_file::write_owner(std::uint64_t pid) noexcept {
-  layout::owner_record owner{};
-  owner.pid = pid;
-  owner.opened_unix_s = pid != 0 ? platform::unix_s() : 0;
-  // For messages only: without it they are poorer.
-  [[maybe_unused]] const status written = file_.write(owner_at, &owner, sizeof owner);
+  const layout::owner_record owner = make_owner(pid, pid != 0 ? file_.identity() : platform::file_identity{});
+  // Without it messages are poorer, and copies are not told.
+  const status written = file_.write(owner_at, &owner, sizeof owner);
+  owned_ = pid != 0 && written;
+}
+
+void pool_file::clear_owner() noexcept {
+  if (!owned_ || !file_) return;
+  const failure_kept kept;
+  write_owner(0);
+  owned_ = false;
 }
 
 result<std::uint64_t> pool_file::extend(std::uint64_t pages_min) noexcept {

@@ -18,7 +18,7 @@
 // pages it has lost, the medium's own among them, so the medium is told and nothing is committed any more.
 //
 // Close.  State `clean`, after the caller has made everything else durable.  Destruction without close() leaves the
-// pool as a crash would.
+// pool as a crash would, but for the mark of its owner (owner.hpp).
 //
 // Threads.  grow() may be called by any thread, size_pages() and geometry() read by any; create, open, close by one.
 // Fork: see open_pools.hpp.
@@ -32,6 +32,7 @@
 #include "nvm/nvm.h"
 #include "platform/platform.hpp"
 #include "pool/open_pools.hpp"
+#include "pool/owner.hpp"
 #include "pool/superblock.hpp"
 
 namespace nvm {
@@ -67,6 +68,7 @@ struct pool_create_options {
 struct pool_open_options {
   std::uint32_t medium = NVM_MEDIUM_DETECT;
   bool read_only = false;
+  bool accept_copy = false;  // of a pool in use (owner.hpp)
   // Once the file is locked, checked and mapped: may apply a log to a private mapping, and then calls adopt_image().
   image_step after_mapping;
 };
@@ -171,16 +173,18 @@ class pool_file {
   [[nodiscard]] status fill_new_file(const pool_create_options& options) noexcept;
   [[nodiscard]] status open_file(const pool_open_options& options) noexcept;
   [[nodiscard]] status lock_file(bool exclusive) noexcept;
-  [[nodiscard]] status read_superblock() noexcept;
+  [[nodiscard]] status read_superblock(bool accept_copy) noexcept;
   [[nodiscard]] status choose_medium(std::uint32_t requested) noexcept;
   [[nodiscard]] status allocate_blocks(std::uint64_t pages_from, std::uint64_t pages_to) noexcept;
   [[nodiscard]] status map() noexcept;
   [[nodiscard]] status set_state(layout::pool_state state) noexcept;
+  [[nodiscard]] status set_state_once(layout::pool_state state) noexcept;
   [[nodiscard]] status make_sure_of_blocks() noexcept;
   [[nodiscard]] status make_sure_of_metadata() noexcept;
   [[nodiscard]] result<std::uint64_t> extend(std::uint64_t pages_min) noexcept;
   [[nodiscard]] status refuse_commits() const noexcept;
   void write_owner(std::uint64_t pid) noexcept;
+  void clear_owner() noexcept;
   void take_superblock(const layout::superblock& sb) noexcept;
   void release() noexcept;
   void poison_in_child() noexcept;
@@ -203,6 +207,7 @@ class pool_file {
   bool read_only_ = false;
   bool was_clean_ = false;
   bool to_mark_open_ = false;  // superblock_ says open, the file does not yet
+  bool owned_ = false;         // the file has our mark
   bool listed_ = false;
   bool published_ = false;
   std::uint64_t device_ = 0;

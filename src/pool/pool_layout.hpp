@@ -82,13 +82,16 @@ static_assert(offsetof(superblock, sequence) == 112 && offsetof(superblock, crc)
 static_assert(std::is_trivially_copyable_v<superblock> && std::is_standard_layout_v<superblock>);
 static_assert(std::has_unique_object_representations_v<superblock>);
 
-// Who has the pool open.  Written by plain file writes, never synced, trusted for messages only.
+// Who has the pool open, and in which file (pool/owner.hpp).  Written by plain file writes, never synced.
 struct owner_record {
   std::uint64_t pid;  // 0: nobody
   std::uint64_t opened_unix_s;
-  std::uint8_t reserved[496];
+  std::uint64_t inode;     // of the file; 0: not told
+  std::uint64_t birth_ns;  // of the file, since 1970; 0: not told
+  std::uint64_t check;     // XXH3 of all before, seeded with pool_magic; counts where inode is not 0
+  std::uint8_t reserved[472];
 };
-static_assert(sizeof(owner_record) == sector_bytes);
+static_assert(sizeof(owner_record) == sector_bytes && offsetof(owner_record, check) == 32);
 
 // What transactions change in the header pages; both copies are always changed together.
 struct anchor {

@@ -2,9 +2,59 @@
 """check: sound pools are called sound, every kind of damage is found, nothing is changed."""
 
 import random
+import shutil
+import signal
 
 import cli_testing
 from cli_testing import GOOD, INTERNAL, MEDIA, NEGATIVE, UNAVAILABLE, Layout, PoolTest, run
+
+
+class Copies(PoolTest):
+    """Made of a pool in use, and of one whose owner died."""
+
+    def assert_is_refused(self, path):
+        for command in (("check",), ("kv", "stores"), ("dump",), ("repair",)):
+            self.assert_fails((*command, path), UNAVAILABLE, "NVM_E_COPY", "a copy of a pool that was in use")
+        self.assertEqual(self.answer("info", path)["condition"], "copy")
+
+    def test_are_refused_until_they_are_accepted(self):
+        for medium in MEDIA:
+            for state in ("held", "dead"):
+                path, _ = self.used_pool(medium, f"{state}.nvm")
+                copy = path.with_suffix(".copy")
+                if state == "held":
+                    with self.held(path, medium):
+                        shutil.copyfile(path, copy)
+                else:
+                    self.make(path, medium, "die", expect=-signal.SIGKILL)
+                    shutil.copyfile(path, copy)
+                copy.chmod(0o600)
+                with self.unchanged(copy):
+                    self.assert_is_refused(copy)
+                mended = copy.with_suffix(".mended")
+                self.assertEqual(run("repair", "--accept-copy", copy, "--out", mended).returncode, GOOD)
+                self.assertEqual(run("check", mended).returncode, GOOD)
+                self.assertTrue(self.answer("check", "--accept-copy", copy)["accepted"])
+                self.assertFalse(self.answer("check", "--accept-copy", copy)["accepted"], "it is a pool by now")
+                self.assertEqual(self.answer("info", copy)["condition"], "clean")
+                self.assertEqual(run("check", path).returncode, GOOD)
+                # Copied when it is closed: as good as the pool.
+                self.answer("kv", "put", path, "key", "value")
+                shutil.copyfile(path, copy)
+                self.assertEqual(run("kv", "get", copy, "key").stdout, "value\n")
+
+    def test_that_are_damaged_are_not_accepted(self):
+        path, _ = self.used_pool("shm")
+        copy = path.with_suffix(".copy")
+        with self.held(path, "shm"):
+            shutil.copyfile(path, copy)
+        copy.chmod(0o600)
+        at = Layout(copy)
+        with open(copy, "r+b") as file:
+            file.seek(at.entry(at.pages(Layout.RUN)[0]))
+            file.write(b"\xff" * 8)
+        with self.unchanged(copy):
+            self.assertFalse(self.answer("check", "--accept-copy", copy, expect=NEGATIVE)["accepted"])
 
 
 class SoundPools(PoolTest):

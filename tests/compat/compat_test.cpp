@@ -48,16 +48,19 @@ class golden_image : public ::testing::TestWithParam<const char*> {
   bytes image = image_named(GetParam());
   nvm_pool_options options{};
 
+  // Their owner has written which file they were: what is in another one is a copy.
+  static bool is_marked() { return std::strstr(GetParam(), "marked") != nullptr; }
   void SetUp() override {
     layout::superblock sb;
     ASSERT_GE(image.size(), sizeof sb);
     std::memcpy(&sb, image.data(), sizeof sb);
     options.medium = sb.medium;
+    options.accept_copy = is_marked() ? 1 : 0;
     if (!nvm_is_durable(reinterpret_cast<void*>(sb.base_address)))
       GTEST_SKIP() << "made for another address window than this build's";
   }
 };
-INSTANTIATE_TEST_SUITE_P(format, golden_image, ::testing::Values("v1_shm", "v1_ssd"),
+INSTANTIATE_TEST_SUITE_P(format, golden_image, ::testing::Values("v1_shm", "v1_ssd", "v1_shm_marked", "v1_ssd_marked"),
                          [](const auto& p) { return std::string{p.param}; });
 
 std::int64_t count_objects(NVM_POOL* pool) {
@@ -80,6 +83,21 @@ TEST_P(golden_image, opens_with_everything_committed_and_nothing_else) {
   EXPECT_EQ(count_objects(pool), SAMPLE_OBJECTS);
   EXPECT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
   EXPECT_EQ(nvm_pool_check(file.path(), nullptr, nullptr, nullptr), 0) << nvm_errormsg();
+}
+
+TEST_P(golden_image, is_refused_as_a_copy_if_its_owner_has_marked_it) {
+  const scratch_file file{image};
+  options.accept_copy = 0;
+  nvm_pool_info info{};
+  ASSERT_EQ(nvm_pool_inspect(file.path(), &info), 0) << nvm_errormsg();
+  EXPECT_EQ(info.copied, is_marked() ? 1U : 0U);
+  NVM_POOL* pool = nvm_pool_open_with(file.path(), &options);
+  EXPECT_EQ(pool == nullptr, is_marked()) << nvm_errormsg();
+  if (pool == nullptr) {
+    EXPECT_EQ(nvm_errno(), NVM_E_COPY);
+  } else {
+    EXPECT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+  }
 }
 
 TEST_P(golden_image, goes_on_living) {

@@ -118,6 +118,7 @@ void make(const kind& k, std::vector<pool_file_image>& all) {
 const std::string& scratch_path() {
   static const std::string path = [] {
     std::string made = "/dev/shm/holdfast-fuzz-" + std::to_string(::getpid());
+    ::setenv("HOLDFAST_ACCEPT_COPY", "1", 1);  // images of pools in use and of dead ones are written there
     std::atexit([] { ::unlink(("/dev/shm/holdfast-fuzz-" + std::to_string(::getpid())).c_str()); });
     return made;
   }();

@@ -59,6 +59,10 @@ TEST(pool_layout, superblock_fields_lie_where_format_1_says) {
 TEST(pool_layout, owner_record_and_anchor_lie_where_format_1_says) {
   EXPECT_EQ(offsetof(layout::owner_record, pid), 0U);
   EXPECT_EQ(offsetof(layout::owner_record, opened_unix_s), 8U);
+  EXPECT_EQ(offsetof(layout::owner_record, inode), 16U);
+  EXPECT_EQ(offsetof(layout::owner_record, birth_ns), 24U);
+  EXPECT_EQ(offsetof(layout::owner_record, check), 32U);
+  EXPECT_EQ(offsetof(layout::owner_record, reserved), 40U);
   EXPECT_EQ(sizeof(layout::owner_record), 512U);
   EXPECT_EQ(offsetof(layout::anchor, root), 0U);
   EXPECT_EQ(offsetof(layout::anchor, stores), 16U);
