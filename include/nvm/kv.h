@@ -40,8 +40,19 @@ enum nvm_kv_open_mode {
 typedef struct nvm_kv_options {
   uint32_t index; /* enum nvm_kv_index; another one than the stored one: NVM_E_TYPE_MISMATCH, naming both */
   uint32_t mode;  /* enum nvm_kv_open_mode */
-  uint64_t reserved[6];
+  uint32_t flags; /* enum nvm_kv_open_flags */
+  uint32_t reserved_flags;
+  uint64_t reserved[5];
 } nvm_kv_options;
+/* Every entry has a checksum of its key, its value and its place: damage by a medium, or by a program that writes where
+ * it should not, is told and not taken for data.  The sum is written with the entry, at the cost of 8 bytes.  It is
+ * looked at by whatever reads entries in bulk (cursors, scans, nvm_kv_get_statistics(), the check of a pool), and by
+ * nvm_kv_update(); by nvm_kv_get() and nvm_kv_visit() with NVM_KV_VERIFY_READS alone, since there it costs a few per
+ * cent.  What is damaged is NVM_E_CORRUPT, and the message names key and place. */
+enum nvm_kv_open_flags {
+  NVM_KV_NO_CHECKSUMS = 1, /* a store that is made has none; one that is there is as it was made */
+  NVM_KV_VERIFY_READS = 2 /* reading one entry looks at its checksum, with every handle of the store while it is open */
+};
 
 /* Opens a store of the pool; NULL options: all zero.  No barrier transaction may be open.  A handle is good until it is
  * closed or its pool is; the same store opened twice is the same store. */
@@ -50,6 +61,7 @@ NVM_API int nvm_kv_close(nvm_kv *kv);
 NVM_API NVM_POOL *nvm_kv_pool(const nvm_kv *kv);
 NVM_API const char *nvm_kv_name(const nvm_kv *kv);
 NVM_API enum nvm_kv_index nvm_kv_index_of(const nvm_kv *kv);
+NVM_API int nvm_kv_has_checksums(const nvm_kv *kv); /* 1 or 0 */
 /* "list", "hash", "btree", "rbtree"; NULL for anything else. */
 NVM_API const char *nvm_kv_index_name(int index);
 
@@ -129,10 +141,13 @@ typedef struct nvm_kv_entry {
   const void *value;
   size_t value_bytes;
 } nvm_kv_entry;
-/* 1: *entry is the next one.  0: there are no more.  -1: failed. */
+/* 1: *entry is the next one.  0: there are no more.  -1: failed.
+ * An entry that is damaged (NVM_E_CORRUPT) is passed over, and all others are met; then the end is -1 in place of 0,
+ * and the message counts what was passed over and names the first.  A link that is damaged ends the walk at once. */
 NVM_API int nvm_kv_cursor_next(nvm_kv_cursor *cursor, nvm_kv_entry *entry);
 NVM_API void nvm_kv_cursor_close(nvm_kv_cursor *cursor);
-/* Calls visit() for each entry until it returns non-zero; returns that value, 0 at the end, -1 on failure. */
+/* Calls visit() for each entry until it returns non-zero; returns that value, 0 at the end, -1 on failure, which with
+ * damaged entries comes after all others, as for nvm_kv_cursor_next(). */
 NVM_API int nvm_kv_scan(nvm_kv *kv, const nvm_kv_range *range, int (*visit)(const nvm_kv_entry *entry, void *argument),
                         void *argument);
 
@@ -147,10 +162,11 @@ typedef struct nvm_kv_statistics {
   uint64_t buckets, overflow_buckets, longest_chain; /* hash: buckets in use, in one chain at most */
   uint64_t leaves, inner_nodes;                      /* B+tree */
   double load;                                       /* entries a slot of the index; 0 for list and red-black tree */
-  uint64_t reserved[6];
+  uint64_t checksums;                                /* 1: entries have them */
+  uint64_t reserved[5];
 } nvm_kv_statistics;
 /* Walks the whole store in one transaction, and checks it: -1 (NVM_E_CORRUPT, naming the place) if anything is not as
- * it must be.  Cost: reads every key. */
+ * it must be.  Cost: reads every key, and every value that has a checksum. */
 NVM_API int nvm_kv_get_statistics(nvm_kv *kv, nvm_kv_statistics *out);
 
 /* Calls visit() with name and index of each store of the pool, in the order of names, until it returns non-zero;

@@ -27,13 +27,27 @@ status check_put(const nvm_kv* kv, const void* key, std::size_t key_bytes, const
   return keyed::prepare_key(kv->store, key, key_bytes, out);
 }
 
-// Writes those bytes of a value that an edit has changed.
-void write_changes(keyed::operation& op, keyed::record& r, const std::byte* before, const std::byte* after) {
+// Writes those bytes of a value that an edit has changed, and its sum.
+void write_changes(keyed::operation& op, const keyed::key& k, keyed::record& r, const std::byte* before,
+                   const std::byte* after) {
   std::uint64_t from = 0;
   std::uint64_t to = r.sizes.value;
   while (from < to && before[from] == after[from]) ++from;
   while (to > from && before[to - 1] == after[to - 1]) --to;
-  if (from != to) op.write(keyed::value_of(op, r) + from, after + from, to - from);
+  if (from == to) return;
+  op.write(keyed::value_of(op, r) + from, after + from, to - from);
+  if (!op.sums.on) return;
+  const std::uint64_t sum = op.sums.of(k, r, after);
+  op.write(keyed::value_of(op, r) + r.sizes.value, &sum, sizeof sum);
+}
+
+// The first `count` bytes of a value, all of which is looked at.
+status get_verified(keyed::operation& op, const keyed::key& k, const keyed::record& r, void* to, std::size_t count) {
+  std::byte* copy = keyed::scratch::of_thread().take(keyed::value_room(op, r));
+  if (copy == nullptr) return fail(errc::no_memory, "no volatile memory for a value");
+  if (status s = keyed::read_value(op, k, r, true, copy); !s) return s;
+  if (count != 0) std::memcpy(to, copy, count);
+  return {};
 }
 
 struct edit_call {
@@ -47,13 +61,12 @@ status update(keyed::operation& op, const keyed::key& k, const edit_call& e, boo
   found = r.place != 0;
   if (!found) return {};
   const std::uint64_t room = std::max<std::uint64_t>(r.sizes.value, e.room_wanted);
-  std::byte* before = keyed::scratch::of_thread().take(r.sizes.value);
+  std::byte* before = keyed::scratch::of_thread().take(keyed::value_room(op, r));
   std::byte* after = keyed::scratch::of_thread().take(room);
   if (before == nullptr || after == nullptr) return fail(errc::no_memory, "no volatile memory for a value");
-  if (r.sizes.value != 0) {
-    op.read(before, keyed::value_of(op, r), r.sizes.value);
-    std::memcpy(after, before, r.sizes.value);
-  }
+  // Whatever is made from a damaged value would get a sum that holds.
+  if (status s = keyed::read_value(op, k, r, true, before); !s) return s;
+  if (r.sizes.value != 0) std::memcpy(after, before, r.sizes.value);
   std::size_t bytes = r.sizes.value;
   {
     const outside their_function;
@@ -62,7 +75,7 @@ status update(keyed::operation& op, const keyed::key& k, const edit_call& e, boo
   }
   if (bytes > room) return fail(errc::invalid, "the edit has made %zu bytes in room for %lu", bytes, room);
   if (bytes == r.sizes.value && bytes <= keyed::in_place_bytes_max) {
-    write_changes(op, r, before, after);
+    write_changes(op, k, r, before, after);
     return {};
   }
   return keyed::put(op, k, {after, bytes}, 0);
@@ -103,6 +116,7 @@ int nvm_kv_get(nvm_kv* kv, const void* key, size_t key_bytes, void* value, size_
     s = api::run_on(*kv, [&](keyed::operation& op) -> nvm::status {
       if (nvm::status found = keyed::find(op, k, r); !found || r.place == 0) return found;
       const std::size_t n = std::min<std::uint64_t>(r.sizes.value, room);
+      if (op.of.verify_reads.load(std::memory_order_relaxed)) return api::get_verified(op, k, r, value, n);
       if (n != 0) op.read(value, keyed::value_of(op, r), n);
       return {};
     });
@@ -124,10 +138,9 @@ int nvm_kv_visit(nvm_kv* kv, const void* key, size_t key_bytes, void (*visit)(co
   if (s) {
     s = api::run_on(*kv, [&](keyed::operation& op) -> nvm::status {
       if (nvm::status found = keyed::find(op, k, r); !found || r.place == 0) return found;
-      copy = keyed::scratch::of_thread().take(r.sizes.value);
+      copy = keyed::scratch::of_thread().take(keyed::value_room(op, r));
       if (copy == nullptr) return fail(errc::no_memory, "no volatile memory for a value");
-      if (r.sizes.value != 0) op.read(copy, keyed::value_of(op, r), r.sizes.value);
-      return {};
+      return keyed::read_value(op, k, r, op.of.verify_reads.load(std::memory_order_relaxed), copy);
     });
   }
   if (!s) return api::report(s.error());
@@ -222,28 +235,31 @@ int64_t nvm_kv_size(nvm_kv* kv) {
 int nvm_kv_get_statistics(nvm_kv* kv, nvm_kv_statistics* out) {
   nvm::status s = api::usable(kv);
   if (s && out == nullptr) s = fail(errc::invalid, "the result is NULL");
-  keyed::figures f;
+  // Outside of the transaction, which a conflict leaves without an end.
+  keyed::inspection walk;
   if (s) {
     s = api::run_on(*kv, [&](keyed::operation& op) {
-      f = {};
-      return keyed::check(op, f);
+      keyed::read_by_transaction bytes{op};
+      walk.stop_at_first(op.of.name);
+      return walk.run(bytes, op.of.header_place);
     });
   }
   if (!s) return api::report(s.error());
+  const keyed::figures& f = walk.found();
   *out = {};
   out->index = static_cast<std::uint32_t>(kv->store.index);
   out->depth = f.depth;
   out->entries = f.sum.entries;
   out->key_bytes = f.sum.key_bytes;
   out->value_bytes = f.sum.value_bytes;
-  out->buckets = f.table.buckets;
-  out->overflow_buckets = f.table.overflow_buckets;
-  out->longest_chain = f.table.longest_chain;
-  out->leaves = f.tree.leaves;
-  out->inner_nodes = f.tree.inner_nodes;
-  const double slots = f.table.buckets != 0
-                           ? static_cast<double>(f.table.buckets + f.table.overflow_buckets) * layout::bucket_slots
-                           : static_cast<double>(f.tree.leaves) * layout::leaf_slots;
+  out->buckets = f.buckets;
+  out->overflow_buckets = f.overflow_buckets;
+  out->longest_chain = f.longest_chain;
+  out->leaves = f.leaves;
+  out->inner_nodes = f.inner_nodes;
+  out->checksums = kv->store.sums.on ? 1 : 0;
+  const double slots = f.buckets != 0 ? static_cast<double>(f.buckets + f.overflow_buckets) * layout::bucket_slots
+                                      : static_cast<double>(f.leaves) * layout::leaf_slots;
   out->load = slots == 0 ? 0 : static_cast<double>(f.sum.entries) / slots;
   return 0;
 }

@@ -17,15 +17,29 @@ nvm::status nvm_kv_cursor::refill() {
   const nvm::status s = nvm::api::run_on(kv, [&](keyed::operation& op) {
     entries.clear();
     bytes.clear();
+    passed_now.clear();
     reached_end = false;
     from = start;
     return keyed::fetch(op, from, *this, no_more);
   });
   if (!s) return s;
+  keep_passed();
   ended = no_more || reached_end;
   next = 0;
   wanted = std::min(wanted * 2, wanted_max);
   return {};
+}
+
+void nvm_kv_cursor::keep_passed() {
+  if (!passed_now.empty() && passed.empty()) std::snprintf(why, sizeof why, "%s", why_now);
+  for (const std::uint64_t place : passed_now) {
+    if (std::find(passed.begin(), passed.end(), place) == passed.end()) passed.push_back(place);
+  }
+}
+int nvm_kv_cursor::end() const {
+  if (passed.empty()) return 0;
+  return nvm::api::report(nvm::fail(nvm::errc::corrupt, "%zu damaged %s passed over; %s", passed.size(),
+                                    passed.size() == 1 ? "entry" : "entries", why));
 }
 
 namespace api = nvm::api;
@@ -66,11 +80,11 @@ int nvm_kv_cursor_next(nvm_kv_cursor* cursor, nvm_kv_entry* entry) try {
   }
   if (nvm::status s = api::usable(&cursor->kv); !s) return api::report(s.error());
   while (cursor->next == cursor->entries.size()) {
-    if (cursor->ended || cursor->left == 0) return 0;
+    if (cursor->ended || cursor->left == 0) return cursor->end();
     cursor->wanted = std::min<std::uint64_t>(cursor->wanted, cursor->left);
     if (nvm::status s = cursor->refill(); !s) return api::report(s.error());
   }
-  if (cursor->left == 0) return 0;
+  if (cursor->left == 0) return cursor->end();
   --cursor->left;
   const nvm_kv_cursor::place& e = cursor->entries[cursor->next++];
   entry->key = cursor->bytes.data() + e.at;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -13,31 +14,44 @@ struct nvm_kv_cursor final : keyed::receiver {
       : kv{of}, ordered{of.store.index == keyed::kv_index::btree || of.store.index == keyed::kv_index::rbtree} {}
   ~nvm_kv_cursor() = default;
 
-  nvm::status add(const keyed::access& a, const keyed::record& r, bool& more) override try {
-    if (has_to && !before_end(a, r)) {
+  nvm::status add(const keyed::operation& a, const keyed::record& r, bool& more) override try {
+    const auto mark = keyed::scratch::of_thread().here();
+    keyed::key key;
+    keyed::bytes_view value;
+    if (nvm::status s = keyed::read_whole(a, r, key, value); !s) {
+      keyed::scratch::of_thread().rewind(mark);
+      return s.error() == nvm::errc::corrupt ? skip(r.place) : s;
+    }
+    const std::string_view text{reinterpret_cast<const char*>(key.bytes), key.count};
+    if (has_to && (from.backward ? text <= to : text >= to)) {
       reached_end = true;
       more = false;
       return {};
     }
-    const std::size_t at = bytes.size();
-    bytes.resize(at + r.sizes.key + r.sizes.value);
-    if (r.sizes.key != 0) a.read(bytes.data() + at, keyed::key_of(a, r), r.sizes.key);
-    if (ordered && !goes_on({reinterpret_cast<const char*>(bytes.data()) + at, r.sizes.key})) {
+    if (ordered && !goes_on(text)) {
       return keyed::access::damaged("order of keys", r.place);
     }
-    if (r.sizes.value != 0) a.read(bytes.data() + at + r.sizes.key, keyed::value_of(a, r), r.sizes.value);
+    const std::size_t at = bytes.size();
+    bytes.insert(bytes.end(), key.bytes, key.bytes + key.count);
+    if (value.count != 0) bytes.insert(bytes.end(), value.bytes, value.bytes + value.count);
+    keyed::scratch::of_thread().rewind(mark);
     entries.push_back({at, r.sizes.key, r.sizes.value});
     more = entries.size() < wanted && bytes.size() < fetch_bytes;
     return {};
   } catch (const std::bad_alloc&) {
     return nvm::fail(nvm::errc::no_memory, "no volatile memory for entries");
   }
-  [[nodiscard]] bool before_end(const keyed::access& a, const keyed::record& r) const {
-    const std::size_t n = std::min<std::size_t>(r.sizes.key, to.size());
-    int sign = n == 0 ? 0 : a.compare(keyed::key_of(a, r), to.data(), n);
-    if (sign == 0) sign = r.sizes.key < to.size() ? -1 : r.sizes.key > to.size() ? 1 : 0;
-    return from.backward ? sign > 0 : sign < 0;
+  nvm::status skip(std::uint64_t place) override try {
+    if (passed_now.empty()) std::snprintf(why_now, sizeof why_now, "%s", nvm::last_message());
+    passed_now.push_back(place);
+    return {};
+  } catch (const std::bad_alloc&) {
+    return nvm::fail(nvm::errc::no_memory, "no volatile memory for entries");
   }
+  // What the attempt that has committed passed over; a fetch may come to one again.
+  void keep_passed();
+  // The end: 0, or -1 where something was passed over.
+  int end() const;
   // Whether the key comes behind the one before it: a cursor that finds its place by keys would else go in circles.
   [[nodiscard]] bool goes_on(std::string_view key) const noexcept {
     std::string_view before = last;
@@ -71,4 +85,8 @@ struct nvm_kv_cursor final : keyed::receiver {
   std::size_t next = 0;
   std::vector<place> entries;
   std::vector<std::byte> bytes;
+  std::vector<std::uint64_t> passed_now;  // places of damaged records of this attempt of a fetch
+  std::vector<std::uint64_t> passed;      // of all before
+  char why_now[256] = "";
+  char why[256] = "";  // about the first
 };

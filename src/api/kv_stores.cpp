@@ -12,12 +12,12 @@
 
 #include "api/kv_cursor.hpp"
 
-nvm_kv::nvm_kv(nvm::api::stores& all, std::uint64_t header, keyed::kv_index index, std::uint64_t seed, std::string name)
-    : of{all}, store{all.bytes, header, index, seed, std::move(name)} {
+nvm_kv::nvm_kv(nvm::api::stores& all, std::uint64_t header, const keyed::store_facts& facts, std::string name)
+    : of{all}, store{all.bytes, header, facts, std::move(name)} {
   seen.mark = nvm::api::debugger_view::of_store;
   seen.name = store.name.c_str();
   seen.pool = all.pool;
-  seen.kind = static_cast<std::uint32_t>(index);
+  seen.kind = static_cast<std::uint32_t>(facts.index);
 }
 
 namespace nvm::api {
@@ -44,7 +44,9 @@ status look_up(keyed::operation& op, std::string_view name, std::uint64_t& place
   place = 0;
   if (status s = keyed::find(op, key_of(name), r); !s || r.place == 0) return s;
   if (r.sizes.value != sizeof place) return keyed::access::damaged("directory of stores", r.place);
-  op.read(&place, keyed::value_of(op, r), sizeof place);
+  std::byte value[sizeof place + layout::record_sum_bytes];
+  if (status s = keyed::read_value(op, key_of(name), r, true, value); !s) return s;
+  std::memcpy(&place, value, sizeof place);
   return {};
 }
 status enter(keyed::operation& op, std::string_view name, std::uint64_t place) {
@@ -53,13 +55,11 @@ status enter(keyed::operation& op, std::string_view name, std::uint64_t place) {
 
 // Frees a dropped store, one batch of entries after the other.
 status finish_drop(stores& all, std::uint64_t place) {
-  keyed::kv_index index{};
-  std::uint64_t seed = 0;
-  if (status s = run(all.pool, [&](nvm_stm* tx) { return keyed::read_header({tx, all.bytes}, place, index, seed); });
-      !s) {
+  keyed::store_facts facts;
+  if (status s = run(all.pool, [&](nvm_stm* tx) { return keyed::read_header({tx, all.bytes}, place, facts); }); !s) {
     return s;
   }
-  nvm_kv doomed{all, place, index, seed, dropped_name(place)};
+  nvm_kv doomed{all, place, facts, dropped_name(place)};
   for (bool found = true; found;) {
     found = false;
     keyed::fetch_from from;
@@ -68,7 +68,7 @@ status finish_drop(stores& all, std::uint64_t place) {
       unsigned removed = 0;
       const status s = run_on(doomed, [&](keyed::operation& op) {
         // Of a hash table what comes behind the last bucket; of others what is first now.
-        next = index == keyed::kv_index::hash ? from : keyed::fetch_from{};
+        next = facts.index == keyed::kv_index::hash ? from : keyed::fetch_from{};
         return keyed::empty_some(op, next, removed, ended);
       });
       if (!s) return s;
@@ -95,7 +95,7 @@ status finish_drops(stores& all) {
     class first_dropped final : public keyed::receiver {
      public:
       explicit first_dropped(std::uint64_t& place) noexcept : place_{place} {}
-      status add(const keyed::access& a, const keyed::record& r, bool& more) override {
+      status add(const keyed::operation& a, const keyed::record& r, bool& more) override {
         more = false;
         std::byte first{1};
         if (r.sizes.key != 0) a.read(&first, keyed::key_of(a, r), 1);
@@ -124,22 +124,21 @@ status finish_drops(stores& all) {
 status open_directory(stores& all, bool create) {
   if (all.directory != nullptr) return {};
   std::uint64_t place = 0;
-  keyed::kv_index index{};
-  std::uint64_t seed = 0;
+  keyed::store_facts facts;
   const status s = run(all.pool, [&](nvm_stm* tx) -> status {
     const keyed::access a{tx, all.bytes};
     const void* found = anchor(tx, anchor_word::stores);
     place = found == nullptr ? 0 : a.place_of(found);
-    if (place != 0) return keyed::read_header(a, place, index, seed);
+    if (place != 0) return keyed::read_header(a, place, facts);
     if (!create) return {};
-    index = keyed::kv_index::btree;
-    if (status made = keyed::create_header(tx, all.bytes, index, 0, place); !made) return made;
+    facts = {keyed::kv_index::btree, 0, true};
+    if (status made = keyed::create_header(tx, all.bytes, facts, place); !made) return made;
     if (set_anchor(tx, anchor_word::stores, all.bytes.base + place) != 0) return static_cast<errc>(nvm_errno());
     return {};
   });
   if (!s || place == 0) return s;
-  if (index != keyed::kv_index::btree) return keyed::access::damaged("directory of stores", place);
-  all.directory = std::make_unique<nvm_kv>(all, place, index, seed, std::string{});
+  if (facts.index != keyed::kv_index::btree) return keyed::access::damaged("directory of stores", place);
+  all.directory = std::make_unique<nvm_kv>(all, place, facts, std::string{});
   return all.pool->file->read_only() ? status{} : finish_drops(all);
 }
 
@@ -175,13 +174,14 @@ status open_store(stores& all, const char* name, const nvm_kv_options& o, nvm_kv
     if (o.mode == NVM_KV_CREATE_ONLY) return exists();
     if (status s = differs(found->second->store.index); !s) return s;
     out = found->second.get();
+    // relaxed: calls that run meanwhile may do either.
+    if ((o.flags & NVM_KV_VERIFY_READS) != 0) out->store.verify_reads.store(true, std::memory_order_relaxed);
     ++out->store.handles;
     return {};
   }
   if (status s = open_directory(all, o.mode != NVM_KV_OPEN_ONLY); !s) return s;
   std::uint64_t place = 0;
-  keyed::kv_index index{};
-  std::uint64_t seed = 0;
+  keyed::store_facts facts;
   const auto fresh_seed = new_seed();
   if (!fresh_seed) return fresh_seed.error();
   if (all.directory != nullptr) {
@@ -190,13 +190,13 @@ status open_store(stores& all, const char* name, const nvm_kv_options& o, nvm_kv
       if (status found = look_up(names, name, place); !found) return found;
       if (place != 0) {
         if (o.mode == NVM_KV_CREATE_ONLY) return exists();
-        if (status read = keyed::read_header(names, place, index, seed); !read) return read;
-        return differs(index);
+        if (status read = keyed::read_header(names, place, facts); !read) return read;
+        return differs(facts.index);
       }
       if (o.mode == NVM_KV_OPEN_ONLY) return {};
-      index = o.index == NVM_KV_DETECT ? keyed::kv_index::btree : wanted;
-      seed = *fresh_seed;
-      if (status made = keyed::create_header(tx, all.bytes, index, seed, place); !made) return made;
+      facts = {o.index == NVM_KV_DETECT ? keyed::kv_index::btree : wanted, *fresh_seed,
+               (o.flags & NVM_KV_NO_CHECKSUMS) == 0};
+      if (status made = keyed::create_header(tx, all.bytes, facts, place); !made) return made;
       return enter(names, name, place);
     });
     if (!s) return s;
@@ -204,8 +204,9 @@ status open_store(stores& all, const char* name, const nvm_kv_options& o, nvm_kv
   if (place == 0) {
     return fail(errc::not_found, "%s: there is no key-value store \"%s\"", all.pool->file->path(), name);
   }
-  auto opened = std::make_unique<nvm_kv>(all, place, index, seed, name);
-  if (index == keyed::kv_index::hash) {
+  auto opened = std::make_unique<nvm_kv>(all, place, facts, name);
+  if ((o.flags & NVM_KV_VERIFY_READS) != 0) opened->store.verify_reads.store(true, std::memory_order_relaxed);
+  if (facts.index == keyed::kv_index::hash) {
     const status s = run_on(*opened, [](keyed::operation& op) { return keyed::hash::find_hint(op); });
     if (!s) return s;
   }
@@ -288,8 +289,13 @@ nvm_kv* nvm_kv_open(NVM_POOL* pool, const char* name, const nvm_kv_options* opti
     return api::report_null<nvm_kv>(
         fail(errc::invalid, "index %u or mode %u is none of nvm_kv_options", o.index, o.mode));
   }
-  for (const std::uint64_t r : o.reserved) {
-    if (r != 0) return api::report_null<nvm_kv>(fail(errc::invalid, "a reserved field of nvm_kv_options is not 0"));
+  if ((o.flags & ~unsigned{NVM_KV_NO_CHECKSUMS | NVM_KV_VERIFY_READS}) != 0) {
+    return api::report_null<nvm_kv>(fail(errc::invalid, "flags %u are none of enum nvm_kv_open_flags", o.flags));
+  }
+  std::uint64_t reserved = o.reserved_flags;
+  for (const std::uint64_t r : o.reserved) reserved |= r;
+  if (reserved != 0) {
+    return api::report_null<nvm_kv>(fail(errc::invalid, "a reserved field of nvm_kv_options is not 0"));
   }
   nvm_kv* out = nullptr;
   const nvm::status s = api::guarded(pool, [&](api::stores& all) { return api::open_store(all, name, o, out); });
@@ -304,6 +310,7 @@ int nvm_kv_close(nvm_kv* kv) {
   return 0;
 }
 
+int nvm_kv_has_checksums(const nvm_kv* kv) { return kv->store.sums.on ? 1 : 0; }
 NVM_POOL* nvm_kv_pool(const nvm_kv* kv) { return kv->of.pool; }
 const char* nvm_kv_name(const nvm_kv* kv) { return kv->store.name.c_str(); }
 enum nvm_kv_index nvm_kv_index_of(const nvm_kv* kv) { return static_cast<enum nvm_kv_index>(kv->store.index); }
@@ -325,12 +332,11 @@ int nvm_kv_each(NVM_POOL* pool, int (*visit)(const char*, enum nvm_kv_index, voi
       if (name.empty() || name[0] == '\0') continue;
       if (e.value_bytes != sizeof place) return keyed::access::damaged("directory of stores", 0);
       std::memcpy(&place, e.value, sizeof place);
-      keyed::kv_index index{};
-      std::uint64_t seed = 0;
+      keyed::store_facts facts;
       const nvm::status read =
-          api::run(pool, [&](nvm_stm* tx) { return keyed::read_header({tx, all.bytes}, place, index, seed); });
+          api::run(pool, [&](nvm_stm* tx) { return keyed::read_header({tx, all.bytes}, place, facts); });
       if (!read) return read;
-      found.emplace_back(name, static_cast<enum nvm_kv_index>(index));
+      found.emplace_back(name, static_cast<enum nvm_kv_index>(facts.index));
     }
     return more == 0 ? nvm::status{} : nvm::status{static_cast<errc>(nvm_errno())};
   });

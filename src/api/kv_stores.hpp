@@ -17,7 +17,7 @@
 namespace keyed = nvm::keyed;
 
 struct nvm_kv {
-  nvm_kv(nvm::api::stores& of, std::uint64_t header, keyed::kv_index index, std::uint64_t seed, std::string name);
+  nvm_kv(nvm::api::stores& of, std::uint64_t header, const keyed::store_facts& facts, std::string name);
   nvm::api::debugger_view seen;  // first
   nvm::api::stores& of;
   keyed::store store;
@@ -33,6 +33,7 @@ struct stores {
     bytes.first = g.data_offset;
     bytes.limit.store(g.objects_end(), std::memory_order_relaxed);
     bytes.limit_now = [](NVM_POOL* of) { return of->file->geometry().objects_end(); };
+    bytes.objects_max = [](NVM_POOL* of) { return keyed::objects_max(of->file->geometry()); };
     bytes.pool = p;
   }
   NVM_POOL* pool;

@@ -38,6 +38,8 @@ constexpr option options[] = {
     {"store", value_kind::text, "NAME", "which store of the pool; default \"main\""},
     {"index", value_kind::choice, "INDEX",
      "put, load: index of the store if it has to be made; default btree. An existing one must have it", index_names},
+    {"no-checksums", value_kind::flag, "",
+     "put, load: a store that has to be made gets no checksums; an existing one is as it was made"},
     {"format", value_kind::choice, "FORMAT", "load, export: default from the end of the file's name, else csv",
      formats},
     {"no-header", value_kind::flag, "", "load: a first CSV record key,value is an entry; export: write none"},
@@ -71,6 +73,7 @@ constexpr json_field fields[] = {
     {"stores[].index", "of the store"},
     {"key_bytes", "stat: sum over all entries"},
     {"value_bytes", "stat: sum over all entries"},
+    {"checksums", "stat: whether entries have them"},
     {"depth", "stat: of trees, nodes to an entry; of hash tables the level"},
     {"buckets", "stat: of a hash table"},
     {"overflow_buckets", "stat: of a hash table"},
@@ -215,6 +218,7 @@ struct call {
     nvm_kv_options o{};
     o.index = index_of(given.choice("index").value_or(""));
     o.mode = make ? NVM_KV_OPEN_OR_CREATE : NVM_KV_OPEN_ONLY;
+    o.flags = NVM_KV_VERIFY_READS | (given.flag("no-checksums") ? NVM_KV_NO_CHECKSUMS : 0U);
     return kv::open(*at, store.c_str(), o);
   }
   // An operand or option as bytes; nothing: it is no base64.
@@ -452,6 +456,7 @@ class loader {
     if (store) return &*store;
     nvm_kv_options o{};
     o.index = index_wanted_ != NVM_KV_DETECT ? index_wanted_ : index_of(c_.given.choice("index").value_or(""));
+    if (plain_wanted_.value_or(c_.given.flag("no-checksums"))) o.flags = NVM_KV_NO_CHECKSUMS;
     store = kv::open(*c_.at, name.c_str(), o);
     if (!store) return nullptr;
     index_ = nvm_kv_index_name(store->index());
@@ -466,6 +471,7 @@ class loader {
     auto old = c_.open_store(false);
     if (!old && nvm_errno() != NVM_E_NOT_FOUND) return nullptr;
     if (old) index_wanted_ = old->index();
+    if (old) plain_wanted_ = nvm_kv_has_checksums(old->handle()) == 0;
     kv* made = opened(stage_, stage_name());
     if (made == nullptr || !old) return made;
     // A list shows its newest entry first.
@@ -543,6 +549,7 @@ class loader {
   std::optional<kv> target_;
   std::optional<kv> stage_;
   enum nvm_kv_index index_wanted_ = NVM_KV_DETECT;
+  std::optional<bool> plain_wanted_;  // without checksums, as the store that is replaced
   const char* index_ = nullptr;
   std::vector<text_entry> waiting_;
   std::vector<std::uint64_t> lines_;
@@ -621,14 +628,15 @@ exit_code stat(call& c) {
   if (!store) return c.failed();
   const auto s = store->statistics();
   if (!s) return c.failed();
-  c.out.text("{}: {}, {} entries, {} bytes of keys, {} bytes of values, depth {}, load {:.2f}\n", c.store,
-             nvm_kv_index_name(static_cast<int>(s->index)), s->entries, s->key_bytes, s->value_bytes, s->depth,
-             s->load);
+  c.out.text("{}: {}, {} entries, {} bytes of keys, {} bytes of values, depth {}, load {:.2f}, {}\n", c.store,
+             nvm_kv_index_name(static_cast<int>(s->index)), s->entries, s->key_bytes, s->value_bytes, s->depth, s->load,
+             s->checksums != 0 ? "with checksums" : "without checksums");
   json answer = c.answer();
   answer["index"] = nvm_kv_index_name(static_cast<int>(s->index));
   answer["count"] = s->entries;
   answer["key_bytes"] = s->key_bytes;
   answer["value_bytes"] = s->value_bytes;
+  answer["checksums"] = s->checksums != 0;
   answer["depth"] = s->depth;
   answer["buckets"] = s->buckets;
   answer["overflow_buckets"] = s->overflow_buckets;

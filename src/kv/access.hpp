@@ -22,6 +22,8 @@ struct pool_bytes {
   std::uint64_t first = 0;              // place of the first data page
   std::atomic<std::uint64_t> limit{0};  // end of the data as last seen: it only grows
   std::uint64_t (*limit_now)(NVM_POOL*) = nullptr;
+  // More objects than the pool's pages have room for: a walk that meets so many goes round.
+  std::uint64_t (*objects_max)(NVM_POOL*) = nullptr;
   NVM_POOL* pool = nullptr;
 
   [[nodiscard]] bool holds(std::uint64_t place, std::uint64_t bytes) noexcept {

@@ -6,7 +6,7 @@
 // That prefix follows from the separators around a node (its fences) and is never compared: whatever key is led here
 // has it.
 //
-/// Invariants, which check() looks at.  A node with fences [low, high):
+/// Invariants, which an inspection looks at (inspect.hpp).  A node with fences [low, high):
 ///   prefix <= number of first bytes that low and high have in common; 0 where there is no such fence
 ///   so two neighbours with prefixes p and q can be one node of prefix min(p, q)
 ///   leaves are at level 0 and linked in order; every child is one level below its parent

@@ -128,15 +128,15 @@ inline unsigned worthwhile(unsigned prefix, unsigned possible, const leaf_slot* 
     record r;
     if (status s = record_of(op, p.image.slots[slot_at(p.image.order, at.position)].record, r); !s) return s;
     if (fits(r, value.count)) {
-      overwrite(op, op.count, r, value);
+      overwrite(op, op.count, op.sums, r, k, value);
       return {};
     }
-    const std::uint64_t made = make_record(op, op.count, 0, k, value);
+    const std::uint64_t made = make_record(op, op.count, op.sums, 0, k, value);
     if (made == 0) return access::out_of_room();
     op.store(&slot->record, layout::pack_place(made, k.count));
     return drop_record(op, op.count, 0, r);
   }
-  const std::uint64_t made = make_record(op, op.count, 0, k, value);
+  const std::uint64_t made = make_record(op, op.count, op.sums, 0, k, value);
   if (made == 0) return access::out_of_room();
   leaf_slot fresh{0, layout::pack_place(made, k.count)};
   if (p.at == nullptr) {

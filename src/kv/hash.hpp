@@ -153,6 +153,9 @@ struct chain {
   }
 };
 
+// A record whose bits of the hash are those of a key that it has not: damaged, or not.
+[[nodiscard, gnu::cold]] status look_at(const operation& op, std::uint64_t place);
+
 struct found {
   home first;
   record r{};
@@ -180,7 +183,11 @@ struct found {
       if (layout::more_of(word) != tag) continue;
       bool equal = false;
       if (status s = read_if_equal(op, layout::place_of(word), k, out.r, equal); !s) return s;
-      if (!equal) continue;
+      if (!equal) {
+        // The same 24 bits and another key: once in millions of entries, or what was once this key.
+        if (status s = look_at(op, layout::place_of(word)); !s) return s;
+        continue;
+      }
       out.slot = &c.at->slots[i];
       out.link = link;
       out.holder = c.image;
@@ -303,10 +310,10 @@ struct found {
   found f;
   if (status s = find(op, k, f); !s) return s;
   if (f.r.place != 0 && fits(f.r, value.count)) {
-    overwrite(op, op.count, f.r, value);
+    overwrite(op, op.count, op.sums, f.r, k, value);
     return {};
   }
-  const std::uint64_t made = make_record(op, op.count, 0, k, value);
+  const std::uint64_t made = make_record(op, op.count, op.sums, 0, k, value);
   if (made == 0) return access::out_of_room();
   const std::uint64_t word = layout::pack_place(made, layout::tag_of(k.hash));
   if (f.r.place != 0) {
@@ -366,8 +373,8 @@ struct found {
       for (const std::uint64_t word : c.image.slots) {
         if (word == 0) continue;
         record r;
-        if (status s = read_record(op, layout::place_of(word), r); !s) return s;
-        if (status s = to.add(op, r, more); !s) return s;
+        const status read = read_record(op, layout::place_of(word), r);
+        if (status s = hand_over(to, op, read, r, more); !s) return s;
       }
       status s;
       if (!c.next(op, s)) {
@@ -379,59 +386,6 @@ struct found {
     from.position = round_down(from.position, width) + width;
     ended = from.position == 0;
   }
-  return {};
-}
-
-struct shape {
-  std::uint64_t buckets = 0;
-  std::uint64_t overflow_buckets = 0;
-  std::uint64_t longest_chain = 0;
-  unsigned level = 0;
-};
-
-// Looks at every bucket and record.
-[[nodiscard]] inline status check(operation& op, totals& sum, shape& out) {
-  out.level = static_cast<unsigned>(op.load(&op.header->level));
-  std::uint64_t position = 0;
-  do {
-    home b;
-    if (status s = find_home(op, reversed(position), b); !s) return s;
-    const unsigned depth = depth_of(b.image);
-    if (b.number != low_bits(b.number, depth) || depth > out.level) {
-      return access::damaged("bucket", op.place_of(b.at));
-    }
-    ++out.buckets;
-    std::uint64_t length = 1;
-    chain c{b.at, b.image};
-    for (;;) {
-      for (const std::uint64_t word : c.image.slots) {
-        if (word == 0) continue;
-        record r;
-        if (status s = read_record(op, layout::place_of(word), r); !s) return s;
-        const auto mark = scratch::of_thread().here();
-        std::byte* copy = scratch_key(op, r);
-        if (copy == nullptr) return fail(errc::no_memory, "no volatile memory for a key");
-        const std::uint64_t h = checksum(copy, r.sizes.key, op.of.seed);
-        scratch::of_thread().rewind(mark);
-        if (low_bits(h, depth) != b.number || layout::tag_of(h) != layout::more_of(word)) {
-          return access::damaged("entry of a hash table", r.place);
-        }
-        ++sum.entries;
-        sum.key_bytes += r.sizes.key;
-        sum.value_bytes += r.sizes.value;
-      }
-      status s;
-      if (!c.next(op, s)) {
-        if (!s) return s;
-        break;
-      }
-      ++length;
-      ++out.overflow_buckets;
-    }
-    out.longest_chain = std::max(out.longest_chain, length);
-    const std::uint64_t width = std::uint64_t{1} << (64 - depth);
-    position = round_down(position, width) + width;
-  } while (position != 0);
   return {};
 }
 

@@ -1,5 +1,5 @@
-// Key-value stores on media, version 1: header, records, and the nodes of each index.  docs/format.md states every
-// byte.
+// Key-value stores on media, versions 1 and 2: header, records, and the nodes of each index.  docs/format.md states
+// every byte.
 //
 // Every structure here is the payload of an object of the pool, and names others by their *places*: bytes from the
 // pool's start, 0: none.  Payloads of more than 256 bytes begin 16 bytes behind a line's start, where the object's own
@@ -11,11 +11,13 @@
 #include <type_traits>
 
 #include "base/base.hpp"
+#include "base/checksum.hpp"
 
 namespace nvm::layout {
 
 inline constexpr std::uint64_t kv_magic = 0x5641'4B44'4C4F'48'31;  // "1HOLDKAV" in file order
-inline constexpr std::uint32_t kv_version = 1;                     // raise it with any change below
+inline constexpr std::uint32_t kv_version = 2;                     // raise it with any change below
+inline constexpr std::uint32_t kv_version_plain = 1;               // the same without check and sums
 
 enum class kv_index : std::uint32_t { list = 1, hash = 2, btree = 3, rbtree = 4 };
 
@@ -61,8 +63,9 @@ struct kv_header {
   std::uint64_t magic;
   std::uint32_t version;  // greater than ours: refuse
   std::uint32_t index;    // enum kv_index
-  std::uint64_t seed;     // of the hash
-  std::uint64_t reserved[3];
+  std::uint64_t seed;     // of the hash and of the sums
+  std::uint64_t check;    // from version 2 on: XXH3 of the words before, seeded with the header's place
+  std::uint64_t reserved[2];
   // A line of its own: what every operation reads and few change.
   std::uint64_t root;      // list: first record; btree, rbtree: root; 0: empty
   std::uint64_t sequence;  // list: of the newest record
@@ -78,8 +81,9 @@ static_assert(offsetof(kv_header, segments) == 1136);
 static_assert(std::is_trivially_copyable_v<kv_header> && std::has_unique_object_representations_v<kv_header>);
 
 // ---- record -------------------------------------------------------------------------------------------------------
-// sizes (8) | key, padded to 8 | value.  Of a list and a red-black tree the links come first in the same object.
-// sizes: value bytes (32) | key bytes (16) | room for the value in units of 8 bytes, 65535: no more than it has (16)
+// sizes (8) | key, padded to 8 | value | from version 2 on a sum (8).  Of a list and a red-black tree the links come
+// first in the same object. sizes: value bytes (32) | key bytes (16) | room for the value in units of 8 bytes, 65535:
+// no more than it has (16)
 struct record_sizes {
   std::uint64_t value = 0;
   std::uint64_t key = 0;
@@ -90,6 +94,13 @@ constexpr std::uint64_t pack(const record_sizes& s) noexcept { return s.value | 
 constexpr record_sizes unpack_sizes(std::uint64_t w) noexcept { return {w & 0xFFFF'FFFF, w >> 32 & 0xFFFF, w >> 48}; }
 constexpr std::uint64_t record_value_at(std::uint64_t key_bytes) noexcept { return 8 + round_up(key_bytes, 8); }
 constexpr std::uint64_t record_bytes(const record_sizes& s) noexcept { return record_value_at(s.key) + s.value; }
+inline constexpr std::uint64_t record_sum_bytes = 8;
+// What the sum behind the value is: `key_hash` is XXH3 of the key, seeded with the store's seed; `sizes` is the packed
+// word, `place` that of the record.  So a record that lies elsewhere, or is another store's, has another sum.
+inline std::uint64_t record_sum(std::uint64_t key_hash, std::uint64_t place, std::uint64_t sizes, const void* value,
+                                std::uint64_t value_bytes) noexcept {
+  return checksum(value, value_bytes, mix_seed(mix_seed(key_hash, place), sizes));
+}
 
 struct list_links {
   std::uint64_t next;      // older record

@@ -15,32 +15,31 @@ struct found {
   std::uint64_t next = 0;
 };
 
-// A chain longer than the pool has room for is none.
-class step_limit {
- public:
-  explicit step_limit(const operation& op) noexcept
-      : left_{op.of.pool.limit.load(std::memory_order_relaxed) / 32 + 1024} {}
-  [[nodiscard]] bool over() noexcept { return left_-- == 0; }
-
- private:
-  std::uint64_t left_;
-};
+// The links of the record at `place`, which follows one of sequence number `above`.  The numbers fall along the list,
+// so that whoever follows it comes to an end, and a cursor never back to where it was.
+[[nodiscard]] inline status read_links(const operation& op, std::uint64_t place, std::uint64_t above, list_links& out) {
+  auto* object = op.at<list_links>(place, sizeof(list_links) + 16);
+  if (object == nullptr) return errc::corrupt;
+  op.read(&out, object, sizeof out);
+  if (out.sequence == 0 || out.sequence >= above) return access::damaged("list record", place);
+  return {};
+}
 
 [[nodiscard]] inline status find(operation& op, const key& k, found& out) {
   out.link = &op.header->root;
-  step_limit steps{op};
+  std::uint64_t above = UINT64_MAX;
   for (std::uint64_t place = op.load(out.link); place != 0;) {
-    auto* object = op.at<list_links>(place, sizeof(list_links) + 16);
-    if (object == nullptr) return errc::corrupt;
-    if (steps.over()) return access::damaged("list", op.of.header_place);
+    list_links links;
+    if (status s = read_links(op, place, above, links); !s) return s;
     bool equal = false;
     if (status s = read_if_equal(op, place + sizeof(list_links), k, out.r, equal); !s) return s;
     if (equal) {
-      out.next = op.load(&object->next);
+      out.next = links.next;
       return {};
     }
-    out.link = &object->next;
-    place = op.load(out.link);
+    out.link = &op.known<list_links>(place)->next;
+    above = links.sequence;
+    place = links.next;
   }
   out.r.place = 0;
   return {};
@@ -51,12 +50,12 @@ class step_limit {
     found f;
     if (status s = find(op, k, f); !s) return s;
     if (f.r.place != 0 && fits(f.r, value.count)) {
-      overwrite(op, op.count, f.r, value);
+      overwrite(op, op.count, op.sums, f.r, k, value);
       return {};
     }
     if (f.r.place != 0) {
       // Another object in the same place of the list.
-      const std::uint64_t made = make_record(op, op.count, sizeof(list_links), k, value);
+      const std::uint64_t made = make_record(op, op.count, op.sums, sizeof(list_links), k, value);
       if (made == 0) return access::out_of_room();
       const auto* old = op.known<list_links>(f.r.place - sizeof(list_links));
       const list_links links{f.next, op.load(&old->sequence)};
@@ -65,7 +64,7 @@ class step_limit {
       return drop_record(op, op.count, sizeof(list_links), f.r);
     }
   }
-  const std::uint64_t made = make_record(op, op.count, sizeof(list_links), k, value);
+  const std::uint64_t made = make_record(op, op.count, op.sums, sizeof(list_links), k, value);
   if (made == 0) return access::out_of_room();
   std::uint64_t ends[2];  // root, sequence
   op.read(ends, &op.header->root, sizeof ends);
@@ -88,49 +87,23 @@ class step_limit {
 
 // Records behind `from.position`, 0: all.
 [[nodiscard]] inline status fetch(operation& op, fetch_from& from, receiver& to, bool& ended) {
-  step_limit steps{op};
   bool more = true;
   ended = false;
   std::uint64_t above = UINT64_MAX;
   std::uint64_t place = op.load(&op.header->root);
   for (; place != 0 && more;) {
-    auto* object = op.at<list_links>(place, sizeof(list_links) + 16);
-    if (object == nullptr) return errc::corrupt;
-    if (steps.over()) return access::damaged("list", op.of.header_place);
     list_links links;
-    op.read(&links, object, sizeof links);
-    // Sequence numbers fall, or a cursor could come back to where it was.
-    if (links.sequence == 0 || links.sequence >= above) return access::damaged("list record", place);
+    if (status s = read_links(op, place, above, links); !s) return s;
     above = links.sequence;
     if (from.position == 0 || links.sequence < from.position) {
       record r;
-      if (status s = read_record(op, place + sizeof(list_links), r); !s) return s;
-      if (status s = to.add(op, r, more); !s) return s;
+      const status read = read_record(op, place + sizeof(list_links), r);
+      if (status s = hand_over(to, op, read, r, more); !s) return s;
       from.position = links.sequence;
     }
     place = links.next;
   }
   ended = place == 0;
-  return {};
-}
-
-[[nodiscard]] inline status check(operation& op, totals& sum) {
-  step_limit steps{op};
-  std::uint64_t above = op.load(&op.header->sequence) + 1;
-  for (std::uint64_t place = op.load(&op.header->root); place != 0;) {
-    auto* object = op.at<list_links>(place, sizeof(list_links) + 16);
-    if (object == nullptr) return errc::corrupt;
-    list_links links;
-    op.read(&links, object, sizeof links);
-    if (steps.over() || links.sequence >= above || links.sequence == 0) return access::damaged("list record", place);
-    above = links.sequence;
-    record r;
-    if (status s = read_record(op, place + sizeof(list_links), r); !s) return s;
-    ++sum.entries;
-    sum.key_bytes += r.sizes.key;
-    sum.value_bytes += r.sizes.value;
-    place = links.next;
-  }
   return {};
 }
 

@@ -1,5 +1,9 @@
 #include "kv/operations.hpp"
 
+#include <cstring>
+
+#include "kv/readable.hpp"
+
 namespace nvm::keyed {
 
 const char* name_of(kv_index index) noexcept {
@@ -112,55 +116,64 @@ status fetch(operation& op, fetch_from& from, receiver& to, bool& ended) {
   __builtin_unreachable();
 }
 
-status check(operation& op, figures& out) {
-  status s;
-  switch (op.of.index) {
-    case kv_index::list:
-      s = list::check(op, out.sum);
-      break;
-    case kv_index::hash:
-      s = hash::check(op, out.sum, out.table);
-      out.depth = out.table.level;
-      break;
-    case kv_index::btree:
-      s = btree::check(op, out.sum, out.tree);
-      out.depth = out.tree.depth;
-      break;
-    case kv_index::rbtree: {
-      rbtree::shape shape;
-      s = rbtree::check(op, out.sum, shape);
-      out.depth = shape.depth;
-      break;
-    }
-  }
-  if (!s) return s;
-  const totals counted = op.count.sum(op);
-  if (counted.entries != out.sum.entries || counted.key_bytes != out.sum.key_bytes ||
-      counted.value_bytes != out.sum.value_bytes) {
-    return fail(errc::corrupt,
-                "key-value store \"%s\": entries, bytes of keys and of values: counted %lu, %lu, %lu, found %lu, %lu, "
-                "%lu",
-                op.of.name.c_str(), counted.entries, counted.key_bytes, counted.value_bytes, out.sum.entries,
-                out.sum.key_bytes, out.sum.value_bytes);
-  }
-  return {};
+namespace {
+
+[[gnu::cold]] errc damaged_entry(const operation& op, const key& k, const record& r) noexcept {
+  return fail(errc::corrupt, "key-value store \"%s\": entry \"%s\", record at offset %lu: it fails its checksum",
+              op.of.name.c_str(), (readable{k.bytes, k.count}.text), r.place);
 }
 
-void fill_header(layout::kv_header& header, kv_index index, std::uint64_t seed) noexcept {
+}  // namespace
+
+status read_value(const operation& op, const key& k, const record& r, bool verify, std::byte* to) {
+  const std::uint64_t bytes = verify ? value_room(op, r) : r.sizes.value;
+  if (verify && op.sums.on) {
+    // The sizes alone have been checked.
+    const std::uint64_t inside = r.place % 16 + layout::record_bytes(r.sizes) + op.sums.bytes();
+    if (op.at<std::byte>(round_down(r.place, 16), inside) == nullptr) return errc::corrupt;
+  }
+  if (bytes != 0) op.read(to, value_of(op, r), bytes);
+  return !verify || !op.sums.on || op.sums.hold(k, r, to) ? status{} : status{damaged_entry(op, k, r)};
+}
+
+status read_whole(const operation& op, const record& r, key& k, bytes_view& value) {
+  std::byte* copy = scratch::of_thread().take(r.sizes.key + value_room(op, r));
+  if (copy == nullptr) return fail(errc::no_memory, "no volatile memory for an entry");
+  if (r.sizes.key != 0) op.read(copy, key_of(op, r), r.sizes.key);
+  k = {copy, static_cast<std::uint32_t>(r.sizes.key), 0};
+  if (op.sums.key_has_hash) k.hash = checksum(copy, k.count, op.of.seed);
+  value = {copy + k.count, r.sizes.value};
+  return read_value(op, k, r, true, copy + k.count);
+}
+
+status hash::look_at(const operation& op, std::uint64_t place) {
+  if (!op.sums.on) return {};
+  record r;
+  key k;
+  bytes_view value;
+  if (status s = read_record(op, place, r); !s) return s;
+  const auto mark = scratch::of_thread().here();
+  const status held = read_whole(op, r, k, value);
+  scratch::of_thread().rewind(mark);
+  return held;
+}
+
+void fill_header(layout::kv_header& header, const store_facts& facts, std::uint64_t place) noexcept {
   std::memset(static_cast<void*>(&header), 0, sizeof header);
   header.magic = layout::kv_magic;
-  header.version = layout::kv_version;
-  header.index = static_cast<std::uint32_t>(index);
-  header.seed = seed;
+  header.version = facts.with_sums ? layout::kv_version : layout::kv_version_plain;
+  header.index = static_cast<std::uint32_t>(facts.index);
+  header.seed = facts.seed;
+  if (facts.with_sums) header.check = checksum(&header, offsetof(layout::kv_header, check), place);
 }
 
-status create_header(nvm_stm* tx, pool_bytes& pool, kv_index index, std::uint64_t seed, std::uint64_t& place) {
+status create_header(nvm_stm* tx, pool_bytes& pool, const store_facts& facts, std::uint64_t& place) {
   const access a{tx, pool};
   auto* header = a.allocate<layout::kv_header>(layout::kv_type_header);
   if (header == nullptr) return access::out_of_room();
-  fill_header(*header, index, seed);
   place = a.place_of(header);
-  if (index != kv_index::hash) return {};
+  fill_header(*header, facts, place);
+  if (facts.index != kv_index::hash) return {};
   auto* first = a.allocate<layout::segment>(layout::kv_type_segment);
   if (first == nullptr) return access::out_of_room();
   std::memset(static_cast<void*>(first), 0, sizeof *first);
@@ -170,28 +183,33 @@ status create_header(nvm_stm* tx, pool_bytes& pool, kv_index index, std::uint64_
   return {};
 }
 
-status read_header(const access& a, std::uint64_t place, kv_index& index, std::uint64_t& seed) {
-  auto* header = a.at<layout::kv_header>(place);
-  if (header == nullptr) return errc::corrupt;
-  std::uint64_t words[6];
-  static_assert(offsetof(layout::kv_header, root) == sizeof words);
-  a.read(words, header, sizeof words);
-  const auto version = static_cast<std::uint32_t>(words[1]);
-  index = static_cast<kv_index>(words[1] >> 32);
-  seed = words[2];
-  if (words[0] != layout::kv_magic) {
-    return fail(errc::corrupt, "key-value store at offset %lu: magic: found %016lx, expected %016lx", place, words[0],
-                layout::kv_magic);
+status check_header(const layout::kv_header& header, std::uint64_t place, store_facts& out) noexcept {
+  out = {static_cast<kv_index>(header.index), header.seed, header.version != layout::kv_version_plain};
+  if (header.magic != layout::kv_magic) {
+    return fail(errc::corrupt, "key-value store at offset %lu: magic: found %016lx, expected %016lx", place,
+                header.magic, layout::kv_magic);
   }
-  if (version == 0 || version > layout::kv_version) {
-    return fail(errc::version, "key-value store at offset %lu: version: found %u, expected at most %u", place, version,
-                layout::kv_version);
+  if (header.version == 0 || header.version > layout::kv_version) {
+    return fail(errc::version, "key-value store at offset %lu: version: found %u, expected at most %u", place,
+                header.version, layout::kv_version);
   }
-  if (name_of(index) == nullptr) {
-    return fail(errc::corrupt, "key-value store at offset %lu: index: found %u, expected 1 to 4", place,
-                static_cast<unsigned>(index));
+  if (name_of(out.index) == nullptr) {
+    return fail(errc::corrupt, "key-value store at offset %lu: index: found %u, expected 1 to 4", place, header.index);
+  }
+  const std::uint64_t check = out.with_sums ? checksum(&header, offsetof(layout::kv_header, check), place) : 0;
+  if (header.check != check) {
+    return fail(errc::corrupt, "key-value store at offset %lu: check: found %016lx, expected %016lx", place,
+                header.check, check);
   }
   return {};
+}
+
+status read_header(const access& a, std::uint64_t place, store_facts& out) {
+  auto* header = a.at<layout::kv_header>(place);
+  if (header == nullptr) return errc::corrupt;
+  layout::kv_header fixed;
+  a.read(&fixed, header, offsetof(layout::kv_header, reserved));
+  return check_header(fixed, place, out);
 }
 
 namespace {
@@ -201,7 +219,7 @@ class key_copies final : public receiver {
  public:
   static constexpr unsigned most = 256;
   static constexpr unsigned wanted = 128;
-  status add(const access& a, const record& r, bool& more) override {
+  status add(const operation& a, const record& r, bool& more) override {
     if (count_ == most) {
       more = false;
       return {};

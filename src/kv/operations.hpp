@@ -22,22 +22,23 @@ enum : unsigned { put_absent = 1, put_present = 2, put_new = 4 };
 [[nodiscard]] status remove(operation& op, const key& k, bool& removed);
 [[nodiscard]] status fetch(operation& op, fetch_from& from, receiver& to, bool& ended);
 
-struct figures {
-  totals sum{};
-  unsigned depth = 0;
-  hash::shape table{};
-  btree::shape tree{};
-};
-// Walks everything.
-[[nodiscard]] status check(operation& op, figures& out);
+// The value of a record and, where the store has sums, its sum, copied to `to`, which has room for both: value_room().
+// `verify`: errc::corrupt, naming key and place, where the sum does not hold.
+[[nodiscard]] inline std::uint64_t value_room(const operation& op, const record& r) noexcept {
+  return r.sizes.value + op.sums.bytes();
+}
+[[nodiscard]] status read_value(const operation& op, const key& k, const record& r, bool verify, std::byte* to);
+// All of a record, copied to scratch and verified; key and value stay there until it is reset.
+[[nodiscard]] status read_whole(const operation& op, const record& r, key& k, bytes_view& value);
 
-// What is fixed in a header, and otherwise zero.
-void fill_header(layout::kv_header& header, kv_index index, std::uint64_t seed) noexcept;
+// What is fixed in a header, and otherwise zero, for that place.
+void fill_header(layout::kv_header& header, const store_facts& facts, std::uint64_t place) noexcept;
 // The header of a new store, with an empty index.
-[[nodiscard]] status create_header(nvm_stm* tx, pool_bytes& pool, kv_index index, std::uint64_t seed,
-                                   std::uint64_t& place);
+[[nodiscard]] status create_header(nvm_stm* tx, pool_bytes& pool, const store_facts& facts, std::uint64_t& place);
 // What is fixed in a header.
-[[nodiscard]] status read_header(const access& a, std::uint64_t place, kv_index& index, std::uint64_t& seed);
+[[nodiscard]] status read_header(const access& a, std::uint64_t place, store_facts& out);
+// Of the words up to the header's check and that, read from `place`.
+[[nodiscard]] status check_header(const layout::kv_header& header, std::uint64_t place, store_facts& out) noexcept;
 // Frees what is left of a store without entries, in one step or more.
 [[nodiscard]] status dismantle(operation& op, bool& done);
 // Removes some entries, those that come behind `from`, which moves on; `ended`: there were no more.

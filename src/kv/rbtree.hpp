@@ -40,8 +40,8 @@ struct node {
   return check_sizes(op, out.place, out.sizes);
 }
 
-// The links of nodes, followed and changed by an update.  A link that leads nowhere ends everything that follows in
-// nothing but reads: `bad` is looked at when the update is done.
+// The links of nodes, followed and changed by an update.  A link that leads nowhere, or so many steps that they go
+// round, ends everything that follows in nothing but reads: `bad` is looked at when the update is done.
 class linker {
  public:
   explicit linker(operation& op) noexcept : op_{op} {}
@@ -92,6 +92,10 @@ class linker {
  private:
   rb_links* links(std::uint64_t n) {
     auto* at = n == 0 || bad_ ? nullptr : op_.at<node_image>(n);
+    if (at != nullptr && steps_left_-- == 0) {
+      (void)access::damaged("red-black tree", op_.of.header_place);
+      at = nullptr;
+    }
     if (at == nullptr) bad_ = true;
     return at == nullptr ? nullptr : &at->links;
   }
@@ -99,7 +103,10 @@ class linker {
     rb_links* l = links(n);
     return l == nullptr ? 0 : op_.load(&l->parent);
   }
+  // An update looks at a few links of each node on its way.
+  static constexpr unsigned steps_max = 64 * depth_max;
   operation& op_;
+  unsigned steps_left_ = steps_max;
   bool bad_ = false;
 };
 
@@ -163,10 +170,10 @@ inline void balance_insertion(linker& t, std::uint64_t n) {
     record r;
     if (status s = record_of(op, n, r); !s) return s;
     if (fits(r, value.count)) {
-      overwrite(op, op.count, r, value);
+      overwrite(op, op.count, op.sums, r, k, value);
       return {};
     }
-    const std::uint64_t made = make_record(op, op.count, sizeof(rb_links), k, value);
+    const std::uint64_t made = make_record(op, op.count, op.sums, sizeof(rb_links), k, value);
     if (made == 0) return access::out_of_room();
     std::memcpy(op.known<std::byte>(made), &n.image.links, sizeof(rb_links));
     t.replace(n.place, made);
@@ -175,7 +182,7 @@ inline void balance_insertion(linker& t, std::uint64_t n) {
     if (t.bad()) return errc::corrupt;
     return drop_record(op, op.count, sizeof(rb_links), r);
   }
-  const std::uint64_t made = make_record(op, op.count, sizeof(rb_links), k, value);
+  const std::uint64_t made = make_record(op, op.count, op.sums, sizeof(rb_links), k, value);
   if (made == 0) return access::out_of_room();
   const rb_links links{0, 0, n.place | 1};
   std::memcpy(op.known<std::byte>(made), &links, sizeof links);
@@ -283,11 +290,13 @@ inline void balance_removal(linker& t, std::uint64_t n, std::uint64_t up, bool r
     place = wanted == forward ? n.image.links.left : n.image.links.right;
   }
   bool more = true;
+  std::uint64_t steps = op.of.pool.objects_max(op.of.pool.pool);
   while (depth != 0 && more) {
     if (status s = read_node(op, open[--depth], n); !s) return s;
     record r;
-    if (status s = record_of(op, n, r); !s) return s;
-    if (status s = to.add(op, r, more); !s) return s;
+    const status read = record_of(op, n, r);
+    if (status s = hand_over(to, op, read, r, more); !s) return s;
+    if (steps-- == 0) return access::damaged("red-black tree", op.of.header_place);
     for (place = forward ? n.image.links.right : n.image.links.left; place != 0;) {
       if (depth == depth_max) return access::damaged("red-black tree", op.of.header_place);
       open[depth++] = place;
@@ -297,42 +306,6 @@ inline void balance_removal(linker& t, std::uint64_t n, std::uint64_t up, bool r
   }
   ended = depth == 0 && more;
   return {};
-}
-
-struct shape {
-  unsigned depth = 0;
-  std::uint64_t before = 0;  // head of the last key, while walking
-  bool first = true;
-};
-
-[[nodiscard]] inline status check_below(operation& op, std::uint64_t place, std::uint64_t parent, bool parent_red,
-                                        unsigned depth, unsigned& blacks, totals& sum, shape& out) {
-  blacks = 0;
-  if (place == 0) return {};
-  if (depth == depth_max) return access::damaged("red-black tree", op.of.header_place);
-  node n;
-  if (status s = read_node(op, place, n); !s) return s;
-  const bool red = (n.image.links.parent & 1) != 0;
-  if (n.parent() != parent || (red && parent_red)) return access::damaged("tree node", place);
-  out.depth = std::max(out.depth, depth + 1);
-  unsigned other = 0;
-  if (status s = check_below(op, n.image.links.left, place, red, depth + 1, blacks, sum, out); !s) return s;
-  if (!out.first && n.head() <= out.before) return access::damaged("tree node", place);
-  out.before = n.head();
-  out.first = false;
-  record r;
-  if (status s = record_of(op, n, r); !s) return s;
-  ++sum.entries;
-  sum.key_bytes += r.sizes.key;
-  sum.value_bytes += r.sizes.value;
-  if (status s = check_below(op, n.image.links.right, place, red, depth + 1, other, sum, out); !s) return s;
-  if (other != blacks) return access::damaged("tree node", place);
-  blacks += red ? 0 : 1;
-  return {};
-}
-[[nodiscard]] inline status check(operation& op, totals& sum, shape& out) {
-  unsigned blacks = 0;
-  return check_below(op, op.load(&op.header->root), 0, true, 0, blacks, sum, out);
 }
 
 }  // namespace nvm::keyed::rbtree

@@ -1,4 +1,7 @@
-// Records: a key and its value in one object.
+// Records: a key and its value in one object, and a sum of both where the store has sums.
+//
+// The sum is stored by the transaction that stores what it is of: whoever sees one sees the other, and no fence is
+// added.  It stands right behind the value, so that both are one piece to log.
 #pragma once
 
 #include <algorithm>
@@ -19,6 +22,25 @@ struct record {
 // Values up to this size are changed where they are; larger ones are written beside, which logs nothing of them.
 inline constexpr std::uint64_t in_place_bytes_max = 4096;
 
+// The sums of a store's records; `seed` is the store's.
+struct record_sums {
+  bool on = false;
+  bool key_has_hash = false;  // a hash table's keys come with their hash, which is that of the sum
+  std::uint64_t seed = 0;
+
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return on ? layout::record_sum_bytes : 0; }
+  [[nodiscard]] std::uint64_t of(const key& k, const record& r, const std::byte* value) const noexcept {
+    const std::uint64_t hash = key_has_hash ? k.hash : checksum(k.bytes, k.count, seed);
+    return layout::record_sum(hash, r.place, layout::pack(r.sizes), value, r.sizes.value);
+  }
+  // Whether the sum that follows `value` there is that of the record.
+  [[nodiscard]] bool hold(const key& k, const record& r, const std::byte* value) const noexcept {
+    std::uint64_t found = 0;
+    std::memcpy(&found, value + r.sizes.value, sizeof found);
+    return found == of(k, r, value);
+  }
+};
+
 [[nodiscard]] inline status check_sizes(const access& a, std::uint64_t place, const layout::record_sizes& s) {
   if (s.value > layout::kv_value_bytes_max ||
       a.at<std::byte>(round_down(place, 16), layout::record_bytes(s) + place % 16) == nullptr) {
@@ -29,8 +51,8 @@ inline constexpr std::uint64_t in_place_bytes_max = 4096;
 
 // The record at `place`, whose first 16 bytes are there in any case.
 [[nodiscard]] inline status read_record(const access& a, std::uint64_t place, record& out) {
-  if (a.at<std::byte>(round_down(place, 16), 16 + place % 16) == nullptr) return errc::corrupt;
   out.place = place;
+  if (a.at<std::byte>(round_down(place, 16), 16 + place % 16) == nullptr) return errc::corrupt;
   out.sizes = layout::unpack_sizes(a.load(a.known<std::uint64_t>(place)));
   return check_sizes(a, place, out.sizes);
 }
@@ -74,14 +96,15 @@ constexpr std::uint64_t whole_slots(std::uint64_t bytes) noexcept {
 
 // A new object of `links` bytes, which are left for the caller to fill, and a record behind them; place of the object,
 // 0: no room.
-[[nodiscard]] inline std::uint64_t make_record(const access& a, const counters& c, std::uint64_t links, const key& k,
-                                               bytes_view value) {
+[[nodiscard]] inline std::uint64_t make_record(const access& a, const counters& c, const record_sums& sums,
+                                               std::uint64_t links, const key& k, bytes_view value) {
   layout::record_sizes s{value.count, k.count, 0};
-  const std::uint64_t needed = links + layout::record_bytes(s);
+  const std::uint64_t needed = links + layout::record_bytes(s) + sums.bytes();
   const std::uint64_t room = whole_slots(needed);
   auto* object = a.allocate<std::byte>(layout::kv_type_record, room);
   if (object == nullptr) return 0;
-  s.room_units = std::min((room - links - layout::record_value_at(k.count)) / 8, layout::record_room_units_max);
+  s.room_units =
+      std::min((room - links - layout::record_value_at(k.count) - sums.bytes()) / 8, layout::record_room_units_max);
   std::byte* at = object + links;
   const std::uint64_t sizes = pack(s);
   std::memcpy(at, &sizes, 8);
@@ -92,7 +115,11 @@ constexpr std::uint64_t whole_slots(std::uint64_t bytes) noexcept {
   }
   std::byte* to = at + layout::record_value_at(k.count);
   if (value.count != 0) std::memcpy(to, value.bytes, value.count);
-  std::memset(to + value.count, 0, room - needed);
+  if (sums.on) {
+    const std::uint64_t sum = sums.of(k, {a.place_of(at), s}, value.bytes);
+    std::memcpy(to + value.count, &sum, sizeof sum);
+  }
+  std::memset(to + value.count + sums.bytes(), 0, room - needed);
   c.add(a, 1, k.count, value.count);
   return a.place_of(object);
 }
@@ -102,13 +129,28 @@ constexpr std::uint64_t whole_slots(std::uint64_t bytes) noexcept {
   const std::uint64_t room = std::max(r.sizes.value, r.sizes.room_units * 8);
   return bytes <= room && bytes <= in_place_bytes_max && r.sizes.value <= in_place_bytes_max && bytes >= room / 4;
 }
-inline void overwrite(const access& a, const counters& c, record& r, bytes_view value) {
+inline constexpr std::uint64_t one_piece_max = 256;
+inline void overwrite(const access& a, const counters& c, const record_sums& sums, record& r, const key& k,
+                      bytes_view value) {
   if (value.count != r.sizes.value) {
     c.add(a, 0, 0, value.count - r.sizes.value);
     r.sizes.value = value.count;
     a.store(a.known<std::uint64_t>(r.place), pack(r.sizes));
   }
-  if (value.count != 0) a.write(value_of(a, r), value.bytes, value.count);
+  if (!sums.on) {
+    if (value.count != 0) a.write(value_of(a, r), value.bytes, value.count);
+    return;
+  }
+  const std::uint64_t sum = sums.of(k, r, value.bytes);
+  if (value.count <= one_piece_max) {
+    std::byte both[one_piece_max + sizeof sum];
+    if (value.count != 0) std::memcpy(both, value.bytes, value.count);
+    std::memcpy(both + value.count, &sum, sizeof sum);
+    a.write(value_of(a, r), both, value.count + sizeof sum);
+  } else {
+    a.write(value_of(a, r), value.bytes, value.count);
+    a.write(value_of(a, r) + value.count, &sum, sizeof sum);
+  }
 }
 
 // Frees the object that holds the record, whose links take `links` bytes.

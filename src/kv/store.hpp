@@ -68,11 +68,23 @@ struct lessons {
   }
 };
 
+// What is fixed when a store is made.
+struct store_facts {
+  kv_index index{};
+  std::uint64_t seed = 0;
+  bool with_sums = true;
+};
+
 // The volatile side of an open store.
 class store {
  public:
-  store(pool_bytes& bytes, std::uint64_t header, kv_index index, std::uint64_t seed, std::string name)
-      : pool{bytes}, header_place{header}, index{index}, seed{seed}, name{std::move(name)} {}
+  store(pool_bytes& bytes, std::uint64_t header, const store_facts& facts, std::string name)
+      : pool{bytes},
+        header_place{header},
+        index{facts.index},
+        seed{facts.seed},
+        sums{facts.with_sums, facts.index == kv_index::hash, facts.seed},
+        name{std::move(name)} {}
 
   [[nodiscard]] layout::kv_header* header() const noexcept {
     return reinterpret_cast<layout::kv_header*>(pool.base + header_place);
@@ -83,8 +95,10 @@ class store {
   const std::uint64_t header_place;
   const kv_index index;
   const std::uint64_t seed;
+  const record_sums sums;
   const std::string name;
-  unsigned handles = 0;  // open; guarded by the registry
+  std::atomic<bool> verify_reads{false};  // of one entry, by its sum, as somebody who has the store open wants it
+  unsigned handles = 0;                   // open; guarded by the registry
 
   // Hash: where a lookup begins, and how far the buckets of the present level are split.  Hints: every bucket says for
   // itself what it holds.
@@ -94,8 +108,10 @@ class store {
 
 // One operation on one store, in one attempt of a transaction.
 struct operation : access {
-  operation(nvm_stm* tx, keyed::store& s) noexcept : access{tx, s.pool}, of{s}, header{s.header()}, count{s.count()} {}
+  operation(nvm_stm* tx, keyed::store& s) noexcept
+      : access{tx, s.pool}, of{s}, sums{s.sums}, header{s.header()}, count{s.count()} {}
   keyed::store& of;
+  const record_sums& sums;
   layout::kv_header* header;
   counters count;
   lessons learnt;
@@ -114,11 +130,19 @@ struct fetch_from {
 // Receives the entries of a fetch until it clears `more`; a few more may come after that.
 class receiver {
  public:
-  [[nodiscard]] virtual status add(const access& a, const record& r, bool& more) = 0;
+  [[nodiscard]] virtual status add(const operation& a, const record& r, bool& more) = 0;
+  // In place of a record that fails its check, with a message about it; an error ends the fetch.
+  [[nodiscard]] virtual status skip(std::uint64_t) { return errc::corrupt; }
 
  protected:
   ~receiver() = default;  // a conflict leaves the frames of an operation without running destructors
 };
+
+// What a fetch has met: a record that was read, or that could not be.
+[[nodiscard]] inline status hand_over(receiver& to, const operation& a, status read, const record& r, bool& more) {
+  if (read) return to.add(a, r, more);
+  return read.error() == errc::corrupt ? to.skip(r.place) : read;
+}
 
 enum class put_mode { any, known_absent };
 

@@ -13,6 +13,7 @@
 #include "image_text.hpp"
 #include "pool/pool_layout.hpp"
 #include "sample.h"
+#include "stores_sample.h"
 
 namespace nvm::compat {
 namespace {
@@ -134,6 +135,39 @@ TEST_P(golden_image, can_be_read_without_changing_a_byte) {
 TEST_P(golden_image, is_of_format_1) {
   static const unsigned char begin[16] = {'H', 'O', 'L', 'D', 'F', 'A', 'S', 'T', 1, 0, 0, 0, 0, 2, 0, 0};
   EXPECT_TRUE(std::equal(begin, begin + sizeof begin, image.begin()));
+}
+
+// Stores of the first version have no checksums; they are used as they are, beside new ones that have them.
+TEST(stores_of_version_1, are_read_and_written_as_they_are) {
+  const bytes image = image_named("v1_stores");
+  layout::superblock sb;
+  ASSERT_GE(image.size(), sizeof sb);
+  std::memcpy(&sb, image.data(), sizeof sb);
+  if (!nvm_is_durable(reinterpret_cast<void*>(sb.base_address)))
+    GTEST_SKIP() << "made for another address window than this build's";
+  const scratch_file file{image};
+  nvm_pool_options options{};
+  options.medium = sb.medium;
+  for (int round = 0; round < 2; ++round) {
+    NVM_POOL* pool = nvm_pool_open_with(file.path(), &options);
+    ASSERT_NE(pool, nullptr) << nvm_errormsg();
+    EXPECT_EQ(stores_sample_verify(pool), 0);
+    nvm_kv* old = nvm_kv_open(pool, "a hash table", nullptr);
+    ASSERT_NE(old, nullptr) << nvm_errormsg();
+    EXPECT_EQ(nvm_kv_has_checksums(old), 0);
+    // Changed in place, moved, and put back.
+    EXPECT_EQ(nvm_kv_put(old, "another", 7, "short", 5), 0) << nvm_errormsg();
+    EXPECT_EQ(nvm_kv_put(old, "another", 7, std::string(5000, 'x').data(), 5000), 0) << nvm_errormsg();
+    EXPECT_EQ(nvm_kv_remove(old, "another", 7), 1) << nvm_errormsg();
+    EXPECT_EQ(nvm_kv_close(old), 0);
+    nvm_kv* made = nvm_kv_open(pool, "made now", nullptr);
+    ASSERT_NE(made, nullptr) << nvm_errormsg();
+    EXPECT_EQ(nvm_kv_has_checksums(made), 1);
+    EXPECT_EQ(nvm_kv_put(made, "k", 1, "v", 1), 0) << nvm_errormsg();
+    EXPECT_EQ(nvm_kv_close(made), 0);
+    EXPECT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+    EXPECT_EQ(nvm_pool_check(file.path(), nullptr, nullptr, nullptr), 0) << nvm_errormsg();
+  }
 }
 
 TEST(image_text, gives_back_what_it_was_made_of) {

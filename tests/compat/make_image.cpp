@@ -1,4 +1,4 @@
-// Makes a golden image with the library as it is: compat_make_image shm|ssd <pool file> > images/<name>.image
+// Makes a golden image with the library as it is: compat_make_image shm|ssd|stores <pool file> > images/<name>.image
 //
 // The pool is made at the given path by a process that is killed in the middle of a transaction, so the image holds
 // what recovery of that format has to cope with.
@@ -13,11 +13,26 @@
 
 #include "image_text.hpp"
 #include "sample.h"
+#include "stores_sample.h"
 
 namespace {
 
 int fail(const char* what) {
   std::fprintf(stderr, "compat_make_image: %s: %s\n", what, nvm_errormsg());
+  return 1;
+}
+
+int make_stores(const char* path) {
+  nvm_pool_options o{};
+  o.size = 256 * 1024;
+  o.capacity = 1024 * 1024;
+  o.log_bytes = 4096;
+  o.lanes = 2;
+  o.medium = NVM_MEDIUM_SHM;
+  NVM_POOL* pool = nvm_pool_create_with(path, &o);
+  if (pool == nullptr) return fail("create");
+  if (stores_sample_fill(pool) != 0 || stores_sample_verify(pool) != 0) return fail("fill");
+  ::raise(SIGKILL);
   return 1;
 }
 
@@ -37,13 +52,15 @@ int make(const char* path, std::uint32_t medium) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3 || (std::strcmp(argv[1], "shm") != 0 && std::strcmp(argv[1], "ssd") != 0)) {
-    std::fprintf(stderr, "usage: compat_make_image shm|ssd <pool file>\n");
+  const char* const kind = argc == 3 ? argv[1] : "";
+  const bool of_stores = std::strcmp(kind, "stores") == 0;
+  if (!of_stores && std::strcmp(kind, "shm") != 0 && std::strcmp(kind, "ssd") != 0) {
+    std::fprintf(stderr, "usage: compat_make_image shm|ssd|stores <pool file>\n");
     return 2;
   }
-  const std::uint32_t medium = std::strcmp(argv[1], "shm") == 0 ? NVM_MEDIUM_SHM : NVM_MEDIUM_SSD;
+  const std::uint32_t medium = std::strcmp(kind, "shm") == 0 ? NVM_MEDIUM_SHM : NVM_MEDIUM_SSD;
   const pid_t child = ::fork();
-  if (child == 0) ::_exit(make(argv[2], medium));
+  if (child == 0) ::_exit(of_stores ? make_stores(argv[2]) : make(argv[2], medium));
   int state = 0;
   ::waitpid(child, &state, 0);
   if (!WIFSIGNALED(state) || WTERMSIG(state) != SIGKILL) return 1;

@@ -78,7 +78,12 @@ class reader {
     const char* bytes = reinterpret_cast<const char*>(base_ + at);
     key.assign(bytes + 8, s.key);
     value.assign(bytes + layout::record_value_at(s.key), s.value);
-    return true;
+    if (!with_sums_) return true;
+    const std::uint64_t sum_at = at + layout::record_bytes(s);
+    if (bad(!shape_.in_data(sum_at, 8), "a record's sum", at)) return false;
+    const std::uint64_t of_key = checksum(key.data(), key.size(), seed_);
+    const std::uint64_t sum = checksum(value.data(), value.size(), mix_seed(mix_seed(of_key, at), word(at)));
+    return !bad(word(sum_at) != sum, "a record fails its sum", at);
   }
   void add(kv_store_contents& to, const std::string& key, std::string value, std::uint64_t at) {
     keys_ += key.size();
@@ -89,7 +94,10 @@ class reader {
   void read_store(std::uint64_t place, kv_store_contents& out) {
     layout::kv_header h;
     if (!take(place, h)) return;
-    if (bad(h.magic != layout::kv_magic || h.version != layout::kv_version, "a header", place)) return;
+    if (bad(h.magic != layout::kv_magic || h.version == 0 || h.version > 2, "a header", place)) return;
+    with_sums_ = h.version == 2;
+    seed_ = h.seed;
+    bad(with_sums_ && h.check != checksum(&h, 24, place), "a header's check", place);
     out.index = static_cast<kv_index>(h.index);
     keys_ = values_ = 0;
     switch (out.index) {
@@ -271,6 +279,8 @@ class reader {
   const geometry& shape_;
   kv_contents& out_;
   std::set<std::uint64_t> met_;
+  bool with_sums_ = false;  // of the store that is being read
+  std::uint64_t seed_ = 0;
   std::uint64_t keys_ = 0, values_ = 0;
   std::uint64_t leaf_expected_ = 0;
   bool first_leaf_ = true;

@@ -79,7 +79,7 @@ TEST_P(stores, refuse_names_modes_and_another_index) {
   o.index = 9;
   EXPECT_FALSE(kv::open(p, "store", o));
   o = {};
-  o.reserved[5] = 1;
+  o.reserved[4] = 1;
   EXPECT_FALSE(kv::open(p, "store", o));
 }
 
