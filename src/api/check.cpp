@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "api/check_stores.hpp"
 #include "api/check_structures.hpp"
 #include "api/log_in_image.hpp"
 #include "api/pool_object.hpp"
@@ -233,6 +234,7 @@ void recover_in_memory(pool_file& file, findings& f) noexcept {
 }  // namespace nvm::api
 
 namespace api = nvm::api;
+namespace keyed = nvm::keyed;
 using nvm::errc;
 using nvm::fail;
 
@@ -329,6 +331,11 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
   }
   api::check_owners(base, g, clean, is_log, f);
   // Where the pages are not sound, walking what is in them says nothing.
+  if (!is_log && stores != 0 && f.count() == 0) {
+    keyed::read_from_image bytes{file.base(), g};
+    const auto say = [&f](std::uint64_t at, const char* finding) { f.add(at, "%s", finding); };
+    if (nvm::status s = api::check_stores(bytes, stores, say); !s) return api::report(api::about(path, s.error()));
+  }
   if (f.count() == 0 && is_log) {
     api::log_summary log;
     const auto say = [&f](std::uint64_t at, const char* finding) { f.add(at, "%s", finding); };

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "api/check_stores.hpp"
 #include "api/log.hpp"
 #include "logheap/cut_out.hpp"
 #include "logheap/mapping/leaf_mapping.hpp"
@@ -80,17 +81,38 @@ std::uint64_t word_of(heap_type& heap, heap_type::thread& thread, std::uint64_t 
   return word;
 }
 
+// The objects of a heap at rest, as those who walk stores see them.
+class read_from_heap final : public keyed::byte_source {
+ public:
+  read_from_heap(heap_type& heap, heap_type::thread& thread, const geometry& g) noexcept
+      : heap_{heap}, thread_{thread}, shape_{g} {}
+  bool read(std::uint64_t place, void* to, std::uint64_t bytes) override {
+    if (!shape_.in_objects(place, bytes)) return false;
+    heap_.read(thread_, place, to, bytes);
+    return true;
+  }
+  std::uint64_t objects_max() override { return keyed::objects_max(shape_); }
+
+ private:
+  heap_type& heap_;
+  heap_type::thread& thread_;
+  geometry shape_;
+};
+
 // What the words of home space name, and the headers of all objects.
 status check_objects(heap_type& heap, const geometry& g, const teller& tell, log_summary& summary) {
   const auto joined = heap.join();
   if (!joined) return joined.error();
   auto& thread = **joined;
   char text[256];
+  bool sound = true;
   const auto say = [&](std::uint64_t at, const char* what, std::uint64_t found) {
     std::snprintf(text, sizeof text, "home %" PRIx64 ": %s: found %" PRIx64, at, what, found);
     tell(at, text);
+    sound = false;
   };
   std::uint64_t type_map = 0;
+  std::uint64_t stores = 0;
   bool empty = true;
   heap.for_each_object([&](logheap::home_t, std::uint64_t) { empty = false; });
   if (empty) {  // its creation was interrupted
@@ -113,6 +135,7 @@ status check_objects(heap_type& heap, const geometry& g, const teller& tell, log
       const std::uint64_t place = word & checked_mask;
       if (place == 0) continue;
       if (which == anchor_word::types) type_map = place;
+      if (which == anchor_word::stores) stores = place;
       const std::uint64_t begin = which == anchor_word::types ? place : place - sizeof(layout::object_header);
       // The root may lie inside of an object.
       const auto room = heap.room_at(thread, begin);
@@ -133,8 +156,13 @@ status check_objects(heap_type& heap, const geometry& g, const teller& tell, log
       say(home, "object header fails its check", word_of(heap, thread, home));
     }
   });
+  status walked;
+  if (sound && stores != 0) {
+    read_from_heap bytes{heap, thread, g};
+    walked = check_stores(bytes, stores, tell);
+  }
   heap.leave(thread);
-  return {};
+  return walked;
 }
 
 // ---- repair ----

@@ -173,8 +173,10 @@ const command check_command{
     .name = "check",
     .summary = "walk a closed pool and report damage",
     .description =
-        "Reads superblocks, page map, every extent and object header and the logs, and reports what does not hold, "
-        "with its place in the file. Each page is accounted for: free, an object's, a log's, a structure's, or "
+        "Reads superblocks, page map, every extent and object header and the logs, walks key-value stores and "
+        "lock-free "
+        "structures, and reports what does not hold, with its place in the file. Each page is accounted for: free, an "
+        "object's, a log's, a structure's, or "
         "damaged. The pool is not changed. The exit code is 0 when the pool is sound, 1 when there are findings, 3 or "
         "4 when it could not be checked.\n\n"
         "A pool whose last owner died is not damaged: its pending transactions are counted and no finding. A copy that "

@@ -1,0 +1,269 @@
+// Stores whose bytes something has changed: what is damaged is told, by name; everything else is still there; nothing
+// goes round for ever.
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include "kv/kv_layout.hpp"
+#include "kv_testing.hpp"
+#include "pool/pool_layout.hpp"
+
+namespace nvm::tests {
+namespace {
+
+using file_bytes = std::vector<char>;
+
+file_bytes read_file(const std::string& path) {
+  std::ifstream in{path, std::ios::binary};
+  return {std::istreambuf_iterator<char>{in}, {}};
+}
+void write_file(const std::string& path, const file_bytes& bytes) {
+  std::ofstream{path, std::ios::binary}.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+constexpr std::uint64_t entries = 150;
+std::string key_at(std::uint64_t i) { return number_key(i * 77); }
+std::string value_at(std::uint64_t i) {
+  std::string v = "value " + std::to_string(i * 1'000'003) + ' ';
+  return v.append(i % 5 * 30, static_cast<char>('a' + i % 26));
+}
+model all_of_them() {
+  model m;
+  for (std::uint64_t i = 0; i < entries; ++i) m.emplace(key_at(i), value_at(i));
+  return m;
+}
+void fill(const pool_place& place, enum nvm_kv_index index, unsigned flags = 0) {
+  pool p = place.create(std::size_t{1} << 20);
+  nvm_kv_options o{};
+  o.index = index;
+  o.flags = flags;
+  auto s = kv::open(p, "store", o);
+  ASSERT_TRUE(s.has_value()) << nvm_errormsg();
+  kv_batch first;
+  for (const auto& [key, value] : all_of_them()) first.put(*s, key, "another");
+  ASSERT_TRUE(first.commit()) << nvm_errormsg();
+  kv_batch second;
+  for (const auto& [key, value] : all_of_them()) second.put(*s, key, value);
+  ASSERT_TRUE(second.commit()) << nvm_errormsg();
+}
+
+std::int64_t findings(const std::string& path, std::string* first = nullptr) {
+  return nvm_pool_check(
+      path.c_str(),
+      [](std::uint64_t, const char* what, void* to) {
+        auto* text = static_cast<std::string*>(to);
+        if (text != nullptr && text->empty()) *text = what;
+      },
+      first, nullptr);
+}
+
+std::string got(const kv& s, const std::string& key) {
+  const auto value = s.get(key);
+  return value ? *value : "none: " + std::string{nvm_errormsg()};
+}
+
+class damaged_pools : public testing::TestWithParam<ground_and_index> {
+ protected:
+  const pool_place place{GetParam().where};
+};
+INSTANTIATE_TEST_SUITE_P(everywhere, damaged_pools, testing::ValuesIn(grounds_and_indexes()), name_of);
+
+// Method: a word of the closed file, of those that hold something, is changed; where the check finds nothing the store
+// must hold what it did.
+TEST_P(damaged_pools, pass_the_check_only_with_all_their_contents) {
+  fill(place, GetParam().index);
+  const file_bytes good = read_file(place.path());
+  std::vector<std::size_t> words;
+  std::uint64_t data_offset = 0;  // logs hold what has long been done
+  std::memcpy(&data_offset, &good[offsetof(layout::superblock, data_offset)], sizeof data_offset);
+  for (std::size_t at = data_offset; at + 8 <= good.size(); at += 8) {
+    if (std::any_of(&good[at], &good[at] + 8, [](char c) { return c != 0; })) words.push_back(at);
+  }
+  random_source random{static_cast<std::uint64_t>(GetParam().index)};
+  unsigned told = 0;
+  for (unsigned round = 0; round < 60; ++round) {
+    file_bytes bad = good;
+    std::uint64_t word = 0;
+    const std::size_t at = words[random() % words.size()];
+    std::memcpy(&word, &good[at], 8);
+    constexpr unsigned ways = 4;
+    const std::uint64_t changed[ways] = {word ^ std::uint64_t{1} << random() % 64, random(), 0, word + 16};
+    std::memcpy(&bad[at], &changed[round % ways], 8);
+    write_file(place.path(), bad);
+    if (findings(place.path()) != 0) {
+      ++told;
+      continue;
+    }
+    pool p = place.open();
+    auto s = kv::open(p, "store");
+    ASSERT_TRUE(s.has_value()) << at << ": " << nvm_errormsg();
+    EXPECT_EQ(entries_of(*s), all_of_them()) << at << ", way " << round % ways;
+    for (const auto& [key, value] : all_of_them()) EXPECT_EQ(got(*s, key), value) << at;
+  }
+  EXPECT_GT(told, 20U);
+}
+
+class damaged_records : public testing::TestWithParam<ground_and_index> {
+ protected:
+  static std::vector<ground_and_index> in_place() {
+    std::vector<ground_and_index> all;
+    for (const auto& g : grounds_and_indexes()) {
+      if (g.where.engine != NVM_ENGINE_LOG) all.push_back(g);
+    }
+    return all;
+  }
+  const pool_place place{GetParam().where};
+  // Changes one byte of the value of entry i in the closed file.
+  void damage_value(std::uint64_t i) const {
+    file_bytes f = read_file(place.path());
+    const std::string value = value_at(i);
+    const auto at = std::find_end(f.begin(), f.end(), value.begin(), value.end());
+    ASSERT_NE(at, f.end());
+    at[3] = 'X';
+    write_file(place.path(), f);
+  }
+
+ public:
+  static auto parameters() { return testing::ValuesIn(in_place()); }
+};
+INSTANTIATE_TEST_SUITE_P(everywhere, damaged_records, damaged_records::parameters(), name_of);
+
+TEST_P(damaged_records, are_named_and_passed_over_by_scans_that_meet_all_others) {
+  fill(place, GetParam().index);
+  damage_value(40);
+  damage_value(entries - 1);
+  std::string first;
+  EXPECT_EQ(findings(place.path(), &first), 2);
+  EXPECT_NE(first.find("\"store\""), std::string::npos) << first;
+  EXPECT_NE(first.find("fails its checksum"), std::string::npos) << first;
+  model expected = all_of_them();
+  expected.erase(key_at(40));
+  expected.erase(key_at(entries - 1));
+  pool p = place.open();
+  kv s = open_store(p, "store", GetParam().index);
+  model found;
+  const int ended = nvm_kv_scan(
+      s.handle(), nullptr,
+      [](const nvm_kv_entry* e, void* to) {
+        static_cast<model*>(to)->emplace(std::string{static_cast<const char*>(e->key), e->key_bytes},
+                                         std::string{static_cast<const char*>(e->value), e->value_bytes});
+        return 0;
+      },
+      &found);
+  EXPECT_EQ(ended, -1);
+  EXPECT_EQ(nvm_errno(), NVM_E_CORRUPT);
+  EXPECT_NE(std::string{nvm_errormsg()}.find("2 damaged entries passed over"), std::string::npos) << nvm_errormsg();
+  EXPECT_EQ(found, expected);
+  EXPECT_FALSE(s.statistics());
+}
+
+TEST_P(damaged_records, are_refused_by_updates_and_verified_reads_and_mended_by_a_put) {
+  fill(place, GetParam().index);
+  damage_value(40);
+  pool p = place.open();
+  kv s = open_store(p, "store", GetParam().index);
+  EXPECT_TRUE(s.get(key_at(40)));  // not looked at
+  const auto edit = [](void*, std::size_t*, std::size_t, void*) { return 0; };
+  EXPECT_EQ(nvm_kv_update(s.handle(), key_at(40).data(), 8, 0, edit, nullptr), -1);
+  EXPECT_EQ(nvm_errno(), NVM_E_CORRUPT);
+  nvm_kv_options o{};
+  o.flags = NVM_KV_VERIFY_READS;
+  auto verified = kv::open(p, "store", o);
+  ASSERT_TRUE(verified.has_value());
+  EXPECT_EQ(verified->get(key_at(40)).code(), NVM_E_CORRUPT);
+  // Of the key that is named, 40 * 77, as it can be read.
+  EXPECT_NE(std::string{nvm_errormsg()}.find("\\x00\\x00\\x00\\x00\\x00\\x00\\x0c\\x08"), std::string::npos)
+      << nvm_errormsg();
+  EXPECT_EQ(got(*verified, key_at(41)), value_at(41));
+  ASSERT_TRUE(s.put(key_at(40), value_at(40)));
+  EXPECT_EQ(got(*verified, key_at(40)), value_at(40));
+  EXPECT_TRUE(s.statistics()) << nvm_errormsg();
+}
+
+TEST_P(damaged_records, that_have_changed_places_are_told) {
+  fill(place, GetParam().index);
+  file_bytes f = read_file(place.path());
+  // Two entries with values of the same length; their keys, values and sums change places.
+  const std::string a = value_at(50), b = value_at(60);
+  ASSERT_EQ(a.size(), b.size());
+  const auto at_a = std::find_end(f.begin(), f.end(), a.begin(), a.end());
+  const auto at_b = std::find_end(f.begin(), f.end(), b.begin(), b.end());
+  ASSERT_TRUE(at_a != f.end() && at_b != f.end());
+  std::swap_ranges(at_a - 8, at_a + static_cast<std::ptrdiff_t>(a.size()) + 8, at_b - 8);
+  write_file(place.path(), f);
+  EXPECT_GE(findings(place.path()), 2);
+}
+
+class stores_without_sums : public testing::TestWithParam<ground_and_index> {};
+INSTANTIATE_TEST_SUITE_P(everywhere, stores_without_sums, testing::ValuesIn(grounds_and_indexes()), name_of);
+
+TEST_P(stores_without_sums, stay_as_they_were_made) {
+  const pool_place place{GetParam().where};
+  fill(place, GetParam().index, NVM_KV_NO_CHECKSUMS);
+  EXPECT_EQ(place.findings(), 0);
+  pool p = place.open();
+  kv s = open_store(p, "store", GetParam().index);
+  EXPECT_EQ(nvm_kv_has_checksums(s.handle()), 0);
+  EXPECT_EQ(entries_of(s), all_of_them());
+  EXPECT_EQ(s.statistics()->checksums, 0U);
+  kv other = open_store(p, "other", GetParam().index);
+  EXPECT_EQ(nvm_kv_has_checksums(other.handle()), 1);
+}
+
+// In the memory of an open pool, where nobody looks meanwhile.
+template <class Change>
+void change_records(const pool& p, Change change) {
+  (void)nvm_pool_each(
+      p.handle(),
+      [](void* object, std::uint32_t type, std::size_t, void* raw) {
+        if (type == layout::kv_type_record) (*static_cast<Change*>(raw))(static_cast<std::uint64_t*>(object));
+        return 0;
+      },
+      &change);
+}
+
+std::uint64_t base_of(const pool& p) {
+  nvm_pool_info info{};
+  EXPECT_EQ(nvm_pool_get_info(p.handle(), &info), 0);
+  return info.base;
+}
+
+TEST(damaged_lists, that_run_into_themselves_end_at_once) {
+  const pool_place place{grounds[0]};
+  fill(place, NVM_KV_LIST);
+  pool p = place.open();
+  kv s = open_store(p, "store", NVM_KV_LIST);
+  const std::uint64_t base = base_of(p);
+  change_records(p, [&](std::uint64_t* object) {
+    if (object[1] == entries / 2) object[0] = reinterpret_cast<std::uint64_t>(object) - base;
+  });
+  EXPECT_EQ(s.get("absent!!").code(), NVM_E_CORRUPT);
+  EXPECT_FALSE(s.statistics());
+  EXPECT_EQ(s.remove("absent!!").code(), NVM_E_CORRUPT);
+}
+
+TEST(damaged_trees, whose_links_go_round_end_at_once) {
+  for (unsigned which = 0; which < 3; ++which) {
+    const pool_place place{grounds[0]};
+    fill(place, NVM_KV_RBTREE);
+    pool p = place.open();
+    kv s = open_store(p, "store", NVM_KV_RBTREE);
+    const std::uint64_t base = base_of(p);
+    change_records(p, [&](std::uint64_t* object) {
+      const auto self = reinterpret_cast<std::uint64_t>(object) - base;
+      if (object[which] > 1 && object[0] != 0) object[which] = self | (which == 2 ? object[2] & 1 : 0);
+    });
+    for (std::uint64_t i = 0; i < entries; ++i) {
+      (void)s.get(key_at(i));
+      (void)s.put(key_at(i), value_at(i + 1));
+      (void)s.put(number_key(i * 77 + 1), "new");
+      (void)s.remove(key_at(i));
+    }
+    for (const auto& e : s.entries()) (void)e;
+    EXPECT_FALSE(s.statistics());
+  }
+}
+
+}  // namespace
+}  // namespace nvm::tests
