@@ -106,6 +106,8 @@ def throughput(results, threads):
                          number(own.get("lines", counts.get("lines")), 2),
                          number(own.get("dirty_bytes", counts.get("dirty_bytes"))),
                          number(own.get("logged_bytes", counts.get("logged_bytes"))), number(s.get("percent_of_limit"))])
+    if not rows:
+        return []
     return [f"## Structures, {threads} thread{'s' if threads > 1 else ''}", "",
             "Millions of operations (SPS: swaps) in a second of processor time and in a second of the wall clock; "
             "percentiles of a whole transaction in microseconds; the rest for an operation. Fences, lines and bytes are "

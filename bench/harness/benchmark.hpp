@@ -98,6 +98,9 @@ struct benchmark {
   unsigned threads = 1;
   std::uint64_t ops = 0;  // of each thread in a repetition
   std::uint64_t warmup_ops = 0;
+  // A repetition does its operations again, as a whole, until it has taken as long: so that what a system does now and
+  // then is part of it. Done again they leave the same behind.
+  double seconds_min = 0;
   bool latency = false;       // time each operation by itself, for percentiles
   bool latency_last = false;  // the same in one more repetition behind the others, which are timed as a whole
   // None: no limit is measured, no instructions are counted.

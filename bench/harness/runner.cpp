@@ -120,14 +120,20 @@ void measure(workers& team, const benchmark& b, entry& e, std::uint64_t first) {
   team.run([&](unsigned thread) { e.system->prepare(thread, first, b.ops); });
   const std::uint64_t waits_before = durable_waits();
   const std::uint64_t aborts_before = e.system->aborts();
-  const workers::timing time = b.latency ? run_timing_operations(team, b, e, first)
-                                         : team.run([&](unsigned thread) { e.system->run(thread, first, b.ops); });
-  const double units = static_cast<double>(b.ops) * static_cast<double>(b.units_per_op);
+  workers::timing time{};
+  double ops = 0;
+  do {
+    const workers::timing round = b.latency ? run_timing_operations(team, b, e, first)
+                                            : team.run([&](unsigned thread) { e.system->run(thread, first, b.ops); });
+    time.wall_ns += round.wall_ns;
+    time.cpu_ns += round.cpu_ns;
+    ops += static_cast<double>(b.ops);
+  } while (static_cast<double>(time.wall_ns) < b.seconds_min * 1e9);
+  const double units = ops * static_cast<double>(b.units_per_op);
   e.result.wall_ns.push_back(static_cast<double>(time.wall_ns) / units);
   e.result.cpu_ns.push_back(static_cast<double>(time.cpu_ns) / units / b.threads);
   e.result.waits.push_back(static_cast<double>(durable_waits() - waits_before) / units / b.threads);
-  e.result.aborts.push_back(static_cast<double>(e.system->aborts() - aborts_before) / static_cast<double>(b.ops) /
-                            b.threads);
+  e.result.aborts.push_back(static_cast<double>(e.system->aborts() - aborts_before) / ops / b.threads);
 }
 
 // The same warm-up and one repetition by a copy of the system whose library counts.

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -52,7 +53,7 @@ struct server_kind {
   bool is_durable_on_disk = false;  // runs in the comparison on ssd, and only there
   std::string program;
   dialect speaks = dialect::memcached;
-  std::vector<std::string> (*arguments)(unsigned threads, const place& where) = nullptr;
+  std::function<std::vector<std::string>(unsigned threads, const place& where)> arguments;
 };
 
 // Those whose programs are installed; our own program is `ours`.

@@ -38,6 +38,7 @@ struct store_kind {
 // Each in systems/<name>_store.cpp; store_kinds() calls those that this build has.
 store_kind lmdb_store();
 store_kind sqlite_store();
+store_kind rocksdb_store();
 store_kind holdfast_store();
 
 inline std::vector<store_kind> store_kinds() {
@@ -47,6 +48,9 @@ inline std::vector<store_kind> store_kinds() {
 #endif
 #if NVM_BENCH_SQLITE
       sqlite_store(),
+#endif
+#if NVM_BENCH_ROCKSDB
+      rocksdb_store(),
 #endif
 #if NVM_BENCH_HOLDFAST
       holdfast_store(),
