@@ -202,6 +202,10 @@ NVM_API NVM_POOL *nvm_pool_create_with(const char *path, const nvm_pool_options 
 NVM_API NVM_POOL *nvm_pool_open(const char *path);
 NVM_API NVM_POOL *nvm_pool_open_with(const char *path, const nvm_pool_options *options);
 
+/* Opens the pool, or creates it if there is no such file; sizes, mode and the like count for a creation only.  Of
+ * several processes that do so at a time one creates it, and the others open it or are told that it is busy. */
+NVM_API NVM_POOL *nvm_pool_open_or_create(const char *path, const nvm_pool_options *options);
+
 /* Closes a pool.  -1 (NVM_E_TX_OPEN) if a transaction is open in it; then the pool stays open.  Pools still open at
  * exit are closed by the library, open transactions rolled back. */
 NVM_API int nvm_pool_close(NVM_POOL *pool);

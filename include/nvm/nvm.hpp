@@ -47,6 +47,9 @@ class pool {
   static std::optional<pool> open(const char *path, const nvm_pool_options &options = {}) noexcept {
     return take(nvm_pool_open_with(path, &options));
   }
+  static std::optional<pool> open_or_create(const char *path, const nvm_pool_options &options = {}) noexcept {
+    return take(nvm_pool_open_or_create(path, &options));
+  }
   NVM_POOL *handle() const noexcept { return handle_.get(); }
 
   // The root as a T, null when unset.  The caller knows the type; see nvm_type_of().

@@ -253,6 +253,14 @@ NVM_POOL* nvm_pool_open_with(const char* path, const nvm_pool_options* options) 
 
 NVM_POOL* nvm_pool_open(const char* path) { return nvm_pool_open_with(path, nullptr); }
 
+NVM_POOL* nvm_pool_open_or_create(const char* path, const nvm_pool_options* options) {
+  NVM_POOL* pool = nvm_pool_open_with(path, options);
+  if (pool != nullptr || nvm_errno() != NVM_E_NOT_FOUND || (options != nullptr && options->read_only != 0)) return pool;
+  pool = nvm_pool_create_with(path, options);
+  if (pool != nullptr || nvm_errno() != NVM_E_EXISTS) return pool;
+  return nvm_pool_open_with(path, options);  // another process was faster
+}
+
 int nvm_pool_close(NVM_POOL* pool) {
   if (pool == nullptr) return api::report(fail(errc::invalid, "the pool is NULL"));
   if (nvm::status s = pool->file->usable(); !s) return api::report(s.error());

@@ -203,5 +203,31 @@ TEST(opening_on_ssd, after_a_kill_knows_a_growth_that_only_the_log_holds) {
   EXPECT_EQ(nvm_pool_check(path.c_str(), nullptr, nullptr, nullptr), 0);
 }
 
+TEST(opening, or_creation_gives_the_pool_that_is_there_or_a_new_one) {
+  const scratch place{false};
+  const std::string path = place.path();
+  nvm_pool_options o{};
+  o.size = 1 << 20;
+  o.read_only = 1;
+  EXPECT_EQ(nvm_pool_open_or_create(path.c_str(), &o), nullptr);
+  EXPECT_EQ(nvm_errno(), NVM_E_NOT_FOUND) << "to read there has to be one";
+  o.read_only = 0;
+  std::uint8_t uuid[16] = {};
+  for (const bool first : {true, false}) {
+    NVM_POOL* pool = nvm_pool_open_or_create(path.c_str(), &o);
+    ASSERT_NE(pool, nullptr) << nvm_errormsg();
+    nvm_pool_info info{};
+    ASSERT_EQ(nvm_pool_get_info(pool, &info), 0);
+    if (first) std::memcpy(uuid, info.uuid, sizeof uuid);
+    EXPECT_EQ(std::memcmp(uuid, info.uuid, sizeof uuid), 0);
+    EXPECT_EQ(nvm_pool_open_or_create(path.c_str(), &o), nullptr);
+    EXPECT_EQ(nvm_errno(), NVM_E_BUSY);
+    ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+    o.size = 64 << 20;  // of a creation only
+  }
+  const std::string missing = path + "/no/pool";
+  EXPECT_EQ(nvm_pool_open_or_create(missing.c_str(), nullptr), nullptr);
+}
+
 }  // namespace
 }  // namespace nvm::tests
