@@ -8,6 +8,7 @@
 #include <CLI/Formatter.hpp>
 #include <algorithm>
 
+#include "cli/likely.hpp"
 #include "cli/units.hpp"
 
 namespace nvm::cli {
@@ -22,10 +23,10 @@ std::string list_of(std::span<const std::string_view> words) {
   return text;
 }
 
-std::string names_of_commands() {
+std::vector<std::string_view> command_names() {
   std::vector<std::string_view> names;
   for (const command* c : commands()) names.push_back(c->name);
-  return list_of(names);
+  return names;
 }
 
 parsed_number parse(value_kind kind, const std::string& text) {
@@ -52,9 +53,13 @@ bool among(std::span<const std::string_view> choices, std::string_view word) {
 }
 
 // A word of which CLI11 made no sense: an option that the command has not, or too many operands.
-std::string unexpected(const std::string& word) {
-  if (word.size() > 1 && word.front() == '-') return fmt::format("unknown option \"{}\"", word);
-  return fmt::format("unexpected \"{}\"", word);
+std::string unexpected(const std::string& word, const command& of) {
+  if (word.size() < 2 || word.front() != '-') return fmt::format("unexpected \"{}\"", word);
+  std::vector<std::string> names;
+  for (const option& o : of.options) names.push_back(fmt::format("--{}", o.name));
+  for (const option& o : common_options()) names.push_back(fmt::format("--{}", o.name));
+  const std::vector<std::string_view> words{names.begin(), names.end()};
+  return fmt::format("unknown option \"{}\"{}", word, likely(word, words));
 }
 
 }  // namespace
@@ -90,7 +95,7 @@ bool command_line::take(const option& o, const std::vector<std::string>& words) 
   }
   if (!problem.empty()) return false;
   if (o.kind == value_kind::choice && !among(o.choices, text)) {
-    problem = fmt::format("--{}: \"{}\" is none of {}", o.name, text, list_of(o.choices));
+    problem = fmt::format("--{}: \"{}\" is none of {}", o.name, text, list_of(o.choices)) + likely(text, o.choices);
     return false;
   }
   parsed_number number = parse(o.kind, text);
@@ -139,7 +144,7 @@ void command_line::read_command(const std::vector<std::string>& rest) {
   auto extra = app.remaining();
   std::erase(extra, "--");
   if (!extra.empty()) {
-    problem = unexpected(extra.front());
+    problem = unexpected(extra.front(), *what);
     return;
   }
   for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -150,7 +155,7 @@ void command_line::read_command(const std::vector<std::string>& rest) {
     }
     const std::string word = operands[i]->results().back();
     if (o.kind == operand_kind::choice && !among(o.choices, word)) {
-      problem = fmt::format("{}: \"{}\" is none of {}", o.name, word, list_of(o.choices));
+      problem = fmt::format("{}: \"{}\" is none of {}", o.name, word, list_of(o.choices)) + likely(word, o.choices);
       return;
     }
     if (word.empty() && o.kind != operand_kind::text) {
@@ -172,7 +177,7 @@ command_line command_line::read(int argc, const char* const* argv) {
     const std::string_view word = argv[at];
     if (word == "--help" || word == "-h") {
       line.help = true;
-    } else if (word == "--version") {
+    } else if (word == "--version" || word == "-V") {
       line.version = true;
     } else if (word == "--quiet") {
       line.quiet = true;
@@ -182,12 +187,14 @@ command_line command_line::read(int argc, const char* const* argv) {
     }
   }
   if (at == argc) {
-    if (!line.help && !line.version) line.problem = "no command: expected one of " + names_of_commands();
+    if (!line.help && !line.version) line.problem = "no command: expected one of " + list_of(command_names());
     return line;
   }
   line.what = find_command(argv[at]);
   if (line.what == nullptr) {
-    line.problem = fmt::format("no command \"{}\": expected one of {}", argv[at], names_of_commands());
+    const auto names = command_names();
+    line.problem =
+        fmt::format("no command \"{}\": expected one of {}", argv[at], list_of(names)) + likely(argv[at], names);
     return line;
   }
   int end = argc;

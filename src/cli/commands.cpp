@@ -16,13 +16,14 @@ extern const command crash_test_command;
 extern const command completion_command;
 extern const command manual_command;
 extern const command help_command;
+extern const command version_command;
 
 namespace {
 
 constexpr const command* table[] = {
-    &create_command,     &info_command,   &check_command, &doctor_command, &repair_command,
-    &dump_command,       &types_command,  &kv_command,    &bench_command,  &crash_test_command,
-    &completion_command, &manual_command, &help_command,
+    &create_command,     &info_command,   &check_command, &doctor_command,  &repair_command,
+    &dump_command,       &types_command,  &kv_command,    &bench_command,   &crash_test_command,
+    &completion_command, &manual_command, &help_command,  &version_command,
 };
 
 constexpr option common[] = {

@@ -1,15 +1,16 @@
-// holdfast completion: scripts that complete the command line in bash and zsh, made of the table of commands.
+// holdfast completion: scripts that complete the command line in bash, zsh and fish, made of the table of commands.
 #include "cli/arguments.hpp"
 #include "cli/manual.hpp"
 
 namespace nvm::cli {
 namespace {
 
-constexpr std::string_view shells[] = {"bash", "zsh"};
-constexpr operand operands[] = {{"SHELL", operand_kind::choice, true, "bash or zsh", shells}};
+constexpr std::string_view shells[] = {"bash", "zsh", "fish"};
+constexpr operand operands[] = {{"SHELL", operand_kind::choice, true, "bash, zsh or fish", shells}};
 constexpr json_field fields[] = {{"shell", "as given"}, {"script", "the text"}};
 constexpr std::string_view examples[] = {"eval \"$(holdfast completion bash)\"",
-                                         "holdfast completion zsh > \"${fpath[1]}/_holdfast\""};
+                                         "holdfast completion zsh > \"${fpath[1]}/_holdfast\"",
+                                         "holdfast completion fish > ~/.config/fish/completions/holdfast.fish"};
 
 std::string joined(std::span<const std::string_view> words) {
   std::string text;
@@ -221,9 +222,73 @@ fi
                      names, cases);
 }
 
+// ---- fish ----------------------------------------------------------------------------------------------------------
+
+// Inside single quotes.
+std::string fish_text(std::string_view text) {
+  std::string safe;
+  for (const char c : text) {
+    if (c == '\'' || c == '\\') safe += '\\';
+    safe += c;
+  }
+  return safe;
+}
+
+std::string fish_option(const option& o, std::string_view condition) {
+  std::string line = fmt::format("complete -c holdfast -n '{}' -l {} -d '{}'", condition, o.name, fish_text(o.help));
+  if (o.kind == value_kind::flag) return line + "\n";
+  line += o.kind == value_kind::path ? " -r -F" : " -x";
+  if (!o.choices.empty()) line += fmt::format(" -a '{}'", joined(o.choices));
+  return line + "\n";
+}
+
+std::string fish_operand(const operand& o, std::string_view condition) {
+  switch (o.kind) {
+    case operand_kind::pool_file:
+      return fmt::format("complete -c holdfast -n '{}' -F\n", condition);
+    case operand_kind::directory:
+      return fmt::format("complete -c holdfast -n '{}' -a '(__fish_complete_directories)'\n", condition);
+    case operand_kind::choice:
+      return fmt::format("complete -c holdfast -n '{}' -a '{}'\n", condition, joined(o.choices));
+    case operand_kind::command:
+      return fmt::format("complete -c holdfast -n '{}' -a '{}'\n", condition, names_of_commands());
+    case operand_kind::text:
+      break;
+  }
+  return {};
+}
+
+std::string fish_script() {
+  std::string text = R"(# Completion of holdfast for fish; made by `holdfast completion fish`.
+# Whether the command is $argv[1], and, if there is a second word, so many operands follow it.
+function __fish_holdfast_at
+    set -l words
+    for word in (commandline -opc)[2..-1]
+        string match -q -- '-*' $word; or set -a words $word
+    end
+    test (count $words) -gt 0; or return 1
+    test $words[1] = $argv[1]; or return 1
+    test (count $argv) -lt 2; or test (math (count $words) - 1) -eq $argv[2]
+end
+complete -c holdfast -f
+complete -c holdfast -n __fish_use_subcommand -s V -l version -d 'print the version of the tool'
+)";
+  for (const option& o : common_options()) text += fish_option(o, "__fish_use_subcommand");
+  for (const command* c : commands()) {
+    text +=
+        fmt::format("complete -c holdfast -n __fish_use_subcommand -a {} -d '{}'\n", c->name, fish_text(c->summary));
+    const std::string condition = fmt::format("__fish_holdfast_at {}", c->name);
+    each_option(*c, [&](const option& o) { text += fish_option(o, condition); });
+    for (std::size_t i = 0; i < c->operands.size(); ++i) {
+      text += fish_operand(c->operands[i], fmt::format("{} {}", condition, i));
+    }
+  }
+  return text;
+}
+
 exit_code run(const arguments& given, console& out) {
   const std::string& shell = given.operand(0);
-  const std::string script = shell == "bash" ? bash_script() : zsh_script();
+  const std::string script = shell == "bash" ? bash_script() : shell == "zsh" ? zsh_script() : fish_script();
   out.text("{}", script);
   out.document({{"shell", shell}, {"script", script}});
   return exit_good;

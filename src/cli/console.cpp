@@ -121,6 +121,12 @@ void console::error_line(const failure& f) const {
   std::fputs(fmt::format("holdfast: {}: {} ({})\n", f.subject, f.message, f.code).c_str(), stderr);
 }
 
+void console::warning(std::string_view subject, std::string_view message) const {
+  if (quiet_) return;
+  (void)std::fflush(stdout);
+  std::fputs(fmt::format("holdfast: {}: warning: {}\n", subject, message).c_str(), stderr);
+}
+
 exit_code console::fail(const failure& f) const {
   document({{"error", document_of(f)}});
   error_line(f);

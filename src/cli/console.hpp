@@ -55,6 +55,12 @@ class console {
   exit_code fail_library(std::string_view path) const { return fail(library_failure(path)); }
   // The error line alone, for a command that puts the failure into a document of its own.
   void error_line(const failure& f) const;
+  // Lines on standard error that are no failure, unless --quiet: about what was done, and before input is awaited.
+  void warning(std::string_view subject, std::string_view message) const;
+  template <class... T>
+  void note(fmt::format_string<T...> format, T&&... values) const {
+    if (!quiet_) fmt::print(stderr, "{}\n", fmt::format(format, std::forward<T>(values)...));
+  }
   // Everything printed has reached its destination; otherwise reports it.
   [[nodiscard]] exit_code finish(exit_code so_far) const;
 

@@ -2,6 +2,7 @@
 #include "cli/arguments.hpp"
 #include "cli/pool_facts.hpp"
 #include "cli/units.hpp"
+#include "platform/platform.hpp"
 
 namespace nvm::cli {
 namespace {
@@ -41,6 +42,17 @@ nvm_pool_options options_of(const arguments& given) {
   return o;
 }
 
+// What was asked for survives power cuts; a file in memory does not.
+void warn_of_memory(const nvm_pool_info& info, const std::string& path, const console& out) {
+  if (info.medium != NVM_MEDIUM_SSD) return;
+  const auto file = platform::file::open(path.c_str(), O_RDONLY);
+  if (!file) return;
+  const auto kind = file->file_system();
+  if (kind && *kind == platform::file_system_kind::tmpfs) {
+    out.warning(path, "medium ssd on a tmpfs: nothing there survives power loss");
+  }
+}
+
 exit_code run(const arguments& given, console& out) {
   const std::string& path = given.operand(0);
   if (const auto lanes = given.number("lanes"); lanes && (*lanes == 0 || *lanes > UINT32_MAX)) {
@@ -57,6 +69,7 @@ exit_code run(const arguments& given, console& out) {
   if (nvm_pool_close(pool) != 0) return out.fail_library(path);
   nvm_pool_info info{};
   if (nvm_pool_inspect(path.c_str(), &info) != 0) return out.fail_library(path);
+  warn_of_memory(info, path, out);
   print_info(info, path, out);
   out.document(document_of(info, path));
   return exit_good;
@@ -70,7 +83,10 @@ const command create_command{
     .summary = "create an empty pool",
     .description =
         "Creates the file and an empty pool in it. On return both are durable. The file must not exist. A SIZE "
-        "is a whole number of bytes; K, M, G and T behind it stand for powers of 1024.",
+        "is a whole number of bytes; K, M, G and T behind it, or KiB, MiB, GiB and TiB, stand for powers of 1024, KB, "
+        "MB, "
+        "GB and TB for powers of 1000. Symbolic links are followed. A pool for the medium ssd that is made in memory "
+        "is warned of.",
     .operands = operands,
     .options = options,
     .fields = info_fields(),

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "cli/arguments.hpp"
 #include "cli/hex.hpp"
@@ -20,7 +21,7 @@ namespace {
 constexpr operand operands[] = {
     {"PATH", operand_kind::pool_file, true, "the pool; nobody may have it open for writing"}};
 constexpr option options[] = {
-    {"type", value_kind::count, "ID", "objects of this type id only"},
+    {"type", value_kind::text, "TYPE", "objects of this type only: its id, or its name as types and dump print it"},
     {"limit", value_kind::count, "N", "stop after N objects"},
     {"hex", value_kind::count, "N", "print the first N bytes of each object too"},
     {"fields", value_kind::flag, "", "print what lies in each object by the names of its fields, as far as known"},
@@ -33,12 +34,12 @@ constexpr json_field fields[] = {
     {"objects[].address", "of the object, as a hexadecimal string; not with --summary"},
     {"objects[].offset", "bytes from the pool's start"},
     {"objects[].type", "type id"},
-    {"objects[].type_name", "if the pool knows the type"},
+    {"objects[].type_name", "if the pool knows the type, or it is the library's own"},
     {"objects[].size_bytes", "bytes that were asked for"},
     {"objects[].bytes", "the first bytes in hexadecimal; with --hex"},
     {"objects[].fields", "their contents by name, of an array of objects a list; with --fields, if the type is known"},
     {"by_type[].type", "type id; with --summary"},
-    {"by_type[].type_name", "if the pool knows the type"},
+    {"by_type[].type_name", "if the pool knows the type, or it is the library's own"},
     {"by_type[].objects", "number of them"},
     {"by_type[].bytes", "sum of their sizes"},
     {"by_type[].smallest_bytes", "size of the smallest"},
@@ -73,8 +74,8 @@ struct walker {
   const console& out;
   NVM_POOL* pool;
   std::uint64_t base;
-  std::uint64_t root;  // address; 0: none
-  std::optional<std::uint64_t> type;
+  std::uint64_t root;                             // address; 0: none
+  std::optional<std::set<std::uint32_t>> wanted;  // types; nothing: all
   std::uint64_t limit;
   std::uint64_t hex_bytes;
   bool summary;
@@ -88,7 +89,7 @@ struct walker {
 
   // Non-zero ends the walk.
   int add(const void* object, std::uint32_t object_type, std::size_t size) {
-    if (type && *type != object_type) return 0;
+    if (wanted && !wanted->contains(object_type)) return 0;
     if (all.objects == limit) {
       stopped = true;
       return 1;
@@ -128,7 +129,7 @@ struct walker {
     json o = {
         {"address", address_text(address)}, {"offset", address - base}, {"type", object_type}, {"size_bytes", size}};
     const pool_type* known = types.find(object_type);
-    if (known != nullptr) o["type_name"] = known->name;
+    if (const std::string_view name = types.known_name(object_type); !name.empty()) o["type_name"] = name;
     if (hex_bytes != 0) o["bytes"] = hex_text(head_of(object, size));
     if (fields && known != nullptr) o["fields"] = values_of(*known, whole(object, size));
     fmt::print(stdout, "{}\n    {}", all.objects == 1 ? "" : ",", line_of(o));
@@ -139,8 +140,9 @@ struct walker {
     const auto address = reinterpret_cast<std::uintptr_t>(object);
     if (all.objects == 1) out.text("{:>16} {:>14} {:>10} {:>12}\n", "address", "offset", "type", "size");
     const pool_type* known = types.find(object_type);
+    const std::string_view name = types.known_name(object_type);
     out.text("{:>16} {:>14} {:>10} {:>12}{}{}{}\n", address_text(address), address - base, object_type, size,
-             known == nullptr ? "" : "  ", known == nullptr ? "" : known->name, address == root ? "  root" : "");
+             name.empty() ? "" : "  ", name, address == root ? "  root" : "");
     if (fields && known != nullptr) print_fields_of(values_of(*known, whole(object, size)));
     if (hex_bytes != 0) out.text("{}", hex_lines(head_of(object, size), 2));
   }
@@ -166,9 +168,9 @@ void print_summary(const walker& w, const std::string& path) {
   if (w.all.objects == 0) return;
   out.text("\n{:>10} {:>12} {:>16} {:>12} {:>12}\n", "type", "objects", "bytes", "smallest", "largest");
   for (const auto& [type, t] : w.by_type) {
-    const pool_type* known = w.types.find(type);
+    const std::string_view name = w.types.known_name(type);
     out.text("{:>10} {:>12} {:>16} {:>12} {:>12}{}{}\n", type, t.objects, t.bytes, t.smallest, t.largest,
-             known == nullptr ? "" : "  ", known == nullptr ? "" : known->name);
+             name.empty() ? "" : "  ", name);
   }
   out.text("\n{:>24} {:>12} {:>16}\n", "size", "objects", "bytes");
   for (const auto& [last, t] : w.by_size) {
@@ -184,7 +186,7 @@ json summary_fields(const walker& w) {
                      {"bytes", t.bytes},
                      {"smallest_bytes", t.smallest},
                      {"largest_bytes", t.largest}});
-    if (const pool_type* known = w.types.find(type)) types.back()["type_name"] = known->name;
+    if (const auto name = w.types.known_name(type); !name.empty()) types.back()["type_name"] = name;
   }
   json sizes = json::array();
   for (const auto& [last, t] : w.by_size) {
@@ -202,8 +204,14 @@ void print_fields(const json& fields) {
   }
 }
 
+// --type: a number is an id, anything else a name.
+bool is_id(const std::string& word) { return !word.empty() && word.front() >= '0' && word.front() <= '9'; }
+
 exit_code run(const arguments& given, console& out) {
   const std::string& path = given.operand(0);
+  const std::string wanted = given.text("type");
+  const parsed_number id = is_id(wanted) ? parse_count(wanted, UINT32_MAX) : parsed_number{};
+  if (!id.problem.empty()) return out.fail({exit_usage, "dump", "USAGE", "--type: " + id.problem});
   nvm_pool_options read_only{};
   read_only.read_only = 1;
   const auto close = [](NVM_POOL* p) { (void)nvm_pool_close(p); };  // read-only: nothing that could fail to be written
@@ -213,12 +221,23 @@ exit_code run(const arguments& given, console& out) {
 
   // A damaged map, which `check` reports, keeps nobody from the objects.
   const pool_types types = pool_types::of(pool.get()).value_or(pool_types{});
+  std::optional<std::set<std::uint32_t>> ids;
+  if (is_id(wanted)) {
+    ids = {static_cast<std::uint32_t>(id.value)};
+  } else if (!wanted.empty()) {
+    ids = types.named(wanted);
+    if (ids->empty()) {
+      return out.fail(
+          {exit_usage, path, "USAGE",
+           fmt::format("--type: \"{}\" is the name of no type that it knows: see `holdfast types`", wanted)});
+    }
+  }
   const auto root = reinterpret_cast<std::uintptr_t>(nvm_pool_get_root(pool.get()));
   walker w{.out = out,
            .pool = pool.get(),
            .base = info.base,
            .root = root,
-           .type = given.number("type"),
+           .wanted = std::move(ids),
            .limit = given.number("limit").value_or(UINT64_MAX),
            .hex_bytes = given.number("hex").value_or(0),
            .summary = given.flag("summary"),

@@ -75,7 +75,7 @@ void print_tool_help(const console& out) {
   for (const command* c : commands()) print_item(c->name, c->summary, out);
   out.text("\nOptions of every command:\n");
   print_options(common_options(), out);
-  print_item("--version", "print the version of the tool", out);
+  print_item("-V, --version", "print the version of the tool", out);
   out.text("\nExit codes:\n");
   for (const exit_meaning& e : meanings) print_item(fmt::format("{}", static_cast<int>(e.code)), e.meaning, out);
   out.text("\n`holdfast help COMMAND` describes a command, `man holdfast` all of them.\n");

@@ -4,6 +4,7 @@
 // own, NAME.loading, together with what the store has already, and takes its place in one step when the input has come
 // to its end.  A load that died leaves that store behind; the next one begins by dropping it.
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -32,7 +33,7 @@ constexpr operand operands[] = {
     {"PATH", operand_kind::pool_file, true, "the pool; nobody else may have it open for writing"},
     {"WHAT", operand_kind::pool_file, false,
      "put, get, del: the key. load, export: the file; left out or -: standard input or output"},
-    {"VALUE", operand_kind::text, false, "put: the value; left out: standard input to its end"},
+    {"VALUE", operand_kind::text, false, "put: the value; left out or -: standard input to its end"},
 };
 constexpr option options[] = {
     {"store", value_kind::text, "NAME", "which store of the pool; default \"main\""},
@@ -59,7 +60,7 @@ constexpr json_field fields[] = {
     {"found", "get, del: whether there was such an entry; put: whether it replaced one"},
     {"value", "get: the value"},
     {"value_base64", "in its place if it is no UTF-8, or with --base64"},
-    {"entries[].key", "scan: in order"},
+    {"entries[].key", "scan, export without a file: in order"},
     {"entries[].key_base64", "in its place, as for values"},
     {"entries[].value", "of the entry"},
     {"entries[].value_base64", "in its place"},
@@ -231,14 +232,19 @@ struct call {
 
 exit_code put(call& c) {
   std::string text = c.given.operand(3);
-  if (c.given.operands() < 4) {
+  const bool from_standard = c.given.operands() < 4 || text == "-";
+  if (from_standard) {
+    text.clear();
+    if (::isatty(STDIN_FILENO) == 1) {
+      c.out.note("the value of \"{}\", to the end of the input (Ctrl-D):", printable(c.given.operand(2)));
+    }
     char part[4096];
     for (std::size_t n = 0; (n = std::fread(part, 1, sizeof part, stdin)) != 0;) text.append(part, n);
     if (std::ferror(stdin) != 0)
       return c.out.fail({exit_internal, "standard input", "NVM_E_SYSTEM", std::strerror(errno)});
   }
   const auto key = c.bytes_of(c.given.operand(2));
-  const auto value = c.given.operands() < 4 ? std::optional{text} : c.bytes_of(text);
+  const auto value = from_standard ? std::optional{text} : c.bytes_of(text);
   if (!key || !value) return c.misused("the key or the value is no base64");
   if (!c.open(true)) return c.failed();
   auto store = c.open_store(true);
@@ -288,24 +294,12 @@ exit_code del(call& c) {
 
 // ---- many ----
 
-exit_code scan(call& c) {
-  const auto from = c.bytes_of(c.given.text("from"));
-  const auto to = c.bytes_of(c.given.text("to"));
-  if (!from || !to) return c.misused("--from or --to is no base64");
-  if (!c.open(false)) return c.failed();
-  const auto store = c.open_store(false);
-  if (!store) return c.failed();
-  kv_range range;
-  if (c.given.flag("from")) range.from = *from;
-  if (c.given.flag("to")) range.to = *to;
-  range.limit = c.given.number("limit").value_or(0);
-  range.backward = c.given.flag("backward");
-  if (c.given.number("limit") == 0) return c.misused("--limit: 0 entries");
-  kv_cursor cursor = store->entries(range);
+// Printed as they are walked: a store may hold more than fits into memory as text.
+exit_code print_entries(call& c, const kv& store, const kv_range& range) {
+  kv_cursor cursor = store.entries(range);
   std::uint64_t count = 0;
-  // Printed as it is walked: a store may hold more than fits into memory as text.
   json head = c.answer();
-  head["index"] = nvm_kv_index_name(store->index());
+  head["index"] = nvm_kv_index_name(store.index());
   if (c.out.as_json()) {
     std::string text = line_of(head);
     text.pop_back();
@@ -336,6 +330,22 @@ exit_code scan(call& c) {
   return broken.exit;
 }
 
+exit_code scan(call& c) {
+  const auto from = c.bytes_of(c.given.text("from"));
+  const auto to = c.bytes_of(c.given.text("to"));
+  if (!from || !to) return c.misused("--from or --to is no base64");
+  if (!c.open(false)) return c.failed();
+  const auto store = c.open_store(false);
+  if (!store) return c.failed();
+  kv_range range;
+  if (c.given.flag("from")) range.from = *from;
+  if (c.given.flag("to")) range.to = *to;
+  range.limit = c.given.number("limit").value_or(0);
+  range.backward = c.given.flag("backward");
+  if (c.given.number("limit") == 0) return c.misused("--limit: 0 entries");
+  return print_entries(c, *store, range);
+}
+
 text_format format_of(const arguments& given, const std::string& file) {
   const std::string name = given.choice("format").value_or("");
   const auto ends = [&](std::string_view end) { return file.ends_with(end); };
@@ -348,10 +358,18 @@ json file_facts(const std::string& file, text_format format) {
   return {{"file", file.empty() || file == "-" ? json(nullptr) : json(file)}, {"format", name_of(format)}};
 }
 
+// The entries are the document.
+exit_code export_document(call& c) {
+  if (!c.open(false)) return c.failed();
+  const auto store = c.open_store(false);
+  if (!store) return c.failed();
+  return print_entries(c, *store, {});
+}
+
 exit_code export_entries(call& c) {
   const std::string& file = c.given.operand(2);
   const bool to_standard = file.empty() || file == "-";
-  if (c.out.as_json() && to_standard) return c.misused("--json needs standard output: name a file");
+  if (c.out.as_json() && to_standard) return export_document(c);
   const text_format format = format_of(c.given, file);
   if (!c.open(false)) return c.failed();
   const auto store = c.open_store(false);

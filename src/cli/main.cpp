@@ -9,7 +9,6 @@
 #include "cli/arguments.hpp"
 #include "cli/console.hpp"
 #include "cli/manual.hpp"
-#include "holdfast_version.hpp"
 #include "platform/platform.hpp"
 
 namespace nvm::cli {
@@ -23,9 +22,7 @@ exit_code run(const command_line& line, console& out) {
     return code;
   }
   if (line.version && line.what == nullptr) {
-    out.text("holdfast {}\n", HOLDFAST_VERSION);
-    out.document({{"version", HOLDFAST_VERSION}});
-    return exit_good;
+    return find_command("version")->run(line.given, out);
   }
   if (line.help) {
     print_help(line.what, out);

@@ -85,7 +85,7 @@ std::string manual_page() {
   for (const command* c : commands()) page += section_of(*c);
   page += ".SH OPTIONS OF EVERY COMMAND\n";
   for (const option& o : common_options()) page += item(option_text(o), o.help);
-  page += item("--version", "Before any command: print the version of the tool");
+  page += item("-V, --version", "Before any command: print the version of the tool");
   page += ".SH EXIT STATUS\n";
   for (const exit_meaning& e : exit_meanings()) page += item(fmt::format("{}", static_cast<int>(e.code)), e.meaning);
   page +=

@@ -7,9 +7,26 @@
 
 #include "cli/hex.hpp"
 #include "cli/units.hpp"
+#include "kv/kv_layout.hpp"
 
 namespace nvm::cli {
 namespace {
+
+// Of objects that the library makes for itself.
+struct own_type {
+  std::uint32_t id;
+  std::string_view name;
+};
+constexpr own_type own_types[] = {
+    {layout::kv_type_header, "(store)"},
+    {layout::kv_type_record, "(store: record)"},
+    {layout::kv_type_segment, "(store: buckets)"},
+    {layout::kv_type_segment_list, "(store: list of buckets)"},
+    {layout::kv_type_overflow, "(store: overflow bucket)"},
+    {layout::kv_type_leaf, "(store: leaf)"},
+    {layout::kv_type_inner, "(store: inner node)"},
+    {layout::kv_type_separator, "(store: separator)"},
+};
 
 struct loading {
   std::map<std::uint32_t, pool_type>& types;
@@ -142,9 +159,26 @@ const pool_type* pool_types::find(std::uint32_t id) const noexcept {
   return found == types_.end() ? nullptr : &found->second;
 }
 
+std::string_view pool_types::known_name(std::uint32_t id) const noexcept {
+  if (const pool_type* t = find(id)) return t->name;
+  const auto own = std::find_if(std::begin(own_types), std::end(own_types), [&](const auto& t) { return t.id == id; });
+  return own == std::end(own_types) ? std::string_view{} : own->name;
+}
+
+std::set<std::uint32_t> pool_types::named(std::string_view name) const {
+  std::set<std::uint32_t> ids;
+  for (const auto& [id, t] : types_) {
+    if (t.name == name) ids.insert(id);
+  }
+  for (const own_type& t : own_types) {
+    if (t.name == name) ids.insert(t.id);
+  }
+  return ids;
+}
+
 std::string pool_types::name_of(std::uint32_t id) const {
-  const pool_type* t = find(id);
-  return t == nullptr ? fmt::format("0x{:08x}", id) : t->name;
+  const std::string_view known = known_name(id);
+  return known.empty() ? fmt::format("0x{:08x}", id) : std::string{known};
 }
 
 std::string_view kind_name(std::uint32_t kind) noexcept {

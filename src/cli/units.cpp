@@ -28,22 +28,26 @@ std::optional<std::uint64_t> take_digits(std::string_view& text, int base) {
 
 parsed_number parse_size(std::string_view text) {
   constexpr std::string_view expected =
-      "a whole number of bytes, with K, M, G or T behind it for powers of 1024, such as 64M";
+      "a whole number of bytes, with K, M, G or T (KiB, MiB ...) behind it for powers of 1024, or KB, MB, GB or TB for "
+      "powers of 1000, such as 64M";
   std::string_view rest = text;
   const auto number = take_digits(rest, 10);
   if (!number) return refused(text, "size", expected);
-  unsigned shift = 0;
+  std::uint64_t unit = 1;
   if (!rest.empty()) {
     const char letter =
         rest.front() >= 'a' && rest.front() <= 'z' ? static_cast<char>(rest.front() - 32) : rest.front();
     const std::size_t place = suffixes.find(letter);
     rest.remove_prefix(1);
-    if (place == std::string_view::npos || !(rest.empty() || rest == "iB")) return refused(text, "size", expected);
-    shift = static_cast<unsigned>(10 * (place + 1));
+    const bool decimal = rest == "B";
+    if (place == std::string_view::npos || !(rest.empty() || rest == "iB" || decimal)) {
+      return refused(text, "size", expected);
+    }
+    for (std::size_t i = 0; i <= place; ++i) unit *= decimal ? 1000 : 1024;
   }
   if (*number == 0) return {0, "a size of 0 bytes: expected at least 1"};
-  if (*number > UINT64_MAX >> shift) return refused(text, "size", "less than 2^64 bytes");
-  return {*number << shift, {}};
+  if (*number > UINT64_MAX / unit) return refused(text, "size", "less than 2^64 bytes");
+  return {*number * unit, {}};
 }
 
 parsed_number parse_count(std::string_view text, std::uint64_t most) {

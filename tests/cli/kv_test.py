@@ -68,6 +68,15 @@ class Kv(PoolTest):
         self.assertEqual(run("kv", "put", path, "k", "").returncode, GOOD)
         self.assertEqual(run("kv", "get", path, "k").stdout, "\n")
 
+    def test_a_dash_is_standard_input_or_output(self):
+        path = self.pool()
+        self.assertEqual(run("kv", "put", path, "k", "-", input="piped").returncode, GOOD)
+        self.assertEqual(run("kv", "get", path, "k").stdout, "piped\n")
+        self.assertEqual(run("kv", "export", path, "-").stdout, run("kv", "export", path).stdout)
+        self.assertEqual(self.answer("kv", "export", path),
+                         {"path": str(path), "action": "export", "store": "main", "index": "btree",
+                          "entries": [{"key": "k", "value": "piped"}], "count": 1})
+
     def test_takes_bytes_in_base64(self):
         path = self.pool()
         self.assertEqual(run("kv", "put", path, "/wD+", "AAE=", "--base64").returncode, GOOD)

@@ -15,7 +15,8 @@ import cli_testing
 from cli_testing import GOOD, INTERNAL, MEDIA, NEGATIVE, UNAVAILABLE, USAGE, Layout, PoolTest, names_in, run
 
 STORE_LOG = pathlib.Path(__file__).parent.parent / "crash_test/pmemcheck/ring_missing_flush.log"
-COMMANDS = ["create", "info", "check", "doctor", "repair", "dump", "types", "kv", "bench", "crash-test", "completion", "manual", "help"]
+COMMANDS = ["create", "info", "check", "doctor", "repair", "dump", "types", "kv", "bench", "crash-test", "completion", "manual", "help",
+            "version"]
 
 
 def described(command):
@@ -94,8 +95,16 @@ class Usage(PoolTest):
                         self.assertEqual(run("kv", "get", name, "key").stdout, "value\n")
 
     def test_the_version_is_printed(self):
-        self.assertRegex(run("--version").stdout, r"^holdfast \d+\.\d+\.\d+\n$")
-        self.assertRegex(json.loads(run("--version", "--json").stdout)["version"], r"^\d+\.\d+\.\d+$")
+        for words in (("--version",), ("-V",), ("version",)):
+            self.assertRegex(run(*words).stdout, r"^holdfast \d+\.\d+\.\d+\n$")
+            self.assertRegex(json.loads(run(*words, "--json").stdout)["version"], r"^\d+\.\d+\.\d+$")
+
+    def test_what_was_likely_meant_is_named(self):
+        for words, meant in ((("chek", "a"), "check"), (("crate", "a"), "create"), (("kv", "gte", "a"), "get"),
+                             (("create", "a", "--medium", "sdd"), "ssd"), (("dump", "a", "--lmit", "1"), "--limit"),
+                             (("crash-tset",), "crash-test")):
+            self.assertIn(f'did you mean "{meant}"?', run(*words).stderr, words)
+        self.assertNotIn("did you mean", run("frobnicate").stderr)
 
 
 class Help(PoolTest):
@@ -175,7 +184,8 @@ class Json(PoolTest):
                     "crash-test": [("crash-test", "--pmemcheck", STORE_LOG, "--check", "false", "--budget", "1")],
                     "completion": [("completion", "zsh")],
                     "manual": [("manual",)],
-                    "help": [("help", "check")]}
+                    "help": [("help", "check")],
+                    "version": [("version",)]}
             self.assertEqual(list(runs), COMMANDS)
             for command, lines in runs.items():
                 documented = {f["name"] for f in described(command)["fields"]}
@@ -343,6 +353,18 @@ class Shells(unittest.TestCase):
         if not shutil.which("zsh"):
             self.skipTest("no zsh")
         done = subprocess.run(["zsh", "-fn", "/dev/stdin"], input=script, capture_output=True, text=True, timeout=60,
+                              check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_fish_knows_every_command_and_option(self):
+        script = run("completion", "fish").stdout
+        for command in COMMANDS:
+            self.assertIn(f"-n __fish_use_subcommand -a {command} ", script)
+            for option in described(command)["options"]:
+                self.assertIn(f"-n '__fish_holdfast_at {command}' -l {option['name']} ", script)
+        if not shutil.which("fish"):
+            self.skipTest("no fish")
+        done = subprocess.run(["fish", "--no-execute"], input=script, capture_output=True, text=True, timeout=60,
                               check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 

@@ -56,7 +56,7 @@ class Create(PoolTest):
             self.assert_fails(("create", path), UNAVAILABLE, "NVM_E_EXISTS", "exists")
 
     def test_refuses_sizes_that_are_none(self):
-        for size in ("", "0", "0K", "x", "-1", "64Q", "64MB", "1.5G", "64 M", "M", "0x10", "99999999999T", "16777216T",
+        for size in ("", "0", "0K", "x", "-1", "64Q", "64Mb", "64MBB", "1.5G", "64 M", "M", "0x10", "99999999999T", "16777216T",
                      "18446744073709551616", "+5"):
             with self.subTest(size):
                 path = self.path("shm")
@@ -67,7 +67,8 @@ class Create(PoolTest):
 
     def test_understands_every_suffix(self):
         for size, expected in (("1048576", 1 << 20), ("1024k", 1 << 20), ("1024KiB", 1 << 20), ("1m", 1 << 20),
-                               ("1M", 1 << 20), ("1MiB", 1 << 20)):
+                               ("1M", 1 << 20), ("1MiB", 1 << 20), ("1MB", 1 << 20), ("3MB", 3 << 20),
+                               ("2500KB", 5 << 19)):
             path = self.path("shm", f"{size}.nvm")
             self.assertEqual(self.answer("create", path, "--size", size)["size_bytes"], expected, size)
 
@@ -104,6 +105,20 @@ class Create(PoolTest):
             self.assertEqual(done.returncode, INTERNAL, done.stderr)
             self.assertRegex(done.stderr, r"ulimit -f.*\(NVM_E_NO_SPACE\)\n$")
             self.assertEqual(list(path.parent.iterdir()), [])
+
+    def test_warns_of_a_pool_for_power_cuts_in_memory(self):
+        path = self.path("shm")
+        done = run("create", path, "--size", "1M", "--medium", "ssd")
+        self.assertEqual((done.returncode, done.stderr),
+                         (GOOD, f"holdfast: {path}: warning: medium ssd on a tmpfs: nothing there survives power loss\n"))
+        self.assertEqual(run("create", self.path("shm", "b"), "--medium", "ssd", "--quiet").stderr, "")
+
+    def test_says_the_path_once_where_the_system_refuses(self):
+        path = self.path("ssd")
+        path.symlink_to(path)
+        for command in ("info", "check"):
+            self.assertEqual(run(command, path).stderr,
+                             f"holdfast: {path}: open: Too many levels of symbolic links (NVM_E_SYSTEM)\n")
 
     def test_says_what_the_rest_of_an_interrupted_creation_is(self):
         for medium in MEDIA:
@@ -214,6 +229,11 @@ class Dump(PoolTest):
         exact = self.answer("dump", path, "--type", 5, "--limit", kinds[4][2])
         self.assertFalse(exact["stopped_at_limit"])
         self.assertEqual(self.answer("dump", path, "--type", 99)["objects"], [])
+        self.assertEqual(run("kv", "put", path, "key", "value", "--index", "list").returncode, GOOD)
+        records = self.answer("dump", path, "--type", "(store: record)")["objects"]
+        self.assertEqual({o["type_name"] for o in records}, {"(store: record)"})
+        self.assertIn("(store: record)", run("dump", path, "--summary").stdout)
+        self.assert_fails(("dump", path, "--type", "no such type"), USAGE, "USAGE", "the name of no type")
         self.assertEqual(self.answer("dump", path, "--limit", 0)["object_count"], 0)
 
     def test_prints_the_bytes_of_objects(self):
