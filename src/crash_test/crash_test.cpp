@@ -587,6 +587,7 @@ class tester {
       run_options o;
       o.seconds_max = settings_.check_seconds;
       o.output_max = std::size_t{1} << 20;
+      o.environment.emplace_back(accepts_copies);
       return run_program(command_line(candidate_->path()), o);
     };
     const auto same = [](const ending& a, const ending& b) {

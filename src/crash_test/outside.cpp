@@ -297,9 +297,6 @@ std::string with_pool(std::string_view command, const std::string& path, bool qu
   }
 }
 
-// A state is an image of the pool in a file of its own.
-constexpr const char* accepts_copies = "HOLDFAST_ACCEPT_COPY=1";
-
 std::optional<objection> command_judge::judge(const std::string& path) {
   run_options o;
   o.seconds_max = seconds_max_;

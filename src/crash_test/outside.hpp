@@ -46,6 +46,9 @@ struct ending {
   [[nodiscard]] std::string text() const;
 };
 
+// For whoever opens a state: it is an image of the pool, which was in use, in a file of its own.
+inline constexpr const char* accepts_copies = "HOLDFAST_ACCEPT_COPY=1";
+
 struct run_options {
   std::vector<std::string> environment;  // NAME=VALUE, added
   double seconds_max = 0;                // 0: no limit
