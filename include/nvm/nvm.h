@@ -66,7 +66,7 @@ enum nvm_error {
   /* A commit was ordered and its sync failed: memory has the changes until the pool is closed, the next open finds all
    * of them or none.  Neither rolled back nor durable; the pool accepts no more commits (NVM_E_IO). */
   NVM_E_IN_DOUBT = 25,
-  NVM_E_COPY = 26            /* a copy of a pool that was in use, which may be torn (nvm_pool_options.accept_copy) */
+  NVM_E_COPY = 26 /* a copy of a pool that was in use, which may be torn (nvm_pool_options.accept_copy) */
 };
 
 /* Code of this thread's last failed call (an enum nvm_error); never reset by a call that succeeds. */
@@ -271,7 +271,9 @@ NVM_API void nvm_atomic_end(nvm_atomic_block *block);
 
 /* Announces that the bytes [p, p + n) will be written; must come before the write, inside a transaction of the pool
  * that holds p.  On direct media the old bytes are durable on return.  Announce exactly what will certainly be written.
- * Volatile addresses are accepted and ignored.  Cost: one fence when any byte is new to the transaction. */
+ * Volatile addresses are accepted and ignored.  Cost: one fence when any byte is new to the transaction.  A range may
+ * have several objects in it; where NVM_CHECK is set in the environment when the pool is opened, one that is longer
+ * than the object in which it begins is refused (NVM_E_BAD_POINTER). */
 NVM_API int nvm_tx_log(const void *p, size_t n);
 typedef struct nvm_range {
   const void *p;

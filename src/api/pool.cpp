@@ -155,6 +155,7 @@ NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_ru
   auto* pool = new_pool();
   if (pool == nullptr) return give_up(fail(errc::no_memory, "%s: no volatile memory to open it", file->path()));
   pool->number = next_number();
+  pool->checked = ::secure_getenv("NVM_CHECK") != nullptr;
   pool->replayed_records = run.state.records;
   auto e = make_engine(*file, o, std::move(run));
   if (!e) {

@@ -36,6 +36,7 @@ struct nvm_pool {
 
   nvm::api::debugger_view seen;  // first
   nvm::pool_file::pointer file;
+  bool checked = false;  // NVM_CHECK is set: what a program announces is compared with its objects
   std::unique_ptr<nvm::api::engine> engine;
   std::shared_ptr<nvm::api::lane_owner> lanes;
   std::uint64_t open_ns = 0;            // duration of the open, recovery included

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "api/pool_object.hpp"
+#include "nvm/compiled.h"
 #include "nvm/nvm.h"
 #include "sync/sync.hpp"
 
@@ -155,6 +156,17 @@ result<lsn_t> commit(nvm_pool* pool, bool& ended) noexcept {
 
 }  // namespace
 
+// Of a program that is checked: a range ends where the object does in which it begins.
+status check_end(const nvm_range& r) noexcept {
+  const void* start = nullptr;
+  const std::size_t bytes = __nvm_object_around(r.p, &start);
+  if (bytes == 0) return {};  // not known
+  const auto before = static_cast<std::size_t>(static_cast<const char*>(r.p) - static_cast<const char*>(start));
+  if (r.n <= bytes - before) return {};
+  return fail(errc::bad_pointer, "a log of %zu bytes at %p: the object there, at %p, has %zu bytes", r.n, r.p, start,
+              bytes);
+}
+
 status announce(const nvm_range* ranges, std::size_t count, outside_of_transactions what) noexcept try {
   thread_transactions& mine = thread_transactions::mine();
   log::byte_range few[8];
@@ -178,6 +190,9 @@ status announce(const nvm_range* ranges, std::size_t count, outside_of_transacti
     const std::uint64_t offset = reinterpret_cast<std::uintptr_t>(r.p) - e->base;
     if (!e->pool->file->geometry().in_objects(offset, r.n)) {
       return fail(errc::bad_pointer, "[%p, +%zu) is not inside the data of %s", r.p, r.n, e->pool->file->path());
+    }
+    if (e->pool->checked && what == outside_of_transactions::refused) [[unlikely]] {
+      if (status s = check_end(r); !s) return s;
     }
     if (target != nullptr && e != target) {
       if (status s = target->transaction->announce(list, n); !s) return s;

@@ -203,6 +203,33 @@ TEST(opening_on_ssd, after_a_kill_knows_a_growth_that_only_the_log_holds) {
   EXPECT_EQ(nvm_pool_check(path.c_str(), nullptr, nullptr, nullptr), 0);
 }
 
+// The environment is looked at once in a process.
+TEST(checked_program, logs_no_more_than_an_object) {
+  const scratch place{false};
+  NVM_POOL* pool = place.create();
+  ASSERT_NE(pool, nullptr);
+  ASSERT_EQ(nvm_tx_begin(pool), 0);
+  void* object = nvm_calloc(pool, 1, 1, 100);
+  ASSERT_EQ(nvm_pool_set_root(pool, object), 0);
+  ASSERT_EQ(nvm_tx_commit(pool), 0);
+  ASSERT_EQ(nvm_pool_close(pool), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::setenv("NVM_CHECK", "abort", 1);
+    NVM_POOL* mine = nvm_pool_open(place.path().c_str());
+    if (mine == nullptr || nvm_tx_begin(mine) != 0) ::_exit(1);
+    auto* bytes = static_cast<char*>(nvm_pool_get_root(mine));
+    if (nvm_tx_log(bytes, 100) != 0 || nvm_tx_log(bytes + 40, 60) != 0) ::_exit(2);
+    if (nvm_tx_log(bytes, 101) == 0 || nvm_errno() != NVM_E_BAD_POINTER) ::_exit(3);
+    const nvm_range ranges[2] = {{bytes, 8}, {bytes + 99, 2}};
+    if (nvm_tx_log_many(ranges, 2) == 0 || nvm_errno() != NVM_E_BAD_POINTER) ::_exit(4);
+    ::_exit(nvm_tx_abort(mine) == 0 && nvm_pool_close(mine) == 0 ? 0 : 5);
+  }
+  int ended = 0;
+  ASSERT_EQ(::waitpid(child, &ended, 0), child);
+  EXPECT_EQ(ended, 0);
+}
+
 TEST(opening, or_creation_gives_the_pool_that_is_there_or_a_new_one) {
   const scratch place{false};
   const std::string path = place.path();
