@@ -8,6 +8,9 @@
  * failure nvm_errno() is a stable NVM_E... code and nvm_errormsg() a sentence that names what was found and what was
  * expected; both are per thread.  `errno` keeps the system's code when a system call was the cause.
  *
+ * A call whose failure is also a value says so where it is declared; nvm_errno() does not tell whether it failed, since
+ * no call that succeeds resets it.
+ *
  * Threads.  Any thread may use any pool.  A thread has at most one open transaction per pool; a transaction belongs to
  * the thread that began it.  Transactions give atomicity and durability, not isolation: the program keeps its own locks
  * and holds them until commit returns (Breeze, section III-B).
@@ -73,6 +76,9 @@ enum nvm_error {
 NVM_API int nvm_errno(void);
 /* Sentence for the same failure; valid until this thread's next failed call.  Never NULL. */
 NVM_API const char *nvm_errormsg(void);
+/* Fails as a call of the library does: nvm_errno() is `code` (an enum nvm_error), nvm_errormsg() a copy of `sentence`.
+ * For what is built on top of the library.  Returns -1. */
+NVM_API int nvm_fail(int code, const char *sentence);
 /* Symbolic name of a code, "NVM_E_CORRUPT"; "NVM_E_?" for an unknown one.  Static storage. */
 NVM_API const char *nvm_error_name(int code);
 
@@ -206,8 +212,9 @@ NVM_API NVM_POOL *nvm_pool_open_with(const char *path, const nvm_pool_options *o
  * several processes that do so at a time one creates it, and the others open it or are told that it is busy. */
 NVM_API NVM_POOL *nvm_pool_open_or_create(const char *path, const nvm_pool_options *options);
 
-/* Closes a pool.  -1 (NVM_E_TX_OPEN) if a transaction is open in it; then the pool stays open.  Pools still open at
- * exit are closed by the library, open transactions rolled back. */
+/* Closes a pool, having waited for what is ordered and run the hooks that wait for it.  -1 (NVM_E_TX_OPEN) if a
+ * transaction is open in it; then the pool stays open.  On any other -1 it is closed as a crash would leave it.  Pools
+ * still open at exit are closed by the library, open transactions rolled back. */
 NVM_API int nvm_pool_close(NVM_POOL *pool);
 
 /* The root: the one object that the pool itself names; NULL when unset.  Inside a transaction the change is part of it;
@@ -234,15 +241,29 @@ static inline int nvm_is_durable(const void *p) {
 
 /* Begins a transaction, or a savepoint inside the open one. */
 NVM_API int nvm_tx_begin(NVM_POOL *pool);
-/* Ends the innermost level.  Outermost: on return 0 everything is durable; on -1 everything was rolled back
- * (NVM_E_MUST_ABORT after an earlier failure, NVM_E_IO, NVM_E_LOG_FULL).  Inner level: becomes part of the outer one.
- */
+/* Ends the innermost level.  Inner level: becomes part of the outer one; on -1 it was rolled back, and the outer one
+ * allows only abort.  Outermost: on return 0 everything is durable.  On -1 nvm_errno() says which of two it is:
+ *
+ *   NVM_E_IN_DOUBT  The commit was ordered, then the sync failed that was to make it durable (ssd).  Memory has the
+ *                   changes, other threads may have seen them, and the next open finds all of them or none.  The
+ * program must neither report them as done nor do them again before it has closed the pool, opened it and looked. any
+ * other code  Everything was rolled back: NVM_E_MUST_ABORT after an earlier failure in the transaction, whose sentence
+ * nvm_errormsg() goes on with and whose code nvm_tx_cause() is; NVM_E_LOG_FULL, NVM_E_NO_MEMORY; NVM_E_IO when the pool
+ * had failed before the commit was ordered, as of each later commit of a pool where one is in doubt. */
 NVM_API int nvm_tx_commit(NVM_POOL *pool);
-/* As commit, but on ssd returns as soon as the commit is ordered; *lsn is what nvm_wait() waits for.  The program may
- * release its locks; whoever acts on the result outside the pool waits first.  On direct media the same as commit. */
+/* As commit, but on ssd returns as soon as the commit is ordered: 0, and *lsn is what nvm_wait() waits for.  The
+ * program may release its locks; whoever acts on the result outside the pool waits first.  On -1 everything was rolled
+ * back, and *lsn is NVM_LSN_NONE, which nvm_wait() refuses.  *lsn is 0 where there is nothing to wait for: on direct
+ * media the call is the same as commit; a transaction that changed nothing; an inner level. */
 NVM_API int nvm_tx_commit_async(NVM_POOL *pool, uint64_t *lsn);
-/* Waits until everything up to lsn is durable. */
+#define NVM_LSN_NONE UINT64_MAX
+/* Waits until everything up to lsn, which an nvm_tx_commit_async() of this process returned, is durable.  On -1 it is
+ * not known to be: NVM_E_IN_DOUBT, as for nvm_tx_commit(); NVM_E_IO for lsn 0 on a pool that has failed. */
 NVM_API int nvm_wait(NVM_POOL *pool, uint64_t lsn);
+/* Code of the first failure in the transaction that this thread has open in the pool (nvm/stm.h: also a barrier
+ * transaction; NULL: that, whatever its pool), which allows only abort; NVM_OK: it may commit.  With none open: of this
+ * thread's last failed call nvm_errno(), or where that is NVM_E_MUST_ABORT the failure that was the cause. */
+NVM_API int nvm_tx_cause(NVM_POOL *pool);
 /* Rolls the innermost level back: its stores, allocations and frees never happened. */
 NVM_API int nvm_tx_abort(NVM_POOL *pool);
 /* Nesting depth of this thread's transaction in the pool; 0: none. */
@@ -254,8 +275,8 @@ NVM_API unsigned nvm_tx_depth(NVM_POOL *pool);
  * A block that failed to allocate is rolled back instead: the function returns its own error, as it would without a
  * pool. nvm_tx_abort(pool) inside the block rolls back and ends it there.  Nothing else can be reported to the block
  * that is being left, so any other failure to begin or commit (NVM_E_IO, NVM_E_LOG_FULL ...) ends the process with a
- * message; the next open finds the state before the transaction.  Use nvm_tx_begin() and nvm_tx_commit() to go on
- * instead. */
+ * message, after the hooks; the next open finds the state before the transaction, or after NVM_E_IN_DOUBT, which the
+ * message says, either.  Use nvm_tx_begin() and nvm_tx_commit() to go on instead. */
 typedef struct nvm_atomic_block {
   NVM_POOL *pool;
   unsigned depth;
@@ -282,15 +303,26 @@ typedef struct nvm_range {
 /* The same for several ranges at once: one fence for all of them. */
 NVM_API int nvm_tx_log_many(const nvm_range *ranges, size_t count);
 
-/* Called after the outermost transaction has committed or aborted, outside of it; the hook may begin another one.  Of
- * an inner level that is aborted the ABORT hooks run at once, inside the level around it, so that volatile memory can
- * follow before the program goes on; its COMMIT hooks never run.  Hooks run in order of registration. */
+/* What has become of a transaction.  Of each that ends the hooks hear either ABORT alone, or ORDERED and then, once,
+ * COMMIT or IN_DOUBT: on every medium and engine, by whichever interface it was begun.  Hooks of one event run in order
+ * of registration, outside of the transaction, and may begin another one; nvm_errno() and nvm_errormsg() are those of
+ * the failure in ABORT hooks of a commit that failed and in IN_DOUBT hooks.  Of an inner level that is aborted the
+ * ABORT hooks run at once, inside the level around it, so that volatile memory can follow before the program goes on;
+ * its other hooks never run. */
 enum nvm_tx_event {
-  NVM_TX_ON_COMMIT = 1,  /* committed and durable */
-  NVM_TX_ON_ABORT = 2,   /* rolled back */
-  NVM_TX_ON_ORDERED = 3, /* committed and visible, not durable yet: locks may be released, nobody told */
-  NVM_TX_ON_IN_DOUBT = 4 /* ordered, and the sync failed (NVM_E_IN_DOUBT): neither COMMIT nor ABORT follows */
+  NVM_TX_ON_COMMIT = 1, /* durable: what is told to others now stays true */
+  NVM_TX_ON_ABORT = 2,  /* rolled back */
+  /* Committed and visible, not yet durable: locks may be released, nobody outside of the process may be told. */
+  NVM_TX_ON_ORDERED = 3,
+  NVM_TX_ON_IN_DOUBT = 4 /* ordered, and the sync failed: NVM_E_IN_DOUBT; see nvm_tx_commit() */
 };
+/* Who runs them.  The thread that ends the transaction, before its call returns; but for COMMIT and IN_DOUBT of
+ * nvm_tx_commit_async() where the commit is not durable on return.  These are run, by the thread that learns what
+ * became of the commit and has no transaction open there, in the first of these calls on the pool that returns after it
+ * is known: nvm_wait(), nvm_tx_commit(), nvm_tx_commit_async() or a barrier commit (nvm/stm.h), of any thread, or
+ * nvm_pool_close(), which waits for what is left.  So a hook of an asynchronous commit must not take a lock that a
+ * thread holds around such a call; of two threads that are in such calls one may return while the other still runs the
+ * hooks.  A process that ends without closing its pools runs none. */
 typedef void (*nvm_tx_hook)(NVM_POOL *pool, enum nvm_tx_event event, void *argument);
 NVM_API int nvm_tx_on(NVM_POOL *pool, enum nvm_tx_event event, nvm_tx_hook hook, void *argument);
 

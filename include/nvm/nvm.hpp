@@ -26,13 +26,16 @@
 
 namespace nvm {
 
-// Result of a transaction: true when it is durable, else the enum nvm_error it failed with, everything rolled back.
+// Result of a transaction: true when it is durable, else the enum nvm_error it failed with, everything rolled back; but
+// for NVM_E_IN_DOUBT, where memory has the changes and the next open finds all of them or none (nvm_tx_commit()).
 class [[nodiscard]] outcome {
  public:
   outcome() noexcept = default;
   explicit outcome(int code) noexcept : code_{code} {}
   explicit operator bool() const noexcept { return code_ == NVM_OK; }
   int code() const noexcept { return code_; }
+  // Neither durable for certain nor rolled back.
+  bool in_doubt() const noexcept { return code_ == NVM_E_IN_DOUBT; }
 
  private:
   int code_ = NVM_OK;
@@ -91,7 +94,15 @@ outcome transaction(NVM_POOL *pool, Body &&body) {
     }
   } undo{pool};
   if constexpr (std::is_convertible_v<std::invoke_result_t<Body>, bool>) {
-    if (!std::forward<Body>(body)()) return outcome{NVM_E_MUST_ABORT};
+    if (!std::forward<Body>(body)()) {
+      // A commit after a failure rolls back, and says what the failure was.
+      if (nvm_tx_cause(pool) != NVM_OK) {
+        undo.pool = nullptr;
+        return nvm_tx_commit(pool) == 0 ? outcome{} : outcome{nvm_errno()};
+      }
+      (void)nvm_fail(NVM_E_MUST_ABORT, "the body of the transaction returned false");
+      return outcome{NVM_E_MUST_ABORT};
+    }
   } else {
     std::forward<Body>(body)();
   }

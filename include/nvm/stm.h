@@ -47,12 +47,16 @@ typedef struct nvm_stm nvm_stm; /* the open barrier transaction of a thread */
  *
  * 0: committed, and durable (on ssd: waited for; that goes for what was only read, too).  Other values: rolled back;
  * what body returned if that was not 0, what nvm_stm_cancel() was given, or -1 with nvm_errno() (a full pool, no
- * memory, I/O ...). C only: body is left by longjmp when there is a conflict, so it must not hold anything that needs
- * an end; ABORT hooks run.  Local variables of the caller that body changes have, after a conflict, what the last
- * attempt made of them. */
+ * memory, I/O ...).  But -1 with NVM_E_IN_DOUBT is not rolled back: the transaction was ordered, others may have seen
+ * it, and the sync failed; the next open finds all of it or none (nvm_tx_commit()).  A transaction that changed nothing
+ * and cannot know whether what it read is durable fails with NVM_E_IO.  C only: body is left by longjmp when there is a
+ * conflict, so it must not hold anything that needs an end; ABORT hooks run.  Local variables of the caller that body
+ * changes have, after a conflict, what the last attempt made of them. */
 NVM_API int nvm_stm_run(NVM_POOL *pool, int (*body)(nvm_stm *tx, void *argument), void *argument);
 
-/* Rolls the innermost level back and leaves it: its nvm_stm_run() returns `code` (not 0). */
+/* Rolls the innermost level back and leaves it: its nvm_stm_run() returns `code` (not 0).  nvm_errormsg() then says
+ * what failed first in the transaction, if anything did or `code` is nvm_errno(); else that it was cancelled,
+ * nvm_errno() is NVM_E_MUST_ABORT. */
 NVM_API void nvm_stm_cancel(nvm_stm *tx, int code) NVM_NORETURN;
 /* Rolls everything back and starts again when something that was read has changed (a condition does not hold yet). */
 NVM_API void nvm_stm_retry(nvm_stm *tx) NVM_NORETURN;
@@ -116,8 +120,10 @@ NVM_API int nvm_stm_free(nvm_stm *tx, void *object);
 NVM_API int nvm_stm_set_root(nvm_stm *tx, void *object);
 NVM_API void *nvm_stm_get_root(nvm_stm *tx);
 
-/* As nvm_tx_on(): called after the outermost transaction has ended, outside of it.  ABORT hooks run also when a
- * conflict starts the body again, and of an inner level that is rolled back at once. */
+/* As nvm_tx_on(): ORDERED when the transaction is visible to others, COMMIT when it is durable, in the call that ends
+ * the outermost level.  ABORT hooks run also when a conflict starts the body again, and of an inner level that is
+ * rolled back at once.  IN_DOUBT also of one that only read, and fails with NVM_E_IO since what it read may not be
+ * durable. */
 NVM_API int nvm_stm_on(nvm_stm *tx, enum nvm_tx_event event, nvm_tx_hook hook, void *argument);
 
 /* ---- privatisation ----------------------------------------------------------------------------------------------- */
@@ -165,8 +171,8 @@ enum nvm_stm_why { NVM_STM_CONFLICT = 1, NVM_STM_RETRY = 2, NVM_STM_CANCEL = 3, 
 typedef void (*nvm_stm_restart)(nvm_stm *tx, int why, void *argument);
 /* Begins a transaction or a level.  NULL: nvm_errno(); the series, if there was one, is over. */
 NVM_API nvm_stm *nvm_stm_begin(NVM_POOL *pool, nvm_stm_restart restart, void *argument);
-/* Ends the innermost level.  0; or -1, nvm_errno(), and the level was rolled back and left.  A conflict calls the
- * restart function. */
+/* Ends the innermost level.  0; or -1, nvm_errno(), and the level was rolled back and left, or is in doubt
+ * (NVM_E_IN_DOUBT, see nvm_stm_run()).  A conflict calls the restart function. */
 NVM_API int nvm_stm_commit(nvm_stm *tx);
 /* Rolls the innermost level back and leaves it, without calling anything but hooks. */
 NVM_API void nvm_stm_rollback(nvm_stm *tx);

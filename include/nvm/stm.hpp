@@ -94,10 +94,21 @@ class tx {
   [[noreturn]] void retry() { nvm_stm_retry(handle_); }
   void become_irrevocable() { nvm_stm_become_irrevocable(handle_); }
 
-  // f() is called once after the end, outside of the transaction; it is copied, and must not throw.
+  // f() is called once after the end, outside of the transaction; it is copied, and must not throw.  on_commit(): when
+  // the transaction is durable.
   template <class F>
   void on_commit(F f) {
     on(NVM_TX_ON_COMMIT, std::move(f));
+  }
+  // When it is visible to others, and not durable yet; on_commit() or on_in_doubt() follow.
+  template <class F>
+  void on_ordered(F f) {
+    on(NVM_TX_ON_ORDERED, std::move(f));
+  }
+  // When the sync failed that was to make it durable: atomic() returns NVM_E_IN_DOUBT.
+  template <class F>
+  void on_in_doubt(F f) {
+    on(NVM_TX_ON_IN_DOUBT, std::move(f));
   }
   template <class F>
   void on_abort(F f) {
@@ -105,7 +116,7 @@ class tx {
   }
 
  private:
-  // The function lives until one of the two hooks has run.
+  // The function lives until the last of the hooks that can run has run.
   template <class F>
   void on(nvm_tx_event when, F f) {
     struct call {
@@ -114,17 +125,17 @@ class tx {
       static void run(NVM_POOL * /*pool*/, nvm_tx_event event, void *argument) noexcept {
         call *c = static_cast<call *>(argument);
         if (event == c->when) c->f();
-        delete c;
+        if (event != NVM_TX_ON_ORDERED) delete c;
       }
     };
     call *c = new call{std::move(f), when};
-    if (nvm_stm_on(handle_, NVM_TX_ON_COMMIT, call::run, c) != 0) {
-      delete c;
-      cancel(nvm_errno());
-    }
-    if (nvm_stm_on(handle_, NVM_TX_ON_ABORT, call::run, c) != 0) {
-      delete c;  // the other one never runs
-      cancel(nvm_errno());
+    // ABORT last: where one cannot be had the others never run.
+    for (const nvm_tx_event event : {NVM_TX_ON_ORDERED, NVM_TX_ON_COMMIT, NVM_TX_ON_IN_DOUBT, NVM_TX_ON_ABORT}) {
+      if (event == NVM_TX_ON_ORDERED && when != event) continue;
+      if (nvm_stm_on(handle_, event, call::run, c) != 0) {
+        delete c;
+        cancel(nvm_errno());
+      }
     }
   }
 
@@ -132,8 +143,8 @@ class tx {
 };
 
 // Runs body(tx), or body(), as a transaction, or as a savepoint when this thread has one open; `pool` as for
-// nvm_stm_run().  True: committed and durable.  A body that returns false, or throws, is rolled back; an exception goes
-// on to the caller.  tx.cancel(code): rolled back, an outcome with the code.
+// nvm_stm_run().  True: committed and durable; NVM_E_IN_DOUBT as for nvm_stm_commit().  A body that returns false, or
+// throws, is rolled back; an exception goes on to the caller.  tx.cancel(code): rolled back, an outcome with the code.
 template <class Body>
 outcome atomic(NVM_POOL *pool, Body &&body) {
   unsigned depth = 1;
@@ -157,7 +168,12 @@ outcome atomic(NVM_POOL *pool, Body &&body) {
       if constexpr (std::is_convertible_v<decltype(run()), bool>) {
         const bool wanted = run();
         if (!gone() && !wanted) {
+          // A commit after a failure rolls back, and says what the failure was.
+          if (nvm_tx_cause(nullptr) != NVM_OK) {
+            return nvm_stm_commit(handle) == 0 ? outcome{} : outcome{nvm_errno()};
+          }
           nvm_stm_rollback(handle);
+          (void)nvm_fail(NVM_E_MUST_ABORT, "the body of the transaction returned false");
           return outcome{NVM_E_MUST_ABORT};
         }
       } else {

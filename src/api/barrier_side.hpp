@@ -1,6 +1,8 @@
 // A pool as barrier transactions see it.
 #pragma once
 
+#include <optional>
+
 #include "stm/stm.hpp"
 
 struct nvm_pool;
@@ -20,6 +22,7 @@ class barrier_side final : public stm::durable_side {
   [[nodiscard]] two_words words_of(anchor_word which) const noexcept override;
   [[nodiscard]] bool takes_announced_stores() const noexcept override;
   status wait(lsn_t lsn) noexcept override;
+  status wait_for_seen(lsn_t lsn) noexcept override;
 
   [[nodiscard]] nvm_pool& pool() const noexcept { return pool_; }
 
@@ -29,6 +32,8 @@ class barrier_side final : public stm::durable_side {
 
 // Whether this thread has a barrier transaction open, of whatever pool.
 [[nodiscard]] bool in_barrier_transaction() noexcept;
+// Why it allows only abort, errc::ok where it does not, if it is of this pool or the pool is nullptr; else nothing.
+[[nodiscard]] std::optional<errc> barrier_failure(const nvm_pool* pool) noexcept;
 // Rolls it back if it is of this pool: the process ends.
 void abandon_barrier_transaction(const nvm_pool* pool) noexcept;
 

@@ -44,7 +44,10 @@ class engine {
   virtual void give_back(unsigned lane) noexcept = 0;
   // Transactions open at the moment, of all threads.
   [[nodiscard]] virtual unsigned open_transactions() const noexcept = 0;
+  // As wait_for().
   [[nodiscard]] virtual status wait(lsn_t lsn) noexcept = 0;
+  // Whether it is, without waiting; also of a pool that has failed since.
+  [[nodiscard]] virtual bool is_durable(lsn_t lsn) noexcept = 0;
   [[nodiscard]] virtual result<std::uint64_t> root() noexcept = 0;
   // Views into the pool.
   [[nodiscard]] virtual result<object::type_map> types() noexcept = 0;

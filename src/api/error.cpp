@@ -1,4 +1,7 @@
 // Failures as the C caller sees them.
+#include <cstdint>
+#include <cstdio>
+
 #include "api/pool_object.hpp"
 #include "base/base.hpp"
 #include "nvm/nvm.h"
@@ -10,12 +13,23 @@ int report(errc code) noexcept {
   return -1;
 }
 
+reported::reported(errc code) noexcept : code_{code}, cause_{last_cause()} {
+  report(code);
+  std::snprintf(message_, sizeof message_, "%s", reported_message());
+}
+int reported::again() const noexcept { return report(fail_for(cause_, code_, "%s", message_)); }
+
 }  // namespace nvm::api
 
 extern "C" {
 
 int nvm_errno(void) { return static_cast<int>(nvm::reported_code()); }
 const char* nvm_errormsg(void) { return nvm::reported_message(); }
+
+int nvm_fail(int code, const char* sentence) {
+  if (code <= 0 || code > UINT8_MAX) code = NVM_E_INVALID;
+  return nvm::api::report(nvm::fail(static_cast<nvm::errc>(code), "%s", sentence == nullptr ? "" : sentence));
+}
 
 const char* nvm_error_name(int code) {
   switch (code) {

@@ -86,7 +86,8 @@ class heap_engine final : public engine {
     return t;
   }
   void give_back(unsigned lane) noexcept override { heap_.lanes().give_back(lane); }
-  status wait(lsn_t lsn) noexcept override { return holder_->top().durable(lsn); }
+  status wait(lsn_t lsn) noexcept override { return wait_for(holder_->top(), lsn); }
+  bool is_durable(lsn_t lsn) noexcept override { return nvm::is_durable(holder_->top(), lsn); }
   result<std::uint64_t> root() noexcept override { return read_root(heap_.base(), file_.geometry()); }
   result<object::type_map> types() noexcept override { return object::stored_types(heap_, file_.geometry()); }
 
@@ -170,6 +171,7 @@ class heap_engine final : public engine {
     face(heap_engine& engine, transaction_type& transaction) noexcept
         : engine_{engine}, heap_{engine.heap_}, transaction_{transaction} {}
     unsigned depth() const noexcept override { return transaction_.depth(); }
+    errc failure() const noexcept override { return transaction_.failure(); }
     // acquire: pairs with the release in leave(): what the transaction did is done.
     bool open() const noexcept { return open_.load(std::memory_order_acquire); }
     status enter(bool parked) noexcept {

@@ -109,7 +109,8 @@ class log_engine final : public engine {
     }
     return n;
   }
-  status wait(lsn_t lsn) noexcept override { return holder_->top().durable(lsn); }
+  status wait(lsn_t lsn) noexcept override { return wait_for(holder_->top(), lsn); }
+  bool is_durable(lsn_t lsn) noexcept override { return nvm::is_durable(holder_->top(), lsn); }
 
   result<std::uint64_t> root() noexcept override { return read_anchor(anchor_word::root); }
   result<object::type_map> types() noexcept override try {
@@ -231,6 +232,7 @@ class log_engine final : public engine {
     }
 
     unsigned depth() const noexcept override { return static_cast<unsigned>(levels_.size()); }
+    errc failure() const noexcept override { return failed_.code(); }
     status begin() noexcept override try {
       levels_.reserve(levels_.size() + 1);
       changes_.begin_level();
@@ -249,24 +251,22 @@ class log_engine final : public engine {
                         [this](const log::byte_range& r) { engine_.memory_->pin(r.offset, r.bytes, read_); });
           continue;
         }
-        must_abort_ = true;
-        return fail(errc::engine,
-                    "bytes at offset %lu: the pool was opened with translated reads, which takes stores by nvm/stm.h, "
-                    "not in place",
-                    ranges[i].offset);
+        return doom(
+            fail(errc::engine,
+                 "bytes at offset %lu: the pool was opened with translated reads, which takes stores by nvm/stm.h, "
+                 "not in place",
+                 ranges[i].offset));
       }
       return {};
     } catch (const std::bad_alloc&) {
-      must_abort_ = true;
-      return fail(errc::no_memory, "no volatile memory for %zu announced ranges", count);
+      return doom(fail(errc::no_memory, "no volatile memory for %zu announced ranges", count));
     }
     bool covers(const log::byte_range& r) noexcept override { return is_of_level(r) || changes_.covers(r); }
 
     result<std::uint64_t> allocate(std::uint32_t type, std::uint64_t bytes) noexcept override {
-      if (bytes == 0) return refuse_allocation(fail(errc::invalid, "an object of 0 bytes"));
+      if (bytes == 0) return doom(fail(errc::invalid, "an object of 0 bytes"));
       if (bytes > layout::object_bytes_max) {
-        return refuse_allocation(
-            fail(errc::too_large, "an object of %lu bytes: at most %lu", bytes, layout::object_bytes_max));
+        return doom(fail(errc::too_large, "an object of %lu bytes: at most %lu", bytes, layout::object_bytes_max));
       }
       auto home = allocate_plain(bytes + header_bytes);
       if (!home) return home.error();
@@ -276,11 +276,11 @@ class log_engine final : public engine {
     }
     // An object without a header.
     result<std::uint64_t> allocate_plain(std::uint64_t bytes) noexcept try {
-      if (must_abort_) return refuse().error();
+      if (failed_) return refuse().error();
       fresh_.reserve(fresh_.size() + 1);
       by_home_.reserve(fresh_.size() + 1);
       auto o = engine_.heap_.allocate(*who_, bytes);
-      if (!o) return refuse_allocation(o.error());
+      if (!o) return doom(o.error());
       engine_.memory_->pin(o->at.home, o->at.bytes, read_);
       platform::memory_watch::object(engine_.file_.base() + o->at.home, bytes, o->at.bytes);
       // Mostly at the end: home space is handed out upwards.
@@ -288,7 +288,7 @@ class log_engine final : public engine {
       fresh_.push_back({*o, 0});
       return o->at.home;
     } catch (const std::bad_alloc&) {
-      return refuse_allocation(fail(errc::no_memory, "no volatile memory for an allocation of %lu bytes", bytes));
+      return doom(fail(errc::no_memory, "no volatile memory for an allocation of %lu bytes", bytes));
     }
     status release(std::uint64_t payload) noexcept override {
       if (payload < header_bytes || payload - header_bytes == engine_.shape_.home_offset()) {
@@ -297,7 +297,7 @@ class log_engine final : public engine {
       return release_plain(payload - header_bytes);
     }
     status release_plain(std::uint64_t home) noexcept try {
-      if (must_abort_) return refuse();
+      if (failed_) return refuse();
       if (fresh* f = around(home); f != nullptr && f->what.at.home == home) {
         if (f->freed_in != 0) return fail(errc::bad_pointer, "home %lx: freed already", home);
         f->freed_in = depth();
@@ -309,8 +309,7 @@ class log_engine final : public engine {
       released_.push_back(*o);
       return {};
     } catch (const std::bad_alloc&) {
-      must_abort_ = true;
-      return fail(errc::no_memory, "no volatile memory for a free");
+      return doom(fail(errc::no_memory, "no volatile memory for a free"));
     }
     result<std::uint64_t> room_of(std::uint64_t payload) noexcept override {
       if (payload < header_bytes) return fail(errc::bad_pointer, "offset %lx is no object", payload);
@@ -336,10 +335,12 @@ class log_engine final : public engine {
     }
 
     status commit_level() noexcept override {
-      if (must_abort_) {
+      if (failed_) {
+        const tx::first_failure why = failed_;
         std::vector<tx::hook> none;
         abort_level(none);
-        must_abort_ = true;  // an unread failure of the inner level must not become half an outer one
+        failed_ = why;  // an unread failure of the inner level must not become half an outer one
+        failed_.concerns(depth());
         return refuse();
       }
       try {
@@ -347,8 +348,7 @@ class log_engine final : public engine {
       } catch (const std::bad_alloc&) {
         std::vector<tx::hook> none;
         abort_level(none);
-        must_abort_ = true;
-        return fail(errc::no_memory, "no volatile memory for a transaction");
+        return doom(fail(errc::no_memory, "no volatile memory for a transaction"));
       }
       levels_.pop_back();
       for (fresh& f : fresh_) f.freed_in = std::min(f.freed_in, depth());
@@ -360,7 +360,7 @@ class log_engine final : public engine {
       put_back_changes();
       take_back(l);
       for (fresh& f : fresh_) f.freed_in = f.freed_in == depth() ? 0 : f.freed_in;
-      must_abort_ = false;
+      failed_.levels_left(depth() - 1);
       try {
         const auto first = hooks_.begin() + static_cast<std::ptrdiff_t>(l.hooks);
         hooks.assign(first, hooks_.end());
@@ -368,7 +368,8 @@ class log_engine final : public engine {
         for (tx::hook& h : hooks) h.aborted = true;
       } catch (const std::bad_alloc&) {
         for (std::size_t i = l.hooks; i < hooks_.size(); ++i) hooks_[i].aborted = true;
-        must_abort_ = true;  // they run at the end, and nothing but that may come before
+        // They run at the end, and nothing but that may come before.
+        failed_.note(fail(errc::no_memory, "no volatile memory for the hooks of a level"), depth() - 1);
       }
       levels_.pop_back();
     }
@@ -387,11 +388,11 @@ class log_engine final : public engine {
 
     bool writes_back() const noexcept override { return true; }
     status enter_commit(std::span<const isolation::written_line>) noexcept override {
-      return must_abort_ ? refuse() : status{};
+      return failed_ ? refuse() : status{};
     }
     result<lsn_t> commit_lines(std::span<const isolation::written_line> lines, std::uint64_t /*version*/,
                                std::vector<tx::hook>& hooks) noexcept override {
-      status s = must_abort_ ? refuse() : make_durable(lines);
+      status s = failed_ ? refuse() : make_durable(lines);
       if (!s) {
         abort(hooks);
         return s.error();
@@ -440,13 +441,9 @@ class log_engine final : public engine {
     static void count(std::atomic<std::uint64_t>& counter, std::uint64_t more) noexcept {
       counter.store(counter.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
     }
-    static status refuse() noexcept {
-      return fail(errc::must_abort, "an earlier failure in this transaction allows only abort");
-    }
-    errc refuse_allocation(errc reason) noexcept {
-      must_abort_ = true;
-      return reason;
-    }
+    [[nodiscard]] status refuse() const noexcept { return failed_.refuse(); }
+    // What has just failed in the innermost level leaves only abort.
+    errc doom(errc code) noexcept { return failed_.note(code, depth()); }
     status set_anchor(anchor_word which, std::uint64_t value) noexcept try {
       for (unsigned copy = 0; copy < 2; ++copy) {
         const std::uint64_t at = object_word_at(engine_.shape_, copy, which);
@@ -454,8 +451,7 @@ class log_engine final : public engine {
       }
       return {};
     } catch (const std::bad_alloc&) {
-      must_abort_ = true;
-      return fail(errc::no_memory, "no volatile memory for a word");
+      return doom(fail(errc::no_memory, "no volatile memory for a word"));
     }
 
     // Of the innermost level; of all, which are durable or were put back.
@@ -604,7 +600,7 @@ class log_engine final : public engine {
       by_home_.clear();
       released_.clear();
       assigned_.clear();
-      must_abort_ = false;
+      failed_.clear();
       if (!hooks_.empty()) hooks = std::move(hooks_);
       hooks_.clear();
       open_.store(false, std::memory_order_release);
@@ -615,7 +611,7 @@ class log_engine final : public engine {
     in_place_changes changes_;
     thread_type* who_ = nullptr;
     std::atomic<bool> open_{false};
-    bool must_abort_ = false;
+    tx::first_failure failed_;
     std::vector<level> levels_;
     std::vector<fresh> fresh_;
     std::vector<place_of_fresh> by_home_;  // the same, in order of addresses

@@ -272,6 +272,15 @@ int nvm_pool_close(NVM_POOL* pool) {
     return api::report(fail(errc::tx_open, "%s: a barrier transaction is open", pool->file->path()));
   }
   if (nvm::status s = api::structures_at_rest(pool); !s) return api::report(s.error());
+  // Hooks that wait may begin transactions: then it is tried anew.
+  if (pool->waiting.any()) {
+    const nvm::status s = api::wait_for_commit(pool, pool->waiting.newest());
+    api::run_waiting_hooks(pool, !s);
+    if (pool->waiting.any() && api::in_barrier_transaction()) {
+      return api::report(fail(errc::tx_open, "this thread has a barrier transaction open"));
+    }
+    return nvm_pool_close(pool);
+  }
   {
     const std::lock_guard guard{pool->lanes->lock};
     pool->lanes->lanes = nullptr;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "api/barrier_side.hpp"
+#include "api/commit_hooks.hpp"
 #include "api/debugger_view.hpp"
 #include "api/engine.hpp"
 #include "platform/platform.hpp"
@@ -49,6 +50,7 @@ struct nvm_pool {
   std::shared_ptr<nvm::api::stores> stores;  // key-value stores; null: none was asked for
   std::mutex structures_lock;
   std::shared_ptr<nvm::api::open_structures> structures;  // lock-free ones; null: none was asked for
+  nvm::api::waiting_hooks waiting;
   nvm::api::barrier_side barriers;
 
   [[nodiscard]] std::byte* base() const noexcept { return file->base(); }
@@ -58,6 +60,17 @@ namespace nvm::api {
 
 // Translates a failure for the C caller: remembers code and message for nvm_errno() and returns -1.
 int report(errc code) noexcept;
+// The failure of a call that runs hooks before it returns: they are told of it, and may fail in calls of their own.
+class reported {
+ public:
+  explicit reported(errc code) noexcept;
+  // -1
+  int again() const noexcept;
+
+ private:
+  errc code_, cause_;
+  char message_[failure_text_bytes];
+};
 template <class T>
 T* report_null(errc code) noexcept {
   report(code);

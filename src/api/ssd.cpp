@@ -63,6 +63,7 @@ class started_image {
   }
   void fence(edge e) noexcept { inner_->fence(e); }
   [[nodiscard]] lsn_t last_lsn() noexcept { return inner_->last_lsn(); }
+  [[nodiscard]] bool is_durable(lsn_t lsn) const noexcept { return inner_->is_durable(lsn); }
   status durable(lsn_t lsn) noexcept { return inner_->durable(lsn); }
   void poison(const char* reason) noexcept { inner_->poison(reason); }
   template <class F>

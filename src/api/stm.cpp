@@ -74,16 +74,14 @@ nvm_stm* of_thread() noexcept {
   return known = state.made();
 }
 
-[[gnu::noinline]] void run_due_hooks(nvm_stm* tx, NVM_POOL* pool) {
-  std::vector<tx::hook> hooks = tx->inner.take_hooks();
-  for (const tx::hook& h : hooks) {
-    reinterpret_cast<nvm_tx_hook>(h.call)(pool, static_cast<nvm_tx_event>(h.event), h.argument);
-  }
+[[gnu::noinline]] void run_abort_hooks(nvm_stm* tx, NVM_POOL* pool) {
+  const std::vector<tx::hook> hooks = tx->inner.take_hooks();
+  run_hooks(pool, hooks, NVM_TX_ON_ABORT);
 }
-// True: there were some.
-inline bool run_hooks(nvm_stm* tx, NVM_POOL* pool) {
+// Of what was rolled back.  True: there were some.
+inline bool tell_aborted(nvm_stm* tx, NVM_POOL* pool) {
   if (!tx->inner.has_hooks()) return false;
-  run_due_hooks(tx, pool);
+  run_abort_hooks(tx, pool);
   return true;
 }
 
@@ -106,7 +104,7 @@ inline bool run_hooks(nvm_stm* tx, NVM_POOL* pool) {
   frames.swap(tx->frames);
   NVM_POOL* const pool = tx->pool;
   nvm_stm_of_thread = nullptr;
-  const bool interrupted = run_hooks(tx, pool);
+  const bool interrupted = tell_aborted(tx, pool);
   nvm_stm_of_thread = tx;
   tx->pool = pool;
   tx->frames.swap(frames);
@@ -129,11 +127,12 @@ void take_back_level(nvm_stm* tx) {
     tx->inner.end_series();
     nvm_stm_of_thread = nullptr;
   }
-  run_hooks(tx, pool);
+  tell_aborted(tx, pool);
 }
 
 // The innermost level is rolled back and left.
-[[noreturn, gnu::cold, gnu::noinline]] void leave_level(nvm_stm* tx, int why, int code) {
+// `failure` is what the program finds then.
+[[noreturn, gnu::cold, gnu::noinline]] void leave_level(nvm_stm* tx, int why, int code, const reported& failure) {
   if (tx->inner.depth() == 0) leave_next_frame(tx);
   const nvm_stm::frame f = tx->frames.back();
   const bool outermost = tx->inner.depth() == 1;
@@ -144,6 +143,7 @@ void take_back_level(nvm_stm* tx) {
     tx->to_leave = 0;
     tx->why = why;
   }
+  failure.again();
   f.restart(tx, why, f.argument);
   assertion_failed("a restart function does not return", __FILE__, __LINE__);
 }
@@ -151,8 +151,8 @@ void take_back_level(nvm_stm* tx) {
 [[noreturn, gnu::cold, gnu::noinline]] void give_way(nvm_stm* tx, verdict a) {
   if (a == verdict::conflict) start_again(tx, stm::transaction::reason::conflict);
   const errc code = tx->inner.failure();
-  report(code);
-  leave_level(tx, NVM_STM_FAILED, static_cast<int>(code));
+  const reported failure{code};
+  leave_level(tx, NVM_STM_FAILED, static_cast<int>(code), failure);
 }
 
 // Calls f(transaction) -> verdict, and returns if that is `done`.
@@ -231,6 +231,32 @@ template <class T>
   return nvm_stm_of_thread = tx;
 }
 
+// A program that leaves its body, with a code that is the failure it has just met or one of its own.
+reported why_cancelled(nvm_stm* tx, int code) noexcept {
+  if (tx->inner.doomed()) return reported{tx->inner.doomed().again()};
+  if (code != NVM_OK && code == nvm_errno()) return reported{fail(static_cast<errc>(code), "%s", nvm_errormsg())};
+  return reported{fail(errc::must_abort, "the body has cancelled its transaction, with code %d", code)};
+}
+
+// After the outermost commit: tells the hooks what became of it, and the caller.
+int conclude(nvm_stm* tx, NVM_POOL* pool) {
+  // Hooks may run transactions of their own.
+  const stm::transaction::ended e = tx->inner.last();
+  const std::vector<tx::hook> hooks = tx->inner.has_hooks() ? tx->inner.take_hooks() : std::vector<tx::hook>{};
+  if (!hooks.empty()) run_hooks(pool, hooks, NVM_TX_ON_ORDERED);
+  const status s = tx->inner.finish_wait(e);
+  if (s) {
+    if (pool != nullptr && pool->waiting.any()) [[unlikely]]
+      run_waiting_hooks(pool, false);
+    if (!hooks.empty()) run_hooks(pool, hooks, NVM_TX_ON_COMMIT);
+    return 0;
+  }
+  const reported failure{s.error()};
+  run_waiting_hooks(pool, is_failure_of_medium(s));
+  run_hooks(pool, hooks, NVM_TX_ON_IN_DOUBT);
+  return failure.again();
+}
+
 // Quickly; false may be wrong.
 bool may_surely_begin(NVM_POOL* pool) noexcept {
   const thread_transactions* mine = thread_transactions::known();
@@ -257,7 +283,7 @@ holder::~holder() {
     // A forked child's memory of the parent's transaction is not the child's to end.
     tx->frames.resize(tx->inner.depth());
     tx->inner.roll_back(stm::transaction::reason::left);
-    run_hooks(tx.get(), tx->pool);
+    tell_aborted(tx.get(), tx->pool);
   }
   nvm_stm_of_thread = nullptr;
   isolation::participant& who = tx->who;
@@ -267,12 +293,18 @@ holder::~holder() {
 
 bool in_barrier_transaction() noexcept { return nvm_stm_of_thread != nullptr; }
 
+std::optional<errc> barrier_failure(const nvm_pool* pool) noexcept {
+  const nvm_stm* tx = nvm_stm_of_thread;
+  if (tx == nullptr || tx->inner.depth() == 0 || (pool != nullptr && tx->pool != pool)) return std::nullopt;
+  return tx->inner.doomed().code();
+}
+
 void abandon_barrier_transaction(const nvm_pool* pool) noexcept {
   nvm_stm* tx = nvm_stm_of_thread;
   if (tx == nullptr || tx->pool != pool || tx->inner.depth() == 0) return;
   tx->inner.roll_back(stm::transaction::reason::left);
   nvm_stm_of_thread = nullptr;
-  run_hooks(tx, tx->pool);
+  tell_aborted(tx, tx->pool);
 }
 
 void barrier_side::ready() noexcept {
@@ -316,7 +348,12 @@ void* anchor(nvm_stm* tx, anchor_word which) {
   return found;
 }
 
-status barrier_side::wait(lsn_t lsn) noexcept { return pool_.engine->wait(lsn); }
+status barrier_side::wait(lsn_t lsn) noexcept { return wait_for_commit(&pool_, lsn); }
+status barrier_side::wait_for_seen(lsn_t lsn) noexcept {
+  status s = pool_.engine->wait(lsn);
+  if (s.error() != errc::in_doubt) return s;
+  return fail(errc::io, "what the transaction has read may be lost: %s", last_message());
+}
 
 }  // namespace nvm::api
 
@@ -412,9 +449,9 @@ int nvm_stm_commit(nvm_stm* tx) {
     }
     tx->frames.pop_back();
     if (a == verdict::done) return 0;
-    const int code = api::report(tx->inner.failure());
-    api::run_hooks(tx, tx->pool);
-    return code;
+    const api::reported failure{tx->inner.failure()};
+    api::tell_aborted(tx, tx->pool);
+    return failure.again();
   }
   NVM_POOL* const pool = tx->pool;
   try {
@@ -426,14 +463,12 @@ int nvm_stm_commit(nvm_stm* tx) {
   if (a == verdict::conflict) api::start_again(tx, transaction::reason::conflict);
   tx->inner.end_series();
   nvm_stm_of_thread = nullptr;
-  int code = 0;
-  if (a == verdict::done) {
-    code = api::answer(tx->inner.finish_wait());
-  } else {
-    code = api::report(tx->inner.failure());
+  if (a != verdict::done) {
+    const api::reported failure{tx->inner.failure()};
+    api::tell_aborted(tx, pool);
+    return failure.again();
   }
-  api::run_hooks(tx, pool);
-  return code;
+  return api::conclude(tx, pool);
 }
 
 void nvm_stm_rollback(nvm_stm* tx) {
@@ -456,7 +491,10 @@ void nvm_stm_check(nvm_stm* tx) {
   if (tx->inner.depth() == 0) api::leave_next_frame(tx);
 }
 
-void nvm_stm_cancel(nvm_stm* tx, int code) { api::leave_level(tx, NVM_STM_CANCEL, code); }
+void nvm_stm_cancel(nvm_stm* tx, int code) {
+  if (tx->inner.depth() == 0) api::leave_next_frame(tx);
+  api::leave_level(tx, NVM_STM_CANCEL, code, api::why_cancelled(tx, code));
+}
 void nvm_stm_retry(nvm_stm* tx) { api::start_again(tx, transaction::reason::retry); }
 void nvm_stm_become_irrevocable(nvm_stm* tx) {
   api::change(tx, [](transaction& t) { return t.become_irrevocable(); });
@@ -557,7 +595,7 @@ int nvm_stm_set_root(nvm_stm* tx, void* object) { return api::set_anchor(tx, nvm
 void* nvm_stm_get_root(nvm_stm* tx) { return api::anchor(tx, nvm::anchor_word::root); }
 
 int nvm_stm_on(nvm_stm* tx, enum nvm_tx_event event, nvm_tx_hook hook, void* argument) {
-  if (hook == nullptr || (event != NVM_TX_ON_COMMIT && event != NVM_TX_ON_ABORT)) {
+  if (hook == nullptr || !api::is_event(event)) {
     return api::report(fail(errc::invalid, "a hook needs a function and an event, found event %d", event));
   }
   // Called with its own type again by run_hooks().

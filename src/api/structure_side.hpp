@@ -14,6 +14,15 @@ namespace nvm::api {
 using lockfree::write_rule;
 using lockfree::written;
 
+// Until everything up to `lsn` is durable.  errc::in_doubt: the sync failed that it needed.  errc::io: the medium has
+// failed since, and what comes later is lost.
+template <media M>
+[[nodiscard]] status wait_for(M& medium, lsn_t lsn) noexcept {
+  status s = medium.durable(lsn);
+  if (s || s.error() != errc::io || is_durable(medium, lsn)) return s;
+  return fail(errc::in_doubt, "in doubt, the next open finds it or not: %s", last_message());
+}
+
 // An entry of a structure of bytes.
 struct structure_entry {
   std::span<const std::byte> key;

@@ -369,7 +369,7 @@ class structures final : public structure_side {
       names_.drop(*f);
       return made;
     }
-    if (status s = medium_.durable(medium_.last_lsn()); !s) return s.error();
+    if (status s = wait_for(medium_, medium_.last_lsn()); !s) return s.error();
     return made;
   }
   status drop(std::string_view name) noexcept override {
@@ -391,7 +391,7 @@ class structures final : public structure_side {
     names_.drop(*f);
     dropped_.back() = std::move(o);
     o = {};
-    return medium_.durable(medium_.last_lsn());
+    return wait_for(medium_, medium_.last_lsn());
   }
   result<int> names(int (*visit)(const char*, int, void*), void* argument) noexcept override try {
     std::vector<std::pair<std::string, int>> all;

@@ -101,14 +101,6 @@ thread_transactions::known_lane& thread_transactions::first_lane_in(const nvm_po
 
 namespace {
 
-void run_hooks(nvm_pool* pool, std::vector<tx::hook>& hooks, bool committed) noexcept {
-  for (const tx::hook& h : hooks) {
-    const int happened = committed && !h.aborted ? NVM_TX_ON_COMMIT : NVM_TX_ON_ABORT;
-    if (h.event != happened) continue;
-    reinterpret_cast<nvm_tx_hook>(h.call)(pool, static_cast<nvm_tx_event>(h.event), h.argument);
-  }
-}
-
 // The pool is this process's and open for change.
 status changeable(const nvm_pool* pool) noexcept {
   if (pool == nullptr) return fail(errc::invalid, "the pool is NULL");
@@ -127,26 +119,72 @@ result<entry*> open_in(const nvm_pool* pool) noexcept {
   return e;
 }
 
-// The transaction is over: the thread forgets it, its hooks run.
-void leave(const entry& e, std::vector<tx::hook>& hooks, bool committed) noexcept {
-  thread_transactions::mine().remove(e.pool);
-  run_hooks(e.pool, hooks, committed);
+// Those that an inner level could not run when it was rolled back, for want of memory.
+void run_hooks_of_aborted_levels(nvm_pool* pool, std::span<const tx::hook> hooks) noexcept {
+  for (const tx::hook& h : hooks) {
+    if (h.aborted) run_hooks(pool, {&h, 1}, NVM_TX_ON_ABORT);
+  }
 }
 
-result<lsn_t> commit(nvm_pool* pool, bool& ended) noexcept {
-  ended = false;
-  auto found = open_in(pool);
-  if (!found) return found.error();
-  const entry e = **found;
-  if (e.transaction->depth() > 1) {
-    if (status s = e.transaction->commit_level(); !s) return s.error();
-    return lsn_t{0};
-  }
-  ended = true;
+// A commit that was asked for, until its caller has been told what became of it.
+struct ending {
+  bool outermost = false;
+  lsn_t lsn = 0;  // 0: durable, or nothing was changed
   std::vector<tx::hook> hooks;
-  result<lsn_t> lsn = e.transaction->commit(hooks);
-  leave(e, hooks, lsn.has_value());
-  return lsn;
+};
+
+// 0, and ORDERED hooks have run; -1, and everything was rolled back and ABORT hooks have run.
+int order(nvm_pool* pool, ending& end) noexcept {
+  auto found = open_in(pool);
+  if (!found) return report(found.error());
+  const entry e = **found;
+  if (e.transaction->depth() > 1) return answer(e.transaction->commit_level());
+  end.outermost = true;
+  const result<lsn_t> lsn = e.transaction->commit(end.hooks);
+  thread_transactions::mine().remove(pool);
+  if (!lsn) {
+    const reported failure{lsn.error()};
+    run_hooks(pool, end.hooks, NVM_TX_ON_ABORT);
+    return failure.again();
+  }
+  end.lsn = *lsn;
+  if (!end.hooks.empty()) {
+    run_hooks_of_aborted_levels(pool, end.hooks);
+    run_hooks(pool, end.hooks, NVM_TX_ON_ORDERED);
+  }
+  return 0;
+}
+
+// Waits, and tells the hooks and the caller.
+int conclude(nvm_pool* pool, const ending& end) noexcept {
+  if (const status s = wait_for_commit(pool, end.lsn); !s) [[unlikely]] {
+    const reported failure{s.error()};
+    run_waiting_hooks(pool, is_failure_of_medium(s));
+    run_hooks(pool, end.hooks, NVM_TX_ON_IN_DOUBT);
+    return failure.again();
+  }
+  if (pool->waiting.any()) [[unlikely]]
+    run_waiting_hooks(pool, false);
+  if (!end.hooks.empty()) run_hooks(pool, end.hooks, NVM_TX_ON_COMMIT);
+  return 0;
+}
+
+// Keeps the hooks of a commit until somebody learns what became of it; tells them now if that is known.
+void conclude_later(nvm_pool* pool, ending& end) noexcept {
+  if (!end.hooks.empty()) {
+    if (pool->engine->is_durable(end.lsn)) {
+      (void)conclude(pool, end);
+      return;
+    }
+    try {
+      pool->waiting.add(end.lsn, end.hooks);
+    } catch (const std::bad_alloc&) {
+      (void)conclude(pool, end);
+      return;
+    }
+  }
+  if (pool->waiting.any()) [[unlikely]]
+    run_waiting_hooks(pool, false);
 }
 
 [[noreturn]] void cannot_go_on(const char* what) noexcept {
@@ -206,10 +244,35 @@ status announce(const nvm_range* ranges, std::size_t count, outside_of_transacti
   return fail(errc::no_memory, "no volatile memory for %zu ranges", count);
 }
 
+void run_hooks(nvm_pool* pool, std::span<const tx::hook> hooks, nvm_tx_event event) noexcept {
+  for (const tx::hook& h : hooks) {
+    if (h.event != event || (h.aborted && event != NVM_TX_ON_ABORT)) continue;
+    reinterpret_cast<nvm_tx_hook>(h.call)(pool, event, h.argument);
+  }
+}
+
+void run_waiting_hooks(nvm_pool* pool, bool failed) noexcept {
+  const auto busy = [pool] { return thread_transactions::mine().in(pool) != nullptr || in_barrier_transaction(); };
+  waiting_hooks::commit over;
+  while (pool->waiting.any() && !busy() &&
+         pool->waiting.take(over, [=](lsn_t lsn) { return failed || pool->engine->is_durable(lsn); })) {
+    const bool durable = pool->engine->is_durable(over.lsn);
+    run_hooks(pool, over.hooks, durable ? NVM_TX_ON_COMMIT : NVM_TX_ON_IN_DOUBT);
+  }
+}
+
+status wait_for_commit(nvm_pool* pool, lsn_t lsn) noexcept {
+  if (lsn == 0) return {};
+  const status s = pool->engine->wait(lsn);
+  // The pool has failed since; what came before is there.
+  if (s.error() == errc::io && pool->engine->is_durable(lsn)) return {};
+  return s;
+}
+
 void abort_one_level(const entry& e) noexcept {
   std::vector<tx::hook> hooks;
   e.transaction->abort_level(hooks);
-  run_hooks(e.pool, hooks, false);
+  run_hooks(e.pool, hooks, NVM_TX_ON_ABORT);
 }
 
 status begin_transaction(nvm_pool* pool, thread_transactions& mine) noexcept {
@@ -232,7 +295,8 @@ status begin_transaction(nvm_pool* pool, thread_transactions& mine) noexcept {
 void abort_all_levels(const entry& e) noexcept {
   std::vector<tx::hook> hooks;
   e.transaction->abort(hooks);
-  leave(e, hooks, false);
+  thread_transactions::mine().remove(e.pool);
+  run_hooks(e.pool, hooks, NVM_TX_ON_ABORT);
 }
 
 }  // namespace nvm::api
@@ -255,25 +319,43 @@ int nvm_tx_begin(NVM_POOL* pool) {
 }
 
 int nvm_tx_commit(NVM_POOL* pool) {
-  bool ended = false;
-  auto lsn = api::commit(pool, ended);
-  if (!lsn) return api::report(lsn.error());
-  if (!ended || *lsn == 0) return 0;
-  return api::answer(pool->engine->wait(*lsn));
+  api::ending end;
+  if (api::order(pool, end) != 0) return -1;
+  return end.outermost ? api::conclude(pool, end) : 0;
 }
 
 int nvm_tx_commit_async(NVM_POOL* pool, uint64_t* lsn) {
-  bool ended = false;
-  auto ordered = api::commit(pool, ended);
-  if (!ordered) return api::report(ordered.error());
-  if (lsn != nullptr) *lsn = *ordered;
+  if (lsn != nullptr) *lsn = NVM_LSN_NONE;
+  api::ending end;
+  if (api::order(pool, end) != 0) return -1;
+  // Before hooks can run that wait for it.
+  if (lsn != nullptr) *lsn = end.lsn;
+  if (end.outermost) api::conclude_later(pool, end);
   return 0;
 }
 
 int nvm_wait(NVM_POOL* pool, uint64_t lsn) {
   if (pool == nullptr) return api::report(fail(errc::invalid, "the pool is NULL"));
   if (nvm::status s = pool->file->usable(); !s) return api::report(s.error());
-  return api::answer(pool->engine->wait(lsn));
+  if (lsn == NVM_LSN_NONE) return api::report(fail(errc::invalid, "the LSN is that of a commit that failed"));
+  // 0 waits for nothing, but of a pool that has failed it is no news of anything.
+  const nvm::status s = lsn == 0 ? pool->engine->wait(0) : api::wait_for_commit(pool, lsn);
+  if (s && !pool->waiting.any()) return 0;
+  if (s) {
+    api::run_waiting_hooks(pool, false);
+    return 0;
+  }
+  const api::reported failure{s.error()};
+  api::run_waiting_hooks(pool, api::is_failure_of_medium(s));
+  return failure.again();
+}
+
+int nvm_tx_cause(NVM_POOL* pool) {
+  if (const auto failure = api::barrier_failure(pool)) return static_cast<int>(*failure);
+  if (const api::entry* e = pool == nullptr ? nullptr : api::thread_transactions::mine().in(pool); e != nullptr) {
+    return static_cast<int>(e->transaction->failure());
+  }
+  return static_cast<int>(nvm::reported_cause());
 }
 
 int nvm_tx_abort(NVM_POOL* pool) {
@@ -314,7 +396,7 @@ int nvm_tx_log_many(const nvm_range* ranges, size_t count) {
 }
 
 int nvm_tx_on(NVM_POOL* pool, enum nvm_tx_event event, nvm_tx_hook hook, void* argument) {
-  if (hook == nullptr || (event != NVM_TX_ON_COMMIT && event != NVM_TX_ON_ABORT)) {
+  if (hook == nullptr || !api::is_event(event)) {
     return api::report(fail(errc::invalid, "a hook needs a function and an event, found event %d", event));
   }
   auto found = api::open_in(pool);

@@ -28,6 +28,8 @@ constexpr const char* without_place = "no volatile memory for the sentence of th
 thread_local constinit sentences* place = nullptr;
 thread_local constinit errc last = errc::ok;
 thread_local constinit errc reported = errc::ok;
+thread_local constinit errc cause_of_last = errc::ok;
+thread_local constinit errc cause_of_reported = errc::ok;
 
 void give_back(void* taken) noexcept {
   auto* const s = static_cast<sentences*>(taken);
@@ -76,30 +78,46 @@ const char* text(errc code, const char* kept) noexcept {
   return kept != nullptr ? kept : without_place;
 }
 
-}  // namespace
-
-errc fail(errc code, const char* format, ...) noexcept {
+[[gnu::format(printf, 3, 0)]] void remember(errc cause, errc code, const char* format,
+                                            std::va_list arguments) noexcept {
   const int saved = errno;  // the caller's reason; formatting may change it
   last = code;
+  cause_of_last = cause;
   if (sentences* const mine = my_place(); mine != nullptr) {
     // Built aside: the arguments may contain the previous message.
     char built[failure_text_bytes];
-    std::va_list arguments;
-    va_start(arguments, format);
     std::vsnprintf(built, sizeof built, format, arguments);
-    va_end(arguments);
     std::snprintf(mine->last, sizeof mine->last, "%s", built);
   }
   errno = saved;
+}
+
+}  // namespace
+
+errc fail(errc code, const char* format, ...) noexcept {
+  std::va_list arguments;
+  va_start(arguments, format);
+  remember(code, code, format, arguments);
+  va_end(arguments);
+  return code;
+}
+
+errc fail_for(errc cause, errc code, const char* format, ...) noexcept {
+  std::va_list arguments;
+  va_start(arguments, format);
+  remember(cause, code, format, arguments);
+  va_end(arguments);
   return code;
 }
 
 const char* last_message() noexcept { return text(last, place != nullptr ? place->last : nullptr); }
 errc last_code() noexcept { return last; }
+errc last_cause() noexcept { return cause_of_last; }
 
 void report_failure(errc code) noexcept {
   const int saved = errno;
   reported = code;
+  cause_of_reported = cause_of_last;
   if (sentences* const mine = my_place(); mine != nullptr) {
     std::snprintf(mine->reported, sizeof mine->reported, "%s", text(last, mine->last));
   }
@@ -108,5 +126,6 @@ void report_failure(errc code) noexcept {
 
 const char* reported_message() noexcept { return text(reported, place != nullptr ? place->reported : nullptr); }
 errc reported_code() noexcept { return reported; }
+errc reported_cause() noexcept { return cause_of_reported; }
 
 }  // namespace nvm

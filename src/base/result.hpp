@@ -46,18 +46,24 @@ enum class errc : std::uint8_t {
 //   return fail(errc::corrupt, "%s: header crc at offset %zu: found %lx, expected %lx", ...);
 [[gnu::format(printf, 2, 3), gnu::cold]] errc fail(errc code, const char* format, ...) noexcept;
 
+// The same where an earlier failure is the cause.
+[[gnu::format(printf, 3, 4), gnu::cold]] errc fail_for(errc cause, errc code, const char* format, ...) noexcept;
+
 // A longer sentence is cut off.
 inline constexpr std::size_t failure_text_bytes = 512;
 
 // Message and code of this thread's last fail(); the code is errc::ok before the first.
 [[nodiscard]] const char* last_message() noexcept;
 [[nodiscard]] errc last_code() noexcept;
+// The cause that fail_for() was told, of others the code itself.
+[[nodiscard]] errc last_cause() noexcept;
 
 // Keeps the last message and `code` as what the caller of the library is told; later fail()s leave both alone.
 void report_failure(errc code) noexcept;
 // "no error" and errc::ok before the first report.
 [[nodiscard]] const char* reported_message() noexcept;
 [[nodiscard]] errc reported_code() noexcept;
+[[nodiscard]] errc reported_cause() noexcept;
 
 // A value or a code.  [[nodiscard]] as a type: an unread error does not compile under -Werror.
 template <class T>

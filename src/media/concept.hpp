@@ -94,6 +94,16 @@ template <media M>
   }
 }
 
+// Whether everything up to `lsn` is on the device, without waiting.  Where it is, it stays so when the medium fails.
+template <media M>
+[[nodiscard]] inline bool is_durable(M& m, lsn_t lsn) noexcept {
+  if constexpr (requires { m.is_durable(lsn); }) {
+    return m.is_durable(lsn);
+  } else {
+    return lsn == 0;
+  }
+}
+
 // persist = flush + fence.
 template <media M>
 inline void persist(M& m, const void* p, std::size_t bytes, edge e, site s = site::here()) noexcept {

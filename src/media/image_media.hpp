@@ -100,6 +100,7 @@ class image_media {
   status durable(lsn_t lsn) noexcept;
   // Whatever is up to here is durable: lets a server acknowledge without blocking a worker.
   [[nodiscard]] lsn_t durable_lsn() const noexcept { return durable_.load(std::memory_order_acquire); }
+  [[nodiscard]] bool is_durable(lsn_t lsn) const noexcept { return durable_lsn() >= lsn; }
 
   // Waits for everything that any thread has appended so far.
   status sync_appended() noexcept;

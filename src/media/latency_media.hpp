@@ -75,6 +75,7 @@ class latency_media {
   }
   [[nodiscard]] bool stores_survive() const noexcept { return nvm::stores_survive(inner_); }
   [[nodiscard]] lsn_t last_lsn() noexcept { return inner_.last_lsn(); }
+  [[nodiscard]] bool is_durable(lsn_t lsn) noexcept { return nvm::is_durable(inner_, lsn); }
   status durable(lsn_t lsn) noexcept { return inner_.durable(lsn); }
   template <class F>
   result<lsn_t> publish(batch& b, F&& stores, edge e) noexcept

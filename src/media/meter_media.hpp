@@ -124,6 +124,7 @@ class meter_media {
   }
   [[nodiscard]] bool stores_survive() const noexcept { return nvm::stores_survive(inner_); }
   [[nodiscard]] lsn_t last_lsn() noexcept { return inner_.last_lsn(); }
+  [[nodiscard]] bool is_durable(lsn_t lsn) noexcept { return nvm::is_durable(inner_, lsn); }
   status durable(lsn_t lsn) noexcept {
     if (lsn != 0) counts_.waited();
     return inner_.durable(lsn);

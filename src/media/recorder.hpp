@@ -74,6 +74,7 @@ class recorder {
   }
   [[nodiscard]] bool stores_survive() const noexcept { return nvm::stores_survive(inner_); }
   [[nodiscard]] lsn_t last_lsn() noexcept { return inner_.last_lsn(); }
+  [[nodiscard]] bool is_durable(lsn_t lsn) noexcept { return nvm::is_durable(inner_, lsn); }
   status durable(lsn_t lsn) noexcept {
     sink_.durable_begin(lsn);
     const status s = inner_.durable(lsn);

@@ -46,6 +46,11 @@ class synced_media {
   // Every order is durable already; not 0, so that whoever commits asks durable() how it went.
   [[nodiscard]] lsn_t last_lsn() noexcept { return 1; }
   status durable(lsn_t) noexcept;
+  // Of what order a failed sync was, LSNs do not tell.
+  [[nodiscard]] bool is_durable(lsn_t) const noexcept {
+    // acquire: pairs with the release in refuse(): what on_failure() did is done.
+    return !failed_.load(std::memory_order_acquire);
+  }
   // As if a sync had failed.
   void poison(const char* reason) noexcept;
 

@@ -54,7 +54,10 @@ class durable_side {
   [[nodiscard]] virtual result<home_reader*> reader() noexcept = 0;
   // Whether the engine can also take stores in place that were announced, where nobody looks meanwhile.
   [[nodiscard]] virtual bool takes_announced_stores() const noexcept = 0;
+  // Until a commit is durable; errc::in_doubt if the sync failed that it needed.
   [[nodiscard]] virtual status wait(lsn_t lsn) noexcept = 0;
+  // Until what a transaction has read is, that changed nothing; errc::io if it may be lost.
+  [[nodiscard]] virtual status wait_for_seen(lsn_t lsn) noexcept = 0;
   // Where the data ends now; it may grow.
   [[nodiscard]] virtual std::uint64_t data_end() const noexcept = 0;
 

@@ -79,7 +79,7 @@ verdict transaction::begin_level(durable_side* side) {
     who_.concerns(side);
   }
   levels_.push_back({journal_.here(), fresh_journal_.here(), writes_.here(), fresh_volatile_.size(),
-                     freed_volatile_.size(), hooks_.size(), errc::ok});
+                     freed_volatile_.size(), hooks_.size()});
   writes_.begin_level();
   find_out_whether_it_buffers();
   return verdict::done;
@@ -110,9 +110,10 @@ verdict transaction::commit_in_engine(std::uint64_t& version, lsn_t& lsn) {
 }
 
 verdict transaction::commit() {
-  if (const errc doomed = levels_.front().doomed; doomed != errc::ok) {
+  if (doomed_) {
+    const tx::first_failure why = doomed_;
     roll_back(reason::left);
-    return fails(doomed);
+    return fails(why.again());
   }
   std::uint64_t version = 0;
   lsn_t lsn = 0;
@@ -136,11 +137,9 @@ verdict transaction::commit() {
   } else {
     participant::counters::add(who_.count.read_only);
   }
-  ended_side_ = side_;
   // Who wrote waits for itself, which comes after everything it has seen; who only read for what it may have seen.
-  ended_lsn_ = lsn != 0 || side_ == nullptr ? lsn : side_->ordered();
-  ended_version_ = privatises_ ? version : 0;
-  hooks_are_due(0, NVM_TX_ON_COMMIT);
+  ended_ = {side_, lsn != 0 || side_ == nullptr ? lsn : side_->ordered(), lsn != 0, privatises_ ? version : 0};
+  hooks_are_due(0);
   fresh_volatile_.clear();
   if (freed_volatile_.empty()) {
     leave();
@@ -153,17 +152,20 @@ verdict transaction::commit() {
   return verdict::done;
 }
 
-status transaction::finish_wait() noexcept {
-  if (ended_version_ != 0) who_.wait_for_older(ended_version_);
-  if (ended_lsn_ == 0) return {};
-  return ended_side_->wait(ended_lsn_);
+status transaction::finish_wait(const ended& e) noexcept {
+  if (e.version != 0) who_.wait_for_older(e.version);
+  if (e.lsn == 0) return {};
+  return e.changed ? e.side->wait(e.lsn) : e.side->wait_for_seen(e.lsn);
 }
 
 verdict transaction::commit_level() {
   const level l = levels_.back();
-  if (l.doomed != errc::ok) {
+  if (doomed_) {
+    const tx::first_failure why = doomed_;
     roll_back_level();
-    return doom(l.doomed);
+    doomed_ = why;
+    doomed_.concerns(depth());
+    return fails(doomed_.again());
   }
   const bool outermost_now = levels_.size() == 2;
   if (outermost_now) {
@@ -201,8 +203,9 @@ void transaction::take_level_back(bool engine_too) noexcept {
     fresh_volatile_.pop_back();
   }
   freed_volatile_.resize(l.freed_volatile);
-  hooks_are_due(l.hooks, NVM_TX_ON_ABORT);
+  hooks_are_due(l.hooks);
   levels_.pop_back();
+  doomed_.levels_left(depth());
   find_out_whether_it_buffers();
 }
 
@@ -222,11 +225,10 @@ void transaction::roll_back(reason why) noexcept {
   for (void* p : fresh_volatile_) std::free(p);
   fresh_volatile_.clear();
   freed_volatile_.clear();
-  hooks_are_due(0, NVM_TX_ON_ABORT);
+  hooks_are_due(0);
   participant::counters& c = who_.count;
   participant::counters::add(why == reason::conflict ? c.conflicts : why == reason::retry ? c.retries : c.rollbacks);
-  ended_side_ = nullptr;
-  ended_lsn_ = ended_version_ = 0;
+  ended_ = {};
   leave();
 }
 
@@ -641,11 +643,13 @@ verdict transaction::on(int event, void (*call)(), void* argument) {
   return verdict::done;
 }
 
-void transaction::some_hooks_are_due(std::size_t from, int event) noexcept {
-  due_.clear();
-  for (std::size_t i = from; i < hooks_.size(); ++i) {
-    if (hooks_[i].event == event) due_.push_back(hooks_[i]);
+void transaction::some_hooks_are_due(std::size_t from) noexcept {
+  if (from == 0) {
+    due_.clear();
+    due_.swap(hooks_);
+    return;
   }
+  due_.assign(hooks_.begin() + static_cast<std::ptrdiff_t>(from), hooks_.end());
   hooks_.resize(from);
 }
 

@@ -73,11 +73,19 @@ class transaction {
   [[nodiscard]] durable_side* side() const noexcept { return side_; }
 
   // Ends the outermost level.  On `failed` everything was rolled back; on `conflict` nothing yet.  On `done` everything
-  // is visible, and durable when finish_wait() says so.
+  // is visible, and durable when finish_wait(last()) says so.
   [[nodiscard]] verdict commit();
-  // Waits until what the transaction that has just ended did, and saw, is durable; and, if it was asked to, until no
-  // other one looks at what it made private.
-  [[nodiscard]] status finish_wait() noexcept;
+  // What the transaction that has just ended is still to be waited for.
+  struct ended {
+    durable_side* side = nullptr;
+    lsn_t lsn = 0;
+    bool changed = false;       // it did, and the LSN is its own
+    std::uint64_t version = 0;  // 0: nobody need be waited for
+  };
+  [[nodiscard]] const ended& last() const noexcept { return ended_; }
+  // Waits until what it did, and saw, is durable; and, if it was asked to, until no other one looks at what it made
+  // private.
+  [[nodiscard]] status finish_wait(const ended& e) noexcept;
   [[nodiscard]] verdict commit_level();
   void roll_back_level() noexcept;
   // Everything; the thread is outside afterwards.
@@ -158,7 +166,7 @@ class transaction {
   [[nodiscard]] verdict anchor(anchor_word which, void*& out);
 
   [[nodiscard]] verdict on(int event, void (*call)(), void* argument);
-  // Hooks to be run: of the transaction that has ended, or the level that was rolled back.
+  // Hooks of the transaction that has ended, or the level that was rolled back, whatever their event.
   [[nodiscard]] bool has_hooks() const noexcept { return !due_.empty(); }
   [[nodiscard]] std::vector<hook> take_hooks() noexcept { return std::move(due_); }
 
@@ -170,11 +178,10 @@ class transaction {
     failure_ = code;
     return verdict::failed;
   }
-  // As fails(), and the program goes on: its commit will fail.
-  verdict doom(errc code) noexcept {
-    levels_.back().doomed = code;
-    return fails(code);
-  }
+  // As fails(), and the program goes on: its commit will fail, as this did.
+  verdict doom(errc code) noexcept { return fails(doomed_.note(code, depth())); }
+  // errc::ok: the innermost level may commit.
+  [[nodiscard]] const tx::first_failure& doomed() const noexcept { return doomed_; }
 
  private:
   struct level {
@@ -184,18 +191,13 @@ class transaction {
     std::size_t fresh_volatile = 0;
     std::size_t freed_volatile = 0;
     std::size_t hooks = 0;
-    errc doomed = errc::ok;
   };
-  // The open levels.  The outermost one begins without a look at memory: but for `doomed` it is always the same.
+  // The open levels.  The outermost one begins without a look at memory: it is always the same.
   class level_stack {
    public:
     [[nodiscard]] std::size_t size() const noexcept { return size_; }
-    [[nodiscard]] level& front() noexcept { return of_.front(); }
     [[nodiscard]] level& back() noexcept { return of_[size_ - 1]; }
-    void begin() noexcept {
-      of_.front().doomed = errc::ok;
-      size_ = 1;
-    }
+    void begin() noexcept { size_ = 1; }
     // May throw std::bad_alloc.
     void push_back(const level& l) {
       if (size_ == of_.size()) of_.resize(2 * size_);
@@ -224,6 +226,7 @@ class transaction {
     view_.begin();
     side_ = side;
     levels_.begin();
+    doomed_.clear();
   }
   [[nodiscard]] bool outermost() const noexcept { return levels_.size() == 1; }
   // 0: not inside an object that this transaction has allocated.
@@ -257,10 +260,10 @@ class transaction {
   [[nodiscard]] bool forget_readers(const void* p, std::size_t bytes) noexcept;
   [[nodiscard]] verdict commit_in_engine(std::uint64_t& version, lsn_t& lsn);
   void take_level_back(bool engine_too) noexcept;
-  void hooks_are_due(std::size_t from, int event) noexcept {
-    if (!hooks_.empty() || !due_.empty()) some_hooks_are_due(from, event);
+  void hooks_are_due(std::size_t from) noexcept {
+    if (!hooks_.empty() || !due_.empty()) some_hooks_are_due(from);
   }
-  void some_hooks_are_due(std::size_t from, int event) noexcept;
+  void some_hooks_are_due(std::size_t from) noexcept;
   // Nothing of the transaction is left; the thread goes outside.
   void leave() noexcept;
 
@@ -284,6 +287,7 @@ class transaction {
   bool privatises_ = false;
   series series_;
   errc failure_ = errc::ok;
+  tx::first_failure doomed_;  // of a level that is open, and of those inside it
   level_stack levels_;
   std::vector<fresh_object> fresh_;  // by ascending address
   std::size_t last_fresh_ = 0;
@@ -293,10 +297,7 @@ class transaction {
   std::vector<hook> hooks_;
   std::vector<hook> due_;
   std::vector<hook> no_hooks_;  // of the engine, which is told of none
-  // Of the transaction that has just ended.
-  durable_side* ended_side_ = nullptr;
-  lsn_t ended_lsn_ = 0;
-  std::uint64_t ended_version_ = 0;  // 0: nobody need be waited for
+  ended ended_;
 };
 
 }  // namespace nvm::stm

@@ -70,7 +70,7 @@ class mnemosyne_transaction : public write_back_core<M, log::mnemosyne_log<M>> {
   }
   [[nodiscard, gnu::noinline]] status enter_commit(std::span<const isolation::written_line> lines) noexcept {
     NVM_ASSERT(levels_.size() == 1);
-    if (must_abort_) return core::refuse();
+    if (failed_) return core::refuse();
     if (status s = objects_.gather(); !s) return s;
     if (lines.empty() && assigned_.empty() && objects_.nothing_remains()) return {};
     if (core::took_back_) lanes_.forget(lane_);
@@ -121,11 +121,11 @@ class mnemosyne_transaction : public write_back_core<M, log::mnemosyne_log<M>> {
  private:
   using core::assigned_;
   using core::base_;
+  using core::failed_;
   using core::lane_;
   using core::lanes_;
   using core::levels_;
   using core::media_;
-  using core::must_abort_;
   using core::objects_;
 
   void write_log(std::span<const isolation::written_line> lines) noexcept {
@@ -255,11 +255,7 @@ class mnemosyne_undo_transaction : public transaction_core<M, log::mnemosyne_log
 
   [[nodiscard]] status commit_level() noexcept {
     NVM_ASSERT(levels_.size() > 1);
-    if (must_abort_) {
-      abort_level();
-      must_abort_ = true;  // an unread failure of the inner level must not become half an outer one
-      return core::refuse();
-    }
+    if (failed_) return core::refuse_level([this] { abort_level(); });
     levels_.pop_back();
     undo_marks_.pop_back();
     return {};
@@ -269,7 +265,7 @@ class mnemosyne_undo_transaction : public transaction_core<M, log::mnemosyne_log
     put_back(undo_marks_.back());
     undo_marks_.pop_back();
     core::forget_level();
-    log_failed_ = false;
+    log_failed_ = log_failed_ && failed_;
   }
   void abort_level(std::vector<hook>& hooks) noexcept {
     const std::size_t first = core::hooks_of_level();
@@ -289,7 +285,7 @@ class mnemosyne_undo_transaction : public transaction_core<M, log::mnemosyne_log
   }
   [[nodiscard, gnu::noinline]] result<lsn_t> commit() noexcept {
     NVM_ASSERT(levels_.size() == 1);
-    status s = must_abort_ ? core::refuse() : objects_.gather();
+    status s = failed_ ? core::refuse() : objects_.gather();
     if (s && !objects_.words().empty()) s = lanes_.make_room(lane_, objects_.words().size() + 1);
     if (!s) {
       abort();
@@ -322,11 +318,11 @@ class mnemosyne_undo_transaction : public transaction_core<M, log::mnemosyne_log
 
  private:
   using core::base_;
+  using core::failed_;
   using core::lane_;
   using core::lanes_;
   using core::levels_;
   using core::media_;
-  using core::must_abort_;
   using core::objects_;
 
   struct undo_entry {
@@ -337,7 +333,8 @@ class mnemosyne_undo_transaction : public transaction_core<M, log::mnemosyne_log
   };
 
   status refuse_stores(status why) noexcept {
-    must_abort_ = log_failed_ = true;
+    log_failed_ = true;
+    core::doom(why.error());
     // Of what the call announced nothing was stored to.  The level around may go on, and commit: not these words.
     lanes_.forget(lane_);
     return why;

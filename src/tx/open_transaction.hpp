@@ -20,6 +20,8 @@ class open_transaction {
  public:
   virtual ~open_transaction() = default;
   [[nodiscard]] virtual unsigned depth() const noexcept = 0;
+  // errc::ok, or the failure that leaves only abort.
+  [[nodiscard]] virtual errc failure() const noexcept = 0;
   [[nodiscard]] virtual status begin() noexcept = 0;
   [[nodiscard]] virtual status announce(const log::byte_range* ranges, std::size_t count) noexcept = 0;
   // Whether the innermost level can take back a store to these bytes.

@@ -57,7 +57,7 @@ class redo_transaction : public write_back_core<M, log::redo_log<M>> {
   // Finds room for the record; from here on truncations wait for this commit.
   [[nodiscard]] status enter_commit(std::span<const isolation::written_line> lines) noexcept {
     NVM_ASSERT(levels_.size() == 1);
-    if (must_abort_) return refuse();
+    if (failed_) return refuse();
     if (status s = objects_.gather(); !s) return s;
     if (lines.empty() && assigned_.empty() && objects_.nothing_remains()) return {};
     place_fresh();
@@ -105,6 +105,7 @@ class redo_transaction : public write_back_core<M, log::redo_log<M>> {
   using core::base_;
   using core::commits_;
   using core::count;
+  using core::failed_;
   using core::forget_all;
   using core::lane_;
   using core::lanes_;
@@ -112,7 +113,6 @@ class redo_transaction : public write_back_core<M, log::redo_log<M>> {
   using core::line_in_pool;
   using core::logged_bytes_;
   using core::media_;
-  using core::must_abort_;
   using core::objects_;
   using core::refuse;
   using core::space_;

@@ -87,7 +87,8 @@ class transaction : public transaction_core<M, log::lanes<M>> {
       forget(durable_);
       forget(volatile_);
       sets_[levels_.size() - 1]->drop_runs(runs_before);
-      must_abort_ = log_failed_ = true;
+      log_failed_ = true;
+      core::doom(s.error());
     }
     return s;
   }
@@ -128,15 +129,10 @@ class transaction : public transaction_core<M, log::lanes<M>> {
   // Ends an inner level.
   [[nodiscard]] status commit_level() noexcept {
     NVM_ASSERT(levels_.size() > 1);
-    if (must_abort_) {
-      abort_level();
-      must_abort_ = true;  // an unread failure of the inner level must not become half an outer one
-      return refuse();
-    }
+    if (failed_) return core::refuse_level([this] { abort_level(); });
     if (status s = merge_set(); !s) {
       abort_level();
-      must_abort_ = true;
-      return s;
+      return core::doom(s.error());
     }
     levels_.pop_back();
     undo_marks_.pop_back();
@@ -148,7 +144,7 @@ class transaction : public transaction_core<M, log::lanes<M>> {
     hand_outward();
     undo_marks_.pop_back();
     forget_level();
-    log_failed_ = false;
+    log_failed_ = log_failed_ && failed_;
   }
   // The same, and its hooks, for the caller to run now.
   void abort_level(std::vector<hook>& hooks) noexcept {
@@ -161,9 +157,10 @@ class transaction : public transaction_core<M, log::lanes<M>> {
   // in take_hooks() for the caller to run once the lane is free.
   [[nodiscard]] result<lsn_t> commit() noexcept {
     NVM_ASSERT(levels_.size() == 1);
-    if (must_abort_) {
+    if (failed_) {
+      const errc why = refuse().error();
       abort();
-      return refuse().error();
+      return why;
     }
     if (status s = objects_.gather(); !s) {
       abort();
@@ -223,6 +220,7 @@ class transaction : public transaction_core<M, log::lanes<M>> {
   using core::begin_level;
   using core::commits_;
   using core::count;
+  using core::failed_;
   using core::forget_all;
   using core::forget_level;
   using core::hooks_of_level;
@@ -231,7 +229,6 @@ class transaction : public transaction_core<M, log::lanes<M>> {
   using core::levels_;
   using core::logged_bytes_;
   using core::media_;
-  using core::must_abort_;
   using core::objects_;
   using core::refuse;
   using core::reset_core;

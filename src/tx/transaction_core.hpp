@@ -13,6 +13,7 @@
 #include "log/log.hpp"
 #include "media/media.hpp"
 #include "space/space.hpp"
+#include "tx/first_failure.hpp"
 #include "tx/hook.hpp"
 #include "tx/object_changes.hpp"
 
@@ -34,20 +35,17 @@ class transaction_core {
 
   [[nodiscard]] unsigned depth() const noexcept { return static_cast<unsigned>(levels_.size()); }
   [[nodiscard]] unsigned lane() const noexcept { return lane_; }
-  [[nodiscard]] bool must_abort() const noexcept { return must_abort_; }
+  // errc::ok: nothing has failed that leaves only abort.
+  [[nodiscard]] errc failure() const noexcept { return failed_.code(); }
 
   // An allocation that cannot be tried: leaves only abort like any that fails.
-  [[nodiscard]] errc refuse_allocation(errc reason) noexcept {
-    must_abort_ = true;
-    return reason;
-  }
+  [[nodiscard]] errc refuse_allocation(errc reason) noexcept { return doom(reason); }
   // Frees the object that starts at `offset` when the transaction commits.  A wrong pointer changes nothing.
   [[nodiscard]] status release(std::uint64_t offset, layout::object_layout l) noexcept try {
-    if (must_abort_) return refuse();
+    if (failed_) return refuse();
     return objects_.release(offset, l);
   } catch (const std::bad_alloc&) {
-    must_abort_ = true;
-    return fail(errc::no_memory, "no volatile memory for a free");
+    return doom(fail(errc::no_memory, "no volatile memory for a free"));
   }
 
   // Bytes of an object with its header; its release() will know it already.
@@ -79,17 +77,27 @@ class transaction_core {
   transaction_core(M& m, std::byte* base, S& lanes, space_type& space, unsigned lane)
       : media_{m}, base_{base}, lanes_{lanes}, space_{space}, lane_{lane}, objects_{base, space, lane} {}
 
-  static status refuse() noexcept {
-    return fail(errc::must_abort, "an earlier failure in this transaction allows only abort");
+  // What has just failed in the innermost level leaves only abort.
+  errc doom(errc code) noexcept { return failed_.note(code, depth()); }
+  [[nodiscard]] status refuse() const noexcept { return failed_.refuse(); }
+  // An inner level that allows only abort is rolled back by `end()`, and its failure becomes that of the level around:
+  // an unread failure of the inner level must not become half an outer one.
+  template <class End>
+  [[nodiscard]] status refuse_level(End&& end) noexcept {
+    const first_failure why = failed_;
+    end();
+    failed_ = why;
+    failed_.concerns(depth());
+    return refuse();
   }
 
   // May throw std::bad_alloc.
   void begin_level() { levels_.push_back({objects_.here(), hooks_.size()}); }
   [[nodiscard]] result<typename space_type::reservation> allocate_object(std::uint64_t bytes,
                                                                          layout::object_layout l) noexcept {
-    if (must_abort_) return refuse().error();
+    if (failed_) return refuse().error();
     auto r = objects_.allocate(bytes, l);
-    if (!r) must_abort_ = true;
+    if (!r) doom(r.error());
     return r;
   }
   // The innermost level was rolled back.
@@ -98,7 +106,7 @@ class transaction_core {
     objects_.drop(l.objects);
     for (std::size_t i = l.hooks; i < hooks_.size(); ++i) hooks_[i].aborted = true;
     levels_.pop_back();
-    must_abort_ = false;
+    failed_.levels_left(depth());
   }
   // Hooks of the level that is about to be rolled back begin here.
   [[nodiscard]] std::size_t hooks_of_level() const noexcept { return levels_.back().hooks; }
@@ -111,7 +119,8 @@ class transaction_core {
       hooks_.erase(hooks_.begin() + first, hooks_.end());
     } catch (const std::bad_alloc&) {
       hooks.clear();
-      must_abort_ = true;  // they run at the end, and nothing but that may come before
+      // They run at the end, and nothing but that may come before.
+      doom(fail(errc::no_memory, "no volatile memory for the hooks of a level"));
     }
   }
   // The outermost level was rolled back.
@@ -123,7 +132,7 @@ class transaction_core {
   void reset_core() noexcept {
     levels_.clear();
     objects_.clear();
-    must_abort_ = false;
+    failed_.clear();
   }
 
   // One writer, the lane's owner; relaxed: a reader wants a recent number, no order.
@@ -136,7 +145,7 @@ class transaction_core {
   S& lanes_;
   space_type& space_;
   unsigned lane_;
-  bool must_abort_ = false;
+  first_failure failed_;
   std::vector<level> levels_;
   object_changes<M, S> objects_;
   std::vector<hook> hooks_;

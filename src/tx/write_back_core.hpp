@@ -40,10 +40,10 @@ class write_back_core : public transaction_core<M, S> {
   [[nodiscard]] status announce(const byte_range* ranges, std::size_t count) noexcept {
     for (std::size_t i = 0; i < count; ++i) {
       if (ranges[i].bytes == 0 || covers(ranges[i])) continue;
-      must_abort_ = true;
-      return fail(errc::engine,
-                  "bytes at offset %lu: the pool's engine writes back, which takes stores by nvm/stm.h, not in place",
-                  ranges[i].offset);
+      return core::doom(
+          fail(errc::engine,
+               "bytes at offset %lu: the pool's engine writes back, which takes stores by nvm/stm.h, not in place",
+               ranges[i].offset));
     }
     return {};
   }
@@ -64,17 +64,12 @@ class write_back_core : public transaction_core<M, S> {
     assigned_.insert(assigned_.end(), words, words + count);
     return {};
   } catch (const std::bad_alloc&) {
-    must_abort_ = true;
-    return fail(errc::no_memory, "no volatile memory for %zu words", count);
+    return core::doom(fail(errc::no_memory, "no volatile memory for %zu words", count));
   }
 
   [[nodiscard]] status commit_level() noexcept {
     NVM_ASSERT(levels_.size() > 1);
-    if (must_abort_) {
-      abort_level();
-      must_abort_ = true;  // an unread failure of the inner level must not become half an outer one
-      return core::refuse();
-    }
+    if (failed_) return core::refuse_level([this] { abort_level(); });
     levels_.pop_back();
     assigned_marks_.pop_back();
     return {};
@@ -94,8 +89,8 @@ class write_back_core : public transaction_core<M, S> {
 
  protected:
   using core::base_;
+  using core::failed_;
   using core::levels_;
-  using core::must_abort_;
   using core::objects_;
 
   write_back_core(M& m, std::byte* base, S& lanes, space<M, S>& space, unsigned lane)

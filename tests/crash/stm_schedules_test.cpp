@@ -51,6 +51,7 @@ class fibers_side final : public stm::durable_side {
   [[nodiscard]] two_words words_of(anchor_word) const noexcept override { std::abort(); }
   [[nodiscard]] bool takes_announced_stores() const noexcept override { return false; }
   status wait(lsn_t lsn) noexcept override { return pool_.engine->wait(lsn); }
+  status wait_for_seen(lsn_t lsn) noexcept override { return pool_.engine->wait(lsn); }
 
  private:
   NVM_POOL& pool_;
@@ -180,7 +181,7 @@ std::uint64_t run(program& p, unsigned me, deed d) {
           [&](unsigned i, std::uint64_t v) { must(t.store(p.word[i], v)); });
       must(t.commit());
       t.end_series();
-      if (!t.finish_wait()) std::abort();
+      if (!t.finish_wait(t.last())) std::abort();
       return seen;
     } catch (const met&) {
       t.roll_back(transaction::reason::conflict);

@@ -45,6 +45,7 @@ class recorded_transaction final : public open_transaction {
  public:
   recorded_transaction(open_transaction& inner, const std::byte* base) noexcept : inner_{inner}, base_{base} {}
   [[nodiscard]] unsigned depth() const noexcept override { return inner_.depth(); }
+  [[nodiscard]] errc failure() const noexcept override { return inner_.failure(); }
   status begin() noexcept override { return inner_.begin(); }
   status announce(const log::byte_range* ranges, std::size_t count) noexcept override {
     status s = inner_.announce(ranges, count);
@@ -123,6 +124,7 @@ class recorded_engine final : public engine {
   void give_back(unsigned lane) noexcept override { inner_->give_back(lane); }
   [[nodiscard]] unsigned open_transactions() const noexcept override { return inner_->open_transactions(); }
   status wait(lsn_t lsn) noexcept override { return inner_->wait(lsn); }
+  bool is_durable(lsn_t lsn) noexcept override { return inner_->is_durable(lsn); }
   result<std::uint64_t> root() noexcept override { return inner_->root(); }
   result<object::type_map> types() noexcept override { return inner_->types(); }
   result<object_facts> find(std::uint64_t payload) noexcept override { return inner_->find(payload); }
