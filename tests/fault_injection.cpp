@@ -19,6 +19,7 @@ namespace nvm::tests {
 constinit injection injected;
 
 bool injection::refuses(fault kind) noexcept {
+  if (auto* const w = watch.load()) w(kind, false);
   const long first = first_.load();
   if (first == 0 || kind_.load() != kind || paused_.load()) return false;
   const long number = ++seen_;
@@ -145,7 +146,12 @@ ssize_t __wrap_pwrite(int descriptor, const void* from, std::size_t bytes, off_t
   return injected.refuses(fault::write) ? -1 : __real_pwrite(descriptor, from, bytes, offset);
 }
 int __real_fdatasync(int descriptor);
-int __wrap_fdatasync(int descriptor) { return injected.refuses(fault::sync) ? -1 : __real_fdatasync(descriptor); }
+int __wrap_fdatasync(int descriptor) {
+  if (injected.refuses(fault::sync)) return -1;
+  const int made = __real_fdatasync(descriptor);
+  if (made == 0) injected.made(fault::sync);
+  return made;
+}
 int __real_fsync(int descriptor);
 int __wrap_fsync(int descriptor) { return injected.refuses(fault::sync) ? -1 : __real_fsync(descriptor); }
 int __real_msync(void* at, std::size_t bytes, int flags);
@@ -154,7 +160,10 @@ int __wrap_msync(void* at, std::size_t bytes, int flags) {
 }
 int __real_fallocate(int descriptor, int mode, off_t offset, off_t bytes);
 int __wrap_fallocate(int descriptor, int mode, off_t offset, off_t bytes) {
-  return injected.refuses(fault::room) ? -1 : __real_fallocate(descriptor, mode, offset, bytes);
+  if (injected.refuses(fault::room)) return -1;
+  const int made = __real_fallocate(descriptor, mode, offset, bytes);
+  if (made == 0) injected.made(fault::room);
+  return made;
 }
 int __real_ftruncate(int descriptor, off_t bytes);
 int __wrap_ftruncate(int descriptor, off_t bytes) {

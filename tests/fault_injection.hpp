@@ -63,6 +63,12 @@ class injection {
   // Decides over one call; errno is set if it fails.
   bool refuses(fault kind) noexcept;
 
+  // Told of each sync and growth before it is made, and after it succeeded; may end the process.
+  std::atomic<void (*)(fault kind, bool done)> watch{nullptr};
+  void made(fault kind) noexcept {
+    if (auto* const w = watch.load()) w(kind, true);
+  }
+
   // Mappings that the program asked for, wherever they are, and still has.
   std::atomic<long> mappings{0};
   // The file system of pools grants MAP_SYNC.

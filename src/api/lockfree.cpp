@@ -180,11 +180,16 @@ result<nvm_lf*> open_one(NVM_POOL* pool, const char* name, const nvm_lf_options&
   return handle(pool, **all, name, *found, (o.flags & NVM_LF_NO_WAIT) == 0);
 }
 
+// Until what the thread has done and seen is durable.  errc::in_doubt: the sync failed that it needed.  0 is a position
+// like any other: a pool that has failed captures nothing, so that a thread which has done something there stays at it.
+status wait_for_position(const nvm_lf* lf, unsigned who) noexcept {
+  return lf->pool->engine->wait(lf->all->side->position(who));
+}
+
 // After an operation: it is durable.
 status acknowledge(nvm_lf* lf, unsigned who) noexcept {
   if (!lf->waits) return {};
-  const lsn_t lsn = lf->all->side->position(who);
-  return lsn == 0 ? status{} : lf->pool->engine->wait(lsn);
+  return wait_for_position(lf, who);
 }
 
 // Runs call(who) -> result<int> on a structure, for a C caller.
@@ -193,6 +198,10 @@ int run(nvm_lf* lf, Call&& call) noexcept {
   if (status s = usable(lf); !s) return report(s.error());
   const auto who = number_in(lf->pool);
   if (!who) return report(who.error());
+  // On a pool that has failed nothing is begun whose end would not be known.
+  if (lf->waits) {
+    if (status s = lf->pool->engine->wait(0); !s) return report(s.error());
+  }
   const result<int> answer = call(*who);
   if (!answer) return report(answer.error());
   if (status s = acknowledge(lf, *who); !s) return report(s.error());
@@ -510,8 +519,7 @@ int nvm_lf_wait(nvm_lf* lf) {
   if (status s = api::usable(lf); !s) return api::report(s.error());
   const auto who = api::number_in(lf->pool);
   if (!who) return api::report(who.error());
-  const nvm::lsn_t lsn = lf->all->side->position(*who);
-  return lsn == 0 ? 0 : api::answer(lf->pool->engine->wait(lsn));
+  return api::answer(api::wait_for_position(lf, *who));
 }
 
 }  // extern "C"

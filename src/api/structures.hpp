@@ -357,6 +357,8 @@ class structures final : public structure_side {
       return fail(errc::invalid, "a tree with volatile links: the links of a tree are durable");
     }
     const std::lock_guard guard{lock_};
+    // What a medium that has failed is given is lost.
+    if (status s = medium_.durable(0); !s) return s.error();
     if (status s = names_.need(domain_->settings().area_shift); !s) return s.error();
     const std::uint64_t flags = lockfree::layout::entry_map | (of_bytes ? lockfree::layout::entry_bytes : 0) |
                                 (volatile_links ? lockfree::layout::entry_volatile_links : 0);
@@ -374,6 +376,7 @@ class structures final : public structure_side {
   }
   status drop(std::string_view name) noexcept override {
     const std::lock_guard guard{lock_};
+    if (status s = medium_.durable(0); !s) return s;
     const auto f = names_.find(name);
     if (!f) return f.error();
     opened& o = open_[f->index];

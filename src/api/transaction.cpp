@@ -382,7 +382,8 @@ nvm_atomic_block nvm_atomic_begin(NVM_POOL* pool) {
 
 void nvm_atomic_end(nvm_atomic_block* block) {
   if (nvm_tx_depth(block->pool) < block->depth) return;  // the block has aborted it itself
-  if (nvm_tx_commit(block->pool) != 0 && nvm_errno() != NVM_E_MUST_ABORT) api::cannot_go_on("committed");
+  if (nvm_tx_commit(block->pool) == 0 || nvm_errno() == NVM_E_MUST_ABORT) return;
+  api::cannot_go_on(nvm_errno() == NVM_E_IN_DOUBT ? "made durable" : "committed");
 }
 
 int nvm_tx_log(const void* p, size_t n) {

@@ -135,7 +135,11 @@ void commit(thread_state& t) noexcept {
     return;
   }
   if (t.irrevocable) end_guard(t);
-  if (nvm_stm_commit(t.stm) != 0) fatal("a transaction cannot commit: %s", nvm_errormsg());
+  if (nvm_stm_commit(t.stm) != 0) {
+    // Commit actions have not run.
+    fatal("a transaction %s: %s", nvm_errno() == NVM_E_IN_DOUBT ? "has committed, and is not durable" : "cannot commit",
+          nvm_errormsg());
+  }
   keep_exceptions(t);
   forget(t);
   tx.journal.finish();

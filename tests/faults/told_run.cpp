@@ -1,0 +1,452 @@
+// The process has two threads, each with words of its own.  Their transactions are numbered; the n-th stores n into two
+// words, and some allocate so much that the pool grows.  A shared page keeps what each was told.
+//
+// What must hold.  After the next open a thread's words are those of one of its transactions, all of them: not of one
+// that was told to be rolled back, and of none older than the newest that was told to be durable.
+#include "told_run.hpp"
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <climits>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <thread>
+
+#include "nvm/kv.h"
+#include "nvm/lockfree.h"
+#include "nvm/nvm.hpp"
+#include "nvm/stm.hpp"
+
+namespace nvm::tests {
+namespace {
+
+constexpr unsigned threads = 2;
+constexpr unsigned attempts = 9;
+constexpr unsigned words_each = 16;
+constexpr std::size_t large = std::size_t{400} << 10;
+constexpr int nothing = INT_MAX;
+constexpr int in_work = INT_MAX - 1;
+
+struct told_attempt {
+  std::atomic<int> code{nothing};  // what the caller was told; 0: durable
+  std::atomic<unsigned> events{0};
+  std::atomic<bool> twice{false};  // an event came again, or after one that ends it
+};
+struct told_page {
+  std::array<std::array<told_attempt, attempts + 1>, threads> of;
+  std::atomic<long> calls{0}, told{0};
+  std::atomic<bool> struck{false}, unexpected{false};
+  std::array<char, 200> why{};
+};
+
+told_page* page;
+told_case now;
+std::string path_now, snapshot_now;
+std::mutex taking_snapshot;
+
+constexpr unsigned bit(nvm_tx_event e) { return 1U << e; }
+constexpr unsigned last_events = bit(NVM_TX_ON_COMMIT) | bit(NVM_TX_ON_ABORT) | bit(NVM_TX_ON_IN_DOUBT);
+
+[[noreturn]] void die() {
+  page->struck = true;
+  ::kill(::getpid(), SIGKILL);
+  ::pause();
+  std::abort();
+}
+void somebody_was_told() {
+  if (now.end == told_end::killed_told && ++page->told == now.number) die();
+}
+
+void hook(NVM_POOL*, enum nvm_tx_event event, void* argument) {
+  auto& a = *static_cast<told_attempt*>(argument);
+  const unsigned before = a.events.fetch_or(bit(event));
+  if ((before & (bit(event) | last_events)) != 0) a.twice = true;
+  if (event == NVM_TX_ON_COMMIT) somebody_was_told();
+}
+constexpr nvm_tx_event all_events[] = {NVM_TX_ON_COMMIT, NVM_TX_ON_ABORT, NVM_TX_ON_ORDERED, NVM_TX_ON_IN_DOUBT};
+
+void watch(fault kind, bool done) {
+  if (kind != now.kind || now.end == told_end::killed_told) return;
+  if (!done) {
+    const long number = ++page->calls;
+    if (number != now.number) return;
+    if (now.end == told_end::killed) die();
+    if (now.end != told_end::held) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds{2});
+    const std::lock_guard whole{taking_snapshot};
+    die();
+  }
+  const long made = page->calls;
+  if (now.end == told_end::killed_late && made == now.number) die();
+  // Before anybody can be told: of the last that is not held, and of those that end while it is.
+  if (now.end == told_end::held && kind == fault::sync && made >= now.number - 1) {
+    const std::lock_guard whole{taking_snapshot};
+    std::error_code none;
+    std::filesystem::copy_file(path_now, snapshot_now, std::filesystem::copy_options::overwrite_existing, none);
+  }
+}
+
+// ---- the process
+
+struct worker {
+  NVM_POOL* pool;
+  std::uint64_t* words;  // of this thread
+  nvm_kv* kv;
+  nvm_lf* lf;
+  unsigned thread;
+};
+
+bool grows(unsigned n) { return n % 3 == 0; }
+std::uint64_t* second(std::uint64_t* words, std::uint64_t n) { return words + 8 + n % 8; }
+
+void tell(told_attempt& a, int code) {
+  a.code = code;
+  if (code == 0) somebody_was_told();
+}
+
+// In an open transaction of announced stores.  False: a call has failed.
+bool announced_body(const worker& w, unsigned n, told_attempt& a) {
+  bool good = true;
+  for (const nvm_tx_event e : all_events) good = nvm_tx_on(w.pool, e, hook, &a) == 0 && good;
+  good = nvm_tx_log(w.words, words_each * sizeof *w.words) == 0 && good;
+  if (!good) return false;
+  w.words[0] = n;
+  *second(w.words, n) = n;
+  return !grows(n) || nvm_alloc(w.pool, 1, large) != nullptr;
+}
+int barrier_body(nvm_stm* tx, const worker& w, unsigned n, told_attempt& a) {
+  a.events = 0;  // a conflict has run ABORT hooks, and the body starts again
+  for (const nvm_tx_event e : all_events) {
+    if (nvm_stm_on(tx, e, hook, &a) != 0) return nvm_errno();
+  }
+  nvm_stm_store64(tx, w.words, n);
+  nvm_stm_store64(tx, second(w.words, n), n);
+  return !grows(n) || nvm_stm_alloc(tx, 1, large) != nullptr ? 0 : nvm_errno();
+}
+
+int by_announcing(const worker& w, unsigned n, told_attempt& a) {
+  if (nvm_tx_begin(w.pool) != 0) return nvm_errno();
+  (void)announced_body(w, n, a);
+  return nvm_tx_commit(w.pool) == 0 ? 0 : nvm_errno();
+}
+int by_run(const worker& w, unsigned n, told_attempt& a) {
+  struct given {
+    const worker& w;
+    unsigned n;
+    told_attempt& a;
+  } g{w, n, a};
+  const int ended = nvm_stm_run(
+      w.pool,
+      [](nvm_stm* tx, void* argument) {
+        auto& g = *static_cast<given*>(argument);
+        return barrier_body(tx, g.w, g.n, g.a);
+      },
+      &g);
+  return ended == -1 ? nvm_errno() : ended;
+}
+int by_store(const worker& w, unsigned n) {
+  static const std::array<char, large> much{};
+  const std::uint64_t value[2] = {n, n};
+  const std::string big = "big" + std::to_string(w.thread) + std::to_string(n);
+  const std::string key = "last" + std::to_string(w.thread);
+  const nvm_kv_operation both[] = {
+      {w.kv, NVM_KV_PUT, 0, key.data(), key.size(), value, sizeof value},
+      {w.kv, NVM_KV_PUT, 0, big.data(), big.size(), much.data(), much.size()},
+  };
+  return nvm_kv_batch(w.pool, both, grows(n) ? 2 : 1, nullptr) == 0 ? 0 : nvm_errno();
+}
+
+int attempt(const worker& w, unsigned n, told_attempt& a) {
+  switch (now.face) {
+    case told_face::announced:
+      return by_announcing(w, n, a);
+    case told_face::block: {
+      nvm_atomic_block b = nvm_atomic_begin(w.pool);
+      if (!announced_body(w, n, a)) {
+        const int code = nvm_errno();
+        (void)nvm_tx_abort(w.pool);
+        return code;
+      }
+      nvm_atomic_end(&b);
+      return 0;
+    }
+    case told_face::function: {
+      const outcome o = transaction(w.pool, [&] { return announced_body(w, n, a); });
+      return o.code();
+    }
+    case told_face::barriers:
+      return by_run(w, n, a);
+    case told_face::atomic: {
+      const outcome o = atomic(w.pool, [&](tx& t) {
+        if (const int failed = barrier_body(t.handle(), w, n, a); failed != 0) t.cancel(failed);
+      });
+      return o.code();
+    }
+    case told_face::store:
+      return by_store(w, n);
+    case told_face::structure:
+      return nvm_lf_put64(w.lf, 100 * w.thread + n, n, 0) >= 0 ? 0 : nvm_errno();
+    case told_face::asynchronous:
+      break;
+  }
+  return nothing;
+}
+
+void work_asynchronously(const worker& w) {
+  unsigned waited = 0;
+  for (unsigned n = 1; n <= attempts; ++n) {
+    told_attempt& a = page->of[w.thread][n];
+    a.code = in_work;
+    if (nvm_tx_begin(w.pool) != 0) {
+      a.code = nvm_errno();
+      continue;
+    }
+    (void)announced_body(w, n, a);
+    std::uint64_t lsn = 0;
+    if (nvm_tx_commit_async(w.pool, &lsn) != 0) {
+      a.code = nvm_errno();
+      if (lsn != NVM_LSN_NONE || nvm_wait(w.pool, lsn) == 0) page->unexpected = true;
+      continue;
+    }
+    if (n % 3 != 0) continue;
+    const int code = nvm_wait(w.pool, lsn) == 0 ? 0 : nvm_errno();
+    for (++waited; waited <= n; ++waited) {
+      told_attempt& earlier = page->of[w.thread][waited];
+      if (code == 0 && earlier.code == in_work) tell(earlier, 0);
+      if (code != 0 && waited == n) earlier.code = code;
+    }
+    waited = n;
+  }
+}
+
+void work(const worker& w) {
+  if (now.face == told_face::asynchronous) return work_asynchronously(w);
+  for (unsigned n = 1; n <= attempts; ++n) {
+    told_attempt& a = page->of[w.thread][n];
+    a.code = in_work;
+    tell(a, attempt(w, n, a));
+  }
+}
+
+nvm_pool_options options() {
+  nvm_pool_options o{};
+  o.size = std::size_t{256} << 10;
+  o.capacity = std::size_t{64} << 20;
+  o.medium = now.on->medium;
+  o.engine = now.on->engine;
+  if (o.medium == NVM_MEDIUM_SSD && o.engine != NVM_ENGINE_LOG) o.log_bytes = std::size_t{2} << 20;
+  return o;
+}
+
+struct opened {
+  NVM_POOL* pool = nullptr;
+  nvm_kv* kv = nullptr;
+  nvm_lf* lf = nullptr;
+};
+bool open_face(opened& p) {
+  nvm_lf_options lf{};
+  lf.kind = NVM_LF_HASH;
+  if (now.face == told_face::store) p.kv = nvm_kv_open(p.pool, "told", nullptr);
+  if (now.face == told_face::structure) p.lf = nvm_lf_open(p.pool, "told", &lf);
+  return (now.face != told_face::store || p.kv != nullptr) && (now.face != told_face::structure || p.lf != nullptr);
+}
+opened prepare() {
+  const nvm_pool_options o = options();
+  opened p;
+  p.pool = nvm_pool_create_with(path_now.c_str(), &o);
+  const bool made = p.pool != nullptr && atomic(p.pool, [](tx& t) {
+                      void* const root = t.alloc(1, threads * words_each * 8);
+                      std::memset(root, 0, threads * words_each * 8);
+                      t.set_root(root);
+                    });
+  if (made && open_face(p)) return p;
+  std::snprintf(page->why.data(), page->why.size(), "cannot prepare: %s", nvm_errormsg());
+  ::_exit(2);
+}
+
+[[noreturn]] void live() {
+  injected.plays_dax = now.on->medium == NVM_MEDIUM_DAX;
+  const opened p = prepare();
+  if (now.end == told_end::held) std::filesystem::copy_file(path_now, snapshot_now);
+  injected.watch = watch;
+  if (now.end == told_end::fails || now.end == told_end::fails_on) {
+    injected.arm(now.kind,
+                 now.kind == fault::sync ? EIO
+                 : now.number % 2 == 0   ? EIO
+                                         : ENOSPC,
+                 now.number, now.end == told_end::fails_on);
+  }
+  {
+    auto* const root = static_cast<std::uint64_t*>(nvm_pool_get_root(p.pool));
+    const worker of[] = {{p.pool, root, p.kv, p.lf, 0}, {p.pool, root + words_each, p.kv, p.lf, 1}};
+    std::thread other{work, of[1]};
+    work(of[0]);
+    other.join();
+  }
+  if (p.kv != nullptr) (void)nvm_kv_close(p.kv);
+  // Each second one ends without a close; but hooks of asynchronous commits are owed.
+  if (now.number % 2 == 0 || now.face == told_face::asynchronous) (void)nvm_pool_close(p.pool);
+  page->struck = page->struck || injected.struck();
+  ::_exit(0);
+}
+
+// ---- afterwards
+
+std::string complaint(unsigned thread, unsigned n, const char* what) {
+  const told_attempt& a = page->of[thread][n];
+  char text[200];
+  std::snprintf(text, sizeof text, "thread %u, transaction %u: %s (told code %d, events %x)", thread, n, what,
+                a.code.load(), a.events.load());
+  return text;
+}
+
+// What was told is no contradiction in itself.
+std::string check_told(unsigned thread, bool at_end) {
+  const bool hooks = now.face != told_face::store && now.face != told_face::structure;
+  for (unsigned n = 1; n <= attempts; ++n) {
+    const told_attempt& a = page->of[thread][n];
+    const unsigned events = a.events;
+    const int code = a.code;
+    if (a.twice) return complaint(thread, n, "a hook ran again, or after the last");
+    const bool ordered = (events & bit(NVM_TX_ON_ORDERED)) != 0;
+    if (ordered == ((events & bit(NVM_TX_ON_ABORT)) != 0) && events != 0) {
+      return complaint(thread, n, "ORDERED and ABORT are not one or the other");
+    }
+    if (!hooks || code == nothing || code == in_work) {
+      if (hooks && at_end && ordered && (events & last_events) == 0)
+        return complaint(thread, n, "hooks never heard the end");
+      continue;
+    }
+    const unsigned wanted = code == 0                ? bit(NVM_TX_ON_COMMIT)
+                            : code == NVM_E_IN_DOUBT ? bit(NVM_TX_ON_IN_DOUBT)
+                                                     : bit(NVM_TX_ON_ABORT);
+    // A transaction that could not begin, or whose hooks could not be had, has no events.
+    if ((events & last_events) == wanted || (events == 0 && code != 0 && code != NVM_E_IN_DOUBT)) continue;
+    if (now.face == told_face::asynchronous && (events & last_events) == 0 && !at_end) continue;
+    return complaint(thread, n, "hooks heard another end than the caller");
+  }
+  return {};
+}
+
+bool was_told_durable(const told_attempt& a) { return a.code == 0 || (a.events & bit(NVM_TX_ON_COMMIT)) != 0; }
+bool was_told_rolled_back(const told_attempt& a) {
+  const int code = a.code;
+  return (a.events & bit(NVM_TX_ON_ABORT)) != 0 ||
+         (code != 0 && code != nothing && code != in_work && code != NVM_E_IN_DOUBT);
+}
+
+std::string check_words(unsigned thread, std::uint64_t newest, std::uint64_t beside) {
+  if (newest > attempts || newest != beside) return complaint(thread, 0, "half of a transaction is there");
+  for (unsigned n = static_cast<unsigned>(newest) + 1; n <= attempts; ++n) {
+    if (was_told_durable(page->of[thread][n])) return complaint(thread, n, "told durable, and lost");
+  }
+  if (newest != 0 && was_told_rolled_back(page->of[thread][newest])) {
+    return complaint(thread, static_cast<unsigned>(newest), "told rolled back, and there");
+  }
+  return {};
+}
+
+std::string check_thread(const opened& p, unsigned thread) {
+  if (now.face == told_face::structure) {
+    for (unsigned n = 1; n <= attempts; ++n) {
+      std::uint64_t value = 0;
+      const int found = nvm_lf_get64(p.lf, 100 * thread + n, &value);
+      if (found != 1 && was_told_durable(page->of[thread][n])) return complaint(thread, n, "told durable, and lost");
+    }
+    return {};
+  }
+  if (now.face == told_face::store) {
+    std::uint64_t value[2] = {0, 0};
+    const std::string key = "last" + std::to_string(thread);
+    if (nvm_kv_get(p.kv, key.data(), key.size(), value, sizeof value, nullptr) < 0) return nvm_errormsg();
+    return check_words(thread, value[0], value[1]);
+  }
+  auto* const words = static_cast<std::uint64_t*>(nvm_pool_get_root(p.pool)) + thread * words_each;
+  return check_words(thread, words[0], words[0] == 0 ? 0 : *second(words, words[0]));
+}
+
+std::string look(bool at_end, bool snapshot_counts) {
+  for (unsigned t = 0; t < threads; ++t) {
+    if (std::string bad = check_told(t, at_end); !bad.empty()) return bad;
+  }
+  if (page->unexpected) return "a commit that failed gave an LSN that could be waited for";
+  injected.plays_dax = now.on->medium == NVM_MEDIUM_DAX;
+  nvm_pool_options o{};
+  o.medium = now.on->medium;
+  opened p;
+  if (snapshot_counts) {
+    // Into the same file: as a copy of a pool in use it would be refused.
+    std::error_code failed;
+    std::filesystem::copy_file(snapshot_now, path_now, std::filesystem::copy_options::overwrite_existing, failed);
+    if (failed) return "the snapshot cannot be put back: " + failed.message();
+  }
+  p.pool = nvm_pool_open_with(path_now.c_str(), &o);
+  if (p.pool == nullptr) return std::string{"the next open fails: "} + nvm_errormsg();
+  std::string bad;
+  if (!open_face(p)) bad = nvm_errormsg();
+  for (unsigned t = 0; t < threads && bad.empty(); ++t) bad = check_thread(p, t);
+  if (p.kv != nullptr) (void)nvm_kv_close(p.kv);
+  if (nvm_pool_close(p.pool) != 0 && bad.empty()) bad = nvm_errormsg();
+  injected.plays_dax = false;
+  return bad;
+}
+
+}  // namespace
+
+const char* name_of(told_face face) {
+  constexpr const char* names[] = {"announced", "asynchronous", "block", "function",
+                                   "barriers",  "atomic",       "store", "structure"};
+  return names[static_cast<unsigned>(face)];
+}
+
+bool fits(const told_ground& on, told_face face) {
+  if (face == told_face::structure) return on.structures;
+  return on.announces || face == told_face::barriers || face == told_face::atomic || face == told_face::store;
+}
+
+std::string text_of(const told_case& c) {
+  constexpr const char* ends[] = {"fails", "fails_on", "killed", "killed_late", "held", "killed_told"};
+  return std::string{c.on->name} + " " + name_of(c.face) + " " + ends[static_cast<unsigned>(c.end)] + " " +
+         (c.kind == fault::sync ? "sync " : "growth ") + std::to_string(c.number);
+}
+
+std::string run_told(const told_case& c, const std::string& folder, bool& struck) {
+  now = c;
+  path_now = folder + "/pool";
+  snapshot_now = folder + "/snapshot";
+  std::error_code none;
+  std::filesystem::remove(path_now, none);
+  std::filesystem::remove(snapshot_now, none);
+  void* const shared = ::mmap(nullptr, sizeof(told_page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) return "no page to share";
+  page = new (shared) told_page;
+  const pid_t child = ::fork();
+  if (child == 0) live();
+  int ended = 0;
+  std::string bad;
+  if (child < 0 || ::waitpid(child, &ended, 0) != child) bad = "no process";
+  const bool killed = WIFSIGNALED(ended) && WTERMSIG(ended) == SIGKILL;
+  // NVM_ATOMIC can tell of a failure in no other way.
+  const bool aborted = WIFSIGNALED(ended) && WTERMSIG(ended) == SIGABRT && c.face == told_face::block;
+  struck = page->struck || aborted;
+  if (page->why[0] != '\0') bad = page->why.data();
+  if (bad.empty() && !killed && !aborted && !(WIFEXITED(ended) && WEXITSTATUS(ended) == 0)) {
+    bad = "the process has ended with status " + std::to_string(ended);
+  }
+  const bool at_end = !killed && !aborted;
+  if (bad.empty() && (struck || at_end)) {
+    bad = look(at_end, struck && c.end == told_end::held);
+  }
+  ::munmap(shared, sizeof(told_page));
+  return bad.empty() ? bad : text_of(c) + ": " + bad;
+}
+
+}  // namespace nvm::tests

@@ -1,0 +1,71 @@
+// One life of a pool, in a process of its own, that ends or goes wrong at a chosen sync or growth; and whether what its
+// hooks and callers were told is what the next open shows.
+#pragma once
+
+#include <string>
+
+#include "../fault_injection.hpp"
+#include "nvm/nvm.h"
+
+namespace nvm::tests {
+
+struct told_ground {
+  const char* name;
+  nvm_medium medium;
+  nvm_engine engine;
+  bool announces;   // takes stores that are announced
+  bool structures;  // has lock-free structures
+};
+inline constexpr told_ground told_grounds[] = {
+    {"undo", NVM_MEDIUM_SHM, NVM_ENGINE_UNDO, true, true},
+    {"redo", NVM_MEDIUM_SHM, NVM_ENGINE_REDO, false, true},
+    {"mnemosyne", NVM_MEDIUM_SHM, NVM_ENGINE_MNEMOSYNE, false, true},
+    {"mnemosyne_undo", NVM_MEDIUM_SHM, NVM_ENGINE_MNEMOSYNE_UNDO, true, true},
+    {"log", NVM_MEDIUM_SHM, NVM_ENGINE_LOG, true, false},
+    {"undo_on_dax", NVM_MEDIUM_DAX, NVM_ENGINE_UNDO, true, true},
+    {"redo_on_dax", NVM_MEDIUM_DAX, NVM_ENGINE_REDO, false, true},
+    {"ssd", NVM_MEDIUM_SSD, NVM_ENGINE_UNDO, true, true},
+    {"redo_on_ssd", NVM_MEDIUM_SSD, NVM_ENGINE_REDO, false, true},
+    {"log_on_ssd", NVM_MEDIUM_SSD, NVM_ENGINE_LOG, true, false},
+};
+
+enum class told_face {
+  announced,     // nvm_tx_commit
+  asynchronous,  // nvm_tx_commit_async, nvm_wait for every third
+  block,         // NVM_ATOMIC
+  function,      // nvm::transaction
+  barriers,      // nvm_stm_run
+  atomic,        // nvm::atomic
+  store,         // nvm_kv_batch
+  structure,     // nvm_lf_put64
+};
+inline constexpr told_face told_faces[] = {told_face::announced, told_face::asynchronous, told_face::block,
+                                           told_face::function,  told_face::barriers,     told_face::atomic,
+                                           told_face::store,     told_face::structure};
+const char* name_of(told_face face);
+bool fits(const told_ground& on, told_face face);
+
+enum class told_end {
+  fails,        // the call, once
+  fails_on,     // and all later ones
+  killed,       // before the call
+  killed_late,  // after it
+  held,         // held back while the others go on; then power is lost: nothing is left that was not synced before
+  killed_told,  // in a hook, or where the caller has been told, as soon as it has
+};
+inline constexpr told_end told_ends[] = {told_end::fails,       told_end::fails_on, told_end::killed,
+                                         told_end::killed_late, told_end::held,     told_end::killed_told};
+
+struct told_case {
+  const told_ground* on;
+  told_face face;
+  told_end end;
+  fault kind;   // fault::sync or fault::room
+  long number;  // of the call, or of what is told; counts from 1
+};
+std::string text_of(const told_case& c);
+
+// What is wrong with it; empty: nothing.  `struck`: it came as far as the call.
+std::string run_told(const told_case& c, const std::string& folder, bool& struck);
+
+}  // namespace nvm::tests
