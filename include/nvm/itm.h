@@ -31,8 +31,8 @@ NVM_ITM_CALL void nvm_itm_use_pool(NVM_POOL *pool);
 /* The pool in use; NULL: none. */
 NVM_ITM_CALL NVM_POOL *nvm_itm_pool(void);
 /* The root object of the pool in use.  A pool without one gets one of `size` bytes, all zero, durable on return.
- * Without a pool: zeroed volatile memory, new with each call.  NULL if the pool's root is smaller (a message says so),
- * or there is no room.  Not inside a transaction. */
+ * Without a pool: zeroed volatile memory, new with each call.  NULL if the pool's root is smaller or cannot be read (a
+ * message says so), or there is no room.  Not inside a transaction. */
 NVM_ITM_CALL void *nvm_itm_bind_root(size_t size);
 
 /* nvm_itm_bind_root(), or volatile memory where the program runs without libnvm-itm.  Call it once. */

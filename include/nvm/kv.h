@@ -6,6 +6,10 @@
  * call is part of that instead: it happens when the transaction commits, and calls on several stores of the pool happen
  * together or not at all.
  *
+ * Failures.  A call that fails has changed nothing, but for NVM_E_IN_DOUBT: its changes are there for other threads,
+ * and the next open finds all of them or none, since the sync failed (nvm_tx_commit()).  Of a pool that has failed like
+ * that calls that change something fail with NVM_E_IO, and so do those that read what may be lost.
+ *
  * The pool's root remains the program's.  Two processes cannot have a pool open at a time, nor its stores.
  */
 #ifndef NVM_KV_H
@@ -101,7 +105,8 @@ NVM_API int nvm_kv_update(nvm_kv *kv, const void *key, size_t key_bytes, size_t 
 /* ---- many entries ---- */
 
 /* Calls that happen together or not at all, in the order given, later ones seeing earlier ones; on stores of one pool.
- * 0, or -1 and nothing has changed; then *failed (may be NULL) is the index of the operation that failed. */
+ * 0, or -1 and nothing has changed (but see NVM_E_IN_DOUBT above); then *failed (may be NULL) is the index of the
+ * operation that failed. */
 enum nvm_kv_operation_kind { NVM_KV_PUT = 1, NVM_KV_REMOVE = 2 };
 typedef struct nvm_kv_operation {
   nvm_kv *kv;
@@ -147,7 +152,8 @@ typedef struct nvm_kv_entry {
 NVM_API int nvm_kv_cursor_next(nvm_kv_cursor *cursor, nvm_kv_entry *entry);
 NVM_API void nvm_kv_cursor_close(nvm_kv_cursor *cursor);
 /* Calls visit() for each entry until it returns non-zero; returns that value, 0 at the end, -1 on failure, which with
- * damaged entries comes after all others, as for nvm_kv_cursor_next(). */
+ * damaged entries comes after all others, as for nvm_kv_cursor_next().  A visit() that has to be told from a failure
+ * returns positive numbers. */
 NVM_API int nvm_kv_scan(nvm_kv *kv, const nvm_kv_range *range, int (*visit)(const nvm_kv_entry *entry, void *argument),
                         void *argument);
 
@@ -170,7 +176,7 @@ typedef struct nvm_kv_statistics {
 NVM_API int nvm_kv_get_statistics(nvm_kv *kv, nvm_kv_statistics *out);
 
 /* Calls visit() with name and index of each store of the pool, in the order of names, until it returns non-zero;
- * returns that value. */
+ * returns that value.  -1: failed, unless visit() has returned it. */
 NVM_API int nvm_kv_each(NVM_POOL *pool, int (*visit)(const char *name, enum nvm_kv_index index, void *argument),
                         void *argument);
 /* Removes a store and all that is in it.  Its name is gone at once, its entries one batch after the other: if the

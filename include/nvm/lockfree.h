@@ -9,7 +9,8 @@
  * of any size.  Entries do not change: a new value is a new entry.
  *
  * Results: 1 or more: done; 0: it was not to be done (say, the key is there already, or is not); -1: failed, see
- * nvm_errno().
+ * nvm_errno().  NVM_E_IN_DOUBT: it is done, others see it, and the next open finds it or not, since the sync failed
+ * that it needed (nvm_wait()); operations after that fail with NVM_E_IO.
  */
 #ifndef NVM_LOCKFREE_H
 #define NVM_LOCKFREE_H

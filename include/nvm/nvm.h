@@ -220,7 +220,10 @@ NVM_API int nvm_pool_close(NVM_POOL *pool);
 /* The root: the one object that the pool itself names; NULL when unset.  Inside a transaction the change is part of it;
  * outside it is a transaction of its own.  `object` must lie in the pool or be NULL. */
 NVM_API int nvm_pool_set_root(NVM_POOL *pool, void *object);
+/* NULL is also the answer of a call that failed: a program that makes a new root then asks nvm_pool_read_root(). */
 NVM_API void *nvm_pool_get_root(NVM_POOL *pool);
+/* The same in *root; -1, and NULL there, if it cannot be read (NVM_E_CORRUPT, NVM_E_FORKED). */
+NVM_API int nvm_pool_read_root(NVM_POOL *pool, void **root);
 
 /* Pool that holds address p and is open in this process; NULL otherwise. */
 NVM_API NVM_POOL *nvm_pool_of(const void *p);
@@ -266,7 +269,7 @@ NVM_API int nvm_wait(NVM_POOL *pool, uint64_t lsn);
 NVM_API int nvm_tx_cause(NVM_POOL *pool);
 /* Rolls the innermost level back: its stores, allocations and frees never happened. */
 NVM_API int nvm_tx_abort(NVM_POOL *pool);
-/* Nesting depth of this thread's transaction in the pool; 0: none. */
+/* Nesting depth of this thread's transaction in the pool; 0: none, also of a pool that is NULL.  It cannot fail. */
 NVM_API unsigned nvm_tx_depth(NVM_POOL *pool);
 
 /* NVM_ATOMIC(pool); makes the rest of the enclosing block a transaction, or a level of the open one, which commits
@@ -432,9 +435,9 @@ typedef struct nvm_type_info {
   uint32_t field_count;
   const nvm_field_info *fields; /* by ascending offset */
 } nvm_type_info;
-/* Calls visit for each type that the pool knows, by ascending id, until it returns non-zero; returns that value.  What
- * it is given is valid during the call.  NULL pool: the types that this program knows.  -1 (NVM_E_CORRUPT) if what is
- * stored is damaged. */
+/* Calls visit for each type that the pool knows, by ascending id, until it returns non-zero; returns that value, which
+ * should be positive to be told from a failure.  What it is given is valid during the call.  NULL pool: the types that
+ * this program knows.  -1 (NVM_E_CORRUPT) if what is stored is damaged. */
 NVM_API int nvm_pool_each_type(NVM_POOL *pool, int (*visit)(const nvm_type_info *type, void *argument), void *argument);
 
 /* Announces the layouts that holdfast-cc put into an object file; called by constructors that it puts there too, not by
@@ -459,12 +462,13 @@ NVM_API int nvm_free(NVM_POOL *pool, void *object);
 /* Grows or shrinks, possibly moving; contents are kept up to the smaller size.  NULL object: nvm_alloc. */
 NVM_API void *nvm_realloc(NVM_POOL *pool, void *object, uint32_t type_id, size_t size);
 NVM_API char *nvm_strdup(NVM_POOL *pool, const char *text);
-/* Bytes asked for when the object was allocated; 0 (NVM_E_BAD_POINTER) if it is not a live object. */
+/* Bytes asked for when the object was allocated, never 0; 0: failed (NVM_E_BAD_POINTER if it is not a live object). */
 NVM_API size_t nvm_size_of(NVM_POOL *pool, const void *object);
+/* Its type id; 0 also where it failed, which nvm_size_of() of the same object tells apart. */
 NVM_API uint32_t nvm_type_of(NVM_POOL *pool, const void *object);
 /* Calls visit(object, type_id, size, argument) for each committed object, in address order, until it returns non-zero;
- * returns that value.  -1 (NVM_E_CORRUPT), when all others have been visited, if the header of one is damaged.  No
- * transaction of any thread may be open in the pool. */
+ * returns that value, which should be positive to be told from a failure.  -1 (NVM_E_CORRUPT), when all others have
+ * been visited, if the header of one is damaged.  No transaction of any thread may be open in the pool. */
 NVM_API int nvm_pool_each(NVM_POOL *pool, int (*visit)(void *object, uint32_t type_id, size_t size, void *argument),
                           void *argument);
 

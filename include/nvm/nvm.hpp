@@ -55,10 +55,19 @@ class pool {
   }
   NVM_POOL *handle() const noexcept { return handle_.get(); }
 
-  // The root as a T, null when unset.  The caller knows the type; see nvm_type_of().
+  // The root as a T, null when unset, or if it cannot be read: see read_root().  The caller knows the type; see
+  // nvm_type_of().
   template <class T>
   T *root() const noexcept {
     return static_cast<T *>(nvm_pool_get_root(handle()));
+  }
+  // The same into `root`; false, and null, if it cannot be read.
+  template <class T>
+  outcome read_root(T *&root) const noexcept {
+    void *found = nullptr;
+    const bool good = nvm_pool_read_root(handle(), &found) == 0;
+    root = static_cast<T *>(found);
+    return good ? outcome{} : outcome{nvm_errno()};
   }
   outcome set_root(void *object) noexcept {
     return nvm_pool_set_root(handle(), object) == 0 ? outcome{} : outcome{nvm_errno()};

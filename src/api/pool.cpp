@@ -331,11 +331,20 @@ int nvm_pool_set_root(NVM_POOL* pool, void* object) {
 }
 
 void* nvm_pool_get_root(NVM_POOL* pool) {
-  if (pool == nullptr) return api::report_null<void>(fail(errc::invalid, "the pool is NULL"));
-  if (nvm::status s = pool->file->usable(); !s) return api::report_null<void>(s.error());
-  auto root = pool->engine->root();
-  if (!root) return api::report_null<void>(root.error());
-  return *root == 0 ? nullptr : pool->base() + *root;
+  void* root = nullptr;
+  (void)nvm_pool_read_root(pool, &root);
+  return root;
+}
+
+int nvm_pool_read_root(NVM_POOL* pool, void** root) {
+  if (root == nullptr) return api::report(fail(errc::invalid, "the place for the root is NULL"));
+  *root = nullptr;
+  if (pool == nullptr) return api::report(fail(errc::invalid, "the pool is NULL"));
+  if (nvm::status s = pool->file->usable(); !s) return api::report(s.error());
+  const auto offset = pool->engine->root();
+  if (!offset) return api::report(offset.error());
+  if (*offset != 0) *root = pool->base() + *offset;
+  return 0;
 }
 
 int nvm_emulation_preset(const char* name, nvm_emulation* out) {

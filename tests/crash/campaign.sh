@@ -8,6 +8,7 @@
 #        campaign.sh lockfree [arguments]                   calls on lock-free structures, and kills, ten minutes: see
 #                                                           ../history/lockfree.sh
 #        campaign.sh stores [arguments]                     calls on stores, and kills: see ../history/stores.sh
+#        campaign.sh told [arguments]                       faults at syncs and growths: see ../faults/told.sh
 #        campaign.sh blocks [arguments]                     crashes of a machine with a disk: see ../blocks/blocks.sh
 #        campaign.sh dax [arguments]                        a guest with DAX, and power cuts: see ../dax/dax.sh
 #   --seed    a number; when not given, it is derived from the commit
@@ -18,7 +19,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-usage() { sed -n '4,16s/^# \{0,1\}//p' tests/crash/campaign.sh >&2; exit 2; }
+usage() { sed -n '4,17s/^# \{0,1\}//p' tests/crash/campaign.sh >&2; exit 2; }
 
 if [ "${1:-}" = kills ]; then
   shift
@@ -38,6 +39,11 @@ fi
 if [ "${1:-}" = stores ]; then
   shift
   exec tests/history/stores.sh "$@"
+fi
+
+if [ "${1:-}" = told ]; then
+  shift
+  exec tests/faults/told.sh "$@"
 fi
 
 if [ "${1:-}" = blocks ] || [ "${1:-}" = dax ]; then

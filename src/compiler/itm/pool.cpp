@@ -79,7 +79,12 @@ void* nvm_itm_bind_root(std::size_t size) {
   NVM_POOL* pool = nvm::itm::pool_in_use();
   if (pool == nullptr) return std::calloc(1, size == 0 ? 1 : size);
   const std::lock_guard guard{nvm::itm::choosing};
-  void* root = nvm_pool_get_root(pool);
+  void* root = nullptr;
+  // A root that cannot be read is not taken for none: what it leads to would be lost.
+  if (nvm_pool_read_root(pool, &root) != 0) {
+    std::fprintf(stderr, "libnvm-itm: the pool's root cannot be read: %s\n", nvm_errormsg());
+    return nullptr;
+  }
   if (root != nullptr) {
     const std::size_t has = nvm_size_of(pool, root);
     if (has >= size) return root;
