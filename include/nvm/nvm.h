@@ -11,6 +11,10 @@
  * Threads.  Any thread may use any pool.  A thread has at most one open transaction per pool; a transaction belongs to
  * the thread that began it.  Transactions give atomicity and durability, not isolation: the program keeps its own locks
  * and holds them until commit returns (Breeze, section III-B).
+ *
+ * Two faces.  Announced stores (nvm_tx_begin(), here) and barriers (nvm_stm_run(), nvm/stm.h) are two kinds of
+ * transaction.  A call of one kind inside a transaction of the other fails (NVM_E_TX_OPEN, with the call to use
+ * instead), and that transaction can only be rolled back: nothing is half done.
  */
 #ifndef NVM_NVM_H
 #define NVM_NVM_H
@@ -75,6 +79,23 @@ NVM_API int nvm_errno(void);
 NVM_API const char *nvm_errormsg(void);
 /* Symbolic name of a code, "NVM_E_CORRUPT"; "NVM_E_?" for an unknown one.  Static storage. */
 NVM_API const char *nvm_error_name(int code);
+
+/* Misuse: a mistake of the program in a place that has no way to hand an error on, as the assignment to a durable field
+ * (nvm::p of nvm/nvm.hpp) outside of a transaction.  Without a handler the library prints the message, the address, its
+ * pool and where in the program it was, and calls abort(); the next open finds the pool without what was wrong. */
+typedef struct nvm_misuse {
+  int code;            /* enum nvm_error; nvm_errno() has it, too */
+  const char *message; /* a sentence; nvm_errormsg() has it, too */
+  const void *address; /* that was to be stored to */
+  NVM_POOL *pool;      /* that holds the address; NULL: none that is open */
+  const void *caller;  /* the code that called the library; `addr2line` makes a line of it */
+} nvm_misuse;
+typedef void (*nvm_misuse_handler)(const nvm_misuse *misuse, void *argument);
+/* What is called in place of that, in the thread that made the mistake; NULL: the message and abort() again.  The
+ * handler may end the process, leave by longjmp or an exception of C++, or return: then the store is left out.  What it
+ * is given is valid during the call.  For the whole process; any thread may call it at any time, and a mistake that is
+ * made meanwhile may still meet the handler before. */
+NVM_API void nvm_set_misuse_handler(nvm_misuse_handler handler, void *argument);
 
 /* ---- pools ------------------------------------------------------------------------------------------------------- */
 
@@ -281,6 +302,10 @@ typedef struct nvm_range {
 } nvm_range;
 /* The same for several ranges at once: one fence for all of them. */
 NVM_API int nvm_tx_log_many(const nvm_range *ranges, size_t count);
+/* As nvm_tx_log(), for code that cannot hand an error on (the assignments of nvm::p): 0, store; or -1, do not.  A
+ * failure inside of a transaction leaves that only to be rolled back, whatever the failure was; one outside of any is
+ * misuse (nvm_set_misuse_handler). */
+NVM_API int nvm_tx_log_or_fail(const void *p, size_t n);
 
 /* Called after the outermost transaction has committed or aborted, outside of it; the hook may begin another one.  Of
  * an inner level that is aborted the ABORT hooks run at once, inside the level around it, so that volatile memory can

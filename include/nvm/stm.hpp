@@ -132,8 +132,8 @@ class tx {
 };
 
 // Runs body(tx), or body(), as a transaction, or as a savepoint when this thread has one open; `pool` as for
-// nvm_stm_run().  True: committed and durable.  A body that returns false, or throws, is rolled back; an exception goes
-// on to the caller.  tx.cancel(code): rolled back, an outcome with the code.
+// nvm_stm_run().  True: committed and durable.  A body that returns false or an outcome that is false, or throws, is
+// rolled back; an exception goes on to the caller.  tx.cancel(code): rolled back, an outcome with the code.
 template <class Body>
 outcome atomic(NVM_POOL *pool, Body &&body) {
   unsigned depth = 1;
@@ -154,14 +154,15 @@ outcome atomic(NVM_POOL *pool, Body &&body) {
       }
     };
     try {
-      if constexpr (std::is_convertible_v<decltype(run()), bool>) {
-        const bool wanted = run();
+      detail::check_verdict<decltype(run())>();
+      if constexpr (std::is_void_v<decltype(run())>) {
+        run();
+      } else {
+        const outcome wanted = detail::verdict_of(run());
         if (!gone() && !wanted) {
           nvm_stm_rollback(handle);
-          return outcome{NVM_E_MUST_ABORT};
+          return wanted;
         }
-      } else {
-        run();
       }
       if (!gone()) return nvm_stm_commit(handle) == 0 ? outcome{} : outcome{nvm_errno()};
       // The body has swallowed what was to end it.

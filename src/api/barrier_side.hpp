@@ -27,9 +27,7 @@ class barrier_side final : public stm::durable_side {
   nvm_pool& pool_;
 };
 
-// Whether this thread has a barrier transaction open, of whatever pool.
-[[nodiscard]] bool in_barrier_transaction() noexcept;
-// Rolls it back if it is of this pool: the process ends.
+// Rolls this thread's barrier transaction back if it is of this pool: the process ends.
 void abandon_barrier_transaction(const nvm_pool* pool) noexcept;
 
 // As nvm_stm_set_root() and nvm_stm_get_root(), of any word of the anchors.

@@ -210,6 +210,7 @@ class heap_engine final : public engine {
     status on(int event, void (*call)(), void* argument) noexcept override {
       return transaction_.on(event, call, argument);
     }
+    void doom(errc why) noexcept override { transaction_.doom(why); }
     status commit_level() noexcept override { return transaction_.commit_level(); }
     void abort_level(std::vector<tx::hook>& hooks) noexcept override { transaction_.abort_level(hooks); }
     NVM_FLATTEN result<lsn_t> commit(std::vector<tx::hook>& hooks) noexcept override {

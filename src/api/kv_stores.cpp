@@ -145,9 +145,11 @@ status open_directory(stores& all, bool create) {
 result<stores*> stores_of(NVM_POOL* pool) {
   if (pool == nullptr) return fail(errc::invalid, "the pool is NULL");
   if (status s = pool->file->usable(); !s) return s.error();
-  if (nvm_stm_current() != nullptr || thread_transactions::mine().in(pool) != nullptr) {
-    return fail(errc::tx_open, "%s: a transaction of this thread is open", pool->file->path());
+  if (nvm_stm_current() != nullptr) {
+    return fail(errc::tx_open, "%s: stores are opened, listed, renamed and dropped before a transaction or after it",
+                pool->file->path());
   }
+  if (status s = not_in_announced(); !s) return s.error();
   const std::lock_guard guard{pool->stores_lock};
   if (pool->stores == nullptr) pool->stores = std::make_shared<stores>(pool);
   return pool->stores.get();

@@ -335,6 +335,7 @@ class log_engine final : public engine {
       return fail(errc::no_memory, "no volatile memory for a hook");
     }
 
+    void doom(errc /*why*/) noexcept override { must_abort_ = true; }
     status commit_level() noexcept override {
       if (must_abort_) {
         std::vector<tx::hook> none;

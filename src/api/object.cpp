@@ -8,11 +8,22 @@
 namespace nvm::api {
 namespace {
 
-result<entry*> transaction_for(NVM_POOL* pool) noexcept {
+// What a call is named, and what is its like inside of a barrier transaction.
+struct call_names {
+  const char* call;
+  const char* in_barriers;
+};
+constexpr call_names alloc_call{"nvm_alloc()", "nvm_stm_alloc() or tx.make()"};
+constexpr call_names free_call{"nvm_free()", "nvm_stm_free() or tx.free()"};
+constexpr call_names realloc_call{"nvm_realloc()", "nvm_stm_alloc(), nvm_stm_copy() and nvm_stm_free()"};
+constexpr call_names strdup_call{"nvm_strdup()", "nvm_stm_alloc() and nvm_stm_write()"};
+
+result<entry*> transaction_for(NVM_POOL* pool, const call_names& names) noexcept {
   if (pool == nullptr) return fail(errc::invalid, "the pool is NULL");
   if (status s = pool->file->usable(); !s) return s.error();
   entry* e = thread_transactions::mine().in(pool);
   if (e == nullptr) {
+    if (status s = not_in_barriers(names.call, names.in_barriers); !s) return s.error();
     return fail(errc::no_transaction, "%s: allocation and free need a transaction of this thread", pool->file->path());
   }
   return e;
@@ -40,8 +51,9 @@ result<object_facts> facts_of(NVM_POOL* pool, const void* object) noexcept {
   return pool->engine->find(*offset);
 }
 
-result<void*> allocate(NVM_POOL* pool, std::uint32_t type, std::uint64_t bytes) noexcept {
-  auto e = transaction_for(pool);
+result<void*> allocate(NVM_POOL* pool, std::uint32_t type, std::uint64_t bytes,
+                       const call_names& names = alloc_call) noexcept {
+  auto e = transaction_for(pool, names);
   if (!e) return e.error();
   auto payload = (*e)->transaction->allocate(type, bytes);
   if (!payload) return payload.error();
@@ -89,7 +101,7 @@ void* nvm_calloc(NVM_POOL* pool, uint32_t type_id, size_t count, size_t size) {
 
 int nvm_free(NVM_POOL* pool, void* object) {
   if (object == nullptr) return 0;
-  auto e = api::transaction_for(pool);
+  auto e = api::transaction_for(pool, api::free_call);
   if (!e) return api::report(e.error());
   auto offset = api::offset_of(pool, object);
   if (!offset) return api::report(offset.error());
@@ -98,7 +110,7 @@ int nvm_free(NVM_POOL* pool, void* object) {
 
 void* nvm_realloc(NVM_POOL* pool, void* object, uint32_t type_id, size_t size) {
   if (object == nullptr) return nvm_alloc(pool, type_id, size);
-  auto e = api::transaction_for(pool);
+  auto e = api::transaction_for(pool, api::realloc_call);
   if (!e) return api::report_null<void>(e.error());
   auto old = api::facts_of(pool, object);
   if (!old) return api::report_null<void>(old.error());
@@ -131,7 +143,7 @@ void* nvm_realloc(NVM_POOL* pool, void* object, uint32_t type_id, size_t size) {
 char* nvm_strdup(NVM_POOL* pool, const char* text) {
   if (text == nullptr) return api::report_null<char>(fail(errc::invalid, "the text is NULL"));
   const size_t bytes = std::strlen(text) + 1;
-  auto p = api::allocate(pool, 0, bytes);
+  auto p = api::allocate(pool, 0, bytes, api::strdup_call);
   if (!p) return api::report_null<char>(p.error());
   std::memcpy(*p, text, bytes);
   return static_cast<char*>(*p);

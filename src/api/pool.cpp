@@ -303,6 +303,9 @@ int nvm_pool_set_root(NVM_POOL* pool, void* object) {
   if (pool == nullptr) return api::report(fail(errc::invalid, "the pool is NULL"));
   api::entry* e = api::thread_transactions::mine().in(pool);
   if (e == nullptr) {
+    if (nvm::status s = api::not_in_barriers("nvm_pool_set_root()", "nvm_stm_set_root() or tx.set_root()"); !s) {
+      return api::report(s.error());
+    }
     if (nvm_tx_begin(pool) != 0) return -1;
     if (nvm_pool_set_root(pool, object) != 0) {
       const int code = api::report(nvm::last_code());

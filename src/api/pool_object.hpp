@@ -153,6 +153,13 @@ status announce(const nvm_range* ranges, std::size_t count, outside_of_transacti
 // The lock-free structures of a pool that is being closed come to rest.
 void close_structures(nvm_pool* pool) noexcept;
 
+// A call of announced stores where this thread has a barrier transaction open: it fails, and that transaction can only
+// be rolled back.  `instead`: the call that belongs there.
+[[nodiscard]] status not_in_barriers(const char* call, const char* instead) noexcept;
+// A call that begins a barrier transaction where this thread has transactions of announced stores open, of any pool: it
+// fails, and these can only be rolled back.
+[[nodiscard]] status not_in_announced() noexcept;
+
 // Rolls an inner level back, hooks included.
 void abort_one_level(const entry& e) noexcept;
 // Rolls back whatever this thread has open in the pool, hooks included.

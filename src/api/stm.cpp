@@ -179,6 +179,10 @@ template <class F>
 // Of what says that it failed: -1.
 template <class F>
 int try_change(nvm_stm* tx, F&& f) {
+  if (tx == nullptr) [[unlikely]] {
+    if (status s = not_in_announced(); !s) return report(s.error());
+    return report(fail(errc::no_transaction, "the barrier transaction is NULL: this thread has none open"));
+  }
   if (tx->inner.depth() == 0) leave_next_frame(tx);
   verdict a = verdict::failed;
   try {
@@ -240,10 +244,7 @@ status may_begin(NVM_POOL* pool) noexcept {
   if (pool != nullptr) {
     if (status s = pool->file->usable(); !s) return s;
   }
-  if (!thread_transactions::mine().open().empty()) {
-    return fail(errc::tx_open, "this thread has a transaction of announced stores open in %s",
-                thread_transactions::mine().open().back().pool->file->path());
-  }
+  if (status s = not_in_announced(); !s) return s;
   if (pool != nullptr) return bring_types(pool);
   return {};
 }
@@ -265,7 +266,16 @@ holder::~holder() {
   who.leave_list();
 }
 
-bool in_barrier_transaction() noexcept { return nvm_stm_of_thread != nullptr; }
+status not_in_barriers(const char* call, const char* instead) noexcept {
+  nvm_stm* tx = nvm_stm_of_thread;
+  if (tx == nullptr) return {};
+  const errc code = fail(errc::tx_open,
+                         "%s inside a barrier transaction (nvm_stm_run(), nvm::atomic()), which is rolled back now: "
+                         "use %s",
+                         call, instead);
+  if (tx->inner.depth() != 0) tx->inner.doom(code);
+  return code;
+}
 
 void abandon_barrier_transaction(const nvm_pool* pool) noexcept {
   nvm_stm* tx = nvm_stm_of_thread;

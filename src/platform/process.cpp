@@ -1,5 +1,6 @@
 #include "platform/process.hpp"
 
+#include <execinfo.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/random.h>
@@ -41,6 +42,12 @@ status random_bytes(void* out, std::size_t bytes) noexcept {
     bytes -= static_cast<std::size_t>(got);
   }
   return {};
+}
+
+void print_calls(std::FILE* to) noexcept {
+  constexpr int calls_max = 16;
+  void* calls[calls_max];
+  ::backtrace_symbols_fd(calls, ::backtrace(calls, calls_max), ::fileno(to));
 }
 
 }  // namespace nvm::platform

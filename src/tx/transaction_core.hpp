@@ -41,6 +41,8 @@ class transaction_core {
     must_abort_ = true;
     return reason;
   }
+  // The program did in it what it may not.
+  void doom(errc /*why*/) noexcept { must_abort_ = true; }
   // Frees the object that starts at `offset` when the transaction commits.  A wrong pointer changes nothing.
   [[nodiscard]] status release(std::uint64_t offset, layout::object_layout l) noexcept try {
     if (must_abort_) return refuse();
