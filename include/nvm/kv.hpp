@@ -64,7 +64,7 @@ struct kv_range {
   bool exclusive = false;
 };
 
-// Goes from entry to entry; see nvm_kv_cursor.  Ends before its store does.
+// Goes from entry to entry; see nvm_kv_cursor.
 class kv_cursor {
  public:
   struct entry {
@@ -140,7 +140,7 @@ class kv_cursor {
   int code_ = NVM_OK;
 };
 
-// An open store; closes it at the end of its life, which must come before that of the pool.
+// An open store; closes it at the end of its life, which may come after that of the pool.
 class kv {
  public:
   static std::optional<kv> open(NVM_POOL *pool, const char *name, const nvm_kv_options &options = {}) noexcept {

@@ -12,6 +12,21 @@
  * the thread that began it.  Transactions give atomicity and durability, not isolation: the program keeps its own locks
  * and holds them until commit returns (Breeze, section III-B).
  *
+ * Handles.  nvm_pool_close() closes what is open in the pool: key-value stores (nvm/kv.h), lock-free structures
+ * (nvm/lockfree.h).  A call with the handle of a pool that was closed, of a store or structure in it, or of a store
+ * that was closed itself, fails (NVM_E_INVALID, "was closed") and touches nothing; closing a store after its pool is
+ * harmless. Handles of pools are recognised until 256 other pools have been closed.
+ *
+ * Ways out of a call.  No call is a cancellation point: a thread that pthread_cancel() meets inside goes on until it
+ * has left the library (deferred cancellation; asynchronous cancellation is forbidden).  What a thread has open when it
+ * ends, however it ends, is rolled back and left.  An exception of C++ may leave visitors, edits, decisions and the
+ * body of nvm_stm_run(): the operation ends in order, a transaction that the call has begun is rolled back, and the
+ * exception goes on to the caller.  It may not leave a hook, a function that reports findings or progress, or fill() of
+ * nvm_lf_update(): the process ends.  longjmp() must not leave a function that the library has called, but for the
+ * restart functions of nvm_stm_begin(): the operation would stay open, and nvm_pool_close() refuses for ever.  Both may
+ * leave the code between nvm_tx_begin() and nvm_tx_commit(), which are calls of the program: the transaction stays open
+ * until the program ends it, or the thread ends.
+ *
  * Two faces.  Announced stores (nvm_tx_begin(), here) and barriers (nvm_stm_run(), nvm/stm.h) are two kinds of
  * transaction.  A call of one kind inside a transaction of the other fails (NVM_E_TX_OPEN, with the call to use
  * instead), and that transaction can only be rolled back: nothing is half done.
@@ -227,8 +242,9 @@ NVM_API NVM_POOL *nvm_pool_open_with(const char *path, const nvm_pool_options *o
  * several processes that do so at a time one creates it, and the others open it or are told that it is busy. */
 NVM_API NVM_POOL *nvm_pool_open_or_create(const char *path, const nvm_pool_options *options);
 
-/* Closes a pool.  -1 (NVM_E_TX_OPEN) if a transaction is open in it; then the pool stays open.  Pools still open at
- * exit are closed by the library, open transactions rolled back. */
+/* Closes a pool, and with it the stores and structures that are open in it.  -1 (NVM_E_TX_OPEN) if a transaction is
+ * open in it, (NVM_E_BUSY) if a thread is inside of a lock-free structure; then the pool stays open.  No other thread
+ * may be in a call on the pool.  Pools still open at exit are closed by the library, open transactions rolled back. */
 NVM_API int nvm_pool_close(NVM_POOL *pool);
 
 /* The root: the one object that the pool itself names; NULL when unset.  Inside a transaction the change is part of it;

@@ -40,7 +40,8 @@ class [[nodiscard]] outcome {
   int code_ = NVM_OK;
 };
 
-// Owns an open pool; closes it at the end of its life (open transactions of this thread must be over by then).
+// Owns an open pool; closes it at the end of its life.  Where that is refused (a transaction is open, a thread is
+// inside of a lock-free structure) the pool stays open until the process ends; close() says so.
 class pool {
  public:
   static std::optional<pool> create(const char *path, const nvm_pool_options &options = {}) noexcept {
@@ -62,7 +63,8 @@ class pool {
   outcome set_root(void *object) noexcept {
     return nvm_pool_set_root(handle(), object) == 0 ? outcome{} : outcome{nvm_errno()};
   }
-  // Closes now; false (and the pool stays open) while a transaction is open in it.
+  // Closes now, and with it the stores and structures in it; false (and the pool stays open) while a transaction is
+  // open in it or a thread inside of a structure.
   outcome close() noexcept {
     if (nvm_pool_close(handle()) != 0) return outcome{nvm_errno()};
     (void)handle_.release();

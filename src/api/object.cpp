@@ -2,6 +2,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "api/carried_exception.hpp"
 #include "api/pool_object.hpp"
 #include "nvm/nvm.h"
 
@@ -174,13 +175,15 @@ int nvm_pool_each(NVM_POOL* pool, int (*visit)(void*, uint32_t, size_t, void*), 
     NVM_POOL* pool;
     int (*visit)(void*, uint32_t, size_t, void*);
     void* argument;
-  } c{pool, visit, argument};
+    api::carried_exception thrown;
+  } c{pool, visit, argument, {}};
   auto answer = pool->engine->each(
       [](void* raw, const api::object_facts& o) {
-        const auto* k = static_cast<context*>(raw);
-        return k->visit(k->pool->base() + o.payload, o.type, o.bytes, k->argument);
+        auto* k = static_cast<context*>(raw);
+        return k->thrown.call([&] { return k->visit(k->pool->base() + o.payload, o.type, o.bytes, k->argument); }, 1);
       },
       &c);
+  c.thrown.go_on();
   return answer ? *answer : api::report(answer.error());
 }
 

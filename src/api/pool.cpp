@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "api/direct.hpp"
 #include "api/log.hpp"
@@ -124,6 +125,33 @@ void watch_objects(const nvm_pool& pool) noexcept {
       pool.file->base());
 }
 
+// What the handles of closed pools lead to: a call with one is refused in place of reading freed memory, until some
+// hundred others have been closed, or for as long as a store of the pool is open.
+class handles_of_closed {
+ public:
+  void keep(nvm_pool* pool) noexcept {
+    nvm_pool* old = nullptr;
+    {
+      const std::lock_guard guard{lock_};
+      for (std::size_t i = 0; i < kept_max; ++i, next_ = (next_ + 1) % kept_max) {
+        // Where all are needed this one stays without being listed.
+        if (kept_[next_] != nullptr && stores_are_open(kept_[next_])) continue;
+        old = std::exchange(kept_[next_], pool);
+        next_ = (next_ + 1) % kept_max;
+        break;
+      }
+    }
+    delete old;
+  }
+
+ private:
+  static constexpr std::size_t kept_max = 256;
+  std::mutex lock_;
+  nvm_pool* kept_[kept_max] = {};
+  std::size_t next_ = 0;
+};
+constinit handles_of_closed closed_handles;
+
 unsigned next_number() noexcept {
   static std::atomic<unsigned> next{1};
   return next.fetch_add(1, std::memory_order_relaxed);
@@ -197,6 +225,7 @@ using nvm::fail;
 extern "C" {
 
 NVM_POOL* nvm_pool_create_with(const char* path, const nvm_pool_options* options) {
+  const nvm::platform::uncancelled until_open;
   const nvm_pool_options& o = options == nullptr ? api::no_options : *options;
   if (nvm::status s = api::check_options(path, o); !s) return api::report_null<NVM_POOL>(s.error());
   if (o.read_only != 0) return api::report_null<NVM_POOL>(fail(errc::invalid, "a pool cannot be created read-only"));
@@ -237,6 +266,7 @@ NVM_POOL* nvm_pool_create(const char* path, size_t size) {
 }
 
 NVM_POOL* nvm_pool_open_with(const char* path, const nvm_pool_options* options) {
+  const nvm::platform::uncancelled until_open;
   const nvm_pool_options& o = options == nullptr ? api::no_options : *options;
   if (nvm::status s = api::check_options(path, o); !s) return api::report_null<NVM_POOL>(s.error());
   nvm::open_pools::set_exit_hook(api::close_at_exit);
@@ -265,6 +295,7 @@ NVM_POOL* nvm_pool_open_or_create(const char* path, const nvm_pool_options* opti
 int nvm_pool_close(NVM_POOL* pool) {
   if (pool == nullptr) return api::report(fail(errc::invalid, "the pool is NULL"));
   if (nvm::status s = pool->file->usable(); !s) return api::report(s.error());
+  const nvm::platform::uncancelled until_closed;
   if (const unsigned open = pool->engine->open_transactions(); open != 0) {
     return api::report(fail(errc::tx_open, "%s: %u transactions are open", pool->file->path(), open));
   }
@@ -276,21 +307,19 @@ int nvm_pool_close(NVM_POOL* pool) {
     const std::lock_guard guard{pool->lanes->lock};
     pool->lanes->lanes = nullptr;
   }
-  pool->stores.reset();
   api::close_structures(pool);
   nvm::status s = pool->engine->come_to_rest();
   pool->engine.reset();
   pool->file->set_owner(nullptr);
+  int code = 0;
   if (s) {
-    s = pool->file->close();
+    code = api::answer(pool->file->close());
   } else {
-    const int code = api::report(api::about(pool->file->path(), s.error()));
-    pool->file.reset();  // released as a crash would leave it: what is durable is in its log
-    delete pool;
-    return code;
+    code = api::report(api::about(pool->file->path(), s.error()));
+    pool->file->let_go();  // what is durable is in its log
   }
-  delete pool;
-  return api::answer(s);
+  api::closed_handles.keep(pool);
+  return code;
 }
 
 NVM_POOL* nvm_pool_of(const void* p) {

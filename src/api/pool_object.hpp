@@ -146,12 +146,14 @@ enum class outside_of_transactions { refused, left_out };
 // Translates ranges into offsets and hands them on, all ranges of one pool at once: one fence for them.
 status announce(const nvm_range* ranges, std::size_t count, outside_of_transactions what) noexcept;
 
-// errc::tx_open if a thread is at work in a lock-free structure of the pool.
+// errc::busy if a thread is at work in a lock-free structure of the pool.
 [[nodiscard]] status structures_at_rest(nvm_pool* pool) noexcept;
 // Whether threads besides this one, which may be at work, have ever used one.
 [[nodiscard]] bool others_use_structures(nvm_pool* pool) noexcept;
-// The lock-free structures of a pool that is being closed come to rest.
+// The lock-free structures of a pool that is being closed come to rest.  Their handles stay with the pool's.
 void close_structures(nvm_pool* pool) noexcept;
+// Whether the program has handles of key-value stores of the pool that it has not closed.
+[[nodiscard]] bool stores_are_open(nvm_pool* pool) noexcept;
 
 // A call of announced stores where this thread has a barrier transaction open: it fails, and that transaction can only
 // be rolled back.  `instead`: the call that belongs there.

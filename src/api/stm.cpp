@@ -238,7 +238,8 @@ template <class T>
 // Quickly; false may be wrong.
 bool may_surely_begin(NVM_POOL* pool) noexcept {
   const thread_transactions* mine = thread_transactions::known();
-  return pool != nullptr && mine != nullptr && mine->open().empty() && !pool->file->forked() && has_types(pool);
+  return pool != nullptr && mine != nullptr && mine->open().empty() && !pool->file->forked() && !pool->file->closed() &&
+         has_types(pool);
 }
 status may_begin(NVM_POOL* pool) noexcept {
   if (pool != nullptr) {
@@ -500,7 +501,15 @@ int nvm_stm_run(NVM_POOL* pool, int (*body)(nvm_stm*, void*), void* argument) {
   }
   nvm_stm* tx = nvm_stm_begin(pool, jump_home, &f);
   if (tx == nullptr) return -1;
-  const int code = body(tx, argument);
+  const unsigned level = nvm_stm_depth(tx);
+  int code = 0;
+  try {
+    code = body(tx, argument);
+  } catch (...) {
+    // A body in C++: rolled back like one that returns an error.  Of a level that has ended nothing is left.
+    if (nvm_stm_depth(tx) == level) nvm_stm_rollback(tx);
+    throw;
+  }
   if (code != 0) {
     nvm_stm_rollback(tx);
     return code;

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "platform/cancellation.hpp"
+
 namespace nvm::platform {
 
 std::int64_t process_id() noexcept { return ::getpid(); }
@@ -31,6 +33,7 @@ status at_fork(void (*before)() noexcept, void (*parent)() noexcept, void (*chil
 }
 
 status random_bytes(void* out, std::size_t bytes) noexcept {
+  const uncancelled until_done;
   auto* at = static_cast<std::byte*>(out);
   while (bytes != 0) {
     const ssize_t got = ::getrandom(at, bytes, 0);

@@ -183,6 +183,7 @@ status pool_file::close() noexcept {
 }
 
 void pool_file::release() noexcept {
+  closed_.store(true, std::memory_order_relaxed);
   if (published_) open_pools::withdraw(*this);
   published_ = false;
   // What comes to these addresses next is accessible to debuggers of memory.
@@ -204,12 +205,12 @@ void pool_file::poison_in_child() noexcept {
   listed_ = false;
 }
 
-status pool_file::usable() const noexcept {
+status pool_file::refuse_use() const noexcept {
   if (forked()) {
     return fail(errc::forked,
                 "pool %s belongs to the parent process; the child may open it once the parent has closed it", path());
   }
-  return {};
+  return fail(errc::invalid, "pool %s was closed; what was open in it is, too", path());
 }
 
 status pool_file::refuse_commits() const noexcept {
