@@ -462,10 +462,14 @@ NVM_API int nvm_register_types(const void *layouts, size_t bytes);
 NVM_API void *nvm_alloc(NVM_POOL *pool, uint32_t type_id, size_t size);
 /* As nvm_alloc, filled with zero bytes. */
 NVM_API void *nvm_calloc(NVM_POOL *pool, uint32_t type_id, size_t count, size_t size);
+/* As nvm_alloc and nvm_calloc, at a multiple of `alignment` bytes: a power of 2, at most 32768; 16 and less are what
+ * nvm_alloc gives.  The object takes as many bytes more of the pool.  nvm_realloc keeps the alignment. */
+NVM_API void *nvm_alloc_aligned(NVM_POOL *pool, uint32_t type_id, size_t size, size_t alignment);
+NVM_API void *nvm_calloc_aligned(NVM_POOL *pool, uint32_t type_id, size_t count, size_t size, size_t alignment);
 /* Frees an object when the transaction commits; its memory is reused only afterwards.  NULL is ignored.  -1
  * (NVM_E_BAD_POINTER) for anything that is not the start of a live object of this pool; nothing is changed then. */
 NVM_API int nvm_free(NVM_POOL *pool, void *object);
-/* Grows or shrinks, possibly moving; contents are kept up to the smaller size.  NULL object: nvm_alloc. */
+/* Grows or shrinks, possibly moving; alignment and contents, up to the smaller size, stay.  NULL object: nvm_alloc. */
 NVM_API void *nvm_realloc(NVM_POOL *pool, void *object, uint32_t type_id, size_t size);
 NVM_API char *nvm_strdup(NVM_POOL *pool, const char *text);
 /* Bytes asked for when the object was allocated; 0 (NVM_E_BAD_POINTER) if it is not a live object. */

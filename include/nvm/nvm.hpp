@@ -259,10 +259,11 @@ class p {
   T value_;
 };
 
-// Constructs a T in the pool's open transaction; null when there is no room.  A constructor that throws gives it back.
+// Constructs a T in the pool's open transaction, at a multiple of alignof(T); null: no room.  A constructor that throws
+// gives it back.
 template <class T, class... Arguments>
 [[nodiscard]] T *make(NVM_POOL *pool, std::uint32_t type_id, Arguments &&...arguments) {
-  void *room = nvm_alloc(pool, type_id, sizeof(T));
+  void *room = nvm_alloc_aligned(pool, type_id, sizeof(T), alignof(T));
   if (room == nullptr) return nullptr;
   struct guard {
     NVM_POOL *pool;

@@ -66,10 +66,16 @@ class tx {
     if (made == nullptr) cancel(nvm_errno());
     return made;
   }
-  // A T in the pool; its constructor stores plainly, which is right: the memory is this transaction's alone.
+  [[nodiscard]] void *alloc_aligned(std::uint32_t type_id, std::size_t n, std::size_t alignment) {
+    void *made = nvm_stm_alloc_aligned(handle_, type_id, n, alignment);
+    if (made == nullptr) cancel(nvm_errno());
+    return made;
+  }
+  // A T in the pool, at a multiple of alignof(T); its constructor stores plainly, which is right: the memory is this
+  // transaction's alone.
   template <class T, class... Arguments>
   [[nodiscard]] T *make(std::uint32_t type_id, Arguments &&...arguments) {
-    return ::new (alloc(type_id, sizeof(T))) T(std::forward<Arguments>(arguments)...);
+    return ::new (alloc_aligned(type_id, sizeof(T), alignof(T))) T(std::forward<Arguments>(arguments)...);
   }
   // Volatile memory, given back if the transaction is rolled back.
   [[nodiscard]] void *malloc(std::size_t n) {

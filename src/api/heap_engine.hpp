@@ -305,8 +305,7 @@ class heap_engine final : public engine {
       return fail(errc::corrupt, "object at offset %lu: size: found %lu, expected at most %lu", offset,
                   layout::object_size(*header), bytes - sizeof *header);
     }
-    return object_facts{offset + sizeof *header, layout::object_size(*header), bytes - sizeof *header, header->type,
-                        reserved};
+    return facts_from(*header, offset, bytes, reserved);
   }
 
   std::unique_ptr<Holder> holder_;

@@ -752,7 +752,7 @@ class log_engine final : public engine {
     if (!layout::object_header_holds(header, home) || layout::object_size(header) > room->bytes - header_bytes) {
       return fail(errc::bad_pointer, "offset %lx is no object of a program", payload);
     }
-    return object_facts{payload, layout::object_size(header), room->bytes - header_bytes, header.type, reserved};
+    return facts_from(header, home, room->bytes, reserved);
   }
   [[nodiscard]] bool is_still_there(std::uint64_t home) noexcept {
     const std::lock_guard guard{own_lock_};

@@ -563,7 +563,13 @@ int nvm_stm_compare(nvm_stm* tx, const void* shared, const void* mine, size_t n)
 
 void* nvm_stm_alloc(nvm_stm* tx, uint32_t type_id, size_t size) {
   void* made = nullptr;
-  return api::try_change(tx, [&](transaction& t) { return t.allocate(type_id, size, made); }) == 0 ? made : nullptr;
+  const auto make = [&](transaction& t) { return t.allocate(type_id, size, nvm::layout::natural_alignment, made); };
+  return api::try_change(tx, make) == 0 ? made : nullptr;
+}
+void* nvm_stm_alloc_aligned(nvm_stm* tx, uint32_t type_id, size_t size, size_t alignment) {
+  void* made = nullptr;
+  const auto make = [&](transaction& t) { return t.allocate(type_id, size, alignment, made); };
+  return api::try_change(tx, make) == 0 ? made : nullptr;
 }
 void* nvm_stm_malloc(nvm_stm* tx, size_t size) {
   void* made = nullptr;

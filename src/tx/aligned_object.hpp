@@ -1,5 +1,5 @@
-// Allocation of objects with an alignment of more than 16 bytes, and the way from their payload to what the engines know
-// them by (space/aligned_layout.hpp).
+// Allocation of objects with an alignment of more than 16 bytes, and the way from their payload to what the engines
+// know them by (space/aligned_layout.hpp).
 //
 // What is written here lies in an object that an open transaction has allocated: it is durable when that commits.
 #pragma once
@@ -25,20 +25,17 @@ namespace nvm::tx {
   // What has no size, or too much of it, is refused there.
   const bool natural = alignment <= layout::natural_alignment || bytes == 0 || bytes > layout::object_bytes_max;
   if (natural) return t.allocate(type, bytes);
-  auto plain = t.allocate(type, bytes + alignment - layout::natural_alignment);
+  auto plain = t.allocate(type, bytes + layout::alignment{alignment}.padding());
   if (!plain) return plain;
   const std::uint64_t at = *plain - sizeof(layout::object_header);
   const layout::alignment a = layout::align_at(at, alignment);
   // Word by word, as a barrier transaction may be reading here that will learn that it was too late.
   auto* header = reinterpret_cast<std::uint64_t*>(base + at);
   isolation::store_shared(header, *header | layout::alignment_bits(a));
-  if (a.gap != sizeof(layout::object_header)) {
-    const std::uint64_t post = at + a.gap - sizeof(layout::signpost);
-    const layout::signpost s = layout::signpost_at(post, a.gap);
-    auto* words = reinterpret_cast<std::uint64_t*>(base + post);
-    isolation::store_shared(words, s.gap);
-    isolation::store_shared(words + 1, s.zero);
-  }
+  const layout::signpost post = layout::signpost_at(at + a.signpost(), a);
+  auto* words = reinterpret_cast<std::uint64_t*>(base + at + a.signpost());
+  isolation::store_shared(words, post.word);
+  isolation::store_shared(words + 1, post.zero);
   return at + a.gap;
 }
 
