@@ -74,8 +74,9 @@ class engine {
   // enum nvm_persist in force.
   [[nodiscard]] virtual std::uint32_t persist() const noexcept = 0;
   [[nodiscard]] virtual const tx::recovery_report& recovered() const noexcept = 0;
-  // Everything durable, nothing left to recover; no transaction is open.
-  [[nodiscard]] virtual status come_to_rest() noexcept = 0;
+  // Everything durable, nothing left to recover; no transaction is open.  `exiting`: threads may go on reading objects,
+  // and the engine is not destroyed.
+  [[nodiscard]] virtual status come_to_rest(bool exiting) noexcept = 0;
 };
 
 }  // namespace nvm::api

@@ -156,7 +156,7 @@ class heap_engine final : public engine {
   std::uint32_t persist() const noexcept override { return holder_->persist(); }
   const tx::recovery_report& recovered() const noexcept override { return heap_.recovered(); }
 
-  status come_to_rest() noexcept override {
+  status come_to_rest(bool /*exiting*/) noexcept override {
     truncation_.stop();
     heap_.come_to_rest();
     return holder_->close();

@@ -79,6 +79,8 @@ class thread_numbers {
       return o.of->side == nullptr;
     });
     all_.reserve(all_.size() + 1);
+    const std::lock_guard guard{pool->structures->lock};
+    if (pool->structures->side == nullptr) return fail(errc::invalid, "pool %s was closed", pool->file->path());
     const auto number = pool->structures->side->join();
     if (!number) return number.error();
     all_.push_back({pool->number, *number, pool->structures});
@@ -121,6 +123,8 @@ status usable(const nvm_lf* lf) noexcept {
 }
 result<open_structures*> structures_of(NVM_POOL* pool) noexcept try {
   const std::lock_guard guard{pool->structures_lock};
+  if (pool->ending.load(std::memory_order_relaxed))
+    return fail(errc::invalid, "pool %s was closed", pool->file->path());
   if (pool->structures == nullptr) {
     auto made = std::make_shared<open_structures>();
     made->number = pool->number;
@@ -164,6 +168,7 @@ result<nvm_lf*> open_one(NVM_POOL* pool, const char* name, const nvm_lf_options&
   const auto all = structures_of(pool);
   if (!all) return all.error();
   const std::lock_guard guard{(*all)->lock};
+  if ((*all)->side == nullptr) return fail(errc::invalid, "pool %s was closed", pool->file->path());
   structure_side& side = *(*all)->side;
   const bool bytes = (o.flags & NVM_LF_BYTES) != 0;
   auto found = side.find(name);
@@ -252,19 +257,25 @@ status structures_at_rest(nvm_pool* pool) noexcept {
               pool->file->path());
 }
 
-bool others_use_structures(nvm_pool* pool) noexcept {
-  const std::lock_guard guard{pool->structures_lock};
-  if (pool->structures == nullptr) return false;
-  const unsigned mine = last_used.pool == pool->number ? 1 : 0;
-  return pool->structures->side->at_work() || pool->structures->side->threads() > mine;
-}
-
 void close_structures(nvm_pool* pool) noexcept {
   const std::lock_guard guard{pool->structures_lock};
   if (pool->structures == nullptr) return;
   const std::lock_guard inside{pool->structures->lock};
   pool->structures->side->come_to_rest();
   pool->structures->side.reset();
+}
+
+bool close_structures_unless_shared(nvm_pool* pool) noexcept {
+  const std::lock_guard guard{pool->structures_lock};
+  if (pool->structures == nullptr) return true;
+  // Nobody joins meanwhile.
+  const std::lock_guard inside{pool->structures->lock};
+  structure_side& side = *pool->structures->side;
+  const unsigned mine = last_used.pool == pool->number ? 1 : 0;
+  if (side.at_work() || side.threads() > mine) return false;
+  side.come_to_rest();
+  pool->structures->side.reset();
+  return true;
 }
 
 }  // namespace nvm::api

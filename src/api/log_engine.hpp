@@ -183,14 +183,16 @@ class log_engine final : public engine {
   std::uint32_t persist() const noexcept override { return holder_->persist(); }
   const tx::recovery_report& recovered() const noexcept override { return report_; }
 
-  status come_to_rest() noexcept override {
+  status come_to_rest(bool exiting) noexcept override {
     for (auto& f : faces_) {
       face* t = f.load(std::memory_order_acquire);
       if (t != nullptr && t->joined()) t->leave_heap();
     }
-    memory_.reset();
-    heap_.leave(*own_);
-    for (thread_type* t : readers_) heap_.leave(*t);
+    if (!exiting) {
+      memory_.reset();
+      heap_.leave(*own_);
+      for (thread_type* t : readers_) heap_.leave(*t);
+    }
     // What could not be saved is recovered: the log has everything.
     if (!file_.read_only()) (void)heap_.close();
     return holder_->close();

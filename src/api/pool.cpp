@@ -4,9 +4,11 @@
 // Close: no transaction open, lanes at rest, ssd log empty, then the superblock says `clean`.
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <thread>
 #include <utility>
 
 #include "api/direct.hpp"
@@ -99,17 +101,38 @@ status check_names(const pool_file& file) noexcept {
 // Pages that a page map entry holds; 0: free.
 std::uint64_t entry_pages(std::uint64_t content) noexcept { return layout::unpack(content).length_pages; }
 
-// Called at exit for a pool that the program left open.
+// Whether no transaction is open, when those that other threads are in had a while to end.
+bool waits_for_transactions(nvm_pool* pool) noexcept {
+  constexpr std::uint64_t patience_ns = 1'000'000'000;
+  const std::uint64_t until = platform::monotonic_ns() + patience_ns;
+  for (;;) {
+    if (pool->engine->open_transactions() == 0 && !isolation::participant::any_inside(&pool->barriers)) return true;
+    if (platform::monotonic_ns() > until) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds{200});
+  }
+}
+
+// Called at exit for a pool that the program left open.  Other threads may run on until the process is gone: they begin
+// nothing any more, and what they may still look at stays.  A pool that cannot be closed, since a thread is in the
+// middle of something, is left as by a crash, and the next open rolls that back.
 void close_at_exit(pool_file& file) noexcept {
   auto* pool = static_cast<nvm_pool*>(file.owner());
-  if (pool == nullptr || file.forked()) return;
+  if (pool == nullptr || file.forked() || pool->ending.load(std::memory_order_relaxed)) return;
   while (const entry* e = thread_transactions::mine().in(pool)) abort_all_levels(*e);
   abandon_barrier_transaction(pool);
-  // Another thread's transaction is that thread's, which may be running: the next open rolls it back.
-  if (pool->engine->open_transactions() != 0 || isolation::participant::any_inside(&pool->barriers)) return;
-  // Nor are its operations on lock-free structures: a clean pool has nothing reserved.
-  if (others_use_structures(pool)) return;
-  (void)nvm_pool_close(pool);
+  const bool can_stop_others = platform::can_fence_all_threads();
+  pool->ending.store(true, std::memory_order_seq_cst);
+  if (can_stop_others) platform::fence_all_threads();
+  const bool at_rest =
+      can_stop_others ? waits_for_transactions(pool)
+                      : pool->engine->open_transactions() == 0 && !isolation::participant::any_inside(&pool->barriers);
+  // An operation on a lock-free structure is another thread's as well: a clean pool has nothing reserved.
+  if (!at_rest || !close_structures_unless_shared(pool)) return;
+  {
+    const std::lock_guard guard{pool->lanes->lock};
+    pool->lanes->lanes = nullptr;
+  }
+  if (pool->engine->come_to_rest(true)) pool->file->close_at_exit();
 }
 
 // Debuggers of memory are told where objects end.  What is damaged is left to the calls that find it.
@@ -295,6 +318,9 @@ NVM_POOL* nvm_pool_open_or_create(const char* path, const nvm_pool_options* opti
 int nvm_pool_close(NVM_POOL* pool) {
   if (pool == nullptr) return api::report(fail(errc::invalid, "the pool is NULL"));
   if (nvm::status s = pool->file->usable(); !s) return api::report(s.error());
+  if (pool->ending.load(std::memory_order_acquire)) {
+    return api::report(fail(errc::invalid, "pool %s was closed: the process ends", pool->file->path()));
+  }
   const nvm::platform::uncancelled until_closed;
   if (const unsigned open = pool->engine->open_transactions(); open != 0) {
     return api::report(fail(errc::tx_open, "%s: %u transactions are open", pool->file->path(), open));
@@ -308,7 +334,7 @@ int nvm_pool_close(NVM_POOL* pool) {
     pool->lanes->lanes = nullptr;
   }
   api::close_structures(pool);
-  nvm::status s = pool->engine->come_to_rest();
+  nvm::status s = pool->engine->come_to_rest(false);
   pool->engine.reset();
   pool->file->set_owner(nullptr);
   int code = 0;

@@ -239,11 +239,14 @@ template <class T>
 bool may_surely_begin(NVM_POOL* pool) noexcept {
   const thread_transactions* mine = thread_transactions::known();
   return pool != nullptr && mine != nullptr && mine->open().empty() && !pool->file->forked() && !pool->file->closed() &&
-         has_types(pool);
+         !pool->ending.load(std::memory_order_relaxed) && has_types(pool);
 }
 status may_begin(NVM_POOL* pool) noexcept {
   if (pool != nullptr) {
     if (status s = pool->file->usable(); !s) return s;
+    if (pool->ending.load(std::memory_order_relaxed)) {
+      return fail(errc::invalid, "pool %s was closed: the process ends", pool->file->path());
+    }
   }
   if (status s = not_in_announced(); !s) return s;
   if (pool != nullptr) return bring_types(pool);
@@ -297,7 +300,7 @@ result<tx::open_transaction*> barrier_side::begin() noexcept try {
   // Only now: who reads may do so in a pool that is open read-only.
   if (pool_.file->read_only()) return fail(errc::read_only, "%s is open read-only", pool_.file->path());
   auto& lane = thread_transactions::mine().lane_in(&pool_);
-  return pool_.engine->begin(lane.lane, lane.parked);
+  return begin_on_lane(&pool_, lane.lane, lane.parked);
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory for a transaction");
 }

@@ -234,12 +234,24 @@ void abort_one_level(const entry& e) noexcept {
   run_hooks(e.pool, hooks, false);
 }
 
+result<open_transaction*> begin_on_lane(nvm_pool* pool, unsigned& lane, bool& parked) noexcept {
+  auto t = pool->engine->begin(lane, parked);
+  if (!t) return t;
+  isa::compiler_fence();
+  // relaxed: ordered by the barrier in all threads.
+  if (!pool->ending.load(std::memory_order_relaxed)) [[likely]]
+    return t;
+  std::vector<tx::hook> none;
+  (*t)->abort(none);
+  return fail(errc::invalid, "pool %s was closed: the process ends", pool->file->path());
+}
+
 status begin_transaction(nvm_pool* pool, thread_transactions& mine) noexcept {
   if (status s = mine.takes_transactions(); !s) return s;
   open_transaction* begun = nullptr;
   try {
     auto& lane = mine.lane_in(pool);
-    auto t = pool->engine->begin(lane.lane, lane.parked);
+    auto t = begin_on_lane(pool, lane.lane, lane.parked);
     if (!t) return t.error();
     begun = *t;
     mine.add({pool, begun, reinterpret_cast<std::uintptr_t>(pool->base()), pool->file->geometry().address_bytes()});

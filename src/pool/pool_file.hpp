@@ -89,6 +89,8 @@ class pool_file {
   // Marks the pool clean (unless read-only) and releases file, lock and addresses.  The caller has made everything
   // durable.  On failure the pool is released all the same, not clean.
   [[nodiscard]] status close() noexcept;
+  // The same where threads may go on reading: file, lock and addresses stay until the process is gone.
+  void close_at_exit() noexcept;
   // Releases all that, as a crash would leave it.
   void let_go() noexcept { release(); }
 
@@ -188,6 +190,7 @@ class pool_file {
   [[nodiscard]] status map() noexcept;
   [[nodiscard]] status set_state(layout::pool_state state) noexcept;
   [[nodiscard]] status set_state_once(layout::pool_state state) noexcept;
+  [[nodiscard]] status mark_clean() noexcept;
   [[nodiscard]] status make_sure_of_blocks() noexcept;
   [[nodiscard]] status make_sure_of_metadata() noexcept;
   [[nodiscard]] result<std::uint64_t> extend(std::uint64_t pages_min) noexcept;
@@ -224,6 +227,7 @@ class pool_file {
   std::uint64_t device_ = 0;
   std::uint64_t inode_ = 0;
   pool_file* older_ = nullptr;  // of open_pools
+  bool seen_at_exit_ = false;   // likewise
 };
 
 // What a pool's file says about itself, without lock and beside a living owner; the numbers may be those of a moment
