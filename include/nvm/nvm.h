@@ -17,15 +17,15 @@
  * that was closed itself, fails (NVM_E_INVALID, "was closed") and touches nothing; closing a store after its pool is
  * harmless. Handles of pools are recognised until 256 other pools have been closed.
  *
- * Ways out of a call.  No call is a cancellation point: a thread that pthread_cancel() meets inside goes on until it
- * has left the library (deferred cancellation; asynchronous cancellation is forbidden).  What a thread has open when it
- * ends, however it ends, is rolled back and left.  An exception of C++ may leave visitors, edits, decisions and the
- * body of nvm_stm_run(): the operation ends in order, a transaction that the call has begun is rolled back, and the
- * exception goes on to the caller.  It may not leave a hook, a function that reports findings or progress, or fill() of
- * nvm_lf_update(): the process ends.  longjmp() must not leave a function that the library has called, but for the
- * restart functions of nvm_stm_begin(): the operation would stay open, and nvm_pool_close() refuses for ever.  Both may
- * leave the code between nvm_tx_begin() and nvm_tx_commit(), which are calls of the program: the transaction stays open
- * until the program ends it, or the thread ends.
+ * Ways out of a call.  nvm_tx_begin() is a cancellation point where the thread has no transaction open, no other call
+ * is: a thread that pthread_cancel() meets goes on until then (asynchronous cancellation is forbidden).  What a thread
+ * has open when it ends, however it ends, is rolled back and left.  An exception of C++ may leave visitors, edits,
+ * decisions and the body of nvm_stm_run(): the operation ends in order, a transaction that the call has begun is rolled
+ * back, and the exception goes on to the caller.  It may not leave a hook, a function that reports findings or
+ * progress, or fill() of nvm_lf_update(): the process ends.  longjmp() must not leave a function that the library has
+ * called, but for the restart functions of nvm_stm_begin(): the operation would stay open, and nvm_pool_close() refuses
+ * for ever.  Both may leave the code between nvm_tx_begin() and nvm_tx_commit(), which are calls of the program: the
+ * transaction stays open until the program ends it, or the thread ends.
  *
  * Two faces.  Announced stores (nvm_tx_begin(), here) and barriers (nvm_stm_run(), nvm/stm.h) are two kinds of
  * transaction.  A call of one kind inside a transaction of the other fails (NVM_E_TX_OPEN, with the call to use

@@ -361,6 +361,7 @@ int nvm_pool_set_root(NVM_POOL* pool, void* object) {
     if (nvm::status s = api::not_in_barriers("nvm_pool_set_root()", "nvm_stm_set_root() or tx.set_root()"); !s) {
       return api::report(s.error());
     }
+    const nvm::platform::uncancelled until_set;
     if (nvm_tx_begin(pool) != 0) return -1;
     if (nvm_pool_set_root(pool, object) != 0) {
       const int code = api::report(nvm::last_code());

@@ -281,6 +281,8 @@ int nvm_tx_begin(NVM_POOL* pool) {
   if (nvm::status s = api::changeable(pool); !s) return api::report(s.error());
   api::thread_transactions& mine = api::thread_transactions::mine();
   if (api::entry* e = mine.in(pool); e != nullptr) return api::answer(e->transaction->begin());
+  // Else a thread that does nothing but transactions could not be cancelled.
+  if (mine.open().empty()) nvm::platform::may_be_cancelled();
   if (nvm::status s = api::not_in_barriers("nvm_tx_begin()", "a level by nvm_stm_run() or nvm::atomic()"); !s) {
     return api::report(s.error());
   }

@@ -23,6 +23,9 @@ class uncancelled {
   int before_ = 0;
 };
 
+// A place where the thread has nothing to leave.
+inline void may_be_cancelled() { ::pthread_testcancel(); }
+
 // std::condition_variable, whose waits are no cancellation points.
 class condition {
  public:
