@@ -58,10 +58,13 @@ enum nvm_kv_open_flags {
   NVM_KV_VERIFY_READS = 2 /* reading one entry looks at its checksum, with every handle of the store while it is open */
 };
 
-/* Opens a store of the pool; NULL options: all zero.  No barrier transaction may be open.  A handle is good until it is
- * closed or its pool is; the same store opened twice is the same store. */
+/* Opens a store of the pool; NULL options: all zero.  No transaction of this thread may be open.  A handle is good
+ * until it has been closed as often as it was opened, or its pool is closed: calls fail then (NVM_E_INVALID).  The same
+ * store opened twice is the same store. */
 NVM_API nvm_kv *nvm_kv_open(NVM_POOL *pool, const char *name, const nvm_kv_options *options);
+/* Also after the pool was closed.  -1 (NVM_E_INVALID): it is closed already. */
 NVM_API int nvm_kv_close(nvm_kv *kv);
+/* NULL and "" of a store that is NULL. */
 NVM_API NVM_POOL *nvm_kv_pool(const nvm_kv *kv);
 NVM_API const char *nvm_kv_name(const nvm_kv *kv);
 NVM_API enum nvm_kv_index nvm_kv_index_of(const nvm_kv *kv);
@@ -138,7 +141,8 @@ typedef struct nvm_kv_range {
   uint64_t reserved[4]; /* zero */
 } nvm_kv_range;
 typedef struct nvm_kv_cursor nvm_kv_cursor;
-/* NULL range: everything.  A cursor belongs to one thread at a time and must be closed before its store. */
+/* NULL range: everything.  A cursor belongs to one thread at a time.  When its store or its pool has been closed it
+ * gives no more entries (-1), and is closed all the same. */
 NVM_API nvm_kv_cursor *nvm_kv_cursor_open(nvm_kv *kv, const nvm_kv_range *range);
 typedef struct nvm_kv_entry {
   const void *key; /* copies, valid until the next call with the cursor */

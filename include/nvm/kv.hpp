@@ -64,7 +64,7 @@ struct kv_range {
   bool exclusive = false;
 };
 
-// Goes from entry to entry; see nvm_kv_cursor.  Ends before its store does.
+// Goes from entry to entry; see nvm_kv_cursor.
 class kv_cursor {
  public:
   struct entry {
@@ -140,7 +140,7 @@ class kv_cursor {
   int code_ = NVM_OK;
 };
 
-// An open store; closes it at the end of its life, which must come before that of the pool.
+// An open store; closes it at the end of its life, which may come after that of the pool.
 class kv {
  public:
   static std::optional<kv> open(NVM_POOL *pool, const char *name, const nvm_kv_options &options = {}) noexcept {
@@ -201,7 +201,8 @@ class kv {
     if (found == 0) return {};
     return true;
   }
-  bool contains(std::string_view key) const noexcept {
+  // False also where it cannot be known (a damaged store, no memory): get() and visit() tell these apart.
+  [[nodiscard]] bool contains(std::string_view key) const noexcept {
     return nvm_kv_get(handle(), key.data(), key.size(), nullptr, 0, nullptr) == 1;
   }
   // True in the answer: it was there and is not any more.
@@ -215,6 +216,7 @@ class kv {
   // exception goes on.  f may be called several times and must not use stores or transactions.
   template <class F>
   kv_answer<bool> update(std::string_view key, F &&f) {
+    detail::check_verdict<std::invoke_result_t<F &, std::string &>>();
     struct context {
       F &f;
       std::exception_ptr thrown;
@@ -232,10 +234,10 @@ class kv {
             k->thrown = nullptr;
             try {
               std::string copy(static_cast<const char *>(value), *bytes);
-              if constexpr (std::is_convertible_v<std::invoke_result_t<F &, std::string &>, bool>) {
-                if (!k->f(copy)) return 1;
-              } else {
+              if constexpr (std::is_void_v<std::invoke_result_t<F &, std::string &>>) {
                 k->f(copy);
+              } else {
+                if (!detail::verdict_of(k->f(copy))) return 1;
               }
               if (copy.size() > room_there) {
                 k->needed = copy.size();

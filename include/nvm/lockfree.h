@@ -21,8 +21,9 @@
 extern "C" {
 #endif
 
-typedef struct nvm_lf
-    nvm_lf; /* an open structure; may be used by any thread until its pool is closed or it is dropped */
+/* An open structure; may be used by any thread until its pool is closed or it is dropped.  There is nothing to close:
+ * afterwards calls with it fail (NVM_E_INVALID, NVM_E_NOT_FOUND). */
+typedef struct nvm_lf nvm_lf;
 
 enum nvm_lf_kind {
   NVM_LF_LIST = 1,      /* sorted linked list (Harris): for a thousand keys at most */
@@ -94,12 +95,14 @@ NVM_API int nvm_lf_get(nvm_lf *lf, const void *key, size_t key_bytes, void *valu
 NVM_API int nvm_lf_remove(nvm_lf *lf, const void *key, size_t key_bytes);
 
 /* Between these two, entries that nvm_lf_find() has found stay what they are.  They nest, and cost a few instructions;
- * a thread that stays long keeps memory from being used again. */
+ * a thread that stays long keeps memory from being used again, and nvm_pool_close() from closing (NVM_E_BUSY).  A
+ * thread that ends in between has left.  In C++ nvm::lf_guard (nvm/lockfree.hpp) leaves by itself. */
 NVM_API int nvm_lf_enter(nvm_lf *lf);
 NVM_API int nvm_lf_leave(nvm_lf *lf);
 NVM_API int nvm_lf_find(nvm_lf *lf, const void *key, size_t key_bytes, nvm_lf_entry *out);
 /* Changes the mark of an entry that was found, durably.  If the entry has been replaced or removed meanwhile, nobody
- * will ever see it.  Another thread may see a mark before it is durable. */
+ * will ever see it.  Another thread may see a mark before it is durable.  0; -1 (NVM_E_BAD_POINTER): no entry can be
+ * where this one says. */
 NVM_API int nvm_lf_set_mark(nvm_lf *lf, const nvm_lf_entry *entry, uint64_t mark);
 
 enum nvm_lf_mark_flags {

@@ -14,6 +14,25 @@
  * Threads.  Any thread may use any pool.  A thread has at most one open transaction per pool; a transaction belongs to
  * the thread that began it.  Transactions give atomicity and durability, not isolation: the program keeps its own locks
  * and holds them until commit returns (Breeze, section III-B).
+ *
+ * Handles.  nvm_pool_close() closes what is open in the pool: key-value stores (nvm/kv.h), lock-free structures
+ * (nvm/lockfree.h).  A call with the handle of a pool that was closed, of a store or structure in it, or of a store
+ * that was closed itself, fails (NVM_E_INVALID, "was closed") and touches nothing; closing a store after its pool is
+ * harmless. Handles of pools are recognised until 256 other pools have been closed.
+ *
+ * Ways out of a call.  nvm_tx_begin() is a cancellation point where the thread has no transaction open, no other call
+ * is: a thread that pthread_cancel() meets goes on until then (asynchronous cancellation is forbidden).  What a thread
+ * has open when it ends, however it ends, is rolled back and left.  An exception of C++ may leave visitors, edits,
+ * decisions and the body of nvm_stm_run(): the operation ends in order, a transaction that the call has begun is rolled
+ * back, and the exception goes on to the caller.  It may not leave a hook, a function that reports findings or
+ * progress, or fill() of nvm_lf_update(): the process ends.  longjmp() must not leave a function that the library has
+ * called, but for the restart functions of nvm_stm_begin(): the operation would stay open, and nvm_pool_close() refuses
+ * for ever.  Both may leave the code between nvm_tx_begin() and nvm_tx_commit(), which are calls of the program: the
+ * transaction stays open until the program ends it, or the thread ends.
+ *
+ * Two faces.  Announced stores (nvm_tx_begin(), here) and barriers (nvm_stm_run(), nvm/stm.h) are two kinds of
+ * transaction.  A call of one kind inside a transaction of the other fails (NVM_E_TX_OPEN, with the call to use
+ * instead), and that transaction can only be rolled back: nothing is half done.
  */
 #ifndef NVM_NVM_H
 #define NVM_NVM_H
@@ -81,6 +100,23 @@ NVM_API const char *nvm_errormsg(void);
 NVM_API int nvm_fail(int code, const char *sentence);
 /* Symbolic name of a code, "NVM_E_CORRUPT"; "NVM_E_?" for an unknown one.  Static storage. */
 NVM_API const char *nvm_error_name(int code);
+
+/* Misuse: a mistake of the program in a place that has no way to hand an error on, as the assignment to a durable field
+ * (nvm::p of nvm/nvm.hpp) outside of a transaction.  Without a handler the library prints the message, the address, its
+ * pool and where in the program it was, and calls abort(); the next open finds the pool without what was wrong. */
+typedef struct nvm_misuse {
+  int code;            /* enum nvm_error; nvm_errno() has it, too */
+  const char *message; /* a sentence; nvm_errormsg() has it, too */
+  const void *address; /* that was to be stored to */
+  NVM_POOL *pool;      /* that holds the address; NULL: none that is open */
+  const void *caller;  /* the code that called the library; `addr2line` makes a line of it */
+} nvm_misuse;
+typedef void (*nvm_misuse_handler)(const nvm_misuse *misuse, void *argument);
+/* What is called in place of that, in the thread that made the mistake; NULL: the message and abort() again.  The
+ * handler may end the process, leave by longjmp or an exception of C++, or return: then the store is left out.  What it
+ * is given is valid during the call.  For the whole process; any thread may call it at any time, and a mistake that is
+ * made meanwhile may still meet the handler before. */
+NVM_API void nvm_set_misuse_handler(nvm_misuse_handler handler, void *argument);
 
 /* ---- pools ------------------------------------------------------------------------------------------------------- */
 
@@ -212,9 +248,11 @@ NVM_API NVM_POOL *nvm_pool_open_with(const char *path, const nvm_pool_options *o
  * several processes that do so at a time one creates it, and the others open it or are told that it is busy. */
 NVM_API NVM_POOL *nvm_pool_open_or_create(const char *path, const nvm_pool_options *options);
 
-/* Closes a pool, having waited for what is ordered and run the hooks that wait for it.  -1 (NVM_E_TX_OPEN) if a
- * transaction is open in it; then the pool stays open.  On any other -1 it is closed as a crash would leave it.  Pools
- * still open at exit are closed by the library, open transactions rolled back. */
+/* Closes a pool, and with it the stores and structures that are open in it, having waited for what is ordered and run
+ * the hooks that wait for it.  -1 (NVM_E_TX_OPEN) if a transaction is open in it, (NVM_E_BUSY) if a thread is inside of
+ * a lock-free structure; then the pool stays open.  On any other -1 it is closed as a crash would leave it.  No other
+ * thread may be in a call on the pool.  Pools still open at exit are closed by the library, open transactions rolled
+ * back. */
 NVM_API int nvm_pool_close(NVM_POOL *pool);
 
 /* The root: the one object that the pool itself names; NULL when unset.  Inside a transaction the change is part of it;
@@ -305,6 +343,10 @@ typedef struct nvm_range {
 } nvm_range;
 /* The same for several ranges at once: one fence for all of them. */
 NVM_API int nvm_tx_log_many(const nvm_range *ranges, size_t count);
+/* As nvm_tx_log(), for code that cannot hand an error on (the assignments of nvm::p): 0, store; or -1, do not.  A
+ * failure inside of a transaction leaves that only to be rolled back, whatever the failure was; one outside of any is
+ * misuse (nvm_set_misuse_handler). */
+NVM_API int nvm_tx_log_or_fail(const void *p, size_t n);
 
 /* What has become of a transaction.  Of each that ends the hooks hear either ABORT alone, or ORDERED and then, once,
  * COMMIT or IN_DOUBT: on every medium and engine, by whichever interface it was begun.  Hooks of one event run in order
@@ -456,10 +498,14 @@ NVM_API int nvm_register_types(const void *layouts, size_t bytes);
 NVM_API void *nvm_alloc(NVM_POOL *pool, uint32_t type_id, size_t size);
 /* As nvm_alloc, filled with zero bytes. */
 NVM_API void *nvm_calloc(NVM_POOL *pool, uint32_t type_id, size_t count, size_t size);
+/* As nvm_alloc and nvm_calloc, at a multiple of `alignment` bytes: a power of 2, at most 32768; 16 and less are what
+ * nvm_alloc gives.  The object takes as many bytes more of the pool.  nvm_realloc keeps the alignment. */
+NVM_API void *nvm_alloc_aligned(NVM_POOL *pool, uint32_t type_id, size_t size, size_t alignment);
+NVM_API void *nvm_calloc_aligned(NVM_POOL *pool, uint32_t type_id, size_t count, size_t size, size_t alignment);
 /* Frees an object when the transaction commits; its memory is reused only afterwards.  NULL is ignored.  -1
  * (NVM_E_BAD_POINTER) for anything that is not the start of a live object of this pool; nothing is changed then. */
 NVM_API int nvm_free(NVM_POOL *pool, void *object);
-/* Grows or shrinks, possibly moving; contents are kept up to the smaller size.  NULL object: nvm_alloc. */
+/* Grows or shrinks, possibly moving; alignment and contents, up to the smaller size, stay.  NULL object: nvm_alloc. */
 NVM_API void *nvm_realloc(NVM_POOL *pool, void *object, uint32_t type_id, size_t size);
 NVM_API char *nvm_strdup(NVM_POOL *pool, const char *text);
 /* Bytes asked for when the object was allocated, never 0; 0: failed (NVM_E_BAD_POINTER if it is not a live object). */

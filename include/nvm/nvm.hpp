@@ -28,6 +28,8 @@ namespace nvm {
 
 // Result of a transaction: true when it is durable, else the enum nvm_error it failed with, everything rolled back; but
 // for NVM_E_IN_DOUBT, where memory has the changes and the next open finds all of them or none (nvm_tx_commit()).
+// Nothing else than this, bool and void may be the result of a body: `return 0;` of a C programmer, who means success,
+// and a pointer, which happens to be null, would be verdicts otherwise.
 class [[nodiscard]] outcome {
  public:
   outcome() noexcept = default;
@@ -41,7 +43,8 @@ class [[nodiscard]] outcome {
   int code_ = NVM_OK;
 };
 
-// Owns an open pool; closes it at the end of its life (open transactions of this thread must be over by then).
+// Owns an open pool; closes it at the end of its life.  Where that is refused (a transaction is open, a thread is
+// inside of a lock-free structure) the pool stays open until the process ends; close() says so.
 class pool {
  public:
   static std::optional<pool> create(const char *path, const nvm_pool_options &options = {}) noexcept {
@@ -72,7 +75,8 @@ class pool {
   outcome set_root(void *object) noexcept {
     return nvm_pool_set_root(handle(), object) == 0 ? outcome{} : outcome{nvm_errno()};
   }
-  // Closes now; false (and the pool stays open) while a transaction is open in it.
+  // Closes now, and with it the stores and structures in it; false (and the pool stays open) while a transaction is
+  // open in it or a thread inside of a structure.
   outcome close() noexcept {
     if (nvm_pool_close(handle()) != 0) return outcome{nvm_errno()};
     (void)handle_.release();
@@ -91,10 +95,34 @@ class pool {
   std::unique_ptr<NVM_POOL, closer> handle_;
 };
 
-// Runs body() as a transaction, or as a savepoint when one is open in the pool.  A body that returns false, or throws,
-// is rolled back; an exception goes on to the caller.
+namespace detail {
+
+// What the body of a transaction may return.
+template <class Result>
+constexpr void check_verdict() noexcept {
+  using plain = std::remove_cv_t<std::remove_reference_t<Result>>;
+  static_assert(std::is_void_v<plain> || std::is_same_v<plain, bool> || std::is_same_v<plain, outcome>,
+                "the body of a transaction returns nothing, a bool (false: roll back) or an nvm::outcome; "
+                "an int or a pointer would be taken for that bool: write `return x != 0;`, or end with `return true;`");
+}
+inline outcome verdict_of(bool wanted) noexcept { return wanted ? outcome{} : outcome{NVM_E_MUST_ABORT}; }
+inline outcome verdict_of(outcome o) noexcept { return o; }
+// What the body answered becomes this thread's failure, unless it is that already.
+inline outcome refused(outcome wanted) noexcept {
+  if (wanted.code() == NVM_E_MUST_ABORT || nvm_errno() != wanted.code()) {
+    (void)nvm_fail(wanted.code(), "the body of the transaction returned false");
+  }
+  return wanted;
+}
+
+}  // namespace detail
+
+// Runs body() as a transaction, or as a savepoint when one is open in the pool.  A body that returns false or an
+// outcome that is false, or throws, is rolled back; an exception goes on to the caller.
 template <class Body>
 outcome transaction(NVM_POOL *pool, Body &&body) {
+  using verdict = std::invoke_result_t<Body>;
+  detail::check_verdict<verdict>();
   if (nvm_tx_begin(pool) != 0) return outcome{nvm_errno()};
   struct guard {
     NVM_POOL *pool;
@@ -102,18 +130,17 @@ outcome transaction(NVM_POOL *pool, Body &&body) {
       if (pool != nullptr) (void)nvm_tx_abort(pool);
     }
   } undo{pool};
-  if constexpr (std::is_convertible_v<std::invoke_result_t<Body>, bool>) {
-    if (!std::forward<Body>(body)()) {
+  if constexpr (std::is_void_v<verdict>) {
+    std::forward<Body>(body)();
+  } else {
+    if (const outcome wanted = detail::verdict_of(std::forward<Body>(body)()); !wanted) {
       // A commit after a failure rolls back, and says what the failure was.
       if (nvm_tx_cause(pool) != NVM_OK) {
         undo.pool = nullptr;
         return nvm_tx_commit(pool) == 0 ? outcome{} : outcome{nvm_errno()};
       }
-      (void)nvm_fail(NVM_E_MUST_ABORT, "the body of the transaction returned false");
-      return outcome{NVM_E_MUST_ABORT};
+      return detail::refused(wanted);
     }
-  } else {
-    std::forward<Body>(body)();
   }
   undo.pool = nullptr;
   return nvm_tx_commit(pool) == 0 ? outcome{} : outcome{nvm_errno()};
@@ -180,7 +207,9 @@ void store(nvm_stm *tx, T *p, const T &value) {
 }  // namespace detail
 
 // A durable field: assignment announces the old bytes, then stores.  Reads are plain.  Where the announcement fails the
-// store does not happen, and the transaction allows only abort.  Outside a pool it is an ordinary T.
+// store does not happen, and the transaction allows only abort.  An assignment to a field in a pool outside of a
+// transaction is misuse: a message with the place and abort(), or what nvm_set_misuse_handler() says.  Outside a pool
+// it is an ordinary T.
 //
 // Inside nvm::atomic() (stm.hpp) and nvm_stm_run() reads and writes are barriers of that transaction, wherever the
 // field lies; a read then may leave the body, by an exception or longjmp.
@@ -248,7 +277,7 @@ class p {
   void assign(const T &value) {
     if (nvm_stm *tx = nvm_stm_of_thread; tx != nullptr) {
       detail::store(tx, &value_, value);
-    } else if (nvm_tx_log(&value_, sizeof value_) == 0) {
+    } else if (nvm_tx_log_or_fail(&value_, sizeof value_) == 0) {
       value_ = value;
     }
   }
@@ -256,10 +285,11 @@ class p {
   T value_;
 };
 
-// Constructs a T in the pool's open transaction; null when there is no room.  A constructor that throws gives it back.
+// Constructs a T in the pool's open transaction, at a multiple of alignof(T); null: no room.  A constructor that throws
+// gives it back.
 template <class T, class... Arguments>
-T *make(NVM_POOL *pool, std::uint32_t type_id, Arguments &&...arguments) {
-  void *room = nvm_alloc(pool, type_id, sizeof(T));
+[[nodiscard]] T *make(NVM_POOL *pool, std::uint32_t type_id, Arguments &&...arguments) {
+  void *room = nvm_alloc_aligned(pool, type_id, sizeof(T), alignof(T));
   if (room == nullptr) return nullptr;
   struct guard {
     NVM_POOL *pool;
@@ -273,7 +303,7 @@ T *make(NVM_POOL *pool, std::uint32_t type_id, Arguments &&...arguments) {
   return object;
 }
 template <class T, class... Arguments>
-T *make(const pool &p, std::uint32_t type_id, Arguments &&...arguments) {
+[[nodiscard]] T *make(const pool &p, std::uint32_t type_id, Arguments &&...arguments) {
   return make<T>(p.handle(), type_id, std::forward<Arguments>(arguments)...);
 }
 

@@ -111,6 +111,8 @@ NVM_API int nvm_stm_compare(nvm_stm *tx, const void *shared, const void *mine, s
  * allowed, cost nothing, and vanish with the object; but what an inner level stores plainly into an object of an outer
  * one stays when the inner one is rolled back.  NULL: nvm_errno(), and the level can only be rolled back. */
 NVM_API void *nvm_stm_alloc(nvm_stm *tx, uint32_t type_id, size_t size);
+/* The same at a multiple of `alignment` bytes, as nvm_alloc_aligned(). */
+NVM_API void *nvm_stm_alloc_aligned(nvm_stm *tx, uint32_t type_id, size_t size, size_t alignment);
 /* Volatile memory as by malloc(), given back if the transaction is rolled back. */
 NVM_API void *nvm_stm_malloc(nvm_stm *tx, size_t size);
 /* Frees an object of the pool, or volatile memory that malloc() gave, when the transaction commits; the latter when no

@@ -66,10 +66,16 @@ class tx {
     if (made == nullptr) cancel(nvm_errno());
     return made;
   }
-  // A T in the pool; its constructor stores plainly, which is right: the memory is this transaction's alone.
+  [[nodiscard]] void *alloc_aligned(std::uint32_t type_id, std::size_t n, std::size_t alignment) {
+    void *made = nvm_stm_alloc_aligned(handle_, type_id, n, alignment);
+    if (made == nullptr) cancel(nvm_errno());
+    return made;
+  }
+  // A T in the pool, at a multiple of alignof(T); its constructor stores plainly, which is right: the memory is this
+  // transaction's alone.
   template <class T, class... Arguments>
   [[nodiscard]] T *make(std::uint32_t type_id, Arguments &&...arguments) {
-    return ::new (alloc(type_id, sizeof(T))) T(std::forward<Arguments>(arguments)...);
+    return ::new (alloc_aligned(type_id, sizeof(T), alignof(T))) T(std::forward<Arguments>(arguments)...);
   }
   // Volatile memory, given back if the transaction is rolled back.
   [[nodiscard]] void *malloc(std::size_t n) {
@@ -143,8 +149,9 @@ class tx {
 };
 
 // Runs body(tx), or body(), as a transaction, or as a savepoint when this thread has one open; `pool` as for
-// nvm_stm_run().  True: committed and durable; NVM_E_IN_DOUBT as for nvm_stm_commit().  A body that returns false, or
-// throws, is rolled back; an exception goes on to the caller.  tx.cancel(code): rolled back, an outcome with the code.
+// nvm_stm_run().  True: committed and durable; NVM_E_IN_DOUBT as for nvm_stm_commit().  A body that returns false or an
+// outcome that is false, or throws, is rolled back; an exception goes on to the caller.  tx.cancel(code): rolled back,
+// an outcome with the code.
 template <class Body>
 outcome atomic(NVM_POOL *pool, Body &&body) {
   unsigned depth = 1;
@@ -165,19 +172,19 @@ outcome atomic(NVM_POOL *pool, Body &&body) {
       }
     };
     try {
-      if constexpr (std::is_convertible_v<decltype(run()), bool>) {
-        const bool wanted = run();
+      detail::check_verdict<decltype(run())>();
+      if constexpr (std::is_void_v<decltype(run())>) {
+        run();
+      } else {
+        const outcome wanted = detail::verdict_of(run());
         if (!gone() && !wanted) {
           // A commit after a failure rolls back, and says what the failure was.
           if (nvm_tx_cause(nullptr) != NVM_OK) {
             return nvm_stm_commit(handle) == 0 ? outcome{} : outcome{nvm_errno()};
           }
           nvm_stm_rollback(handle);
-          (void)nvm_fail(NVM_E_MUST_ABORT, "the body of the transaction returned false");
-          return outcome{NVM_E_MUST_ABORT};
+          return detail::refused(wanted);
         }
-      } else {
-        run();
       }
       if (!gone()) return nvm_stm_commit(handle) == 0 ? outcome{} : outcome{nvm_errno()};
       // The body has swallowed what was to end it.

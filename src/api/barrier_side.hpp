@@ -34,7 +34,7 @@ class barrier_side final : public stm::durable_side {
 [[nodiscard]] bool in_barrier_transaction() noexcept;
 // Why it allows only abort, errc::ok where it does not, if it is of this pool or the pool is nullptr; else nothing.
 [[nodiscard]] std::optional<errc> barrier_failure(const nvm_pool* pool) noexcept;
-// Rolls it back if it is of this pool: the process ends.
+// Rolls this thread's barrier transaction back if it is of this pool: the process ends.
 void abandon_barrier_transaction(const nvm_pool* pool) noexcept;
 
 // As nvm_stm_set_root() and nvm_stm_get_root(), of any word of the anchors.

@@ -74,8 +74,8 @@ size_t __nvm_object_around(const void* p, const void** start) {
   for (std::uint64_t payload = first; payload > last; payload -= 16) {
     const auto facts = pool->engine->find(payload);
     if (!facts) continue;
-    if (at - payload >= facts->bytes) return 0;
-    *start = pool->base() + payload;
+    if (at < facts->payload || at - facts->payload >= facts->bytes) return 0;
+    *start = pool->base() + facts->payload;
     return facts->bytes;
   }
   return 0;

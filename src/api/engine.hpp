@@ -25,7 +25,18 @@ struct object_facts {
   std::uint64_t usable = 0;  // from the payload to the end of its slots or pages
   std::uint32_t type = 0;
   bool reserved = false;  // of an open transaction
+  layout::alignment aligned{};
+  [[nodiscard]] std::uint64_t header() const noexcept { return payload - aligned.gap; }
 };
+// Of an object with this header at `offset`, which has `room` bytes from there.  errc::corrupt: the header says what
+// cannot be.
+[[nodiscard]] inline result<object_facts> facts_from(const layout::object_header& h, std::uint64_t offset,
+                                                     std::uint64_t room, bool reserved) noexcept {
+  const auto a = layout::alignment_of(h, offset);
+  if (!a)
+    return fail(errc::corrupt, "object at offset %lu: its header names an alignment that it does not have", offset);
+  return object_facts{offset + a->gap, layout::object_size(h) - a->padding(), room - a->gap, h.type, reserved, *a};
+}
 
 class engine {
  public:
@@ -66,8 +77,9 @@ class engine {
   // enum nvm_persist in force.
   [[nodiscard]] virtual std::uint32_t persist() const noexcept = 0;
   [[nodiscard]] virtual const tx::recovery_report& recovered() const noexcept = 0;
-  // Everything durable, nothing left to recover; no transaction is open.
-  [[nodiscard]] virtual status come_to_rest() noexcept = 0;
+  // Everything durable, nothing left to recover; no transaction is open.  `exiting`: threads may go on reading objects,
+  // and the engine is not destroyed.
+  [[nodiscard]] virtual status come_to_rest(bool exiting) noexcept = 0;
 };
 
 }  // namespace nvm::api

@@ -157,7 +157,7 @@ class heap_engine final : public engine {
   std::uint32_t persist() const noexcept override { return holder_->persist(); }
   const tx::recovery_report& recovered() const noexcept override { return heap_.recovered(); }
 
-  status come_to_rest() noexcept override {
+  status come_to_rest(bool /*exiting*/) noexcept override {
     truncation_.stop();
     heap_.come_to_rest();
     return holder_->close();
@@ -212,6 +212,7 @@ class heap_engine final : public engine {
     status on(int event, void (*call)(), void* argument) noexcept override {
       return transaction_.on(event, call, argument);
     }
+    errc doom(errc why) noexcept override { return transaction_.doom(why); }
     status commit_level() noexcept override { return transaction_.commit_level(); }
     void abort_level(std::vector<tx::hook>& hooks) noexcept override { transaction_.abort_level(hooks); }
     NVM_FLATTEN result<lsn_t> commit(std::vector<tx::hook>& hooks) noexcept override {
@@ -306,8 +307,7 @@ class heap_engine final : public engine {
       return fail(errc::corrupt, "object at offset %lu: size: found %lu, expected at most %lu", offset,
                   layout::object_size(*header), bytes - sizeof *header);
     }
-    return object_facts{offset + sizeof *header, layout::object_size(*header), bytes - sizeof *header, header->type,
-                        reserved};
+    return facts_from(*header, offset, bytes, reserved);
   }
 
   std::unique_ptr<Holder> holder_;

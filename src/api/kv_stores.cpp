@@ -6,6 +6,7 @@
 //
 // Threads.  A pool's registry of open stores has a lock, held by open, close, drop and rename alone; lock order: the
 // registry, then whatever the transaction takes.
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 #include <vector>
@@ -139,15 +140,18 @@ status open_directory(stores& all, bool create) {
   if (!s || place == 0) return s;
   if (facts.index != keyed::kv_index::btree) return keyed::access::damaged("directory of stores", place);
   all.directory = std::make_unique<nvm_kv>(all, place, facts, std::string{});
+  all.directory->store.handles.store(1, std::memory_order_relaxed);
   return all.pool->file->read_only() ? status{} : finish_drops(all);
 }
 
 result<stores*> stores_of(NVM_POOL* pool) {
   if (pool == nullptr) return fail(errc::invalid, "the pool is NULL");
   if (status s = pool->file->usable(); !s) return s.error();
-  if (nvm_stm_current() != nullptr || thread_transactions::mine().in(pool) != nullptr) {
-    return fail(errc::tx_open, "%s: a transaction of this thread is open", pool->file->path());
+  if (nvm_stm_current() != nullptr) {
+    return fail(errc::tx_open, "%s: stores are opened, listed, renamed and dropped before a transaction or after it",
+                pool->file->path());
   }
+  if (status s = not_in_announced(); !s) return s.error();
   const std::lock_guard guard{pool->stores_lock};
   if (pool->stores == nullptr) pool->stores = std::make_shared<stores>(pool);
   return pool->stores.get();
@@ -175,8 +179,9 @@ status open_store(stores& all, const char* name, const nvm_kv_options& o, nvm_kv
     if (status s = differs(found->second->store.index); !s) return s;
     out = found->second.get();
     // relaxed: calls that run meanwhile may do either.
-    if ((o.flags & NVM_KV_VERIFY_READS) != 0) out->store.verify_reads.store(true, std::memory_order_relaxed);
-    ++out->store.handles;
+    const bool verify = (o.flags & NVM_KV_VERIFY_READS) != 0;
+    const bool first = out->store.handles.fetch_add(1, std::memory_order_relaxed) == 0;
+    if (verify || first) out->store.verify_reads.store(verify, std::memory_order_relaxed);
     return {};
   }
   if (status s = open_directory(all, o.mode != NVM_KV_OPEN_ONLY); !s) return s;
@@ -210,14 +215,23 @@ status open_store(stores& all, const char* name, const nvm_kv_options& o, nvm_kv
     const status s = run_on(*opened, [](keyed::operation& op) { return keyed::hash::find_hint(op); });
     if (!s) return s;
   }
-  opened->store.handles = 1;
+  opened->store.handles.store(1, std::memory_order_relaxed);
   out = all.open.emplace(name, std::move(opened)).first->second.get();
   return {};
 }
 
 status not_open(const stores& all, const char* name) {
-  if (all.open.find(name) == all.open.end()) return {};
+  const auto known = all.open.find(name);
+  if (known == all.open.end() || known->second->store.handles.load(std::memory_order_relaxed) == 0) return {};
   return fail(errc::busy, "%s: key-value store \"%s\" is open", all.pool->file->path(), name);
+}
+// The name is another store's from now on, or nobody's.
+void forget(stores& all, const char* name) {
+  const auto known = all.open.find(name);
+  if (known == all.open.end()) return;
+  all.gone.push_back(std::move(known->second));
+  all.open.erase(known);
+  if (all.gone.size() > stores::gone_max) all.gone.pop_front();
 }
 errc none_of_name(const stores& all, const char* name) {
   return fail(errc::not_found, "%s: there is no key-value store \"%s\"", all.pool->file->path(), name);
@@ -236,7 +250,9 @@ status drop_store(stores& all, const char* name) {
     if (status gone = keyed::remove(op, key_of(name), removed); !gone) return gone;
     return enter(op, dropped_name(place), place);
   });
-  return s ? finish_drop(all, place) : s;
+  if (!s) return s;
+  forget(all, name);
+  return finish_drop(all, place);
 }
 
 status rename_store(stores& all, const char* name, const char* new_name) {
@@ -259,8 +275,24 @@ status rename_store(stores& all, const char* name, const char* new_name) {
     }
     return enter(op, new_name, place);
   });
-  return s && replaced != 0 ? finish_drop(all, replaced) : s;
+  if (!s) return s;
+  forget(all, name);
+  forget(all, new_name);
+  return replaced != 0 ? finish_drop(all, replaced) : s;
 }
+
+}  // namespace
+
+bool stores_are_open(nvm_pool* pool) noexcept {
+  const std::lock_guard guard{pool->stores_lock};
+  if (pool->stores == nullptr) return false;
+  const std::lock_guard inside{pool->stores->lock};
+  const auto& all = pool->stores->open;
+  return std::any_of(all.begin(), all.end(),
+                     [](const auto& of) { return of.second->store.handles.load(std::memory_order_relaxed) != 0; });
+}
+
+namespace {
 
 // Calls `call` where what it does may run out of memory.
 template <class Call>
@@ -306,14 +338,19 @@ int nvm_kv_close(nvm_kv* kv) {
   if (kv == nullptr) return api::report(fail(errc::invalid, "the key-value store is NULL"));
   api::stores& all = kv->of;
   const std::lock_guard guard{all.lock};
-  if (--kv->store.handles == 0) all.open.erase(all.open.find(kv->store.name));
+  if (kv->store.handles.load(std::memory_order_relaxed) == 0) {
+    return api::report(fail(errc::invalid, "key-value store \"%s\" was closed", kv->store.name.c_str()));
+  }
+  kv->store.handles.fetch_sub(1, std::memory_order_relaxed);
   return 0;
 }
 
-int nvm_kv_has_checksums(const nvm_kv* kv) { return kv->store.sums.on ? 1 : 0; }
-NVM_POOL* nvm_kv_pool(const nvm_kv* kv) { return kv->of.pool; }
-const char* nvm_kv_name(const nvm_kv* kv) { return kv->store.name.c_str(); }
-enum nvm_kv_index nvm_kv_index_of(const nvm_kv* kv) { return static_cast<enum nvm_kv_index>(kv->store.index); }
+int nvm_kv_has_checksums(const nvm_kv* kv) { return kv != nullptr && kv->store.sums.on ? 1 : 0; }
+NVM_POOL* nvm_kv_pool(const nvm_kv* kv) { return kv == nullptr ? nullptr : kv->of.pool; }
+const char* nvm_kv_name(const nvm_kv* kv) { return kv == nullptr ? "" : kv->store.name.c_str(); }
+enum nvm_kv_index nvm_kv_index_of(const nvm_kv* kv) {
+  return kv == nullptr ? NVM_KV_DETECT : static_cast<enum nvm_kv_index>(kv->store.index);
+}
 const char* nvm_kv_index_name(int index) { return keyed::name_of(static_cast<keyed::kv_index>(index)); }
 
 int nvm_kv_each(NVM_POOL* pool, int (*visit)(const char*, enum nvm_kv_index, void*), void* argument) {

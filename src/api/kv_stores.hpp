@@ -2,6 +2,7 @@
 // transaction.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -39,7 +40,11 @@ struct stores {
   NVM_POOL* pool;
   keyed::pool_bytes bytes;
   std::mutex lock;
+  // Those that are closed stay, so that a call with their handle is refused, until they are dropped or renamed; then
+  // the newest few of these do.
   std::map<std::string, std::unique_ptr<nvm_kv>, std::less<>> open;
+  std::deque<std::unique_ptr<nvm_kv>> gone;
+  static constexpr std::size_t gone_max = 64;
   std::unique_ptr<nvm_kv> directory;  // null: not looked for, or there is none yet
 };
 
@@ -90,7 +95,11 @@ template <class Call>
 
 [[nodiscard]] inline status usable(const nvm_kv* kv) noexcept {
   if (kv == nullptr) return fail(errc::invalid, "the key-value store is NULL");
-  return kv->of.pool->file->usable();
+  if (status s = kv->of.pool->file->usable(); !s) return s;
+  // relaxed: who closes a store while others use it is answered by one of the two.
+  if (kv->store.handles.load(std::memory_order_relaxed) != 0) [[likely]]
+    return {};
+  return fail(errc::invalid, "key-value store \"%s\" was closed", kv->store.name.c_str());
 }
 
 [[nodiscard]] inline keyed::key key_of(std::string_view name) noexcept {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "api/carried_exception.hpp"
 #include "api/pool_object.hpp"
 
 struct nvm_lf {
@@ -60,7 +61,11 @@ class thread_numbers {
       // In a forked child a thread of the parent may hold the lock for ever.
       if (o.of->process != platform::process_id()) continue;
       const std::lock_guard guard{o.of->lock};
-      if (o.of->side != nullptr) o.of->side->leave(o.number);
+      if (o.of->side == nullptr) continue;
+      // A thread that ends between nvm_lf_enter() and nvm_lf_leave() holds nothing up.
+      while (o.of->side->leave_operation(o.number)) {
+      }
+      o.of->side->leave(o.number);
     }
   }
   [[nodiscard]] result<unsigned> in(const NVM_POOL* pool) noexcept try {
@@ -74,6 +79,8 @@ class thread_numbers {
       return o.of->side == nullptr;
     });
     all_.reserve(all_.size() + 1);
+    const std::lock_guard guard{pool->structures->lock};
+    if (pool->structures->side == nullptr) return fail(errc::invalid, "pool %s was closed", pool->file->path());
     const auto number = pool->structures->side->join();
     if (!number) return number.error();
     all_.push_back({pool->number, *number, pool->structures});
@@ -110,12 +117,14 @@ status usable_pool(NVM_POOL* pool) noexcept {
 }
 status usable(const nvm_lf* lf) noexcept {
   if (lf == nullptr) return fail(errc::invalid, "the lock-free structure is NULL");
-  if (lf->of == nullptr) return fail(errc::not_found, "the lock-free structure was dropped");
   if (status s = lf->pool->file->usable(); !s) return s;
+  if (lf->of == nullptr) return fail(errc::not_found, "the lock-free structure was dropped");
   return lf->pool->file->accepts_commits();
 }
 result<open_structures*> structures_of(NVM_POOL* pool) noexcept try {
   const std::lock_guard guard{pool->structures_lock};
+  if (pool->ending.load(std::memory_order_relaxed))
+    return fail(errc::invalid, "pool %s was closed", pool->file->path());
   if (pool->structures == nullptr) {
     auto made = std::make_shared<open_structures>();
     made->number = pool->number;
@@ -159,6 +168,7 @@ result<nvm_lf*> open_one(NVM_POOL* pool, const char* name, const nvm_lf_options&
   const auto all = structures_of(pool);
   if (!all) return all.error();
   const std::lock_guard guard{(*all)->lock};
+  if ((*all)->side == nullptr) return fail(errc::invalid, "pool %s was closed", pool->file->path());
   structure_side& side = *(*all)->side;
   const bool bytes = (o.flags & NVM_LF_BYTES) != 0;
   auto found = side.find(name);
@@ -252,14 +262,8 @@ nvm_lf_entry entry_for_c(const structure_entry& e) noexcept {
 status structures_at_rest(nvm_pool* pool) noexcept {
   const std::lock_guard guard{pool->structures_lock};
   if (pool->structures == nullptr || !pool->structures->side->at_work()) return {};
-  return fail(errc::tx_open, "%s: a thread is at work in a lock-free structure", pool->file->path());
-}
-
-bool others_use_structures(nvm_pool* pool) noexcept {
-  const std::lock_guard guard{pool->structures_lock};
-  if (pool->structures == nullptr) return false;
-  const unsigned mine = last_used.pool == pool->number ? 1 : 0;
-  return pool->structures->side->at_work() || pool->structures->side->threads() > mine;
+  return fail(errc::busy, "%s: a thread is inside of a lock-free structure (nvm_lf_enter(), or a call under way)",
+              pool->file->path());
 }
 
 void close_structures(nvm_pool* pool) noexcept {
@@ -268,8 +272,19 @@ void close_structures(nvm_pool* pool) noexcept {
   const std::lock_guard inside{pool->structures->lock};
   pool->structures->side->come_to_rest();
   pool->structures->side.reset();
-  for (auto& h : pool->structures->handles) h.clear();
-  pool->structures->dropped.clear();
+}
+
+bool close_structures_unless_shared(nvm_pool* pool) noexcept {
+  const std::lock_guard guard{pool->structures_lock};
+  if (pool->structures == nullptr) return true;
+  // Nobody joins meanwhile.
+  const std::lock_guard inside{pool->structures->lock};
+  structure_side& side = *pool->structures->side;
+  const unsigned mine = last_used.pool == pool->number ? 1 : 0;
+  if (side.at_work() || side.threads() > mine) return false;
+  side.come_to_rest();
+  pool->structures->side.reset();
+  return true;
 }
 
 }  // namespace nvm::api
@@ -315,7 +330,18 @@ int nvm_lf_names(NVM_POOL* pool, int (*visit)(const char*, int, void*), void* ar
   if (status s = api::usable_pool(pool); !s) return api::report(s.error());
   const auto all = api::structures_of(pool);
   if (!all) return api::report(all.error());
-  const auto answer = (*all)->side->names(visit, argument);
+  struct context {
+    int (*visit)(const char*, int, void*);
+    void* argument;
+    api::carried_exception thrown;
+  } c{visit, argument, {}};
+  const auto answer = (*all)->side->names(
+      [](const char* name, int kind, void* raw) {
+        auto& k = *static_cast<context*>(raw);
+        return k.thrown.call([&] { return k.visit(name, kind, k.argument); }, 1);
+      },
+      &c);
+  c.thrown.go_on();
   return answer ? *answer : api::report(answer.error());
 }
 
@@ -349,7 +375,23 @@ int nvm_lf_remove64(nvm_lf* lf, uint64_t key) {
 }
 
 int nvm_lf_each64(nvm_lf* lf, int (*visit)(uint64_t, uint64_t, void*), void* argument) {
-  return api::run(lf, [&](unsigned who) { return lf->of->each64(who, visit, argument); });
+  if (visit == nullptr) return api::report(fail(errc::invalid, "the visitor is NULL"));
+  struct context {
+    int (*visit)(uint64_t, uint64_t, void*);
+    void* argument;
+    api::carried_exception thrown;
+  } c{visit, argument, {}};
+  const int answer = api::run(lf, [&](unsigned who) {
+    return lf->of->each64(
+        who,
+        [](std::uint64_t key, std::uint64_t value, void* raw) {
+          auto& k = *static_cast<context*>(raw);
+          return k.thrown.call([&] { return k.visit(key, value, k.argument); }, 1);
+        },
+        &c);
+  });
+  c.thrown.go_on();
+  return answer;
 }
 
 int nvm_lf_put(nvm_lf* lf, const void* key, size_t key_bytes, const void* value, size_t value_bytes, uint64_t mark,
@@ -423,7 +465,7 @@ int nvm_lf_set_mark(nvm_lf* lf, const nvm_lf_entry* entry, uint64_t mark) {
   if (entry == nullptr) return api::report(fail(errc::invalid, "the entry is NULL"));
   return api::run(lf, [&](unsigned who) -> result<int> {
     if (!lf->of->of_bytes()) return fail(errc::type_mismatch, "entries of words have no mark");
-    lf->of->set_mark(who, entry->place, mark);
+    if (status s = lf->of->set_mark(who, entry->place, mark); !s) return s.error();
     return 0;
   });
 }
@@ -437,7 +479,7 @@ int nvm_lf_change_mark(nvm_lf* lf, const nvm_lf_entry* entry, uint64_t* expected
   }
   return api::run(lf, [&](unsigned who) -> result<int> {
     if (!lf->of->of_bytes()) return fail(errc::type_mismatch, "entries of words have no mark");
-    return lf->of->change_mark(who, entry->place, *expected, mark, (flags & NVM_LF_MARK_LAZY) == 0) ? 1 : 0;
+    return api::told(lf->of->change_mark(who, entry->place, *expected, mark, (flags & NVM_LF_MARK_LAZY) == 0));
   });
 }
 
@@ -450,7 +492,8 @@ int nvm_lf_update(nvm_lf* lf, const void* key, size_t key_bytes,
     void* argument;
     nvm_lf_change change;
     bool too_large;
-  } c{decide, argument, {}, false};
+    api::carried_exception thrown;
+  } c{decide, argument, {}, false, {}};
   const int answer = api::run(lf, [&](unsigned who) -> result<int> {
     const auto r = lf->of->update(
         who, api::bytes_of(key, key_bytes),
@@ -459,7 +502,8 @@ int nvm_lf_update(nvm_lf* lf, const void* key, size_t key_bytes,
           nvm_lf_entry e{};
           if (old != nullptr) e = api::entry_for_c(*old);
           k.change = {};
-          switch (k.decide(old == nullptr ? nullptr : &e, &k.change, k.argument)) {
+          switch (k.thrown.call([&] { return k.decide(old == nullptr ? nullptr : &e, &k.change, k.argument); },
+                                NVM_LF_KEEP)) {
             case NVM_LF_REPLACE:
               k.too_large = k.change.value_bytes > NVM_LF_VALUE_MAX;
               return k.too_large ? api::open_structure::keep : k.change.value_bytes;
@@ -474,7 +518,9 @@ int nvm_lf_update(nvm_lf* lf, const void* key, size_t key_bytes,
           nvm_lf_entry e{};
           if (old != nullptr) e = api::entry_for_c(*old);
           if (k.change.fill != nullptr) {
-            k.change.fill(value.data(), value.size(), old == nullptr ? nullptr : &e, k.argument);
+            api::call_without_exceptions("fill() of nvm_lf_update()", [&] {
+              k.change.fill(value.data(), value.size(), old == nullptr ? nullptr : &e, k.argument);
+            });
           }
           return k.change.mark;
         },
@@ -485,6 +531,7 @@ int nvm_lf_update(nvm_lf* lf, const void* key, size_t key_bytes,
     }
     return static_cast<int>(*r);
   });
+  c.thrown.go_on();
   return answer;
 }
 
@@ -496,17 +543,20 @@ int nvm_lf_scan(nvm_lf* lf, uint64_t* cursor, size_t entries_max, int (*visit)(c
   struct context {
     int (*visit)(const nvm_lf_entry*, void*);
     void* argument;
-  } c{visit, argument};
-  return api::run(lf, [&](unsigned who) {
+    api::carried_exception thrown;
+  } c{visit, argument, {}};
+  const int answer = api::run(lf, [&](unsigned who) {
     return lf->of->scan(
         who, *cursor, entries_max,
         [](void* raw, const api::structure_entry& e) {
           auto& k = *static_cast<context*>(raw);
           const nvm_lf_entry entry = api::entry_for_c(e);
-          return k.visit(&entry, k.argument);
+          return k.thrown.call([&] { return k.visit(&entry, k.argument); }, 1);
         },
         &c);
   });
+  c.thrown.go_on();
+  return answer;
 }
 
 uint64_t nvm_lf_position(nvm_lf* lf) {

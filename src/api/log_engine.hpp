@@ -184,14 +184,16 @@ class log_engine final : public engine {
   std::uint32_t persist() const noexcept override { return holder_->persist(); }
   const tx::recovery_report& recovered() const noexcept override { return report_; }
 
-  status come_to_rest() noexcept override {
+  status come_to_rest(bool exiting) noexcept override {
     for (auto& f : faces_) {
       face* t = f.load(std::memory_order_acquire);
       if (t != nullptr && t->joined()) t->leave_heap();
     }
-    memory_.reset();
-    heap_.leave(*own_);
-    for (thread_type* t : readers_) heap_.leave(*t);
+    if (!exiting) {
+      memory_.reset();
+      heap_.leave(*own_);
+      for (thread_type* t : readers_) heap_.leave(*t);
+    }
     // What could not be saved is recovered: the log has everything.
     if (!file_.read_only()) (void)heap_.close();
     return holder_->close();
@@ -334,6 +336,7 @@ class log_engine final : public engine {
       return fail(errc::no_memory, "no volatile memory for a hook");
     }
 
+    errc doom(errc why) noexcept override { return failed_.note(why, depth()); }
     status commit_level() noexcept override {
       if (failed_) {
         const tx::first_failure why = failed_;
@@ -442,8 +445,6 @@ class log_engine final : public engine {
       counter.store(counter.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
     }
     [[nodiscard]] status refuse() const noexcept { return failed_.refuse(); }
-    // What has just failed in the innermost level leaves only abort.
-    errc doom(errc code) noexcept { return failed_.note(code, depth()); }
     status set_anchor(anchor_word which, std::uint64_t value) noexcept try {
       for (unsigned copy = 0; copy < 2; ++copy) {
         const std::uint64_t at = object_word_at(engine_.shape_, copy, which);
@@ -747,7 +748,7 @@ class log_engine final : public engine {
     if (!layout::object_header_holds(header, home) || layout::object_size(header) > room->bytes - header_bytes) {
       return fail(errc::bad_pointer, "offset %lx is no object of a program", payload);
     }
-    return object_facts{payload, layout::object_size(header), room->bytes - header_bytes, header.type, reserved};
+    return facts_from(header, home, room->bytes, reserved);
   }
   [[nodiscard]] bool is_still_there(std::uint64_t home) noexcept {
     const std::lock_guard guard{own_lock_};

@@ -2,17 +2,29 @@
 #include <cstring>
 #include <iterator>
 
+#include "api/carried_exception.hpp"
 #include "api/pool_object.hpp"
 #include "nvm/nvm.h"
 
 namespace nvm::api {
 namespace {
 
-result<entry*> transaction_for(NVM_POOL* pool) noexcept {
+// What a call is named, and what is its like inside of a barrier transaction.
+struct call_names {
+  const char* call;
+  const char* in_barriers;
+};
+constexpr call_names alloc_call{"nvm_alloc()", "nvm_stm_alloc() or tx.make()"};
+constexpr call_names free_call{"nvm_free()", "nvm_stm_free() or tx.free()"};
+constexpr call_names realloc_call{"nvm_realloc()", "nvm_stm_alloc(), nvm_stm_copy() and nvm_stm_free()"};
+constexpr call_names strdup_call{"nvm_strdup()", "nvm_stm_alloc() and nvm_stm_write()"};
+
+result<entry*> transaction_for(NVM_POOL* pool, const call_names& names) noexcept {
   if (pool == nullptr) return fail(errc::invalid, "the pool is NULL");
   if (status s = pool->file->usable(); !s) return s.error();
   entry* e = thread_transactions::mine().in(pool);
   if (e == nullptr) {
+    if (status s = not_in_barriers(names.call, names.in_barriers); !s) return s.error();
     return fail(errc::no_transaction, "%s: allocation and free need a transaction of this thread", pool->file->path());
   }
   return e;
@@ -32,18 +44,40 @@ result<std::uint64_t> offset_of(const NVM_POOL* pool, const void* p) noexcept {
   return offset;
 }
 
+std::uint64_t engines_payload(const NVM_POOL* pool, std::uint64_t payload) noexcept {
+  return tx::engines_payload(pool->base(), pool->file->geometry().objects_offset(), payload);
+}
+
 result<object_facts> facts_of(NVM_POOL* pool, const void* object) noexcept {
   if (pool == nullptr) return fail(errc::invalid, "the pool is NULL");
   if (status s = pool->file->usable(); !s) return s.error();
   auto offset = offset_of(pool, object);
   if (!offset) return offset.error();
-  return pool->engine->find(*offset);
+  auto found = pool->engine->find(*offset);
+  if (!found && found.error() == errc::bad_pointer) {
+    const std::uint64_t plain = engines_payload(pool, *offset);
+    if (plain == 0) return found;
+    found = pool->engine->find(plain);
+  }
+  if (found && found->payload != *offset) {
+    return fail(errc::bad_pointer, "%p is inside an object, at whose payload %p pointers to it lead", object,
+                static_cast<void*>(pool->base() + found->payload));
+  }
+  return found;
 }
 
-result<void*> allocate(NVM_POOL* pool, std::uint32_t type, std::uint64_t bytes) noexcept {
-  auto e = transaction_for(pool);
+result<void*> allocate(NVM_POOL* pool, std::uint32_t type, std::uint64_t bytes, const call_names& names = alloc_call,
+                       std::uint64_t alignment = layout::natural_alignment) noexcept {
+  auto e = transaction_for(pool, names);
   if (!e) return e.error();
-  auto payload = (*e)->transaction->allocate(type, bytes);
+  open_transaction& t = *(*e)->transaction;
+  if (alignment > layout::natural_alignment && pool->engine->translates()) {
+    const errc code = fail(errc::engine, "%s is open with translated reads: its objects are aligned to %lu bytes",
+                           pool->file->path(), layout::natural_alignment);
+    t.doom(code);
+    return code;
+  }
+  auto payload = tx::allocate_aligned(t, pool->base(), type, bytes, alignment);
   if (!payload) return payload.error();
   return static_cast<void*>(pool->base() + *payload);
 }
@@ -51,15 +85,15 @@ result<void*> allocate(NVM_POOL* pool, std::uint32_t type, std::uint64_t bytes) 
 // New size inside the room that the object has: its header changes, and what it grows by becomes the transaction's.
 status resize_in_place(NVM_POOL* pool, open_transaction& t, const object_facts& o, std::uint32_t type,
                        std::uint64_t bytes) noexcept {
-  const std::uint64_t at = o.payload - sizeof(layout::object_header);
+  const std::uint64_t at = o.header();
   const log::byte_range changed[] = {{at, sizeof(layout::object_header)},
                                      {o.payload + o.bytes, bytes > o.bytes ? bytes - o.bytes : 0}};
   if (status s = t.announce(changed, std::size(changed)); !s) return s;
   // All of its room from here on: an abort may take the new size back.
   platform::memory_watch::accessible(pool->base() + o.payload, o.usable);
   auto* h = reinterpret_cast<layout::object_header*>(pool->base() + at);
-  layout::object_header next = layout::make_object_header(bytes, type, at);
-  next.size_generation_check |= h->size_generation_check & (std::uint64_t{0xFFFF} << 40);
+  layout::object_header next = layout::make_object_header(bytes + o.aligned.padding(), type, at);
+  next.size_generation_check |= h->size_generation_check & layout::alignment_mask;
   next.references = h->references;
   *h = next;
   return {};
@@ -87,18 +121,37 @@ void* nvm_calloc(NVM_POOL* pool, uint32_t type_id, size_t count, size_t size) {
   return *p;
 }
 
+void* nvm_alloc_aligned(NVM_POOL* pool, uint32_t type_id, size_t size, size_t alignment) {
+  auto p = api::allocate(pool, type_id, size, api::alloc_call, alignment);
+  return p ? *p : api::report_null<void>(p.error());
+}
+
+void* nvm_calloc_aligned(NVM_POOL* pool, uint32_t type_id, size_t count, size_t size, size_t alignment) {
+  const std::size_t bytes = nvm::checked_mul(count, size).value_or(SIZE_MAX);  // which is refused
+  auto p = api::allocate(pool, type_id, bytes, api::alloc_call, alignment);
+  if (!p) return api::report_null<void>(p.error());
+  std::memset(*p, 0, bytes);
+  return *p;
+}
+
 int nvm_free(NVM_POOL* pool, void* object) {
   if (object == nullptr) return 0;
-  auto e = api::transaction_for(pool);
+  auto e = api::transaction_for(pool, api::free_call);
   if (!e) return api::report(e.error());
   auto offset = api::offset_of(pool, object);
   if (!offset) return api::report(offset.error());
-  return api::answer((*e)->transaction->release(*offset));
+  nvm::status freed = (*e)->transaction->release(*offset);
+  if (!freed && freed.error() == errc::bad_pointer) {
+    if (const std::uint64_t plain = api::engines_payload(pool, *offset); plain != 0) {
+      freed = (*e)->transaction->release(plain);
+    }
+  }
+  return api::answer(freed);
 }
 
 void* nvm_realloc(NVM_POOL* pool, void* object, uint32_t type_id, size_t size) {
   if (object == nullptr) return nvm_alloc(pool, type_id, size);
-  auto e = api::transaction_for(pool);
+  auto e = api::transaction_for(pool, api::realloc_call);
   if (!e) return api::report_null<void>(e.error());
   auto old = api::facts_of(pool, object);
   if (!old) return api::report_null<void>(old.error());
@@ -106,8 +159,12 @@ void* nvm_realloc(NVM_POOL* pool, void* object, uint32_t type_id, size_t size) {
   // slots and size prove each other.
   // In home space the log says how large the room is.
   const nvm::geometry g = pool->file->geometry();
-  const bool same_slots = size != 0 && (g.home_bytes != 0 ? size <= old->usable && size > old->usable / 2
-                                                          : nvm::layout::same_room(old->bytes, size, g.page_shift));
+  const std::uint64_t padding = old->aligned.padding();
+  const std::uint64_t room = old->usable + old->aligned.gap - sizeof(nvm::layout::object_header);
+  const bool fits = size != 0 && size <= nvm::layout::object_bytes_max - padding;
+  const bool same_slots =
+      fits && (g.home_bytes != 0 ? size + padding <= room && size > old->usable / 2
+                                 : nvm::layout::same_room(old->bytes + padding, size + padding, g.page_shift));
   // A new object is durable as far as it was asked for: it grows elsewhere.
   if (same_slots && !(old->reserved && size > old->bytes)) {
     if (nvm::status s = api::resize_in_place(pool, *(*e)->transaction, *old, type_id, size); !s) {
@@ -115,14 +172,14 @@ void* nvm_realloc(NVM_POOL* pool, void* object, uint32_t type_id, size_t size) {
     }
     return object;
   }
-  auto p = api::allocate(pool, type_id, size);
+  auto p = api::allocate(pool, type_id, size, api::realloc_call, old->aligned.bytes);
   if (!p) return api::report_null<void>(p.error());
   std::memcpy(*p, object, old->bytes < size ? old->bytes : size);
-  if (nvm::status s = (*e)->transaction->release(old->payload); !s) {
+  if (nvm::status s = (*e)->transaction->release(old->header() + sizeof(nvm::layout::object_header)); !s) {
     // The old object stays, so the new one must not.
-    const auto moved = static_cast<std::uint64_t>(static_cast<std::byte*>(*p) - pool->base());
     api::report(s.error());
-    (void)(*e)->transaction->release(moved);
+    (void)nvm_free(pool, *p);
+    api::report(s.error());
     return nullptr;
   }
   return *p;
@@ -131,7 +188,7 @@ void* nvm_realloc(NVM_POOL* pool, void* object, uint32_t type_id, size_t size) {
 char* nvm_strdup(NVM_POOL* pool, const char* text) {
   if (text == nullptr) return api::report_null<char>(fail(errc::invalid, "the text is NULL"));
   const size_t bytes = std::strlen(text) + 1;
-  auto p = api::allocate(pool, 0, bytes);
+  auto p = api::allocate(pool, 0, bytes, api::strdup_call);
   if (!p) return api::report_null<char>(p.error());
   std::memcpy(*p, text, bytes);
   return static_cast<char*>(*p);
@@ -162,13 +219,15 @@ int nvm_pool_each(NVM_POOL* pool, int (*visit)(void*, uint32_t, size_t, void*), 
     NVM_POOL* pool;
     int (*visit)(void*, uint32_t, size_t, void*);
     void* argument;
-  } c{pool, visit, argument};
+    api::carried_exception thrown;
+  } c{pool, visit, argument, {}};
   auto answer = pool->engine->each(
       [](void* raw, const api::object_facts& o) {
-        const auto* k = static_cast<context*>(raw);
-        return k->visit(k->pool->base() + o.payload, o.type, o.bytes, k->argument);
+        auto* k = static_cast<context*>(raw);
+        return k->thrown.call([&] { return k->visit(k->pool->base() + o.payload, o.type, o.bytes, k->argument); }, 1);
       },
       &c);
+  c.thrown.go_on();
   return answer ? *answer : api::report(answer.error());
 }
 

@@ -4,9 +4,12 @@
 // Close: no transaction open, lanes at rest, ssd log empty, then the superblock says `clean`.
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <thread>
+#include <utility>
 
 #include "api/direct.hpp"
 #include "api/log.hpp"
@@ -98,17 +101,38 @@ status check_names(const pool_file& file) noexcept {
 // Pages that a page map entry holds; 0: free.
 std::uint64_t entry_pages(std::uint64_t content) noexcept { return layout::unpack(content).length_pages; }
 
-// Called at exit for a pool that the program left open.
+// Whether no transaction is open, when those that other threads are in had a while to end.
+bool waits_for_transactions(nvm_pool* pool) noexcept {
+  constexpr std::uint64_t patience_ns = 1'000'000'000;
+  const std::uint64_t until = platform::monotonic_ns() + patience_ns;
+  for (;;) {
+    if (pool->engine->open_transactions() == 0 && !isolation::participant::any_inside(&pool->barriers)) return true;
+    if (platform::monotonic_ns() > until) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds{200});
+  }
+}
+
+// Called at exit for a pool that the program left open.  Other threads may run on until the process is gone: they begin
+// nothing any more, and what they may still look at stays.  A pool that cannot be closed, since a thread is in the
+// middle of something, is left as by a crash, and the next open rolls that back.
 void close_at_exit(pool_file& file) noexcept {
   auto* pool = static_cast<nvm_pool*>(file.owner());
-  if (pool == nullptr || file.forked()) return;
+  if (pool == nullptr || file.forked() || pool->ending.load(std::memory_order_relaxed)) return;
   while (const entry* e = thread_transactions::mine().in(pool)) abort_all_levels(*e);
   abandon_barrier_transaction(pool);
-  // Another thread's transaction is that thread's, which may be running: the next open rolls it back.
-  if (pool->engine->open_transactions() != 0 || isolation::participant::any_inside(&pool->barriers)) return;
-  // Nor are its operations on lock-free structures: a clean pool has nothing reserved.
-  if (others_use_structures(pool)) return;
-  (void)nvm_pool_close(pool);
+  const bool can_stop_others = platform::can_fence_all_threads();
+  pool->ending.store(true, std::memory_order_seq_cst);
+  if (can_stop_others) platform::fence_all_threads();
+  const bool at_rest =
+      can_stop_others ? waits_for_transactions(pool)
+                      : pool->engine->open_transactions() == 0 && !isolation::participant::any_inside(&pool->barriers);
+  // An operation on a lock-free structure is another thread's as well: a clean pool has nothing reserved.
+  if (!at_rest || !close_structures_unless_shared(pool)) return;
+  {
+    const std::lock_guard guard{pool->lanes->lock};
+    pool->lanes->lanes = nullptr;
+  }
+  if (pool->engine->come_to_rest(true)) pool->file->close_at_exit();
 }
 
 // Debuggers of memory are told where objects end.  What is damaged is left to the calls that find it.
@@ -123,6 +147,33 @@ void watch_objects(const nvm_pool& pool) noexcept {
       },
       pool.file->base());
 }
+
+// What the handles of closed pools lead to: a call with one is refused in place of reading freed memory, until some
+// hundred others have been closed, or for as long as a store of the pool is open.
+class handles_of_closed {
+ public:
+  void keep(nvm_pool* pool) noexcept {
+    nvm_pool* old = nullptr;
+    {
+      const std::lock_guard guard{lock_};
+      for (std::size_t i = 0; i < kept_max; ++i, next_ = (next_ + 1) % kept_max) {
+        // Where all are needed this one stays without being listed.
+        if (kept_[next_] != nullptr && stores_are_open(kept_[next_])) continue;
+        old = std::exchange(kept_[next_], pool);
+        next_ = (next_ + 1) % kept_max;
+        break;
+      }
+    }
+    delete old;
+  }
+
+ private:
+  static constexpr std::size_t kept_max = 256;
+  std::mutex lock_;
+  nvm_pool* kept_[kept_max] = {};
+  std::size_t next_ = 0;
+};
+constinit handles_of_closed closed_handles;
 
 unsigned next_number() noexcept {
   static std::atomic<unsigned> next{1};
@@ -197,6 +248,7 @@ using nvm::fail;
 extern "C" {
 
 NVM_POOL* nvm_pool_create_with(const char* path, const nvm_pool_options* options) {
+  const nvm::platform::uncancelled until_open;
   const nvm_pool_options& o = options == nullptr ? api::no_options : *options;
   if (nvm::status s = api::check_options(path, o); !s) return api::report_null<NVM_POOL>(s.error());
   if (o.read_only != 0) return api::report_null<NVM_POOL>(fail(errc::invalid, "a pool cannot be created read-only"));
@@ -237,6 +289,7 @@ NVM_POOL* nvm_pool_create(const char* path, size_t size) {
 }
 
 NVM_POOL* nvm_pool_open_with(const char* path, const nvm_pool_options* options) {
+  const nvm::platform::uncancelled until_open;
   const nvm_pool_options& o = options == nullptr ? api::no_options : *options;
   if (nvm::status s = api::check_options(path, o); !s) return api::report_null<NVM_POOL>(s.error());
   nvm::open_pools::set_exit_hook(api::close_at_exit);
@@ -265,6 +318,10 @@ NVM_POOL* nvm_pool_open_or_create(const char* path, const nvm_pool_options* opti
 int nvm_pool_close(NVM_POOL* pool) {
   if (pool == nullptr) return api::report(fail(errc::invalid, "the pool is NULL"));
   if (nvm::status s = pool->file->usable(); !s) return api::report(s.error());
+  if (pool->ending.load(std::memory_order_acquire)) {
+    return api::report(fail(errc::invalid, "pool %s was closed: the process ends", pool->file->path()));
+  }
+  const nvm::platform::uncancelled until_closed;
   if (const unsigned open = pool->engine->open_transactions(); open != 0) {
     return api::report(fail(errc::tx_open, "%s: %u transactions are open", pool->file->path(), open));
   }
@@ -285,21 +342,19 @@ int nvm_pool_close(NVM_POOL* pool) {
     const std::lock_guard guard{pool->lanes->lock};
     pool->lanes->lanes = nullptr;
   }
-  pool->stores.reset();
   api::close_structures(pool);
-  nvm::status s = pool->engine->come_to_rest();
+  nvm::status s = pool->engine->come_to_rest(false);
   pool->engine.reset();
   pool->file->set_owner(nullptr);
+  int code = 0;
   if (s) {
-    s = pool->file->close();
+    code = api::answer(pool->file->close());
   } else {
-    const int code = api::report(api::about(pool->file->path(), s.error()));
-    pool->file.reset();  // released as a crash would leave it: what is durable is in its log
-    delete pool;
-    return code;
+    code = api::report(api::about(pool->file->path(), s.error()));
+    pool->file->let_go();  // what is durable is in its log
   }
-  delete pool;
-  return api::answer(s);
+  api::closed_handles.keep(pool);
+  return code;
 }
 
 NVM_POOL* nvm_pool_of(const void* p) {
@@ -312,6 +367,10 @@ int nvm_pool_set_root(NVM_POOL* pool, void* object) {
   if (pool == nullptr) return api::report(fail(errc::invalid, "the pool is NULL"));
   api::entry* e = api::thread_transactions::mine().in(pool);
   if (e == nullptr) {
+    if (nvm::status s = api::not_in_barriers("nvm_pool_set_root()", "nvm_stm_set_root() or tx.set_root()"); !s) {
+      return api::report(s.error());
+    }
+    const nvm::platform::uncancelled until_set;
     if (nvm_tx_begin(pool) != 0) return -1;
     if (nvm_pool_set_root(pool, object) != 0) {
       const int code = api::report(nvm::last_code());

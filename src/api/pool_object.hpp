@@ -52,6 +52,12 @@ struct nvm_pool {
   std::shared_ptr<nvm::api::open_structures> structures;  // lock-free ones; null: none was asked for
   nvm::api::waiting_hooks waiting;
   nvm::api::barrier_side barriers;
+  // The process ends, and the pool is being closed.  Dekker's handshake between the thread that ends the process and
+  // those that begin transactions (its barrier is one in all threads; where there is none, the pool is not closed):
+  //   begin  S a lane is in use; compiler barrier; L ending
+  //   exit   S ending; fence_all_threads(); L lanes in use
+  // Either exit finds the transaction, and waits for it, or the transaction finds that it must not begin.
+  std::atomic<bool> ending{false};
 
   [[nodiscard]] std::byte* base() const noexcept { return file->base(); }
 };
@@ -143,6 +149,9 @@ class thread_transactions {
 // Begins the outermost transaction of this thread in a pool where it has none.
 [[nodiscard]] status begin_transaction(nvm_pool* pool, thread_transactions& mine) noexcept;
 
+// The engine's transaction that has just begun: not while the process ends.
+[[nodiscard]] result<open_transaction*> begin_on_lane(nvm_pool* pool, unsigned& lane, bool& parked) noexcept;
+
 // Types that the program has and the pool has not: compares, and writes them.
 [[nodiscard]] status update_types(nvm_pool* pool) noexcept;
 [[nodiscard]] inline bool has_types(const nvm_pool* pool) noexcept {
@@ -159,12 +168,21 @@ enum class outside_of_transactions { refused, left_out };
 // Translates ranges into offsets and hands them on, all ranges of one pool at once: one fence for them.
 status announce(const nvm_range* ranges, std::size_t count, outside_of_transactions what) noexcept;
 
-// errc::tx_open if a thread is at work in a lock-free structure of the pool.
+// errc::busy if a thread is at work in a lock-free structure of the pool.
 [[nodiscard]] status structures_at_rest(nvm_pool* pool) noexcept;
-// Whether threads besides this one, which may be at work, have ever used one.
-[[nodiscard]] bool others_use_structures(nvm_pool* pool) noexcept;
-// The lock-free structures of a pool that is being closed come to rest.
+// As close_structures(), unless threads besides this one, which may be at work, have ever used one.
+[[nodiscard]] bool close_structures_unless_shared(nvm_pool* pool) noexcept;
+// The lock-free structures of a pool that is being closed come to rest.  Their handles stay with the pool's.
 void close_structures(nvm_pool* pool) noexcept;
+// Whether the program has handles of key-value stores of the pool that it has not closed.
+[[nodiscard]] bool stores_are_open(nvm_pool* pool) noexcept;
+
+// A call of announced stores where this thread has a barrier transaction open: it fails, and that transaction can only
+// be rolled back.  `instead`: the call that belongs there.
+[[nodiscard]] status not_in_barriers(const char* call, const char* instead) noexcept;
+// A call that begins a barrier transaction where this thread has transactions of announced stores open, of any pool: it
+// fails, and these can only be rolled back.
+[[nodiscard]] status not_in_announced() noexcept;
 
 // Rolls an inner level back, hooks included.
 void abort_one_level(const entry& e) noexcept;

@@ -179,6 +179,10 @@ template <class F>
 // Of what says that it failed: -1.
 template <class F>
 int try_change(nvm_stm* tx, F&& f) {
+  if (tx == nullptr) [[unlikely]] {
+    if (status s = not_in_announced(); !s) return report(s.error());
+    return report(fail(errc::no_transaction, "the barrier transaction is NULL: this thread has none open"));
+  }
   if (tx->inner.depth() == 0) leave_next_frame(tx);
   verdict a = verdict::failed;
   try {
@@ -260,16 +264,17 @@ int conclude(nvm_stm* tx, NVM_POOL* pool) {
 // Quickly; false may be wrong.
 bool may_surely_begin(NVM_POOL* pool) noexcept {
   const thread_transactions* mine = thread_transactions::known();
-  return pool != nullptr && mine != nullptr && mine->open().empty() && !pool->file->forked() && has_types(pool);
+  return pool != nullptr && mine != nullptr && mine->open().empty() && !pool->file->forked() && !pool->file->closed() &&
+         !pool->ending.load(std::memory_order_relaxed) && has_types(pool);
 }
 status may_begin(NVM_POOL* pool) noexcept {
   if (pool != nullptr) {
     if (status s = pool->file->usable(); !s) return s;
+    if (pool->ending.load(std::memory_order_relaxed)) {
+      return fail(errc::invalid, "pool %s was closed: the process ends", pool->file->path());
+    }
   }
-  if (!thread_transactions::mine().open().empty()) {
-    return fail(errc::tx_open, "this thread has a transaction of announced stores open in %s",
-                thread_transactions::mine().open().back().pool->file->path());
-  }
+  if (status s = not_in_announced(); !s) return s;
   if (pool != nullptr) return bring_types(pool);
   return {};
 }
@@ -292,6 +297,17 @@ holder::~holder() {
 }
 
 bool in_barrier_transaction() noexcept { return nvm_stm_of_thread != nullptr; }
+
+status not_in_barriers(const char* call, const char* instead) noexcept {
+  nvm_stm* tx = nvm_stm_of_thread;
+  if (tx == nullptr) return {};
+  const errc code = fail(errc::tx_open,
+                         "%s inside a barrier transaction (nvm_stm_run(), nvm::atomic()), which is rolled back now: "
+                         "use %s",
+                         call, instead);
+  if (tx->inner.depth() != 0) tx->inner.doom(code);
+  return code;
+}
 
 std::optional<errc> barrier_failure(const nvm_pool* pool) noexcept {
   const nvm_stm* tx = nvm_stm_of_thread;
@@ -318,7 +334,7 @@ result<tx::open_transaction*> barrier_side::begin() noexcept try {
   // Only now: who reads may do so in a pool that is open read-only.
   if (pool_.file->read_only()) return fail(errc::read_only, "%s is open read-only", pool_.file->path());
   auto& lane = thread_transactions::mine().lane_in(&pool_);
-  return pool_.engine->begin(lane.lane, lane.parked);
+  return begin_on_lane(&pool_, lane.lane, lane.parked);
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory for a transaction");
 }
@@ -528,7 +544,15 @@ int nvm_stm_run(NVM_POOL* pool, int (*body)(nvm_stm*, void*), void* argument) {
   }
   nvm_stm* tx = nvm_stm_begin(pool, jump_home, &f);
   if (tx == nullptr) return -1;
-  const int code = body(tx, argument);
+  const unsigned level = nvm_stm_depth(tx);
+  int code = 0;
+  try {
+    code = body(tx, argument);
+  } catch (...) {
+    // A body in C++: rolled back like one that returns an error.  Of a level that has ended nothing is left.
+    if (nvm_stm_depth(tx) == level) nvm_stm_rollback(tx);
+    throw;
+  }
   if (code != 0) {
     nvm_stm_rollback(tx);
     return code;
@@ -582,7 +606,13 @@ int nvm_stm_compare(nvm_stm* tx, const void* shared, const void* mine, size_t n)
 
 void* nvm_stm_alloc(nvm_stm* tx, uint32_t type_id, size_t size) {
   void* made = nullptr;
-  return api::try_change(tx, [&](transaction& t) { return t.allocate(type_id, size, made); }) == 0 ? made : nullptr;
+  const auto make = [&](transaction& t) { return t.allocate(type_id, size, nvm::layout::natural_alignment, made); };
+  return api::try_change(tx, make) == 0 ? made : nullptr;
+}
+void* nvm_stm_alloc_aligned(nvm_stm* tx, uint32_t type_id, size_t size, size_t alignment) {
+  void* made = nullptr;
+  const auto make = [&](transaction& t) { return t.allocate(type_id, size, alignment, made); };
+  return api::try_change(tx, make) == 0 ? made : nullptr;
 }
 void* nvm_stm_malloc(nvm_stm* tx, size_t size) {
   void* made = nullptr;

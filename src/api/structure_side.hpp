@@ -62,9 +62,10 @@ class open_structure {
       std::uint64_t (*fill)(void*, std::span<std::byte> value, const structure_entry* old), void* context) noexcept = 0;
   [[nodiscard]] virtual result<int> scan(unsigned who, std::uint64_t& cursor, std::size_t entries_max,
                                          int (*visit)(void*, const structure_entry&), void* argument) noexcept = 0;
-  virtual void set_mark(unsigned who, std::uint64_t offset, std::uint64_t mark) noexcept = 0;
-  [[nodiscard]] virtual bool change_mark(unsigned who, std::uint64_t offset, std::uint64_t& expected,
-                                         std::uint64_t mark, bool durable) noexcept = 0;
+  // errc::bad_pointer where no entry can be at `offset`.
+  [[nodiscard]] virtual status set_mark(unsigned who, std::uint64_t offset, std::uint64_t mark) noexcept = 0;
+  [[nodiscard]] virtual result<bool> change_mark(unsigned who, std::uint64_t offset, std::uint64_t& expected,
+                                                 std::uint64_t mark, bool durable) noexcept = 0;
 };
 
 class structure_side {

@@ -236,26 +236,34 @@ class structure_on final : public open_structure {
       return walked(answer);
     }
   }
-  void set_mark(unsigned who, std::uint64_t offset, std::uint64_t mark) noexcept override {
+  status set_mark(unsigned who, std::uint64_t offset, std::uint64_t mark) noexcept override {
     if constexpr (bytes_inside) {
       auto* n = reinterpret_cast<typename Nodes::node*>(it_.memory().at(offset));
-      if (n == nullptr) return;
-      it_.memory().store_word(*of(who), &n->mark, mark, n->order);
-    }
-  }
-  bool change_mark(unsigned who, std::uint64_t offset, std::uint64_t& expected, std::uint64_t mark,
-                   bool durable) noexcept override {
-    if constexpr (bytes_inside) {
-      auto* n = reinterpret_cast<typename Nodes::node*>(it_.memory().at(offset));
+      if (n == nullptr) return no_entry(offset);
       session* s = of(who);
-      return n != nullptr && s != nullptr &&
-             it_.memory().exchange_word(*s, &n->mark, expected, mark, n->order, durable);
+      if (s == nullptr) return no_memory();
+      it_.memory().store_word(*s, &n->mark, mark, n->order);
+      return {};
     }
-    return false;
+    return wrong();
+  }
+  result<bool> change_mark(unsigned who, std::uint64_t offset, std::uint64_t& expected, std::uint64_t mark,
+                           bool durable) noexcept override {
+    if constexpr (bytes_inside) {
+      auto* n = reinterpret_cast<typename Nodes::node*>(it_.memory().at(offset));
+      if (n == nullptr) return no_entry(offset);
+      session* s = of(who);
+      if (s == nullptr) return no_memory();
+      return it_.memory().exchange_word(*s, &n->mark, expected, mark, n->order, durable);
+    }
+    return wrong();
   }
 
  private:
   using shape_type = typename durable_type::shape_type;
+  [[nodiscard]] static errc no_entry(std::uint64_t offset) noexcept {
+    return fail(errc::bad_pointer, "no entry of a lock-free structure is at offset %lx", offset);
+  }
   [[nodiscard]] static errc wrong() noexcept {
     return fail(errc::type_mismatch, bytes_inside ? "the structure holds bytes, not words of 8 bytes"
                                                   : "the structure holds words of 8 bytes, not bytes");

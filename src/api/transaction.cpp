@@ -6,6 +6,7 @@
 #include <new>
 #include <vector>
 
+#include "api/misuse.hpp"
 #include "api/pool_object.hpp"
 #include "nvm/compiled.h"
 #include "nvm/nvm.h"
@@ -114,6 +115,10 @@ result<entry*> open_in(const nvm_pool* pool) noexcept {
   if (status s = pool->file->usable(); !s) return s.error();
   entry* e = thread_transactions::mine().in(pool);
   if (e == nullptr) {
+    if (status s = not_in_barriers("a call of nvm_tx_begin()'s kind", "nvm_stm_cancel(), nvm_stm_on() and their kin");
+        !s) {
+      return s.error();
+    }
     return fail(errc::no_transaction, "%s: this thread has no transaction open", pool->file->path());
   }
   return e;
@@ -220,6 +225,9 @@ status announce(const nvm_range* ranges, std::size_t count, outside_of_transacti
     entry* e = mine.around(r.p);
     if (e == nullptr && what == outside_of_transactions::left_out) continue;
     if (e == nullptr) {
+      if (status s = not_in_barriers("nvm_tx_log()", "stores by nvm_stm_store64() and its kin, or tx.store()"); !s) {
+        return s;
+      }
       const pool_file* other = find_pool(r.p);
       if (other == nullptr) return fail(errc::bad_pointer, "%p is inside no open pool", r.p);
       return fail(errc::no_transaction, "%p lies in %s, where this thread has no transaction open", r.p, other->path());
@@ -269,10 +277,36 @@ status wait_for_commit(nvm_pool* pool, lsn_t lsn) noexcept {
   return s;
 }
 
+status not_in_announced() noexcept {
+  const auto& open = thread_transactions::mine().open();
+  if (open.empty()) return {};
+  const errc code = fail(errc::tx_open,
+                         "this thread has a transaction of announced stores open in %s, which is rolled back now: "
+                         "inside it use nvm_tx_log(), nvm_alloc() and their kin; barrier transactions and key-value "
+                         "stores before or after it",
+                         open.back().pool->file->path());
+  for (const entry& e : open) {
+    if (!e.pool->file->forked()) e.transaction->doom(code);
+  }
+  return code;
+}
+
 void abort_one_level(const entry& e) noexcept {
   std::vector<tx::hook> hooks;
   e.transaction->abort_level(hooks);
   run_hooks(e.pool, hooks, NVM_TX_ON_ABORT);
+}
+
+result<open_transaction*> begin_on_lane(nvm_pool* pool, unsigned& lane, bool& parked) noexcept {
+  auto t = pool->engine->begin(lane, parked);
+  if (!t) return t;
+  isa::compiler_fence();
+  // relaxed: ordered by the barrier in all threads.
+  if (!pool->ending.load(std::memory_order_relaxed)) [[likely]]
+    return t;
+  std::vector<tx::hook> none;
+  (*t)->abort(none);
+  return fail(errc::invalid, "pool %s was closed: the process ends", pool->file->path());
 }
 
 status begin_transaction(nvm_pool* pool, thread_transactions& mine) noexcept {
@@ -280,7 +314,7 @@ status begin_transaction(nvm_pool* pool, thread_transactions& mine) noexcept {
   open_transaction* begun = nullptr;
   try {
     auto& lane = mine.lane_in(pool);
-    auto t = pool->engine->begin(lane.lane, lane.parked);
+    auto t = begin_on_lane(pool, lane.lane, lane.parked);
     if (!t) return t.error();
     begun = *t;
     mine.add({pool, begun, reinterpret_cast<std::uintptr_t>(pool->base()), pool->file->geometry().address_bytes()});
@@ -311,8 +345,10 @@ int nvm_tx_begin(NVM_POOL* pool) {
   if (nvm::status s = api::changeable(pool); !s) return api::report(s.error());
   api::thread_transactions& mine = api::thread_transactions::mine();
   if (api::entry* e = mine.in(pool); e != nullptr) return api::answer(e->transaction->begin());
-  if (api::in_barrier_transaction()) {
-    return api::report(fail(errc::tx_open, "this thread has a barrier transaction open"));
+  // Else a thread that does nothing but transactions could not be cancelled.
+  if (mine.open().empty()) nvm::platform::may_be_cancelled();
+  if (nvm::status s = api::not_in_barriers("nvm_tx_begin()", "a level by nvm_stm_run() or nvm::atomic()"); !s) {
+    return api::report(s.error());
   }
   if (nvm::status s = api::bring_types(pool); !s) return api::report(s.error());
   return api::answer(api::begin_transaction(pool, mine));
@@ -389,6 +425,20 @@ void nvm_atomic_end(nvm_atomic_block* block) {
 int nvm_tx_log(const void* p, size_t n) {
   const nvm_range range{p, n};
   return api::answer(api::announce(&range, 1, api::outside_of_transactions::refused));
+}
+
+int nvm_tx_log_or_fail(const void* p, size_t n) {
+  const nvm_range range{p, n};
+  const nvm::status s = api::announce(&range, 1, api::outside_of_transactions::refused);
+  if (s) return 0;
+  api::report(s.error());
+  const api::entry* e = api::thread_transactions::mine().around(p);
+  if (e != nullptr && e->pool->file->usable()) {
+    e->transaction->doom(s.error());
+  } else {
+    api::misused(s.error(), p, __builtin_return_address(0));
+  }
+  return -1;
 }
 
 int nvm_tx_log_many(const nvm_range* ranges, size_t count) {

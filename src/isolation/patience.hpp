@@ -18,6 +18,7 @@ void wait_until(Ready&& ready) noexcept {
     } else if (round < 256) {
       std::this_thread::yield();
     } else {
+      const platform::uncancelled until_awake;
       std::this_thread::sleep_for(std::chrono::microseconds{50});
     }
   }

@@ -98,7 +98,7 @@ class store {
   const record_sums sums;
   const std::string name;
   std::atomic<bool> verify_reads{false};  // of one entry, by its sum, as somebody who has the store open wants it
-  unsigned handles = 0;                   // open; guarded by the registry
+  std::atomic<unsigned> handles{0};       // open; 0: calls are refused.  Changed under the registry's lock.
 
   // Hash: where a lookup begins, and how far the buckets of the present level are split.  Hints: every bucket says for
   // itself what it holds.

@@ -50,6 +50,7 @@ class lane_owners {
       if (round < 100) {
         std::this_thread::yield();
       } else {
+        const platform::uncancelled until_awake;
         std::this_thread::sleep_for(std::chrono::microseconds{100});
       }
     }

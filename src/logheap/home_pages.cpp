@@ -106,6 +106,7 @@ bool home_pages::make_present(std::uint64_t page, const home_read& read, bool to
     waited_.fetch_add(1, std::memory_order_relaxed);
     if (stopping_.load(std::memory_order_relaxed)) return false;
     (void)shrink(present_.load(std::memory_order_relaxed) / 8 * 7 * page_bytes);
+    const platform::uncancelled until_awake;
     std::this_thread::sleep_for(pause);
   }
 }

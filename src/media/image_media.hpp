@@ -33,7 +33,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <type_traits>
@@ -174,16 +173,16 @@ class image_media {
   std::unique_ptr<std::byte[], release> ring_;  // bytes of [checkpoint_, tail_), each at its place in the ring
   std::unique_ptr<home_writer> home_;           // of the thread that set checkpointing_
 
-  mutable std::mutex order_;        // guards everything below
-  std::condition_variable synced_;  // durable_ moved, or poisoned
-  std::condition_variable freed_;   // checkpoint_ moved, or poisoned
-  std::condition_variable work_;    // the ring is half full
-  lsn_t tail_;                      // next append
-  std::atomic<lsn_t> durable_;      // written under order_; a sector's start, as is checkpoint_
-  lsn_t checkpoint_;                // durable in a header; tail_ <= checkpoint_ + ring_bytes_
-  log_run left_;                    // by the last process; of the thread that set checkpointing_
-  bool replay_left_;                // that is not home yet
-  bool first_write_done_ = false;   // of the thread that writes first: nobody else writes meanwhile
+  mutable std::mutex order_;       // guards everything below
+  platform::condition synced_;     // durable_ moved, or poisoned
+  platform::condition freed_;      // checkpoint_ moved, or poisoned
+  platform::condition work_;       // the ring is half full
+  lsn_t tail_;                     // next append
+  std::atomic<lsn_t> durable_;     // written under order_; a sector's start, as is checkpoint_
+  lsn_t checkpoint_;               // durable in a header; tail_ <= checkpoint_ + ring_bytes_
+  log_run left_;                   // by the last process; of the thread that set checkpointing_
+  bool replay_left_;               // that is not home yet
+  bool first_write_done_ = false;  // of the thread that writes first: nobody else writes meanwhile
   bool syncing_ = false;
   bool checkpointing_ = false;
   bool draining_ = false;              // an append waits for room; later ones queue behind it

@@ -17,7 +17,6 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <mutex>
 
 #include "media/block_device.hpp"
@@ -65,8 +64,8 @@ class synced_media {
   failure_call on_failure_;
   void* context_;
   const char* name_;
-  std::mutex order_;                // guards what follows; not held during I/O
-  std::condition_variable synced_;  // done_ moved, or failed
+  std::mutex order_;            // guards what follows; not held during I/O
+  platform::condition synced_;  // done_ moved, or failed
   std::uint64_t asked_ = 0;
   std::uint64_t done_ = 0;
   bool syncing_ = false;

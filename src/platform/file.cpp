@@ -13,6 +13,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "platform/cancellation.hpp"
 #include "platform/descriptor.hpp"
 
 namespace nvm::platform {
@@ -47,9 +48,10 @@ const file_calls& process_calls() noexcept {
   return table != nullptr ? *table : system_calls;
 }
 
-// Continues a call that a signal interrupted.
+// Continues a call that a signal interrupted; no cancellation point.
 template <class Call>
 auto uninterrupted(Call&& call) noexcept {
+  const uncancelled until_done;
   auto r = call();
   while (r < 0 && errno == EINTR) r = call();
   return r;
@@ -134,6 +136,7 @@ file& file::operator=(file&& other) noexcept {
 
 void file::close() noexcept {
   if (descriptor_ < 0) return;
+  const uncancelled until_done;
   // No repetition: after EINTR the descriptor is gone on Linux, and may be somebody else's by now.
   calls().close(descriptor_);
   descriptor_ = -1;

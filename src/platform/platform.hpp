@@ -1,6 +1,7 @@
 // Door of layer 1: processor and system.  Every #ifdef of the sources lies behind it.
 #pragma once
 
+#include "platform/cancellation.hpp"
 #include "platform/clock.hpp"
 #include "platform/descriptor.hpp"
 #include "platform/file.hpp"

@@ -1,5 +1,6 @@
 #include "platform/process.hpp"
 
+#include <execinfo.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/random.h>
@@ -7,6 +8,8 @@
 
 #include <cerrno>
 #include <cstring>
+
+#include "platform/cancellation.hpp"
 
 namespace nvm::platform {
 
@@ -30,6 +33,7 @@ status at_fork(void (*before)() noexcept, void (*parent)() noexcept, void (*chil
 }
 
 status random_bytes(void* out, std::size_t bytes) noexcept {
+  const uncancelled until_done;
   auto* at = static_cast<std::byte*>(out);
   while (bytes != 0) {
     const ssize_t got = ::getrandom(at, bytes, 0);
@@ -41,6 +45,12 @@ status random_bytes(void* out, std::size_t bytes) noexcept {
     bytes -= static_cast<std::size_t>(got);
   }
   return {};
+}
+
+void print_calls(std::FILE* to) noexcept {
+  constexpr int calls_max = 16;
+  void* calls[calls_max];
+  ::backtrace_symbols_fd(calls, ::backtrace(calls, calls_max), ::fileno(to));
 }
 
 }  // namespace nvm::platform

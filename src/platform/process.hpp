@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 
 #include "base/base.hpp"
 
@@ -19,5 +20,8 @@ namespace nvm::platform {
 
 // Fills the buffer from the kernel's generator.
 [[nodiscard]] status random_bytes(void* out, std::size_t bytes) noexcept;
+
+// Prints which calls led here, a line for each: the file that the code is of, the offset in it, the address.
+void print_calls(std::FILE* to) noexcept;
 
 }  // namespace nvm::platform

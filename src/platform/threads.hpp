@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/base.hpp"
+#include "platform/cancellation.hpp"
 
 namespace nvm::platform {
 
@@ -20,6 +21,7 @@ namespace nvm::platform {
 template <class F>
 void run_parts(unsigned parts, F&& f) noexcept {
   static_assert(std::is_nothrow_invocable_v<F&, unsigned>, "a part may not throw");
+  const uncancelled until_joined;
   std::vector<std::thread> others;
   unsigned next = 1;
   try {

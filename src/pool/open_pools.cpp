@@ -13,6 +13,7 @@ namespace open_pools {
 struct access {
   static pool_file*& older(pool_file& p) noexcept { return p.older_; }
   static const pool_file* older(const pool_file& p) noexcept { return p.older_; }
+  static bool& seen_at_exit(pool_file& p) noexcept { return p.seen_at_exit_; }
   static void poison(pool_file& p) noexcept { p.poison_in_child(); }
   static bool is_file(const pool_file& p, std::uint64_t device, std::uint64_t inode) noexcept {
     return p.device_ == device && p.inode_ == inode;
@@ -42,17 +43,16 @@ void become_child() noexcept {
 }
 
 void close_all() noexcept {
-  for (;;) {
-    const auto hook = exit_hook.load(std::memory_order_acquire);
-    pool_file* last = nullptr;
+  const auto hook = exit_hook.load(std::memory_order_acquire);
+  while (hook != nullptr) {
+    pool_file* next = nullptr;
     {
       const std::lock_guard lock{mutex};
-      last = newest;
+      for (next = newest; next != nullptr && access::seen_at_exit(*next);) next = access::older(*next);
+      if (next == nullptr) return;
+      access::seen_at_exit(*next) = true;
     }
-    if (hook == nullptr || last == nullptr) return;
-    hook(*last);
-    const std::lock_guard lock{mutex};
-    if (newest == last) return;  // the hook could not close it: nothing more to do at exit
+    hook(*next);
   }
 }
 

@@ -39,8 +39,8 @@ void unlist(pool_file& pool) noexcept;
 void publish(pool_file& pool) noexcept;
 void withdraw(pool_file& pool) noexcept;
 
-// Called at exit for each pool that is still open and not of a parent process, newest first.  It closes the pool, and
-// may destroy it.
+// Called at exit, once for each pool that is still open and not of a parent process, newest first.  It closes the pool,
+// and may destroy it.
 void set_exit_hook(void (*close)(pool_file& pool) noexcept) noexcept;
 
 }  // namespace open_pools

@@ -170,19 +170,30 @@ result<pool_file::pointer> pool_file::in_memory(std::byte* base, const layout::s
 
 pool_file::~pool_file() { release(); }
 
+status pool_file::mark_clean() noexcept {
+  if (read_only_ || forked() || !file_) return {};
+  status closed = accepts_commits();
+  if (closed && !to_mark_open_) closed = set_state(pool_state::clean);
+  if (!closed && !failed_.load(std::memory_order_relaxed)) of_pool(path(), closed.error());
+  return closed;
+}
+
+void pool_file::close_at_exit() noexcept {
+  // Calls are refused from now on; what comes through goes on reading.
+  closed_.store(true, std::memory_order_relaxed);
+  (void)mark_clean();  // nobody is there to be told; what is durable is so
+  clear_owner();
+}
+
 status pool_file::close() noexcept {
-  status closed;
-  if (!read_only_ && !forked() && file_) {
-    closed = accepts_commits();
-    if (closed && !to_mark_open_) closed = set_state(pool_state::clean);
-    if (!closed && !failed_.load(std::memory_order_relaxed)) of_pool(path(), closed.error());
-  }
+  status closed = mark_clean();
   const errno_kept kept;
   release();
   return closed;
 }
 
 void pool_file::release() noexcept {
+  closed_.store(true, std::memory_order_relaxed);
   if (published_) open_pools::withdraw(*this);
   published_ = false;
   // What comes to these addresses next is accessible to debuggers of memory.
@@ -204,12 +215,12 @@ void pool_file::poison_in_child() noexcept {
   listed_ = false;
 }
 
-status pool_file::usable() const noexcept {
+status pool_file::refuse_use() const noexcept {
   if (forked()) {
     return fail(errc::forked,
                 "pool %s belongs to the parent process; the child may open it once the parent has closed it", path());
   }
-  return {};
+  return fail(errc::invalid, "pool %s was closed; what was open in it is, too", path());
 }
 
 status pool_file::refuse_commits() const noexcept {

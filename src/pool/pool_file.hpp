@@ -86,9 +86,13 @@ class pool_file {
   pool_file(const pool_file&) = delete;
   pool_file& operator=(const pool_file&) = delete;
 
-  // Marks the pool clean (unless read-only) and releases file, lock and addresses; the object is of no use afterwards.
-  // The caller has made everything durable.  On failure the pool is released all the same, not clean.
+  // Marks the pool clean (unless read-only) and releases file, lock and addresses.  The caller has made everything
+  // durable.  On failure the pool is released all the same, not clean.
   [[nodiscard]] status close() noexcept;
+  // The same where threads may go on reading: file, lock and addresses stay until the process is gone.
+  void close_at_exit() noexcept;
+  // Releases all that, as a crash would leave it.
+  void let_go() noexcept { release(); }
 
   [[nodiscard]] std::byte* base() const noexcept { return base_; }
   // A snapshot; size_pages grows.
@@ -114,7 +118,14 @@ class pool_file {
   [[nodiscard]] bool was_clean() const noexcept { return was_clean_; }
   // This process is a child of the one that opened the pool: nothing of it may be touched.
   [[nodiscard]] bool forked() const noexcept { return forked_.load(std::memory_order_relaxed); }
-  [[nodiscard]] status usable() const noexcept;
+  // Released: the object knows its path still, and usable() says that the pool was closed.
+  [[nodiscard]] bool closed() const noexcept { return closed_.load(std::memory_order_relaxed); }
+  // errc::forked, or invalid of a pool that was closed.
+  [[nodiscard]] status usable() const noexcept {
+    if (!forked() && !closed()) [[likely]]
+      return {};
+    return refuse_use();
+  }
   // A sync of the file has failed while it grew: errc::io for whatever would commit.
   [[nodiscard]] status accepts_commits() const noexcept {
     // acquire: pairs with the release in extend(); the reason is there.
@@ -179,10 +190,12 @@ class pool_file {
   [[nodiscard]] status map() noexcept;
   [[nodiscard]] status set_state(layout::pool_state state) noexcept;
   [[nodiscard]] status set_state_once(layout::pool_state state) noexcept;
+  [[nodiscard]] status mark_clean() noexcept;
   [[nodiscard]] status make_sure_of_blocks() noexcept;
   [[nodiscard]] status make_sure_of_metadata() noexcept;
   [[nodiscard]] result<std::uint64_t> extend(std::uint64_t pages_min) noexcept;
   [[nodiscard]] status refuse_commits() const noexcept;
+  [[nodiscard]] status refuse_use() const noexcept;
   void write_owner(std::uint64_t pid) noexcept;
   void clear_owner() noexcept;
   void take_superblock(const layout::superblock& sb) noexcept;
@@ -201,6 +214,7 @@ class pool_file {
   std::mutex growing_;  // guards superblock_ and the file's length; taken before anything of media/
   std::atomic<void*> owner_{nullptr};
   std::atomic<bool> forked_{false};
+  std::atomic<bool> closed_{false};
   std::atomic<bool> failed_{false};  // written under growing_, once
   char failure_[256] = "";           // written before it
   std::uint32_t medium_ = NVM_MEDIUM_DETECT;
@@ -213,6 +227,7 @@ class pool_file {
   std::uint64_t device_ = 0;
   std::uint64_t inode_ = 0;
   pool_file* older_ = nullptr;  // of open_pools
+  bool seen_at_exit_ = false;   // likewise
 };
 
 // What a pool's file says about itself, without lock and beside a living owner; the numbers may be those of a moment

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "space/aligned_layout.hpp"
+
 namespace nvm {
 namespace {
 
@@ -161,7 +163,23 @@ class walk {
       damaged({offset, "size of an object does not fit its room", needs, units});
       return;
     }
-    summary_.payload_bytes += layout::object_size(h);
+    const auto a = layout::alignment_of(h, offset);
+    if (!a) {
+      damaged({offset, "object header names an alignment that the object does not have",
+               (h.size_generation_check & layout::alignment_mask) >> layout::alignment_shift, 0});
+      return;
+    }
+    if (!a->natural()) {
+      const std::uint64_t post = offset + a->signpost();
+      const layout::signpost expected = layout::signpost_at(post, *a);
+      layout::signpost found;
+      std::memcpy(&found, base_ + post, sizeof found);
+      if (std::memcmp(&found, &expected, sizeof found) != 0) {
+        damaged({post, "signpost before an aligned object does not lead to its header", found.word, expected.word});
+        return;
+      }
+    }
+    summary_.payload_bytes += layout::object_size(h) - a->padding();
   }
 
   const std::byte* base_;

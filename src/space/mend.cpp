@@ -6,6 +6,8 @@
 #include <cstring>
 #include <limits>
 
+#include "space/mend_alignment.hpp"
+
 namespace nvm {
 namespace {
 
@@ -239,6 +241,7 @@ class mender {
     } else if (e.kind == page_kind::run && layout::transactional(e) && e.layout == layout::object_layout::typed) {
       const std::uint64_t room = std::uint64_t{e.length_pages} << g_.page_shift;
       if (!fits(header_at(at), at, e.length_pages, g_.page_bytes())) header(at, room, g_.page_bytes());
+      alignment(at);
     }
     return e.length_pages;
   }
@@ -246,6 +249,20 @@ class mender {
   [[nodiscard]] static bool fits(const layout::object_header& h, std::uint64_t at, std::uint64_t units,
                                  std::uint64_t unit) noexcept {
     return layout::object_header_holds(h, at) && ceil_div(layout::object_size(h) + sizeof h, unit) == units;
+  }
+
+  void alignment(std::uint64_t at) {
+    const mended_alignment m = mend_alignment(base_, at);
+    if (m.what == nullptr) return;
+    const layout::object_header h = header_at(at);
+    tell({.how = m.certain ? mending::mended : mending::kept,
+          .offset = m.offset,
+          .what = m.what,
+          .found = m.found,
+          .made = m.made,
+          .object = at,
+          .bytes = layout::object_size(h),
+          .type = h.type});
   }
 
   // Of an object whose room is certain: with one bit changed back, or as large as its room.
@@ -277,6 +294,10 @@ class mender {
       if (ceil_div(size + sizeof found, unit) != room / unit) size = room - sizeof found;
       made = layout::make_object_header(size, found.type, at);
       made.references = found.references;
+      layout::object_header aligned = made;
+      aligned.size_generation_check |= found.size_generation_check & layout::alignment_mask;
+      const auto a = layout::alignment_of(aligned, at);
+      if (a && signpost_agrees(base_, at, *a)) made = aligned;
       p.how = mending::kept;
       p.what = "object header: its size and type are not certain";
     }
@@ -445,6 +466,7 @@ class mender {
             .made = layout::length_byte(slots)});
     }
     if (typed_ && e.by_header == 0) header(at, slots * s.slot_bytes, s.slot_bytes);
+    if (typed_) alignment(at);
     end = slot + slots;
     return true;
   }

@@ -62,6 +62,8 @@ class durable_side {
   [[nodiscard]] virtual std::uint64_t data_end() const noexcept = 0;
 
   [[nodiscard]] std::byte* base() const noexcept { return base_; }
+  // Where the data begins.
+  [[nodiscard]] std::uint64_t data_begin() const noexcept { return data_offset_; }
   [[nodiscard]] bool holds(const void* p) const noexcept {
     return reinterpret_cast<std::uintptr_t>(p) - reinterpret_cast<std::uintptr_t>(base_) < capacity_;
   }

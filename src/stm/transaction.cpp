@@ -536,12 +536,16 @@ verdict transaction::compare(const void* shared, const void* mine, std::size_t n
 
 // ---- objects
 
-verdict transaction::allocate(std::uint32_t type, std::size_t bytes, void*& out) {
+verdict transaction::allocate(std::uint32_t type, std::size_t bytes, std::size_t alignment, void*& out) {
   out = nullptr;
   fresh_.reserve(fresh_.size() + 1);
   tx::open_transaction* e = nullptr;
   if (verdict a = engine(e); a != verdict::done) return doom(failure_);
-  auto payload = e->allocate(type, bytes);
+  if (alignment > layout::natural_alignment && translates_) {
+    return doom(fail(errc::engine, "the pool is open with translated reads: its objects are aligned to %lu bytes",
+                     layout::natural_alignment));
+  }
+  auto payload = tx::allocate_aligned(*e, side_->base(), type, bytes, alignment);
   if (!payload) return doom(payload.error());
   out = side_->base() + *payload;
   add_fresh(out, bytes);
@@ -586,14 +590,20 @@ verdict transaction::free(void* p) {
   if (side_ == nullptr || !side_->holds(p)) {
     return refuse(fail(errc::bad_pointer, "%p lies in no pool, or in another one than the transaction's", p));
   }
-  const std::uint64_t payload = side_->offset_of(p);
+  std::uint64_t payload = side_->offset_of(p);
   tx::open_transaction* e = nullptr;
   if (verdict a = engine(e); a != verdict::done) return doom(failure_);
   auto room = e->room_of(payload);
+  if (!room && room.error() == errc::bad_pointer && side_->in_data(payload, 1)) {
+    if (const std::uint64_t plain = tx::engines_payload(side_->base(), side_->data_begin(), payload); plain != 0) {
+      payload = plain;
+      room = e->room_of(payload);
+    }
+  }
   if (!room) return refuse(room.error());
   if (level_of_fresh(p, 1) == 0) {
-    constexpr std::size_t header = 16;
-    if (verdict a = lock_lines(static_cast<std::byte*>(p) - header, *room + header); a != verdict::done) return a;
+    constexpr std::size_t header = sizeof(layout::object_header);
+    if (verdict a = lock_lines(side_->base() + payload - header, *room + header); a != verdict::done) return a;
     if (!view_.holds()) return verdict::conflict;
   }
   if (status s = e->release(payload); !s) return refuse(s.error());

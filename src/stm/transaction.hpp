@@ -156,7 +156,7 @@ class transaction {
   [[nodiscard]] verdict compare(const void* shared, const void* mine, std::size_t n, int& out);
 
   // Objects of the pool.
-  [[nodiscard]] verdict allocate(std::uint32_t type, std::size_t bytes, void*& out);
+  [[nodiscard]] verdict allocate(std::uint32_t type, std::size_t bytes, std::size_t alignment, void*& out);
   // Volatile memory, from malloc().
   [[nodiscard]] verdict allocate_volatile(std::size_t bytes, void*& out);
   // Either kind.

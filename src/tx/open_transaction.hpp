@@ -34,6 +34,8 @@ class open_transaction {
   // Replaces the pool's type map.
   [[nodiscard]] virtual status publish_types(const void* map, std::uint64_t bytes) noexcept = 0;
   [[nodiscard]] virtual status on(int event, void (*call)(), void* argument) noexcept = 0;
+  // The innermost level can only be rolled back, for this reason: the last fail() of the thread.  Returns `why`.
+  virtual errc doom(errc why) noexcept = 0;
   // Inner level.
   [[nodiscard]] virtual status commit_level() noexcept = 0;
   // `hooks` are to be run now.

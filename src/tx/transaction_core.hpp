@@ -40,6 +40,8 @@ class transaction_core {
 
   // An allocation that cannot be tried: leaves only abort like any that fails.
   [[nodiscard]] errc refuse_allocation(errc reason) noexcept { return doom(reason); }
+  // What has just failed in the innermost level, or what the program did in it and may not, leaves only abort.
+  errc doom(errc code) noexcept { return failed_.note(code, depth()); }
   // Frees the object that starts at `offset` when the transaction commits.  A wrong pointer changes nothing.
   [[nodiscard]] status release(std::uint64_t offset, layout::object_layout l) noexcept try {
     if (failed_) return refuse();
@@ -77,8 +79,6 @@ class transaction_core {
   transaction_core(M& m, std::byte* base, S& lanes, space_type& space, unsigned lane)
       : media_{m}, base_{base}, lanes_{lanes}, space_{space}, lane_{lane}, objects_{base, space, lane} {}
 
-  // What has just failed in the innermost level leaves only abort.
-  errc doom(errc code) noexcept { return failed_.note(code, depth()); }
   [[nodiscard]] status refuse() const noexcept { return failed_.refuse(); }
   // An inner level that allows only abort is rolled back by `end()`, and its failure becomes that of the level around:
   // an unread failure of the inner level must not become half an outer one.

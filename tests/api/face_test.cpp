@@ -77,12 +77,6 @@ TEST_F(face, objects_are_made_and_destroyed) {
   EXPECT_EQ(root()->next.get(), nullptr);
 }
 
-TEST_F(face, a_store_outside_a_transaction_does_not_happen) {
-  root()->balance = 5;
-  EXPECT_EQ(nvm_errno(), NVM_E_NO_TRANSACTION);
-  EXPECT_EQ(root()->balance, 0);
-}
-
 TEST_F(face, volatile_fields_are_ordinary_variables) {
   account local;
   local.balance = 3;

@@ -67,7 +67,7 @@ class opened_pool final : public whole_pool {
   }
   status close() override {
     leave();
-    return pool_.engine->come_to_rest();
+    return pool_.engine->come_to_rest(false);
   }
   std::uint64_t grown_bytes() const noexcept override {
     nvm_statistics s{};

@@ -66,6 +66,7 @@ class recorded_transaction final : public open_transaction {
     return inner_.publish_types(map, bytes);
   }
   status on(int event, void (*call)(), void* argument) noexcept override { return inner_.on(event, call, argument); }
+  void doom(errc why) noexcept override { inner_.doom(why); }
   status commit_level() noexcept override { return inner_.commit_level(); }
   void abort_level(std::vector<tx::hook>& hooks) noexcept override { inner_.abort_level(hooks); }
   result<lsn_t> commit(std::vector<tx::hook>& hooks) noexcept override {
@@ -137,7 +138,7 @@ class recorded_engine final : public engine {
   [[nodiscard]] unsigned lanes() const noexcept override { return inner_->lanes(); }
   [[nodiscard]] std::uint32_t persist() const noexcept override { return inner_->persist(); }
   [[nodiscard]] const tx::recovery_report& recovered() const noexcept override { return inner_->recovered(); }
-  status come_to_rest() noexcept override { return inner_->come_to_rest(); }
+  status come_to_rest(bool exiting) noexcept override { return inner_->come_to_rest(exiting); }
 
  private:
   std::unique_ptr<engine> inner_;

@@ -1,0 +1,45 @@
+// An exception that leaves a function of the caller (a visitor, a decision) in the middle of an operation: it is kept,
+// the operation ends in order, and then it goes on to the caller.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <utility>
+
+namespace nvm::api {
+
+class carried_exception {
+ public:
+  // f(), or `stop` when it throws, and from then on without calling it.
+  template <class F, class R>
+  [[nodiscard]] R call(F&& f, R stop) noexcept {
+    if (thrown_) return stop;
+    try {
+      return std::forward<F>(f)();
+    } catch (...) {
+      thrown_ = std::current_exception();
+      return stop;
+    }
+  }
+  // After the operation.
+  void go_on() {
+    if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
+  }
+
+ private:
+  std::exception_ptr thrown_;
+};
+
+// f(), in a place that cannot be left: an exception ends the process with a message.  `what`: the function, for it.
+template <class F>
+auto call_without_exceptions(const char* what, F&& f) noexcept {
+  try {
+    return std::forward<F>(f)();
+  } catch (...) {
+    std::fprintf(stderr, "holdfast: an exception has left %s, which must not throw\n", what);
+    std::abort();
+  }
+}
+
+}  // namespace nvm::api

@@ -1,0 +1,72 @@
+// Objects whose payload lies at a multiple of more than 16 bytes, format 1.
+//
+// Such an object is an ordinary one that is larger than asked for by its alignment: somewhere in the first part of it
+// is an aligned place from which there is room enough.  Its header, which lies where every header does, says what the
+// alignment is and how far that place is (the gap: bytes from the header to the payload); 16 bytes before the payload a
+// signpost says the same, and leads from the payload back to the header.  Slots, runs, allocation words and lengths
+// know nothing of this.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+
+#include "base/base.hpp"
+#include "space/space_layout.hpp"
+
+namespace nvm::layout {
+
+inline constexpr std::uint64_t natural_alignment = sizeof(object_header);
+inline constexpr std::uint64_t alignment_max = std::uint64_t{1} << 15;
+
+struct alignment {
+  std::uint64_t bytes = natural_alignment;
+  std::uint64_t gap = sizeof(object_header);
+  [[nodiscard]] constexpr bool natural() const noexcept { return bytes == natural_alignment; }
+  // Of the object's size, which is not the program's.
+  [[nodiscard]] constexpr std::uint64_t padding() const noexcept { return natural() ? 0 : bytes; }
+  // From the header to the signpost.
+  [[nodiscard]] constexpr std::uint64_t signpost() const noexcept { return gap - natural_alignment; }
+};
+
+// Bits 40 to 55 of the header's first word: the gap in units of 16 bytes, less two (11), binary logarithm of the
+// alignment (5); all zero for an object that is not aligned.
+inline constexpr unsigned alignment_shift = 40;
+inline constexpr std::uint64_t alignment_mask = std::uint64_t{0xFFFF} << alignment_shift;
+constexpr std::uint64_t alignment_bits(const alignment& a) noexcept {
+  return ((a.gap / natural_alignment - 2) | static_cast<std::uint64_t>(std::countr_zero(a.bytes)) << 11)
+         << alignment_shift;
+}
+// nullopt: no object's header at `offset` says this.
+constexpr std::optional<alignment> alignment_of(const object_header& h, std::uint64_t offset) noexcept {
+  const std::uint64_t code = (h.size_generation_check & alignment_mask) >> alignment_shift;
+  if (code == 0) return alignment{};
+  const alignment a{std::uint64_t{1} << (code >> 11), ((code & 0x7FF) + 2) * natural_alignment};
+  const bool can_be = a.bytes > natural_alignment && a.bytes <= alignment_max && a.gap <= a.bytes + natural_alignment &&
+                      (offset + a.gap) % a.bytes == 0 && object_size(h) > a.padding();
+  return can_be ? std::optional{a} : std::nullopt;
+}
+// Where the payload of an object that begins at `offset` lies.
+constexpr alignment align_at(std::uint64_t offset, std::uint64_t bytes) noexcept {
+  return {bytes, round_up(offset + 2 * sizeof(object_header), bytes) - offset};
+}
+
+// Before the payload.
+struct signpost {
+  std::uint64_t word;  // a checked word: gap (32), alignment
+  std::uint64_t zero;
+};
+static_assert(sizeof(signpost) == sizeof(object_header));
+constexpr signpost signpost_at(std::uint64_t offset, const alignment& a) noexcept {
+  return {seal_word(a.gap | a.bytes << 32, word_seed(offset)), 0};
+}
+// The gap that a signpost's word at `offset` names; 0: there is none.
+constexpr std::uint64_t gap_of(std::uint64_t word, std::uint64_t offset) noexcept {
+  const std::uint64_t gap = word & 0xFFFF'FFFF;
+  const bool can_be =
+      gap >= 2 * natural_alignment && gap <= alignment_max + natural_alignment && gap % natural_alignment == 0;
+  return can_be && word_holds(word, word_seed(offset)) ? gap : 0;
+}
+
+}  // namespace nvm::layout
