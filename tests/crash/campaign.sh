@@ -8,6 +8,7 @@
 #        campaign.sh lockfree [arguments]                   calls on lock-free structures, and kills, ten minutes: see
 #                                                           ../history/lockfree.sh
 #        campaign.sh stores [arguments]                     calls on stores, and kills: see ../history/stores.sh
+#        campaign.sh damage [arguments]                     damages pools, checks and repairs them: see ../damage/campaign.py
 #        campaign.sh blocks [arguments]                     crashes of a machine with a disk: see ../blocks/blocks.sh
 #        campaign.sh dax [arguments]                        a guest with DAX, and power cuts: see ../dax/dax.sh
 #   --seed    a number; when not given, it is derived from the commit
@@ -18,7 +19,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-usage() { sed -n '4,16s/^# \{0,1\}//p' tests/crash/campaign.sh >&2; exit 2; }
+usage() { sed -n '4,17s/^# \{0,1\}//p' tests/crash/campaign.sh >&2; exit 2; }
 
 if [ "${1:-}" = kills ]; then
   shift
@@ -28,6 +29,16 @@ fi
 if [ "${1:-}" = bank ]; then
   shift
   exec tests/history/bank.sh "$@"
+fi
+
+if [ "${1:-}" = damage ]; then
+  shift
+  if [ -z "${HOLDFAST_BUILD:-}" ]; then
+    ./dev build release holdfast_cli damage_pool
+    HOLDFAST_BUILD=build/release
+  fi
+  exec python3 tests/damage/campaign.py --cli "$HOLDFAST_BUILD/src/cli/holdfast" \
+    --pools "$HOLDFAST_BUILD/tests/damage/damage_pool" --ledger "$@"
 fi
 
 if [ "${1:-}" = lockfree ]; then
