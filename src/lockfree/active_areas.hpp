@@ -7,7 +7,7 @@
 // (structure.hpp): recovery need not look for the others.
 //
 /// A table:  S zeros; F them;                 | lockfree/E8  S word that leads to it; F that
-/// S word: area, structure, what is done;   | lockfree/E6  known before a node in it can be lost, or deleted: by the RMW
+/// S word: area, structure, what is done;   | lockfree/E6  known before a node in it is lost, or deleted: by the RMW
 ///   F it                                     that comes next (E1 of the deletion); the same when more is done
 /// When its nodes are linked or free:       | lockfree/E7  durably so
 ///   S word 0; F it;                          no fence: a word too many costs recovery a look

@@ -22,7 +22,6 @@ import os
 import pathlib
 import random
 import resource
-import shutil
 import signal
 import subprocess
 import sys
@@ -75,18 +74,18 @@ class Run:
             self.process(self.given.pools, "make", content, engine, medium, path, state)
             if not path.exists():
                 raise SystemExit(f"{path}: could not be made")
+            made = path.read_bytes()
             seen = self.look(content, path)
             if seen[0] != 0:
                 raise SystemExit(f"{path}: cannot be read: {seen[1]}")
-            self.made[which] = (path.read_bytes(), seen[1])
-            path.unlink()
+            self.made[which] = (made, seen[1])
         return self.made[which]
 
     def look(self, content, path):
-        copy = path.with_suffix(".look")
-        shutil.copyfile(path, copy)
-        code, out = self.process(self.given.pools, "look", content, copy)
-        copy.unlink()
+        # A copy of a pool whose owner died is refused: it is the file itself that is opened, and put back.
+        bytes_of = path.read_bytes()
+        code, out = self.process(self.given.pools, "look", content, path)
+        path.write_bytes(bytes_of)
         lines = [line for line in out.splitlines() if not line.startswith("refused")]
         return code, collections.Counter(lines)
 
@@ -148,8 +147,8 @@ def judge(run, number, which, table):
     rng = random.Random(f"{given.seed} {number}")
     damaged = bytearray(image)
     how = damage(rng, damaged)
-    path = run.folder / "pool"
-    out = run.folder / "pool.repaired"
+    path = run.folder / "-".join(which)
+    out = path.with_name(path.name + ".repaired")
     out.unlink(missing_ok=True)
     path.write_bytes(damaged)
     faults = []
@@ -181,9 +180,16 @@ def judge(run, number, which, table):
         elif not strict:
             table["lenient"] += 1
     repair, text = step("repair", given.cli, "repair", path, "--json")
+    try:
+        answer = json.loads(text)
+        notes = [note["what"] for note in answer["lost"] + answer["kept"]]
+    except (ValueError, KeyError):
+        notes = []
+    # Entries of stores that are damaged stay so, and are listed.
+    in_store = any(what.startswith("key-value store") for what in notes)
     table["refused" if repair == 3 else "repaired" if out.exists() else "other"] += 1
     if repair in (0, 1) and out.exists():
-        if step("check of the repaired", given.cli, "check", out)[0] != 0:
+        if step("check of the repaired", given.cli, "check", out)[0] != 0 and not in_store:
             faults.append("unsound: the repaired pool")
         _, after = look("look at the repaired", out)
         # What was read before may have been old, or wrong.
@@ -192,17 +198,12 @@ def judge(run, number, which, table):
             faults.append(f"worse: {sum(gone.values())} of {sum(before.values())} readable entries are not there")
         lost = sum((stored - after).values())
         table["entries lost"] += lost
-        try:
-            answer = json.loads(text)
-            listed = len(answer["lost"]) + len(answer["kept"])
-        except (ValueError, KeyError):
-            listed = 0
-        if lost > 0 and strict and listed == 0 and state == "closed":
+        if lost > 0 and strict and not notes and state == "closed":
             faults.append(f"unlisted: {lost} entries are not as stored")
     used = out if out.exists() else path
     step("use", given.pools, "use", content, used)
     if check == 0 or out.exists():
-        if step("check after use", given.cli, "check", used)[0] not in (0, None) and (out.exists() or strict):
+        if step("check after use", given.cli, "check", used)[0] not in (0, None) and not in_store and (out.exists() or strict):
             faults.append("after use: not sound")
     table["tries"] += 1
     for f in faults:
@@ -219,7 +220,8 @@ def main():
     parse.add_argument("--first", type=int, default=0, help="number of the first try: goes on after so many")
     parse.add_argument("--seed", type=int, default=1)
     parse.add_argument("--cpu", type=int, default=5, help="seconds of processor time that a process may take")
-    parse.add_argument("--checked", nargs="*", default=[], help="beginnings of contents that carry checks by default")
+    parse.add_argument("--checked", nargs="*", default=["kv-"],
+                       help="beginnings of the contents that carry checks by default")
     parse.add_argument("--only", default="", help="pools whose name contains this")
     parse.add_argument("--ledger", action="store_true", help="print the line for docs/explored.md")
     given = parse.parse_args()

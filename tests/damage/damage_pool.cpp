@@ -59,6 +59,7 @@ bool is_bytes(std::string_view c) { return c.starts_with("bytes-"); }
 nvm_kv* kv_of(NVM_POOL* pool, std::string_view content, bool make) {
   nvm_kv_options o{};
   o.mode = make ? NVM_KV_OPEN_OR_CREATE : NVM_KV_OPEN_ONLY;
+  o.flags = NVM_KV_VERIFY_READS;
   for (int index = NVM_KV_LIST; make && index <= NVM_KV_RBTREE; ++index) {
     if (content.substr(3) == nvm_kv_index_name(index)) o.index = static_cast<std::uint32_t>(index);
   }
@@ -183,7 +184,7 @@ int look_lf(NVM_POOL* pool, std::string_view content) {
   }
   return 0;
 }
-// A structure without locks is not to be had read-only: `path` is a copy then.
+// A structure without locks is not to be had read-only: the file changes then.
 int look(std::string_view content, const char* path) {
   nvm_pool_options o{};
   o.read_only = is_kv(content) || content == "objects" ? 1 : 0;
