@@ -75,7 +75,7 @@ recovered open_again(char* memory, const geometry& g, lockfree::recovery_method 
                 .has_value());
     platform::run_parts(workers, [&](unsigned) noexcept { pool.names().recover_part(work); });
     require(pool.names().check_recovery(work).has_value());
-    pool.names().end_recovery(work, r.report);
+    (void)pool.names().end_recovery(work, r.report, []() noexcept { return status{}; });
   }
   const std::uint64_t done = wall_ns();
   {

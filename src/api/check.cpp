@@ -331,19 +331,20 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
   }
   api::check_owners(base, g, clean, is_log, f);
   // Where the pages are not sound, walking what is in them says nothing.
-  if (!is_log && stores != 0 && f.count() == 0) {
+  const bool has_sound_pages = f.count() == 0;
+  if (!is_log && stores != 0 && has_sound_pages) {
     keyed::read_from_image bytes{file.base(), g};
     const auto say = [&f](std::uint64_t at, const char* finding) { f.add(at, "%s", finding); };
     if (nvm::status s = api::check_stores(bytes, stores, say); !s) return api::report(api::about(path, s.error()));
   }
-  if (f.count() == 0 && is_log) {
+  if (has_sound_pages && is_log) {
     api::log_summary log;
     const auto say = [&f](std::uint64_t at, const char* finding) { f.add(at, "%s", finding); };
     if (nvm::status s = api::check_log(file, say, log); !s) return api::report(api::about(path, s.error()));
     space.objects += log.objects;
     space.payload_bytes += log.object_bytes;
     sum.pending_transactions += log.dropped_blocks;
-  } else if (f.count() == 0 && space.structure_pages != 0) {
+  } else if (has_sound_pages && space.structure_pages != 0) {
     const auto say = [&f](std::uint64_t at, const char* finding) { f.add(at, "%s", finding); };
     if (nvm::status s = api::check_structures(file.base(), g, say); !s) {
       return api::report(api::about(path, s.error()));

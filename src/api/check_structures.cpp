@@ -4,15 +4,18 @@
 #include "api/structures.hpp"
 
 namespace nvm::api {
+namespace {
 
-status check_structures(std::byte* base, const geometry& g,
-                        const std::function<void(std::uint64_t offset, const char* finding)>& tell) try {
+using told = std::function<void(std::uint64_t offset, const char* finding)>;
+
+status look_at(std::byte* base, const geometry& g, const told& tell, bool tidies) try {
   ordered_media medium;
   log::nothing_logged lanes;  // what is to be replayed has been
   space<ordered_media, log::nothing_logged> places{medium, lanes, base, g};
   structures<ordered_media> all{medium, base, places};
   status opened = places.boot(0, 1);
   if (opened) opened = all.open();
+  if (opened && tidies) opened = all.unlink_all_deleted();
   if (opened) return all.check(tell);
   if (opened.error() == errc::no_memory) return opened;
   tell(anchor_word_at(g, 0, anchor_word::lockfree), last_message());
@@ -20,5 +23,10 @@ status check_structures(std::byte* base, const geometry& g,
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory to check the lock-free structures");
 }
+
+}  // namespace
+
+status check_structures(std::byte* base, const geometry& g, const told& tell) { return look_at(base, g, tell, false); }
+status tidy_structures(std::byte* base, const geometry& g, const told& tell) { return look_at(base, g, tell, true); }
 
 }  // namespace nvm::api

@@ -12,5 +12,8 @@ namespace nvm::api {
 // then calls tell(offset, finding) for each fault. errc::no_memory: it could not.
 [[nodiscard]] status check_structures(std::byte* base, const geometry& g,
                                       const std::function<void(std::uint64_t offset, const char* finding)>& tell);
+// The same after what is deleted and linked still, and counted for that, was unlinked.
+[[nodiscard]] status tidy_structures(std::byte* base, const geometry& g,
+                                     const std::function<void(std::uint64_t offset, const char* finding)>& tell);
 
 }  // namespace nvm::api

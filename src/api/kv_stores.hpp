@@ -31,7 +31,7 @@ struct stores {
   explicit stores(NVM_POOL* p) noexcept : pool{p} {
     const geometry g = p->file->geometry();
     bytes.base = p->base();
-    bytes.first = g.data_offset;
+    bytes.first = g.objects_offset();  // the log of a log-structured pool is none
     bytes.limit.store(g.objects_end(), std::memory_order_relaxed);
     bytes.limit_now = [](NVM_POOL* of) { return of->file->geometry().objects_end(); };
     bytes.objects_max = [](NVM_POOL* of) { return keyed::objects_max(of->file->geometry()); };

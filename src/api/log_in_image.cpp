@@ -9,8 +9,8 @@
 
 #include "api/check_stores.hpp"
 #include "api/log.hpp"
-#include "logheap/cut_out.hpp"
 #include "logheap/mapping/leaf_mapping.hpp"
+#include "logheap/rewrite.hpp"
 #include "logheap/transaction.hpp"
 #include "object/object.hpp"
 
@@ -31,7 +31,7 @@ struct heap_over_image {
 
   // errc::not_found: there is none, its creation was interrupted.
   status open(std::byte* base, const geometry& g, bool refuse_damage, logheap::recovery_report& found,
-              bool use_saved = false) {
+              bool use_saved = false, bool salvage = false) {
     heap.reset();
     places = std::make_unique<space_type>(medium, lanes, base, g);
     if (status s = places->boot(0, 1); !s) return s;
@@ -40,6 +40,7 @@ struct heap_over_image {
     logheap::heap_settings settings = heap_settings_of(g, how);
     settings.use_saved = use_saved;
     settings.refuse_damage = refuse_damage;
+    settings.salvage = salvage;
     heap = std::make_unique<heap_type>(medium, base, *places, settings);
     return heap->open(found);
   }
@@ -167,36 +168,43 @@ status check_objects(heap_type& heap, const geometry& g, const teller& tell, log
 
 // ---- repair ----
 
+// What was stored, and where it lies in the log.
+struct log_contents {
+  std::vector<logheap::kept_object> objects;
+  std::vector<logheap::piece> pieces;
+};
+
 class log_repair {
  public:
-  log_repair(std::byte* base, const geometry& g, const noter& note) : base_{base}, g_{g}, note_{note} {}
+  log_repair(std::byte* base, const geometry& g, bool closed, bool salvages, const noter& note)
+      : base_{base}, g_{g}, closed_{closed}, salvages_{salvages}, note_{note} {}
 
   status run() {
+    // What a close has saved tells once more where everything is, and the next open would believe it.
+    std::optional<log_contents> saved;
     logheap::recovery_report found;
-    if (status s = image_.open(base_, g_, false, found); !s) {
+    if (closed_) {
+      const status s = image_.open(base_, g_, false, found, true, salvages_);
+      if (s.error() == errc::no_memory) return s;
+      if (s && found.clean) {
+        if (auto read = contents(saved); !read) return read;
+      }
+    }
+    if (status s = image_.open(base_, g_, false, found, false, salvages_); !s) {
       return s.error() == errc::not_found ? status{} : s;
     }
     // What the next open would recover is saved, if there is room for it: opening has changed the image.
     if (found.damaged.empty()) return as_thread([&] { return drop_type_map_if_damaged(); });
-    const auto before = image_.contents();
-    if (!before) return before.error();
-    (void)logheap::cut_out_damage(*image_.heap, found, base_);
-    logheap::recovery_report left;
-    if (status s = image_.open(base_, g_, false, left); !s) return s;
-    if (!left.damaged.empty()) {
-      return fail(errc::corrupt, "log: the block at offset %lu does not hold, and cannot be cut out",
-                  left.damaged.front().offset);
+    from_saved_ = saved.has_value();
+    if (!from_saved_) {
+      if (status read = contents(saved); !read) return read;
     }
-    const auto after = image_.contents();
-    if (!after) return after.error();
-    if (const auto changed = logheap::first_difference(*before, *after); changed) {
-      return fail(errc::corrupt, "log: the object at home %lx, which recovery finds, would not be as it was", *changed);
-    }
+    if (status s = write_anew(saved->objects); !s) return s;
     return as_thread([&]() -> status {
       look_at_objects();
-      for (const logheap::damaged_block& d : found.damaged) tell(d);
-      const status freed = free_headless();
-      return freed ? drop_type_map_if_damaged() : freed;
+      for (const logheap::damaged_block& d : found.damaged) tell(d, saved->pieces);
+      const status made = mend_headers(saved->objects);
+      return made ? drop_type_map_if_damaged() : made;
     });
   }
 
@@ -218,6 +226,47 @@ class log_repair {
     std::optional<layout::object_header> header;  // if it holds
   };
 
+  // All that the open heap has.
+  status contents(std::optional<log_contents>& to) {
+    heap_type& heap = *image_.heap;
+    const auto thread = heap.join();
+    if (!thread) return thread.error();
+    log_contents all;
+    // An object's size is said by its entry and by its header: where one of them is damaged, the room tells which.
+    all.objects =
+        logheap::objects_of(heap, **thread, [&](logheap::home_t home, std::uint64_t room, std::uint64_t said) {
+          if (home == g_.home_offset()) return std::min(room, object_words_bytes);
+          layout::object_header header{};
+          if (room > sizeof header) heap.read(**thread, home, &header, sizeof header);
+          const std::uint64_t own = layout::object_size(header) + sizeof header;
+          const bool is_known = layout::object_header_holds(header, home) && heap.has_room_of(own, room);
+          if (!heap.has_room_of(said, room)) return is_known ? own : room;
+          return is_known ? std::max(own, said) : said;
+        });
+    heap.map().for_each([&](const logheap::piece& p) { all.pieces.push_back(p); });
+    heap.leave(**thread);
+    to = std::move(all);
+    return {};
+  }
+  status write_anew(const std::vector<logheap::kept_object>& objects) {
+    logheap::forget_log(*image_.heap);
+    logheap::recovery_report left;
+    if (status s = image_.open(base_, g_, false, left); !s) return s;
+    const auto thread = image_.heap->join();
+    if (!thread) return thread.error();
+    if (status s = image_.heap->restore(**thread, objects); !s) return s;
+    image_.heap->leave(**thread);
+    if (status s = image_.open(base_, g_, false, left); !s) return s;
+    std::optional<log_contents> after;
+    if (status s = contents(after); !s) return s;
+    const auto [was, is] = std::mismatch(objects.begin(), objects.end(), after->objects.begin(), after->objects.end());
+    if (!left.damaged.empty() || was != objects.end() || is != after->objects.end()) {
+      return fail(errc::corrupt, "log: the object at home %lx, which is there, would not be as it was",
+                  was != objects.end() ? was->home : 0);
+    }
+    return {};
+  }
+
   // What the words of home space name as the type map, if one of them holds; 0: nothing.
   std::uint64_t type_map_home() {
     std::uint64_t home = 0;
@@ -237,40 +286,61 @@ class log_repair {
     });
     std::sort(objects_.begin(), objects_.end(), [](const auto& a, const auto& b) { return a.home < b.home; });
   }
+  // The first object that has bytes in the range, or behind it.
+  [[nodiscard]] std::vector<object_left>::const_iterator object_at(const logheap::home_range& r) const {
+    auto o = std::upper_bound(objects_.begin(), objects_.end(), r.home,
+                              [](std::uint64_t home, const object_left& x) { return home < x.home; });
+    if (o != objects_.begin() && std::prev(o)->home + std::prev(o)->size > r.home) --o;
+    return o;
+  }
 
-  void tell(const logheap::damaged_block& d) {
-    char text[256];
-    if (d.ranges.empty()) {
-      repair_note n;
-      n.how = mending::lost;
-      n.offset = d.offset;
-      std::snprintf(text, sizeof text, "a block of the log, of version %" PRIu64 ": what it was about cannot be read",
-                    d.version);
-      n.what = text;
-      note_(n);
+  void tell(const logheap::damaged_block& d, const std::vector<logheap::piece>& pieces) {
+    // Bytes that live there are as they were, whether that is what was stored or not.
+    bool lives = false;
+    for (const logheap::piece& p : pieces) {
+      if (p.log >= d.end || p.log + p.size <= d.offset) continue;
+      lives = true;
+      tell_range(d, {p.home, p.size}, mending::kept, "keeps its bytes, which fail their check");
     }
+    if (d.kept || from_saved_) {
+      if (!lives) tell_block(d, mending::mended, "nothing that is there any more: left out");
+    } else if (d.ranges.empty()) {
+      tell_block(d, mending::lost, "what it was about cannot be read");
+    }
+    if (d.kept || from_saved_) return;
     for (const logheap::home_range& r : d.ranges) {
-      auto o = std::upper_bound(objects_.begin(), objects_.end(), r.home,
-                                [](std::uint64_t home, const object_left& x) { return home < x.home; });
-      if (o != objects_.begin() && std::prev(o)->home + std::prev(o)->size > r.home) --o;
-      repair_note n;
-      n.offset = d.offset;
+      const auto o = object_at(r);
       const bool is_left = o != objects_.end() && o->home < r.home + r.size;
-      n.how = is_left ? mending::kept : mending::lost;
-      std::snprintf(text, sizeof text, "a block of the log, of version %" PRIu64 ": home [%" PRIx64 ", %" PRIx64 ") %s",
-                    d.version, r.home, r.home + r.size,
-                    is_left ? "is as it was before that, unless it was stored into later"
-                            : "was an object's, or of one that was freed");
-      n.what = text;
-      if (is_left) {
-        n.object = o->home;
-        if (o->header) {
-          n.bytes = layout::object_size(*o->header);
-          n.type = o->header->type;
-        }
-      }
-      note_(n);
+      tell_range(d, r, is_left ? mending::kept : mending::lost,
+                 is_left ? "is as it was before that, unless it was stored into later"
+                         : "was an object's, or of one that was freed");
     }
+  }
+  void tell_block(const logheap::damaged_block& d, mending how, const char* what) {
+    char text[256];
+    repair_note n;
+    n.how = how;
+    n.offset = d.offset;
+    std::snprintf(text, sizeof text, "a block of the log, of version %" PRIu64 ": %s", d.version, what);
+    n.what = text;
+    note_(n);
+  }
+  void tell_range(const logheap::damaged_block& d, const logheap::home_range& r, mending how, const char* what) {
+    char text[256];
+    repair_note n;
+    n.how = how;
+    n.offset = d.offset;
+    std::snprintf(text, sizeof text, "a block of the log, of version %" PRIu64 ": home [%" PRIx64 ", %" PRIx64 ") %s",
+                  d.version, r.home, r.home + r.size, what);
+    n.what = text;
+    if (const auto o = object_at(r); how == mending::kept && o != objects_.end() && o->home < r.home + r.size) {
+      n.object = o->home;
+      if (o->header) {
+        n.bytes = layout::object_size(*o->header);
+        n.type = o->header->type;
+      }
+    }
+    note_(n);
   }
 
   // Programs bring their types again.
@@ -301,24 +371,58 @@ class log_repair {
     return {};
   }
 
-  // Objects whose first bytes were in what is lost.
-  status free_headless() {
+  // Objects whose first bytes are damaged, or in what is lost.  One of which nothing is left is freed.
+  status mend_headers(const std::vector<logheap::kept_object>& objects) {
     for (const std::uint64_t home : headless_) {
-      logheap::transaction<heap_type> t{*image_.heap, *thread_};
-      if (status s = t.release(home); !s) return s;
-      if (const auto done = t.commit(); !done) return done.error();
-      repair_note n;
-      n.how = mending::lost;
-      n.offset = n.object = home;
-      n.what = "an object whose header is lost: freed";
-      note_(n);
+      const auto o = std::lower_bound(objects.begin(), objects.end(), home,
+                                      [](const logheap::kept_object& x, std::uint64_t at) { return x.home < at; });
+      const bool is_empty = std::all_of(o->pieces.begin(), o->pieces.end(), [](const logheap::kept_piece& p) {
+        return std::all_of(p.bytes.begin(), p.bytes.end(), [](std::byte b) { return b == std::byte{0}; });
+      });
+      layout::object_header header{};
+      if (is_empty || o->size <= sizeof header) {
+        if (status s = change([&](auto& t) { return t.release(home); }); !s) return s;
+        tell_object(mending::lost, home, "an object whose header is lost: freed", header);
+        continue;
+      }
+      image_.heap->read(*thread_, home, &header, sizeof header);
+      std::uint64_t size = layout::object_size(header);
+      if (!image_.heap->has_room_of(size + sizeof header, image_.heap->room_at(*thread_, home)->bytes)) {
+        size = o->size - sizeof header;
+      }
+      header = layout::make_object_header(size, header.type, home);
+      const status stored = change([&](auto& t) -> status {
+        t.store(home, &header, sizeof header);
+        return {};
+      });
+      if (!stored) return stored;
+      tell_object(mending::kept, home, "object header: its size and type are not certain", header);
     }
     return {};
+  }
+  template <class Change>
+  status change(Change&& what) {
+    logheap::transaction<heap_type> t{*image_.heap, *thread_};
+    if (status s = what(t); !s) return s;
+    const auto done = t.commit();
+    return done ? status{} : status{done.error()};
+  }
+  void tell_object(mending how, std::uint64_t home, const char* what, const layout::object_header& header) {
+    repair_note n;
+    n.how = how;
+    n.offset = n.object = home;
+    n.what = what;
+    n.bytes = layout::object_size(header);
+    n.type = header.type;
+    note_(n);
   }
 
   std::byte* base_;
   const geometry& g_;
+  const bool closed_;
+  const bool salvages_;
   const noter& note_;
+  bool from_saved_ = false;  // what was there is known from what a close has saved
   heap_over_image image_;
   heap_type::thread* thread_ = nullptr;
   std::vector<object_left> objects_;
@@ -369,8 +473,9 @@ status check_log(pool_file& file, const teller& tell, log_summary& summary) try 
   return fail(errc::no_memory, "no volatile memory to check the log");
 }
 
-status repair_log(std::byte* base, const geometry& g, const std::function<void(const repair_note&)>& note) {
-  return log_repair{base, g, note}.run();
+status repair_log(std::byte* base, const geometry& g, bool closed, bool salvages,
+                  const std::function<void(const repair_note&)>& note) {
+  return log_repair{base, g, closed, salvages, note}.run();
 }
 
 }  // namespace nvm::api

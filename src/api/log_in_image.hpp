@@ -21,13 +21,14 @@ struct log_summary {
                                const std::function<void(std::uint64_t offset, const char* finding)>& tell,
                                log_summary& summary);
 
-// The pool's space is sound.  Where blocks of the log do not hold, they are cut out of it; objects that are nothing
-// without them are freed.  Then the heap is as after a clean close.  Says what was lost: of objects that are left, what
-// a lost transaction had stored into them; of others, all.  Notes name a block by `offset`, from the start of the file
-// (0: its chunk's header is gone), and an object by `object`, its address in home space; an object that is freed is in
-// no block that holds, and has that address for both.  errc::corrupt: it cannot be read, or something that recovery
-// finds in the damaged log would change; no_memory, no_space.
-[[nodiscard]] status repair_log(std::byte* base, const geometry& g,
+// The pool's space is sound.  Where blocks of the log do not hold, it is written anew with everything that can be read:
+// of a pool that was closed, all that it had; of another one, what recovery finds and what entries of such blocks
+// prove. Bytes that fail their check are kept as they are.  Then the heap is as after a clean close.  Says what was
+// kept so, and what was lost.  Notes name a block by `offset`, from the start of the file (0: its chunk's header is
+// gone), and an object by `object`, its address in home space; of an object's header that is both.  errc::corrupt: it
+// cannot be read, or something that is there would change; no_memory, no_space.
+// `salvages`: entries of blocks whose contents do not hold count, where they are proved.
+[[nodiscard]] status repair_log(std::byte* base, const geometry& g, bool closed, bool salvages,
                                 const std::function<void(const repair_note&)>& note);
 
 }  // namespace nvm::api

@@ -15,6 +15,7 @@
 #include <memory>
 
 #include "api/pool_object.hpp"
+#include "api/readable.hpp"
 #include "api/repair_image.hpp"
 #include "media/media.hpp"
 #include "nvm/nvm.h"
@@ -25,6 +26,7 @@
 namespace nvm::api {
 namespace {
 
+constexpr const char* in_a_store = "key-value store \"";  // how its findings begin
 constexpr std::uint64_t file_page = std::uint64_t{1} << layout::page_shift_default;
 
 // Part of an image as the device that a log lies on.
@@ -55,21 +57,32 @@ class repairer {
   repairer(const repair_request& request, repair_report& report) noexcept : request_{request}, report_{report} {}
 
   status run() {
+    // Before it is locked: it is opened to be read.
+    const readable_entries before = readable_in(request_.path);
     if (status s = open(); !s) return s;
+    status done = attempt(salvaging::all, before);
+    // What is proved of a damaged log may hide what was read before: then recovery's answer is the better one.
+    if (!done && is_worse_ && sb_.engine == NVM_ENGINE_LOG) done = attempt(salvaging::none, before);
+    return done;
+  }
+
+ private:
+  status attempt(salvaging how, const readable_entries& before) {
+    report_ = {};
+    is_worse_ = false;
     if (status s = pick(); !s) return s;
     auto image = platform::private_image::of(file_.descriptor(), facts_.bytes, geometry_of(sb_).capacity_bytes());
     if (!image) return image.error();
     base_ = image->base();
     if (status s = apply_ring(); !s) return s;
-    repair_image steps{base_, sb_, report_};
+    repair_image steps{base_, sb_, report_, how};
     status outcome = steps.run();
     name_types();
     if (!outcome) return outcome;
     write_superblocks();
-    return publish();
+    return publish(before);
   }
 
- private:
   void note(mending how, std::uint64_t offset, std::string what) {
     repair_note n;
     n.how = how;
@@ -231,7 +244,18 @@ class repairer {
     return copy.sync_all();
   }
 
-  status publish() {
+  // Whatever could be read before can be read in the copy.
+  status compare(const std::string& name, const readable_entries& before) {
+    if (report_.notes.empty()) return {};
+    // A damaged log may hide the newest value of an entry, and what is proved of it bring that back.
+    const auto lost = first_lost(before, name, sb_.engine != NVM_ENGINE_LOG);
+    if (!lost) return {};
+    is_worse_ = true;
+    report_.refusals.push_back("an entry that can be read would be lost: " + *lost);
+    return fail(errc::corrupt, "%s", report_.refusals.back().c_str());
+  }
+
+  status publish(const readable_entries& before) {
     const std::string& to = request_.in_place ? request_.path : request_.out;
     platform::pending_name name;
     auto copy = name.begin(to.c_str(), 0600, platform::pending_name::kind::named);
@@ -240,22 +264,28 @@ class repairer {
     // The check reads it, and nobody takes it for something left behind.
     if (status s = copy->lock_shared(); !s) return s;
     if (status s = check(name.temporary()); !s) return s;
+    if (status s = compare(name.temporary(), before); !s) return s;
     if (request_.dry_run) return {};
     const status named = request_.in_place ? name.replace(*copy) : name.give(*copy);
     report_.written = named || (request_.in_place && copy->has_name(name.path().c_str()));
     return named;
   }
 
+  // What is damaged in a key-value store is the user's: it stays as it is, and is told by store and key.
   status check(const std::string& name) {
     const auto add = [](std::uint64_t at, const char* finding, void* to) {
       constexpr std::size_t most = 20;
-      auto& all = static_cast<repair_report*>(to)->refusals;
-      if (all.size() < most) all.push_back("offset " + std::to_string(at) + ": " + finding);
+      auto& report = *static_cast<repair_report*>(to);
+      if (std::strncmp(finding, in_a_store, std::strlen(in_a_store)) == 0) {
+        report.notes.push_back({.how = mending::kept, .offset = at, .what = finding, .type_name = {}});
+      } else if (report.refusals.size() < most) {
+        report.refusals.push_back("offset " + std::to_string(at) + ": " + finding);
+      }
     };
     nvm_check_summary summary{};
     const std::int64_t found = nvm_pool_check(name.c_str(), add, &report_, &summary);
     if (found < 0) return fail(last_code(), "the check of the repaired copy: %s", last_message());
-    if (found > 0) return fail(errc::corrupt, "what is left: %s", report_.refusals.front().c_str());
+    if (!report_.refusals.empty()) return fail(errc::corrupt, "what is left: %s", report_.refusals.front().c_str());
     if (sb_.engine == NVM_ENGINE_LOG) report_.objects_intact = report_.objects = summary.objects;
     return {};
   }
@@ -266,6 +296,7 @@ class repairer {
   platform::file_facts facts_;
   layout::superblock sb_{};
   std::byte* base_ = nullptr;
+  bool is_worse_ = false;  // the last attempt would have left less readable
 };
 
 }  // namespace

@@ -47,7 +47,8 @@ status repair_image::run() {
   if (report_.refusals.empty()) mend_anchors();
   if (report_.refusals.empty() && sb_.engine == NVM_ENGINE_LOG) {
     const auto add = [this](const repair_note& n) { report_.notes.push_back(n); };
-    if (status s = looked_at(repair_log(base_, g_, add)); !s) refuse(last_message());
+    const bool closed = sb_.state == static_cast<std::uint32_t>(layout::pool_state::clean);
+    if (status s = looked_at(repair_log(base_, g_, closed, how_ == salvaging::all, add)); !s) refuse(last_message());
   }
   if (report_.refusals.empty() && sb_.engine != NVM_ENGINE_LOG) mend_structures();
   const objects after = intact_objects();
@@ -469,7 +470,7 @@ void repair_image::mend_structures() {
   if (!check_space(base_, g_, nullptr, s) || s.structure_pages == 0) return;
   std::vector<std::uint64_t> leaked;
   std::string other;
-  const status checked = check_structures(base_, g_, [&](std::uint64_t at, const char* what) {
+  const status checked = tidy_structures(base_, g_, [&](std::uint64_t at, const char* what) {
     if (std::strcmp(what, "node is allocated, and nothing leads to it") == 0) {
       leaked.push_back(at);
     } else if (other.empty()) {

@@ -12,11 +12,14 @@
 
 namespace nvm::api {
 
+// Of a damaged log: whether entries of blocks whose contents do not hold count.
+enum class salvaging : std::uint8_t { all, none };
+
 class repair_image {
  public:
   // `base`: geometry_of(sb).capacity_bytes() bytes; `sb`: the superblock that counts, already mended.
-  repair_image(std::byte* base, const layout::superblock& sb, repair_report& report) noexcept
-      : base_{base}, sb_{sb}, g_{geometry_of(sb)}, report_{report} {}
+  repair_image(std::byte* base, const layout::superblock& sb, repair_report& report, salvaging how) noexcept
+      : base_{base}, sb_{sb}, g_{geometry_of(sb)}, report_{report}, how_{how} {}
 
   // All steps but those on superblocks and on the log of ssd, in their order.  errc::corrupt: report.refusals.
   [[nodiscard]] status run();
@@ -61,6 +64,7 @@ class repair_image {
   const layout::superblock& sb_;
   const geometry g_;
   repair_report& report_;
+  const salvaging how_;
   objects before_;
 };
 

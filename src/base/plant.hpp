@@ -28,6 +28,7 @@ enum class plant : unsigned char {
   mark_not_settled,          // whoever meets a link that may not be durable goes on
   no_dependence,             // whoever meets a link that is in the link cache goes on
   leaf_not_marked,           // a leaf leaves a tree without the mark by which recovery knows it
+  deleted_unannounced,       // a node is deleted before recovery knows that it has to look at it
   recycled_without_through,  // log heap: a block's peers are recycled while recovery still wants them to be whole
   tombstone_let_go,          // log heap: a tombstone is cleaned while an older entry for its address remains
   node_checked_once,         // a cached node's address is not looked at again behind its log address

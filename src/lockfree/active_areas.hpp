@@ -7,8 +7,8 @@
 // (structure.hpp): recovery need not look for the others.
 //
 /// A table:  S zeros; F them;                 | lockfree/E8  S word that leads to it; F that
-/// S word: area, structure, what is done;   | lockfree/E6  known before a node in it can be lost (by the RMW that comes
-///   F it                                     next, or by the fence that ends the deletion); the same when more is done
+/// S word: area, structure, what is done;   | lockfree/E6  known before a node in it is lost, or deleted: by the RMW
+///   F it                                     that comes next (E1 of the deletion); the same when more is done
 /// When its nodes are linked or free:       | lockfree/E7  durably so
 ///   S word 0; F it;                          no fence: a word too many costs recovery a look
 ///   S word without the allocations; F it     the same, where unlinked nodes wait still
@@ -55,7 +55,8 @@ class active_areas {
   active_areas(const active_areas&) = delete;
   active_areas& operator=(const active_areas&) = delete;
 
-  // `first_at` is the offset of the word that leads to the tables, which are empty.  errc::no_memory, no_space.
+  // `first_at` is the offset of the word that leads to the tables.  Words that a recovery has not cleared yet stay as
+  // they are until all areas have left.  errc::no_memory, no_space.
   [[nodiscard]] status open(std::uint64_t first_at) noexcept {
     std::uint64_t link_at = first_at;
     for (;;) {
@@ -63,6 +64,12 @@ class active_areas {
       const std::uint64_t table = word & checked_mask;
       if (word == 0 || !is_table(word, link_at)) break;  // a damaged one is replaced
       if (status s = know(table); !s) return s;
+      for (std::uint64_t i = 0; i < words_per_table_; ++i) {
+        const std::uint64_t at = table + i * 8;
+        const std::uint64_t row = load_word(base_, at);
+        const bool says = word_holds(row, word_seed(at)) && (row & checked_mask) != 0;
+        if (says) used_ = static_cast<std::uint32_t>((tables_ - 1) * words_per_table_ + i + 1);
+      }
       link_at = table + words_per_table_ * 8;
     }
     link_at_ = link_at;
@@ -158,6 +165,7 @@ class active_areas {
       --size_;
     }
     list_fresh();
+    if (size_ == 0) used_ = free_ = 0;
     // What could not leave will not for a while: looking again at once would be in vain.
     trim_at_ = size_ < trim_first / 2 ? trim_first : 2 * size_;
     index_all();

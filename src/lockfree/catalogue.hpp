@@ -7,7 +7,9 @@
 // Recovery: pages that belong to a number without an entry are free.  Then the nodes of active areas are looked at, in
 // parallel: what is allocated and nothing leads to is free (NV-epochs: log-free, section 5.5, both methods):
 //
-///   S bits 0; F them;                  | lockfree/E18  S the tables' words 0; F them; | lockfree/E19
+///   S bits 0; F them;                  | lockfree/E18
+///   what is deleted and linked still is unlinked, as its deleter would have done (domain.hpp); at rest: | lockfree/E10
+///   S the tables' words 0; F them;     | lockfree/E19
 // A crash meanwhile leaves the tables, and recovery does all of it again.
 //
 // Where a process was killed, and not the machine, recovery sees what is in caches still; before it acts on that, or
@@ -296,12 +298,16 @@ class catalogue {
     }
     return {};
   }
-  void end_recovery(recovery& r, recovery_report& report) noexcept {
+  // settle() -> status: what recovery has found deleted and linked is unlinked, by a thread of the domain.  The tables
+  // lead there until then.
+  template <class Settle>
+  [[nodiscard]] status end_recovery(recovery& r, recovery_report& report, Settle&& settle) noexcept {
     bool detached = false;
     for (const dead_node& d : r.dead) detached = d.of->detach(d.offset, d.bytes) || detached;
     if (detached) medium_.fence(edge{"lockfree/E24"});
     free_all(r.dead);
     medium_.fence(edge{"lockfree/E18"});
+    if (status s = settle(); !s) return s;
     if (exists()) {
       clear_tables();
       medium_.fence(edge{"lockfree/E19"});
@@ -310,6 +316,7 @@ class catalogue {
     report.allocated = r.allocated.load(std::memory_order_relaxed);
     report.searched = r.searched.load(std::memory_order_relaxed);
     report.freed = r.dead.size();
+    return {};
   }
 
  private:
@@ -546,7 +553,7 @@ class catalogue {
     p.of->look_for(p.candidates);
     for (const structure::candidate& c : p.candidates) {
       if (c.linked) {
-        p.of->note_linked(c.offset, c.bytes, c.by);
+        if (!p.of->note_linked(c.offset, c.bytes, c.by)) p.r.out_of_memory.store(true, std::memory_order_relaxed);
         write_back_linked(*p.of, c.offset, c.bytes, c.by);
       } else {
         p.dead.push_back({p.of, c.offset, c.bytes});
@@ -603,7 +610,9 @@ class catalogue {
                            ++in.allocated;
                            const auto at = std::lower_bound(in.linked.begin(), in.linked.end(), linked_node{offset});
                            if (at != in.linked.end() && at->offset == offset) {
-                             in.of->note_linked(offset, bytes, at->by);
+                             if (!in.of->note_linked(offset, bytes, at->by)) {
+                               in.r.out_of_memory.store(true, std::memory_order_relaxed);
+                             }
                              in.self->write_back_linked(*in.of, offset, bytes, nullptr);
                            } else {
                              keep(in.r, in.dead, {in.of, offset, bytes});

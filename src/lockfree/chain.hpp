@@ -314,6 +314,11 @@ class chain {
       if (!left.again()) return give_up(start);
     }
   }
+  // Unlinks the node, which is deleted and linked, and what is deleted before it.  False: damage, or no memory.
+  [[nodiscard]] bool tidy_at(session& s, link& start, std::uint64_t order, const node_head* n) noexcept {
+    position p;
+    return is_whole<Nodes>(memory_, n) && find(s, start, order, Nodes::key_of(n), p);
+  }
   [[nodiscard]] Memory& memory() const noexcept { return memory_; }
 
  private:

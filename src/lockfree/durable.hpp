@@ -2,13 +2,17 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <concepts>
 #include <memory>
+#include <mutex>
+#include <new>
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "lockfree/catalogue.hpp"
 #include "lockfree/node_memory.hpp"
+#include "lockfree/nodes.hpp"
 
 namespace nvm::lockfree {
 
@@ -33,8 +37,42 @@ class durable final : public structure {
   [[nodiscard]] memory_type& memory() noexcept { return memory_; }
   // Keys, while nobody has worked since recovery.  Counted by so many threads, if they are worth it.
   [[nodiscard]] std::uint64_t count_keys(unsigned threads = 1) const noexcept {
-    return shape_.count_of(count_allocated(threads)) - deleted_.load(std::memory_order_relaxed);
+    return shape_.count_of(count_allocated(threads)) - deleted_.size();
   }
+  // The same, by walking over all links: what count_keys() has to say.  Nothing: no volatile memory, or damage.
+  [[nodiscard]] std::optional<std::uint64_t> count_linked() noexcept {
+    std::uint64_t deleted = 0;
+    const auto linked = walk_linked([&](std::uint64_t) { ++deleted; });
+    if (!linked) return std::nullopt;
+    const std::uint64_t keys = shape_.count_of(*linked);
+    return keys < deleted ? std::nullopt : std::optional{keys - deleted};
+  }
+  // Adds what a walk finds deleted to what recovery has found.  errc::no_memory.
+  [[nodiscard]] status find_deletions() noexcept {
+    bool remembered = true;
+    deleted_.clear();
+    const auto linked = walk_linked([&](std::uint64_t head) { remembered = remembered && remember(head); });
+    if (linked && remembered) return {};
+    return memory_.is_damaged() ? status{} : no_memory();
+  }
+  // Unlinks what recovery has found deleted and linked still, so that the next process counts right, too: nothing tells
+  // it which nodes these are.  By a thread of the domain, after count_keys().  errc::no_memory; what is damaged stays.
+  [[nodiscard]] status finish_deletions(typename domain<M>::thread& t) noexcept {
+    status all;
+    session s{t};
+    for (const std::uint64_t head : deleted_) {
+      const auto* n = reinterpret_cast<const node_head*>(memory_.at(head));
+      if constexpr (requires { shape_.tidy_at(s, n); }) {
+        if (n == nullptr || shape_.tidy_at(s, n) || memory_.is_damaged()) continue;
+        all = no_memory();
+        break;
+      }
+    }
+    memory_.end(s);
+    deleted_.clear();
+    return all;
+  }
+  [[nodiscard]] bool has_deletions() const noexcept { return !deleted_.empty(); }
   // Nodes and runs that are allocated to it.
   [[nodiscard]] std::uint64_t count_allocated(unsigned threads = 1) const noexcept {
     return memory_.heap().count_allocated(threads);
@@ -83,15 +121,13 @@ class durable final : public structure {
       return true;  // the twins' bear none
     }
   }
-  void note_linked(std::uint64_t offset, std::uint64_t bytes, const link* by) noexcept override {
-    bool deleted = false;
+  [[nodiscard]] bool note_linked(std::uint64_t offset, std::uint64_t bytes, const link* by) noexcept override {
     if constexpr (requires { shape_.mark_of(offset, bytes); }) {
-      deleted = !is_fixed(offset) && bears_mark(offset, bytes);
-    } else if constexpr (requires { shape_type::is_deleted_by(*by); }) {
-      deleted = by != nullptr && shape_type::is_deleted_by(*by);
+      if (is_fixed(offset) || !bears_mark(offset, bytes)) return true;
+      return remember(memory_.offset_in_pool(shape_.mark_of(offset, bytes)));
+    } else {
+      return by == nullptr || !is_deleted_by(*by) || remember(offset);
     }
-    // relaxed: it is read when all parts of recovery have ended.
-    if (deleted) deleted_.fetch_add(1, std::memory_order_relaxed);
   }
   bool detach(std::uint64_t offset, std::uint64_t bytes) noexcept override {
     if constexpr (requires { shape_.detach(offset, bytes); }) return shape_.detach(offset, bytes);
@@ -164,10 +200,50 @@ class durable final : public structure {
     }
   }
 
+  // Whether the link leads to a node that has been deleted, and only not yet unlinked.
+  [[nodiscard]] bool is_deleted_by(const link& by) noexcept {
+    if constexpr (requires { shape_type::is_deleted_by(by); }) {
+      return shape_type::is_deleted_by(by);
+    } else if constexpr (requires { shape_.mark_of(std::uint64_t{}, std::uint64_t{}); }) {
+      const auto* own = reinterpret_cast<const link*>(memory_.at(offset_of(by.load())));
+      return own != nullptr && (own->load() & gone) != 0;
+    } else {
+      return false;  // the twins'
+    }
+  }
+  // Calls deleted(head) for each node that is deleted and linked.  Nodes and runs that something leads to; nothing: no
+  // volatile memory, or damage.
+  template <class Deleted>
+  [[nodiscard]] std::optional<std::uint64_t> walk_linked(Deleted&& deleted) noexcept {
+    struct closure {
+      durable& self;
+      Deleted& deleted;
+      std::uint64_t linked = 0;
+    } k{*this, deleted};
+    const bool all = each_linked(&k, [](void* raw, std::uint64_t, const link* by) {
+      auto& in = *static_cast<closure*>(raw);
+      ++in.linked;
+      if (by != nullptr && in.self.is_deleted_by(*by)) in.deleted(offset_of(by->load()));
+    });
+    return all && !memory_.is_damaged() ? std::optional{k.linked} : std::nullopt;
+  }
+  // False: no volatile memory.
+  [[nodiscard]] bool remember(std::uint64_t head) noexcept try {
+    const std::lock_guard guard{deleted_lock_};
+    deleted_.push_back(head);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  [[nodiscard]] static errc no_memory() noexcept {
+    return fail(errc::no_memory, "no volatile memory for the nodes of a lock-free structure that were deleted");
+  }
+
   memory_type memory_;
   const std::uint64_t root_;
   shape_type shape_;
-  std::atomic<std::uint64_t> deleted_{0};  // linked still, as recovery found them
+  std::mutex deleted_lock_;             // while parts of recovery fill it
+  std::vector<std::uint64_t> deleted_;  // heads of nodes that are linked still
 };
 
 }  // namespace nvm::lockfree

@@ -255,6 +255,12 @@ class hash_table {
     }
   }
   // As those of list.hpp.
+  [[nodiscard]] bool tidy_at(session& s, const node_head* n) noexcept {
+    s.enter();
+    const bool done = chain_.tidy_at(s, entrance_to_write(s, n->order), n->order, n);
+    s.leave();
+    return done;
+  }
   [[nodiscard]] const char* check() noexcept {
     // Who enters at a cell that the chain does not lead to works where no walk comes.
     std::uint64_t not_passed = 0;

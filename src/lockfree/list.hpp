@@ -106,6 +106,13 @@ class list {
     }
   }
 
+  // Unlinks the node, which is deleted and linked.  False: damage, or no memory.
+  [[nodiscard]] bool tidy_at(session& s, const node_head* n) noexcept {
+    s.enter();
+    const bool done = chain_.tidy_at(s, root_.first, n->order, n);
+    s.leave();
+    return done;
+  }
   // What is wrong with the links while nobody is at work; nullptr: nothing.
   [[nodiscard]] const char* check() noexcept {
     return chain_.check(*this, root_.first, [](const link&) {});

@@ -170,24 +170,34 @@ class node_memory {
   [[nodiscard, NVM_INLINE]] bool may_unlink(session& s, std::uint64_t offset, std::size_t count = 1) noexcept {
     return in_.may_unlink(*s.thread_, heap_, offset, false, count);
   }
-  // change() of the link that deletes the node at `offset`, and may_unlink() on the way: one fence for both. `at_once`:
-  // past the link cache.  also(): what the fence shall cover besides; not called where the link cache has the change.
-  template <class Also = nothing_else>
+  // may_unlink() of a node that the next change of a link deletes: what recovery looks at has the node's area in before
+  // the node is deleted, or it would count one that is deleted and linked still.  The write-back is waited for with the
+  // change (lockfree/E1).
+  [[nodiscard, NVM_INLINE]] bool will_delete(session& s, std::uint64_t offset) noexcept {
+    return in_.may_unlink(*s.thread_, heap_, offset, true);
+  }
+  // change() of the link that deletes the node at `offset`; may_go: may_unlink() of it.  `at_once`: past the link
+  // cache. first(): what tells recovery of the deletion besides, and is written back; not called where the link cache
+  // has it.
+  template <class First = nothing_else>
   [[nodiscard, NVM_INLINE]] bool change_to_delete(session& s, link& l, link_word expected, link_word desired,
                                                   std::uint64_t key, std::uint64_t offset, bool& may_go,
-                                                  bool at_once = false, Also&& also = {}) noexcept {
+                                                  bool at_once = false, First&& first = {}) noexcept {
     if (in_.links.defers() && !at_once) {
-      // Nothing on media tells a deletion that is only in the link cache: what recovery looks at has it in before.
+      // Nothing on media tells a deletion that is only in the link cache.
       may_go = in_.may_unlink(*s.thread_, heap_, offset, false);
       return in_.links.change(s.thread_->client, l, expected, desired, key);
     }
-    bool asked = false;
-    const bool done = in_.links.change_now(s.thread_->client, l, expected, desired, key, [&] {
-      also();
-      may_go = in_.may_unlink(*s.thread_, heap_, offset, true);
-      asked = true;
-    });
-    if (done && !asked) may_go = in_.may_unlink(*s.thread_, heap_, offset, false);
+    const bool late = planted(plant::deleted_unannounced);
+    if (!late) {
+      first();
+      may_go = will_delete(s, offset);
+    }
+    const bool done = in_.links.change_now(s.thread_->client, l, expected, desired, key);
+    if (done && late) {
+      first();
+      may_go = in_.may_unlink(*s.thread_, heap_, offset, false);
+    }
     return done;
   }
   void retire(session& s, std::uint64_t offset) noexcept { in_.retire(*s.thread_, heap_, offset); }

@@ -50,32 +50,24 @@ class persistence {
   }
 
   // From `expected`, which is not pending, to `desired`, on behalf of `key`.  False: the link has changed meanwhile.
-  // also(): what the fence that makes the change durable shall cover besides; not called where there is none.
-  template <class Also>
   [[nodiscard, NVM_INLINE]] bool change(persistence_client& who, link& l, link_word expected, link_word desired,
-                                        std::uint64_t key, Also&& also) noexcept {
+                                        std::uint64_t key) noexcept {
     NVM_ASSERT((expected & pending) == 0);
     if (plain_) return l.exchange(expected, desired);
     if (cache_.on()) {
       const auto o = cache_.add(medium_, who.cache, l, expected, desired, key);
       if (o != link_cache::outcome::no_room) return o == link_cache::outcome::added;
     }
-    return change_now(who, l, expected, desired, key, also);
+    return change_now(who, l, expected, desired, key);
   }
   // The same past the link cache.
-  template <class Also>
   [[nodiscard, NVM_INLINE]] bool change_now(persistence_client& who, link& l, link_word expected, link_word desired,
-                                            std::uint64_t key, Also&& also) noexcept {
+                                            std::uint64_t key) noexcept {
     if (plain_) return l.exchange(expected, desired);
     if (!begin(l, expected, desired)) return false;
-    also();
     finish(who, key);
     (void)l.exchange(desired | pending, desired);
     return true;
-  }
-  [[nodiscard, NVM_INLINE]] bool change(persistence_client& who, link& l, link_word expected, link_word desired,
-                                        std::uint64_t key) noexcept {
-    return change(who, l, expected, desired, key, [] {});
   }
   // A change of several links, in this order: begin() each, then finish() and unmark() each.  When one of them can be
   // seen, those before it are durable.  Past the link cache: what is in there becomes durable in no order.

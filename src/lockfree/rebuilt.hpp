@@ -118,7 +118,7 @@ class rebuilt final : public structure {
   }
   [[nodiscard]] bool bears_mark(std::uint64_t, std::uint64_t) noexcept override { return true; }
   void write_back_words(std::uint64_t, std::uint64_t) noexcept override {}
-  void note_linked(std::uint64_t, std::uint64_t, const link*) noexcept override {}
+  [[nodiscard]] bool note_linked(std::uint64_t, std::uint64_t, const link*) noexcept override { return true; }
   void write_back_mark(std::uint64_t, std::uint64_t) noexcept override {}
   void write_back_links(std::uint64_t, std::uint64_t) noexcept override {}
   void free_unlinked(std::span<const std::uint64_t>) noexcept override {}

@@ -270,6 +270,16 @@ class skip_list {
     }
   }
   // As those of list.hpp.
+  [[nodiscard]] bool tidy_at(session& s, const node_head* n) noexcept {
+    if (!is_whole<Nodes>(memory_, n)) return false;
+    s.enter();
+    position p;
+    bool owes = false;
+    const bool done = find(s, n->order, Nodes::key_of(n), p, owes);
+    if (owes) memory_.fence_tidied();
+    s.leave();
+    return done;
+  }
   template <class Visit>
   static void each_head(std::uint64_t bytes, Visit&& visit) noexcept {
     for (unsigned h = 1; h <= low_heights + 1; ++h) {
@@ -746,8 +756,9 @@ class skip_list {
       if (old == nullptr) return memory_.change(s, bottom, expected, desired, order);
       if (!memory_.change_to_delete(s, bottom, expected, desired, order, old_start, may_go)) return false;
     } else {
+      // As in change_to_delete(): the area is known before the deletion.
+      if (old != nullptr) may_go = memory_.will_delete(s, old_start);
       if (!memory_.begin(s, bottom, expected, desired, order)) return false;
-      if (old != nullptr) may_go = memory_.may_unlink(s, old_start);
       taken_over = build(s, p, bottom, desired, old, n, height, order, k, owes);
     }
     if (old != nullptr) unlink(s, p, old, to, may_go, taken_over, order, k, owes);

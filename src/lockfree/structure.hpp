@@ -40,7 +40,8 @@ class structure {
   // Looking for one node takes as long as looking at all.
   [[nodiscard]] virtual bool searches_slowly() const noexcept = 0;
   // Recovery has found that `by` leads to the node: if it has been deleted, and only not yet unlinked, it is no key.
-  virtual void note_linked(std::uint64_t offset, std::uint64_t bytes, const link* by) noexcept = 0;
+  // False: no volatile memory to remember that.
+  [[nodiscard]] virtual bool note_linked(std::uint64_t offset, std::uint64_t bytes, const link* by) noexcept = 0;
   // each_allocated() of these will be called soon.
   virtual void prefetch_words(std::uint64_t first) noexcept = 0;
   // Calls visit for each node that is allocated and whose offset lies in [first, end).

@@ -188,6 +188,14 @@ class tree {
     const auto* over = reinterpret_cast<const node_head*>(reinterpret_cast<const std::byte*>(leaf) + before_head);
     return ((first | over->next.load()) & gone) != 0;
   }
+  // Unlinks the leaf, which is deleted and linked, as whoever writes to its key does.  False: damage, or no memory.
+  [[nodiscard]] bool tidy_at(session& s, const node_head* leaf) noexcept {
+    if (!is_whole<Nodes>(memory_, leaf)) return false;
+    const auto nothing = [](const node_head*) { return std::uint64_t{0}; };
+    return write_with(s, Nodes::key_of(leaf), write_rule::either, nothing,
+                      [](std::byte*, std::uint64_t, const node_head*) {})
+        .has_value();
+  }
   // Of an edge that leads to a node: whether that is a leaf that has been deleted.
   [[nodiscard]] static bool is_deleted_by(const link& edge) noexcept {
     const link_word w = edge.load();

@@ -92,56 +92,61 @@ inline std::uint64_t put_entry(std::uint64_t* to, const entry& e, bool allocatio
   return 2;
 }
 
-// Calls visit(const entry&) for each entry of a block that inspect_block() found none at fault, in order.  False: the
-// entries do not fit the block or the home space, which takes a block made by somebody else; those before were visited.
-template <class Visit>
-[[nodiscard]] bool for_each_entry(const std::byte* base, const block_place& p, const layout::block_header& h,
-                                  Visit&& visit) noexcept(std::is_nothrow_invocable_v<Visit, const entry&>) {
-  const std::byte* block = base + p.offset();
-  const bool allocations = (h.flags & layout::block_allocations) != 0;
-  const unsigned count = count_of(h);
-  const auto load = [&](std::uint64_t at) {
+// The entry at `at` of a block; `at` moves behind it.  False: none can be there.
+[[nodiscard]] inline bool next_entry(const std::byte* base, const block_place& p, const layout::block_header& h,
+                                     std::uint64_t& at, entry& e) noexcept {
+  const auto load = [&](std::uint64_t from) {
     std::uint64_t word = 0;
-    std::memcpy(&word, block + at, 8);
+    std::memcpy(&word, base + p.offset() + from, 8);
     return word;
   };
-  // Contents begin behind the last entry, whose place is known when all have been looked at.
-  const auto next = [&](std::uint64_t& at, entry& e) {
-    if (at > h.bytes - 8 || h.bytes < 8) return false;
-    const std::uint64_t word = load(at);
-    e.self = p.offset() + at;
+  const bool allocations = (h.flags & layout::block_allocations) != 0;
+  if (at > h.bytes - 8 || h.bytes < 8) return false;
+  const std::uint64_t word = load(at);
+  e.self = p.offset() + at;
+  at += 8;
+  e.home = word & layout::home_mask;
+  e.size = word >> layout::home_shift_size;
+  const bool is_tombstone = (word >> layout::home_shift_tombstone & 1) != 0;
+  e.kind = is_tombstone ? layout::entry_kind::tombstone
+                        : (allocations ? layout::entry_kind::allocation : layout::entry_kind::update);
+  if (e.size == 0) {
+    if (at > h.bytes - 8) return false;
+    const std::uint64_t wide = load(at);
     at += 8;
-    e.home = word & layout::home_mask;
-    e.size = word >> layout::home_shift_size;
-    const bool is_tombstone = (word >> layout::home_shift_tombstone & 1) != 0;
-    e.kind = is_tombstone ? layout::entry_kind::tombstone
-                          : (allocations ? layout::entry_kind::allocation : layout::entry_kind::update);
-    if (e.size == 0) {
-      if (at > h.bytes - 8) return false;
-      const std::uint64_t wide = load(at);
-      at += 8;
-      e.size = wide & ((std::uint64_t{1} << 48) - 1);
-      const std::uint64_t kind = wide >> 48;
-      if (kind > std::uint64_t(layout::entry_kind::tombstone) || (kind == 3) != is_tombstone) return false;
-      e.kind = static_cast<layout::entry_kind>(kind);
-    }
-    return e.size != 0 && range_inside(e.home, e.size, home_end);
-  };
+    e.size = wide & ((std::uint64_t{1} << 48) - 1);
+    const std::uint64_t kind = wide >> 48;
+    if (kind > std::uint64_t(layout::entry_kind::tombstone) || (kind == 3) != is_tombstone) return false;
+    e.kind = static_cast<layout::entry_kind>(kind);
+  }
+  return e.size != 0 && range_inside(e.home, e.size, home_end);
+}
+// Where the contents begin, behind the last entry; 0: the entries do not fit the block or the home space.
+[[nodiscard]] inline std::uint64_t contents_at(const std::byte* base, const block_place& p,
+                                               const layout::block_header& h) noexcept {
   std::uint64_t at = sizeof h;
   std::uint64_t contents = 0;
   entry e;
-  for (unsigned i = 0; i < count; ++i) {
-    if (!next(at, e)) return false;
-    if (layout::has_contents(e.kind)) {
-      if (e.size > h.bytes) return false;
-      contents += e.size;
-    }
+  for (unsigned i = 0; i < count_of(h); ++i) {
+    if (!next_entry(base, p, h, at, e)) return 0;
+    if (!layout::has_contents(e.kind)) continue;
+    if (e.size > h.bytes) return 0;
+    contents += e.size;
   }
-  if (contents != h.bytes - at) return false;
-  std::uint64_t log = at;
-  at = sizeof h;
-  for (unsigned i = 0; i < count; ++i) {
-    (void)next(at, e);
+  return contents == h.bytes - at ? at : 0;
+}
+
+// Calls visit(const entry&) for each entry of a block that inspect_block() found none at fault, in order.  False: the
+// entries do not fit the block or the home space, which takes a block made by somebody else; none was visited.
+template <class Visit>
+[[nodiscard]] bool for_each_entry(const std::byte* base, const block_place& p, const layout::block_header& h,
+                                  Visit&& visit) noexcept(std::is_nothrow_invocable_v<Visit, const entry&>) {
+  std::uint64_t log = contents_at(base, p, h);
+  if (log == 0) return false;
+  std::uint64_t at = sizeof h;
+  entry e;
+  for (unsigned i = 0; i < count_of(h); ++i) {
+    (void)next_entry(base, p, h, at, e);
     e.log = 0;
     if (layout::has_contents(e.kind)) {
       e.log = p.offset() + log;
@@ -150,6 +155,21 @@ template <class Visit>
     visit(static_cast<const entry&>(e));
   }
   return true;
+}
+
+// The bits of `flags` that prove the entries, and what the header says of them, where contents do not hold.
+inline std::uint32_t entry_check_of(const std::byte* block, std::uint64_t contents_at, const layout::block_header& h,
+                                    const block_place& p) noexcept {
+  const std::uint64_t seed = mix_seed(p.seed(), h.version ^ std::uint64_t{h.bytes} << 32 ^ count_of(h));
+  const std::uint64_t sum = checksum(block + sizeof h, contents_at - sizeof h, seed);
+  return static_cast<std::uint32_t>(sum) << layout::entry_check_shift | layout::block_entries_checked;
+}
+[[nodiscard]] inline bool entries_hold(const std::byte* base, const block_place& p,
+                                       const layout::block_header& h) noexcept {
+  constexpr std::uint32_t ours = ~std::uint32_t{0} << layout::entry_check_shift | layout::block_entries_checked;
+  if ((h.flags & layout::block_entries_checked) == 0) return false;
+  const std::uint64_t contents = contents_at(base, p, h);
+  return contents != 0 && (h.flags & ours) == entry_check_of(base + p.offset(), contents, h, p);
 }
 
 }  // namespace nvm::logheap

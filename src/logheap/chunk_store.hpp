@@ -54,7 +54,8 @@ struct heap_settings {
   unsigned cleaners = 0;      // background threads
   unsigned recovery_threads = 1;
   bool refuse_damage = false;  // open() fails where blocks do not hold, and leaves them as they are
-  bool use_saved = true;       // false: the log is read also where a clean close has saved what it says
+  bool salvage = false;   // open() takes the entries of blocks whose contents do not hold, as far as they are proved
+  bool use_saved = true;  // false: the log is read also where a clean close has saved what it says
 };
 
 enum class chunk_state : std::uint8_t {

@@ -48,6 +48,8 @@ struct heap_statistics {
 
 struct damaged_block {
   std::uint64_t offset = 0;        // 0: not known, for its header is gone
+  std::uint64_t end = 0;           // where the next block that holds can be
+  bool kept = false;               // its entries are proved, and were taken: heap_settings::salvage
   std::uint64_t version = 0;       // 0: not known
   std::string homes;               // what it was about, as far as that can be read
   std::vector<home_range> ranges;  // the same
@@ -61,6 +63,19 @@ struct recovery_report {
   std::uint64_t dropped = 0;  // intact blocks of transactions that had not committed
   std::vector<damaged_block> damaged;
   std::string saved_fault;  // why the mapping that a close has saved was not loaded, though it is there
+};
+
+// An object as it is to be in a heap whose log is written anew (rewrite.hpp).
+struct kept_piece {
+  home_t home = 0;
+  std::vector<std::byte> bytes;
+  bool operator==(const kept_piece&) const = default;
+};
+struct kept_object {
+  home_t home = 0;
+  std::uint64_t size = 0;
+  std::vector<kept_piece> pieces;  // what was stored, in order
+  bool operator==(const kept_object&) const = default;
 };
 
 template <media M, mapping Map>
@@ -290,6 +305,20 @@ class heap {
       if (w.exists()) visit(s.home, std::min(s.bytes, size_of_entry(w.entry())));
     });
   }
+  // The same with the room that the object has, and the size that its entry says, which may be anything.
+  template <class Visit>
+  void for_each_room(Visit&& visit) {
+    homes_->for_each([&](const home_space::slot& s, slot_word w) {
+      if (w.exists()) visit(s.home, s.bytes, size_of_entry(w.entry()));
+    });
+  }
+  // Whether an object of that size has room of so many bytes.
+  [[nodiscard]] bool has_room_of(std::uint64_t size, std::uint64_t bytes) const noexcept {
+    return size != 0 && size <= bytes && homes_->room_of(size) == bytes;
+  }
+  // Writes the objects to the log of a heap that has none, at their addresses; the heap does not know them before it is
+  // opened again.  errc::no_space, no_memory.
+  [[nodiscard]] status restore(thread& t, std::span<const kept_object> objects) noexcept;
   // A full walk over what is volatile, against the log: empty, or what is wrong.  At rest.
   [[nodiscard]] std::string check();
   [[nodiscard]] lsn_t last_lsn() noexcept { return medium_.last_lsn(); }

@@ -284,6 +284,7 @@ class log_writer {
       live += static_cast<std::uint32_t>(p.what.size);
     }
     NVM_ASSERT(at == sizeof h + b.entry_bytes && log == h.bytes);
+    h.flags |= entry_check_of(to, at, h, place);
     h.header_check = header_check_of(h, place);
     h.content_check = content_check_of(to, h.bytes, place);
     std::memcpy(to, &h, sizeof h);

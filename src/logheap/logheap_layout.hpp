@@ -118,9 +118,10 @@ static_assert(std::has_unique_object_representations_v<block_header>);
 inline constexpr std::uint64_t version_max = std::uint64_t{1} << 55;  // the next ones too fit a checked word
 inline constexpr std::uint64_t versions_under_way = 1 << 16;          // commits that have been let in take fewer
 inline constexpr std::uint64_t block_align = 8;
-inline constexpr std::uint32_t block_moved = 1;        // a cleaner's copy: it was committed before it was made
-inline constexpr std::uint32_t block_allocations = 2;  // short entries are allocations with their contents
-inline constexpr std::uint32_t block_flags = block_moved | block_allocations;
+inline constexpr std::uint32_t block_moved = 1;            // a cleaner's copy: it was committed before it was made
+inline constexpr std::uint32_t block_allocations = 2;      // short entries are allocations with their contents
+inline constexpr std::uint32_t block_entries_checked = 4;  // the upper 24 bits are a check of the entries
+inline constexpr unsigned entry_check_shift = 8;
 inline constexpr unsigned peer_bits = 48;
 inline constexpr std::uint64_t entries_max = 0xFFFF;
 

@@ -29,6 +29,7 @@
 #include <set>
 
 #include "logheap/heap.hpp"
+#include "logheap/mend_block.hpp"
 #include "logheap/replay_record.hpp"
 #include "logheap/share_replay.hpp"
 
@@ -64,6 +65,7 @@ class recovery {
     std::uint64_t from = 0;
     std::uint64_t to = 0;
     std::uint64_t version = 0;  // 0: not known
+    bool kept = false;
   };
   struct chunk_found {
     std::vector<block_found> blocks;
@@ -202,6 +204,13 @@ class recovery {
       }
       if (!is_last && (behind < end || at < sure)) {
         behind = std::min(behind, end);
+        if (h.settings_.salvage && mend_block(h.base_, place, bytes, behind - at, f.newest_intact, b) &&
+            at + b.bytes <= end) {
+          keep(p, number, place.offset(), b);
+          at += round_up(b.bytes, layout::block_align);
+          f.end = at;
+          continue;
+        }
         f.damaged.push_back({place.offset(), c.offset + behind, has_header ? b.version : 0});
         f.end = at = behind;
         continue;
@@ -213,6 +222,14 @@ class recovery {
       break;
     }
     if (f.had_end) f.end = sure;
+  }
+
+  // Its entries count, whatever its contents are.
+  void keep(part_found& p, std::uint32_t number, std::uint64_t offset, const layout::block_header& b) {
+    chunk_found& f = found_[number];
+    f.newest = std::max(f.newest, b.version);
+    f.damaged.push_back({offset, offset + round_up(b.bytes, layout::block_align), b.version, true});
+    deal(p, number, offset);
   }
 
   // Of those not known to have committed.
@@ -282,7 +299,15 @@ class recovery {
       chunk_found& f = found_[i];
       const std::uint64_t version = f.torn_block.version;
       if (version == 0 || (version > through && !went_on(f, version))) continue;
-      f.damaged.push_back(f.torn_block);
+      const block_place place =
+          heap_.chunks_.place(heap_.chunks_.at(i), f.torn_block.from - heap_.chunks_.at(i).offset);
+      layout::block_header b;
+      if (heap_.settings_.salvage && mend_block(heap_.base_, place, heap_.chunks_.chunk_bytes(),
+                                                f.torn_block.to - f.torn_block.from, f.newest_intact, b)) {
+        keep(parts_found_[0], i, f.torn_block.from, b);
+      } else {
+        f.damaged.push_back(f.torn_block);
+      }
       f.torn = false;
       f.end = f.torn_block.to - heap_.chunks_.at(i).offset;
     }
@@ -435,7 +460,7 @@ class recovery {
       for (const damaged_range& d : f.damaged) describe(c, d);
       if (!f.had_end) h.chunks_.mark_end(c, c.used.load(std::memory_order_relaxed));
     }
-    for (const std::uint64_t version : missing_) report_.damaged.push_back({0, version, {}, {}});
+    for (const std::uint64_t version : missing_) report_.damaged.push_back({0, 0, false, version, {}, {}});
   }
   // errc::corrupt, with what can be read of the first damaged block.
   [[nodiscard]] status refuse_damage() {
@@ -447,7 +472,7 @@ class recovery {
       }
     }
     if (blocks == 0) return {};
-    if (report_.damaged.empty()) report_.damaged.push_back({0, *missing_.begin(), {}, {}});
+    if (report_.damaged.empty()) report_.damaged.push_back({0, 0, false, *missing_.begin(), {}, {}});
     const damaged_block& first = report_.damaged.front();
     return fail(
         errc::corrupt,
@@ -457,7 +482,7 @@ class recovery {
   // What can still be read of it.
   void describe(const chunk& c, const damaged_range& d) {
     heap_type& h = heap_;
-    damaged_block out{d.from, d.version, {}, {}};
+    damaged_block out{d.from, d.to, d.kept, d.version, {}, {}};
     layout::block_header header;
     std::memcpy(&header, h.base_ + d.from, sizeof header);
     const bool plausible = header.bytes >= sizeof header && header.bytes <= c.offset + h.chunks_.chunk_bytes() - d.from;

@@ -9,6 +9,7 @@
 #                                                           ../history/lockfree.sh
 #        campaign.sh stores [arguments]                     calls on stores, and kills: see ../history/stores.sh
 #        campaign.sh told [arguments]                       faults at syncs and growths: see ../faults/told.sh
+#        campaign.sh damage [arguments]                     damages pools, checks and repairs them: see ../damage/campaign.py
 #        campaign.sh blocks [arguments]                     crashes of a machine with a disk: see ../blocks/blocks.sh
 #        campaign.sh dax [arguments]                        a guest with DAX, and power cuts: see ../dax/dax.sh
 #   --seed    a number; when not given, it is derived from the commit
@@ -29,6 +30,16 @@ fi
 if [ "${1:-}" = bank ]; then
   shift
   exec tests/history/bank.sh "$@"
+fi
+
+if [ "${1:-}" = damage ]; then
+  shift
+  if [ -z "${HOLDFAST_BUILD:-}" ]; then
+    ./dev build release holdfast_cli damage_pool
+    HOLDFAST_BUILD=build/release
+  fi
+  exec python3 tests/damage/campaign.py --cli "$HOLDFAST_BUILD/src/cli/holdfast" \
+    --pools "$HOLDFAST_BUILD/tests/damage/damage_pool" --ledger "$@"
 fi
 
 if [ "${1:-}" = lockfree ]; then

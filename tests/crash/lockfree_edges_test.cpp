@@ -144,6 +144,18 @@ TEST(lockfree_edges, of_a_leaf_that_leaves_a_tree_without_its_mark_are_found) {
   EXPECT_TRUE(found);
 }
 
+// Recovery would count it: it is linked still, and nothing leads recovery there.
+TEST(lockfree_edges, of_a_deletion_that_recovery_does_not_know_of_are_found) {
+  options o = lockfree_options(model::x86, {});
+  o.print_violations = false;
+  for (const char* story : {"a list lives", "a hash table lives", "a skip list lives", "a tree lives"}) {
+    planted_bug = plant::deleted_unannounced;
+    const bool found = explore::explore(subject_of(lockfree_story_named(story), {}), o).finds_violation();
+    planted_bug = plant::none;
+    EXPECT_TRUE(found) << story;
+  }
+}
+
 TEST(lockfree_edges, are_all_known) {
   std::set<std::string> met;
   for (const auto& mutant : score().mutants) met.insert(mutant.change.place);

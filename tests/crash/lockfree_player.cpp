@@ -329,11 +329,22 @@ bool has_ended_with(const window& w, std::uint64_t value) noexcept {
   return w.depth == 0 && !w.history.empty() && w.history.back().end && w.history.back().value == value;
 }
 
+// Recovery has counted what is there.
+verdict counts_of(const lockfree_process& p, const lockfree_contents& found) {
+  if (!found.fault.empty()) return pass();  // that is for others to say
+  for (const auto& s : found.structures) {
+    if (p.count(s.name) != s.items.size()) {
+      return fault("counted " + std::to_string(p.count(s.name)) + " keys, and there are " +
+                   std::to_string(s.items.size()));
+    }
+  }
+  return pass();
+}
 verdict recover(machine& m, const lockfree_variant& v) {
   const auto p = open_lockfree(m, v);
   if (p == nullptr) return fault(last_message());
   if (v.image && !p->close()) return fault(last_message());
-  return pass();
+  return counts_of(*p, lockfree_in(m.base(), m.size(), true));
 }
 
 // Everything that was there is found, changed and removed, and something else takes its place.
@@ -341,6 +352,7 @@ verdict live_on(machine& m, const lockfree_variant& v) {
   const lockfree_contents before = lockfree_in(m.base(), m.size(), true);
   const auto p = open_lockfree(m, v, ~std::uint64_t{0});
   if (p == nullptr) return fault(last_message());
+  if (verdict counted = counts_of(*p, before)) return counted;
   const auto failed = [] { return fault(std::string{"working on: "} + last_message()); };
   const auto is_full = [] { return last_code() == errc::no_space; };
   std::uint64_t expected = 0;

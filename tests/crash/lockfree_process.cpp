@@ -1,5 +1,6 @@
 #include "lockfree_process.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <functional>
@@ -81,6 +82,9 @@ class attached {
   virtual void forget() = 0;
   virtual void fill_up(thread& t) = 0;
   virtual void set_count(std::int64_t n) = 0;
+  virtual std::uint64_t count_keys() = 0;
+  virtual bool has_deletions() = 0;
+  virtual status finish_deletions(thread& t) = 0;
 };
 
 template <media M, class Structure, class Nodes>
@@ -153,6 +157,15 @@ class attached_as final : public attached<M> {
   void set_count(std::int64_t n) override {
     if constexpr (requires { it_->set_count(n); }) it_->set_count(n);
   }
+  std::uint64_t count_keys() override { return it_.count_keys(); }
+  bool has_deletions() override {
+    if constexpr (requires { it_.has_deletions(); }) return it_.has_deletions();
+    return false;
+  }
+  status finish_deletions(thread& t) override {
+    if constexpr (requires { it_.finish_deletions(t); }) return it_.finish_deletions(t);
+    return {};
+  }
 
  private:
   session& of(thread& t) { return sessions_.try_emplace(t.number(), t).first->second; }
@@ -212,9 +225,12 @@ class process final : public lockfree_process {
     }
     run_as(2);
     if (status s = names_.check_recovery(r); !s) return s;
-    names_.end_recovery(r, recovered_);
-    return {};
+    return names_.end_recovery(r, recovered_, [&] {
+      for (auto& [name, s] : structures_) s.keys = s.it->count_keys();
+      return finish_deletions();
+    });
   }
+  std::uint64_t count(std::string_view name) const override { return structures_.find(name)->second.keys; }
 
   status create(std::string_view name, shape_of_structure shape, unsigned bits) override {
     if (status s = names_.need(variant_.area_shift); !s) return s;
@@ -293,7 +309,21 @@ class process final : public lockfree_process {
   struct member {
     found_type found;
     std::unique_ptr<attached<M>> it;
+    std::uint64_t keys = 0;  // when it was opened
   };
+  status finish_deletions() {
+    if (std::none_of(structures_.begin(), structures_.end(), [](auto& s) { return s.second.it->has_deletions(); })) {
+      return {};
+    }
+    const auto t = domain_->join([&](unsigned number) { return names_.table_word(number); });
+    if (!t) return t.error();
+    for (auto& [name, s] : structures_) {
+      if (status done = s.it->finish_deletions(**t); !done) return done;
+    }
+    domain_->leave(**t);
+    domain_->come_to_rest();
+    return {};
+  }
 
   template <template <class> class Shape, class Nodes>
   std::unique_ptr<attached<M>> linked(const found_type& f) {
@@ -333,7 +363,7 @@ class process final : public lockfree_process {
     }
     std::unique_ptr<attached<M>> it = opened(f);
     if (it == nullptr) return fail(errc::corrupt, "'%.*s' is of no kind", int(name.size()), name.data());
-    structures_[std::string{name}] = {f, std::move(it)};
+    structures_[std::string{name}] = {f, std::move(it), 0};
     return {};
   }
   result<std::uint64_t> make_sealed(std::uint16_t owner, unsigned bits) {

@@ -78,6 +78,8 @@ class lockfree_process {
                                           const value_bytes& value, lockfree::write_rule rule) = 0;
   virtual result<bool> remove(unsigned t, std::string_view name, std::uint64_t key) = 0;
   virtual std::optional<value_bytes> look_up(unsigned t, std::string_view name, std::uint64_t key) = 0;
+  // Keys, as recovery has counted them.
+  [[nodiscard]] virtual std::uint64_t count(std::string_view name) const = 0;
   // Begins an operation that lasts, and ends it.
   virtual void enter(unsigned t, std::string_view name) = 0;
   virtual void leave(unsigned t, std::string_view name) = 0;

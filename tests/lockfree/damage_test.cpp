@@ -81,7 +81,7 @@ void open_and_use(std::byte* base, const geometry& g) {
       recovery_method::automatic));
   names.recover_part(r);
   if (!names.check_recovery(r)) return;
-  names.end_recovery(r, report);
+  EXPECT_TRUE(names.end_recovery(r, report, []() noexcept { return status{}; }));
   const auto thread = shared.join([&](unsigned n) { return names.table_word(n); });
   if (!thread) return;
   if (a != nullptr) use(*a, **thread);
