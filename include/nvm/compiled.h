@@ -75,6 +75,9 @@ NVM_API int __nvm_tx_covers(const void *p, size_t n);
 NVM_API uint64_t __nvm_tx_ended(void);
 /* The live object that holds p, committed or of this thread's transaction: its start and size; 0 if there is none. */
 NVM_API size_t __nvm_object_around(const void *p, const void **start);
+/* Of at most n bytes from p on: as many as lie in the object around p, or in the pool where there is none.  n itself
+ * where this thread has no transaction in p's pool. */
+NVM_API size_t __nvm_room(const void *p, size_t n);
 
 #ifdef __cplusplus
 }
