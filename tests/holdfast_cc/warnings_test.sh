@@ -9,19 +9,27 @@ cat >vendor.h <<'END'
 #pragma GCC system_header
 void vendor_fill(char *p);
 int vendor_read(const char *p);
+struct vendor_vector {
+  void *base;
+  unsigned long bytes;
+};
+void vendor_fill_vector(const struct vendor_vector *v);
 END
 cat >many.c <<'END'
 #include <nvm/nvm.h>
 #include <stdio.h>
 #include <string.h>
-#include <libgen.h>
+#include <stdlib.h>
 #include "vendor.h"
 void ours(char *p);
 void f(NVM_POOL *pool) {
   char *p = nvm_pool_get_root(pool);
   vendor_fill(p);                                  // WARN vendor_fill may write the durable object
-  basename(p);                                     // WARN basename may write the durable object
-  sprintf(p, "%d", 7);                             // WARN sprintf may write durable memory, and nobody can say how much
+  vendor_read(p);
+  struct vendor_vector v = {p, 8};
+  vendor_fill_vector(&v);                          // WARN vendor_fill_vector may write the durable object
+  putenv(p);                                       // WARN putenv may write durable memory, and nobody can say how much
+  sprintf(p, "%d", 7);
   __asm__ volatile("movl $1, (%0)" ::"r"(p) : "memory");  // WARN inline assembly may write durable memory
   __asm__ volatile("" ::: "memory");
   __asm__ volatile("incl %0" : "+m"(*(int *)p));
