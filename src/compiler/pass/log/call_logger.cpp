@@ -2,6 +2,7 @@
 
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/Module.h>
+#include <llvm/IR/Operator.h>
 #include <llvm/Transforms/Utils/BasicBlockUtils.h>
 
 #include "code.hpp"
@@ -24,11 +25,14 @@ bool begins_in_memory(const expression& e) {
   return e.what == kind::word_at || (e.what == kind::sum && e.parts.front().what == kind::word_at);
 }
 
+// Also numbers that may be addresses: prctl() and syscall() take them for such.
 std::vector<Value*> further_pointers(const described_call& c) {
   std::vector<Value*> found;
   for (unsigned k = c.function.arguments; k < c.call.arg_size(); ++k) {
     Value* v = c.call.getArgOperand(k);
-    if (v->getType()->isPointerTy() && (c.everything || !is_volatile(v, c.libc))) found.push_back(v);
+    if (auto* number = dyn_cast<PtrToIntOperator>(v)) v = number->getPointerOperand();
+    const bool may_be = v->getType()->isPointerTy() || (v->getType()->isIntegerTy(64) && !isa<Constant>(v));
+    if (may_be && (c.everything || !v->getType()->isPointerTy() || !is_volatile(v, c.libc))) found.push_back(v);
   }
   return found;
 }
@@ -99,7 +103,7 @@ class coder {
     for (const written_range& r : c_.function.writes) {
       if (!matters(c_, r)) continue;
       if (r.further) {
-        for (Value* v : further_pointers(c_)) write(r, v);
+        for (Value* v : further_pointers(c_)) write(r, as_pointer(v));
         continue;
       }
       IRBuilder<> b(&c_.call);
@@ -115,6 +119,12 @@ class coder {
   }
 
  private:
+  Value* as_pointer(Value* v) {
+    if (v->getType()->isPointerTy()) return v;
+    IRBuilder<> b(&c_.call);
+    take_place(b);
+    return b.CreateIntToPtr(v, pointer_);
+  }
   void take_place(IRBuilder<>& b) { b.SetCurrentDebugLocation(c_.call.getDebugLoc()); }
   Value* site() { return c_.check ? static_cast<Value*>(site_of(c_.call)) : ConstantPointerNull::get(pointer_); }
 

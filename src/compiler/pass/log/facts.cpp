@@ -61,6 +61,20 @@ bool returns_durable(const CallBase& c) {
   return is_contained(known, f->getName());
 }
 
+// A local variable that gets nothing but such pointers: without optimisation every pointer is in one.
+bool is_durable_variable(const Value* place) {
+  if (!isa<AllocaInst>(place)) return false;
+  bool any = false;
+  for (const User* u : place->users()) {
+    const auto* s = dyn_cast<StoreInst>(u);
+    if (s == nullptr || s->getPointerOperand() != place) continue;
+    const auto* c = dyn_cast<CallBase>(getUnderlyingObject(s->getValueOperand(), 16));
+    if (c == nullptr || !returns_durable(*c)) return false;
+    any = true;
+  }
+  return any;
+}
+
 }  // namespace
 
 bool is_volatile(const Value* address, const TargetLibraryInfo& libc) {
@@ -80,7 +94,9 @@ bool is_volatile(const Value* address, const TargetLibraryInfo& libc) {
 
 bool is_durable(const Value* address) {
   if (!address->getType()->isPointerTy()) return false;
-  const auto* c = dyn_cast<CallBase>(getUnderlyingObject(address, 16));
+  const Value* object = getUnderlyingObject(address, 16);
+  if (const auto* l = dyn_cast<LoadInst>(object)) return is_durable_variable(l->getPointerOperand());
+  const auto* c = dyn_cast<CallBase>(object);
   return c != nullptr && returns_durable(*c);
 }
 
