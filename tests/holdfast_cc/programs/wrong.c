@@ -19,6 +19,9 @@ struct buried {
   char* where;
 };
 void change_buried(const struct buried* b);
+/* Not those of the C library. */
+void warn(int code);
+int insque(long a, long b);
 
 /* Here nobody knows at compile time that it is durable. */
 __attribute__((noinline)) static void keep(char* p) { setvbuf(stderr, p, 0, 48); /* LINE kept */ }
@@ -54,6 +57,8 @@ int main(int argc, char** argv) {
   t->next = NULL;
   on_the_stack.next = t;
   read_only(t->text);
+  warn(7);
+  insque(5, 6);
   nvm_tx_log(t->text, 4);
   change_unlogged(t->text);
   if (strcmp(what, "volatile") == 0) t->next = &on_the_stack; /* LINE volatile */

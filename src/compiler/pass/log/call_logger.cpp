@@ -281,21 +281,46 @@ bool names_other_types(const CallBase& c, const expression& e) {
   return any_of(e.parts, [&](const expression& part) { return names_other_types(c, part); });
 }
 
+bool looks_into_memory(const expression& e) {
+  return e.what == kind::word_at || e.what == kind::number_at || e.what == kind::printed ||
+         e.what == kind::printed_list || any_of(e.parts, looks_into_memory);
+}
+
 }  // namespace
+
+unsafe_function guessed(const unsafe_function& f) {
+  unsafe_function known = f;
+  known.by.clear();
+  known.calls_back = true;
+  erase_if(known.writes, [](const written_range& r) {
+    return r.further || r.how == written_range::extent::unknown || looks_into_memory(r.address) ||
+           looks_into_memory(r.bytes);
+  });
+  return known;
+}
+
+std::string misfit(const described_call& c) {
+  const unsafe_function& f = c.function;
+  if (c.call.arg_size() < f.arguments || (c.call.arg_size() > f.arguments && !f.more_arguments)) {
+    return f.name + " is called with " + std::to_string(c.call.arg_size()) +
+           " arguments, its line in an unsafe file says " + std::to_string(f.arguments);
+  }
+  const auto other_types = [&](const written_range& r) {
+    return !r.further && (names_other_types(c.call, r.address) || names_other_types(c.call, r.bytes));
+  };
+  if (any_of(f.writes, other_types))
+    return f.name + " is called with arguments of other types than its line in an unsafe file speaks of";
+  return {};
+}
 
 bool fits(const described_call& c) {
   const unsafe_function& f = c.function;
-  if (c.call.arg_size() < f.arguments || (c.call.arg_size() > f.arguments && !f.more_arguments)) {
-    warn(c.call, f.name + " is called with " + std::to_string(c.call.arg_size()) +
-                     " arguments, its line in an unsafe file says " + std::to_string(f.arguments));
+  if (const std::string text = misfit(c); !text.empty()) {
+    warn(c.call, text);
     return false;
   }
   bool durable = f.unknown && any_durable_argument(c.call);
   for (const written_range& r : f.writes) {
-    if (!r.further && (names_other_types(c.call, r.address) || names_other_types(c.call, r.bytes))) {
-      warn(c.call, f.name + " is called with arguments of other types than its line in an unsafe file speaks of");
-      return false;
-    }
     if (r.how != written_range::extent::unknown) continue;
     durable = durable || (r.further ? any_of(further_pointers(c), is_durable)
                                     : is_durable(c.call.getArgOperand(argument_of(r.address))));

@@ -5,6 +5,8 @@
 #include <llvm/Analysis/TargetLibraryInfo.h>
 #include <llvm/IR/InstrTypes.h>
 
+#include <string>
+
 #include "unsafe_file.hpp"
 
 namespace nvm::compiler {
@@ -17,6 +19,11 @@ struct described_call {
   bool check;       // every range with its place
 };
 
+// For a function that may be the program's own, with the name of one of the C library: what can be said of it without
+// looking into memory, and that it may use transactions.
+[[nodiscard]] unsafe_function guessed(const unsafe_function& f);
+// What does not fit the description, in words; empty: all does.
+[[nodiscard]] std::string misfit(const described_call& c);
 // Warns of arguments that do not fit the description, and of provably durable ones of which nobody can say what is
 // written through them.  False: nothing can be logged.
 [[nodiscard]] bool fits(const described_call& c);

@@ -47,6 +47,7 @@ Function* function_of(const CallBase& c) {
 }
 
 bool is_system_function(const Function& f) { return is_assumed(f, "nvm_system"); }
+bool is_program_function(const Function& f) { return !is_system_function(f) && is_assumed(f, "nvm_program"); }
 bool only_reads(const Function& f, unsigned parameter) {
   return is_assumed(f, "nvm_reads_" + std::to_string(parameter));
 }

@@ -26,7 +26,9 @@ inline constexpr const char* pointers_checked_already = "nvm-pointers-checked";
 [[nodiscard]] llvm::Function* function_of(const llvm::CallBase& c);
 // Declared by a system header, hence not compiled with the pass (pass/front/system_functions.cpp marks them).
 [[nodiscard]] bool is_system_function(const llvm::Function& f);
-// Its parameter is declared, there, as a pointer to what it does not change.
+// Declared by the program only, and no function that the compiler knows: it may be the program's own.
+[[nodiscard]] bool is_program_function(const llvm::Function& f);
+// Its parameter is declared, in a system header, as a pointer to what it does not change.
 [[nodiscard]] bool only_reads(const llvm::Function& f, unsigned parameter);
 
 // Every object that the address can belong to is a variable, or fresh from malloc and its kin.

@@ -242,10 +242,9 @@ class function_logger {
     }
     const StringRef name = callee->getName();
     if (is_heap_function(*callee)) return !leaves_transactions_alone(name);
-    const auto described = table_.find(name.str());
-    if (described != table_.end() && callee->isDeclaration()) {
-      precompiled(c, described->second);
-      return described->second.calls_back;
+    if (const unsafe_function* described = description(c, *callee)) {
+      precompiled(c, *described);
+      return described->calls_back;
     }
     if (c.onlyReadsMemory() || c.onlyAccessesInaccessibleMemory()) return false;
     if (isAllocationFn(&c, &libc_) || getFreedOperand(&c, &libc_) != nullptr) return false;
@@ -260,6 +259,15 @@ class function_logger {
     if (callee->isDeclaration() && options_.check) watched_.push_back(&c);
     return true;
   }
+  // What a file says of the function; nullptr: nothing.
+  const unsafe_function* description(CallBase& c, const Function& callee) {
+    const auto known = table_.find(callee.getName().str());
+    if (known == table_.end() || !callee.isDeclaration()) return nullptr;
+    if (!known->second.of_library || !is_program_function(callee)) return &known->second;
+    const unsafe_function& own = own_.try_emplace(known->first, guessed(known->second)).first->second;
+    return misfit({c, own, libc_, options_.everything, options_.check}).empty() && !own.unknown ? &own : nullptr;
+  }
+
   // A durable pointer, or the address of a variable that holds one, for something else than to read it.
   static bool gets_durable(const CallBase& c, const Function& callee) {
     for (unsigned k = 0; k < c.arg_size(); ++k) {
@@ -564,6 +572,7 @@ class function_logger {
   std::map<const Loop*, bool> harmless_;
   std::vector<planned> plan_;
   std::vector<CallBase*> watched_;
+  unsafe_table own_;  // of functions that may be the program's own
 };
 
 }  // namespace

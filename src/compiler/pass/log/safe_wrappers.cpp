@@ -50,7 +50,8 @@ bool make_safe_wrappers(Module& m, const unsafe_table& table) {
   std::vector<Function*> precompiled;
   for (Function& f : m) {
     const auto known = table.find(f.getName().str());
-    if (f.isDeclaration() && !f.isIntrinsic() && known != table.end() && may_write(known->second))
+    if (f.isDeclaration() && !f.isIntrinsic() && known != table.end() && may_write(known->second) &&
+        !(known->second.of_library && is_program_function(f)))
       precompiled.push_back(&f);
   }
   bool changed = false;

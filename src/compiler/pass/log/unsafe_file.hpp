@@ -83,7 +83,8 @@ struct unsafe_function {
   bool unknown = false;         // "wr_set:?"
   std::vector<written_range> writes;
   std::vector<walk_of_memory> by;
-  bool calls_back = true;  // "calls:?"
+  bool calls_back = true;   // "calls:?"
+  bool of_library = false;  // said by the file of the installation
   unsigned line = 0;
 };
 
