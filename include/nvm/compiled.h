@@ -5,6 +5,7 @@
 #ifndef NVM_COMPILED_H
 #define NVM_COMPILED_H
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,9 +35,38 @@ void __nvm_expect_volatile(const void *p, const struct nvm_site *site);
 /* `value` is about to be stored at `where`. */
 void __nvm_check_pointer(const void *where, const void *value, const struct nvm_site *site);
 /* Around a call of a function whose code is elsewhere and that gets p: the bytes of the durable object around p, of at
- * most 64 KiB of it, are compared; NULL if p is none.  __nvm_watched() frees what __nvm_watch() returned. */
-void *__nvm_watch(const void *p);
+ * most 64 KiB of it, are compared; of a variable of n bytes, those of the objects that it points to.  NULL if there are
+ * none.  __nvm_watched() frees what __nvm_watch() returned. */
+void *__nvm_watch(const void *p, size_t n);
 void __nvm_watched(void *before, const char *function, const struct nvm_site *site);
+/* The function is about to get p, and nobody can say what it writes there, or when. */
+void __nvm_refused(const void *p, const char *function, const struct nvm_site *site);
+
+/* Before calls of the C library whose arguments alone do not say what is written: they log it, with the place in a
+ * checked build; `site` is NULL in others.  Named as in *.unsafe files. */
+struct iovec;
+struct msghdr;
+struct mmsghdr;
+struct option;
+void __nvm_written_printf(const struct nvm_site *site, const char *format, ...);
+void __nvm_written_vprintf(const struct nvm_site *site, const char *format, va_list list);
+void __nvm_written_wprintf(const struct nvm_site *site, const wchar_t *format, ...);
+void __nvm_written_vwprintf(const struct nvm_site *site, const wchar_t *format, va_list list);
+void __nvm_written_scanf(const struct nvm_site *site, const char *format, ...);
+void __nvm_written_vscanf(const struct nvm_site *site, const char *format, va_list list);
+void __nvm_written_wscanf(const struct nvm_site *site, const wchar_t *format, ...);
+void __nvm_written_vwscanf(const struct nvm_site *site, const wchar_t *format, va_list list);
+void __nvm_written_vector(const struct nvm_site *site, const struct iovec *v, size_t count);
+void __nvm_written_message(const struct nvm_site *site, const struct msghdr *m);
+void __nvm_written_messages(const struct nvm_site *site, struct mmsghdr *all, size_t count);
+void __nvm_written_tokens(const struct nvm_site *site, const char *text);
+void __nvm_written_tokens_r(const struct nvm_site *site, const char *text, char **saved);
+void __nvm_written_separated(const struct nvm_site *site, char **text);
+void __nvm_written_wtokens(const struct nvm_site *site, const wchar_t *text, wchar_t **saved);
+void __nvm_written_options(const struct nvm_site *site, const struct option *all);
+/* Characters that printf would make, without their end; the largest number where it fails.  errno stays. */
+size_t __nvm_printed(const char *format, ...);
+size_t __nvm_vprinted(const char *format, va_list list);
 
 /* After setjmp() has returned again: transactions begun since are rolled back, innermost first; the process ends if one
  * is over that was open. */
@@ -75,6 +105,9 @@ NVM_API int __nvm_tx_covers(const void *p, size_t n);
 NVM_API uint64_t __nvm_tx_ended(void);
 /* The live object that holds p, committed or of this thread's transaction: its start and size; 0 if there is none. */
 NVM_API size_t __nvm_object_around(const void *p, const void **start);
+/* Of at most n bytes from p on: as many as lie in the object around p, or in the pool where there is none.  n itself
+ * where this thread has no transaction in p's pool. */
+NVM_API size_t __nvm_room(const void *p, size_t n);
 
 #ifdef __cplusplus
 }

@@ -31,9 +31,6 @@ void log_ranges(const nvm_range* ranges, std::size_t count) noexcept {
   if (!announce(ranges, count, outside_of_transactions::left_out)) cannot_keep(ranges[0].p, ranges[0].n);
 }
 
-// Objects are looked for this far in front of an address that is inside one.
-constexpr std::uint64_t farthest_start = 4096;
-
 }  // namespace
 }  // namespace nvm::api
 
@@ -68,17 +65,24 @@ uint64_t __nvm_tx_ended(void) { return api::thread_transactions::mine().ended();
 size_t __nvm_object_around(const void* p, const void** start) {
   NVM_POOL* pool = nvm_pool_of(p);
   if (pool == nullptr || !pool->file->usable()) return 0;
-  const std::uint64_t at = reinterpret_cast<std::uintptr_t>(p) - reinterpret_cast<std::uintptr_t>(pool->base());
-  const std::uint64_t first = at & ~std::uint64_t{15};
-  const std::uint64_t last = first > api::farthest_start ? first - api::farthest_start : 0;
-  for (std::uint64_t payload = first; payload > last; payload -= 16) {
-    const auto facts = pool->engine->find(payload);
-    if (!facts) continue;
-    if (at < facts->payload || at - facts->payload >= facts->bytes) return 0;
-    *start = pool->base() + facts->payload;
-    return facts->bytes;
-  }
-  return 0;
+  const auto facts =
+      pool->engine->find_around(reinterpret_cast<std::uintptr_t>(p) - reinterpret_cast<std::uintptr_t>(pool->base()));
+  if (!facts) return 0;
+  *start = pool->base() + facts->payload;
+  return facts->bytes;
+}
+
+size_t __nvm_room(const void* p, size_t n) {
+  if (n == 0 || !nvm_is_durable(p)) return n;
+  const api::entry* e = api::thread_transactions::mine().around(p);
+  if (e == nullptr) return n;  // nothing is logged
+  const auto at = reinterpret_cast<std::uintptr_t>(p);
+  const void* start = nullptr;
+  if (const std::size_t bytes = __nvm_object_around(p, &start); bytes != 0)
+    return std::min(n, reinterpret_cast<std::uintptr_t>(start) + bytes - at);
+  // What is no object, as the inside of a store: at least the pool ends.
+  const std::uint64_t end = e->base + e->pool->file->geometry().objects_end();
+  return at < end ? std::min(n, end - at) : n;
 }
 
 void __nvm_jump_mark(nvm_jump_mark* mark) {

@@ -63,6 +63,8 @@ class engine {
   // Views into the pool.
   [[nodiscard]] virtual result<object::type_map> types() noexcept = 0;
   [[nodiscard]] virtual result<object_facts> find(std::uint64_t payload) noexcept = 0;
+  // The object whose payload holds the byte at offset `at`.
+  [[nodiscard]] virtual result<object_facts> find_around(std::uint64_t at) noexcept = 0;
   // visit returns non-zero to stop; that value is the result.
   [[nodiscard]] virtual result<int> each(int (*visit)(void* argument, const object_facts& object),
                                          void* argument) noexcept = 0;

@@ -99,6 +99,14 @@ class heap_engine final : public engine {
     return facts_of(offset, o->bytes, o->reserved);
   }
 
+  result<object_facts> find_around(std::uint64_t at) noexcept override {
+    auto o = heap_.places().find_around(at, layout::object_layout::typed);
+    if (!o) return o.error();
+    auto facts = facts_of(o->offset, o->bytes, o->reserved);
+    if (facts && at - facts->payload >= facts->bytes) return fail(errc::bad_pointer, "offset %lu is in no object", at);
+    return facts;
+  }
+
   result<int> each(int (*visit)(void*, const object_facts&), void* argument) noexcept override {
     int answer = 0;
     std::uint64_t damaged = 0;

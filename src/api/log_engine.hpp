@@ -132,6 +132,12 @@ class log_engine final : public engine {
     const std::lock_guard guard{own_lock_};
     return facts_of(*own_, payload, memory_->is_materialised());
   }
+  result<object_facts> find_around(std::uint64_t at) noexcept override {
+    const std::lock_guard guard{own_lock_};
+    auto facts = facts_of(*own_, heap_.slot_start(at) + header_bytes, memory_->is_materialised());
+    if (facts && at - facts->payload >= facts->bytes) return fail(errc::bad_pointer, "offset %lx is in no object", at);
+    return facts;
+  }
   result<int> each(int (*visit)(void*, const object_facts&), void* argument) noexcept override try {
     // Collected first: visit() may do what it likes.
     std::vector<std::uint64_t> homes;

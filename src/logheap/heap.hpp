@@ -169,6 +169,11 @@ class heap {
 
   // ---- transactions ----
 
+  // Where the slot begins that holds the address; the address itself if none does.
+  [[nodiscard]] home_t slot_start(home_t home) const noexcept {
+    const home_space::slot s = homes_->find(home);
+    return s.in == nullptr ? home : s.home;
+  }
   // An object's addresses, for an open transaction.  errc::invalid, too_large, no_space, no_memory.
   [[nodiscard]] result<object> allocate(thread& t, std::uint64_t size) noexcept {
     const auto s = homes_->take(t.number_, size);

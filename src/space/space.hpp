@@ -186,6 +186,10 @@ class space final : public space_types, public structure_pages {
     }
   }
 
+  // The object that holds the byte at `offset`, its header included.  errc::bad_pointer if none does.  Time in
+  // proportion to the slots, or the pages of a run, in front of it.
+  [[nodiscard]] result<object> find_around(std::uint64_t offset, layout::object_layout l) noexcept;
+
   // The open transaction of `lane` frees `o`.  errc::bad_pointer if one does already, or if `o` is not what it was when
   // it was found.
   [[nodiscard]] status begin_free(const object& o, unsigned lane) noexcept {

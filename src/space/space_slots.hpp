@@ -186,6 +186,38 @@ auto space<M, S>::look(extent& e, std::uint64_t offset, layout::object_layout wa
                 reserved, &e};
 }
 
+template <media M, log::settler S>
+auto space<M, S>::find_around(std::uint64_t offset, layout::object_layout l) noexcept -> result<object> {
+  const geometry& g = index_.sizes();
+  if (offset < g.data_offset || offset - g.data_offset >= index_.pages.size_pages() << g.page_shift) {
+    return fail(errc::bad_pointer, "offset %lu lies in no page of the pool", offset);
+  }
+  std::uint64_t begin = no_page;  // of the object, if there is one
+  const std::uint64_t page = g.page_of(offset);
+  if (const auto known = index_.look_up(page); !known) return known.error();
+  std::uint64_t head = page;
+  if (const page_state s = state_at(head); s.is_extent()) {
+    extent& e = s.descriptor();
+    const unlocking guard{index_.lock(e, nobody)};
+    if (e.page != head) return no_object(offset);
+    const layout::extent_shape& shape = index_.shape(e.kind);
+    const std::uint64_t at = g.page_offset(head);
+    for (auto slot = static_cast<unsigned>((offset - at) >> shape.slot_shift); slot > 0; --slot) {
+      if (!slot_bits::test(e.first(), slot)) continue;
+      begin = at + slot * shape.slot_bytes;
+      break;
+    }
+  } else {
+    // Pages of a run, but for the first, have neither a state nor an entry.
+    while (head > 0 && index_.states.get(head).code() == 0 && index_.map.load(head) == 0) --head;
+    begin = g.page_offset(head);
+  }
+  if (begin == no_page) return no_object(offset);
+  auto found = find(begin, l);
+  if (found && offset - begin >= found->bytes) return no_object(offset);
+  return found;
+}
+
 // ---- tags ----------------------------------------------------------------------------------------------------------
 
 // The word of `slot` was changed by t.  Whom the word named before may not have been settled: nobody had to who changed

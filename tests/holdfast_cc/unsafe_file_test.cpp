@@ -60,6 +60,40 @@ TEST(unsafe_file, understands_sums_products_and_what_writes_nothing_or_no_one_kn
   EXPECT_TRUE(all[2].unknown);
 }
 
+TEST(unsafe_file, understands_upper_bounds_memory_and_what_the_run_time_looks_at) {
+  const auto all = parsed(
+      "a={nargs:3,wr_set:{{arg1,upto(arg2*#4)},{arg0,rest},{arg2,?}}}\n"
+      "b={nargs:2+,wr_set:{{more,upto(#32)},scanf(arg1)}}\n"
+      "c={nargs:3,wr_set:{{*arg0,int(arg1)},{*(arg0+#8)+#1,bits(arg2)},vprintf(arg0,arg1)}}\n"
+      "d={nargs:2+,wr_set:{{arg0,printed(arg1)+#1},{arg0+wcslen(arg0)*#4,wcsnlen(arg1,#9)}}}\n"
+      "e={nargs:2,wr_set:{{arg0,vprinted(arg0,arg1)}}}");
+  ASSERT_EQ(all.size(), 5U);
+  using extent = written_range::extent;
+  ASSERT_EQ(all[0].writes.size(), 3U);
+  EXPECT_EQ(all[0].writes[0].how, extent::at_most);
+  EXPECT_EQ(all[0].writes[0].bytes.what, kind::product);
+  EXPECT_EQ(all[0].writes[1].how, extent::at_most);
+  EXPECT_EQ(all[0].writes[1].bytes.value, ~std::uint64_t{0});
+  EXPECT_EQ(all[0].writes[2].how, extent::unknown);
+  ASSERT_EQ(all[1].writes.size(), 1U);
+  EXPECT_TRUE(all[1].writes[0].further);
+  ASSERT_EQ(all[1].by.size(), 1U);
+  EXPECT_EQ(all[1].by[0].what, "scanf");
+  EXPECT_EQ(all[1].by[0].arguments, std::vector<unsigned>{1});
+  EXPECT_TRUE(all[1].by[0].further);
+  ASSERT_EQ(all[2].writes.size(), 2U);
+  EXPECT_EQ(all[2].writes[0].address.what, kind::word_at);
+  EXPECT_EQ(all[2].writes[0].bytes.what, kind::number_at);
+  ASSERT_EQ(all[2].writes[1].address.what, kind::sum);
+  EXPECT_EQ(all[2].writes[1].address.parts[0].what, kind::word_at);
+  EXPECT_EQ(all[2].writes[1].address.parts[0].parts[0].what, kind::sum);
+  EXPECT_EQ(all[2].writes[1].bytes.what, kind::bits);
+  EXPECT_FALSE(all[2].by.at(0).further);
+  EXPECT_EQ(all[3].writes[0].bytes.parts[0].what, kind::printed);
+  EXPECT_EQ(all[3].writes[1].bytes.what, kind::bounded_wide_length);
+  EXPECT_EQ(all[4].writes[0].bytes.what, kind::printed_list);
+}
+
 TEST(unsafe_file, a_later_file_overrides_an_earlier_one) {
   std::vector<unsafe_function> all = parsed("f={nargs:1,wr_set:{}}\ng={nargs:1,wr_set:{}}");
   unsafe_error error;
@@ -102,6 +136,11 @@ TEST(unsafe_file, what_is_malformed_is_refused_with_line_and_column) {
       {"calls:{} f", 1, 10, "unexpected text behind it"},
       {"calls:x", 1, 7, "expected '{', found 'x'"},
       {"f={nargs:1,wr_set:{},nargs:1}", 1, 22, "expected 'calls', found 'n'"},
+      {"f={nargs:1,wr_set:{scanf(arg0)}}", 1, 20, "scanf wants further arguments: nargs:1+"},
+      {"f={nargs:1+,wr_set:{frob(arg0)}}", 1, 21, "nothing that can be looked at is called frob"},
+      {"f={nargs:2,wr_set:{vector(arg0)}}", 1, 31, "expected ',', found ')'"},
+      {"f={nargs:1,wr_set:{{more,#8}}}", 1, 21, "expected 'arg', found 'm'"},
+      {"f={nargs:1,wr_set:{{*#8,#8}}}", 1, 22, "expected 'arg', found '#'"},
       {"9={nargs:1,wr_set:{}}", 1, 1, "expected the name of a function"},
   };
   for (const refusal& r : all) {
@@ -113,12 +152,14 @@ TEST(unsafe_file, what_is_malformed_is_refused_with_line_and_column) {
     EXPECT_EQ(error.message, r.message) << r.text;
     EXPECT_EQ(functions.size(), 1U) << "a file that is refused adds nothing";
   }
-  std::string deep = "f={nargs:1,wr_set:{{arg0,";
-  for (int i = 0; i < 1000; ++i) deep += "min(";
-  std::vector<unsafe_function> functions;
-  unsafe_error error;
-  EXPECT_FALSE(parse_unsafe(deep, functions, error));
-  EXPECT_EQ(error.message, "an expression nested deeper than 8");
+  for (const char* nested : {"min(", "*(", "bits(", "strnlen(arg0,"}) {
+    std::string deep = "f={nargs:1,wr_set:{{arg0,";
+    for (int i = 0; i < 1000; ++i) deep += nested;
+    std::vector<unsafe_function> functions;
+    unsafe_error error;
+    EXPECT_FALSE(parse_unsafe(deep, functions, error));
+    EXPECT_EQ(error.message, "an expression nested deeper than 8");
+  }
 }
 
 TEST(unsafe_file, the_table_of_the_c_library_is_well_formed) {
@@ -129,7 +170,9 @@ TEST(unsafe_file, the_table_of_the_c_library_is_well_formed) {
 
 // Any bytes are refused or understood; ASan and UBSan watch.
 TEST(unsafe_file, survives_any_text) {
-  const std::string sample = "f={nargs:3+,wr_set:{{arg0+strlen(arg1),min(arg1*arg2,#7)+strnlen(arg0,#9)}},calls:?}\n";
+  const std::string sample =
+      "f={nargs:3+,wr_set:{{arg0+strlen(arg1),min(arg1*arg2,#7)+strnlen(arg0,#9)}},calls:?}\n"
+      "g={nargs:3+,wr_set:{{*(arg0+#8),upto(bits(arg1)+int(arg2))},{more,rest},scanf(arg1)}}\n";
   std::mt19937_64 random{7};
   unsigned good = 0;
   for (int round = 0; round < 200000; ++round) {

@@ -52,12 +52,53 @@ bool found_at(const nvm_site* site) {
 }
 
 struct watched {
+  watched* next;  // of those of one variable
   const unsigned char* at;
   std::size_t bytes;
   std::uint64_t ended;
   // The bytes follow.
 };
 constexpr std::size_t watched_max = 65536;
+
+// The object around p as it is now.
+watched* keep(const void* p, watched* next) {
+  if (!nvm_is_durable(p)) return next;
+  const void* start = nullptr;
+  std::size_t bytes = __nvm_object_around(p, &start);
+  if (bytes == 0) return next;
+  const auto* at = static_cast<const unsigned char*>(start);
+  if (bytes > watched_max) {
+    const auto skipped = static_cast<std::size_t>(static_cast<const unsigned char*>(p) - at);
+    at += skipped;
+    bytes = bytes - skipped < watched_max ? bytes - skipped : watched_max;
+  }
+  auto* w = static_cast<watched*>(std::malloc(sizeof(watched) + bytes));
+  if (w == nullptr) return next;
+  *w = {next, at, bytes, __nvm_tx_ended()};
+  std::memcpy(w + 1, at, bytes);
+  return w;
+}
+
+void compare(const watched& w, const char* function, const nvm_site* site) {
+  // Once a transaction has ended in there, what it logged is not known any more.
+  if (w.ended != __nvm_tx_ended() || nvm_pool_of(w.at) == nullptr) return;
+  const auto* old = reinterpret_cast<const unsigned char*>(&w + 1);
+  for (std::size_t k = 0; k < w.bytes;) {
+    if (w.at[k] == old[k]) {
+      ++k;
+      continue;
+    }
+    std::size_t end = k;
+    while (end < w.bytes && w.at[end] != old[end]) ++end;
+    const int cover = __nvm_tx_covers(w.at + k, end - k);
+    if (cover == NVM_COVER_MISSING || cover == NVM_COVER_NO_TRANSACTION) {
+      return found(site, "%s changed %zu bytes of a durable object, at %p, %s; describe it in an unsafe file", function,
+                   end - k, static_cast<const void*>(w.at + k),
+                   cover == NVM_COVER_MISSING ? "which nobody logged" : "outside a transaction");
+    }
+    k = end;
+  }
+}
 
 }  // namespace
 
@@ -112,48 +153,30 @@ __attribute__((visibility("default"))) void __nvm_check_pointer(const void* wher
   }
 }
 
-__attribute__((visibility("default"))) void* __nvm_watch(const void* p) {
-  if (!nvm_is_durable(p)) return nullptr;
-  const void* start = nullptr;
-  std::size_t bytes = __nvm_object_around(p, &start);
-  if (bytes == 0) return nullptr;
-  const auto* at = static_cast<const unsigned char*>(start);
-  if (bytes > watched_max) {
-    const auto skipped = static_cast<std::size_t>(static_cast<const unsigned char*>(p) - at);
-    at += skipped;
-    bytes = bytes - skipped < watched_max ? bytes - skipped : watched_max;
+__attribute__((visibility("default"))) void* __nvm_watch(const void* p, size_t n) {
+  if (n == 0) return keep(p, nullptr);
+  watched* all = nullptr;
+  const auto* words = static_cast<const unsigned char*>(p);
+  for (std::size_t k = 0; k + sizeof(void*) <= n; k += sizeof(void*)) {
+    const void* inside = nullptr;
+    std::memcpy(&inside, words + k, sizeof inside);
+    all = keep(inside, all);
   }
-  auto* w = static_cast<watched*>(std::malloc(sizeof(watched) + bytes));
-  if (w == nullptr) return nullptr;
-  *w = {at, bytes, __nvm_tx_ended()};
-  std::memcpy(w + 1, at, bytes);
-  return w;
+  return all;
 }
 
 __attribute__((visibility("default"))) void __nvm_watched(void* before, const char* function, const nvm_site* site) {
-  if (before == nullptr) return;
-  const auto* w = static_cast<const watched*>(before);
-  const auto* old = reinterpret_cast<const unsigned char*>(w + 1);
-  // Once a transaction has ended in there, what it logged is not known any more.
-  if (w->ended == __nvm_tx_ended() && nvm_pool_of(w->at) != nullptr) {
-    for (std::size_t k = 0; k < w->bytes;) {
-      if (w->at[k] == old[k]) {
-        ++k;
-        continue;
-      }
-      std::size_t end = k;
-      while (end < w->bytes && w->at[end] != old[end]) ++end;
-      const int cover = __nvm_tx_covers(w->at + k, end - k);
-      if (cover == NVM_COVER_MISSING || cover == NVM_COVER_NO_TRANSACTION) {
-        found(site, "%s changed %zu bytes of a durable object, at %p, %s; describe it in an unsafe file", function,
-              end - k, static_cast<const void*>(w->at + k),
-              cover == NVM_COVER_MISSING ? "which nobody logged" : "outside a transaction");
-        break;
-      }
-      k = end;
-    }
+  for (auto* w = static_cast<watched*>(before); w != nullptr;) {
+    compare(*w, function, site);
+    watched* const next = w->next;
+    std::free(w);
+    w = next;
   }
-  std::free(before);
+}
+
+__attribute__((visibility("default"))) void __nvm_refused(const void* p, const char* function, const nvm_site* site) {
+  if (nvm_pool_of(p) == nullptr) return;
+  found(site, "%s gets durable memory, %p, and nobody can say what it writes there: not logged", function, p);
 }
 
 }  // extern "C"

@@ -27,11 +27,39 @@ define void @volatile(i64 %n) {
   ret void
 }
 ; CHECK-LABEL: define void @watched(
-; CHECK: %[[W:.*]] = call ptr @__nvm_watch(ptr %p)
+; CHECK: %[[W:.*]] = call ptr @__nvm_watch(ptr %p, i64 0)
 ; CHECK: call void @elsewhere(ptr %p)
 ; CHECK: call void @__nvm_watched(ptr %[[W]], ptr @{{.*}}, ptr @__nvm_site
 define void @watched(ptr %p) {
   call void @elsewhere(ptr %p)
   ret void
 }
+; Also where it may throw, through a pointer, and what a variable points to.
+; CHECK-LABEL: define void @watched_elsewhere(
+; CHECK: call ptr @__nvm_watch(ptr %p, i64 0)
+; CHECK: invoke void @elsewhere(ptr %p)
+; CHECK: call void @__nvm_watched(
+; CHECK: call ptr @__nvm_watch(ptr %v, i64 16)
+; CHECK: call void %f(ptr %v)
+; CHECK: call void @__nvm_watched(
+define void @watched_elsewhere(ptr %p, ptr %f) personality ptr @personality {
+  %v = alloca { ptr, i64 }
+  invoke void @elsewhere(ptr %p) to label %on unwind label %out
+on:
+  call void %f(ptr %v)
+  ret void
+out:
+  %l = landingpad { ptr, i32 } cleanup
+  resume { ptr, i32 } %l
+}
+; What nobody can say is reported where it is durable.
+; CHECK-LABEL: define void @refused(
+; CHECK: call void @__nvm_refused(ptr %p, ptr @{{.*}}, ptr @__nvm_site
+; CHECK: call i32 @putenv
+define void @refused(ptr %p) {
+  %x = call i32 @putenv(ptr %p)
+  ret void
+}
+declare i32 @putenv(ptr)
+declare i32 @personality(...)
 declare void @elsewhere(ptr)

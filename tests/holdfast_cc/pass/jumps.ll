@@ -5,7 +5,8 @@ target triple = "x86_64-pc-linux-gnu"
 ; CHECK-LABEL: define i32 @lands(
 ; CHECK: %[[M:.*]] = alloca [9 x i64]
 ; CHECK: call void @__nvm_jump_mark(ptr %[[M]])
-; CHECK-NEXT: %r = call i32 @_setjmp(ptr %b)
+; CHECK: call void @__nvm_log(ptr %b, i64 200)
+; CHECK: %r = call i32 @_setjmp(ptr %b)
 ; CHECK: %[[A:.*]] = icmp ne i32 %r, 0
 ; CHECK: br i1 %[[A]]
 ; CHECK: call void @__nvm_jump_landed(ptr %[[M]], ptr @__nvm_site

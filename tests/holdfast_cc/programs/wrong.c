@@ -14,6 +14,17 @@ NVM_STRUCT thing {
 
 void change_unlogged(char* p); /* elsewhere.c, compiled without the pass */
 void read_only(const char* p);
+struct buried {
+  long bytes;
+  char* where;
+};
+void change_buried(const struct buried* b);
+/* Not those of the C library. */
+void warn(int code);
+int insque(long a, long b);
+
+/* Here nobody knows at compile time that it is durable. */
+__attribute__((noinline)) static void keep(char* p) { setvbuf(stderr, p, 0, 48); /* LINE kept */ }
 
 static NVM_POOL* fresh_pool(const char* name) {
   NVM_POOL* pool = new_pool(name, 1 << 20);
@@ -46,11 +57,18 @@ int main(int argc, char** argv) {
   t->next = NULL;
   on_the_stack.next = t;
   read_only(t->text);
+  warn(7);
+  insque(5, 6);
   nvm_tx_log(t->text, 4);
   change_unlogged(t->text);
-  if (strcmp(what, "volatile") == 0) t->next = &on_the_stack;      /* LINE volatile */
-  if (strcmp(what, "heap") == 0) t->next = malloc(sizeof *t);      /* LINE heap */
-  if (strcmp(what, "foreign") == 0) t->next = u;                   /* LINE foreign */
+  if (strcmp(what, "volatile") == 0) t->next = &on_the_stack; /* LINE volatile */
+  if (strcmp(what, "heap") == 0) t->next = malloc(sizeof *t); /* LINE heap */
+  if (strcmp(what, "foreign") == 0) t->next = u;              /* LINE foreign */
+  void (*volatile pointer)(char*) = change_unlogged;
+  struct buried inside = {4, t->text + 20};
+  if (strcmp(what, "pointer") == 0) pointer(t->text + 8);  /* LINE pointer */
+  if (strcmp(what, "buried") == 0) change_buried(&inside); /* LINE buried */
+  if (strcmp(what, "kept") == 0) keep(t->text);
   if (strcmp(what, "unlogged") == 0) change_unlogged(t->text + 8); /* LINE unlogged */
   nvm_tx_commit(other);
   if (strcmp(what, "ended") == 0) u->number = 7; /* LINE ended */

@@ -1,4 +1,6 @@
-// Marks the functions that system headers declare: their code comes compiled, without log calls.
+// Marks the functions that system headers declare: their code comes compiled, without log calls.  With it stand the
+// numbers of the parameters that point to what the function does not change.  Those that only the program declares are
+// marked, too: they may be its own, whatever their names.
 //
 // The mark is an assumption, which is the one attribute of a declaration that Clang hands on to the optimizer as it is.
 #include <clang/AST/ASTConsumer.h>
@@ -31,8 +33,20 @@ class consumer : public clang::ASTConsumer {
     auto* f = llvm::dyn_cast<clang::FunctionDecl>(d);
     if (f == nullptr || f->isThisDeclarationADefinition() || !f->isExternC()) return;
     clang::ASTContext& context = f->getASTContext();
-    if (!context.getSourceManager().isInSystemHeader(f->getLocation())) return;
-    f->addAttr(clang::OMPAssumeAttr::CreateImplicit(context, "nvm_system"));
+    const auto of_system = [&](const clang::FunctionDecl* d) {
+      return context.getSourceManager().isInSystemHeader(d->getLocation());
+    };
+    if (!of_system(f)) {
+      if (f->getBuiltinID() == 0 && llvm::none_of(f->redecls(), of_system))
+        f->addAttr(clang::OMPAssumeAttr::CreateImplicit(context, "nvm_program"));
+      return;
+    }
+    std::string what = "nvm_system";
+    for (unsigned k = 0; k < f->getNumParams(); ++k) {
+      const clang::QualType type = f->getParamDecl(k)->getType();
+      if (type->isPointerType() && type->getPointeeType().isConstQualified()) what += ",nvm_reads_" + std::to_string(k);
+    }
+    f->addAttr(clang::OMPAssumeAttr::CreateImplicit(context, what));
   }
 };
 

@@ -31,10 +31,25 @@ bool is_jump_target(const CallBase& c) {
   return is_contained(known, f->getName()) && c.getType()->isIntegerTy();
 }
 
-bool is_system_function(const Function& f) {
+namespace {
+
+// Clang's plugin says it (pass/front/system_functions.cpp).
+bool is_assumed(const Function& f, StringRef what) {
   SmallVector<StringRef, 4> all;
   f.getFnAttribute("llvm.assume").getValueAsString().split(all, ',');
-  return is_contained(all, "nvm_system");
+  return is_contained(all, what);
+}
+
+}  // namespace
+
+Function* function_of(const CallBase& c) {
+  return dyn_cast<Function>(c.getCalledOperand()->stripPointerCastsAndAliases());
+}
+
+bool is_system_function(const Function& f) { return is_assumed(f, "nvm_system"); }
+bool is_program_function(const Function& f) { return !is_system_function(f) && is_assumed(f, "nvm_program"); }
+bool only_reads(const Function& f, unsigned parameter) {
+  return is_assumed(f, "nvm_reads_" + std::to_string(parameter));
 }
 
 namespace {
@@ -45,6 +60,20 @@ bool returns_durable(const CallBase& c) {
   if (f == nullptr) return false;
   static const StringRef known[] = {"nvm_alloc", "nvm_calloc", "nvm_realloc", "nvm_strdup", "nvm_pool_get_root"};
   return is_contained(known, f->getName());
+}
+
+// A local variable that gets nothing but such pointers: without optimisation every pointer is in one.
+bool is_durable_variable(const Value* place) {
+  if (!isa<AllocaInst>(place)) return false;
+  bool any = false;
+  for (const User* u : place->users()) {
+    const auto* s = dyn_cast<StoreInst>(u);
+    if (s == nullptr || s->getPointerOperand() != place) continue;
+    const auto* c = dyn_cast<CallBase>(getUnderlyingObject(s->getValueOperand(), 16));
+    if (c == nullptr || !returns_durable(*c)) return false;
+    any = true;
+  }
+  return any;
 }
 
 }  // namespace
@@ -66,8 +95,25 @@ bool is_volatile(const Value* address, const TargetLibraryInfo& libc) {
 
 bool is_durable(const Value* address) {
   if (!address->getType()->isPointerTy()) return false;
-  const auto* c = dyn_cast<CallBase>(getUnderlyingObject(address, 16));
+  const Value* object = getUnderlyingObject(address, 16);
+  if (const auto* l = dyn_cast<LoadInst>(object)) return is_durable_variable(l->getPointerOperand());
+  const auto* c = dyn_cast<CallBase>(object);
   return c != nullptr && returns_durable(*c);
+}
+
+bool holds_durable(const Value* address) {
+  if (!address->getType()->isPointerTy()) return false;
+  const auto* variable = dyn_cast<AllocaInst>(getUnderlyingObject(address, 16));
+  if (variable == nullptr) return false;
+  SmallVector<const Value*, 16> places{variable};
+  for (std::size_t k = 0; k < places.size() && k < 64; ++k) {
+    for (const User* u : places[k]->users()) {
+      if (isa<GetElementPtrInst>(u)) places.push_back(u);
+      const auto* s = dyn_cast<StoreInst>(u);
+      if (s != nullptr && s->getPointerOperand() == places[k] && is_durable(s->getValueOperand())) return true;
+    }
+  }
+  return false;
 }
 
 bool any_durable_argument(const CallBase& c) {

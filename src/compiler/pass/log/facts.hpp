@@ -21,13 +21,22 @@ inline constexpr const char* pointers_checked_already = "nvm-pointers-checked";
 
 // setjmp() and its kin: they return again when longjmp() is called.
 [[nodiscard]] bool is_jump_target(const llvm::CallBase& c);
+// The function that is called, also where the call's type is another than its own, as without a prototype.  nullptr:
+// through a pointer.
+[[nodiscard]] llvm::Function* function_of(const llvm::CallBase& c);
 // Declared by a system header, hence not compiled with the pass (pass/front/system_functions.cpp marks them).
 [[nodiscard]] bool is_system_function(const llvm::Function& f);
+// Declared by the program only, and no function that the compiler knows: it may be the program's own.
+[[nodiscard]] bool is_program_function(const llvm::Function& f);
+// Its parameter is declared, in a system header, as a pointer to what it does not change.
+[[nodiscard]] bool only_reads(const llvm::Function& f, unsigned parameter);
 
 // Every object that the address can belong to is a variable, or fresh from malloc and its kin.
 [[nodiscard]] bool is_volatile(const llvm::Value* address, const llvm::TargetLibraryInfo& libc);
 // The address is of an object that nvm_alloc and its kin, or nvm_pool_get_root, returned in this function.
 [[nodiscard]] bool is_durable(const llvm::Value* address);
+// The address is of a variable that such an address was stored into, in this function.
+[[nodiscard]] bool holds_durable(const llvm::Value* address);
 [[nodiscard]] bool any_durable_argument(const llvm::CallBase& c);
 // Bytes of a fresh object: 0 if `c` is no allocation in a pool, or one whose size is not known here.
 [[nodiscard]] std::uint64_t fresh_bytes(const llvm::CallBase& c);

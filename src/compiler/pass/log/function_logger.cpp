@@ -15,11 +15,11 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicInst.h>
-#include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Module.h>
-#include <llvm/Transforms/Utils/BasicBlockUtils.h>
 #include <llvm/Transforms/Utils/ScalarEvolutionExpander.h>
 
+#include "call_logger.hpp"
+#include "code.hpp"
 #include "facts.hpp"
 
 namespace nvm::compiler {
@@ -50,7 +50,7 @@ class function_logger {
     // Expansion asks for dominance and loops, which the guards' blocks spoil: all of it first.
     for (planned& p : plan_) expand(p);
     for (const planned& p : plan_) emit(p);
-    for (CallBase* c : watched_) watch(*c);
+    for (CallBase* c : watched_) watch_call(*c, libc_);
     return !plan_.empty() || !watched_.empty();
   }
 
@@ -235,18 +235,20 @@ class function_logger {
       assembly(c, known, line);
       return false;
     }
-    Function* callee = c.getCalledFunction();
-    if (callee == nullptr) return true;
+    const Function* callee = function_of(c);
+    if (callee == nullptr) {
+      if (options_.check) watched_.push_back(&c);
+      return true;
+    }
     const StringRef name = callee->getName();
     if (is_heap_function(*callee)) return !leaves_transactions_alone(name);
-    const auto described = table_.find(name.str());
-    if (described != table_.end() && callee->isDeclaration()) {
-      precompiled(c, described->second);
-      return described->second.calls_back;
+    if (const unsafe_function* described = description(c, *callee)) {
+      precompiled(c, *described);
+      return described->calls_back;
     }
     if (c.onlyReadsMemory() || c.onlyAccessesInaccessibleMemory()) return false;
     if (isAllocationFn(&c, &libc_) || getFreedOperand(&c, &libc_) != nullptr) return false;
-    if (callee->isDeclaration() && may_write_durable(c)) {
+    if (callee->isDeclaration() && gets_durable(c, *callee)) {
       if (is_system_function(*callee)) {
         warn(c, name.str() + " may write the durable object that it gets; describe it in an unsafe file");
       } else {
@@ -254,13 +256,23 @@ class function_logger {
         report_missed(c, "a durable pointer goes to a function whose code is elsewhere");
       }
     }
-    if (callee->isDeclaration() && options_.check && !c.doesNotReturn() && !isa<InvokeInst>(c) && !c.isMustTailCall())
-      watched_.push_back(&c);
+    if (callee->isDeclaration() && options_.check) watched_.push_back(&c);
     return true;
   }
-  static bool may_write_durable(const CallBase& c) {
+  // What a file says of the function; nullptr: nothing.
+  const unsafe_function* description(CallBase& c, const Function& callee) {
+    const auto known = table_.find(callee.getName().str());
+    if (known == table_.end() || !callee.isDeclaration()) return nullptr;
+    if (!known->second.of_library || !is_program_function(callee)) return &known->second;
+    const unsafe_function& own = own_.try_emplace(known->first, guessed(known->second)).first->second;
+    return misfit({c, own, libc_, options_.everything, options_.check}).empty() && !own.unknown ? &own : nullptr;
+  }
+
+  // A durable pointer, or the address of a variable that holds one, for something else than to read it.
+  static bool gets_durable(const CallBase& c, const Function& callee) {
     for (unsigned k = 0; k < c.arg_size(); ++k) {
-      if (is_durable(c.getArgOperand(k)) && !c.onlyReadsMemory(k)) return true;
+      if (holds_durable(c.getArgOperand(k))) return true;
+      if (is_durable(c.getArgOperand(k)) && !c.onlyReadsMemory(k) && !only_reads(callee, k)) return true;
     }
     return false;
   }
@@ -290,21 +302,14 @@ class function_logger {
   }
 
   void precompiled(CallBase& c, const unsafe_function& f) {
-    if (c.arg_size() < f.arguments || (c.arg_size() > f.arguments && !f.more_arguments)) {
-      return warn(c, f.name + " is called with " + std::to_string(c.arg_size()) +
-                         " arguments, its line in an unsafe file says " + std::to_string(f.arguments));
-    }
-    if (f.unknown) {
-      if (any_durable_argument(c))
-        warn(c, f.name + " may write durable memory, and nobody can say how much: not logged");
+    const described_call d{c, f, libc_, options_.everything, options_.check};
+    if (!fits(d)) {
+      if (options_.check && f.unknown) watched_.push_back(&c);
       return;
     }
-    bool needed = false;
-    for (const auto& r : f.writes)
-      needed = needed || options_.everything || !is_volatile(c.getArgOperand(argument_of(r.address)), libc_);
-    if (f.writes.empty() || planted(planted_mistake::library_calls_forgotten)) return;
+    if ((f.writes.empty() && f.by.empty()) || planted(planted_mistake::library_calls_forgotten)) return;
     ++counts_.stores;
-    if (!needed) {
+    if (!may_write_durable(d)) {
       ++counts_.volatile_target;
       return report(c, "Volatile", "not logged: the targets are variables or memory from malloc");
     }
@@ -313,9 +318,6 @@ class function_logger {
     p.function = &f;
     p.reason = &c;
     plan(p);
-  }
-  static unsigned argument_of(const expression& e) {
-    return static_cast<unsigned>(e.what == expression::kind::sum ? e.parts.front().value : e.value);
   }
 
   // ---- merging and hoisting ---------------------------------------------------------------------------------------
@@ -506,22 +508,7 @@ class function_logger {
       case planned::shape::call:
         break;
     }
-    auto& call = cast<CallBase>(*p.before);
-    for (const auto& r : p.function->writes) {
-      Value* target = call.getArgOperand(argument_of(r.address));
-      if (!target->getType()->isPointerTy() || (!options_.everything && is_volatile(target, libc_))) continue;
-      IRBuilder<> at(p.before);
-      at.SetCurrentDebugLocation(p.reason->getDebugLoc());
-      // The lengths are looked at only where the target is durable: strlen costs.
-      guarded(at, target, p, [&](IRBuilder<>& c) {
-        Value* address = target;
-        if (r.address.what == expression::kind::sum) {
-          for (std::size_t k = 1; k < r.address.parts.size(); ++k)
-            address = c.CreatePtrAdd(address, value_of(c, call, r.address.parts[k]));
-        }
-        call_log(c, p, address, value_of(c, call, r.bytes));
-      });
-    }
+    log_call({cast<CallBase>(*p.before), *p.function, libc_, options_.everything, options_.check});
   }
 
   void emit_batch(IRBuilder<>& b, const planned& p) {
@@ -548,83 +535,16 @@ class function_logger {
     });
   }
 
-  // A checked build looks at what a function whose code is elsewhere did to the durable objects that it got.
-  void watch(CallBase& c) {
-    for (Use& u : c.args()) {
-      Value* target = u.get();
-      if (!target->getType()->isPointerTy() || isa<Constant>(target) || is_volatile(target, libc_)) continue;
-      IRBuilder<> b(&c);
-      b.SetCurrentDebugLocation(c.getDebugLoc());
-      Value* before = b.CreateCall(runtime_returning(pointer_, "__nvm_watch", {pointer_}), {target});
-      IRBuilder<> after(c.getNextNode());
-      after.SetCurrentDebugLocation(c.getDebugLoc());
-      Constant* site = site_of(c);
-      Constant* name = ConstantDataArray::getString(f_.getContext(), c.getCalledFunction()->getName());
-      auto* text = new GlobalVariable(*f_.getParent(), name->getType(), true, GlobalValue::PrivateLinkage, name);
-      after.CreateCall(runtime("__nvm_watched", {pointer_, pointer_, pointer_}), {before, text, site});
-    }
-  }
-
   template <class Then>
   void guarded(IRBuilder<>& b, ArrayRef<Value*> addresses, const planned& p, Then&& then) {
-    Value* durable = nullptr;  // any of them
-    for (Value* address : addresses) {
-      Value* number = b.CreateLShr(b.CreatePtrToInt(address, word_), constant(NVM_WINDOW_BITS));
-      Value* inside = b.CreateICmpEQ(number, constant(std::uint64_t{NVM_WINDOW_BASE} >> NVM_WINDOW_BITS));
-      durable = durable == nullptr ? inside : b.CreateOr(durable, inside);
-    }
-    MDNode* weights = MDBuilder(f_.getContext()).createUnlikelyBranchWeights();
-    Instruction* inside = SplitBlockAndInsertIfThen(durable, p.before->getIterator(), false, weights);
+    Instruction* inside = guard(b, addresses, p.before);
     IRBuilder<> c(inside);
     c.SetCurrentDebugLocation(p.reason->getDebugLoc());
     then(c);
   }
 
-  Value* value_of(IRBuilder<>& b, CallBase& call, const expression& e) {
-    using kind = expression::kind;
-    switch (e.what) {
-      case kind::constant:
-        return constant(e.value);
-      case kind::argument: {
-        Value* v = call.getArgOperand(static_cast<unsigned>(e.value));
-        return v->getType()->isPointerTy() ? b.CreatePtrToInt(v, word_) : b.CreateZExtOrTrunc(v, word_);
-      }
-      case kind::string_length:
-        return b.CreateCall(library("strlen", 1), {call.getArgOperand(static_cast<unsigned>(e.value))});
-      case kind::bounded_length:
-        return b.CreateCall(library("strnlen", 2),
-                            {call.getArgOperand(static_cast<unsigned>(e.value)), value_of(b, call, e.parts[0])});
-      case kind::sum:
-      case kind::product:
-      case kind::minimum: {
-        Value* v = value_of(b, call, e.parts[0]);
-        for (std::size_t k = 1; k < e.parts.size(); ++k) {
-          Value* next = value_of(b, call, e.parts[k]);
-          v = e.what == kind::sum       ? b.CreateAdd(v, next)
-              : e.what == kind::product ? b.CreateMul(v, next)
-                                        : b.CreateBinaryIntrinsic(Intrinsic::umin, v, next);
-        }
-        return v;
-      }
-    }
-    llvm_unreachable("an expression of no kind");
-  }
   FunctionCallee runtime(const char* name, ArrayRef<Type*> arguments) {
-    return runtime_returning(Type::getVoidTy(f_.getContext()), name, arguments);
-  }
-  FunctionCallee runtime_returning(Type* result, const char* name, ArrayRef<Type*> arguments) {
-    FunctionCallee callee = f_.getParent()->getOrInsertFunction(name, FunctionType::get(result, arguments, false));
-    if (auto* f = dyn_cast<Function>(callee.getCallee())) {
-      f->addFnAttr(Attribute::NoUnwind);
-      f->addFnAttr(Attribute::Cold);
-    }
-    return callee;
-  }
-  FunctionCallee library(const char* name, unsigned arguments) {
-    Type* pointer = PointerType::getUnqual(f_.getContext());
-    Module& m = *f_.getParent();
-    return arguments == 1 ? m.getOrInsertFunction(name, word_, pointer)
-                          : m.getOrInsertFunction(name, word_, pointer, word_);
+    return runtime_function(*f_.getParent(), Type::getVoidTy(f_.getContext()), name, arguments);
   }
 
   // ---- remarks ----------------------------------------------------------------------------------------------------
@@ -652,6 +572,7 @@ class function_logger {
   std::map<const Loop*, bool> harmless_;
   std::vector<planned> plan_;
   std::vector<CallBase*> watched_;
+  unsafe_table own_;  // of functions that may be the program's own
 };
 
 }  // namespace

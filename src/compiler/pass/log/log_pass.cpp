@@ -97,6 +97,10 @@ class log_pass : public PassInfoMixin<log_pass> {
         m.getContext().emitError(path + ":" + Twine(error.line) + ":" + Twine(error.column) + ": " + error.message);
         return false;
       }
+      // The driver gives that of the installation first.
+      if (&path == &unsafe_files.front()) {
+        for (auto& f : functions) f.of_library = true;
+      }
     }
     for (auto& f : functions) {
       const std::string name = f.name;

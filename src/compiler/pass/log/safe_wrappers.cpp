@@ -10,6 +10,15 @@ using namespace llvm;
 
 namespace {
 
+// A %n in a format is not worth a warning wherever the address of printf is taken.
+bool may_write(const unsafe_function& f) {
+  return f.unknown || !f.writes.empty() ||
+         any_of(f.by, [](const walk_of_memory& w) { return !StringRef(w.what).ends_with("printf"); });
+}
+bool nobody_can_say(const unsafe_function& f) {
+  return f.unknown || any_of(f.writes, [](const written_range& r) { return r.how == written_range::extent::unknown; });
+}
+
 Function* wrapper_of(Function& f) {
   Module& m = *f.getParent();
   const std::string name = "__nvm_safe_" + f.getName().str();
@@ -41,8 +50,8 @@ bool make_safe_wrappers(Module& m, const unsafe_table& table) {
   std::vector<Function*> precompiled;
   for (Function& f : m) {
     const auto known = table.find(f.getName().str());
-    if (f.isDeclaration() && !f.isIntrinsic() && known != table.end() &&
-        (known->second.unknown || !known->second.writes.empty()))
+    if (f.isDeclaration() && !f.isIntrinsic() && known != table.end() && may_write(known->second) &&
+        !(known->second.of_library && is_program_function(f)))
       precompiled.push_back(&f);
   }
   bool changed = false;
@@ -56,7 +65,7 @@ bool make_safe_wrappers(Module& m, const unsafe_table& table) {
       if (takes_address(u)) users.push_back(u.getUser());
     }
     if (users.empty()) continue;
-    if (f->isVarArg() || table.at(f->getName().str()).unknown) {
+    if (f->isVarArg() || nobody_can_say(table.at(f->getName().str()))) {
       for (const User* u : users) {
         if (const auto* i = dyn_cast<Instruction>(u))
           warn(*i, "the address of " + f->getName().str() + " is taken: what is written through it is not logged");

@@ -9,6 +9,19 @@ constexpr unsigned depth_max = 8;
 constexpr std::uint64_t number_max = std::uint64_t{1} << 32;
 constexpr unsigned arguments_max = 64;
 
+// What the run-time can look at (compiler/rt/written.cpp).
+struct known_walk {
+  std::string_view name;
+  unsigned arguments;
+  bool further;
+};
+constexpr known_walk known_walks[] = {
+    {"printf", 1, true},    {"vprintf", 2, false}, {"wprintf", 1, true},   {"vwprintf", 2, false},
+    {"scanf", 1, true},     {"vscanf", 2, false},  {"wscanf", 1, true},    {"vwscanf", 2, false},
+    {"vector", 2, false},   {"message", 1, false}, {"messages", 2, false}, {"tokens", 1, false},
+    {"tokens_r", 2, false}, {"wtokens", 2, false}, {"options", 1, false},  {"separated", 1, false},
+};
+
 bool is_name(char c, bool first) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
          (!first && ((c >= '0' && c <= '9') || c == '$'));
@@ -47,9 +60,7 @@ class line_parser {
       if (!token("{")) return false;
       if (!maybe("}")) {
         do {
-          written_range r;
-          if (!token("{") || !address(r.address) || !token(",") || !sum(r.bytes, 0) || !token("}")) return false;
-          f.writes.push_back(std::move(r));
+          if (!written(f)) return false;
         } while (maybe(","));
         if (!token("}")) return false;
       }
@@ -117,13 +128,60 @@ class line_parser {
     return true;
   }
 
-  // An address is an argument, or one and something.
-  bool address(expression& e) {
+  bool written(unsafe_function& f) {
+    if (!maybe("{")) return walk(f);
+    written_range r;
+    r.further = f.more_arguments && maybe("more");
+    if (!(r.further || address(r.address, 0)) || !token(",") || !extent(r) || !token("}")) return false;
+    f.writes.push_back(std::move(r));
+    return true;
+  }
+  bool extent(written_range& r) {
+    if (maybe("?")) {
+      r.how = written_range::extent::unknown;
+      return true;
+    }
+    if (maybe("rest")) {
+      r.how = written_range::extent::at_most;
+      r.bytes.value = ~std::uint64_t{0};
+      return true;
+    }
+    if (!maybe("upto")) return sum(r.bytes, 0);
+    r.how = written_range::extent::at_most;
+    return token("(") && sum(r.bytes, 0) && token(")");
+  }
+  bool walk(unsafe_function& f) {
+    const std::size_t begin = at_;
+    walk_of_memory w;
+    if (at_ < text_.size() && is_name(text_[at_], true) && !name(w.what)) return false;
+    const auto* known = std::find_if(std::begin(known_walks), std::end(known_walks),
+                                     [&](const known_walk& k) { return k.name == w.what; });
+    if (known == std::end(known_walks)) {
+      at_ = begin;
+      return w.what.empty() ? token("{") : fail("nothing that can be looked at is called " + w.what);
+    }
+    if (known->further && !f.more_arguments) {
+      at_ = begin;
+      return fail(w.what + " wants further arguments: nargs:" + std::to_string(f.arguments) + "+");
+    }
+    if (!token("(")) return false;
+    for (unsigned i = 0; i < known->arguments; ++i) {
+      std::uint64_t number = 0;
+      if ((i != 0 && !token(",")) || !argument(number)) return false;
+      w.arguments.push_back(static_cast<unsigned>(number));
+    }
+    w.further = known->further;
+    f.by.push_back(std::move(w));
+    return token(")");
+  }
+
+  // An address is an argument, or what stands where one points to, or one of these and something.
+  bool address(expression& e, unsigned depth) {
     skip();
     const std::size_t begin = at_;
-    if (!sum(e, 0)) return false;
+    if (!sum(e, depth)) return false;
     const expression& first = e.what == expression::kind::sum ? e.parts.front() : e;
-    if (first.what == expression::kind::argument) return true;
+    if (first.what == expression::kind::argument || first.what == expression::kind::word_at) return true;
     at_ = begin;
     return fail("an address begins with an argument");
   }
@@ -157,14 +215,27 @@ class line_parser {
       e.what = expression::kind::constant;
       return number(e.value);
     }
-    if (maybe("strlen")) {
-      e.what = expression::kind::string_length;
-      return token("(") && argument(e.value) && token(")");
-    }
-    if (maybe("strnlen")) {
-      e.what = expression::kind::bounded_length;
+    using kind = expression::kind;
+    if (maybe("strlen")) return of_argument(e, kind::string_length);
+    if (maybe("wcslen")) return of_argument(e, kind::wide_length);
+    if (maybe("int")) return of_argument(e, kind::number_at);
+    if (maybe("printed")) return of_argument(e, kind::printed);
+    if (maybe("strnlen")) return of_two(e, kind::bounded_length, depth);
+    if (maybe("wcsnlen")) return of_two(e, kind::bounded_wide_length, depth);
+    if (maybe("vprinted")) return of_two(e, kind::printed_list, depth);
+    if (maybe("bits")) {
+      e.what = kind::bits;
       e.parts.resize(1);
-      return token("(") && argument(e.value) && token(",") && sum(e.parts[0], depth + 1) && token(")");
+      return token("(") && sum(e.parts[0], depth + 1) && token(")");
+    }
+    if (maybe("*")) {
+      e.what = kind::word_at;
+      e.parts.resize(1);
+      if (!maybe("(")) {
+        e.parts[0].what = kind::argument;
+        return argument(e.parts[0].value);
+      }
+      return address(e.parts[0], depth + 1) && token(")");
     }
     if (maybe("min")) {
       e.what = expression::kind::minimum;
@@ -173,6 +244,16 @@ class line_parser {
     }
     e.what = expression::kind::argument;
     return argument(e.value);
+  }
+
+  bool of_argument(expression& e, expression::kind what) {
+    e.what = what;
+    return token("(") && argument(e.value) && token(")");
+  }
+  bool of_two(expression& e, expression::kind what, unsigned depth) {
+    e.what = what;
+    e.parts.resize(1);
+    return token("(") && argument(e.value) && token(",") && sum(e.parts[0], depth + 1) && token(")");
   }
 
   std::string_view text_;

@@ -3,8 +3,13 @@
 //   memcpy={nargs:3,wr_set:{{arg0,arg2}}}              writes arg2 bytes from arg0
 //   strcpy={nargs:2,wr_set:{{arg0,strlen(arg1)+#1}}}
 //   setCacheLine={nargs:2,wr_set:{{arg0,#64}}}
-//   printf={nargs:1+,wr_set:{}}                        one argument or more; writes nothing that is durable
-//   scanf={nargs:1+,wr_set:?}                          writes what nobody can say: a durable argument is a warning
+//   read={nargs:3,wr_set:{{arg1,upto(arg2)}}}          writes at most so much: cut at the end of the object
+//   realpath={nargs:2,wr_set:{{arg1,rest}}}            writes up to the end of the object, for all that is known
+//   fcntl={nargs:2+,wr_set:{{more,upto(#32)}}}         every pointer among the further arguments
+//   sscanf={nargs:2+,wr_set:{scanf(arg1)}}             what this format writes, looked at by the run-time
+//   setbuf={nargs:2,wr_set:{{arg1,?}}}                 a durable arg1 is a warning, and reported by a checked build
+//   puts={nargs:1,wr_set:{}}                           writes nothing that is durable
+//   frob={nargs:1+,wr_set:?}                           writes what nobody can say: a durable argument is a warning
 //   qsort={nargs:4,wr_set:{{arg0,arg1*arg2}},calls:?}  calls functions of the program, which may use transactions
 //   frob={nargs:1,wr_set:{},calls:{}}                  calls none
 //
@@ -12,7 +17,14 @@
 // themselves; at the beginning it is `?`.
 //
 // One function a line; `#` at the start of a line begins a comment; blanks mean nothing.  An expression is a sum of
-// products of argN, #N, strlen(argN), strnlen(argN, e) and min(e, e).  The text is hostile until parsed: no expression
+// products of
+//   argN, #N, strlen(argN), strnlen(argN, e), wcslen(argN), wcsnlen(argN, e), min(e, e);
+//   *argN, *(e)                the 8 bytes there, 0 where the address is NULL; int(argN): 4 bytes
+//   bits(e)                    bytes of a set of so many bits, in words of 64
+//   printed(argN)              characters that the format argN makes of the further arguments; vprinted(argN, argM): of
+//   a
+//                              va_list
+// An address begins with an argument, or is what stands there: *argN.  The text is hostile until parsed: no expression
 // nests deeper than 8, no number is larger than 2^32.
 //
 // No LLVM in here: the parser is tested and fuzzed by itself.
@@ -26,15 +38,42 @@
 namespace nvm::compiler {
 
 struct expression {
-  enum class kind : std::uint8_t { argument, constant, string_length, bounded_length, sum, product, minimum };
+  enum class kind : std::uint8_t {
+    argument,
+    constant,
+    string_length,
+    bounded_length,
+    sum,
+    product,
+    minimum,
+    wide_length,
+    bounded_wide_length,
+    word_at,
+    number_at,
+    bits,
+    printed,
+    printed_list
+  };
   kind what = kind::constant;
-  std::uint64_t value = 0;  // argument: its number; constant; string_length, bounded_length: number of the argument
-  std::vector<expression> parts;  // bounded_length: the bound; sum, product, minimum: two or more
+  // argument: its number; constant; of the rest that name an argument: its number.
+  std::uint64_t value = 0;
+  // bounded_*: the bound; sum, product, minimum: two or more; word_at: where; bits; printed_list: the va_list.
+  std::vector<expression> parts;
 };
 
 struct written_range {
+  enum class extent : std::uint8_t { exact, at_most, unknown };
   expression address;
-  expression bytes;
+  expression bytes;  // exact, at_most; the largest number: to the end of the object
+  extent how = extent::exact;
+  bool further = false;  // "more": every pointer among the further arguments, `address` has no meaning
+};
+
+// Something in memory says what is written: the run-time's function of this name looks at it.
+struct walk_of_memory {
+  std::string what;                 // "printf", ...
+  std::vector<unsigned> arguments;  // of the call, handed on
+  bool further = false;             // and the further ones
 };
 
 struct unsafe_function {
@@ -43,7 +82,9 @@ struct unsafe_function {
   bool more_arguments = false;  // "nargs:N+"
   bool unknown = false;         // "wr_set:?"
   std::vector<written_range> writes;
-  bool calls_back = true;  // "calls:?"
+  std::vector<walk_of_memory> by;
+  bool calls_back = true;   // "calls:?"
+  bool of_library = false;  // said by the file of the installation
   unsigned line = 0;
 };
 

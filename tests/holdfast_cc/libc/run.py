@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""run.py <holdfast-cc> [--] [flags]...: calls the functions of the C library of cases.txt on durable memory, aborts, and
+compares. Each group of flags, separated by commas, is one build; without any: all that a program may be built with."""
+import os
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+BUILDS = ["-O0", "-O2", "-O2,-fno-builtin", "-O2,-D_FORTIFY_SOURCE=2", "-O1,-D_FORTIFY_SOURCE=3",
+          "-O2,-D_FILE_OFFSET_BITS=64", "-O0,-D_FILE_OFFSET_BITS=64", "-O2,-D_FORTIFY_SOURCE=2,-D_FILE_OFFSET_BITS=64",
+          "-O2,-fnvm-check", "-O0,-fno-nvm-elide"]
+
+
+def cases():
+    with open(os.path.join(HERE, "cases.txt"), encoding="utf-8") as lines:
+        for text in map(str.strip, lines):
+            if text and not text.startswith("#"):
+                before, bar, run = text.partition(" | ")
+                yield (before, run) if bar else ("", text)
+
+
+def program():
+    parts, table = ['#include "frame.h"\n'], []
+    for k, (before, run) in enumerate(cases()):
+        quoted = run.replace("\\", "\\\\").replace('"', '\\"')
+        for what, code in (("before", before), ("run", run)):
+            parts.append(f"__attribute__((noinline)) static void {what}_{k}(char *m, wchar_t *w) {{ (void)m, (void)w; {code}; }}\n")
+        table.append(f'    {{"{quoted}", before_{k}, run_{k}}},\n')
+    parts.append("static const struct a_case all[] = {\n" + "".join(table) + "};\n")
+    parts.append("int main(int c, char **v) { return c == 2 ? run_all(all, sizeof all / sizeof *all, v[1]) : 2; }\n")
+    return "".join(parts)
+
+
+def main():
+    compiler = sys.argv[1]
+    builds = sys.argv[2:] or BUILDS
+    failed = False
+    with tempfile.TemporaryDirectory() as work, tempfile.TemporaryDirectory(dir="/dev/shm") as pools:
+        source, made = os.path.join(work, "calls.c"), os.path.join(work, "calls")
+        with open(source, "w", encoding="utf-8") as out:
+            out.write(program())
+        for build in builds:
+            subprocess.run([compiler, *build.split(","), "-w", "-I", HERE, source, "-o", made, "-lm", "-lresolv"], check=True)
+            pool = os.path.join(pools, "pool")
+            found = subprocess.run([made, pool], text=True, capture_output=True, check=False,
+                                   env={**os.environ, "NVM_CHECK": "report"})
+            print(f"{build}: {found.stdout}exit code {found.returncode}", flush=True)
+            if found.returncode != 0:
+                print(found.stderr)
+            failed |= found.returncode != 0
+            if os.path.exists(pool):
+                os.remove(pool)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
