@@ -29,6 +29,8 @@ struct nvm_site {
  * environment has NVM_CHECK=report: then each place is reported once. */
 void __nvm_log_at(const void *p, size_t n, const struct nvm_site *site);
 void __nvm_log_masked_at(const void *p, size_t n, uint64_t mask, const struct nvm_site *site);
+void __nvm_log_scattered_at(const void *const *lanes, size_t n, uint64_t mask, const struct nvm_site *site);
+void __nvm_log_object_at(const void *p, const struct nvm_site *site);
 /* Stores whose log call the compiler left out. */
 void __nvm_expect_logged(const void *p, size_t n, const struct nvm_site *site);
 void __nvm_expect_volatile(const void *p, const struct nvm_site *site);
@@ -88,6 +90,10 @@ NVM_API void __nvm_log(const void *p, size_t n);
 NVM_API void __nvm_log_many(const nvm_range *ranges, size_t count);
 /* Lane i of n bytes is about to be overwritten if bit i of mask is set. */
 NVM_API void __nvm_log_masked(const void *p, size_t n, uint64_t mask);
+/* n bytes at each of `lanes` whose bit of mask is set are about to be overwritten; others are not looked at. */
+NVM_API void __nvm_log_scattered(const void *const *lanes, size_t n, uint64_t mask);
+/* Something is about to be overwritten in the object around p, and nobody can say what. */
+NVM_API void __nvm_log_object(const void *p);
 
 /* Remembers which transactions are open; of more than four pools: `count` says so and there is no coming back. */
 NVM_API void __nvm_jump_mark(struct nvm_jump_mark *mark);

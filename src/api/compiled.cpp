@@ -2,6 +2,7 @@
 #include "nvm/compiled.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
@@ -45,11 +46,39 @@ NVM_API void __nvm_log(const void* p, size_t n) {
 
 NVM_API void __nvm_log_many(const nvm_range* ranges, size_t count) { api::log_ranges(ranges, count); }
 
+// Neighbours are one range.
 NVM_API void __nvm_log_masked(const void* p, size_t n, uint64_t mask) {
+  nvm_range runs[32];
+  std::size_t count = 0;
   const auto* lane = static_cast<const char*>(p);
-  for (; mask != 0; mask >>= 1, lane += n) {
-    if ((mask & 1) != 0) __nvm_log(lane, n);
+  while (mask != 0) {
+    const int skipped = std::countr_zero(mask);
+    lane += static_cast<std::size_t>(skipped) * n;
+    mask >>= skipped;
+    const int set = std::countr_one(mask);
+    runs[count++] = {lane, static_cast<std::size_t>(set) * n};
+    lane += static_cast<std::size_t>(set) * n;
+    mask = set == 64 ? 0 : mask >> set;
   }
+  if (count != 0) api::log_ranges(runs, count);
+}
+
+NVM_API void __nvm_log_scattered(const void* const* lanes, size_t n, uint64_t mask) {
+  nvm_range ranges[64];
+  std::size_t count = 0;
+  for (; mask != 0; mask &= mask - 1) ranges[count++] = {lanes[std::countr_zero(mask)], n};
+  if (count != 0) api::log_ranges(ranges, count);
+}
+
+NVM_API void __nvm_log_object(const void* p) {
+  if (!nvm_is_durable(p) || api::thread_transactions::mine().around(p) == nullptr) return;
+  const void* start = nullptr;
+  const std::size_t bytes = __nvm_object_around(p, &start);
+  if (bytes == 0) {
+    api::report(nvm::fail(nvm::errc::bad_pointer, "it is not inside an object"));
+    api::cannot_keep(p, 1);
+  }
+  __nvm_log(start, bytes);
 }
 
 int __nvm_tx_covers(const void* p, size_t n) {

@@ -8,7 +8,8 @@ work=$(mktemp -d)
 pool=$(mktemp -u /dev/shm/holdfast-cc-XXXXXX)
 trap 'rm -rf "$work" "$pool"' EXIT
 
-"$cc" -Wall -Wextra -Werror -g "$@" "$source" -o "$work/program"
+read -ra libraries < <(sed -n 's|^/\* LIBRARIES: \(.*\) \*/$|\1|p' "$source"; echo)
+"$cc" -Wall -Wextra -Werror -g "$@" "$source" -o "$work/program" "${libraries[@]}"
 [ "$("$work/program" "$pool")" = "done" ]
 if grep -q 'LINE ended' "$source"; then
   rm -f "$pool"

@@ -30,7 +30,7 @@ void f(NVM_POOL *pool) {
   vendor_fill_vector(&v);                          // WARN vendor_fill_vector may write the durable object
   putenv(p);                                       // WARN putenv may write durable memory, and nobody can say how much
   sprintf(p, "%d", 7);
-  __asm__ volatile("movl $1, (%0)" ::"r"(p) : "memory");  // WARN inline assembly may write durable memory
+  __asm__ volatile("movl $1, (%0)" ::"r"(p) : "memory");
   __asm__ volatile("" ::: "memory");
   __asm__ volatile("incl %0" : "+m"(*(int *)p));
   ours(p);

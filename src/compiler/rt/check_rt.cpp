@@ -124,6 +124,20 @@ __attribute__((visibility("default"))) void __nvm_log_masked_at(const void* p, s
   }
 }
 
+__attribute__((visibility("default"))) void __nvm_log_scattered_at(const void* const* lanes, size_t n, uint64_t mask,
+                                                                   const nvm_site* site) {
+  for (; mask != 0; mask >>= 1, ++lanes) {
+    if ((mask & 1) != 0) __nvm_log_at(*lanes, n, site);
+  }
+}
+
+__attribute__((visibility("default"))) void __nvm_log_object_at(const void* p, const nvm_site* site) {
+  const void* start = nullptr;
+  const std::size_t bytes = __nvm_object_around(p, &start);
+  if (bytes != 0) return __nvm_log_at(start, bytes, site);
+  __nvm_log_object(p);
+}
+
 __attribute__((visibility("default"))) void __nvm_expect_logged(const void* p, size_t n, const nvm_site* site) {
   switch (__nvm_tx_covers(p, n)) {
     case NVM_COVER_MISSING:

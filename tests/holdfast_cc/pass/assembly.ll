@@ -24,3 +24,13 @@ define void @variable() {
   call void asm sideeffect "incl $0", "=*m,*m,~{flags}"(ptr elementtype(i32) %a, ptr elementtype(i32) %a)
   ret void
 }
+; It says that it writes other memory: the objects around the addresses that it gets, also where they are numbers.
+; CHECK-LABEL: define void @anywhere(
+; CHECK: call void @__nvm_log_object(ptr %p)
+; CHECK: inttoptr i64 %n to ptr
+; CHECK: call void @__nvm_log_object(
+; CHECK: call void asm
+define void @anywhere(ptr %p, i64 %n) {
+  call void asm sideeffect "movl $$1, ($0)", "r,r,~{memory},~{flags}"(ptr %p, i64 %n)
+  ret void
+}

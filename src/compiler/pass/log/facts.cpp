@@ -7,6 +7,7 @@
 #include <llvm/IR/DiagnosticInfo.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Instructions.h>
+#include <llvm/IR/Operator.h>
 
 namespace nvm::compiler {
 
@@ -78,7 +79,15 @@ bool is_durable_variable(const Value* place) {
 
 }  // namespace
 
+bool is_elsewhere(const Value* address) {
+  return address->getType()->isPtrOrPtrVectorTy() && address->getType()->getPointerAddressSpace() != 0;
+}
+
 bool is_volatile(const Value* address, const TargetLibraryInfo& libc) {
+  if (is_elsewhere(address)) return true;
+  // Many addresses in one object.
+  if (const auto* g = dyn_cast<GEPOperator>(address); g != nullptr && address->getType()->isVectorTy())
+    address = g->getPointerOperand();
   SmallVector<const Value*, 8> objects;
   getUnderlyingObjects(address, objects, nullptr, 16);
   for (const Value* o : objects) {
@@ -166,6 +175,11 @@ Constant* site_of(const Instruction& i) {
 void warn(const Instruction& i, const std::string& text) {
   const Function& f = *i.getFunction();
   f.getContext().diagnose(DiagnosticInfoUnsupported(f, text, i.getDebugLoc(), DS_Warning));
+}
+
+void refuse(const Instruction& i, const std::string& text) {
+  const Function& f = *i.getFunction();
+  f.getContext().diagnose(DiagnosticInfoUnsupported(f, text, i.getDebugLoc(), DS_Error));
 }
 
 }  // namespace nvm::compiler

@@ -31,6 +31,8 @@ inline constexpr const char* pointers_checked_already = "nvm-pointers-checked";
 // Its parameter is declared, in a system header, as a pointer to what it does not change.
 [[nodiscard]] bool only_reads(const llvm::Function& f, unsigned parameter);
 
+// Relative to a segment register, or of 32 bits: no pool is there.
+[[nodiscard]] bool is_elsewhere(const llvm::Value* address);
 // Every object that the address can belong to is a variable, or fresh from malloc and its kin.
 [[nodiscard]] bool is_volatile(const llvm::Value* address, const llvm::TargetLibraryInfo& libc);
 // The address is of an object that nvm_alloc and its kin, or nvm_pool_get_root, returned in this function.
@@ -46,5 +48,7 @@ inline constexpr const char* pointers_checked_already = "nvm-pointers-checked";
 
 // A warning of the compiler, with the place of `i`.
 void warn(const llvm::Instruction& i, const std::string& text);
+// An error.
+void refuse(const llvm::Instruction& i, const std::string& text);
 
 }  // namespace nvm::compiler

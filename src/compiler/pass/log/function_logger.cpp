@@ -21,12 +21,16 @@
 #include "call_logger.hpp"
 #include "code.hpp"
 #include "facts.hpp"
+#include "written.hpp"
 
 namespace nvm::compiler {
 
 using namespace llvm;
 
 namespace {
+
+// Of x86-64.
+constexpr std::uint64_t va_list_bytes = 24;
 
 class function_logger {
  public:
@@ -66,12 +70,13 @@ class function_logger {
   };
   struct planned {
     // The last two only look, in a checked build: at a store whose log call was left out.
-    enum class shape { constant, batch, value, call, masked, loop, expect_logged, expect_volatile } what;
+    enum class shape { constant, batch, value, call, intrinsic, loop, expect_logged, expect_volatile } what;
     Instruction* before;
     Value* address;
     std::int64_t offset = 0;
     std::uint64_t bytes = 0;  // constant
-    Value* size = nullptr;    // value, masked: the mask
+    Value* size = nullptr;    // value
+    written what_for{};       // intrinsic
     const unsafe_function* function = nullptr;
     const SCEV* begin = nullptr;  // loop
     const SCEV* length = nullptr;
@@ -106,8 +111,8 @@ class function_logger {
         store(i, x->getPointerOperand(), layout_.getTypeStoreSize(x->getNewValOperand()->getType()), known, line);
       } else if (auto* m = dyn_cast<AnyMemIntrinsic>(&i)) {
         block_store(i, m->getRawDest(), m->getLength(), known, line);
-      } else if (auto* n = dyn_cast<IntrinsicInst>(&i)) {
-        intrinsic(*n);
+      } else if (auto* v = dyn_cast<VAArgInst>(&i)) {
+        store(i, v->getPointerOperand(), TypeSize::getFixed(va_list_bytes), known, line);
       } else if (auto* c = dyn_cast<CallBase>(&i)) {
         if (call(*c, known, line)) {
           flush_line();
@@ -119,6 +124,9 @@ class function_logger {
         }
         if (const auto bytes = fresh_bytes(*c); bytes != 0 && !options_.everything)
           known.push_back({c, 0, static_cast<std::int64_t>(bytes), true});
+      } else if (i.mayWriteToMemory() && !isa<LoadInst, FenceInst>(i)) {
+        // Loads and fences are writes in LLVM's eyes where they keep an order.
+        refuse(i, std::string("an instruction whose stores Holdfast cannot log: ") + i.getOpcodeName());
       }
     }
     flush_line();
@@ -157,7 +165,7 @@ class function_logger {
   void store(Instruction& i, Value* address, TypeSize size, std::vector<known_range>& known,
              std::vector<candidate>& line) {
     ++counts_.stores;
-    if (size.isScalable()) return report_missed(i, "a vector of unknown length");
+    if (size.isScalable()) return refuse(i, "a store of a vector of unknown length cannot be logged");
     const auto bytes = static_cast<std::int64_t>(size.getFixedValue());
     if (left_out_as_volatile(i, address)) return;
     std::int64_t offset = 0;
@@ -175,12 +183,12 @@ class function_logger {
   }
 
   bool left_out_as_volatile(Instruction& i, Value* address) {
-    if (options_.everything) return false;
+    if (options_.everything && !is_elsewhere(address)) return false;
     const bool guessed = planted(planted_mistake::variables_win) && isa<PHINode, SelectInst>(address);
     if (!guessed && !is_volatile(address, libc_)) return false;
     ++counts_.volatile_target;
     report(i, "Volatile", "not logged: the target is a variable or memory from malloc");
-    if (options_.check) {
+    if (options_.check && address->getType()->isPointerTy() && !is_elsewhere(address)) {
       planned p{planned::shape::expect_volatile, &i, address};
       p.reason = &i;
       plan_.push_back(p);
@@ -210,23 +218,22 @@ class function_logger {
     plan(p);
   }
 
-  void intrinsic(IntrinsicInst& i) {
-    if (i.getIntrinsicID() == Intrinsic::masked_store) {
-      ++counts_.stores;
-      if (left_out_as_volatile(i, i.getArgOperand(1))) return;
-      auto* type = cast<FixedVectorType>(i.getArgOperand(0)->getType());
-      planned p{planned::shape::masked, &i, i.getArgOperand(1)};
-      p.bytes = layout_.getTypeStoreSize(type->getElementType());
-      p.size = i.getArgOperand(3);
-      p.reason = &i;
-      return plan(p);
-    }
-    if (i.mayWriteToMemory() && !i.onlyAccessesInaccessibleMemory() && !i.isAssumeLikeIntrinsic() &&
-        i.getIntrinsicID() != Intrinsic::vastart && i.getIntrinsicID() != Intrinsic::vacopy &&
-        i.getIntrinsicID() != Intrinsic::vaend && i.getIntrinsicID() != Intrinsic::stackrestore &&
-        i.getIntrinsicID() != Intrinsic::prefetch && any_durable_argument(i)) {
-      warn(i, "a store that Holdfast does not know: " + i.getCalledFunction()->getName().str());
-    }
+  // True: afterwards another transaction may be open, or another level of it.
+  bool intrinsic(CallBase& c, std::vector<known_range>& known, std::vector<candidate>& line) {
+    for (const written& w : written_by(c, layout_)) write(c, w, known, line);
+    return may_change_transactions(c);
+  }
+  void write(CallBase& c, const written& w, std::vector<known_range>& known, std::vector<candidate>& line) {
+    if (w.what == written::shape::refused)
+      return refuse(
+          c, "a store of a vector of unknown length cannot be logged: " + c.getCalledFunction()->getName().str());
+    if (w.what == written::shape::bytes) return block_store(c, w.address, w.bytes, known, line);
+    ++counts_.stores;
+    if (left_out_as_volatile(c, w.address)) return;
+    planned p{planned::shape::intrinsic, &c, w.address};
+    p.what_for = w;
+    p.reason = &c;
+    plan(p);
   }
 
   // True: afterwards another transaction may be open, or another level of it.
@@ -236,6 +243,8 @@ class function_logger {
       return false;
     }
     const Function* callee = function_of(c);
+    if (callee != nullptr && callee->isIntrinsic()) return intrinsic(c, known, line);
+    returned_in_memory(c, known, line);
     if (callee == nullptr) {
       if (options_.check) watched_.push_back(&c);
       return true;
@@ -277,11 +286,21 @@ class function_logger {
     return false;
   }
 
-  // What inline assembly names as an output in memory is a store like another; what else it writes nobody knows.
+  // Where a function of another file leaves the structure that it returns: its code may come compiled.
+  void returned_in_memory(CallBase& c, std::vector<known_range>& known, std::vector<candidate>& line) {
+    if (c.getCalledFunction() != nullptr && !c.getCalledFunction()->isDeclaration()) return;
+    for (unsigned k = 0; k < c.arg_size(); ++k) {
+      Type* type = c.getParamStructRetType(k);
+      if (type != nullptr) store(c, c.getArgOperand(k), layout_.getTypeStoreSize(type), known, line);
+    }
+  }
+
+  // What inline assembly names as an output in memory is a store like another.  If it says that it writes other memory,
+  // that is, for all that is known, the whole object around each address that it gets.
   void assembly(CallBase& c, std::vector<known_range>& known, std::vector<candidate>& line) {
     if (!c.mayWriteToMemory()) return;
     const auto* code = cast<InlineAsm>(c.getCalledOperand());
-    bool unknown = false;
+    const bool anywhere = StringRef(code->getConstraintString()).contains("~{memory}") && !code->getAsmString().empty();
     unsigned k = 0;
     for (const InlineAsm::ConstraintInfo& o : code->ParseConstraints()) {
       if (!o.hasArg()) continue;
@@ -289,16 +308,18 @@ class function_logger {
       Value* argument = c.getArgOperand(k);
       Type* type = c.getParamElementType(k);
       ++k;
-      if (!argument->getType()->isPointerTy()) continue;
-      if (o.isIndirect && type != nullptr) {
-        if (o.Type == InlineAsm::isOutput) store(c, argument, layout_.getTypeStoreSize(type), known, line);
-      } else if (!is_volatile(argument, libc_)) {
-        unknown = true;
+      if (o.isIndirect && type != nullptr && o.Type == InlineAsm::isOutput) {
+        store(c, argument, layout_.getTypeStoreSize(type), known, line);
+      } else if (anywhere && may_be_address(*argument)) {
+        written w;
+        w.what = written::shape::object;
+        w.address = argument;
+        write(c, w, known, line);
       }
     }
-    const bool clobbers = StringRef(code->getConstraintString()).contains("~{memory}");
-    if (unknown && clobbers && !code->getAsmString().empty())
-      warn(c, "inline assembly may write durable memory that is not logged; name what it writes as an output");
+  }
+  bool may_be_address(const Value& v) const {
+    return v.getType()->isPtrOrPtrVectorTy() || (v.getType() == word_ && !isa<ConstantInt>(v));
   }
 
   void precompiled(CallBase& c, const unsafe_function& f) {
@@ -482,18 +503,8 @@ class function_logger {
       case planned::shape::value:
         return guarded(b, p.address, p,
                        [&](IRBuilder<>& c) { call_log(c, p, p.address, c.CreateZExtOrTrunc(p.size, word_)); });
-      case planned::shape::masked: {
-        const unsigned lanes = cast<FixedVectorType>(p.size->getType())->getNumElements();
-        return guarded(b, p.address, p, [&](IRBuilder<>& c) {
-          Value* bits = c.CreateZExt(c.CreateBitCast(p.size, c.getIntNTy(lanes)), word_);
-          if (options_.check) {
-            c.CreateCall(runtime("__nvm_log_masked_at", {pointer_, word_, word_, pointer_}),
-                         {p.address, constant(p.bytes), bits, site_of(*p.reason)});
-          } else {
-            c.CreateCall(runtime("__nvm_log_masked", {pointer_, word_, word_}), {p.address, constant(p.bytes), bits});
-          }
-        });
-      }
+      case planned::shape::intrinsic:
+        return log_written(p.what_for, *p.before, options_.check);
       case planned::shape::loop:
         return guarded(b, p.address, p, [&](IRBuilder<>& c) { call_log(c, p, p.address, p.size); });
       case planned::shape::expect_logged:

@@ -5,7 +5,8 @@
 //
 // It runs last in the optimizer, so that it sees the stores that the machine will execute: merged, vectorised, turned
 // into memory intrinsics.  It guards
-//   stores, atomic operations, memory intrinsics, masked vector stores, outputs of inline assembly in memory;
+//   every instruction and intrinsic of which LLVM says that it may store (written.hpp has what those write), outputs of
+//   inline assembly in memory, and what assembly may write besides;
 //   calls of precompiled functions, by what *.unsafe files say that they write (unsafe_file.hpp), also through pointers
 //   (safe_wrappers.cpp).
 // It leaves out what cannot be durable or is logged already:
