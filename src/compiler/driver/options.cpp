@@ -36,6 +36,10 @@ constexpr option table[] = {
     {"-Wno-nvm-volatile-pointer", "", "do not warn of durable fields that receive pointers to volatile memory",
      nullptr},
     {"-Wno-nvm-type-id", "", "do not warn of type ids of types that are not durable", nullptr},
+    {"-Wno-nvm-library-type", "",
+     "allow durable fields of library types whose memory is elsewhere, as std::string; "
+     "-Wno-error=nvm-library-type: warn of them",
+     nullptr},
     {"-fno-nvm-elide", "", "leave no call of the log out, merge and hoist none", set<&settings::elide, false>,
      set<&settings::elide, true>},
     {"-fno-nvm", "", "compile without the pass", set<&settings::pass, false>, set<&settings::pass, true>},
@@ -71,7 +75,8 @@ std::string_view warning_group(std::string_view argument) noexcept {
 }
 
 bool is_known_group(std::string_view group) noexcept {
-  for (const std::string_view known : {"nvm", "nvm-plain-pointer", "nvm-volatile-pointer", "nvm-type-id"}) {
+  for (const std::string_view known :
+       {"nvm", "nvm-plain-pointer", "nvm-volatile-pointer", "nvm-type-id", "nvm-library-type"}) {
     if (group == known) return true;
   }
   return false;

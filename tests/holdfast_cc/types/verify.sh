@@ -6,7 +6,7 @@ cc=$1 source=$2
 case $source in *.cpp) cc=$(dirname "$cc")/holdfast-c++ ;; esac
 standard=-std=gnu11
 case $source in *.cpp) standard=-std=c++20 ;; esac
-flags=("$standard" -fsyntax-only -Wall -Wextra -Wno-unused -Wno-gnu -Wno-flexible-array-extensions)
+flags=("$standard" -fsyntax-only -ferror-limit=0 -Wall -Wextra -Wno-unused -Wno-gnu -Wno-flexible-array-extensions)
 
 "$cc" "${flags[@]}" -Xclang -verify "$source"
 "$cc" "${flags[@]}" -fno-nvm "$source"

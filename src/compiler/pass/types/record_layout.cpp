@@ -3,6 +3,10 @@
 #include <clang/AST/Attr.h>
 #include <clang/AST/DeclTemplate.h>
 #include <clang/AST/RecordLayout.h>
+#include <clang/Basic/SourceManager.h>
+#include <llvm/ADT/SmallPtrSet.h>
+
+#include <optional>
 
 using namespace clang;
 
@@ -12,26 +16,53 @@ namespace {
 using layout::field_kind;
 using problem = layout_finding::problem;
 
-bool has_pointer(QualType type) {
-  type = type.getCanonicalType();
-  if (const QualType inner = announced_type(type); !inner.isNull()) return has_pointer(inner);
-  if (const auto* atomic = type->getAs<AtomicType>()) return has_pointer(atomic->getValueType());
-  if (const auto* array = type->getAsArrayTypeUnsafe()) return has_pointer(array->getElementType());
-  if (type->isPointerType() || type->isReferenceType() || type->isMemberPointerType() || type->isNullPtrType() ||
-      type->isBlockPointerType()) {
-    return true;
-  }
-  const RecordDecl* record = type->getAsRecordDecl();
-  if (record == nullptr) return false;
-  for (const FieldDecl* f : record->fields()) {
-    if (has_pointer(f->getType())) return true;
-  }
-  if (const auto* plus = dyn_cast<CXXRecordDecl>(record)) {
+// The first pointer in a type, from there on: "first._M_p"; "" if it is the type itself.  Nothing: the type is bytes.
+// `allowed`: pointers of these types are none.
+using pointer_types = llvm::SmallPtrSet<const Type*, 4>;
+std::optional<std::string> pointer_in(QualType type, const pointer_types& allowed = {});
+
+std::optional<std::string> pointer_in(const RecordDecl& record, const pointer_types& allowed) {
+  const auto* plus = dyn_cast<CXXRecordDecl>(&record);
+  if (plus != nullptr && plus->hasDefinition()) {
     for (const CXXBaseSpecifier& b : plus->bases()) {
-      if (has_pointer(b.getType())) return true;
+      if (auto found = pointer_in(b.getType(), allowed)) return found;
     }
   }
-  return false;
+  for (const FieldDecl* f : record.fields()) {
+    const auto found = pointer_in(f->getType(), allowed);
+    if (!found) continue;
+    if (f->getName().empty()) return found;
+    return f->getNameAsString() + (found->empty() ? "" : ".") + *found;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> pointer_in(QualType type, const pointer_types& allowed) {
+  type = type.getCanonicalType();
+  if (const QualType inner = announced_type(type); !inner.isNull()) return pointer_in(inner, allowed);
+  if (const auto* atomic = type->getAs<AtomicType>()) return pointer_in(atomic->getValueType(), allowed);
+  if (const auto* array = type->getAsArrayTypeUnsafe()) return pointer_in(array->getElementType(), allowed);
+  if (type->isPointerType() || type->isReferenceType() || type->isMemberPointerType() || type->isNullPtrType() ||
+      type->isBlockPointerType()) {
+    return allowed.contains(type.getUnqualifiedType().getTypePtr()) ? std::nullopt : std::optional<std::string>{""};
+  }
+  const RecordDecl* record = type->getAsRecordDecl();
+  return record == nullptr ? std::nullopt : pointer_in(*record, allowed);
+}
+
+bool has_pointer(QualType type) { return pointer_in(type).has_value(); }
+
+// NVM_PTR among the template arguments of a type, as it is written: std::array<NVM_PTR(node), 4>.
+void collect_marked(QualType type, pointer_types& marked) {
+  const auto* t = type->getAs<TemplateSpecializationType>();
+  if (t == nullptr) return;
+  for (const TemplateArgument& a : t->template_arguments()) {
+    if (a.getKind() != TemplateArgument::Type) continue;
+    if (a.getAsType()->isPointerType() && is_marked(a.getAsType())) {
+      marked.insert(a.getAsType().getCanonicalType().getUnqualifiedType().getTypePtr());
+    }
+    collect_marked(a.getAsType(), marked);
+  }
 }
 
 class describer {
@@ -46,6 +77,7 @@ class describer {
       for (const CXXBaseSpecifier& b : plus->bases()) {
         const CXXRecordDecl& base = *b.getType()->getAsCXXRecordDecl();
         if (base.isEmpty()) continue;
+        const library_scope scope{*this, base, b.getType(), &r, prefix + "(base)"};
         record(base, offset + bytes(l.getBaseClassOffset(&base)), prefix, depth, false);
       }
     }
@@ -123,6 +155,7 @@ class describer {
       f.kind = field_kind::bytes;
       if (where != nullptr) warn(problem::member_pointer, where, name);
     } else if (const RecordDecl* r = type->getAsRecordDecl()) {
+      const library_scope scope{*this, *r, type, where, name};
       return aggregate(*r, where, f, name, depth, last);
     } else {
       scalar(type, f);
@@ -143,13 +176,72 @@ class describer {
   void add(const layout::type_field& f, const std::string& name) { out_.fields.push_back({f, name}); }
   void wrong(problem p, const NamedDecl* where, const std::string& name) {
     good_ = false;
-    tell_({p, where, name});
+    tell_({p, library_ == nullptr ? where : library_, name});
   }
-  void warn(problem p, const NamedDecl* where, const std::string& name) { tell_({p, where, name}); }
+  // Of what is inside a type of a library its user was told, at the field.
+  void warn(problem p, const NamedDecl* where, const std::string& name) {
+    if (library_ == nullptr) tell_({p, where, name});
+  }
+
+  // As long as it lives, what is described lies in a type of a system header, whose fields are none of the program's.
+  class library_scope {
+   public:
+    library_scope(describer& d, const RecordDecl& r, QualType type, const NamedDecl* where, const std::string& name)
+        : d_{d}, entered_{d.library_ == nullptr && where != nullptr && d.is_of_library(r)} {
+      if (!entered_) return;
+      d_.library_ = where;
+      collect_marked(type, d_.marked_);
+      std::optional<std::string> pointer = pointer_in(d.c_.getRecordType(&r), d_.marked_);
+      if (const auto* plus = dyn_cast<CXXRecordDecl>(&r); !pointer && plus != nullptr && plus->isDynamicClass())
+        pointer = "(virtual functions)";
+      if (pointer) d_.tell_({problem::library_type, where, name, spelled(d.c_, type), *pointer});
+    }
+    ~library_scope() {
+      if (!entered_) return;
+      d_.library_ = nullptr;
+      d_.marked_.clear();
+    }
+    library_scope(const library_scope&) = delete;
+    library_scope& operator=(const library_scope&) = delete;
+
+   private:
+    describer& d_;
+    bool entered_;
+  };
+  // Unions with a pointer stay what they are: a mutex of C is one.
+  [[nodiscard]] bool is_of_library(const RecordDecl& r) const {
+    if (r.isUnion() || !c_.getSourceManager().isInSystemHeader(r.getLocation())) return false;
+    for (const DeclContext* c = r.getDeclContext(); c != nullptr; c = c->getParent()) {
+      const auto* space = dyn_cast<NamespaceDecl>(c);
+      if (space != nullptr && space->getName() == "nvm" && space->getParent()->isTranslationUnit()) return false;
+    }
+    return true;
+  }
+  // As the program says it, without its own names for it.
+  static std::string spelled(const ASTContext& c, QualType type) {
+    for (const auto* own = type->getAs<TypedefType>();
+         own != nullptr && !c.getSourceManager().isInSystemHeader(own->getDecl()->getLocation());
+         own = type->getAs<TypedefType>()) {
+      type = own->desugar();
+    }
+    PrintingPolicy policy{c.getLangOpts()};
+    policy.SuppressUnwrittenScope = true;
+    return type.getUnqualifiedType().getAsString(policy);
+  }
+  static bool has_bit_field(const RecordDecl& r) {
+    return llvm::any_of(r.fields(), [](const FieldDecl* f) { return f->isBitField() && !f->isUnnamedBitField(); });
+  }
+  // Of a type of a library, what a type map cannot describe is bytes.
+  [[nodiscard]] bool is_taken_for_bytes(const RecordDecl& r) const {
+    if (library_ == nullptr) return false;
+    const auto* plus = dyn_cast<CXXRecordDecl>(&r);
+    return r.isUnion() || has_bit_field(r) || (plus != nullptr && plus->isDynamicClass());
+  }
 
   void pointer(QualType type, bool announced, const NamedDecl* where, const std::string& name, layout::type_field& f) {
     const QualType to = type->isBlockPointerType() ? c_.VoidTy : type->getPointeeType();
-    const bool durable = announced || is_marked(type);
+    const bool durable =
+        announced || is_marked(type) || marked_.contains(type.getCanonicalType().getUnqualifiedType().getTypePtr());
     f.kind = durable ? field_kind::pointer : field_kind::volatile_pointer;
     if (!to->isFunctionType()) f.target = target_id(c_, to);
     if (durable || where == nullptr || is_meant_volatile(*where)) return;
@@ -158,6 +250,10 @@ class describer {
 
   void aggregate(const RecordDecl& r, const NamedDecl* where, layout::type_field f, const std::string& name,
                  unsigned depth, bool last) {
+    if (is_taken_for_bytes(r)) {
+      f.kind = field_kind::bytes;
+      return add(f, name);
+    }
     if (r.isUnion()) {
       if (has_pointer(c_.getRecordType(&r))) return wrong(problem::pointer_union, where, name);
       f.kind = field_kind::bytes;
@@ -209,6 +305,8 @@ class describer {
   const ASTContext& c_;
   object::type_description& out_;
   const std::function<void(const layout_finding&)>& tell_;
+  const NamedDecl* library_ = nullptr;  // the program's field that is of a library's type, while that is described
+  pointer_types marked_{};              // of that field: NVM_PTR in its template arguments
   bool announced_ = false;
   bool good_ = true;
 };

@@ -39,6 +39,7 @@ struct layout_finding {
     dynamic_class,    // error
     inner_flexible,   // error
     too_deep,         // error
+    library_type,     // an error that a flag makes a warning
     plain_pointer,    // warning
     plain_reference,  // warning
     code_pointer,     // warning
@@ -47,6 +48,9 @@ struct layout_finding {
   problem what;
   const clang::NamedDecl* where;
   std::string name;  // of the field, from the durable type on
+  // library_type: the type, as the program names it, and the pointer in it, from there on.
+  std::string type{};
+  std::string pointer{};
 };
 
 // The layout of a complete type that depends on no template parameter.  False: a finding was an error.

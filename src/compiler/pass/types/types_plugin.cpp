@@ -33,9 +33,10 @@ using llvm::StringRef;
 namespace nvm::compiler {
 namespace {
 
-enum class group : unsigned { plain_pointer, volatile_pointer, type_id };
-constexpr std::array<const char*, 3> group_names = {"nvm-plain-pointer", "nvm-volatile-pointer", "nvm-type-id"};
-// As for Clang's own warnings: `usual` follows -Werror.
+enum class group : unsigned { plain_pointer, volatile_pointer, type_id, library_type };
+constexpr std::array<const char*, 4> group_names = {"nvm-plain-pointer", "nvm-volatile-pointer", "nvm-type-id",
+                                                    "nvm-library-type"};
+// As for Clang's own warnings: `usual` follows -Werror, and of library types it is an error.
 enum class group_level { usual, off, warning, error };
 
 struct plugin_options {
@@ -195,13 +196,16 @@ class unit_reader : public RecursiveASTVisitor<unit_reader> {
     const DiagnosticsEngine& d = c_.getDiagnostics();
     const bool silent =
         d.getIgnoreAllWarnings() || (d.getSuppressSystemWarnings() && c_.getSourceManager().isInSystemHeader(at));
+    const bool born_error = g == group::library_type && o_.levels[i] == group_level::usual;
     DiagnosticIDs::Level level = DiagnosticIDs::Warning;
-    if (o_.levels[i] == group_level::off || silent) {
+    if (o_.levels[i] == group_level::off || (silent && !born_error)) {
       level = DiagnosticIDs::Ignored;
-    } else if (o_.levels[i] == group_level::error || (o_.levels[i] == group_level::usual && d.getWarningsAsErrors())) {
+    } else if (born_error || o_.levels[i] == group_level::error ||
+               (o_.levels[i] == group_level::usual && d.getWarningsAsErrors())) {
       level = DiagnosticIDs::Error;
     }
-    return report(level, at, text + " [-W" + (level == DiagnosticIDs::Error ? "error,-W" : "") + group_names[i] + "]");
+    const bool made_error = level == DiagnosticIDs::Error && !born_error;
+    return report(level, at, text + " [-W" + (made_error ? "error,-W" : "") + group_names[i] + "]");
   }
   DiagnosticBuilder report(DiagnosticIDs::Level level, SourceLocation at, const std::string& text) {
     DiagnosticsEngine& d = c_.getDiagnostics();
@@ -317,6 +321,9 @@ class unit_reader : public RecursiveASTVisitor<unit_reader> {
       case problem::too_deep:
         error(where, in + "lies in too many arrays of structures: at most 7 inside each other") << type;
         break;
+      case problem::library_type:
+        library_type(f, type, where);
+        break;
       case problem::plain_pointer:
         once(where,
              in + "is a plain pointer, which may point outside of the pool; declare it NVM_PTR, or "
@@ -333,6 +340,17 @@ class unit_reader : public RecursiveASTVisitor<unit_reader> {
         once(where, in + "is a pointer to a member, which another build may represent differently", type);
         break;
     }
+  }
+  void library_type(const layout_finding& f, QualType type, SourceLocation where) {
+    if (!told_types_.insert({where, f.type}).second) return;
+    StringRef name = f.name;
+    const bool base = name.consume_back("(base)");
+    name.consume_back(".");
+    const std::string what = !base ? "'" + f.name + "'" : name.empty() ? "a base" : "a base of '" + name.str() + "'";
+    const std::string why = f.pointer == "(virtual functions)" ? "it has virtual functions, whose table lies elsewhere"
+                                                               : "it has the plain pointer '" + f.pointer + "'";
+    warn(group::library_type, where, "%0 of durable %1 is a %2, whose memory is not the pool's: %3")
+        << what << type << f.type << why;
   }
   // A structure inside of several is told of once.
   void once(SourceLocation at, const std::string& text, QualType type) {
@@ -566,6 +584,7 @@ class unit_reader : public RecursiveASTVisitor<unit_reader> {
   std::map<std::uint32_t, std::pair<std::string, SourceLocation>> owners_;
   std::set<SourceLocation> checked_;
   std::set<SourceLocation> told_;
+  std::set<std::pair<SourceLocation, std::string>> told_types_;
   object::type_map_writer writer_;
 };
 
