@@ -7,8 +7,9 @@
 #include <time.h>
 
 NVM_STRUCT event {
-  struct tm when;       // expected-error {{'when' of durable 'struct event' is a struct tm, whose memory is not the pool's: it has the plain pointer 'tm_zone'}}
-  struct iovec parts[2];  // expected-error {{'parts' of durable 'struct event' is a struct iovec, whose memory}}
+  struct tm when;
+  // expected-error@-1 {{'when' of durable 'struct event' is a struct tm, whose memory is not the pool's: it has}}
+  struct iovec parts[2]; // expected-error {{'parts' of durable 'struct event' is a struct iovec, whose memory}}
   struct stat file;
   struct timespec since;
   struct termios terminal;
