@@ -219,7 +219,7 @@ struct call {
     nvm_kv_options o{};
     o.index = index_of(given.choice("index").value_or(""));
     o.mode = make ? NVM_KV_OPEN_OR_CREATE : NVM_KV_OPEN_ONLY;
-    o.flags = NVM_KV_VERIFY_READS | (given.flag("no-checksums") ? NVM_KV_NO_CHECKSUMS : 0U);
+    o.flags = NVM_KV_VERIFY_READS | (given.flag("no-checksums") ? unsigned{NVM_KV_NO_CHECKSUMS} : 0U);
     return kv::open(*at, store.c_str(), o);
   }
   // An operand or option as bytes; nothing: it is no base64.

@@ -195,6 +195,7 @@ class volatile_memory {
                                                 std::memory_order_release);
   }
   [[nodiscard, NVM_INLINE]] static bool may_unlink(session&, std::uint64_t, std::uint64_t = 1) noexcept { return true; }
+  [[nodiscard, NVM_INLINE]] static bool will_delete(session&, std::uint64_t) noexcept { return true; }
   template <class Also = int>
   [[nodiscard, NVM_INLINE]] static bool change_to_delete(session&, link& l, link_word expected, link_word desired,
                                                          std::uint64_t, std::uint64_t, bool& may_go, bool = false,

@@ -89,7 +89,9 @@ TEST_P(alignment, objects_are_found_resized_walked_and_freed) {
         ASSERT_NE(moved, nullptr) << nvm_errormsg();
         EXPECT_TRUE(is_aligned(moved, old.alignment));
         for (std::size_t k = 0; k < std::min(size, old.size); ++k) ASSERT_EQ(moved[k], old.fill);
-        if (moved == p) ASSERT_EQ(nvm_tx_log(moved, size), 0);
+        if (moved == p) {
+          ASSERT_EQ(nvm_tx_log(moved, size), 0);
+        }
         std::memset(moved, old.fill, size);
         model[moved] = {size, old.alignment, old.fill};
         continue;
@@ -108,7 +110,9 @@ TEST_P(alignment, objects_are_found_resized_walked_and_freed) {
     } else {
       ASSERT_EQ(nvm_tx_commit(pool), 0) << nvm_errormsg();
     }
-    if (round % 40 == 39) ASSERT_NO_FATAL_FAILURE(reopen());
+    if (round % 40 == 39) {
+      ASSERT_NO_FATAL_FAILURE(reopen());
+    }
     std::map<void*, std::size_t> walked;
     const int all = nvm_pool_each(
         pool,

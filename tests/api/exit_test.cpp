@@ -121,7 +121,9 @@ TEST_P(exiting, stops_threads_that_commit_in_order) {
     auto* pairs = static_cast<pair*>(nvm_pool_get_root(pool));
     for (int n = 0; n < 3; ++n) {
       EXPECT_EQ(pairs[n].first, pairs[n].second);
-      if (n < 2) EXPECT_GE(pairs[n].first, t->commits[n].load());
+      if (n < 2) {
+        EXPECT_GE(pairs[n].first, t->commits[n].load());
+      }
     }
     std::uint64_t last = 0;
     if (GetParam().structures) {

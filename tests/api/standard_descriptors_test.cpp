@@ -79,7 +79,9 @@ TEST_P(standard_descriptors, that_are_closed_lead_into_no_pool) {
     EXPECT_EQ(ended, 0) << "closed: " << closed;
     NVM_POOL* pool = nvm_pool_open(path.c_str());
     EXPECT_TRUE(is_kept(pool, 5)) << nvm_errormsg();
-    if (pool != nullptr) EXPECT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+    if (pool != nullptr) {
+      EXPECT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+    }
   }
 }
 

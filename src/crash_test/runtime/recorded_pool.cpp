@@ -66,7 +66,7 @@ class recorded_transaction final : public open_transaction {
     return inner_.publish_types(map, bytes);
   }
   status on(int event, void (*call)(), void* argument) noexcept override { return inner_.on(event, call, argument); }
-  void doom(errc why) noexcept override { inner_.doom(why); }
+  errc doom(errc why) noexcept override { return inner_.doom(why); }
   status commit_level() noexcept override { return inner_.commit_level(); }
   void abort_level(std::vector<tx::hook>& hooks) noexcept override { inner_.abort_level(hooks); }
   result<lsn_t> commit(std::vector<tx::hook>& hooks) noexcept override {
@@ -129,6 +129,7 @@ class recorded_engine final : public engine {
   result<std::uint64_t> root() noexcept override { return inner_->root(); }
   result<object::type_map> types() noexcept override { return inner_->types(); }
   result<object_facts> find(std::uint64_t payload) noexcept override { return inner_->find(payload); }
+  result<object_facts> find_around(std::uint64_t at) noexcept override { return inner_->find_around(at); }
   result<int> each(int (*visit)(void*, const object_facts&), void* argument) noexcept override {
     return inner_->each(visit, argument);
   }
