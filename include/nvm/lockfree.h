@@ -58,7 +58,10 @@ NVM_API int nvm_lf_drop(NVM_POOL *pool, const char *name);
 /* Calls visit(name, kind, argument) for each structure until it returns non-zero, which is the result. */
 NVM_API int nvm_lf_names(NVM_POOL *pool, int (*visit)(const char *name, int kind, void *argument), void *argument);
 NVM_API NVM_POOL *nvm_lf_pool(const nvm_lf *lf);
-/* Keys, give or take what threads have under way. */
+/* Keys, give or take what threads have under way.  0; -1 where nothing is known of the structure any more (NVM_E_IO
+ * after a failed write or sync), *count is left alone then.  Cost: a load for each thread that ever used the pool. */
+NVM_API int nvm_lf_get_count(nvm_lf *lf, uint64_t *count);
+/* The same; 0 is also what a failure gives.  Use nvm_lf_get_count(). */
 NVM_API uint64_t nvm_lf_count(nvm_lf *lf);
 
 enum nvm_lf_put_flags {
@@ -138,8 +141,11 @@ NVM_API int nvm_lf_scan(nvm_lf *lf, uint64_t *cursor, size_t entries_max,
 
 /* ---- durability ---- */
 
-/* What this thread has done or seen in structures of this pool is durable when the pool's log is up
- * to here; 0: it is.  nvm_wait() waits. */
+/* What this thread has done or seen in structures of this pool is durable when the pool's log is up to *position;
+ * 0: it is.  nvm_wait() waits.  0; -1 (NVM_E_IO, after a write or a sync has failed, of a growth too): what was not
+ * waited for before may be lost, and *position is left alone. */
+NVM_API int nvm_lf_get_position(nvm_lf *lf, uint64_t *position);
+/* The same; after a failure UINT64_MAX, which nvm_wait() refuses.  Use nvm_lf_get_position(). */
 NVM_API uint64_t nvm_lf_position(nvm_lf *lf);
 /* Waits until everything that this thread has done to structures of the pool is durable. */
 NVM_API int nvm_lf_wait(nvm_lf *lf);

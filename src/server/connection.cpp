@@ -89,7 +89,7 @@ std::size_t connection::consume(std::string_view input) {
     if (!first_byte_seen_) {
       first_byte_seen_ = true;
       const bool binary = rest.front() == binary_magic;
-      if (binary || worker_.shared().config.protocol == binding::binary) {
+      if (binary) {
         doomed_ = true;
         break;
       }

@@ -66,11 +66,12 @@ class executor {
   void meta_delete(const command& c, reply_buffer& out);
   void meta_arithmetic(const command& c, reply_buffer& out);
   void meta_debug(const command& c, reply_buffer& out);
-  enum class store_answer : std::uint8_t { stored, not_stored, exists, not_found, no_memory };
+  enum class store_answer : std::uint8_t { stored, not_stored, exists, not_found, no_memory, failed };
   store_answer store_value(const command& c, verb mode, std::uint64_t cas, bool may_go_stale, std::uint32_t expiry,
                            std::uint64_t& new_cas);
 
   // admin_commands.cpp
+  [[nodiscard]] static bool needs_store(const command& c) noexcept;
   void flush_all(const command& c, reply_buffer& out);
   void report(const command& c, reply_buffer& out);
   after shut_down(const command& c, reply_buffer& out);
@@ -84,6 +85,8 @@ class executor {
   counters& counters_;
   item_session& session_;
   std::uint32_t now_;
+  // When a sweep has last found nothing that could make room for this size class.
+  std::array<std::uint32_t, size_classes_max> no_room_at_{};
 };
 
 // "1.6.18": clients take features from it.

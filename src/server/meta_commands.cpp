@@ -245,6 +245,8 @@ void executor::meta_set(const command& c, reply_buffer& out) {
     case store_answer::not_found:
       head = "NF";
       break;
+    case store_answer::failed:
+      return out.append("SERVER_ERROR the pool has failed\r\n");
     case store_answer::no_memory:
       counters_.add(count::store_no_memory);
       remove_quietly(c.key);
@@ -265,6 +267,7 @@ void executor::meta_delete(const command& c, reply_buffer& out) {
   d.has_expiry = m.has_ttl;
   d.expiry = expiry_of(m.ttl);
   const update_result r = update(c.key, d, 0);
+  if (r.what == outcome::failed) return out.append("SERVER_ERROR the pool has failed\r\n");
   if (r.what == outcome::no_memory) return out.append("SERVER_ERROR out of memory storing object\r\n");
   std::string_view head = "HD";
   switch (d.answer) {
@@ -304,6 +307,7 @@ void executor::meta_arithmetic(const command& c, reply_buffer& out) {
   d.has_expiry = m.has_ttl;
   d.expiry = expiry_of(m.ttl);
   const update_result r = update(c.key, d, number_bytes_max);
+  if (r.what == outcome::failed) return out.append("SERVER_ERROR the pool has failed\r\n");
   if (r.what == outcome::no_memory || r.what == outcome::too_large) {
     return out.append(d.answer == number_decision::says::created ? "SERVER_ERROR Out of memory allocating new item\r\n"
                                                                  : "SERVER_ERROR out of memory\r\n");

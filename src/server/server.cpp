@@ -89,7 +89,8 @@ struct service::parts {
   environment shared;
   base_owner base{::event_base_new()};
   std::vector<std::unique_ptr<ear>> ears;
-  event_owner terminate, interrupt, user, second;
+  event_owner terminate, interrupt, user, hang_up, second;
+  std::function<void()> on_hang_up;
   http_owner metrics;
   std::vector<std::unique_ptr<worker>> workers;
   std::size_t next_worker = 0;
@@ -170,6 +171,10 @@ status service::parts::open_metrics() {
 
 // Expired items give their memory back also when nobody asks for them.
 void service::parts::sweep() {
+  if (shared.store.failed()) {
+    if (shared.config.failure == on_failure::end) shared.stop();
+    return;
+  }
   const std::uint32_t now = shared.clock.now();
   shared.store.tick(now);
   session->enter();
@@ -188,11 +193,7 @@ void service::parts::sweep() {
 service::service(std::unique_ptr<parts> all) noexcept : all_{std::move(all)} {}
 service::~service() = default;
 
-result<std::unique_ptr<service>> service::open(const settings& given, item_store& store) {
-  auto all = std::make_unique<parts>(given, store);
-  if (all->base == nullptr) return fail(errc::system, "libevent has no base for this system");
-  raise_descriptor_limit(given.connections_max);
-
+result<std::vector<listening_socket>> service::listen(const settings& given) {
   std::vector<listening_socket> sockets;
   if (!given.unix_path.empty()) {
     auto s = listen_unix(given.unix_path, given.unix_mode, given.backlog);
@@ -204,6 +205,14 @@ result<std::unique_ptr<service>> service::open(const settings& given, item_store
       if (const status s = listen_tcp(address, given.port, given.backlog, sockets); !s) return s.error();
     }
   }
+  return sockets;
+}
+
+result<std::unique_ptr<service>> service::open(const settings& given, item_store& store,
+                                               std::vector<listening_socket> sockets) {
+  auto all = std::make_unique<parts>(given, store);
+  if (all->base == nullptr) return fail(errc::system, "libevent has no base for this system");
+  raise_descriptor_limit(given.connections_max);
   tell_ports(sockets);
   for (listening_socket& s : sockets) {
     if (const status added = all->add_listener(std::move(s)); !added) return added.error();
@@ -219,8 +228,9 @@ result<std::unique_ptr<service>> service::open(const settings& given, item_store
   return std::unique_ptr<service>{new service{std::move(all)}};
 }
 
-status service::run() {
+status service::run(std::function<void()> on_hang_up) {
   parts& all = *all_;
+  all.on_hang_up = std::move(on_hang_up);
   // A signal is what ends the loop, whoever wants it ended.
   all.shared.stop = [] { ::kill(::getpid(), SIGTERM); };
   const auto stopped = [](evutil_socket_t, short, void* self) {
@@ -229,16 +239,21 @@ status service::run() {
   all.terminate = all.add_event(SIGTERM, EV_SIGNAL | EV_PERSIST, stopped);
   all.interrupt = all.add_event(SIGINT, EV_SIGNAL | EV_PERSIST, stopped);
   all.user = all.add_event(SIGUSR1, EV_SIGNAL | EV_PERSIST, stopped);
+  all.hang_up = all.add_event(SIGHUP, EV_SIGNAL | EV_PERSIST,
+                              [](evutil_socket_t, short, void* self) { static_cast<parts*>(self)->on_hang_up(); });
   all.second =
       all.add_event(-1, EV_PERSIST, [](evutil_socket_t, short, void* self) { static_cast<parts*>(self)->sweep(); });
   const timeval second{1, 0};
-  if (all.terminate == nullptr || all.interrupt == nullptr || all.user == nullptr || all.second == nullptr ||
+  if (all.terminate == nullptr || all.interrupt == nullptr || all.user == nullptr || all.hang_up == nullptr ||
+      all.second == nullptr || ::event_add(all.hang_up.get(), nullptr) != 0 ||
       ::event_add(all.terminate.get(), nullptr) != 0 || ::event_add(all.interrupt.get(), nullptr) != 0 ||
       ::event_add(all.user.get(), nullptr) != 0 || ::event_add(all.second.get(), &second) != 0) {
     return fail(errc::system, "no events for signals");
   }
   for (const auto& w : all.workers) w->start();
+  notify_manager("READY=1");
   const int ended = ::event_base_dispatch(all.base.get());
+  notify_manager("STOPPING=1");
   // First nobody new comes in; then what workers have begun is finished and sent.
   for (const auto& at : all.ears) ::evconnlistener_disable(at->listener.get());
   for (const auto& w : all.workers) w->stop();

@@ -136,4 +136,20 @@ result<listening_socket> listen_unix(const std::string& path, unsigned mode, int
   return l;
 }
 
+void notify_manager(const char* state) noexcept {
+  const char* const path = std::getenv("NOTIFY_SOCKET");
+  if (path == nullptr || (path[0] != '/' && path[0] != '@')) return;
+  sockaddr_un to{};
+  const std::size_t bytes = std::strlen(path);
+  if (bytes >= sizeof to.sun_path) return;
+  to.sun_family = AF_UNIX;
+  std::memcpy(to.sun_path, path, bytes);
+  if (path[0] == '@') to.sun_path[0] = 0;  // an abstract name
+  const int fd = platform::open_socket(AF_UNIX, SOCK_DGRAM, 0);
+  if (fd < 0) return;
+  static_cast<void>(::sendto(fd, state, std::strlen(state), MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&to),
+                             static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + bytes)));
+  ::close(fd);
+}
+
 }  // namespace nvm::server

@@ -26,4 +26,7 @@ status listen_tcp(const std::string& text, int port, int backlog, std::vector<li
 // Takes the place of a socket that nobody listens on any more, and of nothing else.
 result<listening_socket> listen_unix(const std::string& path, unsigned mode, int backlog);
 
+// Tells the service manager that has set NOTIFY_SOCKET, if there is one: "READY=1" (sd_notify(3)).
+void notify_manager(const char* state) noexcept;
+
 }  // namespace nvm::server
