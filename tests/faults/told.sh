@@ -16,7 +16,7 @@ runs=10000
 seed=$((16#$(git rev-parse HEAD | cut -c1-7)))
 from=0
 while [ $# -gt 0 ]; do
-  [ $# -ge 2 ] && [[ $2 =~ ^[0-9]+$ ]] || usage
+  if [ $# -lt 2 ] || ! [[ $2 =~ ^[0-9]+$ ]]; then usage; fi
   case "$1" in
     --runs) runs=$2 ;;
     --seed) seed=$2 ;;

@@ -10,8 +10,8 @@
 
 static __thread int has_grown;
 
-static int failure_of(const char *name) {
-  const char *const folder = getenv("HOLDFAST_FAILING");
+static int failure_of(const char* name) {
+  const char* const folder = getenv("HOLDFAST_FAILING");
   if (folder == NULL) return 0;
   char path[4096];
   char number[16] = "";
@@ -41,7 +41,7 @@ int fallocate(int file, int mode, off_t offset, off_t bytes) {
   return ((int (*)(int, int, off_t, off_t))dlsym(RTLD_NEXT, "fallocate"))(file, mode, offset, bytes);
 }
 
-ssize_t pwrite(int file, const void *from, size_t bytes, off_t offset) {
+ssize_t pwrite(int file, const void* from, size_t bytes, off_t offset) {
   if (fails(failure_of("pwrite"))) return -1;
-  return ((ssize_t (*)(int, const void *, size_t, off_t))dlsym(RTLD_NEXT, "pwrite"))(file, from, bytes, offset);
+  return ((ssize_t(*)(int, const void*, size_t, off_t))dlsym(RTLD_NEXT, "pwrite"))(file, from, bytes, offset);
 }
