@@ -1,6 +1,5 @@
 /* Preloaded into a server: while $HOLDFAST_FAILING/NAME exists (NAME: fdatasync, growth, fallocate, pwrite) calls of
  * NAME fail with the number that the file holds. growth: the fdatasync that follows a fallocate of the same thread. */
-#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
