@@ -28,7 +28,7 @@ namespace nvm::api {
 
 // The stores of one pool that are open in this process.
 struct stores {
-  explicit stores(NVM_POOL* p) noexcept : pool{p} {
+  explicit stores(NVM_POOL* p) : pool{p} {
     const geometry g = p->file->geometry();
     bytes.base = p->base();
     bytes.first = g.objects_offset();  // the log of a log-structured pool is none

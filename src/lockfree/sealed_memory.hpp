@@ -153,6 +153,10 @@ class sealed_memory : public node_memory<M> {
       if (!plain_ && !is_in_index(offset_in_pool(p))) medium().flush(p, bytes);
     }
   }
+  // A deletion is durable by itself: nothing is looked for in areas.
+  [[nodiscard, NVM_INLINE]] bool will_delete(session& s, std::uint64_t) noexcept {
+    return this->of().may_unlink_at_once(s.thread());
+  }
   [[nodiscard, NVM_INLINE]] bool may_unlink(session& s, std::uint64_t, std::size_t = 1) noexcept {
     return this->of().may_unlink_at_once(s.thread());
   }

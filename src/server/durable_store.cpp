@@ -515,6 +515,7 @@ std::size_t durable_store::sweep(item_session& by, const sweep_wish& wish, const
       ++gone;
     }
     if (cursor_ != 0) continue;
+    c.choosy.has_come_around();
     ++ends;  // three times around are enough, whatever was used meanwhile
     if (wish.bytes == 0) break;
   }

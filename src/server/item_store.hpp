@@ -145,17 +145,20 @@ struct usage {
 // used. Then those go that nobody ever fetched, and after as many more any.
 class patience {
  public:
-  static constexpr std::size_t items = 512;
+  static constexpr std::size_t items = 128;
 
   [[nodiscard]] bool spares(bool used, bool fetched) noexcept {
     const std::size_t seen = since_++;
-    const bool spared = seen < items ? used : seen < 2 * items && fetched;
+    const bool spared = seen < items ? used || (around_ && fetched) : seen < 2 * items && fetched;
     if (!spared) since_ = 0;
     return spared;
   }
+  // The sweep has met all items, and cleared the marks itself: they tell nothing about what is used.
+  void has_come_around() noexcept { around_ = true; }
 
  private:
   std::size_t since_ = 0;  // the last one that was not spared
+  bool around_ = false;
 };
 
 class item_store {
@@ -175,7 +178,7 @@ class item_store {
 
   // Removes items until `bytes` of memory are free below the limit or `items_max` items have been looked at: those that
   // are gone at `now` first, and with `living` such as nobody has used lately. Where all have been used, those that
-  // nobody ever fetched, then any: a sweep looks at no more than some thousand items before it removes one. With
+  // nobody ever fetched, then any: a sweep looks at no more than some hundred items before it removes one. With
   // `same_room` it removes one item that takes as much memory as a new one of `bytes`, whatever the limit. Tells each
   // before it goes. Returns how many are gone.
   struct sweep_wish {

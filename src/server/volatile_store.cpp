@@ -168,6 +168,7 @@ std::size_t volatile_store::sweep(item_session&, const sweep_wish& wish, const s
   // Three times around are enough, whatever was used meanwhile.
   patience choosy;
   for (std::size_t turn = 0; turn < 3 * shards && seen_items < wish.items_max && !enough(); ++turn) {
+    if (turn == shards) choosy.has_come_around();
     shard& s = shards_[next_shard_.fetch_add(1, std::memory_order_relaxed) % shards];
     const std::lock_guard lock{s.mutex};
     for (std::size_t left = s.ring.size(); left != 0 && seen_items < wish.items_max && !enough(); --left) {

@@ -3,6 +3,7 @@
 #include "nvm/lockfree.h"
 
 #include <array>
+#include <string_view>
 
 #include "life_in_shortage.hpp"
 
@@ -61,6 +62,10 @@ class life final : public life_in_shortage {
     for (std::uint64_t key = 1; key <= keys; key += 2) remove(key * 7919 % key_prime);
   }
   void before() override { model_ = {}; }
+  // An entry that is removed stays linked where memory is too short to unlink it, and is counted until it is.
+  [[nodiscard]] bool may_be_left(const char* finding) const override {
+    return std::string_view{finding}.find("deleted and linked, and counted as an entry") != std::string_view::npos;
+  }
   void live() override {
     attempt("create", [&] { return create(); });
     attempt("make the structure", [&] { return need(); });

@@ -35,7 +35,11 @@ findings check_scratch() {
   return f;
 }
 // What was found where.
-bool is_precise(const std::string& message) { return message.find("found") != std::string::npos; }
+// Names what was found, or the store and the place in it that does not hold.
+bool is_precise(const std::string& message) {
+  return message.find("found") != std::string::npos ||
+         (message.find("key-value store") != std::string::npos && message.find("at offset") != std::string::npos);
+}
 constexpr unsigned failures_max = 20;  // are told of one pool
 bool is_refusal(int code) { return code == NVM_E_CORRUPT || code == NVM_E_VERSION || code == NVM_E_NOT_A_POOL; }
 

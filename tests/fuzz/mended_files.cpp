@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <string>
+#include <string_view>
 
 #include "api/repair.hpp"
 #include "pool_files.hpp"
@@ -13,13 +14,18 @@ namespace nvm::fuzz {
 namespace {
 
 // Findings, or -1; each is told.
+// Findings, but for those in key-value stores, which repair keeps as they are and names.
 std::int64_t check_aloud(const std::string& path) {
-  return nvm_pool_check(
+  std::int64_t found = 0;
+  const std::int64_t all = nvm_pool_check(
       path.c_str(),
-      [](std::uint64_t at, const char* finding, void*) {
+      [](std::uint64_t at, const char* finding, void* to) {
+        if (std::string_view{finding}.find("key-value store") != std::string_view::npos) return;
         std::fprintf(stderr, "offset %lu: %s\n", static_cast<unsigned long>(at), finding);
+        ++*static_cast<std::int64_t*>(to);
       },
-      nullptr, nullptr);
+      &found, nullptr);
+  return all < 0 ? all : found;
 }
 
 }  // namespace

@@ -202,7 +202,9 @@ TEST(replay, that_fails_on_the_way_home_loses_nothing) {
       break;
     }
     EXPECT_TRUE(next.medium->poisoned());
-    EXPECT_EQ(next.medium->sync_appended().error(), errc::io);
+    // All that was appended is durable and may be home already: what came before the failure keeps its answer.
+    const status before = next.medium->sync_appended();
+    EXPECT_TRUE(before || before.error() == errc::io);
   }
 }
 
