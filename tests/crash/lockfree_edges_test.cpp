@@ -144,11 +144,13 @@ TEST(lockfree_edges, of_a_leaf_that_leaves_a_tree_without_its_mark_are_found) {
   EXPECT_TRUE(found);
 }
 
-// Recovery would count it: it is linked still, and nothing leads recovery there.
+// Recovery would count it: it is linked still, and nothing leads recovery there, where no area is active for another
+// reason.
 TEST(lockfree_edges, of_a_deletion_that_recovery_does_not_know_of_are_found) {
   options o = lockfree_options(model::x86, {});
   o.print_violations = false;
-  for (const char* story : {"a list lives", "a hash table lives", "a skip list lives", "a tree lives"}) {
+  for (const char* story : {"a settled list loses nodes", "a settled hash table loses nodes",
+                            "a settled skip list loses nodes", "a settled tree loses leaves"}) {
     planted_bug = plant::deleted_unannounced;
     const bool found = explore::explore(subject_of(lockfree_story_named(story), {}), o).finds_violation();
     planted_bug = plant::none;

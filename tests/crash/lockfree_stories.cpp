@@ -92,16 +92,17 @@ void tree_is_emptied(player& p) {
 
 // Where nothing was allocated lately recovery looks for what bears a mark: leaves that were removed beside others, and
 // their branches; then also for others.
-void settled_tree_loses_leaves(player& p) {
-  p.create("tree", words_tree);
-  for (const std::uint64_t key : {40, 20, 60, 10, 30}) p.insert("tree", key, key + 1);
+template <shape_of_structure Shape>
+void settled_one_loses_nodes(player& p) {
+  p.create("it", Shape);
+  for (const std::uint64_t key : {40, 20, 60, 10, 30}) p.insert("it", key, key + 1);
   p.close();
   p.reopen();
   p.on_machine().explore_from_here();
-  for (const std::uint64_t key : {60, 30}) p.remove("tree", key);
-  p.look_up("tree", 30);
-  p.replace("tree", 20, 21);
-  for (const std::uint64_t key : {10, 20, 40}) p.remove("tree", key);
+  for (const std::uint64_t key : {60, 30}) p.remove("it", key);
+  p.look_up("it", 30);
+  p.replace("it", 20, 21);
+  for (const std::uint64_t key : {10, 20, 40}) p.remove("it", key);
 }
 
 // Keys that begin alike, values of several classes of nodes.
@@ -471,7 +472,10 @@ const std::vector<lockfree_story>& lockfree_stories() {
       {"two levels come and go", levels_come_and_go<0>},
       {"a tree lives", tree_lives},
       {"a tree is emptied", tree_is_emptied},
-      {"a settled tree loses leaves", settled_tree_loses_leaves},
+      {"a settled list loses nodes", settled_one_loses_nodes<words_list>},
+      {"a settled hash table loses nodes", settled_one_loses_nodes<words_hash>},
+      {"a settled skip list loses nodes", settled_one_loses_nodes<words_skip>},
+      {"a settled tree loses leaves", settled_one_loses_nodes<words_tree>},
       {"a skip list of bytes lives", bytes_live<bytes_skip>},
       {"a tree of bytes lives", bytes_live<bytes_tree>},
       {"a list of bytes lives", bytes_live<bytes_list>},
