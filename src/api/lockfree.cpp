@@ -157,7 +157,7 @@ result<nvm_lf*> handle(NVM_POOL* pool, open_structures& all, std::string_view na
 }
 
 result<nvm_lf*> open_one(NVM_POOL* pool, const char* name, const nvm_lf_options& o) noexcept {
-  constexpr std::uint32_t known_flags = NVM_LF_BYTES | NVM_LF_NO_WAIT | NVM_LF_VOLATILE_LINKS;
+  constexpr std::uint32_t known_flags = NVM_LF_BYTES | NVM_LF_NO_WAIT | NVM_LF_VOLATILE_LINKS | NVM_LF_NO_CHECKSUMS;
   if (name == nullptr) return fail(errc::invalid, "the name of a lock-free structure is NULL");
   if (o.kind > NVM_LF_TREE) return fail(errc::invalid, "kind %u is none of enum nvm_lf_kind", o.kind);
   if ((o.flags & ~known_flags) != 0) return fail(errc::invalid, "flags %u are none of enum nvm_lf_flags", o.flags);
@@ -176,7 +176,8 @@ result<nvm_lf*> open_one(NVM_POOL* pool, const char* name, const nvm_lf_options&
   if (!found) {
     if (found.error() != errc::not_found || o.mode == 1) return found.error();
     const auto kind = o.kind == 0 ? lockfree::layout::kind::hash : static_cast<lockfree::layout::kind>(o.kind);
-    found = side.create(name, kind, bytes, (o.flags & NVM_LF_VOLATILE_LINKS) != 0, o.expected);
+    found = side.create(name, kind, bytes, (o.flags & NVM_LF_VOLATILE_LINKS) != 0, (o.flags & NVM_LF_NO_CHECKSUMS) == 0,
+                        o.expected);
     if (!found) return found.error();
   }
   const auto kind = static_cast<std::uint32_t>((*found)->kind());

@@ -76,7 +76,7 @@ class structure_side {
   // errc::not_found.
   [[nodiscard]] virtual result<open_structure*> find(std::string_view name) noexcept = 0;
   [[nodiscard]] virtual result<open_structure*> create(std::string_view name, lockfree::layout::kind kind,
-                                                       bool of_bytes, bool volatile_links,
+                                                       bool of_bytes, bool volatile_links, bool with_sums,
                                                        std::uint64_t expected) noexcept = 0;
   [[nodiscard]] virtual status drop(std::string_view name) noexcept = 0;
   [[nodiscard]] virtual result<int> names(int (*visit)(const char*, int, void*), void* argument) noexcept = 0;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdio>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -56,7 +57,7 @@ class structure_on final : public open_structure {
 
   template <class... Settings>
   structure_on(lockfree::domain<M>& d, const typename lockfree::catalogue<M>::found& f, Settings... settings) noexcept
-      : domain_{d}, it_{d, f, settings...} {}
+      : domain_{d}, with_sums_{(f.flags & lockfree::layout::entry_sums) != 0}, it_{d, f, settings...} {}
 
   [[nodiscard]] durable_type& inside() noexcept { return it_; }
   lockfree::layout::kind kind() const noexcept override { return Kind; }
@@ -128,7 +129,7 @@ class structure_on final : public open_structure {
       return wrong();
     } else {
       session* s = of(who);
-      return s == nullptr ? result<written>{no_memory()} : it_->write(*s, key, {value, mark}, rule);
+      return s == nullptr ? result<written>{no_memory()} : it_->write(*s, key, {value, mark, with_sums_}, rule);
     }
   }
   result<bool> find(unsigned who, bytes key, void (*visit)(void*, const structure_entry&),
@@ -174,7 +175,7 @@ class structure_on final : public open_structure {
               remove_it = value_bytes == take_away;
               if (remove_it && old != nullptr) seen = e.offset;
               if (value_bytes >= take_away) return 0;
-              return sizeof(node) + key.size() + value_bytes;
+              return sizeof(node) + key.size() + value_bytes + (with_sums_ ? lockfree::node_sum_bytes : 0);
             },
             [&](std::byte* at, std::uint64_t order, const lockfree::node_head* old) {
               auto* n = reinterpret_cast<node*>(at);
@@ -185,6 +186,7 @@ class structure_on final : public open_structure {
               structure_entry e;
               if (old != nullptr) e = entry_of(old);
               n->mark = fill(context, {n->content() + key.size(), value_bytes}, old == nullptr ? nullptr : &e);
+              if (with_sums_) Nodes::add_sum(n);
             });
         if (!w) {
           outcome = w.error();
@@ -308,6 +310,7 @@ class structure_on final : public open_structure {
   }
 
   lockfree::domain<M>& domain_;
+  const bool with_sums_;
   durable_type it_;
   std::atomic<std::int64_t> counted_{0};  // when it was opened
   std::array<std::atomic<session*>, epochs::threads_max> sessions_{};
@@ -371,7 +374,7 @@ class structures final : public structure_side {
     return find_locked(name);
   }
   result<open_structure*> create(std::string_view name, lockfree::layout::kind kind, bool of_bytes, bool volatile_links,
-                                 std::uint64_t expected) noexcept override {
+                                 bool with_sums, std::uint64_t expected) noexcept override {
     if (volatile_links && kind == lockfree::layout::kind::tree) {
       return fail(errc::invalid, "a tree with volatile links: the links of a tree are durable");
     }
@@ -380,7 +383,8 @@ class structures final : public structure_side {
     if (status s = medium_.durable(0); !s) return s.error();
     if (status s = names_.need(domain_->settings().area_shift); !s) return s.error();
     const std::uint64_t flags = lockfree::layout::entry_map | (of_bytes ? lockfree::layout::entry_bytes : 0) |
-                                (volatile_links ? lockfree::layout::entry_volatile_links : 0);
+                                (volatile_links ? lockfree::layout::entry_volatile_links : 0) |
+                                (with_sums ? lockfree::layout::entry_sums : 0);
     const auto f = names_.create(name, kind, 0, flags, [&](std::uint16_t owner) {
       return volatile_links ? make_sealed_root(owner, expected) : make_root(owner, kind, expected);
     });
@@ -440,6 +444,8 @@ class structures final : public structure_side {
   // errc::no_memory: what it told so far is true, and not all.
   template <class Tell>
   [[nodiscard]] status check(Tell&& tell) {
+    std::array<std::string, lockfree::layout::structures_max> names;
+    if (status s = names_.each([&](const found& f, std::string_view name) { names[f.index] = name; }); !s) return s;
     for (auto& o : open_) {
       if (o.of == nullptr) continue;
       noted linked;
@@ -464,6 +470,9 @@ class structures final : public structure_side {
       }
       if (const char* wrong = o.raw->links_fault(); wrong != nullptr || o.raw->is_damaged()) {
         tell(0, wrong != nullptr ? wrong : "a link leads where no node can be");
+      }
+      if (failing<Tell> told{tell, names[static_cast<std::size_t>(&o - open_.data())]}; !o.raw->is_damaged()) {
+        o.raw->each_failing(&told, failing<Tell>::add);
       }
       std::uint64_t before = 0;
       for (const std::uint64_t at : linked.offsets) {
@@ -520,6 +529,26 @@ class structures final : public structure_side {
     void sort() noexcept { std::sort(offsets.begin(), offsets.end()); }
     [[nodiscard]] bool has(std::uint64_t offset) const noexcept {
       return std::binary_search(offsets.begin(), offsets.end(), offset);
+    }
+  };
+  // Says which entry fails its checksum.
+  template <class Tell>
+  struct failing {
+    Tell& tell;
+    const std::string& name;
+    static constexpr std::size_t shown = 40;
+    static void add(void* self, std::uint64_t at, std::span<const std::byte> key) {
+      auto& of = *static_cast<failing*>(self);
+      std::string hex;
+      for (std::size_t i = 0; i < std::min(key.size(), shown); ++i) {
+        char digits[3];
+        std::snprintf(digits, sizeof digits, "%02x", std::to_integer<unsigned>(key[i]));
+        hex += digits;
+      }
+      const std::string text = "lock-free structure '" + of.name + "': the entry with the key of " +
+                               std::to_string(key.size()) + " bytes " + hex + (key.size() > shown ? "..." : "") +
+                               " fails its checksum";
+      of.tell(at, text.c_str());
     }
   };
   using found = typename lockfree::catalogue<M>::found;

@@ -173,7 +173,7 @@ class catalogue {
     e.crc = entry_crc(i);
     medium_.flush(&e, sizeof e);
     medium_.fence(edge{"lockfree/E15"});
-    store_word(offset, std::uint64_t(kind) | std::uint64_t{owner} << 8 | std::uint64_t{1} << 24);
+    store_word(offset, std::uint64_t(kind) | std::uint64_t{owner} << 8 | layout::entry_version(flags) << 24);
     medium_.fence(edge{"lockfree/E16"});
     return found{i, kind, owner, *root, parameters, flags};
   }
@@ -382,8 +382,7 @@ class catalogue {
     f.index = i;
     f.kind = static_cast<layout::kind>(content & 0xFF);
     f.owner = static_cast<std::uint16_t>(content >> 8);
-    if (f.kind == layout::kind::none || f.kind > layout::kind::tree || f.owner != layout::first_owner + i ||
-        content >> 24 != 1) {
+    if (f.kind == layout::kind::none || f.kind > layout::kind::tree || f.owner != layout::first_owner + i) {
       return broken("its state is none that we know", state);
     }
     const std::uint64_t crc = entry_crc(i);
@@ -391,6 +390,11 @@ class catalogue {
     f.root = e.root & checked_mask;
     f.parameters = e.parameters & checked_mask;
     f.flags = e.flags & checked_mask;
+    if (content >> 24 > layout::entry_version_sums || (f.flags & ~layout::entry_flags_known) != 0) {
+      return fail(errc::version, "lock-free structure '%.*s': version %lu, flags %lx: this library does not know them",
+                  static_cast<int>(layout::name_max), e.name, content >> 24, f.flags);
+    }
+    if (content >> 24 != layout::entry_version(f.flags)) return broken("its state is none that we know", state);
     const auto run = pages_.owned_at(f.root);
     if (!run || run->offset != f.root || run->owner != f.owner || run->kind != nvm::layout::page_kind::run) {
       return broken("its root is no run of it", e.root);

@@ -196,9 +196,9 @@ class chain {
   }
 
   // What is wrong from `start` on, in a chain of `shape`, while nobody is at work; nullptr: nothing.  pass(cell): of
-  // each cell behind the start.
-  template <class Shape, class Pass>
-  [[nodiscard]] const char* check(const Shape& shape, link& start, Pass&& pass) noexcept {
+  // each cell behind the start; meet(node): of each that is not deleted.
+  template <class Shape, class Pass, class Meet>
+  [[nodiscard]] const char* check(const Shape& shape, link& start, Pass&& pass, Meet&& meet) {
     link* in = &start;
     const node_head* last = nullptr;
     climb up;
@@ -217,6 +217,7 @@ class chain {
       if (last != nullptr && last->order == n->order && compare(last, Nodes::key_of(n)) >= 0) {
         return "nodes are out of order";
       }
+      meet(n);
       last = n;
     }
     return nullptr;

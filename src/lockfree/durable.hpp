@@ -30,6 +30,7 @@ class durable final : public structure {
                 {f.owner, nvm::layout::slot_protocol::epoch, d.settings().area_shift, all_at_once,
                  d.pages().size_pages()}},
         root_{f.root},
+        with_sums_{(f.flags & layout::entry_sums) != 0},
         shape_{memory_, f.root} {}
 
   [[nodiscard]] shape_type& operator*() noexcept { return shape_; }
@@ -148,12 +149,19 @@ class durable final : public structure {
   }
   [[nodiscard]] bool is_damaged() const noexcept override { return memory_.is_damaged(); }
   [[nodiscard]] const char* links_fault() override {
+    constexpr auto nothing = [](const node_head*) {};
     if constexpr (requires {
-                    { shape_.check() } -> std::convertible_to<const char*>;
+                    { shape_.check(nothing) } -> std::convertible_to<const char*>;
                   }) {
-      return shape_.check();
+      return shape_.check(nothing);
     } else {
       return nullptr;  // the twins'
+    }
+  }
+  void each_failing(void* context,
+                    void (*visit)(void* context, std::uint64_t offset, std::span<const std::byte> key)) override {
+    if constexpr (requires { typename shape_type::nodes; }) {
+      if (with_sums_) lockfree::each_failing(shape_, memory_, context, visit);
     }
   }
   [[nodiscard]] bool searches_slowly() const noexcept override { return shape_type::searches_slowly; }
@@ -241,6 +249,7 @@ class durable final : public structure {
 
   memory_type memory_;
   const std::uint64_t root_;
+  const bool with_sums_;
   shape_type shape_;
   std::mutex deleted_lock_;             // while parts of recovery fill it
   std::vector<std::uint64_t> deleted_;  // heads of nodes that are linked still

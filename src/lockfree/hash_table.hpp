@@ -79,6 +79,7 @@ class hash_table {
 
  public:
   using session = typename Memory::session;
+  using nodes = Nodes;
   using key = typename Nodes::key;
   using value = typename Nodes::value;
 
@@ -261,14 +262,16 @@ class hash_table {
     s.leave();
     return done;
   }
-  [[nodiscard]] const char* check() noexcept {
+  template <class Meet>
+  [[nodiscard]] const char* check(Meet&& meet) {
     // Who enters at a cell that the chain does not lead to works where no walk comes.
     std::uint64_t not_passed = 0;
     for (unsigned g = 0; g <= hash_growths_max && arrays_[g] != nullptr; ++g) {
       const std::uint64_t n = std::uint64_t{1} << (g == 0 ? base_bits_ : base_bits_ + g - 1);
       for (std::uint64_t i = g == 0; i < n; ++i) not_passed += is_entered(arrays_[g][i]);
     }
-    const char* fault = chain_.check(*this, arrays_[0][0], [&](const link& c) { not_passed -= is_entered(c); });
+    const auto pass = [&](const link& c) { not_passed -= is_entered(c); };
+    const char* fault = chain_.check(*this, arrays_[0][0], pass, meet);
     return fault != nullptr || not_passed == 0 ? fault : "a cell is not in the chain";
   }
   template <class Visit>

@@ -20,6 +20,7 @@ template <class Memory, class Nodes>
 class list {
  public:
   using session = typename Memory::session;
+  using nodes = Nodes;
   using key = typename Nodes::key;
   using value = typename Nodes::value;
 
@@ -114,8 +115,10 @@ class list {
     return done;
   }
   // What is wrong with the links while nobody is at work; nullptr: nothing.
-  [[nodiscard]] const char* check() noexcept {
-    return chain_.check(*this, root_.first, [](const link&) {});
+  // meet(node): of each that is not deleted.
+  template <class Meet>
+  [[nodiscard]] const char* check(Meet&& meet) {
+    return chain_.check(*this, root_.first, [](const link&) {}, meet);
   }
   // Where the head of a node of so many bytes may be, from its beginning; and the other way round.
   template <class Visit>

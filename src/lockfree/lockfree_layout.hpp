@@ -28,7 +28,7 @@ inline constexpr unsigned name_max = 63;
 
 // One structure.  It exists when `state` says so; everything else was durable before.
 struct entry {
-  std::uint64_t state;       // checked word: kind (8), number (16), 1 (32); 0: none
+  std::uint64_t state;       // checked word: kind (8), number (16), version (32); 0: none
   std::uint64_t root;        // checked word: offset of the run with its root
   std::uint64_t parameters;  // checked word: of its kind
   std::uint64_t flags;       // checked word: entry_flags
@@ -40,6 +40,14 @@ static_assert(sizeof(entry) == 128);
 inline constexpr std::uint64_t entry_map = 1;    // with values
 inline constexpr std::uint64_t entry_bytes = 2;  // keys and values of any size
 inline constexpr std::uint64_t entry_volatile_links = 4;
+inline constexpr std::uint64_t entry_sums = 8;  // nodes have sums of what they hold
+inline constexpr std::uint64_t entry_flags_known = 15;
+// A library that knows version 1 alone would make nodes without sums.
+inline constexpr std::uint64_t entry_version_plain = 1;
+inline constexpr std::uint64_t entry_version_sums = 2;
+constexpr std::uint64_t entry_version(std::uint64_t flags) noexcept {
+  return (flags & entry_sums) != 0 ? entry_version_sums : entry_version_plain;
+}
 
 // In a run of its own.
 struct directory {

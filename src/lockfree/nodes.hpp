@@ -8,6 +8,7 @@
 #include <cstring>
 #include <span>
 
+#include "base/checksum.hpp"
 #include "base/inlining.hpp"
 #include "lockfree/link.hpp"
 
@@ -17,6 +18,15 @@ struct node_head {
   link next;
   std::uint64_t order;
 };
+
+// A sum of what a node holds besides its link: of `content` and the order, seeded.
+constexpr std::uint64_t node_sum(std::uint64_t order, std::uint64_t content, std::uint64_t seed) noexcept {
+  std::uint64_t h = mix_seed(seed, order);
+  h = mix_seed(h ^ h >> 32, content);
+  h = mix_seed(h ^ h >> 29, 1);
+  return h ^ h >> 32;
+}
+inline constexpr std::uint64_t node_sum_bytes = sizeof(std::uint64_t);
 
 // Head: node_head, or what begins with it.
 //
@@ -45,11 +55,28 @@ struct word_nodes_with {
   [[nodiscard]] static bool fits(const node_head*, std::uint64_t bytes) noexcept { return bytes >= sizeof(node); }
 };
 
-using word_nodes = word_nodes_with<node_head>;
+// The same with a sum behind, which no node moves: it lies in the same line, and says nothing of its place, since links
+// and orders do.
+struct word_nodes : word_nodes_with<node_head> {
+  static constexpr std::uint64_t bytes(key, value) noexcept { return sizeof(node) + node_sum_bytes; }
+  static void fill(std::byte* at, std::uint64_t order, key k, value v) noexcept {
+    word_nodes_with::fill(at, order, k, v);
+    const std::uint64_t sum = node_sum(order, v, 0);
+    std::memcpy(at + sizeof(node), &sum, sizeof sum);
+  }
+  static constexpr std::uint64_t reach_with_sum(const node_head*) noexcept { return sizeof(node) + node_sum_bytes; }
+  // Of a node that was filled with one.
+  [[nodiscard]] static bool sum_holds(const node_head* h) noexcept {
+    std::uint64_t sum = 0;
+    std::memcpy(&sum, static_cast<const node*>(h) + 1, sizeof sum);
+    return sum == node_sum(h->order, value_of(h), 0);
+  }
+};
 
 struct byte_value {
   std::span<const std::byte> bytes;
   std::uint64_t mark = 0;  // a word that the user may change in place (durably by itself)
+  bool with_sum = false;   // the node gets one of order, sizes, key and value; not of the mark
 };
 // Keys and values of any size, behind the head.
 template <class Head>
@@ -65,7 +92,7 @@ struct byte_nodes_with {
     [[nodiscard]] const std::byte* content() const noexcept { return reinterpret_cast<const std::byte*>(this + 1); }
   };
   static constexpr std::uint64_t bytes(const key& k, const value& v) noexcept {
-    return sizeof(node) + k.size() + v.bytes.size();
+    return sizeof(node) + k.size() + v.bytes.size() + (v.with_sum ? node_sum_bytes : 0);
   }
   static void fill(std::byte* at, std::uint64_t order, const key& k, const value& v) noexcept {
     auto* n = reinterpret_cast<node*>(at);
@@ -75,6 +102,23 @@ struct byte_nodes_with {
     n->value_bytes = static_cast<std::uint32_t>(v.bytes.size());
     if (!k.empty()) std::memcpy(n->content(), k.data(), k.size());
     if (!v.bytes.empty()) std::memcpy(n->content() + k.size(), v.bytes.data(), v.bytes.size());
+    if (v.with_sum) add_sum(n);
+  }
+  [[nodiscard]] static std::uint64_t sum_of(const node* n) noexcept {
+    const std::uint64_t sizes = std::uint64_t{n->key_bytes} | std::uint64_t{n->value_bytes} << 32;
+    return node_sum(n->order, checksum(n->content(), std::size_t{n->key_bytes} + n->value_bytes, sizes), 0);
+  }
+  // Behind all that a new node holds.
+  static void add_sum(node* n) noexcept {
+    const std::uint64_t sum = sum_of(n);
+    std::memcpy(n->content() + n->key_bytes + n->value_bytes, &sum, sizeof sum);
+  }
+  [[nodiscard]] static std::uint64_t reach_with_sum(const node_head* h) noexcept { return reach(h) + node_sum_bytes; }
+  [[nodiscard]] static bool sum_holds(const node_head* h) noexcept {
+    const auto* n = static_cast<const node*>(h);
+    std::uint64_t sum = 0;
+    std::memcpy(&sum, n->content() + n->key_bytes + n->value_bytes, sizeof sum);
+    return sum == sum_of(n);
   }
   [[nodiscard]] static bool fits(const node_head* h, std::uint64_t bytes) noexcept {
     return bytes >= sizeof(node) && static_cast<const node*>(h)->key_bytes <= bytes - sizeof(node);
@@ -112,6 +156,16 @@ template <class Nodes, class Memory>
     return memory.holds(n, Nodes::reach(n));
   } else {
     return true;
+  }
+}
+
+// Whether a node that was filled with a sum is whole and holds what it was filled with.
+template <class Nodes, class Memory>
+[[nodiscard]] inline bool holds_its_sum(const Memory& memory, const node_head* n) noexcept {
+  if constexpr (requires { Nodes::sum_holds(n); }) {
+    return memory.holds(n, Nodes::reach_with_sum(n)) && Nodes::sum_holds(n);
+  } else {
+    return true;  // its seal has been looked at
   }
 }
 

@@ -61,7 +61,10 @@ class rebuilt final : public structure {
 
   // The root has been checked.
   rebuilt(domain<M>& d, const typename catalogue<M>::found& f) noexcept
-      : root_{f.root}, root_words_{read_root(d.base(), f.root)}, memory_{d, f.owner, root_words_.seed} {}
+      : root_{f.root},
+        with_sums_{(f.flags & layout::entry_sums) != 0},
+        root_words_{read_root(d.base(), f.root)},
+        memory_{d, f.owner, root_words_.seed} {}
 
   // Before anything else.  errc::no_memory, corrupt.
   [[nodiscard]] status rebuild(unsigned parts) noexcept try {
@@ -106,6 +109,10 @@ class rebuilt final : public structure {
   [[nodiscard]] bool is_damaged() const noexcept override { return memory_.is_damaged(); }
   // Links have just been made.
   [[nodiscard]] const char* links_fault() override { return nullptr; }
+  void each_failing(void* context,
+                    void (*visit)(void* context, std::uint64_t offset, std::span<const std::byte> key)) override {
+    if (with_sums_) lockfree::each_failing(*shape_, memory_, context, visit);
+  }
   [[nodiscard]] bool searches_slowly() const noexcept override { return shape_type::searches_slowly; }
   void each_allocated(std::uint64_t first, std::uint64_t end, void* context,
                       void (*visit)(void* context, std::uint64_t offset, std::uint64_t bytes)) noexcept override {
@@ -326,6 +333,7 @@ class rebuilt final : public structure {
   }
 
   const std::uint64_t root_;
+  const bool with_sums_;
   const sealed_root root_words_;
   memory_type memory_;
   std::optional<shape_type> shape_;

@@ -44,10 +44,7 @@ constexpr unsigned next_version(unsigned v) noexcept { return (v + 1) % 4; }
 
 constexpr std::uint64_t sum_of(std::uint64_t order, std::uint64_t content, std::uint64_t offset,
                                std::uint64_t seed) noexcept {
-  std::uint64_t h = mix_seed(seed ^ offset, order);
-  h = mix_seed(h ^ h >> 32, content);
-  h = mix_seed(h ^ h >> 29, 1);
-  return (h ^ h >> 32) & sum_mask;
+  return node_sum(order, content, seed ^ offset) & sum_mask;
 }
 
 inline std::uint64_t load(const sealed_head* n) noexcept {
@@ -79,9 +76,10 @@ struct sealed_words : word_nodes_with<sealed_head> {
 };
 static_assert(sizeof(sealed_words::node) == 32);
 
-// The sum covers order and sizes; the rest is durable before the seal says `live`.
+// The seal covers order and sizes; the rest is durable before the seal says `live`, and may have a sum of its own.
 struct sealed_bytes : byte_nodes_with<sealed_head> {
   static constexpr bool sealed_whole = false;
+  using byte_nodes_with::sum_of;
   static std::uint64_t sum_of(const sealed_head* n, std::uint64_t offset, std::uint64_t seed) noexcept {
     const auto* sized = static_cast<const node*>(n);
     return seal::sum_of(n->order, std::uint64_t{sized->key_bytes} | std::uint64_t{sized->value_bytes} << 32, offset,

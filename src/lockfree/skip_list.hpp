@@ -60,6 +60,7 @@ template <class Memory, class Nodes>
 class skip_list {
  public:
   using session = typename Memory::session;
+  using nodes = Nodes;
   using key = typename Nodes::key;
   using value = typename Nodes::value;
 
@@ -315,7 +316,8 @@ class skip_list {
     levels_.store(levels, std::memory_order_relaxed);
   }
   // What is wrong with the levels while nobody is at work; nullptr: nothing.
-  [[nodiscard]] const char* check() noexcept {
+  template <class Meet>
+  [[nodiscard]] const char* check(Meet&& meet) {
     for (unsigned i = levels(); i-- > 0;) {
       const node_head* last = nullptr;
       std::uint64_t left = memory_.nodes_max();
@@ -330,6 +332,7 @@ class skip_list {
         if (!has_order_of_key<Nodes>(*this, n)) return "the order of a node is not that of its key";
         if (last != nullptr && !before(last, n->order, Nodes::key_of(n))) return "nodes are out of order";
         if (!is_at_bottom(n) || (n->next.load() & gone) != 0) return "a node is above and not at the bottom";
+        if (i == 0) meet(n);
         last = n;
       }
     }

@@ -6,6 +6,7 @@
 
 #include "lockfree/link.hpp"
 #include "lockfree/lockfree_layout.hpp"
+#include "lockfree/nodes.hpp"
 
 namespace nvm::lockfree {
 
@@ -37,6 +38,10 @@ class structure {
   // What is wrong with its links and the order of its keys while nobody is at work; nullptr: nothing.  Looks at all of
   // it; may throw std::bad_alloc.
   [[nodiscard]] virtual const char* links_fault() = 0;
+  // Calls visit for each entry whose node has another sum than that of what it holds; of structures that have sums.
+  // `key`: as it stands there, unless it reaches out of the pool.  As links_fault(), which has found nothing.
+  virtual void each_failing(void* context,
+                            void (*visit)(void* context, std::uint64_t offset, std::span<const std::byte> key)) = 0;
   // Looking for one node takes as long as looking at all.
   [[nodiscard]] virtual bool searches_slowly() const noexcept = 0;
   // Recovery has found that `by` leads to the node: if it has been deleted, and only not yet unlinked, it is no key.
@@ -61,5 +66,18 @@ class structure {
   // The user's threads have given their reservations back; nobody will come.
   virtual void come_to_rest() noexcept = 0;
 };
+
+// structure::each_failing() of a shape.
+template <class Shape, class Memory>
+void each_failing(Shape& shape, const Memory& memory, void* context,
+                  void (*visit)(void* context, std::uint64_t offset, std::span<const std::byte> key)) {
+  using nodes = typename Shape::nodes;
+  (void)shape.check([&](const node_head* n) {
+    if (holds_its_sum<nodes>(memory, n)) return;
+    std::span<const std::byte> key{reinterpret_cast<const std::byte*>(&n->order), sizeof n->order};
+    if constexpr (nodes::of_bytes) key = is_whole<nodes>(memory, n) ? nodes::key_of(n) : std::span<const std::byte>{};
+    visit(context, memory.offset_in_pool(n), key);
+  });
+}
 
 }  // namespace nvm::lockfree

@@ -63,6 +63,7 @@ template <class Memory, class Nodes>
 class tree {
  public:
   using session = typename Memory::session;
+  using nodes = Nodes;
   using key = typename Nodes::key;
   using value = typename Nodes::value;
 
@@ -239,7 +240,8 @@ class tree {
     return false;
   }
   // What is wrong with the tree while nobody is at work; nullptr: nothing.  May throw std::bad_alloc.
-  [[nodiscard]] const char* check() {
+  template <class Meet>
+  [[nodiscard]] const char* check(Meet&& meet) {
     struct step {
       link_word word;
       const node_head* low;   // keys are not less
@@ -260,7 +262,10 @@ class tree {
       const key k = Nodes::key_of(n);
       if (at.low != nullptr && compare(at.low, n->order, k) > 0) return "a key is less than the branch allows";
       if (at.high != nullptr && compare(at.high, n->order, k) <= 0) return "a key is greater than the branch allows";
-      if ((at.word & branch) == 0) continue;
+      if ((at.word & branch) == 0) {
+        if ((at.word & gone) == 0) meet(n);
+        continue;
+      }
       if ((at.word & gone) != 0) return "an edge to a branch is gone";
       ahead.push_back({right(n).load(), n, at.high});
       ahead.push_back({n->next.load(), at.low, n});
