@@ -35,8 +35,8 @@ enum nvm_lf_kind {
 #define NVM_LF_NAME_MAX 63u
 
 enum nvm_lf_flags {
-  NVM_LF_BYTES = 1,   /* keys and values of any size; otherwise both have 8 bytes */
-  NVM_LF_NO_WAIT = 2, /* on ssd: operations return before they are durable; nvm_lf_wait() waits.  Of the handle. */
+  NVM_LF_BYTES = 1,        /* keys and values of any size; otherwise both have 8 bytes */
+  NVM_LF_NO_WAIT = 2,      /* on ssd: operations return before they are durable; nvm_lf_wait() waits.  Of the handle. */
   NVM_LF_NO_CHECKSUMS = 8, /* of a new one: entries have none.  Otherwise an entry has one of its key and value, not of
                               its mark, which the check of a pool looks at; reading does not */
   NVM_LF_VOLATILE_LINKS = 4 /* of a new one, not a tree: entries alone are durable, and are linked when the pool is

@@ -289,7 +289,7 @@ TEST_P(lockfree_face, has_no_checksums_where_they_are_left_out) {
   EXPECT_EQ(findings(path, told), 0) << told;
   pool = nvm_pool_open(path.c_str());
   ASSERT_NE(pool, nullptr) << nvm_errormsg();
-  // As it was made, whatever is asked for now.
+  // As it was made, whatever is asked at that time.
   EXPECT_EQ(get(open("plain2", NVM_LF_BYTES), "key"), "Plain2 value");
 }
 
