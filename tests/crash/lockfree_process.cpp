@@ -113,7 +113,7 @@ class attached_as final : public attached<M> {
       return it_->write(of(t), key, word, rule);
     } else {
       const key_bytes k = bytes_of_key(key);
-      return it_->write(of(t), std::span{k}, {std::span{value}, 0}, rule);
+      return it_->write(of(t), std::span{k}, {std::span{value}, 0, true}, rule);
     }
   }
   result<bool> remove(thread& t, std::uint64_t key) override {
@@ -234,7 +234,8 @@ class process final : public lockfree_process {
 
   status create(std::string_view name, shape_of_structure shape, unsigned bits) override {
     if (status s = names_.need(variant_.area_shift); !s) return s;
-    const std::uint64_t flags = lockfree::layout::entry_map | (has_words(shape) ? 0 : lockfree::layout::entry_bytes) |
+    const std::uint64_t flags = lockfree::layout::entry_map | lockfree::layout::entry_sums |
+                                (has_words(shape) ? 0 : lockfree::layout::entry_bytes) |
                                 (variant_.volatile_links ? lockfree::layout::entry_volatile_links : 0);
     const auto made = names_.create(name, kind_of(shape), bits, flags, [&](std::uint16_t owner) {
       if (variant_.volatile_links) return make_sealed(owner, bits);

@@ -201,6 +201,8 @@ class reader {
       item.value = value_code(key + n.key_bytes, n.value_bytes);
       const std::uint64_t expected = hash ? coarse_hash::of({key, n.key_bytes}, seed_) : item.key >> 8;
       if (order != expected) return broken("a node's order", at);
+      if (!holds_sum(at + sizeof n, n.key_bytes, n.value_bytes, order)) return broken("a node's sum", at);
+      bytes += 8;
     }
     // On ssd words of allocation never leave the process.
     if (!image_) link(owner_, start, at - start + bytes);
@@ -278,6 +280,8 @@ class reader {
     if (has_words(one_.shape)) {
       item.key = hash ? lockfree::word_hash::key_of(order, seed_) : order;
       item.value = value_code(base_ + at + 16, 8);
+      bytes += 8;
+      if (!fits(at, bytes) || load(at + 24) != sum_of(order, load(at + 16))) return no("a node's sum");
       return true;
     }
     lockfree::byte_nodes::node n{};
@@ -291,7 +295,22 @@ class reader {
     item.value = value_code(key + n.key_bytes, n.value_bytes);
     const std::uint64_t expected = hash ? coarse_hash::of({key, n.key_bytes}, seed_) : item.key >> 8;
     if (order != expected) return no("a node's order");
-    return true;
+    if (is_branch) return true;
+    bytes += 8;
+    return holds_sum(at + sizeof n, n.key_bytes, n.value_bytes, order) || no("a node's sum");
+  }
+  static std::uint64_t sum_of(std::uint64_t order, std::uint64_t content) {
+    std::uint64_t h = mix_seed(0, order);
+    h = mix_seed(h ^ h >> 32, content);
+    h = mix_seed(h ^ h >> 29, 1);
+    return h ^ h >> 32;
+  }
+  // Of key and value at that place, what follows them.
+  [[nodiscard]] bool holds_sum(std::uint64_t at, std::uint64_t key_bytes, std::uint64_t value_bytes,
+                               std::uint64_t order) const {
+    const std::uint64_t both = key_bytes + value_bytes;
+    return fits(at, both + 8) &&
+           load(at + both) == sum_of(order, checksum(base_ + at, both, key_bytes | value_bytes << 32));
   }
 
   // ---- skip list ----
