@@ -179,6 +179,25 @@ typedef struct nvm_kv_statistics {
  * it must be.  Cost: reads every key, and every value that has a checksum. */
 NVM_API int nvm_kv_get_statistics(nvm_kv *kv, nvm_kv_statistics *out);
 
+/* What there is to say for an entry that was salvaged. */
+enum nvm_kv_proof {
+  NVM_KV_LED_TO = 1,  /* links lead there, and its checksum holds */
+  NVM_KV_SWEPT = 2,   /* no sound link leads there; its checksum says that it is of this store */
+  NVM_KV_UNPROVED = 3 /* links lead there; the store has no checksums, or nothing is left to compare them with */
+};
+typedef struct nvm_kv_salvage_options {
+  void (*entry)(const nvm_kv_entry *entry, enum nvm_kv_proof proof, void *argument);
+  /* What is damaged or not there any more: its place, its key as far as it can be read (else NULL), a sentence. */
+  void (*lost)(uint64_t place, const void *key, size_t key_bytes, const char *what, void *argument);
+  void *argument;
+  uint64_t reserved[4]; /* zero */
+} nvm_kv_salvage_options;
+/* Reads what can be read of a store in a pool file that nobody has open for change, also of one that does not open: it
+ * follows links as far as they are sound, then looks through all records of the pool for the store's.  The file is not
+ * changed.  Returns how often lost() had something to say, 0: the store is whole; -1: nothing could be read
+ * (NVM_E_NOT_FOUND: no store of that name).  Cost: reads the whole pool; memory for the keys of the store. */
+NVM_API int64_t nvm_kv_salvage(const char *path, const char *store, const nvm_kv_salvage_options *options);
+
 /* Calls visit() with name and index of each store of the pool, in the order of names, until it returns non-zero;
  * returns that value.  -1: failed, unless visit() has returned it. */
 NVM_API int nvm_kv_each(NVM_POOL *pool, int (*visit)(const char *name, enum nvm_kv_index index, void *argument),

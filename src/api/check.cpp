@@ -9,6 +9,7 @@
 #include "api/check_structures.hpp"
 #include "api/log_in_image.hpp"
 #include "api/pool_object.hpp"
+#include "api/recover_image.hpp"
 #include "api/ssd.hpp"
 #include "logheap/logheap_layout.hpp"
 #include "nvm/nvm.h"
@@ -199,37 +200,6 @@ void check_owners(const std::byte* base, const geometry& g, bool clean, bool is_
   }
 }
 
-// What the next open does first, on the private copy: allocation words are written back late, so that those of a
-// crashed pool say nothing before.  The lanes have been found good.
-void recover_in_memory(pool_file& file, findings& f) noexcept {
-  ordered_media nothing;
-  tx::recovery_report report;
-  const geometry g = file.geometry();
-  if (has_rings(file.superblock())) {
-    std::uint64_t used = 0;
-    if (status s = tx::recover_redo(nothing, file.base(), g, tx::pool_key(file.superblock().uuid),
-                                    static_cast<log::validation>(file.superblock().validation), report, used);
-        !s) {
-      f.add(g.log_offset, s);
-    }
-    return;
-  }
-  if (has_word_logs(file.superblock())) {
-    if (status s = tx::recover_mnemosyne(nothing, file.base(), g, word_log_kind(file.superblock()),
-                                         static_cast<log::validation>(file.superblock().validation), report,
-                                         [](unsigned, std::uint64_t) {});
-        !s) {
-      f.add(g.log_offset, s);
-    }
-    return;
-  }
-  if (status s = tx::recover(nothing, file.base(), g, tx::pool_key(file.superblock().uuid), report,
-                             [](unsigned, std::uint64_t) {});
-      !s) {
-    f.add(g.log_offset, s);
-  }
-}
-
 }  // namespace
 }  // namespace nvm::api
 
@@ -296,7 +266,11 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
   } else {
     sum.pending_transactions += api::check_lanes(base, g, nvm::tx::pool_key(file.superblock().uuid), clean, f);
   }
-  if (!clean && !is_log && f.count() == found_before) api::recover_in_memory(file, f);
+  // As the next open would: allocation words are written back late, so that those of a crashed pool say nothing before.
+  // The logs have been found good.
+  if (!clean && !is_log && f.count() == found_before) {
+    if (nvm::status recovered = api::recover_image(file); !recovered) f.add(g.log_offset, recovered);
+  }
   // What the pool's own names lead to; copies that do not agree after recovery are refused by the next open.
   const auto named_by = [&](nvm::anchor_word which) {
     const auto place = nvm::read_anchor_word(base, g, which);

@@ -473,6 +473,41 @@ status check_log(pool_file& file, const teller& tell, log_summary& summary) try 
   return fail(errc::no_memory, "no volatile memory to check the log");
 }
 
+status salvage_in_log(pool_file& file, std::string_view store, const keyed::salvage_report& report) {
+  const geometry g = file.geometry();
+  heap_over_image image;
+  logheap::recovery_report found;
+  const bool closed = file.superblock().state == static_cast<std::uint32_t>(layout::pool_state::clean);
+  // What a close has saved tells where everything is; else the log does, as far as it holds.
+  const bool is_saved = closed && image.open(file.base(), g, false, found, true, true) && found.clean;
+  if (!is_saved) {
+    found = {};
+    if (status s = image.open(file.base(), g, false, found, false, true); !s) return s;
+  }
+  heap_type& heap = *image.heap;
+  const auto joined = heap.join();
+  if (!joined) return joined.error();
+  heap_type::thread& thread = **joined;
+  std::uint64_t directory = 0;
+  for (unsigned copy = 0; copy < 2; ++copy) {
+    const std::uint64_t at = object_word_at(g, copy, anchor_word::stores);
+    const std::uint64_t word = word_of(heap, thread, at);
+    if (word_holds(word, word_seed(at)) && (word & checked_mask) != 0) directory = word & checked_mask;
+  }
+  read_from_heap bytes{heap, thread, g};
+  const keyed::object_source from{bytes, [&](const std::function<void(std::uint64_t, std::uint32_t)>& visit) {
+                                    heap.for_each_object([&](logheap::home_t home, std::uint64_t size) {
+                                      layout::object_header header{};
+                                      if (home == g.home_offset() || size <= sizeof header) return;
+                                      heap.read(thread, home, &header, sizeof header);
+                                      visit(home + sizeof header, header.type);
+                                    });
+                                  }};
+  const status done = keyed::salvage(from, directory, store, report);
+  heap.leave(thread);
+  return done;
+}
+
 status repair_log(std::byte* base, const geometry& g, bool closed, bool salvages,
                   const std::function<void(const repair_note&)>& note) {
   return log_repair{base, g, closed, salvages, note}.run();

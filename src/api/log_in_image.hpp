@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <string_view>
 
 #include "api/repair.hpp"
+#include "kv/kv.hpp"
 #include "pool/pool.hpp"
 
 namespace nvm::api {
@@ -20,6 +22,9 @@ struct log_summary {
 [[nodiscard]] status check_log(pool_file& file,
                                const std::function<void(std::uint64_t offset, const char* finding)>& tell,
                                log_summary& summary);
+
+// keyed::salvage() in a log-structured pool, of which as much of the log counts as can be read.
+[[nodiscard]] status salvage_in_log(pool_file& file, std::string_view store, const keyed::salvage_report& report);
 
 // The pool's space is sound.  Where blocks of the log do not hold, it is written anew with everything that can be read:
 // of a pool that was closed, all that it had; of another one, what recovery finds and what entries of such blocks

@@ -85,6 +85,12 @@ class inspection {
   // Walks the store whose header is at that place.  An error: of stop_at_first(), or memory is short.
   [[nodiscard]] status run(byte_source& from, std::uint64_t header_place);
   [[nodiscard]] const figures& found() const noexcept { return found_; }
+  // The walks to come take a store whose header fails its check for one of that index, and with `believes` its entries
+  // for what they say, whatever their sums are.
+  void take_for(kv_index index, bool believes) noexcept {
+    taken_for_ = index;
+    believes_ = believes;
+  }
   // What the header says, as far as it holds.
   [[nodiscard]] const store_facts& facts() const noexcept { return facts_; }
   [[nodiscard]] bool header_holds() const noexcept { return header_holds_; }
@@ -128,6 +134,8 @@ class inspection {
   std::uint64_t header_place_ = 0;
   store_facts facts_{};
   bool header_holds_ = false;
+  kv_index taken_for_{};  // 0: what the header says
+  bool believes_ = false;
   figures found_{};
   bool ended_ = false;
   status outcome_{};

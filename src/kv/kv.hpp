@@ -4,5 +4,6 @@
 #include "kv/inspect.hpp"
 #include "kv/operations.hpp"
 #include "kv/readable.hpp"
+#include "kv/salvage.hpp"
 #include "kv/scratch.hpp"
 #include "kv/store.hpp"

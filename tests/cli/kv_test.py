@@ -92,6 +92,28 @@ class Kv(PoolTest):
             for line in (("get", path, "a"), ("scan", path), ("export", path), ("stores", path), ("stat", path)):
                 self.assertEqual(run("kv", *line).returncode, GOOD)
 
+    def test_salvages_what_is_not_damaged(self):
+        for medium in ("shm", "ssd"):
+            path = self.pool(medium)
+            self.feed(b"".join(b"k%02d,value %d\n" % (i, i) for i in range(50)), path)
+            whole = self.answer("kv", "export", path, self.path("whole.jsonl"), "--salvage")
+            self.assertEqual((whole["count"], whole["led_to_count"], whole["lost"]), (50, 50, []))
+            content = path.read_bytes()
+            at = content.rindex(b"value 17")
+            path.write_bytes(content[:at] + b"V" + content[at + 1:])
+            kept = self.path(f"{medium}.csv")
+            self.assertNotEqual(run("kv", "export", path, kept).returncode, GOOD)
+            self.assertFalse(kept.exists())
+            with self.unchanged(path):
+                answer = self.answer("kv", "export", path, kept, "--salvage", expect=NEGATIVE)
+                done = run("kv", "export", path, "--salvage")
+            self.assertEqual(answer["led_to_count"], 49)
+            self.assertEqual([lost["key"] for lost in answer["lost"]], ["k17"])
+            self.assertEqual(kept.read_text().count("\n"), 50)
+            self.assertEqual((done.returncode, done.stdout), (NEGATIVE, kept.read_text()))
+            self.assertIn('entry "k17"', done.stderr)
+            self.assert_fails(("kv", "export", path, self.path("no.csv"), "--salvage", "--store", "none"), UNAVAILABLE, "NVM_E_NOT_FOUND")
+
     def test_scans_a_range_in_order(self):
         path = self.pool()
         self.feed(b"".join(b"k%02d,v%d\n" % (i, i) for i in range(50)), path)

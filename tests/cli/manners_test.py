@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What holds for every command: usage, help, JSON as documented, exit codes, terminal, completion, manual page."""
 
+import base64
 import json
 import os
 import pathlib
@@ -147,7 +148,21 @@ class Json(PoolTest):
         return [("kv", "put", path, "k", "v"), ("kv", "get", path, "k"), ("kv", "get", path, "aw==", *base),
                 ("kv", "load", path, text, "--keep-going", "--store", "s"), ("kv", "scan", path, "--store", "s"),
                 ("kv", "export", path, path.parent / "out.csv", "--store", "s"), ("kv", "stores", path),
-                ("kv", "stat", path), ("kv", "del", path, "k"), ("kv", "drop", path, "--store", "s")]
+                ("kv", "stat", path), ("kv", "del", path, "k"), ("kv", "drop", path, "--store", "s"),
+                ("kv", "export", self.with_damaged_entries(medium), path.parent / "kept.csv", "--salvage")]
+
+    def with_damaged_entries(self, medium):
+        """A pool with a store in which an entry with a key of text is damaged, and one with a key of other bytes."""
+        path = self.path(medium, "entries.nvm")
+        self.answer("create", path, "--size", "1M", "--medium", medium)
+        for key, value in (("azE=", b"damaged one"), ("/w==", b"damaged two")):
+            self.answer("kv", "put", path, key, base64.b64encode(value).decode(), "--base64")
+        data = path.read_bytes()
+        for value in (b"damaged one", b"damaged two"):
+            at = data.rindex(value)
+            data = data[:at] + b"D" + data[at + 1:]
+        path.write_bytes(data)
+        return path
 
     def without_an_object(self, medium):
         """A pool in which one object has lost its header, and another its length byte too."""

@@ -22,6 +22,11 @@ void write_file(const std::string& path, const file_bytes& bytes) {
   std::ofstream{path, std::ios::binary}.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
+// Where the bytes are for the last time, behind what logs have of them.
+std::size_t last_of(const file_bytes& file, const std::string& bytes) {
+  return std::string_view{file.data(), file.size()}.rfind(bytes);
+}
+
 constexpr std::uint64_t entries = 150;
 std::string key_at(std::uint64_t i) { return number_key(i * 77); }
 std::string value_at(std::uint64_t i) {
@@ -118,9 +123,9 @@ class damaged_records : public testing::TestWithParam<ground_and_index> {
   void damage_value(std::uint64_t i) const {
     file_bytes f = read_file(place.path());
     const std::string value = value_at(i);
-    const auto at = std::find_end(f.begin(), f.end(), value.begin(), value.end());
-    ASSERT_NE(at, f.end());
-    at[3] = 'X';
+    const std::size_t at = last_of(f, value);
+    ASSERT_NE(at, std::string::npos);
+    f[at + 3] = 'X';
     write_file(place.path(), f);
   }
 
@@ -187,12 +192,122 @@ TEST_P(damaged_records, that_have_changed_places_are_told) {
   // Two entries with values of the same length; their keys, values and sums change places.
   const std::string a = value_at(50), b = value_at(60);
   ASSERT_EQ(a.size(), b.size());
-  const auto at_a = std::find_end(f.begin(), f.end(), a.begin(), a.end());
-  const auto at_b = std::find_end(f.begin(), f.end(), b.begin(), b.end());
-  ASSERT_TRUE(at_a != f.end() && at_b != f.end());
-  std::swap_ranges(at_a - 8, at_a + static_cast<std::ptrdiff_t>(a.size()) + 8, at_b - 8);
+  const std::size_t at_a = last_of(f, a), at_b = last_of(f, b);
+  ASSERT_TRUE(at_a != std::string::npos && at_b != std::string::npos);
+  std::swap_ranges(&f[at_a - 8], &f[at_a - 8] + a.size() + 16, &f[at_b - 8]);
   write_file(place.path(), f);
   EXPECT_GE(findings(place.path()), 2);
+}
+
+// ---- salvage ----
+
+struct salvage_result {
+  model entries[4];  // by enum nvm_kv_proof
+  std::set<std::string> lost;
+  std::int64_t findings = 0;
+  model all() const {
+    model m;
+    for (const model& e : entries) m.insert(e.begin(), e.end());
+    return m;
+  }
+};
+salvage_result salvage(const pool_place& place) {
+  salvage_result r;
+  nvm_kv_salvage_options o{};
+  o.argument = &r;
+  o.entry = [](const nvm_kv_entry* e, enum nvm_kv_proof proof, void* to) {
+    static_cast<salvage_result*>(to)->entries[proof].emplace(
+        std::string{static_cast<const char*>(e->key), e->key_bytes},
+        std::string{static_cast<const char*>(e->value), e->value_bytes});
+  };
+  o.lost = [](std::uint64_t, const void* key, std::size_t bytes, const char*, void* to) {
+    if (key != nullptr) static_cast<salvage_result*>(to)->lost.emplace(static_cast<const char*>(key), bytes);
+  };
+  const file_bytes before = read_file(place.path());
+  r.findings = nvm_kv_salvage(place.path().c_str(), "store", &o);
+  EXPECT_EQ(read_file(place.path()), before);
+  return r;
+}
+
+TEST_P(damaged_pools, whole_are_salvaged_whole) {
+  fill(place, GetParam().index);
+  const salvage_result r = salvage(place);
+  EXPECT_EQ(r.findings, 0) << nvm_errormsg();
+  EXPECT_EQ(r.entries[NVM_KV_LED_TO], all_of_them());
+  EXPECT_EQ(nvm_kv_salvage(place.path().c_str(), "another", nullptr), -1);
+  EXPECT_EQ(nvm_errno(), NVM_E_NOT_FOUND);
+}
+
+TEST_P(damaged_records, are_lost_by_name_and_all_others_salvaged) {
+  fill(place, GetParam().index);
+  damage_value(40);
+  const salvage_result r = salvage(place);
+  model expected = all_of_them();
+  expected.erase(key_at(40));
+  EXPECT_EQ(r.entries[NVM_KV_LED_TO], expected);
+  EXPECT_EQ(r.lost, std::set<std::string>{key_at(40)});
+}
+
+// The header of the store in the file; the directory's has seed 0.
+template <class Change>
+void change_header(const pool_place& place, Change change) {
+  file_bytes f = read_file(place.path());
+  std::uint64_t data_offset = 0;
+  std::memcpy(&data_offset, &f[offsetof(layout::superblock, data_offset)], sizeof data_offset);
+  unsigned found = 0;
+  for (std::size_t at = data_offset; at + sizeof(layout::kv_header) <= f.size(); at += 16) {
+    layout::kv_header h;
+    std::memcpy(static_cast<void*>(&h), &f[at], sizeof h);
+    if (h.magic != layout::kv_magic || h.seed == 0) continue;
+    change(h);
+    std::memcpy(&f[at], &h, sizeof h);
+    ++found;
+  }
+  ASSERT_EQ(found, 1U);
+  write_file(place.path(), f);
+}
+
+TEST_P(damaged_records, that_nothing_leads_to_are_swept_up) {
+  fill(place, GetParam().index);
+  change_header(place, [](layout::kv_header& h) {
+    h.root = 12345 * 16;
+    for (std::uint64_t& s : h.segments) s = 0;
+  });
+  EXPECT_NE(findings(place.path()), 0);
+  const salvage_result r = salvage(place);
+  EXPECT_GT(r.findings, 0);
+  EXPECT_EQ(r.all(), all_of_them());
+  EXPECT_EQ(r.entries[NVM_KV_SWEPT].size(), entries);
+}
+
+TEST_P(damaged_records, of_a_store_whose_header_is_damaged_are_salvaged) {
+  fill(place, GetParam().index);
+  const file_bytes good = read_file(place.path());
+  // Another index: the sums still say what is an entry.
+  change_header(place, [](layout::kv_header& h) { h.index = h.index % 4 + 1; });
+  EXPECT_EQ(salvage(place).all(), all_of_them());
+  write_file(place.path(), good);
+  // Another seed: no sum can be compared any more.
+  if (GetParam().index == NVM_KV_HASH) return;  // whose buckets follow from it, too
+  change_header(place, [](layout::kv_header& h) { h.seed ^= 2; });
+  EXPECT_EQ(salvage(place).entries[NVM_KV_UNPROVED], all_of_them());
+}
+
+TEST(damaged_logs, lose_what_is_damaged_and_no_more_by_salvage) {
+  for (const auto index : indexes) {
+    const pool_place place{grounds[2]};
+    fill(place, index);
+    file_bytes f = read_file(place.path());
+    const std::string value = value_at(44);
+    const std::size_t at = last_of(f, value);
+    ASSERT_NE(at, std::string::npos);
+    f[at + 3] = 'X';
+    write_file(place.path(), f);
+    EXPECT_NE(findings(place.path()), 0);
+    model expected = all_of_them();
+    expected.erase(key_at(44));
+    EXPECT_EQ(salvage(place).all(), expected) << nvm_kv_index_name(index);
+  }
 }
 
 class stores_without_sums : public testing::TestWithParam<ground_and_index> {};

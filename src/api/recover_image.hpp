@@ -1,0 +1,12 @@
+// What the next open of a crashed pool does first, on a private copy.
+#pragma once
+
+#include "pool/pool.hpp"
+
+namespace nvm::api {
+
+// Applies the logs of a pool on direct media, of any engine but the log-structured one, to the image of a file that is
+// open for reading.  errc::corrupt: a log fails its checks.
+[[nodiscard]] status recover_image(pool_file& file) noexcept;
+
+}  // namespace nvm::api

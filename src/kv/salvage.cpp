@@ -1,0 +1,201 @@
+#include "kv/salvage.hpp"
+
+#include <array>
+#include <cstring>
+#include <new>
+#include <set>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+namespace nvm::keyed {
+namespace {
+
+// Where a record may begin in its object: behind the links of each index.
+constexpr std::array<std::uint64_t, 3> record_offsets{0, sizeof(layout::list_links), sizeof(layout::rb_links)};
+constexpr std::array<kv_index, 4> indexes{kv_index::list, kv_index::hash, kv_index::btree, kv_index::rbtree};
+constexpr store_facts directory_facts{kv_index::btree, 0, true};
+
+class salvager {
+ public:
+  salvager(const object_source& from, std::string_view name, const salvage_report& report)
+      : from_{from}, name_{name}, report_{report} {}
+
+  status run(std::uint64_t directory) {
+    if (status s = find_header(directory); !s) return s;
+    inspection walk;
+    if (status s = walk_store(walk); !s) return s;
+    facts_ = walk.facts();
+    const bool proves = facts_.with_sums && !without_proof_;
+    if (proves) sweep();
+    for (const auto& f : faults_) {
+      if (f.has_key && given_.contains(f.key)) continue;  // it was found elsewhere
+      report_.lost({f.what, f.place, f.has_key, f.key});
+    }
+    return {};
+  }
+
+ private:
+  struct kept_fault {
+    const char* what;
+    std::uint64_t place;
+    bool has_key;
+    std::string key;
+  };
+  void keep(const fault& f) { faults_.push_back({f.what, f.place, f.has_key, std::string{f.key}}); }
+
+  // ---- the store's header ----
+
+  void note_name(std::string_view key, std::string_view value) {
+    std::uint64_t place = 0;
+    if (value.size() != sizeof place) return;
+    std::memcpy(&place, value.data(), sizeof place);
+    headers_.insert(place);
+    if (key == name_) header_ = place;
+  }
+  status find_header(std::uint64_t directory) {
+    inspection names;
+    names.wants_values = true;
+    names.tell = [](const fault&) { return true; };
+    names.meet = [this](const entry_found& e) { note_name(e.key, e.value); };
+    if (directory != 0) {
+      if (status s = names.run(from_.bytes, directory); !s) return s;
+    }
+    // The directory's own records, whatever leads there.
+    names.begin(from_.bytes, directory_facts);
+    from_.each([&](std::uint64_t place, std::uint32_t type) {
+      if (type == layout::kv_type_header) headers_.insert(place);
+      if (type == layout::kv_type_record && names.read_record(place)) note_name(names.key(), names.value());
+    });
+    if (header_ != 0) return {};
+    return fail(errc::not_found, "there is no key-value store \"%.*s\" that can be read",
+                static_cast<int>(name_.size()), name_.data());
+  }
+
+  // ---- by links ----
+
+  void give(const entry_found& e, proof how) {
+    seen_.insert(e.place);
+    given_.emplace(e.key);
+    report_.give({e.key, e.value, e.place, how});
+  }
+  // Entries that a walk meets as `index`, nothing given or kept.
+  std::uint64_t try_walk(inspection& walk, kv_index index, bool believes) {
+    std::uint64_t met = 0;
+    walk.take_for(index, believes);
+    walk.tell = [](const fault&) { return true; };
+    walk.meet = [&met](const entry_found&) { ++met; };
+    return walk.run(from_.bytes, header_) ? met : 0;
+  }
+  status walk_store(inspection& walk) {
+    layout::kv_header header{};
+    store_facts facts;
+    const bool is_read = from_.bytes.read(header_, &header, sizeof header);
+    walk.wants_values = true;
+    if (is_read && !check_header(header, header_, facts)) {
+      std::uint64_t best = 0;
+      kv_index index = facts.index;
+      for (const bool believes : {false, true}) {
+        for (const kv_index i : indexes) {
+          if (best != 0 && believes) break;
+          const std::uint64_t met = try_walk(walk, i, believes);
+          if (met <= best) continue;
+          best = met;
+          index = i;
+          without_proof_ = believes;
+        }
+      }
+      walk.take_for(index, without_proof_);
+    }
+    walk.tell = [this](const fault& f) {
+      keep(f);
+      return true;
+    };
+    walk.meet = [&](const entry_found& e) {
+      give(e, walk.facts().with_sums && !without_proof_ ? proof::led_to : proof::none);
+    };
+    return walk.run(from_.bytes, header_);
+  }
+
+  // ---- all records ----
+
+  void sweep() {
+    inspection own;
+    own.begin(from_.bytes, facts_);
+    const std::vector<store_facts> others = facts_of_others();
+    from_.each([&](std::uint64_t object, std::uint32_t type) {
+      if (type != layout::kv_type_record) return;
+      for (const std::uint64_t offset : record_offsets) {
+        const std::uint64_t place = object + offset;
+        if (seen_.contains(place)) return;
+        if (!own.read_record(place)) continue;
+        if (!given_.contains(std::string{own.key()})) give({own.key(), own.value(), place}, proof::swept);
+        return;
+      }
+      if (all_have_sums_ && !is_told(object) && !is_of(others, object)) {
+        keep({"a record that is no store's any more: it fails its checksum, and nothing leads there",
+              object,
+              false,
+              {}});
+      }
+    });
+  }
+  // Of all other stores that the pool has; records without sums could be anybody's.
+  std::vector<store_facts> facts_of_others() {
+    std::vector<store_facts> all{directory_facts};
+    for (const std::uint64_t place : headers_) {
+      if (place == header_) continue;
+      layout::kv_header header{};
+      store_facts facts;
+      const bool is_read = from_.bytes.read(place, &header, sizeof header);
+      if (!is_read || !check_header(header, place, facts) || !facts.with_sums) {
+        all_have_sums_ = false;
+      } else {
+        all.push_back(facts);
+      }
+    }
+    return all;
+  }
+  bool is_of(const std::vector<store_facts>& stores, std::uint64_t object) {
+    inspection one;
+    for (const store_facts& facts : stores) {
+      one.begin(from_.bytes, facts);
+      for (const std::uint64_t offset : record_offsets) {
+        if (one.read_record(object + offset)) return true;
+      }
+    }
+    return false;
+  }
+  // The walk has said something about a record in the object.
+  bool is_told(std::uint64_t object) const {
+    for (const auto& f : faults_) {
+      for (const std::uint64_t offset : record_offsets) {
+        if (f.place == object + offset) return true;
+      }
+    }
+    return false;
+  }
+
+  const object_source& from_;
+  const std::string_view name_;
+  const salvage_report& report_;
+  std::uint64_t header_ = 0;
+  std::set<std::uint64_t> headers_;
+  store_facts facts_{};
+  bool without_proof_ = false;
+  bool all_have_sums_ = true;
+  std::unordered_set<std::uint64_t> seen_;
+  std::unordered_set<std::string> given_;
+  std::vector<kept_fault> faults_;
+};
+
+}  // namespace
+
+status salvage(const object_source& from, std::uint64_t directory, std::string_view name,
+               const salvage_report& report) try {
+  return salvager{from, name, report}.run(directory);
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory to salvage a key-value store");
+}
+
+}  // namespace nvm::keyed
