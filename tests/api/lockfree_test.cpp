@@ -276,6 +276,21 @@ TEST_P(lockfree_face, has_entries_that_the_check_finds_damaged) {
   }
 }
 
+TEST_P(lockfree_face, does_not_pass_the_check_when_the_map_has_lost_its_pages) {
+  // Of nodes that prove themselves nothing else tells how many there were.
+  if (GetParam().flags != 0) GTEST_SKIP();
+  ASSERT_EQ(put(open("lost", NVM_LF_BYTES), "key", "value"), 1);
+  ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+  pool = nullptr;
+  constexpr std::size_t page = 4096;  // the page map begins after the superblocks, with a page for 512 pages of data
+  std::fstream file{path, std::ios::binary | std::ios::in | std::ios::out};
+  file.seekp(2 * page);
+  file << std::string(page, '\0');
+  file.close();
+  std::string told;
+  EXPECT_GT(findings(path, told), 0);
+}
+
 TEST_P(lockfree_face, has_no_checksums_where_they_are_left_out) {
   for (const std::uint32_t kind : all_kinds) {
     const std::string name = "plain" + std::to_string(kind);
