@@ -35,6 +35,8 @@ struct stores {
     bytes.limit.store(g.objects_end(), std::memory_order_relaxed);
     bytes.limit_now = [](NVM_POOL* of) { return of->file->geometry().objects_end(); };
     bytes.objects_max = [](NVM_POOL* of) { return keyed::objects_max(of->file->geometry()); };
+    bytes.bytes_max.store(g.size_bytes(), std::memory_order_relaxed);
+    bytes.bytes_max_now = [](NVM_POOL* of) { return of->file->geometry().size_bytes(); };
     bytes.pool = p;
   }
   NVM_POOL* pool;

@@ -88,7 +88,7 @@ class read_from_heap final : public keyed::byte_source {
   read_from_heap(heap_type& heap, heap_type::thread& thread, const geometry& g) noexcept
       : heap_{heap}, thread_{thread}, shape_{g} {}
   bool read(std::uint64_t place, void* to, std::uint64_t bytes) override {
-    if (!shape_.in_objects(place, bytes)) return false;
+    if (bytes > shape_.size_bytes() || !shape_.in_objects(place, bytes)) return false;
     heap_.read(thread_, place, to, bytes);
     return true;
   }

@@ -427,6 +427,9 @@ void repair_image::mend_anchor_word(anchor_word which) {
         places.push_back(place);
     }
   }
+  // A name that leads nowhere is a loss, and no reason to believe that there was none.
+  const bool names_one = std::any_of(held.begin(), held.end(), [](std::uint64_t place) { return place != 0; });
+  if (names_one && places == std::vector<std::uint64_t>{0}) places.clear();
   const bool set_once = which == anchor_word::lockfree || which == anchor_word::log_heap;
   if (places.size() == 2 && set_once) std::erase(places, std::uint64_t{0});
   if (places.empty() && which == anchor_word::types) {

@@ -22,12 +22,20 @@ struct pool_bytes {
   std::uint64_t first = 0;              // place of the first data page
   std::atomic<std::uint64_t> limit{0};  // end of the data as last seen: it only grows
   std::uint64_t (*limit_now)(NVM_POOL*) = nullptr;
+  // More than one object can have, as last seen: addresses may be many times the pool.
+  std::atomic<std::uint64_t> bytes_max{0};
+  std::uint64_t (*bytes_max_now)(NVM_POOL*) = nullptr;
   // More objects than the pool's pages have room for: a walk that meets so many goes round.
   std::uint64_t (*objects_max)(NVM_POOL*) = nullptr;
   NVM_POOL* pool = nullptr;
 
   [[nodiscard]] bool holds(std::uint64_t place, std::uint64_t bytes) noexcept {
     if (place < first || place % 16 != 0) return false;
+    if (bytes > bytes_max.load(std::memory_order_relaxed)) [[unlikely]] {
+      const std::uint64_t most = bytes_max_now(pool);
+      bytes_max.store(most, std::memory_order_relaxed);
+      if (bytes > most) return false;
+    }
     // relaxed: a number that only grows; an old one costs a look at the pool.
     if (range_inside(place, bytes, limit.load(std::memory_order_relaxed))) return true;
     const std::uint64_t now = limit_now(pool);
