@@ -347,12 +347,17 @@ int nvm_lf_names(NVM_POOL* pool, int (*visit)(const char*, int, void*), void* ar
 
 NVM_POOL* nvm_lf_pool(const nvm_lf* lf) { return lf == nullptr ? nullptr : lf->pool; }
 
+int nvm_lf_get_count(nvm_lf* lf, uint64_t* count) {
+  if (count == nullptr) return api::report(fail(errc::invalid, "the place for the count is NULL"));
+  if (status s = api::usable(lf); !s) return api::report(s.error());
+  *count = lf->of->count();
+  return 0;
+}
+
 uint64_t nvm_lf_count(nvm_lf* lf) {
-  if (status s = api::usable(lf); !s) {
-    api::report(s.error());
-    return 0;
-  }
-  return lf->of->count();
+  uint64_t count = 0;
+  (void)nvm_lf_get_count(lf, &count);
+  return count;
 }
 
 int nvm_lf_put64(nvm_lf* lf, uint64_t key, uint64_t value, unsigned flags) {
@@ -559,10 +564,21 @@ int nvm_lf_scan(nvm_lf* lf, uint64_t* cursor, size_t entries_max, int (*visit)(c
   return answer;
 }
 
-uint64_t nvm_lf_position(nvm_lf* lf) {
-  if (status s = api::usable(lf); !s) return 0;
+int nvm_lf_get_position(nvm_lf* lf, uint64_t* position) {
+  if (position == nullptr) return api::report(fail(errc::invalid, "the place for the position is NULL"));
+  if (status s = api::usable(lf); !s) return api::report(s.error());
   const auto who = api::number_in(lf->pool);
-  return who ? lf->all->side->position(*who) : 0;
+  if (!who) return api::report(who.error());
+  // Afterwards, for what is stored in a medium that has failed gets no position any more.
+  const uint64_t reached = lf->all->side->position(*who);
+  if (status s = lf->pool->engine->wait(0); !s) return api::report(s.error());
+  *position = reached;
+  return 0;
+}
+
+uint64_t nvm_lf_position(nvm_lf* lf) {
+  uint64_t position = 0;
+  return nvm_lf_get_position(lf, &position) == 0 ? position : UINT64_MAX;
 }
 
 int nvm_lf_wait(nvm_lf* lf) {
