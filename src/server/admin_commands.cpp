@@ -2,15 +2,11 @@
 #include <limits>
 #include <string>
 
-#include "holdfast_version.hpp"
 #include "server/executor.hpp"
 #include "server/numbers.hpp"
 #include "server/reports.hpp"
 
 namespace nvm::server {
-
-const std::string_view version_text = "1.6.18-holdfast-" HOLDFAST_VERSION;
-const std::string_view version_line = "VERSION 1.6.18-holdfast-" HOLDFAST_VERSION;
 
 namespace {
 
@@ -42,8 +38,7 @@ void executor::flush_all(const command& c, reply_buffer& out) {
   counters_.add(count::flush_cmds);
   if (!shared_.config.flush_command) return line(c, out, "CLIENT_ERROR flush_all not allowed");
   const std::uint32_t at = c.expiry > 0 ? expiry_of(c.expiry) : now_;
-  static_cast<void>(shared_.store.flush_all(at, now_));
-  line(c, out, "OK");
+  line(c, out, shared_.store.flush_all(at, now_) ? "OK" : "SERVER_ERROR the flush could not be stored");
 }
 
 void executor::report(const command& c, reply_buffer& out) {

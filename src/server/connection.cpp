@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 
+#include "server/log.hpp"
 #include "server/worker.hpp"
 
 namespace nvm::server {
@@ -44,7 +44,7 @@ connection::~connection() {
 void connection::log_command(std::string_view line) const {
   constexpr std::size_t shown_bytes_max = 1000;
   const std::string text{line.substr(0, std::min(line.find_first_of("\r\n"), shown_bytes_max))};
-  std::fprintf(stderr, "<%d %s\n", fd_, text.c_str());
+  say("<%d %s", fd_, text.c_str());
 }
 
 // A get that was interrupted; false: it is still not done.
@@ -89,7 +89,7 @@ std::size_t connection::consume(std::string_view input) {
     if (!first_byte_seen_) {
       first_byte_seen_ = true;
       const bool binary = rest.front() == binary_magic;
-      if (binary || worker_.shared().config.protocol == binding::binary) {
+      if (binary) {
         doomed_ = true;
         break;
       }

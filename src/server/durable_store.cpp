@@ -6,8 +6,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "nvm/nvm.h"
+#include "server/log.hpp"
 #include "server/stored_item_layout.hpp"
 
 namespace nvm::server {
@@ -101,12 +103,19 @@ class durable_store::session final : public item_session {
  public:
   explicit session(durable_store& store) noexcept : store_{store} {}
 
-  void enter() noexcept override { static_cast<void>(nvm_lf_enter(store_.items_)); }
+  void enter() noexcept override {
+    if (nvm_lf_enter(store_.items_) != 0) store_.note_failure();
+  }
   void leave() noexcept override { static_cast<void>(nvm_lf_leave(store_.items_)); }
 
-  bool find(std::string_view key, item& found) noexcept override {
+  look find(std::string_view key, item& found) noexcept override {
     nvm_lf_entry e;
-    if (nvm_lf_find(store_.items_, key.data(), key.size(), &e) != 1 || !item_of(e, found)) return false;
+    const int there = nvm_lf_find(store_.items_, key.data(), key.size(), &e);
+    if (there < 0) {
+      store_.note_failure();
+      return look::failed;
+    }
+    if (there != 1 || !item_of(e, found)) return look::absent;
     if ((e.mark & item_state::used_bit) == 0) {
       // That it fails means that somebody else has just used it.
       std::uint64_t expected = e.mark;
@@ -114,17 +123,18 @@ class durable_store::session final : public item_session {
           nvm_lf_change_mark(store_.items_, &e, &expected, e.mark | item_state::used_bit, NVM_LF_MARK_LAZY));
       found.state_word = e.mark | item_state::used_bit;
     }
-    return true;
+    return look::there;
   }
 
   update_result update(std::string_view key, decision& by) noexcept override {
-    if (!store_.have_cas_ids()) return {outcome::no_memory, 0};
+    if (!store_.have_cas_ids()) return {store_.failed() ? outcome::failed : outcome::no_room, 0};
     context c{store_, by, key.size()};
     const int done = nvm_lf_update(store_.items_, key.data(), key.size(), decide, &c);
-    if (c.full) return {outcome::no_memory, 0};
     if (done < 0) {
-      return {nvm_errno() == NVM_E_TOO_LARGE ? outcome::too_large : outcome::no_memory, 0};
+      if (nvm_errno() == NVM_E_TOO_LARGE) return {outcome::too_large, 0};
+      return {store_.lacked_room() ? outcome::no_room : outcome::failed, 0};
     }
+    if (c.full) return {outcome::no_memory, 0};
     if (done == 0) return {};
     if (done != 1 && c.had_old) uncount(key.size(), c);
     if (done == 3) return {outcome::removed, 0};
@@ -137,12 +147,19 @@ class durable_store::session final : public item_session {
     e.place = of.place;
     std::uint64_t word = expected.word();
     const unsigned flags = durable ? 0U : unsigned{NVM_LF_MARK_LAZY};
-    if (nvm_lf_change_mark(store_.items_, &e, &word, wanted.word(), flags) == 1) return true;
+    const int changed = nvm_lf_change_mark(store_.items_, &e, &word, wanted.word(), flags);
+    if (changed < 0) store_.note_failure();
+    if (changed != 0) return true;
     expected = item_state::of(word);
     return false;
   }
 
-  [[nodiscard]] position reached() const noexcept override { return nvm_lf_position(store_.items_); }
+  [[nodiscard]] position reached() const noexcept override {
+    position p = no_position;
+    if (store_.failed()) return p;
+    if (nvm_lf_get_position(store_.items_, &p) != 0) store_.note_failure();
+    return p;
+  }
 
  private:
   struct context {
@@ -245,7 +262,9 @@ result<std::unique_ptr<durable_store>> durable_store::open(const settings& given
                      ? "power cuts"
                      : "power cuts, but for the last moments before them or before a kill";
   s->limit(given.memory_bytes);
-  if (const std::uint64_t items = nvm_lf_count(s->items_); items != 0) s->begin_counting(items);
+  std::uint64_t items = 0;
+  if (nvm_lf_get_count(s->items_, &items) != 0) return pool_failure();
+  if (items != 0) s->begin_counting(items);
   return s;
 }
 
@@ -302,7 +321,44 @@ durable_store::~durable_store() {
 
 std::unique_ptr<item_session> durable_store::open_session() { return std::make_unique<session>(*this); }
 
-bool durable_store::wait(position p) noexcept { return p == 0 || nvm_wait(pool_.get(), p) == 0; }
+bool durable_store::wait(position p) noexcept {
+  if (p == 0) return true;
+  if (p != no_position && !failed() && nvm_wait(pool_.get(), p) == 0) return true;
+  note_failure();
+  return false;
+}
+
+// --- failures ---
+
+bool durable_store::lacked_room() noexcept {
+  const int code = nvm_errno();
+  if (code == NVM_E_NO_SPACE || code == NVM_E_NO_MEMORY) return true;
+  note_failure();
+  return false;
+}
+
+void durable_store::note_failure() noexcept {
+  const std::lock_guard lock{failure_mutex_};
+  if (failed_.load(std::memory_order_relaxed)) return;
+  if (nvm_errno() == NVM_E_CORRUPT) {
+    // The rest can be served: whoever asks for what a damaged place hides is told so.
+    if (!std::exchange(damage_told_, true)) say("nv-memcached: the pool is damaged: %s", nvm_errormsg());
+    return;
+  }
+  try {
+    failure_ = std::string{nvm_error_name(nvm_errno())} + ": " + nvm_errormsg();
+  } catch (const std::bad_alloc&) {
+    failure_.clear();
+  }
+  say("nv-memcached: the pool has failed, nothing more is acknowledged: %s", failure_.c_str());
+  // release: pairs with the acquire in failed().
+  failed_.store(true, std::memory_order_release);
+}
+
+std::string durable_store::failure() const {
+  const std::lock_guard lock{failure_mutex_};
+  return failure_;
+}
 
 // --- cas ids and flushing ---
 
@@ -318,7 +374,7 @@ bool durable_store::have_cas_ids() noexcept {
   const std::uint64_t limit =
       std::max(cas_limit_.load(std::memory_order_relaxed), next_cas_.load(std::memory_order_relaxed)) + cas_block;
   // Durable before an id of the block is given out: the state table waits.
-  if (nvm_lf_put64(state_, cas_limit_word, limit, 0) < 1) return false;
+  if (!put_state(cas_limit_word, limit)) return false;
   cas_limit_.store(limit, std::memory_order_relaxed);
   return true;
 }
@@ -328,23 +384,30 @@ std::uint64_t durable_store::flushed_before() const noexcept {
   return flushed_before_.load(std::memory_order_acquire);
 }
 
-position durable_store::flush_all(std::uint32_t at, std::uint32_t now) noexcept {
+bool durable_store::put_state(std::uint64_t word, std::uint64_t value) noexcept {
+  if (failed()) return false;
+  if (nvm_lf_put64(state_, word, value, 0) > 0) return true;
+  static_cast<void>(lacked_room());
+  return false;
+}
+
+bool durable_store::flush_all(std::uint32_t at, std::uint32_t now) noexcept {
   const std::lock_guard lock{flush_mutex_};
   if (at > now) {
-    static_cast<void>(nvm_lf_put64(state_, flush_at_word, at, 0));
+    if (!put_state(flush_at_word, at)) return false;
     flush_at_.store(at, std::memory_order_relaxed);
-    return 0;
+    return true;
   }
   const std::uint64_t before = next_cas_.fetch_add(1, std::memory_order_relaxed);
   // Durable before it is seen: nobody may be told that an item is gone that a crash would bring back.
-  static_cast<void>(nvm_lf_put64(state_, flushed_before_word, before, 0));
+  if (!put_state(flushed_before_word, before)) return false;
   // release: pairs with the acquire in flushed_before().
   flushed_before_.store(before, std::memory_order_release);
   if (flush_at_.load(std::memory_order_relaxed) != 0) {
-    static_cast<void>(nvm_lf_put64(state_, flush_at_word, 0, 0));
-    flush_at_.store(0, std::memory_order_relaxed);
+    // Where that fails the flush is made again at its time, as it was asked for.
+    if (put_state(flush_at_word, 0)) flush_at_.store(0, std::memory_order_relaxed);
   }
-  return 0;
+  return true;
 }
 
 void durable_store::tick(std::uint32_t now) noexcept {
@@ -383,7 +446,7 @@ void durable_store::count_what_was_there() noexcept {
   };
   std::uint64_t cursor = 0;
   do {
-    if (nvm_lf_scan(items_, &cursor, scan_step, visit, this) < 0) return;
+    if (nvm_lf_scan(items_, &cursor, scan_step, visit, this) < 0) return note_failure();
   } while (cursor != 0 && !stop_counting_.load(std::memory_order_relaxed));
   // release: pairs with the acquire in uncount().
   counting_.store(false, std::memory_order_release);
@@ -391,7 +454,10 @@ void durable_store::count_what_was_there() noexcept {
 
 std::size_t durable_store::sweep(item_session& by, const sweep_wish& wish, const sweep_listener& told) {
   const std::lock_guard lock{sweep_mutex_};
+  if (failed()) return 0;
+  std::size_t gone = 0;
   const auto enough = [&] {
+    if (wish.same_room) return gone != 0;
     return wish.bytes != 0 && memory_.load(std::memory_order_relaxed) + wish.bytes + sweep_margin <=
                                   limit_.load(std::memory_order_relaxed);
   };
@@ -401,25 +467,29 @@ std::size_t durable_store::sweep(item_session& by, const sweep_wish& wish, const
     victims& list;
     const sweep_wish& wish;
     std::uint64_t flushed_before;
+    std::uint64_t room;  // same_room: bytes of memory
     std::size_t seen;
+    patience choosy;
     bool came_around;
-  } c{*this, *victims_, wish, flushed_before(), 0, false};
+  } c{*this, *victims_, wish, flushed_before(), memory_of(0, wish.bytes - std::min(wish.bytes, item_bytes(0, 0))),
+      0,     {},        false};
   const auto visit = [](const nvm_lf_entry* e, void* argument) {
     context& to = *static_cast<context*>(argument);
     item i;
     ++to.seen;
     if (!item_of(*e, i)) return 0;
+    if (to.wish.same_room && memory_of(i.key.size(), i.value.size()) != to.room) return 0;
     const bool dead = is_gone(i, to.wish.now, to.flushed_before);
     if (!dead && !to.wish.living) return 0;
-    if (!dead && (e->mark & item_state::used_bit) != 0) {
+    const bool used = (e->mark & item_state::used_bit) != 0;
+    if (!dead && to.choosy.spares(used, i.state().fetched, to.came_around)) {
       std::uint64_t expected = e->mark;
-      static_cast<void>(
-          nvm_lf_change_mark(to.store.items_, e, &expected, e->mark & ~item_state::used_bit, NVM_LF_MARK_LAZY));
+      if (used) {
+        static_cast<void>(
+            nvm_lf_change_mark(to.store.items_, e, &expected, e->mark & ~item_state::used_bit, NVM_LF_MARK_LAZY));
+      }
       return 0;
     }
-    // Where all were used, as new items are, this sweep itself has cleared the mark, and who fetched the item has had
-    // no time to set it again: those that nobody ever fetched go first.
-    if (!dead && to.came_around && i.state().fetched) return 0;
     if (to.list.count == victims_max) return 0;
     victims::one& v = to.list.all[to.list.count++];
     std::memcpy(v.key.data(), i.key.data(), i.key.size());
@@ -441,12 +511,13 @@ std::size_t durable_store::sweep(item_session& by, const sweep_wish& wish, const
     }
     void fill(char*, const item*) noexcept override {}
   } bye;
-  std::size_t gone = 0;
   std::size_t ends = 0;
   while (c.seen < wish.items_max && !enough() && ends < 3) {
     victims_->count = 0;
-    c.came_around = ends == 1;
-    if (nvm_lf_scan(items_, &cursor_, victims_max, visit, &c) < 0) break;
+    if (nvm_lf_scan(items_, &cursor_, victims_max, visit, &c) < 0) {
+      note_failure();
+      break;
+    }
     for (std::size_t v = 0; v < victims_->count && !enough(); ++v) {
       bye.who = &victims_->all[v];
       if (by.update({bye.who->key.data(), bye.who->key_bytes}, bye).what != outcome::removed) continue;
@@ -454,7 +525,8 @@ std::size_t durable_store::sweep(item_session& by, const sweep_wish& wish, const
       ++gone;
     }
     if (cursor_ != 0) continue;
-    ++ends;  // a second and a third time around, for marks of use that were cleared
+    c.came_around = true;
+    ++ends;  // three times around are enough, whatever was used meanwhile
     if (wish.bytes == 0) break;
   }
   return gone;
@@ -468,13 +540,15 @@ void durable_store::for_each(item_session&, const std::function<bool(const item&
   std::uint64_t cursor = 0;
   void* const argument = const_cast<void*>(static_cast<const void*>(&visit));
   do {
-    if (nvm_lf_scan(items_, &cursor, scan_step, each, argument) != 0) return;
+    const int answer = nvm_lf_scan(items_, &cursor, scan_step, each, argument);
+    if (answer < 0) note_failure();
+    if (answer != 0) return;
   } while (cursor != 0);
 }
 
 usage durable_store::used() const noexcept {
   usage u;
-  u.items = nvm_lf_count(items_);
+  static_cast<void>(nvm_lf_get_count(items_, &u.items));
   u.item_bytes = item_bytes_.load(std::memory_order_relaxed);
   u.memory_bytes = memory_.load(std::memory_order_relaxed);
   u.limit_bytes = limit_.load(std::memory_order_relaxed);

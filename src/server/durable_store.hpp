@@ -35,12 +35,15 @@ class durable_store final : public item_store {
   std::unique_ptr<item_session> open_session() override;
   bool wait(position p) noexcept override;
   [[nodiscard]] bool is_durable(position p) const noexcept override { return p == 0; }
+  // acquire: pairs with the release in note_failure(); who sees it may read the sentence.
+  [[nodiscard]] bool failed() const noexcept override { return failed_.load(std::memory_order_acquire); }
+  [[nodiscard]] std::string failure() const override;
   std::size_t sweep(item_session& by, const sweep_wish& wish, const sweep_listener& told) override;
   void for_each(item_session& by, const std::function<bool(const item&)>& visit) override;
   [[nodiscard]] usage used() const noexcept override;
   void limit(std::uint64_t bytes) noexcept override;
   [[nodiscard]] std::uint64_t flushed_before() const noexcept override;
-  position flush_all(std::uint32_t at, std::uint32_t now) noexcept override;
+  bool flush_all(std::uint32_t at, std::uint32_t now) noexcept override;
   void tick(std::uint32_t now) noexcept override;
   [[nodiscard]] std::string_view place() const noexcept override { return path_; }
   [[nodiscard]] std::string_view survives() const noexcept override { return survives_; }
@@ -52,6 +55,11 @@ class durable_store final : public item_store {
   };
 
   durable_store();
+  // After a call of the library that failed: whether it was for want of room. If not, it is noted.
+  [[nodiscard]] bool lacked_room() noexcept;
+  // Of the medium: the end of the store. Damage is told once.
+  void note_failure() noexcept;
+  [[nodiscard]] bool put_state(std::uint64_t word, std::uint64_t value) noexcept;
   status open_tables(bool is_new);
   [[nodiscard]] bool have_cas_ids() noexcept;
   void count(std::size_t key, std::size_t value, std::int64_t sign) noexcept;
@@ -65,6 +73,11 @@ class durable_store final : public item_store {
   std::string survives_;
   std::uint64_t base_ = 0;
   std::uint64_t capacity_ = 0;
+
+  std::atomic<bool> failed_{false};
+  mutable std::mutex failure_mutex_;  // of the next two
+  std::string failure_;
+  bool damage_told_ = false;
 
   // relaxed, where not said otherwise: each word stands for itself.
   std::atomic<std::uint64_t> next_cas_{1};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <string>
 
 #include "server/decisions.hpp"
 #include "server/numbers.hpp"
@@ -14,8 +15,10 @@ namespace {
 constexpr std::int64_t relative_expiry_max = std::int64_t{60} * 60 * 24 * 30;
 // An item notes its last access this exactly, so that items in use are not written all the time.
 constexpr std::uint32_t access_seconds = 60;
-constexpr unsigned room_attempts = 16;
-constexpr std::size_t sweep_items = 4096;
+// Others may take what a sweep has freed.
+constexpr unsigned room_attempts = 8;
+constexpr std::size_t swept_for_room = 4096;
+constexpr std::string_view store_failed = "SERVER_ERROR the pool has failed\r\n";
 
 }  // namespace
 
@@ -34,11 +37,11 @@ item_state executor::fresh_state(std::uint32_t expiry, bool binary_key) const no
   return s;
 }
 
-bool executor::find(std::string_view key, item& found) noexcept {
-  if (!session_.find(key, found)) return false;
-  if (!is_gone(found)) return true;
+look executor::find(std::string_view key, item& found) noexcept {
+  const look there = session_.find(key, found);
+  if (there != look::there || !is_gone(found)) return there;
   counters_.add(found.cas < shared_.store.flushed_before() ? count::get_flushed : count::get_expired);
-  return false;
+  return look::absent;
 }
 
 void executor::note_access(const item& i) noexcept {
@@ -54,9 +57,17 @@ void executor::note_access(const item& i) noexcept {
 
 update_result executor::update(std::string_view key, decision& by, std::size_t value_bytes) noexcept {
   update_result r = session_.update(key, by);
-  for (unsigned i = 0; r.what == outcome::no_memory && i < room_attempts; ++i) {
-    const item_store::sweep_wish wish{now_, item_bytes(key.size(), value_bytes), sweep_items << std::min(i, 8U),
-                                      shared_.config.evictions};
+  const auto lacks_room = [&] { return r.what == outcome::no_memory || r.what == outcome::no_room; };
+  for (unsigned i = 0; lacks_room() && i < room_attempts; ++i) {
+    const bool same_room = r.what == outcome::no_room;
+    const unsigned wanted_class = class_of(key.size(), value_bytes);
+    const bool evicts = shared_.config.evictions;
+    // Where a look may be in vain, one a second is made for each size: a set that cannot be stored must cost little.
+    const bool may_be_vain = same_room || !evicts;
+    if ((same_room && !evicts) || (may_be_vain && no_room_at_[wanted_class] == now_)) break;
+    const item_store::sweep_wish wish{now_, item_bytes(key.size(), value_bytes),
+                                      may_be_vain ? swept_for_room : std::numeric_limits<std::size_t>::max(), evicts,
+                                      same_room};
     const auto told = [this](const item& gone, bool was_alive) {
       const unsigned size_class = class_of(gone.key.size(), gone.value.size());
       const item_state s = gone.state();
@@ -77,11 +88,14 @@ update_result executor::update(std::string_view key, decision& by, std::size_t v
         }
       }
     };
-    if (shared_.store.sweep(session_, wish, told) == 0 && i >= 4) break;
+    const std::size_t gone = shared_.store.sweep(session_, wish, told);
+    if (gone == 0 && may_be_vain) no_room_at_[wanted_class] = now_;
     r = session_.update(key, by);
+    if (gone == 0 && may_be_vain) break;
   }
-  if (r.what == outcome::no_memory) {
+  if (lacks_room()) {
     counters_.add(class_of(key.size(), value_bytes), class_count::outofmemory);
+    r.what = outcome::no_memory;
   }
   return r;
 }
@@ -102,6 +116,11 @@ void executor::line(const command& c, reply_buffer& out, std::string_view text) 
   *to++ = '\r';
   *to++ = '\n';
   out.commit(to);
+}
+
+// Meta commands are told of errors also when they are quiet.
+void executor::fail(const command& c, reply_buffer& out) {
+  if (!c.silent || c.what == verb::meta_set) out.append(store_failed);
 }
 
 void executor::refuse(const command& c, reply_buffer& out) {
@@ -142,7 +161,12 @@ executor::after executor::get(command& c, reply_buffer& out) {
     const std::string_view key = next_key(c.key);
     if (key.empty()) break;
     item found;
-    const bool there = find(key, found) && (!touches || touch_item(found, expiry_of(c.expiry)));
+    const look seen = find(key, found);
+    if (seen == look::failed) {
+      out.append(store_failed);
+      return after::next;
+    }
+    const bool there = seen == look::there && (!touches || touch_item(found, expiry_of(c.expiry)));
     counters_.add(touches ? count::touch_cmds : count::get_cmds);
     if (there) {
       counters_.add(class_of(key.size(), found.value.size()),
@@ -172,7 +196,9 @@ bool executor::touch_item(const item& i, std::uint32_t expiry) noexcept {
 void executor::touch(const command& c, reply_buffer& out) {
   item found;
   counters_.add(count::touch_cmds);
-  if (find(c.key, found) && touch_item(found, expiry_of(c.expiry))) {
+  const look seen = find(c.key, found);
+  if (seen == look::failed) return fail(c, out);
+  if (seen == look::there && touch_item(found, expiry_of(c.expiry))) {
     counters_.add(class_of(c.key.size(), found.value.size()), class_count::touch_hits);
     note_access(found);
     return line(c, out, "TOUCHED");
@@ -198,6 +224,7 @@ executor::store_answer executor::store_value(const command& c, verb mode, std::u
   const unsigned size_class = class_of(c.key.size(), c.value.size());
   counters_.add(size_class, class_count::set_cmds);
   const update_result r = update(c.key, d, c.value.size());
+  if (r.what == outcome::failed) return store_answer::failed;
   if (r.what == outcome::too_large || r.what == outcome::no_memory) {
     const bool joins = mode == verb::append || mode == verb::prepend;
     return joins ? store_answer::not_stored : store_answer::no_memory;
@@ -246,6 +273,8 @@ void executor::store(const command& c, reply_buffer& out) {
       return line(c, out, "EXISTS");
     case store_answer::not_found:
       return line(c, out, "NOT_FOUND");
+    case store_answer::failed:
+      return fail(c, out);
     case store_answer::no_memory:
       break;
   }
@@ -258,7 +287,9 @@ void executor::store(const command& c, reply_buffer& out) {
 void executor::remove(const command& c, reply_buffer& out) {
   delete_decision d;
   d.gone = {now_, &shared_.store};
-  static_cast<void>(update(c.key, d, 0));
+  const update_result r = update(c.key, d, 0);
+  if (r.what == outcome::failed) return fail(c, out);
+  if (r.what == outcome::no_memory) return line(c, out, "SERVER_ERROR out of memory");
   if (d.answer == delete_decision::says::deleted) {
     counters_.add(class_of(c.key.size(), d.value_bytes), class_count::delete_hits);
     return line(c, out, "DELETED");
@@ -274,6 +305,7 @@ void executor::arithmetic(const command& c, reply_buffer& out) {
   d.up = up;
   d.delta = c.number;
   const update_result r = update(c.key, d, number_bytes_max);
+  if (r.what == outcome::failed) return fail(c, out);
   if (r.what == outcome::no_memory || r.what == outcome::too_large) return line(c, out, "SERVER_ERROR out of memory");
   switch (d.answer) {
     case number_decision::says::done: {
@@ -289,7 +321,37 @@ void executor::arithmetic(const command& c, reply_buffer& out) {
   }
 }
 
+// Whether the command is about items: not when the store has failed.
+bool executor::needs_store(const command& c) noexcept {
+  switch (c.what) {
+    case verb::refused:
+      return false;
+    case verb::stats: {
+      const auto words = c.arguments();
+      return !words.empty() &&
+             (words[0] == "items" || words[0] == "slabs" || words[0] == "sizes" || words[0] == "cachedump");
+    }
+    case verb::meta_noop:
+    case verb::version:
+    case verb::quit:
+    case verb::verbosity:
+    case verb::shutdown:
+    case verb::cache_memlimit:
+    case verb::slabs:
+    case verb::lru:
+    case verb::watch:
+    case verb::debugtime:
+      return false;
+    default:
+      return true;
+  }
+}
+
 executor::after executor::execute(command& c, reply_buffer& out) {
+  if (needs_store(c) && shared_.store.failed()) {
+    fail(c, out);
+    return after::next;
+  }
   switch (c.what) {
     case verb::refused:
       refuse(c, out);
@@ -339,7 +401,7 @@ executor::after executor::execute(command& c, reply_buffer& out) {
       flush_all(c, out);
       break;
     case verb::version:
-      line(c, out, version_line);
+      line(c, out, std::string{"VERSION "}.append(version_text));
       break;
     case verb::quit:
       return after::close;

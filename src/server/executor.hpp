@@ -35,7 +35,7 @@ class executor {
 
  private:
   // Whether the key has an item that may be seen, counting why not.
-  bool find(std::string_view key, item& found) noexcept;
+  look find(std::string_view key, item& found) noexcept;
   void note_access(const item& i) noexcept;
   // Makes room when there is none, as far as that is allowed.
   update_result update(std::string_view key, decision& by, std::size_t value_bytes) noexcept;
@@ -51,6 +51,7 @@ class executor {
 
   void line(const command& c, reply_buffer& out, std::string_view text) const;
   void refuse(const command& c, reply_buffer& out);
+  static void fail(const command& c, reply_buffer& out);
 
   after get(command& c, reply_buffer& out);
   void put_value(const item& i, bool with_cas, reply_buffer& out) const;
@@ -66,11 +67,12 @@ class executor {
   void meta_delete(const command& c, reply_buffer& out);
   void meta_arithmetic(const command& c, reply_buffer& out);
   void meta_debug(const command& c, reply_buffer& out);
-  enum class store_answer : std::uint8_t { stored, not_stored, exists, not_found, no_memory };
+  enum class store_answer : std::uint8_t { stored, not_stored, exists, not_found, no_memory, failed };
   store_answer store_value(const command& c, verb mode, std::uint64_t cas, bool may_go_stale, std::uint32_t expiry,
                            std::uint64_t& new_cas);
 
   // admin_commands.cpp
+  [[nodiscard]] static bool needs_store(const command& c) noexcept;
   void flush_all(const command& c, reply_buffer& out);
   void report(const command& c, reply_buffer& out);
   after shut_down(const command& c, reply_buffer& out);
@@ -84,11 +86,12 @@ class executor {
   counters& counters_;
   item_session& session_;
   std::uint32_t now_;
+  // When a sweep has last found nothing that could make room for this size class.
+  std::array<std::uint32_t, size_classes_max> no_room_at_{};
 };
 
-// "1.6.18": clients take features from it.
-extern const std::string_view version_text;
-extern const std::string_view version_line;
+// The memcached that this one answers as: clients take its numbers for features, and some take the last that they find.
+inline constexpr std::string_view version_text = "1.6.18";
 
 // More than this waiting for a client, and its next command waits too.
 inline constexpr std::size_t reply_bytes_high = std::size_t{256} << 10;

@@ -15,12 +15,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 
 namespace nvm::server {
 
-// A position in the order of changes; 0 lies before all of them.
+// A position in the order of changes; 0 lies before all of them, no_position after all that ever becomes durable.
 using position = std::uint64_t;
+inline constexpr position no_position = ~position{0};
 
 inline constexpr std::size_t key_bytes_max = 250;
 
@@ -98,7 +100,11 @@ class decision {
   ~decision() = default;
 };
 
-enum class outcome : std::uint8_t { kept, removed, replaced, no_memory, too_large };
+// no_memory: over the limit; no_room: below it, but the pool has no place of this size; failed: as a look.
+enum class outcome : std::uint8_t { kept, removed, replaced, no_memory, no_room, too_large, failed };
+
+// failed: the store has failed, or a damaged place in it stands before what would tell.
+enum class look : std::uint8_t { absent, there, failed };
 
 struct update_result {
   outcome what = outcome::kept;
@@ -113,16 +119,16 @@ class item_session {
   virtual void leave() noexcept = 0;
 
   // Also marks the item as used, for the choice of whom to evict.
-  virtual bool find(std::string_view key, item& found) noexcept = 0;
+  virtual look find(std::string_view key, item& found) noexcept = 0;
 
-  // Atomic.  no_memory: nothing has changed; make room and call again.
+  // Atomic.  no_memory, no_room: nothing has changed; make room and call again.
   virtual update_result update(std::string_view key, decision& by) noexcept = 0;
 
   // Changes the state word of an item that find() showed; false: it is not `expected` (any more), which is updated.
   // A change that is not durable may be taken back by a crash.
   virtual bool change_state(const item& of, item_state& expected, item_state wanted, bool durable) noexcept = 0;
 
-  // Of all that this session has read and changed.
+  // Of all that this session has read and changed; no_position when the store has failed.
   [[nodiscard]] virtual position reached() const noexcept = 0;
 };
 
@@ -136,6 +142,25 @@ struct usage {
   bool resizing = false;
 };
 
+// How choosy a sweep is. An item that was used since the hand came by last is spared, until so many were looked at in a
+// row that this would take too long: all are marked where the limit is met for the first time, for new items begin as
+// used. Then those go that nobody ever fetched, and after as many more any. When the hand comes around within one
+// sweep, its items have had no time to be used again: those that were ever fetched count as used.
+class patience {
+ public:
+  static constexpr std::size_t items = 512;
+
+  [[nodiscard]] bool spares(bool used, bool fetched, bool came_around) noexcept {
+    const std::size_t seen = since_++;
+    const bool spared = seen < items ? used || (came_around && fetched) : seen < 2 * items && fetched;
+    if (!spared) since_ = 0;
+    return spared;
+  }
+
+ private:
+  std::size_t since_ = 0;  // the last one that was not spared
+};
+
 class item_store {
  public:
   virtual ~item_store() = default;
@@ -144,15 +169,24 @@ class item_store {
 
   // Returns when everything up to `p` is durable; false: the medium failed, and it will not be.
   [[nodiscard]] virtual bool wait(position p) noexcept = 0;
+  // A write, a sync or a read of the store has failed. From then on nothing that it says may be told to a client, also
+  // no miss; what was acknowledged before is there at the next start.
+  [[nodiscard]] virtual bool failed() const noexcept = 0;
+  // What failed, for people; empty when nothing has.
+  [[nodiscard]] virtual std::string failure() const = 0;
   [[nodiscard]] virtual bool is_durable(position p) const noexcept = 0;
 
   // Removes items until `bytes` of memory are free below the limit or `items_max` items have been looked at: those that
-  // are gone at `now` first, and with `living` such as nobody has used lately. Tells each before it goes.
+  // are gone at `now` first, and with `living` such as nobody has used lately. Where all have been used, those that
+  // nobody ever fetched, then any: a sweep looks at no more than some thousand items before it removes one. With
+  // `same_room` it removes one item that takes as much memory as a new one of `bytes`, whatever the limit. Tells each
+  // before it goes. Returns how many are gone.
   struct sweep_wish {
     std::uint32_t now = 0;
     std::size_t bytes = 0;
     std::size_t items_max = 0;
     bool living = false;
+    bool same_room = false;
   };
   using sweep_listener = std::function<void(const item&, bool was_alive)>;
   virtual std::size_t sweep(item_session& by, const sweep_wish& wish, const sweep_listener& told) = 0;
@@ -167,7 +201,8 @@ class item_store {
   // Items with a smaller cas id than this are gone.
   [[nodiscard]] virtual std::uint64_t flushed_before() const noexcept = 0;
   // All that is there at the time `at` is gone from then on; a later call replaces an earlier one that still waits.
-  virtual position flush_all(std::uint32_t at, std::uint32_t now) noexcept = 0;
+  // False: the store has failed, or has no room to note it, and nothing has changed.
+  [[nodiscard]] virtual bool flush_all(std::uint32_t at, std::uint32_t now) noexcept = 0;
   // To be called whenever the clock was read, before it is used: carries out what flush_all() has put off.
   virtual void tick(std::uint32_t now) noexcept = 0;
 

@@ -15,6 +15,7 @@
 
 #include "platform/platform.hpp"
 #include "server/durable_store.hpp"
+#include "server/log.hpp"
 #include "server/server.hpp"
 #include "server/settings.hpp"
 #include "server/volatile_store.hpp"
@@ -23,7 +24,7 @@ namespace nvm::server {
 namespace {
 
 int complain(int code, const std::string& why) {
-  std::fprintf(stderr, "nv-memcached: %s\n", why.c_str());
+  say("nv-memcached: %s", why.c_str());
   return code;
 }
 
@@ -57,22 +58,34 @@ bool write_pid(const std::string& path) {
 }
 
 int serve(const settings& s) {
+  // First: a second server of this port makes no pool.
+  auto sockets = service::take_addresses(s);
+  if (!sockets) return complain(exit_unavailable, last_message());
   std::unique_ptr<item_store> store;
   if (s.volatile_store) {
     store = std::make_unique<volatile_store>(s.memory_bytes);
   } else {
     auto durable = durable_store::open(s);
-    if (!durable) return complain(exit_unavailable, last_message());
+    if (!durable) {
+      if (!s.unix_path.empty()) ::unlink(s.unix_path.c_str());
+      return complain(exit_unavailable, last_message());
+    }
     store = std::move(*durable);
   }
-  auto opened = service::open(s, *store);
+  auto opened = service::open(s, *store, std::move(*sockets));
   if (!opened) return complain(exit_unavailable, last_message());
   if (!s.pid_path.empty() && !write_pid(s.pid_path)) {
     return complain(exit_unavailable, "-P " + s.pid_path + ": " + std::strerror(errno));
   }
-  const status ended = (*opened)->run();
+  const auto reopen_log = [&s] {
+    if (!s.log_path.empty() && !open_log(s.log_path)) {
+      complain(0, "--log " + s.log_path + ": " + std::strerror(errno));
+    }
+  };
+  const status ended = (*opened)->run(reopen_log);
   if (!s.pid_path.empty()) ::unlink(s.pid_path.c_str());
   if (!ended) return complain(exit_internal, last_message());
+  if (store->failed()) return complain(exit_failed, store->failure());
   return exit_good;
 }
 
@@ -85,12 +98,16 @@ int run(int argc, char** argv) {
   for (const std::string& w : s.warnings) complain(0, w);
 
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGHUP, SIG_IGN);  // until the server listens to it
+  if (!s.log_path.empty() && !open_log(s.log_path)) {
+    return complain(exit_unavailable, "--log " + s.log_path + ": " + std::strerror(errno));
+  }
   if (s.core_dumps) allow_core_files();
   if (const std::string problem = become(s.user); !problem.empty()) return complain(exit_usage, problem);
   if (s.daemon) {
-    std::signal(SIGHUP, SIG_IGN);
     // Paths on the command line stay what they were: the directory is kept.
     if (::daemon(1, s.verbosity != 0 ? 1 : 0) != 0) return complain(exit_internal, std::strerror(errno));
+    if (!s.log_path.empty()) static_cast<void>(open_log(s.log_path));  // it could be had before
   }
   if (s.lock_memory && ::mlockall(MCL_CURRENT | MCL_FUTURE) != 0) {
     complain(0, std::string{"-k: "} + std::strerror(errno));

@@ -134,10 +134,10 @@ char* put_opaque_and_key(char* to, const command& c) noexcept {
 void executor::meta_get(const command& c, reply_buffer& out) {
   const meta_flags& m = c.meta;
   item found;
-  bool there = find(c.key, found);
+  look seen = find(c.key, found);
   bool created = false;
   // Somebody may take away at once what another has just created: then it is our turn.
-  while (!there && m.has_vivify) {
+  while (seen == look::absent && m.has_vivify) {
     vivify_decision d;
     d.gone = {now_, &shared_.store};
     d.state = fresh_state(expiry_of(m.vivify), m.binary_key);
@@ -148,15 +148,18 @@ void executor::meta_get(const command& c, reply_buffer& out) {
     d.state.won = true;
     const update_result r = update(c.key, d, 0);
     if (r.what == outcome::replaced) {
-      created = there = true;
+      created = true;
+      seen = look::there;
       counters_.add(count::total_items);
       found = {c.key, {}, 0, r.cas, 0, 0};
       break;
     }
+    if (r.what == outcome::failed) seen = look::failed;
     if (r.what != outcome::kept) break;
-    there = find(c.key, found);
+    seen = find(c.key, found);
   }
-  if (!there) {
+  if (seen == look::failed) return fail(c, out);
+  if (seen == look::absent) {
     counters_.add(m.has_ttl ? count::touch_cmds : count::get_cmds);
     counters_.add(m.has_ttl ? count::touch_misses : count::get_misses);
     if (m.quiet) return;
@@ -245,6 +248,8 @@ void executor::meta_set(const command& c, reply_buffer& out) {
     case store_answer::not_found:
       head = "NF";
       break;
+    case store_answer::failed:
+      return fail(c, out);
     case store_answer::no_memory:
       counters_.add(count::store_no_memory);
       remove_quietly(c.key);
@@ -265,6 +270,7 @@ void executor::meta_delete(const command& c, reply_buffer& out) {
   d.has_expiry = m.has_ttl;
   d.expiry = expiry_of(m.ttl);
   const update_result r = update(c.key, d, 0);
+  if (r.what == outcome::failed) return fail(c, out);
   if (r.what == outcome::no_memory) return out.append("SERVER_ERROR out of memory storing object\r\n");
   std::string_view head = "HD";
   switch (d.answer) {
@@ -304,6 +310,7 @@ void executor::meta_arithmetic(const command& c, reply_buffer& out) {
   d.has_expiry = m.has_ttl;
   d.expiry = expiry_of(m.ttl);
   const update_result r = update(c.key, d, number_bytes_max);
+  if (r.what == outcome::failed) return fail(c, out);
   if (r.what == outcome::no_memory || r.what == outcome::too_large) {
     return out.append(d.answer == number_decision::says::created ? "SERVER_ERROR Out of memory allocating new item\r\n"
                                                                  : "SERVER_ERROR out of memory\r\n");
@@ -347,7 +354,9 @@ void executor::meta_arithmetic(const command& c, reply_buffer& out) {
 void executor::meta_debug(const command& c, reply_buffer& out) {
   counters_.add(count::meta_cmds);
   item found;
-  if (!find(c.key, found)) return out.append("EN\r\n");
+  const look seen = find(c.key, found);
+  if (seen == look::failed) return fail(c, out);
+  if (seen == look::absent) return out.append("EN\r\n");
   const item_state s = found.state();
   char* to = put_text(out.room(meta_line_bytes_max), "ME ");
   to = s.binary_key ? put_base64(to, found.key) : put_text(to, found.key);

@@ -10,6 +10,7 @@
 #include <map>
 #include <string>
 
+#include "holdfast_version.hpp"
 #include "server/executor.hpp"
 #include "server/numbers.hpp"
 
@@ -79,6 +80,7 @@ void report_general(environment& shared, const report_line& tell_line) {
   tell("uptime", now - shared.started);
   tell("time", now);
   tell("version", version_text);
+  tell("pool_failed", shared.store.failed() ? 1U : 0U);
   tell("libevent", event_get_version());
   tell("pointer_size", 8 * sizeof(void*));
   tell.formatted("rusage_user", "%ld.%06ld", static_cast<long>(time.ru_utime.tv_sec),
@@ -189,9 +191,7 @@ void report_settings(environment& shared, const report_line& tell_line) {
   tell("reqs_per_event", s.commands_per_round);
   tell("cas_enabled", yes(s.cas));
   tell("tcp_backlog", s.backlog);
-  tell("binding_protocol", s.protocol == binding::automatic ? "auto-negotiate"
-                           : s.protocol == binding::text    ? "ascii"
-                                                            : "binary");
+  tell("binding_protocol", s.protocol == binding::automatic ? "auto-negotiate" : "ascii");
   tell("auth_enabled_sasl", "no");
   tell("auth_enabled_ascii", s.auth_path.empty() ? "no" : s.auth_path.c_str());
   tell("item_size_max", s.item_bytes_max);
@@ -312,6 +312,7 @@ void report_holdfast(environment& shared, const report_line& tell_line) {
   const teller tell{tell_line};
   const count_sums sums = shared.stats.sums();
   const usage used = shared.store.used();
+  tell("version", HOLDFAST_VERSION);
   tell("place", shared.store.place());
   tell("survives", shared.store.survives());
   tell("memory_bytes", used.memory_bytes);
@@ -381,6 +382,8 @@ std::string metrics_page(environment& shared) {
   single("rounds_total", "counter", "Rounds of the workers: bursts of all connections that were ready.",
          sums[count::rounds]);
   single("durable_waits_total", "counter", "Rounds that waited for the medium.", sums[count::waits]);
+  single("pool_failed", "gauge", "1: a write or a sync of the pool has failed, and nothing more is acknowledged.",
+         shared.store.failed() ? 1 : 0);
   single("uptime_seconds", "gauge", "Since the server started.", now - shared.started);
   return page;
 }

@@ -16,6 +16,7 @@
 #include <cstring>
 #include <limits>
 
+#include "server/log.hpp"
 #include "server/reports.hpp"
 #include "server/sockets.hpp"
 #include "server/worker.hpp"
@@ -25,6 +26,7 @@ namespace {
 
 // Descriptors beside those of the connections: sockets that listen, events, the pool.
 constexpr rlim_t other_descriptors = 128;
+constexpr int metrics_backlog = 16;
 constexpr std::size_t swept_items_per_second = 20'000;
 
 template <auto Free>
@@ -89,7 +91,8 @@ struct service::parts {
   environment shared;
   base_owner base{::event_base_new()};
   std::vector<std::unique_ptr<ear>> ears;
-  event_owner terminate, interrupt, user, second;
+  event_owner terminate, interrupt, user, hang_up, second;
+  std::function<void()> on_hang_up;
   http_owner metrics;
   std::vector<std::unique_ptr<worker>> workers;
   std::size_t next_worker = 0;
@@ -117,6 +120,7 @@ void service::parts::accept(const ear& at, int fd, const sockaddr_storage& peer,
 }
 
 status service::parts::add_listener(listening_socket socket) {
+  if (const status s = begin_listening(socket, shared.config.backlog); !s) return s.error();
   auto& at = ears.emplace_back(std::make_unique<ear>());
   at->owner = this;
   at->socket = std::move(socket);
@@ -145,7 +149,8 @@ status service::parts::add_listener(listening_socket socket) {
 status service::parts::open_metrics() {
   if (shared.config.metrics_port == 0) return {};
   std::vector<listening_socket> sockets;
-  if (const status s = listen_tcp("127.0.0.1", shared.config.metrics_port, 16, sockets); !s) return s.error();
+  if (const status s = bind_tcp("127.0.0.1", shared.config.metrics_port, sockets); !s) return s.error();
+  if (const status s = begin_listening(sockets[0], metrics_backlog); !s) return s.error();
   metrics.reset(::evhttp_new(base.get()));
   if (metrics == nullptr || ::evhttp_accept_socket(metrics.get(), sockets[0].fd) != 0) {
     return fail(errc::system, "--metrics-port: no server for metrics");
@@ -164,12 +169,16 @@ status service::parts::open_metrics() {
         ::evbuffer_free(body);
       },
       this);
-  std::fprintf(stderr, "nv-memcached: metrics at http://127.0.0.1:%d/metrics\n", sockets[0].port);
+  say("nv-memcached: metrics at http://127.0.0.1:%d/metrics", sockets[0].port);
   return {};
 }
 
 // Expired items give their memory back also when nobody asks for them.
 void service::parts::sweep() {
+  if (shared.store.failed()) {
+    if (shared.config.failure == on_failure::end) shared.stop();
+    return;
+  }
   const std::uint32_t now = shared.clock.now();
   shared.store.tick(now);
   session->enter();
@@ -188,11 +197,7 @@ void service::parts::sweep() {
 service::service(std::unique_ptr<parts> all) noexcept : all_{std::move(all)} {}
 service::~service() = default;
 
-result<std::unique_ptr<service>> service::open(const settings& given, item_store& store) {
-  auto all = std::make_unique<parts>(given, store);
-  if (all->base == nullptr) return fail(errc::system, "libevent has no base for this system");
-  raise_descriptor_limit(given.connections_max);
-
+result<std::vector<listening_socket>> service::take_addresses(const settings& given) {
   std::vector<listening_socket> sockets;
   if (!given.unix_path.empty()) {
     auto s = listen_unix(given.unix_path, given.unix_mode, given.backlog);
@@ -201,13 +206,21 @@ result<std::unique_ptr<service>> service::open(const settings& given, item_store
   }
   if (given.port != 0 && (given.unix_path.empty() || given.addresses_given)) {
     for (const std::string& address : given.addresses) {
-      if (const status s = listen_tcp(address, given.port, given.backlog, sockets); !s) return s.error();
+      if (const status s = bind_tcp(address, given.port, sockets); !s) return s.error();
     }
   }
-  tell_ports(sockets);
-  for (listening_socket& s : sockets) {
-    if (const status added = all->add_listener(std::move(s)); !added) return added.error();
+  return sockets;
+}
+
+result<std::unique_ptr<service>> service::open(const settings& given, item_store& store,
+                                               std::vector<listening_socket> sockets) {
+  auto all = std::make_unique<parts>(given, store);
+  if (all->base == nullptr) return fail(errc::system, "libevent has no base for this system");
+  raise_descriptor_limit(given.connections_max);
+  for (const listening_socket& s : sockets) {
+    if (const status added = all->add_listener(s); !added) return added.error();
   }
+  tell_ports(sockets);
   if (const status s = all->open_metrics(); !s) return s.error();
 
   for (unsigned i = 0; i < given.threads; ++i) {
@@ -219,8 +232,9 @@ result<std::unique_ptr<service>> service::open(const settings& given, item_store
   return std::unique_ptr<service>{new service{std::move(all)}};
 }
 
-status service::run() {
+status service::run(std::function<void()> on_hang_up) {
   parts& all = *all_;
+  all.on_hang_up = std::move(on_hang_up);
   // A signal is what ends the loop, whoever wants it ended.
   all.shared.stop = [] { ::kill(::getpid(), SIGTERM); };
   const auto stopped = [](evutil_socket_t, short, void* self) {
@@ -229,16 +243,21 @@ status service::run() {
   all.terminate = all.add_event(SIGTERM, EV_SIGNAL | EV_PERSIST, stopped);
   all.interrupt = all.add_event(SIGINT, EV_SIGNAL | EV_PERSIST, stopped);
   all.user = all.add_event(SIGUSR1, EV_SIGNAL | EV_PERSIST, stopped);
+  all.hang_up = all.add_event(SIGHUP, EV_SIGNAL | EV_PERSIST,
+                              [](evutil_socket_t, short, void* self) { static_cast<parts*>(self)->on_hang_up(); });
   all.second =
       all.add_event(-1, EV_PERSIST, [](evutil_socket_t, short, void* self) { static_cast<parts*>(self)->sweep(); });
   const timeval second{1, 0};
-  if (all.terminate == nullptr || all.interrupt == nullptr || all.user == nullptr || all.second == nullptr ||
+  if (all.terminate == nullptr || all.interrupt == nullptr || all.user == nullptr || all.hang_up == nullptr ||
+      all.second == nullptr || ::event_add(all.hang_up.get(), nullptr) != 0 ||
       ::event_add(all.terminate.get(), nullptr) != 0 || ::event_add(all.interrupt.get(), nullptr) != 0 ||
       ::event_add(all.user.get(), nullptr) != 0 || ::event_add(all.second.get(), &second) != 0) {
     return fail(errc::system, "no events for signals");
   }
   for (const auto& w : all.workers) w->start();
+  notify_manager("READY=1");
   const int ended = ::event_base_dispatch(all.base.get());
+  notify_manager("STOPPING=1");
   // First nobody new comes in; then what workers have begun is finished and sent.
   for (const auto& at : all.ears) ::evconnlistener_disable(at->listener.get());
   for (const auto& w : all.workers) w->stop();

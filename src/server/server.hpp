@@ -4,12 +4,14 @@
 // time. Workers do the rest (worker.hpp).
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/result.hpp"
 #include "server/environment.hpp"
+#include "server/sockets.hpp"
 
 namespace nvm::server {
 
@@ -17,11 +19,16 @@ class service {
  public:
   ~service();
 
-  // Opens all sockets; nothing is served before run().
-  static result<std::unique_ptr<service>> open(const settings& given, item_store& store);
+  // Takes all addresses that clients come to.
+  static result<std::vector<listening_socket>> take_addresses(const settings& given);
+  // Listens there, and where metrics are asked for; nothing is served before run().
+  static result<std::unique_ptr<service>> open(const settings& given, item_store& store,
+                                               std::vector<listening_socket> sockets);
 
-  // Serves until a signal (SIGTERM, SIGINT, SIGUSR1) or the command "shutdown" ends it.
-  status run();
+  // Serves until a signal (SIGTERM, SIGINT, SIGUSR1), the command "shutdown" or, if it is to end then, a failure of the
+  // store ends it. SIGHUP calls on_hang_up. A service manager that asks to be told (NOTIFY_SOCKET) is told when clients
+  // are served and when it stops.
+  status run(std::function<void()> on_hang_up);
 
  private:
   struct parts;

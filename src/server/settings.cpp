@@ -152,7 +152,8 @@ constexpr const char* durability_help =
 
 void declare(CLI::App& app, settings& s, std::vector<std::string>& listen, std::vector<std::string>& extended_text,
              std::string& memory, std::string& item_size, std::string& pool_size, std::string& mode,
-             std::string& protocol, std::string& durable, int& udp, std::vector<std::string>& unused) {
+             std::string& protocol, std::string& durable, std::string& failure, int& udp,
+             std::vector<std::string>& unused) {
   const auto ignored_flag = [&](const char* names, const char* help) {
     app.add_flag_callback(names, [&unused, names] { unused.emplace_back(names); }, help);
   };
@@ -203,8 +204,7 @@ void declare(CLI::App& app, settings& s, std::vector<std::string>& listen, std::
       ->check(CLI::PositiveNumber)
       ->type_name("NUM")
       ->capture_default_str();
-  app.add_option("-B,--protocol", protocol, "auto, ascii or binary")
-      ->check(CLI::IsMember({"auto", "ascii", "binary"}))
+  app.add_option("-B,--protocol", protocol, "auto or ascii: the text protocol with its meta commands")
       ->type_name("NAME");
   app.add_option("-I,--max-item-size", item_size, "largest item, with k or m (default: 1m, 1k to 1024m)")
       ->type_name("NUM");
@@ -227,6 +227,12 @@ void declare(CLI::App& app, settings& s, std::vector<std::string>& listen, std::
   app.add_option("--durability", durable, durability_help)
       ->check(CLI::IsMember({"strict", "relaxed"}))
       ->type_name("MODE");
+  app.add_option("--on-failure", failure,
+                 "when a write or a sync of the pool fails: end, with exit code 5; stay, and answer SERVER_ERROR until "
+                 "stopped (default: end)")
+      ->check(CLI::IsMember({"end", "stay"}))
+      ->type_name("MODE");
+  app.add_option("--log", s.log_path, "messages go to this file, at its end; SIGHUP opens it again")->type_name("FILE");
   app.add_flag("--volatile", s.volatile_store, "items in ordinary memory; they are lost when the server ends");
   app.add_option("--metrics-port", s.metrics_port, "statistics for Prometheus at http://127.0.0.1:NUM/metrics")
       ->check(CLI::Range(-1, 65535))
@@ -247,6 +253,7 @@ command_line read_command_line(int argc, const char* const* argv) {
   std::string mode;
   std::string protocol;
   std::string durable;
+  std::string failure;
   int udp = 0;
 
   CLI::App app{
@@ -254,15 +261,16 @@ command_line read_command_line(int argc, const char* const* argv) {
       "kill -9.",
       "nv-memcached"};
   app.set_help_flag("-h,--help", "print this help");
-  app.set_version_flag("-V,--version", std::string{"nv-memcached "} + std::string{version_text}, "print the version");
+  app.set_version_flag("-V,--version", "nv-memcached " + std::string{version_text} + "-holdfast-" HOLDFAST_VERSION,
+                       "print the version");
   app.get_formatter()->column_width(36);
   app.footer(
       "Exit codes: 0 stopped by a signal or by \"shutdown\", 2 wrong use, 3 a socket, the pool or a file cannot be "
-      "had, 4 internal error.");
+      "had, 4 internal error, 5 a write or a sync of the pool has failed.");
   try {
     // As getopt has it: the last of several counts.
     app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-    declare(app, s, listen, extended_text, memory, item_size, pool_size, mode, protocol, durable, udp, unused);
+    declare(app, s, listen, extended_text, memory, item_size, pool_size, mode, protocol, durable, failure, udp, unused);
     app.parse(argc, argv);
     if (udp != 0) s.warnings.emplace_back("-U has no effect: there is no UDP");
     for (const std::string& name : unused) s.warnings.push_back(name + " has no effect here");
@@ -300,7 +308,15 @@ command_line read_command_line(int argc, const char* const* argv) {
       s.unix_mode = static_cast<unsigned>(value);
     }
     if (protocol == "ascii") s.protocol = binding::text;
-    if (protocol == "binary") s.protocol = binding::binary;
+    if (protocol == "binary") {
+      refuse(
+          "-B binary: the binary protocol is not spoken here, as memcached itself calls it deprecated; use auto or "
+          "ascii, and clients without their option for it");
+    }
+    if (!protocol.empty() && protocol != "ascii" && protocol != "auto") {
+      refuse("-B: '" + protocol + "' is no protocol; expected auto or ascii");
+    }
+    if (failure == "stay") s.failure = on_failure::stay;
     if (durable == "relaxed") s.durable = durability::relaxed;
     if (s.volatile_store && !s.pool_path.empty()) refuse("--volatile and --pool exclude each other");
     if (!s.volatile_store && s.pool_path.empty()) {

@@ -14,7 +14,13 @@ enum class durability : std::uint8_t {
   relaxed,  // a command is acknowledged when it is done; a crash may take back the last ones
 };
 
-enum class binding : std::uint8_t { automatic, text, binary };
+enum class binding : std::uint8_t { automatic, text };
+
+// When a write or a sync of the pool has failed.
+enum class on_failure : std::uint8_t {
+  end,   // the server ends, with exit_failed; what starts it again finds what was acknowledged
+  stay,  // it answers SERVER_ERROR to whatever needs the pool, until it is stopped
+};
 
 struct settings {
   // where to listen
@@ -41,6 +47,7 @@ struct settings {
   std::uint64_t pool_bytes = 0;  // 0: made from the memory limit
   std::string medium;            // empty: what the path suggests
   durability durable = durability::strict;
+  on_failure failure = on_failure::end;
   bool volatile_store = false;
 
   // behaviour
@@ -58,6 +65,7 @@ struct settings {
   // the process
   bool daemon = false;
   std::string pid_path;
+  std::string log_path;  // empty: standard error stays what it is
   std::string user;
   bool lock_memory = false;
   bool core_dumps = false;
@@ -77,6 +85,7 @@ inline constexpr int exit_good = 0;
 inline constexpr int exit_usage = 2;
 inline constexpr int exit_unavailable = 3;  // a socket, the pool or a file cannot be had
 inline constexpr int exit_internal = 4;
+inline constexpr int exit_failed = 5;  // a write or a sync of the pool has failed
 
 command_line read_command_line(int argc, const char* const* argv);
 

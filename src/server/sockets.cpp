@@ -63,7 +63,7 @@ std::string name_of(const sockaddr_storage& address, socklen_t bytes) {
   return "tcp:" + std::string{host} + ":" + port;
 }
 
-status listen_tcp(const std::string& text, int port, int backlog, std::vector<listening_socket>& to) {
+status bind_tcp(const std::string& text, int port, std::vector<listening_socket>& to) {
   std::string host = text;
   split_port(host, port);
   addrinfo hints{};
@@ -88,7 +88,6 @@ status listen_tcp(const std::string& text, int port, int backlog, std::vector<li
       if (errno == EADDRNOTAVAIL && a->ai_next != nullptr) continue;
       return fail_with_errno("cannot listen on " + host + " port " + service);
     }
-    if (::listen(s.fd, backlog) != 0) return fail_with_errno("cannot listen on " + host + " port " + service);
     sockaddr_storage bound{};
     socklen_t bytes = sizeof bound;
     ::getsockname(s.fd, reinterpret_cast<sockaddr*>(&bound), &bytes);
@@ -102,6 +101,11 @@ status listen_tcp(const std::string& text, int port, int backlog, std::vector<li
   }
   if (to.size() == before) return fail(errc::system, "-l %s: no such address on this machine", host.c_str());
   return {};
+}
+
+status begin_listening(const listening_socket& on, int backlog) {
+  if (::listen(on.fd, backlog) == 0) return {};
+  return fail_with_errno("cannot listen on " + on.address);
 }
 
 result<listening_socket> listen_unix(const std::string& path, unsigned mode, int backlog) {
@@ -134,6 +138,22 @@ result<listening_socket> listen_unix(const std::string& path, unsigned mode, int
   l.address = "unix:" + path;
   l.fd = s.keep();
   return l;
+}
+
+void notify_manager(const char* state) noexcept {
+  const char* const path = std::getenv("NOTIFY_SOCKET");
+  if (path == nullptr || (path[0] != '/' && path[0] != '@')) return;
+  sockaddr_un to{};
+  const std::size_t bytes = std::strlen(path);
+  if (bytes >= sizeof to.sun_path) return;
+  to.sun_family = AF_UNIX;
+  std::memcpy(to.sun_path, path, bytes);
+  if (path[0] == '@') to.sun_path[0] = 0;  // an abstract name
+  const int fd = platform::open_socket(AF_UNIX, SOCK_DGRAM, 0);
+  if (fd < 0) return;
+  static_cast<void>(::sendto(fd, state, std::strlen(state), MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&to),
+                             static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + bytes)));
+  ::close(fd);
 }
 
 }  // namespace nvm::server

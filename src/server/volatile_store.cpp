@@ -33,14 +33,14 @@ class volatile_store::session final : public item_session {
     held_.clear();
   }
 
-  bool find(std::string_view key, item& found) noexcept override {
+  look find(std::string_view key, item& found) noexcept override {
     shard& s = store_.shard_of(key);
     const std::lock_guard lock{s.mutex};
     const auto it = s.items.find(key);
-    if (it == s.items.end()) return false;
+    if (it == s.items.end()) return look::absent;
     it->second->used = true;
     found = hold(it->second);
-    return true;
+    return look::there;
   }
 
   update_result update(std::string_view key, decision& by) noexcept override {
@@ -160,12 +160,13 @@ void volatile_store::unlink(shard& s, node* n) noexcept {
 std::unique_ptr<item_session> volatile_store::open_session() { return std::make_unique<session>(*this); }
 
 std::size_t volatile_store::sweep(item_session&, const sweep_wish& wish, const sweep_listener& told) {
+  if (wish.same_room) return 0;  // malloc() has places of any size
   const std::uint64_t limit = limit_.load(std::memory_order_relaxed);
   const auto enough = [&] { return wish.bytes != 0 && memory_.load(std::memory_order_relaxed) + wish.bytes <= limit; };
   std::size_t gone = 0;
   std::size_t seen_items = 0;
-  // Three times around: the first time the hand clears the marks of use; the second time those stay that were ever
-  // fetched, for they have had no time to be marked again.
+  // Three times around are enough, whatever was used meanwhile.
+  patience choosy;
   for (std::size_t turn = 0; turn < 3 * shards && seen_items < wish.items_max && !enough(); ++turn) {
     shard& s = shards_[next_shard_.fetch_add(1, std::memory_order_relaxed) % shards];
     const std::lock_guard lock{s.mutex};
@@ -175,8 +176,7 @@ std::size_t volatile_store::sweep(item_session&, const sweep_wish& wish, const s
       node* const n = s.ring[s.hand];
       const item found = seen(*n);
       const bool dead = is_gone(found, wish.now, flushed_before());
-      const bool came_around = turn >= shards && turn < 2 * shards;
-      if (!dead && (!wish.living || n->used || (came_around && found.state().fetched))) {
+      if (!dead && (!wish.living || choosy.spares(n->used, found.state().fetched, turn >= shards))) {
         if (wish.living) n->used = false;
         ++s.hand;
         continue;
@@ -215,15 +215,15 @@ std::uint64_t volatile_store::flushed_before() const noexcept {
   return flushed_before_.load(std::memory_order_acquire);
 }
 
-position volatile_store::flush_all(std::uint32_t at, std::uint32_t now) noexcept {
+bool volatile_store::flush_all(std::uint32_t at, std::uint32_t now) noexcept {
   if (at > now) {
     flush_at_.store(at, std::memory_order_relaxed);
-    return 0;
+    return true;
   }
   flush_at_.store(0, std::memory_order_relaxed);
   // release: pairs with the acquire in flushed_before().
   flushed_before_.store(next_cas_.fetch_add(1, std::memory_order_relaxed), std::memory_order_release);
-  return 0;
+  return true;
 }
 
 void volatile_store::tick(std::uint32_t now) noexcept {

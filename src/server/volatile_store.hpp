@@ -25,13 +25,15 @@ class volatile_store final : public item_store {
 
   std::unique_ptr<item_session> open_session() override;
   bool wait(position) noexcept override { return true; }
+  [[nodiscard]] bool failed() const noexcept override { return false; }
+  [[nodiscard]] std::string failure() const override { return {}; }
   [[nodiscard]] bool is_durable(position) const noexcept override { return true; }
   std::size_t sweep(item_session& by, const sweep_wish& wish, const sweep_listener& told) override;
   void for_each(item_session& by, const std::function<bool(const item&)>& visit) override;
   [[nodiscard]] usage used() const noexcept override;
   void limit(std::uint64_t bytes) noexcept override;
   [[nodiscard]] std::uint64_t flushed_before() const noexcept override;
-  position flush_all(std::uint32_t at, std::uint32_t now) noexcept override;
+  bool flush_all(std::uint32_t at, std::uint32_t now) noexcept override;
   void tick(std::uint32_t now) noexcept override;
   [[nodiscard]] std::string_view place() const noexcept override { return "ordinary memory"; }
   [[nodiscard]] std::string_view survives() const noexcept override { return "nothing"; }

@@ -91,6 +91,7 @@ void worker::mark_ready(connection& c) {
 void worker::begin_round() {
   if (in_round_) return;
   in_round_ = true;
+  failed_before_ = shared_.store.failed();
   counters_.add(count::rounds);
   session_->enter();
   executor_.look_at_clock();
@@ -99,17 +100,22 @@ void worker::begin_round() {
 void worker::finish_round() {
   if (ready_.empty() && !in_round_) return;
   bool durable = true;
-  if (in_round_ && shared_.config.durable == durability::strict) {
-    if (const position p = session_->reached(); !shared_.store.is_durable(p)) {
-      counters_.add(count::waits);
-      durable = shared_.store.wait(p);
+  // In a store that had failed before, commands were refused: that can be told.
+  if (in_round_ && !failed_before_) {
+    if (shared_.config.durable == durability::strict) {
+      if (const position p = session_->reached(); !shared_.store.is_durable(p)) {
+        counters_.add(count::waits);
+        durable = shared_.store.wait(p);
+      }
     }
+    durable = durable && !shared_.store.failed();
   }
   // A connection may become ready while the list is gone through: by index.
   for (std::size_t i = 0; i < ready_.size(); ++i) {
     connection* const c = ready_[i];
     c->is_ready = false;
-    // What cannot be made durable must not be acknowledged: the client sees a connection that breaks.
+    // What cannot be made durable must not be acknowledged, nor what was read of a store that failed meanwhile: the
+    // client sees a connection that breaks.
     if (!durable) c->hang_up();
     if (!c->send()) {
       close(c);
@@ -120,6 +126,7 @@ void worker::finish_round() {
   ready_.clear();
   if (in_round_) session_->leave();
   in_round_ = false;
+  if (shared_.config.failure == on_failure::end && shared_.store.failed()) shared_.stop();
 }
 
 void worker::close(connection* c) {

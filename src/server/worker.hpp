@@ -84,6 +84,7 @@ class worker {
   std::vector<std::unique_ptr<reply_buffer>> replies_;
   std::vector<reply_buffer*> free_replies_;
   bool in_round_ = false;
+  bool failed_before_ = false;  // the store, when the round began
 
   std::mutex mutex_;  // of the next
   std::vector<new_socket> incoming_;
