@@ -79,6 +79,11 @@ std::size_t connection::consume(std::string_view input) {
     const std::size_t thrown = std::min(swallow_, input.size() - at);
     at += thrown;
     swallow_ -= thrown;
+    if (swallow_ == 0 && !late_refusal_.empty()) {
+      out_->append(late_refusal_);
+      out_->append("\r\n");
+      late_refusal_ = {};
+    }
     const std::string_view rest = input.substr(at);
     if (rest.empty() || rest.size() < needed_) break;
     if (commands++ == worker_.shared().config.commands_per_round) {
@@ -97,7 +102,7 @@ std::size_t connection::consume(std::string_view input) {
     command& c = worker_.scratch_command();
     const parsed p = parse(rest, worker_.limits(), c);
     if (p.what == parsed::answer::hang_up) {
-      doomed_ = true;
+      ends_ = true;  // after the replies to what came before
       break;
     }
     if (p.what == parsed::answer::incomplete) {
@@ -109,6 +114,7 @@ std::size_t connection::consume(std::string_view input) {
     needed_ = 0;
     at += p.bytes;
     swallow_ = c.swallow;
+    if (swallow_ != 0 && !c.silent) late_refusal_ = c.refusal;
     // relaxed: for people.
     entry_->last_command.store(worker_.commands().now(), std::memory_order_relaxed);
     if (worker_.shared().verbosity.load(std::memory_order_relaxed) > 1) [[unlikely]]

@@ -66,8 +66,9 @@ class connection {
   event* writable_;
   reply_buffer* out_ = nullptr;  // borrowed from the worker while there is something to send
   std::vector<char> input_;
-  std::size_t needed_ = 0;   // bytes of input before another look makes sense
-  std::size_t swallow_ = 0;  // bytes to come that are thrown away
+  std::size_t needed_ = 0;         // bytes of input before another look makes sense
+  std::size_t swallow_ = 0;        // bytes to come that are thrown away
+  std::string_view late_refusal_;  // what is answered after them
 
   // A get of many keys that waits for its client.
   std::string get_keys_;

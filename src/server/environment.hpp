@@ -21,6 +21,12 @@ struct environment {
         verbosity{given.verbosity},
         started{clock.now()} {}
 
+  // Where memcached's own time would begin: what expires before it expires one second after it.
+  [[nodiscard]] std::uint32_t beginning() const noexcept {
+    constexpr std::uint32_t before_start = 62;
+    return started - before_start;
+  }
+
   const settings& config;
   item_store& store;
   wall_clock clock;
@@ -29,6 +35,7 @@ struct environment {
   connection_table connections;
   std::atomic<unsigned> verbosity;  // relaxed: it only decides what is printed
   std::uint32_t started;
+  std::atomic<bool> crawler{true};     // relaxed: what lru_crawler was told, and tells
   std::function<void()> stop = [] {};  // ends the server, soon; from any thread
 };
 

@@ -24,7 +24,7 @@ constexpr std::string_view store_failed = "SERVER_ERROR the pool has failed\r\n"
 
 std::uint32_t executor::expiry_of(std::int64_t given) const noexcept {
   if (given == 0) return 0;
-  if (given < 0) return 1;
+  if (given < 0 || (given > relative_expiry_max && given <= shared_.beginning())) return 1;
   const std::int64_t at = given > relative_expiry_max ? given : given + now_;
   return static_cast<std::uint32_t>(std::min<std::int64_t>(at, std::numeric_limits<std::uint32_t>::max()));
 }
@@ -126,7 +126,8 @@ void executor::fail(const command& c, reply_buffer& out) {
 void executor::refuse(const command& c, reply_buffer& out) {
   if (c.swallow != 0 && c.refusal.starts_with("SERVER_ERROR object")) counters_.add(count::store_too_large);
   if (c.drops_item) remove_quietly(c.key);
-  line(c, out, c.refusal);
+  // With data to come, whoever throws them away answers then.
+  if (c.swallow == 0) line(c, out, c.refusal);
 }
 
 // --- retrieval ---
@@ -304,6 +305,7 @@ void executor::arithmetic(const command& c, reply_buffer& out) {
   d.gone = {now_, &shared_.store};
   d.up = up;
   d.delta = c.number;
+  d.created_state = fresh_state(0, false);
   const update_result r = update(c.key, d, number_bytes_max);
   if (r.what == outcome::failed) return fail(c, out);
   if (r.what == outcome::no_memory || r.what == outcome::too_large) return line(c, out, "SERVER_ERROR out of memory");

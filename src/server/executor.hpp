@@ -4,6 +4,7 @@
 // durable: the caller sees to that.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 
@@ -47,6 +48,11 @@ class executor {
   [[nodiscard]] unsigned class_of(std::size_t key, std::size_t value) const noexcept {
     return shared_.classes.of(item_bytes(key, value));
   }
+  // What a client is told of an expiry that there is. What has expired comes out negative, and goes out as memcached
+  // writes it, without a sign.
+  [[nodiscard]] std::uint32_t seconds_left(std::uint32_t expiry) const noexcept {
+    return std::max(expiry, shared_.beginning() + 1) - now_;
+  }
   [[nodiscard]] item_state fresh_state(std::uint32_t expiry, bool binary_key) const noexcept;
 
   void line(const command& c, reply_buffer& out, std::string_view text) const;
@@ -78,6 +84,7 @@ class executor {
   after shut_down(const command& c, reply_buffer& out);
   void set_memory_limit(const command& c, reply_buffer& out);
   void slabs(const command& c, reply_buffer& out);
+  [[nodiscard]] static std::string_view lru_answer(std::span<const std::string_view> words) noexcept;
   void lru(const command& c, reply_buffer& out);
   void lru_crawler(const command& c, reply_buffer& out);
   void debugtime(const command& c, reply_buffer& out);

@@ -97,7 +97,7 @@ class Failing(ServerTest):
     def test_answers_every_command_by_an_error_when_it_is_to_stay(self):
         client = self.run_on_pool("--on-failure", "stay", "--metrics-port", "-1")
         metrics = next(word for word in self.said().split() if word.startswith("http://127.0.0.1:"))
-        self.assertEqual(client.stats()["pool_failed"], "0")
+        self.assertEqual(client.stats("holdfast")["pool_failed"], "0")
         self.assertEqual(client.say("set a 0 0 1\r\nx\r\n"), "STORED\r\n")
         self.assertEqual(client.say("set n 0 0 1\r\n5\r\n"), "STORED\r\n")
         self.make_fail("fdatasync")
@@ -124,7 +124,7 @@ class Failing(ServerTest):
         self.assertEqual(set(others), {"SERVER_ERROR out of memory storing object\r\n"})
         self.assertEqual(client.get("a"), b"x")
         self.assertEqual(client.say("delete a\r\n"), "DELETED\r\n")
-        self.assertEqual(client.stats()["pool_failed"], "0")
+        self.assertEqual(client.stats("holdfast")["pool_failed"], "0")
         self.failing.unlink()
         time.sleep(1.1)  # once a second a size is tried again
         stored, others = self.sets(client, [(f"again{i}", b"b" * 60_000) for i in range(100)])
