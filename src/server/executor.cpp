@@ -279,10 +279,14 @@ void executor::store(const command& c, reply_buffer& out) {
     case store_answer::no_memory:
       break;
   }
+  note_no_memory(c);
+  line(c, out, no_memory_text);
+}
+
+void executor::note_no_memory(const command& c) noexcept {
   counters_.add(count::store_no_memory);
   // The old value must not outlive the one that was to replace it.
-  if (c.what == verb::set) remove_quietly(c.key);
-  line(c, out, "SERVER_ERROR out of memory storing object");
+  if (c.what == verb::set || c.what == verb::meta_set) remove_quietly(c.key);
 }
 
 void executor::remove(const command& c, reply_buffer& out) {

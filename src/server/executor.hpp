@@ -33,6 +33,8 @@ class executor {
   };
   // The session must have entered. `again` continues a command that said so.
   after execute(command& c, reply_buffer& out);
+  // A command that was to store and has no memory for it.
+  void note_no_memory(const command& c) noexcept;
 
  private:
   // Whether the key has an item that may be seen, counting why not.
@@ -99,6 +101,8 @@ class executor {
 
 // The memcached that this one answers as: clients take its numbers for features, and some take the last that they find.
 inline constexpr std::string_view version_text = "1.6.18";
+
+inline constexpr std::string_view no_memory_text = "SERVER_ERROR out of memory storing object";
 
 // More than this waiting for a client, and its next command waits too.
 inline constexpr std::size_t reply_bytes_high = std::size_t{256} << 10;

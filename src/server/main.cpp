@@ -1,5 +1,6 @@
 // nv-memcached: reads the command line, becomes what it says, opens the store and serves.
 #include <grp.h>
+#include <malloc.h>
 #include <pwd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -97,6 +98,9 @@ int run(int argc, char** argv) {
   const settings& s = line.given;
   for (const std::string& w : s.warnings) complain(0, w);
 
+  // Fixed: by itself the allocator would keep large buffers after it has freed some.
+  constexpr int large_allocation_bytes = 128 << 10;
+  ::mallopt(M_MMAP_THRESHOLD, large_allocation_bytes);
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGHUP, SIG_IGN);  // until the server listens to it
   if (!s.log_path.empty() && !open_log(s.log_path)) {

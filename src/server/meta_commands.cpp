@@ -252,9 +252,9 @@ void executor::meta_set(const command& c, reply_buffer& out) {
     case store_answer::failed:
       return fail(c, out);
     case store_answer::no_memory:
-      counters_.add(count::store_no_memory);
-      remove_quietly(c.key);
-      return out.append("SERVER_ERROR out of memory storing object\r\n");
+      note_no_memory(c);
+      out.append(no_memory_text);
+      return out.append("\r\n");
   }
   char* to = put_text(out.room(meta_line_bytes_max), head);
   const auto left = [this](std::uint32_t expiry) { return seconds_left(expiry); };

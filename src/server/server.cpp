@@ -4,6 +4,7 @@
 #include <event2/event.h>
 #include <event2/http.h>
 #include <event2/listener.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/resource.h>
@@ -26,6 +27,7 @@ namespace {
 
 // Descriptors beside those of the connections: sockets that listen, events, the pool.
 constexpr rlim_t other_descriptors = 128;
+constexpr std::uint64_t released_bytes_high = std::uint64_t{1} << 20;
 constexpr int metrics_backlog = 16;
 constexpr std::size_t swept_items_per_second = 20'000;
 
@@ -178,6 +180,11 @@ void service::parts::sweep() {
   if (shared.store.failed()) {
     if (shared.config.failure == on_failure::end) shared.stop();
     return;
+  }
+  // Memory of clients that are gone goes back to the system, which the allocator does by itself for large pieces only.
+  if (shared.released_bytes.load(std::memory_order_relaxed) >= released_bytes_high) {
+    shared.released_bytes.store(0, std::memory_order_relaxed);
+    ::malloc_trim(0);
   }
   const std::uint32_t now = shared.clock.now();
   shared.store.tick(now);
