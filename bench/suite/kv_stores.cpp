@@ -14,10 +14,11 @@ namespace {
 
 class kv_store final : public durable_store {
  public:
-  kv_store(const engine_settings& settings, const nvm_pool_options& pool, nvm_kv_index index)
+  kv_store(const engine_settings& settings, const nvm_pool_options& pool, nvm_kv_index index, unsigned flags)
       : memory_(settings, pool) {
     nvm_kv_options options{};
     options.index = index;
+    options.flags = flags;
     kv_ = nvm_kv_open(memory_.heap().pool(), "bench", &options);
     if (kv_ == nullptr) holdfast_heap::fail("nvm_kv_open");
   }
@@ -82,10 +83,13 @@ std::vector<durable_store_kind> kv_stores(const std::string& directory) {
     std::string name;
     nvm_pool_options options;
     bench::role role = role::subject;
+    unsigned flags = 0;  // enum nvm_kv_open_flags
   };
   std::vector<place> pools;
   if (is_memory(directory)) {
     pools = {{"over undo", with(NVM_ENGINE_UNDO)},
+             {"over undo, no checksums", with(NVM_ENGINE_UNDO), role::variant, NVM_KV_NO_CHECKSUMS},
+             {"over undo, verified reads", with(NVM_ENGINE_UNDO), role::variant, NVM_KV_VERIFY_READS},
              {"over redo", with(NVM_ENGINE_REDO)},
              {"over mnemosyne", with(NVM_ENGINE_MNEMOSYNE), role::variant},
              {"over mnemosyne-undo", with(NVM_ENGINE_MNEMOSYNE_UNDO), role::variant}};
@@ -96,10 +100,11 @@ std::vector<durable_store_kind> kv_stores(const std::string& directory) {
   std::vector<durable_store_kind> all;
   for (const place& p : pools)
     for (const auto& [index, name] : {std::pair{NVM_KV_HASH, "hash table"}, std::pair{NVM_KV_BTREE, "B+tree"}})
-      all.push_back({fmt::format("kv {} {}", name, p.name), p.role, true,
-                     [options = p.options, index = index](const engine_settings& s, unsigned, std::uint64_t) {
-                       return std::make_unique<kv_store>(s, options, index);
-                     }});
+      all.push_back(
+          {fmt::format("kv {} {}", name, p.name), p.role, true,
+           [options = p.options, flags = p.flags, index = index](const engine_settings& s, unsigned, std::uint64_t) {
+             return std::make_unique<kv_store>(s, options, index, flags);
+           }});
   return all;
 }
 

@@ -57,7 +57,8 @@ typedef struct nvm_lf_options {
 NVM_API nvm_lf *nvm_lf_open(NVM_POOL *pool, const char *name, const nvm_lf_options *options);
 /* Nobody uses it; all of its memory goes back to the pool.  0 or -1. */
 NVM_API int nvm_lf_drop(NVM_POOL *pool, const char *name);
-/* Calls visit(name, kind, argument) for each structure until it returns non-zero, which is the result. */
+/* Calls visit(name, kind, argument) for each structure until it returns non-zero, which is the result: a visitor had
+ * better stop with a number above 0, since -1 is also what a failure gives. */
 NVM_API int nvm_lf_names(NVM_POOL *pool, int (*visit)(const char *name, int kind, void *argument), void *argument);
 NVM_API NVM_POOL *nvm_lf_pool(const nvm_lf *lf);
 /* Keys, give or take what threads have under way.  0; -1 where nothing is known of the structure any more (NVM_E_IO
@@ -74,7 +75,8 @@ enum nvm_lf_put_flags {
 NVM_API int nvm_lf_put64(nvm_lf *lf, uint64_t key, uint64_t value, unsigned flags);
 NVM_API int nvm_lf_get64(nvm_lf *lf, uint64_t key, uint64_t *value);
 NVM_API int nvm_lf_remove64(nvm_lf *lf, uint64_t key);
-/* Calls visit until it returns non-zero, which is the result.  In all but a hash table: in the order of the keys. */
+/* Calls visit until it returns non-zero, which is the result (above 0, or it looks like a failure).  In all but a hash
+ * table: in the order of the keys. */
 NVM_API int nvm_lf_each64(nvm_lf *lf, int (*visit)(uint64_t key, uint64_t value, void *argument), void *argument);
 
 /* ---- bytes ---- */
@@ -137,15 +139,16 @@ NVM_API int nvm_lf_update(nvm_lf *lf, const void *key, size_t key_bytes,
                           void *argument);
 /* Calls visit for some `entries_max` entries from *cursor on (0: from the beginning), in no order that means anything;
  * *cursor becomes where to go on, 0: that was the end.  On ssd a visitor, as one of nvm_lf_each64(), sees entries that
- * may not be durable before the call returns.  visit returns non-zero to stop, which is the result. */
+ * may not be durable before the call returns.  visit returns non-zero to stop, which is the result
+ * (above 0, or it looks like a failure). */
 NVM_API int nvm_lf_scan(nvm_lf *lf, uint64_t *cursor, size_t entries_max,
                         int (*visit)(const nvm_lf_entry *entry, void *argument), void *argument);
 
 /* ---- durability ---- */
 
 /* What this thread has done or seen in structures of this pool is durable when the pool's log is up to *position;
- * 0: it is.  nvm_wait() waits.  0; -1 (NVM_E_IO, after a write or a sync has failed, of a growth too): what was not
- * waited for before may be lost, and *position is left alone. */
+ * 0: it is.  nvm_wait() waits.  0; -1 (NVM_E_IO, NVM_E_IN_DOUBT), after a write or a sync has failed, of a growth too:
+ * what was not waited for before may be lost, and *position is left alone. */
 NVM_API int nvm_lf_get_position(nvm_lf *lf, uint64_t *position);
 /* The same; after a failure UINT64_MAX, which nvm_wait() refuses.  Use nvm_lf_get_position(). */
 NVM_API uint64_t nvm_lf_position(nvm_lf *lf);

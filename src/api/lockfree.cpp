@@ -570,7 +570,10 @@ int nvm_lf_get_position(nvm_lf* lf, uint64_t* position) {
   if (status s = api::usable(lf); !s) return api::report(s.error());
   const auto who = api::number_in(lf->pool);
   if (!who) return api::report(who.error());
-  *position = lf->all->side->position(*who);
+  // Afterwards, for what is stored in a medium that has failed gets no position any more.
+  const uint64_t reached = lf->all->side->position(*who);
+  if (status s = lf->pool->engine->wait(0); !s) return api::report(s.error());
+  *position = reached;
   return 0;
 }
 

@@ -2,15 +2,11 @@
 #include <limits>
 #include <string>
 
-#include "holdfast_version.hpp"
 #include "server/executor.hpp"
 #include "server/numbers.hpp"
 #include "server/reports.hpp"
 
 namespace nvm::server {
-
-const std::string_view version_text = "1.6.18-holdfast-" HOLDFAST_VERSION;
-const std::string_view version_line = "VERSION 1.6.18-holdfast-" HOLDFAST_VERSION;
 
 namespace {
 
@@ -79,7 +75,7 @@ void executor::report(const command& c, reply_buffer& out) {
     std::uint32_t items_max = 0;
     if (!shared_.config.dump_commands) return line(c, out, "CLIENT_ERROR stats cachedump not allowed");
     if (words.size() < 3) return line(c, out, "CLIENT_ERROR bad command line");
-    if (!read_number(words[1], size_class) || !read_number(words[2], items_max)) {
+    if (!read_client_number(words[1], size_class) || !read_client_number(words[2], items_max)) {
       return line(c, out, "CLIENT_ERROR bad command line format");
     }
     if (size_class >= size_classes_max) return line(c, out, "CLIENT_ERROR Illegal slab id");
@@ -119,28 +115,63 @@ void executor::set_memory_limit(const command& c, reply_buffer& out) {
 void executor::slabs(const command& c, reply_buffer& out) {
   const auto words = c.arguments();
   if (words.size() == 3 && words[0] == "reassign") return line(c, out, "CLIENT_ERROR slab reassignment disabled");
-  if (words.size() >= 2 && words[0] == "automove") {
-    if (words[1] == "ratio") return line(c, out, words.size() >= 3 ? "OK" : "ERROR");
-    std::uint32_t level = 0;
-    if (!read_number(words[1], level)) return line(c, out, "CLIENT_ERROR bad command line format");
-    return line(c, out, level <= 2 ? "OK" : "ERROR");
+  if (words.size() < 2 || words[0] != "automove") return line(c, out, "ERROR");
+  command quiet = c;
+  quiet.silent = words.back() == "noreply";
+  if (words[1] == "ratio") {
+    double ratio = 0;
+    return line(quiet, out, words.size() >= 3 && read_client_number(words[2], ratio) ? "OK" : "ERROR");
   }
-  line(c, out, "ERROR");
+  std::uint32_t level = 0;
+  if (!read_client_number(words[1], level)) return line(quiet, out, "CLIENT_ERROR bad command line format");
+  line(quiet, out, level <= 2 ? "OK" : "ERROR");
 }
 
-void executor::lru(const command& c, reply_buffer& out) { line(c, out, "ERROR"); }
+// Nor are there lists of items: these tune what is not here.
+std::string_view executor::lru_answer(std::span<const std::string_view> words) noexcept {
+  const bool named = words.size() >= 2;
+  if (words[0] == "tune" && words.size() >= 5) {
+    std::uint32_t hot = 0;
+    std::uint32_t warm = 0;
+    double hot_factor = 0;
+    double factor = 0;
+    if (!read_client_number(words[1], hot) || !read_client_number(words[2], warm) ||
+        !read_client_number(words[3], hot_factor) || !read_client_number(words[4], factor)) {
+      return "ERROR";
+    }
+    constexpr std::uint32_t percents_max = 80;
+    if (hot + warm > percents_max) return "ERROR hot and warm pcts must not exceed 80";
+    return factor <= 0 || hot_factor <= 0 ? "ERROR hot/warm age factors must be greater than 0" : "OK";
+  }
+  if (words[0] == "mode" && named) return words[1] == "flat" || words[1] == "segmented" ? "OK" : "ERROR";
+  std::int32_t seconds = 0;
+  return words[0] == "temp_ttl" && named && read_client_number(words[1], seconds) ? "OK" : "ERROR";
+}
+
+void executor::lru(const command& c, reply_buffer& out) {
+  const auto words = c.arguments();
+  if (words.back() != "noreply") line(c, out, lru_answer(words));
+}
 
 void executor::lru_crawler(const command& c, reply_buffer& out) {
   const auto words = c.arguments();
   std::uint32_t value = 0;
-  if (words.size() == 1 && (words[0] == "enable" || words[0] == "disable")) return line(c, out, "OK");
+  if (words.size() == 1 && words[0] == "enable") {
+    const bool was_enabled = shared_.crawler.exchange(true, std::memory_order_relaxed);
+    return line(c, out, was_enabled ? "ERROR failed to start lru crawler thread" : "OK");
+  }
+  if (words.size() == 1 && words[0] == "disable") {
+    shared_.crawler.store(false, std::memory_order_relaxed);
+    return line(c, out, "OK");
+  }
   if (words.size() == 2 && words[0] == "crawl") {
+    if (!shared_.crawler.load(std::memory_order_relaxed)) return line(c, out, "CLIENT_ERROR lru crawler disabled");
     const item_store::sweep_wish wish{now_, 0, std::numeric_limits<std::size_t>::max(), false};
     shared_.store.sweep(session_, wish, [this](const item&, bool) { counters_.add(count::reclaimed); });
     return line(c, out, "OK");
   }
   if (words.size() == 2 && (words[0] == "tocrawl" || words[0] == "sleep")) {
-    if (!read_number(words[1], value)) return line(c, out, "CLIENT_ERROR bad command line format");
+    if (!read_client_number(words[1], value)) return line(c, out, "CLIENT_ERROR bad command line format");
     constexpr std::uint32_t second_us = 1'000'000;
     if (words[0] == "sleep" && value > second_us) return line(c, out, "CLIENT_ERROR sleep must be one second or less");
     return line(c, out, "OK");

@@ -1,5 +1,6 @@
 #include "server/base64.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -38,22 +39,23 @@ char* put_base64(char* to, std::string_view plain) noexcept {
 }
 
 std::size_t read_base64(std::string_view text, char* to) noexcept {
-  if (text.empty() || text.size() % 4 != 0) return 0;
-  for (int padding = 0; padding < 2 && text.back() == '='; ++padding) text.remove_suffix(1);
+  const auto value = [](char c) { return c == '=' ? std::uint8_t{0} : values[static_cast<std::uint8_t>(c)]; };
+  const auto counts = [&](char c) { return value(c) != no_letter; };
+  if (std::count_if(text.begin(), text.end(), counts) % 4 != 0) return 0;
   char* const begin = to;
   std::uint32_t group = 0;
-  unsigned bits = 0;
+  unsigned count = 0;
+  unsigned padding = 0;
   for (const char c : text) {
-    const std::uint8_t v = values[static_cast<std::uint8_t>(c)];
-    if (v == no_letter) return 0;
-    group = group << 6 | v;
-    bits += 6;
-    if (bits >= 8) {
-      bits -= 8;
-      *to++ = static_cast<char>(group >> bits & 255);
-    }
+    if (!counts(c)) continue;
+    if (c == '=') ++padding;
+    group = group << 6 | value(c);
+    if (++count % 4 != 0) continue;
+    if (padding > 2) return 0;
+    for (unsigned byte = 0; byte < 3 - padding; ++byte) *to++ = static_cast<char>(group >> (16 - 8 * byte) & 255);
+    if (padding != 0) break;
+    group = 0;
   }
-  if ((group & ((1U << bits) - 1)) != 0) return 0;  // one byte string, one spelling
   return static_cast<std::size_t>(to - begin);
 }
 

@@ -1,4 +1,5 @@
-// Keys of meta commands may come in base64 (RFC 4648, with padding).
+// Keys of meta commands may come in base64 (RFC 4648, with padding). It is read as memcached reads it: other characters
+// are passed over, what comes after the padding too, and bits that no byte takes may be anything.
 #pragma once
 
 #include <cstddef>

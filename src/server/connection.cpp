@@ -6,15 +6,17 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 
+#include "server/log.hpp"
 #include "server/worker.hpp"
 
 namespace nvm::server {
 namespace {
 
-constexpr std::size_t kept_input_bytes_max = std::size_t{16} << 10;
+constexpr std::size_t kept_input_bytes_max = 2048;
+// A value of more counts before it has come.
+constexpr std::size_t large_bytes_min = std::size_t{16} << 10;
 constexpr char binary_magic = '\x80';
 
 void on_readable(evutil_socket_t, short, void* self) { static_cast<connection*>(self)->read(); }
@@ -37,14 +39,16 @@ connection::connection(worker& owner, int fd, connection_table::handle entry) no
 connection::~connection() {
   if (readable_ != nullptr) ::event_free(readable_);
   if (writable_ != nullptr) ::event_free(writable_);
-  if (out_ != nullptr) worker_.give_back(out_);
+  if (out_ != nullptr) worker_.give_back(std::move(out_));
+  end_waiting();
+  worker_.shared().released_bytes.fetch_add(input_.capacity(), std::memory_order_relaxed);
   ::close(fd_);
 }
 
 void connection::log_command(std::string_view line) const {
   constexpr std::size_t shown_bytes_max = 1000;
   const std::string text{line.substr(0, std::min(line.find_first_of("\r\n"), shown_bytes_max))};
-  std::fprintf(stderr, "<%d %s\n", fd_, text.c_str());
+  say("<%d %s", fd_, text.c_str());
 }
 
 // A get that was interrupted; false: it is still not done.
@@ -79,6 +83,11 @@ std::size_t connection::consume(std::string_view input) {
     const std::size_t thrown = std::min(swallow_, input.size() - at);
     at += thrown;
     swallow_ -= thrown;
+    if (swallow_ == 0 && !late_refusal_.empty()) {
+      out_->append(late_refusal_);
+      out_->append("\r\n");
+      late_refusal_ = {};
+    }
     const std::string_view rest = input.substr(at);
     if (rest.empty() || rest.size() < needed_) break;
     if (commands++ == worker_.shared().config.commands_per_round) {
@@ -97,18 +106,24 @@ std::size_t connection::consume(std::string_view input) {
     command& c = worker_.scratch_command();
     const parsed p = parse(rest, worker_.limits(), c);
     if (p.what == parsed::answer::hang_up) {
-      doomed_ = true;
+      ends_ = true;  // after the replies to what came before
       break;
     }
     if (p.what == parsed::answer::incomplete) {
+      const bool is_value = rest.substr(0, whole_line_bytes_max + 1).find('\n') != std::string_view::npos;
+      if (is_value && !await(p.bytes)) {
+        at += refuse_value(rest, p.bytes);
+        continue;
+      }
       needed_ = p.bytes;
-      note(std::memchr(rest.data(), '\n', std::min(rest.size(), line_bytes_max)) != nullptr ? socket_state::value
-                                                                                            : socket_state::reading);
+      note(is_value ? socket_state::value : socket_state::reading);
       return at;
     }
     needed_ = 0;
+    end_waiting();
     at += p.bytes;
     swallow_ = c.swallow;
+    if (swallow_ != 0 && !c.silent) late_refusal_ = c.refusal;
     // relaxed: for people.
     entry_->last_command.store(worker_.commands().now(), std::memory_order_relaxed);
     if (worker_.shared().verbosity.load(std::memory_order_relaxed) > 1) [[unlikely]]
@@ -132,48 +147,85 @@ std::size_t connection::consume(std::string_view input) {
   return at;
 }
 
+// Whether a value of so many bytes with its command may be waited for.
+bool connection::await(std::size_t bytes) noexcept {
+  if (bytes < large_bytes_min || awaited_ != 0) return true;
+  auto& all = worker_.shared().awaited_bytes;
+  if (all.fetch_add(bytes, std::memory_order_relaxed) + bytes <= worker_.shared().store.used().limit_bytes) {
+    awaited_ = bytes;
+    return true;
+  }
+  all.fetch_sub(bytes, std::memory_order_relaxed);
+  return false;
+}
+
+void connection::end_waiting() noexcept {
+  if (awaited_ == 0) return;
+  worker_.shared().awaited_bytes.fetch_sub(awaited_, std::memory_order_relaxed);
+  awaited_ = 0;
+}
+
+// The command that was just parsed, of so many bytes: its line is taken, its value will be thrown away.
+std::size_t connection::refuse_value(std::string_view input, std::size_t bytes) {
+  const command& c = worker_.scratch_command();
+  worker_.commands().note_no_memory(c);
+  const std::size_t line = input.find('\n') + 1;
+  swallow_ = bytes - line;
+  if (!c.silent || c.what == verb::meta_set) late_refusal_ = no_memory_text;
+  return line;
+}
+
 void connection::keep(std::string_view rest) {
   if (ends_ || doomed_) rest = {};
-  if (rest.empty()) {
-    input_.clear();
-    if (input_.capacity() > kept_input_bytes_max) input_.shrink_to_fit();
-    return;
-  }
-  if (rest.data() == input_.data()) {
+  if (rest.data() == input_.data() && !rest.empty()) {
     input_.resize(rest.size());
   } else if (!input_.empty() && rest.data() > input_.data() && rest.data() < input_.data() + input_.size()) {
     input_.erase(input_.begin(), input_.begin() + (rest.data() - input_.data()));
   } else {
     input_.assign(rest.begin(), rest.end());
   }
+  const std::size_t held = input_.capacity();
+  if (held > kept_input_bytes_max && input_.size() < held / 2) {
+    input_.shrink_to_fit();
+    worker_.shared().released_bytes.fetch_add(held - input_.capacity(), std::memory_order_relaxed);
+  }
+}
+
+// Receives once; empty: nothing has come.
+std::string_view connection::receive() {
+  const std::size_t had = input_.size();
+  // What there is to come of a large value is received in its place, which grows with what has come and not with what
+  // was announced; anything else through the worker's buffer.
+  const std::size_t wanted = needed_ > had ? needed_ - had : 0;
+  const bool in_place = had != 0 && wanted > worker::read_bytes;
+  const std::size_t room = in_place ? std::min(wanted, std::max(had / 2, worker::read_bytes)) : worker::read_bytes;
+  if (in_place) input_.resize(had + room);
+  char* const to = in_place ? input_.data() + had : worker_.read_buffer();
+  const ssize_t n = ::recv(fd_, to, room, 0);
+  worker_.own_counters().add(count::reads);
+  if (n <= 0) {
+    if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) doomed_ = true;
+    input_.resize(had);
+    return {};
+  }
+  const auto got = static_cast<std::size_t>(n);
+  worker_.own_counters().add(count::bytes_read, got);
+  if (in_place) {
+    input_.resize(had + got);
+  } else if (had != 0) {
+    input_.insert(input_.end(), to, to + got);
+  } else {
+    return {to, got};
+  }
+  return {input_.data(), input_.size()};
 }
 
 void connection::read() {
   worker_.begin_round();
   worker_.mark_ready(*this);
   if (out_ == nullptr) out_ = worker_.borrow_reply();
-  char* to = worker_.read_buffer();
-  std::size_t room = worker::read_bytes;
-  const std::size_t had = input_.size();
-  if (had != 0) {
-    // The buffer grows with what has come and not with what was announced.
-    const std::size_t wanted = needed_ > had ? needed_ - had : 0;
-    room = std::max(std::min(wanted, had), worker::read_bytes);
-    input_.resize(had + room);
-    to = input_.data() + had;
-  }
-  const ssize_t n = ::recv(fd_, to, room, 0);
-  worker_.own_counters().add(count::reads);
-  if (n <= 0) {
-    input_.resize(had);
-    if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) doomed_ = true;
-    return;
-  }
-  const auto got = static_cast<std::size_t>(n);
-  worker_.own_counters().add(count::bytes_read, got);
-  if (had != 0) input_.resize(had + got);
-  const std::string_view input = had != 0 ? std::string_view{input_.data(), input_.size()} : std::string_view{to, got};
-  keep(input.substr(consume(input)));
+  const std::string_view input = receive();
+  if (!input.empty()) keep(input.substr(consume(input)));
 }
 
 void connection::go_on() {
@@ -204,8 +256,7 @@ bool connection::send() {
     }
   }
   if (out_ != nullptr) {
-    worker_.give_back(out_);
-    out_ = nullptr;
+    worker_.give_back(std::move(out_));
   }
   if (ends_) return false;
   if (blocked_) {

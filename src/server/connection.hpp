@@ -2,11 +2,14 @@
 // Everything happens in the thread of one worker.
 //
 // Input is read into a buffer of the worker; only what remains, a command that has not wholly come, is kept here, so
-// that an idle connection costs a few hundred bytes. A client that does not fetch its replies is not read from.
+// that an idle connection costs a few hundred bytes and one in the middle of a command little more than what has come.
+// Large values that have begun to come may together have as much memory as items; what is more is refused and thrown
+// away, as memcached does that has no item for it. A client that does not fetch its replies is not read from.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,6 +56,10 @@ class connection {
   std::size_t consume(std::string_view input);
   bool continue_get();
   void keep(std::string_view rest);
+  [[nodiscard]] bool await(std::size_t bytes) noexcept;
+  void end_waiting() noexcept;
+  std::size_t refuse_value(std::string_view input, std::size_t bytes);
+  std::string_view receive();
   void note(socket_state s) noexcept {
     // relaxed: for people.
     entry_->state.store(s, std::memory_order_relaxed);
@@ -64,10 +71,12 @@ class connection {
   connection_table::handle entry_;
   event* readable_;
   event* writable_;
-  reply_buffer* out_ = nullptr;  // borrowed from the worker while there is something to send
+  std::unique_ptr<reply_buffer> out_;  // borrowed from the worker while there is something to send
   std::vector<char> input_;
-  std::size_t needed_ = 0;   // bytes of input before another look makes sense
-  std::size_t swallow_ = 0;  // bytes to come that are thrown away
+  std::size_t awaited_ = 0;        // bytes of a large value that count in environment::awaited_bytes
+  std::size_t needed_ = 0;         // bytes of input before another look makes sense
+  std::size_t swallow_ = 0;        // bytes to come that are thrown away
+  std::string_view late_refusal_;  // what is answered after them
 
   // A get of many keys that waits for its client.
   std::string get_keys_;

@@ -120,7 +120,7 @@ decision::wish number_decision::decide(const item* old) noexcept {
     return keep;
   }
   std::uint64_t value = 0;
-  if (!read_number(old->value, value)) {
+  if (!read_client_number(old->value, value)) {
     answer = says::not_a_number;
     return keep;
   }
@@ -131,6 +131,13 @@ decision::wish number_decision::decide(const item* old) noexcept {
   // A number that becomes shorter keeps its place and gets spaces behind it: clients know that of memcached.
   value_bytes = std::max(old->value.size(), static_cast<std::size_t>(put_number(digits, result) - digits));
   wish w{what::replace, value_bytes, old->flags, before};
+  if (value_bytes > old->value.size()) {
+    // That is a new item, of which only expiry and flags are those of the old one.
+    w.state = item_state{};
+    w.state.expiry = before.expiry;
+    w.state.binary_key = before.binary_key;
+    w.state.accessed = created_state.accessed;
+  }
   if (has_expiry) w.state.expiry = expiry;
   return w;
 }

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "nvm/nvm.h"
+#include "server/log.hpp"
 #include "server/stored_item_layout.hpp"
 
 namespace nvm::server {
@@ -28,7 +29,7 @@ constexpr std::uint64_t cas_block = std::uint64_t{1} << 20;
 constexpr std::uint64_t cas_reserve = std::uint64_t{1} << 16;
 
 // What a node of the table has beside key and value, and what its size is rounded up to.
-constexpr std::size_t node_bytes = 32;
+constexpr std::size_t node_bytes = 40;  // with its checksum
 constexpr std::size_t node_align = 64;
 constexpr std::size_t memory_of(std::size_t key, std::size_t value) noexcept {
   return (node_bytes + sizeof(layout::stored_item) + key + value + node_align - 1) / node_align * node_align;
@@ -107,11 +108,14 @@ class durable_store::session final : public item_session {
   }
   void leave() noexcept override { static_cast<void>(nvm_lf_leave(store_.items_)); }
 
-  bool find(std::string_view key, item& found) noexcept override {
+  look find(std::string_view key, item& found) noexcept override {
     nvm_lf_entry e;
     const int there = nvm_lf_find(store_.items_, key.data(), key.size(), &e);
-    if (there < 0) store_.note_failure();
-    if (there != 1 || !item_of(e, found)) return false;
+    if (there < 0) {
+      store_.note_failure();
+      return look::failed;
+    }
+    if (there != 1 || !item_of(e, found)) return look::absent;
     if ((e.mark & item_state::used_bit) == 0) {
       // That it fails means that somebody else has just used it.
       std::uint64_t expected = e.mark;
@@ -119,7 +123,7 @@ class durable_store::session final : public item_session {
           nvm_lf_change_mark(store_.items_, &e, &expected, e.mark | item_state::used_bit, NVM_LF_MARK_LAZY));
       found.state_word = e.mark | item_state::used_bit;
     }
-    return true;
+    return look::there;
   }
 
   update_result update(std::string_view key, decision& by) noexcept override {
@@ -246,7 +250,7 @@ result<std::unique_ptr<durable_store>> durable_store::open(const settings& given
     s->pool_.reset(nvm_pool_create_with(given.pool_path.c_str(), &o));
   }
   if (s->pool_ == nullptr) return pool_failure();
-  if (const status opened = s->open_tables(is_new); !opened) return opened.error();
+  if (const status opened = s->open_tables(is_new, given.checksums); !opened) return opened.error();
 
   nvm_pool_info info{};
   if (nvm_pool_get_info(s->pool_.get(), &info) != 0) return pool_failure();
@@ -264,7 +268,7 @@ result<std::unique_ptr<durable_store>> durable_store::open(const settings& given
   return s;
 }
 
-status durable_store::open_tables(bool is_new) {
+status durable_store::open_tables(bool is_new, bool checksums) {
   if (!is_new) {
     // A pool that something else made is not ours to fill, unless nothing is in it yet.
     struct names {
@@ -288,7 +292,7 @@ status durable_store::open_tables(bool is_new) {
   words.flags = 0;
   nvm_lf_options bytes{};
   bytes.kind = NVM_LF_HASH;
-  bytes.flags = NVM_LF_BYTES | NVM_LF_NO_WAIT;
+  bytes.flags = NVM_LF_BYTES | NVM_LF_NO_WAIT | (checksums ? 0U : NVM_LF_NO_CHECKSUMS);
   bytes.expected = std::uint64_t{1} << 16;
   // The state first: where there are items, there is what belongs to them.
   state_ = nvm_lf_open(pool_.get(), state_name, &words);
@@ -336,12 +340,17 @@ bool durable_store::lacked_room() noexcept {
 void durable_store::note_failure() noexcept {
   const std::lock_guard lock{failure_mutex_};
   if (failed_.load(std::memory_order_relaxed)) return;
+  if (nvm_errno() == NVM_E_CORRUPT) {
+    // The rest can be served: whoever asks for what a damaged place hides is told so.
+    if (!std::exchange(damage_told_, true)) say("nv-memcached: the pool is damaged: %s", nvm_errormsg());
+    return;
+  }
   try {
     failure_ = std::string{nvm_error_name(nvm_errno())} + ": " + nvm_errormsg();
   } catch (const std::bad_alloc&) {
     failure_.clear();
   }
-  std::fprintf(stderr, "nv-memcached: the pool has failed, nothing more is acknowledged: %s\n", failure_.c_str());
+  say("nv-memcached: the pool has failed, nothing more is acknowledged: %s", failure_.c_str());
   // release: pairs with the acquire in failed().
   failed_.store(true, std::memory_order_release);
 }
@@ -461,8 +470,9 @@ std::size_t durable_store::sweep(item_session& by, const sweep_wish& wish, const
     std::uint64_t room;  // same_room: bytes of memory
     std::size_t seen;
     patience choosy;
+    bool came_around;
   } c{*this, *victims_, wish, flushed_before(), memory_of(0, wish.bytes - std::min(wish.bytes, item_bytes(0, 0))),
-      0,     {}};
+      0,     {},        false};
   const auto visit = [](const nvm_lf_entry* e, void* argument) {
     context& to = *static_cast<context*>(argument);
     item i;
@@ -472,7 +482,7 @@ std::size_t durable_store::sweep(item_session& by, const sweep_wish& wish, const
     const bool dead = is_gone(i, to.wish.now, to.flushed_before);
     if (!dead && !to.wish.living) return 0;
     const bool used = (e->mark & item_state::used_bit) != 0;
-    if (!dead && to.choosy.spares(used, i.state().fetched)) {
+    if (!dead && to.choosy.spares(used, i.state().fetched, to.came_around)) {
       std::uint64_t expected = e->mark;
       if (used) {
         static_cast<void>(
@@ -515,7 +525,7 @@ std::size_t durable_store::sweep(item_session& by, const sweep_wish& wish, const
       ++gone;
     }
     if (cursor_ != 0) continue;
-    c.choosy.has_come_around();
+    c.came_around = true;
     ++ends;  // three times around are enough, whatever was used meanwhile
     if (wish.bytes == 0) break;
   }

@@ -55,11 +55,12 @@ class durable_store final : public item_store {
   };
 
   durable_store();
-  // After a call of the library that failed: whether it was for want of room. Anything else is the end of the store.
+  // After a call of the library that failed: whether it was for want of room. If not, it is noted.
   [[nodiscard]] bool lacked_room() noexcept;
+  // Of the medium: the end of the store. Damage is told once.
   void note_failure() noexcept;
   [[nodiscard]] bool put_state(std::uint64_t word, std::uint64_t value) noexcept;
-  status open_tables(bool is_new);
+  status open_tables(bool is_new, bool checksums);
   [[nodiscard]] bool have_cas_ids() noexcept;
   void count(std::size_t key, std::size_t value, std::int64_t sign) noexcept;
   void begin_counting(std::uint64_t items);
@@ -74,8 +75,9 @@ class durable_store final : public item_store {
   std::uint64_t capacity_ = 0;
 
   std::atomic<bool> failed_{false};
-  mutable std::mutex failure_mutex_;  // of the next one
+  mutable std::mutex failure_mutex_;  // of the next two
   std::string failure_;
+  bool damage_told_ = false;
 
   // relaxed, where not said otherwise: each word stands for itself.
   std::atomic<std::uint64_t> next_cas_{1};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 
 #include "server/clock.hpp"
@@ -21,6 +22,12 @@ struct environment {
         verbosity{given.verbosity},
         started{clock.now()} {}
 
+  // Where memcached's own time would begin: what expires before it expires one second after it.
+  [[nodiscard]] std::uint32_t beginning() const noexcept {
+    constexpr std::uint32_t before_start = 62;
+    return started - before_start;
+  }
+
   const settings& config;
   item_store& store;
   wall_clock clock;
@@ -29,7 +36,10 @@ struct environment {
   connection_table connections;
   std::atomic<unsigned> verbosity;  // relaxed: it only decides what is printed
   std::uint32_t started;
-  std::function<void()> stop = [] {};  // ends the server, soon; from any thread
+  std::atomic<bool> crawler{true};               // relaxed: what lru_crawler was told, and tells
+  std::atomic<std::uint64_t> awaited_bytes{0};   // relaxed: large values that have begun to come
+  std::atomic<std::uint64_t> released_bytes{0};  // relaxed: of buffers of clients, since memory was last given back
+  std::function<void()> stop = [] {};            // ends the server, soon; from any thread
 };
 
 }  // namespace nvm::server

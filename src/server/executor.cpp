@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <string>
 
 #include "server/decisions.hpp"
 #include "server/numbers.hpp"
@@ -17,12 +18,13 @@ constexpr std::uint32_t access_seconds = 60;
 // Others may take what a sweep has freed.
 constexpr unsigned room_attempts = 8;
 constexpr std::size_t swept_for_room = 4096;
+constexpr std::string_view store_failed = "SERVER_ERROR the pool has failed\r\n";
 
 }  // namespace
 
 std::uint32_t executor::expiry_of(std::int64_t given) const noexcept {
   if (given == 0) return 0;
-  if (given < 0) return 1;
+  if (given < 0 || (given > relative_expiry_max && given <= shared_.beginning())) return 1;
   const std::int64_t at = given > relative_expiry_max ? given : given + now_;
   return static_cast<std::uint32_t>(std::min<std::int64_t>(at, std::numeric_limits<std::uint32_t>::max()));
 }
@@ -35,11 +37,11 @@ item_state executor::fresh_state(std::uint32_t expiry, bool binary_key) const no
   return s;
 }
 
-bool executor::find(std::string_view key, item& found) noexcept {
-  if (!session_.find(key, found)) return false;
-  if (!is_gone(found)) return true;
+look executor::find(std::string_view key, item& found) noexcept {
+  const look there = session_.find(key, found);
+  if (there != look::there || !is_gone(found)) return there;
   counters_.add(found.cas < shared_.store.flushed_before() ? count::get_flushed : count::get_expired);
-  return false;
+  return look::absent;
 }
 
 void executor::note_access(const item& i) noexcept {
@@ -59,12 +61,13 @@ update_result executor::update(std::string_view key, decision& by, std::size_t v
   for (unsigned i = 0; lacks_room() && i < room_attempts; ++i) {
     const bool same_room = r.what == outcome::no_room;
     const unsigned wanted_class = class_of(key.size(), value_bytes);
-    // Once a second is looked for what could make room for a size of which nothing is there.
-    if (same_room && (!shared_.config.evictions || no_room_at_[wanted_class] == now_)) break;
     const bool evicts = shared_.config.evictions;
+    // Where a look may be in vain, one a second is made for each size: a set that cannot be stored must cost little.
+    const bool may_be_vain = same_room || !evicts;
+    if ((same_room && !evicts) || (may_be_vain && no_room_at_[wanted_class] == now_)) break;
     const item_store::sweep_wish wish{now_, item_bytes(key.size(), value_bytes),
-                                      same_room || !evicts ? swept_for_room : std::numeric_limits<std::size_t>::max(),
-                                      evicts, same_room};
+                                      may_be_vain ? swept_for_room : std::numeric_limits<std::size_t>::max(), evicts,
+                                      same_room};
     const auto told = [this](const item& gone, bool was_alive) {
       const unsigned size_class = class_of(gone.key.size(), gone.value.size());
       const item_state s = gone.state();
@@ -86,12 +89,9 @@ update_result executor::update(std::string_view key, decision& by, std::size_t v
       }
     };
     const std::size_t gone = shared_.store.sweep(session_, wish, told);
-    if (gone == 0 && same_room) {
-      no_room_at_[wanted_class] = now_;
-      break;
-    }
+    if (gone == 0 && may_be_vain) no_room_at_[wanted_class] = now_;
     r = session_.update(key, by);
-    if (gone == 0 && !evicts) break;
+    if (gone == 0 && may_be_vain) break;
   }
   if (lacks_room()) {
     counters_.add(class_of(key.size(), value_bytes), class_count::outofmemory);
@@ -118,10 +118,16 @@ void executor::line(const command& c, reply_buffer& out, std::string_view text) 
   out.commit(to);
 }
 
+// Meta commands are told of errors also when they are quiet.
+void executor::fail(const command& c, reply_buffer& out) {
+  if (!c.silent || c.what == verb::meta_set) out.append(store_failed);
+}
+
 void executor::refuse(const command& c, reply_buffer& out) {
   if (c.swallow != 0 && c.refusal.starts_with("SERVER_ERROR object")) counters_.add(count::store_too_large);
   if (c.drops_item) remove_quietly(c.key);
-  line(c, out, c.refusal);
+  // With data to come, whoever throws them away answers then.
+  if (c.swallow == 0) line(c, out, c.refusal);
 }
 
 // --- retrieval ---
@@ -156,7 +162,12 @@ executor::after executor::get(command& c, reply_buffer& out) {
     const std::string_view key = next_key(c.key);
     if (key.empty()) break;
     item found;
-    const bool there = find(key, found) && (!touches || touch_item(found, expiry_of(c.expiry)));
+    const look seen = find(key, found);
+    if (seen == look::failed) {
+      out.append(store_failed);
+      return after::next;
+    }
+    const bool there = seen == look::there && (!touches || touch_item(found, expiry_of(c.expiry)));
     counters_.add(touches ? count::touch_cmds : count::get_cmds);
     if (there) {
       counters_.add(class_of(key.size(), found.value.size()),
@@ -186,7 +197,9 @@ bool executor::touch_item(const item& i, std::uint32_t expiry) noexcept {
 void executor::touch(const command& c, reply_buffer& out) {
   item found;
   counters_.add(count::touch_cmds);
-  if (find(c.key, found) && touch_item(found, expiry_of(c.expiry))) {
+  const look seen = find(c.key, found);
+  if (seen == look::failed) return fail(c, out);
+  if (seen == look::there && touch_item(found, expiry_of(c.expiry))) {
     counters_.add(class_of(c.key.size(), found.value.size()), class_count::touch_hits);
     note_access(found);
     return line(c, out, "TOUCHED");
@@ -262,21 +275,25 @@ void executor::store(const command& c, reply_buffer& out) {
     case store_answer::not_found:
       return line(c, out, "NOT_FOUND");
     case store_answer::failed:
-      return line(c, out, "SERVER_ERROR the pool has failed");
+      return fail(c, out);
     case store_answer::no_memory:
       break;
   }
+  note_no_memory(c);
+  line(c, out, no_memory_text);
+}
+
+void executor::note_no_memory(const command& c) noexcept {
   counters_.add(count::store_no_memory);
   // The old value must not outlive the one that was to replace it.
-  if (c.what == verb::set) remove_quietly(c.key);
-  line(c, out, "SERVER_ERROR out of memory storing object");
+  if (c.what == verb::set || c.what == verb::meta_set) remove_quietly(c.key);
 }
 
 void executor::remove(const command& c, reply_buffer& out) {
   delete_decision d;
   d.gone = {now_, &shared_.store};
   const update_result r = update(c.key, d, 0);
-  if (r.what == outcome::failed) return line(c, out, "SERVER_ERROR the pool has failed");
+  if (r.what == outcome::failed) return fail(c, out);
   if (r.what == outcome::no_memory) return line(c, out, "SERVER_ERROR out of memory");
   if (d.answer == delete_decision::says::deleted) {
     counters_.add(class_of(c.key.size(), d.value_bytes), class_count::delete_hits);
@@ -292,8 +309,9 @@ void executor::arithmetic(const command& c, reply_buffer& out) {
   d.gone = {now_, &shared_.store};
   d.up = up;
   d.delta = c.number;
+  d.created_state = fresh_state(0, false);
   const update_result r = update(c.key, d, number_bytes_max);
-  if (r.what == outcome::failed) return line(c, out, "SERVER_ERROR the pool has failed");
+  if (r.what == outcome::failed) return fail(c, out);
   if (r.what == outcome::no_memory || r.what == outcome::too_large) return line(c, out, "SERVER_ERROR out of memory");
   switch (d.answer) {
     case number_decision::says::done: {
@@ -313,7 +331,7 @@ void executor::arithmetic(const command& c, reply_buffer& out) {
 bool executor::needs_store(const command& c) noexcept {
   switch (c.what) {
     case verb::refused:
-      return c.drops_item;
+      return false;
     case verb::stats: {
       const auto words = c.arguments();
       return !words.empty() &&
@@ -337,7 +355,7 @@ bool executor::needs_store(const command& c) noexcept {
 
 executor::after executor::execute(command& c, reply_buffer& out) {
   if (needs_store(c) && shared_.store.failed()) {
-    line(c, out, "SERVER_ERROR the pool has failed");
+    fail(c, out);
     return after::next;
   }
   switch (c.what) {
@@ -389,7 +407,7 @@ executor::after executor::execute(command& c, reply_buffer& out) {
       flush_all(c, out);
       break;
     case verb::version:
-      line(c, out, version_line);
+      line(c, out, std::string{"VERSION "}.append(version_text));
       break;
     case verb::quit:
       return after::close;

@@ -4,6 +4,7 @@
 // durable: the caller sees to that.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 
@@ -32,10 +33,12 @@ class executor {
   };
   // The session must have entered. `again` continues a command that said so.
   after execute(command& c, reply_buffer& out);
+  // A command that was to store and has no memory for it.
+  void note_no_memory(const command& c) noexcept;
 
  private:
   // Whether the key has an item that may be seen, counting why not.
-  bool find(std::string_view key, item& found) noexcept;
+  look find(std::string_view key, item& found) noexcept;
   void note_access(const item& i) noexcept;
   // Makes room when there is none, as far as that is allowed.
   update_result update(std::string_view key, decision& by, std::size_t value_bytes) noexcept;
@@ -47,10 +50,16 @@ class executor {
   [[nodiscard]] unsigned class_of(std::size_t key, std::size_t value) const noexcept {
     return shared_.classes.of(item_bytes(key, value));
   }
+  // What a client is told of an expiry that there is. What has expired comes out negative, and goes out as memcached
+  // writes it, without a sign.
+  [[nodiscard]] std::uint32_t seconds_left(std::uint32_t expiry) const noexcept {
+    return std::max(expiry, shared_.beginning() + 1) - now_;
+  }
   [[nodiscard]] item_state fresh_state(std::uint32_t expiry, bool binary_key) const noexcept;
 
   void line(const command& c, reply_buffer& out, std::string_view text) const;
   void refuse(const command& c, reply_buffer& out);
+  static void fail(const command& c, reply_buffer& out);
 
   after get(command& c, reply_buffer& out);
   void put_value(const item& i, bool with_cas, reply_buffer& out) const;
@@ -77,6 +86,7 @@ class executor {
   after shut_down(const command& c, reply_buffer& out);
   void set_memory_limit(const command& c, reply_buffer& out);
   void slabs(const command& c, reply_buffer& out);
+  [[nodiscard]] static std::string_view lru_answer(std::span<const std::string_view> words) noexcept;
   void lru(const command& c, reply_buffer& out);
   void lru_crawler(const command& c, reply_buffer& out);
   void debugtime(const command& c, reply_buffer& out);
@@ -89,9 +99,10 @@ class executor {
   std::array<std::uint32_t, size_classes_max> no_room_at_{};
 };
 
-// "1.6.18": clients take features from it.
-extern const std::string_view version_text;
-extern const std::string_view version_line;
+// The memcached that this one answers as: clients take its numbers for features, and some take the last that they find.
+inline constexpr std::string_view version_text = "1.6.18";
+
+inline constexpr std::string_view no_memory_text = "SERVER_ERROR out of memory storing object";
 
 // More than this waiting for a client, and its next command waits too.
 inline constexpr std::size_t reply_bytes_high = std::size_t{256} << 10;

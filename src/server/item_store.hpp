@@ -100,9 +100,11 @@ class decision {
   ~decision() = default;
 };
 
-// no_memory: over the limit; no_room: below it, but the pool has no place of this size; failed: see
-// item_store::failed().
+// no_memory: over the limit; no_room: below it, but the pool has no place of this size; failed: as a look.
 enum class outcome : std::uint8_t { kept, removed, replaced, no_memory, no_room, too_large, failed };
+
+// failed: the store has failed, or a damaged place in it stands before what would tell.
+enum class look : std::uint8_t { absent, there, failed };
 
 struct update_result {
   outcome what = outcome::kept;
@@ -117,7 +119,7 @@ class item_session {
   virtual void leave() noexcept = 0;
 
   // Also marks the item as used, for the choice of whom to evict.
-  virtual bool find(std::string_view key, item& found) noexcept = 0;
+  virtual look find(std::string_view key, item& found) noexcept = 0;
 
   // Atomic.  no_memory, no_room: nothing has changed; make room and call again.
   virtual update_result update(std::string_view key, decision& by) noexcept = 0;
@@ -142,23 +144,21 @@ struct usage {
 
 // How choosy a sweep is. An item that was used since the hand came by last is spared, until so many were looked at in a
 // row that this would take too long: all are marked where the limit is met for the first time, for new items begin as
-// used. Then those go that nobody ever fetched, and after as many more any.
+// used. Then those go that nobody ever fetched, and after as many more any. When the hand comes around within one
+// sweep, its items have had no time to be used again: those that were ever fetched count as used.
 class patience {
  public:
-  static constexpr std::size_t items = 128;
+  static constexpr std::size_t items = 512;
 
-  [[nodiscard]] bool spares(bool used, bool fetched) noexcept {
+  [[nodiscard]] bool spares(bool used, bool fetched, bool came_around) noexcept {
     const std::size_t seen = since_++;
-    const bool spared = seen < items ? used || (around_ && fetched) : seen < 2 * items && fetched;
+    const bool spared = seen < items ? used || (came_around && fetched) : seen < 2 * items && fetched;
     if (!spared) since_ = 0;
     return spared;
   }
-  // The sweep has met all items, and cleared the marks itself: they tell nothing about what is used.
-  void has_come_around() noexcept { around_ = true; }
 
  private:
   std::size_t since_ = 0;  // the last one that was not spared
-  bool around_ = false;
 };
 
 class item_store {
@@ -178,7 +178,7 @@ class item_store {
 
   // Removes items until `bytes` of memory are free below the limit or `items_max` items have been looked at: those that
   // are gone at `now` first, and with `living` such as nobody has used lately. Where all have been used, those that
-  // nobody ever fetched, then any: a sweep looks at no more than some hundred items before it removes one. With
+  // nobody ever fetched, then any: a sweep looks at no more than some thousand items before it removes one. With
   // `same_room` it removes one item that takes as much memory as a new one of `bytes`, whatever the limit. Tells each
   // before it goes. Returns how many are gone.
   struct sweep_wish {

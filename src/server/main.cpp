@@ -1,11 +1,11 @@
 // nv-memcached: reads the command line, becomes what it says, opens the store and serves.
 #include <grp.h>
+#include <malloc.h>
 #include <pwd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <fcntl.h>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -16,6 +16,7 @@
 
 #include "platform/platform.hpp"
 #include "server/durable_store.hpp"
+#include "server/log.hpp"
 #include "server/server.hpp"
 #include "server/settings.hpp"
 #include "server/volatile_store.hpp"
@@ -24,7 +25,7 @@ namespace nvm::server {
 namespace {
 
 int complain(int code, const std::string& why) {
-  std::fprintf(stderr, "nv-memcached: %s\n", why.c_str());
+  say("nv-memcached: %s", why.c_str());
   return code;
 }
 
@@ -57,19 +58,9 @@ bool write_pid(const std::string& path) {
   return written && closed && std::rename(temporary.c_str(), path.c_str()) == 0;
 }
 
-// Standard error goes to the end of that file from now on.
-bool open_log(const std::string& path) {
-  constexpr mode_t mode = 0640;
-  const int file = platform::open_descriptor(path.c_str(), O_WRONLY | O_APPEND | O_CREAT, mode);
-  if (file < 0) return false;
-  const bool done = ::dup2(file, STDERR_FILENO) >= 0;
-  ::close(file);
-  return done;
-}
-
 int serve(const settings& s) {
   // First: a second server of this port makes no pool.
-  auto sockets = service::listen(s);
+  auto sockets = service::take_addresses(s);
   if (!sockets) return complain(exit_unavailable, last_message());
   std::unique_ptr<item_store> store;
   if (s.volatile_store) {
@@ -107,6 +98,9 @@ int run(int argc, char** argv) {
   const settings& s = line.given;
   for (const std::string& w : s.warnings) complain(0, w);
 
+  // Fixed: by itself the allocator would keep large buffers after it has freed some.
+  constexpr int large_allocation_bytes = 128 << 10;
+  ::mallopt(M_MMAP_THRESHOLD, large_allocation_bytes);
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGHUP, SIG_IGN);  // until the server listens to it
   if (!s.log_path.empty() && !open_log(s.log_path)) {
@@ -117,6 +111,7 @@ int run(int argc, char** argv) {
   if (s.daemon) {
     // Paths on the command line stay what they were: the directory is kept.
     if (::daemon(1, s.verbosity != 0 ? 1 : 0) != 0) return complain(exit_internal, std::strerror(errno));
+    if (!s.log_path.empty()) static_cast<void>(open_log(s.log_path));  // it could be had before
   }
   if (s.lock_memory && ::mlockall(MCL_CURRENT | MCL_FUTURE) != 0) {
     complain(0, std::string{"-k: "} + std::strerror(errno));

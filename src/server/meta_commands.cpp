@@ -2,6 +2,7 @@
 //
 // A reply repeats what its flags ask for, in their order; so an expiry that is asked for before it is changed is the
 // old one. Marks (stale, won) lie in the state word, and whoever sets one by compare-and-swap has won.
+#include <charconv>
 #include <cstring>
 
 #include "server/base64.hpp"
@@ -41,12 +42,6 @@ char* put_key(char* to, std::string_view key, bool binary) noexcept {
   return put_flag(put_base64(to, key), 'b');
 }
 
-char* put_seconds_left(char* to, std::uint32_t expiry, std::uint32_t now) noexcept {
-  to = put_flag(to, 't');
-  if (expiry == 0) return put_text(to, "-1");
-  return put_number(to, expiry > now ? expiry - now : 0);
-}
-
 char* put_end(char* to) noexcept { return put_text(to, "\r\n"); }
 
 // What the flags of a command may ask back of an item.
@@ -65,7 +60,9 @@ struct told {
   item_state before{};
 };
 
-char* put_asked(char* to, const command& c, const told& t) noexcept {
+// seconds_left(expiry) says how many there are.
+template <class F>
+char* put_asked(char* to, const command& c, const told& t, F&& seconds_left) noexcept {
   std::uint32_t expiry = t.expiry;
   for (const std::string_view word : c.flag_words()) {
     switch (word[0]) {
@@ -90,7 +87,8 @@ char* put_asked(char* to, const command& c, const told& t) noexcept {
         if (t.created) expiry = t.expiry_new;
         continue;
       case 't':
-        to = put_seconds_left(to, expiry, t.now);
+        to = put_flag(to, 't');
+        to = expiry == 0 ? put_text(to, "-1") : put_number(to, seconds_left(expiry));
         continue;
       default:
         break;
@@ -134,10 +132,10 @@ char* put_opaque_and_key(char* to, const command& c) noexcept {
 void executor::meta_get(const command& c, reply_buffer& out) {
   const meta_flags& m = c.meta;
   item found;
-  bool there = find(c.key, found);
+  look seen = find(c.key, found);
   bool created = false;
   // Somebody may take away at once what another has just created: then it is our turn.
-  while (!there && m.has_vivify) {
+  while (seen == look::absent && m.has_vivify) {
     vivify_decision d;
     d.gone = {now_, &shared_.store};
     d.state = fresh_state(expiry_of(m.vivify), m.binary_key);
@@ -146,17 +144,21 @@ void executor::meta_get(const command& c, reply_buffer& out) {
       if (word[0] == 'N') d.state.expiry = expiry_of(m.vivify);
     }
     d.state.won = true;
+    d.state.fetched = !m.no_access;
     const update_result r = update(c.key, d, 0);
     if (r.what == outcome::replaced) {
-      created = there = true;
+      created = true;
+      seen = look::there;
       counters_.add(count::total_items);
       found = {c.key, {}, 0, r.cas, 0, 0};
       break;
     }
+    if (r.what == outcome::failed) seen = look::failed;
     if (r.what != outcome::kept) break;
-    there = find(c.key, found);
+    seen = find(c.key, found);
   }
-  if (!there) {
+  if (seen == look::failed) return fail(c, out);
+  if (seen == look::absent) {
     counters_.add(m.has_ttl ? count::touch_cmds : count::get_cmds);
     counters_.add(m.has_ttl ? count::touch_misses : count::get_misses);
     if (m.quiet) return;
@@ -186,6 +188,7 @@ void executor::meta_get(const command& c, reply_buffer& out) {
   counters_.add(class_of(c.key.size(), found.value.size()),
                 m.has_ttl ? class_count::touch_hits : class_count::get_hits);
 
+  const auto left = [this](std::uint32_t expiry) { return seconds_left(expiry); };
   char* to = put_head(out.room(meta_line_bytes_max), m.value, found.value.size());
   to = put_asked(to, c,
                  {.cas = shared_.config.cas ? found.cas : 0,
@@ -197,7 +200,8 @@ void executor::meta_get(const command& c, reply_buffer& out) {
                   .created = created,
                   .expiry_new = expiry_of(m.vivify),
                   .found = &found,
-                  .before = before});
+                  .before = before},
+                 left);
   if (before.won) to = put_flag(to, 'Z');
   if (before.stale) to = put_flag(to, 'X');
   if (won) to = put_flag(to, 'W');
@@ -246,14 +250,15 @@ void executor::meta_set(const command& c, reply_buffer& out) {
       head = "NF";
       break;
     case store_answer::failed:
-      return out.append("SERVER_ERROR the pool has failed\r\n");
+      return fail(c, out);
     case store_answer::no_memory:
-      counters_.add(count::store_no_memory);
-      remove_quietly(c.key);
-      return out.append("SERVER_ERROR out of memory storing object\r\n");
+      note_no_memory(c);
+      out.append(no_memory_text);
+      return out.append("\r\n");
   }
   char* to = put_text(out.room(meta_line_bytes_max), head);
-  to = put_asked(to, c, {.cas = shared_.config.cas ? new_cas : 0, .binary_key = m.binary_key});
+  const auto left = [this](std::uint32_t expiry) { return seconds_left(expiry); };
+  to = put_asked(to, c, {.cas = shared_.config.cas ? new_cas : 0, .binary_key = m.binary_key}, left);
   out.commit(put_end(to));
 }
 
@@ -267,7 +272,7 @@ void executor::meta_delete(const command& c, reply_buffer& out) {
   d.has_expiry = m.has_ttl;
   d.expiry = expiry_of(m.ttl);
   const update_result r = update(c.key, d, 0);
-  if (r.what == outcome::failed) return out.append("SERVER_ERROR the pool has failed\r\n");
+  if (r.what == outcome::failed) return fail(c, out);
   if (r.what == outcome::no_memory) return out.append("SERVER_ERROR out of memory storing object\r\n");
   std::string_view head = "HD";
   switch (d.answer) {
@@ -307,7 +312,7 @@ void executor::meta_arithmetic(const command& c, reply_buffer& out) {
   d.has_expiry = m.has_ttl;
   d.expiry = expiry_of(m.ttl);
   const update_result r = update(c.key, d, number_bytes_max);
-  if (r.what == outcome::failed) return out.append("SERVER_ERROR the pool has failed\r\n");
+  if (r.what == outcome::failed) return fail(c, out);
   if (r.what == outcome::no_memory || r.what == outcome::too_large) {
     return out.append(d.answer == number_decision::says::created ? "SERVER_ERROR Out of memory allocating new item\r\n"
                                                                  : "SERVER_ERROR out of memory\r\n");
@@ -334,6 +339,7 @@ void executor::meta_arithmetic(const command& c, reply_buffer& out) {
   const bool created = d.answer == number_decision::says::created;
   char digits[number_bytes_max];
   const std::string_view text{digits, put_number(digits, d.result)};
+  const auto left = [this](std::uint32_t expiry) { return seconds_left(expiry); };
   char* to = put_head(out.room(meta_line_bytes_max), m.value, text.size());
   to = put_asked(to, c,
                  {.cas = shared_.config.cas ? r.cas : 0,
@@ -343,7 +349,8 @@ void executor::meta_arithmetic(const command& c, reply_buffer& out) {
                   .expiry = d.expiry_before,
                   .expiry_set = expiry_of(m.ttl),
                   .created = created,
-                  .expiry_new = expiry_of(m.vivify)});
+                  .expiry_new = expiry_of(m.vivify)},
+                 left);
   if (m.value) to = put_text(put_end(to), text);
   out.commit(put_end(to));
 }
@@ -351,7 +358,9 @@ void executor::meta_arithmetic(const command& c, reply_buffer& out) {
 void executor::meta_debug(const command& c, reply_buffer& out) {
   counters_.add(count::meta_cmds);
   item found;
-  if (!find(c.key, found)) return out.append("EN\r\n");
+  const look seen = find(c.key, found);
+  if (seen == look::failed) return fail(c, out);
+  if (seen == look::absent) return out.append("EN\r\n");
   const item_state s = found.state();
   char* to = put_text(out.room(meta_line_bytes_max), "ME ");
   to = s.binary_key ? put_base64(to, found.key) : put_text(to, found.key);
@@ -359,7 +368,8 @@ void executor::meta_debug(const command& c, reply_buffer& out) {
   if (s.expiry == 0) {
     to = put_text(to, "-1");
   } else {
-    to = put_number(to, s.expiry - now_);
+    // Since it expired, so below 0 as a rule.
+    to = std::to_chars(to, to + number_bytes_max, -static_cast<std::int32_t>(seconds_left(s.expiry))).ptr;
   }
   to = put_number(put_text(to, " la="), s.idle(now_));
   to = put_number(put_text(to, " cas="), found.cas);

@@ -1,11 +1,11 @@
-// Numbers as the protocol writes and reads them: decimal, with what memcached's readers let pass (a sign, white space
-// behind), and refused when they do not fit instead of cut off.
+// Decimal numbers of the protocol and of the command line.
 #pragma once
 
 #include <charconv>
 #include <concepts>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 namespace nvm::server {
 
@@ -13,6 +13,7 @@ inline constexpr std::size_t number_bytes_max = 20;
 
 constexpr bool is_white(char c) noexcept { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
+// Of the command line: refused when they do not fit. A plus sign and what follows white space are let pass.
 template <std::integral T>
 [[nodiscard]] bool read_number(std::string_view text, T& to) noexcept {
   if (!text.empty() && text.front() == '+') {
@@ -24,6 +25,38 @@ template <std::integral T>
   if (error != std::errc{} || (end != text.end() && !is_white(*end))) return false;
   to = value;
   return true;
+}
+
+// Of a client, as memcached reads them, with the C library: white space and a sign before, white space or a zero byte
+// and anything after; the number is cut to its type, if it fits 64 bits. One without a sign that comes out negative by
+// a minus is none.
+template <std::integral T>
+[[nodiscard]] bool read_client_number(std::string_view text, T& to) noexcept {
+  const std::string_view whole = text.substr(0, text.find('\0'));
+  text = whole;
+  while (!text.empty() && is_white(text.front())) text.remove_prefix(1);
+  const bool negative = !text.empty() && text.front() == '-';
+  if (negative || (!text.empty() && text.front() == '+')) text.remove_prefix(1);
+  std::uint64_t size = 0;
+  const auto [end, error] = std::from_chars(text.begin(), text.end(), size);
+  if (error != std::errc{} || (end != text.end() && !is_white(*end))) return false;
+  const std::uint64_t value = negative ? 0 - size : size;
+  constexpr std::uint64_t sign = std::uint64_t{1} << 63;
+  if constexpr (std::is_signed_v<T>) {
+    if (negative ? size > sign : size >= sign) return false;
+  } else if ((value & sign) != 0 && whole.find('-') != std::string_view::npos) {
+    return false;
+  }
+  to = static_cast<T>(value);
+  return true;
+}
+
+// The same for numbers with a fraction.
+[[nodiscard]] inline bool read_client_number(std::string_view text, double& to) noexcept {
+  while (!text.empty() && is_white(text.front())) text.remove_prefix(1);
+  if (!text.empty() && text.front() == '+') text.remove_prefix(1);
+  const auto [end, error] = std::from_chars(text.begin(), text.end(), to);
+  return error == std::errc{} && (end == text.end() || is_white(*end));
 }
 
 // There must be room for number_bytes_max; returns the place behind the last digit.

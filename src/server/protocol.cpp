@@ -14,10 +14,18 @@ constexpr std::string_view bad_format = "CLIENT_ERROR bad command line format";
 constexpr std::string_view too_large = "SERVER_ERROR object too large for cache";
 
 // More than this is no length: memcached's are 31 bits with the line end.
-constexpr std::int64_t value_bytes_max = std::numeric_limits<std::int32_t>::max() - 2;
+constexpr std::int32_t value_bytes_max = std::numeric_limits<std::int32_t>::max() - 2;
 constexpr std::size_t value_end_bytes = 2;
 constexpr std::size_t meta_words_max = 19;
 constexpr std::size_t opaque_bytes_max = 32;
+
+// Expiries have 32 bits.
+bool read_expiry(std::string_view text, std::int64_t& to) noexcept {
+  std::int32_t seconds = 0;
+  if (!read_client_number(text, seconds)) return false;
+  to = seconds;
+  return true;
+}
 
 void refuse(command& to, std::string_view line) noexcept {
   to.what = verb::refused;
@@ -76,10 +84,10 @@ parsed parse_store(std::string_view input, std::size_t line_bytes, const parse_l
   const std::size_t least = what == verb::cas ? 6 : 5;
   if (!words_are(to, least, least + 1)) return refuse(to, "ERROR"), line;
   note_silence(to);
-  std::int64_t bytes = 0;
-  if (to.words[1].size() > key_bytes_max || !read_number(to.words[2], to.flags) ||
-      !read_number(to.words[3], to.expiry) || !read_number(to.words[4], bytes) ||
-      (what == verb::cas && !read_number(to.words[5], to.number)) || bytes < 0 || bytes > value_bytes_max) {
+  std::int32_t bytes = 0;
+  if (to.words[1].size() > key_bytes_max || !read_client_number(to.words[2], to.flags) ||
+      !read_expiry(to.words[3], to.expiry) || !read_client_number(to.words[4], bytes) ||
+      (what == verb::cas && !read_client_number(to.words[5], to.number)) || bytes < 0 || bytes > value_bytes_max) {
     return refuse(to, bad_format), line;
   }
   to.what = what;
@@ -89,18 +97,24 @@ parsed parse_store(std::string_view input, std::size_t line_bytes, const parse_l
 
 // --- meta commands ---
 
-// Reads the flags from the word `first` on; the error is what memcached answers, empty when there is none.
+// Reads the flags from the word `first` on; the error is what memcached answers, empty when there is none: the first
+// flag that it does not know or has seen, else the last one with a wrong argument.
 std::string_view parse_flags(command& to, std::size_t first) noexcept {
   meta_flags& m = to.meta;
   std::string_view error;
   std::uint64_t seen[2] = {};
   to.key = to.words[1];
-  const auto number = [&](std::string_view word, auto& value, bool& has, std::string_view complaint) {
-    has = read_number(word.substr(1), value);
-    if (!has) error = complaint;
+  const auto number = [&](std::string_view word, auto& value, std::string_view complaint) {
+    const bool good = read_client_number(word.substr(1), value);
+    if (!good) error = complaint;
+    return good;
   };
   constexpr std::string_view bad_token = "CLIENT_ERROR bad token in command line format";
-  bool unused = false;
+  const auto expiry = [&](std::string_view word, std::int64_t& value) {
+    const bool good = read_expiry(word.substr(1), value);
+    if (!good) error = bad_token;
+    return good;
+  };
   for (std::size_t i = first; i < to.word_count; ++i) {
     const std::string_view word = to.words[i];
     const auto letter = static_cast<std::uint8_t>(word[0]);
@@ -115,25 +129,25 @@ std::string_view parse_flags(command& to, std::size_t first) noexcept {
         break;
       }
       case 'N':
-        number(word, m.vivify, m.has_vivify, bad_token);
+        m.has_vivify = expiry(word, m.vivify);
         break;
       case 'T':
-        number(word, m.ttl, m.has_ttl, bad_token);
+        m.has_ttl = expiry(word, m.ttl);
         break;
       case 'R':
-        number(word, m.recache, m.has_recache, bad_token);
+        m.has_recache = expiry(word, m.recache);
         break;
       case 'F':
-        number(word, to.flags, unused, bad_format);
+        number(word, to.flags, error.empty() ? bad_format : error);
         break;
       case 'C':
-        number(word, to.number, m.has_cas, bad_token);
+        m.has_cas = number(word, to.number, bad_token);
         break;
       case 'J':
-        number(word, m.initial, unused, "CLIENT_ERROR invalid numeric initial value");
+        number(word, m.initial, "CLIENT_ERROR invalid numeric initial value");
         break;
       case 'D':
-        number(word, m.delta, unused, "CLIENT_ERROR invalid numeric delta value");
+        number(word, m.delta, "CLIENT_ERROR invalid numeric delta value");
         break;
       case 'M':
         if (word.size() == 2) {
@@ -185,16 +199,17 @@ constexpr std::string_view opaque_too_long = "CLIENT_ERROR opaque token too long
 parsed parse_meta_set(std::string_view input, std::size_t line_bytes, const parse_limits& limits,
                       command& to) noexcept {
   const parsed line{parsed::answer::command, line_bytes};
-  std::int64_t bytes = 0;
+  std::int32_t bytes = 0;
   if (to.word_count < 2) return refuse(to, "ERROR"), line;
   if (to.words[1].size() > key_bytes_max || to.word_count == 2) return refuse(to, bad_format), line;
   if (to.word_count > meta_words_max) return refuse(to, "CLIENT_ERROR options flags too long"), line;
-  if (!read_number(to.words[2], bytes) || bytes < 0 || bytes > value_bytes_max) return refuse(to, bad_format), line;
+  if (!read_client_number(to.words[2], bytes) || bytes < 0 || bytes > value_bytes_max)
+    return refuse(to, bad_format), line;
   std::string_view error = parse_flags(to, 3);
-  if (error.empty() && has_long_opaque(to, 3)) error = opaque_too_long;
   if (error.empty() && to.meta.mode != 0 && std::string_view{"EAPRS"}.find(to.meta.mode) == std::string_view::npos) {
     error = "CLIENT_ERROR invalid mode for ms M token";
   }
+  if (error.empty() && has_long_opaque(to, 3)) error = opaque_too_long;
   if (!error.empty()) {
     refuse(to, error);
     to.swallow = static_cast<std::size_t>(bytes) + value_end_bytes;
@@ -214,11 +229,11 @@ void parse_meta(verb what, command& to) noexcept {
   }
   const std::string_view error = parse_flags(to, 2);
   if (!error.empty()) return refuse(to, get ? error : "CLIENT_ERROR invalid or duplicate flag");
-  if (has_long_opaque(to, 2)) return refuse(to, opaque_too_long);
   if (what == verb::meta_arithmetic && to.meta.mode != 0 &&
       std::string_view{"I+D-"}.find(to.meta.mode) == std::string_view::npos) {
     return refuse(to, "CLIENT_ERROR invalid mode for ma M token");
   }
+  if (has_long_opaque(to, 2)) return refuse(to, opaque_too_long);
   to.what = what;
 }
 
@@ -241,7 +256,7 @@ void parse_meta_debug(command& to) noexcept {
 void parse_get(std::string_view line, verb what, command& to) noexcept {
   const bool touches = what == verb::gat || what == verb::gats;
   if (to.word_count < 2) return refuse(to, "ERROR");
-  if (touches && !read_number(to.words[1], to.expiry)) return refuse(to, "CLIENT_ERROR invalid exptime argument");
+  if (touches && !read_expiry(to.words[1], to.expiry)) return refuse(to, "CLIENT_ERROR invalid exptime argument");
   const std::string_view before = to.words[touches ? 1 : 0];
   to.key = {before.data() + before.size(), line.data() + line.size()};
   // All are looked at before the first is answered, for a reply cannot be taken back.
@@ -272,8 +287,8 @@ void parse_change(verb what, command& to) noexcept {
   if (to.words[1].size() > key_bytes_max) return refuse(to, bad_format);
   to.key = to.words[1];
   if (what == verb::touch) {
-    if (!read_number(to.words[2], to.expiry)) return refuse(to, "CLIENT_ERROR invalid exptime argument");
-  } else if (!read_number(to.words[2], to.number)) {
+    if (!read_expiry(to.words[2], to.expiry)) return refuse(to, "CLIENT_ERROR invalid exptime argument");
+  } else if (!read_client_number(to.words[2], to.number)) {
     return refuse(to, "CLIENT_ERROR invalid numeric delta argument");
   }
   to.what = what;
@@ -284,7 +299,7 @@ void parse_flush_all(command& to) noexcept {
   if (!words_are(to, 1, 3)) return refuse(to, "ERROR");
   note_silence(to);
   to.what = verb::flush_all;
-  if (to.word_count != (to.silent ? 2 : 1) && !read_number(to.words[1], to.expiry)) {
+  if (to.word_count != (to.silent ? 2 : 1) && !read_expiry(to.words[1], to.expiry)) {
     refuse(to, "CLIENT_ERROR invalid exptime argument");
   }
 }
@@ -293,14 +308,14 @@ void parse_level(verb what, command& to) noexcept {
   if (!words_are(to, 2, 3)) return refuse(to, "ERROR");
   note_silence(to);
   std::uint32_t level = 0;
-  if (!read_number(to.words[1], level)) return refuse(to, what == verb::verbosity ? bad_format : "ERROR");
+  if (!read_client_number(to.words[1], level)) return refuse(to, what == verb::verbosity ? bad_format : "ERROR");
   to.number = level;
   to.what = what;
 }
 
 void parse_debugtime(const parse_limits& limits, command& to) noexcept {
   if (!limits.debug_commands) return refuse(to, "ERROR");
-  if (to.word_count >= 2 && to.words[1] != "p" && to.words[1] != "r" && !read_number(to.words[1], to.expiry)) {
+  if (to.word_count >= 2 && to.words[1] != "p" && to.words[1] != "r" && !read_client_number(to.words[1], to.expiry)) {
     return refuse(to, "ERROR");
   }
   to.what = verb::debugtime;
@@ -377,9 +392,9 @@ verb storing_verb(std::string_view name) noexcept {
   }
 }
 
-// Whether so much without a line end may still become a command.
-bool may_become_command(std::string_view input) noexcept {
-  if (input.size() <= line_bytes_max) return true;
+// Whether so much without a line end may still become a command, or has become one.
+bool may_become_command(std::string_view input, std::size_t line_bytes) noexcept {
+  if (input.size() <= line_bytes) return true;
   const std::size_t begin = input.find_first_not_of(' ');
   if (begin > 100 || input.size() > get_line_bytes_max) return false;  // npos: nothing but spaces
   const std::string_view text = input.substr(begin);
@@ -404,10 +419,11 @@ parsed parse(std::string_view input, const parse_limits& limits, command& to) no
   const auto* const newline =
       input.empty() ? nullptr : static_cast<const char*>(std::memchr(input.data(), '\n', input.size()));
   if (newline == nullptr) {
-    if (!may_become_command(input)) return {parsed::answer::hang_up, 0};
+    if (!may_become_command(input, line_bytes_max)) return {parsed::answer::hang_up, 0};
     return {parsed::answer::incomplete, input.size() + 1};
   }
   auto length = static_cast<std::size_t>(newline - input.data());
+  if (!may_become_command(input.substr(0, length), whole_line_bytes_max)) return {parsed::answer::hang_up, 0};
   const parsed whole{parsed::answer::command, length + 1};
   if (length > 1 && input[length - 1] == '\r') --length;
   // A zero byte ends the line for memcached, whatever follows.

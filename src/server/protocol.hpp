@@ -82,10 +82,10 @@ struct command {
   std::uint32_t flags = 0;   // of the item
   std::int64_t expiry = 0;   // as the client gave it
   std::uint64_t number = 0;  // cas id, delta, or level
-  std::size_t swallow = 0;   // refused: bytes behind the command that belong to it
+  std::size_t swallow = 0;   // refused: bytes after the command that belong to it; the answer comes after them
   std::string_view key;      // of get and its kin: all the keys, with the spaces between them
   std::string_view value;
-  std::string_view refusal;  // without its line end
+  std::string_view refusal;  // without its line end; a literal
   meta_flags meta;
   std::array<std::string_view, words_max> words;  // of the line, the command's name first
   std::array<char, key_bytes_max> decoded_key;    // where `key` lies when it came in base64
@@ -107,6 +107,8 @@ struct parse_limits {
 
 // Without a line end within so many bytes a command is no command, unless it gets many keys.
 inline constexpr std::size_t line_bytes_max = 2048;
+// With a line end at once it may be longer: as much as memcached receives at a time.
+inline constexpr std::size_t whole_line_bytes_max = std::size_t{16} << 10;
 inline constexpr std::size_t get_line_bytes_max = std::size_t{1} << 20;
 
 struct parsed {

@@ -4,6 +4,7 @@
 #include <event2/event.h>
 #include <event2/http.h>
 #include <event2/listener.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/resource.h>
@@ -16,6 +17,7 @@
 #include <cstring>
 #include <limits>
 
+#include "server/log.hpp"
 #include "server/reports.hpp"
 #include "server/sockets.hpp"
 #include "server/worker.hpp"
@@ -25,6 +27,8 @@ namespace {
 
 // Descriptors beside those of the connections: sockets that listen, events, the pool.
 constexpr rlim_t other_descriptors = 128;
+constexpr std::uint64_t released_bytes_high = std::uint64_t{1} << 20;
+constexpr int metrics_backlog = 16;
 constexpr std::size_t swept_items_per_second = 20'000;
 
 template <auto Free>
@@ -118,6 +122,7 @@ void service::parts::accept(const ear& at, int fd, const sockaddr_storage& peer,
 }
 
 status service::parts::add_listener(listening_socket socket) {
+  if (const status s = begin_listening(socket, shared.config.backlog); !s) return s.error();
   auto& at = ears.emplace_back(std::make_unique<ear>());
   at->owner = this;
   at->socket = std::move(socket);
@@ -146,7 +151,8 @@ status service::parts::add_listener(listening_socket socket) {
 status service::parts::open_metrics() {
   if (shared.config.metrics_port == 0) return {};
   std::vector<listening_socket> sockets;
-  if (const status s = listen_tcp("127.0.0.1", shared.config.metrics_port, 16, sockets); !s) return s.error();
+  if (const status s = bind_tcp("127.0.0.1", shared.config.metrics_port, sockets); !s) return s.error();
+  if (const status s = begin_listening(sockets[0], metrics_backlog); !s) return s.error();
   metrics.reset(::evhttp_new(base.get()));
   if (metrics == nullptr || ::evhttp_accept_socket(metrics.get(), sockets[0].fd) != 0) {
     return fail(errc::system, "--metrics-port: no server for metrics");
@@ -165,7 +171,7 @@ status service::parts::open_metrics() {
         ::evbuffer_free(body);
       },
       this);
-  std::fprintf(stderr, "nv-memcached: metrics at http://127.0.0.1:%d/metrics\n", sockets[0].port);
+  say("nv-memcached: metrics at http://127.0.0.1:%d/metrics", sockets[0].port);
   return {};
 }
 
@@ -174,6 +180,11 @@ void service::parts::sweep() {
   if (shared.store.failed()) {
     if (shared.config.failure == on_failure::end) shared.stop();
     return;
+  }
+  // Memory of clients that are gone goes back to the system, which the allocator does by itself for large pieces only.
+  if (shared.released_bytes.load(std::memory_order_relaxed) >= released_bytes_high) {
+    shared.released_bytes.store(0, std::memory_order_relaxed);
+    ::malloc_trim(0);
   }
   const std::uint32_t now = shared.clock.now();
   shared.store.tick(now);
@@ -193,7 +204,7 @@ void service::parts::sweep() {
 service::service(std::unique_ptr<parts> all) noexcept : all_{std::move(all)} {}
 service::~service() = default;
 
-result<std::vector<listening_socket>> service::listen(const settings& given) {
+result<std::vector<listening_socket>> service::take_addresses(const settings& given) {
   std::vector<listening_socket> sockets;
   if (!given.unix_path.empty()) {
     auto s = listen_unix(given.unix_path, given.unix_mode, given.backlog);
@@ -202,7 +213,7 @@ result<std::vector<listening_socket>> service::listen(const settings& given) {
   }
   if (given.port != 0 && (given.unix_path.empty() || given.addresses_given)) {
     for (const std::string& address : given.addresses) {
-      if (const status s = listen_tcp(address, given.port, given.backlog, sockets); !s) return s.error();
+      if (const status s = bind_tcp(address, given.port, sockets); !s) return s.error();
     }
   }
   return sockets;
@@ -213,10 +224,10 @@ result<std::unique_ptr<service>> service::open(const settings& given, item_store
   auto all = std::make_unique<parts>(given, store);
   if (all->base == nullptr) return fail(errc::system, "libevent has no base for this system");
   raise_descriptor_limit(given.connections_max);
-  tell_ports(sockets);
-  for (listening_socket& s : sockets) {
-    if (const status added = all->add_listener(std::move(s)); !added) return added.error();
+  for (const listening_socket& s : sockets) {
+    if (const status added = all->add_listener(s); !added) return added.error();
   }
+  tell_ports(sockets);
   if (const status s = all->open_metrics(); !s) return s.error();
 
   for (unsigned i = 0; i < given.threads; ++i) {

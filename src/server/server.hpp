@@ -19,9 +19,9 @@ class service {
  public:
   ~service();
 
-  // Opens all sockets that clients come to.
-  static result<std::vector<listening_socket>> listen(const settings& given);
-  // Takes them, and opens that for metrics; nothing is served before run().
+  // Takes all addresses that clients come to.
+  static result<std::vector<listening_socket>> take_addresses(const settings& given);
+  // Listens there, and where metrics are asked for; nothing is served before run().
   static result<std::unique_ptr<service>> open(const settings& given, item_store& store,
                                                std::vector<listening_socket> sockets);
 

@@ -233,6 +233,7 @@ void declare(CLI::App& app, settings& s, std::vector<std::string>& listen, std::
       ->check(CLI::IsMember({"end", "stay"}))
       ->type_name("MODE");
   app.add_option("--log", s.log_path, "messages go to this file, at its end; SIGHUP opens it again")->type_name("FILE");
+  app.add_flag_callback("--no-checksums", [&s] { s.checksums = false; }, "items of a new pool have no checksums");
   app.add_flag("--volatile", s.volatile_store, "items in ordinary memory; they are lost when the server ends");
   app.add_option("--metrics-port", s.metrics_port, "statistics for Prometheus at http://127.0.0.1:NUM/metrics")
       ->check(CLI::Range(-1, 65535))
@@ -261,7 +262,8 @@ command_line read_command_line(int argc, const char* const* argv) {
       "kill -9.",
       "nv-memcached"};
   app.set_help_flag("-h,--help", "print this help");
-  app.set_version_flag("-V,--version", std::string{"nv-memcached "} + std::string{version_text}, "print the version");
+  app.set_version_flag("-V,--version", "nv-memcached " + std::string{version_text} + "-holdfast-" HOLDFAST_VERSION,
+                       "print the version");
   app.get_formatter()->column_width(36);
   app.footer(
       "Exit codes: 0 stopped by a signal or by \"shutdown\", 2 wrong use, 3 a socket, the pool or a file cannot be "

@@ -49,6 +49,7 @@ struct settings {
   durability durable = durability::strict;
   on_failure failure = on_failure::end;
   bool volatile_store = false;
+  bool checksums = true;  // of items, in a new pool
 
   // behaviour
   unsigned verbosity = 0;

@@ -63,7 +63,7 @@ std::string name_of(const sockaddr_storage& address, socklen_t bytes) {
   return "tcp:" + std::string{host} + ":" + port;
 }
 
-status listen_tcp(const std::string& text, int port, int backlog, std::vector<listening_socket>& to) {
+status bind_tcp(const std::string& text, int port, std::vector<listening_socket>& to) {
   std::string host = text;
   split_port(host, port);
   addrinfo hints{};
@@ -88,7 +88,6 @@ status listen_tcp(const std::string& text, int port, int backlog, std::vector<li
       if (errno == EADDRNOTAVAIL && a->ai_next != nullptr) continue;
       return fail_with_errno("cannot listen on " + host + " port " + service);
     }
-    if (::listen(s.fd, backlog) != 0) return fail_with_errno("cannot listen on " + host + " port " + service);
     sockaddr_storage bound{};
     socklen_t bytes = sizeof bound;
     ::getsockname(s.fd, reinterpret_cast<sockaddr*>(&bound), &bytes);
@@ -102,6 +101,11 @@ status listen_tcp(const std::string& text, int port, int backlog, std::vector<li
   }
   if (to.size() == before) return fail(errc::system, "-l %s: no such address on this machine", host.c_str());
   return {};
+}
+
+status begin_listening(const listening_socket& on, int backlog) {
+  if (::listen(on.fd, backlog) == 0) return {};
+  return fail_with_errno("cannot listen on " + on.address);
 }
 
 result<listening_socket> listen_unix(const std::string& path, unsigned mode, int backlog) {

@@ -21,8 +21,10 @@ struct listening_socket {
 std::string name_of(const sockaddr_storage& address, socklen_t bytes);
 
 // Adds the sockets for `text`, which is an address, an address and a port, or empty for all addresses. Port -1: one
-// that is free.
-status listen_tcp(const std::string& text, int port, int backlog, std::vector<listening_socket>& to);
+// that is free. An address is taken from here on, for no server can listen on it a second time; clients are refused
+// until begin_listening().
+status bind_tcp(const std::string& text, int port, std::vector<listening_socket>& to);
+status begin_listening(const listening_socket& on, int backlog);
 // Takes the place of a socket that nobody listens on any more, and of nothing else.
 result<listening_socket> listen_unix(const std::string& path, unsigned mode, int backlog);
 

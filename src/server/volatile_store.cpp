@@ -33,14 +33,14 @@ class volatile_store::session final : public item_session {
     held_.clear();
   }
 
-  bool find(std::string_view key, item& found) noexcept override {
+  look find(std::string_view key, item& found) noexcept override {
     shard& s = store_.shard_of(key);
     const std::lock_guard lock{s.mutex};
     const auto it = s.items.find(key);
-    if (it == s.items.end()) return false;
+    if (it == s.items.end()) return look::absent;
     it->second->used = true;
     found = hold(it->second);
-    return true;
+    return look::there;
   }
 
   update_result update(std::string_view key, decision& by) noexcept override {
@@ -168,7 +168,6 @@ std::size_t volatile_store::sweep(item_session&, const sweep_wish& wish, const s
   // Three times around are enough, whatever was used meanwhile.
   patience choosy;
   for (std::size_t turn = 0; turn < 3 * shards && seen_items < wish.items_max && !enough(); ++turn) {
-    if (turn == shards) choosy.has_come_around();
     shard& s = shards_[next_shard_.fetch_add(1, std::memory_order_relaxed) % shards];
     const std::lock_guard lock{s.mutex};
     for (std::size_t left = s.ring.size(); left != 0 && seen_items < wish.items_max && !enough(); --left) {
@@ -177,7 +176,7 @@ std::size_t volatile_store::sweep(item_session&, const sweep_wish& wish, const s
       node* const n = s.ring[s.hand];
       const item found = seen(*n);
       const bool dead = is_gone(found, wish.now, flushed_before());
-      if (!dead && (!wish.living || choosy.spares(n->used, found.state().fetched))) {
+      if (!dead && (!wish.living || choosy.spares(n->used, found.state().fetched, turn >= shards))) {
         if (wish.living) n->used = false;
         ++s.hand;
         continue;

@@ -12,6 +12,7 @@ namespace {
 
 // A reply buffer keeps so much memory for the next connection that needs one.
 constexpr std::size_t reply_kept_bytes = std::size_t{64} << 10;
+constexpr std::size_t replies_kept = 32;
 
 event_base* new_base() {
   event_config* const how = ::event_config_new();
@@ -33,7 +34,9 @@ worker::worker(environment& shared)
       limits_{shared.config.item_bytes_max, shared.config.debug_commands},
       base_{new_base()},
       wake_fd_{platform::open_events()},
-      read_buffer_{std::make_unique_for_overwrite<char[]>(read_bytes)} {}
+      read_buffer_{std::make_unique_for_overwrite<char[]>(read_bytes)} {
+  free_replies_.reserve(replies_kept);
+}
 
 worker::~worker() {
   if (wake_ != nullptr) ::event_free(wake_);
@@ -67,19 +70,17 @@ void worker::join() {
   if (thread_.joinable()) thread_.join();
 }
 
-reply_buffer* worker::borrow_reply() {
-  if (free_replies_.empty()) {
-    replies_.push_back(std::make_unique<reply_buffer>());
-    free_replies_.push_back(replies_.back().get());
-  }
-  reply_buffer* const r = free_replies_.back();
+std::unique_ptr<reply_buffer> worker::borrow_reply() {
+  if (free_replies_.empty()) return std::make_unique<reply_buffer>();
+  std::unique_ptr<reply_buffer> r = std::move(free_replies_.back());
   free_replies_.pop_back();
   return r;
 }
 
-void worker::give_back(reply_buffer* r) noexcept {
+void worker::give_back(std::unique_ptr<reply_buffer> r) noexcept {
+  if (free_replies_.size() == free_replies_.capacity()) return;
   r->clear(reply_kept_bytes);
-  free_replies_.push_back(r);
+  free_replies_.push_back(std::move(r));
 }
 
 void worker::mark_ready(connection& c) {

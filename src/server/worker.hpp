@@ -54,8 +54,8 @@ class worker {
   static constexpr std::size_t read_bytes = std::size_t{64} << 10;
   char* read_buffer() noexcept { return read_buffer_.get(); }
   [[nodiscard]] const parse_limits& limits() const noexcept { return limits_; }
-  reply_buffer* borrow_reply();
-  void give_back(reply_buffer* r) noexcept;
+  std::unique_ptr<reply_buffer> borrow_reply();
+  void give_back(std::unique_ptr<reply_buffer> r) noexcept;
   // The connection has done something; it is sent to, or closed, at the end of the round.
   void mark_ready(connection& c);
   void begin_round();
@@ -81,8 +81,7 @@ class worker {
   std::vector<std::unique_ptr<connection>> connections_;
   std::vector<connection*> ready_;
   std::vector<connection*> again_;
-  std::vector<std::unique_ptr<reply_buffer>> replies_;
-  std::vector<reply_buffer*> free_replies_;
+  std::vector<std::unique_ptr<reply_buffer>> free_replies_;
   bool in_round_ = false;
   bool failed_before_ = false;  // the store, when the round began
 

@@ -67,6 +67,61 @@ TEST(storage, keeps_no_old_value_when_the_new_one_is_too_large) {
   EXPECT_EQ(say("append a 0 0 1500\r\n" + std::string(1500, 'c') + "\r\n"), "NOT_STORED\r\n");
 }
 
+// New items are marked as used, so all are when the limit is met for the first time; fetched ones are so twice.
+TEST(storage, evicts_where_the_limit_is_met_for_the_first_time) {
+  for (const bool fetched : {false, true}) {
+    settings s = conversation::debugging();
+    s.memory_bytes = std::uint64_t{4} << 20;
+    conversation say{s};
+    const std::string value(400, 'v');
+    for (int i = 0; i < 20'000; ++i) {
+      const std::string key = "key" + std::to_string(i);
+      ASSERT_EQ(say("set " + key + " 0 0 400\r\n" + value + "\r\n"), "STORED\r\n") << i;
+      if (fetched) ASSERT_EQ(say("get " + key + "\r\n"), value_of(key, value));
+    }
+    EXPECT_GT(stat(say, "evictions"), 10'000U);
+    EXPECT_LE(stat(say, "memory_bytes", "stats holdfast"), s.memory_bytes);
+    EXPECT_GT(stat(say, "memory_bytes", "stats holdfast"), s.memory_bytes / 2);
+  }
+}
+
+TEST(numbers, beyond_their_type_are_cut_as_memcached_cuts_them) {
+  conversation say;
+  EXPECT_EQ(say("set a 4294967301 0 1\r\nx\r\nget a\r\n"), "STORED\r\n" + value_of("a", "x", 5));
+  EXPECT_EQ(say("set a 18446744073709551615 0 1 noreply\r\ny\r\nget a\r\n"), value_of("a", "y", 4294967295U));
+  EXPECT_EQ(say("set a -0 4294967296 4294967297\r\nz\r\nmg a t v\r\n"), "STORED\r\nVA 1 t-1\r\nz\r\n");
+  EXPECT_EQ(say("ms a 1 F4294967296\r\n5\r\nmg a f\r\nincr a -0\r\n"), "HD\r\nHD f0\r\n5\r\n");
+  EXPECT_EQ(say("set a 0 0 3\r\n 13\r\nincr a 1\r\nget a\r\n"), "STORED\r\n14\r\n" + value_of("a", "14 "));
+  EXPECT_EQ(say(std::string{"set a 0 0 4\r\n13\0x\r\nincr a 1\r\n", 29}), "STORED\r\n14\r\n");
+  EXPECT_EQ(say("touch a 18446744073709551616\r\n"), "CLIENT_ERROR invalid exptime argument\r\n");
+  const std::string gone = say("mg a T-1 t\r\n");
+  EXPECT_TRUE(gone.starts_with("HD t42949672")) << gone;
+}
+
+TEST(refusals, come_after_the_value_that_they_throw_away) {
+  conversation say;
+  EXPECT_EQ(say("set a 0 0 2000000\r\n" + std::string(1'000'000, 'v')), "");
+  EXPECT_EQ(say(std::string(1'000'000, 'v') + "\r\nmn\r\n"), "SERVER_ERROR object too large for cache\r\nMN\r\n");
+  EXPECT_EQ(say("ms a 2 M!\r\n"), "");
+  EXPECT_EQ(say("xx\r\n"), "CLIENT_ERROR invalid mode for ms M token\r\n");
+  EXPECT_EQ(say("set a 0 0 2000000 noreply\r\n" + std::string(2'000'000, 'v') + "\r\nmn\r\n"), "MN\r\n");
+}
+
+TEST(refusals, name_the_error_that_memcached_names) {
+  conversation say;
+  const std::string opaque = " O" + std::string(32, 'o');
+  EXPECT_EQ(say("ms a 1 Mx" + opaque + "\r\nx\r\n"), "CLIENT_ERROR invalid mode for ms M token\r\n");
+  EXPECT_EQ(say("ma a Mx" + opaque + "\r\n"), "CLIENT_ERROR invalid mode for ma M token\r\n");
+  EXPECT_EQ(say("mg a Tx Fx\r\n"), "CLIENT_ERROR bad token in command line format\r\n");
+  EXPECT_EQ(say("mg a Fx Mxx\r\n"), "CLIENT_ERROR incorrect length for M token\r\n");
+  EXPECT_EQ(say("mg a Tx ~\r\n"), "CLIENT_ERROR invalid flag\r\n");
+  EXPECT_EQ(say("lru mode flat\r\nlru mode x\r\nlru temp_ttl 5\r\n"), "OK\r\nERROR\r\nOK\r\n");
+  EXPECT_EQ(say("lru_crawler disable\r\nlru_crawler crawl all\r\nlru_crawler enable\r\n"),
+            "OK\r\nCLIENT_ERROR lru crawler disabled\r\nOK\r\n");
+  EXPECT_EQ(say("set " + std::string(17'000, 'k') + " 0 0 1\r\n"), "");
+  EXPECT_TRUE(say.ended);
+}
+
 TEST(cas, stores_only_over_what_the_client_has_seen) {
   conversation say;
   EXPECT_EQ(say("cas a 0 0 1 1\r\nx\r\n"), "NOT_FOUND\r\n");
@@ -149,7 +204,7 @@ TEST(memory, is_made_by_evicting_what_nobody_uses) {
   EXPECT_LE(stat(say, "bytes"), 4U << 20);
   for (int k = 0; k < popular; ++k) {
     const std::string key = "k" + std::to_string(k);
-    EXPECT_EQ(say("get " + key + "\r\n"), value_of(key, value)) << "in use all the time";
+    EXPECT_TRUE(say("get " + key + "\r\n") == value_of(key, value)) << "in use all the time";
   }
   EXPECT_EQ(say("get k999\r\n"), value_of("k999", value));
 }
@@ -249,7 +304,7 @@ TEST(administration, answers) {
   EXPECT_EQ(say("slabs automove x\r\n"), "CLIENT_ERROR bad command line format\r\n");
   EXPECT_EQ(say("slabs reassign 1 2\r\n"), "CLIENT_ERROR slab reassignment disabled\r\n");
   EXPECT_EQ(say("watch\r\n"), "CLIENT_ERROR watch commands not allowed\r\n");
-  EXPECT_EQ(say("lru_crawler enable\r\n"), "OK\r\n");
+  EXPECT_EQ(say("lru_crawler enable\r\n"), "ERROR failed to start lru crawler thread\r\n");
   EXPECT_EQ(say("stats bogus\r\n"), "ERROR\r\n");
   EXPECT_TRUE(say("version\r\n").starts_with("VERSION 1.6.18"));
   EXPECT_EQ(say("quit\r\nget a\r\n"), "");

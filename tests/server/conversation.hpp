@@ -49,6 +49,10 @@ class conversation {
       const std::size_t thrown = std::min(swallow_, input_.size() - at);
       at += thrown;
       swallow_ -= thrown;
+      if (swallow_ == 0 && !late_refusal_.empty()) {
+        replies += std::string{late_refusal_} + "\r\n";
+        late_refusal_ = {};
+      }
       const std::string_view rest = std::string_view{input_}.substr(at);
       if (rest.size() < needed_ || rest.empty()) break;
       const parsed p = parse(rest, limits, c);
@@ -62,6 +66,7 @@ class conversation {
       needed_ = 0;
       at += p.bytes;
       swallow_ = c.swallow;
+      if (swallow_ != 0 && !c.silent) late_refusal_ = c.refusal;
       executor::after then = executor::after::again;
       while (then == executor::after::again) {
         then = executor_.execute(c, out_);
@@ -100,6 +105,7 @@ class conversation {
   std::string input_;
   std::size_t needed_ = 0;
   std::size_t swallow_ = 0;
+  std::string_view late_refusal_;
 };
 
 #ifdef NVM_TEST_MEDIUM

@@ -1,46 +1,62 @@
-/* Preloaded into a server: while $HOLDFAST_FAILING/NAME exists (NAME: fdatasync, growth, fallocate, pwrite) calls of
- * NAME fail with the number that the file holds. growth: the fdatasync that follows a fallocate of the same thread. */
+/* Preloaded into a program: makes chosen system calls of it fail.  The file $NVM_FAILING_CALLS holds "NAME ERRNO SKIP":
+ * calls of NAME (fdatasync, fallocate, pwrite) fail with ERRNO after the first SKIP since the file is there.  The name
+ * "growth" is that of the fdatasync after a fallocate of the same thread. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-static __thread int has_grown;
+static atomic_long seen;
 
-static int failure_of(const char* name) {
-  const char* const folder = getenv("HOLDFAST_FAILING");
-  if (folder == NULL) return 0;
-  char path[4096];
-  char number[16] = "";
-  snprintf(path, sizeof path, "%s/%s", folder, name);
+static int refuses(const char* name) {
+  const char* path = getenv("NVM_FAILING_CALLS");
+  char text[64] = "";
+  char wanted[32] = "";
+  int number = 0;
+  long skip = 0;
+  if (path == NULL) return 0;
+  const int kept = errno;
   const int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return 0;
-  const ssize_t bytes = read(file, number, sizeof number - 1);
+  if (file < 0) {
+    atomic_store(&seen, 0);
+    errno = kept;
+    return 0;
+  }
+  const ssize_t bytes = read(file, text, sizeof text - 1);
   close(file);
-  return bytes > 0 ? atoi(number) : 0;
+  errno = kept;
+  if (bytes <= 0 || sscanf(text, "%31s %d %ld", wanted, &number, &skip) != 3) return 0;
+  if (strcmp(wanted, name) != 0 || atomic_fetch_add(&seen, 1) < skip) return 0;
+  errno = number;
+  return 1;
 }
 
-static int fails(int code) {
-  if (code != 0) errno = code;
-  return code;
+#define SEEN_BY_ALL __attribute__((visibility("default")))
+
+static _Thread_local int grew;
+
+SEEN_BY_ALL int fdatasync(int file) {
+  static int (*real)(int);
+  if (real == NULL) real = (int (*)(int))dlsym(RTLD_NEXT, "fdatasync");
+  const int after_growth = grew;
+  grew = 0;
+  if (refuses("fdatasync") || (after_growth && refuses("growth"))) return -1;
+  return real(file);
 }
 
-int fdatasync(int file) {
-  const int grown = has_grown;
-  has_grown = 0;
-  if (fails(failure_of("fdatasync")) || (grown && fails(failure_of("growth")))) return -1;
-  return ((int (*)(int))dlsym(RTLD_NEXT, "fdatasync"))(file);
+SEEN_BY_ALL int fallocate(int file, int mode, off_t from, off_t bytes) {
+  static int (*real)(int, int, off_t, off_t);
+  if (real == NULL) real = (int (*)(int, int, off_t, off_t))dlsym(RTLD_NEXT, "fallocate");
+  grew = 1;
+  return refuses("fallocate") ? -1 : real(file, mode, from, bytes);
 }
 
-int fallocate(int file, int mode, off_t offset, off_t bytes) {
-  has_grown = 1;
-  if (fails(failure_of("fallocate"))) return -1;
-  return ((int (*)(int, int, off_t, off_t))dlsym(RTLD_NEXT, "fallocate"))(file, mode, offset, bytes);
-}
-
-ssize_t pwrite(int file, const void* from, size_t bytes, off_t offset) {
-  if (fails(failure_of("pwrite"))) return -1;
-  return ((ssize_t(*)(int, const void*, size_t, off_t))dlsym(RTLD_NEXT, "pwrite"))(file, from, bytes, offset);
+SEEN_BY_ALL ssize_t pwrite(int file, const void* bytes, size_t count, off_t to) {
+  static ssize_t (*real)(int, const void*, size_t, off_t);
+  if (real == NULL) real = (ssize_t(*)(int, const void*, size_t, off_t))dlsym(RTLD_NEXT, "pwrite");
+  return refuses("pwrite") ? -1 : real(file, bytes, count, to);
 }

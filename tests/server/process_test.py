@@ -80,6 +80,7 @@ class Client:
 class ServerTest(unittest.TestCase):
     maxDiff = 2000
     store = ("--volatile",)
+    environment = {}
 
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="nv-memcached-"))
@@ -99,7 +100,7 @@ class ServerTest(unittest.TestCase):
         ports = self.folder / "ports"
         with contextlib.suppress(FileNotFoundError):
             ports.unlink()
-        environment = dict(os.environ, MEMCACHED_PORT_FILENAME=str(ports))
+        environment = dict(os.environ, MEMCACHED_PORT_FILENAME=str(ports), **self.environment)
         self.errors = open(self.folder / "errors", "w+", encoding="utf-8")
         self.addCleanup(self.errors.close)
         self.process = subprocess.Popen(
@@ -154,6 +155,12 @@ class Talk(ServerTest):
         port = self.start("-s", path, "-l", "127.0.0.1")
         self.assertEqual(self.connect(path).say("set a 0 0 1\r\nx\r\n"), "STORED\r\n")
         self.assertEqual(self.connect(port).get("a"), b"x")
+
+    def test_tells_a_version_that_clients_take_for_memcacheds(self):
+        client = self.connect(self.start())
+        self.assertEqual(client.say("version\r\n"), "VERSION 1.6.18\r\n")
+        self.assertEqual(client.stats()["version"], "1.6.18")
+        self.assertRegex(client.stats("holdfast")["version"], r"^\d+\.\d+\.\d+$")
 
     def test_is_bound_to_loopback(self):
         client = self.connect(self.start())
@@ -356,6 +363,35 @@ class Life(ServerTest):
         self.assertEqual(second.returncode, UNAVAILABLE)
         self.assertIn("Address already in use", second.stderr)
 
+    def test_goes_on_after_a_hang_up_and_opens_its_log_again(self):
+        log, rotated = self.folder / "log", self.folder / "log.1"
+        client = self.connect(self.start("-vv", "--log", log))
+        client.say("get before\r\n")
+        self.assertRegex(log.read_text(), r"(?m)^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ <\d+ get before$")
+        log.rename(rotated)
+        self.process.send_signal(signal.SIGHUP)
+        for _ in range(500):
+            if log.exists():
+                break
+            time.sleep(0.02)
+        self.assertEqual(client.say("get after\r\n"), "END\r\n")
+        self.assertIn("get after", log.read_text())
+        self.assertNotIn("get after", rotated.read_text())
+        self.assertEqual(self.stop(), GOOD)
+
+    def test_goes_on_after_a_hang_up_without_a_log(self):
+        client = self.connect(self.start())
+        self.process.send_signal(signal.SIGHUP)
+        time.sleep(0.1)
+        self.assertEqual(client.say("mn\r\n"), "MN\r\n")
+        self.assertEqual(self.stop(), GOOD)
+
+    def test_says_where_the_log_cannot_be(self):
+        done = subprocess.run([SERVER, *self.store, "--log", self.folder / "none" / "log"], capture_output=True,
+                              text=True, timeout=20, check=False)
+        self.assertEqual(done.returncode, UNAVAILABLE)
+        self.assertIn("No such file or directory", done.stderr)
+
     def test_tells_prometheus(self):
         port = self.start("--metrics-port", "-1")
         self.connect(port).say("set a 0 0 1\r\nx\r\n")
@@ -388,6 +424,14 @@ class CommandLine(unittest.TestCase):
             done = self.run_server("--volatile", *wrong)
             self.assertEqual(done.returncode, USAGE, wrong)
             self.assertTrue(done.stderr.startswith("nv-memcached: "), done.stderr)
+
+    def test_refuses_the_binary_protocol_with_the_reason(self):
+        done = self.run_server("--volatile", "-B", "binary")
+        self.assertEqual(done.returncode, USAGE)
+        self.assertIn("the binary protocol is not spoken here", done.stderr)
+        for spoken in ("auto", "ascii"):
+            done = self.run_server("--volatile", "-p", "-1", "-B", spoken, "-l", "no.such.host.invalid")
+            self.assertEqual(done.returncode, UNAVAILABLE)
 
     def test_refuses_an_address_that_is_none(self):
         done = self.run_server("--volatile", "-p", "-1", "-l", "no.such.host.invalid")

@@ -268,12 +268,40 @@ TEST(base64, gives_back_what_it_took) {
     EXPECT_EQ((std::string_view{back, read_base64(coded, back)}), plain);
   }
   char back[64];
-  for (const char* bad : {"", "a", "ab", "abc", "abc!", "====", "a===", "ab=c", "abc\x80"}) {
+  for (const char* bad : {"", "a", "ab", "abc", "abc!", "====", "a===", "abc\x80"}) {
     EXPECT_EQ(read_base64(bad, back), 0U) << bad;
+  }
+  for (const char* odd : {"YWI=", "Y!W I=", "YWI=more", "YWJ=", "YW=I"}) {
+    EXPECT_EQ((std::string_view{back, read_base64(odd, back)}), odd == std::string_view{"YW=I"} ? "a`" : "ab") << odd;
   }
 }
 
-TEST(numbers, are_read_as_memcached_reads_them_and_not_cut_off) {
+TEST(numbers, of_clients_are_read_as_memcached_reads_them) {
+  std::uint32_t flags = 7;
+  for (const char* good :
+       {"5", "+5", " 5", "\t5", "5 x", "4294967301", "18446744069414584325", "-18446744073709551611"}) {
+    EXPECT_TRUE(read_client_number(good, flags)) << good;
+    EXPECT_EQ(flags, 5U) << good;
+  }
+  EXPECT_TRUE(read_client_number("-0", flags));
+  EXPECT_TRUE(read_client_number(std::string_view{"5\0x", 3}, flags));
+  for (const char* bad :
+       {"", "-", "+", "+-1", "-1", "1x", "x1", "0x10", "18446744073709551616", "9223372036854775808 -"}) {
+    EXPECT_FALSE(read_client_number(bad, flags)) << bad;
+  }
+  EXPECT_EQ(flags, 5U) << "what is no number changes nothing";
+  std::int32_t length = 0;
+  EXPECT_TRUE(read_client_number("4294967297", length));
+  EXPECT_EQ(length, 1);
+  EXPECT_TRUE(read_client_number("-9223372036854775808", length));
+  EXPECT_EQ(length, 0);
+  EXPECT_FALSE(read_client_number("9223372036854775808", length));
+  std::uint64_t delta = 0;
+  EXPECT_TRUE(read_client_number("18446744073709551615", delta));
+  EXPECT_EQ(delta, ~std::uint64_t{0});
+}
+
+TEST(numbers, of_the_command_line_are_not_cut_off) {
   std::uint32_t small = 7;
   EXPECT_TRUE(read_number("4294967295", small));
   EXPECT_EQ(small, 4294967295U);

@@ -1,0 +1,198 @@
+"""nv-memcached on a disk whose syncs, writes and growth fail: what was acknowledged is there at the next start, and
+nothing else is told.
+
+usage: failing_test.py <nv-memcached> <failing_calls.so> [unittest arguments]
+
+NVM_RUNS=N: so many failures at chosen calls (a campaign).
+"""
+
+import errno
+import os
+import pathlib
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import urllib.request
+
+import process_test
+from process_test import GOOD, ServerTest
+
+FAILED = 5
+CALLS = None
+RUNS = int(os.environ.get("NVM_RUNS", "12"))
+SEED = int(os.environ.get("NVM_EXPLORE_SEED", "1")[:8], 16)
+ALL_COMMANDS = ("get a", "gets a", "gat 10 a", "set a 0 0 1\r\nx", "add z 0 0 1\r\nx", "replace a 0 0 1\r\nx",
+                "append a 0 0 1\r\nx", "prepend a 0 0 1\r\nx", "cas a 0 0 1 1\r\nx", "delete a", "delete none", "incr n 1",
+                "decr n 1", "touch a 9", "touch none 9", "flush_all", "flush_all 10", "mg a v", "mg none q", "ms a 1\r\nx",
+                "ms a 1 q\r\nx", "md a", "md none q", "ma n", "me a", "stats items", "lru_crawler crawl all")
+
+
+class Failing(ServerTest):
+    def setUp(self):
+        super().setUp()
+        self.pools = pathlib.Path(tempfile.mkdtemp(prefix="nv-memcached-", dir="/var/tmp"))
+        self.addCleanup(shutil.rmtree, self.pools)
+        self.failing = self.pools / "failing"
+        self.environment = {"LD_PRELOAD": CALLS, "NVM_FAILING_CALLS": str(self.failing),
+                            "ASAN_OPTIONS": "verify_asan_link_order=0:" + os.environ.get("ASAN_OPTIONS", "")}
+
+    def run_on_pool(self, *arguments):
+        self.failing.unlink(missing_ok=True)
+        pool = self.pools / "items.nvm"
+        self.port = self.start("-t", "1", "-m", "256", "--pool-size", "4m", *arguments, store=("--pool", str(pool)))
+        return self.connect(self.port)
+
+    def make_fail(self, call, code=errno.EIO, skip=0):
+        part = self.pools / "part"
+        part.write_text(f"{call} {code} {skip}")
+        part.rename(self.failing)
+
+    def sets(self, client, items):
+        """All of them in one message; those that are acknowledged, and the other answers."""
+        acknowledged, others = [], []
+        try:
+            client.send(b"".join(b"set %s 0 0 %d\r\n%s\r\n" % (k.encode(), len(v), v) for k, v in items))
+            for key, _ in items:
+                line = client.line()
+                if line == "STORED\r\n":
+                    acknowledged.append(key)
+                else:
+                    others.append(line)
+                    if not line:
+                        break
+        except (ConnectionResetError, BrokenPipeError):
+            others.append("")
+        return acknowledged, others
+
+    def fill_until_it_fails(self, client, start=0):
+        """Messages of four small items and a large one, until one is not stored."""
+        acknowledged = []
+        for turn in range(start, start + 5000):
+            items = [(f"{turn}s{i}", b"small") for i in range(4)] + [(f"{turn}b", b"b" * 60_000)]
+            stored, others = self.sets(client, items)
+            acknowledged += stored
+            if others:
+                return acknowledged, stored, others
+        self.fail("nothing failed")
+
+    def expect_kept(self, client, keys):
+        self.assertEqual([k for k in keys if client.get(k) is None], [])
+
+    def test_acknowledges_nothing_in_a_message_whose_growth_fails(self):
+        client = self.run_on_pool()
+        self.make_fail("growth")
+        acknowledged, of_the_last, others = self.fill_until_it_fails(client)
+        self.assertEqual(of_the_last, [])
+        self.assertEqual(set(others), {""})
+        self.assertEqual(self.process.wait(timeout=20), FAILED)
+        self.assertIn("the pool has failed, nothing more is acknowledged: NVM_E_I", self.said())
+        self.expect_kept(self.run_on_pool(), acknowledged)
+
+    def test_answers_every_command_by_an_error_when_it_is_to_stay(self):
+        client = self.run_on_pool("--on-failure", "stay", "--metrics-port", "-1")
+        metrics = next(word for word in self.said().split() if word.startswith("http://127.0.0.1:"))
+        self.assertEqual(client.stats("holdfast")["pool_failed"], "0")
+        self.assertEqual(client.say("set a 0 0 1\r\nx\r\n"), "STORED\r\n")
+        self.assertEqual(client.say("set n 0 0 1\r\n5\r\n"), "STORED\r\n")
+        self.make_fail("fdatasync")
+        self.assertEqual(client.say("set b 0 0 1\r\nx\r\n"), "")
+        client = self.connect(self.port)
+        for command in ALL_COMMANDS:
+            self.assertEqual(client.say(f"{command}\r\n"), "SERVER_ERROR the pool has failed\r\n", command)
+        for silent in ("set a 0 0 1 noreply\r\nx", "delete a noreply", "incr n 1 noreply", "flush_all noreply"):
+            self.assertEqual(client.say(f"{silent}\r\nmn\r\n"), "MN\r\n", silent)
+        self.assertEqual(client.stats()["pool_failed"], "1")
+        with urllib.request.urlopen(metrics, timeout=10) as page:
+            self.assertIn("nv_memcached_pool_failed 1\n", page.read().decode())
+        self.assertEqual(self.said().count("the pool has failed"), 1)
+        self.assertEqual(self.stop(), FAILED)
+        client = self.run_on_pool()
+        self.assertEqual(client.get("a"), b"x")
+        self.assertEqual(client.get("n"), b"5")
+
+    def test_goes_on_where_only_the_room_is_missing(self):
+        client = self.run_on_pool("-M")
+        client.say("set a 0 0 1\r\nx\r\n")
+        self.make_fail("fallocate", errno.ENOSPC)
+        acknowledged, _, others = self.fill_until_it_fails(client)
+        self.assertEqual(set(others), {"SERVER_ERROR out of memory storing object\r\n"})
+        self.assertEqual(client.get("a"), b"x")
+        self.assertEqual(client.say("delete a\r\n"), "DELETED\r\n")
+        self.assertEqual(client.stats("holdfast")["pool_failed"], "0")
+        self.failing.unlink()
+        time.sleep(1.1)  # once a second a size is tried again
+        stored, others = self.sets(client, [(f"again{i}", b"b" * 60_000) for i in range(100)])
+        self.assertEqual(others, [])
+        self.stop(signal.SIGKILL)
+        client = self.run_on_pool()
+        self.expect_kept(client, acknowledged + stored)
+        self.assertIsNone(client.get("a"))
+
+    def test_loses_nothing_acknowledged_wherever_a_call_fails(self):
+        chance = random.Random(SEED)
+        for run in range(RUNS):
+            client = self.run_on_pool("-M")
+            call, skips = chance.choice((("fdatasync", 12), ("growth", 2), ("pwrite", 30), ("fallocate", 2)))
+            code = errno.EIO if call != "fallocate" else chance.choice((errno.EIO, errno.ENOSPC))
+            self.make_fail(call, code, chance.randrange(skips))
+            acknowledged, _, others = self.fill_until_it_fails(client, run * 10_000)
+            how = f"{call} {code} in run {run}: {self.said()}"
+            self.assertLessEqual(set(others), {"", "SERVER_ERROR out of memory storing object\r\n",
+                                               "SERVER_ERROR the pool has failed\r\n"}, how)
+            if others[-1] != "":
+                self.stop(signal.SIGKILL)
+            else:
+                self.assertEqual(self.process.wait(timeout=20), FAILED, how)
+            client = self.run_on_pool()
+            self.assertEqual([k for k in acknowledged if client.get(k) is None], [], how)
+            self.assertEqual(client.say("flush_all\r\n"), "OK\r\n")
+            self.assertEqual(self.stop(), GOOD)
+
+
+class Starting(ServerTest):
+    def test_is_told_to_its_manager(self):
+        path = self.folder / "notify"
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            manager.bind(str(path))
+            manager.settimeout(20)
+            self.environment = {"NOTIFY_SOCKET": str(path)}
+            self.start()
+            self.assertEqual(manager.recv(100), b"READY=1")
+            self.assertEqual(self.stop(), GOOD)
+            self.assertEqual(manager.recv(100), b"STOPPING=1")
+
+    def test_on_a_port_that_is_taken_leaves_no_pool(self):
+        port = self.start()
+        pool = self.folder / "second.nvm"
+        second = subprocess.run([process_test.SERVER, "-p", str(port), "--pool", pool], capture_output=True, text=True,
+                                timeout=20, check=False)
+        self.assertEqual(second.returncode, 3)
+        self.assertIn("Address already in use", second.stderr)
+        self.assertEqual(list(self.folder.glob("second*")), [])
+
+    def test_for_the_first_time_may_be_killed_at_any_moment(self):
+        for parent in ("/dev/shm", "/var/tmp"):
+            with tempfile.TemporaryDirectory(prefix="nv-memcached-", dir=parent) as folder:
+                pool = pathlib.Path(folder) / "items.nvm"
+                for i in range(15):
+                    server = subprocess.Popen([process_test.SERVER, "-p", "-1", "--pool", pool],
+                                              stderr=subprocess.DEVNULL)
+                    time.sleep(i * 0.002)
+                    server.kill()
+                    server.wait()
+                    client = self.connect(self.start(store=("--pool", str(pool))))
+                    self.assertEqual(client.say("set a 0 0 1\r\nx\r\n"), "STORED\r\n")
+                    self.assertEqual(self.stop(), GOOD)
+                    pool.unlink()
+
+
+if __name__ == "__main__":
+    process_test.SERVER = str(pathlib.Path(sys.argv[1]).resolve())
+    CALLS = str(pathlib.Path(sys.argv[2]).resolve())
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
