@@ -292,7 +292,7 @@ status durable_store::open_tables(bool is_new, bool checksums) {
   words.flags = 0;
   nvm_lf_options bytes{};
   bytes.kind = NVM_LF_HASH;
-  bytes.flags = NVM_LF_BYTES | NVM_LF_NO_WAIT | (checksums ? 0U : NVM_LF_NO_CHECKSUMS);
+  bytes.flags = NVM_LF_BYTES | NVM_LF_NO_WAIT | (checksums ? 0U : unsigned{NVM_LF_NO_CHECKSUMS});
   bytes.expected = std::uint64_t{1} << 16;
   // The state first: where there are items, there is what belongs to them.
   state_ = nvm_lf_open(pool_.get(), state_name, &words);

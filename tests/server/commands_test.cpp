@@ -77,7 +77,9 @@ TEST(storage, evicts_where_the_limit_is_met_for_the_first_time) {
     for (int i = 0; i < 20'000; ++i) {
       const std::string key = "key" + std::to_string(i);
       ASSERT_EQ(say("set " + key + " 0 0 400\r\n" + value + "\r\n"), "STORED\r\n") << i;
-      if (fetched) ASSERT_EQ(say("get " + key + "\r\n"), value_of(key, value));
+      if (fetched) {
+        ASSERT_EQ(say("get " + key + "\r\n"), value_of(key, value));
+      }
     }
     EXPECT_GT(stat(say, "evictions"), 10'000U);
     EXPECT_LE(stat(say, "memory_bytes", "stats holdfast"), s.memory_bytes);
