@@ -218,9 +218,9 @@ status image_media::sync_to(lock& held, lsn_t lsn) noexcept {
       lead(held);
     }
   }
-  // Closed by the thread that ends the process: everything that was ever appended is durable.
-  const bool all_is_home = checkpoint_ == tail_ && durable_lsn() >= lsn;
-  if (poisoned() && !all_is_home) return refuse();
+  // Closed by the thread that ends the process: everything that was ever appended is durable.  After a failure that
+  // is not enough: an operation that appended nothing because of it would be told that it is durable.
+  if (poisoned() && !(closed_ && durable_lsn() >= lsn)) return refuse();
   return {};
 }
 
@@ -396,7 +396,10 @@ status image_media::close() noexcept {
   NVM_ASSERT(checkpoint_ == tail_);  // nobody appends to what is being closed
   // It needs no sync: until it is on the device the other copy is, which says the same.
   const status moved = lap_begun_ ? move_header(checkpoint_) : status{};
-  if (moved) fail(errc::io, "closed");
+  if (moved) {
+    fail(errc::io, "closed");
+    closed_ = true;
+  }
   poison_locked();
   return moved;
 }

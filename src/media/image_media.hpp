@@ -189,6 +189,7 @@ class image_media {
   bool lap_begun_;                     // E4 done, or not needed
   std::atomic<bool> poisoned_{false};  // written under order_
   char poison_reason_[256] = "";
+  bool closed_ = false;  // under order_; all that was appended is home
   // Header last written; of the one thread that moves it (E4 comes before any checkpoint can begin).
   unsigned header_copy_;
   std::uint64_t header_sequence_;

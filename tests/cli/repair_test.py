@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """repair: what is known twice is mended, everything else is reported or refused, and nothing gets worse."""
 
+import json
 import os
 import pathlib
 import random

@@ -451,6 +451,14 @@ void pool_life::live() {
   }
 }
 
+std::string pool_life::words_of(const state& s) {
+  std::string words = "transaction " + std::to_string(s.number) + (s.grown ? " grown" : "") + " store";
+  for (const unsigned value : s.store) words += ' ' + std::to_string(value);
+  words += " structure";
+  for (const unsigned value : s.structure) words += ' ' + std::to_string(value);
+  return words;
+}
+
 // Without faults.
 void pool_life::after() {
   if (::access(path_.c_str(), F_OK) != 0) {
@@ -469,7 +477,8 @@ void pool_life::after() {
   const auto found = read();
   ASSERT_TRUE(found.has_value()) << nvm_errormsg();
   const bool as_it_should = *found == acknowledged_ || (open_ended_ && *found == *open_ended_);
-  EXPECT_TRUE(as_it_should) << "transaction " << found->number << ", acknowledged was " << acknowledged_.number;
+  EXPECT_TRUE(as_it_should) << "found " << words_of(*found) << "; acknowledged was " << words_of(acknowledged_)
+                            << "; in doubt was " << (open_ended_ ? words_of(*open_ended_) : "nothing");
   acknowledged_ = *found;
   open_ended_.reset();
   if (acknowledged_.number < 0) {

@@ -45,6 +45,7 @@ class pool_life {
     bool operator==(const state&) const = default;
   };
   struct table;
+  static std::string words_of(const state& s);
 
   void live();
   void open_up();        // the pool, the store, the structure

@@ -471,6 +471,22 @@ TEST(image_media, a_commit_is_told_of_a_failure_that_a_checkpoint_has_been_told_
   EXPECT_TRUE(commit_beside_a_failing_checkpoint(false));
 }
 
+// A structure's operation appends nothing to a medium that has failed, and waits for what was the newest LSN before it.
+TEST(image_media, a_log_that_fails_while_it_is_empty_acknowledges_nothing) {
+  image_rig before;
+  ASSERT_TRUE(commit_word(before, 0, 1));
+  ASSERT_TRUE(before.medium->durable(before.medium->last_lsn()));
+  for (const bool appends : {false, true}) {
+    image_rig rig{before.ring(), before.device.crash_losing_all_unsynced()};
+    ASSERT_EQ(rig.replayed, errc::ok) << last_message();
+    rig.device.fail_call(1, true);  // what was replayed is brought home, or is not
+    ASSERT_EQ(rig.medium->checkpoint_step().error(), errc::io);
+    if (appends) rig.medium->flush(rig.image() + data_offset + 8, 8);
+    EXPECT_EQ(rig.medium->durable(rig.medium->last_lsn()).error(), errc::io) << appends;
+    EXPECT_EQ(rig.medium->durable(0).error(), errc::io) << appends;
+  }
+}
+
 TEST(image_media, threads_that_wait_are_told_of_a_failure) {
   for (std::uint64_t k = 1; k < 40; ++k) {
     image_rig rig;
