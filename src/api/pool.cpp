@@ -153,25 +153,35 @@ void watch_objects(const nvm_pool& pool) noexcept {
 class handles_of_closed {
  public:
   void keep(nvm_pool* pool) noexcept {
-    nvm_pool* old = nullptr;
+    nvm_pool* unneeded = nullptr;
     {
       const std::lock_guard guard{lock_};
-      for (std::size_t i = 0; i < kept_max; ++i, next_ = (next_ + 1) % kept_max) {
-        // Where all are needed this one stays without being listed.
-        if (kept_[next_] != nullptr && stores_are_open(kept_[next_])) continue;
-        old = std::exchange(kept_[next_], pool);
-        next_ = (next_ + 1) % kept_max;
-        break;
-      }
+      *end_ = pool;
+      end_ = &pool->closed_after;
+      if (++kept_ > kept_max) unneeded = take_oldest_unneeded();
     }
-    delete old;
+    delete unneeded;
   }
 
  private:
   static constexpr std::size_t kept_max = 256;
+
+  // nullptr: stores of all of them are open.
+  nvm_pool* take_oldest_unneeded() noexcept {
+    for (nvm_pool** at = &oldest_; *at != nullptr; at = &(*at)->closed_after) {
+      if (stores_are_open(*at)) continue;
+      nvm_pool* const found = std::exchange(*at, (*at)->closed_after);
+      if (end_ == &found->closed_after) end_ = at;
+      --kept_;
+      return found;
+    }
+    return nullptr;
+  }
+
   std::mutex lock_;
-  nvm_pool* kept_[kept_max] = {};
-  std::size_t next_ = 0;
+  nvm_pool* oldest_ = nullptr;
+  nvm_pool** end_ = &oldest_;
+  std::size_t kept_ = 0;
 };
 constinit handles_of_closed closed_handles;
 

@@ -58,6 +58,7 @@ struct nvm_pool {
   //   exit   S ending; fence_all_threads(); L lanes in use
   // Either exit finds the transaction, and waits for it, or the transaction finds that it must not begin.
   std::atomic<bool> ending{false};
+  nvm_pool* closed_after = nullptr;  // in the list of closed pools: the one that was closed next
 
   [[nodiscard]] std::byte* base() const noexcept { return file->base(); }
 };

@@ -84,13 +84,14 @@ int walk_from(nvm_kv* kv, std::string* from, bool backward, entries& to) {
   }
   return more == 0 ? 0 : any ? 1 : -1;
 }
-// Of a tree, behind what cannot be read: from the next keys that there could be, the nearest first.
+// Of a tree, after what cannot be read: from the next keys that there could be, the nearest first.
 bool walk_on(nvm_kv* kv, std::string& last, entries& to) {
   constexpr unsigned byte_values = 256;
   constexpr std::size_t places_tried = 16;  // the last ones of a key
-  for (std::size_t i = last.size(); i-- > 0 && last.size() - i <= places_tried;) {
-    for (unsigned b = static_cast<unsigned char>(last[i]) + 1U; b < byte_values; ++b) {
-      std::string from = last.substr(0, i) + static_cast<char>(b);
+  const std::size_t first = last.size() - std::min(last.size(), places_tried);
+  for (std::size_t i = last.size(); i > first; --i) {
+    for (unsigned b = static_cast<unsigned char>(last[i - 1]) + 1U; b < byte_values; ++b) {
+      std::string from = last.substr(0, i - 1) + static_cast<char>(b);
       const int came = walk_from(kv, &from, false, to);
       if (came < 0) continue;
       last = std::move(from);

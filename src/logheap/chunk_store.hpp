@@ -27,6 +27,7 @@
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include "logheap/block.hpp"
@@ -78,6 +79,7 @@ struct chunk {
   std::atomic<std::uint32_t> filled{0};  // what `live` was when all of it had just been written
   std::atomic<std::uint64_t> newest{0};  // version in it
   bool listed = false;                   // recovery: the list leads here
+  chunk* added_before = nullptr;
 
   void reset_counts() noexcept {
     live.store(0, std::memory_order_relaxed);
@@ -101,9 +103,7 @@ class chunk_store {
         chunks_{pages.sizes().capacity_pages * pages.sizes().page_bytes() / layout::chunk_bytes_min} {}
   chunk_store(const chunk_store&) = delete;
   chunk_store& operator=(const chunk_store&) = delete;
-  ~chunk_store() {
-    for (std::uint32_t i = 0; i < count(); ++i) delete chunk_pointer(i);
-  }
+  ~chunk_store() { delete_newer_than(nullptr); }
 
   // ---- the root ----
 
@@ -400,16 +400,22 @@ class chunk_store {
   [[nodiscard]] chunk* chunk_pointer(std::uint32_t number) const noexcept {
     return reinterpret_cast<chunk*>(chunks_[number].load(std::memory_order_acquire));
   }
+  void delete_newer_than(const chunk* last) noexcept {
+    while (newest_ != last) delete std::exchange(newest_, newest_->added_before);
+  }
   // Chunks of one run have consecutive numbers, in order of their offsets.
   [[nodiscard]] bool add_run(std::uint64_t offset, unsigned chunks) noexcept {
     const std::uint32_t first = count();
+    const chunk* const before = newest_;
     for (unsigned i = 0; i < chunks; ++i) {
       auto* c = new (std::nothrow) chunk;
       if (c == nullptr) {
-        for (unsigned k = 0; k < i; ++k) delete chunk_pointer(first + k);
+        delete_newer_than(before);
         return false;
       }
       c->offset = offset + i * chunk_bytes();
+      c->added_before = newest_;
+      newest_ = c;
       chunks_[first + i].store(reinterpret_cast<std::uintptr_t>(c), std::memory_order_release);
     }
     const geometry& g = pages_.sizes();
@@ -566,6 +572,8 @@ class chunk_store {
   std::uint64_t root_offset_ = 0;
   sparse_array<std::uint32_t> chunk_of_page_;  // number + 1 of the first chunk that has bytes in the page
   sparse_array<std::uint64_t> chunks_;
+  // All of them, for whoever looks for memory that nothing leads to: the array is none that such tools search.
+  chunk* newest_ = nullptr;
   std::atomic<std::uint32_t> count_{0};
   std::atomic<bool> used_up_{false};
   std::mutex growing_;

@@ -184,7 +184,7 @@ void service::parts::sweep() {
   // Memory of clients that are gone goes back to the system, which the allocator does by itself for large pieces only.
   if (shared.released_bytes.load(std::memory_order_relaxed) >= released_bytes_high) {
     shared.released_bytes.store(0, std::memory_order_relaxed);
-    ::malloc_trim(0);
+    (void)::malloc_trim(0);
   }
   const std::uint32_t now = shared.clock.now();
   shared.store.tick(now);
