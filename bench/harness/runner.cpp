@@ -286,4 +286,20 @@ int runner::finish() {
   return failed_ ? 1 : 0;
 }
 
+void runner::attempt(const std::function<void()>& measure) {
+  try {
+    measure();
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    failed_ = true;
+  }
+}
+
+int answer(int argc, char** argv, const defaults& fallback, const std::function<void(runner& r, options& o)>& measure) {
+  options o = parse_options(argc, argv, fallback);
+  runner r(o);
+  r.attempt([&] { measure(r, o); });
+  return r.finish();
+}
+
 }  // namespace nvm::bench

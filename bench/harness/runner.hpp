@@ -6,6 +6,7 @@
 // operations, and their digests must agree.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -22,6 +23,8 @@ class runner {
   void run(const benchmark& b);
   // A result that was measured in another way: printed by the caller, kept for JSON.
   void add(nlohmann::ordered_json result);
+  // Calls measure(); what it throws is printed and remembered.
+  void attempt(const std::function<void()>& measure);
 
   // Writes the JSON file, if one was asked for. Returns the exit code: 0, or 1 if anything failed.
   int finish();
@@ -31,5 +34,8 @@ class runner {
   nlohmann::ordered_json report_;
   bool failed_ = false;
 };
+
+// main() of a program: reads the command line, measures, reports.  Returns the exit code.
+int answer(int argc, char** argv, const defaults& fallback, const std::function<void(runner& r, options& o)>& measure);
 
 }  // namespace nvm::bench

@@ -22,25 +22,18 @@ nvm::bench::emulation preset(const std::string& name) {
 
 int main(int argc, char** argv) {
   using namespace nvm::bench;
-  const options o = parse_options(argc, argv,
-                                  {.question = "Fragmentation, cleaning, recovery and write traffic of the "
-                                               "log-structured heap",
-                                   .directory = "/dev/shm",
-                                   .threads = {1, 2},
-                                   .runs = 5,
-                                   .records = 100'000,
-                                   .quick_records = 2'000,
-                                   .emulations = preset});
-  runner r(o);
-  bool failed = false;
-  for (const auto measure : {measure_fragmentation, measure_fast_cleaning, measure_cleaning, measure_recovery,
-                             measure_traffic, measure_wear, measure_hits}) {
-    try {
-      measure(r, o);
-    } catch (const std::exception& error) {
-      fmt::print(stderr, "{}\n", error.what());
-      failed = true;
-    }
-  }
-  return r.finish() != 0 || failed ? 1 : 0;
+  return answer(argc, argv,
+                {.question = "Fragmentation, cleaning, recovery and write traffic of the log-structured heap",
+                 .directory = "/dev/shm",
+                 .threads = {1, 2},
+                 .runs = 5,
+                 .records = 100'000,
+                 .quick_records = 2'000,
+                 .emulations = preset},
+                [](runner& r, const options& o) {
+                  for (const auto measure : {measure_fragmentation, measure_fast_cleaning, measure_cleaning,
+                                             measure_recovery, measure_traffic, measure_wear, measure_hits}) {
+                    r.attempt([&] { measure(r, o); });
+                  }
+                });
 }

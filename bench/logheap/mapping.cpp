@@ -92,22 +92,22 @@ nlohmann::ordered_json measure_hits(const options& o, std::uint64_t values) {
 
 int main(int argc, char** argv) {
   using namespace nvm::bench;
-  const options o = parse_options(argc, argv,
-                                  {.question = "What the log-structured heap's mapping costs",
-                                   .directory = "/dev/shm",
-                                   .threads = {1, 2},
-                                   .runs = 5,
-                                   .records = 100'000,
-                                   .quick_records = 2'000});
-  runner r(o);
-  for (const unsigned threads : o.threads) {
-    for (const changing change : {changing::none, changing::overwrites, changing::renews}) {
-      for (const choice pick : {choice::hot, choice::zipf, choice::uniform}) {
-        r.run(access_benchmark(o, {o.records, threads, pick, change}));
-      }
-    }
-  }
-  if (o.selects("memory")) r.add(measure_memory(o.records));
-  if (o.selects("hits")) r.add(measure_hits(o, o.records));
-  return r.finish();
+  return answer(argc, argv,
+                {.question = "What the log-structured heap's mapping costs",
+                 .directory = "/dev/shm",
+                 .threads = {1, 2},
+                 .runs = 5,
+                 .records = 100'000,
+                 .quick_records = 2'000},
+                [](runner& r, const options& o) {
+                  for (const unsigned threads : o.threads) {
+                    for (const changing change : {changing::none, changing::overwrites, changing::renews}) {
+                      for (const choice pick : {choice::hot, choice::zipf, choice::uniform}) {
+                        r.run(access_benchmark(o, {o.records, threads, pick, change}));
+                      }
+                    }
+                  }
+                  if (o.selects("memory")) r.add(measure_memory(o.records));
+                  if (o.selects("hits")) r.add(measure_hits(o, o.records));
+                });
 }

@@ -214,20 +214,20 @@ class costs {
 
 int main(int argc, char** argv) {
   using namespace nvm::bench;
-  const options o = parse_options(argc, argv,
-                                  {.question = "What materialised home pages cost and save",
-                                   .directory = "/dev/shm",
-                                   .threads = {1},
-                                   .runs = 5,
-                                   .records = 100'000,
-                                   .quick_records = 2'000});
-  runner r(o);
-  for (const unsigned threads : o.threads) {
-    for (const choice pick : {choice::hot, choice::zipf, choice::uniform}) {
-      r.run(load_benchmark(o, {o.records, threads, pick}));
-    }
-  }
-  r.run(hit_or_miss_benchmark(o));
-  if (o.selects("costs")) r.add(costs{o, o.records}.measure());
-  return r.finish();
+  return answer(argc, argv,
+                {.question = "What materialised home pages cost and save",
+                 .directory = "/dev/shm",
+                 .threads = {1},
+                 .runs = 5,
+                 .records = 100'000,
+                 .quick_records = 2'000},
+                [](runner& r, const options& o) {
+                  for (const unsigned threads : o.threads) {
+                    for (const choice pick : {choice::hot, choice::zipf, choice::uniform}) {
+                      r.run(load_benchmark(o, {o.records, threads, pick}));
+                    }
+                  }
+                  r.run(hit_or_miss_benchmark(o));
+                  if (o.selects("costs")) r.add(costs{o, o.records}.measure());
+                });
 }

@@ -172,16 +172,10 @@ void clean_pools(runner& r, const options& o) {
 int main(int argc, char** argv) {
   using namespace nvm::bench;
   if (argc == 4 && std::string_view{argv[1]} == clean_open_option) return open_clean_twice(argv[2], argv[3]);
-  const options o = parse_options(
-      argc, argv,
-      {.question = "Opening crashed and clean pools", .directory = "/dev/shm", .threads = {1, 2}, .runs = 7});
-  runner r(o);
-  try {
-    clean_pools(r, o);
-    for (const std::uint64_t gib : {4, 8, 16}) crashed_pools(r, o, o.quick ? gib << 23 : gib << 30);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return 1;
-  }
-  return r.finish();
+  return answer(argc, argv,
+                {.question = "Opening crashed and clean pools", .directory = "/dev/shm", .threads = {1, 2}, .runs = 7},
+                [](runner& r, const options& o) {
+                  clean_pools(r, o);
+                  for (const std::uint64_t gib : {4, 8, 16}) crashed_pools(r, o, o.quick ? gib << 23 : gib << 30);
+                });
 }

@@ -81,17 +81,18 @@ benchmark make(const options& o, unsigned threads, std::size_t value_bytes) {
 
 int main(int argc, char** argv) {
   using namespace nvm::bench;
-  const options o = parse_options(argc, argv,
-                                  {.question = "Durable commits on a file system, beside LMDB, SQLite and RocksDB",
-                                   .directory = ".",
-                                   .threads = {1, 8},
-                                   .runs = 7,
-                                   .records = 16'000,
-                                   .quick_records = 800});
-  if (file_system_of(o.directory) == "tmpfs")
-    fmt::print(stderr, "{} is on tmpfs, where a sync does nothing; choose a disk with --directory\n", o.directory);
-  runner r(o);
-  for (const unsigned threads : o.threads)  // one thread first, see harness/workers.hpp
-    for (const std::size_t value_bytes : {100, 1024}) r.run(make(o, threads, value_bytes));
-  return r.finish();
+  return answer(argc, argv,
+                {.question = "Durable commits on a file system, beside LMDB, SQLite and RocksDB",
+                 .directory = ".",
+                 .threads = {1, 8},
+                 .runs = 7,
+                 .records = 16'000,
+                 .quick_records = 800},
+                [](runner& r, const options& o) {
+                  if (file_system_of(o.directory) == "tmpfs")
+                    fmt::print(stderr, "{} is on tmpfs, where a sync does nothing; choose a disk with --directory\n",
+                               o.directory);
+                  for (const unsigned threads : o.threads)  // one thread first, see harness/workers.hpp
+                    for (const std::size_t value_bytes : {100, 1024}) r.run(make(o, threads, value_bytes));
+                });
 }

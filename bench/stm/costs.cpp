@@ -85,14 +85,14 @@ benchmark barrier_benchmark(const options& o, unsigned threads, std::size_t per_
 
 int main(int argc, char** argv) {
   using namespace nvm::bench;
-  const options o = parse_options(argc, argv,
-                                  {.question = "What a barrier costs, and a transaction around it",
-                                   .directory = "/dev/shm",
-                                   .threads = {1, 2},
-                                   .runs = 5,
-                                   .quick_records = 1'000});
-  runner r(o);
-  for (const unsigned threads : o.threads)
-    for (const std::size_t n : {1, 8, 64, 256}) r.run(barrier_benchmark(o, threads, n));
-  return r.finish();
+  return answer(argc, argv,
+                {.question = "What a barrier costs, and a transaction around it",
+                 .directory = "/dev/shm",
+                 .threads = {1, 2},
+                 .runs = 5,
+                 .quick_records = 1'000},
+                [](runner& r, const options& o) {
+                  for (const unsigned threads : o.threads)
+                    for (const std::size_t n : {1, 8, 64, 256}) r.run(barrier_benchmark(o, threads, n));
+                });
 }

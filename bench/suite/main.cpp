@@ -24,18 +24,19 @@ nvm::bench::emulation preset(const std::string& name) {
 
 int main(int argc, char** argv) {
   using namespace nvm::bench;
-  options o = parse_options(argc, argv,
-                            {.question = "The transactional suite: every engine, the papers' workloads",
-                             .directory = "/dev/shm",
-                             .threads = {1, 2},
-                             .runs = 5,
-                             .quick_records = 20'000,
-                             .emulations = preset});
-  // There a record costs milliseconds to load.
-  if (!is_memory(o.directory)) o.records = std::min<std::uint64_t>(o.records, o.full_or_quick(5'000, 500));
-  runner r(o);
-  for (const unsigned threads : o.threads)  // one thread first, see harness/workers.hpp
-    for (auto* question : {swap_benchmarks, map_benchmarks, insert_benchmarks, store_benchmarks})
-      for (const benchmark& b : question(o, threads)) r.run(b);
-  return r.finish();
+  return answer(argc, argv,
+                {.question = "The transactional suite: every engine, the papers' workloads",
+                 .directory = "/dev/shm",
+                 .threads = {1, 2},
+                 .runs = 5,
+                 .quick_records = 20'000,
+                 .emulations = preset},
+                [](runner& r, options& o) {
+                  // There a record costs milliseconds to load.
+                  if (!is_memory(o.directory))
+                    o.records = std::min<std::uint64_t>(o.records, o.full_or_quick(5'000, 500));
+                  for (const unsigned threads : o.threads)  // one thread first, see harness/workers.hpp
+                    for (auto* question : {swap_benchmarks, map_benchmarks, insert_benchmarks, store_benchmarks})
+                      for (const benchmark& b : question(o, threads)) r.run(b);
+                });
 }

@@ -4,13 +4,13 @@
 
 int main(int argc, char** argv) {
   using namespace nvm::bench;
-  const options o = parse_options(argc, argv,
-                                  {.question = "Transactions on byte-addressable memory, beside libpmemobj",
-                                   .directory = "/dev/shm",
-                                   .threads = {1, 2}});
-  runner r(o);
-  for (const unsigned threads : o.threads)  // one thread first, see harness/workers.hpp
-    for (auto* question : {alloc_benchmarks, overwrite_benchmarks, sps_benchmarks, ycsb_benchmarks})
-      for (const benchmark& b : question(o, threads)) r.run(b);
-  return r.finish();
+  return answer(argc, argv,
+                {.question = "Transactions on byte-addressable memory, beside libpmemobj",
+                 .directory = "/dev/shm",
+                 .threads = {1, 2}},
+                [](runner& r, const options& o) {
+                  for (const unsigned threads : o.threads)  // one thread first, see harness/workers.hpp
+                    for (auto* question : {alloc_benchmarks, overwrite_benchmarks, sps_benchmarks, ycsb_benchmarks})
+                      for (const benchmark& b : question(o, threads)) r.run(b);
+                });
 }
