@@ -287,10 +287,12 @@ NVM_API int nvm_tx_begin(NVM_POOL *pool);
  *
  *   NVM_E_IN_DOUBT  The commit was ordered, then the sync failed that was to make it durable (ssd).  Memory has the
  *                   changes, other threads may have seen them, and the next open finds all of them or none.  The
- * program must neither report them as done nor do them again before it has closed the pool, opened it and looked. any
- * other code  Everything was rolled back: NVM_E_MUST_ABORT after an earlier failure in the transaction, whose sentence
- * nvm_errormsg() goes on with and whose code nvm_tx_cause() is; NVM_E_LOG_FULL, NVM_E_NO_MEMORY; NVM_E_IO when the pool
- * had failed before the commit was ordered, as of each later commit of a pool where one is in doubt. */
+ *                   program must neither report them as done nor do them again before it has closed the pool, opened
+ *                   it and looked.
+ *   any other code  Everything was rolled back: NVM_E_MUST_ABORT after an earlier failure in the transaction, whose
+ *                   sentence nvm_errormsg() goes on with and whose code nvm_tx_cause() is; NVM_E_LOG_FULL,
+ *                   NVM_E_NO_MEMORY; NVM_E_IO when the pool had failed before the commit was ordered, as of each later
+ *                   commit of a pool where one is in doubt. */
 NVM_API int nvm_tx_commit(NVM_POOL *pool);
 /* As commit, but on ssd returns as soon as the commit is ordered: 0, and *lsn is what nvm_wait() waits for.  The
  * program may release its locks; whoever acts on the result outside the pool waits first.  On -1 everything was rolled
@@ -377,8 +379,8 @@ NVM_API int nvm_tx_on(NVM_POOL *pool, enum nvm_tx_event event, nvm_tx_hook hook,
  *
  *   NVM_STRUCT name { ... };      a structure whose objects lie in pools
  *   NVM_PTR(T) field;             a pointer to a T in the same pool: T is an NVM_STRUCT, a number or character, void
- * for any object, or again an NVM_PTR NVM_VOLATILE_PTR(T) field;    a pointer that means nothing to the next process,
- * and is meant so; for fields only
+ *                                 for any object, or again an NVM_PTR
+ *   NVM_VOLATILE_PTR(T) field;    a pointer that means nothing to the next process, and is meant so; for fields only
  *
  * They are struct and T * to every compiler.  holdfast-cc reads more out of them: it refuses what cannot be durable,
  * and puts the layout of each NVM_STRUCT into the object file, where the library finds it (nvm_register_types). */

@@ -7,8 +7,11 @@
 //   subject s;
 //   s.name = "transfer between accounts";
 //   s.image = formatted_image();
-//   s.run = [&](machine& m) { engine e{m.media(), m.base()}; for (...) { m.op_begin(); e.transfer(...); m.op_end(); }
-//   }; s.recover = [](machine& m) { return recover(m.media(), m.base(), m.size()) ? pass() : fault("refused"); };
+//   s.run = [&](machine& m) {
+//     engine e{m.media(), m.base()};
+//     for (...) { m.op_begin(); e.transfer(...); m.op_end(); }
+//   };
+//   s.recover = [](machine& m) { return recover(m.media(), m.base(), m.size()) ? pass() : fault("refused"); };
 //   s.oracle = [&](machine& m, const window& w) { return h.check(digest_of(m.base()), w); };
 //   EXPECT_TRUE(explore(s).clean());
 //   EXPECT_TRUE(explore(s, {}, without(edge{"undo/E1"})).finds_violation());

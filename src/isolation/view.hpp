@@ -4,9 +4,8 @@
 //         extends the snapshot to now, which holds if nothing read so far has changed.  So every value fits every other
 //         one at the moment it is returned, also in a transaction that will be rolled back later.
 // lock()  at the first write to a line (encounter time), if the line is no newer than the snapshot.
-// commit  draw a version; the reads must still hold, unless nobody has drawn a version since the snapshot;
-// write
-//         home; unlock(version).
+// commit  draw a version; the reads must still hold, unless nobody has drawn a version since the snapshot; write home;
+//         unlock(version).
 //
 // Conflicts are answers, not jumps.  Who holds no lock waits a while for one that another thread holds; who holds some
 // soon gives up, for the other may be waiting in turn.

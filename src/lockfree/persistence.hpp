@@ -3,15 +3,16 @@
 //
 /// Change that means something (an insertion, a deletion):
 ///   0. F the contents of the node, F its allocation word       | lockfree/E1  by the CAS: durable before anything
-///   leads there
+///                                                                              leads there
 ///   1. CAS the link, with the mark `pending`
 ///   2. F the link                                              | lockfree/E2  the operation has happened
 ///   3. CAS the mark off
 ///   Whoever depends on a link with the mark does 2 and 3 itself: nobody waits for anybody.
 ///   Or the link cache takes it (link_cache.hpp), and 2 comes when somebody depends on it.
 /// Change that only tidies up (unlinking what is deleted): CAS, F; durable before the node's memory is free
-/// (domain.hpp).  Where one such change must not outlive another:  CAS, F; | lockfree/E22  by the CAS: CAS, F; and
-/// where somebody else will free the node:  CAS, F; | lockfree/E23  before the operation ends.
+/// (domain.hpp).
+///   where one such change must not outlive another:            CAS, F; | lockfree/E22  by the CAS;  CAS, F
+///   where somebody else will free the node:                    CAS, F; | lockfree/E23  before the operation ends
 //
 // Where stores survive by themselves, a change is a CAS.
 //

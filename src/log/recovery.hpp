@@ -3,9 +3,8 @@
 /// S store, F flush, | fence.  Failure atomicity: one aligned 8-byte store.
 ///   1. validate every record and every target before the first store
 ///   2. c = the largest generation of a valid commit record; make again, oldest first, the intents of the commit
-///   records
-///      newer than `retired` (at most those of the last 8 generations: what is older is durable): S word, length byte;
-///      F
+///      records newer than `retired` (at most those of the last 8 generations: what is older is durable): S word,
+///      length byte; F
 ///   3. put back the ranges of the undo records of generation c + 1, newest first: S old bytes; F them
 ///                                                                    | recover/E1  all of it durable before step 4
 ///   4. S checksum 0 of a torn commit record; F                       | recover/E2  step 5 cannot complete it
