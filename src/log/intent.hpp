@@ -102,7 +102,8 @@ inline void apply(std::byte* base, const intent& i) noexcept {
 // caller holds the lock under which every change of the word is made.
 inline void apply_alone(std::byte* base, const intent& i) noexcept {
   std::atomic_ref<std::uint64_t> word{*reinterpret_cast<std::uint64_t*>(base + i.word_offset())};
-  NVM_ASSERT(apply_plain_stores(base, i, word));
+  const bool applied = apply_plain_stores(base, i, word);
+  NVM_ASSERT(applied);
   // release: pairs with acquire loads of the word by readers without the lock.
   word.store(changed_word(word.load(std::memory_order_relaxed), i), std::memory_order_release);
 }

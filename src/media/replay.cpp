@@ -210,7 +210,8 @@ void apply_run(const log_run& run, const ring_identity& ring, std::byte* base) n
     return {};
   };
   // read_log() has checked every entry.
-  NVM_ASSERT(each_entry_of(run, ring, ~std::uint64_t{0}, to_memory));
+  const status applied = each_entry_of(run, ring, ~std::uint64_t{0}, to_memory);
+  NVM_ASSERT(applied);
 }
 
 status bring_home(block_device& device, const ring_identity& ring, log_run& run, home_writer& home) noexcept {
