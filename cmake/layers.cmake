@@ -11,18 +11,21 @@ set(HOLDFAST_LAYER_TABLE
   pool:3
   log:4
   space:5 isolation:5
-  tx:6 logheap:6 region:6 lockfree:6
-  stm:7 object:7 store:7 tier:7
-  kv:8
-  api:9 compiler:9 explore:9 advisor:9 server:9
-  crash_test:10
-  cli:11)
+  tx:6 region:6 lockfree:6
+  logheap:7 stm:7 object:7 store:7 tier:7
+  engine:8
+  api:9
+  kv:10
+  care:11
+  compiler:12 explore:12 advisor:12 server:12
+  crash_test:13
+  cli:14)
 
 # Layers that make up the library itself, in link order from the bottom; the rest are programs and
 # tools on top of it.
 set(HOLDFAST_LIBRARY_LAYERS
-  base platform media sync pool log space isolation tx logheap region lockfree stm object store
-  tier kv api)
+  base platform media sync pool log space isolation tx region lockfree logheap stm object store
+  tier engine api kv care)
 
 # Sets <out> to the number of a layer, or stops the configuration.
 function(holdfast_layer_number out layer)

@@ -3,11 +3,15 @@
 
 Rules
   1. A file of src/<layer>/ includes files of its own layer and of layers with a smaller number.
-  2. From another layer it includes the door src/<layer>/<layer>.hpp, or a file <name>_layout.hpp
-     that declares what lies on media. Each file of base/ is a door: it is a box of small tools.
-  3. Layers of number 9 stand on top and are programs and tools: rule 2 does not bind them.
-  4. examples/ see public headers only.
-  5. cmake/layers.cmake holds the same table.
+  2. From another layer it includes the door src/<layer>/<layer>.hpp, its face src/<layer>/face.hpp or
+     concept.hpp, or a file <name>_layout.hpp that declares what lies on media. Each file of base/ is a
+     door: it is a box of small tools.
+  3. Layers of number 8 and above put the parts together: rule 2 does not bind them.
+  4. A face sees no template: through whatever it includes, no door of a layer that is made of them.
+  5. A public header is included by layers from the one in the table of public headers on. Layers
+     below nvm/nvm.h's include it for its types and constants, and call nothing of it.
+  6. examples/ see public headers only.
+  7. cmake/layers.cmake holds the same table.
 
 usage: tools/layers.py [root]; prints one line a violation, exit code 1 when there is any.
 """
@@ -20,7 +24,16 @@ TABLE_ROW = re.compile(r"^\|\s*`(\w+)/`\s*\|\s*(\d+)\s*\|")
 CMAKE_TABLE = re.compile(r"set\(HOLDFAST_LAYER_TABLE([^)]*)\)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
 SOURCES = {".h", ".hpp", ".c", ".cpp", ".cc", ".inc", ".S"}
-TOP = 9
+TOP = 8
+HEADER_ROW = re.compile(r"^\|\s*`(nvm/[\w.]+)`\s*\|\s*`(\w+)/`\s*\|")
+VOCABULARY = "nvm/nvm.h"
+INLINE_CALLS = {"nvm_is_durable"}
+CALL = re.compile(r"(?<![\w:.>])(nvm_[a-z0-9_]+)\s*\(")
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
+# Interfaces that are called without knowing which template answers.
+FACE_NAMES = {"face.hpp", "concept.hpp"}
+FACES = {"engine/engine.hpp", "engine/structure_side.hpp", "api/pool_object.hpp"}
+TEMPLATES = {"log", "space", "tx", "lockfree", "logheap", "region"}
 
 
 def read_table(readme):
@@ -40,7 +53,9 @@ def source_files(folder):
 
 
 def is_door(path, layer):
-    return layer == "base" or path == f"{layer}/{layer}.hpp" or path.endswith("_layout.hpp")
+    name = path.rsplit("/", 1)[-1]
+    return (layer == "base" or path == f"{layer}/{layer}.hpp" or name in FACE_NAMES
+            or path.endswith("_layout.hpp"))
 
 
 def check_include(table, layer, included, is_local):
@@ -59,9 +74,72 @@ def check_include(table, layer, included, is_local):
     return None
 
 
+def read_headers(readme):
+    """{public header: layer} from the rows "| `nvm/x.h` | `layer/` | ..."."""
+    rows = (HEADER_ROW.match(line) for line in readme.read_text().splitlines())
+    return {row[1]: row[2] for row in rows if row}
+
+
+def check_header(table, headers, layer, included):
+    """The reason why a file of `layer` may not include the public header; None when it may."""
+    if included not in headers:
+        return "is in no row of the table of public headers"
+    if included == VOCABULARY:
+        return None
+    if table[headers[included]] > table[layer]:
+        return (f"{layer} ({table[layer]}) may not use what {headers[included]} "
+                f"({table[headers[included]]}) answers")
+    return None
+
+
+def calls(table, headers, layer, text):
+    """(line, function) of each call of the C interface from a layer below the one that answers it."""
+    owner = headers.get(VOCABULARY)
+    if owner is None or table[layer] >= table[owner]:
+        return
+    blank = COMMENT.sub(lambda m: "\n" * m[0].count("\n") or " ", text)
+    for number, line in enumerate(blank.splitlines(), 1):
+        for found in CALL.finditer(line):
+            if found[1] not in INLINE_CALLS:
+                yield number, found[1]
+
+
+def includes_of(src, path, known):
+    """Files of src/ that the one of this name includes, by their names."""
+    if path not in known:
+        file = src / path
+        lines = file.read_text(errors="replace").splitlines() if file.is_file() else ()
+        found = (INCLUDE.match(line) for line in lines)
+        known[path] = [f[1] for f in found if f and (src / f[1]).is_file()]
+    return known[path]
+
+
+def behind_faces(src, table):
+    """A line for each face through which the door of a layer of templates is seen."""
+    known = {}
+    faces = [str(p.relative_to(src)) for p in source_files(src)]
+    faces = [f for f in faces if f in FACES or f.rsplit("/", 1)[-1] in FACE_NAMES]
+    doors = {f"{layer}/{layer}.hpp" for layer in TEMPLATES & set(table)}
+    for face in faces:
+        way = {face: None}
+        todo = [face]
+        while todo:
+            at = todo.pop()
+            for name in includes_of(src, at, known):
+                if name not in way:
+                    way[name] = at
+                    todo.append(name)
+        for door in sorted(doors & set(way)):
+            path = [door]
+            while way[path[-1]] is not None:
+                path.append(way[path[-1]])
+            yield f"src/{face}: a face sees the templates of {door}, by " + " < ".join(path[1:])
+
+
 def violations(root):
     src = root / "src"
     table = read_table(src / "README.md")
+    headers = read_headers(src / "README.md")
     if not table:
         yield "src/README.md: no rows '| `layer/` | number |' found"
         return
@@ -74,13 +152,20 @@ def violations(root):
         if layer not in table:
             yield f"{where}: '{layer}' is no layer of src/README.md"
             continue
-        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+        text = path.read_text(errors="replace")
+        for number, line in enumerate(text.splitlines(), 1):
             found = INCLUDE.match(line)
-            if not found or found[1] == "holdfast_version.hpp" or found[1].startswith("nvm/"):
+            if not found or found[1] == "holdfast_version.hpp":
                 continue
-            reason = check_include(table, layer, found[1], (path.parent / found[1]).is_file())
+            if found[1].startswith("nvm/"):
+                reason = check_header(table, headers, layer, found[1])
+            else:
+                reason = check_include(table, layer, found[1], (path.parent / found[1]).is_file())
             if reason:
                 yield f'{where}:{number}: "{found[1]}" {reason}'
+        for number, name in calls(table, headers, layer, text):
+            yield f"{where}:{number}: {layer} ({table[layer]}) may not call {name}()"
+    yield from behind_faces(src, table)
     for path in source_files(root / "examples"):
         for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
             found = INCLUDE.match(line)

@@ -6,6 +6,8 @@
   leaks      no machine's paths, no work item numbers, no address outside the written list
   width      no source line longer than 120 columns
   descriptors  a descriptor is made in src/platform/descriptor.cpp only, which keeps it off 0, 1 and 2
+  engines    engines are told apart by their rows in src/pool/engines.hpp, never by their numbers
+  rulers     a line of dashes alone is what a formatter leaves of a heading that it has broken
   edges      each fence label in src/ reads protocol/E<number> and stands at one place only, so that it
              can be looked up, counted and removed
 
@@ -127,6 +129,29 @@ def descriptors(name, text):
                 yield f"{name}:{number}: '{found[0]}' opens a file outside of {DESCRIPTOR_DOOR}"
 
 
+ENGINE_TABLE = "src/pool/engines.hpp"
+ENGINE_NUMBERS = re.compile(r"\bNVM_ENGINE_(?!DETECT\b)\w+")
+
+
+def engines(name, text):
+    if not name.startswith("src/") or name == ENGINE_TABLE or pathlib.Path(name).suffix not in CODE:
+        return
+    for number, line in numbered(without_comments(text, keep_literals=False)):
+        for found in ENGINE_NUMBERS.finditer(line):
+            yield f"{name}:{number}: '{found[0]}' outside of {ENGINE_TABLE}; ask the engine's row"
+
+
+RULER = re.compile(r"^\s*(?://|/?\*)\s*-{8,}\s*(?:\*/)?\s*$")
+
+
+def rulers(name, text):
+    if pathlib.Path(name).suffix not in CODE:
+        return
+    for number, line in numbered(text):
+        if RULER.match(line):
+            yield f"{name}:{number}: a line of dashes alone; end the heading with them"
+
+
 def width(name, text):
     if pathlib.Path(name).suffix not in CODE:
         return
@@ -153,7 +178,7 @@ def edges(name, text):
 
 
 RULES = {"leftovers": leftovers, "doors": doors, "leaks": leaks, "width": width, "edges": edges,
-         "descriptors": descriptors}
+         "descriptors": descriptors, "engines": engines, "rulers": rulers}
 
 
 def main():

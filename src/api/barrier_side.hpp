@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "stm/stm.hpp"
+#include "stm/face.hpp"
 
 struct nvm_pool;
 struct nvm_stm;

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "nvm/nvm.h"
-#include "tx/tx.hpp"
+#include "tx/face.hpp"
 
 namespace nvm::api {
 

@@ -11,10 +11,11 @@
 #include <thread>
 #include <utility>
 
-#include "api/direct.hpp"
-#include "api/log.hpp"
 #include "api/pool_object.hpp"
-#include "api/ssd.hpp"
+#include "engine/direct.hpp"
+#include "engine/log_choice.hpp"
+#include "engine/names.hpp"
+#include "engine/ssd.hpp"
 #include "nvm/nvm.h"
 
 namespace nvm::api {
@@ -28,7 +29,7 @@ constexpr unsigned cleaners_max = 64;
 status check_options(const char* path, const nvm_pool_options& o) noexcept {
   if (path == nullptr || *path == '\0') return fail(errc::invalid, "the path is empty");
   if (o.medium > NVM_MEDIUM_SSD) return fail(errc::invalid, "medium %u is none of enum nvm_medium", o.medium);
-  if (o.engine > NVM_ENGINE_LOG) return fail(errc::invalid, "engine %u is none of enum nvm_engine", o.engine);
+  if (!is_engine(o.engine)) return fail(errc::invalid, "engine %u is none of enum nvm_engine", o.engine);
   if (o.persist > NVM_PERSIST_BEST) return fail(errc::invalid, "persist %u is none of enum nvm_persist", o.persist);
   if (o.types > NVM_TYPES_IGNORE) return fail(errc::invalid, "types %u is none of enum nvm_types", o.types);
   if (o.accept_copy > 1) return fail(errc::invalid, "accept_copy: found %u, expected 0 or 1", o.accept_copy);
@@ -61,41 +62,19 @@ result<std::unique_ptr<engine>> make_engine(pool_file& file, const nvm_pool_opti
       return fail(errc::invalid, "persist %u concerns direct media; %s is on ssd", o.persist, file.path());
     }
     if (has_image(file.superblock())) {
-      return start_on_ssd(file, o.lanes != 0 ? o.lanes : volatile_lanes, measured, std::move(run));
+      return engines::start_on_ssd(file, o.lanes != 0 ? o.lanes : volatile_lanes, measured, std::move(run));
     }
   }
-  log_choice log;
+  engines::log_choice log;
   log.mapping = o.mapping;
   log.cleaners = (o.log_flags & NVM_LOG_NO_CLEANERS) != 0 ? 0 : std::max(1U, o.cleaners);
   log.one_log = (o.log_flags & NVM_LOG_ONE) != 0;
   log.translated = (o.log_flags & NVM_LOG_TRANSLATED) != 0;
   log.home_bytes_max = o.home_mib != 0 ? std::uint64_t{o.home_mib} << 20 : platform::memory_bytes() / 2;
-  if (on_ssd) return start_log_on_file(file, log);
-  return start_on_direct(file, o.persist, measured, emulated, o.truncation == NVM_TRUNCATION_BACKGROUND, log);
+  if (on_ssd) return engines::start_log_on_file(file, log);
+  return engines::start_on_direct(file, o.persist, measured, emulated, o.truncation == NVM_TRUNCATION_BACKGROUND, log);
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "%s: no volatile memory to open it", file.path());
-}
-
-// The pool's own names are the same in both copies, and something lies where they lead: a copy that was lost reads as
-// one that names nothing, a part of the page map as free pages.
-status check_names(const pool_file& file) noexcept {
-  const geometry g = file.geometry();
-  if (g.home_bytes != 0) return {};  // the log-structured heap looks at its own
-  const tx::pool_targets pages{file.base(), g};
-  for (unsigned i = 0; i < anchor_words; ++i) {
-    const auto which = static_cast<anchor_word>(i);
-    const auto at = read_anchor_word(file.base(), g, which);
-    // The directory of lock-free structures is not changed by transactions: a crash may leave it in one copy.
-    if (!at && which != anchor_word::lockfree) return at.error();
-    if (!at || *at == 0) continue;
-    const std::uint64_t named = g.page_of(*at);
-    std::uint64_t page = named;
-    while (page != 0 && pages.entry_of(page).length_pages == 0) --page;
-    if (page + pages.entry_of(page).length_pages > named) continue;
-    return fail(errc::corrupt, "page map, offset %lu: found a free page, expected one in use, which %s names",
-                g.entry_offset(named), name_of(which));
-  }
-  return {};
 }
 
 // Pages that a page map entry holds; 0: free.
@@ -148,6 +127,11 @@ void watch_objects(const nvm_pool& pool) noexcept {
       pool.file->base());
 }
 
+bool stores_are_open(nvm_pool& pool) noexcept {
+  const std::lock_guard guard{pool.stores_lock};
+  return pool.stores != nullptr && pool.stores->in_use();
+}
+
 // What the handles of closed pools lead to: a call with one is refused in place of reading freed memory, until some
 // hundred others have been closed, or for as long as a store of the pool is open.
 class handles_of_closed {
@@ -169,7 +153,7 @@ class handles_of_closed {
   // nullptr: stores of all of them are open.
   nvm_pool* take_oldest_unneeded() noexcept {
     for (nvm_pool** at = &oldest_; *at != nullptr; at = &(*at)->closed_after) {
-      if (stores_are_open(*at)) continue;
+      if (stores_are_open(**at)) continue;
       nvm_pool* const found = std::exchange(*at, (*at)->closed_after);
       if (end_ == &found->closed_after) end_ = at;
       --kept_;
@@ -207,8 +191,7 @@ NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_ru
     errno = cause;
     return report_null<NVM_POOL>(code);
   };
-  const std::uint32_t made =
-      file->superblock().engine == 0 ? std::uint32_t{NVM_ENGINE_UNDO} : file->superblock().engine;
+  const std::uint32_t made = engine_of(file->superblock().engine).number;
   if (o.engine != NVM_ENGINE_DETECT && o.engine != made) {
     return give_up(fail(errc::engine, "%s: engine: found %s, expected %s, as asked for", file->path(),
                         engine_name(made), engine_name(o.engine)));
@@ -224,7 +207,7 @@ NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_ru
     return give_up(about(file->path(), e.error()));
   }
   pool->engine = std::move(*e);
-  if (status s = check_names(*file); !s) {
+  if (status s = engines::check_names(*file); !s) {
     pool->engine.reset();
     delete pool;
     return give_up(about(file->path(), s.error()));
@@ -262,7 +245,7 @@ NVM_POOL* nvm_pool_create_with(const char* path, const nvm_pool_options* options
   const nvm_pool_options& o = options == nullptr ? api::no_options : *options;
   if (nvm::status s = api::check_options(path, o); !s) return api::report_null<NVM_POOL>(s.error());
   if (o.read_only != 0) return api::report_null<NVM_POOL>(fail(errc::invalid, "a pool cannot be created read-only"));
-  if (o.validation != 0 && (o.engine < NVM_ENGINE_REDO || o.engine == NVM_ENGINE_LOG)) {
+  if (o.validation != 0 && !nvm::engine_of(o.engine).validates) {
     return api::report_null<NVM_POOL>(
         fail(errc::invalid, "validation %u is not for engine %u", o.validation, o.engine));
   }
@@ -277,12 +260,12 @@ NVM_POOL* nvm_pool_create_with(const char* path, const nvm_pool_options* options
   c.lanes = o.lanes;
   c.engine = o.engine;
   c.validation = o.validation;
-  c.prepare = api::prepare_log();
+  c.prepare = nvm::engines::prepare_log();
   auto file = nvm::pool_file::create(path, c);
   if (!file) return api::report_null<NVM_POOL>(file.error());
   nvm::log_run run;
   if (nvm::has_image((*file)->superblock())) {
-    auto log = api::new_log(**file);
+    auto log = nvm::engines::new_log(**file);
     if (!log) {
       (*file)->remove_name();
       return api::report_null<NVM_POOL>(api::about(path, log.error()));
@@ -309,7 +292,7 @@ NVM_POOL* nvm_pool_open_with(const char* path, const nvm_pool_options* options) 
   p.read_only = o.read_only != 0;
   p.accept_copy = o.accept_copy != 0;
   nvm::log_run run;
-  p.after_mapping = api::open_log_into(run);
+  p.after_mapping = nvm::engines::open_log_into(run);
   auto file = nvm::pool_file::open(path, p);
   if (!file) return api::report_null<NVM_POOL>(file.error());
   return api::finish_open(std::move(*file), o, std::move(run), since, false);

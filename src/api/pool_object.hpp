@@ -11,13 +11,28 @@
 #include "api/barrier_side.hpp"
 #include "api/commit_hooks.hpp"
 #include "api/debugger_view.hpp"
-#include "api/engine.hpp"
+#include "engine/engine.hpp"
 #include "platform/platform.hpp"
 #include "pool/pool.hpp"
 
 namespace nvm::api {
 
-struct stores;
+using engines::engine;
+using engines::object_facts;
+using engines::open_structure;
+using engines::structure_entry;
+using engines::structure_side;
+using lockfree::write_rule;
+using lockfree::written;
+using tx::open_transaction;
+
+// What the layers above keep for a pool.
+class attachment {
+ public:
+  virtual ~attachment() = default;
+  // Whether the program has handles of it that it has not closed.
+  [[nodiscard]] virtual bool in_use() noexcept = 0;
+};
 struct open_structures;
 
 // Where threads that outlive a pool, or end before it, give their lane back.
@@ -38,7 +53,7 @@ struct nvm_pool {
   nvm::api::debugger_view seen;  // first
   nvm::pool_file::pointer file;
   bool checked = false;  // NVM_CHECK is set: what a program announces is compared with its objects
-  std::unique_ptr<nvm::api::engine> engine;
+  std::unique_ptr<nvm::engines::engine> engine;
   std::shared_ptr<nvm::api::lane_owner> lanes;
   std::uint64_t open_ns = 0;            // duration of the open, recovery included
   std::uint64_t replayed_records = 0;   // of the ssd log, by that open
@@ -47,7 +62,7 @@ struct nvm_pool {
   std::mutex types_lock;                // held while the pool's type map is read or replaced
   std::atomic<unsigned> types_seen{0};  // generation of the program's types that the pool has
   std::mutex stores_lock;
-  std::shared_ptr<nvm::api::stores> stores;  // key-value stores; null: none was asked for
+  std::shared_ptr<nvm::api::attachment> stores;  // key-value stores; null: none was asked for
   std::mutex structures_lock;
   std::shared_ptr<nvm::api::open_structures> structures;  // lock-free ones; null: none was asked for
   nvm::api::waiting_hooks waiting;
@@ -175,8 +190,6 @@ status announce(const nvm_range* ranges, std::size_t count, outside_of_transacti
 [[nodiscard]] bool close_structures_unless_shared(nvm_pool* pool) noexcept;
 // The lock-free structures of a pool that is being closed come to rest.  Their handles stay with the pool's.
 void close_structures(nvm_pool* pool) noexcept;
-// Whether the program has handles of key-value stores of the pool that it has not closed.
-[[nodiscard]] bool stores_are_open(nvm_pool* pool) noexcept;
 
 // A call of announced stores where this thread has a barrier transaction open: it fails, and that transaction can only
 // be rolled back.  `instead`: the call that belongs there.

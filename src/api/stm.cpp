@@ -14,6 +14,7 @@
 #include "api/pool_object.hpp"
 #include "base/inlining.hpp"
 #include "platform/platform.hpp"
+#include "stm/stm.hpp"
 
 struct nvm_stm {
   explicit nvm_stm(nvm::isolation::participant& p) : who{p}, inner{p} { frames.reserve(8); }

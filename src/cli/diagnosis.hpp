@@ -22,7 +22,7 @@ struct diagnosis {
   std::optional<nvm_pool_info> pool;  // PATH is one
   std::optional<std::uint32_t> medium;
   std::uint32_t persist = 0;
-  std::uint32_t engine = NVM_ENGINE_UNDO;
+  std::uint32_t engine = default_engine;
   std::string medium_because;
   mount_facts mount;
   device_facts device;

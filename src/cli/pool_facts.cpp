@@ -60,10 +60,6 @@ std::string process_name(std::int64_t pid) {
 
 }  // namespace
 
-std::string_view engine_name(std::uint32_t engine) noexcept {
-  return engine < std::size(engine_names) ? engine_names[engine] : "?";
-}
-
 std::string_view medium_name(std::uint32_t medium) noexcept {
   return medium < std::size(media_names) ? media_names[medium] : "?";
 }

@@ -1,23 +1,28 @@
 // What several commands say about a pool, in text and in JSON.
 #pragma once
 
+#include <array>
 #include <string>
 
 #include "cli/console.hpp"
 #include "nvm/nvm.h"
+#include "pool/engines.hpp"
 
 namespace nvm::cli {
 
 // Names of enum nvm_medium without "detect", in order of their numbers.
 inline constexpr std::string_view media_names[] = {"detect", "shm", "dax", "auto", "ssd"};
 // Of enum nvm_engine, and of enum nvm_validation.
-inline constexpr std::string_view engine_names[] = {"detect", "undo", "redo", "mnemosyne", "mnemosyne-undo", "log"};
+inline constexpr auto engine_names = [] {
+  std::array<std::string_view, engine_table.size() + 1> names{"detect"};
+  for (const engine_row& e : engine_table) names[e.number] = e.name;
+  return names;
+}();
 inline constexpr std::string_view validation_names[] = {"checksum", "commit-mark"};
 inline constexpr std::string_view persist_names[] = {"detect",     "none", "fence", "clflush",
                                                      "clflushopt", "clwb", "best"};
 
 [[nodiscard]] std::string_view medium_name(std::uint32_t medium) noexcept;
-[[nodiscard]] std::string_view engine_name(std::uint32_t engine) noexcept;
 [[nodiscard]] std::string_view persist_name(std::uint32_t persist) noexcept;
 // Place of `name` in one of the lists above; 0 when it is not there.
 [[nodiscard]] std::uint32_t number_of(std::string_view name, std::span<const std::string_view> names) noexcept;

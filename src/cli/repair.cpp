@@ -1,5 +1,5 @@
 // holdfast repair: a pool that check finds damaged, mended on a copy as far as what is left allows.
-#include "api/repair.hpp"
+#include "care/repair.hpp"
 
 #include <signal.h>
 
@@ -41,7 +41,7 @@ constexpr json_field fields[] = {
 constexpr std::string_view examples[] = {"holdfast repair --dry-run cache.nvm",
                                          "holdfast repair cache.nvm --out mended.nvm && holdfast check mended.nvm"};
 
-json document_of(const api::repair_note& n, bool with_object) {
+json document_of(const care::repair_note& n, bool with_object) {
   json o = {{"offset", n.offset}, {"what", n.what}};
   if (with_object) {
     const bool object = n.object != 0;
@@ -54,8 +54,8 @@ json document_of(const api::repair_note& n, bool with_object) {
 
 struct sorted_notes {
   json mended = json::array(), kept = json::array(), lost = json::array();
-  explicit sorted_notes(const api::repair_report& r) {
-    for (const api::repair_note& n : r.notes) {
+  explicit sorted_notes(const care::repair_report& r) {
+    for (const care::repair_note& n : r.notes) {
       if (n.how == mending::mended) mended.push_back(document_of(n, false));
       if (n.how == mending::kept) kept.push_back(document_of(n, true));
       if (n.how == mending::lost) lost.push_back(document_of(n, true));
@@ -63,15 +63,15 @@ struct sorted_notes {
   }
 };
 
-std::string object_text(const api::repair_note& n) {
+std::string object_text(const care::repair_note& n) {
   if (n.object == 0) return {};
   const std::string type = n.type_name.empty() ? fmt::format("type {}", n.type) : n.type_name;
   return n.bytes == 0 ? fmt::format(" ({})", type) : fmt::format(" ({}, {} bytes)", type, n.bytes);
 }
 
-void print(const api::repair_report& r, const console& out) {
+void print(const care::repair_report& r, const console& out) {
   constexpr std::string_view words[] = {"mended", "kept", "lost", "cannot be mended"};
-  for (const api::repair_note& n : r.notes) {
+  for (const care::repair_note& n : r.notes) {
     const auto how = static_cast<std::size_t>(n.how);
     out.text("{} offset {}: {}{}\n", out.styled(words[how], n.how == mending::mended ? style::good : style::bad),
              n.offset, n.what, object_text(n));
@@ -79,7 +79,7 @@ void print(const api::repair_report& r, const console& out) {
 }
 
 exit_code run(const arguments& given, console& out) {
-  api::repair_request request;
+  care::repair_request request;
   request.path = given.operand(0);
   request.in_place = given.flag("in-place");
   request.dry_run = given.flag("dry-run");
@@ -90,11 +90,11 @@ exit_code run(const arguments& given, console& out) {
   }
   if (request.out.empty()) request.out = request.path + ".repaired";
   ::signal(SIGXFSZ, SIG_IGN);  // a copy that may not grow is an error like another
-  api::repair_report report;
+  care::repair_report report;
   status done;
   {
     progress line{out, fmt::format("repairing {}", request.path)};
-    done = api::repair_pool(request, report);
+    done = care::repair_pool(request, report);
   }
   if (!done) {
     const bool refused = done.error() == errc::corrupt;

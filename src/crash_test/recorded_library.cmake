@@ -13,7 +13,7 @@ holdfast_layer_sources(recorded_sources ${HOLDFAST_LIBRARY_LAYERS})
 # recorded_pool.cpp has what opens pools; it measures nothing.
 foreach(engine baselines direct undo undo_measured redo redo_measured log_leaves_measured log_skip_lists_measured
     structures_measured)
-  list(REMOVE_ITEM recorded_sources ${CMAKE_SOURCE_DIR}/src/api/${engine}.cpp)
+  list(REMOVE_ITEM recorded_sources ${CMAKE_SOURCE_DIR}/src/engine/${engine}.cpp)
 endforeach()
 list(APPEND recorded_sources ${CMAKE_CURRENT_SOURCE_DIR}/runtime/recorded_pool.cpp)
 set(plain_sources ${CMAKE_CURRENT_SOURCE_DIR}/runtime/tracer.cpp ${CMAKE_CURRENT_SOURCE_DIR}/runtime/judge.cpp)

@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "lockfree/domain.hpp"
+#include "lockfree/face.hpp"
 #include "lockfree/structure.hpp"
 #include "platform/platform.hpp"
 
@@ -36,14 +37,6 @@ namespace nvm::lockfree {
 
 // Which of the two ways of section 5.5; automatic: by traversal where looking for one node takes as long as for all.
 enum class recovery_method : std::uint8_t { automatic, search, traversal };
-
-struct recovery_report {
-  std::uint64_t areas = 0;        // active when the last process ended
-  std::uint64_t allocated = 0;    // nodes in them
-  std::uint64_t searched = 0;     // of these, because they might be unlinked
-  std::uint64_t freed = 0;        // of these, because nothing led to them
-  std::uint64_t pages_freed = 0;  // extents and runs of structures that do not exist
-};
 
 template <media M>
 class catalogue {

@@ -18,13 +18,11 @@
 #include "base/inlining.hpp"
 #include "base/result.hpp"
 #include "lockfree/circles.hpp"
+#include "lockfree/face.hpp"
 #include "lockfree/nodes.hpp"
 #include "lockfree/structure.hpp"
 
 namespace nvm::lockfree {
-
-enum class write_rule : std::uint8_t { insert_only, replace_only, either };
-enum class written : std::uint8_t { inserted, replaced, refused };
 
 // Cells: what the chain can be entered at.  order_of(offset): the smallest order behind the cell at `offset`.
 struct no_cells {};

@@ -12,6 +12,7 @@
 
 #include "lockfree/catalogue.hpp"
 #include "lockfree/durable.hpp"
+#include "lockfree/face.hpp"
 #include "lockfree/hash_table.hpp"
 #include "lockfree/list.hpp"
 #include "lockfree/rebuilt.hpp"

@@ -34,6 +34,7 @@
 #include <new>
 #include <vector>
 
+#include "log/face.hpp"
 #include "log/intent.hpp"
 #include "log/lane_owners.hpp"
 #include "log/recovery.hpp"
@@ -45,12 +46,6 @@ namespace nvm::log {
 struct segment {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
-};
-
-// Bytes of the pool, by offset.
-struct byte_range {
-  std::uint64_t offset;
-  std::uint64_t bytes;
 };
 
 template <media M>

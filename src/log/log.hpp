@@ -1,6 +1,7 @@
 // Door of layer 4: the lanes, their records, and the recovery of one lane.
 #pragma once
 
+#include "log/face.hpp"
 #include "log/intent.hpp"
 #include "log/lane_layout.hpp"
 #include "log/lanes.hpp"

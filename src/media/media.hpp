@@ -19,4 +19,5 @@
 #include "media/meter_media.hpp"
 #include "media/ordered_media.hpp"
 #include "media/recorder.hpp"
+#include "media/started_image.hpp"
 #include "media/synced_media.hpp"

@@ -1,8 +1,5 @@
 // Door of layer 7, objects: what lies in them.  Type maps in the pool and in the program, and how the two are compared.
 #pragma once
 
-#include "object/type_map.hpp"
-#include "object/type_map_layout.hpp"
-#include "object/type_merge.hpp"
-#include "object/type_registry.hpp"
+#include "object/face.hpp"
 #include "object/type_store.hpp"

@@ -31,7 +31,7 @@ void describe_superblock(const layout::superblock& sb, nvm_pool_info& out) noexc
   std::memcpy(out.uuid, sb.uuid, sizeof out.uuid);
   out.format_version = sb.version;
   out.medium = sb.medium;
-  out.engine = sb.engine == 0 ? std::uint32_t{NVM_ENGINE_UNDO} : sb.engine;
+  out.engine = engine_of(sb.engine).number;
   out.validation = sb.validation;
   if (const geometry g = geometry_of(sb); g.home_bytes != 0) {
     out.home = sb.base_address + g.home_offset();

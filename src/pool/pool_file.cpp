@@ -115,8 +115,7 @@ std::uint64_t map_end(const geometry& g, std::uint64_t pages) noexcept {
 
 }  // namespace
 
-// ---- life of the object
-// ----------------------------------------------------------------------------------------------
+// ---- life of the object ---------------------------------------------------------------------------------------------
 
 result<pool_file::pointer> pool_file::make(const char* path) noexcept {
   if (path == nullptr || *path == 0) return fail(errc::invalid, "a pool needs a path");
@@ -227,8 +226,7 @@ status pool_file::refuse_commits() const noexcept {
   return fail(errc::io, "pool %s takes no more commits: %s", path(), failure_);
 }
 
-// ---- creation
-// --------------------------------------------------------------------------------------------------------
+// ---- creation -------------------------------------------------------------------------------------------------------
 
 status pool_file::create_file(const pool_create_options& options) noexcept {
   const std::uint32_t mode = options.mode != 0 ? options.mode : 0600;
@@ -321,8 +319,7 @@ status pool_file::allocate_blocks(std::uint64_t from, std::uint64_t to) noexcept
   return allocate_new(file_, data_from, g.page_offset(to));
 }
 
-// ---- opening
-// ---------------------------------------------------------------------------------------------------------
+// ---- opening --------------------------------------------------------------------------------------------------------
 
 status pool_file::open_file(const pool_open_options& options) noexcept {
   if (options.medium > NVM_MEDIUM_SSD) return fail(errc::invalid, "medium: found %u, expected 0 .. 4", options.medium);
@@ -472,7 +469,7 @@ void pool_file::take_superblock(const layout::superblock& sb) noexcept {
 // the place where the file lies says which it is now.  A pool of engine log has none of these: it is at home on any.
 status pool_file::choose_medium(std::uint32_t requested) noexcept {
   const std::uint32_t made = superblock_.medium;
-  const bool anywhere = superblock_.engine == NVM_ENGINE_LOG;
+  const bool anywhere = engine_of(superblock_.engine).is_its_log;
   if (requested != NVM_MEDIUM_DETECT) {
     if (!anywhere && (requested == NVM_MEDIUM_SSD) != (made == NVM_MEDIUM_SSD)) {
       return fail(errc::medium, "it was made for medium %s, asked for is %s: their logs differ", medium_name(made),
@@ -524,8 +521,7 @@ status pool_file::adopt_image() noexcept {
   return {};
 }
 
-// ---- while it is open
-// --------------------------------------------------------------------------------------------------
+// ---- while it is open -----------------------------------------------------------------------------------------------
 
 // As write_superblock(), by file operations: outside of the order of a medium, when nothing else changes.
 status pool_file::set_state(pool_state state) noexcept {

@@ -135,7 +135,7 @@ status check_request(const superblock& sb) noexcept {
     return bad_field(NVM_FIELD(size_pages), sb.size_pages, "1 .. capacity_pages");
   if (sb.medium < NVM_MEDIUM_SHM || sb.medium > NVM_MEDIUM_SSD)
     return bad_field(NVM_FIELD(medium), sb.medium, "1 .. 4");
-  if (sb.engine == NVM_ENGINE_LOG) {
+  if (engine_of(sb.engine).is_its_log) {
     if (sb.lane_count != 0) return bad_field(NVM_FIELD(lane_count), sb.lane_count, "0 with engine log");
     if (sb.lane_bytes != 0) return bad_field(NVM_FIELD(lane_bytes), sb.lane_bytes, "0 with engine log");
     if (sb.log_bytes != 0) return bad_field(NVM_FIELD(log_bytes), sb.log_bytes, "0 with engine log");
@@ -181,7 +181,7 @@ status check_places(const superblock& sb) noexcept {
   if (g.capacity_bytes() > layout::pool_bytes_max)
     return bad_field(NVM_FIELD(capacity_pages), sb.capacity_pages, "a pool of at most 16 TiB");
   if (sb.home_bytes > layout::home_bytes_max || sb.home_bytes % layout::home_bytes_unit != 0 ||
-      (sb.home_bytes != 0) != (sb.engine == NVM_ENGINE_LOG))
+      (sb.home_bytes != 0) != engine_of(sb.engine).is_its_log)
     return bad_field(NVM_FIELD(home_bytes), sb.home_bytes, "0, or with engine log a multiple of 64 KiB up to 64 TiB");
   if (!checked_add(sb.base_address, g.address_bytes()))
     return bad_field(NVM_FIELD(base_address), sb.base_address, "an address range that does not wrap");
@@ -221,24 +221,6 @@ const char* medium_name(std::uint32_t medium) noexcept {
   }
 }
 
-const char* engine_name(std::uint32_t engine) noexcept {
-  switch (engine) {
-    case NVM_ENGINE_DETECT:
-    case NVM_ENGINE_UNDO:
-      return "undo";
-    case NVM_ENGINE_REDO:
-      return "redo";
-    case NVM_ENGINE_MNEMOSYNE:
-      return "mnemosyne";
-    case NVM_ENGINE_MNEMOSYNE_UNDO:
-      return "mnemosyne-undo";
-    case NVM_ENGINE_LOG:
-      return "log";
-    default:
-      return "?";
-  }
-}
-
 status check_superblock(const superblock& sb, std::uint64_t pool_bytes) noexcept {
   if (sb.version > layout::pool_version || sb.version == 0) {
     return fail(errc::version, "format version: found %u, expected 1 .. %u; a newer library made this pool", sb.version,
@@ -263,11 +245,10 @@ status check_superblock(const superblock& sb, std::uint64_t pool_bytes) noexcept
       return bad_field(NVM_FIELD(base_history), sb.base_history[i].base, "zero beyond base_history_count");
   }
   const bool has_engine = (sb.features_incompat & layout::feature_engine) != 0;
-  if (has_engine ? sb.engine > NVM_ENGINE_LOG || sb.engine == NVM_ENGINE_UNDO : sb.engine != 0)
-    return bad_field(NVM_FIELD(engine), sb.engine,
-                     has_engine ? "0 (undo), 2 (redo), 3 or 4 (mnemosyne), 5 (log)" : "0 (undo)");
-  if ((sb.engine == NVM_ENGINE_MNEMOSYNE || sb.engine == NVM_ENGINE_MNEMOSYNE_UNDO) && sb.medium == NVM_MEDIUM_SSD)
-    return bad_field(NVM_FIELD(engine), sb.engine, "0, 2 or 5 on ssd");
+  if (has_engine ? !is_engine(sb.engine) || sb.engine == default_engine : sb.engine != 0)
+    return bad_field(NVM_FIELD(engine), sb.engine, has_engine ? engines_in_words : "0 (undo)");
+  if (!engine_of(sb.engine).on_ssd && sb.medium == NVM_MEDIUM_SSD)
+    return bad_field(NVM_FIELD(engine), sb.engine, engines_on_ssd_in_words);
   if (has_engine ? sb.validation > NVM_VALIDATION_COMMIT_MARK : sb.validation != 0)
     return bad_field(NVM_FIELD(validation), sb.validation, has_engine ? "0 .. 1" : "0 (checksum)");
   // A compatible feature that we do not know may use what is reserved to us.
@@ -309,7 +290,7 @@ result<superblock> make_superblock(const superblock_request& request) noexcept {
   sb.page_shift = shape.page_shift;
   std::memcpy(sb.uuid, request.uuid, sizeof sb.uuid);
   sb.medium = request.medium;
-  sb.engine = request.engine == NVM_ENGINE_UNDO ? 0 : request.engine;
+  sb.engine = request.engine == default_engine ? 0 : request.engine;
   sb.validation = request.validation;
   if (sb.engine != 0 || sb.validation != 0) sb.features_incompat |= layout::feature_engine;
   sb.lane_count = shape.lane_count;

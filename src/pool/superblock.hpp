@@ -16,7 +16,8 @@
 #include <cstring>
 
 #include "base/base.hpp"
-#include "media/media.hpp"
+#include "media/concept.hpp"
+#include "pool/engines.hpp"
 #include "pool/geometry.hpp"
 #include "pool/pool_layout.hpp"
 
@@ -41,13 +42,16 @@ constexpr unsigned superblock_copy_of(std::uint64_t sequence) noexcept { return 
 // Whether a process works in a private image of the file, which a ring of records leads to: all pools made for ssd but
 // those whose log is the only copy of their data.
 [[nodiscard]] constexpr bool has_image(const layout::superblock& sb) noexcept {
-  return sb.medium == NVM_MEDIUM_SSD && sb.engine != NVM_ENGINE_LOG;
+  return sb.medium == NVM_MEDIUM_SSD && !engine_of(sb.engine).is_its_log;
+}
+
+// What the log area holds.  In an image transactions keep old bytes in volatile memory, and there are no lanes.
+[[nodiscard]] constexpr log_kind log_of(const layout::superblock& sb) noexcept {
+  return has_image(sb) ? log_kind::lanes : engine_of(sb.engine).log;
 }
 
 // Name of a medium for messages: "shm", "dax", "auto", "ssd", or "?".
 [[nodiscard]] const char* medium_name(std::uint32_t medium) noexcept;
-// The same of an engine: "undo" (also for 0), "redo", "mnemosyne", "mnemosyne-undo", "log", or "?".
-[[nodiscard]] const char* engine_name(std::uint32_t engine) noexcept;
 
 // Superblock of a new pool, sequence 2 (so that copy A counts), state open, not at any address yet.  errc::invalid or
 // errc::too_large when the request is out of its domain.
@@ -105,8 +109,7 @@ void write_superblock(M& m, std::byte* base, layout::superblock& sb) noexcept {
   m.fence(edge{"pool/E2"});
 }
 
-// ---- anchors: what transactions change in the header pages
-// -----------------------------------------------------------
+// ---- anchors: what transactions change in the header pages ----------------------------------------------------------
 
 // The words of an anchor: the root object, the type map, the directory of key-value stores, that of lock-free
 // structures, the root of the log-structured heap.

@@ -8,7 +8,7 @@
 #include "base/base.hpp"
 #include "base/inlining.hpp"
 #include "pool/pool.hpp"
-#include "tx/tx.hpp"
+#include "tx/face.hpp"
 
 namespace nvm::stm {
 
@@ -18,14 +18,7 @@ enum class policy : std::uint8_t {
   write_back,
 };
 
-// How objects are read whose addresses are virtual; of one thread.
-class home_reader {
- public:
-  virtual ~home_reader() = default;
-  // The n bytes at `offset`.  Of bytes that are being changed each is as it was or as it will be; addresses that
-  // nothing has are read as anything.
-  virtual void read(std::uint64_t offset, void* to, std::size_t n) noexcept = 0;
-};
+using tx::home_reader;
 
 class durable_side {
  public:

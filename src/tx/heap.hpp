@@ -195,8 +195,7 @@ class heap {
   std::unique_ptr<std::atomic<transaction_type*>[]> transactions_;
 };
 
-// ---- typed objects
-// ----------------------------------------------------------------------------------------------------
+// ---- typed objects --------------------------------------------------------------------------------------------------
 
 // Payload of `bytes` bytes with its header before it; offset of the payload.
 template <class Heap>

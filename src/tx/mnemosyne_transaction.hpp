@@ -204,7 +204,7 @@ class mnemosyne_undo_transaction : public transaction_core<M, log::mnemosyne_log
       const byte_range& r = ranges[i];
       if (r.bytes == 0) continue;
       const std::size_t around = objects_.around(r);
-      if (around != no_allocation && around >= levels_.back().objects.allocations) continue;
+      if (around != no_allocation && around >= levels_.back().mark.allocations) continue;
       for (std::uint64_t done = 0; done < r.bytes;) {
         const std::uint64_t piece = std::min(r.bytes - done, layout::undo_range_bytes_max);
         const std::uint64_t offset = r.offset + done;
@@ -229,7 +229,7 @@ class mnemosyne_undo_transaction : public transaction_core<M, log::mnemosyne_log
   }
   [[nodiscard]] bool covers(const byte_range& r) noexcept {
     const std::size_t around = objects_.around(r);
-    if (around != no_allocation && around >= levels_.back().objects.allocations) return true;
+    if (around != no_allocation && around >= levels_.back().mark.allocations) return true;
     for (std::uint64_t at = r.offset; at < r.offset + r.bytes;) {
       const auto covering =
           std::find_if(undo_.begin() + static_cast<std::ptrdiff_t>(undo_marks_.back()), undo_.end(),
@@ -308,7 +308,7 @@ class mnemosyne_undo_transaction : public transaction_core<M, log::mnemosyne_log
     put_back(0);
     lanes_.forget(lane_);
     if (lanes_.has_entries(lane_)) {
-      objects_.drop(levels_.front().objects);
+      objects_.drop(levels_.front().mark);
       make_changes_durable();
       lanes_.truncate(lane_);
     }

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/base.hpp"
-#include "isolation/isolation.hpp"
-#include "log/log.hpp"
-#include "media/media.hpp"
+#include "isolation/face.hpp"
+#include "log/face.hpp"
+#include "media/concept.hpp"
 #include "tx/hook.hpp"
 
 namespace nvm::tx {

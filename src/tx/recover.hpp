@@ -14,15 +14,9 @@
 #include "media/media.hpp"
 #include "pool/pool.hpp"
 #include "space/space_layout.hpp"
+#include "tx/face.hpp"
 
 namespace nvm::tx {
-
-struct recovery_report {
-  std::uint64_t replayed_intents = 0;
-  std::uint64_t rolled_back = 0;
-  std::uint64_t completed = 0;  // committed, and not wholly applied
-  std::uint64_t freed_log_runs = 0;
-};
 
 // What transactions may refer to: words of the anchors, data, allocation words that exist.
 class pool_targets {

@@ -5,11 +5,11 @@
 ///                                                    | undo/E1  old bytes durable before their first overwrite
 ///   2. S new data in place; S fresh objects and their headers, in any order
 ///   3. F every announced line, every fresh object, its length byte, an intents record if the commit record is too
-///   small
+///      small
 ///                                                    | undo/E2  new data durable before the log lets go of the old
 ///   4. S commit record {g, intents}; F               | undo/E3  commit point; the old bytes are void from here
-///   5. S allocation words (log/lanes.hpp); F         (durable at this lane's next fence; made again by recovery until
-///   then)
+///   5. S allocation words (log/lanes.hpp); F         (durable at this lane's next fence; recovery makes them again
+///                                                    until then)
 /// A transaction that wrote nothing in place and allocated nothing skips 3; one that changed nothing skips all.
 /// Abort: S old bytes, newest first; F              | undo/E4  the old data are durable
 ///        S commit record {g, abort}; F             | undo/E5  no recovery will touch the ranges again
@@ -97,7 +97,7 @@ class transaction : public transaction_core<M, log::lanes<M>> {
   [[nodiscard]] bool covers(const byte_range& r) noexcept {
     const std::size_t around = objects_.around(r);
     const std::size_t level = levels_.size() - 1;
-    if (around != no_allocation && around >= levels_[level].objects.allocations) return true;
+    if (around != no_allocation && around >= levels_[level].mark.allocations) return true;
     for (std::uint64_t line = r.offset / line_bytes; line * line_bytes < r.offset + r.bytes; ++line) {
       const std::uint64_t wanted = line_set::mask_in(line, r.offset, r.bytes);
       if ((sets_[level]->mask_of(line) & wanted) != wanted) return false;
@@ -273,7 +273,7 @@ class transaction : public transaction_core<M, log::lanes<M>> {
       std::size_t around = no_allocation;
       if (!objects_.allocations().empty()) {
         around = objects_.around(r);
-        if (around != no_allocation && around >= levels_[level].objects.allocations)
+        if (around != no_allocation && around >= levels_[level].mark.allocations)
           continue;  // born in this level: nothing to restore
       }
       const std::uint64_t last = (r.offset + r.bytes - 1) / line_bytes;
@@ -378,7 +378,7 @@ class transaction : public transaction_core<M, log::lanes<M>> {
   // there stays the oldest undo entry that has it.  Of memory that goes with the level nothing stays.  Keeps whole
   // entries: with bytes that the outer level has its own older entries of, which are put back later.
   void hand_outward() noexcept {
-    const std::size_t born_here = levels_.back().objects.allocations;
+    const std::size_t born_here = levels_.back().mark.allocations;
     std::size_t kept = undo_marks_.back();
     bool all_lines = true;
     for (std::size_t i = undo_marks_.back(); i < undo_.size(); ++i) {

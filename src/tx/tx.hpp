@@ -2,8 +2,10 @@
 #pragma once
 
 #include "tx/aligned_object.hpp"
+#include "tx/face.hpp"
 #include "tx/heap.hpp"
+#include "tx/level_stack.hpp"
+#include "tx/line_set.hpp"
 #include "tx/mnemosyne_engine.hpp"
-#include "tx/open_transaction.hpp"
 #include "tx/recover.hpp"
 #include "tx/transaction.hpp"

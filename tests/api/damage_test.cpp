@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "../fuzz/log_heap_image.hpp"
-#include "api/repair.hpp"
+#include "care/repair.hpp"
 #include "log/log.hpp"
 #include "object/object.hpp"
 #include "pool/pool.hpp"
@@ -324,11 +324,11 @@ TEST(pool_of_a_lane_beyond_the_last_generation, is_mended) {
     std::memcpy(&bytes[lane], &forged, sizeof forged);
     write_file(victim, bytes);
     EXPECT_GT(nvm_pool_check(victim.c_str(), nullptr, nullptr, nullptr), 0) << crashed;
-    api::repair_request request;
+    care::repair_request request;
     request.path = victim;
     request.out = place.path("mended");
-    api::repair_report report;
-    ASSERT_TRUE(api::repair_pool(request, report)) << nvm_errormsg();
+    care::repair_report report;
+    ASSERT_TRUE(care::repair_pool(request, report)) << nvm_errormsg();
     EXPECT_EQ(nvm_pool_check(request.out.c_str(), nullptr, nullptr, nullptr), 0) << crashed;
     NVM_POOL* pool = nvm_pool_open(request.out.c_str());
     ASSERT_NE(pool, nullptr) << nvm_errormsg();

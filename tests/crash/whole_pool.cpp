@@ -3,8 +3,8 @@
 
 #include <utility>
 
-#include "api/heap_engine.hpp"
 #include "api/pool_object.hpp"
+#include "engine/heap_engine.hpp"
 #include "image_process.hpp"
 
 namespace nvm::tests {
@@ -12,12 +12,10 @@ namespace {
 
 using explore::machine;
 
-class machine_stack {
+class machine_stack : public engines::plain_stack {
  public:
   explicit machine_stack(machine& m) noexcept : medium_{m.media()} {}
   recorder<ordered_media>& top() noexcept { return medium_; }
-  static status close() noexcept { return {}; }
-  static void statistics(nvm_statistics&) noexcept {}
   static std::uint32_t persist() noexcept { return NVM_PERSIST_NONE; }
 
  private:
@@ -26,6 +24,7 @@ class machine_stack {
 
 class image_stack {
  public:
+  static constexpr bool has_structures = false;
   explicit image_stack(std::unique_ptr<image_process> p) noexcept : process_{std::move(p)} {}
   image_media& top() noexcept { return *process_->medium; }
   status close() noexcept { return process_->medium->close(); }
@@ -49,7 +48,7 @@ class opened_pool final : public whole_pool {
     static unsigned number = 1u << 20;
     pool_.number = ++number;
     pool_.lanes = std::make_shared<api::lane_owner>();
-    auto engine = api::start<Stack, Engine>(std::move(on), *file, lanes);
+    auto engine = engines::start<Stack, Engine>(std::move(on), *file, lanes);
     if (!engine) return engine.error();
     pool_.engine = std::move(*engine);
     pool_.lanes->lanes = pool_.engine.get();

@@ -23,7 +23,7 @@
 #include "../fault_injection.hpp"
 #include "../fuzz/metadata.hpp"
 #include "../fuzz/pool_files.hpp"
-#include "api/repair.hpp"
+#include "care/repair.hpp"
 
 namespace nvm::tests {
 namespace {
@@ -100,12 +100,12 @@ void lost_pages::expect_no_silence(const std::string& place, bool told_by_nobody
   const findings checked = check(scratch_path());
   const bytes before = read_scratch();
   // Repair works on a copy.
-  api::repair_request request;
+  care::repair_request request;
   request.path = scratch_path();
   request.out = repaired_path();
   ::unlink(repaired_path().c_str());
-  api::repair_report report;
-  const status repaired = api::repair_pool(request, report);
+  care::repair_report report;
+  const status repaired = care::repair_pool(request, report);
   EXPECT_TRUE(read_scratch() == before) << place << "repair has changed the file";
   const bool exists = ::access(repaired_path().c_str(), F_OK) == 0;
   EXPECT_EQ(exists, repaired.has_value()) << place;
@@ -117,7 +117,7 @@ void lost_pages::expect_no_silence(const std::string& place, bool told_by_nobody
     ASSERT_NE(pool, nullptr) << place << nvm_errormsg();
     const contents now = look(pool);
     const bool told = std::any_of(report.notes.begin(), report.notes.end(),
-                                  [](const api::repair_note& n) { return n.how != mending::mended; }) ||
+                                  [](const care::repair_note& n) { return n.how != mending::mended; }) ||
                       report.rolled_back != 0;
     EXPECT_TRUE(is_one_of(now, image.allowed) || told || now.refused || told_by_nobody)
         << place << "the repaired pool has lost something, and the report does not say so";
@@ -261,11 +261,11 @@ TEST_P(lost_pages, of_a_file_that_was_cut_off_are_refused) {
       EXPECT_TRUE(is_refusal(nvm_errno())) << place << nvm_errormsg();
       EXPECT_NE(std::string{nvm_errormsg()}.find(scratch_path()), std::string::npos) << place << nvm_errormsg();
     }
-    api::repair_request request;
+    care::repair_request request;
     request.path = scratch_path();
     request.out = repaired_path();
-    api::repair_report report;
-    EXPECT_FALSE(api::repair_pool(request, report)) << place;
+    care::repair_report report;
+    EXPECT_FALSE(care::repair_pool(request, report)) << place;
     EXPECT_NE(::access(repaired_path().c_str(), F_OK), 0) << place;
     EXPECT_TRUE(read_scratch() == rest) << place << "the file was changed";
     ASSERT_FALSE(HasFailure());

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "api/pool_object.hpp"
-#include "api/repair.hpp"
+#include "care/repair.hpp"
 #include "nvm/stm.h"
 #include "platform/platform.hpp"
 
@@ -402,8 +402,8 @@ void pool_life::close() {
 
 void pool_life::mend(bool in_place) {
   attempt(in_place ? "repair in place" : "repair", [&] {
-    api::repair_request request;
-    api::repair_report report;
+    care::repair_request request;
+    care::repair_report report;
     {
       const pause without_faults;
       request.path = path_;
@@ -411,7 +411,7 @@ void pool_life::mend(bool in_place) {
       request.in_place = in_place;
       std::filesystem::remove(repaired_);
     }
-    const status done = api::repair_pool(request, report);
+    const status done = care::repair_pool(request, report);
     const pause without_faults;
     const int cause = errno;
     EXPECT_EQ(files_in(folder_), 1 + (done && !in_place ? 1 : 0)) << "files are left over or gone";

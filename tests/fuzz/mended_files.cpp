@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "api/repair.hpp"
+#include "care/repair.hpp"
 #include "pool_files.hpp"
 #include "structure_files.hpp"
 
@@ -41,18 +41,18 @@ const std::vector<bytes>& damaged_file_images() {
 
 bool mend_file(const bytes& file) {
   write_scratch(file);
-  api::repair_request request;
+  care::repair_request request;
   request.path = scratch_path();
   request.out = request.path + ".repaired";
   ::unlink(request.out.c_str());
   const bool sound = nvm_pool_check(request.path.c_str(), nullptr, nullptr, nullptr) == 0;
-  api::repair_report report;
-  const status done = api::repair_pool(request, report);
+  care::repair_report report;
+  const status done = care::repair_pool(request, report);
   const bool written = ::access(request.out.c_str(), F_OK) == 0;
   if (read_scratch() != file) broken("repair changed the file itself");
   if (written != static_cast<bool>(done)) broken("repair says one thing of its output and does another");
   if (!done && sound) broken("a pool in which the check finds nothing is refused by repair");
-  for (const api::repair_note& n : report.notes) {
+  for (const care::repair_note& n : report.notes) {
     if (!sound || n.how == mending::mended) continue;
     std::fprintf(stderr, "offset %lu: %s\n", static_cast<unsigned long>(n.offset), n.what.c_str());
     broken("repair lost something of a pool in which the check finds nothing");

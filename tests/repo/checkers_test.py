@@ -55,6 +55,28 @@ class Layers(CheckerCase):
     def layers(self):
         return [TOOLS / "layers.py", self.root]
 
+    def test_a_face_through_which_templates_are_seen(self):
+        self.write("src/README.md", TABLE.replace("| `cli/`", "| `tx/` | 6 | transactions |\n| `cli/`"))
+        self.write("src/tx/tx.hpp", "#pragma once\n")
+        self.write("src/tx/inner.hpp", '#include "tx/tx.hpp"\n')
+        self.write("src/tx/face.hpp", '#include "tx/inner.hpp"\n')
+        self.expect(self.layers(), "src/tx/face.hpp: a face sees the templates of tx/tx.hpp, by tx/inner.hpp")
+        self.write("src/tx/inner.hpp", "#pragma once\n")
+        self.write("src/cli/main.cpp", '#include "tx/face.hpp"\n')
+        self.expect(self.layers())
+
+    def test_a_public_header_below_its_layer(self):
+        self.write("src/README.md", TABLE + "\n| `nvm/nvm.h` | `cli/` |\n| `nvm/kv.h` | `cli/` |\n")
+        self.write("src/pool/pool.cpp", '#include "nvm/kv.h"\n')
+        self.expect(self.layers(), "pool (3) may not use what cli (9) answers")
+        self.write("src/pool/pool.cpp", '#include "nvm/other.h"\n')
+        self.expect(self.layers(), "is in no row of the table of public headers")
+        self.write("src/pool/pool.cpp", '#include "nvm/nvm.h"\nint f() { return nvm_tx_begin(0); }\n')
+        self.expect(self.layers(), "src/pool/pool.cpp:2: pool (3) may not call nvm_tx_begin()")
+        self.write("src/pool/pool.cpp",
+                   '#include "nvm/nvm.h"\n// nvm_tx_begin()\nbool f() { return nvm_is_durable("nvm_wait()"); }\n')
+        self.expect(self.layers())
+
     def test_a_clean_tree_passes(self):
         self.write("src/pool/pool.cpp", '#include "media/media.hpp"\n#include "pool/pool_layout.hpp"\n')
         self.write("src/cli/main.cpp", '#include "media/inner.hpp"\n#include <nvm/nvm.h>\n')
@@ -121,6 +143,19 @@ class TreeRules(CheckerCase):
         self.write("src/pool/good.cpp", '// fsync(fd) would\n/* msync(\n*/ const char* s = "fsync(";\n'
                                         "bool clwb = cpu.clwb;\n")
         self.expect(self.rule("doors"))
+
+    def test_numbers_of_engines_outside_of_their_table_are_found(self):
+        self.write("src/pool/bad.cpp", "// NVM_ENGINE_LOG\nbool f(int e) { return e == NVM_ENGINE_REDO; }\n")
+        self.expect(self.rule("engines"), "src/pool/bad.cpp:2:")
+        self.write("src/pool/bad.cpp", "int f() { return NVM_ENGINE_DETECT; }\n")
+        self.write("src/pool/engines.hpp", "int g() { return NVM_ENGINE_REDO; }\n")
+        self.expect(self.rule("engines"))
+
+    def test_rulers_that_a_formatter_has_broken_are_found(self):
+        self.write("src/pool/bad.cpp", "// ---- opening\n// " + "-" * 90 + "\n")
+        self.expect(self.rule("rulers"), "src/pool/bad.cpp:2:")
+        self.write("src/pool/bad.cpp", "// ---- opening " + "-" * 90 + "\n")
+        self.expect(self.rule("rulers"))
 
     def test_descriptors_made_outside_of_their_door_are_found(self):
         for call in ("::open(path, O_RDWR);", "int d = ::socket (1, 2, 3);", "eventfd(0, 0);", "::memfd_create(n, 0);",

@@ -93,8 +93,7 @@ std::size_t bytes_of_number(length l) {
   }
 }
 
-// ---- printf
-// ----------------------------------------------------------------------------------------------------------
+// ---- printf ---------------------------------------------------------------------------------------------------------
 
 enum class passed : std::uint8_t { unused, word, real, long_real };  // how an argument is passed
 
@@ -179,8 +178,7 @@ void log_printf(const nvm_site* site, const Char* format, va_list list) {
   va_end(copy);
 }
 
-// ---- scanf
-// -----------------------------------------------------------------------------------------------------------
+// ---- scanf ----------------------------------------------------------------------------------------------------------
 
 struct target {
   long where = 0;  // 0: the next argument
@@ -260,8 +258,7 @@ void log_scanf(const nvm_site* site, const Char* format, va_list list) {
   for (target t; next_target(format, t);) log(site, argument_at(list, t.where > 0 ? t.where : ++next), t.bytes);
 }
 
-// ---- others
-// ----------------------------------------------------------------------------------------------------------
+// ---- others ---------------------------------------------------------------------------------------------------------
 
 void log_vector(const nvm_site* site, const iovec* v, std::size_t count) {
   for (std::size_t k = 0; v != nullptr && k < count; ++k) log(site, v[k].iov_base, v[k].iov_len);

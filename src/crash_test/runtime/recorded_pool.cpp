@@ -1,18 +1,18 @@
-// In place of src/api/direct.cpp in the library that records: every write-back and fence of a pool, and every begin,
+// In place of src/engine/direct.cpp in the library that records: every write-back and fence of a pool, and every begin,
 // announcement, allocation and end of its transactions, goes to the trace.
 #include <memory>
 #include <new>
 #include <utility>
 #include <vector>
 
-#include "api/baselines.hpp"
-#include "api/direct.hpp"
-#include "api/heap_engine.hpp"
-#include "api/log.hpp"
-#include "api/media_stacks.hpp"
+#include "engine/baselines.hpp"
+#include "engine/direct.hpp"
+#include "engine/heap_engine.hpp"
+#include "engine/log.hpp"
+#include "engine/media_stacks.hpp"
 #include "tracer.hpp"
 
-namespace nvm::api {
+namespace nvm::engines {
 namespace {
 
 class tracing_sink final : public record_sink {
@@ -31,8 +31,9 @@ class recorded_stack {
  public:
   explicit recorded_stack(isa::write_back with) noexcept : medium_{with}, recorder_{medium_, sink_} {}
   recorder<direct_media>& top() noexcept { return recorder_; }
-  status close() noexcept { return {}; }
-  void statistics(nvm_statistics&) noexcept {}
+  static constexpr bool has_structures = false;
+  static status close() noexcept { return {}; }
+  static void statistics(nvm_statistics&) noexcept {}
   std::uint32_t persist() const noexcept { return persist_of(medium_.instruction()); }
 
  private:
@@ -187,4 +188,4 @@ result<std::unique_ptr<engine>> start_on_direct(pool_file& file, std::uint32_t p
   return std::unique_ptr<engine>{std::make_unique<recorded_engine>(std::move(*inner), file, lanes)};
 }
 
-}  // namespace nvm::api
+}  // namespace nvm::engines

@@ -37,8 +37,7 @@ std::vector<Value*> further_pointers(const described_call& c) {
   return found;
 }
 
-// ---- formats
-// ---------------------------------------------------------------------------------------------------------
+// ---- formats --------------------------------------------------------------------------------------------------------
 
 // The text of a constant format, wide or not, as far as ASCII goes; false: not known here.
 bool constant_text(const Value* format, std::string& text) {
@@ -84,8 +83,7 @@ bool matters(const described_call& c, const written_range& r) {
   return v->getType()->isPointerTy() && !is_volatile(v, c.libc);
 }
 
-// ---- code
-// ------------------------------------------------------------------------------------------------------------
+// ---- code -----------------------------------------------------------------------------------------------------------
 
 class coder {
  public:

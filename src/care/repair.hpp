@@ -1,0 +1,55 @@
+// Repair of a pool file that nobody has open: on a copy, which takes the pool's place only when the full check finds
+// nothing in it and it has every object that was intact.
+//
+// What is mended, from what:
+//   superblock copy       the other copy; both damaged: each with one byte changed back, if its crc holds then
+//   anchor word           the other copy; one bit changed back; the one of two that names what it should
+//   headers of an ssd log made anew, when the log's records have been applied
+//   log of a transaction  what holds of it is replayed or put back, then the lane begins anew; of a closed pool nothing
+//                         in a log counts
+//   space                 space/mend.hpp
+//   type map              none: it is dropped, programs bring theirs again
+//   lock-free structures  nodes that nothing leads to are freed
+//   log-structured heap   nothing: blocks that do not hold are cut out, and everything they were about is named
+// Everything else is refused: the file stays as it is, and so does what was asked for as output.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "space/mend.hpp"
+
+namespace nvm::care {
+
+struct repair_note {
+  mending how = mending::mended;
+  std::uint64_t offset = 0;  // from the file's start
+  std::string what;
+  std::uint64_t object = 0;  // offset of an object's header that it is about; 0: none
+  std::uint64_t bytes = 0;   // of that object as asked for; 0: not known
+  std::uint32_t type = 0;
+  std::string type_name;  // empty: the pool does not know it
+};
+
+struct repair_request {
+  std::string path;
+  std::string out;           // must not exist; not used in place
+  bool in_place = false;     // the repaired copy takes the name of the pool
+  bool dry_run = false;      // nothing is left of the copy
+  bool accept_copy = false;  // also of a pool that was in use when it was copied (pool/owner.hpp)
+};
+
+struct repair_report {
+  std::vector<repair_note> notes;
+  std::vector<std::string> refusals;  // why it was refused, as far as there is more than one reason
+  std::uint64_t objects_intact = 0;   // before; of the log-structured heap: all that the check counts
+  std::uint64_t objects = 0;          // after
+  std::uint64_t rolled_back = 0;      // transactions, as the next open would have
+  bool written = false;
+};
+
+// errc::corrupt: it cannot be mended, and nothing was changed; refusals say why.  Others: it could not be tried.
+[[nodiscard]] status repair_pool(const repair_request& request, repair_report& report);
+
+}  // namespace nvm::care

@@ -1,0 +1,492 @@
+#include "care/repair_image.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+
+#include "care/check_structures.hpp"
+#include "care/log_in_image.hpp"
+#include "engine/recover_image.hpp"
+#include "lockfree/lockfree_layout.hpp"
+#include "logheap/logheap_layout.hpp"
+#include "media/media.hpp"
+#include "nvm/nvm.h"
+#include "object/object.hpp"
+#include "space/space.hpp"
+#include "tx/tx.hpp"
+
+namespace nvm::care {
+namespace {
+
+std::string text_of(const char* format, auto... values) {
+  char text[512];
+  std::snprintf(text, sizeof text, format, values...);
+  return text;
+}
+
+std::uint64_t word_at(const std::byte* base, std::uint64_t at) noexcept {
+  std::uint64_t word;
+  std::memcpy(&word, base + at, sizeof word);
+  return word;
+}
+
+}  // namespace
+
+status repair_image::run() {
+  before_ = intact_objects();
+  settle_logs();
+  if (report_.refusals.empty()) mend_pages();
+  if (report_.refusals.empty() && !engine_of(sb_.engine).is_its_log) free_unnamed();
+  if (report_.refusals.empty()) mend_anchors();
+  if (report_.refusals.empty() && engine_of(sb_.engine).is_its_log) {
+    const auto add = [this](const repair_note& n) { report_.notes.push_back(n); };
+    const bool closed = sb_.state == static_cast<std::uint32_t>(layout::pool_state::clean);
+    if (status s = looked_at(repair_log(base_, g_, closed, how_ == salvaging::all, add)); !s) refuse(last_message());
+  }
+  if (report_.refusals.empty() && !engine_of(sb_.engine).is_its_log) mend_structures();
+  const objects after = intact_objects();
+  report_.objects_intact = before_.size();
+  report_.objects = after.size();
+  for (const auto& [at, o] : before_) {
+    const auto same = after.find(at);
+    if (same != after.end() && same->second.bytes == o.bytes && same->second.type == o.type) continue;
+    refuse(text_of("the object at offset %lu, which is intact, would be lost", at));
+    break;
+  }
+  if (report_.refusals.empty()) return {};
+  return fail(errc::corrupt, "%s", report_.refusals.front().c_str());
+}
+
+void repair_image::note(mending how, std::uint64_t offset, std::string what) {
+  repair_note n;
+  n.how = how;
+  n.offset = offset;
+  n.what = std::move(what);
+  report_.notes.push_back(std::move(n));
+}
+
+repair_image::objects repair_image::intact_objects() const {
+  objects found;
+  // Damaged entries and extents are passed over: what they lead to is not intact.
+  (void)for_each_object(base_, g_, [&](std::uint64_t at, std::uint64_t, layout::object_layout l) {
+    layout::object_header h;
+    std::memcpy(&h, base_ + at, sizeof h);
+    if (l == layout::object_layout::typed && layout::object_header_holds(h, at)) {
+      found.emplace(at, object_found{layout::object_size(h), h.type});
+    }
+    return true;
+  });
+  return found;
+}
+
+// ---- logs ----
+
+void repair_image::settle_logs() {
+  const bool clean = sb_.state == static_cast<std::uint32_t>(layout::pool_state::clean);
+  if (sb_.medium == NVM_MEDIUM_SSD) return;
+  switch (log_of(sb_)) {
+    case log_kind::lanes:
+      settle_lanes(clean);
+      break;
+    case log_kind::rings:
+      settle_rings(clean);
+      break;
+    case log_kind::new_words:
+      settle_word_logs(log::mnemosyne_kind::redo, clean);
+      break;
+    case log_kind::old_words:
+      settle_word_logs(log::mnemosyne_kind::undo, clean);
+      break;
+    case log_kind::none:
+      return;
+  }
+  if (!report_.refusals.empty()) return;
+  if (clean) {
+    ordered_media nothing;
+    tx::recovery_report r;
+    tx::free_all_log_runs(nothing, base_, g_, r);
+    if (r.freed_log_runs != 0) {
+      note(mending::mended, g_.page_map_offset,
+           text_of("%lu runs of logs that nothing leads to: freed", r.freed_log_runs));
+    }
+  }
+  // What the transactions of a dead owner began or had committed is as the next open would leave it: objects that were
+  // there before the replay need not be there after it.
+  if (!clean) {
+    replay(report_.rolled_back);
+    before_ = intact_objects();
+  }
+}
+
+void repair_image::replay(std::uint64_t& rolled_back) {
+  tx::recovery_report r;
+  const status s = engines::recover_image(base_, g_, sb_, r);
+  rolled_back = r.rolled_back;
+  if (!looked_at(s)) refuse(last_message());
+}
+
+// A word of noise is one bit from another in a quarter of all cases: what comes out must fit the commit records, too.
+void repair_image::correct_retired(unsigned index) {
+  const std::uint64_t key = tx::pool_key(sb_.uuid);
+  const std::uint64_t at = g_.log_offset + index * g_.lane_bytes;
+  const std::uint64_t found = word_at(base_, at);
+  if (log::retired_holds(found, at)) return;
+  std::uint64_t newest = 0;
+  for (unsigned slot = 0; slot < layout::commit_slots; ++slot) {
+    const layout::commit_record* c = log::commit_at(base_, at, slot, key);
+    if (c != nullptr) newest = std::max(newest, c->generation);
+  }
+  const std::uint64_t made = corrected_word(found, word_seed(at));
+  const std::uint64_t generation = made & checked_mask;
+  const bool blank = std::popcount(found) == 1;
+  if (blank ? newest >= layout::commit_slots
+            : made == 0 || generation > newest || newest - generation >= layout::commit_slots)
+    return;
+  const std::uint64_t word = blank ? 0 : made;
+  std::memcpy(base_ + at, &word, sizeof word);
+  note(mending::mended, at, text_of("log of lane %u: retired generation, one bit changed back", index));
+}
+
+void repair_image::settle_lanes(bool clean) {
+  const tx::pool_targets targets{base_, g_};
+  const std::uint64_t key = tx::pool_key(sb_.uuid);
+  bool pages_tried = false;
+  for (unsigned i = 0; i < g_.lane_count; ++i) {
+    const std::uint64_t at = g_.log_offset + i * g_.lane_bytes;
+    correct_retired(i);
+    log::lane_reader lane{base_, g_, key, i, targets};
+    status s = looked_at(lane.validate());
+    if (s && !clean) {
+      lane.each_damaged(false, [&](std::uint64_t record) {
+        std::memset(base_ + record, 0, line_bytes);
+        note(mending::mended, record, text_of("log of lane %u: a commit record that was not needed any more", i));
+      });
+      continue;
+    }
+    if (s && !lane.damaged(true) && !lane.unfinished()) continue;
+    if (clean) {
+      begin_anew(i);
+      note(mending::mended, at,
+           text_of("log of lane %u: begun anew; the pool had been closed, nothing in it counted", i));
+      continue;
+    }
+    // It may be the page map that its targets are not found in.
+    if (!pages_tried) {
+      pages_tried = true;
+      mend_pages();
+      log::lane_reader again{base_, g_, key, i, targets};
+      s = looked_at(again.validate());
+      if (s) continue;
+    }
+    salvage_lane(i, last_message());
+  }
+}
+
+// At rest, with a generation that nothing in an old segment can be of.
+void repair_image::begin_anew(unsigned index) {
+  constexpr std::uint64_t beyond_all = std::uint64_t{1} << 48;
+  const std::uint64_t key = tx::pool_key(sb_.uuid);
+  const std::uint64_t at = g_.log_offset + index * g_.lane_bytes;
+  const std::uint64_t retired = word_at(base_, at);
+  std::uint64_t generation = log::retired_holds(retired, at) ? retired & checked_mask : 0;
+  for (unsigned slot = 0; slot < layout::commit_slots; ++slot) {
+    const layout::commit_record* c = log::commit_at(base_, at, slot, key);
+    if (c != nullptr) generation = std::max(generation, c->generation);
+  }
+  const bool is_believed = generation != 0 && generation < layout::generation_max - layout::generations_kept;
+  generation = is_believed ? generation + 2 * layout::commit_slots : beyond_all;
+  std::memset(base_ + at, 0, g_.lane_bytes);
+  ordered_media nothing;
+  log::lane_reader<tx::pool_targets>::write_commit(nothing, base_, at, generation, layout::outcome::rest, nullptr, 0,
+                                                   key);
+  const std::uint64_t word = seal_word(generation, word_seed(at));
+  std::memcpy(base_ + at, &word, sizeof word);
+}
+
+// Of a lane that recovery refuses: commit records that hold are made again, the records of a transaction that had not
+// committed are put back as far as they hold.
+void repair_image::salvage_lane(unsigned index, const std::string& fault) {
+  const tx::pool_targets targets{base_, g_};
+  const std::uint64_t key = tx::pool_key(sb_.uuid);
+  const std::uint64_t at = g_.log_offset + index * g_.lane_bytes;
+  std::array<const layout::commit_record*, layout::commit_slots> slots{};
+  std::uint64_t newest = 0;
+  for (unsigned slot = 0; slot < layout::commit_slots; ++slot) {
+    slots[slot] = log::commit_at(base_, at, slot, key);
+    if (slots[slot] != nullptr) newest = std::max(newest, slots[slot]->generation);
+  }
+  const std::uint64_t word = word_at(base_, at);
+  const bool retired_known = log::retired_holds(word, at);
+  const std::uint64_t retired = retired_known ? word & checked_mask : newest == 0 ? 0 : newest - 1;
+  note(mending::lost, at, text_of("log of lane %u does not hold: %s", index, fault.c_str()));
+  for (std::uint64_t generation = retired + 1; generation <= newest; ++generation) {
+    const layout::commit_record* c = slots[generation % layout::commit_slots];
+    bool made = c != nullptr && c->generation == generation && c->intent_words != layout::intents_elsewhere;
+    const auto each = [&](auto&& visit) { return log::each_intent(c->intents, c->intent_words, visit); };
+    made = made && each([&](const log::intent& i) { return targets.word(i); });
+    if (made) {
+      (void)each([&](const log::intent& i) {
+        log::apply(base_, i);
+        return true;
+      });
+    } else {
+      note(mending::lost, at + layout::commit_slot_at(generation),
+           text_of("lane %u, transaction %lu: committed; which objects it made and freed is not known", index,
+                   generation));
+    }
+  }
+  // Undo records, newest first.
+  std::vector<const layout::record_header*> undo;
+  const std::uint64_t open_generation = std::max(newest, retired_known ? retired : newest) + 1;
+  (void)log::walk(
+      base_, at + layout::lane_body_at, at + g_.lane_bytes, open_generation, log::body_key(key, index), g_.size_bytes(),
+      [&](std::uint64_t o, std::uint64_t n) { return targets.segment(o, n); },
+      [&](const layout::record_header* r, std::uint64_t place) -> status {
+        const bool good =
+            !log::is_undo(r) || log::each_range(base_, r, [&](std::uint64_t o, std::uint64_t n, const std::byte*) {
+              return targets.range(o, n);
+            });
+        if (!good) return fail(errc::corrupt, "undo record at offset %lu has ranges outside the data", place);
+        if (log::is_undo(r)) undo.push_back(r);
+        return {};
+      });
+  for (auto r = undo.rbegin(); r != undo.rend(); ++r) {
+    (void)log::each_range(base_, *r, [&](std::uint64_t o, std::uint64_t n, const std::byte* old) {
+      std::memcpy(base_ + o, old, n);
+      return true;
+    });
+  }
+  if (!undo.empty()) {
+    note(mending::kept, at,
+         text_of("lane %u, transaction %lu: rolled back as far as its log holds (%zu records)", index, open_generation,
+                 undo.size()));
+  }
+  begin_anew(index);
+}
+
+void repair_image::settle_rings(bool clean) {
+  const tx::pool_targets targets{base_, g_};
+  const auto valid = [&] {
+    log::redo_reader reader{base_, g_, tx::pool_key(sb_.uuid), static_cast<log::validation>(sb_.validation), targets};
+    const status s = looked_at(reader.validate());
+    return s && !(clean && !reader.at_rest());
+  };
+  if (valid()) return;
+  if (!clean) {
+    mend_pages();
+    if (valid()) return;
+    return refuse(text_of("the log has records that count, and it does not hold: %s", last_message()));
+  }
+  std::memset(base_ + g_.log_offset, 0, g_.log_bytes);
+  note(mending::mended, g_.log_offset, "the log: begun anew; the pool had been closed, nothing in it counted");
+}
+
+void repair_image::settle_word_logs(log::mnemosyne_kind kind, bool clean) {
+  const tx::pool_targets targets{base_, g_};
+  const bool torn = log::has_torn_bits(static_cast<log::validation>(sb_.validation));
+  for (unsigned i = 0; i < g_.lane_count; ++i) {
+    const std::uint64_t at = g_.log_offset + i * g_.lane_bytes;
+    const auto valid = [&] {
+      log::mnemosyne_reader lane{base_, g_, kind, torn, i, targets};
+      const status s = looked_at(lane.validate());
+      return s && !(clean && !lane.at_rest());
+    };
+    if (valid()) continue;
+    if (!clean) {
+      refuse(text_of("the log of lane %u has records that count, and it does not hold: %s", i, last_message()));
+      continue;
+    }
+    std::memset(base_ + at, 0, g_.lane_bytes);
+    note(mending::mended, at,
+         text_of("log of lane %u: begun anew; the pool had been closed, nothing in it counted", i));
+  }
+}
+
+// ---- space ----
+
+void repair_image::mend_pages() {
+  mend_space(base_, g_, [this](const mended_place& p) {
+    repair_note n;
+    n.how = p.how;
+    n.offset = p.offset;
+    n.what = text_of("%s: found %lx", p.what, p.found);
+    if (p.how == mending::mended) n.what += text_of(", made %lx", p.made);
+    n.object = p.object;
+    n.bytes = p.bytes;
+    n.type = p.type;
+    if (p.how == mending::cannot) refuse(text_of("offset %lu: %s (found %lx)", p.offset, p.what, p.found));
+    report_.notes.push_back(std::move(n));
+  });
+}
+
+// Objects without a type are type maps, of which one counts.
+void repair_image::free_unnamed() {
+  std::uint64_t named = 0;
+  for (unsigned copy = 0; copy < 2; ++copy) {
+    const std::uint64_t at = anchor_word_at(g_, copy, anchor_word::types);
+    const std::uint64_t word = word_at(base_, at);
+    if (word_holds(word, word_seed(at)) && word != 0) named = word & checked_mask;
+  }
+  std::vector<std::uint64_t> others;
+  (void)for_each_object(base_, g_, [&](std::uint64_t at, std::uint64_t, layout::object_layout l) {
+    if (l != layout::object_layout::typed && at != named) others.push_back(at);
+    return true;
+  });
+  // The name may be what is damaged: then the only map there is, if it is one, is the one.
+  if (named == 0 && others.size() == 1 && can_name(anchor_word::types, others.front())) return;
+  for (const std::uint64_t at : others) {
+    const std::uint64_t entry = g_.entry_offset(g_.page_of(at));
+    const layout::page_entry e = layout::unpack(word_at(base_, entry) & checked_mask);
+    if (e.kind != layout::page_kind::run || g_.page_offset(g_.page_of(at)) != at) {
+      refuse(text_of("offset %lu: an object without a type that nothing names", at));
+      continue;
+    }
+    std::memset(base_ + entry, 0, 8);
+    note(mending::mended, at, text_of("%u pages that nothing names: freed", e.length_pages));
+  }
+}
+
+// ---- names ----------------------------------------------------------------------------------------------------------
+
+bool repair_image::can_name(anchor_word which, std::uint64_t place) const {
+  if (place == 0) return true;
+  if (!g_.in_data(place, 1)) return false;
+  const std::uint64_t page = g_.page_of(place);
+  const tx::pool_targets pages{base_, g_};
+  const layout::page_entry e = pages.entry_of(page);
+  const bool begins_a_run = e.kind == layout::page_kind::run && g_.page_offset(page) == place;
+  const std::uint64_t run_bytes = std::uint64_t{e.length_pages} << g_.page_shift;
+  switch (which) {
+    case anchor_word::root:
+    case anchor_word::stores: {
+      bool found = false;
+      (void)for_each_object(base_, g_, [&](std::uint64_t at, std::uint64_t bytes, layout::object_layout) {
+        found =
+            which == anchor_word::root ? place > at && place < at + bytes : place == at + sizeof(layout::object_header);
+        return !found;
+      });
+      return found;
+    }
+    case anchor_word::types:
+      return begins_a_run && layout::transactional(e) && e.layout != layout::object_layout::typed &&
+             object::type_map::read(base_ + place, run_bytes, place);
+    case anchor_word::lockfree:
+      return begins_a_run && e.store == lockfree::layout::directory_owner &&
+             word_at(base_, place) == lockfree::layout::directory_magic;
+    case anchor_word::log_heap:
+      return begins_a_run && e.store == logheap::layout::owner && word_at(base_, place) == logheap::layout::root_magic;
+  }
+  return false;
+}
+
+void repair_image::mend_anchors() {
+  for (unsigned copy = 0; copy < 2; ++copy) {
+    std::byte* reserved = base_ + g_.anchor_at(copy) + offsetof(layout::anchor, reserved);
+    const std::size_t bytes = sizeof(layout::anchor) - offsetof(layout::anchor, reserved);
+    if (std::all_of(reserved, reserved + bytes, [](std::byte b) { return b == std::byte{}; })) continue;
+    std::memset(reserved, 0, bytes);
+    note(mending::mended, g_.anchor_at(copy), "reserved bytes of an anchor");
+  }
+  for (unsigned i = 0; i < anchor_words; ++i) mend_anchor_word(static_cast<anchor_word>(i));
+}
+
+void repair_image::mend_anchor_word(anchor_word which) {
+  std::vector<std::uint64_t> held;
+  std::vector<std::uint64_t> corrected;
+  for (unsigned copy = 0; copy < 2; ++copy) {
+    const std::uint64_t at = anchor_word_at(g_, copy, which);
+    const std::uint64_t word = word_at(base_, at);
+    const std::uint8_t seed = word_seed(at);
+    if (word_holds(word, seed)) {
+      held.push_back(word & checked_mask);
+    } else if (const std::uint64_t other = corrected_word(word, seed); other != 0) {
+      corrected.push_back(other & checked_mask);
+    } else if (std::popcount(word) == 1) {
+      corrected.push_back(0);
+    }
+  }
+  // Candidates that name what they should, those that hold before those that were corrected, each once.
+  std::vector<std::uint64_t> places;
+  for (const auto* from : {&held, &corrected}) {
+    if (!places.empty()) break;
+    for (const std::uint64_t place : *from) {
+      if (can_name(which, place) && std::find(places.begin(), places.end(), place) == places.end())
+        places.push_back(place);
+    }
+  }
+  // A name that leads nowhere is a loss, and no reason to believe that there was none.
+  const bool names_one = std::any_of(held.begin(), held.end(), [](std::uint64_t place) { return place != 0; });
+  if (names_one && places == std::vector<std::uint64_t>{0}) places.clear();
+  const bool set_once = which == anchor_word::lockfree || which == anchor_word::log_heap;
+  if (places.size() == 2 && set_once) std::erase(places, std::uint64_t{0});
+  if (places.empty() && which == anchor_word::types) {
+    // Nothing of what an object is depends on it.
+    std::uint64_t map = 0;
+    for (const std::uint64_t place : held) map = place;
+    drop_type_map(map, last_message());
+    places.push_back(0);
+  }
+  if (places.size() != 1) {
+    refuse(text_of("the %s: %s", name_of(which),
+                   places.empty() ? "no copy of its place names one" : "its two copies name different ones"));
+    return;
+  }
+  for (unsigned copy = 0; copy < 2; ++copy) {
+    const std::uint64_t at = anchor_word_at(g_, copy, which);
+    const std::uint64_t word = seal_word(places.front(), word_seed(at));
+    const std::uint64_t found = word_at(base_, at);
+    if (found == word) continue;
+    std::memcpy(base_ + at, &word, sizeof word);
+    note(mending::mended, at, text_of("place of the %s: found %lx, made %lx", name_of(which), found, word));
+  }
+}
+
+void repair_image::drop_type_map(std::uint64_t place, const char* why) {
+  note(mending::lost, place, text_of("the type map: %s; programs bring theirs when they open the pool", why));
+  if (place == 0 || !g_.in_data(place, 1)) return;
+  const std::uint64_t entry = g_.entry_offset(g_.page_of(place));
+  const layout::page_entry e = layout::unpack(word_at(base_, entry) & checked_mask);
+  if (e.kind == layout::page_kind::run && layout::transactional(e) && e.layout != layout::object_layout::typed &&
+      g_.page_offset(g_.page_of(place)) == place) {
+    std::memset(base_ + entry, 0, 8);
+  }
+}
+
+// ---- lock-free structures -------------------------------------------------------------------------------------------
+
+void repair_image::mend_structures() {
+  space_summary s;
+  if (!check_space(base_, g_, nullptr, s) || s.structure_pages == 0) return;
+  std::vector<std::uint64_t> leaked;
+  std::string other;
+  const status checked = tidy_structures(base_, g_, [&](std::uint64_t at, const char* what) {
+    if (std::strcmp(what, "node is allocated, and nothing leads to it") == 0) {
+      leaked.push_back(at);
+    } else if (other.empty()) {
+      other = text_of("lock-free structures, offset %lu: %s", at, what);
+    }
+  });
+  if (!looked_at(checked)) return refuse(last_message());
+  // A chain that is broken leads to nothing behind the break.
+  if (!other.empty()) return refuse(other);
+  const tx::pool_targets pages{base_, g_};
+  for (const std::uint64_t at : leaked) {
+    std::uint64_t page = g_.page_of(at);
+    if (pages.entry_of(page).kind != layout::page_kind::coarse) page = round_down(page, layout::coarse_extent_pages);
+    const layout::page_entry e = pages.entry_of(page);
+    if (e.kind != layout::page_kind::coarse || e.protocol != layout::slot_protocol::epoch) {
+      refuse(text_of("offset %lu: a node that nothing leads to", at));
+      continue;
+    }
+    const layout::extent_shape shape = layout::shape_of(e.kind, g_.page_shift);
+    const auto slot = static_cast<unsigned>((at - g_.page_offset(page)) >> shape.slot_shift);
+    const first_bit bit = first_bit_of(g_.page_offset(page), slot);
+    const std::uint64_t word = word_at(base_, bit.word_offset) & checked_mask & ~(std::uint64_t{1} << bit.bit);
+    const std::uint64_t sealed = seal_word(word, word_seed(bit.word_offset));
+    std::memcpy(base_ + bit.word_offset, &sealed, sizeof sealed);
+    note(mending::mended, at, "node that nothing leads to: freed");
+  }
+}
+
+}  // namespace nvm::care

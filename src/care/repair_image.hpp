@@ -1,0 +1,72 @@
+// The steps of a repair on a private image of a pool.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <new>
+#include <vector>
+
+#include "care/repair.hpp"
+#include "log/log.hpp"
+#include "pool/pool.hpp"
+
+namespace nvm::care {
+
+// Of a damaged log: whether entries of blocks whose contents do not hold count.
+enum class salvaging : std::uint8_t { all, none };
+
+class repair_image {
+ public:
+  // `base`: geometry_of(sb).capacity_bytes() bytes; `sb`: the superblock that counts, already mended.
+  repair_image(std::byte* base, const layout::superblock& sb, repair_report& report, salvaging how) noexcept
+      : base_{base}, sb_{sb}, g_{geometry_of(sb)}, report_{report}, how_{how} {}
+
+  // All steps but those on superblocks and on the log of ssd, in their order.  errc::corrupt: report.refusals.
+  [[nodiscard]] status run();
+
+ private:
+  struct object_found {
+    std::uint64_t bytes;
+    std::uint32_t type;
+  };
+  using objects = std::map<std::uint64_t, object_found>;  // by offset of the header
+
+  void note(mending how, std::uint64_t offset, std::string what);
+  // Not a finding: std::bad_alloc.
+  static status looked_at(const status& s) {
+    if (!s && s.error() == errc::no_memory) throw std::bad_alloc{};
+    return s;
+  }
+  void refuse(std::string why) { report_.refusals.push_back(std::move(why)); }
+  // Of objects with headers that hold, wherever metadata leads to them.
+  [[nodiscard]] objects intact_objects() const;
+
+  // Logs.
+  void settle_logs();
+  void settle_lanes(bool clean);
+  void salvage_lane(unsigned lane, const std::string& fault);
+  void begin_anew(unsigned lane);
+  void settle_rings(bool clean);
+  void settle_word_logs(log::mnemosyne_kind kind, bool clean);
+  void correct_retired(unsigned lane);
+  void replay(std::uint64_t& rolled_back);
+
+  // Space and names.
+  void mend_pages();
+  void mend_anchors();
+  void mend_anchor_word(anchor_word which);
+  [[nodiscard]] bool can_name(anchor_word which, std::uint64_t place) const;
+  void drop_type_map(std::uint64_t place, const char* why);
+  void free_unnamed();
+  void mend_structures();
+
+  std::byte* base_;
+  const layout::superblock& sb_;
+  const geometry g_;
+  repair_report& report_;
+  const salvaging how_;
+  objects before_;
+};
+
+}  // namespace nvm::care

@@ -1,0 +1,113 @@
+// Salvage of a key-value store from a pool file that nobody has open: the image that a check looks at, read as far as
+// it can be.
+#include <cstdio>
+#include <new>
+#include <string>
+
+#include "api/pool_object.hpp"
+#include "care/log_in_image.hpp"
+#include "engine/recover_image.hpp"
+#include "engine/ssd.hpp"
+#include "kv/kv.hpp"
+#include "nvm/kv.h"
+#include "space/space.hpp"
+
+namespace nvm::care {
+namespace {
+
+static_assert(NVM_KV_LED_TO == static_cast<int>(keyed::proof::led_to) &&
+              NVM_KV_SWEPT == static_cast<int>(keyed::proof::swept) &&
+              NVM_KV_UNPROVED == static_cast<int>(keyed::proof::none));
+
+struct salvage_call {
+  const nvm_kv_salvage_options& how;
+  std::int64_t lost = 0;
+
+  void tell(const keyed::fault& f) {
+    ++lost;
+    if (how.lost == nullptr) return;
+    how.lost(f.place, f.has_key ? f.key.data() : nullptr, f.key.size(), f.what, how.argument);
+  }
+  [[nodiscard]] keyed::salvage_report report() {
+    return {[this](const keyed::salvaged& s) {
+              const nvm_kv_entry e{s.key.data(), s.key.size(), s.value.data(), s.value.size()};
+              if (how.entry != nullptr) how.entry(&e, static_cast<enum nvm_kv_proof>(s.how), how.argument);
+            },
+            [this](const keyed::fault& f) { tell(f); }};
+  }
+};
+
+// Both copies need not agree: either is better than none.
+std::uint64_t directory_in(const std::byte* base, const geometry& g) noexcept {
+  for (unsigned copy = 0; copy < 2; ++copy) {
+    const std::uint64_t at = anchor_word_at(g, copy, anchor_word::stores);
+    const std::uint64_t word = load_word(base, at);
+    if (word_holds(word, word_seed(at)) && (word & checked_mask) != 0) return word & checked_mask;
+  }
+  return 0;
+}
+
+status salvage_in_place(pool_file& file, std::string_view store, const keyed::salvage_report& report) {
+  const geometry g = file.geometry();
+  const std::byte* base = file.base();
+  keyed::read_from_image bytes{base, g};
+  const keyed::object_source from{bytes, [&](const std::function<void(std::uint64_t, std::uint32_t)>& visit) {
+                                    // Damaged extents are passed over: what else there is shall be read.
+                                    (void)for_each_object(
+                                        base, g, [&](std::uint64_t at, std::uint64_t room, layout::object_layout l) {
+                                          layout::object_header header{};
+                                          if (l != layout::object_layout::typed || room <= sizeof header) return true;
+                                          std::memcpy(&header, base + at, sizeof header);
+                                          visit(at + sizeof header, header.type);
+                                          return true;
+                                        });
+                                  }};
+  return keyed::salvage(from, directory_in(base, g), store, report);
+}
+
+status run(const char* path, const char* store, salvage_call& call) {
+  pool_open_options o;
+  o.read_only = true;
+  o.accept_copy = true;
+  auto opened = pool_file::open(path, o);
+  if (!opened) return opened.error();
+  pool_file& file = **opened;
+  status applied;
+  if (has_image(file.superblock())) {
+    if (const auto records = engines::apply_log_in_memory(file); !records) applied = records.error();
+  }
+  const bool clean = file.superblock().state == static_cast<std::uint32_t>(layout::pool_state::clean);
+  const bool is_log = engine_of(file.superblock().engine).is_its_log;
+  if (applied && !clean && !is_log) applied = engines::recover_image(file);
+  if (applied.error() == errc::no_memory) return applied;
+  if (!applied) {
+    const std::string why = std::string{"what the log has cannot be had: "} + last_message();
+    call.tell({why.c_str(), file.superblock().log_offset, false, {}});
+  }
+  return is_log ? salvage_in_log(file, store, call.report()) : salvage_in_place(file, store, call.report());
+}
+
+}  // namespace
+}  // namespace nvm::care
+
+namespace api = nvm::api;
+namespace care = nvm::care;
+namespace engines = nvm::engines;
+using nvm::errc;
+using nvm::fail;
+
+extern "C" int64_t nvm_kv_salvage(const char* path, const char* store, const nvm_kv_salvage_options* options) {
+  constexpr nvm_kv_salvage_options none{};
+  const nvm_kv_salvage_options& how = options == nullptr ? none : *options;
+  if (path == nullptr || store == nullptr) return api::report(fail(errc::invalid, "the path or the name is NULL"));
+  for (const std::uint64_t r : how.reserved) {
+    if (r != 0) return api::report(fail(errc::invalid, "a reserved field of nvm_kv_salvage_options is not 0"));
+  }
+  care::salvage_call call{how};
+  try {
+    if (nvm::status s = care::run(path, store, call); !s) return api::report(api::about(path, s.error()));
+  } catch (const std::bad_alloc&) {
+    return api::report(fail(errc::no_memory, "%s: no volatile memory to salvage a key-value store", path));
+  }
+  return call.lost;
+}

@@ -1,0 +1,49 @@
+#include "engine/direct.hpp"
+
+#include <iterator>
+
+#include "engine/baselines.hpp"
+#include "engine/direct_engines.hpp"
+#include "engine/log.hpp"
+
+namespace nvm::engines {
+namespace {
+
+struct start_request {
+  pool_file& file;
+  isa::write_back with;
+  bool measured;
+  const latency_settings& emulated;
+  bool background;
+  const log_choice& log;
+};
+
+started undo(const start_request& r) {
+  const unsigned lanes = r.file.geometry().lane_count;
+  if (!r.measured) return start_undo(std::make_unique<direct_stack>(r.with), r.file, lanes);
+  return start_undo_measured(make_measured_stack(r.with, r.emulated), r.file, lanes);
+}
+started redo(const start_request& r) {
+  const unsigned lanes = r.file.geometry().lane_count;
+  if (!r.measured) return start_redo(std::make_unique<direct_stack>(r.with), r.file, lanes, r.background);
+  return start_redo_measured(make_measured_stack(r.with, r.emulated), r.file, lanes, r.background);
+}
+started baseline(const start_request& r) { return start_baseline(r.file, r.with, r.measured, r.emulated); }
+started log(const start_request& r) { return start_log(r.file, r.with, r.measured, r.emulated, r.log); }
+
+// In the order of engine_table.
+constexpr started (*start_on_direct_media[])(const start_request&) = {undo, redo, baseline, baseline, log};
+static_assert(std::size(start_on_direct_media) == engine_table.size());
+
+}  // namespace
+
+result<std::unique_ptr<engine>> start_on_direct(pool_file& file, std::uint32_t persist, bool measured,
+                                                const latency_settings& emulated, bool background,
+                                                const log_choice& log) {
+  auto with = write_back_of(file, persist);
+  if (!with) return with.error();
+  const std::uint32_t row = engine_of(file.superblock().engine).number - 1;
+  return start_on_direct_media[row]({file, *with, measured, emulated, background, log});
+}
+
+}  // namespace nvm::engines

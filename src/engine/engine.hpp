@@ -1,0 +1,87 @@
+// What the C interface needs of a pool's engine, whatever medium it runs on: one virtual call per operation, everything
+// below it is a template over the medium.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/structure_side.hpp"
+#include "nvm/nvm.h"
+#include "object/face.hpp"
+#include "space/space_layout.hpp"
+#include "stm/face.hpp"
+#include "tx/face.hpp"
+
+namespace nvm::engines {
+
+using tx::open_transaction;
+
+// A committed or reserved object.
+struct object_facts {
+  std::uint64_t payload = 0;
+  std::uint64_t bytes = 0;   // asked for
+  std::uint64_t usable = 0;  // from the payload to the end of its slots or pages
+  std::uint32_t type = 0;
+  bool reserved = false;  // of an open transaction
+  layout::alignment aligned{};
+  [[nodiscard]] std::uint64_t header() const noexcept { return payload - aligned.gap; }
+};
+// Of an object with this header at `offset`, which has `room` bytes from there.  errc::corrupt: the header says what
+// cannot be.
+[[nodiscard]] inline result<object_facts> facts_from(const layout::object_header& h, std::uint64_t offset,
+                                                     std::uint64_t room, bool reserved) noexcept {
+  const auto a = layout::alignment_of(h, offset);
+  if (!a)
+    return fail(errc::corrupt, "object at offset %lu: its header names an alignment that it does not have", offset);
+  return object_facts{offset + a->gap, layout::object_size(h) - a->padding(), room - a->gap, h.type, reserved, *a};
+}
+
+class engine {
+ public:
+  virtual ~engine() = default;
+  // A lane for this thread's new transaction, with its first level begun: `lane` if that is free.  `parked` says
+  // whether the lane is this thread's own between transactions (lanes::park).  Both are told what holds now, also when
+  // it fails.
+  [[nodiscard]] virtual result<open_transaction*> begin(unsigned& lane, bool& parked) noexcept = 0;
+  // Whether plain loads of objects find anything but what has committed: barriers read by reader().
+  [[nodiscard]] virtual bool translates() const noexcept { return false; }
+  // How this thread reads objects whose addresses are virtual; `lane` and `parked` as above, and it is parked then.
+  [[nodiscard]] virtual result<stm::home_reader*> reader(unsigned& /*lane*/, bool& /*parked*/) noexcept {
+    return fail(errc::engine, "the pool's objects are where their addresses say");
+  }
+  // The thread, which has no transaction open, gives its parked lane up.
+  virtual void give_back(unsigned lane) noexcept = 0;
+  // Transactions open at the moment, of all threads.
+  [[nodiscard]] virtual unsigned open_transactions() const noexcept = 0;
+  // As wait_for().
+  [[nodiscard]] virtual status wait(lsn_t lsn) noexcept = 0;
+  // Whether it is, without waiting; also of a pool that has failed since.
+  [[nodiscard]] virtual bool is_durable(lsn_t lsn) noexcept = 0;
+  [[nodiscard]] virtual result<std::uint64_t> root() noexcept = 0;
+  // Views into the pool.
+  [[nodiscard]] virtual result<object::type_map> types() noexcept = 0;
+  [[nodiscard]] virtual result<object_facts> find(std::uint64_t payload) noexcept = 0;
+  // The object whose payload holds the byte at offset `at`.
+  [[nodiscard]] virtual result<object_facts> find_around(std::uint64_t at) noexcept = 0;
+  // visit returns non-zero to stop; that value is the result.
+  [[nodiscard]] virtual result<int> each(int (*visit)(void* argument, const object_facts& object),
+                                         void* argument) noexcept = 0;
+  [[nodiscard]] virtual status build_index(unsigned threads) noexcept = 0;
+  [[nodiscard]] virtual std::uint64_t used_pages() noexcept = 0;
+  virtual void statistics(nvm_statistics& out) noexcept = 0;
+  [[nodiscard]] virtual unsigned lanes() const noexcept = 0;
+  // The pool's lock-free structures, recovered; made anew by each call.  errc::engine where there can be none.
+  [[nodiscard]] virtual result<std::unique_ptr<structure_side>> open_structures() noexcept {
+    return fail(errc::engine, "a pool that is opened like this has no lock-free structures");
+  }
+  // enum nvm_persist in force.
+  [[nodiscard]] virtual std::uint32_t persist() const noexcept = 0;
+  [[nodiscard]] virtual const tx::recovery_report& recovered() const noexcept = 0;
+  // Everything durable, nothing left to recover; no transaction is open.  `exiting`: threads may go on reading objects,
+  // and the engine is not destroyed.
+  [[nodiscard]] virtual status come_to_rest(bool exiting) noexcept = 0;
+};
+
+}  // namespace nvm::engines

@@ -1,0 +1,350 @@
+// The engines whose objects are where their addresses say, over one stack of media: tx::heap as an `engine`.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/inlining.hpp"
+#include "engine/background_truncation.hpp"
+#include "engine/engine.hpp"
+#include "engine/stack.hpp"
+#include "log/log.hpp"
+#include "media/media.hpp"
+#include "object/object.hpp"
+#include "platform/platform.hpp"
+#include "pool/pool.hpp"
+#include "tx/tx.hpp"
+
+// NVM_FLATTEN: everything that an undo transaction does between two fences is one function where pools are used in
+// earnest.  It takes a compiler half a minute.
+namespace nvm::engines {
+
+template <stack Stack, template <class> class Engine = tx::undo_engine>
+class heap_engine final : public engine {
+ public:
+  using medium_type = medium_of<Stack>;
+  using heap_type = tx::heap<medium_type, Engine<medium_type>>;
+  using transaction_type = typename heap_type::transaction_type;
+
+  // `on` has its medium ready; `file` stays open longer than the engine.
+  // `background`: a thread truncates the log where the engine's needs it.
+  heap_engine(std::unique_ptr<Stack> on, pool_file& file, unsigned lane_count, bool background)
+      : stack_{std::move(on)},
+        file_{file},
+        heap_{stack_->top(),
+              file.base(),
+              file.geometry(),
+              tx::pool_key(file.superblock().uuid),
+              lane_count,
+              [this](std::uint64_t pages) { return grow(pages); },
+              tx::engine_settings{static_cast<log::validation>(file.superblock().validation)}},
+        faces_{new std::atomic<face*>[lane_count] {}} {
+    if constexpr (heap_type::lanes_type::ordered) {
+      if (background) {
+        heap_.lanes().on_pressure([this] { truncation_.wake([this] { heap_.lanes().truncate(); }); });
+      }
+    }
+  }
+  ~heap_engine() override {
+    for (unsigned i = 0; i < lanes(); ++i) delete faces_[i].load(std::memory_order_relaxed);
+  }
+  heap_engine(const heap_engine&) = delete;
+  heap_engine& operator=(const heap_engine&) = delete;
+
+  [[nodiscard]] status boot() {
+    // A thread costs more than scanning the page map of a small pool.
+    const unsigned parts = file_.size_pages() < pages_per_thread ? 1 : platform::processors();
+    return heap_.boot(file_.was_clean(), parts,
+                      [](unsigned n, auto&& f) { platform::run_parts(n, [&](unsigned part) noexcept { f(part); }); });
+  }
+
+  unsigned open_transactions() const noexcept override {
+    unsigned n = 0;
+    for (unsigned i = 0; i < lanes(); ++i) {
+      // acquire: pairs with the release in make_face().
+      const face* f = faces_[i].load(std::memory_order_acquire);
+      n += f != nullptr && f->open() ? 1 : 0;
+    }
+    return n;
+  }
+  NVM_FLATTEN result<open_transaction*> begin(unsigned& lane, bool& parked) noexcept override {
+    auto& lanes = heap_.lanes();
+    parked = parked && lanes.resume(lane);
+    if (!parked) {
+      auto free = lanes.acquire(lane);
+      if (!free) return free.error();
+      lane = *free;
+      parked = lanes.park(lane);
+    }
+    // relaxed: lanes are handed over with acquire and release.
+    face* t = faces_[lane].load(std::memory_order_relaxed);
+    if (t == nullptr) {
+      auto made = make_face(lane, parked);
+      if (!made) return made.error();
+      t = *made;
+    }
+    if (status s = t->enter(parked); !s) return s.error();
+    return t;
+  }
+  void give_back(unsigned lane) noexcept override { heap_.lanes().give_back(lane); }
+  status wait(lsn_t lsn) noexcept override { return wait_for(stack_->top(), lsn); }
+  bool is_durable(lsn_t lsn) noexcept override { return nvm::is_durable(stack_->top(), lsn); }
+  result<std::uint64_t> root() noexcept override { return read_root(heap_.base(), file_.geometry()); }
+  result<object::type_map> types() noexcept override { return object::stored_types(heap_, file_.geometry()); }
+
+  result<object_facts> find(std::uint64_t payload) noexcept override {
+    if (payload < sizeof(layout::object_header)) return fail(errc::bad_pointer, "offset %lu is no object", payload);
+    const std::uint64_t offset = payload - sizeof(layout::object_header);
+    auto o = heap_.places().find(offset, layout::object_layout::typed);
+    if (!o) return o.error();
+    return facts_of(offset, o->bytes, o->reserved);
+  }
+
+  result<object_facts> find_around(std::uint64_t at) noexcept override {
+    auto o = heap_.places().find_around(at, layout::object_layout::typed);
+    if (!o) return o.error();
+    auto facts = facts_of(o->offset, o->bytes, o->reserved);
+    if (facts && at - facts->payload >= facts->bytes) return fail(errc::bad_pointer, "offset %lu is in no object", at);
+    return facts;
+  }
+
+  result<int> each(int (*visit)(void*, const object_facts&), void* argument) noexcept override {
+    int answer = 0;
+    std::uint64_t damaged = 0;
+    status s = heap_.places().for_each_object([&](std::uint64_t offset, std::uint64_t bytes, layout::object_layout l) {
+      if (l != layout::object_layout::typed) return true;
+      auto facts = facts_of(offset, bytes, false);
+      if (!facts) {
+        if (facts.error() == errc::corrupt) damaged = offset;
+        return true;
+      }
+      answer = visit(argument, *facts);
+      return answer == 0;
+    });
+    if (!s) return s.error();
+    if (answer == 0 && damaged != 0) {
+      return fail(errc::corrupt, "object at offset %lu: found a header that fails its check, expected one that holds",
+                  damaged);
+    }
+    return answer;
+  }
+
+  status build_index(unsigned threads) noexcept override {
+    std::atomic<errc> failed{errc::ok};
+    platform::run_parts(threads, [&](unsigned part) noexcept {
+      if (status s = heap_.places().build_index(part, threads); !s) failed = s.error();
+    });
+    if (failed != errc::ok) return failed.load();
+    return {};
+  }
+  std::uint64_t used_pages() noexcept override { return heap_.places().used_pages(); }
+
+  void statistics(nvm_statistics& out) noexcept override {
+    for (unsigned i = 0; i < heap_.lanes().count(); ++i) {
+      const auto* t = heap_.existing_of_lane(i);
+      if (t == nullptr) continue;
+      out.commits += t->commits();
+      out.aborts += t->aborts();
+      out.logged_bytes += t->logged_bytes();
+    }
+    out.grown_bytes = grown_bytes_.load(std::memory_order_relaxed);
+    if constexpr (heap_type::lanes_type::ordered) {
+      const auto log = heap_.lanes().statistics();
+      out.truncations = log.truncations;
+      out.home_lines = log.home_lines;
+    }
+    stack_->statistics(out);
+  }
+  unsigned lanes() const noexcept override { return heap_.lanes().count(); }
+  result<std::unique_ptr<structure_side>> open_structures() noexcept override {
+    if constexpr (Stack::has_structures) {
+      return make_structure_side(stack_->top(), heap_.base(), heap_.places());
+    } else {
+      return engine::open_structures();
+    }
+  }
+  std::uint32_t persist() const noexcept override { return stack_->persist(); }
+  const tx::recovery_report& recovered() const noexcept override { return heap_.recovered(); }
+
+  status come_to_rest(bool /*exiting*/) noexcept override {
+    truncation_.stop();
+    heap_.come_to_rest();
+    return stack_->close();
+  }
+
+ private:
+  static constexpr std::uint64_t pages_per_thread = std::uint64_t{1} << 18;  // 1 GiB of 4 KiB pages
+
+  class face final : public open_transaction {
+   public:
+    face(heap_engine& engine, transaction_type& transaction) noexcept
+        : engine_{engine}, heap_{engine.heap_}, transaction_{transaction} {}
+    unsigned depth() const noexcept override { return transaction_.depth(); }
+    errc failure() const noexcept override { return transaction_.failure(); }
+    // acquire: pairs with the release in leave(): what the transaction did is done.
+    bool open() const noexcept { return open_.load(std::memory_order_acquire); }
+    status enter(bool parked) noexcept {
+      parked_ = parked;
+      status s = engine_.file_.accepts_commits();
+      if (s) s = transaction_.begin();
+      if (s) {
+        open_.store(true, std::memory_order_relaxed);
+      } else {
+        give_lane();
+      }
+      return s;
+    }
+    status begin() noexcept override { return transaction_.begin(); }
+    NVM_FLATTEN status announce(const log::byte_range* ranges, std::size_t count) noexcept override {
+      return transaction_.announce(ranges, count);
+    }
+    bool covers(const log::byte_range& range) noexcept override { return transaction_.covers(range); }
+    NVM_FLATTEN result<std::uint64_t> allocate(std::uint32_t type, std::uint64_t bytes) noexcept override {
+      return tx::allocate_typed(heap_, transaction_, type, bytes);
+    }
+    NVM_FLATTEN status release(std::uint64_t payload) noexcept override {
+      if (payload < sizeof(layout::object_header)) return fail(errc::bad_pointer, "offset %lu is no object", payload);
+      return transaction_.release(payload - sizeof(layout::object_header), layout::object_layout::typed);
+    }
+    // On behalf of the lane, which the lock of its own arena favours: anybody else would take that away from it.
+    NVM_FLATTEN result<std::uint64_t> room_of(std::uint64_t payload) noexcept override {
+      constexpr std::uint64_t header = sizeof(layout::object_header);
+      if (payload < header) return fail(errc::bad_pointer, "offset %lu is no object", payload);
+      auto bytes = transaction_.room_of(payload - header, layout::object_layout::typed);
+      if (!bytes) return bytes.error();
+      return *bytes - header;
+    }
+    status set_root(std::uint64_t payload) noexcept override { return tx::set_root(heap_, transaction_, payload); }
+    status publish_types(const void* map, std::uint64_t bytes) noexcept override {
+      return object::publish_types(heap_, engine_.file_.geometry(), transaction_, map, bytes);
+    }
+    status on(int event, void (*call)(), void* argument) noexcept override {
+      return transaction_.on(event, call, argument);
+    }
+    errc doom(errc why) noexcept override { return transaction_.doom(why); }
+    status commit_level() noexcept override { return transaction_.commit_level(); }
+    void abort_level(std::vector<tx::hook>& hooks) noexcept override { transaction_.abort_level(hooks); }
+    NVM_FLATTEN result<lsn_t> commit(std::vector<tx::hook>& hooks) noexcept override {
+      if (status s = engine_.file_.accepts_commits(); !s) [[unlikely]] {
+        abort(hooks);
+        return fail(s.error(), "%s", last_message());
+      }
+      result<lsn_t> lsn = transaction_.commit();
+      leave(hooks);
+      return lsn;
+    }
+    void abort(std::vector<tx::hook>& hooks) noexcept override {
+      transaction_.abort();
+      leave(hooks);
+    }
+
+    bool writes_back() const noexcept override { return transaction_type::writes_back; }
+    bool logs_each_store() const noexcept override { return logs_stores; }
+    status log_store(std::uint64_t offset, const std::byte* from, std::uint64_t bytes) noexcept override {
+      if constexpr (logs_stores) {
+        return transaction_.log_store(offset, from, bytes);
+      } else {
+        return {};
+      }
+    }
+    NVM_FLATTEN status enter_commit(std::span<const isolation::written_line> lines) noexcept override {
+      if (status s = engine_.file_.accepts_commits(); !s) [[unlikely]]
+        return s;
+      return transaction_.enter_commit(lines);
+    }
+    NVM_FLATTEN result<lsn_t> commit_lines(std::span<const isolation::written_line> lines, std::uint64_t version,
+                                           std::vector<tx::hook>& hooks) noexcept override {
+      result<lsn_t> lsn = transaction_.commit_lines(lines, version);
+      leave(hooks);
+      return lsn;
+    }
+
+   private:
+    static constexpr bool logs_stores = requires { requires transaction_type::logs_each_store; };
+
+    void leave(std::vector<tx::hook>& hooks) noexcept {
+      if (transaction_.has_hooks()) hooks = transaction_.take_hooks();
+      open_.store(false, std::memory_order_release);
+      give_lane();
+    }
+    void give_lane() noexcept {
+      if (parked_) {
+        heap_.lanes().leave(transaction_.lane());
+      } else {
+        heap_.lanes().release(transaction_.lane());
+      }
+    }
+    heap_engine& engine_;
+    heap_type& heap_;
+    transaction_type& transaction_;
+    std::atomic<bool> open_{false};
+    bool parked_ = false;
+  };
+
+  // The face of a lane that this thread has just been given and that was never used.  On failure the lane is given up.
+  [[gnu::noinline]] result<face*> make_face(unsigned lane, bool parked) noexcept {
+    auto transaction = heap_.of_lane(lane);
+    face* made = transaction ? new (std::nothrow) face{*this, **transaction} : nullptr;
+    if (made != nullptr) {
+      // release: pairs with the acquire in open_transactions().
+      faces_[lane].store(made, std::memory_order_release);
+      return made;
+    }
+    parked ? heap_.lanes().leave(lane) : heap_.lanes().release(lane);
+    if (!transaction) return transaction.error();
+    return fail(errc::no_memory, "%s: no volatile memory for a transaction", file_.path());
+  }
+
+  result<std::uint64_t> grow(std::uint64_t pages) noexcept {
+    const std::uint64_t before = file_.size_pages();
+    auto grown = file_.grow(stack_->top(), pages);
+    if (grown) {
+      const std::uint64_t by = (*grown - before) << heap_.shape().page_shift;
+      grown_bytes_.fetch_add(by, std::memory_order_relaxed);
+    }
+    return grown;
+  }
+
+  result<object_facts> facts_of(std::uint64_t offset, std::uint64_t bytes, bool reserved) noexcept {
+    const auto* header = reinterpret_cast<const layout::object_header*>(heap_.base() + offset);
+    if (!layout::object_header_holds(*header, offset)) {
+      return fail(errc::corrupt, "object header at offset %lu: found %016lx, which fails its check", offset,
+                  header->size_generation_check);
+    }
+    // A check of 8 bits lets one damage in 256 pass: the size is believed only as far as the room goes.
+    if (layout::object_size(*header) > bytes - sizeof *header) {
+      return fail(errc::corrupt, "object at offset %lu: size: found %lu, expected at most %lu", offset,
+                  layout::object_size(*header), bytes - sizeof *header);
+    }
+    return facts_from(*header, offset, bytes, reserved);
+  }
+
+  std::unique_ptr<Stack> stack_;
+  pool_file& file_;
+  heap_type heap_;
+  std::unique_ptr<std::atomic<face*>[]> faces_;  // of each lane; nullptr: never used
+  std::atomic<std::uint64_t> grown_bytes_{0};
+  background_truncation truncation_;  // its thread ends before anything it uses
+};
+
+// An engine on this stack of media, recovered and ready.  May throw std::bad_alloc.
+template <stack Stack, template <class> class Engine = tx::undo_engine>
+[[nodiscard]] result<std::unique_ptr<engine>> start(std::unique_ptr<Stack> on, pool_file& file, unsigned lanes,
+                                                    bool background = false) {
+  auto e = std::make_unique<heap_engine<Stack, Engine>>(std::move(on), file, lanes, background);
+  if (status s = e->boot(); !s) return s.error();
+  return std::unique_ptr<engine>{std::move(e)};
+}
+
+// The same with the engine that the pool was created with.
+template <stack Stack>
+[[nodiscard]] result<std::unique_ptr<engine>> start_engine(std::unique_ptr<Stack> on, pool_file& file, unsigned lanes,
+                                                           bool background) {
+  if (engine_of(file.superblock().engine).log == log_kind::rings) {
+    return start<Stack, tx::redo_engine>(std::move(on), file, lanes, background);
+  }
+  return start<Stack, tx::undo_engine>(std::move(on), file, lanes, background);
+}
+
+}  // namespace nvm::engines

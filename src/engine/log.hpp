@@ -1,0 +1,40 @@
+// Pools of the log-structured engine.
+#pragma once
+
+#include <memory>
+
+#include "engine/engine.hpp"
+#include "engine/log_choice.hpp"
+#include "engine/media_stacks.hpp"
+#include "logheap/logheap.hpp"
+#include "logheap/mapping/skip_list_settings.hpp"
+#include "pool/pool.hpp"
+
+namespace nvm::engines {
+
+[[nodiscard]] inline bool is_log(const pool_file& file) noexcept {
+  return engine_of(file.superblock().engine).is_its_log;
+}
+[[nodiscard]] logheap::heap_settings heap_settings_of(const pool_file& file, const log_choice& how) noexcept;
+// The same of an image: blocks that do not hold are no error.
+[[nodiscard]] logheap::heap_settings heap_settings_of(const geometry& g, const log_choice& how) noexcept;
+
+// Of any mapping but leaves.
+[[nodiscard]] inline logheap::skip_list_settings skip_list_settings_of(const log_choice& how) noexcept {
+  return logheap::skip_list_settings::up_to(static_cast<logheap::mapping_step>(how.mapping - NVM_MAPPING_BASE));
+}
+
+// The engine of an open pool that has it, on direct media.  May throw std::bad_alloc.
+[[nodiscard]] result<std::unique_ptr<engine>> start_log(pool_file& file, isa::write_back with, bool measured,
+                                                        const latency_settings& emulated, const log_choice& how);
+
+// On a stack of media, with our mapping or the paper's.
+using started = result<std::unique_ptr<engine>>;
+[[nodiscard]] started start_log_leaves(std::unique_ptr<direct_stack> on, pool_file& file, const log_choice& how);
+[[nodiscard]] started start_log_skip_lists(std::unique_ptr<direct_stack> on, pool_file& file, const log_choice& how);
+[[nodiscard]] started start_log_leaves(std::unique_ptr<measured_direct_stack> on, pool_file& file,
+                                       const log_choice& how);
+[[nodiscard]] started start_log_skip_lists(std::unique_ptr<measured_direct_stack> on, pool_file& file,
+                                           const log_choice& how);
+
+}  // namespace nvm::engines

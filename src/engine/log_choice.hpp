@@ -1,0 +1,26 @@
+// Pools of the log-structured engine, for whoever opens them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "engine/engine.hpp"
+#include "nvm/nvm.h"
+#include "pool/pool.hpp"
+
+namespace nvm::engines {
+
+// What a program may choose whenever it opens one.
+struct log_choice {
+  std::uint32_t mapping = NVM_MAPPING_LEAVES;  // enum nvm_mapping
+  unsigned cleaners = 1;                       // threads; 0: none
+  bool one_log = false;
+  bool translated = false;           // reads ask the mapping; otherwise home pages are materialised
+  std::uint64_t home_bytes_max = 0;  // of materialised pages; 0: no limit
+};
+
+// The engine of an open pool that has it, on an ordinary file: a fence is a sync, and statistics count everything.  May
+// throw std::bad_alloc.
+[[nodiscard]] result<std::unique_ptr<engine>> start_log_on_file(pool_file& file, const log_choice& how);
+
+}  // namespace nvm::engines

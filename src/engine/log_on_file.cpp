@@ -1,0 +1,62 @@
+// The log-structured engine on an ordinary file system: the file is mapped shared and a fence is a sync
+// (media/synced_media.hpp; docs/design/018-log-on-files.md).
+#define NVM_INLINES_LITTLE 1  // what an operation takes here is the wait for a disk
+#include <cstdio>
+#include <cstdlib>
+
+#include "engine/log_choice.hpp"
+#include "engine/log_engine.hpp"
+#include "logheap/mapping/leaf_mapping.hpp"
+#include "logheap/mapping/skip_list_mapping.hpp"
+#include "media/synced_media.hpp"
+
+namespace nvm::engines {
+namespace {
+
+class synced_stack {
+ public:
+  static constexpr bool has_structures = false;
+
+  // `syncs`: the pool's file, opened for these alone: a sync of its growth must not be told what a commit's has to
+  // know.
+  synced_stack(pool_file& file, platform::file syncs) noexcept
+      : syncs_{std::move(syncs)}, device_{syncs_}, medium_{device_, leave_file, &file, file.path()} {}
+  synced_media& top() noexcept { return medium_; }
+  status close() noexcept { return medium_.durable(medium_.last_lsn()); }
+  void statistics(nvm_statistics& out) noexcept {
+    out.syncs += medium_.syncs();
+    out.durable_waits += medium_.waits();
+  }
+  static std::uint32_t persist() noexcept { return 0; }
+
+ private:
+  // No fence has returned since the sync failed, so nothing has been stored that relies on it.
+  static void leave_file(void* pool) noexcept {
+    auto& file = *static_cast<pool_file*>(pool);
+    if (file.detach()) return;
+    std::fprintf(stderr, "holdfast: %s: a sync failed, and so did leaving the file as it is: %s\n", file.path(),
+                 last_message());
+    std::abort();
+  }
+
+  platform::file syncs_;
+  file_device device_;
+  synced_media medium_;
+};
+using counted_stack = measured<synced_stack>;
+
+}  // namespace
+
+started start_log_on_file(pool_file& file, const log_choice& how) {
+  if (file.read_only()) return start_log(file, isa::write_back::none, true, {}, how);
+  auto syncs = file.file().open_again(file.path());
+  if (!syncs) return syncs.error();
+  auto stack = std::make_unique<counted_stack>(std::make_unique<synced_stack>(file, std::move(*syncs)));
+  if (how.mapping == NVM_MAPPING_LEAVES) {
+    return start_log_engine<counted_stack, logheap::leaf_mapping>(std::move(stack), file, how);
+  }
+  return start_log_engine<counted_stack, logheap::skip_list_mapping>(std::move(stack), file, how,
+                                                                     skip_list_settings_of(how));
+}
+
+}  // namespace nvm::engines

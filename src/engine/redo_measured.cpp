@@ -1,0 +1,12 @@
+#define NVM_INLINES_LITTLE 1
+#include "engine/direct_engines.hpp"
+#include "engine/heap_engine.hpp"
+
+namespace nvm::engines {
+
+started start_redo_measured(std::unique_ptr<measured_direct_stack> on, pool_file& file, unsigned lanes,
+                            bool background) {
+  return start<measured_direct_stack, tx::redo_engine>(std::move(on), file, lanes, background);
+}
+
+}  // namespace nvm::engines

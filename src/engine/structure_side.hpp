@@ -1,0 +1,110 @@
+// The lock-free structures of an open pool, whatever its medium: what the C interface needs of them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "lockfree/face.hpp"
+#include "media/concept.hpp"
+
+namespace nvm {
+class structure_pages;
+}
+
+namespace nvm::engines {
+
+using lockfree::write_rule;
+using lockfree::written;
+
+// Until everything up to `lsn` is durable.  errc::in_doubt: the sync failed that it needed.  errc::io: the medium has
+// failed since, and what comes later is lost.
+template <media M>
+[[nodiscard]] status wait_for(M& medium, lsn_t lsn) noexcept {
+  status s = medium.durable(lsn);
+  if (s || s.error() != errc::io || is_durable(medium, lsn)) return s;
+  return fail(errc::in_doubt, "in doubt, the next open finds it or not: %s", last_message());
+}
+
+// An entry of a structure of bytes.
+struct structure_entry {
+  std::span<const std::byte> key;
+  std::span<const std::byte> value;
+  std::uint64_t mark = 0;
+  std::uint64_t offset = 0;
+};
+
+// One structure.  `who`: number of the calling thread.
+class open_structure {
+ public:
+  virtual ~open_structure() = default;
+  [[nodiscard]] virtual lockfree::layout::kind kind() const noexcept = 0;
+  [[nodiscard]] virtual bool of_bytes() const noexcept = 0;
+  [[nodiscard]] virtual std::uint64_t count() noexcept = 0;
+
+  using bytes = std::span<const std::byte>;
+  [[nodiscard]] virtual result<written> write64(unsigned who, std::uint64_t key, std::uint64_t value,
+                                                write_rule rule) noexcept = 0;
+  [[nodiscard]] virtual result<bool> find64(unsigned who, std::uint64_t key, std::uint64_t& value) noexcept = 0;
+  [[nodiscard]] virtual result<bool> remove64(unsigned who, std::uint64_t key) noexcept = 0;
+  [[nodiscard]] virtual result<int> each64(unsigned who, int (*visit)(std::uint64_t, std::uint64_t, void*),
+                                           void* argument) noexcept = 0;
+
+  [[nodiscard]] virtual result<written> write(unsigned who, bytes key, bytes value, std::uint64_t mark,
+                                              write_rule rule) noexcept = 0;
+  // visit is called inside of the operation.
+  [[nodiscard]] virtual result<bool> find(unsigned who, bytes key, void (*visit)(void*, const structure_entry&),
+                                          void* argument) noexcept = 0;
+  [[nodiscard]] virtual result<bool> remove(unsigned who, bytes key) noexcept = 0;
+  // size(context, old) -> bytes of the new value, or keep; fill(context, value, old) -> its mark.
+  static constexpr std::uint64_t keep = ~std::uint64_t{0};
+  static constexpr std::uint64_t take_away = keep - 1;
+  enum class updated : std::uint8_t { nothing, inserted, replaced, removed };
+  [[nodiscard]] virtual result<updated> update(
+      unsigned who, bytes key, std::uint64_t (*size)(void*, const structure_entry* old),
+      std::uint64_t (*fill)(void*, std::span<std::byte> value, const structure_entry* old), void* context) noexcept = 0;
+  [[nodiscard]] virtual result<int> scan(unsigned who, std::uint64_t& cursor, std::size_t entries_max,
+                                         int (*visit)(void*, const structure_entry&), void* argument) noexcept = 0;
+  // errc::bad_pointer where no entry can be at `offset`.
+  [[nodiscard]] virtual status set_mark(unsigned who, std::uint64_t offset, std::uint64_t mark) noexcept = 0;
+  [[nodiscard]] virtual result<bool> change_mark(unsigned who, std::uint64_t offset, std::uint64_t& expected,
+                                                 std::uint64_t mark, bool durable) noexcept = 0;
+};
+
+class structure_side {
+ public:
+  virtual ~structure_side() = default;
+  // Recovery.  errc::corrupt, version, no_memory.
+  [[nodiscard]] virtual status open() noexcept = 0;
+  // errc::not_found.
+  [[nodiscard]] virtual result<open_structure*> find(std::string_view name) noexcept = 0;
+  [[nodiscard]] virtual result<open_structure*> create(std::string_view name, lockfree::layout::kind kind,
+                                                       bool of_bytes, bool volatile_links, bool with_sums,
+                                                       std::uint64_t expected) noexcept = 0;
+  [[nodiscard]] virtual status drop(std::string_view name) noexcept = 0;
+  [[nodiscard]] virtual result<int> names(int (*visit)(const char*, int, void*), void* argument) noexcept = 0;
+  [[nodiscard]] virtual const lockfree::recovery_report& recovered() const noexcept = 0;
+
+  // A number for the calling thread.
+  [[nodiscard]] virtual result<unsigned> join() noexcept = 0;
+  virtual void leave(unsigned who) noexcept = 0;
+  // Between these two, entries that were found stay; they nest.  False: the thread is in no operation.
+  virtual void enter(unsigned who) noexcept = 0;
+  [[nodiscard]] virtual bool leave_operation(unsigned who) noexcept = 0;
+  // That have a number; whether one of them is in an operation.
+  [[nodiscard]] virtual unsigned threads() const noexcept = 0;
+  [[nodiscard]] virtual bool at_work() const noexcept = 0;
+  // Of what the thread has done and seen.
+  [[nodiscard]] virtual lsn_t position(unsigned who) noexcept = 0;
+  // Nobody is at work: nothing is left to recover.
+  virtual void come_to_rest() noexcept = 0;
+};
+
+// For each medium that a pool can be on (structures_*.cpp).
+template <media M>
+[[nodiscard]] result<std::unique_ptr<structure_side>> make_structure_side(M& medium, std::byte* base,
+                                                                          structure_pages& pages) noexcept;
+
+}  // namespace nvm::engines

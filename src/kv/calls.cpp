@@ -1,0 +1,267 @@
+// Key-value stores of the C interface: one entry, batches, figures; each call is a transaction.
+#include <algorithm>
+#include <cstring>
+
+#include "kv/open_stores.hpp"
+
+namespace nvm::keyed {
+
+static_assert(NVM_KV_LIST == static_cast<int>(keyed::kv_index::list) &&
+              NVM_KV_RBTREE == static_cast<int>(keyed::kv_index::rbtree));
+static_assert(NVM_KV_KEY_MAX == layout::kv_key_bytes_max && NVM_KV_VALUE_MAX == layout::kv_value_bytes_max &&
+              NVM_KV_NAME_MAX == layout::kv_name_bytes_max);
+static_assert(NVM_KV_PUT_ABSENT == unsigned{keyed::put_absent} && NVM_KV_PUT_PRESENT == unsigned{keyed::put_present} &&
+              NVM_KV_PUT_NEW == unsigned{keyed::put_new});
+
+namespace {
+
+status check_put(const nvm_kv* kv, const void* key, std::size_t key_bytes, const void* value, std::size_t value_bytes,
+                 unsigned flags, keyed::key& out) noexcept {
+  if (status s = usable(kv); !s) return s;
+  constexpr unsigned known = NVM_KV_PUT_ABSENT | NVM_KV_PUT_PRESENT | NVM_KV_PUT_NEW;
+  if ((flags & ~known) != 0 || (flags & (flags - 1)) != 0) {
+    return fail(errc::invalid, "flags %u are none of enum nvm_kv_put_flags", flags);
+  }
+  if (value == nullptr && value_bytes != 0) return fail(errc::invalid, "the value is NULL");
+  if (status s = keyed::check_value(value_bytes); !s) return s;
+  return keyed::prepare_key(kv->store, key, key_bytes, out);
+}
+
+// Writes those bytes of a value that an edit has changed, and its sum.
+void write_changes(keyed::operation& op, const keyed::key& k, keyed::record& r, const std::byte* before,
+                   const std::byte* after) {
+  std::uint64_t from = 0;
+  std::uint64_t to = r.sizes.value;
+  while (from < to && before[from] == after[from]) ++from;
+  while (to > from && before[to - 1] == after[to - 1]) --to;
+  if (from == to) return;
+  op.write(keyed::value_of(op, r) + from, after + from, to - from);
+  if (!op.sums.on) return;
+  const std::uint64_t sum = op.sums.of(k, r, after);
+  op.write(keyed::value_of(op, r) + r.sizes.value, &sum, sizeof sum);
+}
+
+// The first `count` bytes of a value, all of which is looked at.
+status get_verified(keyed::operation& op, const keyed::key& k, const keyed::record& r, void* to, std::size_t count) {
+  std::byte* copy = keyed::scratch::of_thread().take(keyed::value_room(op, r));
+  if (copy == nullptr) return fail(errc::no_memory, "no volatile memory for a value");
+  if (status s = keyed::read_value(op, k, r, true, copy); !s) return s;
+  if (count != 0) std::memcpy(to, copy, count);
+  return {};
+}
+
+struct edit_call {
+  int (*edit)(void*, size_t*, size_t, void*);
+  void* argument;
+  std::size_t room_wanted;
+};
+status update(keyed::operation& op, const keyed::key& k, const edit_call& e, bool& found) {
+  keyed::record r;
+  if (status s = keyed::find(op, k, r); !s) return s;
+  found = r.place != 0;
+  if (!found) return {};
+  const std::uint64_t room = std::max<std::uint64_t>(r.sizes.value, e.room_wanted);
+  std::byte* before = keyed::scratch::of_thread().take(keyed::value_room(op, r));
+  std::byte* after = keyed::scratch::of_thread().take(room);
+  if (before == nullptr || after == nullptr) return fail(errc::no_memory, "no volatile memory for a value");
+  // Whatever is made from a damaged value would get a sum that holds.
+  if (status s = keyed::read_value(op, k, r, true, before); !s) return s;
+  if (r.sizes.value != 0) std::memcpy(after, before, r.sizes.value);
+  std::size_t bytes = r.sizes.value;
+  {
+    const outside their_function;
+    if (!their_function) return fail(errc::invalid, "updates inside of updates are nested too deeply");
+    if (e.edit(after, &bytes, room, e.argument) != 0) return {};
+  }
+  if (bytes > room) return fail(errc::invalid, "the edit has made %zu bytes in room for %lu", bytes, room);
+  if (bytes == r.sizes.value && bytes <= keyed::in_place_bytes_max) {
+    write_changes(op, k, r, before, after);
+    return {};
+  }
+  return keyed::put(op, k, {after, bytes}, 0);
+}
+
+}  // namespace
+}  // namespace nvm::keyed
+
+namespace api = nvm::api;
+namespace layout = nvm::layout;
+using nvm::errc;
+using nvm::fail;
+
+extern "C" {
+
+int nvm_kv_put_with(nvm_kv* kv, const void* key, size_t key_bytes, const void* value, size_t value_bytes,
+                    unsigned flags) {
+  keyed::key k;
+  nvm::status s = keyed::check_put(kv, key, key_bytes, value, value_bytes, flags, k);
+  if (s) {
+    const keyed::bytes_view v{static_cast<const std::byte*>(value), value_bytes};
+    s = keyed::run_on(*kv, [&](keyed::operation& op) { return keyed::put(op, k, v, flags); });
+  }
+  return api::answer(s);
+}
+
+int nvm_kv_put(nvm_kv* kv, const void* key, size_t key_bytes, const void* value, size_t value_bytes) {
+  return nvm_kv_put_with(kv, key, key_bytes, value, value_bytes, 0);
+}
+
+int nvm_kv_get(nvm_kv* kv, const void* key, size_t key_bytes, void* value, size_t room, size_t* value_bytes) {
+  keyed::key k;
+  nvm::status s = keyed::usable(kv);
+  if (s) s = keyed::prepare_key(kv->store, key, key_bytes, k);
+  if (s && value == nullptr && room != 0) s = fail(errc::invalid, "the value is NULL");
+  keyed::record r;
+  if (s) {
+    s = keyed::run_on(*kv, [&](keyed::operation& op) -> nvm::status {
+      if (nvm::status found = keyed::find(op, k, r); !found || r.place == 0) return found;
+      const std::size_t n = std::min<std::uint64_t>(r.sizes.value, room);
+      if (op.of.verify_reads.load(std::memory_order_relaxed)) return keyed::get_verified(op, k, r, value, n);
+      if (n != 0) op.read(value, keyed::value_of(op, r), n);
+      return {};
+    });
+  }
+  if (!s) return api::report(s.error());
+  if (r.place == 0) return 0;
+  if (value_bytes != nullptr) *value_bytes = r.sizes.value;
+  return 1;
+}
+
+int nvm_kv_visit(nvm_kv* kv, const void* key, size_t key_bytes, void (*visit)(const void*, size_t, void*),
+                 void* argument) {
+  keyed::key k;
+  nvm::status s = keyed::usable(kv);
+  if (s) s = keyed::prepare_key(kv->store, key, key_bytes, k);
+  if (s && visit == nullptr) s = fail(errc::invalid, "the function is NULL");
+  keyed::record r;
+  std::byte* copy = nullptr;
+  if (s) {
+    s = keyed::run_on(*kv, [&](keyed::operation& op) -> nvm::status {
+      if (nvm::status found = keyed::find(op, k, r); !found || r.place == 0) return found;
+      copy = keyed::scratch::of_thread().take(keyed::value_room(op, r));
+      if (copy == nullptr) return fail(errc::no_memory, "no volatile memory for a value");
+      return keyed::read_value(op, k, r, op.of.verify_reads.load(std::memory_order_relaxed), copy);
+    });
+  }
+  if (!s) return api::report(s.error());
+  if (r.place == 0) return 0;
+  const keyed::outside their_function;
+  if (!their_function) return api::report(fail(errc::invalid, "visits inside of visits are nested too deeply"));
+  visit(copy, r.sizes.value, argument);
+  return 1;
+}
+
+int nvm_kv_remove(nvm_kv* kv, const void* key, size_t key_bytes) {
+  keyed::key k;
+  nvm::status s = keyed::usable(kv);
+  if (s) s = keyed::prepare_key(kv->store, key, key_bytes, k);
+  bool removed = false;
+  if (s) s = keyed::run_on(*kv, [&](keyed::operation& op) { return keyed::remove(op, k, removed); });
+  return s ? static_cast<int>(removed) : api::report(s.error());
+}
+
+int nvm_kv_update(nvm_kv* kv, const void* key, size_t key_bytes, size_t room_wanted,
+                  int (*edit)(void*, size_t*, size_t, void*), void* argument) {
+  keyed::key k;
+  nvm::status s = keyed::usable(kv);
+  if (s) s = keyed::prepare_key(kv->store, key, key_bytes, k);
+  if (s && edit == nullptr) s = fail(errc::invalid, "the function is NULL");
+  if (s) s = keyed::check_value(room_wanted);
+  bool found = false;
+  if (s) {
+    const keyed::edit_call call{edit, argument, room_wanted};
+    s = keyed::run_on(*kv, [&](keyed::operation& op) { return keyed::update(op, k, call, found); });
+  }
+  return s ? static_cast<int>(found) : api::report(s.error());
+}
+
+int nvm_kv_batch(NVM_POOL* pool, const nvm_kv_operation* operations, size_t count, size_t* failed) {
+  if (pool == nullptr || (operations == nullptr && count != 0)) {
+    return api::report(fail(errc::invalid, "the pool or the list of operations is NULL"));
+  }
+  std::size_t at = 0;
+  nvm::status s;
+  // Everything that can be refused is refused before anything is done.
+  for (; s && at < count; ++at) {
+    const nvm_kv_operation& o = operations[at];
+    keyed::key k;
+    if (o.kind != NVM_KV_PUT && o.kind != NVM_KV_REMOVE) {
+      s = fail(errc::invalid, "operation %zu of a batch: kind %u is none of enum nvm_kv_operation_kind", at, o.kind);
+    } else if (o.kv != nullptr && o.kv->of.pool != pool) {
+      s = fail(errc::invalid, "operation %zu of a batch is on a store of another pool", at);
+    } else {
+      const bool puts = o.kind == NVM_KV_PUT;
+      s = keyed::check_put(o.kv, o.key, o.key_bytes, puts ? o.value : nullptr, puts ? o.value_bytes : 0,
+                           puts ? o.flags : 0, k);
+    }
+    if (!s) break;
+  }
+  if (s) {
+    s = keyed::run(pool, [&](nvm_stm* tx) -> nvm::status {
+      for (at = 0; at < count; ++at) {
+        const nvm_kv_operation& o = operations[at];
+        keyed::scratch::of_thread().reset();
+        keyed::operation op{tx, o.kv->store};
+        keyed::key k;
+        bool removed = false;
+        nvm::status done = keyed::prepare_key(o.kv->store, o.key, o.key_bytes, k);
+        if (done && o.kind == NVM_KV_PUT) {
+          done = keyed::put(op, k, {static_cast<const std::byte*>(o.value), o.value_bytes}, o.flags);
+        } else if (done) {
+          done = keyed::remove(op, k, removed);
+        }
+        if (!done) return done;
+      }
+      return {};
+    });
+  }
+  if (s) return 0;
+  if (failed != nullptr) *failed = at;
+  return api::report(s.error());
+}
+
+int64_t nvm_kv_size(nvm_kv* kv) {
+  nvm::status s = keyed::usable(kv);
+  std::uint64_t entries = 0;
+  if (s) {
+    s = keyed::run_on(*kv, [&](keyed::operation& op) {
+      entries = op.count.sum(op).entries;
+      return nvm::status{};
+    });
+  }
+  return s ? static_cast<std::int64_t>(entries) : api::report(s.error());
+}
+
+int nvm_kv_get_statistics(nvm_kv* kv, nvm_kv_statistics* out) {
+  nvm::status s = keyed::usable(kv);
+  if (s && out == nullptr) s = fail(errc::invalid, "the result is NULL");
+  // Outside of the transaction, which a conflict leaves without an end.
+  keyed::inspection walk;
+  if (s) {
+    s = keyed::run_on(*kv, [&](keyed::operation& op) {
+      keyed::read_by_transaction bytes{op};
+      walk.stop_at_first(op.of.name);
+      return walk.run(bytes, op.of.header_place);
+    });
+  }
+  if (!s) return api::report(s.error());
+  const keyed::figures& f = walk.found();
+  *out = {};
+  out->index = static_cast<std::uint32_t>(kv->store.index);
+  out->depth = f.depth;
+  out->entries = f.sum.entries;
+  out->key_bytes = f.sum.key_bytes;
+  out->value_bytes = f.sum.value_bytes;
+  out->buckets = f.buckets;
+  out->overflow_buckets = f.overflow_buckets;
+  out->longest_chain = f.longest_chain;
+  out->leaves = f.leaves;
+  out->inner_nodes = f.inner_nodes;
+  out->checksums = kv->store.sums.on ? 1 : 0;
+  const double slots = f.buckets != 0 ? static_cast<double>(f.buckets + f.overflow_buckets) * layout::bucket_slots
+                                      : static_cast<double>(f.leaves) * layout::leaf_slots;
+  out->load = slots == 0 ? 0 : static_cast<double>(f.sum.entries) / slots;
+  return 0;
+}
+
+}  // extern "C"

@@ -1,0 +1,121 @@
+// Cursors and scans of the C interface.
+#include "kv/cursor.hpp"
+
+#include <array>
+#include <memory>
+
+nvm::status nvm_kv_cursor::refill() {
+  if (!entries.empty()) {
+    const place& e = entries.back();
+    last.assign(reinterpret_cast<const char*>(bytes.data() + e.at), e.key_bytes);
+    from.has_key = true;
+    from.inclusive = false;
+  }
+  if (from.has_key) from.at = nvm::keyed::key_of(last);
+  const keyed::fetch_from start = from;
+  bool no_more = false;
+  const nvm::status s = nvm::keyed::run_on(kv, [&](keyed::operation& op) {
+    entries.clear();
+    bytes.clear();
+    passed_now.clear();
+    reached_end = false;
+    from = start;
+    return keyed::fetch(op, from, *this, no_more);
+  });
+  if (!s) return s;
+  keep_passed();
+  ended = no_more || reached_end;
+  next = 0;
+  wanted = std::min(wanted * 2, wanted_max);
+  return {};
+}
+
+void nvm_kv_cursor::keep_passed() {
+  if (!passed_now.empty() && passed.empty()) std::snprintf(why, sizeof why, "%s", why_now);
+  for (const std::uint64_t place : passed_now) {
+    if (std::find(passed.begin(), passed.end(), place) == passed.end()) passed.push_back(place);
+  }
+}
+int nvm_kv_cursor::end() const {
+  if (passed.empty()) return 0;
+  return nvm::api::report(nvm::fail(nvm::errc::corrupt, "%zu damaged %s passed over; %s", passed.size(),
+                                    passed.size() == 1 ? "entry" : "entries", why));
+}
+
+namespace api = nvm::api;
+using nvm::errc;
+using nvm::fail;
+
+extern "C" {
+
+nvm_kv_cursor* nvm_kv_cursor_open(nvm_kv* kv, const nvm_kv_range* range) try {
+  if (nvm::status s = keyed::usable(kv); !s) return api::report_null<nvm_kv_cursor>(s.error());
+  constexpr nvm_kv_range everything{};
+  const nvm_kv_range& r = range == nullptr ? everything : *range;
+  auto c = std::make_unique<nvm_kv_cursor>(*kv);
+  if (!c->ordered && (r.from != nullptr || r.to != nullptr || r.backward != 0)) {
+    return api::report_null<nvm_kv_cursor>(fail(
+        errc::invalid, "key-value store \"%s\" has index %s, which is not in the order of keys: no range, no direction",
+        kv->store.name.c_str(), keyed::name_of(kv->store.index)));
+  }
+  if (r.from_bytes > NVM_KV_KEY_MAX || r.to_bytes > NVM_KV_KEY_MAX) {
+    return api::report_null<nvm_kv_cursor>(
+        fail(errc::too_large, "a key of %zu bytes: at most %u", std::max(r.from_bytes, r.to_bytes), NVM_KV_KEY_MAX));
+  }
+  c->from.backward = r.backward != 0;
+  c->from.has_key = r.from != nullptr;
+  c->from.inclusive = r.exclusive == 0;
+  if (r.from != nullptr) c->last.assign(static_cast<const char*>(r.from), r.from_bytes);
+  c->has_to = r.to != nullptr;
+  if (r.to != nullptr) c->to.assign(static_cast<const char*>(r.to), r.to_bytes);
+  c->left = r.limit == 0 ? UINT64_MAX : r.limit;
+  return c.release();
+} catch (const std::bad_alloc&) {
+  return api::report_null<nvm_kv_cursor>(fail(errc::no_memory, "no volatile memory for a cursor"));
+}
+
+int nvm_kv_cursor_next(nvm_kv_cursor* cursor, nvm_kv_entry* entry) try {
+  if (cursor == nullptr || entry == nullptr) {
+    return api::report(fail(errc::invalid, "the cursor or the entry is NULL"));
+  }
+  if (nvm::status s = keyed::usable(&cursor->kv); !s) return api::report(s.error());
+  while (cursor->next == cursor->entries.size()) {
+    if (cursor->ended || cursor->left == 0) return cursor->end();
+    cursor->wanted = std::min<std::uint64_t>(cursor->wanted, cursor->left);
+    if (nvm::status s = cursor->refill(); !s) return api::report(s.error());
+  }
+  if (cursor->left == 0) return cursor->end();
+  --cursor->left;
+  const nvm_kv_cursor::place& e = cursor->entries[cursor->next++];
+  entry->key = cursor->bytes.data() + e.at;
+  entry->key_bytes = e.key_bytes;
+  entry->value = cursor->bytes.data() + e.at + e.key_bytes;
+  entry->value_bytes = e.value_bytes;
+  return 1;
+} catch (const std::bad_alloc&) {
+  return api::report(fail(errc::no_memory, "no volatile memory for a cursor"));
+}
+
+void nvm_kv_cursor_close(nvm_kv_cursor* cursor) { delete cursor; }
+
+int nvm_kv_scan(nvm_kv* kv, const nvm_kv_range* range, int (*visit)(const nvm_kv_entry*, void*), void* argument) {
+  if (visit == nullptr) return api::report(fail(errc::invalid, "the function is NULL"));
+  const keyed::outside their_function;
+  if (!their_function) return api::report(fail(errc::invalid, "scans inside of scans are nested too deeply"));
+  // The thread's, since a conflict of a transaction around may leave this frame without its end.
+  using cursors = std::array<std::unique_ptr<nvm_kv_cursor>, keyed::scratch::levels_max>;
+  thread_local std::unique_ptr<cursors> mine;
+  if (mine == nullptr) mine.reset(new (std::nothrow) cursors);
+  if (mine == nullptr) return api::report(fail(errc::no_memory, "no volatile memory for a cursor"));
+  auto& cursor = (*mine)[keyed::scratch::level()];
+  cursor.reset(nvm_kv_cursor_open(kv, range));
+  if (cursor == nullptr) return -1;
+  nvm_kv_entry entry;
+  for (;;) {
+    const int found = nvm_kv_cursor_next(cursor.get(), &entry);
+    if (found <= 0) return found;
+    if (const int stop = visit(&entry, argument); stop != 0) return stop;
+  }
+}
+
+}  // extern "C"

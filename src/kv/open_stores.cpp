@@ -1,0 +1,396 @@
+// Key-value stores of the C interface: the stores of a pool by their names.
+//
+// Directory.  The pool's anchor names the header of a B+tree that maps names to the places of the headers of stores.  A
+// name that begins with a zero byte is of a store that is being dropped; whoever opens the directory first in a process
+// goes on with that.
+//
+// Threads.  A pool's registry of open stores has a lock, held by open, close, drop and rename alone; lock order: the
+// registry, then whatever the transaction takes.
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+#include "kv/cursor.hpp"
+
+nvm_kv::nvm_kv(nvm::keyed::stores& all, std::uint64_t header, const keyed::store_facts& facts, std::string name)
+    : of{all}, store{all.bytes, header, facts, std::move(name)} {
+  seen.mark = nvm::api::debugger_view::of_store;
+  seen.name = store.name.c_str();
+  seen.pool = all.pool;
+  seen.kind = static_cast<std::uint32_t>(facts.index);
+}
+
+namespace nvm::keyed {
+namespace {
+
+status check_name(const char* name) noexcept {
+  const std::size_t n = name == nullptr ? 0 : std::strlen(name);
+  if (n != 0 && n <= NVM_KV_NAME_MAX) return {};
+  return fail(errc::invalid, "the name of a key-value store has %zu bytes: expected 1 to %u", n, NVM_KV_NAME_MAX);
+}
+
+// ---- directory ----
+
+std::string dropped_name(std::uint64_t place) {
+  std::string name(1, '\0');
+  char digits[17];
+  std::snprintf(digits, sizeof digits, "%016lx", place);
+  return name + digits;
+}
+
+// Place that an entry of the directory names; 0: there is none of this name.
+status look_up(keyed::operation& op, std::string_view name, std::uint64_t& place) {
+  keyed::record r;
+  place = 0;
+  if (status s = keyed::find(op, key_of(name), r); !s || r.place == 0) return s;
+  if (r.sizes.value != sizeof place) return keyed::access::damaged("directory of stores", r.place);
+  std::byte value[sizeof place + layout::record_sum_bytes];
+  if (status s = keyed::read_value(op, key_of(name), r, true, value); !s) return s;
+  std::memcpy(&place, value, sizeof place);
+  return {};
+}
+status enter(keyed::operation& op, std::string_view name, std::uint64_t place) {
+  return keyed::put(op, key_of(name), {reinterpret_cast<const std::byte*>(&place), sizeof place}, 0);
+}
+
+// Frees a dropped store, one batch of entries after the other.
+status finish_drop(stores& all, std::uint64_t place) {
+  keyed::store_facts facts;
+  if (status s = run(all.pool, [&](nvm_stm* tx) { return keyed::read_header({tx, all.bytes}, place, facts); }); !s) {
+    return s;
+  }
+  nvm_kv doomed{all, place, facts, dropped_name(place)};
+  for (bool found = true; found;) {
+    found = false;
+    keyed::fetch_from from;
+    for (bool ended = false; !ended;) {
+      keyed::fetch_from next;
+      unsigned removed = 0;
+      const status s = run_on(doomed, [&](keyed::operation& op) {
+        // Of a hash table what comes behind the last bucket; of others what is first now.
+        next = facts.index == keyed::kv_index::hash ? from : keyed::fetch_from{};
+        return keyed::empty_some(op, next, removed, ended);
+      });
+      if (!s) return s;
+      found = found || removed != 0;
+      from = next;
+    }
+  }
+  for (bool done = false; !done;) {
+    const status s = run(all.pool, [&](nvm_stm* tx) -> status {
+      keyed::operation op{tx, doomed.store};
+      if (status d = keyed::dismantle(op, done); !d || !done) return d;
+      keyed::operation names{tx, all.directory->store};
+      bool removed = false;
+      return keyed::remove(names, key_of(doomed.store.name), removed);
+    });
+    if (!s) return s;
+  }
+  return {};
+}
+
+status finish_drops(stores& all) {
+  for (;;) {
+    std::uint64_t place = 0;
+    class first_dropped final : public keyed::receiver {
+     public:
+      explicit first_dropped(std::uint64_t& place) noexcept : place_{place} {}
+      status add(const keyed::operation& a, const keyed::record& r, bool& more) override {
+        more = false;
+        std::byte first{1};
+        if (r.sizes.key != 0) a.read(&first, keyed::key_of(a, r), 1);
+        if (first != std::byte{0}) return {};
+        if (r.sizes.value != sizeof place_) return keyed::access::damaged("directory of stores", r.place);
+        a.read(&place_, keyed::value_of(a, r), sizeof place_);
+        return {};
+      }
+
+     private:
+      std::uint64_t& place_;
+    };
+    const status s = run_on(*all.directory, [&](keyed::operation& op) {
+      place = 0;
+      first_dropped first{place};
+      keyed::fetch_from from;
+      bool ended = false;
+      return keyed::fetch(op, from, first, ended);
+    });
+    if (!s || place == 0) return s;
+    if (status done = finish_drop(all, place); !done) return done;
+  }
+}
+
+// With the registry's lock held.  `create`: makes the directory if there is none.
+status open_directory(stores& all, bool create) {
+  if (all.directory != nullptr) return {};
+  std::uint64_t place = 0;
+  keyed::store_facts facts;
+  const status s = run(all.pool, [&](nvm_stm* tx) -> status {
+    const keyed::access a{tx, all.bytes};
+    const void* found = anchor(tx, anchor_word::stores);
+    place = found == nullptr ? 0 : a.place_of(found);
+    if (place != 0) return keyed::read_header(a, place, facts);
+    if (!create) return {};
+    facts = {keyed::kv_index::btree, 0, true};
+    if (status made = keyed::create_header(tx, all.bytes, facts, place); !made) return made;
+    if (set_anchor(tx, anchor_word::stores, all.bytes.base + place) != 0) return static_cast<errc>(nvm_errno());
+    return {};
+  });
+  if (!s || place == 0) return s;
+  if (facts.index != keyed::kv_index::btree) return keyed::access::damaged("directory of stores", place);
+  all.directory = std::make_unique<nvm_kv>(all, place, facts, std::string{});
+  all.directory->store.handles.store(1, std::memory_order_relaxed);
+  return all.pool->file->read_only() ? status{} : finish_drops(all);
+}
+
+result<stores*> stores_of(NVM_POOL* pool) {
+  if (pool == nullptr) return fail(errc::invalid, "the pool is NULL");
+  if (status s = pool->file->usable(); !s) return s.error();
+  if (nvm_stm_current() != nullptr) {
+    return fail(errc::tx_open, "%s: stores are opened, listed, renamed and dropped before a transaction or after it",
+                pool->file->path());
+  }
+  if (status s = not_in_announced(); !s) return s.error();
+  const std::lock_guard guard{pool->stores_lock};
+  if (pool->stores == nullptr) pool->stores = std::make_shared<stores>(pool);
+  return static_cast<stores*>(pool->stores.get());
+}
+
+result<std::uint64_t> new_seed() noexcept {
+  std::uint64_t seed = 0;
+  if (status s = platform::random_bytes(&seed, sizeof seed); !s) return s.error();
+  return seed;
+}
+
+status open_store(stores& all, const char* name, const nvm_kv_options& o, nvm_kv*& out) {
+  const std::lock_guard guard{all.lock};
+  const auto wanted = static_cast<keyed::kv_index>(o.index);
+  const auto differs = [&](keyed::kv_index stored) {
+    if (o.index == NVM_KV_DETECT || stored == wanted) return status{};
+    return status{fail(errc::type_mismatch, "%s: key-value store \"%s\" has index %s, not %s", all.pool->file->path(),
+                       name, keyed::name_of(stored), keyed::name_of(wanted))};
+  };
+  const auto exists = [&] {
+    return fail(errc::exists, "%s: there is a key-value store \"%s\"", all.pool->file->path(), name);
+  };
+  if (const auto found = all.open.find(name); found != all.open.end()) {
+    if (o.mode == NVM_KV_CREATE_ONLY) return exists();
+    if (status s = differs(found->second->store.index); !s) return s;
+    out = found->second.get();
+    // relaxed: calls that run meanwhile may do either.
+    const bool verify = (o.flags & NVM_KV_VERIFY_READS) != 0;
+    const bool first = out->store.handles.fetch_add(1, std::memory_order_relaxed) == 0;
+    if (verify || first) out->store.verify_reads.store(verify, std::memory_order_relaxed);
+    return {};
+  }
+  if (status s = open_directory(all, o.mode != NVM_KV_OPEN_ONLY); !s) return s;
+  std::uint64_t place = 0;
+  keyed::store_facts facts;
+  const auto fresh_seed = new_seed();
+  if (!fresh_seed) return fresh_seed.error();
+  if (all.directory != nullptr) {
+    const status s = run(all.pool, [&](nvm_stm* tx) -> status {
+      keyed::operation names{tx, all.directory->store};
+      if (status found = look_up(names, name, place); !found) return found;
+      if (place != 0) {
+        if (o.mode == NVM_KV_CREATE_ONLY) return exists();
+        if (status read = keyed::read_header(names, place, facts); !read) return read;
+        return differs(facts.index);
+      }
+      if (o.mode == NVM_KV_OPEN_ONLY) return {};
+      facts = {o.index == NVM_KV_DETECT ? keyed::kv_index::btree : wanted, *fresh_seed,
+               (o.flags & NVM_KV_NO_CHECKSUMS) == 0};
+      if (status made = keyed::create_header(tx, all.bytes, facts, place); !made) return made;
+      return enter(names, name, place);
+    });
+    if (!s) return s;
+  }
+  if (place == 0) {
+    return fail(errc::not_found, "%s: there is no key-value store \"%s\"", all.pool->file->path(), name);
+  }
+  auto opened = std::make_unique<nvm_kv>(all, place, facts, name);
+  if ((o.flags & NVM_KV_VERIFY_READS) != 0) opened->store.verify_reads.store(true, std::memory_order_relaxed);
+  if (facts.index == keyed::kv_index::hash) {
+    const status s = run_on(*opened, [](keyed::operation& op) { return keyed::hash::find_hint(op); });
+    if (!s) return s;
+  }
+  opened->store.handles.store(1, std::memory_order_relaxed);
+  out = all.open.emplace(name, std::move(opened)).first->second.get();
+  return {};
+}
+
+status not_open(const stores& all, const char* name) {
+  const auto known = all.open.find(name);
+  if (known == all.open.end() || known->second->store.handles.load(std::memory_order_relaxed) == 0) return {};
+  return fail(errc::busy, "%s: key-value store \"%s\" is open", all.pool->file->path(), name);
+}
+// The name is another store's from now on, or nobody's.
+void forget(stores& all, const char* name) {
+  const auto known = all.open.find(name);
+  if (known == all.open.end()) return;
+  all.gone.push_back(std::move(known->second));
+  all.open.erase(known);
+  if (all.gone.size() > stores::gone_max) all.gone.pop_front();
+}
+errc none_of_name(const stores& all, const char* name) {
+  return fail(errc::not_found, "%s: there is no key-value store \"%s\"", all.pool->file->path(), name);
+}
+
+status drop_store(stores& all, const char* name) {
+  const std::lock_guard guard{all.lock};
+  if (status s = not_open(all, name); !s) return s;
+  if (status s = open_directory(all, false); !s) return s;
+  if (all.directory == nullptr) return none_of_name(all, name);
+  std::uint64_t place = 0;
+  const status s = run_on(*all.directory, [&](keyed::operation& op) -> status {
+    if (status found = look_up(op, name, place); !found) return found;
+    if (place == 0) return none_of_name(all, name);
+    bool removed = false;
+    if (status gone = keyed::remove(op, key_of(name), removed); !gone) return gone;
+    return enter(op, dropped_name(place), place);
+  });
+  if (!s) return s;
+  forget(all, name);
+  return finish_drop(all, place);
+}
+
+status rename_store(stores& all, const char* name, const char* new_name) {
+  const std::lock_guard guard{all.lock};
+  if (status s = not_open(all, name); !s) return s;
+  if (status s = not_open(all, new_name); !s) return s;
+  if (status s = open_directory(all, false); !s) return s;
+  if (all.directory == nullptr) return none_of_name(all, name);
+  if (std::strcmp(name, new_name) == 0) return {};
+  std::uint64_t replaced = 0;
+  const status s = run_on(*all.directory, [&](keyed::operation& op) -> status {
+    std::uint64_t place = 0;
+    bool removed = false;
+    if (status found = look_up(op, name, place); !found) return found;
+    if (place == 0) return none_of_name(all, name);
+    if (status found = look_up(op, new_name, replaced); !found) return found;
+    if (status gone = keyed::remove(op, key_of(name), removed); !gone) return gone;
+    if (replaced != 0) {
+      if (status e = enter(op, dropped_name(replaced), replaced); !e) return e;
+    }
+    return enter(op, new_name, place);
+  });
+  if (!s) return s;
+  forget(all, name);
+  forget(all, new_name);
+  return replaced != 0 ? finish_drop(all, replaced) : s;
+}
+
+}  // namespace
+
+bool stores::in_use() noexcept {
+  const std::lock_guard inside{lock};
+  return std::any_of(open.begin(), open.end(),
+                     [](const auto& of) { return of.second->store.handles.load(std::memory_order_relaxed) != 0; });
+}
+
+namespace {
+
+// Calls `call` where what it does may run out of memory.
+template <class Call>
+status guarded(NVM_POOL* pool, Call&& call) noexcept try {
+  auto all = stores_of(pool);
+  if (!all) return all.error();
+  return call(**all);
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory for a key-value store");
+}
+
+}  // namespace
+}  // namespace nvm::keyed
+
+namespace api = nvm::api;
+using nvm::errc;
+using nvm::fail;
+
+extern "C" {
+
+nvm_kv* nvm_kv_open(NVM_POOL* pool, const char* name, const nvm_kv_options* options) {
+  constexpr nvm_kv_options none{};
+  const nvm_kv_options& o = options == nullptr ? none : *options;
+  if (nvm::status s = keyed::check_name(name); !s) return api::report_null<nvm_kv>(s.error());
+  if (o.index > NVM_KV_RBTREE || o.mode > NVM_KV_CREATE_ONLY) {
+    return api::report_null<nvm_kv>(
+        fail(errc::invalid, "index %u or mode %u is none of nvm_kv_options", o.index, o.mode));
+  }
+  if ((o.flags & ~unsigned{NVM_KV_NO_CHECKSUMS | NVM_KV_VERIFY_READS}) != 0) {
+    return api::report_null<nvm_kv>(fail(errc::invalid, "flags %u are none of enum nvm_kv_open_flags", o.flags));
+  }
+  std::uint64_t reserved = o.reserved_flags;
+  for (const std::uint64_t r : o.reserved) reserved |= r;
+  if (reserved != 0) {
+    return api::report_null<nvm_kv>(fail(errc::invalid, "a reserved field of nvm_kv_options is not 0"));
+  }
+  nvm_kv* out = nullptr;
+  const nvm::status s = keyed::guarded(pool, [&](keyed::stores& all) { return keyed::open_store(all, name, o, out); });
+  return s ? out : api::report_null<nvm_kv>(s.error());
+}
+
+int nvm_kv_close(nvm_kv* kv) {
+  if (kv == nullptr) return api::report(fail(errc::invalid, "the key-value store is NULL"));
+  keyed::stores& all = kv->of;
+  const std::lock_guard guard{all.lock};
+  if (kv->store.handles.load(std::memory_order_relaxed) == 0) {
+    return api::report(fail(errc::invalid, "key-value store \"%s\" was closed", kv->store.name.c_str()));
+  }
+  kv->store.handles.fetch_sub(1, std::memory_order_relaxed);
+  return 0;
+}
+
+int nvm_kv_has_checksums(const nvm_kv* kv) { return kv != nullptr && kv->store.sums.on ? 1 : 0; }
+NVM_POOL* nvm_kv_pool(const nvm_kv* kv) { return kv == nullptr ? nullptr : kv->of.pool; }
+const char* nvm_kv_name(const nvm_kv* kv) { return kv == nullptr ? "" : kv->store.name.c_str(); }
+enum nvm_kv_index nvm_kv_index_of(const nvm_kv* kv) {
+  return kv == nullptr ? NVM_KV_DETECT : static_cast<enum nvm_kv_index>(kv->store.index);
+}
+const char* nvm_kv_index_name(int index) { return keyed::name_of(static_cast<keyed::kv_index>(index)); }
+
+int nvm_kv_each(NVM_POOL* pool, int (*visit)(const char*, enum nvm_kv_index, void*), void* argument) {
+  if (visit == nullptr) return api::report(fail(errc::invalid, "the function is NULL"));
+  std::vector<std::pair<std::string, enum nvm_kv_index>> found;
+  const nvm::status s = keyed::guarded(pool, [&](keyed::stores& all) -> nvm::status {
+    const std::lock_guard guard{all.lock};
+    if (nvm::status opened = keyed::open_directory(all, false); !opened || all.directory == nullptr) return opened;
+    nvm_kv_cursor cursor{*all.directory};
+    cursor.left = UINT64_MAX;
+    nvm_kv_entry e;
+    int more = 0;
+    while ((more = nvm_kv_cursor_next(&cursor, &e)) > 0) {
+      const std::string name{static_cast<const char*>(e.key), e.key_bytes};
+      std::uint64_t place = 0;
+      if (name.empty() || name[0] == '\0') continue;
+      if (e.value_bytes != sizeof place) return keyed::access::damaged("directory of stores", 0);
+      std::memcpy(&place, e.value, sizeof place);
+      keyed::store_facts facts;
+      const nvm::status read =
+          keyed::run(pool, [&](nvm_stm* tx) { return keyed::read_header({tx, all.bytes}, place, facts); });
+      if (!read) return read;
+      found.emplace_back(name, static_cast<enum nvm_kv_index>(facts.index));
+    }
+    return more == 0 ? nvm::status{} : nvm::status{static_cast<errc>(nvm_errno())};
+  });
+  if (!s) return api::report(s.error());
+  for (const auto& [name, index] : found) {
+    if (const int stop = visit(name.c_str(), index, argument); stop != 0) return stop;
+  }
+  return 0;
+}
+
+int nvm_kv_drop(NVM_POOL* pool, const char* name) {
+  if (nvm::status s = keyed::check_name(name); !s) return api::report(s.error());
+  return api::answer(keyed::guarded(pool, [&](keyed::stores& all) { return keyed::drop_store(all, name); }));
+}
+
+int nvm_kv_rename(NVM_POOL* pool, const char* name, const char* new_name) {
+  if (nvm::status s = keyed::check_name(name); !s) return api::report(s.error());
+  if (nvm::status s = keyed::check_name(new_name); !s) return api::report(s.error());
+  return api::answer(
+      keyed::guarded(pool, [&](keyed::stores& all) { return keyed::rename_store(all, name, new_name); }));
+}
+
+}  // extern "C"

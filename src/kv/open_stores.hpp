@@ -1,0 +1,148 @@
+// Inside of the C interface to key-value stores: the open stores of a pool, and how a call on one becomes a
+// transaction.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <string_view>
+
+#include "api/pool_object.hpp"
+#include "kv/kv.hpp"
+#include "nvm/kv.h"
+#include "nvm/stm.h"
+
+namespace keyed = nvm::keyed;
+
+namespace nvm::keyed {
+struct stores;
+}
+
+struct nvm_kv {
+  nvm_kv(nvm::keyed::stores& of, std::uint64_t header, const keyed::store_facts& facts, std::string name);
+  nvm::api::debugger_view seen;  // first
+  nvm::keyed::stores& of;
+  keyed::store store;
+};
+
+namespace nvm::keyed {
+
+using api::anchor;
+using api::not_in_announced;
+using api::set_anchor;
+
+// The stores of one pool that are open in this process.
+struct stores final : api::attachment {
+  explicit stores(NVM_POOL* p) : pool{p} {
+    const geometry g = p->file->geometry();
+    bytes.base = p->base();
+    bytes.first = g.objects_offset();  // the log of a log-structured pool is none
+    bytes.limit.store(g.objects_end(), std::memory_order_relaxed);
+    bytes.limit_now = [](NVM_POOL* of) { return of->file->geometry().objects_end(); };
+    bytes.objects_max = [](NVM_POOL* of) { return keyed::objects_max(of->file->geometry()); };
+    bytes.bytes_max.store(g.size_bytes(), std::memory_order_relaxed);
+    bytes.bytes_max_now = [](NVM_POOL* of) { return of->file->geometry().size_bytes(); };
+    bytes.pool = p;
+  }
+  [[nodiscard]] bool in_use() noexcept override;
+
+  NVM_POOL* pool;
+  keyed::pool_bytes bytes;
+  std::mutex lock;
+  // Those that are closed stay, so that a call with their handle is refused, until they are dropped or renamed; then
+  // the newest few of these do.
+  std::map<std::string, std::unique_ptr<nvm_kv>, std::less<>> open;
+  std::deque<std::unique_ptr<nvm_kv>> gone;
+  static constexpr std::size_t gone_max = 64;
+  std::unique_ptr<nvm_kv> directory;  // null: not looked for, or there is none yet
+};
+
+inline constexpr int left_by_us = 1;
+
+// Runs call(tx) -> status as a transaction, or as a level of the one that is open.
+template <class Call>
+[[nodiscard]] status run(NVM_POOL* pool, Call&& call, bool* alone = nullptr) {
+  struct closure {
+    Call& call;
+    errc code = errc::ok;
+  } c{call};
+  const bool outermost = nvm_stm_current() == nullptr;
+  if (alone != nullptr) *alone = outermost;
+  keyed::scratch::begin(outermost);
+  const int ended = nvm_stm_run(
+      pool,
+      [](nvm_stm* tx, void* raw) -> int {
+        auto* k = static_cast<closure*>(raw);
+        keyed::scratch::of_thread().reset();
+        const status s = k->call(tx);
+        k->code = s.error();
+        return s ? 0 : left_by_us;
+      },
+      &c);
+  if (ended == 0) return {};
+  if (ended == left_by_us) return c.code;
+  return static_cast<errc>(nvm_errno());
+}
+
+// Runs call(operation&) -> status on a store.
+template <class Call>
+[[nodiscard]] status run_on(nvm_kv& kv, Call&& call) {
+  keyed::lessons learnt;
+  bool alone = false;
+  const status s = run(
+      kv.of.pool,
+      [&](nvm_stm* tx) -> status {
+        keyed::operation op{tx, kv.store};
+        const status done = call(op);
+        learnt = op.learnt;
+        return done;
+      },
+      &alone);
+  if (s && alone) keyed::learn(kv.store, learnt);
+  return s;
+}
+
+[[nodiscard]] inline status usable(const nvm_kv* kv) noexcept {
+  if (kv == nullptr) return fail(errc::invalid, "the key-value store is NULL");
+  if (status s = kv->of.pool->file->usable(); !s) return s;
+  // relaxed: who closes a store while others use it is answered by one of the two.
+  if (kv->store.handles.load(std::memory_order_relaxed) != 0) [[likely]]
+    return {};
+  return fail(errc::invalid, "key-value store \"%s\" was closed", kv->store.name.c_str());
+}
+
+[[nodiscard]] inline keyed::key key_of(std::string_view name) noexcept {
+  return {reinterpret_cast<const std::byte*>(name.data()), static_cast<std::uint32_t>(name.size()), 0};
+}
+
+// While a function of the caller runs, which may use stores.  A conflict of the transaction around leaves without an
+// end; then a hook of that transaction goes back.
+class outside {
+ public:
+  outside() : level_{keyed::scratch::level()} {
+    nvm_stm* tx = nvm_stm_current();
+    if (tx != nullptr &&
+        nvm_stm_on(tx, NVM_TX_ON_ABORT, go_back, reinterpret_cast<void*>(std::uintptr_t{level_})) != 0) {
+      return;
+    }
+    entered_ = keyed::scratch::enter();
+  }
+  ~outside() {
+    if (entered_) keyed::scratch::return_to(level_);
+  }
+  outside(const outside&) = delete;
+  outside& operator=(const outside&) = delete;
+  explicit operator bool() const noexcept { return entered_; }
+
+ private:
+  static void go_back(NVM_POOL*, enum nvm_tx_event, void* level) {
+    keyed::scratch::return_to(static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(level)));
+  }
+  unsigned level_;
+  bool entered_ = false;
+};
+
+}  // namespace nvm::keyed

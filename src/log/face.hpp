@@ -1,0 +1,14 @@
+// What everybody who speaks of logged bytes needs to know of logs.
+#pragma once
+
+#include <cstdint>
+
+namespace nvm::log {
+
+// Bytes of the pool, by offset.
+struct byte_range {
+  std::uint64_t offset;
+  std::uint64_t bytes;
+};
+
+}  // namespace nvm::log

@@ -1,0 +1,402 @@
+// A transaction of a log-structured heap on one thread: announced stores and barriers' lines, objects that it allocates
+// and frees, levels.
+//
+/// Commit, materialised.  P pin, U unpin.
+///   1. barriers' lines stay in the write set; announced ranges, fresh objects: P, then S in place
+///   2. heap.commit()                                                       | logheap/E1  commit point
+///      whoever waits for the LSN learns whether that fence has done it
+///   3. lines into the home pages that are there; U
+/// Abort: old bytes into announced ranges; U.
+//
+// Threads: one, but for open() and the counters.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <new>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "isolation/isolation.hpp"
+#include "log/log.hpp"
+#include "logheap/commit_set.hpp"
+#include "logheap/heap.hpp"
+#include "logheap/home_memory.hpp"
+#include "logheap/in_place_changes.hpp"
+#include "platform/platform.hpp"
+#include "pool/pool.hpp"
+#include "space/space_layout.hpp"
+#include "tx/tx.hpp"
+
+namespace nvm::logheap {
+
+// What a transaction needs of the pool besides its heap.
+class transaction_host {
+ public:
+  // Where the first object of home space says that this is; 0: nowhere.
+  [[nodiscard]] virtual result<std::uint64_t> read_anchor(anchor_word which) noexcept = 0;
+  // Whether the medium has kept its promise so far.
+  [[nodiscard]] virtual status still_durable() noexcept = 0;
+
+ protected:
+  ~transaction_host() = default;
+};
+
+// Where a level began: so many of each.
+struct log_mark {
+  std::size_t fresh, released, assigned;
+};
+
+template <class Heap>
+class open_transaction final : public tx::open_transaction, public tx::home_reader, private tx::level_stack<log_mark> {
+  using levels = tx::level_stack<log_mark>;
+  using thread = typename Heap::thread;
+
+ public:
+  // What is referred to stays longer; `memory`: at the virtual addresses of `file`.
+  open_transaction(transaction_host& host, Heap& heap, home_memory& memory, const pool_file& file,
+                   const geometry& shape)
+      : host_{host},
+        heap_{heap},
+        memory_{memory},
+        base_{file.base()},
+        path_{file.path()},
+        shape_{shape},
+        read_{[this](std::uint64_t home, std::byte* to, std::uint64_t n) { heap_.read(*who_, home, to, n); }},
+        changes_{base_} {}
+  // By the thread that has the lane, or at rest.
+  [[nodiscard]] bool joined() const noexcept { return who_ != nullptr; }
+  void join(thread& who) noexcept { who_ = &who; }
+  void leave_heap() noexcept { heap_.leave(*std::exchange(who_, nullptr)); }
+  // acquire: pairs with the release in leave(): what the transaction did is done.
+  [[nodiscard]] bool open() const noexcept { return open_.load(std::memory_order_acquire); }
+  using levels::aborts;
+  using levels::commits;
+  using levels::logged_bytes;
+
+  void read(std::uint64_t offset, void* to, std::size_t n) noexcept override {
+    const geometry& g = shape_;
+    if (offset >= g.home_offset() && range_inside(offset, n, g.address_bytes())) {
+      heap_.read(*who_, offset, to, n);
+    } else {
+      std::memset(to, 0, n);  // of a transaction that will learn that it was too late
+    }
+  }
+
+  unsigned depth() const noexcept override { return levels::depth(); }
+  errc failure() const noexcept override { return levels::failure(); }
+  status begin() noexcept override try {
+    levels_.reserve(levels_.size() + 1);
+    changes_.begin_level();
+    levels::begin_level({fresh_.size(), released_.size(), assigned_.size()});
+    // relaxed: for those who count.
+    open_.store(true, std::memory_order_relaxed);
+    return {};
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "no volatile memory for a transaction");
+  }
+  status announce(const log::byte_range* ranges, std::size_t count) noexcept override try {
+    for (std::size_t i = 0; i < count; ++i) {
+      if (ranges[i].bytes == 0 || is_of_level(ranges[i])) continue;
+      if (memory_.is_materialised()) {
+        changes_.keep(ranges[i], [this](const log::byte_range& r) { memory_.pin(r.offset, r.bytes, read_); });
+        continue;
+      }
+      return doom(
+          fail(errc::engine,
+               "bytes at offset %lu: the pool was opened with translated reads, which takes stores by nvm/stm.h, "
+               "not in place",
+               ranges[i].offset));
+    }
+    return {};
+  } catch (const std::bad_alloc&) {
+    return doom(fail(errc::no_memory, "no volatile memory for %zu announced ranges", count));
+  }
+  bool covers(const log::byte_range& r) noexcept override { return is_of_level(r) || changes_.covers(r); }
+
+  result<std::uint64_t> allocate(std::uint32_t type, std::uint64_t bytes) noexcept override {
+    if (bytes == 0) return doom(fail(errc::invalid, "an object of 0 bytes"));
+    if (bytes > nvm::layout::object_bytes_max) {
+      return doom(fail(errc::too_large, "an object of %lu bytes: at most %lu", bytes, nvm::layout::object_bytes_max));
+    }
+    auto home = allocate_plain(bytes + header_bytes);
+    if (!home) return home.error();
+    const nvm::layout::object_header header = nvm::layout::make_object_header(bytes, type, *home);
+    std::memcpy(base_ + *home, &header, sizeof header);
+    return *home + header_bytes;
+  }
+  // An object without a header.
+  result<std::uint64_t> allocate_plain(std::uint64_t bytes) noexcept try {
+    if (failed_) return levels::refuse().error();
+    fresh_.reserve(fresh_.size() + 1);
+    by_home_.reserve(fresh_.size() + 1);
+    auto o = heap_.allocate(*who_, bytes);
+    if (!o) return doom(o.error());
+    memory_.pin(o->at.home, o->at.bytes, read_);
+    platform::memory_watch::object(base_ + o->at.home, bytes, o->at.bytes);
+    // Mostly at the end: home space is handed out upwards.
+    by_home_.insert(behind(o->at.home), {o->at.home, fresh_.size()});
+    fresh_.push_back({*o, 0});
+    return o->at.home;
+  } catch (const std::bad_alloc&) {
+    return doom(fail(errc::no_memory, "no volatile memory for an allocation of %lu bytes", bytes));
+  }
+  status release(std::uint64_t payload) noexcept override {
+    if (payload < header_bytes || payload - header_bytes == shape_.home_offset()) {
+      return fail(errc::bad_pointer, "offset %lx is no object", payload);
+    }
+    return release_plain(payload - header_bytes);
+  }
+  status release_plain(std::uint64_t home) noexcept try {
+    if (failed_) return levels::refuse();
+    if (fresh* f = around(home); f != nullptr && f->what.at.home == home) {
+      if (f->freed_in != 0) return fail(errc::bad_pointer, "home %lx: freed already", home);
+      f->freed_in = depth();
+      return {};
+    }
+    released_.reserve(released_.size() + 1);
+    auto o = heap_.release(*who_, home);
+    if (!o) return o.error();
+    released_.push_back(*o);
+    return {};
+  } catch (const std::bad_alloc&) {
+    return doom(fail(errc::no_memory, "no volatile memory for a free"));
+  }
+  result<std::uint64_t> room_of(std::uint64_t payload) noexcept override {
+    if (payload < header_bytes) return fail(errc::bad_pointer, "offset %lx is no object", payload);
+    auto bytes = heap_.slot_bytes_at(payload - header_bytes);
+    if (!bytes) return bytes.error();
+    return *bytes - header_bytes;
+  }
+  status set_root(std::uint64_t payload) noexcept override { return set_anchor(anchor_word::root, payload); }
+  status publish_types(const void* map, std::uint64_t bytes) noexcept override {
+    auto old = host_.read_anchor(anchor_word::types);
+    if (!old) return old.error();
+    auto home = allocate_plain(bytes);
+    if (!home) return home.error();
+    std::memcpy(base_ + *home, map, bytes);
+    if (status s = set_anchor(anchor_word::types, *home); !s) return s;
+    return *old == 0 ? status{} : release_plain(*old);
+  }
+  status on(int event, void (*call)(), void* argument) noexcept override { return levels::on(event, call, argument); }
+
+  errc doom(errc why) noexcept override { return levels::doom(why); }
+  status commit_level() noexcept override {
+    if (failed_) return levels::refuse_level([this] { abort_level(); });
+    try {
+      changes_.join_level();
+    } catch (const std::bad_alloc&) {
+      abort_level();
+      return doom(fail(errc::no_memory, "no volatile memory for a transaction"));
+    }
+    levels_.pop_back();
+    for (fresh& f : fresh_) f.freed_in = std::min(f.freed_in, depth());
+    return {};
+  }
+  void abort_level(std::vector<tx::hook>& hooks) noexcept override {
+    const std::size_t first = levels::hooks_of_level();
+    abort_level();
+    levels::take_hooks_from(first, hooks);
+  }
+  result<lsn_t> commit(std::vector<tx::hook>& hooks) noexcept override { return commit_lines({}, 0, hooks); }
+  void abort(std::vector<tx::hook>& hooks) noexcept override {
+    while (!levels_.empty()) {
+      put_back_changes();
+      take_back(levels_.back().mark);
+      levels_.pop_back();
+    }
+    forget_changes();
+    levels::all_aborted();
+    leave(hooks);
+  }
+
+  bool writes_back() const noexcept override { return true; }
+  status enter_commit(std::span<const isolation::written_line>) noexcept override {
+    return failed_ ? levels::refuse() : status{};
+  }
+  result<lsn_t> commit_lines(std::span<const isolation::written_line> lines, std::uint64_t /*version*/,
+                             std::vector<tx::hook>& hooks) noexcept override {
+    status s = failed_ ? levels::refuse() : make_durable(lines);
+    if (!s) {
+      abort(hooks);
+      return s.error();
+    }
+    levels::count(commits_, 1);
+    leave(hooks);
+    return heap_.last_lsn();
+  }
+
+ private:
+  using levels::commits_;
+  using levels::failed_;
+  using levels::levels_;
+  using levels::logged_bytes_;
+  using heap_object = typename Heap::object;
+  using store_range = typename Heap::store_range;
+  static constexpr std::uint64_t header_bytes = sizeof(nvm::layout::object_header);
+
+  struct fresh {
+    heap_object what;
+    unsigned freed_in;  // level that frees it again; 0: none
+  };
+  struct place_of_fresh {
+    std::uint64_t home;
+    std::size_t index;
+  };
+
+  // The object of this transaction around an address; nullptr: none.
+  [[nodiscard]] auto behind(std::uint64_t home) noexcept {
+    return std::upper_bound(by_home_.begin(), by_home_.end(), home,
+                            [](std::uint64_t h, const place_of_fresh& p) { return h < p.home; });
+  }
+  [[nodiscard]] fresh* around(std::uint64_t home) noexcept {
+    if (fresh_.empty()) return nullptr;
+    const auto next = behind(home);
+    if (next == by_home_.begin()) return nullptr;
+    fresh& f = fresh_[std::prev(next)->index];
+    return home - f.what.at.home < f.what.size ? &f : nullptr;
+  }
+  // Of an object that the innermost level has allocated.
+  [[nodiscard]] bool is_of_level(const log::byte_range& r) noexcept {
+    const fresh* f = around(r.offset);
+    return f != nullptr && static_cast<std::size_t>(f - fresh_.data()) >= levels_.back().mark.fresh &&
+           range_inside(r.offset - f->what.at.home, r.bytes, f->what.size);
+  }
+
+  status set_anchor(anchor_word which, std::uint64_t value) noexcept try {
+    for (unsigned copy = 0; copy < 2; ++copy) {
+      const std::uint64_t at = object_word_at(shape_, copy, which);
+      assigned_.push_back({at, seal_word(value, word_seed(at))});
+    }
+    return {};
+  } catch (const std::bad_alloc&) {
+    return doom(fail(errc::no_memory, "no volatile memory for a word"));
+  }
+
+  void abort_level() noexcept {
+    // Before its objects go: what is put back into one of them would be somebody else's memory.
+    put_back_changes();
+    take_back(levels_.back().mark);
+    for (fresh& f : fresh_) f.freed_in = f.freed_in == depth() ? 0 : f.freed_in;
+    levels::level_aborted();
+  }
+  // Of the innermost level; of all, which are durable or were put back.
+  void put_back_changes() noexcept {
+    changes_.put_back_level([this](const log::byte_range& r) { memory_.unpin(r.offset, r.bytes); });
+  }
+  void forget_changes() noexcept {
+    changes_.finish([this](const log::byte_range& r) { memory_.unpin(r.offset, r.bytes); });
+  }
+  // Everything else since `l` began.
+  void take_back(const log_mark& l) noexcept {
+    while (fresh_.size() > l.fresh) {
+      const heap_object o = fresh_.back().what;
+      by_home_.erase(std::prev(behind(o.at.home)));
+      fresh_.pop_back();
+      give_up(o);
+    }
+    heap_.abandon({{}, {}, std::span{released_}.subspan(l.released)});
+    released_.resize(l.released);
+    assigned_.resize(l.assigned);
+  }
+  // Debuggers of memory are told which bytes belong to no object any more; headers are the engine's.
+  void watch_freed(const heap_object& o, bool freed) noexcept {
+    const std::byte* const p = base_ + o.at.home + header_bytes;
+    if (o.at.bytes <= header_bytes) return;
+    if (freed) {
+      platform::memory_watch::inaccessible(p, o.at.bytes - header_bytes);
+    } else {
+      platform::memory_watch::accessible(p, o.at.bytes - header_bytes);
+    }
+  }
+  void give_up(const heap_object& o) noexcept {
+    watch_freed(o, true);
+    memory_.unpin(o.at.home, o.at.bytes);
+    heap_.abandon({{}, std::span{&o, 1}, {}});
+  }
+
+  [[nodiscard]] status make_durable(std::span<const isolation::written_line> lines) noexcept {
+    if (status s = host_.still_durable(); !s) return s;
+    try {
+      collect(lines);
+    } catch (const std::bad_alloc&) {
+      return fail(errc::no_memory, "no volatile memory for a commit");
+    }
+    // Before others can get the addresses.
+    for (const heap_object& o : released_) watch_freed(o, true);
+    auto version = heap_.commit(*who_, {stores_.all(), allocated_, released_});
+    if (!version) {
+      for (const heap_object& o : released_) watch_freed(o, false);
+    }
+    if (!version) return fail(version.error(), "pool %s: %s", path_, last_message());
+    bring_home();
+    for (const fresh& f : fresh_) {
+      if (f.freed_in != 0) {
+        give_up(f.what);
+      } else {
+        memory_.unpin(f.what.at.home, f.what.at.bytes);
+      }
+    }
+    forget_changes();
+    return {};
+  }
+  // What is not in place yet, where there are home pages; nothing of objects that are no more: their addresses may be
+  // somebody else's by now.
+  void bring_home() noexcept {
+    if (memory_.is_materialised()) {
+      for (const store_range& s : stores_.all()) {
+        if (s.from != base_ + s.home) memory_.store(s.home, s.from, s.size);
+      }
+    }
+    for (const heap_object& o : released_) memory_.drop(o.at.home, o.at.bytes);
+  }
+  // All that the transaction stored, but for what it frees.  Throws std::bad_alloc.
+  void collect(std::span<const isolation::written_line> lines) {
+    stores_.clear();
+    allocated_.clear();
+    for (const fresh& f : fresh_) {
+      if (f.freed_in != 0) {
+        stores_.leave_out({f.what.at.home, f.what.at.bytes});
+        continue;
+      }
+      allocated_.push_back(f.what);
+      stores_.in_place({f.what.at.home, f.what.size});
+    }
+    for (const heap_object& o : released_) stores_.leave_out({o.at.home, o.at.bytes});
+    changes_.each_changed([&](const log::byte_range& r) { stores_.in_place(r); });
+    stores_.finish(base_, assigned_, lines);
+    levels::count(logged_bytes_, stores_.logged_bytes());
+  }
+
+  void leave(std::vector<tx::hook>& hooks) noexcept {
+    fresh_.clear();
+    by_home_.clear();
+    released_.clear();
+    assigned_.clear();
+    levels::forget_levels();
+    if (levels::has_hooks()) hooks = levels::take_hooks();
+    // release: pairs with the acquire in open().
+    open_.store(false, std::memory_order_release);
+  }
+
+  transaction_host& host_;
+  Heap& heap_;
+  home_memory& memory_;
+  std::byte* const base_;
+  const char* const path_;
+  const geometry& shape_;
+  const home_read read_;
+  in_place_changes changes_;
+  thread* who_ = nullptr;
+  std::atomic<bool> open_{false};
+  std::vector<fresh> fresh_;
+  std::vector<place_of_fresh> by_home_;  // the same, in order of addresses
+  std::vector<heap_object> released_;
+  std::vector<assigned_home> assigned_;
+  commit_set<store_range> stores_;
+  std::vector<heap_object> allocated_;
+};
+
+}  // namespace nvm::logheap

@@ -1,0 +1,108 @@
+// Levels of a transaction, with what the transactions of all engines do alike when one begins and ends: hooks, the
+// state in which only abort is left, counters.  Mark: what an engine remembers of where a level began.
+//
+// Threads: one, that of the transaction; counters are read by any.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "base/base.hpp"
+#include "tx/first_failure.hpp"
+#include "tx/hook.hpp"
+
+namespace nvm::tx {
+
+template <class Mark>
+class level_stack {
+ public:
+  [[nodiscard]] unsigned depth() const noexcept { return static_cast<unsigned>(levels_.size()); }
+  // errc::ok: nothing has failed that leaves only abort.
+  [[nodiscard]] errc failure() const noexcept { return failed_.code(); }
+  // What has just failed in the innermost level, or what the program did in it and may not, leaves only abort.
+  errc doom(errc code) noexcept { return failed_.note(code, depth()); }
+
+  [[nodiscard]] status on(int event, void (*call)(), void* argument) noexcept try {
+    hooks_.push_back({call, event, argument, false});
+    return {};
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "no volatile memory for a hook");
+  }
+  // Hooks of the transaction that has ended.
+  [[nodiscard]] bool has_hooks() const noexcept { return !hooks_.empty(); }
+  std::vector<hook> take_hooks() noexcept { return std::exchange(hooks_, {}); }
+
+  // Counters since the transaction object was made.
+  [[nodiscard]] std::uint64_t commits() const noexcept { return commits_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t aborts() const noexcept { return aborts_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t logged_bytes() const noexcept { return logged_bytes_.load(std::memory_order_relaxed); }
+
+ protected:
+  struct level {
+    Mark mark;
+    std::size_t hooks;
+  };
+
+  // May throw std::bad_alloc.
+  void begin_level(const Mark& here) { levels_.push_back({here, hooks_.size()}); }
+  [[nodiscard]] status refuse() const noexcept { return failed_.refuse(); }
+  // An inner level that allows only abort is rolled back by `end()`, and its failure becomes that of the level around:
+  // an unread failure of the inner level must not become half an outer one.
+  template <class End>
+  [[nodiscard]] status refuse_level(End&& end) noexcept {
+    const first_failure why = failed_;
+    end();
+    failed_ = why;
+    failed_.concerns(depth());
+    return refuse();
+  }
+  // The innermost level was rolled back.
+  void level_aborted() noexcept {
+    for (std::size_t i = levels_.back().hooks; i < hooks_.size(); ++i) hooks_[i].aborted = true;
+    levels_.pop_back();
+    failed_.levels_left(depth());
+  }
+  // Hooks of the level that is about to be rolled back begin here.
+  [[nodiscard]] std::size_t hooks_of_level() const noexcept { return levels_.back().hooks; }
+  // After level_aborted(): those, for the caller to run now.  What a program keeps in volatile memory beside what the
+  // level changed has to be put right before the level around goes on.
+  void take_hooks_from(std::size_t index, std::vector<hook>& hooks) noexcept {
+    const auto first = static_cast<std::ptrdiff_t>(index);
+    try {
+      hooks.assign(hooks_.begin() + first, hooks_.end());
+      hooks_.erase(hooks_.begin() + first, hooks_.end());
+    } catch (const std::bad_alloc&) {
+      hooks.clear();
+      // They run at the end, and nothing but that may come before.
+      doom(fail(errc::no_memory, "no volatile memory for the hooks of a level"));
+    }
+  }
+  // All levels were rolled back.
+  void all_aborted() noexcept {
+    for (hook& h : hooks_) h.aborted = true;
+    count(aborts_, 1);
+  }
+  // The transaction is over.
+  void forget_levels() noexcept {
+    levels_.clear();
+    failed_.clear();
+  }
+
+  // One writer; relaxed: a reader wants a recent number, no order.
+  static void count(std::atomic<std::uint64_t>& counter, std::uint64_t by) noexcept {
+    counter.store(counter.load(std::memory_order_relaxed) + by, std::memory_order_relaxed);
+  }
+
+  first_failure failed_;
+  std::vector<level> levels_;
+  std::vector<hook> hooks_;
+  std::atomic<std::uint64_t> commits_{0};
+  std::atomic<std::uint64_t> aborts_{0};
+  std::atomic<std::uint64_t> logged_bytes_{0};
+};
+
+}  // namespace nvm::tx
