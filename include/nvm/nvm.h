@@ -172,7 +172,7 @@ enum nvm_validation {
   NVM_VALIDATION_COMMIT_MARK = 1 /* a mark, written after a fence of its own: two fences */
 };
 
-/* Who empties the rings of the redo engine. */
+/* Which thread empties the rings of the redo engine. */
 enum nvm_truncation {
   NVM_TRUNCATION_BACKGROUND = 0, /* a thread, before they are full; committers wait for it only when they are */
   NVM_TRUNCATION_INLINE = 1      /* the committer that finds its ring full */
@@ -363,7 +363,7 @@ enum nvm_tx_event {
   NVM_TX_ON_ORDERED = 3,
   NVM_TX_ON_IN_DOUBT = 4 /* ordered, and the sync failed: NVM_E_IN_DOUBT; see nvm_tx_commit() */
 };
-/* Who runs them.  The thread that ends the transaction, before its call returns; but for COMMIT and IN_DOUBT of
+/* Hooks are run by the thread that ends the transaction, before its call returns; but for COMMIT and IN_DOUBT of
  * nvm_tx_commit_async() where the commit is not durable on return.  These are run, by the thread that learns what
  * became of the commit and has no transaction open there, in the first of these calls on the pool that returns after it
  * is known: nvm_wait(), nvm_tx_commit(), nvm_tx_commit_async() or a barrier commit (nvm/stm.h), of any thread, or

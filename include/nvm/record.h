@@ -65,7 +65,7 @@ void __nvm_rec_load(const void *p, size_t bytes, const struct nvm_rec_site *site
 void __nvm_rec_access(const void *p, const struct nvm_rec_site *site);
 void __nvm_rec_step_limit(void);
 
-/* Whoever wants the events.  A null function ignores its events. */
+/* The receiver of the events.  A null function ignores its events. */
 struct nvm_rec_hooks {
   void *self;
   void (*store)(void *self, const void *p, size_t bytes, const struct nvm_rec_site *site);

@@ -88,7 +88,7 @@ inline bool tell_aborted(nvm_stm* tx, NVM_POOL* pool) {
 
 [[noreturn]] void leave_next_frame(nvm_stm* tx) {
   if (tx->to_leave > 0) --tx->to_leave;
-  // Who comes again after the outermost frame was told has not left it yet.
+  // A thread that comes again after the outermost frame was told has not left that frame yet.
   NVM_ASSERT(tx->to_leave < tx->frames.size());
   const nvm_stm::frame f = tx->frames[tx->to_leave];
   f.restart(tx, tx->why, f.argument);

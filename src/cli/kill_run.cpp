@@ -125,7 +125,7 @@ kill_outcome run_kills(const kill_settings& s) {
       break;
     }
     ++out.kills;
-    // Who recovers is killed as well.
+    // The process that recovers is killed as well.
     while (dice() % 3 == 0) {
       const pid_t opener = start([&] { (void)proof_pool::open(s.path, s.medium); });
       if (opener < 0) break;

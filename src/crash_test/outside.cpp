@@ -260,7 +260,7 @@ candidate_file::~candidate_file() {
 
 bool candidate_file::put(const std::byte* image, std::uint64_t length) {
   constexpr std::uint64_t page = 4096;
-  // Who was asked last may have made it longer, or have written beyond the image: that goes.
+  // The program that was asked last may have made the file longer, or have written beyond the image: that goes.
   if (::ftruncate(descriptor_, static_cast<off_t>(bytes_)) != 0) return false;
   if (::ftruncate(descriptor_, static_cast<off_t>(std::max(length, bytes_))) != 0) return false;
   static constexpr std::byte zeros[page]{};

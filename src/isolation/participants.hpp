@@ -1,4 +1,4 @@
-// Who takes part: every thread that runs transactions, and since which version its present one has been looking.
+// Participants: every thread that runs transactions, and since which version its present one has been looking.
 //
 // Quiescence.  A transaction that is inside may still look at what another one has unlinked.  enter() publishes a
 // version that is no newer than anything the transaction will see; whoever draws version v from the clock and then

@@ -22,8 +22,8 @@ class write_set {
   // A savepoint begins: lines are kept before they change.
   void begin_level() noexcept { ++level_; }
 
-  // Bytes of the pool inside one line, in the outermost level.  locked(): the line was not there; gets hold of it, or
-  // says no.  False: that, or there is no room; nothing was put.
+  // Puts bytes of the pool that lie inside one line, in the outermost level.  A line that is new is locked by
+  // locked(), which may fail.  False: it has failed, or there is no room; nothing was put.
   template <class T, class Locked>
   [[nodiscard, NVM_INLINE]] bool put_quickly(const T* p, T value, Locked&& locked) noexcept {
     const std::uint64_t line = reinterpret_cast<std::uintptr_t>(p) / line_bytes;

@@ -1,4 +1,4 @@
-// Who uses which lane: one transaction at a time has a lane, and threads come back to the one they used last, so a lane
+// Owners of lanes: one transaction at a time has a lane, and threads come back to the one they used last, so a lane
 // stands for a core.
 //
 // acquire() gives a lane to one thread.  A thread may park() its lane between transactions: it stays the thread's,
@@ -72,7 +72,7 @@ class lane_owners {
     l.in_use.store(true, std::memory_order_relaxed);
     isa::compiler_fence();
     if (l.parked.load(std::memory_order_relaxed)) return true;
-    // Whoever looked for a lane may have seen us and put it back.
+    // A thread that looked for a lane may have seen us and put it back.
     const std::lock_guard guard{taking_parked_};
     if (l.parked.load(std::memory_order_relaxed)) return true;
     l.in_use.store(false, std::memory_order_release);
@@ -85,7 +85,7 @@ class lane_owners {
     if (!resume(index)) return;
     owner& l = owners_[index];
     {
-      // Whoever saw us using the lane is about to put `parked` back: not over this store.
+      // A thread that saw us using the lane is about to put `parked` back: not over this store.
       const std::lock_guard guard{taking_parked_};
       l.parked.store(false, std::memory_order_relaxed);
     }

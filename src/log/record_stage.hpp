@@ -95,7 +95,7 @@ class record_stage {
   std::uint64_t room_ = 0;
   std::uint64_t at_ = sizeof(layout::redo_record);
   bool whole_ = false;
-  // Of the range before: where its header is, where it begins, its length, and the offset behind it if it may go on.
+  // The range put last: where its header is, where it begins, its length, and its end if the next range may join it.
   std::uint64_t header_ = 0;
   std::uint64_t first_ = 0;
   std::uint64_t length_ = 0;

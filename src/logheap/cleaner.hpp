@@ -9,7 +9,7 @@
 ///      quasi-transaction)
 ///   3. S victims' use = free; S ends of the cleaner's logs; F;  | logheap/E3  no recovery reads them any more, before
 ///                        they are filled again, and before a tombstone goes that hid what they held
-///   4. entries of the victims are no more counted; tombstones with nothing left to hide live no more; the victims may
+///   4. entries of the victims no longer count; tombstones with nothing left to hide no longer live; the victims may
 ///      be used when nobody who may have found an address in them is inside
 // Fast: a victim in which nothing lives goes through 0, 3 and 4 alone (its versions are not above `through` either:
 // step 1 without copies).

@@ -384,7 +384,7 @@ class heap {
       t.log_.buffer.pop_back();
     }
   }
-  // Who frees has to store a little, too: into what led to the object.
+  // A transaction that frees has to store a little, too: into what led to the object.
   static constexpr std::uint64_t stored_to_free_max = 4096;
   [[nodiscard]] static purpose purpose_of(const changes& c) noexcept {
     if (c.released.empty() || !c.allocated.empty()) return purpose::store;
@@ -514,7 +514,7 @@ class heap {
 
   // ---- commit, steps 1 and 2 ----
 
-  // Whoever sees a version that this thread takes sees that it may not have committed.
+  // A thread that sees a version which this one takes sees that it may not have committed.
   void begin_version(thread& t) noexcept {
     // seq_cst, both: the store comes before the version is taken, in the order in which committed_through() reads.
     t.committing_.store(clock_.load(std::memory_order_seq_cst) + 1, std::memory_order_seq_cst);

@@ -17,7 +17,7 @@ std::string heap<M, Map>::check() {
     std::snprintf(out, sizeof out, "%s %lx: found %lu, expected %lu", what, at, found, expected);
     return std::string{out};
   };
-  // Who calls back does not expect an exception.
+  // The functions that call back expect no exception.
   bool out_of_memory = false;
   const auto caught = [&out_of_memory](auto&& f) noexcept {
     try {

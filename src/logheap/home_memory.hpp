@@ -19,7 +19,7 @@ class home_memory {
   virtual void unpin(std::uint64_t home, std::uint64_t size) noexcept = 0;
   // Bytes of a commit that the mapping has taken.
   virtual void store(std::uint64_t home, const void* from, std::uint64_t size) noexcept = 0;
-  // Of an object that is no more.
+  // The bytes of an object that was freed.
   virtual void drop(std::uint64_t home, std::uint64_t size) noexcept = 0;
 };
 

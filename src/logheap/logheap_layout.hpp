@@ -130,7 +130,7 @@ enum class entry_kind : std::uint8_t {
   update = 0,      // contents of home bytes
   allocation = 1,  // an object, and its contents
   bare = 2,        // an object of zeros; what was stored into it follows as updates of the same version
-  tombstone = 3,   // an object is no more
+  tombstone = 3,   // an object was freed
 };
 inline constexpr unsigned home_shift_tombstone = 47;
 inline constexpr unsigned home_shift_size = 48;

@@ -74,7 +74,7 @@ concept mapping = requires(M& m, typename M::client& c, const home_range& r, std
 
   // The bytes of each piece are at its log address from now on.  The pieces are those of one transaction, in order of
   // home addresses and disjoint: neighbours both at home and in the log may become one.  replaced(piece) is told of
-  // each run of log bytes that was mapped and is no more.
+  // each run of log bytes that was mapped until now.
   { m.assign(c, pieces, see) } noexcept;
   // Home bytes without a piece from now on; replaced(piece) as above.
   { m.erase(c, r, see) } noexcept;
@@ -87,7 +87,7 @@ concept mapping = requires(M& m, typename M::client& c, const home_range& r, std
   // home says are now at `to` plus it; the others were changed meanwhile and stay as they are.  Returns how many moved.
   { m.compare_and_move(c, home, size, from, to) } noexcept -> std::same_as<std::uint64_t>;
 
-  // The same for pieces whose bounds stay, the others stay as they are: nothing is reserved for it.
+  // As compare_and_move(), of those pieces alone whose bounds stay what they are: nothing is reserved for it.
   { m.move_whole_pieces(c, home, size, from, to) } noexcept -> std::same_as<std::uint64_t>;
   // The home address is going to be looked up soon: what is read for it is fetched.
   { m.fetch(home) } noexcept;

@@ -342,7 +342,7 @@ class open_transaction final : public tx::open_transaction, public tx::home_read
     forget_changes();
     return {};
   }
-  // What is not in place yet, where there are home pages; nothing of objects that are no more: their addresses may be
+  // What is not in place yet, where there are home pages; nothing of objects that were freed: their addresses may be
   // somebody else's by now.
   void bring_home() noexcept {
     if (memory_.is_materialised()) {

@@ -25,7 +25,7 @@ class transaction {
     allocated_.push_back(*o);
     return o->at.home;
   }
-  // The object that begins there is no more.  errc::bad_pointer.
+  // Frees the object that begins there.  errc::bad_pointer.
   [[nodiscard]] status release(home_t home) {
     const auto own =
         std::find_if(allocated_.begin(), allocated_.end(), [&](const auto& o) { return o.at.home == home; });

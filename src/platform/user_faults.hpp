@@ -65,7 +65,7 @@ class user_faults {
   // whoever waits for it goes on.  About 2 us.
   [[nodiscard]] outcome install(std::byte* page, const std::byte* contents) noexcept;
   [[nodiscard]] outcome install_zeros(std::byte* page) noexcept;
-  // Whoever waits for the page looks again.
+  // The threads that wait for the page look again.
   void wake(std::byte* page) noexcept;
 
   // In a forked child: closes the descriptors and reserves the addresses.

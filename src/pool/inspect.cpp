@@ -105,7 +105,7 @@ status pool_file::describe(nvm_pool_info& out) noexcept {
   }
   out.base = reinterpret_cast<std::uintptr_t>(base());
   out.file_bytes = facts->bytes;
-  // Who only reads holds nothing that another reader could not hold too.
+  // A process that only reads holds nothing that another reader could not hold too.
   out.owner_pid = read_only_ ? 0 : platform::process_id();
   return {};
 }

@@ -82,7 +82,7 @@ static_assert(offsetof(superblock, sequence) == 112 && offsetof(superblock, crc)
 static_assert(std::is_trivially_copyable_v<superblock> && std::is_standard_layout_v<superblock>);
 static_assert(std::has_unique_object_representations_v<superblock>);
 
-// Who has the pool open, and in which file (pool/owner.hpp).  Written by plain file writes, never synced.
+// The process that has the pool open, and in which file (pool/owner.hpp).  Written by plain file writes, never synced.
 struct owner_record {
   std::uint64_t pid;  // 0: nobody
   std::uint64_t opened_unix_s;

@@ -120,7 +120,7 @@ struct alignas(line_bytes) extent {
     return slot;
   }
 
-  // The object or reservation at `slot` is no more.
+  // The object or reservation at `slot` is freed.
   void drop(unsigned slot, unsigned count) noexcept {
     slot_bits::clear_range(busy(), slot, count);
     slot_bits::clear(first(), slot);

@@ -259,7 +259,7 @@ std::optional<std::uint64_t> run_allocator::find_crossing(std::uint64_t end, std
 bool run_allocator::take_exactly(std::uint64_t page, std::uint64_t count) noexcept {
   bool free = true;
   each_chunk(page, count, [&](std::uint64_t chunk, std::uint64_t mask) {
-    // Who holds one of these bits is inside take_in_chunk() and waits for nothing.
+    // A thread that holds one of these bits is inside take_in_chunk() and waits for nothing.
     for (unsigned spins = 0; !locks_.try_set(chunk, mask); ++spins) {
       if (spins >= 64) std::this_thread::yield();
     }

@@ -20,8 +20,8 @@
 ///   1. S page map entry 0; F it;                   | space/E5  its pages may get another use
 /// Recovery: an extent without objects is one like any other; recovery of the lanes frees log runs.  It does so
 /// wherever one is entered, so a late zero would not harm it (whatever is in these pages by then, their entry is
-/// replaced or zero).  But it would outlive close(), which promises that there is nothing to recover, and hide in
-/// somebody's pages.
+/// replaced or zero).  But a late zero would come after close(), which promises that there is nothing to recover, and
+/// would then hit pages with another use.
 //
 // Hazards of replay (log/tag.hpp).  An intent may be made again after a crash as long as its lane has not settled.  So
 //   - every allocation word has a tag, and reserve() and begin_free() settle the tag of the word that they are going to
@@ -65,7 +65,7 @@ struct space_types {
   struct object {
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
-    log::intent clear;      // makes the object be no more
+    log::intent clear;      // frees the object
     bool reserved = false;  // allocated by a transaction that is still open
     extent* in = nullptr;   // nullptr: a run
   };

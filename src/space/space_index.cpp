@@ -163,7 +163,7 @@ bool space_index::adopt_from_any(unsigned to, unsigned set, unsigned count, unsi
 }
 
 void space_index::name(extent& e, std::uint64_t page, unsigned arena_number, unsigned who) noexcept {
-  // Who has a stale pointer to it looks at its page under the lock of the arena that it was part of last.
+  // A thread with a stale pointer to it looks at its page under the lock of the arena that it was part of last.
   arena* const last = e.arena.load(std::memory_order_relaxed) == extent::no_arena ? nullptr : &lock(e, who);
   e.arena.store(arena_number, std::memory_order_release);
   if (last != nullptr) last->lock.unlock();

@@ -34,7 +34,7 @@ class structure_pages {
                                                        std::uint16_t owner, std::uint64_t bytes,
                                                        offset_known known = nullptr,
                                                        void* context = nullptr) noexcept = 0;
-  // The extent or run at `offset` is no more, durably on return.
+  // Frees the extent or run at `offset`, durably on return.
   virtual void give(std::uint64_t offset) noexcept = 0;
 
   // What owns the page that holds `offset` and begins at or before it; errc::bad_pointer: no structure does.

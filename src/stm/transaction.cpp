@@ -137,7 +137,8 @@ verdict transaction::commit() {
   } else {
     participant::counters::add(who_.count.read_only);
   }
-  // Who wrote waits for itself, which comes after everything it has seen; who only read for what it may have seen.
+  // A transaction that wrote waits for its own commit, which comes after everything it has seen; one that only read
+  // waits for what it may have seen.
   ended_ = {side_, lsn != 0 || side_ == nullptr ? lsn : side_->ordered(), lsn != 0, privatises_ ? version : 0};
   hooks_are_due(0);
   fresh_volatile_.clear();

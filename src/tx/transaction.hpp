@@ -375,8 +375,8 @@ class transaction : public transaction_core<M, log::lanes<M>> {
     }
   }
   // The innermost level has been put back: its lines join those of the level around it, and with each byte that is new
-  // there stays the oldest undo entry that has it.  Of memory that goes with the level nothing stays.  Keeps whole
-  // entries: with bytes that the outer level has its own older entries of, which are put back later.
+  // there stays the oldest undo entry that has it.  Of memory that goes with the level nothing stays.  Entries are
+  // kept whole: some of their bytes may have older entries in the outer level, which are put back after them.
   void hand_outward() noexcept {
     const std::size_t born_here = levels_.back().mark.allocations;
     std::size_t kept = undo_marks_.back();

@@ -227,7 +227,7 @@ class image_ground final : private std::unique_ptr<image_process>, public heap_g
 
 std::unique_ptr<ground> open_ground(machine& m, kind_of_medium kind) {
   if (is_stm(kind)) return open_stm_ground(m, kind);
-  if (kind == kind_of_medium::image) {
+  if (is_image(kind)) {
     auto p = std::make_unique<image_process>(m);
     if (!p->open(m)) return nullptr;
     auto g = std::make_unique<image_ground>(std::move(p));
@@ -249,10 +249,9 @@ std::unique_ptr<ground> open_ground(machine& m, kind_of_medium kind) {
 }
 
 std::string unrest_in(machine& m, kind_of_medium kind) {
-  kind = plain(kind);
   const auto sb = pick_superblock(m.base(), m.size());
   if (!sb) return last_message();
-  if (kind == kind_of_medium::image) {
+  if (is_image(kind)) {
     // Read, not replayed: nothing is written.
     std::vector<std::byte> home(m.base(), m.base() + m.size());
     explore::device device{m};
@@ -285,10 +284,9 @@ std::string unrest_in(machine& m, kind_of_medium kind) {
 }
 
 status recover_image(machine& m, kind_of_medium kind) {
-  kind = plain(kind);
   const auto sb = pick_superblock(m.base(), m.size());
   if (!sb) return sb.error();
-  if (kind == kind_of_medium::image) {
+  if (is_image(kind)) {
     explore::device device{m};
     const auto replayed = replay(device, ring_of(*sb));
     return replayed ? status{} : status{replayed.error()};

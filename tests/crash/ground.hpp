@@ -7,7 +7,9 @@
 #pragma once
 
 #include <memory>
+#include <ostream>
 #include <string>
+#include <string_view>
 
 #include "explore/explore.hpp"
 #include "media/media.hpp"
@@ -16,65 +18,71 @@
 
 namespace nvm::tests {
 
-// The engine and its medium; with `stm` in front, barrier transactions of the C interface over it, each lane a thread.
-enum class kind_of_medium {
-  direct,
-  image,
-  redo,
-  redo_by_mark,
-  stm_direct,
-  stm_image,
-  stm_redo,
-  stm_redo_by_mark,
-  stm_direct_back,  // undo, with stores collected until the commit
-  stm_mnemosyne,
-  stm_mnemosyne_undo,
-  mnemosyne,
-  mnemosyne_plain,
-  mnemosyne_undo,
-  mnemosyne_undo_plain,
+// An engine on a medium: a row for each that is explored.
+struct kind_of_medium {
+  enum class barriers : unsigned char {
+    none,
+    own,         // barrier transactions of the C interface over it, each lane a thread
+    write_back,  // the same, with stores collected until the commit
+  };
+  std::string_view name;
+  log_kind log = log_kind::lanes;
+  log::validation validation = log::validation::checksum;
+  bool on_ssd = false;
+  barriers with = barriers::none;
+
+  constexpr bool operator==(const kind_of_medium&) const = default;
+  friend std::ostream& operator<<(std::ostream& to, const kind_of_medium& kind) { return to << kind.name; }
+
+  static const kind_of_medium direct, image, redo, redo_by_mark, mnemosyne, mnemosyne_plain, mnemosyne_undo,
+      mnemosyne_undo_plain, stm_direct, stm_direct_back, stm_image, stm_redo, stm_redo_by_mark, stm_mnemosyne,
+      stm_mnemosyne_undo;
 };
 
-[[nodiscard]] constexpr bool is_stm(kind_of_medium kind) noexcept {
-  return kind >= kind_of_medium::stm_direct && kind <= kind_of_medium::stm_mnemosyne_undo;
+[[nodiscard]] constexpr kind_of_medium with_barriers(kind_of_medium kind, std::string_view name,
+                                                     kind_of_medium::barriers with = kind_of_medium::barriers::own) {
+  kind.name = name;
+  kind.with = with;
+  return kind;
+}
+inline constexpr kind_of_medium kind_of_medium::direct{"undo"};
+inline constexpr kind_of_medium kind_of_medium::image{"ssd", log_kind::lanes, log::validation::checksum, true};
+inline constexpr kind_of_medium kind_of_medium::redo{"redo", log_kind::rings};
+inline constexpr kind_of_medium kind_of_medium::redo_by_mark{"redo_by_mark", log_kind::rings,
+                                                             log::validation::commit_mark};
+inline constexpr kind_of_medium kind_of_medium::mnemosyne{"mnemosyne", log_kind::new_words};
+inline constexpr kind_of_medium kind_of_medium::mnemosyne_plain{"mnemosyne_plain", log_kind::new_words,
+                                                                log::validation::commit_mark};
+inline constexpr kind_of_medium kind_of_medium::mnemosyne_undo{"mnemosyne_undo", log_kind::old_words};
+inline constexpr kind_of_medium kind_of_medium::mnemosyne_undo_plain{"mnemosyne_undo_plain", log_kind::old_words,
+                                                                     log::validation::commit_mark};
+inline constexpr kind_of_medium kind_of_medium::stm_direct = with_barriers(direct, "stm_undo");
+inline constexpr kind_of_medium kind_of_medium::stm_direct_back =
+    with_barriers(direct, "stm_undo_write_back", barriers::write_back);
+inline constexpr kind_of_medium kind_of_medium::stm_image = with_barriers(image, "stm_ssd");
+inline constexpr kind_of_medium kind_of_medium::stm_redo = with_barriers(redo, "stm_redo");
+inline constexpr kind_of_medium kind_of_medium::stm_redo_by_mark = with_barriers(redo_by_mark, "stm_redo_by_mark");
+inline constexpr kind_of_medium kind_of_medium::stm_mnemosyne = with_barriers(mnemosyne, "stm_mnemosyne");
+inline constexpr kind_of_medium kind_of_medium::stm_mnemosyne_undo =
+    with_barriers(mnemosyne_undo, "stm_mnemosyne_undo");
+
+[[nodiscard]] constexpr bool is_stm(const kind_of_medium& kind) noexcept {
+  return kind.with != kind_of_medium::barriers::none;
 }
 // What is below.
 [[nodiscard]] constexpr kind_of_medium plain(kind_of_medium kind) noexcept {
-  constexpr int step = static_cast<int>(kind_of_medium::stm_direct);
-  if (kind == kind_of_medium::stm_direct_back) return kind_of_medium::direct;
-  if (kind == kind_of_medium::stm_mnemosyne) return kind_of_medium::mnemosyne;
-  if (kind == kind_of_medium::stm_mnemosyne_undo) return kind_of_medium::mnemosyne_undo;
-  return is_stm(kind) ? static_cast<kind_of_medium>(static_cast<int>(kind) - step) : kind;
+  kind.with = kind_of_medium::barriers::none;
+  return kind;
 }
-[[nodiscard]] constexpr bool is_redo(kind_of_medium kind) noexcept {
-  return plain(kind) == kind_of_medium::redo || plain(kind) == kind_of_medium::redo_by_mark;
+[[nodiscard]] constexpr bool is_redo(const kind_of_medium& kind) noexcept { return kind.log == log_kind::rings; }
+[[nodiscard]] constexpr bool is_image(const kind_of_medium& kind) noexcept { return kind.on_ssd; }
+[[nodiscard]] constexpr bool is_mnemosyne(const kind_of_medium& kind) noexcept {
+  return kind.log == log_kind::new_words || kind.log == log_kind::old_words;
 }
-[[nodiscard]] constexpr bool is_image(kind_of_medium kind) noexcept { return plain(kind) == kind_of_medium::image; }
-[[nodiscard]] constexpr const char* name_of(kind_of_medium kind) noexcept {
-  constexpr const char* names[] = {"undo",
-                                   "ssd",
-                                   "redo",
-                                   "redo_by_mark",
-                                   "stm_undo",
-                                   "stm_ssd",
-                                   "stm_redo",
-                                   "stm_redo_by_mark",
-                                   "stm_undo_write_back",
-                                   "stm_mnemosyne",
-                                   "stm_mnemosyne_undo",
-                                   "mnemosyne",
-                                   "mnemosyne_plain",
-                                   "mnemosyne_undo",
-                                   "mnemosyne_undo_plain"};
-  return names[static_cast<int>(kind)];
+[[nodiscard]] constexpr log::mnemosyne_kind mnemosyne_kind_of(const kind_of_medium& kind) noexcept {
+  return kind.log == log_kind::new_words ? log::mnemosyne_kind::redo : log::mnemosyne_kind::undo;
 }
-
-[[nodiscard]] constexpr bool is_mnemosyne(kind_of_medium kind) noexcept {
-  return plain(kind) >= kind_of_medium::mnemosyne;
-}
-[[nodiscard]] constexpr log::mnemosyne_kind mnemosyne_kind_of(kind_of_medium kind) noexcept {
-  return plain(kind) <= kind_of_medium::mnemosyne_plain ? log::mnemosyne_kind::redo : log::mnemosyne_kind::undo;
-}
+[[nodiscard]] inline std::string name_of(const kind_of_medium& kind) { return std::string{kind.name}; }
 
 // Bytes of the pool that all become `fill`.
 struct painted {

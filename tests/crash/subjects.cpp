@@ -28,15 +28,11 @@ layout::superblock superblock_for(const crash_shape& s, kind_of_medium kind) {
     r.shape.lane_bytes = s.lane_bytes;
   }
   r.medium = image ? NVM_MEDIUM_SSD : NVM_MEDIUM_SHM;
-  if (is_redo(kind)) r.engine = NVM_ENGINE_REDO;
-  if (is_mnemosyne(kind)) {
-    r.shape.lane_bytes = 4 * s.lane_bytes;  // it goes on nowhere else
-    r.engine = mnemosyne_kind_of(kind) == log::mnemosyne_kind::redo ? NVM_ENGINE_MNEMOSYNE : NVM_ENGINE_MNEMOSYNE_UNDO;
+  for (const engine_row& e : engine_table) {
+    if (e.log == kind.log) r.engine = e.number;
   }
-  if (plain(kind) == kind_of_medium::redo_by_mark || kind == kind_of_medium::mnemosyne_plain ||
-      kind == kind_of_medium::mnemosyne_undo_plain) {
-    r.validation = NVM_VALIDATION_COMMIT_MARK;
-  }
+  if (is_mnemosyne(kind)) r.shape.lane_bytes = 4 * s.lane_bytes;  // it goes on nowhere else
+  r.validation = static_cast<std::uint32_t>(kind.validation);
   for (unsigned i = 0; i < 16; ++i) r.uuid[i] = static_cast<std::uint8_t>(i * 7 + 1);
   const auto sb = make_superblock(r);
   if (!sb) std::abort();

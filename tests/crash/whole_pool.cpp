@@ -98,7 +98,7 @@ void* place_of_whole_pools() noexcept {
 }
 
 std::unique_ptr<whole_pool> open_whole(machine& m, kind_of_medium kind) {
-  if (kind == kind_of_medium::image) {
+  if (is_image(kind)) {
     auto process = std::make_unique<image_process>(m, place_of_whole_pools());
     if (!process->open(m)) return nullptr;
     auto file = pool_file::in_memory(process->view.get(), process->superblock);
@@ -119,14 +119,21 @@ std::unique_ptr<whole_pool> open_whole(machine& m, kind_of_medium kind) {
     return p->start<machine_stack, Engine>(std::move(*file), std::move(stack), lanes);
   };
   status s;
-  if (is_redo(kind)) {
-    s = started.operator()<tx::redo_engine>();
-  } else if (!is_mnemosyne(kind)) {
-    s = started.operator()<tx::undo_engine>();
-  } else if (mnemosyne_kind_of(kind) == log::mnemosyne_kind::redo) {
-    s = started.operator()<tx::mnemosyne_engine>();
-  } else {
-    s = started.operator()<tx::mnemosyne_undo_engine>();
+  switch (kind.log) {
+    case log_kind::lanes:
+      s = started.operator()<tx::undo_engine>();
+      break;
+    case log_kind::rings:
+      s = started.operator()<tx::redo_engine>();
+      break;
+    case log_kind::new_words:
+      s = started.operator()<tx::mnemosyne_engine>();
+      break;
+    case log_kind::old_words:
+      s = started.operator()<tx::mnemosyne_undo_engine>();
+      break;
+    case log_kind::none:
+      return nullptr;
   }
   return s ? std::move(p) : nullptr;
 }

@@ -4,7 +4,7 @@
 // Memory for changes.  A change needs a leaf for what will be there then, which is not known when it has to be asked
 // for. So asking leaves a spare leaf in the partition, behind its leaf, sorted by size: the k-th spare holds the pieces
 // there are and 2k more.  A change adds two at most and takes the first that is large enough; that keeps the rule.
-// Whoever needs one no more takes the largest away.
+// A change that no longer needs its spare takes the largest away.
 //
 // Threads: any.  A slot's lowest bit is the lock; nothing else is locked under it.
 #pragma once
