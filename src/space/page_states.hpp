@@ -76,8 +76,8 @@ class page_states {
   }
   [[nodiscard]] spin_lock& lock_of(std::uint64_t page) noexcept { return locks_[page / 8 % locks_.size()]; }
 
-  // The transaction that changed the page map entry last.  relaxed: a tag is read by the thread that was given the page,
-  // which the order of the bitmap gives it after the store.
+  // The transaction that changed the page map entry last.  relaxed: a tag is read by the thread that was given the
+  // page, after the bitmap's order.
   [[nodiscard]] log::tag tag(std::uint64_t page) const noexcept {
     return {tags_[page].load(std::memory_order_relaxed)};
   }

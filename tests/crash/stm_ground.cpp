@@ -199,7 +199,8 @@ class stm_ground final : public ground {
 std::unique_ptr<ground> open_stm_ground(machine& m, kind_of_medium kind) {
   auto pool = open_whole(m, plain(kind));
   if (pool == nullptr) return nullptr;
-  if (kind.with == kind_of_medium::barriers::write_back && nvm_stm_set_policy(pool->handle(), NVM_STM_POLICY_WRITE_BACK) != 0) {
+  if (kind.with == kind_of_medium::barriers::write_back &&
+      nvm_stm_set_policy(pool->handle(), NVM_STM_POLICY_WRITE_BACK) != 0) {
     return nullptr;
   }
   return std::make_unique<stm_ground>(m, std::move(pool));
