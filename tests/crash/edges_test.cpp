@@ -219,7 +219,7 @@ explore::two_crashes a_recovery_is_torn() {
 // ends where they begin: mnemosyne/E10.  Here they are a whole entry and the commit word behind it: the log's ninth
 // line begins with its 64th word, for which the first eight have room but for their torn bits.
 explore::two_crashes a_log_comes_without_its_beginning() {
-  constexpr auto kind = kind_of_medium::mnemosyne;
+  static constexpr auto kind = kind_of_medium::mnemosyne;
   explore::two_crashes s;
   s.first = subject_on(kind, "a log comes without its beginning", [](player& p) {
     auto setup = p.begin(1);
