@@ -14,7 +14,7 @@ struct maps {
   maps(const type_description& before, const type_description& now) {
     type_map_writer a;
     a.add(before);
-    a.add_alias("struct node", layout::type_id_of("node"));
+    a.add_alias("struct " + before.name, layout::type_id_of(before.name.c_str()));
     stored_words = a.finish();
     type_map_writer b;
     b.add(now);
