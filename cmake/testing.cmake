@@ -53,7 +53,7 @@ endfunction()
 
 # What most tests begin with, compiled once as they are compiled. The record preset takes neither this nor -O0, which its
 # explorers are too slow with; so tests of the label `explore` are seen without it, and other tests are not.
-if(NVM_RECORD OR NVM_SANITIZE STREQUAL "fuzz" OR NOT BUILD_TESTING)
+if(NVM_RECORD OR NVM_SANITIZE STREQUAL "fuzz" OR NOT HOLDFAST_TESTS)
   set(HOLDFAST_TEST_HEADERS OFF)
 else()
   set(HOLDFAST_TEST_HEADERS ON)
@@ -99,7 +99,7 @@ function(holdfast_test name)
     message(FATAL_ERROR
       "holdfast_test(${name} SOURCES ... [LINK ...] [LABELS ...] [TIMEOUT s] [ARGS ...] [OPTIMISED])")
   endif()
-  if(NOT BUILD_TESTING)
+  if(NOT HOLDFAST_TESTS)
     return()
   endif()
   add_executable(${name} ${arg_SOURCES})
@@ -131,7 +131,7 @@ function(holdfast_script_test name)
     message(FATAL_ERROR
       "holdfast_script_test(${name} COMMAND ... [PROGRAMS ...] [LABELS ...] [TIMEOUT s])")
   endif()
-  if(NOT BUILD_TESTING)
+  if(NOT HOLDFAST_TESTS)
     return()
   endif()
   add_test(NAME ${name} COMMAND ${arg_COMMAND})
