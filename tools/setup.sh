@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Installs the Debian packages of tools/packages.txt that are missing. Idempotent; prints what it does.
-#   tools/setup.sh            install what is missing
-#   tools/setup.sh --sources  also make package sources (deb-src) available to apt-get source
-#   tools/setup.sh --blocks   also what ./dev explore blocks needs: tools/packages-blocks.txt
-#   tools/setup.sh --dax      also what ./dev explore dax needs: tools/packages-dax.txt
+# Installs the Debian packages that are missing. Idempotent; prints what it does. The lists are in tools/.
+#   tools/setup.sh            all that building, testing and measuring need
+#   tools/setup.sh --run      only what ./dev run needs: packages-run.txt
+#   tools/setup.sh --build    only what ./dev build needs: also packages-build.txt
+#   tools/setup.sh --sources  all, and makes package sources (deb-src) available to apt-get source
+#   tools/setup.sh --blocks   all, and what ./dev explore blocks needs: packages-blocks.txt
+#   tools/setup.sh --dax      all, and what ./dev explore dax needs: packages-dax.txt
 # Exit codes: 0 all there, 1 installation failed, 2 wrong use or no apt-get on this system.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -31,10 +33,10 @@ installed() {
     awk '$2 == "installed" { print $1 }'
 }
 
-# install_missing <list of packages>
+# install_missing <name of a list of packages>...
 install_missing() {
   local wanted have missing
-  wanted=$(sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$1" | sort -u)
+  wanted=$(cat "${@/#/tools/}" | sed -e 's/#.*//' -e '/^[[:space:]]*$/d' | sort -u)
   # shellcheck disable=SC2086  # one word a package
   have=$(installed $wanted | sort -u) || true
   missing=$(comm -23 <(printf '%s\n' "$wanted") <(printf '%s\n' "$have"))
@@ -88,9 +90,12 @@ add_sources() {
   apt update >/dev/null || fail "apt-get update failed"
 }
 
+all=(packages-run.txt packages-build.txt packages.txt)
 case "${1:-}" in
-  "") install_missing tools/packages.txt ;;
-  --sources) install_missing tools/packages.txt; add_sources ;;
-  --blocks | --dax) install_missing tools/packages.txt; install_missing "tools/packages-${1#--}.txt" ;;
-  *) fail "unknown argument '$1'; expected nothing, --sources, --blocks or --dax" 2 ;;
+  "") install_missing "${all[@]}" ;;
+  --run) install_missing packages-run.txt ;;
+  --build) install_missing packages-run.txt packages-build.txt ;;
+  --sources) install_missing "${all[@]}"; add_sources ;;
+  --blocks | --dax) install_missing "${all[@]}" "packages-${1#--}.txt" ;;
+  *) fail "unknown argument '$1'; expected nothing, --run, --build, --sources, --blocks or --dax" 2 ;;
 esac

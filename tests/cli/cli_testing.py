@@ -25,7 +25,7 @@ def main():
     """Runs the tests of the calling program."""
     global HOLDFAST, MAKER
     HOLDFAST, MAKER = (str(pathlib.Path(p).resolve()) for p in sys.argv[1:3])
-    unittest.main(argv=[sys.argv[0]] + sys.argv[3:], module="__main__")
+    unittest.main(argv=[sys.argv[0]] + sys.argv[3:], module="__main__", verbosity=2)  # with reasons of skips
 
 
 def run(*arguments, **more):

@@ -34,7 +34,9 @@ done
 case "$kills" in '' | *[!0-9]*) usage ;; esac
 [ "$kills" -ge 10 ] || fail "--kills $kills: expected at least 10" 2
 case "${media[0]}" in shm | ssd) ;; *) fail "--medium ${media[0]}: expected shm or ssd" 2 ;; esac
-if [ -z "${HOLDFAST_BUILD:-}" ]; then ./dev build release; fi
+if [ -z "${HOLDFAST_BUILD:-}" ]; then
+  ./dev build release index_volatile index_durable churn_volatile churn_durable kill_driver
+fi
 build=${HOLDFAST_BUILD:-$PWD/build/release}
 programs=$build/examples
 for program in index_volatile index_durable churn_volatile churn_durable kill_driver; do

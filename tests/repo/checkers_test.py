@@ -222,17 +222,51 @@ class Documents(CheckerCase):
 
 
 class Counting(CheckerCase):
-    def count(self, cases):
+    GTEST = ("[ RUN      ] a.first\nnoise\n/t/a.cpp:5: Skipped\nthe system has none\n\n[  SKIPPED ] a.first (0 ms)\n"
+             "[ RUN      ] a.second\n/t/a.cpp:9: Skipped\n\n\n[  SKIPPED ] a.second (12 ms)\n")
+    GTEST_OK = "[ RUN      ] a.third\n[       OK ] a.third (0 ms)\n"
+    GTEST_END = "[  SKIPPED ] 2 tests, listed below:\n[  SKIPPED ] a.first\n[  SKIPPED ] a.second\n"
+
+    def count(self, cases, *options):
         self.write("r.xml", f"<testsuite>{cases}</testsuite>")
-        return self.run_tool(TOOLS / "count_tests.py", self.root / "r.xml")
+        return self.run_tool(TOOLS / "count_tests.py", *options, self.root / "r.xml")
+
+    def of_a_test(self, output, *options):
+        return self.count(f'<testcase name="t" status="run"><system-out>{output}</system-out></testcase>', *options)
 
     def test_a_program_that_could_not_run_counts_as_failed(self):
         cases = ('<testcase name="a" status="run"/>'
                  '<testcase name="b" status="fail"><failure message=""/></testcase>'
                  '<testcase name="c" status="notrun"><skipped message="Unable to find executable"/>'
                  '</testcase>'
-                 '<testcase name="d" status="notrun"><skipped message="SKIP_RETURN_CODE=77"/></testcase>')
+                 '<testcase name="d" status="notrun"><skipped message="SKIP_RETURN_CODE=77"/>'
+                 '<system-out>d: skipped: no mandoc\n</system-out></testcase>')
         self.assertEqual(self.count(cases), (0, "1 2 1\n"))
+        self.assertEqual(self.count(cases, "--reasons"), (0, "skipped: d: no mandoc\n"))
+        cases = cases.replace("d: skipped: no mandoc", "it has no mandoc")
+        self.assertEqual(self.count(cases, "--reasons"), (0, "skipped: d: it has no mandoc\n"))
+
+    def test_cases_that_a_test_skips_are_counted_with_their_reasons(self):
+        output = self.GTEST + self.GTEST_OK + self.GTEST_END
+        self.assertEqual(self.of_a_test(output), (0, "1 0 2\n"))
+        self.assertEqual(self.of_a_test(output, "--reasons"),
+                         (0, "skipped: t: the system has none\nskipped: t: it gives no reason\n"))
+        self.assertEqual(self.of_a_test(self.GTEST_OK), (0, "1 0 0\n"))
+
+    def test_cases_of_python_are_counted_with_their_reasons(self):
+        output = "test_a (x.A) ... skipped 'no zsh'\ntest_b (x.A) ... ok\n\nRan 2 tests in 0.1s\n\nOK (skipped=1)\n"
+        self.assertEqual(self.of_a_test(output), (0, "1 0 1\n"))
+        self.assertEqual(self.of_a_test(output, "--reasons"), (0, "skipped: t: no zsh\n"))
+        self.assertEqual(self.of_a_test("s.\nRan 2 tests in 0.1s\n\nOK (skipped=1)\n"), (0, "1 0 1\n"))
+        self.assertEqual(self.of_a_test(".\nRan 1 test in 0.1s\n\nOK\n"), (0, "1 0 0\n"))
+
+    def test_a_test_that_skips_all_of_its_cases_did_not_pass(self):
+        self.assertEqual(self.of_a_test(self.GTEST + self.GTEST_END), (0, "0 0 2\n"))
+        self.assertEqual(self.of_a_test("s\nRan 1 test in 0.1s\n\nOK (skipped=1)\n"), (0, "0 0 1\n"))
+
+    def test_files_are_added_up(self):
+        self.write("s.xml", '<testsuite><testcase name="a" status="run"/></testsuite>')
+        self.assertEqual(self.count('<testcase name="a" status="run"/>', self.root / "s.xml"), (0, "2 0 0\n"))
 
     def test_a_missing_or_broken_file_is_an_error(self):
         self.assertEqual(self.count("<testcase")[0], 1)

@@ -21,6 +21,8 @@ expect 0 "usage: ./dev <verb>"
 expect 2 "no verb 'frobnicate'; verbs: setup build test" frobnicate
 expect 2 "no preset 'fast'; presets: release" build fast
 expect 2 "no preset 'fast'; presets: release" test fast
+expect 0 "test quick" help
+expect 2 "test quick takes no further arguments" test quick -R undo
 expect 2 "unknown argument '--what'" lint --what
 expect 2 "port needs a name; there are: gawk" port
 expect 2 "the port of vi is absent" port vi

@@ -61,4 +61,4 @@ class Manual(unittest.TestCase):
 if __name__ == "__main__":
     SERVER = str(pathlib.Path(sys.argv[1]).resolve())
     SOURCE, BUILD = pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
-    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)

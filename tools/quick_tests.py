@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""Runs the unit tests that what changed since they last passed can fail, for a few minutes at most.
+
+usage: tools/quick_tests.py [--build DIR] [--seconds N] [--jobs N] [--list]
+       tools/quick_tests.py [--build DIR] --remember <results.xml>
+A test is affected when it never passed here, when a program that it runs would be built by ninja (which a dry run
+tells) or was built since, or when a file of its folder that is not compiled has other content. Affected tests are
+built and run some at a time: first those of folders that git names as changed since the last commit of which all
+passed, then the fastest. When the time is over, the others are left, and stay affected. Each group leaves
+results-quick-<n>.xml beside the build folder, in which quick.json keeps what passed.
+  --list      names the affected tests and stops
+  --remember  takes what passed from results of ctest
+Exit codes: 0 all that ran passed, 1 a test or the build failed, 2 there is no configured build.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as xml
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+GROUP = 4  # tests that are built and run together; what is cut off by the end of the time is run again
+UNKNOWN_SECONDS = 5.0
+COMPILED = {".c", ".cpp", ".h", ".hpp", ".S"}
+LINKING = re.compile(r"\] Linking \S+ (?:static library|shared library|shared module|executable) (\S+)")
+
+
+class Test:
+    def __init__(self, line):
+        self.name, folder, labels, *self.programs = line.split(";")
+        self.labels = labels.split(",")
+        self.folder = pathlib.Path(folder)
+
+
+def git(*arguments):
+    done = subprocess.run(["git", "-C", ROOT, *arguments], text=True, capture_output=True, check=False)
+    return done.stdout.splitlines() if done.returncode == 0 else []
+
+
+def load(file):
+    try:
+        return json.loads(file.read_text())
+    except (OSError, ValueError):
+        return {"commit": "", "passed": {}}
+
+
+def stamp(build, test, folders):
+    """What it depends on, as it is now; None when a program is missing."""
+    found = hashlib.sha256()
+    for program in test.programs:
+        path = build / program
+        if path.exists():
+            found.update(f"{program} {path.stat().st_mtime_ns}\n".encode())
+        elif "/" in program:
+            return None
+    if test.folder not in folders:
+        files = hashlib.sha256()
+        for path in sorted(test.folder.rglob("*")):
+            if path.is_file() and path.suffix not in COMPILED and "__pycache__" not in path.parts:
+                files.update(str(path).encode() + path.read_bytes())
+        folders[test.folder] = files.digest()
+    found.update(folders[test.folder])
+    return found.hexdigest()
+
+
+def affected(build, tests, passed):
+    dry = subprocess.run(["ninja", "-C", build, "-n", *sorted({p for t in tests for p in t.programs})], text=True,
+                         capture_output=True, check=False)
+    stale, folders = set(LINKING.findall(dry.stdout)), {}
+    return [test for test in tests if stale.intersection(test.programs)
+            or passed.get(test.name) is None or passed[test.name] != stamp(build, test, folders)]
+
+
+def in_order(build, tests, commit):
+    changed = git("diff", "--name-only", commit or "HEAD") + git("ls-files", "--others", "--exclude-standard")
+    rooms = {"/".join(name.split("/")[:2]) for name in changed}
+    near = {room.replace("src/", "tests/") for room in rooms}
+    costs, file = {}, build / "Testing/Temporary/CTestCostData.txt"
+    for line in file.read_text().splitlines() if file.exists() else []:
+        words = line.split()
+        if len(words) == 3:
+            costs[words[0]] = float(words[2])
+
+    def far_and_slow(test):
+        room = "/".join(test.folder.relative_to(ROOT).parts[:2]) if test.folder.is_relative_to(ROOT) else ""
+        return room not in near, costs.get(test.name, UNKNOWN_SECONDS)
+    return sorted(tests, key=far_and_slow)
+
+
+def run_until(end, command):
+    """Its exit code, or None when time was over."""
+    process = subprocess.Popen(command, start_new_session=True)
+    try:
+        return process.wait(timeout=max(0.1, end - time.monotonic()))
+    except (subprocess.TimeoutExpired, KeyboardInterrupt) as reason:
+        os.killpg(process.pid, signal.SIGINT)
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if isinstance(reason, KeyboardInterrupt):
+            raise
+        return None
+
+
+def passed_in(results):
+    return {case.get("name") for case in xml.parse(results).getroot().iter("testcase")
+            if case.get("status") == "run" and case.find("failure") is None}
+
+
+def remember(build, state, file, tests, names):
+    folders = {}
+    for test in tests:
+        if test.name in names:
+            state["passed"][test.name] = stamp(build, test, folders)
+    file.write_text(json.dumps(state, indent=1))
+
+
+def run_groups(arguments, tests, state, file):
+    """What failed, and how many tests were run."""
+    end, done, failed = time.monotonic() + arguments.seconds, 0, 0
+    for number, first in enumerate(range(0, len(tests), GROUP)):
+        group = tests[first:first + GROUP]
+        results = file.parent / f"results-quick-{number}.xml"
+        built = run_until(end, ["ninja", "-C", arguments.build, "-j", str(arguments.jobs),
+                                *sorted({program for test in group for program in test.programs})])
+        if built is None:
+            break
+        if built != 0:
+            return 1, done
+        names = "|".join(re.escape(test.name) for test in group)
+        code = run_until(end, ["ctest", "--test-dir", str(arguments.build), "-j", str(arguments.jobs), "-R", f"^({names})$",
+                               "--output-on-failure", "--output-junit", str(results.resolve()),
+                               "--test-output-size-passed", "4194304", "--test-output-size-failed", "4194304"])
+        if code is None:
+            results.unlink(missing_ok=True)
+            break
+        remember(arguments.build, state, file, group, passed_in(results))
+        done += len(group)
+        failed += code != 0
+    return failed, done
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Runs the unit tests that a change can fail.")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
+    parser.add_argument("--seconds", type=int, default=240)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--remember", type=pathlib.Path)
+    arguments = parser.parse_args()
+    build = arguments.build
+    if not (build / "programs_of_tests.txt").exists():
+        print(f"quick_tests: {build} has no tests configured", file=sys.stderr)
+        return 2
+    tests = [Test(line) for line in (build / "programs_of_tests.txt").read_text().splitlines() if line]
+    tests = [test for test in tests if "unit" in test.labels and "slow" not in test.labels]
+    file = build.parent / "quick.json"
+    state = load(file)
+    if arguments.remember:
+        remember(build, state, file, tests, passed_in(arguments.remember))
+        return 0
+    todo = in_order(build, affected(build, tests, state["passed"]), state["commit"])
+    if arguments.list:
+        print("\n".join(test.name for test in todo))
+        return 0
+    for old in file.parent.glob("results-quick-*.xml"):
+        old.unlink()
+    failed, done = run_groups(arguments, todo, state, file)
+    if not failed and done == len(todo):
+        state["commit"] = (git("rev-parse", "HEAD") or [""])[0]
+        remember(build, state, file, [], set())
+    print(f"quick: of {len(tests)} unit tests {len(todo)} may be affected, {done} were run", end="")
+    print(f"; time was over, ./dev test quick goes on with {len(todo) - done}" if done < len(todo) and not failed else "")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
