@@ -1,6 +1,6 @@
 // Order.  Lock; private image; superblock; log of ssd; repair_image; the image to a new file beside the output
-// (platform/pending_name.hpp), synced; the full check of that; its name.  A crash before the last leaves the pool as it
-// was, and the next repair clears the new file away.
+// (platform/pending_name.hpp), synced; the full check of that; damaged key-value stores made anew in it, and the check
+// again; its name.  A crash before the last leaves the pool as it was, and the next repair clears the new file away.
 #include "care/repair.hpp"
 
 #include <fcntl.h>
@@ -15,6 +15,7 @@
 #include <memory>
 
 #include "api/pool_object.hpp"
+#include "care/mend_stores.hpp"
 #include "care/readable_entries.hpp"
 #include "care/repair_image.hpp"
 #include "media/media.hpp"
@@ -264,6 +265,7 @@ class repairer {
     // The check reads it, and nobody takes it for something left behind.
     if (status s = copy->lock_shared(); !s) return s;
     if (status s = check(name.temporary()); !s) return s;
+    if (status s = mend_stores_of(name.temporary(), *copy, before); !s) return s;
     if (status s = compare(name.temporary(), before); !s) return s;
     if (request_.dry_run) return {};
     const status named = request_.in_place ? name.replace(*copy) : name.give(*copy);
@@ -271,8 +273,29 @@ class repairer {
     return named;
   }
 
-  // What is damaged in a key-value store is the user's: it stays as it is, and is told by store and key.
-  status check(const std::string& name) {
+  static bool is_of_store(const repair_note& n) { return n.what.compare(0, std::strlen(in_a_store), in_a_store) == 0; }
+  // Makes damaged stores of the copy anew.  Where that cannot be done, or would lose something, they stay as they are.
+  status mend_stores_of(const std::string& name, platform::file& copy, const readable_entries& before) {
+    if (std::none_of(report_.notes.begin(), report_.notes.end(), is_of_store)) return {};
+    const repair_report as_kept = report_;
+    std::erase_if(report_.notes, is_of_store);
+    copy.unlock();
+    status mended = mend_stores(name, [this](repair_note n) { report_.notes.push_back(std::move(n)); });
+    if (status s = copy.lock_shared(); !s) return s;
+    if (mended) mended = copy.sync_all();
+    const std::size_t notes = report_.notes.size();
+    if (mended) mended = check(name, true);
+    if (mended && report_.notes.size() == notes) mended = compare(name, before);
+    if (mended.error() == errc::no_memory) throw std::bad_alloc{};
+    if (mended && report_.notes.size() == notes) return {};
+    report_ = as_kept;
+    is_worse_ = false;
+    if (status s = copy.truncate(0); !s) return s;
+    return write_copy(name, copy);
+  }
+
+  // What is damaged in a key-value store is told by store and key.
+  status check(const std::string& name, bool anew = false) {
     const auto add = [](std::uint64_t at, const char* finding, void* to) {
       constexpr std::size_t most = 20;
       auto& report = *static_cast<repair_report*>(to);
@@ -286,7 +309,8 @@ class repairer {
     const std::int64_t found = nvm_pool_check(name.c_str(), add, &report_, &summary);
     if (found < 0) return fail(last_code(), "the check of the repaired copy: %s", last_message());
     if (!report_.refusals.empty()) return fail(errc::corrupt, "what is left: %s", report_.refusals.front().c_str());
-    if (engine_of(sb_.engine).is_its_log) report_.objects_intact = report_.objects = summary.objects;
+    // Objects of a log, and of stores that were made anew, are those that the check counts.
+    if (engine_of(sb_.engine).is_its_log || anew) report_.objects_intact = report_.objects = summary.objects;
     return {};
   }
 

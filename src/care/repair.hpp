@@ -9,6 +9,7 @@
 //                         in a log counts
 //   space                 space/mend.hpp
 //   type map              none: it is dropped, programs bring theirs again
+//   key-value stores      made anew from what can be read of them (api/mend_stores.hpp); entries lost are told by key
 //   lock-free structures  nodes that nothing leads to are freed
 //   log-structured heap   nothing: blocks that do not hold are cut out, and everything they were about is named
 // Everything else is refused: the file stays as it is, and so does what was asked for as output.

@@ -143,7 +143,8 @@ const command repair_command{
     .description =
         "Mends what is known twice: copies of superblock and anchor, entries of the page map from what lies in the "
         "pages, allocation words and lengths from the objects' headers and the other way round, words in which one bit "
-        "has changed; drops logs that do not hold, with what they were about, and a damaged type map. The result has "
+        "has changed; makes damaged key-value stores anew from the entries that can be read; drops logs that do not "
+        "hold, with what they were about, and a damaged type map. The result has "
         "every object that was intact, and the full check finds nothing in it; otherwise it is refused and nothing is "
         "changed. Contents of objects are not checked: nothing says what they were.\n\n"
         "PATH is not changed: the repaired pool is PATH.repaired or --out. With --in-place it takes the name of PATH "

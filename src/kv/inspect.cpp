@@ -128,7 +128,7 @@ void inspection::compare_counters() {
 
 // ---- records ----
 
-bool inspection::read_record(std::uint64_t place) {
+bool inspection::read_record(std::uint64_t place, const text* known) {
   std::uint64_t word = 0;
   if (!read(place, word, "a record is not in the pool")) return false;
   const layout::record_sizes sizes = layout::unpack_sizes(word);
@@ -139,7 +139,8 @@ bool inspection::read_record(std::uint64_t place) {
   const std::uint64_t bytes = with_value ? layout::record_bytes(sizes) + sum_bytes : 8 + sizes.key;
   // Sizes that cannot be are not worth the memory: the last bytes are looked for before all are read.
   std::byte last{};
-  if (sizes.value > layout::kv_value_bytes_max || !from_->read(place + bytes - 1, &last, 1)) {
+  const std::uint64_t bytes_max = from_->objects_max() * object_bytes_min;  // those of the pool
+  if (sizes.value > layout::kv_value_bytes_max || bytes > bytes_max || !from_->read(place + bytes - 1, &last, 1)) {
     return found_fault("the sizes of a record cannot be", place);
   }
   buffer_.resize(bytes);
@@ -152,14 +153,22 @@ bool inspection::read_record(std::uint64_t place) {
   value_ = with_value ? view_of(buffer_, value_at, sizes.value) : std::string_view{};
   if (!facts_.with_sums || believes_) return true;
   const record_sums sums{true, false, facts_.seed};
-  return sums.hold(key_of(key_), {place, sizes}, buffer_.data() + value_at) ||
-         found_fault("an entry fails its checksum", place, true);
+  const auto holds_as = [&](const text& k) {
+    return sums.hold(key_of(std::string_view{k}), {place, sizes}, buffer_.data() + value_at);
+  };
+  if (holds_as(key_)) return true;
+  if (known == nullptr || known->size() != sizes.key || !holds_as(*known)) {
+    return found_fault("an entry fails its checksum", place, true);
+  }
+  key_ = *known;
+  found_fault("the key in an entry's record is damaged", place, true);
+  return true;
 }
 
-bool inspection::look_at(std::uint64_t place) {
+bool inspection::look_at(std::uint64_t place, const text* known) {
   ++found_.sum.entries;
   sizes_ = {};
-  const bool holds = read_record(place);
+  const bool holds = read_record(place, known);
   found_.sum.key_bytes += sizes_.key;
   found_.sum.value_bytes += sizes_.value;
   if (!holds) return false;
@@ -344,6 +353,16 @@ void inspection::walk_inner(std::uint64_t place, unsigned level, range bounds, b
   fences_.resize(mark);
 }
 
+// Empty: the slot has not all of its key.
+std::string inspection::key_in(const layout::leaf_slot& slot, unsigned prefix, range bounds) const {
+  const std::uint64_t count = btree::length_of(slot.record);
+  if (count < prefix || count - prefix > sizeof slot.head) return {};
+  text k;
+  if (prefix != 0) k = fences_[static_cast<std::size_t>(bounds.low)].substr(0, prefix);
+  const std::uint64_t head = __builtin_bswap64(slot.head);
+  return k.append(reinterpret_cast<const char*>(&head), count - prefix);
+}
+
 void inspection::walk_leaf(std::uint64_t place, range bounds) {
   layout::leaf image;
   if (!read(place, image, "a link of the tree leads out of the pool")) return;
@@ -360,7 +379,8 @@ void inspection::walk_leaf(std::uint64_t place, range bounds) {
   for (unsigned i = 0; i < btree::count_of(image.order) && !over(); ++i) {
     const layout::leaf_slot& slot = image.slots[btree::slot_at(image.order, i)];
     const std::uint64_t record = layout::place_of(slot.record);
-    if (!look_at(record)) continue;
+    const text known = key_in(slot, m.prefix, bounds);
+    if (!look_at(record, &known)) continue;
     if (key_.size() != btree::length_of(slot.record) || key_.size() < m.prefix ||
         slot.head != key_of(std::string_view{key_}).head(m.prefix)) {
       found_fault("a leaf has another key for an entry", record, true);

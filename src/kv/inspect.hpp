@@ -96,7 +96,8 @@ class inspection {
   [[nodiscard]] bool header_holds() const noexcept { return header_holds_; }
 
   // The record at `place`, whatever leads there: false, and told, if it does not hold.  Then key() and value() are its.
-  [[nodiscard]] bool read_record(std::uint64_t place);
+  // `known`: its key as whatever leads there says; it counts where the record's own is damaged and the sum proves it.
+  [[nodiscard]] bool read_record(std::uint64_t place, const std::string* known = nullptr);
   [[nodiscard]] std::string_view key() const noexcept { return key_; }
   [[nodiscard]] std::string_view value() const noexcept { return value_; }
   // To read single records of a store of these facts.
@@ -114,7 +115,7 @@ class inspection {
   [[nodiscard]] bool step(std::uint64_t place);
   template <class T>
   [[nodiscard]] bool read(std::uint64_t place, T& to, const char* what);
-  [[nodiscard]] bool look_at(std::uint64_t place);  // read_record(), counted and met
+  [[nodiscard]] bool look_at(std::uint64_t place, const text* known = nullptr);  // read_record(), counted and met
 
   void walk_list();
   void walk_hash();
@@ -126,6 +127,7 @@ class inspection {
   void walk_leaf(std::uint64_t place, range bounds);
   [[nodiscard]] bool read_separator(std::uint64_t place, const layout::inner& image, unsigned i, range bounds);
   [[nodiscard]] unsigned common_bytes(range bounds) const noexcept;
+  [[nodiscard]] text key_in(const layout::leaf_slot& slot, unsigned prefix, range bounds) const;
   unsigned walk_red_black(std::uint64_t place, std::uint64_t parent, bool parent_red, unsigned depth);
   void compare_counters();
 

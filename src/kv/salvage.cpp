@@ -26,6 +26,7 @@ class salvager {
     inspection walk;
     if (status s = walk_store(walk); !s) return s;
     facts_ = walk.facts();
+    if (report_.of) report_.of(facts_);
     const bool proves = facts_.with_sums && !without_proof_;
     if (proves) sweep();
     for (const auto& f : faults_) {

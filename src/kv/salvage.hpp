@@ -32,7 +32,8 @@ struct object_source {
 
 struct salvage_report {
   std::function<void(const salvaged&)> give;
-  std::function<void(const fault&)> lost;  // something that is not there any more, or not certain
+  std::function<void(const fault&)> lost;        // something that is not there any more, or not certain
+  std::function<void(const store_facts&)> of{};  // what the store is, as far as its header or its entries say
 };
 
 // `directory`: place of its header, 0: not known.  errc::not_found: there is no store of that name that could be read;

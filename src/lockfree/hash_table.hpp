@@ -31,11 +31,15 @@ inline constexpr unsigned hash_growths_max = 40;
 
 struct hash_root {
   std::uint64_t magic;
-  std::uint64_t bits;  // checked word: the first array has 2^bits cells
-  std::uint64_t seed;  // of the hash
-  std::uint64_t reserved;
+  std::uint64_t bits;                          // checked word: the first array has 2^bits cells
+  std::uint64_t seed;                          // of the hash
+  std::uint64_t seed_sum;                      // seed_sum_of(); 0: made by a library that had none
   std::uint64_t arrays[1 + hash_growths_max];  // checked words: offsets; 0: not yet
 };
+// With another seed each key would be another one.
+inline std::uint64_t seed_sum_of(std::uint64_t seed, std::uint64_t root) noexcept {
+  return checksum(&seed, sizeof seed, root) | 1;
+}
 inline constexpr std::uint64_t hash_magic = 0x4853'4148'4552'464C;  // "LFREHASH" in file order
 
 // Hashes of 8-byte keys: one to one, so that the key can be had from the hash.
@@ -112,6 +116,7 @@ class hash_table {
     const std::uint64_t bits_at = offset + offsetof(hash_root, bits);
     r->bits = seal_word(bits, word_seed(bits_at));
     r->seed = seed;
+    r->seed_sum = seed_sum_of(seed, offset);
     r->arrays[0] = seal_word(array_offset, word_seed(offset + offsetof(hash_root, arrays)));
     auto* links = reinterpret_cast<link*>(array);
     const std::uint64_t count = std::uint64_t{1} << bits;
@@ -128,6 +133,7 @@ class hash_table {
     if (!word_holds(r.bits, word_seed(root + offsetof(hash_root, bits))) || bits < bits_min || bits > bits_max) {
       return "the size of its table fails its check";
     }
+    if (r.seed_sum != 0 && r.seed_sum != seed_sum_of(r.seed, root)) return "the seed of its hash fails its check";
     bool ended = false;
     for (unsigned g = 0; g <= hash_growths_max; ++g) {
       const std::uint64_t at = root + offsetof(hash_root, arrays) + g * 8;

@@ -11,12 +11,19 @@ check.  A try fails when
   unsound    repair has written a pool in which check finds something
   worse      an entry that could be read before the repair is not there afterwards, or is another one
   unlisted   entries are lost, and repair says that nothing is lost or kept
+  invented   a repaired pool has an entry that nobody stored, and repair says that nothing is lost or kept
+  too much   repair of a key-value store has lost more than the entries of a node for one changed word
   after use  a pool that check found sound, or that was repaired, and then used, is not sound
 
-"lenient" counts what is as for "silent" where contents carry no checks: bytes that a program has stored.
+"lenient" counts what is as for "silent" where contents carry no checks: bytes that a program has stored; "stale" the same
+where a whole page is one of another time, whose checks hold; "found" what check finds; "harmless" damage that it does not
+find and that changes nothing that can be read: it hit free places.
+
+With --state FILE a campaign is resumed: the file has the number of the next try, the table and the findings.
 """
 import argparse
 import collections
+import contextlib
 import json
 import os
 import pathlib
@@ -26,11 +33,13 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 KV = ("kv-list", "kv-hash", "kv-btree", "kv-rbtree")
 LOCKFREE = tuple(f"{of}-{kind}" for of in ("words", "bytes") for kind in ("list", "hash", "skip", "tree"))
 ENGINES = ("undo", "redo", "mnemosyne", "log")
 PAGE = 4096
+NODE = 13  # entries that are in one node
 
 
 def bases():
@@ -56,16 +65,13 @@ class Run:
 
     def process(self, *command):
         """Exit code (negative: a signal, None: too much processor time), output."""
-        limit = self.given.cpu
-
-        def prepare():
-            resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 1))
-            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-        done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              preexec_fn=prepare, check=False)
+        # Limits come after the start: a function in the child would make each start copy the page tables of this process.
+        with subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as done:
+            with contextlib.suppress(ProcessLookupError):
+                resource.prlimit(done.pid, resource.RLIMIT_CPU, (self.given.cpu, self.given.cpu + 1))
+            out, _ = done.communicate()
         code = None if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL) else done.returncode
-        return code, done.stdout.decode(errors="replace")
+        return code, out.decode(errors="replace")
 
     def base(self, which):
         if which not in self.made:
@@ -78,7 +84,9 @@ class Run:
             seen = self.look(content, path)
             if seen[0] != 0:
                 raise SystemExit(f"{path}: cannot be read: {seen[1]}")
-            self.made[which] = (made, seen[1])
+            # The same pool at another time, with half of the entries.
+            self.process(self.given.pools, "halve", content, path)
+            self.made[which] = (made, seen[1], path.read_bytes())
         return self.made[which]
 
     def look(self, content, path):
@@ -108,45 +116,76 @@ def word_change(rng, image, at):
     return f"{how} at {at:#x}: {old:#x} -> {new:#x}"
 
 
-def damage(rng, image):
-    """Changes the image in one place; says how."""
-    pages = used_places(image)
-    page = rng.choice(pages)
-    kind = rng.choices(("word", "junk", "zero page", "swap", "cut", "longer"), (70, 10, 7, 7, 3, 3))[0]
-    if kind == "word":
-        # Most words of a page are zero, and nothing is in them.
-        at = page + rng.randrange(PAGE // 8) * 8
-        for _ in range(20):
-            if any(image[at:at + 8]):
-                break
-            at = page + rng.randrange(PAGE // 8) * 8
-        return word_change(rng, image, at)
-    if kind == "junk":
-        at, n = page + rng.randrange(PAGE - 256), rng.randrange(9, 256)
-        image[at:at + n] = rng.randbytes(n)
-        return f"junk of {n} bytes at {at:#x}"
-    if kind == "zero page":
-        image[page:page + PAGE] = bytes(PAGE)
-        return f"zeros in page {page:#x}"
-    if kind == "swap":
-        other = rng.choice(pages)
-        image[page:page + PAGE], image[other:other + PAGE] = image[other:other + PAGE], image[page:page + PAGE]
-        return f"pages {page:#x} and {other:#x} swapped"
-    if kind == "cut":
-        n = rng.randrange(len(image))
-        del image[n:]
-        return f"cut off at {n:#x}"
+def junk(rng, image, page, _):
+    at, n = page + rng.randrange(PAGE - 256), rng.randrange(9, 256)
+    image[at:at + n] = rng.randbytes(n)
+    return f"junk of {n} bytes at {at:#x}"
+
+
+def zero_page(_, image, page, __):
+    image[page:page + PAGE] = bytes(PAGE)
+    return f"zeros in page {page:#x}"
+
+
+def swap(rng, image, page, _):
+    other = rng.choice(used_places(image))
+    image[page:page + PAGE], image[other:other + PAGE] = image[other:other + PAGE], image[page:page + PAGE]
+    return f"pages {page:#x} and {other:#x} swapped"
+
+
+def double_page(rng, image, page, _):
+    other = rng.choice(used_places(image))
+    image[page:page + PAGE] = image[other:other + PAGE]
+    return f"page {page:#x} is that of {other:#x}"
+
+
+def stale_page(rng, image, page, other):
+    """A page as it is at another time: what is left when a device loses a write."""
+    changed = [at for at in used_places(image) if image[at:at + PAGE] != other[at:at + PAGE]]
+    page = rng.choice(changed) if changed else page
+    image[page:page + PAGE] = other[page:page + PAGE]
+    return f"page {page:#x} is of another time"
+
+
+def cut(rng, image, _, __):
+    n = rng.randrange(len(image))
+    del image[n:]
+    return f"cut off at {n:#x}"
+
+
+def longer(rng, image, _, __):
     image += rng.randbytes(rng.randrange(1, 3 * PAGE))
     return f"{len(image)} bytes long"
+
+
+def word(rng, image, page, _):
+    # Most words of a page are zero, and nothing is in them.
+    at = page + rng.randrange(PAGE // 8) * 8
+    for _ in range(20):
+        if any(image[at:at + 8]):
+            break
+        at = page + rng.randrange(PAGE // 8) * 8
+    return word_change(rng, image, at)
+
+
+DAMAGES = {word: 64, junk: 10, zero_page: 6, swap: 6, double_page: 4, stale_page: 4, cut: 3, longer: 3}
+
+
+def damage(rng, image, other_time):
+    """Changes the image in one place; the kind, and how."""
+    page = rng.choice(used_places(image))
+    kind = rng.choices(list(DAMAGES), DAMAGES.values())[0]
+    return kind, kind(rng, image, page, other_time)
 
 
 def judge(run, number, which, table):
     content, engine, _, state = which
     given = run.given
-    image, stored = run.base(which)
+    image, stored, other_time = run.base(which)
     rng = random.Random(f"{given.seed} {number}")
     damaged = bytearray(image)
-    how = damage(rng, damaged)
+    kind, how = damage(rng, damaged, other_time)
+    table[kind.__name__] += 1
     path = run.folder / "-".join(which)
     out = path.with_name(path.name + ".repaired")
     out.unlink(missing_ok=True)
@@ -172,10 +211,16 @@ def judge(run, number, which, table):
     strict = is_strict(content, engine, given.checked)
     check, _ = step("check", given.cli, "check", path)
     _, before = look("look", path)
+    if check != 0:
+        table["found"] += 1
+    elif before == stored:
+        table["harmless"] += 1
     if check == 0 and before != stored:
         # The last record of a log of a killed pool may be like one that was never begun.
         one_less = state == "killed" and sum((stored - before).values()) <= 1
-        if strict and not one_less:
+        if kind is stale_page:
+            table["stale"] += 1
+        elif strict and not one_less:
             faults.append(f"silent: {sum((stored - before).values())} entries are not as stored, check is sound")
         elif not strict:
             table["lenient"] += 1
@@ -198,18 +243,25 @@ def judge(run, number, which, table):
             faults.append(f"worse: {sum(gone.values())} of {sum(before.values())} readable entries are not there")
         lost = sum((stored - after).values())
         table["entries lost"] += lost
-        if lost > 0 and strict and not notes and state == "closed":
+        wrong = sum((after - stored).values())
+        if wrong > 0 and strict and not notes and state == "closed" and kind is not stale_page:
+            faults.append(f"invented: {wrong} entries are not what was stored, and nobody says so")
+        if lost > NODE and kind is word and content in KV and engine != "log" and state == "closed":
+            faults.append(f"too much: {lost} entries are lost for one word")
+        if lost > 0 and strict and not notes and kind is not stale_page and state == "closed":
             faults.append(f"unlisted: {lost} entries are not as stored")
     used = out if out.exists() else path
     step("use", given.pools, "use", content, used)
     if check == 0 or out.exists():
-        if step("check after use", given.cli, "check", used)[0] not in (0, None) and not in_store and (out.exists() or strict):
+        unseen = kind is stale_page or not (out.exists() or strict)
+        if step("check after use", given.cli, "check", used)[0] not in (0, None) and not in_store and not unseen:
             faults.append("after use: not sound")
     table["tries"] += 1
     for f in faults:
         table[f.split(":")[0]] += 1
-        print(f"{number}: {' '.join(which)}: {how}: {f}", flush=True)
-    return not faults
+        if not given.json:
+            print(f"{number}: {' '.join(which)}: {how}: {f}", flush=True)
+    return [f"{number}: {' '.join(which)}: {how}: {f}" for f in faults]
 
 
 def main():
@@ -220,33 +272,65 @@ def main():
     parse.add_argument("--first", type=int, default=0, help="number of the first try: goes on after so many")
     parse.add_argument("--seed", type=int, default=1)
     parse.add_argument("--cpu", type=int, default=5, help="seconds of processor time that a process may take")
-    parse.add_argument("--checked", nargs="*", default=["kv-"],
+    parse.add_argument("--checked", nargs="*", default=["kv-", "bytes-", "words-"],
                        help="beginnings of the contents that carry checks by default")
     parse.add_argument("--only", default="", help="pools whose name contains this")
     parse.add_argument("--ledger", action="store_true", help="print the line for docs/explored.md")
+    parse.add_argument("--state", type=pathlib.Path, help="file to go on from, and to write to")
+    parse.add_argument("--seconds", type=float, default=0, help="ends after so many, whatever --tries says; 0: never")
+    parse.add_argument("--json", action="store_true", help="print one document")
     given = parse.parse_args()
-    all_bases = [b for b in bases() if given.only in " ".join(b)]
-    tables = collections.defaultdict(collections.Counter)
-    good = True
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="holdfast-damage-", dir=place) as folder:
-        run = Run(given, pathlib.Path(folder))
-        for number in range(given.first, given.first + given.tries):
-            which = all_bases[number % len(all_bases)]
-            good = judge(run, number, which, tables[f"{which[1]}, {which[0]}"]) and good
-    columns = ("tries", "repaired", "refused", "silent", "lenient", "unsound", "worse", "unlisted", "after use", "signal",
-               "hang")
-    total = collections.Counter()
+        done = campaign(Run(given, pathlib.Path(folder)))
+    report(given, done)
+    return 1 if done["findings"] else 0
+
+
+def campaign(run):
+    """Next number, tables by engine and content, findings."""
+    given = run.given
+    done = {"next": given.first, "tables": {}, "findings": []}
+    if given.state and given.state.exists():
+        done = json.loads(given.state.read_text())
+    tables = collections.defaultdict(collections.Counter)
+    tables.update({name: collections.Counter(table) for name, table in done["tables"].items()})
+    done["tables"] = tables
+    all_bases = [b for b in bases() if given.only in " ".join(b)]
+    begin = told = time.monotonic()
+    while done["next"] < given.first + given.tries:
+        now = time.monotonic()
+        if given.seconds and now - begin > given.seconds:
+            break
+        if now - told > 10:
+            told = now
+            print(f"{done['next'] - given.first} of {given.tries}, {len(done['findings'])} findings", file=sys.stderr)
+        which = all_bases[done["next"] % len(all_bases)]
+        done["findings"] += judge(run, done["next"], which, tables[f"{which[1]}, {which[0]}"])
+        done["next"] += 1
+        if given.state and done["next"] % 20 == 0:
+            given.state.write_text(json.dumps(done))
+    if given.state:
+        given.state.write_text(json.dumps(done))
+    return done
+
+
+def report(given, done):
+    columns = ("tries", "found", "harmless", "lenient", "stale", "repaired", "refused", "entries lost", "silent", "unsound",
+               "worse", "unlisted", "invented", "too much", "after use", "signal", "hang")
+    total = sum(done["tables"].values(), collections.Counter())
+    if given.json:
+        print(json.dumps({"seed": given.seed, "first": given.first, "total": total, **done}))
+        return
     print("| engine, content | " + " | ".join(columns) + " |")
-    for name in sorted(tables):
-        total.update(tables[name])
-        print(f"| {name} | " + " | ".join(str(tables[name][c]) for c in columns) + " |")
+    for name in sorted(done["tables"]):
+        print(f"| {name} | " + " | ".join(str(done["tables"][name][c]) for c in columns) + " |")
     print("| all | " + " | ".join(str(total[c]) for c in columns) + " |")
     if given.ledger:
         print(f"Damaged pools (`./dev explore damage --tries {given.tries} --first {given.first} --seed {given.seed}`): "
-              f"{total['tries']} tries, {total['repaired']} repaired, {total['refused']} refused; silent "
-              f"{total['silent']}, worse {total['worse']}, signals {total['signal']}, hangs {total['hang']}.")
-    return 0 if good else 1
+              + ", ".join(f"{c} {total[c]}" for c in columns) + "; "
+              + ", ".join(f"{d.__name__} {total[d.__name__]}" for d in DAMAGES) + ".")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 //   damage_pool make CONTENT ENGINE MEDIUM PATH closed|killed
 //   damage_pool look CONTENT PATH     a line for each entry that can be read: its key, its size, its sum
 //   damage_pool use  CONTENT PATH     walks, reads, changes, closes
+//   damage_pool halve CONTENT PATH    takes every second entry away
 //
 // CONTENT: objects, kv-list, kv-hash, kv-btree, kv-rbtree, words-KIND, bytes-KIND (list, hash, skip, tree).
 // Exit code 0: it could be done, as far as the pool was readable; 1: the library refused, with its sentence; 2: wrong
@@ -227,6 +228,19 @@ int use(std::string_view content, const char* path) {
   return failed == 0 ? 0 : 1;
 }
 
+int halve(std::string_view content, const char* path) {
+  NVM_POOL* const pool = nvm_pool_open(path);
+  if (pool == nullptr) return refused("open");
+  nvm_kv* const kv = is_kv(content) ? kv_of(pool, content, false) : nullptr;
+  nvm_lf* const lf = is_words(content) || is_bytes(content) ? lf_of(pool, content) : nullptr;
+  if (content != "objects" && kv == nullptr && lf == nullptr) return refused("open");
+  for (std::uint64_t i = 0; i < entries; i += 2) {
+    if (content == "objects" ? !make_object(pool, i) : !take(content, kv, lf, i)) return refused("remove");
+  }
+  if (kv != nullptr) nvm_kv_close(kv);
+  return nvm_pool_close(pool) == 0 ? 0 : refused("close");
+}
+
 }  // namespace
 
 int main(int count, char** given) {
@@ -236,6 +250,8 @@ int main(int count, char** given) {
   }
   if (verb == "look" && count == 4) return look(given[2], given[3]);
   if (verb == "use" && count == 4) return use(given[2], given[3]);
-  std::fprintf(stderr, "usage: damage_pool make CONTENT ENGINE MEDIUM PATH closed|killed | look|use CONTENT PATH\n");
+  if (verb == "halve" && count == 4) return halve(given[2], given[3]);
+  std::fprintf(stderr,
+               "usage: damage_pool make CONTENT ENGINE MEDIUM PATH closed|killed | look|use|halve CONTENT PATH\n");
   return 2;
 }

@@ -235,6 +235,23 @@ TEST(lockfree_damage, hash_table_whose_chain_ends_before_a_cell_does_not_pass_th
     EXPECT_STREQ(fault, "a cell is not in the chain");
   }
 }
+TEST(lockfree_damage, hash_table_whose_seed_is_another_one_is_refused) {
+  auto s = with_keys<hash_tables, words>();
+  auto& root = *reinterpret_cast<hash_root*>(s->pool.base() + s->root);
+  const auto fault = [&] {
+    using shape = durable<ordered_media, word_hash_table>::shape_type;
+    return shape::root_fault(s->pool.places(), s->pool.base(), s->root, layout::first_owner);
+  };
+  EXPECT_STREQ(fault(), nullptr);
+  for (unsigned bit = 0; bit < 64; ++bit) {
+    root.seed ^= std::uint64_t{1} << bit;
+    EXPECT_STREQ(fault(), "the seed of its hash fails its check") << bit;
+    root.seed ^= std::uint64_t{1} << bit;
+  }
+  // As libraries made it that had no sum.
+  root.seed_sum = 0;
+  EXPECT_STREQ(fault(), nullptr);
+}
 template <template <class> class Shapes>
 void expect_the_order_of_each_key_is_checked() {
   auto s = with_keys<Shapes, bytes>();
