@@ -10,7 +10,9 @@
  *
  * Results: 1 or more: done; 0: it was not to be done (say, the key is there already, or is not); -1: failed, see
  * nvm_errno().  NVM_E_IN_DOUBT: it is done, others see it, and the next open finds it or not, since the sync failed
- * that it needed (nvm_wait()); operations after that fail with NVM_E_IO.
+ * that it needed (nvm_wait()); operations after that fail with NVM_E_IO.  Any other code: nothing has changed, a removal
+ * or replacement included that had no memory (NVM_E_NO_MEMORY) or no page of a full pool (NVM_E_NO_SPACE) to note what
+ * leaves: try again when there is some, or when no thread stays between nvm_lf_enter() and nvm_lf_leave().
  */
 #ifndef NVM_LOCKFREE_H
 #define NVM_LOCKFREE_H
