@@ -55,7 +55,8 @@ typedef struct nvm_lf_options {
 } nvm_lf_options;
 
 /* Opens a structure of the pool; NULL options: all zero.  The first call in a pool frees what the last process has left
- * allocated and not linked.  Another kind than the stored one: NVM_E_TYPE_MISMATCH. */
+ * allocated and not linked.  Another kind than the stored one: NVM_E_TYPE_MISMATCH.  None is made or dropped inside of a
+ * transaction that this thread has open in the pool: the call fails (NVM_E_TX_OPEN), and that is rolled back. */
 NVM_API nvm_lf *nvm_lf_open(NVM_POOL *pool, const char *name, const nvm_lf_options *options);
 /* Nobody uses it; all of its memory goes back to the pool.  0 or -1. */
 NVM_API int nvm_lf_drop(NVM_POOL *pool, const char *name);
