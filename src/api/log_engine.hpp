@@ -761,6 +761,9 @@ class log_engine final : public engine {
     const auto room = heap_.room_at(*own_, home);
     return (room && room->size != 0) || (!room && room.error() == errc::corrupt);
   }
+  [[nodiscard]] status add_feature(std::uint32_t bits) noexcept override {
+    return file_.add_feature(holder_->top(), bits);
+  }
   [[nodiscard]] result<std::uint64_t> grow(std::uint64_t pages) noexcept {
     const std::uint64_t before = file_.size_pages();
     auto grown = file_.grow(holder_->top(), pages);

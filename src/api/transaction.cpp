@@ -291,6 +291,12 @@ status not_in_announced() noexcept {
   return code;
 }
 
+status admit_alignment(nvm_pool* pool) noexcept {
+  if (pool->file->has_feature(layout::feature_aligned)) [[likely]]
+    return {};
+  return pool->engine->add_feature(layout::feature_aligned);
+}
+
 void abort_one_level(const entry& e) noexcept {
   std::vector<tx::hook> hooks;
   e.transaction->abort_level(hooks);
