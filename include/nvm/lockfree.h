@@ -155,7 +155,8 @@ NVM_API int nvm_lf_scan(nvm_lf *lf, uint64_t *cursor, size_t entries_max,
 NVM_API int nvm_lf_get_position(nvm_lf *lf, uint64_t *position);
 /* The same; after a failure UINT64_MAX, which nvm_wait() refuses.  Use nvm_lf_get_position(). */
 NVM_API uint64_t nvm_lf_position(nvm_lf *lf);
-/* Waits until everything that this thread has done to structures of the pool is durable. */
+/* Waits until everything that this thread has done to structures of the pool is durable.  On -1 it is not known to be:
+ * NVM_E_IN_DOUBT. */
 NVM_API int nvm_lf_wait(nvm_lf *lf);
 
 #ifdef __cplusplus
