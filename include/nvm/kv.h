@@ -58,9 +58,10 @@ enum nvm_kv_open_flags {
   NVM_KV_VERIFY_READS = 2 /* reading one entry looks at its checksum, with every handle of the store while it is open */
 };
 
-/* Opens a store of the pool; NULL options: all zero.  No transaction of this thread may be open.  A handle is good
- * until it has been closed as often as it was opened, or its pool is closed: calls fail then (NVM_E_INVALID).  The same
- * store opened twice is the same store. */
+/* Opens a store of the pool; NULL options: all zero.  Stores are opened, listed, renamed and dropped before a
+ * transaction of this thread or after it; inside the call fails (NVM_E_TX_OPEN), and that is rolled back.  A handle is
+ * good until it has been closed as often as it was opened, or its pool is closed: calls fail then (NVM_E_INVALID).  The
+ * same store opened twice is the same store. */
 NVM_API nvm_kv *nvm_kv_open(NVM_POOL *pool, const char *name, const nvm_kv_options *options);
 /* Also after the pool was closed.  -1 (NVM_E_INVALID): it is closed already. */
 NVM_API int nvm_kv_close(nvm_kv *kv);

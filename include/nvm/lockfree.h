@@ -10,7 +10,9 @@
  *
  * Results: 1 or more: done; 0: it was not to be done (say, the key is there already, or is not); -1: failed, see
  * nvm_errno().  NVM_E_IN_DOUBT: it is done, others see it, and the next open finds it or not, since the sync failed
- * that it needed (nvm_wait()); operations after that fail with NVM_E_IO.
+ * that it needed (nvm_wait()); operations after that fail with NVM_E_IO.  Any other code: nothing has changed, a
+ * removal or replacement included that had no memory (NVM_E_NO_MEMORY) or no page of a full pool (NVM_E_NO_SPACE) to
+ * note what leaves: try again when there is some, or when no thread stays between nvm_lf_enter() and nvm_lf_leave().
  */
 #ifndef NVM_LOCKFREE_H
 #define NVM_LOCKFREE_H
@@ -53,7 +55,8 @@ typedef struct nvm_lf_options {
 } nvm_lf_options;
 
 /* Opens a structure of the pool; NULL options: all zero.  The first call in a pool frees what the last process has left
- * allocated and not linked.  Another kind than the stored one: NVM_E_TYPE_MISMATCH. */
+ * allocated and not linked.  Another kind than the stored one: NVM_E_TYPE_MISMATCH.  None is made or dropped inside of
+ * a transaction that this thread has open in the pool: the call fails (NVM_E_TX_OPEN), and that is rolled back. */
 NVM_API nvm_lf *nvm_lf_open(NVM_POOL *pool, const char *name, const nvm_lf_options *options);
 /* Nobody uses it; all of its memory goes back to the pool.  0 or -1. */
 NVM_API int nvm_lf_drop(NVM_POOL *pool, const char *name);
@@ -152,7 +155,8 @@ NVM_API int nvm_lf_scan(nvm_lf *lf, uint64_t *cursor, size_t entries_max,
 NVM_API int nvm_lf_get_position(nvm_lf *lf, uint64_t *position);
 /* The same; after a failure UINT64_MAX, which nvm_wait() refuses.  Use nvm_lf_get_position(). */
 NVM_API uint64_t nvm_lf_position(nvm_lf *lf);
-/* Waits until everything that this thread has done to structures of the pool is durable. */
+/* Waits until everything that this thread has done to structures of the pool is durable.  On -1 it is not known to be:
+ * NVM_E_IN_DOUBT. */
 NVM_API int nvm_lf_wait(nvm_lf *lf);
 
 #ifdef __cplusplus

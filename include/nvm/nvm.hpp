@@ -221,11 +221,11 @@ class p {
   p() noexcept = default;
   p(const T &value) noexcept : value_{value} {}
   p(const p &other) : value_{other.get()} {}
-  p &operator=(const p &other) {
+  [[gnu::always_inline]] inline p &operator=(const p &other) {
     assign(other.get());
     return *this;
   }
-  p &operator=(const T &value) {
+  [[gnu::always_inline]] inline p &operator=(const T &value) {
     assign(value);
     return *this;
   }
@@ -237,44 +237,45 @@ class p {
   T operator->() const { return get(); }
 
   template <class U>
-  p &operator+=(const U &by) {
+  [[gnu::always_inline]] inline p &operator+=(const U &by) {
     return *this = static_cast<T>(get() + by);
   }
   template <class U>
-  p &operator-=(const U &by) {
+  [[gnu::always_inline]] inline p &operator-=(const U &by) {
     return *this = static_cast<T>(get() - by);
   }
   template <class U>
-  p &operator*=(const U &by) {
+  [[gnu::always_inline]] inline p &operator*=(const U &by) {
     return *this = static_cast<T>(get() * by);
   }
   template <class U>
-  p &operator|=(const U &by) {
+  [[gnu::always_inline]] inline p &operator|=(const U &by) {
     return *this = static_cast<T>(get() | by);
   }
   template <class U>
-  p &operator&=(const U &by) {
+  [[gnu::always_inline]] inline p &operator&=(const U &by) {
     return *this = static_cast<T>(get() & by);
   }
   template <class U>
-  p &operator^=(const U &by) {
+  [[gnu::always_inline]] inline p &operator^=(const U &by) {
     return *this = static_cast<T>(get() ^ by);
   }
-  p &operator++() { return *this += 1; }
-  p &operator--() { return *this -= 1; }
-  T operator++(int) {
+  [[gnu::always_inline]] inline p &operator++() { return *this += 1; }
+  [[gnu::always_inline]] inline p &operator--() { return *this -= 1; }
+  [[gnu::always_inline]] inline T operator++(int) {
     const T before = get();
     *this = static_cast<T>(before + 1);
     return before;
   }
-  T operator--(int) {
+  [[gnu::always_inline]] inline T operator--(int) {
     const T before = get();
     *this = static_cast<T>(before - 1);
     return before;
   }
 
  private:
-  void assign(const T &value) {
+  // Inlined always: what calls the library, and is named where there is no transaction, is the program's code.
+  [[gnu::always_inline]] inline void assign(const T &value) {
     if (nvm_stm *tx = nvm_stm_of_thread; tx != nullptr) {
       detail::store(tx, &value_, value);
     } else if (nvm_tx_log_or_fail(&value_, sizeof value_) == 0) {

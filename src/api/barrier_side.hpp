@@ -23,6 +23,7 @@ class barrier_side final : public stm::durable_side {
   [[nodiscard]] bool takes_announced_stores() const noexcept override;
   status wait(lsn_t lsn) noexcept override;
   status wait_for_seen(lsn_t lsn) noexcept override;
+  [[nodiscard]] status admit_alignment() noexcept override;
 
   [[nodiscard]] nvm_pool& pool() const noexcept { return pool_; }
 

@@ -15,6 +15,7 @@
 
 #include "api/carried_exception.hpp"
 #include "api/pool_object.hpp"
+#include "nvm/stm.h"
 
 struct nvm_lf {
   nvm::api::debugger_view seen;  // first
@@ -121,6 +122,13 @@ status usable(const nvm_lf* lf) noexcept {
   if (lf->of == nullptr) return fail(errc::not_found, "the lock-free structure was dropped");
   return lf->pool->file->accepts_commits();
 }
+// Structures are made and dropped at once, whatever becomes of a transaction that this thread has open in the pool.
+status not_in_transaction(const NVM_POOL* pool, const char* call) noexcept {
+  if (nvm_stm* tx = nvm_stm_current(); tx != nullptr && nvm_stm_pool(tx) == pool) {
+    return not_in_barriers(call, "it before the transaction or after it");
+  }
+  return thread_transactions::mine().in(pool) != nullptr ? not_in_announced() : status{};
+}
 result<open_structures*> structures_of(NVM_POOL* pool) noexcept try {
   const std::lock_guard guard{pool->structures_lock};
   if (pool->ending.load(std::memory_order_relaxed))
@@ -175,6 +183,7 @@ result<nvm_lf*> open_one(NVM_POOL* pool, const char* name, const nvm_lf_options&
   if (found && o.mode == 2) return fail(errc::exists, "the pool has a lock-free structure '%s' already", name);
   if (!found) {
     if (found.error() != errc::not_found || o.mode == 1) return found.error();
+    if (status s = not_in_transaction(pool, "the making of a structure by nvm_lf_open()"); !s) return s.error();
     const auto kind = o.kind == 0 ? lockfree::layout::kind::hash : static_cast<lockfree::layout::kind>(o.kind);
     found = side.create(name, kind, bytes, (o.flags & NVM_LF_VOLATILE_LINKS) != 0, (o.flags & NVM_LF_NO_CHECKSUMS) == 0,
                         o.expected);
@@ -194,7 +203,7 @@ result<nvm_lf*> open_one(NVM_POOL* pool, const char* name, const nvm_lf_options&
 // Until what the thread has done and seen is durable.  errc::in_doubt: the sync failed that it needed.  0 is a position
 // like any other: a pool that has failed captures nothing, so that a thread which has done something there stays at it.
 status wait_for_position(const nvm_lf* lf, unsigned who) noexcept {
-  return lf->pool->engine->wait(lf->all->side->position(who));
+  return of_what_is_done(lf->pool->engine->wait(lf->all->side->position(who)));
 }
 
 // After an operation: it is durable.
@@ -308,6 +317,7 @@ nvm_lf* nvm_lf_open(NVM_POOL* pool, const char* name, const nvm_lf_options* opti
 int nvm_lf_drop(NVM_POOL* pool, const char* name) {
   if (status s = api::usable_pool(pool); !s) return api::report(s.error());
   if (name == nullptr) return api::report(fail(errc::invalid, "the name of a lock-free structure is NULL"));
+  if (status s = api::not_in_transaction(pool, "nvm_lf_drop()"); !s) return api::report(s.error());
   const auto all = api::structures_of(pool);
   if (!all) return api::report(all.error());
   const std::lock_guard guard{(*all)->lock};

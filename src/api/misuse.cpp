@@ -31,8 +31,9 @@ chosen current_handler() noexcept {
   } else {
     std::fprintf(stderr, "holdfast: the address is %p\n", m.address);
   }
-  std::fprintf(stderr, "holdfast: called from %p; where that is, innermost first (addr2line -Cfie PROGRAM +OFFSET):\n",
-               m.caller);
+  std::fputs("holdfast: called from ", stderr);
+  platform::print_place(stderr, m.caller);
+  std::fputs("holdfast: by these calls, innermost first:\n", stderr);
   std::fflush(stderr);
   platform::print_calls(stderr);
   std::abort();

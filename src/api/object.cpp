@@ -77,7 +77,7 @@ result<void*> allocate(NVM_POOL* pool, std::uint32_t type, std::uint64_t bytes, 
     t.doom(code);
     return code;
   }
-  auto payload = tx::allocate_aligned(t, pool->base(), type, bytes, alignment);
+  auto payload = tx::allocate_aligned(t, pool->base(), type, bytes, alignment, [&] { return admit_alignment(pool); });
   if (!payload) return payload.error();
   return static_cast<void*>(pool->base() + *payload);
 }
@@ -100,6 +100,7 @@ status resize_in_place(NVM_POOL* pool, open_transaction& t, const object_facts& 
 }
 
 }  // namespace
+
 }  // namespace nvm::api
 
 namespace api = nvm::api;

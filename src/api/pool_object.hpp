@@ -184,6 +184,9 @@ enum class outside_of_transactions { refused, left_out };
 // Translates ranges into offsets and hands them on, all ranges of one pool at once: one fence for them.
 status announce(const nvm_range* ranges, std::size_t count, outside_of_transactions what) noexcept;
 
+// Before an object with more than natural alignment is made.
+[[nodiscard]] status admit_alignment(nvm_pool* pool) noexcept;
+
 // errc::busy if a thread is at work in a lock-free structure of the pool.
 [[nodiscard]] status structures_at_rest(nvm_pool* pool) noexcept;
 // As close_structures(), unless threads besides this one, which may be at work, have ever used one.

@@ -371,6 +371,7 @@ status barrier_side::wait_for_seen(lsn_t lsn) noexcept {
   if (s.error() != errc::in_doubt) return s;
   return fail(errc::io, "what the transaction has read may be lost: %s", last_message());
 }
+status barrier_side::admit_alignment() noexcept { return api::admit_alignment(&pool_); }
 
 }  // namespace nvm::api
 

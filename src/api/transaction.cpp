@@ -282,13 +282,19 @@ status not_in_announced() noexcept {
   if (open.empty()) return {};
   const errc code = fail(errc::tx_open,
                          "this thread has a transaction of announced stores open in %s, which is rolled back now: "
-                         "inside it use nvm_tx_log(), nvm_alloc() and their kin; barrier transactions and key-value "
-                         "stores before or after it",
+                         "inside it use nvm_tx_log(), nvm_alloc() and their kin; barrier transactions, key-value "
+                         "stores, and the making and dropping of lock-free structures before or after it",
                          open.back().pool->file->path());
   for (const entry& e : open) {
     if (!e.pool->file->forked()) e.transaction->doom(code);
   }
   return code;
+}
+
+status admit_alignment(nvm_pool* pool) noexcept {
+  if (pool->file->has_feature(layout::feature_aligned)) [[likely]]
+    return {};
+  return pool->engine->add_feature(layout::feature_aligned);
 }
 
 void abort_one_level(const entry& e) noexcept {

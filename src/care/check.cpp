@@ -73,6 +73,13 @@ void check_superblocks(const std::byte* base, const geometry& g, std::uint64_t f
 }
 
 // Both copies must hold here too: a header is one sector, which no crash tears.
+// A library that does not know of aligned objects is kept out by a bit.
+void check_features(const pool_file& file, std::uint64_t aligned, findings& f) noexcept {
+  if (aligned == 0 || file.has_feature(layout::feature_aligned)) return;
+  f.add(file.geometry().superblock_at(0) + offsetof(layout::superblock, features_incompat),
+        "features of the pool: found %08x, without the bit %x of the %lu aligned objects that it has",
+        file.superblock().features_incompat, layout::feature_aligned, aligned);
+}
 void check_ring_headers(const std::byte* base, const layout::superblock& sb, findings& f) noexcept {
   const layout::ring_place place{sb.log_offset, sb.log_bytes};
   for (unsigned copy = 0; copy < 2; ++copy) {
@@ -299,6 +306,7 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
   telling.progress = [&](std::uint64_t pages) { tell(walk_begin + pages); };
   nvm::space_summary space;
   (void)nvm::check_space(base, g, telling, space);
+  api::check_features(file, space.aligned, f);
   if (!named.root_found) f.add(nvm::root_word_at(g, 0), "root: found offset %lu, expected one inside an object", root);
   if (!named.stores_found) {
     f.add(nvm::anchor_word_at(g, 0, nvm::anchor_word::stores),
@@ -320,6 +328,7 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
     care::log_summary log;
     const auto say = [&f](std::uint64_t at, const char* finding) { f.add(at, "%s", finding); };
     if (nvm::status s = care::check_log(file, say, log); !s) return api::report(api::about(path, s.error()));
+    care::check_features(file, log.aligned, f);
     space.objects += log.objects;
     space.payload_bytes += log.object_bytes;
     sum.pending_transactions += log.dropped_blocks;

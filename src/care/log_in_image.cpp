@@ -13,6 +13,7 @@
 #include "logheap/rewrite.hpp"
 #include "logheap/transaction.hpp"
 #include "object/object.hpp"
+#include "space/aligned_layout.hpp"
 
 namespace nvm::care {
 namespace {
@@ -151,8 +152,12 @@ status check_objects(heap_type& heap, const geometry& g, const teller& tell, log
       return;
     }
     if (const auto header = header_of(heap, thread, home, size); header) {
+      const auto a = layout::alignment_of(*header, home);
+      if (!a)
+        return say(home, "object header names an alignment that the object does not have", word_of(heap, thread, home));
       ++summary.objects;
-      summary.object_bytes += layout::object_size(*header);
+      summary.aligned += a->natural() ? 0 : 1;
+      summary.object_bytes += layout::object_size(*header) - a->padding();
     } else {
       say(home, "object header fails its check", word_of(heap, thread, home));
     }
@@ -176,8 +181,8 @@ struct log_contents {
 
 class log_repair {
  public:
-  log_repair(std::byte* base, const geometry& g, bool closed, bool salvages, const noter& note)
-      : base_{base}, g_{g}, closed_{closed}, salvages_{salvages}, note_{note} {}
+  log_repair(std::byte* base, const geometry& g, bool closed, bool salvages, const noter& note, std::uint64_t& aligned)
+      : base_{base}, g_{g}, closed_{closed}, salvages_{salvages}, note_{note}, aligned_{aligned} {}
 
   status run() {
     // What a close has saved tells once more where everything is, and the next open would believe it.
@@ -216,6 +221,11 @@ class log_repair {
     if (!thread) return thread.error();
     thread_ = *thread;
     const status s = change();
+    image_.heap->for_each_object([&](logheap::home_t home, std::uint64_t size) {
+      const auto header = header_of(*image_.heap, *thread_, home, size);
+      const auto a = header ? layout::alignment_of(*header, home) : std::nullopt;
+      if (a && !a->natural()) ++aligned_;
+    });
     image_.heap->leave(*thread_);
     if (s) (void)image_.heap->close();
     return s;
@@ -422,6 +432,7 @@ class log_repair {
   const bool closed_;
   const bool salvages_;
   const noter& note_;
+  std::uint64_t& aligned_;
   bool from_saved_ = false;  // what was there is known from what a close has saved
   heap_over_image image_;
   heap_type::thread* thread_ = nullptr;
@@ -509,8 +520,8 @@ status salvage_in_log(pool_file& file, std::string_view store, const keyed::salv
 }
 
 status repair_log(std::byte* base, const geometry& g, bool closed, bool salvages,
-                  const std::function<void(const repair_note&)>& note) {
-  return log_repair{base, g, closed, salvages, note}.run();
+                  const std::function<void(const repair_note&)>& note, std::uint64_t& aligned) {
+  return log_repair{base, g, closed, salvages, note, aligned}.run();
 }
 
 }  // namespace nvm::care

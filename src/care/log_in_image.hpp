@@ -13,6 +13,7 @@ namespace nvm::care {
 
 struct log_summary {
   std::uint64_t objects = 0;
+  std::uint64_t aligned = 0;         // of these to more than natural alignment
   std::uint64_t object_bytes = 0;    // asked for
   std::uint64_t dropped_blocks = 0;  // of transactions that had not committed
 };
@@ -32,8 +33,9 @@ struct log_summary {
 // kept so, and what was lost.  Notes name a block by `offset`, from the start of the file (0: its chunk's header is
 // gone), and an object by `object`, its address in home space; of an object's header that is both.  errc::corrupt: it
 // cannot be read, or something that is there would change; no_memory, no_space.
-// `salvages`: entries of blocks whose contents do not hold count, where they are proved.
+// `salvages`: entries of blocks whose contents do not hold count, where they are proved.  `aligned`: objects that are
+// left with more than natural alignment.
 [[nodiscard]] status repair_log(std::byte* base, const geometry& g, bool closed, bool salvages,
-                                const std::function<void(const repair_note&)>& note);
+                                const std::function<void(const repair_note&)>& note, std::uint64_t& aligned);
 
 }  // namespace nvm::care

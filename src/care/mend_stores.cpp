@@ -133,7 +133,7 @@ class store_mender {
     return true;
   }
   status look_at_all() {
-    return run_on(*all_->directory, [&](keyed::operation& op) -> status {
+    return keyed::run_on(*all_->directory, [&](keyed::operation& op) -> status {
       keyed::read_by_transaction from{op};
       std::vector<std::pair<std::string, std::uint64_t>> named;
       reached_.clear();
@@ -160,7 +160,7 @@ class store_mender {
   }
 
   status read(damaged_store& d) {
-    return run_on(*all_->directory, [&](keyed::operation& op) -> status {
+    return keyed::run_on(*all_->directory, [&](keyed::operation& op) -> status {
       d = {.name = d.name, .header = d.header};
       keyed::read_by_transaction from{op};
       const keyed::object_source source{from, [this](const auto& visit) {
@@ -186,9 +186,9 @@ class store_mender {
   }
 
   status forget_name(const std::string& name) {
-    return run_on(*all_->directory, [&](keyed::operation& op) {
+    return keyed::run_on(*all_->directory, [&](keyed::operation& op) {
       bool removed = false;
-      return keyed::remove(op, key_of(name), removed);
+      return keyed::remove(op, keyed::key_of(name), removed);
     });
   }
 
@@ -201,7 +201,7 @@ class store_mender {
   status in_batches(const std::vector<T>& all, Each&& each) {
     constexpr std::size_t batch = 64;
     for (std::size_t first = 0; first < all.size(); first += batch) {
-      const status s = api::run(pool_, [&](nvm_stm* tx) -> status {
+      const status s = keyed::run(pool_, [&](nvm_stm* tx) -> status {
         for (std::size_t i = first; i < std::min(first + batch, all.size()); ++i) {
           if (each(tx, all[i]) != 0) return last_code();
         }
@@ -224,7 +224,7 @@ class store_mender {
                       [this](nvm_stm* tx, const object& o) { return nvm_stm_free(tx, all_->bytes.base + o.place); });
   }
   status note_directory() {
-    return run_on(*all_->directory, [&](keyed::operation& op) -> status {
+    return keyed::run_on(*all_->directory, [&](keyed::operation& op) -> status {
       keyed::read_by_transaction from{op};
       keyed::inspection names;
       status s;

@@ -205,8 +205,15 @@ class repairer {
     }
   }
 
+  // A library that does not know what is in the pool must not open it.
+  void add_missing_features() {
+    if (report_.aligned == 0 || (sb_.features_incompat & layout::feature_aligned) != 0) return;
+    sb_.features_incompat |= layout::feature_aligned;
+    note(mending::mended, offsetof(layout::superblock, features_incompat), "features: the bit of aligned objects");
+  }
   void write_superblocks() {
     ordered_media nothing;
+    add_missing_features();
     write_superblock(nothing, base_, sb_);
     std::memset(base_ + layout::owner_sector, 0, sizeof(layout::owner_record));
   }

@@ -42,9 +42,15 @@ status repair_image::run() {
   if (report_.refusals.empty() && engine_of(sb_.engine).is_its_log) {
     const auto add = [this](const repair_note& n) { report_.notes.push_back(n); };
     const bool closed = sb_.state == static_cast<std::uint32_t>(layout::pool_state::clean);
-    if (status s = looked_at(repair_log(base_, g_, closed, how_ == salvaging::all, add)); !s) refuse(last_message());
+    const status s = looked_at(repair_log(base_, g_, closed, how_ == salvaging::all, add, report_.aligned));
+    if (!s) refuse(last_message());
   }
   if (report_.refusals.empty() && !engine_of(sb_.engine).is_its_log) mend_structures();
+  if (!engine_of(sb_.engine).is_its_log) {
+    space_summary space;
+    (void)check_space(base_, g_, nullptr, space);
+    report_.aligned = space.aligned;
+  }
   const objects after = intact_objects();
   report_.objects_intact = before_.size();
   report_.objects = after.size();

@@ -76,6 +76,8 @@ class engine {
   [[nodiscard]] virtual result<std::unique_ptr<structure_side>> open_structures() noexcept {
     return fail(errc::engine, "a pool that is opened like this has no lock-free structures");
   }
+  // pool_file::add_feature() through the engine's medium.
+  [[nodiscard]] virtual status add_feature(std::uint32_t bits) noexcept = 0;
   // enum nvm_persist in force.
   [[nodiscard]] virtual std::uint32_t persist() const noexcept = 0;
   [[nodiscard]] virtual const tx::recovery_report& recovered() const noexcept = 0;

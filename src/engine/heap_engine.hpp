@@ -296,6 +296,8 @@ class heap_engine final : public engine {
     return fail(errc::no_memory, "%s: no volatile memory for a transaction", file_.path());
   }
 
+  status add_feature(std::uint32_t bits) noexcept override { return file_.add_feature(stack_->top(), bits); }
+
   result<std::uint64_t> grow(std::uint64_t pages) noexcept {
     const std::uint64_t before = file_.size_pages();
     auto grown = file_.grow(stack_->top(), pages);

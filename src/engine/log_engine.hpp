@@ -340,6 +340,9 @@ class log_engine final : public engine, private logheap::transaction_host {
     const auto room = heap_.room_at(*own_, home);
     return (room && room->size != 0) || (!room && room.error() == errc::corrupt);
   }
+  [[nodiscard]] status add_feature(std::uint32_t bits) noexcept override {
+    return file_.add_feature(stack_->top(), bits);
+  }
   [[nodiscard]] result<std::uint64_t> grow(std::uint64_t pages) noexcept {
     const std::uint64_t before = file_.size_pages();
     auto grown = file_.grow(stack_->top(), pages);

@@ -28,6 +28,13 @@ template <media M>
   return fail(errc::in_doubt, "in doubt, the next open finds it or not: %s", last_message());
 }
 
+// What became of something that was done in a structure, and whose end was waited for.  Where the medium has failed,
+// all of it may be durable, or the last of it may have been lost; others see it in any case.
+[[nodiscard]] inline status of_what_is_done(const status& waited) noexcept {
+  if (waited.error() != errc::io) return waited;
+  return fail(errc::in_doubt, "in doubt, the next open finds it or not: %s", last_message());
+}
+
 // An entry of a structure of bytes.
 struct structure_entry {
   std::span<const std::byte> key;

@@ -395,7 +395,7 @@ class structures final : public structure_side {
       names_.drop(*f);
       return made;
     }
-    if (status s = wait_for(medium_, medium_.last_lsn()); !s) return s.error();
+    if (status s = of_what_is_done(wait_for(medium_, medium_.last_lsn())); !s) return s.error();
     return made;
   }
   status drop(std::string_view name) noexcept override {
@@ -418,7 +418,7 @@ class structures final : public structure_side {
     names_.drop(*f);
     dropped_.back() = std::move(o);
     o = {};
-    return wait_for(medium_, medium_.last_lsn());
+    return of_what_is_done(wait_for(medium_, medium_.last_lsn()));
   }
   result<int> names(int (*visit)(const char*, int, void*), void* argument) noexcept override try {
     std::vector<std::pair<std::string, int>> all;

@@ -144,13 +144,10 @@ status open_directory(stores& all, bool create) {
   return all.pool->file->read_only() ? status{} : finish_drops(all);
 }
 
-result<stores*> stores_of(NVM_POOL* pool) {
+result<stores*> stores_of(NVM_POOL* pool, const char* call) {
   if (pool == nullptr) return fail(errc::invalid, "the pool is NULL");
   if (status s = pool->file->usable(); !s) return s.error();
-  if (nvm_stm_current() != nullptr) {
-    return fail(errc::tx_open, "%s: stores are opened, listed, renamed and dropped before a transaction or after it",
-                pool->file->path());
-  }
+  if (status s = not_in_barriers(call, "it before the transaction or after it"); !s) return s.error();
   if (status s = not_in_announced(); !s) return s.error();
   const std::lock_guard guard{pool->stores_lock};
   if (pool->stores == nullptr) pool->stores = std::make_shared<stores>(pool);
@@ -291,10 +288,10 @@ bool stores::in_use() noexcept {
 
 namespace {
 
-// Calls `call` where what it does may run out of memory.
+// Calls `call`, of function `name`, where what it does may run out of memory; not inside of a transaction.
 template <class Call>
-status guarded(NVM_POOL* pool, Call&& call) noexcept try {
-  auto all = stores_of(pool);
+status guarded(NVM_POOL* pool, const char* name, Call&& call) noexcept try {
+  auto all = stores_of(pool, name);
   if (!all) return all.error();
   return call(**all);
 } catch (const std::bad_alloc&) {
@@ -327,7 +324,8 @@ nvm_kv* nvm_kv_open(NVM_POOL* pool, const char* name, const nvm_kv_options* opti
     return api::report_null<nvm_kv>(fail(errc::invalid, "a reserved field of nvm_kv_options is not 0"));
   }
   nvm_kv* out = nullptr;
-  const nvm::status s = keyed::guarded(pool, [&](keyed::stores& all) { return keyed::open_store(all, name, o, out); });
+  const nvm::status s =
+      keyed::guarded(pool, "nvm_kv_open()", [&](keyed::stores& all) { return keyed::open_store(all, name, o, out); });
   return s ? out : api::report_null<nvm_kv>(s.error());
 }
 
@@ -353,7 +351,7 @@ const char* nvm_kv_index_name(int index) { return keyed::name_of(static_cast<key
 int nvm_kv_each(NVM_POOL* pool, int (*visit)(const char*, enum nvm_kv_index, void*), void* argument) {
   if (visit == nullptr) return api::report(fail(errc::invalid, "the function is NULL"));
   std::vector<std::pair<std::string, enum nvm_kv_index>> found;
-  const nvm::status s = keyed::guarded(pool, [&](keyed::stores& all) -> nvm::status {
+  const nvm::status s = keyed::guarded(pool, "nvm_kv_each()", [&](keyed::stores& all) -> nvm::status {
     const std::lock_guard guard{all.lock};
     if (nvm::status opened = keyed::open_directory(all, false); !opened || all.directory == nullptr) return opened;
     nvm_kv_cursor cursor{*all.directory};
@@ -383,14 +381,14 @@ int nvm_kv_each(NVM_POOL* pool, int (*visit)(const char*, enum nvm_kv_index, voi
 
 int nvm_kv_drop(NVM_POOL* pool, const char* name) {
   if (nvm::status s = keyed::check_name(name); !s) return api::report(s.error());
-  return api::answer(keyed::guarded(pool, [&](keyed::stores& all) { return keyed::drop_store(all, name); }));
+  return api::answer(keyed::guarded(pool, "nvm_kv_drop()", [&](keyed::stores& all) { return keyed::drop_store(all, name); }));
 }
 
 int nvm_kv_rename(NVM_POOL* pool, const char* name, const char* new_name) {
   if (nvm::status s = keyed::check_name(name); !s) return api::report(s.error());
   if (nvm::status s = keyed::check_name(new_name); !s) return api::report(s.error());
   return api::answer(
-      keyed::guarded(pool, [&](keyed::stores& all) { return keyed::rename_store(all, name, new_name); }));
+      keyed::guarded(pool, "nvm_kv_rename()", [&](keyed::stores& all) { return keyed::rename_store(all, name, new_name); }));
 }
 
 }  // extern "C"

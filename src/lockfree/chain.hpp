@@ -94,7 +94,7 @@ class chain {
     };
     for (;;) {
       position p;
-      if (!find(s, start, order, k, p)) return give_up(failure());
+      if (!find(s, start, order, k, p)) return give_up(failure(s));
       link_word expected = 0;
       if (p.current != nullptr) {
         (void)memory_.settled(s, *p.before, p.word, order);
@@ -134,10 +134,11 @@ class chain {
         s.count(1);
         return written::inserted;
       }
-      bool may_go = false;
       const std::uint64_t old = memory_.offset_in_pool(p.current);
-      if (!memory_.change_to_delete(s, p.current->next, expected, made | gone, order, old, may_go)) continue;
-      if (may_go) unlink(s, p, old, made);
+      const deletion d = memory_.change_to_delete(s, p.current->next, expected, made | gone, order, old);
+      if (d == deletion::refused) return give_up(failure(s));
+      if (d == deletion::forestalled) continue;
+      unlink(s, p, old, made);
       return written::replaced;
     }
   }
@@ -148,7 +149,7 @@ class chain {
                                        Decide&& decide) noexcept {
     for (;;) {
       position p;
-      if (!find(s, start, order, k, p)) return failure();
+      if (!find(s, start, order, k, p)) return failure(s);
       if (p.current == nullptr) {
         memory_.depend(s, order);
         return false;
@@ -157,11 +158,12 @@ class chain {
       const link_word next = settled(s, p.current->next, p.next);
       memory_.depend(s, order);
       if (!decide(p.current)) return false;
-      bool may_go = false;
       const std::uint64_t old = memory_.offset_in_pool(p.current);
-      if (!memory_.change_to_delete(s, p.current->next, next, next | gone, order, old, may_go)) continue;
+      const deletion d = memory_.change_to_delete(s, p.current->next, next, next | gone, order, old);
+      if (d == deletion::refused) return failure(s);
+      if (d == deletion::forestalled) continue;
       s.count(-1);
-      if (may_go) unlink(s, p, old, next);
+      unlink(s, p, old, next);
       return true;
     }
   }
@@ -378,11 +380,11 @@ class chain {
       return false;
     }
   }
-  [[nodiscard]] errc failure() const noexcept {
+  [[nodiscard]] errc failure(const session& s) const noexcept {
     if (memory_.is_damaged()) {
       return fail(errc::corrupt, "a link leads to offset %lu, where no node can be", memory_.damaged_offset());
     }
-    return fail(errc::no_memory, "no memory to unlink a node that was deleted");
+    return s.refusal();
   }
 
   // ForCell: cells of the same order are not entered.

@@ -155,18 +155,24 @@ class domain {
     epochs_.leave_for_good(t.number());
   }
 
-  // The node will be unlinked now; false: it may not be, for want of memory (it stays linked, deleted as it is).
+  // The node will be unlinked now; or it may not be: it stays as it is.  errc::no_memory, no_space, io.
   // `ordered`: a fence of the caller comes before that.
   // `count`: so many will be, and this is one of them.
-  [[nodiscard, NVM_INLINE]] bool may_unlink(thread& t, node_heap<M>& heap, std::uint64_t offset, bool ordered,
-                                            std::size_t count = 1) noexcept {
-    if (t.open_.capacity() - t.open_.size() < count && !make_room(t, count)) [[unlikely]]
-      return false;
-    return t.areas.unlinks(heap.area_of(offset), heap.owner(), t.newest_, ordered).has_value();
+  [[nodiscard, NVM_INLINE]] status may_unlink(thread& t, node_heap<M>& heap, std::uint64_t offset, bool ordered,
+                                              std::size_t count = 1) noexcept {
+    status s = has_room(t, count);
+    if (s) [[likely]]
+      s = t.areas.unlinks(heap.area_of(offset), heap.owner(), t.newest_, ordered);
+    // Generations that may be freed by now give room, and areas.
+    if (!s) [[unlikely]]
+      t.tidy_due_ = true;
+    return s;
   }
-  // The same for a node whose deletion is durable by itself: what is wanted is memory.
-  [[nodiscard, NVM_INLINE]] bool may_unlink_at_once(thread& t) noexcept {
-    return t.open_.capacity() != t.open_.size() || make_room(t, 1);
+  // The same for nodes whose deletion is durable by itself: what is wanted is memory.
+  [[nodiscard, NVM_INLINE]] status has_room(thread& t, std::size_t count = 1) noexcept {
+    if (t.open_.capacity() - t.open_.size() >= count) [[likely]]
+      return {};
+    return make_room(t, count) ? status{} : fail(errc::no_memory, "no volatile memory for a node to be unlinked");
   }
   // It was unlinked: CAS done, written back.
   void retire(thread& t, node_heap<M>& heap, std::uint64_t offset) noexcept {

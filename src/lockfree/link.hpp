@@ -47,4 +47,9 @@ struct link {
 };
 static_assert(sizeof(link) == 8);
 
+// What became of the deletion of a node: it is deleted; its link has changed meanwhile; it may not be, and is as it
+// was.
+enum class deletion : std::uint8_t { done, forestalled, refused };
+constexpr deletion deleted_if(bool done) noexcept { return done ? deletion::done : deletion::forestalled; }
+
 }  // namespace nvm::lockfree

@@ -8,6 +8,7 @@
 //   allocate, contents, discard  a node before it is linked
 //   take_array, publish_run      what a hash table grows by
 //   may_unlink, retire           around the CAS that unlinks it
+//   change_to_delete             deletes it, if it may be unlinked then
 #pragma once
 
 #include <algorithm>
@@ -45,6 +46,13 @@ class node_memory {
     }
     [[nodiscard]] std::int64_t inserted_ever() const noexcept { return ever_.load(std::memory_order_relaxed); }
     std::int64_t lately = 0;
+    // Keeps why a node may not be unlinked or deleted, if it may not.
+    [[nodiscard, NVM_INLINE]] bool permits(const status& s) noexcept {
+      if (!s) [[unlikely]]
+        refusal_ = s.error();
+      return s.has_value();
+    }
+    [[nodiscard]] errc refusal() const noexcept { return refusal_; }
     // xorshift64: heights of nodes.  The same each time a thread of this number comes.
     [[nodiscard, NVM_INLINE]] std::uint64_t random() noexcept {
       random_ ^= random_ << 13;
@@ -59,6 +67,7 @@ class node_memory {
     std::atomic<std::int64_t> ever_{0};
     std::uint64_t random_;
     node_cache cache_;
+    errc refusal_ = errc::no_memory;
   };
 
   node_memory(domain<M>& d, const typename node_heap<M>::settings& s) noexcept
@@ -167,38 +176,42 @@ class node_memory {
     m.flush(word, sizeof *word);
     m.fence(edge{"lockfree/E12"});
   }
+  // False: s.refusal() says why.
   [[nodiscard, NVM_INLINE]] bool may_unlink(session& s, std::uint64_t offset, std::size_t count = 1) noexcept {
-    return in_.may_unlink(*s.thread_, heap_, offset, false, count);
+    return s.permits(in_.may_unlink(*s.thread_, heap_, offset, false, count));
+  }
+  // What leaves with a node that is deleted next, `count` in all.
+  [[nodiscard, NVM_INLINE]] bool may_leave(session& s, std::uint64_t offset, std::size_t count) noexcept {
+    return s.permits(in_.may_unlink(*s.thread_, heap_, offset, !in_.links.defers(), count));
   }
   // may_unlink() of a node that the next change of a link deletes: what recovery looks at has the node's area in before
   // the node is deleted, or it would count one that is deleted and linked still.  The write-back is waited for with the
   // change (lockfree/E1).
   [[nodiscard, NVM_INLINE]] bool will_delete(session& s, std::uint64_t offset) noexcept {
-    return in_.may_unlink(*s.thread_, heap_, offset, true);
+    return s.permits(in_.may_unlink(*s.thread_, heap_, offset, true));
   }
-  // change() of the link that deletes the node at `offset`; may_go: may_unlink() of it.  `at_once`: past the link
-  // cache. first(): what tells recovery of the deletion besides, and is written back; not called where the link cache
-  // has it.
+  // change() of the link that deletes the node at `offset`, if may_unlink() of it.  `at_once`: past the link cache.
+  // first(): what tells recovery of the deletion besides, and is written back; not called where the link cache has it.
   template <class First = nothing_else>
-  [[nodiscard, NVM_INLINE]] bool change_to_delete(session& s, link& l, link_word expected, link_word desired,
-                                                  std::uint64_t key, std::uint64_t offset, bool& may_go,
-                                                  bool at_once = false, First&& first = {}) noexcept {
+  [[nodiscard, NVM_INLINE]] deletion change_to_delete(session& s, link& l, link_word expected, link_word desired,
+                                                      std::uint64_t key, std::uint64_t offset, bool at_once = false,
+                                                      First&& first = {}) noexcept {
     if (in_.links.defers() && !at_once) {
       // Nothing on media tells a deletion that is only in the link cache.
-      may_go = in_.may_unlink(*s.thread_, heap_, offset, false);
-      return in_.links.change(s.thread_->client, l, expected, desired, key);
+      if (!may_unlink(s, offset)) return deletion::refused;
+      return deleted_if(in_.links.change(s.thread_->client, l, expected, desired, key));
     }
     const bool late = planted(plant::deleted_unannounced);
     if (!late) {
+      if (!will_delete(s, offset)) return deletion::refused;
       first();
-      may_go = will_delete(s, offset);
     }
     const bool done = in_.links.change_now(s.thread_->client, l, expected, desired, key);
     if (done && late) {
       first();
-      may_go = in_.may_unlink(*s.thread_, heap_, offset, false);
+      (void)may_unlink(s, offset);
     }
-    return done;
+    return deleted_if(done);
   }
   void retire(session& s, std::uint64_t offset) noexcept { in_.retire(*s.thread_, heap_, offset); }
   void retire_twice(session& s, std::uint64_t offset) noexcept { in_.retire_twice(*s.thread_, heap_, offset); }

@@ -98,12 +98,15 @@ class sealed_memory : public node_memory<M> {
     make_durable(s, l, desired | pending, key, false);
     return true;
   }
-  [[nodiscard, NVM_INLINE]] bool change_to_delete(session& s, link& l, link_word expected, link_word desired,
-                                                  std::uint64_t key, std::uint64_t, bool& may_go,
-                                                  bool = false) noexcept {
+  [[nodiscard, NVM_INLINE]] deletion change_to_delete(session& s, link& l, link_word expected, link_word desired,
+                                                      std::uint64_t key, std::uint64_t offset, bool = false) noexcept {
+    if (!will_delete(s, offset)) return deletion::refused;
+    return deleted_if(change_to_gone(s, l, expected, desired, key));
+  }
+  [[nodiscard, NVM_INLINE]] bool change_to_gone(session& s, link& l, link_word expected, link_word desired,
+                                                std::uint64_t key) noexcept {
     const bool replaces = offset_of(desired) != offset_of(expected);
     if (replaces) prepare(offset_of(desired), seal::next_version(seal::version_of(seal::load(holder_of(l)))));
-    may_go = this->of().may_unlink_at_once(s.thread());
     if (!l.exchange(expected, desired | pending)) return false;
     make_durable(s, l, desired | pending, key, replaces);
     return true;
@@ -111,9 +114,7 @@ class sealed_memory : public node_memory<M> {
   // All of a change is in its first link: when others are begun, it has happened.
   [[nodiscard, NVM_INLINE]] bool begin(session& s, link& l, link_word expected, link_word desired,
                                        std::uint64_t key) noexcept {
-    bool may_go = false;
-    return (desired & gone) == 0 ? change(s, l, expected, desired, key)
-                                 : change_to_delete(s, l, expected, desired, key, 0, may_go);
+    return (desired & gone) == 0 ? change(s, l, expected, desired, key) : change_to_gone(s, l, expected, desired, key);
   }
   [[nodiscard, NVM_INLINE]] static bool begin_above(link& l, link_word expected, link_word desired) noexcept {
     return l.exchange(expected, desired);
@@ -155,10 +156,10 @@ class sealed_memory : public node_memory<M> {
   }
   // A deletion is durable by itself: nothing is looked for in areas.
   [[nodiscard, NVM_INLINE]] bool will_delete(session& s, std::uint64_t) noexcept {
-    return this->of().may_unlink_at_once(s.thread());
+    return s.permits(this->of().has_room(s.thread()));
   }
-  [[nodiscard, NVM_INLINE]] bool may_unlink(session& s, std::uint64_t, std::size_t = 1) noexcept {
-    return this->of().may_unlink_at_once(s.thread());
+  [[nodiscard, NVM_INLINE]] bool may_unlink(session& s, std::uint64_t, std::size_t count = 1) noexcept {
+    return s.permits(this->of().has_room(s.thread(), count));
   }
 
   // ---- seals ----

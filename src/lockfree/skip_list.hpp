@@ -573,11 +573,11 @@ class skip_list {
   }
   enum class outcome : std::uint8_t { done, again, failed };
 
-  [[nodiscard]] errc failure() const noexcept {
+  [[nodiscard]] errc failure(const session& s) const noexcept {
     if (memory_.is_damaged()) {
       return fail(errc::corrupt, "a link leads to offset %lu, where no node can be", memory_.damaged_offset());
     }
-    return fail(errc::no_memory, "no memory to unlink a node that was deleted");
+    return s.refusal();
   }
 
   // Where the key is or would be, at all levels; unlinks what is deleted on the way.  False: failure() says why.
@@ -689,7 +689,7 @@ class skip_list {
     };
     position p;
     for (;;) {
-      if (!find(s, order, k, p, owes)) return give_up(failure());
+      if (!find(s, order, k, p, owes)) return give_up(failure(s));
       node_head* const old = p.current;
       link_word expected = settled(s, p.at[0]);
       memory_.depend(s, order);
@@ -722,6 +722,7 @@ class skip_list {
         made_bytes = bytes;
       }
       if (old != nullptr) {
+        if (!may_close(s, *old)) return give_up(failure(s));
         expected = close(s, *old, height_of(old));
         if ((expected & gone) != 0) continue;
       }
@@ -733,11 +734,12 @@ class skip_list {
       n->next.set(offset_of(expected));
       for (unsigned i = 1; i < height; ++i) level(&n->next, i).set(follows(p, old, i));
       memory_.contents(start, head_at(height) + bytes);
-      if (link_in(s, p, old, n, height, expected, order, k, owes)) {
-        if (old != nullptr) return written::replaced;
-        s.count(1);
-        return written::inserted;
-      }
+      const deletion d = link_in(s, p, old, n, height, expected, order, k, owes);
+      if (d == deletion::refused) return give_up(failure(s));
+      if (d == deletion::forestalled) continue;
+      if (old != nullptr) return written::replaced;
+      s.count(1);
+      return written::inserted;
     }
   }
   // What follows at level i behind a node that takes the place p, or that of the old one there.
@@ -746,29 +748,32 @@ class skip_list {
     if (old == nullptr || led != memory_.offset_in_pool(old)) return led;
     return offset_of(level(&old->next, i).load());
   }
-  // False: somebody has changed the bottom meanwhile.
-  [[nodiscard, NVM_INLINE]] bool link_in(session& s, position& p, node_head* old, node_head* n, unsigned height,
-                                         link_word expected, std::uint64_t order, const key& k, bool& owes) noexcept {
+  // The deletion of `old`, or of nothing.
+  [[nodiscard, NVM_INLINE]] deletion link_in(session& s, position& p, node_head* old, node_head* n, unsigned height,
+                                             link_word expected, std::uint64_t order, const key& k,
+                                             bool& owes) noexcept {
     const std::uint64_t to = memory_.offset_in_pool(n);
     link& bottom = old == nullptr ? *p.at[0].in : old->next;
     const link_word desired = old == nullptr ? to : to | gone;
     const std::uint64_t old_start = old == nullptr ? 0 : start_of(memory_.offset_in_pool(old));
-    bool may_go = false;
+    bool may_go = true;
     unsigned taken_over = 0;
     if (height == 1) {
-      if (old == nullptr) return memory_.change(s, bottom, expected, desired, order);
-      if (!memory_.change_to_delete(s, bottom, expected, desired, order, old_start, may_go)) return false;
+      if (old == nullptr) return deleted_if(memory_.change(s, bottom, expected, desired, order));
+      const deletion d = memory_.change_to_delete(s, bottom, expected, desired, order, old_start);
+      if (d != deletion::done) return d;
     } else {
-      // As in change_to_delete(): the area is known before the deletion.
-      if (old != nullptr) may_go = memory_.will_delete(s, old_start);
-      if (!memory_.begin(s, bottom, expected, desired, order)) return false;
+      // may_close() has done what change_to_delete() does first.
+      if (!memory_.begin(s, bottom, expected, desired, order)) return deletion::forestalled;
       taken_over = build(s, p, bottom, desired, old, n, height, order, k, owes);
+      // What was unlinked on the way has taken of the room.
+      if (old != nullptr) may_go = memory_.may_unlink(s, old_start);
     }
     if (old != nullptr) unlink(s, p, old, to, may_go, taken_over, order, k, owes);
     // It was deleted while it was built, and who did so may have looked too early.
     if (height > 1 && (n->next.load() & gone) != 0) [[unlikely]]
       sweep(s, order, k, owes);
-    return true;
+    return deletion::done;
   }
   // Links n, which has just been linked at the bottom, at the levels above, and ends its insertion.  In levels below
   // what is returned, a link that led to the old node leads to n.
@@ -811,7 +816,7 @@ class skip_list {
   [[nodiscard]] result<bool> take(session& s, std::uint64_t order, const key& k, Decide&& decide, bool& owes) noexcept {
     position p;
     for (;;) {
-      if (!find(s, order, k, p, owes)) return failure();
+      if (!find(s, order, k, p, owes)) return failure(s);
       node_head* const n = p.current;
       if (n == nullptr) {
         memory_.depend(s, order);
@@ -821,17 +826,23 @@ class skip_list {
       memory_.depend(s, order);
       if (!decide(n)) return false;
       const std::uint64_t start = start_of(memory_.offset_in_pool(n));
+      if (!may_close(s, *n)) return failure(s);
       const link_word next = close(s, *n, height_of(n));
       if ((next & gone) != 0) continue;
-      bool may_go = false;
       // A node that is linked above is durably deleted before it leaves the bottom, or searches would stand on it there
       // after a crash.
       const bool at_once = height_of(n) > 1;
-      if (!memory_.change_to_delete(s, n->next, next, next | gone, order, start, may_go, at_once)) continue;
+      const deletion d = memory_.change_to_delete(s, n->next, next, next | gone, order, start, at_once);
+      if (d == deletion::refused) return failure(s);
+      if (d == deletion::forestalled) continue;
       s.count(-1);
-      unlink(s, p, n, next, may_go, 0, order, k, owes);
+      unlink(s, p, n, next, true, 0, order, k, owes);
       return true;
     }
+  }
+  // What is closed has to go: before that it is known that it may.
+  [[nodiscard, NVM_INLINE]] bool may_close(session& s, const node_head& n) noexcept {
+    return height_of(&n) == 1 || memory_.will_delete(s, start_of(memory_.offset_in_pool(&n)));
   }
   // Marks the upper levels of a node, from above; a mark is durable before the one below it can be seen, so that nobody
   // ever stands at a level on a node that has left the one below.  For the lowest, the mark at the bottom stands in.

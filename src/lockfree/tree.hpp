@@ -469,11 +469,11 @@ class tree {
     unsigned rerouted_count;
   };
 
-  [[nodiscard]] errc failure() const noexcept {
+  [[nodiscard]] errc failure(const session& s) const noexcept {
     if (memory_.is_damaged()) {
       return fail(errc::corrupt, "an edge leads to offset %lu, where no node can be", memory_.damaged_offset());
     }
-    return fail(errc::no_memory, "no memory to unlink a leaf that was deleted");
+    return s.refusal();
   }
 
   // Where the key is or would be.  False: failure() says why.
@@ -583,13 +583,13 @@ class tree {
     };
     position p;
     for (patience left;;) {
-      if (!seek(order, k, p)) return give_up(failure());
+      if (!seek(order, k, p)) return give_up(failure(s));
       const bool is_there = p.leaf != nullptr && (p.word & gone) == 0 && compare(p.leaf, order, k) == 0;
       node_head* const old = is_there ? p.leaf : nullptr;
       const link_word expected = settle(s, p, order);
       if (rule == (is_there ? write_rule::insert_only : write_rule::replace_only)) return give_up(written::refused);
       if ((expected & (gone | frozen)) != 0) [[unlikely]] {
-        if (!tidy_up(s, p, order, k) || !goes_on(left, p)) return give_up(failure());
+        if (!tidy_up(s, p, order, k) || !goes_on(left, p)) return give_up(failure(s));
         continue;
       }
       const std::uint64_t bytes = size(old);
@@ -607,7 +607,7 @@ class tree {
       leaf->next.set(0);
       memory_.contents(at, bytes);
       if (old != nullptr) {
-        if (!memory_.may_unlink(s, offset_of(expected))) return give_up(failure());
+        if (!memory_.may_unlink(s, offset_of(expected))) return give_up(failure(s));
         mark(old);
         if (!memory_.change(s, *p.edge, expected, made.leaf, order)) continue;
         memory_.retire(s, offset_of(expected));
@@ -620,7 +620,7 @@ class tree {
         s.count(1);
         return written::inserted;
       }
-      if (!is_whole<Nodes>(memory_, p.leaf)) return give_up(failure());
+      if (!is_whole<Nodes>(memory_, p.leaf)) return give_up(failure(s));
       // The greater of the two shows the way.
       const bool is_left = compare(p.leaf, order, k) > 0;
       const key shown = is_left ? Nodes::key_of(p.leaf) : k;
@@ -650,7 +650,7 @@ class tree {
   [[nodiscard]] result<bool> take(session& s, std::uint64_t order, const key& k, Decide&& decide) noexcept {
     position p;
     for (patience left;;) {
-      if (!seek(order, k, p)) return failure();
+      if (!seek(order, k, p)) return failure(s);
       if (p.leaf == nullptr || compare(p.leaf, order, k) != 0) {
         memory_.depend(s, order);
         return false;
@@ -659,19 +659,20 @@ class tree {
       if ((w & gone) != 0) return false;
       if (!decide(p.leaf)) return false;
       if ((w & frozen) != 0) {
-        if (!tidy_up(s, p, order, k) || !goes_on(left, p)) return failure();
+        if (!tidy_up(s, p, order, k) || !goes_on(left, p)) return failure(s);
         continue;
       }
-      bool may_go = false;
-      if (!memory_.change_to_delete(s, *p.edge, w, w | gone, order, offset_of(w), may_go, false,
-                                    [&] { mark(p.leaf); })) {
-        continue;
-      }
+      // With the leaf its branch leaves.
+      if (p.parent != nullptr && !memory_.may_leave(s, start_of(p.in_word), 2)) return failure(s);
+      const deletion d =
+          memory_.change_to_delete(s, *p.edge, w, w | gone, order, offset_of(w), false, [&] { mark(p.leaf); });
+      if (d == deletion::refused) return failure(s);
+      if (d == deletion::forestalled) continue;
       s.count(-1);
       p.word = w | gone;
-      // It is not in the tree any more.  If memory is short, whoever comes by tidies up.
+      // It is not in the tree any more.
       const std::uint64_t leaf = offset_of(w);
-      while (may_go && goes_on(left, p) && tidy_up(s, p, order, k)) {
+      while (goes_on(left, p) && tidy_up(s, p, order, k)) {
         if (p.word == 0 || !seek(order, k, p) || offset_of(p.word) != leaf) break;
       }
       return true;

@@ -42,6 +42,7 @@ class volatile_memory {
       if (open_.size() >= generation_nodes) [[unlikely]]
         tidy_up();
     }
+    [[nodiscard]] static errc refusal() noexcept { return errc::no_memory; }
     void count(std::int64_t more) noexcept { lately += more; }
     std::int64_t lately = 0;
     // As that of node_memory.hpp: the same heights.
@@ -196,12 +197,12 @@ class volatile_memory {
   }
   [[nodiscard, NVM_INLINE]] static bool may_unlink(session&, std::uint64_t, std::uint64_t = 1) noexcept { return true; }
   [[nodiscard, NVM_INLINE]] static bool will_delete(session&, std::uint64_t) noexcept { return true; }
+  [[nodiscard, NVM_INLINE]] static bool may_leave(session&, std::uint64_t, std::uint64_t) noexcept { return true; }
   template <class Also = int>
-  [[nodiscard, NVM_INLINE]] static bool change_to_delete(session&, link& l, link_word expected, link_word desired,
-                                                         std::uint64_t, std::uint64_t, bool& may_go, bool = false,
-                                                         Also&& = {}) noexcept {
-    may_go = true;
-    return l.exchange(expected, desired);
+  [[nodiscard, NVM_INLINE]] static deletion change_to_delete(session&, link& l, link_word expected, link_word desired,
+                                                             std::uint64_t, std::uint64_t, bool = false,
+                                                             Also&& = {}) noexcept {
+    return deleted_if(l.exchange(expected, desired));
   }
   static void retire(session& s, std::uint64_t offset) noexcept { s.open_.push_back(offset); }
   // As that of domain.hpp.

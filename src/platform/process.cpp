@@ -1,12 +1,17 @@
 #include "platform/process.hpp"
 
+#include <cxxabi.h>
+#include <dlfcn.h>
 #include <execinfo.h>
+#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
+#include <cstdlib>
 #include <cstring>
 
 #include "platform/cancellation.hpp"
@@ -45,6 +50,32 @@ status random_bytes(void* out, std::size_t bytes) noexcept {
     bytes -= static_cast<std::size_t>(got);
   }
   return {};
+}
+
+void print_place(std::FILE* to, const void* code) noexcept {
+  // The call itself: what comes after it may be of another line.
+  const auto at = reinterpret_cast<std::uintptr_t>(code) - 1;
+  Dl_info of{};
+  link_map* map = nullptr;
+  const bool known = ::dladdr1(reinterpret_cast<void*>(at), &of, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) != 0;
+  if (!known || map == nullptr || of.dli_fname == nullptr) {
+    std::fprintf(to, "code at %p, of no file that is loaded\n", code);
+    return;
+  }
+  // The path, which of the program is the name that it was called by.
+  char program[PATH_MAX];
+  const bool is_program = map->l_name == nullptr || map->l_name[0] == '\0';
+  const ssize_t length = is_program ? ::readlink("/proc/self/exe", program, sizeof program - 1) : -1;
+  if (length >= 0) program[length] = '\0';
+  const char* const file = length >= 0 ? program : of.dli_fname;
+  int failed = 0;
+  char* const name = of.dli_sname != nullptr ? abi::__cxa_demangle(of.dli_sname, nullptr, nullptr, &failed) : nullptr;
+  const char* const function = name != nullptr ? name : of.dli_sname;
+  // Of a program at a fixed address the files' own addresses are these.
+  const auto offset = static_cast<unsigned long>(at - map->l_addr);
+  std::fprintf(to, "%s (%s+0x%lx)\nfile and line: addr2line -Cfie %s 0x%lx\n",
+               function != nullptr ? function : "a function without a dynamic symbol", file, offset, file, offset);
+  std::free(name);
 }
 
 void print_calls(std::FILE* to) noexcept {

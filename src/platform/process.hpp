@@ -21,6 +21,9 @@ namespace nvm::platform {
 // Fills the buffer from the kernel's generator.
 [[nodiscard]] status random_bytes(void* out, std::size_t bytes) noexcept;
 
+// Prints where the code before the return address `code` is: its function, if the dynamic linker knows it, its file and
+// the offset there, and the command that makes file and line of them.
+void print_place(std::FILE* to, const void* code) noexcept;
 // Prints which calls led here, a line for each: the file that the code is of, the offset in it, the address.
 void print_calls(std::FILE* to) noexcept;
 

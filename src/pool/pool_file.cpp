@@ -463,6 +463,7 @@ void pool_file::take_superblock(const layout::superblock& sb) noexcept {
   superblock_ = sb;
   shape_ = geometry_of(sb);
   size_pages_.store(sb.size_pages, std::memory_order_release);
+  features_.store(sb.features_incompat, std::memory_order_release);
 }
 
 // The logs of ssd and of direct media differ, so those two kinds cannot stand in for each other; direct media can, and
@@ -515,7 +516,7 @@ status pool_file::adopt_image() noexcept {
   const auto sb = pick_superblock(base(), header_bytes, *bytes);
   if (!sb) return sb.error();
   if (auto s = check_file_superblock(*sb); !s) return s;
-  if (std::memcmp(&*sb, &superblock_, offsetof(layout::superblock, sequence)) != 0)
+  if (!is_of_same_pool(superblock_, *sb))
     return fail(errc::corrupt, "the replay of the log changed constant fields of the superblock");
   take_superblock(*sb);
   return {};

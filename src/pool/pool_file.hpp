@@ -17,6 +17,9 @@
 // file longer than its pool, which the next growth uses.  A sync that fails is the last: the system has forgotten which
 // pages it has lost, the medium's own among them, so the medium is told and nothing is committed any more.
 //
+// Features.  A bit that a pool gets while it lives is set by a change of the superblock before the first thing that
+// needs it is stored: a crash leaves a bit that nothing needs yet, and nothing that needs a bit that is not there.
+//
 // Close.  State `clean`, after the caller has made everything else durable.  Destruction without close() leaves the
 // pool as a crash would, but for the mark of its owner (owner.hpp).
 //
@@ -159,6 +162,25 @@ class pool_file {
     return *pages;
   }
 
+  // Whether the pool has bits of features_incompat.  acquire: pairs with the release in add_feature(): what says so was
+  // ordered.
+  [[nodiscard]] bool has_feature(std::uint32_t bits) const noexcept {
+    return (features_.load(std::memory_order_acquire) & bits) == bits;
+  }
+  // The pool has them from now on, whatever becomes of a transaction: that is ordered, as a growth is, before whatever
+  // any thread does next that has seen has_feature().  A library that does not know them refuses the pool.
+  template <media M>
+  [[nodiscard]] status add_feature(M& m, std::uint32_t bits) noexcept {
+    if (auto s = usable(); !s) return s;
+    const std::lock_guard lock{growing_};
+    if (has_feature(bits)) return {};
+    if (auto s = accepts_commits(); !s) return s;
+    superblock_.features_incompat |= bits;
+    write_superblock(m, base(), superblock_);
+    features_.store(superblock_.features_incompat, std::memory_order_release);
+    return {};
+  }
+
   // What the file and this process say about it, used_pages and free_pages apart; right whatever became of the name.
   [[nodiscard]] status describe(nvm_pool_info& out) noexcept;
 
@@ -211,7 +233,8 @@ class pool_file {
   layout::superblock opening_{};  // what mark_open() writes; superblock_ may have grown since
   nvm::geometry shape_;
   std::atomic<std::uint64_t> size_pages_{0};
-  std::mutex growing_;  // guards superblock_ and the file's length; taken before anything of media/
+  std::atomic<std::uint32_t> features_{0};  // superblock_.features_incompat
+  std::mutex growing_;                      // guards superblock_ and the file's length; taken before anything of media/
   std::atomic<void*> owner_{nullptr};
   std::atomic<bool> forked_{false};
   std::atomic<bool> closed_{false};

@@ -31,8 +31,10 @@ inline constexpr unsigned base_history_max = 8;
 inline constexpr std::uint64_t home_bytes_unit = std::uint64_t{1} << 16;
 inline constexpr std::uint64_t home_bytes_max = std::uint64_t{1} << 46;  // so that home addresses have 47 bits
 
-// Bits of features_incompat.  engine: `engine` or `validation` is not 0.
+// Bits of features_incompat.  engine: `engine` or `validation` is not 0.  aligned: there may be objects at multiples of
+// more than 16 bytes (space/aligned_layout.hpp); set before the first is made, and never taken back.
 inline constexpr std::uint32_t feature_engine = 1;
+inline constexpr std::uint32_t feature_aligned = 2;
 
 enum class pool_state : std::uint32_t { clean = 1, open = 2 };
 

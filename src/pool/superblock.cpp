@@ -11,6 +11,8 @@ namespace {
 
 using layout::superblock;
 
+constexpr std::size_t constant_bytes = offsetof(superblock, sequence);
+
 // What one place of a superblock turned out to hold.
 enum class finding { absent, zero, foreign, torn, misplaced, holds };
 
@@ -195,8 +197,7 @@ status check_places(const superblock& sb) noexcept {
 
 // The copies hold both, so they come from one history: what never changes must be the same.
 status check_same_pool(const superblock& a, const superblock& b) noexcept {
-  constexpr std::size_t constant_bytes = offsetof(superblock, sequence);
-  if (std::memcmp(&a, &b, constant_bytes) == 0) return {};
+  if (a.sequence < b.sequence ? is_of_same_pool(a, b) : is_of_same_pool(b, a)) return {};
   const auto* x = reinterpret_cast<const unsigned char*>(&a);
   const auto* y = reinterpret_cast<const unsigned char*>(&b);
   const auto at = static_cast<std::size_t>(std::mismatch(x, x + constant_bytes, y).first - x);
@@ -219,6 +220,12 @@ const char* medium_name(std::uint32_t medium) noexcept {
     default:
       return "?";
   }
+}
+
+bool is_of_same_pool(const superblock& older, const superblock& newer) noexcept {
+  superblock before = older;
+  before.features_incompat |= newer.features_incompat & features_incompat_added;
+  return std::memcmp(&before, &newer, constant_bytes) == 0;
 }
 
 status check_superblock(const superblock& sb, std::uint64_t pool_bytes) noexcept {

@@ -26,7 +26,9 @@ namespace nvm {
 // Feature bits that this library knows.
 inline constexpr std::uint32_t features_compat_known = 0;
 inline constexpr std::uint32_t features_ro_compat_known = 0;
-inline constexpr std::uint32_t features_incompat_known = layout::feature_engine;
+inline constexpr std::uint32_t features_incompat_known = layout::feature_engine | layout::feature_aligned;
+// Those that a pool may get while it lives.
+inline constexpr std::uint32_t features_incompat_added = layout::feature_aligned;
 
 inline constexpr std::uint32_t lane_count_max = 1024;
 inline constexpr std::uint64_t superblock_seed = layout::pool_magic;
@@ -83,6 +85,9 @@ void format_image(std::byte* base, const layout::superblock& sb) noexcept;
 [[nodiscard]] inline result<layout::superblock> pick_superblock(const std::byte* base, std::size_t bytes) noexcept {
   return pick_superblock(base, bytes, bytes);
 }
+
+// Whether `newer` has of `older` what never changes, and what is only added.
+[[nodiscard]] bool is_of_same_pool(const layout::superblock& older, const layout::superblock& newer) noexcept;
 
 // The checks of pick_superblock() on one superblock whose crc holds.
 [[nodiscard]] status check_superblock(const layout::superblock& sb, std::uint64_t pool_bytes) noexcept;

@@ -170,6 +170,7 @@ class walk {
       return;
     }
     if (!a->natural()) {
+      ++summary_.aligned;
       const std::uint64_t post = offset + a->signpost();
       const layout::signpost expected = layout::signpost_at(post, *a);
       layout::signpost found;

@@ -51,6 +51,8 @@ class durable_side {
   [[nodiscard]] virtual status wait(lsn_t lsn) noexcept = 0;
   // Until what a transaction has read is, that changed nothing; errc::io if it may be lost.
   [[nodiscard]] virtual status wait_for_seen(lsn_t lsn) noexcept = 0;
+  // Before an object with more than natural alignment is made.
+  [[nodiscard]] virtual status admit_alignment() noexcept = 0;
   // Where the data ends now; it may grow.
   [[nodiscard]] virtual std::uint64_t data_end() const noexcept = 0;
 

@@ -546,7 +546,8 @@ verdict transaction::allocate(std::uint32_t type, std::size_t bytes, std::size_t
     return doom(fail(errc::engine, "the pool is open with translated reads: its objects are aligned to %lu bytes",
                      layout::natural_alignment));
   }
-  auto payload = tx::allocate_aligned(*e, side_->base(), type, bytes, alignment);
+  auto payload =
+      tx::allocate_aligned(*e, side_->base(), type, bytes, alignment, [&] { return side_->admit_alignment(); });
   if (!payload) return doom(payload.error());
   out = side_->base() + *payload;
   add_fresh(out, bytes);

@@ -13,9 +13,12 @@
 
 namespace nvm::tx {
 
-// Offset of the payload, a multiple of `alignment`.  A failure leaves the transaction only to be rolled back.
-[[nodiscard]] inline result<std::uint64_t> allocate_aligned(open_transaction& t, std::byte* base, std::uint32_t type,
-                                                            std::uint64_t bytes, std::uint64_t alignment) noexcept {
+// Offset of the payload, a multiple of `alignment`.  A failure leaves the transaction only to be rolled back.  admit()
+// -> status: the pool's superblock says that there may be such objects.
+template <class Admit>
+[[nodiscard]] result<std::uint64_t> allocate_aligned(open_transaction& t, std::byte* base, std::uint32_t type,
+                                                     std::uint64_t bytes, std::uint64_t alignment,
+                                                     Admit&& admit) noexcept {
   if (!std::has_single_bit(alignment) || alignment > layout::alignment_max) {
     const errc code = fail(errc::invalid, "an alignment of %lu bytes: expected a power of 2, at most %lu", alignment,
                            layout::alignment_max);
@@ -25,6 +28,10 @@ namespace nvm::tx {
   // What has no size, or too much of it, is refused there.
   const bool natural = alignment <= layout::natural_alignment || bytes == 0 || bytes > layout::object_bytes_max;
   if (natural) return t.allocate(type, bytes);
+  if (status s = admit(); !s) {
+    t.doom(s.error());
+    return s.error();
+  }
   auto plain = t.allocate(type, bytes + layout::alignment{alignment}.padding());
   if (!plain) return plain;
   const std::uint64_t at = *plain - sizeof(layout::object_header);

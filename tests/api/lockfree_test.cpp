@@ -7,6 +7,7 @@
 
 #include <cstring>
 #include <fstream>
+#include <future>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -517,6 +518,86 @@ TEST_P(lockfree_face, a_deleted_node_that_is_counted_is_found_by_the_check) {
     EXPECT_EQ(nvm_pool_check(path.c_str(), nullptr, nullptr, nullptr), 0) << name;
     pool = nvm_pool_open(path.c_str());
     ASSERT_NE(pool, nullptr) << nvm_errormsg();
+  }
+}
+
+// Where a removal cannot note what it unlinks, for want of space, it is refused and has done nothing.
+struct full_pool {
+  const nvm::tests::scratch place{false};
+  NVM_POOL* pool = nullptr;
+  nvm_lf* lf = nullptr;
+
+  void open(std::uint32_t kind, bool create) {
+    nvm_pool_options o{};
+    o.size = o.capacity = 4 << 20;
+    pool = create ? nvm_pool_create_with(place.path().c_str(), &o) : nvm_pool_open(place.path().c_str());
+    nvm_lf_options of{};
+    of.kind = kind;
+    of.flags = NVM_LF_BYTES;
+    lf = pool == nullptr ? nullptr : nvm_lf_open(pool, "one", &of);
+    ASSERT_NE(lf, nullptr) << nvm_errormsg();
+  }
+  void close() {
+    ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+    const auto tell = [](std::uint64_t at, const char* what, void*) { ADD_FAILURE() << at << ": " << what; };
+    EXPECT_EQ(nvm_pool_check(place.path().c_str(), tell, nullptr, nullptr), 0);
+  }
+  static std::string key(int i) { return std::to_string(100'000 + i); }
+  int put(int i) {
+    const std::string value(900, 'v');
+    return nvm_lf_put(lf, key(i).data(), 6, value.data(), value.size(), 0, 0);
+  }
+  int remove(int i) { return nvm_lf_remove(lf, key(i).data(), 6); }
+  int has(int i) { return nvm_lf_get(lf, key(i).data(), 6, nullptr, 0, nullptr); }
+  // Until there is no page left, either.  The number of entries.
+  int fill() {
+    int entries = 0;
+    while (put(entries) == 1) ++entries;
+    EXPECT_EQ(nvm_errno(), NVM_E_NO_SPACE) << nvm_errormsg();
+    for (bool fits = true; fits;) {
+      EXPECT_EQ(nvm_tx_begin(pool), 0);
+      fits = nvm_alloc(pool, 1, 4000) != nullptr;
+      EXPECT_EQ(fits ? nvm_tx_commit(pool) : nvm_tx_abort(pool), 0);
+    }
+    return entries;
+  }
+};
+
+TEST(lockfree_full_pool, refuses_removals_that_it_cannot_note) {
+  for (const std::uint32_t kind : all_kinds) {
+    SCOPED_TRACE(kind);
+    full_pool p;
+    p.open(kind, true);
+    // Whoever is inside keeps what is unlinked from being freed, and its areas from being forgotten.
+    std::promise<void> inside;
+    std::promise<void> end;
+    std::thread reader{[&] {
+      EXPECT_EQ(nvm_lf_enter(p.lf), 0);
+      inside.set_value();
+      end.get_future().wait();
+      EXPECT_EQ(nvm_lf_leave(p.lf), 0);
+    }};
+    inside.get_future().wait();
+    const int entries = p.fill();
+    int gone = 0;
+    while (gone < entries && p.remove(gone) == 1) ++gone;
+    EXPECT_LT(gone, entries) << "nothing was wanting";
+    EXPECT_EQ(nvm_errno(), NVM_E_NO_SPACE) << nvm_errormsg();
+    EXPECT_EQ(p.has(gone), 1);
+    end.set_value();
+    reader.join();
+    EXPECT_EQ(nvm_lf_count(p.lf), static_cast<std::uint64_t>(entries - gone));
+    if (kind != NVM_LF_SKIP_LIST) {  // that one is left as it is
+      EXPECT_EQ(p.remove(gone), -1);
+      EXPECT_EQ(p.remove(gone), 1) << nvm_errormsg();
+      ++gone;
+    }
+    p.close();
+    p.open(kind, false);
+    EXPECT_EQ(nvm_lf_count(p.lf), static_cast<std::uint64_t>(entries - gone));
+    for (; gone < entries; ++gone) ASSERT_EQ(p.remove(gone), 1) << nvm_errormsg();
+    EXPECT_EQ(nvm_lf_count(p.lf), 0U);
+    p.close();
   }
 }
 

@@ -1,7 +1,13 @@
 // Mistakes of a program are told: stores outside of transactions, calls of one kind of transaction inside of another.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <sstream>
 #include <string>
 
 #include "nvm/kv.hpp"
@@ -58,8 +64,44 @@ TEST_P(misuse_death, a_store_outside_of_transactions_ends_the_process_with_the_p
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // the child makes a pool of its own
   EXPECT_DEATH(a->balance = 5,
                "misuse: 0x[0-9a-f]+ lies in .*no transaction open.*\n.*the address is 0x[0-9a-f]+, in pool /"
-               ".*\n.*called from 0x.*\n.*\\(.*\\)\\[0x");
+               ".*\n.*called from .*\\+0x[0-9a-f]+\\)\n"
+               "file and line: addr2line -Cfie /.* 0x[0-9a-f]+\n.*by these calls.*\n.*\\(.*\\)\\[0x");
   EXPECT_EQ(a->balance, 0);
+}
+
+// The command that the message names leads to the program's own function, and to the line where there is one.
+[[gnu::noinline]] void store_outside_of_transactions(account* to) { to->balance += 5; }
+constexpr int line_of_store = __LINE__ - 1;
+std::string first_command_of(const std::string& message) {
+  const std::size_t at = message.find("addr2line ");
+  return at == std::string::npos ? "" : message.substr(at, message.find('\n', at) - at);
+}
+TEST_P(misuse_death, the_place_is_the_programs_own_line) {
+  const std::string told = place.path("told");
+  const pid_t child = fork();
+  if (child == 0) {
+    NVM_POOL* mine = place.create("of_child");
+    account* made = nullptr;
+    (void)nvm::transaction(mine, [&] { return (made = nvm::make<account>(mine, 1)) != nullptr; });
+    (void)std::freopen(told.c_str(), "w", stderr);
+    store_outside_of_transactions(made);
+    _exit(0);
+  }
+  int ended = 0;
+  ASSERT_EQ(waitpid(child, &ended, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGABRT);
+  std::ostringstream message;
+  message << std::ifstream{told}.rdbuf();
+  const std::string command = first_command_of(message.str());
+  ASSERT_NE(command, "") << message.str();
+  std::FILE* const answer = popen(command.c_str(), "r");
+  ASSERT_NE(answer, nullptr);
+  std::string lines(4096, '\0');
+  lines.resize(std::fread(lines.data(), 1, lines.size(), answer));
+  if (pclose(answer) != 0 || lines.find("??:") != std::string::npos) GTEST_SKIP() << command << ": " << lines;
+  const std::string line = "misuse_test.cpp:" + std::to_string(line_of_store);
+  EXPECT_NE(lines.find("store_outside_of_transactions"), std::string::npos) << lines;
+  EXPECT_NE(lines.find(line), std::string::npos) << lines;
 }
 
 TEST_P(misuse, a_store_outside_of_transactions_is_told_to_the_handler_and_left_out) {

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <string>
 
+#include "aligned_sample.h"
 #include "image_text.hpp"
 #include "pool/pool_layout.hpp"
 #include "sample.h"
@@ -165,6 +166,30 @@ TEST(stores_of_version_1, are_read_and_written_as_they_are) {
     EXPECT_EQ(nvm_kv_has_checksums(made), 1);
     EXPECT_EQ(nvm_kv_put(made, "k", 1, "v", 1), 0) << nvm_errormsg();
     EXPECT_EQ(nvm_kv_close(made), 0);
+    EXPECT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+    EXPECT_EQ(nvm_pool_check(file.path(), nullptr, nullptr, nullptr), 0) << nvm_errormsg();
+  }
+}
+
+TEST(aligned_objects, of_a_killed_process_are_there_and_keep_older_libraries_out) {
+  const bytes image = image_named("v1_aligned");
+  layout::superblock sb;
+  ASSERT_GE(image.size(), sizeof sb);
+  std::memcpy(&sb, image.data(), sizeof sb);
+  EXPECT_NE(sb.features_incompat & layout::feature_aligned, 0U);
+  if (!nvm_is_durable(reinterpret_cast<void*>(sb.base_address)))
+    GTEST_SKIP() << "made for another address window than this build's";
+  const scratch_file file{image};
+  nvm_pool_options options{};
+  options.medium = sb.medium;
+  options.accept_copy = 1;
+  for (int round = 0; round < 2; ++round) {
+    NVM_POOL* pool = nvm_pool_open_with(file.path(), &options);
+    ASSERT_NE(pool, nullptr) << nvm_errormsg();
+    EXPECT_EQ(aligned_sample_verify(pool), 0);
+    ASSERT_EQ(nvm_tx_begin(pool), 0);
+    EXPECT_NE(nvm_alloc_aligned(pool, 7, 30, 128), nullptr) << nvm_errormsg();
+    EXPECT_EQ(nvm_tx_commit(pool), 0) << nvm_errormsg();
     EXPECT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
     EXPECT_EQ(nvm_pool_check(file.path(), nullptr, nullptr, nullptr), 0) << nvm_errormsg();
   }

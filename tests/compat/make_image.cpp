@@ -1,4 +1,5 @@
-// Makes a golden image with the library as it is: compat_make_image shm|ssd|stores <pool file> > images/<name>.image
+// Makes a golden image with the library as it is: compat_make_image shm|ssd|stores|aligned <pool file> >
+// images/<name>.image
 //
 // The pool is made at the given path by a process that is killed in the middle of a transaction, so the image holds
 // what recovery of that format has to cope with.
@@ -11,6 +12,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "aligned_sample.h"
 #include "image_text.hpp"
 #include "sample.h"
 #include "stores_sample.h"
@@ -22,7 +24,8 @@ int fail(const char* what) {
   return 1;
 }
 
-int make_stores(const char* path) {
+// A small pool on shm, filled by `fill`.
+int make_small(const char* path, int (*fill)(NVM_POOL* pool)) {
   nvm_pool_options o{};
   o.size = 256 * 1024;
   o.capacity = 1024 * 1024;
@@ -31,9 +34,15 @@ int make_stores(const char* path) {
   o.medium = NVM_MEDIUM_SHM;
   NVM_POOL* pool = nvm_pool_create_with(path, &o);
   if (pool == nullptr) return fail("create");
-  if (stores_sample_fill(pool) != 0 || stores_sample_verify(pool) != 0) return fail("fill");
+  if (fill(pool) != 0) return fail("fill");
   ::raise(SIGKILL);
   return 1;
+}
+
+int fill_stores(NVM_POOL* pool) { return stores_sample_fill(pool) != 0 ? -1 : stores_sample_verify(pool); }
+int fill_aligned(NVM_POOL* pool) {
+  if (aligned_sample_fill(pool) != 0 || aligned_sample_verify(pool) != 0) return -1;
+  return aligned_sample_interrupt(pool);
 }
 
 int make(const char* path, std::uint32_t medium) {
@@ -54,13 +63,15 @@ int make(const char* path, std::uint32_t medium) {
 int main(int argc, char** argv) {
   const char* const kind = argc == 3 ? argv[1] : "";
   const bool of_stores = std::strcmp(kind, "stores") == 0;
-  if (!of_stores && std::strcmp(kind, "shm") != 0 && std::strcmp(kind, "ssd") != 0) {
-    std::fprintf(stderr, "usage: compat_make_image shm|ssd|stores <pool file>\n");
+  const bool is_small = of_stores || std::strcmp(kind, "aligned") == 0;
+  if (!is_small && std::strcmp(kind, "shm") != 0 && std::strcmp(kind, "ssd") != 0) {
+    std::fprintf(stderr, "usage: compat_make_image shm|ssd|stores|aligned <pool file>\n");
     return 2;
   }
   const std::uint32_t medium = std::strcmp(kind, "shm") == 0 ? NVM_MEDIUM_SHM : NVM_MEDIUM_SSD;
   const pid_t child = ::fork();
-  if (child == 0) ::_exit(of_stores ? make_stores(argv[2]) : make(argv[2], medium));
+  if (child == 0)
+    ::_exit(is_small ? make_small(argv[2], of_stores ? fill_stores : fill_aligned) : make(argv[2], medium));
   int state = 0;
   ::waitpid(child, &state, 0);
   if (!WIFSIGNALED(state) || WTERMSIG(state) != SIGKILL) return 1;

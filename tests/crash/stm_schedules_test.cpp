@@ -53,6 +53,7 @@ class fibers_side final : public stm::durable_side {
   [[nodiscard]] bool takes_announced_stores() const noexcept override { return false; }
   status wait(lsn_t lsn) noexcept override { return pool_.engine->wait(lsn); }
   status wait_for_seen(lsn_t lsn) noexcept override { return pool_.engine->wait(lsn); }
+  status admit_alignment() noexcept override { return {}; }
 
  private:
   NVM_POOL& pool_;

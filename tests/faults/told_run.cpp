@@ -20,18 +20,16 @@
 #include <mutex>
 #include <thread>
 
-#include "nvm/kv.h"
-#include "nvm/lockfree.h"
 #include "nvm/nvm.hpp"
 #include "nvm/stm.hpp"
+#include "told_stores.hpp"
 
 namespace nvm::tests {
 namespace {
 
 constexpr unsigned threads = 2;
-constexpr unsigned attempts = 9;
+constexpr unsigned attempts = told_attempts;
 constexpr unsigned words_each = 16;
-constexpr std::size_t large = std::size_t{400} << 10;
 constexpr int nothing = INT_MAX;
 constexpr int in_work = INT_MAX - 1;
 
@@ -39,11 +37,12 @@ struct told_attempt {
   std::atomic<int> code{nothing};  // what the caller was told; 0: durable
   std::atomic<unsigned> events{0};
   std::atomic<bool> twice{false};  // an event came again, or after one that ends it
+  std::atomic<bool> seen{false};   // another thread has read what it made, and was told so
 };
 struct told_page {
   std::array<std::array<told_attempt, attempts + 1>, threads> of;
   std::atomic<long> calls{0}, told{0};
-  std::atomic<bool> struck{false}, unexpected{false};
+  std::atomic<bool> struck{false}, unexpected{false}, closed{false};
   std::array<char, 200> why{};
 };
 
@@ -99,12 +98,10 @@ void watch(fault kind, bool done) {
 struct worker {
   NVM_POOL* pool;
   std::uint64_t* words;  // of this thread
-  nvm_kv* kv;
-  nvm_lf* lf;
+  const told_stores& stores;
   unsigned thread;
 };
 
-bool grows(unsigned n) { return n % 3 == 0; }
 std::uint64_t* second(std::uint64_t* words, std::uint64_t n) { return words + 8 + n % 8; }
 
 void tell(told_attempt& a, int code) {
@@ -120,7 +117,7 @@ bool announced_body(const worker& w, unsigned n, told_attempt& a) {
   if (!good) return false;
   w.words[0] = n;
   *second(w.words, n) = n;
-  return !grows(n) || nvm_alloc(w.pool, 1, large) != nullptr;
+  return !told_grows(n) || nvm_alloc(w.pool, 1, told_large) != nullptr;
 }
 int barrier_body(nvm_stm* tx, const worker& w, unsigned n, told_attempt& a) {
   a.events = 0;  // a conflict has run ABORT hooks, and the body starts again
@@ -129,7 +126,7 @@ int barrier_body(nvm_stm* tx, const worker& w, unsigned n, told_attempt& a) {
   }
   nvm_stm_store64(tx, w.words, n);
   nvm_stm_store64(tx, second(w.words, n), n);
-  return !grows(n) || nvm_stm_alloc(tx, 1, large) != nullptr ? 0 : nvm_errno();
+  return !told_grows(n) || nvm_stm_alloc(tx, 1, told_large) != nullptr ? 0 : nvm_errno();
 }
 
 int by_announcing(const worker& w, unsigned n, told_attempt& a) {
@@ -152,18 +149,6 @@ int by_run(const worker& w, unsigned n, told_attempt& a) {
       &g);
   return ended == -1 ? nvm_errno() : ended;
 }
-int by_store(const worker& w, unsigned n) {
-  static const std::array<char, large> much{};
-  const std::uint64_t value[2] = {n, n};
-  const std::string big = "big" + std::to_string(w.thread) + std::to_string(n);
-  const std::string key = "last" + std::to_string(w.thread);
-  const nvm_kv_operation both[] = {
-      {w.kv, NVM_KV_PUT, 0, key.data(), key.size(), value, sizeof value},
-      {w.kv, NVM_KV_PUT, 0, big.data(), big.size(), much.data(), much.size()},
-  };
-  return nvm_kv_batch(w.pool, both, grows(n) ? 2 : 1, nullptr) == 0 ? 0 : nvm_errno();
-}
-
 int attempt(const worker& w, unsigned n, told_attempt& a) {
   switch (now.face) {
     case told_face::announced:
@@ -191,13 +176,24 @@ int attempt(const worker& w, unsigned n, told_attempt& a) {
       return o.code();
     }
     case told_face::store:
-      return by_store(w, n);
+    case told_face::entries:
     case told_face::structure:
-      return nvm_lf_put64(w.lf, 100 * w.thread + n, n, 0) >= 0 ? 0 : nvm_errno();
+    case told_face::bytes:
+      return attempt_in_stores(now, w.stores, w.thread, n);
     case told_face::asynchronous:
+    case told_face::unwaited:
       break;
   }
   return nothing;
+}
+
+// What a wait has said of the n-th attempt, and of those before it that nobody has waited for.
+void tell_all(unsigned thread, unsigned& waited, unsigned n, int code) {
+  while (waited < n) {
+    told_attempt& a = page->of[thread][++waited];
+    if (code == 0 && a.code == in_work) tell(a, 0);
+    if (code != 0 && waited == n) a.code = code;
+  }
 }
 
 void work_asynchronously(const worker& w) {
@@ -216,23 +212,60 @@ void work_asynchronously(const worker& w) {
       if (lsn != NVM_LSN_NONE || nvm_wait(w.pool, lsn) == 0) page->unexpected = true;
       continue;
     }
-    if (n % 3 != 0) continue;
-    const int code = nvm_wait(w.pool, lsn) == 0 ? 0 : nvm_errno();
-    for (++waited; waited <= n; ++waited) {
-      told_attempt& earlier = page->of[w.thread][waited];
-      if (code == 0 && earlier.code == in_work) tell(earlier, 0);
-      if (code != 0 && waited == n) earlier.code = code;
+    if (n % 3 == 0) tell_all(w.thread, waited, n, nvm_wait(w.pool, lsn) == 0 ? 0 : nvm_errno());
+  }
+}
+
+// What the other thread has made, as far as a reader is told that it lasts; 0: nothing.
+unsigned seen_of_other(const worker& w) {
+  const unsigned other = 1 - w.thread;
+  if (is_of_stores(now.face)) return entry_of(now, w.stores, other).value_or(0);
+  if (now.face != told_face::barriers && now.face != told_face::atomic) return 0;
+  const std::uint64_t* const words = w.words - w.thread * words_each + other * words_each;
+  std::uint64_t newest = 0;
+  const outcome read = atomic(w.pool, [&](tx& t) { newest = nvm_stm_load64(t.handle(), words); });
+  return read ? static_cast<unsigned>(newest) : 0;
+}
+void note_seen(const worker& w, unsigned seen) {
+  if (seen != 0 && seen <= attempts) page->of[1 - w.thread][seen].seen = true;
+}
+
+void work_without_waiting(const worker& w) {
+  unsigned waited = 0;
+  for (unsigned n = 1; n <= attempts; ++n) {
+    told_attempt& a = page->of[w.thread][n];
+    a.code = in_work;
+    if (const int code = attempt_in_stores(now, w.stores, w.thread, n); code != 0) {
+      a.code = code;
+      continue;
     }
-    waited = n;
+    const unsigned seen = seen_of_other(w);
+    if (n % 3 != 0) continue;
+    const int code = nvm_lf_wait(w.stores.lf) == 0 ? 0 : nvm_errno();
+    if (code == 0) note_seen(w, seen);
+    tell_all(w.thread, waited, n, code);
   }
 }
 
 void work(const worker& w) {
   if (now.face == told_face::asynchronous) return work_asynchronously(w);
+  if (now.face == told_face::unwaited) return work_without_waiting(w);
   for (unsigned n = 1; n <= attempts; ++n) {
     told_attempt& a = page->of[w.thread][n];
     a.code = in_work;
     tell(a, attempt(w, n, a));
+    note_seen(w, seen_of_other(w));
+  }
+}
+
+// A close that succeeds has waited for what nobody had waited for.
+void close_pool(NVM_POOL* pool) {
+  if (nvm_pool_close(pool) != 0) return;
+  page->closed = true;
+  for (auto& of_thread : page->of) {
+    for (told_attempt& a : of_thread) {
+      if (a.code == in_work) a.code = 0;
+    }
   }
 }
 
@@ -246,54 +279,59 @@ nvm_pool_options options() {
   return o;
 }
 
-struct opened {
-  NVM_POOL* pool = nullptr;
-  nvm_kv* kv = nullptr;
-  nvm_lf* lf = nullptr;
-};
-bool open_face(opened& p) {
-  nvm_lf_options lf{};
-  lf.kind = NVM_LF_HASH;
-  if (now.face == told_face::store) p.kv = nvm_kv_open(p.pool, "told", nullptr);
-  if (now.face == told_face::structure) p.lf = nvm_lf_open(p.pool, "told", &lf);
-  return (now.face != told_face::store || p.kv != nullptr) && (now.face != told_face::structure || p.lf != nullptr);
-}
-opened prepare() {
+told_stores prepare() {
   const nvm_pool_options o = options();
-  opened p;
+  told_stores p;
   p.pool = nvm_pool_create_with(path_now.c_str(), &o);
   const bool made = p.pool != nullptr && atomic(p.pool, [](tx& t) {
                       void* const root = t.alloc(1, threads * words_each * 8);
                       std::memset(root, 0, threads * words_each * 8);
                       t.set_root(root);
                     });
-  if (made && open_face(p)) return p;
+  if (made && open_stores(now, p)) return p;
   std::snprintf(page->why.data(), page->why.size(), "cannot prepare: %s", nvm_errormsg());
   ::_exit(2);
+}
+told_stores open_again() {
+  nvm_pool_options o{};
+  o.medium = now.on->medium;
+  told_stores p;
+  p.pool = nvm_pool_open_with(path_now.c_str(), &o);
+  if (p.pool != nullptr && open_stores(now, p)) return p;
+  std::snprintf(page->why.data(), page->why.size(), "cannot open what was prepared: %s", nvm_errormsg());
+  ::_exit(2);
+}
+// As a process before this one has left it that did not close: what is in its log is to be brought home first.
+told_stores prepare_by_another() {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    (void)prepare();
+    ::_exit(0);
+  }
+  int ended = 0;
+  (void)::waitpid(child, &ended, 0);
+  return open_again();
 }
 
 [[noreturn]] void live() {
   injected.plays_dax = now.on->medium == NVM_MEDIUM_DAX;
-  const opened p = prepare();
+  const told_stores p = now.variant >= told_variants / 2 ? prepare_by_another() : prepare();
   if (now.end == told_end::held) std::filesystem::copy_file(path_now, snapshot_now);
   injected.watch = watch;
   if (now.end == told_end::fails || now.end == told_end::fails_on) {
-    injected.arm(now.kind,
-                 now.kind == fault::sync ? EIO
-                 : now.number % 2 == 0   ? EIO
-                                         : ENOSPC,
-                 now.number, now.end == told_end::fails_on);
+    injected.arm(now.kind, now.kind == fault::sync || now.number % 2 == 0 ? EIO : ENOSPC, now.number,
+                 now.end == told_end::fails_on);
   }
   {
     auto* const root = static_cast<std::uint64_t*>(nvm_pool_get_root(p.pool));
-    const worker of[] = {{p.pool, root, p.kv, p.lf, 0}, {p.pool, root + words_each, p.kv, p.lf, 1}};
+    const worker of[] = {{p.pool, root, p, 0}, {p.pool, root + words_each, p, 1}};
     std::thread other{work, of[1]};
     work(of[0]);
     other.join();
   }
   if (p.kv != nullptr) (void)nvm_kv_close(p.kv);
   // Each second one ends without a close; but hooks of asynchronous commits are owed.
-  if (now.number % 2 == 0 || now.face == told_face::asynchronous) (void)nvm_pool_close(p.pool);
+  if (now.number % 2 == 0 || now.face == told_face::asynchronous) close_pool(p.pool);
   page->struck = page->struck || injected.struck();
   ::_exit(0);
 }
@@ -310,11 +348,12 @@ std::string complaint(unsigned thread, unsigned n, const char* what) {
 
 // What was told is no contradiction in itself.
 std::string check_told(unsigned thread, bool at_end) {
-  const bool hooks = now.face != told_face::store && now.face != told_face::structure;
+  const bool hooks = !is_of_stores(now.face);
   for (unsigned n = 1; n <= attempts; ++n) {
     const told_attempt& a = page->of[thread][n];
     const unsigned events = a.events;
     const int code = a.code;
+    if (code == NVM_E_IN_DOUBT && page->closed) return complaint(thread, n, "in doubt, and the close was told good");
     if (a.twice) return complaint(thread, n, "a hook ran again, or after the last");
     const bool ordered = (events & bit(NVM_TX_ON_ORDERED)) != 0;
     if (ordered == ((events & bit(NVM_TX_ON_ABORT)) != 0) && events != 0) {
@@ -336,7 +375,9 @@ std::string check_told(unsigned thread, bool at_end) {
   return {};
 }
 
-bool was_told_durable(const told_attempt& a) { return a.code == 0 || (a.events & bit(NVM_TX_ON_COMMIT)) != 0; }
+bool was_told_durable(const told_attempt& a) {
+  return a.code == 0 || a.seen || (a.events & bit(NVM_TX_ON_COMMIT)) != 0;
+}
 bool was_told_rolled_back(const told_attempt& a) {
   const int code = a.code;
   return (a.events & bit(NVM_TX_ON_ABORT)) != 0 ||
@@ -354,21 +395,25 @@ std::string check_words(unsigned thread, std::uint64_t newest, std::uint64_t bes
   return {};
 }
 
-std::string check_thread(const opened& p, unsigned thread) {
-  if (now.face == told_face::structure) {
-    for (unsigned n = 1; n <= attempts; ++n) {
-      std::uint64_t value = 0;
-      const int found = nvm_lf_get64(p.lf, 100 * thread + n, &value);
-      if (found != 1 && was_told_durable(page->of[thread][n])) return complaint(thread, n, "told durable, and lost");
-    }
-    return {};
+// The entry is that of one of the attempts, or of none, that may be the last.
+std::string check_entry(const told_stores& p, unsigned thread) {
+  const std::optional<unsigned> found = entry_of(now, p, thread);
+  if (!found) return complaint(thread, 0, "its entry is of no attempt");
+  unsigned durable = 0;
+  for (unsigned n = 1; n <= attempts; ++n) {
+    if (!was_told_durable(page->of[thread][n])) continue;
+    durable = n;
+    if (!has_left_one(now, p, thread, n)) return complaint(thread, n, "told durable, and what it has put is lost");
   }
-  if (now.face == told_face::store) {
-    std::uint64_t value[2] = {0, 0};
-    const std::string key = "last" + std::to_string(thread);
-    if (nvm_kv_get(p.kv, key.data(), key.size(), value, sizeof value, nullptr) < 0) return nvm_errormsg();
-    return check_words(thread, value[0], value[1]);
+  for (unsigned n = durable; n <= attempts; ++n) {
+    if (n != 0 && was_told_rolled_back(page->of[thread][n])) continue;
+    if (*found == (n == 0 || removes_entry(now, n) ? 0 : n)) return {};
   }
+  return complaint(thread, durable, ("told durable, and the entry is that of " + std::to_string(*found)).c_str());
+}
+
+std::string check_thread(const told_stores& p, unsigned thread) {
+  if (is_of_stores(now.face)) return check_entry(p, thread);
   auto* const words = static_cast<std::uint64_t*>(nvm_pool_get_root(p.pool)) + thread * words_each;
   return check_words(thread, words[0], words[0] == 0 ? 0 : *second(words, words[0]));
 }
@@ -381,7 +426,7 @@ std::string look(bool at_end, bool snapshot_counts) {
   injected.plays_dax = now.on->medium == NVM_MEDIUM_DAX;
   nvm_pool_options o{};
   o.medium = now.on->medium;
-  opened p;
+  told_stores p;
   if (snapshot_counts) {
     // Into the same file: as a copy of a pool in use it would be refused.
     std::error_code failed;
@@ -391,7 +436,7 @@ std::string look(bool at_end, bool snapshot_counts) {
   p.pool = nvm_pool_open_with(path_now.c_str(), &o);
   if (p.pool == nullptr) return std::string{"the next open fails: "} + nvm_errormsg();
   std::string bad;
-  if (!open_face(p)) bad = nvm_errormsg();
+  if (!open_stores(now, p)) bad = nvm_errormsg();
   for (unsigned t = 0; t < threads && bad.empty(); ++t) bad = check_thread(p, t);
   if (p.kv != nullptr) (void)nvm_kv_close(p.kv);
   if (nvm_pool_close(p.pool) != 0 && bad.empty()) bad = nvm_errormsg();
@@ -402,20 +447,23 @@ std::string look(bool at_end, bool snapshot_counts) {
 }  // namespace
 
 const char* name_of(told_face face) {
-  constexpr const char* names[] = {"announced", "asynchronous", "block", "function",
-                                   "barriers",  "atomic",       "store", "structure"};
+  constexpr const char* names[] = {"announced", "asynchronous", "block",     "function", "barriers", "atomic",
+                                   "store",     "entries",      "structure", "bytes",    "unwaited"};
   return names[static_cast<unsigned>(face)];
 }
 
 bool fits(const told_ground& on, told_face face) {
-  if (face == told_face::structure) return on.structures;
-  return on.announces || face == told_face::barriers || face == told_face::atomic || face == told_face::store;
+  if (face == told_face::structure || face == told_face::bytes || face == told_face::unwaited) return on.structures;
+  return on.announces || face == told_face::barriers || face == told_face::atomic || is_of_stores(face);
 }
 
 std::string text_of(const told_case& c) {
   constexpr const char* ends[] = {"fails", "fails_on", "killed", "killed_late", "held", "killed_told"};
   return std::string{c.on->name} + " " + name_of(c.face) + " " + ends[static_cast<unsigned>(c.end)] + " " +
-         (c.kind == fault::sync ? "sync " : "growth ") + std::to_string(c.number);
+         (c.kind == fault::sync    ? "sync "
+          : c.kind == fault::write ? "write "
+                                   : "growth ") +
+         std::to_string(c.number) + " variant " + std::to_string(c.variant);
 }
 
 std::string run_told(const told_case& c, const std::string& folder, bool& struck) {

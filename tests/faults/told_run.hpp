@@ -37,11 +37,15 @@ enum class told_face {
   barriers,      // nvm_stm_run
   atomic,        // nvm::atomic
   store,         // nvm_kv_batch
-  structure,     // nvm_lf_put64
+  entries,       // nvm_kv_put, nvm_kv_update, nvm_kv_remove
+  structure,     // nvm_lf_put64, nvm_lf_remove64
+  bytes,         // nvm_lf_put, nvm_lf_remove
+  unwaited,      // nvm_lf_put64 and nvm_lf_remove64 with NVM_LF_NO_WAIT, nvm_lf_wait for every third
 };
 inline constexpr told_face told_faces[] = {told_face::announced, told_face::asynchronous, told_face::block,
                                            told_face::function,  told_face::barriers,     told_face::atomic,
-                                           told_face::store,     told_face::structure};
+                                           told_face::store,     told_face::entries,      told_face::structure,
+                                           told_face::bytes,     told_face::unwaited};
 const char* name_of(told_face face);
 bool fits(const told_ground& on, told_face face);
 
@@ -60,9 +64,13 @@ struct told_case {
   const told_ground* on;
   told_face face;
   told_end end;
-  fault kind;   // fault::sync or fault::room
+  fault kind;   // fault::sync, fault::room, fault::write
   long number;  // of the call, or of what is told; counts from 1
+  // Of stores and structures which index (4), and whether links are volatile (2); of all whether a process before this
+  // one has made the pool and died (2).
+  unsigned variant = 0;
 };
+inline constexpr unsigned told_variants = 16;
 std::string text_of(const told_case& c);
 
 // What is wrong with it; empty: nothing.  `struck`: it came as far as the call.

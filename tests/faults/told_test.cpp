@@ -5,9 +5,11 @@
 // few numbers of each kind.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
+#include <string_view>
 
 #include "../scratch_folder.hpp"
 #include "told_run.hpp"
@@ -20,11 +22,14 @@ long number_from(const char* name, long otherwise) {
   return asked != nullptr ? std::atol(asked) : otherwise;
 }
 
+constexpr fault told_kinds[] = {fault::sync, fault::room, fault::write};
+
 bool makes_sense(const told_ground& on, told_face face, told_end end, fault kind) {
   if (!fits(on, face)) return false;
-  const bool syncs = on.medium != NVM_MEDIUM_SHM;
+  const bool syncs = on.medium != NVM_MEDIUM_SHM;                // and writes
   if (end == told_end::killed_told) return kind == fault::sync;  // has no kind
-  if (kind == fault::sync && !syncs) return false;
+  if (kind != fault::room && !syncs) return false;
+  if (kind == fault::write) return end == told_end::fails || end == told_end::fails_on;
   return end != told_end::held || (on.medium == NVM_MEDIUM_SSD && kind == fault::sync);
 }
 
@@ -41,11 +46,12 @@ TEST_P(told, is_what_the_next_open_shows) {
   long struck_runs = 0;
   for (const told_face face : told_faces) {
     for (const told_end end : told_ends) {
-      for (const fault kind : {fault::sync, fault::room}) {
+      for (const fault kind : told_kinds) {
         if (!makes_sense(GetParam(), face, end, kind)) continue;
         for (const long number : {1, 2, 5}) {
           bool struck = false;
-          EXPECT_EQ(run_told({&GetParam(), face, end, kind, number}, folder_.path(""), struck), "");
+          const auto variant = static_cast<unsigned>(runs % told_variants);
+          EXPECT_EQ(run_told({&GetParam(), face, end, kind, number, variant}, folder_.path(""), struck), "");
           ++runs;
           if (!struck) break;
           ++struck_runs;
@@ -55,6 +61,20 @@ TEST_P(told, is_what_the_next_open_shows) {
   }
   EXPECT_GT(struck_runs, 0);
   std::printf("%ld runs, %ld of them with a fault\n", runs, struck_runs);
+}
+
+// What campaigns have found: a put was told NVM_E_IO, as one that was not begun, whose own sync was good and which was
+// there, since the pool had failed before it returned.
+TEST(told_before, is_never_told_undone_what_is_there) {
+  if (number_from("NVM_TOLD_RUNS", 0) != 0) GTEST_SKIP() << "the campaign has all of them";
+  scratch_folder folder{"told", false};
+  const auto* const ssd = std::find_if(std::begin(told_grounds), std::end(told_grounds),
+                                       [](const told_ground& g) { return std::string_view{g.name} == "ssd"; });
+  for (unsigned run = 0; run < 48; ++run) {
+    bool struck = false;
+    const told_case c{ssd, told_face::structure, told_end::fails_on, fault::sync, 10 + run / 4, run % 4 + 4};
+    EXPECT_EQ(run_told(c, folder.path(""), struck), "");
+  }
 }
 
 TEST(told_campaign, finds_nothing) {
@@ -67,9 +87,13 @@ TEST(told_campaign, finds_nothing) {
   for (long run = number_from("NVM_TOLD_FROM", 0); made < runs; ++run) {
     std::mt19937_64 random{static_cast<std::uint64_t>(seed) * 1'000'003 + static_cast<std::uint64_t>(run)};
     const auto any_of = [&](const auto& all) -> const auto& { return all[random() % std::size(all)]; };
-    const fault kind = random() % 2 == 0 ? fault::sync : fault::room;
-    const told_case c{&any_of(told_grounds), any_of(told_faces), any_of(told_ends), kind,
-                      static_cast<long>(1 + random() % (kind == fault::sync ? 24 : 6))};
+    const fault kind = any_of(told_kinds);
+    const told_case c{&any_of(told_grounds),
+                      any_of(told_faces),
+                      any_of(told_ends),
+                      kind,
+                      static_cast<long>(1 + random() % (kind == fault::room ? 6 : 24)),
+                      static_cast<unsigned>(random() % told_variants)};
     if (!makes_sense(*c.on, c.face, c.end, c.kind)) continue;
     bool struck = false;
     ASSERT_EQ(run_told(c, folder.path(""), struck), "") << "NVM_TOLD_SEED=" << seed << " NVM_TOLD_FROM=" << run;

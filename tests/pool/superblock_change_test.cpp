@@ -79,7 +79,8 @@ class crashing_media {
 };
 static_assert(media<crashing_media>);
 
-// Grows a pool twice; counts the crash states that do not open as the pool of one of the adjacent sizes.
+// Grows a pool twice, with a feature added in between; counts the crash states that do not open as the pool of one of
+// the adjacent sizes, with the features that it had before or has now.
 std::size_t violations(const std::string& left_out) {
   superblock_request r;
   r.shape.page_shift = 10;
@@ -98,13 +99,18 @@ std::size_t violations(const std::string& left_out) {
 
   std::uint64_t before = 64;
   std::uint64_t after = 64;
+  std::uint32_t features_before = sb.features_incompat;
+  std::uint32_t features_after = features_before;
   std::size_t states = 0;
   std::size_t bad = 0;
   crashing_media m{image,
                    [&](const std::vector<std::byte>& crashed) {
                      ++states;
                      const auto found = pick_superblock(crashed.data(), crashed.size(), file_bytes);
-                     if (!found || (found->size_pages != before && found->size_pages != after)) ++bad;
+                     const bool is_one =
+                         found && (found->size_pages == before || found->size_pages == after) &&
+                         (found->features_incompat == features_before || found->features_incompat == features_after);
+                     if (!is_one) ++bad;
                    },
                    left_out};
   for (const std::uint64_t size : {128U, 256U}) {
@@ -113,6 +119,11 @@ std::size_t violations(const std::string& left_out) {
     write_superblock(m, image.data(), sb);
     before = size;
     m.crash_here();  // the change is durable when the call returns
+    features_after = features_before | layout::feature_aligned;
+    sb.features_incompat = features_after;
+    write_superblock(m, image.data(), sb);
+    features_before = features_after;
+    m.crash_here();
   }
   EXPECT_GT(states, 1000U);
   return bad;

@@ -1,9 +1,11 @@
 /* Preloaded into a program: makes chosen system calls of it fail.  The file $NVM_FAILING_CALLS holds "NAME ERRNO SKIP":
- * calls of NAME (fdatasync, fallocate, pwrite) fail with ERRNO after the first SKIP since the file is there.  The name
- * "growth" is that of the fdatasync after a fallocate of the same thread. */
+ * calls of NAME (fdatasync, fallocate, pwrite) fail with ERRNO after the first SKIP since the file is there; where
+ * ERRNO is less than 0, the process is killed there by signal -ERRNO.  The name "growth" is that of the fdatasync after
+ * a fallocate of the same thread. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +33,7 @@ static int refuses(const char* name) {
   errno = kept;
   if (bytes <= 0 || sscanf(text, "%31s %d %ld", wanted, &number, &skip) != 3) return 0;
   if (strcmp(wanted, name) != 0 || atomic_fetch_add(&seen, 1) < skip) return 0;
+  if (number < 0) kill(getpid(), -number);
   errno = number;
   return 1;
 }

@@ -127,6 +127,7 @@ class recorded_engine final : public engine {
   [[nodiscard]] unsigned open_transactions() const noexcept override { return inner_->open_transactions(); }
   status wait(lsn_t lsn) noexcept override { return inner_->wait(lsn); }
   bool is_durable(lsn_t lsn) noexcept override { return inner_->is_durable(lsn); }
+  status add_feature(std::uint32_t bits) noexcept override { return inner_->add_feature(bits); }
   result<std::uint64_t> root() noexcept override { return inner_->root(); }
   result<object::type_map> types() noexcept override { return inner_->types(); }
   result<object_facts> find(std::uint64_t payload) noexcept override { return inner_->find(payload); }
