@@ -10,6 +10,8 @@
 #        campaign.sh stores [arguments]                     calls on stores, and kills: see ../history/stores.sh
 #        campaign.sh told [arguments]                       faults at syncs and growths: see ../faults/told.sh
 #        campaign.sh damage [arguments]                     damages pools, checks and repairs them: see ../damage/campaign.py
+#        campaign.sh intrinsics [--write]                   storing intrinsics and loops, compiled and taken back: see
+#                                                           ../holdfast_cc/intrinsics/run.py
 #        campaign.sh blocks [arguments]                     crashes of a machine with a disk: see ../blocks/blocks.sh
 #        campaign.sh dax [arguments]                        a guest with DAX, and power cuts: see ../dax/dax.sh
 #   --seed    a number; when not given, it is derived from the commit
@@ -20,7 +22,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-usage() { sed -n '4,17s/^# \{0,1\}//p' tests/crash/campaign.sh >&2; exit 2; }
+usage() { sed -n '4,19s/^# \{0,1\}//p' tests/crash/campaign.sh >&2; exit 2; }
 
 if [ "${1:-}" = kills ]; then
   shift
@@ -40,6 +42,11 @@ if [ "${1:-}" = damage ]; then
   fi
   exec python3 tests/damage/campaign.py --cli "$HOLDFAST_BUILD/src/cli/holdfast" \
     --pools "$HOLDFAST_BUILD/tests/damage/damage_pool" --ledger "$@"
+fi
+
+if [ "${1:-}" = intrinsics ]; then
+  shift
+  exec tests/holdfast_cc/intrinsics/campaign.sh "$@"
 fi
 
 if [ "${1:-}" = lockfree ]; then

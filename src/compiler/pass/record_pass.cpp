@@ -13,15 +13,18 @@
 // Functions of an instrumented module that the linker would merge with copies of other modules (linkonce_odr) become
 // internal: an uninstrumented copy can never be chosen in their place.
 //
-// Not seen: inline assembly, and functions that are neither instrumented nor in the table below.
+// What an intrinsic writes it asks of the pass that logs (log/written.hpp); where nobody can say how much, as of xsave,
+// a warning says so.  Not seen: inline assembly, and functions that are neither instrumented nor in the table below.
 #include <llvm/Analysis/LoopInfo.h>
 #include <llvm/Analysis/ValueTracking.h>
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/DebugInfoMetadata.h>
+#include <llvm/IR/DiagnosticInfo.h>
 #include <llvm/IR/Dominators.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InstIterator.h>
 #include <llvm/IR/IntrinsicInst.h>
+#include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Module.h>
 #include <llvm/Passes/PassBuilder.h>
@@ -34,7 +37,12 @@
 #include <set>
 #include <tuple>
 
+#include "log/written.hpp"
+
 using namespace llvm;
+
+using nvm::compiler::written;
+namespace compiler = nvm::compiler;
 
 namespace {
 
@@ -202,70 +210,75 @@ class instrumenter {
 
   void visit_intrinsic(IntrinsicInst& i) {
     switch (i.getIntrinsicID()) {
-      case Intrinsic::masked_store: {
-        auto* type = cast<FixedVectorType>(i.getArgOperand(0)->getType());
-        return report_masked(i, i.getArgOperand(1), lane_bytes(type), i.getArgOperand(3), masked);
-      }
-      case Intrinsic::masked_scatter: {
-        auto* type = cast<FixedVectorType>(i.getArgOperand(0)->getType());
-        IRBuilder<> b(after(i));
-        return report_lanes(i, type->getNumElements(), lane_bytes(type), i.getArgOperand(3),
-                            [&](IRBuilder<>& at, unsigned lane) {
-                              return at.CreateExtractElement(i.getArgOperand(1), std::uint64_t{lane});
-                            });
-      }
-      case Intrinsic::masked_compressstore: {
-        auto* type = cast<FixedVectorType>(i.getArgOperand(0)->getType());
-        IRBuilder<> b(after(i));
-        Value* lanes = b.CreateUnaryIntrinsic(Intrinsic::ctpop, mask_bits(b, i.getArgOperand(2)));
-        Value* bytes = b.CreateMul(lanes, constant(lane_bytes(type)));
-        return report_store(i, i.getArgOperand(1), bytes, masked, next_of(bytes, i));
-      }
+      case Intrinsic::x86_sse2_clflush:
+      case Intrinsic::x86_clflushopt:
+      case Intrinsic::x86_clwb:
+        return report_flush(i, i.getArgOperand(0));
+      case Intrinsic::x86_sse_sfence:
+      case Intrinsic::x86_sse2_mfence:
+        return report_fence(i);
       default:
         break;
     }
-    const StringRef name = i.getCalledFunction()->getName();
-    if (!name.starts_with("llvm.x86.")) return;
-    if (name == "llvm.x86.sse2.clflush" || name == "llvm.x86.clflushopt" || name == "llvm.x86.clwb") {
-      report_flush(i, i.getArgOperand(0));
-    } else if (name == "llvm.x86.sse.sfence" || name == "llvm.x86.sse2.mfence") {
-      report_fence(i);
-    } else if (name == "llvm.x86.movdir64b") {
-      report_store(i, i.getArgOperand(0), constant(64), vector | non_temporal);
-    } else if (name.starts_with("llvm.x86.directstore")) {
-      report_store(i, i.getArgOperand(0), constant(layout_.getTypeStoreSize(i.getArgOperand(1)->getType())),
-                   plain | non_temporal);
-    } else if (name.starts_with("llvm.x86.avx.maskstore") || name.starts_with("llvm.x86.avx2.maskstore")) {
-      report_sign_masked(i, i.getArgOperand(0), i.getArgOperand(1), masked);
-    } else if (name == "llvm.x86.sse2.maskmov.dqu") {
-      report_sign_masked(i, i.getArgOperand(2), i.getArgOperand(1), masked | non_temporal);
-    } else if (name.starts_with("llvm.x86.avx512.mask.scatter")) {
-      visit_scatter(i);
-    } else if (name.starts_with("llvm.x86.avx512.mask.pmov") && name.contains(".mem.")) {
-      // ...pmov.qb.mem.512: lanes of type q truncated to type b.
-      const char to = name.substr(0, name.find(".mem.")).back();
-      const std::uint64_t bytes = to == 'b' ? 1 : to == 'w' ? 2 : 4;
-      auto* type = cast<FixedVectorType>(i.getArgOperand(1)->getType());
-      IRBuilder<> b(after(i));
-      Value* bits = b.CreateZExt(i.getArgOperand(2), word_);
-      if (type->getNumElements() < 64) {
-        bits = b.CreateAnd(bits, constant((std::uint64_t{1} << type->getNumElements()) - 1));
-      }
-      call_masked(i, i.getArgOperand(0), bytes, bits, masked, next_of(bits, i));
+    // Whether and what it writes is what the pass that logs knows.
+    for (const written& w : compiler::written_by(i, layout_)) {
+      if (w.what == written::shape::scattered || w.address == nullptr || may_be_watched(w.address))
+        report_written(i, w);
     }
   }
 
-  void visit_scatter(IntrinsicInst& i) {
-    auto* indexes = dyn_cast<FixedVectorType>(i.getArgOperand(2)->getType());
-    auto* data = dyn_cast<FixedVectorType>(i.getArgOperand(3)->getType());
-    auto* mask = dyn_cast<FixedVectorType>(i.getArgOperand(1)->getType());
-    if (indexes == nullptr || data == nullptr || mask == nullptr) return;
-    const unsigned lanes = std::min({indexes->getNumElements(), data->getNumElements(), mask->getNumElements()});
-    report_lanes(i, lanes, lane_bytes(data), i.getArgOperand(1), [&](IRBuilder<>& b, unsigned lane) {
-      Value* index = b.CreateSExt(b.CreateExtractElement(i.getArgOperand(2), std::uint64_t{lane}), word_);
-      Value* offset = b.CreateMul(index, b.CreateZExt(i.getArgOperand(4), word_));
-      return b.CreatePtrAdd(i.getArgOperand(0), offset);
-    });
+  void report_written(IntrinsicInst& i, const written& w) {
+    const std::uint32_t past_the_cache = is_non_temporal(i.getIntrinsicID()) ? non_temporal : 0;
+    switch (w.what) {
+      case written::shape::bytes:
+        if (is_locked(i.getIntrinsicID())) return report_rmw(i, w.address, w.bytes);
+        return report_store(i, w.address, w.bytes, (is_a_word(w.bytes) ? plain : vector) | past_the_cache);
+      case written::shape::line: {
+        Instruction* at = after(i);
+        IRBuilder<> b(at);
+        const std::uint64_t bytes = cast<ConstantInt>(w.bytes)->getZExtValue();
+        Value* line = b.CreateIntrinsic(Intrinsic::ptrmask, {pointer_, word_}, {w.address, constant(~(bytes - 1))});
+        return report_store(i, line, w.bytes, vector | past_the_cache, at);
+      }
+      case written::shape::masked:
+        return report_masked(i, w, masked | past_the_cache);
+      case written::shape::compressed:
+        return report_compressed(i, w);
+      case written::shape::scattered:
+        return report_lanes(i, w, after(i));
+      case written::shape::tile: {
+        IRBuilder<> entry(&*i.getFunction()->getEntryBlock().getFirstInsertionPt());
+        Value* room = entry.CreateAlloca(ArrayType::get(entry.getInt8Ty(), compiler::tile_configuration_bytes));
+        Instruction* at = after(i);
+        IRBuilder<> b(at);
+        return report_lanes(i, compiler::rows_of_tile(b, w, room), at);
+      }
+      case written::shape::object:
+      case written::shape::refused:
+        return not_recorded(i);
+    }
+  }
+
+  // How much it writes nobody can say.
+  static void not_recorded(const IntrinsicInst& i) {
+    const Function& f = *i.getFunction();
+    const std::string text = "what " + i.getCalledFunction()->getName().str() + " writes is not recorded";
+    f.getContext().diagnose(DiagnosticInfoUnsupported(f, text, i.getDebugLoc(), DS_Warning));
+  }
+
+  static bool is_a_word(const Value* bytes) {
+    const auto* number = dyn_cast<ConstantInt>(bytes);
+    return number != nullptr && number->getZExtValue() <= sizeof(std::uint64_t);
+  }
+  static bool is_non_temporal(Intrinsic::ID id) {
+    return id == Intrinsic::x86_movdir64b || id == Intrinsic::x86_directstore32 || id == Intrinsic::x86_directstore64 ||
+           id == Intrinsic::x86_sse2_maskmov_dqu || id == Intrinsic::x86_mmx_maskmovq ||
+           id == Intrinsic::x86_mmx_movnt_dq || id == Intrinsic::x86_clzero;
+  }
+  // They have a lock prefix, or lock by themselves.
+  static bool is_locked(Intrinsic::ID id) {
+    const StringRef name = Intrinsic::getBaseName(id);
+    return name.starts_with("llvm.x86.atomic.") || name.starts_with("llvm.x86.cmpccxadd");
   }
 
   void visit_call(CallBase& i) {
@@ -338,35 +351,40 @@ class instrumenter {
     then.CreateCall(flush_, {pointer, site_of(i, flush)});
   }
 
-  // `mask`: a vector of i1.
-  void report_masked(Instruction& i, Value* pointer, std::uint64_t bytes, Value* mask, std::uint32_t k) {
-    IRBuilder<> b(after(i));
-    Value* bits = mask_bits(b, mask);
-    call_masked(i, pointer, bytes, bits, k, next_of(bits, i));
-  }
-  // `mask`: a vector whose lanes are stored where their top bit is set.
-  void report_sign_masked(Instruction& i, Value* pointer, Value* mask, std::uint32_t k) {
-    auto* type = cast<FixedVectorType>(mask->getType());
-    IRBuilder<> b(after(i));
-    Value* integers = b.CreateBitCast(mask, VectorType::getInteger(type));
-    Value* bits = mask_bits(b, b.CreateICmpSLT(integers, Constant::getNullValue(integers->getType())));
-    call_masked(i, pointer, lane_bytes(type), bits, k, next_of(bits, i));
-  }
   // The first stored lane may lie in the range though the pointer does not; the run-time cuts.
-  void call_masked(Instruction& i, Value* pointer, std::uint64_t bytes, Value* bits, std::uint32_t k, Instruction* at) {
-    guarded(i, pointer, at,
-            [&](IRBuilder<>& b) { b.CreateCall(masked_, {pointer, constant(bytes), bits, site_of(i, k)}); });
+  void report_masked(Instruction& i, const written& w, std::uint32_t k) {
+    Instruction* at = after(i);
+    const std::uint64_t bytes = cast<ConstantInt>(w.bytes)->getZExtValue();
+    for (unsigned first = 0; first < w.lanes; first += compiler::word_bits) {
+      IRBuilder<> b(at);
+      Value* pointer = first == 0 ? w.address : b.CreatePtrAdd(w.address, constant(first * bytes));
+      Value* bits = compiler::lanes_word(b, compiler::active_lanes(b, w), first);
+      guarded(i, pointer, at,
+              [&](IRBuilder<>& c) { c.CreateCall(masked_, {pointer, constant(bytes), bits, site_of(i, k)}); });
+    }
   }
 
-  template <class Address>
-  void report_lanes(Instruction& i, unsigned lanes, std::uint64_t bytes, Value* mask, Address address) {
+  void report_compressed(Instruction& i, const written& w) {
     Instruction* at = after(i);
-    for (unsigned lane = 0; lane < lanes; ++lane) {
-      IRBuilder<> b(at);
-      Value* pointer = address(b, lane);
-      Value* set = b.CreateExtractElement(mask, std::uint64_t{lane});
-      Value* stored = b.CreateSelect(set, constant(bytes), constant(0));
-      report_store(i, pointer, stored, masked, at);
+    IRBuilder<> b(at);
+    Value* bits = compiler::active_lanes(b, w);
+    Value* lanes = b.CreateUnaryIntrinsic(Intrinsic::ctpop, compiler::lanes_word(b, bits, 0));
+    for (unsigned first = compiler::word_bits; first < w.lanes; first += compiler::word_bits) {
+      lanes = b.CreateAdd(lanes, b.CreateUnaryIntrinsic(Intrinsic::ctpop, compiler::lanes_word(b, bits, first)));
+    }
+    report_store(i, w.address, b.CreateMul(lanes, w.bytes), masked, at);
+  }
+
+  void report_lanes(Instruction& i, const written& w, Instruction* at) {
+    IRBuilder<> b(at);
+    Value* addresses = compiler::lane_addresses(b, w);
+    Value* bits = compiler::active_lanes(b, w);
+    Value* bytes = b.CreateZExtOrTrunc(w.bytes, word_);
+    for (unsigned lane = 0; lane < w.lanes; ++lane) {
+      IRBuilder<> c(at);
+      Value* pointer = c.CreateExtractElement(addresses, std::uint64_t{lane});
+      Value* set = c.CreateExtractElement(bits, std::uint64_t{lane});
+      report_store(i, pointer, c.CreateSelect(set, bytes, constant(0)), masked, at);
     }
   }
 
@@ -433,23 +451,8 @@ class instrumenter {
     if (normal->getSinglePredecessor() == nullptr) normal = SplitEdge(invoke->getParent(), normal);
     return &*normal->getFirstInsertionPt();
   }
-  static Instruction* next_of(Value* v, Instruction& i) {
-    auto* made = dyn_cast<Instruction>(v);  // a constant mask folds to a constant
-    return made != nullptr && made->getParent() == after(i)->getParent() && !made->isTerminator() &&
-                   !comes_before(made, i)
-               ? made->getNextNode()
-               : after(i);
-  }
-  static bool comes_before(Instruction* a, Instruction& b) {
-    return a->getParent() == b.getParent() && a->comesBefore(&b);
-  }
 
   ConstantInt* constant(std::uint64_t v) const { return ConstantInt::get(cast<IntegerType>(word_), v); }
-  std::uint64_t lane_bytes(FixedVectorType* t) const { return layout_.getTypeStoreSize(t->getElementType()); }
-  Value* mask_bits(IRBuilder<>& b, Value* mask) const {
-    const unsigned lanes = cast<FixedVectorType>(mask->getType())->getNumElements();
-    return b.CreateZExtOrTrunc(b.CreateBitCast(mask, b.getIntNTy(lanes)), word_);
-  }
 
   Constant* string_constant(StringRef text) {
     Constant*& s = strings_[text.str()];

@@ -3,6 +3,7 @@
 what is not const, or any number of arguments, is described; what is said about sizes is what they are; and the table
 of the results is up to date.  --write makes the table."""
 import argparse
+import os
 import re
 import subprocess
 import sys
@@ -26,8 +27,14 @@ def written_in_words(d):
     return ("in part warned of: " if d.warns() else "logged: ") + f"`{logged}`"
 
 
+def called():
+    """Those that the programs of run.py call (it makes the list)."""
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "called.txt"), encoding="utf-8") as lines:
+        return set(lines.read().split())
+
+
 def table(functions, descriptions):
-    rows = []
+    rows, runs = [], called()
     for symbol in sorted(functions, key=lambda s: (functions[s].header, s)):
         d = descriptions[symbol]
         if d.written == "":
@@ -37,7 +44,7 @@ def table(functions, descriptions):
         else:
             result = written_in_words(d)
         why = re.sub(r"^(Nothing|Nobody can say \w+): ", "", d.reason)
-        rows.append(f"| `{symbol}` | {functions[symbol].header} | {result} | {why} |")
+        rows.append(f"| `{symbol}` | {functions[symbol].header} | {result} | {why} | {'yes' if symbol in runs else ''} |")
     return rows
 
 
@@ -56,8 +63,11 @@ def document(functions, descriptions):
         "checked build where any does. What is logged is an address and a number of bytes, in the words of a *.unsafe file",
         "([compiler.md](compiler.md#functions-that-come-compiled)).",
         "",
-        "| Function | Header | What it writes | Why |",
-        "| --- | --- | --- | --- |",
+        f"*Called*: it is among the calls of the test that calls functions on durable memory, aborts and compares;"
+        f" {sum(r.endswith('yes |') for r in rows)} are.",
+        "",
+        "| Function | Header | What it writes | Why | Called |",
+        "| --- | --- | --- | --- | --- |",
         *rows,
         "",
     ])

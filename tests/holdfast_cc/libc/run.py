@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""run.py <holdfast-cc> [--] [flags]...: calls the functions of the C library of cases.txt on durable memory, aborts, and
-compares. Each group of flags, separated by commas, is one build; without any: all that a program may be built with."""
+"""run.py [--write] <holdfast-cc> [flags]...: calls the functions of the C library of cases.txt on durable memory, aborts,
+and compares. Each group of flags, separated by commas, is one build; without any: all that a program may be built with.
+Then called.txt has to name the functions that these programs call, and --write makes it."""
 import os
 import subprocess
 import sys
@@ -32,16 +33,37 @@ def program():
     return "".join(parts)
 
 
+def symbols(program):
+    """What it calls of libraries, by the name that the linker sees."""
+    listed = subprocess.run(["nm", "-u", program], text=True, capture_output=True, check=True).stdout
+    names = {line.split()[-1].split("@")[0] for line in listed.splitlines()}
+    return {n for n in names if not n.startswith(("nvm_", "__nvm_"))}
+
+
+def called_is_current(called, write):
+    """False: called.txt says otherwise."""
+    text = "".join(f"{name}\n" for name in sorted(called))
+    with open(os.path.join(HERE, "called.txt"), "w" if write else "r", encoding="utf-8") as file:
+        if write:
+            file.write(text)
+        elif file.read() != text:
+            print("called.txt is not what run.py --write makes", file=sys.stderr)
+            return False
+    return True
+
+
 def main():
-    compiler = sys.argv[1]
-    builds = sys.argv[2:] or BUILDS
-    failed = False
+    write = "--write" in sys.argv
+    compiler, *chosen = [a for a in sys.argv[1:] if a != "--write"]
+    builds = chosen or BUILDS
+    failed, called = False, set()
     with tempfile.TemporaryDirectory() as work, tempfile.TemporaryDirectory(dir="/dev/shm") as pools:
         source, made = os.path.join(work, "calls.c"), os.path.join(work, "calls")
         with open(source, "w", encoding="utf-8") as out:
             out.write(program())
         for build in builds:
             subprocess.run([compiler, *build.split(","), "-w", "-I", HERE, source, "-o", made, "-lm", "-lresolv"], check=True)
+            called |= symbols(made)
             pool = os.path.join(pools, "pool")
             found = subprocess.run([made, pool], text=True, capture_output=True, check=False,
                                    env={**os.environ, "NVM_CHECK": "report"})
@@ -51,7 +73,7 @@ def main():
             failed |= found.returncode != 0
             if os.path.exists(pool):
                 os.remove(pool)
-    return 1 if failed else 0
+    return 1 if failed or (not chosen and not called_is_current(called, write)) else 0
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ constexpr std::uint64_t jump_buffer_bytes = 40;  // five words, the same for eve
 constexpr std::uint64_t trampoline_bytes = 23;
 constexpr std::uint64_t fxsave_bytes = 512;
 constexpr std::uint64_t line_bytes = 64;
-constexpr std::uint64_t tile_configuration_bytes = 64;
 constexpr unsigned tile_rows_max = 16;
 
 class description {

@@ -8,6 +8,7 @@
 
 #include <llvm/ADT/SmallVector.h>
 #include <llvm/IR/DataLayout.h>
+#include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InstrTypes.h>
 
 #include <cstdint>
@@ -44,6 +45,20 @@ struct written {
 
 // It calls functions, or returns twice: afterwards another transaction may be open, or another level of it.
 [[nodiscard]] bool may_change_transactions(const llvm::CallBase& intrinsic);
+
+// ---- code that the pass that logs and the one that records share (written_lanes.cpp) ----
+
+inline constexpr unsigned word_bits = 64;  // lanes of one number
+inline constexpr std::uint64_t tile_configuration_bytes = 64;
+
+// A bit for each lane: it is written.
+[[nodiscard]] llvm::Value* active_lanes(llvm::IRBuilder<>& b, const written& w);
+// Of these bits 64 from `first` on, as a number.
+[[nodiscard]] llvm::Value* lanes_word(llvm::IRBuilder<>& b, llvm::Value* bits, unsigned first);
+// Of what is scattered: a vector of pointers.
+[[nodiscard]] llvm::Value* lane_addresses(llvm::IRBuilder<>& b, const written& w);
+// The rows of a tile as what is scattered; `configuration` is room for how the matrix registers are set.
+[[nodiscard]] written rows_of_tile(llvm::IRBuilder<>& b, const written& tile, llvm::Value* configuration);
 
 // The code that logs it, before the instruction that writes it.  `check`: with the place of that.
 void log_written(const written& w, llvm::Instruction& by, bool check);
