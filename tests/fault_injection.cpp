@@ -100,7 +100,7 @@ void* __wrap_mmap(void* at, std::size_t bytes, int rights, int flags, int file, 
       if (!nvm::tests::poison_page(page)) std::abort();
       return made;
     }
-    // Behind the end of a file there is nothing that could be read.
+    // After the end of a file there is nothing that could be read.
     const int empty = ::memfd_create("empty", MFD_CLOEXEC);
     if (__real_mmap(page, 4096, rights, MAP_SHARED | MAP_FIXED, empty, 0) == MAP_FAILED) std::abort();
     ::close(empty);

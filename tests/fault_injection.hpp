@@ -78,7 +78,7 @@ class injection {
     dev_t device = 0;
     ino_t inode = 0;  // 0: none
     off_t offset = 0;
-    bool poisoned = false;  // as memory with an uncorrectable error; else as behind the end of a file
+    bool poisoned = false;  // as memory with an uncorrectable error; else as after the end of a file
   } bad;
 
  private:

@@ -102,7 +102,7 @@ struct benchmark {
   // then is part of it. Done again they leave the same behind.
   double seconds_min = 0;
   bool latency = false;       // time each operation by itself, for percentiles
-  bool latency_last = false;  // the same in one more repetition behind the others, which are timed as a whole
+  bool latency_last = false;  // the same in one more repetition after the others, which are timed as a whole
   // None: no limit is measured, no instructions are counted.
   std::optional<payload_shape> payload;
   nlohmann::ordered_json parameters;

@@ -14,7 +14,7 @@ struct options {
   bool quick = false;  // the size for CI: seconds, and numbers that mean little
   unsigned runs = 0;   // repetitions of each system
   std::vector<unsigned> threads;
-  std::string filter;             // parts of names, separated by commas, or whole ones behind "="; empty: all
+  std::string filter;             // parts of names, separated by commas, or whole ones after "="; empty: all
   std::string systems;            // parts of names, by commas; empty: all but variants
   std::string json;               // file for the results; empty: none
   std::string directory;          // where pools and files are made

@@ -2,7 +2,7 @@
 // 1.2 apart; an object comes from the fullest superblock of its class, to about a quarter; a superblock belongs to its
 // class as long as anything lives in it, and then to whoever asks.  What the paper's Mnemosyne has for small objects.
 //
-// No memory stands behind it: only superblocks are counted.
+// No memory stands after it: only superblocks are counted.
 #pragma once
 
 #include <algorithm>

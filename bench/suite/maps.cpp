@@ -35,7 +35,7 @@ class map_run final : public told_by_memory<map_run, contestant> {
       const std::uint64_t mine = 2 * records / threads;
       popularity_ = std::make_unique<zipf>(mine, zipf::theta_for(mine, 0.15, 0.9));
     }
-    // For updates half of the keys that they choose among; inserts go on behind these.
+    // For updates half of the keys that they choose among; inserts go on after these.
     for (std::uint64_t i = 0; i < records; ++i) {
       const std::uint64_t key = key_of(work_ == work::insert ? i : 2 * i);
       map_->insert(0, key, values_.of(key));

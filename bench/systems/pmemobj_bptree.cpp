@@ -49,7 +49,7 @@ class bptree final : public table {
         right = split(l);
         if (key >= right->low) l = right;
       }
-      // What lies behind the last entry is nobody's: no snapshot of it.
+      // What lies after the last entry is nobody's: no snapshot of it.
       entry* fresh = &l->entries[l->count];
       heap_.log_without_snapshot(fresh, sizeof *fresh);
       heap_.log(&l->count, sizeof l->count);
@@ -80,7 +80,7 @@ class bptree final : public table {
     return nullptr;
   }
 
-  // Moves the upper half of a full leaf into a new one behind it. The lower half is rewritten in one go, and one
+  // Moves the upper half of a full leaf into a new one after it. The lower half is rewritten in one go, and one
   // snapshot of it costs less than one of each entry that moves.
   leaf* split(leaf* left) {
     auto* right = static_cast<leaf*>(heap_.alloc(sizeof(leaf)));

@@ -112,7 +112,7 @@ static uint64_t copy_sorted(const struct leaf* leaf, struct entry* sorted) {
   return leaf->count;
 }
 
-/* Moves the upper half of a full leaf into a new one behind it, which is returned. */
+/* Moves the upper half of a full leaf into a new one after it, which is returned. */
 static struct leaf* split(struct leaf* left) {
   struct leaf* right = NEW(leaf, sizeof *right);
   if (right == NULL) return NULL;
@@ -124,7 +124,7 @@ static struct leaf* split(struct leaf* left) {
   right->count = LEAF_ENTRIES - kept;
   memcpy(right->entries, &sorted[kept], right->count * sizeof *sorted);
 
-  /* What stays behind position `kept` fills the holes before it. */
+  /* What stays after position `kept` fills the holes before it. */
   uint64_t from = kept;
   for (uint64_t i = 0; i < kept; i++) {
     if (left->entries[i].key < right->low) continue;

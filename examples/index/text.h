@@ -21,7 +21,7 @@ struct span {
   size_t size;
 };
 
-/* The first word at or behind *offset; *offset becomes its end.  0 when there is none, *offset is the text's end. */
+/* The first word at or after *offset; *offset becomes its end.  0 when there is none, *offset is the text's end. */
 int text_next_word(const struct text* text, size_t* offset, struct span* word);
 
 /* ASCII letters count as small ones. */

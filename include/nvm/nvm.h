@@ -422,7 +422,7 @@ constexpr uint32_t nvm_type_id_of_name(const char *name) {
 #define NVM_TYPE_ID(T) nvm_type_id_of_name(#T)
 #endif
 #elif !defined(NVM_TYPE_ID)
-/* Nothing but operators, so that compilers fold it: 64 steps of the hash; those behind the end of the text s do
+/* Nothing but operators, so that compilers fold it: 64 steps of the hash; those after the end of the text s do
  * nothing.  NVM_HASH_n makes the n steps from character i on. */
 #define NVM_NAME_CHAR(s, i) ((unsigned char)(s)[(i) < sizeof(s) ? (i) : sizeof(s) - 1])
 #define NVM_HASH_1(h, s, i) ((uint32_t)((h) ^ NVM_NAME_CHAR(s, i)) * (NVM_NAME_CHAR(s, i) != 0 ? 16777619U : 1U))

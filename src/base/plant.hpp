@@ -31,8 +31,8 @@ enum class plant : unsigned char {
   deleted_unannounced,       // a node is deleted before recovery knows that it has to look at it
   recycled_without_through,  // log heap: a block's peers are recycled while recovery still wants them to be whole
   tombstone_let_go,          // log heap: a tombstone is cleaned while an older entry for its address remains
-  node_checked_once,         // a cached node's address is not looked at again behind its log address
-  piece_cut_first,           // a piece ends before a change that is about the bytes behind
+  node_checked_once,         // a cached node's address is not looked at again after its log address
+  piece_cut_first,           // a piece ends before a change that is about the bytes after
   rest_last,                 // what a change leaves of a piece behind it is mapped when the change is made
   grown_unseen,              // who looks does not see that a piece has grown over others that were unlinked
   page_built_unlocked,       // home page: contents are looked up before the page's lock is held

@@ -296,7 +296,7 @@ class log_repair {
     });
     std::sort(objects_.begin(), objects_.end(), [](const auto& a, const auto& b) { return a.home < b.home; });
   }
-  // The first object that has bytes in the range, or behind it.
+  // The first object that has bytes in the range, or after it.
   [[nodiscard]] std::vector<object_left>::const_iterator object_at(const logheap::home_range& r) const {
     auto o = std::upper_bound(objects_.begin(), objects_.end(), r.home,
                               [](std::uint64_t home, const object_left& x) { return home < x.home; });

@@ -474,7 +474,7 @@ void repair_image::mend_structures() {
     }
   });
   if (!looked_at(checked)) return refuse(last_message());
-  // A chain that is broken leads to nothing behind the break.
+  // A chain that is broken leads to nothing after the break.
   if (!other.empty()) return refuse(other);
   const tx::pool_targets pages{base_, g_};
   for (const std::uint64_t at : leaked) {

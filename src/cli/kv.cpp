@@ -539,7 +539,7 @@ class loader {
     if (auto f = commit_into(stage_ || keep_going ? (keep_going ? target() : stage()) : target())) return f;
     return stage_ ? swap_in() : std::nullopt;
   }
-  // Leaves no half-loaded store behind.
+  // Leaves no half-loaded store after.
   void clean_up() {
     if (!stage_) return;
     stage_.reset();

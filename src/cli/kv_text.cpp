@@ -72,7 +72,7 @@ class csv_record {
     if (state_ != state::quoted) end_field();
   }
   [[nodiscard]] bool open() const noexcept { return state_ == state::quoted; }
-  // Behind the last one is an empty one, which has not begun.
+  // After the last one is an empty one, which has not begun.
   [[nodiscard]] std::size_t fields() const noexcept { return fields_.size() - 1; }
   [[nodiscard]] std::string& field(std::size_t i) noexcept { return fields_[i]; }
 
@@ -284,7 +284,7 @@ entry_reader::answer entry_reader::next_json(text_entry& out) {
   try {
     o = nlohmann::ordered_json::parse(line);
   } catch (const nlohmann::json::exception& e) {
-    // Behind the library's own name of the error.
+    // After the library's own name of the error.
     const std::string_view text = e.what();
     const std::size_t at = text.find("] ");
     return wrong(fmt::format("no JSON: {}", at == std::string_view::npos ? text : text.substr(at + 2)));

@@ -40,7 +40,7 @@ class entry_reader {
       : format_{format}, from_{std::move(from)}, has_header_{has_header && format == text_format::csv} {}
 
   enum class answer { entry, problem, end };
-  // After a problem the next call goes on with the line behind the one that it began on.
+  // After a problem the next call goes on with the line after the one that it began on.
   [[nodiscard]] answer next(text_entry& out);
   // Of the last answer: number of the line where it begins, and for a problem what is wrong.
   [[nodiscard]] std::uint64_t line() const noexcept { return line_; }

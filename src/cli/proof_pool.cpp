@@ -176,7 +176,7 @@ std::string in_a_child(const std::function<std::string()>& work) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(1);
     const std::string answer = work();
-    std::copy_n(answer.data(), std::min(answer.size(), room - 1), text);  // zeros behind it
+    std::copy_n(answer.data(), std::min(answer.size(), room - 1), text);  // zeros after it
     ::_exit(0);
   }
   std::string answer;

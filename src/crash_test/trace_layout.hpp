@@ -1,6 +1,6 @@
 // The trace file: what a recorded program did to its pools, in one total order.
 //
-// A header, then records one behind the other: 24 bytes each, those of some kinds followed by a payload, rounded up
+// A header, then records one after the other: 24 bytes each, those of some kinds followed by a payload, rounded up
 // to 8.  Written by the recording run-time through a shared mapping, so that a killed program leaves a trace that is
 // whole up to `used`. Addresses are those of the recorded process.  Little-endian; a file of the moment, read by the
 // build that wrote it.

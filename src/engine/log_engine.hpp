@@ -1,6 +1,6 @@
 // The log-structured engine of a pool (LSNVMM; docs/design/017-log-engine.md): logheap::heap as an `engine`.
 //
-// Objects have virtual addresses behind the pool's data: an offset in home space is a home address.  What is committed
+// Objects have virtual addresses after the pool's data: an offset in home space is a home address.  What is committed
 // is in the log alone.  Home pages are built of it when they are touched (logheap/home_pages.hpp), and loads are loads;
 // or, by choice, reads are translated: stm/ asks the mapping for each, and only objects that an open transaction has
 // allocated are memory (logheap/home_scratch.hpp).  Stores into these are made in place either way, so that code

@@ -14,7 +14,7 @@ namespace nvm::engines {
 // Open: the log's valid prefix goes to the image, and to `run` for start_on_ssd().
 [[nodiscard]] image_step open_log_into(log_run& run) noexcept;
 
-// The engine of an open pool with an image, its log continued behind `run`.
+// The engine of an open pool with an image, its log continued after `run`.
 [[nodiscard]] result<std::unique_ptr<engine>> start_on_ssd(pool_file& file, unsigned lanes, bool measured, log_run run);
 // The ring of a pool that was just created.
 [[nodiscard]] result<log_run> new_log(pool_file& file) noexcept;

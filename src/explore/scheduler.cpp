@@ -103,7 +103,7 @@ void scheduler::abandon() noexcept {
 std::size_t scheduler::ask(bool may_go_on) {
   candidates_.clear();
   if (may_go_on) candidates_.push_back(current_);
-  // Round robin behind the running thread, so that the first candidate of a waiting thread is the next one.
+  // Round robin after the running thread, so that the first candidate of a waiting thread is the next one.
   for (std::size_t k = 1; k <= count_; ++k) {
     const auto t = static_cast<unsigned>((current_ + k) % (count_ + (current_ == count_ ? 1 : 0)));
     if (t < count_ && t != current_ && !fibers_[t]->done) candidates_.push_back(t);

@@ -178,7 +178,7 @@ struct spelled {
   return {};
 }
 
-// Puts a separator and the child above it behind the child that step d leads to.
+// Puts a separator and the child above it after the child that step d leads to.
 [[nodiscard]] inline status insert_separator(const operation& op, path& p, int d, const key& k, whole_separator w,
                                              std::uint64_t left, std::uint64_t right) {
   for (;; --d) {

@@ -18,7 +18,7 @@ namespace nvm::keyed::btree {
     if (from.has_key) {
       spot at;
       if (status s = search_leaf(op, p, from.at, at); !s) return s;
-      // Forward the position is of the next entry, backward it is behind it.
+      // Forward the position is of the next entry, backward it is after it.
       position = at.position + (at.equal && from.inclusive == from.backward ? 1 : 0);
     }
   }

@@ -52,7 +52,7 @@ struct nvm_kv_cursor final : keyed::receiver {
   void keep_passed();
   // The end: 0, or -1 where something was passed over.
   int end() const;
-  // Whether the key comes behind the one before it: a cursor that finds its place by keys would else go in circles.
+  // Whether the key comes after the one before it: a cursor that finds its place by keys would else go in circles.
   [[nodiscard]] bool goes_on(std::string_view key) const noexcept {
     std::string_view before = last;
     if (!entries.empty()) {
@@ -79,7 +79,7 @@ struct nvm_kv_cursor final : keyed::receiver {
   std::string to;
   bool has_to = false;
   std::uint64_t left = 0;  // entries that may still be given
-  bool ended = false;      // nothing comes behind what is here
+  bool ended = false;      // nothing comes after what is here
   bool reached_end = false;
   std::size_t wanted = wanted_first;
   std::size_t next = 0;

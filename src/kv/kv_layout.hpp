@@ -2,7 +2,7 @@
 // every byte.
 //
 // Every structure here is the payload of an object of the pool, and names others by their *places*: bytes from the
-// pool's start, 0: none.  Payloads of more than 256 bytes begin 16 bytes behind a line's start, where the object's own
+// pool's start, 0: none.  Payloads of more than 256 bytes begin 16 bytes after a line's start, where the object's own
 // header lies; what is padded to that says so.
 #pragma once
 
@@ -95,7 +95,7 @@ constexpr record_sizes unpack_sizes(std::uint64_t w) noexcept { return {w & 0xFF
 constexpr std::uint64_t record_value_at(std::uint64_t key_bytes) noexcept { return 8 + round_up(key_bytes, 8); }
 constexpr std::uint64_t record_bytes(const record_sizes& s) noexcept { return record_value_at(s.key) + s.value; }
 inline constexpr std::uint64_t record_sum_bytes = 8;
-// What the sum behind the value is: `key_hash` is XXH3 of the key, seeded with the store's seed; `sizes` is the packed
+// What the sum after the value is: `key_hash` is XXH3 of the key, seeded with the store's seed; `sizes` is the packed
 // word, `place` that of the record.  So a record that lies elsewhere, or is another store's, has another sum.
 inline std::uint64_t record_sum(std::uint64_t key_hash, std::uint64_t place, std::uint64_t sizes, const void* value,
                                 std::uint64_t value_bytes) noexcept {
@@ -171,7 +171,7 @@ struct leaf {
 static_assert(sizeof(leaf) == 240);  // four lines with the object's header
 
 inline constexpr unsigned inner_separators = 28;
-// Child i has the keys from separator i - 1 on and below separator i.  A separator whose bytes behind the prefix do not
+// Child i has the keys from separator i - 1 on and below separator i.  A separator whose bytes after the prefix do not
 // fit its head has its whole key in an object.
 struct inner {
   std::uint64_t meta;

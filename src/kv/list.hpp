@@ -85,7 +85,7 @@ struct found {
   return drop_record(op, op.count, sizeof(list_links), f.r);
 }
 
-// Records behind `from.position`, 0: all.
+// Records after `from.position`, 0: all.
 [[nodiscard]] inline status fetch(operation& op, fetch_from& from, receiver& to, bool& ended) {
   bool more = true;
   ended = false;

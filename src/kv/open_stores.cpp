@@ -68,7 +68,7 @@ status finish_drop(stores& all, std::uint64_t place) {
       keyed::fetch_from next;
       unsigned removed = 0;
       const status s = run_on(doomed, [&](keyed::operation& op) {
-        // Of a hash table what comes behind the last bucket; of others what is first now.
+        // Of a hash table what comes after the last bucket; of others what is first now.
         next = facts.index == keyed::kv_index::hash ? from : keyed::fetch_from{};
         return keyed::empty_some(op, next, removed, ended);
       });
@@ -381,14 +381,15 @@ int nvm_kv_each(NVM_POOL* pool, int (*visit)(const char*, enum nvm_kv_index, voi
 
 int nvm_kv_drop(NVM_POOL* pool, const char* name) {
   if (nvm::status s = keyed::check_name(name); !s) return api::report(s.error());
-  return api::answer(keyed::guarded(pool, "nvm_kv_drop()", [&](keyed::stores& all) { return keyed::drop_store(all, name); }));
+  return api::answer(
+      keyed::guarded(pool, "nvm_kv_drop()", [&](keyed::stores& all) { return keyed::drop_store(all, name); }));
 }
 
 int nvm_kv_rename(NVM_POOL* pool, const char* name, const char* new_name) {
   if (nvm::status s = keyed::check_name(name); !s) return api::report(s.error());
   if (nvm::status s = keyed::check_name(new_name); !s) return api::report(s.error());
-  return api::answer(
-      keyed::guarded(pool, "nvm_kv_rename()", [&](keyed::stores& all) { return keyed::rename_store(all, name, new_name); }));
+  return api::answer(keyed::guarded(pool, "nvm_kv_rename()",
+                                    [&](keyed::stores& all) { return keyed::rename_store(all, name, new_name); }));
 }
 
 }  // extern "C"

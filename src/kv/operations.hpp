@@ -41,7 +41,7 @@ void fill_header(layout::kv_header& header, const store_facts& facts, std::uint6
 [[nodiscard]] status check_header(const layout::kv_header& header, std::uint64_t place, store_facts& out) noexcept;
 // Frees what is left of a store without entries, in one step or more.
 [[nodiscard]] status dismantle(operation& op, bool& done);
-// Removes some entries, those that come behind `from`, which moves on; `ended`: there were no more.
+// Removes some entries, those that come after `from`, which moves on; `ended`: there were no more.
 [[nodiscard]] status empty_some(operation& op, fetch_from& from, unsigned& removed, bool& ended);
 // What an operation has learnt that ran by itself and has committed.
 void learn(store& s, const lessons& learnt) noexcept;

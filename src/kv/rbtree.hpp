@@ -262,7 +262,7 @@ inline void balance_removal(linker& t, std::uint64_t n, std::uint64_t up, bool r
   return drop_record(op, op.count, sizeof(rb_links), r);
 }
 
-// In the order of keys, from a key on, behind it, or before it.
+// In the order of keys, from a key on, after it, or before it.
 [[nodiscard]] inline status fetch(operation& op, fetch_from& from, receiver& to, bool& ended) {
   ended = false;
   const bool forward = !from.backward;

@@ -1,7 +1,7 @@
 // Records: a key and its value in one object, and a sum of both where the store has sums.
 //
 // The sum is stored by the transaction that stores what it is of: whoever sees one sees the other, and no fence is
-// added.  It stands right behind the value, so that both are one piece to log.
+// added.  It stands right after the value, so that both are one piece to log.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace nvm::keyed {
 
 // Where a record is, and its sizes as read.
 struct record {
-  std::uint64_t place = 0;  // of the record itself, behind links; 0: none
+  std::uint64_t place = 0;  // of the record itself, after links; 0: none
   layout::record_sizes sizes{};
 };
 

@@ -11,7 +11,7 @@
 namespace nvm::keyed {
 namespace {
 
-// Where a record may begin in its object: behind the links of each index.
+// Where a record may begin in its object: after the links of each index.
 constexpr std::array<std::uint64_t, 3> record_offsets{0, sizeof(layout::list_links), sizeof(layout::rb_links)};
 constexpr std::array<kv_index, 4> indexes{kv_index::list, kv_index::hash, kv_index::btree, kv_index::rbtree};
 constexpr store_facts directory_facts{kv_index::btree, 0, true};

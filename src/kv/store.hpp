@@ -119,7 +119,7 @@ struct operation : access {
 
 // Position and bounds of what a cursor fetches next; keys are private memory.
 struct fetch_from {
-  key at{};              // key to begin at, or behind
+  key at{};              // key to begin at, or after
   bool has_key = false;  // false: from the first, or backward from the last
   bool inclusive = true;
   bool backward = false;

@@ -24,7 +24,7 @@
 
 namespace nvm::lockfree {
 
-// Cells: what the chain can be entered at.  order_of(offset): the smallest order behind the cell at `offset`.
+// Cells: what the chain can be entered at.  order_of(offset): the smallest order after the cell at `offset`.
 struct no_cells {};
 
 template <class Memory, class Nodes, class Cells = no_cells>
@@ -196,7 +196,7 @@ class chain {
   }
 
   // What is wrong from `start` on, in a chain of `shape`, while nobody is at work; nullptr: nothing.  pass(cell): of
-  // each cell behind the start; meet(node): of each that is not deleted.
+  // each cell after the start; meet(node): of each that is not deleted.
   template <class Shape, class Pass, class Meet>
   [[nodiscard]] const char* check(const Shape& shape, link& start, Pass&& pass, Meet&& meet) {
     link* in = &start;
@@ -307,7 +307,7 @@ class chain {
       if (!left.again()) return give_up(start);
     }
   }
-  // Before everything of `order`, behind everything smaller: where a cell belongs.  `current` is not set.
+  // Before everything of `order`, after everything smaller: where a cell belongs.  `current` is not set.
   [[nodiscard]] bool find_cell(session& s, link& start, std::uint64_t order, position& p) noexcept {
     for (patience left;;) {
       const outcome o = try_find<true>(s, start, order, key{}, p);
@@ -348,7 +348,7 @@ class chain {
   };
 
  private:
-  // < 0, 0, > 0, among nodes of the same order.  One that reaches out of the pool is behind everything.
+  // < 0, 0, > 0, among nodes of the same order.  One that reaches out of the pool is after everything.
   [[nodiscard, NVM_INLINE]] int compare(const node_head* n, const key& k) const noexcept {
     return is_whole<Nodes>(memory_, n) ? Nodes::compare(n, k) : 1;
   }
@@ -360,7 +360,7 @@ class chain {
     memory_.report_damage(offset_of(w));
     return nullptr;
   }
-  // At a link that leads to no node: goes on behind a cell that stands before `order`.
+  // At a link that leads to no node: goes on after a cell that stands before `order`.
   [[nodiscard, NVM_INLINE]] bool enter_cell(link_word& w, std::uint64_t order, link*& in, climb& up) noexcept {
     const std::uint64_t at = offset_of(w);
     if (at == 0) return false;

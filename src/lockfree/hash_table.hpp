@@ -1,7 +1,7 @@
 // A hash table: one chain, ordered by hash, that can be entered at many cells (log-free, section 3: a list per bucket;
 // that the lists are one is what lets the table grow while it is used, after Shalev and Shavit, "Split-ordered lists").
 //
-// A cell is a link in an array.  With 2^k cells, the hashes that begin with the k bits of i are behind cell i, and its
+// A cell is a link in an array.  With 2^k cells, the hashes that begin with the k bits of i are after cell i, and its
 // part of the chain ends where it leads to the next cell.  Doubling adds an array with the cells that divide the parts
 // in two; a new cell is put into the chain when somebody writes there for the first time, and until then readers enter
 // before it.
@@ -295,7 +295,7 @@ class hash_table {
       const std::uint64_t end = part + 1 == parts ? cells : cells / parts * (part + 1);
       std::size_t i = 0;
       for (std::size_t n = count; n != 0;) {
-        // The first node behind the first cell.
+        // The first node after the first cell.
         const std::size_t half = n / 2;
         const bool before = node(i + half)->order >> (64 - base_bits_) < first;
         i = before ? i + half + 1 : i;
@@ -332,7 +332,7 @@ class hash_table {
   [[nodiscard]] link* array_at(std::uint64_t word) const noexcept {
     return reinterpret_cast<link*>(memory_.at(word & checked_mask));
   }
-  // Smallest hash behind the cell.
+  // Smallest hash after the cell.
   [[nodiscard, NVM_INLINE]] std::uint64_t order_of_cell(std::uint64_t at) const noexcept {
     const std::uint64_t i = (at - array_offsets_[0]) / sizeof(link);
     if (i < std::uint64_t{1} << base_bits_) [[likely]]
@@ -396,7 +396,7 @@ class hash_table {
     const std::uint64_t order = i << (64 - k);
     while (!is_ready(i, k, &own)) {
       typename chain_type::position p;
-      // Behind all smaller hashes; what stands there may be the cell itself, linked before a crash or by a walk.
+      // After all smaller hashes; what stands there may be the cell itself, linked before a crash or by a walk.
       if (!chain_.find_cell(s, entrance(order), order, p)) break;
       if (is_ready(i, k, &own)) break;
       const link_word follows = chain_.settled(s, *p.before, p.word);

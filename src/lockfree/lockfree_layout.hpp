@@ -32,7 +32,7 @@ struct entry {
   std::uint64_t root;        // checked word: offset of the run with its root
   std::uint64_t parameters;  // checked word: of its kind
   std::uint64_t flags;       // checked word: entry_flags
-  char name[name_max + 1];   // ends with a zero byte, as does all behind it
+  char name[name_max + 1];   // ends with a zero byte, as does all after it
   std::uint64_t crc;         // XXH3 of all before but `state`, seeded with the entry's offset
   std::uint64_t reserved[3];
 };

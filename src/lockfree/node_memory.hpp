@@ -94,7 +94,7 @@ class node_memory {
     }
     return base_ + offset;
   }
-  // The same with so many bytes before and behind it, which are in the pool as well.
+  // The same with so many bytes before and after it, which are in the pool as well.
   [[nodiscard, NVM_INLINE]] std::byte* at(std::uint64_t offset, std::uint64_t before,
                                           std::uint64_t behind) const noexcept {
     const std::uint64_t all = data_bytes_.load(std::memory_order_relaxed);

@@ -1,4 +1,4 @@
-// What is in a node of a list or of a hash table: the link to the next one, the word that orders it, and behind these
+// What is in a node of a list or of a hash table: the link to the next one, the word that orders it, and after these
 // the key and the value.  Nodes do not change but for their link: a new value is a new node.
 #pragma once
 
@@ -55,7 +55,7 @@ struct word_nodes_with {
   [[nodiscard]] static bool fits(const node_head*, std::uint64_t bytes) noexcept { return bytes >= sizeof(node); }
 };
 
-// The same with a sum behind, which no node moves: it lies in the same line, and says nothing of its place, since links
+// The same with a sum after, which no node moves: it lies in the same line, and says nothing of its place, since links
 // and orders do.
 struct word_nodes : word_nodes_with<node_head> {
   static constexpr std::uint64_t bytes(key, value) noexcept { return sizeof(node) + node_sum_bytes; }
@@ -78,7 +78,7 @@ struct byte_value {
   std::uint64_t mark = 0;  // a word that the user may change in place (durably by itself)
   bool with_sum = false;   // the node gets one of order, sizes, key and value; not of the mark
 };
-// Keys and values of any size, behind the head.
+// Keys and values of any size, after the head.
 template <class Head>
 struct byte_nodes_with {
   static constexpr bool of_bytes = true;
@@ -108,7 +108,7 @@ struct byte_nodes_with {
     const std::uint64_t sizes = std::uint64_t{n->key_bytes} | std::uint64_t{n->value_bytes} << 32;
     return node_sum(n->order, checksum(n->content(), std::size_t{n->key_bytes} + n->value_bytes, sizes), 0);
   }
-  // Behind all that a new node holds.
+  // After all that a new node holds.
   static void add_sum(node* n) noexcept {
     const std::uint64_t sum = sum_of(n);
     std::memcpy(n->content() + n->key_bytes + n->value_bytes, &sum, sizeof sum);

@@ -20,7 +20,7 @@
 // unlinks above what somebody else retires fences before its operation ends (E23); E9 covers who retires.
 //
 // What an operation depends on is durable before it changes or reports anything: as in chain.hpp at the bottom; a link
-// that is followed above is made durable before a node is put behind it.  A node that is reached from above is durably
+// that is followed above is made durable before a node is put after it.  A node that is reached from above is durably
 // linked at the bottom, for each level was begun when those below it were durable.
 //
 // A search for reading never stands on a node that is deleted at that level: links of such nodes do not change any
@@ -196,7 +196,7 @@ class skip_list {
     return n == nullptr ? nullptr : &n->next;
   }
   // Calls pass(link) for each link, at every level that the node may have been linked at, that a search for it follows,
-  // and for those behind as long as nodes are deleted.
+  // and for those after as long as nodes are deleted.
   template <class Pass>
   void each_link_to(std::uint64_t offset, std::uint64_t bytes, Pass&& pass) noexcept {
     node_head* n = candidate(offset, bytes);
@@ -398,7 +398,7 @@ class skip_list {
     auto* n = reinterpret_cast<node_head*>(at + head);
     return bytes > head && Nodes::fits(n, bytes - head) ? n : nullptr;
   }
-  // < 0, 0, > 0.  A node that reaches out of the pool is behind all of its order.
+  // < 0, 0, > 0.  A node that reaches out of the pool is after all of its order.
   [[nodiscard, NVM_INLINE]] int compare(const node_head* n, std::uint64_t order, const key& k) const noexcept {
     if (n->order != order) return n->order < order ? -1 : 1;
     return is_whole<Nodes>(memory_, n) ? Nodes::compare(n, k) : 1;
@@ -501,7 +501,7 @@ class skip_list {
       if (now != progress::under_way) return now == progress::found;
     }
   }
-  // A link of the bottom, behind which everything stands that is not before something.
+  // A link of the bottom, after which everything stands that is not before something.
   template <class Before>
   [[nodiscard]] link* bottom_behind(Before&& is_before) noexcept {
     std::uint64_t left = memory_.nodes_max();  // a damaged list may lead round in a circle
@@ -742,7 +742,7 @@ class skip_list {
       return written::inserted;
     }
   }
-  // What follows at level i behind a node that takes the place p, or that of the old one there.
+  // What follows at level i after a node that takes the place p, or that of the old one there.
   [[nodiscard]] std::uint64_t follows(const position& p, node_head* old, unsigned i) const noexcept {
     const std::uint64_t led = offset_of(p.at[i].word);
     if (old == nullptr || led != memory_.offset_in_pool(old)) return led;

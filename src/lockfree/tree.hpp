@@ -25,9 +25,9 @@
 // before those below them could be made.  A deletion is durable before anybody tidies up.
 //
 // Swinging the edge above is written back and not waited for.  A crash may leave it as it was: it leads through the
-// branch that has left to where it leads now, by edges that do not change, and whatever happens behind happens in the
-// same words.  What happens at that edge itself takes its word along.  But behind the edge there is room now for keys
-// that the branch kept away: so the edge bears the tag rerouted, until somebody has inserted behind it, who writes it
+// branch that has left to where it leads now, by edges that do not change, and whatever happens after happens in the
+// same words.  What happens at that edge itself takes its word along.  But after the edge there is room now for keys
+// that the branch kept away: so the edge bears the tag rerouted, until somebody has inserted after it, who writes it
 // back, too, and takes the tag off when the insertion is durable.
 //
 // Where a branch lies: its right edge, the order of the key that it was made for, then the head with the left edge and
@@ -299,7 +299,7 @@ class tree {
     return reinterpret_cast<node_head*>(
         memory_.at(offset_of(w), (w & branch) != 0 ? before_head : 0, sizeof(typename Nodes::node)));
   }
-  // < 0, 0, > 0.  A node that reaches out of the pool is behind all of its order.
+  // < 0, 0, > 0.  A node that reaches out of the pool is after all of its order.
   [[nodiscard, NVM_INLINE]] int compare(const node_head* n, std::uint64_t order, const key& k) const noexcept {
     if (n->order != order) return n->order < order ? -1 : 1;
     return is_whole<Nodes>(memory_, n) ? Nodes::compare(n, k) : 1;
@@ -311,7 +311,7 @@ class tree {
     memory_.report_damage(offset_of(w));
     return false;
   }
-  // The edge of a branch behind which the key is.
+  // The edge of a branch after which the key is.
   [[nodiscard, NVM_INLINE]] link* towards(node_head* n, std::uint64_t order, const key& k) const noexcept {
     if constexpr (std::is_same_v<key, std::uint64_t>) {
       // No jump: half of them would be mispredicted.
@@ -460,7 +460,7 @@ class tree {
     link_word in_word;
     link* above;  // the last edge to a branch that was not frozen
     link_word above_word;
-    // On the way, written back, not fenced; behind the first few there may be more.
+    // On the way, written back, not fenced; after the first few there may be more.
     struct passed {
       link* edge;
       link_word word;

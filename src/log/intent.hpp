@@ -21,7 +21,7 @@ enum class intent_op : std::uint8_t {
 
 // One or two 64-bit words in a log.  From bit 0: word index = offset / 8 (41), bit (6), op (2), and of set_bit the
 // object's length byte (8) and the way to its place (7): the length bytes of the 56 slots of this word begin that many
-// words behind it.
+// words after it.
 struct intent {
   std::uint64_t code = 0;
   std::uint64_t value = 0;  // set_entry only: the sealed word

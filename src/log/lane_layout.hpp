@@ -2,7 +2,7 @@
 //
 //   line 0       retired generation
 //   lines 1 - 8  commit records, generation g in line 1 + g mod 8
-//   body         records of the current generation, one behind the other from the body's start, each at a line of its
+//   body         records of the current generation, one after the other from the body's start, each at a line of its
 //                own (no line is written back twice, and whole lines can go past the caches); a link record leads to an
 //                overflow segment (a page run of kind `log`)
 //

@@ -65,7 +65,7 @@ class lanes : public lane_owners {
     if (stages_.data() == nullptr) throw std::bad_alloc{};
   }
 
-  // After recovery: the lane continues behind `generation`, everything up to it retired.
+  // After recovery: the lane continues after `generation`, everything up to it retired.
   void start(unsigned index, std::uint64_t generation) noexcept {
     lanes_[index].generation = generation;
     lanes_[index].retired.store(generation, std::memory_order_relaxed);
@@ -149,7 +149,7 @@ class lanes : public lane_owners {
     return {};
   }
 
-  // Volatile room for `count` intents, so that nothing can fail behind the commit point.
+  // Volatile room for `count` intents, so that nothing can fail after the commit point.
   [[nodiscard]] status prepare_finish(unsigned index, std::size_t count) noexcept try {
     lane& l = lanes_[index];
     const biased_lock::guard guard{l.settling, owner};
@@ -396,7 +396,7 @@ class lanes : public lane_owners {
     advance(l, bytes);
   }
 
-  // Room for a record of `bytes` and a link behind it.
+  // Room for a record of `bytes` and a link after it.
   template <class Grow>
   [[nodiscard]] status extend(lane& l, std::uint64_t bytes, Grow&& grow) {
     l.segments.reserve(l.segments.size() + 1);  // a segment that is not in the list would never be given back

@@ -18,7 +18,7 @@ namespace nvm::layout {
 
 struct mnemosyne_head {
   std::uint64_t head;         // checked word: position of the oldest entry that counts
-  std::uint64_t tail;         // checked word, plain log only: position behind the newest entry that counts
+  std::uint64_t tail;         // checked word, plain log only: position after the newest entry that counts
   std::uint64_t reserved[6];  // zero
 };
 static_assert(sizeof(mnemosyne_head) == line_bytes);

@@ -4,14 +4,14 @@
 /// 2. redo: S the committed entries' bytes, in order
 ///    undo: S the old bytes of a transaction that did not commit, newest first
 ///    committed: S its intents; F all       | mnemosyne/E8   done before the log is gone
-/// 3. S head = behind what counted; F       | mnemosyne/E9   nothing counts any more
+/// 3. S head = after what counted; F        | mnemosyne/E9   nothing counts any more
 /// 4. torn-bit: S every line ahead that has words of the lap to be written; F
 ///                                          | mnemosyne/E10  before the lane is used
 /// Repeatable: 2 stores the same bytes again until 3 is durable; from then on the log is empty, and 4 concerns lines
 /// that it does not reach.  A lane in which nothing counts and nothing is ahead is left alone: every one, after a
 /// close.
 ///
-/// What 4 is for.  Behind the last word that counts there may be others of its lap that reached the media before words
+/// What 4 is for.  After the last word that counts there may be others of its lap that reached the media before words
 /// between them.  The next transactions would write up to them, and a crash could then show them as their continuation.
 /// The same with the words that are missing, a lap later.  So 3 goes on at the first line that has no word of its lap,
 /// and 4 gives all lines from there on, once round the ring, the bit of the lap before.
@@ -197,7 +197,7 @@ class mnemosyne_reader {
     return std::any_of(words, words + line_bytes / 8,
                        [mine](std::uint64_t w) { return (w & layout::torn_bit) == mine; });
   }
-  // From the head on; ring_.end() if there is none.  The log cannot go on behind it.
+  // From the head on; ring_.end() if there is none.  The log cannot go on after it.
   [[nodiscard]] std::uint64_t first_free_line() const noexcept {
     std::uint64_t position = state_.head;
     for (std::uint64_t i = 0; i < ring_.lines; ++i, position = ring_.next(position)) {

@@ -78,7 +78,7 @@ class word_writer {
       put(word);
     }
   }
-  // Behind an end word and its intents: what follows begins at the next line.
+  // After an end word and its intents: what follows begins at the next line.
   [[gnu::noinline]] void align() noexcept {
     if (rest_bits_ != 0) {
       emit(rest_);

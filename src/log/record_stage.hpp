@@ -58,7 +58,7 @@ class record_stage {
 
   // False: there was no memory for all of it.
   [[nodiscard]] bool whole() const noexcept { return whole_; }
-  // Of the contents, behind the header.
+  // Of the contents, after the header.
   [[nodiscard]] const std::byte* contents() const noexcept { return bytes() + sizeof(layout::redo_record); }
   [[nodiscard]] std::uint64_t contents_bytes() const noexcept { return at_ - sizeof(layout::redo_record); }
 

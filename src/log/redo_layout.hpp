@@ -1,8 +1,8 @@
 // The log of the redo engine on media, format 1: a ring for each lane.  docs/format.md states every byte.
 //
 //   line 0   of each lane: where its oldest record begins; of lane 0 also which versions count, for all lanes
-//   the rest records of committed transactions, one behind the other, each at a line of its own; one that does not fit
-//            before the end is preceded by a wrap record and begins behind line 0
+//   the rest records of committed transactions, one after the other, each at a line of its own; one that does not fit
+//            before the end is preceded by a wrap record and begins after line 0
 //
 // Versions order the transactions of all lanes.  Those up to `truncated` are home, whatever stands in the rings.
 #pragma once

@@ -133,7 +133,7 @@ class redo_log : public lane_owners {
     return fail(errc::log_full, "a record of %lu bytes: the lane's ring has %lu", bytes, ring_bytes());
   }
 
-  // Volatile room to remember `lines` more lines, and one more log run, so that nothing can fail behind the commit
+  // Volatile room to remember `lines` more lines, and one more log run, so that nothing can fail after the commit
   // point.
   [[nodiscard]] status expect(unsigned index, std::uint64_t lines, bool log_run) noexcept {
     lane& l = lanes_[index];
@@ -183,7 +183,7 @@ class redo_log : public lane_owners {
     const std::uint64_t proof = redo_proof(r, offset, key_, index, how_);
     r->proof = how_ == validation::checksum ? proof : 0;
     copy_out(media_, base_ + offset, r, room);
-    // Before the fence: what is stored behind it waits for it.
+    // Before the fence: what is stored after it waits for it.
     l.head += room;
     l.at = l.at + room == ring_bytes() ? 0 : l.at + room;
     media_.fence(edge{"redo/E2"});
@@ -196,7 +196,7 @@ class redo_log : public lane_owners {
     return {};
   }
 
-  // The lines of the pool (offsets / line_bytes) that the record will change, before append(): what is stored behind a
+  // The lines of the pool (offsets / line_bytes) that the record will change, before append(): what is stored after a
   // fence stands in the way of the loads after it.
   template <class EachLine>
   [[NVM_INLINE]] void note(unsigned index, EachLine&& each_line) noexcept {
@@ -315,7 +315,7 @@ class redo_log : public lane_owners {
     return l.at + room > ring_bytes() ? ring_bytes() - l.at + room : room;
   }
   [[nodiscard]] std::uint64_t free_room(const lane& l) const noexcept {
-    // acquire: pairs with the release in truncate(): the tail is durable before we write over what was behind it.
+    // acquire: pairs with the release in truncate(): the tail is durable before we write over what was after it.
     return ring_bytes() - (l.head - l.tail.load(std::memory_order_acquire));
   }
 

@@ -110,7 +110,7 @@ class ring_walk {
     walked_ -= round_up(r->bytes, line_bytes);
   }
 
-  // After next() has found no more: a record behind the end that counts, 0: there is none.  A transaction begins when
+  // After next() has found no more: a record after the end that counts, 0: there is none.  A transaction begins when
   // the one before it in the lane is durable, so that what ends the ring here is damaged, not torn.  But for a record
   // at the ring's start: one fence makes it durable with the wrap record before it, which may be torn.  Records above
   // the largest version count here: it was durable before them, so that it is what is damaged.
@@ -149,7 +149,7 @@ class redo_reader {
       : base_{base}, geometry_{g}, key_{key}, how_{how}, valid_{valid} {}
 
   // Finds every record that counts, in the order in which to replay them, and checks everything replay() relies on.
-  // `everywhere`: also behind the ends of the rings, for records that damage has cut off.
+  // `everywhere`: also after the ends of the rings, for records that damage has cut off.
   enum class look { at_what_counts, everywhere };
   [[nodiscard]] status validate(look how_much = look::everywhere) noexcept try {
     if (status s = read_versions(base_, geometry_, report_.truncated, report_.used); !s) return s;
@@ -242,7 +242,7 @@ class redo_reader {
       bytes = place.bytes;
       whole = place_checksum(p, bytes, r->version) == place.checksum;
       if (!whole) {
-        // A mark was made behind the fence of the contents.
+        // A mark was made after the fence of the contents.
         if (how_ == validation::checksum) return {};
         return fail(errc::corrupt, "log record at offset %lu: leads to %lu bytes at %lu, which fail their check", at,
                     place.bytes, place.offset);

@@ -52,7 +52,7 @@ inline block_fault inspect_block(const std::byte* base, const block_place& p, st
   if (h.content_check != content_check_of(block, h.bytes, p)) return block_fault::content;
   return block_fault::none;
 }
-// Bytes from there to where the next block can be: behind this one, if its header holds, or wherever there is one.
+// Bytes from there to where the next block can be: after this one, if its header holds, or wherever there is one.
 inline std::uint64_t step_over(block_fault fault, const layout::block_header& h) noexcept {
   return fault == block_fault::no_header ? layout::block_align : round_up(h.bytes, layout::block_align);
 }
@@ -92,7 +92,7 @@ inline std::uint64_t put_entry(std::uint64_t* to, const entry& e, bool allocatio
   return 2;
 }
 
-// The entry at `at` of a block; `at` moves behind it.  False: none can be there.
+// The entry at `at` of a block; `at` moves after it.  False: none can be there.
 [[nodiscard]] inline bool next_entry(const std::byte* base, const block_place& p, const layout::block_header& h,
                                      std::uint64_t& at, entry& e) noexcept {
   const auto load = [&](std::uint64_t from) {
@@ -121,7 +121,7 @@ inline std::uint64_t put_entry(std::uint64_t* to, const entry& e, bool allocatio
   }
   return e.size != 0 && range_inside(e.home, e.size, home_end);
 }
-// Where the contents begin, behind the last entry; 0: the entries do not fit the block or the home space.
+// Where the contents begin, after the last entry; 0: the entries do not fit the block or the home space.
 [[nodiscard]] inline std::uint64_t contents_at(const std::byte* base, const block_place& p,
                                                const layout::block_header& h) noexcept {
   std::uint64_t at = sizeof h;

@@ -114,7 +114,7 @@ class home_pages {
   // The range's pages are present and stay so until as many unpin(): before stores in place.  `own`: a reader of this
   // thread; without one the fault threads build what is absent (some us a page more).  Returns with all present.
   void pin(home_t home, std::uint64_t size, const home_read* own = nullptr) noexcept;
-  // When the bytes are those of the heap: behind its commit(), or when an abort has put the old ones back.
+  // When the bytes are those of the heap: after its commit(), or when an abort has put the old ones back.
   void unpin(home_t home, std::uint64_t size) noexcept;
 
   // ---- memory ----

@@ -183,7 +183,7 @@ class home_space {
     }
     return all;
   }
-  // Where the next slot may begin behind an address that is in none: a superblock begins with a unit.
+  // Where the next slot may begin after an address that is in none: a superblock begins with a unit.
   [[nodiscard]] home_t behind_gap(home_t home) const noexcept {
     return home + (unit_bytes_ - ((home - first_) & (unit_bytes_ - 1)));
   }

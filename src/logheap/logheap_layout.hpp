@@ -33,7 +33,7 @@ struct root {
   std::uint64_t check;             // of the line before
   std::uint64_t first_chunk;       // checked word: head of the list of all chunks; 0: there are none
   std::uint64_t through;           // checked word: every transaction of a version up to this one has committed
-  std::uint64_t session;           // checked word: processes that have opened the heap; behind the last one is 1
+  std::uint64_t session;           // checked word: processes that have opened the heap; after the last one is 1
   std::uint64_t saved;             // checked word: first chunk of the saved mapping; 0: the heap was not closed
   std::uint64_t reserved[4];       // zero
 };

@@ -5,7 +5,7 @@
 // decided which transactions have committed.  Then each share is replayed by one thread (share_replay.hpp).
 // What is on media changes only where a chunk gets its end:
 //
-/// 1. S end of each chunk that has none, behind the last block that counts; session = next, saved = 0; F them;
+/// 1. S end of each chunk that has none, after the last block that counts; session = next, saved = 0; F them;
 ///                                     | logheap/E7  before anything else changes: blocks that were dropped must not
 ///                        come back when `through` passes them, and a saved mapping must not outlive what it says
 // A crash before that leaves everything as it was.
@@ -13,12 +13,12 @@
 // Which blocks count.
 //   - A chunk with an end: all up to there.  What does not hold is damaged; the next block is found by its header.
 //   - Another one was the end of a log.  Its thread fenced each block before it wrote the next, so that only the last
-//     one can be torn; what does not hold, and has an intact block behind it or is older than another block of its
-//     thread, is damaged.  A cleaner writes many before it fences: behind its end, what follows the first block that
+//     one can be torn; what does not hold, and has an intact block after it or is older than another block of its
+//     thread, is damaged.  A cleaner writes many before it fences: after its end, what follows the first block that
 //     does not hold is dropped; it is somewhere else still.
 //   - A block in a chunk without an end, of a transaction above `through` whose cycle is not whole, is dropped, unless
 //     a block of it is in a chunk that has an end, what is missing is damaged, its thread has a newer block or one of
-//     another transaction stands behind it: then it had committed.
+//     another transaction stands after it: then it had committed.
 //
 // Volatile memory: 32 bytes an entry, besides what the heap keeps.
 #pragma once
@@ -323,7 +323,7 @@ class recovery {
       for (block_found& b : f.blocks) {
         const cycle c = follow(b);
         if (c == cycle::whole) continue;
-        // What stands behind it says that it was durable, too, where the thread's stamp is damaged; nor may the new end
+        // What stands after it says that it was durable, too, where the thread's stamp is damaged; nor may the new end
         // cut that off.
         if (c == cycle::missing || went_on(f, b.version) || f.blocks.back().version != b.version) {
           missing_.insert(b.version);

@@ -114,10 +114,10 @@ class share_replay {
     entry_ = r.self();
     live_at(r.self(), entry_live_bytes);
   }
-  // What is stored behind a slot's last tombstone is of an object whose allocation is damaged: the slot is free, and
+  // What is stored after a slot's last tombstone is of an object whose allocation is damaged: the slot is free, and
   // must be zeros to whoever gets it.  Large objects are not given to anybody while the log has entries about them.
   [[nodiscard]] bool hides_what_is_newer(const replay_record& r) const noexcept {
-    // `entry_` is about this tombstone's slot: no slot that begins behind it has been learnt since.
+    // `entry_` is about this tombstone's slot: no slot that begins after it has been learnt since.
     return r.kind() == layout::entry_kind::tombstone && entry_ == r.self() && slot_at(r.home()).in->slots != 1;
   }
   [[nodiscard]] home_space::slot slot_at(home_t home) const noexcept {
@@ -153,7 +153,7 @@ class share_replay {
   }
 
   // Bytes go to the newest record about them.  `active_`: records that begin before what is done and may have bytes
-  // behind it, a heap with the newest first; of that one everything before `done_` is told.
+  // after it, a heap with the newest first; of that one everything before `done_` is told.
   static bool is_older(const replay_record* a, const replay_record* b) noexcept { return b->newer_than(*a); }
   void lay(const replay_record& r) {
     const home_t home = r.home();

@@ -18,11 +18,11 @@
 //   Checkpoint:
 //   3. W home sectors, from durable records of the log, never from the image
 //                                                      | image/E2  home before the log lets go
-//   4. W other header, checkpoint behind them          | image/E3  only now the ring's space is reused
+//   4. W other header, checkpoint after them           | image/E3  only now the ring's space is reused
 //
 // Group commit: durable() makes one thread the leader, which does step 2 for everybody; others wait and
 // append meanwhile.  Back-pressure: an append that finds no room syncs and checkpoints, or waits for
-// whoever does; later appends queue behind it, so that a large record is not starved by small ones.
+// whoever does; later appends queue after it, so that a large record is not starved by small ones.
 // A failed write or sync poisons the medium for ever: the kernel may have dropped the pages, and a
 // later sync that succeeds proves nothing.
 //
@@ -115,7 +115,7 @@ class image_media {
         const_cast<void*>(static_cast<const void*>(std::addressof(stores))), e);
   }
 
-  // Brings what is durable home and frees the log behind it, what the last process left first; returns at once if
+  // Brings what is durable home and frees the log after it, what the last process left first; returns at once if
   // there is nothing.  Joins a step that is under way.
   status checkpoint_step() noexcept;
   // Everything appended so far becomes durable and goes home; the ring is empty unless others append.
@@ -185,7 +185,7 @@ class image_media {
   bool first_write_done_ = false;  // of the thread that writes first: nobody else writes meanwhile
   bool syncing_ = false;
   bool checkpointing_ = false;
-  bool draining_ = false;              // an append waits for room; later ones queue behind it
+  bool draining_ = false;              // an append waits for room; later ones queue after it
   bool lap_begun_;                     // E4 done, or not needed
   std::atomic<bool> poisoned_{false};  // written under order_
   char poison_reason_[256] = "";

@@ -102,7 +102,7 @@ result<ring_state> format_ring(block_device& device, const ring_identity& ring) 
 
 // Makes window_ hold `bytes` bytes of the log from at_ on, and more if the ring does not end there.
 status ring_scanner::load(std::uint64_t bytes) noexcept {
-  // The window never begins behind at_.
+  // The window never begins after at_.
   if (at_ + bytes <= window_start_ + window_.size()) return {};
   constexpr std::uint64_t window_bytes = 128 * 1024;
   const std::uint64_t to_ring_end = ring_.place.ring_bytes() - at_ % ring_.place.ring_bytes();

@@ -16,7 +16,7 @@
 // before anything else is written (image_media), and then need no E0.  E0: the last process may have been
 // killed between writing records and syncing them; they are in the run, and would be lost by a power cut.
 //
-// Behind the run there may be records that were never synced, whole ones after a torn one.  They must
+// After the run there may be records that were never synced, whole ones after a torn one.  They must
 // not come to life when the torn one is overwritten: the new lap's LSNs are none of theirs.
 //
 // Every field is hostile until checked: no read or write leaves the log area and the file, no loop is

@@ -23,7 +23,7 @@ inline std::uint64_t type_map_checksum(const void* map, std::uint64_t bytes) noe
                               bytes - layout::type_map_checked_at, layout::type_map_magic);
 }
 
-// A type as a program describes it; its fields in the order of their offsets, those inside of a structure behind it.
+// A type as a program describes it; its fields in the order of their offsets, those inside of a structure after it.
 struct type_description {
   struct field {
     layout::type_field place{};  // its `name` is filled in

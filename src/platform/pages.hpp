@@ -23,7 +23,7 @@ namespace nvm::platform {
 }
 
 // The first page of [base, base + bytes), whole pages of a mapped file, that cannot be read, where a load would be
-// SIGBUS: behind the file's end, or its device or memory has lost it; nullptr: none, or a kernel that does not tell
+// SIGBUS: after the file's end, or its device or memory has lost it; nullptr: none, or a kernel that does not tell
 // (before 5.14).  Pages that can be read are in memory afterwards.  Cost: as one fault for each of them, less what a
 // fault costs to take.
 [[nodiscard]] inline std::byte* unreadable_page(std::byte* base, std::uint64_t bytes) noexcept {

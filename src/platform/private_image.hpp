@@ -1,4 +1,4 @@
-// A file in memory that may be changed without changing the file: its bytes, and zeros behind its end.
+// A file in memory that may be changed without changing the file: its bytes, and zeros after its end.
 #pragma once
 
 #include <sys/mman.h>
@@ -29,7 +29,7 @@ class private_image {
     if (place == MAP_FAILED) return failed();
     image.base_ = static_cast<std::byte*>(place);
     image.bytes_ = bytes;
-    // Behind the end of the file, up to the end of its last page, the kernel shows zeros.
+    // After the end of the file, up to the end of its last page, the kernel shows zeros.
     const std::uint64_t shown = round_up(std::min(file_bytes, bytes), page_bytes());
     place = ::mmap(image.base_, shown, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, descriptor, 0);
     if (place == MAP_FAILED) return failed();

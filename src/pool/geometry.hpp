@@ -20,7 +20,7 @@ struct geometry {
   std::uint64_t capacity_pages = 0;  // data pages there may be
   std::uint64_t home_bytes = 0;      // of virtual addresses, which the engine maps to places; 0: none
 
-  // Home space begins behind the capacity, at a multiple of this.
+  // Home space begins after the capacity, at a multiple of this.
   static constexpr std::uint64_t home_align = std::uint64_t{1} << 21;
 
   [[nodiscard]] std::uint64_t page_bytes() const noexcept { return std::uint64_t{1} << page_shift; }

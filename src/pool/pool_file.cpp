@@ -570,7 +570,7 @@ result<std::uint64_t> pool_file::extend(std::uint64_t pages_min) noexcept {
                 pages_min, capacity);
   }
   if (!file_) return pages_min;
-  // New blocks behind an end that somebody has moved would make zeros of what was there.
+  // New blocks after an end that somebody has moved would make zeros of what was there.
   const auto bytes = file_.size();
   if (!bytes) return of_pool(path(), bytes.error());
   if (*bytes < shape_.page_offset(now)) {

@@ -75,7 +75,7 @@ struct superblock {
   std::uint64_t gc_bytes;
   std::uint32_t engine;        // enum nvm_engine; 0: undo
   std::uint32_t validation;    // enum nvm_validation
-  std::uint64_t home_bytes;    // of virtual addresses for objects, behind the capacity; 0: objects are in the data
+  std::uint64_t home_bytes;    // of virtual addresses for objects, after the capacity; 0: objects are in the data
   std::uint64_t reserved[22];  // zero; open() checks
   std::uint64_t crc;           // XXH3 of all before, seeded with pool_magic
 };

@@ -21,7 +21,7 @@ inline constexpr std::uint64_t ring_bytes_min = 64 * 1024;
 [[nodiscard]] result<geometry_request> shape_of_new_pool(const pool_create_options& options, std::uint32_t medium,
                                                          std::uint64_t window_bytes) noexcept;
 
-// The address that a pool of this uuid prefers: a granule of the window, such that `bytes` fit behind it.
+// The address that a pool of this uuid prefers: a granule of the window, such that `bytes` fit after it.
 [[nodiscard]] std::uint64_t preferred_base(const std::uint8_t uuid[16], std::uint64_t bytes) noexcept;
 
 }  // namespace nvm

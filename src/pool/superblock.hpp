@@ -131,7 +131,7 @@ static_assert(offsetof(layout::anchor, root) == 0 && offsetof(layout::anchor, ty
               offsetof(layout::anchor, lockfree) == 3 * sizeof(std::uint64_t) &&
               offsetof(layout::anchor, log_heap) == 4 * sizeof(std::uint64_t));
 // The same of the words that name objects: where objects have virtual addresses, the first of them has these words, as
-// two anchors one behind the other.
+// two anchors one after the other.
 [[nodiscard]] inline std::uint64_t object_word_at(const geometry& g, unsigned copy, anchor_word which) noexcept {
   if (g.home_bytes == 0) return anchor_word_at(g, copy, which);
   return g.home_offset() + (copy * anchor_words + static_cast<unsigned>(which)) * sizeof(std::uint64_t);

@@ -9,7 +9,7 @@ namespace nvm::server {
 
 constexpr std::size_t base64_bytes(std::size_t plain) noexcept { return (plain + 2) / 3 * 4; }
 
-// There must be room for base64_bytes(plain.size()); returns the place behind the last character.
+// There must be room for base64_bytes(plain.size()); returns the place after the last character.
 char* put_base64(char* to, std::string_view plain) noexcept;
 
 // There must be room for text.size() / 4 * 3 bytes; returns their number, 0 when `text` is not base64 of something.

@@ -128,7 +128,7 @@ decision::wish number_decision::decide(const item* old) noexcept {
   answer = says::done;
   const item_state before = old->state();
   expiry_before = before.expiry;
-  // A number that becomes shorter keeps its place and gets spaces behind it: clients know that of memcached.
+  // A number that becomes shorter keeps its place and gets spaces after it: clients know that of memcached.
   value_bytes = std::max(old->value.size(), static_cast<std::size_t>(put_number(digits, result) - digits));
   wish w{what::replace, value_bytes, old->flags, before};
   if (value_bytes > old->value.size()) {

@@ -426,7 +426,7 @@ void durable_store::count(std::size_t key, std::size_t value, std::int64_t sign)
 void durable_store::begin_counting(std::uint64_t) {
   auto places = std::make_unique<counted_places>();
   places->base = base_;
-  // Zeroed memory that is only taken where it is touched. Data begin behind the pool's own pages: twice is enough.
+  // Zeroed memory that is only taken where it is touched. Data begin after the pool's own pages: twice is enough.
   places->bytes.reset(static_cast<unsigned char*>(std::calloc(capacity_ / node_align * 2 + node_align, 1)));
   if (places->bytes == nullptr) return;
   counted_ = std::move(places);

@@ -59,7 +59,7 @@ template <std::integral T>
   return error == std::errc{} && (end == text.end() || is_white(*end));
 }
 
-// There must be room for number_bytes_max; returns the place behind the last digit.
+// There must be room for number_bytes_max; returns the place after the last digit.
 inline char* put_number(char* to, std::uint64_t value) noexcept {
   return std::to_chars(to, to + number_bytes_max, value).ptr;
 }

@@ -56,7 +56,7 @@ bool words_are(const command& c, std::size_t least, std::size_t most) noexcept {
 
 // --- values ---
 
-// Waits for the value of `bytes` behind the line, or refuses what cannot be stored; the line took `line_bytes`.
+// Waits for the value of `bytes` after the line, or refuses what cannot be stored; the line took `line_bytes`.
 parsed take_value(std::string_view input, std::size_t line_bytes, std::size_t bytes, const parse_limits& limits,
                   command& to) noexcept {
   if (item_bytes(to.key.size(), bytes) > limits.item_bytes_max) {

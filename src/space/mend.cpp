@@ -72,7 +72,7 @@ class mender {
     return e.kind == page_kind::fine || e.kind == page_kind::coarse ||
            (e.kind == page_kind::run && e.layout == layout::object_layout::typed && layout::transactional(e));
   }
-  // No page behind the first has an entry that holds and is not zero.
+  // No page after the first has an entry that holds and is not zero.
   [[nodiscard]] bool pages_are_free(std::uint64_t page, const page_entry& e) const noexcept {
     for (std::uint64_t inner = page + 1; inner < page + e.length_pages; ++inner) {
       page_entry other;

@@ -40,7 +40,7 @@ namespace nvm {
   return nullptr;
 }
 
-// Those that exist, and behind them those whose entries share a page of the map with theirs: growth finds them as they
+// Those that exist, and after them those whose entries share a page of the map with theirs: growth finds them as they
 // are where it begins.
 [[nodiscard]] inline std::uint64_t pages_with_entries(const geometry& g) noexcept {
   return std::min(round_up(g.size_pages, g.page_bytes() / 8), g.capacity_pages);

@@ -60,7 +60,7 @@ bool run_allocator::exists() const noexcept {
 void run_allocator::extend(std::uint64_t to) noexcept {
   const std::uint64_t from = size_pages();
   NVM_ASSERT(to >= from);
-  // Bits behind the end are set: nothing finds them free.
+  // Bits after the end are set: nothing finds them free.
   if (to % 64 != 0 && (from % 64 == 0 || to / 64 != from / 64)) {
     busy_.set(to / 64, all_bits << to % 64);
   }
@@ -278,7 +278,7 @@ bool run_allocator::take_exactly(std::uint64_t page, std::uint64_t count) noexce
 std::uint64_t run_allocator::trailing_free() const noexcept {
   const std::uint64_t end = size_pages();
   for (std::uint64_t chunk = ceil_div(end, 64); chunk-- > 0;) {
-    // Bits behind the end are set but not in the way.
+    // Bits after the end are set but not in the way.
     std::uint64_t word = busy_.word(chunk);
     if (chunk == end / 64) word &= ~(all_bits << end % 64);
     if (word != 0) return end - (chunk * 64 + 64 - static_cast<unsigned>(std::countl_zero(word)));

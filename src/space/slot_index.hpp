@@ -3,7 +3,7 @@
 //
 // A request takes the head of the lowest bucket that promises enough.  The promise is an upper bound; an extent that
 // does not keep it moves, now exactly known, to the tail of a lower bucket, and the next one is tried.  Empty extents
-// have a bucket of their own behind all others: they are used last, and found when pages are short.
+// have a bucket of their own after all others: they are used last, and found when pages are short.
 //
 // Threads.  All of an arena is guarded by its lock, which favours the lane that the arena stands for.  An extent that
 // is on its way between arenas names the one it goes to, and is in no bucket.

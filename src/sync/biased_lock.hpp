@@ -1,6 +1,6 @@
 // A lock that costs its favourite no locked instruction.
 //
-// A locked instruction waits for every write-back before it and lets nothing behind it begin, so that it turns the work
+// A locked instruction waits for every write-back before it and lets nothing after it begin, so that it turns the work
 // between two fences, which a processor does while the first is still under way, into waiting.  Most locks on the way
 // of a transaction are taken by one lane nearly always.  Its lane takes such a lock by two plain stores and a load;
 // anybody else has to take the bias away first, which costs a barrier in all threads (microseconds).  A lock that is

@@ -97,7 +97,7 @@ class write_back_core : public transaction_core<M, S> {
       : core{m, base, lanes, space, lane} {}
 
   // The transaction is over.  What it leaves is forgotten when the next one begins, which is not until it stores: what
-  // is stored here, behind the fence of a commit, would stand in the way of the loads of the next one.
+  // is stored here, after the fence of a commit, would stand in the way of the loads of the next one.
   void reset_core() noexcept { levels_.clear(); }
 
   [[nodiscard]] std::uint64_t line_in_pool(const isolation::written_line& w) const noexcept {

@@ -340,7 +340,7 @@ TEST(pool_of_a_lane_beyond_the_last_generation, is_mended) {
     EXPECT_EQ(nvm_pool_check(request.out.c_str(), nullptr, nullptr, nullptr), 0) << crashed;
   }
 }
-// Only the record behind the newest can have been torn by the crash.  What is no longer needed is no reason to refuse.
+// Only the record after the newest can have been torn by the crash.  What is no longer needed is no reason to refuse.
 TEST(crashed_pool, with_an_older_commit_record_damaged_does_not_pass_the_check) {
   scratch place{false};
   std::vector<char> bytes;
@@ -383,7 +383,7 @@ TEST(crashed_pool, with_a_record_of_the_redo_log_damaged_before_others_is_refuse
   write_file(victim, bytes);
   expect_refused(victim, "found behind the end of its lane");
 }
-// The words that say which versions count are gone, and so is the record that would have come first: what stands behind
+// The words that say which versions count are gone, and so is the record that would have come first: what stands after
 // it says that they were there.
 TEST(closed_pool, without_the_head_of_its_redo_log_does_not_pass_the_check) {
   scratch place{false};

@@ -1,7 +1,7 @@
 // A pool with types, for the tests of the tool:  cli_typed_pool_maker PATH MEDIUM; `log` is the engine, on shm.
 //
 // As if a program compiled by holdfast-cc had made it: a table with two slots in an array of structures and a flexible
-// array behind it, which is the root; a node with a name; two nodes in one object; an object of no known type.
+// array after it, which is the root; a node with a name; two nodes in one object; an object of no known type.
 #include <nvm/nvm.h>
 
 #include <cstdio>

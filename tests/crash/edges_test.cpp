@@ -216,7 +216,7 @@ explore::two_crashes a_recovery_is_torn() {
 }
 
 // Words of a log that came without the words before them could become the continuation of what is logged next, if that
-// ends where they begin: mnemosyne/E10.  Here they are a whole entry and the commit word behind it: the log's ninth
+// ends where they begin: mnemosyne/E10.  Here they are a whole entry and the commit word after it: the log's ninth
 // line begins with its 64th word, for which the first eight have room but for their torn bits.
 explore::two_crashes a_log_comes_without_its_beginning() {
   static constexpr auto kind = kind_of_medium::mnemosyne;

@@ -1,4 +1,4 @@
-// Ground: a heap on the machine's image, behind one interface for all media, so that a scenario is written once.
+// Ground: a heap on the machine's image, after one interface for all media, so that a scenario is written once.
 //
 // On direct media the image is the pool's memory.  On ssd it is the file: the heap runs on a private copy, as a process
 // does, and reaches the file through the log of image_media and the explorer's block device only.  The redo engine on

@@ -1,4 +1,4 @@
-// What a process has of a pool's lock-free structures, behind one interface for all media and kinds of structures, so
+// What a process has of a pool's lock-free structures, after one interface for all media and kinds of structures, so
 // that a story is written once.
 //
 // On direct media the image is the pool's memory; on ssd it is the file, and the structures are in a private copy.

@@ -254,7 +254,7 @@ class reader {
       }
     }
   }
-  // Smallest hash behind a cell.
+  // Smallest hash after a cell.
   bool order_of_cell(std::uint64_t at, std::uint64_t& order) const {
     for (unsigned g = 0; g < arrays_.size(); ++g) {
       if (at < arrays_[g].offset || at >= arrays_[g].offset + 8 * arrays_[g].cells) continue;

@@ -355,7 +355,7 @@ void one_dies_and_goes_on(player& p) {
 }
 
 // Killed at each write-back and each fence of an insertion, a replacement and a removal, or when it has returned, with
-// the power cut at any moment behind that: what the next process has seen stays.
+// the power cut at any moment after that: what the next process has seen stays.
 template <shape_of_structure Shape>
 void three_keys(player& p) {
   p.create("it", Shape, 2);

@@ -410,7 +410,7 @@ void close_behind_an_old_end(logheap_player& p, bool cleaner_goes_on) {
     for (const std::size_t i : {0, 2, 4}) t.release(all[i]);
   });
   if (p.clean_once(1, true) != 1 || p.clean_once(2, true) != 2) std::abort();
-  // Nothing lives behind the old end any more, but its entries are counted.
+  // Nothing lives after the old end any more, but its entries are counted.
   p.release(all[3]);
   p.release(all[5]);
   if (cleaner_goes_on && p.clean_once(0, false) != 0) std::abort();

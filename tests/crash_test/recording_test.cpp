@@ -88,7 +88,7 @@ TEST(trace, tells_stores_that_no_transaction_takes_back) {
   w.add(trace_kind::logged, trace_base + 24, 8);
   w.store(16, 8, 3, 0);
   w.store(32, 8, 1, 0);     // unlogged
-  w.store(128, 8, 1, 0);    // unlogged: behind the object
+  w.store(128, 8, 1, 0);    // unlogged: after the object
   w.store(40, 8, 1, 0, 1);  // outside: another thread
   w.add(trace_kind::tx_abort, trace_base, 0);
   w.store(16, 8, 4, 0);  // outside again

@@ -1,5 +1,5 @@
 // libFuzzer's door to entries as text, CSV and JSON lines: any text is read to its end or refused with a line inside
-// it, also by a reader that goes on behind each mistake, and what was understood is written and read again as it was.
+// it, also by a reader that goes on after each mistake, and what was understood is written and read again as it was.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

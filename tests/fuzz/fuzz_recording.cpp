@@ -102,7 +102,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (data[0] % 2 != 0) {
     trace = trace_of({reinterpret_cast<const char*>(data) + 1, size - 1});
   } else {
-    // Its own bytes: any access behind them is found.
+    // Its own bytes: any access after them is found.
     trace.assign(reinterpret_cast<const std::byte*>(data) + 1, reinterpret_cast<const std::byte*>(data) + size);
   }
   std::string problem;

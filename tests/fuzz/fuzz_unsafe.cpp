@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   unsafe_error error;
   if (parse_unsafe(text, functions, error)) return 0;
   if (functions.size() != 1 || error.line == 0 || error.column == 0 || error.message.empty()) std::abort();
-  // The place exists, or is right behind the line.
+  // The place exists, or is right after the line.
   unsigned line = 1;
   std::size_t begin = 0;
   for (; line < error.line; ++line) {

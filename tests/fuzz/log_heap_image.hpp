@@ -33,7 +33,7 @@ struct log_heap_image {
   log_layout::root root{};
   std::vector<log_chunk> chunks;
   std::vector<log_block> blocks;  // those that hold, of each chunk up to the first that does not
-  std::vector<log_block> behind;  // and those behind it
+  std::vector<log_block> behind;  // and those after it
 };
 
 [[nodiscard]] inline std::uint64_t word_of(const std::byte* base, std::uint64_t at) noexcept {

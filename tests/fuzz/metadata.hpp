@@ -25,7 +25,7 @@ struct byte_run {
   if (!sb) broken("an image without a superblock");
   const geometry g = geometry_of(*sb);
   const std::byte* const base = image.data();
-  // Lines that are not zero, and the one behind.
+  // Lines that are not zero, and the one after.
   const auto lines = [&](const char* what, std::uint64_t from, std::uint64_t bytes) {
     bool before = false;
     for (std::uint64_t at = from; at < from + bytes; at += line_bytes) {

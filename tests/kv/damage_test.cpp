@@ -22,7 +22,7 @@ void write_file(const std::string& path, const file_bytes& bytes) {
   std::ofstream{path, std::ios::binary}.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
-// Where the bytes are for the last time, behind what logs have of them.
+// Where the bytes are for the last time, after what logs have of them.
 std::size_t last_of(const file_bytes& file, const std::string& bytes) {
   return std::string_view{file.data(), file.size()}.rfind(bytes);
 }

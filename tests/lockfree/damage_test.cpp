@@ -227,7 +227,7 @@ TEST(lockfree_damage, hash_table_whose_chain_ends_before_a_cell_does_not_pass_th
     const auto& root = *reinterpret_cast<const hash_root*>(s->pool.base() + s->root);
     ASSERT_NE(root.arrays[1], 0U);
     const std::uint64_t cells = std::uint64_t{1} << (root.bits & checked_mask);
-    // Nothing is behind the last cell of the first array, nor behind any from the middle on.
+    // Nothing is after the last cell of the first array, nor after any from the middle on.
     auto* const first = reinterpret_cast<link*>(s->pool.base() + (root.arrays[0] & checked_mask));
     first[grown ? cells - 1 : cells / 2].set(0);
     const char* const fault = s->it->links_fault();
@@ -288,7 +288,7 @@ TEST(lockfree_damage, tree_that_leads_to_a_smaller_leaf_is_walked_once) {
   auto& top = reinterpret_cast<tree_root*>(s->pool.base() + s->root)->top;
   node_head* const over = node_of(*s, top.load());
   link* const right = &over->next - 2;
-  // The smallest leaf again, behind itself.
+  // The smallest leaf again, after itself.
   right->set(over->next.load());
   EXPECT_NE(s->it->links_fault(), nullptr);
   auto& thread = s->pool.join();

@@ -422,7 +422,7 @@ TEST(volatile_links_cost, a_look_up_helps_who_is_in_the_middle) {
   EXPECT_EQ(fences_of(2, false), 1U);
   EXPECT_EQ(seal::state_of(seal::load(nodes[2])), seal::gone);
   EXPECT_EQ(nodes[2]->next.load() & pending, 0U);
-  // As if the one that replaces 3 had stopped when it had put the new one behind the old one.
+  // As if the one that replaces 3 had stopped when it had put the new one after the old one.
   const auto room = it.memory().allocate(s, sizeof(sealed_words::node));
   ASSERT_TRUE(room);
   auto* replacement = static_cast<sealed_words::node*>(it.memory().node(*room));

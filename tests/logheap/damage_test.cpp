@@ -368,7 +368,7 @@ TEST(log_heap_damage, of_one_of_several_blocks_leaves_the_others) {
   }
 }
 
-// The same, and the word that says whose chunk it is fails its check, too: the blocks behind it prove that it counts.
+// The same, and the word that says whose chunk it is fails its check, too: the blocks after it prove that it counts.
 TEST(log_heap_damage, of_one_of_several_blocks_and_of_its_threads_stamp_loses_nothing_behind_it) {
   ground<> g;
   const home_t a = g.put(100, 1);
@@ -501,7 +501,7 @@ TEST(log_heap_damage, of_a_tombstone_is_none_where_no_object_can_have_been) {
 // A block that holds, with entries that do not.
 TEST(log_heap_damage, of_entries_that_prove_themselves_is_reported) {
   const std::uint64_t words[] = {
-      0,                                                           // no bytes, and a wide word behind it that is none
+      0,                                                           // no bytes, and a wide word after it that is none
       std::uint64_t{60000} << 48 | (std::uint64_t{1} << 40),       // leaves its chunk
       std::uint64_t{50} << 48 | 12,                                // outside of the home space
       std::uint64_t{50} << 48 | std::uint64_t{1} << 47 | 1 << 20,  // a tombstone with contents

@@ -60,7 +60,7 @@ class page_ground {
       if (hook) hook(home);
     };
   }
-  // Runs behind each look into the heap, on the thread that builds a page.  Set while nobody builds.
+  // Runs after each look into the heap, on the thread that builds a page.  Set while nobody builds.
   std::function<void(home_t)> after_read;
 
   void commit(home_t home, const void* from, std::uint64_t size) {

@@ -98,7 +98,7 @@ TEST(log_heap_contents, differ_where_an_object_does) {
   auto longer = before;
   ++longer.front().size;
   EXPECT_EQ(first_difference(before, longer), before.front().home);
-  // What only one of them has, behind everything else.
+  // What only one of them has, after everything else.
   const std::vector<object_contents> shorter{before.begin(), before.end() - 1};
   EXPECT_EQ(first_difference(before, shorter), before.back().home);
   EXPECT_EQ(first_difference(shorter, before), before.back().home);
@@ -156,7 +156,7 @@ TEST(log_heap_rewrite, leaves_no_entries_that_no_heap_has_written) {
 }
 
 // A damaged block whose contents are a block that proves itself: contents are no blocks, then and afterwards.  Also
-// behind another damaged one.
+// after another damaged one.
 TEST(log_heap_rewrite, leaves_no_block_that_was_contents_of_another) {
   for (const bool also_before : {false, true}) {
     SCOPED_TRACE(also_before);

@@ -177,7 +177,7 @@ TEST(check, and_everything_else_survives_random_words) {
       if (random() % 3 == 0) at = g.page_offset(page) + random() % 128 * 8;
       if (random() % 5 == 0) at = g.page_map_offset + random() % ((g.size_bytes() - g.page_map_offset) / 8) * 8;
       std::uint64_t word = random() >> random() % 64;
-      // Words that pass their check, to get behind it.
+      // Words that pass their check, to get after it.
       if (random() % 2 == 0) word = seal_word(word & checked_mask, word_seed(at));
       if (random() % 4 == 0) {
         const layout::page_entry e{static_cast<std::uint32_t>(random() % 9 == 0 ? random() : random() % 10), 0,

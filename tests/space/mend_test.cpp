@@ -258,7 +258,7 @@ TEST(mend, believes_no_contents_that_reach_behind_the_end) {
     EXPECT_STREQ(u.told[0].what, "page map entry: nothing says what it was");
     u.restore();
   };
-  for (const std::uint64_t bytes : {2 * 4096ULL, 200 * 4096ULL}) {  // behind the page, and larger than the pool
+  for (const std::uint64_t bytes : {2 * 4096ULL, 200 * 4096ULL}) {  // after the page, and larger than the pool
     const auto h = layout::make_object_header(bytes - 16, 7, g.page_offset(last));
     std::memcpy(u.pool.base() + g.page_offset(last), &h, sizeof h);
     left(last);

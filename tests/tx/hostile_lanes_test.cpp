@@ -19,7 +19,7 @@ namespace {
 using log::intent;
 using log::intent_op;
 
-// Lets a test keep the bytes as they are behind a fence.
+// Lets a test keep the bytes as they are after a fence.
 struct watched_media : ordered_media {
   std::function<void(std::string_view)> behind_fence;
   void fence(edge e) noexcept {
@@ -28,7 +28,7 @@ struct watched_media : ordered_media {
   }
 };
 
-// A pool of the undo engine as it is behind the commit point of one transaction, whose intents have not been applied.
+// A pool of the undo engine as it is after the commit point of one transaction, whose intents have not been applied.
 class crashed_lanes {
  public:
   static constexpr unsigned lane = 0;

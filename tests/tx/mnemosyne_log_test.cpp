@@ -119,7 +119,7 @@ TEST_P(word_log, does_not_count_where_one_word_is_missing) {
   std::size_t written = 0;
   while ((words()[written] & layout::torn_bit) != 0) ++written;
   ASSERT_GT(written, 48U);
-  // Behind the end word there is what fills the line up.
+  // After the end word there is what fills the line up.
   const std::size_t needed = ceil_div(std::size_t{(1 + 38 + 1 + 10 + 1) * 64}, std::size_t{63});
   for (std::size_t i = 0; i < needed; ++i) {
     const std::uint64_t kept = std::exchange(words()[i], 0);

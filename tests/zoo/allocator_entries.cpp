@@ -221,7 +221,7 @@ subject c41(twin t) {
       });
 }
 
-// A pool of any size: count, bits, blocks.  Behind its end lies somebody else's memory.
+// A pool of any size: count, bits, blocks.  After its end lies somebody else's memory.
 struct carved_pool {
   static constexpr std::size_t block_bytes = 24;
   static constexpr std::size_t header_bytes = 8;

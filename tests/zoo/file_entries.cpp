@@ -168,7 +168,7 @@ subject f88(twin t) {
 
 constexpr std::size_t page_bytes = 4096;
 
-// A mapped file of a file system with so many pages of space.  A page behind the end of what is really there faults as
+// A mapped file of a file system with so many pages of space.  A page after the end of what is really there faults as
 // one in a hole does for which there is no space.
 class small_disk {
  public:

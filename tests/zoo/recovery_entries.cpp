@@ -100,14 +100,14 @@ report e65(twin t, const options& o) {
   return explore_hostile_bytes(s, o);
 }
 
-// A sorted array, ended by a zero.  A deletion moves what is behind the key to the left, one after the other: a crash
+// A sorted array, ended by a zero.  A deletion moves what is after the key to the left, one after the other: a crash
 // leaves a key twice, and a look-up does not mind.  A later deletion does.
 struct shifted_keys {
   static constexpr std::size_t room = 16;
   alignas(64) uint64_t keys[room];
 
   [[nodiscard]] bool has(uint64_t key) const { return std::find(keys, keys + room, key) != keys + room; }
-  // Moves everything behind `i` one to the left.
+  // Moves everything after `i` one to the left.
   void close_gap(machine& m, std::size_t i) {
     do {
       keys[i] = i + 1 < room ? keys[i + 1] : 0;
@@ -159,7 +159,7 @@ subject e73(twin t) {
 
 // ---- hostile logs ---------------------------------------------------------------------------------------------------
 
-// Records of any length, one behind the other; a length of zero would end nowhere.
+// Records of any length, one after the other; a length of zero would end nowhere.
 struct chain_image {
   static constexpr uint64_t room = 512;
   alignas(64) std::byte log[room];

@@ -45,7 +45,7 @@ subject b23(twin t) {
   });
 }
 
-// pmdk 5613: the second range begins inside the first one and ends behind it.
+// pmdk 5613: the second range begins inside the first one and ends after it.
 subject b24(twin t) {
   return on_kit("B24", {.drop_overlapping = t == twin::buggy}, 2, [](undo_kit& kit, unsigned i) {
     kit.log(6, 4);
@@ -61,7 +61,7 @@ subject b25(twin t) {
   });
 }
 
-// Transaction 0 has three entries, the others one: behind it the stale second and third are whole.
+// Transaction 0 has three entries, the others one: after it the stale second and third are whole.
 subject b26(twin t) {
   return on_kit("B26", {.ignore_generation = t == twin::buggy}, 3, [](undo_kit& kit, unsigned i) {
     kit.log_and_set(0, 10 + i);

@@ -103,7 +103,7 @@ void for_each_engine(const std::string& directory, F&& f) {
 #endif
 }
 
-// Whether the engine of this name keeps its log in a ring that is emptied behind the transactions, so that the ring's
+// Whether the engine of this name keeps its log in a ring that is emptied after the transactions, so that the ring's
 // size matters to its speed.
 inline bool has_ring(const std::string& name) { return name.find("redo") != std::string::npos; }
 

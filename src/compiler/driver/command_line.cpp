@@ -126,7 +126,7 @@ command_line read_command_line(int count, char** arguments) {
   }
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (taken[i] || i == inputs_only) continue;
-    // Behind a "--" come inputs only, but ours has to come behind them: they are named so that they need none.
+    // After a "--" come inputs only, but ours has to come after them: they are named so that they need none.
     const bool like_option = i > inputs_only && all[i][0] == '-' && all[i][1] != '\0';
     line.theirs.push_back(like_option ? std::string{"./"} + all[i] : all[i]);
   }

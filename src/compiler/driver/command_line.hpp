@@ -31,7 +31,7 @@ struct command_line {
   bool headers = true;  // the compiler's own headers are wanted
   bool asks_version = false;
   bool asks_help = false;
-  std::string completed;  // --autocomplete=: what is to be completed, behind the last comma
+  std::string completed;  // --autocomplete=: what is to be completed, after the last comma
 };
 
 [[nodiscard]] command_line read_command_line(int count, char** arguments);

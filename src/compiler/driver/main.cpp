@@ -96,7 +96,7 @@ void add_pass(arguments& command, const settings& s, const places& p) {
   if (!s.elide) to_pass("-nvm-log-everything");
 }
 
-// Behind the log pass, whose calls are no stores of the program's.
+// After the log pass, whose calls are no stores of the program's.
 void add_recording(arguments& command, const places& p) {
   command.insert(command.end(), {"-fplugin=" + p.record_plugin, "-fpass-plugin=" + p.record_plugin, "-Xclang", "-mllvm",
                                  "-Xclang", "-nvm-record-steps=false", "-gline-tables-only"});
@@ -128,7 +128,7 @@ arguments command_of(const compiler& c, const command_line& line, const places& 
   command.push_back("--end-no-unused-arguments");
   command.insert(command.end(), line.theirs.begin(), line.theirs.end());
   if (line.links && ours) {
-    // Behind the user's own files and libraries, which may need ours.
+    // After the user's own files and libraries, which may need ours.
     command.push_back("--start-no-unused-arguments");
     add_libraries(command, line, p);
     command.push_back("--end-no-unused-arguments");

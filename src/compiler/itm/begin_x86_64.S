@@ -2,7 +2,7 @@
  * more after a cancel, each time into the same frame with the registers that the calling convention keeps.
  *
  * A `landing` (transaction.hpp) is what is kept:
- *    0  address behind the return address: the caller's stack pointer after the return
+ *    0  address after the return address: the caller's stack pointer after the return
  *    8  rbx   16 rbp   24 r12   32 r13   40 r14   48 r15
  *   56  return address: its place on the stack is written over by later calls
  *   64  control bits of SSE   68 control word of the x87 unit

@@ -66,7 +66,7 @@ void pass_on(const struct sigaction& before, int signal, siginfo_t* info, void* 
   }
 }
 
-// Announces the bytes that the trapped instruction may store: from the address on, not beyond the object's end (behind
+// Announces the bytes that the trapped instruction may store: from the address on, not beyond the object's end (after
 // it may be what other threads change) nor the page's.
 void announce(std::uintptr_t address) noexcept {
   std::uintptr_t end = std::min(address + store_bytes_max, (address / page_bytes + 1) * page_bytes);

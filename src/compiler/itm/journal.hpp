@@ -1,7 +1,7 @@
 // What a compiled transaction has to do when it ends that the STM does not do for it: bytes of its thread's own memory
 // to put back, and actions that the program asked for.
 //
-// One thread uses one journal.  Entries are in the order of events; a level of the transaction is the entries behind
+// One thread uses one journal.  Entries are in the order of events; a level of the transaction is the entries after
 // its mark.  Nothing in here is durable.
 #pragma once
 

@@ -20,7 +20,7 @@ constinit std::mutex choosing;
 constinit std::atomic<bool> chosen{false};
 constinit std::atomic<NVM_POOL*> in_use{nullptr};
 
-// HOLDFAST_ITM_SIZE: bytes, with K, M or G behind the number; 0 when it is not set.
+// HOLDFAST_ITM_SIZE: bytes, with K, M or G after the number; 0 when it is not set.
 std::uint64_t size_of_environment() noexcept {
   const char* text = std::getenv("HOLDFAST_ITM_SIZE");
   if (text == nullptr || *text == 0) return 0;

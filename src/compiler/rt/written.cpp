@@ -39,7 +39,7 @@ bool is_one_of(Char c, const char* all) {
   return false;
 }
 
-// A number at `at`, which is moved behind it; -1: none stands there.
+// A number at `at`, which is moved after it; -1: none stands there.
 template <class Char>
 long number(const Char*& at) {
   if (*at < '0' || *at > '9') return -1;
@@ -185,7 +185,7 @@ struct target {
   std::size_t bytes = 0;
 };
 
-// Behind the `]` of a set that begins at `at`.
+// After the `]` of a set that begins at `at`.
 template <class Char>
 const Char* behind_set(const Char* at) {
   if (*at == '^') ++at;

@@ -25,7 +25,7 @@ constexpr std::uint64_t skip_node_bytes(unsigned levels) noexcept {
   return sizeof(skip_node) + (levels <= 2 ? 0 : (levels - 2) * sizeof(stamped_link));
 }
 
-// Links go on behind the node that is declared.
+// Links go on after the node that is declared.
 [[nodiscard, NVM_INLINE]] inline stamped_link& link_of(skip_node& n, unsigned level) noexcept {
   return *(reinterpret_cast<stamped_link*>(reinterpret_cast<std::byte*>(&n) + offsetof(skip_node, links)) + level);
 }

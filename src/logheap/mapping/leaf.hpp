@@ -94,7 +94,7 @@ static_assert(sizeof(leaf) == 24);
 
 // The same by eight at a time: halves it down to a few lines, then compares them all, without a branch that depends on
 // x.  The vectors are the compiler's: instructions where the processor has them, a loop where not.  Up to seven numbers
-// behind the last are read and ignored.
+// after the last are read and ignored.
 [[nodiscard, NVM_INLINE]] inline std::uint32_t count_up_to(const std::uint16_t* numbers, std::uint32_t count,
                                                            std::uint16_t x) noexcept {
   using eight = std::uint16_t __attribute__((vector_size(16)));

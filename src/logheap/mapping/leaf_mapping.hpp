@@ -217,7 +217,7 @@ class basic_leaf_mapping : partitioned_home {
     });
   }
 
-  // Index of the first piece that ends behind x.
+  // Index of the first piece that ends after x.
   [[nodiscard, NVM_INLINE]] std::uint32_t first_of(leaf* l, std::uint64_t x) const noexcept {
     const auto at = static_cast<std::uint16_t>(x);
     const std::uint32_t n =

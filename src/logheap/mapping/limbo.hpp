@@ -12,7 +12,7 @@
 
 namespace nvm::logheap {
 
-// Left behind by clients that are gone, for the next that comes.
+// Left after by clients that are gone, for the next that comes.
 template <class Item>
 struct orphans {
   spin_lock lock;

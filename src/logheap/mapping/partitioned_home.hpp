@@ -32,7 +32,7 @@ class partitioned_home {
     return size != 0;
   }
   // Calls visit(partition, x, bytes, before) for the parts of a range, which is home space: each lies in one partition
-  // and is of at most `most` bytes, the first of them x behind the home space's and `before` behind the range's.
+  // and is of at most `most` bytes, the first of them x after the home space's and `before` after the range's.
   template <class Visit>
   [[NVM_INLINE]] void each_cut(home_t home, std::uint64_t size, std::uint64_t most, Visit&& visit) const noexcept {
     NVM_ASSERT(size == 0 || (home >= home_first_ && range_inside(home - home_first_, size, home_bytes_)));

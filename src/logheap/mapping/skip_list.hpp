@@ -6,14 +6,14 @@
 // it was, and every byte in it told as before or as after:
 //
 /// [a, b) goes to a new log address.  P is the last node before a, D are those that begin in [a, b).
-///   1. what P or the last D has behind b becomes a node of its own, at b: the same log bytes
+///   1. what P or the last D has after b becomes a node of its own, at b: the same log bytes
 ///   2. [a, b) becomes a node, or P's or the first D's: one store of `where`, or of the lowest link
 ///   3. the other D are unlinked, at each level by one store, from the highest down; then they are marked dead
 ///   4. P ends at a
 /// Erasing is the same without 2.
 //
 // Readers.  Linearization: the load of `where`.  A node that was unlinked under a reader tells what was before, and the
-// reader was there before it was unlinked; a dead one sends it back.  A reader that finds a byte behind the end of its
+// reader was there before it was unlinked; a dead one sends it back.  A reader that finds a byte after the end of its
 // node looks for the next node after it has seen that end: 2 comes before 3 and 4.  If that leaves a gap it looks at
 // the end again: 2 may have moved it, and 3 unlinked what was there.  Progress: a reader is sent back only by a writer
 // that has made step 2 or 3.  Nodes that are unlinked stay as they are, but for `where`, until everybody who was inside
@@ -38,7 +38,7 @@ namespace nvm::logheap {
 // What a list is found by; lies in the node store, zeroed at first.
 struct list_head {
   list_lock lock;
-  std::atomic<node_number> lowest;  // and the others behind it
+  std::atomic<node_number> lowest;  // and the others after it
 };
 static_assert(sizeof(list_head) == 8);
 constexpr unsigned head_units_of(unsigned levels) noexcept { return (4 + 4 * levels + node_unit - 1) / node_unit; }
@@ -205,7 +205,7 @@ class skip_list {
     }
     return at;
   }
-  // A new node behind `before`, which it takes the place of from then on; in the lowest list first, where it counts.
+  // A new node after `before`, which it takes the place of from then on; in the lowest list first, where it counts.
   template <class Client>
   void link(Client& c, before_all& before, std::uint64_t begin, std::uint64_t to, bool stand_on_it) noexcept {
     unsigned height = 0;
@@ -235,7 +235,7 @@ class skip_list {
     const std::uint64_t p_end = p == 0 ? 0 : p_begin + size_of(p_where);
     const node_number first_in = before[0][0].load(std::memory_order_relaxed);
 
-    // What is replaced, and what remains behind b.
+    // What is replaced, and what remains after b.
     std::uint64_t rest_end = 0;
     log_t rest_log = 0;
     const auto overlaps = [&](std::uint64_t begin, std::uint64_t w) {

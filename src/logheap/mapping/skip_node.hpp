@@ -25,7 +25,7 @@ inline constexpr std::uint64_t dead_bit = node_piece_max;
 struct skip_node {
   std::atomic<std::uint64_t> where;
   std::atomic<std::uint32_t> home;
-  std::atomic<node_number> lowest;  // and the others behind it
+  std::atomic<node_number> lowest;  // and the others after it
 
   [[nodiscard]] std::atomic<node_number>* links() noexcept { return &lowest; }
 };

@@ -411,7 +411,7 @@ class function_logger {
     }
   }
 
-  // A range that every turn of a counted loop stores to, behind or before that of the turn before: one range for all
+  // A range that every turn of a counted loop stores to, after or before that of the turn before: one range for all
   // turns.
   bool hoist(const planned& each) {
     BasicBlock* block = each.before->getParent();

@@ -14,12 +14,12 @@ namespace nvm::compiler {
 // Mistakes that can be planted, for the test that has to find them (tests/holdfast_cc/random).
 enum class planted_mistake {
   none,
-  calls_keep_logs,         // what was logged before a call counts as logged behind it, whatever the call did
+  calls_keep_logs,         // what was logged before a call counts as logged after it, whatever the call did
   one_way_is_enough,       // what is logged on one way to a block counts as logged there
   short_loops,             // the range before a loop lacks the last turn
   late_merges,             // stores that share a log call share that of the last
   variables_win,           // an address that may belong to a variable is taken for volatile
-  fresh_for_ever,          // an object stays fresh behind a call, whatever the call did
+  fresh_for_ever,          // an object stays fresh after a call, whatever the call did
   library_calls_forgotten  // calls of precompiled functions are not logged for
 };
 

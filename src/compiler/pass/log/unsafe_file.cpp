@@ -36,7 +36,7 @@ class line_parser {
     return at_ == text_.size() || text_[at_] == '#';
   }
 
-  // A line that says for those behind it whether they call functions of the program; `found` if it is one.
+  // A line that says for those after it whether they call functions of the program; `found` if it is one.
   bool parse_default(bool& calls_back, bool& found) {
     const std::size_t begin = at_;
     found = maybe("calls") && maybe(":");
