@@ -203,7 +203,7 @@ result<nvm_lf*> open_one(NVM_POOL* pool, const char* name, const nvm_lf_options&
 // Until what the thread has done and seen is durable.  errc::in_doubt: the sync failed that it needed.  0 is a position
 // like any other: a pool that has failed captures nothing, so that a thread which has done something there stays at it.
 status wait_for_position(const nvm_lf* lf, unsigned who) noexcept {
-  return of_what_is_done(lf->pool->engine->wait(lf->all->side->position(who)));
+  return engines::of_what_is_done(lf->pool->engine->wait(lf->all->side->position(who)));
 }
 
 // After an operation: it is durable.

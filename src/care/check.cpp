@@ -306,7 +306,7 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
   telling.progress = [&](std::uint64_t pages) { tell(walk_begin + pages); };
   nvm::space_summary space;
   (void)nvm::check_space(base, g, telling, space);
-  api::check_features(file, space.aligned, f);
+  care::check_features(file, space.aligned, f);
   if (!named.root_found) f.add(nvm::root_word_at(g, 0), "root: found offset %lu, expected one inside an object", root);
   if (!named.stores_found) {
     f.add(nvm::anchor_word_at(g, 0, nvm::anchor_word::stores),

@@ -83,7 +83,7 @@ class store_mender {
     nvm_kv_options existing{};
     existing.mode = NVM_KV_OPEN_ONLY;
     if (nvm_kv_open(pool_, new_name, &existing) == nullptr && nvm_errno() != NVM_E_NOT_FOUND) return last_code();
-    all_ = pool_->stores.get();
+    all_ = static_cast<keyed::stores*>(pool_->stores.get());
     if (all_ == nullptr || all_->directory == nullptr) return {};
     if (status s = list_objects(); !s) return s;
     if (status s = look_at_all(); !s) return s;
@@ -279,7 +279,7 @@ class store_mender {
 
   NVM_POOL* const pool_;
   const std::function<void(repair_note)>& tell_;
-  stores* all_ = nullptr;
+  keyed::stores* all_ = nullptr;
   std::vector<object> objects_;
   std::set<std::uint64_t> reached_;  // places inside of objects of sound stores
   std::vector<damaged_store> damaged_;

@@ -32,6 +32,7 @@ namespace nvm::keyed {
 
 using api::anchor;
 using api::not_in_announced;
+using api::not_in_barriers;
 using api::set_anchor;
 
 // The stores of one pool that are open in this process.
