@@ -228,7 +228,7 @@ class instrumenter {
   }
 
   void report_written(IntrinsicInst& i, const written& w) {
-    const std::uint32_t past_the_cache = is_non_temporal(i.getIntrinsicID()) ? non_temporal : 0;
+    const std::uint32_t past_the_cache = is_non_temporal(i.getIntrinsicID()) ? std::uint32_t{non_temporal} : 0;
     switch (w.what) {
       case written::shape::bytes:
         if (is_locked(i.getIntrinsicID())) return report_rmw(i, w.address, w.bytes);
