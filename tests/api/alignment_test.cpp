@@ -13,7 +13,7 @@
 #include <random>
 #include <vector>
 
-#include "api/repair.hpp"
+#include "care/repair.hpp"
 #include "nvm/kv.hpp"
 #include "nvm/nvm.hpp"
 #include "nvm/stm.hpp"
@@ -300,11 +300,11 @@ TEST_P(alignment, is_missed_by_the_check_without_its_feature_which_repair_adds) 
   const auto tell = [](std::uint64_t, const char* what, void* to) { *static_cast<std::string*>(to) += what; };
   EXPECT_EQ(nvm_pool_check(place.path().c_str(), tell, &found, nullptr), 1);
   EXPECT_NE(found.find("aligned objects"), std::string::npos) << found;
-  api::repair_report report;
-  api::repair_request wanted;
+  care::repair_report report;
+  care::repair_request wanted;
   wanted.path = place.path();
   wanted.out = place.path("mended");
-  EXPECT_TRUE(api::repair_pool(wanted, report)) << last_message();
+  EXPECT_TRUE(care::repair_pool(wanted, report)) << last_message();
   EXPECT_EQ(nvm_pool_check(place.path("mended").c_str(), tell, &found, nullptr), 0) << found;
   EXPECT_TRUE(has_bit(place.path("mended")));
   pool = nvm_pool_open(place.path("mended").c_str());

@@ -239,7 +239,9 @@ int announced(NVM_POOL* pool, bool commit, const std::function<void()>& body) {
   body();
   if (nvm_tx_depth(pool) == 0) return -1;
   if (commit && nvm_tx_commit(pool) == 0) return 0;
-  if (!commit) EXPECT_EQ(nvm_tx_abort(pool), 0);
+  if (!commit) {
+    EXPECT_EQ(nvm_tx_abort(pool), 0);
+  }
   return -1;
 }
 int announced_level(NVM_POOL* pool, bool commit, const std::function<void()>& body) {

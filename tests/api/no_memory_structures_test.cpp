@@ -61,7 +61,9 @@ class life final : public life_in_shortage {
     model_[key] = 0;
   }
   static int told(int answer, int right) {
-    if (answer >= 0) EXPECT_EQ(answer, right);
+    if (answer >= 0) {
+      EXPECT_EQ(answer, right);
+    }
     return answer;
   }
   // After a change that failed, before it is made again: the entry is as it was.

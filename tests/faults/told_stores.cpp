@@ -89,8 +89,9 @@ bool open_stores(const told_case& c, told_stores& s) {
   if (is_of_structures(c.face)) {
     nvm_lf_options o{};
     o.kind = lf_kind_of(c);
-    o.flags = (c.face == told_face::bytes ? NVM_LF_BYTES : 0U) | (c.face == told_face::unwaited ? NVM_LF_NO_WAIT : 0U) |
-              (has_volatile_links(c) ? NVM_LF_VOLATILE_LINKS : 0U);
+    if (c.face == told_face::bytes) o.flags |= NVM_LF_BYTES;
+    if (c.face == told_face::unwaited) o.flags |= NVM_LF_NO_WAIT;
+    if (has_volatile_links(c)) o.flags |= NVM_LF_VOLATILE_LINKS;
     o.expected = 2;
     s.lf = nvm_lf_open(s.pool, "told", &o);
     return s.lf != nullptr;
