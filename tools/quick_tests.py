@@ -96,9 +96,11 @@ def in_order(build, tests, commit):
 
 def run_until(end, command):
     """Its exit code, or None when time was over."""
+    if time.monotonic() >= end:
+        return None
     process = subprocess.Popen(command, start_new_session=True)
     try:
-        return process.wait(timeout=max(0.1, end - time.monotonic()))
+        return process.wait(timeout=max(0.0, end - time.monotonic()))
     except (subprocess.TimeoutExpired, KeyboardInterrupt) as reason:
         os.killpg(process.pid, signal.SIGINT)
         try:

@@ -255,8 +255,10 @@ TEST_P(stores, cannot_be_opened_or_dropped_inside_a_transaction) {
                   return 0;
                 },
                 &c),
-            0);
+            -1);
+  EXPECT_EQ(nvm_errno(), NVM_E_MUST_ABORT);
   for (const int code : c.codes) EXPECT_EQ(code, NVM_E_TX_OPEN);
+  EXPECT_TRUE(open().put(key(1), "there"));
 }
 
 TEST_P(stores, give_values_to_visits_that_may_use_them) {
