@@ -244,6 +244,7 @@ class store_mender {
       return nvm_kv_put(kv, e->key.data(), e->key.size(), e->value.data(), e->value.size());
     };
     std::vector<const entry*> order;
+    order.reserve(d.entries.size());
     for (const entry& e : d.entries) order.push_back(&e);
     // The newest of a list is the first.
     if (d.facts.index == keyed::kv_index::list) std::reverse(order.begin(), order.end());

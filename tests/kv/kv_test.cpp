@@ -256,7 +256,7 @@ TEST_P(stores, cannot_be_opened_or_dropped_inside_a_transaction) {
                 },
                 &c),
             -1);
-  EXPECT_EQ(nvm_errno(), NVM_E_MUST_ABORT);
+  EXPECT_EQ(nvm_errno(), NVM_E_TX_OPEN) << nvm_errormsg();
   for (const int code : c.codes) EXPECT_EQ(code, NVM_E_TX_OPEN);
   EXPECT_TRUE(open().put(key(1), "there"));
 }
