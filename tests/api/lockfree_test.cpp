@@ -8,7 +8,6 @@
 #include <cstring>
 #include <fstream>
 #include <future>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
