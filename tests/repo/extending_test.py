@@ -65,8 +65,8 @@ class Extending(unittest.TestCase):
         for medium in ("shm", "ssd"):
             self.run_in(tool, "create", pool, "--engine", "dummy", "--medium", medium, "--size", "8M")
             self.assertIn('"dummy"', self.run_in(tool, "info", pool, "--json"))
-            self.run_in(tool, "kv", pool, "put", "store", "key", "value")
-            self.assertIn("value", self.run_in(tool, "kv", pool, "get", "store", "key"))
+            self.run_in(tool, "kv", "put", pool, "key", "value")
+            self.assertIn("value", self.run_in(tool, "kv", "get", pool, "key"))
             self.run_in(tool, "check", pool)
             os.unlink(pool)
 
