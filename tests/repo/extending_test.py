@@ -60,9 +60,11 @@ class Extending(unittest.TestCase):
         self.run_in("cmake", "-S", ".", "-B", "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Quick",
                     "-DCMAKE_CXX_FLAGS_QUICK=-O0", "-DCMAKE_C_FLAGS_QUICK=-O0")
         self.run_in("ninja", "-C", "build", "-j", str(os.cpu_count()), "holdfast_cli")
-        pool = str(self.tree / "pool.nvm")
         tool = str(self.tree / "build" / "src" / "cli" / "holdfast")
-        for medium in ("shm", "ssd"):
+        memory = tempfile.TemporaryDirectory(prefix="holdfast-extending-", dir="/dev/shm")
+        self.addCleanup(memory.cleanup)
+        for medium, folder in (("shm", memory.name), ("ssd", self.tree)):
+            pool = str(pathlib.Path(folder) / "pool.nvm")
             self.run_in(tool, "create", pool, "--engine", "dummy", "--medium", medium, "--size", "8M")
             self.assertIn('"dummy"', self.run_in(tool, "info", pool, "--json"))
             self.run_in(tool, "kv", "put", pool, "key", "value")
