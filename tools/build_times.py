@@ -31,9 +31,21 @@ OBJECT = re.compile(r"\.(o|gch|pch)$")
 LINKED = re.compile(r"(^|/)(lib[^/]*\.(a|so[.\d]*)|[^/.]+\.so|[^/.]+)$")
 
 
+def outputs_of(build_file):
+    """What the build makes now, or None where that is not known: a log also has what it made once."""
+    if not build_file.is_file():
+        return None
+    made = set()
+    for line in build_file.read_text().splitlines():
+        if line.startswith("build "):
+            made.update(line[len("build "):].split(": ", 1)[0].replace("|", " ").split())
+    return made
+
+
 def read_ninja_log(path):
     """Outputs and their seconds; of an output that was made more than once, the last time."""
     seconds = {}
+    made = outputs_of(path.parent / "build.ninja")
     for line in path.read_text().splitlines():
         cells = line.split("\t")
         if len(cells) == 5:
@@ -42,9 +54,10 @@ def read_ninja_log(path):
     seen = set()
     for output in sorted(seconds):
         took, command = seconds[output]
-        if command not in seen and (path.parent / output).exists():
-            inside = pathlib.PurePath(output)
-            yield (inside.relative_to(path.parent.resolve()).as_posix() if inside.is_absolute() else output), took
+        inside = pathlib.PurePath(output)
+        name = inside.relative_to(path.parent.resolve()).as_posix() if inside.is_absolute() else output
+        if command not in seen and (path.parent / name).exists() and (made is None or name in made):
+            yield name, took
         seen.add(command)
 
 

@@ -64,6 +64,16 @@ class BuildTimes(unittest.TestCase):
             "tests/crash": {"objects": 1, "compile": 3, "link": 1.5, "test": 6.5},
             "the top": {"objects": 0, "compile": 0, "link": 0.5, "test": 0}})
 
+    def test_what_the_build_no_longer_makes_does_not_count(self):
+        made = ("build src/crash_test/recorded/src/tx/tx.cpp.o | "
+                "${cmake_ninja_workdir}src/crash_test/recorded/src/tx/tx.cpp.o: CUSTOM_COMMAND x\n"
+                "build tests/crash/crash_test: CXX_EXECUTABLE_LINKER y\n")
+        self.write(self.build / "asan/build.ninja", made)
+        rooms = self.found()["rooms"]
+        self.assertEqual(rooms["src/crash_test/recorded"]["objects"], 1)
+        self.assertEqual(rooms["tests/crash"]["objects"], 0)
+        self.assertNotIn("src/tx", rooms)
+
     def test_a_source_is_the_sum_of_its_objects(self):
         self.assertEqual(self.found()["sources"], {"src/tx/tx.cpp": {"objects": 3, "seconds": 9}})
         self.assertIn("9.0 s in  3  src/tx/tx.cpp", self.run_tool()[1])
