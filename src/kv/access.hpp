@@ -77,6 +77,11 @@ class access {
   }
   void read(void* to, const void* from, std::size_t n) const { nvm_stm_read(tx_, to, from, n); }
   void write(void* to, const void* from, std::size_t n) const { nvm_stm_write(tx_, to, from, n); }
+  // Stores to these places follow: an engine that logs before it stores waits once for all of them.
+  template <std::size_t N>
+  void expect(const nvm_range (&ranges)[N]) const {
+    nvm_stm_expect(tx_, ranges, N);
+  }
   [[nodiscard]] int compare(const void* shared, const void* mine, std::size_t n) const {
     return nvm_stm_compare(tx_, shared, mine, n);
   }
@@ -109,7 +114,14 @@ class access {
 struct key {
   const std::byte* bytes = nullptr;
   std::uint32_t count = 0;
-  std::uint64_t hash = 0;  // hash tables only
+  std::uint64_t hash = 0;  // checksum() seeded by the store's seed, if has_hash
+  bool has_hash = false;   // in a hash table always
+
+  void take_hash(std::uint64_t seed) noexcept {
+    if (has_hash) return;
+    hash = checksum(bytes, count, seed);
+    has_hash = true;
+  }
 
   // Up to eight bytes from `from` on as a big-endian number, filled up with zero bytes: compares as the bytes do.
   [[nodiscard]] std::uint64_t head(std::uint32_t from) const noexcept { return head_of(bytes + from, count - from); }

@@ -131,10 +131,16 @@ inline unsigned worthwhile(unsigned prefix, unsigned possible, const leaf_slot* 
       overwrite(op, op.count, op.sums, r, k, value);
       return {};
     }
+    op.expect({{&slot->record, sizeof slot->record}, op.count.place()});
     const std::uint64_t made = make_record(op, op.count, op.sums, 0, k, value);
     if (made == 0) return access::out_of_room();
     op.store(&slot->record, layout::pack_place(made, k.count));
     return drop_record(op, op.count, 0, r);
+  }
+  const unsigned n = p.at == nullptr ? leaf_slots : count_of(p.image.order);
+  leaf_slot* free = n == leaf_slots ? nullptr : &p.at->slots[slot_at(p.image.order, n)];
+  if (free != nullptr) {
+    op.expect({{free, sizeof *free}, {&p.at->order, sizeof p.at->order}, op.count.place()});
   }
   const std::uint64_t made = make_record(op, op.count, op.sums, 0, k, value);
   if (made == 0) return access::out_of_room();
@@ -152,9 +158,8 @@ inline unsigned worthwhile(unsigned prefix, unsigned possible, const leaf_slot* 
     return {};
   }
   fresh.head = k.head(p.m.prefix);
-  const unsigned n = count_of(p.image.order);
-  if (n == leaf_slots) return split_leaf(op, p, k, at.position, fresh);
-  op.write(&p.at->slots[slot_at(p.image.order, n)], &fresh, sizeof fresh);
+  if (free == nullptr) return split_leaf(op, p, k, at.position, fresh);
+  op.write(free, &fresh, sizeof fresh);
   op.store(&p.at->order, moved_slot(p.image.order, n, at.position, 1));
   return {};
 }
@@ -301,6 +306,7 @@ inline std::uint64_t shorter_head(std::uint64_t head, unsigned prefix, unsigned 
   if (status s = record_of(op, p.image.slots[slot_at(p.image.order, at.position)].record, r); !s) return s;
   removed = true;
   const unsigned left = count_of(p.image.order) - 1;
+  op.expect({{&p.at->order, sizeof p.at->order}, op.count.place()});
   op.store(&p.at->order, moved_slot(p.image.order, at.position, left, -1));
   if (status s = drop_record(op, op.count, 0, r); !s) return s;
   if (p.depth != 0) return left < leaf_few ? merge_leaf(op, p, k) : status{};

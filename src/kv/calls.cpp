@@ -27,18 +27,28 @@ status check_put(const nvm_kv* kv, const void* key, std::size_t key_bytes, const
   return keyed::prepare_key(kv->store, key, key_bytes, out);
 }
 
-// Writes those bytes of a value that an edit has changed, and its sum.
-void write_changes(keyed::operation& op, const keyed::key& k, keyed::record& r, const std::byte* before,
-                   const std::byte* after) {
+// Writes those bytes of a value that an edit has changed, and its sum, which follows the value.
+void write_changes(keyed::operation& op, const keyed::key& k, keyed::record& r, std::byte* before, std::byte* after) {
   std::uint64_t from = 0;
   std::uint64_t to = r.sizes.value;
   while (from < to && before[from] == after[from]) ++from;
   while (to > from && before[to - 1] == after[to - 1]) --to;
   if (from == to) return;
-  op.write(keyed::value_of(op, r) + from, after + from, to - from);
-  if (!op.sums.on) return;
+  std::byte* value = keyed::value_of(op, r);
+  if (!op.sums.on) {
+    op.write(value + from, after + from, to - from);
+    return;
+  }
   const std::uint64_t sum = op.sums.of(k, r, after);
-  op.write(keyed::value_of(op, r) + r.sizes.value, &sum, sizeof sum);
+  std::byte* sum_at = value + r.sizes.value;
+  if (r.sizes.value - to <= line_bytes) {
+    std::memcpy(after + r.sizes.value, &sum, sizeof sum);
+    op.write(value + from, after + from, r.sizes.value - from + sizeof sum);
+    return;
+  }
+  op.expect({{value + from, to - from}, {sum_at, sizeof sum}});
+  op.write(value + from, after + from, to - from);
+  op.write(sum_at, &sum, sizeof sum);
 }
 
 // The first `count` bytes of a value, all of which is looked at.
@@ -55,14 +65,15 @@ struct edit_call {
   void* argument;
   std::size_t room_wanted;
 };
-status update(keyed::operation& op, const keyed::key& k, const edit_call& e, bool& found) {
+status update(keyed::operation& op, keyed::key k, const edit_call& e, bool& found) {
   keyed::record r;
   if (status s = keyed::find(op, k, r); !s) return s;
   found = r.place != 0;
   if (!found) return {};
+  if (op.sums.on) k.take_hash(op.of.seed);  // of the sum that is looked at, and of the new one
   const std::uint64_t room = std::max<std::uint64_t>(r.sizes.value, e.room_wanted);
   std::byte* before = keyed::scratch::of_thread().take(keyed::value_room(op, r));
-  std::byte* after = keyed::scratch::of_thread().take(room);
+  std::byte* after = keyed::scratch::of_thread().take(room + op.sums.bytes());
   if (before == nullptr || after == nullptr) return fail(errc::no_memory, "no volatile memory for a value");
   // Whatever is made from a damaged value would get a sum that holds.
   if (status s = keyed::read_value(op, k, r, true, before); !s) return s;

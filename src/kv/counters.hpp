@@ -17,9 +17,12 @@ class counters {
  public:
   explicit counters(layout::kv_stripe* stripes) noexcept : stripes_{stripes} {}
 
+  // What add() stores to: of bytes alone, and of all.
+  [[nodiscard]] nvm_range place_of_bytes() const noexcept { return {&own().value_bytes, sizeof own().value_bytes}; }
+  [[nodiscard]] nvm_range place() const noexcept { return {&own(), 3 * sizeof(std::uint64_t)}; }
   // Differences modulo 2^64.
   void add(const access& a, std::uint64_t entries, std::uint64_t key_bytes, std::uint64_t value_bytes) const {
-    layout::kv_stripe* mine = &stripes_[thread_token() % layout::kv_stripes];
+    layout::kv_stripe* mine = &own();
     std::uint64_t words[3];
     a.read(words, mine, sizeof words);
     words[0] += entries;
@@ -54,6 +57,8 @@ class counters {
   }
 
  private:
+  [[nodiscard]] layout::kv_stripe& own() const noexcept { return stripes_[thread_token() % layout::kv_stripes]; }
+
   layout::kv_stripe* stripes_;
 };
 

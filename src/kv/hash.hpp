@@ -313,6 +313,9 @@ struct found {
     overwrite(op, op.count, op.sums, f.r, k, value);
     return {};
   }
+  if (const std::uint64_t* known = f.r.place != 0 ? f.slot : f.free_slot; known != nullptr) {
+    op.expect({{known, sizeof *known}, op.count.place()});
+  }
   const std::uint64_t made = make_record(op, op.count, op.sums, 0, k, value);
   if (made == 0) return access::out_of_room();
   const std::uint64_t word = layout::pack_place(made, layout::tag_of(k.hash));
@@ -348,6 +351,7 @@ struct found {
     op.store(f.link, layout::pack_place(layout::place_of(f.holder.meta), layout::more_of(before)));
     if (status s = op.release(place); !s) return s;
   } else {
+    op.expect({{f.slot, sizeof *f.slot}, op.count.place()});
     op.store(f.slot, 0);
   }
   return drop_record(op, op.count, 0, f.r);

@@ -152,7 +152,7 @@ bool inspection::read_record(std::uint64_t place, const text* known) {
   key_ = view_of(buffer_, 8, sizes.key);
   value_ = with_value ? view_of(buffer_, value_at, sizes.value) : std::string_view{};
   if (!facts_.with_sums || believes_) return true;
-  const record_sums sums{true, false, facts_.seed};
+  const record_sums sums{true, facts_.seed};
   const auto holds_as = [&](const text& k) {
     return sums.hold(key_of(std::string_view{k}), {place, sizes}, buffer_.data() + value_at);
   };

@@ -55,6 +55,7 @@ struct found {
     }
     if (f.r.place != 0) {
       // Another object in the same place of the list.
+      op.expect({{f.link, sizeof *f.link}, op.count.place()});
       const std::uint64_t made = make_record(op, op.count, op.sums, sizeof(list_links), k, value);
       if (made == 0) return access::out_of_room();
       const auto* old = op.known<list_links>(f.r.place - sizeof(list_links));
@@ -64,9 +65,10 @@ struct found {
       return drop_record(op, op.count, sizeof(list_links), f.r);
     }
   }
+  std::uint64_t ends[2];  // root, sequence
+  op.expect({{&op.header->root, sizeof ends}, op.count.place()});
   const std::uint64_t made = make_record(op, op.count, op.sums, sizeof(list_links), k, value);
   if (made == 0) return access::out_of_room();
-  std::uint64_t ends[2];  // root, sequence
   op.read(ends, &op.header->root, sizeof ends);
   const list_links links{ends[0], ends[1] + 1};
   std::memcpy(op.known<std::byte>(made), &links, sizeof links);
@@ -81,6 +83,7 @@ struct found {
   if (status s = find(op, k, f); !s) return s;
   removed = f.r.place != 0;
   if (!removed) return {};
+  op.expect({{f.link, sizeof *f.link}, op.count.place()});
   op.store(f.link, f.next);
   return drop_record(op, op.count, sizeof(list_links), f.r);
 }

@@ -32,7 +32,7 @@ status prepare_key(const store& s, const void* bytes, std::size_t count, key& ou
   }
   out.bytes = static_cast<const std::byte*>(bytes);
   out.count = static_cast<std::uint32_t>(count);
-  if (s.index == kv_index::hash) out.hash = checksum(bytes, count, s.seed);
+  if (s.index == kv_index::hash) out.take_hash(s.seed);
   return {};
 }
 
@@ -140,8 +140,8 @@ status read_whole(const operation& op, const record& r, key& k, bytes_view& valu
   std::byte* copy = scratch::of_thread().take(r.sizes.key + value_room(op, r));
   if (copy == nullptr) return fail(errc::no_memory, "no volatile memory for an entry");
   if (r.sizes.key != 0) op.read(copy, key_of(op, r), r.sizes.key);
-  k = {copy, static_cast<std::uint32_t>(r.sizes.key), 0};
-  if (op.sums.key_has_hash) k.hash = checksum(copy, k.count, op.of.seed);
+  k = {copy, static_cast<std::uint32_t>(r.sizes.key)};
+  if (op.of.index == kv_index::hash) k.take_hash(op.of.seed);
   value = {copy + k.count, r.sizes.value};
   return read_value(op, k, r, true, copy + k.count);
 }
@@ -226,7 +226,7 @@ class key_copies final : public receiver {
     }
     std::byte* copy = scratch_key(a, r);
     if (copy == nullptr) return fail(errc::no_memory, "no volatile memory for a key");
-    keys_[count_++] = {copy, static_cast<std::uint32_t>(r.sizes.key), 0};
+    keys_[count_++] = {copy, static_cast<std::uint32_t>(r.sizes.key)};
     more = count_ < wanted;
     return {};
   }
@@ -245,7 +245,7 @@ status empty_some(operation& op, fetch_from& from, unsigned& removed, bool& ende
   if (status s = fetch(op, from, keys, ended); !s) return s;
   for (unsigned i = 0; i < keys.count(); ++i) {
     bool found = false;
-    if (op.of.index == kv_index::hash) keys[i].hash = checksum(keys[i].bytes, keys[i].count, op.of.seed);
+    if (op.of.index == kv_index::hash) keys[i].take_hash(op.of.seed);
     if (status s = remove(op, keys[i], found); !s) return s;
     if (!found) return access::damaged("store", op.of.header_place);
   }

@@ -25,12 +25,11 @@ inline constexpr std::uint64_t in_place_bytes_max = 4096;
 // The sums of a store's records; `seed` is the store's.
 struct record_sums {
   bool on = false;
-  bool key_has_hash = false;  // a hash table's keys come with their hash, which is that of the sum
   std::uint64_t seed = 0;
 
   [[nodiscard]] std::uint64_t bytes() const noexcept { return on ? layout::record_sum_bytes : 0; }
   [[nodiscard]] std::uint64_t of(const key& k, const record& r, const std::byte* value) const noexcept {
-    const std::uint64_t hash = key_has_hash ? k.hash : checksum(k.bytes, k.count, seed);
+    const std::uint64_t hash = k.has_hash ? k.hash : checksum(k.bytes, k.count, seed);
     return layout::record_sum(hash, r.place, layout::pack(r.sizes), value, r.sizes.value);
   }
   // Whether the sum that follows `value` there is that of the record.
@@ -129,16 +128,22 @@ constexpr std::uint64_t whole_slots(std::uint64_t bytes) noexcept {
   const std::uint64_t room = std::max(r.sizes.value, r.sizes.room_units * 8);
   return bytes <= room && bytes <= in_place_bytes_max && r.sizes.value <= in_place_bytes_max && bytes >= room / 4;
 }
+// A value of this size and its sum are put together in the thread's frame, and written as one piece.
 inline constexpr std::uint64_t one_piece_max = 256;
 inline void overwrite(const access& a, const counters& c, const record_sums& sums, record& r, const key& k,
                       bytes_view value) {
-  if (value.count != r.sizes.value) {
-    c.add(a, 0, 0, value.count - r.sizes.value);
+  const bool resized = value.count != r.sizes.value;
+  std::byte* to = value_of(a, r);
+  const std::size_t bytes = value.count + sums.bytes();
+  if (resized) {
+    const std::uint64_t more = value.count - r.sizes.value;
+    a.expect({{a.known<std::byte>(r.place), sizeof(std::uint64_t)}, {to, bytes}, c.place_of_bytes()});
+    c.add(a, 0, 0, more);
     r.sizes.value = value.count;
     a.store(a.known<std::uint64_t>(r.place), pack(r.sizes));
   }
   if (!sums.on) {
-    if (value.count != 0) a.write(value_of(a, r), value.bytes, value.count);
+    if (value.count != 0) a.write(to, value.bytes, value.count);
     return;
   }
   const std::uint64_t sum = sums.of(k, r, value.bytes);
@@ -146,10 +151,11 @@ inline void overwrite(const access& a, const counters& c, const record_sums& sum
     std::byte both[one_piece_max + sizeof sum];
     if (value.count != 0) std::memcpy(both, value.bytes, value.count);
     std::memcpy(both + value.count, &sum, sizeof sum);
-    a.write(value_of(a, r), both, value.count + sizeof sum);
+    a.write(to, both, bytes);
   } else {
-    a.write(value_of(a, r), value.bytes, value.count);
-    a.write(value_of(a, r) + value.count, &sum, sizeof sum);
+    if (!resized) a.expect({{to, bytes}});
+    a.write(to, value.bytes, value.count);
+    a.write(to + value.count, &sum, sizeof sum);
   }
 }
 

@@ -83,7 +83,7 @@ class store {
         header_place{header},
         index{facts.index},
         seed{facts.seed},
-        sums{facts.with_sums, facts.index == kv_index::hash, facts.seed},
+        sums{facts.with_sums, facts.seed},
         name{std::move(name)} {}
 
   [[nodiscard]] layout::kv_header* header() const noexcept {
