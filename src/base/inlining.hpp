@@ -1,7 +1,7 @@
 // What is inlined whatever a compiler thinks of it: the ways of an operation from fence to fence.
 //
-// Only where pools are used in earnest: it takes a compiler minutes.  Under sanitizers, where each store is recorded,
-// and in files that say so before they include anything (NVM_INLINES_LITTLE) it is left to the compiler.
+// Only where pools are used in earnest: it takes a compiler minutes.  It is left to the compiler under sanitizers,
+// where each store is recorded, and in sources compiled with NVM_INLINES_LITTLE (src/engine/CMakeLists.txt).
 #pragma once
 
 #if defined(NVM_RECORDED) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -1,23 +1,33 @@
-#define NVM_INLINES_LITTLE 1
 #include "care/check_structures.hpp"
 
-#include "engine/structures.hpp"
+#include "engine/structure_side.hpp"
+#include "log/log.hpp"
+#include "media/media.hpp"
+#include "space/space.hpp"
 
 namespace nvm::care {
 namespace {
 
 using told = std::function<void(std::uint64_t offset, const char* finding)>;
+using image_space = space<any_direct, log::nothing_logged>;
+
+result<std::unique_ptr<engines::structure_side>> recover(any_direct& medium, std::byte* base, image_space& places,
+                                                         bool tidies) {
+  if (status s = places.boot(0, 1); !s) return s.error();
+  auto all = engines::make_structure_side(medium, base, places);
+  if (!all || !tidies) return all;
+  if (status s = (*all)->unlink_all_deleted(); !s) return s.error();
+  return all;
+}
 
 status look_at(std::byte* base, const geometry& g, const told& tell, bool tidies) try {
-  ordered_media medium;
+  ordered_media nothing;
+  any_direct medium{nothing};
   log::nothing_logged lanes;  // what is to be replayed has been
-  space<ordered_media, log::nothing_logged> places{medium, lanes, base, g};
-  engines::structures<ordered_media> all{medium, base, places};
-  status opened = places.boot(0, 1);
-  if (opened) opened = all.open();
-  if (opened && tidies) opened = all.unlink_all_deleted();
-  if (opened) return all.check(tell);
-  if (opened.error() == errc::no_memory) return opened;
+  image_space places{medium, lanes, base, g};
+  const auto all = recover(medium, base, places, tidies);
+  if (all) return (*all)->check(tell);
+  if (all.error() == errc::no_memory) return all.error();
   tell(anchor_word_at(g, 0, anchor_word::lockfree), last_message());
   return {};
 } catch (const std::bad_alloc&) {

@@ -1,4 +1,3 @@
-#define NVM_INLINES_LITTLE 1
 #include "care/log_in_image.hpp"
 
 #include <algorithm>

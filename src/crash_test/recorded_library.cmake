@@ -10,11 +10,9 @@ if(NOT TARGET nvm_record_pass OR NOT HOLDFAST_CLANGXX_19 OR NVM_RECORD)
 endif()
 
 holdfast_layer_sources(recorded_sources ${HOLDFAST_LIBRARY_LAYERS})
-# recorded_pool.cpp has what opens pools; it measures nothing.
-foreach(engine baselines direct undo undo_measured redo redo_measured log_leaves_measured log_skip_lists_measured
-    structures_measured)
-  list(REMOVE_ITEM recorded_sources ${CMAKE_SOURCE_DIR}/src/engine/${engine}.cpp)
-endforeach()
+# recorded_pool.cpp has what opens pools; baselines are not recorded.
+list(FILTER recorded_sources EXCLUDE REGEX "/src/engine/(direct|baselines_any|[a-z_]*_direct)[.]cpp$")
+list(APPEND recorded_sources ${CMAKE_SOURCE_DIR}/src/engine/direct_as_any.cpp)
 list(APPEND recorded_sources ${CMAKE_CURRENT_SOURCE_DIR}/runtime/recorded_pool.cpp)
 set(plain_sources ${CMAKE_CURRENT_SOURCE_DIR}/runtime/tracer.cpp ${CMAKE_CURRENT_SOURCE_DIR}/runtime/judge.cpp)
 

@@ -2,7 +2,6 @@
 
 #include <iterator>
 
-#include "engine/baselines.hpp"
 #include "engine/direct_engines.hpp"
 #include "engine/log.hpp"
 
@@ -20,15 +19,19 @@ struct start_request {
 
 started undo(const start_request& r) {
   const unsigned lanes = r.file.geometry().lane_count;
-  if (!r.measured) return start_undo(std::make_unique<direct_stack>(r.with), r.file, lanes);
-  return start_undo_measured(make_measured_stack(r.with, r.emulated), r.file, lanes);
+  if (!r.measured) return start_undo(r.with, r.file, lanes);
+  return start_undo(make_measured_stack(r.with, r.emulated), r.file, lanes);
 }
 started redo(const start_request& r) {
   const unsigned lanes = r.file.geometry().lane_count;
-  if (!r.measured) return start_redo(std::make_unique<direct_stack>(r.with), r.file, lanes, r.background);
-  return start_redo_measured(make_measured_stack(r.with, r.emulated), r.file, lanes, r.background);
+  if (!r.measured) return start_redo(r.with, r.file, lanes, r.background);
+  return start_redo(make_measured_stack(r.with, r.emulated), r.file, lanes, r.background);
 }
-started baseline(const start_request& r) { return start_baseline(r.file, r.with, r.measured, r.emulated); }
+started baseline(const start_request& r) {
+  const unsigned lanes = r.file.geometry().lane_count;
+  if (!r.measured) return start_baseline(r.with, r.file, lanes);
+  return start_baseline(make_measured_stack(r.with, r.emulated), r.file, lanes);
+}
 started log(const start_request& r) { return start_log(r.file, r.with, r.measured, r.emulated, r.log); }
 
 // In the order of engine_table.

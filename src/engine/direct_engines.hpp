@@ -1,16 +1,32 @@
-// Each engine on each stack of direct media: a file of its own, since each takes a compiler its time.
+// Each engine on direct media alone, and on any medium: a file of its own, since each takes a compiler its time.
+//
+// On direct media alone all that lies between two fences is inlined: pools in earnest.  A build that sanitizes, records
+// or covers goes without that and runs the same members over any (direct_as_any.cpp in place of *_direct.cpp).
 #pragma once
 
 #include "engine/engine.hpp"
+#include "engine/log_choice.hpp"
 #include "engine/media_stacks.hpp"
 
 namespace nvm::engines {
 
 using started = result<std::unique_ptr<engine>>;
-[[nodiscard]] started start_undo(std::unique_ptr<direct_stack> on, pool_file& file, unsigned lanes);
-[[nodiscard]] started start_undo_measured(std::unique_ptr<measured_direct_stack> on, pool_file& file, unsigned lanes);
-[[nodiscard]] started start_redo(std::unique_ptr<direct_stack> on, pool_file& file, unsigned lanes, bool background);
-[[nodiscard]] started start_redo_measured(std::unique_ptr<measured_direct_stack> on, pool_file& file, unsigned lanes,
-                                          bool background);
+
+// All may throw std::bad_alloc.
+[[nodiscard]] started start_undo(isa::write_back with, pool_file& file, unsigned lanes);
+[[nodiscard]] started start_redo(isa::write_back with, pool_file& file, unsigned lanes, bool background);
+[[nodiscard]] started start_baseline(isa::write_back with, pool_file& file, unsigned lanes);
+// With our mapping or the paper's.
+[[nodiscard]] started start_log_leaves(isa::write_back with, pool_file& file, const log_choice& how);
+[[nodiscard]] started start_log_skip_lists(isa::write_back with, pool_file& file, const log_choice& how);
+
+[[nodiscard]] started start_undo(std::unique_ptr<any_direct_stack> on, pool_file& file, unsigned lanes);
+[[nodiscard]] started start_undo(std::unique_ptr<any_image_stack> on, pool_file& file, unsigned lanes);
+[[nodiscard]] started start_redo(std::unique_ptr<any_direct_stack> on, pool_file& file, unsigned lanes,
+                                 bool background);
+[[nodiscard]] started start_baseline(std::unique_ptr<any_direct_stack> on, pool_file& file, unsigned lanes);
+[[nodiscard]] started start_log_leaves(std::unique_ptr<any_direct_stack> on, pool_file& file, const log_choice& how);
+[[nodiscard]] started start_log_skip_lists(std::unique_ptr<any_direct_stack> on, pool_file& file,
+                                           const log_choice& how);
 
 }  // namespace nvm::engines

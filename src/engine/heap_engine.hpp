@@ -17,10 +17,10 @@
 #include "tx/tx.hpp"
 
 // NVM_FLATTEN: everything that an undo transaction does between two fences is one function where pools are used in
-// earnest.  It takes a compiler half a minute.
+// earnest.  It takes a compiler half a minute, and is a matter of the source (CMakeLists.txt).
 namespace nvm::engines {
 
-template <stack Stack, template <class> class Engine = tx::undo_engine>
+template <engine_stack Stack, template <class> class Engine>
 class heap_engine final : public engine {
  public:
   using medium_type = medium_of<Stack>;
@@ -158,11 +158,7 @@ class heap_engine final : public engine {
   }
   unsigned lanes() const noexcept override { return heap_.lanes().count(); }
   result<std::unique_ptr<structure_side>> open_structures() noexcept override {
-    if constexpr (Stack::has_structures) {
-      return make_structure_side(stack_->top(), heap_.base(), heap_.places());
-    } else {
-      return engine::open_structures();
-    }
+    return stack_->open_structures(heap_.base(), heap_.places());
   }
   std::uint32_t persist() const noexcept override { return stack_->persist(); }
   const tx::recovery_report& recovered() const noexcept override { return heap_.recovered(); }
@@ -331,22 +327,12 @@ class heap_engine final : public engine {
 };
 
 // An engine on this stack of media, recovered and ready.  May throw std::bad_alloc.
-template <stack Stack, template <class> class Engine = tx::undo_engine>
+template <engine_stack Stack, template <class> class Engine>
 [[nodiscard]] result<std::unique_ptr<engine>> start(std::unique_ptr<Stack> on, pool_file& file, unsigned lanes,
                                                     bool background = false) {
   auto e = std::make_unique<heap_engine<Stack, Engine>>(std::move(on), file, lanes, background);
   if (status s = e->boot(); !s) return s.error();
   return std::unique_ptr<engine>{std::move(e)};
-}
-
-// The same with the engine that the pool was created with.
-template <stack Stack>
-[[nodiscard]] result<std::unique_ptr<engine>> start_engine(std::unique_ptr<Stack> on, pool_file& file, unsigned lanes,
-                                                           bool background) {
-  if (engine_of(file.superblock().engine).log == log_kind::rings) {
-    return start<Stack, tx::redo_engine>(std::move(on), file, lanes, background);
-  }
-  return start<Stack, tx::undo_engine>(std::move(on), file, lanes, background);
 }
 
 }  // namespace nvm::engines

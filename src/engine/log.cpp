@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/direct_engines.hpp"
 #include "platform/platform.hpp"
 
 namespace nvm::engines {
@@ -29,11 +30,8 @@ logheap::heap_settings heap_settings_of(const pool_file& file, const log_choice&
 result<std::unique_ptr<engine>> start_log(pool_file& file, isa::write_back with, bool measured,
                                           const latency_settings& emulated, const log_choice& how) {
   const bool leaves = how.mapping == NVM_MAPPING_LEAVES;
-  if (measured) {
-    auto stack = make_measured_stack(with, emulated);
-    return leaves ? start_log_leaves(std::move(stack), file, how) : start_log_skip_lists(std::move(stack), file, how);
-  }
-  auto stack = std::make_unique<direct_stack>(with);
+  if (!measured) return leaves ? start_log_leaves(with, file, how) : start_log_skip_lists(with, file, how);
+  auto stack = make_measured_stack(with, emulated);
   return leaves ? start_log_leaves(std::move(stack), file, how) : start_log_skip_lists(std::move(stack), file, how);
 }
 

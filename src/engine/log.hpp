@@ -28,13 +28,4 @@ namespace nvm::engines {
 [[nodiscard]] result<std::unique_ptr<engine>> start_log(pool_file& file, isa::write_back with, bool measured,
                                                         const latency_settings& emulated, const log_choice& how);
 
-// On a stack of media, with our mapping or the paper's.
-using started = result<std::unique_ptr<engine>>;
-[[nodiscard]] started start_log_leaves(std::unique_ptr<direct_stack> on, pool_file& file, const log_choice& how);
-[[nodiscard]] started start_log_skip_lists(std::unique_ptr<direct_stack> on, pool_file& file, const log_choice& how);
-[[nodiscard]] started start_log_leaves(std::unique_ptr<measured_direct_stack> on, pool_file& file,
-                                       const log_choice& how);
-[[nodiscard]] started start_log_skip_lists(std::unique_ptr<measured_direct_stack> on, pool_file& file,
-                                           const log_choice& how);
-
 }  // namespace nvm::engines

@@ -34,7 +34,7 @@
 
 namespace nvm::engines {
 
-template <stack Stack, logheap::mapping Map>
+template <engine_stack Stack, logheap::mapping Map>
 class log_engine final : public engine, private logheap::transaction_host {
  public:
   using medium_type = medium_of<Stack>;
@@ -367,7 +367,7 @@ class log_engine final : public engine, private logheap::transaction_host {
 };
 
 // An engine on this stack of media, recovered and ready.  May throw std::bad_alloc.
-template <stack Stack, logheap::mapping Map, class... Extra>
+template <engine_stack Stack, logheap::mapping Map, class... Extra>
 [[nodiscard]] result<std::unique_ptr<engine>> start_log_engine(std::unique_ptr<Stack> on, pool_file& file,
                                                                const log_choice& how, const Extra&... of_mapping) {
   auto e = std::make_unique<log_engine<Stack, Map>>(std::move(on), file, heap_settings_of(file, how), of_mapping...);

@@ -1,13 +1,10 @@
 // The log-structured engine on an ordinary file system: the file is mapped shared and a fence is a sync
 // (media/synced_media.hpp; docs/design/018-log-on-files.md).
-#define NVM_INLINES_LITTLE 1  // what an operation takes here is the wait for a disk
 #include <cstdio>
 #include <cstdlib>
 
-#include "engine/log_choice.hpp"
-#include "engine/log_engine.hpp"
-#include "logheap/mapping/leaf_mapping.hpp"
-#include "logheap/mapping/skip_list_mapping.hpp"
+#include "engine/direct_engines.hpp"
+#include "engine/log.hpp"
 #include "media/synced_media.hpp"
 
 namespace nvm::engines {
@@ -15,8 +12,6 @@ namespace {
 
 class synced_stack {
  public:
-  static constexpr bool has_structures = false;
-
   // `syncs`: the pool's file, opened for these alone: a sync of its growth must not be told what a commit's has to
   // know.
   synced_stack(pool_file& file, platform::file syncs) noexcept
@@ -43,7 +38,6 @@ class synced_stack {
   file_device device_;
   synced_media medium_;
 };
-using counted_stack = measured<synced_stack>;
 
 }  // namespace
 
@@ -51,12 +45,10 @@ started start_log_on_file(pool_file& file, const log_choice& how) {
   if (file.read_only()) return start_log(file, isa::write_back::none, true, {}, how);
   auto syncs = file.file().open_again(file.path());
   if (!syncs) return syncs.error();
-  auto stack = std::make_unique<counted_stack>(std::make_unique<synced_stack>(file, std::move(*syncs)));
-  if (how.mapping == NVM_MAPPING_LEAVES) {
-    return start_log_engine<counted_stack, logheap::leaf_mapping>(std::move(stack), file, how);
-  }
-  return start_log_engine<counted_stack, logheap::skip_list_mapping>(std::move(stack), file, how,
-                                                                     skip_list_settings_of(how));
+  auto synced = std::make_unique<synced_stack>(file, std::move(*syncs));
+  auto stack = as_any<structures_here::no>(std::make_unique<measured<synced_stack>>(std::move(synced)));
+  if (how.mapping == NVM_MAPPING_LEAVES) return start_log_leaves(std::move(stack), file, how);
+  return start_log_skip_lists(std::move(stack), file, how);
 }
 
 }  // namespace nvm::engines

@@ -82,13 +82,14 @@ namespace nvm::engines {
 
 class direct_stack {
  public:
-  static constexpr bool has_structures = true;
-
   explicit direct_stack(isa::write_back with) noexcept : medium_{with} {}
   direct_media& top() noexcept { return medium_; }
   static status close() noexcept { return {}; }
   static void statistics(nvm_statistics&) noexcept {}
   std::uint32_t persist() const noexcept { return persist_of(medium_.instruction()); }
+  result<std::unique_ptr<structure_side>> open_structures(std::byte* base, structure_pages& pages) noexcept {
+    return make_structure_side(medium_, base, pages);
+  }
 
  private:
   direct_media medium_;
@@ -97,8 +98,6 @@ class direct_stack {
 // With emulated latency.
 class emulated_direct_stack {
  public:
-  static constexpr bool has_structures = true;
-
   emulated_direct_stack(isa::write_back with, latency_settings settings) noexcept
       : medium_{with}, slow_{medium_, settings} {}
   latency_media<direct_media>& top() noexcept { return slow_; }
@@ -112,10 +111,10 @@ class emulated_direct_stack {
 };
 
 // With counters, too: measuring only.  May throw std::bad_alloc.
-using measured_direct_stack = measured<emulated_direct_stack>;
-[[nodiscard]] inline std::unique_ptr<measured_direct_stack> make_measured_stack(isa::write_back with,
-                                                                                const latency_settings& settings) {
-  return std::make_unique<measured_direct_stack>(std::make_unique<emulated_direct_stack>(with, settings));
+[[nodiscard]] inline std::unique_ptr<any_direct_stack> make_measured_stack(isa::write_back with,
+                                                                           const latency_settings& settings) {
+  return as_any<structures_here::yes>(
+      std::make_unique<measured<emulated_direct_stack>>(std::make_unique<emulated_direct_stack>(with, settings)));
 }
 
 }  // namespace nvm::engines

@@ -3,12 +3,9 @@
 //
 // The checkpointer's thread starts with the first commit, and at once if a dead process has left something to bring
 // home.
-#define NVM_INLINES_LITTLE 1  // what an operation takes here is the wait for a disk
 #include "engine/ssd.hpp"
 
-#include "engine/heap_engine.hpp"
-#include "engine/media_stacks.hpp"
-#include "engine/structures.hpp"
+#include "engine/direct_engines.hpp"
 
 namespace nvm::engines {
 namespace {
@@ -56,8 +53,6 @@ struct image_devices {
 
 class image_stack {
  public:
-  static constexpr bool has_structures = true;
-
   image_stack(std::unique_ptr<image_devices> devices, std::unique_ptr<image_media> medium) noexcept
       : devices_{std::move(devices)}, top_{std::move(medium)} {}
   started_image& top() noexcept { return top_; }
@@ -123,11 +118,12 @@ result<std::uint64_t> apply_log_in_memory(pool_file& file) noexcept {
 }
 
 result<std::unique_ptr<engine>> start_on_ssd(pool_file& file, unsigned lanes, bool is_measured, log_run run) {
-  if (file.read_only()) return start(std::make_unique<private_stack>(), file, lanes);
+  if (file.read_only()) return start_undo(as_any<structures_here::no>(std::make_unique<private_stack>()), file, lanes);
   auto stack = make_image_stack(file, std::move(run));
   if (!stack) return stack.error();
-  if (!is_measured) return start(std::move(*stack), file, lanes);
-  return start(std::make_unique<measured<image_stack>>(std::move(*stack)), file, lanes);
+  if (!is_measured) return start_undo(as_any<structures_here::yes>(std::move(*stack)), file, lanes);
+  auto counted = std::make_unique<measured<image_stack>>(std::move(*stack));
+  return start_undo(as_any<structures_here::yes>(std::move(counted)), file, lanes);
 }
 
 }  // namespace nvm::engines

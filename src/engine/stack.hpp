@@ -1,4 +1,7 @@
 // What an engine runs on: a medium, with what it needs to live.
+//
+// Engines are compiled over few stacks: the one of direct media where pools are used in earnest, and any_stack, through
+// which every other is known when the program runs (docs/design/021-media-behind-three-types.md).
 #pragma once
 
 #include <concepts>
@@ -7,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "engine/structure_side.hpp"
 #include "media/media.hpp"
 #include "nvm/nvm.h"
 
@@ -22,8 +26,13 @@ concept stack = requires(S& s, nvm_statistics& out) {
   s.statistics(out);
   // enum nvm_persist in force; 0 where there is none.
   { s.persist() } -> std::same_as<std::uint32_t>;
-  // Whether lock-free structures are compiled for this medium (structures_*.cpp).
-  { S::has_structures } -> std::convertible_to<bool>;
+};
+
+// One that an engine is compiled over.
+template <class S>
+concept engine_stack = stack<S> && requires(S& s, std::byte* base, structure_pages& pages) {
+  // The pool's lock-free structures on this medium (structures_*.cpp); errc::engine where there can be none.
+  { s.open_structures(base, pages) } -> std::same_as<result<std::unique_ptr<structure_side>>>;
 };
 
 template <class Stack>
@@ -32,7 +41,6 @@ using medium_of = std::remove_reference_t<decltype(std::declval<Stack&>().top())
 // A stack of one medium that counts nothing and has nothing to close.
 class plain_stack {
  public:
-  static constexpr bool has_structures = false;
   static status close() noexcept { return {}; }
   static void statistics(nvm_statistics&) noexcept {}
   static std::uint32_t persist() noexcept { return 0; }
@@ -43,7 +51,6 @@ template <stack Inner>
 class measured {
  public:
   using medium_type = meter_media<medium_of<Inner>>;
-  static constexpr bool has_structures = Inner::has_structures;
 
   explicit measured(std::unique_ptr<Inner> inner) noexcept
       : inner_{std::move(inner)}, metered_{inner_->top(), counts_} {}
@@ -63,5 +70,60 @@ class measured {
   meter counts_;
   medium_type metered_;
 };
+
+// Any stack whose medium is of this kind.
+template <media Any>
+class any_stack {
+ public:
+  virtual ~any_stack() = default;
+  any_stack(const any_stack&) = delete;
+  any_stack& operator=(const any_stack&) = delete;
+
+  Any& top() noexcept { return top_; }
+  virtual status close() noexcept = 0;
+  virtual void statistics(nvm_statistics& out) noexcept = 0;
+  [[nodiscard]] virtual std::uint32_t persist() const noexcept = 0;
+  [[nodiscard]] virtual result<std::unique_ptr<structure_side>> open_structures(std::byte*, structure_pages&) noexcept {
+    return fail(errc::engine, "a pool that is opened like this has no lock-free structures");
+  }
+
+ protected:
+  explicit any_stack(Any top) noexcept : top_{top} {}
+
+ private:
+  Any top_;
+};
+using any_direct_stack = any_stack<any_direct>;
+using any_image_stack = any_stack<any_image>;
+
+enum class structures_here : bool { no, yes };
+
+// This stack as any.
+template <stack Inner, structures_here Structures>
+class stack_as_any final : public any_stack<any_of<medium_of<Inner>>> {
+ public:
+  using any_type = any_of<medium_of<Inner>>;
+  explicit stack_as_any(std::unique_ptr<Inner> inner) noexcept
+      : any_stack<any_type>{any_type{inner->top()}}, inner_{std::move(inner)} {}
+  status close() noexcept override { return inner_->close(); }
+  void statistics(nvm_statistics& out) noexcept override { inner_->statistics(out); }
+  [[nodiscard]] std::uint32_t persist() const noexcept override { return inner_->persist(); }
+  [[nodiscard]] result<std::unique_ptr<structure_side>> open_structures(std::byte* base,
+                                                                        structure_pages& pages) noexcept override {
+    if constexpr (Structures == structures_here::yes) {
+      return make_structure_side(this->top(), base, pages);
+    } else {
+      return any_stack<any_type>::open_structures(base, pages);
+    }
+  }
+
+ private:
+  std::unique_ptr<Inner> inner_;
+};
+// May throw std::bad_alloc.
+template <structures_here Structures, stack Inner>
+[[nodiscard]] std::unique_ptr<any_stack<any_of<medium_of<Inner>>>> as_any(std::unique_ptr<Inner> inner) {
+  return std::make_unique<stack_as_any<Inner, Structures>>(std::move(inner));
+}
 
 }  // namespace nvm::engines

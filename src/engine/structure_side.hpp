@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -107,9 +108,18 @@ class structure_side {
   [[nodiscard]] virtual lsn_t position(unsigned who) noexcept = 0;
   // Nobody is at work: nothing is left to recover.
   virtual void come_to_rest() noexcept = 0;
+
+  // Nobody is at work.  What is deleted and linked still, and what a process before the last had left so, leaves all
+  // structures.  errc::no_memory.
+  [[nodiscard]] virtual status unlink_all_deleted() noexcept = 0;
+  // Nobody is at work.  Calls tell(offset, what) for each node that is allocated and nothing leads to, for each that
+  // something leads to and is not allocated, and for what is wrong with links and the order of keys.  errc::no_memory:
+  // what it told so far is true, and not all.  May throw std::bad_alloc.
+  using told = std::function<void(std::uint64_t offset, const char* what)>;
+  [[nodiscard]] virtual status check(const told& tell) = 0;
 };
 
-// For each medium that a pool can be on (structures_*.cpp).
+// For direct_media, any_direct and any_image (structures_*.cpp).
 template <media M>
 [[nodiscard]] result<std::unique_ptr<structure_side>> make_structure_side(M& medium, std::byte* base,
                                                                           structure_pages& pages) noexcept;

@@ -360,9 +360,7 @@ class structures final : public structure_side {
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory for the lock-free structures of a pool");
   }
-  // What is deleted and linked still, and what a process before the last had left so, leaves all structures.  Nobody is
-  // at work.  errc::no_memory.
-  [[nodiscard]] status unlink_all_deleted() noexcept {
+  status unlink_all_deleted() noexcept override {
     for (auto& o : open_) {
       if (o.of == nullptr || o.find_deletions == nullptr) continue;
       if (status s = o.find_deletions(*o.of); !s) return s;
@@ -440,11 +438,7 @@ class structures final : public structure_side {
   }
   const lockfree::recovery_report& recovered() const noexcept override { return report_; }
 
-  // Calls tell(offset, what) for each node that is allocated and nothing leads to, for each that something leads to
-  // and is not allocated, and for what is wrong with links and the order of keys.  Nobody is at work.
-  // errc::no_memory: what it told so far is true, and not all.
-  template <class Tell>
-  [[nodiscard]] status check(Tell&& tell) {
+  status check(const told& tell) override {
     std::array<std::string, lockfree::layout::structures_max> names;
     if (status s = names_.each([&](const found& f, std::string_view name) { names[f.index] = name; }); !s) return s;
     for (auto& o : open_) {
@@ -472,8 +466,8 @@ class structures final : public structure_side {
       if (const char* wrong = o.raw->links_fault(); wrong != nullptr || o.raw->is_damaged()) {
         tell(0, wrong != nullptr ? wrong : "a link leads where no node can be");
       }
-      if (failing<Tell> told{tell, names[static_cast<std::size_t>(&o - open_.data())]}; !o.raw->is_damaged()) {
-        o.raw->each_failing(&told, failing<Tell>::add);
+      if (failing by_sum{tell, names[static_cast<std::size_t>(&o - open_.data())]}; !o.raw->is_damaged()) {
+        o.raw->each_failing(&by_sum, failing::add);
       }
       std::uint64_t before = 0;
       for (const std::uint64_t at : linked.offsets) {
@@ -533,9 +527,8 @@ class structures final : public structure_side {
     }
   };
   // Says which entry fails its checksum.
-  template <class Tell>
   struct failing {
-    Tell& tell;
+    const told& tell;
     const std::string& name;
     static constexpr std::size_t shown = 40;
     static void add(void* self, std::uint64_t at, std::span<const std::byte> key) {

@@ -61,6 +61,13 @@ concept media = requires(M& m, typename M::batch& b, const void* p, std::size_t 
   { b.clear() } noexcept;
 };
 
+// The batch of a medium that has none.
+struct no_batch {
+  void add(const void*, std::size_t, site = site::here()) noexcept {}
+  void expect(std::size_t, std::size_t) noexcept {}
+  void clear() noexcept {}
+};
+
 // Copies to durable memory and begins its write-back: flush() of what was copied, cheaper where the medium can write
 // past the caches.  For logs: the bytes are not read again soon.
 template <media M>

@@ -19,11 +19,7 @@ namespace nvm {
 class direct_media {
  public:
   static constexpr bool atomic_batches = false;
-  struct batch {
-    void add(const void*, std::size_t, site = site::here()) noexcept {}
-    void expect(std::size_t, std::size_t) noexcept {}
-    void clear() noexcept {}
-  };
+  using batch = no_batch;
 
   direct_media() noexcept = default;
   // The processor has `with`: the caller asked isa::has().

@@ -9,8 +9,10 @@
 //   latency_media.hpp  decorator: emulated non-volatile memory
 //   meter_media.hpp    decorator: fences, lines, bytes, writes per block
 //   recorder.hpp       decorator: tells a sink of everything that passes
+//   any_media.hpp      any of them, known when the program runs: one type for all that count, delay, record or sync
 #pragma once
 
+#include "media/any_media.hpp"
 #include "media/checkpointer.hpp"
 #include "media/concept.hpp"
 #include "media/direct_media.hpp"

@@ -10,11 +10,7 @@ namespace nvm {
 
 struct ordered_media {
   static constexpr bool atomic_batches = false;
-  struct batch {
-    void add(const void*, std::size_t, site = site::here()) noexcept {}
-    void expect(std::size_t, std::size_t) noexcept {}
-    void clear() noexcept {}
-  };
+  using batch = no_batch;
   void flush(const void*, std::size_t, site = site::here()) noexcept {}
   void fence(edge) noexcept { isa::compiler_fence(); }
   [[nodiscard]] lsn_t last_lsn() noexcept { return 0; }

@@ -26,11 +26,7 @@ namespace nvm {
 class synced_media {
  public:
   static constexpr bool atomic_batches = false;
-  struct batch {
-    void add(const void*, std::size_t, site = site::here()) noexcept {}
-    void expect(std::size_t, std::size_t) noexcept {}
-    void clear() noexcept {}
-  };
+  using batch = no_batch;
   using failure_call = void (*)(void* context) noexcept;
 
   // Only sync() of the device is used.  `name`: of the pool, in messages.

@@ -1,4 +1,3 @@
-#define NVM_FLATTEN  // as heap_engine.hpp says
 #include "whole_pool.hpp"
 
 #include <utility>
@@ -10,6 +9,7 @@
 namespace nvm::tests {
 namespace {
 
+using engines::structures_here;
 using explore::machine;
 
 class machine_stack : public engines::plain_stack {
@@ -24,7 +24,6 @@ class machine_stack : public engines::plain_stack {
 
 class image_stack {
  public:
-  static constexpr bool has_structures = false;
   explicit image_stack(std::unique_ptr<image_process> p) noexcept : process_{std::move(p)} {}
   image_media& top() noexcept { return *process_->medium; }
   status close() noexcept { return process_->medium->close(); }
@@ -43,7 +42,7 @@ class opened_pool final : public whole_pool {
   opened_pool& operator=(const opened_pool&) = delete;
 
   // What nvm_pool_open() does once the file is mapped.
-  template <class Stack, template <class> class Engine>
+  template <template <class> class Engine, class Stack>
   status start(pool_file::pointer file, std::unique_ptr<Stack> on, unsigned lanes) {
     static unsigned number = 1u << 20;
     pool_.number = ++number;
@@ -104,19 +103,19 @@ std::unique_ptr<whole_pool> open_whole(machine& m, kind_of_medium kind) {
     auto file = pool_file::in_memory(process->view.get(), process->superblock);
     auto p = std::make_unique<opened_pool>(process->medium.get());
     constexpr unsigned lanes = 3;
-    auto stack = std::make_unique<image_stack>(std::move(process));
-    if (!file || !p->start<image_stack, tx::undo_engine>(std::move(*file), std::move(stack), lanes)) return nullptr;
+    auto stack = engines::as_any<structures_here::no>(std::make_unique<image_stack>(std::move(process)));
+    if (!file || !p->start<tx::undo_engine>(std::move(*file), std::move(stack), lanes)) return nullptr;
     return p;
   }
   const auto sb = pick_superblock(m.base(), m.size());
   if (!sb) return nullptr;
   auto file = pool_file::in_memory(m.base(), *sb);
   if (!file) return nullptr;
-  auto stack = std::make_unique<machine_stack>(m);
+  auto stack = engines::as_any<structures_here::no>(std::make_unique<machine_stack>(m));
   auto p = std::make_unique<opened_pool>(nullptr);
   const unsigned lanes = sb->lane_count;
   const auto started = [&]<template <media> class Engine>() {
-    return p->start<machine_stack, Engine>(std::move(*file), std::move(stack), lanes);
+    return p->start<Engine>(std::move(*file), std::move(stack), lanes);
   };
   status s;
   switch (kind.log) {

@@ -5,11 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "engine/baselines.hpp"
 #include "engine/direct.hpp"
-#include "engine/heap_engine.hpp"
+#include "engine/direct_engines.hpp"
 #include "engine/log.hpp"
-#include "engine/media_stacks.hpp"
 #include "tracer.hpp"
 
 namespace nvm::engines {
@@ -31,7 +29,6 @@ class recorded_stack {
  public:
   explicit recorded_stack(isa::write_back with) noexcept : medium_{with}, recorder_{medium_, sink_} {}
   recorder<direct_media>& top() noexcept { return recorder_; }
-  static constexpr bool has_structures = false;
   static status close() noexcept { return {}; }
   static void statistics(nvm_statistics&) noexcept {}
   std::uint32_t persist() const noexcept { return persist_of(medium_.instruction()); }
@@ -150,28 +147,27 @@ class recorded_engine final : public engine {
   std::vector<std::unique_ptr<recorded_transaction>> transactions_;  // of each lane; each of one thread at a time
 };
 
-started measures_nothing(pool_file& file) {
-  return fail(errc::engine, "%s: a library that records does not measure", file.path());
+started is_no_subject(pool_file& file) {
+  return fail(errc::engine, "%s: its engine is there to be compared with; crash-test does not record it", file.path());
+}
+
+// An undo or a redo engine.
+started start_heap(std::unique_ptr<any_direct_stack> on, pool_file& file, unsigned lanes) {
+  if (log_of(file.superblock()) == log_kind::rings) return start_redo(std::move(on), file, lanes, false);
+  return start_undo(std::move(on), file, lanes);
 }
 
 }  // namespace
 
-started start_log_leaves(std::unique_ptr<measured_direct_stack>, pool_file& file, const log_choice&) {
-  return measures_nothing(file);
-}
-started start_log_skip_lists(std::unique_ptr<measured_direct_stack>, pool_file& file, const log_choice&) {
-  return measures_nothing(file);
-}
+started start_baseline(std::unique_ptr<any_direct_stack>, pool_file& file, unsigned) { return is_no_subject(file); }
 
 result<std::unique_ptr<engine>> start_on_direct(pool_file& file, std::uint32_t persist, bool /*measured*/,
                                                 const latency_settings& emulated, bool /*background*/,
                                                 const log_choice& log) {
   auto with = write_back_of(file, persist);
   if (!with) return with.error();
-  if (is_baseline(file)) {
-    return fail(errc::engine, "%s: its engine is there to be compared with; crash-test does not record it",
-                file.path());
-  }
+  const log_kind log_of_pool = log_of(file.superblock());
+  if (log_of_pool == log_kind::new_words || log_of_pool == log_kind::old_words) return is_no_subject(file);
   if (is_log(file)) {
     if (recording::on() && !file.read_only()) {
       return fail(errc::engine, "%s: engine log: crash-test does not record it", file.path());
@@ -180,11 +176,11 @@ result<std::unique_ptr<engine>> start_on_direct(pool_file& file, std::uint32_t p
   }
   const unsigned lanes = file.geometry().lane_count;
   if (file.read_only() || !recording::on())
-    return start_engine(std::make_unique<direct_stack>(*with), file, lanes, false);
+    return start_heap(as_any<structures_here::yes>(std::make_unique<direct_stack>(*with)), file, lanes);
   auto file_bytes = file.file().size();
   if (!file_bytes) return file_bytes.error();
   recording::pool_opened(file.base(), file.geometry().capacity_bytes(), *file_bytes, file.path());
-  auto inner = start_engine(std::make_unique<recorded_stack>(*with), file, lanes, false);
+  auto inner = start_heap(as_any<structures_here::no>(std::make_unique<recorded_stack>(*with)), file, lanes);
   if (!inner) return inner;
   return std::unique_ptr<engine>{std::make_unique<recorded_engine>(std::move(*inner), file, lanes)};
 }

@@ -1,10 +1,9 @@
-#define NVM_INLINES_LITTLE 1
-#include "engine/media_stacks.hpp"
 #include "engine/structures.hpp"
+#include "media/media.hpp"
 
 namespace nvm::engines {
 
-template result<std::unique_ptr<structure_side>> make_structure_side(measured_direct_stack::medium_type&, std::byte*,
+template result<std::unique_ptr<structure_side>> make_structure_side(any_direct&, std::byte*,
                                                                      structure_pages&) noexcept;
 
 }  // namespace nvm::engines

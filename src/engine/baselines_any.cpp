@@ -1,0 +1,13 @@
+#include "engine/direct_engines.hpp"
+#include "engine/heap_engine.hpp"
+
+namespace nvm::engines {
+
+started start_baseline(std::unique_ptr<any_direct_stack> on, pool_file& file, unsigned lanes) {
+  if (log_of(file.superblock()) == log_kind::new_words) {
+    return start<any_direct_stack, tx::mnemosyne_engine>(std::move(on), file, lanes);
+  }
+  return start<any_direct_stack, tx::mnemosyne_undo_engine>(std::move(on), file, lanes);
+}
+
+}  // namespace nvm::engines

@@ -1,0 +1,8 @@
+#include "engine/structures.hpp"
+#include "media/media.hpp"
+
+namespace nvm::engines {
+
+template result<std::unique_ptr<structure_side>> make_structure_side(any_image&, std::byte*, structure_pages&) noexcept;
+
+}  // namespace nvm::engines
