@@ -1,5 +1,6 @@
 // An exception that leaves a function of the caller (a visitor, a decision) in the middle of an operation: it is kept,
-// the operation ends in order, and then it goes on to the caller.
+// the operation ends in order, and then it goes on to the caller.  While such a function runs the thread is outside of
+// the library's call (platform/lost_pages.hpp).
 #pragma once
 
 #include <cstdio>
@@ -7,15 +8,20 @@
 #include <exception>
 #include <utility>
 
+#include "pool/pool.hpp"
+
 namespace nvm::api {
 
 class carried_exception {
  public:
-  // f(), or `stop` when it throws, and from then on without calling it.
+  // What f() is given is of this pool, which may fail meanwhile.
+  void of(const pool_file& file) noexcept { file_ = &file; }
+  // f(), or `stop` when it throws, and from then on without calling it; likewise once pages of the pool are lost.
   template <class F, class R>
   [[nodiscard]] R call(F&& f, R stop) noexcept {
-    if (thrown_) return stop;
+    if (thrown_ || (file_ != nullptr && file_->lost())) return stop;
     try {
+      const platform::out_of_call theirs;
       return std::forward<F>(f)();
     } catch (...) {
       thrown_ = std::current_exception();
@@ -29,12 +35,14 @@ class carried_exception {
 
  private:
   std::exception_ptr thrown_;
+  const pool_file* file_ = nullptr;
 };
 
 // f(), in a place that cannot be left: an exception ends the process with a message.  `what`: the function, for it.
 template <class F>
 auto call_without_exceptions(const char* what, F&& f) noexcept {
   try {
+    const platform::out_of_call theirs;
     return std::forward<F>(f)();
   } catch (...) {
     std::fprintf(stderr, "holdfast: an exception has left %s, which must not throw\n", what);

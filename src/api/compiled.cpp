@@ -27,9 +27,23 @@ result<log::byte_range> range_in(const entry& e, const void* p, std::size_t n) n
   return log::byte_range{offset, n};
 }
 
+// Transactions of this thread in pools of which pages are lost can only be rolled back from now on: whatever the
+// program stores there reaches no file any more.  False: there are none.
+bool doom_lost(errc code) noexcept {
+  bool found = false;
+  for (const entry& e : thread_transactions::mine().open()) {
+    if (!e.pool->file->lost()) continue;
+    e.transaction->doom(code);
+    found = true;
+  }
+  return found;
+}
+
 // Outside of any transaction a store is the program's own affair.
 void log_ranges(const nvm_range* ranges, std::size_t count) noexcept {
-  if (!announce(ranges, count, outside_of_transactions::left_out)) cannot_keep(ranges[0].p, ranges[0].n);
+  const status logged = announce(ranges, count, outside_of_transactions::left_out);
+  if (logged || (logged.error() == errc::io && doom_lost(logged.error()))) return;
+  cannot_keep(ranges[0].p, ranges[0].n);
 }
 
 }  // namespace
@@ -75,6 +89,7 @@ NVM_API void __nvm_log_object(const void* p) {
   const void* start = nullptr;
   const std::size_t bytes = __nvm_object_around(p, &start);
   if (bytes == 0) {
+    if (api::doom_lost(nvm::errc::io)) return;
     api::report(nvm::fail(nvm::errc::bad_pointer, "it is not inside an object"));
     api::cannot_keep(p, 1);
   }
@@ -93,10 +108,11 @@ uint64_t __nvm_tx_ended(void) { return api::thread_transactions::mine().ended();
 
 size_t __nvm_object_around(const void* p, const void** start) {
   NVM_POOL* pool = nvm_pool_of(p);
+  const nvm::platform::in_call here;
   if (pool == nullptr || !pool->file->usable()) return 0;
   const auto facts =
       pool->engine->find_around(reinterpret_cast<std::uintptr_t>(p) - reinterpret_cast<std::uintptr_t>(pool->base()));
-  if (!facts) return 0;
+  if (!facts || !api::intact(pool)) return 0;
   *start = pool->base() + facts->payload;
   return facts->bytes;
 }
@@ -122,6 +138,7 @@ void __nvm_jump_mark(nvm_jump_mark* mark) {
 }
 
 int __nvm_jump_back(const nvm_jump_mark* mark) {
+  const nvm::platform::in_call here;
   api::thread_transactions& mine = api::thread_transactions::mine();
   if (mark->count > std::size(mark->open)) {
     return api::report(nvm::fail(nvm::errc::invalid,

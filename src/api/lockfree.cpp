@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,7 @@ class thread_numbers {
     std::shared_ptr<open_structures> of;
   };
   ~thread_numbers() {
+    const platform::in_call here;
     last_used = of_ended_thread;
     for (const one& o : all_) {
       // In a forked child a thread of the parent may hold the lock for ever.
@@ -212,9 +214,12 @@ status acknowledge(nvm_lf* lf, unsigned who) noexcept {
   return wait_for_position(lf, who);
 }
 
+enum class effect : std::uint8_t { looks, changes };
+
 // Runs call(who) -> result<int> on a structure, for a C caller.
-template <class Call>
+template <effect What, class Call>
 int run(nvm_lf* lf, Call&& call) noexcept {
+  const platform::in_call here;
   if (status s = usable(lf); !s) return report(s.error());
   const auto who = number_in(lf->pool);
   if (!who) return report(who.error());
@@ -223,8 +228,9 @@ int run(nvm_lf* lf, Call&& call) noexcept {
     if (status s = lf->pool->engine->wait(0); !s) return report(s.error());
   }
   const result<int> answer = call(*who);
-  if (!answer) return report(answer.error());
+  if (!answer) return report(if_intact(lf->pool, answer.error()).error());
   if (status s = acknowledge(lf, *who); !s) return report(s.error());
+  if (status s = What == effect::changes ? change_is_intact(lf->pool) : intact(lf->pool); !s) return report(s.error());
   return *answer;
 }
 
@@ -280,7 +286,7 @@ void close_structures(nvm_pool* pool) noexcept {
   const std::lock_guard guard{pool->structures_lock};
   if (pool->structures == nullptr) return;
   const std::lock_guard inside{pool->structures->lock};
-  pool->structures->side->come_to_rest();
+  if (!pool->file->lost()) pool->structures->side->come_to_rest();
   pool->structures->side.reset();
 }
 
@@ -304,17 +310,24 @@ using nvm::errc;
 using nvm::fail;
 using nvm::result;
 using nvm::status;
+using nvm::api::effect::changes;
+using nvm::api::effect::looks;
 
 extern "C" {
 
 nvm_lf* nvm_lf_open(NVM_POOL* pool, const char* name, const nvm_lf_options* options) {
   constexpr nvm_lf_options none{};
+  const nvm::platform::in_call here;
   if (status s = api::usable_pool(pool); !s) return api::report_null<nvm_lf>(s.error());
   const auto lf = api::open_one(pool, name, options == nullptr ? none : *options);
-  return lf ? *lf : api::report_null<nvm_lf>(lf.error());
+  if (status s = api::if_intact(pool, lf ? status{} : status{lf.error()}); !s) {
+    return api::report_null<nvm_lf>(s.error());
+  }
+  return *lf;
 }
 
 int nvm_lf_drop(NVM_POOL* pool, const char* name) {
+  const nvm::platform::in_call here;
   if (status s = api::usable_pool(pool); !s) return api::report(s.error());
   if (name == nullptr) return api::report(fail(errc::invalid, "the name of a lock-free structure is NULL"));
   if (status s = api::not_in_transaction(pool, "nvm_lf_drop()"); !s) return api::report(s.error());
@@ -326,7 +339,8 @@ int nvm_lf_drop(NVM_POOL* pool, const char* name) {
   } catch (const std::bad_alloc&) {
     return api::report(fail(errc::no_memory, "no volatile memory to drop a lock-free structure"));
   }
-  if (status s = (*all)->side->drop(name); !s) return api::report(s.error());
+  if (status s = (*all)->side->drop(name); !s) return api::report(api::if_intact(pool, s).error());
+  if (status s = api::change_is_intact(pool); !s) return api::report(s.error());
   for (auto& known : (*all)->handles) {
     const auto at = known.find(std::string_view{name});
     if (at == known.end()) continue;
@@ -338,6 +352,7 @@ int nvm_lf_drop(NVM_POOL* pool, const char* name) {
 }
 
 int nvm_lf_names(NVM_POOL* pool, int (*visit)(const char*, int, void*), void* argument) {
+  std::optional<nvm::platform::in_call> here{std::in_place};
   if (status s = api::usable_pool(pool); !s) return api::report(s.error());
   const auto all = api::structures_of(pool);
   if (!all) return api::report(all.error());
@@ -346,22 +361,28 @@ int nvm_lf_names(NVM_POOL* pool, int (*visit)(const char*, int, void*), void* ar
     void* argument;
     api::carried_exception thrown;
   } c{visit, argument, {}};
+  c.thrown.of(*pool->file);
   const auto answer = (*all)->side->names(
       [](const char* name, int kind, void* raw) {
         auto& k = *static_cast<context*>(raw);
         return k.thrown.call([&] { return k.visit(name, kind, k.argument); }, 1);
       },
       &c);
+  const status whole = api::if_intact(pool, answer ? status{} : status{answer.error()});
+  here.reset();
   c.thrown.go_on();
-  return answer ? *answer : api::report(answer.error());
+  return whole ? *answer : api::report(whole.error());
 }
 
 NVM_POOL* nvm_lf_pool(const nvm_lf* lf) { return lf == nullptr ? nullptr : lf->pool; }
 
 int nvm_lf_get_count(nvm_lf* lf, uint64_t* count) {
   if (count == nullptr) return api::report(fail(errc::invalid, "the place for the count is NULL"));
+  const nvm::platform::in_call here;
   if (status s = api::usable(lf); !s) return api::report(s.error());
-  *count = lf->of->count();
+  const uint64_t found = lf->of->count();
+  if (status s = api::intact(lf->pool); !s) return api::report(s.error());
+  *count = found;
   return 0;
 }
 
@@ -374,11 +395,11 @@ uint64_t nvm_lf_count(nvm_lf* lf) {
 int nvm_lf_put64(nvm_lf* lf, uint64_t key, uint64_t value, unsigned flags) {
   const auto rule = api::rule_of(flags);
   if (!rule) return api::report(rule.error());
-  return api::run(lf, [&](unsigned who) { return api::told(lf->of->write64(who, key, value, *rule)); });
+  return api::run<changes>(lf, [&](unsigned who) { return api::told(lf->of->write64(who, key, value, *rule)); });
 }
 
 int nvm_lf_get64(nvm_lf* lf, uint64_t key, uint64_t* value) {
-  return api::run(lf, [&](unsigned who) {
+  return api::run<looks>(lf, [&](unsigned who) {
     std::uint64_t found = 0;
     auto r = api::told(lf->of->find64(who, key, found));
     if (r && *r == 1 && value != nullptr) *value = found;
@@ -387,7 +408,7 @@ int nvm_lf_get64(nvm_lf* lf, uint64_t key, uint64_t* value) {
 }
 
 int nvm_lf_remove64(nvm_lf* lf, uint64_t key) {
-  return api::run(lf, [&](unsigned who) { return api::told(lf->of->remove64(who, key)); });
+  return api::run<changes>(lf, [&](unsigned who) { return api::told(lf->of->remove64(who, key)); });
 }
 
 int nvm_lf_each64(nvm_lf* lf, int (*visit)(uint64_t, uint64_t, void*), void* argument) {
@@ -397,7 +418,8 @@ int nvm_lf_each64(nvm_lf* lf, int (*visit)(uint64_t, uint64_t, void*), void* arg
     void* argument;
     api::carried_exception thrown;
   } c{visit, argument, {}};
-  const int answer = api::run(lf, [&](unsigned who) {
+  const int answer = api::run<looks>(lf, [&](unsigned who) {
+    c.thrown.of(*lf->pool->file);
     return lf->of->each64(
         who,
         [](std::uint64_t key, std::uint64_t value, void* raw) {
@@ -416,7 +438,9 @@ int nvm_lf_put(nvm_lf* lf, const void* key, size_t key_bytes, const void* value,
   if (!rule) return api::report(rule.error());
   if (status s = api::check_key(key, key_bytes); !s) return api::report(s.error());
   if (status s = api::check_value(value, value_bytes); !s) return api::report(s.error());
-  return api::run(lf, [&](unsigned who) {
+  return api::run<changes>(lf, [&](unsigned who) -> result<int> {
+    if (status s = api::readable(key, key_bytes); !s) return s.error();
+    if (status s = api::readable(value, value_bytes); !s) return s.error();
     return api::told(lf->of->write(who, api::bytes_of(key, key_bytes), api::bytes_of(value, value_bytes), mark, *rule));
   });
 }
@@ -429,7 +453,7 @@ int nvm_lf_get(nvm_lf* lf, const void* key, size_t key_bytes, void* value, size_
     size_t room;
     size_t bytes;
   } c{value, room, 0};
-  const int answer = api::run(lf, [&](unsigned who) {
+  const int answer = api::run<looks>(lf, [&](unsigned who) {
     return api::told(lf->of->find(
         who, api::bytes_of(key, key_bytes),
         [](void* raw, const api::structure_entry& e) {
@@ -446,10 +470,12 @@ int nvm_lf_get(nvm_lf* lf, const void* key, size_t key_bytes, void* value, size_
 
 int nvm_lf_remove(nvm_lf* lf, const void* key, size_t key_bytes) {
   if (status s = api::check_key(key, key_bytes); !s) return api::report(s.error());
-  return api::run(lf, [&](unsigned who) { return api::told(lf->of->remove(who, api::bytes_of(key, key_bytes))); });
+  return api::run<changes>(lf,
+                           [&](unsigned who) { return api::told(lf->of->remove(who, api::bytes_of(key, key_bytes))); });
 }
 
 int nvm_lf_enter(nvm_lf* lf) {
+  const nvm::platform::in_call here;
   if (status s = api::usable(lf); !s) return api::report(s.error());
   const auto who = api::number_in(lf->pool);
   if (!who) return api::report(who.error());
@@ -458,9 +484,10 @@ int nvm_lf_enter(nvm_lf* lf) {
 }
 
 int nvm_lf_leave(nvm_lf* lf) {
+  const nvm::platform::in_call here;
   // Of a structure that was dropped meanwhile, too.
   if (lf == nullptr) return api::report(fail(errc::invalid, "the lock-free structure is NULL"));
-  if (status s = lf->pool->file->usable(); !s) return api::report(s.error());
+  if (status s = lf->pool->file->ours(); !s) return api::report(s.error());
   const auto who = api::number_in(lf->pool);
   if (!who) return api::report(who.error());
   if (lf->all->side->leave_operation(*who)) return 0;
@@ -470,7 +497,7 @@ int nvm_lf_leave(nvm_lf* lf) {
 int nvm_lf_find(nvm_lf* lf, const void* key, size_t key_bytes, nvm_lf_entry* out) {
   if (status s = api::check_key(key, key_bytes); !s) return api::report(s.error());
   if (out == nullptr) return api::report(fail(errc::invalid, "the place for the entry is NULL"));
-  return api::run(lf, [&](unsigned who) {
+  return api::run<looks>(lf, [&](unsigned who) {
     return api::told(lf->of->find(
         who, api::bytes_of(key, key_bytes),
         [](void* raw, const api::structure_entry& e) { *static_cast<nvm_lf_entry*>(raw) = api::entry_for_c(e); }, out));
@@ -479,7 +506,7 @@ int nvm_lf_find(nvm_lf* lf, const void* key, size_t key_bytes, nvm_lf_entry* out
 
 int nvm_lf_set_mark(nvm_lf* lf, const nvm_lf_entry* entry, uint64_t mark) {
   if (entry == nullptr) return api::report(fail(errc::invalid, "the entry is NULL"));
-  return api::run(lf, [&](unsigned who) -> result<int> {
+  return api::run<changes>(lf, [&](unsigned who) -> result<int> {
     if (!lf->of->of_bytes()) return fail(errc::type_mismatch, "entries of words have no mark");
     if (status s = lf->of->set_mark(who, entry->place, mark); !s) return s.error();
     return 0;
@@ -493,7 +520,7 @@ int nvm_lf_change_mark(nvm_lf* lf, const nvm_lf_entry* entry, uint64_t* expected
   if ((flags & ~static_cast<unsigned>(NVM_LF_MARK_LAZY)) != 0) {
     return api::report(fail(errc::invalid, "flags %u are none of enum nvm_lf_mark_flags", flags));
   }
-  return api::run(lf, [&](unsigned who) -> result<int> {
+  return api::run<changes>(lf, [&](unsigned who) -> result<int> {
     if (!lf->of->of_bytes()) return fail(errc::type_mismatch, "entries of words have no mark");
     return api::told(lf->of->change_mark(who, entry->place, *expected, mark, (flags & NVM_LF_MARK_LAZY) == 0));
   });
@@ -510,7 +537,8 @@ int nvm_lf_update(nvm_lf* lf, const void* key, size_t key_bytes,
     bool too_large;
     api::carried_exception thrown;
   } c{decide, argument, {}, false, {}};
-  const int answer = api::run(lf, [&](unsigned who) -> result<int> {
+  const int answer = api::run<changes>(lf, [&](unsigned who) -> result<int> {
+    c.thrown.of(*lf->pool->file);
     const auto r = lf->of->update(
         who, api::bytes_of(key, key_bytes),
         [](void* raw, const api::structure_entry* old) -> std::uint64_t {
@@ -561,7 +589,8 @@ int nvm_lf_scan(nvm_lf* lf, uint64_t* cursor, size_t entries_max, int (*visit)(c
     void* argument;
     api::carried_exception thrown;
   } c{visit, argument, {}};
-  const int answer = api::run(lf, [&](unsigned who) {
+  const int answer = api::run<looks>(lf, [&](unsigned who) {
+    c.thrown.of(*lf->pool->file);
     return lf->of->scan(
         who, *cursor, entries_max,
         [](void* raw, const api::structure_entry& e) {
@@ -577,6 +606,7 @@ int nvm_lf_scan(nvm_lf* lf, uint64_t* cursor, size_t entries_max, int (*visit)(c
 
 int nvm_lf_get_position(nvm_lf* lf, uint64_t* position) {
   if (position == nullptr) return api::report(fail(errc::invalid, "the place for the position is NULL"));
+  const nvm::platform::in_call here;
   if (status s = api::usable(lf); !s) return api::report(s.error());
   const auto who = api::number_in(lf->pool);
   if (!who) return api::report(who.error());
@@ -593,6 +623,7 @@ uint64_t nvm_lf_position(nvm_lf* lf) {
 }
 
 int nvm_lf_wait(nvm_lf* lf) {
+  const nvm::platform::in_call here;
   if (status s = api::usable(lf); !s) return api::report(s.error());
   const auto who = api::number_in(lf->pool);
   if (!who) return api::report(who.error());

@@ -1,6 +1,7 @@
 // Objects of the C interface: allocation with a type, free, resize, and what is known about one.
 #include <cstring>
 #include <iterator>
+#include <optional>
 
 #include "api/carried_exception.hpp"
 #include "api/pool_object.hpp"
@@ -54,6 +55,7 @@ result<object_facts> facts_of(NVM_POOL* pool, const void* object) noexcept {
   auto offset = offset_of(pool, object);
   if (!offset) return offset.error();
   auto found = pool->engine->find(*offset);
+  if (status s = intact(pool); !s) return s.error();
   if (!found && found.error() == errc::bad_pointer) {
     const std::uint64_t plain = engines_payload(pool, *offset);
     if (plain == 0) return found;
@@ -78,7 +80,10 @@ result<void*> allocate(NVM_POOL* pool, std::uint32_t type, std::uint64_t bytes, 
     return code;
   }
   auto payload = tx::allocate_aligned(t, pool->base(), type, bytes, alignment, [&] { return admit_alignment(pool); });
-  if (!payload) return payload.error();
+  if (status s = if_intact(pool, payload ? status{} : status{payload.error()}); !s) {
+    t.doom(s.error());
+    return s.error();
+  }
   return static_cast<void*>(pool->base() + *payload);
 }
 
@@ -99,6 +104,19 @@ status resize_in_place(NVM_POOL* pool, open_transaction& t, const object_facts& 
   return {};
 }
 
+// An object whose contents the call has stored: on a page that is lost they are nowhere.
+status stored_in(NVM_POOL* pool) noexcept {
+  const status s = intact(pool);
+  if (s) return s;
+  if (entry* e = thread_transactions::mine().in(pool); e != nullptr) e->transaction->doom(s.error());
+  return s;
+}
+void* zeroed(NVM_POOL* pool, void* p, std::size_t bytes) noexcept {
+  std::memset(p, 0, bytes);
+  const status s = stored_in(pool);
+  return s ? p : report_null<void>(s.error());
+}
+
 }  // namespace
 
 }  // namespace nvm::api
@@ -110,33 +128,34 @@ using nvm::fail;
 extern "C" {
 
 void* nvm_alloc(NVM_POOL* pool, uint32_t type_id, size_t size) {
+  const nvm::platform::in_call here;
   auto p = api::allocate(pool, type_id, size);
   return p ? *p : api::report_null<void>(p.error());
 }
 
 void* nvm_calloc(NVM_POOL* pool, uint32_t type_id, size_t count, size_t size) {
+  const nvm::platform::in_call here;
   const std::size_t bytes = nvm::checked_mul(count, size).value_or(SIZE_MAX);  // which is refused
   auto p = api::allocate(pool, type_id, bytes);
-  if (!p) return api::report_null<void>(p.error());
-  std::memset(*p, 0, bytes);
-  return *p;
+  return p ? api::zeroed(pool, *p, bytes) : api::report_null<void>(p.error());
 }
 
 void* nvm_alloc_aligned(NVM_POOL* pool, uint32_t type_id, size_t size, size_t alignment) {
+  const nvm::platform::in_call here;
   auto p = api::allocate(pool, type_id, size, api::alloc_call, alignment);
   return p ? *p : api::report_null<void>(p.error());
 }
 
 void* nvm_calloc_aligned(NVM_POOL* pool, uint32_t type_id, size_t count, size_t size, size_t alignment) {
+  const nvm::platform::in_call here;
   const std::size_t bytes = nvm::checked_mul(count, size).value_or(SIZE_MAX);  // which is refused
   auto p = api::allocate(pool, type_id, bytes, api::alloc_call, alignment);
-  if (!p) return api::report_null<void>(p.error());
-  std::memset(*p, 0, bytes);
-  return *p;
+  return p ? api::zeroed(pool, *p, bytes) : api::report_null<void>(p.error());
 }
 
 int nvm_free(NVM_POOL* pool, void* object) {
   if (object == nullptr) return 0;
+  const nvm::platform::in_call here;
   auto e = api::transaction_for(pool, api::free_call);
   if (!e) return api::report(e.error());
   auto offset = api::offset_of(pool, object);
@@ -147,10 +166,13 @@ int nvm_free(NVM_POOL* pool, void* object) {
       freed = (*e)->transaction->release(plain);
     }
   }
+  freed = api::if_intact(pool, freed);
+  if (freed.error() == errc::io) (*e)->transaction->doom(errc::io);
   return api::answer(freed);
 }
 
 void* nvm_realloc(NVM_POOL* pool, void* object, uint32_t type_id, size_t size) {
+  const nvm::platform::in_call here;
   if (object == nullptr) return nvm_alloc(pool, type_id, size);
   auto e = api::transaction_for(pool, api::realloc_call);
   if (!e) return api::report_null<void>(e.error());
@@ -168,14 +190,14 @@ void* nvm_realloc(NVM_POOL* pool, void* object, uint32_t type_id, size_t size) {
                                  : nvm::layout::same_room(old->bytes + padding, size + padding, g.page_shift));
   // A new object is durable as far as it was asked for: it grows elsewhere.
   if (same_slots && !(old->reserved && size > old->bytes)) {
-    if (nvm::status s = api::resize_in_place(pool, *(*e)->transaction, *old, type_id, size); !s) {
-      return api::report_null<void>(s.error());
-    }
-    return object;
+    nvm::status s = api::resize_in_place(pool, *(*e)->transaction, *old, type_id, size);
+    if (s) s = api::stored_in(pool);
+    return s ? object : api::report_null<void>(s.error());
   }
   auto p = api::allocate(pool, type_id, size, api::realloc_call, old->aligned.bytes);
   if (!p) return api::report_null<void>(p.error());
   std::memcpy(*p, object, old->bytes < size ? old->bytes : size);
+  if (nvm::status s = api::stored_in(pool); !s) return api::report_null<void>(s.error());
   if (nvm::status s = (*e)->transaction->release(old->header() + sizeof(nvm::layout::object_header)); !s) {
     // The old object stays, so the new one must not.
     api::report(s.error());
@@ -187,15 +209,18 @@ void* nvm_realloc(NVM_POOL* pool, void* object, uint32_t type_id, size_t size) {
 }
 
 char* nvm_strdup(NVM_POOL* pool, const char* text) {
+  const nvm::platform::in_call here;
   if (text == nullptr) return api::report_null<char>(fail(errc::invalid, "the text is NULL"));
   const size_t bytes = std::strlen(text) + 1;
   auto p = api::allocate(pool, 0, bytes, api::strdup_call);
   if (!p) return api::report_null<char>(p.error());
   std::memcpy(*p, text, bytes);
+  if (nvm::status s = api::stored_in(pool); !s) return api::report_null<char>(s.error());
   return static_cast<char*>(*p);
 }
 
 size_t nvm_size_of(NVM_POOL* pool, const void* object) {
+  const nvm::platform::in_call here;
   auto o = api::facts_of(pool, object);
   if (o) return o->bytes;
   api::report(o.error());
@@ -203,6 +228,7 @@ size_t nvm_size_of(NVM_POOL* pool, const void* object) {
 }
 
 uint32_t nvm_type_of(NVM_POOL* pool, const void* object) {
+  const nvm::platform::in_call here;
   auto o = api::facts_of(pool, object);
   if (o) return o->type;
   api::report(o.error());
@@ -211,6 +237,7 @@ uint32_t nvm_type_of(NVM_POOL* pool, const void* object) {
 
 int nvm_pool_each(NVM_POOL* pool, int (*visit)(void*, uint32_t, size_t, void*), void* argument) {
   if (pool == nullptr || visit == nullptr) return api::report(fail(errc::invalid, "the pool or the function is NULL"));
+  std::optional<nvm::platform::in_call> here{std::in_place};
   if (nvm::status s = pool->file->usable(); !s) return api::report(s.error());
   if (pool->engine->open_transactions() != 0) {
     return api::report(
@@ -222,14 +249,17 @@ int nvm_pool_each(NVM_POOL* pool, int (*visit)(void*, uint32_t, size_t, void*), 
     void* argument;
     api::carried_exception thrown;
   } c{pool, visit, argument, {}};
+  c.thrown.of(*pool->file);
   auto answer = pool->engine->each(
       [](void* raw, const api::object_facts& o) {
         auto* k = static_cast<context*>(raw);
         return k->thrown.call([&] { return k->visit(k->pool->base() + o.payload, o.type, o.bytes, k->argument); }, 1);
       },
       &c);
+  const nvm::status whole = api::if_intact(pool, answer ? nvm::status{} : nvm::status{answer.error()});
+  here.reset();
   c.thrown.go_on();
-  return answer ? *answer : api::report(answer.error());
+  return whole ? *answer : api::report(whole.error());
 }
 
 }  // extern "C"

@@ -99,6 +99,7 @@ void close_at_exit(pool_file& file) noexcept {
   if (pool == nullptr || file.forked() || pool->ending.load(std::memory_order_relaxed)) return;
   while (const entry* e = thread_transactions::mine().in(pool)) abort_all_levels(*e);
   abandon_barrier_transaction(pool);
+  const platform::in_call here;
   const bool can_stop_others = platform::can_fence_all_threads();
   pool->ending.store(true, std::memory_order_seq_cst);
   if (can_stop_others) platform::fence_all_threads();
@@ -106,12 +107,12 @@ void close_at_exit(pool_file& file) noexcept {
       can_stop_others ? waits_for_transactions(pool)
                       : pool->engine->open_transactions() == 0 && !isolation::participant::any_inside(&pool->barriers);
   // An operation on a lock-free structure is another thread's as well: a clean pool has nothing reserved.
-  if (!at_rest || !close_structures_unless_shared(pool)) return;
+  if (pool->file->lost() || !at_rest || !close_structures_unless_shared(pool)) return;
   {
     const std::lock_guard guard{pool->lanes->lock};
     pool->lanes->lanes = nullptr;
   }
-  if (pool->engine->come_to_rest(true)) pool->file->close_at_exit();
+  if (pool->engine->come_to_rest(true) && !pool->file->lost()) pool->file->close_at_exit();
 }
 
 // Debuggers of memory are told where objects end.  What is damaged is left to the calls that find it.
@@ -202,6 +203,12 @@ NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_ru
   pool->checked = ::secure_getenv("NVM_CHECK") != nullptr;
   pool->replayed_records = run.state.records;
   auto e = make_engine(*file, o, std::move(run));
+  // Whatever recovery has made of zeros in place of lost pages.
+  if (status s = file->intact(); !s) {
+    if (e) e->reset();
+    delete pool;
+    return give_up(s.error());
+  }
   if (!e) {
     delete pool;
     return give_up(about(file->path(), e.error()));
@@ -227,6 +234,14 @@ NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_ru
     return nullptr;
   }
   watch_objects(*pool);
+  if (status s = pool->file->intact(); !s) {
+    report(s.error());
+    if (created) pool->file->remove_name();
+    const reported failure{s.error()};
+    (void)nvm_pool_close(pool);
+    (void)failure.again();
+    return nullptr;
+  }
   pool->open_ns = platform::monotonic_ns() - since_ns;
   return pool;
 }
@@ -242,6 +257,7 @@ extern "C" {
 
 NVM_POOL* nvm_pool_create_with(const char* path, const nvm_pool_options* options) {
   const nvm::platform::uncancelled until_open;
+  const nvm::platform::in_call here;
   const nvm_pool_options& o = options == nullptr ? api::no_options : *options;
   if (nvm::status s = api::check_options(path, o); !s) return api::report_null<NVM_POOL>(s.error());
   if (o.read_only != 0) return api::report_null<NVM_POOL>(fail(errc::invalid, "a pool cannot be created read-only"));
@@ -283,6 +299,7 @@ NVM_POOL* nvm_pool_create(const char* path, size_t size) {
 
 NVM_POOL* nvm_pool_open_with(const char* path, const nvm_pool_options* options) {
   const nvm::platform::uncancelled until_open;
+  const nvm::platform::in_call here;
   const nvm_pool_options& o = options == nullptr ? api::no_options : *options;
   if (nvm::status s = api::check_options(path, o); !s) return api::report_null<NVM_POOL>(s.error());
   nvm::open_pools::set_exit_hook(api::close_at_exit);
@@ -310,11 +327,12 @@ NVM_POOL* nvm_pool_open_or_create(const char* path, const nvm_pool_options* opti
 
 int nvm_pool_close(NVM_POOL* pool) {
   if (pool == nullptr) return api::report(fail(errc::invalid, "the pool is NULL"));
-  if (nvm::status s = pool->file->usable(); !s) return api::report(s.error());
+  if (nvm::status s = pool->file->ours(); !s) return api::report(s.error());
   if (pool->ending.load(std::memory_order_acquire)) {
     return api::report(fail(errc::invalid, "pool %s was closed: the process ends", pool->file->path()));
   }
   const nvm::platform::uncancelled until_closed;
+  const nvm::platform::in_call here;
   if (const unsigned open = pool->engine->open_transactions(); open != 0) {
     return api::report(fail(errc::tx_open, "%s: %u transactions are open", pool->file->path(), open));
   }
@@ -336,10 +354,13 @@ int nvm_pool_close(NVM_POOL* pool) {
     pool->lanes->lanes = nullptr;
   }
   api::close_structures(pool);
-  nvm::status s = pool->engine->come_to_rest(false);
+  // A pool that has failed is left as by a crash.
+  nvm::status s = pool->file->intact();
+  if (s) s = api::if_intact(pool, pool->engine->come_to_rest(false));
   pool->engine.reset();
   pool->file->set_owner(nullptr);
   int code = 0;
+  if (s) s = pool->file->intact();
   if (s) {
     code = api::answer(pool->file->close());
   } else {
@@ -358,6 +379,7 @@ NVM_POOL* nvm_pool_of(const void* p) {
 
 int nvm_pool_set_root(NVM_POOL* pool, void* object) {
   if (pool == nullptr) return api::report(fail(errc::invalid, "the pool is NULL"));
+  const nvm::platform::in_call here;
   api::entry* e = api::thread_transactions::mine().in(pool);
   if (e == nullptr) {
     if (nvm::status s = api::not_in_barriers("nvm_pool_set_root()", "nvm_stm_set_root() or tx.set_root()"); !s) {
@@ -373,13 +395,13 @@ int nvm_pool_set_root(NVM_POOL* pool, void* object) {
     return nvm_tx_commit(pool);
   }
   if (nvm::status s = pool->file->usable(); !s) return api::report(s.error());
-  if (object == nullptr) return api::answer(e->transaction->set_root(0));
+  if (object == nullptr) return api::answer(api::if_intact(pool, e->transaction->set_root(0)));
   const std::uint64_t offset =
       reinterpret_cast<std::uintptr_t>(object) - reinterpret_cast<std::uintptr_t>(pool->base());
   if (!pool->file->geometry().in_objects(offset, 1)) {
     return api::report(fail(errc::bad_pointer, "root %p is not inside the data of %s", object, pool->file->path()));
   }
-  return api::answer(e->transaction->set_root(offset));
+  return api::answer(api::if_intact(pool, e->transaction->set_root(offset)));
 }
 
 void* nvm_pool_get_root(NVM_POOL* pool) {
@@ -393,7 +415,9 @@ int nvm_pool_read_root(NVM_POOL* pool, void** root) {
   *root = nullptr;
   if (pool == nullptr) return api::report(fail(errc::invalid, "the pool is NULL"));
   if (nvm::status s = pool->file->usable(); !s) return api::report(s.error());
+  const nvm::platform::in_call here;
   const auto offset = pool->engine->root();
+  if (nvm::status s = api::intact(pool); !s) return api::report(s.error());
   if (!offset) return api::report(offset.error());
   if (*offset != 0) *root = pool->base() + *offset;
   return 0;
@@ -411,7 +435,8 @@ int nvm_emulation_preset(const char* name, nvm_emulation* out) {
 
 int nvm_pool_get_statistics(NVM_POOL* pool, nvm_statistics* out) {
   if (pool == nullptr || out == nullptr) return api::report(fail(errc::invalid, "the pool or the result is NULL"));
-  if (nvm::status s = pool->file->usable(); !s) return api::report(s.error());
+  const nvm::platform::in_call here;
+  if (nvm::status s = pool->file->ours(); !s) return api::report(s.error());
   *out = {};
   pool->engine->statistics(*out);
   return 0;
@@ -419,7 +444,8 @@ int nvm_pool_get_statistics(NVM_POOL* pool, nvm_statistics* out) {
 
 int nvm_pool_get_info(NVM_POOL* pool, nvm_pool_info* out) {
   if (pool == nullptr || out == nullptr) return api::report(fail(errc::invalid, "the pool or the result is NULL"));
-  if (nvm::status s = pool->file->usable(); !s) return api::report(s.error());
+  const nvm::platform::in_call here;
+  if (nvm::status s = pool->file->ours(); !s) return api::report(s.error());
   if (nvm::status s = pool->file->describe(*out); !s) return api::report(s.error());
   out->persist = pool->engine->persist();
   out->lanes = pool->engine->lanes();
@@ -442,7 +468,8 @@ int nvm_pool_build_index(NVM_POOL* pool, unsigned threads) {
   if (threads == 0 || threads > 1024)
     return api::report(fail(errc::invalid, "%u threads: expected 1 to 1024", threads));
   if (nvm::status s = pool->file->usable(); !s) return api::report(s.error());
-  return api::answer(pool->engine->build_index(threads));
+  const nvm::platform::in_call here;
+  return api::answer(api::if_intact(pool, pool->engine->build_index(threads)));
 }
 
 }  // extern "C"

@@ -107,6 +107,38 @@ inline errc about(const char* path, errc code) noexcept {
 }
 inline int answer(const status& s) noexcept { return s ? 0 : report(s.error()); }
 
+// Lost pages (platform/lost_pages.hpp).  A call is `in_call` from its begin to its end.  Before it answers, and before
+// it hands on or acts on what it has read, it asks:
+//
+// errc::io: what the call has read may be zeros in place of pages of this pool, or of memory that it was given.
+[[nodiscard]] status intact_slowly(const nvm_pool* pool) noexcept;
+[[nodiscard]] inline status intact(const nvm_pool* pool) noexcept {
+  if (!platform::any_lost()) [[likely]]
+    return {};
+  return intact_slowly(pool);
+}
+// `s` of something that was done in the pool, as far as that can be believed.
+[[nodiscard]] inline status if_intact(const nvm_pool* pool, const status& s) noexcept {
+  if (!platform::any_lost()) [[likely]]
+    return s;
+  const status whole = intact_slowly(pool);
+  return whole ? s : whole;
+}
+// Of a change that the medium has taken: errc::in_doubt.
+[[nodiscard]] status change_is_intact_slowly(const nvm_pool* pool) noexcept;
+[[nodiscard]] inline status change_is_intact(const nvm_pool* pool) noexcept {
+  if (!platform::any_lost()) [[likely]]
+    return {};
+  return change_is_intact_slowly(pool);
+}
+// Bytes of the program that a call is about to copy, which may lie in a pool: they are there.
+[[nodiscard]] status readable_slowly(const void* p, std::size_t n) noexcept;
+[[nodiscard]] inline status readable(const void* p, std::size_t n) noexcept {
+  if (!platform::in_window(p)) [[likely]]
+    return {};
+  return readable_slowly(p, n);
+}
+
 // A transaction that this thread has open.
 struct entry {
   nvm_pool* pool = nullptr;

@@ -22,6 +22,8 @@ struct nvm_stm {
   struct frame {
     nvm_stm_restart restart;
     void* argument;
+    // Of a level that a call of the library has begun: what its frame comes back to is inside of that call.
+    unsigned char call_depth = 0;
   };
   nvm::isolation::participant& who;
   nvm::stm::transaction inner;
@@ -91,6 +93,7 @@ inline bool tell_aborted(nvm_stm* tx, NVM_POOL* pool) {
   // A thread that comes again after the outermost frame was told has not left that frame yet.
   NVM_ASSERT(tx->to_leave < tx->frames.size());
   const nvm_stm::frame f = tx->frames[tx->to_leave];
+  platform::go_back_to(f.call_depth);
   f.restart(tx, tx->why, f.argument);
   assertion_failed("a restart function does not return", __FILE__, __LINE__);
 }
@@ -98,7 +101,10 @@ inline bool tell_aborted(nvm_stm* tx, NVM_POOL* pool) {
 // Everything is rolled back; the body starts again.
 [[noreturn, gnu::cold, gnu::noinline]] void start_again(nvm_stm* tx, stm::transaction::reason why) {
   if (tx->inner.depth() == 0) leave_next_frame(tx);
-  tx->inner.roll_back(why);
+  {
+    const platform::in_call here;
+    tx->inner.roll_back(why);
+  }
   tx->why = why == stm::transaction::reason::retry ? NVM_STM_RETRY : NVM_STM_CONFLICT;
   const auto series = tx->inner.interrupt_series();
   std::vector<nvm_stm::frame> frames;
@@ -119,6 +125,7 @@ inline bool tell_aborted(nvm_stm* tx, NVM_POOL* pool) {
 // The innermost level is over, without a trace.  Its frame stays known if it was the outermost one: its body may not
 // have been left.
 void take_back_level(nvm_stm* tx) {
+  const platform::in_call here;
   NVM_POOL* const pool = tx->pool;
   if (tx->inner.depth() > 1) {
     tx->inner.roll_back_level();
@@ -145,6 +152,7 @@ void take_back_level(nvm_stm* tx) {
     tx->why = why;
   }
   failure.again();
+  platform::go_back_to(f.call_depth);
   f.restart(tx, why, f.argument);
   assertion_failed("a restart function does not return", __FILE__, __LINE__);
 }
@@ -156,12 +164,27 @@ void take_back_level(nvm_stm* tx) {
   leave_level(tx, NVM_STM_FAILED, static_cast<int>(code), failure);
 }
 
+// What a barrier has read may be zeros in place of a page that is lost: the level is left.  A dead transaction has no
+// failure of its own.
+[[gnu::cold, gnu::noinline]] verdict if_intact_slowly(nvm_stm* tx, verdict a) noexcept {
+  if (a == verdict::conflict || tx->inner.depth() == 0) return a;
+  const status s = intact_slowly(tx->pool);
+  return s ? a : tx->inner.doom_anew(s.error());
+}
+inline verdict if_intact(nvm_stm* tx, verdict a) noexcept {
+  if (!platform::any_lost()) [[likely]]
+    return a;
+  return if_intact_slowly(tx, a);
+}
+
 // Calls f(transaction) -> verdict, and returns if that is `done`.
 template <class F>
 [[NVM_INLINE]] inline void go_on(nvm_stm* tx, F&& f) {
   verdict a = verdict::failed;
   try {
+    const platform::in_call here;
     a = f(tx->inner);
+    a = if_intact(tx, a);
   } catch (const std::bad_alloc&) {
     tx->inner.fails(fail(errc::no_memory, "no volatile memory for a transaction"));
   }
@@ -187,7 +210,9 @@ int try_change(nvm_stm* tx, F&& f) {
   if (tx->inner.depth() == 0) leave_next_frame(tx);
   verdict a = verdict::failed;
   try {
+    const platform::in_call here;
     a = f(tx->inner);
+    a = if_intact(tx, a);
   } catch (const std::bad_alloc&) {
     tx->inner.doom(fail(errc::no_memory, "no volatile memory for a transaction"));
   }
@@ -207,8 +232,12 @@ template <class T>
 template <class T>
 [[NVM_INLINE]] inline T load(nvm_stm* tx, const T* p) {
   T value;
-  if (tx->inner.load_quickly(p, value)) [[likely]] {
-    return value;
+  {
+    const platform::in_call here;
+    // What was lost meanwhile is found by the slow way.
+    if (tx->inner.load_quickly(p, value) && !platform::any_lost()) [[likely]] {
+      return value;
+    }
   }
   return load_slowly(tx, p);
 }
@@ -224,12 +253,13 @@ template <class T>
   store_slowly(tx, p, value);
 }
 
-[[NVM_INLINE]] inline nvm_stm* has_begun(nvm_stm* tx, NVM_POOL* pool, nvm_stm_restart restart, void* argument) {
+[[NVM_INLINE]] inline nvm_stm* has_begun(nvm_stm* tx, NVM_POOL* pool, nvm_stm_restart restart, void* argument,
+                                         unsigned char depth) {
   if (tx->frames.size() == 1) [[likely]] {
-    tx->frames.front() = {restart, argument};
+    tx->frames.front() = {restart, argument, depth};
   } else {
     tx->frames.clear();
-    tx->frames.push_back({restart, argument});
+    tx->frames.push_back({restart, argument, depth});
   }
   tx->pool = pool;
   tx->why = 0;
@@ -249,7 +279,8 @@ int conclude(nvm_stm* tx, NVM_POOL* pool) {
   const stm::transaction::ended e = tx->inner.last();
   const std::vector<tx::hook> hooks = tx->inner.has_hooks() ? tx->inner.take_hooks() : std::vector<tx::hook>{};
   if (!hooks.empty()) run_hooks(pool, hooks, NVM_TX_ON_ORDERED);
-  const status s = tx->inner.finish_wait(e);
+  status s = tx->inner.finish_wait(e);
+  if (s) s = e.changed ? change_is_intact(pool) : intact(pool);
   if (s) {
     if (pool != nullptr && pool->waiting.any()) [[unlikely]]
       run_waiting_hooks(pool, false);
@@ -266,7 +297,7 @@ int conclude(nvm_stm* tx, NVM_POOL* pool) {
 bool may_surely_begin(NVM_POOL* pool) noexcept {
   const thread_transactions* mine = thread_transactions::known();
   return pool != nullptr && mine != nullptr && mine->open().empty() && !pool->file->forked() && !pool->file->closed() &&
-         !pool->ending.load(std::memory_order_relaxed) && has_types(pool);
+         !pool->file->lost() && !pool->ending.load(std::memory_order_relaxed) && has_types(pool);
 }
 status may_begin(NVM_POOL* pool) noexcept {
   if (pool != nullptr) {
@@ -283,6 +314,7 @@ status may_begin(NVM_POOL* pool) noexcept {
 }  // namespace
 
 holder::~holder() {
+  const platform::in_call here;
   known = nullptr;
   if (tx == nullptr) return;
   if (tx->inner.depth() != 0) {
@@ -319,6 +351,7 @@ std::optional<errc> barrier_failure(const nvm_pool* pool) noexcept {
 void abandon_barrier_transaction(const nvm_pool* pool) noexcept {
   nvm_stm* tx = nvm_stm_of_thread;
   if (tx == nullptr || tx->pool != pool || tx->inner.depth() == 0) return;
+  const platform::in_call here;
   tx->inner.roll_back(stm::transaction::reason::left);
   nvm_stm_of_thread = nullptr;
   tell_aborted(tx, tx->pool);
@@ -392,6 +425,8 @@ int nvm_stm_is_in_place(const nvm_stm* tx) { return tx->inner.in_place() ? 1 : 0
 
 namespace {
 [[gnu::noinline]] nvm_stm* begin_carefully(nvm_stm* tx, NVM_POOL* pool, nvm_stm_restart restart, void* argument) {
+  const unsigned char depth = nvm::platform::call_depth();
+  const nvm::platform::in_call here;
   if (tx == nullptr) {
     return api::report_null<nvm_stm>(fail(errc::no_memory, "no volatile memory for this thread's transactions"));
   }
@@ -405,7 +440,7 @@ namespace {
       if (pool != nullptr && tx->pool == nullptr) {
         if (nvm::status s = api::may_begin(pool); !s) return api::report_null<nvm_stm>(s.error());
       }
-      tx->frames.push_back({restart, argument});
+      tx->frames.push_back({restart, argument, depth});
       a = tx->inner.begin_level(pool == nullptr ? nullptr : &pool->barriers);
       if (a == verdict::done) {
         if (tx->pool == nullptr) tx->pool = pool;
@@ -424,7 +459,7 @@ namespace {
       tx->frames.reserve(1);  // what has begun must not fail
       a = tx->inner.begin(pool == nullptr ? nullptr : &pool->barriers);
       if (a == verdict::done) {
-        return api::has_begun(tx, pool, restart, argument);
+        return api::has_begun(tx, pool, restart, argument, depth);
       }
       nvm_stm_of_thread = nullptr;
     }
@@ -436,7 +471,7 @@ namespace {
       tx->frames.pop_back();
     }
   }
-  return api::report_null<nvm_stm>(tx->inner.failure());
+  return api::report_null<nvm_stm>(api::if_intact(pool, tx->inner.failure()).error());
 }
 }  // namespace
 
@@ -450,12 +485,13 @@ nvm_stm* nvm_stm_begin(NVM_POOL* pool, nvm_stm_restart restart, void* argument) 
   }
   tx->inner.end_series();
   if (tx->inner.begin(pool == nullptr ? nullptr : &pool->barriers) != verdict::done) {
-    return api::report_null<nvm_stm>(tx->inner.failure());
+    return api::report_null<nvm_stm>(api::if_intact(pool, tx->inner.failure()).error());
   }
-  return api::has_begun(tx, pool, restart, argument);
+  return api::has_begun(tx, pool, restart, argument, nvm::platform::call_depth());
 }
 
 int nvm_stm_commit(nvm_stm* tx) {
+  const nvm::platform::in_call here;
   if (tx->inner.depth() == 0) api::leave_next_frame(tx);
   verdict a = verdict::failed;
   if (tx->inner.depth() > 1) {
@@ -467,7 +503,7 @@ int nvm_stm_commit(nvm_stm* tx) {
     }
     tx->frames.pop_back();
     if (a == verdict::done) return 0;
-    const api::reported failure{tx->inner.failure()};
+    const api::reported failure{api::if_intact(tx->pool, tx->inner.failure()).error()};
     api::tell_aborted(tx, tx->pool);
     return failure.again();
   }
@@ -482,7 +518,7 @@ int nvm_stm_commit(nvm_stm* tx) {
   tx->inner.end_series();
   nvm_stm_of_thread = nullptr;
   if (a != verdict::done) {
-    const api::reported failure{tx->inner.failure()};
+    const api::reported failure{api::if_intact(pool, tx->inner.failure()).error()};
     api::tell_aborted(tx, pool);
     return failure.again();
   }

@@ -48,6 +48,7 @@ log::byte_range* thread_transactions::room_for(std::size_t count) {
 }
 
 void thread_transactions::end_all() noexcept {
+  const platform::in_call here;
   while (!open_.empty()) {
     const entry e = open_.back();
     open_.pop_back();
@@ -110,9 +111,10 @@ status changeable(const nvm_pool* pool) noexcept {
   return {};
 }
 
+// A transaction of a pool that has failed is ended like any other.
 result<entry*> open_in(const nvm_pool* pool) noexcept {
   if (pool == nullptr) return fail(errc::invalid, "the pool is NULL");
-  if (status s = pool->file->usable(); !s) return s.error();
+  if (status s = pool->file->ours(); !s) return s.error();
   entry* e = thread_transactions::mine().in(pool);
   if (e == nullptr) {
     if (status s = not_in_barriers("a call of nvm_tx_begin()'s kind", "nvm_stm_cancel(), nvm_stm_on() and their kin");
@@ -143,12 +145,15 @@ int order(nvm_pool* pool, ending& end) noexcept {
   auto found = open_in(pool);
   if (!found) return report(found.error());
   const entry e = **found;
-  if (e.transaction->depth() > 1) return answer(e.transaction->commit_level());
+  if (e.transaction->depth() > 1) {
+    const status level = e.transaction->commit_level();
+    return answer(if_intact(pool, level));
+  }
   end.outermost = true;
   const result<lsn_t> lsn = e.transaction->commit(end.hooks);
   thread_transactions::mine().remove(pool);
   if (!lsn) {
-    const reported failure{lsn.error()};
+    const reported failure{if_intact(pool, lsn.error()).error()};
     run_hooks(pool, end.hooks, NVM_TX_ON_ABORT);
     return failure.again();
   }
@@ -162,7 +167,9 @@ int order(nvm_pool* pool, ending& end) noexcept {
 
 // Waits, and tells the hooks and the caller.
 int conclude(nvm_pool* pool, const ending& end) noexcept {
-  if (const status s = wait_for_commit(pool, end.lsn); !s) [[unlikely]] {
+  status s = wait_for_commit(pool, end.lsn);
+  if (s) s = change_is_intact(pool);
+  if (!s) [[unlikely]] {
     const reported failure{s.error()};
     run_waiting_hooks(pool, is_failure_of_medium(s));
     run_hooks(pool, end.hooks, NVM_TX_ON_IN_DOUBT);
@@ -211,6 +218,7 @@ status check_end(const nvm_range& r) noexcept {
 }
 
 status announce(const nvm_range* ranges, std::size_t count, outside_of_transactions what) noexcept try {
+  const platform::in_call here;
   thread_transactions& mine = thread_transactions::mine();
   log::byte_range few[8];
   log::byte_range* list = few;
@@ -241,13 +249,13 @@ status announce(const nvm_range* ranges, std::size_t count, outside_of_transacti
       if (status s = check_end(r); !s) return s;
     }
     if (target != nullptr && e != target) {
-      if (status s = target->transaction->announce(list, n); !s) return s;
+      if (status s = if_intact(target->pool, target->transaction->announce(list, n)); !s) return s;
       n = 0;
     }
     target = e;
     list[n++] = {offset, r.n};
   }
-  return n == 0 ? status{} : target->transaction->announce(list, n);
+  return n == 0 ? status{} : if_intact(target->pool, target->transaction->announce(list, n));
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory for %zu ranges", count);
 }
@@ -255,6 +263,7 @@ status announce(const nvm_range* ranges, std::size_t count, outside_of_transacti
 void run_hooks(nvm_pool* pool, std::span<const tx::hook> hooks, nvm_tx_event event) noexcept {
   for (const tx::hook& h : hooks) {
     if (h.event != event || (h.aborted && event != NVM_TX_ON_ABORT)) continue;
+    const platform::out_of_call theirs;
     reinterpret_cast<nvm_tx_hook>(h.call)(pool, event, h.argument);
   }
 }
@@ -295,6 +304,28 @@ status admit_alignment(nvm_pool* pool) noexcept {
   if (pool->file->has_feature(layout::feature_aligned)) [[likely]]
     return {};
   return pool->engine->add_feature(layout::feature_aligned);
+}
+
+status intact_slowly(const nvm_pool* pool) noexcept {
+  if (pool != nullptr && pool->file->lost()) return pool->file->intact();
+  return platform::call_was_struck() ? status{platform::fail_struck()} : status{};
+}
+
+status change_is_intact_slowly(const nvm_pool* pool) noexcept {
+  const status s = intact_slowly(pool);
+  if (s) return s;
+  return fail(errc::in_doubt, "in doubt, the next open finds it or not: %s", last_message());
+}
+
+status readable_slowly(const void* p, std::size_t n) noexcept {
+  const pool_file* const file = find_pool(p);
+  if (file == nullptr || n == 0) return {};
+  const auto* const first = static_cast<const std::byte*>(p);
+  for (std::size_t at = 0; at < n; at += platform::page_bytes()) {
+    (void)*const_cast<const volatile std::byte*>(first + at);
+  }
+  (void)*const_cast<const volatile std::byte*>(first + n - 1);
+  return file->intact();
 }
 
 void abort_one_level(const entry& e) noexcept {
@@ -350,17 +381,19 @@ extern "C" {
 int nvm_tx_begin(NVM_POOL* pool) {
   if (nvm::status s = api::changeable(pool); !s) return api::report(s.error());
   api::thread_transactions& mine = api::thread_transactions::mine();
-  if (api::entry* e = mine.in(pool); e != nullptr) return api::answer(e->transaction->begin());
   // Else a thread that does nothing but transactions could not be cancelled.
   if (mine.open().empty()) nvm::platform::may_be_cancelled();
+  const nvm::platform::in_call here;
+  if (api::entry* e = mine.in(pool); e != nullptr) return api::answer(e->transaction->begin());
   if (nvm::status s = api::not_in_barriers("nvm_tx_begin()", "a level by nvm_stm_run() or nvm::atomic()"); !s) {
     return api::report(s.error());
   }
   if (nvm::status s = api::bring_types(pool); !s) return api::report(s.error());
-  return api::answer(api::begin_transaction(pool, mine));
+  return api::answer(api::if_intact(pool, api::begin_transaction(pool, mine)));
 }
 
 int nvm_tx_commit(NVM_POOL* pool) {
+  const nvm::platform::in_call here;
   api::ending end;
   if (api::order(pool, end) != 0) return -1;
   return end.outermost ? api::conclude(pool, end) : 0;
@@ -368,20 +401,26 @@ int nvm_tx_commit(NVM_POOL* pool) {
 
 int nvm_tx_commit_async(NVM_POOL* pool, uint64_t* lsn) {
   if (lsn != nullptr) *lsn = NVM_LSN_NONE;
+  const nvm::platform::in_call here;
   api::ending end;
   if (api::order(pool, end) != 0) return -1;
   // Before hooks can run that wait for it.
   if (lsn != nullptr) *lsn = end.lsn;
-  if (end.outermost) api::conclude_later(pool, end);
+  if (!end.outermost) return 0;
+  if (const nvm::status s = api::change_is_intact(pool); !s) return api::conclude(pool, end);
+  api::conclude_later(pool, end);
   return 0;
 }
 
 int nvm_wait(NVM_POOL* pool, uint64_t lsn) {
   if (pool == nullptr) return api::report(fail(errc::invalid, "the pool is NULL"));
-  if (nvm::status s = pool->file->usable(); !s) return api::report(s.error());
+  const nvm::platform::in_call here;
+  if (nvm::status s = pool->file->ours(); !s) return api::report(s.error());
   if (lsn == NVM_LSN_NONE) return api::report(fail(errc::invalid, "the LSN is that of a commit that failed"));
   // 0 waits for nothing, but of a pool that has failed it is no news of anything.
-  const nvm::status s = lsn == 0 ? pool->engine->wait(0) : api::wait_for_commit(pool, lsn);
+  nvm::status s = lsn == 0 ? pool->engine->wait(0) : api::wait_for_commit(pool, lsn);
+  // A commit that is in the log stays there, whatever becomes of the pool.
+  if (s && lsn == 0) s = api::intact(pool);
   if (s && !pool->waiting.any()) return 0;
   if (s) {
     api::run_waiting_hooks(pool, false);
@@ -401,6 +440,7 @@ int nvm_tx_cause(NVM_POOL* pool) {
 }
 
 int nvm_tx_abort(NVM_POOL* pool) {
+  const nvm::platform::in_call here;
   auto found = api::open_in(pool);
   if (!found) return api::report(found.error());
   const api::entry e = **found;
@@ -439,7 +479,7 @@ int nvm_tx_log_or_fail(const void* p, size_t n) {
   if (s) return 0;
   api::report(s.error());
   const api::entry* e = api::thread_transactions::mine().around(p);
-  if (e != nullptr && e->pool->file->usable()) {
+  if (e != nullptr && e->pool->file->ours()) {
     e->transaction->doom(s.error());
   } else {
     api::misused(s.error(), p, __builtin_return_address(0));

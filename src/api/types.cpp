@@ -1,5 +1,6 @@
 // Types of the C interface: those of the program, those of a pool, and their meeting when a pool is opened.
 #include <new>
+#include <optional>
 #include <vector>
 
 #include "api/pool_object.hpp"
@@ -116,9 +117,10 @@ int each_of(const type_map& map, const visit_context& c) {
 }  // namespace
 
 status update_types(nvm_pool* pool) noexcept try {
+  const platform::in_call here;
   const std::lock_guard guard{pool->types_lock};
   if (has_types(pool)) return {};
-  return update_locked(pool);
+  return if_intact(pool, update_locked(pool));
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "%s: no volatile memory for the types of the program", pool->file->path());
 }
@@ -143,6 +145,7 @@ int nvm_pool_each_type(NVM_POOL* pool, int (*visit)(const nvm_type_info*, void*)
     auto ours = nvm::object::type_registry::of_program().types();
     return ours ? api::each_of((*ours)->map, c) : api::report(ours.error());
   }
+  std::optional<nvm::platform::in_call> here{std::in_place};
   if (nvm::status s = pool->file->usable(); !s) return api::report(s.error());
   // A copy, so that the function may do what it likes, begin transactions for example.
   std::vector<std::uint64_t> copy;
@@ -150,10 +153,12 @@ int nvm_pool_each_type(NVM_POOL* pool, int (*visit)(const nvm_type_info*, void*)
   {
     const std::lock_guard guard{pool->types_lock};
     auto stored = pool->engine->types();
-    if (!stored) return api::report(stored.error());
-    if (stored->records().empty()) return 0;
-    copy = merge_types(*stored, {});
+    if (!stored) return api::report(api::if_intact(pool, stored.error()).error());
+    if (!stored->records().empty()) copy = merge_types(*stored, {});
   }
+  if (nvm::status s = api::intact(pool); !s) return api::report(s.error());
+  if (copy.empty()) return 0;
+  here.reset();
   auto read = nvm::object::type_map::read(reinterpret_cast<const std::byte*>(copy.data()), copy.size() * 8);
   return read ? api::each_of(*read, c) : api::report(read.error());
 } catch (const std::bad_alloc&) {

@@ -23,8 +23,10 @@ namespace {
 
 class findings {
  public:
-  findings(nvm_check_report report, void* argument) noexcept : report_{report}, argument_{argument} {}
+  findings(nvm_check_report report, void* argument, const pool_file& of) noexcept
+      : report_{report}, argument_{argument}, file_{of} {}
   [[gnu::format(printf, 3, 4)]] void add(std::uint64_t offset, const char* format, ...) noexcept {
+    if (file_.lost()) return;  // what is found in zeros is none of the file's
     ++count_;
     if (report_ == nullptr) return;
     char text[512];
@@ -32,6 +34,7 @@ class findings {
     va_start(arguments, format);
     std::vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    const platform::out_of_call theirs;
     report_(offset, text, argument_);
   }
   // What was looked at and did not hold; anything but errc::corrupt says that it could not be looked at.
@@ -52,6 +55,7 @@ class findings {
   char why_[256] = "";
   nvm_check_report report_;
   void* argument_;
+  const pool_file& file_;
   std::int64_t count_ = 0;
 };
 
@@ -245,17 +249,20 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
   nvm::pool_open_options o;
   o.read_only = true;
   o.accept_copy = how.accept_copy != 0;
+  const nvm::platform::in_call here;
   auto opened = nvm::pool_file::open(path, o);
   if (!opened) return api::report(opened.error());
   nvm::pool_file& file = **opened;
   nvm_check_summary sum{};
-  care::findings f{how.report, how.argument};
+  care::findings f{how.report, how.argument, file};
+  const auto whole = [&](nvm::status s) noexcept { return file.lost() ? file.intact() : s; };
   // The walk over the pages is what takes long; the logs come first.
   const std::uint64_t walk_begin = 1;
   std::uint64_t total = walk_begin + file.geometry().size_pages;
   std::uint64_t told = 0;
   const auto tell = [&](std::uint64_t done) {
     told = std::max(told, done);
+    const nvm::platform::out_of_call theirs;
     if (how.progress != nullptr) how.progress(told, total, how.argument);
   };
   tell(0);
@@ -322,12 +329,14 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
   if (!is_log && stores != 0 && has_sound_pages) {
     keyed::read_from_image bytes{file.base(), g};
     const auto say = [&f](std::uint64_t at, const char* finding) { f.add(at, "%s", finding); };
-    if (nvm::status s = care::check_stores(bytes, stores, say); !s) return api::report(api::about(path, s.error()));
+    if (nvm::status s = whole(care::check_stores(bytes, stores, say)); !s) {
+      return api::report(api::about(path, s.error()));
+    }
   }
   if (has_sound_pages && is_log) {
     care::log_summary log;
     const auto say = [&f](std::uint64_t at, const char* finding) { f.add(at, "%s", finding); };
-    if (nvm::status s = care::check_log(file, say, log); !s) return api::report(api::about(path, s.error()));
+    if (nvm::status s = whole(care::check_log(file, say, log)); !s) return api::report(api::about(path, s.error()));
     care::check_features(file, log.aligned, f);
     space.objects += log.objects;
     space.payload_bytes += log.object_bytes;
@@ -335,7 +344,7 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
   } else if (has_sound_pages && (space.structure_pages != 0 || named_by(nvm::anchor_word::lockfree) != 0)) {
     // A directory that no page is said to be of is looked for, too.
     const auto say = [&f](std::uint64_t at, const char* finding) { f.add(at, "%s", finding); };
-    if (nvm::status s = care::check_structures(file.base(), g, say); !s) {
+    if (nvm::status s = whole(care::check_structures(file.base(), g, say)); !s) {
       return api::report(api::about(path, s.error()));
     }
   }
@@ -345,7 +354,7 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
     (void)nvm::check_space(base, file.geometry(), nullptr, after);
     sum.reclaimed_pages = space.structure_pages - std::min(space.structure_pages, after.structure_pages);
   }
-  if (nvm::status s = f.complete(); !s) return api::report(api::about(path, s.error()));
+  if (nvm::status s = whole(f.complete()); !s) return api::report(api::about(path, s.error()));
   sum.pages = space.pages;
   sum.damaged_pages = space.damaged_pages;
   sum.free_pages = space.free_pages;

@@ -58,6 +58,7 @@ class repairer {
   repairer(const repair_request& request, repair_report& report) noexcept : request_{request}, report_{report} {}
 
   status run() {
+    const platform::in_call here;
     // Before it is locked: it is opened to be read.
     const readable_entries before = readable_in(request_.path);
     if (status s = open(); !s) return s;
@@ -72,13 +73,24 @@ class repairer {
     report_ = {};
     is_worse_ = false;
     if (status s = pick(); !s) return s;
-    auto image = platform::private_image::of(file_.descriptor(), facts_.bytes, geometry_of(sb_).capacity_bytes());
+    auto image = platform::private_image::of(file_.descriptor(), request_.path.c_str(), facts_.bytes,
+                                             geometry_of(sb_).capacity_bytes());
     if (!image) return image.error();
     base_ = image->base();
-    if (status s = apply_ring(); !s) return s;
+    if (status s = apply_ring(); !s) {
+      if (status whole = image->intact(); !whole) {
+        report_ = {};
+        return fail(errc::io, "%s: %s", request_.path.c_str(), last_message());
+      }
+      return s;
+    }
     repair_image steps{base_, sb_, report_, how};
     status outcome = steps.run();
     name_types();
+    if (status s = image->intact(); !s) {
+      report_ = {};
+      return fail(s.error(), "%s: %s", request_.path.c_str(), last_message());
+    }
     if (!outcome) return outcome;
     write_superblocks();
     return publish(before);

@@ -26,11 +26,13 @@ struct salvage_call {
   void tell(const keyed::fault& f) {
     ++lost;
     if (how.lost == nullptr) return;
+    const platform::out_of_call theirs;
     how.lost(f.place, f.has_key ? f.key.data() : nullptr, f.key.size(), f.what, how.argument);
   }
   [[nodiscard]] keyed::salvage_report report() {
     return {[this](const keyed::salvaged& s) {
               const nvm_kv_entry e{s.key.data(), s.key.size(), s.value.data(), s.value.size()};
+              const platform::out_of_call theirs;
               if (how.entry != nullptr) how.entry(&e, static_cast<enum nvm_kv_proof>(s.how), how.argument);
             },
             [this](const keyed::fault& f) { tell(f); }};
@@ -84,7 +86,9 @@ status run(const char* path, const char* store, salvage_call& call) {
     const std::string why = std::string{"what the log has cannot be had: "} + last_message();
     call.tell({why.c_str(), file.superblock().log_offset, false, {}});
   }
-  return is_log ? salvage_in_log(file, store, call.report()) : salvage_in_place(file, store, call.report());
+  const status done =
+      is_log ? salvage_in_log(file, store, call.report()) : salvage_in_place(file, store, call.report());
+  return file.lost() ? file.intact() : done;
 }
 
 }  // namespace
@@ -104,6 +108,7 @@ extern "C" int64_t nvm_kv_salvage(const char* path, const char* store, const nvm
     if (r != 0) return api::report(fail(errc::invalid, "a reserved field of nvm_kv_salvage_options is not 0"));
   }
   care::salvage_call call{how};
+  const nvm::platform::in_call here;
   try {
     if (nvm::status s = care::run(path, store, call); !s) return api::report(api::about(path, s.error()));
   } catch (const std::bad_alloc&) {

@@ -9,6 +9,8 @@
 #include <system_error>
 #include <thread>
 
+#include "platform/platform.hpp"
+
 namespace nvm::engines {
 
 class background_truncation {
@@ -61,7 +63,10 @@ class background_truncation {
       woken_.wait(guard, [this] { return stopping_ || wanted_.load(std::memory_order_relaxed); });
       if (stopping_) return;
       guard.unlock();
-      work();
+      {
+        const platform::in_call here;
+        work();
+      }
       guard.lock();
       wanted_.store(false, std::memory_order_relaxed);
     }

@@ -302,8 +302,10 @@ class log_engine final : public engine, private logheap::transaction_host {
       readers_.push_back(t);
       readers.push_back([this, t](std::uint64_t home, std::byte* to, std::uint64_t n) { heap_.read(*t, home, to, n); });
     }
-    auto pages = logheap::home_pages::open({at, shape_.home_offset(), shape_.home_bytes, how.home_bytes_max},
-                                           std::move(readers));
+    auto pages =
+        logheap::home_pages::open({at, shape_.home_offset(), shape_.home_bytes, how.home_bytes_max,
+                                   [](void* file) noexcept { return static_cast<pool_file*>(file)->lost(); }, &file_},
+                                  std::move(readers));
     if (!pages) return pages.error();
     memory_ = std::make_unique<logheap::materialised_memory>(std::move(*pages));
     return {};

@@ -90,6 +90,7 @@ result<std::unique_ptr<image_stack>> make_image_stack(pool_file& file, log_run r
   settings.bytes = file.geometry().capacity_bytes();
   settings.ring = ring_of(file.superblock());
   settings.before_first_write = [](void* pool) noexcept { return static_cast<pool_file*>(pool)->mark_open(); };
+  settings.may_write = [](void* pool) noexcept { return static_cast<pool_file*>(pool)->may_be_written(); };
   settings.context = &file;
   settings.name = file.path();
   settings.log_syncs = &devices->log;

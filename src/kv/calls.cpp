@@ -104,6 +104,7 @@ extern "C" {
 
 int nvm_kv_put_with(nvm_kv* kv, const void* key, size_t key_bytes, const void* value, size_t value_bytes,
                     unsigned flags) {
+  const nvm::platform::in_call here;
   keyed::key k;
   nvm::status s = keyed::check_put(kv, key, key_bytes, value, value_bytes, flags, k);
   if (s) {
@@ -118,6 +119,7 @@ int nvm_kv_put(nvm_kv* kv, const void* key, size_t key_bytes, const void* value,
 }
 
 int nvm_kv_get(nvm_kv* kv, const void* key, size_t key_bytes, void* value, size_t room, size_t* value_bytes) {
+  const nvm::platform::in_call here;
   keyed::key k;
   nvm::status s = keyed::usable(kv);
   if (s) s = keyed::prepare_key(kv->store, key, key_bytes, k);
@@ -140,6 +142,7 @@ int nvm_kv_get(nvm_kv* kv, const void* key, size_t key_bytes, void* value, size_
 
 int nvm_kv_visit(nvm_kv* kv, const void* key, size_t key_bytes, void (*visit)(const void*, size_t, void*),
                  void* argument) {
+  const nvm::platform::in_call here;
   keyed::key k;
   nvm::status s = keyed::usable(kv);
   if (s) s = keyed::prepare_key(kv->store, key, key_bytes, k);
@@ -163,6 +166,7 @@ int nvm_kv_visit(nvm_kv* kv, const void* key, size_t key_bytes, void (*visit)(co
 }
 
 int nvm_kv_remove(nvm_kv* kv, const void* key, size_t key_bytes) {
+  const nvm::platform::in_call here;
   keyed::key k;
   nvm::status s = keyed::usable(kv);
   if (s) s = keyed::prepare_key(kv->store, key, key_bytes, k);
@@ -173,6 +177,7 @@ int nvm_kv_remove(nvm_kv* kv, const void* key, size_t key_bytes) {
 
 int nvm_kv_update(nvm_kv* kv, const void* key, size_t key_bytes, size_t room_wanted,
                   int (*edit)(void*, size_t*, size_t, void*), void* argument) {
+  const nvm::platform::in_call here;
   keyed::key k;
   nvm::status s = keyed::usable(kv);
   if (s) s = keyed::prepare_key(kv->store, key, key_bytes, k);
@@ -187,6 +192,7 @@ int nvm_kv_update(nvm_kv* kv, const void* key, size_t key_bytes, size_t room_wan
 }
 
 int nvm_kv_batch(NVM_POOL* pool, const nvm_kv_operation* operations, size_t count, size_t* failed) {
+  const nvm::platform::in_call here;
   if (pool == nullptr || (operations == nullptr && count != 0)) {
     return api::report(fail(errc::invalid, "the pool or the list of operations is NULL"));
   }
@@ -232,6 +238,7 @@ int nvm_kv_batch(NVM_POOL* pool, const nvm_kv_operation* operations, size_t coun
 }
 
 int64_t nvm_kv_size(nvm_kv* kv) {
+  const nvm::platform::in_call here;
   nvm::status s = keyed::usable(kv);
   std::uint64_t entries = 0;
   if (s) {
@@ -244,6 +251,7 @@ int64_t nvm_kv_size(nvm_kv* kv) {
 }
 
 int nvm_kv_get_statistics(nvm_kv* kv, nvm_kv_statistics* out) {
+  const nvm::platform::in_call here;
   nvm::status s = keyed::usable(kv);
   if (s && out == nullptr) s = fail(errc::invalid, "the result is NULL");
   // Outside of the transaction, which a conflict leaves without an end.

@@ -49,6 +49,7 @@ using nvm::fail;
 extern "C" {
 
 nvm_kv_cursor* nvm_kv_cursor_open(nvm_kv* kv, const nvm_kv_range* range) try {
+  const nvm::platform::in_call here;
   if (nvm::status s = keyed::usable(kv); !s) return api::report_null<nvm_kv_cursor>(s.error());
   constexpr nvm_kv_range everything{};
   const nvm_kv_range& r = range == nullptr ? everything : *range;
@@ -75,6 +76,7 @@ nvm_kv_cursor* nvm_kv_cursor_open(nvm_kv* kv, const nvm_kv_range* range) try {
 }
 
 int nvm_kv_cursor_next(nvm_kv_cursor* cursor, nvm_kv_entry* entry) try {
+  const nvm::platform::in_call here;
   if (cursor == nullptr || entry == nullptr) {
     return api::report(fail(errc::invalid, "the cursor or the entry is NULL"));
   }

@@ -8,6 +8,7 @@
 // registry, then whatever the transaction takes.
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -308,6 +309,7 @@ using nvm::fail;
 extern "C" {
 
 nvm_kv* nvm_kv_open(NVM_POOL* pool, const char* name, const nvm_kv_options* options) {
+  const nvm::platform::in_call here;
   constexpr nvm_kv_options none{};
   const nvm_kv_options& o = options == nullptr ? none : *options;
   if (nvm::status s = keyed::check_name(name); !s) return api::report_null<nvm_kv>(s.error());
@@ -330,6 +332,7 @@ nvm_kv* nvm_kv_open(NVM_POOL* pool, const char* name, const nvm_kv_options* opti
 }
 
 int nvm_kv_close(nvm_kv* kv) {
+  const nvm::platform::in_call here;
   if (kv == nullptr) return api::report(fail(errc::invalid, "the key-value store is NULL"));
   keyed::stores& all = kv->of;
   const std::lock_guard guard{all.lock};
@@ -350,6 +353,7 @@ const char* nvm_kv_index_name(int index) { return keyed::name_of(static_cast<key
 
 int nvm_kv_each(NVM_POOL* pool, int (*visit)(const char*, enum nvm_kv_index, void*), void* argument) {
   if (visit == nullptr) return api::report(fail(errc::invalid, "the function is NULL"));
+  std::optional<nvm::platform::in_call> here{std::in_place};
   std::vector<std::pair<std::string, enum nvm_kv_index>> found;
   const nvm::status s = keyed::guarded(pool, "nvm_kv_each()", [&](keyed::stores& all) -> nvm::status {
     const std::lock_guard guard{all.lock};
@@ -373,6 +377,7 @@ int nvm_kv_each(NVM_POOL* pool, int (*visit)(const char*, enum nvm_kv_index, voi
     return more == 0 ? nvm::status{} : nvm::status{static_cast<errc>(nvm_errno())};
   });
   if (!s) return api::report(s.error());
+  here.reset();
   for (const auto& [name, index] : found) {
     if (const int stop = visit(name.c_str(), index, argument); stop != 0) return stop;
   }
@@ -380,12 +385,14 @@ int nvm_kv_each(NVM_POOL* pool, int (*visit)(const char*, enum nvm_kv_index, voi
 }
 
 int nvm_kv_drop(NVM_POOL* pool, const char* name) {
+  const nvm::platform::in_call here;
   if (nvm::status s = keyed::check_name(name); !s) return api::report(s.error());
   return api::answer(
       keyed::guarded(pool, "nvm_kv_drop()", [&](keyed::stores& all) { return keyed::drop_store(all, name); }));
 }
 
 int nvm_kv_rename(NVM_POOL* pool, const char* name, const char* new_name) {
+  const nvm::platform::in_call here;
   if (nvm::status s = keyed::check_name(name); !s) return api::report(s.error());
   if (nvm::status s = keyed::check_name(new_name); !s) return api::report(s.error());
   return api::answer(keyed::guarded(pool, "nvm_kv_rename()",

@@ -144,6 +144,7 @@ class outside {
   }
   unsigned level_;
   bool entered_ = false;
+  platform::out_of_call theirs_;
 };
 
 }  // namespace nvm::keyed

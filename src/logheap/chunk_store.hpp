@@ -111,8 +111,9 @@ class chunk_store {
   [[nodiscard]] const layout::root& root() const noexcept {
     return *reinterpret_cast<const layout::root*>(base_ + root_offset_);
   }
-  [[nodiscard]] std::uint64_t key() const noexcept { return root().key; }
-  [[nodiscard]] std::uint64_t chunk_bytes() const noexcept { return root().chunk_bytes; }
+  // As the root said when it was opened or made: its page may be lost since.
+  [[nodiscard]] std::uint64_t key() const noexcept { return key_; }
+  [[nodiscard]] std::uint64_t chunk_bytes() const noexcept { return chunk_bytes_; }
 
   // errc::not_found: the pool has no log-structured heap; version, corrupt.
   [[nodiscard]] status open_root() noexcept {
@@ -141,6 +142,8 @@ class chunk_store {
       root_offset_ = 0;
       return s;
     }
+    remember(root());
+    if (!std::has_single_bit(chunk_bytes_)) return fail(errc::corrupt, "log-structured heap: its root is lost");
     name_root();
     return {};
   }
@@ -165,6 +168,7 @@ class chunk_store {
     medium_.flush(base_ + *run, sizeof r);
     medium_.fence(edge{"logheap/E4"});
     root_offset_ = *run;
+    remember(r);
     name_root();
     return {};
   }
@@ -320,6 +324,10 @@ class chunk_store {
   [[nodiscard]] bool holds(std::uint64_t offset) const noexcept { return word_holds(load(offset), word_seed(offset)); }
 
  private:
+  void remember(const layout::root& r) noexcept {
+    key_ = r.key;
+    chunk_bytes_ = r.chunk_bytes;
+  }
   // Both words say where the root is.  Flushed; open() fences (logheap/E7).
   void name_root() noexcept {
     for (const std::uint64_t word_at : {settings_.root_word, settings_.root_word_copy}) {
@@ -570,6 +578,8 @@ class chunk_store {
   structure_pages& pages_;
   const heap_settings settings_;
   std::uint64_t root_offset_ = 0;
+  std::uint64_t key_ = 0;
+  std::uint64_t chunk_bytes_ = 0;
   sparse_array<std::uint32_t> chunk_of_page_;  // number + 1 of the first chunk that has bytes in the page
   sparse_array<std::uint64_t> chunks_;
   // All of them, for whoever looks for memory that nothing leads to: the array is none that such tools search.

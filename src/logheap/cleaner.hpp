@@ -452,6 +452,7 @@ status heap<M, Map>::start_cleaners() noexcept {
             wake_.wait(guard, [this] { return stop_ || wanted_; });
             if (stop_) break;
           }
+          const platform::in_call here;
           drain_limbo();
           const bool scarce = chunks_are_scarce();
           const bool idle = mine.pass(pass_victims, scarce) == 0 || mine.gained() < chunks_.chunk_bytes();
@@ -465,6 +466,7 @@ status heap<M, Map>::start_cleaners() noexcept {
             wanted_ = false;
           }
         }
+        const platform::in_call here;
         end_cleaner(*t);
       });
     }

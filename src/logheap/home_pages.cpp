@@ -81,6 +81,7 @@ void home_pages::serve(const home_read& read) noexcept {
   while (const std::size_t count = faults_->wait(faults)) {
     served_.fetch_add(count, std::memory_order_relaxed);
     for (std::size_t i = 0; i < count; ++i) {
+      const platform::in_call here;
       const auto page = static_cast<std::uint64_t>(faults[i].page - settings_.base) / page_bytes;
       // It was there already if two threads touched it, or somebody has built it himself; whoever waits looks again.
       if (!make_present(page, read, faults[i].to_store)) faults_->wake(faults[i].page);
@@ -141,6 +142,7 @@ outcome home_pages::install(std::uint64_t page, const home_read& read, std::byte
     return done;
   }
   if (!planted(plant::page_built_unlocked)) read(home, contents, page_bytes);
+  if (settings_.lost != nullptr && settings_.lost(settings_.context)) return faults_->refuse(address(page));
   // A page of zeros that is only looked at takes no memory.
   const bool zeros = !to_store && std::memcmp(contents, zeros_of_a_page, page_bytes) == 0;
   built_.fetch_add(1, std::memory_order_relaxed);

@@ -65,6 +65,10 @@ struct home_pages_settings {
   std::uint64_t bytes = 0;    // of home space
   std::uint64_t bytes_max =
       0;  // of pages present; 0: no limit.  Less than home_pages::bytes_max_least is taken as that
+  // Whether what the readers read may be zeros in place of lost pages (platform/lost_pages.hpp): then a page is not
+  // built, and an access to it is SIGBUS.  nullptr: never.
+  bool (*lost)(void* context) noexcept = nullptr;
+  void* context = nullptr;
 };
 
 struct home_pages_statistics {

@@ -251,7 +251,12 @@ void image_media::lead(lock& held) noexcept {
   synced_.notify_all();
 }
 
+status image_media::may_write() noexcept {
+  return settings_.may_write != nullptr ? settings_.may_write(settings_.context) : status{};
+}
+
 status image_media::first_write() noexcept {
+  if (status s = may_write(); !s) return s;
   if (first_write_done_) return {};
   first_write_done_ = true;
   return settings_.before_first_write != nullptr ? settings_.before_first_write(settings_.context) : status{};
@@ -349,6 +354,7 @@ status image_media::run_checkpoint(lock& held) noexcept {
 }
 
 status image_media::bring_home(lsn_t from, lsn_t to) noexcept {
+  if (const status s = may_write(); !s) return s;
   if (const status s = home_->begin(); !s) return s;
   const auto put = [this](std::uint64_t offset, const std::byte* data, std::size_t bytes) noexcept {
     return home_->put(offset, data, bytes);
@@ -395,7 +401,8 @@ status image_media::close() noexcept {
   if (poisoned()) return refuse();
   NVM_ASSERT(checkpoint_ == tail_);  // nobody appends to what is being closed
   // It needs no sync: until it is on the device the other copy is, which says the same.
-  const status moved = lap_begun_ ? move_header(checkpoint_) : status{};
+  status moved = lap_begun_ ? may_write() : status{};
+  if (moved && lap_begun_) moved = move_header(checkpoint_);
   if (moved) {
     fail(errc::io, "closed");
     closed_ = true;

@@ -51,7 +51,10 @@ struct image_settings {
   // Once, before the first write to the device, which is synced before any record can become durable: for what has to
   // be on the device before changes are.  Called by whichever thread comes to write, under no lock.
   status (*before_first_write)(void* context) noexcept = nullptr;
-  void* context = nullptr;
+  // Before each write of the log and each checkpoint: a failure is one of the write.  What was captured after pages of
+  // the image were lost must not reach the device.
+  status (*may_write)(void* context) noexcept = nullptr;
+  void* context = nullptr;        // of both
   const char* name = "the pool";  // in messages
   // The same device for syncs of the log, nullptr: the one that it is opened on.  Where a device tells of a failed
   // write-back to one call of sync() only, that of a checkpoint must not take it from a commit's.
@@ -154,6 +157,7 @@ class image_media {
   status sync_to(lock& held, lsn_t lsn) noexcept;
   void lead(lock& held) noexcept;
   status write_log(lsn_t from, lsn_t to, bool begin_lap) noexcept;
+  status may_write() noexcept;
   status first_write() noexcept;
   status finish_replay(lock& held) noexcept;
   status run_checkpoint(lock& held) noexcept;

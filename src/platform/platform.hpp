@@ -6,6 +6,7 @@
 #include "platform/descriptor.hpp"
 #include "platform/file.hpp"
 #include "platform/isa.hpp"
+#include "platform/lost_pages.hpp"
 #include "platform/map.hpp"
 #include "platform/memory_watch.hpp"
 #include "platform/pages.hpp"

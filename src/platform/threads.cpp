@@ -45,6 +45,7 @@ bool interrupt_all_processors() noexcept {
 signals_blocked::signals_blocked() noexcept {
   sigset_t all;
   sigfillset(&all);
+  sigdelset(&all, SIGBUS);
   NVM_ASSERT(::pthread_sigmask(SIG_SETMASK, &all, &before_) == 0);
 }
 

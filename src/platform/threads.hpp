@@ -9,6 +9,7 @@
 
 #include "base/base.hpp"
 #include "platform/cancellation.hpp"
+#include "platform/lost_pages.hpp"
 
 namespace nvm::platform {
 
@@ -16,8 +17,8 @@ namespace nvm::platform {
 [[nodiscard]] unsigned processors() noexcept;
 
 // Calls f(part) for part 0 .. parts - 1, each in a thread of its own but the first, which runs here; returns when all
-// have returned.  f must not throw.  Where the system gives no more threads, the remaining parts run here, one after
-// the other: the parts may not wait for each other.
+// have returned.  f must not throw; it is inside of a call (lost_pages.hpp).  Where the system gives no more threads,
+// the remaining parts run here, one after the other: the parts may not wait for each other.
 template <class F>
 void run_parts(unsigned parts, F&& f) noexcept {
   static_assert(std::is_nothrow_invocable_v<F&, unsigned>, "a part may not throw");
@@ -26,7 +27,12 @@ void run_parts(unsigned parts, F&& f) noexcept {
   unsigned next = 1;
   try {
     others.reserve(parts);
-    for (; next < parts; ++next) others.emplace_back([&f, next]() noexcept { f(next); });
+    for (; next < parts; ++next) {
+      others.emplace_back([&f, next]() noexcept {
+        const in_call here;
+        f(next);
+      });
+    }
   } catch (...) {
     // no memory or no thread for part `next`: it and all after it run here
   }
@@ -36,7 +42,8 @@ void run_parts(unsigned parts, F&& f) noexcept {
 }
 
 // While one exists, this thread takes no signals, and neither do, for ever, the threads that it starts: for threads
-// that must not run a program's handlers, because the program's threads wait for them.
+// that must not run a program's handlers, because the program's threads wait for them.  SIGBUS is taken: a page that is
+// lost would end the process otherwise (lost_pages.hpp).
 class signals_blocked {
  public:
   signals_blocked() noexcept;

@@ -171,6 +171,20 @@ user_faults::outcome user_faults::install_zeros(std::byte* page) noexcept {
   return outcome::installed;
 }
 
+user_faults::outcome user_faults::refuse(std::byte* page) noexcept {
+  const int empty = open_empty_file();
+  void* const there =
+      empty < 0 ? MAP_FAILED
+                : ::mmap(page, page_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, empty, 0);
+  if (empty >= 0) ::close(empty);
+  // Of no descriptor, or no memory for the mapping: an access is SIGSEGV.
+  if (there == MAP_FAILED && ::mmap(page, page_bytes(), PROT_NONE, reserve_flags, -1, 0) == MAP_FAILED) {
+    return outcome::no_memory;
+  }
+  (void)::madvise(page, page_bytes(), MADV_DONTFORK);
+  return outcome::gone;
+}
+
 void user_faults::wake(std::byte* page) noexcept {
   uffdio_range range{address_of(page), page_bytes()};
   (void)::ioctl(faults_, UFFDIO_WAKE, &range);  // fails where nothing is mapped any more, and nobody waits

@@ -65,6 +65,8 @@ class user_faults {
   // whoever waits for it goes on.  About 2 us.
   [[nodiscard]] outcome install(std::byte* page, const std::byte* contents) noexcept;
   [[nodiscard]] outcome install_zeros(std::byte* page) noexcept;
+  // There is no such page, from now on: an access is SIGBUS, also of the threads that wait for it once they are woken.
+  [[nodiscard]] outcome refuse(std::byte* page) noexcept;
   // The threads that wait for the page look again.
   void wake(std::byte* page) noexcept;
 

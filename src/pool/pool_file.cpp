@@ -173,7 +173,7 @@ status pool_file::mark_clean() noexcept {
   if (read_only_ || forked() || !file_) return {};
   status closed = accepts_commits();
   if (closed && !to_mark_open_) closed = set_state(pool_state::clean);
-  if (!closed && !failed_.load(std::memory_order_relaxed)) of_pool(path(), closed.error());
+  if (!closed && !failed_.load(std::memory_order_relaxed) && !lost()) of_pool(path(), closed.error());
   return closed;
 }
 
@@ -195,6 +195,7 @@ void pool_file::release() noexcept {
   closed_.store(true, std::memory_order_relaxed);
   if (published_) open_pools::withdraw(*this);
   published_ = false;
+  memory_.stop();
   // What comes to these addresses next is accessible to debuggers of memory.
   if (slot_.base() != nullptr) platform::memory_watch::accessible(slot_.base(), geometry().size_bytes());
   if (!forked()) clear_owner();
@@ -208,6 +209,7 @@ void pool_file::release() noexcept {
 
 void pool_file::poison_in_child() noexcept {
   forked_.store(true, std::memory_order_relaxed);
+  memory_.forget_in_child();
   file_.close();  // no unlock: the lock belongs to the parent's descriptor too
   slot_.give_back_in_child();
   published_ = false;
@@ -219,10 +221,24 @@ status pool_file::refuse_use() const noexcept {
     return fail(errc::forked,
                 "pool %s belongs to the parent process; the child may open it once the parent has closed it", path());
   }
+  if (!closed()) return refuse_lost();
   return fail(errc::invalid, "pool %s was closed; what was open in it is, too", path());
 }
 
+status pool_file::refuse_lost() const noexcept {
+  return fail(errc::io, "pool %s has failed: %s", path(), memory_.why());
+}
+
+status pool_file::may_be_written() noexcept {
+  if (status s = intact(); !s || !file_) return s;
+  const auto bytes = file_.size();
+  if (!bytes) return of_pool(path(), bytes.error());
+  if (*bytes >= shape_.page_offset(size_pages())) return {};
+  return fail(errc::io, "pool %s has failed: the file was cut off to %" PRIu64 " bytes", path(), *bytes);
+}
+
 status pool_file::refuse_commits() const noexcept {
+  if (lost()) return refuse_lost();
   return fail(errc::io, "pool %s takes no more commits: %s", path(), failure_);
 }
 
@@ -368,6 +384,7 @@ status pool_file::open_file(const pool_open_options& options) noexcept {
   if (options.after_mapping.run != nullptr) {
     if (auto s = options.after_mapping.run(options.after_mapping.context, *this); !s) return s;
   }
+  if (lost()) return fail(errc::io, "%s", memory_.why());
   was_clean_ = superblock_.state == static_cast<std::uint32_t>(pool_state::clean);
   if (!read_only_) {
     if (auto s = make_sure_of_blocks(); !s) return s;
@@ -503,9 +520,13 @@ status pool_file::choose_medium(std::uint32_t requested) noexcept {
 status pool_file::map() noexcept {
   const int descriptor = file_.descriptor();
   const std::uint64_t bytes = shape_.capacity_bytes();
-  if (read_only_ || has_image(superblock_)) return slot_.map_private(descriptor, bytes);
-  if (medium_ == NVM_MEDIUM_SHM || medium_ == NVM_MEDIUM_SSD) return slot_.map_shared(descriptor, bytes);
-  return slot_.map_shared_sync(descriptor, bytes);
+  const bool is_private = read_only_ || has_image(superblock_);
+  const bool by_kernel = medium_ == NVM_MEDIUM_SHM || medium_ == NVM_MEDIUM_SSD;
+  const status mapped = is_private  ? slot_.map_private(descriptor, bytes)
+                        : by_kernel ? slot_.map_shared(descriptor, bytes)
+                                    : slot_.map_shared_sync(descriptor, bytes);
+  if (!mapped) return mapped;
+  return memory_.start({base_, shape_.address_bytes(), bytes, descriptor, path(), !is_private});
 }
 
 status pool_file::detach() noexcept { return slot_.map_private(file_.descriptor(), shape_.capacity_bytes()); }
@@ -555,7 +576,8 @@ void pool_file::write_owner(std::uint64_t pid) noexcept {
 }
 
 void pool_file::clear_owner() noexcept {
-  if (!owned_ || !file_) return;
+  // A file that was cut off is not made longer.
+  if (!owned_ || !file_ || lost()) return;
   const failure_kept kept;
   write_owner(0);
   owned_ = false;

@@ -20,6 +20,9 @@
 // Features.  A bit that a pool gets while it lives is set by a change of the superblock before the first thing that
 // needs it is stored: a crash leaves a bit that nothing needs yet, and nothing that needs a bit that is not there.
 //
+// Lost pages.  A page of the mapping that the system cannot give fails the pool: nothing reaches the file any more, and
+// it stays as a crash at that moment would have left it.
+//
 // Close.  State `clean`, after the caller has made everything else durable.  Destruction without close() leaves the
 // pool as a crash would, but for the mark of its owner (owner.hpp).
 //
@@ -124,18 +127,36 @@ class pool_file {
   // Released: the object knows its path still, and usable() says that the pool was closed.
   [[nodiscard]] bool closed() const noexcept { return closed_.load(std::memory_order_relaxed); }
   // errc::forked, or invalid of a pool that was closed.
-  [[nodiscard]] status usable() const noexcept {
+  [[nodiscard]] status ours() const noexcept {
     if (!forked() && !closed()) [[likely]]
       return {};
     return refuse_use();
   }
-  // A sync of the file has failed while it grew: errc::io for whatever would commit.
+  // Pages of it are lost (platform/lost_pages.hpp): what was read may be zeros, and nothing reaches the file.
+  [[nodiscard]] bool lost() const noexcept { return memory_.lost(); }
+  // errc::io where pages are lost: whoever has read something asks before he believes it.
+  [[nodiscard]] status intact() const noexcept {
+    isa::compiler_fence();
+    if (!lost()) [[likely]]
+      return {};
+    return refuse_lost();
+  }
+  // Both.
+  [[nodiscard]] status usable() const noexcept {
+    if (!forked() && !closed() && !lost()) [[likely]]
+      return {};
+    return refuse_use();
+  }
+  // A sync of the file has failed while it grew, or pages are lost: errc::io for whatever would commit.
   [[nodiscard]] status accepts_commits() const noexcept {
     // acquire: pairs with the release in extend(); the reason is there.
-    if (!failed_.load(std::memory_order_acquire)) [[likely]]
+    if (!failed_.load(std::memory_order_acquire) && !lost()) [[likely]]
       return {};
     return refuse_commits();
   }
+  // Before anything is written to the file by system calls while it is open: errc::io if pages are lost, or if the file
+  // is shorter than the pool, and would become longer again by the writing.
+  [[nodiscard]] status may_be_written() noexcept;
 
   // Makes the pool at least `pages_min` data pages large: doubles it, in whole chunks, within its capacity; where the
   // device has no room for that, to what is needed.  Returns the size.  errc::no_space beyond the capacity or when the
@@ -217,6 +238,7 @@ class pool_file {
   [[nodiscard]] status make_sure_of_metadata() noexcept;
   [[nodiscard]] result<std::uint64_t> extend(std::uint64_t pages_min) noexcept;
   [[nodiscard]] status refuse_commits() const noexcept;
+  [[nodiscard]] status refuse_lost() const noexcept;
   [[nodiscard]] status refuse_use() const noexcept;
   void write_owner(std::uint64_t pid) noexcept;
   void clear_owner() noexcept;
@@ -232,6 +254,7 @@ class pool_file {
   layout::superblock superblock_{};
   layout::superblock opening_{};  // what mark_open() writes; superblock_ may have grown since
   nvm::geometry shape_;
+  platform::watched_memory memory_;  // from map() on
   std::atomic<std::uint64_t> size_pages_{0};
   std::atomic<std::uint32_t> features_{0};  // superblock_.features_incompat
   std::mutex growing_;                      // guards superblock_ and the file's length; taken before anything of media/

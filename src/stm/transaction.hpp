@@ -180,6 +180,11 @@ class transaction {
   }
   // As fails(), and the program goes on: its commit will fail, as this did.
   verdict doom(errc code) noexcept { return fails(doomed_.note(code, depth())); }
+  // As doom(), also if something has failed before: that was found in what cannot be believed.
+  verdict doom_anew(errc code) noexcept {
+    doomed_.clear();
+    return doom(code);
+  }
   // errc::ok: the innermost level may commit.
   [[nodiscard]] const tx::first_failure& doomed() const noexcept { return doomed_; }
 

@@ -1,0 +1,154 @@
+// Pages of mapped files that the system cannot give (SIGBUS): cut off with the end of the file, lost by the device or
+// by memory, or a hole for which the file system has no room.
+//
+// A process has one handler for SIGBUS, installed with the first memory that is watched.  A fault elsewhere is none of
+// ours and goes to whoever had the signal before.  A fault in watched memory fails that memory for good, in this order:
+//   1. lost() is true from now on, and why() says why
+//   2. a shared mapping becomes private: what is stored from now on does not reach the file
+//   3. inside of a call of the library (in_call): zeros take the place of the page, and the thread goes on; before the
+//      call returns it looks at lost(), and its result is an error.  Elsewhere: a sentence on stderr, and SIGBUS.
+// Who has read a zero of step 3, in whatever thread, finds lost() true: 1 comes before 3.  The zeros go when the
+// outermost call of the thread that met them ends; a load or store of the program there is SIGBUS again, and another
+// call that is under way gets zeros anew.
+//
+// Signals.  The handler uses no lock that code outside of it holds with signals unblocked, no allocation and no
+// function that is not safe there.  A thread that blocks SIGBUS is ended by the kernel: signals_blocked leaves it out.
+// A handler that a program installs later must pass on what it does not know, as ours does; one that is there before
+// is called for what is not ours, with the signals blocked that it asked for.
+//
+// Fork: a child watches nothing (forget_in_child()).
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/base.hpp"
+#include "platform/isa.hpp"
+
+namespace nvm::platform {
+
+namespace calls {
+inline constexpr unsigned char inside = 1;
+inline constexpr unsigned char struck = 2;  // zeros took the place of a page in this call
+// Of this thread; written by the handler too.
+[[gnu::tls_model("initial-exec")]] extern __thread unsigned char of_thread;
+// Memory that has failed and is still watched.
+extern constinit std::atomic<unsigned> failures;
+// The outermost call of a thread that was struck ends, or lets the program run in between.
+[[gnu::cold]] void hide_zeros() noexcept;
+[[gnu::cold, gnu::noinline]] void end_struck(unsigned char before) noexcept;
+}  // namespace calls
+
+// While one exists this thread is inside of a call of the library.  They nest.
+class in_call {
+ public:
+  in_call() noexcept : before_{calls::of_thread} {
+    calls::of_thread = before_ | calls::inside;
+    isa::compiler_fence();
+  }
+  ~in_call() {
+    isa::compiler_fence();
+    if ((calls::of_thread & calls::struck) == 0) [[likely]] {
+      calls::of_thread = before_;
+    } else {
+      calls::end_struck(before_);
+    }
+  }
+  in_call(const in_call&) = delete;
+  in_call& operator=(const in_call&) = delete;
+
+ private:
+  unsigned char before_;
+};
+
+// While one exists, a function of the program runs inside of the call.
+class out_of_call {
+ public:
+  out_of_call() noexcept : before_{calls::of_thread} {
+    if ((before_ & calls::struck) != 0) [[unlikely]]
+      calls::hide_zeros();
+    calls::of_thread = 0;
+  }
+  ~out_of_call() { calls::of_thread = before_; }
+  out_of_call(const out_of_call&) = delete;
+  out_of_call& operator=(const out_of_call&) = delete;
+
+ private:
+  unsigned char before_;
+};
+
+// How deep this thread is, for frames that are left by a jump: go_back_to() there, before the jump.
+[[nodiscard]] inline unsigned char call_depth() noexcept { return calls::of_thread & calls::inside; }
+inline void go_back_to(unsigned char depth) noexcept {
+  if ((calls::of_thread & calls::struck) == 0) [[likely]] {
+    calls::of_thread = depth;
+  } else {
+    calls::end_struck(depth);
+  }
+}
+
+// Zeros took the place of a page in this call, of whatever memory.
+[[nodiscard]] inline bool call_was_struck() noexcept { return (calls::of_thread & calls::struck) != 0; }
+// Some watched memory has failed.  relaxed: who has read a zero comes after it, as loads are ordered.
+[[nodiscard]] inline bool any_lost() noexcept {
+  isa::compiler_fence();
+  return calls::failures.load(std::memory_order_relaxed) != 0;
+}
+
+// A mapping of a file, from start() to stop().  Threads: any may ask; start() and stop() by one.
+class watched_memory {
+ public:
+  struct place {
+    std::byte* base = nullptr;
+    std::uint64_t bytes = 0;       // of addresses
+    std::uint64_t file_bytes = 0;  // the first of them are a mapping of the file from its start on
+    int descriptor = -1;           // of the file, as long as it is watched
+    const char* name = "";         // likewise
+    bool shared = false;           // stores reach the file
+  };
+
+  watched_memory() noexcept = default;
+  ~watched_memory() { stop(); }
+  watched_memory(const watched_memory&) = delete;
+  watched_memory& operator=(const watched_memory&) = delete;
+
+  // errc::no_memory, errc::system.
+  [[nodiscard]] status start(const place& where) noexcept;
+  // Nobody uses the memory any more.  What is known of a failure stays.
+  void stop() noexcept;
+  void forget_in_child() noexcept;
+
+  // acquire: pairs with the release in the handler: the reason is there.
+  [[nodiscard]] bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
+  // "the page at offset 8192 is lost: the file was cut off to 4096 bytes"
+  [[nodiscard]] const char* why() const noexcept { return why_; }
+
+ private:
+  friend struct lost_page_handler;
+
+  struct range {
+    std::uint64_t from = 0, to = 0;  // from the base
+    bool zeros = false;              // in memory at the moment
+  };
+  static constexpr unsigned ranges_max = 32;
+
+  // What follows is called with held_ set and all signals blocked.
+  void note_loss(std::uint64_t offset, int code, std::uint64_t file_length) noexcept;
+  [[nodiscard]] bool leave_file() noexcept;
+  [[nodiscard]] bool put_zeros(std::uint64_t offset, std::uint64_t granule, std::uint64_t file_length) noexcept;
+  void hide() noexcept;
+
+  place where_;
+  std::atomic<bool> lost_{false};
+  std::atomic<bool> held_{false};
+  bool left_file_ = false;
+  unsigned count_ = 0;
+  range ranges_[ranges_max];
+  char why_[200] = "";
+};
+
+// The failure of a call that read memory which has failed, whatever memory that was.
+[[nodiscard]] errc fail_struck() noexcept;
+
+}  // namespace nvm::platform
