@@ -8,6 +8,7 @@
 #include "kv/kv_layout.hpp"
 #include "kv_testing.hpp"
 #include "pool/pool_layout.hpp"
+#include "space/space_layout.hpp"
 
 namespace nvm::tests {
 namespace {
@@ -278,6 +279,25 @@ TEST_P(damaged_records, that_nothing_leads_to_are_swept_up) {
   EXPECT_GT(r.findings, 0);
   EXPECT_EQ(r.all(), all_of_them());
   EXPECT_EQ(r.entries[NVM_KV_SWEPT].size(), entries);
+}
+
+// A look-up compares keys, and asks neither who a node's parent is nor what its object's header says.
+TEST(damaged_trees, are_salvaged_with_all_that_a_look_up_reads) {
+  const pool_place place{grounds[0]};
+  fill(place, NVM_KV_RBTREE);
+  file_bytes f = read_file(place.path());
+  constexpr std::uint64_t which = 33;
+  const std::size_t key = last_of(f, key_at(which) + value_at(which));
+  ASSERT_NE(key, std::string::npos);
+  const std::size_t links = key - sizeof(std::uint64_t) - sizeof(layout::rb_links);
+  layout::rb_links node;
+  std::memcpy(&node, &f[links], sizeof node);
+  node.parent ^= 0x1000;
+  std::memcpy(&f[links], &node, sizeof node);
+  std::memset(&f[links - sizeof(layout::object_header)], 0x5A, sizeof(layout::object_header));
+  write_file(place.path(), f);
+  EXPECT_NE(findings(place.path()), 0);
+  EXPECT_EQ(salvage(place).all(), all_of_them());
 }
 
 TEST_P(damaged_records, of_a_store_whose_header_is_damaged_are_salvaged) {
