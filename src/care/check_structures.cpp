@@ -14,7 +14,7 @@ status look_at(std::byte* base, const geometry& g, const told& tell, bool tidies
   space<ordered_media, log::nothing_logged> places{medium, lanes, base, g};
   engines::structures<ordered_media> all{medium, base, places};
   status opened = places.boot(0, 1);
-  if (opened) opened = all.open();
+  if (opened) opened = all.open_telling(&tell);
   if (opened && tidies) opened = all.unlink_all_deleted();
   if (opened) return all.check(tell);
   if (opened.error() == errc::no_memory) return opened;
