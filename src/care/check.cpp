@@ -329,7 +329,12 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
   if (!is_log && stores != 0 && has_sound_pages) {
     keyed::read_from_image bytes{file.base(), g};
     const auto say = [&f](std::uint64_t at, const char* finding) { f.add(at, "%s", finding); };
-    if (nvm::status s = whole(care::check_stores(bytes, stores, say)); !s) {
+    nvm::object_room last;  // reads follow each other in one object
+    const auto is_allocated = [&](std::uint64_t place, std::uint64_t n) {
+      if (!last.holds(place, n)) last = nvm::object_in_image(base, g, place);
+      return last.holds(place, n);
+    };
+    if (nvm::status s = whole(care::check_stores(bytes, stores, say, is_allocated)); !s) {
       return api::report(api::about(path, s.error()));
     }
   }

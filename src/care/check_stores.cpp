@@ -4,14 +4,42 @@
 #include <cstring>
 #include <new>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 namespace nvm::care {
+namespace {
 
-status check_stores(keyed::byte_source& from, std::uint64_t directory,
-                    const std::function<void(std::uint64_t offset, const char* finding)>& tell) try {
+// Gives what lies anywhere, and tells once of each place where no object is allocated.
+class looking_source final : public keyed::byte_source {
+ public:
+  using is_allocated = std::function<bool(std::uint64_t place, std::uint64_t bytes)>;
+  looking_source(keyed::byte_source& from, const is_allocated& holds) noexcept : from_{from}, holds_{holds} {}
+  std::function<void(std::uint64_t place)> missed{};
+
+  bool read(std::uint64_t place, void* to, std::uint64_t bytes) override {
+    if (!from_.read(place, to, bytes)) return false;
+    if (holds_ && !holds_(place, bytes) && told_.insert(place / told_bytes).second) missed(place);
+    return true;
+  }
+  std::uint64_t objects_max() override { return from_.objects_max(); }
+
+ private:
+  static constexpr std::uint64_t told_bytes = 64;
+  keyed::byte_source& from_;
+  const is_allocated& holds_;
+  std::unordered_set<std::uint64_t> told_;
+};
+
+}  // namespace
+
+status check_stores(keyed::byte_source& source, std::uint64_t directory,
+                    const std::function<void(std::uint64_t offset, const char* finding)>& tell,
+                    const std::function<bool(std::uint64_t place, std::uint64_t bytes)>& is_allocated) try {
   char text[512];
+  looking_source from{source, is_allocated};
+  constexpr const char* not_allocated = "a link leads where no object is allocated";
   const auto say = [&](const char* of, const keyed::fault& f) {
     if (f.has_key) {
       const keyed::readable key{f.key.data(), f.key.size()};
@@ -22,6 +50,7 @@ status check_stores(keyed::byte_source& from, std::uint64_t directory,
     tell(f.place, text);
     return true;
   };
+  from.missed = [&](std::uint64_t place) { say("directory of key-value stores", {not_allocated, place, false, {}}); };
   std::vector<std::pair<std::string, std::uint64_t>> named;
   keyed::inspection names;
   names.wants_values = true;
@@ -40,6 +69,7 @@ status check_stores(keyed::byte_source& from, std::uint64_t directory,
     const keyed::readable readable{name.data(), name.size()};
     char of[256];
     std::snprintf(of, sizeof of, "key-value store \"%s\"", readable.text);
+    from.missed = [&](std::uint64_t place) { say(of, {not_allocated, place, false, {}}); };
     keyed::inspection store;
     store.tell = [&](const keyed::fault& f) { return say(of, f); };
     if (status s = store.run(from, place); !s) return s;

@@ -12,9 +12,9 @@ using told = std::function<void(std::uint64_t offset, const char* finding)>;
 using image_space = space<any_direct, log::nothing_logged>;
 
 result<std::unique_ptr<engines::structure_side>> recover(any_direct& medium, std::byte* base, image_space& places,
-                                                         bool tidies) {
+                                                         bool tidies, const told& tell) {
   if (status s = places.boot(0, 1); !s) return s.error();
-  auto all = engines::make_structure_side(medium, base, places);
+  auto all = engines::make_structure_side(medium, base, places, &tell);
   if (!all || !tidies) return all;
   if (status s = (*all)->unlink_all_deleted(); !s) return s.error();
   return all;
@@ -25,7 +25,7 @@ status look_at(std::byte* base, const geometry& g, const told& tell, bool tidies
   any_direct medium{nothing};
   log::nothing_logged lanes;  // what is to be replayed has been
   image_space places{medium, lanes, base, g};
-  const auto all = recover(medium, base, places, tidies);
+  const auto all = recover(medium, base, places, tidies, tell);
   if (all) return (*all)->check(tell);
   if (all.error() == errc::no_memory) return all.error();
   tell(anchor_word_at(g, 0, anchor_word::lockfree), last_message());

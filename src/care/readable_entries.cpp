@@ -128,15 +128,62 @@ bool has(nvm_kv* kv, std::string_view key, const std::uint64_t* sum) {
   return nvm_kv_visit(kv, key.data(), key.size(), look, &v) == 1 && v.same;
 }
 
+// Keys that anything in the pool says an entry of the store has, or had.
+std::vector<std::string> keys_said(const std::string& path, const std::string& name) {
+  struct list {
+    std::vector<std::string> keys;
+    bool out_of_memory = false;
+    void add(const void* key, std::size_t bytes) noexcept {
+      try {
+        if (key != nullptr) keys.emplace_back(static_cast<const char*>(key), bytes);
+      } catch (const std::bad_alloc&) {
+        out_of_memory = true;
+      }
+    }
+  } said;
+  nvm_kv_salvage_options how{};
+  how.argument = &said;
+  how.entry = [](const nvm_kv_entry* e, enum nvm_kv_proof, void* to) noexcept {
+    static_cast<list*>(to)->add(e->key, e->key_bytes);
+  };
+  how.lost = [](std::uint64_t, const void* key, std::size_t bytes, const char*, void* to) noexcept {
+    static_cast<list*>(to)->add(key, bytes);
+  };
+  (void)nvm_kv_salvage(path.c_str(), name.c_str(), &how);
+  if (said.out_of_memory) throw std::bad_alloc{};
+  return std::move(said.keys);
+}
+// What look-ups read besides: where the order of a tree is damaged a walk passes over entries that they find.
+void look_up(nvm_kv* kv, const std::vector<std::string>& keys, entries& to) {
+  for (const std::string& key : keys) {
+    std::uint64_t sum = 0;
+    const auto look = [](const void* bytes, std::size_t n, void* into) {
+      *static_cast<std::uint64_t*>(into) = sum_of(bytes, n);
+    };
+    if (!to.contains(key) && nvm_kv_visit(kv, key.data(), key.size(), look, &sum) == 1) to.emplace(key, sum);
+  }
+}
+
 }  // namespace
 
 readable_entries readable_in(const std::string& path) {
   readable_entries all;
-  const open_pool pool = opened(path);
+  std::vector<std::string> short_of_some;
+  open_pool pool = opened(path);
   if (pool == nullptr) return all;
   for (const std::string& name : names_in(pool.get())) {
     const open_store store = opened(pool.get(), name);
-    if (store != nullptr) walk(store.get(), all[name]);
+    if (store == nullptr) continue;
+    walk(store.get(), all[name]);
+    const std::int64_t counted = nvm_kv_size(store.get());
+    if (std::cmp_not_equal(all[name].size(), counted)) short_of_some.push_back(name);
+  }
+  for (const std::string& name : short_of_some) {
+    pool.reset();
+    const std::vector<std::string> keys = keys_said(path, name);
+    pool = opened(path);
+    const open_store store = pool == nullptr ? nullptr : opened(pool.get(), name);
+    if (store != nullptr) look_up(store.get(), keys, all[name]);
   }
   return all;
 }

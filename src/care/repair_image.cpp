@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "care/check_stores.hpp"
 #include "care/check_structures.hpp"
 #include "care/log_in_image.hpp"
 #include "engine/recover_image.hpp"
@@ -37,7 +38,10 @@ status repair_image::run() {
   before_ = intact_objects();
   settle_logs();
   if (report_.refusals.empty()) mend_pages();
-  if (report_.refusals.empty() && !engine_of(sb_.engine).is_its_log) free_unnamed();
+  if (report_.refusals.empty() && !engine_of(sb_.engine).is_its_log) {
+    allocate_what_stores_reach();
+    free_unnamed();
+  }
   if (report_.refusals.empty()) mend_anchors();
   if (report_.refusals.empty() && engine_of(sb_.engine).is_its_log) {
     const auto add = [this](const repair_note& n) { report_.notes.push_back(n); };
@@ -324,6 +328,127 @@ void repair_image::mend_pages() {
     if (p.how == mending::cannot) refuse(text_of("offset %lu: %s (found %lx)", p.offset, p.what, p.found));
     report_.notes.push_back(std::move(n));
   });
+}
+
+// A word of an extent or an entry of the page map that is zero holds, and says that nothing is there.  Of key-value
+// stores it is known what is: their links lead there, and headers of objects say that they are theirs.
+void repair_image::allocate_what_stores_reach() {
+  std::uint64_t directory = 0;
+  std::uint64_t made = 0;
+  const auto allocate = [&](std::uint64_t place) {
+    if (object_in_image(base_, g_, place).bytes == 0) made += allocate_again(place) ? 1 : 0;
+  };
+  for (unsigned copy = 0; copy < 2; ++copy) {
+    for (const anchor_word which : {anchor_word::stores, anchor_word::root}) {
+      const std::uint64_t at = anchor_word_at(g_, copy, which);
+      const std::uint64_t word = word_at(base_, at);
+      const std::uint64_t place = word & checked_mask;
+      if (!word_holds(word, word_seed(at)) || place == 0) continue;
+      if (which == anchor_word::stores) directory = place;
+      allocate(place);
+    }
+  }
+  const auto tell = [&] {
+    if (made == 0) return;
+    note(mending::mended, g_.page_map_offset,
+         text_of("what a name or a key-value store leads to: allocated again, in %lu places", made));
+  };
+  if (directory == 0) return tell();
+  std::vector<std::uint64_t> missing;
+  const auto is_allocated = [&](std::uint64_t place, std::uint64_t bytes) {
+    if (object_in_image(base_, g_, place).holds(place, bytes)) return true;
+    missing.push_back(place);
+    return false;
+  };
+  keyed::read_from_image bytes{base_, g_};
+  const status walked = check_stores(bytes, directory, [](std::uint64_t, const char*) {}, is_allocated);
+  if (looked_at(walked)) {
+    for (const std::uint64_t place : missing) allocate(place);
+  }
+  tell();
+}
+
+// The object whose header lies before `place`, and not before `first`; 0: none that can be told.
+std::uint64_t repair_image::header_before(std::uint64_t place, std::uint64_t first) const {
+  constexpr std::uint64_t step = layout::fine_slot_bytes;
+  for (std::uint64_t at = round_down(place, step) - step; at >= first; at -= step) {
+    layout::object_header h;
+    std::memcpy(&h, base_ + at, sizeof h);
+    const bool is_it = layout::object_header_holds(h, at) && h.type >= layout::kv_type_header &&
+                       h.type <= layout::kv_type_separator && place < at + sizeof h + layout::object_size(h);
+    if (is_it) return at;
+    if (place - at > layout::coarse_object_max) break;
+  }
+  return 0;
+}
+
+// False: nothing says what is there, or something else is.
+bool repair_image::allocate_again(std::uint64_t place) {
+  if (!g_.in_data(place, 1)) return false;
+  constexpr auto typed = layout::object_layout::typed;
+  const std::uint64_t page = g_.page_of(place);
+  const tx::pool_targets pages{base_, g_};
+  for (const auto kind : {layout::page_kind::fine, layout::page_kind::coarse}) {
+    const std::uint64_t count =
+        kind == layout::page_kind::fine ? layout::fine_extent_pages : layout::coarse_extent_pages;
+    const std::uint64_t first = round_down(page, count);
+    const std::uint64_t extent = g_.page_offset(first);
+    if (!range_inside(first, count, g_.size_pages) || word_at(base_, extent) != extent_identity_word(extent, kind)) {
+      continue;
+    }
+    const std::uint64_t at = header_before(place, extent);
+    if (at == 0) continue;
+    const layout::page_entry e = pages.entry_of(first);
+    const bool is_there = e.kind == kind && layout::transactional(e) && e.layout == typed;
+    if (!is_there && !enter_pages(first, {static_cast<std::uint32_t>(count), 0, kind, typed, {}})) continue;
+    // An entry may be all that was missing.
+    if (object_in_image(base_, g_, place).bytes != 0 || allocate_in_extent(extent, kind, at)) return true;
+  }
+  const std::uint64_t at = g_.page_offset(page);
+  layout::object_header h;
+  std::memcpy(&h, base_ + at, sizeof h);
+  const std::uint64_t count = ceil_div(layout::object_size(h) + sizeof h, g_.page_bytes());
+  if (!layout::object_header_holds(h, at) || place - at > sizeof h + sizeof(layout::rb_links) ||
+      !range_inside(page, count, g_.size_pages)) {
+    return false;
+  }
+  return enter_pages(page, {static_cast<std::uint32_t>(count), 0, layout::page_kind::run, typed, {}});
+}
+bool repair_image::allocate_in_extent(std::uint64_t extent, layout::page_kind kind, std::uint64_t at) {
+  const layout::extent_shape s = layout::shape_of(kind, g_.page_shift);
+  layout::object_header h;
+  std::memcpy(&h, base_ + at, sizeof h);
+  const auto slot = static_cast<unsigned>((at - extent) >> s.slot_shift);
+  const std::uint64_t slots = ceil_div(layout::object_size(h) + sizeof h, s.slot_bytes);
+  if ((at - extent) % s.slot_bytes != 0 || slot < s.header_slots || slots > s.slots - slot) return false;
+  for (unsigned i = slot; i < slot + slots; ++i) {
+    if (object_in_extent(base_, extent, s, i).bytes != 0) return false;
+  }
+  const first_bit bit = first_bit_of(extent, slot);
+  const std::uint64_t word = word_at(base_, bit.word_offset);
+  if (!word_holds(word, word_seed(bit.word_offset))) return false;
+  const std::uint64_t sealed =
+      seal_word((word & checked_mask) | std::uint64_t{1} << bit.bit, word_seed(bit.word_offset));
+  std::memcpy(base_ + bit.word_offset, &sealed, sizeof sealed);
+  base_[extent + s.lengths_at + slot] = std::byte{layout::length_byte(static_cast<unsigned>(slots))};
+  return true;
+}
+// Of pages that are free.
+bool repair_image::enter_pages(std::uint64_t page, const layout::page_entry& e) {
+  for (std::uint64_t p = page; p < page + e.length_pages; ++p) {
+    if (word_at(base_, g_.entry_offset(p)) != 0) return false;
+  }
+  // Nor those of what begins before.
+  for (std::uint64_t p = page; p-- != 0;) {
+    const std::uint64_t word = word_at(base_, g_.entry_offset(p));
+    if (word == 0) continue;
+    if (p + layout::unpack(word & checked_mask).length_pages > page) return false;
+    break;
+  }
+  const std::uint64_t at = g_.entry_offset(page);
+  const std::uint64_t word = seal_word(layout::pack(e), word_seed(at));
+  std::memcpy(base_ + at, &word, sizeof word);
+  return true;
 }
 
 // Objects without a type are type maps, of which one counts.

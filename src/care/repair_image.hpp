@@ -54,6 +54,11 @@ class repair_image {
 
   // Space and names.
   void mend_pages();
+  void allocate_what_stores_reach();
+  [[nodiscard]] bool allocate_again(std::uint64_t place);
+  [[nodiscard]] std::uint64_t header_before(std::uint64_t place, std::uint64_t first) const;
+  [[nodiscard]] bool allocate_in_extent(std::uint64_t extent, layout::page_kind kind, std::uint64_t at);
+  [[nodiscard]] bool enter_pages(std::uint64_t page, const layout::page_entry& e);
   void mend_anchors();
   void mend_anchor_word(anchor_word which);
   [[nodiscard]] bool can_name(anchor_word which, std::uint64_t place) const;

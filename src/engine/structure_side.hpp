@@ -119,9 +119,10 @@ class structure_side {
   [[nodiscard]] virtual status check(const told& tell) = 0;
 };
 
-// For direct_media, any_direct and any_image (structures_*.cpp).
+// For direct_media, any_direct and any_image (structures_*.cpp).  `lost` is called for nodes that were linked, and that
+// no crash alone can have left without a link; nullptr: nobody asks.
 template <media M>
-[[nodiscard]] result<std::unique_ptr<structure_side>> make_structure_side(M& medium, std::byte* base,
-                                                                          structure_pages& pages) noexcept;
+[[nodiscard]] result<std::unique_ptr<structure_side>> make_structure_side(
+    M& medium, std::byte* base, structure_pages& pages, const structure_side::told* lost = nullptr) noexcept;
 
 }  // namespace nvm::engines

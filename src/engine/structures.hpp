@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cstdio>
+#include <functional>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -323,7 +324,9 @@ class structures final : public structure_side {
   structures(M& medium, std::byte* base, structure_pages& pages) noexcept
       : medium_{medium}, base_{base}, pages_{pages}, names_{medium, base, pages} {}
 
-  status open() noexcept override try {
+  status open() noexcept override { return open_telling(nullptr); }
+  // As open().  Calls lost(offset, what) for nodes that were linked, and that no crash alone can have left without.
+  [[nodiscard]] status open_telling(const told* lost) noexcept try {
     if (status s = names_.open(); !s) return s;
     lockfree::domain_settings settings;
     if (names_.exists()) settings.area_shift = names_.area_shift();
@@ -351,6 +354,7 @@ class structures final : public structure_side {
         static_cast<unsigned>(std::min<std::size_t>(platform::processors(), r.areas.size() / areas_per_thread + 1));
     platform::run_parts(parts, [&](unsigned) noexcept { names_.recover_part(r); });
     if (status s = names_.check_recovery(r); !s) return s;
+    if (lost != nullptr) names_.tell_lost(r, *lost);
     return names_.end_recovery(r, report_, [&]() noexcept {
       for (auto& o : open_) {
         if (o.of != nullptr) o.count(*o.of);
@@ -758,11 +762,11 @@ class structures final : public structure_side {
 };
 
 template <media M>
-result<std::unique_ptr<structure_side>> make_structure_side(M& medium, std::byte* base,
-                                                            structure_pages& pages) noexcept {
+result<std::unique_ptr<structure_side>> make_structure_side(M& medium, std::byte* base, structure_pages& pages,
+                                                            const structure_side::told* lost) noexcept {
   std::unique_ptr<structure_side> made{new (std::nothrow) structures<M>{medium, base, pages}};
   if (made == nullptr) return fail(errc::no_memory, "no volatile memory for the lock-free structures of a pool");
-  if (status s = made->open(); !s) return s.error();
+  if (status s = made->open_telling(lost); !s) return s.error();
   return made;
 }
 

@@ -3,6 +3,7 @@
 
 namespace nvm::engines {
 
-template result<std::unique_ptr<structure_side>> make_structure_side(any_image&, std::byte*, structure_pages&) noexcept;
+template result<std::unique_ptr<structure_side>> make_structure_side(any_image&, std::byte*, structure_pages&,
+                                                                     const structure_side::told*) noexcept;
 
 }  // namespace nvm::engines

@@ -5,6 +5,7 @@
 #include <new>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <unordered_set>
 #include <vector>
 
@@ -28,7 +29,10 @@ class salvager {
     facts_ = walk.facts();
     if (report_.of) report_.of(facts_);
     const bool proves = facts_.with_sums && !without_proof_;
-    if (proves) sweep();
+    if (proves) {
+      follow_links();
+      sweep();
+    }
     for (const auto& f : faults_) {
       if (f.has_key && given_.contains(f.key)) continue;  // it was found elsewhere
       report_.lost({f.what, f.place, f.has_key, f.key});
@@ -116,6 +120,44 @@ class salvager {
       give(e, walk.facts().with_sums && !without_proof_ ? proof::led_to : proof::none);
     };
     return walk.run(from_.bytes, header_);
+  }
+
+  // What a look-up reads, which compares keys alone: a node whose parent is another one, a record out of its order.
+  // The objects that they lie in need not have a header that holds, so that no sweep meets them.
+  void follow_links() {
+    layout::kv_header header{};
+    if (!from_.bytes.read(header_, &header, sizeof header)) return;
+    inspection own;
+    own.begin(from_.bytes, facts_);
+    std::unordered_set<std::uint64_t> met;
+    std::vector<std::uint64_t> next{header.root};
+    const std::uint64_t most = from_.bytes.objects_max();
+    while (!next.empty() && met.size() < most) {
+      const std::uint64_t place = next.back();
+      next.pop_back();
+      if (place == 0 || !met.insert(place).second) continue;
+      std::uint64_t record = 0;
+      if (facts_.index == kv_index::rbtree) {
+        record = add_links<layout::rb_links>(place, next);
+      } else if (facts_.index == kv_index::list) {
+        record = add_links<layout::list_links>(place, next);
+      }
+      if (record == 0 || seen_.contains(record) || !own.read_record(record)) continue;
+      if (!given_.contains(std::string{own.key()})) give({own.key(), own.value(), record}, proof::led_to);
+    }
+  }
+  // Where the node's links lead, to be followed; place of its record, 0: there is none.
+  template <class Links>
+  std::uint64_t add_links(std::uint64_t place, std::vector<std::uint64_t>& next) {
+    Links links{};
+    if (!from_.bytes.read(place, &links, sizeof links)) return 0;
+    if constexpr (std::is_same_v<Links, layout::rb_links>) {
+      next.push_back(links.right);
+      next.push_back(links.left);
+    } else {
+      next.push_back(links.next);
+    }
+    return place + sizeof links;
   }
 
   // ---- all records ----

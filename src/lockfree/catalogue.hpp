@@ -291,6 +291,33 @@ class catalogue {
     }
     return {};
   }
+  // Of nodes that nothing leads to and that hold what linked ones would, those that no crash leaves so.  What a thread
+  // was about to link had a successor that was linked, and would have been marked before it left; and a thread links
+  // one node at a time.  Everything else that was never linked is wiped, or empty.  Calls tell(offset, what).
+  template <class Tell>
+  void tell_lost(const recovery& r, Tell&& tell) const {
+    std::vector<std::pair<std::uint64_t, const node_head*>> whole;
+    for (const dead_node& d : r.dead) {
+      const node_head* n = d.of->whole_at(d.offset, d.bytes);
+      if (n != nullptr) whole.emplace_back(offset_in_pool(n), n);
+    }
+    std::sort(whole.begin(), whole.end());
+    const auto at_place = [&](std::uint64_t place) {
+      const auto at =
+          std::lower_bound(whole.begin(), whole.end(), std::pair<std::uint64_t, const node_head*>{place, nullptr});
+      return at != whole.end() && at->first == place ? at->second : nullptr;
+    };
+    bool told = false;
+    for (const auto& [place, n] : whole) {
+      const node_head* next = at_place(offset_of(n->next.load()));
+      if (next == nullptr || next->order < n->order) continue;
+      tell(place, "nodes that were linked, and nothing leads there");
+      told = true;
+    }
+    if (!told && whole.size() > threads_known()) {
+      tell(whole.front().first, "more nodes that nothing leads to than threads can have been about to link");
+    }
+  }
   // settle() -> status: what recovery has found deleted and linked is unlinked, by a thread of the domain.  The tables
   // lead there until then.
   template <class Settle>
@@ -298,6 +325,7 @@ class catalogue {
     bool detached = false;
     for (const dead_node& d : r.dead) detached = d.of->detach(d.offset, d.bytes) || detached;
     if (detached) medium_.fence(edge{"lockfree/E24"});
+    for (const dead_node& d : r.dead) d.of->wipe_unlinked(d.offset, d.bytes);
     free_all(r.dead);
     medium_.fence(edge{"lockfree/E18"});
     if (status s = settle(); !s) return s;
@@ -450,6 +478,15 @@ class catalogue {
         if (any) medium_.flush(base_ + line, count * 8);
       }
     });
+  }
+  [[nodiscard]] std::uint64_t offset_in_pool(const void* p) const noexcept {
+    return static_cast<std::uint64_t>(static_cast<const std::byte*>(p) - base_);
+  }
+  // Threads that have ever worked here at one time.
+  [[nodiscard]] std::size_t threads_known() const noexcept {
+    std::size_t n = 0;
+    for (unsigned t = 0; exists() && t < 256; ++t) n += load_word(base_, table_word(t)) != 0 ? 1 : 0;
+    return n;
   }
   template <class Visit>
   void each_table(Visit&& visit) const {

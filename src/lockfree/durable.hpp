@@ -122,6 +122,29 @@ class durable final : public structure {
       return true;  // the twins' bear none
     }
   }
+  [[nodiscard]] const node_head* whole_at(std::uint64_t offset, std::uint64_t bytes) noexcept override {
+    if constexpr (requires {
+                    typename shape_type::nodes;
+                    shape_.mark_of(offset, bytes);
+                  }) {
+      using nodes = typename shape_type::nodes;
+      const link* mark = with_sums_ && !is_fixed(offset) ? shape_.mark_of(offset, bytes) : nullptr;
+      if (mark == nullptr || (mark->load() & gone) != 0) return nullptr;
+      const auto* n = reinterpret_cast<const node_head*>(mark);
+      const std::uint64_t before = memory_.offset_in_pool(n) - offset;
+      if (before >= bytes || !nodes::fits(n, bytes - before) || nodes::reach_with_sum(n) > bytes - before) {
+        return nullptr;
+      }
+      return nodes::sum_holds(n) && has_order_of_key<nodes>(shape_, n) ? n : nullptr;
+    } else {
+      return nullptr;
+    }
+  }
+  void wipe_unlinked(std::uint64_t offset, std::uint64_t bytes) noexcept override {
+    if constexpr (requires { shape_.mark_of(offset, bytes); }) {
+      if (!is_fixed(offset) && !bears_mark(offset, bytes)) memory_.heap().wipe(offset);
+    }
+  }
   [[nodiscard]] bool note_linked(std::uint64_t offset, std::uint64_t bytes, const link* by) noexcept override {
     if constexpr (requires { shape_.mark_of(offset, bytes); }) {
       if (is_fixed(offset) || !bears_mark(offset, bytes)) return true;

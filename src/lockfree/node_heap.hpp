@@ -16,6 +16,7 @@
 // extents that were there when the pool was opened are looked at when the stack is empty, by one thread at a time.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -154,8 +155,10 @@ class node_heap {
       if (own.word != at.word + 1) continue;
       if (!settings_.all_at_once) clear_bit(at);
       own.places |= std::uint64_t{1} << at.bit;
+      wipe(offset);
       return;
     }
+    wipe(offset);
     if (settings_.durable_words) (void)areas.allocates(area_of(offset), owner(), operation, false);
     clear_bit(at);
     became_free(at.word);
@@ -173,6 +176,16 @@ class node_heap {
     const std::uint64_t before = change_word(at.word, 0, std::uint64_t{1} << at.bit);
     if (settings_.durable_words) written.add(base_ + words_.word_offset(at.word));
     if (worth_taking(before & ~(std::uint64_t{1} << at.bit))) became_free(at.word);
+  }
+
+  // What a place holds that was never linked: it does not look like a node that was, if a crash finds it allocated.
+  void wipe(std::uint64_t offset) noexcept {
+    if (!settings_.durable_words) return;
+    auto* words = reinterpret_cast<std::uint64_t*>(base_ + offset);
+    constexpr std::uint64_t count = line_bytes / sizeof *words;
+    if (std::all_of(words, words + count, [](std::uint64_t w) { return w == 0; })) return;
+    std::fill_n(words, count, 0U);
+    medium_.flush(words, line_bytes);
   }
 
   // Its structure was dropped: its pages are somebody else's, whatever its nodes still wait for.
@@ -478,6 +491,10 @@ class node_heap {
       }
       const std::uint64_t first = words_.first_word_of(*extent);
       for (std::uint64_t w = words_.shape.words; w-- > 0;) {
+        // The pages may have been those of another structure's nodes.
+        for (std::uint64_t left = places_of(first + w, c); left != 0; left &= left - 1) {
+          wipe(words_.first_slot_offset(first + w) + static_cast<unsigned>(std::countr_zero(left)) * slot_bytes);
+        }
         // A structure that was dropped may have left the word listed, or owned.
         words_.states[first + w].store(word_table::idle, std::memory_order_relaxed);
         if (places_of(first + w, c) != 0) became_free(first + w);

@@ -124,6 +124,8 @@ class rebuilt final : public structure {
     for (candidate& c : all) c.linked = true;
   }
   [[nodiscard]] bool bears_mark(std::uint64_t, std::uint64_t) noexcept override { return true; }
+  [[nodiscard]] const node_head* whole_at(std::uint64_t, std::uint64_t) noexcept override { return nullptr; }
+  void wipe_unlinked(std::uint64_t, std::uint64_t) noexcept override {}
   void write_back_words(std::uint64_t, std::uint64_t) noexcept override {}
   [[nodiscard]] bool note_linked(std::uint64_t, std::uint64_t, const link*) noexcept override { return true; }
   void write_back_mark(std::uint64_t, std::uint64_t) noexcept override {}

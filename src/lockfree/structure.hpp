@@ -29,6 +29,9 @@ class structure {
   // Whether the node or run, if it was linked once, bears the mark that what is unlinked bears durably before; it may
   // be marked and linked.
   [[nodiscard]] virtual bool bears_mark(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
+  // The head of a node that nothing leads to, and that holds what a linked one would: its mark says that it was not
+  // deleted, its sum holds, its order is that of its key.  nullptr: it is none, or the structure cannot tell.
+  [[nodiscard]] virtual const node_head* whole_at(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
   // Calls visit for the offset of each node and run that something leads to; false: no volatile memory to do so for
   // all; `by` as above.  (Second method.)
   [[nodiscard]] virtual bool each_linked(void* context, void (*visit)(void* context, std::uint64_t offset,
@@ -61,6 +64,8 @@ class structure {
   virtual void write_back_words(std::uint64_t first, std::uint64_t end) noexcept = 0;
   virtual void write_back_mark(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
   virtual void write_back_links(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
+  // The same does not look like one that was linked, if a crash finds it again; written back, not fenced.
+  virtual void wipe_unlinked(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
   // Nodes that nothing leads to are no more; written back, not fenced.
   virtual void free_unlinked(std::span<const std::uint64_t> offsets) noexcept = 0;
   // The user's threads have given their reservations back; nobody will come.

@@ -48,6 +48,7 @@
 
 #include "media/media.hpp"
 #include "space/check.hpp"
+#include "space/object_in_image.hpp"
 #include "space/space_index.hpp"
 #include "space/structure_pages.hpp"
 

@@ -340,6 +340,27 @@ class Stores(RepairTest):
         self.assertEqual((answer["lost"], answer["kept"]), ([], []))
         self.assertEqual(self.entries(self.out(damaged)), before)
 
+    def test_lose_nothing_with_a_word_that_says_that_nothing_is_there(self):
+        """Zero holds in the page map and in extents: what links lead to is there all the same."""
+        for index in ("list", "hash", "btree"):
+            path = self.stored(index)
+            before, other = self.entries(path), self.entries(path, "other")
+            layout = Layout(path)
+            words = []
+            for kind in (Layout.FINE, Layout.COARSE):
+                for page in layout.pages(kind):
+                    first, count, _, _, _ = layout.extent(page, kind)
+                    words += [first + 8 * i for i in range(count) if layout.word(first + 8 * i)][:2]
+                    words.append(layout.entry(page))
+            for at in words:
+                with self.subTest(index=index, at=at):
+                    damaged = self.copy_with(path, {at: bytes(8)})
+                    answer = self.repaired(damaged)
+                    self.assertEqual((answer["lost"], answer["kept"]), ([], []))
+                    self.assertIn("allocated again", str(answer["mended"]))
+                    self.assertEqual(self.entries(self.out(damaged)), before)
+                    self.assertEqual(self.entries(self.out(damaged), "other"), other)
+
     def test_give_back_the_room_of_what_is_lost(self):
         path = self.stored("hash")
         damaged = self.changed(path, b"value 17 of store", b"value 71 of store")

@@ -8,6 +8,7 @@
 #include "kv/kv_layout.hpp"
 #include "kv_testing.hpp"
 #include "pool/pool_layout.hpp"
+#include "space/space_layout.hpp"
 
 namespace nvm::tests {
 namespace {
@@ -199,6 +200,36 @@ TEST_P(damaged_records, that_have_changed_places_are_told) {
   EXPECT_GE(findings(place.path()), 2);
 }
 
+// Zero is a word of an extent that holds, and says that no object is there.
+TEST_P(damaged_pools, do_not_pass_the_check_without_the_objects_that_their_links_lead_to) {
+  fill(place, GetParam().index);
+  const file_bytes whole = read_file(place.path());
+  layout::superblock sb;
+  std::memcpy(static_cast<void*>(&sb), whole.data(), sizeof sb);
+  const auto word_of = [&](std::uint64_t at) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, &whole[at], sizeof word);
+    return word;
+  };
+  unsigned words = 0;
+  for (std::uint64_t page = 0; page < sb.size_pages; ++page) {
+    const layout::page_entry e = layout::unpack(word_of(sb.page_map_offset + page * 8) & checked_mask);
+    if (e.kind != layout::page_kind::fine && e.kind != layout::page_kind::coarse) continue;
+    const layout::extent_shape s = layout::shape_of(e.kind, sb.page_shift);
+    for (unsigned w = 0; w < s.words; ++w) {
+      const std::uint64_t at = sb.data_offset + (page << sb.page_shift) + layout::first_words_at + w * 8;
+      if (word_of(at) == 0) continue;
+      file_bytes f = whole;
+      std::memset(&f[at], 0, sizeof(std::uint64_t));
+      write_file(place.path(), f);
+      EXPECT_NE(findings(place.path()), 0) << "word at " << at;
+      ++words;
+    }
+  }
+  // A log has all of a log-structured pool; the log of ssd may have the words.
+  if (words != 0) EXPECT_GT(words, 10U);
+}
+
 // ---- salvage ----
 
 struct salvage_result {
@@ -278,6 +309,25 @@ TEST_P(damaged_records, that_nothing_leads_to_are_swept_up) {
   EXPECT_GT(r.findings, 0);
   EXPECT_EQ(r.all(), all_of_them());
   EXPECT_EQ(r.entries[NVM_KV_SWEPT].size(), entries);
+}
+
+// A look-up compares keys, and asks neither who a node's parent is nor what its object's header says.
+TEST(damaged_trees, are_salvaged_with_all_that_a_look_up_reads) {
+  const pool_place place{grounds[0]};
+  fill(place, NVM_KV_RBTREE);
+  file_bytes f = read_file(place.path());
+  constexpr std::uint64_t which = 33;
+  const std::size_t key = last_of(f, key_at(which) + value_at(which));
+  ASSERT_NE(key, std::string::npos);
+  const std::size_t links = key - sizeof(std::uint64_t) - sizeof(layout::rb_links);
+  layout::rb_links node;
+  std::memcpy(&node, &f[links], sizeof node);
+  node.parent ^= 0x1000;
+  std::memcpy(&f[links], &node, sizeof node);
+  std::memset(&f[links - sizeof(layout::object_header)], 0x5A, sizeof(layout::object_header));
+  write_file(place.path(), f);
+  EXPECT_NE(findings(place.path()), 0);
+  EXPECT_EQ(salvage(place).all(), all_of_them());
 }
 
 TEST_P(damaged_records, of_a_store_whose_header_is_damaged_are_salvaged) {
