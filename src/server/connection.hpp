@@ -54,7 +54,9 @@ class connection {
  private:
   // Carries out the commands at the beginning of `input`; returns how many bytes it took.
   std::size_t consume(std::string_view input);
+  std::size_t throw_away(std::string_view input);
   bool continue_get();
+  void carry_out(command& c, std::string_view input);
   void keep(std::string_view rest);
   [[nodiscard]] bool await(std::size_t bytes) noexcept;
   void end_waiting() noexcept;

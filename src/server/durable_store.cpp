@@ -452,6 +452,56 @@ void durable_store::count_what_was_there() noexcept {
   counting_.store(false, std::memory_order_release);
 }
 
+// The choice of a sweep among the items that a scan shows it.
+struct durable_store::sweep_choice {
+  durable_store& store;
+  victims& list;
+  const sweep_wish& wish;
+  std::uint64_t flushed_before;
+  std::uint64_t room;  // same_room: bytes of memory
+  std::size_t seen = 0;
+  patience choosy{};
+  bool came_around = false;
+
+  void look_at(const nvm_lf_entry& e) noexcept {
+    item i;
+    ++seen;
+    if (!item_of(e, i)) return;
+    if (wish.same_room && memory_of(i.key.size(), i.value.size()) != room) return;
+    const bool dead = is_gone(i, wish.now, flushed_before);
+    if (!dead && !wish.living) return;
+    const bool used = (e.mark & item_state::used_bit) != 0;
+    if (!dead && choosy.spares(used, i.state().fetched, came_around)) {
+      std::uint64_t expected = e.mark;
+      if (used) {
+        static_cast<void>(
+            nvm_lf_change_mark(store.items_, &e, &expected, e.mark & ~item_state::used_bit, NVM_LF_MARK_LAZY));
+      }
+      return;
+    }
+    if (list.count == victims_max) return;
+    victims::one& v = list.all[list.count++];
+    std::memcpy(v.key.data(), i.key.data(), i.key.size());
+    v.key_bytes = i.key.size();
+    v.cas = i.cas;
+    v.alive = !dead;
+  }
+};
+
+// Removes what was chosen, if it is still the same.
+struct durable_store::goodbye final : decision {
+  const victims::one* who = nullptr;
+  bool same = false;
+  item last;
+  wish decide(const item* old) noexcept override {
+    same = old != nullptr && old->cas == who->cas;
+    if (!same) return {};
+    last = *old;
+    return {what::remove, 0, 0, {}};
+  }
+  void fill(char*, const item*) noexcept override {}
+};
+
 std::size_t durable_store::sweep(item_session& by, const sweep_wish& wish, const sweep_listener& told) {
   const std::lock_guard lock{sweep_mutex_};
   if (failed()) return 0;
@@ -461,60 +511,18 @@ std::size_t durable_store::sweep(item_session& by, const sweep_wish& wish, const
     return wish.bytes != 0 && memory_.load(std::memory_order_relaxed) + wish.bytes + sweep_margin <=
                                   limit_.load(std::memory_order_relaxed);
   };
-  if (enough()) return 0;  // somebody else has made room meanwhile
-  struct context {
-    durable_store& store;
-    victims& list;
-    const sweep_wish& wish;
-    std::uint64_t flushed_before;
-    std::uint64_t room;  // same_room: bytes of memory
-    std::size_t seen;
-    patience choosy;
-    bool came_around;
-  } c{*this, *victims_, wish, flushed_before(), memory_of(0, wish.bytes - std::min(wish.bytes, item_bytes(0, 0))),
-      0,     {},        false};
+  if (enough()) return 0;  // another thread has made room meanwhile
+  sweep_choice choice{*this, *victims_, wish, flushed_before(),
+                      memory_of(0, wish.bytes - std::min(wish.bytes, item_bytes(0, 0)))};
   const auto visit = [](const nvm_lf_entry* e, void* argument) {
-    context& to = *static_cast<context*>(argument);
-    item i;
-    ++to.seen;
-    if (!item_of(*e, i)) return 0;
-    if (to.wish.same_room && memory_of(i.key.size(), i.value.size()) != to.room) return 0;
-    const bool dead = is_gone(i, to.wish.now, to.flushed_before);
-    if (!dead && !to.wish.living) return 0;
-    const bool used = (e->mark & item_state::used_bit) != 0;
-    if (!dead && to.choosy.spares(used, i.state().fetched, to.came_around)) {
-      std::uint64_t expected = e->mark;
-      if (used) {
-        static_cast<void>(
-            nvm_lf_change_mark(to.store.items_, e, &expected, e->mark & ~item_state::used_bit, NVM_LF_MARK_LAZY));
-      }
-      return 0;
-    }
-    if (to.list.count == victims_max) return 0;
-    victims::one& v = to.list.all[to.list.count++];
-    std::memcpy(v.key.data(), i.key.data(), i.key.size());
-    v.key_bytes = i.key.size();
-    v.cas = i.cas;
-    v.alive = !dead;
+    static_cast<sweep_choice*>(argument)->look_at(*e);
     return 0;
   };
-  // Removes what was chosen, if it is still the same.
-  struct goodbye final : decision {
-    const victims::one* who = nullptr;
-    bool same = false;
-    item last;
-    wish decide(const item* old) noexcept override {
-      same = old != nullptr && old->cas == who->cas;
-      if (!same) return {};
-      last = *old;
-      return {what::remove, 0, 0, {}};
-    }
-    void fill(char*, const item*) noexcept override {}
-  } bye;
+  goodbye bye;
   std::size_t ends = 0;
-  while (c.seen < wish.items_max && !enough() && ends < 3) {
+  while (choice.seen < wish.items_max && !enough() && ends < 3) {
     victims_->count = 0;
-    if (nvm_lf_scan(items_, &cursor_, victims_max, visit, &c) < 0) {
+    if (nvm_lf_scan(items_, &cursor_, victims_max, visit, &choice) < 0) {
       note_failure();
       break;
     }
@@ -525,7 +533,7 @@ std::size_t durable_store::sweep(item_session& by, const sweep_wish& wish, const
       ++gone;
     }
     if (cursor_ != 0) continue;
-    c.came_around = true;
+    choice.came_around = true;
     ++ends;  // three times around are enough, whatever was used meanwhile
     if (wish.bytes == 0) break;
   }

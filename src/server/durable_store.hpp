@@ -93,6 +93,8 @@ class durable_store final : public item_store {
   std::mutex sweep_mutex_;  // of the next two
   std::uint64_t cursor_ = 0;
   struct victims;
+  struct sweep_choice;
+  struct goodbye;
   std::unique_ptr<victims> victims_;
 
   // Bytes of what was there when the pool was opened are counted while it serves: one byte for each place an item may
