@@ -325,7 +325,7 @@ status image_media::checkpoint_step() noexcept {
   return run_checkpoint(held);
 }
 
-// Steps 3 and 4.  Nobody else is at it; records below durable_ stay where they are until checkpoint_
+// Steps 3 and 4, by one thread at a time; records below durable_ stay where they are until checkpoint_
 // moves, so they are read without the lock.
 status image_media::run_checkpoint(lock& held) noexcept {
   const lsn_t from = checkpoint_;
@@ -393,7 +393,7 @@ status image_media::close() noexcept {
   lock held{order_};
   freed_.wait(held, [this] { return !checkpointing_; });
   if (poisoned()) return refuse();
-  NVM_ASSERT(checkpoint_ == tail_);  // nobody appends to what is being closed
+  NVM_ASSERT(checkpoint_ == tail_);  // nothing is appended to a medium that is being closed
   // It needs no sync: until it is on the device the other copy is, which says the same.
   const status moved = lap_begun_ ? move_header(checkpoint_) : status{};
   if (moved) {

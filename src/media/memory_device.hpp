@@ -50,7 +50,7 @@ class memory_device final : public block_device {
   status sync(edge e) noexcept override;
   result<std::uint64_t> size() noexcept override;
 
-  // Called under the device's lock; nullptr: nobody.
+  // Called under the device's lock; nullptr: no call.
   void report_to(device_sink* sink) noexcept;
 
   // The k-th write, read or sync from now on fails with EIO, and all later ones if `for_ever`; 0: none.
