@@ -204,8 +204,8 @@ void connection::keep(std::string_view rest) {
 // Receives once; empty: nothing has come.
 std::string_view connection::receive() {
   const std::size_t had = input_.size();
-  // What there is to come of a large value is received in its place, which grows with what has come and not with what
-  // was announced; anything else through the worker's buffer.
+  // The rest of a large value is received in place, in room that grows with the bytes received and not with the size
+  // announced; anything else goes through the worker's buffer.
   const std::size_t wanted = needed_ > had ? needed_ - had : 0;
   const bool in_place = had != 0 && wanted > worker::read_bytes;
   const std::size_t room = in_place ? std::min(wanted, std::max(had / 2, worker::read_bytes)) : worker::read_bytes;

@@ -1,7 +1,7 @@
 // mg, ms, md, ma, me.
 //
 // A reply repeats what its flags ask for, in their order; so an expiry that is asked for before it is changed is the
-// old one. Marks (stale, won) lie in the state word, and whoever sets one by compare-and-swap has won.
+// old one. Marks (stale, won) lie in the state word; the client whose compare-and-swap sets a mark has won.
 #include <charconv>
 #include <cstring>
 

@@ -123,8 +123,8 @@ void read_extended(const std::string& text, settings& to) {
   if (found->warns) to.warnings.push_back("-o " + name + " has no effect here");
 }
 
-// Where items lie when nobody says so: a place of the service or of the user, and of the port or the socket, so that
-// two servers have two pools.
+// Path of the pool without --pool: a folder of the service or of the user, and a name from the port or the socket, so
+// that two servers have two pools.
 std::string own_pool_path(const settings& s) {
   const auto variable = [](const char* name) {
     const char* const value = std::getenv(name);
