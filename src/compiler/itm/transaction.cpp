@@ -76,8 +76,8 @@ void forget(thread_state& t) noexcept {
   t.irrevocable = false;
 }
 
-// Takes back, of this thread's own things, what level k and the levels inside it did; the STM has done its part. Frames
-// from here to where the level began are no more.
+// Takes back what level k and the levels inside it did to the thread's own state; the STM has done its part. Frames
+// from here to where the level began have been left.
 void undo_from(thread_state& t, std::size_t k) noexcept {
   transaction& tx = *t.rest;
   const level l = tx.levels[k];
