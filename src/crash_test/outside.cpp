@@ -55,7 +55,8 @@ void on_interruption(int number) {
 
 using clock = std::chrono::steady_clock;
 
-// What a child needs, made before fork(): nothing may be allocated in between.  Refers to what it is made from.
+// Arguments and environment of a child, made before fork(), after which nothing may be allocated.  They refer to the
+// strings that they are made from.
 struct child_vectors {
   std::vector<char*> arguments, environment;
   child_vectors(const std::vector<std::string>& a, const std::vector<std::string>& more) {

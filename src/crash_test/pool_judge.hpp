@@ -37,7 +37,7 @@ class pool_judge {
     const nvm_rec_site* site = nullptr;
     std::string details;
   };
-  // Of a verdict that check() gave; null for others.
+  // The blame for a verdict that check() gave; null for others.
   [[nodiscard]] const blame* blame_of(const std::string& verdict) const;
 
   // The pool's bytes when `transactions` of them had ended.
