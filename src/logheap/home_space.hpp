@@ -71,7 +71,7 @@ class home_space {
     unsigned size_class = 0;  // classes_max: a large object
     spin_lock lock;           // guards `taken` and `free`
     unsigned free = 0;
-    bool listed = false;  // in its class's list, or somebody's current one
+    bool listed = false;  // in its class's list, or the current one of a thread
     std::unique_ptr<std::uint64_t[]> taken;
     std::unique_ptr<std::atomic<std::uint64_t>[]> words;
     superblock* next = nullptr;  // in the list; guarded by the list's lock

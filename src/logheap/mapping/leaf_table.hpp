@@ -33,10 +33,10 @@ struct leaf_memory {
 };
 
 // Leaves that a client has freed and may want again, by capacity: some, that it counts for the table's bytes still.
-// Of one thread.
+// For one thread.
 class leaf_cache {
  public:
-  // Of at least so many pieces, and a few more at most.
+  // A leaf with room for at least so many pieces, and a few more at most.
   [[nodiscard]] leaf* take(std::uint32_t capacity) noexcept {
     for (std::uint32_t c = capacity; c < std::min<std::size_t>(capacity + spare_pieces_max + 1, lists_.size()); ++c) {
       leaf* const l = lists_[c];
