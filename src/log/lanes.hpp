@@ -440,7 +440,7 @@ class lanes : public lane_owners {
   const geometry& geometry_;
   std::uint64_t key_;
   std::unique_ptr<lane[]> lanes_;
-  platform::zeroed_memory stages_;  // apart from the lanes: those that nobody uses cost no memory, and opening no time
+  platform::zeroed_memory stages_;  // apart from the lanes: unused ones cost no memory, and opening no time
 };
 
 }  // namespace nvm::log

@@ -68,7 +68,7 @@ bool image_media::has_room(std::uint64_t bytes) const noexcept {
   return tail_ + wrap_pad(bytes) + bytes <= checkpoint_ + ring_bytes_;
 }
 
-// Waits until a record of up to `bytes` bytes fits, whatever padding it needs.  Both ends of the free
+// Waits until a record of up to `bytes` bytes fits with its padding.  Both ends of the free
 // space are whole sectors when the log is synced, so that sealing a sector always fits too.
 status image_media::find_room(lock& held, std::uint64_t bytes) noexcept {
   if (!poisoned() && !draining_ && has_room(bytes)) return {};
@@ -243,7 +243,7 @@ void image_media::lead(lock& held) noexcept {
   if (written) {
     lap_begun_ = true;
     ++counts_.log_syncs;
-    // release: pairs with the acquire in durable_lsn(); whoever sees it may act on the records.
+    // release: pairs with the acquire in durable_lsn(); a thread that sees it may act on the records.
     durable_.store(to, std::memory_order_release);
   } else {
     poison_locked();

@@ -3,7 +3,7 @@
 //
 // Between syncs each sector keeps every version it was given; after a crash it holds one of them, or
 // the one before, independently of the others.  After a failed sync the unsynced versions can never
-// become durable, whatever later syncs say, though reads still return them: what Linux does to the page
+// become durable, even if later syncs succeed, though reads still return them: what Linux does to the page
 // cache.  For tests and for the explorer.  Any thread may call.
 #pragma once
 

@@ -33,7 +33,7 @@ inline constexpr std::uint32_t features_incompat_added = layout::feature_aligned
 inline constexpr std::uint32_t lane_count_max = 1024;
 inline constexpr std::uint64_t superblock_seed = layout::pool_magic;
 
-// Bytes from the start of a file that hold both copies whatever the page size is.
+// Bytes from the start of a file that hold both copies with every page size.
 inline constexpr std::size_t superblock_probe_bytes = (std::size_t{1} << layout::page_shift_max) + sector_bytes;
 
 inline std::uint64_t superblock_crc(const layout::superblock& sb) noexcept {
