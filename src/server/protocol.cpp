@@ -424,7 +424,7 @@ parsed parse(std::string_view input, const parse_limits& limits, command& to) no
   if (!may_become_command(input.substr(0, length), whole_line_bytes_max)) return {parsed::answer::hang_up, 0};
   const parsed whole{parsed::answer::command, length + 1};
   if (length > 1 && input[length - 1] == '\r') --length;
-  // A zero byte ends the line for memcached, whatever follows.
+  // A zero byte ends the line for memcached, also before other bytes.
   const std::string_view line = input.substr(0, std::min(length, input.substr(0, length).find('\0')));
 
   to.what = verb::refused;
