@@ -8,6 +8,9 @@
   descriptors  a descriptor is made in src/platform/descriptor.cpp only, which keeps it off 0, 1 and 2
   engines    engines are told apart by their rows in src/pool/engines.hpp, never by their numbers
   rulers     a line of dashes alone is what a formatter leaves of a heading that it has broken
+  lengths    a file has at most 700 lines and a function at most 70; tables, and what has not been split yet,
+             stand in a written list
+  comments   comments of src/ and include/ avoid words that stop a reader
   edges      each fence label in src/ reads protocol/E<number> and stands at one place only, so that it
              can be looked up, counted and removed
 
@@ -16,6 +19,7 @@ is any. Without git the whole folder is read.
 """
 
 import argparse
+import ast
 import pathlib
 import re
 import subprocess
@@ -160,6 +164,177 @@ def width(name, text):
             yield f"{name}:{number}: {len(line)} columns, at most {COLUMNS_MAX}"
 
 
+FILE_LINES_MAX = 700
+FUNCTION_LINES_MAX = 70
+MEASURED = ("src/", "include/", "tests/", "bench/", "tools/")
+LONG_FILES = {
+    "src/engine/structures.hpp": 776,
+    "src/lockfree/skip_list.hpp": 918,
+    "src/lockfree/tree.hpp": 763,
+    "src/logheap/heap.hpp": 707,
+}
+# Functions that are one table, or one switch with a line or two for each case: a part of it would tell nothing.
+TABLES = {
+    ("src/compiler/pass/log/written.cpp", "of_x86"),
+    ("src/server/executor.cpp", "execute"),
+    ("src/server/reports.cpp", "report_general"),
+    ("src/server/settings.cpp", "declare"),
+    ("tests/crash/logheap_player.cpp", "logheap_stories"),
+    ("tests/crash/workloads.cpp", "act"),
+    ("tests/pool/superblock_test.cpp", "superblock.field_outside_its_domain_is_refused_by_name"),
+    ("tests/server/protocol_test.cpp", "parser.refuses_as_memcached_does"),
+    ("tests/zoo/order_entries.cpp", "order_entries"),
+}
+# Functions that are still too long, with their lines: they may become shorter, and leave the list with 70.
+LONG_FUNCTIONS = {
+    ("src/care/check.cpp", "nvm_pool_check_with"): 126,
+    ("src/kv/btree_change.hpp", "split_leaf"): 77,
+    ("src/lockfree/skip_list.hpp", "try_find"): 83,
+    ("src/lockfree/tree.hpp", "put"): 84,
+    ("src/logheap/heap_check.hpp", "check"): 92,
+    ("src/logheap/mapping/skip_list.hpp", "change"): 78,
+    ("src/logheap/recovery.hpp", "scan"): 71,
+    ("tests/crash/campaign.cpp", "main"): 73,
+    ("tests/kv/model_test.cpp", "one_call"): 72,
+    ("tests/kv/threads_test.cpp", "kv_threads.see_no_half_of_a_batch"): 74,
+    ("tests/lockfree/logged_test.cpp", "is_all_or_nothing_for_a_crash_before_any_fence"): 72,
+    ("tests/lockfree/structures_test.cpp", "follows_a_model"): 72,
+    ("tests/logheap/home_pages_test.cpp", "home_pages_over.a_heap_they_show_its_objects"): 78,
+    ("tests/logheap/mapping_test.cpp", "leaf_mapping.holds_bounds_for_commits_that_are_under_way"): 73,
+    ("tests/logheap/threads_test.cpp", "log_heap_threads.commit_and_read_while_cleaners_work"): 84,
+    ("tests/tx/transaction_test.cpp", "transactions.any_sequence_equals_its_model"): 74,
+    ("tests/zoo/collector_entries.cpp", "c51"): 72,
+}
+
+RAW_OR_DIGITS = re.compile(r'R"([^\s()\\]*)\((?:.|\n)*?\)\1"|(?<=[0-9A-Fa-f])\'(?=[0-9A-Fa-f])')
+DIRECTIVE = re.compile(r"\s*#\s*(\w+)")
+CONTAINER = re.compile(r"\b(?:namespace|class|struct|union|enum|extern)\b")
+# Parentheses of a declaration that is no function: attributes, alignments, constraints.
+DECORATION = re.compile(r"\b(?:alignas|__attribute__|requires|NVM_\w+)\s*\((?:[^()]|\([^()]*\))*\)")
+
+
+def code_lines(text):
+    """The text without comments, literals and preprocessor; of branches (#if, #else) the first; lines keep numbers."""
+    text = RAW_OR_DIGITS.sub(lambda m: "\n" * m[0].count("\n"), text)
+    lines, left_out, continued = [], [], False
+    for line in without_comments(text, keep_literals=False).split("\n"):
+        found = None if continued else DIRECTIVE.match(line)
+        if found and found[1].startswith("if"):
+            left_out.append(False)
+        elif found and found[1].startswith("el") and left_out:
+            left_out[-1] = True
+        elif found and found[1] == "endif" and left_out:
+            left_out.pop()
+        directive = continued or found is not None
+        continued = directive and line.rstrip().endswith("\\")
+        lines.append("" if directive or any(left_out) else line)
+    return "\n".join(lines)
+
+
+def name_of(head):
+    """The name in the head of a function; of a test `suite.test`."""
+    test = re.match(r"\w*TEST\w*\s*\(\s*(\w+)\s*,\s*(\w+)\s*\)", head)
+    if test:
+        return f"{test[1]}.{test[2]}"
+    called = re.search(r"(operator\s*\S+|~?\w+)\s*\(", DECORATION.sub("", head))
+    return called[1] if called else head[:40]
+
+
+def functions_of_cpp(text):
+    """(first line, lines, name) of each function body; inner classes and lambdas count with the function around them."""
+    tokens, number = [], 1
+    for found in re.finditer(r"[(){};\n]|[^\s(){};]+", code_lines(text)):
+        if found[0] == "\n":
+            number += 1
+        else:
+            tokens.append((found[0], number))
+
+    def closing(at):
+        depth = 0
+        while at < len(tokens):
+            depth += {"{": 1, "}": -1}.get(tokens[at][0], 0)
+            if depth == 0:
+                break
+            at += 1
+        return min(at, len(tokens) - 1)
+
+    head, first, parentheses, at = [], None, 0, 0
+    while at < len(tokens):
+        token, line = tokens[at]
+        parentheses += {"(": 1, ")": -1}.get(token, 0)
+        if token == "{" and parentheses > 0:
+            at = closing(at)
+        elif token == "{":
+            words = re.sub(r"template\s*<.*?>\s*(?=\w)", "", " ".join(head))
+            if CONTAINER.search(words) and "(" not in DECORATION.sub("", words) and " = " not in words:
+                head, first = [], None
+            else:
+                end = closing(at)
+                after = tokens[end + 1][0] if end + 1 < len(tokens) else ""
+                if after in ("{", ";", ")") or after.startswith((",", ".")):  # an initialiser
+                    head.append("{}")
+                else:
+                    begin = first or line
+                    yield begin, tokens[end][1] - begin + 1, name_of(" ".join(head))
+                    head, first = [], None
+                at = end
+        elif token in (";", "}") and parentheses <= 0 or token in ("public:", "protected:", "private:"):
+            head, first = [], None
+        else:
+            first = first or line
+            head.append(token)
+        at += 1
+
+
+def functions_of_python(text):
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node.lineno, node.end_lineno - node.lineno + 1, node.name
+
+
+def lengths(name, text):
+    suffix = pathlib.Path(name).suffix
+    if not name.startswith(MEASURED) or suffix not in CODE | {".py"}:
+        return
+    lines = len(text.splitlines())
+    if lines > LONG_FILES.get(name, FILE_LINES_MAX):
+        yield f"{name}:1: {lines} lines, at most {LONG_FILES.get(name, FILE_LINES_MAX)}"
+    if name in LONG_FILES and lines <= FILE_LINES_MAX:
+        yield f"{name}:1: {lines} lines; take it off the list of tools/tree_rules.py"
+    long = set()
+    for first, count, function in (functions_of_python if suffix == ".py" else functions_of_cpp)(text):
+        if count <= FUNCTION_LINES_MAX:
+            continue
+        long.add((name, function))
+        most = LONG_FUNCTIONS.get((name, function), FUNCTION_LINES_MAX)
+        if count > most and (name, function) not in TABLES:
+            yield f"{name}:{first}: {function}() has {count} lines, at most {most}"
+    for listed in [*TABLES, *LONG_FUNCTIONS]:
+        if listed[0] == name and listed not in long:
+            yield f"{name}:1: {listed[1]}() is not long; take it off the list of tools/tree_rules.py"
+
+
+CODE_TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|//[^\n]*|/\*.*?\*/', re.DOTALL)
+# "behind" where *after* is meant is left to readers, but for the places where it can mean nothing else.
+HARD_WORDS = re.compile(r"(?i)(?<!there )\b(?:is|are) no more\b(?! than)|\bwho has\b"
+                        r"|\bbehind (?:it|them|its|the (?:end|last|first|header|record))\b")
+# Rooms whose comments are still to be read.
+COMMENTS_UNREAD = ("src/lockfree/", "src/engine/")
+
+
+def comments(name, text):
+    if not name.startswith(("src/", "include/")) or name.startswith(COMMENTS_UNREAD):
+        return
+    if pathlib.Path(name).suffix not in CODE:
+        return
+    for token in CODE_TOKEN.finditer(text):
+        if token[0][0] != "/":
+            continue
+        for found in HARD_WORDS.finditer(token[0]):
+            number = text.count("\n", 0, token.start() + found.start()) + 1
+            yield f"{name}:{number}: '{found[0]}' in a comment; say after, freed, or the thread that has"
+
+
 EDGE = re.compile(r'\bedge\s*\{\s*"([^"]*)"\s*\}')
 EDGE_SHAPE = re.compile(r"[a-z][a-z0-9_-]*/E\d+")
 edge_places = {}
@@ -178,7 +353,7 @@ def edges(name, text):
 
 
 RULES = {"leftovers": leftovers, "doors": doors, "leaks": leaks, "width": width, "edges": edges,
-         "descriptors": descriptors, "engines": engines, "rulers": rulers}
+         "descriptors": descriptors, "engines": engines, "rulers": rulers, "lengths": lengths, "comments": comments}
 
 
 def main():

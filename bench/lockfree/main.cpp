@@ -184,77 +184,96 @@ nlohmann::ordered_json measure_hits(const options& o, shape what, std::uint64_t 
              {"unlink_hits_percent", unlinks}}}}};
 }
 
+void run_maps(runner& r, const options& o) {
+  const auto all = {variant::link_and_persist, variant::link_cache,   variant::volatile_links,
+                    variant::redo_settled,     variant::redo_stamped, variant::volatile_only};
+  for (const shape what : shapes) {
+    for (const std::uint64_t size : sizes_of(what, o)) {
+      map_settings s;
+      s.shape = what;
+      s.size = size;
+      for (const unsigned threads : o.threads) {
+        s.threads = threads;
+        s.look_ups_percent = 0;
+        r.run(map_benchmark(o, "updates", s, all));
+        if (size > 2'000'000) break;  // shown once: filling them takes longer than all else
+        s.look_ups_percent = 90;
+        r.run(map_benchmark(o, "reads", s, all));
+      }
+    }
+  }
+}
+
+void run_latencies(runner& r, const options& o) {
+  for (const shape what : shapes) {
+    for (const std::uint64_t ns : {125, 500, 1'000, 5'000, 10'000}) {
+      map_settings s;
+      s.shape = what;
+      s.size = what == shape::list ? 128 : 1'024;
+      s.write_ns = ns;
+      r.run(map_benchmark(
+          o, "latency", s,
+          {variant::link_and_persist, variant::link_cache, variant::redo_settled, variant::redo_stamped}));
+    }
+  }
+}
+
+void run_areas(runner& r, const options& o) {
+  for (const shape what : {shape::hash, shape::skip_list}) {
+    for (const std::uint64_t size : sizes_of(what, o)) {
+      map_settings s;
+      s.shape = what;
+      s.size = size;
+      r.run(map_benchmark(o, "areas", s, {variant::link_and_persist, variant::as_in_paper, variant::one_by_one}));
+      for (const variant v : {variant::link_and_persist, variant::as_in_paper}) {
+        if (o.selects("hits")) r.add(measure_hits(o, what, size, v));
+      }
+    }
+  }
+}
+
+void run_costs(runner& r, const options& o) {
+  if (o.count_steps != 0 && can_step()) {
+    for (const shape what : shapes) {
+      const std::uint64_t size = what == shape::list || o.quick ? 128 : 1'024;
+      if (o.selects(fmt::format("costs-{}", name_of(what)))) r.add(measure_costs(o, what, size));
+    }
+  }
+}
+
+void run_recoveries(runner& r, const options& o) {
+  for (const shape what : shapes) {
+    std::vector<std::uint64_t> sizes{128};
+    if (!o.quick) {
+      sizes = what == shape::list ? std::vector<std::uint64_t>{128, 1'024, 16'384, 65'536}
+                                  : std::vector<std::uint64_t>{1'024, 65'536, 1'048'576, 4'194'304};
+    }
+    for (const std::uint64_t size : sizes) {
+      if (o.selects(fmt::format("recovery-{}-{}", name_of(what), size))) {
+        r.add(measure_recovery(what, size, o.full_or_quick(5U, 1U), o.directory));
+      }
+      if (o.selects(fmt::format("opening-{}-{}", name_of(what), size))) {
+        r.add(measure_opening(what, size, o.full_or_quick(5U, 1U), o.directory));
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace nvm::bench
 
 int main(int argc, char** argv) {
   using namespace nvm::bench;
-  return answer(
-      argc, argv,
-      {.question = "What lock-free structures cost beside logged and volatile ones",
-       .directory = "/dev/shm",
-       .threads = {1, 2},
-       .runs = 5},
-      [](runner& r, const options& o) {
-        const auto all = {variant::link_and_persist, variant::link_cache,   variant::volatile_links,
-                          variant::redo_settled,     variant::redo_stamped, variant::volatile_only};
-        for (const shape what : shapes) {
-          for (const std::uint64_t size : sizes_of(what, o)) {
-            map_settings s;
-            s.shape = what;
-            s.size = size;
-            for (const unsigned threads : o.threads) {
-              s.threads = threads;
-              s.look_ups_percent = 0;
-              r.run(map_benchmark(o, "updates", s, all));
-              if (size > 2'000'000) break;  // shown once: filling them takes longer than all else
-              s.look_ups_percent = 90;
-              r.run(map_benchmark(o, "reads", s, all));
-            }
-          }
-        }
-        for (const shape what : shapes) {
-          for (const std::uint64_t ns : {125, 500, 1'000, 5'000, 10'000}) {
-            map_settings s;
-            s.shape = what;
-            s.size = what == shape::list ? 128 : 1'024;
-            s.write_ns = ns;
-            r.run(map_benchmark(
-                o, "latency", s,
-                {variant::link_and_persist, variant::link_cache, variant::redo_settled, variant::redo_stamped}));
-          }
-        }
-        for (const shape what : {shape::hash, shape::skip_list}) {
-          for (const std::uint64_t size : sizes_of(what, o)) {
-            map_settings s;
-            s.shape = what;
-            s.size = size;
-            r.run(map_benchmark(o, "areas", s, {variant::link_and_persist, variant::as_in_paper, variant::one_by_one}));
-            for (const variant v : {variant::link_and_persist, variant::as_in_paper}) {
-              if (o.selects("hits")) r.add(measure_hits(o, what, size, v));
-            }
-          }
-        }
-        if (o.count_steps != 0 && can_step()) {
-          for (const shape what : shapes) {
-            const std::uint64_t size = what == shape::list || o.quick ? 128 : 1'024;
-            if (o.selects(fmt::format("costs-{}", name_of(what)))) r.add(measure_costs(o, what, size));
-          }
-        }
-        for (const shape what : shapes) {
-          std::vector<std::uint64_t> sizes{128};
-          if (!o.quick) {
-            sizes = what == shape::list ? std::vector<std::uint64_t>{128, 1'024, 16'384, 65'536}
-                                        : std::vector<std::uint64_t>{1'024, 65'536, 1'048'576, 4'194'304};
-          }
-          for (const std::uint64_t size : sizes) {
-            if (o.selects(fmt::format("recovery-{}-{}", name_of(what), size))) {
-              r.add(measure_recovery(what, size, o.full_or_quick(5U, 1U), o.directory));
-            }
-            if (o.selects(fmt::format("opening-{}-{}", name_of(what), size))) {
-              r.add(measure_opening(what, size, o.full_or_quick(5U, 1U), o.directory));
-            }
-          }
-        }
-      });
+  return answer(argc, argv,
+                {.question = "What lock-free structures cost beside logged and volatile ones",
+                 .directory = "/dev/shm",
+                 .threads = {1, 2},
+                 .runs = 5},
+                [](runner& r, const options& o) {
+                  run_maps(r, o);
+                  run_latencies(r, o);
+                  run_areas(r, o);
+                  run_costs(r, o);
+                  run_recoveries(r, o);
+                });
 }

@@ -1,4 +1,4 @@
-/* What code compiled by holdfast-cc calls.  Nothing in here is for programs to call themselves.
+/* Calls that holdfast-cc puts into the code it compiles.  Programs do not make them themselves.
  *
  * Thread rules: as in nvm.h; everything concerns the calling thread's transactions.
  */
@@ -25,8 +25,8 @@ struct nvm_site {
 
 /* ---- the run-time, linked into the program (libnvm_rt.a) --------------------------------------------------------- */
 
-/* Of a checked build (-fnvm-check).  What they find is printed with its place and ends the process, unless the
- * environment has NVM_CHECK=report: then each place is reported once. */
+/* Calls of a checked build (-fnvm-check).  A finding is printed with its place and ends the process; with
+ * NVM_CHECK=report in the environment each place is reported once, and the program goes on. */
 void __nvm_log_at(const void *p, size_t n, const struct nvm_site *site);
 void __nvm_log_masked_at(const void *p, size_t n, uint64_t mask, const struct nvm_site *site);
 void __nvm_log_scattered_at(const void *const *lanes, size_t n, uint64_t mask, const struct nvm_site *site);
@@ -36,16 +36,16 @@ void __nvm_expect_logged(const void *p, size_t n, const struct nvm_site *site);
 void __nvm_expect_volatile(const void *p, const struct nvm_site *site);
 /* `value` is about to be stored at `where`. */
 void __nvm_check_pointer(const void *where, const void *value, const struct nvm_site *site);
-/* Around a call of a function whose code is elsewhere and that gets p: the bytes of the durable object around p, of at
- * most 64 KiB of it, are compared; of a variable of n bytes, those of the objects that it points to.  NULL if there are
- * none.  __nvm_watched() frees what __nvm_watch() returned. */
+/* A pair around the call of a function whose code is elsewhere and that gets p.  It compares the bytes, 64 KiB at most,
+ * of the durable object around p; where p is a variable of n bytes, those of the objects that it points to.  NULL:
+ * there are none.  __nvm_watched() frees what __nvm_watch() returned. */
 void *__nvm_watch(const void *p, size_t n);
 void __nvm_watched(void *before, const char *function, const struct nvm_site *site);
-/* The function is about to get p, and nobody can say what it writes there, or when. */
+/* The function is about to get p; what it writes there, and when, is unknown. */
 void __nvm_refused(const void *p, const char *function, const struct nvm_site *site);
 
-/* Before calls of the C library whose arguments alone do not say what is written: they log it, with the place in a
- * checked build; `site` is NULL in others.  Named as in *.unsafe files. */
+/* Calls before those of the C library whose arguments do not say how much is written.  They log it, in a checked build
+ * with the place; `site` is NULL in other builds.  The names are those in *.unsafe files. */
 struct iovec;
 struct msghdr;
 struct mmsghdr;
@@ -66,12 +66,12 @@ void __nvm_written_tokens_r(const struct nvm_site *site, const char *text, char 
 void __nvm_written_separated(const struct nvm_site *site, char **text);
 void __nvm_written_wtokens(const struct nvm_site *site, const wchar_t *text, wchar_t **saved);
 void __nvm_written_options(const struct nvm_site *site, const struct option *all);
-/* Characters that printf would make, without their end; the largest number where it fails.  errno stays. */
+/* Characters that printf would make, without the final 0; the largest number where it fails.  errno stays. */
 size_t __nvm_printed(const char *format, ...);
 size_t __nvm_vprinted(const char *format, va_list list);
 
-/* After setjmp() has returned again: transactions begun since are rolled back, innermost first; the process ends if one
- * is over that was open. */
+/* State at setjmp().  When that returns again, transactions begun since are rolled back, innermost first; the process
+ * ends if one of those that were open then has ended. */
 struct nvm_jump_mark {
   uint64_t count;
   struct {
@@ -83,8 +83,9 @@ void __nvm_jump_landed(const struct nvm_jump_mark *mark, const struct nvm_site *
 
 /* ---- of the library ---------------------------------------------------------------------------------------------- */
 
-/* [p, p + n), which is inside the window, is about to be overwritten.  In a transaction its old bytes are kept, as by
- * nvm_tx_log(); where they cannot be, the process ends: the next open rolls back.  Outside of any nothing happens. */
+/* The bytes [p, p + n), inside the window, are about to be overwritten.  A transaction keeps the old ones, as by
+ * nvm_tx_log(); if it cannot, the process ends, and the next open rolls back.  Outside of a transaction nothing
+ * happens. */
 NVM_API void __nvm_log(const void *p, size_t n);
 /* The same for each of the ranges that is inside the window; those of one pool share a fence. */
 NVM_API void __nvm_log_many(const nvm_range *ranges, size_t count);
@@ -92,12 +93,12 @@ NVM_API void __nvm_log_many(const nvm_range *ranges, size_t count);
 NVM_API void __nvm_log_masked(const void *p, size_t n, uint64_t mask);
 /* n bytes at each of `lanes` whose bit of mask is set are about to be overwritten; others are not looked at. */
 NVM_API void __nvm_log_scattered(const void *const *lanes, size_t n, uint64_t mask);
-/* Something is about to be overwritten in the object around p, and nobody can say what. */
+/* Unknown bytes of the object around p are about to be overwritten. */
 NVM_API void __nvm_log_object(const void *p);
 
-/* Remembers which transactions are open; of more than four pools: `count` says so and there is no coming back. */
+/* Remembers which transactions are open.  With more than four pools `count` says so, and nvm_jump_back() fails. */
 NVM_API void __nvm_jump_mark(struct nvm_jump_mark *mark);
-/* -1 (NVM_E_NO_TRANSACTION) if a transaction or a level of it is over that the mark names. */
+/* -1 (NVM_E_NO_TRANSACTION): a transaction that the mark names has ended, or a level of it. */
 NVM_API int __nvm_jump_back(const struct nvm_jump_mark *mark);
 
 enum nvm_cover {
@@ -111,8 +112,8 @@ NVM_API int __nvm_tx_covers(const void *p, size_t n);
 NVM_API uint64_t __nvm_tx_ended(void);
 /* The live object that holds p, committed or of this thread's transaction: its start and size; 0 if there is none. */
 NVM_API size_t __nvm_object_around(const void *p, const void **start);
-/* Of at most n bytes from p on: as many as lie in the object around p, or in the pool where there is none.  n itself
- * where this thread has no transaction in p's pool. */
+/* Number of the n bytes from p on that lie in the object around p; without an object, in the pool.  n if this thread
+ * has no transaction in p's pool. */
 NVM_API size_t __nvm_room(const void *p, size_t n);
 
 #ifdef __cplusplus

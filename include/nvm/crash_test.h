@@ -11,10 +11,9 @@
 extern "C" {
 #endif
 
-/* Defined by a program that is compiled with -fnvm-record: called for each crash state, in a child process of the
- * program that has not entered main().  The pool has been opened, hence recovered.  0: the state is good; anything
- * else, a signal or ten seconds are a failure.  What it prints on standard error goes into the report.  It may change
- * the pool.
+/* Check that a program compiled with -fnvm-record may define.  It is called for each crash state, in a child process of
+ * the program that has not entered main(); the pool has been opened, hence recovered, and may be changed.  0: the state
+ * is good.  Any other result, a signal, or more than ten seconds is a failure; standard error goes into the report.
  */
 NVM_API int nvm_crash_check(NVM_POOL *pool);
 

@@ -1,12 +1,12 @@
 /* Holdfast: transactions of the language, as `gcc -fgnu-tm` compiles them (C11, C++).  See docs/itm.md.
  *
  * A program with __transaction_atomic { ... } that is linked with libnvm-itm in place of GCC's libitm runs its
- * transactions on Holdfast's STM: isolated from each other, and what they change in a pool is durable, all or nothing.
- * Memory that a transaction allocates (malloc, calloc, new) is the pool's that is in use; other memory is isolated
- * only.
+ * transactions on Holdfast's STM.  They are isolated from each other, and their changes in a pool are durable, all or
+ * nothing.  Memory that a transaction allocates (malloc, calloc, new) comes from the pool in use; other memory is
+ * isolated only.
  *
- * The calls below are all that such a program needs besides, and it runs with GCC's libitm, too: the calls are bound
- * when the program is loaded, and where libnvm-itm is not, nvm_itm_root() returns volatile memory.
+ * Such a program needs no calls but those below.  It also runs with GCC's libitm: the calls are bound when the program
+ * is loaded, and without libnvm-itm nvm_itm_root() returns volatile memory.
  */
 #ifndef NVM_ITM_H
 #define NVM_ITM_H
@@ -24,9 +24,8 @@ extern "C" {
 #define NVM_ITM_CALL NVM_API __attribute__((weak))
 
 /* Transactions that begin from now on, in all threads, allocate from this pool; NULL: volatile memory.  Without this
- * call it is the pool in the file that the environment's HOLDFAST_ITM_POOL names, opened, or made with
- * HOLDFAST_ITM_SIZE bytes, when the first transaction begins or one of the calls below is made; the process ends with a
- * message if it cannot be. */
+ * call it is the pool in the file HOLDFAST_ITM_POOL of the environment.  The first transaction, or the first of the
+ * calls below, opens it, or makes it with HOLDFAST_ITM_SIZE bytes; if that fails, the process ends with a message. */
 NVM_ITM_CALL void nvm_itm_use_pool(NVM_POOL *pool);
 /* The pool in use; NULL: none. */
 NVM_ITM_CALL NVM_POOL *nvm_itm_pool(void);

@@ -201,11 +201,11 @@ class kv {
     if (found == 0) return {};
     return true;
   }
-  // False also where it cannot be known (a damaged store, no memory): get() and visit() tell these apart.
+  // False also on failure (a damaged store, no memory): get() and visit() tell the two apart.
   [[nodiscard]] bool contains(std::string_view key) const noexcept {
     return nvm_kv_get(handle(), key.data(), key.size(), nullptr, 0, nullptr) == 1;
   }
-  // True in the answer: it was there and is not any more.
+  // True in the answer: there was an entry, and it is removed.
   kv_answer<bool> remove(std::string_view key) noexcept {
     const int removed = nvm_kv_remove(handle(), key.data(), key.size());
     if (removed < 0) return kv_answer<bool>::failed(nvm_errno());
@@ -297,7 +297,7 @@ class kv_batch {
     const int done = nvm_kv_batch(nvm_kv_pool(operations_[0].kv), operations_.data(), operations_.size(), &failed_);
     return done == 0 ? outcome{} : outcome{nvm_errno()};
   }
-  // Of the operation that made the last commit() fail.
+  // Index of the operation that made the last commit() fail.
   std::size_t failed() const noexcept { return failed_; }
 
  private:
@@ -307,7 +307,7 @@ class kv_batch {
     operations_.push_back({store.handle(), kind, flags, k.data(), k.size(), v.data(), v.size()});
     return *this;
   }
-  std::deque<std::string> copies_;  // which stay where they are
+  std::deque<std::string> copies_;  // a deque: their addresses stay
   std::vector<nvm_kv_operation> operations_;
   std::size_t failed_ = 0;
 };

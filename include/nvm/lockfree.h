@@ -1,18 +1,17 @@
 /* Holdfast: lock-free structures in a pool (log-free, sections 3 to 5).  Public C interface (C11).
  *
- * A pool holds any number of them, by name, beside whatever transactions keep there.  Any number of threads may work on
- * one; nobody ever waits for a thread that was stopped.  An operation is atomic by itself, takes part in no
- * transaction, and is durable when it returns (but see NVM_LF_NO_WAIT).  A successful change
- * costs one fence; looking up costs none.
+ * A pool holds any number of structures, by name, beside the objects of transactions.  Any number of threads may work
+ * on one; no thread ever waits for a stopped one.  An operation is atomic by itself, takes part in no transaction, and
+ * is durable when it returns (but see NVM_LF_NO_WAIT).  A successful change costs one fence; a look-up costs none.
  *
  * Words or bytes.  A structure holds either 8-byte keys and values (the functions that end in 64), or keys and values
  * of any size.  Entries do not change: a new value is a new entry.
  *
- * Results: 1 or more: done; 0: it was not to be done (say, the key is there already, or is not); -1: failed, see
- * nvm_errno().  NVM_E_IN_DOUBT: it is done, others see it, and the next open finds it or not, since the sync failed
- * that it needed (nvm_wait()); operations after that fail with NVM_E_IO.  Any other code: nothing has changed, a
- * removal or replacement included that had no memory (NVM_E_NO_MEMORY) or no page of a full pool (NVM_E_NO_SPACE) to
- * note what leaves: try again when there is some, or when no thread stays between nvm_lf_enter() and nvm_lf_leave().
+ * Results: 1 or more: done; 0: refused, as the key is there already, or is not; -1: failed, see nvm_errno().
+ * NVM_E_IN_DOUBT: the operation is done and other threads see it, but its sync failed (nvm_wait()): the next open finds
+ * it or not, and later operations fail with NVM_E_IO.  Any other code: nothing has changed.  A removal or replacement
+ * can fail too: to note the entry that leaves, it needs memory (NVM_E_NO_MEMORY) and a page of the pool
+ * (NVM_E_NO_SPACE).  Try again when there is some, or when no thread stays between nvm_lf_enter() and nvm_lf_leave().
  */
 #ifndef NVM_LOCKFREE_H
 #define NVM_LOCKFREE_H
@@ -23,8 +22,8 @@
 extern "C" {
 #endif
 
-/* An open structure; may be used by any thread until its pool is closed or it is dropped.  There is nothing to close:
- * afterwards calls with it fail (NVM_E_INVALID, NVM_E_NOT_FOUND). */
+/* An open structure, for any thread, until its pool is closed or it is dropped; later calls with it fail
+ * (NVM_E_INVALID, NVM_E_NOT_FOUND).  It need not be closed. */
 typedef struct nvm_lf nvm_lf;
 
 enum nvm_lf_kind {
@@ -39,33 +38,35 @@ enum nvm_lf_kind {
 enum nvm_lf_flags {
   NVM_LF_BYTES = 1,        /* keys and values of any size; otherwise both have 8 bytes */
   NVM_LF_NO_WAIT = 2,      /* on ssd: operations return before they are durable; nvm_lf_wait() waits.  Of the handle. */
-  NVM_LF_NO_CHECKSUMS = 8, /* of a new one: entries have none.  Otherwise an entry has one of its key and value, not of
-                              its mark, which the check of a pool looks at; reading does not */
-  NVM_LF_VOLATILE_LINKS = 4 /* of a new one, not a tree: entries alone are durable, and are linked when the pool is
-                               opened, which takes time in proportion to their number; changes cost half as much */
+  NVM_LF_NO_CHECKSUMS = 8, /* of a new one: entries have none.  Otherwise an entry has one, of its key and value and
+                              not of its mark; the check of a pool compares it, reading does not */
+  NVM_LF_VOLATILE_LINKS = 4 /* of a new one, not a tree: only the entries are durable.  Opening the pool links them, in
+                               time proportional to their number; changes cost half as much */
 };
 
 /* Zero-initialise, then set what matters. */
 typedef struct nvm_lf_options {
-  uint32_t kind;     /* enum nvm_lf_kind; 0: the one that it has; a new one gets a hash table */
+  uint32_t kind;     /* enum nvm_lf_kind; 0: the structure's own; a new one is a hash table */
   uint32_t flags;    /* enum nvm_lf_flags */
-  uint64_t expected; /* keys there will be, about; of a new one (a hash table has as many cells to begin with) */
-  uint32_t mode;     /* 0: made if it is not there; 1: NVM_E_NOT_FOUND then; 2: NVM_E_EXISTS if it is */
+  uint64_t expected; /* of a new one: about how many keys it will have (cells that a hash table begins with) */
+  uint32_t mode;     /* 0: a missing one is made; 1: it is NVM_E_NOT_FOUND; 2: an existing one is NVM_E_EXISTS */
   uint32_t reserved[7];
 } nvm_lf_options;
 
-/* Opens a structure of the pool; NULL options: all zero.  The first call in a pool frees what the last process has left
- * allocated and not linked.  Another kind than the stored one: NVM_E_TYPE_MISMATCH.  None is made or dropped inside of
- * a transaction that this thread has open in the pool: the call fails (NVM_E_TX_OPEN), and that is rolled back. */
+/* Opens a structure of the pool; NULL options: all zero.  The first call in a pool frees entries that the last process
+ * allocated and did not link.  Another kind than the stored one: NVM_E_TYPE_MISMATCH.  Inside a transaction that this
+ * thread has open in the pool no structure can be made or dropped: the call fails (NVM_E_TX_OPEN), and the transaction
+ * is rolled back. */
 NVM_API nvm_lf *nvm_lf_open(NVM_POOL *pool, const char *name, const nvm_lf_options *options);
-/* Nobody uses it; all of its memory goes back to the pool.  0 or -1. */
+/* Removes a structure that no thread uses; all of its memory goes back to the pool.  0 or -1. */
 NVM_API int nvm_lf_drop(NVM_POOL *pool, const char *name);
-/* Calls visit(name, kind, argument) for each structure until it returns non-zero, which is the result: a visitor had
- * better stop with a number above 0, since -1 is also what a failure gives. */
+/* Calls visit(name, kind, argument) for each structure until it returns non-zero, which is the result.  A visitor
+ * should stop with a number above 0, since a failure gives -1. */
 NVM_API int nvm_lf_names(NVM_POOL *pool, int (*visit)(const char *name, int kind, void *argument), void *argument);
 NVM_API NVM_POOL *nvm_lf_pool(const nvm_lf *lf);
-/* Keys, give or take what threads have under way.  0; -1 where nothing is known of the structure any more (NVM_E_IO
- * after a failed write or sync), *count is left alone then.  Cost: a load for each thread that ever used the pool. */
+/* Number of keys, give or take the operations under way.  0; or -1, and *count is left alone: the state of the
+ * structure is unknown (NVM_E_IO, after a failed write or sync).  Cost: a load for each thread that has used the
+ * pool. */
 NVM_API int nvm_lf_get_count(nvm_lf *lf, uint64_t *count);
 /* The same; 0 is also what a failure gives.  Use nvm_lf_get_count(). */
 NVM_API uint64_t nvm_lf_count(nvm_lf *lf);
@@ -104,15 +105,15 @@ NVM_API int nvm_lf_put(nvm_lf *lf, const void *key, size_t key_bytes, const void
 NVM_API int nvm_lf_get(nvm_lf *lf, const void *key, size_t key_bytes, void *value, size_t room, size_t *value_bytes);
 NVM_API int nvm_lf_remove(nvm_lf *lf, const void *key, size_t key_bytes);
 
-/* Between these two, entries that nvm_lf_find() has found stay what they are.  They nest, and cost a few instructions;
- * a thread that stays long keeps memory from being used again, and nvm_pool_close() from closing (NVM_E_BUSY).  A
- * thread that ends in between has left.  In C++ nvm::lf_guard (nvm/lockfree.hpp) leaves by itself. */
+/* Between these two calls, entries that nvm_lf_find() has found stay as they are.  The calls nest, and cost a few
+ * instructions.  A thread that stays long keeps memory from being reclaimed and the pool from being closed
+ * (NVM_E_BUSY).  A thread that ends in between has left.  In C++ nvm::lf_guard (nvm/lockfree.hpp) leaves by itself. */
 NVM_API int nvm_lf_enter(nvm_lf *lf);
 NVM_API int nvm_lf_leave(nvm_lf *lf);
 NVM_API int nvm_lf_find(nvm_lf *lf, const void *key, size_t key_bytes, nvm_lf_entry *out);
-/* Changes the mark of an entry that was found, durably.  If the entry has been replaced or removed meanwhile, nobody
- * will ever see it.  Another thread may see a mark before it is durable.  0; -1 (NVM_E_BAD_POINTER): no entry can be
- * where this one says. */
+/* Changes the mark of an entry that was found, durably.  If the entry has been replaced or removed meanwhile, no thread
+ * sees the change.  Another thread may see a mark before it is durable.  0; -1 (NVM_E_BAD_POINTER): no entry can be at
+ * the place of this one. */
 NVM_API int nvm_lf_set_mark(nvm_lf *lf, const nvm_lf_entry *entry, uint64_t mark);
 
 enum nvm_lf_mark_flags {
@@ -133,30 +134,31 @@ typedef struct nvm_lf_change {
   uint64_t mark;
   void (*fill)(void *value, size_t value_bytes, const nvm_lf_entry *old, void *argument);
 } nvm_lf_change;
-/* Atomically: decide(old, change, argument) says what becomes of the key's entry (`old` is NULL if there is none),
- * seeing the newest one; it is called again if that has changed meanwhile.  Returns what was done: 0 nothing, 1
- * inserted, 2 replaced, 3 removed; -1. */
+/* Changes the key's entry atomically.  decide(old, change, argument) sees the newest entry (`old`, NULL: there is none)
+ * and says what becomes of it; it is called again if the entry has changed meanwhile.  Returns what was done: 0
+ * nothing, 1 inserted, 2 replaced, 3 removed; -1. */
 NVM_API int nvm_lf_update(nvm_lf *lf, const void *key, size_t key_bytes,
                           enum nvm_lf_decision (*decide)(const nvm_lf_entry *old, nvm_lf_change *change,
                                                          void *argument),
                           void *argument);
-/* Calls visit for some `entries_max` entries from *cursor on (0: from the beginning), in no order that means anything;
- * *cursor becomes where to go on, 0: that was the end.  On ssd a visitor, as one of nvm_lf_each64(), sees entries that
- * may not be durable before the call returns.  visit returns non-zero to stop, which is the result
- * (above 0, or it looks like a failure). */
+/* Calls visit for some `entries_max` entries from *cursor on (0: from the beginning), in any order; *cursor becomes the
+ * place to go on from, 0: that was the end.  On ssd a visitor, here and in nvm_lf_each64(), sees entries that may
+ * become durable only when the call returns.  A non-zero result of visit ends the call, which returns it; it should be
+ * above 0, since a failure gives -1. */
 NVM_API int nvm_lf_scan(nvm_lf *lf, uint64_t *cursor, size_t entries_max,
                         int (*visit)(const nvm_lf_entry *entry, void *argument), void *argument);
 
 /* ---- durability ---- */
 
-/* What this thread has done or seen in structures of this pool is durable when the pool's log is up to *position;
- * 0: it is.  nvm_wait() waits.  0; -1 (NVM_E_IO, NVM_E_IN_DOUBT), after a write or a sync has failed, of a growth too:
- * what was not waited for before may be lost, and *position is left alone. */
+/* Place in the pool's log up to which it must be durable, so that all is that this thread has done or seen in
+ * structures of the pool; *position 0: it is already.  nvm_wait() waits for it.  0; or -1 (NVM_E_IO, NVM_E_IN_DOUBT)
+ * after a write or a sync has failed, of a growth too: what was not waited for may be lost, and *position is left
+ * alone. */
 NVM_API int nvm_lf_get_position(nvm_lf *lf, uint64_t *position);
 /* The same; after a failure UINT64_MAX, which nvm_wait() refuses.  Use nvm_lf_get_position(). */
 NVM_API uint64_t nvm_lf_position(nvm_lf *lf);
-/* Waits until everything that this thread has done to structures of the pool is durable.  On -1 it is not known to be:
- * NVM_E_IN_DOUBT. */
+/* Waits until everything that this thread has done to structures of the pool is durable.  -1 (NVM_E_IN_DOUBT): it may
+ * not be. */
 NVM_API int nvm_lf_wait(nvm_lf *lf);
 
 #ifdef __cplusplus

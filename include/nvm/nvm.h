@@ -1,15 +1,15 @@
 /* Holdfast: a durable heap for C and C++.  Public C interface (C11).
  *
- * A pool is one file.  Its objects are ordinary memory at ordinary addresses; what a transaction changed is there,
- * whole or not at all, when the next process opens the pool, however the last one died.  What exactly a pool survives
- * depends on its medium: see docs/persistency-model.md and `enum nvm_medium`.
+ * A pool is one file.  Its objects are ordinary memory at ordinary addresses.  However a process died, the next one
+ * that opens the pool finds each transaction whole or not at all.  What a pool survives depends on its medium: see
+ * docs/persistency-model.md and `enum nvm_medium`.
  *
  * Conventions.  Calls that return a pointer return NULL on failure, calls that return int return 0 or -1.  After a
  * failure nvm_errno() is a stable NVM_E... code and nvm_errormsg() a sentence that names what was found and what was
  * expected; both are per thread.  `errno` keeps the system's code when a system call was the cause.
  *
- * A call whose failure is also a value says so where it is declared; nvm_errno() does not tell whether it failed, since
- * no call that succeeds resets it.
+ * A call whose failure looks like a value says so where it is declared.  nvm_errno() does not tell the two apart: a
+ * call that succeeds leaves it as it was.
  *
  * Threads.  Any thread may use any pool.  A thread has at most one open transaction per pool; a transaction belongs to
  * the thread that began it.  Transactions give atomicity and durability, not isolation: the program keeps its own locks
@@ -20,15 +20,15 @@
  * that was closed itself, fails (NVM_E_INVALID, "was closed") and touches nothing; closing a store after its pool is
  * harmless. Handles of pools are recognised until 256 other pools have been closed.
  *
- * Ways out of a call.  nvm_tx_begin() is a cancellation point where the thread has no transaction open, no other call
- * is: a thread that pthread_cancel() meets goes on until then (asynchronous cancellation is forbidden).  What a thread
- * has open when it ends, however it ends, is rolled back and left.  An exception of C++ may leave visitors, edits,
- * decisions and the body of nvm_stm_run(): the operation ends in order, a transaction that the call has begun is rolled
- * back, and the exception goes on to the caller.  It may not leave a hook, a function that reports findings or
- * progress, or fill() of nvm_lf_update(): the process ends.  longjmp() must not leave a function that the library has
- * called, but for the restart functions of nvm_stm_begin(): the operation would stay open, and nvm_pool_close() refuses
- * for ever.  Both may leave the code between nvm_tx_begin() and nvm_tx_commit(), which are calls of the program: the
- * transaction stays open until the program ends it, or the thread ends.
+ * Ways out of a call.  The one cancellation point is nvm_tx_begin() in a thread without an open transaction: until then
+ * a thread that was cancelled goes on (asynchronous cancellation is forbidden).  When a thread ends, in any way, its
+ * open transactions are rolled back.  An exception of C++ may leave visitors, edits, decisions and the body of
+ * nvm_stm_run(): the operation ends in order, a transaction that the call has begun is rolled back, and the exception
+ * goes on to the caller.  An exception that leaves a hook, a function that reports findings or progress, or fill() of
+ * nvm_lf_update() ends the process.  longjmp() may leave the restart functions of nvm_stm_begin() and no other function
+ * that the library calls: the operation would stay open, and nvm_pool_close() would refuse for ever.  Both may leave
+ * the program's own code between nvm_tx_begin() and nvm_tx_commit(): the transaction stays open until the program ends
+ * it, or the thread ends.
  *
  * Two faces.  Announced stores (nvm_tx_begin(), here) and barriers (nvm_stm_run(), nvm/stm.h) are two kinds of
  * transaction.  A call of one kind inside a transaction of the other fails (NVM_E_TX_OPEN, with the call to use
@@ -112,10 +112,10 @@ typedef struct nvm_misuse {
   const void *caller;  /* the code that called the library; `addr2line` makes a line of it */
 } nvm_misuse;
 typedef void (*nvm_misuse_handler)(const nvm_misuse *misuse, void *argument);
-/* What is called in place of that, in the thread that made the mistake; NULL: the message and abort() again.  The
- * handler may end the process, leave by longjmp or an exception of C++, or return: then the store is left out.  What it
- * is given is valid during the call.  For the whole process; any thread may call it at any time, and a mistake that is
- * made meanwhile may still meet the handler before. */
+/* Sets the handler of the whole process, which replaces message and abort(); NULL: these again.  It is called in the
+ * thread that made the mistake, and its arguments are valid during the call.  It may end the process, leave by longjmp
+ * or an exception of C++, or return: then the store is left out.  Any thread may set it at any time; a mistake that is
+ * made meanwhile may still meet the earlier handler. */
 NVM_API void nvm_set_misuse_handler(nvm_misuse_handler handler, void *argument);
 
 /* ---- pools ------------------------------------------------------------------------------------------------------- */
@@ -165,8 +165,8 @@ enum nvm_mapping {
   NVM_MAPPING_FULL = 5          /* readers take no lock */
 };
 
-/* How a log record of the redo engine proves that it is whole (HEAPO, section II-B), or a log of the mnemosyne ones
- * where it ends: by a bit in each word in place of a checksum, or by a mark. */
+/* How a record of the redo engine proves that it is whole (HEAPO, section II-B): by a checksum or by a mark.  A log of
+ * the mnemosyne engines proves in the same two ways where it ends, with a bit in each word in place of the checksum. */
 enum nvm_validation {
   NVM_VALIDATION_CHECKSUM = 0,   /* one fence for a commit */
   NVM_VALIDATION_COMMIT_MARK = 1 /* a mark, written after a fence of its own: two fences */
@@ -178,18 +178,18 @@ enum nvm_truncation {
   NVM_TRUNCATION_INLINE = 1      /* the committer that finds its ring full */
 };
 
-/* For measuring the log-structured engine; all zero is what one wants. */
+/* Flags to measure the log-structured engine with; 0 is right for programs. */
 enum nvm_log_flags {
   NVM_LOG_ONE = 1,         /* stores, allocations and frees in one log a thread instead of three */
-  NVM_LOG_NO_CLEANERS = 2, /* no threads that clean; who finds no room does */
-  /* No home pages: each load of a barrier transaction (nvm/stm.h) is translated, as in LSNVMM.  Plain loads of what has
-   * committed find anything then, and announced stores are refused. */
+  NVM_LOG_NO_CLEANERS = 2, /* no threads that clean: the thread that finds no room does */
+  /* No home pages: each load of a barrier transaction (nvm/stm.h) is translated, as in LSNVMM.  Plain loads of
+   * committed data read anything then, and announced stores are refused. */
   NVM_LOG_TRANSLATED = 4
 };
 
 /* What happens to the layouts of a program's durable types when it opens a pool (see "types" below). */
 enum nvm_types {
-  NVM_TYPES_CHECK = 0,  /* new ones are written into the pool; another layout than its objects have is refused */
+  NVM_TYPES_CHECK = 0,  /* new ones are written into the pool; one that differs from its objects is refused */
   NVM_TYPES_ACCEPT = 1, /* as CHECK, but the program's layout replaces the pool's: it knows how to read old objects */
   NVM_TYPES_IGNORE = 2  /* nothing is compared, nothing written */
 };
@@ -215,7 +215,7 @@ typedef struct nvm_pool_options {
   uint32_t engine;    /* enum nvm_engine; at open 0 or what the pool was created with */
   uint32_t mode;      /* permission bits of the new file; default 0600 */
   uint64_t log_bytes; /* ssd: size of the log ring; direct media: bytes of a lane; 0: chosen from size */
-  uint32_t lanes;     /* concurrent transactions; 0: chosen from size; without meaning for NVM_ENGINE_LOG */
+  uint32_t lanes;     /* concurrent transactions; 0: chosen from size; ignored by NVM_ENGINE_LOG */
   uint32_t read_only; /* open only: no change, no recovery of the file (a dirty pool is recovered in private memory) */
   nvm_emulation emulation; /* not stored in the pool */
   uint32_t meter;          /* 1: count fences, lines, bytes (nvm_pool_get_statistics); a little slower */
@@ -226,8 +226,9 @@ typedef struct nvm_pool_options {
   uint32_t cleaners;       /* NVM_ENGINE_LOG: threads that compact the log; 0: one; not stored in the pool */
   uint32_t log_flags;      /* enum nvm_log_flags; NVM_ENGINE_LOG; not stored in the pool */
   uint32_t home_mib;       /* NVM_ENGINE_LOG: MiB of memory for home pages at most; 0: half of the machine's */
-  /* 1: open also a copy of a pool that was in use or whose owner had died, which is refused else (NVM_E_COPY): it may
-   * be torn, and only who copied it knows.  Afterwards it is a pool like any other.  docs/care.md */
+  /* 1: opens also a copy of a pool that was in use or whose owner had died.  Such a copy may be torn, which the person
+   * that made it knows; without this it is refused (NVM_E_COPY).  Once opened it is a pool like any other: docs/care.md
+   * */
   uint32_t accept_copy;
   uint32_t reserved[3]; /* zero */
 } nvm_pool_options;
@@ -244,23 +245,24 @@ NVM_API NVM_POOL *nvm_pool_create_with(const char *path, const nvm_pool_options 
 NVM_API NVM_POOL *nvm_pool_open(const char *path);
 NVM_API NVM_POOL *nvm_pool_open_with(const char *path, const nvm_pool_options *options);
 
-/* Opens the pool, or creates it if there is no such file; sizes, mode and the like count for a creation only.  Of
- * several processes that do so at a time one creates it, and the others open it or are told that it is busy. */
+/* Opens the pool, or creates it if there is no such file; sizes, mode and the like count for a creation only.  When
+ * several processes do so at a time, one creates the pool; the others open it or fail with NVM_E_BUSY. */
 NVM_API NVM_POOL *nvm_pool_open_or_create(const char *path, const nvm_pool_options *options);
 
-/* Closes a pool, and with it the stores and structures that are open in it, having waited for what is ordered and run
- * the hooks that wait for it.  -1 (NVM_E_TX_OPEN) if a transaction is open in it, (NVM_E_BUSY) if a thread is inside of
- * a lock-free structure; then the pool stays open.  On any other -1 it is closed as a crash would leave it.  No other
- * thread may be in a call on the pool.  Pools still open at exit are closed by the library, open transactions rolled
- * back. */
+/* Closes a pool and the stores and structures that are open in it.  Before that it waits until all ordered commits are
+ * durable, and runs their hooks.  -1 with NVM_E_TX_OPEN (a transaction is open in it) or NVM_E_BUSY (a thread is inside
+ * of a lock-free structure): the pool stays open.  On any other -1 it is closed as a crash would leave it.  No other
+ * thread may be in a call on the pool.  At exit the library closes the pools that are still open, and rolls back their
+ * open transactions. */
 NVM_API int nvm_pool_close(NVM_POOL *pool);
 
 /* The root: the one object that the pool itself names; NULL when unset.  Inside a transaction the change is part of it;
  * outside it is a transaction of its own.  `object` must lie in the pool or be NULL. */
 NVM_API int nvm_pool_set_root(NVM_POOL *pool, void *object);
-/* NULL is also the answer of a call that failed: a program that makes a new root then asks nvm_pool_read_root(). */
+/* The root, NULL when unset; also NULL on failure.  Before it makes a new root, a program asks nvm_pool_read_root(). */
 NVM_API void *nvm_pool_get_root(NVM_POOL *pool);
-/* The same in *root; -1, and NULL there, if it cannot be read (NVM_E_CORRUPT, NVM_E_FORKED). */
+/* Sets *root to the root, NULL when unset.  -1, and *root is NULL, if it cannot be read: NVM_E_CORRUPT,
+ * NVM_E_FORKED. */
 NVM_API int nvm_pool_read_root(NVM_POOL *pool, void **root);
 
 /* Pool that holds address p and is open in this process; NULL otherwise. */
@@ -282,44 +284,45 @@ static inline int nvm_is_durable(const void *p) {
 
 /* Begins a transaction, or a savepoint inside the open one. */
 NVM_API int nvm_tx_begin(NVM_POOL *pool);
-/* Ends the innermost level.  Inner level: becomes part of the outer one; on -1 it was rolled back, and the outer one
- * allows only abort.  Outermost: on return 0 everything is durable.  On -1 nvm_errno() says which of two it is:
+/* Ends the innermost level.  An inner level becomes part of the outer one; on -1 it was rolled back, and the outer one
+ * allows only abort.  The outermost level is durable on return of 0.  On -1 nvm_errno() tells two cases apart:
  *
  *   NVM_E_IN_DOUBT  The commit was ordered, then the sync failed that was to make it durable (ssd).  Memory has the
  *                   changes, other threads may have seen them, and the next open finds all of them or none.  The
  *                   program must neither report them as done nor do them again before it has closed the pool, opened
  *                   it and looked.
- *   any other code  Everything was rolled back: NVM_E_MUST_ABORT after an earlier failure in the transaction, whose
- *                   sentence nvm_errormsg() goes on with and whose code nvm_tx_cause() is; NVM_E_LOG_FULL,
- *                   NVM_E_NO_MEMORY; NVM_E_IO when the pool had failed before the commit was ordered, as of each later
- *                   commit of a pool where one is in doubt. */
+ *   any other code  Everything was rolled back.  NVM_E_MUST_ABORT: after an earlier failure in the transaction, whose
+ *                   sentence is in nvm_errormsg() and whose code is nvm_tx_cause().  NVM_E_IO: the pool had failed
+ *                   before the commit was ordered, as every pool has where a commit is in doubt.  Also NVM_E_LOG_FULL,
+ *                   NVM_E_NO_MEMORY. */
 NVM_API int nvm_tx_commit(NVM_POOL *pool);
-/* As commit, but on ssd returns as soon as the commit is ordered: 0, and *lsn is what nvm_wait() waits for.  The
- * program may release its locks; whoever acts on the result outside the pool waits first.  On -1 everything was rolled
- * back, and *lsn is NVM_LSN_NONE, which nvm_wait() refuses.  *lsn is 0 where there is nothing to wait for: on direct
- * media the call is the same as commit; a transaction that changed nothing; an inner level. */
+/* As commit, but on ssd returns as soon as the commit is ordered: 0, and nvm_wait() waits for *lsn.  The program may
+ * release its locks; it waits before it acts on the result outside of the pool.  *lsn 0: there is nothing to wait for,
+ * as on direct media, where the call is the same as commit, after a transaction that changed nothing, and at an inner
+ * level.  On -1 everything was rolled back, and *lsn is NVM_LSN_NONE, which nvm_wait() refuses. */
 NVM_API int nvm_tx_commit_async(NVM_POOL *pool, uint64_t *lsn);
 #define NVM_LSN_NONE UINT64_MAX
-/* Waits until everything up to lsn, which an nvm_tx_commit_async() of this process returned, is durable.  On -1 it is
- * not known to be: NVM_E_IN_DOUBT, as for nvm_tx_commit(); NVM_E_IO for lsn 0 on a pool that has failed. */
+/* Waits until everything up to lsn, which an nvm_tx_commit_async() of this process returned, is durable.  -1: it may
+ * not be (NVM_E_IN_DOUBT, as for nvm_tx_commit()), or lsn is 0 and the pool has failed (NVM_E_IO). */
 NVM_API int nvm_wait(NVM_POOL *pool, uint64_t lsn);
-/* Code of the first failure in the transaction that this thread has open in the pool (nvm/stm.h: also a barrier
- * transaction; NULL: that, whatever its pool), which allows only abort; NVM_OK: it may commit.  With none open: of this
- * thread's last failed call nvm_errno(), or where that is NVM_E_MUST_ABORT the failure that was the cause. */
+/* Code of the first failure in the transaction that this thread has open in the pool, after which only abort is
+ * possible; NVM_OK: it may commit.  A barrier transaction (nvm/stm.h) counts too; NULL means that one, whatever its
+ * pool.  Without an open transaction: nvm_errno() of this thread's last failed call, or for NVM_E_MUST_ABORT the code
+ * of its cause. */
 NVM_API int nvm_tx_cause(NVM_POOL *pool);
 /* Rolls the innermost level back: its stores, allocations and frees never happened. */
 NVM_API int nvm_tx_abort(NVM_POOL *pool);
-/* Nesting depth of this thread's transaction in the pool; 0: none, also of a pool that is NULL.  It cannot fail. */
+/* Nesting depth of this thread's transaction in the pool; 0: none, or a NULL pool.  It cannot fail. */
 NVM_API unsigned nvm_tx_depth(NVM_POOL *pool);
 
 /* NVM_ATOMIC(pool); makes the rest of the enclosing block a transaction, or a level of the open one, which commits
  * where the block is left: at its end, by return, break, continue or goto.  For C compilers with GNU attributes.
  *
- * A block that failed to allocate is rolled back instead: the function returns its own error, as it would without a
- * pool. nvm_tx_abort(pool) inside the block rolls back and ends it there.  Nothing else can be reported to the block
- * that is being left, so any other failure to begin or commit (NVM_E_IO, NVM_E_LOG_FULL ...) ends the process with a
- * message, after the hooks; the next open finds the state before the transaction, or after NVM_E_IN_DOUBT, which the
- * message says, either.  Use nvm_tx_begin() and nvm_tx_commit() to go on instead. */
+ * A block that failed to allocate is rolled back: the function returns its own error, as it would without a pool.
+ * nvm_tx_abort(pool) inside the block rolls back and ends it there.  Any other failure to begin or commit (NVM_E_IO,
+ * NVM_E_LOG_FULL ...) cannot be reported to a block that is being left: it ends the process with a message, after the
+ * hooks.  The next open finds the state before the transaction; after NVM_E_IN_DOUBT, which the message names, that or
+ * the state after it.  A program that has to go on uses nvm_tx_begin() and nvm_tx_commit(). */
 typedef struct nvm_atomic_block {
   NVM_POOL *pool;
   unsigned depth;
@@ -336,8 +339,8 @@ NVM_API void nvm_atomic_end(nvm_atomic_block *block);
 /* Announces that the bytes [p, p + n) will be written; must come before the write, inside a transaction of the pool
  * that holds p.  On direct media the old bytes are durable on return.  Announce exactly what will certainly be written.
  * Volatile addresses are accepted and ignored.  Cost: one fence when any byte is new to the transaction.  A range may
- * have several objects in it; where NVM_CHECK is set in the environment when the pool is opened, one that is longer
- * than the object in which it begins is refused (NVM_E_BAD_POINTER). */
+ * cover several objects.  With NVM_CHECK in the environment when the pool is opened, a range that is longer than the
+ * object in which it begins is refused (NVM_E_BAD_POINTER). */
 NVM_API int nvm_tx_log(const void *p, size_t n);
 typedef struct nvm_range {
   const void *p;
@@ -345,17 +348,16 @@ typedef struct nvm_range {
 } nvm_range;
 /* The same for several ranges at once: one fence for all of them. */
 NVM_API int nvm_tx_log_many(const nvm_range *ranges, size_t count);
-/* As nvm_tx_log(), for code that cannot hand an error on (the assignments of nvm::p): 0, store; or -1, do not.  A
- * failure inside of a transaction leaves that only to be rolled back, whatever the failure was; one outside of any is
- * misuse (nvm_set_misuse_handler). */
+/* As nvm_tx_log(), for code that cannot hand an error on (the assignments of nvm::p).  0: store; -1: do not.  After any
+ * failure inside a transaction that allows only abort; a failure outside of one is misuse (nvm_set_misuse_handler). */
 NVM_API int nvm_tx_log_or_fail(const void *p, size_t n);
 
-/* What has become of a transaction.  Of each that ends the hooks hear either ABORT alone, or ORDERED and then, once,
- * COMMIT or IN_DOUBT: on every medium and engine, by whichever interface it was begun.  Hooks of one event run in order
- * of registration, outside of the transaction, and may begin another one; nvm_errno() and nvm_errormsg() are those of
- * the failure in ABORT hooks of a commit that failed and in IN_DOUBT hooks.  Of an inner level that is aborted the
- * ABORT hooks run at once, inside the level around it, so that volatile memory can follow before the program goes on;
- * its other hooks never run. */
+/* What has become of a transaction.  Each one that ends gives its hooks either ABORT alone, or ORDERED and then, once,
+ * COMMIT or IN_DOUBT, on every medium and engine, and with either interface.  Hooks of one event run in order of
+ * registration, outside of the transaction, and may begin another one.  In IN_DOUBT hooks, and in ABORT hooks of a
+ * commit that failed, nvm_errno() and nvm_errormsg() tell of the failure.  When an inner level is aborted, its ABORT
+ * hooks run at once, inside the level around it, so that volatile memory can follow before the program goes on; its
+ * other hooks never run. */
 enum nvm_tx_event {
   NVM_TX_ON_COMMIT = 1, /* durable: what is told to others now stays true */
   NVM_TX_ON_ABORT = 2,  /* rolled back */
@@ -363,13 +365,13 @@ enum nvm_tx_event {
   NVM_TX_ON_ORDERED = 3,
   NVM_TX_ON_IN_DOUBT = 4 /* ordered, and the sync failed: NVM_E_IN_DOUBT; see nvm_tx_commit() */
 };
-/* Hooks are run by the thread that ends the transaction, before its call returns; but for COMMIT and IN_DOUBT of
- * nvm_tx_commit_async() where the commit is not durable on return.  These are run, by the thread that learns what
- * became of the commit and has no transaction open there, in the first of these calls on the pool that returns after it
- * is known: nvm_wait(), nvm_tx_commit(), nvm_tx_commit_async() or a barrier commit (nvm/stm.h), of any thread, or
- * nvm_pool_close(), which waits for what is left.  So a hook of an asynchronous commit must not take a lock that a
- * thread holds around such a call; of two threads that are in such calls one may return while the other still runs the
- * hooks.  A process that ends without closing its pools runs none. */
+/* A hook runs in the thread that ends the transaction, before its call returns.  The exception are COMMIT and IN_DOUBT
+ * of an nvm_tx_commit_async() that returns before the commit is durable.  They run when the outcome is known, in the
+ * first call on the pool that returns after that, of any thread that has no transaction open there: nvm_wait(),
+ * nvm_tx_commit(), nvm_tx_commit_async(), a barrier commit (nvm/stm.h), or nvm_pool_close(), which waits for all of
+ * them.  So a hook of an asynchronous commit must not take a lock that a thread holds around such a call.  Of two
+ * threads that are in such calls, one may return while the other still runs the hooks.  A process that ends without
+ * closing its pools runs none of them. */
 typedef void (*nvm_tx_hook)(NVM_POOL *pool, enum nvm_tx_event event, void *argument);
 NVM_API int nvm_tx_on(NVM_POOL *pool, enum nvm_tx_event event, nvm_tx_hook hook, void *argument);
 
@@ -380,7 +382,7 @@ NVM_API int nvm_tx_on(NVM_POOL *pool, enum nvm_tx_event event, nvm_tx_hook hook,
  *   NVM_STRUCT name { ... };      a structure whose objects lie in pools
  *   NVM_PTR(T) field;             a pointer to a T in the same pool: T is an NVM_STRUCT, a number or character, void
  *                                 for any object, or again an NVM_PTR
- *   NVM_VOLATILE_PTR(T) field;    a pointer that means nothing to the next process, and is meant so; for fields only
+ *   NVM_VOLATILE_PTR(T) field;    a pointer that on purpose means nothing to the next process; for fields only
  *
  * They are struct and T * to every compiler.  holdfast-cc reads more out of them: it refuses what cannot be durable,
  * and puts the layout of each NVM_STRUCT into the object file, where the library finds it (nvm_register_types). */
@@ -442,12 +444,12 @@ constexpr uint32_t nvm_type_id_of_name(const char *name) {
 #endif
 
 /* Layouts.  A program that was compiled by holdfast-cc knows where the pointers and other fields of its durable types
- * are; whenever it creates a pool, or opens one for change, those that the pool does not have yet are written into it.
- * So a pool can be read, moved and checked without the program.  When the pool holds objects of a type whose layout is
- * another one than the program's, opening fails (NVM_E_TYPE_MISMATCH, naming both) before anything is misread, unless
- * nvm_pool_options.types says otherwise.  Not compared are programs without layouts, and types without objects; nothing
- * is refused for new names of fields or for a plain pointer that became NVM_PTR.  Types of libraries that are loaded
- * later are dealt with when the next transaction begins.  A pool too full for the layouts opens without them. */
+ * are.  When it creates a pool, or opens one for change, it writes the layouts into it that the pool does not have yet:
+ * so a pool can be read, moved and checked without the program.  If the pool holds objects of a type whose layout
+ * differs from the program's, opening fails (NVM_E_TYPE_MISMATCH, naming both) before anything is misread, unless
+ * nvm_pool_options.types says otherwise.  Programs without layouts and types without objects are not compared; new
+ * names of fields, and an NVM_PTR that was a plain pointer, are no difference.  The types of a library that is loaded
+ * later are treated when the next transaction begins.  A pool too full for the layouts opens without them. */
 enum nvm_field_kind {
   NVM_FIELD_SIGNED = 1,
   NVM_FIELD_UNSIGNED = 2,
@@ -480,13 +482,13 @@ typedef struct nvm_type_info {
   const nvm_field_info *fields; /* by ascending offset */
 } nvm_type_info;
 /* Calls visit for each type that the pool knows, by ascending id, until it returns non-zero; returns that value, which
- * should be positive to be told from a failure.  What it is given is valid during the call.  NULL pool: the types that
- * this program knows.  -1 (NVM_E_CORRUPT) if what is stored is damaged. */
+ * should be positive, since a failure gives -1.  The argument of visit is valid during its call.  NULL pool: the types
+ * that this program knows.  -1 (NVM_E_CORRUPT): the stored types are damaged. */
 NVM_API int nvm_pool_each_type(NVM_POOL *pool, int (*visit)(const nvm_type_info *type, void *argument), void *argument);
 
-/* Announces the layouts that holdfast-cc put into an object file; called by constructors that it puts there too, not by
- * programs.  -1: NVM_E_CORRUPT, NVM_E_NO_MEMORY, or NVM_E_TYPE_MISMATCH if an id has two layouts in this program; then
- * no pool can be opened for as long as the process lives, unless with NVM_TYPES_IGNORE. */
+/* Announces the layouts that holdfast-cc put into an object file.  Constructors that it puts there too make this call;
+ * programs do not.  -1: NVM_E_CORRUPT, NVM_E_NO_MEMORY, or NVM_E_TYPE_MISMATCH if an id has two layouts in this
+ * program; until the process ends, pools then open with NVM_TYPES_IGNORE only. */
 NVM_API int nvm_register_types(const void *layouts, size_t bytes);
 
 /* ---- objects ----------------------------------------------------------------------------------------------------- */
@@ -500,8 +502,8 @@ NVM_API int nvm_register_types(const void *layouts, size_t bytes);
 NVM_API void *nvm_alloc(NVM_POOL *pool, uint32_t type_id, size_t size);
 /* As nvm_alloc, filled with zero bytes. */
 NVM_API void *nvm_calloc(NVM_POOL *pool, uint32_t type_id, size_t count, size_t size);
-/* As nvm_alloc and nvm_calloc, at a multiple of `alignment` bytes: a power of 2, at most 32768; 16 and less are what
- * nvm_alloc gives.  The object takes as many bytes more of the pool.  nvm_realloc keeps the alignment. */
+/* As nvm_alloc and nvm_calloc, at a multiple of `alignment` bytes: a power of 2, at most 32768; up to 16 it is the same
+ * as nvm_alloc.  The object takes `alignment` more bytes of the pool.  nvm_realloc keeps the alignment. */
 NVM_API void *nvm_alloc_aligned(NVM_POOL *pool, uint32_t type_id, size_t size, size_t alignment);
 NVM_API void *nvm_calloc_aligned(NVM_POOL *pool, uint32_t type_id, size_t count, size_t size, size_t alignment);
 /* Frees an object when the transaction commits; its memory is reused only afterwards.  NULL is ignored.  -1
@@ -512,11 +514,11 @@ NVM_API void *nvm_realloc(NVM_POOL *pool, void *object, uint32_t type_id, size_t
 NVM_API char *nvm_strdup(NVM_POOL *pool, const char *text);
 /* Bytes asked for when the object was allocated, never 0; 0: failed (NVM_E_BAD_POINTER if it is not a live object). */
 NVM_API size_t nvm_size_of(NVM_POOL *pool, const void *object);
-/* Its type id; 0 also where it failed, which nvm_size_of() of the same object tells apart. */
+/* Type id of an object; 0 also on failure: nvm_size_of() of the same object tells the two apart. */
 NVM_API uint32_t nvm_type_of(NVM_POOL *pool, const void *object);
 /* Calls visit(object, type_id, size, argument) for each committed object, in address order, until it returns non-zero;
- * returns that value, which should be positive to be told from a failure.  -1 (NVM_E_CORRUPT), when all others have
- * been visited, if the header of one is damaged.  No transaction of any thread may be open in the pool. */
+ * returns that value, which should be positive, since a failure gives -1.  An object whose header is damaged is passed
+ * over; -1 (NVM_E_CORRUPT) comes after all others.  No transaction of any thread may be open in the pool. */
 NVM_API int nvm_pool_each(NVM_POOL *pool, int (*visit)(void *object, uint32_t type_id, size_t size, void *argument),
                           void *argument);
 
@@ -531,9 +533,9 @@ typedef struct nvm_statistics {
   uint64_t checkpoints;                          /* ssd */
   uint64_t grown_bytes;
   uint64_t truncations; /* redo: times that the rings were emptied */
-  uint64_t home_lines;  /* redo: lines written home by that */
-  /* log: chunks of the log that were cleaned, bytes of contents that were moved by that; bytes of contents and entries
-   * that live in the log, bytes of volatile memory that lead to them */
+  uint64_t home_lines;  /* redo: lines that this wrote home */
+  /* log: chunks of the log that were cleaned, bytes of contents that this moved; bytes of contents and entries that
+   * live in the log, bytes of volatile memory of the index to them */
   uint64_t cleaned_chunks, moved_bytes, live_bytes, mapping_bytes;
   uint64_t reserved[4];
 } nvm_statistics;
@@ -551,21 +553,21 @@ typedef struct nvm_pool_info {
   uint64_t base;           /* address the pool is mapped at, or prefers */
   uint64_t used_pages, free_pages;
   uint64_t log_bytes;
-  int64_t owner_pid; /* 0: nobody has it open for change */
-  uint32_t clean;    /* 1: closed properly, 0: in use or its owner died, on ssd: after it had changed something */
+  int64_t owner_pid; /* 0: no process has it open for change */
+  uint32_t clean;    /* 1: closed properly; 0: in use, or its owner died (on ssd: after its first change) */
   uint32_t page_bytes;
-  /* Rolled back or completed by the open that this process did; on ssd the records of the log that it found, one for
-   * each transaction and for each change of the pool's own. */
+  /* Transactions that this process rolled back or completed when it opened the pool; on ssd the records that it found
+   * in the log, one for each transaction and for each change of the pool's own. */
   uint64_t recovered_transactions;
   uint64_t recovery_ns; /* duration of that open */
   uint32_t engine;      /* enum nvm_engine, never 0 */
   uint32_t validation;  /* enum nvm_validation */
-  uint64_t home;        /* where objects are whose addresses are virtual (NVM_ENGINE_LOG); 0: objects are in the file */
+  uint64_t home;        /* address of objects with virtual addresses (NVM_ENGINE_LOG); 0: objects are in the file */
   uint64_t home_bytes;
   uint64_t copied; /* 1: a copy of a pool that was in use or whose owner had died: opening it is refused, NVM_E_COPY */
 } nvm_pool_info;
-/* Of an open pool: right also when its file was renamed or the working directory changed; `path` is as given to open.
- */
+/* Facts of an open pool, right also after its file was renamed or the working directory changed; `path` is as given to
+ * open. */
 NVM_API int nvm_pool_get_info(NVM_POOL *pool, nvm_pool_info *out);
 /* The same from the file, also while another process owns it; takes no lock, changes nothing. */
 NVM_API int nvm_pool_inspect(const char *path, nvm_pool_info *out);
@@ -580,10 +582,10 @@ typedef struct nvm_check_summary {
   uint64_t pending_transactions;  /* to be rolled back or completed by the next open */
   uint64_t structure_pages;       /* of lock-free structures (nvm/lockfree.h) */
   uint64_t structure_nodes;       /* allocated in them before anything is recovered */
-  /* Pages whose entry of the page map does not hold.  free, run, extent, log, structure and damaged pages add up to
-   * pages, whatever the file says. */
+  /* Pages whose entry of the page map is damaged.  free, run, extent, log, structure and damaged pages always add up to
+   * pages. */
   uint64_t damaged_pages;
-  uint64_t reclaimed_pages; /* of structures or of the log, but nobody's: a crash left them, the next use frees them */
+  uint64_t reclaimed_pages; /* of structures or of the log, left by a crash without owner; the next use frees them */
   uint64_t reserved[4];
 } nvm_check_summary;
 NVM_API int64_t nvm_pool_check(const char *path, nvm_check_report report, void *argument, nvm_check_summary *summary);

@@ -26,10 +26,10 @@
 
 namespace nvm {
 
-// Result of a transaction: true when it is durable, else the enum nvm_error it failed with, everything rolled back; but
-// for NVM_E_IN_DOUBT, where memory has the changes and the next open finds all of them or none (nvm_tx_commit()).
-// Nothing else than this, bool and void may be the result of a body: `return 0;` of a C programmer, who means success,
-// and a pointer, which happens to be null, would be verdicts otherwise.
+// Result of a transaction: true when it is durable, else the enum nvm_error it failed with, everything rolled back.
+// After NVM_E_IN_DOUBT memory has the changes, and the next open finds all of them or none (nvm_tx_commit()).
+// A body returns this, bool or void.  No other type is a verdict: a C programmer's `return 0;` means success, and a
+// null pointer may mean anything.
 class [[nodiscard]] outcome {
  public:
   outcome() noexcept = default;
@@ -43,8 +43,8 @@ class [[nodiscard]] outcome {
   int code_ = NVM_OK;
 };
 
-// Owns an open pool; closes it at the end of its life.  Where that is refused (a transaction is open, a thread is
-// inside of a lock-free structure) the pool stays open until the process ends; close() says so.
+// Owns an open pool; closes it at the end of its life.  If that is refused (a transaction is open, a thread is inside
+// of a lock-free structure) the pool stays open until the process ends; close() tells of it.
 class pool {
  public:
   static std::optional<pool> create(const char *path, const nvm_pool_options &options = {}) noexcept {
@@ -206,10 +206,10 @@ void store(nvm_stm *tx, T *p, const T &value) {
 
 }  // namespace detail
 
-// A durable field: assignment announces the old bytes, then stores.  Reads are plain.  Where the announcement fails the
-// store does not happen, and the transaction allows only abort.  An assignment to a field in a pool outside of a
-// transaction is misuse: a message with the place and abort(), or what nvm_set_misuse_handler() says.  Outside a pool
-// it is an ordinary T.
+// A durable field: assignment announces the old bytes, then stores.  Reads are plain.  If the announcement fails the
+// store is left out, and the transaction allows only abort.  Assigning to a field in a pool without a transaction is
+// misuse: a message with the place and abort(), or the handler of nvm_set_misuse_handler().  Outside of a pool the
+// field is an ordinary T.
 //
 // Inside nvm::atomic() (stm.hpp) and nvm_stm_run() reads and writes are barriers of that transaction, wherever the
 // field lies; a read then may leave the body, by an exception or longjmp.
@@ -274,7 +274,7 @@ class p {
   }
 
  private:
-  // Inlined always: what calls the library, and is named where there is no transaction, is the program's code.
+  // Inlined always, so that the caller that a misuse message names is the program's own code.
   [[gnu::always_inline]] inline void assign(const T &value) {
     if (nvm_stm *tx = nvm_stm_of_thread; tx != nullptr) {
       detail::store(tx, &value_, value);

@@ -7,9 +7,9 @@
 //     tx.store(&to->balance, tx.load(&to->balance) + amount);
 //   });
 //
-// The body may run several times before it commits: what it changes outside of transactions it has to set anew each
-// time. A conflict leaves it by an exception that is none of the program's; a body that swallows it (catch (...)) is
-// left at its next access.
+// The body may run several times before it commits: it must set anything that it changes outside of transactions anew
+// each time. A conflict leaves the body by an exception of the library; a body that swallows it (catch (...)) is left
+// at its next access.
 #ifndef NVM_STM_HPP
 #define NVM_STM_HPP
 
@@ -53,14 +53,14 @@ class tx {
   void read(void *to, const void *from, std::size_t n) { nvm_stm_read(handle_, to, from, n); }
   void write(void *to, const void *from, std::size_t n) { nvm_stm_write(handle_, to, from, n); }
   void copy(void *to, const void *from, std::size_t n) { nvm_stm_copy(handle_, to, from, n); }
-  // Stores to these bytes follow: whatever they would wait for one after the other is had for all of them at once.
+  // Prepares stores to these ranges, which then wait together instead of one by one: nvm_stm_expect().
   void expect(const nvm_range *ranges, std::size_t count) { nvm_stm_expect(handle_, ranges, count); }
   void fill(void *to, int byte, std::size_t n) { nvm_stm_fill(handle_, to, byte, n); }
   [[nodiscard]] int compare(const void *shared, const void *mine, std::size_t n) {
     return nvm_stm_compare(handle_, shared, mine, n);
   }
 
-  // Where there is no room the level is rolled back and left; atomic() returns the code.
+  // Without room the level is rolled back and left; atomic() returns the code.
   [[nodiscard]] void *alloc(std::uint32_t type_id, std::size_t n) {
     void *made = nvm_stm_alloc(handle_, type_id, n);
     if (made == nullptr) cancel(nvm_errno());
@@ -71,8 +71,8 @@ class tx {
     if (made == nullptr) cancel(nvm_errno());
     return made;
   }
-  // A T in the pool, at a multiple of alignof(T); its constructor stores plainly, which is right: the memory is this
-  // transaction's alone.
+  // A T in the pool, at a multiple of alignof(T); its constructor may store plainly, since the memory is private to
+  // this transaction.
   template <class T, class... Arguments>
   [[nodiscard]] T *make(std::uint32_t type_id, Arguments &&...arguments) {
     return ::new (alloc_aligned(type_id, sizeof(T), alignof(T))) T(std::forward<Arguments>(arguments)...);
@@ -100,18 +100,18 @@ class tx {
   [[noreturn]] void retry() { nvm_stm_retry(handle_); }
   void become_irrevocable() { nvm_stm_become_irrevocable(handle_); }
 
-  // f() is called once after the end, outside of the transaction; it is copied, and must not throw.  on_commit(): when
-  // the transaction is durable.
+  // Copies f, which must not throw, and calls it once after the end, outside of the transaction.  on_commit(): when the
+  // transaction is durable.
   template <class F>
   void on_commit(F f) {
     on(NVM_TX_ON_COMMIT, std::move(f));
   }
-  // When it is visible to others, and not durable yet; on_commit() or on_in_doubt() follow.
+  // When the transaction is visible to others and not durable yet; on_commit() or on_in_doubt() follow.
   template <class F>
   void on_ordered(F f) {
     on(NVM_TX_ON_ORDERED, std::move(f));
   }
-  // When the sync failed that was to make it durable: atomic() returns NVM_E_IN_DOUBT.
+  // When the sync of the commit has failed: atomic() returns NVM_E_IN_DOUBT.
   template <class F>
   void on_in_doubt(F f) {
     on(NVM_TX_ON_IN_DOUBT, std::move(f));
@@ -135,7 +135,7 @@ class tx {
       }
     };
     call *c = new call{std::move(f), when};
-    // ABORT last: where one cannot be had the others never run.
+    // ABORT last: after a registration that fails, the earlier ones never run.
     for (const nvm_tx_event event : {NVM_TX_ON_ORDERED, NVM_TX_ON_COMMIT, NVM_TX_ON_IN_DOUBT, NVM_TX_ON_ABORT}) {
       if (event == NVM_TX_ON_ORDERED && when != event) continue;
       if (nvm_stm_on(handle_, event, call::run, c) != 0) {
@@ -199,7 +199,7 @@ outcome atomic(NVM_POOL *pool, Body &&body) {
         throw;
       }
       if (nvm_stm_depth(handle) != 0) throw;  // of a body that had been cancelled
-      // What a body does that was rolled back and goes on all the same never happened.
+      // A body that goes on after it was rolled back: its exception never happened.
       if (nvm_stm_current() == nullptr) throw;
       if (depth > 1) nvm_stm_unwind(handle);
     }

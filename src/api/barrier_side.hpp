@@ -31,7 +31,7 @@ class barrier_side final : public stm::durable_side {
   nvm_pool& pool_;
 };
 
-// Whether this thread has a barrier transaction open, of whatever pool.
+// Whether this thread has a barrier transaction open, of any pool.
 [[nodiscard]] bool in_barrier_transaction() noexcept;
 // Why it allows only abort, errc::ok where it does not, if it is of this pool or the pool is nullptr; else nothing.
 [[nodiscard]] std::optional<errc> barrier_failure(const nvm_pool* pool) noexcept;

@@ -62,10 +62,10 @@ class waiting_hooks {
   std::atomic<bool> any_{false};
 };
 
-// Those of the hooks that are for this event; of a level that was rolled back none but for ABORT.
+// Runs the hooks for this event; of those of a rolled back level only the ABORT hooks.
 void run_hooks(nvm_pool* pool, std::span<const tx::hook> hooks, nvm_tx_event event) noexcept;
-// What of the pool's waiting hooks can be told: COMMIT where the commit is durable; IN_DOUBT for the rest, if the
-// pool's medium `failed`.  Nothing where this thread has a transaction open.
+// Runs those of the pool's waiting hooks whose outcome is known: COMMIT for durable commits; IN_DOUBT for the rest, if
+// the pool's medium has `failed`.  Runs none while this thread has a transaction open.
 void run_waiting_hooks(nvm_pool* pool, bool failed) noexcept;
 [[nodiscard]] inline bool is_failure_of_medium(const status& s) noexcept {
   return s.error() == errc::io || s.error() == errc::in_doubt;

@@ -1,4 +1,4 @@
-// What code compiled by holdfast-cc asks of the library: to log a store, and what is known about one.
+// Calls of code that holdfast-cc has compiled: to log a store, and to ask what is known about one.
 #include "nvm/compiled.h"
 
 #include <algorithm>

@@ -28,7 +28,7 @@ struct nvm_lf {
 
 namespace nvm::api {
 
-// Of one pool; outlives it where threads do.
+// The open structures of one pool; outlives the pool while threads refer to it.
 struct open_structures {
   const std::int64_t process = platform::process_id();
   std::mutex lock;
@@ -40,7 +40,7 @@ struct open_structures {
 
 namespace {
 
-// The last one used is found without looking.
+// The number used last, found without a search.
 struct last_number {
   unsigned pool = 0;  // pools are numbered from 1
   unsigned number = 0;
@@ -124,7 +124,7 @@ status usable(const nvm_lf* lf) noexcept {
   if (lf->of == nullptr) return fail(errc::not_found, "the lock-free structure was dropped");
   return lf->pool->file->accepts_commits();
 }
-// Structures are made and dropped at once, whatever becomes of a transaction that this thread has open in the pool.
+// Structures are made and dropped at once, and would stay so if this thread's open transaction were rolled back.
 status not_in_transaction(const NVM_POOL* pool, const char* call) noexcept {
   if (nvm_stm* tx = nvm_stm_current(); tx != nullptr && nvm_stm_pool(tx) == pool) {
     return not_in_barriers(call, "it before the transaction or after it");
@@ -293,7 +293,7 @@ void close_structures(nvm_pool* pool) noexcept {
 bool close_structures_unless_shared(nvm_pool* pool) noexcept {
   const std::lock_guard guard{pool->structures_lock};
   if (pool->structures == nullptr) return true;
-  // Nobody joins meanwhile.
+  // The lock keeps threads from joining meanwhile.
   const std::lock_guard inside{pool->structures->lock};
   structure_side& side = *pool->structures->side;
   const unsigned mine = last_used.pool == pool->number ? 1 : 0;
@@ -485,7 +485,7 @@ int nvm_lf_enter(nvm_lf* lf) {
 
 int nvm_lf_leave(nvm_lf* lf) {
   const nvm::platform::in_call here;
-  // Of a structure that was dropped meanwhile, too.
+  // Leaves also a structure that was dropped meanwhile.
   if (lf == nullptr) return api::report(fail(errc::invalid, "the lock-free structure is NULL"));
   if (status s = lf->pool->file->ours(); !s) return api::report(s.error());
   const auto who = api::number_in(lf->pool);
@@ -610,7 +610,7 @@ int nvm_lf_get_position(nvm_lf* lf, uint64_t* position) {
   if (status s = api::usable(lf); !s) return api::report(s.error());
   const auto who = api::number_in(lf->pool);
   if (!who) return api::report(who.error());
-  // Afterwards, for what is stored in a medium that has failed gets no position any more.
+  // The medium is asked after that: stores in a medium that has failed get no position.
   const uint64_t reached = lf->all->side->position(*who);
   if (status s = lf->pool->engine->wait(0); !s) return api::report(s.error());
   *position = reached;

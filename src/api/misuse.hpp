@@ -5,8 +5,9 @@
 
 namespace nvm::api {
 
-// Tells the program's handler, or says what is wrong and where, and aborts.  `code` and its sentence are what was
-// reported last; `address` is what was to be stored to, `caller` the code that did it.  Returns only if a handler does.
+// Calls the program's handler; without one, prints what is wrong and where, and aborts.  `code` and its sentence were
+// reported last; `address` is where the store was to go, `caller` the code that made it.  Returns only if a handler
+// does.
 void misused(errc code, const void* address, const void* caller);
 
 }  // namespace nvm::api

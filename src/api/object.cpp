@@ -10,7 +10,7 @@
 namespace nvm::api {
 namespace {
 
-// What a call is named, and what is its like inside of a barrier transaction.
+// The name of a call, and that of its counterpart inside of a barrier transaction.
 struct call_names {
   const char* call;
   const char* in_barriers;

@@ -91,9 +91,9 @@ bool waits_for_transactions(nvm_pool* pool) noexcept {
   }
 }
 
-// Called at exit for a pool that the program left open.  Other threads may run on until the process is gone: they begin
-// nothing any more, and what they may still look at stays.  A pool that cannot be closed, since a thread is in the
-// middle of something, is left as by a crash, and the next open rolls that back.
+// Called at exit for a pool that the program left open.  Other threads may run on until the process ends: they can
+// begin nothing new, and memory that they may still read stays.  A pool in which a thread is in the middle of a call
+// cannot be closed: it is left as by a crash, and the next open rolls back.
 void close_at_exit(pool_file& file) noexcept {
   auto* pool = static_cast<nvm_pool*>(file.owner());
   if (pool == nullptr || file.forked() || pool->ending.load(std::memory_order_relaxed)) return;
@@ -183,7 +183,7 @@ nvm_pool* new_pool() noexcept try {
   return nullptr;
 }
 
-// Of a file that was just created nothing stays when this fails.
+// Opens the engine of a pool whose file is open.  On failure a file that was just created is removed.
 NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_run run, std::uint64_t since_ns,
                       bool created) noexcept {
   const auto give_up = [&](errc code) noexcept {

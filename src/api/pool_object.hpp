@@ -153,7 +153,7 @@ struct entry {
 class thread_transactions {
  public:
   [[nodiscard]] static thread_transactions& mine() noexcept { return known_ != nullptr ? *known_ : make_mine(); }
-  // Those if there ever were any.
+  // The thread's transactions; null if it never had any.
   [[nodiscard]] static const thread_transactions* known() noexcept { return known_; }
   ~thread_transactions();
 
@@ -190,7 +190,7 @@ class thread_transactions {
   std::uint64_t ended_ = 0;
   std::vector<known_lane> lanes_;
   std::vector<log::byte_range> ranges_;
-  // The pointer needs no check whether the object behind it was made, but once.
+  // Null before the object was made: a plain pointer is read without the check of a thread-local object.
   [[gnu::tls_model("initial-exec")]] static thread_local constinit thread_transactions* known_;
 };
 
@@ -203,7 +203,7 @@ class thread_transactions {
 // Types that the program has and the pool has not: compares, and writes them.
 [[nodiscard]] status update_types(nvm_pool* pool) noexcept;
 [[nodiscard]] inline bool has_types(const nvm_pool* pool) noexcept {
-  // relaxed: whoever loads a library has loaded it before it uses its types.
+  // relaxed: a thread that loads a library has done so before it uses the library's types.
   return pool->types_seen.load(std::memory_order_relaxed) == object::type_registry::generation();
 }
 [[nodiscard]] inline status bring_types(nvm_pool* pool) noexcept {
@@ -235,7 +235,7 @@ void close_structures(nvm_pool* pool) noexcept;
 
 // Rolls an inner level back, hooks included.
 void abort_one_level(const entry& e) noexcept;
-// Rolls back whatever this thread has open in the pool, hooks included.
+// Rolls back all levels that this thread has open in the pool, hooks included.
 void abort_all_levels(const entry& e) noexcept;
 
 }  // namespace nvm::api

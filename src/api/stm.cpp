@@ -2,7 +2,7 @@
 //
 // A transaction that was rolled back is left level by level, each by its own restart function, since each level's frame
 // may have to be left in its own way (longjmp, exception).  Until the outermost frame has begun the next attempt the
-// transaction is dead: whatever its body still asks of it sends it out again.
+// transaction is dead: every call that its body still makes leaves the body again.
 #include "nvm/stm.h"
 
 #include <csetjmp>
@@ -68,7 +68,8 @@ class holder {
   std::unique_ptr<nvm_stm> tx;
 };
 
-// The pointer needs no check whether the object behind it was made, but once.
+// The thread's transaction, null before it was made: a plain pointer is read without the check of a thread-local
+// object.
 [[gnu::tls_model("initial-exec")]] thread_local constinit nvm_stm* known = nullptr;
 
 nvm_stm* of_thread() noexcept {
@@ -81,7 +82,7 @@ nvm_stm* of_thread() noexcept {
   const std::vector<tx::hook> hooks = tx->inner.take_hooks();
   run_hooks(pool, hooks, NVM_TX_ON_ABORT);
 }
-// Of what was rolled back.  True: there were some.
+// Runs the ABORT hooks of what was rolled back.  True: there were some.
 inline bool tell_aborted(nvm_stm* tx, NVM_POOL* pool) {
   if (!tx->inner.has_hooks()) return false;
   run_abort_hooks(tx, pool);
@@ -122,8 +123,7 @@ inline bool tell_aborted(nvm_stm* tx, NVM_POOL* pool) {
   leave_next_frame(tx);
 }
 
-// The innermost level is over, without a trace.  Its frame stays known if it was the outermost one: its body may not
-// have been left.
+// Rolls the innermost level back.  The frame of an outermost level stays known, since its body may not have been left.
 void take_back_level(nvm_stm* tx) {
   const platform::in_call here;
   NVM_POOL* const pool = tx->pool;
@@ -192,7 +192,7 @@ template <class F>
     give_way(tx, a);
   }
 }
-// Of what writes: not in a transaction that is dead.
+// Runs a call that writes; in a dead transaction it leaves the body instead.
 template <class F>
 [[NVM_INLINE]] inline void change(nvm_stm* tx, F&& f) {
   if (tx->inner.depth() == 0) [[unlikely]] {
@@ -200,7 +200,7 @@ template <class F>
   }
   go_on(tx, std::forward<F>(f));
 }
-// Of what says that it failed: -1.
+// Runs a call that reports failure as -1.
 template <class F>
 int try_change(nvm_stm* tx, F&& f) {
   if (tx == nullptr) [[unlikely]] {
@@ -360,7 +360,7 @@ void abandon_barrier_transaction(const nvm_pool* pool) noexcept {
 void barrier_side::ready() noexcept {
   const geometry& g = pool_.file->geometry();
   lies_at(pool_.base(), g.address_bytes(), g.objects_offset(), g.home_bytes != 0 && pool_.engine->translates());
-  // Its engine begins nothing, not even to be asked.
+  // The engine of a read-only pool begins no transaction, so it cannot be asked for its policy.
   if (pool_.file->read_only()) engine_policy.store(stm::policy::write_through, std::memory_order_relaxed);
 }
 
@@ -384,7 +384,7 @@ stm::durable_side::two_words barrier_side::words_of(anchor_word which) const noe
   return {object_word_at(g, 0, which), object_word_at(g, 1, which)};
 }
 bool barrier_side::takes_announced_stores() const noexcept {
-  // The image of a pool on ssd is nobody's but ours, so that it may be ahead of the log.
+  // The image of a pool on ssd is private to this process, so that it may be ahead of the log.
   // So are materialised home pages.
   return has_image(pool_.file->superblock()) || (pool_.file->geometry().home_bytes != 0 && !translates()) ||
          engine_policy.load(std::memory_order_relaxed) == stm::policy::write_through;
@@ -587,7 +587,7 @@ int nvm_stm_run(NVM_POOL* pool, int (*body)(nvm_stm*, void*), void* argument) {
   try {
     code = body(tx, argument);
   } catch (...) {
-    // A body in C++: rolled back like one that returns an error.  Of a level that has ended nothing is left.
+    // A body in C++ that throws is rolled back like one that returns an error, unless its level has ended already.
     if (nvm_stm_depth(tx) == level) nvm_stm_rollback(tx);
     throw;
   }

@@ -126,7 +126,7 @@ result<entry*> open_in(const nvm_pool* pool) noexcept {
   return e;
 }
 
-// Those that an inner level could not run when it was rolled back, for want of memory.
+// Runs the hooks that a rolled back inner level could not run, for want of memory.
 void run_hooks_of_aborted_levels(nvm_pool* pool, std::span<const tx::hook> hooks) noexcept {
   for (const tx::hook& h : hooks) {
     if (h.aborted) run_hooks(pool, {&h, 1}, NVM_TX_ON_ABORT);
@@ -181,7 +181,7 @@ int conclude(nvm_pool* pool, const ending& end) noexcept {
   return 0;
 }
 
-// Keeps the hooks of a commit until somebody learns what became of it; tells them now if that is known.
+// Keeps the hooks of a commit until a thread learns what became of it; runs them now if that is known.
 void conclude_later(nvm_pool* pool, ending& end) noexcept {
   if (!end.hooks.empty()) {
     if (pool->engine->is_durable(end.lsn)) {
@@ -206,7 +206,7 @@ void conclude_later(nvm_pool* pool, ending& end) noexcept {
 
 }  // namespace
 
-// Of a program that is checked: a range ends where the object does in which it begins.
+// Check of a checked program: a range may not end after the object in which it begins.
 status check_end(const nvm_range& r) noexcept {
   const void* start = nullptr;
   const std::size_t bytes = __nvm_object_around(r.p, &start);
@@ -228,7 +228,7 @@ status announce(const nvm_range* ranges, std::size_t count, outside_of_transacti
   for (std::size_t i = 0; i < count; ++i) {
     const nvm_range& r = ranges[i];
     if (r.n == 0 || !nvm_is_durable(r.p)) continue;
-    // Its old bytes are read for the log, then it is written: the miss, if it is one, begins here.
+    // The old bytes are read for the log, then the line is written: a cache miss had better begin here.
     __builtin_prefetch(r.p, 1);
     entry* e = mine.around(r.p);
     if (e == nullptr && what == outside_of_transactions::left_out) continue;

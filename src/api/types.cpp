@@ -18,7 +18,7 @@ static_assert(NVM_FIELD_SIGNED == static_cast<int>(layout::field_kind::signed_in
 
 // Whether the pool holds an object that the program would misread.  May throw std::bad_alloc.
 result<bool> holds_objects_of(nvm_pool* pool, const type_comparison& c, const type_map& stored) {
-  // Of transactions that are open the objects are not known: libraries that come late get no benefit of doubt.
+  // The objects of open transactions are unknown: a library that is loaded late is then refused.
   if (pool->engine->open_transactions() != 0) return true;
   struct context {
     const type_comparison& c;

@@ -1,7 +1,7 @@
-// What is inlined whatever a compiler thinks of it: the ways of an operation from fence to fence.
+// Forced inlining of the code that an operation runs between two fences.
 //
-// Only where pools are used in earnest: it takes a compiler minutes.  It is left to the compiler under sanitizers,
-// where each store is recorded, and in sources compiled with NVM_INLINES_LITTLE (src/engine/CMakeLists.txt).
+// A compiler needs minutes for it.  So inlining is left to the compiler under sanitizers, in code whose stores are
+// recorded, and in sources compiled with NVM_INLINES_LITTLE (src/engine/CMakeLists.txt).
 #pragma once
 
 #if defined(NVM_RECORDED) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -15,11 +15,11 @@
 #endif
 
 #ifdef NVM_INLINES_LITTLE
-#define NVM_INLINE  // an attribute list has nothing against it
+#define NVM_INLINE  // an attribute list may be empty
 #define NVM_FLATTEN
 #else
 #define NVM_INLINE gnu::always_inline
-// And all that it calls, in one function.
+// Inlines everything that the function calls.
 #ifndef NVM_FLATTEN
 #define NVM_FLATTEN [[gnu::flatten]]
 #endif

@@ -25,16 +25,16 @@ enum class plant : unsigned char {
   unlocked_too_early,        // a barrier transaction shows what it wrote before that is durable
   reads_not_validated,       // a barrier transaction commits, and moves its snapshot, though what it read has changed
   node_not_flushed,          // a lock-free structure leads to a node that may not be durable
-  mark_not_settled,          // whoever meets a link that may not be durable goes on
-  no_dependence,             // whoever meets a link that is in the link cache goes on
+  mark_not_settled,          // a thread that meets a link that may not be durable goes on
+  no_dependence,             // a thread that meets a link in the link cache goes on
   leaf_not_marked,           // a leaf leaves a tree without the mark by which recovery knows it
   deleted_unannounced,       // a node is deleted before recovery knows that it has to look at it
   recycled_without_through,  // log heap: a block's peers are recycled while recovery still wants them to be whole
   tombstone_let_go,          // log heap: a tombstone is cleaned while an older entry for its address remains
   node_checked_once,         // a cached node's address is not looked at again after its log address
   piece_cut_first,           // a piece ends before a change that is about the bytes after
-  rest_last,                 // what a change leaves of a piece behind it is mapped when the change is made
-  grown_unseen,              // who looks does not see that a piece has grown over others that were unlinked
+  rest_last,                 // the rest of a piece after a change is mapped only when the change is made
+  grown_unseen,              // a reader does not see that a piece has grown over others that were unlinked
   page_built_unlocked,       // home page: contents are looked up before the page's lock is held
   page_shown_unfinished,     // home page: it is there before its contents are
   pinned_page_dropped,       // home page: dropped though an open transaction has stored into it

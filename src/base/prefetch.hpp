@@ -8,11 +8,11 @@
 
 namespace nvm {
 
-// Of one piece of memory: more than a cache waits for at once.
+// Lines that are fetched of one range at most: more than a processor loads at once.
 inline constexpr std::uint64_t fetched_lines_max = 16;
 
-// Begins to bring the first lines of [p, p + n) into the cache.  Any address will do.  Inlined: GCC takes calls of a
-// function away that does nothing but this.
+// Begins to bring the first lines of [p, p + n) into the cache.  Any address will do.  Inlined: GCC removes calls of a
+// function that only prefetches.
 [[gnu::always_inline]] inline void fetch_lines(const void* p, std::size_t n) noexcept {
   if (n == 0) return;
   const std::uintptr_t first = reinterpret_cast<std::uintptr_t>(p) & ~std::uintptr_t{line_bytes - 1};

@@ -55,10 +55,10 @@ inline constexpr std::size_t failure_text_bytes = 512;
 // Message and code of this thread's last fail(); the code is errc::ok before the first.
 [[nodiscard]] const char* last_message() noexcept;
 [[nodiscard]] errc last_code() noexcept;
-// The cause that fail_for() was told, of others the code itself.
+// The cause that was given to fail_for(); after fail() the code itself.
 [[nodiscard]] errc last_cause() noexcept;
 
-// Keeps the last message and `code` as what the caller of the library is told; later fail()s leave both alone.
+// Reports the last message and `code` to the caller of the library; later fail()s leave the report alone.
 void report_failure(errc code) noexcept;
 // "no error" and errc::ok before the first report.
 [[nodiscard]] const char* reported_message() noexcept;

@@ -52,7 +52,7 @@ bool among(std::span<const std::string_view> choices, std::string_view word) {
   return std::find(choices.begin(), choices.end(), word) != choices.end();
 }
 
-// A word of which CLI11 made no sense: an option that the command has not, or too many operands.
+// The message for a word that CLI11 could not place: an unknown option, or one operand too many.
 std::string unexpected(const std::string& word, const command& of) {
   if (word.size() < 2 || word.front() != '-') return fmt::format("unexpected \"{}\"", word);
   std::vector<std::string> names;

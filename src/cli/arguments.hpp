@@ -22,9 +22,9 @@ class arguments {
   // Empty when it is optional and was left out.
   [[nodiscard]] const std::string& operand(std::size_t index) const;
   [[nodiscard]] std::size_t operands() const noexcept { return operands_.size(); }
-  // Of an option of kind text or path; empty when it was left out.
+  // The value of an option of kind text or path; empty when it was left out.
   [[nodiscard]] std::string text(std::string_view option) const;
-  // The words behind `--` of a command that takes such.
+  // The words after `--`, of a command that takes such.
   [[nodiscard]] const std::vector<std::string>& rest() const noexcept { return rest_; }
 
  private:

@@ -95,7 +95,7 @@ void print_summary(const nvm_check_summary& s, std::uint64_t findings, const std
   }
 }
 
-// A copy of a pool in use, found to be sound: whoever opens it for change is its owner.
+// Accepts a copy of a pool in use that was found to be sound: opening it for change makes it a pool of its own.
 bool accept(const std::string& path) {
   nvm_pool_options o{};
   o.accept_copy = 1;

@@ -63,7 +63,7 @@ struct command {
   std::span<const json_field> fields;
   std::span<const std::string_view> examples;
   exit_code (*run)(const arguments& given, console& out);
-  // What may follow behind `--`, as help prints it, and its meaning; empty: nothing may.
+  // Words that may follow `--`, as help prints them, and their meaning; empty: none may.
   std::string_view rest = {};
   std::string_view rest_help = {};
 };

@@ -117,7 +117,7 @@ void console::document(const json& answer) const {
 void console::error_line(const failure& f) const {
   // Text printed so far comes first where both go to one place.
   (void)std::fflush(stdout);
-  // Not fmt::print, which throws when the line cannot be written: then nobody is left to tell.
+  // Not fmt::print, which throws when the line cannot be written: that failure could not be reported either.
   std::fputs(fmt::format("holdfast: {}: {} ({})\n", f.subject, f.message, f.code).c_str(), stderr);
 }
 

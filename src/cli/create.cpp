@@ -62,7 +62,7 @@ exit_code run(const arguments& given, console& out) {
   NVM_POOL* pool = nvm_pool_create_with(path.c_str(), &o);
   if (pool == nullptr) {
     failure f = library_failure(path);
-    // Here the sizes that do not fit are those of the command line and not a file's.
+    // Sizes that do not fit are wrong use here: they come from the command line, not from a file.
     if (nvm_errno() == NVM_E_INVALID || nvm_errno() == NVM_E_TOO_LARGE) f.exit = exit_usage;
     return out.fail(f);
   }

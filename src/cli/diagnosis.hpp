@@ -1,4 +1,4 @@
-// What the doctor has found about a place, what follows from it, and how it is said.
+// Diagnosis of a place by the doctor: findings, conclusions, and their wording.
 #pragma once
 
 #include <optional>

@@ -219,7 +219,7 @@ exit_code run(const arguments& given, console& out) {
   nvm_pool_info info{};
   if (!pool || nvm_pool_get_info(pool.get(), &info) != 0) return out.fail_library(path);
 
-  // A damaged map, which `check` reports, keeps nobody from the objects.
+  // Objects are shown also with a damaged type map, which `check` reports.
   const pool_types types = pool_types::of(pool.get()).value_or(pool_types{});
   std::optional<std::set<std::uint32_t>> ids;
   if (is_id(wanted)) {

@@ -54,7 +54,7 @@ class shared_told {
   NVM_POOL* pool = proof_pool::open(s.path, s.medium);
   if (pool == nullptr) give_up(t, fmt::format("opening it again: {}", nvm_errormsg()));
   std::uint64_t n = proof_pool::number(pool);
-  // release: whoever sees that it is ready sees where it begins.
+  // release: a process that sees it ready sees where it begins.
   t->begun.store(n, std::memory_order_release);
   t->acknowledged.store(n, std::memory_order_release);
   t->ready.store(true, std::memory_order_release);

@@ -27,7 +27,7 @@ struct kill_outcome {
   std::string fault;                    // of the first kill that left something wrong; empty: none did
 };
 
-// At least one kill, whatever the time.  Children end with this process.
+// Kills at least once, also when the time is over before.  Children end with this process.
 [[nodiscard]] kill_outcome run_kills(const kill_settings& settings);
 
 }  // namespace nvm::cli

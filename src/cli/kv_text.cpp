@@ -15,7 +15,7 @@ constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopq
 // What a CSV record is made of, fed line by line.
 class csv_record {
  public:
-  // Of a whole line with its end.  Empty: fine so far.
+  // Takes a whole line with its end; returns what is wrong with it, empty: nothing so far.
   std::string feed(std::string_view line) {
     for (std::size_t i = 0; i < line.size(); ++i) {
       const char c = line[i];

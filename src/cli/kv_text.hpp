@@ -42,7 +42,7 @@ class entry_reader {
   enum class answer { entry, problem, end };
   // After a problem the next call goes on with the line after the one that it began on.
   [[nodiscard]] answer next(text_entry& out);
-  // Of the last answer: number of the line where it begins, and for a problem what is wrong.
+  // The line where the last answer begins, and for a problem what is wrong.
   [[nodiscard]] std::uint64_t line() const noexcept { return line_; }
   [[nodiscard]] const std::string& problem() const noexcept { return problem_; }
 

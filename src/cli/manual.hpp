@@ -22,7 +22,7 @@ struct exit_meaning {
 // "PATH", "[DIRECTORY]".
 [[nodiscard]] std::string operand_text(const operand& o);
 
-// Of one command, or of the tool when it is null; as JSON with --json.
+// Prints help of one command, or of the tool when it is null; as JSON with --json.
 void print_help(const command* what, const console& out);
 
 // holdfast(1) in roff.

@@ -35,7 +35,7 @@ class duration_sample {
   std::uint64_t max_ = 0;
 };
 
-// A pool in a file that has no name any more: it is gone when the process is, however it ends.
+// A pool in a file whose name was removed: it vanishes with the process, in whatever way that ends.
 class temporary_pool {
  public:
   // Nothing on failure: the library's last failure is about path().

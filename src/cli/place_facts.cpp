@@ -71,7 +71,7 @@ bool is_one_of(std::string_view word, const std::array<std::string_view, N>& wor
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-// Their syncs ask somebody else, whose word is all that we have.
+// File systems whose syncs are answered by a server or a host: its promise cannot be checked from here.
 constexpr std::array<std::string_view, 13> elsewhere = {"nfs",  "nfs4",  "cifs",      "smb3",     "ceph", "afs",   "9p",
                                                         "gfs2", "ocfs2", "glusterfs", "virtiofs", "fuse", "lustre"};
 constexpr std::array<std::string_view, 2> memory = {"tmpfs", "ramfs"};

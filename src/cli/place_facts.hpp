@@ -1,5 +1,5 @@
-// What the system tells about a folder where pools are to lie: file system, device, room, memory, limits, and what
-// small trials there show.
+// Facts of a folder for pools: file system, device, room, memory, limits, as the system reports them, and the results
+// of small trials there.
 #pragma once
 
 #include <atomic>
@@ -73,8 +73,8 @@ struct memory_trials {
                                          const std::string& preloaded, const mount_facts* below);
 [[nodiscard]] sync_judgement judge_syncs(const mount_facts& mount);
 
-// Of regions of non-volatile memory: what the platform flushes by itself when power fails, by the names of the kernel
-// ("cpu_cache", "memory_controller"), each once.
+// The parts that the platform flushes by itself when power fails, of all regions of non-volatile memory, by the
+// kernel's names ("cpu_cache", "memory_controller"), each once.
 [[nodiscard]] std::vector<std::string> persistence_domains();
 // This is a virtual machine.
 [[nodiscard]] bool is_virtual();

@@ -12,7 +12,7 @@ namespace nvm::cli {
 
 // Names of enum nvm_medium without "detect", in order of their numbers.
 inline constexpr std::string_view media_names[] = {"detect", "shm", "dax", "auto", "ssd"};
-// Of enum nvm_engine, and of enum nvm_validation.
+// Names of enum nvm_engine, and of enum nvm_validation.
 inline constexpr auto engine_names = [] {
   std::array<std::string_view, engine_table.size() + 1> names{"detect"};
   for (const engine_row& e : engine_table) names[e.number] = e.name;

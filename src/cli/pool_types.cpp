@@ -12,7 +12,7 @@
 namespace nvm::cli {
 namespace {
 
-// Of objects that the library makes for itself.
+// Type of objects that the library makes for itself.
 struct own_type {
   std::uint32_t id;
   std::string_view name;

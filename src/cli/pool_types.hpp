@@ -34,7 +34,7 @@ class pool_types {
   [[nodiscard]] const std::map<std::uint32_t, pool_type>& all() const noexcept { return types_; }
   // nullptr: the pool does not know it.
   [[nodiscard]] const pool_type* find(std::uint32_t id) const noexcept;
-  // "node", also of the library's own types; empty: nobody knows.
+  // "node", also of the library's own types; empty: the name is unknown.
   [[nodiscard]] std::string_view known_name(std::uint32_t id) const noexcept;
   // The ids of that name: of types that were laid out in different ways, several.
   [[nodiscard]] std::set<std::uint32_t> named(std::string_view name) const;

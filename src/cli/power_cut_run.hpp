@@ -1,9 +1,9 @@
-// What a power cut may leave of a pool on ssd: a program is run once, its writes and syncs are recorded where they go
-// to the file, and states are made of them.
+// States that a power cut may leave of a pool on ssd: a program is run once, its writes and syncs of the file are
+// recorded, and states are made of them.
 //
-// A state is what the file may hold at a moment of the run: every sync that had returned by then has taken with it what
-// was written before it began; of each sector that was written since, any of its versions may be there, or the one
-// before, whatever became of the others.
+// A state is a content that the file may have at a moment of the run.  Every write before a sync that has returned is
+// in it; a sector that was written later may have any of its versions since then, or the one before, independently of
+// the other sectors.
 #pragma once
 
 #include <atomic>

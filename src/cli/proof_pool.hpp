@@ -27,8 +27,8 @@ class proof_pool {
   // With one store that is not announced, as a program may forget to.
   [[nodiscard]] static bool step_with_a_store_forgotten(NVM_POOL* pool, std::uint64_t n);
 
-  // What is wrong with the file, which nobody has open; empty: nothing.  The full check, then a recovering open, then
-  // the contents.  `acknowledged`: transactions that must be there; `begun`: none after it can be.
+  // Judges a file that no process has open: what is wrong, empty: nothing.  The full check, then a recovering open,
+  // then the contents.  `acknowledged`: transactions that must be there; `begun`: the last that can be.
   [[nodiscard]] static std::string judge(const std::string& path, std::uint32_t medium, std::uint64_t acknowledged,
                                          std::uint64_t begun);
 };

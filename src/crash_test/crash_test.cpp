@@ -534,7 +534,7 @@ class tester {
     }
   }
 
-  // Of an imported log: stores that nothing made durable by its end.
+  // Finding of an imported log: stores that nothing made durable by its end.
   void not_durable_at_end() {
     explore::subject s = subject_of(stage{true, settings_.models.front(), 0, 0});
     machine m(s.image.size());

@@ -55,7 +55,8 @@ void on_interruption(int number) {
 
 using clock = std::chrono::steady_clock;
 
-// What a child needs, made before fork(): nothing may be allocated in between.  Refers to what it is made from.
+// Arguments and environment of a child, made before fork(), after which nothing may be allocated.  They refer to the
+// strings that they are made from.
 struct child_vectors {
   std::vector<char*> arguments, environment;
   child_vectors(const std::vector<std::string>& a, const std::vector<std::string>& more) {
@@ -140,8 +141,72 @@ std::string ending::text() const {
   return "no start: " + errors;
 }
 
-ending run_program(const std::vector<std::string>& arguments, const run_options& o) {
+namespace {
+
+// A running child and the pipes that lead from it.
+struct running {
+  pid_t child;
+  int out, err, failure;
+  clock::time_point end;  // when it is late, if there is a limit
+  bool limited;
+  bool late = false;
+};
+
+// Takes what the child prints until it has closed both pipes or is late.
+void gather(running& r, const run_options& o, ending& e) {
   constexpr std::size_t errors_max = 2048;
+  for (int open = 2; open > 0;) {
+    pollfd fds[2] = {{r.out, POLLIN, 0}, {r.err, POLLIN, 0}};
+    int wait_ms = -1;
+    if (r.limited) {
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(r.end - clock::now()).count();
+      r.late = r.late || left <= 0;
+      wait_ms = static_cast<int>(std::max<std::int64_t>(left, 0)) + 1;
+    }
+    if (r.late) {
+      ::kill(-r.child, SIGKILL);
+      break;
+    }
+    const int ready = ::poll(fds, 2, wait_ms);
+    if (ready < 0 && errno != EINTR) break;
+    for (int i = 0; ready > 0 && i < 2; ++i) {
+      if (fds[i].revents == 0) continue;
+      char piece[4096];
+      const ssize_t n = ::read(fds[i].fd, piece, sizeof piece);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) {
+        ::close(fds[i].fd);
+        (i == 0 ? r.out : r.err) = -1;
+        --open;
+      } else if (i == 0) {
+        e.output.append(piece,
+                        std::min(static_cast<std::size_t>(n), o.output_max - std::min(o.output_max, e.output.size())));
+      } else {
+        keep_end(e.errors, piece, static_cast<std::size_t>(n), errors_max);
+      }
+    }
+  }
+}
+
+// Waits for the end of a child that may have closed its output and live on; returns its wait status.
+int wait_for_end(running& r) {
+  while (!r.late && r.limited) {
+    siginfo_t info{};
+    if (::waitid(P_PID, static_cast<id_t>(r.child), &info, WEXITED | WNOWAIT | WNOHANG) != 0 || info.si_pid == r.child)
+      break;
+    r.late = clock::now() > r.end;
+    if (r.late) ::kill(-r.child, SIGKILL);
+    ::usleep(1000);
+  }
+  int status = 0;
+  while (::waitpid(r.child, &status, 0) < 0 && errno == EINTR) continue;
+  ::kill(-r.child, SIGKILL);  // processes that the child has left
+  return status;
+}
+
+}  // namespace
+
+ending run_program(const std::vector<std::string>& arguments, const run_options& o) {
   ending e;
   int out[2], err[2], failure[2];
   if (platform::open_pipe(out) != 0 || platform::open_pipe(err) != 0 || platform::open_pipe(failure) != 0) {
@@ -165,60 +230,23 @@ ending run_program(const std::vector<std::string>& arguments, const run_options&
     for (const int d : {out[0], err[0], failure[0]}) ::close(d);
     return e;
   }
-  ::setpgid(child, child);  // whoever of the two comes first
-  const auto end = clock::now() + std::chrono::duration<double>(o.seconds_max);
-  bool late = false;
-  for (int open = 2; open > 0;) {
-    pollfd fds[2] = {{out[0], POLLIN, 0}, {err[0], POLLIN, 0}};
-    int wait_ms = -1;
-    if (o.seconds_max > 0) {
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - clock::now()).count();
-      late = late || left <= 0;
-      wait_ms = static_cast<int>(std::max<std::int64_t>(left, 0)) + 1;
-    }
-    if (late) {
-      ::kill(-child, SIGKILL);
-      break;
-    }
-    const int ready = ::poll(fds, 2, wait_ms);
-    if (ready < 0 && errno != EINTR) break;
-    for (int i = 0; ready > 0 && i < 2; ++i) {
-      if (fds[i].revents == 0) continue;
-      char piece[4096];
-      const ssize_t n = ::read(fds[i].fd, piece, sizeof piece);
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) {
-        ::close(fds[i].fd);
-        (i == 0 ? out : err)[0] = -1;
-        --open;
-      } else if (i == 0) {
-        e.output.append(piece,
-                        std::min(static_cast<std::size_t>(n), o.output_max - std::min(o.output_max, e.output.size())));
-      } else {
-        keep_end(e.errors, piece, static_cast<std::size_t>(n), errors_max);
-      }
-    }
-  }
-  int status = 0;
-  // It may have closed its output and live on.
-  while (!late && o.seconds_max > 0) {
-    siginfo_t info{};
-    if (::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT | WNOHANG) != 0 || info.si_pid == child)
-      break;
-    late = clock::now() > end;
-    if (late) ::kill(-child, SIGKILL);
-    ::usleep(1000);
-  }
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-  ::kill(-child, SIGKILL);  // what it left behind
+  ::setpgid(child, child);  // in both processes: the order in which they run does not matter
+  running r{child,
+            out[0],
+            err[0],
+            failure[0],
+            clock::now() + std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(o.seconds_max)),
+            o.seconds_max > 0};
+  gather(r, o, e);
+  const int status = wait_for_end(r);
   int cause = 0;
-  const bool failed = take(failure[0], &cause, sizeof cause);
-  for (const int d : {out[0], err[0], failure[0]}) {
+  const bool failed = take(r.failure, &cause, sizeof cause);
+  for (const int d : {r.out, r.err, r.failure}) {
     if (d >= 0) ::close(d);
   }
   if (failed) {
     e.errors = std::strerror(cause);
-  } else if (late) {
+  } else if (r.late) {
     e.what = ending::how::late;
   } else if (WIFSIGNALED(status)) {
     e.what = ending::how::signalled;

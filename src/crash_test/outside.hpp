@@ -79,7 +79,7 @@ class candidate_file {
   std::uint64_t bytes_;
 };
 
-// What a judge found; nullopt: nothing.  `what` is the same for the same kind of failure, `message` is of this one.
+// Finding of a judge; nullopt: none.  `what` is the same for each failure of a kind, `message` is of this one.
 struct objection {
   std::string what;
   std::string message;

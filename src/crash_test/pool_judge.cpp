@@ -174,87 +174,90 @@ std::optional<std::uint64_t> pool_judge::difference(const std::byte* found, cons
   return std::nullopt;
 }
 
-// The store that made the difference, to a byte that is neither as before nor as after the transaction.
-std::string pool_judge::accuse(const std::byte* found, const std::vector<object>& objects, std::uint64_t root,
-                               const explore::window& w, bool has_after) {
-  struct suspicion {
-    std::uint64_t offset = 0;
-    const event* e = nullptr;
-    store_fault fault = store_fault::none;
-  } worst;
+void pool_judge::weigh(const std::byte* found, const std::vector<object>& objects, std::uint64_t root,
+                       const explore::window& w, const state& expected, suspicion& worst) const {
   const auto& events = session_.trace.events;
   const auto byte_of = [&](const event& e, std::uint64_t at) {
     const auto* words = e.inline_word ? &e.payload : session_.trace.words.data() + e.payload;
     return reinterpret_cast<const std::byte*>(words)[at - e.offset / 8 * 8];
   };
-  const auto weigh = [&](const state& expected) {
-    if (root != expected.root) return;
-    // Objects that both have; others are made or freed by the running transaction.
-    for (const object& o : objects) {
-      if (std::find(expected.objects.begin(), expected.objects.end(), o) == expected.objects.end()) continue;
-      if (std::memcmp(found + o.offset, expected.image.data() + o.offset, o.bytes) == 0) continue;
-      for (std::uint64_t at = o.offset; at < o.offset + o.bytes; ++at) {
-        if (found[at] == expected.image[at]) continue;
-        // The newest store to the byte that the trace finds wrong and that left what is there now; else the newest.
-        const event* newest = nullptr;
-        for (std::size_t i = std::min<std::size_t>(w.event, events.size()); i-- > 0;) {
-          const event& e = events[i];
-          if (e.kind != event_kind::store || at < e.offset || at >= e.offset + e.bytes) continue;
-          if (newest == nullptr) newest = &e;
-          if (session_.faults[i] == store_fault::none || byte_of(e, at) != found[at]) continue;
-          worst = {at, &e, session_.faults[i]};
-          break;
-        }
-        if (worst.e == nullptr && newest != nullptr) worst = {at, newest, store_fault::none};
-        if (worst.fault != store_fault::none) return;
-        at |= 7;  // one look at each word is enough
+  if (root != expected.root) return;
+  // Objects that both have; others are made or freed by the running transaction.
+  for (const object& o : objects) {
+    if (std::find(expected.objects.begin(), expected.objects.end(), o) == expected.objects.end()) continue;
+    if (std::memcmp(found + o.offset, expected.image.data() + o.offset, o.bytes) == 0) continue;
+    for (std::uint64_t at = o.offset; at < o.offset + o.bytes; ++at) {
+      if (found[at] == expected.image[at]) continue;
+      // The newest store to the byte that the trace finds wrong and that left what is there now; else the newest.
+      const event* newest = nullptr;
+      for (std::size_t i = std::min<std::size_t>(w.event, events.size()); i-- > 0;) {
+        const event& e = events[i];
+        if (e.kind != event_kind::store || at < e.offset || at >= e.offset + e.bytes) continue;
+        if (newest == nullptr) newest = &e;
+        if (session_.faults[i] == store_fault::none || byte_of(e, at) != found[at]) continue;
+        worst = {at, &e, session_.faults[i]};
+        break;
       }
-    }
-  };
-  weigh(before_);
-  if (has_after && worst.fault == store_fault::none) weigh(after_);
-
-  blame b;
-  std::string text;
-  if (worst.e == nullptr) {
-    text = root != before_.root ? "the root is neither that before nor that after the transaction"
-                                : "the objects are neither those before nor those after the transaction";
-    b.details = "  objects found: " + std::to_string(objects.size()) +
-                ", before the transaction: " + std::to_string(before_.objects.size()) +
-                (has_after ? ", after it: " + std::to_string(after_.objects.size()) : "") + "\n";
-  } else {
-    b.fault = worst.fault;
-    b.site = worst.e->site;
-    text = text_of(worst.e->site) + " " + words_of(worst.fault);
-    const auto holder = std::find_if(objects.begin(), objects.end(),
-                                     [&](const object& o) { return worst.offset - o.offset < o.bytes; });
-    b.details = "  the byte at pool offset " + hex(worst.offset);
-    if (holder != objects.end()) {
-      layout::object_header h;
-      std::memcpy(&h, found + holder->offset, sizeof h);
-      b.details += " (byte " + std::to_string(worst.offset - holder->offset - sizeof h) + " of an object of type " +
-                   std::to_string(h.type) + ", " + std::to_string(layout::object_size(h)) + " bytes)";
-    }
-    b.details += " is " + hex(std::to_integer<unsigned>(found[worst.offset])) + " after recovery, " +
-                 hex(std::to_integer<unsigned>(before_.image[worst.offset])) + " after " + std::to_string(w.promised) +
-                 " transactions";
-    if (has_after) {
-      b.details += ", " + hex(std::to_integer<unsigned>(after_.image[worst.offset])) + " after " +
-                   std::to_string(w.promised + 1);
-    }
-    b.details += "\n";
-    switch (worst.fault) {
-      case store_fault::outside:
-        b.details += "  missing edge: nothing makes this store durable, or takes it back with a transaction\n";
-        break;
-      case store_fault::unlogged:
-      case store_fault::late:
-        b.details += "  missing edge: a log record of the old bytes durable before this store\n";
-        break;
-      case store_fault::none:
-        break;
+      if (worst.e == nullptr && newest != nullptr) worst = {at, newest, store_fault::none};
+      if (worst.fault != store_fault::none) return;
+      at |= 7;  // one look at each word is enough
     }
   }
+}
+
+pool_judge::blame pool_judge::blame_for(const suspicion& worst, const std::byte* found,
+                                        const std::vector<object>& objects, const explore::window& w,
+                                        bool has_after) const {
+  blame b;
+  b.fault = worst.fault;
+  b.site = worst.e->site;
+  const auto holder =
+      std::find_if(objects.begin(), objects.end(), [&](const object& o) { return worst.offset - o.offset < o.bytes; });
+  b.details = "  the byte at pool offset " + hex(worst.offset);
+  if (holder != objects.end()) {
+    layout::object_header h;
+    std::memcpy(&h, found + holder->offset, sizeof h);
+    b.details += " (byte " + std::to_string(worst.offset - holder->offset - sizeof h) + " of an object of type " +
+                 std::to_string(h.type) + ", " + std::to_string(layout::object_size(h)) + " bytes)";
+  }
+  b.details += " is " + hex(std::to_integer<unsigned>(found[worst.offset])) + " after recovery, " +
+               hex(std::to_integer<unsigned>(before_.image[worst.offset])) + " after " + std::to_string(w.promised) +
+               " transactions";
+  if (has_after) {
+    b.details +=
+        ", " + hex(std::to_integer<unsigned>(after_.image[worst.offset])) + " after " + std::to_string(w.promised + 1);
+  }
+  b.details += "\n";
+  switch (worst.fault) {
+    case store_fault::outside:
+      b.details += "  missing edge: nothing makes this store durable, or takes it back with a transaction\n";
+      break;
+    case store_fault::unlogged:
+    case store_fault::late:
+      b.details += "  missing edge: a log record of the old bytes durable before this store\n";
+      break;
+    case store_fault::none:
+      break;
+  }
+  return b;
+}
+
+std::string pool_judge::accuse(const std::byte* found, const std::vector<object>& objects, std::uint64_t root,
+                               const explore::window& w, bool has_after) {
+  suspicion worst;
+  weigh(found, objects, root, w, before_, worst);
+  if (has_after && worst.fault == store_fault::none) weigh(found, objects, root, w, after_, worst);
+  if (worst.e != nullptr) {
+    std::string text = text_of(worst.e->site) + " " + words_of(worst.fault);
+    blames_.try_emplace(text, blame_for(worst, found, objects, w, has_after));
+    return text;
+  }
+  std::string text = root != before_.root ? "the root is neither that before nor that after the transaction"
+                                          : "the objects are neither those before nor those after the transaction";
+  blame b;
+  b.details = "  objects found: " + std::to_string(objects.size()) +
+              ", before the transaction: " + std::to_string(before_.objects.size()) +
+              (has_after ? ", after it: " + std::to_string(after_.objects.size()) : "") + "\n";
   blames_.try_emplace(text, std::move(b));
   return text;
 }

@@ -37,7 +37,7 @@ class pool_judge {
     const nvm_rec_site* site = nullptr;
     std::string details;
   };
-  // Of a verdict that check() gave; null for others.
+  // The blame for a verdict that check() gave; null for others.
   [[nodiscard]] const blame* blame_of(const std::string& verdict) const;
 
   // The pool's bytes when `transactions` of them had ended.
@@ -66,6 +66,18 @@ class pool_judge {
   // Offset of the first byte that differs; nothing: they are the same.
   [[nodiscard]] std::optional<std::uint64_t> difference(const std::byte* found, const std::vector<object>& objects,
                                                         std::uint64_t root, const state& expected) const;
+  // A store that a crash tore from its transaction, and the byte at `offset` that shows it.
+  struct suspicion {
+    std::uint64_t offset = 0;
+    const explore::event* e = nullptr;
+    store_fault fault = store_fault::none;
+  };
+  // Looks for a worse one than `worst` where what was found differs from `expected`.
+  void weigh(const std::byte* found, const std::vector<object>& objects, std::uint64_t root, const explore::window& w,
+             const state& expected, suspicion& worst) const;
+  [[nodiscard]] blame blame_for(const suspicion& worst, const std::byte* found, const std::vector<object>& objects,
+                                const explore::window& w, bool has_after) const;
+  // The store that made the difference, to a byte that is neither as before nor as after the transaction.
   [[nodiscard]] std::string accuse(const std::byte* found, const std::vector<object>& objects, std::uint64_t root,
                                    const explore::window& w, bool has_after);
 

@@ -46,7 +46,7 @@ struct session {
   unsigned threads = 0;
   std::uint64_t transactions = 0;
   std::uint64_t stores = 0;
-  // Pages that were changed by stores which nobody reported, and the offset of the first.
+  // Pages that were changed by stores that were not recorded, and the offset of the first.
   std::uint64_t unseen_pages = 0;
   std::uint64_t unseen_at = 0;
 };

@@ -1,4 +1,4 @@
-// What a reader needs to know of a bad state: where the crash was, what was lost, what was not, and which order between
+// Explanation of a bad state: where the crash was, what was lost, what was not, and which order between
 // the two is missing.
 #include <algorithm>
 #include <cstdio>

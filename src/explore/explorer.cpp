@@ -19,7 +19,7 @@ double processor_seconds() noexcept {
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
 }
 
-// Attaches the machine for a scope, and lets go of it whatever happens.
+// Attaches the machine for a scope, and lets go of it on every way out.
 class attachment {
  public:
   explicit attachment(machine& m) : machine_{m} { machine_.attach(); }

@@ -156,7 +156,7 @@ void frontier::add_flush(const event& e) {
   ++order_epoch_;
   if (e.outside || model_ == model::ssd) return;
   if (pending_.size() <= e.thread) pending_.resize(e.thread + 1U);
-  // A write-back takes whole lines, whatever the unit is.
+  // A write-back takes whole lines, also with a smaller unit.
   const std::uint64_t from = round_down(e.offset, line_bytes) >> shift_;
   const std::uint64_t to = std::min<std::uint64_t>(round_up(e.offset + e.payload, line_bytes), bytes_) >> shift_;
   for (std::uint64_t n = from; n < to; ++n) {

@@ -59,7 +59,7 @@ struct unit {
   std::vector<step> steps;    // those that may be lost
   std::uint64_t block_epoch = 0;
   bool block_is_non_temporal = false;
-  // Scratch of whoever enumerates cuts: place among the units that matter, steps taken so far.
+  // Scratch for enumerating cuts: place among the units that matter, steps taken so far.
   std::uint32_t factor = 0;
   std::uint32_t taken = 0;
 

@@ -96,7 +96,7 @@ class checker {
     return pass();
   }
 
-  // Committed, or cut off and seen by somebody.
+  // Committed, or cut off and seen by another transaction.
   void find_counting() {
     counts_.resize(history_.size());
     for (std::size_t i = 0; i < history_.size(); ++i) counts_[i] = history_[i].fate == fate::committed;
@@ -110,7 +110,7 @@ class checker {
   }
 
   void add_dependencies() {
-    // Appends that nobody has read come after everything that was read.
+    // Appends that were never read come after everything that was read.
     std::map<std::uint64_t, std::vector<std::size_t>> unread;
     for (const auto& [element, writer] : writers_) {
       if (!counts_[writer.transaction]) continue;
@@ -135,7 +135,7 @@ class checker {
   }
 
   void add_read(std::size_t reader, const list_access& a, const std::vector<std::size_t>& unread) {
-    // Its own appends at the end are no news.
+    // The transaction's own appends at the end tell nothing new.
     std::size_t foreign = a.list.size();
     while (foreign > 0 && writers_.at(a.list[foreign - 1]).transaction == reader) --foreign;
     if (foreign > 0) add(writers_.at(a.list[foreign - 1]).transaction, reader, why::write_read, a.key);

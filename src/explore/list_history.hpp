@@ -7,7 +7,7 @@
 //   read-write   who read a list -> who appended the element that comes next
 //   real time    who had ended -> who began afterwards
 //
-// A cycle is a proof that no order exists.  A transaction that a crash cut off counts where somebody saw what it did.
+// A cycle is a proof that no order exists.  A transaction that a crash cut off counts if another has seen its effect.
 // That acknowledged transactions survive follows: who reads later, and misses one, came before it, and after it.
 #pragma once
 

@@ -79,7 +79,7 @@ void scheduler::run(machine& m, std::span<const std::function<void(machine&)>> b
   }
   starting = this;
   const unsigned thread_before = m.thread();
-  current_ = static_cast<unsigned>(count_);  // nobody
+  current_ = static_cast<unsigned>(count_);  // none
   const std::size_t first = ask(false);
   current_ = candidates_[first];
   m.thread(current_);

@@ -116,7 +116,7 @@ class scheduler {
   // A thread waits that takes so many steps without a point, or passes so many points at which nothing has happened.
   static constexpr std::int64_t patience_steps = 20'000;
   static constexpr unsigned patience_points = 256;
-  static constexpr unsigned waits_max = 10'000;  // such turns, of any threads, one after the other: nobody will go on
+  static constexpr unsigned waits_max = 10'000;  // such turns, of any threads, in a row: no thread will go on
 
   std::vector<std::unique_ptr<fiber>> fibers_;
   machine* machine_ = nullptr;

@@ -1,8 +1,8 @@
 // Bytes as they were, with savepoints: what a transaction needs to take its stores back, all of them or those of its
 // innermost level.
 //
-// Of the outermost level a byte is kept once, in a table of lines.  Inner levels are short: theirs are kept one after
-// the other as they come, and join the table when the level becomes part of the outermost one.
+// The outermost level keeps a byte once, in a table of lines.  Inner levels are short: they keep old bytes one after
+// the other, and these join the table when the level becomes part of the outermost one.
 #pragma once
 
 #include <cstddef>

@@ -18,9 +18,9 @@ class limbo {
 
   // Unlinked by a transaction of `version`, from malloc().
   void add(void* p, std::uint64_t version) noexcept;
-  // Frees what nobody can look at any more.
+  // Frees the memory that no transaction can read.
   void sweep() noexcept;
-  // At the thread's end: what is left is freed by whoever sweeps next.
+  // At the thread's end: the next thread that sweeps frees the rest.
   void hand_over() noexcept;
 
  private:

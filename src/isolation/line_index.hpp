@@ -1,5 +1,5 @@
-// Where the entry of a line is, among entries that somebody keeps in the order of first touch: a hash table of numbers.
-// Forgetting all is O(1).
+// Index of lines: a hash table of the numbers of entries that the user keeps in the order of first touch.  Forgetting
+// all is O(1).
 //
 // line_of(i) says which line entry i is for.
 #pragma once

@@ -17,15 +17,16 @@ constinit std::atomic<participant*> participant::favourite{nullptr};
 constinit std::atomic<bool> participant::unfenced{false};
 
 namespace {
-// Served in order: whoever asks first runs alone first.
+// Tickets, served in order: the thread that asks first runs alone first.
 alignas(line_bytes) constinit std::atomic<std::uint64_t> next_ticket{0};
 constinit std::atomic<std::uint64_t> now_served{0};
 constinit spin_lock list_lock;
 constinit std::uint64_t made = 0;  // under list_lock
-// The favourite while one is being ended: whoever enters waits for the lock, until the one before is not busy any more.
+// Stands in for the favourite while its favour is being ended: a thread that enters waits for the lock until the
+// favourite is not busy.
 constinit participant ending;
 
-// Of who stored something and now looks at what others store before they look at that.
+// Barrier between a store of this thread and its loads of what other threads store before they load that word.
 void barrier_for_all(const std::atomic<bool>& unfenced) noexcept {
   if (unfenced.load(std::memory_order_relaxed)) {
     platform::fence_all_threads();
@@ -44,11 +45,11 @@ participant* participant::join_list() noexcept {
   if (mine == nullptr) {
     mine = made < orec_word::owners_max ? new (std::nothrow) participant : nullptr;
     if (mine == nullptr) return nullptr;
-    // relaxed: whoever enters has been here; others see no participant at all before.
+    // relaxed: a thread that enters has been here; before that, other threads see no participant at all.
     if (made == 0) unfenced.store(platform::can_fence_all_threads(), std::memory_order_relaxed);
     mine->number_ = made++;
     mine->next_ = list.load(std::memory_order_relaxed);
-    // release: pairs with the acquire of whoever walks the list.
+    // release: pairs with the acquire of a thread that walks the list.
     list.store(mine, std::memory_order_release);
   }
   mine->taken_ = true;
@@ -79,7 +80,8 @@ void participant::ask_for_favour() noexcept {
   if (!was_quiet || !unfenced.load(std::memory_order_relaxed)) return;
   const std::lock_guard guard{list_lock};
   if (favourite.load(std::memory_order_relaxed) != nullptr) return;
-  // release: pairs with in_peace(); it is this thread that looks there.  Whoever enters from now on waits for the lock.
+  // release: pairs with in_peace(), which this thread itself calls.  A thread that enters from now on waits for the
+  // lock.
   favourite.store(this, std::memory_order_release);
   barrier_for_all(unfenced);
   each([this](const participant& p) {
@@ -96,7 +98,7 @@ void participant::end_favour() noexcept {
 }
 
 std::uint64_t participant::draw_outside() noexcept {
-  // Under the lock nobody becomes the favourite, who draws by plain stores.
+  // Under the lock no thread can become the favourite, which draws by plain stores.
   const std::lock_guard guard{list_lock};
   end_favour_locked();
   return version_clock::of_process().next();

@@ -1,9 +1,9 @@
 // Participants: every thread that runs transactions, and since which version its present one has been looking.
 //
-// Quiescence.  A transaction that is inside may still look at what another one has unlinked.  enter() publishes a
-// version that is no newer than anything the transaction will see; whoever draws version v from the clock and then
-// finds a thread outside, or inside since v or later, knows that this thread does not look at anything that v took
-// away.  A transaction that extends its snapshot may publish the newer version.
+// Quiescence.  A transaction that is inside may still read memory that another one has unlinked.  enter() publishes a
+// version that is no newer than anything the transaction will see.  A thread draws version v from the clock and then
+// looks at another one: if that is outside, or inside since v or later, it cannot reach memory that v unlinked.  A
+// transaction that extends its snapshot may publish the newer version.
 //
 // Serial mode.  One thread at a time may ask to run alone: it waits until all others are outside, and they wait outside
 // until it is done.  Nothing can conflict with it then.  Asking for it while inside would wait for ever: a transaction
@@ -11,14 +11,16 @@
 //
 // The favourite.  A thread that has been the only one to run transactions for a while takes locks and draws versions by
 // plain stores (in_peace()): locked instructions wait for the fence before them (docs/design/005), which costs more
-// than they do. Whoever enters beside it ends that first, and each time it has to be alone for longer to be favoured
-// again.
+// than they do. A thread that enters beside it ends the favour first; after each such end it has to be alone for longer
+// to be favoured again.
 //
 /// Dekker, its barrier in the common side replaced by one in all threads where the system has that
 /// (sync/biased_lock.hpp):
-///   enter()     S active; L serial_owner, favourite      others     S serial_owner, favourite or version; barrier; L
-///   active in_peace()  S busy; L favourite                      enter()    S favourite = nobody; barrier; L busy until
-///   0; S favourite = 0: a third thread that enters meanwhile finds nobody, and waits for the lock
+///   enter()     S active; L serial_owner, favourite
+///   others      S serial_owner, favourite or version; barrier; L active
+///   in_peace()  S busy; L favourite
+///   enter()     S favourite = `ending`; barrier; L busy until 0; S favourite = 0: a third thread that enters meanwhile
+///               finds `ending`, and waits for the lock
 #pragma once
 
 #include <atomic>
@@ -33,7 +35,8 @@ namespace nvm::isolation {
 
 class alignas(line_bytes) participant {
  public:
-  // Of this thread, from a list that only grows; nullptr: no memory, or too many.  Given back by leave_list().
+  // A participant for this thread, from a list that only grows; nullptr: no memory, or too many.  leave_list() gives it
+  // back.
   [[nodiscard]] static participant* join_list() noexcept;
   void leave_list() noexcept;
 
@@ -58,13 +61,13 @@ class alignas(line_bytes) participant {
     if (in_peace([&] { version = version_clock::of_process().next_alone(); })) return version;
     return version_clock::of_process().next();
   }
-  // The same for whoever is no participant, or outside.
+  // The same for a thread that is no participant, or outside.
   [[nodiscard]] static std::uint64_t draw_outside() noexcept;
 
   // Less than orec_word::owners_max; of no other thread at the same time.
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
 
-  // Waits while another thread runs alone.  `subject` is whatever the caller wants to be asked about (any_inside()).
+  // Waits while another thread runs alone.  `subject` is what any_inside() asks for: a pool, for example.
   void enter(const void* subject) noexcept {
     subject_.store(subject, std::memory_order_relaxed);
     publish();

@@ -13,11 +13,11 @@ class version_clock {
  public:
   [[nodiscard]] static version_clock& of_process() noexcept { return process_; }
 
-  // acquire: pairs with next(): whoever sees a version sees what its transaction did before it drew it.
+  // acquire: pairs with next(): a thread that sees a version sees what its transaction did before it drew it.
   [[nodiscard]] std::uint64_t now() const noexcept { return last_.load(std::memory_order_acquire); }
   // seq_cst: also the full barrier between the locks that a committer has taken and its last look at what it has read.
   [[nodiscard]] std::uint64_t next() noexcept { return last_.fetch_add(1, std::memory_order_seq_cst) + 1; }
-  // While nobody else can draw.  release: pairs with now().
+  // For the favourite, while no other thread can draw.  release: pairs with now().
   [[nodiscard]] std::uint64_t next_alone() noexcept {
     const std::uint64_t version = last_.load(std::memory_order_relaxed) + 1;
     last_.store(version, std::memory_order_release);

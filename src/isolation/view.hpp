@@ -4,11 +4,11 @@
 //         extends the snapshot to now, which holds if nothing read so far has changed.  So every value fits every other
 //         one at the moment it is returned, also in a transaction that will be rolled back later.
 // lock()  at the first write to a line (encounter time), if the line is no newer than the snapshot.
-// commit  draw a version; the reads must still hold, unless nobody has drawn a version since the snapshot; write home;
+// commit  draw a version; the reads must still hold, unless no other version was drawn since the snapshot; write home;
 //         unlock(version).
 //
-// Conflicts are answers, not jumps.  Who holds no lock waits a while for one that another thread holds; who holds some
-// soon gives up, for the other may be waiting in turn.
+// Conflicts are answers, not jumps.  A transaction without locks waits a while for a lock of another thread; one that
+// holds locks gives up soon, since the other may be waiting for it.
 // Threads: one.
 #pragma once
 
@@ -160,7 +160,7 @@ class view {
 
   // What was written is home, as of this version.
   void unlock(std::uint64_t version) noexcept {
-    // release: pairs with the acquire of whoever reads the line next.
+    // release: pairs with the acquire of the next thread that reads the line.
     for (std::size_t i = 0; i < held_; ++i) {
       locks_[i].word->store(orec_word::of_version(version), std::memory_order_release);
     }
@@ -172,7 +172,7 @@ class view {
     held_ = 0;
   }
 
-  // Whether something that was read has another version by now; of a transaction that holds no lock any more.
+  // Whether something that was read has another version by now; for a transaction that has let go of its locks.
   [[nodiscard]] bool something_changed() const noexcept {
     for (std::size_t i = 0; i < used_; ++i) {
       if (reads_[i].word->load(std::memory_order_acquire) != reads_[i].version) return true;
@@ -209,7 +209,7 @@ class view {
     reads_.resize(reads_.size() * 2);
     (void)note_quickly(o, word);
   }
-  // Nobody else is inside, and there is room.  False: the word has changed before peace was there.
+  // Locks the word for a thread that is alone inside; there is room.  False: the word had changed before.
   [[nodiscard, NVM_INLINE]] bool take_alone(orec& o, std::uint64_t w) noexcept {
     if (o.load(std::memory_order_relaxed) != w) return false;
     o.store(orec_word::of_lock(who_.number(), held_), std::memory_order_relaxed);

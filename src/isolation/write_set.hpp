@@ -22,8 +22,8 @@ class write_set {
   // A savepoint begins: lines are kept before they change.
   void begin_level() noexcept { ++level_; }
 
-  // Puts bytes of the pool that lie inside one line, in the outermost level.  A line that is new is locked by
-  // locked(), which may fail.  False: it has failed, or there is no room; nothing was put.
+  // Puts bytes of the pool that lie inside one line, in the outermost level.  For a new line it calls locked(), which
+  // locks it or fails.  False: that has failed, or there is no room; nothing was put.
   template <class T, class Locked>
   [[nodiscard, NVM_INLINE]] bool put_quickly(const T* p, T value, Locked&& locked) noexcept {
     const std::uint64_t line = reinterpret_cast<std::uintptr_t>(p) / line_bytes;
@@ -78,7 +78,7 @@ class write_set {
     if (outermost_now) before_.clear();
   }
 
-  // For the commit; nothing may be put any more.
+  // Lines for the commit; nothing may be put after it.
   [[nodiscard]] std::span<const written_line> durable_lines() noexcept {
     if (with_empty_lines_) durable_.drop_empty_lines();
     return durable_.lines();

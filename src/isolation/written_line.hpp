@@ -1,5 +1,5 @@
-// A line of memory that a transaction has written and nobody else sees yet: what a write set is made of, and what an
-// engine takes home.
+// A line of memory that a transaction has written and no other sees yet.  A write set is made of them, and an engine
+// takes them home.
 #pragma once
 
 #include <atomic>

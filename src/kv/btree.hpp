@@ -3,8 +3,8 @@
 // A leaf is four lines: thirteen slots of {head, record} filled in any order and one word that says the order, so that
 // an insertion changes two lines and a removal one.  A search reads four lines of each inner node: heads, 28 of them,
 // are enough unless a key and a separator agree in all that follows the prefix which the node's keys have in common.
-// That prefix follows from the separators around a node (its fences) and is never compared: whatever key is led here
-// has it.
+// That prefix follows from the separators around a node (its fences) and is never compared: every key that a search
+// brings here has it.
 //
 /// Invariants, which an inspection looks at (inspect.hpp).  A node with fences [low, high):
 ///   prefix <= number of first bytes that low and high have in common; 0 where there is no such fence

@@ -21,7 +21,7 @@ namespace nvm::keyed::btree {
   std::memcpy(out + prefix, &head, 8);
   return out;
 }
-// Of separator i of a node, `like` being any key that has the node's prefix.
+// The text of separator i of a node; `like` is any key that has the node's prefix.
 [[nodiscard]] inline status separator_text(const operation& op, inner* at, const node_meta& m, std::uint64_t head,
                                            unsigned i, const std::byte* like, text& out, std::uint64_t& object) {
   const std::uint64_t word = op.load(&at->separators[i]);
@@ -43,7 +43,7 @@ namespace nvm::keyed::btree {
   out.bytes = copy;
   return {};
 }
-// Of a slot of a leaf.
+// The text of a slot of a leaf.
 [[nodiscard]] inline status slot_text(const operation& op, const leaf_slot& s, unsigned prefix, const std::byte* like,
                                       text& out) {
   const std::uint64_t count = length_of(s.record);

@@ -45,7 +45,7 @@ class counters {
     }
     return t;
   }
-  // Entries, nearly: of other threads what is in memory at the moment, so that nobody has to wait.
+  // Number of entries, nearly: the counters of other threads are read as they are in memory, without waiting.
   [[nodiscard]] std::uint64_t estimate(const access& a) const {
     const unsigned mine = thread_token() % layout::kv_stripes;
     std::uint64_t n = a.load(&stripes_[mine].entries);

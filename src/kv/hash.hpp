@@ -1,8 +1,8 @@
 // A hash table that grows bucket by bucket.
 //
-// A bucket is one line: seven words of 24 bits of hash and the place of a record, so that a lookup reads that line and,
-// but for one in thousands, no record that is not the one it wants.  Bucket b of depth d holds what has b in the low d
-// bits of its hash; when it is full it is split into b and b + 2^d, which concerns nobody else.  The table's level
+// A bucket is one line: seven words of 24 bits of hash and the place of a record.  So a look-up reads that line and the
+// record it wants; one in thousands reads another record.  Bucket b of depth d holds the keys with b in the low d bits
+// of their hash; when it is full it is split into b and b + 2^d, and no other bucket changes.  The table's level
 // bounds the depth of all buckets.  It rises when there are more than five entries a bucket, and then each insertion
 // splits one more bucket in turn.  So no transaction reads a word that growth or counting changes all the time: level
 // and position of the splitting are volatile hints, and every bucket says for itself what it holds.

@@ -40,7 +40,7 @@ class read_by_transaction final : public byte_source {
   operation& op_;
 };
 
-// Of a pool's image at rest.
+// Access to a pool's image at rest.
 class read_from_image final : public byte_source {
  public:
   read_from_image(const std::byte* base, const geometry& g) noexcept : base_{base}, shape_{g} {}

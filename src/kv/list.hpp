@@ -16,7 +16,7 @@ struct found {
 };
 
 // The links of the record at `place`, which follows one of sequence number `above`.  The numbers fall along the list,
-// so that whoever follows it comes to an end, and a cursor never back to where it was.
+// so that following it always ends, and a cursor never comes back to where it was.
 [[nodiscard]] inline status read_links(const operation& op, std::uint64_t place, std::uint64_t above, list_links& out) {
   auto* object = op.at<list_links>(place, sizeof(list_links) + 16);
   if (object == nullptr) return errc::corrupt;

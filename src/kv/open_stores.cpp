@@ -1,11 +1,11 @@
 // Key-value stores of the C interface: the stores of a pool by their names.
 //
 // Directory.  The pool's anchor names the header of a B+tree that maps names to the places of the headers of stores.  A
-// name that begins with a zero byte is of a store that is being dropped; whoever opens the directory first in a process
-// goes on with that.
+// name that begins with a zero byte is of a store that is being dropped; the first call of a process that opens the
+// directory goes on with that.
 //
 // Threads.  A pool's registry of open stores has a lock, held by open, close, drop and rename alone; lock order: the
-// registry, then whatever the transaction takes.
+// registry, then the locks of the transaction.
 #include <algorithm>
 #include <cstdio>
 #include <optional>
@@ -69,7 +69,7 @@ status finish_drop(stores& all, std::uint64_t place) {
       keyed::fetch_from next;
       unsigned removed = 0;
       const status s = run_on(doomed, [&](keyed::operation& op) {
-        // Of a hash table what comes after the last bucket; of others what is first now.
+        // A hash table goes on after the last bucket; other indexes begin again with their first entry.
         next = facts.index == keyed::kv_index::hash ? from : keyed::fetch_from{};
         return keyed::empty_some(op, next, removed, ended);
       });
@@ -223,7 +223,7 @@ status not_open(const stores& all, const char* name) {
   if (known == all.open.end() || known->second->store.handles.load(std::memory_order_relaxed) == 0) return {};
   return fail(errc::busy, "%s: key-value store \"%s\" is open", all.pool->file->path(), name);
 }
-// The name is another store's from now on, or nobody's.
+// Forgets the store of that name: from now on the name belongs to another store, or to none.
 void forget(stores& all, const char* name) {
   const auto known = all.open.find(name);
   if (known == all.open.end()) return;

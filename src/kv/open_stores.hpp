@@ -53,8 +53,8 @@ struct stores final : api::attachment {
   NVM_POOL* pool;
   keyed::pool_bytes bytes;
   std::mutex lock;
-  // Those that are closed stay, so that a call with their handle is refused, until they are dropped or renamed; then
-  // the newest few of these do.
+  // Stores by name.  A closed store stays here, so that a call with its handle is refused, until it is dropped or
+  // renamed; then it moves to `gone`, which keeps the newest few.
   std::map<std::string, std::unique_ptr<nvm_kv>, std::less<>> open;
   std::deque<std::unique_ptr<nvm_kv>> gone;
   static constexpr std::size_t gone_max = 64;

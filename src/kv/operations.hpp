@@ -37,7 +37,7 @@ void fill_header(layout::kv_header& header, const store_facts& facts, std::uint6
 [[nodiscard]] status create_header(nvm_stm* tx, pool_bytes& pool, const store_facts& facts, std::uint64_t& place);
 // What is fixed in a header.
 [[nodiscard]] status read_header(const access& a, std::uint64_t place, store_facts& out);
-// Of the words up to the header's check and that, read from `place`.
+// The same for a header that was read from `place`: its words up to the check, and the check.
 [[nodiscard]] status check_header(const layout::kv_header& header, std::uint64_t place, store_facts& out) noexcept;
 // Frees what is left of a store without entries, in one step or more.
 [[nodiscard]] status dismantle(operation& op, bool& done);

@@ -1,6 +1,6 @@
 // Records: a key and its value in one object, and a sum of both where the store has sums.
 //
-// The sum is stored by the transaction that stores what it is of: whoever sees one sees the other, and no fence is
+// The sum is stored by the same transaction as the bytes that it covers: a reader sees both or neither, and no fence is
 // added.  It stands right after the value, so that both are one piece to log.
 #pragma once
 
@@ -93,7 +93,7 @@ constexpr std::uint64_t whole_slots(std::uint64_t bytes) noexcept {
   return round_up(total, total <= 256 ? 16 : total <= 4160 ? 64 : 4096) - header;
 }
 
-// A new object of `links` bytes, which are left for the caller to fill, and a record behind them; place of the object,
+// A new object: `links` bytes, which are left for the caller to fill, then a record.  Returns the place of the object,
 // 0: no room.
 [[nodiscard]] inline std::uint64_t make_record(const access& a, const counters& c, const record_sums& sums,
                                                std::uint64_t links, const key& k, bytes_view value) {

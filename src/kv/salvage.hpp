@@ -32,7 +32,7 @@ struct object_source {
 
 struct salvage_report {
   std::function<void(const salvaged&)> give;
-  std::function<void(const fault&)> lost;        // something that is not there any more, or not certain
+  std::function<void(const fault&)> lost;        // something that is missing, or not certain
   std::function<void(const store_facts&)> of{};  // what the store is, as far as its header or its entries say
 };
 

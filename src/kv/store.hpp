@@ -29,8 +29,8 @@ class segment_cache {
     const unsigned k = list_of(number);
     // acquire: pairs with the release in put(): the list is filled with zero.
     const auto* list = lists_[k].load(std::memory_order_acquire);
-    // acquire: pairs with the release in put(): the segment is filled with zero, which nobody need have read before he
-    // writes there.
+    // acquire: pairs with the release in put(): the segment is filled with zero, also for a thread that writes there
+    // first.
     return list == nullptr ? 0 : list[number - first_of(k)].load(std::memory_order_acquire);
   }
   void put(std::uint64_t number, std::uint64_t place) noexcept {
@@ -97,7 +97,7 @@ class store {
   const std::uint64_t seed;
   const record_sums sums;
   const std::string name;
-  std::atomic<bool> verify_reads{false};  // of one entry, by its sum, as somebody who has the store open wants it
+  std::atomic<bool> verify_reads{false};  // reads of one entry compare its sum: one of the open handles asked for it
   std::atomic<unsigned> handles{0};       // open; 0: calls are refused.  Changed under the registry's lock.
 
   // Hash: where a lookup begins, and how far the buckets of the present level are split.  Hints: every bucket says for

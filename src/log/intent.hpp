@@ -32,7 +32,7 @@ struct intent {
   [[nodiscard]] unsigned words() const noexcept { return op() == intent_op::set_entry ? 2 : 1; }
   [[nodiscard]] std::uint8_t length_byte() const noexcept { return static_cast<std::uint8_t>(code >> 49); }
   [[nodiscard]] std::uint64_t lengths_distance() const noexcept { return (code >> 57) * 8; }
-  // Of set_bit.
+  // Place of the length byte of a set_bit.
   [[nodiscard]] std::uint64_t length_offset() const noexcept { return word_offset() + lengths_distance() + bit(); }
   [[nodiscard]] bool well_formed() const noexcept {
     return bit() < checked_bits && (op() == intent_op::set_bit ? code >> 57 != 0 : code >> 49 == 0);
@@ -69,15 +69,15 @@ void each_store(const intent& i, Each&& each) {
                                              std::atomic_ref<std::uint64_t> word) noexcept {
   switch (i.op()) {
     case intent_op::clear_entry:
-      // release: whoever finds the page free has everything that led to it.
+      // release: a thread that finds the page free sees all that happened before.
       word.store(0, std::memory_order_release);
       return false;
     case intent_op::set_entry:
       word.store(i.value, std::memory_order_release);
       return false;
     case intent_op::set_bit:
-      // release: whoever sees the bit sees the length.  The two may become durable in either order, since the intent is
-      // made again until both are.
+      // release: a thread that sees the bit sees the length.  The two may become durable in either order, since the
+      // intent is made again until both are.
       std::atomic_ref<std::uint8_t>{*reinterpret_cast<std::uint8_t*>(base + i.length_offset())}.store(
           i.length_byte(), std::memory_order_release);
       return true;

@@ -24,9 +24,9 @@ struct lane_header {
 };
 static_assert(sizeof(lane_header) == line_bytes);
 
-// The last generation: tags have 52 bits for one (tag.hpp).  Nobody counts so far; a lane that says so was forged.
+// The last generation: tags have 52 bits for one (tag.hpp).  No lane lives that long; one that says so was forged.
 inline constexpr std::uint64_t generation_max = (std::uint64_t{1} << 52) - 1;
-// None begins so near to it that what ends it, closes the pool or recovers it would have no generation.
+// No generation begins closer to it than this: ending it, closing the pool and recovery need generations too.
 inline constexpr std::uint64_t generations_kept = std::uint64_t{1} << 16;
 
 // rest: written by recovery and close; no transaction has begun a log since.

@@ -9,7 +9,7 @@
 // Allocation words that change in every transaction are so written back once in four.  See tag.hpp for why another lane
 // has to settle() first.
 //
-// Threads.  Who has a lane: lane_owners.hpp.  `settling` guards commit record, retired generation and
+// Threads.  lane_owners.hpp gives lanes to threads.  `settling` guards commit record, retired generation and
 // pending words: the owner holds it from writing the commit record until its intents are flushed, a settler while it
 // retires the lane. Under it the owner takes locks of space/, never the other way round.
 //
@@ -71,8 +71,8 @@ class lanes : public lane_owners {
     lanes_[index].retired.store(generation, std::memory_order_relaxed);
   }
 
-  // Before the lane's first transaction, by who holds it: what a lane needs that is used.  False: there is no memory.
-  // Lanes that nobody uses cost a line or two, so that opening a pool costs little.
+  // Gives the lane its memory before its first transaction; the thread that holds the lane calls it.  False: there is
+  // no memory.  An unused lane costs a line or two, so that opening a pool costs little.
   [[nodiscard]] bool furnish(unsigned index) noexcept {
     if constexpr (!M::atomic_batches) {
       lane& l = lanes_[index];
@@ -184,7 +184,7 @@ class lanes : public lane_owners {
       each_store(i, [&](std::uint64_t offset, std::uint64_t) { pending.push_back(offset); });
       return true;
     });
-    // The body is written again by the next generation: intents that live there must not be needed any more.
+    // The next generation overwrites the body: the intents in it must be durable first.
     if (elsewhere) retire(l, index);
     l.begun = false;
     l.last_record = 0;
@@ -440,7 +440,7 @@ class lanes : public lane_owners {
   const geometry& geometry_;
   std::uint64_t key_;
   std::unique_ptr<lane[]> lanes_;
-  platform::zeroed_memory stages_;  // apart from the lanes: those that nobody uses cost no memory, and opening no time
+  platform::zeroed_memory stages_;  // apart from the lanes: unused ones cost no memory, and opening no time
 };
 
 }  // namespace nvm::log

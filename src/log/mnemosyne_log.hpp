@@ -151,7 +151,7 @@ class mnemosyne_log : public lane_owners {
  private:
   struct alignas(line_bytes) lane {
     std::uint64_t head = 0;         // as on media
-    std::uint64_t garbage_end = 0;  // nothing counts before here, whatever the head says
+    std::uint64_t garbage_end = 0;  // nothing counts before here, even if the head is lower
     std::uint64_t begin = 0;        // after the last end word
     std::uint64_t written = 0;
     bool open = false;  // there are words without an end

@@ -58,7 +58,7 @@ class word_writer {
     used_ = 0;
     rest_ = rest_bits_ = 0;
   }
-  // Of the line that is being filled, or of the next one.
+  // Position of the line that is being filled, or of the next one.
   [[nodiscard]] std::uint64_t position() const noexcept { return position_; }
 
   void put(std::uint64_t word) noexcept {

@@ -1,8 +1,8 @@
 // Where a lane puts the record of a commit together, in volatile memory: a header, words of intents, then ranges of new
 // bytes, as redo_record.hpp reads them.  Ranges that touch become one.
 //
-// Memory grows and is kept; what it cannot get is remembered until begin(), so that whoever fills asks once, at the
-// end. Threads: one, the lane's owner.
+// Memory grows and is kept.  A failed allocation is remembered until begin(), so that the caller asks once, at the end.
+// Threads: one, the lane's owner.
 #pragma once
 
 #include <cstddef>
@@ -58,7 +58,7 @@ class record_stage {
 
   // False: there was no memory for all of it.
   [[nodiscard]] bool whole() const noexcept { return whole_; }
-  // Of the contents, after the header.
+  // The contents, after the header.
   [[nodiscard]] const std::byte* contents() const noexcept { return bytes() + sizeof(layout::redo_record); }
   [[nodiscard]] std::uint64_t contents_bytes() const noexcept { return at_ - sizeof(layout::redo_record); }
 

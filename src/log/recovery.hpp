@@ -230,7 +230,7 @@ class lane_reader {
     constexpr std::uint64_t slots = layout::commit_slots;
     // c - 6: the flushes before generation c - 3, c - 2, c - 1 or c covered what is older, and c - 1 was fenced.
     std::uint64_t kept = newest_ + 2 > slots ? newest_ + 2 - slots : 1;
-    // c itself may be durable before what was flushed under its fence; then nobody has touched the slot of c - 7.
+    // c itself may be durable before the lines that were flushed under its fence; then the slot of c - 7 is untouched.
     const layout::commit_record* before = slots_[(newest_ + 1) % slots];
     if (before != nullptr && before->generation + slots == newest_ + 1) kept = before->generation;
     return kept > retired_ ? kept : retired_ + 1;

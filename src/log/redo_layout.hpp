@@ -4,7 +4,7 @@
 //   the rest records of committed transactions, one after the other, each at a line of its own; one that does not fit
 //            before the end is preceded by a wrap record and begins after line 0
 //
-// Versions order the transactions of all lanes.  Those up to `truncated` are home, whatever stands in the rings.
+// Versions order the transactions of all lanes.  Those up to `truncated` are home, and their records do not count.
 #pragma once
 
 #include <cstddef>

@@ -22,9 +22,9 @@
 /// `truncated` is the old bound, so that no record of the process that died counts ever again, nor one that it left
 /// torn: whatever completes it would carry a version that is too old.
 //
-// Freed memory.  A record may be replayed into memory that was freed since and is somebody's new object.  Replay in the
-// order of versions makes that harmless where the new object is in a later record as a whole.  Where it is not (1), T
-// has to reach the version of the free first: space tells that with each reservation.
+// Freed memory.  A record may be replayed into memory that was freed since and holds a new object.  Replay in the order
+// of versions makes that harmless if a later record holds the whole new object.  If none does (1), T has to reach the
+// version of the free first: space tells that version with each reservation.
 //
 // Threads.  A lane is used by the one that acquired it.  truncate() may run in any thread at any time: it waits until
 // every commit that has drawn its version is home, which none does while it waits for room (enter() comes after).
@@ -65,7 +65,7 @@ struct truncation_statistics {
 template <media M>
 class redo_log : public lane_owners {
  public:
-  // Replays follow one order over all lanes: intents need no settling before somebody else changes the same word.
+  // Replays follow one order over all lanes: intents need no settling before another lane changes the same word.
   static constexpr bool ordered = true;
 
   redo_log(M& m, std::byte* base, const geometry& g, std::uint64_t key, unsigned count, validation how)
@@ -91,9 +91,9 @@ class redo_log : public lane_owners {
     bound_.store(used, std::memory_order_relaxed);
     truncated_.store(used, std::memory_order_relaxed);
   }
-  // Gives back a log run that no record leads to any more.
+  // Gives back a log run after the last record that leads to it has stopped counting.
   void on_release(std::function<void(std::uint64_t offset)> give) { give_ = std::move(give); }
-  // Called by a committer whose ring is half full: somebody should truncate() soon.
+  // Called by a committer whose ring is half full: it is time to truncate().
   void on_pressure(std::function<void()> wake) { wake_ = std::move(wake); }
 
   // Before the lane's first transaction, by who holds it.  False: no volatile memory.
@@ -215,7 +215,7 @@ class redo_log : public lane_owners {
     {
       const biased_lock::guard guard{l.settling, index + 1};
       if (l.noted_in != l.batch) [[unlikely]] {
-        // A truncation has come between, and what it took may lack what was dirty already.
+        // A truncation has come between, and may have missed lines that were dirty already.
         l.noted.clear();
         l.noted_in = l.batch;
         each_line([&](std::uint64_t line) { note(l, line); });
@@ -259,7 +259,7 @@ class redo_log : public lane_owners {
 
  private:
   static constexpr std::uint64_t nobody = ~std::uint64_t{0};
-  static constexpr unsigned other = 0;  // name of whoever is not the lane's owner, for `settling`
+  static constexpr unsigned other = 0;  // name, for `settling`, of a thread that does not own the lane
   static constexpr std::size_t seen_lines = 2048;
 
   // A line that is in `dirty` or `noted` already, since truncation number `batch`.
@@ -272,7 +272,7 @@ class redo_log : public lane_owners {
     std::uint64_t offset;
   };
   struct alignas(line_bytes) lane {
-    // Lower bound of the version that its commit may draw or has drawn; nobody: none is under way.
+    // Lower bound of the version that its commit may draw or has drawn; `nobody`: no commit is under way.
     std::atomic<std::uint64_t> entered{nobody};
     std::uint64_t head = 0;  // bytes ever written to the ring; owner
     std::uint64_t at = 0;    // head % ring_bytes()
@@ -446,7 +446,7 @@ class redo_log : public lane_owners {
   } catch (const std::bad_alloc&) {
     return false;
   }
-  // Those it has no room for stay for the next truncation.
+  // Takes the log runs that may be given back; without memory they stay for the next truncation.
   void take_runs(lane& l, std::uint64_t through) noexcept try {
     if (l.runs.empty()) return;
     freed_.reserve(freed_.size() + l.runs.size());
@@ -473,7 +473,7 @@ class redo_log : public lane_owners {
   std::function<void()> wake_;
   std::mutex truncating_;
   std::mutex bounding_;
-  // Of the truncation under way.
+  // State of the truncation under way.
   std::vector<progress> taken_;
   std::vector<std::uint64_t> lines_;
   std::vector<std::uint64_t> freed_;

@@ -197,7 +197,7 @@ class redo_reader {
   // After validate(): brings everything home; afterwards no record counts.
   template <media M>
   void replay(M& m, std::byte* base) noexcept {
-    // A record that is torn has a version that nobody knows: up to the bound.
+    // A torn record has an unknown version, up to the bound.
     if (at_rest() && report_.used == report_.truncated) return;
     for (const found& f : found_) {
       (void)each_redo_range(f.contents, [&](std::uint64_t offset, std::uint64_t bytes, const std::byte* data) {

@@ -1,9 +1,9 @@
 // Tag: which lane last changed an allocation word, and in which of its generations.
 //
 // A lane's last eight commit records are replayed by recovery, so an intent can be made again long after it was
-// applied. That is harmless only while nobody else has changed the same word since.  Whoever is about to change a word
-// whose tag names another lane settles the tag first: afterwards that lane's intents up to the tag's generation are
-// durable and cannot be replayed.  Changes of one lane need no settling: its records are replayed in order.
+// applied. That is harmless only while no other lane has changed the same word since.  A lane that is about to change a
+// word whose tag names another lane settles the tag first: afterwards that lane's intents up to the tag's generation
+// are durable and cannot be replayed.  Changes of one lane need no settling: its records are replayed in order.
 #pragma once
 
 #include <concepts>
@@ -36,7 +36,7 @@ concept settler = requires(S& s, tag t, unsigned lane) {
   { s.settle_all(t) } noexcept;
 };
 
-// Of a pool that has no log, or none that could be replayed still.
+// Settler of a pool without a log, or after the log can no longer be replayed.
 struct nothing_logged {
   static constexpr bool ordered = false;
   void settle(tag, unsigned) noexcept {}

@@ -1,6 +1,6 @@
 // Transaction blocks as bytes: making them, and reading them where the bytes may be anything.
 //
-// Pure functions over (base, chunk).  Nothing is read beyond the chunk, whatever a header says.
+// Pure functions over (base, chunk).  No header can make them read beyond the chunk.
 #pragma once
 
 #include <algorithm>

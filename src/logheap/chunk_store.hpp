@@ -64,7 +64,7 @@ enum class chunk_state : std::uint8_t {
   filling,   // the end of a log
   sealed,    // full, and everything in it was fenced
   cleaning,  // a cleaner has it
-  limbo,     // free on media, but somebody may be reading it
+  limbo,     // free on media, but a thread may be reading it
   damaged,   // has blocks that do not hold: left alone
 };
 
@@ -177,7 +177,7 @@ class chunk_store {
   [[nodiscard]] std::uint64_t through() const noexcept { return word_of_root(offsetof(layout::root, through)); }
   [[nodiscard]] std::uint64_t session() const noexcept { return word_of_root(offsetof(layout::root, session)); }
   [[nodiscard]] std::uint64_t saved() const noexcept { return word_of_root(offsetof(layout::root, saved)); }
-  // Flushed; whoever needs it durable fences.
+  // Flushed; a caller that needs it durable fences.
   void set_session(std::uint64_t n) noexcept { set_word_of_root(offsetof(layout::root, session), n); }
   void set_saved(std::uint64_t n) noexcept { set_word_of_root(offsetof(layout::root, saved), n); }
   // Every version up to this has committed, durably.  Flushed; the caller fences.
@@ -394,7 +394,7 @@ class chunk_store {
     return {};
   }
   void store(std::uint64_t offset, std::uint64_t content) noexcept {
-    // release: whoever reads the word finds what it speaks of.
+    // release: a thread that reads the word sees what it refers to.
     std::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(base_ + offset)}.store(
         seal_word(content, word_seed(offset)), std::memory_order_release);
   }
@@ -487,7 +487,7 @@ class chunk_store {
       medium_.flush(base_ + offset, sizeof(layout::chunk_header));
     }
     medium_.fence(edge{"logheap/E5"});
-    // Not flushed: whoever reads the list puts it right.
+    // Not flushed: reading the list puts it right.
     if (head != 0) {
       store(head + offsetof(layout::chunk_header, previous), run + (chunks - 1) * chunk_bytes());
     }

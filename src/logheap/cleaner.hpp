@@ -5,12 +5,12 @@
 ///   1. S copies of the blocks of which something lives, of the same version, in a cleaner's logs; F;
 ///      S root.through = T; F;                              | logheap/E2  both, before a victim loses anything: a copy
 ///                        has no peers, and the peers that stay where they were lead to nothing
-///   2. what still is where it was is in the copy from now on: mapping and slots' words, piece by piece (the paper's
+///   2. pieces that have not changed meanwhile move to the copy: mapping and slots' words, piece by piece (the paper's
 ///      quasi-transaction)
 ///   3. S victims' use = free; S ends of the cleaner's logs; F;  | logheap/E3  no recovery reads them any more, before
-///                        they are filled again, and before a tombstone goes that hid what they held
+///                        they are filled again, and before a tombstone goes that hid their entries
 ///   4. entries of the victims no longer count; tombstones with nothing left to hide no longer live; the victims may
-///      be used when nobody who may have found an address in them is inside
+///      be used when no thread is inside that may have found an address in them
 // Fast: a victim in which nothing lives goes through 0, 3 and 4 alone (its versions are not above `through` either:
 // step 1 without copies).
 //
@@ -74,7 +74,8 @@ class cleaner {
     heap_type& h = heap_;
     const std::uint64_t through = h.committed_through();
     fast_ = gained_ = 0;
-    // What earlier passes have filled; not what this one does: another cleaner would find that nothing leads there yet.
+    // Seals chunks that earlier passes have filled, not those of this pass: another cleaner would find that nothing
+    // leads to them yet.
     const bool sealed = thread_.log_.seal_full();
     const std::size_t n = recycle(victims_max, whole, through);
     if (n == 0 && sealed) h.settle();
@@ -83,7 +84,7 @@ class cleaner {
   std::size_t recycle(unsigned victims_max, bool whole, std::uint64_t through) noexcept {
     heap_type& h = heap_;
     try {
-      // Room for all of it first: a victim that was chosen is nobody else's until it is given back.
+      // Memory for all of them first: a chosen victim is kept from other cleaners until it is given back.
       done_.reserve(victims_max);
       waiting_.chunks.clear();
       waiting_.chunks.reserve(victims_max);
@@ -155,7 +156,7 @@ class cleaner {
     victims_.reserve(victims_max);
     for (const auto& [size, number] : candidates_) {
       if (victims_.size() == victims_max) break;
-      // Of those from which little is gained only a few at a time: more becomes stale in the others while they wait.
+      // Only a few victims of little gain at a time: while the others wait, more of them becomes stale.
       if (victims_.size() >= dear_max && size > dear) break;
       chunk_state s = chunk_state::sealed;
       chunk& c = h.chunks_.at(number);
@@ -169,8 +170,8 @@ class cleaner {
     }
   }
 
-  // Sets done_: those that were copied, or need not be.  The rest is given back: when there is no more room, or no
-  // memory, the next ones, of which more lives, have none either.
+  // Sets done_: victims that were copied, or need no copy.  The rest is given back: without room or memory for one, the
+  // next ones, of which more lives, would have none either.
   void copy_victims() noexcept {
     heap_type& h = heap_;
     bool has_room = true;
@@ -324,7 +325,7 @@ class cleaner {
     return {};
   }
 
-  // Step 2.  Victims from which something could not be moved are sealed again, and not done_.
+  // Step 2.  A victim that could not be moved as a whole is sealed again, and is not in done_.
   void move() noexcept {
     heap_type& h = heap_;
     const typename heap_type::inside in{h, thread_};
@@ -345,7 +346,7 @@ class cleaner {
   [[nodiscard]] bool move(const victim& v, chunk& c, std::uint64_t& moved) noexcept {
     heap_type& h = heap_;
     bool all = true;
-    std::uint64_t left = 0;  // bytes that do not live in the victim any more
+    std::uint64_t left = 0;  // bytes that no longer live in the victim
     for (std::size_t i = v.copies; i < v.copies_end; ++i) {
       const part& p = copies_[i];
       if (i + ahead < v.copies_end) h.map_->fetch(copies_[i + ahead].what.home);
@@ -475,7 +476,7 @@ status heap<M, Map>::start_cleaners() noexcept {
   }
   return {};
 }
-// Its logs end here: whoever gets its number is no cleaner.
+// Ends the cleaner's logs: the next thread with its number may be no cleaner.
 template <media M, mapping Map>
 void heap<M, Map>::end_cleaner(thread& t) noexcept {
   t.log_.seal_all();

@@ -34,7 +34,8 @@ class commit_set {
   // Bytes of an object that is freed.
   void leave_out(const log::byte_range& r) { left_out_.push_back(r); }
 
-  // Of two words with one place the later counts.  What `words` and `lines` refer to stays until the commit has ended.
+  // Adds words and lines; the later of two words with one place counts.  The memory that `words` and `lines` refer to
+  // must stay until the commit has ended.
   void finish(std::byte* base, std::span<const assigned_home> words, std::span<const isolation::written_line> lines) {
     each_union([&](const log::byte_range& r) { stores_.push_back({r.offset, base + r.offset, r.bytes}); });
     for (std::size_t i = 0; i < words.size(); ++i) {
@@ -54,7 +55,7 @@ class commit_set {
   }
 
   [[nodiscard]] const std::vector<Range>& all() const noexcept { return stores_; }
-  // Of the block that holds them.
+  // Size of the block that holds them.
   [[nodiscard]] std::uint64_t logged_bytes() const noexcept {
     std::uint64_t bytes = sizeof(layout::block_header);
     for (const Range& s : stores_) bytes += s.size + sizeof(std::uint64_t);

@@ -12,7 +12,7 @@
 // order them (a commit's version is taken while they are held).  Look-ups take no lock.
 //
 // Threads: one `thread` object each, by one thread at a time; read() and commit() of different ones at any time.
-// Cleaners, in the background or by whoever finds no free chunk, see cleaner.hpp.
+// Cleaners, in the background or in the thread that finds no free chunk: see cleaner.hpp.
 // Durable on return of commit(), on direct media; on ssd when last_lsn() is.
 #pragma once
 
@@ -129,7 +129,7 @@ class heap {
     std::vector<piece> pieces_;
     std::vector<home_range> ranges_, erased_;
     std::vector<home_range> whole_;  // objects that the open transaction's allocation entries have the contents of
-    // A version below which this thread commits nothing any more, plus one; 0: it commits nothing.
+    // The thread's present and later commits have at least this version less one; 0: no commit is under way.
     std::atomic<std::uint64_t> committing_{0};
   };
 
@@ -161,7 +161,7 @@ class heap {
 
   // errc::no_lane: there are too many; no_memory.
   [[nodiscard]] result<thread*> join() noexcept { return join_as(false); }
-  // Its logs stay as they are, for the next thread of this number.
+  // Leaves; the logs stay as they are, for the next thread of this number.
   void leave(thread& t) noexcept {
     give_buffer(t);
     epochs_.leave_for_good(t.number_);
@@ -263,7 +263,7 @@ class heap {
     t.log_.flush_written();
     medium_.fence(edge{"logheap/E1"});
     publish(t, c);
-    // release: whoever computes what has committed sees all of it done.
+    // release: a thread that computes what has committed sees all of it done.
     t.committing_.store(0, std::memory_order_release);
     need_cleaning(t);
     return version;
@@ -324,7 +324,7 @@ class heap {
   // Writes the objects to the log of a heap that has none, at their addresses; the heap does not know them before it is
   // opened again.  errc::no_space, no_memory.
   [[nodiscard]] status restore(thread& t, std::span<const kept_object> objects) noexcept;
-  // A full walk over what is volatile, against the log: empty, or what is wrong.  At rest.
+  // Full check of the volatile state against the log, at rest: empty, or what is wrong.
   [[nodiscard]] std::string check();
   [[nodiscard]] lsn_t last_lsn() noexcept { return medium_.last_lsn(); }
   [[nodiscard]] const heap_settings& settings() const noexcept { return settings_; }
@@ -337,7 +337,7 @@ class heap {
   friend class cleaner<M, Map>;
   friend class saved_mapping<M, Map>;
 
-  // Of a thread that looks at log addresses.
+  // Keeps a thread inside its epoch while it reads at log addresses.
   class inside {
    public:
     inside(heap& h, thread& t) noexcept : epochs_{h.epochs_}, number_{t.number_}, nested_{epochs_.inside(number_)} {
@@ -392,7 +392,7 @@ class heap {
     for (const store_range& s : c.stores) bytes += s.size;
     return bytes <= stored_to_free_max ? purpose::free : purpose::store;
   }
-  // Of the object in the slot.  A heap that was closed is opened without a look at its log.
+  // Size of the object in the slot.  It is looked up late, since a closed heap is opened without a look at its log.
   [[nodiscard]] result<std::uint64_t> size_in(const home_space::slot& s, slot_word w) const noexcept {
     const std::uint64_t size = size_of_entry(w.entry());
     if (size == 0 || size > s.bytes || homes_->room_of(size) != s.bytes) {
@@ -591,7 +591,7 @@ class heap {
 
   // ---- room ----
 
-  // Chunks in limbo that nobody can be reading any more are free.
+  // Frees the chunks in limbo that no thread can be reading.
   void drain_limbo() noexcept {
     for (;;) {
       waiting_chunks ready;
@@ -603,7 +603,7 @@ class heap {
         busy_.fetch_add(1, std::memory_order_acq_rel);
       }
       for (const std::uint32_t number : ready.chunks) {
-        // release: pairs with whoever takes it.
+        // release: pairs with the thread that takes it.
         chunks_.at(number).state.store(chunk_state::free, std::memory_order_release);
         chunks_.give(number);
       }
@@ -615,7 +615,7 @@ class heap {
     const std::lock_guard guard{limbo_lock_};
     return limbo_.empty();
   }
-  // Back-pressure: whoever finds no free chunk cleans until there is one, or nothing to be cleaned.
+  // Back-pressure: a thread that finds no free chunk cleans until there is one, or nothing to be cleaned.
   [[nodiscard]] status make_room(purpose why) noexcept {
     const auto progress = [this] {
       return recycled_.load(std::memory_order_acquire) + drained_.load(std::memory_order_acquire);

@@ -1,4 +1,4 @@
-// Full check of a heap at rest: what is volatile about it, against what its log says; included by heap.hpp.
+// Full check of a heap at rest: its volatile state against its log; included by heap.hpp.
 #pragma once
 
 #include <map>
@@ -8,8 +8,9 @@
 
 namespace nvm::logheap {
 
-// What lives in each chunk is what mapping and slots lead to; each slot counts the entries about it; no piece lies
-// outside of a block, or where another does.  Time in proportion to the log; not for damaged chunks.
+// Checks that the living bytes of each chunk are those that mapping and slots lead to, that each slot counts its
+// entries, and that every piece lies in a block, apart from the others.  Time in proportion to the log; not for damaged
+// chunks.
 template <media M, mapping Map>
 std::string heap<M, Map>::check() {
   const auto text = [](const char* what, std::uint64_t at, std::uint64_t found, std::uint64_t expected) {

@@ -83,7 +83,7 @@ void home_pages::serve(const home_read& read) noexcept {
     for (std::size_t i = 0; i < count; ++i) {
       const platform::in_call here;
       const auto page = static_cast<std::uint64_t>(faults[i].page - settings_.base) / page_bytes;
-      // It was there already if two threads touched it, or somebody has built it himself; whoever waits looks again.
+      // The page was there already if two threads touched it, or a caller has built it; waiting threads look again.
       if (!make_present(page, read, faults[i].to_store)) faults_->wake(faults[i].page);
     }
   }
@@ -118,12 +118,12 @@ outcome home_pages::build(std::uint64_t page, const home_read& read, bool to_sto
   const std::lock_guard guard{lock_of(page)};
   const std::uint32_t state = pages_[page].load(std::memory_order_relaxed);
   if ((state & present) != 0) return outcome::present;
-  // Counted first: whoever has seen the page has it counted.  Marked last: whoever sees the mark has the page.
+  // Counted first: a page that a thread has seen is counted.  Marked last: a page with the mark is present.
   std::atomic_ref<std::uint32_t> in_group = groups_[page / (pages_in_block * blocks_in_group)];
   in_group.fetch_add(1, std::memory_order_relaxed);
   present_.fetch_add(1, std::memory_order_relaxed);
   const outcome done = install(page, read, contents, to_store);
-  NVM_ASSERT(done != outcome::present);  // nobody else installs pages here: its commits would pass it by
+  NVM_ASSERT(done != outcome::present);  // only this object installs pages here: commits would miss any others
   if (done == outcome::installed) {
     pages_[page].store(state | present | used, std::memory_order_relaxed);
   } else {
@@ -189,7 +189,7 @@ void home_pages::pin(home_t home, std::uint64_t size, const home_read* own) noex
   if (size == 0) return;
   NVM_ASSERT(home >= settings_.first && range_inside(home - settings_.first, size, settings_.bytes));
   const std::uint64_t end = page_of(home + size - 1) + 1;
-  // Pinned first: what is present by now stays, and what is built below cannot go before we are done.
+  // Pinned first: pages that are present stay, and pages that are built below cannot be dropped meanwhile.
   bool all_present = true;
   for (std::uint64_t page = page_of(home); page < end;) {
     const std::uint64_t block_end = std::min(end, round_down(page, pages_in_block) + pages_in_block);
@@ -238,7 +238,7 @@ void home_pages::build_absent(home_t home, std::uint64_t size, const home_read* 
   }
 }
 
-// Of the block's unpinned pages that are present, those for which wanted(page, state) says so; it may change the state.
+// Drops those of the block's present and unpinned pages that wanted(page, state) names; it may change the state.
 template <class Wanted>
 void home_pages::drop_in_block(std::uint64_t block, Wanted&& wanted) noexcept {
   const std::uint64_t first = block * pages_in_block;
@@ -288,7 +288,7 @@ std::uint64_t home_pages::shrink(std::uint64_t bytes_max) noexcept {
   return present_.load(std::memory_order_relaxed) * page_bytes;
 }
 
-// By whoever is about to build a page.
+// Called before a page is built.
 void home_pages::make_room() noexcept {
   if (pages_max_ == 0) return;
   const auto is_full = [this] {

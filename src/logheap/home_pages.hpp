@@ -7,8 +7,8 @@
 // **What a page shows.**  A present page holds, of every object, what the heap's read() gives, and besides:
 //   - what open transactions have stored into it in place (their pages are pinned);
 //   - for the moment between the heap's commit() and store(), the bytes before that commit.
-// Both are bytes that the transaction's isolation keeps others from using.  Bytes of no object show anything: whoever
-// allocates in place calls clear().
+// Isolation keeps other transactions from using either.  Bytes of no object show anything: an allocation in place calls
+// clear().
 //
 /// Why no commit is lost and no page half built.  L, U: lock, unlock of the page's block.
 ///   commit      heap.commit() (the mapping leads to the new bytes); L; present? S the new bytes into it; U
@@ -17,25 +17,25 @@
 ///   pin         L; S pins + 1; U; then present, by a build
 /// A build before the commit's L: it may have read bytes from before, and the commit finds the page and stores into it.
 /// A build after: the mapping had been changed before that L, and the lock makes it seen: read() gives the new bytes.
-/// Zap and mark are one step for whoever holds the lock.  For a load, which holds nothing, there are two cases at any
-/// time: the page is there, with every commit so far, or it is missing, and the load waits for a build.  A zapped page
-/// is gone from every processor's translations when the system call returns (so before U), and a missing page is never
-/// read as zeros, for the kernel asks for it.  A store in place could meet a zap; pins keep it from that.
+/// Zap and mark are one step for a thread that holds the lock.  For a load, which holds nothing, there are two cases at
+/// any time: the page is there, with every commit so far, or it is missing, and the load waits for a build.  A zapped
+/// page is gone from every processor's translations when the system call returns (so before U), and a missing page is
+/// never read as zeros, for the kernel asks for it.  A store in place could meet a zap; pins keep it from that.
 //
 // Stores are word by word and atomic, release (isolation/shared_memory.hpp): readers of the STM look at the bytes at
-// the same time and then at their ownership records.  Who finds new bytes in a page that was built after the heap's
-// commit sees that their records were locked, too: its builder saw it, and the kernel's installing orders as a lock
-// does.
+// the same time and then at their ownership records.  A reader that finds new bytes in a page that was built after the
+// heap's commit sees that their records were locked, too: the builder saw it, and the kernel's installing orders as a
+// lock does.
 //
 // Memory.  Nothing is lost for want of it: a page that cannot be built is waited for; meanwhile others are dropped, and
-// whoever touched it waits, too.  bytes_max bounds the pages present; only pinned pages, and one page for each thread
-// that builds, may exceed it (and a 64th of it while pinned pages do).  The books take 4 bytes a page, by pages of
-// 1,024 that are used.
+// the thread that touched it waits.  bytes_max bounds the pages present; only pinned pages, and one page for each
+// thread that builds, may exceed it (and a 64th of it while pinned pages do).  The books take 4 bytes a page, by pages
+// of 1,024 that are used.
 //
 // Threads.  Pages that are touched are built by fault threads of this object, one for each reader that it was given; a
 // caller of pin() and touch() may bring a reader of its own and build them itself, without a switch of threads.  All
-// calls by any number of threads.  Nobody may touch a page that can be missing while it holds what a reader waits for
-// (a lock of the mapping), and a reader touches none.  Fault threads take no signals.
+// calls by any number of threads.  A thread that holds what a reader may wait for (a lock of the mapping) must not
+// touch a page that can be missing, and a reader touches none.  Fault threads take no signals.
 // Lock order: 1. shrinking_, 2. a block's lock, a leaf but for what a reader takes, one at a time.
 //
 // fork(): the child has no home pages; an access is SIGSEGV at once.
@@ -81,8 +81,8 @@ struct home_pages_statistics {
   std::uint64_t waited = 0;   // times that a page could not be built for want of memory
 };
 
-// Copies the current contents of [home, home + bytes) to `to`: heap::read() with a `thread` object that nobody else
-// uses meanwhile.  Does not throw.
+// Copies the current contents of [home, home + bytes) to `to`: heap::read() with a `thread` object that is not used
+// elsewhere meanwhile.  Does not throw.
 using home_read = std::function<void(home_t home, std::byte* to, std::uint64_t bytes)>;
 
 class home_pages {
@@ -95,7 +95,7 @@ class home_pages {
   // this needs (userfaultfd, pages of 4 KiB, threads), and the message says what; no_memory.
   [[nodiscard]] static result<std::unique_ptr<home_pages>> open(const home_pages_settings& settings,
                                                                 std::vector<home_read> readers) noexcept;
-  // Nobody uses the pages any more.  Their addresses are reserved again.  In a forked child as forget_in_child().
+  // Reserves the addresses again; no thread may use the pages.  In a forked child as forget_in_child().
   ~home_pages();
   home_pages(const home_pages&) = delete;
   home_pages& operator=(const home_pages&) = delete;
@@ -125,8 +125,8 @@ class home_pages {
 
   // Builds the range's pages ahead; they may be dropped at any time.  `own` as above.
   void touch(home_t home, std::uint64_t size, const home_read* own = nullptr) noexcept;
-  // An object that has been freed: whole pages of it that nobody has pinned go at once.  Right at any time, for any
-  // range: others may have got the addresses meanwhile.
+  // Drops the whole, unpinned pages of an object that has been freed.  Allowed at any time, for any range: the
+  // addresses may belong to a new object by now.
   void drop(home_t home, std::uint64_t size) noexcept;
   // Drops unpinned pages until at most `bytes_max` are present, and returns how many bytes are (more: they are pinned,
   // or were built meanwhile).  A hand goes round; a page that was built, stored to or pinned since it came by last has
@@ -134,7 +134,7 @@ class home_pages {
   std::uint64_t shrink(std::uint64_t bytes_max) noexcept;
 
   [[nodiscard]] home_pages_statistics statistics() const noexcept;
-  // Of the books: empty, or what is wrong.  At rest.
+  // Checks the books, at rest: empty, or what is wrong.
   [[nodiscard]] std::string check();
 
   // In a forked child: gives up threads and descriptors, reserves the addresses.
@@ -146,7 +146,7 @@ class home_pages {
   static constexpr std::uint64_t blocks_in_group = 64;
   static constexpr unsigned locks = 256;
 
-  // Of a page; changed under its block's lock.
+  // Bits of a page's state, changed under its block's lock.
   static constexpr std::uint32_t present = 1;
   static constexpr std::uint32_t used = 2;  // since the hand came by
   static constexpr std::uint32_t pin_unit = 4;

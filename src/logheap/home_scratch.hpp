@@ -1,9 +1,8 @@
 // Memory at home addresses for objects that a transaction has allocated and not committed: programs store into them in
-// place.  What has committed is in the log; the memory is then worth nothing, and goes.
+// place.  After the commit the contents are in the log, and the memory goes.
 //
-// Home space is address space of nobody's: here it becomes zeros that exist when they are touched.  It is held in
-// regions; a region that nobody has pinned is given back once more than `bytes_max` were touched, those pinned longest
-// ago first.
+// Home space is unused address space: here it becomes zeros that exist when they are touched.  It is held in regions.
+// Once more than `bytes_max` were touched, regions without a pin are given back, those pinned longest ago first.
 //
 // Threads: any.  A region's word is its own lock; the list's lock is taken under none.
 #pragma once
@@ -29,12 +28,12 @@ class home_scratch {
   static constexpr std::uint64_t region_bytes = 65536;
   static constexpr std::uint64_t bytes_max_default = std::uint64_t{16} << 20;
 
-  // Of the home space [first, first + bytes), which begins at `at` in this process; both whole pages of the system.
+  // For the home space [first, first + bytes), which begins at `at` in this process; both whole pages of the system.
   home_scratch(std::byte* at, home_t first, std::uint64_t bytes, std::uint64_t bytes_max = bytes_max_default) noexcept
       : at_{at}, first_{first}, bytes_{bytes}, bytes_max_{bytes_max}, regions_{ceil_div(bytes, region_bytes)} {}
   home_scratch(const home_scratch&) = delete;
   home_scratch& operator=(const home_scratch&) = delete;
-  // The addresses are nobody's again.
+  // Reserves the addresses again.
   ~home_scratch() {
     if (mapped_) (void)::mmap(at_, bytes_, PROT_NONE, flags, -1, 0);
   }

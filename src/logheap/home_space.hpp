@@ -71,7 +71,7 @@ class home_space {
     unsigned size_class = 0;  // classes_max: a large object
     spin_lock lock;           // guards `taken` and `free`
     unsigned free = 0;
-    bool listed = false;  // in its class's list, or somebody's current one
+    bool listed = false;  // in its class's list, or the current one of a thread
     std::unique_ptr<std::uint64_t[]> taken;
     std::unique_ptr<std::atomic<std::uint64_t>[]> words;
     superblock* next = nullptr;  // in the list; guarded by the list's lock
@@ -109,7 +109,7 @@ class home_space {
     return size <= small_max() ? class_bytes_[class_of(size)] : round_up(size, unit_bytes_);
   }
 
-  // Addresses for an object: nobody else gets them until give().  errc::too_large, no_space, no_memory.
+  // Takes addresses for an object, which are its own until give().  errc::too_large, no_space, no_memory.
   [[nodiscard]] result<slot> take(unsigned thread, std::uint64_t size) noexcept {
     if (size == 0) return fail(errc::invalid, "an object of 0 bytes");
     if (size > bytes_) return fail(errc::too_large, "an object of %lu bytes: home space has %lu", size, bytes_);
@@ -129,8 +129,8 @@ class home_space {
       mine = *made;
     }
   }
-  // The slot may be taken again: its transaction was aborted, or has freed the object.  A run only when nothing about
-  // it is in the log any more; otherwise the last drop() gives it back.
+  // Gives a slot back: its transaction was aborted, or has freed the object.  A run is given back only if the log has
+  // no entry about it; otherwise the last drop() does that.
   void give(const slot& s) noexcept {
     superblock& b = *s.in;
     if (b.slots == 1) {
@@ -191,8 +191,8 @@ class home_space {
     return each_slot(home, size, [](const slot&) {});
   }
 
-  // One more, or one less, entry about these bytes is in the log.  drop() returns through `idle` the slots without any
-  // and without an object: their tombstones are of no use any more.  False: they are not all in slots.
+  // One entry more, or one less, is in the log about these bytes.  drop() returns through `idle` the slots that have
+  // neither entries nor an object: their tombstones have become useless.  False: not all bytes are in slots.
   bool count(home_t home, std::uint64_t size) noexcept {
     return each_slot(home, size, [](const slot& s) { count(s, 1); });
   }
@@ -212,7 +212,7 @@ class home_space {
       std::uint64_t word = s.word().load(std::memory_order_relaxed);
       for (;;) {
         const slot_word w{word};
-        // 0: it was saved by somebody else.
+        // 0: another thread has saved it.
         if (w.count() == 0 || w.count() == slot_word::count_max) return;
         const bool ends = w.count() == 1 && w.what() == slot_word::state::freed;
         const slot_word next = ends ? slot_word{} : slot_word{w.what(), w.entry(), w.count() - 1};
@@ -247,8 +247,8 @@ class home_space {
 
   // ---- recovery ----
 
-  // An object of `size` bytes was at `home`, whatever has become of it.  Any thread.  errc::corrupt if that cannot be
-  // beside what else was learnt; no_memory.
+  // Learns that an object of `size` bytes was once at `home`.  Any thread.  errc::corrupt if that contradicts what was
+  // learnt before; no_memory.
   [[nodiscard]] status learn(home_t home, std::uint64_t size) noexcept {
     if (!inside(home, size)) return fail(errc::corrupt, "object at home %lx of %lu bytes: outside", home, size);
     const bool large = size > small_max();
@@ -285,8 +285,7 @@ class home_space {
     }
     return {};
   }
-  // Entries of the log are about these addresses, and where no object is known any more nobody gets them.  Any thread,
-  // when all is learnt.
+  // Keeps addresses that the log has entries about, and no object, from being taken.  Any thread, after all was learnt.
   void keep_out(home_t home, std::uint64_t size) noexcept {
     const std::lock_guard guard{learning_};
     for (std::uint64_t u = unit_of(home); u <= unit_of(home + size - 1); ++u) {
@@ -402,13 +401,13 @@ class home_space {
     do {
       b->all = head;
     } while (!all_.compare_exchange_weak(head, b.get(), std::memory_order_acq_rel));
-    // release: pairs with find(): whoever finds it finds it whole.
+    // release: pairs with find(): a thread that finds it finds it whole.
     for (std::uint64_t u = 0; u < (bytes >> unit_shift_); ++u) {
       table_[unit_of(at) + u].store(reinterpret_cast<std::uintptr_t>(b.get()), std::memory_order_release);
     }
     return b.release();
   }
-  // Its descriptor stays until the heap is closed: somebody may be looking at it still.
+  // The descriptor stays until the heap is closed: a thread may still be reading it.
   void give_large(superblock& b) noexcept {
     const std::uint64_t count = b.slot_bytes >> unit_shift_;
     const std::uint64_t unit = unit_of(b.home);

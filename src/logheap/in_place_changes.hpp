@@ -1,5 +1,5 @@
-// Stores that a transaction makes in place, in memory that is nobody's but this process's: their old bytes, to be put
-// back, and where they are, to be made durable.
+// Stores that a transaction makes in place, in memory private to this process: their old bytes, to be put back, and
+// their places, to be made durable.
 //
 // A byte is kept once a level.  Threads: one.
 #pragma once

@@ -1,6 +1,6 @@
 // Entries of one or more transactions laid out over the ends of a thread's logs, and then written.
 //
-// Laying out takes whatever chunks it needs and can fail; nothing durable has changed then, and drop() gives the chunks
+// Laying out takes the chunks that it needs and can fail; nothing durable has changed then, and drop() gives the chunks
 // back.  Writing cannot fail.  The caller fences (logheap/E1, E2).
 //
 // An entry that does not fit the rest of a chunk is split: an update into several, an allocation into a bare one and
@@ -111,8 +111,8 @@ class log_writer {
 
   // ---- writing ----
 
-  // The blocks of earlier writes are durable: chunks that no log ends in any more may be cleaned.  Flushed; the caller
-  // fences.  False: there are none.
+  // Seals the chunks that no log ends in, after the blocks of earlier writes have become durable: they may be cleaned.
+  // Flushed; the caller fences.  False: there are none.
   bool seal_full() noexcept {
     const bool any = !to_seal_.empty();
     for (const std::uint32_t number : to_seal_) seal(number);
@@ -191,7 +191,7 @@ class log_writer {
   void seal(std::uint32_t number) noexcept {
     chunk& c = chunks_.at(number);
     chunks_.mark_end(c, c.used.load(std::memory_order_relaxed));
-    // release: pairs with whoever cleans it.
+    // release: pairs with the thread that cleans it.
     c.state.store(chunk_state::sealed, std::memory_order_release);
   }
   [[nodiscard]] layout::chunk_use use_for(layout::entry_kind k) const noexcept {
@@ -292,7 +292,7 @@ class log_writer {
     c.newest.store(std::max(c.newest.load(std::memory_order_relaxed), h.version), std::memory_order_relaxed);
     // Before anything of it can be replaced.
     c.live.fetch_add(live, std::memory_order_relaxed);
-    // Only whoever fills it changes this.
+    // relaxed: only the thread that fills the chunk changes this.
     c.filled.store(c.filled.load(std::memory_order_relaxed) + live, std::memory_order_relaxed);
     const std::uint64_t end = place.offset() + h.bytes;
     if (!written_.empty() && round_up(written_.back().end, layout::block_align) == place.offset()) {

@@ -3,15 +3,15 @@
 // The heap is written against the concept `mapping` and knows none of them.  A mapping is volatile: recovery builds it
 // from the log, or a clean close saves it.
 //
-// Addresses.  A home address is a number below 2^47, counted from wherever the heap's home space begins; a log address
+// Addresses.  A home address is a number below 2^47, counted from the begin of the heap's home space; a log address
 // is the offset of a byte of contents from the pool's start, below 2^48.  Both by the byte, with no alignment.  Home
 // bytes without a piece read as zero.
 //
 // Threads.  One `client` a thread, with the number that epochs::join() gave it.  Changes of overlapping home ranges by
-// assign() and erase() are kept apart by whoever calls (the transactions' isolation); compare_and_move() and look-ups
-// meet them at any time.  Look-ups take no lock, and their caller is inside an epoch (epochs::enter()): whatever log
-// address they find stays readable until it leaves.  What a change takes out of the mapping's own structures is freed
-// when every thread that was inside has moved on; so a client's changes are made inside, too.
+// assign() and erase() are kept apart by the callers (the transactions' isolation); compare_and_move() and look-ups
+// meet them at any time.  Look-ups take no lock, and their caller is inside an epoch (epochs::enter()): a log address
+// that they find stays readable until it leaves.  Nodes that a change unlinks are freed when every thread that was
+// inside has moved on; so a client's changes are made inside, too.
 #pragma once
 
 #include <concepts>
@@ -59,15 +59,15 @@ concept mapping = requires(M& m, typename M::client& c, const home_range& r, std
   // M(epochs&, const mapping_settings&), and then exists(): errc::no_memory if it could not be made.
   requires std::constructible_from<M, epochs&, const mapping_settings&>;
   { m.exists() } noexcept -> std::same_as<status>;
-  // Of a thread, with its number in the epochs.
+  // The client of a thread, with the thread's number in the epochs.
   requires std::constructible_from<typename M::client, M&, unsigned>;
 
-  // Takes whatever the client's next changes may need, so that none of them can fail: one change (assign(), erase() or
-  // compare_and_move()) of each of these ranges, or of parts of one that together are no more than it, in any
-  // order.  errc::no_memory, and nothing has changed.  Adds to what is reserved already.
+  // Takes all that the client's next changes may need, so that none of them can fail: one change (assign(), erase() or
+  // compare_and_move()) of each of these ranges, or of disjoint parts of one, in any order.  errc::no_memory, and
+  // nothing has changed.  Adds to what is reserved already.
   { m.reserve(c, ranges) } noexcept -> std::same_as<status>;
   // The same for a commit: one assign() of each range of the first kind and one erase() of each of the second, whole.
-  // They are disjoint, and nobody else changes their bytes until then, except by compare_and_move().
+  // They are disjoint, and until then their bytes are changed by no other thread, except by compare_and_move().
   { m.reserve_whole(c, ranges, ranges) } noexcept -> std::same_as<status>;
   // Gives back what is left of it.
   { m.release(c) } noexcept;
@@ -83,17 +83,17 @@ concept mapping = requires(M& m, typename M::client& c, const home_range& r, std
   // that no change is about are told as they are; of a change under way, each byte as it was before or is after.
   { m.for_each_piece(c, home, size, see) } noexcept;
 
-  // For the cleaner.  Of the bytes [home, home + size), those that are mapped to where `from` plus their distance from
-  // home says are now at `to` plus it; the others were changed meanwhile and stay as they are.  Returns how many moved.
+  // For the cleaner.  Moves each byte of [home, home + size), at distance d from home, that is mapped to from + d: it
+  // is mapped to to + d now.  The others were changed meanwhile and stay as they are.  Returns how many moved.
   { m.compare_and_move(c, home, size, from, to) } noexcept -> std::same_as<std::uint64_t>;
 
-  // As compare_and_move(), of those pieces alone whose bounds stay what they are: nothing is reserved for it.
+  // As compare_and_move(), but moves only pieces whose bounds stay as they are, so that nothing is reserved for it.
   { m.move_whole_pieces(c, home, size, from, to) } noexcept -> std::same_as<std::uint64_t>;
   // The home address is going to be looked up soon: what is read for it is fetched.
   { m.fetch(home) } noexcept;
 
-  // For whoever builds the mapping: the bytes of each piece are at its log address.  The pieces are in order of home
-  // addresses and disjoint, nothing is mapped there, and nobody else changes the partitions they are in.
+  // For building the mapping: the bytes of each piece are at its log address.  The pieces are in order of home
+  // addresses and disjoint, nothing is mapped there, and no other thread changes their partitions.
   // errc::no_memory: some of them may be there.
   { m.fill(c, pieces) } noexcept -> std::same_as<status>;
 

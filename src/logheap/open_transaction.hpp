@@ -258,7 +258,7 @@ class open_transaction final : public tx::open_transaction, public tx::home_read
     fresh& f = fresh_[std::prev(next)->index];
     return home - f.what.at.home < f.what.size ? &f : nullptr;
   }
-  // Of an object that the innermost level has allocated.
+  // Whether the innermost level has allocated the object.
   [[nodiscard]] bool is_of_level(const log::byte_range& r) noexcept {
     const fresh* f = around(r.offset);
     return f != nullptr && static_cast<std::size_t>(f - fresh_.data()) >= levels_.back().mark.fresh &&
@@ -276,7 +276,7 @@ class open_transaction final : public tx::open_transaction, public tx::home_read
   }
 
   void abort_level() noexcept {
-    // Before its objects go: what is put back into one of them would be somebody else's memory.
+    // Before its objects go: later the old bytes could be put into memory of another transaction.
     put_back_changes();
     take_back(levels_.back().mark);
     for (fresh& f : fresh_) f.freed_in = f.freed_in == depth() ? 0 : f.freed_in;
@@ -301,7 +301,7 @@ class open_transaction final : public tx::open_transaction, public tx::home_read
     released_.resize(l.released);
     assigned_.resize(l.assigned);
   }
-  // Debuggers of memory are told which bytes belong to no object any more; headers are the engine's.
+  // Tells memory debuggers which bytes no longer belong to an object; headers are the engine's.
   void watch_freed(const heap_object& o, bool freed) noexcept {
     const std::byte* const p = base_ + o.at.home + header_bytes;
     if (o.at.bytes <= header_bytes) return;

@@ -224,7 +224,7 @@ class recovery {
     if (f.had_end) f.end = sure;
   }
 
-  // Its entries count, whatever its contents are.
+  // Its entries count, also if its contents are damaged.
   void keep(part_found& p, std::uint32_t number, std::uint64_t offset, const layout::block_header& b) {
     chunk_found& f = found_[number];
     f.newest = std::max(f.newest, b.version);

@@ -45,7 +45,7 @@ template <class Heap, class Choose>
   return all;
 }
 
-// The next heap that is opened on the image finds an empty log.  `heap` is not to be used for anything any more.
+// The next heap that is opened on the image finds an empty log.  `heap` must not be used after that.
 template <class Heap>
 void forget_log(Heap& heap) noexcept {
   auto& chunks = heap.chunks();
@@ -62,7 +62,7 @@ struct object_contents {
   bool operator==(const object_contents&) const = default;
 };
 
-// Of every object, by address.  May throw std::bad_alloc.
+// Contents of every object, by address.  May throw std::bad_alloc.
 template <class Heap>
 [[nodiscard]] std::vector<object_contents> contents_of(Heap& heap, typename Heap::thread& thread) {
   std::vector<object_contents> all;

@@ -83,7 +83,7 @@ class transaction {
     allocated_.clear();
     released_.clear();
   }
-  // What was stored there before does not count any more.
+  // Earlier stores there no longer count.
   void forget(home_t home, std::uint64_t size) {
     auto s = stores_.upper_bound(home);
     if (s != stores_.begin()) --s;

@@ -1,7 +1,7 @@
 // Block device: what lies under an image medium.  Writes become durable in any order, in part or not
 // at all, at the grain of a sector, until a sync that begins after them returns.
 //
-// A virtual interface and no template: every call behind it is a system call.  Errors are errc::io (or
+// A virtual interface and no template: every call of it is a system call.  Errors are errc::io (or
 // no_space) with a message and errno; after one the caller never asks the device again.
 #pragma once
 

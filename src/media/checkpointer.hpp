@@ -1,7 +1,7 @@
-// Checkpointer: a thread that empties the log of an image medium before somebody has to wait for room.
+// Checkpointer: a thread that empties the log of an image medium before a commit has to wait for room.
 //
-// Works when the ring is half full, and every interval: so an asynchronous commit that nobody waits for
-// is durable after about that time, and an idle pool has an empty log.  Ends by itself when the medium
+// Works when the ring is half full, and every interval: so an asynchronous commit becomes durable after
+// about that time without a waiter, and an idle pool has an empty log.  Ends by itself when the medium
 // is poisoned.
 #pragma once
 

@@ -2,8 +2,8 @@
 //
 // Entries are staged in order into copies of the file's pages, so that a later one overwrites an
 // earlier one in memory; what was touched is then written in order of offset, in whole sectors, since a
-// device tears nothing smaller.  The rest of a sector comes from the file, never from an image: the
-// image may hold what no record holds.  Memory is bounded: a full stage is written out and staging
+// device tears nothing smaller.  The rest of a sector comes from the file, never from an image, which
+// may hold bytes of no record.  Memory is bounded: a full stage is written out and staging
 // goes on, still in order.
 //
 // Crash: any subset of the sectors may have been written.  The log is intact until the caller has
@@ -33,7 +33,7 @@ class home_writer {
   // Writes out what is staged.  Does not sync.
   status finish(site s = site::here()) noexcept;
 
-  // Of the run so far.
+  // Bytes that the run has written so far.
   [[nodiscard]] std::uint64_t bytes_written() const noexcept { return bytes_written_; }
 
  private:

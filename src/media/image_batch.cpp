@@ -8,7 +8,7 @@ namespace {
 
 template <class T>
 T load(const std::byte* p) noexcept {
-  // relaxed: the capture is ordered by the order's mutex or by whoever owns the range; the word only
+  // relaxed: the capture is ordered by the order's mutex or by the owner of the range; the word only
   // must not be torn.
   return __atomic_load_n(reinterpret_cast<const T*>(p), __ATOMIC_RELAXED);
 }

@@ -38,7 +38,7 @@ class image_batch {
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
   // Size of the record so far.
   [[nodiscard]] std::uint64_t record_bytes() const noexcept { return round_up(used_, layout::ring_unit); }
-  // And with what is still to come inside publish().
+  // The same with the ranges that publish() is still to add.
   [[nodiscard]] std::uint64_t record_bytes_max() const noexcept {
     return round_up(used_ + (expected_ > allowance_bytes ? expected_ : allowance_bytes), layout::ring_unit);
   }

@@ -68,7 +68,7 @@ bool image_media::has_room(std::uint64_t bytes) const noexcept {
   return tail_ + wrap_pad(bytes) + bytes <= checkpoint_ + ring_bytes_;
 }
 
-// Waits until a record of up to `bytes` bytes fits, whatever padding it needs.  Both ends of the free
+// Waits until a record of up to `bytes` bytes fits with its padding.  Both ends of the free
 // space are whole sectors when the log is synced, so that sealing a sector always fits too.
 status image_media::find_room(lock& held, std::uint64_t bytes) noexcept {
   if (!poisoned() && !draining_ && has_room(bytes)) return {};
@@ -243,7 +243,7 @@ void image_media::lead(lock& held) noexcept {
   if (written) {
     lap_begun_ = true;
     ++counts_.log_syncs;
-    // release: pairs with the acquire in durable_lsn(); whoever sees it may act on the records.
+    // release: pairs with the acquire in durable_lsn(); a thread that sees it may act on the records.
     durable_.store(to, std::memory_order_release);
   } else {
     poison_locked();
@@ -330,7 +330,7 @@ status image_media::checkpoint_step() noexcept {
   return run_checkpoint(held);
 }
 
-// Steps 3 and 4.  Nobody else is at it; records below durable_ stay where they are until checkpoint_
+// Steps 3 and 4, by one thread at a time; records below durable_ stay where they are until checkpoint_
 // moves, so they are read without the lock.
 status image_media::run_checkpoint(lock& held) noexcept {
   const lsn_t from = checkpoint_;
@@ -399,7 +399,7 @@ status image_media::close() noexcept {
   lock held{order_};
   freed_.wait(held, [this] { return !checkpointing_; });
   if (poisoned()) return refuse();
-  NVM_ASSERT(checkpoint_ == tail_);  // nobody appends to what is being closed
+  NVM_ASSERT(checkpoint_ == tail_);  // nothing is appended to a medium that is being closed
   // It needs no sync: until it is on the device the other copy is, which says the same.
   status moved = lap_begun_ ? may_write() : status{};
   if (moved && lap_begun_) moved = move_header(checkpoint_);

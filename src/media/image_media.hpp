@@ -22,7 +22,7 @@
 //
 // Group commit: durable() makes one thread the leader, which does step 2 for everybody; others wait and
 // append meanwhile.  Back-pressure: an append that finds no room syncs and checkpoints, or waits for
-// whoever does; later appends queue after it, so that a large record is not starved by small ones.
+// the thread that does; later appends queue after it, so that small records do not starve a large one.
 // A failed write or sync poisons the medium for ever: the kernel may have dropped the pages, and a
 // later sync that succeeds proves nothing.
 //
@@ -118,16 +118,16 @@ class image_media {
         const_cast<void*>(static_cast<const void*>(std::addressof(stores))), e);
   }
 
-  // Brings what is durable home and frees the log after it, what the last process left first; returns at once if
-  // there is nothing.  Joins a step that is under way.
+  // Brings all durable records home, those of the last process first, and frees their log; returns at once if there are
+  // none.  Joins a step that is under way.
   status checkpoint_step() noexcept;
   // Everything appended so far becomes durable and goes home; the ring is empty unless others append.
   status quiesce() noexcept;
   // quiesce(), then both headers name the empty log's LSN: the next process need not look at the ring.
-  // Nobody appends meanwhile or later: everything is refused from here on.
+  // No thread may append meanwhile; every call after it is refused.
   status close() noexcept;
   // At a quiescent point (no transaction open, no thread stores to the image): quiesce(), then give back
-  // the image's private pages.  They show the file again, which says the same.
+  // the image's private pages.  They show the file again, which has the same bytes.
   status drop_clean() noexcept;
 
   // Refuses everything from here on, as after a failed sync.
@@ -186,7 +186,7 @@ class image_media {
   lsn_t checkpoint_;               // durable in a header; tail_ <= checkpoint_ + ring_bytes_
   log_run left_;                   // by the last process; of the thread that set checkpointing_
   bool replay_left_;               // that is not home yet
-  bool first_write_done_ = false;  // of the thread that writes first: nobody else writes meanwhile
+  bool first_write_done_ = false;  // of the one thread that writes first
   bool syncing_ = false;
   bool checkpointing_ = false;
   bool draining_ = false;              // an append waits for room; later ones queue after it

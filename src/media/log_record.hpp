@@ -25,7 +25,7 @@ void seal_record(std::byte* record, lsn_t lsn, lsn_t durable, std::uint64_t byte
 
 // Calls visit(offset, data, bytes) -> status for each entry, in order, while they are well formed and
 // visit returns ok.  errc::corrupt, naming the LSN, if an entry leaves the record, is empty, reaches
-// outside [0, home_bytes) or into the log.  Nobody is called for an entry that fails.
+// outside [0, home_bytes) or into the log.  visit is never called with an entry that fails.
 template <class Visit>
 status each_entry(std::span<const std::byte> record, const layout::ring_place& place, std::uint64_t home_bytes,
                   Visit&& visit) noexcept {

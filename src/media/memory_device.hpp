@@ -3,7 +3,7 @@
 //
 // Between syncs each sector keeps every version it was given; after a crash it holds one of them, or
 // the one before, independently of the others.  After a failed sync the unsynced versions can never
-// become durable, whatever later syncs say, though reads still return them: what Linux does to the page
+// become durable, even if later syncs succeed, though reads still return them: what Linux does to the page
 // cache.  For tests and for the explorer.  Any thread may call.
 #pragma once
 
@@ -50,7 +50,7 @@ class memory_device final : public block_device {
   status sync(edge e) noexcept override;
   result<std::uint64_t> size() noexcept override;
 
-  // Called under the device's lock; nullptr: nobody.
+  // Called under the device's lock; nullptr: no call.
   void report_to(device_sink* sink) noexcept;
 
   // The k-th write, read or sync from now on fails with EIO, and all later ones if `for_ever`; 0: none.

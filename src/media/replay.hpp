@@ -12,7 +12,7 @@
 // Pure over the device, no threads.  A crash anywhere leaves the log valid and 3 is repeated: it writes
 // the same bytes again.  After 4 the run is empty and a second replay writes nothing.
 //
-// Whoever opens a pool does 1, 2 and E0, and applies the run to its image in memory; 3 and 4 come later,
+// Opening a pool does 1, 2 and E0, and applies the run to its image in memory; 3 and 4 come later,
 // before anything else is written (image_media), and then need no E0.  E0: the last process may have been
 // killed between writing records and syncing them; they are in the run, and would be lost by a power cut.
 //
@@ -101,7 +101,7 @@ struct log_run {
 // `home_bytes_max`.
 [[nodiscard]] result<log_run> read_log(block_device& device, const ring_identity& ring,
                                        std::uint64_t home_bytes_max = ~std::uint64_t{0}) noexcept;
-// The same with E0: from here on the run counts as what happened.
+// The same with E0: from here on the run is what happened.
 [[nodiscard]] result<log_run> open_log(block_device& device, const ring_identity& ring,
                                        std::uint64_t home_bytes_max) noexcept;
 // The run's entries, in order, to an image of the file at `base`, of home_bytes_max bytes at least.

@@ -56,7 +56,7 @@ struct ring_entry {
 };
 static_assert(sizeof(ring_entry) == 16 && std::has_unique_object_representations_v<ring_entry>);
 
-// Records begin at multiples of this, so that a pad's header fits into whatever is left of a sector.
+// Records begin at multiples of this, so that a pad's header always fits into the rest of a sector.
 inline constexpr std::uint64_t ring_unit = sizeof(ring_record);
 // LSNs beyond are refused: no pool writes that much, and sums of LSNs and sizes cannot wrap below it.
 inline constexpr std::uint64_t lsn_max = std::uint64_t{1} << 62;

@@ -1,17 +1,17 @@
-// A file that is mapped shared, on a file system behind a page cache: stores go to the file's pages, a fence is a sync
+// A file that is mapped shared, on a file system with a page cache: stores go to the file's pages, a fence is a sync
 // of the file.  For engines whose log is the only copy of the data, which need no image and no ring beside it.
 //
-/// fence() of several threads.  A sync serves everyone who asked before it began.
+/// fence() of several threads.  A sync serves every thread that asked before it began.
 ///   1. number += 1
 ///   2. a sync is under way: wait; else sync for all numbers so far
 ///   3. until one that began after 1 has ended
 //
-// Between fences the kernel writes pages when it likes, in any order, in sectors: no less is lost by that than by a
-// cache that evicts lines, so what holds on direct media holds here.
+// Between fences the kernel writes pages at any time, in any order, in sectors, as a cache evicts lines: every protocol
+// that is right on direct media is right here.
 //
-// Failure.  After a sync that failed nobody knows what the device has, and the kernel takes the pages for written.
-// `on_failure` runs before any fence returns, and sees to it that no later store reaches the file: an order that this
-// medium cannot keep is not broken either.  durable() says errc::io for ever.
+// Failure.  After a failed sync the content of the device is unknown, and the kernel takes the pages for written.
+// `on_failure` runs before any fence returns, and keeps every later store from the file, so that no store can overtake
+// one that was lost.  durable() says errc::io for ever.
 //
 // Threads: any.
 #pragma once
@@ -38,10 +38,10 @@ class synced_media {
 
   void flush(const void*, std::size_t, site = site::here()) noexcept {}
   void fence(edge e) noexcept;
-  // Every order is durable already; not 0, so that whoever commits asks durable() how it went.
+  // Every fenced store is durable already; not 0, so that a commit asks durable() whether a sync has failed.
   [[nodiscard]] lsn_t last_lsn() noexcept { return 1; }
   status durable(lsn_t) noexcept;
-  // Of what order a failed sync was, LSNs do not tell.
+  // LSNs do not tell which stores a failed sync was for: after one nothing counts as durable.
   [[nodiscard]] bool is_durable(lsn_t) const noexcept {
     // acquire: pairs with the release in refuse(): what on_failure() did is done.
     return !failed_.load(std::memory_order_acquire);

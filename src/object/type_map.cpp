@@ -129,7 +129,7 @@ result<type_map> type_map::read(const std::byte* bytes, std::uint64_t available,
                 place + offsetof(type_map_header, checksum), h.checksum, expected);
   }
   if (h.reserved != 0) return broken("reserved bytes", offsetof(type_map_header, reserved), h.reserved);
-  // The checksum holds, but whoever made it may have made it of anything.
+  // The checksum holds, but a forger can make one for any bytes.
   type_map map;
   std::uint64_t at = sizeof h;
   while (at < h.bytes) {

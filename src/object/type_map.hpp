@@ -31,7 +31,7 @@ class type_map {
   std::vector<const layout::type_record*> records_;  // by ascending id
 };
 
-// Of a record that was read.
+// The fields of a record that was read.
 inline const layout::type_field* fields_of(const layout::type_record& r) noexcept {
   return reinterpret_cast<const layout::type_field*>(&r + 1);
 }

@@ -75,7 +75,7 @@ class type_map_writer {
     const auto found = records_.find(id);
     return found == records_.end() ? nullptr : reinterpret_cast<const layout::type_record*>(found->second.data());
   }
-  // Aliases of what is no canonical record (any more) go.
+  // Removes aliases that lead to no canonical record.
   void drop_loose_aliases() {
     for (auto i = records_.begin(); i != records_.end();) {
       const auto* canonical = find(record_of(i->second).canonical);

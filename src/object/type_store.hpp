@@ -6,7 +6,7 @@
 //
 // `now` is the pool as large as it has grown.
 //
-// Threads: the caller lets one thread at a time publish, and nobody read meanwhile.
+// Threads: the caller lets one thread at a time publish, and no thread read meanwhile.
 #pragma once
 
 #include <algorithm>

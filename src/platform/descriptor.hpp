@@ -1,5 +1,5 @@
 // Descriptors of ours are never 0, 1 or 2.  The system gives the lowest free number: in a program that has closed a
-// standard descriptor, as services do, a pool would get it, and whatever anybody prints would be written into the
+// standard descriptor, as services do, a pool would get it, and every print would write into the
 // pool.  Every descriptor is therefore made here (tools/tree_rules.py, rule `descriptors`), and moved if need be.
 //
 // Results and errno are those of the system call; close-on-exec is set unless said otherwise.
@@ -7,8 +7,8 @@
 
 namespace nvm::platform {
 
-// The same open file description as `descriptor` at a number above 2; one that is there already stays.  -1 passes with
-// its errno; a descriptor that cannot be moved is closed.
+// Moves a descriptor to a number above 2, with the same open file description; one above 2 stays.  -1 passes with its
+// errno; a descriptor that cannot be moved is closed.
 [[nodiscard]] int above_standard(int descriptor) noexcept;
 
 [[nodiscard]] int open_descriptor(const char* path, int flags, unsigned mode = 0) noexcept;

@@ -137,7 +137,7 @@ file& file::operator=(file&& other) noexcept {
 void file::close() noexcept {
   if (descriptor_ < 0) return;
   const uncancelled until_done;
-  // No repetition: after EINTR the descriptor is gone on Linux, and may be somebody else's by now.
+  // Not repeated: on Linux the descriptor is closed even after EINTR, and may be another file's by now.
   calls().close(descriptor_);
   descriptor_ = -1;
 }
@@ -187,7 +187,7 @@ status file::sync_all() const noexcept {
   return errc::io;
 }
 
-// Inside of what the file has already the limit is none.
+// The limit does not concern bytes that the file has already.
 status file::may_reach(std::uint64_t end) const noexcept {
   if (!beyond_limit(end)) return {};
   const auto now = size();
@@ -260,7 +260,7 @@ file_identity file::identity() const noexcept {
   if (::statx(descriptor_, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &x) != 0 || ::fstatfs(descriptor_, &s) != 0) {
     return id;
   }
-  // Those of <linux/magic.h>, and of the kernel's sources where that has none.
+  // The numbers of <linux/magic.h>; those that it lacks are from the kernel's sources.
   constexpr std::uint64_t made_up[] = {FUSE_SUPER_MAGIC,       0x517B /* SMB */, 0xFF534D42 /* CIFS */,
                                        0xFE534D42 /* SMB2 */,  V9FS_MAGIC,       MSDOS_SUPER_MAGIC,
                                        0x2011BAB0 /* exFAT */, 0x786F4256 /* VirtualBox */};

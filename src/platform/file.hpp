@@ -39,7 +39,7 @@ void use_file_calls(const file_calls*) noexcept;
 enum class file_system_kind : std::uint8_t {
   tmpfs,  // memory of this boot
   dax,    // the file's pages are the device's memory
-  other,  // behind a page cache
+  other,  // with a page cache
 };
 
 // What the system knows about a file.
@@ -72,8 +72,8 @@ class file {
   [[nodiscard]] static result<file> open(const char* path, int flags, unsigned mode = 0600,
                                          const file_calls* calls = nullptr) noexcept;
 
-  // The same file for reading and writing once more, with a memory of failed write-backs of its own: the kernel tells
-  // of each to every open file description once, by the next sync through it.  `path`: for where there is no /proc.
+  // Opens the same file again for reading and writing, with its own record of failed write-backs: the kernel tells each
+  // open file description of a failure once, by the next sync through it.  `path` is used without /proc.
   [[nodiscard]] result<file> open_again(const char* path) const noexcept;
 
   file() noexcept = default;
@@ -86,9 +86,9 @@ class file {
   // errc::no_space on a full device or quota, and beyond the process's limit (RLIMIT_FSIZE), whose signal is not
   // raised; errc::io otherwise.
   [[nodiscard]] status write(std::uint64_t offset, const void* from, std::size_t bytes) const noexcept;
-  // Bytes and whatever metadata is needed to read them are on the device.
+  // Makes the bytes, and the metadata that reading them needs, durable on the device.
   [[nodiscard]] status sync_data() const noexcept;
-  // And all other metadata of the file, or the entries of a directory.
+  // The same with all other metadata of the file, or with the entries of a directory.
   [[nodiscard]] status sync_all() const noexcept;
   // Makes [offset, offset + bytes) exist, with space of its own, growing the file if needed: later
   // stores and writes there find no full device.  Contents already there stay.
@@ -113,7 +113,7 @@ class file {
   [[nodiscard]] bool has_name(const char* path) const noexcept;
   // Removes the name `path` if it still names this file.
   void remove_name(const char* path) const noexcept;
-  // What gives a file its name (pending_name.hpp); 0, or -1 and errno.
+  // Gives the file its name (pending_name.hpp); 0, or -1 and errno.
   [[nodiscard]] int give_name(const char* path) const noexcept;
   [[nodiscard]] static int rename(const char* from, const char* to, unsigned flags) noexcept;
 

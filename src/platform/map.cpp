@@ -21,7 +21,7 @@ std::mutex guard;  // of everything below; a leaf lock
 bool reserved = false;
 using granule_set = std::array<std::uint64_t, granule_count / 64>;  // one bit for each
 granule_set taken{};
-// Of those, granules of no slot, in which a mapping is left that the kernel could not replace.
+// Taken granules that belong to no slot: the kernel could not replace the mapping that is left in them.
 granule_set left{};
 std::uint64_t left_count = 0;
 
@@ -35,14 +35,14 @@ void put(granule_set& set, std::uint64_t granule, bool value) noexcept {
   set[granule / 64] = value ? set[granule / 64] | bit : set[granule / 64] & ~bit;
 }
 
-// Of the window, from its start: what is kept reserved all the time.
+// Bytes from the start of the window that stay reserved all the time.
 std::uint64_t reserved_bytes = 0;
 
-// Replaces whatever the range maps by an inaccessible reservation.
+// Replaces the mappings of the range by an inaccessible reservation.
 bool put_reservation(std::uintptr_t base, std::uint64_t bytes) noexcept {
   return ::mmap(reinterpret_cast<void*>(base), bytes, PROT_NONE, reserve_flags | MAP_FIXED, -1, 0) != MAP_FAILED;
 }
-// The same for a range that no slot has any more: what is not kept reserved is unmapped.
+// The same for a range whose slot was given back; the part that does not stay reserved is unmapped.
 bool free_range(std::uintptr_t base, std::uint64_t bytes) noexcept {
   const std::uint64_t offset = base - window_base;
   const std::uint64_t kept = offset < reserved_bytes ? std::min(bytes, reserved_bytes - offset) : 0;
@@ -86,7 +86,7 @@ result<std::uint64_t> bytes_to_reserve() noexcept {
   return bits == 0 ? 0 : std::uint64_t{1} << bits;
 }
 
-// What could not be given back before.
+// Tries again to give back the ranges that are left.
 void give_back_left() noexcept {
   for (std::uint64_t g = 0; g < granule_count && left_count != 0; ++g) {
     if (!is_in(left, g) || !free_range(window_base + (g << granule_shift), granule_bytes)) continue;

@@ -80,7 +80,7 @@ class slot {
   std::uint64_t bytes_ = 0;  // whole granules
 };
 
-// Of the machine, in bytes.
+// Page size of the machine.
 [[nodiscard]] std::uint64_t page_bytes() noexcept;
 
 }  // namespace nvm::platform

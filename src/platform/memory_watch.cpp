@@ -15,7 +15,7 @@
 #endif
 #endif
 
-// Of the sanitizers' run-time, where the program has one.
+// Functions of AddressSanitizer's run-time, null in a program without one.
 extern "C" {
 [[gnu::weak]] void __asan_poison_memory_region(const volatile void* p, std::size_t bytes);
 [[gnu::weak]] void __asan_unpoison_memory_region(const volatile void* p, std::size_t bytes);

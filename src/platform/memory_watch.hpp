@@ -1,12 +1,12 @@
 // Memory debuggers that may watch this process: Valgrind's memcheck, and AddressSanitizer in a program that was
 // compiled with it, whatever the library was compiled with.
 //
-// They are told which bytes of a pool belong to no object, so that they report who touches them: the rest of the room
-// that an object has, and objects that were freed.  Headers stay accessible.  Nothing is told of memory outside of the
-// address window, which is where images of tests and of recovery lie.  A library that is compiled with AddressSanitizer
-// itself tells nothing: its own copies of lines and pages would be reported.
+// They are told which bytes of a pool belong to no object, so that they report accesses to them: the unused end of an
+// object's room, and freed objects.  Headers stay accessible.  Memory outside of the address window, where images of
+// tests and of recovery lie, is left out.  A library that is itself compiled with AddressSanitizer tells nothing: its
+// own copies of lines and pages would be reported.
 //
-// Cost where nobody watches: one load and one branch.
+// Cost without a debugger: one load and one branch.
 #pragma once
 
 #include <atomic>
@@ -31,7 +31,7 @@ watcher ask() noexcept;
 
 void set_accessible(const void* p, std::size_t bytes, bool accessible) noexcept;
 
-// The bytes belong to an object, or to whatever comes there next.
+// The bytes belong to an object, or may be used for one.
 inline void accessible(const void* p, std::size_t bytes) noexcept {
   if (active()) [[unlikely]]
     set_accessible(p, bytes, true);

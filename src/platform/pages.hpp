@@ -22,10 +22,9 @@ namespace nvm::platform {
               std::strerror(errno));
 }
 
-// The first page of [base, base + bytes), whole pages of a mapped file, that cannot be read, where a load would be
-// SIGBUS: after the file's end, or its device or memory has lost it; nullptr: none, or a kernel that does not tell
-// (before 5.14).  Pages that can be read are in memory afterwards.  Cost: as one fault for each of them, less what a
-// fault costs to take.
+// The first page of [base, base + bytes), whole pages of a mapped file, on which a load would raise SIGBUS: it lies
+// after the file's end, or its device or memory has lost it.  nullptr: none, or a kernel that does not tell (before
+// 5.14).  Readable pages are in memory afterwards.  Cost: that of a fault for each of them, without the trap.
 [[nodiscard]] inline std::byte* unreadable_page(std::byte* base, std::uint64_t bytes) noexcept {
   const auto lost = [](std::byte* p, std::uint64_t n) noexcept {
     int failed = 0;
@@ -41,7 +40,7 @@ namespace nvm::platform {
   return nullptr;
 }
 
-// Of the machine.
+// Memory of the machine.
 [[nodiscard]] inline std::uint64_t memory_bytes() noexcept {
   const long pages = ::sysconf(_SC_PHYS_PAGES);
   const long bytes = ::sysconf(_SC_PAGESIZE);

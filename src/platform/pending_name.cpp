@@ -49,7 +49,7 @@ std::string temporary_of(const std::string& path) {
   return path.substr(0, begin) + "." + name + std::string{suffix};
 }
 
-// As the kernel does with protected_symlinks: a link that somebody else put where everybody may is not followed.
+// As the kernel with protected_symlinks: in a folder that all may write to, links of other users are not followed.
 bool may_follow(const std::string& link, const struct ::stat& itself) {
   struct ::stat folder{};
   if (::stat(folder_of(link).c_str(), &folder) != 0) return false;
@@ -143,7 +143,7 @@ result<file> pending_name::begin_named(unsigned mode) noexcept {
   return fail(errc::busy, "another process makes %s at this moment", path_.c_str());
 }
 
-// What has the temporary name goes, unless somebody works on it.
+// Removes the file with the temporary name, unless a process is working on it.
 status pending_name::remove_leftover() noexcept {
   const char* const name = temporary_.c_str();
   auto leftover = file::open(name, O_RDWR | O_NOFOLLOW | O_NONBLOCK);

@@ -1,4 +1,4 @@
-// A file that gets its name when it is whole: nobody ever sees an unfinished one under it, whenever the process is
+// A file that gets its name when it is whole: the name never leads to an unfinished file, whenever the process is
 // killed or the machine loses its power.
 //
 //   1. F file without a name in the folder (O_TMPFILE); where the file system has none, one named
@@ -7,8 +7,8 @@
 //   3. F the name: linkat, or renameat2 without replacement; rename where another file is to be replaced
 //   4. | the folder is synced: the name is on the device
 //
-// What a killed process leaves under the temporary name is removed by the next one that is to make a file of the same
-// name: it can be locked, while one that is being made cannot.
+// A file that a killed process leaves under the temporary name is removed by the next process that makes a file of the
+// same name: such a file can be locked, while one that is being made cannot.
 //
 // Threads: none of its own.
 #pragma once
@@ -33,7 +33,7 @@ class pending_name {
 
   pending_name() noexcept = default;
   pending_name(const pending_name&) = delete;
-  // Without a name given nothing stays.
+  // A file that was given no name vanishes.
   ~pending_name() { drop(); }
 
   // The new file that is to become `path`, open for reading and writing and empty.  errc::exists if something has that

@@ -1,4 +1,4 @@
-// Door of layer 1: processor and system.  Every #ifdef of the sources lies behind it.
+// Door of layer 1: processor and system.  It hides every #ifdef of the sources.
 #pragma once
 
 #include "platform/cancellation.hpp"

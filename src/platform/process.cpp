@@ -53,7 +53,7 @@ status random_bytes(void* out, std::size_t bytes) noexcept {
 }
 
 void print_place(std::FILE* to, const void* code) noexcept {
-  // The call itself: what comes after it may be of another line.
+  // An address in the call itself: the instruction after it may belong to another line.
   const auto at = reinterpret_cast<std::uintptr_t>(code) - 1;
   Dl_info of{};
   link_map* map = nullptr;
@@ -62,7 +62,7 @@ void print_place(std::FILE* to, const void* code) noexcept {
     std::fprintf(to, "code at %p, of no file that is loaded\n", code);
     return;
   }
-  // The path, which of the program is the name that it was called by.
+  // The path of the file; for the program itself dladdr gives the name that it was called by.
   char program[PATH_MAX];
   const bool is_program = map->l_name == nullptr || map->l_name[0] == '\0';
   const ssize_t length = is_program ? ::readlink("/proc/self/exe", program, sizeof program - 1) : -1;
@@ -71,7 +71,7 @@ void print_place(std::FILE* to, const void* code) noexcept {
   int failed = 0;
   char* const name = of.dli_sname != nullptr ? abi::__cxa_demangle(of.dli_sname, nullptr, nullptr, &failed) : nullptr;
   const char* const function = name != nullptr ? name : of.dli_sname;
-  // Of a program at a fixed address the files' own addresses are these.
+  // For a program at a fixed address the load address is 0, and these are the file's own addresses.
   const auto offset = static_cast<unsigned long>(at - map->l_addr);
   std::fprintf(to, "%s (%s+0x%lx)\nfile and line: addr2line -Cfie %s 0x%lx\n",
                function != nullptr ? function : "a function without a dynamic symbol", file, offset, file, offset);

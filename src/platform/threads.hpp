@@ -55,9 +55,9 @@ class signals_blocked {
   sigset_t before_;
 };
 
-// A full memory barrier in every thread of this process, asked for by one of them (membarrier(2)): lets the common side
-// of a handshake do without one.  False: the system has none, and whoever relies on it must use plain locks.  Also
-// false under ThreadSanitizer, which knows nothing of it.
+// Whether one thread can order a full memory barrier in every thread of this process (membarrier(2)), so that the
+// common side of a handshake does without one.  False: the system cannot, and the caller must use plain locks.  Also
+// false under ThreadSanitizer, which does not know this barrier.
 [[nodiscard]] bool can_fence_all_threads() noexcept;
 // Costs microseconds.  Only after can_fence_all_threads() has said yes; then it cannot fail.
 void fence_all_threads() noexcept;

@@ -36,7 +36,7 @@ constexpr unsigned long new_from_device = _IO(0xAA, 0x00);
 constexpr int descriptor_flags = O_CLOEXEC | O_NONBLOCK;
 constexpr int reserve_flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
 
-// From the device, whose rights the administrator gives; -1: not there, or not ours.
+// Opens the descriptor through the device, whose rights the administrator gives; -1: no device, or no right to it.
 int from_device() noexcept {
   const int device = open_descriptor("/dev/userfaultfd", O_RDWR);
   if (device < 0) return -1;
@@ -96,8 +96,8 @@ result<user_faults> user_faults::open(std::byte* base, std::uint64_t bytes) noex
   return made;
 }
 
-// Inaccessible until the kernel asks us for its pages: nobody can be given zeros in between, and a process that locks
-// its memory (mlockall) fills nothing.
+// The range is inaccessible until the kernel asks us for its pages: so no access can find zeros in between, and a
+// process that locks its memory (mlockall) fills nothing.
 status user_faults::map() noexcept {
   const auto failed = [this](const char* what) {
     const int code = errno;
@@ -145,7 +145,7 @@ std::size_t user_faults::wait(std::span<fault> faults) noexcept {
 }
 
 void user_faults::stop() noexcept {
-  // Nobody reads it, so that every waiting thread sees it; it is full after 2^64 calls.
+  // It is never read, so that every waiting thread sees it; it is full after 2^64 calls.
   if (::eventfd_write(stop_, 1) != 0) NVM_ASSERT(errno == EAGAIN);
 }
 
@@ -187,7 +187,7 @@ user_faults::outcome user_faults::refuse(std::byte* page) noexcept {
 
 void user_faults::wake(std::byte* page) noexcept {
   uffdio_range range{address_of(page), page_bytes()};
-  (void)::ioctl(faults_, UFFDIO_WAKE, &range);  // fails where nothing is mapped any more, and nobody waits
+  (void)::ioctl(faults_, UFFDIO_WAKE, &range);  // fails after the range was unmapped: no thread waits then
 }
 
 void user_faults::close() noexcept {

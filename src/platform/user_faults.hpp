@@ -1,12 +1,12 @@
 // Pages that this process fills itself when they are first touched (userfaultfd(2), mode MISSING).
 //
 // A range of anonymous private memory: a thread that touches a page that is missing waits until one is installed.  It
-// is installed whole, in one step of the kernel: nobody ever sees a page that is half filled, or a page of zeros before
-// its contents.  A page that is given back (drop_private_pages()) is missing again.
+// is installed whole, in one step of the kernel: no thread ever sees a half filled page, or zeros before the contents.
+// A page that is given back (drop_private_pages()) is missing again.
 //
-// System calls.  Where the process may have it, a system call that meets a missing page waits like a thread does; where
-// it may not (vm.unprivileged_userfaultfd is 0, no CAP_SYS_PTRACE, no right to /dev/userfaultfd), such a call fails
-// with EFAULT, and whoever makes it touches the pages before: in_system_calls() says which.
+// System calls.  With the right to it, a system call that meets a missing page waits like a thread does.  Without it
+// (vm.unprivileged_userfaultfd is 0, no CAP_SYS_PTRACE, no right to /dev/userfaultfd) such a call fails with EFAULT,
+// and the caller has to touch the pages before: in_system_calls() tells the two apart.
 //
 // fork().  A child inherits neither the pages nor the duty to fill them: the range is not mapped there, an access is
 // SIGSEGV at once and does not wait for a thread that the child does not have.  (Inherited, missing pages would read as
@@ -50,7 +50,7 @@ class user_faults {
         stop_{std::exchange(other.stop_, -1)},
         in_system_calls_{other.in_system_calls_} {}
   user_faults& operator=(user_faults&&) = delete;
-  // Nobody waits for a page.  The pages are gone, their addresses reserved again, inaccessible.
+  // Unmaps the pages and reserves their addresses again, inaccessible.  No thread may wait for a page.
   ~user_faults() { close(); }
 
   [[nodiscard]] bool in_system_calls() const noexcept { return in_system_calls_; }
@@ -61,8 +61,8 @@ class user_faults {
   // All calls of wait(), under way or to come, return 0.
   void stop() noexcept;
 
-  // The page at `page` has these contents (page_bytes() of them), or zeros at no cost in memory until it is stored to;
-  // whoever waits for it goes on.  About 2 us.
+  // Installs the page at `page` with these contents (page_bytes() of them), or with zeros, which take no memory until
+  // it is stored to; the threads that wait for it go on.  About 2 us.
   [[nodiscard]] outcome install(std::byte* page, const std::byte* contents) noexcept;
   [[nodiscard]] outcome install_zeros(std::byte* page) noexcept;
   // There is no such page, from now on: an access is SIGBUS, also of the threads that wait for it once they are woken.

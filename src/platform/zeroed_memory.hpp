@@ -1,4 +1,4 @@
-// Memory of zeros for large volatile tables: no page of it exists before it is touched, whatever its size.
+// Memory of zeros for large volatile tables: a page takes memory only after it was touched.
 #pragma once
 
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
 // The table of engines: a row for each that a pool can have.  Nothing else compares their numbers
-// (tools/tree_rules.py): whoever needs to know something of an engine asks its row.
+// (tools/tree_rules.py): all other code asks the engine's row.
 //
 // What an engine does is in src/engine/table.cpp, what check and repair do about its log in src/care/.
 #pragma once
@@ -55,7 +55,7 @@ static_assert([] {
 
 // 0 (NVM_ENGINE_DETECT, and undo in superblocks) is one.
 [[nodiscard]] constexpr bool is_engine(std::uint32_t number) noexcept { return number <= engine_table.size(); }
-// Of a number that is none: the first row.
+// The engine's row; the first row for a number of no engine.
 [[nodiscard]] constexpr const engine_row& engine_of(std::uint32_t number) noexcept {
   return engine_table[number == 0 || !is_engine(number) ? 0 : number - 1];
 }

@@ -31,7 +31,7 @@ struct geometry {
     return data_offset + (page << page_shift);
   }
   [[nodiscard]] std::uint64_t home_offset() const noexcept { return round_up(capacity_bytes(), home_align); }
-  // Of the addresses that belong to the pool.
+  // Bytes of addresses that belong to the pool.
   [[nodiscard]] std::uint64_t address_bytes() const noexcept {
     return home_bytes == 0 ? capacity_bytes() : home_offset() + home_bytes;
   }

@@ -84,7 +84,7 @@ status inspect(const char* path, std::uint64_t (*entry_pages)(std::uint64_t) noe
     out.copied = is_of_a_copy(owner, file->identity()) ? 1 : 0;
   }
   if (*locked && g.page_bytes() >= layout::owner_sector + sizeof(layout::owner_record)) {
-    // Read now that somebody is known to hold it: the record seen before may be of one who died.
+    // Read after the lock was found held: a record read before may be of an owner that died.
     layout::owner_record owner;
     if (auto s = file->read(layout::owner_sector, &owner, sizeof owner); !s) return s;
     out.owner_pid = static_cast<std::int64_t>(owner.pid);

@@ -63,7 +63,7 @@ std::size_t granule_of(const std::byte* base) noexcept {
 void set_directory(pool_file& pool, pool_file* value) noexcept {
   const std::size_t first = granule_of(pool.base());
   const std::uint64_t count = ceil_div(pool.geometry().address_bytes(), platform::granule_bytes);
-  // release: pairs with the acquire in find_pool(); whoever finds the pool sees it complete.
+  // release: pairs with the acquire in find_pool(); a thread that finds the pool sees it complete.
   for (std::size_t i = first; i < first + count; ++i) directory[i].store(value, std::memory_order_release);
 }
 

@@ -35,7 +35,7 @@ void unlist(pool_file& pool) noexcept;
 [[nodiscard]] const pool_file* same_file(const pool_file& self, std::uint64_t device, std::uint64_t inode) noexcept;
 [[nodiscard]] const pool_file* same_uuid(const pool_file& self, const std::uint8_t* uuid) noexcept;
 
-// Makes the addresses of a mapped pool findable, or not any more.
+// Adds the addresses of a mapped pool to those that can be found, and removes them.
 void publish(pool_file& pool) noexcept;
 void withdraw(pool_file& pool) noexcept;
 

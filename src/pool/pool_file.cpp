@@ -42,7 +42,7 @@ class errno_kept {
   int value_;
 };
 
-// And the sentence and the code of that failure.
+// Keeps the sentence and the code of the failure as well.
 class failure_kept {
  public:
   failure_kept() noexcept : code_{last_code()} { std::snprintf(message_, sizeof message_, "%s", last_message()); }
@@ -180,7 +180,7 @@ status pool_file::mark_clean() noexcept {
 void pool_file::close_at_exit() noexcept {
   // Calls are refused from now on; what comes through goes on reading.
   closed_.store(true, std::memory_order_relaxed);
-  (void)mark_clean();  // nobody is there to be told; what is durable is so
+  (void)mark_clean();  // a destructor cannot report a failure; durable data stay durable
   clear_owner();
 }
 
@@ -366,7 +366,7 @@ status pool_file::open_file(const pool_open_options& options) noexcept {
                 superblock_.features_ro_compat & ~features_ro_compat_known);
   }
   if (auto s = choose_medium(options.medium); !s) return s;
-  // From the first moment that others may ask who has it: reading the log can take long.
+  // Written early, since reading the log can take long and other processes may ask for the owner meanwhile.
   if (!read_only_) write_owner(static_cast<std::uint64_t>(platform::process_id()));
   {
     const std::lock_guard lock{open_pools::guard()};
@@ -403,8 +403,9 @@ status pool_file::open_file(const pool_open_options& options) noexcept {
   return {};
 }
 
-// What opening reads next by plain loads: where the device has lost a page, that would be SIGBUS.  Of the page map so
-// much that opening takes no longer for a large pool: later, allocations read a few entries at a time.
+// Checks the pages that opening reads next by plain loads: on a page that the device has lost, a load raises SIGBUS.
+// Of the page map only its beginning, so that opening a large pool takes no longer: allocations read a few entries at a
+// time.
 status pool_file::make_sure_of_metadata() noexcept {
   constexpr std::uint64_t map_bytes_max = std::uint64_t{8} << 20;
   const std::uint64_t map_bytes =
@@ -592,7 +593,7 @@ result<std::uint64_t> pool_file::extend(std::uint64_t pages_min) noexcept {
                 pages_min, capacity);
   }
   if (!file_) return pages_min;
-  // New blocks after an end that somebody has moved would make zeros of what was there.
+  // If something has moved the file's end, allocating blocks there would put zeros over data.
   const auto bytes = file_.size();
   if (!bytes) return of_pool(path(), bytes.error());
   if (*bytes < shape_.page_offset(now)) {
@@ -617,7 +618,7 @@ result<std::uint64_t> pool_file::extend(std::uint64_t pages_min) noexcept {
       const errc code = s.error();
       char cause[256];
       std::snprintf(cause, sizeof cause, "%s", last_message());
-      // What was allocated before the device was full goes back; nobody has used it.
+      // Blocks that were allocated before the device was full go back unused.
       [[maybe_unused]] const status shrunk = file_.truncate(shape_.page_offset(now));
       if (code != errc::no_space || pages == needed) {
         return fail(code, "pool %s cannot grow from %" PRIu64 " to %" PRIu64 " pages: %s", path(), now, pages, cause);

@@ -9,16 +9,16 @@
 //
 // Open.  File checked (regular, owner and mode), locked, superblock picked, medium agreed, mapped, metadata
 // found to be readable, `after_mapping`, blocks made sure of.  On direct media state `open` is durable before open()
-// returns, hence before the first change.  With an image (ssd), where a sync takes milliseconds and nothing changes the
-// file but through the log, it is written by mark_open(), before the first record and durable with what must be so then
-// anyway; a pool that nobody changes stays clean.
+// returns, hence before the first change.  With an image (ssd), where a sync takes milliseconds and only the log
+// changes the file, mark_open() writes it before the first record; the sync that the first record needs makes it
+// durable.  A pool that is never changed stays clean.
 //
 // Growth.  Blocks first, sync, then the superblock through the medium (superblock.hpp): a crash between them leaves a
 // file longer than its pool, which the next growth uses.  A sync that fails is the last: the system has forgotten which
-// pages it has lost, the medium's own among them, so the medium is told and nothing is committed any more.
+// pages it has lost, the medium's own among them, so the medium is told and later commits are refused.
 //
-// Features.  A bit that a pool gets while it lives is set by a change of the superblock before the first thing that
-// needs it is stored: a crash leaves a bit that nothing needs yet, and nothing that needs a bit that is not there.
+// Features.  A bit that a pool gets while it is open is set in the superblock before the first data that need it are
+// stored: after a crash there may be a bit without such data, and never such data without their bit.
 //
 // Lost pages.  A page of the mapping that the system cannot give fails the pool: nothing reaches the file any more, and
 // it stays as a crash at that moment would have left it.
@@ -85,8 +85,8 @@ class pool_file {
 
   [[nodiscard]] static result<pointer> create(const char* path, const pool_create_options& options) noexcept;
   [[nodiscard]] static result<pointer> open(const char* path, const pool_open_options& options) noexcept;
-  // A pool whose bytes somebody else keeps at `base`, as a crash may have left them: without file, lock and owner.  It
-  // grows within its capacity.  For tests that crash what is done to it.
+  // A pool without file, lock and owner, whose bytes the caller keeps at `base`, as a crash may have left them.  It
+  // grows within its capacity.  For tests of crashes.
   [[nodiscard]] static result<pointer> in_memory(std::byte* base, const layout::superblock& sb) noexcept;
   ~pool_file();
   pool_file(const pool_file&) = delete;
@@ -117,10 +117,10 @@ class pool_file {
   [[nodiscard]] const char* path() const noexcept { return path_.c_str(); }
   // Removes the name of a pool that was just created, if it still has it.
   void remove_name() const noexcept { file_.remove_name(name_.path().c_str()); }
-  // In force, an enum nvm_medium: what was asked for, else what the file system is, else what the superblock says.
+  // The medium in force, an enum nvm_medium: as asked for, else that of the file system, else that of the superblock.
   [[nodiscard]] std::uint32_t medium() const noexcept { return medium_; }
   [[nodiscard]] bool read_only() const noexcept { return read_only_; }
-  // The last owner closed the pool.  Of a new pool: true.
+  // Whether the last owner closed the pool; true for a new pool.
   [[nodiscard]] bool was_clean() const noexcept { return was_clean_; }
   // This process is a child of the one that opened the pool: nothing of it may be touched.
   [[nodiscard]] bool forked() const noexcept { return forked_.load(std::memory_order_relaxed); }
@@ -147,7 +147,7 @@ class pool_file {
       return {};
     return refuse_use();
   }
-  // A sync of the file has failed while it grew, or pages are lost: errc::io for whatever would commit.
+  // errc::io for every commit after a sync of the file has failed while it grew, or pages are lost.
   [[nodiscard]] status accepts_commits() const noexcept {
     // acquire: pairs with the release in extend(); the reason is there.
     if (!failed_.load(std::memory_order_acquire) && !lost()) [[likely]]
@@ -160,7 +160,7 @@ class pool_file {
 
   // Makes the pool at least `pages_min` data pages large: doubles it, in whole chunks, within its capacity; where the
   // device has no room for that, to what is needed.  Returns the size.  errc::no_space beyond the capacity or when the
-  // device is full; the pool is then as before.  The growth is ordered before whatever this thread does next, and
+  // device is full; the pool is then as before.  The growth is ordered before all that this thread does next, and
   // durable as m.durable() says.
   template <media M>
   [[nodiscard]] result<std::uint64_t> grow(M& m, std::uint64_t pages_min) noexcept {
@@ -188,8 +188,8 @@ class pool_file {
   [[nodiscard]] bool has_feature(std::uint32_t bits) const noexcept {
     return (features_.load(std::memory_order_acquire) & bits) == bits;
   }
-  // The pool has them from now on, whatever becomes of a transaction: that is ordered, as a growth is, before whatever
-  // any thread does next that has seen has_feature().  A library that does not know them refuses the pool.
+  // Gives the pool these features for good, even if a transaction aborts.  Like a growth this is ordered before all
+  // that a thread does after it has seen has_feature().  A library that does not know the features refuses the pool.
   template <media M>
   [[nodiscard]] status add_feature(M& m, std::uint32_t bits) noexcept {
     if (auto s = usable(); !s) return s;
@@ -202,13 +202,14 @@ class pool_file {
     return {};
   }
 
-  // What the file and this process say about it, used_pages and free_pages apart; right whatever became of the name.
+  // Facts of the pool from the file and this process, without used_pages and free_pages; right even if the file has
+  // lost its name.
   [[nodiscard]] status describe(nvm_pool_info& out) noexcept;
 
   // After the caller changed the header in a private mapping (replay into memory): takes the superblock from there.
   [[nodiscard]] status adopt_image() noexcept;
-  // The mapping becomes private: what is stored from now on stays in this process.  For media that cannot keep their
-  // promise any more.  Any thread, while others load and store.
+  // Makes the mapping private: later stores stay in this process.  For media that can no longer keep their promise.
+  // Any thread may call it, while others load and store.
   [[nodiscard]] status detach() noexcept;
   // On ssd: writes state `open` unless the file says so already; the caller syncs the file before any change becomes
   // durable.  Once, by one thread, at any time.

@@ -86,7 +86,7 @@ static_assert(std::has_unique_object_representations_v<superblock>);
 
 // The process that has the pool open, and in which file (pool/owner.hpp).  Written by plain file writes, never synced.
 struct owner_record {
-  std::uint64_t pid;  // 0: nobody
+  std::uint64_t pid;  // 0: no owner
   std::uint64_t opened_unix_s;
   std::uint64_t inode;     // of the file; 0: not told
   std::uint64_t birth_ns;  // of the file, since 1970; 0: not told

@@ -27,13 +27,13 @@ namespace nvm {
 inline constexpr std::uint32_t features_compat_known = 0;
 inline constexpr std::uint32_t features_ro_compat_known = 0;
 inline constexpr std::uint32_t features_incompat_known = layout::feature_engine | layout::feature_aligned;
-// Those that a pool may get while it lives.
+// Features that a pool may get while it is open.
 inline constexpr std::uint32_t features_incompat_added = layout::feature_aligned;
 
 inline constexpr std::uint32_t lane_count_max = 1024;
 inline constexpr std::uint64_t superblock_seed = layout::pool_magic;
 
-// Bytes from the start of a file that hold both copies whatever the page size is.
+// Bytes from the start of a file that hold both copies with every page size.
 inline constexpr std::size_t superblock_probe_bytes = (std::size_t{1} << layout::page_shift_max) + sector_bytes;
 
 inline std::uint64_t superblock_crc(const layout::superblock& sb) noexcept {
@@ -86,7 +86,7 @@ void format_image(std::byte* base, const layout::superblock& sb) noexcept;
   return pick_superblock(base, bytes, bytes);
 }
 
-// Whether `newer` has of `older` what never changes, and what is only added.
+// Whether `newer` has the constant fields of `older`, and at least its features.
 [[nodiscard]] bool is_of_same_pool(const layout::superblock& older, const layout::superblock& newer) noexcept;
 
 // The checks of pick_superblock() on one superblock whose crc holds.

@@ -127,7 +127,7 @@ void executor::slabs(const command& c, reply_buffer& out) {
   line(quiet, out, level <= 2 ? "OK" : "ERROR");
 }
 
-// There are no lists of items: these commands tune what is not here.
+// Checks the arguments of lru, which tunes lists of items in memcached: this server has none.
 std::string_view executor::lru_answer(std::span<const std::string_view> words) noexcept {
   const bool named = words.size() >= 2;
   if (words[0] == "tune" && words.size() >= 5) {

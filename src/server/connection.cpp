@@ -66,6 +66,42 @@ bool connection::continue_get() {
   return true;
 }
 
+// Takes what is left of a refused value from the beginning of `input`, and answers when all of it has come.
+std::size_t connection::throw_away(std::string_view input) {
+  const std::size_t thrown = std::min(swallow_, input.size());
+  swallow_ -= thrown;
+  if (swallow_ == 0 && !late_refusal_.empty()) {
+    out_->append(late_refusal_);
+    out_->append("\r\n");
+    late_refusal_ = {};
+  }
+  return thrown;
+}
+
+// A whole command, parsed from the beginning of `input`.
+void connection::carry_out(command& c, std::string_view input) {
+  swallow_ = c.swallow;
+  if (swallow_ != 0 && !c.silent) late_refusal_ = c.refusal;
+  // relaxed: for people.
+  entry_->last_command.store(worker_.commands().now(), std::memory_order_relaxed);
+  if (worker_.shared().verbosity.load(std::memory_order_relaxed) > 1) [[unlikely]]
+    log_command(input);
+  if (c.what == verb::stats) note(socket_state::parsing);
+  switch (worker_.commands().execute(c, *out_)) {
+    case executor::after::next:
+      break;
+    case executor::after::again:
+      get_verb_ = c.what;
+      get_expiry_ = c.expiry;
+      get_keys_ = c.key;
+      get_at_ = 0;
+      break;
+    case executor::after::close:
+      ends_ = true;
+      break;
+  }
+}
+
 std::size_t connection::consume(std::string_view input) {
   std::size_t at = 0;
   unsigned commands = 0;
@@ -80,14 +116,7 @@ std::size_t connection::consume(std::string_view input) {
       if (has_work_) break;
       continue;
     }
-    const std::size_t thrown = std::min(swallow_, input.size() - at);
-    at += thrown;
-    swallow_ -= thrown;
-    if (swallow_ == 0 && !late_refusal_.empty()) {
-      out_->append(late_refusal_);
-      out_->append("\r\n");
-      late_refusal_ = {};
-    }
+    at += throw_away(input.substr(at));
     const std::string_view rest = input.substr(at);
     if (rest.empty() || rest.size() < needed_) break;
     if (commands++ == worker_.shared().config.commands_per_round) {
@@ -122,26 +151,7 @@ std::size_t connection::consume(std::string_view input) {
     needed_ = 0;
     end_waiting();
     at += p.bytes;
-    swallow_ = c.swallow;
-    if (swallow_ != 0 && !c.silent) late_refusal_ = c.refusal;
-    // relaxed: for people.
-    entry_->last_command.store(worker_.commands().now(), std::memory_order_relaxed);
-    if (worker_.shared().verbosity.load(std::memory_order_relaxed) > 1) [[unlikely]]
-      log_command(rest);
-    if (c.what == verb::stats) note(socket_state::parsing);
-    switch (worker_.commands().execute(c, *out_)) {
-      case executor::after::next:
-        break;
-      case executor::after::again:
-        get_verb_ = c.what;
-        get_expiry_ = c.expiry;
-        get_keys_ = c.key;
-        get_at_ = 0;
-        break;
-      case executor::after::close:
-        ends_ = true;
-        break;
-    }
+    carry_out(c, rest);
   }
   note(swallow_ != 0 ? socket_state::swallowing : socket_state::reading);
   return at;
@@ -194,8 +204,8 @@ void connection::keep(std::string_view rest) {
 // Receives once; empty: nothing has come.
 std::string_view connection::receive() {
   const std::size_t had = input_.size();
-  // What there is to come of a large value is received in its place, which grows with what has come and not with what
-  // was announced; anything else through the worker's buffer.
+  // The rest of a large value is received in place, in room that grows with the bytes received and not with the size
+  // announced; anything else goes through the worker's buffer.
   const std::size_t wanted = needed_ > had ? needed_ - had : 0;
   const bool in_place = had != 0 && wanted > worker::read_bytes;
   const std::size_t room = in_place ? std::min(wanted, std::max(had / 2, worker::read_bytes)) : worker::read_bytes;

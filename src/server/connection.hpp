@@ -1,10 +1,10 @@
-// One client: takes what it sends apart into commands, has them carried out, and keeps the replies until they may go.
+// One client: takes its input apart into commands, has them carried out, and keeps the replies until they may go.
 // Everything happens in the thread of one worker.
 //
-// Input is read into a buffer of the worker; only what remains, a command that has not wholly come, is kept here, so
-// that an idle connection costs a few hundred bytes and one in the middle of a command little more than what has come.
-// Large values that have begun to come may together have as much memory as items; what is more is refused and thrown
-// away, as memcached does that has no item for it. A client that does not fetch its replies is not read from.
+// Input is read into a buffer of the worker; only an incomplete command is kept here.  So an idle connection costs a
+// few hundred bytes, and one in the middle of a command little more than the bytes received.  Large values under way
+// may together have as much memory as items; one more is refused and thrown away, as by a memcached without an item for
+// it.  A client that does not fetch its replies is not read from.
 #pragma once
 
 #include <cstddef>
@@ -54,7 +54,9 @@ class connection {
  private:
   // Carries out the commands at the beginning of `input`; returns how many bytes it took.
   std::size_t consume(std::string_view input);
+  std::size_t throw_away(std::string_view input);
   bool continue_get();
+  void carry_out(command& c, std::string_view input);
   void keep(std::string_view rest);
   [[nodiscard]] bool await(std::size_t bytes) noexcept;
   void end_waiting() noexcept;

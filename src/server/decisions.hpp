@@ -1,4 +1,4 @@
-// What the commands decide about a key: pure functions of what is there, so that the store may ask again.
+// Decisions of the commands about a key: pure functions of the present item, so that the store may ask again.
 #pragma once
 
 #include <cstddef>

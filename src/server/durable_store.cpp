@@ -28,7 +28,7 @@ constexpr std::uint64_t cas_block = std::uint64_t{1} << 20;
 // More than all threads take while one of them fetches a block.
 constexpr std::uint64_t cas_reserve = std::uint64_t{1} << 16;
 
-// What a node of the table has beside key and value, and what its size is rounded up to.
+// Bytes of a node of the table beside key and value, and the multiple that its size is rounded up to.
 constexpr std::size_t node_bytes = 40;  // with its checksum
 constexpr std::size_t node_align = 64;
 constexpr std::size_t memory_of(std::size_t key, std::size_t value) noexcept {
@@ -117,7 +117,7 @@ class durable_store::session final : public item_session {
     }
     if (there != 1 || !item_of(e, found)) return look::absent;
     if ((e.mark & item_state::used_bit) == 0) {
-      // That it fails means that somebody else has just used it.
+      // A failure means that another thread has just marked it as used.
       std::uint64_t expected = e.mark;
       static_cast<void>(
           nvm_lf_change_mark(store_.items_, &e, &expected, e.mark | item_state::used_bit, NVM_LF_MARK_LAZY));
@@ -211,7 +211,7 @@ class durable_store::session final : public item_session {
     std::memcpy(value, &head, sizeof head);
     c.had_old = old != nullptr && item_of(*old, c.old);
     c.by.fill(static_cast<char*>(value) + sizeof head, c.had_old ? &c.old : nullptr);
-    // Before anybody can see it: whoever counts what was there must not count this.
+    // Before any thread can see it: the thread that counts older items must not count this one.
     if (c.store.counting_.load(std::memory_order_relaxed)) {
       c.store.counted_->at(value).store(1, std::memory_order_relaxed);
     }
@@ -243,7 +243,7 @@ result<std::unique_ptr<durable_store>> durable_store::open(const settings& given
     constexpr std::uint64_t least = std::uint64_t{64} << 20;
     nvm_pool_options o{};
     o.medium = medium_of(given);
-    // Room for what waits until no thread reads it any more, for the table, and for what rounding up costs.
+    // Room for removed items that threads may still read, for the table, and for rounding up.
     o.capacity = std::max(given.pool_bytes, given.memory_bytes * 2 + (std::uint64_t{256} << 20));
     o.size = given.pool_bytes != 0 ? given.pool_bytes : least;
     std::filesystem::create_directories(std::filesystem::path{given.pool_path}.parent_path(), no_error);
@@ -341,7 +341,7 @@ void durable_store::note_failure() noexcept {
   const std::lock_guard lock{failure_mutex_};
   if (failed_.load(std::memory_order_relaxed)) return;
   if (nvm_errno() == NVM_E_CORRUPT) {
-    // The rest can be served: whoever asks for what a damaged place hides is told so.
+    // The rest can be served: a request for an item in a damaged place is answered with an error.
     if (!std::exchange(damage_told_, true)) say("nv-memcached: the pool is damaged: %s", nvm_errormsg());
     return;
   }
@@ -380,7 +380,7 @@ bool durable_store::have_cas_ids() noexcept {
 }
 
 std::uint64_t durable_store::flushed_before() const noexcept {
-  // acquire: pairs with the release in flush_all(); who has seen its acknowledgement sees this.
+  // acquire: pairs with the release in flush_all(); a thread that has seen its acknowledgement sees this.
   return flushed_before_.load(std::memory_order_acquire);
 }
 
@@ -399,7 +399,7 @@ bool durable_store::flush_all(std::uint32_t at, std::uint32_t now) noexcept {
     return true;
   }
   const std::uint64_t before = next_cas_.fetch_add(1, std::memory_order_relaxed);
-  // Durable before it is seen: nobody may be told that an item is gone that a crash would bring back.
+  // Durable before it is seen: otherwise a client could be told that an item is gone, and a crash bring it back.
   if (!put_state(flushed_before_word, before)) return false;
   // release: pairs with the acquire in flushed_before().
   flushed_before_.store(before, std::memory_order_release);
@@ -452,6 +452,56 @@ void durable_store::count_what_was_there() noexcept {
   counting_.store(false, std::memory_order_release);
 }
 
+// The choice of a sweep among the items that a scan shows it.
+struct durable_store::sweep_choice {
+  durable_store& store;
+  victims& list;
+  const sweep_wish& wish;
+  std::uint64_t flushed_before;
+  std::uint64_t room;  // same_room: bytes of memory
+  std::size_t seen = 0;
+  patience choosy{};
+  bool came_around = false;
+
+  void look_at(const nvm_lf_entry& e) noexcept {
+    item i;
+    ++seen;
+    if (!item_of(e, i)) return;
+    if (wish.same_room && memory_of(i.key.size(), i.value.size()) != room) return;
+    const bool dead = is_gone(i, wish.now, flushed_before);
+    if (!dead && !wish.living) return;
+    const bool used = (e.mark & item_state::used_bit) != 0;
+    if (!dead && choosy.spares(used, i.state().fetched, came_around)) {
+      std::uint64_t expected = e.mark;
+      if (used) {
+        static_cast<void>(
+            nvm_lf_change_mark(store.items_, &e, &expected, e.mark & ~item_state::used_bit, NVM_LF_MARK_LAZY));
+      }
+      return;
+    }
+    if (list.count == victims_max) return;
+    victims::one& v = list.all[list.count++];
+    std::memcpy(v.key.data(), i.key.data(), i.key.size());
+    v.key_bytes = i.key.size();
+    v.cas = i.cas;
+    v.alive = !dead;
+  }
+};
+
+// Removes what was chosen, if it is still the same.
+struct durable_store::goodbye final : decision {
+  const victims::one* who = nullptr;
+  bool same = false;
+  item last;
+  wish decide(const item* old) noexcept override {
+    same = old != nullptr && old->cas == who->cas;
+    if (!same) return {};
+    last = *old;
+    return {what::remove, 0, 0, {}};
+  }
+  void fill(char*, const item*) noexcept override {}
+};
+
 std::size_t durable_store::sweep(item_session& by, const sweep_wish& wish, const sweep_listener& told) {
   const std::lock_guard lock{sweep_mutex_};
   if (failed()) return 0;
@@ -461,60 +511,18 @@ std::size_t durable_store::sweep(item_session& by, const sweep_wish& wish, const
     return wish.bytes != 0 && memory_.load(std::memory_order_relaxed) + wish.bytes + sweep_margin <=
                                   limit_.load(std::memory_order_relaxed);
   };
-  if (enough()) return 0;  // somebody else has made room meanwhile
-  struct context {
-    durable_store& store;
-    victims& list;
-    const sweep_wish& wish;
-    std::uint64_t flushed_before;
-    std::uint64_t room;  // same_room: bytes of memory
-    std::size_t seen;
-    patience choosy;
-    bool came_around;
-  } c{*this, *victims_, wish, flushed_before(), memory_of(0, wish.bytes - std::min(wish.bytes, item_bytes(0, 0))),
-      0,     {},        false};
+  if (enough()) return 0;  // another thread has made room meanwhile
+  sweep_choice choice{*this, *victims_, wish, flushed_before(),
+                      memory_of(0, wish.bytes - std::min(wish.bytes, item_bytes(0, 0)))};
   const auto visit = [](const nvm_lf_entry* e, void* argument) {
-    context& to = *static_cast<context*>(argument);
-    item i;
-    ++to.seen;
-    if (!item_of(*e, i)) return 0;
-    if (to.wish.same_room && memory_of(i.key.size(), i.value.size()) != to.room) return 0;
-    const bool dead = is_gone(i, to.wish.now, to.flushed_before);
-    if (!dead && !to.wish.living) return 0;
-    const bool used = (e->mark & item_state::used_bit) != 0;
-    if (!dead && to.choosy.spares(used, i.state().fetched, to.came_around)) {
-      std::uint64_t expected = e->mark;
-      if (used) {
-        static_cast<void>(
-            nvm_lf_change_mark(to.store.items_, e, &expected, e->mark & ~item_state::used_bit, NVM_LF_MARK_LAZY));
-      }
-      return 0;
-    }
-    if (to.list.count == victims_max) return 0;
-    victims::one& v = to.list.all[to.list.count++];
-    std::memcpy(v.key.data(), i.key.data(), i.key.size());
-    v.key_bytes = i.key.size();
-    v.cas = i.cas;
-    v.alive = !dead;
+    static_cast<sweep_choice*>(argument)->look_at(*e);
     return 0;
   };
-  // Removes what was chosen, if it is still the same.
-  struct goodbye final : decision {
-    const victims::one* who = nullptr;
-    bool same = false;
-    item last;
-    wish decide(const item* old) noexcept override {
-      same = old != nullptr && old->cas == who->cas;
-      if (!same) return {};
-      last = *old;
-      return {what::remove, 0, 0, {}};
-    }
-    void fill(char*, const item*) noexcept override {}
-  } bye;
+  goodbye bye;
   std::size_t ends = 0;
-  while (c.seen < wish.items_max && !enough() && ends < 3) {
+  while (choice.seen < wish.items_max && !enough() && ends < 3) {
     victims_->count = 0;
-    if (nvm_lf_scan(items_, &cursor_, victims_max, visit, &c) < 0) {
+    if (nvm_lf_scan(items_, &cursor_, victims_max, visit, &choice) < 0) {
       note_failure();
       break;
     }
@@ -525,8 +533,8 @@ std::size_t durable_store::sweep(item_session& by, const sweep_wish& wish, const
       ++gone;
     }
     if (cursor_ != 0) continue;
-    c.came_around = true;
-    ++ends;  // three times around are enough, whatever was used meanwhile
+    choice.came_around = true;
+    ++ends;  // three times around are enough, even if items were used meanwhile
     if (wish.bytes == 0) break;
   }
   return gone;

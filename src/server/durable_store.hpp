@@ -6,7 +6,7 @@
 // when the next flush is due.
 //
 // Order of changes. Cas ids are given out from a block whose end was stored first, so an id is never given out twice,
-// whatever happens between. A flush is one stored word. An item's change is one of the hash table's, durable when its
+// also after a crash. A flush is one stored word. An item's change is one of the hash table's, durable when its
 // position is.
 // Threads: everything may be called by any thread. Lock order: 1. sweeping, 2. fetching a block of cas ids, or 2.
 // changing what is flushed; most commands take none.
@@ -57,7 +57,7 @@ class durable_store final : public item_store {
   durable_store();
   // After a call of the library that failed: whether it was for want of room. If not, it is noted.
   [[nodiscard]] bool lacked_room() noexcept;
-  // Of the medium: the end of the store. Damage is told once.
+  // Notes a failure. One of the medium ends the store; damage is reported once.
   void note_failure() noexcept;
   [[nodiscard]] bool put_state(std::uint64_t word, std::uint64_t value) noexcept;
   status open_tables(bool is_new, bool checksums);
@@ -93,6 +93,8 @@ class durable_store final : public item_store {
   std::mutex sweep_mutex_;  // of the next two
   std::uint64_t cursor_ = 0;
   struct victims;
+  struct sweep_choice;
+  struct goodbye;
   std::unique_ptr<victims> victims_;
 
   // Bytes of what was there when the pool was opened are counted while it serves: one byte for each place an item may

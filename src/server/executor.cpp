@@ -126,7 +126,7 @@ void executor::fail(const command& c, reply_buffer& out) {
 void executor::refuse(const command& c, reply_buffer& out) {
   if (c.swallow != 0 && c.refusal.starts_with("SERVER_ERROR object")) counters_.add(count::store_too_large);
   if (c.drops_item) remove_quietly(c.key);
-  // With data to come, whoever throws them away answers then.
+  // With data to come, connection::throw_away() answers after them.
   if (c.swallow == 0) line(c, out, c.refusal);
 }
 

@@ -71,6 +71,8 @@ class executor {
 
   // meta_commands.cpp
   void meta_get(const command& c, reply_buffer& out);
+  look find_or_vivify(const command& c, item& found, bool& created) noexcept;
+  item_state note_meta_access(const command& c, const item& found, bool& won) noexcept;
   void meta_set(const command& c, reply_buffer& out);
   void meta_delete(const command& c, reply_buffer& out);
   void meta_arithmetic(const command& c, reply_buffer& out);

@@ -1,12 +1,11 @@
-// What the server asks of the place where its items lie.  The protocol, the commands and the connections know this
-// interface only; behind it is the lock-free hash table of a pool (durable_store.hpp) or a volatile twin
-// (volatile_store.hpp).
+// Interface of the server to its items, the only one that the protocol, the commands and the connections know.  It is
+// implemented by the lock-free hash table of a pool (durable_store.hpp) and by a volatile twin (volatile_store.hpp).
 //
 // An item is replaced as a whole and never changed in place, except for its state word: expiry and marks, eight bytes
 // that a reader may change by compare-and-swap, so that touching an item needs no copy.
 //
-// Threads: a store is shared; each thread has a session of its own. Between enter() and leave() whatever find() showed
-// stays readable, also when somebody replaces or removes it.
+// Threads: a store is shared; each thread has a session of its own. Between enter() and leave() an item that find()
+// showed stays readable, also when another thread replaces or removes it.
 // Durability: each change has a position in the store's order of changes; it may be acknowledged, and what was read may
 // be told, when everything up to the session's position() is durable.
 #pragma once
@@ -30,7 +29,7 @@ inline constexpr std::size_t key_bytes_max = 250;
 struct item_state {
   std::uint32_t expiry = 0;    // unix time in seconds, from which on the item is gone; 0: never
   std::uint32_t accessed = 0;  // unix time in seconds, its low accessed_bits: exact to a minute, and lost in a crash
-  bool fetched = false;        // somebody got it since it was stored; lost in a crash
+  bool fetched = false;        // a client has read it since it was stored; lost in a crash
   bool stale = false;          // marked by `md key I`: served, and one client is asked to renew it
   bool won = false;            // a client has been asked to renew it
   bool binary_key = false;     // the key came in base64, and goes out so
@@ -81,8 +80,8 @@ constexpr std::size_t item_bytes(std::size_t key, std::size_t value) noexcept {
 }
 inline std::size_t item_bytes(const item& i) noexcept { return item_bytes(i.key.size(), i.value.size()); }
 
-// What is to become of a key.  decide() sees what is there (nullptr: nothing; it may be an item that has expired) and
-// is called again when somebody else was faster, so it must not count or reply; then fill() writes the new value.
+// Decision about a key.  decide() sees the present item (nullptr: none; it may have expired) and is called again when
+// another thread was faster, so it must not count or reply; then fill() writes the new value.
 class decision {
  public:
   enum class what : std::uint8_t { keep, remove, replace };
@@ -124,28 +123,28 @@ class item_session {
   // Atomic.  no_memory, no_room: nothing has changed; make room and call again.
   virtual update_result update(std::string_view key, decision& by) noexcept = 0;
 
-  // Changes the state word of an item that find() showed; false: it is not `expected` (any more), which is updated.
+  // Changes the state word of an item that find() showed.  False: the word is not `expected`, which becomes the word.
   // A change that is not durable may be taken back by a crash.
   virtual bool change_state(const item& of, item_state& expected, item_state wanted, bool durable) noexcept = 0;
 
-  // Of all that this session has read and changed; no_position when the store has failed.
+  // Position of all that this session has read and changed; no_position when the store has failed.
   [[nodiscard]] virtual position reached() const noexcept = 0;
 };
 
 struct usage {
   std::uint64_t items = 0;
   std::uint64_t item_bytes = 0;    // by item_bytes()
-  std::uint64_t memory_bytes = 0;  // what the items occupy, with what is lost to rounding
+  std::uint64_t memory_bytes = 0;  // occupied by items, with rounding
   std::uint64_t limit_bytes = 0;
   std::uint32_t buckets_log2 = 0;
   std::uint64_t index_bytes = 0;
   bool resizing = false;
 };
 
-// How choosy a sweep is. An item that was used since the hand came by last is spared, until so many were looked at in a
-// row that this would take too long: all are marked where the limit is met for the first time, for new items begin as
-// used. Then those go that nobody ever fetched, and after as many more any. When the hand comes around within one
-// sweep, its items have had no time to be used again: those that were ever fetched count as used.
+// How choosy a sweep is. An item that was used since the hand came by last is spared, until too many were spared in a
+// row: new items begin as used, so all are marked when the limit is met for the first time. Then items go that were
+// never fetched, and after as many more any. When the hand comes around within one sweep, its items have had no time to
+// be used again: those that were ever fetched count as used.
 class patience {
  public:
   static constexpr std::size_t items = 512;
@@ -176,11 +175,11 @@ class item_store {
   [[nodiscard]] virtual std::string failure() const = 0;
   [[nodiscard]] virtual bool is_durable(position p) const noexcept = 0;
 
-  // Removes items until `bytes` of memory are free below the limit or `items_max` items have been looked at: those that
-  // are gone at `now` first, and with `living` such as nobody has used lately. Where all have been used, those that
-  // nobody ever fetched, then any: a sweep looks at no more than some thousand items before it removes one. With
-  // `same_room` it removes one item that takes as much memory as a new one of `bytes`, whatever the limit. Tells each
-  // before it goes. Returns how many are gone.
+  // Removes items until `bytes` of memory are free below the limit or `items_max` items have been looked at. Items that
+  // are gone at `now` go first, and with `living` those that were not used lately. If all were used, it takes those
+  // that were never fetched, then any: a sweep looks at some thousand items at most before it removes one. With
+  // `same_room` it removes one item that takes as much memory as a new one of `bytes`, regardless of the limit. Reports
+  // each removed item, and returns their number.
   struct sweep_wish {
     std::uint32_t now = 0;
     std::size_t bytes = 0;
@@ -216,7 +215,7 @@ class item_store {
   item_store& operator=(const item_store&) = delete;
 };
 
-// Whether nobody may see the item any more.
+// Whether the item has expired or was flushed, and must not be shown.
 inline bool is_gone(const item& i, std::uint32_t now, std::uint64_t flushed_before) noexcept {
   const std::uint32_t expiry = i.state().expiry;
   return (expiry != 0 && expiry <= now) || i.cas < flushed_before;

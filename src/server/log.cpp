@@ -35,7 +35,7 @@ void say(const char* format, ...) noexcept {
   va_end(arguments);
   if (wanted > 0) n += std::min(static_cast<std::size_t>(wanted), sizeof line - n - 2);
   line[n++] = '\n';
-  // In one piece: threads do not mix their lines. There is nobody to tell that it has failed.
+  // In one piece: threads do not mix their lines. A failure cannot be reported.
   if (::write(STDERR_FILENO, line, n) < 0) return;
 }
 

@@ -8,8 +8,8 @@ namespace nvm::server {
 // A line; in a file it begins with the time.
 [[gnu::format(printf, 1, 2)]] void say(const char* format, ...) noexcept;
 
-// Lines go to the end of that file from now on; also to be called again, after somebody has moved it. False: it cannot
-// be had, see errno, and lines go where they went.
+// Makes lines go to the end of that file; called again after the file was moved. False: the file cannot be opened, see
+// errno, and lines go where they went.
 [[nodiscard]] bool open_log(const std::string& path) noexcept;
 
 }  // namespace nvm::server

@@ -1,7 +1,7 @@
 // mg, ms, md, ma, me.
 //
 // A reply repeats what its flags ask for, in their order; so an expiry that is asked for before it is changed is the
-// old one. Marks (stale, won) lie in the state word, and whoever sets one by compare-and-swap has won.
+// old one. Marks (stale, won) lie in the state word; the client whose compare-and-swap sets a mark has won.
 #include <charconv>
 #include <cstring>
 
@@ -129,12 +129,11 @@ char* put_opaque_and_key(char* to, const command& c) noexcept {
 
 }  // namespace
 
-void executor::meta_get(const command& c, reply_buffer& out) {
+// mg with N makes an item where there is none.
+look executor::find_or_vivify(const command& c, item& found, bool& created) noexcept {
   const meta_flags& m = c.meta;
-  item found;
   look seen = find(c.key, found);
-  bool created = false;
-  // Somebody may take away at once what another has just created: then it is our turn.
+  // Another client may remove at once what a third has just made: then it is our turn.
   while (seen == look::absent && m.has_vivify) {
     vivify_decision d;
     d.gone = {now_, &shared_.store};
@@ -148,27 +147,22 @@ void executor::meta_get(const command& c, reply_buffer& out) {
     const update_result r = update(c.key, d, 0);
     if (r.what == outcome::replaced) {
       created = true;
-      seen = look::there;
       counters_.add(count::total_items);
       found = {c.key, {}, 0, r.cas, 0, 0};
-      break;
+      return look::there;
     }
-    if (r.what == outcome::failed) seen = look::failed;
+    if (r.what == outcome::failed) return look::failed;
     if (r.what != outcome::kept) break;
     seen = find(c.key, found);
   }
-  if (seen == look::failed) return fail(c, out);
-  if (seen == look::absent) {
-    counters_.add(m.has_ttl ? count::touch_cmds : count::get_cmds);
-    counters_.add(m.has_ttl ? count::touch_misses : count::get_misses);
-    if (m.quiet) return;
-    char* const to = out.room(meta_line_bytes_max);
-    return out.commit(put_end(put_opaque_and_key(put_text(to, "EN"), c)));
-  }
+  return seen;
+}
 
-  item_state before = created ? fresh_state(0, m.binary_key) : found.state();
-  bool won = created;
-  while (!created) {
+// Changes the state of an item as the flags of mg say; returns the state before. `won`: this client is to recache it.
+item_state executor::note_meta_access(const command& c, const item& found, bool& won) noexcept {
+  const meta_flags& m = c.meta;
+  item_state before = found.state();
+  for (;;) {
     item_state wanted = before;
     won = before.stale && !before.won;
     for (const std::string_view word : c.flag_words()) {
@@ -181,8 +175,26 @@ void executor::meta_get(const command& c, reply_buffer& out) {
       wanted.fetched = true;
       if (wanted.idle(now_) >= access_seconds) wanted.accessed = now_;
     }
-    if (wanted == before || session_.change_state(found, before, wanted, durable)) break;
+    if (wanted == before || session_.change_state(found, before, wanted, durable)) return before;
   }
+}
+
+void executor::meta_get(const command& c, reply_buffer& out) {
+  const meta_flags& m = c.meta;
+  item found;
+  bool created = false;
+  const look seen = find_or_vivify(c, found, created);
+  if (seen == look::failed) return fail(c, out);
+  if (seen == look::absent) {
+    counters_.add(m.has_ttl ? count::touch_cmds : count::get_cmds);
+    counters_.add(m.has_ttl ? count::touch_misses : count::get_misses);
+    if (m.quiet) return;
+    char* const to = out.room(meta_line_bytes_max);
+    return out.commit(put_end(put_opaque_and_key(put_text(to, "EN"), c)));
+  }
+
+  bool won = created;
+  const item_state before = created ? fresh_state(0, m.binary_key) : note_meta_access(c, found, won);
 
   counters_.add(m.has_ttl ? count::touch_cmds : count::get_cmds);
   counters_.add(class_of(c.key.size(), found.value.size()),

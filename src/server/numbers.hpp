@@ -13,7 +13,7 @@ inline constexpr std::size_t number_bytes_max = 20;
 
 constexpr bool is_white(char c) noexcept { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-// Of the command line: refused when they do not fit. A plus sign and what follows white space are let pass.
+// Number of the command line, refused when it does not fit. A plus sign, and text after white space, are ignored.
 template <std::integral T>
 [[nodiscard]] bool read_number(std::string_view text, T& to) noexcept {
   if (!text.empty() && text.front() == '+') {
@@ -27,9 +27,9 @@ template <std::integral T>
   return true;
 }
 
-// Of a client, as memcached reads them, with the C library: white space and a sign before, white space or a zero byte
-// and anything after; the number is cut to its type, if it fits 64 bits. One without a sign that comes out negative by
-// a minus is none.
+// Number of a client, read as memcached does with the C library: white space and a sign before it; white space or a
+// zero byte, then anything, after it. A number that fits 64 bits is cut to its type. Unsigned types refuse a number
+// with its top bit set and a minus in its text.
 template <std::integral T>
 [[nodiscard]] bool read_client_number(std::string_view text, T& to) noexcept {
   const std::string_view whole = text.substr(0, text.find('\0'));

@@ -97,91 +97,89 @@ parsed parse_store(std::string_view input, std::size_t line_bytes, const parse_l
 
 // --- meta commands ---
 
-// Reads the flags from the word `first` on; the error is what memcached answers, empty when there is none: the first
-// flag that it does not know or has seen, else the last one with a wrong argument.
-std::string_view parse_flags(command& to, std::size_t first) noexcept {
+constexpr std::string_view bad_token = "CLIENT_ERROR bad token in command line format";
+
+// Reads one flag; false: its letter is unknown. `error` stays as it is when the argument is right.
+bool parse_flag(command& to, std::string_view word, std::string_view& error) noexcept {
+  constexpr std::string_view asks_back = "OPLkstcflh";  // flags that only shape the reply
+  if (asks_back.find(word[0]) != std::string_view::npos) return true;
   meta_flags& m = to.meta;
-  std::string_view error;
-  std::uint64_t seen[2] = {};
-  to.key = to.words[1];
-  const auto number = [&](std::string_view word, auto& value, std::string_view complaint) {
+  const auto number = [&](auto& value, std::string_view complaint) {
     const bool good = read_client_number(word.substr(1), value);
     if (!good) error = complaint;
     return good;
   };
-  constexpr std::string_view bad_token = "CLIENT_ERROR bad token in command line format";
-  const auto expiry = [&](std::string_view word, std::int64_t& value) {
+  const auto expiry = [&](std::int64_t& value) {
     const bool good = read_expiry(word.substr(1), value);
     if (!good) error = bad_token;
     return good;
   };
+  switch (word[0]) {
+    case 'b': {
+      const std::size_t n = read_base64(to.key, to.decoded_key.data());
+      if (n == 0) error = "CLIENT_ERROR error decoding key";
+      to.key = {to.decoded_key.data(), n};
+      m.binary_key = true;
+      break;
+    }
+    case 'N':
+      m.has_vivify = expiry(m.vivify);
+      break;
+    case 'T':
+      m.has_ttl = expiry(m.ttl);
+      break;
+    case 'R':
+      m.has_recache = expiry(m.recache);
+      break;
+    case 'F':
+      number(to.flags, error.empty() ? bad_format : error);
+      break;
+    case 'C':
+      m.has_cas = number(to.number, bad_token);
+      break;
+    case 'J':
+      number(m.initial, "CLIENT_ERROR invalid numeric initial value");
+      break;
+    case 'D':
+      number(m.delta, "CLIENT_ERROR invalid numeric delta value");
+      break;
+    case 'M':
+      if (word.size() == 2) {
+        m.mode = word[1];
+      } else {
+        error = "CLIENT_ERROR incorrect length for M token";
+      }
+      break;
+    case 'I':
+      m.invalidate = true;
+      break;
+    case 'v':
+      m.value = true;
+      break;
+    case 'u':
+      m.no_access = true;
+      break;
+    case 'q':
+      m.quiet = true;
+      break;
+    default:
+      return false;
+  }
+  return true;
+}
+
+// Reads the flags from the word `first` on; the error is what memcached answers, empty when there is none: the first
+// flag that it does not know or has seen, else the last one with a wrong argument.
+std::string_view parse_flags(command& to, std::size_t first) noexcept {
+  std::string_view error;
+  std::uint64_t seen[2] = {};
+  to.key = to.words[1];
   for (std::size_t i = first; i < to.word_count; ++i) {
     const std::string_view word = to.words[i];
     const auto letter = static_cast<std::uint8_t>(word[0]);
     if (letter >= 127 || (seen[letter >> 6] >> (letter & 63) & 1) != 0) return "CLIENT_ERROR duplicate flag";
     seen[letter >> 6] |= std::uint64_t{1} << (letter & 63);
-    switch (letter) {
-      case 'b': {
-        const std::size_t n = read_base64(to.key, to.decoded_key.data());
-        if (n == 0) error = "CLIENT_ERROR error decoding key";
-        to.key = {to.decoded_key.data(), n};
-        m.binary_key = true;
-        break;
-      }
-      case 'N':
-        m.has_vivify = expiry(word, m.vivify);
-        break;
-      case 'T':
-        m.has_ttl = expiry(word, m.ttl);
-        break;
-      case 'R':
-        m.has_recache = expiry(word, m.recache);
-        break;
-      case 'F':
-        number(word, to.flags, error.empty() ? bad_format : error);
-        break;
-      case 'C':
-        m.has_cas = number(word, to.number, bad_token);
-        break;
-      case 'J':
-        number(word, m.initial, "CLIENT_ERROR invalid numeric initial value");
-        break;
-      case 'D':
-        number(word, m.delta, "CLIENT_ERROR invalid numeric delta value");
-        break;
-      case 'M':
-        if (word.size() == 2) {
-          m.mode = word[1];
-        } else {
-          error = "CLIENT_ERROR incorrect length for M token";
-        }
-        break;
-      case 'I':
-        m.invalidate = true;
-        break;
-      case 'v':
-        m.value = true;
-        break;
-      case 'u':
-        m.no_access = true;
-        break;
-      case 'q':
-        m.quiet = true;
-        break;
-      case 'O':
-      case 'P':
-      case 'L':
-      case 'k':
-      case 's':
-      case 't':
-      case 'c':
-      case 'f':
-      case 'l':
-      case 'h':
-        break;
-      default:
-        return "CLIENT_ERROR invalid flag";
-    }
+    if (!parse_flag(to, word, error)) return "CLIENT_ERROR invalid flag";
   }
   return error;
 }
@@ -426,7 +424,7 @@ parsed parse(std::string_view input, const parse_limits& limits, command& to) no
   if (!may_become_command(input.substr(0, length), whole_line_bytes_max)) return {parsed::answer::hang_up, 0};
   const parsed whole{parsed::answer::command, length + 1};
   if (length > 1 && input[length - 1] == '\r') --length;
-  // A zero byte ends the line for memcached, whatever follows.
+  // A zero byte ends the line for memcached, also before other bytes.
   const std::string_view line = input.substr(0, std::min(length, input.substr(0, length).find('\0')));
 
   to.what = verb::refused;

@@ -52,7 +52,7 @@ enum class verb : std::uint8_t {
   debugtime,
 };
 
-// What the flags of a meta command say; the flags themselves stay in command::words, for what they ask back.
+// Meaning of the flags of a meta command; the flags themselves stay in command::words, for the reply.
 struct meta_flags {
   bool value = false;         // v
   bool quiet = false;         // q
@@ -93,7 +93,7 @@ struct command {
   [[nodiscard]] std::span<const std::string_view> arguments() const noexcept {
     return {words.data() + 1, word_count > 0 ? word_count - 1U : 0};
   }
-  // Of a meta command.
+  // The words of a meta command's flags.
   [[nodiscard]] std::span<const std::string_view> flag_words() const noexcept {
     const std::size_t first = what == verb::meta_set ? 3 : 2;
     return {words.data() + first, word_count > first ? word_count - first : 0};

@@ -40,7 +40,7 @@ class reply_buffer {
   void settle();
 
   enum class sent : unsigned char { all, some, failed };
-  // Sends what it can without waiting; `bytes` counts what went out, `calls` the system calls.
+  // Sends as much as it can without waiting; `bytes` counts the bytes sent, `calls` the system calls.
   sent send_to(int fd, std::size_t& bytes, std::size_t& calls) noexcept;
 
   // Forgets everything; keeps memory up to `keep_bytes`.

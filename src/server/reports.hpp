@@ -1,5 +1,5 @@
-// What the server tells about itself: the statistics of memcached, under its names, and our own. Each report gives
-// pairs of name and value to whoever asked: a text client, a binary client, the metrics page.
+// Reports of the server about itself: the statistics of memcached, under its names, and our own. Each report gives
+// pairs of name and value to its caller: a text client or the metrics page.
 #pragma once
 
 #include <functional>

@@ -175,7 +175,7 @@ status service::parts::open_metrics() {
   return {};
 }
 
-// Expired items give their memory back also when nobody asks for them.
+// Expired items give their memory back also without a request for them.
 void service::parts::sweep() {
   if (shared.store.failed()) {
     if (shared.config.failure == on_failure::end) shared.stop();
@@ -242,7 +242,7 @@ result<std::unique_ptr<service>> service::open(const settings& given, item_store
 status service::run(std::function<void()> on_hang_up) {
   parts& all = *all_;
   all.on_hang_up = std::move(on_hang_up);
-  // A signal is what ends the loop, whoever wants it ended.
+  // The loop always ends by a signal, also for the command "shutdown".
   all.shared.stop = [] { ::kill(::getpid(), SIGTERM); };
   const auto stopped = [](evutil_socket_t, short, void* self) {
     ::event_base_loopbreak(static_cast<parts*>(self)->base.get());
@@ -265,7 +265,7 @@ status service::run(std::function<void()> on_hang_up) {
   notify_manager("READY=1");
   const int ended = ::event_base_dispatch(all.base.get());
   notify_manager("STOPPING=1");
-  // First nobody new comes in; then what workers have begun is finished and sent.
+  // First no new client is accepted; then commands that workers have begun are finished and their replies sent.
   for (const auto& at : all.ears) ::evconnlistener_disable(at->listener.get());
   for (const auto& w : all.workers) w->stop();
   for (const auto& w : all.workers) w->join();

@@ -123,8 +123,8 @@ void read_extended(const std::string& text, settings& to) {
   if (found->warns) to.warnings.push_back("-o " + name + " has no effect here");
 }
 
-// Where items lie when nobody says so: a place of the service or of the user, and of the port or the socket, so that
-// two servers have two pools.
+// Path of the pool without --pool: a folder of the service or of the user, and a name from the port or the socket, so
+// that two servers have two pools.
 std::string own_pool_path(const settings& s) {
   const auto variable = [](const char* name) {
     const char* const value = std::getenv(name);
@@ -150,29 +150,42 @@ constexpr const char* durability_help =
     "a "
     "power cut may take back the last ones (default: strict)";
 
-void declare(CLI::App& app, settings& s, std::vector<std::string>& listen, std::vector<std::string>& extended_text,
-             std::string& memory, std::string& item_size, std::string& pool_size, std::string& mode,
-             std::string& protocol, std::string& durable, std::string& failure, int& udp,
-             std::vector<std::string>& unused) {
+// Arguments that are not settings as they are given.
+struct words {
+  std::vector<std::string> listen;
+  std::vector<std::string> extended_text;
+  std::vector<std::string> unused;
+  std::string memory;
+  std::string item_size;
+  std::string pool_size;
+  std::string mode;
+  std::string protocol;
+  std::string durable;
+  std::string failure;
+  int udp = 0;
+};
+
+void declare(CLI::App& app, settings& s, words& w) {
   const auto ignored_flag = [&](const char* names, const char* help) {
-    app.add_flag_callback(names, [&unused, names] { unused.emplace_back(names); }, help);
+    app.add_flag_callback(names, [&w, names] { w.unused.emplace_back(names); }, help);
   };
   app.add_option("-p,--port", s.port, "TCP port; 0: none, -1: one that is free")
       ->check(CLI::Range(-1, 65535))
       ->type_name("NUM")
       ->capture_default_str();
-  app.add_option("-U,--udp-port", udp, "accepted for memcached's sake: there is no UDP")->type_name("NUM");
+  app.add_option("-U,--udp-port", w.udp, "accepted for memcached's sake: there is no UDP")->type_name("NUM");
   app.add_option("-s,--unix-socket", s.unix_path, "Unix socket to listen on; then no TCP, unless -l is given")
       ->type_name("FILE");
-  app.add_option("-a,--unix-mask", mode, "access mode of the Unix socket, in octal (default: 700)")->type_name("MASK");
+  app.add_option("-a,--unix-mask", w.mode, "access mode of the Unix socket, in octal (default: 700)")
+      ->type_name("MASK");
   app.add_flag("-A,--enable-shutdown", s.shutdown_command, "enable the command \"shutdown\"");
-  app.add_option("-l,--listen", listen, "addresses to listen on, ADDR or ADDR:PORT (default: 127.0.0.1)")
+  app.add_option("-l,--listen", w.listen, "addresses to listen on, ADDR or ADDR:PORT (default: 127.0.0.1)")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("ADDR,...");
   app.add_flag("-d,--daemon", s.daemon, "run in the background");
   app.add_flag("-r,--enable-coredumps", s.core_dumps, "raise the limit of core files");
   app.add_option("-u,--user", s.user, "become this user, when started by root")->type_name("USER");
-  app.add_option("-m,--memory-limit", memory, "memory for items, in megabytes (default: 64)")->type_name("NUM");
+  app.add_option("-m,--memory-limit", w.memory, "memory for items, in megabytes (default: 64)")->type_name("NUM");
   app.add_flag_callback(
       "-M,--disable-evictions", [&s] { s.evictions = false; }, "answer that memory is exhausted instead of evicting");
   app.add_option("-c,--conn-limit", s.connections_max, "connections at the same time")
@@ -204,14 +217,14 @@ void declare(CLI::App& app, settings& s, std::vector<std::string>& listen, std::
       ->check(CLI::PositiveNumber)
       ->type_name("NUM")
       ->capture_default_str();
-  app.add_option("-B,--protocol", protocol, "auto or ascii: the text protocol with its meta commands")
+  app.add_option("-B,--protocol", w.protocol, "auto or ascii: the text protocol with its meta commands")
       ->type_name("NAME");
-  app.add_option("-I,--max-item-size", item_size, "largest item, with k or m (default: 1m, 1k to 1024m)")
+  app.add_option("-I,--max-item-size", w.item_size, "largest item, with k or m (default: 1m, 1k to 1024m)")
       ->type_name("NUM");
   app.add_flag_callback("-F,--disable-flush-all", [&s] { s.flush_command = false; }, "disable flush_all");
   app.add_flag_callback("-X,--disable-dumping", [&s] { s.dump_commands = false; }, "disable stats cachedump");
   ignored_flag("-W,--disable-watch", "accepted for memcached's sake: there is no watch");
-  app.add_option("-o,--extended", extended_text,
+  app.add_option("-o,--extended", w.extended_text,
                  "memcached's extended options, of which idle_timeout=SECONDS has an effect; debug_commands enables "
                  "debugtime, for tests")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
@@ -220,14 +233,14 @@ void declare(CLI::App& app, settings& s, std::vector<std::string>& listen, std::
                  "the pool where items lie; made when it is not there (default: nv-memcached/items-PORT.nvm in "
                  "$XDG_STATE_HOME or ~/.local/state)")
       ->type_name("PATH");
-  app.add_option("--pool-size", pool_size, "size of a new pool, with k, m or g (default: from -m)")->type_name("NUM");
+  app.add_option("--pool-size", w.pool_size, "size of a new pool, with k, m or g (default: from -m)")->type_name("NUM");
   app.add_option("--medium", s.medium, "medium of a new pool (default: shm on a tmpfs, else ssd)")
       ->check(CLI::IsMember({"shm", "ssd", "dax", "auto-flush"}))
       ->type_name("NAME");
-  app.add_option("--durability", durable, durability_help)
+  app.add_option("--durability", w.durable, durability_help)
       ->check(CLI::IsMember({"strict", "relaxed"}))
       ->type_name("MODE");
-  app.add_option("--on-failure", failure,
+  app.add_option("--on-failure", w.failure,
                  "when a write or a sync of the pool fails: end, with exit code 5; stay, and answer SERVER_ERROR until "
                  "stopped (default: end)")
       ->check(CLI::IsMember({"end", "stay"}))
@@ -240,23 +253,77 @@ void declare(CLI::App& app, settings& s, std::vector<std::string>& listen, std::
       ->type_name("NUM");
 }
 
+void take_sizes(const words& w, settings& s) {
+  if (!w.memory.empty()) {
+    std::uint64_t megabytes = 0;
+    if (!read_number(w.memory, megabytes) || megabytes == 0 || megabytes > (std::uint64_t{1} << 30)) {
+      refuse("-m: '" + w.memory + "' is no number of megabytes");
+    }
+    s.memory_bytes = megabytes << 20;
+    s.memory_given = true;
+  }
+  if (!w.item_size.empty()) {
+    s.item_bytes_max = bytes_of("-I", w.item_size);
+    if (s.item_bytes_max < item_bytes_least) refuse("-I: items of less than 1k are too small to be useful");
+    if (s.item_bytes_max > item_bytes_most) refuse("-I: items can have 1g at most");
+  }
+  if (s.item_bytes_max > s.memory_bytes / 2) {
+    refuse("-I: the largest item may have half of the memory (-m) at most");
+  }
+  if (!w.pool_size.empty()) s.pool_bytes = bytes_of("--pool-size", w.pool_size);
+}
+
+void take_mode(const std::string& mode, settings& s) {
+  if (mode.empty()) return;
+  std::size_t end = 0;
+  unsigned long value = 01000;
+  try {
+    value = std::stoul(mode, &end, 8);
+  } catch (const std::exception&) {
+    end = std::string::npos;
+  }
+  if (end != mode.size() || value > 0777) refuse("-a: '" + mode + "' is no mode in octal");
+  s.unix_mode = static_cast<unsigned>(value);
+}
+
+void take_protocol(const std::string& protocol, settings& s) {
+  if (protocol == "ascii") s.protocol = binding::text;
+  if (protocol == "binary") {
+    refuse(
+        "-B binary: the binary protocol is not spoken here, as memcached itself calls it deprecated; use auto or "
+        "ascii, and clients without their option for it");
+  }
+  if (!protocol.empty() && protocol != "ascii" && protocol != "auto") {
+    refuse("-B: '" + protocol + "' is no protocol; expected auto or ascii");
+  }
+}
+
+// Throws CLI::Error for the first thing that is wrong.
+void take(const words& w, settings& s) {
+  if (w.udp != 0) s.warnings.emplace_back("-U has no effect: there is no UDP");
+  for (const std::string& name : w.unused) s.warnings.push_back(name + " has no effect here");
+  for (const std::string& text : split(w.extended_text)) read_extended(text, s);
+  if (!w.listen.empty()) {
+    s.addresses = split(w.listen);
+    s.addresses_given = true;
+  }
+  take_sizes(w, s);
+  take_mode(w.mode, s);
+  take_protocol(w.protocol, s);
+  if (w.failure == "stay") s.failure = on_failure::stay;
+  if (w.durable == "relaxed") s.durable = durability::relaxed;
+  if (s.volatile_store && !s.pool_path.empty()) refuse("--volatile and --pool exclude each other");
+  if (!s.volatile_store && s.pool_path.empty()) {
+    s.pool_path = own_pool_path(s);
+    if (s.pool_path.empty()) refuse("--pool PATH is missing, and neither STATE_DIRECTORY nor HOME is set");
+  }
+}
+
 }  // namespace
 
 command_line read_command_line(int argc, const char* const* argv) {
   command_line line;
-  settings& s = line.given;
-  std::vector<std::string> listen;
-  std::vector<std::string> extended_text;
-  std::vector<std::string> unused;
-  std::string memory;
-  std::string item_size;
-  std::string pool_size;
-  std::string mode;
-  std::string protocol;
-  std::string durable;
-  std::string failure;
-  int udp = 0;
-
+  words w;
   CLI::App app{
       "A memcached that forgets nothing: its items lie in a Holdfast pool, and an acknowledged change survives "
       "kill -9.",
@@ -271,59 +338,9 @@ command_line read_command_line(int argc, const char* const* argv) {
   try {
     // As getopt has it: the last of several counts.
     app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-    declare(app, s, listen, extended_text, memory, item_size, pool_size, mode, protocol, durable, failure, udp, unused);
+    declare(app, line.given, w);
     app.parse(argc, argv);
-    if (udp != 0) s.warnings.emplace_back("-U has no effect: there is no UDP");
-    for (const std::string& name : unused) s.warnings.push_back(name + " has no effect here");
-    for (const std::string& text : split(extended_text)) read_extended(text, s);
-    if (!listen.empty()) {
-      s.addresses = split(listen);
-      s.addresses_given = true;
-    }
-    if (!memory.empty()) {
-      std::uint64_t megabytes = 0;
-      if (!read_number(memory, megabytes) || megabytes == 0 || megabytes > (std::uint64_t{1} << 30)) {
-        refuse("-m: '" + memory + "' is no number of megabytes");
-      }
-      s.memory_bytes = megabytes << 20;
-      s.memory_given = true;
-    }
-    if (!item_size.empty()) {
-      s.item_bytes_max = bytes_of("-I", item_size);
-      if (s.item_bytes_max < item_bytes_least) refuse("-I: items of less than 1k are too small to be useful");
-      if (s.item_bytes_max > item_bytes_most) refuse("-I: items can have 1g at most");
-    }
-    if (s.item_bytes_max > s.memory_bytes / 2) {
-      refuse("-I: the largest item may have half of the memory (-m) at most");
-    }
-    if (!pool_size.empty()) s.pool_bytes = bytes_of("--pool-size", pool_size);
-    if (!mode.empty()) {
-      std::size_t end = 0;
-      unsigned long value = 01000;
-      try {
-        value = std::stoul(mode, &end, 8);
-      } catch (const std::exception&) {
-        end = std::string::npos;
-      }
-      if (end != mode.size() || value > 0777) refuse("-a: '" + mode + "' is no mode in octal");
-      s.unix_mode = static_cast<unsigned>(value);
-    }
-    if (protocol == "ascii") s.protocol = binding::text;
-    if (protocol == "binary") {
-      refuse(
-          "-B binary: the binary protocol is not spoken here, as memcached itself calls it deprecated; use auto or "
-          "ascii, and clients without their option for it");
-    }
-    if (!protocol.empty() && protocol != "ascii" && protocol != "auto") {
-      refuse("-B: '" + protocol + "' is no protocol; expected auto or ascii");
-    }
-    if (failure == "stay") s.failure = on_failure::stay;
-    if (durable == "relaxed") s.durable = durability::relaxed;
-    if (s.volatile_store && !s.pool_path.empty()) refuse("--volatile and --pool exclude each other");
-    if (!s.volatile_store && s.pool_path.empty()) {
-      s.pool_path = own_pool_path(s);
-      if (s.pool_path.empty()) refuse("--pool PATH is missing, and neither STATE_DIRECTORY nor HOME is set");
-    }
+    take(w, line.given);
   } catch (const CLI::Success& e) {
     line.exit_code = exit_good;
     if (dynamic_cast<const CLI::CallForVersion*>(&e) != nullptr) {

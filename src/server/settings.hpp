@@ -1,5 +1,5 @@
-// What the command line says: memcached's flags, and ours. Read once; what can change while the server runs lies in
-// environment.hpp.
+// Settings of the command line: memcached's flags, and ours. Read once; values that can change while the server runs
+// are in environment.hpp.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ enum class binding : std::uint8_t { automatic, text };
 
 // When a write or a sync of the pool has failed.
 enum class on_failure : std::uint8_t {
-  end,   // the server ends, with exit_failed; what starts it again finds what was acknowledged
-  stay,  // it answers SERVER_ERROR to whatever needs the pool, until it is stopped
+  end,   // the server ends, with exit_failed; the next start finds everything that was acknowledged
+  stay,  // it answers SERVER_ERROR to commands that need the pool, until it is stopped
 };
 
 struct settings {

@@ -127,7 +127,7 @@ result<listening_socket> listen_unix(const std::string& path, unsigned mode, int
   }
   close_on_failure s{platform::open_socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0)};
   if (s.fd < 0) return fail_with_errno("-s " + path);
-  // Nobody may connect before the mode is right.
+  // The mode is right from the first moment that a client could connect.
   const mode_t before = ::umask(static_cast<mode_t>(~mode & 0777U));
   const int bound = ::bind(s.fd, name, sizeof address);
   const int number = errno;

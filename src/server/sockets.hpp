@@ -25,7 +25,7 @@ std::string name_of(const sockaddr_storage& address, socklen_t bytes);
 // until begin_listening().
 status bind_tcp(const std::string& text, int port, std::vector<listening_socket>& to);
 status begin_listening(const listening_socket& on, int backlog);
-// Takes the place of a socket that nobody listens on any more, and of nothing else.
+// Listens on a Unix socket. It replaces a file at `path` only if that is a socket without a listener.
 result<listening_socket> listen_unix(const std::string& path, unsigned mode, int backlog);
 
 // Tells the service manager that has set NOTIFY_SOCKET, if there is one: "READY=1" (sd_notify(3)).

@@ -1,5 +1,5 @@
-// What the server counts. Each worker counts for itself, in words that only it writes; whoever asks adds them up. A
-// reset remembers the sums instead of clearing the words, so that no worker needs to know of it.
+// Counters of the server. Each worker counts for itself, in words that only it writes; a report adds them up. A reset
+// remembers the sums instead of clearing the words, so that no worker needs to know of it.
 #pragma once
 
 #include <array>

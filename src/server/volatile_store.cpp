@@ -165,7 +165,7 @@ std::size_t volatile_store::sweep(item_session&, const sweep_wish& wish, const s
   const auto enough = [&] { return wish.bytes != 0 && memory_.load(std::memory_order_relaxed) + wish.bytes <= limit; };
   std::size_t gone = 0;
   std::size_t seen_items = 0;
-  // Three times around are enough, whatever was used meanwhile.
+  // Three times around are enough, even if items were used meanwhile.
   patience choosy;
   for (std::size_t turn = 0; turn < 3 * shards && seen_items < wish.items_max && !enough(); ++turn) {
     shard& s = shards_[next_shard_.fetch_add(1, std::memory_order_relaxed) % shards];
@@ -211,7 +211,7 @@ usage volatile_store::used() const noexcept {
 void volatile_store::limit(std::uint64_t bytes) noexcept { limit_.store(bytes, std::memory_order_relaxed); }
 
 std::uint64_t volatile_store::flushed_before() const noexcept {
-  // acquire: pairs with the release in flush_all(); who has seen its acknowledgement sees this.
+  // acquire: pairs with the release in flush_all(); a thread that has seen its acknowledgement sees this.
   return flushed_before_.load(std::memory_order_acquire);
 }
 

@@ -1,4 +1,4 @@
-// Items in ordinary memory, behind locks: the twin that tests of the protocol run on and that benchmarks compare with.
+// Items in ordinary memory, under locks: the twin that tests of the protocol run on and that benchmarks compare with.
 // It forgets everything when the process ends.
 //
 // Threads: a mutex for each shard, none held while another is taken. Items are counted: a session holds what it has
@@ -58,7 +58,7 @@ class volatile_store final : public item_store {
   void count(const node& n, std::int64_t sign) noexcept;
 
   std::array<shard, shards> shards_;
-  // relaxed, all of them: each number stands for itself; whoever needs them exact holds the lock of the shard.
+  // relaxed, all of them: each number stands for itself; a thread that needs it exact holds the lock of the shard.
   std::atomic<std::uint64_t> items_{0};
   std::atomic<std::uint64_t> item_bytes_{0};
   std::atomic<std::uint64_t> memory_{0};

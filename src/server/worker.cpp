@@ -115,8 +115,8 @@ void worker::finish_round() {
   for (std::size_t i = 0; i < ready_.size(); ++i) {
     connection* const c = ready_[i];
     c->is_ready = false;
-    // What cannot be made durable must not be acknowledged, nor what was read of a store that failed meanwhile: the
-    // client sees a connection that breaks.
+    // A change that cannot be made durable must not be acknowledged, nor data be sent that were read from a store that
+    // has failed meanwhile: the client sees a connection that breaks.
     if (!durable) c->hang_up();
     if (!c->send()) {
       close(c);

@@ -1,10 +1,9 @@
 // Objects whose payload lies at a multiple of more than 16 bytes, format 1.
 //
-// Such an object is an ordinary one that is larger than asked for by its alignment: somewhere in the first part of it
-// is an aligned place from which there is room enough.  Its header, which lies where every header does, says what the
-// alignment is and how far that place is (the gap: bytes from the header to the payload); 16 bytes before the payload a
-// signpost says the same, and leads from the payload back to the header.  Slots, runs, allocation words and lengths
-// know nothing of this.
+// Such an object is an ordinary one, larger by its alignment than asked for, so that it has an aligned place with room
+// enough after it.  Its header lies where every header does, and holds the alignment and the gap (bytes from the header
+// to the payload).  A signpost 16 bytes before the payload holds the same, and leads from the payload back to the
+// header.  Slots, runs, allocation words and lengths are those of any object.
 #pragma once
 
 #include <bit>
@@ -24,7 +23,7 @@ struct alignment {
   std::uint64_t bytes = natural_alignment;
   std::uint64_t gap = sizeof(object_header);
   [[nodiscard]] constexpr bool natural() const noexcept { return bytes == natural_alignment; }
-  // Of the object's size, which is not the program's.
+  // The part of the object's size that the program did not ask for.
   [[nodiscard]] constexpr std::uint64_t padding() const noexcept { return natural() ? 0 : bytes; }
   // From the header to the signpost.
   [[nodiscard]] constexpr std::uint64_t signpost() const noexcept { return gap - natural_alignment; }

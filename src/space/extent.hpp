@@ -35,7 +35,7 @@ struct alignas(line_bytes) extent {
   extent* next = nullptr;  // in its bucket
   extent* previous = nullptr;
   std::uint64_t page = no_page;
-  static constexpr std::uint32_t no_arena = ~std::uint32_t{0};  // no extent's so far: nobody has a pointer to it
+  static constexpr std::uint32_t no_arena = ~std::uint32_t{0};  // a descriptor of no extent: no thread points to it
   std::atomic<std::uint32_t> arena{no_arena};
   std::uint32_t tags_hidden = 0;   // counts tags that were replaced by another lane's before anybody settled them
   std::uint32_t tags_settled = 0;  // as far as these have been settled
@@ -63,7 +63,7 @@ struct alignas(line_bytes) extent {
     return round_up(sizeof(extent) + (4 * ceil_div(s.slots, 64) + s.words) * 8, line_bytes);
   }
 
-  // For a descriptor that is nobody's: it has no page, so whoever comes by a stale pointer looks no further.
+  // Makes an unused descriptor.  It has no page, so that a thread with a stale pointer to it stops there.
   void make_empty(layout::object_layout l, const layout::extent_shape& s) noexcept {
     next = previous = nullptr;
     tags_hidden = tags_settled = 0;

@@ -4,10 +4,10 @@
 //   layered bitmap    higher bit = all 64 lower bits are set: a full chunk or group
 //   layered lock map  higher bit = any lower bit is set: a whole chunk or group cannot be taken now
 //
-// Threads.  Any thread changes any bit of the lowest layer by one atomic read-modify-write; that bit alone decides. Who
-// changes the sum of a word (not who finds it so) brings the layer above up to date and looks again afterwards, so a
-// higher bit is a hint while its word changes and exact when nobody is at work: the last to write it has seen the word
-// after writing, and whoever changes the word later writes again.
+// Threads.  Any thread changes any bit of the lowest layer by one atomic read-modify-write; that bit alone decides. The
+// thread whose change alters the sum of a word brings the layer above up to date, and looks at the word again
+// afterwards.  So a higher bit is a hint while its word changes, and exact when no thread is at work: the last thread
+// that wrote it has seen the word after writing, and a later change of the word writes it again.
 #pragma once
 
 #include <atomic>

@@ -54,7 +54,7 @@ class page_map {
   [[nodiscard]] std::uint64_t load(std::uint64_t page) const noexcept {
     return ref(page).load(std::memory_order_acquire);
   }
-  // release: whoever finds the entry finds the pages as they were left.
+  // release: a thread that finds the entry sees the pages as they were left.
   void store(std::uint64_t page, std::uint64_t word) const noexcept {
     ref(page).store(word, std::memory_order_release);
   }

@@ -40,7 +40,7 @@ class page_state {
   [[nodiscard]] constexpr layout::object_layout layout() const noexcept {
     return static_cast<layout::object_layout>(code_ >> 5 & 3);
   }
-  // Of a run: an open transaction allocates it; one frees it.
+  // State of a run: an open transaction is allocating it; an open transaction is freeing it.
   [[nodiscard]] constexpr bool reserved() const noexcept { return (code_ & reserved_bit) != 0; }
   [[nodiscard]] constexpr bool freeing() const noexcept { return (code_ & freeing_bit) != 0; }
 
@@ -60,8 +60,8 @@ class page_states {
   [[nodiscard]] page_state get(std::uint64_t page) const noexcept {
     return page_state{states_[page].load(std::memory_order_acquire)};
   }
-  // A page's state leaves 0 only under lock_of(page), so that whoever finds it 0 there, and then an entry in the page
-  // map, may put there what that entry says.
+  // A page's state leaves 0 only under lock_of(page).  So a thread that holds the lock, finds 0 and then an entry in
+  // the page map, may set the state that follows from the entry.
   void set(std::uint64_t page, page_state s) noexcept { states_[page].store(s.code(), std::memory_order_release); }
   [[nodiscard]] bool change(std::uint64_t page, page_state& from, std::uint64_t to_code) noexcept {
     std::uint64_t code = from.code();

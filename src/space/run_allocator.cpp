@@ -192,7 +192,7 @@ std::optional<std::uint64_t> run_allocator::search_group(std::uint64_t group, un
   return std::nullopt;
 }
 
-// Every chunk, whatever marks, claims and hints say; nobody holds locks across chunks meanwhile.
+// Searches every chunk, regardless of marks, claims and hints; no other thread holds locks across chunks meanwhile.
 std::optional<std::uint64_t> run_allocator::exhaustive(page_use use, unsigned count) noexcept {
   const std::lock_guard guard{crossing_};
   for (std::uint64_t group = 0; group < groups(); ++group) {

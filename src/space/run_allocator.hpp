@@ -85,7 +85,7 @@ class run_allocator {
   layered_lock_map locks_;
   sparse_array<std::uint8_t> page_marks_;   // of each chunk: where the next request begins
   sparse_array<std::uint8_t> chunk_marks_;  // two of each group, low side and high side
-  sparse_array<std::uint16_t> claims_;      // of each chunk: who works in it, 0: nobody
+  sparse_array<std::uint16_t> claims_;      // of each chunk: the arena that works in it, 0: none
   std::unique_ptr<arena_marks[]> arenas_;
   std::array<std::array<group_hint, size_classes>, page_uses> hints_{};
   std::atomic<std::uint64_t> size_{0};

@@ -1,4 +1,4 @@
-// Door of layer 5: where objects are.  Reserving, committing and freeing them; page map, extents, indexes behind it.
+// Door of layer 5: where objects are.  Reserving, committing and freeing them; it hides page map, extents and indexes.
 //
 // Nothing durable changes before a transaction commits, but for the creation of an extent and for log runs: reserve()
 // and begin_free() take hold of space in DRAM and hand out an intent (log/intent.hpp), which the transaction's lane
@@ -18,19 +18,18 @@
 ///   1. S page map entry; F it;                     | space/E6  it is the structure's before anything leads there
 /// Either, given back:
 ///   1. S page map entry 0; F it;                   | space/E5  its pages may get another use
-/// Recovery: an extent without objects is one like any other; recovery of the lanes frees log runs.  It does so
-/// wherever one is entered, so a late zero would not harm it (whatever is in these pages by then, their entry is
-/// replaced or zero).  But a late zero would come after close(), which promises that there is nothing to recover, and
-/// would then hit pages with another use.
+/// Recovery: an extent without objects is one like any other; recovery of the lanes frees every log run that has an
+/// entry.  It would survive a zero entry (space/E4) that comes late.  But one that came after close(), which promises
+/// that there is nothing to recover, would hit pages with another use.
 //
 // Hazards of replay (log/tag.hpp).  An intent may be made again after a crash as long as its lane has not settled.  So
 //   - every allocation word has a tag, and reserve() and begin_free() settle the tag of the word that they are going to
-//     change if it names another lane.  A tag that was replaced before anybody settled it is remembered by the newest
-//     such generation of its lane (hidden_) and by a count in its extent.  Where replays have one order over all lanes
-//     nobody need settle here;
+//     change if it names another lane.  A tag that was replaced before it was settled is remembered by the newest such
+//     generation of its lane (hidden_) and by a count in its extent.  With one order of replays over all lanes no
+//     settling is needed;
 //   - an extent's pages, and an entry that is written directly, change their use only after settle_all();
-//   - where replays store contents, too, they may store into whatever was freed: a reservation says which generation
-//     freed something there last, and pages that are written directly wait for the last free of any run.
+//   - replays that store contents may store into freed memory: a reservation names the generation that freed something
+//     there last, and pages that are written directly wait for the last free of any run.
 // Settling happens under no lock of this layer; the slot or run in question is held by a reservation or a freeing mark.
 //
 // Threads.  Any number; a lane is used by one at a time, and stands for the arena it allocates from.  Objects are freed
@@ -136,8 +135,8 @@ class space final : public space_types, public structure_pages {
     }
   }
 
-  // Its transaction has committed, as `generation` of the lane: applies its intent.  Generation 0: of a medium that
-  // has nothing to replay, where the intent has been applied already.
+  // Applies the intent of a reservation whose transaction has committed, as `generation` of the lane.  Generation 0:
+  // the medium has nothing to replay, and the intent has been applied already.
   void committed(const reservation& r, unsigned lane, std::uint64_t generation) noexcept {
     const log::tag t = tag_of(lane, generation);
     const bool to_apply = generation != 0;
@@ -159,7 +158,7 @@ class space final : public space_types, public structure_pages {
 
   // The object that starts at `offset`, its header included.  errc::bad_pointer if none does; corrupt if what stands
   // there fails its checks.
-  // `who` calls: name_of() a lane that the caller holds, or nobody.
+  // `who` is the caller: name_of() a lane that it holds, or nobody.
   [[nodiscard]] result<object> find(std::uint64_t offset, layout::object_layout l,
                                     unsigned who = space_index::nobody) noexcept {
     const geometry& g = index_.sizes();
@@ -229,7 +228,7 @@ class space final : public space_types, public structure_pages {
       if (generation != 0) log::apply(base_, o.clear);
       index_.states.set_tag(index_.sizes().page_of(o.offset), t);
       if constexpr (S::ordered) {
-        // release: pairs with whoever takes the pages afterwards.
+        // release: pairs with the thread that takes the pages afterwards.
         std::uint64_t newest = runs_freed_.load(std::memory_order_relaxed);
         while (newest < generation && !runs_freed_.compare_exchange_weak(newest, generation, std::memory_order_release,
                                                                          std::memory_order_relaxed)) {
@@ -265,7 +264,7 @@ class space final : public space_types, public structure_pages {
                   layout::slot_protocol::transactional});
     return reservation{g.page_offset(*page), count << g.page_shift, {}, nullptr};
   }
-  // No record leads to it any more.
+  // Frees a log run after the last record that leads to it.
   void release_log_run(std::uint64_t offset) noexcept {
     const std::uint64_t page = index_.sizes().page_of(offset);
     const layout::page_entry e = layout::unpack(index_.map.load(page) & checked_mask);
@@ -388,7 +387,7 @@ class space final : public space_types, public structure_pages {
   [[nodiscard]] page_state state_at(std::uint64_t& page) const noexcept {
     const page_state s = index_.states.get(page);
     if (s.code() != 0) return s;
-    // Pages of a coarse extent behind its head have no state of their own.
+    // Pages of a coarse extent after its first have no state of their own.
     const std::uint64_t head = round_down(page, layout::coarse_extent_pages);
     const page_state first = index_.states.get(head);
     const bool inside = first.what() == page_state::type::coarse ||

@@ -284,7 +284,7 @@ result<bool> space_index::look_up(std::uint64_t page) noexcept {
   if (head + entry.length_pages <= page || !layout::transactional(entry)) return false;
   if (entry.kind == page_kind::run) {
     const std::lock_guard guard{states.lock_of(head)};
-    // A state of 0 that we find first, and then still the entry: nobody has looked the run up, so nobody can free it.
+    // The state is 0 and then the entry is still there: no thread has looked the run up, so none can free it.
     if (states.get(head).code() == 0 && map.load(head) == word) {
       states.set(head, page_state::run(entry.length_pages, entry.layout, false));
     }

@@ -5,7 +5,7 @@
 // runs out (a few at a time, by a cursor), or all by build_index().  An extent that proves to be damaged is
 // quarantined.
 //
-// Arenas stand for lanes; one more holds extents that were indexed on nobody's behalf, from where they are adopted.
+// Arenas stand for lanes; one more holds extents that were indexed for no lane, until a lane adopts them.
 #pragma once
 
 #include <atomic>
@@ -51,7 +51,7 @@ class space_index {
   [[nodiscard]] arena* existing_arena(unsigned number) const noexcept {
     return arenas_[number].load(std::memory_order_acquire);
   }
-  // What a lane is called by the locks of arenas (sync/biased_lock.hpp); `nobody` for work that is no lane's.
+  // Name of a lane for the locks of arenas (sync/biased_lock.hpp); `nobody` for work of no lane.
   static constexpr unsigned nobody = 0;
   [[nodiscard]] static constexpr unsigned name_of(unsigned lane) noexcept { return lane + 1; }
   // Locks the arena that guards `e`.

@@ -93,7 +93,7 @@ auto space<M, S>::take_pages(unsigned mine, page_use use, std::uint64_t count, b
     if (trim()) continue;
     const status grown = grow_for(use, count, size_seen);
     if (grown) continue;
-    // Extents that nobody has looked at may be empty.
+    // Extents that are not indexed yet may be empty.
     if (!last_resort || !index_.index_everything()) return grown.error();
   }
 }
@@ -139,7 +139,7 @@ bool space<M, S>::trim() noexcept {
     const biased_lock::guard guard{a->lock, space_index::nobody};
     for (unsigned set = 0; set < slot_sets; ++set) {
       while (extent* e = a->sets[set].empty(kind_of_set(set))) {
-        // In no bucket nobody allocates from it, and nothing is in it that could be found.
+        // An extent in no bucket: no thread allocates from it, and it holds no object that could be found.
         a->sets[set].remove(*e);
         e->next = leaving;
         leaving = e;

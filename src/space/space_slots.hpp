@@ -75,7 +75,7 @@ status space<M, S>::refill(unsigned lane, unsigned set, unsigned count) noexcept
   if (index_.adopt(index_.orphans(), mine, set, count, who)) return {};
   if (index_.index_some(mine, set, count, who)) return {};
   if (status s = new_extent(lane, set, false); s || s.error() == errc::no_memory) return s;
-  // The pool is full and cannot grow: room that others have, or that nobody has looked at yet.
+  // The pool is full and cannot grow: takes room of other arenas, or room that is not indexed yet.
   if (index_.adopt_from_any(mine, set, count, who)) return {};
   if (index_.index_rest(mine, set, count, who)) return {};
   return new_extent(lane, set, true);
@@ -98,7 +98,7 @@ status space<M, S>::new_extent(unsigned lane, unsigned set, bool last_resort) no
   e->make_empty(layout_of_set(set), s);
   index_.name(*e, *page, mine, who);
   {
-    // Before the entry: whoever finds that must not index the extent a second time.
+    // Before the entry: a thread that finds the entry must not index the extent a second time.
     const std::lock_guard guard{index_.states.lock_of(*page)};
     index_.states.set(*page, page_state::of(*e));
   }
@@ -220,8 +220,8 @@ auto space<M, S>::find_around(std::uint64_t offset, layout::object_layout l) noe
 
 // ---- tags ----------------------------------------------------------------------------------------------------------
 
-// The word of `slot` was changed by t.  Whom the word named before may not have been settled: nobody had to who changed
-// another bit at the same time.
+// Notes that t has changed the word of `slot`.  The tag that the word had may not be settled: lanes that change other
+// bits at the same time need not settle each other.
 template <media M, log::settler S>
 void space<M, S>::put_tag(extent& e, unsigned slot, log::tag t) noexcept {
   std::uint64_t& word = e.tags()[slot / checked_bits];
@@ -252,8 +252,8 @@ void space<M, S>::each_hiding_lane(F&& f) const noexcept {
   }
 }
 
-// Before `lane` changes a word: whoever changed it before cannot be replayed over that.  No lock is held; the slot that
-// is to be changed is reserved or being freed, so nobody changes its bit meanwhile, and the extent stays.
+// Before `lane` changes a word: keeps earlier changes of other lanes from being replayed over its own.  No lock is
+// held; the slot is reserved or being freed, so no other thread changes its bit meanwhile, and the extent stays.
 template <media M, log::settler S>
 void space<M, S>::settle(extent& e, const tags_seen& seen, unsigned lane) noexcept {
   if constexpr (S::ordered) return;
@@ -267,7 +267,7 @@ void space<M, S>::settle(extent& e, const tags_seen& seen, unsigned lane) noexce
       settler_.settle(t, lane);
     });
   }
-  // What is settled need not be settled again, unless it changed meanwhile.  Our own hidden changes are not settled.
+  // A settled tag is cleared, unless it has changed meanwhile.  Hidden changes of the lane itself are not settled.
   arena& a = index_.lock(e, space_index::name_of(lane));
   if (foreign && e.tags()[seen.word] == seen.tag.code) e.tags()[seen.word] = 0;
   if (!own_hidden && seen.any_hidden) e.tags_settled = seen.hidden;

@@ -28,7 +28,7 @@ class structure_pages {
   // extent; errc::no_space, no_memory, or the error of growth.
   [[nodiscard]] virtual result<std::uint64_t> take_extent(unsigned arena, layout::slot_protocol protocol,
                                                           std::uint16_t owner, unsigned slots_each) noexcept = 0;
-  // Whole pages, with whatever they hold; the entry is durable on return.  `known` is told the offset before.
+  // Takes whole pages, contents unspecified; the entry is durable on return.  `known` is told the offset before that.
   using offset_known = void (*)(void* context, std::uint64_t offset);
   [[nodiscard]] virtual result<std::uint64_t> take_run(unsigned arena, layout::slot_protocol protocol,
                                                        std::uint16_t owner, std::uint64_t bytes,

@@ -45,7 +45,7 @@ class durable_side {
   // Whether addresses of the pool are virtual, so that loads go through this thread's reader().
   [[nodiscard]] bool translates() const noexcept { return translates_; }
   [[nodiscard]] virtual result<home_reader*> reader() noexcept = 0;
-  // Whether the engine can also take stores in place that were announced, where nobody looks meanwhile.
+  // Whether the engine also takes announced stores in place, to memory that no other thread reads meanwhile.
   [[nodiscard]] virtual bool takes_announced_stores() const noexcept = 0;
   // Until a commit is durable; errc::in_doubt if the sync failed that it needed.
   [[nodiscard]] virtual status wait(lsn_t lsn) noexcept = 0;

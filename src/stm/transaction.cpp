@@ -175,7 +175,8 @@ verdict transaction::commit_level() {
   }
   if (engine_ != nullptr && engine_->depth() == depth()) {
     if (status s = engine_->commit_level(); !s) {
-      // Of the engine's part nothing is left.  What has joined the level around stays there to be put back with it.
+      // The engine has rolled its part back.  Old bytes that have joined the level around stay there, to be put back
+      // with it.
       take_level_back(false);
       return doom(s.error());
     }
@@ -264,7 +265,7 @@ void transaction::wait_for_change() noexcept {
 verdict transaction::become_irrevocable() {
   if (who_.alone()) return verdict::done;
   series_.wants_serial = true;
-  // Those who wait for this thread's locks or lane would be waited for by it: it lets go of everything first.
+  // It rolls back first: otherwise it would wait for threads that wait for its own locks or lane.
   return verdict::conflict;
 }
 
@@ -587,7 +588,8 @@ verdict transaction::free(void* p) {
     freed_volatile_.push_back(p);
     return verdict::done;
   }
-  // A transaction whose reads do not hold any more may have taken the pointer from anywhere, and is not to be blamed.
+  // A transaction whose reads have become invalid may have got the pointer from anywhere: that is a conflict, no fault
+  // of the program.
   const auto refuse = [&](errc code) { return view_.holds() ? doom(code) : verdict::conflict; };
   if (side_ == nullptr || !side_->holds(p)) {
     return refuse(fail(errc::bad_pointer, "%p lies in no pool, or in another one than the transaction's", p));

@@ -2,8 +2,7 @@
 //
 // Write-back, where the engine asks for it or the program does: stores stay in the write set.
 //   1. lock the line's orec at the first store to it
-//   2. commit: engine.enter_commit(lines), draw a version, the reads still hold, engine.commit_lines(),
-//   volatile
+//   2. commit: engine.enter_commit(lines), draw a version, the reads still hold, engine.commit_lines(), volatile
 //      lines home, unlock(version)
 // Write-through otherwise: the engine keeps old bytes.
 //   1. lock the line's orec, engine.announce(), store in place
@@ -12,12 +11,12 @@
 //      and found them locked
 // Volatile memory is stored in place in a write-through transaction, with the old bytes kept here, and buffered in a
 // write-back one.  A transaction that runs alone is write-through wherever the engine lets it: code without barriers
-// sees what it has stored.  The engine's transaction begins with the first durable store, allocation or free; who only
-// reads takes no lane and no lock.
+// sees what it has stored.  The engine's transaction begins with the first durable store, allocation or free; a
+// transaction that only reads takes no lane and no lock.
 //
-// An object that this transaction has allocated is nobody else's: stores go in place, without orecs, and are undone
-// only if the object is older than the level that is rolled back.  What is freed is locked line by line, so that
-// whoever still sees it learns from the version that it is gone, and so that reuse, which stores in place, needs no
+// An object that this transaction has allocated is private to it: stores go in place, without orecs, and are undone
+// only if the object is older than the level that is rolled back.  A freed object is locked line by line.  So a
+// transaction that still sees it learns from the version that it was freed, and reuse, which stores in place, needs no
 // locks.
 //
 // Levels: a savepoint costs nothing until something is written in it.  Rolling back an inner level keeps its locks and
@@ -80,11 +79,11 @@ class transaction {
     durable_side* side = nullptr;
     lsn_t lsn = 0;
     bool changed = false;       // it did, and the LSN is its own
-    std::uint64_t version = 0;  // 0: nobody need be waited for
+    std::uint64_t version = 0;  // 0: no wait for quiescence
   };
   [[nodiscard]] const ended& last() const noexcept { return ended_; }
-  // Waits until what it did, and saw, is durable; and, if it was asked to, until no other one looks at what it made
-  // private.
+  // Waits until all that the transaction did and saw is durable; and, if it was asked to, until no other transaction
+  // can read the memory that it made private.
   [[nodiscard]] status finish_wait(const ended& e) noexcept;
   [[nodiscard]] verdict commit_level();
   void roll_back_level() noexcept;
@@ -166,7 +165,7 @@ class transaction {
   [[nodiscard]] verdict anchor(anchor_word which, void*& out);
 
   [[nodiscard]] verdict on(int event, void (*call)(), void* argument);
-  // Hooks of the transaction that has ended, or the level that was rolled back, whatever their event.
+  // Hooks, of all events, of the transaction that has ended or of the level that was rolled back.
   [[nodiscard]] bool has_hooks() const noexcept { return !due_.empty(); }
   [[nodiscard]] std::vector<hook> take_hooks() noexcept { return std::move(due_); }
 

@@ -3,13 +3,13 @@
 // A locked instruction waits for every write-back before it and lets nothing after it begin, so that it turns the work
 // between two fences, which a processor does while the first is still under way, into waiting.  Most locks on the way
 // of a transaction are taken by one lane nearly always.  Its lane takes such a lock by two plain stores and a load;
-// anybody else has to take the bias away first, which costs a barrier in all threads (microseconds).  A lock that is
-// taken away again and again before that has paid favours nobody: each time its lane has to use it longer, undisturbed,
-// to be favoured again.
+// any other lane has to take the bias away first, which costs a barrier in all threads (microseconds).  Each time this
+// happens, the lane has to use the lock longer, undisturbed, to be favoured again: so a lock that is contended soon
+// favours no lane.
 //
 // Names.  `who` is a number that at most one thread goes by at a time, handed over with acquire and release (a lane,
-// plus one); 0 is anybody and never favoured.  The first who uses a lock is the only one it can ever favour: two
-// favourites could not share `held_`, for a thread that was interrupted in lock() may store there late.
+// plus one); 0 is any other thread and never favoured.  A lock can only ever favour its first user: two favourites
+// could not share `held_`, since a thread that was interrupted in lock() may store there late.
 //
 /// Dekker's handshake, its fence in the common side replaced by one in all threads.
 ///   favourite: S held = 1; compiler barrier; L biased       in if still biased
@@ -31,7 +31,7 @@ class biased_lock {
     if (who != 0 && favourite_.load(std::memory_order_relaxed) == who) {
       held_.store(true, std::memory_order_relaxed);
       isa::compiler_fence();
-      // relaxed: while it is biased nobody else has held the lock since this favourite did.
+      // relaxed: while it is biased no other thread has held the lock since this favourite did.
       if (biased_.load(std::memory_order_relaxed)) {
         if (favours_ < favours_that_pay) ++favours_;
         return;
@@ -43,7 +43,7 @@ class biased_lock {
 
   void unlock() noexcept {
     if (!slowly_) {
-      // release: pairs with the acquire load of whoever takes the bias away.
+      // release: pairs with the acquire load of the thread that takes the bias away.
       held_.store(false, std::memory_order_release);
       return;
     }

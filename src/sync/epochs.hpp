@@ -1,8 +1,8 @@
-// Epochs: who may still look at what has been unlinked (Fraser; log-free, section 5.2).
+// Epochs: which threads may still read unlinked memory (Fraser; log-free, section 5.2).
 //
-// Each thread counts its operations, once when one begins and once when it ends: an odd count is inside.  Whoever has
-// unlinked something keeps a vector of all counts; when every thread that was inside then has moved on, nobody can hold
-// a reference to it.
+// Each thread counts its operations, once when one begins and once when it ends: an odd count is inside.  A thread that
+// unlinks something keeps a vector of all counts; when every thread that was inside then has moved on, no reference to
+// it is left.
 //
 /// Dekker's handshake, its barrier in the common side replaced by one in all threads (sync/biased_lock.hpp):
 ///   enter()      S count odd; compiler barrier; L links

@@ -1,4 +1,4 @@
-// Transactions of every engine, for whoever calls them through open_transaction.
+// Transactions of every engine, for layers that call them through open_transaction.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Why a transaction allows only abort: the first failure in it, of whatever came before the level where it happened was
-// rolled back.
+// Why a transaction allows only abort: the first failure in it.  A failure goes with its level when that is rolled
+// back.
 //
 // Threads: one, that of the transaction.
 #pragma once

@@ -1,7 +1,7 @@
 // Heap: a pool's bytes with everything volatile that works on them: lanes, space, one transaction object per lane used.
 //
 // Knows no files and makes no threads: the same class runs on a mapped pool, on the private image of a pool on ssd and
-// on a plain buffer in a test.  boot() takes the bytes from whatever a crash left to ready.
+// on a plain buffer in a test.  boot() makes the bytes that a crash left ready.
 #pragma once
 
 #include <atomic>
@@ -29,8 +29,8 @@ struct engine_settings {
   log::validation validation = log::validation::checksum;
 };
 
-// The engines.  Each is a kind of lanes, a kind of transaction, and how a pool of it becomes ready: recover() takes the
-// bytes from whatever a crash left, rest() goes on where a closed pool stopped, first_use() is called before the first
+// The engines.  Each is a kind of lanes, a kind of transaction, and how a pool of it becomes ready: recover() starts
+// from the bytes that a crash left, rest() goes on where a closed pool stopped, first_use() is called before the first
 // transaction of a lane.
 template <media M>
 struct undo_engine {

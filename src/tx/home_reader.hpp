@@ -5,12 +5,11 @@
 
 namespace nvm::tx {
 
-// How objects are read whose addresses are virtual; of one thread.
+// Reader of objects with virtual addresses, for one thread.
 class home_reader {
  public:
   virtual ~home_reader() = default;
-  // The n bytes at `offset`.  Of bytes that are being changed each is as it was or as it will be; addresses that
-  // nothing has are read as anything.
+  // Reads the n bytes at `offset`.  A byte that is being changed is read old or new; unused addresses read as anything.
   virtual void read(std::uint64_t offset, void* to, std::size_t n) noexcept = 0;
 };
 

@@ -23,7 +23,7 @@ class level_stack {
   [[nodiscard]] unsigned depth() const noexcept { return static_cast<unsigned>(levels_.size()); }
   // errc::ok: nothing has failed that leaves only abort.
   [[nodiscard]] errc failure() const noexcept { return failed_.code(); }
-  // What has just failed in the innermost level, or what the program did in it and may not, leaves only abort.
+  // Notes a failure in the innermost level, or a forbidden call of the program: only abort is possible then.
   errc doom(errc code) noexcept { return failed_.note(code, depth()); }
 
   [[nodiscard]] status on(int event, void (*call)(), void* argument) noexcept try {
@@ -68,8 +68,8 @@ class level_stack {
   }
   // Hooks of the level that is about to be rolled back begin here.
   [[nodiscard]] std::size_t hooks_of_level() const noexcept { return levels_.back().hooks; }
-  // After level_aborted(): those, for the caller to run now.  What a program keeps in volatile memory beside what the
-  // level changed has to be put right before the level around goes on.
+  // After level_aborted(): moves those hooks to the caller, which runs them now.  A program has to put its volatile
+  // memory right before the level around goes on.
   void take_hooks_from(std::size_t index, std::vector<hook>& hooks) noexcept {
     const auto first = static_cast<std::ptrdiff_t>(index);
     try {

@@ -335,7 +335,7 @@ class mnemosyne_undo_transaction : public transaction_core<M, log::mnemosyne_log
   status refuse_stores(status why) noexcept {
     log_failed_ = true;
     core::doom(why.error());
-    // Of what the call announced nothing was stored to.  The level around may go on, and commit: not these words.
+    // The announced words were not stored to.  The level around may go on and commit, without these words.
     lanes_.forget(lane_);
     return why;
   }

@@ -1,5 +1,5 @@
-// The objects that an open transaction allocates and frees, whatever engine makes that durable: taking hold of them,
-// giving them up with a level, and the intents of what remains.
+// The objects that an open transaction allocates and frees, for every engine: reserving them, giving them up with a
+// level, and the intents of those that remain.
 //
 // Threads: one, the one that holds the lane.
 #pragma once

@@ -1,6 +1,5 @@
-// An open transaction of some engine on one lane, for whoever does not care which engine and medium that is: the C
-// interface and the barrier transactions of stm/.  Offsets are bytes from the pool's start; objects are named by their
-// payload.
+// An open transaction of any engine and medium on one lane, for the C interface and the barrier transactions of stm/.
+// Offsets are bytes from the pool's start; objects are named by their payload.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +39,7 @@ class open_transaction {
   [[nodiscard]] virtual status commit_level() noexcept = 0;
   // `hooks` are to be run now.
   virtual void abort_level(std::vector<hook>& hooks) noexcept = 0;
-  // Outermost level; the lane is free afterwards and this object belongs to whoever takes it next.
+  // Outermost level; the lane is free afterwards, and this object belongs to the thread that takes it next.
   [[nodiscard]] virtual result<lsn_t> commit(std::vector<hook>& hooks) noexcept = 0;
   virtual void abort(std::vector<hook>& hooks) noexcept = 0;
 
@@ -61,7 +60,7 @@ class open_transaction {
   // follow at once, with nothing in between that waits: log space is not given back meanwhile.
   [[nodiscard]] virtual status enter_commit(std::span<const isolation::written_line> lines) noexcept = 0;
   // Write-back, outermost level: commit() with these lines of the pool, each at most once, as they are to be at home.
-  // `version` is larger than that of every transaction whose writes this one read or replaces; nobody else reads or
+  // `version` is larger than that of every transaction whose writes this one read or replaces; no other thread reads or
   // writes the lines' masked bytes until this returns.
   [[nodiscard]] virtual result<lsn_t> commit_lines(std::span<const isolation::written_line> lines,
                                                    std::uint64_t version, std::vector<hook>& hooks) noexcept = 0;

@@ -63,7 +63,7 @@ class redo_transaction : public write_back_core<M, log::redo_log<M>> {
     place_fresh();
     put_contents(lines);
     if (status s = find_room(); !s) return s;
-    // Of each line, word and fresh object, and of what intents change: as many as there can be.
+    // Upper bound of the home lines: of each line, word and fresh object, and of those that intents change.
     if (status s = lanes_.expect(lane_, lines.size() + assigned_.size() + 2 * objects_.words().size() + recorded_lines_,
                                  run_.bytes != 0);
         !s) {
@@ -212,7 +212,7 @@ class redo_transaction : public write_back_core<M, log::redo_log<M>> {
     const auto each_line = [&](auto&& note) __attribute__((always_inline)) { each_home_line(lines, note); };
     lanes_.note(lane_, each_line);
     if (status s = lanes_.append(lane_, version, kind, objects_.words().size()); !s) return s;
-    entered_ = false;  // nothing can fail any more
+    entered_ = false;  // from here on nothing can fail
     if (planted(plant::fresh_after_record) && !fresh_recorded_) flush_fresh();
     core::bring_home(lines);
     if (!objects_.none()) objects_.conclude(version);

@@ -374,9 +374,9 @@ class transaction : public transaction_core<M, log::lanes<M>> {
       isolation::copy_in(base_ + undo_[i].offset, undo_[i].old, undo_[i].bytes);
     }
   }
-  // The innermost level has been put back: its lines join those of the level around it, and with each byte that is new
-  // there stays the oldest undo entry that has it.  Of memory that goes with the level nothing stays.  Entries are
-  // kept whole: some of their bytes may have older entries in the outer level, which are put back after them.
+  // After the innermost level was put back: its lines join those of the level around it.  Of each byte that is new
+  // there, the oldest undo entry stays; entries of memory that the level had allocated go.  An entry is kept whole:
+  // some of its bytes may have older entries in the outer level, which are put back after it.
   void hand_outward() noexcept {
     const std::size_t born_here = levels_.back().mark.allocations;
     std::size_t kept = undo_marks_.back();
@@ -390,8 +390,8 @@ class transaction : public transaction_core<M, log::lanes<M>> {
       if (gain != line_gain::none) undo_[kept++] = u;
     }
     undo_.erase(undo_.begin() + static_cast<std::ptrdiff_t>(kept), undo_.end());
-    // What does not fit the outer set is flushed here, and ordered by the commit's fence.  Where lines are captured
-    // nobody need do that: what was put back never left the image.
+    // Lines that do not fit the outer set are flushed here, and ordered by the commit's fence.  A medium that captures
+    // lines needs no flush: the bytes that were put back never left the image.
     if constexpr (!M::atomic_batches) {
       if (!all_lines) flush_level();
     }

@@ -96,8 +96,8 @@ class write_back_core : public transaction_core<M, S> {
   write_back_core(M& m, std::byte* base, S& lanes, space<M, S>& space, unsigned lane)
       : core{m, base, lanes, space, lane} {}
 
-  // The transaction is over.  What it leaves is forgotten when the next one begins, which is not until it stores: what
-  // is stored here, after the fence of a commit, would stand in the way of the loads of the next one.
+  // Ends the transaction.  The rest is cleared when the next one first stores: stores right after the fence of a commit
+  // would delay the loads of the next transaction.
   void reset_core() noexcept { levels_.clear(); }
 
   [[nodiscard]] std::uint64_t line_in_pool(const isolation::written_line& w) const noexcept {

@@ -75,23 +75,20 @@ INSTANTIATE_TEST_SUITE_P(
                     used{"ssd", NVM_ENGINE_UNDO, NVM_VALIDATION_CHECKSUM, NVM_MEDIUM_SSD, 400}),
     [](const auto& i) { return i.param.name; });
 
-TEST_P(damage, of_any_one_word_causes_no_fault_and_no_hang) {
-  const bool ssd = GetParam().medium == NVM_MEDIUM_SSD;
-  const bool announces = GetParam().engine == NVM_ENGINE_UNDO || GetParam().engine == NVM_ENGINE_MNEMOSYNE_UNDO ||
-                         GetParam().engine == NVM_ENGINE_LOG;
-  scratch place{false};  // the file system of the copies; the medium is the pool's
+// Makes a pool that dies with a transaction open; the process's wait status.
+int make_killed_pool(const std::string& path, const used& u) {
+  const bool announces =
+      u.engine == NVM_ENGINE_UNDO || u.engine == NVM_ENGINE_MNEMOSYNE_UNDO || u.engine == NVM_ENGINE_LOG;
   nvm_pool_options o{};
   o.size = 1 << 20;
   o.capacity = 1 << 20;
-  o.log_bytes = ssd ? 1 << 16 : 0;
-  o.medium = GetParam().medium;
-  o.engine = GetParam().engine;
-  o.validation = GetParam().validation;
-  const std::string original = place.path("original");
-  // A pool that died with a transaction open.
+  o.log_bytes = u.medium == NVM_MEDIUM_SSD ? 1 << 16 : 0;
+  o.medium = u.medium;
+  o.engine = u.engine;
+  o.validation = u.validation;
   const pid_t maker = fork();
   if (maker == 0) {
-    NVM_POOL* pool = nvm_pool_create_with(original.c_str(), &o);
+    NVM_POOL* pool = nvm_pool_create_with(path.c_str(), &o);
     if (pool == nullptr) _exit(1);
     void* last = nullptr;
     for (int i = 0; i < 150; ++i) {
@@ -104,46 +101,64 @@ TEST_P(damage, of_any_one_word_causes_no_fault_and_no_hang) {
     (void)nvm_alloc(pool, 1, 40);
     _exit(0);
   }
-  int how = 0;
-  ASSERT_EQ(waitpid(maker, &how, 0), maker);
-  ASSERT_EQ(how, 0);
+  int how = -1;
+  return waitpid(maker, &how, 0) == maker ? how : -1;
+}
+
+struct word_change {
+  std::size_t at;
+  std::uint64_t word;
+};
+
+// Words that hold something, where damage means most, and any words.
+class word_changes {
+ public:
+  explicit word_changes(const std::vector<char>& good) : good_{good} {
+    for (std::size_t at = 0; at + 8 <= good.size(); at += 8) {
+      if (word_at(at) != 0) interesting_.push_back(at);
+    }
+  }
+  word_change next() {
+    const std::size_t at =
+        random_() % 4 != 0 ? interesting_[random_() % interesting_.size()] : random_() % (good_.size() / 8) * 8;
+    const std::uint64_t w = word_at(at);
+    switch (random_() % 4) {
+      case 0:
+        return {at, random_()};
+      case 1:
+        return {at, w ^ (std::uint64_t{1} << random_() % 64)};
+      case 2:
+        return {at, random_() % 2 ? 0 : ~std::uint64_t{0}};
+      default:
+        return {at, w + random_() % 3 - 1};
+    }
+  }
+
+ private:
+  [[nodiscard]] std::uint64_t word_at(std::size_t at) const {
+    std::uint64_t w = 0;
+    std::memcpy(&w, &good_[at], 8);
+    return w;
+  }
+  const std::vector<char>& good_;
+  std::vector<std::size_t> interesting_;
+  std::mt19937_64 random_{11};
+};
+
+TEST_P(damage, of_any_one_word_causes_no_fault_and_no_hang) {
+  scratch place{false};  // the file system of the copies; the medium is the pool's
+  const std::string original = place.path("original");
+  ASSERT_EQ(make_killed_pool(original, GetParam()), 0);
   const std::vector<char> good = read_file(original);
   ASSERT_GT(good.size(), std::size_t{1} << 20);
-  // Words that hold something, where damage means most, and any words.
-  std::vector<std::size_t> interesting;
-  for (std::size_t at = 0; at + 8 <= good.size(); at += 8) {
-    std::uint64_t w = 0;
-    std::memcpy(&w, &good[at], 8);
-    if (w != 0) interesting.push_back(at);
-  }
   const char* asked = std::getenv("NVM_DAMAGE_CHANGES");
   const int changes = asked != nullptr ? std::atoi(asked) : GetParam().changes;
-  std::mt19937_64 random{11};
+  word_changes source{good};
   const std::string victim = place.path("victim");
   constexpr int at_once = 25;
   for (int done = 0; done < changes; done += at_once) {
-    std::vector<std::pair<std::size_t, std::uint64_t>> list;
-    for (int k = 0; k < at_once; ++k) {
-      const std::size_t at =
-          random() % 4 != 0 ? interesting[random() % interesting.size()] : random() % (good.size() / 8) * 8;
-      std::uint64_t w = 0;
-      std::memcpy(&w, &good[at], 8);
-      switch (random() % 4) {
-        case 0:
-          w = random();
-          break;
-        case 1:
-          w ^= std::uint64_t{1} << random() % 64;
-          break;
-        case 2:
-          w = random() % 2 ? 0 : ~std::uint64_t{0};
-          break;
-        default:
-          w += random() % 3 - 1;
-          break;
-      }
-      list.emplace_back(at, w);
-    }
+    std::vector<word_change> list;
+    for (int k = 0; k < at_once; ++k) list.push_back(source.next());
     const pid_t child = fork();
     if (child == 0) {
       alarm(60);
@@ -161,6 +176,7 @@ TEST_P(damage, of_any_one_word_causes_no_fault_and_no_hang) {
       }
       _exit(0);
     }
+    int how = 0;
     ASSERT_EQ(waitpid(child, &how, 0), child);
     ASSERT_TRUE(WIFEXITED(how) && WEXITSTATUS(how) == 0)
         << "changes " << done << " to " << done + at_once << ": "

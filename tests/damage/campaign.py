@@ -178,90 +178,116 @@ def damage(rng, image, other_time):
     return kind, kind(rng, image, page, other_time)
 
 
-def judge(run, number, which, table):
-    content, engine, _, state = which
-    given = run.given
-    image, stored, other_time = run.base(which)
-    rng = random.Random(f"{given.seed} {number}")
-    damaged = bytearray(image)
-    kind, how = damage(rng, damaged, other_time)
-    table[kind.__name__] += 1
-    path = run.folder / "-".join(which)
-    out = path.with_name(path.name + ".repaired")
-    out.unlink(missing_ok=True)
-    path.write_bytes(damaged)
-    faults = []
+class Try:
+    """One damaged pool: what the programs say about it, and the faults that this shows."""
 
-    def step(name, *command):
-        code, text = run.process(*command)
+    def __init__(self, run, number, which, table):
+        self.run, self.number, self.which, self.table = run, number, which, table
+        self.content, self.engine, _, self.state = which
+        self.given = run.given
+        image, self.stored, other_time = run.base(which)
+        rng = random.Random(f"{self.given.seed} {number}")
+        damaged = bytearray(image)
+        self.kind, self.how = damage(rng, damaged, other_time)
+        table[self.kind.__name__] += 1
+        self.path = run.folder / "-".join(which)
+        self.out = self.path.with_name(self.path.name + ".repaired")
+        self.out.unlink(missing_ok=True)
+        self.path.write_bytes(damaged)
+        self.strict = is_strict(self.content, self.engine, self.given.checked)
+        self.faults = []
+
+    def ended(self, name, code):
         if code is None:
-            faults.append(f"hang: {name}")
+            self.faults.append(f"hang: {name}")
         elif code < 0:
-            faults.append(f"signal: {name}: {signal.Signals(-code).name}")
+            self.faults.append(f"signal: {name}: {signal.Signals(-code).name}")
+
+    def step(self, name, *command):
+        code, text = self.run.process(*command)
+        self.ended(name, code)
         return code, text
 
-    def look(name, at):
-        code, seen = run.look(content, at)
-        if code is None:
-            faults.append(f"hang: {name}")
-        elif code < 0:
-            faults.append(f"signal: {name}: {signal.Signals(-code).name}")
-        return code, seen
+    def look(self, name, at):
+        code, seen = self.run.look(self.content, at)
+        self.ended(name, code)
+        return seen
 
-    strict = is_strict(content, engine, given.checked)
-    check, _ = step("check", given.cli, "check", path)
-    _, before = look("look", path)
-    if check != 0:
-        table["found"] += 1
-    elif before == stored:
-        table["harmless"] += 1
-    if check == 0 and before != stored:
-        # The last record of a log of a killed pool may be like one that was never begun.
-        one_less = state == "killed" and sum((stored - before).values()) <= 1
-        if kind is stale_page:
-            table["stale"] += 1
-        elif strict and not one_less:
-            faults.append(f"silent: {sum((stored - before).values())} entries are not as stored, check is sound")
-        elif not strict:
-            table["lenient"] += 1
-    repair, text = step("repair", given.cli, "repair", path, "--json")
-    try:
-        answer = json.loads(text)
-        notes = [note["what"] for note in answer["lost"] + answer["kept"]]
-    except (ValueError, KeyError):
-        notes = []
-    # Entries of stores that are damaged stay so, and are listed.
-    in_store = any(what.startswith("key-value store") for what in notes)
-    table["refused" if repair == 3 else "repaired" if out.exists() else "other"] += 1
-    if repair in (0, 1) and out.exists():
-        if step("check of the repaired", given.cli, "check", out)[0] != 0 and not in_store:
-            faults.append("unsound: the repaired pool")
-        _, after = look("look at the repaired", out)
+    def check(self):
+        """Exit code of the check, and the entries that can be read."""
+        check, _ = self.step("check", self.given.cli, "check", self.path)
+        before = self.look("look", self.path)
+        if check != 0:
+            self.table["found"] += 1
+        elif before == self.stored:
+            self.table["harmless"] += 1
+        if check == 0 and before != self.stored:
+            missing = sum((self.stored - before).values())
+            # The last record of a log of a killed pool may be like one that was never begun.
+            one_less = self.state == "killed" and missing <= 1
+            if self.kind is stale_page:
+                self.table["stale"] += 1
+            elif self.strict and not one_less:
+                self.faults.append(f"silent: {missing} entries are not as stored, check is sound")
+            elif not self.strict:
+                self.table["lenient"] += 1
+        return check, before
+
+    def repair(self, before):
+        """Repairs the pool; whether damage in a store was reported, which stays."""
+        repair, text = self.step("repair", self.given.cli, "repair", self.path, "--json")
+        try:
+            answer = json.loads(text)
+            notes = [note["what"] for note in answer["lost"] + answer["kept"]]
+        except (ValueError, KeyError):
+            notes = []
+        # Entries of stores that are damaged stay so, and are listed.
+        in_store = any(what.startswith("key-value store") for what in notes)
+        self.table["refused" if repair == 3 else "repaired" if self.out.exists() else "other"] += 1
+        if repair in (0, 1) and self.out.exists():
+            if self.step("check of the repaired", self.given.cli, "check", self.out)[0] != 0 and not in_store:
+                self.faults.append("unsound: the repaired pool")
+            self.compare(before, self.look("look at the repaired", self.out), notes)
+        return in_store
+
+    def compare(self, before, after, notes):
         # What was read before may have been old, or wrong.
-        gone = (before & stored) - after
+        gone = (before & self.stored) - after
         if gone:
-            faults.append(f"worse: {sum(gone.values())} of {sum(before.values())} readable entries are not there")
-        lost = sum((stored - after).values())
-        table["entries lost"] += lost
-        wrong = sum((after - stored).values())
-        if wrong > 0 and strict and not notes and state == "closed" and kind is not stale_page:
-            faults.append(f"invented: {wrong} entries are not what was stored, and nobody says so")
-        if lost > NODE and kind is word and content in KV and engine != "log" and state == "closed":
-            faults.append(f"too much: {lost} entries are lost for one word")
-        if lost > 0 and strict and not notes and kind is not stale_page and state == "closed":
-            faults.append(f"unlisted: {lost} entries are not as stored")
-    used = out if out.exists() else path
-    step("use", given.pools, "use", content, used)
-    if check == 0 or out.exists():
-        unseen = kind is stale_page or not (out.exists() or strict)
-        if step("check after use", given.cli, "check", used)[0] not in (0, None) and not in_store and not unseen:
-            faults.append("after use: not sound")
+            self.faults.append(f"worse: {sum(gone.values())} of {sum(before.values())} readable entries are not there")
+        lost = sum((self.stored - after).values())
+        self.table["entries lost"] += lost
+        wrong = sum((after - self.stored).values())
+        unexplained = self.strict and not notes and self.state == "closed" and self.kind is not stale_page
+        if wrong > 0 and unexplained:
+            self.faults.append(f"invented: {wrong} entries are not what was stored, and nobody says so")
+        one_word = self.kind is word and self.content in KV and self.engine != "log" and self.state == "closed"
+        if lost > NODE and one_word:
+            self.faults.append(f"too much: {lost} entries are lost for one word")
+        if lost > 0 and unexplained:
+            self.faults.append(f"unlisted: {lost} entries are not as stored")
+
+    def use(self, check, in_store):
+        used = self.out if self.out.exists() else self.path
+        self.step("use", self.given.pools, "use", self.content, used)
+        if check == 0 or self.out.exists():
+            unseen = self.kind is stale_page or not (self.out.exists() or self.strict)
+            after = self.step("check after use", self.given.cli, "check", used)[0]
+            if after not in (0, None) and not in_store and not unseen:
+                self.faults.append("after use: not sound")
+
+
+def judge(run, number, which, table):
+    one = Try(run, number, which, table)
+    check, before = one.check()
+    in_store = one.repair(before)
+    one.use(check, in_store)
     table["tries"] += 1
-    for f in faults:
+    for f in one.faults:
         table[f.split(":")[0]] += 1
-        if not given.json:
-            print(f"{number}: {' '.join(which)}: {how}: {f}", flush=True)
-    return [f"{number}: {' '.join(which)}: {how}: {f}" for f in faults]
+        if not run.given.json:
+            print(f"{number}: {' '.join(which)}: {one.how}: {f}", flush=True)
+    return [f"{number}: {' '.join(which)}: {one.how}: {f}" for f in one.faults]
 
 
 def main():

@@ -151,6 +151,43 @@ class TreeRules(CheckerCase):
         self.write("src/pool/engines.hpp", "int g() { return NVM_ENGINE_REDO; }\n")
         self.expect(self.rule("engines"))
 
+    def test_files_and_functions_that_are_too_long_are_found(self):
+        body = "  f();\n" * 69
+        self.write("src/base/long.cpp", "int g() {\n" + body + "}\n")  # 71 lines
+        self.write("src/base/longest.cpp", "// a line\n" * 701)
+        self.write("src/base/inner.hpp", "namespace nvm {\nclass c {\n public:\n  c(int x) : a_{x}, b_{x} {\n"
+                   + body + "  }\n  int a_, b_;\n};\n}\n")
+        self.write("tests/base/long_test.cpp", "TEST(suite, name) {\n" + body + "}\n")
+        self.write("tools/long.py", "def long():\n" + "    f()\n" * 70)
+        self.expect(self.rule("lengths"), "src/base/long.cpp:1: g() has 71 lines, at most 70",
+                    "src/base/longest.cpp:1: 701 lines, at most 700", "src/base/inner.hpp:4: c() has 71 lines",
+                    "tests/base/long_test.cpp:1: suite.name() has 71 lines", "tools/long.py:1: long() has 71 lines")
+
+    def test_short_functions_tables_and_classes_pass_for_their_length(self):
+        short = "int g() {\n" + "  f();\n" * 68 + "}\n"  # 70 lines
+        self.write("src/base/short.cpp", short + short.replace("g()", "h()"))
+        self.write("src/base/table.cpp", "constexpr int table[] = {\n" + "    1,\n" * 80 + "};\n")
+        self.write("src/base/class.hpp", "struct s {\n" + "  int f() { return 1; }\n" * 80 + "};\n")
+        self.write("src/base/text.cpp", 'const char* text = R"({\n' + "{\n" * 80 + ')";\n#define M {\n// {\n')
+        self.write("src/base/either.cpp", "#ifdef A\nint g() {\n#else\nint g(int) {\n#endif\n}\n" + short)
+        self.write("src/server/reports.cpp", "void report_general() {\n" + "  tell();\n" * 80 + "}\n")
+        self.expect(self.rule("lengths"))
+
+    def test_an_exemption_that_is_not_needed_is_found(self):
+        self.write("src/server/reports.cpp", "void report_general() {\n  tell();\n}\n")
+        self.write("src/logheap/heap.hpp", "#pragma once\n")
+        self.expect(self.rule("lengths"), "report_general() is not long; take it off the list",
+                    "src/logheap/heap.hpp:1: 1 lines; take it off the list")
+
+    def test_words_that_stop_a_reader_are_found_in_comments_only(self):
+        self.write("src/base/said.cpp", "int f();\n// The run is no more.\nint g();  /* a\n thread who has it */\n"
+                   "// the word behind the header\n")
+        self.expect(self.rule("comments"), "src/base/said.cpp:2: 'is no more'", "src/base/said.cpp:4: 'who has'",
+                    "src/base/said.cpp:5: 'behind the header'")
+        self.write("src/base/said.cpp", 'const char* text = "who has // is no more";\n'
+                   "// When there is no more room, it is no more than a page.\n")
+        self.expect(self.rule("comments"))
+
     def test_rulers_that_a_formatter_has_broken_are_found(self):
         self.write("src/pool/bad.cpp", "// ---- opening\n// " + "-" * 90 + "\n")
         self.expect(self.rule("rulers"), "src/pool/bad.cpp:2:")

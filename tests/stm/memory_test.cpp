@@ -108,76 +108,88 @@ TEST(stm_expect, on_a_write_through_pool_announces_all_at_once) {
   here.open();
 }
 
-// Against plain memory: every size, every alignment, overlapping copies, and levels that are taken back.
-TEST_P(stm_memory, does_what_plain_memory_does) {
-  constexpr std::size_t size = 2048;
-  auto* shared = here.shared<std::byte>(size);
-  std::vector<std::byte> model(size);
-  std::mt19937 random{is_ssd(GetParam()) ? 1U : 2U};
-  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random()) % n; };
-  const auto step = [&](tx& t, std::vector<std::byte>& m) {
+// Steps on shared memory and on a model of it: every size, every alignment, overlapping copies.
+class shared_and_model {
+ public:
+  static constexpr std::size_t bytes_max = 2048;
+  shared_and_model(std::byte* shared, unsigned seed) : shared_{shared}, random_{seed} {}
+
+  std::size_t below(std::size_t n) { return static_cast<std::size_t>(random_()) % n; }
+  void step(tx& t, std::vector<std::byte>& m) {
     const std::size_t n = 1 + below(below(4) == 0 ? 900 : 20);
-    const std::size_t to = below(size - n);
-    const std::size_t from = below(size - n);
+    const std::size_t to = below(bytes_max - n);
+    const std::size_t from = below(bytes_max - n);
     std::vector<std::byte> bytes(n);
     switch (below(8)) {
       case 0:
-        for (auto& b : bytes) b = static_cast<std::byte>(random());
-        t.write(shared + to, bytes.data(), n);
+        for (auto& b : bytes) b = static_cast<std::byte>(random_());
+        t.write(shared_ + to, bytes.data(), n);
         std::memcpy(m.data() + to, bytes.data(), n);
         break;
       case 1:
-        t.copy(shared + to, shared + from, n);
+        t.copy(shared_ + to, shared_ + from, n);
         std::memmove(m.data() + to, m.data() + from, n);
         break;
       case 2:
-        t.fill(shared + to, static_cast<int>(n), n);
+        t.fill(shared_ + to, static_cast<int>(n), n);
         std::memset(m.data() + to, static_cast<int>(n), n);
         break;
       case 3: {
-        const std::size_t at = below(size - 8);
-        t.store(reinterpret_cast<std::uint64_t*>(shared + at), 0x0123456789ABCDEF + n);
+        const std::size_t at = below(bytes_max - 8);
+        t.store(reinterpret_cast<std::uint64_t*>(shared_ + at), 0x0123456789ABCDEF + n);
         const std::uint64_t v = 0x0123456789ABCDEF + n;
         std::memcpy(m.data() + at, &v, 8);
         break;
       }
       case 4: {
-        const std::size_t at = below(size - 8);
+        const std::size_t at = below(bytes_max - 8);
         std::uint32_t v = 0;
         std::memcpy(&v, m.data() + at, 4);
-        EXPECT_EQ(t.load(reinterpret_cast<const std::uint32_t*>(shared + at)), v);
-        EXPECT_EQ(t.load(reinterpret_cast<const std::uint8_t*>(shared + at)), static_cast<std::uint8_t>(m[at]));
+        EXPECT_EQ(t.load(reinterpret_cast<const std::uint32_t*>(shared_ + at)), v);
+        EXPECT_EQ(t.load(reinterpret_cast<const std::uint8_t*>(shared_ + at)), static_cast<std::uint8_t>(m[at]));
         std::uint16_t half = 0;
         std::memcpy(&half, m.data() + at, 2);
-        EXPECT_EQ(t.load(reinterpret_cast<const std::uint16_t*>(shared + at)), half);
+        EXPECT_EQ(t.load(reinterpret_cast<const std::uint16_t*>(shared_ + at)), half);
         break;
       }
       case 5:
-        EXPECT_EQ(t.compare(shared + from, m.data() + from, n), 0);
+        EXPECT_EQ(t.compare(shared_ + from, m.data() + from, n), 0);
         break;
       default:
-        t.read(bytes.data(), shared + from, n);
+        t.read(bytes.data(), shared_ + from, n);
         EXPECT_EQ(std::memcmp(bytes.data(), m.data() + from, n), 0);
     }
-  };
+  }
+
+ private:
+  std::byte* shared_;
+  std::mt19937 random_;
+};
+
+// Against plain memory, with levels that are taken back.
+TEST_P(stm_memory, does_what_plain_memory_does) {
+  constexpr std::size_t bytes_max = shared_and_model::bytes_max;
+  auto* shared = here.shared<std::byte>(bytes_max);
+  std::vector<std::byte> model(bytes_max);
+  shared_and_model both{shared, is_ssd(GetParam()) ? 1U : 2U};
   const int rounds = is_ssd(GetParam()) ? 60 : 400;
   for (int round = 0; round < rounds && !HasFailure(); ++round) {
     std::vector<std::byte> next = model;
-    const bool keep = below(3) != 0;
+    const bool keep = both.below(3) != 0;
     const outcome done = atomic(here.pool(), [&](tx& t) {
       next = model;
-      for (std::size_t i = below(20); i-- > 0;) {
-        step(t, next);
-        if (below(4) != 0) continue;
+      for (std::size_t i = both.below(20); i-- > 0;) {
+        both.step(t, next);
+        if (both.below(4) != 0) continue;
         std::vector<std::byte> inner = next;
-        const bool keep_inner = below(2) == 0;
+        const bool keep_inner = both.below(2) == 0;
         const outcome level = atomic(here.pool(), [&](tx& u) {
-          for (std::size_t k = below(6); k-- > 0;) {
-            step(u, inner);
+          for (std::size_t k = both.below(6); k-- > 0;) {
+            both.step(u, inner);
             std::vector<std::byte> deeper = inner;
-            const bool deep = below(3) == 0;
+            const bool deep = both.below(3) == 0;
             const outcome third = atomic(here.pool(), [&](tx& v) {
-              step(v, deeper);
+              both.step(v, deeper);
               return deep;
             });
             EXPECT_EQ(static_cast<bool>(third), deep);
@@ -192,10 +204,10 @@ TEST_P(stm_memory, does_what_plain_memory_does) {
     });
     EXPECT_EQ(static_cast<bool>(done), keep) << nvm_errormsg();
     if (keep) model = next;
-    ASSERT_EQ(std::memcmp(shared, model.data(), size), 0) << "round " << round;
+    ASSERT_EQ(std::memcmp(shared, model.data(), bytes_max), 0) << "round " << round;
   }
   here.reopen();
-  EXPECT_EQ(std::memcmp(shared, model.data(), size), 0);
+  EXPECT_EQ(std::memcmp(shared, model.data(), bytes_max), 0);
 }
 
 TEST_P(stm_memory, takes_types_of_any_size) {

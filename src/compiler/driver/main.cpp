@@ -80,7 +80,7 @@ void add_pass(arguments& command, const settings& s, const places& p) {
     to_frontend(option);
   };
   command.insert(command.end(), {"-fplugin=" + p.front_plugin, "-fplugin=" + p.plugin, "-fpass-plugin=" + p.plugin});
-  // nvm.h says more of durable types where somebody listens.
+  // Makes nvm.h declare durable types in the form that the plugin reads.
   command.emplace_back("-D__HOLDFAST_TYPES__");
   for (const std::string& argument : s.types) command.push_back("-fplugin-arg-nvm-" + argument);
   to_pass("-nvm-unsafe=" + p.libc_table);

@@ -78,14 +78,14 @@ NVM_API void _ITM_registerTMCloneTable(void* table, std::size_t count) { itm::ad
 
 NVM_API void _ITM_deregisterTMCloneTable(void* table) { itm::remove(table); }
 
-// Of a __transaction_relaxed: a function without a clone runs as it is, irrevocably.
+// Called in a __transaction_relaxed: a function without a clone runs as it is, irrevocably.
 NVM_API void* _ITM_getTMCloneOrIrrevocable(void* function) {
   if (void* clone = itm::clone_of(function)) return clone;
   itm::become_irrevocable(itm::open_transaction("_ITM_getTMCloneOrIrrevocable"));
   return function;
 }
 
-// Of a __transaction_atomic, which may not become irrevocable.
+// Called in a __transaction_atomic, which may not become irrevocable.
 NVM_API void* _ITM_getTMCloneSafe(void* function) {
   if (void* clone = itm::clone_of(function)) return clone;
   itm::fatal("the function at %p has no transactional clone (compile it with -fgnu-tm, as transaction_safe)", function);

@@ -8,7 +8,7 @@
 #include "nvm/nvm.h"
 
 extern "C" {
-// Of the C++ run-time: forgets an exception that was thrown and not caught, and so many begun catches with theirs.
+// Function of the C++ run-time: drops an exception that was thrown and not caught, and `caught` catches with theirs.
 void __cxa_tm_cleanup(void* thrown, void* in_cleanup, unsigned int caught) noexcept;
 }
 

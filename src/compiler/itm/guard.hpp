@@ -1,10 +1,10 @@
 // Plain stores of irrevocable transactions into the pool.
 //
-// GCC lets a __transaction_relaxed go on without barriers once it may not be rolled back any more, and one that surely
-// comes to that from its first statement on: there is no other code to run.  What such code stores in the pool has to
-// be announced all the same, or a crash would tear it.  So while it runs, the pool's pages are read-only; a store
-// traps, its bytes are announced, it is made alone, and the page is closed again.  No other transaction runs meanwhile.
-// Other threads that store in the pool wait.
+// Once a __transaction_relaxed is irrevocable, GCC runs it without barriers, and from its first statement on if it
+// surely becomes so: there is no other code.  Its stores into the pool still have to be announced, or a crash would
+// tear them.  So the pool's pages are read-only while it runs: a store traps, its bytes are announced, the store is
+// made alone, and the page is closed again.  No other transaction runs meanwhile.  Other threads that store in the pool
+// wait.
 //
 // This is slow, microseconds for each store, and meant to be: such transactions call what cannot be undone, a print or
 // a system call, and store little.

@@ -24,7 +24,7 @@ class journal {
 
   [[nodiscard]] std::size_t mark() const noexcept { return entries_.size(); }
   // Takes back what came after `mark`, newest first.  Kept bytes at addresses in [dead, dead_end) are left alone: they
-  // lie in frames of the stack that are no more, where other frames, this function's, may be now.
+  // lie in frames of the stack that were left, where other frames, this function's, may be now.
   void undo(std::size_t mark, std::uintptr_t dead, std::uintptr_t dead_end) noexcept;
   // The transaction is over and has committed: actions, in order.  An action may run transactions of its own;
   // they find the journal empty.

@@ -76,8 +76,8 @@ void forget(thread_state& t) noexcept {
   t.irrevocable = false;
 }
 
-// Takes back, of this thread's own things, what level k and the levels inside it did; the STM has done its part. Frames
-// from here to where the level began are no more.
+// Takes back what level k and the levels inside it did to the thread's own state; the STM has done its part. Frames
+// from here to where the level began have been left.
 void undo_from(thread_state& t, std::size_t k) noexcept {
   transaction& tx = *t.rest;
   const level l = tx.levels[k];
@@ -106,8 +106,8 @@ std::uint32_t start(thread_state& t) noexcept {
   return (outermost.properties & has_instrumented_code) != 0 ? run_instrumented_code : run_uninstrumented_code;
 }
 
-// The STM calls this on top of whatever the transaction was doing: for each level, the innermost first, once everything
-// it knows of is rolled back; or for the innermost only, when that cannot go on.
+// Called by the STM, in the middle of the transaction's code, after it has rolled its part back: for each level, the
+// innermost first, or for the innermost only when that cannot go on.
 void restarted(nvm_stm* stm, int why, void* argument) {
   auto& t = *static_cast<thread_state*>(argument);
   transaction& tx = *t.rest;

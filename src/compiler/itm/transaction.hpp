@@ -11,8 +11,8 @@
 // to the STM.  When an inner level is rolled back, what lies between its begin and the outermost one is alive: writes
 // to there from inside of the level are kept in the journal.
 //
-// Irrevocable.  GCC lets a transaction go on in code without barriers when it may not be rolled back any more; it has
-// no other code then.  See guard.hpp.
+// Irrevocable.  GCC runs an irrevocable transaction in code without barriers, since it has no other code.  See
+// guard.hpp.
 #pragma once
 
 #include <cstddef>
@@ -98,7 +98,8 @@ thread_state& open_transaction(const char* call) noexcept;
 // From here on it cannot be rolled back, and code without barriers may run.
 void become_irrevocable(thread_state& t) noexcept;
 
-// What cannot be reported to the program and cannot be gone on with.  The next open rolls back what is open in a pool.
+// Ends the process after a failure that cannot be reported to the program.  The next open rolls back the transactions
+// that are open in a pool.
 [[noreturn, gnu::format(printf, 1, 2)]] void fatal(const char* format, ...) noexcept;
 
 }  // namespace nvm::itm

@@ -13,8 +13,9 @@
 // Functions of an instrumented module that the linker would merge with copies of other modules (linkonce_odr) become
 // internal: an uninstrumented copy can never be chosen in their place.
 //
-// What an intrinsic writes it asks of the pass that logs (log/written.hpp); where nobody can say how much, as of xsave,
-// a warning says so.  Not seen: inline assembly, and functions that are neither instrumented nor in the table below.
+// The bytes that an intrinsic writes are those of the pass that logs (log/written.hpp); if their number is unknown, as
+// for xsave, the pass warns.  Not seen: inline assembly, and functions that are neither instrumented nor in the table
+// below.
 #include <llvm/Analysis/LoopInfo.h>
 #include <llvm/Analysis/ValueTracking.h>
 #include <llvm/IR/Constants.h>
@@ -220,7 +221,7 @@ class instrumenter {
       default:
         break;
     }
-    // Whether and what it writes is what the pass that logs knows.
+    // The pass that logs knows whether it writes, and which bytes.
     for (const written& w : compiler::written_by(i, layout_)) {
       if (w.what == written::shape::scattered || w.address == nullptr || may_be_watched(w.address))
         report_written(i, w);
@@ -259,7 +260,7 @@ class instrumenter {
     }
   }
 
-  // How much it writes nobody can say.
+  // Warns of an intrinsic that writes an unknown number of bytes.
   static void not_recorded(const IntrinsicInst& i) {
     const Function& f = *i.getFunction();
     const std::string text = "what " + i.getCalledFunction()->getName().str() + " writes is not recorded";

@@ -80,7 +80,7 @@ watched* keep(const void* p, watched* next) {
 }
 
 void compare(const watched& w, const char* function, const nvm_site* site) {
-  // Once a transaction has ended in there, what it logged is not known any more.
+  // If a transaction has ended in the call, its logged ranges are unknown.
   if (w.ended != __nvm_tx_ended() || nvm_pool_of(w.at) == nullptr) return;
   const auto* old = reinterpret_cast<const unsigned char*>(&w + 1);
   for (std::size_t k = 0; k < w.bytes;) {

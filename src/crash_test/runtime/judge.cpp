@@ -48,7 +48,7 @@ constexpr int exit_refused = 101;
   }
   const int answer = nvm_crash_check(pool);
   std::fflush(stderr);
-  // Closed by nobody: the next question has another file.
+  // Never closed: the next question has another file.
   ::_exit(answer == 0 ? 0 : 1);
 }
 

@@ -5,7 +5,7 @@
 //                                           once others see the leaf; beside what says how many there are
 //   log addresses                           8 bytes for each; change in place, one atomic store
 //
-// A piece whose log address is 0 is a hole: its bytes are nowhere, its bounds are kept for whoever fills it again.
+// A piece whose log address is 0 is a hole: its bytes are nowhere, its bounds are kept until it is filled again.
 // Pieces do not overlap.  A probe may read a few first bytes too many, which are something else then;
 // hence the smallest capacities.
 #pragma once
@@ -20,7 +20,7 @@
 namespace nvm::logheap {
 
 struct leaf {
-  std::uintptr_t link;  // of whoever holds the partition's lock, or of a limbo: another leaf
+  std::uintptr_t link;  // another leaf; belongs to the holder of the partition's lock, or to a limbo
   std::uint32_t count;
   std::uint32_t capacity;
   std::uint32_t holders;  // changes to come, in place: bounds stay until they are made.  Under the partition's lock

@@ -363,7 +363,7 @@ class basic_leaf_mapping : partitioned_home {
       const std::uint64_t first = old->firsts()[i];
       const std::uint64_t end = old->lasts()[i] + std::uint64_t{1};
       const log_t log = old->logs()[i].load(std::memory_order_relaxed);
-      if (log == nowhere) continue;  // cut by nobody who needs its bounds
+      if (log == nowhere) continue;  // a hole, whose bounds no other change needs
       if (first < p.begin) fresh.push(first, std::min(end, p.begin), log);
       const std::uint64_t from = std::max(first, p.begin);
       const std::uint64_t stop = std::min(end, p.end);
@@ -383,7 +383,7 @@ class basic_leaf_mapping : partitioned_home {
   static void change_in_place(leaf& l, const overlap& o, const part& p, log_t to, Replaced&& replaced) noexcept {
     for (std::uint32_t i = o.first; i < o.end; ++i) {
       const std::uint64_t first = l.firsts()[i];
-      // Nobody else stores: the lock is held.
+      // relaxed: no other thread stores, the lock is held.
       const log_t was = l.logs()[i].load(std::memory_order_relaxed);
       // release: pairs with the look-up's acquire; so do the contents there.
       l.logs()[i].store(to == nowhere ? nowhere : to + (first - p.begin), std::memory_order_release);

@@ -1,10 +1,10 @@
 // Partitions of a leaf mapping: for each a slot with its leaf and its writers' lock, in tables made when they are
 // needed.
 //
-// Memory for changes.  A change needs a leaf for what will be there then, which is not known when it has to be asked
-// for. So asking leaves a spare leaf in the partition, behind its leaf, sorted by size: the k-th spare holds the pieces
-// there are and 2k more.  A change adds two at most and takes the first that is large enough; that keeps the rule.
-// A change that no longer needs its spare takes the largest away.
+// Memory for changes.  A change needs a leaf for the pieces that will be there, whose number is unknown when memory has
+// to be asked for. So asking adds a spare leaf to the partition, after its leaf, sorted by size: the k-th spare has
+// room for the present pieces and 2k more.  A change adds two at most and takes the first that is large enough; that
+// keeps the rule.  A change that no longer needs its spare takes the largest away.
 //
 // Threads: any.  A slot's lowest bit is the lock; nothing else is locked under it.
 #pragma once
@@ -33,10 +33,10 @@ struct leaf_memory {
 };
 
 // Leaves that a client has freed and may want again, by capacity: some, that it counts for the table's bytes still.
-// Of one thread.
+// For one thread.
 class leaf_cache {
  public:
-  // Of at least so many pieces, and a few more at most.
+  // A leaf with room for at least so many pieces, and a few more at most.
   [[nodiscard]] leaf* take(std::uint32_t capacity) noexcept {
     for (std::uint32_t c = capacity; c < std::min<std::size_t>(capacity + spare_pieces_max + 1, lists_.size()); ++c) {
       leaf* const l = lists_[c];

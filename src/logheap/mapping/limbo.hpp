@@ -37,13 +37,13 @@ class limbo {
   limbo(const limbo&) = delete;
   limbo& operator=(const limbo&) = delete;
 
-  // Unlinked; its link is not read by whoever may look at it, or says that it is dead.
+  // Takes an unlinked node.  Threads that may still read it do not read its link, or the link says that it is dead.
   void add(item i) noexcept {
     chain_.set_next(i, open_);
     open_ = i;
     ++open_count_;
   }
-  // Frees what nobody can look at any more; a barrier in all threads once for a batch.
+  // Frees the nodes that no thread can read; a barrier in all threads once for a batch.
   void sweep() noexcept {
     if (open_count_ < batch) return;
     if (waiting_ != item{}) {

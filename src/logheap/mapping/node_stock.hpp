@@ -1,4 +1,4 @@
-// Nodes that a client holds ready for its next changes, by stretch of home space.  Of one thread.
+// Nodes that a client holds ready for its next changes, by stretch of home space.  Threads: one.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ class node_stock {
     r->promised -= nodes;
     r->bytes -= bytes;
   }
-  // Nothing is promised any more; what is more than a small stock goes back to the store.
+  // Ends all promises; nodes beyond a small stock go back to the store.
   void release() noexcept {
     for (std::size_t i = 0; i < count_; ++i) {
       row& r = rows_[i];
@@ -52,7 +52,7 @@ class node_stock {
     }
   }
 
-  // So many bytes of the stretch in use are changed: with the last of them nothing is promised any more.
+  // So many bytes of the stretch in use were changed: with the last of them its promise ends.
   void spend(std::uint64_t bytes) noexcept {
     if (current_ == nullptr) return;
     current_->bytes -= bytes < current_->bytes ? bytes : current_->bytes;

@@ -83,10 +83,10 @@ class node_store {
     const std::lock_guard hold{s.lock};
     return take(s, stretch_number, head_kind, head_units_);
   }
-  // A slab for whatever else, zeroed; 0: memory has run out.
+  // A zeroed slab for other uses; 0: memory has run out.
   [[nodiscard]] node_number take_table() noexcept { return take_slab(0, kinds); }
 
-  // Free nodes, linked through `where`, that nobody can look at any more.
+  // Takes free nodes, linked through `where`, that no thread can read.
   void give(node_number list) noexcept {
     while (list != 0) {
       const node_number next = next_dead(node(list).where.load(std::memory_order_relaxed));

@@ -76,7 +76,8 @@ class skip_list {
   void erase(Client& c, std::uint64_t a, std::uint64_t b, Replaced&& replaced) noexcept {
     change<false>(c, a, b, 0, false, replaced);
   }
-  // Of [a, b): what is mapped to `from` plus its distance from a goes to `to` plus it.  Returns the bytes.
+  // Moves each byte of [a, b), at distance d from a, that is mapped to from + d: it is mapped to to + d now.  Returns
+  // how many.
   template <class Client>
   std::uint64_t move(Client& c, std::uint64_t a, std::uint64_t b, log_t from, log_t to) noexcept {
     return each_match(a, b, from, [&](std::uint64_t x, std::uint64_t stop, node_number whole) {
@@ -128,7 +129,7 @@ class skip_list {
   }
 
   [[nodiscard, NVM_INLINE]] skip_node& node(node_number n) const noexcept { return store_.node(n); }
-  // relaxed: whoever follows a link has acquired what the node was made as.
+  // relaxed: a thread that follows a link has acquired the node's contents.
   [[nodiscard, NVM_INLINE]] std::uint64_t home(node_number n) const noexcept {
     return node(n).home.load(std::memory_order_relaxed);
   }

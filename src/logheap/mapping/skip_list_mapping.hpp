@@ -59,7 +59,7 @@ class skip_list_mapping : partitioned_home {
     client(const client&) = delete;
     client& operator=(const client&) = delete;
 
-    // Of the cache.
+    // Counters of the cache.
     [[nodiscard]] std::uint64_t hits() const noexcept { return hits_; }
     [[nodiscard]] std::uint64_t misses() const noexcept { return misses_; }
 

@@ -1,6 +1,6 @@
-// Marks the functions that system headers declare: their code comes compiled, without log calls.  With it stand the
-// numbers of the parameters that point to what the function does not change.  Those that only the program declares are
-// marked, too: they may be its own, whatever their names.
+// Marks the functions that system headers declare: their code comes compiled, without log calls.  The mark holds the
+// numbers of the parameters whose targets the function does not change.  Functions that only the program declares get a
+// mark, too: they may be its own, also with a name of the C library.
 //
 // The mark is an assumption, which is the one attribute of a declaration that Clang hands on to the optimizer as it is.
 #include <clang/AST/ASTConsumer.h>

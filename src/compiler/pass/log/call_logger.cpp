@@ -94,7 +94,7 @@ class coder {
         pointer_{PointerType::getUnqual(module_.getContext())} {}
 
   void run() {
-    // First what formats say: measuring what printf would write stores what %n counts.
+    // Formats first: measuring the output of printf stores the counts of %n.
     for (const walk_of_memory& w : c_.function.by) {
       if (matters(c_, w)) look(w);
     }

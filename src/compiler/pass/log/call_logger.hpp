@@ -24,8 +24,8 @@ struct described_call {
 [[nodiscard]] unsafe_function guessed(const unsafe_function& f);
 // What does not fit the description, in words; empty: all does.
 [[nodiscard]] std::string misfit(const described_call& c);
-// Warns of arguments that do not fit the description, and of provably durable ones of which nobody can say what is
-// written through them.  False: nothing can be logged.
+// Warns of arguments that do not fit the description, and of provably durable ones through which unknown bytes are
+// written.  False: nothing can be logged.
 [[nodiscard]] bool fits(const described_call& c);
 // Some of what it writes may be durable.
 [[nodiscard]] bool may_write_durable(const described_call& c);

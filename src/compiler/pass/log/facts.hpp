@@ -9,10 +9,10 @@
 
 namespace nvm::compiler {
 
-// A function of the durable heap's interface: it logs for itself, and may begin and end transactions.  One that the
-// program defines is the program's, whatever its name.
+// A function of the durable heap's interface: it logs for itself, and may begin and end transactions.  A function that
+// the program defines is none, even with such a name.
 [[nodiscard]] bool is_heap_function(const llvm::Function& f);
-// Of these: afterwards the same transaction is open at the same level, and what was logged is logged.
+// Such a function after which the same transaction is open at the same level, with the same bytes logged.
 [[nodiscard]] bool leaves_transactions_alone(llvm::StringRef name);
 // A module may come to the pass twice: as a .bc file that is compiled again, or before and while it is linked.  An
 // attribute of a function says that it has been there.
@@ -28,7 +28,7 @@ inline constexpr const char* pointers_checked_already = "nvm-pointers-checked";
 [[nodiscard]] bool is_system_function(const llvm::Function& f);
 // Declared by the program only, and no function that the compiler knows: it may be the program's own.
 [[nodiscard]] bool is_program_function(const llvm::Function& f);
-// Its parameter is declared, in a system header, as a pointer to what it does not change.
+// The parameter is declared, in a system header, as a pointer to data that the function does not change.
 [[nodiscard]] bool only_reads(const llvm::Function& f, unsigned parameter);
 
 // Relative to a segment register, or of 32 bits: no pool is there.

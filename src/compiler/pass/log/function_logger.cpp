@@ -1,6 +1,6 @@
-// It plans block by block what is logged and what is left out, then makes the code.  A range that is logged is exactly
-// bytes that will certainly be written (calls of precompiled functions apart): a neighbour's bytes may belong to
-// another lock.
+// Plans block by block which stores are logged and which are left out, then makes the code.  A logged range holds only
+// bytes that will certainly be written (calls of precompiled functions apart): neighbouring bytes may belong to another
+// lock.
 #include "function_logger.hpp"
 
 #include <llvm/ADT/PostOrderIterator.h>

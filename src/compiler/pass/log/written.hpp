@@ -1,9 +1,8 @@
-// What an intrinsic writes.
+// The bytes that an intrinsic writes.
 //
-// Whether it writes at all is asked of LLVM, which says of every intrinsic whether it may store, and through which of
-// its arguments; a name that nobody in here has heard of writes, for all that is known, the whole object around each
-// pointer that it gets.  Those that are known are known exactly.  memcpy and its kin are not in here: the caller has
-// them.
+// LLVM says of every intrinsic whether it may store, and through which of its arguments.  For those that this file
+// knows the bytes are exact; an unknown one is taken to write the whole object around each pointer that it gets.
+// memcpy and its kin are not in here: the caller has them.
 #pragma once
 
 #include <llvm/ADT/SmallVector.h>
@@ -23,7 +22,7 @@ struct written {
     compressed,  // lanes of `bytes` from address on, as many as are active
     scattered,   // a lane of `bytes` at each address that is active: address + index * scale
     tile,        // of the matrix registers: rows at address + row * scale, as they are configured
-    object,      // nobody can say: the whole object around address, or around each of a vector of them
+    object,      // unknown bytes: the whole object around address, or around each of a vector of them
     refused      // a vector of unknown length: an error
   };
   shape what = shape::refused;
@@ -53,11 +52,11 @@ inline constexpr std::uint64_t tile_configuration_bytes = 64;
 
 // A bit for each lane: it is written.
 [[nodiscard]] llvm::Value* active_lanes(llvm::IRBuilder<>& b, const written& w);
-// Of these bits 64 from `first` on, as a number.
+// 64 of these bits, from `first` on, as a number.
 [[nodiscard]] llvm::Value* lanes_word(llvm::IRBuilder<>& b, llvm::Value* bits, unsigned first);
-// Of what is scattered: a vector of pointers.
+// Addresses of a scattered store: a vector of pointers.
 [[nodiscard]] llvm::Value* lane_addresses(llvm::IRBuilder<>& b, const written& w);
-// The rows of a tile as what is scattered; `configuration` is room for how the matrix registers are set.
+// The rows of a tile as a scattered store; `configuration` is room for the settings of the matrix registers.
 [[nodiscard]] written rows_of_tile(llvm::IRBuilder<>& b, const written& tile, llvm::Value* configuration);
 
 // The code that logs it, before the instruction that writes it.  `check`: with the place of that.

@@ -178,7 +178,7 @@ class describer {
     good_ = false;
     tell_({p, library_ == nullptr ? where : library_, name});
   }
-  // Of what is inside a type of a library its user was told, at the field.
+  // Problems inside a type of a library were told to its user, at the field.
   void warn(problem p, const NamedDecl* where, const std::string& name) {
     if (library_ == nullptr) tell_({p, where, name});
   }
@@ -231,7 +231,7 @@ class describer {
   static bool has_bit_field(const RecordDecl& r) {
     return llvm::any_of(r.fields(), [](const FieldDecl* f) { return f->isBitField() && !f->isUnnamedBitField(); });
   }
-  // Of a type of a library, what a type map cannot describe is bytes.
+  // Whether a type of a library is stored as bytes, since a type map cannot describe it.
   [[nodiscard]] bool is_taken_for_bytes(const RecordDecl& r) const {
     if (library_ == nullptr) return false;
     const auto* plus = dyn_cast<CXXRecordDecl>(&r);
@@ -266,7 +266,7 @@ class describer {
     add(f, name);
     record(r, 0, name + ".", depth + 1, false);
     const std::size_t inner = out_.fields.size() - at - 1;
-    // Of nothing but padding: bytes like others.
+    // A structure of padding alone is stored as bytes.
     if (inner == 0) out_.fields[at].place.kind = field_kind::bytes;
     out_.fields[at].place.inner = static_cast<std::uint32_t>(inner);
   }

@@ -14,8 +14,7 @@
 
 namespace nvm::compiler {
 
-// Declared NVM_PTR.  In C++ Clang does not say which annotation a type has, and nobody else annotates types of
-// pointers.
+// Declared NVM_PTR.  In C++ Clang does not say which annotation a type has; no other annotates types of pointers.
 [[nodiscard]] bool is_mark(const clang::BTFTypeTagAttr& tag);
 [[nodiscard]] bool is_marked(clang::QualType pointer);
 // Declared NVM_VOLATILE_PTR.

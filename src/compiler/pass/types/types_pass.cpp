@@ -1,9 +1,9 @@
 // The type map of a translation unit becomes known to the library: a constructor calls nvm_register_types().
 //
 // The first half of the plugin (types_plugin.cpp) leaves the map behind as a constant in a section of its own, so that
-// it survives whatever lies between the two: bitcode files, link-time optimisation, -save-temps.  A constructor is what
-// every kind of linking keeps: in static libraries it comes and goes with its object file, in shared ones it runs when
-// they are loaded, early or late, and --gc-sections has to leave it in.
+// it survives the steps between the two: bitcode files, link-time optimisation, -save-temps.  Every kind of linking
+// keeps a constructor: in static libraries it comes and goes with its object file, in shared ones it runs when they are
+// loaded, early or late, and --gc-sections has to leave it in.
 #include "types_pass.hpp"
 
 #include <llvm/IR/IRBuilder.h>

@@ -623,7 +623,7 @@ class types_action : public PluginASTAction {
     }
     return true;
   }
-  // Its findings are errors before code is generated, and the code needs what it leaves behind.
+  // Its findings are errors before code is generated, and the code needs the constant that it leaves.
   ActionType getActionType() override { return AddBeforeMainAction; }
 
  private:

@@ -1,0 +1,65 @@
+// The actions of holdfast kv, and what one call of it carries through them.
+//
+// An action is a row in the table of kv.cpp and one function here.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "cli/arguments.hpp"
+#include "cli/console.hpp"
+#include "cli/kv_text.hpp"
+#include "nvm/kv.hpp"
+
+namespace nvm::cli::kv_actions {
+
+// NVM_KV_DETECT: no index has that name.
+[[nodiscard]] enum nvm_kv_index index_of(const std::string& name);
+// Bytes as a person can read them on one line.
+[[nodiscard]] std::string printable(std::string_view bytes);
+// Sets o[name], or o[name + "_base64"] for bytes that are no UTF-8 and whenever `base64` asks for it.
+void add_bytes(json& o, const std::string& name, std::string_view bytes, bool base64);
+
+struct call {
+  const arguments& given;
+  console& out;
+  const std::string& action = given.operand(0);
+  const std::string& path = given.operand(1);
+  std::string store = given.text("store").empty() ? "main" : given.text("store");
+  bool base64 = given.flag("base64");
+  std::optional<pool> at{};
+
+  // The fields that the answer of every action begins with.
+  [[nodiscard]] json answer() const;
+  [[nodiscard]] exit_code misused(std::string what) const {
+    return out.fail({exit_usage, "kv " + action, "USAGE", std::move(what)});
+  }
+  [[nodiscard]] exit_code failed() const { return out.fail_library(path); }
+
+  // After a refusal of either, the library's message says why.
+  [[nodiscard]] bool open(bool for_change);
+  [[nodiscard]] std::optional<kv> open_store(bool make) const;
+  // An operand or option as bytes; nothing: it is no base64.
+  [[nodiscard]] std::optional<std::string> bytes_of(const std::string& text) const {
+    return base64 ? bytes_of_base64(text) : std::optional{text};
+  }
+};
+
+// kv_entry.cpp: one entry.
+[[nodiscard]] exit_code put(call& c);
+[[nodiscard]] exit_code get(call& c);
+[[nodiscard]] exit_code del(call& c);
+// kv_export.cpp: entries in order, as lines or as the document; export --salvage is in kv_salvage.cpp.
+[[nodiscard]] exit_code scan(call& c);
+[[nodiscard]] exit_code export_entries(call& c);
+[[nodiscard]] exit_code export_salvaged(call& c);
+// kv_load.cpp
+[[nodiscard]] exit_code load(call& c);
+// kv_stores.cpp: whole stores.
+[[nodiscard]] exit_code list_stores(call& c);
+[[nodiscard]] exit_code show_statistics(call& c);
+[[nodiscard]] exit_code drop(call& c);
+
+}  // namespace nvm::cli::kv_actions

@@ -1,0 +1,70 @@
+// The file that load reads and export writes.
+#include "cli/kv_file.hpp"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+namespace nvm::cli::kv_actions {
+
+text_format format_of(const arguments& given, const std::string& file) {
+  const std::string name = given.choice("format").value_or("");
+  const auto ends = [&](std::string_view end) { return file.ends_with(end); };
+  const bool lines = name.empty() ? ends(".jsonl") || ends(".ndjson") || ends(".json") : name == "jsonl";
+  return lines ? text_format::json_lines : text_format::csv;
+}
+
+json file_facts(const std::string& file, text_format format) {
+  return {{"file", file.empty() || file == "-" ? json(nullptr) : json(file)},
+          {"format", format == text_format::csv ? "csv" : "jsonl"}};
+}
+
+text_file::text_file(const std::string& path, bool write) : path_{path} {
+  if (path.empty() || path == "-") {
+    file_ = write ? stdout : stdin;
+    return;
+  }
+  owned_ = true;
+  struct stat there{};
+  const bool replaces = ::stat(path.c_str(), &there) == 0;
+  if (!write || (replaces && !S_ISREG(there.st_mode))) {  // a pipe, a device
+    file_ = std::fopen(path.c_str(), write ? "wb" : "rb");
+    return;
+  }
+  ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like another
+  auto begun = name_.begin(path.c_str(), 0666, platform::pending_name::kind::named);
+  if (!begun) {
+    problem_ = last_message();
+    return;
+  }
+  made_ = std::move(*begun);
+  if (replaces) (void)::fchmod(made_.descriptor(), there.st_mode & 07777);
+  file_ = std::fopen(name_.temporary().c_str(), "wb");
+}
+
+std::uint64_t text_file::bytes() const noexcept {
+  struct stat s{};
+  return ::fstat(::fileno(file_), &s) == 0 && S_ISREG(s.st_mode) ? static_cast<std::uint64_t>(s.st_size) : 0;
+}
+
+failure text_file::problem() const {
+  return {exit_internal, path_.empty() || path_ == "-" ? "standard input" : path_, "NVM_E_SYSTEM",
+          problem_.empty() ? std::strerror(errno) : problem_};
+}
+
+bool text_file::finish() {
+  if (!owned_) return std::fflush(file_) == 0;
+  const bool failed = std::ferror(file_) != 0;
+  const int closed = std::fclose(file_);
+  file_ = nullptr;
+  if (failed || closed != 0) return false;
+  if (!made_ || name_.replace(made_)) return true;
+  problem_ = last_message();
+  return false;
+}
+
+}  // namespace nvm::cli::kv_actions

@@ -1,0 +1,49 @@
+// The file that load reads and export writes.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+#include "cli/arguments.hpp"
+#include "cli/console.hpp"
+#include "cli/kv_text.hpp"
+#include "platform/platform.hpp"
+
+namespace nvm::cli::kv_actions {
+
+// What --format says, else the end of the file's name, else CSV.
+[[nodiscard]] text_format format_of(const arguments& given, const std::string& file);
+// The fields `file` and `format` of an answer.
+[[nodiscard]] json file_facts(const std::string& file, text_format format);
+
+// A file that is closed at the end, or one of the standard ones.  A written file gets its name when it is whole; until
+// then the name leads to what it led to before.
+class text_file {
+ public:
+  text_file(const std::string& path, bool write);
+  ~text_file() {
+    if (owned_ && file_ != nullptr) std::fclose(file_);
+  }
+  text_file(const text_file&) = delete;
+  text_file& operator=(const text_file&) = delete;
+
+  [[nodiscard]] bool is_open() const noexcept { return file_ != nullptr; }
+  [[nodiscard]] std::FILE* get() const noexcept { return file_; }
+  // 0: not a file of known size.
+  [[nodiscard]] std::uint64_t bytes() const noexcept;
+  // The last failure of a member; errno must be the one that it left.
+  [[nodiscard]] failure problem() const;
+  // True: everything written has reached the file, which has its name from now on.
+  [[nodiscard]] bool finish();
+
+ private:
+  std::string path_;
+  platform::pending_name name_;
+  platform::file made_;
+  std::FILE* file_ = nullptr;
+  bool owned_ = false;
+  std::string problem_;
+};
+
+}  // namespace nvm::cli::kv_actions
