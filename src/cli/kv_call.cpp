@@ -34,8 +34,6 @@ void add_bytes(json& o, const std::string& name, std::string_view bytes, bool ba
   }
 }
 
-// A file that is closed at the end, or one of the standard ones.  What is written gets its name when it is whole; until
-
 json call::answer() const {
   json o = {{"path", path}, {"action", action}};
   if (action != "stores") o["store"] = store;

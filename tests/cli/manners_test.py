@@ -16,8 +16,8 @@ import cli_testing
 from cli_testing import GOOD, INTERNAL, MEDIA, NEGATIVE, UNAVAILABLE, USAGE, Layout, PoolTest, names_in, run
 
 STORE_LOG = pathlib.Path(__file__).parent.parent / "crash_test/pmemcheck/ring_missing_flush.log"
-COMMANDS = ["create", "info", "check", "doctor", "repair", "dump", "types", "kv", "bench", "crash-test", "completion", "manual", "help",
-            "version"]
+COMMANDS = ["create", "info", "check", "doctor", "repair", "dump", "types", "kv", "lf", "bench", "crash-test",
+            "completion", "manual", "help", "version"]
 
 
 def described(command):
@@ -151,6 +151,13 @@ class Json(PoolTest):
                 ("kv", "stat", path), ("kv", "del", path, "k"), ("kv", "drop", path, "--store", "s"),
                 ("kv", "export", self.with_damaged_entries(medium), path.parent / "kept.csv", "--salvage")]
 
+    def lf_lines(self, medium):
+        path = self.path(medium, "structures.nvm")
+        subprocess.run([cli_testing.MAKER, path, medium, "structures"], check=True, timeout=60)
+        return [("lf", "list", path), ("lf", "get", path, "words-hash", "7"), ("lf", "scan", path, "bytes-tree"),
+                ("lf", "get", path, "bytes-list", "a2V5LTE=", "--base64"), ("lf", "stat", path, "bytes-hash"),
+                ("lf", "check", path, "words-skiplist")]
+
     def with_damaged_entries(self, medium):
         """A pool with a store in which an entry with a key of text is damaged, and one with a key of other bytes."""
         path = self.path(medium, "entries.nvm")
@@ -195,6 +202,7 @@ class Json(PoolTest):
                     "dump": [("dump", path, "--hex", 1), ("dump", path, "--summary")],
                     "types": [("types", path)],
                     "kv": self.kv_lines(medium),
+                    "lf": self.lf_lines(medium),
                     "bench": [("bench", path.parent, "--medium", medium, "--seconds", "0.01")],
                     "crash-test": [("crash-test", "--pmemcheck", STORE_LOG, "--check", "false", "--budget", "1")],
                     "completion": [("completion", "zsh")],

@@ -5,12 +5,14 @@
  *   cli_pool_maker PATH MEDIUM read   the same, read-only
  *   cli_pool_maker PATH MEDIUM die    opens it, commits an object of type 6, changes the root in a transaction that is
  *                                     never over, and kills itself
+ *   cli_pool_maker PATH MEDIUM structures   makes a pool with lock-free structures of words and of bytes, and closes it
  */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "nvm/lockfree.h"
 #include "nvm/nvm.h"
 
 struct kind {
@@ -110,6 +112,41 @@ static _Noreturn void die(const char* path, uint32_t medium) {
   abort();
 }
 
+/* "words-KIND": 100 keys from 0 on, each with its square; "bytes-KIND": "key-N" with "value-N", and one that is no
+ * text. */
+static void add_structures(const char* path, uint32_t medium) {
+  static const char* const names[] = {"list", "hash", "skiplist", "tree"};
+  nvm_pool_options options = {.size = 8 << 20, .medium = medium};
+  NVM_POOL* pool = nvm_pool_create_with(path, &options);
+  if (pool == NULL) {
+    give_up("create");
+  }
+  for (uint32_t kind = NVM_LF_LIST; kind <= NVM_LF_TREE; ++kind) {
+    char name[32];
+    snprintf(name, sizeof name, "words-%s", names[kind - 1]);
+    nvm_lf* words = nvm_lf_open(pool, name, &(nvm_lf_options){.kind = kind});
+    snprintf(name, sizeof name, "bytes-%s", names[kind - 1]);
+    nvm_lf* bytes = nvm_lf_open(pool, name, &(nvm_lf_options){.kind = kind, .flags = NVM_LF_BYTES});
+    if (words == NULL || bytes == NULL) {
+      give_up("open a structure");
+    }
+    for (uint64_t n = 0; n < 100; ++n) {
+      char key[16];
+      char value[16];
+      const int key_bytes = snprintf(key, sizeof key, "key-%d", (int)n);
+      const int value_bytes = snprintf(value, sizeof value, "value-%d", (int)n);
+      if (nvm_lf_put64(words, n, n * n, 0) != 1 ||
+          nvm_lf_put(bytes, key, (size_t)key_bytes, value, (size_t)value_bytes, 0, 0) != 1) {
+        give_up("put");
+      }
+    }
+    if (nvm_lf_put(bytes, "\xff\x00", 2, "\n\xfe", 2, 0, 0) != 1) {
+      give_up("put");
+    }
+  }
+  require(nvm_pool_close(pool), "close");
+}
+
 int main(int argc, char** argv) {
   static const char* const media[] = {"detect", "shm", "dax", "auto", "ssd"};
   uint32_t medium = 0;
@@ -117,7 +154,7 @@ int main(int argc, char** argv) {
     ++medium;
   }
   if (argc != 4 || medium == 5) {
-    fprintf(stderr, "usage: cli_pool_maker PATH MEDIUM fill|hold|read|die\n");
+    fprintf(stderr, "usage: cli_pool_maker PATH MEDIUM fill|hold|read|die|structures\n");
     return 2;
   }
   if (strcmp(argv[3], "fill") == 0) {
@@ -128,6 +165,8 @@ int main(int argc, char** argv) {
     hold(argv[1], medium, 1);
   } else if (strcmp(argv[3], "die") == 0) {
     die(argv[1], medium);
+  } else if (strcmp(argv[3], "structures") == 0) {
+    add_structures(argv[1], medium);
   } else {
     fprintf(stderr, "cli_pool_maker: no action %s\n", argv[3]);
     return 2;

@@ -1,0 +1,384 @@
+// holdfast lf: the lock-free structures of a pool, read from the command line.
+//
+// The pool is opened for change, since opening a structure frees what a crash has left of it; no entry changes.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <exception>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "cli/arguments.hpp"
+#include "cli/kv_actions.hpp"
+#include "cli/progress.hpp"
+#include "nvm/lockfree.hpp"
+
+namespace nvm::cli {
+namespace {
+
+using kv_actions::add_bytes;
+using kv_actions::printable;
+
+constexpr std::string_view kind_names[] = {"", "list", "hash", "skiplist", "tree"};
+std::string_view name_of_kind(int kind) noexcept {
+  return kind > 0 && static_cast<std::size_t>(kind) < std::size(kind_names) ? kind_names[kind] : "unknown";
+}
+
+// One call, and the structure that it is about.
+struct call {
+  const arguments& given;
+  console& out;
+  const std::string& action = given.operand(0);
+  const std::string& path = given.operand(1);
+  bool base64 = given.flag("base64");
+  std::optional<pool> at{};
+  nvm_lf* structure = nullptr;
+  int kind = 0;
+  bool of_bytes = false;
+
+  [[nodiscard]] json answer() const {
+    json o = {{"path", path}, {"action", action}};
+    if (structure != nullptr) {
+      o["structure"] = given.operand(2);
+      o["kind"] = name_of_kind(kind);
+      o["entries_are"] = of_bytes ? "bytes" : "words";
+    }
+    return o;
+  }
+  [[nodiscard]] exit_code misused(std::string what) const {
+    return out.fail({exit_usage, "lf " + action, "USAGE", std::move(what)});
+  }
+  [[nodiscard]] exit_code failed() const { return out.fail_library(path); }
+  [[nodiscard]] bool open() {
+    at = pool::open(path.c_str(), nvm_pool_options{});
+    return at.has_value();
+  }
+  // The structure that the command line names, of whichever kind it is.
+  [[nodiscard]] bool open_structure() {
+    if (!open()) return false;
+    const std::string& name = given.operand(2);
+    for (const unsigned flags : {0U, unsigned{NVM_LF_BYTES}}) {
+      nvm_lf_options o{};
+      o.flags = flags;
+      o.mode = 1;  // it is there
+      structure = nvm_lf_open(at->handle(), name.c_str(), &o);
+      of_bytes = flags != 0;
+      if (structure != nullptr || nvm_errno() != NVM_E_TYPE_MISMATCH) break;
+    }
+    if (structure == nullptr) return false;
+    struct wanted {
+      const std::string& name;
+      int& kind;
+    } what{name, kind};
+    return nvm_lf_names(
+               at->handle(),
+               [](const char* found, int its_kind, void* argument) {
+                 auto& w = *static_cast<wanted*>(argument);
+                 if (w.name == found) w.kind = its_kind;
+                 return 0;
+               },
+               &what) == 0;
+  }
+};
+
+// A key of 8 bytes: decimal, or hexadecimal after 0x.
+std::optional<std::uint64_t> word_of(std::string_view text) {
+  const bool hexadecimal = text.starts_with("0x") || text.starts_with("0X");
+  if (hexadecimal) text.remove_prefix(2);
+  std::uint64_t word = 0;
+  const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), word, hexadecimal ? 16 : 10);
+  return wrong == std::errc{} && end == text.data() + text.size() ? std::optional{word} : std::nullopt;
+}
+
+// ---- all entries ----
+
+// Calls visit(key, value) for each entry, as bytes, until it returns false; false: the library failed.
+template <class Visit>
+bool each_entry(const call& c, Visit&& visit) {
+  struct state {
+    Visit& visit;
+    bool stopped = false;
+    std::exception_ptr thrown{};  // by visit(), which the library must not see
+    int show(std::string_view key, std::string_view value) noexcept {
+      try {
+        stopped = !visit(key, value);
+      } catch (...) {
+        thrown = std::current_exception();
+        stopped = true;
+      }
+      return stopped ? 1 : 0;
+    }
+  } s{visit};
+  int ended = 0;
+  if (c.of_bytes) {
+    std::uint64_t cursor = 0;
+    do {
+      ended = nvm_lf_scan(
+          c.structure, &cursor, 1000,
+          [](const nvm_lf_entry* e, void* argument) {
+            return static_cast<state*>(argument)->show({static_cast<const char*>(e->key), e->key_bytes},
+                                                       {static_cast<const char*>(e->value), e->value_bytes});
+          },
+          &s);
+    } while (ended == 0 && cursor != 0);
+  } else {
+    ended = nvm_lf_each64(
+        c.structure,
+        [](std::uint64_t key, std::uint64_t value, void* argument) {
+          return static_cast<state*>(argument)->show({reinterpret_cast<const char*>(&key), sizeof key},
+                                                     {reinterpret_cast<const char*>(&value), sizeof value});
+        },
+        &s);
+  }
+  if (s.thrown) std::rethrow_exception(s.thrown);
+  return ended >= 0;
+}
+
+std::uint64_t word_in(std::string_view bytes) {
+  std::uint64_t word = 0;
+  std::copy_n(bytes.data(), std::min(bytes.size(), sizeof word), reinterpret_cast<char*>(&word));
+  return word;
+}
+std::string text_of(const call& c, std::string_view bytes) {
+  if (!c.of_bytes) return fmt::format("{}", word_in(bytes));
+  return c.base64 ? base64_of(bytes) : printable(bytes);
+}
+void add(json& o, const call& c, const std::string& name, std::string_view bytes) {
+  if (c.of_bytes) {
+    add_bytes(o, name, bytes, c.base64);
+  } else {
+    o[name] = word_in(bytes);
+  }
+}
+
+// ---- the actions ----
+
+exit_code list(call& c) {
+  if (!c.open()) return c.failed();
+  std::vector<std::pair<std::string, int>> all;
+  const int ended = nvm_lf_names(
+      c.at->handle(),
+      [](const char* name, int kind, void* argument) {
+        static_cast<std::vector<std::pair<std::string, int>>*>(argument)->emplace_back(name, kind);
+        return 0;
+      },
+      &all);
+  if (ended != 0) return c.failed();
+  std::sort(all.begin(), all.end());
+  json answer = c.answer();
+  answer["structures"] = json::array();
+  for (const auto& [name, kind] : all) {
+    c.out.text("{:<8} {}\n", name_of_kind(kind), printable(name));
+    answer["structures"].push_back({{"name", name}, {"kind", name_of_kind(kind)}});
+  }
+  if (all.empty()) c.out.text("{}: no lock-free structures\n", c.path);
+  c.out.document(answer);
+  return exit_good;
+}
+
+exit_code get(call& c) {
+  if (!c.open_structure()) return c.failed();
+  const std::string& text = c.given.operand(3);
+  std::string value(sizeof(std::uint64_t), '\0');
+  int found = 0;
+  if (c.of_bytes) {
+    const auto key = c.base64 ? bytes_of_base64(text) : std::optional{text};
+    if (!key) return c.misused("the key is no base64");
+    const lf_guard inside{c.structure};
+    nvm_lf_entry e{};
+    found = inside ? nvm_lf_find(c.structure, key->data(), key->size(), &e) : -1;
+    if (found == 1) value.assign(static_cast<const char*>(e.value), e.value_bytes);
+  } else {
+    const auto key = word_of(text);
+    if (!key) return c.misused(fmt::format("\"{}\" is no number: the keys of this structure have 8 bytes", text));
+    std::uint64_t word = 0;
+    found = nvm_lf_get64(c.structure, *key, &word);
+    std::copy_n(reinterpret_cast<const char*>(&word), sizeof word, value.data());
+  }
+  if (found < 0) return c.failed();
+  json answer = c.answer();
+  answer["found"] = found == 1;
+  if (found == 1) {
+    c.out.text("{}\n", c.of_bytes && !c.base64 ? value : text_of(c, value));
+    add(answer, c, "value", value);
+  }
+  c.out.document(answer);
+  return found == 1 ? exit_good : exit_negative;
+}
+
+// Printed as they are walked: a structure may hold more than fits into memory as text.
+exit_code scan(call& c) {
+  if (!c.open_structure()) return c.failed();
+  const std::uint64_t limit = c.given.number("limit").value_or(UINT64_MAX);
+  std::uint64_t count = 0;
+  if (c.out.as_json()) {
+    std::string head = line_of(c.answer());
+    head.pop_back();
+    fmt::print(stdout, "{}, \"entries\": [", head);
+  }
+  const bool walked = each_entry(c, [&](std::string_view key, std::string_view value) {
+    if (count == limit) return false;
+    ++count;
+    if (c.out.as_json()) {
+      json o;
+      add(o, c, "key", key);
+      add(o, c, "value", value);
+      fmt::print(stdout, "{}\n  {}", count == 1 ? "" : ",", line_of(o));
+    } else {
+      c.out.text("{}\t{}\n", text_of(c, key), text_of(c, value));
+    }
+    return true;
+  });
+  const failure why_not = walked ? failure{} : library_failure(c.path);
+  if (c.out.as_json()) {
+    json tail = walked ? json{} : document_of(why_not);
+    tail["count"] = count;
+    fmt::print(stdout, "\n], {}\n", line_of(tail).substr(1));
+  }
+  if (!walked) {
+    c.out.error_line(why_not);
+    return why_not.exit;
+  }
+  return exit_good;
+}
+
+// Sums of all entries, and with check whether each is found by its key and as many are there as are counted.
+exit_code look_at_all(call& c) {
+  const bool checks = c.action == "check";
+  if (!c.open_structure()) return c.failed();
+  std::uint64_t counted = 0;
+  std::uint64_t walked = 0;
+  std::uint64_t key_bytes = 0;
+  std::uint64_t value_bytes = 0;
+  std::uint64_t not_found = 0;
+  bool done = false;
+  {
+    const progress line{c.out, fmt::format("{} {}", checks ? "checking" : "counting", c.given.operand(2))};
+    done = each_entry(c, [&](std::string_view key, std::string_view value) {
+      ++walked;
+      key_bytes += key.size();
+      value_bytes += value.size();
+      if (!checks) return true;
+      std::uint64_t word = 0;
+      const int found = c.of_bytes ? nvm_lf_get(c.structure, key.data(), key.size(), nullptr, 0, nullptr)
+                                   : nvm_lf_get64(c.structure, word_in(key), &word);
+      const bool same = found == 1 && (c.of_bytes || word == word_in(value));
+      not_found += same ? 0 : 1;
+      return true;
+    });
+    done = done && nvm_lf_get_count(c.structure, &counted) == 0;
+  }
+  if (!done) return c.failed();
+  json answer = c.answer();
+  answer["count"] = counted;
+  answer["key_bytes"] = key_bytes;
+  answer["value_bytes"] = value_bytes;
+  const bool sound = walked == counted && not_found == 0;
+  c.out.text("{}: {} of {}, {} entries, {} bytes of keys, {} bytes of values\n", printable(c.given.operand(2)),
+             name_of_kind(c.kind), c.of_bytes ? "bytes" : "words", counted, key_bytes, value_bytes);
+  if (checks) {
+    answer["walked_count"] = walked;
+    answer["not_found_count"] = not_found;
+    answer["sound"] = sound;
+    if (walked != counted) c.out.text("{} entries are counted, a walk meets {}\n", counted, walked);
+    if (not_found != 0) c.out.text("{} entries that a walk meets are not found by their keys\n", not_found);
+    if (sound) c.out.text("each is found by its key, and there are as many as are counted\n");
+  }
+  c.out.document(answer);
+  return checks && !sound ? exit_negative : exit_good;
+}
+
+struct action {
+  std::string_view name;
+  std::size_t operands;  // with ACTION and PATH
+  exit_code (*run)(call& c);
+};
+constexpr action table[] = {
+    {"list", 2, list}, {"get", 4, get}, {"scan", 3, scan}, {"stat", 3, look_at_all}, {"check", 3, look_at_all},
+};
+constexpr auto actions = [] {
+  std::array<std::string_view, std::size(table)> names;
+  for (std::size_t i = 0; i < names.size(); ++i) names[i] = table[i].name;
+  return names;
+}();
+
+constexpr operand operands[] = {
+    {"ACTION", operand_kind::choice, true,
+     "list (the structures), get (an entry), scan (all entries), stat (how many there are), check (whether each is "
+     "found "
+     "by its key)",
+     actions},
+    {"PATH", operand_kind::pool_file, true, "the pool; nobody else may have it open"},
+    {"NAME", operand_kind::text, false, "all but list: the structure"},
+    {"KEY", operand_kind::text, false, "get: the key; of a structure of words a number, also hexadecimal after 0x"},
+};
+constexpr option options[] = {
+    {"base64", value_kind::flag, "", "get, scan: keys and values of bytes are given and printed in base64"},
+    {"limit", value_kind::count, "N", "scan: at most N entries"},
+};
+constexpr json_field fields[] = {
+    {"path", "as given"},
+    {"action", "as given"},
+    {"structure", "its name; not with list"},
+    {"kind", "list, hash, skiplist or tree; not with list"},
+    {"entries_are", "words: keys and values are numbers of 8 bytes; bytes: they are of any size"},
+    {"structures[].name", "list: in the order of names"},
+    {"structures[].kind", "of the structure"},
+    {"found", "get: whether there was such an entry"},
+    {"value", "get: the value"},
+    {"value_base64", "in its place if it is no UTF-8, or with --base64"},
+    {"entries[].key", "scan: in the order of the walk"},
+    {"entries[].key_base64", "in its place, as for values"},
+    {"entries[].value", "of the entry"},
+    {"entries[].value_base64", "in its place"},
+    {"count", "entries scanned; of stat and check: counted"},
+    {"key_bytes", "stat, check: sum over all entries"},
+    {"value_bytes", "stat, check: sum over all entries"},
+    {"walked_count", "check: entries that a walk meets"},
+    {"not_found_count", "check: of these, not found by their keys, or with another value"},
+    {"sound", "check: whether all were found, and as many as are counted"},
+};
+constexpr std::string_view examples[] = {"holdfast lf list cache.nvm", "holdfast lf scan cache.nvm sessions --limit 10",
+                                         "holdfast lf get cache.nvm counters 0x2a"};
+
+exit_code run(const arguments& given, console& out) {
+  call c{given, out};
+  const auto* a = std::find_if(std::begin(table), std::end(table), [&](const action& x) { return x.name == c.action; });
+  if (a == std::end(table)) return exit_internal;
+  if (given.operands() < a->operands) {
+    return c.misused(given.operands() < 3 ? "the name of the structure is missing" : "the key is missing");
+  }
+  if (given.operands() > a->operands) return c.misused(fmt::format("unexpected \"{}\"", given.operand(a->operands)));
+  const exit_code code = a->run(c);
+  if (c.at && !c.at->close() && code == exit_good) return c.failed();
+  return code;
+}
+
+}  // namespace
+
+extern const command lf_command;
+const command lf_command{
+    .name = "lf",
+    .summary = "read the lock-free structures of a pool",
+    .description =
+        "Reads the named lock-free structures that lie in a pool (see docs/lockfree.md). The pool is opened for "
+        "change, "
+        "since opening a structure frees what a crash has left of it; no entry changes.\n\n"
+        "check compares a walk over the structure with look-ups by key and with its count; links, page map and "
+        "checksums "
+        "are what `holdfast check` looks at.\n\n"
+        "The exit code is 1 when get finds no such entry, and when check finds something. scan escapes what cannot be "
+        "printed; get prints the bytes as they are.",
+    .operands = operands,
+    .options = options,
+    .fields = fields,
+    .examples = examples,
+    .run = run,
+};
+
+}  // namespace nvm::cli
