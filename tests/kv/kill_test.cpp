@@ -65,7 +65,7 @@ class killed : public testing::TestWithParam<ground_and_index> {};
 INSTANTIATE_TEST_SUITE_P(everywhere, killed, testing::ValuesIn(grounds_and_indexes()), name_of);
 
 TEST_P(killed, stores_have_what_returned_calls_have_done) {
-  const pool_place place{GetParam().where};
+  const pool_place place{GetParam().where, true};
   {
     pool p = place.create();
     (void)open_store(p, "store", GetParam().index);
@@ -117,7 +117,7 @@ TEST_P(killed, stores_have_what_returned_calls_have_done) {
 }
 
 TEST_P(killed, drops_go_on_where_they_were) {
-  const pool_place place{GetParam().where};
+  const pool_place place{GetParam().where, true};
   for (int round = 0; round < 4; ++round) {
     {
       pool p = round == 0 ? place.create() : place.open();

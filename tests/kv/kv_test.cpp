@@ -15,7 +15,7 @@ namespace {
 class stores : public testing::TestWithParam<ground_and_index> {
  protected:
   const pool_place place{GetParam().where};
-  pool p = place.create();
+  pool p = place.create(std::size_t{1} << 20);
   kv open(const char* name = "store") { return open_store(p, name, GetParam().index); }
   static std::string key(std::uint64_t n) { return number_key(n); }
 };
@@ -134,7 +134,9 @@ TEST_P(stores, refuse_keys_and_values_over_their_limits_and_change_nothing) {
 }
 
 TEST_P(stores, take_values_of_megabytes) {
-  kv s = open();
+  const pool_place roomy{GetParam().where};
+  pool q = roomy.create();
+  kv s = open_store(q, "store", GetParam().index);
   // On ssd a record of the log has at most half of it.
   std::string value((std::size_t{3} << 20) / (place.ssd() ? 2 : 1), '\0');
   for (std::size_t i = 0; i < value.size(); ++i) value[i] = static_cast<char>(i * 7 + i / 1000);
@@ -200,7 +202,7 @@ TEST_P(stores, change_together_in_a_batch) {
   EXPECT_FALSE(a.contains(key(1)));
   EXPECT_EQ(*b.get(key(1)), "x");
   const pool_place elsewhere{GetParam().where};
-  pool q = elsewhere.create();
+  pool q = elsewhere.create(std::size_t{1} << 20);
   kv c = open_store(q, "c", GetParam().index);
   kv_batch wrong;
   wrong.put(a, key(1), "x").put(c, key(1), "x");

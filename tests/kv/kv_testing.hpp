@@ -53,10 +53,12 @@ inline model entries_of(const kv& store) {
   return found;
 }
 
-// A pool file of one test, removed at the end.
+// A pool file of one test, removed at the end. Those of ssd are in memory too, where a sync takes no time, unless asked
+// for on a disk: what a store holds is the same on both.
 class pool_place {
  public:
-  explicit pool_place(const ground& g) : ground_{g}, folder_{"kv", g.medium == NVM_MEDIUM_SSD} {}
+  explicit pool_place(const ground& g, bool on_disk = false)
+      : ground_{g}, folder_{"kv", on_disk && g.medium == NVM_MEDIUM_SSD} {}
 
   std::string path() const { return folder_.path("pool"); }
   nvm_pool_options options(std::size_t size = std::size_t{16} << 20, std::size_t capacity = 0) const {
