@@ -764,10 +764,10 @@ class structures final : public structure_side {
 template <media M>
 result<std::unique_ptr<structure_side>> make_structure_side(M& medium, std::byte* base, structure_pages& pages,
                                                             const structure_side::told* lost) noexcept {
-  std::unique_ptr<structure_side> made{new (std::nothrow) structures<M>{medium, base, pages}};
+  auto made = std::unique_ptr<structures<M>>{new (std::nothrow) structures<M>{medium, base, pages}};
   if (made == nullptr) return fail(errc::no_memory, "no volatile memory for the lock-free structures of a pool");
   if (status s = made->open_telling(lost); !s) return s.error();
-  return made;
+  return std::unique_ptr<structure_side>{std::move(made)};
 }
 
 }  // namespace nvm::engines
