@@ -8,7 +8,7 @@
 
 #include "care/check_stores.hpp"
 #include "engine/log.hpp"
-#include "logheap/mapping/leaf_mapping.hpp"
+#include "logheap/instances.hpp"
 #include "logheap/rewrite.hpp"
 #include "logheap/transaction.hpp"
 #include "object/object.hpp"
@@ -17,14 +17,15 @@
 namespace nvm::care {
 namespace {
 
-using heap_type = logheap::heap<ordered_media, logheap::leaf_mapping>;
-using space_type = space<ordered_media, log::nothing_logged>;
+using heap_type = logheap::heap<any_direct, logheap::leaf_mapping>;
+using space_type = space<any_direct, log::nothing_logged>;
 using teller = std::function<void(std::uint64_t offset, const char* finding)>;
 using noter = std::function<void(const repair_note&)>;
 
 // A heap over an image, without cleaners; from its log alone, but where what a close has saved is asked for.
 struct heap_over_image {
-  ordered_media medium;
+  ordered_media nothing;
+  any_direct medium{nothing};
   log::nothing_logged lanes;
   std::unique_ptr<space_type> places;
   std::unique_ptr<heap_type> heap;

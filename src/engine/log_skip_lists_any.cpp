@@ -1,6 +1,6 @@
 #include "engine/direct_engines.hpp"
 #include "engine/log_engine.hpp"
-#include "logheap/mapping/skip_list_mapping.hpp"
+#include "logheap/instances.hpp"
 
 namespace nvm::engines {
 

@@ -7,6 +7,7 @@
 //   chunk_store.hpp      chunks of the pool's pages, and the root; log_writer.hpp: entries laid out over them
 //   home_pages.hpp       home space as memory that programs load from; home_memory.hpp: or nothing of it is
 //   open_transaction.hpp transactions of the C interface; commit_set.hpp: the bytes that one commits
+//   instances.hpp        heaps over any direct medium, compiled once
 //   block.hpp            transaction blocks as bytes; logheap_layout.hpp: what lies on media
 #pragma once
 

@@ -11,10 +11,14 @@
 #include <tuple>
 #include <vector>
 
-#include "logheap/logheap.hpp"
-#include "logheap/mapping/leaf_mapping.hpp"
-#include "logheap/mapping/skip_list_mapping.hpp"
+#include "logheap/instances.hpp"
 #include "plain_mapping.hpp"
+
+namespace nvm::logheap {
+
+extern template class heap<any_direct, testing::plain_mapping>;  // plain_heap.cpp
+
+}  // namespace nvm::logheap
 
 namespace nvm::logheap::testing {
 
@@ -61,15 +65,16 @@ struct skip_lists {
   }
 };
 
+// `Medium`: what the heap's is, which is any.
 template <class Kind = plain, media Medium = direct_media>
 class ground {
  public:
-  using heap_type = heap<Medium, typename Kind::mapping>;
+  using heap_type = heap<any_direct, typename Kind::mapping>;
   using transaction_type = transaction<heap_type>;
 
   template <class... OfMedium>
   explicit ground(std::uint64_t pages = 512, const heap_settings& s = small_settings(), OfMedium&... of_medium)
-      : geometry_{pool_geometry(pages)}, settings_{s}, medium_{of_medium...} {
+      : geometry_{pool_geometry(pages)}, settings_{s}, inner_{of_medium...} {
     bytes_ = round_up(geometry_.capacity_bytes(), 4096);
     memory_.reset(static_cast<std::byte*>(std::aligned_alloc(4096, bytes_)));
     std::memset(memory_.get(), 0, bytes_);
@@ -115,7 +120,7 @@ class ground {
   [[nodiscard]] const geometry& sizes() const { return geometry_; }
   // Of the pool: until the next crash.
   [[nodiscard]] structure_pages& pages() { return *space_; }
-  [[nodiscard]] Medium& medium() { return medium_; }
+  [[nodiscard]] any_direct& medium() { return medium_; }
 
   home_t put(std::uint64_t size, int fill) {
     transaction_type t{*heap_, *thread_};
@@ -151,7 +156,7 @@ class ground {
 
  private:
   void boot() {
-    space_ = std::make_unique<space<Medium, log::nothing_logged>>(medium_, lanes_, memory_.get(), geometry_);
+    space_ = std::make_unique<space<any_direct, log::nothing_logged>>(medium_, lanes_, memory_.get(), geometry_);
     EXPECT_TRUE(space_->boot(0, 1)) << last_message();
     heap_ = std::apply(
         [&](const auto&... of_mapping) {
@@ -166,9 +171,10 @@ class ground {
   heap_settings settings_;
   std::uint64_t bytes_ = 0;
   std::unique_ptr<std::byte[], free_memory> memory_;
-  Medium medium_;
+  Medium inner_;
+  any_direct medium_{inner_};
   log::nothing_logged lanes_;
-  std::unique_ptr<space<Medium, log::nothing_logged>> space_;
+  std::unique_ptr<space<any_direct, log::nothing_logged>> space_;
   std::unique_ptr<heap_type> heap_;
   typename heap_type::thread* thread_ = nullptr;
   recovery_report report_;

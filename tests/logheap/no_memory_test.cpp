@@ -109,7 +109,7 @@ TEST(log_heap_no_memory, for_more_chunks_leaves_what_was_and_the_pages) {
         std::pair<heap_ground*, unsigned*> context{&f.g, &unknown};
         f.g.pages().each_owned(0, f.g.pages().size_pages(), &context, [](void* raw, const owned_pages& p) {
           const auto& [g, count] = *static_cast<decltype(context)*>(raw);
-          if ((*g)->chunks().number_of(p.offset) == chunk_store<direct_media>::none) ++*count;
+          if ((*g)->chunks().number_of(p.offset) == chunk_store<any_direct>::none) ++*count;
           return true;
         });
         EXPECT_EQ(unknown, 1U);

@@ -230,9 +230,10 @@ TEST(log_heap_room, for_the_root_of_a_new_heap_is_needed) {
   const geometry sizes = testing::pool_geometry(64);
   std::vector<std::byte> memory(sizes.capacity_bytes() + 4096);
   auto* const base = reinterpret_cast<std::byte*>(round_up(reinterpret_cast<std::uintptr_t>(memory.data()), 4096));
-  direct_media medium;
+  direct_media inner;
+  any_direct medium{inner};
   log::nothing_logged lanes;
-  space<direct_media, log::nothing_logged> pages{medium, lanes, base, sizes};
+  space<any_direct, log::nothing_logged> pages{medium, lanes, base, sizes};
   ASSERT_TRUE(pages.boot(0, 1)) << last_message();
   const auto take = [&] { return pages.take_run(0, nvm::layout::slot_protocol::self_validating, 7, 4096); };
   std::uint64_t last = 0;
