@@ -319,7 +319,7 @@ class tester {
     return std::max(bytes, g.page_offset(g.size_pages));
   }
 
-  // Of the states that the stage will meet, every `stride`-th one is shown to the check: as many as there is time for.
+  // Every `stride`-th state that the stage will meet is shown to the check: as many as there is time for.
   void plan_sample(const stage& g) {
     asked_states_ = 0;
     met_states_ = 0;

@@ -38,12 +38,12 @@
 
 namespace nvm::explore {
 
-// What is wrong, or nothing.
+// A description of what is wrong, or nothing.
 using verdict = std::optional<std::string>;
 [[nodiscard]] inline verdict pass() noexcept { return std::nullopt; }
 [[nodiscard]] inline verdict fault(std::string what) { return verdict{std::move(what)}; }
 
-// What a crash at this point obliges the recovered state to.
+// Obligations of the recovered state after a crash at this point.
 struct window {
   std::uint64_t promised = 0;         // the effects of operations [0, promised) are there
   std::uint64_t started = 0;          // those of [promised, started) may be; later ones are not
@@ -142,7 +142,7 @@ struct violation {
   std::uint64_t count = 1;  // of states; see options::one_of_each
 };
 
-// What the trace rules say; see rules.hpp.
+// Finding of the trace rules; see rules.hpp.
 struct finding {
   enum class rule : std::uint8_t {
     not_durable_at_end,     // store not flushed and fenced when its operation ends
@@ -207,8 +207,8 @@ struct report {
 [[nodiscard]] std::optional<report> replay(const subject& s, std::string_view token, const options& o = {},
                                            const mutation& m = {});
 
-// Two crashes with a life between them: for what a first crash leaves that only a second one, after recovery and more
-// work, can show to be wrong.  Under a mutation both lives are led without what it removes.
+// Two crashes with a life between them: some faults of a first crash show only after recovery, more work and a second
+// crash.  Under a mutation both lives are led without the part that it removes.
 struct two_crashes {
   subject first;
   std::function<bool(const machine&, const window&)> wanted;  // images of the first crash, before their recovery

@@ -1,6 +1,6 @@
-// Durable linearizability of what threads did with a map of keys to values, across crashes: is there, for each key by
-// itself, an order of the calls that respects who returned before whom began, gives each call the result it got, has
-// every call that returned before a crash, and of those that a crash cut off some or none?
+// Durable linearizability of the calls of threads on a map of keys to values, across crashes: is there, for each key by
+// itself, an order of the calls in which a call that returned before another began comes first, each call has the
+// result it got, every call occurs that returned before a crash, and those that a crash cut off occur or not?
 //
 // Each key is its own search (linearizability is local), and each search goes once through the key's events in order of
 // time, keeping every state that the key may be in together with the open calls that have taken effect in it (Lowe's
@@ -31,8 +31,8 @@ struct kv_event {
   std::uint64_t ended = 0;  // of a call that returned
 };
 
-// `crashes`: times on the same clock; whatever had begun before and not returned had its effect before, or never.
-// The keys are empty at the start.
+// `crashes`: times on the same clock; a call that had begun before one and not returned had its effect before it, or
+// never.  The keys are empty at the start.
 [[nodiscard]] verdict check_kv_history(std::span<const kv_event> history, std::span<const std::uint64_t> crashes);
 
 }  // namespace nvm::explore

@@ -1,6 +1,6 @@
-// Durable linearizability of a short history: is there an order of its operations that respects who returned before
-// whom began, in which every operation that returned occurs with the result it gave, and each pending one occurs or
-// not, and whose last state is the recovered one?
+// Durable linearizability of a short history: is there an order of its operations in which an operation that returned
+// before another began comes first, every operation that returned occurs with its result, each pending one occurs or
+// not, and the last state is the recovered one?
 //
 // Search after Wing and Gong with a memory of (operations done, state) pairs, exponential at worst in the number of
 // operations that overlap.  Split a history by key before, where keys are independent.
@@ -47,7 +47,7 @@ inline std::vector<operation> operations_of(std::span<const op_event> history) {
 template <class Spec>
 class linearizer {
  public:
-  // `last_may_be_lost`: what the last operation that returned has changed need not have survived; what the others did,
+  // `last_may_be_lost`: the effect of the last operation that returned need not have survived; those of all others
   // must.
   explicit linearizer(Spec spec, bool last_may_be_lost = false)
       : spec_{std::move(spec)}, last_may_be_lost_{last_may_be_lost} {}

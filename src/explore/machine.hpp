@@ -1,4 +1,4 @@
-// Machine: the memory a subject runs on, and the ear that hears what it does.
+// Machine: the memory that a subject runs on, and the listener to its stores, flushes and fences.
 //
 // One watched image.  Stores arrive from code compiled with the recording pass, flushes and fences from recorder<M>
 // (media/recorder.hpp), block writes and syncs from a device.  While a trace is attached all of them are appended to

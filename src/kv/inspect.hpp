@@ -1,5 +1,5 @@
 // A full walk over a key-value store that believes nothing and goes on where it can: each entry is looked at, and
-// whatever is not as it must be is told, with its place and, as far as it is known, its key.
+// everything wrong is reported, with its place and, as far as it is known, its key.
 //
 // It ends: the numbers of a list fall, the nodes of trees lie in levels or name their parents, and no more objects are
 // looked at than the pool has room for.  It reads through byte_source, of a pool at rest or inside a transaction; in

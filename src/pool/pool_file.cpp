@@ -69,8 +69,8 @@ result<std::uint32_t> detect_medium(const platform::file& file) noexcept {
   return std::uint32_t{NVM_MEDIUM_SSD};
 }
 
-// A file that anybody may change could change under our mapping.  Which user and group may open it is the system's to
-// check; its content is checked whoever made it.
+// A file that all users may change could change under our mapping.  The system checks which user and group may open it;
+// its content is checked in any case.
 status check_permissions(const platform::file_facts& f) noexcept {
   if ((f.mode & 0002) == 0) return {};
   errno = EPERM;

@@ -40,8 +40,8 @@ namespace nvm {
   return nullptr;
 }
 
-// Those that exist, and after them those whose entries share a page of the map with theirs: growth finds them as they
-// are where it begins.
+// Number of pages with an entry: those that exist, and later ones whose entries share a page of the map with theirs.
+// Growth takes over the latter as it finds them.
 [[nodiscard]] inline std::uint64_t pages_with_entries(const geometry& g) noexcept {
   return std::min(round_up(g.size_pages, g.page_bytes() / 8), g.capacity_pages);
 }

@@ -146,13 +146,13 @@ TEST_P(account, finds_pages_that_are_nobodys) {
   using layout::object_layout;
   using layout::page_kind;
   using layout::slot_protocol;
-  // Of a log whose transaction is over.
+  // Pages of a log whose transaction has ended.
   EXPECT_NE(findings_with(page, {2, 0, page_kind::log, object_layout::raw, {}}), "");
   // An object without a header, and one whose header does not hold.
   EXPECT_NE(findings_with(page, {2, 0, page_kind::run, object_layout::raw, {}}), "");
   EXPECT_NE(findings_with(page, {2, 0, page_kind::run, object_layout::typed, {}}), "");
   EXPECT_NE(findings_with(page, {1, 0, page_kind::fine, object_layout::typed, {}}), "");
-  // Of a structure that is not there, or that does not know them.
+  // Pages of a structure that does not exist, or that does not know them.
   const std::string unknown = findings_with(page, {2, 200, page_kind::run, object_layout::raw, slot_protocol::epoch});
   if (is_log) {
     EXPECT_NE(unknown, "");

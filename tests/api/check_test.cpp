@@ -1,4 +1,4 @@
-// A check of a pool whose owner died says what the next open would find, not what the crash left half written.
+// A check of a pool whose owner died reports what the next open would find, not what the crash left half written.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 

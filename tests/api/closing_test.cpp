@@ -1,4 +1,4 @@
-// What closing a pool does to what is open in it: transactions and threads inside refuse it; handles of stores and
+// Closing a pool with open transactions, threads, stores and structures: the first two refuse it; handles of stores and
 // structures, and the pool's own, are recognised afterwards.
 #include <gtest/gtest.h>
 

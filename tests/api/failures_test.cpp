@@ -1,4 +1,4 @@
-// What a transaction that can only abort says: the first failure, whatever came after it, on every engine.
+// A transaction that can only abort tells of its first failure, also after later ones, on every engine.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -136,7 +136,7 @@ TEST_P(failures, of_barrier_transactions_keep_code_and_sentence) {
   EXPECT_EQ(nvm_stm_run(pool, doomed, nullptr), -1);
   EXPECT_EQ(nvm_errno(), NVM_E_INVALID);
   EXPECT_TRUE(says("an object of 0 bytes")) << nvm_errormsg();
-  // The same of an inner level that nobody asked how it ended.
+  // The same for an inner level whose result was not read.
   const auto around = [](nvm_stm* tx, void* inner) {
     EXPECT_EQ(nvm_stm_run(nvm_stm_pool(tx), *static_cast<int (**)(nvm_stm*, void*)>(inner), nullptr), -1);
     EXPECT_EQ(nvm_wait(nvm_stm_pool(tx), NVM_LSN_NONE), -1);

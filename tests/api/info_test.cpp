@@ -1,4 +1,4 @@
-// What an open pool says about itself holds whatever became of the file's name, and counts what its opening recovered.
+// Facts of an open pool hold also after its file was renamed or removed, and count what its opening recovered.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -491,7 +491,7 @@ std::string contents_of(const std::string& path) {
   return all;
 }
 
-// A deletion that recovery did not know of is counted: the check tells, and whoever comes by mends it.
+// A deletion that recovery did not know of is counted: the check reports it, and a thread that comes by mends it.
 TEST_P(lockfree_face, a_deleted_node_that_is_counted_is_found_by_the_check) {
   if (GetParam().flags != 0) return;  // counted by what its nodes say themselves
   for (const std::uint32_t kind : all_kinds) {
@@ -582,7 +582,7 @@ TEST(lockfree_full_pool, refuses_removals_that_it_cannot_note) {
     SCOPED_TRACE(kind);
     full_pool p;
     p.open(kind, true);
-    // Whoever is inside keeps what is unlinked from being freed, and its areas from being forgotten.
+    // A thread inside keeps unlinked nodes from being freed, and their areas from being forgotten.
     std::promise<void> inside;
     std::promise<void> end;
     std::thread reader{[&] {

@@ -141,7 +141,7 @@ TEST(opening_on_ssd, after_a_kill_waits_for_one_sync_and_brings_the_log_home_lat
   }
 }
 
-// Whoever dies before the log is home, having written nothing or something, leaves all of it to the next.
+// A process that dies before the log is home leaves all of it to the next, whether or not it had written something.
 TEST(opening_on_ssd, after_kill_upon_kill_finds_everything) {
   scratch place{true};
   const std::string path = place.path();

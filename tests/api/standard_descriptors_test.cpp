@@ -43,7 +43,7 @@ int life(const std::string& path, pool_kind kind) {
   if (root == nullptr || nvm_tx_log(root, sizeof *root) != 0) return 3;
   *root = 5;
   if (nvm_pool_set_root(pool, root) != 0 || nvm_tx_commit(pool) != 0) return 4;
-  // It grows: the file is opened, written and synced by whatever grows it.
+  // Growth opens, writes and syncs the file as well.
   if (nvm_tx_begin(pool) != 0 || nvm_alloc(pool, 0, 4 << 20) == nullptr || nvm_tx_commit(pool) != 0) return 5;
   print_everywhere();
   if (nvm_pool_close(pool) != 0) return 6;
@@ -66,7 +66,7 @@ TEST_P(standard_descriptors, that_are_closed_lead_into_no_pool) {
       for (int standard = 0; standard < 3; ++standard) {
         if ((closed >> standard & 1) != 0) ::close(standard);
       }
-      // What is open does not show what is printed.
+      // Nothing that was printed is in the open pool.
       const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
       for (int standard = 0; standard < 3; ++standard) {
         if ((closed >> standard & 1) == 0) ::dup2(nothing, standard);

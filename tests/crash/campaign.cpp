@@ -108,6 +108,29 @@ int usage() {
   return 2;
 }
 
+std::vector<tally> all_models() {
+  std::vector<tally> tallies;
+  for (const part p : {part::stores_announced, part::barriers, part::key_value, part::logheap, part::lockfree}) {
+    for (const model m : {model::x86, model::torn8, model::ssd, model::eadr}) {
+      // The log-structured heap is by itself on direct media; on ssd the medium below it is that of all.
+      if (p != part::logheap || m != model::ssd) tallies.push_back({.what = p, .of = m});
+    }
+  }
+  return tallies;
+}
+
+// Returns the sum of failures.
+std::uint64_t print_table(const std::vector<tally>& tallies) {
+  std::printf("%-15s %8s %14s %14s %9s %9s\n", "model", "traces", "states", "nested", "failures", "seconds");
+  std::uint64_t failures = 0;
+  for (const tally& t : tallies) {
+    std::printf("%-15s %8" PRIu64 " %14" PRIu64 " %14" PRIu64 " %9" PRIu64 " %9.0f\n", name_of(t).c_str(), t.traces,
+                t.states, t.nested, t.failures, t.seconds);
+    failures += t.failures;
+  }
+  return failures;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -127,13 +150,7 @@ int main(int count, char** arguments) {
     }
     if (end == nullptr || *end != 0 || minutes <= 0) return usage();
   }
-  std::vector<tally> tallies;
-  for (const part p : {part::stores_announced, part::barriers, part::key_value, part::logheap, part::lockfree}) {
-    for (const model m : {model::x86, model::torn8, model::ssd, model::eadr}) {
-      // The log-structured heap is by itself on direct media; on ssd the medium below it is that of all.
-      if (p != part::logheap || m != model::ssd) tallies.push_back({.what = p, .of = m});
-    }
-  }
+  std::vector<tally> tallies = all_models();
   for (const std::string& name : only) {
     if (std::any_of(tallies.begin(), tallies.end(), [&](const tally& t) { return name_of(t) == name; })) continue;
     std::string all;
@@ -174,12 +191,5 @@ int main(int count, char** arguments) {
       told = now;
     }
   }
-  std::printf("%-15s %8s %14s %14s %9s %9s\n", "model", "traces", "states", "nested", "failures", "seconds");
-  std::uint64_t failures = 0;
-  for (const tally& t : tallies) {
-    std::printf("%-15s %8" PRIu64 " %14" PRIu64 " %14" PRIu64 " %9" PRIu64 " %9.0f\n", name_of(t).c_str(), t.traces,
-                t.states, t.nested, t.failures, t.seconds);
-    failures += t.failures;
-  }
-  return failures == 0 ? 0 : 1;
+  return print_table(tallies) == 0 ? 0 : 1;
 }

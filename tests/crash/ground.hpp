@@ -112,7 +112,7 @@ class ground {
   virtual status paint(unsigned lane, const painted* ranges, std::size_t count) = 0;
   // What the transaction sees.
   virtual status look(unsigned lane, std::uint64_t offset, std::uint64_t bytes, std::byte* out) = 0;
-  // Barrier transactions: from here on nobody makes this one begin again.
+  // Barrier transactions: from here on no conflict makes this one begin again.
   virtual status run_alone(unsigned /*lane*/) { return {}; }
   virtual status set_root(unsigned lane, std::uint64_t payload) = 0;
   virtual status publish_types(unsigned lane, const void* map, std::uint64_t bytes) = 0;

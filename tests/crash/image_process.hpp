@@ -20,7 +20,7 @@ namespace nvm::tests {
   return r;
 }
 
-// Until its process dies: then no sync is begun any more.
+// Until its process dies: after that no sync begins.
 class mortal_device final : public block_device {
  public:
   explicit mortal_device(explore::machine& m) : inner_{m} {}

@@ -150,7 +150,7 @@ lockfree_player::lockfree_player(machine& m, lockfree_history& history, const lo
 }
 
 void lockfree_player::start() {
-  // Whoever opens the pool is none of the threads that work on it: their fences do not complete its write-backs.
+  // The thread that opens the pool is none of those that work on it: their fences do not complete its write-backs.
   machine_.thread(opening_thread);
   process_ = open_lockfree(machine_, variant_, ++opened_);
   must(process_ != nullptr, "opening the pool");

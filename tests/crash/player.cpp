@@ -33,7 +33,7 @@ player::player(explore::machine& m, explore::digest_history& history, kind_of_me
 }
 
 void player::start() {
-  // Whoever opens the pool is none of the threads that work on it: their fences do not complete its write-backs.
+  // The thread that opens the pool is none of those that work on it: their fences do not complete its write-backs.
   if (lanes_are_threads_) machine_.thread(opening_thread);
   heap_ = open_ground(machine_, kind_);
   must(heap_ != nullptr, "opening the pool");
@@ -53,12 +53,13 @@ void player::wait() {
   machine_.promise();
 }
 void player::checkpoint() {
-  // Whoever empties the rings of the redo engine completes nobody else's write-backs, and nobody completes his.
+  // The thread that empties the rings of the redo engine completes only its own write-backs, and no other completes
+  // them.
   if (lanes_are_threads_ && is_redo(kind_)) machine_.thread(opening_thread);
   must(heap_->checkpoint().has_value(), "a checkpoint");
 }
 void player::close() {
-  // As with opening: whoever closes the pool completes nobody else's write-backs.
+  // As with opening: the thread that closes the pool completes only its own write-backs.
   if (lanes_are_threads_) machine_.thread(opening_thread);
   machine_.op_begin();
   must(heap_->close().has_value(), "closing");

@@ -1,4 +1,4 @@
-// What must be in a pool, and what is there.
+// The content that a pool must have, beside the one that it has.
 //
 // The state of a pool is the set of its objects {place, size, contents} and its root; its digest is the order-free sum
 // of their hashes.  The model keeps the committed state in ordinary containers and never looks at the pool while it

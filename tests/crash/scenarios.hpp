@@ -17,7 +17,7 @@ struct scenario {
   bool on_stm = true;
 };
 
-// Of barrier transactions alone.
+// Scenarios of barrier transactions alone.
 [[nodiscard]] const std::vector<scenario>& barrier_scenarios();
 // Of all engines; `named` stops the program for a name that is none.
 [[nodiscard]] const std::vector<scenario>& all_scenarios();

@@ -16,7 +16,7 @@ namespace {
 
 using explore::machine;
 
-// A thread that works when it is told to, while whoever tells it waits: the machine takes its stores meanwhile.
+// A thread that works when it is told to, while its caller waits: the machine takes its stores meanwhile.
 class told_thread {
  public:
   explicit told_thread(machine& m) : machine_{m}, thread_{[this] { work(); }} {}

@@ -1,4 +1,4 @@
-// Workloads that nobody thought of: all short sequences of an alphabet of operations, and long random ones.
+// Workloads that no person thought of: all short sequences of an alphabet of operations, and long random ones.
 #pragma once
 
 #include <cstdint>

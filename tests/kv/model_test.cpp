@@ -89,6 +89,32 @@ class kv_model : public testing::TestWithParam<parameters> {
     ASSERT_EQ(found, wanted);
   }
 
+  // Together or not at all.
+  void one_batch(kv& store, model& expected, random_source& random, unsigned keys, const std::string& key) const {
+    kv_batch batch;
+    model then = expected;
+    for (unsigned i = random() % 20; i-- != 0;) {
+      const std::string k = some_key(random, keys);
+      if (random() % 3 == 0) {
+        batch.remove(store, k);
+        then.erase(k);
+      } else {
+        const std::string value = some_value(random);
+        batch.put(store, k, value);
+        then[k] = value;
+      }
+    }
+    const bool fails = random() % 2 == 0;
+    if (fails) batch.put(store, key, "", then.count(key) != 0 ? NVM_KV_PUT_ABSENT : NVM_KV_PUT_PRESENT);
+    const auto done = batch.commit();
+    ASSERT_EQ(static_cast<bool>(done), !fails) << nvm_errormsg();
+    if (fails) {
+      ASSERT_EQ(batch.failed(), batch.size() - 1);
+    } else {
+      expected = std::move(then);
+    }
+  }
+
   void one_call(kv& store, model& expected, random_source& random, unsigned keys) const {
     const std::string key = some_key(random, keys);
     const auto known = expected.find(key);
@@ -134,29 +160,7 @@ class kv_model : public testing::TestWithParam<parameters> {
         ASSERT_EQ(done.code(), refusal) << nvm_errormsg();
       }
     } else if (choice < 94) {
-      // Together or not at all.
-      kv_batch batch;
-      model then = expected;
-      for (unsigned i = random() % 20; i-- != 0;) {
-        const std::string k = some_key(random, keys);
-        if (random() % 3 == 0) {
-          batch.remove(store, k);
-          then.erase(k);
-        } else {
-          const std::string value = some_value(random);
-          batch.put(store, k, value);
-          then[k] = value;
-        }
-      }
-      const bool fails = random() % 2 == 0;
-      if (fails) batch.put(store, key, "", then.count(key) != 0 ? NVM_KV_PUT_ABSENT : NVM_KV_PUT_PRESENT);
-      const auto done = batch.commit();
-      ASSERT_EQ(static_cast<bool>(done), !fails) << nvm_errormsg();
-      if (fails) {
-        ASSERT_EQ(batch.failed(), batch.size() - 1);
-      } else {
-        expected = std::move(then);
-      }
+      one_batch(store, expected, random, keys, key);
     } else if (ordered()) {
       compare_range(store, expected, random, key, some_key(random, keys));
     }

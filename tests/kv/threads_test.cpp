@@ -14,6 +14,43 @@ class kv_threads : public testing::TestWithParam<enum nvm_kv_index> {};
 INSTANTIATE_TEST_SUITE_P(indexes, kv_threads, testing::ValuesIn(indexes),
                          [](const auto& i) { return nvm_kv_index_name(i.param); });
 
+// Two accounts, from one of which a unit goes to the other.
+struct pair {
+  nvm_kv* store;
+  std::string from, to;
+};
+int transfer(nvm_stm* /*tx*/, void* raw) {
+  const auto* t = static_cast<pair*>(raw);
+  char text[2][24] = {};
+  const std::string* keys[2] = {&t->from, &t->to};
+  for (int i = 0; i < 2; ++i) {
+    if (nvm_kv_get(t->store, keys[i]->data(), 8, text[i], 23, nullptr) != 1) return 1;
+  }
+  const long have = std::atol(text[0]);
+  if (have == 0) return 0;
+  for (int i = 0; i < 2; ++i) {
+    const int n = std::snprintf(text[i], sizeof text[i], "%ld", std::atol(text[i]) + (i == 0 ? -1 : 1));
+    if (nvm_kv_put(t->store, keys[i]->data(), 8, text[i], static_cast<std::size_t>(n)) != 0) return 2;
+  }
+  return 0;
+}
+
+struct sum {
+  nvm_kv* store;
+  std::uint64_t total;
+};
+int add_up(nvm_stm* /*tx*/, void* raw) {
+  auto* k = static_cast<sum*>(raw);
+  k->total = 0;
+  return nvm_kv_scan(
+      k->store, nullptr,
+      [](const nvm_kv_entry* e, void* to) {
+        static_cast<sum*>(to)->total += std::stoul(std::string{static_cast<const char*>(e->value), e->value_bytes});
+        return 0;
+      },
+      k);
+}
+
 // Accounts in the values: every transfer is a batch, so that their sum never changes, for cursors in a transaction too.
 TEST_P(kv_threads, see_no_half_of_a_batch) {
   const pool_place place{grounds[0]};
@@ -25,25 +62,6 @@ TEST_P(kv_threads, see_no_half_of_a_batch) {
   const int rounds = rounds_of_build(4000);
   std::atomic<int> failures{0};
   std::atomic<bool> done{false};
-  struct pair {
-    nvm_kv* store;
-    std::string from, to;
-  };
-  const auto transfer = [](nvm_stm*, void* raw) {
-    const auto* t = static_cast<pair*>(raw);
-    char text[2][24] = {};
-    const std::string* keys[2] = {&t->from, &t->to};
-    for (int i = 0; i < 2; ++i) {
-      if (nvm_kv_get(t->store, keys[i]->data(), 8, text[i], 23, nullptr) != 1) return 1;
-    }
-    const long have = std::atol(text[0]);
-    if (have == 0) return 0;
-    for (int i = 0; i < 2; ++i) {
-      const int n = std::snprintf(text[i], sizeof text[i], "%ld", std::atol(text[i]) + (i == 0 ? -1 : 1));
-      if (nvm_kv_put(t->store, keys[i]->data(), 8, text[i], static_cast<std::size_t>(n)) != 0) return 2;
-    }
-    return 0;
-  };
   const auto work = [&](unsigned seed) {
     random_source random{seed};
     for (int i = 0; i < rounds; ++i) {
@@ -53,26 +71,9 @@ TEST_P(kv_threads, see_no_half_of_a_batch) {
     }
   };
   const auto watch = [&] {
-    struct sum {
-      nvm_kv* store;
-      std::uint64_t total;
-    } t{s.handle(), 0};
+    sum t{s.handle(), 0};
     while (!done) {
-      const int ended = nvm_stm_run(
-          p.handle(),
-          [](nvm_stm*, void* raw) {
-            auto* k = static_cast<sum*>(raw);
-            k->total = 0;
-            return nvm_kv_scan(
-                k->store, nullptr,
-                [](const nvm_kv_entry* e, void* to) {
-                  static_cast<sum*>(to)->total +=
-                      std::stoul(std::string{static_cast<const char*>(e->value), e->value_bytes});
-                  return 0;
-                },
-                k);
-          },
-          &t);
+      const int ended = nvm_stm_run(p.handle(), add_up, &t);
       if (ended != 0 || t.total != accounts * opening) ++failures;
       std::this_thread::yield();
     }

@@ -343,6 +343,26 @@ class home_pages_over : public ::testing::Test {};
 using kinds = ::testing::Types<testing::leaves, testing::skip_lists<mapping_step::lock_free_readers>>;
 TYPED_TEST_SUITE(home_pages_over, kinds);
 
+// Random stores in place, which the heap takes from the pages; sometimes they are taken back instead.
+template <class Kind>
+void change_in_place(ground<Kind>& g, home_pages& pages, home_t home, std::vector<std::byte>& content,
+                     std::mt19937_64& random, const home_read* own) {
+  const std::uint64_t size = content.size();
+  pages.pin(home, size, own);
+  std::byte* const at = pages.at(home);
+  ASSERT_EQ(std::memcmp(at, content.data(), size), 0);
+  const std::vector<std::byte> old(at, at + size);
+  for (std::uint64_t i = 0; i < size; ++i) at[i] = std::byte(random());
+  if (random() % 3 == 0) {
+    std::memcpy(at, old.data(), size);
+  } else {
+    const typename ground<Kind>::heap_type::store_range r{home, at, size};
+    ASSERT_TRUE(g->commit(g.thread(), {{&r, 1}, {}, {}})) << last_message();
+    content.assign(at, at + size);
+  }
+  pages.unpin(home, size);
+}
+
 TYPED_TEST(home_pages_over, a_heap_they_show_its_objects) {
   heap_settings settings = testing::small_settings();
   settings.home_bytes = std::uint64_t{1} << 24;
@@ -392,22 +412,8 @@ TYPED_TEST(home_pages_over, a_heap_they_show_its_objects) {
       ASSERT_TRUE(t.commit()) << last_message();
       pages.store(o->first, o->second.data(), o->second.size());
     } else {
-      // In place: the heap takes them from the pages.
       const auto o = any();
-      const std::uint64_t size = o->second.size();
-      pages.pin(o->first, size, pick(2) == 0 ? &own : nullptr);
-      std::byte* const at = pages.at(o->first);
-      ASSERT_EQ(std::memcmp(at, o->second.data(), size), 0);
-      const std::vector<std::byte> old(at, at + size);
-      for (std::uint64_t i = 0; i < size; ++i) at[i] = std::byte(random());
-      if (pick(3) == 0) {
-        std::memcpy(at, old.data(), size);
-      } else {
-        const typename ground<TypeParam>::heap_type::store_range r{o->first, at, size};
-        ASSERT_TRUE(g->commit(g.thread(), {{&r, 1}, {}, {}})) << last_message();
-        o->second.assign(at, at + size);
-      }
-      pages.unpin(o->first, size);
+      ASSERT_NO_FATAL_FAILURE(change_in_place(g, pages, o->first, o->second, random, pick(2) == 0 ? &own : nullptr));
     }
     if (pick(50) == 0) (void)g->clean(4);
     if (pick(100) == 0) pages.shrink(pick(80) * page);

@@ -15,6 +15,40 @@ using kinds = ::testing::Types<testing::plain, testing::leaves, testing::skip_li
                                testing::skip_lists<mapping_step::lock_free_readers>>;
 TYPED_TEST_SUITE(log_heap_threads, kinds);
 
+constexpr std::uint64_t object_bytes = 120;
+
+// A writer: overwrites its objects, and allocates and frees others.  `fills`: what each of its objects holds at the
+// end.
+template <class Kind>
+void write_some(ground<Kind>& g, unsigned seed, const std::vector<home_t>& homes, std::vector<int>& fills,
+                std::atomic<unsigned>& faults) {
+  auto* t = *g->join();
+  std::mt19937_64 random{seed};
+  std::vector<home_t> mine;
+  for (int i = 1; i <= 4000; ++i) {
+    typename ground<Kind>::transaction_type tx{*g, *t};
+    const unsigned which = random() % homes.size();
+    const int fill = i % 251;
+    const std::vector<std::byte> bytes(object_bytes, std::byte(fill));
+    tx.store(homes[which], bytes.data(), object_bytes);
+    if (mine.size() < 30 && random() % 2 == 0) {
+      const auto home = tx.allocate(40 + random() % 400);
+      if (home) tx.store(*home, bytes.data(), 40);
+      if (home) mine.push_back(*home);
+    } else if (!mine.empty()) {
+      if (!tx.release(mine.back())) ++faults;
+      mine.pop_back();
+    }
+    if (!tx.commit()) {
+      ADD_FAILURE() << last_message();
+      ++faults;
+      break;
+    }
+    fills[which] = fill;
+  }
+  g->leave(*t);
+}
+
 TYPED_TEST(log_heap_threads, commit_and_read_while_cleaners_work) {
   heap_settings s = small_settings();
   s.cleaners = 2;
@@ -23,7 +57,7 @@ TYPED_TEST(log_heap_threads, commit_and_read_while_cleaners_work) {
   ground<TypeParam> g{400, s};
   ASSERT_TRUE(g->start_cleaners()) << last_message();
   constexpr unsigned writers = 3;
-  constexpr std::uint64_t size = 120;
+  constexpr std::uint64_t size = object_bytes;
   constexpr unsigned objects = 40;
   std::vector<std::vector<home_t>> homes(writers);
   std::vector<std::vector<int>> fills(writers, std::vector<int>(objects));
@@ -35,33 +69,7 @@ TYPED_TEST(log_heap_threads, commit_and_read_while_cleaners_work) {
   }
   std::vector<std::thread> threads;
   for (unsigned w = 0; w < writers; ++w) {
-    threads.emplace_back([&, w] {
-      auto* t = *g->join();
-      std::mt19937_64 random{w};
-      std::vector<home_t> mine;
-      for (int i = 1; i <= 4000; ++i) {
-        typename ground<TypeParam>::transaction_type tx{*g, *t};
-        const unsigned which = random() % objects;
-        const int fill = i % 251;
-        const std::vector<std::byte> bytes(size, std::byte(fill));
-        tx.store(homes[w][which], bytes.data(), size);
-        if (mine.size() < 30 && random() % 2 == 0) {
-          const auto home = tx.allocate(40 + random() % 400);
-          if (home) tx.store(*home, bytes.data(), 40);
-          if (home) mine.push_back(*home);
-        } else if (!mine.empty()) {
-          if (!tx.release(mine.back())) ++faults;
-          mine.pop_back();
-        }
-        if (!tx.commit()) {
-          ADD_FAILURE() << last_message();
-          ++faults;
-          break;
-        }
-        fills[w][which] = fill;
-      }
-      g->leave(*t);
-    });
+    threads.emplace_back([&, w] { write_some(g, w, homes[w], fills[w], faults); });
   }
   for (unsigned r = 0; r < 2; ++r) {
     threads.emplace_back([&, r] {

@@ -183,9 +183,10 @@ class TreeRules(CheckerCase):
         self.write("src/base/said.cpp", "int f();\n// The run is no more.\nint g();  /* a\n thread who has it */\n"
                    "// the word behind the header\n")
         self.expect(self.rule("comments"), "src/base/said.cpp:2: 'is no more'", "src/base/said.cpp:4: 'who has'",
-                    "src/base/said.cpp:5: 'behind the header'")
+                    "src/base/said.cpp:5: 'behind'")
         self.write("src/base/said.cpp", 'const char* text = "who has // is no more";\n'
-                   "// When there is no more room, it is no more than a page.\n")
+                   "// When there is no more room, it is no more than a page.\n"
+                   "// The map that it leaves behind, changed behind its user's back.\n")
         self.expect(self.rule("comments"))
 
     def test_rulers_that_a_formatter_has_broken_are_found(self):

@@ -182,7 +182,7 @@ TEST(mend, settles_pages_that_two_entries_name) {
   EXPECT_FALSE(u.is_sound());
   EXPECT_EQ(u.mend().mended, 1U) << u.report();
   EXPECT_TRUE(u.as_before());
-  // A run that reaches over the extent behind it: its object says how far it goes.
+  // A run that reaches over the extent after it: its object says how far it goes.
   const std::uint64_t length =
       layout::unpack(load_word(u.pool.base(), g.entry_offset(run)) & checked_mask).length_pages;
   std::uint64_t behind = run + length;

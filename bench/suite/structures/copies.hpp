@@ -1,4 +1,4 @@
-// What is in durable memory, to look at it while nobody changes it: copied by transactions of their own, a node each.
+// Copies of durable memory, to read while it does not change: each node is copied by a transaction of its own.
 // Plain loads would find it in some engines only.
 #pragma once
 

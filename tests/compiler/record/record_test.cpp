@@ -1,4 +1,4 @@
-// What the recording pass reports is what was stored: for each way of storing, byte by byte.
+// The recording pass reports the stores that were made: for each way of storing, byte by byte.
 #include <gtest/gtest.h>
 
 #include <csetjmp>

@@ -22,7 +22,7 @@ std::span<const way> ways();
 // Not seen, and documented so: the store of inline assembly, and of a function that is excluded.
 void store_by_assembly(std::byte* to);
 void store_excluded(std::byte* to);
-// Never returns unless somebody stops it; counts steps.
+// Runs until another thread stops it; counts steps.
 void loop_for_ever();
 
 }  // namespace nvm::record_test
