@@ -12,13 +12,13 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-LAST_ROW = '    {NVM_ENGINE_LOG, "log", log_kind::none, true, false, true, true},\n'
+LAST_ROW = '    {NVM_ENGINE_LOG, "log", log_kind::none, true},\n'
 # A copy of undo under another name.
 EDITS = {
     "include/nvm/nvm.h": [("  NVM_ENGINE_LOG = 5\n", "  NVM_ENGINE_LOG = 5,\n  NVM_ENGINE_DUMMY = 6\n")],
     "src/pool/engines.hpp": [
         ("std::array<engine_row, 5>", "std::array<engine_row, 6>"),
-        (LAST_ROW, LAST_ROW + '    {NVM_ENGINE_DUMMY, "dummy", log_kind::lanes, true, false, false, false},\n'),
+        (LAST_ROW, LAST_ROW + '    {NVM_ENGINE_DUMMY, "dummy", log_kind::lanes, true},\n'),
         ("5 (log)", "5 (log), 6 (dummy)"),
         ("0, 2 or 5 on ssd", "0, 2, 5 or 6 on ssd"),
     ],
