@@ -64,22 +64,13 @@ class pool_host {
   std::unique_ptr<lockfree::domain<M>> domain_;
 };
 
-template <class Memory>
-using word_list = lockfree::list<Memory, lockfree::word_nodes>;
-template <class Memory>
-using word_hash_table = lockfree::hash_table<Memory, lockfree::word_nodes, lockfree::word_hash>;
-template <class Memory>
-using word_skip_list = lockfree::skip_list<Memory, lockfree::word_nodes>;
-template <class Memory>
-using word_tree = lockfree::tree<Memory, lockfree::word_nodes>;
-
-// With volatile links.
-template <class Memory>
-using sealed_list = lockfree::list<Memory, lockfree::sealed_words>;
-template <class Memory>
-using sealed_hash_table = lockfree::hash_table<Memory, lockfree::sealed_words, lockfree::word_hash>;
-template <class Memory>
-using sealed_skip_list = lockfree::skip_list<Memory, lockfree::sealed_words>;
+using lockfree::sealed_hash_table;
+using lockfree::sealed_list;
+using lockfree::sealed_skip_list;
+using lockfree::word_hash_table;
+using lockfree::word_list;
+using lockfree::word_skip_list;
+using lockfree::word_tree;
 
 // 2^bits cells for that many keys.
 inline unsigned hash_bits(std::uint64_t size) noexcept {
@@ -149,22 +140,14 @@ void make_sealed_subject(pool_host<M>& pool, std::uint64_t size) {
 template <template <class> class Shape, media M>
 void make_subject(pool_host<M>& pool, std::uint64_t size) {
   if constexpr (is_sealed<Shape>) return make_sealed_subject<Shape>(pool, size);
-  using made = Shape<lockfree::node_memory<M>>;
   constexpr bool is_hash = kind_of<Shape> == lockfree::layout::kind::hash;
   const unsigned bits = is_hash ? hash_bits(size) : 0;
-  const auto created =
-      pool.names().create(subject_name, kind_of<Shape>, bits, 0, [&](std::uint16_t owner) -> result<std::uint64_t> {
-        const std::uint64_t root = pool.take(owner, made::root_bytes);
-        if constexpr (is_hash) {
-          const std::uint64_t array = pool.take(owner, made::array_bytes(bits));
-          made::make_root(pool.base() + root, root, bits, 0x1234'5678, pool.base() + array, array);
-          pool.medium().flush(pool.base() + array, made::array_bytes(bits));
-        } else {
-          made::make_root(pool.base() + root);
-        }
-        pool.medium().flush(pool.base() + root, made::root_bytes);
-        return root;
-      });
+  const auto created = pool.names().create(subject_name, kind_of<Shape>, bits, 0, [&](std::uint16_t owner) {
+    return Shape<lockfree::node_memory<M>>::make_new(
+        {bits, 0x1234'5678}, [&](std::uint64_t bytes) { return result<std::uint64_t>{pool.take(owner, bytes)}; },
+        [&](std::uint64_t offset) { return pool.base() + offset; },
+        [&](std::uint64_t offset, std::uint64_t bytes) { pool.medium().flush(pool.base() + offset, bytes); });
+  });
   require(created.has_value());
 }
 

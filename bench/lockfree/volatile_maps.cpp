@@ -14,16 +14,10 @@ class volatile_map final : public map_of<volatile_map<Shape>> {
  public:
   explicit volatile_map(const map_settings& s) : base{s}, memory_{pool_bytes_for(s.size)} {
     require(memory_.exists());
-    const auto root = memory_.take_run(structure::root_bytes);
+    const auto root = structure::make_new(
+        {hash_bits(s.size), 0x1234'5678}, [this](std::uint64_t bytes) { return memory_.take_run(bytes); },
+        [this](std::uint64_t offset) { return memory_.at(offset); }, [](std::uint64_t, std::uint64_t) {});
     require(root.has_value());
-    if constexpr (kind_of<Shape> == lockfree::layout::kind::hash) {
-      const unsigned bits = hash_bits(s.size);
-      const auto array = memory_.take_run(structure::array_bytes(bits));
-      require(array.has_value());
-      structure::make_root(memory_.at(*root), *root, bits, 0x1234'5678, memory_.at(*array), *array);
-    } else {
-      structure::make_root(memory_.at(*root));
-    }
     it_ = std::make_unique<structure>(memory_, *root);
     for (unsigned t = 0; t < s.threads; ++t) {
       sessions_.push_back(std::make_unique<lockfree::volatile_memory::session>(memory_));

@@ -169,7 +169,8 @@ result<nvm_lf*> handle(NVM_POOL* pool, open_structures& all, std::string_view na
 result<nvm_lf*> open_one(NVM_POOL* pool, const char* name, const nvm_lf_options& o) noexcept {
   constexpr std::uint32_t known_flags = NVM_LF_BYTES | NVM_LF_NO_WAIT | NVM_LF_VOLATILE_LINKS | NVM_LF_NO_CHECKSUMS;
   if (name == nullptr) return fail(errc::invalid, "the name of a lock-free structure is NULL");
-  if (o.kind > NVM_LF_TREE) return fail(errc::invalid, "kind %u is none of enum nvm_lf_kind", o.kind);
+  if (o.kind > static_cast<unsigned>(lockfree::layout::last_kind))
+    return fail(errc::invalid, "kind %u is none of enum nvm_lf_kind", o.kind);
   if ((o.flags & ~known_flags) != 0) return fail(errc::invalid, "flags %u are none of enum nvm_lf_flags", o.flags);
   if (o.mode > 2) return fail(errc::invalid, "mode %u: expected 0, 1 or 2", o.mode);
   for (const std::uint32_t r : o.reserved) {

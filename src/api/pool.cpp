@@ -261,7 +261,7 @@ NVM_POOL* nvm_pool_create_with(const char* path, const nvm_pool_options* options
   const nvm_pool_options& o = options == nullptr ? api::no_options : *options;
   if (nvm::status s = api::check_options(path, o); !s) return api::report_null<NVM_POOL>(s.error());
   if (o.read_only != 0) return api::report_null<NVM_POOL>(fail(errc::invalid, "a pool cannot be created read-only"));
-  if (o.validation != 0 && !nvm::engine_of(o.engine).validates) {
+  if (o.validation != 0 && !nvm::engine_of(o.engine).validates()) {
     return api::report_null<NVM_POOL>(
         fail(errc::invalid, "validation %u is not for engine %u", o.validation, o.engine));
   }

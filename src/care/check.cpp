@@ -283,7 +283,7 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
   const bool clean = file.superblock().state == static_cast<std::uint32_t>(nvm::layout::pool_state::clean);
   care::check_superblocks(base, g, *file_bytes, f);
   const auto found_before = f.count();
-  const bool is_log = nvm::engine_of(file.superblock().engine).is_its_log;
+  const bool is_log = nvm::engine_of(file.superblock().engine).is_its_log();
   sum.pending_transactions += care::check_logs(base, file.superblock(), clean, f);
   // As the next open would: allocation words are written back late, so that those of a crashed pool say nothing before.
   // The logs have been found good.

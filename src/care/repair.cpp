@@ -64,7 +64,7 @@ class repairer {
     if (status s = open(); !s) return s;
     status done = attempt(salvaging::all, before);
     // What is proved of a damaged log may hide what was read before: then recovery's answer is the better one.
-    if (!done && is_worse_ && engine_of(sb_.engine).is_its_log) done = attempt(salvaging::none, before);
+    if (!done && is_worse_ && engine_of(sb_.engine).is_its_log()) done = attempt(salvaging::none, before);
     return done;
   }
 
@@ -268,7 +268,7 @@ class repairer {
   status compare(const std::string& name, const readable_entries& before) {
     if (report_.notes.empty()) return {};
     // A damaged log may hide the newest value of an entry, and what is proved of it bring that back.
-    const auto lost = first_lost(before, name, !engine_of(sb_.engine).is_its_log);
+    const auto lost = first_lost(before, name, !engine_of(sb_.engine).is_its_log());
     if (!lost) return {};
     is_worse_ = true;
     report_.refusals.push_back("an entry that can be read would be lost: " + *lost);
@@ -329,7 +329,7 @@ class repairer {
     if (found < 0) return fail(last_code(), "the check of the repaired copy: %s", last_message());
     if (!report_.refusals.empty()) return fail(errc::corrupt, "what is left: %s", report_.refusals.front().c_str());
     // Objects of a log, and of stores that were made anew, are those that the check counts.
-    if (engine_of(sb_.engine).is_its_log || anew) report_.objects_intact = report_.objects = summary.objects;
+    if (engine_of(sb_.engine).is_its_log() || anew) report_.objects_intact = report_.objects = summary.objects;
     return {};
   }
 

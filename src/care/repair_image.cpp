@@ -38,19 +38,19 @@ status repair_image::run() {
   before_ = intact_objects();
   settle_logs();
   if (report_.refusals.empty()) mend_pages();
-  if (report_.refusals.empty() && !engine_of(sb_.engine).is_its_log) {
+  if (report_.refusals.empty() && !engine_of(sb_.engine).is_its_log()) {
     allocate_what_stores_reach();
     free_unnamed();
   }
   if (report_.refusals.empty()) mend_anchors();
-  if (report_.refusals.empty() && engine_of(sb_.engine).is_its_log) {
+  if (report_.refusals.empty() && engine_of(sb_.engine).is_its_log()) {
     const auto add = [this](const repair_note& n) { report_.notes.push_back(n); };
     const bool closed = sb_.state == static_cast<std::uint32_t>(layout::pool_state::clean);
     const status s = looked_at(repair_log(base_, g_, closed, how_ == salvaging::all, add, report_.aligned));
     if (!s) refuse(last_message());
   }
-  if (report_.refusals.empty() && !engine_of(sb_.engine).is_its_log) mend_structures();
-  if (!engine_of(sb_.engine).is_its_log) {
+  if (report_.refusals.empty() && !engine_of(sb_.engine).is_its_log()) mend_structures();
+  if (!engine_of(sb_.engine).is_its_log()) {
     space_summary space;
     (void)check_space(base_, g_, nullptr, space);
     report_.aligned = space.aligned;

@@ -79,7 +79,7 @@ status run(const char* path, const char* store, salvage_call& call) {
     if (const auto records = engines::apply_log_in_memory(file); !records) applied = records.error();
   }
   const bool clean = file.superblock().state == static_cast<std::uint32_t>(layout::pool_state::clean);
-  const bool is_log = engine_of(file.superblock().engine).is_its_log;
+  const bool is_log = engine_of(file.superblock().engine).is_its_log();
   if (applied && !clean && !is_log) applied = engines::recover_image(file);
   if (applied.error() == errc::no_memory) return applied;
   if (!applied) {

@@ -100,7 +100,7 @@ nvm_pool_options options_for(const diagnosis& d) {
   if (d.pool) {
     o.medium = d.pool->medium;
     // The others take no announced stores.
-    if (engine_of(d.pool->engine).is_its_log) o.engine = d.pool->engine;
+    if (engine_of(d.pool->engine).is_its_log()) o.engine = d.pool->engine;
   }
   return o;
 }

@@ -13,7 +13,7 @@
 namespace nvm::engines {
 
 [[nodiscard]] inline bool is_log(const pool_file& file) noexcept {
-  return engine_of(file.superblock().engine).is_its_log;
+  return engine_of(file.superblock().engine).is_its_log();
 }
 [[nodiscard]] logheap::heap_settings heap_settings_of(const pool_file& file, const log_choice& how) noexcept;
 // The same of an image: blocks that do not hold are no error.

@@ -20,20 +20,25 @@ namespace nvm::engines {
 using lockfree::write_rule;
 using lockfree::written;
 
+// A sync or a write has failed: last_message() says how.
+[[nodiscard]] inline errc in_doubt() noexcept {
+  return fail(errc::in_doubt, "in doubt, the next open finds it or not: %s", last_message());
+}
+
 // Until everything up to `lsn` is durable.  errc::in_doubt: the sync failed that it needed.  errc::io: the medium has
 // failed since, and what comes later is lost.
 template <media M>
 [[nodiscard]] status wait_for(M& medium, lsn_t lsn) noexcept {
   status s = medium.durable(lsn);
   if (s || s.error() != errc::io || is_durable(medium, lsn)) return s;
-  return fail(errc::in_doubt, "in doubt, the next open finds it or not: %s", last_message());
+  return in_doubt();
 }
 
 // What became of something that was done in a structure, and whose end was waited for.  Where the medium has failed,
 // all of it may be durable, or the last of it may have been lost; others see it in any case.
 [[nodiscard]] inline status of_what_is_done(const status& waited) noexcept {
   if (waited.error() != errc::io) return waited;
-  return fail(errc::in_doubt, "in doubt, the next open finds it or not: %s", last_message());
+  return in_doubt();
 }
 
 // An entry of a structure of bytes.

@@ -18,16 +18,21 @@
 #include "base/inlining.hpp"
 #include "base/result.hpp"
 #include "lockfree/circles.hpp"
+#include "lockfree/concept.hpp"
 #include "lockfree/face.hpp"
 #include "lockfree/nodes.hpp"
 #include "lockfree/structure.hpp"
 
 namespace nvm::lockfree {
 
-// Cells: what the chain can be entered at.  order_of(offset): the smallest order after the cell at `offset`.
-struct no_cells {};
+// Cells: what the chain can be entered at besides its start.  order_of(offset): the smallest order after the cell at
+// `offset`.
+struct no_cells {
+  static constexpr bool exist = false;
+  [[nodiscard]] static std::uint64_t order_of(std::uint64_t) noexcept { return 0; }
+};
 
-template <class Memory, class Nodes, class Cells = no_cells>
+template <memory Memory, node_kind Nodes, class Cells = no_cells>
 class chain {
  public:
   using session = typename Memory::session;
@@ -38,8 +43,8 @@ class chain {
 
   // Calls visit(node) where the key is; false: it is nowhere.
   template <class Visit>
-  [[nodiscard, NVM_INLINE]] bool look_up(session& s, link& start, std::uint64_t order, const key& k,
-                                         Visit&& visit) noexcept {
+  [[nodiscard, NVM_INLINE]] bool search(session& s, link& start, std::uint64_t order, const key& k,
+                                        Visit&& visit) noexcept {
     link* in = &start;
     link_word w = start.load();
     climb up;
@@ -72,20 +77,10 @@ class chain {
     return false;
   }
 
-  // refused: the rule does not allow it.  errc::no_memory, no_space, too_large, corrupt.
-  [[nodiscard]] result<written> write(session& s, link& start, std::uint64_t order, const key& k, const value& v,
-                                      write_rule rule) noexcept {
-    std::uint64_t made = 0;
-    return write_with(
-        s, start, order, k, rule, [&](const node_head*) { return Nodes::bytes(k, v); },
-        [&](std::byte* at, const node_head*) { Nodes::fill(at, order, k, v); }, made);
-  }
-
-  // size(old) says how many bytes the new node needs, 0: leave it (refused); fill(at, old) makes it, but for its link.
-  // `old` is nullptr where there is none.  Both may be called again, when the node has changed meanwhile.
+  // As face_of::write_with(): size(old), fill(at, order, old).
   template <class Size, class Fill>
-  [[nodiscard]] result<written> write_with(session& s, link& start, std::uint64_t order, const key& k, write_rule rule,
-                                           Size&& size, Fill&& fill, std::uint64_t& offset) noexcept {
+  [[nodiscard]] result<written> put(session& s, link& start, std::uint64_t order, const key& k, write_rule rule,
+                                    Size&& size, Fill&& fill) noexcept {
     std::uint64_t made = 0;
     std::uint64_t made_bytes = 0;
     const auto give_up = [&](auto outcome) -> result<written> {
@@ -124,11 +119,10 @@ class chain {
         made_bytes = bytes;
       }
       std::byte* at = memory_.at(made);
-      fill(at, p.current);
+      fill(at, order, p.current);
       auto* n = reinterpret_cast<node_head*>(at);
       n->next.set(without(expected, pending));
       memory_.contents(at, bytes);
-      offset = made;
       if (p.current == nullptr) {
         if (!memory_.change(s, *p.before, expected, made, order)) continue;
         s.count(1);
@@ -145,8 +139,8 @@ class chain {
 
   // Calls decide(node) -> bool where the key is: whether it goes.  False: it did not, or was nowhere.
   template <class Decide>
-  [[nodiscard]] result<bool> remove_if(session& s, link& start, std::uint64_t order, const key& k,
-                                       Decide&& decide) noexcept {
+  [[nodiscard]] result<bool> take(session& s, link& start, std::uint64_t order, const key& k,
+                                  Decide&& decide) noexcept {
     for (;;) {
       position p;
       if (!find(s, start, order, k, p)) return failure(s);
@@ -171,7 +165,7 @@ class chain {
   // Calls visit(node) for each node that is not deleted, from `start` on, until it returns false; what it sees is
   // durable.
   template <class Visit>
-  void each(session& s, link& start, Visit&& visit) noexcept {
+  void walk(session& s, link& start, Visit&& visit) noexcept {
     link* in = &start;
     link_word w = start.load();
     climb up;
@@ -325,7 +319,7 @@ class chain {
  private:
   [[nodiscard, gnu::noinline]] link_word settled_pending(session& s, link& l, link_word seen) noexcept {
     const std::uint64_t at = offset_of(seen);
-    if constexpr (requires { cells_.order_of(at); }) {
+    if constexpr (Cells::exist) {
       if ((seen & cell) != 0) return memory_.settled(s, l, seen, cells_.order_of(at));
     }
     const auto* n = reinterpret_cast<const node_head*>(at == 0 ? nullptr : memory_.node_at(at));
@@ -364,7 +358,7 @@ class chain {
   [[nodiscard, NVM_INLINE]] bool enter_cell(link_word& w, std::uint64_t order, link*& in, climb& up) noexcept {
     const std::uint64_t at = offset_of(w);
     if (at == 0) return false;
-    if constexpr (requires { cells_.order_of(at); }) {
+    if constexpr (Cells::exist) {
       const std::uint64_t first = cells_.order_of(at);
       if (first > order) return false;
       auto* next = reinterpret_cast<link*>(memory_.at(at));
@@ -410,7 +404,7 @@ class chain {
         const link_word raw = in->load();
         if ((raw & frozen) != 0) {
           // The link cache may still have the link that leads to it.
-          if constexpr (requires { cells_.order_of(offset_of(w)); }) memory_.depend(s, cells_.order_of(offset_of(w)));
+          if constexpr (Cells::exist) memory_.depend(s, cells_.order_of(offset_of(w)));
           const link_word still = settled(s, *in, raw);
           if (!memory_.tidy(*in, still, without(raw, frozen | pending))) return outcome::again;
         }

@@ -27,8 +27,8 @@ class circle_watch {
   std::uint64_t limit_ = 16;
 };
 
-// Who has to look again, because somebody has changed something meanwhile, does so more often than anybody ever will
-// only where what is damaged looks so each time.
+// A loop that looks again because something has changed meanwhile: after 2^20 times it has found damage, and not
+// contention.
 class patience {
  public:
   // False: it has come to an end.

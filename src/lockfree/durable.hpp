@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <concepts>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "lockfree/catalogue.hpp"
+#include "lockfree/concept.hpp"
 #include "lockfree/node_memory.hpp"
 #include "lockfree/nodes.hpp"
 
@@ -23,6 +23,7 @@ class durable final : public structure {
   using memory_type = node_memory<M>;
   using shape_type = Shape<memory_type>;
   using session = typename memory_type::session;
+  static_assert(recoverable<shape_type>);
 
   // The root has been checked.
   durable(domain<M>& d, const typename catalogue<M>::found& f, bool all_at_once) noexcept
@@ -63,11 +64,9 @@ class durable final : public structure {
     session s{t};
     for (const std::uint64_t head : deleted_) {
       const auto* n = reinterpret_cast<const node_head*>(memory_.at(head));
-      if constexpr (requires { shape_.tidy_at(s, n); }) {
-        if (n == nullptr || shape_.tidy_at(s, n) || memory_.is_damaged()) continue;
-        all = no_memory();
-        break;
-      }
+      if (n == nullptr || shape_.tidy_at(s, n) || memory_.is_damaged()) continue;
+      all = no_memory();
+      break;
     }
     memory_.end(s);
     deleted_.clear();
@@ -80,47 +79,36 @@ class durable final : public structure {
   }
 
   void look_for(std::span<candidate> all) noexcept override {
-    if constexpr (requires { typename shape_type::probe; }) {
-      // A search waits for memory most of the time: while one does, the others go on.
-      struct {
-        typename shape_type::probe probe;
-        candidate* of;
-      } flights[searches_at_once];
-      std::size_t flying = 0;
-      std::size_t next = 0;
-      do {
-        for (; flying < searches_at_once && next != all.size(); ++next) {
-          const std::size_t later = std::min(next + searches_at_once, all.size() - 1);
-          __builtin_prefetch(memory_.of_pool(all[later].offset));
-          candidate& c = all[next];
-          c.linked = is_fixed(c.offset);
-          if (c.linked || !shape_.begin(flights[flying].probe, c.offset, c.bytes)) continue;
-          flights[flying++].of = &c;
+    // A search waits for memory most of the time: while one does, the others go on.
+    struct {
+      typename shape_type::probe probe;
+      candidate* of;
+    } flights[searches_at_once];
+    std::size_t flying = 0;
+    std::size_t next = 0;
+    do {
+      for (; flying < searches_at_once && next != all.size(); ++next) {
+        const std::size_t later = std::min(next + searches_at_once, all.size() - 1);
+        __builtin_prefetch(memory_.of_pool(all[later].offset));
+        candidate& c = all[next];
+        c.linked = is_fixed(c.offset);
+        if (c.linked || !shape_.begin(flights[flying].probe, c.offset, c.bytes)) continue;
+        flights[flying++].of = &c;
+      }
+      for (std::size_t i = 0; i < flying;) {
+        const progress now = shape_.step(flights[i].probe);
+        if (now == progress::under_way) {
+          ++i;
+          continue;
         }
-        for (std::size_t i = 0; i < flying;) {
-          const progress now = shape_.step(flights[i].probe);
-          if (now == progress::under_way) {
-            ++i;
-            continue;
-          }
-          flights[i].of->linked = now == progress::found;
-          flights[i].of->by = flights[i].probe.by;
-          flights[i] = flights[--flying];
-        }
-      } while (flying != 0 || next != all.size());
-    } else {
-      for (candidate& c : all) c.linked = is_fixed(c.offset) || leads_to(c);
-    }
+        flights[i].of->linked = now == progress::found;
+        flights[i].of->by = flights[i].probe.by;
+        flights[i] = flights[--flying];
+      }
+    } while (flying != 0 || next != all.size());
   }
   [[nodiscard]] bool bears_mark(std::uint64_t offset, std::uint64_t bytes) noexcept override {
-    if constexpr (requires { shape_.mark_of(offset, bytes); }) {
-      const link* mark = shape_.mark_of(offset, bytes);
-      return mark != nullptr && (mark->load() & gone) != 0;
-    } else if constexpr (requires { shape_.bears_mark(offset, bytes); }) {
-      return shape_.bears_mark(offset, bytes);
-    } else {
-      return true;  // the twins' bear none
-    }
+    return shape_.bears_mark(offset, bytes);
   }
   [[nodiscard]] const node_head* whole_at(std::uint64_t offset, std::uint64_t bytes) noexcept override {
     if constexpr (requires {
@@ -146,46 +134,23 @@ class durable final : public structure {
     }
   }
   [[nodiscard]] bool note_linked(std::uint64_t offset, std::uint64_t bytes, const link* by) noexcept override {
-    if constexpr (requires { shape_.mark_of(offset, bytes); }) {
-      if (is_fixed(offset) || !bears_mark(offset, bytes)) return true;
-      return remember(memory_.offset_in_pool(shape_.mark_of(offset, bytes)));
-    } else {
-      return by == nullptr || !is_deleted_by(*by) || remember(offset);
-    }
+    if (is_fixed(offset)) return true;
+    const std::uint64_t head = shape_.deleted_head(offset, bytes, by);
+    return head == 0 || remember(head);
   }
-  bool detach(std::uint64_t offset, std::uint64_t bytes) noexcept override {
-    if constexpr (requires { shape_.detach(offset, bytes); }) return shape_.detach(offset, bytes);
-    return false;
-  }
+  bool detach(std::uint64_t offset, std::uint64_t bytes) noexcept override { return shape_.detach(offset, bytes); }
   [[nodiscard]] bool each_linked(void* context,
                                  void (*visit)(void* context, std::uint64_t offset, const link* by)) noexcept override {
     visit(context, root_, nullptr);
-    const auto each = [&](std::uint64_t offset, const link* by = nullptr) { visit(context, offset, by); };
-    if constexpr (requires {
-                    { shape_.each_linked(each) } -> std::same_as<bool>;
-                  }) {
-      return shape_.each_linked(each);
-    } else {
-      shape_.each_linked(each);
-      return true;
-    }
+    return shape_.each_linked([&](std::uint64_t offset, const link* by = nullptr) { visit(context, offset, by); });
   }
   [[nodiscard]] bool is_damaged() const noexcept override { return memory_.is_damaged(); }
   [[nodiscard]] const char* links_fault() override {
-    constexpr auto nothing = [](const node_head*) {};
-    if constexpr (requires {
-                    { shape_.check(nothing) } -> std::convertible_to<const char*>;
-                  }) {
-      return shape_.check(nothing);
-    } else {
-      return nullptr;  // the twins'
-    }
+    return shape_.check([](const node_head*) {});
   }
   void each_failing(void* context,
                     void (*visit)(void* context, std::uint64_t offset, std::span<const std::byte> key)) override {
-    if constexpr (requires { typename shape_type::nodes; }) {
-      if (with_sums_) lockfree::each_failing(shape_, memory_, context, visit);
-    }
+    if (with_sums_) lockfree::each_failing(shape_, memory_, context, visit);
   }
   [[nodiscard]] bool searches_slowly() const noexcept override { return shape_type::searches_slowly; }
   void each_allocated(std::uint64_t first, std::uint64_t end, void* context,
@@ -197,15 +162,11 @@ class durable final : public structure {
     memory_.heap().write_back_words(first, end);
   }
   void write_back_mark(std::uint64_t offset, std::uint64_t bytes) noexcept override {
-    if constexpr (requires { shape_.mark_of(offset, bytes); }) {
-      const link* l = shape_.mark_of(offset, bytes);
-      if (l != nullptr) memory_.of().medium().flush(l, sizeof *l);
-    }
+    const link* l = shape_.mark_of(offset, bytes);
+    if (l != nullptr) memory_.of().medium().flush(l, sizeof *l);
   }
   void write_back_links(std::uint64_t offset, std::uint64_t bytes) noexcept override {
-    if constexpr (requires { shape_.each_link_to(offset, bytes, [](const link&) {}); }) {
-      shape_.each_link_to(offset, bytes, [&](const link& l) { memory_.of().medium().flush(&l, sizeof l); });
-    }
+    shape_.each_link_to(offset, bytes, [&](const link& l) { memory_.of().medium().flush(&l, sizeof l); });
   }
   void prefetch_words(std::uint64_t first) noexcept override { memory_.heap().prefetch_words(first); }
   void free_unlinked(std::span<const std::uint64_t> offsets) noexcept override {
@@ -218,30 +179,9 @@ class durable final : public structure {
   static constexpr std::size_t searches_at_once = 16;
   // The root, and what it leads to for good.
   [[nodiscard]] bool is_fixed(std::uint64_t offset) const noexcept {
-    if constexpr (requires { shape_.has_array_at(offset); }) {
-      if (shape_.has_array_at(offset)) return true;
-    }
-    return offset == root_;
-  }
-  [[nodiscard]] bool leads_to(candidate& c) noexcept {
-    if constexpr (requires { shape_.leads_to(c.offset, c.bytes, c.by); }) {
-      return shape_.leads_to(c.offset, c.bytes, c.by);
-    } else {
-      return shape_.leads_to(c.offset);
-    }
+    return offset == root_ || shape_.has_array_at(offset);
   }
 
-  // Whether the link leads to a node that has been deleted, and only not yet unlinked.
-  [[nodiscard]] bool is_deleted_by(const link& by) noexcept {
-    if constexpr (requires { shape_type::is_deleted_by(by); }) {
-      return shape_type::is_deleted_by(by);
-    } else if constexpr (requires { shape_.mark_of(std::uint64_t{}, std::uint64_t{}); }) {
-      const auto* own = reinterpret_cast<const link*>(memory_.at(offset_of(by.load())));
-      return own != nullptr && (own->load() & gone) != 0;
-    } else {
-      return false;  // the twins'
-    }
-  }
   // Calls deleted(head) for each node that is deleted and linked.  Nodes and runs that something leads to; nothing: no
   // volatile memory, or damage.
   template <class Deleted>
@@ -254,7 +194,7 @@ class durable final : public structure {
     const bool all = each_linked(&k, [](void* raw, std::uint64_t, const link* by) {
       auto& in = *static_cast<closure*>(raw);
       ++in.linked;
-      if (by != nullptr && in.self.is_deleted_by(*by)) in.deleted(offset_of(by->load()));
+      if (by != nullptr && in.self.shape_.is_deleted_by(*by)) in.deleted(offset_of(by->load()));
     });
     return all && !memory_.is_damaged() ? std::optional{k.linked} : std::nullopt;
   }

@@ -20,7 +20,7 @@
 
 #include "base/inlining.hpp"
 #include "lockfree/chain.hpp"
-#include "lockfree/structure.hpp"
+#include "lockfree/face_of.hpp"
 #include "platform/platform.hpp"
 #include "space/space.hpp"
 #include "sync/sync.hpp"
@@ -74,9 +74,11 @@ struct byte_hash {
 };
 
 // Hash: of(key, seed).
-template <class Memory, class Nodes, class Hash>
-class hash_table {
+template <memory Memory, node_kind Nodes, class Hash>
+class hash_table : public face_of<hash_table<Memory, Nodes, Hash>, Memory, Nodes>,
+                   public marked_in_itself<hash_table<Memory, Nodes, Hash>> {
   struct cells {
+    static constexpr bool exist = true;
     const hash_table* of;
     [[nodiscard, NVM_INLINE]] std::uint64_t order_of(std::uint64_t at) const noexcept { return of->order_of_cell(at); }
   };
@@ -124,6 +126,25 @@ class hash_table {
     links[count - 1].set(0);
   }
   static constexpr std::uint64_t array_bytes(unsigned bits) noexcept { return sizeof(link) << bits; }
+  static constexpr bool hashes = true;
+  template <class Take, class At, class Made>
+  [[nodiscard]] static result<std::uint64_t> make_new(const root_settings& s, Take&& take, At&& at, Made&& made) {
+    const result<std::uint64_t> root = take(root_bytes);
+    if (!root) return root.error();
+    const result<std::uint64_t> array = take(array_bytes(s.bits));
+    if (!array) return array.error();
+    make_root(at(*root), *root, s.bits, s.seed, at(*array), *array);
+    made(*root, root_bytes);
+    made(*array, array_bytes(s.bits));
+    return *root;
+  }
+  // Of a table of so many keys: at least what is given, in no more than so many bytes.
+  [[nodiscard]] static unsigned bits_for(unsigned bits, std::uint64_t keys, std::uint64_t bytes) noexcept {
+    while (bits < bits_max && keys > std::uint64_t{1} << bits) ++bits;
+    bits = std::max(bits, bits_min);
+    while (bits > bits_min && array_bytes(bits) > bytes) --bits;
+    return bits;
+  }
   // What is wrong with a root; nullptr: nothing.
   [[nodiscard]] static const char* root_fault(const structure_pages& pages, const std::byte* base, std::uint64_t root,
                                               std::uint16_t owner) noexcept {
@@ -155,63 +176,35 @@ class hash_table {
     return nullptr;
   }
 
+  // ---- inside of an operation: face_of.hpp ----
+
   template <class Visit>
-  [[nodiscard, NVM_INLINE]] bool look_up(session& s, const key& k, Visit&& visit) noexcept {
-    const std::uint64_t order = order_of(k);
-    s.enter();
-    const bool found = chain_.look_up(s, entrance(order), order, k, visit);
-    s.leave();
-    return found;
+  [[nodiscard, NVM_INLINE]] bool search(session& s, std::uint64_t order, const key& k, Visit&& visit) noexcept {
+    return chain_.search(s, entrance(order), order, k, visit);
   }
-  [[nodiscard]] result<written> write(session& s, const key& k, const value& v, write_rule rule) noexcept {
-    const std::uint64_t order = order_of(k);
-    s.enter();
-    auto w = chain_.write(s, entrance_to_write(s, order), order, k, v, rule);
-    s.leave();
-    if (w && *w == written::inserted) counted(s);
-    return w;
-  }
-  // See chain::write_with().
   template <class Size, class Fill>
-  [[nodiscard]] result<written> write_with(session& s, const key& k, write_rule rule, Size&& size,
-                                           Fill&& fill) noexcept {
-    const std::uint64_t order = order_of(k);
-    std::uint64_t made = 0;
-    s.enter();
-    auto w = chain_.write_with(
-        s, entrance_to_write(s, order), order, k, rule, size,
-        [&](std::byte* at, const node_head* old) { fill(at, order, old); }, made);
-    s.leave();
-    if (w && *w == written::inserted) counted(s);
-    return w;
-  }
-  [[nodiscard]] result<bool> remove(session& s, const key& k) noexcept {
-    return remove_if(s, k, [](const node_head*) { return true; });
+  [[nodiscard]] result<written> put(session& s, std::uint64_t order, const key& k, write_rule rule, Size&& size,
+                                    Fill&& fill) noexcept {
+    return chain_.put(s, entrance_to_write(s, order), order, k, rule, size, fill);
   }
   template <class Decide>
-  [[nodiscard]] result<bool> remove_if(session& s, const key& k, Decide&& decide) noexcept {
-    const std::uint64_t order = order_of(k);
-    s.enter();
-    auto r = chain_.remove_if(s, entrance_to_write(s, order), order, k, decide);
-    s.leave();
-    if (r && *r) counted(s);
-    return r;
+  [[nodiscard]] result<bool> take(session& s, std::uint64_t order, const key& k, Decide&& decide) noexcept {
+    return chain_.take(s, entrance_to_write(s, order), order, k, decide);
   }
   // In the order of the hashes.
   template <class Visit>
-  void each(session& s, Visit&& visit) noexcept {
-    s.enter();
-    chain_.each(s, arrays_[0][0], visit);
-    s.leave();
+  void walk(session& s, Visit&& visit) noexcept {
+    chain_.walk(s, arrays_[0][0], visit);
+  }
+  template <class Visit>
+  void walk_from(session& s, std::uint64_t order, Visit&& visit) noexcept {
+    chain_.walk(s, entrance(order), [&](const node_head* n) { return n->order < order || visit(n); });
+  }
+  [[nodiscard]] bool tidy(session& s, const node_head* n) noexcept {
+    return chain_.tidy_at(s, entrance_to_write(s, n->order), n->order, n);
   }
 
-  // From the first hash that is not less than `order`.
-  template <class Visit>
-  void each_from(session& s, std::uint64_t order, Visit&& visit) noexcept {
-    s.enter();
-    chain_.each(s, entrance(order), [&](const node_head* n) { return n->order < order || visit(n); });
-    s.leave();
-  }
+  // ---- recovery ----
 
   static constexpr bool searches_slowly = false;
   // Whether something leads to the node, which may hold anything, step by step (durable.hpp).
@@ -245,7 +238,7 @@ class hash_table {
     return false;
   }
   template <class Visit>
-  void each_linked(Visit&& visit) noexcept {
+  [[nodiscard]] bool each_linked(Visit&& visit) noexcept {
     for (std::uint64_t o : array_offsets_) {
       if (o != 0) visit(o);
     }
@@ -254,20 +247,18 @@ class hash_table {
     const link* in = &arrays_[0][0];
     for (link_word w = in->load(); offset_of(w) != 0;) {
       auto* n = reinterpret_cast<link*>((w & cell) != 0 ? memory_.at(offset_of(w)) : memory_.node_at(offset_of(w)));
-      if (n == nullptr) return;
-      if (left-- == 0) return memory_.report_damage(offset_of(w));
+      if (n == nullptr) return true;
+      if (left-- == 0) {
+        memory_.report_damage(offset_of(w));
+        return true;
+      }
       if ((w & cell) == 0) visit(offset_of(w), in);
       in = n;
       w = in->load();
     }
+    return true;
   }
   // As those of list.hpp.
-  [[nodiscard]] bool tidy_at(session& s, const node_head* n) noexcept {
-    s.enter();
-    const bool done = chain_.tidy_at(s, entrance_to_write(s, n->order), n->order, n);
-    s.leave();
-    return done;
-  }
   template <class Meet>
   [[nodiscard]] const char* check(Meet&& meet) {
     // Who enters at a cell that the chain does not lead to works where no walk comes.
@@ -316,6 +307,15 @@ class hash_table {
   // Keys, give or take some of each session; what was there when the table was opened is told.
   [[nodiscard]] std::int64_t count() const noexcept { return count_.load(std::memory_order_relaxed); }
   void set_count(std::int64_t n) noexcept { count_.store(n, std::memory_order_relaxed); }
+  // After each insertion and removal; outside of the operation, for the table may grow.
+  void counted(session& s) noexcept {
+    const std::int64_t more = s.lately;
+    if (-count_by < more && more < count_by) return;
+    const std::int64_t now = count_.fetch_add(more, std::memory_order_relaxed) + more;
+    s.lately = 0;
+    const unsigned k = bits_.load(std::memory_order_relaxed);
+    if (k < bits_max && now > std::int64_t{1} << k) grow(s, k);
+  }
   [[nodiscard]] unsigned bits() const noexcept { return bits_.load(std::memory_order_relaxed); }
 
   [[nodiscard, NVM_INLINE]] std::uint64_t order_of(const key& k) const noexcept { return Hash::of(k, seed_); }
@@ -324,6 +324,7 @@ class hash_table {
   {
     return Hash::key_of(order, seed_);
   }
+  [[nodiscard]] Memory& memory() const noexcept { return memory_; }
 
  private:
   static constexpr unsigned claims_max = 64;
@@ -420,14 +421,6 @@ class hash_table {
     claim.store(0, std::memory_order_release);
   }
 
-  void counted(session& s) noexcept {
-    const std::int64_t more = s.lately;
-    if (-count_by < more && more < count_by) return;
-    const std::int64_t now = count_.fetch_add(more, std::memory_order_relaxed) + more;
-    s.lately = 0;
-    const unsigned k = bits_.load(std::memory_order_relaxed);
-    if (k < bits_max && now > std::int64_t{1} << k) grow(s, k);
-  }
   // Twice as many cells as 2^k, unless somebody else sees to it; not, if there is no room.
   [[gnu::noinline]] void grow(session& s, unsigned k) noexcept {
     if (!growing_.try_lock()) return;

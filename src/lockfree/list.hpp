@@ -5,7 +5,7 @@
 
 #include "base/inlining.hpp"
 #include "lockfree/chain.hpp"
-#include "lockfree/structure.hpp"
+#include "lockfree/face_of.hpp"
 #include "space/space.hpp"
 
 namespace nvm::lockfree {
@@ -16,8 +16,10 @@ struct list_root {
 };
 inline constexpr std::uint64_t list_magic = 0x5453'494C'4552'464C;  // "LFRELIST" in file order
 
-template <class Memory, class Nodes>
-class list {
+template <memory Memory, node_kind Nodes>
+class list : public face_of<list<Memory, Nodes>, Memory, Nodes>,
+             public marked_in_itself<list<Memory, Nodes>>,
+             public searched_in_one_step<list<Memory, Nodes>> {
  public:
   using session = typename Memory::session;
   using nodes = Nodes;
@@ -35,38 +37,35 @@ class list {
     r->first.set(0);
   }
 
+  // ---- inside of an operation: face_of.hpp ----
+
   template <class Visit>
-  [[nodiscard, NVM_INLINE]] bool look_up(session& s, const key& k, Visit&& visit) noexcept {
-    s.enter();
-    const bool found = chain_.look_up(s, root_.first, order_of(k), k, visit);
-    s.leave();
-    return found;
+  [[nodiscard, NVM_INLINE]] bool search(session& s, std::uint64_t order, const key& k, Visit&& visit) noexcept {
+    return chain_.search(s, root_.first, order, k, visit);
   }
-  [[nodiscard]] result<written> write(session& s, const key& k, const value& v, write_rule rule) noexcept {
-    s.enter();
-    auto w = chain_.write(s, root_.first, order_of(k), k, v, rule);
-    s.leave();
-    return w;
+  template <class Size, class Fill>
+  [[nodiscard]] result<written> put(session& s, std::uint64_t order, const key& k, write_rule rule, Size&& size,
+                                    Fill&& fill) noexcept {
+    return chain_.put(s, root_.first, order, k, rule, size, fill);
   }
-  [[nodiscard]] result<bool> remove(session& s, const key& k) noexcept {
-    s.enter();
-    auto r = chain_.remove_if(s, root_.first, order_of(k), k, [](const node_head*) { return true; });
-    s.leave();
-    return r;
+  template <class Decide>
+  [[nodiscard]] result<bool> take(session& s, std::uint64_t order, const key& k, Decide&& decide) noexcept {
+    return chain_.take(s, root_.first, order, k, decide);
   }
-  // In ascending order of the keys.
   template <class Visit>
-  void each(session& s, Visit&& visit) noexcept {
-    s.enter();
-    chain_.each(s, root_.first, visit);
-    s.leave();
+  void walk(session& s, Visit&& visit) noexcept {
+    chain_.walk(s, root_.first, visit);
+  }
+  template <class Visit>
+  void walk_from(session& s, std::uint64_t order, Visit&& visit) noexcept {
+    walk(s, [&](const node_head* n) { return n->order < order || visit(n); });
+  }
+  [[nodiscard]] bool tidy(session& s, const node_head* n) noexcept {
+    return chain_.tidy_at(s, root_.first, n->order, n);
   }
 
-  // From the first key that is not ordered before `order`.
-  template <class Visit>
-  void each_from(session& s, std::uint64_t order, Visit&& visit) noexcept {
-    each(s, [&](const node_head* n) { return n->order < order || visit(n); });
-  }
+  // ---- recovery ----
+
   // What is wrong with a root; nullptr: nothing.
   [[nodiscard]] static const char* root_fault(const structure_pages&, const std::byte* base, std::uint64_t root,
                                               std::uint16_t) noexcept {
@@ -93,26 +92,22 @@ class list {
     if (n != nullptr) (void)chain_.leads_to(root_.first, offset, n->order, pass);
   }
   template <class Visit>
-  void each_linked(Visit&& visit) noexcept {
+  [[nodiscard]] bool each_linked(Visit&& visit) noexcept {
     // A damaged chain may lead round in a circle.
     std::uint64_t left = chain_.memory().nodes_max();
     const link* in = &root_.first;
     for (link_word w = in->load(); offset_of(w) != 0;) {
       auto* n = reinterpret_cast<node_head*>(chain_.memory().node_at(offset_of(w)));
-      if (n == nullptr) return;
-      if (left-- == 0) return chain_.memory().report_damage(offset_of(w));
+      if (n == nullptr) return true;
+      if (left-- == 0) {
+        chain_.memory().report_damage(offset_of(w));
+        return true;
+      }
       visit(offset_of(w), in);
       in = &n->next;
       w = in->load();
     }
-  }
-
-  // Unlinks the node, which is deleted and linked.  False: damage, or no memory.
-  [[nodiscard]] bool tidy_at(session& s, const node_head* n) noexcept {
-    s.enter();
-    const bool done = chain_.tidy_at(s, root_.first, n->order, n);
-    s.leave();
-    return done;
+    return true;
   }
   // What is wrong with the links while nobody is at work; nullptr: nothing.
   // meet(node): of each that is not deleted.
@@ -148,6 +143,7 @@ class list {
     }
   }
   static constexpr std::uint64_t key_of_order(std::uint64_t order) noexcept { return order; }
+  [[nodiscard]] Memory& memory() const noexcept { return chain_.memory(); }
 
  private:
   list_root& root_;

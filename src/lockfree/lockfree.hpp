@@ -5,6 +5,8 @@
 //   node_heap.hpp      allocation bits                  node_memory.hpp   all of these, as a structure sees them
 //   chain.hpp          Harris's list                    list.hpp, hash_table.hpp
 //   skip_list.hpp      levels of them                   tree.hpp          an external search tree
+//   concept.hpp        what all of these are asked      face_of.hpp       what shapes have in common
+//   shapes.hpp         the table of them
 //   catalogue.hpp      structures by name; recovery     durable.hpp       a structure in a pool
 //   sealed_nodes.hpp   nodes that prove themselves      sealed_memory.hpp volatile links between them
 //   rebuilt.hpp        a structure in a pool, found by its nodes
@@ -13,8 +15,5 @@
 #include "lockfree/catalogue.hpp"
 #include "lockfree/durable.hpp"
 #include "lockfree/face.hpp"
-#include "lockfree/hash_table.hpp"
-#include "lockfree/list.hpp"
 #include "lockfree/rebuilt.hpp"
-#include "lockfree/skip_list.hpp"
-#include "lockfree/tree.hpp"
+#include "lockfree/shapes.hpp"

@@ -21,6 +21,7 @@ inline constexpr std::uint16_t first_owner = 2;
 inline constexpr unsigned structures_max = 254;
 
 enum class kind : std::uint8_t { none = 0, list = 1, hash = 2, skip_list = 3, tree = 4 };
+inline constexpr kind last_kind = kind::tree;
 
 // ---- directory ------------------------------------------------------------------------------------------------------
 inline constexpr std::uint64_t directory_magic = 0x5249'4445'4552'464C;  // "LFREEDIR" in file order

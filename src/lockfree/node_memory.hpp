@@ -1,14 +1,5 @@
-// What a lock-free structure is made of: links that become durable, nodes that come and go.  A structure is written
-// once, against this; node_memory is the durable one, volatile_memory.hpp the one without any persistence.
-//
-//   session                      a thread at work in the structure; one thread at a time
-//   at(offset)                   a node; nullptr: no node can be there (damaged)
-//   change, tidy, settled, depend   persistence.hpp
-//   begin, begin_above, finish, unmark, swing, write_back, tidy_behind, fence_tidied   the same, in parts
-//   allocate, contents, discard  a node before it is linked
-//   take_array, publish_run      what a hash table grows by
-//   may_unlink, retire           around the CAS that unlinks it
-//   change_to_delete             deletes it, if it may be unlinked then
+// The durable memory of lock-free structures (concept.hpp): links that become durable one by one (persistence.hpp),
+// nodes that come and go (node_heap.hpp), threads and epochs (domain.hpp), as a structure sees them.
 #pragma once
 
 #include <algorithm>

@@ -10,6 +10,7 @@
 
 #include "base/checksum.hpp"
 #include "base/inlining.hpp"
+#include "lockfree/concept.hpp"
 #include "lockfree/link.hpp"
 
 namespace nvm::lockfree {
@@ -34,6 +35,7 @@ inline constexpr std::uint64_t node_sum_bytes = sizeof(std::uint64_t);
 template <class Head>
 struct word_nodes_with {
   static constexpr bool of_bytes = false;
+  static constexpr bool has_sums = false;
   using key = std::uint64_t;
   using value = std::uint64_t;
   struct node : Head {
@@ -58,6 +60,7 @@ struct word_nodes_with {
 // The same with a sum after, which no node moves: it lies in the same line, and says nothing of its place, since links
 // and orders do.
 struct word_nodes : word_nodes_with<node_head> {
+  static constexpr bool has_sums = true;
   static constexpr std::uint64_t bytes(key, value) noexcept { return sizeof(node) + node_sum_bytes; }
   static void fill(std::byte* at, std::uint64_t order, key k, value v) noexcept {
     word_nodes_with::fill(at, order, k, v);
@@ -82,6 +85,7 @@ struct byte_value {
 template <class Head>
 struct byte_nodes_with {
   static constexpr bool of_bytes = true;
+  static constexpr bool has_sums = true;
   using key = std::span<const std::byte>;
   using value = byte_value;
   struct node : Head {
@@ -139,6 +143,7 @@ struct byte_nodes_with {
         std::atomic_ref<std::uint64_t>{const_cast<std::uint64_t&>(n->mark)}.load(std::memory_order_relaxed);
     return {{n->content() + n->key_bytes, n->value_bytes}, mark};
   }
+  // < 0, 0, > 0, among nodes of the same order.
   [[nodiscard]] static int compare(const node_head* h, const key& k) noexcept {
     const key own = key_of(h);
     const int c = std::memcmp(own.data(), k.data(), own.size() < k.size() ? own.size() : k.size());
@@ -148,11 +153,13 @@ struct byte_nodes_with {
 };
 using byte_nodes = byte_nodes_with<node_head>;
 static_assert(sizeof(byte_nodes::node) == 32);
+static_assert(node_kind<word_nodes> && node_kind<byte_nodes>);
 
-// All of the node, as it says itself, is in the pool; a damaged one need not be.  What it holds may be read then.
+// The node is in the pool from its beginning to its end, as it says itself: what it holds may be read.  A damaged one
+// may reach out of the pool.
 template <class Nodes, class Memory>
 [[nodiscard, NVM_INLINE]] inline bool is_whole(const Memory& memory, const node_head* n) noexcept {
-  if constexpr (requires { Nodes::reach(n); }) {
+  if constexpr (Nodes::of_bytes) {
     return memory.holds(n, Nodes::reach(n));
   } else {
     return true;
@@ -162,7 +169,7 @@ template <class Nodes, class Memory>
 // Whether a node that was filled with a sum is whole and holds what it was filled with.
 template <class Nodes, class Memory>
 [[nodiscard]] inline bool holds_its_sum(const Memory& memory, const node_head* n) noexcept {
-  if constexpr (requires { Nodes::sum_holds(n); }) {
+  if constexpr (Nodes::has_sums) {
     return memory.holds(n, Nodes::reach_with_sum(n)) && Nodes::sum_holds(n);
   } else {
     return true;  // its seal has been looked at

@@ -21,6 +21,8 @@
 #include <vector>
 
 #include "lockfree/catalogue.hpp"
+#include "lockfree/concept.hpp"
+#include "lockfree/face_of.hpp"
 #include "lockfree/sealed_memory.hpp"
 #include "platform/platform.hpp"
 
@@ -52,12 +54,13 @@ inline void make_sealed_root(std::byte* at, std::uint64_t offset, unsigned bits,
 }
 
 // Shape: a template over its memory that has been given all but that, with these Nodes.
-template <media M, class Nodes, template <class> class Shape>
+template <media M, sealed_node_kind Nodes, template <class> class Shape>
 class rebuilt final : public structure {
  public:
   using memory_type = sealed_memory<M, Nodes>;
   using shape_type = Shape<memory_type>;
   using session = typename memory_type::session;
+  static_assert(rebuildable<shape_type>);
 
   // The root has been checked.
   rebuilt(domain<M>& d, const typename catalogue<M>::found& f) noexcept
@@ -96,15 +99,19 @@ class rebuilt final : public structure {
   [[nodiscard]] memory_type& memory() noexcept { return memory_; }
   // When it was rebuilt.
   [[nodiscard]] std::uint64_t count_keys(unsigned = 1) const noexcept { return keys_; }
+  // As those of durable.hpp: what is deleted is not found again, so nothing is deleted and linked still.
+  [[nodiscard]] static std::optional<std::uint64_t> count_linked() noexcept { return std::nullopt; }
+  [[nodiscard]] static status find_deletions() noexcept { return {}; }
+  [[nodiscard]] static bool has_deletions() noexcept { return false; }
+  [[nodiscard]] static status finish_deletions(typename domain<M>::thread&) noexcept { return {}; }
 
   bool detach(std::uint64_t, std::uint64_t) noexcept override { return false; }
   [[nodiscard]] bool each_linked(void* context,
                                  void (*visit)(void* context, std::uint64_t offset, const link* by)) noexcept override {
     visit(context, root_, nullptr);
-    shape_->each_linked([&](std::uint64_t offset, const link* by = nullptr) {
+    return shape_->each_linked([&](std::uint64_t offset, const link* by = nullptr) {
       if (!memory_type::is_in_index(offset)) visit(context, offset, by);
     });
-    return true;
   }
   [[nodiscard]] bool is_damaged() const noexcept override { return memory_.is_damaged(); }
   // Links have just been made.
@@ -316,19 +323,14 @@ class rebuilt final : public structure {
     return {};
   }
   [[nodiscard]] status build_index(const std::vector<found>& all, unsigned parts) noexcept {
-    const auto root = memory_.take_index(shape_type::root_bytes);
-    if (!root) return root.error();
-    if constexpr (requires { shape_type::array_bytes(1U); }) {
-      auto bits = static_cast<unsigned>(root_words_.bits);
-      while (bits < shape_type::bits_max && all.size() > std::uint64_t{1} << bits) ++bits;
-      bits = std::max(bits, shape_type::bits_min);
-      while (bits > shape_type::bits_min && shape_type::array_bytes(bits) > memory_.index_bytes() / 2) --bits;
-      const auto array = memory_.take_index(shape_type::array_bytes(bits));
-      if (!array) return array.error();
-      shape_type::make_root(memory_.at(*root), *root, bits, root_words_.seed, memory_.at(*array), *array);
-    } else {
-      shape_type::make_root(memory_.at(*root));
+    root_settings settings{static_cast<unsigned>(root_words_.bits), root_words_.seed};
+    if constexpr (shape_type::hashes) {
+      settings.bits = shape_type::bits_for(settings.bits, all.size(), memory_.index_bytes() / 2);
     }
+    const auto root = shape_type::make_new(
+        settings, [this](std::uint64_t bytes) noexcept { return memory_.take_index(bytes); },
+        [this](std::uint64_t offset) noexcept { return memory_.at(offset); }, [](std::uint64_t, std::uint64_t) {});
+    if (!root) return root.error();
     shape_.emplace(memory_, *root);
     shape_->link_all(all.size(), [&](std::size_t i) { return all[i].head; }, parts);
     return {};

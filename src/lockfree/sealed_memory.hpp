@@ -38,7 +38,7 @@
 
 namespace nvm::lockfree {
 
-template <media M, class Nodes>
+template <media M, sealed_node_kind Nodes>
 class sealed_memory : public node_memory<M> {
   using base = node_memory<M>;
 

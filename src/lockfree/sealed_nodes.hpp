@@ -90,5 +90,6 @@ struct sealed_bytes : byte_nodes_with<sealed_head> {
   }
 };
 static_assert(sizeof(sealed_bytes::node) == 40);
+static_assert(sealed_node_kind<sealed_words> && sealed_node_kind<sealed_bytes>);
 
 }  // namespace nvm::lockfree

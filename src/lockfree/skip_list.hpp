@@ -29,6 +29,8 @@
 // Where a node lies: `height` (8 bytes), its links from the highest down to level 1, then the head with the link of
 // level 0 and the order.  Links lead to the head; so level i is found at the same place whatever the height is, and key
 // and links are in one line for all but one node in 16 384.
+//
+// The parts: skip_list_search.hpp, skip_list_levels.hpp (changes), skip_list_recovery.hpp (with the check).
 #pragma once
 
 #include <algorithm>
@@ -40,6 +42,7 @@
 #include "base/inlining.hpp"
 #include "lockfree/chain.hpp"
 #include "lockfree/circles.hpp"
+#include "lockfree/face_of.hpp"
 #include "lockfree/list.hpp"
 #include "space/space.hpp"
 
@@ -56,8 +59,9 @@ struct skip_root {
 static_assert(sizeof(skip_root) == 64 + skip_levels * 8);
 inline constexpr std::uint64_t skip_magic = 0x5049'4B53'4552'464C;  // "LFRESKIP" in file order
 
-template <class Memory, class Nodes>
-class skip_list {
+template <memory Memory, node_kind Nodes>
+class skip_list : public sorted_face_of<skip_list<Memory, Nodes>, Memory, Nodes>,
+                  public marked_in_itself<skip_list<Memory, Nodes>> {
  public:
   using session = typename Memory::session;
   using nodes = Nodes;
@@ -93,57 +97,44 @@ class skip_list {
     return allocated == 0 ? 0 : allocated - 1;
   }
 
+  // ---- inside of an operation: face_of.hpp ----
+
   template <class Visit>
-  [[nodiscard, NVM_INLINE]] bool look_up(session& s, const key& k, Visit&& visit) noexcept {
-    s.enter();
-    const bool found = search(s, order_of(k), k, visit);
-    s.leave();
-    return found;
-  }
-  [[nodiscard]] result<written> write(session& s, const key& k, const value& v, write_rule rule) noexcept {
-    return write_with(
-        s, k, rule, [&](const node_head*) { return Nodes::bytes(k, v); },
-        [&](std::byte* at, std::uint64_t order, const node_head*) { Nodes::fill(at, order, k, v); });
-  }
-  // As chain::write_with(): size(old), fill(at, order, old).
+  [[nodiscard, NVM_INLINE]] bool search(session& s, std::uint64_t order, const key& k, Visit&& visit) noexcept;
   template <class Size, class Fill>
-  [[nodiscard]] result<written> write_with(session& s, const key& k, write_rule rule, Size&& size,
-                                           Fill&& fill) noexcept {
-    s.enter();
+  [[nodiscard]] result<written> put(session& s, std::uint64_t order, const key& k, write_rule rule, Size&& size,
+                                    Fill&& fill) noexcept {
     bool owes = false;
-    auto w = put(s, order_of(k), k, rule, size, fill, owes);
+    auto w = put_owing(s, order, k, rule, size, fill, owes);
     if (owes) memory_.fence_tidied();
-    s.leave();
     return w;
   }
-  [[nodiscard]] result<bool> remove(session& s, const key& k) noexcept {
-    return remove_if(s, k, [](const node_head*) { return true; });
-  }
   template <class Decide>
-  [[nodiscard]] result<bool> remove_if(session& s, const key& k, Decide&& decide) noexcept {
-    s.enter();
+  [[nodiscard]] result<bool> take(session& s, std::uint64_t order, const key& k, Decide&& decide) noexcept {
     bool owes = false;
-    auto r = take(s, order_of(k), k, decide, owes);
+    auto r = take_owing(s, order, k, decide, owes);
     if (owes) memory_.fence_tidied();
-    s.leave();
     return r;
   }
-  // In ascending order of the keys, until visit(node) returns false; what it sees is durable.
   template <class Visit>
-  void each(session& s, Visit&& visit) noexcept {
-    s.enter();
+  void walk(session& s, Visit&& visit) noexcept {
     walk(s, &root_.first, root_.first.load(), visit);
-    s.leave();
-  }
-  // The same from the smallest key on that is not less than k; from the first key that is not ordered before `order`.
-  template <class Visit>
-  void each_from_key(session& s, const key& k, Visit&& visit) noexcept {
-    const std::uint64_t order = order_of(k);
-    each_behind(s, [&](const node_head* n) { return before(n, order, k); }, visit);
   }
   template <class Visit>
-  void each_from(session& s, std::uint64_t order, Visit&& visit) noexcept {
-    each_behind(s, [&](const node_head* n) { return n->order < order; }, visit);
+  void walk_from(session& s, std::uint64_t order, Visit&& visit) noexcept {
+    walk_behind(s, [&](const node_head* n) { return n->order < order; }, visit);
+  }
+  template <class Visit>
+  void walk_from_key(session& s, std::uint64_t order, const key& k, Visit&& visit) noexcept {
+    walk_behind(s, [&](const node_head* n) { return before(n, order, k); }, visit);
+  }
+  [[nodiscard]] bool tidy(session& s, const node_head* n) noexcept {
+    if (!is_whole<Nodes>(memory_, n)) return false;
+    position p;
+    bool owes = false;
+    const bool done = find(s, n->order, Nodes::key_of(n), p, owes);
+    if (owes) memory_.fence_tidied();
+    return done;
   }
 
   // ---- recovery ----
@@ -165,32 +156,7 @@ class skip_list {
     if (n != nullptr) begin(p, n);
     return n != nullptr;
   }
-  [[nodiscard]] progress step(probe& p) noexcept {
-    if (p.level == 0 && offset_of(p.w) == p.at) return progress::found;
-    node_head* n = offset_of(p.w) == 0 || p.left == 0 ? nullptr : node_at(p.w);
-    if (p.left != 0) --p.left;
-    const key k = Nodes::key_of(p.of);
-    if (p.level == 0) {
-      if (n == nullptr) return progress::absent;
-      const link_word behind = n->next.load();
-      if ((behind & gone) == 0 && compare(n, p.of->order, k) > 0) return progress::absent;
-      p.by = &n->next;
-      p.w = behind;
-    } else {
-      const link_word next = n == nullptr ? 0 : level(&n->next, p.level).load();
-      if (n != nullptr && is_deleted(n, next)) {
-        p.w = next;
-      } else if (n != nullptr && before(n, p.of->order, k)) {
-        p.stand = &n->next;
-        p.w = next;
-      } else {
-        p.by = p.stand;
-        p.w = level(p.stand, --p.level).load();
-      }
-    }
-    prefetch(p.w);
-    return progress::under_way;
-  }
+  [[nodiscard]] progress step(probe& p) noexcept;
   [[nodiscard]] const link* mark_of(std::uint64_t offset, std::uint64_t bytes) const noexcept {
     const node_head* n = candidate(offset, bytes);
     return n == nullptr ? nullptr : &n->next;
@@ -198,89 +164,12 @@ class skip_list {
   // Calls pass(link) for each link, at every level that the node may have been linked at, that a search for it follows,
   // and for those after as long as nodes are deleted.
   template <class Pass>
-  void each_link_to(std::uint64_t offset, std::uint64_t bytes, Pass&& pass) noexcept {
-    node_head* n = candidate(offset, bytes);
-    if (n == nullptr) return;
-    const key k = Nodes::key_of(n);
-    const unsigned height = height_of(n);
-    std::uint64_t left = memory_.nodes_max();
-    link* from = &root_.first;
-    for (unsigned i = levels(); i-- > 0;) {
-      link* stand = from;
-      for (;;) {
-        const link& l = level(stand, i);
-        if (i < height) pass(l);
-        const link_word w = l.load();
-        node_head* next = offset_of(w) == 0 || left-- == 0 ? nullptr : node_at(w);
-        if (next == nullptr) break;
-        if (!is_deleted(next, level(&next->next, i).load())) {
-          if (compare(next, n->order, k) > 0) break;
-          if (before(next, n->order, k)) from = &next->next;
-        }
-        stand = &next->next;
-      }
-    }
-  }
+  void each_link_to(std::uint64_t offset, std::uint64_t bytes, Pass&& pass) noexcept;
   // The node, which is not linked at the bottom, leaves the levels above; true: it was in one.  Nobody else is there.
-  bool detach(std::uint64_t offset, std::uint64_t bytes) noexcept {
-    node_head* n = candidate(offset, bytes);
-    if (n == nullptr) return false;
-    const std::uint64_t at = memory_.offset_in_pool(n);
-    const key k = Nodes::key_of(n);
-    const unsigned height = height_of(n);
-    if (height == 1) return false;
-    bool was = false;
-    std::uint64_t left = memory_.nodes_max();
-    link* from = &root_.first;
-    for (unsigned i = levels(); i-- > 1;) {
-      link* stand = from;
-      link_word w = level(stand, i).load();
-      while (offset_of(w) != 0 && left-- != 0) {
-        if (offset_of(w) == at && i < height) {
-          link& l = level(stand, i);
-          l.set((w & gone) | offset_of(level(&n->next, i).load()));
-          memory_.contents(&l, sizeof l);
-          was = true;
-          break;
-        }
-        node_head* next = node_at(w);
-        if (next == nullptr) return was;
-        const link_word behind = level(&next->next, i).load();
-        if (!is_deleted(next, behind)) {
-          if (compare(next, n->order, k) > 0) break;
-          if (before(next, n->order, k)) from = &next->next;
-        }
-        stand = &next->next;
-        w = behind;
-      }
-    }
-    return was;
-  }
+  bool detach(std::uint64_t offset, std::uint64_t bytes) noexcept;
   template <class Visit>
-  void each_linked(Visit&& visit) noexcept {
-    // A damaged list may lead round in a circle.
-    std::uint64_t left = memory_.nodes_max();
-    const link* in = &root_.first;
-    for (link_word w = in->load(); offset_of(w) != 0;) {
-      const node_head* n = node_at(w);
-      if (n == nullptr) return;
-      if (left-- == 0) return memory_.report_damage(offset_of(w));
-      visit(start_of(offset_of(w)), in);
-      in = &n->next;
-      w = in->load();
-    }
-  }
+  [[nodiscard]] bool each_linked(Visit&& visit) noexcept;
   // As those of list.hpp.
-  [[nodiscard]] bool tidy_at(session& s, const node_head* n) noexcept {
-    if (!is_whole<Nodes>(memory_, n)) return false;
-    s.enter();
-    position p;
-    bool owes = false;
-    const bool done = find(s, n->order, Nodes::key_of(n), p, owes);
-    if (owes) memory_.fence_tidied();
-    s.leave();
-    return done;
-  }
   template <class Visit>
   static void each_head(std::uint64_t bytes, Visit&& visit) noexcept {
     for (unsigned h = 1; h <= low_heights + 1; ++h) {
@@ -292,57 +181,16 @@ class skip_list {
   }
   // Heights of nodes of more levels than can be told from the place are drawn again.
   template <class Head>
-  void link_all(std::size_t count, Head&& head, unsigned) noexcept {
-    std::array<link*, skip_levels> last;
-    for (unsigned i = 0; i < skip_levels; ++i) last[i] = &level(&root_.first, i);
-    unsigned levels = 1;
-    constexpr std::size_t ahead = 16;
-    for (std::size_t i = 0; i < count; ++i) {
-      if (i + ahead < count) __builtin_prefetch(origin_ + head(i + ahead), 1);
-      auto* n = reinterpret_cast<node_head*>(memory_.at(head(i)));
-      if (head(i) % line == 0) {
-        const auto zeros = static_cast<unsigned>(std::countr_zero(mix_seed(i, head(i)) | std::uint64_t{1} << 62));
-        *(reinterpret_cast<std::uint64_t*>(n) - skip_levels) =
-            std::min(low_heights + 1 + zeros / rise_bits, skip_levels);
-      }
-      const unsigned height = height_of(n);
-      levels = std::max(levels, height);
-      for (unsigned j = 0; j < height; ++j) {
-        last[j]->set(head(i));
-        last[j] = &level(&n->next, j);
-      }
-    }
-    for (link* l : last) l->set(0);
-    levels_.store(levels, std::memory_order_relaxed);
-  }
+  void link_all(std::size_t count, Head&& head, unsigned) noexcept;
   // What is wrong with the levels while nobody is at work; nullptr: nothing.
   template <class Meet>
-  [[nodiscard]] const char* check(Meet&& meet) {
-    for (unsigned i = levels(); i-- > 0;) {
-      const node_head* last = nullptr;
-      std::uint64_t left = memory_.nodes_max();
-      for (link_word w = level(&root_.first, i).load(); offset_of(w) != 0;) {
-        if (left-- == 0) return "a level leads round in a circle";
-        const node_head* n = node_at(w);
-        if (n == nullptr) return "a link leads where no node can be";
-        if (height_of(n) <= i) return "a node is linked above its height";
-        if (!is_whole<Nodes>(memory_, n)) return "a node reaches out of the pool";
-        w = level(&n->next, i).load();
-        if (is_deleted(n, w)) continue;
-        if (!has_order_of_key<Nodes>(*this, n)) return "the order of a node is not that of its key";
-        if (last != nullptr && !before(last, n->order, Nodes::key_of(n))) return "nodes are out of order";
-        if (!is_at_bottom(n) || (n->next.load() & gone) != 0) return "a node is above and not at the bottom";
-        if (i == 0) meet(n);
-        last = n;
-      }
-    }
-    return nullptr;
-  }
+  [[nodiscard]] const char* check(Meet&& meet);
 
   [[nodiscard, NVM_INLINE]] static std::uint64_t order_of(const key& k) noexcept {
     return list<Memory, Nodes>::order_of(k);
   }
   static constexpr std::uint64_t key_of_order(std::uint64_t order) noexcept { return order; }
+  [[nodiscard]] Memory& memory() const noexcept { return memory_; }
 
  private:
   static constexpr unsigned rise_bits = 2;  // one node in 4 is in the next level, too
@@ -427,66 +275,6 @@ class skip_list {
 
   // ---- reading ----
 
-  template <class Visit>
-  [[nodiscard, NVM_INLINE]] bool search(session& s, std::uint64_t order, const key& k, Visit&& visit) noexcept {
-    link* stand = &root_.first;
-    std::uint64_t stop = 0;
-    for (unsigned i = levels(); i-- > 1;) {
-      link_word w = level(stand, i).load();
-      climb up;
-      while (offset_of(w) != stop && offset_of(w) != 0) {
-        node_head* n = node_at(w, up);
-        if (n == nullptr) [[unlikely]]
-          return false;
-        const link_word next = level(&n->next, i).load();
-        prefetch(next);
-        if (is_deleted(n, next)) [[unlikely]] {
-          w = next;
-          continue;
-        }
-        const int c = compare(n, order, k);
-        if (c > 0) {
-          stop = offset_of(w);
-          break;
-        }
-        if (c == 0) {
-          // Its insertion has ended when the mark here is gone, and is durable.
-          if ((w & pending) != 0) break;
-          memory_.depend(s, order);
-          visit(n);
-          return true;
-        }
-        stand = &n->next;
-        w = next;
-      }
-    }
-    link* in = stand;
-    link_word w = in->load();
-    climb up;
-    while (offset_of(w) != stop && offset_of(w) != 0) {
-      node_head* n = node_at(w, up);
-      if (n == nullptr) [[unlikely]]
-        break;
-      const link_word next = n->next.load();
-      prefetch(next);
-      const int c = compare(n, order, k);
-      if (c == 0) {
-        if ((next & gone) == 0) {
-          (void)memory_.settled(s, *in, w, order);
-          memory_.depend(s, order);
-          visit(n);
-          return true;
-        }
-        (void)memory_.settled(s, n->next, next, order);
-      } else if (c > 0 && (next & gone) == 0) {
-        break;
-      }
-      in = &n->next;
-      w = next;
-    }
-    memory_.depend(s, order);
-    return false;
-  }
   void begin(probe& p, const node_head* n) noexcept {
     const unsigned top = levels() - 1;
     link* const root = &root_.first;
@@ -503,50 +291,14 @@ class skip_list {
   }
   // A link of the bottom, after which everything stands that is not before something.
   template <class Before>
-  [[nodiscard]] link* bottom_behind(Before&& is_before) noexcept {
-    std::uint64_t left = memory_.nodes_max();  // a damaged list may lead round in a circle
-    link* stand = &root_.first;
-    for (unsigned i = levels(); i-- > 0;) {
-      link_word w = level(stand, i).load();
-      while (offset_of(w) != 0 && left-- != 0) {
-        node_head* n = node_at(w);
-        if (n == nullptr) break;
-        const link_word next = level(&n->next, i).load();
-        if (!is_deleted(n, next)) {
-          if (!is_before(n)) break;
-          stand = &n->next;
-        }
-        w = next;
-      }
-    }
-    return stand;
-  }
+  [[nodiscard]] link* bottom_behind(Before&& is_before) noexcept;
   template <class Before, class Visit>
-  void each_behind(session& s, Before&& is_before, Visit&& visit) noexcept {
-    s.enter();
+  void walk_behind(session& s, Before&& is_before, Visit&& visit) noexcept {
     link* in = bottom_behind(is_before);
     walk(s, in, in->load(), [&](const node_head* n) { return is_before(n) || visit(n); });
-    s.leave();
   }
   template <class Visit>
-  void walk(session& s, link* in, link_word w, Visit&& visit) noexcept {
-    climb up;
-    while (offset_of(w) != 0) {
-      node_head* n = node_at(w, up);
-      if (n == nullptr) return;
-      const link_word next = n->next.load();
-      prefetch(next);
-      if ((next & gone) == 0) {
-        (void)memory_.settled(s, *in, w, n->order);
-        memory_.depend(s, n->order);
-        if (!visit(n)) return;
-      } else {
-        (void)memory_.settled(s, n->next, next, n->order);
-      }
-      in = &n->next;
-      w = next;
-    }
-  }
+  void walk(session& s, link* in, link_word w, Visit&& visit) noexcept;
 
   // ---- changing ----
 
@@ -582,166 +334,17 @@ class skip_list {
 
   // Where the key is or would be, at all levels; unlinks what is deleted on the way.  False: failure() says why.
   // `owes`: it has unlinked above what it did not retire.
-  [[nodiscard, NVM_INLINE]] bool find(session& s, std::uint64_t order, const key& k, position& p, bool& owes) noexcept {
-    for (patience left;;) {
-      const outcome o = try_find(s, order, k, p, owes);
-      if (o != outcome::again) [[likely]]
-        return o == outcome::done;
-      if (!left.again()) {
-        memory_.report_damage(memory_.offset_in_pool(&root_));
-        return false;
-      }
-    }
-  }
+  [[nodiscard, NVM_INLINE]] bool find(session& s, std::uint64_t order, const key& k, position& p, bool& owes) noexcept;
   [[nodiscard, NVM_INLINE]] outcome try_find(session& s, std::uint64_t order, const key& k, position& p,
-                                             bool& owes) noexcept {
-    link* stand = &root_.first;
-    std::uint64_t stop = 0;
-    p.levels = levels();
-    for (unsigned i = p.levels; i-- > 1;) {
-      link* in = &level(stand, i);
-      link_word w = in->load();
-      if ((w & gone) != 0) [[unlikely]]
-        return outcome::again;
-      climb up;
-      while (offset_of(w) != stop && offset_of(w) != 0) {
-        node_head* n = node_at(w, up);
-        if (n == nullptr || is_too_high(n, i)) [[unlikely]]
-          return outcome::failed;
-        link& own = level(&n->next, i);
-        const link_word next = own.load();
-        prefetch(next);
-        if (is_deleted(n, next)) [[unlikely]] {
-          if ((next & gone) == 0) {
-            (void)close(s, *n, height_of(n));
-            up = {};
-            continue;
-          }
-          const link_word behind = offset_of(next);
-          if (!memory_.tidy(*in, memory_.settled(s, *in, w, n->order), behind)) return outcome::again;
-          owes = true;
-          w = behind;
-          continue;
-        }
-        const int c = compare(n, order, k);
-        if (c >= 0) {
-          if (c > 0) stop = offset_of(w);
-          break;
-        }
-        if ((w & pending) != 0) [[unlikely]]
-          (void)memory_.settled(s, *in, w, n->order);
-        stand = &n->next;
-        in = &own;
-        w = next;
-      }
-      p.at[i] = {in, w};
-    }
-    p.current = nullptr;
-    p.in = nullptr;
-    link* in = stand;
-    link_word w = in->load();
-    if ((w & gone) != 0) [[unlikely]]
-      return outcome::again;
-    climb up;
-    while (offset_of(w) != stop && offset_of(w) != 0) {
-      node_head* n = node_at(w, up);
-      if (n == nullptr) [[unlikely]]
-        return outcome::failed;
-      const link_word next = n->next.load();
-      prefetch(next);
-      if ((next & gone) != 0) [[unlikely]] {
-        const link_word behind = without(memory_.settled(s, n->next, next, n->order), gone);
-        const link_word led = memory_.settled(s, *in, w, n->order);
-        const std::uint64_t start = start_of(offset_of(w));
-        if (!memory_.may_unlink(s, start)) return outcome::failed;
-        if (!memory_.tidy(*in, led, behind)) return outcome::again;
-        retire(s, start, n);
-        w = behind;
-        continue;
-      }
-      const int c = compare(n, order, k);
-      if (c >= 0) {
-        if (c == 0) {
-          p.current = n;
-          p.next = next;
-        }
-        break;
-      }
-      p.in = in;
-      p.in_word = w;
-      p.before_order = n->order;
-      in = &n->next;
-      w = next;
-    }
-    p.at[0] = {in, w};
-    return outcome::done;
-  }
+                                             bool& owes) noexcept;
+  [[nodiscard, NVM_INLINE]] outcome find_above(session& s, std::uint64_t order, const key& k, unsigned i, link*& stand,
+                                               std::uint64_t& stop, position& p, bool& owes) noexcept;
+  [[nodiscard, NVM_INLINE]] outcome find_at_bottom(session& s, std::uint64_t order, const key& k, link* stand,
+                                                   std::uint64_t stop, position& p) noexcept;
 
   template <class Size, class Fill>
-  [[nodiscard]] result<written> put(session& s, std::uint64_t order, const key& k, write_rule rule, Size&& size,
-                                    Fill&& fill, bool& owes) noexcept {
-    std::uint64_t made = 0;
-    std::uint64_t made_bytes = 0;
-    unsigned height = 0;
-    const auto give_up = [&](auto outcome) -> result<written> {
-      if (made != 0) memory_.discard(s, made);
-      return outcome;
-    };
-    position p;
-    for (;;) {
-      if (!find(s, order, k, p, owes)) return give_up(failure(s));
-      node_head* const old = p.current;
-      link_word expected = settled(s, p.at[0]);
-      memory_.depend(s, order);
-      if (old != nullptr) {
-        if (rule == write_rule::insert_only) return give_up(written::refused);
-        // Its link may hold the insertion of the next one.
-        expected = settled(s, {&old->next, p.next});
-      } else {
-        if (rule == write_rule::replace_only) return give_up(written::refused);
-        if (p.in != nullptr) {
-          (void)memory_.settled(s, *p.in, p.in_word, p.before_order);
-          memory_.depend(s, p.before_order);
-        }
-      }
-      const std::uint64_t bytes = size(old);
-      if (bytes == 0) return give_up(written::refused);
-      if (height == 0) height = old != nullptr ? height_of(old) : random_height(s);
-      if (height > p.levels) [[unlikely]] {
-        raise(height);
-        continue;
-      }
-      if (made != 0 && bytes != made_bytes) {
-        memory_.discard(s, made);
-        made = 0;
-      }
-      if (made == 0) {
-        const auto room = memory_.allocate(s, head_at(height) + bytes);
-        if (!room) return room.error();
-        made = *room;
-        made_bytes = bytes;
-      }
-      if (old != nullptr) {
-        if (!may_close(s, *old)) return give_up(failure(s));
-        expected = close(s, *old, height_of(old));
-        if ((expected & gone) != 0) continue;
-      }
-      std::byte* start = memory_.at(made);
-      *reinterpret_cast<std::uint64_t*>(start) = height;
-      std::byte* at = start + head_at(height);
-      fill(at, order, old);
-      auto* n = reinterpret_cast<node_head*>(at);
-      n->next.set(offset_of(expected));
-      for (unsigned i = 1; i < height; ++i) level(&n->next, i).set(follows(p, old, i));
-      memory_.contents(start, head_at(height) + bytes);
-      const deletion d = link_in(s, p, old, n, height, expected, order, k, owes);
-      if (d == deletion::refused) return give_up(failure(s));
-      if (d == deletion::forestalled) continue;
-      if (old != nullptr) return written::replaced;
-      s.count(1);
-      return written::inserted;
-    }
-  }
+  [[nodiscard]] result<written> put_owing(session& s, std::uint64_t order, const key& k, write_rule rule, Size&& size,
+                                          Fill&& fill, bool& owes) noexcept;
   // What follows at level i after a node that takes the place p, or that of the old one there.
   [[nodiscard]] std::uint64_t follows(const position& p, node_head* old, unsigned i) const noexcept {
     const std::uint64_t led = offset_of(p.at[i].word);
@@ -751,95 +354,16 @@ class skip_list {
   // The deletion of `old`, or of nothing.
   [[nodiscard, NVM_INLINE]] deletion link_in(session& s, position& p, node_head* old, node_head* n, unsigned height,
                                              link_word expected, std::uint64_t order, const key& k,
-                                             bool& owes) noexcept {
-    const std::uint64_t to = memory_.offset_in_pool(n);
-    link& bottom = old == nullptr ? *p.at[0].in : old->next;
-    const link_word desired = old == nullptr ? to : to | gone;
-    const std::uint64_t old_start = old == nullptr ? 0 : start_of(memory_.offset_in_pool(old));
-    bool may_go = true;
-    unsigned taken_over = 0;
-    if (height == 1) {
-      if (old == nullptr) return deleted_if(memory_.change(s, bottom, expected, desired, order));
-      const deletion d = memory_.change_to_delete(s, bottom, expected, desired, order, old_start);
-      if (d != deletion::done) return d;
-    } else {
-      // may_close() has done what change_to_delete() does first.
-      if (!memory_.begin(s, bottom, expected, desired, order)) return deletion::forestalled;
-      taken_over = build(s, p, bottom, desired, old, n, height, order, k, owes);
-      // What was unlinked on the way has taken of the room.
-      if (old != nullptr) may_go = memory_.may_unlink(s, old_start);
-    }
-    if (old != nullptr) unlink(s, p, old, to, may_go, taken_over, order, k, owes);
-    // It was deleted while it was built, and who did so may have looked too early.
-    if (height > 1 && (n->next.load() & gone) != 0) [[unlikely]]
-      sweep(s, order, k, owes);
-    return deletion::done;
-  }
+                                             bool& owes) noexcept;
   // Links n, which has just been linked at the bottom, at the levels above, and ends its insertion.  In levels below
   // what is returned, a link that led to the old node leads to n.
   [[gnu::noinline]] unsigned build(session& s, position& p, link& bottom, link_word desired, node_head* old,
                                    node_head* n, unsigned height, std::uint64_t order, const key& k,
-                                   bool& owes) noexcept {
-    const std::uint64_t to = memory_.offset_in_pool(n);
-    std::array<link*, skip_levels> begun;
-    const auto link_at = [&](unsigned i) {
-      link& own = level(&n->next, i);
-      for (;;) {
-        const link_word led = settled(s, p.at[i]);
-        const std::uint64_t behind = follows(p, old, i);
-        const link_word now = own.load();
-        if ((now & gone) != 0) return false;
-        if (offset_of(now) != behind && !memory_.tidy(own, now, behind)) continue;
-        if (memory_.begin_above(*p.at[i].in, led, to)) {
-          begun[i] = p.at[i].in;
-          return true;
-        }
-        // The place has changed; or the node was deleted, and perhaps replaced by another.
-        position q;
-        if (!find(s, order, k, q, owes) || q.current != n) return false;
-        p.at = q.at;
-        old = nullptr;
-      }
-    };
-    unsigned i = 1;
-    unsigned taken_over = 1;
-    for (; i < height && link_at(i); ++i) {
-      if (old != nullptr && taken_over == i && offset_of(p.at[i].word) == memory_.offset_in_pool(old)) ++taken_over;
-    }
-    memory_.finish(s, order);
-    memory_.unmark(bottom, desired);
-    while (i-- > 1) memory_.unmark(*begun[i], to);
-    return taken_over;
-  }
+                                   bool& owes) noexcept;
 
   template <class Decide>
-  [[nodiscard]] result<bool> take(session& s, std::uint64_t order, const key& k, Decide&& decide, bool& owes) noexcept {
-    position p;
-    for (;;) {
-      if (!find(s, order, k, p, owes)) return failure(s);
-      node_head* const n = p.current;
-      if (n == nullptr) {
-        memory_.depend(s, order);
-        return false;
-      }
-      (void)settled(s, p.at[0]);
-      memory_.depend(s, order);
-      if (!decide(n)) return false;
-      const std::uint64_t start = start_of(memory_.offset_in_pool(n));
-      if (!may_close(s, *n)) return failure(s);
-      const link_word next = close(s, *n, height_of(n));
-      if ((next & gone) != 0) continue;
-      // A node that is linked above is durably deleted before it leaves the bottom, or searches would stand on it there
-      // after a crash.
-      const bool at_once = height_of(n) > 1;
-      const deletion d = memory_.change_to_delete(s, n->next, next, next | gone, order, start, at_once);
-      if (d == deletion::refused) return failure(s);
-      if (d == deletion::forestalled) continue;
-      s.count(-1);
-      unlink(s, p, n, next, true, 0, order, k, owes);
-      return true;
-    }
-  }
+  [[nodiscard]] result<bool> take_owing(session& s, std::uint64_t order, const key& k, Decide&& decide,
+                                        bool& owes) noexcept;
   // What is closed has to go: before that it is known that it may.
   [[nodiscard, NVM_INLINE]] bool may_close(session& s, const node_head& n) noexcept {
     return height_of(&n) == 1 || memory_.will_delete(s, start_of(memory_.offset_in_pool(&n)));
@@ -847,19 +371,7 @@ class skip_list {
   // Marks the upper levels of a node, from above; a mark is durable before the one below it can be seen, so that nobody
   // ever stands at a level on a node that has left the one below.  For the lowest, the mark at the bottom stands in.
   // The link at the bottom, settled.
-  [[NVM_INLINE]] link_word close(session& s, node_head& n, unsigned height) noexcept {
-    for (unsigned i = height; i-- > 1;) {
-      link& l = level(&n.next, i);
-      for (;;) {
-        link_word w = l.load();
-        if ((w & gone) != 0) break;
-        w = settled(s, {&l, w});
-        if (height == 2 ? memory_.swing(l, w, w | gone) : memory_.tidy_behind(l, w, w | gone)) break;
-      }
-    }
-    const link_word w = n.next.load();
-    return (w & gone) != 0 ? memory_.settled(s, n.next, w, n.order) : settled(s, {&n.next, w});
-  }
+  [[NVM_INLINE]] link_word close(session& s, node_head& n, unsigned height) noexcept;
   // What has left the bottom.
   [[NVM_INLINE]] void retire(session& s, std::uint64_t start, const node_head* n) noexcept {
     if (height_of(n) == 1) {
@@ -871,37 +383,7 @@ class skip_list {
   // The node at p, which we have deleted, leaves all levels; `behind` follows at the bottom.  In those below
   // `taken_over` a replacement is linked in its place.
   [[NVM_INLINE]] void unlink(session& s, const position& p, node_head* n, link_word behind, bool may_go,
-                             unsigned taken_over, std::uint64_t order, const key& k, bool& owes) noexcept {
-    const std::uint64_t at = memory_.offset_in_pool(n);
-    const std::uint64_t start = start_of(at);
-    bool all = may_go;
-    const unsigned height = height_of(n);
-    std::uint32_t written = 0;
-    for (unsigned i = height; i-- > 1;) {
-      if (i < taken_over) continue;
-      // Where it was not linked, somebody may have linked it since.
-      if (i < p.levels && offset_of(p.at[i].word) == at &&
-          memory_.swing(*p.at[i].in, without(p.at[i].word, pending), offset_of(level(&n->next, i).load()))) {
-        written |= 1U << i;
-      } else {
-        all = false;
-      }
-    }
-    // Where a replacement was built, the position may be a newer one, and the node has left it.
-    all = all && offset_of(p.at[0].word) == at &&
-          memory_.swing(*p.at[0].in, without(p.at[0].word, pending), offset_of(behind));
-    if (all) [[likely]]
-      memory_.write_back(*p.at[0].in);
-    for (unsigned i = height; i-- > 1;) {
-      if ((written >> i & 1) != 0) memory_.write_back(*p.at[i].in);
-    }
-    if (all) [[likely]] {
-      retire(s, start, n);
-      return;
-    }
-    owes = true;
-    sweep(s, order, k, owes);
-  }
+                             unsigned taken_over, std::uint64_t order, const key& k, bool& owes) noexcept;
   // Unlinks what is deleted and has this key, at all levels, unless memory is short.
   [[gnu::noinline]] void sweep(session& s, std::uint64_t order, const key& k, bool& owes) noexcept {
     position p;
@@ -916,3 +398,7 @@ class skip_list {
 };
 
 }  // namespace nvm::lockfree
+
+#include "lockfree/skip_list_levels.hpp"    // IWYU pragma: export
+#include "lockfree/skip_list_recovery.hpp"  // IWYU pragma: export
+#include "lockfree/skip_list_search.hpp"    // IWYU pragma: export

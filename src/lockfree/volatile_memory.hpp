@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/inlining.hpp"
+#include "lockfree/concept.hpp"
 #include "lockfree/link.hpp"
 #include "lockfree/node_sizes.hpp"
 #include "platform/platform.hpp"
@@ -231,5 +232,6 @@ class volatile_memory {
   std::atomic<std::uint64_t> next_{chunk_bytes};  // 0 leads nowhere
   epochs epochs_;
 };
+static_assert(memory<volatile_memory>);
 
 }  // namespace nvm::lockfree

@@ -193,15 +193,9 @@ class recovery {
       }
       const bool has_header = fault != block_fault::no_header;
       if (has_header) f.newest = std::max(f.newest, b.version);
-      // The next block that holds.
       std::uint64_t behind = at + step_over(fault, b);
       const bool is_last = at >= sure && by_cleaner;
-      while (!is_last && behind < end) {
-        layout::block_header other;
-        const block_fault next = inspect_block(h.base_, h.chunks_.place(c, behind), bytes, other);
-        if (next == block_fault::none) break;
-        behind += step_over(next, other);
-      }
+      if (!is_last) behind = next_intact(c, behind, end);
       if (!is_last && (behind < end || at < sure)) {
         behind = std::min(behind, end);
         if (h.settings_.salvage && mend_block(h.base_, place, bytes, behind - at, f.newest_intact, b) &&
@@ -224,6 +218,16 @@ class recovery {
     if (f.had_end) f.end = sure;
   }
 
+  // Where the next block begins that holds, from `at` on; `end` or beyond: none does.
+  [[nodiscard]] std::uint64_t next_intact(const chunk& c, std::uint64_t at, std::uint64_t end) noexcept {
+    while (at < end) {
+      layout::block_header b;
+      const block_fault fault = inspect_block(heap_.base_, heap_.chunks_.place(c, at), heap_.chunks_.chunk_bytes(), b);
+      if (fault == block_fault::none) break;
+      at += step_over(fault, b);
+    }
+    return at;
+  }
   // Its entries count, also if its contents are damaged.
   void keep(part_found& p, std::uint32_t number, std::uint64_t offset, const layout::block_header& b) {
     chunk_found& f = found_[number];

@@ -1,7 +1,7 @@
 // The table of engines: a row for each that a pool can have.  Nothing else compares their numbers
 // (tools/tree_rules.py): all other code asks the engine's row.
 //
-// What an engine does is in src/engine/table.cpp, what check and repair do about its log in src/care/.
+// What an engine does is in src/engine/direct.cpp, what check and repair do about its log in src/care/.
 #pragma once
 
 #include <array>
@@ -26,20 +26,23 @@ struct engine_row {
   std::uint32_t number;  // enum nvm_engine, and the superblock's, but for undo, which is 0 there
   const char* name;
   log_kind log;
-  bool on_ssd;             // has pools on medium ssd
-  bool validates;          // enum nvm_validation may be chosen
-  bool wants_large_lanes;  // a lane's log holds the records of many transactions
+  bool on_ssd;  // has pools on medium ssd
+
   // The log is the only copy of the data: addresses of objects are virtual, no image is needed on ssd, and the pool is
   // at home on any medium.
-  bool is_its_log;
+  [[nodiscard]] constexpr bool is_its_log() const noexcept { return log == log_kind::none; }
+  // A lane's log holds the records of many transactions.
+  [[nodiscard]] constexpr bool wants_large_lanes() const noexcept { return log != log_kind::lanes; }
+  // enum nvm_validation may be chosen: recovery looks at records of whole transactions, or at words, one by one.
+  [[nodiscard]] constexpr bool validates() const noexcept { return log != log_kind::lanes && log != log_kind::none; }
 };
 
 inline constexpr std::array<engine_row, 5> engine_table{{
-    {NVM_ENGINE_UNDO, "undo", log_kind::lanes, true, false, false, false},
-    {NVM_ENGINE_REDO, "redo", log_kind::rings, true, true, true, false},
-    {NVM_ENGINE_MNEMOSYNE, "mnemosyne", log_kind::new_words, false, true, true, false},
-    {NVM_ENGINE_MNEMOSYNE_UNDO, "mnemosyne-undo", log_kind::old_words, false, true, true, false},
-    {NVM_ENGINE_LOG, "log", log_kind::none, true, false, true, true},
+    {NVM_ENGINE_UNDO, "undo", log_kind::lanes, true},
+    {NVM_ENGINE_REDO, "redo", log_kind::rings, true},
+    {NVM_ENGINE_MNEMOSYNE, "mnemosyne", log_kind::new_words, false},
+    {NVM_ENGINE_MNEMOSYNE_UNDO, "mnemosyne-undo", log_kind::old_words, false},
+    {NVM_ENGINE_LOG, "log", log_kind::none, true},
 }};
 inline constexpr std::uint32_t default_engine = engine_table[0].number;
 // What a superblock may name, for messages.

@@ -488,7 +488,7 @@ void pool_file::take_superblock(const layout::superblock& sb) noexcept {
 // the place where the file lies says which it is now.  A pool of engine log has none of these: it is at home on any.
 status pool_file::choose_medium(std::uint32_t requested) noexcept {
   const std::uint32_t made = superblock_.medium;
-  const bool anywhere = engine_of(superblock_.engine).is_its_log;
+  const bool anywhere = engine_of(superblock_.engine).is_its_log();
   if (requested != NVM_MEDIUM_DETECT) {
     if (!anywhere && (requested == NVM_MEDIUM_SSD) != (made == NVM_MEDIUM_SSD)) {
       return fail(errc::medium, "it was made for medium %s, asked for is %s: their logs differ", medium_name(made),

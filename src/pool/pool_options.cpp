@@ -37,7 +37,7 @@ status set_lanes(const pool_create_options& o, std::uint64_t size, geometry_requ
                 lane_bytes_max);
   }
   const bool small = size < (std::uint64_t{4} << 20);
-  const bool ring = engine_of(o.engine).wants_large_lanes;
+  const bool ring = engine_of(o.engine).wants_large_lanes();
   shape.lane_count = o.lanes != 0 ? o.lanes : small ? 8 : ring ? 32 : 64;
   // A ring holds the records of many transactions: the more, the fewer lines are written home.
   const std::uint64_t chosen =
@@ -51,7 +51,7 @@ status set_lanes(const pool_create_options& o, std::uint64_t size, geometry_requ
 result<geometry_request> shape_of_new_pool(const pool_create_options& o, std::uint32_t medium,
                                            std::uint64_t window_bytes) noexcept {
   // Virtual addresses take as much of the window as the data may, at least.
-  const bool has_home = engine_of(o.engine).is_its_log;
+  const bool has_home = engine_of(o.engine).is_its_log();
   const std::uint64_t limit = std::min(layout::pool_bytes_max, has_home ? window_bytes / 4 : window_bytes);
   const std::uint64_t asked = o.size_bytes != 0 ? o.size_bytes : size_bytes_default;
   if (asked > limit)

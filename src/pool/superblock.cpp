@@ -137,7 +137,7 @@ status check_request(const superblock& sb) noexcept {
     return bad_field(NVM_FIELD(size_pages), sb.size_pages, "1 .. capacity_pages");
   if (sb.medium < NVM_MEDIUM_SHM || sb.medium > NVM_MEDIUM_SSD)
     return bad_field(NVM_FIELD(medium), sb.medium, "1 .. 4");
-  if (engine_of(sb.engine).is_its_log) {
+  if (engine_of(sb.engine).is_its_log()) {
     if (sb.lane_count != 0) return bad_field(NVM_FIELD(lane_count), sb.lane_count, "0 with engine log");
     if (sb.lane_bytes != 0) return bad_field(NVM_FIELD(lane_bytes), sb.lane_bytes, "0 with engine log");
     if (sb.log_bytes != 0) return bad_field(NVM_FIELD(log_bytes), sb.log_bytes, "0 with engine log");
@@ -183,7 +183,7 @@ status check_places(const superblock& sb) noexcept {
   if (g.capacity_bytes() > layout::pool_bytes_max)
     return bad_field(NVM_FIELD(capacity_pages), sb.capacity_pages, "a pool of at most 16 TiB");
   if (sb.home_bytes > layout::home_bytes_max || sb.home_bytes % layout::home_bytes_unit != 0 ||
-      (sb.home_bytes != 0) != engine_of(sb.engine).is_its_log)
+      (sb.home_bytes != 0) != engine_of(sb.engine).is_its_log())
     return bad_field(NVM_FIELD(home_bytes), sb.home_bytes, "0, or with engine log a multiple of 64 KiB up to 64 TiB");
   if (!checked_add(sb.base_address, g.address_bytes()))
     return bad_field(NVM_FIELD(base_address), sb.base_address, "an address range that does not wrap");

@@ -44,7 +44,7 @@ constexpr unsigned superblock_copy_of(std::uint64_t sequence) noexcept { return 
 // Whether a process works in a private image of the file, which a ring of records leads to: all pools made for ssd but
 // those whose log is the only copy of their data.
 [[nodiscard]] constexpr bool has_image(const layout::superblock& sb) noexcept {
-  return sb.medium == NVM_MEDIUM_SSD && !engine_of(sb.engine).is_its_log;
+  return sb.medium == NVM_MEDIUM_SSD && !engine_of(sb.engine).is_its_log();
 }
 
 // What the log area holds.  In an image transactions keep old bytes in volatile memory, and there are no lanes.

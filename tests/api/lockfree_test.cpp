@@ -171,8 +171,6 @@ TEST_P(lockfree_face, keeps_bytes_of_any_size) {
 }
 
 TEST_P(lockfree_face, decides_about_an_entry_atomically) {
-  nvm_lf* lf = open("counters", NVM_LF_BYTES);
-  ASSERT_NE(lf, nullptr) << nvm_errormsg();
   constexpr int threads = 4;
   const int each = GetParam().medium == NVM_MEDIUM_SSD ? 50 : 300;
   const auto add_one = [](const nvm_lf_entry*, nvm_lf_change* c, void*) {
@@ -185,21 +183,28 @@ TEST_P(lockfree_face, decides_about_an_entry_atomically) {
     };
     return NVM_LF_REPLACE;
   };
-  std::vector<std::thread> all;
-  for (int t = 0; t < threads; ++t) {
-    all.emplace_back([&] {
-      for (int i = 0; i < each; ++i) ASSERT_GT(nvm_lf_update(lf, "n", 1, add_one, nullptr), 0) << nvm_errormsg();
-    });
+  for (const std::uint32_t kind : all_kinds) {
+    SCOPED_TRACE(kind);
+    const std::string name = "counters " + std::to_string(kind);
+    nvm_lf* lf = open(name.c_str(), NVM_LF_BYTES, kind);
+    ASSERT_NE(lf, nullptr) << nvm_errormsg();
+    std::vector<std::thread> all;
+    for (int t = 0; t < threads; ++t) {
+      all.emplace_back([&] {
+        for (int i = 0; i < each; ++i) ASSERT_GT(nvm_lf_update(lf, "n", 1, add_one, nullptr), 0) << nvm_errormsg();
+      });
+    }
+    for (auto& t : all) t.join();
+    std::uint64_t n = 0;
+    EXPECT_EQ(nvm_lf_get(lf, "n", 1, &n, sizeof n, nullptr), 1);
+    EXPECT_EQ(n, std::uint64_t{threads} * each);
+    EXPECT_EQ(
+        nvm_lf_update(lf, "n", 1, [](const nvm_lf_entry*, nvm_lf_change*, void*) { return NVM_LF_KEEP; }, nullptr), 0);
+    EXPECT_EQ(nvm_lf_update(
+                  lf, "n", 1, [](const nvm_lf_entry*, nvm_lf_change*, void*) { return NVM_LF_REMOVE; }, nullptr),
+              3);
+    EXPECT_EQ(nvm_lf_get(lf, "n", 1, &n, sizeof n, nullptr), 0);
   }
-  for (auto& t : all) t.join();
-  std::uint64_t n = 0;
-  EXPECT_EQ(nvm_lf_get(lf, "n", 1, &n, sizeof n, nullptr), 1);
-  EXPECT_EQ(n, std::uint64_t{threads} * each);
-  EXPECT_EQ(
-      nvm_lf_update(lf, "n", 1, [](const nvm_lf_entry*, nvm_lf_change*, void*) { return NVM_LF_KEEP; }, nullptr), 0);
-  EXPECT_EQ(
-      nvm_lf_update(lf, "n", 1, [](const nvm_lf_entry*, nvm_lf_change*, void*) { return NVM_LF_REMOVE; }, nullptr), 3);
-  EXPECT_EQ(nvm_lf_get(lf, "n", 1, &n, sizeof n, nullptr), 0);
 }
 
 TEST_P(lockfree_face, marks_are_durable) {

@@ -25,11 +25,6 @@ struct numbering_medium : ordered_media {
 };
 static_assert(media<numbering_medium>);
 
-template <class Memory>
-using word_skip_list = skip_list<Memory, word_nodes>;
-template <class Memory>
-using word_tree = tree<Memory, word_nodes>;
-
 template <template <class> class Shape>
 void expect_reader_knows() {
   using pool_type = ground<numbering_medium>;

@@ -129,11 +129,6 @@ class ground {
   std::unique_ptr<domain<M>> domain_;
 };
 
-template <class Memory>
-using word_list = list<Memory, word_nodes>;
-template <class Memory>
-using word_hash_table = hash_table<Memory, word_nodes, word_hash>;
-
 // Makes a structure: its root, and what that leads to.
 template <media M>
 auto make_list(ground<M>& g, std::string_view name) {

@@ -16,12 +16,6 @@ namespace nvm::lockfree::testing {
 namespace {
 
 template <class Memory>
-using sealed_list = list<Memory, sealed_words>;
-template <class Memory>
-using sealed_hash = hash_table<Memory, sealed_words, word_hash>;
-template <class Memory>
-using sealed_skip = skip_list<Memory, sealed_words>;
-template <class Memory>
 using sealed_bytes_hash = hash_table<Memory, sealed_bytes, byte_hash>;
 template <class Memory>
 using sealed_bytes_skip = skip_list<Memory, sealed_bytes>;
@@ -160,8 +154,8 @@ class volatile_links : public ::testing::Test {
 };
 
 using kinds =
-    ::testing::Types<kind_under_test<sealed_list, sealed_words>, kind_under_test<sealed_hash, sealed_words>,
-                     kind_under_test<sealed_skip, sealed_words>, kind_under_test<sealed_bytes_hash, sealed_bytes>,
+    ::testing::Types<kind_under_test<sealed_list, sealed_words>, kind_under_test<sealed_hash_table, sealed_words>,
+                     kind_under_test<sealed_skip_list, sealed_words>, kind_under_test<sealed_bytes_hash, sealed_bytes>,
                      kind_under_test<sealed_bytes_skip, sealed_bytes>>;
 TYPED_TEST_SUITE(volatile_links, kinds);
 
@@ -380,10 +374,10 @@ TEST(volatile_links_cost, one_write_back_and_one_fence_a_change_list) {
   costs_one_of_each<sealed_list>(layout::kind::list);
 }
 TEST(volatile_links_cost, one_write_back_and_one_fence_a_change_hash_table) {
-  costs_one_of_each<sealed_hash>(layout::kind::hash);
+  costs_one_of_each<sealed_hash_table>(layout::kind::hash);
 }
 TEST(volatile_links_cost, one_write_back_and_one_fence_a_change_skip_list) {
-  costs_one_of_each<sealed_skip>(layout::kind::skip_list);
+  costs_one_of_each<sealed_skip_list>(layout::kind::skip_list);
 }
 
 // A change that somebody has begun and not ended is ended by whoever depends on it, before it reports anything.
@@ -443,7 +437,7 @@ TEST(volatile_links_damage, two_nodes_of_one_key_are_corrupt) {
   ground<plain_media> g{pool_geometry(1024, 1024), {}};
   const auto f = make_sealed(g, "it", layout::kind::hash, 2);
   ASSERT_TRUE(f);
-  using structure = rebuilt<plain_media, sealed_words, sealed_hash>;
+  using structure = rebuilt<plain_media, sealed_words, sealed_hash_table>;
   structure it{g.shared(), *f};
   ASSERT_TRUE(it.rebuild(1));
   structure::session s{g.join()};

@@ -8,8 +8,7 @@
 #include "base/inlining.hpp"
 #include "lockfree/hash_table.hpp"
 #include "lockfree/logged/redo_log.hpp"
-#include "lockfree/nodes.hpp"
-#include "lockfree/structure.hpp"
+#include "lockfree/logged/twin_face.hpp"
 
 namespace nvm::lockfree::logged {
 
@@ -34,7 +33,7 @@ class lazy_chain {
   lazy_chain(Memory& memory, redo_log<Memory>& log) noexcept : memory_{memory}, log_{log} {}
 
   template <class Visit>
-  [[nodiscard, NVM_INLINE]] bool look_up(list_head& head, std::uint64_t order, Visit&& visit) noexcept {
+  [[nodiscard, NVM_INLINE]] bool search(list_head& head, std::uint64_t order, Visit&& visit) noexcept {
     link_word w = head.next.load();
     while (offset_of(w) != 0) {
       list_node* n = at(w);
@@ -48,7 +47,7 @@ class lazy_chain {
     return false;
   }
 
-  [[nodiscard]] result<bool> insert(session& s, list_head& head, std::uint64_t order, std::uint64_t content) noexcept {
+  [[nodiscard]] result<bool> put(session& s, list_head& head, std::uint64_t order, std::uint64_t content) noexcept {
     for (;;) {
       const position p = find(head, order);
       if (p.current != nullptr && p.current->order == order) {
@@ -81,7 +80,7 @@ class lazy_chain {
     }
   }
 
-  [[nodiscard]] result<bool> remove(session& s, list_head& head, std::uint64_t order) noexcept {
+  [[nodiscard]] result<bool> take(session& s, list_head& head, std::uint64_t order) noexcept {
     for (;;) {
       const position p = find(head, order);
       if (p.current == nullptr || p.current->order != order) return false;
@@ -169,8 +168,8 @@ class lazy_chain {
   redo_log<Memory>& log_;
 };
 
-template <class Memory>
-class lazy_list {
+template <memory Memory>
+class lazy_list : public twin_face<lazy_list<Memory>, Memory> {
  public:
   using session = typename Memory::session;
   static constexpr bool searches_slowly = true;
@@ -189,24 +188,13 @@ class lazy_list {
   static constexpr std::uint64_t root_bytes_of(unsigned) noexcept { return root_bytes; }
 
   template <class Visit>
-  [[nodiscard, NVM_INLINE]] bool look_up(session& s, std::uint64_t k, Visit&& visit) noexcept {
-    s.enter();
-    const bool found = chain_.look_up(head_, k, visit);
-    s.leave();
-    return found;
+  [[nodiscard, NVM_INLINE]] bool search(std::uint64_t k, Visit&& visit) noexcept {
+    return chain_.search(head_, k, visit);
   }
-  [[nodiscard]] result<bool> insert(session& s, std::uint64_t k, std::uint64_t v) noexcept {
-    s.enter();
-    auto r = chain_.insert(s, head_, k, v);
-    s.leave();
-    return r;
+  [[nodiscard]] result<bool> put(session& s, std::uint64_t k, std::uint64_t v) noexcept {
+    return chain_.put(s, head_, k, v);
   }
-  [[nodiscard]] result<bool> remove(session& s, std::uint64_t k) noexcept {
-    s.enter();
-    auto r = chain_.remove(s, head_, k);
-    s.leave();
-    return r;
-  }
+  [[nodiscard]] result<bool> take(session& s, std::uint64_t k) noexcept { return chain_.take(s, head_, k); }
   // Nobody is in it.  visit(key, value).
   template <class Visit>
   void each(Visit&& visit) noexcept {
@@ -217,9 +205,10 @@ class lazy_list {
     return chain_.leads_to(head_, offset, ~std::uint64_t{0});
   }
   template <class Visit>
-  void each_linked(Visit&& visit) noexcept {
+  [[nodiscard]] bool each_linked(Visit&& visit) noexcept {
     visit(log_offset_);
     chain_.each(head_, [&](std::uint64_t offset, const list_node*) { visit(offset); });
+    return true;
   }
   [[nodiscard]] redo_log<Memory>& log() noexcept { return log_; }
 
@@ -231,8 +220,8 @@ class lazy_list {
 };
 
 // 2^bits buckets in the root, for as long as it lives.
-template <class Memory>
-class lazy_hash {
+template <memory Memory>
+class lazy_hash : public twin_face<lazy_hash<Memory>, Memory> {
  public:
   using session = typename Memory::session;
   static constexpr bool searches_slowly = false;
@@ -255,26 +244,17 @@ class lazy_hash {
   }
 
   template <class Visit>
-  [[nodiscard, NVM_INLINE]] bool look_up(session& s, std::uint64_t k, Visit&& visit) noexcept {
+  [[nodiscard, NVM_INLINE]] bool search(std::uint64_t k, Visit&& visit) noexcept {
     const std::uint64_t order = word_hash::of(k, 0);
-    s.enter();
-    const bool found = chain_.look_up(head_of(order), order, visit);
-    s.leave();
-    return found;
+    return chain_.search(head_of(order), order, visit);
   }
-  [[nodiscard]] result<bool> insert(session& s, std::uint64_t k, std::uint64_t v) noexcept {
+  [[nodiscard]] result<bool> put(session& s, std::uint64_t k, std::uint64_t v) noexcept {
     const std::uint64_t order = word_hash::of(k, 0);
-    s.enter();
-    auto r = chain_.insert(s, head_of(order), order, v);
-    s.leave();
-    return r;
+    return chain_.put(s, head_of(order), order, v);
   }
-  [[nodiscard]] result<bool> remove(session& s, std::uint64_t k) noexcept {
+  [[nodiscard]] result<bool> take(session& s, std::uint64_t k) noexcept {
     const std::uint64_t order = word_hash::of(k, 0);
-    s.enter();
-    auto r = chain_.remove(s, head_of(order), order);
-    s.leave();
-    return r;
+    return chain_.take(s, head_of(order), order);
   }
   template <class Visit>
   void each(Visit&& visit) noexcept {
@@ -289,11 +269,12 @@ class lazy_hash {
     return n != nullptr && chain_.leads_to(head_of(n->order), offset, n->order);
   }
   template <class Visit>
-  void each_linked(Visit&& visit) noexcept {
+  [[nodiscard]] bool each_linked(Visit&& visit) noexcept {
     visit(log_offset_);
     for (std::uint64_t i = 0; i >> bits_ == 0; ++i) {
       chain_.each(heads_[i], [&](std::uint64_t offset, const list_node*) { visit(offset); });
     }
+    return true;
   }
   [[nodiscard]] redo_log<Memory>& log() noexcept { return log_; }
 

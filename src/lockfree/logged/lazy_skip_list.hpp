@@ -30,8 +30,8 @@ constexpr std::uint64_t skip_node_bytes(unsigned levels) noexcept {
   return *(reinterpret_cast<stamped_link*>(reinterpret_cast<std::byte*>(&n) + offsetof(skip_node, links)) + level);
 }
 
-template <class Memory>
-class lazy_skip_list {
+template <memory Memory>
+class lazy_skip_list : public twin_face<lazy_skip_list<Memory>, Memory> {
  public:
   using session = typename Memory::session;
   static constexpr bool searches_slowly = false;
@@ -58,8 +58,7 @@ class lazy_skip_list {
   }
 
   template <class Visit>
-  [[nodiscard]] bool look_up(session& s, std::uint64_t k, Visit&& visit) noexcept {
-    s.enter();
+  [[nodiscard]] bool search(std::uint64_t k, Visit&& visit) noexcept {
     skip_node* before = &head_;
     skip_node* n = nullptr;
     for (unsigned level = top_.load(std::memory_order_relaxed); level-- > 0;) {
@@ -68,23 +67,10 @@ class lazy_skip_list {
     }
     const bool found = n != nullptr && n->order == k && is_linked(*n);
     if (found) visit(n->content);
-    s.leave();
     return found;
   }
-
-  [[nodiscard]] result<bool> insert(session& s, std::uint64_t k, std::uint64_t v) noexcept {
-    const unsigned levels = random_levels(s);
-    s.enter();
-    auto r = insert_inside(s, k, v, levels);
-    s.leave();
-    return r;
-  }
-  [[nodiscard]] result<bool> remove(session& s, std::uint64_t k) noexcept {
-    s.enter();
-    auto r = remove_inside(s, k);
-    s.leave();
-    return r;
-  }
+  [[nodiscard]] result<bool> put(session& s, std::uint64_t k, std::uint64_t v) noexcept;
+  [[nodiscard]] result<bool> take(session& s, std::uint64_t k) noexcept;
 
   template <class Visit>
   void each(Visit&& visit) noexcept {
@@ -99,10 +85,12 @@ class lazy_skip_list {
     return p.after[0] == offset;
   }
   template <class Visit>
-  void each_linked(Visit&& visit) noexcept {
+  [[nodiscard]] bool each_linked(Visit&& visit) noexcept {
     visit(log_offset_);
     for (skip_node* n = next(&head_, 0); n != nullptr; n = next(n, 0)) visit(memory_.offset_in_pool(n));
+    return true;
   }
+  using twin_face<lazy_skip_list, Memory>::check;
   // Every level is in order and leads to nodes of the level below.  Nobody is in it.
   [[nodiscard]] bool check() noexcept {
     for (unsigned level = 1; level < skip_levels_max; ++level) {
@@ -189,105 +177,6 @@ class lazy_skip_list {
     }
   }
 
-  [[nodiscard]] result<bool> insert_inside(session& s, std::uint64_t k, std::uint64_t v, unsigned levels) noexcept {
-    for (;;) {
-      place p;
-      const unsigned top = top_.load(std::memory_order_relaxed);
-      for (unsigned level = top; level < levels; ++level) {
-        p.before[level] = &head_;
-        p.after[level] = 0;
-      }
-      const int found = find(k, p);
-      if (found != nowhere) {
-        skip_node* n = node_at(p.after[static_cast<unsigned>(found)]);
-        if (has_left(*n)) continue;
-        for (unsigned spins = 0; !is_linked(*n) && !has_left(*n); ++spins) {
-          if (spins < 64) {
-            isa::spin_hint();
-          } else {
-            std::this_thread::yield();
-          }
-        }
-        return false;
-      }
-      unsigned locked = 0;
-      if (!lock_before(p, levels, locked, [&](unsigned level) { return p.after[level]; })) {
-        unlock_before(p, locked);
-        continue;
-      }
-      const std::uint64_t bytes = skip_node_bytes(levels);
-      const auto room = memory_.allocate(s, bytes);
-      if (!room || !log_.has_room_for(s)) {
-        unlock_before(p, locked);
-        return lazy_chain<Memory>::no_room(room);
-      }
-      auto* n = reinterpret_cast<skip_node*>(memory_.at(*room));
-      n->order = k;
-      n->content = v;
-      n->lock.holder = 0;
-      set_state(*n, linking_, levels);
-      const std::uint64_t tag = log_.begin(s);
-      change_set changes;
-      for (unsigned level = 0; level < levels; ++level) {
-        link_of(*n, level).set(p.after[level], tag);
-        // The last link of each line.
-        if (level + 1 == levels || level % 4 == 1) {
-          changes.bear(memory_.offset_in_pool(&link_of(*n, level).stamp), *room);
-        }
-      }
-      for (unsigned level = 0; level < levels; ++level) {
-        changes.add(memory_.offset_in_pool(&link_of(*p.before[level], level)), *room);
-      }
-      memory_.contents(n, bytes);
-      // Before the node is linked: whoever finds it linked looks on all of its levels.
-      unsigned highest = top_.load(std::memory_order_relaxed);
-      while (highest < levels && !top_.compare_exchange_weak(highest, levels, std::memory_order_relaxed)) {
-      }
-      log_.commit(s, tag, changes, [] {});
-      set_state(*n, 0, levels);
-      unlock_before(p, locked);
-      return true;
-    }
-  }
-
-  [[nodiscard]] result<bool> remove_inside(session& s, std::uint64_t k) noexcept {
-    place p;
-    int found = find(k, p);
-    if (found == nowhere) return false;
-    const std::uint64_t offset = p.after[static_cast<unsigned>(found)];
-    skip_node* const victim = node_at(offset);
-    const unsigned levels = levels_of(*victim);
-    if (!is_linked(*victim)) return false;
-    if (levels != static_cast<unsigned>(found) + 1) return false;  // found while it was leaving
-    victim->lock.lock(log_.token());
-    if (has_left(*victim)) {
-      victim->lock.unlock();
-      return false;
-    }
-    for (;;) {
-      unsigned locked = 0;
-      if (!lock_before(p, levels, locked, [&](unsigned) { return offset; })) {
-        unlock_before(p, locked);
-        (void)find(k, p);
-        continue;
-      }
-      if (!log_.has_room_for(s) || !log_.may_unlink(s, offset)) {
-        unlock_before(p, locked);
-        victim->lock.unlock();
-        return fail(errc::no_memory, "no memory to unlink a node");
-      }
-      change_set changes;
-      for (unsigned level = levels; level-- > 0;) {
-        changes.add(memory_.offset_in_pool(&link_of(*p.before[level], level)), link_of(*victim, level).load());
-      }
-      log_.commit(s, log_.begin(s), changes, [&] { set_state(*victim, left_, levels); });
-      unlock_before(p, locked);
-      victim->lock.unlock();
-      memory_.retire(s, offset);
-      return true;
-    }
-  }
-
   Memory& memory_;
   redo_log<Memory> log_;
   skip_node& head_;
@@ -296,5 +185,107 @@ class lazy_skip_list {
   const std::uint64_t left_;
   std::atomic<unsigned> top_{1};
 };
+
+template <memory Memory>
+inline result<bool> lazy_skip_list<Memory>::put(session& s, std::uint64_t k, std::uint64_t v) noexcept {
+  const unsigned levels = random_levels(s);
+  for (;;) {
+    place p;
+    const unsigned top = top_.load(std::memory_order_relaxed);
+    for (unsigned level = top; level < levels; ++level) {
+      p.before[level] = &head_;
+      p.after[level] = 0;
+    }
+    const int found = find(k, p);
+    if (found != nowhere) {
+      skip_node* n = node_at(p.after[static_cast<unsigned>(found)]);
+      if (has_left(*n)) continue;
+      for (unsigned spins = 0; !is_linked(*n) && !has_left(*n); ++spins) {
+        if (spins < 64) {
+          isa::spin_hint();
+        } else {
+          std::this_thread::yield();
+        }
+      }
+      return false;
+    }
+    unsigned locked = 0;
+    if (!lock_before(p, levels, locked, [&](unsigned level) { return p.after[level]; })) {
+      unlock_before(p, locked);
+      continue;
+    }
+    const std::uint64_t bytes = skip_node_bytes(levels);
+    const auto room = memory_.allocate(s, bytes);
+    if (!room || !log_.has_room_for(s)) {
+      unlock_before(p, locked);
+      return lazy_chain<Memory>::no_room(room);
+    }
+    auto* n = reinterpret_cast<skip_node*>(memory_.at(*room));
+    n->order = k;
+    n->content = v;
+    n->lock.holder = 0;
+    set_state(*n, linking_, levels);
+    const std::uint64_t tag = log_.begin(s);
+    change_set changes;
+    for (unsigned level = 0; level < levels; ++level) {
+      link_of(*n, level).set(p.after[level], tag);
+      // The last link of each line.
+      if (level + 1 == levels || level % 4 == 1) {
+        changes.bear(memory_.offset_in_pool(&link_of(*n, level).stamp), *room);
+      }
+    }
+    for (unsigned level = 0; level < levels; ++level) {
+      changes.add(memory_.offset_in_pool(&link_of(*p.before[level], level)), *room);
+    }
+    memory_.contents(n, bytes);
+    // Before the node is linked: whoever finds it linked looks on all of its levels.
+    unsigned highest = top_.load(std::memory_order_relaxed);
+    while (highest < levels && !top_.compare_exchange_weak(highest, levels, std::memory_order_relaxed)) {
+    }
+    log_.commit(s, tag, changes, [] {});
+    set_state(*n, 0, levels);
+    unlock_before(p, locked);
+    return true;
+  }
+}
+
+template <memory Memory>
+inline result<bool> lazy_skip_list<Memory>::take(session& s, std::uint64_t k) noexcept {
+  place p;
+  int found = find(k, p);
+  if (found == nowhere) return false;
+  const std::uint64_t offset = p.after[static_cast<unsigned>(found)];
+  skip_node* const victim = node_at(offset);
+  const unsigned levels = levels_of(*victim);
+  if (!is_linked(*victim)) return false;
+  if (levels != static_cast<unsigned>(found) + 1) return false;  // found while it was leaving
+  victim->lock.lock(log_.token());
+  if (has_left(*victim)) {
+    victim->lock.unlock();
+    return false;
+  }
+  for (;;) {
+    unsigned locked = 0;
+    if (!lock_before(p, levels, locked, [&](unsigned) { return offset; })) {
+      unlock_before(p, locked);
+      (void)find(k, p);
+      continue;
+    }
+    if (!log_.has_room_for(s) || !log_.may_unlink(s, offset)) {
+      unlock_before(p, locked);
+      victim->lock.unlock();
+      return fail(errc::no_memory, "no memory to unlink a node");
+    }
+    change_set changes;
+    for (unsigned level = levels; level-- > 0;) {
+      changes.add(memory_.offset_in_pool(&link_of(*p.before[level], level)), link_of(*victim, level).load());
+    }
+    log_.commit(s, log_.begin(s), changes, [&] { set_state(*victim, left_, levels); });
+    unlock_before(p, locked);
+    victim->lock.unlock();
+    memory_.retire(s, offset);
+    return true;
+  }
+}
 
 }  // namespace nvm::lockfree::logged

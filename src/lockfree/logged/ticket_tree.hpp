@@ -61,8 +61,8 @@ class tickets {
   const std::uint64_t opening_;
 };
 
-template <class Memory>
-class ticket_tree {
+template <memory Memory>
+class ticket_tree : public twin_face<ticket_tree<Memory>, Memory> {
  public:
   using session = typename Memory::session;
   static constexpr bool searches_slowly = false;
@@ -90,8 +90,7 @@ class ticket_tree {
   }
 
   template <class Visit>
-  [[nodiscard]] bool look_up(session& s, std::uint64_t k, Visit&& visit) noexcept {
-    s.enter();
+  [[nodiscard]] bool search(std::uint64_t k, Visit&& visit) noexcept {
     link_word w = top_.sides[side_of(top_, k)].load();
     while ((w & leaf) == 0) {
       tree_inner& n = inner_at(w);
@@ -100,22 +99,10 @@ class ticket_tree {
     const tree_leaf& l = leaf_at(w);
     const bool found = holds(l, k);
     if (found) visit(l.content);
-    s.leave();
     return found;
   }
-
-  [[nodiscard]] result<bool> insert(session& s, std::uint64_t k, std::uint64_t v) noexcept {
-    s.enter();
-    auto r = insert_inside(s, k, v);
-    s.leave();
-    return r;
-  }
-  [[nodiscard]] result<bool> remove(session& s, std::uint64_t k) noexcept {
-    s.enter();
-    auto r = remove_inside(s, k);
-    s.leave();
-    return r;
-  }
+  [[nodiscard]] result<bool> put(session& s, std::uint64_t k, std::uint64_t v) noexcept;
+  [[nodiscard]] result<bool> take(session& s, std::uint64_t k) noexcept;
 
   // Nobody is in it.
   template <class Visit>
@@ -139,12 +126,14 @@ class ticket_tree {
     }
   }
   template <class Visit>
-  void each_linked(Visit&& visit) noexcept {
+  [[nodiscard]] bool each_linked(Visit&& visit) noexcept {
     visit(log_offset_);
     walk([&](std::uint64_t offset, bool) {
       if (offset < root_ || offset >= root_ + root_bytes_of(0)) visit(offset);
     });
+    return true;
   }
+  using twin_face<ticket_tree, Memory>::check;
   // Every key is on its side of every inner node above it.  Nobody is in it.
   [[nodiscard]] bool check() {
     struct part {
@@ -217,82 +206,6 @@ class ticket_tree {
     }
   }
 
-  [[nodiscard]] result<bool> insert_inside(session& s, std::uint64_t k, std::uint64_t v) noexcept {
-    for (;;) {
-      place p;
-      find(k, p);
-      const tree_leaf& old = leaf_at(p.word);
-      if (holds(old, k)) return false;
-      if (!tickets_.try_lock(p.parent->locks[p.side], p.parent_seen[p.side])) continue;
-      const auto room = memory_.allocate(s, sizeof(tree_leaf));
-      if (!room || !log_.has_room_for(s)) {
-        tickets_.unlock(p.parent->locks[p.side]);
-        return lazy_chain<Memory>::no_room(room);
-      }
-      const auto above = memory_.allocate(s, sizeof(tree_inner));
-      if (!above) {
-        memory_.discard(s, *room);
-        tickets_.unlock(p.parent->locks[p.side]);
-        return above.error();
-      }
-      auto* l = reinterpret_cast<tree_leaf*>(memory_.at(*room));
-      *l = {k, v, 0, 0};
-      const std::uint64_t tag = log_.begin(s);
-      // release: the last store to its line.
-      std::atomic_ref<std::uint64_t>{l->tag}.store(tag, std::memory_order_release);
-      auto* n = reinterpret_cast<tree_inner*>(memory_.at(*above));
-      // Nobody who remembers tickets of what was in this place before is still inside.
-      n->locks[0] = n->locks[1] = n->reserved = 0;
-      const bool smaller = k < old.order;
-      n->order = smaller ? old.order : k;
-      n->sides[0].set(smaller ? *room | leaf : p.word, tag);
-      n->sides[1].set(smaller ? p.word : *room | leaf, tag);
-      memory_.contents(l, sizeof *l);
-      memory_.contents(n, sizeof *n);
-      change_set changes;
-      changes.bear(memory_.offset_in_pool(&l->tag), *room);
-      changes.bear(memory_.offset_in_pool(&n->sides[1].stamp), *above);
-      changes.add(memory_.offset_in_pool(&p.parent->sides[p.side]), *above);
-      log_.commit(s, tag, changes, [] {});
-      tickets_.unlock(p.parent->locks[p.side]);
-      return true;
-    }
-  }
-
-  [[nodiscard]] result<bool> remove_inside(session& s, std::uint64_t k) noexcept {
-    for (;;) {
-      place p;
-      find(k, p);
-      if (!holds(leaf_at(p.word), k)) return false;
-      // A leaf with a key hangs under an inner node of its own insertion or a later one, never under the top.
-      if (!tickets_.try_lock(p.above->locks[p.above_side], p.above_seen)) continue;
-      if (!tickets_.try_lock(p.parent->locks[0], p.parent_seen[0])) {
-        tickets_.unlock(p.above->locks[p.above_side]);
-        continue;
-      }
-      if (!tickets_.try_lock(p.parent->locks[1], p.parent_seen[1])) {
-        tickets_.unlock(p.parent->locks[0]);
-        tickets_.unlock(p.above->locks[p.above_side]);
-        continue;
-      }
-      const std::uint64_t gone_leaf = offset_of(p.word);
-      const std::uint64_t gone_inner = offset_of(p.parent_word);
-      if (!log_.has_room_for(s) || !log_.may_unlink(s, gone_leaf, 2) || !log_.may_unlink(s, gone_inner, 2)) {
-        tickets_.unlock(p.parent->locks[1]);
-        tickets_.unlock(p.parent->locks[0]);
-        tickets_.unlock(p.above->locks[p.above_side]);
-        return fail(errc::no_memory, "no memory to unlink a node");
-      }
-      change_set changes;
-      changes.add(memory_.offset_in_pool(&p.above->sides[p.above_side]), p.parent->sides[1 - p.side].load());
-      log_.commit(s, log_.begin(s), changes, [] {});
-      tickets_.unlock(p.above->locks[p.above_side]);
-      memory_.retire(s, gone_leaf);
-      memory_.retire(s, gone_inner);
-      return true;
-    }
-  }
-
   template <class Visit>
   void walk(Visit&& visit) noexcept {
     // Depth first, by a stack: the tree may be deep.
@@ -315,5 +228,83 @@ class ticket_tree {
   const std::uint64_t root_;
   const std::uint64_t log_offset_;
 };
+
+template <memory Memory>
+inline result<bool> ticket_tree<Memory>::put(session& s, std::uint64_t k, std::uint64_t v) noexcept {
+  for (;;) {
+    place p;
+    find(k, p);
+    const tree_leaf& old = leaf_at(p.word);
+    if (holds(old, k)) return false;
+    if (!tickets_.try_lock(p.parent->locks[p.side], p.parent_seen[p.side])) continue;
+    const auto room = memory_.allocate(s, sizeof(tree_leaf));
+    if (!room || !log_.has_room_for(s)) {
+      tickets_.unlock(p.parent->locks[p.side]);
+      return lazy_chain<Memory>::no_room(room);
+    }
+    const auto above = memory_.allocate(s, sizeof(tree_inner));
+    if (!above) {
+      memory_.discard(s, *room);
+      tickets_.unlock(p.parent->locks[p.side]);
+      return above.error();
+    }
+    auto* l = reinterpret_cast<tree_leaf*>(memory_.at(*room));
+    *l = {k, v, 0, 0};
+    const std::uint64_t tag = log_.begin(s);
+    // release: the last store to its line.
+    std::atomic_ref<std::uint64_t>{l->tag}.store(tag, std::memory_order_release);
+    auto* n = reinterpret_cast<tree_inner*>(memory_.at(*above));
+    // Nobody who remembers tickets of what was in this place before is still inside.
+    n->locks[0] = n->locks[1] = n->reserved = 0;
+    const bool smaller = k < old.order;
+    n->order = smaller ? old.order : k;
+    n->sides[0].set(smaller ? *room | leaf : p.word, tag);
+    n->sides[1].set(smaller ? p.word : *room | leaf, tag);
+    memory_.contents(l, sizeof *l);
+    memory_.contents(n, sizeof *n);
+    change_set changes;
+    changes.bear(memory_.offset_in_pool(&l->tag), *room);
+    changes.bear(memory_.offset_in_pool(&n->sides[1].stamp), *above);
+    changes.add(memory_.offset_in_pool(&p.parent->sides[p.side]), *above);
+    log_.commit(s, tag, changes, [] {});
+    tickets_.unlock(p.parent->locks[p.side]);
+    return true;
+  }
+}
+
+template <memory Memory>
+inline result<bool> ticket_tree<Memory>::take(session& s, std::uint64_t k) noexcept {
+  for (;;) {
+    place p;
+    find(k, p);
+    if (!holds(leaf_at(p.word), k)) return false;
+    // A leaf with a key hangs under an inner node of its own insertion or a later one, never under the top.
+    if (!tickets_.try_lock(p.above->locks[p.above_side], p.above_seen)) continue;
+    if (!tickets_.try_lock(p.parent->locks[0], p.parent_seen[0])) {
+      tickets_.unlock(p.above->locks[p.above_side]);
+      continue;
+    }
+    if (!tickets_.try_lock(p.parent->locks[1], p.parent_seen[1])) {
+      tickets_.unlock(p.parent->locks[0]);
+      tickets_.unlock(p.above->locks[p.above_side]);
+      continue;
+    }
+    const std::uint64_t gone_leaf = offset_of(p.word);
+    const std::uint64_t gone_inner = offset_of(p.parent_word);
+    if (!log_.has_room_for(s) || !log_.may_unlink(s, gone_leaf, 2) || !log_.may_unlink(s, gone_inner, 2)) {
+      tickets_.unlock(p.parent->locks[1]);
+      tickets_.unlock(p.parent->locks[0]);
+      tickets_.unlock(p.above->locks[p.above_side]);
+      return fail(errc::no_memory, "no memory to unlink a node");
+    }
+    change_set changes;
+    changes.add(memory_.offset_in_pool(&p.above->sides[p.above_side]), p.parent->sides[1 - p.side].load());
+    log_.commit(s, log_.begin(s), changes, [] {});
+    tickets_.unlock(p.above->locks[p.above_side]);
+    memory_.retire(s, gone_leaf);
+    memory_.retire(s, gone_inner);
+    return true;
+  }
+}
 
 }  // namespace nvm::lockfree::logged

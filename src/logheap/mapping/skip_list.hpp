@@ -226,6 +226,33 @@ class skip_list {
     }
   }
 
+  // Everything from `first_in` on, which follows `before`, that begins before `unlink_to`, but the node made or kept.
+  template <class Client>
+  void unlink(Client& c, before_all& before, node_number first_in, node_number kept, std::uint64_t unlink_to) noexcept {
+    node_number dead = first_in;
+    if (kept != 0) {
+      dead = node(kept).links()[0].load(std::memory_order_relaxed);
+      for (unsigned level = 0; level < levels_ && before[level][level].load(std::memory_order_relaxed) == kept;
+           ++level) {
+        before[level] = node(kept).links();
+      }
+    }
+    if (dead != 0 && home(dead) < unlink_to) {
+      for (unsigned level = levels_; level-- > 0;) {
+        const node_number from = before[level][level].load(std::memory_order_relaxed);
+        node_number to = from;
+        while (to != 0 && home(to) < unlink_to) to = node(to).links()[level].load(std::memory_order_relaxed);
+        // release: as in link(), for readers that come by this link.
+        if (to != from) before[level][level].store(to, std::memory_order_release);
+      }
+      while (dead != 0 && home(dead) < unlink_to) {
+        const node_number next = node(dead).links()[0].load(std::memory_order_relaxed);
+        c.retire(dead);
+        dead = next;
+      }
+    }
+  }
+
   template <bool Assign, class Client, class Replaced>
   void change(Client& c, std::uint64_t a, std::uint64_t b, log_t log, bool merge, Replaced&& replaced) noexcept {
     NVM_ASSERT(a < b && (!Assign || b - a <= node_piece_max));
@@ -278,29 +305,7 @@ class skip_list {
         link(c, before, a, live_node(log, end - a), true);
       }
     }
-    // Everything that begins in [a, unlink_to), but the node made or kept.
-    node_number dead = first_in;
-    if (kept != 0) {
-      dead = node(kept).links()[0].load(std::memory_order_relaxed);
-      for (unsigned level = 0; level < levels_ && before[level][level].load(std::memory_order_relaxed) == kept;
-           ++level) {
-        before[level] = node(kept).links();
-      }
-    }
-    if (dead != 0 && home(dead) < unlink_to) {
-      for (unsigned level = levels_; level-- > 0;) {
-        const node_number from = before[level][level].load(std::memory_order_relaxed);
-        node_number to = from;
-        while (to != 0 && home(to) < unlink_to) to = node(to).links()[level].load(std::memory_order_relaxed);
-        // release: as in link(), for readers that come by this link.
-        if (to != from) before[level][level].store(to, std::memory_order_release);
-      }
-      while (dead != 0 && home(dead) < unlink_to) {
-        const node_number next = node(dead).links()[0].load(std::memory_order_relaxed);
-        c.retire(dead);
-        dead = next;
-      }
-    }
+    unlink(c, before, first_in, kept, unlink_to);
     if (p_end > a) set_where(p, live_node(log_of(p_where), a - p_begin));
     if (rest_end != 0 && planted(plant::rest_last)) link_rest();
   }

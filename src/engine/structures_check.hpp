@@ -1,0 +1,93 @@
+// The part of structures.hpp that looks at all of them while nobody is at work: each node that is allocated has one
+// link, each link leads to one, keys are in order, entries hold their checksums.  Included by that.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <new>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/structures.hpp"
+
+namespace nvm::engines {
+
+// Offsets that were met; `complete`: there was memory for all.
+struct noted {
+  std::vector<std::uint64_t> offsets;
+  bool complete = true;
+  void add(std::uint64_t offset) noexcept {
+    try {
+      offsets.push_back(offset);
+    } catch (const std::bad_alloc&) {
+      complete = false;
+    }
+  }
+  void sort() noexcept { std::sort(offsets.begin(), offsets.end()); }
+  [[nodiscard]] bool has(std::uint64_t offset) const noexcept {
+    return std::binary_search(offsets.begin(), offsets.end(), offset);
+  }
+};
+// Says which entry fails its checksum.
+struct failing {
+  const structure_side::told& tell;
+  const std::string& name;
+  static constexpr std::size_t shown = 40;
+  static void add(void* self, std::uint64_t at, std::span<const std::byte> key) {
+    auto& of = *static_cast<failing*>(self);
+    std::string hex;
+    for (std::size_t i = 0; i < std::min(key.size(), shown); ++i) {
+      char digits[3];
+      std::snprintf(digits, sizeof digits, "%02x", std::to_integer<unsigned>(key[i]));
+      hex += digits;
+    }
+    const std::string text = "lock-free structure '" + of.name + "': the entry with the key of " +
+                             std::to_string(key.size()) + " bytes " + hex + (key.size() > shown ? "..." : "") +
+                             " fails its checksum";
+    of.tell(at, text.c_str());
+  }
+};
+
+template <media M>
+status structures<M>::check(const told& tell) {
+  std::array<std::string, lockfree::layout::structures_max> names;
+  if (status s = names_.each([&](const found& f, std::string_view name) { names[f.index] = name; }); !s) return s;
+  for (auto& o : open_) {
+    if (o == nullptr) continue;
+    lockfree::structure& raw = o->raw();
+    noted linked;
+    noted allocated;
+    const bool all = raw.each_linked(
+        &linked, [](void* to, std::uint64_t offset, const lockfree::link*) { static_cast<noted*>(to)->add(offset); });
+    raw.each_allocated(0, ~std::uint64_t{0} >> 1, &allocated,
+                       [](void* to, std::uint64_t offset, std::uint64_t) { static_cast<noted*>(to)->add(offset); });
+    if (!all || !linked.complete || !allocated.complete) {
+      return fail(errc::no_memory, "no volatile memory to check the lock-free structures");
+    }
+    // What recovery has not found deleted is counted, though no walk shows it.
+    const auto walked = o->count_linked();
+    if (walked && *walked != o->count()) tell(0, "a node is deleted and linked, and counted as an entry");
+    linked.sort();
+    allocated.sort();
+    for (const std::uint64_t at : allocated.offsets) {
+      if (!linked.has(at)) tell(at, "node is allocated, and nothing leads to it");
+    }
+    if (const char* wrong = raw.links_fault(); wrong != nullptr || raw.is_damaged()) {
+      tell(0, wrong != nullptr ? wrong : "a link leads where no node can be");
+    }
+    if (failing by_sum{tell, names[static_cast<std::size_t>(&o - open_.data())]}; !raw.is_damaged()) {
+      raw.each_failing(&by_sum, failing::add);
+    }
+    std::uint64_t before = 0;
+    for (const std::uint64_t at : linked.offsets) {
+      if (at == before) tell(at, "two links lead to the same node");
+      if (!allocated.has(at)) tell(at, "something leads to a node that is not allocated");
+      before = at;
+    }
+  }
+  return {};
+}
+
+}  // namespace nvm::engines
