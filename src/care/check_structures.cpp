@@ -16,7 +16,10 @@ status look_at(std::byte* base, const geometry& g, const told& tell, bool tidies
   status opened = places.boot(0, 1);
   if (opened) opened = all.open_telling(&tell);
   if (opened && tidies) opened = all.unlink_all_deleted();
-  if (opened) return all.check(tell);
+  if (opened) {
+    auto say = [&tell](std::uint64_t at, const char* finding) { tell(at, finding); };
+    return all.check(say);
+  }
   if (opened.error() == errc::no_memory) return opened;
   tell(anchor_word_at(g, 0, anchor_word::lockfree), last_message());
   return {};

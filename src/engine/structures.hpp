@@ -479,6 +479,9 @@ class structures final : public structure_side {
       if (failing<Tell> told{tell, names[static_cast<std::size_t>(&o - open_.data())]}; !o.raw->is_damaged()) {
         o.raw->each_failing(&told, failing<Tell>::add);
       }
+      o.raw->each_stray(&tell, [](void* to, std::uint64_t at) {
+        (*static_cast<std::remove_reference_t<Tell>*>(to))(at, "nodes live in pages that the page map calls free");
+      });
       std::uint64_t before = 0;
       for (const std::uint64_t at : linked.offsets) {
         if (at == before) tell(at, "two links lead to the same node");
