@@ -80,6 +80,10 @@ status structures<M>::check(const told& tell) {
     if (failing by_sum{tell, names[static_cast<std::size_t>(&o - open_.data())]}; !raw.is_damaged()) {
       raw.each_failing(&by_sum, failing::add);
     }
+    told stray = tell;
+    raw.each_stray(&stray, [](void* to, std::uint64_t at) {
+      (*static_cast<told*>(to))(at, "nodes live in pages that the page map calls free");
+    });
     std::uint64_t before = 0;
     for (const std::uint64_t at : linked.offsets) {
       if (at == before) tell(at, "two links lead to the same node");

@@ -228,9 +228,9 @@ class catalogue {
   void recover_part(recovery& r) noexcept;
   // Between the parts and the end: whether what they found may be acted on.  errc::no_memory, corrupt.
   [[nodiscard]] status check_recovery(const recovery& r) const noexcept;
-  // Of nodes that nothing leads to and that hold what linked ones would, those that no crash leaves so.  What a thread
-  // was about to link had a successor that was linked, and would have been marked before it left; and a thread links
-  // one node at a time.  Everything else that was never linked is wiped, or empty.  Calls tell(offset, what).
+  // Nodes that nothing leads to, that hold what linked ones would, and that lead to another such node: no crash leaves
+  // them so.  What a thread was about to link had a successor that was linked, and would have been marked before it left.
+  // Everything else that was never linked is wiped, or empty.  Calls tell(offset, what).
   template <class Tell>
   void tell_lost(const recovery& r, Tell&& tell) const;
   // settle() -> status: what recovery has found deleted and linked is unlinked, by a thread of the domain.  The tables
@@ -345,6 +345,41 @@ class catalogue {
   }
 
   // Calls visit(offset, content) for each word that is set, of every table of every thread.
+  template <class Visit>
+  void each_table_word(Visit&& visit) const {
+    const std::uint64_t words = pages_.sizes().page_bytes() / 8 - 1;
+    each_table([&](std::uint64_t table) {
+      for (std::uint64_t w = 0; w < words; ++w) {
+        const std::uint64_t at = table + w * 8;
+        const std::uint64_t word = load_word(base_, at);
+        if (word != 0 && word_holds(word, word_seed(at))) visit(at, word & checked_mask);
+      }
+    });
+  }
+  // Line by line, that each is written back once.
+  void clear_tables() noexcept {
+    constexpr std::uint64_t words = line_bytes / 8;
+    each_table([&](std::uint64_t table) {
+      // The last word leads to the next table.
+      const std::uint64_t end = table + pages_.sizes().page_bytes() - 8;
+      for (std::uint64_t line = table; line < end; line += line_bytes) {
+        const std::uint64_t count = std::min((end - line) / 8, words);
+        bool any = false;
+        for (std::uint64_t at = line; at < line + count * 8; at += 8) {
+          const std::uint64_t word = load_word(base_, at);
+          if ((word & checked_mask) == 0 || !word_holds(word, word_seed(at))) continue;
+          // relaxed: nobody else is there.
+          std::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(base_ + at)}.store(
+              sealed(0, at), std::memory_order_relaxed);
+          any = true;
+        }
+        if (any) medium_.flush(base_ + line, count * 8);
+      }
+    });
+  }
+  [[nodiscard]] std::uint64_t offset_in_pool(const void* p) const noexcept {
+    return static_cast<std::uint64_t>(static_cast<const std::byte*>(p) - base_);
+  }
   template <class Visit>
   void each_table_word(Visit&& visit) const {
     const std::uint64_t words = pages_.sizes().page_bytes() / 8 - 1;

@@ -152,6 +152,8 @@ class durable final : public structure {
                     void (*visit)(void* context, std::uint64_t offset, std::span<const std::byte> key)) override {
     if (with_sums_) lockfree::each_failing(shape_, memory_, context, visit);
   }
+  // Links lead to every node: what is missing is found by them.
+  void each_stray(void*, void (*)(void*, std::uint64_t)) noexcept override {}
   [[nodiscard]] bool searches_slowly() const noexcept override { return shape_type::searches_slowly; }
   void each_allocated(std::uint64_t first, std::uint64_t end, void* context,
                       void (*visit)(void* context, std::uint64_t offset, std::uint64_t bytes)) noexcept override {

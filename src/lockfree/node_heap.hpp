@@ -237,6 +237,20 @@ class node_heap {
     });
   }
 
+  // Calls visit(offset, bytes) for each place for a node of what may be an extent, whoever has it.
+  template <class Visit>
+  void each_place_in(std::uint64_t extent_offset, Visit&& visit) const noexcept {
+    if (load_word(base_, extent_offset) != extent_identity_word(extent_offset, nvm::layout::page_kind::coarse)) return;
+    const unsigned c = class_at(extent_offset);
+    if (c >= classes) return;
+    const std::uint64_t first = words_.first_word_of(extent_offset);
+    for (std::uint64_t w = first; w < first + words_.shape.words; ++w) {
+      for (std::uint64_t left = places_of(w, c); left != 0; left &= left - 1) {
+        visit(words_.first_slot_offset(w) + static_cast<unsigned>(std::countr_zero(left)) * slot_bytes, class_bytes(c));
+      }
+    }
+  }
+
   // Begins the write-back of the allocation words of nodes whose offsets are in [first, end).
   void write_back_words(std::uint64_t first, std::uint64_t end) const noexcept {
     struct closure {

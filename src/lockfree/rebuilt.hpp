@@ -120,6 +120,20 @@ class rebuilt final : public structure {
                     void (*visit)(void* context, std::uint64_t offset, std::span<const std::byte> key)) override {
     if (with_sums_) lockfree::each_failing(*shape_, memory_, context, visit);
   }
+  // Extents are a structure's as long as there is one: its nodes are in no page that is free.  Runs are given back
+  // before the seals in them need be gone.
+  void each_stray(void* context, void (*visit)(void* context, std::uint64_t offset)) noexcept override {
+    structure_pages& pages = memory_.of().pages();
+    const std::uint64_t end = round_down(pages.size_pages(), nvm::layout::coarse_extent_pages);
+    for (std::uint64_t page = 0; page < end; page += nvm::layout::coarse_extent_pages) {
+      const std::uint64_t extent = pages.sizes().page_offset(page);
+      if (pages.owned_at(extent)) continue;
+      bool any = false;
+      memory_.heap().each_place_in(
+          extent, [&](std::uint64_t offset, std::uint64_t bytes) { any = any || live_in(offset, bytes) != 0; });
+      if (any) visit(context, extent);
+    }
+  }
   [[nodiscard]] bool searches_slowly() const noexcept override { return shape_type::searches_slowly; }
   void each_allocated(std::uint64_t first, std::uint64_t end, void* context,
                       void (*visit)(void* context, std::uint64_t offset, std::uint64_t bytes)) noexcept override {
@@ -203,8 +217,8 @@ class rebuilt final : public structure {
   } catch (const std::bad_alloc&) {
     s.out_of_memory.store(true, std::memory_order_relaxed);
   }
-  // Keeps the node in so many bytes, if one lives there; wipes out what could become one.
-  [[nodiscard]] bool is_live(scan& s, part_of_scan& part, std::uint64_t offset, std::uint64_t bytes) noexcept try {
+  // Offset of the head of the node that lives in so many bytes; 0: none does.
+  [[nodiscard]] std::uint64_t live_in(std::uint64_t offset, std::uint64_t bytes) const noexcept {
     std::uint64_t live = 0;
     shape_type::each_head(bytes, [&](std::uint64_t inside) {
       if (bytes - inside < sizeof(typename Nodes::node)) return;
@@ -215,6 +229,11 @@ class rebuilt final : public structure {
         live = offset + inside;
       }
     });
+    return live;
+  }
+  // Keeps the node in so many bytes, if one lives there; wipes out what could become one.
+  [[nodiscard]] bool is_live(scan& s, part_of_scan& part, std::uint64_t offset, std::uint64_t bytes) noexcept try {
+    const std::uint64_t live = live_in(offset, bytes);
     if (live != 0) {
       const sealed_head* n = memory_.node(live);
       part.live.push_back({n->order, live});

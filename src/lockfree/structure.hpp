@@ -45,6 +45,8 @@ class structure {
   // `key`: as it stands there, unless it reaches out of the pool.  As links_fault(), which has found nothing.
   virtual void each_failing(void* context,
                             void (*visit)(void* context, std::uint64_t offset, std::span<const std::byte> key)) = 0;
+  // Calls visit for each extent that no structure has, and in which a node of this one lives that proves itself.
+  virtual void each_stray(void* context, void (*visit)(void* context, std::uint64_t offset)) noexcept = 0;
   // Looking for one node takes as long as looking at all.
   [[nodiscard]] virtual bool searches_slowly() const noexcept = 0;
   // Recovery has found that `by` leads to the node: if it has been deleted, and only not yet unlinked, it is no key.

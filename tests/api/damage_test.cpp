@@ -696,6 +696,43 @@ TEST(crashed_pool, with_nodes_in_pages_of_a_structure_that_was_dropped_passes_th
     }
   }
 }
+// Nothing leads to nodes whose links are volatile: they prove themselves, wherever they are.
+TEST(closed_pool, without_the_entry_of_an_extent_of_nodes_does_not_pass_the_check) {
+  for (const std::uint32_t kind : {NVM_LF_LIST, NVM_LF_HASH, NVM_LF_SKIP_LIST, NVM_LF_TREE}) {
+    for (const bool of_bytes : {false, true}) {
+      scratch place{false};
+      const std::string path = place.path("pool");
+      NVM_POOL* pool = pool_for_structures(path);
+      ASSERT_NE(pool, nullptr) << nvm_errormsg();
+      nvm_lf_options o{};
+      o.kind = kind;
+      o.flags = (of_bytes ? NVM_LF_BYTES : 0) | (kind == NVM_LF_TREE ? 0 : NVM_LF_VOLATILE_LINKS);
+      nvm_lf* const it = nvm_lf_open(pool, "it", &o);
+      ASSERT_NE(it, nullptr) << nvm_errormsg();
+      for (std::uint64_t k = 0; k < 900; ++k) {
+        ASSERT_GT(of_bytes ? nvm_lf_put(it, &k, sizeof k, &k, sizeof k, 0, 0) : nvm_lf_put64(it, k, k, 0), 0);
+      }
+      ASSERT_EQ(nvm_pool_close(pool), 0);
+      EXPECT_EQ(nvm_pool_check(path.c_str(), nullptr, nullptr, nullptr), 0) << nvm_errormsg();
+      const std::vector<char> bytes = read_file(path);
+      layout::superblock sb;
+      std::memcpy(static_cast<void*>(&sb), bytes.data(), sizeof sb);
+      unsigned extents = 0;
+      for (std::uint64_t page = 0; page < sb.size_pages; ++page) {
+        const std::uint64_t at = sb.page_map_offset + page * 8;
+        std::uint64_t word = 0;
+        std::memcpy(&word, &bytes[at], sizeof word);
+        if (layout::unpack(word & checked_mask).kind != layout::page_kind::coarse) continue;
+        std::vector<char> damaged = bytes;
+        std::memset(&damaged[at], 0, sizeof word);
+        write_file(path, damaged);
+        EXPECT_GT(nvm_pool_check(path.c_str(), nullptr, nullptr, nullptr), 0) << kind << of_bytes << ", page " << page;
+        ++extents;
+      }
+      EXPECT_GT(extents, 1U);
+    }
+  }
+}
 // Method: threads put and remove the same keys until they are killed, and so does each process that comes after.
 TEST(crashed_pool, of_threads_that_were_killed_at_work_passes_the_check) {
   constexpr unsigned threads = 4;

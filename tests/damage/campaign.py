@@ -30,6 +30,7 @@ import pathlib
 import random
 import resource
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -39,6 +40,8 @@ KV = ("kv-list", "kv-hash", "kv-btree", "kv-rbtree")
 LOCKFREE = tuple(f"{of}-{kind}" for of in ("words", "bytes") for kind in ("list", "hash", "skip", "tree"))
 ENGINES = ("undo", "redo", "mnemosyne", "log")
 PAGE = 4096
+AIMS = ("superblock", "log", "map", "names")
+ANCHOR_MASK = 2**56 - 1
 NODE = 13  # entries that are in one node
 
 
@@ -102,6 +105,19 @@ def used_places(image):
     """Pages that are not all zero: what is damaged elsewhere is hardly worth a try."""
     zeros = bytes(PAGE)
     return [at for at in range(0, len(image), PAGE) if image[at:at + PAGE] != zeros[:len(image[at:at + PAGE])]]
+
+
+def aimed_places(image, aims):
+    """Pages of what leads to everything else: copies of the superblock with the anchors, logs, page map, directories."""
+    page_map, log, log_bytes, data = struct.unpack_from("<QQQQ", image, 72)
+    words = [struct.unpack_from("<Q", image, anchor + 8 * i)[0] & ANCHOR_MASK
+             for anchor in (512, PAGE + 512) for i in (2, 3, 4)]
+    names = {place // PAGE * PAGE + PAGE * more for place in words if place for more in range(2)}
+    ranges = {"superblock": (0, 2 * PAGE), "map": (page_map, log), "log": (log, log + log_bytes)}
+    places = [at for at in used_places(image)
+              if any(begin <= at < end for begin, end in (ranges[a] for a in aims if a in ranges))
+              or ("names" in aims and at >= data and at in names)]
+    return places or used_places(image)
 
 
 def word_change(rng, image, at):
@@ -171,9 +187,9 @@ def word(rng, image, page, _):
 DAMAGES = {word: 64, junk: 10, zero_page: 6, swap: 6, double_page: 4, stale_page: 4, cut: 3, longer: 3}
 
 
-def damage(rng, image, other_time):
+def damage(rng, image, other_time, aims=()):
     """Changes the image in one place; the kind, and how."""
-    page = rng.choice(used_places(image))
+    page = rng.choice(aimed_places(image, aims) if aims else used_places(image))
     kind = rng.choices(list(DAMAGES), DAMAGES.values())[0]
     return kind, kind(rng, image, page, other_time)
 
@@ -188,7 +204,7 @@ class Try:
         image, self.stored, other_time = run.base(which)
         rng = random.Random(f"{self.given.seed} {number}")
         damaged = bytearray(image)
-        self.kind, self.how = damage(rng, damaged, other_time)
+        self.kind, self.how = damage(rng, damaged, other_time, self.given.aim)
         table[self.kind.__name__] += 1
         self.path = run.folder / "-".join(which)
         self.out = self.path.with_name(self.path.name + ".repaired")
@@ -301,6 +317,8 @@ def main():
     parse.add_argument("--checked", nargs="*", default=["kv-", "bytes-", "words-"],
                        help="beginnings of the contents that carry checks by default")
     parse.add_argument("--only", default="", help="pools whose name contains this")
+    parse.add_argument("--aim", nargs="*", default=[], choices=AIMS,
+                       help="damages only what leads to everything else: these parts of it")
     parse.add_argument("--ledger", action="store_true", help="print the line for docs/explored.md")
     parse.add_argument("--state", type=pathlib.Path, help="file to go on from, and to write to")
     parse.add_argument("--seconds", type=float, default=0, help="ends after so many, whatever --tries says; 0: never")
