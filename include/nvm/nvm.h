@@ -30,6 +30,13 @@
  * for ever.  Both may leave the code between nvm_tx_begin() and nvm_tx_commit(), which are calls of the program: the
  * transaction stays open until the program ends it, or the thread ends.
  *
+ * Lost pages.  Where the system cannot give a page of a pool's file any more (the file was cut off, its device or
+ * memory has lost it), a call of the library that touches it is no SIGBUS: the pool fails for good, and the call is
+ * NVM_E_IO, or NVM_E_IN_DOUBT for a commit that was ordered, with the file, the offset and the cause.  A load or store
+ * of the program itself is SIGBUS, after a sentence on stderr.  The library has a handler for that signal from the
+ * first pool on; it hands what is not its own to the one before it.  A handler that is installed later must do
+ * likewise, and threads that use pools must not block SIGBUS.
+ *
  * Two faces.  Announced stores (nvm_tx_begin(), here) and barriers (nvm_stm_run(), nvm/stm.h) are two kinds of
  * transaction.  A call of one kind inside a transaction of the other fails (NVM_E_TX_OPEN, with the call to use
  * instead), and that transaction can only be rolled back: nothing is half done.
@@ -77,7 +84,7 @@ enum nvm_error {
   NVM_E_BAD_POINTER = 14,    /* foreign, volatile, interior or already freed pointer */
   NVM_E_READ_ONLY = 15,      /* the pool was opened read-only */
   NVM_E_MEDIUM = 16,         /* the medium does not give what was asked for (for example no MAP_SYNC) */
-  NVM_E_IO = 17,             /* a write or sync to the device failed: the pool accepts no more commits */
+  NVM_E_IO = 17,             /* a write or sync failed, or a page is lost: the pool accepts no more commits */
   NVM_E_FORKED = 18,         /* the pool belongs to the parent process */
   NVM_E_ADDRESS = 19,        /* the pool's address range is taken */
   NVM_E_NO_MEMORY = 20,      /* volatile memory exhausted */

@@ -14,6 +14,7 @@
 #include "cli/pool_facts.hpp"
 #include "cli/pool_types.hpp"
 #include "cli/units.hpp"
+#include "platform/platform.hpp"
 
 namespace nvm::cli {
 namespace {
@@ -94,6 +95,9 @@ struct walker {
       stopped = true;
       return 1;
     }
+    // What is lost of it is told by the walk, and not printed as zeros.
+    const platform::in_call reading;
+    if (!summary && !is_there(static_cast<const std::byte*>(object), size)) return 1;
     all.add(size);
     if (summary) {
       by_type[object_type].add(size);
@@ -107,6 +111,13 @@ struct walker {
   }
 
  private:
+  static bool is_there(const std::byte* object, std::size_t size) noexcept {
+    for (std::size_t at = 0; at < size; at += platform::page_bytes()) {
+      static_cast<void>(*static_cast<const volatile std::byte*>(object + at));
+    }
+    static_cast<void>(*static_cast<const volatile std::byte*>(object + size - 1));
+    return !platform::any_lost();
+  }
   [[nodiscard]] std::span<const std::byte> head_of(const void* object, std::size_t size) const {
     return {static_cast<const std::byte*>(object), std::min<std::size_t>(size, hex_bytes)};
   }

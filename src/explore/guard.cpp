@@ -45,6 +45,7 @@ guard::~guard() {
 
 void guard::begin(std::int64_t steps_max) noexcept {
   cause_ = 0;
+  call_depth_ = platform::call_depth();
   runs_ = runs_ + 1;
   steps_max_ = steps_max;
   __nvm_rec_steps = steps_max;

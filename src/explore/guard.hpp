@@ -2,7 +2,8 @@
 //
 // Faults arrive on a stack of their own, so that endless recursion is one of them.  Hangs in instrumented code end at a
 // number of steps, which is deterministic; in other code after seconds of processor time.  Jumping out of a handler
-// leaks what the interrupted code held, which a pure recovery does not.
+// leaks what the interrupted code held, which a pure recovery does not.  Calls of the library that are left so are over
+// (platform/lost_pages.hpp).
 #pragma once
 
 #include <csetjmp>
@@ -10,6 +11,8 @@
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "platform/platform.hpp"
 
 namespace nvm::explore {
 
@@ -25,6 +28,7 @@ class guard {
   bool run(std::int64_t steps_max, F&& f) {
     begin(steps_max);
     if (sigsetjmp(environment_, 0) != 0) {
+      platform::go_back_to(call_depth_);
       end();
       return false;
     }
@@ -71,6 +75,7 @@ class guard {
   std::uint64_t ticked_run_ = 0;
   int ticks_ = 0;
   int cause_ = 0;
+  unsigned char call_depth_ = 0;
   const void* fault_address_ = nullptr;
   std::int64_t steps_max_ = 0;
   std::int64_t steps_ = 0;

@@ -249,6 +249,7 @@ bool connection::send() {
     if (s == reply_buffer::sent::some) {
       // What it refers to ends with the round.
       out_->settle();
+      if (platform::any_lost()) return false;  // it may have been zeros
       if (!blocked_) ::event_del(readable_);
       blocked_ = true;
       note(socket_state::writing);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "nvm/nvm.h"
+#include "platform/platform.hpp"
 #include "server/log.hpp"
 #include "server/stored_item_layout.hpp"
 
@@ -175,6 +176,7 @@ class durable_store::session final : public item_session {
   };
 
   static nvm_lf_decision decide(const nvm_lf_entry* old, nvm_lf_change* change, void* argument) {
+    const platform::in_call reading;
     context& c = *static_cast<context*>(argument);
     c.had_old = old != nullptr && item_of(*old, c.old);
     c.old_value = c.had_old ? old->value : nullptr;
@@ -204,6 +206,7 @@ class durable_store::session final : public item_session {
   }
 
   static void fill(void* value, std::size_t, const nvm_lf_entry* old, void* argument) {
+    const platform::in_call reading;
     context& c = *static_cast<context*>(argument);
     // relaxed: it only has to be another one each time; what orders items is the table.
     c.cas = c.store.next_cas_.fetch_add(1, std::memory_order_relaxed);
@@ -436,6 +439,7 @@ void durable_store::begin_counting(std::uint64_t) {
 
 void durable_store::count_what_was_there() noexcept {
   const auto visit = [](const nvm_lf_entry* e, void* self) {
+    const platform::in_call reading;
     auto& s = *static_cast<durable_store*>(self);
     item i;
     unsigned char not_counted = 0;
@@ -474,6 +478,7 @@ std::size_t durable_store::sweep(item_session& by, const sweep_wish& wish, const
   } c{*this, *victims_, wish, flushed_before(), memory_of(0, wish.bytes - std::min(wish.bytes, item_bytes(0, 0))),
       0,     {},        false};
   const auto visit = [](const nvm_lf_entry* e, void* argument) {
+    const platform::in_call reading;
     context& to = *static_cast<context*>(argument);
     item i;
     ++to.seen;
@@ -534,6 +539,7 @@ std::size_t durable_store::sweep(item_session& by, const sweep_wish& wish, const
 
 void durable_store::for_each(item_session&, const std::function<bool(const item&)>& visit) {
   const auto each = [](const nvm_lf_entry* e, void* argument) {
+    const platform::in_call reading;
     item i;
     return !item_of(*e, i) || (*static_cast<const std::function<bool(const item&)>*>(argument))(i) ? 0 : 1;
   };

@@ -92,6 +92,7 @@ void worker::mark_ready(connection& c) {
 void worker::begin_round() {
   if (in_round_) return;
   in_round_ = true;
+  reading_.emplace();
   failed_before_ = shared_.store.failed();
   counters_.add(count::rounds);
   session_->enter();
@@ -109,6 +110,8 @@ void worker::finish_round() {
         durable = shared_.store.wait(p);
       }
     }
+    // The store is told by its next call.
+    if (platform::any_lost()) static_cast<void>(session_->reached());
     durable = durable && !shared_.store.failed();
   }
   // A connection may become ready while the list is gone through: by index.
@@ -126,6 +129,7 @@ void worker::finish_round() {
   }
   ready_.clear();
   if (in_round_) session_->leave();
+  reading_.reset();
   in_round_ = false;
   if (shared_.config.failure == on_failure::end && shared_.store.failed()) shared_.stop();
 }

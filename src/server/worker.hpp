@@ -11,10 +11,12 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "platform/platform.hpp"
 #include "server/connection.hpp"
 #include "server/environment.hpp"
 #include "server/executor.hpp"
@@ -83,6 +85,8 @@ class worker {
   std::vector<connection*> again_;
   std::vector<std::unique_ptr<reply_buffer>> free_replies_;
   bool in_round_ = false;
+  // In a round values of the pool are read: a page that is lost fails the pool, and not the server.
+  std::optional<platform::in_call> reading_;
   bool failed_before_ = false;  // the store, when the round began
 
   std::mutex mutex_;  // of the next

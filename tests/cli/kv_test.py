@@ -152,6 +152,21 @@ class Kv(PoolTest):
         self.assertEqual(old.stat().st_mode & 0o777, 0o640)
         self.assertEqual(sorted(p.name for p in path.parent.iterdir()), ["old.csv", path.name])
 
+    def test_a_file_that_is_cut_off_meanwhile_is_an_error(self):
+        path = self.pool()
+        self.feed(b"".join(b"%06d,%s\n" % (i, b"v" * 100) for i in range(20_000)), path)
+        for words in (("kv", "export", str(path)), ("dump", "--hex", "64", str(path))):
+            whole = path.read_bytes()
+            with subprocess.Popen([cli_testing.HOLDFAST, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  text=True) as process:
+                process.stdout.readline()  # it waits for us when the pipe is full
+                os.truncate(path, 50_000)
+                _, said = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, INTERNAL, said)
+            self.assertIn("cut off to 50000 bytes", said)
+            self.assertIn(str(path), said)
+            path.write_bytes(whole)
+
     def test_what_is_exported_loads_as_it_was(self):
         for index in ("list", "hash", "btree"):
             for form in ("csv", "jsonl"):

@@ -883,7 +883,9 @@ TEST_P(gone_pages, that_are_holes_are_found_where_contents_are_checked) {
       });
       ASSERT_TRUE(end == 0 || end == 1) << "hole at " << at << ": " << end;
       found += end == 1 ? 1 : 0;
-      if (end == 1 && !under_open_pool) EXPECT_NE(nvm_pool_check(path().c_str(), nullptr, nullptr, nullptr), 0) << at;
+      if (end == 1 && !under_open_pool) {
+        EXPECT_NE(nvm_pool_check(path().c_str(), nullptr, nullptr, nullptr), 0) << at;
+      }
     }
   }
   EXPECT_GT(found, 0U);

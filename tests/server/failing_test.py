@@ -116,6 +116,38 @@ class Failing(ServerTest):
         self.assertEqual(client.get("a"), b"x")
         self.assertEqual(client.get("n"), b"5")
 
+    def test_has_failed_where_its_file_is_cut_off(self):
+        on_shm = pathlib.Path(tempfile.mkdtemp(prefix="nv-memcached-", dir="/dev/shm"))
+        self.addCleanup(shutil.rmtree, on_shm)
+        for folder in (self.pools, on_shm):
+            pool = folder / "cut.nvm"
+            self.environment = {}
+            self.port = self.start("-t", "2", "-m", "64", "--on-failure", "stay", store=("--pool", str(pool)))
+            client = self.connect(self.port)
+            stored, others = self.sets(client, [(f"k{i}", b"v" * (5000 if i % 7 == 0 else 50)) for i in range(400)])
+            self.assertEqual((len(stored), others), (400, []))
+            os.truncate(pool, 4096)
+            # The connection breaks for which the failure is found; later ones are told.
+            told = False
+            for i in range(400):
+                answer = self.connect(self.port).say(f"get k{i}\r\n")
+                good = f"VALUE k{i} 0 {5000 if i % 7 == 0 else 50}\r\n"
+                self.assertIn(answer, ("", "SERVER_ERROR the pool has failed\r\n", good))
+                answer = self.connect(self.port).say(f"set n{i} 0 0 1\r\nx\r\n")
+                self.assertIn(answer, ("", "SERVER_ERROR the pool has failed\r\n", "STORED\r\n"))
+                told = answer.startswith("SERVER_ERROR")
+                if told:
+                    break
+            self.assertTrue(told)
+            client = self.connect(self.port)
+            for command in ALL_COMMANDS:
+                self.assertEqual(client.say(f"{command}\r\n"), "SERVER_ERROR the pool has failed\r\n", command)
+            self.assertEqual(client.stats()["pool_failed"], "1")
+            self.assertIn("the pool has failed, nothing more is acknowledged: NVM_E_I", self.said())
+            self.assertIn("cut off to 4096 bytes", self.said())
+            self.assertEqual(self.stop(), FAILED)
+            self.assertLessEqual(pool.stat().st_size, 4096)
+
     def test_goes_on_where_only_the_room_is_missing(self):
         client = self.run_on_pool("-M")
         client.say("set a 0 0 1\r\nx\r\n")
