@@ -37,6 +37,13 @@
  * pool on; it hands what is not its own to the one before it.  A handler that is installed later must do likewise, and
  * threads that use pools must not block SIGBUS.
  *
+ * Lost pages.  Where the system cannot give a page of a pool's file any more (the file was cut off, its device or
+ * memory has lost it), a call of the library that touches it is no SIGBUS: the pool fails for good, and the call is
+ * NVM_E_IO, or NVM_E_IN_DOUBT for a commit that was ordered, with the file, the offset and the cause.  A load or store
+ * of the program itself is SIGBUS, after a sentence on stderr.  The library has a handler for that signal from the
+ * first pool on; it hands what is not its own to the one before it.  A handler that is installed later must do
+ * likewise, and threads that use pools must not block SIGBUS.
+ *
  * Two faces.  Announced stores (nvm_tx_begin(), here) and barriers (nvm_stm_run(), nvm/stm.h) are two kinds of
  * transaction.  A call of one kind inside a transaction of the other fails (NVM_E_TX_OPEN, with the call to use
  * instead), and that transaction can only be rolled back: nothing is half done.
