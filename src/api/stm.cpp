@@ -232,12 +232,14 @@ template <class T>
 template <class T>
 [[NVM_INLINE]] inline T load(nvm_stm* tx, const T* p) {
   T value;
+  bool loaded = false;
   {
-    const platform::in_call here;
-    // What was lost meanwhile is found by the slow way.
-    if (tx->inner.load_quickly(p, value) && !platform::any_lost()) [[likely]] {
-      return value;
-    }
+    const platform::quick_access here;
+    loaded = tx->inner.load_quickly(p, value);
+  }
+  // What was lost meanwhile is found by the slow way.
+  if (loaded && !platform::any_lost()) [[likely]] {
+    return value;
   }
   return load_slowly(tx, p);
 }
@@ -600,11 +602,11 @@ int nvm_stm_run(NVM_POOL* pool, int (*body)(nvm_stm*, void*), void* argument) {
 
 // ---- memory
 
-uint64_t nvm_stm_load64(nvm_stm* tx, const uint64_t* p) { return api::load(tx, p); }
-uint32_t nvm_stm_load32(nvm_stm* tx, const uint32_t* p) { return api::load(tx, p); }
-uint16_t nvm_stm_load16(nvm_stm* tx, const uint16_t* p) { return api::load(tx, p); }
-uint8_t nvm_stm_load8(nvm_stm* tx, const uint8_t* p) { return api::load(tx, p); }
-void* nvm_stm_load_pointer(nvm_stm* tx, const void* p) {
+[[NVM_QUICK_ACCESS]] uint64_t nvm_stm_load64(nvm_stm* tx, const uint64_t* p) { return api::load(tx, p); }
+[[NVM_QUICK_ACCESS]] uint32_t nvm_stm_load32(nvm_stm* tx, const uint32_t* p) { return api::load(tx, p); }
+[[NVM_QUICK_ACCESS]] uint16_t nvm_stm_load16(nvm_stm* tx, const uint16_t* p) { return api::load(tx, p); }
+[[NVM_QUICK_ACCESS]] uint8_t nvm_stm_load8(nvm_stm* tx, const uint8_t* p) { return api::load(tx, p); }
+[[NVM_QUICK_ACCESS]] void* nvm_stm_load_pointer(nvm_stm* tx, const void* p) {
   return reinterpret_cast<void*>(api::load(tx, static_cast<const uint64_t*>(p)));
 }
 void nvm_stm_store64(nvm_stm* tx, uint64_t* p, uint64_t value) { api::store(tx, p, value); }

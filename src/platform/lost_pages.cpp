@@ -86,6 +86,17 @@ void each_watched(Visit&& visit) noexcept {
   }
 }
 
+// Code of the functions with NVM_QUICK_ACCESS; null where a program has none of them.
+extern "C" {
+[[gnu::weak, gnu::visibility("hidden")]] extern const char __start_nvm_quick_access[];
+[[gnu::weak, gnu::visibility("hidden")]] extern const char __stop_nvm_quick_access[];
+}
+bool accesses_quickly(const void* context) noexcept {
+  const auto at = static_cast<std::uintptr_t>(static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]);
+  return at >= reinterpret_cast<std::uintptr_t>(__start_nvm_quick_access) &&
+         at < reinterpret_cast<std::uintptr_t>(__stop_nvm_quick_access);
+}
+
 // ---- sentences, without functions that a handler may not call ----
 
 class sentence {
@@ -203,7 +214,7 @@ struct lost_page_handler {
   }
 
   // True: the access is made again.
-  static bool serve(watched_memory& m, const siginfo_t& info) noexcept {
+  static bool serve(watched_memory& m, const siginfo_t& info, const void* context) noexcept {
     const std::uint64_t offset = static_cast<std::uint64_t>(static_cast<std::byte*>(info.si_addr) - m.where_.base);
     std::uint64_t granule = page_bytes();
     if (info.si_code == BUS_MCEERR_AR && info.si_addr_lsb > 12 && info.si_addr_lsb < 40) {
@@ -212,7 +223,7 @@ struct lost_page_handler {
     struct ::stat now{};
     const std::uint64_t length =
         ::fstat(m.where_.descriptor, &now) == 0 ? static_cast<std::uint64_t>(now.st_size) : m.where_.file_bytes;
-    const bool inside = (calls::of_thread & calls::inside) != 0;
+    const bool inside = (calls::of_thread & calls::inside) != 0 || accesses_quickly(context);
     const spin_held held{m.held_};
     m.note_loss(offset, info.si_code, length);
     if (!m.leave_file()) return false;
@@ -239,7 +250,7 @@ struct lost_page_handler {
       each_watched([&](watched_memory& m) noexcept {
         if (holds(m, info->si_addr)) found = &m;
       });
-      if (found != nullptr) served = serve(*found, *info);
+      if (found != nullptr) served = serve(*found, *info, context);
       // release: pairs with the acquire in stop().
       looking.fetch_sub(1, std::memory_order_release);
     }

@@ -24,7 +24,19 @@
 #include <cstdint>
 
 #include "base/base.hpp"
+#include "base/inlining.hpp"
 #include "platform/isa.hpp"
+
+// Attribute of a function that loads, as a call by itself, without an in_call: the handler knows it by where its code
+// lies, which costs the load nothing.  The function asks any_lost() afterwards, and makes the load again inside of a
+// call if so.  Where the load may not be inlined into the function, quick_access is an in_call instead.
+#if defined(__OPTIMIZE__) && !defined(NVM_INLINES_LITTLE)
+#define NVM_ACCESSES_QUICKLY 1
+#define NVM_QUICK_ACCESS     gnu::section("nvm_quick_access")
+#else
+#define NVM_ACCESSES_QUICKLY 0
+#define NVM_QUICK_ACCESS
+#endif
 
 namespace nvm::platform {
 
@@ -61,6 +73,15 @@ class in_call {
  private:
   unsigned char before_;
 };
+
+#if NVM_ACCESSES_QUICKLY
+struct quick_access {
+  quick_access() noexcept {}
+  ~quick_access() { isa::compiler_fence(); }
+};
+#else
+using quick_access = in_call;
+#endif
 
 // While one exists, a function of the program runs inside of the call.
 class out_of_call {
