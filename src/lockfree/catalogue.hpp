@@ -381,47 +381,6 @@ class catalogue {
     return static_cast<std::uint64_t>(static_cast<const std::byte*>(p) - base_);
   }
   template <class Visit>
-  void each_table_word(Visit&& visit) const {
-    const std::uint64_t words = pages_.sizes().page_bytes() / 8 - 1;
-    each_table([&](std::uint64_t table) {
-      for (std::uint64_t w = 0; w < words; ++w) {
-        const std::uint64_t at = table + w * 8;
-        const std::uint64_t word = load_word(base_, at);
-        if (word != 0 && word_holds(word, word_seed(at))) visit(at, word & checked_mask);
-      }
-    });
-  }
-  // Line by line, that each is written back once.
-  void clear_tables() noexcept {
-    constexpr std::uint64_t words = line_bytes / 8;
-    each_table([&](std::uint64_t table) {
-      // The last word leads to the next table.
-      const std::uint64_t end = table + pages_.sizes().page_bytes() - 8;
-      for (std::uint64_t line = table; line < end; line += line_bytes) {
-        const std::uint64_t count = std::min((end - line) / 8, words);
-        bool any = false;
-        for (std::uint64_t at = line; at < line + count * 8; at += 8) {
-          const std::uint64_t word = load_word(base_, at);
-          if ((word & checked_mask) == 0 || !word_holds(word, word_seed(at))) continue;
-          // relaxed: nobody else is there.
-          std::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(base_ + at)}.store(
-              sealed(0, at), std::memory_order_relaxed);
-          any = true;
-        }
-        if (any) medium_.flush(base_ + line, count * 8);
-      }
-    });
-  }
-  [[nodiscard]] std::uint64_t offset_in_pool(const void* p) const noexcept {
-    return static_cast<std::uint64_t>(static_cast<const std::byte*>(p) - base_);
-  }
-  // Threads that have ever worked here at one time.
-  [[nodiscard]] std::size_t threads_known() const noexcept {
-    std::size_t n = 0;
-    for (unsigned t = 0; exists() && t < 256; ++t) n += load_word(base_, table_word(t)) != 0 ? 1 : 0;
-    return n;
-  }
-  template <class Visit>
   void each_table(Visit&& visit) const {
     const std::uint64_t page_bytes = pages_.sizes().page_bytes();
     for (unsigned t = 0; t < 256; ++t) {
