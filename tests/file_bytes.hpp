@@ -1,5 +1,5 @@
-// Files of a test, whole, in one call each: iterators over streams, which tests do not optimise, take a second for a few
-// megabytes.
+// Files of a test, whole, in one call each: iterators over streams, which tests do not optimise, take a second for a
+// few megabytes.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -31,13 +31,6 @@
  * it, or the thread ends.
  *
  * Lost pages.  Where the system cannot give a page of a pool's file any more (the file was cut off, its device or
- * memory has lost it), a call of the library that touches it is no SIGBUS: the pool fails for good, and the call returns
- * NVM_E_IO, or NVM_E_IN_DOUBT for a commit that was ordered, with the file, the offset and the cause.  A load or store
- * of the program itself is SIGBUS, after a sentence on stderr.  The library has a handler for that signal from the first
- * pool on; it hands what is not its own to the one before it.  A handler that is installed later must do likewise, and
- * threads that use pools must not block SIGBUS.
- *
- * Lost pages.  Where the system cannot give a page of a pool's file any more (the file was cut off, its device or
  * memory has lost it), a call of the library that touches it is no SIGBUS: the pool fails for good, and the call is
  * NVM_E_IO, or NVM_E_IN_DOUBT for a commit that was ordered, with the file, the offset and the cause.  A load or store
  * of the program itself is SIGBUS, after a sentence on stderr.  The library has a handler for that signal from the

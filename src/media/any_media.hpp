@@ -3,7 +3,7 @@
 // What is compiled over `any_direct` or `any_image` is compiled once and serves every medium of that kind: those that
 // count, delay, record or sync, and the pure ones as well.  A flush or a fence costs an indirect call more; the medium
 // that is sold, direct_media, is inlined where pools are used in earnest
-// (docs/design/021-media-behind-three-types.md).
+// (docs/design/021).
 //
 // Two types and not one: whether batches are atomic decides what an engine compiles to (concept.hpp).
 //

@@ -7,7 +7,7 @@
 //   2. a shared mapping becomes private: what is stored from now on does not reach the file
 //   3. inside of a call of the library (in_call): zeros take the place of the page, and the thread goes on; before the
 //      call returns it looks at lost(), and its result is an error.  Elsewhere: a sentence on stderr, and SIGBUS.
-// Who has read a zero of step 3, in whatever thread, finds lost() true: 1 comes before 3.  The zeros go when the
+// A thread that has read a zero of step 3 finds lost() true: 1 comes before 3.  The zeros go when the
 // outermost call of the thread that met them ends; a load or store of the program there is SIGBUS again, and another
 // call that is under way gets zeros anew.
 //
@@ -111,7 +111,7 @@ inline void go_back_to(unsigned char depth) noexcept {
 
 // Zeros took the place of a page in this call, of whatever memory.
 [[nodiscard]] inline bool call_was_struck() noexcept { return (calls::of_thread & calls::struck) != 0; }
-// Some watched memory has failed.  relaxed: who has read a zero comes after it, as loads are ordered.
+// Some watched memory has failed.  relaxed: whatever read a zero comes after it, as loads are ordered.
 [[nodiscard]] inline bool any_lost() noexcept {
   isa::compiler_fence();
   return calls::failures.load(std::memory_order_relaxed) != 0;

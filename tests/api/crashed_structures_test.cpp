@@ -1,0 +1,204 @@
+// Lock-free structures of a pool whose owner died, or whose file is damaged: what the check finds, and must not find.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../file_bytes.hpp"
+#include "nvm/lockfree.h"
+#include "nvm/nvm.h"
+#include "object/object.hpp"
+#include "pool/pool.hpp"
+#include "scratch.hpp"
+
+namespace nvm::tests {
+namespace {
+
+NVM_POOL* pool_for_structures(const std::string& path) {
+  nvm_pool_options o{};
+  o.size = 4 << 20;
+  o.medium = NVM_MEDIUM_SHM;
+  o.engine = NVM_ENGINE_UNDO;
+  return nvm_pool_create_with(path.c_str(), &o);
+}
+nvm_lf* structure_of(NVM_POOL* pool, const char* name, std::uint32_t kind, bool bytes) {
+  nvm_lf_options o{};
+  o.kind = kind;
+  o.flags = bytes ? NVM_LF_BYTES : 0;
+  return nvm_lf_open(pool, name, &o);
+}
+constexpr std::uint32_t kinds_of_structures[] = {NVM_LF_LIST, NVM_LF_HASH, NVM_LF_SKIP_LIST, NVM_LF_TREE};
+
+struct word_node {
+  std::uint64_t next, order, value, sum;
+};
+// A list of words with these keys, its bytes as they are while it is in use.
+std::string list_in_use(const scratch& place, std::uint64_t keys, std::vector<char>& bytes) {
+  const std::string path = place.path("original");
+  NVM_POOL* pool = pool_for_structures(path);
+  EXPECT_NE(pool, nullptr) << nvm_errormsg();
+  nvm_lf* const list = structure_of(pool, "list", NVM_LF_LIST, false);
+  EXPECT_NE(list, nullptr) << nvm_errormsg();
+  for (std::uint64_t k = 1; k <= keys; ++k) EXPECT_GT(nvm_lf_put64(list, k * 17, k, 0), 0) << nvm_errormsg();
+  bytes = read_file(path);
+  EXPECT_EQ(nvm_pool_close(pool), 0);
+  return place.path("victim");
+}
+word_node* node_of(std::vector<char>& bytes, std::uint64_t key) {
+  for (std::size_t at = 0; at + 64 <= bytes.size(); at += 64) {
+    auto* n = reinterpret_cast<word_node*>(&bytes[at]);
+    if (n->order == key * 17 && n->value == key) return n;
+  }
+  return nullptr;
+}
+
+// What comes after the link looks like nodes that nobody has linked yet, of which a thread has one at most.
+TEST(crashed_pool, with_a_link_of_a_list_that_is_zero_does_not_pass_the_check) {
+  scratch place{false};
+  std::vector<char> bytes;
+  constexpr std::uint64_t keys = 60;
+  const std::string victim = list_in_use(place, keys, bytes);
+  write_file(victim, bytes);
+  EXPECT_EQ(nvm_pool_check(victim.c_str(), nullptr, nullptr, nullptr), 0) << nvm_errormsg();
+  for (std::uint64_t k = 1; k < keys - 1; k += 3) {
+    std::vector<char> damaged = bytes;
+    word_node* n = node_of(damaged, k);
+    ASSERT_NE(n, nullptr);
+    n->next = 0;
+    write_file(victim, damaged);
+    EXPECT_GT(nvm_pool_check(victim.c_str(), nullptr, nullptr, nullptr), 0) << "after key " << k;
+  }
+}
+TEST(crashed_pool, with_a_page_of_a_list_that_is_another_one_does_not_pass_the_check) {
+  scratch place{false};
+  std::vector<char> bytes;
+  const std::string victim = list_in_use(place, 200, bytes);
+  constexpr std::size_t page = 4096;
+  const auto page_with = [&](std::uint64_t key) {
+    return static_cast<std::size_t>(reinterpret_cast<char*>(node_of(bytes, key)) - bytes.data()) / page * page;
+  };
+  const std::size_t from = page_with(150), to = page_with(80);
+  ASSERT_NE(from, to);
+  std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(from), page, bytes.begin() + static_cast<std::ptrdiff_t>(to));
+  write_file(victim, bytes);
+  EXPECT_GT(nvm_pool_check(victim.c_str(), nullptr, nullptr, nullptr), 0);
+}
+// Pages of nodes that were dropped hold nodes that were never linked in the structure that has them now.
+TEST(crashed_pool, with_nodes_in_pages_of_a_structure_that_was_dropped_passes_the_check) {
+  for (const std::uint32_t kind : kinds_of_structures) {
+    for (const bool of_bytes : {false, true}) {
+      scratch place{false};
+      const std::string path = place.path("original");
+      NVM_POOL* pool = pool_for_structures(path);
+      ASSERT_NE(pool, nullptr) << nvm_errormsg();
+      const auto put = [&](nvm_lf* to, std::uint64_t k) {
+        return of_bytes ? nvm_lf_put(to, &k, sizeof k, &k, sizeof k, 0, 0) : nvm_lf_put64(to, k, k, 0);
+      };
+      nvm_lf* const first = structure_of(pool, "first", kind, of_bytes);
+      ASSERT_NE(first, nullptr) << nvm_errormsg();
+      for (std::uint64_t k = 0; k < 3000; ++k) ASSERT_GT(put(first, k), 0) << nvm_errormsg();
+      ASSERT_EQ(nvm_lf_drop(pool, "first"), 0) << nvm_errormsg();
+      nvm_lf* const second = structure_of(pool, "second", kind, of_bytes);
+      ASSERT_NE(second, nullptr) << nvm_errormsg();
+      for (std::uint64_t k = 0; k < 10; ++k) ASSERT_GT(put(second, k * 5), 0) << nvm_errormsg();
+      const std::vector<char> bytes = read_file(path);
+      ASSERT_EQ(nvm_pool_close(pool), 0);
+      const std::string victim = place.path("victim");
+      write_file(victim, bytes);
+      EXPECT_EQ(nvm_pool_check(victim.c_str(), nullptr, nullptr, nullptr), 0) << kind << of_bytes;
+    }
+  }
+}
+// Nothing leads to nodes whose links are volatile: they prove themselves, wherever they are.
+TEST(closed_pool, without_the_entry_of_an_extent_of_nodes_does_not_pass_the_check) {
+  for (const std::uint32_t kind : {NVM_LF_LIST, NVM_LF_HASH, NVM_LF_SKIP_LIST, NVM_LF_TREE}) {
+    for (const bool of_bytes : {false, true}) {
+      scratch place{false};
+      const std::string path = place.path("pool");
+      NVM_POOL* pool = pool_for_structures(path);
+      ASSERT_NE(pool, nullptr) << nvm_errormsg();
+      nvm_lf_options o{};
+      o.kind = kind;
+      o.flags = (of_bytes ? NVM_LF_BYTES : 0) | (kind == NVM_LF_TREE ? 0 : NVM_LF_VOLATILE_LINKS);
+      nvm_lf* const it = nvm_lf_open(pool, "it", &o);
+      ASSERT_NE(it, nullptr) << nvm_errormsg();
+      for (std::uint64_t k = 0; k < 900; ++k) {
+        ASSERT_GT(of_bytes ? nvm_lf_put(it, &k, sizeof k, &k, sizeof k, 0, 0) : nvm_lf_put64(it, k, k, 0), 0);
+      }
+      ASSERT_EQ(nvm_pool_close(pool), 0);
+      EXPECT_EQ(nvm_pool_check(path.c_str(), nullptr, nullptr, nullptr), 0) << nvm_errormsg();
+      const std::vector<char> bytes = read_file(path);
+      layout::superblock sb;
+      std::memcpy(static_cast<void*>(&sb), bytes.data(), sizeof sb);
+      unsigned extents = 0;
+      for (std::uint64_t page = 0; page < sb.size_pages; ++page) {
+        const std::uint64_t at = sb.page_map_offset + page * 8;
+        std::uint64_t word = 0;
+        std::memcpy(&word, &bytes[at], sizeof word);
+        if (layout::unpack(word & checked_mask).kind != layout::page_kind::coarse) continue;
+        std::vector<char> damaged = bytes;
+        std::memset(&damaged[at], 0, sizeof word);
+        write_file(path, damaged);
+        EXPECT_GT(nvm_pool_check(path.c_str(), nullptr, nullptr, nullptr), 0) << kind << of_bytes << ", page " << page;
+        ++extents;
+      }
+      EXPECT_GT(extents, 1U);
+    }
+  }
+}
+// Method: threads put and remove the same keys until they are killed, and so does each process that comes after.
+TEST(crashed_pool, of_threads_that_were_killed_at_work_passes_the_check) {
+  constexpr unsigned threads = 4;
+  constexpr std::uint64_t keys = 40;
+  std::mt19937_64 random{5};
+  for (const std::uint32_t kind : kinds_of_structures) {
+    for (const bool of_bytes : {false, true}) {
+      scratch place{false};
+      const std::string path = place.path("pool");
+      for (int kill_number = 0; kill_number < 6; ++kill_number) {
+        const pid_t child = fork();
+        if (child == 0) {
+          NVM_POOL* pool = kill_number == 0 ? pool_for_structures(path) : nvm_pool_open(path.c_str());
+          nvm_lf* const it = pool == nullptr ? nullptr : structure_of(pool, "it", kind, of_bytes);
+          if (it == nullptr) _exit(1);
+          std::vector<std::thread> all;
+          for (unsigned t = 0; t < threads; ++t) {
+            all.emplace_back([=] {
+              std::mt19937_64 own{t};
+              for (;;) {
+                const std::uint64_t k = own() % keys;
+                const bool puts = own() % 2 == 0;
+                if (of_bytes) {
+                  (void)(puts ? nvm_lf_put(it, &k, sizeof k, &k, sizeof k, 0, 0) : nvm_lf_remove(it, &k, sizeof k));
+                } else {
+                  (void)(puts ? nvm_lf_put64(it, k, k, 0) : nvm_lf_remove64(it, k));
+                }
+              }
+            });
+          }
+          for (auto& t : all) t.join();
+        }
+        std::this_thread::sleep_for(std::chrono::microseconds{30'000 + random() % 60'000});
+        ASSERT_EQ(kill(child, SIGKILL), 0);
+        int how = 0;
+        ASSERT_EQ(waitpid(child, &how, 0), child);
+        ASSERT_TRUE(WIFSIGNALED(how)) << WEXITSTATUS(how);
+        std::string first;
+        const auto tell = [](std::uint64_t, const char* what, void* to) {
+          auto& text = *static_cast<std::string*>(to);
+          if (text.empty()) text = what;
+        };
+        EXPECT_EQ(nvm_pool_check(path.c_str(), tell, &first, nullptr), 0) << kind << of_bytes << ": " << first;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nvm::tests
