@@ -71,6 +71,7 @@ struct damaged_store {
   keyed::store_facts facts{};
   std::uint64_t counted = 0;  // entries, as its header says
   std::uint64_t unproved = 0;
+  bool is_unknown = false;  // nothing says what its index was
   std::vector<entry> entries{};
   std::vector<fault_told> faults{};
 };
@@ -95,7 +96,7 @@ class store_mender {
     }
     if (status s = free_unreached(); !s) return s;
     for (const damaged_store& d : damaged_) {
-      if (status s = make_anew(d); !s) return s;
+      if (status s = d.is_unknown ? status{} : make_anew(d); !s) return s;
       tell(d);
     }
     return {};
@@ -180,7 +181,7 @@ class store_mender {
       if (from.read(d.header, &header, sizeof header)) {
         for (const layout::kv_stripe& stripe : header.stripes) d.counted += stripe.entries;
       }
-      if (keyed::name_of(d.facts.index) == nullptr) return fail(errc::corrupt, "no index of that number");
+      d.is_unknown = keyed::name_of(d.facts.index) == nullptr;
       return {};
     });
   }
@@ -259,6 +260,7 @@ class store_mender {
     const auto note = [&](mending how, std::uint64_t at, const std::string& what) {
       tell_({.how = how, .offset = at, .what = of + what, .type_name = {}});
     };
+    if (d.is_unknown) return note(mending::lost, d.header, ": all of it, for nothing says what its index was");
     std::uint64_t named = 0;
     for (const fault_told& f : d.faults) named += f.has_key ? 1 : 0;
     // Of links and counters that do not hold nothing is lost where all entries are there.

@@ -332,6 +332,27 @@ class Stores(RepairTest):
                     self.assertEqual(run("check", self.out(damaged)).returncode, GOOD)
                     self.assertEqual(sorted(self.entries(self.out(damaged))), sorted(before))
 
+    def test_lose_no_other_store_with_one_of_which_nothing_says_what_it_was(self):
+        path = self.path("shm", "two.nvm")
+        self.answer("create", path, "--size", "2M")
+        self.add(path, "sound", "hash", 20)
+        self.add(path, "damaged", "btree", 60)
+        self.add(path, "unknown", "hash", 30)
+        before, sound = self.entries(path, "damaged"), self.entries(path, "sound")
+        data = path.read_bytes()
+        header = data.rindex(struct.pack("<QI", 0x5641_4B44_4C4F_4831, 2))
+        junk = bytes(0xA5 ^ n for n in range(128))
+        broken = self.copy_with(path, {header: junk, data.rindex(b"value 17 of damaged"): b"value 71 of damaged"})
+        answer = self.repaired(broken, NEGATIVE)
+        self.assertEqual(sorted(n["what"] for n in answer["lost"]),
+                         ['key-value store "damaged": entry "key-0017": an entry fails its checksum',
+                          'key-value store "unknown": all of it, for nothing says what its index was'])
+        out = self.out(broken)
+        self.assertEqual(run("check", out).returncode, GOOD)
+        self.assertEqual(self.entries(out, "damaged"), [e for e in before if e[0] != "key-0017"])
+        self.assertEqual(sorted(self.entries(out, "sound")), sorted(sound))
+        self.assertEqual([s["name"] for s in self.answer("kv", "stores", out)["stores"]], ["damaged", "sound"])
+
     def test_lose_no_entry_of_a_tree_whose_leaf_knows_its_key(self):
         path = self.stored("btree")
         before = self.entries(path)
