@@ -230,7 +230,8 @@ class catalogue {
   [[nodiscard]] status check_recovery(const recovery& r) const noexcept;
   // Nodes that nothing leads to, that hold what linked ones would, and that lead to another such node: no crash leaves
   // them so.  What a thread was about to link had a successor that was linked, and would have been marked before it
-  // left.  Everything else that was never linked is wiped, or empty.  Calls tell(offset, what).
+  // left.  Everything else that was never linked is wiped, or empty; a wipe may not be durable yet, and libraries before
+  // it did not wipe, so that some single ones say nothing.  Calls tell(offset, what).
   template <class Tell>
   void tell_lost(const recovery& r, Tell&& tell) const;
   // settle() -> status: what recovery has found deleted and linked is unlinked, by a thread of the domain.  The tables
@@ -379,6 +380,13 @@ class catalogue {
   }
   [[nodiscard]] std::uint64_t offset_in_pool(const void* p) const noexcept {
     return static_cast<std::uint64_t>(static_cast<const std::byte*>(p) - base_);
+  }
+  static constexpr std::size_t unlinked_a_thread = 16;
+  // Threads that have ever worked here at one time.
+  [[nodiscard]] std::size_t threads_known() const noexcept {
+    std::size_t n = 0;
+    for (unsigned t = 0; exists() && t < 256; ++t) n += load_word(base_, table_word(t)) != 0 ? 1 : 0;
+    return n;
   }
   template <class Visit>
   void each_table(Visit&& visit) const {

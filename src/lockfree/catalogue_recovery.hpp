@@ -104,10 +104,15 @@ void catalogue<M>::tell_lost(const recovery& r, Tell&& tell) const {
         std::lower_bound(whole.begin(), whole.end(), std::pair<std::uint64_t, const node_head*>{place, nullptr});
     return at != whole.end() && at->first == place ? at->second : nullptr;
   };
+  bool told = false;
   for (const auto& [place, n] : whole) {
     const node_head* next = at_place(offset_of(n->next.load()));
     if (next == nullptr || next->order < n->order) continue;
     tell(place, "nodes that were linked, and nothing leads there");
+    told = true;
+  }
+  if (!told && whole.size() > unlinked_a_thread * (threads_known() + 1)) {
+    tell(whole.front().first, "more nodes that nothing leads to than threads can have been about to link");
   }
 }
 

@@ -1,10 +1,12 @@
 // Lock-free structures of a pool whose owner died, or whose file is damaged: what the check finds, and must not find.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -20,6 +22,12 @@
 namespace nvm::tests {
 namespace {
 
+// A copy of a pool that its owner left open.
+void write_pool(const std::string& path, const std::vector<char>& bytes) {
+  ::setenv("HOLDFAST_ACCEPT_COPY", "1", 1);
+  write_file(path, bytes);
+  EXPECT_EQ(chmod(path.c_str(), 0600), 0);
+}
 NVM_POOL* pool_for_structures(const std::string& path) {
   nvm_pool_options o{};
   o.size = 4 << 20;
@@ -64,14 +72,14 @@ TEST(crashed_pool, with_a_link_of_a_list_that_is_zero_does_not_pass_the_check) {
   std::vector<char> bytes;
   constexpr std::uint64_t keys = 60;
   const std::string victim = list_in_use(place, keys, bytes);
-  write_file(victim, bytes);
+  write_pool(victim, bytes);
   EXPECT_EQ(nvm_pool_check(victim.c_str(), nullptr, nullptr, nullptr), 0) << nvm_errormsg();
   for (std::uint64_t k = 1; k < keys - 1; k += 3) {
     std::vector<char> damaged = bytes;
     word_node* n = node_of(damaged, k);
     ASSERT_NE(n, nullptr);
     n->next = 0;
-    write_file(victim, damaged);
+    write_pool(victim, damaged);
     EXPECT_GT(nvm_pool_check(victim.c_str(), nullptr, nullptr, nullptr), 0) << "after key " << k;
   }
 }
@@ -86,7 +94,7 @@ TEST(crashed_pool, with_a_page_of_a_list_that_is_another_one_does_not_pass_the_c
   const std::size_t from = page_with(150), to = page_with(80);
   ASSERT_NE(from, to);
   std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(from), page, bytes.begin() + static_cast<std::ptrdiff_t>(to));
-  write_file(victim, bytes);
+  write_pool(victim, bytes);
   EXPECT_GT(nvm_pool_check(victim.c_str(), nullptr, nullptr, nullptr), 0);
 }
 // Pages of nodes that were dropped hold nodes that were never linked in the structure that has them now.
@@ -110,7 +118,7 @@ TEST(crashed_pool, with_nodes_in_pages_of_a_structure_that_was_dropped_passes_th
       const std::vector<char> bytes = read_file(path);
       ASSERT_EQ(nvm_pool_close(pool), 0);
       const std::string victim = place.path("victim");
-      write_file(victim, bytes);
+      write_pool(victim, bytes);
       EXPECT_EQ(nvm_pool_check(victim.c_str(), nullptr, nullptr, nullptr), 0) << kind << of_bytes;
     }
   }
@@ -144,7 +152,7 @@ TEST(closed_pool, without_the_entry_of_an_extent_of_nodes_does_not_pass_the_chec
         if (layout::unpack(word & checked_mask).kind != layout::page_kind::coarse) continue;
         std::vector<char> damaged = bytes;
         std::memset(&damaged[at], 0, sizeof word);
-        write_file(path, damaged);
+        write_pool(path, damaged);
         EXPECT_GT(nvm_pool_check(path.c_str(), nullptr, nullptr, nullptr), 0) << kind << of_bytes << ", page " << page;
         ++extents;
       }
