@@ -141,7 +141,7 @@ bool each_entry(const call& c, Visit&& visit) {
 
 std::uint64_t word_in(std::string_view bytes) {
   std::uint64_t word = 0;
-  std::copy_n(bytes.data(), std::min(bytes.size(), sizeof word), reinterpret_cast<char*>(&word));
+  (void)bytes.copy(reinterpret_cast<char*>(&word), sizeof word);
   return word;
 }
 std::string text_of(const call& c, std::string_view bytes) {
