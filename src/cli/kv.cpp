@@ -1,24 +1,15 @@
 // holdfast kv: the key-value stores of a pool, from the command line.  This file holds what the parser, the help and
 // the manual page read, and the table of actions.
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <iterator>
 #include <string_view>
 
+#include "cli/actions.hpp"
 #include "cli/arguments.hpp"
 #include "cli/kv_actions.hpp"
 
 namespace nvm::cli {
 namespace {
 
-struct action {
-  std::string_view name;
-  std::size_t operands_min;  // with ACTION and PATH
-  std::size_t operands_max;
-  exit_code (*run)(kv_actions::call& c);
-};
-constexpr action table[] = {
+constexpr action<kv_actions::call> table[] = {
     {"put", 3, 4, kv_actions::put},
     {"get", 3, 3, kv_actions::get},
     {"del", 3, 3, kv_actions::del},
@@ -29,11 +20,7 @@ constexpr action table[] = {
     {"stat", 2, 2, kv_actions::show_statistics},
     {"drop", 2, 2, kv_actions::drop},
 };
-constexpr auto actions = [] {
-  std::array<std::string_view, std::size(table)> names;
-  for (std::size_t i = 0; i < names.size(); ++i) names[i] = table[i].name;
-  return names;
-}();
+constexpr auto actions = names_of(table);
 constexpr std::string_view index_names[] = {"list", "hash", "btree", "rbtree"};
 constexpr std::string_view formats[] = {"csv", "jsonl"};
 constexpr operand operands[] = {
@@ -111,16 +98,7 @@ constexpr std::string_view examples[] = {"holdfast kv put shop.nvm apple 17 --in
 
 exit_code run(const arguments& given, console& out) {
   kv_actions::call c{given, out};
-  const auto chosen =
-      std::find_if(std::begin(table), std::end(table), [&](const action& a) { return a.name == c.action; });
-  if (chosen == std::end(table)) return exit_internal;
-  if (given.operands() < chosen->operands_min) return c.misused("the key is missing");
-  if (given.operands() > chosen->operands_max) {
-    return c.misused(fmt::format("unexpected \"{}\"", given.operand(chosen->operands_max)));
-  }
-  const exit_code code = chosen->run(c);
-  if (c.at && !c.at->close() && code == exit_good) return c.failed();
-  return code;
+  return run_action(table, c, "the key is missing");
 }
 
 }  // namespace

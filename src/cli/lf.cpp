@@ -2,7 +2,6 @@
 //
 // The pool is opened for change, since opening a structure frees what a crash has left of it; no entry changes.
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstddef>
 #include <exception>
@@ -13,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/actions.hpp"
 #include "cli/arguments.hpp"
 #include "cli/kv_actions.hpp"
 #include "cli/progress.hpp"
@@ -293,19 +293,11 @@ exit_code look_at_all(call& c) {
   return checks && !sound ? exit_negative : exit_good;
 }
 
-struct action {
-  std::string_view name;
-  std::size_t operands;  // with ACTION and PATH
-  exit_code (*run)(call& c);
+constexpr action<call> table[] = {
+    {"list", 2, 2, list},        {"get", 4, 4, get},           {"scan", 3, 3, scan},
+    {"stat", 3, 3, look_at_all}, {"check", 3, 3, look_at_all},
 };
-constexpr action table[] = {
-    {"list", 2, list}, {"get", 4, get}, {"scan", 3, scan}, {"stat", 3, look_at_all}, {"check", 3, look_at_all},
-};
-constexpr auto actions = [] {
-  std::array<std::string_view, std::size(table)> names;
-  for (std::size_t i = 0; i < names.size(); ++i) names[i] = table[i].name;
-  return names;
-}();
+constexpr auto actions = names_of(table);
 
 constexpr operand operands[] = {
     {"ACTION", operand_kind::choice, true,
@@ -348,15 +340,7 @@ constexpr std::string_view examples[] = {"holdfast lf list cache.nvm", "holdfast
 
 exit_code run(const arguments& given, console& out) {
   call c{given, out};
-  const auto* a = std::find_if(std::begin(table), std::end(table), [&](const action& x) { return x.name == c.action; });
-  if (a == std::end(table)) return exit_internal;
-  if (given.operands() < a->operands) {
-    return c.misused(given.operands() < 3 ? "the name of the structure is missing" : "the key is missing");
-  }
-  if (given.operands() > a->operands) return c.misused(fmt::format("unexpected \"{}\"", given.operand(a->operands)));
-  const exit_code code = a->run(c);
-  if (c.at && !c.at->close() && code == exit_good) return c.failed();
-  return code;
+  return run_action(table, c, given.operands() < 3 ? "the name of the structure is missing" : "the key is missing");
 }
 
 }  // namespace

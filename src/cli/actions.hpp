@@ -1,0 +1,46 @@
+// The actions of a command that has several: a row for each, with how many operands it takes and its function.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "cli/arguments.hpp"
+#include "cli/console.hpp"
+
+namespace nvm::cli {
+
+template <class Call>
+struct action {
+  std::string_view name;
+  std::size_t operands_min;  // with ACTION and PATH
+  std::size_t operands_max;
+  exit_code (*run)(Call& c);
+};
+
+template <class Call, std::size_t N>
+[[nodiscard]] constexpr std::array<std::string_view, N> names_of(const action<Call> (&table)[N]) {
+  std::array<std::string_view, N> names;
+  for (std::size_t i = 0; i < N; ++i) names[i] = table[i].name;
+  return names;
+}
+
+// Runs the action that the call names, and closes the pool that it has opened.  `missing`: what is said of too few
+// operands.
+template <class Call, std::size_t N>
+[[nodiscard]] exit_code run_action(const action<Call> (&table)[N], Call& c, std::string_view missing) {
+  for (const action<Call>& a : table) {
+    if (a.name != c.action) continue;
+    if (c.given.operands() < a.operands_min) return c.misused(std::string{missing});
+    if (c.given.operands() > a.operands_max) {
+      return c.misused(fmt::format("unexpected \"{}\"", c.given.operand(a.operands_max)));
+    }
+    const exit_code code = a.run(c);
+    if (c.at && !c.at->close() && code == exit_good) return c.failed();
+    return code;
+  }
+  return exit_internal;
+}
+
+}  // namespace nvm::cli
