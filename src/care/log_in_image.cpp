@@ -506,12 +506,12 @@ status salvage_in_log(pool_file& file, std::string_view store, const keyed::salv
     if (word_holds(word, word_seed(at)) && (word & checked_mask) != 0) directory = word & checked_mask;
   }
   read_from_heap bytes{heap, thread, g};
-  const keyed::object_source from{bytes, [&](const std::function<void(std::uint64_t, std::uint32_t)>& visit) {
+  const keyed::object_source from{bytes, [&](const keyed::object_source::visitor& visit) {
                                     heap.for_each_object([&](logheap::home_t home, std::uint64_t size) {
                                       layout::object_header header{};
                                       if (home == g.home_offset() || size <= sizeof header) return;
                                       heap.read(thread, home, &header, sizeof header);
-                                      visit(home + sizeof header, header.type);
+                                      visit(home + sizeof header, header.type, size - sizeof header);
                                     });
                                   }};
   const status done = keyed::salvage(from, directory, store, report);

@@ -165,7 +165,7 @@ class store_mender {
       d = {.name = d.name, .header = d.header};
       keyed::read_by_transaction from{op};
       const keyed::object_source source{from, [this](const auto& visit) {
-                                          for (const object& o : objects_) visit(o.place, o.type);
+                                          for (const object& o : objects_) visit(o.place, o.type, o.bytes);
                                         }};
       std::unordered_set<std::string> known;
       const keyed::salvage_report report{

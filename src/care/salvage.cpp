@@ -53,14 +53,14 @@ status salvage_in_place(pool_file& file, std::string_view store, const keyed::sa
   const geometry g = file.geometry();
   const std::byte* base = file.base();
   keyed::read_from_image bytes{base, g};
-  const keyed::object_source from{bytes, [&](const std::function<void(std::uint64_t, std::uint32_t)>& visit) {
+  const keyed::object_source from{bytes, [&](const keyed::object_source::visitor& visit) {
                                     // Damaged extents are passed over: what else there is shall be read.
                                     (void)for_each_object(
                                         base, g, [&](std::uint64_t at, std::uint64_t room, layout::object_layout l) {
                                           layout::object_header header{};
                                           if (l != layout::object_layout::typed || room <= sizeof header) return true;
                                           std::memcpy(&header, base + at, sizeof header);
-                                          visit(at + sizeof header, header.type);
+                                          visit(at + sizeof header, header.type, room - sizeof header);
                                           return true;
                                         });
                                   }};

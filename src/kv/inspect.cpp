@@ -128,7 +128,7 @@ void inspection::compare_counters() {
 
 // ---- records ----
 
-bool inspection::read_record(std::uint64_t place, const text* known) {
+bool inspection::read_record(std::uint64_t place, const text* known, std::uint64_t room) {
   std::uint64_t word = 0;
   if (!read(place, word, "a record is not in the pool")) return false;
   const layout::record_sizes sizes = layout::unpack_sizes(word);
@@ -139,7 +139,7 @@ bool inspection::read_record(std::uint64_t place, const text* known) {
   const std::uint64_t bytes = with_value ? layout::record_bytes(sizes) + sum_bytes : 8 + sizes.key;
   // Sizes that cannot be are not worth the memory: the last bytes are looked for before all are read.
   std::byte last{};
-  const std::uint64_t bytes_max = from_->objects_max() * object_bytes_min;  // those of the pool
+  const std::uint64_t bytes_max = std::min(room, from_->objects_max() * object_bytes_min);  // those of the pool
   if (sizes.value > layout::kv_value_bytes_max || bytes > bytes_max || !from_->read(place + bytes - 1, &last, 1)) {
     return found_fault("the sizes of a record cannot be", place);
   }

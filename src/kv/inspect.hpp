@@ -97,7 +97,9 @@ class inspection {
 
   // The record at `place`, whatever leads there: false, and told, if it does not hold.  Then key() and value() are its.
   // `known`: its key as whatever leads there says; it counts where the record's own is damaged and the sum proves it.
-  [[nodiscard]] bool read_record(std::uint64_t place, const std::string* known = nullptr);
+  // `room`: bytes that it can have.
+  [[nodiscard]] bool read_record(std::uint64_t place, const std::string* known = nullptr,
+                                 std::uint64_t room = ~std::uint64_t{0});
   [[nodiscard]] std::string_view key() const noexcept { return key_; }
   [[nodiscard]] std::string_view value() const noexcept { return value_; }
   // To read single records of a store of these facts.

@@ -68,9 +68,9 @@ class salvager {
     }
     // The directory's own records, whatever leads there.
     names.begin(from_.bytes, directory_facts);
-    from_.each([&](std::uint64_t place, std::uint32_t type) {
+    from_.each([&](std::uint64_t place, std::uint32_t type, std::uint64_t bytes) {
       if (type == layout::kv_type_header) headers_.insert(place);
-      if (type == layout::kv_type_record && names.read_record(place)) note_name(names.key(), names.value());
+      if (type == layout::kv_type_record && read_in(names, place, bytes, 0)) note_name(names.key(), names.value());
     });
     if (header_ != 0) return {};
     return fail(errc::not_found, "there is no key-value store \"%.*s\" that can be read",
@@ -162,20 +162,25 @@ class salvager {
 
   // ---- all records ----
 
+  // Whether a record that holds lies so far inside of the object. Of what lies elsewhere the sizes may be anything:
+  // what does not fit is not read, or each object could cost as much as the pool.
+  [[nodiscard]] static bool read_in(inspection& as, std::uint64_t object, std::uint64_t bytes, std::uint64_t offset) {
+    return offset < bytes && as.read_record(object + offset, nullptr, bytes - offset);
+  }
   void sweep() {
     inspection own;
     own.begin(from_.bytes, facts_);
     const std::vector<store_facts> others = facts_of_others();
-    from_.each([&](std::uint64_t object, std::uint32_t type) {
+    from_.each([&](std::uint64_t object, std::uint32_t type, std::uint64_t bytes) {
       if (type != layout::kv_type_record) return;
       for (const std::uint64_t offset : record_offsets) {
         const std::uint64_t place = object + offset;
         if (seen_.contains(place)) return;
-        if (!own.read_record(place)) continue;
+        if (!read_in(own, object, bytes, offset)) continue;
         if (!given_.contains(std::string{own.key()})) give({own.key(), own.value(), place}, proof::swept);
         return;
       }
-      if (all_have_sums_ && !is_told(object) && !is_of(others, object)) {
+      if (all_have_sums_ && !is_told(object) && !is_of(others, object, bytes)) {
         keep({"a record that is no store's any more: it fails its checksum, and nothing leads there",
               object,
               false,
@@ -199,12 +204,12 @@ class salvager {
     }
     return all;
   }
-  bool is_of(const std::vector<store_facts>& stores, std::uint64_t object) {
+  bool is_of(const std::vector<store_facts>& stores, std::uint64_t object, std::uint64_t bytes) {
     inspection one;
     for (const store_facts& facts : stores) {
       one.begin(from_.bytes, facts);
       for (const std::uint64_t offset : record_offsets) {
-        if (one.read_record(object + offset)) return true;
+        if (read_in(one, object, bytes, offset)) return true;
       }
     }
     return false;

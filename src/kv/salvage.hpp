@@ -24,10 +24,12 @@ struct salvaged {
   proof how;
 };
 
-// The objects of a pool: each() calls visit(place of the payload, type) for all whose headers hold.
+// The objects of a pool: each() calls visit(place of the payload, type, bytes that it has at most) for all whose
+// headers hold.
 struct object_source {
+  using visitor = std::function<void(std::uint64_t place, std::uint32_t type, std::uint64_t bytes)>;
   byte_source& bytes;
-  std::function<void(const std::function<void(std::uint64_t place, std::uint32_t type)>& visit)> each;
+  std::function<void(const visitor& visit)> each;
 };
 
 struct salvage_report {

@@ -4,9 +4,12 @@
 #include <set>
 
 #include "../file_bytes.hpp"
+#include "kv/kv.hpp"
 #include "kv/kv_layout.hpp"
+#include "kv/salvage.hpp"
 #include "kv_testing.hpp"
 #include "pool/pool_layout.hpp"
+#include "space/check.hpp"
 #include "space/space_layout.hpp"
 
 namespace nvm::tests {
@@ -320,6 +323,58 @@ TEST(damaged_trees, are_salvaged_with_all_that_a_look_up_reads) {
   write_file(place.path(), f);
   EXPECT_NE(findings(place.path()), 0);
   EXPECT_EQ(salvage(place).all(), all_of_them());
+}
+
+TEST(damaged_stores, are_salvaged_beside_others_at_the_cost_of_what_there_is) {
+  const pool_place place{grounds[0]};
+  {
+    pool p = place.create(std::size_t{4} << 20);
+    for (const auto index : indexes) {
+      nvm_kv_options o{};
+      o.index = index;
+      auto s = kv::open(p, nvm_kv_index_name(index), o);
+      ASSERT_TRUE(s.has_value()) << nvm_errormsg();
+      for (const auto& [key, value] : all_of_them()) ASSERT_TRUE(s->put(key, value)) << nvm_errormsg();
+    }
+  }
+  // What lies in a record's object may look like the sizes of one as large as the pool: links of other indexes do.
+  struct counting final : keyed::byte_source {
+    explicit counting(keyed::byte_source& source) : from{source} {}
+    bool read(std::uint64_t at, void* to, std::uint64_t bytes) override {
+      total += bytes;
+      return from.read(at, to, bytes);
+    }
+    std::uint64_t objects_max() override { return from.objects_max(); }
+    keyed::byte_source& from;
+    std::uint64_t total = 0;
+  };
+  const file_bytes f = read_file(place.path());
+  const auto* base = reinterpret_cast<const std::byte*>(f.data());
+  layout::superblock sb;
+  std::memcpy(static_cast<void*>(&sb), f.data(), sizeof sb);
+  const geometry g = geometry_of(sb);
+  keyed::read_from_image image{base, g};
+  counting bytes{image};
+  const keyed::object_source from{bytes, [&](const keyed::object_source::visitor& visit) {
+                                    (void)for_each_object(
+                                        base, g, [&](std::uint64_t at, std::uint64_t room, layout::object_layout) {
+                                          layout::object_header header{};
+                                          std::memcpy(&header, base + at, sizeof header);
+                                          visit(at + sizeof header, header.type, room - sizeof header);
+                                          return true;
+                                        });
+                                  }};
+  for (const auto index : indexes) {
+    SCOPED_TRACE(nvm_kv_index_name(index));
+    bytes.total = 0;
+    model found;
+    const keyed::salvage_report report{
+        [&](const keyed::salvaged& e) { found.emplace(std::string{e.key}, std::string{e.value}); },
+        [](const keyed::fault& fault) { ADD_FAILURE() << fault.what; }};
+    ASSERT_TRUE(keyed::salvage(from, 0, nvm_kv_index_name(index), report));
+    EXPECT_EQ(found, all_of_them());
+    EXPECT_LT(bytes.total, 2 * f.size());
+  }
 }
 
 TEST_P(damaged_records, of_a_store_whose_header_is_damaged_are_salvaged) {
