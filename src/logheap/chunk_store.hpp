@@ -151,7 +151,7 @@ class chunk_store {
   [[nodiscard]] status create_root(std::uint64_t key) noexcept {
     const heap_settings& w = settings_;
     if (!sizes_hold(w)) return fail(errc::invalid, "log-structured heap: impossible sizes");
-    give_back_unlisted();  // of a crash while one was made
+    if (status s = give_back_unlisted(); !s) return s;  // of a crash while one was made
     const auto run =
         pages_.take_run(0, nvm::layout::slot_protocol::self_validating, layout::owner, sizeof(layout::root));
     if (!run) return run.error();
@@ -300,8 +300,7 @@ class chunk_store {
         return fail(errc::corrupt, "list of chunks: the one at %lu is not in it, its neighbours are", at(i).offset);
       }
     }
-    give_back_unlisted();
-    return {};
+    return give_back_unlisted();
   }
   // After recovery: chunks that are free go into the pool.
   [[nodiscard]] status fill_pool() noexcept {
@@ -542,7 +541,8 @@ class chunk_store {
     // Until it is durable every process finds it so again.
     if (previous != before) store(previous_at, before);
     const std::uint64_t use = word(offsetof(layout::chunk_header, use));
-    if (!holds(offset + offsetof(layout::chunk_header, use)) ||
+    // A use of generation 0 is none: a word that is zero.
+    if (!holds(offset + offsetof(layout::chunk_header, use)) || layout::generation_of(use) == 0 ||
         std::uint64_t(layout::use_of(use)) >= layout::chunk_uses) {
       return fail(errc::corrupt, "chunk at %lu: the word at offset %lu, its use: found %016lx, which is none", offset,
                   offset + offsetof(layout::chunk_header, use), load(offset + offsetof(layout::chunk_header, use)));
@@ -554,15 +554,34 @@ class chunk_store {
                   std::memory_order_relaxed);
     return {};
   }
-  void give_back_unlisted() noexcept {
+  // Whether a log has used one of the chunks of a run: whose use has a block.  Runs are in the list before (E6).
+  [[nodiscard]] bool was_used(const owned_pages& run) const noexcept {
+    if (chunk_bytes() == 0) return false;  // no root is known yet: a crash has cut short the making of one
+    for (std::uint64_t at = run.offset; run.offset + run.bytes - at >= chunk_bytes(); at += chunk_bytes()) {
+      const std::uint64_t use_at = at + offsetof(layout::chunk_header, use);
+      const std::uint64_t use = load(use_at) & checked_mask;
+      if (!holds(use_at) || layout::use_of(use) == layout::chunk_use::free) continue;
+      layout::block_header h;
+      const block_place first{at, sizeof(layout::chunk_header), layout::generation_of(use), key_};
+      if (inspect_block(base_, first, chunk_bytes(), h) != block_fault::no_header) return true;
+    }
+    return false;
+  }
+  // errc::corrupt, and nothing is given back: a run is not in the list, and was.
+  [[nodiscard]] status give_back_unlisted() noexcept {
     struct context {
       chunk_store& self;
       std::vector<std::uint64_t> runs;
+      std::uint64_t used = 0;
     } found{*this, {}};
     pages_.each_owned(0, pages_.size_pages(), &found, [](void* raw, const owned_pages& p) {
       auto& f = *static_cast<context*>(raw);
       if (p.owner != layout::owner || p.offset == f.self.root_offset_ || f.self.number_of(p.offset) != none)
         return true;
+      if (f.self.was_used(p)) {
+        f.used = p.offset;
+        return false;
+      }
       try {
         f.runs.push_back(p.offset);
       } catch (...) {
@@ -570,7 +589,11 @@ class chunk_store {
       }
       return true;
     });
+    if (found.used != 0) {
+      return fail(errc::corrupt, "list of chunks: the run at %lu is not in it, and logs have used it", found.used);
+    }
     for (const std::uint64_t offset : found.runs) pages_.give(offset);
+    return {};
   }
 
   M& medium_;
