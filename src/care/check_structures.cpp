@@ -1,5 +1,7 @@
 #include "care/check_structures.hpp"
 
+#include <cstring>
+
 #include "engine/structure_side.hpp"
 #include "log/log.hpp"
 #include "media/media.hpp"
@@ -20,12 +22,27 @@ result<std::unique_ptr<engines::structure_side>> recover(any_direct& medium, std
   return all;
 }
 
+bool says_closed(const std::byte* base, const geometry& g) noexcept {
+  for (unsigned copy = 0; copy < 2; ++copy) {
+    layout::superblock sb;
+    std::memcpy(&sb, base + g.superblock_at(copy), sizeof sb);
+    if (sb.magic != layout::pool_magic || sb.crc != superblock_crc(sb)) continue;
+    return sb.state == static_cast<std::uint32_t>(layout::pool_state::clean);
+  }
+  return false;
+}
+
 status look_at(std::byte* base, const geometry& g, const told& tell, bool tidies) try {
   ordered_media nothing;
   any_direct medium{nothing};
   log::nothing_logged lanes;  // what is to be replayed has been
   image_space places{medium, lanes, base, g};
   const auto all = recover(medium, base, places, tidies, tell);
+  // What a crash has left of one that was being made or dropped, the next open has freed before it closed the pool.
+  if (all && (*all)->recovered().pages_freed != 0 && says_closed(base, g)) {
+    tell(anchor_word_at(g, 0, anchor_word::lockfree),
+         "lock-free structures: pages of one that has no name, in a pool that was closed");
+  }
   if (all) return (*all)->check(tell);
   if (all.error() == errc::no_memory) return all.error();
   tell(anchor_word_at(g, 0, anchor_word::lockfree), last_message());

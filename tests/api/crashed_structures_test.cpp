@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "../file_bytes.hpp"
+#include "lockfree/lockfree_layout.hpp"
 #include "nvm/lockfree.h"
 #include "nvm/nvm.h"
 #include "object/object.hpp"
@@ -157,6 +159,46 @@ TEST(closed_pool, without_the_entry_of_an_extent_of_nodes_does_not_pass_the_chec
         ++extents;
       }
       EXPECT_GT(extents, 1U);
+    }
+  }
+}
+// A structure whose entry says that there is none would be freed with all that is in it.
+TEST(closed_pool, without_the_state_of_a_structure_does_not_pass_the_check) {
+  namespace names = lockfree::layout;
+  for (const std::uint32_t kind : kinds_of_structures) {
+    for (const bool of_bytes : {false, true}) {
+      scratch place{false};
+      const std::string path = place.path("pool");
+      NVM_POOL* pool = pool_for_structures(path);
+      ASSERT_NE(pool, nullptr) << nvm_errormsg();
+      for (const char* name : {"one", "dropped", "other"}) {
+        nvm_lf* const it = structure_of(pool, name, kind, of_bytes);
+        ASSERT_NE(it, nullptr) << nvm_errormsg();
+        for (std::uint64_t k = 0; k < 300; ++k) {
+          ASSERT_GT(of_bytes ? nvm_lf_put(it, &k, sizeof k, &k, sizeof k, 0, 0) : nvm_lf_put64(it, k, k, 0), 0);
+        }
+      }
+      ASSERT_EQ(nvm_lf_drop(pool, "dropped"), 0) << nvm_errormsg();
+      ASSERT_EQ(nvm_pool_close(pool), 0);
+      EXPECT_EQ(nvm_pool_check(path.c_str(), nullptr, nullptr, nullptr), 0) << nvm_errormsg();
+      const std::vector<char> bytes = read_file(path);
+      const std::string magic(reinterpret_cast<const char*>(&names::directory_magic), sizeof names::directory_magic);
+      const auto found = std::search(bytes.begin(), bytes.end(), magic.begin(), magic.end());
+      ASSERT_NE(found, bytes.end());
+      const auto directory = static_cast<std::size_t>(found - bytes.begin());
+      unsigned named = 0;
+      for (unsigned i = 0; i < 3; ++i) {
+        const std::size_t at = directory + offsetof(names::directory, entries) + i * sizeof(names::entry);
+        std::uint64_t state = 0;
+        std::memcpy(&state, &bytes[at + offsetof(names::entry, state)], sizeof state);
+        if (state == 0) continue;
+        std::vector<char> damaged = bytes;
+        std::memset(&damaged[at + offsetof(names::entry, state)], 0, sizeof state);
+        write_pool(path, damaged);
+        EXPECT_GT(nvm_pool_check(path.c_str(), nullptr, nullptr, nullptr), 0) << kind << of_bytes << ", entry " << i;
+        ++named;
+      }
+      EXPECT_EQ(named, 2U);
     }
   }
 }
