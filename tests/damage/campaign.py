@@ -13,6 +13,7 @@ check.  A try fails when
   unlisted   entries are lost, and repair says that nothing is lost or kept
   invented   a repaired pool has an entry that nobody stored, and repair says that nothing is lost or kept
   too much   repair of a key-value store has lost more than the entries of a node for one changed word
+  another    one changed word has cost entries of more than one store or structure, or of one and plain objects
   after use  a pool that check found sound, or that was repaired, and then used, is not sound
 
 "lenient" counts what is as for "silent" where contents carry no checks: bytes that a program has stored; "stale" the same
@@ -38,6 +39,7 @@ import time
 
 KV = ("kv-list", "kv-hash", "kv-btree", "kv-rbtree")
 LOCKFREE = tuple(f"{of}-{kind}" for of in ("words", "bytes") for kind in ("list", "hash", "skip", "tree"))
+MIXED = {True: "mixed", False: "mixed-stores"}  # by whether the engine has lock-free structures
 ENGINES = ("undo", "redo", "mnemosyne", "log")
 PAGE = 4096
 AIMS = ("superblock", "log", "map", "names")
@@ -50,14 +52,28 @@ def bases():
     for engine in ENGINES:
         media = ("shm",) if engine == "mnemosyne" else ("shm", "ssd")
         for medium in media:
-            for content in ("objects",) + KV + (LOCKFREE if engine != "log" else ()):
+            structures = engine != "log"
+            # What users have: many things in one pool.
+            for content in ("objects",) + KV + (LOCKFREE if structures else ()) + (MIXED[structures],):
                 for state in ("closed", "killed"):
                     yield content, engine, medium, state
 
 
-def is_strict(content, engine, checked):
-    """Whether every byte that was stored is checked."""
-    return engine == "log" or any(content.startswith(c) for c in checked)
+def is_strict(part, engine, checked):
+    """Whether every byte that was stored there is checked."""
+    return engine == "log" or any(part.startswith(c) for c in checked)
+
+
+def by_part(entries):
+    """The entries of each store and structure, and those of all objects."""
+    parts = collections.defaultdict(collections.Counter)
+    for line, n in entries.items():
+        parts[line.split()[0]][line] = n
+    return parts
+
+
+def parts_in(entries):
+    return ", ".join(f"{sum(of.values())} of {part}" for part, of in sorted(by_part(entries).items())) or "none"
 
 
 class Run:
@@ -210,8 +226,16 @@ class Try:
         self.out = self.path.with_name(self.path.name + ".repaired")
         self.out.unlink(missing_ok=True)
         self.path.write_bytes(damaged)
-        self.strict = is_strict(self.content, self.engine, self.given.checked)
+        self.strict = not self.only_strict(self.stored, False)
         self.faults = []
+
+    def only_strict(self, entries, strict=True):
+        """Those of parts of which every byte is checked, or those of the others."""
+        keep = collections.Counter()
+        for part, of in by_part(entries).items():
+            if is_strict(part, self.engine, self.given.checked) == strict:
+                keep += of
+        return keep
 
     def ended(self, name, code):
         if code is None:
@@ -238,15 +262,16 @@ class Try:
         elif before == self.stored:
             self.table["harmless"] += 1
         if check == 0 and before != self.stored:
-            missing = sum((self.stored - before).values())
+            wanted, seen = self.only_strict(self.stored), self.only_strict(before)
+            missing = sum((wanted - seen).values())
             # The last record of a log of a killed pool may be like one that was never begun.
             one_less = self.state == "killed" and missing <= 1
             if self.kind is stale_page:
                 self.table["stale"] += 1
-            elif self.strict and not one_less:
-                self.faults.append(f"silent: {missing} entries are not as stored, check is sound")
-            elif not self.strict:
+            elif wanted == seen:
                 self.table["lenient"] += 1
+            elif not one_less:
+                self.faults.append(f"silent: {missing} entries are not as stored, check is sound: {parts_in(wanted - seen)}")
         return check, before
 
     def repair(self, before):
@@ -270,18 +295,22 @@ class Try:
         # What was read before may have been old, or wrong.
         gone = (before & self.stored) - after
         if gone:
-            self.faults.append(f"worse: {sum(gone.values())} of {sum(before.values())} readable entries are not there")
-        lost = sum((self.stored - after).values())
-        self.table["entries lost"] += lost
-        wrong = sum((after - self.stored).values())
-        unexplained = self.strict and not notes and self.state == "closed" and self.kind is not stale_page
-        if wrong > 0 and unexplained:
-            self.faults.append(f"invented: {wrong} entries are not what was stored, and nobody says so")
-        one_word = self.kind is word and self.content in KV and self.engine != "log" and self.state == "closed"
-        if lost > NODE and one_word:
-            self.faults.append(f"too much: {lost} entries are lost for one word")
-        if lost > 0 and unexplained:
-            self.faults.append(f"unlisted: {lost} entries are not as stored")
+            self.faults.append(f"worse: {sum(gone.values())} of {sum(before.values())} readable entries are not there: "
+                               f"{parts_in(gone)}")
+        lost = self.stored - after
+        self.table["entries lost"] += sum(lost.values())
+        lost_strictly, wrong = self.only_strict(lost), self.only_strict(after - self.stored)
+        unexplained = not notes and self.state == "closed" and self.kind is not stale_page
+        if wrong and unexplained:
+            self.faults.append(f"invented: {parts_in(wrong)}: not what was stored, and nobody says so")
+        one_word = self.kind is word and self.state == "closed"
+        for part, of in by_part(lost).items():
+            if one_word and part in KV and self.engine != "log" and sum(of.values()) > NODE:
+                self.faults.append(f"too much: {parts_in(of)} are lost for one word")
+        if one_word and len(by_part(lost)) > 1:
+            self.faults.append(f"another: {parts_in(lost)} are lost for one word")
+        if lost_strictly and unexplained:
+            self.faults.append(f"unlisted: {parts_in(lost_strictly)} are not as stored")
 
     def use(self, check, in_store):
         used = self.out if self.out.exists() else self.path
@@ -362,7 +391,7 @@ def campaign(run):
 
 def report(given, done):
     columns = ("tries", "found", "harmless", "lenient", "stale", "repaired", "refused", "entries lost", "silent", "unsound",
-               "worse", "unlisted", "invented", "too much", "after use", "signal", "hang")
+               "worse", "unlisted", "invented", "too much", "another", "after use", "signal", "hang")
     total = sum(done["tables"].values(), collections.Counter())
     if given.json:
         print(json.dumps({"seed": given.seed, "first": given.first, "total": total, **done}))

@@ -1,11 +1,12 @@
 // Pools of known contents, for damaging: makes one, tells all that can be read of one, works on one.
 //
 //   damage_pool make CONTENT ENGINE MEDIUM PATH closed|killed
-//   damage_pool look CONTENT PATH     a line for each entry that can be read: its key, its size, its sum
+//   damage_pool look CONTENT PATH     a line for each entry that can be read: its part, its key, its size, its sum
 //   damage_pool use  CONTENT PATH     walks, reads, changes, closes
 //   damage_pool halve CONTENT PATH    takes every second entry away
 //
-// CONTENT: objects, kv-list, kv-hash, kv-btree, kv-rbtree, words-KIND, bytes-KIND (list, hash, skip, tree).
+// CONTENT: objects, kv-list, kv-hash, kv-btree, kv-rbtree, words-KIND, bytes-KIND (list, hash, skip, tree), or several
+// of these parts in one pool, with a root: mixed, all of them; mixed-stores, objects and key-value stores.
 // Exit code 0: it could be done, as far as the pool was readable; 1: the library refused, with its sentence; 2: wrong
 // use. What damage has done to a pool may end no call by a signal or never: nothing here looks through a pointer of the
 // pool.
@@ -21,11 +22,22 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace {
 
-constexpr std::uint64_t entries = 200;
 constexpr std::uint32_t type_of_objects = 7;
+constexpr std::uint32_t type_of_root = 8;
+constexpr std::string_view root_text = "the root of a pool with many parts";
+
+// One store, one structure, or all objects of a pool.
+struct part {
+  std::string_view content;
+  std::uint64_t entries;
+  NVM_POOL* pool = nullptr;
+  nvm_kv* kv = nullptr;
+  nvm_lf* lf = nullptr;
+};
 
 std::string key_of(std::string_view content, std::uint64_t i) {
   if (content == "kv-rbtree") {
@@ -44,7 +56,8 @@ std::uint64_t sum_of(const void* from, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) sum = (sum ^ static_cast<const unsigned char*>(from)[i]) * 0x100'0000'01B3;
   return sum;
 }
-void tell(const void* key, std::size_t key_bytes, const void* value, std::size_t value_bytes) {
+void tell(std::string_view of, const void* key, std::size_t key_bytes, const void* value, std::size_t value_bytes) {
+  std::printf("%.*s ", static_cast<int>(of.size()), of.data());
   for (std::size_t i = 0; i < key_bytes; ++i) std::printf("%02x", static_cast<const unsigned char*>(key)[i]);
   std::printf(" %zu %016lx\n", value_bytes, sum_of(value, value_bytes));
 }
@@ -57,24 +70,45 @@ bool is_kv(std::string_view c) { return c.starts_with("kv-"); }
 bool is_words(std::string_view c) { return c.starts_with("words-"); }
 bool is_bytes(std::string_view c) { return c.starts_with("bytes-"); }
 
-nvm_kv* kv_of(NVM_POOL* pool, std::string_view content, bool make) {
+bool is_mixed(std::string_view c) { return c.starts_with("mixed"); }
+
+std::vector<part> parts_of(std::string_view content) {
+  if (!is_mixed(content)) return {{content, 200}};
+  std::vector<part> all;
+  for (const std::string_view c : {"objects", "kv-list", "kv-hash", "kv-btree", "kv-rbtree"}) all.push_back({c, 60});
+  if (content != "mixed") return all;
+  for (const std::string_view c : {"words-list", "words-hash", "words-skip", "words-tree", "bytes-list", "bytes-hash",
+                                   "bytes-skip", "bytes-tree"}) {
+    all.push_back({c, 60});
+  }
+  return all;
+}
+
+bool open_kv(part& p, bool make) {
   nvm_kv_options o{};
   o.mode = make ? NVM_KV_OPEN_OR_CREATE : NVM_KV_OPEN_ONLY;
   o.flags = NVM_KV_VERIFY_READS;
   for (int index = NVM_KV_LIST; make && index <= NVM_KV_RBTREE; ++index) {
-    if (content.substr(3) == nvm_kv_index_name(index)) o.index = static_cast<std::uint32_t>(index);
+    if (p.content.substr(3) == nvm_kv_index_name(index)) o.index = static_cast<std::uint32_t>(index);
   }
-  return nvm_kv_open(pool, "store", &o);
+  p.kv = nvm_kv_open(p.pool, std::string{p.content}.c_str(), &o);
+  return p.kv != nullptr;
 }
-nvm_lf* lf_of(NVM_POOL* pool, std::string_view content) {
+bool open_lf(part& p) {
   nvm_lf_options o{};
-  const std::string_view kind = content.substr(6);
+  const std::string_view kind = p.content.substr(6);
   o.kind = kind == "list"   ? NVM_LF_LIST
            : kind == "skip" ? NVM_LF_SKIP_LIST
            : kind == "tree" ? NVM_LF_TREE
                             : NVM_LF_HASH;
-  o.flags = is_bytes(content) ? NVM_LF_BYTES : 0;
-  return nvm_lf_open(pool, "structure", &o);
+  o.flags = is_bytes(p.content) ? NVM_LF_BYTES : 0;
+  p.lf = nvm_lf_open(p.pool, std::string{p.content}.c_str(), &o);
+  return p.lf != nullptr;
+}
+bool open_part(part& p, NVM_POOL* pool, bool make) {
+  p.pool = pool;
+  if (is_kv(p.content)) return open_kv(p, make);
+  return p.content == "objects" || open_lf(p);
 }
 
 // ---- making --------------------------------------------------------------------------------------------------------
@@ -90,19 +124,54 @@ bool make_object(NVM_POOL* pool, std::uint64_t i) {
   };
   return nvm_stm_run(pool, body, &v) == 0;
 }
-bool put(NVM_POOL* pool, std::string_view content, nvm_kv* kv, nvm_lf* lf, std::uint64_t i) {
-  const std::string k = key_of(content, i);
-  const std::string v = value_of(i);
-  if (is_kv(content)) return nvm_kv_put(kv, k.data(), k.size(), v.data(), v.size()) == 0;
-  if (is_words(content)) return nvm_lf_put64(lf, 1000 + i * 17, i, 0) > 0;
-  if (is_bytes(content)) return nvm_lf_put(lf, k.data(), k.size(), v.data(), v.size(), i, 0) > 0;
-  return make_object(pool, i);
+bool make_root(NVM_POOL* pool) {
+  void* made = nullptr;
+  const auto body = [](nvm_stm* t, void* to) {
+    void* const o = nvm_stm_alloc(t, type_of_root, root_text.size());
+    if (o == nullptr) return -1;
+    nvm_stm_write(t, o, root_text.data(), root_text.size());
+    *static_cast<void**>(to) = o;
+    return 0;
+  };
+  return nvm_stm_run(pool, body, &made) == 0 && nvm_pool_set_root(pool, made) == 0;
 }
-bool take(std::string_view content, nvm_kv* kv, nvm_lf* lf, std::uint64_t i) {
-  const std::string k = key_of(content, i);
-  if (is_kv(content)) return nvm_kv_remove(kv, k.data(), k.size()) >= 0;
-  if (is_words(content)) return nvm_lf_remove64(lf, 1000 + i * 17) >= 0;
-  return !is_bytes(content) || nvm_lf_remove(lf, k.data(), k.size()) >= 0;
+bool put(const part& p, std::uint64_t i) {
+  const std::string k = key_of(p.content, i);
+  const std::string v = value_of(i);
+  if (is_kv(p.content)) return nvm_kv_put(p.kv, k.data(), k.size(), v.data(), v.size()) == 0;
+  if (is_words(p.content)) return nvm_lf_put64(p.lf, 1000 + i * 17, i, 0) > 0;
+  if (is_bytes(p.content)) return nvm_lf_put(p.lf, k.data(), k.size(), v.data(), v.size(), i, 0) > 0;
+  return make_object(p.pool, i);
+}
+bool take(const part& p, std::uint64_t i) {
+  const std::string k = key_of(p.content, i);
+  if (is_kv(p.content)) return nvm_kv_remove(p.kv, k.data(), k.size()) >= 0;
+  if (is_words(p.content)) return nvm_lf_remove64(p.lf, 1000 + i * 17) >= 0;
+  return !is_bytes(p.content) || nvm_lf_remove(p.lf, k.data(), k.size()) >= 0;
+}
+// Parts are filled in turn: what they allocate lies side by side.
+bool fill(const std::vector<part>& parts) {
+  const std::uint64_t entries = parts.front().entries;
+  // A few come twice, or go: a log and free places are part of what is damaged.
+  for (std::uint64_t i = 0; i < entries + 20; ++i) {
+    for (const part& p : parts) {
+      if (!put(p, i)) return false;
+      if (p.content != "objects" && i % 10 == 9 && !put(p, i - 5)) return false;
+    }
+  }
+  for (std::uint64_t i = entries; i < entries + 20; ++i) {
+    for (const part& p : parts) {
+      if (!take(p, i)) return false;
+    }
+  }
+  return true;
+}
+int close(const std::vector<part>& parts, NVM_POOL* pool) {
+  int done = 0;
+  for (const part& p : parts) {
+    if (p.kv != nullptr && nvm_kv_close(p.kv) != 0) done = refused("close");
+  }
+  return nvm_pool_close(pool) == 0 ? done : refused("close");
 }
 int make(std::string_view content, std::string_view engine, std::string_view medium, const char* path, bool killed) {
   nvm_pool_options o{};
@@ -114,99 +183,104 @@ int make(std::string_view content, std::string_view engine, std::string_view med
                                 : NVM_ENGINE_MNEMOSYNE;
   NVM_POOL* const pool = nvm_pool_create_with(path, &o);
   if (pool == nullptr) return refused("create");
-  nvm_kv* const kv = is_kv(content) ? kv_of(pool, content, true) : nullptr;
-  nvm_lf* const lf = is_words(content) || is_bytes(content) ? lf_of(pool, content) : nullptr;
-  if ((is_kv(content) && kv == nullptr) || (!is_kv(content) && content != "objects" && lf == nullptr)) {
-    return refused("open");
+  std::vector<part> parts = parts_of(content);
+  for (part& p : parts) {
+    if (!open_part(p, pool, true)) return refused("open");
   }
-  // A few come twice, or go: a log and free places are part of what is damaged.
-  for (std::uint64_t i = 0; i < entries + 20; ++i) {
-    if (!put(pool, content, kv, lf, i)) return refused("put");
-    if (content != "objects" && i % 10 == 9 && !put(pool, content, kv, lf, i - 5)) return refused("put");
-  }
-  for (std::uint64_t i = entries; i < entries + 20; ++i) {
-    if (!take(content, kv, lf, i)) return refused("remove");
-  }
+  if (is_mixed(content) && !make_root(pool)) return refused("root");
+  if (!fill(parts)) return refused("put or remove");
   if (killed) ::kill(::getpid(), SIGKILL);
-  if (kv != nullptr && nvm_kv_close(kv) != 0) return refused("close");
-  return nvm_pool_close(pool) == 0 ? 0 : refused("close");
+  return close(parts, pool);
 }
 
 // ---- looking -------------------------------------------------------------------------------------------------------
 
-int look_objects(NVM_POOL* pool) {
+// What an object holds; empty: it cannot be read.
+std::string copy_of(NVM_POOL* pool, const void* object, std::size_t size) {
   struct reading {
-    NVM_POOL* pool;
-    const void* from = nullptr;
-    std::string copy{};
-  } r{pool};
-  const auto visit = [](void* object, std::uint32_t type, std::size_t size, void* raw) {
-    if (type != type_of_objects) return 0;
-    auto& in = *static_cast<reading*>(raw);
-    in.from = object;
-    in.copy.resize(size < 4096 ? size : 4096);
-    const auto body = [](nvm_stm* t, void* to) {
-      auto& read = *static_cast<reading*>(to);
-      nvm_stm_read(t, read.copy.data(), read.from, read.copy.size());
-      return 0;
-    };
-    if (nvm_stm_run(in.pool, body, &in) != 0) return 0;
-    // By what is in it: addresses differ from one pool to the next.
-    tell("o", 1, in.copy.data(), in.copy.size());
+    const void* from;
+    std::string copy;
+  } r{object, std::string(size < 4096 ? size : 4096, '\0')};
+  const auto body = [](nvm_stm* t, void* to) {
+    auto& read = *static_cast<reading*>(to);
+    nvm_stm_read(t, read.copy.data(), read.from, read.copy.size());
     return 0;
   };
-  return nvm_pool_each(pool, visit, &r) == 0 ? 0 : refused("each");
+  return nvm_stm_run(pool, body, &r) == 0 ? r.copy : std::string{};
 }
-int look_kv(NVM_POOL* pool, std::string_view content) {
-  nvm_kv* const kv = kv_of(pool, content, false);
-  if (kv == nullptr) return refused("open");
+int look_objects(NVM_POOL* pool) {
+  const auto visit = [](void* object, std::uint32_t type, std::size_t size, void* raw) {
+    if (type != type_of_objects) return 0;
+    const std::string copy = copy_of(static_cast<NVM_POOL*>(raw), object, size);
+    // By what is in it: addresses differ from one pool to the next.
+    if (!copy.empty()) tell("objects", "o", 1, copy.data(), copy.size());
+    return 0;
+  };
+  return nvm_pool_each(pool, visit, pool) == 0 ? 0 : refused("each");
+}
+int look_root(NVM_POOL* pool) {
+  void* root = nullptr;
+  if (nvm_pool_read_root(pool, &root) != 0) return refused("root");
+  const std::size_t size = root == nullptr ? 0 : nvm_size_of(pool, root);
+  if (size == 0) return 0;
+  const std::string copy = copy_of(pool, root, size < root_text.size() ? size : root_text.size());
+  tell("root", "r", 1, copy.data(), copy.size());
+  return 0;
+}
+int look_kv(const part& p) {
   std::string value(4096, '\0');
-  for (std::uint64_t i = 0; i < entries + 20; ++i) {
-    const std::string k = key_of(content, i);
+  for (std::uint64_t i = 0; i < p.entries + 20; ++i) {
+    const std::string k = key_of(p.content, i);
     std::size_t n = 0;
-    if (nvm_kv_get(kv, k.data(), k.size(), value.data(), value.size(), &n) != 1) continue;
-    tell(k.data(), k.size(), value.data(), n < value.size() ? n : value.size());
+    if (nvm_kv_get(p.kv, k.data(), k.size(), value.data(), value.size(), &n) != 1) continue;
+    tell(p.content, k.data(), k.size(), value.data(), n < value.size() ? n : value.size());
   }
   return 0;
 }
-int look_lf(NVM_POOL* pool, std::string_view content) {
-  nvm_lf* const lf = lf_of(pool, content);
-  if (lf == nullptr) return refused("open");
+int look_lf(const part& p) {
   std::string value(4096, '\0');
-  for (std::uint64_t i = 0; i < entries + 20; ++i) {
-    const std::string k = key_of(content, i);
+  for (std::uint64_t i = 0; i < p.entries + 20; ++i) {
+    const std::string k = key_of(p.content, i);
     std::size_t n = 0;
     std::uint64_t word = 0;
-    if (is_words(content)) {
-      if (nvm_lf_get64(lf, 1000 + i * 17, &word) == 1) tell(k.data(), k.size(), &word, sizeof word);
-    } else if (nvm_lf_get(lf, k.data(), k.size(), value.data(), value.size(), &n) == 1) {
-      tell(k.data(), k.size(), value.data(), n < value.size() ? n : value.size());
+    if (is_words(p.content)) {
+      if (nvm_lf_get64(p.lf, 1000 + i * 17, &word) == 1) tell(p.content, k.data(), k.size(), &word, sizeof word);
+    } else if (nvm_lf_get(p.lf, k.data(), k.size(), value.data(), value.size(), &n) == 1) {
+      tell(p.content, k.data(), k.size(), value.data(), n < value.size() ? n : value.size());
     }
   }
   return 0;
 }
 // A structure without locks is not to be had read-only: the file changes then.
 int look(std::string_view content, const char* path) {
+  std::vector<part> parts = parts_of(content);
   nvm_pool_options o{};
-  o.read_only = is_kv(content) || content == "objects" ? 1 : 0;
+  o.read_only = is_kv(content) || content == "objects" || content == "mixed-stores" ? 1 : 0;
   NVM_POOL* const pool = nvm_pool_open_with(path, &o);
   if (pool == nullptr) return refused("open");
-  if (content == "objects") return look_objects(pool);
-  return is_kv(content) ? look_kv(pool, content) : look_lf(pool, content);
+  int done = is_mixed(content) ? look_root(pool) : 0;
+  for (part& p : parts) {
+    if (!open_part(p, pool, false)) {
+      done = refused("open");
+    } else {
+      done |= p.content == "objects" ? look_objects(pool) : is_kv(p.content) ? look_kv(p) : look_lf(p);
+    }
+  }
+  return done;
 }
 
 // ---- working -------------------------------------------------------------------------------------------------------
 
-int walk(NVM_POOL* pool, std::string_view content, nvm_kv* kv, nvm_lf* lf) {
-  if (content == "objects") return look_objects(pool);
-  if (is_kv(content)) {
-    (void)nvm_kv_size(kv);
-    return nvm_kv_scan(kv, nullptr, [](const nvm_kv_entry*, void*) { return 0; }, nullptr);
+int walk(const part& p) {
+  if (p.content == "objects") return look_objects(p.pool);
+  if (is_kv(p.content)) {
+    (void)nvm_kv_size(p.kv);
+    return nvm_kv_scan(p.kv, nullptr, [](const nvm_kv_entry*, void*) { return 0; }, nullptr);
   }
-  if (is_words(content)) return nvm_lf_each64(lf, [](std::uint64_t, std::uint64_t, void*) { return 0; }, nullptr);
+  if (is_words(p.content)) return nvm_lf_each64(p.lf, [](std::uint64_t, std::uint64_t, void*) { return 0; }, nullptr);
   std::uint64_t cursor = 0;
   for (int i = 0; i < 1000; ++i) {
-    const int r = nvm_lf_scan(lf, &cursor, 50, [](const nvm_lf_entry*, void*) { return 0; }, nullptr);
+    const int r = nvm_lf_scan(p.lf, &cursor, 50, [](const nvm_lf_entry*, void*) { return 0; }, nullptr);
     if (r < 0 || cursor == 0) return r;
   }
   return 0;
@@ -214,31 +288,33 @@ int walk(NVM_POOL* pool, std::string_view content, nvm_kv* kv, nvm_lf* lf) {
 int use(std::string_view content, const char* path) {
   NVM_POOL* const pool = nvm_pool_open(path);
   if (pool == nullptr) return refused("open");
-  nvm_kv* const kv = is_kv(content) ? kv_of(pool, content, false) : nullptr;
-  nvm_lf* const lf = is_words(content) || is_bytes(content) ? lf_of(pool, content) : nullptr;
-  if (content != "objects" && kv == nullptr && lf == nullptr) return refused("open");
+  std::vector<part> parts = parts_of(content);
   int failed = 0;
-  if (walk(pool, content, kv, lf) < 0) failed += refused("walk");
-  for (std::uint64_t i = 0; i < entries; i += 3) {
-    if (!put(pool, content, kv, lf, i % 2 == 0 ? i : 2 * entries + i) && ++failed < 5) refused("put");
-    if (!take(content, kv, lf, i + 1) && ++failed < 5) refused("remove");
+  for (part& p : parts) {
+    if (!open_part(p, pool, false)) {
+      failed += refused("open");
+      continue;
+    }
+    if (walk(p) < 0) failed += refused("walk");
+    for (std::uint64_t i = 0; i < p.entries; i += 3) {
+      if (!put(p, i % 2 == 0 ? i : 2 * p.entries + i) && ++failed < 5) refused("put");
+      if (!take(p, i + 1) && ++failed < 5) refused("remove");
+    }
   }
-  if (kv != nullptr) nvm_kv_close(kv);
-  if (nvm_pool_close(pool) != 0) failed += refused("close");
-  return failed == 0 ? 0 : 1;
+  return close(parts, pool) + failed == 0 ? 0 : 1;
 }
 
 int halve(std::string_view content, const char* path) {
   NVM_POOL* const pool = nvm_pool_open(path);
   if (pool == nullptr) return refused("open");
-  nvm_kv* const kv = is_kv(content) ? kv_of(pool, content, false) : nullptr;
-  nvm_lf* const lf = is_words(content) || is_bytes(content) ? lf_of(pool, content) : nullptr;
-  if (content != "objects" && kv == nullptr && lf == nullptr) return refused("open");
-  for (std::uint64_t i = 0; i < entries; i += 2) {
-    if (content == "objects" ? !make_object(pool, i) : !take(content, kv, lf, i)) return refused("remove");
+  std::vector<part> parts = parts_of(content);
+  for (part& p : parts) {
+    if (!open_part(p, pool, false)) return refused("open");
+    for (std::uint64_t i = 0; i < p.entries; i += 2) {
+      if (p.content == "objects" ? !make_object(pool, i) : !take(p, i)) return refused("remove");
+    }
   }
-  if (kv != nullptr) nvm_kv_close(kv);
-  return nvm_pool_close(pool) == 0 ? 0 : refused("close");
+  return close(parts, pool);
 }
 
 }  // namespace
