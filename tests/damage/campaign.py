@@ -20,7 +20,10 @@ check.  A try fails when
 where a whole page is one of another time, whose checks hold; "found" what check finds; "harmless" damage that it does not
 find and that changes nothing that can be read: it hit free places.
 
-With --state FILE a campaign is resumed: the file has the number of the next try, the table and the findings.
+A quarter of the tries damage what leads to everything else: "aimed"; with --aim all of them do.
+
+With --state FILE a campaign is resumed: the file has the number of the next try, the table and the findings, and what
+says which try has a number: the version of this program's draws, the seed and the pools.
 """
 import argparse
 import collections
@@ -43,6 +46,9 @@ MIXED = {True: "mixed", False: "mixed-stores"}  # by whether the engine has lock
 ENGINES = ("undo", "redo", "mnemosyne", "log")
 PAGE = 4096
 AIMS = ("superblock", "log", "map", "names")
+AIMED_EVERY = 4
+# Greater with every change of what a try of a number is.
+STATE_VERSION = 2
 ANCHOR_MASK = 2**56 - 1
 NODE = 13  # entries that are in one node
 
@@ -81,6 +87,17 @@ class Run:
         self.given = given
         self.folder = folder
         self.made = {}
+        self.bases = [b for b in bases() if given.only in " ".join(b)]
+
+    def which(self, number):
+        return self.bases[number % len(self.bases)]
+
+    def aims(self, number):
+        """Parts of a pool that the try damages; none: any place of it."""
+        if self.given.aim:
+            return tuple(self.given.aim)
+        # Of the tries of each pool, too.
+        return AIMS if (number + number // len(self.bases)) % AIMED_EVERY == AIMED_EVERY - 1 else ()
 
     def process(self, *command):
         """Exit code (negative: a signal, None: too much processor time), output."""
@@ -220,8 +237,10 @@ class Try:
         image, self.stored, other_time = run.base(which)
         rng = random.Random(f"{self.given.seed} {number}")
         damaged = bytearray(image)
-        self.kind, self.how = damage(rng, damaged, other_time, self.given.aim)
+        aims = run.aims(number)
+        self.kind, self.how = damage(rng, damaged, other_time, aims)
         table[self.kind.__name__] += 1
+        table["aimed"] += 1 if aims else 0
         self.path = run.folder / "-".join(which)
         self.out = self.path.with_name(self.path.name + ".repaired")
         self.out.unlink(missing_ok=True)
@@ -347,7 +366,7 @@ def main():
                        help="beginnings of the contents that carry checks by default")
     parse.add_argument("--only", default="", help="pools whose name contains this")
     parse.add_argument("--aim", nargs="*", default=[], choices=AIMS,
-                       help="damages only what leads to everything else: these parts of it")
+                       help="all tries damage what leads to everything else: these parts of it")
     parse.add_argument("--ledger", action="store_true", help="print the line for docs/explored.md")
     parse.add_argument("--state", type=pathlib.Path, help="file to go on from, and to write to")
     parse.add_argument("--seconds", type=float, default=0, help="ends after so many, whatever --tries says; 0: never")
@@ -361,16 +380,31 @@ def main():
     return 1 if done["findings"] else 0
 
 
+def state_of(run):
+    """What a campaign of these arguments goes on from: what its file says, or nothing."""
+    given = run.given
+    new = {"version": STATE_VERSION, "seed": given.seed, "aim": given.aim, "pools": [" ".join(b) for b in run.bases],
+           "next": given.first, "tables": {}, "findings": []}
+    if not given.state or not given.state.exists():
+        return new
+    old = json.loads(given.state.read_text())
+    version = old.get("version", 1)
+    if version != STATE_VERSION:
+        raise SystemExit(f"{given.state}: the state of a campaign of version {version}, whose tries are others than those "
+                         f"of version {STATE_VERSION}: it cannot go on; name another file")
+    for name, text in (("seed", "another seed"), ("aim", "another aim"), ("pools", "other pools")):
+        if old[name] != new[name]:
+            raise SystemExit(f"{given.state}: the state of a campaign with {text}: it cannot go on; name another file")
+    return old
+
+
 def campaign(run):
     """Next number, tables by engine and content, findings."""
     given = run.given
-    done = {"next": given.first, "tables": {}, "findings": []}
-    if given.state and given.state.exists():
-        done = json.loads(given.state.read_text())
+    done = state_of(run)
     tables = collections.defaultdict(collections.Counter)
     tables.update({name: collections.Counter(table) for name, table in done["tables"].items()})
     done["tables"] = tables
-    all_bases = [b for b in bases() if given.only in " ".join(b)]
     begin = told = time.monotonic()
     while done["next"] < given.first + given.tries:
         now = time.monotonic()
@@ -379,7 +413,7 @@ def campaign(run):
         if now - told > 10:
             told = now
             print(f"{done['next'] - given.first} of {given.tries}, {len(done['findings'])} findings", file=sys.stderr)
-        which = all_bases[done["next"] % len(all_bases)]
+        which = run.which(done["next"])
         done["findings"] += judge(run, done["next"], which, tables[f"{which[1]}, {which[0]}"])
         done["next"] += 1
         if given.state and done["next"] % 20 == 0:
@@ -390,7 +424,7 @@ def campaign(run):
 
 
 def report(given, done):
-    columns = ("tries", "found", "harmless", "lenient", "stale", "repaired", "refused", "entries lost", "silent", "unsound",
+    columns = ("tries", "aimed", "found", "harmless", "lenient", "stale", "repaired", "refused", "entries lost", "silent", "unsound",
                "worse", "unlisted", "invented", "too much", "another", "after use", "signal", "hang")
     total = sum(done["tables"].values(), collections.Counter())
     if given.json:
