@@ -37,11 +37,12 @@ fi
 if [ "${1:-}" = damage ]; then
   shift
   if [ -z "${HOLDFAST_BUILD:-}" ]; then
-    ./dev build release holdfast_cli damage_pool
+    ./dev build release holdfast_cli damage_pool nv_memcached
     HOLDFAST_BUILD=build/release
   fi
   exec python3 tests/damage/campaign.py --cli "$HOLDFAST_BUILD/src/cli/holdfast" \
-    --pools "$HOLDFAST_BUILD/tests/damage/damage_pool" --ledger "$@"
+    --pools "$HOLDFAST_BUILD/tests/damage/damage_pool" \
+    --server "$HOLDFAST_BUILD/src/server/nv-memcached" --ledger "$@"
 fi
 
 if [ "${1:-}" = intrinsics ]; then

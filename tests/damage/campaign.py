@@ -18,7 +18,8 @@ check.  A try fails when
 
 "lenient" counts what is as for "silent" where contents carry no checks: bytes that a program has stored; "stale" the same
 where a whole page is one of another time, whose checks hold; "found" what check finds; "harmless" damage that it does not
-find and that changes nothing that can be read: it hit free places.
+find and that changes nothing that can be read: it hit free places; "served" pools from which other bytes were read than
+were stored: reading compares no checksums, but in key-value stores that are asked to.
 
 A quarter of the tries damage what leads to everything else: "aimed"; with --aim all of them do.
 
@@ -40,6 +41,8 @@ import sys
 import tempfile
 import time
 
+import server_pool
+
 KV = ("kv-list", "kv-hash", "kv-btree", "kv-rbtree")
 LOCKFREE = tuple(f"{of}-{kind}" for of in ("words", "bytes") for kind in ("list", "hash", "skip", "tree"))
 MIXED = {True: "mixed", False: "mixed-stores"}  # by whether the engine has lock-free structures
@@ -53,8 +56,11 @@ ANCHOR_MASK = 2**56 - 1
 NODE = 13  # entries that are in one node
 
 
-def bases():
+def bases(with_server):
     """Content, engine, medium, state of each pool that is damaged."""
+    if with_server:
+        yield from ((server_pool.CONTENT, "undo", medium, state) for medium in ("shm", "ssd")
+                    for state in ("closed", "killed"))
     for engine in ENGINES:
         media = ("shm",) if engine == "mnemosyne" else ("shm", "ssd")
         for medium in media:
@@ -87,7 +93,7 @@ class Run:
         self.given = given
         self.folder = folder
         self.made = {}
-        self.bases = [b for b in bases() if given.only in " ".join(b)]
+        self.bases = [b for b in bases(given.server is not None) if given.only in " ".join(b)]
 
     def which(self, number):
         return self.bases[number % len(self.bases)]
@@ -113,7 +119,10 @@ class Run:
         if which not in self.made:
             content, engine, medium, state = which
             path = self.folder / "-".join(which)
-            self.process(self.given.pools, "make", content, engine, medium, path, state)
+            if content == server_pool.CONTENT:
+                server_pool.make(self.given.server, path, medium, state)
+            else:
+                self.process(self.given.pools, "make", content, engine, medium, path, state)
             if not path.exists():
                 raise SystemExit(f"{path}: could not be made")
             made = path.read_bytes()
@@ -121,13 +130,20 @@ class Run:
             if seen[0] != 0:
                 raise SystemExit(f"{path}: cannot be read: {seen[1]}")
             # The same pool at another time, with half of the entries.
-            self.process(self.given.pools, "halve", content, path)
+            if content == server_pool.CONTENT:
+                server_pool.halve(self.given.server, path)
+            else:
+                self.process(self.given.pools, "halve", content, path)
             self.made[which] = (made, seen[1], path.read_bytes())
         return self.made[which]
 
     def look(self, content, path):
         # A copy of a pool whose owner died is refused: it is the file itself that is opened, and put back.
         bytes_of = path.read_bytes()
+        if content == server_pool.CONTENT:
+            code, seen = server_pool.look(self.given.server, path, self.given.cpu)
+            path.write_bytes(bytes_of)
+            return code, seen
         code, out = self.process(self.given.pools, "look", content, path)
         path.write_bytes(bytes_of)
         lines = [line for line in out.splitlines() if not line.startswith("refused")]
@@ -276,6 +292,8 @@ class Try:
         """Exit code of the check, and the entries that can be read."""
         check, _ = self.step("check", self.given.cli, "check", self.path)
         before = self.look("look", self.path)
+        if before - self.stored and self.kind is not stale_page:
+            self.table["served"] += 1
         if check != 0:
             self.table["found"] += 1
         elif before == self.stored:
@@ -333,7 +351,10 @@ class Try:
 
     def use(self, check, in_store):
         used = self.out if self.out.exists() else self.path
-        self.step("use", self.given.pools, "use", self.content, used)
+        if self.content == server_pool.CONTENT:
+            self.ended("use", server_pool.use(self.given.server, used, self.given.cpu))
+        else:
+            self.step("use", self.given.pools, "use", self.content, used)
         if check == 0 or self.out.exists():
             unseen = self.kind is stale_page or not (self.out.exists() or self.strict)
             after = self.step("check after use", self.given.cli, "check", used)[0]
@@ -358,11 +379,12 @@ def main():
     parse = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parse.add_argument("--cli", type=pathlib.Path, required=True, help="the program holdfast")
     parse.add_argument("--pools", type=pathlib.Path, required=True, help="the program damage_pool")
+    parse.add_argument("--server", type=pathlib.Path, help="the program nv-memcached, whose pools take part then")
     parse.add_argument("--tries", type=int, default=1000)
     parse.add_argument("--first", type=int, default=0, help="number of the first try: goes on after so many")
     parse.add_argument("--seed", type=int, default=1)
     parse.add_argument("--cpu", type=int, default=5, help="seconds of processor time that a process may take")
-    parse.add_argument("--checked", nargs="*", default=["kv-", "bytes-", "words-"],
+    parse.add_argument("--checked", nargs="*", default=["kv-", "bytes-", "words-", "memcached"],
                        help="beginnings of the contents that carry checks by default")
     parse.add_argument("--only", default="", help="pools whose name contains this")
     parse.add_argument("--aim", nargs="*", default=[], choices=AIMS,
@@ -424,7 +446,7 @@ def campaign(run):
 
 
 def report(given, done):
-    columns = ("tries", "aimed", "found", "harmless", "lenient", "stale", "repaired", "refused", "entries lost", "silent", "unsound",
+    columns = ("tries", "aimed", "found", "harmless", "lenient", "stale", "served", "repaired", "refused", "entries lost", "silent", "unsound",
                "worse", "unlisted", "invented", "too much", "another", "after use", "signal", "hang")
     total = sum(done["tables"].values(), collections.Counter())
     if given.json:

@@ -12,7 +12,7 @@ import campaign
 
 
 def run_of(folder, state=None, **other):
-    given = argparse.Namespace(only="", aim=[], seed=1, first=0, tries=0, seconds=0, state=state)
+    given = argparse.Namespace(only="", aim=[], seed=1, first=0, tries=0, seconds=0, server=None, state=state)
     vars(given).update(other)
     return campaign.Run(given, pathlib.Path(folder))
 
@@ -30,8 +30,8 @@ class Draws(unittest.TestCase):
         self.assertTrue(all(run.aims(n) == ("map",) for n in range(20)))
 
     def test_has_many_parts_in_a_pool_of_every_engine_and_medium(self):
-        every = {b[1:] for b in campaign.bases()}
-        self.assertEqual({b[1:] for b in campaign.bases() if b[0] in campaign.MIXED.values()}, every)
+        every = {b[1:] for b in campaign.bases(True)}
+        self.assertEqual({b[1:] for b in campaign.bases(True) if b[0] in campaign.MIXED.values()}, every)
 
     def test_damages_what_it_aims_at(self):
         image = bytearray(b"\1" * 64 * campaign.PAGE)
