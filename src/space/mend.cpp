@@ -479,6 +479,11 @@ class mender {
       const std::uint64_t corrected = corrected_word(found, word_seed(at));
       const std::uint64_t nodes = are_nodes(s, w, corrected & checked_mask, each) ? corrected : 0;
       const bool may_be_empty = std::popcount(found) == 1;
+      if (nodes == 0 && !may_be_empty && each != 0) {
+        // All of its places: what is no node of the structure is freed when that is looked at.
+        put_word(at, seal_word(all_places(s, w, each), word_seed(at)), all_places_of_nodes);
+        return;
+      }
       if (nodes == 0 && !may_be_empty) {
         cannot(at, "allocation word of a structure's nodes: nothing says what it was", found);
         return;
@@ -523,6 +528,13 @@ class mender {
   // A node can begin at the slot.
   [[nodiscard]] static bool is_node(const layout::extent_shape& s, unsigned slot, unsigned each) noexcept {
     return each != 0 && slot >= s.header_slots && slot + each <= s.slots && (slot - s.header_slots) % each == 0;
+  }
+  [[nodiscard]] static std::uint64_t all_places(const layout::extent_shape& s, unsigned w, unsigned each) noexcept {
+    std::uint64_t bits = 0;
+    for (unsigned i = 0; i < checked_bits; ++i) {
+      if (is_node(s, w * checked_bits + i, each)) bits |= std::uint64_t{1} << i;
+    }
+    return bits;
   }
   [[nodiscard]] static bool are_nodes(const layout::extent_shape& s, unsigned w, std::uint64_t bits,
                                       unsigned each) noexcept {

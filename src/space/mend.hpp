@@ -41,6 +41,10 @@ struct mended_place {
   std::uint32_t type = 0;
 };
 
+// What is said of an allocation word of a structure's nodes that had nothing to say: it has all places for nodes, of
+// which the structure knows those that are.
+inline constexpr const char* all_places_of_nodes = "allocation word of a structure's nodes: all that may be there";
+
 struct mend_summary {
   std::uint64_t mended = 0;
   std::uint64_t kept = 0;

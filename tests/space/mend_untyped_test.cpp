@@ -235,18 +235,33 @@ TEST(mend, says_which_nodes_cannot_be) {
     u.pool.base()[u.length_at(first + 1)] = std::byte{layout::length_byte(u.slots_each)};
     EXPECT_FALSE(u.is_sound());
     only("node where none can begin", u.word_at(0));
-    // Words of which the corrected one has such nodes, and that have none.
+    // Words of which the corrected one has such nodes, and that have none: every place may be one.
     const char* unknown = "allocation word of a structure's nodes: nothing says what it was";
+    const auto all = [&](unsigned word_number) {
+      for (unsigned i = 0; i < checked_bits; ++i) {
+        const unsigned slot = word_number * checked_bits + i;
+        const bool is_place = slot >= first && slot + u.slots_each <= u.s.slots && (slot - first) % u.slots_each == 0;
+        EXPECT_EQ((u.word(u.word_at(word_number)) >> i & 1) != 0, is_place) << slot;
+      }
+      EXPECT_EQ(u.told.size(), 1U) << u.report();
+      EXPECT_EQ(u.told[0].how, mending::mended);
+      EXPECT_EQ(u.told[0].offset, u.word_at(word_number));
+      EXPECT_TRUE(u.is_sound()) << u.report();
+      u.restore();
+    };
     for (const unsigned slot : {first - 1, first + 1}) {
       u.put(u.word_at(0), (u.word(u.word_at(0)) & checked_mask) | bit(slot));
       u.flip(u.word_at(0) + 7, 1);
-      only(unknown, u.word_at(0));
+      u.mend();
+      all(0);
     }
     u.put_raw(at, 0x5DEE'CE66'D123'4567);
-    only(unknown, at);
+    u.mend();
+    all(w);
     u.put(at, bits | bit(u.s.slots - 1));
     u.flip(at + 7, 1);
-    only(unknown, at);
+    u.mend();
+    all(w);
     // Lengths that say nothing together.
     std::memset(u.pool.base() + u.length_at(0), 0, u.s.slots);
     u.put(u.word_at(0), 0);
