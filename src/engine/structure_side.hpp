@@ -122,6 +122,9 @@ class structure_side {
   // what it told so far is true, and not all.  May throw std::bad_alloc.
   using told = std::function<void(std::uint64_t offset, const char* what)>;
   [[nodiscard]] virtual status check(const told& tell) = 0;
+  // The same, with the name of the structure.
+  using told_of = std::function<void(std::string_view name, std::uint64_t offset, const char* what)>;
+  [[nodiscard]] virtual status check_each(const told_of& tell) = 0;
 };
 
 // For direct_media, any_direct and any_image (structures_*.cpp).  `lost` is called for nodes that were linked, and that

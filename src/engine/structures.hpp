@@ -140,6 +140,7 @@ class structures final : public structure_side {
   const lockfree::recovery_report& recovered() const noexcept override { return report_; }
 
   status check(const told& tell) override;
+  status check_each(const told_of& tell_of) override;
 
   result<unsigned> join() noexcept override {
     {

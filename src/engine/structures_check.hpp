@@ -8,6 +8,7 @@
 #include <new>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/structures.hpp"
@@ -32,7 +33,7 @@ struct noted {
 };
 // Says which entry fails its checksum.
 struct failing {
-  const structure_side::told& tell;
+  const std::function<void(std::uint64_t offset, const char* what)>& tell;
   const std::string& name;
   static constexpr std::size_t shown = 40;
   static void add(void* self, std::uint64_t at, std::span<const std::byte> key) {
@@ -52,10 +53,17 @@ struct failing {
 
 template <media M>
 status structures<M>::check(const told& tell) {
+  return check_each([&tell](std::string_view, std::uint64_t at, const char* what) { tell(at, what); });
+}
+
+template <media M>
+status structures<M>::check_each(const told_of& tell_of) {
   std::array<std::string, lockfree::layout::structures_max> names;
   if (status s = names_.each([&](const found& f, std::string_view name) { names[f.index] = name; }); !s) return s;
   for (auto& o : open_) {
     if (o == nullptr) continue;
+    const std::string& name = names[static_cast<std::size_t>(&o - open_.data())];
+    told tell = [&](std::uint64_t at, const char* what) { tell_of(name, at, what); };
     lockfree::structure& raw = o->raw();
     noted linked;
     noted allocated;
@@ -77,11 +85,10 @@ status structures<M>::check(const told& tell) {
     if (const char* wrong = raw.links_fault(); wrong != nullptr || raw.is_damaged()) {
       tell(0, wrong != nullptr ? wrong : "a link leads where no node can be");
     }
-    if (failing by_sum{tell, names[static_cast<std::size_t>(&o - open_.data())]}; !raw.is_damaged()) {
+    if (failing by_sum{tell, name}; !raw.is_damaged()) {
       raw.each_failing(&by_sum, failing::add);
     }
-    told stray = tell;
-    raw.each_stray(&stray, [](void* to, std::uint64_t at) {
+    raw.each_stray(&tell, [](void* to, std::uint64_t at) {
       (*static_cast<told*>(to))(at, "nodes live in pages that the page map calls free");
     });
     std::uint64_t before = 0;
