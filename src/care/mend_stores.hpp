@@ -8,14 +8,14 @@
 
 namespace nvm::care {
 
-// Of the pool at `path`, which nobody has open and whose check finds nothing but damage in stores.  A store that is
-// damaged gets another header and index with the entries that salvage reads; objects that only the damaged index led to
-// are freed.  An entry that cannot be read is told as lost, by its key as far as that can be read.  A store of which
-// nothing says what index it has loses its name, and is told as lost.
+// Of the pool at `path`, which nobody has open and whose check finds nothing but damage in stores and their directory,
+// which is made anew before (mend_directory.hpp).  A store that is damaged gets another header and index with the
+// entries that salvage reads; objects that only the damaged index led to are freed.  An entry that cannot be read is
+// told as lost, by its key as far as that can be read.  A store of which nothing says what index it has loses its name,
+// and is told as lost.
 //
-// On an error the file may hold anything: it is a copy, which the caller gives up.  errc::corrupt: the directory of
-// stores is damaged.  Cost: reads the whole pool; memory for all entries of the
-// damaged stores.  May throw std::bad_alloc.
+// On an error the file may hold anything: it is a copy, which the caller gives up.  Cost: reads the whole pool; memory
+// for all entries of the damaged stores.  May throw std::bad_alloc.
 [[nodiscard]] status mend_stores(const std::string& path, const std::function<void(repair_note)>& tell);
 
 }  // namespace nvm::care

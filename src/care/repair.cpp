@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <string_view>
 
 #include "api/pool_object.hpp"
 #include "care/mend_stores.hpp"
@@ -27,7 +28,9 @@
 namespace nvm::care {
 namespace {
 
-constexpr const char* in_a_store = "key-value store \"";  // how its findings begin
+// How findings begin that are about key-value stores.
+constexpr const char* in_a_store = "key-value store \"";
+constexpr const char* in_their_directory = "directory of key-value stores";
 constexpr std::uint64_t file_page = std::uint64_t{1} << layout::page_shift_default;
 
 // Part of an image as the device that a log lies on.
@@ -292,14 +295,22 @@ class repairer {
     return named;
   }
 
-  static bool is_of_store(const repair_note& n) { return n.what.compare(0, std::strlen(in_a_store), in_a_store) == 0; }
+  static bool is_of_directory(const repair_note& n) { return n.what.starts_with(in_their_directory); }
+  static bool is_lost_directory(const repair_note& n) { return is_of_directory(n) && n.what.ends_with(nothing_of_it); }
+  static bool is_of_store(const repair_note& n) { return n.what.starts_with(in_a_store) || is_of_directory(n); }
   // Makes damaged stores of the copy anew.  Where that cannot be done, or would lose something, they stay as they are.
   status mend_stores_of(const std::string& name, platform::file& copy, const readable_entries& before) {
     if (std::none_of(report_.notes.begin(), report_.notes.end(), is_of_store)) return {};
     const repair_report as_kept = report_;
-    std::erase_if(report_.notes, is_of_store);
+    std::erase_if(report_.notes, [](const repair_note& n) { return is_of_store(n) && n.how == mending::kept; });
     copy.unlock();
-    status mended = mend_stores(name, [this](repair_note n) { report_.notes.push_back(std::move(n)); });
+    bool has_names = false;
+    status mended = mend_stores(name, [&](repair_note n) {
+      has_names = has_names || (is_of_directory(n) && n.how == mending::mended);
+      report_.notes.push_back(std::move(n));
+    });
+    // What was not to be found by its place has been found by its names.
+    if (has_names) std::erase_if(report_.notes, is_lost_directory);
     if (status s = copy.lock_shared(); !s) return s;
     if (mended) mended = copy.sync_all();
     const std::size_t notes = report_.notes.size();
@@ -307,8 +318,14 @@ class repairer {
     if (mended && report_.notes.size() == notes) mended = compare(name, before);
     if (mended.error() == errc::no_memory) throw std::bad_alloc{};
     if (mended && report_.notes.size() == notes) return {};
+    const std::string why = last_message();
     report_ = as_kept;
     is_worse_ = false;
+    const auto names = std::find_if(report_.notes.begin(), report_.notes.end(), is_of_directory);
+    if (names != report_.notes.end()) {
+      report_.refusals = {names->what, why};
+      return fail(errc::corrupt, "%s", names->what.c_str());
+    }
     if (status s = copy.truncate(0); !s) return s;
     return write_copy(name, copy);
   }
@@ -318,7 +335,8 @@ class repairer {
     const auto add = [](std::uint64_t at, const char* finding, void* to) {
       constexpr std::size_t most = 20;
       auto& report = *static_cast<repair_report*>(to);
-      if (std::strncmp(finding, in_a_store, std::strlen(in_a_store)) == 0) {
+      const std::string_view what = finding;
+      if (what.starts_with(in_a_store) || what.starts_with(in_their_directory)) {
         report.notes.push_back({.how = mending::kept, .offset = at, .what = finding, .type_name = {}});
       } else if (report.refusals.size() < most) {
         report.refusals.push_back("offset " + std::to_string(at) + ": " + finding);

@@ -9,8 +9,12 @@
 //                         in a log counts
 //   space                 space/mend.hpp
 //   type map              none: it is dropped, programs bring theirs again
-//   key-value stores      made anew from what can be read of them (api/mend_stores.hpp); entries lost are told by key
-//   lock-free structures  nodes that nothing leads to are freed
+//   key-value stores      made anew from what can be read of them (mend_stores.hpp); entries lost are told by key
+//   their directory       made anew from its records, and from the headers of the stores (mend_directory.hpp)
+//   lock-free structures  made anew from what can be read of them (mend_structures.hpp); entries lost are told by key;
+//                         nodes that nothing leads to are freed
+//   their directory       its entries, from what is known of them more than once, and from the pages of the structures
+//                         (mend_catalogue.hpp)
 //   log-structured heap   nothing: blocks that do not hold are cut out, and everything they were about is named
 // Everything else is refused: the file stays as it is, and so does what was asked for as output.
 #pragma once

@@ -8,6 +8,8 @@
 #include "care/check_stores.hpp"
 #include "care/check_structures.hpp"
 #include "care/log_in_image.hpp"
+#include "care/mend_extents.hpp"
+#include "care/mend_structures.hpp"
 #include "engine/recover_image.hpp"
 #include "lockfree/lockfree_layout.hpp"
 #include "logheap/logheap_layout.hpp"
@@ -316,6 +318,13 @@ void repair_image::settle_word_logs(log::mnemosyne_kind kind, bool clean) {
 // ---- space ----
 
 void repair_image::mend_pages() {
+  if (!engine_of(sb_.engine).is_its_log()) {
+    mend_sizes_of_nodes(base_, g_, [this](std::uint64_t extent, unsigned slots) {
+      note(mending::mended, extent, text_of("length bytes of an extent of nodes: made %u slots each", slots));
+      const layout::extent_shape shape = layout::shape_of(layout::page_kind::coarse, g_.page_shift);
+      for (unsigned w = 0; w < shape.words; ++w) guessed_words_.insert(extent + layout::first_words_at + w * 8);
+    });
+  }
   mend_space(base_, g_, [this](const mended_place& p) {
     repair_note n;
     n.how = p.how;
@@ -325,6 +334,7 @@ void repair_image::mend_pages() {
     n.object = p.object;
     n.bytes = p.bytes;
     n.type = p.type;
+    if (p.what == all_places_of_nodes) guessed_words_.insert(p.offset);
     if (p.how == mending::cannot) refuse(text_of("offset %lu: %s (found %lx)", p.offset, p.what, p.found));
     report_.notes.push_back(std::move(n));
   });
@@ -478,117 +488,14 @@ void repair_image::free_unnamed() {
   }
 }
 
-// ---- names ----------------------------------------------------------------------------------------------------------
-
-bool repair_image::can_name(anchor_word which, std::uint64_t place) const {
-  if (place == 0) return true;
-  if (!g_.in_data(place, 1)) return false;
-  const std::uint64_t page = g_.page_of(place);
-  const tx::pool_targets pages{base_, g_};
-  const layout::page_entry e = pages.entry_of(page);
-  const bool begins_a_run = e.kind == layout::page_kind::run && g_.page_offset(page) == place;
-  const std::uint64_t run_bytes = std::uint64_t{e.length_pages} << g_.page_shift;
-  switch (which) {
-    case anchor_word::root:
-    case anchor_word::stores: {
-      bool found = false;
-      (void)for_each_object(base_, g_, [&](std::uint64_t at, std::uint64_t bytes, layout::object_layout) {
-        found =
-            which == anchor_word::root ? place > at && place < at + bytes : place == at + sizeof(layout::object_header);
-        return !found;
-      });
-      return found;
-    }
-    case anchor_word::types:
-      return begins_a_run && layout::transactional(e) && e.layout != layout::object_layout::typed &&
-             object::type_map::read(base_ + place, run_bytes, place);
-    case anchor_word::lockfree:
-      return begins_a_run && e.store == lockfree::layout::directory_owner &&
-             word_at(base_, place) == lockfree::layout::directory_magic;
-    case anchor_word::log_heap:
-      return begins_a_run && e.store == logheap::layout::owner && word_at(base_, place) == logheap::layout::root_magic;
-  }
-  return false;
-}
-
-void repair_image::mend_anchors() {
-  for (unsigned copy = 0; copy < 2; ++copy) {
-    std::byte* reserved = base_ + g_.anchor_at(copy) + offsetof(layout::anchor, reserved);
-    const std::size_t bytes = sizeof(layout::anchor) - offsetof(layout::anchor, reserved);
-    if (std::all_of(reserved, reserved + bytes, [](std::byte b) { return b == std::byte{}; })) continue;
-    std::memset(reserved, 0, bytes);
-    note(mending::mended, g_.anchor_at(copy), "reserved bytes of an anchor");
-  }
-  for (unsigned i = 0; i < anchor_words; ++i) mend_anchor_word(static_cast<anchor_word>(i));
-}
-
-void repair_image::mend_anchor_word(anchor_word which) {
-  std::vector<std::uint64_t> held;
-  std::vector<std::uint64_t> corrected;
-  for (unsigned copy = 0; copy < 2; ++copy) {
-    const std::uint64_t at = anchor_word_at(g_, copy, which);
-    const std::uint64_t word = word_at(base_, at);
-    const std::uint8_t seed = word_seed(at);
-    if (word_holds(word, seed)) {
-      held.push_back(word & checked_mask);
-    } else if (const std::uint64_t other = corrected_word(word, seed); other != 0) {
-      corrected.push_back(other & checked_mask);
-    } else if (std::popcount(word) == 1) {
-      corrected.push_back(0);
-    }
-  }
-  // Candidates that name what they should, those that hold before those that were corrected, each once.
-  std::vector<std::uint64_t> places;
-  for (const auto* from : {&held, &corrected}) {
-    if (!places.empty()) break;
-    for (const std::uint64_t place : *from) {
-      if (can_name(which, place) && std::find(places.begin(), places.end(), place) == places.end())
-        places.push_back(place);
-    }
-  }
-  // A name that leads nowhere is a loss, and no reason to believe that there was none.
-  const bool names_one = std::any_of(held.begin(), held.end(), [](std::uint64_t place) { return place != 0; });
-  if (names_one && places == std::vector<std::uint64_t>{0}) places.clear();
-  const bool set_once = which == anchor_word::lockfree || which == anchor_word::log_heap;
-  if (places.size() == 2 && set_once) std::erase(places, std::uint64_t{0});
-  if (places.empty() && which == anchor_word::types) {
-    // Nothing of what an object is depends on it.
-    std::uint64_t map = 0;
-    for (const std::uint64_t place : held) map = place;
-    drop_type_map(map, last_message());
-    places.push_back(0);
-  }
-  if (places.size() != 1) {
-    refuse(text_of("the %s: %s", name_of(which),
-                   places.empty() ? "no copy of its place names one" : "its two copies name different ones"));
-    return;
-  }
-  for (unsigned copy = 0; copy < 2; ++copy) {
-    const std::uint64_t at = anchor_word_at(g_, copy, which);
-    const std::uint64_t word = seal_word(places.front(), word_seed(at));
-    const std::uint64_t found = word_at(base_, at);
-    if (found == word) continue;
-    std::memcpy(base_ + at, &word, sizeof word);
-    note(mending::mended, at, text_of("place of the %s: found %lx, made %lx", name_of(which), found, word));
-  }
-}
-
-void repair_image::drop_type_map(std::uint64_t place, const char* why) {
-  note(mending::lost, place, text_of("the type map: %s; programs bring theirs when they open the pool", why));
-  if (place == 0 || !g_.in_data(place, 1)) return;
-  const std::uint64_t entry = g_.entry_offset(g_.page_of(place));
-  const layout::page_entry e = layout::unpack(word_at(base_, entry) & checked_mask);
-  if (e.kind == layout::page_kind::run && layout::transactional(e) && e.layout != layout::object_layout::typed &&
-      g_.page_offset(g_.page_of(place)) == place) {
-    std::memset(base_ + entry, 0, 8);
-  }
-}
-
 // ---- lock-free structures -------------------------------------------------------------------------------------------
 
 void repair_image::mend_structures() {
   space_summary s;
   if (!check_space(base_, g_, nullptr, s) || s.structure_pages == 0) return;
+  const bool closed = sb_.state == static_cast<std::uint32_t>(layout::pool_state::clean);
+  const auto add = [this](repair_note n) { report_.notes.push_back(std::move(n)); };
+  if (!looked_at(mend_lockfree(base_, g_, closed, guessed_words_, add))) return refuse(last_message());
   std::vector<std::uint64_t> leaked;
   std::string other;
   const status checked = tidy_structures(base_, g_, [&](std::uint64_t at, const char* what) {

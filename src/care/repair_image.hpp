@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <new>
+#include <set>
 #include <vector>
 
 #include "care/repair.hpp"
@@ -12,6 +13,9 @@
 #include "pool/pool.hpp"
 
 namespace nvm::care {
+
+// How the note of a directory that is lost ends.
+inline constexpr const char* nothing_of_it = ": nothing of it can be found";
 
 // Of a damaged log: whether entries of blocks whose contents do not hold count.
 enum class salvaging : std::uint8_t { all, none };
@@ -61,6 +65,12 @@ class repair_image {
   [[nodiscard]] bool enter_pages(std::uint64_t page, const layout::page_entry& e);
   void mend_anchors();
   void mend_anchor_word(anchor_word which);
+  template <class Visit>
+  void each_store_header(Visit&& visit) const;
+  void enter_directory_again(const std::vector<std::uint64_t>& held, const std::vector<std::uint64_t>& corrected);
+  void look_for_directory(anchor_word which, bool was_named, bool may_be, std::vector<std::uint64_t>& places);
+  [[nodiscard]] bool has_named(anchor_word which) const;
+  [[nodiscard]] bool has_entries(std::uint64_t place) const noexcept;
   [[nodiscard]] bool can_name(anchor_word which, std::uint64_t place) const;
   void drop_type_map(std::uint64_t place, const char* why);
   void free_unnamed();
@@ -72,6 +82,7 @@ class repair_image {
   repair_report& report_;
   const salvaging how_;
   objects before_;
+  std::set<std::uint64_t> guessed_words_;  // allocation words of nodes, of which all places may be there
 };
 
 }  // namespace nvm::care

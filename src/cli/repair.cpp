@@ -143,7 +143,8 @@ const command repair_command{
     .description =
         "Mends what is known twice: copies of superblock and anchor, entries of the page map from what lies in the "
         "pages, allocation words and lengths from the objects' headers and the other way round, words in which one bit "
-        "has changed; makes damaged key-value stores anew from the entries that can be read; drops logs that do not "
+        "has changed; makes damaged key-value stores and lock-free structures anew from the entries that can be read, "
+        "and their directories, where a name that is lost becomes lost-1, lost-2, ...; drops logs that do not "
         "hold, with what they were about, and a damaged type map. The result has "
         "every object that was intact, and the full check finds nothing in it; otherwise it is refused and nothing is "
         "changed. Contents of objects are not checked: nothing says what they were.\n\n"

@@ -267,9 +267,7 @@ class Lost(RepairTest):
         self.assertRegex(done.stdout, r"can be repaired: 1 mended, 0 kept, 0 lost; \d+ objects\n")
 
 
-class Stores(RepairTest):
-    """A damaged store is made anew from what can be read: one damaged value costs that value, and is named."""
-
+class StoresTest(RepairTest):
     def stored(self, index, engine="undo", medium="shm", name="store"):
         path = self.path(medium, f"{index}-{engine}.nvm")
         self.answer("create", path, "--size", "2M", "--engine", engine)
@@ -297,6 +295,10 @@ class Stores(RepairTest):
         self.answer("kv", "del", out, "key-0018", "--store", name)
         self.assertEqual(self.answer("kv", "stat", out, "--store", name)["count"], 59)
         self.assertEqual(run("check", out).returncode, GOOD)
+
+
+class Stores(StoresTest):
+    """A damaged store is made anew from what can be read: one damaged value costs that value, and is named."""
 
     def test_lose_the_value_that_is_damaged_and_nothing_else(self):
         for index in ("list", "hash", "btree"):
@@ -404,6 +406,160 @@ class Stores(RepairTest):
             run("kv", "export", damaged, "--store", "store", "--salvage")
             end = resource.getrusage(resource.RUSAGE_CHILDREN)
             self.assertLess(end.ru_utime + end.ru_stime - begin.ru_utime - begin.ru_stime, 5)
+
+
+class Names(StoresTest):
+    """What names the stores is made anew, and keeps no damaged store from being mended."""
+
+    MAGIC = 0x5641_4B44_4C4F_4831
+
+    def names(self, path):
+        return [s["name"] for s in self.answer("kv", "stores", path)["stores"]]
+
+    def pool(self, engine="undo", medium="shm"):
+        path = self.stored("btree", engine, medium)
+        return path, path.read_bytes(), {name: sorted(self.entries(path, name)) for name in ("other", "store")}
+
+    def expect_all(self, path, stored, others=()):
+        self.assertEqual(self.names(path), sorted([*stored, *others]))
+        for name, entries in stored.items():
+            self.assertEqual(sorted(self.entries(path, name)), entries)
+        self.assertEqual(run("check", path).returncode, GOOD)
+
+    def record_of(self, data, name):
+        """Where the directory has the place of a store."""
+        key = name.encode() + bytes(-len(name) % 8)
+        places = {at for at in range(0, len(data) - 8, 16) if data[at:at + 8] == struct.pack("<Q", self.MAGIC)}
+        at = data.find(key)
+        while at >= 0:
+            if struct.unpack_from("<Q", data, at + len(key))[0] in places:
+                return at + len(key)
+            at = data.find(key, at + 1)
+        raise AssertionError(f"no record of {name}")
+
+    def header_of_directory(self, data):
+        return data.index(struct.pack("<QIIQ", self.MAGIC, 2, 3, 0))
+
+    def test_are_made_anew_where_their_tree_is_damaged(self):
+        for engine, medium in (("undo", "shm"), ("redo", "ssd"), ("mnemosyne", "shm")):
+            path, data, stored = self.pool(engine, medium)
+            header = self.header_of_directory(data)
+            for offset in (0, 8, 24, 48, 112):
+                with self.subTest(engine=engine, offset=offset):
+                    damaged = self.copy_with(path, {header + offset: b"\xa5\x5a\xa5\x5a"})
+                    answer = self.repaired(damaged)
+                    self.assertIn("directory of key-value stores: made anew, with 2 names", str(answer["mended"]))
+                    self.assertEqual((answer["lost"], answer["kept"]), ([], []))
+                    self.expect_all(self.out(damaged), stored)
+                    self.used_again(self.out(damaged))
+
+    def test_are_found_without_their_place(self):
+        path, data, stored = self.pool()
+        for noise in (struct.pack("<Q", 0x5DEECE66D1234567), b"\xff" * 8):
+            damaged = self.copy_with(path, {at + 16: noise for at in Layout(path).anchors})
+            answer = self.repaired(damaged)
+            self.assertEqual(answer["lost"], [])
+            self.expect_all(self.out(damaged), stored)
+            # Nor is there a header that the place could lead to.
+            header = self.header_of_directory(data)
+            changes = {at + 16: noise for at in Layout(path).anchors} | {header: bytes(32)}
+            damaged = self.copy_with(path, changes)
+            self.assertEqual(self.repaired(damaged)["lost"], [])
+            self.expect_all(self.out(damaged), stored)
+
+    def test_are_made_up_where_they_are_lost_and_the_stores_are_mended_all_the_same(self):
+        path, data, stored = self.pool()
+        at = self.record_of(data, "store")
+        changes = {at: b"\xff" * 8, data.rindex(b"value 17 of store"): b"value 71 of store"}
+        damaged = self.copy_with(path, changes)
+        answer = self.repaired(damaged, NEGATIVE)
+        lost = [n["what"] for n in answer["lost"]]
+        self.assertIn('directory of key-value stores: the name of a store, which is "lost-1" from now on', lost)
+        self.assertIn('key-value store "lost-1": entry "key-0017": an entry fails its checksum', lost)
+        self.assertEqual(len(lost), 2)
+        out = self.out(damaged)
+        self.expect_all(out, {"other": stored["other"]}, ["lost-1"])
+        self.assertEqual(sorted(self.entries(out, "lost-1")), [e for e in stored["store"] if e[0] != "key-0017"])
+        self.used_again(out, "lost-1")
+
+
+class Structures(RepairTest):
+    """A damaged lock-free structure is made anew; what is lost or not certain is named by its key."""
+
+    def pool(self, medium):
+        path = self.path(medium)
+        self.make(path, medium, "structures")
+        return path, path.read_bytes()
+
+    def scan(self, path, name):
+        return sorted((e.get("key", ""), e.get("value", "")) for e in self.answer("lf", "scan", path, name)["entries"])
+
+    def all_of(self, path):
+        names = [s["name"] for s in self.answer("lf", "list", path)["structures"]]
+        return {name: self.scan(path, name) for name in names}
+
+    def node(self, data, name, n):
+        """Head of the node of "key-n" in a structure of bytes, and where the link is that leads there."""
+        text = f"key-{n}value-{n}".encode()
+        heads = []
+        first = Layout.SUPERBLOCK.unpack_from(data)[15]
+        at = data.find(text, first)
+        while at >= 0:
+            heads.append(at - 32)
+            at = data.find(text, at + 1)
+        # Structures are made one after the other.
+        kinds = ("list", "hash", "skiplist", "tree")
+        head = sorted(heads)[kinds.index(name.split("-")[1])]
+        links = [at for at in range(first, len(data) - 7, 8)
+                 if struct.unpack_from("<Q", data, at)[0] & ~7 & ~(3 << 62) == head]
+        return head, links[0]
+
+    def test_lose_nothing_with_a_link(self):
+        for medium in MEDIA:
+            path, data = self.pool(medium)
+            before = self.all_of(path)
+            for kind in ("list", "hash", "skiplist", "tree"):
+                with self.subTest(medium=medium, kind=kind):
+                    _, link = self.node(data, f"bytes-{kind}", 50)
+                    damaged = self.copy_with(path, {link: struct.pack("<Q", 0x123456789ABCDEC0)})
+                    answer = self.repaired(damaged)
+                    self.assertIn(f'lock-free structure "bytes-{kind}": made anew, with 101 entries',
+                                  [n["what"] for n in answer["mended"]])
+                    self.assertEqual((answer["lost"], answer["kept"]), ([], []))
+                    self.assertEqual(self.all_of(self.out(damaged)), before)
+                    for name in before:
+                        self.assertTrue(self.answer("lf", "check", self.out(damaged), name)["sound"])
+
+    def test_name_an_entry_whose_value_is_damaged(self):
+        path, data = self.pool("shm")
+        head, link = self.node(data, "bytes-tree", 50)
+        value = head + 32 + len("key-50")
+        answer = self.repaired(self.copy_with(path, {value: b"VALUE"}), NEGATIVE)
+        self.assertEqual([n["what"] for n in answer["kept"]],
+                         ['lock-free structure "bytes-tree": entry "key-50": an entry fails its checksum; '
+                          "a look-up finds it, and it stays"])
+        self.assertEqual(answer["lost"], [])
+        # Where no look-up finds it, it is lost.
+        answer = self.repaired(self.copy_with(path, {value: b"VALUE", link: struct.pack("<Q", 1 << 40)}), NEGATIVE)
+        self.assertEqual([n["what"] for n in answer["lost"]],
+                         ['lock-free structure "bytes-tree": entry "key-50": an entry fails its checksum'])
+        self.assertEqual(answer["kept"], [])
+
+    def test_keep_their_entries_where_their_names_are_damaged(self):
+        path, data = self.pool("shm")
+        before = self.all_of(path)
+        at = data.index(b"words-skiplist\0")
+        damaged = self.copy_with(path, {at: b"W"})
+        answer = self.repaired(damaged)
+        self.assertIn('directory of lock-free structures: the entry of "words-skiplist"', str(answer["mended"]))
+        self.assertEqual(self.all_of(self.out(damaged)), before)
+        damaged = self.copy_with(path, {at: bytes(range(1, 15))})
+        answer = self.repaired(damaged, NEGATIVE)
+        self.assertEqual([n["what"] for n in answer["lost"]],
+                         ["directory of lock-free structures: the name of a structure, "
+                          'which is "lost-1" from now on'])
+        before["lost-1"] = before.pop("words-skiplist")
+        self.assertEqual(self.all_of(self.out(damaged)), before)
 
 
 class Types(RepairTest):

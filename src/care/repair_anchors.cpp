@@ -1,0 +1,238 @@
+// The part of repair_image that mends the names of a pool: what its anchors lead to.
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+#include <cstring>
+
+#include "care/repair_image.hpp"
+#include "kv/kv.hpp"
+#include "lockfree/lockfree_layout.hpp"
+#include "logheap/logheap_layout.hpp"
+#include "object/object.hpp"
+#include "space/space.hpp"
+#include "tx/tx.hpp"
+
+namespace nvm::care {
+namespace {
+
+std::string text_of(const char* format, auto... values) {
+  char text[512];
+  std::snprintf(text, sizeof text, format, values...);
+  return text;
+}
+
+std::uint64_t word_at(const std::byte* base, std::uint64_t at) noexcept {
+  std::uint64_t word;
+  std::memcpy(&word, base + at, sizeof word);
+  return word;
+}
+
+const char* name_of_directory(anchor_word which) noexcept {
+  return which == anchor_word::stores ? "directory of key-value stores" : "directory of lock-free structures";
+}
+
+}  // namespace
+
+bool repair_image::can_name(anchor_word which, std::uint64_t place) const {
+  if (place == 0) return true;
+  if (!g_.in_data(place, 1)) return false;
+  const std::uint64_t page = g_.page_of(place);
+  const tx::pool_targets pages{base_, g_};
+  const layout::page_entry e = pages.entry_of(page);
+  const bool begins_a_run = e.kind == layout::page_kind::run && g_.page_offset(page) == place;
+  const std::uint64_t run_bytes = std::uint64_t{e.length_pages} << g_.page_shift;
+  switch (which) {
+    case anchor_word::root: {
+      bool found = false;
+      (void)for_each_object(base_, g_, [&](std::uint64_t at, std::uint64_t bytes, layout::object_layout) {
+        found = place > at && place < at + bytes;
+        return !found;
+      });
+      return found;
+    }
+    case anchor_word::stores: {
+      bool found = false;
+      each_store_header([&](std::uint64_t at) { found = found || at == place; });
+      return found;
+    }
+    case anchor_word::types:
+      return begins_a_run && layout::transactional(e) && e.layout != layout::object_layout::typed &&
+             object::type_map::read(base_ + place, run_bytes, place);
+    case anchor_word::lockfree:
+      return begins_a_run && e.store == lockfree::layout::directory_owner &&
+             run_bytes >= sizeof(lockfree::layout::directory);
+    case anchor_word::log_heap:
+      return begins_a_run && e.store == logheap::layout::owner && word_at(base_, place) == logheap::layout::root_magic;
+  }
+  return false;
+}
+
+void repair_image::mend_anchors() {
+  for (unsigned copy = 0; copy < 2; ++copy) {
+    std::byte* reserved = base_ + g_.anchor_at(copy) + offsetof(layout::anchor, reserved);
+    const std::size_t bytes = sizeof(layout::anchor) - offsetof(layout::anchor, reserved);
+    if (std::all_of(reserved, reserved + bytes, [](std::byte b) { return b == std::byte{}; })) continue;
+    std::memset(reserved, 0, bytes);
+    note(mending::mended, g_.anchor_at(copy), "reserved bytes of an anchor");
+  }
+  for (unsigned i = 0; i < anchor_words; ++i) mend_anchor_word(static_cast<anchor_word>(i));
+}
+
+void repair_image::mend_anchor_word(anchor_word which) {
+  std::vector<std::uint64_t> held;
+  std::vector<std::uint64_t> corrected;
+  for (unsigned copy = 0; copy < 2; ++copy) {
+    const std::uint64_t at = anchor_word_at(g_, copy, which);
+    const std::uint64_t word = word_at(base_, at);
+    const std::uint8_t seed = word_seed(at);
+    if (word_holds(word, seed)) {
+      held.push_back(word & checked_mask);
+    } else if (const std::uint64_t other = corrected_word(word, seed); other != 0) {
+      corrected.push_back(other & checked_mask);
+    } else if (std::popcount(word) == 1) {
+      corrected.push_back(0);
+    }
+  }
+  if (which == anchor_word::lockfree) enter_directory_again(held, corrected);
+  // Candidates that name what they should, those that hold before those that were corrected, each once.
+  std::vector<std::uint64_t> places;
+  for (const auto* from : {&held, &corrected}) {
+    if (!places.empty()) break;
+    for (const std::uint64_t place : *from) {
+      if (can_name(which, place) && std::find(places.begin(), places.end(), place) == places.end())
+        places.push_back(place);
+    }
+  }
+  // A name that leads nowhere is a loss, and no reason to believe that there was none.
+  const bool names_one = std::any_of(held.begin(), held.end(), [](std::uint64_t place) { return place != 0; });
+  if (names_one && places == std::vector<std::uint64_t>{0}) places.clear();
+  const bool set_once = which == anchor_word::lockfree || which == anchor_word::log_heap;
+  if (places.size() == 2 && set_once) std::erase(places, std::uint64_t{0});
+  if (places.empty() && which == anchor_word::types) {
+    // Nothing of what an object is depends on it.
+    std::uint64_t map = 0;
+    for (const std::uint64_t place : held) map = place;
+    drop_type_map(map, last_message());
+    places.push_back(0);
+  }
+  if (places.size() != 1 || places.front() == 0) look_for_directory(which, names_one, held.empty(), places);
+  if (places.size() != 1) {
+    refuse(text_of("the %s: %s", name_of(which),
+                   places.empty() ? "no copy of its place names one" : "its two copies name different ones"));
+    return;
+  }
+  for (unsigned copy = 0; copy < 2; ++copy) {
+    const std::uint64_t at = anchor_word_at(g_, copy, which);
+    const std::uint64_t word = seal_word(places.front(), word_seed(at));
+    const std::uint64_t found = word_at(base_, at);
+    if (found == word) continue;
+    std::memcpy(base_ + at, &word, sizeof word);
+    note(mending::mended, at, text_of("place of the %s: found %lx, made %lx", name_of(which), found, word));
+  }
+}
+
+// Calls visit(place) for each object that says that it is the header of a key-value store.
+template <class Visit>
+void repair_image::each_store_header(Visit&& visit) const {
+  (void)for_each_object(base_, g_, [&](std::uint64_t at, std::uint64_t, layout::object_layout l) {
+    layout::object_header h;
+    std::memcpy(&h, base_ + at, sizeof h);
+    const bool is_header = l == layout::object_layout::typed && h.type == layout::kv_type_header &&
+                           layout::object_size(h) >= sizeof(layout::kv_header);
+    if (is_header) visit(at + sizeof h);
+    return true;
+  });
+}
+
+// An entry of the page map that is zero holds, and says that nothing is there.
+void repair_image::enter_directory_again(const std::vector<std::uint64_t>& held,
+                                         const std::vector<std::uint64_t>& corrected) {
+  constexpr std::uint64_t bytes = sizeof(lockfree::layout::directory);
+  for (const auto* from : {&held, &corrected}) {
+    for (const std::uint64_t place : *from) {
+      if (place == 0 || !g_.in_data(place, bytes) || place % g_.page_bytes() != 0) continue;
+      if (word_at(base_, place) != lockfree::layout::directory_magic) continue;
+      const auto count = static_cast<std::uint32_t>(ceil_div(bytes, g_.page_bytes()));
+      if (!range_inside(g_.page_of(place), count, g_.size_pages)) continue;
+      const layout::page_entry e{count, lockfree::layout::directory_owner, layout::page_kind::run,
+                                 layout::object_layout::raw, layout::slot_protocol::epoch};
+      if (enter_pages(g_.page_of(place), e)) {
+        note(mending::mended, place, "pages of the directory of lock-free structures: allocated again");
+      }
+    }
+  }
+}
+
+// Of the two directories, which are known by what they are as well: a copy of its place has named one, or may have.
+void repair_image::look_for_directory(anchor_word which, bool was_named, bool may_be,
+                                      std::vector<std::uint64_t>& places) {
+  const bool is_lost = was_named || may_be;
+  std::vector<std::uint64_t> found;
+  if (which == anchor_word::stores && is_lost) {
+    each_store_header([&](std::uint64_t place) {
+      layout::kv_header header;
+      keyed::store_facts facts;
+      std::memcpy(&header, base_ + place, sizeof header);
+      // Stores have seeds.
+      if (keyed::check_header(header, place, facts) && facts.seed == 0) found.push_back(place);
+    });
+  } else if (which == anchor_word::lockfree) {
+    for (std::uint64_t page = 0; page < g_.size_pages; ++page) {
+      layout::page_entry e;
+      const std::uint64_t word = word_at(base_, g_.entry_offset(page));
+      if (word == 0 || entry_fault(word, page, g_, g_.size_pages, e) != nullptr) continue;
+      const std::uint64_t place = g_.page_offset(page);
+      if (can_name(which, place) && (is_lost || has_entries(place))) found.push_back(place);
+    }
+  } else {
+    return;
+  }
+  const bool names_nothing = std::all_of(places.begin(), places.end(), [](std::uint64_t place) { return place == 0; });
+  if (found.size() == 1) {
+    places = found;
+  } else if (is_lost && found.empty() && names_nothing) {
+    places = {0};
+    if (!was_named && !has_named(which)) return;
+    // What it named is found without it, and named anew.  With an object others may be lost.
+    const bool is_object = was_named && which == anchor_word::stores;
+    note(mending::lost, anchor_word_at(g_, 0, which),
+         std::string{name_of_directory(which)} +
+             (is_object ? ": the object that its place names is lost" : nothing_of_it));
+  }
+}
+// Something is there that a directory has named.
+bool repair_image::has_named(anchor_word which) const {
+  bool found = false;
+  if (which == anchor_word::stores) {
+    each_store_header([&](std::uint64_t) { found = true; });
+    return found;
+  }
+  for (std::uint64_t page = 0; page < g_.size_pages && !found; ++page) {
+    layout::page_entry e;
+    const std::uint64_t word = word_at(base_, g_.entry_offset(page));
+    found = word != 0 && entry_fault(word, page, g_, g_.size_pages, e) == nullptr && !layout::transactional(e) &&
+            e.store >= lockfree::layout::first_owner;
+  }
+  return found;
+}
+bool repair_image::has_entries(std::uint64_t place) const noexcept {
+  for (unsigned i = 0; i < lockfree::layout::structures_max; ++i) {
+    const std::uint64_t at =
+        place + offsetof(lockfree::layout::directory, entries) + i * sizeof(lockfree::layout::entry);
+    if (word_at(base_, at) != 0) return true;
+  }
+  return false;
+}
+
+void repair_image::drop_type_map(std::uint64_t place, const char* why) {
+  note(mending::lost, place, text_of("the type map: %s; programs bring theirs when they open the pool", why));
+  if (place == 0 || !g_.in_data(place, 1)) return;
+  const std::uint64_t entry = g_.entry_offset(g_.page_of(place));
+  const layout::page_entry e = layout::unpack(word_at(base_, entry) & checked_mask);
+  if (e.kind == layout::page_kind::run && layout::transactional(e) && e.layout != layout::object_layout::typed &&
+      g_.page_offset(g_.page_of(place)) == place) {
+    std::memset(base_ + entry, 0, 8);
+  }
+}
+
+}  // namespace nvm::care
