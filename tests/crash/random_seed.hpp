@@ -1,4 +1,4 @@
-// Random workloads differ from commit to commit, and can be repeated.
+// Random workloads differ from day to day (./dev test), and can be repeated.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace nvm::tests {
 
-// NVM_EXPLORE_SEED: a number, or the hexadecimal name of a commit; 1 by default.
+// NVM_EXPLORE_SEED: any word, such as a date; 1 by default.
 [[nodiscard]] inline std::uint64_t seed_from_environment() {
   const char* text = std::getenv("NVM_EXPLORE_SEED");
   if (text == nullptr || *text == 0) return 1;

@@ -83,7 +83,7 @@ TEST_P(operations, of_long_random_workloads_are_all_or_nothing) {
   const std::uint64_t varied = seed_from_environment();
   std::printf("varied seed %llu\n", static_cast<unsigned long long>(varied));
   // Fixed seeds keep what was found once, and say whether the explorer still sees as much as it did; the others explore
-  // new ground with every commit, half as much.
+  // new ground every day, half as much.
   const std::uint64_t pairs = is_mnemosyne(on) ? 2 : is_redo(on) ? 6 : 16;
   totals fixed;
   totals fresh;
