@@ -228,4 +228,7 @@ class Starting(ServerTest):
 if __name__ == "__main__":
     process_test.SERVER = str(pathlib.Path(sys.argv[1]).resolve())
     CALLS = str(pathlib.Path(sys.argv[2]).resolve())
+    for part in (process_test.SERVER, CALLS):
+        if not os.path.isfile(part):
+            sys.exit(f"failing_test: {part} is not built")
     unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
