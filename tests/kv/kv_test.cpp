@@ -187,7 +187,7 @@ TEST_P(stores, name_the_operation_that_a_batch_fails_at) {
   EXPECT_EQ(*s.size(), 1U);
   batch.clear();
   batch.put(s, key(2), "two").put(s, std::string(70000, 'k'), "");
-  EXPECT_EQ(batch.commit().code(), GetParam().index == NVM_KV_RBTREE ? NVM_E_TOO_LARGE : NVM_E_TOO_LARGE);
+  EXPECT_EQ(batch.commit().code(), NVM_E_TOO_LARGE);
   EXPECT_EQ(batch.failed(), 1U);
   EXPECT_FALSE(s.contains(key(2)));
 }
