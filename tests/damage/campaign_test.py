@@ -68,7 +68,8 @@ class State(unittest.TestCase):
 
     def test_of_an_older_version_is_refused_with_a_sentence(self):
         self.file.write_text(json.dumps({"next": 5, "tables": {}, "findings": []}))
-        self.assertIn(f"of version 1, whose tries are others than those of version {campaign.STATE_VERSION}: it cannot go on",
+        version = campaign.STATE_VERSION
+        self.assertIn(f"of version 1, whose tries are others than those of version {version}: it cannot go on",
                       self.refused_because())
         self.assertEqual(json.loads(self.file.read_text())["next"], 5)
 
