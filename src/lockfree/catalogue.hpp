@@ -231,7 +231,8 @@ class catalogue {
   // Nodes that nothing leads to, that hold what linked ones would, and that lead to another such node: no crash leaves
   // them so.  What a thread was about to link had a successor that was linked, and would have been marked before it
   // left.  Everything else that was never linked is wiped, or empty.  A wipe may not be durable yet, and libraries
-  // before did not wipe: single ones say nothing.  Calls tell(offset, what).
+  // before did not wipe: single ones say nothing.  Leaves of trees lead nowhere: they are told by their number alone.
+  // Calls tell(offset, what).
   template <class Tell>
   void tell_lost(const recovery& r, Tell&& tell) const;
   // settle() -> status: what recovery has found deleted and linked is unlinked, by a thread of the domain.  The tables

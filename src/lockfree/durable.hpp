@@ -116,7 +116,14 @@ class durable final : public structure {
                     shape_.mark_of(offset, bytes);
                   }) {
       using nodes = typename shape_type::nodes;
-      const link* mark = with_sums_ && !is_fixed(offset) ? shape_.mark_of(offset, bytes) : nullptr;
+      const link* mark = nullptr;
+      if (with_sums_ && !is_fixed(offset)) {
+        if constexpr (requires { shape_.mark_of_leaf(offset, bytes); }) {
+          mark = shape_.mark_of_leaf(offset, bytes);
+        } else {
+          mark = shape_.mark_of(offset, bytes);
+        }
+      }
       if (mark == nullptr || (mark->load() & gone) != 0) return nullptr;
       const auto* n = reinterpret_cast<const node_head*>(mark);
       const std::uint64_t before = memory_.offset_in_pool(n) - offset;

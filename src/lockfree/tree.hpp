@@ -164,6 +164,12 @@ class tree : public sorted_face_of<tree<Memory, Nodes>, Memory, Nodes> {
   [[nodiscard]] bool bears_mark(std::uint64_t offset, std::uint64_t bytes) const noexcept;
   // What recovery finds of a deletion is written back with the edge that leads to the leaf.
   [[nodiscard]] static const link* mark_of(std::uint64_t, std::uint64_t) noexcept { return nullptr; }
+  // The link of a leaf that bears its mark; nullptr: a branch lies there.
+  [[nodiscard]] const link* mark_of_leaf(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+    const auto* leaf = reinterpret_cast<const node_head*>(memory_.at(offset));
+    if (leaf == nullptr || bytes <= before_head) return nullptr;
+    return offset_of(leaf->next.load()) == 0 ? &leaf->next : nullptr;
+  }
   // Of an edge that leads to a node: whether that is a leaf that has been deleted.
   [[nodiscard]] static bool is_deleted_by(const link& edge) noexcept {
     const link_word w = edge.load();

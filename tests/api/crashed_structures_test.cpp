@@ -9,12 +9,15 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "../file_bytes.hpp"
 #include "lockfree/lockfree_layout.hpp"
+#include "lockfree/tree.hpp"
 #include "nvm/lockfree.h"
 #include "nvm/nvm.h"
 #include "object/object.hpp"
@@ -83,6 +86,47 @@ TEST(crashed_pool, with_a_link_of_a_list_that_is_zero_does_not_pass_the_check) {
     n->next = 0;
     write_pool(victim, damaged);
     EXPECT_GT(nvm_pool_check(victim.c_str(), nullptr, nullptr, nullptr), 0) << "after key " << k;
+  }
+}
+// A tree whose root leads nowhere is empty, and one that leads past its first branch lacks half of its keys.
+TEST(crashed_pool, with_the_edge_of_the_root_of_a_tree_that_leads_elsewhere_does_not_pass_the_check) {
+  for (const bool of_bytes : {false, true}) {
+    scratch place{false};
+    const std::string path = place.path("original");
+    NVM_POOL* pool = pool_for_structures(path);
+    ASSERT_NE(pool, nullptr) << nvm_errormsg();
+    nvm_lf* const tree = structure_of(pool, "tree", NVM_LF_TREE, of_bytes);
+    ASSERT_NE(tree, nullptr) << nvm_errormsg();
+    std::vector<std::uint64_t> keys(200);
+    std::iota(keys.begin(), keys.end(), 0);
+    std::shuffle(keys.begin(), keys.end(), std::mt19937_64{3});
+    // The first branch parts them in halves.
+    std::swap(*std::find(keys.begin(), keys.end(), 100), keys[0]);
+    std::swap(*std::find(keys.begin(), keys.end(), 101), keys[1]);
+    for (const std::uint64_t k : keys) {
+      const std::uint64_t in_order = __builtin_bswap64(k);
+      ASSERT_GT(of_bytes ? nvm_lf_put(tree, &in_order, sizeof k, &k, sizeof k, 0, 0) : nvm_lf_put64(tree, k, k, 0), 0);
+    }
+    const std::vector<char> bytes = read_file(path);
+    ASSERT_EQ(nvm_pool_close(pool), 0);
+    const std::string victim = place.path("victim");
+    write_pool(victim, bytes);
+    EXPECT_EQ(nvm_pool_check(victim.c_str(), nullptr, nullptr, nullptr), 0) << nvm_errormsg();
+    const std::string magic(reinterpret_cast<const char*>(&lockfree::tree_magic), sizeof lockfree::tree_magic);
+    const auto found = std::search(bytes.begin(), bytes.end(), magic.begin(), magic.end());
+    ASSERT_NE(found, bytes.end());
+    const std::size_t top_at = static_cast<std::size_t>(found - bytes.begin()) + offsetof(lockfree::tree_root, top);
+    std::uint64_t top = 0, left = 0, right = 0;
+    std::memcpy(&top, &bytes[top_at], sizeof top);
+    std::memcpy(&left, &bytes[lockfree::offset_of(top)], sizeof left);
+    std::memcpy(&right, &bytes[lockfree::offset_of(top) - 2 * sizeof right], sizeof right);
+    for (const std::uint64_t other : {std::uint64_t{0}, left, right}) {
+      ASSERT_NE(other, top);
+      std::vector<char> damaged = bytes;
+      std::memcpy(&damaged[top_at], &other, sizeof other);
+      write_pool(victim, damaged);
+      EXPECT_GT(nvm_pool_check(victim.c_str(), nullptr, nullptr, nullptr), 0) << of_bytes << ", edge " << other;
+    }
   }
 }
 TEST(crashed_pool, with_a_page_of_a_list_that_is_another_one_does_not_pass_the_check) {
