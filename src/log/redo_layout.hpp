@@ -25,9 +25,10 @@ struct ring_head {
 static_assert(sizeof(ring_head) == line_bytes);
 
 enum class redo_kind : std::uint32_t {
-  changes = 1,    // intents, then ranges
-  wrap = 2,       // nothing; the next record is in line 1
-  elsewhere = 3,  // one redo_place: the intents and ranges are there
+  changes = 1,         // intents, then ranges
+  wrap = 2,            // nothing; the next record is in line 1
+  elsewhere = 3,       // one redo_place: the intents and ranges are there
+  marked_changes = 4,  // as changes; proves itself by a mark in a log where each record says how it does
 };
 
 struct redo_record {

@@ -181,13 +181,14 @@ class redo_log : public lane_owners {
     r->bytes = static_cast<std::uint32_t>(l.stage.record_bytes());
     r->kind_and_intents = static_cast<std::uint32_t>(intents << 4 | static_cast<std::uint32_t>(kind));
     const std::uint64_t proof = redo_proof(r, offset, key_, index, how_);
-    r->proof = how_ == validation::checksum ? proof : 0;
+    const bool by_mark = proof_of(how_, kind) == validation::commit_mark;
+    r->proof = by_mark ? 0 : proof;
     copy_out(media_, base_ + offset, r, room);
     // Before the fence: what is stored after it waits for it.
     l.head += room;
     l.at = l.at + room == ring_bytes() ? 0 : l.at + room;
     media_.fence(edge{"redo/E2"});
-    if (how_ == validation::commit_mark) {
+    if (by_mark) {
       auto* mark = reinterpret_cast<std::uint64_t*>(base_ + offset);
       *mark = proof;
       media_.flush(mark, 8);

@@ -15,14 +15,19 @@
 
 namespace nvm::log {
 
-// How a record proves itself: an option of the pool.
-enum class validation : std::uint32_t { checksum = 0, commit_mark = 1 };
+// How a record proves itself: an option of the pool.  by_record: no option; each record says so by its kind.
+enum class validation : std::uint32_t { checksum = 0, commit_mark = 1, by_record = 2 };
+
+[[nodiscard]] constexpr validation proof_of(validation of_log, layout::redo_kind kind) noexcept {
+  if (of_log != validation::by_record) return of_log;
+  return kind == layout::redo_kind::marked_changes ? validation::commit_mark : validation::checksum;
+}
 
 // `offset`: the record's place in the pool.
 [[nodiscard]] inline std::uint64_t redo_proof(const layout::redo_record* r, std::uint64_t offset, std::uint64_t key,
                                               unsigned lane, validation how) noexcept {
   const std::uint64_t seed = record_seed(body_key(key, lane), offset, r->version);
-  if (how == validation::commit_mark) return mix_seed(seed, r->bytes);
+  if (proof_of(how, layout::kind_of(*r)) == validation::commit_mark) return mix_seed(seed, r->bytes);
   return checksum(reinterpret_cast<const std::byte*>(r) + 8, r->bytes - 8, seed);
 }
 [[nodiscard]] inline std::uint64_t place_checksum(const void* contents, std::uint64_t bytes,

@@ -2,11 +2,16 @@
 //
 /// S store, F flush, | fence.  Failure atomicity: one aligned 8-byte store.
 ///   1. validate the heads of all rings, every record that counts, and every target, before the first store
-///   2. by ascending version over all lanes: S ranges, intents; F     | recover/E6  home before the records stop
+///   2. F those records, the heads of all rings                      | recover/E8  they are there as long as they count
+///   3. by ascending version over all lanes: S ranges, intents; F     | recover/E6  home before the records stop
 ///   counting
-///   3. S truncated = bound; F                                        | recover/E7  none of them counts on return
-/// Repeatable: until 3 is durable the same records lead to the same stores in the same order; whatever is home already
+///   4. S truncated = bound; F                                        | recover/E7  none of them counts on return
+/// Repeatable: until 4 is durable the same records lead to the same stores in the same order; whatever is home already
 /// is stored over by older records first and then by the newest again.
+///
+/// Why 2: where a process was killed, and not the machine, records and tails may be in caches only.  A record that is
+/// lost while half of it is home tears its transaction; a tail that comes back leads to where the next process has
+/// written in the middle of another record.
 ///
 /// What ends a ring.  A record is read at the tail, then at the end of each record.  The first that does not prove
 /// itself, or whose version is not larger than that of the one before, ends the ring: it was never finished, or it is
@@ -168,7 +173,7 @@ class redo_reader {
           break;
         }
         if (status s = check(c, walk.offset()); !s) return s;
-        found_.push_back({r->version, c});
+        found_.push_back({r->version, r, c});
       }
       if (how_much == look::everywhere) {
         if (const std::uint64_t at = walk.record_behind(report_.truncated); at != 0) {
@@ -199,6 +204,7 @@ class redo_reader {
   void replay(M& m, std::byte* base) noexcept {
     // A torn record has an unknown version, up to the bound.
     if (at_rest() && report_.used == report_.truncated) return;
+    write_back(m);
     for (const found& f : found_) {
       (void)each_redo_range(f.contents, [&](std::uint64_t offset, std::uint64_t bytes, const std::byte* data) {
         std::memcpy(base + offset, data, bytes);
@@ -222,8 +228,23 @@ class redo_reader {
  private:
   struct found {
     std::uint64_t version;
+    const layout::redo_record* record;
     redo_contents contents;
   };
+
+  template <media M>
+  void write_back(M& m) const noexcept {
+    const auto back = [&](const void* p, std::uint64_t bytes) { m.flush(p, bytes); };
+    for (const found& f : found_) {
+      back(f.record, f.record->bytes);
+      if (layout::kind_of(*f.record) != layout::redo_kind::elsewhere) continue;
+      back(f.contents.intents, f.contents.intent_words * 8 + f.contents.range_bytes);
+    }
+    for (unsigned i = 0; i < geometry_.lane_count; ++i) {
+      back(base_ + geometry_.log_offset + i * geometry_.lane_bytes, sizeof(layout::ring_head));
+    }
+    m.fence(edge{"recover/E8"});
+  }
 
   [[nodiscard]] status contents(const layout::redo_record* r, std::uint64_t at, redo_contents& out,
                                 bool& whole) const noexcept {
@@ -243,11 +264,12 @@ class redo_reader {
       whole = place_checksum(p, bytes, r->version) == place.checksum;
       if (!whole) {
         // A mark was made after the fence of the contents.
-        if (how_ == validation::checksum) return {};
+        if (proof_of(how_, layout::kind_of(*r)) == validation::checksum) return {};
         return fail(errc::corrupt, "log record at offset %lu: leads to %lu bytes at %lu, which fail their check", at,
                     place.bytes, place.offset);
       }
-    } else if (layout::kind_of(*r) != layout::redo_kind::changes) {
+    } else if (layout::kind_of(*r) != layout::redo_kind::changes &&
+               (how_ != validation::by_record || layout::kind_of(*r) != layout::redo_kind::marked_changes)) {
       return malformed(at);
     }
     return split_contents(p, bytes, layout::intents_of(*r), out) ? status{} : malformed(at);

@@ -65,6 +65,21 @@ void add_crashed(std::vector<subject>& to, const char* scenario, scenario_steps 
 
 void close_at_once(player& p) { p.close(); }
 
+// A process is killed while its record is on its way, at each write-back and fence: the next one replays what it sees.
+void committers_are_killed(player& p) {
+  auto setup = p.begin(1);
+  const std::uint64_t x = setup->alloc(200, 0x11);
+  setup->commit();
+  p.close();
+  p.reopen();
+  p.on().explore_from_here();
+  for (unsigned point = 1; point < 20; ++point) {
+    auto t = p.begin(0);
+    t->write(x, 0, 150, static_cast<std::uint8_t>(0x20 + point));
+    if (!t->commit_killed(point)) break;
+  }
+}
+
 std::optional<layout::superblock> shape_of(const explore::machine& m) {
   const auto sb = pick_superblock(m.base(), m.size());
   return sb ? std::optional{*sb} : std::nullopt;
@@ -143,6 +158,9 @@ std::vector<subject> subjects_on(model m) {
     all.push_back(subject_of(s, kind_of_medium::redo_by_mark));
   }
   if (m != model::ssd) {
+    for (const auto kind : {kind_of_medium::redo, kind_of_medium::redo_by_mark}) {
+      all.push_back(subject_on(kind, "committers are killed", committers_are_killed));
+    }
     // What these engines do is the same in every story: few are needed.
     for (const char* story : {"a slot is logged, freed and reused", "fresh memory is published", "a savepoint aborts",
                               "the log overflows", "a lane changes threads", "an abort is another thread's past"}) {
@@ -310,6 +328,16 @@ TEST(edges, are_killed_but_for_one_in_fifty) {
   }
   std::printf("%zu of %zu places are shown necessary\n", killed, all);
   EXPECT_GE(static_cast<double>(killed), 0.98 * static_cast<double>(all));
+}
+
+// What the next process sees of a committer that was killed stays, wherever the power is cut after that.
+TEST(edges, of_redo_logs_that_a_killed_process_left_in_caches_are_enough) {
+  for (const auto kind : {kind_of_medium::redo, kind_of_medium::redo_by_mark}) {
+    for (const model m : {model::x86, model::torn8}) {
+      const auto r = explore::explore(subject_on(kind, "committers are killed", committers_are_killed), options_for(m));
+      EXPECT_TRUE(r.clean()) << r.text();
+    }
+  }
 }
 
 // ---- nothing is forgotten -------------------------------------------------------------------------------------------

@@ -7,9 +7,13 @@
 #include <thread>
 #include <utility>
 
+#include "cut_off.hpp"
 #include "object/type_map_writer.hpp"
 
 namespace nvm::tests {
+
+using explore::machine;
+
 namespace {
 
 constexpr unsigned opening_thread = 100;
@@ -213,6 +217,20 @@ bool open_tx::commit_or_meet() {
 }
 
 void open_tx::commit_async() { must(end(), "commit"); }
+
+bool open_tx::commit_killed(unsigned point) {
+  ground& h = heap();
+  machine& m = player_.machine_;
+  m.op_begin();
+  const bool ended = cut_off{m, point, [&] { must(h.commit(lane_).has_value(), "commit"); }}.ended();
+  if (ended) h.release(lane_);
+  if (!ended) player_.reopen();
+  player_.model_ = pool_model::of(player_.heap_->base(), m.size());
+  player_.history_.state(player_.model_.digest());
+  heap();
+  m.op_end();
+  return !ended;
+}
 
 // Met another transaction, or found no room for its record: an operation without effect.
 bool open_tx::end() {

@@ -45,6 +45,9 @@ class open_tx {
   bool commit_or_meet();
   // Durable with the next wait() of the player.
   void commit_async();
+  // Direct media: the process is killed before the n-th write-back or fence of the commit, counted from 1; the next one
+  // opens the pool, and what it finds must stay.  False: the commit has ended before.
+  bool commit_killed(unsigned point);
   void abort();
   // The transaction sees this.
   [[nodiscard]] std::vector<std::byte> content(std::uint64_t payload) const;
