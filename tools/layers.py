@@ -32,7 +32,7 @@ CALL = re.compile(r"(?<![\w:.>])(nvm_[a-z0-9_]+)\s*\(")
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
 # Interfaces that are called without knowing which template answers.
 FACE_NAMES = {"face.hpp", "concept.hpp"}
-FACES = {"engine/engine.hpp", "engine/structure_side.hpp", "api/pool_object.hpp"}
+FACES = {"engine/engine.hpp", "engine/region_side.hpp", "engine/structure_side.hpp", "api/pool_object.hpp"}
 TEMPLATES = {"log", "space", "tx", "lockfree", "logheap", "region"}
 
 

@@ -108,6 +108,7 @@ void close_at_exit(pool_file& file) noexcept {
                       : pool->engine->open_transactions() == 0 && !isolation::participant::any_inside(&pool->barriers);
   // An operation on a lock-free structure is another thread's as well: a clean pool has nothing reserved.
   if (pool->file->lost() || !at_rest || !close_structures_unless_shared(pool)) return;
+  if (!close_regions_unless_shared(pool)) return;
   {
     const std::lock_guard guard{pool->lanes->lock};
     pool->lanes->lanes = nullptr;
@@ -340,6 +341,7 @@ int nvm_pool_close(NVM_POOL* pool) {
     return api::report(fail(errc::tx_open, "%s: a barrier transaction is open", pool->file->path()));
   }
   if (nvm::status s = api::structures_at_rest(pool); !s) return api::report(s.error());
+  if (nvm::status s = api::regions_at_rest(pool); !s) return api::report(s.error());
   // Hooks that wait may begin transactions: then it is tried anew.
   if (pool->waiting.any()) {
     const nvm::status s = api::wait_for_commit(pool, pool->waiting.newest());
@@ -354,6 +356,7 @@ int nvm_pool_close(NVM_POOL* pool) {
     pool->lanes->lanes = nullptr;
   }
   api::close_structures(pool);
+  api::close_regions(pool);
   // A pool that has failed is left as by a crash.
   nvm::status s = pool->file->intact();
   if (s) s = api::if_intact(pool, pool->engine->come_to_rest(false));

@@ -34,6 +34,7 @@ class attachment {
   [[nodiscard]] virtual bool in_use() noexcept = 0;
 };
 struct open_structures;
+struct open_region_sets;
 
 // Where threads that outlive a pool, or end before it, give their lane back.
 struct lane_owner {
@@ -65,6 +66,8 @@ struct nvm_pool {
   std::shared_ptr<nvm::api::attachment> stores;  // key-value stores; null: none was asked for
   std::mutex structures_lock;
   std::shared_ptr<nvm::api::open_structures> structures;  // lock-free ones; null: none was asked for
+  std::mutex regions_lock;
+  std::shared_ptr<nvm::api::open_region_sets> regions;  // null: none was asked for
   nvm::api::waiting_hooks waiting;
   nvm::api::barrier_side barriers;
   // The process ends, and the pool is being closed.  Dekker's handshake between the thread that ends the process and
@@ -225,6 +228,11 @@ status announce(const nvm_range* ranges, std::size_t count, outside_of_transacti
 [[nodiscard]] bool close_structures_unless_shared(nvm_pool* pool) noexcept;
 // The lock-free structures of a pool that is being closed come to rest.  Their handles stay with the pool's.
 void close_structures(nvm_pool* pool) noexcept;
+
+// The same three of regions: a transaction of regions is open.
+[[nodiscard]] status regions_at_rest(nvm_pool* pool) noexcept;
+[[nodiscard]] bool close_regions_unless_shared(nvm_pool* pool) noexcept;
+void close_regions(nvm_pool* pool) noexcept;
 
 // A call of announced stores where this thread has a barrier transaction open: it fails, and that transaction can only
 // be rolled back.  `instead`: the call that belongs there.

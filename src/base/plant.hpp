@@ -38,6 +38,9 @@ enum class plant : unsigned char {
   page_built_unlocked,       // home page: contents are looked up before the page's lock is held
   page_shown_unfinished,     // home page: it is there before its contents are
   pinned_page_dropped,       // home page: dropped though an open transaction has stored into it
+  append_beside_record,      // regions: bytes are added where a record of longer ago could be replayed
+  place_back_early,          // regions: a place is given back before the log counts nothing that leads there
+  moved_header_kept,         // regions: the header that a region has moved away from stays
 };
 
 #if defined(NVM_RECORDED) || defined(NVM_PLANTED)

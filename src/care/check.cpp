@@ -346,7 +346,7 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
     space.objects += log.objects;
     space.payload_bytes += log.object_bytes;
     sum.pending_transactions += log.dropped_blocks;
-  } else if (has_sound_pages && (space.structure_pages != 0 || named_by(nvm::anchor_word::lockfree) != 0)) {
+  } else if (has_sound_pages && (space.structure_pages | named_by(nvm::anchor_word::lockfree)) != 0) {
     // A directory that no page is said to be of is looked for, too.
     const auto say = [&f](std::uint64_t at, const char* finding) { f.add(at, "%s", finding); };
     if (nvm::status s = whole(care::check_structures(file.base(), g, say)); !s) {

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "care/regions.hpp"
 #include "engine/structure_side.hpp"
 #include "log/log.hpp"
 #include "media/media.hpp"
@@ -53,7 +54,10 @@ status look_at(std::byte* base, const geometry& g, const told& tell, bool tidies
 
 }  // namespace
 
-status check_structures(std::byte* base, const geometry& g, const told& tell) { return look_at(base, g, tell, false); }
+status check_structures(std::byte* base, const geometry& g, const told& tell) {
+  if (status s = look_at(base, g, tell, false); !s) return s;
+  return check_regions(base, g, tell);
+}
 status tidy_structures(std::byte* base, const geometry& g, const told& tell) { return look_at(base, g, tell, true); }
 
 }  // namespace nvm::care

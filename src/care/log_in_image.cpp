@@ -126,7 +126,7 @@ status check_objects(heap_type& heap, const geometry& g, const teller& tell, log
     say(g.home_offset(), "the object of words that name others, of 80 bytes, is not there", first ? first->size : 0);
   }
   for (unsigned copy = 0; copy < 2; ++copy) {
-    for (unsigned i = 0; i < anchor_words; ++i) {
+    for (unsigned i = 0; i < object_words; ++i) {
       const auto which = static_cast<anchor_word>(i);
       const std::uint64_t at = object_word_at(g, copy, which);
       const std::uint64_t word = word_of(heap, thread, at);

@@ -72,10 +72,7 @@ class catalogue_mender {
   // ---- pages ----
 
   void look_at_pages() {
-    pages_.each_owned(0, pages_.size_pages(), this, [](void* raw, const owned_pages& p) {
-      static_cast<catalogue_mender*>(raw)->look_at(p);
-      return true;
-    });
+    for (const owned_pages& p : pages_of(pages_)) look_at(p);
   }
   void look_at(const owned_pages& p) {
     if (p.owner < lf::first_owner || p.owner >= lf::first_owner + lf::structures_max) return;

@@ -66,17 +66,7 @@ class structure_mender {
   }
 
   void give_pages_of(std::uint16_t owner) {
-    std::vector<std::uint64_t> own;
-    struct closure {
-      std::uint16_t owner;
-      std::vector<std::uint64_t>& own;
-    } k{owner, own};
-    places_.each_owned(0, places_.size_pages(), &k, [](void* raw, const owned_pages& p) {
-      auto& in = *static_cast<closure*>(raw);
-      if (p.owner == in.owner) in.own.push_back(p.offset);
-      return true;
-    });
-    for (const std::uint64_t at : own) places_.give(at);
+    for (const owned_pages& p : pages_of(places_, owner)) places_.give(p.offset);
   }
 
   // Recovery, and the check: what that finds was not to be seen before.

@@ -4,11 +4,13 @@
 #include <cstdio>
 #include <cstring>
 
+#include "care/regions.hpp"
 #include "care/repair_image.hpp"
 #include "kv/kv.hpp"
 #include "lockfree/lockfree_layout.hpp"
 #include "logheap/logheap_layout.hpp"
 #include "object/object.hpp"
+#include "region/region_layout.hpp"
 #include "space/space.hpp"
 #include "tx/tx.hpp"
 
@@ -61,6 +63,9 @@ bool repair_image::can_name(anchor_word which, std::uint64_t place) const {
     case anchor_word::lockfree:
       return begins_a_run && e.store == lockfree::layout::directory_owner &&
              run_bytes >= sizeof(lockfree::layout::directory);
+    case anchor_word::regions:
+      return begins_a_run && e.store == region::layout::directory_owner &&
+             word_at(base_, place) == region::layout::directory_magic;
     case anchor_word::log_heap:
       return begins_a_run && e.store == logheap::layout::owner && word_at(base_, place) == logheap::layout::root_magic;
   }
@@ -94,6 +99,9 @@ void repair_image::mend_anchor_word(anchor_word which) {
     }
   }
   if (which == anchor_word::lockfree) enter_directory_again(held, corrected);
+  if (which == anchor_word::regions) {
+    if (const std::uint64_t found = directory_of_regions(base_, g_); found != 0) held.push_back(found);
+  }
   // Candidates that name what they should, those that hold before those that were corrected, each once.
   std::vector<std::uint64_t> places;
   for (const auto* from : {&held, &corrected}) {
@@ -106,7 +114,7 @@ void repair_image::mend_anchor_word(anchor_word which) {
   // A name that leads nowhere is a loss, and no reason to believe that there was none.
   const bool names_one = std::any_of(held.begin(), held.end(), [](std::uint64_t place) { return place != 0; });
   if (names_one && places == std::vector<std::uint64_t>{0}) places.clear();
-  const bool set_once = which == anchor_word::lockfree || which == anchor_word::log_heap;
+  const bool set_once = which != anchor_word::root && which != anchor_word::types && which != anchor_word::stores;
   if (places.size() == 2 && set_once) std::erase(places, std::uint64_t{0});
   if (places.empty() && which == anchor_word::types) {
     // Nothing of what an object is depends on it.

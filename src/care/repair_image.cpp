@@ -10,12 +10,14 @@
 #include "care/log_in_image.hpp"
 #include "care/mend_extents.hpp"
 #include "care/mend_structures.hpp"
+#include "care/regions.hpp"
 #include "engine/recover_image.hpp"
 #include "lockfree/lockfree_layout.hpp"
 #include "logheap/logheap_layout.hpp"
 #include "media/media.hpp"
 #include "nvm/nvm.h"
 #include "object/object.hpp"
+#include "region/region_layout.hpp"
 #include "space/space.hpp"
 #include "tx/tx.hpp"
 
@@ -51,7 +53,11 @@ status repair_image::run() {
     const status s = looked_at(repair_log(base_, g_, closed, how_ == salvaging::all, add, report_.aligned));
     if (!s) refuse(last_message());
   }
-  if (report_.refusals.empty() && !engine_of(sb_.engine).is_its_log()) mend_structures();
+  if (report_.refusals.empty() && !engine_of(sb_.engine).is_its_log()) {
+    mend_structures();
+    const auto tell = [this](std::uint64_t at, const char* what) { note(mending::lost, at, what); };
+    if (!looked_at(mend_regions(base_, g_, tell))) refuse(last_message());
+  }
   if (!engine_of(sb_.engine).is_its_log()) {
     space_summary space;
     (void)check_space(base_, g_, nullptr, space);

@@ -164,17 +164,13 @@ void structure_reader::find_seed() {
 // ---- places ----
 
 void structure_reader::list_places() {
-  pages_.each_owned(0, pages_.size_pages(), this, [](void* raw, const owned_pages& p) {
-    auto& in = *static_cast<structure_reader*>(raw);
-    if (p.owner != in.about_.owner) return true;
+  for (const owned_pages& p : pages_of(pages_, about_.owner)) {
     if (p.kind == layout::page_kind::coarse) {
-      in.list_extent(p.offset, false);
-    } else if (p.offset != in.about_.root &&
-               std::find(in.arrays_.begin(), in.arrays_.end(), p.offset) == in.arrays_.end()) {
-      in.add_place(p.offset, p.bytes, true);
+      list_extent(p.offset, false);
+    } else if (p.offset != about_.root && std::find(arrays_.begin(), arrays_.end(), p.offset) == arrays_.end()) {
+      add_place(p.offset, p.bytes, true);
     }
-    return true;
-  });
+  }
 }
 
 void structure_reader::list_extent(std::uint64_t extent, bool is_stray) {

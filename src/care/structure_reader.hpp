@@ -151,7 +151,11 @@ class structure_reader {
   // `properly`: it comes to a leaf that may be where it is.
   [[nodiscard]] std::uint64_t find_in_tree(std::uint64_t order, const std::string& key, bool& properly);
   [[nodiscard]] std::uint64_t entrance(std::uint64_t order) const noexcept;
-  [[nodiscard]] bool step() noexcept { return steps_left_ != 0 && steps_left_-- != 0; }
+  [[nodiscard]] bool step() noexcept {
+    if (steps_left_ == 0) return false;
+    --steps_left_;
+    return true;
+  }
   // A node against a key; what reaches out of the pool is after all of its order.
   [[nodiscard]] int compare(std::uint64_t head, std::uint64_t order, const std::string& key) const noexcept;
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "engine/region_side.hpp"
 #include "engine/structure_side.hpp"
 #include "nvm/nvm.h"
 #include "object/face.hpp"
@@ -75,6 +76,10 @@ class engine {
   // The pool's lock-free structures, recovered; made anew by each call.  errc::engine where there can be none.
   [[nodiscard]] virtual result<std::unique_ptr<structure_side>> open_structures() noexcept {
     return fail(errc::engine, "a pool that is opened like this has no lock-free structures");
+  }
+  // The same of its regions.
+  [[nodiscard]] virtual result<std::unique_ptr<region_side>> open_regions(region_wishes /*wishes*/) noexcept {
+    return fail(errc::engine, "a pool of this engine has no regions: engines undo and redo have");
   }
   // pool_file::add_feature() through the engine's medium.
   [[nodiscard]] virtual status add_feature(std::uint32_t bits) noexcept = 0;

@@ -160,6 +160,9 @@ class heap_engine final : public engine {
   result<std::unique_ptr<structure_side>> open_structures() noexcept override {
     return stack_->open_structures(heap_.base(), heap_.places());
   }
+  result<std::unique_ptr<region_side>> open_regions(region_wishes wishes) noexcept override {
+    return stack_->open_regions(heap_.base(), heap_.places(), std::move(wishes));
+  }
   std::uint32_t persist() const noexcept override { return stack_->persist(); }
   const tx::recovery_report& recovered() const noexcept override { return heap_.recovered(); }
 

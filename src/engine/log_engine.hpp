@@ -261,7 +261,7 @@ class log_engine final : public engine, private logheap::transaction_host {
         return fail(errc::corrupt, "%s: the first object is at home %lx, expected %lx", file_.path(), *made, home);
       }
       for (unsigned copy = 0; copy < 2; ++copy) {
-        for (unsigned i = 0; i < anchor_words; ++i) {
+        for (unsigned i = 0; i < object_words; ++i) {
           const std::uint64_t at = object_word_at(shape_, copy, static_cast<anchor_word>(i));
           const std::uint64_t word = seal_word(0, word_seed(at));
           t.store(at, &word, sizeof word);

@@ -90,6 +90,10 @@ class direct_stack {
   result<std::unique_ptr<structure_side>> open_structures(std::byte* base, structure_pages& pages) noexcept {
     return make_structure_side(medium_, base, pages);
   }
+  result<std::unique_ptr<region_side>> open_regions(std::byte* base, structure_pages& pages,
+                                                    region_wishes wishes) noexcept {
+    return make_region_side(medium_, base, pages, std::move(wishes));
+  }
 
  private:
   direct_media medium_;

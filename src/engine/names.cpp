@@ -11,8 +11,9 @@ status check_names(const pool_file& file) noexcept {
   for (unsigned i = 0; i < anchor_words; ++i) {
     const auto which = static_cast<anchor_word>(i);
     const auto at = read_anchor_word(file.base(), g, which);
-    // The directory of lock-free structures is not changed by transactions: a crash may leave it in one copy.
-    if (!at && which != anchor_word::lockfree) return at.error();
+    // These directories are not changed by transactions: a crash may leave one in one copy.
+    const bool in_one = which == anchor_word::lockfree || which == anchor_word::regions;
+    if (!at && !in_one) return at.error();
     if (!at || *at == 0) continue;
     const std::uint64_t named = g.page_of(*at);
     std::uint64_t page = named;

@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "engine/region_side.hpp"
 #include "engine/structure_side.hpp"
 #include "media/media.hpp"
 #include "nvm/nvm.h"
@@ -30,9 +31,11 @@ concept stack = requires(S& s, nvm_statistics& out) {
 
 // One that an engine is compiled over.
 template <class S>
-concept engine_stack = stack<S> && requires(S& s, std::byte* base, structure_pages& pages) {
-  // The pool's lock-free structures on this medium (structures_*.cpp); errc::engine where there can be none.
+concept engine_stack = stack<S> && requires(S& s, std::byte* base, structure_pages& pages, region_wishes wishes) {
+  // The pool's lock-free structures on this medium (structures_*.cpp), and its regions (regions_*.cpp); errc::engine
+  // where there can be none.
   { s.open_structures(base, pages) } -> std::same_as<result<std::unique_ptr<structure_side>>>;
+  { s.open_regions(base, pages, wishes) } -> std::same_as<result<std::unique_ptr<region_side>>>;
 };
 
 template <class Stack>
@@ -86,6 +89,10 @@ class any_stack {
   [[nodiscard]] virtual result<std::unique_ptr<structure_side>> open_structures(std::byte*, structure_pages&) noexcept {
     return fail(errc::engine, "a pool that is opened like this has no lock-free structures");
   }
+  [[nodiscard]] virtual result<std::unique_ptr<region_side>> open_regions(std::byte*, structure_pages&,
+                                                                          region_wishes) noexcept {
+    return fail(errc::engine, "a pool that is opened like this has no regions");
+  }
 
  protected:
   explicit any_stack(Any top) noexcept : top_{top} {}
@@ -96,6 +103,7 @@ class any_stack {
 using any_direct_stack = any_stack<any_direct>;
 using any_image_stack = any_stack<any_image>;
 
+// Lock-free structures and regions.
 enum class structures_here : bool { no, yes };
 
 // This stack as any.
@@ -114,6 +122,14 @@ class stack_as_any final : public any_stack<any_of<medium_of<Inner>>> {
       return make_structure_side(this->top(), base, pages);
     } else {
       return any_stack<any_type>::open_structures(base, pages);
+    }
+  }
+  [[nodiscard]] result<std::unique_ptr<region_side>> open_regions(std::byte* base, structure_pages& pages,
+                                                                  region_wishes wishes) noexcept override {
+    if constexpr (Structures == structures_here::yes) {
+      return make_region_side(this->top(), base, pages, std::move(wishes));
+    } else {
+      return any_stack<any_type>::open_regions(base, pages, std::move(wishes));
     }
   }
 

@@ -32,9 +32,11 @@ inline constexpr std::uint64_t home_bytes_unit = std::uint64_t{1} << 16;
 inline constexpr std::uint64_t home_bytes_max = std::uint64_t{1} << 46;  // so that home addresses have 47 bits
 
 // Bits of features_incompat.  engine: `engine` or `validation` is not 0.  aligned: there may be objects at multiples of
-// more than 16 bytes (space/aligned_layout.hpp); set before the first is made, and never taken back.
+// more than 16 bytes (space/aligned_layout.hpp); set before the first is made, and never taken back.  regions: the same
+// of sets of regions (region/region_layout.hpp).
 inline constexpr std::uint32_t feature_engine = 1;
 inline constexpr std::uint32_t feature_aligned = 2;
+inline constexpr std::uint32_t feature_regions = 4;
 
 enum class pool_state : std::uint32_t { clean = 1, open = 2 };
 
@@ -102,7 +104,8 @@ struct anchor {
   std::uint64_t stores;        // checked word: offset of the header of the directory of key-value stores, 0: none
   std::uint64_t lockfree;      // checked word: offset of the directory of lock-free structures, 0: none
   std::uint64_t log_heap;      // checked word: offset of the root of the log-structured heap, 0: none
-  std::uint64_t reserved[59];  // zero
+  std::uint64_t regions;       // checked word: offset of the directory of sets of regions, 0: none
+  std::uint64_t reserved[58];  // zero
 };
 static_assert(sizeof(anchor) == sector_bytes);
 

@@ -343,8 +343,12 @@ void format_image(std::byte* base, const superblock& sb) noexcept {
 }
 
 const char* name_of(anchor_word which) noexcept {
-  constexpr const char* names[anchor_words] = {"root", "type map", "directory of stores",
-                                               "directory of lock-free structures", "root of the log-structured heap"};
+  constexpr const char* names[anchor_words] = {"root",
+                                               "type map",
+                                               "directory of stores",
+                                               "directory of lock-free structures",
+                                               "root of the log-structured heap",
+                                               "directory of sets of regions"};
   return names[static_cast<unsigned>(which)];
 }
 
@@ -382,8 +386,8 @@ status check_anchor(const std::byte* base, const geometry& g, unsigned copy) noe
   std::memcpy(&anchor, base + at, sizeof anchor);
   for (unsigned i = 0; i < anchor_words; ++i) {
     const auto which = static_cast<anchor_word>(i);
-    const std::uint64_t words[anchor_words] = {anchor.root, anchor.types, anchor.stores, anchor.lockfree,
-                                               anchor.log_heap};
+    const std::uint64_t words[anchor_words] = {anchor.root,     anchor.types,    anchor.stores,
+                                               anchor.lockfree, anchor.log_heap, anchor.regions};
     const std::uint64_t word = words[i];
     const std::uint64_t seed_at = anchor_word_at(g, copy, which);
     if (!word_holds(word, word_seed(seed_at))) {

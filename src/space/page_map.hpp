@@ -18,7 +18,9 @@ namespace nvm {
   out = layout::unpack(word & checked_mask);
   if (word == 0) return nullptr;
   if (out.layout > layout::object_layout::region) return "page map entry has an unknown object layout";
-  if (out.protocol == layout::slot_protocol::region) return "page map entry has an unknown protocol";
+  if (out.protocol == layout::slot_protocol::region && out.kind != layout::page_kind::run) {
+    return "page map entry of a region is none of a run";
+  }
   if (layout::transactional(out) != (out.store == 0)) return "page map entry has a wrong owner";
   std::uint64_t expected = out.length_pages;
   switch (out.kind) {

@@ -278,10 +278,10 @@ class space final : public space_types, public structure_pages {
   // ---- pages of structures (structure_pages.hpp) ----
   [[nodiscard]] result<std::uint64_t> take_extent(unsigned arena, layout::slot_protocol protocol, std::uint16_t owner,
                                                   unsigned slots_each) noexcept override;
-  [[nodiscard]] result<std::uint64_t> take_run(unsigned arena, layout::slot_protocol protocol, std::uint16_t owner,
-                                               std::uint64_t bytes, offset_known known = nullptr,
-                                               void* context = nullptr) noexcept override;
-  void give(std::uint64_t offset) noexcept override;
+  using structure_pages::give;
+  using structure_pages::take_run;
+  [[nodiscard]] result<std::uint64_t> take_run(unsigned arena, const run_wish& wish) noexcept override;
+  void give(std::span<const std::uint64_t> offsets) noexcept override;
   [[nodiscard]] result<owned_pages> owned_at(std::uint64_t offset) const noexcept override;
   void each_owned(std::uint64_t first, std::uint64_t end, void* context,
                   bool (*visit)(void* context, const owned_pages&)) const noexcept override;

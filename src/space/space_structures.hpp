@@ -1,6 +1,9 @@
 // The part of `space` that hands pages to structures; included by space.hpp, which says how it all hangs together.
 #pragma once
 
+#include <algorithm>
+#include <array>
+
 #include "space/space.hpp"
 
 namespace nvm {
@@ -19,32 +22,43 @@ result<std::uint64_t> space<M, S>::take_extent(unsigned arena, layout::slot_prot
 }
 
 template <media M, log::settler S>
-result<std::uint64_t> space<M, S>::take_run(unsigned arena, layout::slot_protocol protocol, std::uint16_t owner,
-                                            std::uint64_t bytes, offset_known known, void* context) noexcept {
-  NVM_ASSERT(owner != 0 && protocol != layout::slot_protocol::transactional);
+result<std::uint64_t> space<M, S>::take_run(unsigned arena, const run_wish& wish) noexcept {
+  NVM_ASSERT(wish.owner != 0 && wish.protocol != layout::slot_protocol::transactional);
   const geometry& g = index_.sizes();
-  const std::uint64_t count = ceil_div(bytes, g.page_bytes());
+  const std::uint64_t count = ceil_div(wish.bytes, g.page_bytes());
   if (count == 0 || count > g.capacity_pages) {
-    return fail(errc::too_large, "a run of %lu bytes: the pool can have %lu", bytes, g.capacity_pages << g.page_shift);
+    return fail(errc::too_large, "a run of %lu bytes: the pool can have %lu", wish.bytes,
+                g.capacity_pages << g.page_shift);
   }
   const auto page = take_pages(index_.arena_number(arena), page_use::run, count, true);
   if (!page) return page.error();
-  if (known != nullptr) known(context, g.page_offset(*page));
+  if (wish.known != nullptr) wish.known(wish.context, g.page_offset(*page));
   settle_freed_runs();
-  enter(*page, {static_cast<std::uint32_t>(count), owner, page_kind::run, layout::object_layout::raw, protocol});
-  medium_.fence(edge{"space/E6"});
+  enter(*page, {static_cast<std::uint32_t>(count), wish.owner, page_kind::run, wish.layout, wish.protocol});
+  if (wish.fenced) medium_.fence(edge{"space/E6"});
   return g.page_offset(*page);
 }
 
 template <media M, log::settler S>
-void space<M, S>::give(std::uint64_t offset) noexcept {
-  const std::uint64_t page = index_.sizes().page_of(offset);
-  const layout::page_entry e = layout::unpack(index_.map.load(page) & checked_mask);
-  NVM_ASSERT(!layout::transactional(e));
-  index_.map.store(page, 0);
-  medium_.flush(index_.map.at(page), 8);
-  medium_.fence(edge{"space/E5"});
-  index_.pages.give(page, e.length_pages);
+void space<M, S>::give(std::span<const std::uint64_t> offsets) noexcept {
+  const geometry& g = index_.sizes();
+  // In parts: lengths are remembered here only once the entries are gone.
+  constexpr std::size_t part_max = 64;
+  std::array<std::uint32_t, part_max> lengths;
+  while (!offsets.empty()) {
+    const auto part = offsets.first(std::min(offsets.size(), part_max));
+    offsets = offsets.subspan(part.size());
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      const std::uint64_t page = g.page_of(part[i]);
+      const layout::page_entry e = layout::unpack(index_.map.load(page) & checked_mask);
+      NVM_ASSERT(!layout::transactional(e));
+      lengths[i] = e.length_pages;
+      index_.map.store(page, 0);
+      medium_.flush(index_.map.at(page), 8);
+    }
+    medium_.fence(edge{"space/E5"});
+    for (std::size_t i = 0; i < part.size(); ++i) index_.pages.give(g.page_of(part[i]), lengths[i]);
+  }
 }
 
 template <media M, log::settler S>
@@ -60,7 +74,8 @@ result<owned_pages> space<M, S>::owned_at(std::uint64_t offset) const noexcept {
     layout::page_entry e;
     if (word == 0 || entry_fault(word, head, g, size, e) != nullptr || layout::transactional(e)) continue;
     if (head + e.length_pages <= page || e.kind == page_kind::log) continue;
-    return owned_pages{g.page_offset(head), std::uint64_t{e.length_pages} << g.page_shift, e.kind, e.protocol, e.store};
+    return owned_pages{
+        g.page_offset(head), std::uint64_t{e.length_pages} << g.page_shift, e.kind, e.protocol, e.store, e.layout};
   }
   return fail(errc::bad_pointer, "offset %lu lies in no page of a structure", offset);
 }
@@ -76,9 +91,9 @@ void space<M, S>::each_owned(std::uint64_t first, std::uint64_t end, void* conte
     // The protocol first: nearly all entries are none, and checking one is dear.
     if (word == 0 || layout::transactional(layout::unpack(word & checked_mask))) continue;
     if (entry_fault(word, page, g, size, e) != nullptr || e.kind == page_kind::log) continue;
-    if (!visit(context,
-               {g.page_offset(page), std::uint64_t{e.length_pages} << g.page_shift, e.kind, e.protocol, e.store}))
-      return;
+    const owned_pages found{
+        g.page_offset(page), std::uint64_t{e.length_pages} << g.page_shift, e.kind, e.protocol, e.store, e.layout};
+    if (!visit(context, found)) return;
   }
 }
 

@@ -1,11 +1,15 @@
-// Pages for structures that keep their own account of what is in them (protocols epoch and self-validating): extents of
-// equal nodes, and runs.  The page map says who owns them.
+// Pages for structures that keep their own account of what is in them (protocols epoch, self-validating and region):
+// extents of equal nodes, and runs.  The page map says who owns them.
 //
 // Virtual, because a structure's layer need not know how the pool's transactions are logged; called once in some
 // hundred allocations.
 #pragma once
 
 #include <cstdint>
+#include <new>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "base/base.hpp"
 #include "pool/pool.hpp"
@@ -19,6 +23,20 @@ struct owned_pages {
   layout::page_kind kind = layout::page_kind::free;  // run or coarse
   layout::slot_protocol protocol = layout::slot_protocol::epoch;
   std::uint16_t owner = 0;
+  layout::object_layout layout = layout::object_layout::raw;
+};
+
+// Whole pages that a structure wants; their contents are unspecified.
+struct run_wish {
+  layout::slot_protocol protocol = layout::slot_protocol::epoch;
+  std::uint16_t owner = 0;
+  std::uint64_t bytes = 0;
+  layout::object_layout layout = layout::object_layout::raw;
+  // False: the entry is flushed, and whoever took the run fences before anything durable leads there.
+  bool fenced = true;
+  // Told the offset before the entry can become durable.
+  void (*known)(void* context, std::uint64_t offset) = nullptr;
+  void* context = nullptr;
 };
 
 class structure_pages {
@@ -28,14 +46,19 @@ class structure_pages {
   // extent; errc::no_space, no_memory, or the error of growth.
   [[nodiscard]] virtual result<std::uint64_t> take_extent(unsigned arena, layout::slot_protocol protocol,
                                                           std::uint16_t owner, unsigned slots_each) noexcept = 0;
-  // Takes whole pages, contents unspecified; the entry is durable on return.  `known` is told the offset before that.
+  // Offset of the pages; errc::no_space, too_large, no_memory, or the error of growth.
+  [[nodiscard]] virtual result<std::uint64_t> take_run(unsigned arena, const run_wish& wish) noexcept = 0;
+  // The same; the entry is durable on return.  `known` is told the offset before that.
   using offset_known = void (*)(void* context, std::uint64_t offset);
-  [[nodiscard]] virtual result<std::uint64_t> take_run(unsigned arena, layout::slot_protocol protocol,
-                                                       std::uint16_t owner, std::uint64_t bytes,
-                                                       offset_known known = nullptr,
-                                                       void* context = nullptr) noexcept = 0;
-  // Frees the extent or run at `offset`, durably on return.
-  virtual void give(std::uint64_t offset) noexcept = 0;
+  [[nodiscard]] result<std::uint64_t> take_run(unsigned arena, layout::slot_protocol protocol, std::uint16_t owner,
+                                               std::uint64_t bytes, offset_known known = nullptr,
+                                               void* context = nullptr) noexcept {
+    return take_run(arena,
+                    run_wish{.protocol = protocol, .owner = owner, .bytes = bytes, .known = known, .context = context});
+  }
+  // Frees the extents and runs at `offsets`, durably on return: one fence for all.
+  virtual void give(std::span<const std::uint64_t> offsets) noexcept = 0;
+  void give(std::uint64_t offset) noexcept { give(std::span{&offset, 1}); }
 
   // What owns the page that holds `offset` and begins at or before it; errc::bad_pointer: no structure does.
   [[nodiscard]] virtual result<owned_pages> owned_at(std::uint64_t offset) const noexcept = 0;
@@ -49,5 +72,27 @@ class structure_pages {
  protected:
   ~structure_pages() = default;
 };
+
+// Extents and runs of one owner, or of all (0), in the order of their pages.  Throws std::bad_alloc, which each_owned()
+// must not see.
+[[nodiscard]] inline std::vector<owned_pages> pages_of(const structure_pages& pages, std::uint16_t owner = 0) {
+  struct closure {
+    std::uint16_t owner;
+    std::vector<owned_pages> all{};
+    bool whole = true;
+  } found{owner};
+  pages.each_owned(0, pages.size_pages(), &found, [](void* raw, const owned_pages& p) {
+    auto& in = *static_cast<closure*>(raw);
+    if (in.owner != 0 && p.owner != in.owner) return true;
+    try {
+      in.all.push_back(p);
+    } catch (const std::bad_alloc&) {
+      in.whole = false;
+    }
+    return in.whole;
+  });
+  if (!found.whole) throw std::bad_alloc{};
+  return std::move(found.all);
+}
 
 }  // namespace nvm

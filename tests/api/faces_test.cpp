@@ -16,6 +16,7 @@
 #include "nvm/kv.hpp"
 #include "nvm/lockfree.h"
 #include "nvm/nvm.hpp"
+#include "nvm/region.h"
 #include "nvm/stm.hpp"
 #include "scratch.hpp"
 
@@ -36,6 +37,7 @@ struct ground {
   nvm_kv* kv = nullptr;
   nvm_lf* words = nullptr;
   nvm_lf* bytes = nullptr;
+  nvm_regions* regions = nullptr;
 
   [[nodiscard]] nvm_stm* tx() const { return nvm_stm_current(); }
 };
@@ -54,6 +56,23 @@ int add_text(void* to, const std::string& text) {
   return 0;
 }
 std::string bytes_of(const void* p, std::size_t n) { return {static_cast<const char*>(p), n}; }
+
+std::string contents_of_regions(ground& g) {
+  std::map<std::uint64_t, std::string> regions;
+  const auto region = [](std::uint64_t rid, std::uint64_t size, void* to) {
+    (*static_cast<std::map<std::uint64_t, std::string>*>(to))[rid].resize(size);
+    return 0;
+  };
+  EXPECT_EQ(nvm_region_each(g.regions, region, &regions), 0) << nvm_errormsg();
+  std::string all;
+  for (auto& [rid, bytes] : regions) {
+    EXPECT_GE(nvm_region_read(g.regions, rid, 0, bytes.data(), bytes.size()), 0) << nvm_errormsg();
+    add_text(&all, "region " + std::to_string(rid) + "=" + bytes);
+  }
+  const auto set = [](const char* name, std::uint64_t, void* to) { return add_text(to, std::string{"set "} + name); };
+  EXPECT_EQ(nvm_regions_names(g.pool, set, &all), 0) << nvm_errormsg();
+  return all;
+}
 
 std::string contents(ground& g) {
   std::string all = "root " + std::to_string(nvm_pool_get_root(g.pool) == g.root) + "\n";
@@ -85,7 +104,7 @@ std::string contents(ground& g) {
   } while (cursor != 0);
   const auto structure = [](const char* name, int, void* to) { return add_text(to, std::string{"lf "} + name); };
   EXPECT_EQ(nvm_lf_names(g.pool, structure, &all), 0) << nvm_errormsg();
-  return all;
+  return all + contents_of_regions(g);
 }
 
 // ---- the calls
@@ -223,6 +242,54 @@ const row rows[] = {
        const auto decide = [](const nvm_lf_entry*, nvm_lf_change*, void*) { return NVM_LF_REMOVE; };
        return nvm_lf_update(g.bytes, "k", 1, decide, nullptr) == 3;
      }},
+
+    {"nvm_regions_open", dooms, dooms, "before",
+     [](ground& g) { return is_there(nvm_regions_open(g.pool, "new", nullptr)); }},
+    {"nvm_regions_drop", dooms, dooms, "before", [](ground& g) { return nvm_regions_drop(g.pool, "dropped") == 0; }},
+    {"nvm_region_create", apart, apart, "",
+     [](ground& g) { return nvm_region_create(g.regions, 1000 + next_number(), 1) == 0; }},
+    {"nvm_region_create_with", apart, apart, "",
+     [](ground& g) { return nvm_region_create_with(g.regions, 1000 + next_number(), "r", 1, 0) == 0; }},
+    {"nvm_region_drop", apart, apart, "", [](ground& g) { return nvm_region_drop(g.regions, 2) == 0; }},
+    {"nvm_region_write", apart, apart, "",
+     [](ground& g) {
+       const std::uint64_t n = next_number();
+       return nvm_region_write(g.regions, 1, 0, &n, sizeof n) == 0;
+     }},
+    {"nvm_region_append", apart, apart, "",
+     [](ground& g) { return nvm_region_append(g.regions, 1, "a", 1, nullptr) == 0; }},
+    {"nvm_region_truncate", apart, apart, "", [](ground& g) { return nvm_region_truncate(g.regions, 2, 3) == 0; }},
+    {"nvm_region_begin nvm_region_commit", apart, apart, "",
+     [](ground& g) {
+       const std::uint64_t n = next_number();
+       return nvm_region_begin(g.regions, 1, NVM_REGION_COPY) == 0 &&
+              nvm_region_write(g.regions, 1, 0, &n, sizeof n) == 0 && nvm_region_commit(g.regions, 1) == 0;
+     }},
+    {"nvm_region_commit_async", apart, apart, "",
+     [](ground& g) {
+       std::uint64_t position = 0;
+       return nvm_region_begin(g.regions, 1, NVM_REGION_ADAPTIVE) == 0 &&
+              nvm_region_append(g.regions, 1, "c", 1, nullptr) == 0 &&
+              nvm_region_commit_async(g.regions, 1, &position) == 0 && nvm_wait(g.pool, position) == 0;
+     }},
+    {"nvm_region_group_begin nvm_region_group_join nvm_region_group_create nvm_region_group_drop "
+     "nvm_region_group_commit",
+     apart, apart, "",
+     [](ground& g) {
+       const std::uint64_t rids[] = {1};
+       nvm_region_group* const group = nvm_region_group_begin(g.regions, rids, 1);
+       return group != nullptr && nvm_region_group_join(group, 2, NVM_REGION_ADAPTIVE) == 0 &&
+              nvm_region_group_create(group, 1000 + next_number(), 1) == 0 && nvm_region_group_drop(group, 2) == 0 &&
+              nvm_region_group_commit(group) == 0;
+     }},
+    {"nvm_region_group_run", apart, apart, "",
+     [](ground& g) {
+       const std::uint64_t rids[] = {1};
+       const auto body = [](nvm_region_group*, void* of) {
+         return nvm_region_append(static_cast<ground*>(of)->regions, 1, "g", 1, nullptr);
+       };
+       return nvm_region_group_run(g.regions, rids, 1, body, &g) == 0;
+     }},
 };
 
 // ---- the transactions
@@ -327,6 +394,9 @@ class faces : public testing::TestWithParam<pool_kind> {
     o.flags = NVM_LF_BYTES;
     g.bytes = nvm_lf_open(g.pool, "bytes", &o);
     ASSERT_NE(g.bytes, nullptr) << nvm_errormsg();
+    g.regions = nvm_regions_open(g.pool, "regions", nullptr);
+    ASSERT_NE(g.regions, nullptr) << nvm_errormsg();
+    ASSERT_NE(nvm_regions_open(g.pool, "dropped", nullptr), nullptr) << nvm_errormsg();
   }
   void TearDown() override { EXPECT_EQ(nvm_pool_close(g.pool), 0) << nvm_errormsg(); }
 
@@ -340,6 +410,9 @@ class faces : public testing::TestWithParam<pool_kind> {
     if (g.words == nullptr) return;
     ASSERT_GT(nvm_lf_put64(g.words, 1, 1, 0), 0) << nvm_errormsg();
     ASSERT_GT(nvm_lf_put(g.bytes, "k", 1, "v", 1, 0, 0), 0) << nvm_errormsg();
+    (void)nvm_region_create(g.regions, 1, 8);
+    (void)nvm_region_drop(g.regions, 2);
+    ASSERT_EQ(nvm_region_create(g.regions, 2, 8), 0) << nvm_errormsg();
   }
   // A new one: the last may be gone.
   void make_spare() {
@@ -379,6 +452,7 @@ INSTANTIATE_TEST_SUITE_P(kinds, faces, testing::ValuesIn(pool_kinds), name_of);
 TEST_P(faces, a_call_inside_of_a_transaction_is_part_of_it_or_dooms_it_or_stands_apart) {
   for (const row& r : rows) {
     if (g.words == nullptr && std::string_view{r.names}.starts_with("nvm_lf")) continue;
+    if (g.regions == nullptr && std::string_view{r.names}.starts_with("nvm_region")) continue;
     for (const transaction_kind& in : transactions) {
       for (const bool commit : {false, true}) {
         try_row(r, in, commit);
@@ -404,6 +478,8 @@ constexpr const char* others =
     "nvm_kv_has_checksums "
     "nvm_lf_names nvm_lf_pool nvm_lf_get_count nvm_lf_count nvm_lf_get64 nvm_lf_each64 nvm_lf_get nvm_lf_enter "
     "nvm_lf_leave nvm_lf_find nvm_lf_scan nvm_lf_get_position nvm_lf_position nvm_lf_wait "
+    "nvm_regions_names nvm_regions_wait nvm_regions_count nvm_region_size nvm_region_read nvm_region_each "
+    "nvm_region_abort nvm_region_group_abort nvm_region_get_statistics "
     "nvm_stm_cancel nvm_stm_retry nvm_stm_become_irrevocable nvm_stm_is_irrevocable nvm_stm_on nvm_stm_load8 "
     "nvm_stm_load16 nvm_stm_load32 nvm_stm_load64 nvm_stm_load_pointer nvm_stm_store8 nvm_stm_store16 "
     "nvm_stm_store32 nvm_stm_store_pointer nvm_stm_read nvm_stm_write nvm_stm_copy nvm_stm_fill nvm_stm_compare "
@@ -420,7 +496,7 @@ TEST(faces_of_headers, have_no_call_that_is_not_in_the_table) {
   for (const row& r : rows) add(r.names);
   add(others);
   std::set<std::string> declared;
-  for (const char* header : {"nvm.h", "kv.h", "lockfree.h", "stm.h"}) {
+  for (const char* header : {"nvm.h", "kv.h", "lockfree.h", "region.h", "stm.h"}) {
     std::ifstream file{std::string{HOLDFAST_HEADERS} + "/" + header};
     std::stringstream text;
     text << file.rdbuf();

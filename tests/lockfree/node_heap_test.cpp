@@ -22,11 +22,12 @@ class meddled_pages final : public structure_pages {
     if (extent) meanwhile();
     return extent;
   }
-  result<std::uint64_t> take_run(unsigned arena, nvm::layout::slot_protocol protocol, std::uint16_t owner,
-                                 std::uint64_t bytes, offset_known known, void* context) noexcept override {
-    return inner_.take_run(arena, protocol, owner, bytes, known, context);
+  using structure_pages::give;
+  using structure_pages::take_run;
+  result<std::uint64_t> take_run(unsigned arena, const run_wish& wish) noexcept override {
+    return inner_.take_run(arena, wish);
   }
-  void give(std::uint64_t offset) noexcept override { inner_.give(offset); }
+  void give(std::span<const std::uint64_t> offsets) noexcept override { inner_.give(offsets); }
   result<owned_pages> owned_at(std::uint64_t offset) const noexcept override { return inner_.owned_at(offset); }
   void each_owned(std::uint64_t first, std::uint64_t end, void* context,
                   bool (*visit)(void*, const owned_pages&)) const noexcept override {

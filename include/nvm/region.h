@@ -1,0 +1,160 @@
+/* Holdfast: regions, objects with a number, a lock and a way of logging of their own (Lewat, sections III to VI).
+ * Public C interface (C11).
+ *
+ * A pool holds any number of sets of regions, by name, beside the objects of transactions, key-value stores and
+ * lock-free structures.  A region is a string of bytes that its set knows by a 64-bit number which the caller chooses.
+ * It is read and written in part, appended to and truncated; each call is atomic by itself, or part of a transaction of
+ * one region or of several.  Regions take part in no other transaction of the pool, and the calls take none of its
+ * locks.
+ *
+ * How a change is logged is chosen when it commits and all of its bytes are known: up to 512 bytes in one record with a
+ * checksum; bytes that follow what was written so far where they belong; half of a region and more by moving it to a
+ * new place; the rest in a record with a mark.  A change costs one fence, or two where bytes go past the record; a read
+ * costs none, takes no lock and no locked instruction.
+ *
+ * Durability.  On return of a call, and of a commit, what it did is durable; on NVM_SSD with NVM_REGIONS_NO_WAIT after
+ * nvm_regions_wait().  What a read has returned is durable as well.  Errors are 0 or -1 with nvm_errno().
+ * NVM_E_IN_DOUBT: the change is done and other threads see it, but its sync failed: the next open finds it or not.  Any
+ * other code: nothing has changed.
+ *
+ * Threads.  Any number of threads may call for one set.  One writer at a time changes a region; others wait for it,
+ * readers do not.  A transaction belongs to the thread that began it.
+ *
+ * Pools of the engine `log` have no regions: NVM_E_ENGINE.  A pool that has regions is refused by libraries that do not
+ * know them.
+ */
+#ifndef NVM_REGION_H
+#define NVM_REGION_H
+
+#include "nvm/nvm.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* An open set, for any thread, until its pool is closed or it is dropped.  It need not be closed. */
+typedef struct nvm_regions nvm_regions;
+
+#define NVM_REGIONS_NAME_MAX 63u
+#define NVM_REGION_BYTES_MAX ((uint64_t)1099511627775) /* of one region; the pool's capacity is a limit, too */
+
+enum nvm_regions_flags {
+  NVM_REGIONS_NO_WAIT = 1 /* on ssd: calls return before they are durable; nvm_regions_wait() waits.  Of the handle. */
+};
+
+/* Zero-initialise, then set what matters. */
+typedef struct nvm_regions_options {
+  uint32_t flags; /* enum nvm_regions_flags */
+  uint32_t mode;  /* 0: a missing set is made; 1: it is NVM_E_NOT_FOUND; 2: an existing one is NVM_E_EXISTS */
+  uint32_t reserved[6];
+} nvm_regions_options;
+
+/* Opens a set of the pool; NULL options: all zero.  The first call in a pool repairs what a crash has left: time in
+ * proportion to the number of regions.  NVM_E_CORRUPT names the place of what is damaged (`holdfast check`,
+ * `holdfast repair`). */
+NVM_API nvm_regions *nvm_regions_open(NVM_POOL *pool, const char *name, const nvm_regions_options *options);
+/* Removes a set that no thread uses, with all of its regions.  0 or -1. */
+NVM_API int nvm_regions_drop(NVM_POOL *pool, const char *name);
+/* Calls visit(name, regions, argument) for each set until it returns non-zero, which is the result; a visitor should
+ * stop with a number above 0, since a failure gives -1. */
+NVM_API int nvm_regions_names(NVM_POOL *pool, int (*visit)(const char *name, uint64_t regions, void *argument),
+                              void *argument);
+/* Waits until everything that this thread has done and seen in the set's pool is durable. */
+NVM_API int nvm_regions_wait(nvm_regions *set);
+/* Number of regions, give or take the calls under way. */
+NVM_API int nvm_regions_count(nvm_regions *set, uint64_t *count);
+
+/* ---- one call, one change; inside a transaction of the thread that has the region: part of it ---- */
+
+/* A region of `size` bytes that read as zeros.  Of more than 2048 bytes, space is taken when it is first written.
+ * NVM_E_EXISTS, NVM_E_NO_SPACE, NVM_E_TOO_LARGE.  One line, one fence. */
+NVM_API int nvm_region_create(nvm_regions *set, uint64_t rid, uint64_t size);
+/* A region with these bytes, and room for `room` bytes in all before it has to move. */
+NVM_API int nvm_region_create_with(nvm_regions *set, uint64_t rid, const void *from, size_t bytes, uint64_t room);
+/* NVM_E_NOT_FOUND. */
+NVM_API int nvm_region_drop(nvm_regions *set, uint64_t rid);
+NVM_API int nvm_region_size(nvm_regions *set, uint64_t rid, uint64_t *size);
+/* Reads up to `bytes` bytes from `offset` on, of one moment.  Bytes that were read, fewer at the end of the region; -1.
+ * NVM_E_INVALID: the offset is after the end. */
+NVM_API int64_t nvm_region_read(nvm_regions *set, uint64_t rid, uint64_t offset, void *to, size_t bytes);
+/* NVM_E_INVALID: the bytes lie not within the region (nvm_region_append(), nvm_region_truncate() make it longer). */
+NVM_API int nvm_region_write(nvm_regions *set, uint64_t rid, uint64_t offset, const void *from, size_t bytes);
+/* Adds bytes at the end; *where, unless NULL, becomes their offset. */
+NVM_API int nvm_region_append(nvm_regions *set, uint64_t rid, const void *from, size_t bytes, uint64_t *where);
+/* Makes the region `length` bytes long; new bytes read as zeros.  One line, one fence, whatever the sizes. */
+NVM_API int nvm_region_truncate(nvm_regions *set, uint64_t rid, uint64_t length);
+/* Calls visit(rid, size, argument) for each region, in no order, until it returns non-zero, which is the result (above
+ * 0, or it looks like a failure).  Regions that are made or dropped meanwhile are visited or not.  The visitor may read
+ * and write regions. */
+NVM_API int nvm_region_each(nvm_regions *set, int (*visit)(uint64_t rid, uint64_t size, void *argument),
+                            void *argument);
+
+/* ---- transactions of one region ---- */
+
+/* How a transaction logs what it changes of a region (Lewat, section IV).  Where a way is impossible the next better is
+ * taken. */
+enum nvm_region_mode {
+  NVM_REGION_ADAPTIVE = 0,
+  NVM_REGION_COPY = 2,    /* COUL: the region moves, with its new bytes */
+  NVM_REGION_CHECKED = 3, /* CERL: a record with a checksum */
+  NVM_REGION_MARKED = 4   /* REDO: a record, then its mark */
+};
+
+/* Holds the region for this thread; its calls about it are part of the transaction, and reads see them.
+ * NVM_E_NOT_FOUND; NVM_E_TX_OPEN: this thread has it in a transaction already. */
+NVM_API int nvm_region_begin(nvm_regions *set, uint64_t rid, unsigned mode);
+/* Whatever commit returns, the transaction is over.  NVM_E_INVALID: this thread has begun none for the region. */
+NVM_API int nvm_region_commit(nvm_regions *set, uint64_t rid);
+NVM_API int nvm_region_abort(nvm_regions *set, uint64_t rid);
+/* As nvm_region_commit(), ordered after all that this thread did before; *position is what nvm_wait() waits for. */
+NVM_API int nvm_region_commit_async(nvm_regions *set, uint64_t rid, uint64_t *position);
+
+/* ---- transactions of several regions: all or nothing, with one commit point ---- */
+
+typedef struct nvm_region_group nvm_region_group;
+
+/* Holds `n` regions, in whatever order they are named, and returns the group; NULL.  NVM_E_NOT_FOUND names the first
+ * that there is not.  Calls of this thread about regions of the group are part of it. */
+NVM_API nvm_region_group *nvm_region_group_begin(nvm_regions *set, const uint64_t *rids, size_t n);
+/* Adds a region.  NVM_E_BUSY: another thread holds it, and waiting might be for ever: abort, and begin with it among
+ * the first.  NVM_E_TX_OPEN: it is in a transaction of this thread already. */
+NVM_API int nvm_region_group_join(nvm_region_group *group, uint64_t rid, unsigned mode);
+/* Makes a region, or takes one away, when the group commits; until then no other thread finds a new one. */
+NVM_API int nvm_region_group_create(nvm_region_group *group, uint64_t rid, uint64_t size);
+NVM_API int nvm_region_group_drop(nvm_region_group *group, uint64_t rid);
+/* Whatever commit returns, the group is over.  NVM_E_TOO_LARGE: more regions than one record takes.  By the thread that
+ * began it, or NVM_E_INVALID. */
+NVM_API int nvm_region_group_commit(nvm_region_group *group);
+NVM_API int nvm_region_group_abort(nvm_region_group *group);
+/* Holds the regions, calls body(group, argument) and commits, or aborts where that returns non-zero, which is the
+ * result.  Where a join of the body fails with NVM_E_BUSY, all is given up and begun again, with that region among the
+ * first: body is called again. */
+NVM_API int nvm_region_group_run(nvm_regions *set, const uint64_t *rids, size_t n,
+                                 int (*body)(nvm_region_group *group, void *argument), void *argument);
+
+/* ---- statistics ---- */
+
+typedef struct nvm_region_statistics {
+  uint64_t regions;       /* of all sets of the pool */
+  uint64_t transactions;  /* since the pool was opened */
+  uint64_t checked;       /* changes of a region by a record with a checksum */
+  uint64_t marked;        /* ... with a mark */
+  uint64_t direct;        /* ... with bytes to which nothing had led yet */
+  uint64_t copied;        /* ... to a new place */
+  uint64_t headers;       /* ... of the header alone */
+  uint64_t bytes_checked; /* that callers wrote, by each of these */
+  uint64_t bytes_marked;
+  uint64_t bytes_direct;
+  uint64_t bytes_copied;
+  uint64_t levelled;      /* copies for wear-levelling alone */
+  uint64_t waiting_bytes; /* of places that were left, until readers and the log need them no longer */
+  uint64_t reserved[3];
+} nvm_region_statistics;
+/* Of all sets of the set's pool. */
+NVM_API int nvm_region_get_statistics(nvm_regions *set, nvm_region_statistics *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

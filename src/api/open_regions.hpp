@@ -1,0 +1,98 @@
+// What the C calls of regions have in common: a pool's open sets, a thread's part of them, and how a call runs.
+//
+// Threads.  A thread gets a number in a pool at its first call there, and gives it back when it ends; what it has begun
+// and not committed is rolled back then.  A group belongs to the thread that began it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "api/pool_object.hpp"
+#include "engine/background_truncation.hpp"
+#include "nvm/region.h"
+
+struct nvm_regions {
+  nvm::api::debugger_view seen;  // first
+  NVM_POOL* pool = nullptr;
+  nvm::engines::open_set* of = nullptr;
+  nvm::api::open_region_sets* all = nullptr;
+  bool waits = true;
+};
+
+// A transaction of regions of one set; used again by its thread after it is over.
+struct nvm_region_group {
+  nvm_regions* set = nullptr;
+  std::unique_ptr<nvm::engines::open_regions_change> change;  // null: it is over
+  std::thread::id owner;
+  bool single = false;  // of nvm_region_begin()
+  std::uint64_t rid = 0;
+  std::uint64_t refused = 0;  // the region that could not be waited for
+  bool was_refused = false;
+};
+
+namespace nvm::api {
+
+using engines::open_regions_change;
+using engines::open_set;
+using engines::region_side;
+
+// The open sets of one pool; outlives the pool while threads refer to it.
+struct open_region_sets {
+  const std::int64_t process = platform::process_id();
+  std::mutex lock;
+  unsigned number = 0;                                                          // of the pool
+  std::unique_ptr<region_side> side;                                            // null: the pool is closed
+  std::map<std::string, std::unique_ptr<nvm_regions>, std::less<>> handles[2];  // by name; [1]: they do not wait
+  std::vector<std::unique_ptr<nvm_regions>> dropped;
+  std::vector<std::unique_ptr<nvm_region_group>> ended;  // of threads that are gone
+  engines::background_truncation tidying;                // its thread ends before the side
+};
+
+// What a thread has in one pool.
+struct part_of_thread {
+  unsigned pool = 0;
+  unsigned number = 0;
+  std::shared_ptr<open_region_sets> of;
+  std::vector<std::unique_ptr<nvm_region_group>> groups;
+};
+
+// The calling thread's part of the pool, whose regions are open.  errc::no_lane, no_memory, invalid.
+[[nodiscard]] result<part_of_thread*> part_in(const NVM_POOL* pool) noexcept;
+[[nodiscard]] status usable(const nvm_regions* set) noexcept;
+// Until what the thread has done and seen is durable.
+[[nodiscard]] status wait_for_position(const nvm_regions* set, unsigned who) noexcept;
+// The transaction of this thread that has the region; nullptr: none has.
+[[nodiscard]] nvm_region_group* group_with(const part_of_thread& p, const nvm_regions* set, std::uint64_t rid) noexcept;
+
+enum class effect : std::uint8_t {
+  looks,    // answers what is durable
+  changes,  // is durable on return
+  begins    // becomes durable with a later call
+};
+
+// Runs call(part) -> result<T> for a C caller.
+template <effect What, class Call>
+[[nodiscard]] auto run(nvm_regions* set, Call&& call) noexcept -> decltype(call(std::declval<part_of_thread&>())) {
+  if (status s = usable(set); !s) return s.error();
+  const auto part = part_in(set->pool);
+  if (!part) return part.error();
+  // On a pool that has failed nothing is begun whose end would not be known.
+  if (set->waits) {
+    if (status s = set->pool->engine->wait(0); !s) return s.error();
+  }
+  auto answer = call(**part);
+  if (!answer) return if_intact(set->pool, answer.error()).error();
+  if (What != effect::begins && set->waits) {
+    if (status s = wait_for_position(set, (*part)->number); !s) return s.error();
+  }
+  if (status s = What == effect::looks ? intact(set->pool) : change_is_intact(set->pool); !s) return s.error();
+  return answer;
+}
+inline int told(const result<int>& r) noexcept { return r ? *r : report(r.error()); }
+
+}  // namespace nvm::api

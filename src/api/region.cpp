@@ -1,0 +1,452 @@
+// Regions of the C interface: sets, and calls about one region.
+#include <pthread.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <optional>
+#include <string>
+
+#include "api/carried_exception.hpp"
+#include "api/open_regions.hpp"
+#include "nvm/stm.h"
+
+namespace nvm::api {
+namespace {
+
+class parts_of_thread {
+ public:
+  ~parts_of_thread() {
+    const platform::in_call here;
+    for (part_of_thread& p : all_) {
+      // In a forked child a thread of the parent may hold the lock for ever.
+      if (p.of->process != platform::process_id()) {
+        for (auto& g : p.groups) (void)g->change.release();
+        continue;
+      }
+      const std::lock_guard guard{p.of->lock};
+      for (auto& g : p.groups) {
+        if (p.of->side == nullptr) (void)g->change.release();
+        g->change.reset();
+      }
+      // Handles of groups stay for programs that call them too late.  Without memory they leak.
+      try {
+        p.of->ended.reserve(p.of->ended.size() + p.groups.size());
+        for (auto& g : p.groups) p.of->ended.push_back(std::move(g));
+      } catch (const std::bad_alloc&) {
+        for (auto& g : p.groups) (void)g.release();
+      }
+      if (p.of->side != nullptr) p.of->side->leave(p.number);
+    }
+  }
+  [[nodiscard]] result<part_of_thread*> in(const NVM_POOL* pool) noexcept try {
+    for (part_of_thread& p : all_) {
+      if (p.pool == pool->number) return &p;
+    }
+    // Pools that were closed are forgotten, but for handles of their groups.
+    std::erase_if(all_, [](const part_of_thread& p) {
+      if (!p.groups.empty() || p.of->process != platform::process_id()) return false;
+      const std::lock_guard guard{p.of->lock};
+      return p.of->side == nullptr;
+    });
+    all_.reserve(all_.size() + 1);
+    const std::lock_guard guard{pool->regions->lock};
+    if (pool->regions->side == nullptr) return fail(errc::invalid, "pool %s was closed", pool->file->path());
+    const auto number = pool->regions->side->join();
+    if (!number) return number.error();
+    all_.push_back({pool->number, *number, pool->regions, {}});
+    return &all_.back();
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "no volatile memory for a thread of regions");
+  }
+
+ private:
+  std::vector<part_of_thread> all_;
+};
+
+}  // namespace
+
+result<part_of_thread*> part_in(const NVM_POOL* pool) noexcept {
+  // No thread_local object: a library that is loaded late has little room for such.
+  struct key_of_threads {
+    pthread_key_t key{};
+    bool made = pthread_key_create(&key, [](void* parts) { delete static_cast<parts_of_thread*>(parts); }) == 0;
+  };
+  static const key_of_threads of_threads;
+  if (!of_threads.made) return fail(errc::system, "no key for what threads have: there are too many");
+  auto* mine = static_cast<parts_of_thread*>(pthread_getspecific(of_threads.key));
+  if (mine == nullptr) {
+    mine = new (std::nothrow) parts_of_thread;
+    if (mine == nullptr || pthread_setspecific(of_threads.key, mine) != 0) {
+      delete mine;
+      return fail(errc::no_memory, "no volatile memory for a thread of regions");
+    }
+  }
+  return mine->in(pool);
+}
+
+status usable(const nvm_regions* set) noexcept {
+  if (set == nullptr) return fail(errc::invalid, "the set of regions is NULL");
+  if (status s = set->pool->file->usable(); !s) return s;
+  if (set->of == nullptr) return fail(errc::not_found, "the set of regions was dropped");
+  return set->pool->file->accepts_commits();
+}
+status wait_for_position(const nvm_regions* set, unsigned who) noexcept {
+  return engines::of_what_is_done(set->pool->engine->wait(set->all->side->position(who)));
+}
+
+nvm_region_group* group_with(const part_of_thread& p, const nvm_regions* set, std::uint64_t rid) noexcept {
+  for (const auto& g : p.groups) {
+    if (g->change != nullptr && g->set->of == set->of && g->change->has(rid)) return g.get();
+  }
+  return nullptr;
+}
+namespace {
+
+status usable_pool(const NVM_POOL* pool) noexcept {
+  if (pool == nullptr) return fail(errc::invalid, "the pool is NULL");
+  if (status s = pool->file->usable(); !s) return s;
+  if (pool->file->read_only()) {
+    return fail(errc::read_only, "%s: regions of a pool that is opened read-only are out of reach", pool->file->path());
+  }
+  return {};
+}
+// Sets are made and dropped at once, and would stay so if this thread's open transaction were rolled back.
+status not_in_transaction(const NVM_POOL* pool, const char* call) noexcept {
+  if (nvm_stm* tx = nvm_stm_current(); tx != nullptr && nvm_stm_pool(tx) == pool) {
+    return not_in_barriers(call, "it before the transaction or after it");
+  }
+  return thread_transactions::mine().in(pool) != nullptr ? not_in_announced() : status{};
+}
+
+result<open_region_sets*> sets_of(NVM_POOL* pool) noexcept try {
+  const std::lock_guard guard{pool->regions_lock};
+  if (pool->ending.load(std::memory_order_relaxed))
+    return fail(errc::invalid, "pool %s was closed", pool->file->path());
+  if (pool->regions == nullptr) {
+    auto made = std::make_shared<open_region_sets>();
+    made->number = pool->number;
+    open_region_sets* const all = made.get();
+    engines::region_wishes wishes;
+    wishes.wake = [all] { all->tidying.wake([all] { all->side->tidy(); }); };
+    auto side = pool->engine->open_regions(std::move(wishes));
+    if (!side) return side.error();
+    made->side = std::move(*side);
+    pool->regions = std::move(made);
+  }
+  return pool->regions.get();
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory for the regions of a pool");
+}
+
+// The handle of a name and of whether it waits.
+result<nvm_regions*> handle(NVM_POOL* pool, open_region_sets& all, std::string_view name, open_set* of,
+                            bool waits) noexcept try {
+  auto& known = all.handles[waits ? 0 : 1];
+  const auto at = known.find(name);
+  if (at != known.end()) return at->second.get();
+  auto made = std::make_unique<nvm_regions>(nvm_regions{{}, pool, of, &all, waits});
+  const auto put = known.emplace(std::string{name}, std::move(made)).first;
+  debugger_view& seen = put->second->seen;
+  seen.mark = debugger_view::of_regions;
+  seen.name = put->first.c_str();
+  seen.pool = pool;
+  return put->second.get();
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory for a set of regions");
+}
+
+status admit_regions(NVM_POOL* pool) noexcept {
+  if (pool->file->has_feature(layout::feature_regions)) return {};
+  return pool->engine->add_feature(layout::feature_regions);
+}
+
+result<nvm_regions*> open_one(NVM_POOL* pool, const char* name, const nvm_regions_options& o) noexcept {
+  if (name == nullptr) return fail(errc::invalid, "the name of a set of regions is NULL");
+  if ((o.flags & ~static_cast<std::uint32_t>(NVM_REGIONS_NO_WAIT)) != 0) {
+    return fail(errc::invalid, "flags %u are none of enum nvm_regions_flags", o.flags);
+  }
+  if (o.mode > 2) return fail(errc::invalid, "mode %u: expected 0, 1 or 2", o.mode);
+  for (const std::uint32_t r : o.reserved) {
+    if (r != 0) return fail(errc::invalid, "a reserved field of nvm_regions_options is %u, expected 0", r);
+  }
+  const auto all = sets_of(pool);
+  if (!all) return all.error();
+  const std::lock_guard guard{(*all)->lock};
+  if ((*all)->side == nullptr) return fail(errc::invalid, "pool %s was closed", pool->file->path());
+  region_side& side = *(*all)->side;
+  auto found = side.find(name);
+  if (found && o.mode == 2) return fail(errc::exists, "the pool has a set of regions '%s' already", name);
+  if (!found) {
+    if (found.error() != errc::not_found || o.mode == 1) return found.error();
+    if (status s = not_in_transaction(pool, "the making of a set by nvm_regions_open()"); !s) return s.error();
+    if (status s = admit_regions(pool); !s) return s.error();
+    found = side.create(name);
+    if (!found) return found.error();
+  }
+  return handle(pool, **all, name, *found, (o.flags & NVM_REGIONS_NO_WAIT) == 0);
+}
+
+status check_bytes(const void* p, std::size_t n) noexcept {
+  if (p == nullptr && n != 0) return fail(errc::invalid, "the bytes are NULL");
+  return readable(p, n);
+}
+std::span<const std::byte> bytes_of(const void* p, std::size_t n) noexcept {
+  return {static_cast<const std::byte*>(p), n};
+}
+// What the thread's transaction answers, or a call of its own.
+template <effect What, class InGroup, class Alone>
+result<int> either(nvm_regions* set, std::uint64_t rid, InGroup&& in_group, Alone&& alone) noexcept {
+  if (status s = usable(set); !s) return s.error();
+  const auto part = part_in(set->pool);
+  if (!part) return part.error();
+  nvm_region_group* const g = group_with(**part, set, rid);
+  const auto call = [&](part_of_thread& p) -> result<int> {
+    const status s = g != nullptr ? in_group(*g->change) : alone(p.number);
+    if (!s) return s.error();
+    return 0;
+  };
+  return g != nullptr ? run<effect::begins>(set, call) : run<What>(set, call);
+}
+template <class T>
+status taken(const result<T>& r, T& out) noexcept {
+  if (!r) return r.error();
+  out = *r;
+  return {};
+}
+
+}  // namespace
+
+status regions_at_rest(nvm_pool* pool) noexcept {
+  const std::lock_guard guard{pool->regions_lock};
+  if (pool->regions == nullptr || !pool->regions->side->at_work()) return {};
+  return fail(errc::busy, "%s: a transaction of regions is open", pool->file->path());
+}
+
+void close_regions(nvm_pool* pool) noexcept {
+  const std::lock_guard guard{pool->regions_lock};
+  if (pool->regions == nullptr) return;
+  pool->regions->tidying.stop();
+  const std::lock_guard inside{pool->regions->lock};
+  if (!pool->file->lost()) pool->regions->side->come_to_rest();
+  pool->regions->side.reset();
+}
+
+bool close_regions_unless_shared(nvm_pool* pool) noexcept {
+  const std::lock_guard guard{pool->regions_lock};
+  if (pool->regions == nullptr) return true;
+  // The lock keeps threads from joining meanwhile.
+  const std::lock_guard inside{pool->regions->lock};
+  region_side& side = *pool->regions->side;
+  if (side.at_work() || side.threads() > 1) return false;
+  pool->regions->tidying.stop();
+  side.come_to_rest();
+  pool->regions->side.reset();
+  return true;
+}
+
+}  // namespace nvm::api
+
+namespace api = nvm::api;
+using nvm::errc;
+using nvm::fail;
+using nvm::result;
+using nvm::status;
+using nvm::api::effect;
+
+extern "C" {
+
+nvm_regions* nvm_regions_open(NVM_POOL* pool, const char* name, const nvm_regions_options* options) {
+  constexpr nvm_regions_options none{};
+  const nvm::platform::in_call here;
+  if (status s = api::usable_pool(pool); !s) return api::report_null<nvm_regions>(s.error());
+  const auto set = api::open_one(pool, name, options == nullptr ? none : *options);
+  if (status s = api::if_intact(pool, set ? status{} : status{set.error()}); !s) {
+    return api::report_null<nvm_regions>(s.error());
+  }
+  return *set;
+}
+
+int nvm_regions_drop(NVM_POOL* pool, const char* name) {
+  const nvm::platform::in_call here;
+  if (status s = api::usable_pool(pool); !s) return api::report(s.error());
+  if (name == nullptr) return api::report(fail(errc::invalid, "the name of a set of regions is NULL"));
+  if (status s = api::not_in_transaction(pool, "nvm_regions_drop()"); !s) return api::report(s.error());
+  const auto all = api::sets_of(pool);
+  if (!all) return api::report(all.error());
+  const std::lock_guard guard{(*all)->lock};
+  if ((*all)->side->at_work()) {
+    return api::report(fail(errc::busy, "%s: a transaction of regions is open", pool->file->path()));
+  }
+  try {
+    (*all)->dropped.reserve((*all)->dropped.size() + 2);
+  } catch (const std::bad_alloc&) {
+    return api::report(fail(errc::no_memory, "no volatile memory to drop a set of regions"));
+  }
+  if (status s = (*all)->side->drop(name); !s) return api::report(api::if_intact(pool, s).error());
+  if (status s = api::change_is_intact(pool); !s) return api::report(s.error());
+  for (auto& known : (*all)->handles) {
+    const auto at = known.find(std::string_view{name});
+    if (at == known.end()) continue;
+    at->second->of = nullptr;
+    (*all)->dropped.push_back(std::move(at->second));
+    known.erase(at);
+  }
+  return 0;
+}
+
+int nvm_regions_names(NVM_POOL* pool, int (*visit)(const char*, uint64_t, void*), void* argument) {
+  if (visit == nullptr) return api::report(fail(errc::invalid, "the visitor is NULL"));
+  std::optional<nvm::platform::in_call> here{std::in_place};
+  if (status s = api::usable_pool(pool); !s) return api::report(s.error());
+  const auto all = api::sets_of(pool);
+  if (!all) return api::report(all.error());
+  struct context {
+    int (*visit)(const char*, uint64_t, void*);
+    void* argument;
+    api::carried_exception thrown;
+  } c{visit, argument, {}};
+  c.thrown.of(*pool->file);
+  const auto answer = (*all)->side->names(
+      [](const char* name, std::uint64_t regions, void* raw) {
+        auto& k = *static_cast<context*>(raw);
+        return k.thrown.call([&] { return k.visit(name, regions, k.argument); }, 1);
+      },
+      &c);
+  const status whole = api::if_intact(pool, answer ? status{} : status{answer.error()});
+  here.reset();
+  c.thrown.go_on();
+  return whole ? *answer : api::report(whole.error());
+}
+
+int nvm_regions_wait(nvm_regions* set) {
+  const nvm::platform::in_call here;
+  if (status s = api::usable(set); !s) return api::report(s.error());
+  const auto part = api::part_in(set->pool);
+  if (!part) return api::report(part.error());
+  return api::answer(api::wait_for_position(set, (*part)->number));
+}
+
+int nvm_regions_count(nvm_regions* set, uint64_t* count) {
+  if (count == nullptr) return api::report(fail(errc::invalid, "the place for the count is NULL"));
+  const nvm::platform::in_call here;
+  if (status s = api::usable(set); !s) return api::report(s.error());
+  *count = set->of->count();
+  return 0;
+}
+
+int nvm_region_create(nvm_regions* set, uint64_t rid, uint64_t size) {
+  const nvm::platform::in_call here;
+  return api::told(api::either<effect::changes>(
+      set, rid, [&](auto& change) { return change.create(rid, size, 0); },
+      [&](unsigned who) { return set->of->create(who, rid, size, {}, 0); }));
+}
+
+int nvm_region_create_with(nvm_regions* set, uint64_t rid, const void* from, size_t bytes, uint64_t room) {
+  const nvm::platform::in_call here;
+  if (status s = api::check_bytes(from, bytes); !s) return api::report(s.error());
+  return api::told(api::either<effect::changes>(
+      set, rid, [&](auto& change) { return change.create(rid, bytes, room); },
+      [&](unsigned who) { return set->of->create(who, rid, bytes, api::bytes_of(from, bytes), room); }));
+}
+
+int nvm_region_drop(nvm_regions* set, uint64_t rid) {
+  const nvm::platform::in_call here;
+  return api::told(api::either<effect::changes>(
+      set, rid, [&](auto& change) { return change.drop(rid); }, [&](unsigned who) { return set->of->drop(who, rid); }));
+}
+
+int nvm_region_size(nvm_regions* set, uint64_t rid, uint64_t* size) {
+  if (size == nullptr) return api::report(fail(errc::invalid, "the place for the size is NULL"));
+  const nvm::platform::in_call here;
+  return api::told(api::either<effect::looks>(
+      set, rid, [&](auto& change) { return api::taken(change.length(rid), *size); },
+      [&](unsigned who) { return api::taken(set->of->length(who, rid), *size); }));
+}
+
+int64_t nvm_region_read(nvm_regions* set, uint64_t rid, uint64_t offset, void* to, size_t bytes) {
+  if (to == nullptr && bytes != 0) return api::report(fail(errc::invalid, "the bytes are NULL"));
+  const nvm::platform::in_call here;
+  const std::span<std::byte> room{static_cast<std::byte*>(to), bytes};
+  std::uint64_t n = 0;
+  const auto done = api::either<effect::looks>(
+      set, rid, [&](auto& change) { return api::taken(change.read(rid, offset, room), n); },
+      [&](unsigned who) { return api::taken(set->of->read(who, rid, offset, room), n); });
+  return done ? static_cast<int64_t>(n) : api::report(done.error());
+}
+
+int nvm_region_write(nvm_regions* set, uint64_t rid, uint64_t offset, const void* from, size_t bytes) {
+  const nvm::platform::in_call here;
+  if (status s = api::check_bytes(from, bytes); !s) return api::report(s.error());
+  return api::told(api::either<effect::changes>(
+      set, rid, [&](auto& change) { return change.write(rid, offset, api::bytes_of(from, bytes)); },
+      [&](unsigned who) { return set->of->write(who, rid, offset, api::bytes_of(from, bytes)); }));
+}
+
+int nvm_region_append(nvm_regions* set, uint64_t rid, const void* from, size_t bytes, uint64_t* where) {
+  const nvm::platform::in_call here;
+  if (status s = api::check_bytes(from, bytes); !s) return api::report(s.error());
+  std::uint64_t at = 0;
+  const int answer = api::told(api::either<effect::changes>(
+      set, rid, [&](auto& change) { return api::taken(change.append(rid, api::bytes_of(from, bytes)), at); },
+      [&](unsigned who) { return api::taken(set->of->append(who, rid, api::bytes_of(from, bytes)), at); }));
+  if (answer == 0 && where != nullptr) *where = at;
+  return answer;
+}
+
+int nvm_region_truncate(nvm_regions* set, uint64_t rid, uint64_t length) {
+  const nvm::platform::in_call here;
+  return api::told(api::either<effect::changes>(
+      set, rid, [&](auto& change) { return change.truncate(rid, length); },
+      [&](unsigned who) { return set->of->truncate(who, rid, length); }));
+}
+
+int nvm_region_each(nvm_regions* set, int (*visit)(uint64_t, uint64_t, void*), void* argument) {
+  if (visit == nullptr) return api::report(fail(errc::invalid, "the visitor is NULL"));
+  struct context {
+    int (*visit)(uint64_t, uint64_t, void*);
+    void* argument;
+    api::carried_exception thrown;
+  } c{visit, argument, {}};
+  std::optional<nvm::platform::in_call> here{std::in_place};
+  const int answer = api::told(api::run<effect::looks>(set, [&](api::part_of_thread& p) {
+    c.thrown.of(*set->pool->file);
+    return set->of->each(
+        p.number,
+        [](std::uint64_t rid, std::uint64_t size, void* raw) {
+          auto& k = *static_cast<context*>(raw);
+          return k.thrown.call([&] { return k.visit(rid, size, k.argument); }, 1);
+        },
+        &c);
+  }));
+  here.reset();
+  c.thrown.go_on();
+  return answer;
+}
+
+int nvm_region_get_statistics(nvm_regions* set, nvm_region_statistics* out) {
+  using nvm::region::technique;
+  if (out == nullptr) return api::report(fail(errc::invalid, "the place for the statistics is NULL"));
+  const nvm::platform::in_call here;
+  if (status s = api::usable(set); !s) return api::report(s.error());
+  const nvm::region::statistics s = set->all->side->statistics();
+  const auto changes = [&](technique t) { return s.changes[static_cast<unsigned>(t)]; };
+  const auto bytes = [&](technique t) { return s.bytes[static_cast<unsigned>(t)]; };
+  *out = {};
+  out->regions = s.regions;
+  out->transactions = s.transactions;
+  out->checked = changes(technique::record);
+  out->marked = changes(technique::marked);
+  out->direct = changes(technique::direct);
+  out->copied = changes(technique::copy);
+  out->headers = changes(technique::header);
+  out->bytes_checked = bytes(technique::record);
+  out->bytes_marked = bytes(technique::marked);
+  out->bytes_direct = bytes(technique::direct);
+  out->bytes_copied = bytes(technique::copy);
+  out->levelled = s.levelled;
+  out->waiting_bytes = s.waiting_bytes;
+  return 0;
+}
+
+}  // extern "C"

@@ -1,0 +1,234 @@
+// Transactions of regions of the C interface: of one, and of several.
+#include <algorithm>
+#include <new>
+#include <vector>
+
+#include "api/open_regions.hpp"
+
+namespace nvm::api {
+namespace {
+
+result<nvm_region_group*> new_group(part_of_thread& p, nvm_regions* set) noexcept try {
+  auto change = set->of->begin(p.number);
+  if (!change) return change.error();
+  const auto unused =
+      std::find_if(p.groups.begin(), p.groups.end(), [](const auto& g) { return g->change == nullptr; });
+  nvm_region_group* g = nullptr;
+  if (unused != p.groups.end()) {
+    g = unused->get();
+  } else {
+    p.groups.push_back(std::make_unique<nvm_region_group>());
+    g = p.groups.back().get();
+  }
+  *g = {set, std::move(*change), std::this_thread::get_id(), false, 0, 0, false};
+  return g;
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory for a transaction of regions");
+}
+status mine(const nvm_region_group* g) noexcept {
+  if (g == nullptr) return fail(errc::invalid, "the group of regions is NULL");
+  if (g->change == nullptr) return fail(errc::invalid, "the group of regions is over");
+  if (g->owner != std::this_thread::get_id()) {
+    return fail(errc::invalid, "the group of regions belongs to another thread");
+  }
+  return {};
+}
+result<region::mode> mode_of(unsigned mode) noexcept {
+  if (mode > region::mode_max || mode == 1) return fail(errc::invalid, "mode %u is none of enum nvm_region_mode", mode);
+  return static_cast<region::mode>(mode);
+}
+// A transaction ends: what it did is durable, or becomes it.
+int end_group(nvm_region_group* g, bool commits) noexcept {
+  nvm_regions* const set = g->set;
+  const auto change = std::move(g->change);
+  g->change.reset();
+  if (!commits) return 0;
+  return told(run<effect::changes>(set, [&](part_of_thread&) -> result<int> {
+    if (status s = change->commit(); !s) return s.error();
+    return 0;
+  }));
+}
+
+}  // namespace
+}  // namespace nvm::api
+
+namespace api = nvm::api;
+using nvm::errc;
+using nvm::fail;
+using nvm::result;
+using nvm::status;
+using nvm::api::effect;
+
+extern "C" {
+
+int nvm_region_begin(nvm_regions* set, uint64_t rid, unsigned mode) {
+  const nvm::platform::in_call here;
+  const auto how = api::mode_of(mode);
+  if (!how) return api::report(how.error());
+  return api::told(api::run<effect::begins>(set, [&](api::part_of_thread& p) -> result<int> {
+    if (api::group_with(p, set, rid) != nullptr) {
+      return fail(errc::tx_open, "this thread has region %lu in a transaction already", rid);
+    }
+    const auto g = api::new_group(p, set);
+    if (!g) return g.error();
+    if (status s = (*g)->change->join(rid, *how); !s) {
+      (*g)->change.reset();
+      return s.error();
+    }
+    (*g)->single = true;
+    (*g)->rid = rid;
+    return 0;
+  }));
+}
+
+static result<nvm_region_group*> single_of(nvm_regions* set, uint64_t rid) {
+  if (status s = api::usable(set); !s) return s.error();
+  const auto part = api::part_in(set->pool);
+  if (!part) return part.error();
+  nvm_region_group* const g = api::group_with(**part, set, rid);
+  if (g != nullptr && g->single) return g;
+  return fail(errc::invalid, "this thread has begun no transaction for region %lu", rid);
+}
+
+int nvm_region_commit(nvm_regions* set, uint64_t rid) {
+  const nvm::platform::in_call here;
+  const auto g = single_of(set, rid);
+  return g ? api::end_group(*g, true) : api::report(g.error());
+}
+
+int nvm_region_abort(nvm_regions* set, uint64_t rid) {
+  const nvm::platform::in_call here;
+  const auto g = single_of(set, rid);
+  return g ? api::end_group(*g, false) : api::report(g.error());
+}
+
+int nvm_region_commit_async(nvm_regions* set, uint64_t rid, uint64_t* position) {
+  if (position == nullptr) return api::report(fail(errc::invalid, "the place for the position is NULL"));
+  const nvm::platform::in_call here;
+  *position = NVM_LSN_NONE;
+  const auto g = single_of(set, rid);
+  if (!g) return api::report(g.error());
+  const auto change = std::move((*g)->change);
+  (*g)->change.reset();
+  return api::told(api::run<effect::begins>(set, [&](api::part_of_thread& p) -> result<int> {
+    if (status s = change->commit(); !s) return s.error();
+    *position = set->all->side->position(p.number);
+    return 0;
+  }));
+}
+
+nvm_region_group* nvm_region_group_begin(nvm_regions* set, const uint64_t* rids, size_t n) {
+  const nvm::platform::in_call here;
+  if (rids == nullptr && n != 0) return api::report_null<nvm_region_group>(fail(errc::invalid, "the numbers are NULL"));
+  nvm_region_group* made = nullptr;
+  const auto done = api::run<effect::begins>(set, [&](api::part_of_thread& p) -> result<int> {
+    std::vector<std::uint64_t> sorted;
+    try {
+      sorted.assign(rids, rids + n);
+    } catch (const std::bad_alloc&) {
+      return fail(errc::no_memory, "no volatile memory for a group of %zu regions", n);
+    }
+    std::sort(sorted.begin(), sorted.end());
+    sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+    for (const std::uint64_t rid : sorted) {
+      if (api::group_with(p, set, rid) == nullptr) continue;
+      return fail(errc::tx_open, "this thread has region %lu in a transaction already", rid);
+    }
+    const auto g = api::new_group(p, set);
+    if (!g) return g.error();
+    for (const std::uint64_t rid : sorted) {
+      if (status s = (*g)->change->join(rid, nvm::region::mode::adaptive); !s) {
+        (*g)->change.reset();
+        return s.error();
+      }
+    }
+    made = *g;
+    return 0;
+  });
+  return done ? made : api::report_null<nvm_region_group>(done.error());
+}
+
+int nvm_region_group_join(nvm_region_group* group, uint64_t rid, unsigned mode) {
+  const nvm::platform::in_call here;
+  if (status s = api::mine(group); !s) return api::report(s.error());
+  const auto how = api::mode_of(mode);
+  if (!how) return api::report(how.error());
+  return api::told(api::run<effect::begins>(group->set, [&](api::part_of_thread& p) -> result<int> {
+    if (api::group_with(p, group->set, rid) != nullptr) {
+      return fail(errc::tx_open, "this thread has region %lu in a transaction already", rid);
+    }
+    if (status s = group->change->join(rid, *how); !s) {
+      if (s.error() == errc::busy) {
+        group->refused = rid;
+        group->was_refused = true;
+      }
+      return s.error();
+    }
+    return 0;
+  }));
+}
+
+int nvm_region_group_create(nvm_region_group* group, uint64_t rid, uint64_t size) {
+  const nvm::platform::in_call here;
+  if (status s = api::mine(group); !s) return api::report(s.error());
+  return api::told(api::run<effect::begins>(group->set, [&](api::part_of_thread&) -> result<int> {
+    if (status s = group->change->create(rid, size, 0); !s) return s.error();
+    return 0;
+  }));
+}
+
+int nvm_region_group_drop(nvm_region_group* group, uint64_t rid) {
+  const nvm::platform::in_call here;
+  if (status s = api::mine(group); !s) return api::report(s.error());
+  return api::answer(group->change->drop(rid));
+}
+
+int nvm_region_group_commit(nvm_region_group* group) {
+  const nvm::platform::in_call here;
+  if (status s = api::mine(group); !s) return api::report(s.error());
+  return api::end_group(group, true);
+}
+
+int nvm_region_group_abort(nvm_region_group* group) {
+  const nvm::platform::in_call here;
+  if (status s = api::mine(group); !s) return api::report(s.error());
+  return api::end_group(group, false);
+}
+
+int nvm_region_group_run(nvm_regions* set, const uint64_t* rids, size_t n,
+                         int (*body)(nvm_region_group* group, void* argument), void* argument) {
+  if (body == nullptr) return api::report(fail(errc::invalid, "the body is NULL"));
+  if (rids == nullptr && n != 0) return api::report(fail(errc::invalid, "the numbers are NULL"));
+  std::vector<uint64_t> all;
+  try {
+    all.assign(rids, rids + n);
+  } catch (const std::bad_alloc&) {
+    return api::report(fail(errc::no_memory, "no volatile memory for a group of %zu regions", n));
+  }
+  for (;;) {
+    nvm_region_group* const g = nvm_region_group_begin(set, all.data(), all.size());
+    if (g == nullptr) return -1;
+    int answer = 0;
+    try {
+      answer = body(g, argument);
+    } catch (...) {
+      (void)nvm_region_group_abort(g);
+      throw;
+    }
+    if (g->was_refused) {
+      const uint64_t refused = g->refused;
+      (void)nvm_region_group_abort(g);
+      try {
+        all.push_back(refused);
+      } catch (const std::bad_alloc&) {
+        return api::report(fail(errc::no_memory, "no volatile memory for a group of regions"));
+      }
+      continue;
+    }
+    if (answer == 0) return nvm_region_group_commit(g);
+    (void)nvm_region_group_abort(g);
+    return answer;
+  }
+}
+
+}  // extern "C"

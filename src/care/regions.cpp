@@ -1,0 +1,130 @@
+#include "care/regions.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/region_side.hpp"
+#include "log/log.hpp"
+#include "media/media.hpp"
+#include "region/region_layout.hpp"
+#include "space/space.hpp"
+
+namespace nvm::care {
+namespace {
+
+using image_space = space<any_direct, log::nothing_logged>;
+
+// Opens the regions of an image; what is damaged is told.
+class opened_regions {
+ public:
+  opened_regions(std::byte* base, const geometry& g) : base_{base}, space_{medium_, lanes_, base, g} {}
+  // errc::corrupt, version: the directory, or the log; no_memory.
+  [[nodiscard]] status open(const told_of_region& tell) {
+    if (status s = space_.boot(0, 1); !s) return s;
+    engines::region_wishes wishes;
+    wishes.tell = &tell;
+    auto side = engines::make_region_side(medium_, base_, space_, std::move(wishes));
+    if (!side) return side.error();
+    side_ = std::move(*side);
+    return {};
+  }
+
+ private:
+  std::byte* base_;
+  ordered_media nothing_;
+  any_direct medium_{nothing_};
+  log::nothing_logged lanes_;  // what is to be replayed has been
+  image_space space_;
+  std::unique_ptr<engines::region_side> side_;
+};
+
+struct finding {
+  std::uint64_t offset;
+  std::string what;
+};
+
+// In the order of their places: several threads look.
+result<std::vector<finding>> findings_in(std::byte* base, const geometry& g) {
+  std::vector<finding> all;
+  std::mutex lock;
+  const told_of_region note = [&](std::uint64_t offset, const char* what) {
+    const std::lock_guard guard{lock};
+    all.push_back({offset, what});
+  };
+  opened_regions regions{base, g};
+  if (status s = regions.open(note); !s) return s.error();
+  std::sort(all.begin(), all.end(), [](const finding& a, const finding& b) { return a.offset < b.offset; });
+  return all;
+}
+// What a header says of its number, as far as that can be believed.
+std::string named(const std::byte* base, const geometry& g, const finding& f) {
+  if (!g.in_data(f.offset, sizeof(region::layout::header))) return f.what;
+  std::uint64_t rid = 0;
+  std::memcpy(&rid, base + f.offset, sizeof rid);
+  char text[160];
+  std::snprintf(text, sizeof text, "%s: region %lu, if its number is not damaged", f.what.c_str(), rid);
+  return text;
+}
+bool is_of_header(const finding& f) { return f.what.find("header") == 0 || f.what.find("a region ") == 0; }
+
+}  // namespace
+
+status check_regions(std::byte* base, const geometry& g, const told_of_region& tell) try {
+  const auto all = findings_in(base, g);
+  if (!all) {
+    if (all.error() == errc::no_memory) return all.error();
+    tell(anchor_word_at(g, 0, anchor_word::regions), last_message());
+    return {};
+  }
+  for (const finding& f : *all) tell(f.offset, is_of_header(f) ? named(base, g, f).c_str() : f.what.c_str());
+  return {};
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory to check the regions");
+}
+
+status mend_regions(std::byte* base, const geometry& g, const told_of_region& tell) try {
+  const auto all = findings_in(base, g);
+  if (!all) return all.error();
+  for (const finding& f : *all) {
+    if (!is_of_header(f)) return fail(errc::corrupt, "regions, offset %lu: %s", f.offset, f.what.c_str());
+  }
+  for (const finding& f : *all) {
+    const std::string what = named(base, g, f) + ": taken out";
+    std::memset(base + f.offset, 0, sizeof(region::layout::header));
+    tell(f.offset, what.c_str());
+  }
+  return {};
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory to mend the regions");
+}
+
+std::uint64_t directory_of_regions(const std::byte* base, const geometry& g) noexcept {
+  for (std::uint64_t page = 0; page < g.size_pages; ++page) {
+    const std::uint64_t word = load_word(base, g.entry_offset(page));
+    layout::page_entry e;
+    if (word == 0 || entry_fault(word, page, g, g.size_pages, e) != nullptr) continue;
+    const std::uint64_t at = g.page_offset(page);
+    if (e.store != region::layout::directory_owner || e.protocol != layout::slot_protocol::region ||
+        e.length_pages << g.page_shift < sizeof(region::layout::directory)) {
+      continue;
+    }
+    const auto& d = *reinterpret_cast<const region::layout::directory*>(base + at);
+    const bool holds = d.magic == region::layout::directory_magic &&
+                       d.crc == checksum(&d, offsetof(region::layout::directory, crc), at);
+    // A pool that has no sets is as well without it.
+    const bool has_sets = std::any_of(std::begin(d.entries), std::end(d.entries),
+                                      [](const region::layout::set_entry& s) { return s.state != 0; });
+    if (holds && has_sets) return at;
+  }
+  return 0;
+}
+
+}  // namespace nvm::care

@@ -1,0 +1,23 @@
+// Check and repair of the regions of a pool.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "pool/pool.hpp"
+
+namespace nvm::care {
+
+using told_of_region = std::function<void(std::uint64_t offset, const char* finding)>;
+
+// On a private copy of a pool whose logs have been replayed and whose space is sound: brings home what the log of
+// regions has, then calls tell(offset, finding) for each fault.  errc::no_memory: it could not.
+[[nodiscard]] status check_regions(std::byte* base, const geometry& g, const told_of_region& tell);
+// The same, and takes out what is damaged, a region at a time: tell(offset, what was done).  errc::corrupt: the
+// directory or the log is damaged, and nothing was taken out.
+[[nodiscard]] status mend_regions(std::byte* base, const geometry& g, const told_of_region& tell);
+
+// The directory of sets of regions that a pool has, whatever names it; 0: it has none.
+[[nodiscard]] std::uint64_t directory_of_regions(const std::byte* base, const geometry& g) noexcept;
+
+}  // namespace nvm::care

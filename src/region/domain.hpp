@@ -1,0 +1,276 @@
+// What all sets of regions of a pool share: the directory, the log, the threads and what waits to be given back.
+//
+/// First set:  S directory, heads of the rings; F them;  | region/E4  they are whole before anything names them
+///             S both anchor words; F them;              | region/E5  the pool has regions
+/// Set made:   S name, crc; F them;                      | region/E6  before it exists
+///             S state; F it;                            | region/E7  it exists
+/// Dropped:    S state 0; F it;                          | region/E8  its pages go
+/// Opened:     F the words by which they are found;      | region/E9  a killed process left them in caches
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "region/face.hpp"
+#include "region/limbo.hpp"
+#include "region/places.hpp"
+#include "region/record_log.hpp"
+#include "region/table.hpp"
+#include "space/space.hpp"
+
+namespace nvm::region {
+
+struct options {
+  std::uint64_t key = 0;         // of a new directory: random
+  unsigned lanes = 8;            // of a new directory's log
+  std::uint64_t ring_bytes = 0;  // the same; 0: as the pool's capacity suggests
+  unsigned levelling = 100;      // changes in place after which a region moves (Lewat, section V); 0: it never does
+};
+
+// One set, open.
+template <media M>
+struct set_state {
+  set_state(M& medium, std::byte* base, structure_pages& pages, std::uint16_t owner, unsigned in_directory) noexcept
+      : where{medium, base, pages, owner}, index{in_directory} {}
+  table regions;
+  places<M> where;
+  unsigned index;  // in the directory
+};
+
+template <media M>
+class transaction;
+
+// A count that one thread adds to and any may read.
+class counter {
+ public:
+  void add(std::uint64_t n) noexcept {
+    value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+  }
+  [[nodiscard]] std::uint64_t get() const noexcept { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::uint64_t> value_{0};
+};
+
+// What a thread has of a domain between its calls.  Threads: its own; it is in one call at a time.
+template <media M>
+struct thread_state {
+  unsigned number = 0;
+  unsigned nested = 0;  // in epochs
+  log_user log;
+  lsn_t position = 0;  // of what it has done and seen
+  std::vector<transaction<M>*> open;
+  std::array<counter, techniques> changes;
+  std::array<counter, techniques> bytes;
+  counter transactions;
+  counter levelled;
+};
+
+template <media M>
+class domain {
+ public:
+  using thread = thread_state<M>;
+  using set = set_state<M>;
+
+  domain(M& medium, std::byte* base, structure_pages& pages, const options& o) noexcept
+      : medium_{medium}, base_{base}, pages_{pages}, options_{o}, limbo_{epochs_} {}
+  ~domain() {
+    limbo_.forget([](entry* e) { delete e; });
+    for (auto& s : sets_) {
+      if (s != nullptr) forget_entries(*s);
+    }
+  }
+  domain(const domain&) = delete;
+  domain& operator=(const domain&) = delete;
+
+  // Reads the directory, if there is one, and brings home what its log has.  Sets are opened by open_sets().
+  // errc::corrupt, version, no_memory.
+  [[nodiscard]] status open() noexcept;
+  // Opens the sets, in `parts` threads.  errc::corrupt, no_memory.  With `tell`, nothing is freed, and what is damaged
+  // is told, by several threads, and passed over.
+  using told = std::function<void(std::uint64_t offset, const char* what)>;
+  [[nodiscard]] status open_sets(unsigned parts, const told* tell = nullptr) noexcept;
+
+  [[nodiscard]] bool exists() const noexcept { return directory_ != 0; }
+  [[nodiscard]] const recovery_report& recovered() const noexcept { return report_; }
+
+  // errc::not_found.
+  [[nodiscard]] result<set*> find(std::string_view name) const noexcept {
+    for (unsigned i = 0; exists() && i < layout::sets_max; ++i) {
+      if (sets_[i] != nullptr && name == entry_of(i).name) return sets_[i].get();
+    }
+    return fail(errc::not_found, "the pool has no set of regions '%.*s'", static_cast<int>(name.size()), name.data());
+  }
+  [[nodiscard]] const char* name_of(const set& s) const noexcept { return entry_of(s.index).name; }
+  // The caller lets one thread at a time make and drop sets.  errc::invalid, too_large (there are sets_max), no_space,
+  // no_memory.
+  [[nodiscard]] result<set*> create(std::string_view name) noexcept;
+  // Nobody uses it.
+  void drop(set& s) noexcept;
+  [[nodiscard]] set* at(unsigned index) const noexcept { return sets_[index].get(); }
+
+  // ---- threads ----
+
+  // errc::no_lane: there are too many.  errc::no_memory.
+  [[nodiscard]] result<thread*> join() noexcept try {
+    const unsigned number = epochs_.join();
+    if (number == epochs::threads_max) return fail(errc::no_lane, "%u threads use regions already", number);
+    if (threads_[number] == nullptr) threads_[number] = std::make_unique<thread>();
+    threads_[number]->number = number;
+    threads_[number]->log.hint = number;
+    return threads_[number].get();
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "no volatile memory for a thread of regions");
+  }
+  void leave(thread& t) noexcept { epochs_.leave_for_good(t.number); }
+  [[nodiscard]] unsigned threads() const noexcept { return epochs_.joined(); }
+
+  // While one lives, entries and bytes that its thread has found stay.
+  class inside {
+   public:
+    inside(domain& d, thread& t) noexcept : domain_{d}, thread_{t} {
+      if (t.nested++ == 0) (void)d.epochs_.enter(t.number);
+    }
+    ~inside() {
+      if (--thread_.nested == 0) domain_.epochs_.leave(thread_.number);
+    }
+    inside(const inside&) = delete;
+    inside& operator=(const inside&) = delete;
+
+   private:
+    domain& domain_;
+    thread& thread_;
+  };
+
+  // ---- what waits ----
+
+  // Gives back what nobody needs.  `force`: the log is emptied for that.  Between calls of the thread that calls.
+  void collect(bool force) noexcept {
+    if (force && limbo_.newest() > log_->truncated() && !planted(plant::place_back_early)) log_->truncate();
+    std::array<std::uint64_t, 64> runs;
+    std::size_t n = 0;
+    (void)limbo_.collect(
+        log_ == nullptr ? 0 : log_->truncated(),
+        [&](const left_place& p) {
+          set* const s = sets_[p.owner - layout::first_owner].get();
+          if (p.in_class != left_place::run) {
+            if (s != nullptr) s->where.put_slot(p.in_class, p.offset);
+            return;
+          }
+          runs[n++] = p.offset;
+          if (n < runs.size()) return;
+          pages_.give(std::span{runs.data(), n});
+          n = 0;
+        },
+        [](entry* e) { delete e; });
+    if (n != 0) pages_.give(std::span{runs.data(), n});
+  }
+  // By a thread that is inside, and needs nothing that it has found but what it holds.
+  void reclaim(thread& t) noexcept {
+    const unsigned nested = std::exchange(t.nested, 0);
+    epochs_.leave(t.number);
+    for (int i = 0; i < 2; ++i) collect(true);
+    t.nested = nested;
+    (void)epochs_.enter(t.number);
+  }
+  // Bytes that may wait before a committer gives some back.
+  static constexpr std::uint64_t waiting_max = std::uint64_t{4} << 20;
+  void collect_if_much_waits() noexcept {
+    if (limbo_.bytes() > waiting_max) collect(true);
+  }
+
+  // Nobody is at work: nothing is left to recover.
+  void come_to_rest() noexcept {
+    if (!has_log()) return;
+    log_->come_to_rest();
+    // The second call is for what the first has closed.
+    for (int i = 0; i < 2; ++i) collect(true);
+  }
+
+  void sum_up(statistics& out) const noexcept {
+    for (const auto& s : sets_) out.regions += s == nullptr ? 0 : s->regions.count();
+    for (const auto& t : threads_) {
+      if (t == nullptr) continue;
+      out.transactions += t->transactions.get();
+      out.levelled += t->levelled.get();
+      for (unsigned i = 0; i < techniques; ++i) {
+        out.changes[i] += t->changes[i].get();
+        out.bytes[i] += t->bytes[i].get();
+      }
+    }
+    out.waiting_bytes = limbo_.bytes();
+  }
+
+  [[nodiscard]] M& medium() noexcept { return medium_; }
+  [[nodiscard]] std::byte* base() const noexcept { return base_; }
+  [[nodiscard]] structure_pages& pages() noexcept { return pages_; }
+  [[nodiscard]] record_log<M>& log() noexcept { return *log_; }
+  // False: there is no set, or it is only looked at.
+  [[nodiscard]] bool has_log() const noexcept { return log_ != nullptr; }
+  [[nodiscard]] region::limbo& left() noexcept { return limbo_; }
+  [[nodiscard]] std::uint64_t key() const noexcept { return key_; }
+  [[nodiscard]] unsigned levelling() const noexcept { return options_.levelling; }
+
+ private:
+  friend class inside;
+
+  static void forget_entries(set& s) noexcept {
+    for (unsigned i = 0; i < table::shards; ++i) {
+      s.regions.for_each_of(i, [](entry* e) { delete e; });
+    }
+  }
+  [[nodiscard]] const layout::directory& directory() const noexcept {
+    return *reinterpret_cast<const layout::directory*>(base_ + directory_);
+  }
+  [[nodiscard]] const layout::set_entry& entry_of(unsigned i) const noexcept { return directory().entries[i]; }
+  [[nodiscard]] std::uint64_t entry_at(unsigned i) const noexcept {
+    return directory_ + offsetof(layout::directory, entries) + i * sizeof(layout::set_entry);
+  }
+  void store_word(std::uint64_t at, std::uint64_t content) noexcept {
+    auto* p = reinterpret_cast<std::uint64_t*>(base_ + at);
+    *p = seal_word(content, word_seed(at));
+    medium_.flush(p, 8);
+  }
+  void name_directory() noexcept {
+    for (unsigned copy = 0; copy < 2; ++copy) {
+      store_word(anchor_word_at(pages_.sizes(), copy, anchor_word::regions), directory_);
+    }
+    medium_.fence(edge{"region/E5"});
+  }
+  [[nodiscard]] rings place_of_rings() const noexcept {
+    const layout::directory& d = directory();
+    return {d.rings, d.ring_bytes, static_cast<std::uint32_t>(d.ring_count), d.key};
+  }
+  class finder;
+  [[nodiscard]] bool looks_at_caches() const noexcept { return !M::atomic_batches && !stores_survive(medium_); }
+  void write_back_names() noexcept;
+  void write_back_pages(std::uint64_t first, std::uint64_t end) noexcept;
+  [[nodiscard]] status make_directory() noexcept;
+  [[nodiscard]] status open_log() noexcept;
+
+  M& medium_;
+  std::byte* base_;
+  structure_pages& pages_;
+  const options options_;
+  std::uint64_t directory_ = 0;  // offset
+  std::uint64_t key_ = 0;
+  epochs epochs_;
+  region::limbo limbo_;
+  std::unique_ptr<record_log<M>> log_;
+  std::array<std::unique_ptr<set>, layout::sets_max> sets_;
+  std::array<std::unique_ptr<thread>, epochs::threads_max> threads_;
+  recovery_report report_;
+};
+
+}  // namespace nvm::region
+
+#include "region/domain_open.hpp"

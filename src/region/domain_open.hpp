@@ -1,0 +1,390 @@
+// The part of a domain that opens what is on media, and makes and drops sets; included by domain.hpp.
+//
+// Recovery: records that count are replayed in the order of versions (log/redo_recovery.hpp).  Then headers say what
+// there is; a run that none names is free, as are pages of sets that do not exist.  Nothing else has to be repaired, so
+// that a crash meanwhile leaves the same work.
+//
+// Where a process was killed, and not the machine, recovery sees what is in caches still; before it acts on that, or
+// anybody does who sees what it has found, it is written back: both anchor words, the directory with its entries, the
+// page map, zero words too: pages that were given back get another use.        | region/E9  by each part
+#pragma once
+
+#include <algorithm>
+
+#include "region/domain.hpp"
+
+namespace nvm::region {
+
+// What records may store into.
+class record_targets {
+ public:
+  explicit record_targets(const geometry& g) noexcept : g_{g} {}
+  [[nodiscard]] bool range(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+    return g_.in_data(offset, bytes);
+  }
+  [[nodiscard]] static bool word(const log::intent&) noexcept { return false; }
+  [[nodiscard]] static bool log_run(std::uint64_t, std::uint64_t) noexcept { return false; }
+  [[nodiscard]] static bool segment(std::uint64_t, std::uint64_t) noexcept { return false; }
+
+ private:
+  const geometry& g_;
+};
+
+// The offset that the anchors name, 0: none; errc::corrupt: neither copy can be read, or it is no directory.
+[[nodiscard]] inline result<std::uint64_t> find_directory(const std::byte* base, const geometry& g,
+                                                          const structure_pages& pages) noexcept {
+  bool readable = false;
+  for (unsigned copy = 0; copy < 2; ++copy) {
+    const std::uint64_t at = anchor_word_at(g, copy, anchor_word::regions);
+    const std::uint64_t word = load_word(base, at);
+    if (!word_holds(word, word_seed(at))) continue;
+    readable = true;
+    if (word == 0) continue;
+    const std::uint64_t place = word & checked_mask;
+    const auto run = pages.owned_at(place);
+    if (!run || run->offset != place || run->owner != layout::directory_owner ||
+        run->protocol != nvm::layout::slot_protocol::region || run->bytes < sizeof(layout::directory)) {
+      return fail(errc::corrupt, "directory of sets of regions: offset %lu is no run of it", place);
+    }
+    return place;
+  }
+  if (!readable) return fail(errc::corrupt, "directory of sets of regions: both words that name it fail their checks");
+  return std::uint64_t{0};
+}
+[[nodiscard]] inline status check_directory(const std::byte* base, std::uint64_t at,
+                                            const structure_pages& pages) noexcept {
+  const auto& d = *reinterpret_cast<const layout::directory*>(base + at);
+  if (d.magic != layout::directory_magic || d.crc != checksum(&d, offsetof(layout::directory, crc), at)) {
+    return fail(errc::corrupt, "directory of sets of regions at offset %lu fails its check", at);
+  }
+  if (d.version != layout::version) {
+    return fail(errc::version, "directory of sets of regions at offset %lu: version %lu, this library knows %lu", at,
+                d.version, layout::version);
+  }
+  if (d.rings == 0) return {};
+  const auto run = pages.owned_at(d.rings);
+  const bool good = run && run->offset == d.rings && run->owner == layout::directory_owner && d.ring_count != 0 &&
+                    d.ring_count <= log::lanes_max && d.ring_bytes >= 4 * line_bytes &&
+                    d.ring_bytes % line_bytes == 0 && d.ring_bytes <= run->bytes / d.ring_count;
+  if (good) return {};
+  return fail(errc::corrupt, "directory of sets of regions: its log at offset %lu is no run of it", d.rings);
+}
+
+template <media M>
+status domain<M>::open() noexcept {
+  const auto at = find_directory(base_, pages_.sizes(), pages_);
+  if (!at) return at.error();
+  if (*at == 0) return {};
+  if (status s = check_directory(base_, *at, pages_); !s) return s;
+  directory_ = *at;
+  key_ = directory().key;
+  // A crash may have come between the two.
+  for (unsigned copy = 0; copy < 2; ++copy) {
+    const std::uint64_t word_at = anchor_word_at(pages_.sizes(), copy, anchor_word::regions);
+    if ((load_word(base_, word_at) & checked_mask) != directory_) {
+      name_directory();
+      break;
+    }
+  }
+  return open_log();
+}
+
+template <media M>
+status domain<M>::open_log() noexcept try {
+  std::uint64_t used = 0;
+  if constexpr (record_log<M>::replays) {
+    // The image of a pool on ssd, which is only looked at.
+    if (place_of_rings().offset == 0) return {};
+    const geometry g = geometry_with(pages_.sizes(), place_of_rings());
+    const record_targets targets{pages_.sizes()};
+    log::redo_reader reader{base_, g, key_, log::validation::by_record, targets};
+    if (status s = reader.validate(); !s) return s;
+    report_.records = reader.report().records;
+    used = reader.report().used;
+    reader.replay(medium_, base_);
+  }
+  log_ = std::make_unique<record_log<M>>(medium_, base_, pages_.sizes(), place_of_rings(), used);
+  return {};
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory for the log of regions");
+}
+
+// ---- sets ----------------------------------------------------------------------------------------------------------
+
+// What one thread has found of the pages of all sets.
+template <media M>
+class domain<M>::finder {
+ public:
+  finder(domain& d, const told* tell) noexcept : domain_{d}, tell_{tell} {}
+
+  void find(std::uint64_t first, std::uint64_t end) noexcept {
+    if (tell_ == nullptr) domain_.write_back_pages(first, end);
+    domain_.pages_.each_owned(first, end, this, [](void* raw, const owned_pages& p) {
+      auto& self = *static_cast<finder*>(raw);
+      if (p.protocol == nvm::layout::slot_protocol::region) self.see(p);
+      return self.outcome.has_value();
+    });
+  }
+
+  std::vector<std::uint64_t> unnamed;  // runs that may be free
+  std::vector<std::uint64_t> named;    // runs that headers name
+  std::uint64_t regions = 0;
+  status outcome;
+  std::array<char, 256> why{};
+
+ private:
+  void see(const owned_pages& p) noexcept try {
+    if (p.owner == layout::directory_owner) {
+      if (p.offset != domain_.directory_ && (!domain_.exists() || p.offset != domain_.directory().rings)) {
+        unnamed.push_back(p.offset);
+      }
+      return;
+    }
+    const unsigned index = p.owner - layout::first_owner;
+    set* const s = p.owner >= layout::first_owner && index < layout::sets_max ? domain_.sets_[index].get() : nullptr;
+    if (s == nullptr || p.layout != nvm::layout::object_layout::region) {
+      unnamed.push_back(p.offset);
+      return;
+    }
+    const unsigned in_class = class_of_extent(domain_.base_, p.offset);
+    if (in_class == layout::classes || p.bytes != s->where.extent_bytes()) {
+      damaged(p.offset, "extent of regions fails its check");
+      return;
+    }
+    for (std::uint64_t i = 0; i < layout::slots_in(p.bytes, in_class) && outcome; ++i) {
+      see_slot(*s, p.offset + layout::slot_at(in_class, i), in_class);
+    }
+  } catch (const std::bad_alloc&) {
+    outcome = fail(errc::no_memory, "no volatile memory for the regions of a pool");
+    keep_why();
+  }
+  void see_slot(set& s, std::uint64_t at, unsigned in_class) {
+    layout::facts f;
+    if (const char* what = header_fault(domain_.base_, at, in_class, domain_.key_, f)) {
+      damaged(at, what);
+      return;
+    }
+    if (f.where == layout::state::free) {
+      s.where.put_slot(in_class, at);
+      return;
+    }
+    auto made = std::make_unique<entry>();
+    made->rid = f.rid;
+    made->header = at;
+    made->in_class = in_class;
+    made->levelling = f.levelling;
+    // What was cut off may have been logged before; all of that is home.
+    made->length.store(f.length, std::memory_order_relaxed);
+    made->written.store(f.written, std::memory_order_relaxed);
+    made->capacity = layout::slot_bytes_of_class[in_class] - sizeof(layout::header);
+    std::uint64_t place = at + sizeof(layout::header);
+    if (f.where != layout::state::inside) {
+      place = 0;
+      made->in_class = 0;
+      made->capacity = f.length;
+      if (in_class != 0) {
+        damaged(at, "a region that is elsewhere has a slot with room for it");
+        return;
+      }
+    }
+    if (f.where == layout::state::run) {
+      place = domain_.pages_.sizes().page_offset(f.page);
+      const auto run = domain_.pages_.owned_at(place);
+      const bool its = run && run->offset == place && run->owner == s.where.owner() &&
+                       run->protocol == nvm::layout::slot_protocol::region &&
+                       run->layout == nvm::layout::object_layout::raw && f.written <= run->bytes;
+      if (!its) {
+        damaged(at, "a region names pages that are not its own");
+        return;
+      }
+      made->capacity = run->bytes;
+      named.push_back(place);
+    }
+    made->place.store(place, std::memory_order_relaxed);
+    if (status in = s.regions.insert(made.get()); !in) {
+      if (in.error() != errc::exists) {
+        outcome = in;
+        keep_why();
+        return;
+      }
+      damaged(at, "a region has the number of another");
+      return;
+    }
+    (void)made.release();
+    ++regions;
+  }
+  void damaged(std::uint64_t offset, const char* what) noexcept {
+    if (tell_ != nullptr) {
+      (*tell_)(offset, what);
+      return;
+    }
+    outcome = fail(errc::corrupt, "%s, at offset %lu", what, offset);
+    keep_why();
+  }
+  void keep_why() noexcept { std::snprintf(why.data(), why.size(), "%s", last_message()); }
+
+  domain& domain_;
+  const told* tell_;
+};
+
+template <media M>
+status domain<M>::open_sets(unsigned parts, const told* tell) noexcept try {
+  for (unsigned i = 0; exists() && i < layout::sets_max; ++i) {
+    const std::uint64_t at = entry_at(i);
+    const layout::set_entry& e = entry_of(i);
+    const bool holds = word_holds(e.state, word_seed(at)) &&
+                       (e.state == 0 || ((e.state & checked_mask) == layout::version && e.name[layout::name_max] == 0 &&
+                                         e.crc == checksum(e.name, sizeof e.name, at)));
+    if (!holds) {
+      if (tell == nullptr) return fail(errc::corrupt, "entry of a set of regions at offset %lu fails its check", at);
+      (*tell)(at, "entry of a set of regions fails its check");
+      continue;
+    }
+    if (e.state == 0) continue;
+    sets_[i] = std::make_unique<set>(medium_, base_, pages_, static_cast<std::uint16_t>(layout::first_owner + i), i);
+  }
+  // The first part, which is this thread's, fences it.
+  if (tell == nullptr) write_back_names();
+  const std::uint64_t pages = pages_.size_pages();
+  std::vector<std::unique_ptr<finder>> all;
+  all.reserve(parts);
+  for (unsigned i = 0; i < parts; ++i) all.push_back(std::make_unique<finder>(*this, tell));
+  platform::run_parts(parts, [&](unsigned i) noexcept { all[i]->find(pages * i / parts, pages * (i + 1) / parts); });
+  std::vector<std::uint64_t> unnamed;
+  std::vector<std::uint64_t> named;
+  for (const auto& f : all) {
+    if (!f->outcome) return fail(f->outcome.error(), "%s", f->why.data());
+    unnamed.insert(unnamed.end(), f->unnamed.begin(), f->unnamed.end());
+    named.insert(named.end(), f->named.begin(), f->named.end());
+    report_.regions += f->regions;
+  }
+  std::sort(named.begin(), named.end());
+  if (const auto twice = std::adjacent_find(named.begin(), named.end()); twice != named.end()) {
+    if (tell == nullptr) return fail(errc::corrupt, "two regions name the pages at offset %lu", *twice);
+    (*tell)(*twice, "pages that two regions name");
+  }
+  std::erase_if(unnamed, [&](std::uint64_t r) { return std::binary_search(named.begin(), named.end(), r); });
+  report_.runs_freed = unnamed.size();
+  if (!exists() && tell != nullptr) {
+    // A crash leaves a directory and rings that nothing names yet, and no more.
+    for (const std::uint64_t at : unnamed) {
+      const auto run = pages_.owned_at(at);
+      if (run && run->owner != layout::directory_owner) (*tell)(at, "pages of a set of regions, and no directory");
+    }
+  }
+  // To a check that tells, they are of headers that are damaged.
+  if (tell == nullptr) pages_.give(unnamed);
+  return {};
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory for the regions of a pool");
+}
+
+// What recovery sees need not be on the medium.
+template <media M>
+void domain<M>::write_back_names() noexcept {
+  if (!exists() || !looks_at_caches()) return;
+  for (unsigned copy = 0; copy < 2; ++copy) {
+    medium_.flush(base_ + anchor_word_at(pages_.sizes(), copy, anchor_word::regions), 8);
+  }
+  medium_.flush(&directory(), sizeof(layout::directory));
+}
+template <media M>
+void domain<M>::write_back_pages(std::uint64_t first, std::uint64_t end) noexcept {
+  if (!looks_at_caches()) return;
+  if (first < end) medium_.flush(base_ + pages_.sizes().entry_offset(first), (end - first) * 8);
+  medium_.fence(edge{"region/E9"});
+}
+
+template <media M>
+status domain<M>::make_directory() noexcept {
+  const geometry& g = pages_.sizes();
+  const auto take = [&](std::uint64_t bytes) {
+    return pages_.take_run(0, nvm::layout::slot_protocol::region, layout::directory_owner, bytes);
+  };
+  const auto at = take(sizeof(layout::directory));
+  if (!at) return at.error();
+  layout::directory d{};
+  d.magic = layout::directory_magic;
+  d.version = layout::version;
+  d.key = options_.key;
+  if constexpr (record_log<M>::replays) {
+    const std::uint64_t page = g.page_bytes();
+    d.ring_count = options_.lanes;
+    d.ring_bytes = options_.ring_bytes != 0
+                       ? options_.ring_bytes
+                       : std::clamp(round_up(g.capacity_bytes() / 4096, page), 2 * page, std::uint64_t{256} << 10);
+    const auto rings_at = take(d.ring_bytes * d.ring_count);
+    if (!rings_at) {
+      pages_.give(*at);
+      return rings_at.error();
+    }
+    d.rings = *rings_at;
+    for (std::uint64_t i = 0; i < d.ring_count; ++i) {
+      std::byte* const head = base_ + d.rings + i * d.ring_bytes;
+      std::memset(head, 0, line_bytes);
+      medium_.flush(head, line_bytes);
+    }
+  }
+  d.crc = checksum(&d, offsetof(layout::directory, crc), *at);
+  std::memcpy(base_ + *at, &d, sizeof d);
+  medium_.flush(base_ + *at, sizeof d);
+  medium_.fence(edge{"region/E4"});
+  directory_ = *at;
+  key_ = d.key;
+  name_directory();
+  return open_log();
+}
+
+template <media M>
+auto domain<M>::create(std::string_view name) noexcept -> result<set*> try {
+  if (name.empty() || name.size() > layout::name_max || name.find('\0') != std::string_view::npos) {
+    return fail(errc::invalid, "the name of a set of regions has 1 to %u bytes and no zero byte", layout::name_max);
+  }
+  if (!exists()) {
+    if (status s = make_directory(); !s) return s.error();
+  }
+  unsigned i = 0;
+  while (i < layout::sets_max && sets_[i] != nullptr) ++i;
+  if (i == layout::sets_max) return fail(errc::too_large, "the pool has %u sets of regions already", i);
+  auto made = std::make_unique<set>(medium_, base_, pages_, static_cast<std::uint16_t>(layout::first_owner + i), i);
+  const std::uint64_t at = entry_at(i);
+  auto& e = *reinterpret_cast<layout::set_entry*>(base_ + at);
+  std::memset(e.name, 0, sizeof e.name);
+  std::memcpy(e.name, name.data(), name.size());
+  e.crc = checksum(e.name, sizeof e.name, at);
+  medium_.flush(e.name, sizeof e.name + sizeof e.crc);
+  medium_.fence(edge{"region/E6"});
+  store_word(at, layout::version);
+  medium_.fence(edge{"region/E7"});
+  sets_[i] = std::move(made);
+  return sets_[i].get();
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory for a set of regions");
+}
+
+template <media M>
+void domain<M>::drop(set& s) noexcept {
+  const std::uint16_t owner = s.where.owner();
+  log_->truncate();  // no record leads into its pages
+  limbo_.forget_places_of(owner);
+  store_word(entry_at(s.index), 0);
+  medium_.fence(edge{"region/E8"});
+  struct job {
+    structure_pages& pages;
+    std::uint16_t owner;
+    std::array<std::uint64_t, 64> at;
+    std::size_t n = 0;
+  } gives{pages_, owner, {}};
+  pages_.each_owned(0, pages_.size_pages(), &gives, [](void* raw, const owned_pages& p) {
+    job& j = *static_cast<job*>(raw);
+    if (p.owner != j.owner || p.protocol != nvm::layout::slot_protocol::region) return true;
+    j.at[j.n++] = p.offset;
+    if (j.n == j.at.size()) j.pages.give(std::span{j.at.data(), std::exchange(j.n, 0)});
+    return true;
+  });
+  if (gives.n != 0) pages_.give(std::span{gives.at.data(), gives.n});
+  forget_entries(s);
+  sets_[s.index].reset();
+}
+
+}  // namespace nvm::region

@@ -1,0 +1,44 @@
+// What regions are, for whoever calls them through an interface that names no template.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace nvm::region {
+
+// How a transaction shall log what it changes of a region (Lewat, section IV): adaptively, or always so.  Where a way
+// is impossible the next better is taken.
+enum class mode : std::uint8_t {
+  adaptive = 0,
+  copy = 2,     // COUL: the region moves, with its new bytes
+  checked = 3,  // CERL: a record with a checksum
+  marked = 4    // REDO: a record, then its mark
+};
+inline constexpr std::uint8_t mode_max = 4;
+
+// By what a region was changed, for statistics.
+enum class technique : std::uint8_t {
+  record,  // a record that a checksum proves (CERL): one fence
+  marked,  // a record that a mark proves (REDO): two
+  direct,  // bytes to which nothing has led yet (LOFU, append), then a record of the header
+  copy,    // a new place for all bytes (COUL), then a record of the header
+  header   // the header alone: created, dropped, truncated
+};
+inline constexpr unsigned techniques = 5;
+
+struct statistics {
+  std::uint64_t regions = 0;
+  std::array<std::uint64_t, techniques> changes{};  // of one region each
+  std::array<std::uint64_t, techniques> bytes{};    // that callers wrote
+  std::uint64_t transactions = 0;
+  std::uint64_t levelled = 0;       // copies because of the levelling counter
+  std::uint64_t waiting_bytes = 0;  // of places that were left and are not free yet
+};
+
+struct recovery_report {
+  std::uint64_t records = 0;     // that counted
+  std::uint64_t regions = 0;     // of all sets
+  std::uint64_t runs_freed = 0;  // that no header named
+};
+
+}  // namespace nvm::region

@@ -1,0 +1,54 @@
+// What a transaction is going to do with one region, and by which technique (Lewat, section IV).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "region/entry.hpp"
+#include "region/face.hpp"
+
+namespace nvm::region {
+
+struct member {
+  static constexpr std::uint32_t none = ~std::uint32_t{0};
+
+  entry* of = nullptr;
+  std::uint64_t length = 0;  // as it will be
+  std::uint64_t kept = 0;    // bytes of before that are still to be read: those after them were cut off meanwhile
+  std::uint32_t first = none, last = none;  // of its changes
+  mode how = mode::adaptive;
+  bool created = false;
+  bool dropped = false;
+  bool touched = false;  // its header changes
+
+  // ---- planned at commit ----
+  technique by = technique::record;
+  bool moves = false;           // to another place
+  std::uint64_t survived = 0;   // bytes of before that stay
+  std::uint64_t written = 0;    // as it will be
+  std::uint64_t new_place = 0;  // 0: it stays where it is
+  std::uint64_t new_capacity = 0;
+  std::uint64_t new_header = 0;  // 0: the same
+  std::uint8_t new_class = 0;
+
+  [[nodiscard]] std::uint64_t header() const noexcept { return new_header != 0 ? new_header : of->header; }
+  [[nodiscard]] std::uint64_t place() const noexcept {
+    return new_place != 0 ? new_place : of->place.load(std::memory_order_relaxed);
+  }
+};
+
+// New bytes of a region.  `from` leads to the caller's, or they are in the transaction's arena.
+struct change {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+  const std::byte* from = nullptr;
+  std::uint64_t at = 0;
+  std::uint32_t next = member::none;
+};
+
+// Bytes of one range that lie below and from `edge` on.
+[[nodiscard]] constexpr std::uint64_t bytes_below(const change& c, std::uint64_t edge) noexcept {
+  return c.offset >= edge ? 0 : std::min(c.bytes, edge - c.offset);
+}
+
+}  // namespace nvm::region

@@ -1,0 +1,214 @@
+// How a change of regions becomes durable all or nothing: as one record of the log, whatever it changes (holes C1 to C9
+// and M1 to M7 of docs/design/023).
+//
+/// Direct media, over log::redo_log.  S store, F flush, | fence.
+///   1. S, F bytes that no header leads to yet         | region/E2  (the caller, if there are any)
+///   2. S, F record                                    | redo/E2    the commit point; by commit mark also | redo/E3
+///   3. S home, not flushed: truncation writes it back   redo/E5 to E7
+/// Image media:
+///   1. S home; one batch of all ranges                | region/E3  the commit point is the batch's sync
+// Readers see neither before the commit point of direct media, nor on an image medium before the whole batch has its
+// place in the order; what depends on it waits for its LSN.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <new>
+#include <span>
+#include <vector>
+
+#include "isolation/isolation.hpp"
+#include "log/log.hpp"
+#include "media/media.hpp"
+#include "pool/pool.hpp"
+
+namespace nvm::region {
+
+// Bytes of the pool that a change stores.
+struct home_range {
+  std::uint64_t offset = 0;
+  const std::byte* from = nullptr;
+  std::uint64_t bytes = 0;
+};
+
+// Versions of the process's records, for all pools.
+class version_source {
+ public:
+  [[nodiscard]] static std::uint64_t now() noexcept { return last_.load(std::memory_order_acquire); }
+  [[nodiscard]] static std::uint64_t next() noexcept { return last_.fetch_add(1, std::memory_order_acq_rel) + 1; }
+
+ private:
+  alignas(line_bytes) static inline constinit std::atomic<std::uint64_t> last_{0};
+};
+
+// What the record's proof is: a checksum of all of it, one fence (CERL); or a mark after it, two (REDO).
+enum class proof : std::uint8_t { checksum, mark };
+
+inline void store_home(std::byte* base, std::span<const home_range> ranges) noexcept {
+  for (const home_range& r : ranges) isolation::copy_in(base + r.offset, r.from, r.bytes);
+}
+
+// Where the rings are.
+struct rings {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes_each = 0;
+  std::uint32_t count = 0;
+  std::uint64_t key = 0;
+};
+// A geometry in which the rings are the pool's.
+[[nodiscard]] inline geometry geometry_with(geometry g, const rings& r) noexcept {
+  g.log_offset = r.offset;
+  g.lane_bytes = r.bytes_each;
+  g.lane_count = r.count;
+  return g;
+}
+
+// Of one thread between calls.
+struct log_user {
+  unsigned hint = 0;
+  std::vector<std::byte> old;  // image media
+  image_batch batch;
+};
+
+template <media M>
+class record_log {
+ public:
+  static constexpr bool replays = !M::atomic_batches;
+
+  // May throw std::bad_alloc.  `used`: no version above this one was ever used.
+  record_log(M& medium, std::byte* base, const geometry& g, const rings& r, std::uint64_t used)
+      : medium_{medium}, base_{base}, geometry_{geometry_with(g, r)} {
+    if constexpr (replays) {
+      log_ = std::make_unique<log::redo_log<M>>(medium, base, geometry_, r.key, r.count, log::validation::by_record);
+      log_->start(used, &version_source::now);
+    }
+  }
+
+  // Nothing that was stored by a record up to this version is stored again.
+  [[nodiscard]] std::uint64_t truncated() const noexcept {
+    if constexpr (replays) return log_->truncated();
+    return ~std::uint64_t{0};
+  }
+  void truncate() noexcept {
+    if constexpr (replays) log_->truncate();
+  }
+  void come_to_rest() noexcept {
+    if constexpr (replays) log_->come_to_rest();
+  }
+  void on_pressure(std::function<void()> wake) {
+    if constexpr (replays) log_->on_pressure(std::move(wake));
+  }
+  // Contents of one record.
+  [[nodiscard]] std::uint64_t record_bytes_max() const noexcept {
+    if constexpr (replays) return log_->record_bytes_max() - sizeof(nvm::layout::redo_record);
+    return std::uint64_t{1} << 20;
+  }
+
+  // begin(): the regions are changing from here on.  end(version): their bytes are home; 0: they are as they were.
+  // Returns the version, or the LSN, of the record.  errc::no_memory, log_full, too_large, no_lane, io; nothing has
+  // changed then.
+  template <class Begin, class End>
+  [[nodiscard]] result<std::uint64_t> commit(log_user& user, std::span<const home_range> ranges, proof how,
+                                             Begin&& begin, End&& end) noexcept {
+    if constexpr (replays) {
+      const auto lane = log_->acquire(user.hint);
+      if (!lane) return lane.error();
+      user.hint = *lane;
+      auto version = commit_in(*lane, ranges, how, begin, end);
+      log_->release(*lane);
+      return version;
+    } else {
+      return publish(user, ranges, begin, end);
+    }
+  }
+
+ private:
+  template <class Begin, class End>
+  [[nodiscard]] result<std::uint64_t> commit_in(unsigned lane, std::span<const home_range> ranges, proof how,
+                                                Begin&& begin, End&& end) noexcept {
+    log::redo_log<M>& l = *log_;
+    if (!l.furnish(lane)) return fail(errc::no_memory, "no volatile memory for a lane of the log of regions");
+    log::record_stage& stage = l.stage(lane);
+    stage.begin();
+    std::uint64_t lines = 0;
+    for (const home_range& r : ranges) {
+      lines += r.bytes / line_bytes + 2;
+      for (std::uint64_t done = 0; done < r.bytes;) {
+        const std::uint64_t piece = std::min(r.bytes - done, nvm::layout::redo_range_bytes_max);
+        stage.range(r.offset + done, r.from + done, piece);
+        done += piece;
+      }
+    }
+    if (!stage.whole()) return fail(errc::no_memory, "no volatile memory for a record of the log of regions");
+    if (stage.contents_bytes() > record_bytes_max()) {
+      return fail(errc::too_large, "a change of regions with a record of %lu bytes: at most %lu",
+                  stage.contents_bytes(), record_bytes_max());
+    }
+    if (status s = l.make_room(lane, stage.contents_bytes()); !s) return s.error();
+    if (status s = l.expect(lane, lines, false); !s) return s.error();
+    l.enter(lane);
+    const std::uint64_t version = l.version_of(version_source::next());
+    const auto each_line = [&](auto&& note) {
+      for (const home_range& r : ranges) {
+        for (std::uint64_t at = r.offset / line_bytes; at <= (r.offset + r.bytes - 1) / line_bytes; ++at) note(at);
+      }
+    };
+    l.note(lane, each_line);
+    const auto kind = how == proof::mark ? nvm::layout::redo_kind::marked_changes : nvm::layout::redo_kind::changes;
+    if (status s = l.append(lane, version, kind, 0); !s) {
+      l.leave_commit(lane);
+      return s.error();
+    }
+    begin();
+    store_home(base_, ranges);
+    end(version);
+    l.applied(lane, version, 0, each_line);
+    return version;
+  }
+
+  template <class Begin, class End>
+  [[nodiscard]] result<std::uint64_t> publish(log_user& user, std::span<const home_range> ranges, Begin&& begin,
+                                              End&& end) noexcept {
+    std::uint64_t sum = 0;
+    for (const home_range& r : ranges) sum += r.bytes;
+    try {
+      if (user.old.size() < sum) user.old.resize(sum);
+    } catch (const std::bad_alloc&) {
+      return fail(errc::no_memory, "no volatile memory for %lu bytes of regions as they were", sum);
+    }
+    begin();
+    image_batch& batch = user.batch;
+    batch.clear();
+    std::byte* old = user.old.data();
+    for (const home_range& r : ranges) {
+      std::memcpy(old, base_ + r.offset, r.bytes);
+      old += r.bytes;
+    }
+    store_home(base_, ranges);
+    for (const home_range& r : ranges) batch.add(base_ + r.offset, r.bytes);
+    auto lsn = medium_.publish(batch, []() noexcept {}, edge{"region/E3"});
+    if (!lsn) {
+      // Backwards, since ranges may overlap.
+      old = user.old.data() + sum;
+      for (auto r = ranges.rbegin(); r != ranges.rend(); ++r) {
+        old -= r->bytes;
+        isolation::copy_in(base_ + r->offset, old, r->bytes);
+      }
+      batch.clear();
+      end(std::uint64_t{0});
+      return lsn.error();
+    }
+    end(*lsn);
+    return *lsn;
+  }
+
+  M& medium_;
+  std::byte* base_;
+  geometry geometry_;
+  std::unique_ptr<log::redo_log<M>> log_;
+};
+
+}  // namespace nvm::region

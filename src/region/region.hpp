@@ -1,0 +1,16 @@
+// Door of layer 6: regions, objects with a number, a lock and a way of logging of their own (Lewat).
+//
+//   region_layout.hpp       directory, extents, headers on media
+//   region_lock.hpp         the lock of a region; entry.hpp: what is known of an open one
+//   table.hpp               from the number to the entry
+//   places.hpp              slots and runs of a set; limbo.hpp: those that were left
+//   record_log.hpp          one record for each change
+//   domain.hpp              what all sets of a pool share; domain_open.hpp: recovery
+//   transaction.hpp         changes of one region or several; transaction_commit.hpp: by which technique
+//   calls.hpp               single calls
+#pragma once
+
+#include "region/calls.hpp"
+#include "region/domain.hpp"
+#include "region/face.hpp"
+#include "region/transaction.hpp"

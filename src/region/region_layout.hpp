@@ -1,0 +1,143 @@
+// Regions on media (Lewat, sections III-A and III-B; docs/design/023).  docs/format.md states every byte.
+//
+// The anchors name the directory of sets of regions; the directory names the rings of their log and each set.  Pages of
+// a set are runs with the protocol `region` and the set's number as owner.  Runs with the layout `region` are extents:
+// a head and equal slots, each of which begins with the header of a region.  Runs with the layout `raw` hold the bytes
+// of one large region each, whose header names it.  A raw run that no header names is free.
+//
+// Where bytes of users can stand no header can, and the other way round: no content of a region passes for a header.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "space/space_layout.hpp"
+
+namespace nvm::region::layout {
+
+// ---- numbers of owners: those of lock-free structures are smaller --------------------------------------------------
+inline constexpr std::uint16_t directory_owner = 256;  // of the directory and the rings
+inline constexpr std::uint16_t first_owner = 257;
+inline constexpr unsigned sets_max = 64;
+
+// ---- directory ------------------------------------------------------------------------------------------------------
+inline constexpr std::uint64_t directory_magic = 0x534E'4F49'4745'5224;  // "$REGIONS" in file order
+inline constexpr unsigned name_max = 63;
+inline constexpr std::uint64_t version = 1;
+
+// One set.  It exists when `state` says so; everything else was durable before.
+struct set_entry {
+  std::uint64_t state;        // checked word: version (8), 1: it exists; 0: none
+  char name[name_max + 1];    // ends with a zero byte, as does all after it
+  std::uint64_t crc;          // XXH3 of the name, seeded with the entry's offset
+  std::uint64_t reserved[6];  // zero
+};
+static_assert(sizeof(set_entry) == 128);
+
+// In a run of its own.  What comes before the entries never changes.
+struct directory {
+  std::uint64_t magic;
+  std::uint64_t version;
+  std::uint64_t key;         // of the seals of headers and records; random
+  std::uint64_t rings;       // offset of the run with the rings; 0 on an image medium
+  std::uint64_t ring_bytes;  // of each, a multiple of the page
+  std::uint64_t ring_count;
+  std::uint64_t reserved;
+  std::uint64_t crc;  // XXH3 of all before, seeded with the directory's offset
+  set_entry entries[sets_max];
+};
+static_assert(sizeof(directory) == 64 + sets_max * sizeof(set_entry));
+static_assert(std::has_unique_object_representations_v<directory>);
+
+// ---- extent: a head, then slots -------------------------------------------------------------------------------------
+inline constexpr std::uint64_t extent_magic = 0x5458'4552;  // "REXT"
+inline constexpr std::uint64_t extent_pages = 8;
+struct extent_head {
+  std::uint64_t magic_and_slot;  // checked word: extent_magic (32), bytes of a slot (24)
+  std::uint64_t reserved[7];     // zero
+};
+static_assert(sizeof(extent_head) == line_bytes);
+
+// ---- header of a region ---------------------------------------------------------------------------------------------
+// A slot whose header is zero is free.  Changed by records of the log alone, always as a whole.
+struct header {
+  std::uint64_t rid;
+  std::uint64_t length_state;   // length (40), state (4), written (20 bits from bit 20)
+  std::uint64_t place_written;  // page of its run (32), written (20 bits from bit 0), levelling counter (12)
+  std::uint64_t seal;           // XXH3 of all before, seeded with the key of the directory and the header's place
+};
+static_assert(sizeof(header) == 32 && std::has_unique_object_representations_v<header>);
+inline constexpr std::uint64_t length_bits = 40;
+inline constexpr std::uint64_t length_max = (std::uint64_t{1} << length_bits) - 1;
+inline constexpr unsigned levelling_max = (1U << 12) - 1;
+
+// Where a region's bytes are: `inside` after its header, or in a run of their own, or nowhere: it reads as zeros.
+enum class state : std::uint8_t { free = 0, nowhere = 1, inside = 2, run = 3 };
+
+// A header, read.
+struct facts {
+  std::uint64_t rid = 0;
+  std::uint64_t length = 0;
+  std::uint64_t written = 0;  // bytes from here on read as zeros; at most `length`
+  std::uint32_t page = 0;     // of the run, if it has one
+  std::uint16_t levelling = 0;
+  state where = state::free;
+};
+constexpr header pack(const facts& f) noexcept {
+  header h{};
+  h.rid = f.rid;
+  h.length_state = f.length | std::uint64_t(f.where) << length_bits | f.written >> 20 << (length_bits + 4);
+  h.place_written = std::uint64_t{f.page} | (f.written & 0xF'FFFF) << 32 | std::uint64_t{f.levelling} << 52;
+  return h;
+}
+constexpr facts unpack(const header& h) noexcept {
+  facts f;
+  f.rid = h.rid;
+  f.length = h.length_state & length_max;
+  f.where = static_cast<state>(h.length_state >> length_bits & 15);
+  f.written = h.length_state >> (length_bits + 4) << 20 | (h.place_written >> 32 & 0xF'FFFF);
+  f.page = static_cast<std::uint32_t>(h.place_written);
+  f.levelling = static_cast<std::uint16_t>(h.place_written >> 52);
+  return f;
+}
+static_assert(unpack(pack({7, length_max, length_max - 1, ~0U, levelling_max, state::run})).written == length_max - 1);
+
+// ---- sizes of slots -------------------------------------------------------------------------------------------------
+// Header and bytes.  Slots of class 0 hold headers of regions whose bytes are elsewhere.
+inline constexpr std::uint64_t inside_max = 2048;  // a larger region has a run (Lewat, section III-C: half a page)
+inline constexpr std::array<std::uint16_t, 46> slot_bytes_of_class = [] {
+  std::array<std::uint16_t, 46> all{};
+  std::uint16_t bytes = sizeof(header);
+  for (std::uint16_t& slot : all) {
+    slot = bytes;
+    unsigned step = 8;  // an eighth of the size and less
+    for (unsigned power = 128; bytes >= power; power *= 2) step = power / 8;
+    bytes = static_cast<std::uint16_t>(bytes + step);
+  }
+  all.back() = sizeof(header) + inside_max;
+  return all;
+}();
+inline constexpr unsigned classes = slot_bytes_of_class.size();
+static_assert(slot_bytes_of_class[classes - 2] == 2048 && slot_bytes_of_class[classes - 1] == 2080);
+// The smallest with room for so many bytes of a region; at most inside_max.
+constexpr unsigned class_of(std::uint64_t bytes) noexcept {
+  unsigned c = 0;
+  while (slot_bytes_of_class[c] < sizeof(header) + bytes) ++c;
+  return c;
+}
+// Whose slots take exactly so much; `classes`: none.
+constexpr unsigned class_of_slot(std::uint64_t slot_bytes) noexcept {
+  unsigned c = 0;
+  while (c < classes && slot_bytes_of_class[c] != slot_bytes) ++c;
+  return c;
+}
+constexpr std::uint64_t slots_in(std::uint64_t extent_bytes, unsigned c) noexcept {
+  return (extent_bytes - sizeof(extent_head)) / slot_bytes_of_class[c];
+}
+constexpr std::uint64_t slot_at(unsigned c, std::uint64_t index) noexcept {
+  return sizeof(extent_head) + index * slot_bytes_of_class[c];
+}
+
+}  // namespace nvm::region::layout

@@ -1,0 +1,115 @@
+// The lock of a region: one word of volatile memory (Lewat, section IV-F; holes V1 to V3 and R5 of docs/design/023).
+//
+// Readers take nothing: they read the version, the bytes, and the version again.  A reader that has lost often enough
+// registers, and then no writer stores in place until it has gone.  A writer holds the region while it makes its
+// change durable elsewhere, beside readers, and marks it as changing only while it stores home.
+//
+//   read-in-read    nothing is stored
+//   read-in-write   good until the writer stores home
+//   write-in-read   a writer holds the region whoever reads; it waits for registered readers before it stores home, and
+//                   keeps new ones out while it waits, so that neither starves
+//
+// The version counts, so that a state that comes again (ABA) passes for no other.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+
+#include "platform/platform.hpp"
+
+namespace nvm::region {
+
+class region_lock {
+ public:
+  // ---- readers ----
+
+  // What end_read() compares with; waits while a writer stores home.
+  [[nodiscard]] std::uint64_t begin_read() const noexcept {
+    for (unsigned spins = 0;; ++spins) {
+      // acquire: pairs with end_change(): the bytes that it left.
+      const std::uint64_t word = word_.load(std::memory_order_acquire);
+      if ((word & changing) == 0) return word & version_mask;
+      wait(spins);
+    }
+  }
+  // Whether all that was loaded since begin_read(), by loads that acquire, is of one moment.
+  [[nodiscard]] bool end_read(std::uint64_t begun) const noexcept {
+    // relaxed: the loads of the bytes acquire, and come before.
+    return (word_.load(std::memory_order_relaxed) & (version_mask | changing)) == begun;
+  }
+  // From here to leave_reading() no writer stores home.
+  void register_reader() noexcept {
+    for (unsigned spins = 0;; ++spins) {
+      std::uint64_t word = word_.load(std::memory_order_relaxed);
+      // acquire: as in begin_read().
+      if ((word & (changing | waiting)) == 0 && (word & readers_mask) != readers_mask &&
+          word_.compare_exchange_weak(word, word + one_reader, std::memory_order_acquire, std::memory_order_relaxed)) {
+        return;
+      }
+      wait(spins);
+    }
+  }
+  // release: pairs with the acquire in begin_change(): what was read, was read before.
+  void leave_reading() noexcept { word_.fetch_sub(one_reader, std::memory_order_release); }
+
+  // ---- writers ----
+
+  [[nodiscard]] bool try_hold() noexcept {
+    std::uint64_t word = word_.load(std::memory_order_relaxed);
+    // acquire: pairs with let_go(): the state of the region as its last writer left it.
+    return (word & held) == 0 &&
+           word_.compare_exchange_strong(word, word | held, std::memory_order_acquire, std::memory_order_relaxed);
+  }
+  void hold() noexcept {
+    for (unsigned spins = 0; !try_hold(); ++spins) wait(spins);
+  }
+  [[nodiscard]] bool is_held() const noexcept { return (word_.load(std::memory_order_relaxed) & held) != 0; }
+  void let_go() noexcept { word_.fetch_and(~held, std::memory_order_release); }
+
+  // By the holder, before its first store home.
+  void begin_change() noexcept {
+    std::uint64_t word = word_.load(std::memory_order_relaxed);
+    for (unsigned spins = 0;; ++spins) {
+      if ((word & readers_mask) == 0) {
+        // acquire: pairs with leave_reading().  The stores home release: a reader that sees one sees the mark.
+        if (word_.compare_exchange_weak(word, (word & ~waiting) | changing, std::memory_order_acquire,
+                                        std::memory_order_relaxed)) {
+          return;
+        }
+        continue;
+      }
+      if ((word & waiting) == 0) word_.fetch_or(waiting, std::memory_order_relaxed);
+      wait(spins);
+      word = word_.load(std::memory_order_relaxed);
+    }
+  }
+  // By the holder, which holds it still.
+  void end_change() noexcept {
+    // Nobody registers while it is changing, and nobody else stores.
+    const std::uint64_t word = word_.load(std::memory_order_relaxed);
+    // release: pairs with begin_read(): the bytes.
+    word_.store((word & ~(changing | waiting)) + one_version, std::memory_order_release);
+  }
+
+ private:
+  static constexpr std::uint64_t held = 1;
+  static constexpr std::uint64_t waiting = 2;  // a writer waits for registered readers
+  static constexpr std::uint64_t changing = 4;
+  static constexpr std::uint64_t one_reader = 8;
+  static constexpr std::uint64_t readers_mask = 0xFFFULL << 3;
+  static constexpr std::uint64_t one_version = std::uint64_t{1} << 15;
+  static constexpr std::uint64_t version_mask = ~(one_version - 1);
+
+  static void wait(unsigned spins) noexcept {
+    if (spins < 64) {
+      isa::spin_hint();
+    } else {
+      std::this_thread::yield();
+    }
+  }
+
+  std::atomic<std::uint64_t> word_{0};
+};
+
+}  // namespace nvm::region

@@ -1,0 +1,334 @@
+// A change of one region or of several, all or nothing: regions are held from the first call about them to the end,
+// new bytes wait in volatile memory, and commit() makes one record of all (Lewat, sections IV and IV-G).
+//
+// Deadlock.  A transaction that holds regions takes another at once only if its number is larger than all that it
+// holds; a smaller one is taken if it is free, and otherwise the call fails with errc::busy: the caller aborts and
+// begins again with the regions given in advance.
+//
+// Threads: one, which the caller keeps between domain::inside for each call.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <span>
+#include <vector>
+
+#include "region/domain.hpp"
+#include "region/member.hpp"
+
+namespace nvm::region {
+
+template <media M>
+class transaction {
+ public:
+  using bytes = std::span<const std::byte>;
+  using thread = thread_state<M>;
+  using set = set_state<M>;
+
+  transaction(domain<M>& d, set& s, thread& t) : domain_{d}, set_{s}, thread_{t} { t.open.push_back(this); }
+  ~transaction() {
+    abort();
+    std::erase(thread_.open, this);
+  }
+  transaction(const transaction&) = delete;
+  transaction& operator=(const transaction&) = delete;
+
+  // `lasting`: the caller's bytes stay as they are until commit(), so that they need not be copied.
+  void lasting(bool yes) noexcept { lasting_ = yes; }
+  [[nodiscard]] bool has(std::uint64_t rid) const noexcept { return index_of(rid) != members_.size(); }
+  [[nodiscard]] std::size_t size() const noexcept { return members_.size(); }
+  [[nodiscard]] const set& of() const noexcept { return set_; }
+
+  // errc::not_found, busy, exists (it is in the transaction already), no_memory.
+  [[nodiscard]] status join(std::uint64_t rid, mode how = mode::adaptive) noexcept;
+  // A region of `size` bytes that read as zeros, with room for `room` at least.  errc::exists, no_space, no_memory,
+  // too_large.
+  [[nodiscard]] status create(std::uint64_t rid, std::uint64_t size, std::uint64_t room) noexcept;
+  // The rest is about regions that have joined; errc::not_found otherwise, or after drop().
+  [[nodiscard]] status drop(std::uint64_t rid) noexcept;
+  // errc::invalid: the bytes lie not within the region.
+  [[nodiscard]] status write(std::uint64_t rid, std::uint64_t offset, bytes from) noexcept;
+  // Where they went.  errc::too_large.
+  [[nodiscard]] result<std::uint64_t> append(std::uint64_t rid, bytes from) noexcept;
+  // A longer region reads as zeros there.  errc::too_large.
+  [[nodiscard]] status truncate(std::uint64_t rid, std::uint64_t length) noexcept;
+  // As the transaction will leave it.  Bytes that were read: fewer at the end of the region.  errc::invalid: the offset
+  // is after the end.
+  [[nodiscard]] result<std::uint64_t> read(std::uint64_t rid, std::uint64_t offset,
+                                           std::span<std::byte> to) const noexcept;
+  [[nodiscard]] result<std::uint64_t> length(std::uint64_t rid) const noexcept;
+
+  // All of it is durable on return; on an image medium after a wait for the thread's position.  errc::no_space,
+  // no_memory, too_large, log_full, io: nothing has changed, and the transaction is over.
+  [[nodiscard]] status commit() noexcept;
+  void abort() noexcept;
+
+ private:
+  static constexpr std::uint64_t checked_max = 512;         // bytes of one record with a checksum (section IV-E)
+  static constexpr std::uint64_t assembled_max = 64 << 10;  // bytes that are put together in volatile memory
+
+  [[nodiscard]] std::size_t index_of(std::uint64_t rid) const noexcept {
+    const auto at = std::lower_bound(sorted_.begin(), sorted_.end(), rid,
+                                     [&](std::uint32_t i, std::uint64_t r) { return members_[i].of->rid < r; });
+    return at != sorted_.end() && members_[*at].of->rid == rid ? *at : members_.size();
+  }
+  [[nodiscard]] result<member*> find(std::uint64_t rid) noexcept {
+    const std::size_t i = index_of(rid);
+    if (i == members_.size() || members_[i].dropped) {
+      return fail(errc::not_found, "region %lu is not in the transaction", rid);
+    }
+    return &members_[i];
+  }
+  // Room for one more, so that admit() cannot fail.  May throw std::bad_alloc.
+  void expect_member() {
+    members_.reserve(grown(members_));
+    sorted_.reserve(grown(sorted_));
+  }
+  template <class T>
+  [[nodiscard]] static std::size_t grown(const std::vector<T>& v) noexcept {
+    return v.size() < v.capacity() ? v.capacity() : std::max<std::size_t>(4, 2 * v.capacity());
+  }
+  void admit(const member& m) noexcept {
+    const auto at = std::lower_bound(sorted_.begin(), sorted_.end(), m.of->rid,
+                                     [&](std::uint32_t i, std::uint64_t r) { return members_[i].of->rid < r; });
+    const auto where = at - sorted_.begin();
+    members_.push_back(m);
+    sorted_.insert(sorted_.begin() + where, static_cast<std::uint32_t>(members_.size() - 1));
+  }
+  [[nodiscard]] status hold(entry& e) noexcept;
+  [[nodiscard]] status add(member& m, std::uint64_t offset, bytes from) noexcept;
+  void cut_changes(member& m, std::uint64_t length) noexcept;
+  [[nodiscard]] const std::byte* bytes_of(const change& c) const noexcept {
+    return c.from != nullptr ? c.from : arena_.data() + c.at;
+  }
+  template <class Visit>
+  void each_change(const member& m, Visit&& visit) const {
+    for (std::uint32_t i = m.first; i != member::none; i = changes_[i].next) visit(changes_[i]);
+  }
+
+  // ---- commit (transaction_commit.hpp) ----
+  [[nodiscard]] status prepare(bool large_by_copy) noexcept;
+  void plan(member& m, bool large_by_copy) noexcept;
+  [[nodiscard]] status take_places(member& m) noexcept;
+  [[nodiscard]] result<std::uint64_t> slot(unsigned in_class) noexcept;
+  [[nodiscard]] status run(member& m, std::uint64_t capacity) noexcept;
+  void give_places(member& m) noexcept;
+  // Whether something has to be fenced before the record.
+  [[nodiscard]] bool write_ahead(member& m) noexcept;
+  void assemble(const member& m, std::uint64_t begin, std::uint64_t end, std::byte* to) const noexcept;
+  void write_to(const member& m, std::uint64_t begin, std::uint64_t end) noexcept;
+  void gather(const member& m) noexcept;
+  void gather_header(const member& m) noexcept;
+  void settle(member& m, std::uint64_t version) noexcept;
+  [[nodiscard]] result<std::uint64_t> publish() noexcept;
+  void count(const member& m) noexcept;
+  void end() noexcept;
+
+  domain<M>& domain_;
+  set& set_;
+  thread& thread_;
+  bool lasting_ = false;
+  std::vector<member> members_;
+  std::vector<std::uint32_t> sorted_;  // members by number of region
+  std::vector<change> changes_;
+  std::vector<std::byte> arena_;
+  // Of commit().
+  std::vector<home_range> ranges_;
+  std::vector<std::byte> headers_;
+  std::vector<std::byte> assembled_;
+  std::size_t promised_ = 0;
+  bool short_of_room_ = false;  // a region could not move, and had to be recorded instead
+};
+
+template <media M>
+status transaction<M>::hold(entry& e) noexcept {
+  const bool in_order = sorted_.empty() || members_[sorted_.back()].of->rid < e.rid;
+  if (in_order) {
+    e.lock.hold();
+  } else if (!e.lock.try_hold()) {
+    return fail(errc::busy, "region %lu is held by another transaction, and waiting for it might be for ever", e.rid);
+  }
+  if (e.length.load(std::memory_order_relaxed) != entry::dropped) return {};
+  e.lock.let_go();
+  return fail(errc::not_found, "there is no region %lu", e.rid);
+}
+
+template <media M>
+status transaction<M>::join(std::uint64_t rid, mode how) noexcept try {
+  if (has(rid)) return fail(errc::exists, "region %lu is in the transaction already", rid);
+  expect_member();
+  entry* const e = set_.regions.find(rid);
+  if (e == nullptr) return fail(errc::not_found, "there is no region %lu", rid);
+  if (status s = hold(*e); !s) return s;
+  member m;
+  m.of = e;
+  m.how = how;
+  m.length = m.kept = e->length.load(std::memory_order_relaxed);
+  admit(m);
+  return {};
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory for a transaction of regions");
+}
+
+template <media M>
+status transaction<M>::create(std::uint64_t rid, std::uint64_t size, std::uint64_t room) noexcept try {
+  if (size > layout::length_max || room > layout::length_max) {
+    return fail(errc::too_large, "a region of %lu bytes: at most %lu", std::max(size, room), layout::length_max);
+  }
+  if (has(rid)) return fail(errc::exists, "region %lu is in the transaction already", rid);
+  expect_member();
+  if (status s = domain_.left().expect(1); !s) return s;
+  const std::uint64_t wanted = std::max(size, room);
+  const unsigned in_class = wanted <= layout::inside_max ? layout::class_of(std::max<std::uint64_t>(wanted, 1)) : 0;
+  auto made = std::unique_ptr<entry>{new (std::nothrow) entry};
+  const auto at = made == nullptr ? result<std::uint64_t>{fail(errc::no_memory, "no volatile memory for a region")}
+                                  : slot(in_class);
+  if (!at) {
+    domain_.left().spare(1);
+    return at.error();
+  }
+  made->rid = rid;
+  made->header = *at;
+  made->in_class = in_class;
+  made->length.store(entry::dropped, std::memory_order_relaxed);
+  if (in_class != 0) {
+    made->place.store(*at + sizeof(layout::header), std::memory_order_relaxed);
+    made->capacity = layout::slot_bytes_of_class[in_class] - sizeof(layout::header);
+  } else {
+    made->capacity = wanted;  // what its run will have
+  }
+  made->lock.hold();
+  if (status s = set_.regions.insert(made.get()); !s) {
+    set_.where.put_slot(in_class, *at);
+    domain_.left().spare(1);
+    return s;
+  }
+  member m;
+  m.of = made.release();
+  m.length = size;
+  m.created = m.touched = true;
+  admit(m);
+  return {};
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory for a transaction of regions");
+}
+
+template <media M>
+status transaction<M>::drop(std::uint64_t rid) noexcept {
+  const auto m = find(rid);
+  if (!m) return m.error();
+  (*m)->dropped = (*m)->touched = true;
+  (*m)->first = (*m)->last = member::none;
+  return {};
+}
+
+template <media M>
+status transaction<M>::add(member& m, std::uint64_t offset, bytes from) noexcept try {
+  if (from.empty()) return {};
+  changes_.reserve(grown(changes_));
+  change c{offset, from.size(), lasting_ ? from.data() : nullptr, arena_.size(), member::none};
+  if (!lasting_) arena_.insert(arena_.end(), from.begin(), from.end());
+  const auto index = static_cast<std::uint32_t>(changes_.size());
+  changes_.push_back(c);
+  (m.first == member::none ? m.first : changes_[m.last].next) = index;
+  m.last = index;
+  return {};
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory for %zu bytes of a transaction of regions", from.size());
+}
+
+template <media M>
+status transaction<M>::write(std::uint64_t rid, std::uint64_t offset, bytes from) noexcept {
+  const auto m = find(rid);
+  if (!m) return m.error();
+  if (!range_inside(offset, from.size(), (*m)->length)) {
+    return fail(errc::invalid, "region %lu: %zu bytes at %lu, it has %lu", rid, from.size(), offset, (*m)->length);
+  }
+  return add(**m, offset, from);
+}
+
+template <media M>
+result<std::uint64_t> transaction<M>::append(std::uint64_t rid, bytes from) noexcept {
+  const auto m = find(rid);
+  if (!m) return m.error();
+  const std::uint64_t at = (*m)->length;
+  if (from.size() > layout::length_max - at) {
+    return fail(errc::too_large, "region %lu: %zu bytes more than %lu: at most %lu", rid, from.size(), at,
+                layout::length_max);
+  }
+  if (status s = add(**m, at, from); !s) return s.error();
+  (*m)->length += from.size();
+  (*m)->touched = (*m)->touched || !from.empty();
+  return at;
+}
+
+template <media M>
+status transaction<M>::truncate(std::uint64_t rid, std::uint64_t length) noexcept {
+  const auto m = find(rid);
+  if (!m) return m.error();
+  if (length > layout::length_max) {
+    return fail(errc::too_large, "a region of %lu bytes: at most %lu", length, layout::length_max);
+  }
+  if (length == (*m)->length) return {};
+  if (length < (*m)->length) cut_changes(**m, length);
+  (*m)->kept = std::min((*m)->kept, length);
+  (*m)->length = length;
+  (*m)->touched = true;
+  return {};
+}
+// What was written after the new end is gone, also where the region grows again.
+template <media M>
+void transaction<M>::cut_changes(member& m, std::uint64_t length) noexcept {
+  for (std::uint32_t i = m.first; i != member::none; i = changes_[i].next) {
+    changes_[i].bytes = bytes_below(changes_[i], length);
+  }
+}
+
+template <media M>
+result<std::uint64_t> transaction<M>::length(std::uint64_t rid) const noexcept {
+  const auto m = const_cast<transaction*>(this)->find(rid);
+  if (!m) return m.error();
+  return (*m)->length;
+}
+
+template <media M>
+result<std::uint64_t> transaction<M>::read(std::uint64_t rid, std::uint64_t offset,
+                                           std::span<std::byte> to) const noexcept {
+  const auto found = const_cast<transaction*>(this)->find(rid);
+  if (!found) return found.error();
+  const member& m = **found;
+  if (offset > m.length) return fail(errc::invalid, "region %lu: offset %lu, it has %lu bytes", rid, offset, m.length);
+  const std::uint64_t n = std::min<std::uint64_t>(to.size(), m.length - offset);
+  assemble(m, offset, offset + n, to.data());
+  return n;
+}
+
+template <media M>
+void transaction<M>::abort() noexcept {
+  for (member& m : members_) {
+    if (m.created) {
+      set_.regions.erase(m.of);
+      set_.where.put_slot(static_cast<unsigned>(m.of->in_class), m.of->header);
+      m.of->lock.let_go();
+      domain_.left().leave(m.of);
+    } else {
+      m.of->lock.let_go();
+    }
+  }
+  end();
+}
+
+template <media M>
+void transaction<M>::end() noexcept {
+  members_.clear();
+  sorted_.clear();
+  changes_.clear();
+  arena_.clear();
+  ranges_.clear();
+  headers_.clear();
+}
+
+}  // namespace nvm::region
+
+#include "region/transaction_commit.hpp"

@@ -1,0 +1,366 @@
+// The part of a transaction of regions that chooses techniques and makes the change durable; included by
+// transaction.hpp.
+//
+// In the paper's order of rules (section IV-E), decided when the transaction commits and all of its bytes are known:
+//   1. up to 512 bytes:                        a record with a checksum (CERL); also where a region fits a slot
+//   2. bytes that nothing has led to yet:      they go where they belong, then the header says so (LOFU, append)
+//   3. half of the region and more:            all of it goes to a new place, then the header leads there (COUL)
+//   4. the rest:                               a record with a mark (REDO)
+// A region whose levelling counter has come to its end moves by 3 (section V).
+#pragma once
+
+#include "region/transaction.hpp"
+
+namespace nvm::region {
+
+template <media M>
+void transaction<M>::plan(member& m, bool large_by_copy) noexcept {
+  const entry& e = *m.of;
+  m.survived = m.written = std::min(m.kept, e.written.load(std::memory_order_relaxed));
+  m.new_place = m.new_header = 0;
+  m.moves = false;
+  std::uint64_t low = 0;
+  each_change(m, [&](const change& c) {
+    low += bytes_below(c, m.survived);
+    if (c.bytes != 0) m.written = std::max(m.written, c.offset + c.bytes);
+  });
+  const std::uint64_t high = m.written - m.survived;
+  m.by = technique::header;
+  if (m.dropped || low + high == 0) return;
+  const bool has_place = e.place.load(std::memory_order_relaxed) != 0;
+  const bool small = low + high <= checked_max;
+  // Bytes that were cut off are there until the commit, and must not be written over before.
+  const bool over_cut = m.survived < e.written.load(std::memory_order_relaxed) && high > checked_max;
+  bool moves = !has_place || m.written > e.capacity || over_cut;
+  if (!moves && low != 0) {
+    const std::uint64_t before = e.length.load(std::memory_order_relaxed);
+    const bool major = !small && 2 * low >= before;
+    moves = m.how == mode::copy || (m.how == mode::adaptive && major) || (large_by_copy && !small);
+    if (!moves && domain_.levelling() != 0 && e.levelling >= domain_.levelling()) {
+      moves = true;
+      thread_.levelled.add(1);
+    }
+  }
+  if (moves) {
+    m.by = m.survived == 0 && !over_cut ? technique::direct : technique::copy;
+  } else if (low == 0 && !small) {
+    m.by = technique::direct;
+  } else {
+    m.by = m.how == mode::marked || (m.how != mode::checked && !small) ? technique::marked : technique::record;
+  }
+  m.moves = moves;
+}
+
+template <media M>
+result<std::uint64_t> transaction<M>::slot(unsigned in_class) noexcept {
+  auto at = set_.where.take_slot(in_class, thread_.number);
+  if (at || at.error() != errc::no_space) return at;
+  domain_.reclaim(thread_);
+  return set_.where.take_slot(in_class, thread_.number);
+}
+
+template <media M>
+status transaction<M>::run(member& m, std::uint64_t capacity) noexcept {
+  auto at = set_.where.take_run(capacity, thread_.number);
+  if (!at && at.error() == errc::no_space) {
+    domain_.reclaim(thread_);
+    at = set_.where.take_run(capacity, thread_.number);
+    // Room to grow is a wish.
+    if (!at && at.error() == errc::no_space && capacity > m.written) {
+      at = set_.where.take_run(capacity = m.written, thread_.number);
+    }
+  }
+  if (!at) return at.error();
+  m.new_place = *at;
+  m.new_capacity = round_up(capacity, domain_.pages().sizes().page_bytes());
+  return {};
+}
+
+// A new place for the bytes of a region, and a header where it can be no longer.
+template <media M>
+status transaction<M>::take_places(member& m) noexcept {
+  const entry& e = *m.of;
+  std::uint64_t capacity = std::max<std::uint64_t>(m.written, 1);
+  if (e.place.load(std::memory_order_relaxed) == 0) {
+    capacity = std::max<std::uint64_t>({capacity, e.capacity, m.length});
+  } else if (m.written > e.capacity) {
+    capacity += capacity / 4;
+  } else if (4 * m.written >= e.capacity) {
+    capacity = e.capacity;
+  }
+  capacity = std::min(capacity, layout::length_max);
+  m.new_class = static_cast<std::uint8_t>(e.in_class);
+  if (capacity <= layout::inside_max) {
+    const unsigned in_class = layout::class_of(capacity);
+    const auto at = slot(in_class);
+    if (!at) return at.error();
+    m.new_header = *at;
+    m.new_class = static_cast<std::uint8_t>(in_class);
+    m.new_place = *at + sizeof(layout::header);
+    m.new_capacity = layout::slot_bytes_of_class[in_class] - sizeof(layout::header);
+    return {};
+  }
+  if (e.inside()) {
+    const auto at = slot(0);
+    if (!at) return at.error();
+    m.new_header = *at;
+    m.new_class = 0;
+  }
+  return run(m, capacity);
+}
+
+template <media M>
+void transaction<M>::give_places(member& m) noexcept {
+  const bool in_run = m.new_place != 0 && m.new_place != m.new_header + sizeof(layout::header);
+  if (in_run) set_.where.put_runs(std::span{&m.new_place, 1});
+  if (m.new_header != 0) set_.where.put_slot(m.new_class, m.new_header);
+  m.new_place = m.new_header = 0;
+}
+
+// ---- bytes ---------------------------------------------------------------------------------------------------------
+
+// Bytes [begin, end) of the region as the transaction leaves it.
+template <media M>
+void transaction<M>::assemble(const member& m, std::uint64_t begin, std::uint64_t end, std::byte* to) const noexcept {
+  if (begin == end) return;  // perhaps to nowhere
+  const std::uint64_t survived = std::min(m.kept, m.of->written.load(std::memory_order_relaxed));
+  std::uint64_t at = begin;
+  if (begin < survived) {
+    at = std::min(end, survived);
+    // Other threads read there at most.
+    std::memcpy(to, domain_.base() + m.of->place.load(std::memory_order_relaxed) + begin, at - begin);
+  }
+  std::memset(to + (at - begin), 0, end - at);
+  each_change(m, [&](const change& c) {
+    const std::uint64_t first = std::max(begin, c.offset);
+    const std::uint64_t last = std::min(end, c.offset + c.bytes);
+    if (first < last) std::memcpy(to + (first - begin), bytes_of(c) + (first - c.offset), last - first);
+  });
+}
+
+// The same, to where it will be, and its write-back.
+template <media M>
+void transaction<M>::write_to(const member& m, std::uint64_t begin, std::uint64_t end) noexcept {
+  std::byte* const place = domain_.base() + m.place();
+  for (std::uint64_t at = begin; at < end;) {
+    const std::uint64_t n = std::min<std::uint64_t>(end - at, assembled_.size());
+    assemble(m, at, at + n, assembled_.data());
+    if (m.new_place != 0) {
+      copy_out(domain_.medium(), place + at, assembled_.data(), n);
+    } else {
+      // A reader that began when the region was longer may look there still.
+      isolation::copy_in(place + at, assembled_.data(), n);
+      domain_.medium().flush(place + at, n);
+    }
+    at += n;
+  }
+}
+
+template <media M>
+bool transaction<M>::write_ahead(member& m) noexcept {
+  if (m.new_place != 0) {
+    write_to(m, 0, m.written);
+    return true;
+  }
+  if (m.written - m.survived <= checked_max) return false;
+  entry& e = *m.of;
+  if (e.shrunk != 0 && !planted(plant::append_beside_record)) {
+    // A record may be replayed over the bytes that no record has.
+    if (e.newest.load(std::memory_order_relaxed) > domain_.log().truncated()) domain_.log().truncate();
+    e.shrunk = 0;
+  }
+  write_to(m, m.survived, m.written);
+  return true;
+}
+
+// What the record has to say of the region.
+template <media M>
+void transaction<M>::gather(const member& m) noexcept {
+  if (m.new_place == 0 && !m.dropped) {
+    const std::uint64_t place = m.place();
+    each_change(m, [&](const change& c) {
+      const std::uint64_t n = bytes_below(c, m.survived);
+      if (n != 0) ranges_.push_back({place + c.offset, bytes_of(c), n});
+    });
+    const std::uint64_t high = m.written - m.survived;
+    if (high != 0 && high <= checked_max) {
+      std::byte* const to = headers_.data() + headers_.size();
+      headers_.resize(headers_.size() + high);  // reserved
+      assemble(m, m.survived, m.written, to);
+      ranges_.push_back({place + m.survived, to, high});
+    }
+  }
+  const bool written_changes = m.written != m.of->written.load(std::memory_order_relaxed);
+  if (m.touched || written_changes || m.new_place != 0) gather_header(m);
+}
+
+template <media M>
+void transaction<M>::gather_header(const member& m) noexcept {
+  const auto put = [&](std::uint64_t offset, const layout::header& h) {
+    std::byte* const to = headers_.data() + headers_.size();
+    headers_.resize(headers_.size() + sizeof h);  // reserved
+    std::memcpy(to, &h, sizeof h);
+    ranges_.push_back({offset, to, sizeof h});
+  };
+  const entry& e = *m.of;
+  if (m.dropped || (m.new_header != 0 && !planted(plant::moved_header_kept))) put(e.header, {});
+  if (m.dropped) return;
+  layout::facts f;
+  f.rid = e.rid;
+  f.length = m.length;
+  f.written = m.written;
+  f.levelling = static_cast<std::uint16_t>(m.new_place != 0 ? 0 : e.levelling);
+  const std::uint64_t place = m.place();
+  if (place == 0) {
+    f.where = layout::state::nowhere;
+  } else if (place == m.header() + sizeof(layout::header)) {
+    f.where = layout::state::inside;
+  } else {
+    f.where = layout::state::run;
+    f.page = static_cast<std::uint32_t>(domain_.pages().sizes().page_of(place));
+  }
+  put(m.header(), sealed(f, m.header(), domain_.key()));
+}
+
+// ---- the commit ----------------------------------------------------------------------------------------------------
+
+template <media M>
+status transaction<M>::prepare(bool large_by_copy) noexcept try {
+  constexpr std::size_t places_of_member = 3;  // a slot, a run, an entry
+  ranges_.clear();
+  headers_.clear();
+  ranges_.reserve(3 * members_.size() + changes_.size());
+  headers_.reserve(members_.size() * (2 * sizeof(layout::header) + checked_max));
+  assembled_.resize(assembled_max);
+  if (promised_ == 0) {
+    if (status s = domain_.left().expect(places_of_member * members_.size()); !s) return s;
+    promised_ = places_of_member * members_.size();
+  }
+  bool ahead = false;
+  short_of_room_ = false;
+  for (member& m : members_) {
+    plan(m, large_by_copy);
+    if (!m.moves) continue;
+    if (status s = take_places(m); !s) {
+      give_places(m);
+      const entry& e = *m.of;
+      const bool must = e.place.load(std::memory_order_relaxed) == 0 || m.written > e.capacity ||
+                        m.survived < e.written.load(std::memory_order_relaxed);
+      if (must || s.error() != errc::no_space) return s;
+      m.by = technique::marked;  // a full pool can be written to, as far as a record takes
+      short_of_room_ = true;
+    }
+  }
+  for (member& m : members_) ahead = write_ahead(m) || ahead;
+  if (ahead) domain_.medium().fence(edge{"region/E2"});
+  for (const member& m : members_) gather(m);
+  return {};
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory to commit a transaction of regions");
+}
+
+// The region is as the transaction wants it; its bytes are home.
+template <media M>
+void transaction<M>::settle(member& m, std::uint64_t version) noexcept {
+  entry& e = *m.of;
+  const auto leave = [&](const left_place& p) {
+    domain_.left().leave(p, version);
+    --promised_;
+  };
+  const std::uint64_t place = e.place.load(std::memory_order_relaxed);
+  const auto leave_run = [&] {
+    if (!e.inside() && place != 0) leave({place, e.capacity, set_.where.owner(), left_place::run});
+  };
+  const auto leave_slot = [&] {
+    leave(
+        {e.header, layout::slot_bytes_of_class[e.in_class], set_.where.owner(), static_cast<std::uint8_t>(e.in_class)});
+  };
+  e.newest.store(version, std::memory_order_relaxed);
+  if (m.dropped) {
+    leave_run();
+    leave_slot();
+    e.length.store(entry::dropped, std::memory_order_relaxed);
+    set_.regions.erase(&e);
+    domain_.left().leave(&e);
+    --promised_;
+    return;
+  }
+  if (m.by == technique::record || m.by == technique::marked) {
+    if (e.levelling < layout::levelling_max) ++e.levelling;
+  }
+  if (m.kept < e.written.load(std::memory_order_relaxed)) e.shrunk = 1;
+  if (m.new_place != 0) {
+    leave_run();
+    if (m.new_header != 0) leave_slot();
+    e.header = m.header();
+    e.in_class = m.new_class;
+    e.place.store(m.new_place, std::memory_order_relaxed);
+    e.capacity = m.new_capacity;
+    e.levelling = 0;
+    e.shrunk = 0;
+  }
+  e.written.store(m.written, std::memory_order_relaxed);
+  e.length.store(m.length, std::memory_order_relaxed);
+}
+
+template <media M>
+result<std::uint64_t> transaction<M>::publish() noexcept {
+  if (ranges_.empty()) return std::uint64_t{0};
+  const bool marked =
+      std::any_of(members_.begin(), members_.end(), [](const member& m) { return m.by == technique::marked; });
+  return domain_.log().commit(
+      thread_.log, ranges_, marked ? proof::mark : proof::checksum,
+      [&]() noexcept {
+        for (member& m : members_) m.of->lock.begin_change();
+      },
+      [&](std::uint64_t version) noexcept {
+        for (member& m : members_) {
+          if (version != 0) settle(m, version);
+          m.of->lock.end_change();
+        }
+      });
+}
+
+template <media M>
+void transaction<M>::count(const member& m) noexcept {
+  std::uint64_t sum = 0;
+  each_change(m, [&](const change& c) { sum += c.bytes; });
+  thread_.changes[static_cast<unsigned>(m.by)].add(1);
+  thread_.bytes[static_cast<unsigned>(m.by)].add(sum);
+}
+
+template <media M>
+status transaction<M>::commit() noexcept {
+  result<std::uint64_t> version{std::uint64_t{0}};
+  for (const bool large_by_copy : {false, true}) {
+    const status prepared = prepare(large_by_copy);
+    version = prepared ? publish() : result<std::uint64_t>{prepared.error()};
+    if (version) break;
+    for (member& m : members_) give_places(m);
+    if (version.error() != errc::too_large && version.error() != errc::log_full) break;
+  }
+  if (!version) {
+    domain_.left().spare(promised_);
+    promised_ = 0;
+    errc why = version.error();
+    if (short_of_room_ && why == errc::too_large) {
+      why =
+          fail(errc::no_space, "the pool is full: no room for a copy of a region, and too large a change for a record");
+    }
+    abort();
+    return why;
+  }
+  domain_.left().spare(promised_);
+  promised_ = 0;
+  thread_.transactions.add(1);
+  if constexpr (M::atomic_batches) thread_.position = std::max<lsn_t>(thread_.position, *version);
+  for (member& m : members_) {
+    count(m);
+    if (m.created) domain_.left().spare(1);
+    m.of->lock.let_go();
+  }
+  end();
+  return {};
+}
+
+}  // namespace nvm::region

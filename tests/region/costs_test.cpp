@@ -1,0 +1,152 @@
+// What a change of a region costs until its call returns, counted: lines written back and fences.  What the log writes
+// home later is not in it.
+#include "ground.hpp"
+
+namespace nvm::region::testing {
+namespace {
+
+class counting_media {
+ public:
+  static constexpr bool atomic_batches = false;
+  using batch = no_batch;
+  void flush(const void* p, std::size_t bytes, site s = site::here()) noexcept { metered_.flush(p, bytes, s); }
+  void copy(void* to, const void* from, std::size_t bytes, site s = site::here()) noexcept {
+    copy_out(metered_, to, from, bytes, s);
+  }
+  void fence(edge e) noexcept { metered_.fence(e); }
+  lsn_t last_lsn() noexcept { return 0; }
+  status durable(lsn_t) noexcept { return {}; }
+  [[nodiscard]] meter_totals totals() const { return counts_.totals(); }
+
+ private:
+  ordered_media inner_;
+  meter counts_;
+  meter_media<ordered_media> metered_{inner_, counts_};
+};
+static_assert(media<counting_media>);
+
+struct cost {
+  std::uint64_t lines = 0;
+  std::uint64_t fences = 0;
+  friend bool operator==(const cost&, const cost&) = default;
+};
+void PrintTo(const cost& c, std::ostream* to) { *to << c.lines << " lines, " << c.fences << " fences"; }
+
+class region_costs : public ::testing::Test {
+ protected:
+  static options large_rings() {
+    options o = settings();
+    o.ring_bytes = 1 << 20;  // no truncation falls into what is counted
+    o.levelling = 0;
+    return o;
+  }
+  template <class Body>
+  cost of(std::uint64_t rid, bool joins, Body&& body, mode how = mode::adaptive) {
+    const meter_totals before = pool.medium().totals();
+    EXPECT_TRUE(change_alone(pool.all(), set, t, rid, how, joins, body)) << last_message();
+    const meter_totals after = pool.medium().totals();
+    return {after.lines - before.lines, after.fences - before.fences};
+  }
+  cost create(std::uint64_t rid, std::uint64_t size, std::uint64_t room = 0) {
+    return of(rid, false, [&](auto& tx) { return tx.create(rid, size, room); });
+  }
+  cost write(std::uint64_t rid, std::uint64_t offset, std::uint64_t bytes, mode how = mode::adaptive) {
+    const auto b = pattern(bytes, bytes);
+    return of(rid, true, [&](auto& tx) { return tx.write(rid, offset, b); }, how);
+  }
+  cost append(std::uint64_t rid, std::uint64_t bytes) {
+    const auto b = pattern(bytes, bytes);
+    return of(rid, true, [&](auto& tx) -> status {
+      const auto at = tx.append(rid, b);
+      return at ? status{} : status{at.error()};
+    });
+  }
+  cost truncate(std::uint64_t rid, std::uint64_t length) {
+    return of(rid, true, [&](auto& tx) { return tx.truncate(rid, length); });
+  }
+  cost drop(std::uint64_t rid) {
+    return of(rid, true, [&](auto& tx) { return tx.drop(rid); });
+  }
+
+  ground<counting_media> pool{pool_geometry(4096, 8192), large_rings()};
+  set_state<counting_media>& set = pool.make("subject");
+  thread_state<counting_media>& t = pool.join();
+};
+
+constexpr std::uint64_t lines_of(std::uint64_t bytes) { return (bytes + line_bytes - 1) / line_bytes; }
+
+TEST_F(region_costs, are_those_of_the_guide) {
+  std::uint64_t rid = 1000;
+  for (const std::uint64_t size : {64, 600, 2000, 9000, 65536}) {
+    SCOPED_TRACE(size);
+    (void)create(rid++, size);  // a new extent of slots
+    (void)write(rid - 1, 0, size);
+    EXPECT_EQ(create(rid, size), (cost{1, 1}));
+    EXPECT_EQ(drop(rid), (cost{1, 1}));
+    EXPECT_EQ(create(++rid, size), (cost{1, 1}));
+    (void)write(rid, 0, size);  // the first
+    // A small part, to the border of one record with a checksum.
+    for (const std::uint64_t bytes : {8, 16, 64, 200, 512}) {
+      if (bytes > size) continue;
+      EXPECT_EQ(write(rid, 0, bytes), (cost{lines_of(32 + bytes), 1})) << bytes;
+    }
+    // Less than half.
+    if (size > 2000) {
+      EXPECT_EQ(write(rid, 0, 800), (cost{lines_of(32 + 800) + 1, 2}));
+    }
+    // All of it: its lines, the header's record, and of whole pages the entry of the page map.
+    if (size > 512) {
+      const cost all = write(rid, 0, size);
+      EXPECT_EQ(all.fences, 2U);
+      EXPECT_LE(all.lines, lines_of(size) + (size > layout::inside_max ? 2 : 3));
+    }
+    EXPECT_EQ(truncate(rid, size / 2), (cost{1, 1}));
+    EXPECT_EQ(drop(rid++), (cost{1, 1}));
+  }
+}
+
+TEST_F(region_costs, of_appends_are_those_of_the_guide) {
+  (void)create(1, 0, 100'000);
+  (void)append(1, 10);
+  for (const std::uint64_t bytes : {8, 100, 500})
+    EXPECT_EQ(append(1, bytes), (cost{lines_of(72 + round_up(bytes, 8)), 1}));
+  const cost large = append(1, 4096);
+  EXPECT_EQ(large.fences, 2U);
+  EXPECT_LE(large.lines, lines_of(4096) + 2);
+}
+
+TEST_F(region_costs, of_groups_do_not_grow_with_their_regions) {
+  for (std::uint64_t rid = 1; rid <= 8; ++rid) {
+    (void)create(rid, 100);
+    (void)write(rid, 0, 100);
+  }
+  const auto bytes = pattern(1, 16);
+  const meter_totals before = pool.medium().totals();
+  {
+    const domain<counting_media>::inside here{pool.all(), t};
+    transaction<counting_media> tx{pool.all(), set, t};
+    for (std::uint64_t rid = 1; rid <= 8; ++rid) {
+      ASSERT_TRUE(tx.join(rid));
+      ASSERT_TRUE(tx.write(rid, 8, bytes));
+    }
+    ASSERT_TRUE(tx.commit());
+  }
+  const meter_totals after = pool.medium().totals();
+  EXPECT_EQ(after.fences - before.fences, 1U);
+  EXPECT_EQ(after.lines - before.lines, lines_of(24 + 8 * (8 + 16)));
+}
+
+TEST_F(region_costs, of_reads_are_none) {
+  (void)create(1, 5000);
+  (void)write(1, 0, 5000);
+  std::vector<std::byte> seen(5000);
+  const meter_totals before = pool.medium().totals();
+  ASSERT_TRUE(read(pool.all(), set, t, 1, 0, seen));
+  ASSERT_TRUE(length(pool.all(), set, t, 1));
+  const meter_totals after = pool.medium().totals();
+  EXPECT_EQ(after.lines, before.lines);
+  EXPECT_EQ(after.fences, before.fences);
+}
+
+}  // namespace
+}  // namespace nvm::region::testing

@@ -1,0 +1,116 @@
+// The parts of regions by themselves: sizes, headers, the table, the lock.
+#include <atomic>
+#include <memory>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "ground.hpp"
+
+namespace nvm::region::testing {
+namespace {
+
+TEST(region_sizes, waste_little) {
+  for (std::uint64_t bytes = 1; bytes <= layout::inside_max; ++bytes) {
+    const unsigned c = layout::class_of(bytes);
+    const std::uint64_t slot = layout::slot_bytes_of_class[c];
+    ASSERT_GE(slot, bytes + sizeof(layout::header));
+    if (bytes >= 48) {
+      EXPECT_GE(100 * (bytes + sizeof(layout::header)), 85 * slot) << bytes;
+    }
+    if (c > 0) {
+      EXPECT_LT(layout::slot_bytes_of_class[c - 1], bytes + sizeof(layout::header));
+    }
+    EXPECT_EQ(layout::class_of_slot(slot), c);
+  }
+  EXPECT_EQ(layout::class_of_slot(33), layout::classes);
+}
+
+TEST(region_headers, say_what_they_were_told_and_any_flipped_bit_is_found) {
+  alignas(8) std::byte pool[256] = {};
+  constexpr std::uint64_t at = 64, key = 99;
+  const layout::facts in{0xFFFF'0000'1234'5678, layout::length_max, layout::length_max - 5, 0xFEDC'BA98, 4095,
+                         layout::state::run};
+  const layout::header h = sealed(in, at, key);
+  std::memcpy(pool + at, &h, sizeof h);
+  layout::facts out;
+  ASSERT_EQ(header_fault(pool, at, 0, key, out), nullptr);
+  EXPECT_EQ(out.rid, in.rid);
+  EXPECT_EQ(out.length, in.length);
+  EXPECT_EQ(out.written, in.written);
+  EXPECT_EQ(out.page, in.page);
+  EXPECT_EQ(out.levelling, in.levelling);
+  for (unsigned bit = 0; bit < 8 * sizeof h; ++bit) {
+    pool[at + bit / 8] ^= std::byte(1U << bit % 8);
+    EXPECT_NE(header_fault(pool, at, 0, key, out), nullptr) << bit;
+    pool[at + bit / 8] ^= std::byte(1U << bit % 8);
+  }
+  // Elsewhere, or in another pool, it is none.
+  std::memcpy(pool + at + 32, &h, sizeof h);
+  EXPECT_NE(header_fault(pool, at + 32, 0, key, out), nullptr);
+  EXPECT_NE(header_fault(pool, at, 0, key + 1, out), nullptr);
+}
+
+TEST(region_table, has_what_was_put_in) {
+  table t;
+  std::vector<std::unique_ptr<entry>> all;
+  std::mt19937_64 random{7};
+  for (std::uint64_t i = 0; i < 20'000; ++i) {
+    all.push_back(std::make_unique<entry>());
+    all.back()->rid = i % 2 == 0 ? i : random();
+    ASSERT_TRUE(t.insert(all.back().get())) << last_message();
+  }
+  EXPECT_EQ(t.count(), all.size());
+  EXPECT_EQ(t.insert(all[5].get()).error(), errc::exists);
+  for (std::size_t i = 0; i < all.size(); i += 3) t.erase(all[i].get());
+  for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(t.find(all[i]->rid), i % 3 == 0 ? nullptr : all[i].get());
+  std::set<const entry*> visited;
+  for (unsigned s = 0; s < table::shards; ++s) t.for_each_of(s, [&](entry* e) { visited.insert(e); });
+  EXPECT_EQ(visited.size(), t.count());
+}
+
+TEST(region_table, is_read_while_it_grows) {
+  table t;
+  std::vector<std::unique_ptr<entry>> all;
+  for (std::uint64_t i = 0; i < 30'000; ++i) {
+    all.push_back(std::make_unique<entry>());
+    all.back()->rid = i * 0x9E37'79B9;
+  }
+  for (std::uint64_t i = 0; i < 100; ++i) ASSERT_TRUE(t.insert(all[i].get()));
+  std::atomic<bool> stop{false};
+  std::atomic<std::uint64_t> missed{0};
+  std::thread reader{[&] {
+    while (!stop.load()) {
+      for (std::uint64_t i = 0; i < 100; ++i) missed += t.find(all[i]->rid) == all[i].get() ? 0 : 1;
+    }
+  }};
+  for (std::uint64_t i = 100; i < all.size(); ++i) ASSERT_TRUE(t.insert(all[i].get()));
+  stop = true;
+  reader.join();
+  EXPECT_EQ(missed.load(), 0U);
+}
+
+TEST(region_lock, readers_that_register_keep_the_holder_from_storing) {
+  region_lock l;
+  ASSERT_TRUE(l.try_hold());
+  EXPECT_FALSE(l.try_hold());
+  l.register_reader();
+  std::atomic<bool> changing{false};
+  std::thread writer{[&] {
+    l.begin_change();
+    changing = true;
+    l.end_change();
+    l.let_go();
+  }};
+  std::this_thread::sleep_for(std::chrono::milliseconds{20});
+  EXPECT_FALSE(changing.load());
+  const std::uint64_t begun = l.begin_read();
+  EXPECT_TRUE(l.end_read(begun));
+  l.leave_reading();
+  writer.join();
+  EXPECT_FALSE(l.end_read(begun));
+  EXPECT_FALSE(l.is_held());
+}
+
+}  // namespace
+}  // namespace nvm::region::testing

@@ -1,0 +1,232 @@
+// Regions under threads: readers see whole changes, groups are one change, nothing is lost of what writers add.
+#include <atomic>
+#include <numeric>
+#include <thread>
+
+#include "ground.hpp"
+
+namespace nvm::region::testing {
+namespace {
+
+using media_type = direct_media;
+constexpr unsigned rounds = 400;
+
+geometry roomy() { return pool_geometry(256, 8192); }
+isa::write_back best() { return isa::best_write_back(); }
+
+class crew {
+ public:
+  template <class F>
+  void add(F&& f) {
+    members_.emplace_back(std::forward<F>(f));
+  }
+  ~crew() {
+    for (std::thread& t : members_) t.join();
+  }
+
+ private:
+  std::vector<std::thread> members_;
+};
+
+// A change of `bytes` bytes of a region of `size`, by each technique.
+struct load {
+  const char* name;
+  std::uint64_t size;
+  std::uint64_t bytes;
+  mode how;
+};
+constexpr load loads[] = {{"slot", 64, 64, mode::adaptive},
+                          {"checked", 2000, 300, mode::checked},
+                          {"marked", 4096, 1000, mode::marked},
+                          {"copy", 2000, 1500, mode::adaptive},
+                          {"copy_of_pages", 9000, 9000, mode::adaptive}};
+void PrintTo(const load& l, std::ostream* to) { *to << l.name; }
+class region_threads : public ::testing::TestWithParam<load> {};
+
+TEST_P(region_threads, readers_see_whole_changes) {
+  const load& l = GetParam();
+  ground<media_type> pool{roomy(), settings(), best()};
+  auto& set = pool.make("subject");
+  auto& maker = pool.join();
+  constexpr std::uint64_t regions = 3;
+  for (std::uint64_t rid = 0; rid < regions; ++rid) {
+    ASSERT_TRUE(
+        change_alone(pool.all(), set, maker, rid, l.how, false, [&](auto& tx) { return tx.create(rid, l.size, 0); }));
+  }
+  std::atomic<unsigned> writing{2};
+  std::atomic<std::uint64_t> torn{0};
+  std::atomic<std::uint64_t> reads{0};
+  {
+    crew all;
+    for (unsigned w = 0; w < 2; ++w) {
+      all.add([&, w] {
+        auto& t = pool.join();
+        std::vector<std::byte> bytes(l.bytes);
+        for (unsigned i = 0; i < rounds; ++i) {
+          std::fill(bytes.begin(), bytes.end(), static_cast<std::byte>(2 * i + w));
+          const std::uint64_t rid = i % regions;
+          EXPECT_TRUE(change_alone(pool.all(), set, t, rid, l.how, true, [&](auto& tx) {
+            return tx.write(rid, l.size - l.bytes, bytes);
+          })) << last_message();
+        }
+        --writing;
+      });
+    }
+    all.add([&] {
+      auto& t = pool.join();
+      std::vector<std::byte> seen(l.bytes);
+      do {
+        for (std::uint64_t rid = 0; rid < regions; ++rid) {
+          const auto n = read(pool.all(), set, t, rid, l.size - l.bytes, seen);
+          EXPECT_TRUE(n && *n == l.bytes);
+          for (const std::byte b : seen) torn += b == seen.front() ? 0 : 1;
+          ++reads;
+        }
+      } while (writing.load() != 0);
+    });
+  }
+  EXPECT_EQ(torn.load(), 0U);
+  EXPECT_GT(reads.load(), 0U);
+}
+INSTANTIATE_TEST_SUITE_P(techniques, region_threads, ::testing::ValuesIn(loads),
+                         [](const auto& i) { return std::string{i.param.name}; });
+
+// Money that goes from one account to another is in one of them; regions are asked for in any order.
+TEST(region_groups, are_one_change) {
+  ground<media_type> pool{roomy(), settings(), best()};
+  auto& set = pool.make("accounts");
+  auto& maker = pool.join();
+  constexpr std::uint64_t accounts = 4;
+  constexpr std::int64_t each = 1000;
+  for (std::uint64_t rid = 0; rid < accounts; ++rid) {
+    ASSERT_TRUE(change_alone(pool.all(), set, maker, rid, mode::adaptive, false, [&](auto& tx) -> status {
+      if (status s = tx.create(rid, sizeof each, 0); !s) return s;
+      return tx.write(rid, 0, std::as_bytes(std::span{&each, 1}));
+    }));
+  }
+  std::atomic<unsigned> busy{0};
+  const auto transfer = [&](auto& t, std::uint64_t from, std::uint64_t to, std::int64_t sum) -> status {
+    const typename domain<media_type>::inside here{pool.all(), t};
+    transaction<media_type> tx{pool.all(), set, t};
+    if (status s = tx.join(from); !s) return s;
+    if (status s = tx.join(to); !s) return s;
+    for (const auto& [rid, change] : {std::pair{from, -sum}, std::pair{to, sum}}) {
+      std::int64_t now = 0;
+      if (auto n = tx.read(rid, 0, std::as_writable_bytes(std::span{&now, 1})); !n) return n.error();
+      now += change;
+      if (status s = tx.write(rid, 0, std::as_bytes(std::span{&now, 1})); !s) return s;
+    }
+    return tx.commit();
+  };
+  {
+    crew all;
+    for (unsigned w = 0; w < 3; ++w) {
+      all.add([&, w] {
+        auto& t = pool.join();
+        for (unsigned i = 0; i < rounds;) {
+          const std::uint64_t from = (i + w) % accounts;
+          const std::uint64_t to = (i * 3 + w + 1) % accounts;
+          if (from == to) {
+            ++i;
+            continue;
+          }
+          const status s = transfer(t, from, to, 1 + i % 7);
+          if (!s) {
+            EXPECT_EQ(s.error(), errc::busy) << last_message();
+            ++busy;
+            std::this_thread::yield();
+            continue;
+          }
+          ++i;
+        }
+      });
+    }
+  }
+  pool.crash_and_open();
+  auto& again = pool.make("accounts");
+  auto& t = pool.join();
+  std::int64_t sum = 0;
+  for (std::uint64_t rid = 0; rid < accounts; ++rid) {
+    std::int64_t now = 0;
+    ASSERT_TRUE(read(pool.all(), again, t, rid, 0, std::as_writable_bytes(std::span{&now, 1})));
+    sum += now;
+  }
+  EXPECT_EQ(sum, each * static_cast<std::int64_t>(accounts));
+}
+
+// What several threads append is all there, each record whole, in an order that each thread's own agrees with.
+TEST(region_appends, of_threads_are_all_there) {
+  ground<media_type> pool{roomy(), settings(), best()};
+  auto& set = pool.make("logs");
+  auto& maker = pool.join();
+  ASSERT_TRUE(
+      change_alone(pool.all(), set, maker, 1, mode::adaptive, false, [&](auto& tx) { return tx.create(1, 0, 0); }));
+  {
+    crew all;
+    for (std::uint32_t w = 0; w < 3; ++w) {
+      all.add([&, w] {
+        auto& t = pool.join();
+        for (std::uint32_t i = 0; i < rounds; ++i) {
+          const std::uint32_t record[2] = {w, i};
+          EXPECT_TRUE(change_alone(pool.all(), set, t, 1, mode::adaptive, true, [&](auto& tx) -> status {
+            const auto at = tx.append(1, std::as_bytes(std::span{record}));
+            return at ? status{} : status{at.error()};
+          })) << last_message();
+        }
+      });
+    }
+  }
+  std::vector<std::uint32_t> seen(2 * 3 * rounds);
+  ASSERT_EQ(*read(pool.all(), set, maker, 1, 0, std::as_writable_bytes(std::span{seen})), 4 * seen.size());
+  std::uint32_t next[3] = {};
+  for (std::size_t i = 0; i < seen.size(); i += 2) {
+    ASSERT_LT(seen[i], 3U);
+    EXPECT_EQ(seen[i + 1], next[seen[i]]++);
+  }
+  EXPECT_EQ(next[0] + next[1] + next[2], 3 * rounds);
+}
+
+// Regions come and go under readers that know their numbers.
+TEST(region_threads, drops_and_makes_under_readers) {
+  ground<media_type> pool{roomy(), settings(), best()};
+  auto& set = pool.make("subject");
+  std::atomic<bool> stop{false};
+  std::atomic<std::uint64_t> wrong{0};
+  {
+    crew all;
+    all.add([&] {
+      auto& t = pool.join();
+      std::vector<std::byte> bytes(700);
+      for (unsigned i = 0; i < 4 * rounds; ++i) {
+        const std::uint64_t rid = i % 5;
+        std::fill(bytes.begin(), bytes.end(), static_cast<std::byte>(rid + 1));
+        EXPECT_TRUE(change_alone(pool.all(), set, t, rid, mode::adaptive, false, [&](auto& tx) -> status {
+          if (status s = tx.create(rid, bytes.size(), 0); !s) return s;
+          return tx.write(rid, 0, bytes);
+        })) << last_message();
+        EXPECT_TRUE(
+            change_alone(pool.all(), set, t, rid, mode::adaptive, true, [&](auto& tx) { return tx.drop(rid); }));
+        if (i % 64 == 0) pool.all().collect(true);
+      }
+      stop = true;
+    });
+    all.add([&] {
+      auto& t = pool.join();
+      std::vector<std::byte> seen(700);
+      while (!stop.load()) {
+        for (std::uint64_t rid = 0; rid < 5; ++rid) {
+          const auto n = read(pool.all(), set, t, rid, 0, seen);
+          if (!n) {
+            wrong += n.error() == errc::not_found ? 0 : 1;
+            continue;
+          }
+          for (std::uint64_t i = 0; i < *n; ++i) wrong += seen[i] == static_cast<std::byte>(rid + 1) ? 0 : 1;
+        }
+      }
+    });
+  }
+  EXPECT_EQ(wrong.load(), 0U);
+}
+
+}  // namespace
+}  // namespace nvm::region::testing
