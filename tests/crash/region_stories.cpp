@@ -1,0 +1,388 @@
+#include "region_stories.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace nvm::tests {
+namespace {
+
+using player = region_player;
+using mode = region::mode;
+
+// A set and its directory, from nothing.
+void first_region(player& p) {
+  p.make_set("a");
+  p.create("a", 1, 100);
+  p.write("a", 1, 10, 50);
+  p.drop("a", 1);
+}
+
+void one_is_created(player& p) {
+  p.make_set("a");
+  p.create("a", 9, 10);
+  p.on_machine().explore_from_here();
+  p.create("a", 1, 100, 100);
+  p.create("a", 2, 600, 600);
+  p.create("a", 3, 3000, 3000);
+  p.create("a", 4, 40);          // reads as zeros
+  p.create("a", 5, 5000);        // without a place
+  p.create("a", 6, 0, 0, 1000);  // room to grow
+  p.create("a", 7, 2048, 2048);
+  p.write("a", 5, 4000, 100);
+  p.append("a", 6, 900);
+}
+
+// Small, half and whole, once in a slot of its own, once in a run.
+template <mode How, std::uint64_t Bytes>
+void one_is_written(player& p) {
+  p.make_set("a");
+  p.create("a", 1, Bytes, Bytes);
+  p.create("a", 2, Bytes, Bytes);
+  p.truncate_log();
+  p.on_machine().explore_from_here();
+  p.write("a", 1, Bytes / 3, 20, How);
+  p.write("a", 2, Bytes / 4, Bytes / 2, How);
+  p.write("a", 1, 0, Bytes, How);
+  p.write("a", 1, Bytes - 30, 30, How);
+  p.write("a", 2, 0, Bytes - 1, How);
+  p.write("a", 2, Bytes / 2, 10, How);
+}
+
+void one_is_appended_to(player& p) {
+  p.make_set("a");
+  p.create("a", 1, 20, 20);
+  p.create("a", 2, 700, 700, 1900);
+  p.create("a", 3, 3000, 3000, 6000);
+  p.on_machine().explore_from_here();
+  p.append("a", 1, 10);
+  p.append("a", 2, 100);  // by its record
+  p.append("a", 2, 700);  // beside it
+  p.append("a", 3, 500);
+  p.append("a", 3, 1500);
+  p.write("a", 2, 650, 100);
+}
+// Out of the slot into a larger one, into a run, and out of that.
+void one_outgrows_its_place(player& p) {
+  p.make_set("a");
+  p.create("a", 1, 20, 20);
+  p.create("a", 2, 0);
+  p.on_machine().explore_from_here();
+  p.append("a", 1, 100);
+  p.append("a", 1, 1000);
+  p.append("a", 1, 1500);
+  p.append("a", 1, 300);
+  p.append("a", 1, 2500);
+  p.append("a", 2, 3000);
+  p.append("a", 2, 1);
+}
+void one_is_cut_off(player& p) {
+  p.make_set("a");
+  p.create("a", 1, 300, 300);
+  p.create("a", 2, 5000, 5000);
+  p.truncate_log();
+  p.on_machine().explore_from_here();
+  p.truncate("a", 1, 100);
+  p.truncate("a", 1, 250);  // reads as zeros from 100 on
+  p.append("a", 1, 30);
+  p.truncate("a", 2, 1000);
+  p.write("a", 2, 300, 600);
+  p.truncate("a", 2, 5000);
+  p.write("a", 2, 3000, 700);  // beside what is zero
+  p.truncate("a", 2, 0);
+  p.append("a", 2, 2600);
+  p.truncate("a", 1, 0);
+  p.truncate("a", 1, 4000);
+}
+// The record of a write is pending where bytes are added that no record has.
+template <std::uint64_t Bytes>
+void one_is_added_to_beside_a_record(player& p) {
+  p.make_set("a");
+  p.create("a", 1, Bytes, Bytes);
+  p.truncate_log();
+  p.on_machine().explore_from_here();
+  p.write("a", 1, Bytes / 2, 400);
+  p.truncate("a", 1, Bytes / 2 - 50);
+  p.append("a", 1, 800);
+  p.write("a", 1, Bytes / 2, 20);
+}
+// What a region leaves is another's, whose bytes no record has.
+void places_are_used_again(player& p) {
+  p.make_set("a");
+  p.create("a", 1, 3000, 3000);
+  p.create("a", 2, 700, 700);
+  p.truncate_log();
+  p.on_machine().explore_from_here();
+  p.write("a", 1, 100, 300);
+  p.write("a", 2, 100, 300);
+  p.drop("a", 1);
+  p.drop("a", 2);
+  p.collect();
+  for (std::uint64_t rid = 3; rid <= 6; ++rid) p.create("a", rid, 2900 + rid, 2900 + rid);
+  p.create("a", 7, 650, 650);
+}
+// The pool has no room but what was left.
+void last_places_are_used_again(player& p) {
+  p.make_set("a");
+  p.create("a", 1, 700, 700);
+  std::uint64_t last = 1;
+  while (last < 12 && p.try_change("a", p.creation(last + 1, 6000, 6000))) ++last;
+  p.truncate_log();
+  p.on_machine().explore_from_here();
+  p.write("a", 2, 100, 300);
+  p.write("a", 3, 100, 300, mode::marked);
+  p.drop("a", 2);
+  (void)p.try_change("a", p.creation(last + 1, 5900, 5900));
+  p.write("a", 3, 50, 600, mode::copy);  // there is no room for one
+  p.drop("a", 3);
+  (void)p.try_change("a", p.appending(1, 5200));
+  (void)p.try_change("a", p.creation(2, 5800, 5800));
+}
+void one_moves_for_levelling(player& p) {
+  p.make_set("a");
+  p.create("a", 1, 60, 60);
+  p.create("a", 2, 2500, 2500);
+  p.on_machine().explore_from_here();
+  for (std::uint64_t i = 0; i < 6; ++i) {
+    p.write("a", 1, i, 9);
+    p.write("a", 2, 400 * i, 13);
+  }
+}
+
+void groups_of_one(player& p) {
+  p.make_set("a");
+  p.create("a", 1, 100, 100);
+  p.on_machine().explore_from_here();
+  p.group("a", {p.writing(1, 0, 10), p.writing(1, 5, 20), p.appending(1, 30), p.truncating(1, 110), p.appending(1, 5)});
+  p.group("a", {p.creation(2, 50, 50), p.appending(2, 700), p.writing(2, 40, 20)});
+  p.group("a", {p.creation(3, 50, 50), p.dropping(3)});
+  p.group("a", {p.truncating(2, 10), p.appending(2, 680)});  // over what is cut off
+  p.group_given_up("a", {p.writing(1, 0, 10), p.creation(4, 30, 30)});
+  p.group("a", {p.writing(1, 3, 10), p.dropping(1)});
+}
+void groups_of_several(player& p) {
+  p.make_set("a");
+  p.create("a", 1, 100, 100);
+  p.create("a", 2, 1000, 1000);
+  p.create("a", 3, 3000, 3000);
+  p.on_machine().explore_from_here();
+  p.group("a", {p.writing(1, 10, 50), p.writing(2, 100, 60)});
+  p.group("a", {p.writing(1, 10, 50), p.writing(2, 0, 700), p.writing(3, 1000, 2000), p.creation(4, 700, 700)});
+  p.group("a", {p.dropping(1), p.appending(3, 900), p.creation(5, 20, 20), p.truncating(2, 100)});
+  p.group("a", {p.dropping(3), p.dropping(4), p.creation(1, 30, 30), p.appending(2, 2500)});
+  p.group("a", {p.creation(3, 1200, 1200), p.creation(4, 2900), p.writing(4, 1, 2600), p.dropping(5)});
+}
+
+void sets_come_and_go(player& p) {
+  p.make_set("a");
+  p.create("a", 1, 100, 100);
+  p.on_machine().explore_from_here();
+  p.make_set("b");
+  p.create("b", 1, 3000, 3000);
+  p.create("b", 2, 30, 30);
+  p.write("b", 1, 5, 300);
+  p.write("a", 1, 5, 20);
+  p.drop_set("b");
+  p.create("a", 2, 5000, 5000);
+  p.make_set("c");
+  p.create("c", 1, 40, 40);
+  p.drop("c", 1);
+  p.drop_set("a");
+  p.make_set("a");
+  p.create("a", 1, 2500, 2500);
+  p.drop_set("c");
+}
+
+void threads_take_turns(player& p) {
+  p.make_set("a");
+  p.create("a", 1, 200, 200);
+  p.create("a", 2, 3000, 3000);
+  p.on_machine().explore_from_here();
+  for (unsigned i = 0; i < 3; ++i) {
+    p.on(i % 2);
+    p.write("a", 1, 10 + i, 40);
+    p.on((i + 1) % 2);
+    p.write("a", 1, 20 + i, 40);
+    p.write("a", 2, 100 * i, 300);
+    p.on(0);
+    p.append("a", 2, 600);
+  }
+}
+void closed_and_opened(player& p) {
+  p.make_set("a");
+  p.create("a", 1, 200, 200);
+  p.create("a", 2, 3000, 3000);
+  p.on_machine().explore_from_here();
+  p.write("a", 1, 0, 100);
+  p.write("a", 2, 0, 2000);
+  p.drop("a", 1);
+  p.close();
+  p.reopen();
+  p.write("a", 2, 100, 100);
+  p.create("a", 1, 300, 300);
+  p.close();
+  p.reopen();
+  p.append("a", 2, 900);
+}
+void dies_and_goes_on(player& p) {
+  p.make_set("a");
+  p.create("a", 1, 200, 200);
+  p.create("a", 2, 3000, 3000);
+  p.write("a", 1, 0, 100);
+  p.write("a", 2, 100, 200);
+  p.drop("a", 1);
+  p.reopen();
+  p.on_machine().explore_from_here();
+  p.write("a", 2, 200, 200);
+  p.create("a", 1, 300, 300);
+  p.truncate("a", 2, 250);
+  p.reopen();
+  p.append("a", 2, 900);
+  p.write("a", 1, 3, 30);
+}
+
+// Killed at each write-back and fence, with the power cut at any moment after that: what the next process has seen
+// stays.
+template <unsigned First>
+void is_killed_making_a_set(player& p) {
+  unsigned point = First;
+  while (p.make_set_killed(point, "a") && !p.model().contains("a")) ++point;
+  p.create("a", 1, 30, 30);
+  for (point = 1; p.make_set_killed(point, "b") && !p.model().contains("b"); ++point) {
+  }
+  p.create("b", 1, 30, 30);
+}
+void is_killed_dropping_a_set(player& p) {
+  p.make_set("a");
+  p.create("a", 1, 30, 30);
+  p.close();
+  p.reopen();
+  p.on_machine().explore_from_here();
+  for (unsigned point = 1; p.model().contains("a"); ++point) (void)p.drop_set_killed(point, "a");
+  p.make_set("b");
+  p.create("b", 1, 700, 700);
+}
+void is_killed_creating(player& p) {
+  p.make_set("a");
+  p.close();
+  p.reopen();
+  p.on_machine().explore_from_here();
+  for (unsigned point = 1; p.group_killed(point, "a", {p.creation(1, 700, 700)});) {
+    if (p.model().at("a").contains(1)) {
+      p.drop("a", 1);
+      point += 3;
+    }
+    ++point;
+  }
+  p.create("a", 2, 30, 30);
+  unsigned point = 1;
+  while (p.group_killed(point, "a", {p.creation(point + 2, 2500, 2500)}) && point < 9) ++point;
+}
+void is_killed_changing(player& p) {
+  p.make_set("a");
+  p.create("a", 1, 100, 100);
+  p.create("a", 2, 3000, 3000);
+  p.close();
+  p.reopen();
+  p.on_machine().explore_from_here();
+  unsigned point = 1;
+  while (p.group_killed(point, "a", {p.writing(1, 10, 20), p.writing(2, 100, 300)})) ++point;
+  for (point = 1; p.group_killed(point, "a", {p.writing(2, 0, 2000)}); point += 5) {
+  }
+  for (point = 1; p.group_killed(point, "a", {p.appending(2, 700)}); point += 3) {
+  }
+  p.write("a", 2, 100, 30);
+}
+// The tail of a ring may be the old one still when the next process has filled it.  That of the first lane is written
+// back with the versions beside it.
+void is_killed_truncating(player& p) {
+  p.make_set("a");
+  p.create("a", 1, 400, 400);
+  p.close();
+  p.reopen();
+  p.on_machine().explore_from_here();
+  p.on(1);
+  for (unsigned point = 8; point < 40; ++point) {
+    for (int i = 0; i < 3; ++i) p.write("a", 1, 10, 350, mode::checked);
+    if (!p.truncate_log_killed(point)) break;
+    for (int i = 0; i < 4; ++i) p.write("a", 1, 0, 380, mode::checked);
+    p.reopen();
+  }
+}
+// Places are given back, and others take them.
+void is_killed_collecting(player& p) {
+  p.make_set("a");
+  for (std::uint64_t rid = 1; rid <= 4; ++rid) p.create("a", rid, 2600, 2600);
+  p.close();
+  p.reopen();
+  p.on_machine().explore_from_here();
+  for (unsigned point = 1; point < 12; ++point) {
+    p.drop("a", 1);
+    p.drop("a", 2);
+    const bool goes_on = p.collect_killed(point);
+    p.create("a", 1, 5000, 5000);
+    p.drop("a", 1);
+    for (std::uint64_t rid = 1; rid <= 2; ++rid) p.create("a", rid, 2600, 2600);
+    if (!goes_on) break;
+  }
+}
+}  // namespace
+
+const std::vector<region_story>& region_stories() {
+  static const std::vector<region_story> all{
+      {"the first region", first_region},
+      {"one is created", one_is_created, 120},
+      {"64 bytes are written, adaptive", one_is_written<mode::adaptive, 64>},
+      {"600 bytes are written, adaptive", one_is_written<mode::adaptive, 600>},
+      {"2100 bytes are written, adaptive", one_is_written<mode::adaptive, 2100>},
+      {"5000 bytes are written, adaptive", one_is_written<mode::adaptive, 5000>},
+      {"64 bytes are written, copy", one_is_written<mode::copy, 64>},
+      {"600 bytes are written, copy", one_is_written<mode::copy, 600>},
+      {"2100 bytes are written, copy", one_is_written<mode::copy, 2100>},
+      {"5000 bytes are written, copy", one_is_written<mode::copy, 5000>},
+      {"64 bytes are written, checked", one_is_written<mode::checked, 64>},
+      {"600 bytes are written, checked", one_is_written<mode::checked, 600>},
+      {"2100 bytes are written, checked", one_is_written<mode::checked, 2100>},
+      {"5000 bytes are written, checked", one_is_written<mode::checked, 5000>},
+      {"64 bytes are written, marked", one_is_written<mode::marked, 64>},
+      {"600 bytes are written, marked", one_is_written<mode::marked, 600>},
+      {"2100 bytes are written, marked", one_is_written<mode::marked, 2100>},
+      {"5000 bytes are written, marked", one_is_written<mode::marked, 5000>},
+      {"one is appended to", one_is_appended_to},
+      {"one outgrows its place", one_outgrows_its_place, 140},
+      {"one is cut off", one_is_cut_off},
+      {"added to beside a record, in a slot", one_is_added_to_beside_a_record<1400>},
+      {"added to beside a record, in a run", one_is_added_to_beside_a_record<2400>},
+      {"places are used again", places_are_used_again},
+      {"the last places are used again", last_places_are_used_again, 72},
+      {"one moves for levelling", one_moves_for_levelling},
+      {"groups of one", groups_of_one, 120},
+      {"groups of several", groups_of_several, 140},
+      {"sets come and go", sets_come_and_go, 120},
+      {"threads take turns", threads_take_turns, 120},
+      {"closed and opened", closed_and_opened},
+      {"it dies and goes on", dies_and_goes_on},
+      {"it is killed making a set", is_killed_making_a_set<1>, 96, false},
+      {"it is killed naming the directory", is_killed_making_a_set<10>, 96, false},
+      {"it is killed dropping a set", is_killed_dropping_a_set, 96, false},
+      {"it is killed creating", is_killed_creating, 140, false},
+      {"it is killed changing", is_killed_changing, 96, false},
+      {"it is killed truncating its log", is_killed_truncating, 96, false},
+      {"it is killed giving places back", is_killed_collecting, 72, false},
+  };
+  return all;
+}
+const region_story& region_story_named(const char* name) {
+  for (const region_story& s : region_stories()) {
+    if (std::strcmp(s.name, name) == 0) return s;
+  }
+  std::fprintf(stderr, "no story '%s'\n", name);
+  std::abort();
+}
+
+const std::vector<region_variant>& region_variants() {
+  static const std::vector<region_variant> all{{}, {.name = "ssd", .image = true}};
+  return all;
+}
+
+}  // namespace nvm::tests

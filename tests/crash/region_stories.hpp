@@ -1,0 +1,24 @@
+// Stories about regions that must always be explored.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "region_player.hpp"
+
+namespace nvm::tests {
+
+struct region_story {
+  const char* name;
+  void (*steps)(region_player&);
+  std::uint64_t pages = 96;  // of 1 KiB
+  bool on_ssd = true;
+};
+[[nodiscard]] const std::vector<region_story>& region_stories();
+[[nodiscard]] const region_story& region_story_named(const char* name);
+[[nodiscard]] inline explore::subject subject_of(const region_story& s, const region_variant& v) {
+  return region_subject(v, s.name, s.steps, s.pages);
+}
+[[nodiscard]] const std::vector<region_variant>& region_variants();
+
+}  // namespace nvm::tests
