@@ -2,7 +2,10 @@
 #pragma once
 
 #include <array>
+#include <charconv>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,6 +27,15 @@ template <class Call, std::size_t N>
   std::array<std::string_view, N> names;
   for (std::size_t i = 0; i < N; ++i) names[i] = table[i].name;
   return names;
+}
+
+// A word of 8 bytes: decimal, or hexadecimal after 0x.
+[[nodiscard]] inline std::optional<std::uint64_t> word_of(std::string_view text) {
+  const bool hexadecimal = text.starts_with("0x") || text.starts_with("0X");
+  if (hexadecimal) text.remove_prefix(2);
+  std::uint64_t word = 0;
+  const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), word, hexadecimal ? 16 : 10);
+  return wrong == std::errc{} && end == text.data() + text.size() ? std::optional{word} : std::nullopt;
 }
 
 // Runs the action that the call names, and closes the pool that it has opened.  `missing`: what is said of too few

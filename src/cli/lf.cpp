@@ -2,7 +2,6 @@
 //
 // The pool is opened for change, since opening a structure frees what a crash has left of it; no entry changes.
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <exception>
 #include <iterator>
@@ -85,15 +84,6 @@ struct call {
                &what) == 0;
   }
 };
-
-// A key of 8 bytes: decimal, or hexadecimal after 0x.
-std::optional<std::uint64_t> word_of(std::string_view text) {
-  const bool hexadecimal = text.starts_with("0x") || text.starts_with("0X");
-  if (hexadecimal) text.remove_prefix(2);
-  std::uint64_t word = 0;
-  const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), word, hexadecimal ? 16 : 10);
-  return wrong == std::errc{} && end == text.data() + text.size() ? std::optional{word} : std::nullopt;
-}
 
 // ---- all entries ----
 

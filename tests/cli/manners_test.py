@@ -16,7 +16,7 @@ import cli_testing
 from cli_testing import GOOD, INTERNAL, MEDIA, NEGATIVE, UNAVAILABLE, USAGE, Layout, PoolTest, names_in, run
 
 STORE_LOG = pathlib.Path(__file__).parent.parent / "crash_test/pmemcheck/ring_missing_flush.log"
-COMMANDS = ["create", "info", "check", "doctor", "repair", "dump", "types", "kv", "lf", "bench", "crash-test",
+COMMANDS = ["create", "info", "check", "doctor", "repair", "dump", "types", "kv", "lf", "regions", "bench", "crash-test",
             "completion", "manual", "help", "version"]
 
 
@@ -158,6 +158,14 @@ class Json(PoolTest):
                 ("lf", "get", path, "bytes-list", "a2V5LTE=", "--base64"), ("lf", "stat", path, "bytes-hash"),
                 ("lf", "check", path, "words-skiplist")]
 
+    def regions_lines(self, medium):
+        path = self.path(medium, "regions.nvm")
+        self.answer("create", path, "--size", "4M", "--medium", medium)
+        run("regions", "put", path, "s", "1", input="text")
+        return [("regions", "put", path, "s", "2"), ("regions", "list", path), ("regions", "scan", path, "s"),
+                ("regions", "get", path, "s", "1"), ("regions", "get", path, "s", "1", "--base64"),
+                ("regions", "del", path, "s", "2"), ("regions", "drop", path, "s")]
+
     def with_damaged_entries(self, medium):
         """A pool with a store in which an entry with a key of text is damaged, and one with a key of other bytes."""
         path = self.path(medium, "entries.nvm")
@@ -203,6 +211,7 @@ class Json(PoolTest):
                     "types": [("types", path)],
                     "kv": self.kv_lines(medium),
                     "lf": self.lf_lines(medium),
+                    "regions": self.regions_lines(medium),
                     "bench": [("bench", path.parent, "--medium", medium, "--seconds", "0.01")],
                     "crash-test": [("crash-test", "--pmemcheck", STORE_LOG, "--check", "false", "--budget", "1")],
                     "completion": [("completion", "zsh")],

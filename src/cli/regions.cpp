@@ -1,0 +1,265 @@
+// holdfast regions: the regions of a pool from the command line.
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "cli/actions.hpp"
+#include "cli/arguments.hpp"
+#include "cli/kv_actions.hpp"
+#include "nvm/region.h"
+
+namespace nvm::cli {
+namespace {
+
+using kv_actions::add_bytes;
+using kv_actions::printable;
+
+// One call, and the set that it is about.
+struct call {
+  const arguments& given;
+  console& out;
+  const std::string& action = given.operand(0);
+  const std::string& path = given.operand(1);
+  std::optional<pool> at{};
+  nvm_regions* set = nullptr;
+
+  [[nodiscard]] json answer() const {
+    json o = {{"path", path}, {"action", action}};
+    if (set != nullptr) o["set"] = given.operand(2);
+    return o;
+  }
+  [[nodiscard]] exit_code misused(std::string what) const {
+    return out.fail({exit_usage, "regions " + action, "USAGE", std::move(what)});
+  }
+  [[nodiscard]] exit_code failed() const { return out.fail_library(path); }
+  [[nodiscard]] bool open() {
+    at = pool::open(path.c_str(), nvm_pool_options{});
+    return at.has_value();
+  }
+  [[nodiscard]] bool open_set(bool makes) {
+    if (!open()) return false;
+    nvm_regions_options o{};
+    o.mode = makes ? 0 : 1;
+    set = nvm_regions_open(at->handle(), given.operand(2).c_str(), &o);
+    return set != nullptr;
+  }
+  // The number that the command line names; an exit code where it is none.
+  [[nodiscard]] std::optional<std::uint64_t> rid() const { return word_of(given.operand(3)); }
+  [[nodiscard]] exit_code no_rid() const {
+    return misused(fmt::format("\"{}\" is no number of a region", given.operand(3)));
+  }
+};
+
+// ---- the actions ----
+
+exit_code list(call& c) {
+  if (!c.open()) return c.failed();
+  std::vector<std::pair<std::string, std::uint64_t>> all;
+  const int ended = nvm_regions_names(
+      c.at->handle(),
+      [](const char* name, std::uint64_t regions, void* argument) {
+        static_cast<std::vector<std::pair<std::string, std::uint64_t>>*>(argument)->emplace_back(name, regions);
+        return 0;
+      },
+      &all);
+  if (ended != 0) return c.failed();
+  std::sort(all.begin(), all.end());
+  json answer = c.answer();
+  answer["sets"] = json::array();
+  for (const auto& [name, regions] : all) {
+    c.out.text("{:>10} regions  {}\n", regions, printable(name));
+    answer["sets"].push_back({{"name", name}, {"region_count", regions}});
+  }
+  if (all.empty()) c.out.text("{}: no sets of regions\n", c.path);
+  c.out.document(answer);
+  return exit_good;
+}
+
+exit_code scan(call& c) {
+  if (!c.open_set(false)) return c.failed();
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> all;
+  const int ended = nvm_region_each(
+      c.set,
+      [](std::uint64_t rid, std::uint64_t size, void* argument) {
+        static_cast<std::vector<std::pair<std::uint64_t, std::uint64_t>>*>(argument)->emplace_back(rid, size);
+        return 0;
+      },
+      &all);
+  if (ended != 0) return c.failed();
+  std::sort(all.begin(), all.end());
+  const std::uint64_t limit = c.given.number("limit").value_or(UINT64_MAX);
+  if (all.size() > limit) all.resize(limit);
+  json answer = c.answer();
+  answer["regions"] = json::array();
+  for (const auto& [rid, size] : all) {
+    c.out.text("{}\t{}\n", rid, size);
+    answer["regions"].push_back({{"rid", rid}, {"size", size}});
+  }
+  c.out.document(answer);
+  return exit_good;
+}
+
+exit_code get(call& c) {
+  if (!c.open_set(false)) return c.failed();
+  const auto rid = c.rid();
+  if (!rid) return c.no_rid();
+  const std::uint64_t offset = c.given.number("offset").value_or(0);
+  std::uint64_t left = c.given.number("bytes").value_or(UINT64_MAX);
+  std::uint64_t size = 0;
+  json answer = c.answer();
+  if (nvm_region_size(c.set, *rid, &size) != 0) {
+    if (nvm_errno() != NVM_E_NOT_FOUND) return c.failed();
+    answer["found"] = false;
+    c.out.document(answer);
+    return exit_negative;
+  }
+  if (offset > size) return c.misused(fmt::format("offset {}: region {} has {} bytes", offset, *rid, size));
+  left = std::min(left, size - offset);
+  std::string bytes(std::min<std::uint64_t>(left, 1 << 20), '\0');
+  std::string all;
+  for (std::uint64_t at = offset; left != 0;) {
+    const std::int64_t n = nvm_region_read(c.set, *rid, at, bytes.data(), std::min<std::uint64_t>(bytes.size(), left));
+    if (n < 0) return c.failed();
+    if (n == 0) break;
+    const std::string_view part{bytes.data(), static_cast<std::size_t>(n)};
+    if (c.out.as_json()) {
+      all += part;
+    } else {
+      c.out.text("{}", part);
+    }
+    at += part.size();
+    left -= part.size();
+  }
+  answer["found"] = true;
+  answer["size"] = size;
+  add_bytes(answer, "value", all, c.given.flag("base64"));
+  c.out.document(answer);
+  return exit_good;
+}
+
+// Standard input, in one change.
+exit_code store(call& c) {
+  if (!c.open_set(true)) return c.failed();
+  const auto rid = c.rid();
+  if (!rid) return c.no_rid();
+  std::string bytes;
+  char part[65536];
+  for (std::size_t n = 0; (n = std::fread(part, 1, sizeof part, stdin)) != 0;) bytes.append(part, n);
+  if (std::ferror(stdin) != 0) {
+    return c.out.fail({exit_internal, "standard input", "NVM_E_SYSTEM", std::strerror(errno)});
+  }
+  std::uint64_t size = 0;
+  const bool is_new = nvm_region_size(c.set, *rid, &size) != 0;
+  if (is_new && nvm_errno() != NVM_E_NOT_FOUND) return c.failed();
+  int done = 0;
+  if (is_new) {
+    done = nvm_region_create_with(c.set, *rid, bytes.data(), bytes.size(), 0);
+  } else {
+    done = nvm_region_begin(c.set, *rid, NVM_REGION_ADAPTIVE);
+    if (done == 0) {
+      const bool appends = c.action == "append";
+      if (!appends) done = nvm_region_truncate(c.set, *rid, 0);
+      if (done == 0) done = nvm_region_append(c.set, *rid, bytes.data(), bytes.size(), nullptr);
+      done = done == 0 ? nvm_region_commit(c.set, *rid) : -1;
+    }
+  }
+  if (done != 0) return c.failed();
+  json answer = c.answer();
+  answer["created"] = is_new;
+  answer["size"] = c.action == "append" && !is_new ? size + bytes.size() : bytes.size();
+  c.out.text("region {}: {} bytes{}\n", *rid, answer["size"].get<std::uint64_t>(), is_new ? ", new" : "");
+  c.out.document(answer);
+  return exit_good;
+}
+
+exit_code remove(call& c) {
+  if (!c.open_set(false)) return c.failed();
+  const auto rid = c.rid();
+  if (!rid) return c.no_rid();
+  json answer = c.answer();
+  const bool gone = nvm_region_drop(c.set, *rid) == 0;
+  if (!gone && nvm_errno() != NVM_E_NOT_FOUND) return c.failed();
+  answer["found"] = gone;
+  c.out.document(answer);
+  return gone ? exit_good : exit_negative;
+}
+
+exit_code drop(call& c) {
+  if (!c.open()) return c.failed();
+  if (nvm_regions_drop(c.at->handle(), c.given.operand(2).c_str()) != 0) return c.failed();
+  json answer = c.answer();
+  answer["set"] = c.given.operand(2);
+  c.out.document(answer);
+  return exit_good;
+}
+
+constexpr action<call> table[] = {{"list", 2, 2, list}, {"scan", 3, 3, scan},    {"get", 4, 4, get},
+                                  {"put", 4, 4, store}, {"append", 4, 4, store}, {"del", 4, 4, remove},
+                                  {"drop", 3, 3, drop}};
+constexpr auto actions = names_of(table);
+
+constexpr operand operands[] = {
+    {"ACTION", operand_kind::choice, true,
+     "list (the sets), scan (the regions of a set), get (bytes of a region), put (standard input becomes a region), "
+     "append (standard input follows a region's bytes), del (a region), drop (a set)",
+     actions},
+    {"PATH", operand_kind::pool_file, true, "the pool; nobody else may have it open"},
+    {"SET", operand_kind::text, false, "all but list: the set of regions; put and append make it"},
+    {"RID", operand_kind::text, false, "get, put, append, del: the number of the region; hexadecimal after 0x"},
+};
+constexpr option options[] = {
+    {"offset", value_kind::count, "N", "get: from this byte on"},
+    {"bytes", value_kind::count, "N", "get: at most so many"},
+    {"base64", value_kind::flag, "", "get with --json: the bytes in base64"},
+    {"limit", value_kind::count, "N", "scan: at most N regions"},
+};
+constexpr json_field fields[] = {
+    {"path", "as given"},
+    {"action", "as given"},
+    {"set", "its name; not with list"},
+    {"sets[].name", "list: in the order of names"},
+    {"sets[].region_count", "of the set"},
+    {"regions[].rid", "scan: in the order of numbers"},
+    {"regions[].size", "in bytes"},
+    {"found", "get, del: whether there was such a region"},
+    {"size", "get, put, append: of the region, in bytes"},
+    {"created", "put, append: whether there was none before"},
+    {"value", "get: the bytes"},
+    {"value_base64", "in its place if they are no UTF-8, or with --base64"},
+};
+constexpr std::string_view examples[] = {"holdfast regions list game.nvm",
+                                         "holdfast regions put game.nvm uploads 7 < part-1",
+                                         "holdfast regions append game.nvm uploads 7 < part-2",
+                                         "holdfast regions get game.nvm uploads 7 --offset 4096 --bytes 100"};
+
+exit_code run(const arguments& given, console& out) {
+  call c{given, out};
+  return run_action(table, c,
+                    given.operands() < 3 ? "the name of the set is missing" : "the number of the region is missing");
+}
+
+}  // namespace
+
+extern const command regions_command;
+const command regions_command{
+    .name = "regions",
+    .summary = "read and write the regions of a pool",
+    .description =
+        "Reads and writes regions, strings of bytes that a set in a pool knows by number (see docs/regions.md). Each "
+        "change is made whole or not at all, and is durable when the command ends.\n\n"
+        "The exit code is 1 when get or del finds no such region. get prints the bytes as they are.",
+    .operands = operands,
+    .options = options,
+    .fields = fields,
+    .examples = examples,
+    .run = run,
+};
+
+}  // namespace nvm::cli

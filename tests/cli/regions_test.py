@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""regions: reading and writing the regions of a pool from the command line."""
+
+import base64
+import json
+import struct
+
+from cli_testing import GOOD, MEDIA, NEGATIVE, UNAVAILABLE, USAGE, PoolTest, main, run
+
+
+class Regions(PoolTest):
+    def pool(self, medium="shm"):
+        path = self.path(medium)
+        self.answer("create", path, "--size", "8M", "--medium", medium)
+        return path
+
+    def put(self, path, rid, text, action="put"):
+        done = run("regions", action, path, "s", rid, "--json", input=text)
+        self.assertEqual(done.returncode, GOOD, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_keeps_what_was_put(self):
+        for medium in MEDIA:
+            path = self.pool(medium)
+            self.assertEqual(self.put(path, "7", "first "),
+                             {"path": str(path), "action": "put", "set": "s", "created": True, "size": 6})
+            self.assertEqual(self.put(path, "0x7", "second", "append")["size"], 12)
+            self.assertEqual(run("regions", "get", path, "s", "7").stdout, "first second")
+            self.assertEqual(run("regions", "get", path, "s", "7", "--offset", "6", "--bytes", "3").stdout, "sec")
+            self.assertEqual(self.put(path, "7", "anew"),
+                             {"path": str(path), "action": "put", "set": "s", "created": False, "size": 4})
+            got = self.answer("regions", "get", path, "s", "7", "--base64")
+            self.assertEqual((base64.b64decode(got["value_base64"]), got["size"]), (b"anew", 4))
+            large = "x" * 300000
+            self.put(path, "3", large)
+            self.assertEqual(run("regions", "get", path, "s", "3").stdout, large)
+            self.assertEqual(self.answer("regions", "scan", path, "s")["regions"],
+                             [{"rid": 3, "size": 300000}, {"rid": 7, "size": 4}])
+            self.assertEqual(self.answer("regions", "list", path)["sets"], [{"name": "s", "region_count": 2}])
+            self.assertEqual(run("check", path).returncode, GOOD)
+
+    def test_says_what_is_not_there(self):
+        path = self.pool()
+        self.assertIn("no sets of regions", run("regions", "list", path).stdout)
+        self.assertEqual(run("regions", "scan", path, "s").returncode, UNAVAILABLE)
+        self.put(path, "1", "one")
+        self.assertEqual(run("regions", "get", path, "s", "2").returncode, NEGATIVE)
+        self.assertEqual(run("regions", "del", path, "s", "2").returncode, NEGATIVE)
+        for line in (("get", path, "s", "one"), ("get", path, "s"), ("get", path, "s", "1", "--offset", "4")):
+            self.assertEqual(run("regions", *line).returncode, USAGE, line)
+        self.assertEqual(run("regions", "del", path, "s", "1").returncode, GOOD)
+        self.assertEqual(run("regions", "get", path, "s", "1").returncode, NEGATIVE)
+        self.assertEqual(run("regions", "drop", path, "s").returncode, GOOD)
+        self.assertIn("no sets of regions", run("regions", "list", path).stdout)
+
+    def test_loses_no_region_but_the_damaged_one(self):
+        rid = 0x1122334455667788
+        for medium in MEDIA:
+            for at, bit in ((8, 1), (16, 0x80), (31, 4)):
+                path = self.path(medium, f"damaged-{at}.nvm")
+                self.answer("create", path, "--size", "8M", "--medium", medium)
+                for n, size in ((rid, 100), (1, 100), (2, 5000)):
+                    self.put(path, str(n), "x" * size)
+                data = bytearray(path.read_bytes())
+                # Records of the log, which no longer count, have the header as well.
+                copies = [i for i in range(0, len(data) - 32, 8) if data[i:i + 8] == struct.pack("<Q", rid)]
+                for i in copies:
+                    data[i + at] ^= bit
+                path.write_bytes(data)
+                found = self.answer("check", path, expect=NEGATIVE)["findings"]
+                self.assertEqual(len(found), 1)
+                self.assertIn(found[0]["offset"], copies)
+                self.assertIn(f"region {rid}", found[0]["finding"])
+                done = run("repair", path, "--in-place", "--json")
+                self.assertEqual(done.returncode, NEGATIVE, done.stdout + done.stderr)  # something is lost
+                self.assertIn(f"region {rid}", done.stdout)
+                self.assertEqual(run("check", path).returncode, GOOD)
+                self.assertEqual([r["rid"] for r in self.answer("regions", "scan", path, "s")["regions"]], [1, 2])
+                self.assertEqual(run("regions", "get", path, "s", "2").stdout, "x" * 5000)
+                self.put(path, str(rid), "again")
+
+    def test_finds_a_directory_that_nothing_names(self):
+        for medium in MEDIA:
+            path = self.path(medium, "unnamed.nvm")
+            self.answer("create", path, "--size", "8M", "--medium", medium)
+            self.put(path, "1", "one")
+            data = bytearray(path.read_bytes())
+            for anchor in (512, 4096 + 512):
+                data[anchor + 40:anchor + 48] = bytes(8)
+            path.write_bytes(data)
+            self.assertEqual(run("check", path).returncode, NEGATIVE)
+            done = run("repair", path, "--in-place")
+            self.assertEqual(done.returncode, GOOD, done.stdout + done.stderr)
+            self.assertEqual(run("check", path).returncode, GOOD)
+            self.assertEqual(run("regions", "get", path, "s", "1").stdout, "one")
+
+    def test_says_that_pools_of_the_log_engine_have_none(self):
+        path = self.path("log")
+        self.answer("create", path, "--size", "8M", "--engine", "log")
+        done = run("regions", "put", path, "s", "1", input="x")
+        self.assertIn("NVM_E_ENGINE", done.stderr)
+
+
+if __name__ == "__main__":
+    main()
