@@ -18,7 +18,8 @@
  * other code: nothing has changed.
  *
  * Threads.  Any number of threads may call for one set.  One writer at a time changes a region; others wait for it,
- * readers do not.  A transaction belongs to the thread that began it.
+ * readers do not.  A transaction belongs to the thread that began it.  While a thread has one open, its calls about
+ * regions outside of it do not wait where that could be for ever: NVM_E_BUSY, and nothing has changed.
  *
  * Pools of the engine `log` have no regions: NVM_E_ENGINE.  A pool that has regions is refused by libraries that do not
  * know them.

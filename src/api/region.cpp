@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <list>
 #include <new>
 #include <optional>
 #include <string>
@@ -49,19 +50,20 @@ class parts_of_thread {
       const std::lock_guard guard{p.of->lock};
       return p.of->side == nullptr;
     });
-    all_.reserve(all_.size() + 1);
+    std::list<part_of_thread> made(1);
     const std::lock_guard guard{pool->regions->lock};
     if (pool->regions->side == nullptr) return fail(errc::invalid, "pool %s was closed", pool->file->path());
     const auto number = pool->regions->side->join();
     if (!number) return number.error();
-    all_.push_back({pool->number, *number, pool->regions, {}});
+    made.back() = {pool->number, *number, pool->regions, {}};
+    all_.splice(all_.end(), made);
     return &all_.back();
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory for a thread of regions");
   }
 
  private:
-  std::vector<part_of_thread> all_;
+  std::list<part_of_thread> all_;  // a call keeps its part while a visitor makes calls about other pools
 };
 
 }  // namespace

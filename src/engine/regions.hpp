@@ -112,17 +112,27 @@ class regions final : public region_side {
     return o;
   }
 
+  class at_work_here {
+   public:
+    explicit at_work_here(std::atomic<unsigned>& count) noexcept : count_{count} {
+      count_.fetch_add(1, std::memory_order_relaxed);
+    }
+    // release: pairs with at_work().
+    ~at_work_here() { count_.fetch_sub(1, std::memory_order_release); }
+    at_work_here(const at_work_here&) = delete;
+    at_work_here& operator=(const at_work_here&) = delete;
+
+   private:
+    std::atomic<unsigned>& count_;
+  };
+
   class change final : public open_regions_change {
    public:
-    change(regions& all, state& of, thread& t) : all_{all}, thread_{t}, it_{all.domain_, of, t} {
-      all_.open_changes_.fetch_add(1, std::memory_order_relaxed);
-    }
+    change(regions& all, state& of, thread& t)
+        : open_{all.open_changes_}, all_{all}, thread_{t}, it_{all.domain_, of, t} {}
     ~change() override {
-      {
-        const inside here{all_.domain_, thread_};
-        it_.abort();
-      }
-      all_.open_changes_.fetch_sub(1, std::memory_order_release);
+      const inside here{all_.domain_, thread_};
+      it_.abort();
     }
     change(const change&) = delete;
     change& operator=(const change&) = delete;
@@ -157,6 +167,7 @@ class regions final : public region_side {
     }
 
    private:
+    const at_work_here open_;  // ends last
     regions& all_;
     thread& thread_;
     region::transaction<M> it_;
@@ -239,6 +250,7 @@ class regions final : public region_side {
 template <media M>
 result<int> regions<M>::one_set::each(unsigned who, int (*visit)(std::uint64_t, std::uint64_t, void*),
                                       void* argument) noexcept try {
+  const at_work_here visiting{all_.open_changes_};
   for (unsigned shard = 0; shard < region::table::shards; ++shard) {
     std::vector<std::uint64_t> rids;
     {

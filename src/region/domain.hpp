@@ -155,6 +155,8 @@ class domain {
 
   // Gives back what nobody needs.  `force`: the log is emptied for that.  Between calls of the thread that calls.
   void collect(bool force) noexcept {
+    // A set that is dropped gives its pages itself, once.
+    const std::lock_guard guard{giving_};
     if (force && limbo_.newest() > log_->truncated() && !planted(plant::place_back_early)) log_->truncate();
     std::array<std::uint64_t, 64> runs;
     std::size_t n = 0;
@@ -266,6 +268,7 @@ class domain {
   epochs epochs_;
   region::limbo limbo_;
   std::unique_ptr<record_log<M>> log_;
+  std::mutex giving_;  // held while places are given back, and while a set comes or goes
   std::array<std::unique_ptr<set>, layout::sets_max> sets_;
   std::array<std::unique_ptr<thread>, epochs::threads_max> threads_;
   recovery_report report_;

@@ -356,6 +356,7 @@ auto domain<M>::create(std::string_view name) noexcept -> result<set*> try {
   medium_.fence(edge{"region/E6"});
   store_word(at, layout::version);
   medium_.fence(edge{"region/E7"});
+  const std::lock_guard guard{giving_};
   sets_[i] = std::move(made);
   return sets_[i].get();
 } catch (const std::bad_alloc&) {
@@ -365,6 +366,7 @@ auto domain<M>::create(std::string_view name) noexcept -> result<set*> try {
 template <media M>
 void domain<M>::drop(set& s) noexcept {
   const std::uint16_t owner = s.where.owner();
+  const std::lock_guard guard{giving_};
   log_->truncate();  // no record leads into its pages
   limbo_.forget_places_of(owner);
   store_word(entry_at(s.index), 0);

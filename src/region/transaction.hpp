@@ -1,9 +1,9 @@
 // A change of one region or of several, all or nothing: regions are held from the first call about them to the end,
 // new bytes wait in volatile memory, and commit() makes one record of all (Lewat, sections IV and IV-G).
 //
-// Deadlock.  A transaction that holds regions takes another at once only if its number is larger than all that it
-// holds; a smaller one is taken if it is free, and otherwise the call fails with errc::busy: the caller aborts and
-// begins again with the regions given in advance.
+// Deadlock.  A thread that holds regions, in whichever of its transactions, waits for another only if that comes after
+// all of them in the order of sets and numbers; one that comes before is taken if it is free, and otherwise the call
+// fails with errc::busy: the caller aborts and begins again with the regions given in advance.
 //
 // Threads: one, which the caller keeps between domain::inside for each call.
 #pragma once
@@ -96,6 +96,11 @@ class transaction {
     members_.push_back(m);
     sorted_.insert(sorted_.begin() + where, static_cast<std::uint32_t>(members_.size() - 1));
   }
+  // Whether all that it holds comes before the region.
+  [[nodiscard]] bool is_before(const set& s, const entry& e) const noexcept {
+    if (sorted_.empty() || set_.index < s.index) return true;
+    return &set_ == &s && members_[sorted_.back()].of->rid < e.rid;
+  }
   [[nodiscard]] status hold(entry& e) noexcept;
   [[nodiscard]] status add(member& m, std::uint64_t offset, bytes from) noexcept;
   void cut_changes(member& m, std::uint64_t length) noexcept;
@@ -143,7 +148,8 @@ class transaction {
 
 template <media M>
 status transaction<M>::hold(entry& e) noexcept {
-  const bool in_order = sorted_.empty() || members_[sorted_.back()].of->rid < e.rid;
+  const bool in_order = std::all_of(thread_.open.begin(), thread_.open.end(),
+                                    [&](const transaction* t) { return t->is_before(set_, e); });
   if (in_order) {
     e.lock.hold();
   } else if (!e.lock.try_hold()) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <future>
 #include <map>
 #include <memory>
 #include <string>
@@ -243,6 +244,53 @@ TEST_P(region_face, begins_a_group_again_whose_order_would_wait_for_ever) {
   for (std::thread& t : all) t.join();
   EXPECT_EQ(get(1), "0000200");
   EXPECT_EQ(get(2), "0000200");
+}
+
+// Each holds what the other asks for, by two transactions and by a call of its own.
+TEST_P(region_face, does_not_wait_for_ever_beside_a_transaction) {
+  for (const std::uint64_t rid : {1, 2}) ASSERT_EQ(put(rid, "bytes"), 0);
+  ASSERT_EQ(nvm_region_begin(set, 2, NVM_REGION_ADAPTIVE), 0);
+  std::promise<void> held;
+  std::promise<void> tried;
+  std::thread other{[&] {
+    EXPECT_EQ(nvm_region_begin(set, 1, NVM_REGION_ADAPTIVE), 0);
+    held.set_value();
+    tried.get_future().wait();
+    EXPECT_EQ(nvm_region_commit(set, 1), 0);
+  }};
+  held.get_future().wait();
+  expect_refused(nvm_region_begin(set, 1, NVM_REGION_ADAPTIVE), NVM_E_BUSY);
+  expect_refused(nvm_region_write(set, 1, 0, "x", 1), NVM_E_BUSY);
+  tried.set_value();
+  other.join();
+  EXPECT_EQ(nvm_region_write(set, 1, 0, "x", 1), 0) << nvm_errormsg();
+  EXPECT_EQ(nvm_region_commit(set, 2), 0);
+}
+
+// A visitor may call for other pools, and cannot close this one.
+TEST_P(region_face, visitors_call_for_other_pools) {
+  ASSERT_EQ(put(1, "here"), 0);
+  ASSERT_EQ(put(2, "here"), 0);
+  struct other {
+    std::string path;
+    NVM_POOL* visited;
+    int pools = 0;
+  } o{place->path("other"), pool};
+  const auto visit = [](std::uint64_t, std::uint64_t, void* raw) {
+    other& in = *static_cast<other*>(raw);
+    EXPECT_EQ(nvm_pool_close(in.visited), -1);
+    EXPECT_EQ(nvm_errno(), NVM_E_BUSY);
+    for (int i = 0; i < 4; ++i) {
+      const std::string name = in.path + std::to_string(in.pools++);
+      NVM_POOL* const p = nvm_pool_create(name.c_str(), 4 << 20);
+      nvm_regions* const s = nvm_regions_open(p, "s", nullptr);
+      EXPECT_EQ(nvm_region_create(s, 1, 10), 0) << nvm_errormsg();
+      EXPECT_EQ(nvm_pool_close(p), 0) << nvm_errormsg();
+    }
+    return 0;
+  };
+  EXPECT_EQ(nvm_region_each(set, visit, &o), 0) << nvm_errormsg();
+  EXPECT_EQ(o.pools, 8);
 }
 
 TEST_P(region_face, refuses_what_cannot_be) {

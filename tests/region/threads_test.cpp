@@ -186,6 +186,43 @@ TEST(region_appends, of_threads_are_all_there) {
   EXPECT_EQ(next[0] + next[1] + next[2], 3 * rounds);
 }
 
+// What sets have left is given back beside the dropping of others, each page once.
+TEST(region_threads, drops_sets_while_places_are_given_back) {
+  ground<media_type> pool{roomy(), settings(), best()};
+  auto& kept = pool.make("kept");
+  std::atomic<bool> stop{false};
+  {
+    crew all;
+    all.add([&] {
+      while (!stop.load()) pool.all().collect(true);
+    });
+    all.add([&] {
+      auto& t = pool.join();
+      const auto bytes = pattern(1, 9000);
+      for (unsigned i = 0; i < 100; ++i) {
+        auto& set = pool.make("comes and goes");
+        for (const auto of : {&set, &kept}) {
+          for (std::uint64_t rid = 0; rid < 8; ++rid) {
+            EXPECT_TRUE(change_alone(pool.all(), *of, t, rid, mode::adaptive, false, [&](auto& tx) -> status {
+              if (status s = tx.create(rid, bytes.size(), 0); !s) return s;
+              return tx.write(rid, 0, bytes);
+            })) << last_message();
+            EXPECT_TRUE(
+                change_alone(pool.all(), *of, t, rid, mode::adaptive, true, [&](auto& tx) { return tx.drop(rid); }));
+          }
+        }
+        pool.all().drop(set);
+      }
+      stop = true;
+    });
+  }
+  pool.all().come_to_rest();
+  pool.all().drop(kept);
+  const std::uint64_t free = pool.free_pages();
+  pool.crash_and_open();
+  EXPECT_EQ(pool.free_pages(), free);
+}
+
 // Regions come and go under readers that know their numbers.
 TEST(region_threads, drops_and_makes_under_readers) {
   ground<media_type> pool{roomy(), settings(), best()};
