@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The main job: an index over texts, made in a durable pool by an ordinary C program that holdfast-cc compiled, on each
-# medium. The program is killed with SIGKILL at random moments again and again and restarted until it finishes; its
-# result must be, byte for byte, that of the volatile program.
+# The main job, on each medium: an index over texts, made in a durable pool by an ordinary C program that holdfast-cc
+# compiled, and a store of blobs that keeps each in a region. Each program is killed with SIGKILL at random moments again
+# and again and restarted until it finishes; its result must be, byte for byte, that of the volatile program.
 #
 # usage: run.sh [--kills N] [--seed N] [--medium shm|ssd] [--folder DIR] [--files TEXT...]
-#   --kills    per medium, 50 when not given
+#   --kills    per program and medium, 50 when not given
 #   --medium   only this one
 #   --folder   for the pool on ssd; when not given, below the build folder
 #   --files    texts to index, by default the licence texts that every Debian has
@@ -40,7 +40,7 @@ while [ $# -gt 0 ]; do
 done
 case "$kills" in '' | *[!0-9]* | 0) fail "--kills $kills: expected a number above 0" 2 ;; esac
 case "${media[0]}" in shm | ssd) ;; *) fail "--medium ${media[0]}: expected shm or ssd" 2 ;; esac
-for program in index_volatile index_compiled kill_driver; do
+for program in index_volatile index_compiled blobs_volatile blobs_durable kill_driver; do
   [ -x "$programs/$program" ] || fail "$programs/$program is absent: build first" 2
 done
 shm_folder=
@@ -56,12 +56,13 @@ trap finish EXIT
 start=$SECONDS
 rows=
 status=0
-printf 'An index over texts, killed and restarted (seed %s)\n' "$seed"
-for medium in "${media[@]}"; do
-  if [ "$medium" = shm ]; then at=$shm_folder; else at=$folder; fi
-  code=0
-  report=$("$programs/kill_driver" --volatile "$programs/index_volatile" --durable "$programs/index_compiled" \
-    --medium "$medium" --folder "$at" --kills "$kills" --seed "$seed" --check "${files[@]}") || code=$?
+# killed_on <medium> <driver argument>...: adds a row to the table.
+killed_on() {
+  local medium=$1 at=$folder code=0 report
+  shift
+  if [ "$medium" = shm ]; then at=$shm_folder; fi
+  report=$("$programs/kill_driver" --medium "$medium" --folder "$at" --kills "$kills" --seed "$seed" --check "$@") ||
+    code=$?
   [ "$code" -ne 2 ] || exit 2
   if [ "$code" -eq 0 ]; then
     printf '%s\n' "$report" | sed '$d'
@@ -70,6 +71,12 @@ for medium in "${media[@]}"; do
     status=1
     rows+="$medium  FAILED"$'\n'
   fi
+}
+
+printf 'An index over texts, and a store of blobs, killed and restarted (seed %s)\n' "$seed"
+for medium in "${media[@]}"; do
+  killed_on "$medium" --volatile "$programs/index_volatile" --durable "$programs/index_compiled" "${files[@]}"
+  killed_on "$medium" --name blobs --volatile "$programs/blobs_volatile" --durable "$programs/blobs_durable"
 done
 printf '\n'
 "$programs/kill_driver" --header

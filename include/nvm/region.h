@@ -120,7 +120,7 @@ NVM_API nvm_region_group *nvm_region_group_begin(nvm_regions *set, const uint64_
 /* Adds a region.  NVM_E_BUSY: another thread holds it, and waiting might be for ever: abort, and begin with it among
  * the first.  NVM_E_TX_OPEN: it is in a transaction of this thread already. */
 NVM_API int nvm_region_group_join(nvm_region_group *group, uint64_t rid, unsigned mode);
-/* Makes a region, or takes one away, when the group commits; until then no other thread finds a new one. */
+/* Makes a region, or takes away one that has joined, when the group commits; no other thread finds a new one before. */
 NVM_API int nvm_region_group_create(nvm_region_group *group, uint64_t rid, uint64_t size);
 NVM_API int nvm_region_group_drop(nvm_region_group *group, uint64_t rid);
 /* Whatever commit returns, the group is over.  NVM_E_TOO_LARGE: more regions than one record takes.  By the thread that
