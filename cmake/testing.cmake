@@ -117,41 +117,92 @@ if(HOLDFAST_TESTS AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   find_program(HOLDFAST_LLD ld.lld HINTS /usr/lib/llvm-19/bin)
 endif()
 
+# Sources of a test program are read several as one in every preset but that of fuzzers: most of the time goes into headers
+# that they share. Those with a name in common say SKIP_UNITY_BUILD_INCLUSION.
+set(HOLDFAST_TEST_SOURCES_AS_ONE 8)
+
+# holdfast_read_test_as_one(<target>)
+function(holdfast_read_test_as_one target)
+  if(NOT NVM_SANITIZE STREQUAL "fuzz")
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${HOLDFAST_TEST_SOURCES_AS_ONE})
+  endif()
+endfunction()
+
+# main() of programs that hold several ctest entries.
+if(HOLDFAST_TESTS)
+  add_library(holdfast_tests_main STATIC EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/tests/tests_main.cpp)
+  target_link_libraries(holdfast_tests_main PUBLIC GTest::gtest)
+  target_compile_options(holdfast_tests_main PRIVATE -O0)
+endif()
+
 # holdfast_test(<name> SOURCES <file>... [LINK <library>...] [LABELS <label>...] [TIMEOUT <s>]
-#               [ARGS <argument>...] [OPTIMISED])
+#               [ARGS <argument>...] [OPTIMISED] [IN <program>])
 #
 # A GoogleTest program with the library's main(), one ctest entry. Exit code 77 means skipped. OPTIMISED: for one
 # that has layers' templates in itself and runs them for longer than it takes to compile; others are not optimised, but
 # for those of threads in a build that is not sanitized.
+#
+# IN: the sources are part of a program that several entries share, so that they are fewer objects and one link; each
+# entry runs the tests of its own sources. They must be compiled alike.
 function(holdfast_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "OPTIMISED" "TIMEOUT" "SOURCES;LINK;LABELS;ARGS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "OPTIMISED" "TIMEOUT;IN" "SOURCES;LINK;LABELS;ARGS")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_SOURCES)
     message(FATAL_ERROR
-      "holdfast_test(${name} SOURCES ... [LINK ...] [LABELS ...] [TIMEOUT s] [ARGS ...] [OPTIMISED])")
+      "holdfast_test(${name} SOURCES ... [LINK ...] [LABELS ...] [TIMEOUT s] [ARGS ...] [OPTIMISED] [IN program])")
   endif()
   if(NOT HOLDFAST_TESTS)
     return()
   endif()
-  add_executable(${name} ${arg_SOURCES})
   # Threads that are to meet are optimised where no sanitizer keeps them apart anyway.
   set(variant plain)
   if(arg_OPTIMISED OR NVM_RECORD OR NVM_SANITIZE STREQUAL "fuzz" OR (NOT NVM_SANITIZE AND "threads" IN_LIST arg_LABELS))
     set(variant optimised)
+  endif()
+  set(program ${name})
+  if(arg_IN)
+    set(program ${arg_IN})
+    list(TRANSFORM arg_SOURCES REPLACE ".*/" "" OUTPUT_VARIABLE files)
+    list(FILTER files INCLUDE REGEX "_test[.]cpp$")
+    list(JOIN files "," files)
+    list(PREPEND arg_ARGS --files=${files})
+  endif()
+  if(TARGET ${program})
+    get_target_property(first ${program} HOLDFAST_VARIANT)
+    if(NOT variant STREQUAL first)
+      message(FATAL_ERROR "holdfast_test(${name}): ${program} is ${first}, and this test ${variant}")
+    endif()
+    target_sources(${program} PRIVATE ${arg_SOURCES})
+    target_link_libraries(${program} PRIVATE ${arg_LINK})
   else()
-    target_compile_options(${name} PRIVATE -O0)
+    add_executable(${program} ${arg_SOURCES})
+    set_target_properties(${program} PROPERTIES HOLDFAST_VARIANT ${variant})
+    list(LENGTH arg_SOURCES count)
+    if(arg_IN OR count GREATER 1)
+      holdfast_read_test_as_one(${program})
+    endif()
+    if(variant STREQUAL "plain")
+      target_compile_options(${program} PRIVATE -O0)
+    endif()
+    if(HOLDFAST_TEST_HEADERS AND NOT arg_SOURCES MATCHES "[.]c(;|$)")
+      target_precompile_headers(${program} REUSE_FROM holdfast_test_headers_${variant})
+      holdfast_cache_with_headers(${program})
+    endif()
+    set(main GTest::gtest_main)
+    if(arg_IN)
+      set(main holdfast_tests_main)
+    endif()
+    target_link_libraries(${program}
+      PRIVATE holdfast_headers ${arg_LINK} GTest::gtest GTest::gmock ${main} Threads::Threads)
+    if(HOLDFAST_LLD)
+      cmake_path(GET HOLDFAST_LLD PARENT_PATH folder)
+      target_link_options(${program} PRIVATE -B${folder} -fuse-ld=lld)
+    endif()
   endif()
-  if(HOLDFAST_TEST_HEADERS AND NOT arg_SOURCES MATCHES "[.]c(;|$)")
-    target_precompile_headers(${name} REUSE_FROM holdfast_test_headers_${variant})
-    holdfast_cache_with_headers(${name})
+  if(arg_IN)
+    add_custom_target(${name} DEPENDS ${program}) # whoever builds a test need not know where it is
   endif()
-  target_link_libraries(${name}
-    PRIVATE holdfast_headers ${arg_LINK} GTest::gtest GTest::gmock GTest::gtest_main Threads::Threads)
-  if(HOLDFAST_LLD)
-    cmake_path(GET HOLDFAST_LLD PARENT_PATH folder)
-    target_link_options(${name} PRIVATE -B${folder} -fuse-ld=lld)
-  endif()
-  add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
-  holdfast_test_properties(${name} "${arg_LABELS}" "${arg_TIMEOUT}" ${name})
+  add_test(NAME ${name} COMMAND ${program} ${arg_ARGS})
+  holdfast_test_properties(${name} "${arg_LABELS}" "${arg_TIMEOUT}" ${program})
 endfunction()
 
 # holdfast_script_test(<name> COMMAND <argument>... [PROGRAMS <target>...] [LABELS <label>...]
@@ -179,7 +230,12 @@ function(holdfast_inject_faults name)
   if(NOT TARGET ${name})
     return()
   endif()
-  target_sources(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests/fault_injection.cpp)
+  if(NOT TARGET holdfast_fault_injection)
+    add_library(holdfast_fault_injection OBJECT EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/tests/fault_injection.cpp)
+    target_link_libraries(holdfast_fault_injection PUBLIC holdfast_headers)
+    target_compile_options(holdfast_fault_injection PRIVATE -O0)
+  endif()
+  target_link_libraries(${name} PRIVATE holdfast_fault_injection)
   foreach(call malloc calloc realloc aligned_alloc mmap munmap madvise mprotect msync open close pread pwrite fdatasync fsync
       fallocate ftruncate fstat fstatfs fcntl rename link renameat2
       linkat)

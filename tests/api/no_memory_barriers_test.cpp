@@ -9,10 +9,10 @@
 namespace nvm::tests {
 namespace {
 
-constexpr int numbers = 96;
+constexpr int numbers_in_barriers = 96;
 constexpr long transactions = 60;  // more than a ring has room for
-struct table {
-  long number[numbers];
+struct table_of_barriers {
+  long number[numbers_in_barriers];
   void* object;
 };
 
@@ -22,9 +22,9 @@ struct ground {
   nvm_engine engine;
 };
 
-class life final : public life_in_shortage {
+class life_with_barriers final : public life_in_shortage {
  public:
-  explicit life(const ground& on) : on_{on} {}
+  explicit life_with_barriers(const ground& on) : on_{on} {}
 
  private:
   void before() override {
@@ -39,18 +39,18 @@ class life final : public life_in_shortage {
     const int made = nvm_stm_run(
         pool_,
         [](nvm_stm* tx, void*) {
-          auto* t = static_cast<table*>(nvm_stm_alloc(tx, 1, sizeof(table)));
+          auto* t = static_cast<table_of_barriers*>(nvm_stm_alloc(tx, 1, sizeof(table_of_barriers)));
           if (t == nullptr) return -1;
           std::memset(t, 0, sizeof *t);
           return nvm_stm_set_root(tx, t);
         },
         nullptr);
     ASSERT_EQ(made, 0) << nvm_errormsg();
-    table_ = static_cast<table*>(nvm_pool_get_root(pool_));
+    table_ = static_cast<table_of_barriers*>(nvm_pool_get_root(pool_));
   }
 
   struct step {
-    table* t;
+    table_of_barriers* t;
     long n;
   };
   // Every number becomes n; the object is a new one, and holds n.
@@ -93,7 +93,7 @@ class life final : public life_in_shortage {
   }
 
   const ground& on_;
-  table* table_ = nullptr;
+  table_of_barriers* table_ = nullptr;
 };
 
 constexpr ground grounds[] = {{"undo", NVM_MEDIUM_SHM, NVM_ENGINE_UNDO},
@@ -105,8 +105,10 @@ class no_memory_for_barriers : public testing::TestWithParam<ground> {};
 INSTANTIATE_TEST_SUITE_P(engines, no_memory_for_barriers, testing::ValuesIn(grounds),
                          [](const auto& i) { return std::string{i.param.name}; });
 
-TEST_P(no_memory_for_barriers, at_any_allocation_loses_nothing) { life{GetParam()}.run_all(false, 10); }
-TEST_P(no_memory_for_barriers, from_any_allocation_on_loses_nothing) { life{GetParam()}.run_all(true, 10); }
+TEST_P(no_memory_for_barriers, at_any_allocation_loses_nothing) { life_with_barriers{GetParam()}.run_all(false, 10); }
+TEST_P(no_memory_for_barriers, from_any_allocation_on_loses_nothing) {
+  life_with_barriers{GetParam()}.run_all(true, 10);
+}
 
 }  // namespace
 }  // namespace nvm::tests

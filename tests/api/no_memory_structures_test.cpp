@@ -16,9 +16,9 @@ struct at {
   std::uint32_t flags = 0;
 };
 
-class life final : public life_in_shortage {
+class life_of_structures final : public life_in_shortage {
  public:
-  explicit life(at where) : where_{where} {}
+  explicit life_of_structures(at where) : where_{where} {}
 
  private:
   static constexpr std::uint64_t keys = 600;
@@ -128,7 +128,7 @@ INSTANTIATE_TEST_SUITE_P(kinds, no_memory_structures,
                          });
 
 TEST_P(no_memory_structures, at_any_allocation_loses_nothing) {
-  for (const bool lasting : {false, true}) life{GetParam()}.run_all(lasting, 50);
+  for (const bool lasting : {false, true}) life_of_structures{GetParam()}.run_all(lasting, 50);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ static const struct {
                {"a hash table", NVM_KV_HASH},
                {"a B+tree", NVM_KV_BTREE},
                {"a red-black tree", NVM_KV_RBTREE}};
-enum { SAMPLES = sizeof samples / sizeof *samples };
+enum { STORES = sizeof samples / sizeof *samples };
 
 static void key_of(unsigned n, char* key) { snprintf(key, 9, "key%05u", n * 7919 % 100000); }
 /* Every third value is given in place of another, every fifth entry is removed. */
@@ -37,7 +37,7 @@ static int fill_one(nvm_kv* kv) {
 }
 
 int stores_sample_fill(NVM_POOL* pool) {
-  for (unsigned i = 0; i < SAMPLES; ++i) {
+  for (unsigned i = 0; i < STORES; ++i) {
     nvm_kv_options o = {0};
     o.index = samples[i].index;
     nvm_kv* kv = nvm_kv_open(pool, samples[i].name, &o);
@@ -64,7 +64,7 @@ static int verify_one(nvm_kv* kv) {
 }
 
 int stores_sample_verify(NVM_POOL* pool) {
-  for (unsigned i = 0; i < SAMPLES; ++i) {
+  for (unsigned i = 0; i < STORES; ++i) {
     nvm_kv_options o = {0};
     o.index = samples[i].index;
     o.mode = NVM_KV_OPEN_ONLY;

@@ -19,6 +19,7 @@ import pathlib
 import random
 import re
 import select
+import shlex
 import shutil
 import signal
 import socket
@@ -30,9 +31,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 KERNEL_PACKAGE = "linux-image-amd64"
 MODULES = "crc32c_generic libcrc32c crc16 mbcache jbd2 ext4 libnvdimm nd_btt nd_pmem nfit".split()
 ENGINES = ["undo", "undo-write-back", "redo", "redo-by-mark", "log"]
-TESTS = ["dax/dax_test", "media/media_direct_test", "platform/platform_map_test", "pool/pool_file_test",
-         "pool/pool_growth_test", "pool/pool_open_pools_test", "pool/pool_creation_crash_test", "tx/tx_test",
-         "tx/tx_parked_lanes_test", "stm/stm_test", "api/api_test"]
+TESTS = ["dax_test", "media_direct_test", "platform_map_test", "pool_file_test", "pool_growth_test", "pool_open_pools_test",
+         "pool_creation_crash_test", "tx_test", "tx_parked_lanes_test", "stm_test", "api_test"]
 MEMORY_MIB = 514  # with 2 MiB of labels
 START_SECONDS = 600
 SAID_WITHIN_SECONDS = 120
@@ -96,12 +96,30 @@ def made_archive(folder, build, modules):
     (root / "bin" / "ndctl").symlink_to("/sbin/ndctl")
     for name in MODULES:
         shutil.copy(next(modules.rglob(name + ".ko*")), root / "modules" / (name + ".ko"))
-    for test in ["dax/dax_bank"] + TESTS:
-        put_program(build / "tests" / test, root, "tests/" + test.split("/")[1], strip=True)
+    put_program(build / "tests" / "dax" / "dax_bank", root, "tests/dax_bank", strip=True)
+    put_tests(build, root)
     archive = folder / "root.cpio.gz"
     run("sh", "-c", "find . | cpio -o -H newc --quiet | gzip -1 >" + str(archive), cwd=root)
     shutil.rmtree(root)
     return archive
+
+
+def commands_of_tests(build):
+    """What ctest runs: the program, which several tests may share, and its arguments."""
+    known = json.loads(run("ctest", "--test-dir", build, "--show-only=json-v1"))
+    return {test["name"]: test["command"] for test in known["tests"] if "command" in test}
+
+
+def put_tests(build, root):
+    commands = commands_of_tests(build)
+    for test in TESTS:
+        program, *arguments = commands[test]
+        place = "programs/" + pathlib.Path(program).name
+        if not (root / place).exists():
+            put_program(program, root, place, strip=True)
+        script = root / "tests" / test
+        script.write_text(f'#!/bin/busybox sh\nexec {shlex.join(["/" + place, *arguments])} "$@"\n')
+        script.chmod(0o755)
 
 
 # ---- a guest
@@ -245,7 +263,7 @@ def run_tests(place):
     guest = place.again()
     good = True
     try:
-        guest.tell("tests " + " ".join(t.split("/")[1] for t in TESTS))
+        guest.tell("tests " + " ".join(TESTS))
         while True:
             line = guest.read(1200)
             if line is None:

@@ -13,14 +13,14 @@
 #include "tx/tx.hpp"
 
 namespace nvm::fuzz {
-namespace {
-
 ring_identity ring_of(const layout::superblock& sb) {
   ring_identity r;
   r.place = {sb.log_offset, sb.log_bytes};
   std::memcpy(r.uuid, sb.uuid, sizeof r.uuid);
   return r;
 }
+
+namespace {
 
 constexpr unsigned plain_kinds = 8;  // of edits of bytes, whatever they are about
 

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "media/replay.hpp"
 #include "pool/pool.hpp"
 
 namespace nvm::fuzz {
@@ -33,6 +34,9 @@ struct edit {
 
 // The edit of an input becomes one that forges nothing: bytes change, and the checks around them do not.
 void make_damage(std::uint8_t* edit) noexcept;
+
+// The ring that a superblock describes.
+[[nodiscard]] ring_identity ring_of(const layout::superblock& sb);
 
 // Says so, with the last message, and aborts the process.
 [[noreturn]] void broken(const char* what);

@@ -61,13 +61,6 @@ bytes direct_image(unsigned rounds, bool open, bool overflow) {
   return {pool.heap().base(), pool.heap().base() + pool.heap().shape().size_bytes()};
 }
 
-ring_identity ring_of(const layout::superblock& sb) {
-  ring_identity r;
-  r.place = {sb.log_offset, sb.log_bytes};
-  std::memcpy(r.uuid, sb.uuid, sizeof r.uuid);
-  return r;
-}
-
 // A pool on a device in memory, as tx/image_pool.hpp has it, whose device can be looked at.
 class ring_pool {
  public:

@@ -21,7 +21,7 @@ struct structure_kind {
   std::uint32_t kind;
   std::uint32_t flags;
 };
-constexpr structure_kind kinds[] = {
+constexpr structure_kind structure_kinds[] = {
     {"list", NVM_LF_LIST, 0},
     {"hash", NVM_LF_HASH, 0},
     {"skip list", NVM_LF_SKIP_LIST, 0},
@@ -218,7 +218,7 @@ nvm_lf* open_structure(NVM_POOL* pool, const structure_kind& k, std::uint32_t mo
   return nvm_lf_open(pool, k.name, &o);
 }
 
-[[noreturn]] void impossible(const char* what) {
+[[noreturn]] void impossible_with_structures(const char* what) {
   std::fprintf(stderr, "image of a pool with structures: %s: %s\n", what, nvm_errormsg());
   std::abort();
 }
@@ -228,7 +228,7 @@ void make(std::uint32_t medium, bool volatile_links, std::vector<bytes>& all) {
     const auto layouts = tests::sample_map();
     return nvm_register_types(layouts.data(), layouts.size() * 8) == 0;
   }();
-  if (!known) impossible("types");
+  if (!known) impossible_with_structures("types");
   ::unlink(scratch_path().c_str());
   nvm_pool_options o{};
   o.size = o.capacity = std::uint64_t{1} << 20;
@@ -236,25 +236,25 @@ void make(std::uint32_t medium, bool volatile_links, std::vector<bytes>& all) {
   o.lanes = 2;
   o.log_bytes = medium == NVM_MEDIUM_SSD ? 1 << 16 : 0;
   NVM_POOL* pool = nvm_pool_create_with(scratch_path().c_str(), &o);
-  if (pool == nullptr) impossible("create");
+  if (pool == nullptr) impossible_with_structures("create");
   for (unsigned round = 0; round < 3; ++round) {
-    for (const structure_kind& k : kinds) {
+    for (const structure_kind& k : structure_kinds) {
       if (has_volatile_links(k) != volatile_links) continue;
       nvm_lf* lf = open_structure(pool, k, 0);
-      if (lf == nullptr || !change(lf, (k.flags & NVM_LF_BYTES) != 0, round)) impossible(k.name);
-      if (nvm_lf_wait(lf) != 0) impossible(k.name);
+      if (lf == nullptr || !change(lf, (k.flags & NVM_LF_BYTES) != 0, round)) impossible_with_structures(k.name);
+      if (nvm_lf_wait(lf) != 0) impossible_with_structures(k.name);
     }
-    if (!change_stores(pool, round)) impossible("stores");
+    if (!change_stores(pool, round)) impossible_with_structures("stores");
   }
   all.push_back(read_quiet_scratch());
-  if (nvm_pool_close(pool) != 0) impossible("close");
+  if (nvm_pool_close(pool) != 0) impossible_with_structures("close");
   all.push_back(read_scratch());
 }
 
 bool work_with_all(NVM_POOL* pool, std::uint64_t file_bytes) {
   bool good = true;
   for (unsigned round = 3; round < 5; ++round) {
-    for (const structure_kind& k : kinds) {
+    for (const structure_kind& k : structure_kinds) {
       nvm_lf* lf = open_structure(pool, k, 1);
       if (lf == nullptr) {
         // Somebody has changed its name or its kind.

@@ -9,7 +9,7 @@ namespace {
 constexpr std::uint32_t keys = 8;
 constexpr std::uint64_t others = 40;  // keys of each thread besides
 // Kept free for look_at_everything().
-constexpr std::uint32_t records_at_the_end = 100;
+constexpr std::uint32_t store_records_at_the_end = 100;
 
 // All over the index, and among each other.
 struct key {
@@ -113,7 +113,7 @@ bool history_store::work(history_log& log, unsigned me, std::uint32_t count) {
   log.running.fetch_add(1);
   for (std::uint32_t n = 0; n < count; ++n) {
     const std::uint32_t j = mine.calls.load();
-    if (j >= thread_log::records_max - records_at_the_end) break;
+    if (j >= thread_log::records_max - store_records_at_the_end) break;
     const std::uint64_t r = mix(std::uint64_t{me} << 40 | j);
     recorded_call& c = mine.call[j];
     c.key = r % keys;

@@ -62,7 +62,7 @@ struct image {
 };
 
 bool message_has(const char* text) { return std::string{last_message()}.find(text) != std::string::npos; }
-#define EXPECT_MESSAGE(text) EXPECT_TRUE(message_has(text)) << last_message()
+#define EXPECT_SAID(text) EXPECT_TRUE(message_has(text)) << last_message()
 
 TEST(superblock, of_a_new_pool_is_found_with_every_page_size) {
   for (unsigned shift = layout::page_shift_min; shift <= layout::page_shift_max; ++shift) {
@@ -159,21 +159,21 @@ TEST(superblock, copy_written_to_the_place_of_the_other_is_refused) {
   ASSERT_TRUE(i.pick()) << last_message();  // A still holds
   std::memset(i.bytes.data(), 0, sizeof(superblock));
   EXPECT_EQ(i.pick().error(), errc::corrupt);
-  EXPECT_MESSAGE("belongs elsewhere");
+  EXPECT_SAID("belongs elsewhere");
 }
 
 TEST(superblock, kinds_of_files_are_told_apart) {
   EXPECT_EQ(pick_superblock(nullptr, 0, 0).error(), errc::not_a_pool);
-  EXPECT_MESSAGE("empty");
+  EXPECT_SAID("empty");
   const image whole;
   EXPECT_EQ(pick_superblock(whole.bytes.data(), 511, 511).error(), errc::not_a_pool);
-  EXPECT_MESSAGE("truncated");
+  EXPECT_SAID("truncated");
   const std::vector<std::byte> zeros(8192);
   EXPECT_EQ(pick_superblock(zeros.data(), zeros.size()).error(), errc::not_a_pool);
-  EXPECT_MESSAGE("interrupted");
+  EXPECT_SAID("interrupted");
   const std::vector<std::byte> foreign(8192, std::byte{'x'});
   EXPECT_EQ(pick_superblock(foreign.data(), foreign.size()).error(), errc::not_a_pool);
-  EXPECT_MESSAGE("not a Holdfast pool: found \"xxxxxxxx\"");
+  EXPECT_SAID("not a Holdfast pool: found \"xxxxxxxx\"");
 }
 
 TEST(superblock, truncated_pool_is_refused_at_every_length) {
@@ -192,7 +192,7 @@ TEST(superblock, newer_format_is_refused_by_its_number) {
   s.version = 2;
   i.put_both(s);
   EXPECT_EQ(i.pick().error(), errc::version);
-  EXPECT_MESSAGE("found 2, expected 1 .. 1");
+  EXPECT_SAID("found 2, expected 1 .. 1");
 }
 
 // A later format may compute its crc otherwise; the message must not call such a pool damaged only.
@@ -203,7 +203,7 @@ TEST(superblock, newer_format_with_another_crc_is_refused_by_its_number) {
     std::memcpy(i.bytes.data() + geometry_of(i.sb).superblock_at(copy) + 8, &version, sizeof version);
   }
   EXPECT_EQ(i.pick().error(), errc::version);
-  EXPECT_MESSAGE("found 9");
+  EXPECT_SAID("found 9");
 }
 
 TEST(superblock, newer_copy_with_a_newer_format_is_not_passed_over) {
@@ -221,7 +221,7 @@ TEST(superblock, unknown_features_are_refused_restricted_or_ignored) {
   s.features_incompat = 8;
   i.put_both(s);
   EXPECT_EQ(i.pick().error(), errc::version);
-  EXPECT_MESSAGE("found bits 00000008");
+  EXPECT_SAID("found bits 00000008");
 
   s = i.sb;
   s.features_ro_compat = 0x80;
@@ -266,7 +266,7 @@ TEST(superblock, copies_of_different_pools_are_refused) {
   s.uuid[5] ^= 1;
   i.put(s);
   EXPECT_EQ(i.pick().error(), errc::corrupt);
-  EXPECT_MESSAGE("contradict");
+  EXPECT_SAID("contradict");
 }
 
 // Places as they follow from the other fields.
@@ -378,7 +378,7 @@ TEST(superblock, field_outside_its_domain_is_refused_by_name) {
     i.put_both(s);
     const auto found = i.pick();
     EXPECT_EQ(found.error(), errc::corrupt) << h.name;
-    EXPECT_MESSAGE(h.name);
+    EXPECT_SAID(h.name);
   }
 }
 
@@ -406,7 +406,7 @@ TEST(superblock, of_every_engine_is_found_where_its_medium_has_it) {
     if (found) {
       EXPECT_EQ(found->engine, c.engine);
     } else {
-      EXPECT_MESSAGE("on ssd");
+      EXPECT_SAID("on ssd");
     }
   }
 }
@@ -480,11 +480,11 @@ TEST(superblock, request_outside_its_domain_is_refused) {
   r = request();
   r.base_address = ~std::uint64_t{0} - 4096;
   EXPECT_EQ(make_superblock(r).error(), errc::invalid);
-  EXPECT_MESSAGE("base_address");
+  EXPECT_SAID("base_address");
   r = request();
   std::memset(r.uuid, 0, sizeof r.uuid);
   EXPECT_EQ(make_superblock(r).error(), errc::invalid);
-  EXPECT_MESSAGE("uuid");
+  EXPECT_SAID("uuid");
 }
 
 // A library from before engines and validations refuses what is neither undo nor checked by sums.
@@ -569,7 +569,7 @@ TEST_F(root, copies_that_differ_are_refused) {
   set(0, g.page_offset(1));
   set(1, g.page_offset(2));
   EXPECT_EQ(read().error(), errc::corrupt);
-  EXPECT_MESSAGE("differ");
+  EXPECT_SAID("differ");
 }
 
 TEST_F(root, outside_the_data_is_refused) {
@@ -578,10 +578,10 @@ TEST_F(root, outside_the_data_is_refused) {
     set(0, offset);
     set(1, offset);
     EXPECT_EQ(read().error(), errc::corrupt) << offset;
-    EXPECT_MESSAGE("expected 0 or");
+    EXPECT_SAID("expected 0 or");
     for (unsigned copy = 0; copy < 2; ++copy) {
       EXPECT_EQ(check_anchor(i.bytes.data(), g, copy).error(), errc::corrupt) << offset;
-      EXPECT_MESSAGE("root word at offset");
+      EXPECT_SAID("root word at offset");
     }
   }
 }

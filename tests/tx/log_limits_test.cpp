@@ -114,10 +114,10 @@ TEST(record_stage, begins_another_range_where_one_would_be_too_long) {
 
 // ---- the redo log ---------------------------------------------------------------------------------------------------
 
-std::uint64_t now = 0;
+std::uint64_t log_time = 0;
 std::function<void()> behind_now;  // what happens when the clock has been read
-std::uint64_t read_now() noexcept {
-  const std::uint64_t read = now;
+std::uint64_t read_log_time() noexcept {
+  const std::uint64_t read = log_time;
   if (const auto happens = std::exchange(behind_now, nullptr)) happens();
   return read;
 }
@@ -126,8 +126,8 @@ class redo_limits : public testing::Test {
  protected:
   void start(std::uint64_t used) {
     format_image(bytes_.data(), superblock_);
-    now = 0;
-    log_.start(used, read_now);
+    log_time = 0;
+    log_.start(used, read_log_time);
     log_.on_release([this](std::uint64_t offset) { released_.push_back(offset); });
     for (unsigned lane = 0; lane < 2; ++lane) ASSERT_TRUE(log_.furnish(lane));
   }
@@ -137,7 +137,7 @@ class redo_limits : public testing::Test {
     if (status s = log_.make_room(lane, 0); !s) return s;
     if (status s = log_.expect(lane, lines.size(), log_run); !s) return s;
     log_.enter(lane);
-    version_ = log_.version_of(++now);
+    version_ = log_.version_of(++log_time);
     log_.note(lane, [&](auto&& note) {
       for (const std::uint64_t line : lines) note(line);
     });
