@@ -28,18 +28,51 @@ set(HOLDFAST_LIBRARY_LAYERS
   tier engine api kv care)
 
 # Sources of a layer are read several as one where nothing is measured and hardly anything is built twice: most of the
-# time goes into headers that they share. Other presets read each by itself, so that none leans on another's includes.
+# time goes into headers that they share. What a release build is measured by it reads apart, so that no more is inlined
+# than its sources say; the presets debug, fuzz and coverage read all apart, so that none leans on another's includes.
 set(HOLDFAST_SOURCES_AS_ONE 0)
 if(NVM_SANITIZE MATCHES "^(address|thread)$" OR NVM_RECORD)
   set(HOLDFAST_SOURCES_AS_ONE 8)
 endif()
+set(HOLDFAST_TOOLS_AS_ONE ${HOLDFAST_SOURCES_AS_ONE})
+if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT NVM_SANITIZE)
+  set(HOLDFAST_TOOLS_AS_ONE 8)
+endif()
 
-# holdfast_read_as_one(<target>): sources with compile options of their own stay apart, and so do those
-# with the property SKIP_UNITY_BUILD_INCLUSION, which have a name in common with others.
+# holdfast_read_as_one(<target> [TOOL]): sources with compile options of their own stay apart, and so do those
+# with the property SKIP_UNITY_BUILD_INCLUSION, which have a name in common with others. TOOL: in a release build, too.
 function(holdfast_read_as_one target)
-  if(HOLDFAST_SOURCES_AS_ONE)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${HOLDFAST_SOURCES_AS_ONE})
+  cmake_parse_arguments(PARSE_ARGV 1 arg "TOOL" "" "")
+  set(most ${HOLDFAST_SOURCES_AS_ONE})
+  if(arg_TOOL)
+    set(most ${HOLDFAST_TOOLS_AS_ONE})
   endif()
+  if(most)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${most})
+  endif()
+endfunction()
+
+# holdfast_read_layers_as_one(<target> <layer>...): of a target of this folder that has the sources of layers once more;
+# those that a layer keeps apart stay apart here.
+function(holdfast_read_layers_as_one target)
+  if(NOT HOLDFAST_SOURCES_AS_ONE)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  foreach(layer IN LISTS ARGN)
+    get_property(files GLOBAL PROPERTY HOLDFAST_SOURCES_${layer})
+    set(count 0)
+    foreach(file IN LISTS files)
+      foreach(reason SKIP_UNITY_BUILD_INCLUSION COMPILE_OPTIONS COMPILE_DEFINITIONS)
+        get_source_file_property(${reason} ${file} DIRECTORY ${CMAKE_SOURCE_DIR}/src/${layer} ${reason})
+      endforeach()
+      if(NOT SKIP_UNITY_BUILD_INCLUSION AND NOT COMPILE_OPTIONS AND NOT COMPILE_DEFINITIONS)
+        math(EXPR group "${count} / ${HOLDFAST_SOURCES_AS_ONE}")
+        math(EXPR count "${count} + 1")
+        set_source_files_properties(${file} PROPERTIES UNITY_GROUP ${layer}_${group})
+      endif()
+    endforeach()
+  endforeach()
 endfunction()
 
 # Sets <out> to the number of a layer, or stops the configuration.
@@ -53,15 +86,15 @@ function(holdfast_layer_number out layer)
   message(FATAL_ERROR "'${layer}' is no layer; cmake/layers.cmake lists them")
 endfunction()
 
-# holdfast_layer(<name> [SOURCES <file>...] [USES <lower layer>...] [LINK <library>...])
+# holdfast_layer(<name> [SOURCES <file>...] [USES <lower layer>...] [LINK <library>...] [TOOL])
 #
 # Declares the target holdfast_<name>: a position-independent static library, or an interface
 # library when no sources are given. Sources are a written list, relative to the calling folder.
 # USES names layers of a smaller number only; their targets are linked publicly.
 # The objects stay available as holdfast_<name>_objects: the shared and the static holdfast library
-# are made of them.
+# are made of them. TOOL: no program is measured by it, so that a release build may read its sources as one.
 function(holdfast_layer name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;USES;LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "TOOL" "" "SOURCES;USES;LINK")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "holdfast_layer(${name}): unexpected ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -83,7 +116,11 @@ function(holdfast_layer name)
   if(arg_SOURCES)
     add_library(${target}_objects OBJECT ${arg_SOURCES})
     set_target_properties(${target}_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
-    holdfast_read_as_one(${target}_objects)
+    set(tool "")
+    if(arg_TOOL)
+      set(tool TOOL)
+    endif()
+    holdfast_read_as_one(${target}_objects ${tool})
     target_link_libraries(${target}_objects PUBLIC holdfast_headers ${lower_targets} ${arg_LINK})
     add_library(${target} STATIC $<TARGET_OBJECTS:${target}_objects>)
     set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)

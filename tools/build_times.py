@@ -76,6 +76,8 @@ def place_of(output):
         if copy:
             return copy[1], copy[2]
         return shorten(posixpath.dirname(rest)), rest
+    if rest.startswith("Unity/"):  # several sources as one, of which a folder may have one for each target
+        rest = f"{target}/{posixpath.basename(rest)}"
     source = posixpath.normpath(posixpath.join(made, rest.replace("__", "..")))
     return shorten(made), re.sub(r"\.(o|gch|pch)$", "", source)
 

@@ -4,7 +4,8 @@
   include/**/*.h            C11 with gcc and clang, C++20 with g++ and clang
   include/**/*.hpp          C++20 with g++ and clang
   src/**/*.h, src/**/*.hpp  C++20 with clang; its warnings are errors. Those that a source of src/ includes
-                            before anything else are compiled alone by every build, and left out here
+                            before anything else are compiled alone by the release build, and left out here;
+                            but not where that build reads several sources as one
 
 usage: tools/headers_alone.py [--root DIR] [--generated DIR] [path...]; paths limit the headers.
 A header that passed is not compiled again until it or another header changes (build/headers.passed).
@@ -34,10 +35,19 @@ def compilers(root, header):
     return both
 
 
+def read_as_one(root):
+    """Folders of src/ of which the release build reads several sources as one: their CMakeLists.txt say TOOL."""
+    lists = (root / "src").rglob("CMakeLists.txt")
+    return {root / "src" / file.relative_to(root / "src").parts[0] for file in lists
+            if re.search(r"\bTOOL\)", file.read_text())}
+
+
 def included_first(root):
-    """What sources of src/ include before anything else, as they name it."""
+    """What sources of src/ that are read apart include before anything else, as they name it."""
     first = re.compile(rb'^[ \t]*#[ \t]*include[ \t]+["<]([^">]+)[">]', re.MULTILINE)
-    found = (first.search(source.read_bytes()) for source in (root / "src").rglob("*.cpp"))
+    together = read_as_one(root)
+    found = (first.search(source.read_bytes()) for source in (root / "src").rglob("*.cpp")
+             if together.isdisjoint(source.parents))
     return {root / "src" / match[1].decode() for match in found if match}
 
 

@@ -106,16 +106,24 @@ def tidy(group, shared):
     return found
 
 
+def compiled(entry):
+    """Sources of a command: what a build that reads several as one includes, or the one that it names."""
+    path = pathlib.Path(entry["file"])
+    if path.parent.name != "Unity":
+        return [path]
+    return [pathlib.Path(name) for name in re.findall(r'^#include "(.*)"$', path.read_text(), re.MULTILINE)]
+
+
 def groups_of(chosen):
     alike = {}
     for entry in json.loads((BUILD / "compile_commands.json").read_text()):
-        path = pathlib.Path(entry["file"])
-        name = str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else ""
-        if name not in chosen:
-            continue
-        chosen.remove(name)  # the first of several ways to compile it
-        key = (str(pathlib.Path(name).parent), pathlib.Path(name).suffix, flags_of(entry["command"]))
-        alike.setdefault(key, []).append(name)
+        for path in compiled(entry):
+            name = str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else ""
+            if name not in chosen:
+                continue
+            chosen.remove(name)  # the first of several ways to compile it
+            key = (str(pathlib.Path(name).parent), pathlib.Path(name).suffix, flags_of(entry["command"]))
+            alike.setdefault(key, []).append(name)
     for (_, suffix, flags), names in sorted(alike.items()):
         most = MOST if suffix == ".cpp" else 1
         count = -(-len(names) // most)

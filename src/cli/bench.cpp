@@ -11,6 +11,7 @@
 #include "holdfast_version.hpp"
 
 namespace nvm::cli {
+namespace bench_verb {
 namespace {
 
 constexpr std::string_view presets[] = {"off", "lsnvmm", "log-free", "breeze"};
@@ -183,6 +184,7 @@ exit_code run(const arguments& given, console& out) {
 }
 
 }  // namespace
+}  // namespace bench_verb
 
 extern const command bench_command;
 const command bench_command{
@@ -192,11 +194,11 @@ const command bench_command{
         "Makes a temporary pool in DIRECTORY, measures commits, overwrites and allocations on it, and prints "
         "rates, quantiles and the costs of one operation: fences, lines written back, bytes logged, syncs. "
         "The pool's file has no name while it is used, so none is left behind however the command ends.",
-    .operands = operands,
-    .options = options,
-    .fields = fields,
-    .examples = examples,
-    .run = run,
+    .operands = bench_verb::operands,
+    .options = bench_verb::options,
+    .fields = bench_verb::fields,
+    .examples = bench_verb::examples,
+    .run = bench_verb::run,
 };
 
 }  // namespace nvm::cli

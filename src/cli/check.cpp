@@ -10,6 +10,7 @@
 #include "cli/units.hpp"
 
 namespace nvm::cli {
+namespace check_verb {
 namespace {
 
 constexpr operand operands[] = {{"PATH", operand_kind::pool_file, true, "the pool; nobody may have it open"}};
@@ -167,6 +168,7 @@ exit_code run(const arguments& given, console& out) {
 }
 
 }  // namespace
+}  // namespace check_verb
 
 extern const command check_command;
 const command check_command{
@@ -182,11 +184,11 @@ const command check_command{
         "A pool whose last owner died is not damaged: its pending transactions are counted and no finding. A copy that "
         "was made while the pool was in use, or after its owner had died, is refused (NVM_E_COPY): nobody can tell "
         "whether it is torn.",
-    .operands = operands,
-    .options = options,
-    .fields = fields,
-    .examples = examples,
-    .run = run,
+    .operands = check_verb::operands,
+    .options = check_verb::options,
+    .fields = check_verb::fields,
+    .examples = check_verb::examples,
+    .run = check_verb::run,
 };
 
 }  // namespace nvm::cli

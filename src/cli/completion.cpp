@@ -3,6 +3,7 @@
 #include "cli/manual.hpp"
 
 namespace nvm::cli {
+namespace completion_verb {
 namespace {
 
 constexpr std::string_view shells[] = {"bash", "zsh", "fish"};
@@ -295,17 +296,18 @@ exit_code run(const arguments& given, console& out) {
 }
 
 }  // namespace
+}  // namespace completion_verb
 
 extern const command completion_command;
 const command completion_command{
     .name = "completion",
     .summary = "print a completion script for a shell",
     .description = "Prints a script that completes commands, options, their values and paths.",
-    .operands = operands,
+    .operands = completion_verb::operands,
     .options = {},
-    .fields = fields,
-    .examples = examples,
-    .run = run,
+    .fields = completion_verb::fields,
+    .examples = completion_verb::examples,
+    .run = completion_verb::run,
 };
 
 }  // namespace nvm::cli

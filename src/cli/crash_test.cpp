@@ -8,6 +8,7 @@
 #include "cli/ticks_here.hpp"
 
 namespace nvm::cli {
+namespace crash_test_verb {
 namespace {
 
 constexpr std::string_view models[] = {"all", "x86", "torn8", "eadr"};
@@ -167,6 +168,7 @@ exit_code run(const arguments& given, console& out) {
 }
 
 }  // namespace
+}  // namespace crash_test_verb
 
 extern const command crash_test_command;
 const command crash_test_command{
@@ -183,10 +185,10 @@ const command crash_test_command{
         "token that replays the state. The exit code is 0 when nothing was found, 1 when something was, 2 when nothing "
         "could be tested.",
     .operands = {},
-    .options = options,
-    .fields = fields,
-    .examples = examples,
-    .run = run,
+    .options = crash_test_verb::options,
+    .fields = crash_test_verb::fields,
+    .examples = crash_test_verb::examples,
+    .run = crash_test_verb::run,
     .rest = "PROGRAM [ARGUMENT]...",
     .rest_help = "the program to test, and its arguments",
 };

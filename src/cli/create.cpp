@@ -5,6 +5,7 @@
 #include "platform/platform.hpp"
 
 namespace nvm::cli {
+namespace create_verb {
 namespace {
 
 constexpr operand operands[] = {{"PATH", operand_kind::pool_file, true, "the new file; must not exist"}};
@@ -76,6 +77,7 @@ exit_code run(const arguments& given, console& out) {
 }
 
 }  // namespace
+}  // namespace create_verb
 
 extern const command create_command;
 const command create_command{
@@ -87,11 +89,11 @@ const command create_command{
         "MB, "
         "GB and TB for powers of 1000. Symbolic links are followed. A pool for the medium ssd that is made in memory "
         "is warned of.",
-    .operands = operands,
-    .options = options,
+    .operands = create_verb::operands,
+    .options = create_verb::options,
     .fields = info_fields(),
-    .examples = examples,
-    .run = run,
+    .examples = create_verb::examples,
+    .run = create_verb::run,
 };
 
 }  // namespace nvm::cli

@@ -22,6 +22,7 @@
 #include "platform/platform.hpp"
 
 namespace nvm::cli {
+namespace doctor_verb {
 namespace {
 
 namespace fs = std::filesystem;
@@ -247,6 +248,7 @@ exit_code run(const arguments& given, console& out) {
 }
 
 }  // namespace
+}  // namespace doctor_verb
 
 extern const command doctor_command;
 const command doctor_command{
@@ -261,11 +263,11 @@ const command doctor_command{
         "what hides behind a virtual machine, a server or a device that lies about its cache is said to be unknown. "
         "The exit code is 0 when everything that the medium promises holds, as far as can be known, 1 when something "
         "does not.",
-    .operands = operands,
-    .options = options,
+    .operands = doctor_verb::operands,
+    .options = doctor_verb::options,
     .fields = diagnosis_fields(),
-    .examples = examples,
-    .run = run,
+    .examples = doctor_verb::examples,
+    .run = doctor_verb::run,
 };
 
 }  // namespace nvm::cli

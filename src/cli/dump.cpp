@@ -17,6 +17,7 @@
 #include "platform/platform.hpp"
 
 namespace nvm::cli {
+namespace dump_verb {
 namespace {
 
 constexpr operand operands[] = {
@@ -287,6 +288,7 @@ exit_code run(const arguments& given, console& out) {
 }
 
 }  // namespace
+}  // namespace dump_verb
 
 extern const command dump_command;
 const command dump_command{
@@ -297,11 +299,11 @@ const command dump_command{
         "type id, size, and the type's name if the pool knows it (see types). The pool is opened read-only and its "
         "file not changed; one whose last owner died is "
         "recovered in this process's memory alone.",
-    .operands = operands,
-    .options = options,
-    .fields = fields,
-    .examples = examples,
-    .run = run,
+    .operands = dump_verb::operands,
+    .options = dump_verb::options,
+    .fields = dump_verb::fields,
+    .examples = dump_verb::examples,
+    .run = dump_verb::run,
 };
 
 }  // namespace nvm::cli

@@ -5,25 +5,6 @@
 namespace nvm::cli {
 namespace {
 
-constexpr operand operands[] = {{"COMMAND", operand_kind::command, false, "the command; without it, the list of them"}};
-constexpr json_field fields[] = {
-    {"command", "its name"},
-    {"summary", "one line"},
-    {"operands[].name", "in upper case"},
-    {"operands[].required", "true: must be given"},
-    {"operands[].help", "what it is"},
-    {"rest", "what may follow behind --; empty: nothing"},
-    {"options[].name", "without dashes"},
-    {"options[].value", "placeholder; empty for a flag"},
-    {"options[].help", "what it does"},
-    {"options[].choices", "what it may be; empty: see its help"},
-    {"fields[].name", "field of the command's JSON document; [] for each element of an array"},
-    {"fields[].meaning", "what it is"},
-    {"exit_codes[].code", "that the command may return"},
-    {"exit_codes[].meaning", "of the code"},
-};
-constexpr std::string_view examples[] = {"holdfast help check", "holdfast help dump --json"};
-
 constexpr exit_meaning meanings[] = {
     {exit_good,
      "success; check: the pool is sound; crash-test: nothing was found; doctor: what the medium promises holds; "
@@ -129,6 +110,30 @@ json document_of(const command& c) {
           {"exit_codes", std::move(exits)}};
 }
 
+}  // namespace
+
+namespace help_verb {
+namespace {
+
+constexpr operand operands[] = {{"COMMAND", operand_kind::command, false, "the command; without it, the list of them"}};
+constexpr json_field fields[] = {
+    {"command", "its name"},
+    {"summary", "one line"},
+    {"operands[].name", "in upper case"},
+    {"operands[].required", "true: must be given"},
+    {"operands[].help", "what it is"},
+    {"rest", "what may follow behind --; empty: nothing"},
+    {"options[].name", "without dashes"},
+    {"options[].value", "placeholder; empty for a flag"},
+    {"options[].help", "what it does"},
+    {"options[].choices", "what it may be; empty: see its help"},
+    {"fields[].name", "field of the command's JSON document; [] for each element of an array"},
+    {"fields[].meaning", "what it is"},
+    {"exit_codes[].code", "that the command may return"},
+    {"exit_codes[].meaning", "of the code"},
+};
+constexpr std::string_view examples[] = {"holdfast help check", "holdfast help dump --json"};
+
 exit_code run(const arguments& given, console& out) {
   const std::string& name = given.operand(0);
   const command* what = name.empty() ? nullptr : find_command(name);
@@ -140,6 +145,7 @@ exit_code run(const arguments& given, console& out) {
 }
 
 }  // namespace
+}  // namespace help_verb
 
 std::span<const exit_meaning> exit_meanings() noexcept { return meanings; }
 
@@ -169,11 +175,11 @@ const command help_command{
     .description =
         "Describes a command, or lists them. With --json the description is the one that the completion "
         "scripts and the manual page are made of; without COMMAND, `commands` is an array of them.",
-    .operands = operands,
+    .operands = help_verb::operands,
     .options = {},
-    .fields = fields,
-    .examples = examples,
-    .run = run,
+    .fields = help_verb::fields,
+    .examples = help_verb::examples,
+    .run = help_verb::run,
 };
 
 }  // namespace nvm::cli

@@ -3,6 +3,7 @@
 #include "cli/pool_facts.hpp"
 
 namespace nvm::cli {
+namespace info_verb {
 namespace {
 
 constexpr operand operands[] = {{"PATH", operand_kind::pool_file, true, "the pool"}};
@@ -18,6 +19,7 @@ exit_code run(const arguments& given, console& out) {
 }
 
 }  // namespace
+}  // namespace info_verb
 
 extern const command info_command;
 const command info_command{
@@ -26,11 +28,11 @@ const command info_command{
     .description =
         "Shows the identity, the sizes, the medium and the condition of a pool. It works while an application "
         "has the pool open, takes no lock and changes nothing; the numbers are then those of a moment ago.",
-    .operands = operands,
+    .operands = info_verb::operands,
     .options = {},
     .fields = info_fields(),
-    .examples = examples,
-    .run = run,
+    .examples = info_verb::examples,
+    .run = info_verb::run,
 };
 
 }  // namespace nvm::cli

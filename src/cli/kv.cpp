@@ -7,6 +7,7 @@
 #include "cli/kv_actions.hpp"
 
 namespace nvm::cli {
+namespace kv_verb {
 namespace {
 
 constexpr action<kv_actions::call> table[] = {
@@ -102,6 +103,7 @@ exit_code run(const arguments& given, console& out) {
 }
 
 }  // namespace
+}  // namespace kv_verb
 
 extern const command kv_command;
 const command kv_command{
@@ -119,11 +121,11 @@ const command kv_command{
         "The exit code is 1 when export --salvage has found something damaged, when get or del find no such entry, and "
         "when load --keep-going has rejected something. "
         "scan escapes what cannot be printed; get prints the bytes as they are.",
-    .operands = operands,
-    .options = options,
-    .fields = fields,
-    .examples = examples,
-    .run = run,
+    .operands = kv_verb::operands,
+    .options = kv_verb::options,
+    .fields = kv_verb::fields,
+    .examples = kv_verb::examples,
+    .run = kv_verb::run,
 };
 
 }  // namespace nvm::cli

@@ -18,6 +18,7 @@
 #include "nvm/lockfree.hpp"
 
 namespace nvm::cli {
+namespace lf_verb {
 namespace {
 
 using kv_actions::add_bytes;
@@ -334,6 +335,7 @@ exit_code run(const arguments& given, console& out) {
 }
 
 }  // namespace
+}  // namespace lf_verb
 
 extern const command lf_command;
 const command lf_command{
@@ -348,11 +350,11 @@ const command lf_command{
         "are what `holdfast check` looks at.\n\n"
         "The exit code is 1 when get finds no such entry, and when check finds something. scan escapes what cannot be "
         "printed; get prints the bytes as they are.",
-    .operands = operands,
-    .options = options,
-    .fields = fields,
-    .examples = examples,
-    .run = run,
+    .operands = lf_verb::operands,
+    .options = lf_verb::options,
+    .fields = lf_verb::fields,
+    .examples = lf_verb::examples,
+    .run = lf_verb::run,
 };
 
 }  // namespace nvm::cli

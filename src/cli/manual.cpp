@@ -9,8 +9,6 @@
 namespace nvm::cli {
 namespace {
 
-constexpr std::string_view examples[] = {"holdfast manual | man -l -"};
-
 // Text that roff takes literally: a leading dot or quote would be a request, a bare dash a hyphen.
 std::string roff(std::string_view text) {
   std::string safe;
@@ -61,6 +59,14 @@ std::string section_of(const command& c) {
   return text;
 }
 
+}  // namespace
+
+namespace manual_verb {
+namespace {
+
+constexpr std::string_view examples[] = {"holdfast manual | man -l -"};
+constexpr json_field fields[] = {{"manual", "the page in roff"}};
+
 exit_code run(const arguments& /*given*/, console& out) {
   const std::string page = manual_page();
   out.text("{}", page);
@@ -68,9 +74,8 @@ exit_code run(const arguments& /*given*/, console& out) {
   return exit_good;
 }
 
-constexpr json_field fields[] = {{"manual", "the page in roff"}};
-
 }  // namespace
+}  // namespace manual_verb
 
 std::string manual_page() {
   std::string page = fmt::format(
@@ -108,9 +113,9 @@ const command manual_command{
     .description = "Prints holdfast(1) in roff.",
     .operands = {},
     .options = {},
-    .fields = fields,
-    .examples = examples,
-    .run = run,
+    .fields = manual_verb::fields,
+    .examples = manual_verb::examples,
+    .run = manual_verb::run,
 };
 
 }  // namespace nvm::cli

@@ -16,6 +16,7 @@
 #include "nvm/region.h"
 
 namespace nvm::cli {
+namespace regions_verb {
 namespace {
 
 using kv_actions::add_bytes;
@@ -246,6 +247,7 @@ exit_code run(const arguments& given, console& out) {
 }
 
 }  // namespace
+}  // namespace regions_verb
 
 extern const command regions_command;
 const command regions_command{
@@ -255,11 +257,11 @@ const command regions_command{
         "Reads and writes regions, strings of bytes that a set in a pool knows by number (see docs/regions.md). Each "
         "change is made whole or not at all, and is durable when the command ends.\n\n"
         "The exit code is 1 when get or del finds no such region. get prints the bytes as they are.",
-    .operands = operands,
-    .options = options,
-    .fields = fields,
-    .examples = examples,
-    .run = run,
+    .operands = regions_verb::operands,
+    .options = regions_verb::options,
+    .fields = regions_verb::fields,
+    .examples = regions_verb::examples,
+    .run = regions_verb::run,
 };
 
 }  // namespace nvm::cli

@@ -9,6 +9,7 @@
 #include "cli/units.hpp"
 
 namespace nvm::cli {
+namespace repair_verb {
 namespace {
 
 constexpr operand operands[] = {{"PATH", operand_kind::pool_file, true, "the pool; nobody may have it open"}};
@@ -135,6 +136,7 @@ exit_code run(const arguments& given, console& out) {
 }
 
 }  // namespace
+}  // namespace repair_verb
 
 extern const command repair_command;
 const command repair_command{
@@ -152,11 +154,11 @@ const command repair_command{
         "in one step when it is whole. Either needs room for a copy.\n\n"
         "The exit code is 0 when nothing was lost, or nothing was to be mended, 1 when something was lost or is not "
         "certain, 3 when the pool cannot be mended.",
-    .operands = operands,
-    .options = options,
-    .fields = fields,
-    .examples = examples,
-    .run = run,
+    .operands = repair_verb::operands,
+    .options = repair_verb::options,
+    .fields = repair_verb::fields,
+    .examples = repair_verb::examples,
+    .run = repair_verb::run,
 };
 
 }  // namespace nvm::cli

@@ -5,6 +5,7 @@
 #include "cli/pool_types.hpp"
 
 namespace nvm::cli {
+namespace types_verb {
 namespace {
 
 constexpr operand operands[] = {
@@ -89,6 +90,7 @@ exit_code run(const arguments& given, console& out) {
 }
 
 }  // namespace
+}  // namespace types_verb
 
 extern const command types_command;
 const command types_command{
@@ -97,11 +99,11 @@ const command types_command{
     .description =
         "Lists the layouts of durable types that programs compiled by holdfast-cc have left in the pool: for each "
         "field its place, its name and what it is. The pool is opened read-only and its file not changed.",
-    .operands = operands,
+    .operands = types_verb::operands,
     .options = {},
-    .fields = fields,
-    .examples = examples,
-    .run = run,
+    .fields = types_verb::fields,
+    .examples = types_verb::examples,
+    .run = types_verb::run,
 };
 
 }  // namespace nvm::cli

@@ -4,6 +4,7 @@
 #include "holdfast_version.hpp"
 
 namespace nvm::cli {
+namespace version_verb {
 namespace {
 
 constexpr json_field fields[] = {{"version", "of the tool and of the library in it"}};
@@ -16,6 +17,7 @@ exit_code run(const arguments&, console& out) {
 }
 
 }  // namespace
+}  // namespace version_verb
 
 extern const command version_command;
 const command version_command{
@@ -24,9 +26,9 @@ const command version_command{
     .description = "Prints the version of the tool and of the library in it, as --version and -V before a command do.",
     .operands = {},
     .options = {},
-    .fields = fields,
-    .examples = examples,
-    .run = run,
+    .fields = version_verb::fields,
+    .examples = version_verb::examples,
+    .run = version_verb::run,
 };
 
 }  // namespace nvm::cli

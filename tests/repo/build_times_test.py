@@ -78,6 +78,19 @@ class BuildTimes(unittest.TestCase):
         self.assertEqual(self.found()["sources"], {"src/tx/tx.cpp": {"objects": 3, "seconds": 9}})
         self.assertIn("9.0 s in  3  src/tx/tx.cpp", self.run_tool()[1])
 
+    def test_sources_that_are_read_as_one_are_named_by_their_target(self):
+        log = self.build / "asan/.ninja_log"
+        text = log.read_text()
+        for number, target in enumerate(("tx_tests", "tx_threads_tests")):
+            output = f"tests/tx/CMakeFiles/{target}.dir/Unity/unity_0_cxx.cxx.o"
+            text += f"0\t{number + 1}000\t1\t{output}\tunity{number}\n"
+            self.write(self.build / "asan" / output, "")
+        log.write_text(text)
+        found = self.found()
+        self.assertEqual(found["rooms"]["tests/tx"]["objects"], 2)
+        self.assertEqual(found["sources"]["tests/tx/tx_tests/unity_0_cxx.cxx"], {"objects": 1, "seconds": 1})
+        self.assertEqual(found["sources"]["tests/tx/tx_threads_tests/unity_0_cxx.cxx"], {"objects": 1, "seconds": 2})
+
     def test_the_short_form_names_the_dearest(self):
         code, output = self.run_tool("--short", "asan")
         self.assertEqual(code, 0)

@@ -59,7 +59,8 @@ class action : public clang::PluginASTAction {
   ActionType getActionType() override { return AddBeforeMainAction; }
 };
 
-const clang::FrontendPluginRegistry::Add<action> registered("nvm-system-functions", "functions that come compiled");
+const clang::FrontendPluginRegistry::Add<action> registered_action("nvm-system-functions",
+                                                                   "functions that come compiled");
 
 }  // namespace
 

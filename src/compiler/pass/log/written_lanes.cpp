@@ -13,7 +13,7 @@ namespace {
 // As ldtilecfg lays it out.
 constexpr std::uint64_t tile_columns_at = 16;  // two bytes a tile
 constexpr std::uint64_t tile_rows_at = 48;     // one
-constexpr unsigned tile_rows_max = 16;
+constexpr unsigned rows_of_a_tile_max = 16;
 
 Value* as_bits(IRBuilder<>& b, Value* mask) {
   Type* type = mask->getType();
@@ -71,7 +71,7 @@ written rows_of_tile(IRBuilder<>& b, const written& tile, Value* configuration) 
   b.CreateIntrinsic(Intrinsic::x86_sttilecfg, {}, {configuration});
   written rows = tile;
   rows.what = written::shape::scattered;
-  rows.lanes = tile_rows_max;
+  rows.lanes = rows_of_a_tile_max;
   rows.bytes = b.CreateLoad(b.getInt16Ty(), at(tile_columns_at + 2 * tile.tile));
   rows.active_lanes = b.CreateLoad(b.getInt8Ty(), at(tile_rows_at + tile.tile));
   return rows;

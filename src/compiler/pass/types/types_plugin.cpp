@@ -630,7 +630,7 @@ class types_action : public PluginASTAction {
   plugin_options options_;
 };
 
-const FrontendPluginRegistry::Add<types_action> registered{"nvm", "layouts of durable types"};
+const FrontendPluginRegistry::Add<types_action> registered_types{"nvm", "layouts of durable types"};
 
 }  // namespace
 }  // namespace nvm::compiler
