@@ -29,8 +29,7 @@ macro(holdfast_add_record_pass)
   endif()
 endmacro()
 
-# holdfast_instrument(<target> [LOADS]): compiles all sources of an existing target with the pass. Call
-# it after the last target_sources().
+# holdfast_instrument(<target> [LOADS]): compiles all sources of an existing target with the pass.
 function(holdfast_instrument target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "LOADS" "" "")
   if(NOT TARGET nvm_record_pass)
@@ -46,10 +45,9 @@ function(holdfast_instrument target)
   # Line tables name the source line of each recorded store.
   target_compile_options(${target} PRIVATE -fpass-plugin=${pass} -g1)
   target_compile_definitions(${target} PRIVATE NVM_RECORDED=1)
-  # A changed plugin makes every object stale, for ninja and for the compiler cache.
-  get_target_property(sources ${target} SOURCES)
-  set_source_files_properties(${sources} TARGET_DIRECTORY ${target}
-    PROPERTIES OBJECT_DEPENDS ${pass})
+  # A changed plugin makes every object stale: for ninja by the dependencies that the compiler writes, since a source
+  # may be compiled by both plugins in one folder, and for the compiler cache.
+  target_compile_options(${target} PRIVATE "SHELL:-Xclang -fdepfile-entry=${pass}")
   if(HOLDFAST_CCACHE)
     set(launcher ${CMAKE_COMMAND} -E env CCACHE_EXTRAFILES=${pass} ${HOLDFAST_CCACHE})
     set_target_properties(${target} PROPERTIES
@@ -68,6 +66,7 @@ function(holdfast_recorded_library name)
     message(FATAL_ERROR "holdfast_recorded_library(${name}): no sources in ${arg_LAYERS}")
   endif()
   add_library(${name} STATIC EXCLUDE_FROM_ALL ${files})
+  holdfast_read_layers_as_one(${name} ${arg_LAYERS})
   target_link_libraries(${name} PUBLIC holdfast_headers Threads::Threads ${arg_LINK})
   set(loads "")
   if(arg_LOADS)

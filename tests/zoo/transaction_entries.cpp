@@ -99,7 +99,7 @@ subject b30(twin t) {
 }
 
 // Redo: a commit appends what recovery is to apply, and nothing else applies it.
-struct redo_image {
+struct redone_accounts {
   struct alignas(64) record {
     std::uint64_t account;
     std::uint64_t value;
@@ -108,13 +108,13 @@ struct redo_image {
   record records[4];
   alignas(64) std::uint64_t accounts[2];
 };
-std::uint64_t digest_of(const redo_image& x) { return word_hash(0, x.accounts[0]) + word_hash(1, x.accounts[1]); }
+std::uint64_t digest_of(const redone_accounts& x) { return word_hash(0, x.accounts[0]) + word_hash(1, x.accounts[1]); }
 subject b31(twin t) {
   auto history = std::make_shared<digest_history>();
-  subject s = on<redo_image>(
+  subject s = on<redone_accounts>(
       "B31",
-      [=](machine& m, redo_image& x) {
-        redo_image balances{};
+      [=](machine& m, redone_accounts& x) {
+        redone_accounts balances{};
         history->clear();
         history->state(digest_of(balances));
         for (std::uint64_t i = 0; i < 4; ++i) {
@@ -132,9 +132,9 @@ subject b31(twin t) {
           history->state(digest_of(balances));
         }
       },
-      [=](const redo_image& x, const window& w) { return history->check(digest_of(x), w); });
+      [=](const redone_accounts& x, const window& w) { return history->check(digest_of(x), w); });
   s.recover = [t](machine& m) {
-    auto& x = image_of<redo_image>(m);
+    auto& x = image_of<redone_accounts>(m);
     if (x.count == 0) return pass();
     for (std::uint64_t i = 0; i < x.count; ++i) {
       std::uint64_t& account = x.accounts[x.records[i].account];
