@@ -1,6 +1,8 @@
 // Recovery of the mnemosyne engines: what their word logs say after a crash.
 //
 /// 1. read and check what counts in every lane's log; nothing is stored if one is damaged (errc::corrupt)
+///    F every lane's head and tail; torn-bit: its ring
+///                                          | mnemosyne/E13  what the next steps see stays
 /// 2. redo: S the committed entries' bytes, in order
 ///    undo: S the old bytes of a transaction that did not commit, newest first
 ///    committed: S its intents; F all       | mnemosyne/E8   done before the log is gone
@@ -10,6 +12,11 @@
 /// Repeatable: 2 stores the same bytes again until 3 is durable; from then on the log is empty, and 4 concerns lines
 /// that it does not reach.  A lane in which nothing counts and nothing is ahead is left alone: every one, after a
 /// close.
+///
+/// What the fence of 1 is for.  A process that is killed leaves what it has just stored in caches only.  Were an end word
+/// or the tail lost when half of what it ends is home, the transaction would be torn; were a head taken back, the log
+/// would begin with what other lanes have overwritten since.  The same process may have been in 4, and no line says that
+/// it has been given its bit in a cache only: so they are all written back.
 ///
 /// What 4 is for.  After the last word that counts there may be others of its lap that reached the media before words
 /// between them.  The next transactions would write up to them, and a crash could then show them as their continuation.
@@ -116,6 +123,11 @@ class mnemosyne_reader {
   [[nodiscard]] bool found_any() const noexcept { return !entries_.empty() || !intents_.empty(); }
   [[nodiscard]] bool committed() const noexcept { return committed_; }
 
+  // Of step 1, after validate(); the caller fences.
+  template <media M>
+  void write_back(M& m) const noexcept {
+    m.flush(base_ + ring_.offset, torn_ ? layout::mnemosyne_ring_at + ring_.lines * line_bytes : line_bytes);
+  }
   // Steps 2 to 4, after validate(); the lane goes on at the position returned.
   template <media M>
   std::uint64_t repair(M& m, std::byte* base) noexcept {

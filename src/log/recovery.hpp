@@ -1,7 +1,8 @@
 // Recovery of one lane: a pure function over the pool's bytes.
 //
 /// S store, F flush, | fence.  Failure atomicity: one aligned 8-byte store.
-///   1. validate every record and every target before the first store
+///   1. validate every record and every target before the first store; F retired, commit records
+///                                                                    | recover/E9  (tx/recover.hpp)
 ///   2. c = the largest generation of a valid commit record; make again, oldest first, the intents of the commit
 ///      records newer than `retired` (at most those of the last 8 generations: what is older is durable): S word,
 ///      length byte; F
@@ -158,7 +159,13 @@ class lane_reader {
   [[nodiscard]] bool unfinished() const noexcept { return last_record_ != 0; }
   [[nodiscard]] std::uint64_t pending_intents() const noexcept { return pending_; }
 
-  // Steps 2 to 4; the pool's bytes are `base`, the same memory that was validated.
+  // What step 2 goes by and a process that was killed may have left in caches only; the caller fences.
+  template <media M>
+  void write_back(M& m) const noexcept {
+    m.flush(base_ + at_, layout::lane_body_at);
+  }
+
+  // Steps 2 to 6; the pool's bytes are `base`, the same memory that was validated.
   template <media M>
   lane_report repair(M& m, std::byte* base) noexcept {
     lane_report report{generation_, 0, 0, 0};

@@ -21,8 +21,11 @@ template <media M, class Started>
     return log::mnemosyne_reader{base, g, kind, log::has_torn_bits(how), lane, targets};
   };
   for (unsigned i = 0; i < g.lane_count; ++i) {
-    if (status s = reader(i).validate(); !s) return s;
+    auto lane = reader(i);
+    if (status s = lane.validate(); !s) return s;
+    lane.write_back(m);
   }
+  m.fence(edge{"mnemosyne/E13"});
   for (unsigned i = 0; i < g.lane_count; ++i) {
     auto lane = reader(i);
     if (status s = lane.validate(); !s) return s;

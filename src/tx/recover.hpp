@@ -1,10 +1,14 @@
 // Recovery of a pool's transactions: pure functions over its bytes; the caller supplies threads, if any.
 //
-//   1. validate every lane; nothing is stored if one is damaged (errc::corrupt)
+//   1. validate every lane; nothing is stored if one is damaged (errc::corrupt); F their heads and commit records
+//                                                                          | recover/E9  what step 2 sees stays
 //   2. repair each lane (log/recovery.hpp)
 //   3. when all lanes are at rest, free the log runs: S zero entry; F      | recover/E5
 /// A crash between 2 and 3 leaves log runs that nothing refers to; the next recovery frees them.  The fence of 3 is for
 /// a process that opens the pool, does nothing and closes it: nothing may be left to recover then.
+/// The fence of 1 is for a process that was killed: its commit record may be in a cache only, and were it lost when a
+/// part of its intents is durable, the transaction would be torn.  Undo records need none: until one is durable, no
+/// byte that it names is overwritten.
 #pragma once
 
 #include <cstddef>
@@ -96,7 +100,9 @@ template <media M, class Started>
   for (unsigned i = 0; i < g.lane_count; ++i) {
     log::lane_reader lane{base, g, key, i, targets};
     if (status s = lane.validate(); !s) return s;
+    lane.write_back(m);
   }
+  if (g.lane_count != 0) m.fence(edge{"recover/E9"});
   for (unsigned i = 0; i < g.lane_count; ++i) {
     log::lane_reader lane{base, g, key, i, targets};
     if (status s = lane.validate(); !s) return s;

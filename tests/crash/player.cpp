@@ -62,6 +62,16 @@ void player::checkpoint() {
   if (lanes_are_threads_ && is_redo(kind_)) machine_.thread(opening_thread);
   must(heap_->checkpoint().has_value(), "a checkpoint");
 }
+bool player::checkpoint_killed(unsigned point) {
+  if (lanes_are_threads_) machine_.thread(opening_thread);
+  machine_.op_begin();
+  const bool ended = cut_off{machine_, point, [&] { must(heap_->checkpoint().has_value(), "a checkpoint"); }}.ended();
+  if (!ended) reopen();
+  must(pool_model::of(heap_->base(), machine_.size()).digest() == model_.digest(), "finding what was committed");
+  history_.state(model_.digest());
+  machine_.op_end();
+  return !ended;
+}
 void player::close() {
   // As with opening: the thread that closes the pool completes only its own write-backs.
   if (lanes_are_threads_) machine_.thread(opening_thread);
@@ -82,6 +92,15 @@ void player::reopen() {
   if (!was_closed) return;
   history_.state(model_.digest());
   machine_.op_end();
+}
+
+bool player::reopen_killed(unsigned point) {
+  heap_.reset();
+  if (lanes_are_threads_) machine_.thread(opening_thread);
+  std::unique_ptr<ground> opened;  // the process's own: nobody else sees it if it is killed
+  const bool ended = cut_off{machine_, point, [&] { opened = open_ground(machine_, kind_); }}.ended();
+  start();
+  return !ended;
 }
 
 bool closed(const explore::window& w) noexcept {
@@ -218,18 +237,19 @@ bool open_tx::commit_or_meet() {
 
 void open_tx::commit_async() { must(end(), "commit"); }
 
-bool open_tx::commit_killed(unsigned point) {
+open_tx::killed open_tx::commit_killed(unsigned point, unsigned recovery_point) {
   ground& h = heap();
   machine& m = player_.machine_;
   m.op_begin();
   const bool ended = cut_off{m, point, [&] { must(h.commit(lane_).has_value(), "commit"); }}.ended();
   if (ended) h.release(lane_);
-  if (!ended) player_.reopen();
+  const bool recovered = ended || recovery_point == 0 || !player_.reopen_killed(recovery_point);
+  if (!ended && recovery_point == 0) player_.reopen();
   player_.model_ = pool_model::of(player_.heap_->base(), m.size());
   player_.history_.state(player_.model_.digest());
   heap();
   m.op_end();
-  return !ended;
+  return ended ? killed::never : recovered ? killed::in_commit : killed::in_both;
 }
 
 // Met another transaction, or found no room for its record: an operation without effect.

@@ -46,8 +46,10 @@ class open_tx {
   // Durable with the next wait() of the player.
   void commit_async();
   // Direct media: the process is killed before the n-th write-back or fence of the commit, counted from 1; the next one
-  // opens the pool, and what it finds must stay.  False: the commit has ended before.
-  bool commit_killed(unsigned point);
+  // opens the pool, and what it finds must stay.  `recovery_point`: the next one is killed, too, before that one of its
+  // recovery, and another opens the pool; 0: it is not.
+  enum class killed : unsigned char { never, in_commit, in_both };
+  killed commit_killed(unsigned point, unsigned recovery_point = 0);
   void abort();
   // The transaction sees this.
   [[nodiscard]] std::vector<std::byte> content(std::uint64_t payload) const;
@@ -77,10 +79,15 @@ class player {
   std::unique_ptr<open_tx> begin(unsigned lane = 0);
   void wait();
   void checkpoint();
+  // As open_tx::commit_killed(), of a checkpoint.  False: it has ended before.
+  bool checkpoint_killed(unsigned point);
   // An operation without effect; between it and reopen() the image is closed().
   void close();
   // Opens the image again: after close(), or as after a crash that lost nothing.
   void reopen();
+  // Direct media, in the middle of an operation: the process that opens the image is killed before the n-th write-back
+  // or fence of that, counted from 1; the next one opens it.  False: the image was open before.
+  bool reopen_killed(unsigned point);
   // ssd: the process is killed between writing its log and syncing it; the next one finds all of it, and what it finds
   // must survive from then on.
   void kill_while_syncing();
