@@ -13,10 +13,10 @@
 /// that it does not reach.  A lane in which nothing counts and nothing is ahead is left alone: every one, after a
 /// close.
 ///
-/// What the fence of 1 is for.  A process that is killed leaves what it has just stored in caches only.  Were an end word
-/// or the tail lost when half of what it ends is home, the transaction would be torn; were a head taken back, the log
-/// would begin with what other lanes have overwritten since.  The same process may have been in 4, and no line says that
-/// it has been given its bit in a cache only: so they are all written back.
+/// What the fence of 1 is for.  A process that is killed leaves what it has just stored in caches only.  Were an end
+/// word or the tail lost when half of what it ends is home, the transaction would be torn; were a head taken back, the
+/// log would begin with what other lanes have overwritten since.  The same process may have been in 4, and no line says
+/// that it has its bit in a cache only: all are written back.
 ///
 /// What 4 is for.  After the last word that counts there may be others of its lap that reached the media before words
 /// between them.  The next transactions would write up to them, and a crash could then show them as their continuation.

@@ -5,7 +5,10 @@
 // decided which transactions have committed.  Then each share is replayed by one thread (share_replay.hpp).
 // What is on media changes only where a chunk gets its end:
 //
-/// 1. S end of each chunk that has none, after the last block that counts; session = next, saved = 0; F them;
+/// 1. F headers of chunks, and what counts in those without an end;
+///                                     | logheap/E11  a process that was killed has left it in caches, and an end says
+///                        that what is before it is durable
+/// 2. S end of each chunk that has none, after the last block that counts; session = next, saved = 0; F them;
 ///                                     | logheap/E7  before anything else changes: blocks that were dropped must not
 ///                        come back when `through` passes them, and a saved mapping must not outlive what it says
 // A crash before that leaves everything as it was.
@@ -451,6 +454,7 @@ class recovery {
       report_.blocks += p.blocks;
       report_.entries += p.entries_seen;
     }
+    write_back();
     h.homes_->end_learning([&](log_t tombstone) { h.no_longer_live(tombstone, entry_live_bytes); });
     for (std::uint32_t i = 0; i < found_.size(); ++i) {
       chunk& c = h.chunks_.at(i);
@@ -465,6 +469,15 @@ class recovery {
       if (!f.had_end) h.chunks_.mark_end(c, c.used.load(std::memory_order_relaxed));
     }
     for (const std::uint64_t version : missing_) report_.damaged.push_back({0, 0, false, version, {}, {}});
+  }
+  // What is in the caches of a process that was killed.
+  void write_back() noexcept {
+    heap_type& h = heap_;
+    for (std::uint32_t i = 0; i < found_.size(); ++i) {
+      const chunk_found& f = found_[i];
+      h.medium_.flush(h.base_ + h.chunks_.at(i).offset, f.had_end ? sizeof(layout::chunk_header) : f.end);
+    }
+    h.medium_.fence(edge{"logheap/E11"});
   }
   // errc::corrupt, with what can be read of the first damaged block.
   [[nodiscard]] status refuse_damage() {

@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "cut_off.hpp"
+
 namespace nvm::tests {
 
 using explore::fault;
@@ -190,6 +192,32 @@ bool logheap_player::commit(const std::function<void(steps&)>& what) {
   }
   return bool{done};
 }
+bool logheap_player::commit_killed(unsigned point, const std::function<void(steps&)>& what) {
+  logheap_contents next = model_;
+  auto t = std::make_unique<logheap_process::transaction_type>(process_->heap(), process_->thread(thread_));
+  steps s;
+  s.process = process_.get();
+  s.model = &next;
+  s.transaction = t.get();
+  what(s);
+  machine_.thread(lives_ % 8 * 16 + thread_);
+  machine_.op_begin();
+  const bool ended = cut_off{
+      machine_, point, [&] {
+        if (!t->commit()) give_up("commit");
+      }}.ended();
+  if (!ended) {
+    (void)t.release();  // with the process that it was of
+    ++lives_;
+    open();
+  }
+  const logheap_contents found = process_->contents();
+  if (found != next && (ended || found != model_)) give_up("what a killed process has left");
+  model_ = found;
+  history_.state(digest_of(model_));
+  end();
+  return !ended;
+}
 home_t logheap_player::put(std::uint64_t size, int fill) {
   home_t at = 0;
   (void)commit([&](steps& t) {
@@ -203,6 +231,17 @@ void logheap_player::store(home_t at, std::uint64_t size, int fill) {
 }
 void logheap_player::release(home_t at) {
   (void)commit([&](steps& t) { t.release(at); });
+}
+bool logheap_player::clean_killed(unsigned point) {
+  begin(cleaning_thread);
+  const bool ended = cut_off{machine_, point, [&] { (void)process_->heap().clean(2, true); }}.ended();
+  if (!ended) {
+    ++lives_;
+    open();
+  }
+  if (process_->contents() != model_) give_up("what a killed cleaner has left");
+  end();
+  return !ended;
 }
 std::size_t logheap_player::clean_once(unsigned victims, bool whole) {
   begin(cleaning_thread);
@@ -396,194 +435,8 @@ explore::options logheap_options(explore::model m) {
   return o;
 }
 
-// ---- stories -------------------------------------------------------------------------------------------------------
+// ---- two lives ----------------------------------------------------------------------------------------------------
 
-namespace {
-// The cleaner's second pass fills a chunk in the middle of which the first one has ended, and goes on in another: what
-// was saved is believed with the end of both.
-void close_behind_an_old_end(logheap_player& p, bool cleaner_goes_on) {
-  // Two to a chunk.
-  std::vector<home_t> all;
-  for (int i = 0; i < 6; ++i) all.push_back(p.put(432, 1 + i));
-  const home_t last = p.put(24, 7);
-  (void)p.commit([&](auto& t) {
-    for (const std::size_t i : {0, 2, 4}) t.release(all[i]);
-  });
-  if (p.clean_once(1, true) != 1 || p.clean_once(2, true) != 2) std::abort();
-  // Nothing lives after the old end any more, but its entries are counted.
-  p.release(all[3]);
-  p.release(all[5]);
-  if (cleaner_goes_on && p.clean_once(0, false) != 0) std::abort();
-  p.close_and_open();
-  p.store(last, 24, 0x41);
-}
-}  // namespace
-
-const std::vector<logheap_story>& logheap_stories() {
-  static const std::vector<logheap_story> all{
-      {"a heap is made",
-       [](logheap_player& p) {
-         const home_t a = p.put(24, 1);
-         p.store(a, 8, 2);
-       },
-       40, true},
-      {"objects come, change and go",
-       [](logheap_player& p) {
-         const home_t a = p.put(40, 1);
-         const home_t b = p.put(100, 2);
-         p.store(a + 8, 16, 3);
-         (void)p.commit([&](auto& t) {
-           t.store(a, 8, 4);
-           t.store(b + 50, 50, 5);
-         });
-         p.release(a);
-         const home_t c = p.put(40, 6);
-         p.store(c, 40, 7);
-       }},
-      {"a transaction has blocks in three logs",
-       [](logheap_player& p) {
-         const home_t a = p.put(64, 1);
-         const home_t b = p.put(64, 2);
-         (void)p.commit([&](auto& t) {
-           const home_t c = t.allocate(80);
-           t.store(c, 80, 3);
-           t.store(a, 64, 4);
-           t.release(b);
-         });
-         p.store(a, 8, 5);
-       }},
-      {"entries are split over chunks",
-       [](logheap_player& p) {
-         const home_t a = p.put(1500, 1);
-         p.store(a + 100, 1300, 2);
-         (void)p.commit([&](auto& t) {
-           t.store(a, 900, 3);
-           const home_t b = t.allocate(700);
-           t.store(b, 700, 4);
-         });
-       }},
-      {"two threads commit in turns",
-       [](logheap_player& p) {
-         const home_t a = p.put(64, 1);
-         p.on(1);
-         const home_t b = p.put(64, 2);
-         p.on(0);
-         p.store(b, 32, 3);
-         p.on(1);
-         p.store(a, 32, 4);
-         (void)p.commit([&](auto& t) {
-           t.store(a + 32, 32, 5);
-           t.release(b);
-         });
-       }},
-      {"chunks in which nothing lives are cleaned",
-       [](logheap_player& p) {
-         const home_t a = p.put(600, 1);
-         for (int i = 2; i < 8; ++i) p.store(a, 600, i);
-         if (p.clean(false) == 0) std::abort();
-         p.store(a, 300, 9);
-       }},
-      {"what lives in chunks is moved",
-       [](logheap_player& p) {
-         const home_t a = p.put(200, 1);
-         const home_t b = p.put(200, 2);
-         for (int i = 3; i < 9; ++i) {
-           p.store(a + 8 * static_cast<home_t>(i), 120, i);
-           p.store(b, 180, i + 16);
-         }
-         p.on(1);
-         p.store(a, 10, 3);
-         p.on(0);
-         if (p.clean(true) == 0) std::abort();
-         p.store(b, 20, 9);
-         p.release(a);
-       }},
-      // Design, section 7: the chunk of one block of a transaction is recycled, and the other block's peer is gone.
-      {"a block's peer is cleaned away",
-       [](logheap_player& p) {
-         const home_t a = p.put(400, 1);
-         const home_t b = p.put(400, 2);
-         p.on(1);
-         // A block in the update log, another one in the deallocation log, which takes no more.
-         (void)p.commit([&](auto& t) {
-           t.store(a, 300, 3);
-           t.release(b);
-         });
-         for (int i = 4; i < 8; ++i) p.store(a, 400, i);
-         if (p.clean(true) == 0) std::abort();
-       }},
-      // And: a tombstone goes before what it hides.
-      {"a tombstone outlives what it hides",
-       [](logheap_player& p) {
-         const home_t x = p.put(500, 1);
-         std::vector<home_t> small;
-         const home_t keep = p.put(300, 2);  // in the chunk of the first allocation
-         p.release(x);
-         // The tombstone's chunk fills up with others.
-         (void)p.commit([&](auto& t) {
-           for (int i = 0; i < 20; ++i) small.push_back(t.allocate(16));
-         });
-         for (int round = 0; round < 4; ++round) {
-           (void)p.commit([&](auto& t) {
-             for (const home_t s : small) t.release(s);
-             small.clear();
-           });
-           (void)p.commit([&](auto& t) {
-             for (int i = 0; i < 20; ++i) small.push_back(t.allocate(16));
-           });
-         }
-         (void)p.clean(true);
-         p.store(keep, 8, 3);
-       },
-       64},
-      {"a heap is closed before anything else is done",
-       [](logheap_player& p) {
-         p.close_and_open();
-         (void)p.put(50, 1);
-         (void)p.clean_once(1, true);
-       }},
-      {"a heap is closed and opened",
-       [](logheap_player& p) {
-         const home_t a = p.put(300, 1);
-         const home_t b = p.put(50, 2);
-         p.store(a, 100, 3);
-         p.close_and_open();
-         p.store(b, 50, 4);
-         p.release(a);
-         p.close_and_open();
-         (void)p.put(20, 5);
-       }},
-      // What is saved lies in another chunk than the next commit takes first.
-      {"what was saved is of no use any more",
-       [](logheap_player& p) {
-         const home_t a = p.put(600, 1);
-         for (int i = 2; i < 8; ++i) p.store(a, 600, i);
-         (void)p.clean(true);
-         p.close_and_open();
-         p.store(a, 300, 9);
-       }},
-      {"a cleaner's chunk is closed behind an old end", [](logheap_player& p) { close_behind_an_old_end(p, false); },
-       64},
-      {"a cleaner that has nothing to do leaves a chunk for good",
-       [](logheap_player& p) { close_behind_an_old_end(p, true); }, 64},
-      {"chunks are taken by one thread and filled by another",
-       [](logheap_player& p) {
-         p.fail_to_commit();
-         p.on(1);
-         (void)p.put(100, 1);
-       }},
-      {"a heap is opened without having been closed",
-       [](logheap_player& p) {
-         const home_t a = p.put(300, 1);
-         p.store(a, 100, 2);
-         p.end_and_open();
-         p.store(a + 50, 100, 3);
-         p.end_and_open();
-         p.release(a);
-       }},
-  };
-  return all;
-}
 const std::vector<explore::two_crashes>& logheap_pairs() {
   static const std::vector<explore::two_crashes> all = [] {
     // What a recovery has dropped stays dropped when `through` passes it.
@@ -668,12 +521,6 @@ explore::two_crashes copies_left_in_a_free_chunk() {
         std::move(image));
   };
   return s;
-}
-const logheap_story& logheap_story_named(const char* name) {
-  for (const logheap_story& s : logheap_stories()) {
-    if (std::strcmp(s.name, name) == 0) return s;
-  }
-  give_up(name);
 }
 
 }  // namespace nvm::tests

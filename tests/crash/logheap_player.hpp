@@ -44,6 +44,9 @@ class logheap_player {
   };
   // By the thread that on() chose last.  False: there was no room, and nothing has happened.
   bool commit(const std::function<void(steps&)>& what);
+  // The process is killed before the n-th write-back or fence of the commit, counted from 1; another one opens the
+  // heap, and what it finds must stay.  False: the commit has ended before.
+  bool commit_killed(unsigned point, const std::function<void(steps&)>& what);
   home_t put(std::uint64_t size, int fill);
   void store(home_t at, std::uint64_t size, int fill);
   void release(home_t at);
@@ -52,6 +55,8 @@ class logheap_player {
   // Cleans until there is nothing to be cleaned; returns how many chunks.  It is an operation without effect.
   std::size_t clean(bool whole = true);
   std::size_t clean_once(unsigned victims, bool whole);
+  // As commit_killed(), of a cleaner.
+  bool clean_killed(unsigned point);
   // The process ends, after having closed the heap or not, and another opens it.
   void close_and_open();
   void close();
