@@ -13,9 +13,11 @@
 // A crash meanwhile leaves the tables, and recovery does all of it again.
 //
 // Where a process was killed, and not the machine, recovery sees what is in caches still; before it acts on that, or
-// lets go of what would find it again, it is written back: page map entries, directory and roots; allocation words of
-// active areas; the links that lead to their nodes, the marks of these, and the links that lead past each node that is
-// freed.                              | lockfree/E26  by each part
+// lets go of what would find it again, it is written back:
+//   the page map, also the words of pages that were given back; the directory, also states that say that a structure
+//   was dropped, and roots             | lockfree/E27  before pages are given back or get another use
+//   allocation words of active areas; the links that lead to their nodes, the marks of these, and the links that lead
+//   past each node that is freed       | lockfree/E26  by each part
 //
 // The part that looks at nodes: catalogue_recovery.hpp.
 #pragma once
@@ -186,7 +188,6 @@ class catalogue {
     write_back_names();
     give_pages_if([&](const owned_pages& p) {
       if (p.owner >= layout::first_owner + layout::structures_max) return false;  // somebody else's
-      if (looks_at_caches()) medium_.flush(base_ + pages_.sizes().entry_offset(pages_.sizes().page_of(p.offset)), 8);
       if (p.owner != layout::directory_owner) {
         const unsigned i = p.owner - layout::first_owner;
         const bool lives = exists() && i < layout::structures_max && at(i) && at(i)->kind != layout::kind::none;
@@ -249,14 +250,19 @@ class catalogue {
     of.write_back_mark(offset, bytes);
   }
   void write_back_names() noexcept {
-    if (!exists() || !looks_at_caches()) return;
+    if (!looks_at_caches()) return;
+    // Zero words, too: pages that were given back get another use.
+    medium_.flush(base_ + pages_.sizes().entry_offset(0), pages_.size_pages() * 8);
+    if (exists()) write_back_directory();
+    medium_.fence(edge{"lockfree/E27"});
+  }
+  void write_back_directory() noexcept {
     for (unsigned copy = 0; copy < 2; ++copy) {
       medium_.flush(base_ + anchor_word_at(pages_.sizes(), copy, anchor_word::lockfree), 8);
     }
-    medium_.flush(&directory(), offsetof(layout::directory, entries));
+    medium_.flush(&directory(), sizeof(layout::directory));
     for (unsigned i = 0; i < layout::structures_max; ++i) {
       const auto f = at(i);
-      if (entry(i).state != 0) medium_.flush(&entry(i), sizeof(layout::entry));
       if (f && f->kind != layout::kind::none) medium_.flush(base_ + f->root, root_bytes_max);
     }
   }

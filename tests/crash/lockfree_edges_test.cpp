@@ -43,10 +43,7 @@ const std::vector<survivor> survivors{
      "a word of a table that comes back costs recovery a look"},
     {"lockfree/node_heap.hpp", "flush(words, line_bytes)",
      "what was never linked is free to recovery, wiped or not: the check of a pool file tells it from what was linked"},
-    {"lockfree/catalogue.hpp", "entry_offset(pages_.sizes().page_of(p.offset)), 8)", of_a_killed_process},
     {"lockfree/catalogue.hpp", "flush(base_ + anchor_word_at(", of_a_killed_process},
-    {"lockfree/catalogue.hpp", "flush(&directory(), offsetof", of_a_killed_process},
-    {"lockfree/catalogue.hpp", "flush(&entry(i), sizeof", of_a_killed_process},
     {"lockfree/catalogue.hpp", "flush(base_ + f->root, root_bytes_max)", of_a_killed_process},
 };
 

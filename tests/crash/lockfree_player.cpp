@@ -217,19 +217,38 @@ void lockfree_player::look_up(const char* name, std::uint64_t key) {
   end();
 }
 
-bool lockfree_player::killed(unsigned point, const char* name, std::uint64_t key,
-                             const std::function<void()>& operation) {
+bool lockfree_player::killed(unsigned point, const std::function<void()>& operation) {
   begin();
   const bool ended = cut_off{machine_, point, operation}.ended();
   if (!ended) reopen();
   was_killed_ = was_killed_ || !ended;
   machine_.thread(machine_thread(thread_));
+  return !ended;
+}
+bool lockfree_player::killed(unsigned point, const char* name, std::uint64_t key,
+                             const std::function<void()>& operation) {
+  const bool was = killed(point, operation);
   const auto found = process_->look_up(thread_, name, key);
   model_[name].items.erase(key);
   if (found) model_[name].items[key] = *found;
   history_.touched(place_of_item(name, key), found ? value_code(found->data(), found->size()) : 0, false);
   end();
-  return !ended;
+  return was;
+}
+bool lockfree_player::create_killed(unsigned point, const char* name, shape_of_structure shape) {
+  const bool was = killed(point, [&] { must(process_->create(name, shape, 1).has_value(), "creating"); });
+  if (process_->has(name)) model_[name].shape = shape;
+  end();
+  return was;
+}
+bool lockfree_player::drop_killed(unsigned point, const char* name) {
+  const bool was = killed(point, [&] { process_->drop(name); });
+  if (!process_->has(name)) {
+    for (const auto& [key, v] : model_[name].items) history_.touched(place_of_item(name, key), 0, false);
+    model_.erase(name);
+  }
+  end();
+  return was;
 }
 bool lockfree_player::put_killed(unsigned point, const char* name, std::uint64_t key, std::uint64_t v) {
   const value_bytes value = has_words(model_[name].shape) ? word_value(v) : long_value(v, 40);

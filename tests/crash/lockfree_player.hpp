@@ -73,6 +73,8 @@ class lockfree_player {
   // must stay.  False: the operation has ended before.
   bool put_killed(unsigned point, const char* name, std::uint64_t key, std::uint64_t v);
   bool remove_killed(unsigned point, const char* name, std::uint64_t key);
+  bool create_killed(unsigned point, const char* name, shape_of_structure shape);
+  bool drop_killed(unsigned point, const char* name);
 
   void enter(const char* name);
   void leave(const char* name);
@@ -98,6 +100,7 @@ class lockfree_player {
   void end(std::uint64_t result = 0);
   void write(const char* name, std::uint64_t key, const value_bytes& v, lockfree::write_rule rule);
   [[nodiscard]] std::uint64_t digest() const;
+  bool killed(unsigned point, const std::function<void()>& operation);
   bool killed(unsigned point, const char* name, std::uint64_t key, const std::function<void()>& operation);
   // Of the explorer: those of one process are not those of the next.
   [[nodiscard]] unsigned machine_thread(unsigned t) const noexcept { return t + lives_ % 12 * 8; }

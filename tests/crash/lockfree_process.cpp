@@ -254,6 +254,7 @@ class process final : public lockfree_process {
     if (status s = attach(*made, name); !s) return s;
     return structures_.find(name)->second.it->rebuild();
   }
+  bool has(std::string_view name) const override { return structures_.find(name) != structures_.end(); }
   status need_directory() override { return names_.need(variant_.area_shift); }
   void drop(std::string_view name) override {
     const auto at = structures_.find(name);

@@ -71,6 +71,7 @@ class lockfree_process {
 
   virtual status create(std::string_view name, shape_of_structure shape, unsigned bits) = 0;
   virtual void drop(std::string_view name) = 0;
+  [[nodiscard]] virtual bool has(std::string_view name) const = 0;
   virtual status need_directory() = 0;
 
   // By thread `t` of the program.

@@ -422,6 +422,27 @@ void table_is_killed_growing(player& p) {
   }
 }
 
+void is_killed_creating(player& p) {
+  p.need_directory();
+  p.close();
+  p.reopen();
+  p.on_machine().explore_from_here();
+  for (unsigned point = 1; p.create_killed(point, "it", words_hash); ++point) {
+    if (p.model().contains("it")) p.drop("it");
+    // Where its pages were.
+    p.create("other", words_list);
+    p.put("other", 1, word_value(point));
+    p.drop("other");
+  }
+}
+void is_killed_dropping(player& p) {
+  three_keys<words_hash>(p);
+  for (unsigned point = 1; p.drop_killed(point, "it"); ++point) {
+    if (!p.model().contains("it")) p.create("it", words_hash, 2);
+    p.put("it", 7, word_value(point));
+  }
+}
+
 // Whoever asks for the directory first makes it durable for all.
 void one_makes_the_directory(player& p) {
   p.on(1);
@@ -509,6 +530,8 @@ const std::vector<lockfree_story>& lockfree_stories() {
       {"a tree is killed inserting", is_killed_inserting<words_tree>, 96, false},
       {"a tree is killed replacing", is_killed_replacing<words_tree>, 96, false},
       {"a tree is killed removing", is_killed_removing<words_tree>, 96, false},
+      {"one is killed creating", is_killed_creating, 96, false},
+      {"one is killed dropping", is_killed_dropping, 96, false},
       {"a table is killed growing", table_is_killed_growing, 96, false},
       {"one makes the directory", one_makes_the_directory},
       {"runs change hands", runs_change_hands},
