@@ -39,7 +39,7 @@ enum nvm_lf_flags {
   NVM_LF_BYTES = 1,        /* keys and values of any size; otherwise both have 8 bytes */
   NVM_LF_NO_WAIT = 2,      /* on ssd: operations return before they are durable; nvm_lf_wait() waits.  Of the handle. */
   NVM_LF_NO_CHECKSUMS = 8, /* of a new one: entries have none.  Otherwise an entry has one, of its key and value and
-                              not of its mark; the check of a pool compares it, reading does not */
+                              not of its mark; the check of a pool and nvm_lf_verify() compare it, reading does not */
   NVM_LF_VOLATILE_LINKS = 4 /* of a new one, not a tree: only the entries are durable.  Opening the pool links them, in
                                time proportional to their number; changes cost half as much */
 };
@@ -111,6 +111,12 @@ NVM_API int nvm_lf_remove(nvm_lf *lf, const void *key, size_t key_bytes);
 NVM_API int nvm_lf_enter(nvm_lf *lf);
 NVM_API int nvm_lf_leave(nvm_lf *lf);
 NVM_API int nvm_lf_find(nvm_lf *lf, const void *key, size_t key_bytes, nvm_lf_entry *out);
+/* 1: an entry that was found holds its checksum, or has none; 0: its key or value is damaged, and not what was stored.
+ * Between nvm_lf_enter() and nvm_lf_leave(), or in decide() and fill() of nvm_lf_update(): a new value that is made of
+ * an old one that is damaged would be damaged, and have a checksum that holds.  Cost: all bytes of the entry are read.
+ * -1 (NVM_E_BAD_POINTER): no entry can be at the place of this one; (NVM_E_TYPE_MISMATCH): the structure is one of
+ * words. */
+NVM_API int nvm_lf_verify(nvm_lf *lf, const nvm_lf_entry *entry);
 /* Changes the mark of an entry that was found, durably.  If the entry has been replaced or removed meanwhile, no thread
  * sees the change.  Another thread may see a mark before it is durable.  0; -1 (NVM_E_BAD_POINTER): no entry can be at
  * the place of this one. */

@@ -505,6 +505,15 @@ int nvm_lf_find(nvm_lf* lf, const void* key, size_t key_bytes, nvm_lf_entry* out
   });
 }
 
+int nvm_lf_verify(nvm_lf* lf, const nvm_lf_entry* entry) {
+  if (entry == nullptr) return api::report(fail(errc::invalid, "the entry is NULL"));
+  const nvm::platform::in_call here;
+  if (status s = api::usable(lf); !s) return api::report(s.error());
+  const auto holds = lf->of->holds_sum(entry->place);
+  if (status s = api::if_intact(lf->pool, holds ? status{} : status{holds.error()}); !s) return api::report(s.error());
+  return *holds ? 1 : 0;
+}
+
 int nvm_lf_set_mark(nvm_lf* lf, const nvm_lf_entry* entry, uint64_t mark) {
   if (entry == nullptr) return api::report(fail(errc::invalid, "the entry is NULL"));
   return api::run<changes>(lf, [&](unsigned who) -> result<int> {

@@ -210,6 +210,14 @@ class structure_on final : public structure_inside<M> {
     }
     return wrong();
   }
+  result<bool> holds_sum(std::uint64_t offset) noexcept override {
+    if constexpr (bytes_inside) {
+      const auto* n = reinterpret_cast<const typename Nodes::node*>(it_.memory().at(offset));
+      if (n == nullptr || !it_.memory().holds(n, sizeof *n)) return no_entry(offset);
+      return !with_sums_ || lockfree::holds_its_sum<Nodes>(it_.memory(), n);
+    }
+    return wrong();
+  }
 
  private:
   // One call of update().

@@ -84,6 +84,8 @@ class open_structure {
   [[nodiscard]] virtual status set_mark(unsigned who, std::uint64_t offset, std::uint64_t mark) noexcept = 0;
   [[nodiscard]] virtual result<bool> change_mark(unsigned who, std::uint64_t offset, std::uint64_t& expected,
                                                  std::uint64_t mark, bool durable) noexcept = 0;
+  // Of an entry that was found: whether it holds its checksum, if it has one.
+  [[nodiscard]] virtual result<bool> holds_sum(std::uint64_t offset) noexcept = 0;
 };
 
 class structure_side {

@@ -116,7 +116,7 @@ class durable_store::session final : public item_session {
       store_.note_failure();
       return look::failed;
     }
-    if (there != 1 || !item_of(e, found)) return look::absent;
+    if (there != 1 || !item_of(e, found) || !store_.is_whole(e)) return look::absent;
     if ((e.mark & item_state::used_bit) == 0) {
       // A failure means that another thread has just marked it as used.
       std::uint64_t expected = e.mark;
@@ -170,6 +170,7 @@ class durable_store::session final : public item_session {
     decision::wish wish = {};
     item old = {};
     bool had_old = false;
+    bool old_is_whole = false;  // it holds its checksum
     bool full = false;
     const void* old_value = nullptr;  // as the table has it, header and all
     std::uint64_t cas = 0;
@@ -181,7 +182,9 @@ class durable_store::session final : public item_session {
     c.had_old = old != nullptr && item_of(*old, c.old);
     c.old_value = c.had_old ? old->value : nullptr;
     c.full = false;
-    c.wish = c.by.decide(c.had_old ? &c.old : nullptr);
+    // What is damaged counts, and is nobody's item.
+    c.old_is_whole = c.had_old && c.store.is_whole(*old);
+    c.wish = c.by.decide(c.old_is_whole ? &c.old : nullptr);
     switch (c.wish.to_do) {
       case decision::what::keep:
         return NVM_LF_KEEP;
@@ -213,7 +216,7 @@ class durable_store::session final : public item_session {
     const layout::stored_item head{c.wish.flags, 0, c.cas};
     std::memcpy(value, &head, sizeof head);
     c.had_old = old != nullptr && item_of(*old, c.old);
-    c.by.fill(static_cast<char*>(value) + sizeof head, c.had_old ? &c.old : nullptr);
+    c.by.fill(static_cast<char*>(value) + sizeof head, c.had_old && c.old_is_whole ? &c.old : nullptr);
     // Before any thread can see it: the thread that counts older items must not count this one.
     if (c.store.counting_.load(std::memory_order_relaxed)) {
       c.store.counted_->at(value).store(1, std::memory_order_relaxed);
@@ -337,6 +340,19 @@ bool durable_store::lacked_room() noexcept {
   const int code = nvm_errno();
   if (code == NVM_E_NO_SPACE || code == NVM_E_NO_MEMORY) return true;
   note_failure();
+  return false;
+}
+
+bool durable_store::is_whole(const nvm_lf_entry& e) noexcept {
+  if (nvm_lf_verify(items_, &e) == 1) [[likely]]
+    return true;
+  // relaxed: a statistic.
+  damaged_.fetch_add(1, std::memory_order_relaxed);
+  const std::lock_guard lock{failure_mutex_};
+  if (!std::exchange(damage_told_, true)) {
+    say("nv-memcached: the pool is damaged: the item \"%.*s\" fails its checksum, and is not served",
+        static_cast<int>(e.key_bytes), static_cast<const char*>(e.key));
+  }
   return false;
 }
 

@@ -41,6 +41,9 @@ class durable_store final : public item_store {
   std::size_t sweep(item_session& by, const sweep_wish& wish, const sweep_listener& told) override;
   void for_each(item_session& by, const std::function<bool(const item&)>& visit) override;
   [[nodiscard]] usage used() const noexcept override;
+  [[nodiscard]] std::uint64_t damaged_misses() const noexcept override {
+    return damaged_.load(std::memory_order_relaxed);
+  }
   void limit(std::uint64_t bytes) noexcept override;
   [[nodiscard]] std::uint64_t flushed_before() const noexcept override;
   bool flush_all(std::uint32_t at, std::uint32_t now) noexcept override;
@@ -59,6 +62,8 @@ class durable_store final : public item_store {
   [[nodiscard]] bool lacked_room() noexcept;
   // Notes a failure. One of the medium ends the store; damage is reported once.
   void note_failure() noexcept;
+  // Of an entry that was found: it holds its checksum. If not, that is counted, and told of the first.
+  [[nodiscard]] bool is_whole(const nvm_lf_entry& e) noexcept;
   [[nodiscard]] bool put_state(std::uint64_t word, std::uint64_t value) noexcept;
   status open_tables(bool is_new, bool checksums);
   [[nodiscard]] bool have_cas_ids() noexcept;
@@ -87,6 +92,7 @@ class durable_store final : public item_store {
   std::atomic<std::uint64_t> limit_{0};
   std::atomic<std::uint64_t> item_bytes_{0};
   std::atomic<std::uint64_t> memory_{0};
+  std::atomic<std::uint64_t> damaged_{0};
 
   std::mutex cas_mutex_;    // of fetching a block of ids
   std::mutex flush_mutex_;  // of changing what is flushed

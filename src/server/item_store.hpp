@@ -208,6 +208,8 @@ class item_store {
   // For people: where the items are, and what an acknowledged command survives.
   [[nodiscard]] virtual std::string_view place() const noexcept = 0;
   [[nodiscard]] virtual std::string_view survives() const noexcept = 0;
+  // How often an item was met that is there and damaged: it counted as absent.
+  [[nodiscard]] virtual std::uint64_t damaged_misses() const noexcept { return 0; }
 
  protected:
   item_store() = default;

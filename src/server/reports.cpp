@@ -318,6 +318,7 @@ void report_holdfast(environment& shared, const report_line& tell_line) {
   tell("place", shared.store.place());
   tell("survives", shared.store.survives());
   tell("memory_bytes", used.memory_bytes);
+  tell("damaged_misses", shared.store.damaged_misses());
   tell("rounds", sums[count::rounds]);
   tell("reads", sums[count::reads]);
   tell("sends", sums[count::sends]);

@@ -327,6 +327,59 @@ TEST_P(lockfree_face, has_no_checksums_where_they_are_left_out) {
   EXPECT_EQ(get(open("plain2", NVM_LF_BYTES), "key"), "Plain2 value");
 }
 
+// What nvm_lf_verify() says of the entry; -2: there is none.
+int verified(nvm_lf* lf, const char* key) {
+  EXPECT_EQ(nvm_lf_enter(lf), 0);
+  nvm_lf_entry e{};
+  const int answer = nvm_lf_find(lf, key, std::strlen(key), &e) == 1 ? nvm_lf_verify(lf, &e) : -2;
+  EXPECT_EQ(nvm_lf_leave(lf), 0);
+  return answer;
+}
+TEST_P(lockfree_face, tells_an_entry_whose_bytes_are_damaged) {
+  for (const bool with_sums : {true, false}) {
+    for (const std::uint32_t kind : all_kinds) {
+      const std::string name = (with_sums ? "verified" : "unproved") + std::to_string(kind);
+      const std::uint32_t flags = NVM_LF_BYTES | (with_sums ? 0U : unsigned{NVM_LF_NO_CHECKSUMS});
+      nvm_lf* lf = open(name.c_str(), flags, kind);
+      ASSERT_NE(lf, nullptr) << nvm_errormsg();
+      ASSERT_EQ(put(lf, "good", std::string(5000, 'g')), 1);
+      ASSERT_EQ(put(lf, "bad", std::string(5000, 'b')), 1);
+      EXPECT_EQ(verified(lf, "bad"), 1);
+      // A bit of the value goes over while the pool is open.
+      ASSERT_EQ(nvm_lf_enter(lf), 0);
+      nvm_lf_entry e{};
+      ASSERT_EQ(nvm_lf_find(lf, "bad", 3, &e), 1);
+      static_cast<char*>(const_cast<void*>(e.value))[4321] ^= 4;
+      EXPECT_EQ(nvm_lf_set_mark(lf, &e, 8), 0) << nvm_errormsg();
+      ASSERT_EQ(nvm_lf_leave(lf), 0);
+      EXPECT_EQ(verified(lf, "bad"), with_sums ? 0 : 1);
+      EXPECT_EQ(verified(lf, "good"), 1);
+      // Whoever decides about it sees it, too, and what replaces it holds.
+      const auto decide = [](const nvm_lf_entry* old, nvm_lf_change* change, void* to) {
+        auto& [of, said] = *static_cast<std::pair<nvm_lf*, int>*>(to);
+        said = nvm_lf_verify(of, old);
+        change->value_bytes = 3;
+        change->fill = [](void* value, std::size_t n, const nvm_lf_entry*, void*) { std::memset(value, 'n', n); };
+        return NVM_LF_REPLACE;
+      };
+      std::pair<nvm_lf*, int> seen{lf, -2};
+      EXPECT_EQ(nvm_lf_update(lf, "bad", 3, decide, &seen), 2) << nvm_errormsg();
+      EXPECT_EQ(seen.second, with_sums ? 0 : 1);
+      EXPECT_EQ(verified(lf, "bad"), 1);
+      EXPECT_EQ(get(lf, "bad"), "nnn");
+    }
+  }
+  nvm_lf* words = open("words", 0);
+  ASSERT_EQ(nvm_lf_put64(words, 1, 1, 0), 1);
+  const nvm_lf_entry none{};
+  EXPECT_EQ(nvm_lf_verify(words, &none), -1);
+  EXPECT_EQ(nvm_errno(), NVM_E_TYPE_MISMATCH);
+  EXPECT_EQ(nvm_lf_verify(open("verified2", NVM_LF_BYTES, NVM_LF_HASH), &none), -1);
+  EXPECT_EQ(nvm_errno(), NVM_E_BAD_POINTER);
+  EXPECT_EQ(nvm_lf_verify(words, nullptr), -1);
+  EXPECT_EQ(nvm_errno(), NVM_E_INVALID);
+}
+
 TEST_P(lockfree_face, changes_a_mark_only_from_what_it_is) {
   nvm_lf* lf = open("marks", NVM_LF_BYTES);
   ASSERT_EQ(put(lf, "k", "v"), 1);

@@ -61,6 +61,28 @@ class OnMedium:
             self.assertEqual(client.stats()["curr_items"], "4")
         self.assertRegex(client.say("mg s t\r\n"), r"HD t(500|49\d) X W\r\n")
 
+    def test_serves_no_item_whose_bytes_are_damaged(self):
+        client = self.run_on_pool()
+        for key in "abc":
+            self.assertEqual(client.say(f"set {key} 5 0 12\r\nvalue-of-{key}-1\r\n"), "STORED\r\n")
+        self.assertEqual(client.say("set n 0 0 9\r\n123454321\r\n"), "STORED\r\n")
+        self.assertEqual(self.stop(), GOOD)
+        image = self.pool.read_bytes()
+        self.pool.write_bytes(image.replace(b"value-of-b-1", b"value-of-b-2").replace(b"123454321", b"123454322"))
+        client = self.run_on_pool()
+        self.assertEqual([client.get(key) for key in ("a", "b", "c", "n")], [b"value-of-a-1", None, b"value-of-c-1", None])
+        self.assertIn('the item "b" fails its checksum', self.said())
+        self.assertEqual(client.say("incr n 1\r\n"), "NOT_FOUND\r\n")
+        self.assertEqual(client.say("append b 0 0 1\r\nx\r\n"), "NOT_STORED\r\n")
+        self.assertEqual(client.say("add b 0 0 3\r\nnew\r\n"), "STORED\r\n")
+        self.assertEqual(client.say("set n 0 0 1\r\n1\r\n"), "STORED\r\n")
+        self.assertEqual(client.stats("holdfast")["damaged_misses"], "6")
+        for how in (signal.SIGKILL, signal.SIGTERM):
+            self.assertEqual([client.get(key) for key in ("b", "n")], [b"new", b"1"])
+            self.assertEqual(client.stats()["curr_items"], "4")
+            self.stop(how)
+            client = self.run_on_pool()
+
     def test_keeps_marks_and_expiries(self):
         client = self.run_on_pool()
         client.say("set a 0 0 1\r\nx\r\n")
