@@ -90,6 +90,31 @@ NVM_API int nvm_region_truncate(nvm_regions *set, uint64_t rid, uint64_t length)
 NVM_API int nvm_region_each(nvm_regions *set, int (*visit)(uint64_t rid, uint64_t size, void *argument),
                             void *argument);
 
+/* ---- leases ---- */
+
+/* The bytes of a region at one moment.  They stay as they are until they are let go, whatever becomes of the region:
+ * writers do not wait for that, they change it in another place.  Read only: what is written there is lost, or worse. */
+typedef struct nvm_region_lease {
+  const void *bytes; /* never NULL while it is held */
+  uint64_t length;
+  nvm_regions *set; /* NULL: it was let go */
+  uint64_t reserved[2];
+} nvm_region_lease;
+
+/* What is committed, also for a thread that has changed the region in a transaction, and durable.  Any number of leases
+ * may be held of a region, and by a thread; each keeps its place from being used again, and no other.  A region of which
+ * a part was never written is copied into volatile memory, in which pages of zeros take none.  NVM_E_NOT_FOUND,
+ * NVM_E_NO_MEMORY; *out is zero then.
+ *
+ * Cost: no fence, no copy; a locked instruction if it is the first lease since the region has its place.  The next
+ * change of the region that stores anything before its end moves it, also if all leases were let go by then, unless it is
+ * larger than 16 KiB; where the pool has no room for that it fails with NVM_E_NO_SPACE, and nothing has changed.
+ *
+ * nvm_pool_close() and nvm_regions_drop() are refused with NVM_E_BUSY while a lease is held. */
+NVM_API int nvm_region_hold(nvm_regions *set, uint64_t rid, nvm_region_lease *out);
+/* Once, by any thread; *lease becomes zero.  NVM_E_INVALID: it is none that is held. */
+NVM_API int nvm_region_let_go(nvm_region_lease *lease);
+
 /* ---- transactions of one region ---- */
 
 /* How a transaction logs what it changes of a region (Lewat, section IV).  Where a way is impossible the next better is
@@ -149,7 +174,8 @@ typedef struct nvm_region_statistics {
   uint64_t bytes_copied;
   uint64_t levelled;      /* copies for wear-levelling alone */
   uint64_t waiting_bytes; /* of places that were left, until readers and the log need them no longer */
-  uint64_t reserved[3];
+  uint64_t leases;        /* that are held */
+  uint64_t reserved[2];
 } nvm_region_statistics;
 /* Of all sets of the set's pool. */
 NVM_API int nvm_region_get_statistics(nvm_regions *set, nvm_region_statistics *out);

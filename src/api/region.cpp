@@ -219,10 +219,16 @@ status taken(const result<T>& r, T& out) noexcept {
 
 }  // namespace
 
+static status nobody_uses(const region_side& side, const nvm_pool* pool) noexcept {
+  if (side.at_work()) return fail(errc::busy, "%s: a transaction of regions is open", pool->file->path());
+  if (const std::uint64_t n = side.leases(); n != 0) {
+    return fail(errc::busy, "%s: %lu leases of regions are held", pool->file->path(), n);
+  }
+  return {};
+}
 status regions_at_rest(nvm_pool* pool) noexcept {
   const std::lock_guard guard{pool->regions_lock};
-  if (pool->regions == nullptr || !pool->regions->side->at_work()) return {};
-  return fail(errc::busy, "%s: a transaction of regions is open", pool->file->path());
+  return pool->regions == nullptr ? status{} : nobody_uses(*pool->regions->side, pool);
 }
 
 void close_regions(nvm_pool* pool) noexcept {
@@ -240,7 +246,7 @@ bool close_regions_unless_shared(nvm_pool* pool) noexcept {
   // The lock keeps threads from joining meanwhile.
   const std::lock_guard inside{pool->regions->lock};
   region_side& side = *pool->regions->side;
-  if (side.at_work() || side.threads() > 1) return false;
+  if (side.at_work() || side.leases() != 0 || side.threads() > 1) return false;
   pool->regions->tidying.stop();
   side.come_to_rest();
   pool->regions->side.reset();
@@ -277,9 +283,7 @@ int nvm_regions_drop(NVM_POOL* pool, const char* name) {
   const auto all = api::sets_of(pool);
   if (!all) return api::report(all.error());
   const std::lock_guard guard{(*all)->lock};
-  if ((*all)->side->at_work()) {
-    return api::report(fail(errc::busy, "%s: a transaction of regions is open", pool->file->path()));
-  }
+  if (status s = api::nobody_uses(*(*all)->side, pool); !s) return api::report(s.error());
   try {
     (*all)->dropped.reserve((*all)->dropped.size() + 2);
   } catch (const std::bad_alloc&) {
@@ -426,6 +430,39 @@ int nvm_region_each(nvm_regions* set, int (*visit)(uint64_t, uint64_t, void*), v
   return answer;
 }
 
+int nvm_region_hold(nvm_regions* set, uint64_t rid, nvm_region_lease* out) {
+  if (out == nullptr) return api::report(fail(errc::invalid, "the place for the lease is NULL"));
+  *out = {};
+  const nvm::platform::in_call here;
+  std::optional<nvm::region::lease> held;
+  const auto done = api::run<effect::looks>(set, [&](api::part_of_thread& p) -> result<int> {
+    const auto l = set->of->hold(p.number, rid);
+    if (!l) return l.error();
+    held = *l;
+    return 0;
+  });
+  if (!done) {
+    if (held) (void)set->all->side->let_go(*held);
+    return api::report(done.error());
+  }
+  *out = {held->bytes, held->length, set, {held->slot, held->ticket}};
+  return 0;
+}
+
+int nvm_region_let_go(nvm_region_lease* lease) {
+  if (lease == nullptr) return api::report(fail(errc::invalid, "the lease is NULL"));
+  if (lease->set == nullptr) return api::report(fail(errc::invalid, "the lease was let go, or never was one"));
+  const nvm::platform::in_call here;
+  // Whatever has become of the pool's medium.
+  api::open_region_sets& all = *lease->set->all;
+  if (all.side == nullptr) return api::report(fail(errc::invalid, "the pool of the lease was closed"));
+  const nvm::region::lease its{static_cast<const std::byte*>(lease->bytes), lease->length, lease->reserved[0],
+                               lease->reserved[1]};
+  if (status s = all.side->let_go(its); !s) return api::report(s.error());
+  *lease = {};
+  return 0;
+}
+
 int nvm_region_get_statistics(nvm_regions* set, nvm_region_statistics* out) {
   using nvm::region::technique;
   if (out == nullptr) return api::report(fail(errc::invalid, "the place for the statistics is NULL"));
@@ -448,6 +485,7 @@ int nvm_region_get_statistics(nvm_regions* set, nvm_region_statistics* out) {
   out->bytes_copied = bytes(technique::copy);
   out->levelled = s.levelled;
   out->waiting_bytes = s.waiting_bytes;
+  out->leases = s.leases;
   return 0;
 }
 

@@ -41,6 +41,8 @@ enum class plant : unsigned char {
   append_beside_record,      // regions: bytes are added where a record of longer ago could be replayed
   place_back_early,          // regions: a place is given back before the log counts nothing that leads there
   moved_header_kept,         // regions: the header that a region has moved away from stays
+  leased_place_back,         // regions: a place is given back under a lease
+  stored_under_lease,        // regions: a writer stores in place though the region is leased
 };
 
 #if defined(NVM_RECORDED) || defined(NVM_PLANTED)

@@ -52,6 +52,8 @@ class open_set {
   [[nodiscard]] virtual result<int> each(unsigned who, int (*visit)(std::uint64_t, std::uint64_t, void*),
                                          void* argument) noexcept = 0;
   [[nodiscard]] virtual result<std::unique_ptr<open_regions_change>> begin(unsigned who) noexcept = 0;
+  // Committed bytes that stay as they are until region_side::let_go().
+  [[nodiscard]] virtual result<region::lease> hold(unsigned who, std::uint64_t rid) noexcept = 0;
 };
 
 class region_side {
@@ -74,6 +76,10 @@ class region_side {
   [[nodiscard]] virtual unsigned threads() const noexcept = 0;
   // Whether a transaction is open, of any thread.
   [[nodiscard]] virtual bool at_work() const noexcept = 0;
+  // Leases that are held, of any set and thread.
+  [[nodiscard]] virtual std::uint64_t leases() const noexcept = 0;
+  // By any thread.  errc::invalid: it is none that is held.
+  [[nodiscard]] virtual status let_go(const region::lease& l) noexcept = 0;
   // Of what the thread has done and seen.
   [[nodiscard]] virtual lsn_t position(unsigned who) noexcept = 0;
   // Nobody is at work: nothing is left to recover.

@@ -94,6 +94,8 @@ class regions final : public region_side {
   void leave(unsigned who) noexcept override { domain_.leave(*threads_[who]); }
   unsigned threads() const noexcept override { return domain_.threads(); }
   bool at_work() const noexcept override { return open_changes_.load(std::memory_order_acquire) != 0; }
+  std::uint64_t leases() const noexcept override { return domain_.leased().count(); }
+  status let_go(const region::lease& l) noexcept override { return region::let_go(domain_, l); }
   lsn_t position(unsigned who) noexcept override { return threads_[who]->position; }
   void come_to_rest() noexcept override { domain_.come_to_rest(); }
   void tidy() noexcept override {
@@ -216,6 +218,10 @@ class regions final : public region_side {
       return std::unique_ptr<open_regions_change>{std::make_unique<change>(all_, of_, all_.at(who))};
     } catch (const std::bad_alloc&) {
       return fail(errc::no_memory, "no volatile memory for a transaction of regions");
+    }
+
+    result<region::lease> hold(unsigned who, std::uint64_t rid) noexcept override {
+      return region::hold(all_.domain_, of_, all_.at(who), rid);
     }
 
    private:

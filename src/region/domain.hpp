@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "region/face.hpp"
+#include "region/leases.hpp"
 #include "region/limbo.hpp"
 #include "region/places.hpp"
 #include "region/record_log.hpp"
@@ -82,7 +83,7 @@ class domain {
   using set = set_state<M>;
 
   domain(M& medium, std::byte* base, structure_pages& pages, const options& o) noexcept
-      : medium_{medium}, base_{base}, pages_{pages}, options_{o}, limbo_{epochs_} {}
+      : medium_{medium}, base_{base}, pages_{pages}, options_{o}, limbo_{epochs_, leases_} {}
   ~domain() {
     limbo_.forget([](entry* e) { delete e; });
     for (auto& s : sets_) {
@@ -160,7 +161,7 @@ class domain {
     if (force && limbo_.newest() > log_->truncated() && !planted(plant::place_back_early)) log_->truncate();
     std::array<std::uint64_t, 64> runs;
     std::size_t n = 0;
-    (void)limbo_.collect(
+    limbo_.collect(
         log_ == nullptr ? 0 : log_->truncated(),
         [&](const left_place& p) {
           set* const s = sets_[p.owner - layout::first_owner].get();
@@ -187,7 +188,7 @@ class domain {
   // Bytes that may wait before a committer gives some back.
   static constexpr std::uint64_t waiting_max = std::uint64_t{4} << 20;
   void collect_if_much_waits() noexcept {
-    if (limbo_.bytes() > waiting_max) collect(true);
+    if (limbo_.unleased_bytes() > waiting_max) collect(true);
   }
 
   // Nobody is at work: nothing is left to recover.
@@ -210,6 +211,7 @@ class domain {
       }
     }
     out.waiting_bytes = limbo_.bytes();
+    out.leases = leases_.count();
   }
 
   [[nodiscard]] M& medium() noexcept { return medium_; }
@@ -219,6 +221,8 @@ class domain {
   // False: there is no set, or it is only looked at.
   [[nodiscard]] bool has_log() const noexcept { return log_ != nullptr; }
   [[nodiscard]] region::limbo& left() noexcept { return limbo_; }
+  [[nodiscard]] region::leases& leased() noexcept { return leases_; }
+  [[nodiscard]] const region::leases& leased() const noexcept { return leases_; }
   [[nodiscard]] std::uint64_t key() const noexcept { return key_; }
   [[nodiscard]] unsigned levelling() const noexcept { return options_.levelling; }
 
@@ -266,6 +270,7 @@ class domain {
   std::uint64_t directory_ = 0;  // offset
   std::uint64_t key_ = 0;
   epochs epochs_;
+  region::leases leases_;
   region::limbo limbo_;
   std::unique_ptr<record_log<M>> log_;
   std::mutex giving_;  // held while places are given back, and while a set comes or goes

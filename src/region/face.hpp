@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace nvm::region {
@@ -26,6 +27,14 @@ enum class technique : std::uint8_t {
 };
 inline constexpr unsigned techniques = 5;
 
+// What a holder of a region's bytes has.
+struct lease {
+  const std::byte* bytes = nullptr;  // never null
+  std::uint64_t length = 0;
+  std::uint64_t slot = 0;    // thread (32), number of its slot
+  std::uint64_t ticket = 0;  // of the slot's use
+};
+
 struct statistics {
   std::uint64_t regions = 0;
   std::array<std::uint64_t, techniques> changes{};  // of one region each
@@ -33,6 +42,7 @@ struct statistics {
   std::uint64_t transactions = 0;
   std::uint64_t levelled = 0;       // copies because of the levelling counter
   std::uint64_t waiting_bytes = 0;  // of places that were left and are not free yet
+  std::uint64_t leases = 0;         // that are held
 };
 
 struct recovery_report {

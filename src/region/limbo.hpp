@@ -1,9 +1,11 @@
 // Places that regions have left: given back after every reader that was inside then has moved on, and after no record
-// of the log can be replayed into them (holes L3, C8, C9 and K4 of docs/design/023).
+// of the log can be replayed into them (holes L3, C8, C9 and K4 of docs/design/023); and no sooner than the leases of
+// their bytes were let go, which keeps these places, and no other.
 //
 // Threads: any; one lock, which no reader takes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -14,6 +16,7 @@
 #include "base/base.hpp"
 #include "base/plant.hpp"
 #include "region/entry.hpp"
+#include "region/leases.hpp"
 #include "sync/sync.hpp"
 
 namespace nvm::region {
@@ -25,11 +28,15 @@ struct left_place {
   std::uint16_t owner = 0;
   std::uint8_t in_class = run;
   static constexpr std::uint8_t run = 255;
+  // Where its bytes are: what leases name.
+  [[nodiscard]] std::uint64_t bytes_at() const noexcept {
+    return in_class == run ? offset : offset + sizeof(layout::header);
+  }
 };
 
 class limbo {
  public:
-  explicit limbo(epochs& of) noexcept : epochs_{of} {}
+  limbo(epochs& of, const leases& held) noexcept : epochs_{of}, leases_{held} {}
 
   // Room to remember `places` more, so that leave() cannot fail.  errc::no_memory.
   [[nodiscard]] status expect(std::size_t places) noexcept try {
@@ -63,6 +70,14 @@ class limbo {
   [[nodiscard]] std::uint64_t bytes() const noexcept {
     const std::lock_guard guard{lock_};
     std::uint64_t sum = now_.bytes;
+    for (const left_place& p : leased_) sum += p.bytes;
+    for (const auto& g : waiting_) sum += g->bytes;
+    return sum;
+  }
+  // Those that wait for readers and the log alone.
+  [[nodiscard]] std::uint64_t unleased_bytes() const noexcept {
+    const std::lock_guard guard{lock_};
+    std::uint64_t sum = now_.bytes;
     for (const auto& g : waiting_) sum += g->bytes;
     return sum;
   }
@@ -74,42 +89,61 @@ class limbo {
     return v;
   }
 
-  // Calls place(left_place) and entry_of(entry*) for all that nobody needs any longer: readers have moved on, and the
-  // log counts nothing up to `truncated`.  What has been left since the last call begins to wait for the readers of
-  // this moment.  False: some of it has to wait on.  Without memory all of it does.
+  // Calls place(left_place) and entry_of(entry*) for all that nobody needs any longer: readers have moved on, leases
+  // were let go, and the log counts nothing up to `truncated`.  What has been left since the last call begins to wait
+  // for the readers of this moment.  Without memory all of it waits on.
   template <class Place, class Entry>
-  bool collect(std::uint64_t truncated, Place&& place, Entry&& entry_of) noexcept {
+  void collect(std::uint64_t truncated, Place&& place, Entry&& entry_of) noexcept {
     std::vector<std::unique_ptr<generation>> gone;
-    bool all = true;
-    {
+    std::vector<left_place> let_go;
+    try {
       const std::lock_guard guard{lock_};
-      if (!close_generation()) return false;
-      std::erase_if(waiting_, [&](std::unique_ptr<generation>& g) {
+      if (!close_generation()) return;
+      const auto may_go = std::partition(waiting_.begin(), waiting_.end(), [&](const auto& g) {
         const bool may_be_replayed = g->version > truncated && !planted(plant::place_back_early);
-        if (may_be_replayed || !epochs_.passed(g->inside)) {
-          all = false;
-          return false;
-        }
-        try {
-          gone.push_back(std::move(g));
-          return true;
-        } catch (const std::bad_alloc&) {
-          all = false;
-          return false;
-        }
+        return may_be_replayed || !epochs_.passed(g->inside);
       });
+      std::size_t places = leased_.size();
+      for (auto g = may_go; g != waiting_.end(); ++g) places += (*g)->places.size();
+      // After readers have moved on: a lease of one that has is seen.
+      std::vector<std::uint64_t> held;
+      leases_.held(held);
+      gone.reserve(static_cast<std::size_t>(waiting_.end() - may_go));
+      let_go.reserve(leased_.size());
+      leased_.reserve(places);
+      // Nothing fails from here on.
+      const auto is_held = [&](const left_place& p) {
+        return std::binary_search(held.begin(), held.end(), p.bytes_at()) && !planted(plant::leased_place_back);
+      };
+      std::erase_if(leased_, [&](const left_place& p) {
+        if (is_held(p)) return false;
+        let_go.push_back(p);
+        return true;
+      });
+      for (auto g = may_go; g != waiting_.end(); ++g) {
+        std::erase_if((*g)->places, [&](const left_place& p) {
+          if (!is_held(p)) return false;
+          leased_.push_back(p);
+          return true;
+        });
+        gone.push_back(std::move(*g));
+      }
+      waiting_.erase(may_go, waiting_.end());
+    } catch (const std::bad_alloc&) {
+      return;
     }
+    for (const left_place& p : let_go) place(p);
     for (const auto& g : gone) {
       for (const left_place& p : g->places) place(p);
       for (entry* e : g->entries) entry_of(e);
     }
-    return all;
   }
   // The places of an owner that goes as a whole.
   void forget_places_of(std::uint16_t owner) noexcept {
     const std::lock_guard guard{lock_};
     const auto its = [&](const left_place& p) { return p.owner == owner; };
     std::erase_if(now_.places, its);
+    std::erase_if(leased_, its);
     for (const auto& g : waiting_) std::erase_if(g->places, its);
   }
   // For good: nobody is inside, and no log is left.
@@ -120,6 +154,7 @@ class limbo {
     }
     for (entry* e : now_.entries) entry_of(e);
     waiting_.clear();
+    leased_.clear();
     now_ = {};
   }
 
@@ -147,10 +182,12 @@ class limbo {
   }
 
   epochs& epochs_;
+  const leases& leases_;
   mutable std::mutex lock_;
   generation now_;
   std::size_t promised_ = 0;
   std::vector<std::unique_ptr<generation>> waiting_;
+  std::vector<left_place> leased_;  // that wait for nothing else
 };
 
 }  // namespace nvm::region

@@ -4,6 +4,7 @@
 //   region_lock.hpp         the lock of a region; entry.hpp: what is known of an open one
 //   table.hpp               from the number to the entry
 //   places.hpp              slots and runs of a set; limbo.hpp: those that were left
+//   leases.hpp              which bytes have to stay as they are; hold.hpp: pointers to them
 //   record_log.hpp          one record for each change
 //   domain.hpp              what all sets of a pool share; domain_open.hpp: recovery
 //   transaction.hpp         changes of one region or several; transaction_commit.hpp: by which technique
@@ -13,4 +14,5 @@
 #include "region/calls.hpp"
 #include "region/domain.hpp"
 #include "region/face.hpp"
+#include "region/hold.hpp"
 #include "region/transaction.hpp"

@@ -9,6 +9,9 @@
 //   write-in-read   a writer holds the region whoever reads; it waits for registered readers before it stores home, and
 //                   keeps new ones out while it waits, so that neither starves
 //
+// A place may be leased (leases.hpp): then the word is marked until the region has another place, and writers store
+// nothing where a lease may look.  A writer that stores home in place first sees to it that no lease begins meanwhile.
+//
 // The version counts, so that a state that comes again (ABA) passes for no other.
 #pragma once
 
@@ -65,7 +68,7 @@ class region_lock {
     for (unsigned spins = 0; !try_hold(); ++spins) wait(spins);
   }
   [[nodiscard]] bool is_held() const noexcept { return (word_.load(std::memory_order_relaxed) & held) != 0; }
-  void let_go() noexcept { word_.fetch_and(~held, std::memory_order_release); }
+  void let_go() noexcept { word_.fetch_and(~(held | closed), std::memory_order_release); }
 
   // By the holder, before its first store home.
   void begin_change() noexcept {
@@ -84,20 +87,55 @@ class region_lock {
       word = word_.load(std::memory_order_relaxed);
     }
   }
-  // By the holder, which holds it still.
-  void end_change() noexcept {
+  // By the holder, which holds it still.  `moved`: the place is another, which nobody leases.
+  void end_change(bool moved) noexcept {
     // Nobody registers while it is changing, and nobody else stores.
     const std::uint64_t word = word_.load(std::memory_order_relaxed);
     // release: pairs with begin_read(): the bytes.
-    word_.store((word & ~(changing | waiting)) + one_version, std::memory_order_release);
+    word_.store((word & ~(changing | waiting | (moved ? leased : 0))) + one_version, std::memory_order_release);
   }
+
+  // ---- leases ----
+
+  // What end_lease() compares with; the place is marked as leased.  Waits while a writer changes it in place.
+  [[nodiscard]] std::uint64_t begin_lease() noexcept {
+    for (unsigned spins = 0;; ++spins) {
+      // acquire: as in begin_read().
+      std::uint64_t word = word_.load(std::memory_order_acquire);
+      if ((word & (changing | closed)) == 0 &&
+          ((word & leased) != 0 ||
+           word_.compare_exchange_strong(word, word | leased, std::memory_order_acquire, std::memory_order_relaxed))) {
+        return (word & version_mask) | leased;
+      }
+      wait(spins);
+    }
+  }
+  // Whether the place that was read since is the region's, and stays marked as long as it is.
+  [[nodiscard]] bool end_lease(std::uint64_t begun) const noexcept {
+    return (word_.load(std::memory_order_relaxed) & (version_mask | changing | closed | leased)) == begun;
+  }
+  [[nodiscard]] bool is_leased() const noexcept { return (word_.load(std::memory_order_relaxed) & leased) != 0; }
+  // By the holder: until it lets go no lease begins.  False: the place is leased, and nothing has changed.
+  [[nodiscard]] bool close_unless_leased() noexcept {
+    std::uint64_t word = word_.load(std::memory_order_relaxed);
+    do {
+      if ((word & leased) != 0) return false;
+    } while (!word_.compare_exchange_weak(word, word | closed, std::memory_order_relaxed, std::memory_order_relaxed));
+    return true;
+  }
+  void close_to_leases() noexcept { word_.fetch_or(closed, std::memory_order_relaxed); }
+  void open_to_leases() noexcept { word_.fetch_and(~closed, std::memory_order_relaxed); }
+  // By the holder, which has closed it: nobody leases the place any longer.
+  void forget_leases() noexcept { word_.fetch_and(~leased, std::memory_order_relaxed); }
 
  private:
   static constexpr std::uint64_t held = 1;
   static constexpr std::uint64_t waiting = 2;  // a writer waits for registered readers
   static constexpr std::uint64_t changing = 4;
   static constexpr std::uint64_t one_reader = 8;
-  static constexpr std::uint64_t readers_mask = 0xFFFULL << 3;
+  static constexpr std::uint64_t readers_mask = 0x3FFULL << 3;
+  static constexpr std::uint64_t leased = std::uint64_t{1} << 13;
+  static constexpr std::uint64_t closed = std::uint64_t{1} << 14;  // no lease begins
   static constexpr std::uint64_t one_version = std::uint64_t{1} << 15;
   static constexpr std::uint64_t version_mask = ~(one_version - 1);
 

@@ -115,6 +115,8 @@ class transaction {
   // ---- commit (transaction_commit.hpp) ----
   [[nodiscard]] status prepare(bool large_by_copy) noexcept;
   void plan(member& m, bool large_by_copy) noexcept;
+  [[nodiscard]] bool close_to_leases(entry& e) noexcept;
+  [[nodiscard]] bool forget_leases(entry& e) noexcept;
   [[nodiscard]] status take_places(member& m) noexcept;
   [[nodiscard]] result<std::uint64_t> slot(unsigned in_class) noexcept;
   [[nodiscard]] status run(member& m, std::uint64_t capacity) noexcept;

@@ -6,7 +6,8 @@
 //   2. bytes that nothing has led to yet:      they go where they belong, then the header says so (LOFU, append)
 //   3. half of the region and more:            all of it goes to a new place, then the header leads there (COUL)
 //   4. the rest:                               a record with a mark (REDO)
-// A region whose levelling counter has come to its end moves by 3 (section V).
+// A region whose levelling counter has come to its end moves by 3 (section V), and so does one that is leased, unless
+// the change stores nothing but bytes after those of the lease.
 #pragma once
 
 #include "region/transaction.hpp"
@@ -15,10 +16,10 @@ namespace nvm::region {
 
 template <media M>
 void transaction<M>::plan(member& m, bool large_by_copy) noexcept {
-  const entry& e = *m.of;
+  entry& e = *m.of;
   m.survived = m.written = std::min(m.kept, e.written.load(std::memory_order_relaxed));
   m.new_place = m.new_header = 0;
-  m.moves = false;
+  m.moves = m.is_leased = false;
   std::uint64_t low = 0;
   each_change(m, [&](const change& c) {
     low += bytes_below(c, m.survived);
@@ -41,6 +42,9 @@ void transaction<M>::plan(member& m, bool large_by_copy) noexcept {
       thread_.levelled.add(1);
     }
   }
+  // A lease looks at bytes that were written, also at those that were cut off since.
+  const bool before_end = low != 0 || m.survived < e.written.load(std::memory_order_relaxed) || e.shrunk != 0;
+  if (!moves && before_end && !close_to_leases(e)) moves = m.is_leased = true;
   if (moves) {
     m.by = m.survived == 0 && !over_cut ? technique::direct : technique::copy;
   } else if (low == 0 && !small) {
@@ -49,6 +53,26 @@ void transaction<M>::plan(member& m, bool large_by_copy) noexcept {
     m.by = m.how == mode::marked || (m.how != mode::checked && !small) ? technique::marked : technique::record;
   }
   m.moves = moves;
+}
+
+// Whether the region can be changed in place: no lease looks there, or begins to before the transaction is over.
+template <media M>
+bool transaction<M>::close_to_leases(entry& e) noexcept {
+  if (e.lock.close_unless_leased() || planted(plant::stored_under_lease)) return true;
+  // A smaller copy costs less than to know whether all were let go.
+  constexpr std::uint64_t dear_from = 16 << 10;
+  return e.written.load(std::memory_order_relaxed) >= dear_from && forget_leases(e);
+}
+// Whether all leases of its place were let go; then none begins.  Costs a barrier in all threads.
+template <media M>
+bool transaction<M>::forget_leases(entry& e) noexcept {
+  e.lock.close_to_leases();
+  if (domain_.leased().holds_after_barrier(e.place.load(std::memory_order_relaxed))) {
+    e.lock.open_to_leases();
+    return false;
+  }
+  e.lock.forget_leases();
+  return true;
 }
 
 template <media M>
@@ -244,6 +268,13 @@ status transaction<M>::prepare(bool large_by_copy) noexcept try {
     if (status s = take_places(m); !s) {
       give_places(m);
       const entry& e = *m.of;
+      if (m.is_leased && s.error() == errc::no_space) {
+        if (!forget_leases(*m.of)) {
+          return fail(errc::no_space, "the pool is full: no room to move region %lu, which is leased", e.rid);
+        }
+        plan(m, large_by_copy);
+        continue;
+      }
       const bool must = e.place.load(std::memory_order_relaxed) == 0 || m.written > e.capacity ||
                         m.survived < e.written.load(std::memory_order_relaxed);
       if (must || s.error() != errc::no_space) return s;
@@ -316,7 +347,7 @@ result<std::uint64_t> transaction<M>::publish() noexcept {
       [&](std::uint64_t version) noexcept {
         for (member& m : members_) {
           if (version != 0) settle(m, version);
-          m.of->lock.end_change();
+          m.of->lock.end_change(version != 0 && m.new_place != 0);
         }
       });
 }

@@ -293,6 +293,63 @@ TEST_P(region_face, visitors_call_for_other_pools) {
   EXPECT_EQ(o.pools, 8);
 }
 
+TEST_P(region_face, leases_bytes_that_stay) {
+  const auto seen = [](const nvm_region_lease& l) { return std::string(static_cast<const char*>(l.bytes), l.length); };
+  const std::string big(5000, 'a');
+  ASSERT_EQ(put(1, "before"), 0);
+  ASSERT_EQ(put(2, big), 0);
+  ASSERT_EQ(nvm_region_create(set, 3, 100'000), 0);
+  nvm_region_lease one;
+  nvm_region_lease two;
+  nvm_region_lease zeros;
+  ASSERT_EQ(nvm_region_hold(set, 1, &one), 0) << nvm_errormsg();
+  ASSERT_EQ(nvm_region_hold(set, 2, &two), 0) << nvm_errormsg();
+  ASSERT_EQ(nvm_region_hold(set, 3, &zeros), 0) << nvm_errormsg();
+  ASSERT_EQ(nvm_region_write(set, 1, 0, "after.", 6), 0);
+  const std::uint64_t rids[] = {1, 2};
+  nvm_region_group* const g = nvm_region_group_begin(set, rids, 2);
+  ASSERT_NE(g, nullptr);
+  ASSERT_EQ(nvm_region_write(set, 2, 10, "new", 3), 0);
+  ASSERT_EQ(nvm_region_write(set, 1, 0, "again", 5), 0);
+  ASSERT_EQ(nvm_region_group_commit(g), 0) << nvm_errormsg();
+  ASSERT_EQ(nvm_region_write(set, 3, 50'000, "new", 3), 0);
+  std::thread{[&] { EXPECT_EQ(nvm_region_drop(set, 2), 0) << nvm_errormsg(); }}.join();
+  EXPECT_EQ(seen(one), "before");
+  EXPECT_EQ(seen(two), big);
+  EXPECT_EQ(seen(zeros), std::string(100'000, '\0'));
+  EXPECT_EQ(get(1), "again.");
+  nvm_region_statistics s;
+  ASSERT_EQ(nvm_region_get_statistics(set, &s), 0);
+  EXPECT_EQ(s.leases, 3U);
+  // Neither goes away under it.
+  expect_refused(nvm_pool_close(pool), NVM_E_BUSY);
+  expect_refused(nvm_regions_drop(pool, "things"), NVM_E_BUSY);
+  EXPECT_EQ(seen(two), big);
+  // By any thread, once.
+  nvm_region_lease copy = one;
+  std::thread{[&] { EXPECT_EQ(nvm_region_let_go(&one), 0) << nvm_errormsg(); }}.join();
+  EXPECT_EQ(one.set, nullptr);
+  expect_refused(nvm_region_let_go(&one), NVM_E_INVALID);
+  expect_refused(nvm_region_let_go(&copy), NVM_E_INVALID);
+  expect_refused(nvm_region_let_go(nullptr), NVM_E_INVALID);
+  expect_refused(nvm_region_hold(set, 1, nullptr), NVM_E_INVALID);
+  expect_refused(nvm_region_hold(nullptr, 1, &one), NVM_E_INVALID);
+  expect_refused(nvm_region_hold(set, 2, &one), NVM_E_NOT_FOUND);
+  EXPECT_EQ(one.bytes, nullptr);
+  EXPECT_EQ(nvm_region_let_go(&two), 0) << nvm_errormsg();
+  EXPECT_EQ(nvm_region_let_go(&zeros), 0) << nvm_errormsg();
+  // A lease of one pool is none of another.
+  NVM_POOL* const other = nvm_pool_create(place->path("other").c_str(), 4 << 20);
+  nvm_regions* const others = nvm_regions_open(other, "things", nullptr);
+  ASSERT_EQ(nvm_region_create_with(others, 1, "theirs", 6, 0), 0) << nvm_errormsg();
+  ASSERT_EQ(nvm_region_hold(others, 1, &two), 0);
+  ASSERT_EQ(nvm_region_hold(set, 1, &one), 0);
+  ASSERT_EQ(nvm_region_let_go(&one), 0);
+  EXPECT_EQ(seen(two), "theirs");
+  EXPECT_EQ(nvm_region_let_go(&two), 0);
+  EXPECT_EQ(nvm_pool_close(other), 0) << nvm_errormsg();
+}
+
 TEST_P(region_face, refuses_what_cannot_be) {
   ASSERT_EQ(put(1, "abc"), 0);
   char byte = 0;

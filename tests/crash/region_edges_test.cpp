@@ -99,17 +99,21 @@ TEST(region_edges, are_all_known) {
   }
 }
 
+region::statistics play(const region_story& s) {
+  const explore::subject with = subject_of(s, {});
+  explore::machine m(with.image.size());
+  std::memcpy(m.base(), with.image.data(), with.image.size());
+  explore::digest_history history;
+  region_player p{m, history, {}};
+  s.steps(p);
+  return p.statistics();  // of its last process
+}
+
 // Else they would prove nothing.
 TEST(region_stories, use_every_technique_and_move_for_levelling) {
   region::statistics sum;
   for (const region_story& s : region_stories()) {
-    const explore::subject with = subject_of(s, {});
-    explore::machine m(with.image.size());
-    std::memcpy(m.base(), with.image.data(), with.image.size());
-    explore::digest_history history;
-    region_player p{m, history, {}};
-    s.steps(p);
-    const region::statistics of = p.statistics();  // of its last process
+    const region::statistics of = play(s);
     for (unsigned i = 0; i < region::techniques; ++i) sum.changes[i] += of.changes[i];
     sum.levelled += of.levelled;
     sum.transactions += of.transactions;
@@ -145,6 +149,17 @@ TEST(region_planted, a_record_replayed_into_what_has_taken_its_place_is_found) {
 TEST(region_planted, a_header_that_a_moved_region_has_left_is_found) {
   for (const char* story : {"one outgrows its place", "one moves for levelling", "64 bytes are written, copy"}) {
     EXPECT_TRUE(finds(plant::moved_header_kept, story, model::x86)) << story;
+  }
+}
+// The player sees what a lease shows, without a crash.
+TEST(region_planted, bytes_that_change_under_a_lease_are_found) {
+  for (const plant bug : {plant::stored_under_lease, plant::leased_place_back}) {
+    EXPECT_DEATH(
+        {
+          planted_bug = bug;
+          play(region_story_named("one is leased"));
+        },
+        "keeping bytes under a lease failed");
   }
 }
 TEST(region_planted, a_copy_that_is_published_before_it_is_durable_is_found) {

@@ -104,6 +104,7 @@ void region_player::begin() {
   machine_.op_begin();
 }
 void region_player::end() {
+  look_at_leases();
   history_.state(digest());
   machine_.op_end();
   must(process_->wait().has_value(), "waiting");
@@ -190,6 +191,29 @@ bool region_player::collect_killed(unsigned point) {
   return killed(point, model_, [&] { process_->collect(); });
 }
 
+void region_player::look_at_leases() {
+  for (const held_bytes& h : held_) {
+    must(std::equal(h.bytes.begin(), h.bytes.end(), h.lease.bytes, h.lease.bytes + h.lease.length),
+         "keeping bytes under a lease");
+  }
+}
+void region_player::hold(const char* set, std::uint64_t rid) {
+  machine_.thread(machine_thread(thread_));
+  const auto l = process_->hold(thread_, set, rid);
+  must(l.has_value(), "holding a region");
+  must(process_->wait().has_value(), "waiting");
+  held_.push_back({rid, *l, model_.at(set).at(rid)});
+  look_at_leases();
+}
+void region_player::let_go(std::uint64_t rid) {
+  machine_.thread(machine_thread(thread_));
+  look_at_leases();
+  std::erase_if(held_, [&](const held_bytes& h) {
+    if (h.rid != rid) return false;
+    must(process_->let_go(h.lease).has_value(), "letting a lease go");
+    return true;
+  });
+}
 void region_player::truncate_log() {
   machine_.thread(machine_thread(thread_));
   process_->truncate_log();
@@ -207,6 +231,7 @@ void region_player::close() {
   closed_ = true;
 }
 void region_player::reopen() {
+  held_.clear();
   process_.reset();
   ++lives_;
   const bool was_closed = std::exchange(closed_, false);

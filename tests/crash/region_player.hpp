@@ -52,6 +52,10 @@ class region_player {
   void group_given_up(const char* set, const calls& all) { (void)in_group(set, all, true); }
   bool try_group(const char* set, const calls& all) { return in_group(set, all, false); }
 
+  // Held until let_go() or the end of the process; at each call after that it is what it was.
+  void hold(const char* set, std::uint64_t rid);
+  void let_go(std::uint64_t rid);
+
   // The process is killed before the n-th write-back or fence of a transaction, counted from 1; another one opens the
   // pool, and looks what has become of it.  That is one operation of the explorer, for what the other one has seen must
   // stay.  False: the transaction has ended before.
@@ -91,6 +95,13 @@ class region_player {
   const region_variant variant_;
   std::unique_ptr<region_process> process_;
   models model_;
+  struct held_bytes {
+    std::uint64_t rid;
+    region::lease lease;
+    region_bytes bytes;
+  };
+  std::vector<held_bytes> held_;
+  void look_at_leases();
   unsigned thread_ = 0;
   unsigned lives_ = 0;
   std::uint64_t patterns_ = 0;

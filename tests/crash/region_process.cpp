@@ -84,6 +84,12 @@ class process final : public region_process {
   }
   std::uint64_t count(std::string_view name) override { return of(name).regions.count(); }
 
+  result<region::lease> hold(unsigned t, std::string_view name, std::uint64_t rid) override {
+    auto l = region::hold(domain_, of(name), thread(t), rid);
+    note(t);
+    return l;
+  }
+  status let_go(const region::lease& l) override { return region::let_go(domain_, l); }
   void truncate_log() override { domain_.log().truncate(); }
   void collect() override {
     // The second call is for what the first has closed.

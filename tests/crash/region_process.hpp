@@ -51,6 +51,9 @@ class region_process {
   virtual status change(unsigned t, std::string_view set, const region_call& c) = 0;
   // All of them, or none: `gives_up`: they are aborted.
   virtual status group(unsigned t, std::string_view set, std::span<const region_call> calls, bool gives_up) = 0;
+  // Held by a thread until it is let go, or the process ends.
+  virtual result<region::lease> hold(unsigned t, std::string_view set, std::uint64_t rid) = 0;
+  virtual status let_go(const region::lease& l) = 0;
   // The whole of a region; errc::not_found.
   virtual result<region_bytes> read(unsigned t, std::string_view set, std::uint64_t rid) = 0;
   [[nodiscard]] virtual std::uint64_t count(std::string_view set) = 0;

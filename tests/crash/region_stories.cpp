@@ -149,6 +149,52 @@ void one_moves_for_levelling(player& p) {
   }
 }
 
+// By each technique, in a slot and in a run, alone and in a group; places come back when they are let go.
+void one_is_leased(player& p) {
+  p.make_set("a");
+  p.create("a", 1, 200, 200);
+  p.create("a", 2, 3000, 3000);
+  p.create("a", 3, 2500, 2500);
+  p.truncate_log();
+  p.on_machine().explore_from_here();
+  for (std::uint64_t rid = 1; rid <= 3; ++rid) p.hold("a", rid);
+  p.write("a", 1, 20, 30);
+  p.write("a", 1, 30, 30);  // where it is by now
+  p.write("a", 2, 100, 300, mode::checked);
+  p.hold("a", 2);
+  p.append("a", 2, 40);
+  p.truncate("a", 2, 2900);
+  p.append("a", 2, 700);  // over what a lease looks at
+  p.group("a", {p.writing(1, 0, 10), p.writing(3, 100, 100), p.creation(4, 30, 30)});
+  p.drop("a", 3);
+  p.collect();
+  p.create("a", 5, 2600, 2600);
+  p.let_go(3);
+  p.let_go(2);
+  p.collect();
+  p.create("a", 6, 2700, 2700);
+  p.create("a", 7, 180, 180);
+  p.let_go(1);
+}
+// A lease in a pool with no room to move: what is refused leaves all as it was.
+void leased_in_a_full_pool(player& p) {
+  p.make_set("a");
+  std::uint64_t last = 1;
+  while (last < 12 && p.try_change("a", p.creation(last + 1, 6000, 6000))) ++last;
+  p.truncate_log();
+  p.on_machine().explore_from_here();
+  p.hold("a", 2);
+  (void)p.try_change("a", p.writing(2, 100, 300));
+  (void)p.try_group("a", {p.writing(2, 10, 30), p.writing(3, 10, 30)});
+  p.truncate("a", 2, 5000);
+  p.drop("a", 3);
+  p.write("a", 2, 50, 30);
+  p.drop("a", 2);
+  (void)p.try_change("a", p.creation(3, 5900, 5900));
+  p.let_go(2);
+  (void)p.try_change("a", p.creation(2, 5800, 5800));
+}
+
 void groups_of_one(player& p) {
   p.make_set("a");
   p.create("a", 1, 100, 100);
@@ -356,6 +402,8 @@ const std::vector<region_story>& region_stories() {
       {"places are used again", places_are_used_again},
       {"the last places are used again", last_places_are_used_again, 72},
       {"one moves for levelling", one_moves_for_levelling},
+      {"one is leased", one_is_leased, 120},
+      {"leased in a full pool", leased_in_a_full_pool, 72},
       {"groups of one", groups_of_one, 120},
       {"groups of several", groups_of_several, 140},
       {"sets come and go", sets_come_and_go, 120},

@@ -99,7 +99,7 @@ TEST(region_lock, readers_that_register_keep_the_holder_from_storing) {
   std::thread writer{[&] {
     l.begin_change();
     changing = true;
-    l.end_change();
+    l.end_change(false);
     l.let_go();
   }};
   std::this_thread::sleep_for(std::chrono::milliseconds{20});
