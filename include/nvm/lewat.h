@@ -36,7 +36,15 @@ __attribute__((weak)) __thread int lewat_failed;                  /* a p_write()
 typedef uint64_t lewat_rid;
 typedef unsigned long long lewat_tid; /* 0: none */
 
-/* How stx_start() is told to log: enum nvm_region_mode, NVM_REGION_ADAPTIVE where it is left out. */
+/* How stx_start() is told to log: enum nvm_region_mode, adaptively where it is left out.  The paper's names.  LOFU is
+ * no flag: bytes to which nothing leads yet go where they belong whatever the flag. */
+enum lewat_flag {
+  LEWAT_ADAPTIVE = NVM_REGION_ADAPTIVE,
+  LEWAT_REWBL = NVM_REGION_REPLICA,
+  LEWAT_COUL = NVM_REGION_COPY,
+  LEWAT_CERL = NVM_REGION_CHECKED,
+  LEWAT_REDO = NVM_REGION_MARKED
+};
 #define LEWAT_FIRST_BYTE ((char *)(uintptr_t)0x4C00000000000000u) /* an address that no process can have */
 
 static inline void lewat_use(nvm_regions *set) { lewat_set = set; }

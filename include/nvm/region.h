@@ -9,7 +9,8 @@
  *
  * How a change is logged is chosen when it commits and all of its bytes are known: up to 512 bytes in one record with a
  * checksum; bytes that follow what was written so far where they belong; half of a region and more by moving it to a
- * new place; the rest in a record with a mark.  A change costs one fence, or two where bytes go past the record; a read
+ * new place; the rest in a record with a mark; more than 512 bytes of a small region that has a replica in place.  A
+ * change costs one fence, or two where bytes go past the record; a read
  * costs none, takes no lock and no locked instruction.
  *
  * Durability.  On return of a call, and of a commit, what it did is durable; on NVM_SSD with NVM_REGIONS_NO_WAIT after
@@ -47,7 +48,9 @@ enum nvm_regions_flags {
 typedef struct nvm_regions_options {
   uint32_t flags; /* enum nvm_regions_flags */
   uint32_t mode;  /* 0: a missing set is made; 1: it is NVM_E_NOT_FOUND; 2: an existing one is NVM_E_EXISTS */
-  uint32_t reserved[6];
+  uint32_t replicas; /* regions that may have a replica at a time (NVM_REGION_REPLICA), until it is set anew; 0: as it
+                        is, 256 at first */
+  uint32_t reserved[5];
 } nvm_regions_options;
 
 /* Opens a set of the pool; NULL options: all zero.  The first call in a pool repairs what a crash has left: time in
@@ -121,6 +124,9 @@ NVM_API int nvm_region_let_go(nvm_region_lease *lease);
  * taken. */
 enum nvm_region_mode {
   NVM_REGION_ADAPTIVE = 0,
+  NVM_REGION_REPLICA = 1, /* REWBL: a region of at most 2048 bytes gets a replica, that of the region which was updated
+                             least recently where there are no more; its written bytes change in place, one fence.  It
+                             has it until it is changed in another way.  On ssd: as the others, one record */
   NVM_REGION_COPY = 2,    /* COUL: the region moves, with its new bytes */
   NVM_REGION_CHECKED = 3, /* CERL: a record with a checksum */
   NVM_REGION_MARKED = 4   /* REDO: a record, then its mark */
@@ -168,10 +174,14 @@ typedef struct nvm_region_statistics {
   uint64_t direct;        /* ... with bytes to which nothing had led yet */
   uint64_t copied;        /* ... to a new place */
   uint64_t headers;       /* ... of the header alone */
+  uint64_t in_place;      /* ... where it is, with a replica */
   uint64_t bytes_checked; /* that callers wrote, by each of these */
   uint64_t bytes_marked;
   uint64_t bytes_direct;
   uint64_t bytes_copied;
+  uint64_t bytes_in_place;
+  uint64_t replicas_made;
+  uint64_t replicas_given; /* away, to another region */
   uint64_t levelled;      /* copies for wear-levelling alone */
   uint64_t waiting_bytes; /* of places that were left, until readers and the log need them no longer */
   uint64_t leases;        /* that are held */

@@ -186,6 +186,7 @@ result<nvm_regions*> open_one(NVM_POOL* pool, const char* name, const nvm_region
     found = side.create(name);
     if (!found) return found.error();
   }
+  if (o.replicas != 0) (*found)->limit_replicas(o.replicas);
   return handle(pool, **all, name, *found, (o.flags & NVM_REGIONS_NO_WAIT) == 0);
 }
 
@@ -479,10 +480,14 @@ int nvm_region_get_statistics(nvm_regions* set, nvm_region_statistics* out) {
   out->direct = changes(technique::direct);
   out->copied = changes(technique::copy);
   out->headers = changes(technique::header);
+  out->in_place = changes(technique::replica);
   out->bytes_checked = bytes(technique::record);
   out->bytes_marked = bytes(technique::marked);
   out->bytes_direct = bytes(technique::direct);
   out->bytes_copied = bytes(technique::copy);
+  out->bytes_in_place = bytes(technique::replica);
+  out->replicas_made = s.replicas_made;
+  out->replicas_given = s.replicas_given;
   out->levelled = s.levelled;
   out->waiting_bytes = s.waiting_bytes;
   out->leases = s.leases;

@@ -34,7 +34,7 @@ status mine(const nvm_region_group* g) noexcept {
   return {};
 }
 result<region::mode> mode_of(unsigned mode) noexcept {
-  if (mode > region::mode_max || mode == 1) return fail(errc::invalid, "mode %u is none of enum nvm_region_mode", mode);
+  if (mode > region::mode_max) return fail(errc::invalid, "mode %u is none of enum nvm_region_mode", mode);
   return static_cast<region::mode>(mode);
 }
 // A transaction ends: what it did is durable, or becomes it.

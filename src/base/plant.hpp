@@ -43,6 +43,12 @@ enum class plant : unsigned char {
   moved_header_kept,         // regions: the header that a region has moved away from stays
   leased_place_back,         // regions: a place is given back under a lease
   stored_under_lease,        // regions: a writer stores in place though the region is leased
+  replica_not_filled,        // regions: a replica is named before the bytes of its region are in it
+  replica_left_behind,       // regions: stored in place while the replica has not the change before
+  replica_given_early,       // regions: a replica gets the bytes of another region while it is named for the first
+  replica_beside_record,     // regions: stored in place where a record of longer ago could be replayed
+  failed_sum_kept,           // regions: the sum of a change that was put back stays
+  partner_kept,              // regions: a record changes a region and leaves the partner as it is
 };
 
 #if defined(NVM_RECORDED) || defined(NVM_PLANTED)

@@ -64,7 +64,7 @@ result<std::vector<finding>> findings_in(std::byte* base, const geometry& g) {
   std::sort(all.begin(), all.end(), [](const finding& a, const finding& b) { return a.offset < b.offset; });
   return all;
 }
-// What a header says of its number, as far as that can be believed.
+// What a header or a partner says of its number, as far as that can be believed.
 std::string named(const std::byte* base, const geometry& g, const finding& f) {
   if (!g.in_data(f.offset, sizeof(region::layout::header))) return f.what;
   std::uint64_t rid = 0;
@@ -73,7 +73,12 @@ std::string named(const std::byte* base, const geometry& g, const finding& f) {
   std::snprintf(text, sizeof text, "%s: region %lu, if its number is not damaged", f.what.c_str(), rid);
   return text;
 }
-bool is_of_header(const finding& f) { return f.what.find("header") == 0 || f.what.find("a region ") == 0; }
+// Both begin with the number of the region, and are zero where there is none.
+bool is_of_region(const finding& f) {
+  return f.what.find("header") == 0 || f.what.find("a region ") == 0 || f.what.find("a partner ") == 0;
+}
+static_assert(offsetof(region::layout::partner, rid) == 0 &&
+              offsetof(region::layout::partner, owner) < sizeof(region::layout::header));
 
 }  // namespace
 
@@ -84,7 +89,7 @@ status check_regions(std::byte* base, const geometry& g, const told_of_region& t
     tell(anchor_word_at(g, 0, anchor_word::regions), last_message());
     return {};
   }
-  for (const finding& f : *all) tell(f.offset, is_of_header(f) ? named(base, g, f).c_str() : f.what.c_str());
+  for (const finding& f : *all) tell(f.offset, is_of_region(f) ? named(base, g, f).c_str() : f.what.c_str());
   return {};
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory to check the regions");
@@ -94,7 +99,7 @@ status mend_regions(std::byte* base, const geometry& g, const told_of_region& te
   const auto all = findings_in(base, g);
   if (!all) return all.error();
   for (const finding& f : *all) {
-    if (!is_of_header(f)) return fail(errc::corrupt, "regions, offset %lu: %s", f.offset, f.what.c_str());
+    if (!is_of_region(f)) return fail(errc::corrupt, "regions, offset %lu: %s", f.offset, f.what.c_str());
   }
   for (const finding& f : *all) {
     const std::string what = named(base, g, f) + ": taken out";

@@ -39,6 +39,8 @@ class open_set {
   using bytes = std::span<const std::byte>;
   virtual ~open_set() = default;
   [[nodiscard]] virtual std::uint64_t count() noexcept = 0;
+  // How many regions may have replicas.
+  virtual void limit_replicas(std::uint32_t most) noexcept = 0;
   [[nodiscard]] virtual result<std::uint64_t> read(unsigned who, std::uint64_t rid, std::uint64_t offset,
                                                    std::span<std::byte> to) noexcept = 0;
   [[nodiscard]] virtual result<std::uint64_t> length(unsigned who, std::uint64_t rid) noexcept = 0;

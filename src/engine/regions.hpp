@@ -99,7 +99,10 @@ class regions final : public region_side {
   lsn_t position(unsigned who) noexcept override { return threads_[who]->position; }
   void come_to_rest() noexcept override { domain_.come_to_rest(); }
   void tidy() noexcept override {
-    if (domain_.has_log()) domain_.log().truncate();
+    if (domain_.has_log()) {
+      domain_.log().truncate();
+      domain_.catch_up();
+    }
     domain_.collect(false);
   }
 
@@ -179,6 +182,7 @@ class regions final : public region_side {
    public:
     one_set(regions& all, state& of) noexcept : all_{all}, of_{of} {}
     std::uint64_t count() noexcept override { return of_.regions.count(); }
+    void limit_replicas(std::uint32_t most) noexcept override { of_.partners_of.limit(most); }
     result<std::uint64_t> read(unsigned who, std::uint64_t rid, std::uint64_t offset,
                                std::span<std::byte> to) noexcept override {
       return region::read(all_.domain_, of_, all_.at(who), rid, offset, to);
@@ -241,7 +245,9 @@ class regions final : public region_side {
     return fail(errc::no_memory, "no volatile memory for a set of regions");
   }
   void listen() {
-    if (domain_.has_log() && wishes_.wake) domain_.log().on_pressure(wishes_.wake);
+    if (!domain_.has_log() || !wishes_.wake) return;
+    domain_.log().on_pressure(wishes_.wake);
+    domain_.on_behind(wishes_.wake);
   }
 
   M& medium_;

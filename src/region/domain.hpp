@@ -23,6 +23,7 @@
 #include "region/face.hpp"
 #include "region/leases.hpp"
 #include "region/limbo.hpp"
+#include "region/partners.hpp"
 #include "region/places.hpp"
 #include "region/record_log.hpp"
 #include "region/table.hpp"
@@ -34,6 +35,7 @@ struct options {
   std::uint64_t key = 0;         // of a new directory: random
   unsigned lanes = 8;            // of a new directory's log
   std::uint64_t ring_bytes = 0;  // the same; 0: as the pool's capacity suggests
+  unsigned replicas = 256;       // of one set
   unsigned levelling = 100;      // changes in place after which a region moves (Lewat, section V); 0: it never does
 };
 
@@ -44,6 +46,7 @@ struct set_state {
       : where{medium, base, pages, owner}, index{in_directory} {}
   table regions;
   places<M> where;
+  partners partners_of;
   unsigned index;  // in the directory
 };
 
@@ -74,6 +77,9 @@ struct thread_state {
   std::array<counter, techniques> bytes;
   counter transactions;
   counter levelled;
+  unsigned in_place = 0;
+  counter replicas_made;
+  counter replicas_given;
 };
 
 template <media M>
@@ -191,9 +197,38 @@ class domain {
     if (limbo_.unleased_bytes() > waiting_max) collect(true);
   }
 
+  // Called by committers now and then: there is something to catch up with.
+  void on_behind(std::function<void()> wake) { behind_ = std::move(wake); }
+  void tell_of_behind(thread& t) noexcept {
+    constexpr unsigned often = 16;
+    if (++t.in_place % often == 0 && behind_) behind_();
+  }
+  // What is stored in place gets into the replicas, where no thread holds the region.
+  void catch_up() noexcept {
+    for (const auto& s : sets_) {
+      if (s == nullptr) continue;
+      partners& all = s->partners_of;
+      std::array<std::uint32_t, 16> some;
+      for (std::uint32_t from = 1;;) {
+        const std::size_t n = all.hold_behind(from, some);
+        if (n == 0) break;
+        const std::span held{some.data(), n};
+        for (const std::uint32_t i : held) stores().catch_up(all.at(i), *all.at(i).of.load(std::memory_order_relaxed));
+        stores().have_caught_up();
+        for (const std::uint32_t i : held) {
+          partner_state& p = all.at(i);
+          p.low = p.high = 0;
+          p.behind.store(false, std::memory_order_relaxed);
+          p.of.load(std::memory_order_relaxed)->lock.let_go();
+        }
+      }
+    }
+  }
+
   // Nobody is at work: nothing is left to recover.
   void come_to_rest() noexcept {
     if (!has_log()) return;
+    catch_up();
     log_->come_to_rest();
     // The second call is for what the first has closed.
     for (int i = 0; i < 2; ++i) collect(true);
@@ -205,6 +240,8 @@ class domain {
       if (t == nullptr) continue;
       out.transactions += t->transactions.get();
       out.levelled += t->levelled.get();
+      out.replicas_made += t->replicas_made.get();
+      out.replicas_given += t->replicas_given.get();
       for (unsigned i = 0; i < techniques; ++i) {
         out.changes[i] += t->changes[i].get();
         out.bytes[i] += t->bytes[i].get();
@@ -224,6 +261,7 @@ class domain {
   [[nodiscard]] region::leases& leased() noexcept { return leases_; }
   [[nodiscard]] const region::leases& leased() const noexcept { return leases_; }
   [[nodiscard]] std::uint64_t key() const noexcept { return key_; }
+  [[nodiscard]] partner_stores<M> stores() noexcept { return {medium_, base_, key_}; }
   [[nodiscard]] unsigned levelling() const noexcept { return options_.levelling; }
 
  private:
@@ -273,6 +311,7 @@ class domain {
   region::leases leases_;
   region::limbo limbo_;
   std::unique_ptr<record_log<M>> log_;
+  std::function<void()> behind_;
   std::mutex giving_;  // held while places are given back, and while a set comes or goes
   std::array<std::unique_ptr<set>, layout::sets_max> sets_;
   std::array<std::unique_ptr<thread>, epochs::threads_max> threads_;

@@ -126,9 +126,25 @@ class domain<M>::finder {
     });
   }
 
+  // After all of them have found; the caller fences what is stored.
+  void settle_partners() noexcept {
+    for (const seen_partner& p : partners_seen) {
+      if (outcome) settle_partner(p);
+    }
+  }
+
+  struct seen_partner {
+    set* in;
+    std::uint64_t at;      // of its line
+    std::uint64_t header;  // of its region
+    unsigned in_class;
+    layout::partner_kind kind;
+  };
+  std::vector<seen_partner> partners_seen;
   std::vector<std::uint64_t> unnamed;  // runs that may be free
   std::vector<std::uint64_t> named;    // runs that headers name
   std::uint64_t regions = 0;
+  std::uint64_t put_back = 0;
   status outcome;
   std::array<char, 256> why{};
 
@@ -147,12 +163,13 @@ class domain<M>::finder {
       return;
     }
     const unsigned in_class = class_of_extent(domain_.base_, p.offset);
-    if (in_class == layout::classes || p.bytes != s->where.extent_bytes()) {
+    if (in_class == layout::all_classes || p.bytes != s->where.extent_bytes()) {
       damaged(p.offset, "extent of regions fails its check");
       return;
     }
     for (std::uint64_t i = 0; i < layout::slots_in(p.bytes, in_class) && outcome; ++i) {
-      see_slot(*s, p.offset + layout::slot_at(in_class, i), in_class);
+      const std::uint64_t at = p.offset + layout::slot_at(in_class, i);
+      layout::is_of_partners(in_class) ? see_partner(*s, at, in_class) : see_slot(*s, at, in_class);
     }
   } catch (const std::bad_alloc&) {
     outcome = fail(errc::no_memory, "no volatile memory for the regions of a pool");
@@ -213,6 +230,58 @@ class domain<M>::finder {
     (void)made.release();
     ++regions;
   }
+  void see_partner(set& s, std::uint64_t at, unsigned in_class) {
+    const std::uint64_t owner = partner_at(domain_.base_, at).owner;
+    if (owner == 0) {
+      s.where.put_slot(in_class, at);
+      return;
+    }
+    const std::uint64_t content = owner & checked_mask;
+    const auto kind = static_cast<layout::partner_kind>(content >> layout::owner_bits);
+    const std::uint64_t header = content & ((std::uint64_t{1} << layout::owner_bits) - 1);
+    const bool known = word_holds(owner, word_seed(owner_at(at))) && kind == layout::partner_kind::replica;
+    partners_seen.push_back({&s, at, header, in_class, known ? kind : layout::partner_kind::none});
+  }
+  void settle_partner(const seen_partner& seen) noexcept {
+    entry* const e = seen.in->regions.find(partner_at(domain_.base_, seen.at).rid);
+    const bool its = seen.kind != layout::partner_kind::none && e != nullptr && e->header == seen.header &&
+                     has_room_for(seen, *e) && e->partner == 0;
+    if (!its) {
+      lost_partner(seen);
+      return;
+    }
+    const std::uint32_t i = seen.in->partners_of.add(*e, seen.at, seen.in_class, seen.kind);
+    if (i == 0) {
+      outcome = fail(errc::no_memory, "no volatile memory for the partners of regions");
+      keep_why();
+      return;
+    }
+    e->partner = i;
+    bool back = false;
+    if (const char* what = domain_.stores().settle(seen.in->partners_of.at(i), *e, back)) {
+      damaged(e->header, what);
+      damaged(seen.at, "a partner of a region that is lost");
+    }
+    if (back) ++put_back;
+  }
+  [[nodiscard]] static bool has_room_for(const seen_partner& p, const entry& e) noexcept {
+    return e.inside() && e.written.load(std::memory_order_relaxed) <= layout::room_in(p.in_class);
+  }
+  // Its region is lost as well, unless it has the sum that the partner says.
+  void lost_partner(const seen_partner& p) noexcept {
+    damaged(p.at, "a partner fails its check");
+    const layout::partner& line = partner_at(domain_.base_, p.at);
+    std::uint64_t rid = line.rid;
+    if (p.kind != layout::partner_kind::none) {
+      if (!domain_.pages_.sizes().in_data(p.header, sizeof(layout::header))) return;
+      std::memcpy(&rid, domain_.base_ + p.header, sizeof rid);
+    }
+    const entry* const e = p.in->regions.find(rid);
+    if (e == nullptr || !has_room_for(p, *e)) return;
+    const std::uint64_t n = e->written.load(std::memory_order_relaxed);
+    if (sum_of(domain_.base_ + e->home(), n, e->header, domain_.key_) == line.sum[0]) return;
+    damaged(e->header, "a region whose partner fails its check");
+  }
   void damaged(std::uint64_t offset, const char* what) noexcept {
     if (tell_ != nullptr) {
       (*tell_)(offset, what);
@@ -242,6 +311,7 @@ status domain<M>::open_sets(unsigned parts, const told* tell) noexcept try {
     }
     if (e.state == 0) continue;
     sets_[i] = std::make_unique<set>(medium_, base_, pages_, static_cast<std::uint16_t>(layout::first_owner + i), i);
+    sets_[i]->partners_of.limit(options_.replicas);
   }
   // The first part, which is this thread's, fences it.
   if (tell == nullptr) write_back_names();
@@ -258,6 +328,14 @@ status domain<M>::open_sets(unsigned parts, const told* tell) noexcept try {
     named.insert(named.end(), f->named.begin(), f->named.end());
     report_.regions += f->regions;
   }
+  bool partners_there = false;
+  for (const auto& f : all) {
+    f->settle_partners();
+    if (!f->outcome) return fail(f->outcome.error(), "%s", f->why.data());
+    report_.put_back += f->put_back;
+    partners_there = partners_there || !f->partners_seen.empty();
+  }
+  if (partners_there) medium_.fence(edge{"region/E15"});
   std::sort(named.begin(), named.end());
   if (const auto twice = std::adjacent_find(named.begin(), named.end()); twice != named.end()) {
     if (tell == nullptr) return fail(errc::corrupt, "two regions name the pages at offset %lu", *twice);
@@ -347,6 +425,7 @@ auto domain<M>::create(std::string_view name) noexcept -> result<set*> try {
   while (i < layout::sets_max && sets_[i] != nullptr) ++i;
   if (i == layout::sets_max) return fail(errc::too_large, "the pool has %u sets of regions already", i);
   auto made = std::make_unique<set>(medium_, base_, pages_, static_cast<std::uint16_t>(layout::first_owner + i), i);
+  made->partners_of.limit(options_.replicas);
   const std::uint64_t at = entry_at(i);
   auto& e = *reinterpret_cast<layout::set_entry*>(base_ + at);
   std::memset(e.name, 0, sizeof e.name);

@@ -14,7 +14,8 @@ namespace nvm::region {
 struct alignas(line_bytes) entry {
   region_lock lock;
   std::uint64_t rid = 0;
-  std::uint64_t header = 0;               // its offset
+  std::uint64_t header : 46 = 0;          // its offset
+  std::uint64_t partner : 18 = 0;         // of the set's partners; 0: it has none
   std::atomic<std::uint64_t> place{0};    // offset of the bytes, 0: it has none
   std::atomic<std::uint64_t> length{0};   // `dropped`: the region is gone
   std::atomic<std::uint64_t> written{0};  // bytes from here on read as zeros
@@ -29,6 +30,8 @@ struct alignas(line_bytes) entry {
   static constexpr std::uint64_t dropped = ~std::uint64_t{0};
 
   [[nodiscard]] bool inside() const noexcept { return in_class != 0; }
+  // Of the bytes of a region that has them after its header.
+  [[nodiscard]] std::uint64_t home() const noexcept { return header + sizeof(layout::header); }
 };
 static_assert(sizeof(entry) == line_bytes);
 

@@ -11,6 +11,7 @@ namespace nvm::region {
 // is impossible the next better is taken.
 enum class mode : std::uint8_t {
   adaptive = 0,
+  replica = 1,  // REWBL: in place, with a replica to go back to; regions of a slot
   copy = 2,     // COUL: the region moves, with its new bytes
   checked = 3,  // CERL: a record with a checksum
   marked = 4    // REDO: a record, then its mark
@@ -23,9 +24,10 @@ enum class technique : std::uint8_t {
   marked,  // a record that a mark proves (REDO): two
   direct,  // bytes to which nothing has led yet (LOFU, append), then a record of the header
   copy,    // a new place for all bytes (COUL), then a record of the header
-  header   // the header alone: created, dropped, truncated
+  header,  // the header alone: created, dropped, truncated
+  replica  // in place (REWBL), no record: one fence
 };
-inline constexpr unsigned techniques = 5;
+inline constexpr unsigned techniques = 6;
 
 // What a holder of a region's bytes has.
 struct lease {
@@ -43,12 +45,15 @@ struct statistics {
   std::uint64_t levelled = 0;       // copies because of the levelling counter
   std::uint64_t waiting_bytes = 0;  // of places that were left and are not free yet
   std::uint64_t leases = 0;         // that are held
+  std::uint64_t replicas_made = 0;
+  std::uint64_t replicas_given = 0;  // away, to another region
 };
 
 struct recovery_report {
   std::uint64_t records = 0;     // that counted
   std::uint64_t regions = 0;     // of all sets
   std::uint64_t runs_freed = 0;  // that no header named
+  std::uint64_t put_back = 0;    // regions whose last change was not whole
 };
 
 }  // namespace nvm::region

@@ -25,6 +25,7 @@ struct member {
   technique by = technique::record;
   bool moves = false;           // to another place
   bool is_leased = false;       // for that reason
+  bool dissolves = false;       // it has no partner any longer
   std::uint64_t survived = 0;   // bytes of before that stay
   std::uint64_t written = 0;    // as it will be
   std::uint64_t new_place = 0;  // 0: it stays where it is

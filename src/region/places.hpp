@@ -2,7 +2,7 @@
 // known in volatile memory alone, and rebuilt from the headers (Lewat, section V: write reduction).
 //
 /// Extent.  S store, F flush, | fence.
-///   1. S head, zero headers; F them;   | region/E1  an extent is whole before the page map names it
+///   1. S head, zero headers or lines; F them;   | region/E1  an extent is whole before the page map names it
 ///   2. S page map entry; F it;         | space/E6
 /// Run of one region:
 ///   1. S page map entry; F it; the bytes of the region are fenced with it (region/E2) before a header leads there
@@ -36,7 +36,7 @@ class places {
 
   // Offset of a free slot; its header is zero.  errc::no_space, no_memory, or the error of growth.
   [[nodiscard]] result<std::uint64_t> take_slot(unsigned in_class, unsigned arena) noexcept {
-    NVM_ASSERT(in_class < layout::classes);
+    NVM_ASSERT(in_class < layout::all_classes);
     slots& s = slots_[in_class];
     const std::lock_guard guard{s.lock};
     if (s.free.empty()) {
@@ -96,14 +96,14 @@ class places {
   }
   void lay_extent(std::uint64_t offset, unsigned in_class, std::uint64_t count) noexcept {
     layout::extent_head head{};
-    head.magic_and_slot =
-        seal_word(layout::extent_magic | std::uint64_t{layout::slot_bytes_of_class[in_class]} << 32, word_seed(offset));
+    head.magic_and_slot = seal_word(layout::head_of_class(in_class), word_seed(offset));
     std::memcpy(base_ + offset, &head, sizeof head);
     medium_.flush(base_ + offset, sizeof head);
+    const std::size_t first = layout::is_of_partners(in_class) ? sizeof(layout::partner) : sizeof(layout::header);
     for (std::uint64_t i = 0; i < count; ++i) {
-      std::byte* const header = base_ + offset + layout::slot_at(in_class, i);
-      std::memset(header, 0, sizeof(layout::header));
-      medium_.flush(header, sizeof(layout::header));
+      std::byte* const at = base_ + offset + layout::slot_at(in_class, i);
+      std::memset(at, 0, first);
+      medium_.flush(at, first);
     }
     medium_.fence(edge{"region/E1"});
   }
@@ -112,7 +112,7 @@ class places {
   std::byte* base_;
   structure_pages& pages_;
   std::uint16_t owner_;
-  std::array<slots, layout::classes> slots_;
+  std::array<slots, layout::all_classes> slots_;
 };
 
 // ---- reading extents: what a header says, checked -------------------------------------------------------------------
@@ -125,13 +125,12 @@ class places {
   h.seal = seal_of(h, offset, key);
   return h;
 }
-// The class of the slots of the extent at `offset`; `classes`: it is none.
+// The class of the slots of the extent at `offset`; `all_classes`: it is none.
 [[nodiscard]] inline unsigned class_of_extent(const std::byte* base, std::uint64_t offset) noexcept {
   layout::extent_head head;
   std::memcpy(&head, base + offset, sizeof head);
-  if (!word_holds(head.magic_and_slot, word_seed(offset))) return layout::classes;
-  const std::uint64_t content = head.magic_and_slot & checked_mask;
-  return (content & 0xFFFF'FFFF) == layout::extent_magic ? layout::class_of_slot(content >> 32) : layout::classes;
+  if (!word_holds(head.magic_and_slot, word_seed(offset))) return layout::all_classes;
+  return layout::class_of_head(head.magic_and_slot & checked_mask);
 }
 // What is wrong with the header at `offset` of a slot of the class; nullptr: nothing, and `out` says what it does.
 [[nodiscard]] inline const char* header_fault(const std::byte* base, std::uint64_t offset, unsigned in_class,

@@ -5,6 +5,7 @@
 //   table.hpp               from the number to the entry
 //   places.hpp              slots and runs of a set; limbo.hpp: those that were left
 //   leases.hpp              which bytes have to stay as they are; hold.hpp: pointers to them
+//   partners.hpp            replicas, for what is stored in place; partner_writes.hpp: storing it
 //   record_log.hpp          one record for each change
 //   domain.hpp              what all sets of a pool share; domain_open.hpp: recovery
 //   transaction.hpp         changes of one region or several; transaction_commit.hpp: by which technique

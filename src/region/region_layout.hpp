@@ -6,6 +6,7 @@
 // of one large region each, whose header names it.  A raw run that no header names is free.
 //
 // Where bytes of users can stand no header can, and the other way round: no content of a region passes for a header.
+// Extents of partners have a head of their own, and slots that begin with a line (partners.hpp).
 #pragma once
 
 #include <array>
@@ -13,6 +14,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/base.hpp"
 #include "space/space_layout.hpp"
 
 namespace nvm::region::layout {
@@ -127,17 +129,55 @@ constexpr unsigned class_of(std::uint64_t bytes) noexcept {
   while (slot_bytes_of_class[c] < sizeof(header) + bytes) ++c;
   return c;
 }
-// Whose slots take exactly so much; `classes`: none.
-constexpr unsigned class_of_slot(std::uint64_t slot_bytes) noexcept {
+
+// ---- partner of a region: a line, then bytes -----------------------------------------------------------------------
+// A slot whose owner is zero is free.  The owner is made zero by records alone, and by whoever gives a partner away.
+enum class partner_kind : std::uint8_t { none = 0, replica = 1 };
+struct partner {
+  std::uint64_t rid;
+  std::uint64_t owner;        // checked word: offset of the region's header (52), kind (4)
+  std::uint64_t sum[2];       // of what the region's place is to have, and of what is here: XXH3 of its written bytes
+  std::uint64_t reserved[4];  // zero
+};
+static_assert(sizeof(partner) == line_bytes && std::has_unique_object_representations_v<partner>);
+inline constexpr unsigned owner_bits = 52;
+
+inline constexpr std::uint64_t partner_magic = 0x5254'5250;  // "PRTR", of the head of an extent of partners
+// Lines of the bytes of a region.
+inline constexpr std::array<std::uint8_t, 10> partner_lines_of_class{1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
+static_assert(partner_lines_of_class.back() * line_bytes == inside_max);
+
+// Classes of slots of both kinds: those of partners come after those of regions.
+inline constexpr unsigned all_classes = classes + partner_lines_of_class.size();
+constexpr bool is_of_partners(unsigned c) noexcept { return c >= classes; }
+constexpr std::uint64_t slot_bytes(unsigned c) noexcept {
+  return is_of_partners(c) ? sizeof(partner) + partner_lines_of_class[c - classes] * line_bytes
+                           : std::uint64_t{slot_bytes_of_class[c]};
+}
+// Bytes of a region that fit.
+constexpr std::uint64_t room_in(unsigned c) noexcept {
+  return slot_bytes(c) - (is_of_partners(c) ? sizeof(partner) : sizeof(header));
+}
+// Of partners, the smallest with room for so many bytes of a region; at most inside_max.
+constexpr unsigned partner_class_of(std::uint64_t bytes) noexcept {
+  unsigned c = classes;
+  while (room_in(c) < bytes) ++c;
+  return c;
+}
+// Of the head of an extent, magic and bytes of a slot; `all_classes`: it is none.
+constexpr std::uint64_t head_of_class(unsigned c) noexcept {
+  return (is_of_partners(c) ? partner_magic : extent_magic) | slot_bytes(c) << 32;
+}
+constexpr unsigned class_of_head(std::uint64_t content) noexcept {
   unsigned c = 0;
-  while (c < classes && slot_bytes_of_class[c] != slot_bytes) ++c;
+  while (c < all_classes && head_of_class(c) != content) ++c;
   return c;
 }
 constexpr std::uint64_t slots_in(std::uint64_t extent_bytes, unsigned c) noexcept {
-  return (extent_bytes - sizeof(extent_head)) / slot_bytes_of_class[c];
+  return (extent_bytes - sizeof(extent_head)) / slot_bytes(c);
 }
 constexpr std::uint64_t slot_at(unsigned c, std::uint64_t index) noexcept {
-  return sizeof(extent_head) + index * slot_bytes_of_class[c];
+  return sizeof(extent_head) + index * slot_bytes(c);
 }
 
 }  // namespace nvm::region::layout

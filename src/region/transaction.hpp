@@ -132,6 +132,14 @@ class transaction {
   void count(const member& m) noexcept;
   void end() noexcept;
 
+  // ---- in place (partner_writes.hpp) ----
+  [[nodiscard]] bool is_within(const member& m) const noexcept;
+  [[nodiscard]] bool commit_in_place() noexcept;
+  [[nodiscard]] bool take_replica(member& m) noexcept;
+  void store_in_place(member& m) noexcept;
+  void gather_partner(const member& m) noexcept;
+  [[nodiscard]] bool settle_partner(const member& m, std::uint64_t version) noexcept;
+
   domain<M>& domain_;
   set& set_;
   thread& thread_;
@@ -339,4 +347,5 @@ void transaction<M>::end() noexcept {
 
 }  // namespace nvm::region
 
+#include "region/partner_writes.hpp"
 #include "region/transaction_commit.hpp"

@@ -2,7 +2,8 @@
 // transaction.hpp.
 //
 // In the paper's order of rules (section IV-E), decided when the transaction commits and all of its bytes are known:
-//   1. up to 512 bytes:                        a record with a checksum (CERL); also where a region fits a slot
+//   1. up to 512 bytes:                        a record with a checksum (CERL); also where a region fits a slot, unless
+//                                              it has a replica (REWBL, partner_writes.hpp)
 //   2. bytes that nothing has led to yet:      they go where they belong, then the header says so (LOFU, append)
 //   3. half of the region and more:            all of it goes to a new place, then the header leads there (COUL)
 //   4. the rest:                               a record with a mark (REDO)
@@ -26,6 +27,7 @@ void transaction<M>::plan(member& m, bool large_by_copy) noexcept {
     if (c.bytes != 0) m.written = std::max(m.written, c.offset + c.bytes);
   });
   const std::uint64_t high = m.written - m.survived;
+  m.dissolves = e.partner != 0 && (m.touched || low + high != 0);
   m.by = technique::header;
   if (m.dropped || low + high == 0) return;
   const bool has_place = e.place.load(std::memory_order_relaxed) != 0;
@@ -214,6 +216,7 @@ void transaction<M>::gather(const member& m) noexcept {
       ranges_.push_back({place + m.survived, to, high});
     }
   }
+  gather_partner(m);
   const bool written_changes = m.written != m.of->written.load(std::memory_order_relaxed);
   if (m.touched || written_changes || m.new_place != 0) gather_header(m);
 }
@@ -250,10 +253,10 @@ void transaction<M>::gather_header(const member& m) noexcept {
 
 template <media M>
 status transaction<M>::prepare(bool large_by_copy) noexcept try {
-  constexpr std::size_t places_of_member = 3;  // a slot, a run, an entry
+  constexpr std::size_t places_of_member = 4;  // a slot, a run, a partner, an entry
   ranges_.clear();
   headers_.clear();
-  ranges_.reserve(3 * members_.size() + changes_.size());
+  ranges_.reserve(4 * members_.size() + changes_.size());
   headers_.reserve(members_.size() * (2 * sizeof(layout::header) + checked_max));
   assembled_.resize(assembled_max);
   if (promised_ == 0) {
@@ -307,6 +310,7 @@ void transaction<M>::settle(member& m, std::uint64_t version) noexcept {
         {e.header, layout::slot_bytes_of_class[e.in_class], set_.where.owner(), static_cast<std::uint8_t>(e.in_class)});
   };
   e.newest.store(version, std::memory_order_relaxed);
+  if (settle_partner(m, version)) --promised_;
   if (m.dropped) {
     leave_run();
     leave_slot();
@@ -363,7 +367,9 @@ void transaction<M>::count(const member& m) noexcept {
 template <media M>
 status transaction<M>::commit() noexcept {
   result<std::uint64_t> version{std::uint64_t{0}};
+  const bool in_place = commit_in_place();
   for (const bool large_by_copy : {false, true}) {
+    if (in_place) break;
     const status prepared = prepare(large_by_copy);
     version = prepared ? publish() : result<std::uint64_t>{prepared.error()};
     if (version) break;

@@ -48,6 +48,10 @@ int main(int argc, char** argv) {
   p_write(one, "HELLO", addr + 10, 5);
   MUST(stx_end(one) == 0);
   MUST(p_get(one, seen) == seen && memcmp(seen + 10, "HELLO", 5) == 0);
+  MUST(stx_start(one, LEWAT_REWBL) == 0);
+  p_write(one, "hello", addr + 10, 5);
+  MUST(stx_end(one) == 0);
+  MUST(p_get(one, seen) == seen && memcmp(seen + 10, "hello", 5) == 0);
   /* What cannot be written is told at the end. */
   MUST(stx_start(one) == 0);
   p_write(one, "x", addr + 5000, 1);

@@ -162,7 +162,8 @@ TEST_P(region_face, has_several_sets) {
 
 TEST_P(region_face, takes_back_what_is_not_committed) {
   ASSERT_EQ(put(1, std::string(3000, 'a')), 0);
-  for (const unsigned mode : {NVM_REGION_ADAPTIVE, NVM_REGION_COPY, NVM_REGION_CHECKED, NVM_REGION_MARKED}) {
+  for (const unsigned mode :
+       {NVM_REGION_ADAPTIVE, NVM_REGION_REPLICA, NVM_REGION_COPY, NVM_REGION_CHECKED, NVM_REGION_MARKED}) {
     ASSERT_EQ(nvm_region_begin(set, 1, mode), 0) << nvm_errormsg();
     ASSERT_EQ(nvm_region_write(set, 1, 10, "bbbb", 4), 0);
     ASSERT_EQ(nvm_region_append(set, 1, "tail", 4, nullptr), 0);
@@ -180,6 +181,32 @@ TEST_P(region_face, takes_back_what_is_not_committed) {
   ASSERT_EQ(nvm_region_commit_async(set, 1, &position), 0) << nvm_errormsg();
   EXPECT_EQ(nvm_wait(pool, position), 0) << nvm_errormsg();
   EXPECT_EQ(get(1, 0, 2), "ca");
+}
+
+TEST_P(region_face, changes_in_place_where_that_is_asked_for) {
+  nvm_regions_options o{};
+  o.flags = GetParam().flags;
+  o.replicas = 2;
+  nvm_regions* const few = nvm_regions_open(pool, "things", &o);
+  ASSERT_EQ(few, set) << nvm_errormsg();
+  for (const std::uint64_t rid : {1, 2, 3}) ASSERT_EQ(put(rid, std::string(1000, 'a')), 0);
+  for (const char c : {'b', 'c', 'd'}) {
+    for (const std::uint64_t rid : {1, 2, 3}) {
+      const std::string bytes(700, c);
+      ASSERT_EQ(nvm_region_begin(set, rid, NVM_REGION_REPLICA), 0) << nvm_errormsg();
+      ASSERT_EQ(nvm_region_write(set, rid, 100, bytes.data(), bytes.size()), 0);
+      ASSERT_EQ(nvm_region_commit(set, rid), 0) << nvm_errormsg();
+      EXPECT_EQ(get(rid), std::string(100, 'a') + bytes + std::string(200, 'a'));
+    }
+  }
+  nvm_region_statistics s{};
+  ASSERT_EQ(nvm_region_get_statistics(set, &s), 0);
+  const bool direct = GetParam().medium != NVM_MEDIUM_SSD;
+  EXPECT_EQ(s.in_place, direct ? 9U : 0U);
+  EXPECT_EQ(s.bytes_in_place, direct ? 6300U : 0U);
+  EXPECT_EQ(s.replicas_given, direct ? 7U : 0U);
+  reopen();
+  for (const std::uint64_t rid : {1, 2, 3}) EXPECT_EQ(get(rid, 100, 700), std::string(700, 'd'));
 }
 
 TEST_P(region_face, changes_several_regions_together) {
@@ -362,7 +389,7 @@ TEST_P(region_face, refuses_what_cannot_be) {
   EXPECT_EQ(nvm_region_read(set, 1, 3, &byte, 1), 0);
   expect_refused(nvm_region_create(set, 2, NVM_REGION_BYTES_MAX + 1), NVM_E_TOO_LARGE);
   expect_refused(nvm_region_truncate(set, 1, NVM_REGION_BYTES_MAX + 1), NVM_E_TOO_LARGE);
-  expect_refused(nvm_region_begin(set, 1, 1), NVM_E_INVALID);
+  expect_refused(nvm_region_begin(set, 1, 7), NVM_E_INVALID);
   expect_refused(nvm_region_begin(set, 1, 99), NVM_E_INVALID);
   expect_refused(nvm_region_commit(set, 1), NVM_E_INVALID);
   expect_refused(nvm_region_write(set, 1, 0, nullptr, 1), NVM_E_INVALID);

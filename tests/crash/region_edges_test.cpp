@@ -162,6 +162,45 @@ TEST(region_planted, bytes_that_change_under_a_lease_are_found) {
         "keeping bytes under a lease failed");
   }
 }
+// ---- the mandatory traces of REWBL
+TEST(region_planted, a_replica_that_is_named_before_it_is_filled_is_found) {
+  for (const model m : {model::x86, model::torn8}) {
+    EXPECT_TRUE(finds(plant::replica_not_filled, "a first write is given up", m)) << name_of(m);
+  }
+}
+TEST(region_planted, a_change_while_the_replica_has_not_the_one_before_is_found) {
+  for (const model m : {model::x86, model::torn8}) {
+    EXPECT_TRUE(finds(plant::replica_left_behind, "600 bytes are updated in place", m)) << name_of(m);
+  }
+}
+TEST(region_planted, a_replica_that_is_given_away_while_it_is_named_is_found) {
+  EXPECT_TRUE(finds(plant::replica_given_early, "a replica is given away", model::x86));
+  EXPECT_TRUE(finds(plant::replica_given_early, "a replica is given away", model::torn8));
+}
+TEST(region_planted, a_record_replayed_over_what_was_stored_in_place_is_found) {
+  for (const model m : {model::x86, model::torn8}) {
+    EXPECT_TRUE(finds(plant::replica_beside_record, "in place beside records", m)) << name_of(m);
+  }
+}
+TEST(region_planted, the_sum_of_a_change_that_was_put_back_is_found) {
+  for (const model m : {model::x86, model::torn8}) {
+    EXPECT_TRUE(finds(plant::failed_sum_kept, "it is killed in place", m)) << name_of(m);
+  }
+}
+TEST(region_planted, a_record_that_leaves_the_replica_is_found) {
+  for (const model m : {model::x86, model::torn8}) {
+    EXPECT_TRUE(finds(plant::partner_kept, "in place beside groups", m)) << name_of(m);
+  }
+}
+// Both roles, in either order.
+TEST(region_planted, what_is_not_durable_in_the_replica_before_the_next_change_is_found) {
+  options o = region_options(model::torn8, {});
+  o.print_violations = false;
+  const subject s = subject_of(region_story_named("600 bytes are updated in place"), {});
+  for (const char* fence : {"region/E12", "region/E13"}) {
+    EXPECT_TRUE(explore::explore(s, o, explore::without(edge{fence})).finds_violation()) << fence;
+  }
+}
 TEST(region_planted, a_copy_that_is_published_before_it_is_durable_is_found) {
   for (const model m : {model::x86, model::torn8}) {
     options o = region_options(m, {});

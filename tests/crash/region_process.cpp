@@ -24,6 +24,7 @@ region::options settings(const region_variant& v) {
   o.lanes = 2;
   o.ring_bytes = v.ring_bytes;
   o.levelling = v.levelling;
+  o.replicas = v.replicas;
   return o;
 }
 

@@ -19,6 +19,7 @@ struct region_variant {
   bool image = false;
   std::uint64_t ring_bytes = 2048;  // of each of the log's two lanes: it wraps, and is truncated
   unsigned levelling = 3;
+  unsigned replicas = 2;
 };
 
 using region_bytes = std::vector<std::byte>;

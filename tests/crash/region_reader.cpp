@@ -109,21 +109,47 @@ class reader {
   }
   void read_set(std::uint16_t owner, region_contents::one& set) {
     std::set<std::uint64_t> rids;
+    std::vector<std::uint64_t> partners;
     for (const pages& p : allocated_) {
       if (p.owner != owner || p.as != layout::object_layout::region) continue;
       named_.insert(p.offset);
       const unsigned in_class = region::class_of_extent(base_, p.offset);
-      if (in_class == on_media::classes) return broken("no extent of regions", p.offset);
+      if (in_class == on_media::all_classes) return broken("no extent of regions", p.offset);
       for (std::uint64_t i = 0; i < on_media::slots_in(p.bytes, in_class); ++i) {
         const std::uint64_t at = p.offset + on_media::slot_at(in_class, i);
+        if (on_media::is_of_partners(in_class)) {
+          if (region::partner_at(const_cast<std::byte*>(base_), at).owner != 0) partners.push_back(at);
+          continue;
+        }
         on_media::facts f;
         if (const char* what = region::header_fault(base_, at, in_class, key_, f)) return broken(what, at);
         if (f.where == on_media::state::free) continue;
         if (!rids.insert(f.rid).second) return broken("a region is there twice", at);
         read_region(f, at, owner, set);
+        if (f.where == on_media::state::inside) inside_[at] = f;
       }
     }
+    for (const std::uint64_t at : partners) read_partner(at);
     std::sort(set.items.begin(), set.items.end(), [](auto& a, auto& b) { return a.rid < b.rid; });
+  }
+  // After recovery the replica says what the region has; it may be behind itself.
+  void read_partner(std::uint64_t at) {
+    on_media::partner line;
+    std::memcpy(&line, base_ + at, sizeof line);
+    const std::uint64_t word = content(region::owner_at(at));
+    const std::uint64_t header = word & ((std::uint64_t{1} << on_media::owner_bits) - 1);
+    const auto its = inside_.find(header);
+    if (its == inside_.end()) return broken("a partner of no region", at);
+    const on_media::facts f = its->second;
+    inside_.erase(its);
+    if (line.rid != f.rid) broken("a partner of another region", at);
+    if (word >> on_media::owner_bits != static_cast<std::uint64_t>(on_media::partner_kind::replica)) {
+      return broken("a partner of an unknown kind", at);
+    }
+    const std::uint64_t home = header + sizeof(on_media::header);
+    if (line.sum[0] != region::sum_of(base_ + home, f.written, header, key_)) {
+      broken("a region is not what its replica says", at);
+    }
   }
   void read_region(const on_media::facts& f, std::uint64_t at, std::uint16_t owner, region_contents::one& set) {
     std::uint64_t place = at + sizeof(on_media::header);
@@ -143,6 +169,7 @@ class reader {
   std::uint64_t key_ = 0;
   region_contents out_;
   std::vector<pages> allocated_;
+  std::map<std::uint64_t, on_media::facts> inside_;  // by header: regions without a partner
   std::set<std::uint64_t> named_;
 };
 

@@ -1,5 +1,6 @@
 #include "region_stories.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -287,6 +288,113 @@ void dies_and_goes_on(player& p) {
   p.write("a", 1, 3, 30);
 }
 
+// In place, again and again: the copy of each change is in the replica before the next.
+template <std::uint64_t Bytes>
+void one_is_updated_in_place(player& p) {
+  p.make_set("a");
+  p.create("a", 1, Bytes, Bytes);
+  p.truncate_log();
+  p.on_machine().explore_from_here();
+  p.write("a", 1, 0, 8, mode::replica);
+  p.write("a", 1, Bytes / 2 - 4, Bytes / 2, mode::replica);
+  p.write("a", 1, 4, Bytes - 4, mode::replica);
+}
+// Until nothing of it was written there is nothing to go back to but zeros.
+void a_first_write_is_given_up(player& p) {
+  p.make_set("a");
+  p.create("a", 9, 100, 100);
+  p.create("a", 1, 130);
+  p.on_machine().explore_from_here();
+  p.group_given_up("a", {p.writing(1, 0, 130, mode::replica)});
+  p.write("a", 1, 30, 70, mode::replica);
+  p.group_given_up("a", {p.writing(1, 10, 50, mode::replica)});
+  p.write("a", 1, 0, 100, mode::replica);
+  p.write("a", 1, 20, 100, mode::replica);  // beyond what was written
+  p.write("a", 1, 20, 100, mode::replica);
+}
+// There are two: the third region gets that of the first.
+void a_replica_is_given_away(player& p) {
+  p.make_set("a");
+  for (std::uint64_t rid = 1; rid <= 4; ++rid) p.create("a", rid, rid == 4 ? 300 : 120, rid == 4 ? 300 : 120);
+  p.write("a", 1, 0, 100, mode::replica);
+  p.write("a", 2, 0, 100, mode::replica);
+  p.on_machine().explore_from_here();
+  p.write("a", 3, 10, 100, mode::replica);
+  p.write("a", 1, 20, 90, mode::replica);
+  p.write("a", 4, 20, 270, mode::replica);  // a larger one
+  p.write("a", 2, 0, 120, mode::replica);
+}
+// Records of before are not replayed over it, and those of after are not put back.
+void in_place_beside_records(player& p) {
+  p.make_set("a");
+  p.create("a", 1, 200, 200);
+  p.create("a", 2, 100, 100, 800);
+  p.truncate_log();
+  p.on_machine().explore_from_here();
+  p.write("a", 1, 0, 80);
+  p.write("a", 1, 10, 150, mode::replica);
+  p.write("a", 1, 5, 30, mode::checked);
+  p.write("a", 2, 50, 40, mode::replica);
+  p.append("a", 2, 600);
+  p.write("a", 2, 0, 700, mode::replica);
+  p.truncate("a", 2, 300);
+  p.write("a", 2, 20, 200, mode::replica);
+  p.write("a", 2, 0, 300, mode::copy);
+  p.write("a", 1, 0, 200, mode::replica);
+  p.drop("a", 1);
+  p.collect();
+  p.create("a", 3, 190, 190);
+}
+void in_place_beside_groups(player& p) {
+  p.make_set("a");
+  p.create("a", 1, 100, 100);
+  p.create("a", 2, 300, 300);
+  p.write("a", 1, 0, 50, mode::replica);
+  p.write("a", 2, 100, 60, mode::replica);
+  p.on_machine().explore_from_here();
+  p.group("a", {p.writing(1, 30, 40, mode::replica), p.writing(2, 90, 100, mode::replica)});
+  p.write("a", 1, 10, 80, mode::replica);
+  p.group("a", {p.writing(1, 5, 10, mode::replica), p.writing(1, 60, 20)});
+  p.group("a", {p.dropping(1), p.writing(2, 0, 9, mode::replica), p.creation(3, 90, 90)});
+  p.write("a", 3, 0, 90, mode::replica);
+}
+void in_place_to_a_move_for_levelling(player& p) {
+  p.make_set("a");
+  p.create("a", 1, 60, 60);
+  p.on_machine().explore_from_here();
+  for (std::uint64_t i = 0; i < 8; ++i) p.write("a", 1, i, 50, mode::replica);
+}
+void in_place_by_threads_in_turns(player& p) {
+  p.make_set("a");
+  for (std::uint64_t rid = 1; rid <= 3; ++rid) p.create("a", rid, 100, 100);
+  p.on_machine().explore_from_here();
+  for (unsigned i = 0; i < 3; ++i) {
+    p.on(i % 2);
+    p.write("a", 1 + i % 3, 10, 80, mode::replica);
+    p.write("a", 1, i, 60, mode::replica);
+    p.on(1 - i % 2);
+    p.write("a", 1, i, 90, mode::replica);
+    p.write("a", 2, i, 30, i == 1 ? mode::checked : mode::replica);
+  }
+}
+void in_place_closed_and_opened(player& p) {
+  p.make_set("a");
+  p.create("a", 1, 100, 100);
+  p.create("a", 2, 600, 600);
+  p.on_machine().explore_from_here();
+  p.write("a", 1, 0, 90, mode::replica);
+  p.write("a", 2, 0, 600, mode::replica);
+  p.close();
+  p.reopen();
+  p.write("a", 1, 30, 60, mode::replica);
+  p.reopen();  // it has died
+  p.write("a", 1, 20, 60, mode::replica);
+  p.write("a", 2, 10, 550);  // one fence less
+  p.close();
+  p.reopen();
+  p.append("a", 1, 20);
+}
+
 // Killed at each write-back and fence, with the power cut at any moment after that: what the next process has seen
 // stays.
 template <unsigned First>
@@ -372,6 +480,29 @@ void is_killed_collecting(player& p) {
     if (!goes_on) break;
   }
 }
+// What one wrote when it was killed are the first bytes of what the next one writes.
+void is_killed_in_place(player& p) {
+  p.make_set("a");
+  p.create("a", 1, 200, 200);
+  p.create("a", 2, 90, 90);
+  p.write("a", 1, 0, 8, mode::replica);
+  p.close();
+  p.reopen();
+  p.on_machine().explore_from_here();
+  for (unsigned point = 1; point < 14; ++point) {
+    const region_call killed = p.writing(1, 0, 8, mode::replica);
+    region_call next = p.writing(1, 0, 170, mode::replica);
+    std::copy(killed.bytes.begin(), killed.bytes.end(), next.bytes.begin());
+    const bool goes_on = p.group_killed(point, "a", {killed});
+    p.group("a", {next});
+    if (!goes_on) break;
+  }
+  // The one that is given away.
+  for (unsigned point = 1; p.group_killed(point, "a", {p.writing(2, 0, 60, mode::replica)}); ++point) {
+    p.write("a", 1, 4, 100);
+    p.write("a", 2, 4, 60);
+  }
+}
 }  // namespace
 
 const std::vector<region_story>& region_stories() {
@@ -410,6 +541,17 @@ const std::vector<region_story>& region_stories() {
       {"threads take turns", threads_take_turns, 120},
       {"closed and opened", closed_and_opened},
       {"it dies and goes on", dies_and_goes_on},
+      {"64 bytes are updated in place", one_is_updated_in_place<64>},
+      {"600 bytes are updated in place", one_is_updated_in_place<600>},
+      {"2000 bytes are updated in place", one_is_updated_in_place<2000>},
+      {"a first write is given up", a_first_write_is_given_up},
+      {"a replica is given away", a_replica_is_given_away, 140},
+      {"in place beside records", in_place_beside_records, 120},
+      {"in place beside groups", in_place_beside_groups, 120},
+      {"in place to a move for levelling", in_place_to_a_move_for_levelling},
+      {"in place by threads in turns", in_place_by_threads_in_turns, 120},
+      {"in place, closed and opened", in_place_closed_and_opened, 120},
+      {"it is killed in place", is_killed_in_place, 120, false},
       {"it is killed making a set", is_killed_making_a_set<1>, 96, false},
       {"it is killed naming the directory", is_killed_making_a_set<10>, 96, false},
       {"it is killed dropping a set", is_killed_dropping_a_set, 96, false},

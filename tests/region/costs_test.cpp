@@ -115,6 +115,41 @@ TEST_F(region_costs, of_appends_are_those_of_the_guide) {
   EXPECT_LE(large.lines, lines_of(4096) + 2);
 }
 
+// In place: lines of the bytes, and one that says what they make of the region.
+TEST_F(region_costs, of_changes_in_place_are_those_of_the_guide) {
+  std::uint64_t rid = 1;
+  for (const std::uint64_t size : {64, 600, 2048}) {
+    SCOPED_TRACE(size);
+    (void)create(rid, size);
+    (void)write(rid, 0, size);
+    (void)write(rid, 0, 8, mode::replica);
+    for (const std::uint64_t bytes : {std::uint64_t{8}, size / 2, size}) {
+      pool.all().catch_up();
+      const cost first = write(rid, size - bytes, bytes, mode::replica);
+      EXPECT_EQ(first.fences, 1U);
+      EXPECT_LE(first.lines, lines_of(bytes) + 2);
+      const cost next = write(rid, size - bytes, bytes, mode::replica);
+      EXPECT_EQ(next.fences, 2U);
+      EXPECT_LE(next.lines, 2 * (lines_of(bytes) + 2));
+    }
+    // The cheaper way, where it may be chosen: a record of up to 512 bytes, and beyond that one fence less.
+    pool.all().catch_up();
+    if (size > 512) {
+      EXPECT_EQ(write(rid, 0, 520).fences, 1U);
+    }
+    statistics before, after;
+    pool.all().sum_up(before);
+    EXPECT_EQ(write(rid, 0, 50).fences, 1U);
+    pool.all().sum_up(after);
+    EXPECT_EQ(after.changes[static_cast<unsigned>(technique::record)],
+              before.changes[static_cast<unsigned>(technique::record)] + 1);
+    ++rid;
+  }
+  statistics s;
+  pool.all().sum_up(s);
+  EXPECT_EQ(s.replicas_made, 3U);
+}
+
 TEST_F(region_costs, of_groups_do_not_grow_with_their_regions) {
   for (std::uint64_t rid = 1; rid <= 8; ++rid) {
     (void)create(rid, 100);

@@ -33,6 +33,7 @@ inline options settings() {
   o.lanes = 4;
   o.ring_bytes = 16 << 10;
   o.levelling = 8;
+  o.replicas = 3;
   return o;
 }
 

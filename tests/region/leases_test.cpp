@@ -80,10 +80,12 @@ TEST_F(region_leases, keep_bytes_beside_each_way_of_changing_them) {
   start();
   std::uint64_t rid = 1;
   for (const std::uint64_t size : {64, 600, 2000, 9000, 70'000}) {
-    for (const mode how : {mode::adaptive, mode::copy, mode::checked, mode::marked}) {
+    for (const mode how : {mode::adaptive, mode::replica, mode::copy, mode::checked, mode::marked}) {
       for (const std::uint64_t bytes : {std::uint64_t{8}, size / 4, size}) {
         SCOPED_TRACE(std::to_string(size) + " " + std::to_string(bytes) + " " + std::to_string(unsigned(how)));
-        const auto before = create(++rid, size, size + size / 2);
+        create(++rid, size, size + size / 2);
+        ASSERT_TRUE(write(rid, 0, 1, how));  // a replica is made before there is a lease
+        const auto before = contents(rid);
         const lease l = held(rid);
         EXPECT_TRUE(is_in_pool(l));
         EXPECT_EQ(bytes_of(l), before);

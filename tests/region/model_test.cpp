@@ -22,6 +22,8 @@ constexpr variant variants[] = {
     {"copy", mode::copy, 12, isa::write_back::clflushopt},
     {"checked", mode::checked, 12, isa::write_back::none},
     {"marked", mode::marked, 12, isa::write_back::clflushopt},
+    {"replica", mode::replica, 12, isa::write_back::clflushopt},
+    {"replica_small_pages", mode::replica, 10, isa::write_back::clflushopt},
 };
 void PrintTo(const variant& v, std::ostream* to) { *to << v.name; }
 
@@ -212,14 +214,23 @@ TEST_P(region_model, any_calls_leave_what_the_model_has) {
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
     SCOPED_TRACE(seed);
     player p{GetParam(), seed};
+    statistics sum;  // of all processes
     for (unsigned i = 0; i < 3000 && !HasFatalFailure() && !HasNonfatalFailure(); ++i) {
       p.step();
       if (i % 100 == 99) p.compare();
       if (i % 500 == 499) {
+        p.pool.all().sum_up(sum);
         p.pool.crash_and_open();
         p.start();
         p.compare();
       }
+    }
+    const auto in_place = sum.changes[static_cast<unsigned>(technique::replica)];
+    if (GetParam().how == mode::replica) {
+      EXPECT_GT(in_place, 50U);
+      EXPECT_GT(sum.replicas_given, 20U);
+    } else {
+      EXPECT_EQ(in_place, 0U);
     }
     // All is free again when all is dropped.
     while (!p.model.empty()) p.drop(p.model.begin()->first);

@@ -21,9 +21,17 @@ TEST(region_sizes, waste_little) {
     if (c > 0) {
       EXPECT_LT(layout::slot_bytes_of_class[c - 1], bytes + sizeof(layout::header));
     }
-    EXPECT_EQ(layout::class_of_slot(slot), c);
+    EXPECT_EQ(layout::class_of_head(layout::head_of_class(c)), c);
   }
-  EXPECT_EQ(layout::class_of_slot(33), layout::classes);
+  for (std::uint64_t bytes = 1; bytes <= layout::inside_max; ++bytes) {
+    const unsigned c = layout::partner_class_of(bytes);
+    ASSERT_TRUE(layout::is_of_partners(c));
+    ASSERT_GE(layout::room_in(c), bytes);
+    EXPECT_EQ(layout::class_of_head(layout::head_of_class(c)), c);
+    EXPECT_EQ(layout::slot_at(c, 3) % line_bytes, 0U);
+  }
+  EXPECT_EQ(layout::class_of_head(layout::extent_magic | std::uint64_t{33} << 32), layout::all_classes);
+  EXPECT_EQ(layout::class_of_head(layout::partner_magic | std::uint64_t{96} << 32), layout::all_classes);
 }
 
 TEST(region_headers, say_what_they_were_told_and_any_flipped_bit_is_found) {

@@ -35,11 +35,9 @@ struct load {
   std::uint64_t bytes;
   mode how;
 };
-constexpr load loads[] = {{"slot", 64, 64, mode::adaptive},
-                          {"checked", 2000, 300, mode::checked},
-                          {"marked", 4096, 1000, mode::marked},
-                          {"copy", 2000, 1500, mode::adaptive},
-                          {"copy_of_pages", 9000, 9000, mode::adaptive}};
+constexpr load loads[] = {{"slot", 64, 64, mode::adaptive},      {"replica", 600, 300, mode::replica},
+                          {"checked", 2000, 300, mode::checked}, {"marked", 4096, 1000, mode::marked},
+                          {"copy", 2000, 1500, mode::adaptive},  {"copy_of_pages", 9000, 9000, mode::adaptive}};
 void PrintTo(const load& l, std::ostream* to) { *to << l.name; }
 class region_threads : public ::testing::TestWithParam<load> {};
 
@@ -90,6 +88,65 @@ TEST_P(region_threads, readers_see_whole_changes) {
 }
 INSTANTIATE_TEST_SUITE_P(techniques, region_threads, ::testing::ValuesIn(loads),
                          [](const auto& i) { return std::string{i.param.name}; });
+
+// More regions than replicas, some of which go to groups and records, while another thread writes back.
+TEST(region_replicas, change_hands) {
+  ground<media_type> pool{roomy(), settings(), best()};
+  auto& set = pool.make("subject");
+  auto& maker = pool.join();
+  constexpr std::uint64_t regions = 7;
+  constexpr std::uint64_t size = 200;
+  for (std::uint64_t rid = 0; rid < regions; ++rid) {
+    const std::vector<std::byte> bytes(size);
+    ASSERT_TRUE(change_alone(pool.all(), set, maker, rid, mode::adaptive, false, [&](auto& tx) -> status {
+      if (status s = tx.create(rid, size, 0); !s) return s;
+      return tx.write(rid, 0, bytes);
+    }));
+  }
+  std::atomic<unsigned> writing{2};
+  std::atomic<std::uint64_t> torn{0};
+  {
+    crew all;
+    for (unsigned w = 0; w < 2; ++w) {
+      all.add([&, w] {
+        auto& t = pool.join();
+        std::vector<std::byte> bytes(size);
+        for (unsigned i = 0; i < rounds; ++i) {
+          std::fill(bytes.begin(), bytes.end(), static_cast<std::byte>(2 * i + w));
+          const mode how = i % 16 == 15 ? mode::checked : mode::replica;
+          EXPECT_TRUE(change_alone(pool.all(), set, t, (i / 3 + w) % regions, how, true, [&](auto& tx) {
+            return tx.write((i / 3 + w) % regions, 0, bytes);
+          })) << last_message();
+        }
+        --writing;
+      });
+    }
+    all.add([&] {
+      auto& t = pool.join();
+      std::vector<std::byte> seen(size);
+      do {
+        for (std::uint64_t rid = 0; rid < regions; ++rid) {
+          const auto n = read(pool.all(), set, t, rid, 0, seen);
+          EXPECT_TRUE(n && *n == size);
+          for (const std::byte b : seen) torn += b == seen.front() ? 0 : 1;
+        }
+      } while (writing.load() != 0);
+    });
+    all.add([&] {
+      while (writing.load() != 0) {
+        pool.all().catch_up();
+        pool.all().log().truncate();
+        pool.all().collect(false);
+        std::this_thread::yield();
+      }
+    });
+  }
+  EXPECT_EQ(torn.load(), 0U);
+  statistics s;
+  pool.all().sum_up(s);
+  EXPECT_GT(s.changes[static_cast<unsigned>(technique::replica)], rounds / 2);
+  EXPECT_GT(s.replicas_given, 10U);
+}
 
 // Money that goes from one account to another is in one of them; regions are asked for in any order.
 TEST(region_groups, are_one_change) {

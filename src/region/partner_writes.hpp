@@ -1,0 +1,168 @@
+// The part of a transaction of one region that stores in place (partners.hpp); included by transaction.hpp.
+//
+// Cost of n changed bytes of a region that fits a slot, in lines and fences until the call returns:
+//   record with a checksum (512 bytes at most)   (32 + n) / 64       1    later n / 64 lines home
+//   record with a mark                           (32 + n) / 64 + 1   2    the same
+//   all of it to a new place                     s / 64 + 3          2    of s bytes in all
+//   in place, with a replica that has caught up  n / 64 + 1          1    later n / 64 + 1 lines and a fence
+//   in place, with one that has not              2 (n / 64 + 1)      2    the same
+// So up to 512 bytes a record is always the cheapest, and beyond that a replica is, where the region has one.  It gets
+// one by mode alone: that takes a truncation of the log, and the copying.
+#pragma once
+
+#include "region/transaction.hpp"
+
+namespace nvm::region {
+
+// Whether nothing but written bytes of a region that fits a slot changes.
+template <media M>
+bool transaction<M>::is_within(const member& m) const noexcept {
+  const entry& e = *m.of;
+  if (m.created || m.touched || !e.inside() || (domain_.levelling() != 0 && e.levelling >= domain_.levelling())) {
+    return false;
+  }
+  const std::uint64_t written = e.written.load(std::memory_order_relaxed);
+  std::uint64_t sum = 0;
+  bool within = true;
+  each_change(m, [&](const change& c) {
+    sum += c.bytes;
+    within = within && (c.bytes == 0 || c.offset + c.bytes <= written);
+  });
+  return within && sum != 0;
+}
+
+// False: nothing has changed, and another technique is to be taken.
+template <media M>
+bool transaction<M>::commit_in_place() noexcept {
+  if constexpr (M::atomic_batches) return false;
+  if (members_.size() != 1) return false;  // one record is the commit of several
+  member& m = members_.front();
+  entry& e = *m.of;
+  if (m.how != mode::replica && (m.how != mode::adaptive || e.partner == 0)) return false;
+  if (!is_within(m)) return false;
+  if (m.how == mode::adaptive) {
+    std::uint64_t bytes = 0;
+    each_change(m, [&](const change& c) { bytes += c.bytes; });
+    if (bytes <= checked_max) return false;
+  }
+  try {
+    if (assembled_.size() < layout::inside_max) assembled_.resize(layout::inside_max);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  if (!close_to_leases(e)) return false;  // a lease looks at the bytes: the region moves
+  if (e.partner == 0 && !take_replica(m)) return false;
+  store_in_place(m);
+  return true;
+}
+
+template <media M>
+bool transaction<M>::take_replica(member& m) noexcept {
+  entry& e = *m.of;
+  partners& all = set_.partners_of;
+  unsigned in_class = layout::partner_class_of(e.written.load(std::memory_order_relaxed));
+  std::uint64_t at = 0;
+  // The replica of a region that needs it less.
+  const auto take_away = [&] {
+    const std::uint32_t i = all.hold_least_recent();
+    if (i == 0) return;
+    partner_state& p = all.at(i);
+    entry& loser = *p.of.load(std::memory_order_relaxed);
+    domain_.stores().give_away(p);
+    all.remove(i);
+    loser.partner = 0;
+    loser.lock.let_go();
+    thread_.replicas_given.add(1);
+    if (p.in_class >= in_class) {
+      in_class = p.in_class;
+      at = p.offset;
+    } else {
+      set_.where.put_slot(p.in_class, p.offset);
+    }
+  };
+  if (all.full()) {
+    take_away();
+    if (all.full()) return false;
+  }
+  if (at == 0) {
+    auto taken = set_.where.take_slot(in_class, thread_.number);
+    if (!taken && taken.error() == errc::no_space) take_away();
+    if (taken) at = *taken;
+    if (at == 0) return false;
+  }
+  if (e.newest.load(std::memory_order_relaxed) > domain_.log().truncated() && !planted(plant::replica_beside_record)) {
+    domain_.log().truncate();
+  }
+  const std::uint32_t i = all.add(e, at, in_class, layout::partner_kind::replica);
+  if (i == 0) {
+    set_.where.put_slot(in_class, at);
+    return false;
+  }
+  e.partner = i;
+  domain_.stores().give(all.at(i), e);
+  thread_.replicas_made.add(1);
+  return true;
+}
+
+template <media M>
+void transaction<M>::store_in_place(member& m) noexcept {
+  entry& e = *m.of;
+  partner_state& p = set_.partners_of.at(e.partner);
+  auto stores = domain_.stores();
+  if (p.behind.load(std::memory_order_relaxed) && !planted(plant::replica_left_behind)) {
+    stores.catch_up(p, e);
+    stores.have_caught_up();
+    p.behind.store(false, std::memory_order_relaxed);
+    p.low = p.high = 0;
+  }
+  assemble(m, 0, e.written.load(std::memory_order_relaxed), assembled_.data());
+  const auto show = [&](std::uint64_t place) {
+    e.lock.begin_change();
+    e.place.store(place, std::memory_order_relaxed);
+    e.lock.end_change(false);
+  };
+  // Readers go on with what is there, while it is not durable what will be.
+  show(p.bytes_at());
+  stores.promise(p, e, assembled_.data());
+  std::uint64_t low = p.behind.load(std::memory_order_relaxed) ? p.low : ~std::uint64_t{0};
+  std::uint64_t high = p.high;
+  each_change(m, [&](const change& c) {
+    if (c.bytes == 0) return;
+    std::byte* const to = domain_.base() + e.home() + c.offset;
+    isolation::copy_in(to, assembled_.data() + c.offset, c.bytes);
+    domain_.medium().flush(to, c.bytes);
+    low = std::min(low, c.offset);
+    high = std::max(high, c.offset + c.bytes);
+  });
+  domain_.medium().fence(edge{"region/E12"});
+  show(e.home());
+  p.low = low;
+  p.high = high;
+  p.behind.store(true, std::memory_order_relaxed);
+  p.used.store(true, std::memory_order_relaxed);
+  m.by = technique::replica;
+  if (e.levelling < layout::levelling_max) ++e.levelling;
+  domain_.tell_of_behind(thread_);
+}
+
+// By a record that changes the region.
+template <media M>
+void transaction<M>::gather_partner(const member& m) noexcept {
+  static constexpr std::uint64_t nobody = 0;
+  if (!m.dissolves || planted(plant::partner_kept)) return;
+  ranges_.push_back({owner_at(set_.partners_of.at(m.of->partner).offset), reinterpret_cast<const std::byte*>(&nobody),
+                     sizeof nobody});
+}
+// The same, after the record has its version; true: a place is left.
+template <media M>
+bool transaction<M>::settle_partner(const member& m, std::uint64_t version) noexcept {
+  if (!m.dissolves) return false;
+  entry& e = *m.of;
+  const partner_state& p = set_.partners_of.at(e.partner);
+  domain_.left().leave({p.offset, layout::slot_bytes(p.in_class), set_.where.owner(), p.in_class}, version);
+  set_.partners_of.remove(e.partner);
+  e.partner = 0;
+  return true;
+}
+
+}  // namespace nvm::region
