@@ -23,6 +23,7 @@
 #include "region/face.hpp"
 #include "region/leases.hpp"
 #include "region/limbo.hpp"
+#include "region/member.hpp"
 #include "region/partners.hpp"
 #include "region/places.hpp"
 #include "region/record_log.hpp"
@@ -73,6 +74,7 @@ struct thread_state {
   log_user log;
   lsn_t position = 0;  // of what it has done and seen
   std::vector<transaction<M>*> open;
+  std::unique_ptr<transaction_room> room;  // of the transaction before, for the next
   std::array<counter, techniques> changes;
   std::array<counter, techniques> bytes;
   counter transactions;

@@ -41,8 +41,8 @@ class limbo {
   // Room to remember `places` more, so that leave() cannot fail.  errc::no_memory.
   [[nodiscard]] status expect(std::size_t places) noexcept try {
     const std::lock_guard guard{lock_};
-    now_.places.reserve(now_.places.size() + promised_ + places);
-    now_.entries.reserve(now_.entries.size() + promised_ + places);
+    make_room(now_.places, now_.places.size() + promised_ + places);
+    make_room(now_.entries, now_.entries.size() + promised_ + places);
     promised_ += places;
     return {};
   } catch (const std::bad_alloc&) {
@@ -166,6 +166,11 @@ class limbo {
     std::uint64_t bytes = 0;
     epochs::vector inside;
   };
+  // Not for so many alone: reserve() would copy all that waits at each call.
+  template <class T>
+  static void make_room(std::vector<T>& in, std::size_t n) {
+    if (n > in.capacity()) in.reserve(n > 2 * in.capacity() ? n : 2 * in.capacity());
+  }
   [[nodiscard]] bool close_generation() noexcept try {
     if (now_.places.empty() && now_.entries.empty()) return true;
     waiting_.reserve(waiting_.size() + 1);

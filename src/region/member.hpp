@@ -2,10 +2,13 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "region/entry.hpp"
 #include "region/face.hpp"
+#include "region/record_log.hpp"
 
 namespace nvm::region {
 
@@ -52,5 +55,30 @@ struct change {
 [[nodiscard]] constexpr std::uint64_t bytes_below(const change& c, std::uint64_t edge) noexcept {
   return c.offset >= edge ? 0 : std::min(c.bytes, edge - c.offset);
 }
+
+// What a transaction needs of volatile memory; its thread keeps it for the next.
+struct transaction_room {
+  std::vector<member> members;
+  std::vector<std::uint32_t> sorted;  // members by number of region
+  std::vector<change> changes;
+  std::vector<std::byte> arena;
+  // Of commit().
+  std::vector<home_range> ranges;
+  std::vector<std::byte> headers;
+  std::vector<std::byte> assembled;
+
+  void clear() noexcept {
+    members.clear();
+    sorted.clear();
+    changes.clear();
+    arena.clear();
+    ranges.clear();
+    headers.clear();
+  }
+  [[nodiscard]] std::size_t bytes() const noexcept {
+    return members.capacity() * sizeof(member) + changes.capacity() * sizeof(change) + arena.capacity() +
+           ranges.capacity() * sizeof(home_range) + headers.capacity();
+  }
+};
 
 }  // namespace nvm::region

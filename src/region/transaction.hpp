@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <span>
 #include <vector>
@@ -26,10 +27,18 @@ class transaction {
   using thread = thread_state<M>;
   using set = set_state<M>;
 
-  transaction(domain<M>& d, set& s, thread& t) : domain_{d}, set_{s}, thread_{t} { t.open.push_back(this); }
+  // May throw std::bad_alloc.
+  transaction(domain<M>& d, set& s, thread& t)
+      : domain_{d},
+        set_{s},
+        thread_{t},
+        room_{t.room != nullptr ? std::move(t.room) : std::make_unique<transaction_room>()} {
+    t.open.push_back(this);
+  }
   ~transaction() {
     abort();
     std::erase(thread_.open, this);
+    if (thread_.room == nullptr && room_->bytes() <= room_max) thread_.room = std::move(room_);
   }
   transaction(const transaction&) = delete;
   transaction& operator=(const transaction&) = delete;
@@ -67,6 +76,7 @@ class transaction {
  private:
   static constexpr std::uint64_t checked_max = 512;         // bytes of one record with a checksum (section IV-E)
   static constexpr std::uint64_t assembled_max = 64 << 10;  // bytes that are put together in volatile memory
+  static constexpr std::size_t room_max = 1 << 20;          // that a thread keeps
 
   [[nodiscard]] std::size_t index_of(std::uint64_t rid) const noexcept {
     const auto at = std::lower_bound(sorted_.begin(), sorted_.end(), rid,
@@ -121,10 +131,10 @@ class transaction {
   [[nodiscard]] result<std::uint64_t> slot(unsigned in_class) noexcept;
   [[nodiscard]] status run(member& m, std::uint64_t capacity) noexcept;
   void give_places(member& m) noexcept;
-  // Whether something has to be fenced before the record.
-  [[nodiscard]] bool write_ahead(member& m) noexcept;
+  // Whether something has to be fenced before the record.  May throw std::bad_alloc, as what follows.
+  [[nodiscard]] bool write_ahead(member& m);
   void assemble(const member& m, std::uint64_t begin, std::uint64_t end, std::byte* to) const noexcept;
-  void write_to(const member& m, std::uint64_t begin, std::uint64_t end) noexcept;
+  void write_to(const member& m, std::uint64_t begin, std::uint64_t end);
   void gather(const member& m) noexcept;
   void gather_header(const member& m) noexcept;
   void settle(member& m, std::uint64_t version) noexcept;
@@ -144,14 +154,14 @@ class transaction {
   set& set_;
   thread& thread_;
   bool lasting_ = false;
-  std::vector<member> members_;
-  std::vector<std::uint32_t> sorted_;  // members by number of region
-  std::vector<change> changes_;
-  std::vector<std::byte> arena_;
-  // Of commit().
-  std::vector<home_range> ranges_;
-  std::vector<std::byte> headers_;
-  std::vector<std::byte> assembled_;
+  std::unique_ptr<transaction_room> room_;
+  std::vector<member>& members_ = room_->members;
+  std::vector<std::uint32_t>& sorted_ = room_->sorted;
+  std::vector<change>& changes_ = room_->changes;
+  std::vector<std::byte>& arena_ = room_->arena;
+  std::vector<home_range>& ranges_ = room_->ranges;
+  std::vector<std::byte>& headers_ = room_->headers;
+  std::vector<std::byte>& assembled_ = room_->assembled;
   std::size_t promised_ = 0;
   bool short_of_room_ = false;  // a region could not move, and had to be recorded instead
 };
@@ -337,12 +347,7 @@ void transaction<M>::abort() noexcept {
 
 template <media M>
 void transaction<M>::end() noexcept {
-  members_.clear();
-  sorted_.clear();
-  changes_.clear();
-  arena_.clear();
-  ranges_.clear();
-  headers_.clear();
+  room_->clear();
 }
 
 }  // namespace nvm::region

@@ -166,7 +166,8 @@ void transaction<M>::assemble(const member& m, std::uint64_t begin, std::uint64_
 
 // The same, to where it will be, and its write-back.
 template <media M>
-void transaction<M>::write_to(const member& m, std::uint64_t begin, std::uint64_t end) noexcept {
+void transaction<M>::write_to(const member& m, std::uint64_t begin, std::uint64_t end) {
+  if (assembled_.size() < std::min(end - begin, assembled_max)) assembled_.resize(std::min(end - begin, assembled_max));
   std::byte* const place = domain_.base() + m.place();
   for (std::uint64_t at = begin; at < end;) {
     const std::uint64_t n = std::min<std::uint64_t>(end - at, assembled_.size());
@@ -183,7 +184,7 @@ void transaction<M>::write_to(const member& m, std::uint64_t begin, std::uint64_
 }
 
 template <media M>
-bool transaction<M>::write_ahead(member& m) noexcept {
+bool transaction<M>::write_ahead(member& m) {
   if (m.new_place != 0) {
     write_to(m, 0, m.written);
     return true;
@@ -258,7 +259,6 @@ status transaction<M>::prepare(bool large_by_copy) noexcept try {
   headers_.clear();
   ranges_.reserve(4 * members_.size() + changes_.size());
   headers_.reserve(members_.size() * (2 * sizeof(layout::header) + checked_max));
-  assembled_.resize(assembled_max);
   if (promised_ == 0) {
     if (status s = domain_.left().expect(places_of_member * members_.size()); !s) return s;
     promised_ = places_of_member * members_.size();
