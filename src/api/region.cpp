@@ -486,6 +486,8 @@ int nvm_region_get_statistics(nvm_regions* set, nvm_region_statistics* out) {
   out->bytes_direct = bytes(technique::direct);
   out->bytes_copied = bytes(technique::copy);
   out->bytes_in_place = bytes(technique::replica);
+  out->alternated = changes(technique::alternate);
+  out->bytes_alternated = bytes(technique::alternate);
   out->replicas_made = s.replicas_made;
   out->replicas_given = s.replicas_given;
   out->levelled = s.levelled;

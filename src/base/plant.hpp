@@ -47,6 +47,7 @@ enum class plant : unsigned char {
   replica_left_behind,       // regions: stored in place while the replica has not the change before
   replica_given_early,       // regions: a replica gets the bytes of another region while it is named for the first
   replica_beside_record,     // regions: stored in place where a record of longer ago could be replayed
+  copy_not_home,             // regions: a record changes a region whose newest copy is elsewhere
   failed_sum_kept,           // regions: the sum of a change that was put back stays
   partner_kept,              // regions: a record changes a region and leaves the partner as it is
 };

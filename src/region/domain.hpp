@@ -206,31 +206,13 @@ class domain {
     if (++t.in_place % often == 0 && behind_) behind_();
   }
   // What is stored in place gets into the replicas, where no thread holds the region.
-  void catch_up() noexcept {
-    for (const auto& s : sets_) {
-      if (s == nullptr) continue;
-      partners& all = s->partners_of;
-      std::array<std::uint32_t, 16> some;
-      for (std::uint32_t from = 1;;) {
-        const std::size_t n = all.hold_behind(from, some);
-        if (n == 0) break;
-        const std::span held{some.data(), n};
-        for (const std::uint32_t i : held) stores().catch_up(all.at(i), *all.at(i).of.load(std::memory_order_relaxed));
-        stores().have_caught_up();
-        for (const std::uint32_t i : held) {
-          partner_state& p = all.at(i);
-          p.low = p.high = 0;
-          p.behind.store(false, std::memory_order_relaxed);
-          p.of.load(std::memory_order_relaxed)->lock.let_go();
-        }
-      }
-    }
-  }
+  void catch_up() noexcept { catch_up(layout::partner_kind::replica); }
 
   // Nobody is at work: nothing is left to recover.
   void come_to_rest() noexcept {
     if (!has_log()) return;
-    catch_up();
+    catch_up(layout::partner_kind::replica);
+    catch_up(layout::partner_kind::copies);
     log_->come_to_rest();
     // The second call is for what the first has closed.
     for (int i = 0; i < 2; ++i) collect(true);
@@ -268,6 +250,27 @@ class domain {
 
  private:
   friend class inside;
+
+  void catch_up(layout::partner_kind kind) noexcept {
+    for (const auto& s : sets_) {
+      if (s == nullptr) continue;
+      partners& all = s->partners_of;
+      std::array<std::uint32_t, 16> some;
+      for (std::uint32_t from = 1;;) {
+        const std::size_t n = all.hold_behind(from, some, kind);
+        if (n == 0) break;
+        const std::span held{some.data(), n};
+        for (const std::uint32_t i : held) stores().catch_up(all.at(i), *all.at(i).of.load(std::memory_order_relaxed));
+        stores().have_caught_up();
+        for (const std::uint32_t i : held) {
+          partner_state& p = all.at(i);
+          p.low = p.high = 0;
+          p.behind.store(false, std::memory_order_relaxed);
+          p.of.load(std::memory_order_relaxed)->lock.let_go();
+        }
+      }
+    }
+  }
 
   static void forget_entries(set& s) noexcept {
     for (unsigned i = 0; i < table::shards; ++i) {

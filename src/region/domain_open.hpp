@@ -239,7 +239,8 @@ class domain<M>::finder {
     const std::uint64_t content = owner & checked_mask;
     const auto kind = static_cast<layout::partner_kind>(content >> layout::owner_bits);
     const std::uint64_t header = content & ((std::uint64_t{1} << layout::owner_bits) - 1);
-    const bool known = word_holds(owner, word_seed(owner_at(at))) && kind == layout::partner_kind::replica;
+    const bool known = word_holds(owner, word_seed(owner_at(at))) &&
+                       (kind == layout::partner_kind::replica || kind == layout::partner_kind::copies);
     partners_seen.push_back({&s, at, header, in_class, known ? kind : layout::partner_kind::none});
   }
   void settle_partner(const seen_partner& seen) noexcept {
@@ -278,8 +279,7 @@ class domain<M>::finder {
     }
     const entry* const e = p.in->regions.find(rid);
     if (e == nullptr || !has_room_for(p, *e)) return;
-    const std::uint64_t n = e->written.load(std::memory_order_relaxed);
-    if (sum_of(domain_.base_ + e->home(), n, e->header, domain_.key_) == line.sum[0]) return;
+    if (domain_.stores().home_is_whole(line, *e)) return;
     damaged(e->header, "a region whose partner fails its check");
   }
   void damaged(std::uint64_t offset, const char* what) noexcept {

@@ -11,23 +11,25 @@ namespace nvm::region {
 // is impossible the next better is taken.
 enum class mode : std::uint8_t {
   adaptive = 0,
-  replica = 1,  // REWBL: in place, with a replica to go back to; regions of a slot
-  copy = 2,     // COUL: the region moves, with its new bytes
-  checked = 3,  // CERL: a record with a checksum
-  marked = 4    // REDO: a record, then its mark
+  replica = 1,   // REWBL: in place, with a replica to go back to; regions of a slot
+  copy = 2,      // COUL: the region moves, with its new bytes
+  checked = 3,   // CERL: a record with a checksum
+  marked = 4,    // REDO: a record, then its mark
+  alternate = 5  // two copies, of which the older one is written whole; regions of a slot
 };
-inline constexpr std::uint8_t mode_max = 4;
+inline constexpr std::uint8_t mode_max = 5;
 
 // By what a region was changed, for statistics.
 enum class technique : std::uint8_t {
-  record,  // a record that a checksum proves (CERL): one fence
-  marked,  // a record that a mark proves (REDO): two
-  direct,  // bytes to which nothing has led yet (LOFU, append), then a record of the header
-  copy,    // a new place for all bytes (COUL), then a record of the header
-  header,  // the header alone: created, dropped, truncated
-  replica  // in place (REWBL), no record: one fence
+  record,    // a record that a checksum proves (CERL): one fence
+  marked,    // a record that a mark proves (REDO): two
+  direct,    // bytes to which nothing has led yet (LOFU, append), then a record of the header
+  copy,      // a new place for all bytes (COUL), then a record of the header
+  header,    // the header alone: created, dropped, truncated
+  replica,   // in place (REWBL), no record: one fence
+  alternate  // the other one of two copies: one fence
 };
-inline constexpr unsigned techniques = 6;
+inline constexpr unsigned techniques = 7;
 
 // What a holder of a region's bytes has.
 struct lease {

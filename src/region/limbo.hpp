@@ -30,7 +30,8 @@ struct left_place {
   static constexpr std::uint8_t run = 255;
   // Where its bytes are: what leases name.
   [[nodiscard]] std::uint64_t bytes_at() const noexcept {
-    return in_class == run ? offset : offset + sizeof(layout::header);
+    if (in_class == run) return offset;
+    return offset + (layout::is_of_partners(in_class) ? sizeof(layout::partner) : sizeof(layout::header));
   }
 };
 

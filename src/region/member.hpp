@@ -29,6 +29,7 @@ struct member {
   bool moves = false;           // to another place
   bool is_leased = false;       // for that reason
   bool dissolves = false;       // it has no partner any longer
+  std::uint64_t home = 0;       // where what its partner has goes then; 0: the partner has nothing newer
   std::uint64_t survived = 0;   // bytes of before that stay
   std::uint64_t written = 0;    // as it will be
   std::uint64_t new_place = 0;  // 0: it stays where it is
@@ -38,7 +39,8 @@ struct member {
 
   [[nodiscard]] std::uint64_t header() const noexcept { return new_header != 0 ? new_header : of->header; }
   [[nodiscard]] std::uint64_t place() const noexcept {
-    return new_place != 0 ? new_place : of->place.load(std::memory_order_relaxed);
+    if (new_place != 0) return new_place;
+    return home != 0 ? home : of->place.load(std::memory_order_relaxed);
   }
 };
 

@@ -1,4 +1,4 @@
-// The part of a transaction of one region that stores in place (partners.hpp); included by transaction.hpp.
+// The part of a transaction of one region that stores beside the log (partners.hpp); included by transaction.hpp.
 //
 // Cost of n changed bytes of a region that fits a slot, in lines and fences until the call returns:
 //   record with a checksum (512 bytes at most)   (32 + n) / 64       1    later n / 64 lines home
@@ -6,8 +6,9 @@
 //   all of it to a new place                     s / 64 + 3          2    of s bytes in all
 //   in place, with a replica that has caught up  n / 64 + 1          1    later n / 64 + 1 lines and a fence
 //   in place, with one that has not              2 (n / 64 + 1)      2    the same
-// So up to 512 bytes a record is always the cheapest, and beyond that a replica is, where the region has one.  It gets
-// one by mode alone: that takes a truncation of the log, and the copying.
+//   the other one of two copies                  s / 64 + 1          1
+// So up to 512 bytes a replica never pays, and copies where about half of the region and more changes; beyond that both
+// do.  A region gets either by mode alone: that takes a truncation of the log, and the copying.
 #pragma once
 
 #include "region/transaction.hpp"
@@ -31,6 +32,18 @@ bool transaction<M>::is_within(const member& m) const noexcept {
   return within && sum != 0;
 }
 
+// Whether the partner that the region has is the cheapest way.
+template <media M>
+bool transaction<M>::pays_in_place(const member& m) const noexcept {
+  const auto lines = [](std::uint64_t n) { return (n + line_bytes - 1) / line_bytes; };
+  std::uint64_t bytes = 0;
+  each_change(m, [&](const change& c) { bytes += c.bytes; });
+  if (bytes > checked_max) return true;
+  const entry& e = *m.of;
+  return set_.partners_of.at(e.partner).kind == layout::partner_kind::copies &&
+         lines(e.written.load(std::memory_order_relaxed)) + 1 <= lines(sizeof(layout::header) + bytes) + lines(bytes);
+}
+
 // False: nothing has changed, and another technique is to be taken.
 template <media M>
 bool transaction<M>::commit_in_place() noexcept {
@@ -38,22 +51,66 @@ bool transaction<M>::commit_in_place() noexcept {
   if (members_.size() != 1) return false;  // one record is the commit of several
   member& m = members_.front();
   entry& e = *m.of;
-  if (m.how != mode::replica && (m.how != mode::adaptive || e.partner == 0)) return false;
-  if (!is_within(m)) return false;
-  if (m.how == mode::adaptive) {
-    std::uint64_t bytes = 0;
-    each_change(m, [&](const change& c) { bytes += c.bytes; });
-    if (bytes <= checked_max) return false;
+  auto kind = e.partner != 0 ? set_.partners_of.at(e.partner).kind : layout::partner_kind::none;
+  if (m.how == mode::replica || m.how == mode::alternate) {
+    const auto asked = m.how == mode::replica ? layout::partner_kind::replica : layout::partner_kind::copies;
+    if (e.partner != 0 && kind != asked) return false;
+    kind = asked;
+  } else if (m.how != mode::adaptive || e.partner == 0) {
+    return false;
   }
+  if (!is_within(m) || (m.how == mode::adaptive && !pays_in_place(m))) return false;
   try {
     if (assembled_.size() < layout::inside_max) assembled_.resize(layout::inside_max);
   } catch (const std::bad_alloc&) {
     return false;
   }
   if (!close_to_leases(e)) return false;  // a lease looks at the bytes: the region moves
+  if (kind == layout::partner_kind::copies) return write_other_copy(m);
   if (e.partner == 0 && !take_replica(m)) return false;
   store_in_place(m);
   return true;
+}
+
+// No record that counts leads to the region: it may have a partner.
+template <media M>
+void transaction<M>::leave_log(const entry& e) noexcept {
+  if (e.newest.load(std::memory_order_relaxed) > domain_.log().truncated() && !planted(plant::replica_beside_record)) {
+    domain_.log().truncate();
+  }
+}
+template <media M>
+bool transaction<M>::write_other_copy(member& m) noexcept {
+  entry& e = *m.of;
+  const std::uint64_t written = e.written.load(std::memory_order_relaxed);
+  assemble(m, 0, written, assembled_.data());
+  if (e.partner == 0) {
+    const unsigned in_class = layout::partner_class_of(written);
+    const auto at = slot(in_class);
+    if (!at) return false;
+    const std::uint32_t i = set_.partners_of.add(e, *at, in_class, layout::partner_kind::copies);
+    if (i == 0) {
+      set_.where.put_slot(in_class, *at);
+      return false;
+    }
+    leave_log(e);
+    e.partner = i;
+    domain_.stores().begin_copies(set_.partners_of.at(i), e, assembled_.data());
+  } else {
+    domain_.stores().write_copy(set_.partners_of.at(e.partner), e, assembled_.data());
+  }
+  const partner_state& p = set_.partners_of.at(e.partner);
+  // Readers had the older one until now.
+  show(e, p.newest_here ? p.bytes_at() : e.home());
+  m.by = technique::alternate;
+  if (!p.newest_here && e.levelling < layout::levelling_max) ++e.levelling;
+  return true;
+}
+template <media M>
+void transaction<M>::show(entry& e, std::uint64_t place) noexcept {
+  e.lock.begin_change();
+  e.place.store(place, std::memory_order_relaxed);
+  e.lock.end_change(false);
 }
 
 template <media M>
@@ -90,9 +147,7 @@ bool transaction<M>::take_replica(member& m) noexcept {
     if (taken) at = *taken;
     if (at == 0) return false;
   }
-  if (e.newest.load(std::memory_order_relaxed) > domain_.log().truncated() && !planted(plant::replica_beside_record)) {
-    domain_.log().truncate();
-  }
+  leave_log(e);
   const std::uint32_t i = all.add(e, at, in_class, layout::partner_kind::replica);
   if (i == 0) {
     set_.where.put_slot(in_class, at);
@@ -116,13 +171,8 @@ void transaction<M>::store_in_place(member& m) noexcept {
     p.low = p.high = 0;
   }
   assemble(m, 0, e.written.load(std::memory_order_relaxed), assembled_.data());
-  const auto show = [&](std::uint64_t place) {
-    e.lock.begin_change();
-    e.place.store(place, std::memory_order_relaxed);
-    e.lock.end_change(false);
-  };
   // Readers go on with what is there, while it is not durable what will be.
-  show(p.bytes_at());
+  show(e, p.bytes_at());
   stores.promise(p, e, assembled_.data());
   std::uint64_t low = p.behind.load(std::memory_order_relaxed) ? p.low : ~std::uint64_t{0};
   std::uint64_t high = p.high;
@@ -135,7 +185,7 @@ void transaction<M>::store_in_place(member& m) noexcept {
     high = std::max(high, c.offset + c.bytes);
   });
   domain_.medium().fence(edge{"region/E12"});
-  show(e.home());
+  show(e, e.home());
   p.low = low;
   p.high = high;
   p.behind.store(true, std::memory_order_relaxed);

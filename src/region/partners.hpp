@@ -4,6 +4,9 @@
 // durable with the sum of what it makes of the region; recovery, which looks at replicas, finds that the region has
 // that sum, or puts back what the replica has.
 //
+// Or the region has two *copies*, one in its place and one in the partner.  A change writes all of the older one, with
+// its sum and the next sequence number; recovery takes the newest whose sum holds.  Nothing is left to do afterwards.
+//
 /// Given.      S bytes of the region, both sums; F them;   | region/E10  before the replica is named
 ///             S owner; F it;                              | region/E11  before the region is stored to
 /// Update.     S sum of what the region is to become, bytes in place; F them;
@@ -13,11 +16,17 @@
 /// Recovery.   S what is put back, and its sum; F all;     | region/E15  what failed has left no sum, and what has not
 ///                                                                     is durable before the replica gets it
 //
+/// Two copies. S the other one, sums, sequences; F them;  | region/E16  both are whole before they are named
+///             S owner; F it;                              | region/E17  the commit point of the first change
+/// Update.     S sum, sequence, the other one; F them;     | region/E18  the commit point
+/// Recovery.   S sum and sequence 0 of a copy that fails;  | region/E15
+//
 // Beside the log.  While a region has a partner that is named, no record that leads to the region counts: the log is
 // truncated to the region's newest record before.  Whatever else changes the region (several regions at once, its
 // header, a record, a move) makes the owner zero by the same record, and the partner is free when that stops counting.
 // So recovery, which replays records first, never meets a partner and a record of one region but in one order: the
-// record is newer, and frees the partner.
+// record is newer, and frees the partner.  What is newer in the partner than in the region's place goes there before
+// such a record, with what is fenced by region/E2: recovery takes it from the one or from the other.
 //
 // The sum of a change that failed is made that of what was put back before the region can be changed again: a later
 // change might pass through the very bytes that it proves (holes R1 to R7 of docs/design/023).
@@ -53,6 +62,8 @@ struct partner_state {
   std::atomic<bool> used{false};    // updated since the hand has passed
   std::atomic<bool> behind{false};  // it has not all that its region has:
   std::uint64_t low = 0, high = 0;  // these bytes
+  std::uint64_t sequence = 0;       // of the newest copy
+  bool newest_here = false;         // not in the region's place
 
   [[nodiscard]] std::uint64_t bytes_at() const noexcept { return offset + sizeof(layout::partner); }
 };
@@ -83,11 +94,12 @@ class partners {
     p.offset = offset;
     p.in_class = static_cast<std::uint8_t>(in_class);
     p.kind = kind;
-    p.low = p.high = 0;
+    p.low = p.high = p.sequence = 0;
+    p.newest_here = false;
     p.behind.store(false, std::memory_order_relaxed);
     p.used.store(true, std::memory_order_relaxed);
     p.of.store(&e, std::memory_order_relaxed);
-    ++taken_;
+    if (kind == layout::partner_kind::replica) ++replicas_;
     return i;
   } catch (const std::bad_alloc&) {
     return 0;
@@ -96,14 +108,14 @@ class partners {
     const std::lock_guard guard{lock_};
     at(i).of.store(nullptr, std::memory_order_relaxed);
     unused_.push_back(i);  // there is room: reserve()
-    --taken_;
+    if (at(i).kind == layout::partner_kind::replica) --replicas_;
   }
 
-  // How many there may be before one is taken from a region for another.
+  // How many replicas there may be before one is taken from a region for another.
   void limit(std::uint32_t most) noexcept { most_.store(most, std::memory_order_relaxed); }
   [[nodiscard]] bool full() const noexcept {
     const std::lock_guard guard{lock_};
-    return taken_ >= most_.load(std::memory_order_relaxed);
+    return replicas_ >= most_.load(std::memory_order_relaxed);
   }
   // A replica of a region that has not been updated since the last time round, the region held; 0: there is none.
   // Round robin, so that all of them wear alike.
@@ -113,19 +125,22 @@ class partners {
       hand_ = hand_ >= last_ ? 1 : hand_ + 1;
       partner_state& p = at(hand_);
       entry* const e = p.of.load(std::memory_order_relaxed);
-      if (e == nullptr || p.used.exchange(false, std::memory_order_relaxed)) continue;
+      if (e == nullptr || p.kind != layout::partner_kind::replica) continue;
+      if (p.used.exchange(false, std::memory_order_relaxed)) continue;
       if (e->lock.try_hold()) return hand_;
     }
     return 0;
   }
   // The regions of up to all.size() partners that lag, held, from number `from` on, which it advances.
-  [[nodiscard]] std::size_t hold_behind(std::uint32_t& from, std::span<std::uint32_t> all) noexcept {
+  [[nodiscard]] std::size_t hold_behind(std::uint32_t& from, std::span<std::uint32_t> all,
+                                        layout::partner_kind kind) noexcept {
     const std::lock_guard guard{lock_};
     std::size_t n = 0;
     for (; from <= last_ && n < all.size(); ++from) {
       const partner_state& p = at(from);
       entry* const e = p.of.load(std::memory_order_relaxed);
-      if (e != nullptr && p.behind.load(std::memory_order_relaxed) && e->lock.try_hold()) all[n++] = from;
+      if (e != nullptr && p.kind == kind && p.behind.load(std::memory_order_relaxed) && e->lock.try_hold())
+        all[n++] = from;
     }
     return n;
   }
@@ -148,7 +163,7 @@ class partners {
   std::vector<std::unique_ptr<partner_state[]>> owned_;
   std::vector<std::uint32_t> unused_;
   std::uint32_t last_ = 0;
-  std::uint32_t taken_ = 0;
+  std::uint32_t replicas_ = 0;
   std::uint32_t hand_ = 0;
   std::atomic<std::uint32_t> most_{0};
 };
@@ -184,6 +199,7 @@ class partner_stores {
     const std::uint64_t n = e.written.load(std::memory_order_relaxed);
     line.rid = e.rid;
     line.sum[0] = line.sum[1] = sum_of(base_ + e.home(), n, e.header, key_);
+    line.sequence[0] = line.sequence[1] = 0;
     std::memset(line.reserved, 0, sizeof line.reserved);
     medium_.flush(&line, sizeof line);
     if (!planted(plant::replica_not_filled)) copy(p.bytes_at(), e.home(), n);
@@ -201,6 +217,13 @@ class partner_stores {
   // have_caught_up() comes before a region is stored to again.
   void catch_up(const partner_state& p, const entry& e) noexcept {
     layout::partner& line = partner_at(base_, p.offset);
+    if (p.kind == layout::partner_kind::copies) {
+      // Nobody shall go back to the older one: damage of the newer one is no change that has failed.
+      const unsigned older = p.newest_here ? 0 : 1;
+      line.sum[older] = line.sequence[older] = 0;
+      medium_.flush(&line, sizeof line);  // the older one's
+      return;
+    }
     copy(p.bytes_at() + p.low, e.home() + p.low, p.high - p.low);
     line.sum[1] = line.sum[0];
     medium_.flush(&line.sum[1], 8);
@@ -214,10 +237,59 @@ class partner_stores {
     medium_.fence(edge{"region/E14"});
   }
 
+  // Of the copy `which`: 0 in the region's place, 1 in the partner.
+  void promise_copy(const partner_state& p, const entry& e, unsigned which, std::uint64_t sequence,
+                    const std::byte* bytes) noexcept {
+    layout::partner& line = partner_at(base_, p.offset);
+    line.sum[which] = sum_of_copy(bytes, e, sequence);
+    line.sequence[which] = sequence;
+  }
+  // The region becomes one with two copies, the newer one the partner's.  No record that counts leads to it.
+  void begin_copies(partner_state& p, const entry& e, const std::byte* becomes) noexcept {
+    layout::partner& line = partner_at(base_, p.offset);
+    line.rid = e.rid;
+    std::memset(line.reserved, 0, sizeof line.reserved);
+    promise_copy(p, e, 0, 1, base_ + e.home());
+    promise_copy(p, e, 1, 2, becomes);
+    medium_.flush(&line, sizeof line);
+    put(p.bytes_at(), becomes, e.written.load(std::memory_order_relaxed));
+    medium_.fence(edge{"region/E16"});
+    line.owner = owner_word(p.offset, e.header, p.kind);
+    medium_.flush(&line.owner, 8);
+    medium_.fence(edge{"region/E17"});
+    p.sequence = 2;
+    p.newest_here = true;
+    p.behind.store(true, std::memory_order_relaxed);
+  }
+  void write_copy(partner_state& p, const entry& e, const std::byte* becomes) noexcept {
+    layout::partner& line = partner_at(base_, p.offset);
+    const unsigned which = p.newest_here ? 0 : 1;
+    promise_copy(p, e, which, p.sequence + 1, becomes);
+    medium_.flush(&line, sizeof line);
+    put(which == 0 ? e.home() : p.bytes_at(), becomes, e.written.load(std::memory_order_relaxed));
+    medium_.fence(edge{"region/E18"});
+    ++p.sequence;
+    p.newest_here = !p.newest_here;
+    p.behind.store(true, std::memory_order_relaxed);
+  }
+  // The first bytes of the region, from the partner; the caller fences it.
+  void bring_home(const partner_state& p, const entry& e, std::uint64_t n) noexcept {
+    if (!planted(plant::copy_not_home)) copy(e.home(), p.bytes_at(), n);
+  }
+
+  // Whether a region whose partner is damaged is whole nevertheless, and where it belongs.
+  [[nodiscard]] bool home_is_whole(const layout::partner& line, const entry& e) const noexcept {
+    const std::uint64_t n = e.written.load(std::memory_order_relaxed);
+    const std::byte* const home = base_ + e.home();
+    if (line.sequence[0] == 0 && line.sequence[1] == 0) return line.sum[0] == sum_of(home, n, e.header, key_);
+    return line.sequence[0] > line.sequence[1] && line.sum[0] == sum_of_copy(home, e, line.sequence[0]);
+  }
+
   // After a crash; the caller fences it.  `back`: the region has what the replica had, and else the replica lags:
   // before that has what a killed process has left in caches, the region has to be durable.  nullptr, or what is wrong
   // with them.
-  [[nodiscard]] const char* settle(partner_state& p, const entry& e, bool& back) noexcept {
+  [[nodiscard]] const char* settle(partner_state& p, entry& e, bool& back) noexcept {
+    if (p.kind == layout::partner_kind::copies) return settle_copies(p, e, back);
     layout::partner& line = partner_at(base_, p.offset);
     const std::uint64_t n = e.written.load(std::memory_order_relaxed);
     back = sum_of(base_ + e.home(), n, e.header, key_) != line.sum[0];
@@ -237,11 +309,36 @@ class partner_stores {
   }
 
  private:
+  [[nodiscard]] const char* settle_copies(partner_state& p, entry& e, bool& back) noexcept {
+    layout::partner& line = partner_at(base_, p.offset);
+    const std::uint64_t places[2] = {e.home(), p.bytes_at()};
+    bool holds[2];
+    for (unsigned i = 0; i < 2; ++i) {
+      holds[i] = line.sequence[i] != 0 && line.sum[i] == sum_of_copy(base_ + places[i], e, line.sequence[i]);
+    }
+    if (!holds[0] && !holds[1]) return "a region has two copies, and both fail their sums";
+    const unsigned newest = !holds[0] || (holds[1] && line.sequence[1] > line.sequence[0]) ? 1 : 0;
+    p.sequence = line.sequence[newest];
+    p.newest_here = newest == 1;
+    e.place.store(places[newest], std::memory_order_relaxed);
+    back = line.sequence[1 - newest] > p.sequence;
+    p.behind.store(line.sequence[1 - newest] != 0, std::memory_order_relaxed);
+    if (!holds[1 - newest] && !planted(plant::failed_sum_kept)) line.sum[1 - newest] = line.sequence[1 - newest] = 0;
+    // A killed process may have left both in caches.
+    medium_.flush(base_ + places[newest], e.written.load(std::memory_order_relaxed));
+    medium_.flush(&line, sizeof line);
+    return nullptr;
+  }
+  [[nodiscard]] std::uint64_t sum_of_copy(const std::byte* bytes, const entry& e,
+                                          std::uint64_t sequence) const noexcept {
+    return sum_of(bytes, e.written.load(std::memory_order_relaxed), e.header, mix_seed(key_, sequence));
+  }
   // Readers of longer ago may look there.
-  void copy(std::uint64_t to, std::uint64_t from, std::uint64_t n) noexcept {
-    isolation::copy_in(base_ + to, base_ + from, n);
+  void put(std::uint64_t to, const std::byte* from, std::uint64_t n) noexcept {
+    isolation::copy_in(base_ + to, from, n);
     medium_.flush(base_ + to, n);
   }
+  void copy(std::uint64_t to, std::uint64_t from, std::uint64_t n) noexcept { put(to, base_ + from, n); }
 
   M& medium_;
   std::byte* base_;

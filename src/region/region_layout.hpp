@@ -132,12 +132,13 @@ constexpr unsigned class_of(std::uint64_t bytes) noexcept {
 
 // ---- partner of a region: a line, then bytes -----------------------------------------------------------------------
 // A slot whose owner is zero is free.  The owner is made zero by records alone, and by whoever gives a partner away.
-enum class partner_kind : std::uint8_t { none = 0, replica = 1 };
+enum class partner_kind : std::uint8_t { none = 0, replica = 1, copies = 2 };
 struct partner {
   std::uint64_t rid;
   std::uint64_t owner;        // checked word: offset of the region's header (52), kind (4)
   std::uint64_t sum[2];       // of what the region's place is to have, and of what is here: XXH3 of its written bytes
-  std::uint64_t reserved[4];  // zero
+  std::uint64_t sequence[2];  // of copies: the greater one is the region's; 0: none
+  std::uint64_t reserved[2];  // zero
 };
 static_assert(sizeof(partner) == line_bytes && std::has_unique_object_representations_v<partner>);
 inline constexpr unsigned owner_bits = 52;

@@ -145,6 +145,10 @@ class transaction {
   // ---- in place (partner_writes.hpp) ----
   [[nodiscard]] bool is_within(const member& m) const noexcept;
   [[nodiscard]] bool commit_in_place() noexcept;
+  [[nodiscard]] bool pays_in_place(const member& m) const noexcept;
+  void leave_log(const entry& e) noexcept;
+  [[nodiscard]] bool write_other_copy(member& m) noexcept;
+  static void show(entry& e, std::uint64_t place) noexcept;
   [[nodiscard]] bool take_replica(member& m) noexcept;
   void store_in_place(member& m) noexcept;
   void gather_partner(const member& m) noexcept;

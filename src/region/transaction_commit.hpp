@@ -3,7 +3,7 @@
 //
 // In the paper's order of rules (section IV-E), decided when the transaction commits and all of its bytes are known:
 //   1. up to 512 bytes:                        a record with a checksum (CERL); also where a region fits a slot, unless
-//                                              it has a replica (REWBL, partner_writes.hpp)
+//                                              it has a replica (REWBL) or two copies (partner_writes.hpp)
 //   2. bytes that nothing has led to yet:      they go where they belong, then the header says so (LOFU, append)
 //   3. half of the region and more:            all of it goes to a new place, then the header leads there (COUL)
 //   4. the rest:                               a record with a mark (REDO)
@@ -28,6 +28,7 @@ void transaction<M>::plan(member& m, bool large_by_copy) noexcept {
   });
   const std::uint64_t high = m.written - m.survived;
   m.dissolves = e.partner != 0 && (m.touched || low + high != 0);
+  m.home = m.dissolves && set_.partners_of.at(e.partner).newest_here ? e.home() : 0;
   m.by = technique::header;
   if (m.dropped || low + high == 0) return;
   const bool has_place = e.place.load(std::memory_order_relaxed) != 0;
@@ -189,7 +190,9 @@ bool transaction<M>::write_ahead(member& m) {
     write_to(m, 0, m.written);
     return true;
   }
-  if (m.written - m.survived <= checked_max) return false;
+  const bool goes_home = m.home != 0 && !m.dropped;
+  if (goes_home) domain_.stores().bring_home(set_.partners_of.at(m.of->partner), *m.of, m.survived);
+  if (m.written - m.survived <= checked_max) return goes_home;
   entry& e = *m.of;
   if (e.shrunk != 0 && !planted(plant::append_beside_record)) {
     // A record may be replayed over the bytes that no record has.
@@ -324,6 +327,7 @@ void transaction<M>::settle(member& m, std::uint64_t version) noexcept {
     if (e.levelling < layout::levelling_max) ++e.levelling;
   }
   if (m.kept < e.written.load(std::memory_order_relaxed)) e.shrunk = 1;
+  if (m.home != 0) e.place.store(m.home, std::memory_order_relaxed);
   if (m.new_place != 0) {
     leave_run();
     if (m.new_header != 0) leave_slot();

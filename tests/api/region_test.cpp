@@ -162,8 +162,8 @@ TEST_P(region_face, has_several_sets) {
 
 TEST_P(region_face, takes_back_what_is_not_committed) {
   ASSERT_EQ(put(1, std::string(3000, 'a')), 0);
-  for (const unsigned mode :
-       {NVM_REGION_ADAPTIVE, NVM_REGION_REPLICA, NVM_REGION_COPY, NVM_REGION_CHECKED, NVM_REGION_MARKED}) {
+  for (const unsigned mode : {NVM_REGION_ADAPTIVE, NVM_REGION_REPLICA, NVM_REGION_COPY, NVM_REGION_CHECKED,
+                              NVM_REGION_MARKED, NVM_REGION_ALTERNATE}) {
     ASSERT_EQ(nvm_region_begin(set, 1, mode), 0) << nvm_errormsg();
     ASSERT_EQ(nvm_region_write(set, 1, 10, "bbbb", 4), 0);
     ASSERT_EQ(nvm_region_append(set, 1, "tail", 4, nullptr), 0);

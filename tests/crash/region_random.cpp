@@ -57,7 +57,8 @@ class workload {
   static constexpr std::uint64_t record_bytes = 700;
   region::mode some_mode() {
     constexpr region::mode all[] = {region::mode::adaptive, region::mode::adaptive, region::mode::copy,
-                                    region::mode::checked,  region::mode::marked,   region::mode::replica};
+                                    region::mode::checked,  region::mode::marked,   region::mode::replica,
+                                    region::mode::alternate};
     return all[below(std::size(all))];
   }
   region_call call(const char* name, std::uint64_t rid) {

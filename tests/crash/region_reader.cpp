@@ -129,11 +129,12 @@ class reader {
         if (f.where == on_media::state::inside) inside_[at] = f;
       }
     }
-    for (const std::uint64_t at : partners) read_partner(at);
+    for (const std::uint64_t at : partners) read_partner(at, set);
     std::sort(set.items.begin(), set.items.end(), [](auto& a, auto& b) { return a.rid < b.rid; });
   }
-  // After recovery the replica says what the region has; it may be behind itself.
-  void read_partner(std::uint64_t at) {
+  // After recovery a replica says what its region has, though it may lag; of two copies the newer one is the region's,
+  // and none that fails its sum says that it is newer.
+  void read_partner(std::uint64_t at, region_contents::one& set) {
     on_media::partner line;
     std::memcpy(&line, base_ + at, sizeof line);
     const std::uint64_t word = content(region::owner_at(at));
@@ -142,13 +143,25 @@ class reader {
     if (its == inside_.end()) return broken("a partner of no region", at);
     const on_media::facts f = its->second;
     inside_.erase(its);
-    if (line.rid != f.rid) broken("a partner of another region", at);
-    if (word >> on_media::owner_bits != static_cast<std::uint64_t>(on_media::partner_kind::replica)) {
-      return broken("a partner of an unknown kind", at);
-    }
-    const std::uint64_t home = header + sizeof(on_media::header);
-    if (line.sum[0] != region::sum_of(base_ + home, f.written, header, key_)) {
-      broken("a region is not what its replica says", at);
+    if (line.rid != f.rid) return broken("a partner of another region", at);
+    const std::byte* const places[2] = {base_ + header + sizeof(on_media::header), base_ + at + sizeof line};
+    const auto holds = [&](unsigned i, std::uint64_t key) {
+      return line.sum[i] == region::sum_of(places[i], f.written, header, key);
+    };
+    switch (static_cast<on_media::partner_kind>(word >> on_media::owner_bits)) {
+      case on_media::partner_kind::replica:
+        if (!holds(0, key_)) broken("a region is not what its replica says", at);
+        return;
+      case on_media::partner_kind::copies: {
+        const unsigned newer = line.sequence[1] > line.sequence[0] ? 1 : 0;
+        if (!holds(newer, mix_seed(key_, line.sequence[newer]))) return broken("the newer copy fails its sum", at);
+        for (region_contents::item& i : set.items) {
+          if (i.rid == f.rid) std::copy_n(places[newer], f.written, i.bytes.begin());
+        }
+        return;
+      }
+      default:
+        broken("a partner of an unknown kind", at);
     }
   }
   void read_region(const on_media::facts& f, std::uint64_t at, std::uint16_t owner, region_contents::one& set) {

@@ -289,28 +289,29 @@ void dies_and_goes_on(player& p) {
 }
 
 // In place, again and again: the copy of each change is in the replica before the next.
-template <std::uint64_t Bytes>
+template <mode How, std::uint64_t Bytes>
 void one_is_updated_in_place(player& p) {
   p.make_set("a");
   p.create("a", 1, Bytes, Bytes);
   p.truncate_log();
   p.on_machine().explore_from_here();
-  p.write("a", 1, 0, 8, mode::replica);
-  p.write("a", 1, Bytes / 2 - 4, Bytes / 2, mode::replica);
-  p.write("a", 1, 4, Bytes - 4, mode::replica);
+  p.write("a", 1, 0, 8, How);
+  p.write("a", 1, Bytes / 2 - 4, Bytes / 2, How);
+  p.write("a", 1, 4, Bytes - 4, How);
 }
 // Until nothing of it was written there is nothing to go back to but zeros.
+template <mode How>
 void a_first_write_is_given_up(player& p) {
   p.make_set("a");
   p.create("a", 9, 100, 100);
   p.create("a", 1, 130);
   p.on_machine().explore_from_here();
-  p.group_given_up("a", {p.writing(1, 0, 130, mode::replica)});
-  p.write("a", 1, 30, 70, mode::replica);
-  p.group_given_up("a", {p.writing(1, 10, 50, mode::replica)});
-  p.write("a", 1, 0, 100, mode::replica);
-  p.write("a", 1, 20, 100, mode::replica);  // beyond what was written
-  p.write("a", 1, 20, 100, mode::replica);
+  p.group_given_up("a", {p.writing(1, 0, 130, How)});
+  p.write("a", 1, 30, 70, How);
+  p.group_given_up("a", {p.writing(1, 10, 50, How)});
+  p.write("a", 1, 0, 100, How);
+  p.write("a", 1, 20, 100, How);  // beyond what was written
+  p.write("a", 1, 20, 100, How);
 }
 // There are two: the third region gets that of the first.
 void a_replica_is_given_away(player& p) {
@@ -325,6 +326,7 @@ void a_replica_is_given_away(player& p) {
   p.write("a", 2, 0, 120, mode::replica);
 }
 // Records of before are not replayed over it, and those of after are not put back.
+template <mode How>
 void in_place_beside_records(player& p) {
   p.make_set("a");
   p.create("a", 1, 200, 200);
@@ -332,67 +334,92 @@ void in_place_beside_records(player& p) {
   p.truncate_log();
   p.on_machine().explore_from_here();
   p.write("a", 1, 0, 80);
-  p.write("a", 1, 10, 150, mode::replica);
+  p.write("a", 1, 10, 150, How);
   p.write("a", 1, 5, 30, mode::checked);
-  p.write("a", 2, 50, 40, mode::replica);
+  p.write("a", 2, 50, 40, How);
   p.append("a", 2, 600);
-  p.write("a", 2, 0, 700, mode::replica);
+  p.write("a", 2, 0, 700, How);
   p.truncate("a", 2, 300);
-  p.write("a", 2, 20, 200, mode::replica);
+  p.write("a", 2, 20, 200, How);
   p.write("a", 2, 0, 300, mode::copy);
-  p.write("a", 1, 0, 200, mode::replica);
+  p.write("a", 1, 0, 200, How);
   p.drop("a", 1);
   p.collect();
   p.create("a", 3, 190, 190);
 }
+template <mode How>
 void in_place_beside_groups(player& p) {
   p.make_set("a");
   p.create("a", 1, 100, 100);
   p.create("a", 2, 300, 300);
-  p.write("a", 1, 0, 50, mode::replica);
-  p.write("a", 2, 100, 60, mode::replica);
+  p.write("a", 1, 0, 50, How);
+  p.write("a", 2, 100, 60, How);
   p.on_machine().explore_from_here();
-  p.group("a", {p.writing(1, 30, 40, mode::replica), p.writing(2, 90, 100, mode::replica)});
-  p.write("a", 1, 10, 80, mode::replica);
-  p.group("a", {p.writing(1, 5, 10, mode::replica), p.writing(1, 60, 20)});
-  p.group("a", {p.dropping(1), p.writing(2, 0, 9, mode::replica), p.creation(3, 90, 90)});
-  p.write("a", 3, 0, 90, mode::replica);
+  p.group("a", {p.writing(1, 30, 40, How), p.writing(2, 90, 100, How)});
+  p.write("a", 1, 10, 80, How);
+  p.group("a", {p.writing(1, 5, 10, How), p.writing(1, 60, 20)});
+  p.group("a", {p.dropping(1), p.writing(2, 0, 9, How), p.creation(3, 90, 90)});
+  p.write("a", 3, 0, 90, How);
 }
+template <mode How>
 void in_place_to_a_move_for_levelling(player& p) {
   p.make_set("a");
   p.create("a", 1, 60, 60);
   p.on_machine().explore_from_here();
-  for (std::uint64_t i = 0; i < 8; ++i) p.write("a", 1, i, 50, mode::replica);
+  for (std::uint64_t i = 0; i < 8; ++i) p.write("a", 1, i, 50, How);
 }
+template <mode How>
 void in_place_by_threads_in_turns(player& p) {
   p.make_set("a");
   for (std::uint64_t rid = 1; rid <= 3; ++rid) p.create("a", rid, 100, 100);
   p.on_machine().explore_from_here();
   for (unsigned i = 0; i < 3; ++i) {
     p.on(i % 2);
-    p.write("a", 1 + i % 3, 10, 80, mode::replica);
-    p.write("a", 1, i, 60, mode::replica);
+    p.write("a", 1 + i % 3, 10, 80, How);
+    p.write("a", 1, i, 60, How);
     p.on(1 - i % 2);
-    p.write("a", 1, i, 90, mode::replica);
-    p.write("a", 2, i, 30, i == 1 ? mode::checked : mode::replica);
+    p.write("a", 1, i, 90, How);
+    p.write("a", 2, i, 30, i == 1 ? mode::checked : How);
   }
 }
+template <mode How>
 void in_place_closed_and_opened(player& p) {
   p.make_set("a");
   p.create("a", 1, 100, 100);
   p.create("a", 2, 600, 600);
   p.on_machine().explore_from_here();
-  p.write("a", 1, 0, 90, mode::replica);
-  p.write("a", 2, 0, 600, mode::replica);
+  p.write("a", 1, 0, 90, How);
+  p.write("a", 2, 0, 600, How);
   p.close();
   p.reopen();
-  p.write("a", 1, 30, 60, mode::replica);
+  p.write("a", 1, 30, 60, How);
   p.reopen();  // it has died
-  p.write("a", 1, 20, 60, mode::replica);
+  p.write("a", 1, 20, 60, How);
   p.write("a", 2, 10, 550);  // one fence less
   p.close();
   p.reopen();
   p.append("a", 1, 20);
+}
+
+void copies_and_a_replica_in_turns(player& p) {
+  p.make_set("a");
+  p.create("a", 1, 100, 100);
+  p.create("a", 2, 700, 700);
+  p.on_machine().explore_from_here();
+  for (const std::uint64_t rid : {1, 2}) {
+    p.write("a", rid, 0, 90, mode::alternate);
+    p.write("a", rid, 10, 80, mode::replica);  // a record
+    p.write("a", rid, 20, 60, mode::replica);
+    p.write("a", rid, 5, 70, mode::alternate);  // a record
+    p.write("a", rid, 0, 90, mode::alternate);
+    p.append("a", rid, 5);  // what is newer is in the partner
+    p.write("a", rid, 0, 90, mode::alternate);
+    p.write("a", rid, 30, 20, mode::checked);
+    p.write("a", rid, 0, 90, mode::alternate);
+    p.truncate("a", rid, 95);
+    p.write("a", rid, 3, 90, mode::alternate);
+    p.append("a", rid, 700);
+  }
 }
 
 // Killed at each write-back and fence, with the power cut at any moment after that: what the next process has seen
@@ -481,24 +508,25 @@ void is_killed_collecting(player& p) {
   }
 }
 // What one wrote when it was killed are the first bytes of what the next one writes.
+template <mode How>
 void is_killed_in_place(player& p) {
   p.make_set("a");
   p.create("a", 1, 200, 200);
   p.create("a", 2, 90, 90);
-  p.write("a", 1, 0, 8, mode::replica);
+  p.write("a", 1, 0, 8, How);
   p.close();
   p.reopen();
   p.on_machine().explore_from_here();
   for (unsigned point = 1; point < 14; ++point) {
-    const region_call killed = p.writing(1, 0, 8, mode::replica);
-    region_call next = p.writing(1, 0, 170, mode::replica);
+    const region_call killed = p.writing(1, 0, 8, How);
+    region_call next = p.writing(1, 0, 170, How);
     std::copy(killed.bytes.begin(), killed.bytes.end(), next.bytes.begin());
     const bool goes_on = p.group_killed(point, "a", {killed});
     p.group("a", {next});
     if (!goes_on) break;
   }
   // The one that is given away.
-  for (unsigned point = 1; p.group_killed(point, "a", {p.writing(2, 0, 60, mode::replica)}); ++point) {
+  for (unsigned point = 1; p.group_killed(point, "a", {p.writing(2, 0, 60, How)}); ++point) {
     p.write("a", 1, 4, 100);
     p.write("a", 2, 4, 60);
   }
@@ -541,17 +569,28 @@ const std::vector<region_story>& region_stories() {
       {"threads take turns", threads_take_turns, 120},
       {"closed and opened", closed_and_opened},
       {"it dies and goes on", dies_and_goes_on},
-      {"64 bytes are updated in place", one_is_updated_in_place<64>},
-      {"600 bytes are updated in place", one_is_updated_in_place<600>},
-      {"2000 bytes are updated in place", one_is_updated_in_place<2000>},
-      {"a first write is given up", a_first_write_is_given_up},
+      {"64 bytes are updated in place", one_is_updated_in_place<mode::replica, 64>},
+      {"600 bytes are updated in place", one_is_updated_in_place<mode::replica, 600>},
+      {"2000 bytes are updated in place", one_is_updated_in_place<mode::replica, 2000>},
+      {"a first write is given up", a_first_write_is_given_up<mode::replica>},
       {"a replica is given away", a_replica_is_given_away, 140},
-      {"in place beside records", in_place_beside_records, 120},
-      {"in place beside groups", in_place_beside_groups, 120},
-      {"in place to a move for levelling", in_place_to_a_move_for_levelling},
-      {"in place by threads in turns", in_place_by_threads_in_turns, 120},
-      {"in place, closed and opened", in_place_closed_and_opened, 120},
-      {"it is killed in place", is_killed_in_place, 120, false},
+      {"in place beside records", in_place_beside_records<mode::replica>, 120},
+      {"in place beside groups", in_place_beside_groups<mode::replica>, 120},
+      {"in place to a move for levelling", in_place_to_a_move_for_levelling<mode::replica>},
+      {"in place by threads in turns", in_place_by_threads_in_turns<mode::replica>, 120},
+      {"in place, closed and opened", in_place_closed_and_opened<mode::replica>, 120},
+      {"it is killed in place", is_killed_in_place<mode::replica>, 120, false},
+      {"64 bytes alternate", one_is_updated_in_place<mode::alternate, 64>},
+      {"600 bytes alternate", one_is_updated_in_place<mode::alternate, 600>},
+      {"2000 bytes alternate", one_is_updated_in_place<mode::alternate, 2000>},
+      {"a first write of two copies is given up", a_first_write_is_given_up<mode::alternate>},
+      {"copies beside records", in_place_beside_records<mode::alternate>, 120},
+      {"copies beside groups", in_place_beside_groups<mode::alternate>, 120},
+      {"copies to a move for levelling", in_place_to_a_move_for_levelling<mode::alternate>},
+      {"copies by threads in turns", in_place_by_threads_in_turns<mode::alternate>, 120},
+      {"copies, closed and opened", in_place_closed_and_opened<mode::alternate>, 120},
+      {"copies and a replica in turns", copies_and_a_replica_in_turns, 120},
+      {"it is killed with two copies", is_killed_in_place<mode::alternate>, 120, false},
       {"it is killed making a set", is_killed_making_a_set<1>, 96, false},
       {"it is killed naming the directory", is_killed_making_a_set<10>, 96, false},
       {"it is killed dropping a set", is_killed_dropping_a_set, 96, false},

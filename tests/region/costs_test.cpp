@@ -150,6 +150,33 @@ TEST_F(region_costs, of_changes_in_place_are_those_of_the_guide) {
   EXPECT_EQ(s.replicas_made, 3U);
 }
 
+TEST_F(region_costs, of_two_copies_are_those_of_the_guide) {
+  std::uint64_t rid = 1;
+  for (const std::uint64_t size : {64, 600, 2048}) {
+    SCOPED_TRACE(size);
+    (void)create(rid, size);
+    (void)write(rid, 0, size);
+    (void)write(rid, 0, 8, mode::alternate);
+    for (const std::uint64_t bytes : {std::uint64_t{8}, size / 2, size, size}) {
+      const cost c = write(rid, size - bytes, bytes, mode::alternate);
+      EXPECT_EQ(c.fences, 1U);
+      EXPECT_LE(c.lines, lines_of(size) + 2);
+    }
+    // Adaptive takes them for the whole region, and a record for a small part of a large one.
+    EXPECT_EQ(write(rid, 0, size).fences, 1U);
+    statistics before, after;
+    pool.all().sum_up(before);
+    (void)write(rid, 0, 16);
+    pool.all().sum_up(after);
+    const auto records = static_cast<unsigned>(technique::record);
+    EXPECT_EQ(after.changes[records], before.changes[records] + (size > 64 ? 1 : 0));
+    ++rid;
+  }
+  statistics s;
+  pool.all().sum_up(s);
+  EXPECT_EQ(s.changes[static_cast<unsigned>(technique::alternate)], 3 * (1U + 4 + 1) + 1);
+}
+
 TEST_F(region_costs, of_groups_do_not_grow_with_their_regions) {
   for (std::uint64_t rid = 1; rid <= 8; ++rid) {
     (void)create(rid, 100);

@@ -90,6 +90,7 @@ class ground {
   }
   [[nodiscard]] domain<M>& all() { return *domain_; }
   [[nodiscard]] M& medium() { return medium_; }
+  [[nodiscard]] const geometry& sizes() const { return geometry_; }
   [[nodiscard]] std::byte* base() const { return memory_.get(); }
   [[nodiscard]] space_type& pages() { return *space_; }
   [[nodiscard]] std::uint64_t free_pages() const { return space_->index().pages.free_pages(); }

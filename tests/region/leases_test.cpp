@@ -80,11 +80,11 @@ TEST_F(region_leases, keep_bytes_beside_each_way_of_changing_them) {
   start();
   std::uint64_t rid = 1;
   for (const std::uint64_t size : {64, 600, 2000, 9000, 70'000}) {
-    for (const mode how : {mode::adaptive, mode::replica, mode::copy, mode::checked, mode::marked}) {
+    for (const mode how : {mode::adaptive, mode::replica, mode::alternate, mode::copy, mode::checked, mode::marked}) {
       for (const std::uint64_t bytes : {std::uint64_t{8}, size / 4, size}) {
         SCOPED_TRACE(std::to_string(size) + " " + std::to_string(bytes) + " " + std::to_string(unsigned(how)));
         create(++rid, size, size + size / 2);
-        ASSERT_TRUE(write(rid, 0, 1, how));  // a replica is made before there is a lease
+        ASSERT_TRUE(write(rid, 0, 1, how));  // a partner is made before there is a lease
         const auto before = contents(rid);
         const lease l = held(rid);
         EXPECT_TRUE(is_in_pool(l));
@@ -98,6 +98,13 @@ TEST_F(region_leases, keep_bytes_beside_each_way_of_changing_them) {
         ASSERT_TRUE(append(rid, 40) && truncate(rid, size / 2) && append(rid, size / 4)) << last_message();
         ASSERT_TRUE(truncate(rid, size / 3) && append(rid, 700)) << last_message();
         EXPECT_EQ(bytes_of(next), after);
+        // Places that come back are another region's.
+        collect();
+        const std::uint64_t other = rid + 1'000'000;
+        create(other, size);
+        ASSERT_TRUE(write(other, 0, 1, how));
+        EXPECT_EQ(bytes_of(l), before);
+        ASSERT_TRUE(drop(other));
         release(l);
         ASSERT_TRUE(drop(rid));
         collect();

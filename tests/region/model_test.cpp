@@ -24,6 +24,8 @@ constexpr variant variants[] = {
     {"marked", mode::marked, 12, isa::write_back::clflushopt},
     {"replica", mode::replica, 12, isa::write_back::clflushopt},
     {"replica_small_pages", mode::replica, 10, isa::write_back::clflushopt},
+    {"alternate", mode::alternate, 12, isa::write_back::clflushopt},
+    {"alternate_small_pages", mode::alternate, 10, isa::write_back::clflushopt},
 };
 void PrintTo(const variant& v, std::ostream* to) { *to << v.name; }
 
@@ -231,6 +233,12 @@ TEST_P(region_model, any_calls_leave_what_the_model_has) {
       EXPECT_GT(sum.replicas_given, 20U);
     } else {
       EXPECT_EQ(in_place, 0U);
+    }
+    const auto alternated = sum.changes[static_cast<unsigned>(technique::alternate)];
+    if (GetParam().how == mode::alternate) {
+      EXPECT_GT(alternated, 50U);
+    } else {
+      EXPECT_EQ(alternated, 0U);
     }
     // All is free again when all is dropped.
     while (!p.model.empty()) p.drop(p.model.begin()->first);

@@ -35,9 +35,13 @@ struct load {
   std::uint64_t bytes;
   mode how;
 };
-constexpr load loads[] = {{"slot", 64, 64, mode::adaptive},      {"replica", 600, 300, mode::replica},
-                          {"checked", 2000, 300, mode::checked}, {"marked", 4096, 1000, mode::marked},
-                          {"copy", 2000, 1500, mode::adaptive},  {"copy_of_pages", 9000, 9000, mode::adaptive}};
+constexpr load loads[] = {{"slot", 64, 64, mode::adaptive},
+                          {"replica", 600, 300, mode::replica},
+                          {"alternate", 600, 300, mode::alternate},
+                          {"checked", 2000, 300, mode::checked},
+                          {"marked", 4096, 1000, mode::marked},
+                          {"copy", 2000, 1500, mode::adaptive},
+                          {"copy_of_pages", 9000, 9000, mode::adaptive}};
 void PrintTo(const load& l, std::ostream* to) { *to << l.name; }
 class region_threads : public ::testing::TestWithParam<load> {};
 
@@ -113,7 +117,7 @@ TEST(region_replicas, change_hands) {
         std::vector<std::byte> bytes(size);
         for (unsigned i = 0; i < rounds; ++i) {
           std::fill(bytes.begin(), bytes.end(), static_cast<std::byte>(2 * i + w));
-          const mode how = i % 16 == 15 ? mode::checked : mode::replica;
+          const mode how = i % 16 == 15 ? mode::checked : i % 64 < 48 ? mode::replica : mode::alternate;
           EXPECT_TRUE(change_alone(pool.all(), set, t, (i / 3 + w) % regions, how, true, [&](auto& tx) {
             return tx.write((i / 3 + w) % regions, 0, bytes);
           })) << last_message();
