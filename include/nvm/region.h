@@ -10,8 +10,8 @@
  * How a change is logged is chosen when it commits and all of its bytes are known: up to 512 bytes in one record with a
  * checksum; bytes that follow what was written so far where they belong; half of a region and more by moving it to a
  * new place; the rest in a record with a mark; more than 512 bytes of a small region that has a replica in place, or
- * into the other one of two copies.  A change costs one fence, or two where bytes go past the record; a read costs none,
- * takes no lock and no locked instruction.
+ * into the other one of two copies.  A change costs one fence, or two where bytes go past the record; a read costs
+ * none, takes no lock and no locked instruction.
  *
  * Durability.  On return of a call, and of a commit, what it did is durable; on NVM_SSD with NVM_REGIONS_NO_WAIT after
  * nvm_regions_wait().  What a read has returned is durable as well.  Errors are 0 or -1 with nvm_errno().
@@ -130,9 +130,9 @@ enum nvm_region_mode {
   NVM_REGION_COPY = 2,    /* COUL: the region moves, with its new bytes */
   NVM_REGION_CHECKED = 3, /* CERL: a record with a checksum */
   NVM_REGION_MARKED = 4,  /* REDO: a record, then its mark */
-  NVM_REGION_ALTERNATE = 5 /* a region of at most 2048 bytes gets a second place; all of it goes to the one that is older,
-                              one fence, and nothing later.  It has it until it is changed in another way.  On ssd: as
-                              the others, one record */
+  NVM_REGION_ALTERNATE = 5 /* a region of at most 2048 bytes gets a second place; all of it goes to the one that is
+                              older, one fence, and nothing later.  It has it until it is changed in another way.  On
+                              ssd: as the others, one record */
 };
 
 /* Holds the region for this thread; its calls about it are part of the transaction, and reads see them.
