@@ -252,6 +252,8 @@ class domain {
   friend class inside;
 
   void catch_up(layout::partner_kind kind) noexcept {
+    // No set comes or goes meanwhile.
+    const std::lock_guard guard{giving_};
     for (const auto& s : sets_) {
       if (s == nullptr) continue;
       partners& all = s->partners_of;

@@ -152,6 +152,39 @@ TEST(region_replicas, change_hands) {
   EXPECT_GT(s.replicas_given, 10U);
 }
 
+// A set goes while another thread brings the replicas of all sets up to date.
+TEST(region_replicas, go_with_their_set) {
+  ground<media_type> pool{roomy(), settings(), best()};
+  (void)pool.make("stays");
+  std::atomic<bool> done{false};
+  {
+    crew all;
+    all.add([&] {
+      auto& t = pool.join();
+      const auto bytes = pattern(1, 100);
+      for (unsigned i = 0; i < 40; ++i) {
+        auto& set = pool.make("goes");
+        for (const mode how : {mode::adaptive, mode::replica, mode::replica}) {
+          EXPECT_TRUE(change_alone(pool.all(), set, t, 1, how, how != mode::adaptive, [&](auto& tx) -> status {
+            if (how == mode::adaptive) {
+              if (status s = tx.create(1, 100, 0); !s) return s;
+            }
+            return tx.write(1, 0, bytes);
+          })) << last_message();
+        }
+        pool.all().drop(set);
+      }
+      done = true;
+    });
+    all.add([&] {
+      while (!done.load()) pool.all().catch_up();
+    });
+  }
+  statistics s;
+  pool.all().sum_up(s);
+  EXPECT_EQ(s.replicas_made, 40U);
+}
+
 // Money that goes from one account to another is in one of them; regions are asked for in any order.
 TEST(region_groups, are_one_change) {
   ground<media_type> pool{roomy(), settings(), best()};
