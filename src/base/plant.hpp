@@ -42,6 +42,7 @@ enum class plant : unsigned char {
   place_back_early,          // regions: a place is given back before the log counts nothing that leads there
   moved_header_kept,         // regions: the header that a region has moved away from stays
   leased_place_back,         // regions: a place is given back under a lease
+  tail_beside_record,        // regions: pages of a region that was cut off go while a record could be replayed there
   stored_under_lease,        // regions: a writer stores in place though the region is leased
   replica_not_filled,        // regions: a replica is named before the bytes of its region are in it
   replica_left_behind,       // regions: stored in place while the replica has not the change before

@@ -82,6 +82,7 @@ struct thread_state {
   unsigned in_place = 0;
   counter replicas_made;
   counter replicas_given;
+  counter grown;  // in place
 };
 
 template <media M>
@@ -172,6 +173,10 @@ class domain {
     limbo_.collect(
         log_ == nullptr ? 0 : log_->truncated(),
         [&](const left_place& p) {
+          if (p.in_class == left_place::tail) {
+            pages_.release(p.offset, p.bytes >> pages_.sizes().page_shift);
+            return;
+          }
           set* const s = sets_[p.owner - layout::first_owner].get();
           if (p.in_class != left_place::run) {
             if (s != nullptr) s->where.put_slot(p.in_class, p.offset);
@@ -187,6 +192,7 @@ class domain {
   }
   // By a thread that is inside, and needs nothing that it has found but what it holds.
   void reclaim(thread& t) noexcept {
+    withdraw_tails();
     const unsigned nested = std::exchange(t.nested, 0);
     epochs_.leave(t.number);
     for (int i = 0; i < 2; ++i) collect(true);
@@ -208,6 +214,18 @@ class domain {
   // What is stored in place gets into the replicas, where no thread holds the region.
   void catch_up() noexcept { catch_up(layout::partner_kind::replica); }
 
+  // ---- pages that truncated regions do not need (tails.hpp) ----
+
+  // Less than a tenth of the pool is free.
+  [[nodiscard]] bool short_of_pages() const noexcept {
+    return pages_.free_pages() < pages_.sizes().capacity_pages / 10;
+  }
+  // By a thread that holds the region and is inside.
+  void withdraw_tail(set& s, entry& e) noexcept;
+  // Of all regions, if any was cut off since the last time.  By a thread that is inside.
+  void withdraw_tails() noexcept;
+  void note_cut() noexcept { cut_.store(true, std::memory_order_relaxed); }
+
   // Nobody is at work: nothing is left to recover.
   void come_to_rest() noexcept {
     if (!has_log()) return;
@@ -226,6 +244,7 @@ class domain {
       out.levelled += t->levelled.get();
       out.replicas_made += t->replicas_made.get();
       out.replicas_given += t->replicas_given.get();
+      out.grown += t->grown.get();
       for (unsigned i = 0; i < techniques; ++i) {
         out.changes[i] += t->changes[i].get();
         out.bytes[i] += t->bytes[i].get();
@@ -322,9 +341,11 @@ class domain {
   std::mutex giving_;  // held while places are given back, and while a set comes or goes
   std::array<std::unique_ptr<set>, layout::sets_max> sets_;
   std::array<std::unique_ptr<thread>, epochs::threads_max> threads_;
+  std::atomic<bool> cut_{true};  // a region may have pages that it does not need
   recovery_report report_;
 };
 
 }  // namespace nvm::region
 
 #include "region/domain_open.hpp"
+#include "region/tails.hpp"

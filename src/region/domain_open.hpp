@@ -215,6 +215,8 @@ class domain<M>::finder {
         return;
       }
       made->capacity = run->bytes;
+      // More than it has got to grow.
+      made->cut = run->bytes > round_up(f.length + f.length / 4, domain_.pages_.sizes().page_bytes()) ? 1 : 0;
       named.push_back(place);
     }
     made->place.store(place, std::memory_order_relaxed);

@@ -26,6 +26,7 @@ struct alignas(line_bytes) entry {
   std::uint64_t levelling : 12 = 0;
   // The region has lost bytes at its end since its place was taken: a record may be replayed there.
   std::uint64_t shrunk : 1 = 0;
+  std::uint64_t cut : 1 = 0;  // it may have pages that it does not need since it was cut off
 
   static constexpr std::uint64_t dropped = ~std::uint64_t{0};
 

@@ -21,16 +21,17 @@
 
 namespace nvm::region {
 
-// A slot or a run.
+// A slot, a run, or pages that were the last of one.
 struct left_place {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
   std::uint16_t owner = 0;
   std::uint8_t in_class = run;
   static constexpr std::uint8_t run = 255;
+  static constexpr std::uint8_t tail = 254;
   // Where its bytes are: what leases name.
   [[nodiscard]] std::uint64_t bytes_at() const noexcept {
-    if (in_class == run) return offset;
+    if (in_class >= tail) return offset;
     return offset + (layout::is_of_partners(in_class) ? sizeof(layout::partner) : sizeof(layout::header));
   }
 };
@@ -142,7 +143,8 @@ class limbo {
   // The places of an owner that goes as a whole.
   void forget_places_of(std::uint16_t owner) noexcept {
     const std::lock_guard guard{lock_};
-    const auto its = [&](const left_place& p) { return p.owner == owner; };
+    // Tails are no longer its own.
+    const auto its = [&](const left_place& p) { return p.owner == owner && p.in_class != left_place::tail; };
     std::erase_if(now_.places, its);
     std::erase_if(leased_, its);
     for (const auto& g : waiting_) std::erase_if(g->places, its);

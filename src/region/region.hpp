@@ -4,6 +4,7 @@
 //   region_lock.hpp         the lock of a region; entry.hpp: what is known of an open one
 //   table.hpp               from the number to the entry
 //   places.hpp              slots and runs of a set; limbo.hpp: those that were left
+//   tails.hpp               pages of regions that were cut off
 //   leases.hpp              which bytes have to stay as they are; hold.hpp: pointers to them
 //   partners.hpp            replicas, for what is stored in place; partner_writes.hpp: storing it
 //   record_log.hpp          one record for each change

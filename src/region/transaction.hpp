@@ -125,6 +125,7 @@ class transaction {
   // ---- commit (transaction_commit.hpp) ----
   [[nodiscard]] status prepare(bool large_by_copy) noexcept;
   void plan(member& m, bool large_by_copy) noexcept;
+  [[nodiscard]] bool grow_in_place(entry& e, std::uint64_t bytes) noexcept;
   [[nodiscard]] bool close_to_leases(entry& e) noexcept;
   [[nodiscard]] bool forget_leases(entry& e) noexcept;
   [[nodiscard]] status take_places(member& m) noexcept;

@@ -35,7 +35,7 @@ void transaction<M>::plan(member& m, bool large_by_copy) noexcept {
   const bool small = low + high <= checked_max;
   // Bytes that were cut off are there until the commit, and must not be written over before.
   const bool over_cut = m.survived < e.written.load(std::memory_order_relaxed) && high > checked_max;
-  bool moves = !has_place || m.written > e.capacity || over_cut;
+  bool moves = !has_place || over_cut || (m.written > e.capacity && (low != 0 || !grow_in_place(e, m.written)));
   if (!moves && low != 0) {
     const std::uint64_t before = e.length.load(std::memory_order_relaxed);
     const bool major = !small && 2 * low >= before;
@@ -56,6 +56,23 @@ void transaction<M>::plan(member& m, bool large_by_copy) noexcept {
     m.by = m.how == mode::marked || (m.how != mode::checked && !small) ? technique::marked : technique::record;
   }
   m.moves = moves;
+}
+
+// Whether its run has room for so many bytes, with the pages after it (hole A1); they stay its own if the transaction
+// fails.  Room to grow is a wish.
+template <media M>
+bool transaction<M>::grow_in_place(entry& e, std::uint64_t bytes) noexcept {
+  if (e.inside()) return false;
+  const std::uint64_t page = domain_.pages().sizes().page_bytes();
+  const std::uint64_t has = ceil_div(e.capacity, page);
+  for (const std::uint64_t wish : {bytes + bytes / 4, bytes}) {
+    const std::uint64_t more = ceil_div(wish, page) - has;
+    if (!domain_.pages().extend(e.place.load(std::memory_order_relaxed), more)) continue;
+    e.capacity = (has + more) * page;
+    thread_.grown.add(1);
+    return true;
+  }
+  return false;
 }
 
 // Whether the region can be changed in place: no lease looks there, or begins to before the transaction is over.
@@ -328,6 +345,10 @@ void transaction<M>::settle(member& m, std::uint64_t version) noexcept {
   }
   if (m.kept < e.written.load(std::memory_order_relaxed)) e.shrunk = 1;
   if (m.home != 0) e.place.store(m.home, std::memory_order_relaxed);
+  if (!m.created && m.length < e.length.load(std::memory_order_relaxed) && !e.inside()) {
+    e.cut = 1;
+    domain_.note_cut();
+  }
   if (m.new_place != 0) {
     leave_run();
     if (m.new_header != 0) leave_slot();
@@ -337,6 +358,7 @@ void transaction<M>::settle(member& m, std::uint64_t version) noexcept {
     e.capacity = m.new_capacity;
     e.levelling = 0;
     e.shrunk = 0;
+    e.cut = 0;
   }
   e.written.store(m.written, std::memory_order_relaxed);
   e.length.store(m.length, std::memory_order_relaxed);
@@ -398,6 +420,7 @@ status transaction<M>::commit() noexcept {
   for (member& m : members_) {
     count(m);
     if (m.created) domain_.left().spare(1);
+    if (m.of->cut != 0 && domain_.short_of_pages()) domain_.withdraw_tail(set_, *m.of);
     m.of->lock.let_go();
   }
   end();

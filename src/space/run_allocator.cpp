@@ -256,6 +256,12 @@ std::optional<std::uint64_t> run_allocator::find_crossing(std::uint64_t end, std
   return std::nullopt;
 }
 
+bool run_allocator::take_at(std::uint64_t page, std::uint64_t count) noexcept {
+  if (!range_inside(page, count, size_pages()) || !is_free(page)) return false;
+  const std::lock_guard guard{crossing_};
+  return take_exactly(page, count);
+}
+
 bool run_allocator::take_exactly(std::uint64_t page, std::uint64_t count) noexcept {
   bool free = true;
   each_chunk(page, count, [&](std::uint64_t chunk, std::uint64_t mask) {

@@ -47,6 +47,8 @@ class run_allocator {
 
   // `count` consecutive free pages, now in use; coarse extents lie at multiples of their size.
   [[nodiscard]] std::optional<std::uint64_t> take(unsigned arena, page_use use, std::uint64_t count) noexcept;
+  // These pages, now in use; false: one of them is, or the pool has it not.
+  [[nodiscard]] bool take_at(std::uint64_t page, std::uint64_t count) noexcept;
   void give(std::uint64_t page, std::uint64_t count) noexcept;
 
   [[nodiscard]] std::uint64_t free_pages() const noexcept { return free_.load(std::memory_order_relaxed); }

@@ -16,6 +16,8 @@
 /// Extent of a structure: steps 1 and 2 of an extent; its objects are the structure's business.
 /// Run of a structure:
 ///   1. S page map entry; F it;                     | space/E6  it is the structure's before anything leads there
+///   longer: 1. S page map entry; F it;             | space/E7  before anything leads to bytes there
+///   shorter: 1. S page map entry; F it;            | space/E8  the pages after it may get another use
 /// Either, given back:
 ///   1. S page map entry 0; F it;                   | space/E5  its pages may get another use
 /// Recovery: an extent without objects is one like any other; recovery of the lanes frees every log run that has an
@@ -282,6 +284,12 @@ class space final : public space_types, public structure_pages {
   using structure_pages::take_run;
   [[nodiscard]] result<std::uint64_t> take_run(unsigned arena, const run_wish& wish) noexcept override;
   void give(std::span<const std::uint64_t> offsets) noexcept override;
+  [[nodiscard]] status extend(std::uint64_t offset, std::uint64_t pages) noexcept override;
+  void shorten(std::uint64_t offset, std::uint64_t pages) noexcept override;
+  void release(std::uint64_t offset, std::uint64_t pages) noexcept override;
+  [[nodiscard]] std::uint64_t free_pages() const noexcept override {
+    return index_.pages.free_pages() + (index_.sizes().capacity_pages - index_.pages.size_pages());
+  }
   [[nodiscard]] result<owned_pages> owned_at(std::uint64_t offset) const noexcept override;
   void each_owned(std::uint64_t first, std::uint64_t end, void* context,
                   bool (*visit)(void* context, const owned_pages&)) const noexcept override;

@@ -62,6 +62,37 @@ void space<M, S>::give(std::span<const std::uint64_t> offsets) noexcept {
 }
 
 template <media M, log::settler S>
+status space<M, S>::extend(std::uint64_t offset, std::uint64_t pages) noexcept {
+  const geometry& g = index_.sizes();
+  const std::uint64_t page = g.page_of(offset);
+  layout::page_entry e = layout::unpack(index_.map.load(page) & checked_mask);
+  NVM_ASSERT(!layout::transactional(e) && e.kind == page_kind::run);
+  const std::uint64_t end = page + e.length_pages;
+  if (!index_.pages.take_at(end, pages)) {
+    return fail(errc::no_space, "the %lu pages after the run at offset %lu are not free", pages, offset);
+  }
+  platform::memory_watch::accessible(base_ + g.page_offset(end), pages << g.page_shift);
+  settle_freed_runs();
+  e.length_pages += static_cast<std::uint32_t>(pages);
+  enter(page, e);
+  medium_.fence(edge{"space/E7"});
+  return {};
+}
+template <media M, log::settler S>
+void space<M, S>::shorten(std::uint64_t offset, std::uint64_t pages) noexcept {
+  const std::uint64_t page = index_.sizes().page_of(offset);
+  layout::page_entry e = layout::unpack(index_.map.load(page) & checked_mask);
+  NVM_ASSERT(!layout::transactional(e) && e.kind == page_kind::run && pages != 0 && pages < e.length_pages);
+  e.length_pages = static_cast<std::uint32_t>(pages);
+  enter(page, e);
+  medium_.fence(edge{"space/E8"});
+}
+template <media M, log::settler S>
+void space<M, S>::release(std::uint64_t offset, std::uint64_t pages) noexcept {
+  index_.pages.give(index_.sizes().page_of(offset), pages);
+}
+
+template <media M, log::settler S>
 result<owned_pages> space<M, S>::owned_at(std::uint64_t offset) const noexcept {
   const geometry& g = index_.sizes();
   const std::uint64_t size = index_.pages.size_pages();

@@ -60,6 +60,16 @@ class structure_pages {
   virtual void give(std::span<const std::uint64_t> offsets) noexcept = 0;
   void give(std::uint64_t offset) noexcept { give(std::span{&offset, 1}); }
 
+  // Adds `pages` pages at the end of a run, durably on return; the caller lets nobody else change it.  errc::no_space:
+  // they are not free.
+  [[nodiscard]] virtual status extend(std::uint64_t offset, std::uint64_t pages) noexcept = 0;
+  // The run has `pages` pages from here on, durably on return.  The rest is nobody's, and gets no other use before
+  // release(), or the next opening of the pool.
+  virtual void shorten(std::uint64_t offset, std::uint64_t pages) noexcept = 0;
+  virtual void release(std::uint64_t offset, std::uint64_t pages) noexcept = 0;
+  // Pages that the pool has free, or can grow by.
+  [[nodiscard]] virtual std::uint64_t free_pages() const noexcept = 0;
+
   // What owns the page that holds `offset` and begins at or before it; errc::bad_pointer: no structure does.
   [[nodiscard]] virtual result<owned_pages> owned_at(std::uint64_t offset) const noexcept = 0;
   // Calls visit for each extent and run of any structure whose first page is one of [first, end), until it says false.

@@ -36,10 +36,10 @@ const std::vector<survivor> survivors{
 const std::set<std::string> names_only{
     "region/E3",  // of publish(): the record becomes durable with image/E1
 };
-// space/E5 and E6 are those of all structures.
+// space/E5 to E8 are those of all structures.
 bool is_own(const std::string& place) {
   return place.find("region/") != std::string::npos || place.find("space_structures.hpp") != std::string::npos ||
-         place == "space/E5" || place == "space/E6";
+         place == "space/E5" || place == "space/E6" || place == "space/E7" || place == "space/E8";
 }
 std::vector<place_in_sources> ours(const std::regex& what, bool by_line) {
   std::vector<place_in_sources> all = places_in_sources({"region", "space"}, what, by_line);
@@ -146,6 +146,11 @@ TEST(region_planted, a_record_replayed_into_what_has_taken_its_place_is_found) {
   for (const model m : {model::x86, model::torn8}) {
     EXPECT_TRUE(finds(plant::place_back_early, "places are used again", m)) << name_of(m);
     EXPECT_TRUE(finds(plant::place_back_early, "the last places are used again", m)) << name_of(m);
+  }
+}
+TEST(region_planted, a_record_replayed_into_pages_that_were_withdrawn_is_found) {
+  for (const model m : {model::x86, model::torn8}) {
+    EXPECT_TRUE(finds(plant::tail_beside_record, "tails are withdrawn", m)) << name_of(m);
   }
 }
 TEST(region_planted, a_header_that_a_moved_region_has_left_is_found) {

@@ -150,6 +150,43 @@ void one_moves_for_levelling(player& p) {
   }
 }
 
+// The pages after its run are free.
+void one_grows_in_place(player& p) {
+  p.make_set("a");
+  p.create("a", 1, 3000, 3000);
+  p.truncate_log();
+  p.on_machine().explore_from_here();
+  p.append("a", 1, 300);  // by its record
+  p.append("a", 1, 900);
+  p.append("a", 1, 2000);  // beside it
+  p.create("a", 2, 2500, 2500);
+  p.append("a", 1, 3000);
+  p.group("a", {p.appending(1, 400), p.appending(2, 1500)});
+  p.reopen();
+  p.append("a", 2, 1000);
+}
+// A record could be replayed into the pages that others get.
+void tails_are_withdrawn(player& p) {
+  p.make_set("a");
+  std::uint64_t last = 1;
+  while (last < 12 && p.try_change("a", p.creation(last + 1, 6000, 6000))) ++last;
+  p.truncate_log();
+  p.on_machine().explore_from_here();
+  p.write("a", 2, 5000, 300);
+  p.write("a", 3, 4000, 300, mode::marked);
+  p.truncate("a", 2, 1500);
+  p.collect();
+  p.collect();
+  (void)p.try_change("a", p.creation(1, 2100, 2100));
+  p.group("a", {p.truncating(3, 2000), p.writing(2, 0, 100)});
+  p.collect();
+  (void)p.try_change("a", p.creation(12, 3000, 3000));
+  p.append("a", 2, 300);
+  (void)p.try_change("a", p.appending(2, 2000));
+  p.reopen();
+  p.truncate("a", 4, 100);
+  (void)p.try_change("a", p.creation(11, 4000, 4000));
+}
 // By each technique, in a slot and in a run, alone and in a group; places come back when they are let go.
 void one_is_leased(player& p) {
   p.make_set("a");
@@ -561,6 +598,8 @@ const std::vector<region_story>& region_stories() {
       {"places are used again", places_are_used_again},
       {"the last places are used again", last_places_are_used_again, 72},
       {"one moves for levelling", one_moves_for_levelling},
+      {"one grows in place", one_grows_in_place, 120},
+      {"tails are withdrawn", tails_are_withdrawn, 72},
       {"one is leased", one_is_leased, 120},
       {"leased in a full pool", leased_in_a_full_pool, 72},
       {"groups of one", groups_of_one, 120},

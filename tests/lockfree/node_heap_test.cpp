@@ -28,6 +28,10 @@ class meddled_pages final : public structure_pages {
     return inner_.take_run(arena, wish);
   }
   void give(std::span<const std::uint64_t> offsets) noexcept override { inner_.give(offsets); }
+  status extend(std::uint64_t offset, std::uint64_t count) noexcept override { return inner_.extend(offset, count); }
+  void shorten(std::uint64_t offset, std::uint64_t count) noexcept override { inner_.shorten(offset, count); }
+  void release(std::uint64_t offset, std::uint64_t count) noexcept override { inner_.release(offset, count); }
+  std::uint64_t free_pages() const noexcept override { return inner_.free_pages(); }
   result<owned_pages> owned_at(std::uint64_t offset) const noexcept override { return inner_.owned_at(offset); }
   void each_owned(std::uint64_t first, std::uint64_t end, void* context,
                   bool (*visit)(void*, const owned_pages&)) const noexcept override {

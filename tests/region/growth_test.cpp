@@ -1,0 +1,167 @@
+// Runs that grow where they are, and give back what they do not need.
+#include <map>
+
+#include "ground.hpp"
+
+namespace nvm::region::testing {
+namespace {
+
+using media_type = direct_media;
+
+class region_growth : public ::testing::Test {
+ protected:
+  void start(std::uint64_t pages, std::uint64_t capacity) {
+    pool = std::make_unique<ground<media_type>>(pool_geometry(pages, capacity), settings(), isa::best_write_back());
+    join();
+  }
+  void join() {
+    set = &pool->make("subject");
+    t = &pool->join();
+  }
+  template <class Body>
+  status change(std::uint64_t rid, bool joins, Body&& body) {
+    return change_alone(pool->all(), *set, *t, rid, mode::adaptive, joins, body);
+  }
+  status create(std::uint64_t rid, std::uint64_t size) {
+    auto bytes = pattern(rid, size);
+    const status s = change(rid, false, [&](auto& tx) -> status {
+      if (status made = tx.create(rid, size, 0); !made) return made;
+      return tx.write(rid, 0, bytes);
+    });
+    if (s) model[rid] = bytes;
+    return s;
+  }
+  status append(std::uint64_t rid, std::uint64_t bytes) {
+    const auto b = pattern(++patterns, bytes);
+    const status s = change(rid, true, [&](auto& tx) -> status {
+      const auto at = tx.append(rid, b);
+      return at ? status{} : status{at.error()};
+    });
+    if (s) model[rid].insert(model[rid].end(), b.begin(), b.end());
+    return s;
+  }
+  status truncate(std::uint64_t rid, std::uint64_t length) {
+    const status s = change(rid, true, [&](auto& tx) { return tx.truncate(rid, length); });
+    if (s) model[rid].resize(length);
+    return s;
+  }
+  void compare() {
+    for (const auto& [rid, bytes] : model) {
+      std::vector<std::byte> seen(bytes.size() + 1);
+      const auto n = read(pool->all(), *set, *t, rid, 0, seen);
+      ASSERT_TRUE(n) << last_message();
+      seen.resize(*n);
+      EXPECT_EQ(seen, bytes) << rid;
+    }
+  }
+  void crash() {
+    pool->crash_and_open();
+    join();
+    compare();
+  }
+  void collect() {
+    for (int i = 0; i < 3; ++i) pool->all().collect(true);
+  }
+  statistics sum() {
+    statistics s;
+    pool->all().sum_up(s);
+    return s;
+  }
+  std::uint64_t fill(std::uint64_t bytes) {
+    while (create(next, bytes)) ++next;
+    return next;
+  }
+
+  std::unique_ptr<ground<media_type>> pool;
+  set_state<media_type>* set = nullptr;
+  thread_state<media_type>* t = nullptr;
+  std::map<std::uint64_t, std::vector<std::byte>> model;
+  std::uint64_t patterns = 1000;
+  std::uint64_t next = 100;
+};
+
+TEST_F(region_growth, of_one_that_is_appended_to_copies_nothing) {
+  start(2048, 4096);
+  ASSERT_TRUE(create(1, 3000));
+  for (unsigned i = 0; i < 300; ++i) ASSERT_TRUE(append(1, i % 3 == 0 ? 100 : 4000)) << last_message();
+  compare();
+  EXPECT_GT(sum().grown, 5U);
+  // The end of the pool, and pages of others, are in the way now and then.
+  EXPECT_LE(sum().changes[static_cast<unsigned>(technique::copy)], 10U);
+  crash();
+  ASSERT_TRUE(append(1, 9000));
+  compare();
+}
+
+TEST_F(region_growth, goes_elsewhere_where_pages_are_in_use) {
+  start(512, 512);
+  for (std::uint64_t rid = 1; rid <= 6; ++rid) ASSERT_TRUE(create(rid, 4096));
+  for (unsigned i = 0; i < 12; ++i) {
+    for (std::uint64_t rid = 1; rid <= 6; ++rid) ASSERT_TRUE(append(rid, 3000)) << last_message();
+  }
+  compare();
+  EXPECT_GT(sum().changes[static_cast<unsigned>(technique::copy)], 0U);
+  collect();
+  crash();
+  for (std::uint64_t rid = 1; rid <= 6; ++rid) {
+    ASSERT_TRUE(change(rid, true, [&](auto& tx) { return tx.drop(rid); }));
+  }
+  pool->all().come_to_rest();
+  pool->all().drop(*set);
+  const std::uint64_t free = pool->free_pages();
+  pool->crash_and_open();
+  EXPECT_EQ(pool->free_pages(), free);
+}
+
+TEST_F(region_growth, of_a_full_pool_takes_what_truncated_regions_do_not_need) {
+  start(128, 128);
+  ASSERT_TRUE(create(1, 100'000));
+  // There is room: it stays.
+  ASSERT_TRUE(truncate(1, 5000));
+  const std::uint64_t last = fill(20'000);
+  ASSERT_GT(last, 110U);  // more than there was room for beside the 25 pages
+  compare();
+  ASSERT_TRUE(truncate(100, 10));
+  ASSERT_TRUE(truncate(101, 4097));
+  collect();
+  EXPECT_TRUE(create(2, 8000)) << last_message();
+  EXPECT_TRUE(create(3, 8000)) << last_message();
+  compare();
+  EXPECT_TRUE(append(101, 4000)) << last_message();
+  crash();
+  // Known again after a crash.
+  ASSERT_TRUE(truncate(102, 4000));
+  EXPECT_TRUE(create(4, 8000)) << last_message();
+  compare();
+}
+
+TEST_F(region_growth, takes_no_page_under_a_lease) {
+  start(64, 64);
+  ASSERT_TRUE(create(1, 20'000));
+  (void)fill(9000);
+  (void)fill(4000);
+  const auto before = model[1];
+  const auto l = hold(pool->all(), *set, *t, 1);
+  ASSERT_TRUE(l) << last_message();
+  ASSERT_TRUE(truncate(1, 100));
+  collect();
+  EXPECT_EQ(create(2, 4096).error(), errc::no_space);
+  EXPECT_TRUE(std::equal(before.begin(), before.end(), l->bytes));
+  ASSERT_TRUE(let_go(pool->all(), *l));
+}
+
+// Dropping a set loses none of the pages that its regions gave back before.
+TEST_F(region_growth, loses_no_page_with_its_set) {
+  start(64, 64);
+  ASSERT_TRUE(create(1, 20'000));
+  (void)fill(9000);
+  ASSERT_TRUE(truncate(1, 100));
+  pool->all().drop(*set);
+  collect();
+  const std::uint64_t free = pool->free_pages();
+  pool->crash_and_open();
+  EXPECT_EQ(pool->free_pages(), free);
+}
+
+}  // namespace
+}  // namespace nvm::region::testing
