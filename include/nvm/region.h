@@ -14,7 +14,8 @@
  * none, takes no lock and no locked instruction.
  *
  * Durability.  On return of a call, and of a commit, what it did is durable; on NVM_SSD with NVM_REGIONS_NO_WAIT after
- * nvm_regions_wait().  What a read has returned is durable as well.  Errors are 0 or -1 with nvm_errno().
+ * nvm_regions_wait().  What a read has returned is durable as well, and that there is a region or none; what was read
+ * in a transaction, when its commit returns.  Errors are 0 or -1 with nvm_errno().
  * NVM_E_IN_DOUBT: the change is done and other threads see it, but its sync failed: the next open finds it or not.  Any
  * other code: nothing has changed.
  *
@@ -154,7 +155,8 @@ NVM_API nvm_region_group *nvm_region_group_begin(nvm_regions *set, const uint64_
 /* Adds a region.  NVM_E_BUSY: another thread holds it, and waiting might be for ever: abort, and begin with it among
  * the first.  NVM_E_TX_OPEN: it is in a transaction of this thread already. */
 NVM_API int nvm_region_group_join(nvm_region_group *group, uint64_t rid, unsigned mode);
-/* Makes a region, or takes away one that has joined, when the group commits; no other thread finds a new one before. */
+/* Makes a region, or takes away one that has joined, when the group commits; until then no other thread finds a new
+ * one, and one that makes it as well waits. */
 NVM_API int nvm_region_group_create(nvm_region_group *group, uint64_t rid, uint64_t size);
 NVM_API int nvm_region_group_drop(nvm_region_group *group, uint64_t rid);
 /* Whatever commit returns, the group is over.  NVM_E_TOO_LARGE: more regions than one record takes.  By the thread that

@@ -86,7 +86,15 @@ template <effect What, class Call>
     if (status s = set->pool->engine->wait(0); !s) return s.error();
   }
   auto answer = call(**part);
-  if (!answer) return if_intact(set->pool, answer.error()).error();
+  if (!answer) {
+    // That there is a region, or none, or how long it is, others may have made so a moment ago.
+    const errc why = answer.error();
+    const bool seen = why == errc::not_found || why == errc::exists || why == errc::invalid;
+    if (seen && set->waits) {
+      if (status s = wait_for_position(set, (*part)->number); !s) return s.error();
+    }
+    return if_intact(set->pool, why).error();
+  }
   if (What != effect::begins && set->waits) {
     if (status s = wait_for_position(set, (*part)->number); !s) return s.error();
   }

@@ -49,6 +49,8 @@ struct set_state {
   places<M> where;
   partners partners_of;
   unsigned index;  // in the directory
+  // Of an image medium: version of the last transaction that has made a region or taken one away.
+  std::atomic<std::uint64_t> newest{0};
 };
 
 template <media M>
@@ -160,6 +162,15 @@ class domain {
     domain& domain_;
     thread& thread_;
   };
+
+  // On an image medium others see what is not durable yet: of the region as it is, or, nullptr, that there is none.
+  static void has_seen(thread& t, const set& s, const entry* e) noexcept {
+    if constexpr (M::atomic_batches) {
+      // acquire: pairs with settle(): before the table shows it.
+      const std::uint64_t version = (e != nullptr ? e->newest : s.newest).load(std::memory_order_acquire);
+      t.position = std::max<lsn_t>(t.position, version);
+    }
+  }
 
   // ---- what waits ----
 

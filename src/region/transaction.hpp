@@ -51,8 +51,8 @@ class transaction {
 
   // errc::not_found, busy, exists (it is in the transaction already), no_memory.
   [[nodiscard]] status join(std::uint64_t rid, mode how = mode::adaptive) noexcept;
-  // A region of `size` bytes that read as zeros, with room for `room` at least.  errc::exists, no_space, no_memory,
-  // too_large.
+  // A region of `size` bytes that read as zeros, with room for `room` at least.  errc::exists, busy, no_space,
+  // no_memory, too_large.
   [[nodiscard]] status create(std::uint64_t rid, std::uint64_t size, std::uint64_t room) noexcept;
   // The rest is about regions that have joined; errc::not_found otherwise, or after drop().
   [[nodiscard]] status drop(std::uint64_t rid) noexcept;
@@ -112,6 +112,7 @@ class transaction {
     return &set_ == &s && members_[sorted_.back()].of->rid < e.rid;
   }
   [[nodiscard]] status hold(entry& e) noexcept;
+  [[nodiscard]] status insert(entry& made) noexcept;
   [[nodiscard]] status add(member& m, std::uint64_t offset, bytes from) noexcept;
   void cut_changes(member& m, std::uint64_t length) noexcept;
   [[nodiscard]] const std::byte* bytes_of(const change& c) const noexcept {
@@ -180,9 +181,34 @@ status transaction<M>::hold(entry& e) noexcept {
   } else if (!e.lock.try_hold()) {
     return fail(errc::busy, "region %lu is held by another transaction, and waiting for it might be for ever", e.rid);
   }
-  if (e.length.load(std::memory_order_relaxed) != entry::dropped) return {};
+  if (e.length.load(std::memory_order_relaxed) != entry::dropped) {
+    domain_.has_seen(thread_, set_, &e);
+    return {};
+  }
   e.lock.let_go();
+  domain_.has_seen(thread_, set_, nullptr);
   return fail(errc::not_found, "there is no region %lu", e.rid);
+}
+
+// A region that another transaction is about to make or take away is there, or not, when that is over.
+template <media M>
+status transaction<M>::insert(entry& made) noexcept {
+  for (;;) {
+    status s = set_.regions.insert(&made);
+    if (s || s.error() != errc::exists) return s;
+    entry* const e = set_.regions.find(made.rid);
+    if (e == nullptr) continue;
+    if (e->length.load(std::memory_order_acquire) != entry::dropped) {
+      domain_.has_seen(thread_, set_, e);
+      return s;
+    }
+    if (status held = hold(*e); held) {
+      e->lock.let_go();
+      return fail(errc::exists, "there is a region %lu already", made.rid);
+    } else if (held.error() != errc::not_found) {
+      return held;
+    }
+  }
 }
 
 template <media M>
@@ -190,7 +216,10 @@ status transaction<M>::join(std::uint64_t rid, mode how) noexcept try {
   if (has(rid)) return fail(errc::exists, "region %lu is in the transaction already", rid);
   expect_member();
   entry* const e = set_.regions.find(rid);
-  if (e == nullptr) return fail(errc::not_found, "there is no region %lu", rid);
+  if (e == nullptr) {
+    domain_.has_seen(thread_, set_, nullptr);
+    return fail(errc::not_found, "there is no region %lu", rid);
+  }
   if (status s = hold(*e); !s) return s;
   member m;
   m.of = e;
@@ -230,7 +259,7 @@ status transaction<M>::create(std::uint64_t rid, std::uint64_t size, std::uint64
     made->capacity = wanted;  // what its run will have
   }
   made->lock.hold();
-  if (status s = set_.regions.insert(made.get()); !s) {
+  if (status s = insert(*made); !s) {
     set_.where.put_slot(in_class, *at);
     domain_.left().spare(1);
     return s;

@@ -331,6 +331,15 @@ void transaction<M>::settle(member& m, std::uint64_t version) noexcept {
   };
   e.newest.store(version, std::memory_order_relaxed);
   if (settle_partner(m, version)) --promised_;
+  if constexpr (M::atomic_batches) {
+    if (m.dropped || m.created) {
+      // release: pairs with has_seen().
+      std::uint64_t before = set_.newest.load(std::memory_order_relaxed);
+      while (before < version && !set_.newest.compare_exchange_weak(before, version, std::memory_order_release,
+                                                                    std::memory_order_relaxed)) {
+      }
+    }
+  }
   if (m.dropped) {
     leave_run();
     leave_slot();

@@ -1,5 +1,6 @@
 // Regions under threads: readers see whole changes, groups are one change, nothing is lost of what writers add.
 #include <atomic>
+#include <chrono>
 #include <numeric>
 #include <thread>
 
@@ -315,6 +316,50 @@ TEST(region_threads, drops_sets_while_places_are_given_back) {
   const std::uint64_t free = pool.free_pages();
   pool.crash_and_open();
   EXPECT_EQ(pool.free_pages(), free);
+}
+
+// Whether there is a region that another transaction is about to make, is known when that is over.
+TEST(region_threads, that_make_one_region_wait_for_what_becomes_of_the_first) {
+  ground<media_type> pool{roomy(), settings(), best()};
+  auto& set = pool.make("subject");
+  auto& first = pool.join();
+  const auto make = [&](auto& t, std::uint64_t rid) {
+    return change_alone(pool.all(), set, t, rid, mode::adaptive, false, [&](auto& tx) { return tx.create(rid, 8, 0); });
+  };
+  ASSERT_TRUE(make(first, 9));
+  for (const bool commits : {false, true}) {
+    std::atomic<bool> begun{false};
+    std::atomic<bool> over{false};
+    crew all;
+    const typename domain<media_type>::inside here{pool.all(), first};
+    transaction<media_type> tx{pool.all(), set, first};
+    ASSERT_TRUE(tx.create(5, 8, 0)) << last_message();
+    all.add([&] {
+      auto& t = pool.join();
+      {
+        // It would have to wait with a region that comes later.
+        const typename domain<media_type>::inside inside{pool.all(), t};
+        transaction<media_type> other{pool.all(), set, t};
+        EXPECT_TRUE(other.join(9)) << last_message();
+        const status s = other.create(5, 8, 0);
+        EXPECT_TRUE(!s && s.error() == errc::busy) << last_message();
+      }
+      begun = true;
+      const status s = make(t, 5);
+      EXPECT_TRUE(over.load()) << "it was told what nobody knew";
+      EXPECT_TRUE(commits ? !s && s.error() == errc::exists : static_cast<bool>(s)) << last_message();
+      EXPECT_TRUE(length(pool.all(), set, t, 5)) << last_message();
+      EXPECT_TRUE(change_alone(pool.all(), set, t, 5, mode::adaptive, true, [](auto& x) { return x.drop(5); }));
+    });
+    while (!begun.load()) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds{5});
+    over = true;
+    if (commits) {
+      EXPECT_TRUE(tx.commit()) << last_message();
+    } else {
+      tx.abort();
+    }
+  }
 }
 
 // Regions come and go under readers that know their numbers.
