@@ -40,12 +40,16 @@ bool take_effect(const kv_event& e, possibility& p) {
       p.present = false;
       p.value = 0;
       return true;
+    case kv_call::insert:
+      if (!p.present) p.value = e.value;
+      p.present = true;
+      return true;
   }
   return false;
 }
 
 const char* name_of(kv_call c) {
-  constexpr const char* names[] = {"get", "put", "update", "remove"};
+  constexpr const char* names[] = {"get", "put", "update", "remove", "insert"};
   return names[static_cast<unsigned>(c)];
 }
 

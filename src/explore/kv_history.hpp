@@ -19,12 +19,13 @@ enum class kv_call : std::uint8_t {
   put,     // sets the value
   update,  // sets the value if there is one; found
   remove,  // found
+  insert,  // sets the value if there is none; found
 };
 
 struct kv_event {
   std::uint64_t key = 0;
   kv_call call = kv_call::get;
-  std::uint64_t value = 0;  // put, update: the new one; get: the one found
+  std::uint64_t value = 0;  // put, update, insert: the new one; get: the one found
   bool found = false;
   bool returned = false;    // false: a crash came first
   std::uint64_t begun = 0;  // one clock for all threads and processes

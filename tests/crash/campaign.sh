@@ -8,6 +8,7 @@
 #        campaign.sh lockfree [arguments]                   calls on lock-free structures, and kills, ten minutes: see
 #                                                           ../history/lockfree.sh
 #        campaign.sh stores [arguments]                     calls on stores, and kills: see ../history/stores.sh
+#        campaign.sh regions [arguments]                    calls about regions, and kills: see ../history/regions.sh
 #        campaign.sh told [arguments]                       faults at syncs and growths: see ../faults/told.sh
 #        campaign.sh damage [arguments]                     damages pools, checks and repairs them: see ../damage/campaign.py
 #        campaign.sh intrinsics [--write]                   storing intrinsics and loops, compiled and taken back: see
@@ -22,7 +23,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-usage() { sed -n '4,19s/^# \{0,1\}//p' tests/crash/campaign.sh >&2; exit 2; }
+usage() { sed -n '4,20s/^# \{0,1\}//p' tests/crash/campaign.sh >&2; exit 2; }
 
 if [ "${1:-}" = kills ]; then
   shift
@@ -58,6 +59,11 @@ fi
 if [ "${1:-}" = stores ]; then
   shift
   exec tests/history/stores.sh "$@"
+fi
+
+if [ "${1:-}" = regions ]; then
+  shift
+  exec tests/history/regions.sh "$@"
 fi
 
 if [ "${1:-}" = told ]; then

@@ -41,6 +41,13 @@ TEST(kv_history, follows_one_thread) {
   EXPECT_FALSE(holds({change(kv_call::update, 7, false, 1, 2), get(7, 3, 4)}));
 }
 
+TEST(kv_history, lets_an_insertion_set_what_there_is_not) {
+  EXPECT_TRUE(holds({change(kv_call::insert, 7, false, 1, 2), change(kv_call::insert, 8, true, 3, 4), get(7, 5, 6)}));
+  EXPECT_FALSE(holds({change(kv_call::insert, 7, false, 1, 2), change(kv_call::insert, 8, true, 3, 4), get(8, 5, 6)}));
+  EXPECT_FALSE(holds({change(kv_call::insert, 7, false, 1, 2), change(kv_call::insert, 8, false, 3, 4)}));
+  EXPECT_FALSE(holds({change(kv_call::insert, 7, true, 1, 2), get_nothing(3, 4)}));
+}
+
 TEST(kv_history, lets_overlapping_calls_take_any_order) {
   EXPECT_TRUE(holds({put(7, 1, 10), put(8, 2, 9), get(7, 11, 12)}));
   EXPECT_TRUE(holds({put(7, 1, 10), put(8, 2, 9), get(8, 11, 12)}));

@@ -43,28 +43,20 @@ class basic_history_rig {
 
   // In a process that is killed while it works.
   void run_and_kill(std::uint32_t count, std::chrono::microseconds after) {
-    log_->running.store(0);
-    const pid_t child = ::fork();
+    const pid_t child = begin_process(count);
     ASSERT_GE(child, 0);
-    if (child == 0) {
-      if (!pool_->open()) ::_exit(3);
-      work_in_threads(count);
-      for (;;) ::pause();
-    }
     while (log_->running.load() < threads_of_history) {
       std::this_thread::yield();
       int status = 0;
       ASSERT_EQ(::waitpid(child, &status, WNOHANG), 0) << "the process ended by itself: " << status;
     }
-    std::this_thread::sleep_for(after);
-    ASSERT_EQ(::kill(child, SIGKILL), 0);
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
-    crashes_.push_back(now());
-    ASSERT_EQ(log_->failures.load(), 0U) << log_->failure;
-    // Whatever it left, the check must be able to say what the next open makes of it.
-    EXPECT_EQ(pool_->check(), 0) << "after crash " << crashes_.size();
+    kill_process(child, after);
+  }
+  // The same, perhaps before its threads have begun, or while it opens the pool.
+  void run_and_kill_early(std::uint32_t count, std::chrono::microseconds after) {
+    const pid_t child = begin_process(count);
+    ASSERT_GE(child, 0);
+    kill_process(child, after);
   }
 
   void look_at_everything() {
@@ -89,6 +81,25 @@ class basic_history_rig {
   }
 
  private:
+  pid_t begin_process(std::uint32_t count) {
+    log_->running.store(0);
+    const pid_t child = ::fork();
+    if (child != 0) return child;
+    if (!pool_->open()) ::_exit(3);
+    work_in_threads(count);
+    for (;;) ::pause();
+  }
+  void kill_process(pid_t child, std::chrono::microseconds after) {
+    std::this_thread::sleep_for(after);
+    ASSERT_EQ(::kill(child, SIGKILL), 0);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
+    crashes_.push_back(now());
+    ASSERT_EQ(log_->failures.load(), 0U) << log_->failure;
+    // Whatever it left, the check must be able to say what the next open makes of it.
+    EXPECT_EQ(pool_->check(), 0) << "after crash " << crashes_.size();
+  }
   void work_in_threads(std::uint32_t count) {
     std::vector<std::thread> all;
     for (unsigned me = 0; me < threads_of_history; ++me) {

@@ -56,7 +56,7 @@ std::int64_t history_store::check() const { return check_pool(path_.c_str()); }
 bool history_store::run_call(recorded_call& c) {
   const key k{c.key};
   const value v{c.value};
-  int found = 0;
+  int found = -1;
   switch (c.call) {
     case explore::kv_call::get: {
       value got{0};
@@ -85,6 +85,8 @@ bool history_store::run_call(recorded_call& c) {
     case explore::kv_call::remove:
       found = nvm_kv_remove(store_, k.bytes, sizeof k.bytes);
       break;
+    case explore::kv_call::insert:
+      break;  // not drawn
   }
   c.found = found == 1;
   return found >= 0;

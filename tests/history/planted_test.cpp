@@ -7,11 +7,12 @@
 #include "base/plant.hpp"
 #include "history_rig.hpp"
 #include "kv_workload.hpp"
+#include "region_workload.hpp"
 
 namespace nvm::tests {
 namespace {
 
-class planted : public engines {
+class planted_faults : public testing::Test {
  protected:
   // One run may be lucky, or a hundred on a busy machine: no two transactions met at the wrong moment.
   template <class Attempt>
@@ -23,6 +24,8 @@ class planted : public engines {
   }
   void TearDown() override { planted_bug = plant::none; }
 };
+class planted : public planted_faults, public testing::WithParamInterface<engine_kind> {};
+using planted_in_regions = planted_faults;
 // On ssd transactions mostly wait for the device, and seldom meet.
 INSTANTIATE_TEST_SUITE_P(on, planted,
                          testing::Values(engine_kind::undo, engine_kind::undo_write_back, engine_kind::redo),
@@ -61,6 +64,34 @@ TEST_P(planted, reads_that_are_not_validated_are_found_in_stores) {
     planted_bug = plant::none;
     // A store that is damaged by it says so, too, but that is not what is asked here.
     return rig.failures() == 0 ? rig.check_calls().value_or("") : std::string{};
+  });
+  EXPECT_FALSE(found.empty());
+  std::printf("%s\n", found.c_str());
+}
+
+// Regions: a read is of two moments, or of a place that has another region by now.
+TEST_F(planted_in_regions, reads_of_regions_that_a_writer_passes_are_found) {
+  if (by_thread_sanitizer) GTEST_SKIP() << "a data race, too";
+  const std::string found = until_found([] {
+    basic_history_rig<history_regions> rig{engine_kind::undo, true};
+    planted_bug = plant::reads_not_validated;
+    rig.run_in_spite_of_failures(3000);
+    planted_bug = plant::none;
+    return rig.failures() == 0 ? rig.check_calls().value_or("") + rig.check_transactions().value_or("") : std::string{};
+  });
+  EXPECT_FALSE(found.empty());
+  std::printf("%s\n", found.c_str());
+}
+
+// Calls that do not wait, and count as if they did: a kill takes some of them back.
+TEST_F(planted_in_regions, calls_that_do_not_wait_for_the_device_are_found) {
+  if (by_thread_sanitizer) GTEST_SKIP() << "processes are killed";
+  std::mt19937_64 random{static_cast<std::uint64_t>(now())};
+  const std::string found = until_found([&] {
+    basic_history_rig<history_regions> rig{engine_kind::ssd, true, std::uint32_t{NVM_REGIONS_NO_WAIT}};
+    for (unsigned k = 0; k < 6; ++k) rig.run_and_kill(4000, std::chrono::microseconds{2000 + random() % 20000});
+    rig.look_at_everything();
+    return rig.check_calls().value_or("") + rig.check_transactions().value_or("");
   });
   EXPECT_FALSE(found.empty());
   std::printf("%s\n", found.c_str());

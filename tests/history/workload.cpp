@@ -133,7 +133,8 @@ bool history_pool::run_call(history_log& log, recorded_call& c) {
       case explore::kv_call::get:
         return;
       case explore::kv_call::update:
-        if (present == 0) return;
+      case explore::kv_call::insert:
+        if ((present != 0) != (c.call == explore::kv_call::update)) return;
         [[fallthrough]];
       case explore::kv_call::put:
         t.store(&slot.value, c.value);
