@@ -44,11 +44,14 @@ class regions final : public region_side {
     const std::lock_guard guard{lock_};
     // What a medium that has failed is given is lost.
     if (status s = medium_.durable(0); !s) return s.error();
-    const bool first = !domain_.exists();
+    const bool first = !domain_.has_log();
     const auto made = domain_.create(name);
     if (!made) return made.error();
     if (first) listen();
-    if (status s = make((*made)->index); !s) return s.error();
+    if (status s = make((*made)->index); !s) {
+      domain_.drop(**made);
+      return s.error();
+    }
     if (status s = of_what_is_done(wait_for(medium_, medium_.last_lsn())); !s) return s.error();
     return sets_[(*made)->index].get();
   }

@@ -43,7 +43,7 @@ struct options {
 // One set, open.
 template <media M>
 struct set_state {
-  set_state(M& medium, std::byte* base, structure_pages& pages, std::uint16_t owner, unsigned in_directory) noexcept
+  set_state(M& medium, std::byte* base, structure_pages& pages, std::uint16_t owner, unsigned in_directory)
       : where{medium, base, pages, owner}, index{in_directory} {}
   table regions;
   places<M> where;

@@ -422,6 +422,9 @@ auto domain<M>::create(std::string_view name) noexcept -> result<set*> try {
   }
   if (!exists()) {
     if (status s = make_directory(); !s) return s.error();
+  } else if (!has_log()) {
+    // There was no memory for it when the directory was made.
+    if (status s = open_log(); !s) return s.error();
   }
   unsigned i = 0;
   while (i < layout::sets_max && sets_[i] != nullptr) ++i;

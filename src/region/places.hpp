@@ -26,7 +26,8 @@ namespace nvm::region {
 template <media M>
 class places {
  public:
-  places(M& medium, std::byte* base, structure_pages& pages, std::uint16_t owner) noexcept
+  // May throw std::bad_alloc: an empty queue has memory.
+  places(M& medium, std::byte* base, structure_pages& pages, std::uint16_t owner)
       : medium_{medium}, base_{base}, pages_{pages}, owner_{owner} {}
 
   [[nodiscard]] std::uint16_t owner() const noexcept { return owner_; }

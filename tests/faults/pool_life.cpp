@@ -21,6 +21,14 @@ namespace {
 constexpr int numbers = 20;
 constexpr std::size_t large_bytes = 220'000;  // more than a small pool has
 constexpr char marks[] = "0123456789";
+// Of regions: in slots, in pages, larger than a record.
+constexpr std::size_t region_bytes[] = {1, 300, 1500, 5000, 20'000};
+// So many bytes; no memory that may fail.
+const char* all_of(unsigned char value) {
+  static char bytes[20'000];
+  std::memset(bytes, value, sizeof bytes);
+  return bytes;
+}
 
 class pause {
  public:
@@ -147,6 +155,10 @@ int pool_life::open_structure() {
   structure_ = nvm_lf_open(pool_, "structure", &o);
   return structure_ != nullptr ? 0 : -1;
 }
+int pool_life::open_regions() {
+  regions_ = nvm_regions_open(pool_, "regions", nullptr);
+  return regions_ != nullptr ? 0 : -1;
+}
 int pool_life::make_table() {
   return nvm_stm_run(
       pool_,
@@ -162,6 +174,21 @@ int pool_life::check() {
   nvm_check_options o{};
   o.report = [](std::uint64_t where, const char* finding, void*) { ADD_FAILURE() << where << ": " << finding; };
   return static_cast<int>(nvm_pool_check_with(path_.c_str(), &o, nullptr));
+}
+
+// False: some of it is refused.
+bool pool_life::read_regions(state& s) {
+  for (std::size_t key = 0; key < keys; ++key) {
+    std::string bytes(region_bytes[key] + 1, '?');
+    const std::int64_t n = nvm_region_read(regions_, key, 0, bytes.data(), bytes.size());
+    if (n < 0 && nvm_errno() != NVM_E_NOT_FOUND) return false;
+    s.regions[key] = n < 0 ? 0 : static_cast<unsigned char>(bytes[0]);
+    if (n < 0) continue;
+    EXPECT_EQ(n, static_cast<std::int64_t>(region_bytes[key]));
+    bytes.resize(region_bytes[key]);
+    EXPECT_EQ(bytes.find_first_not_of(bytes[0]), std::string::npos) << "half a change of region " << key;
+  }
+  return true;
 }
 
 // What the open pool shows; nothing if some of it is refused, which is told.
@@ -195,6 +222,7 @@ std::optional<pool_life::state> pool_life::read() {
       s.structure[at] = static_cast<unsigned char>(value);
     }
   }
+  if (regions_ != nullptr && !read_regions(s)) return std::nullopt;
   return s;
 }
 
@@ -359,6 +387,34 @@ void pool_life::put_in_structure(int key, unsigned char value) {
   attempt(value != 0 ? "a put in a structure" : "a removal from a structure", next,
           [&] { return value != 0 ? nvm_lf_put64(structure_, name, value, 0) : nvm_lf_remove64(structure_, name); });
 }
+void pool_life::put_in_region(int key, unsigned char value) {
+  if (regions_ == nullptr) return;
+  const auto rid = static_cast<std::uint64_t>(key);
+  state next = acknowledged_;
+  next.regions[rid] = value;
+  const char* const bytes = all_of(value);
+  attempt(value != 0 ? "a change of a region" : "the drop of a region", next, [&] {
+    if (value == 0) return nvm_region_drop(regions_, rid);
+    if (acknowledged_.regions[rid] != 0) return nvm_region_write(regions_, rid, 0, bytes, region_bytes[rid]);
+    return nvm_region_create_with(regions_, rid, bytes, region_bytes[rid], 0);
+  });
+}
+void pool_life::put_in_regions(int first, int second, unsigned char value) {
+  const std::uint64_t rids[] = {static_cast<std::uint64_t>(first), static_cast<std::uint64_t>(second)};
+  if (regions_ == nullptr || acknowledged_.regions[rids[0]] == 0 || acknowledged_.regions[rids[1]] == 0) return;
+  state next = acknowledged_;
+  for (const std::uint64_t rid : rids) next.regions[rid] = value;
+  attempt("a change of two regions", next, [&] {
+    nvm_region_group* const group = nvm_region_group_begin(regions_, rids, 2);
+    if (group == nullptr) return -1;
+    for (const std::uint64_t rid : rids) {
+      if (nvm_region_write(regions_, rid, 0, all_of(value), region_bytes[rid]) == 0) continue;
+      EXPECT_EQ(nvm_region_group_abort(group), 0);
+      return -1;
+    }
+    return nvm_region_group_commit(group);
+  });
+}
 
 void pool_life::work(long from) {
   transact(from, false, false);
@@ -366,6 +422,9 @@ void pool_life::work(long from) {
   put_in_store(1, 0);
   for (int key = 0; key < keys; ++key) put_in_structure(key, static_cast<unsigned char>(from + key));
   put_in_structure(2, 0);
+  for (int key = 0; key < keys; ++key) put_in_region(key, static_cast<unsigned char>(from + key));
+  put_in_regions(1, 3, static_cast<unsigned char>(from + 10));
+  put_in_region(3, 0);
   if (on_.announces) transact(from + 1, true, false);
 }
 
@@ -373,13 +432,12 @@ void pool_life::open_up() {
   fatal_ = dead_ = false;
   store_ = nullptr;
   structure_ = nullptr;
+  regions_ = nullptr;
   if (attempt("opening a store", [&] { return open_store(); })) had_store_ = true;
-  if (!has_structures_) return;
-  if (first_ && open_structure() != 0 && nvm_errno() == NVM_E_ENGINE) {
-    has_structures_ = false;
-    return;
-  }
-  attempt("opening a structure", [&] { return open_structure(); });
+  if (first_ && has_structures_ && open_structure() != 0 && nvm_errno() == NVM_E_ENGINE) has_structures_ = false;
+  if (has_structures_) attempt("opening a structure", [&] { return open_structure(); });
+  if (first_ && has_regions_ && open_regions() != 0 && nvm_errno() == NVM_E_ENGINE) has_regions_ = false;
+  if (has_regions_) attempt("opening a set of regions", [&] { return open_regions(); });
 }
 
 void pool_life::close() {
@@ -390,6 +448,7 @@ void pool_life::close() {
   pool_ = nullptr;
   store_ = nullptr;
   structure_ = nullptr;
+  regions_ = nullptr;
   fatal_ = dead_ = false;
   if (closed == 0) {
     EXPECT_FALSE(was_dead) << "the close of a pool that takes no more commits says nothing";
@@ -445,6 +504,7 @@ void pool_life::live() {
   if (attempt("open to read", [&] { return open(true); })) {
     store_ = nullptr;
     structure_ = nullptr;
+    regions_ = nullptr;
     fatal_ = dead_ = false;
     if (had_store_) attempt("opening a store to read", [&] { return open_store(); });
     close();
@@ -456,6 +516,8 @@ std::string pool_life::words_of(const state& s) {
   for (const unsigned value : s.store) words += ' ' + std::to_string(value);
   words += " structure";
   for (const unsigned value : s.structure) words += ' ' + std::to_string(value);
+  words += " regions";
+  for (const unsigned value : s.regions) words += ' ' + std::to_string(value);
   return words;
 }
 
@@ -474,6 +536,10 @@ void pool_life::after() {
   if (has_structures_) {
     ASSERT_EQ(open_structure(), 0) << nvm_errormsg();
   }
+  regions_ = nullptr;
+  if (has_regions_) {
+    ASSERT_EQ(open_regions(), 0) << nvm_errormsg();
+  }
   const auto found = read();
   ASSERT_TRUE(found.has_value()) << nvm_errormsg();
   const bool as_it_should = *found == acknowledged_ || (open_ended_ && *found == *open_ended_);
@@ -488,6 +554,7 @@ void pool_life::after() {
   }
   transact(100, false, false);
   put_in_store(0, 100);
+  put_in_region(0, 100);
   look("all");
   close();
 }

@@ -13,6 +13,7 @@
 #include "nvm/kv.h"
 #include "nvm/lockfree.h"
 #include "nvm/nvm.h"
+#include "nvm/region.h"
 
 namespace nvm::tests {
 
@@ -42,17 +43,20 @@ class pool_life {
     bool grown = false;
     std::array<unsigned char, keys> store{};  // values; 0: no entry
     std::array<unsigned char, keys> structure{};
+    std::array<unsigned char, keys> regions{};  // what all bytes of each are; 0: there is none
     bool operator==(const state&) const = default;
   };
   struct table;
   static std::string words_of(const state& s);
 
   void live();
-  void open_up();        // the pool, the store, the structure
+  void open_up();        // the store, the structure, the set of regions
   void work(long from);  // transactions and entries
   void transact(long n, bool announced, bool grows);
   void put_in_store(int key, unsigned char value);
   void put_in_structure(int key, unsigned char value);
+  void put_in_region(int key, unsigned char value);
+  void put_in_regions(int first, int second, unsigned char value);  // a group
   void close();
   void mend(bool in_place);
   void after();
@@ -61,6 +65,8 @@ class pool_life {
   int open(bool read_only);
   int open_store();
   int open_structure();
+  int open_regions();
+  [[nodiscard]] bool read_regions(state& s);
   int make_table();
   int check();
   [[nodiscard]] std::optional<state> read();
@@ -84,6 +90,7 @@ class pool_life {
   const ground& on_;
   std::string folder_, path_, repaired_;
   bool has_structures_ = true;
+  bool has_regions_ = true;
   bool had_store_ = false;
   bool first_ = false;  // the life without faults, before all others
 
@@ -93,6 +100,7 @@ class pool_life {
   NVM_POOL* pool_ = nullptr;
   nvm_kv* store_ = nullptr;
   nvm_lf* structure_ = nullptr;
+  nvm_regions* regions_ = nullptr;
   bool over_ = false;   // the life, not only a call
   bool fatal_ = false;  // a sync has failed in this open pool
   bool dead_ = false;   // or something else after which it takes no more commits
