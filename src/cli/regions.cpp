@@ -1,9 +1,12 @@
 // holdfast regions: the regions of a pool from the command line.
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
+#include <exception>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +16,7 @@
 #include "cli/actions.hpp"
 #include "cli/arguments.hpp"
 #include "cli/kv_actions.hpp"
+#include "cli/units.hpp"
 #include "nvm/region.h"
 
 namespace nvm::cli {
@@ -103,6 +107,90 @@ exit_code scan(call& c) {
     c.out.text("{}\t{}\n", rid, size);
     answer["regions"].push_back({{"rid", rid}, {"size", size}});
   }
+  c.out.document(answer);
+  return exit_good;
+}
+
+// Sizes of a class end at a power of two, and those of the first at 16 bytes; no bytes: a class of their own.
+struct of_sizes {
+  std::uint64_t regions = 0;
+  std::uint64_t bytes = 0;
+};
+struct set_sum {
+  std::string name;
+  of_sizes all{};
+  std::map<std::uint64_t, of_sizes> by_size{};  // by the largest size of the class
+
+  void add(std::uint64_t size) {
+    of_sizes& like = by_size[size == 0 ? 0 : std::bit_ceil(std::max<std::uint64_t>(size, 16))];
+    for (of_sizes* sum : {&all, &like}) {
+      ++sum->regions;
+      sum->bytes += size;
+    }
+  }
+  static std::uint64_t first_of(std::uint64_t last) noexcept {
+    return last <= 16 ? std::min<std::uint64_t>(last, 1) : last / 2 + 1;
+  }
+};
+
+json document_of(const set_sum& s) {
+  json sizes = json::array();
+  for (const auto& [last, of] : s.by_size) {
+    sizes.push_back({{"from_bytes", set_sum::first_of(last)},
+                     {"to_bytes", last},
+                     {"region_count", of.regions},
+                     {"region_bytes", of.bytes}});
+  }
+  return {{"name", s.name}, {"region_count", s.all.regions}, {"region_bytes", s.all.bytes}, {"by_size", sizes}};
+}
+
+// The walk's visitor is called by the library, which no exception may cross.
+struct summing {
+  set_sum& to;
+  std::exception_ptr thrown{};
+};
+int add_region(std::uint64_t, std::uint64_t size, void* argument) {
+  auto* s = static_cast<summing*>(argument);
+  try {
+    s->to.add(size);
+    return 0;
+  } catch (...) {
+    s->thrown = std::current_exception();
+    return 1;
+  }
+}
+
+exit_code stat(call& c) {
+  if (!c.open()) return c.failed();
+  std::vector<std::string> names;
+  const int ended = nvm_regions_names(
+      c.at->handle(),
+      [](const char* name, std::uint64_t, void* argument) {
+        static_cast<std::vector<std::string>*>(argument)->emplace_back(name);
+        return 0;
+      },
+      &names);
+  if (ended != 0) return c.failed();
+  std::sort(names.begin(), names.end());
+  json answer = c.answer();
+  answer["sets"] = json::array();
+  for (const std::string& name : names) {
+    nvm_regions_options o{};
+    o.mode = 1;
+    set_sum sum{name};
+    summing argument{sum};
+    nvm_regions* const set = nvm_regions_open(c.at->handle(), name.c_str(), &o);
+    if (set == nullptr || nvm_region_each(set, add_region, &argument) < 0) return c.failed();
+    if (argument.thrown) std::rethrow_exception(argument.thrown);
+    c.out.text("{}: {} regions, {} bytes ({})\n", printable(name), sum.all.regions, sum.all.bytes,
+               size_text(sum.all.bytes));
+    for (const auto& [last, of] : sum.by_size) {
+      c.out.text("{:>24} {:>12} {:>16}\n", fmt::format("{} .. {}", set_sum::first_of(last), last), of.regions,
+                 of.bytes);
+    }
+    answer["sets"].push_back(document_of(sum));
+  }
+  if (names.empty()) c.out.text("{}: no sets of regions\n", c.path);
   c.out.document(answer);
   return exit_good;
 }
@@ -201,18 +289,19 @@ exit_code drop(call& c) {
   return exit_good;
 }
 
-constexpr action<call> table[] = {{"list", 2, 2, list}, {"scan", 3, 3, scan},    {"get", 4, 4, get},
-                                  {"put", 4, 4, store}, {"append", 4, 4, store}, {"del", 4, 4, remove},
-                                  {"drop", 3, 3, drop}};
+constexpr action<call> table[] = {{"list", 2, 2, list},  {"stat", 2, 2, stat}, {"scan", 3, 3, scan},
+                                  {"get", 4, 4, get},    {"put", 4, 4, store}, {"append", 4, 4, store},
+                                  {"del", 4, 4, remove}, {"drop", 3, 3, drop}};
 constexpr auto actions = names_of(table);
 
 constexpr operand operands[] = {
     {"ACTION", operand_kind::choice, true,
-     "list (the sets), scan (the regions of a set), get (bytes of a region), put (standard input becomes a region), "
+     "list (the sets), stat (their regions and bytes, by sizes), scan (the regions of a set), get (bytes of a region), "
+     "put (standard input becomes a region), "
      "append (standard input follows a region's bytes), del (a region), drop (a set)",
      actions},
     {"PATH", operand_kind::pool_file, true, "the pool; nobody else may have it open"},
-    {"SET", operand_kind::text, false, "all but list: the set of regions; put and append make it"},
+    {"SET", operand_kind::text, false, "all but list and stat: the set of regions; put and append make it"},
     {"RID", operand_kind::text, false, "get, put, append, del: the number of the region; hexadecimal after 0x"},
 };
 constexpr option options[] = {
@@ -224,9 +313,14 @@ constexpr option options[] = {
 constexpr json_field fields[] = {
     {"path", "as given"},
     {"action", "as given"},
-    {"set", "its name; not with list"},
-    {"sets[].name", "list: in the order of names"},
+    {"set", "its name; not with list and stat"},
+    {"sets[].name", "list, stat: in the order of names"},
     {"sets[].region_count", "of the set"},
+    {"sets[].region_bytes", "stat: sum of their sizes"},
+    {"sets[].by_size[].from_bytes", "stat: smallest size of the class"},
+    {"sets[].by_size[].to_bytes", "largest size of the class, a power of two; 0: regions without bytes"},
+    {"sets[].by_size[].region_count", "number of regions"},
+    {"sets[].by_size[].region_bytes", "sum of their sizes"},
     {"regions[].rid", "scan: in the order of numbers"},
     {"regions[].size", "in bytes"},
     {"found", "get, del: whether there was such a region"},
@@ -235,7 +329,7 @@ constexpr json_field fields[] = {
     {"value", "get: the bytes"},
     {"value_base64", "in its place if they are no UTF-8, or with --base64"},
 };
-constexpr std::string_view examples[] = {"holdfast regions list game.nvm",
+constexpr std::string_view examples[] = {"holdfast regions list game.nvm", "holdfast regions stat game.nvm",
                                          "holdfast regions put game.nvm uploads 7 < part-1",
                                          "holdfast regions append game.nvm uploads 7 < part-2",
                                          "holdfast regions get game.nvm uploads 7 --offset 4096 --bytes 100"};

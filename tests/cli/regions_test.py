@@ -39,6 +39,21 @@ class Regions(PoolTest):
             self.assertEqual(self.answer("regions", "list", path)["sets"], [{"name": "s", "region_count": 2}])
             self.assertEqual(run("check", path).returncode, GOOD)
 
+    def test_sums_up_sets_by_sizes(self):
+        for medium in MEDIA:
+            path = self.pool(medium)
+            self.assertIn("no sets of regions", run("regions", "stat", path).stdout)
+            for rid, size in ((1, 3), (2, 16), (3, 17), (4, 3000), (5, 0)):
+                self.put(path, str(rid), "x" * size)
+            classes = [(0, 0, 1, 0), (1, 16, 2, 19), (17, 32, 1, 17), (2049, 4096, 1, 3000)]
+            names = ("from_bytes", "to_bytes", "region_count", "region_bytes")
+            self.assertEqual(self.answer("regions", "stat", path)["sets"],
+                             [{"name": "s", "region_count": 5, "region_bytes": 3036,
+                               "by_size": [dict(zip(names, c)) for c in classes]}])
+            text = run("regions", "stat", path).stdout
+            self.assertIn("s: 5 regions, 3036 bytes", text)
+            self.assertRegex(text, r"2049 \.\. 4096 +1 +3000\n")
+
     def test_says_what_is_not_there(self):
         path = self.pool()
         self.assertIn("no sets of regions", run("regions", "list", path).stdout)
