@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <utility>
 
 #include "cut_off.hpp"
@@ -368,20 +369,37 @@ std::string unrest_in(machine& m, bool image) {
 
 }  // namespace
 
-explore::subject region_subject(const region_variant& v, std::string name, region_steps steps, std::uint64_t pages) {
+namespace {
+std::vector<std::byte> region_image(const region_variant& v, std::uint64_t pages) {
   crash_shape shape;
   shape.size_pages = shape.capacity_pages = pages;
   shape.ring_bytes = 64 * 1024;
+  std::vector<std::byte> image = new_image(shape, v.image ? kind_of_medium::image : kind_of_medium::direct);
+  // What the pages of a used pool hold.
+  const auto sb = pick_superblock(image.data(), image.size());
+  must(sb.has_value(), "making a pool");
+  const geometry g = geometry_of(*sb);
+  std::fill(image.begin() + static_cast<std::ptrdiff_t>(g.data_offset),
+            image.begin() + static_cast<std::ptrdiff_t>(g.size_bytes()), std::byte{0xA5});
+  return image;
+}
+}  // namespace
+
+std::vector<std::byte> region_image_after(const region_variant& v, const region_steps& steps, std::uint64_t pages) {
+  const std::vector<std::byte> fresh = region_image(v, pages);
+  machine m(fresh.size());
+  std::memcpy(m.base(), fresh.data(), fresh.size());
+  explore::digest_history history;
+  region_player p{m, history, v};
+  steps(p);
+  return {m.base(), m.base() + m.size()};
+}
+
+explore::subject region_subject(const region_variant& v, std::string name, region_steps steps, std::uint64_t pages) {
   auto history = std::make_shared<explore::digest_history>();
   explore::subject s;
   s.name = std::move(name) + " (" + v.name + ")";
-  s.image = new_image(shape, v.image ? kind_of_medium::image : kind_of_medium::direct);
-  // What the pages of a used pool hold.
-  const auto sb = pick_superblock(s.image.data(), s.image.size());
-  must(sb.has_value(), "making a pool");
-  const geometry g = geometry_of(*sb);
-  std::fill(s.image.begin() + static_cast<std::ptrdiff_t>(g.data_offset),
-            s.image.begin() + static_cast<std::ptrdiff_t>(g.size_bytes()), std::byte{0xA5});
+  s.image = region_image(v, pages);
   s.run = [steps = std::move(steps), history, v](machine& m) {
     region_player p{m, *history, v};
     steps(p);

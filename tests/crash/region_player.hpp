@@ -112,6 +112,9 @@ using region_steps = std::function<void(region_player&)>;
 
 [[nodiscard]] explore::subject region_subject(const region_variant& v, std::string name, region_steps steps,
                                               std::uint64_t pages = 96);
+// The image that the steps leave.
+[[nodiscard]] std::vector<std::byte> region_image_after(const region_variant& v, const region_steps& steps,
+                                                        std::uint64_t pages = 96);
 [[nodiscard]] explore::options region_options(explore::model m, const region_variant& v);
 
 }  // namespace nvm::tests

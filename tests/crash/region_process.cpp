@@ -83,6 +83,14 @@ class process final : public region_process {
     if (*n != *size) return fail(errc::corrupt, "region %lu: %lu bytes of %lu were read", rid, *n, *size);
     return bytes;
   }
+  result<region_bytes> read_up_to(unsigned t, std::string_view name, std::uint64_t rid, std::uint64_t bytes) override {
+    region_bytes found(bytes);
+    const auto n = region::read(domain_, of(name), thread(t), rid, 0, found);
+    note(t);
+    if (!n) return n.error();
+    found.resize(*n);
+    return found;
+  }
   std::uint64_t count(std::string_view name) override { return of(name).regions.count(); }
 
   result<region::lease> hold(unsigned t, std::string_view name, std::uint64_t rid) override {

@@ -57,6 +57,8 @@ class region_process {
   virtual status let_go(const region::lease& l) = 0;
   // The whole of a region; errc::not_found.
   virtual result<region_bytes> read(unsigned t, std::string_view set, std::uint64_t rid) = 0;
+  // Its first bytes, of one moment.
+  virtual result<region_bytes> read_up_to(unsigned t, std::string_view set, std::uint64_t rid, std::uint64_t bytes) = 0;
   [[nodiscard]] virtual std::uint64_t count(std::string_view set) = 0;
 
   virtual void truncate_log() = 0;  // of the records that are home
