@@ -16,6 +16,7 @@
 #include <string>
 
 #include "nvm/nvm.h"
+#include "nvm/region.h"
 
 namespace nvm::tests {
 namespace {
@@ -151,6 +152,60 @@ TEST_P(full_device, makes_growth_fail_and_loses_nothing) {
     if (pool == nullptr) return 10;
     if (!holds(pool, blocks)) return 11;
     return nvm_pool_close(pool) == 0 ? 0 : 12;
+  });
+  if (end == may_not) GTEST_SKIP() << "may not mount";
+  EXPECT_EQ(end, 0);
+}
+
+// A region of pages, all of one byte.
+int add_region(nvm_regions* set, std::uint64_t rid) {
+  static char bytes[15'000];
+  std::memset(bytes, static_cast<int>(rid), sizeof bytes);
+  return nvm_region_create_with(set, rid, bytes, sizeof bytes, 0);
+}
+bool holds_regions(nvm_regions* set, std::uint64_t first, std::uint64_t end) {
+  static char bytes[15'001];
+  for (std::uint64_t rid = first; rid < end; ++rid) {
+    if (nvm_region_read(set, rid, 0, bytes, sizeof bytes) != 15'000) return false;
+    for (std::size_t i = 0; i < 15'000; ++i) {
+      if (bytes[i] != static_cast<char>(rid)) return false;
+    }
+  }
+  std::uint64_t count = 0;
+  return nvm_regions_count(set, &count) == 0 && count == end - first;
+}
+
+TEST_P(full_device, refuses_regions_and_loses_none) {
+  if (GetParam().engine == NVM_ENGINE_LOG) GTEST_SKIP() << "has no regions";
+  const int end = where_it_is_full([&] {
+    NVM_POOL* pool = create(1 << 20);
+    nvm_regions* set = pool == nullptr ? nullptr : nvm_regions_open(pool, "it", nullptr);
+    if (set == nullptr) return 1;
+    std::uint64_t regions = 0;
+    while (add_region(set, regions) == 0) ++regions;
+    if (regions < 20) return 2;
+    if (!says(NVM_E_NO_SPACE)) return 3;
+    if (!holds_regions(set, 0, regions)) return 4;
+    for (int i = 0; i < 3; ++i) {
+      if (add_region(set, regions) == 0 || nvm_errno() != NVM_E_NO_SPACE) return 5;
+    }
+    // What fits a record can be changed, and it can be emptied.
+    const char same = 1;
+    if (nvm_region_write(set, 1, 100, &same, 1) != 0 || nvm_region_truncate(set, 2, 15'000) != 0) return 6;
+    const std::uint64_t half = regions / 2;
+    for (std::uint64_t rid = 0; rid < half; ++rid) {
+      if (nvm_region_drop(set, rid) != 0) return 7;
+    }
+    for (int i = 0; i < 3; ++i, ++regions) {
+      if (add_region(set, regions) != 0) return 8;
+    }
+    if (!holds_regions(set, half, regions)) return 9;
+    if (nvm_pool_close(pool) != 0) return 10;
+    if (nvm_pool_check(path_.c_str(), nullptr, nullptr, nullptr) != 0) return 11;
+    pool = nvm_pool_open(path_.c_str());
+    set = pool == nullptr ? nullptr : nvm_regions_open(pool, "it", nullptr);
+    if (set == nullptr || !holds_regions(set, half, regions)) return 12;
+    return nvm_pool_close(pool) == 0 ? 0 : 13;
   });
   if (end == may_not) GTEST_SKIP() << "may not mount";
   EXPECT_EQ(end, 0);
