@@ -1,0 +1,112 @@
+"""The document of regions: figures 8, 10 and 11 of the Lewat paper measured again, beside what its text says of them.
+Used by report.py."""
+
+import json
+
+from report_parts import machine_lines, merge, number, table
+from suite_report import Results, system, to_html
+
+PAPER = {
+    "calls": "Fig. 10 (a million calls): 24.3 to 88.4 % less time than the peers to allocate, 19.5 to 91.7 % to free, 8.6 to "
+             "88.3 % to attach; allocating small regions takes 28.5 % less than large ones.",
+    "read": "Fig. 11a: 1.9 to 3.3 times as fast where the peer calls the system, 1.5 to 2.1 else.",
+    "insert": "Fig. 11b: 2.3 to 4.1 times PMDK, 1.8 to 2.9 HEAPO, 1.2 to 1.8 EFLightPM.",
+    "update": "Fig. 11c: 3.0 to 3.7 times below 256 bytes.",
+    "partial": "Fig. 11d (regions of 2 KiB): up to 1.8 to 1.9 times.",
+    "append": "Fig. 11e (half of it more): 2.1 to 4.6 times.",
+    "truncate": "Fig. 11f (half of it less): 4.9 to 12.9 times, the same for all sizes.",
+    "share": "Fig. 8 (2 KiB): at 10 % CERL is 1.35 times REDO and 1.88 times COUL; at 50 % and more COUL is 1.12 to 1.27 times "
+             "REDO and 1.77 to 2.54 times CERL.",
+}
+SUBJECT = "regions"
+PEERS = ("libpmemobj", "libpmemobj, atomic", "undo", "redo", "log", "mnemosyne", "mnemosyne-undo")
+WAYS = ("regions", "regions, copy", "regions, checked", "regions, marked")
+
+
+def spread(s):
+    """Median and range of the runs, nanoseconds of processor time."""
+    if s is None:
+        return ""
+    ns = s["cpu_ns"]
+    return f"{number(ns['median'])} ({number(ns['min'])} to {number(ns['max'])})"
+
+
+def best(benchmark, names):
+    there = [s for s in (system(benchmark, n) for n in names) if s]
+    return min(there, key=lambda s: s["cpu_ns"]["median"]) if there else None
+
+
+def times(slower, faster):
+    return number(slower["cpu_ns"]["median"] / faster["cpu_ns"]["median"], 2) if slower and faster else ""
+
+
+def counted(s):
+    """Lines and fences of an operation: the library's own count, which has what it does in the background, or stepping."""
+    c = (s.get("own_counts") or s.get("counts")) if s else None
+    return f"{number(c['lines'], 1)}, {number(c['fences'], 1)}" if c else ""
+
+
+def figure(results, kind, title, text):
+    rows = []
+    for b in results.all:
+        if not b["name"].startswith(kind + "-") or system(b, SUBJECT) is None:
+            continue
+        ours = system(b, SUBJECT)
+        pmdk = best(b, PEERS[:2])
+        own = best(b, PEERS[2:])
+        rows.append([b["name"].split("-")[1], spread(ours)] + [spread(system(b, p)) for p in PEERS]
+                    + [times(pmdk, ours), times(own, ours), counted(ours), counted(pmdk)])
+    if not rows:
+        return []
+    return [f"## {title}", "", "- " + text, ""] + table(
+        ["bytes", "regions"] + list(PEERS) + ["x libpmemobj", "x best engine", "lines, fences", "libpmemobj's"], rows)
+
+
+def techniques(results):
+    rows = []
+    for b in results.all:
+        if not b["name"].startswith("share-"):
+            continue
+        _, law, size, share = b["name"].split("-")
+        found = [system(b, w) for w in WAYS]
+        fixed = best(b, WAYS[1:])
+        rows.append([law, size, share] + [spread(s) for s in found]
+                    + [fixed["name"].split(", ")[1] if fixed else "", times(fixed, found[0])])
+    if not rows:
+        return []
+    return ["## Techniques (Fig. 8)", "", "- " + PAPER["share"], "",
+            "Nanoseconds of processor time an update. The last column: how many times as fast the adaptive choice is as the "
+            "best technique by itself.", ""
+            ] + table(["choice", "bytes", "%", "adaptive", "copy", "checked", "marked", "best", "adaptive / best"], rows)
+
+
+def merged(results_directory):
+    """region.json, and what region-*.json add to it."""
+    report = None
+    for source in sorted(results_directory.glob("region*.json")):
+        report = merge(report, json.loads(source.read_text()))
+    return report
+
+
+def write(results_directory, out):
+    """Writes region.md and region.html; the paths, or nothing where there are no results."""
+    report = merged(results_directory)
+    if report is None:
+        return []
+    results = Results(report)
+    out.mkdir(parents=True, exist_ok=True)
+    lines = ["# Regions", ""] + machine_lines(report, "./dev bench region")
+    lines += ["Nanoseconds of processor time an operation, of the whole process, with what libraries do in the background: median "
+              "of the runs (least to most). Peers keep one object for each number, found by a table of addresses, lengths "
+              "and capacities; `libpmemobj, atomic` uses the calls that need no transaction. x: how many times as fast "
+              "regions are as the faster of libpmemobj's two, and as the best of our own engines.", ""]
+    for kind, title in (("create", "Creating (Fig. 10)"), ("free", "Freeing (Fig. 10)"), ("attach", "Attaching (Fig. 10)")):
+        lines += figure(results, kind, title, PAPER["calls"])
+    for kind, title in (("read", "Reading the whole (Fig. 11)"), ("insert", "A new one with its bytes (Fig. 11)"),
+                        ("update", "Updating the whole (Fig. 11)"), ("partial", "Updating a part of 2 KiB (Fig. 11)"),
+                        ("append", "Appending half of it (Fig. 11)"), ("truncate", "Truncating to half (Fig. 11)")):
+        lines += figure(results, kind, title, PAPER[kind])
+    lines += techniques(results)
+    (out / "region.md").write_text("\n".join(lines).rstrip() + "\n")
+    (out / "region.html").write_text(to_html(lines, "Holdfast: regions"))
+    return [str(out / "region.md"), str(out / "region.html")]
