@@ -9,6 +9,11 @@
  * threads see the changes, and the next open finds all of them or none (nvm_tx_commit()).  In a pool that has failed
  * like that, calls that change something fail with NVM_E_IO, and so do those that read what may be lost.
  *
+ * Regions.  A store of index regions takes part in no transaction.  A call on it inside a transaction of the caller
+ * fails (NVM_E_TX_OPEN), and that transaction is rolled back; each call is atomic by itself.  A batch is on that store
+ * alone (NVM_E_INVALID).  Reads take no lock.  Not in pools of the engine `log` (NVM_E_ENGINE), nor in pools that are
+ * opened read-only (NVM_E_READ_ONLY).
+ *
  * The pool's root remains the program's.  One process at a time can have a pool open, and with it its stores.
  */
 #ifndef NVM_KV_H
@@ -27,7 +32,10 @@ enum nvm_kv_index {
   NVM_KV_LIST = 1,   /* newest entry first; finding an entry passes all newer ones */
   NVM_KV_HASH = 2,   /* hash table that grows bucket by bucket; no order */
   NVM_KV_BTREE = 3,  /* in the order of the keys' bytes */
-  NVM_KV_RBTREE = 4  /* the same order; keys of 8 bytes only.  For measurements: programs use the B+tree. */
+  NVM_KV_RBTREE = 4, /* the same order; keys of 8 bytes only.  For measurements: programs use the B+tree. */
+  /* Regions (nvm/region.h): a large entry is one, small ones are packed eight and more into one; no order.  A value
+   * that keeps its size is changed in place: 16 bytes of 2 KB are one record and one fence.  See "Regions" above. */
+  NVM_KV_REGIONS = 5
 };
 
 #define NVM_KV_KEY_MAX 65535u        /* bytes; a key may be empty */
@@ -69,7 +77,7 @@ NVM_API NVM_POOL *nvm_kv_pool(const nvm_kv *kv);
 NVM_API const char *nvm_kv_name(const nvm_kv *kv);
 NVM_API enum nvm_kv_index nvm_kv_index_of(const nvm_kv *kv);
 NVM_API int nvm_kv_has_checksums(const nvm_kv *kv); /* 1 or 0 */
-/* "list", "hash", "btree", "rbtree"; NULL for anything else. */
+/* "list", "hash", "btree", "rbtree", "regions"; NULL for anything else. */
 NVM_API const char *nvm_kv_index_name(int index);
 
 /* ---- one entry ----
@@ -166,16 +174,18 @@ NVM_API int nvm_kv_scan(nvm_kv *kv, const nvm_kv_range *range, int (*visit)(cons
 NVM_API int64_t nvm_kv_size(nvm_kv *kv);
 typedef struct nvm_kv_statistics {
   uint32_t index; /* enum nvm_kv_index */
-  uint32_t depth; /* trees: nodes from the root to an entry; hash: level; 0 when empty */
+  uint32_t depth; /* trees: nodes from the root to an entry; hash: level; regions: bits of a bucket; 0 when empty */
   uint64_t entries, key_bytes, value_bytes;
   uint64_t buckets, overflow_buckets, longest_chain; /* hash: buckets in use, in one chain at most */
   uint64_t leaves, inner_nodes;                      /* B+tree */
-  double load;                                       /* entries a slot of the index; 0 for list and red-black tree */
-  uint64_t checksums;                                /* 1: entries have them */
-  uint64_t reserved[5];
+  double load;          /* entries a slot of the index, or a region; 0 for list and red-black tree */
+  uint64_t checksums;   /* 1: entries have them */
+  uint64_t own_regions; /* regions: with one entry each; others are in `buckets` */
+  uint64_t reserved[4];
 } nvm_kv_statistics;
 /* Walks the whole store in one transaction, and checks it: -1 (NVM_E_CORRUPT, naming the place) if anything is wrong.
- * Cost: reads every key, and every value that has a checksum. */
+ * Cost: reads every key, and every value that has a checksum.  Of regions each part is looked at in a moment of its
+ * own. */
 NVM_API int nvm_kv_get_statistics(nvm_kv *kv, nvm_kv_statistics *out);
 
 /* Evidence for an entry that was salvaged. */

@@ -22,7 +22,7 @@ constexpr action<kv_actions::call> table[] = {
     {"drop", 2, 2, kv_actions::drop},
 };
 constexpr auto actions = names_of(table);
-constexpr std::string_view index_names[] = {"list", "hash", "btree", "rbtree"};
+constexpr std::string_view index_names[] = {"list", "hash", "btree", "rbtree", "regions"};
 constexpr std::string_view formats[] = {"csv", "jsonl"};
 constexpr operand operands[] = {
     {"ACTION", operand_kind::choice, true,
@@ -57,7 +57,7 @@ constexpr json_field fields[] = {
     {"path", "as given"},
     {"action", "as given"},
     {"store", "its name; not with stores"},
-    {"index", "list, hash, btree or rbtree"},
+    {"index", "list, hash, btree, rbtree or regions"},
     {"found", "get, del: whether there was such an entry; put: whether it replaced one"},
     {"value", "get: the value"},
     {"value_base64", "in its place if it is no UTF-8, or with --base64"},

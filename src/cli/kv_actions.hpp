@@ -40,7 +40,7 @@ struct call {
 
   // After a refusal of either, the library's message says why.
   [[nodiscard]] bool open(bool for_change);
-  [[nodiscard]] std::optional<kv> open_store(bool make) const;
+  [[nodiscard]] std::optional<kv> open_store(bool make);
   // An operand or option as bytes; nothing: it is no base64.
   [[nodiscard]] std::optional<std::string> bytes_of(const std::string& text) const {
     return base64 ? bytes_of_base64(text) : std::optional{text};

@@ -4,7 +4,7 @@
 namespace nvm::cli::kv_actions {
 
 enum nvm_kv_index index_of(const std::string& name) {
-  for (int i = NVM_KV_LIST; i <= NVM_KV_RBTREE; ++i) {
+  for (int i = NVM_KV_LIST; i <= NVM_KV_REGIONS; ++i) {
     if (name == nvm_kv_index_name(i)) return static_cast<enum nvm_kv_index>(i);
   }
   return NVM_KV_DETECT;
@@ -47,12 +47,15 @@ bool call::open(bool for_change) {
   return at.has_value();
 }
 
-std::optional<kv> call::open_store(bool make) const {
+std::optional<kv> call::open_store(bool make) {
   nvm_kv_options o{};
   o.index = index_of(given.choice("index").value_or(""));
   o.mode = make ? NVM_KV_OPEN_OR_CREATE : NVM_KV_OPEN_ONLY;
   o.flags = NVM_KV_VERIFY_READS | (given.flag("no-checksums") ? unsigned{NVM_KV_NO_CHECKSUMS} : 0U);
-  return kv::open(*at, store.c_str(), o);
+  auto found = kv::open(*at, store.c_str(), o);
+  // Regions are out of reach of a pool that is opened to be read alone.
+  if (!found && nvm_errno() == NVM_E_READ_ONLY && !make && open(true)) found = kv::open(*at, store.c_str(), o);
+  return found;
 }
 
 }  // namespace nvm::cli::kv_actions

@@ -7,7 +7,8 @@
 namespace nvm::keyed {
 
 static_assert(NVM_KV_LIST == static_cast<int>(keyed::kv_index::list) &&
-              NVM_KV_RBTREE == static_cast<int>(keyed::kv_index::rbtree));
+              NVM_KV_RBTREE == static_cast<int>(keyed::kv_index::rbtree) &&
+              NVM_KV_REGIONS == static_cast<int>(keyed::kv_index::regions));
 static_assert(NVM_KV_KEY_MAX == layout::kv_key_bytes_max && NVM_KV_VALUE_MAX == layout::kv_value_bytes_max &&
               NVM_KV_NAME_MAX == layout::kv_name_bytes_max);
 static_assert(NVM_KV_PUT_ABSENT == unsigned{keyed::put_absent} && NVM_KV_PUT_PRESENT == unsigned{keyed::put_present} &&
@@ -92,6 +93,60 @@ status update(keyed::operation& op, keyed::key k, const edit_call& e, bool& foun
   return keyed::put(op, k, {after, bytes}, 0);
 }
 
+// ---- stores over regions ----
+
+int get_of_regions(nvm_kv& kv, const keyed::key& k, void* value, std::size_t room, std::size_t* value_bytes) {
+  lewat::answer found;
+  const bool verified = kv.store.verify_reads.load(std::memory_order_relaxed);
+  if (status s = kv.regions->get(k, {room, verified}, found); !s) return api::report(s.error());
+  if (!found.there) return 0;
+  const std::size_t n = std::min<std::uint64_t>(found.value.count, room);
+  if (n != 0) std::memcpy(value, found.value.bytes, n);
+  if (value_bytes != nullptr) *value_bytes = found.value.count;
+  return 1;
+}
+
+int visit_in_regions(nvm_kv& kv, const keyed::key& k, void (*visit)(const void*, std::size_t, void*), void* argument) {
+  lewat::answer found;
+  const bool verified = kv.store.verify_reads.load(std::memory_order_relaxed);
+  if (status s = kv.regions->get(k, {~std::uint64_t{0}, verified}, found); !s) return api::report(s.error());
+  if (!found.there) return 0;
+  const outside their_function;
+  if (!their_function) return api::report(fail(errc::invalid, "visits inside of visits are nested too deeply"));
+  visit(found.value.bytes, found.value.count, argument);
+  return 1;
+}
+
+status statistics_of_regions(nvm_kv& kv, nvm_kv_statistics& out) {
+  if (status s = lewat::outside_of_transactions(); !s) return s;
+  lewat::walk walk{kv.regions};
+  lewat::walk::entry_view e;
+  totals sum;
+  for (;;) {
+    const auto step = walk.next(e);
+    if (!step) return step.error();
+    if (*step == lewat::walk::step::damage) return errc::corrupt;
+    if (*step == lewat::walk::step::end) break;
+    ++sum.entries;
+    sum.key_bytes += e.key.size();
+    sum.value_bytes += e.value.size();
+  }
+  if (status s = walk.wait(); !s) return s;
+  const lewat::walk::shape& seen = walk.seen();
+  out = {};
+  out.index = static_cast<std::uint32_t>(kv.store.index);
+  out.depth = static_cast<std::uint32_t>(seen.depth);
+  out.entries = sum.entries;
+  out.key_bytes = sum.key_bytes;
+  out.value_bytes = sum.value_bytes;
+  out.buckets = seen.buckets;
+  out.own_regions = seen.own;
+  out.checksums = kv.store.sums.on ? 1 : 0;
+  const auto regions = static_cast<double>(seen.buckets + seen.own);
+  out.load = static_cast<double>(sum.entries) / regions;
+  return {};
+}
+
 }  // namespace
 }  // namespace nvm::keyed
 
@@ -109,7 +164,8 @@ int nvm_kv_put_with(nvm_kv* kv, const void* key, size_t key_bytes, const void* v
   nvm::status s = keyed::check_put(kv, key, key_bytes, value, value_bytes, flags, k);
   if (s) {
     const keyed::bytes_view v{static_cast<const std::byte*>(value), value_bytes};
-    s = keyed::run_on(*kv, [&](keyed::operation& op) { return keyed::put(op, k, v, flags); });
+    s = kv->regions != nullptr ? kv->regions->put(k, v, flags)
+                               : keyed::run_on(*kv, [&](keyed::operation& op) { return keyed::put(op, k, v, flags); });
   }
   return api::answer(s);
 }
@@ -124,6 +180,7 @@ int nvm_kv_get(nvm_kv* kv, const void* key, size_t key_bytes, void* value, size_
   nvm::status s = keyed::usable(kv);
   if (s) s = keyed::prepare_key(kv->store, key, key_bytes, k);
   if (s && value == nullptr && room != 0) s = fail(errc::invalid, "the value is NULL");
+  if (s && kv->regions != nullptr) return keyed::get_of_regions(*kv, k, value, room, value_bytes);
   keyed::record r;
   if (s) {
     s = keyed::run_on(*kv, [&](keyed::operation& op) -> nvm::status {
@@ -147,6 +204,7 @@ int nvm_kv_visit(nvm_kv* kv, const void* key, size_t key_bytes, void (*visit)(co
   nvm::status s = keyed::usable(kv);
   if (s) s = keyed::prepare_key(kv->store, key, key_bytes, k);
   if (s && visit == nullptr) s = fail(errc::invalid, "the function is NULL");
+  if (s && kv->regions != nullptr) return keyed::visit_in_regions(*kv, k, visit, argument);
   keyed::record r;
   std::byte* copy = nullptr;
   if (s) {
@@ -171,7 +229,11 @@ int nvm_kv_remove(nvm_kv* kv, const void* key, size_t key_bytes) {
   nvm::status s = keyed::usable(kv);
   if (s) s = keyed::prepare_key(kv->store, key, key_bytes, k);
   bool removed = false;
-  if (s) s = keyed::run_on(*kv, [&](keyed::operation& op) { return keyed::remove(op, k, removed); });
+  if (s) {
+    s = kv->regions != nullptr
+            ? kv->regions->remove(k, removed)
+            : keyed::run_on(*kv, [&](keyed::operation& op) { return keyed::remove(op, k, removed); });
+  }
   return s ? static_cast<int>(removed) : api::report(s.error());
 }
 
@@ -184,7 +246,9 @@ int nvm_kv_update(nvm_kv* kv, const void* key, size_t key_bytes, size_t room_wan
   if (s && edit == nullptr) s = fail(errc::invalid, "the function is NULL");
   if (s) s = keyed::check_value(room_wanted);
   bool found = false;
-  if (s) {
+  if (s && kv->regions != nullptr) {
+    s = kv->regions->update(k, room_wanted, edit, argument, found);
+  } else if (s) {
     const keyed::edit_call call{edit, argument, room_wanted};
     s = keyed::run_on(*kv, [&](keyed::operation& op) { return keyed::update(op, k, call, found); });
   }
@@ -206,6 +270,13 @@ int nvm_kv_batch(NVM_POOL* pool, const nvm_kv_operation* operations, size_t coun
       s = fail(errc::invalid, "operation %zu of a batch: kind %u is none of enum nvm_kv_operation_kind", at, o.kind);
     } else if (o.kv != nullptr && o.kv->of.pool != pool) {
       s = fail(errc::invalid, "operation %zu of a batch is on a store of another pool", at);
+    } else if (o.kv != nullptr && o.kv != operations[0].kv &&
+               (o.kv->regions != nullptr || operations[0].kv->regions != nullptr)) {
+      s = fail(
+          errc::invalid,
+          "operation %zu of a batch is on another store than the first: a batch with a store of index regions is on "
+          "that store alone",
+          at);
     } else {
       const bool puts = o.kind == NVM_KV_PUT;
       s = keyed::check_put(o.kv, o.key, o.key_bytes, puts ? o.value : nullptr, puts ? o.value_bytes : 0,
@@ -213,7 +284,9 @@ int nvm_kv_batch(NVM_POOL* pool, const nvm_kv_operation* operations, size_t coun
     }
     if (!s) break;
   }
-  if (s) {
+  if (s && count != 0 && operations[0].kv->regions != nullptr) {
+    s = operations[0].kv->regions->batch(operations, count, at);
+  } else if (s) {
     s = keyed::run(pool, [&](nvm_stm* tx) -> nvm::status {
       for (at = 0; at < count; ++at) {
         const nvm_kv_operation& o = operations[at];
@@ -241,7 +314,9 @@ int64_t nvm_kv_size(nvm_kv* kv) {
   const nvm::platform::in_call here;
   nvm::status s = keyed::usable(kv);
   std::uint64_t entries = 0;
-  if (s) {
+  if (s && kv->regions != nullptr) {
+    s = kv->regions->size(entries);
+  } else if (s) {
     s = keyed::run_on(*kv, [&](keyed::operation& op) {
       entries = op.count.sum(op).entries;
       return nvm::status{};
@@ -254,6 +329,7 @@ int nvm_kv_get_statistics(nvm_kv* kv, nvm_kv_statistics* out) {
   const nvm::platform::in_call here;
   nvm::status s = keyed::usable(kv);
   if (s && out == nullptr) s = fail(errc::invalid, "the result is NULL");
+  if (s && kv->regions != nullptr) return nvm::api::answer(keyed::statistics_of_regions(*kv, *out));
   // Outside of the transaction, which a conflict leaves without an end.
   keyed::inspection walk;
   if (s) {

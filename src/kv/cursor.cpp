@@ -4,7 +4,35 @@
 #include <array>
 #include <memory>
 
+nvm::status nvm_kv_cursor::refill_from_regions() {
+  using step = keyed::lewat::walk::step;
+  entries.clear();
+  bytes.clear();
+  passed_now.clear();
+  next = 0;
+  while (entries.size() < wanted && bytes.size() < fetch_bytes && !ended) {
+    keyed::lewat::walk::entry_view e;
+    const auto met = walk->next(e);
+    if (!met) return met.error();
+    if (*met == step::end) ended = true;
+    if (*met == step::damage) {
+      if (nvm::status s = skip(e.rid); !s) return s;
+    }
+    if (*met != step::entry) continue;
+    const auto* key = reinterpret_cast<const std::byte*>(e.key.data());
+    const auto* value = reinterpret_cast<const std::byte*>(e.value.data());
+    const std::size_t at = bytes.size();
+    bytes.insert(bytes.end(), key, key + e.key.size());
+    bytes.insert(bytes.end(), value, value + e.value.size());
+    entries.push_back({at, e.key.size(), e.value.size()});
+  }
+  keep_passed();
+  wanted = std::min(wanted * 2, wanted_max);
+  return walk->wait();
+}
+
 nvm::status nvm_kv_cursor::refill() {
+  if (walk != nullptr) return refill_from_regions();
   if (!entries.empty()) {
     const place& e = entries.back();
     last.assign(reinterpret_cast<const char*>(bytes.data() + e.at), e.key_bytes);
@@ -54,6 +82,10 @@ nvm_kv_cursor* nvm_kv_cursor_open(nvm_kv* kv, const nvm_kv_range* range) try {
   constexpr nvm_kv_range everything{};
   const nvm_kv_range& r = range == nullptr ? everything : *range;
   auto c = std::make_unique<nvm_kv_cursor>(*kv);
+  if (kv->regions != nullptr) {
+    if (nvm::status s = keyed::lewat::outside_of_transactions(); !s) return api::report_null<nvm_kv_cursor>(s.error());
+    c->walk = std::make_unique<keyed::lewat::walk>(kv->regions);
+  }
   if (!c->ordered && (r.from != nullptr || r.to != nullptr || r.backward != 0)) {
     return api::report_null<nvm_kv_cursor>(fail(
         errc::invalid, "key-value store \"%s\" has index %s, which is not in the order of keys: no range, no direction",
@@ -81,6 +113,9 @@ int nvm_kv_cursor_next(nvm_kv_cursor* cursor, nvm_kv_entry* entry) try {
     return api::report(fail(errc::invalid, "the cursor or the entry is NULL"));
   }
   if (nvm::status s = keyed::usable(&cursor->kv); !s) return api::report(s.error());
+  if (cursor->walk != nullptr) {
+    if (nvm::status s = keyed::lewat::outside_of_transactions(); !s) return api::report(s.error());
+  }
   while (cursor->next == cursor->entries.size()) {
     if (cursor->ended || cursor->left == 0) return cursor->end();
     cursor->wanted = std::min<std::uint64_t>(cursor->wanted, cursor->left);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -65,6 +66,7 @@ struct nvm_kv_cursor final : keyed::receiver {
     return same || (from.backward ? sign < 0 : sign > 0);
   }
   nvm::status refill();
+  nvm::status refill_from_regions();
 
   static constexpr std::size_t wanted_first = 16;
   static constexpr std::size_t wanted_max = 256;
@@ -75,7 +77,8 @@ struct nvm_kv_cursor final : keyed::receiver {
   nvm_kv& kv;
   const bool ordered;
   keyed::fetch_from from{};
-  std::string last;  // key that `from` is at
+  std::unique_ptr<keyed::lewat::walk> walk{};  // of index regions, in place of `from`
+  std::string last;                            // key that `from` is at
   std::string to;
   bool has_to = false;
   std::uint64_t left = 0;  // entries that may still be given

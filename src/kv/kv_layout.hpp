@@ -6,6 +6,7 @@
 // header lies; what is padded to that says so.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -19,7 +20,7 @@ inline constexpr std::uint64_t kv_magic = 0x5641'4B44'4C4F'48'31;  // "1HOLDKAV"
 inline constexpr std::uint32_t kv_version = 2;                     // raise it with any change below
 inline constexpr std::uint32_t kv_version_plain = 1;               // the same without check and sums
 
-enum class kv_index : std::uint32_t { list = 1, hash = 2, btree = 3, rbtree = 4 };
+enum class kv_index : std::uint32_t { list = 1, hash = 2, btree = 3, rbtree = 4, regions = 5 };
 
 inline constexpr std::uint64_t kv_key_bytes_max = 65535;
 inline constexpr std::uint64_t kv_value_bytes_max = std::uint64_t{1} << 30;
@@ -187,5 +188,40 @@ inline constexpr unsigned tree_levels_max = 16;
 struct separator {
   std::uint64_t bytes;  // then the key
 };
+
+// ---- entries in regions -------------------------------------------------------------------------------------------
+// A store of index regions has a header, whose counters and root are not used, and a set of regions, named after the
+// header's seed.  A region is a sequence of entries: sizes (8; room 0) | key | value | from version 2 on a sum (8) of a
+// record at place 0.
+//
+// Numbers of regions: item_own | the low 63 bits of the key's hash, of an entry of more than item_packed_max bytes;
+// segment << item_bucket_bits | bucket, of the others.  A segment has the buckets 0 to n - 1; bucket 0 may be missing.
+inline constexpr std::uint64_t item_sizes_bytes = 8;
+inline constexpr std::uint64_t item_packed_max = 128;
+inline constexpr unsigned item_segments = 256;  // by the low bits of the hash
+inline constexpr unsigned item_segment_bits = 8;
+inline constexpr unsigned item_bucket_bits = 48;
+inline constexpr std::uint64_t item_own = std::uint64_t{1} << 63;
+constexpr unsigned item_segment(std::uint64_t hash) noexcept { return static_cast<unsigned>(hash % item_segments); }
+constexpr std::uint64_t own_region(std::uint64_t hash) noexcept { return hash | item_own; }
+constexpr bool is_own_region(std::uint64_t rid) noexcept { return (rid & item_own) != 0; }
+constexpr unsigned segment_of_region(std::uint64_t rid) noexcept {
+  return is_own_region(rid) ? item_segment(rid) : static_cast<unsigned>(rid >> item_bucket_bits);
+}
+constexpr std::uint64_t bucket_of_region(std::uint64_t rid) noexcept {
+  return rid & ((std::uint64_t{1} << item_bucket_bits) - 1);
+}
+constexpr std::uint64_t region_of_bucket(std::uint64_t segment, std::uint64_t bucket) noexcept {
+  return segment << item_bucket_bits | bucket;
+}
+// The bucket that is split next when there are `buckets`.
+constexpr std::uint64_t next_to_split(std::uint64_t buckets) noexcept { return buckets - std::bit_floor(buckets); }
+// Linear hashing: of `buckets`, the one with as many bits of the hash as there are.
+constexpr std::uint64_t bucket_region(std::uint64_t hash, std::uint64_t buckets) noexcept {
+  const std::uint64_t half = std::bit_floor(buckets);
+  const std::uint64_t bits = hash % item_own >> item_segment_bits;
+  const std::uint64_t wide = bits % (2 * half);
+  return region_of_bucket(item_segment(hash), wide < buckets ? wide : bits % half);
+}
 
 }  // namespace nvm::layout

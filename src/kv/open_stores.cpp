@@ -1,5 +1,8 @@
 // Key-value stores of the C interface: the stores of a pool by their names.
 //
+// Stores of index regions.  Their regions are made and dropped outside of transactions: a new store is entered as one
+// that is being dropped, then its regions are made, then it gets its name; a store is dropped with its regions first.
+//
 // Directory.  The pool's anchor names the header of a B+tree that maps names to the places of the headers of stores.  A
 // name that begins with a zero byte is of a store that is being dropped; the first call of a process that opens the
 // directory goes on with that.
@@ -62,7 +65,10 @@ status finish_drop(stores& all, std::uint64_t place) {
     return s;
   }
   nvm_kv doomed{all, place, facts, dropped_name(place)};
-  for (bool found = true; found;) {
+  if (facts.index == keyed::kv_index::regions) {
+    if (status s = keyed::lewat::drop_set(all.pool, facts.seed); !s) return s;
+  }
+  for (bool found = facts.index != keyed::kv_index::regions; found;) {
     found = false;
     keyed::fetch_from from;
     for (bool ended = false; !ended;) {
@@ -161,6 +167,24 @@ result<std::uint64_t> new_seed() noexcept {
   return seed;
 }
 
+// The regions of a store that was entered as one that is being dropped, then its name.
+status finish_regions(stores& all, const char* name, std::uint64_t place, std::uint64_t seed) {
+  status s = keyed::lewat::make_set(all.pool, seed);
+  if (s) {
+    s = run_on(*all.directory, [&](keyed::operation& op) -> status {
+      bool removed = false;
+      if (status gone = keyed::remove(op, key_of(dropped_name(place)), removed); !gone) return gone;
+      return enter(op, name, place);
+    });
+  }
+  if (s || s.error() == errc::in_doubt) return s;
+  const errc why = s.error();
+  const std::string said = last_message();
+  // What cannot be taken back now is so when the directory is opened next.
+  (void)finish_drop(all, place);
+  return fail(why, "%s", said.c_str());
+}
+
 status open_store(stores& all, const char* name, const nvm_kv_options& o, nvm_kv*& out) {
   const std::lock_guard guard{all.lock};
   const auto wanted = static_cast<keyed::kv_index>(o.index);
@@ -185,12 +209,14 @@ status open_store(stores& all, const char* name, const nvm_kv_options& o, nvm_kv
   if (status s = open_directory(all, o.mode != NVM_KV_OPEN_ONLY); !s) return s;
   std::uint64_t place = 0;
   keyed::store_facts facts;
+  bool is_new = false;
   const auto fresh_seed = new_seed();
   if (!fresh_seed) return fresh_seed.error();
   if (all.directory != nullptr) {
     const status s = run(all.pool, [&](nvm_stm* tx) -> status {
       keyed::operation names{tx, all.directory->store};
       if (status found = look_up(names, name, place); !found) return found;
+      is_new = false;
       if (place != 0) {
         if (o.mode == NVM_KV_CREATE_ONLY) return exists();
         if (status read = keyed::read_header(names, place, facts); !read) return read;
@@ -200,18 +226,26 @@ status open_store(stores& all, const char* name, const nvm_kv_options& o, nvm_kv
       facts = {o.index == NVM_KV_DETECT ? keyed::kv_index::btree : wanted, *fresh_seed,
                (o.flags & NVM_KV_NO_CHECKSUMS) == 0};
       if (status made = keyed::create_header(tx, all.bytes, facts, place); !made) return made;
-      return enter(names, name, place);
+      is_new = true;
+      return enter(names, facts.index == keyed::kv_index::regions ? dropped_name(place) : name, place);
     });
     if (!s) return s;
   }
   if (place == 0) {
     return fail(errc::not_found, "%s: there is no key-value store \"%s\"", all.pool->file->path(), name);
   }
+  if (is_new && facts.index == keyed::kv_index::regions) {
+    if (status s = finish_regions(all, name, place, facts.seed); !s) return s;
+  }
   auto opened = std::make_unique<nvm_kv>(all, place, facts, name);
   if ((o.flags & NVM_KV_VERIFY_READS) != 0) opened->store.verify_reads.store(true, std::memory_order_relaxed);
   if (facts.index == keyed::kv_index::hash) {
     const status s = run_on(*opened, [](keyed::operation& op) { return keyed::hash::find_hint(op); });
     if (!s) return s;
+  }
+  if (facts.index == keyed::kv_index::regions) {
+    opened->regions = std::make_shared<keyed::lewat::regions_index>(opened->store, all.pool);
+    if (status s = opened->regions->open(); !s) return s;
   }
   opened->store.handles.store(1, std::memory_order_relaxed);
   out = all.open.emplace(name, std::move(opened)).first->second.get();
@@ -313,7 +347,7 @@ nvm_kv* nvm_kv_open(NVM_POOL* pool, const char* name, const nvm_kv_options* opti
   constexpr nvm_kv_options none{};
   const nvm_kv_options& o = options == nullptr ? none : *options;
   if (nvm::status s = keyed::check_name(name); !s) return api::report_null<nvm_kv>(s.error());
-  if (o.index > NVM_KV_RBTREE || o.mode > NVM_KV_CREATE_ONLY) {
+  if (o.index > NVM_KV_REGIONS || o.mode > NVM_KV_CREATE_ONLY) {
     return api::report_null<nvm_kv>(
         fail(errc::invalid, "index %u or mode %u is none of nvm_kv_options", o.index, o.mode));
   }

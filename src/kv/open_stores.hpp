@@ -12,6 +12,7 @@
 
 #include "api/pool_object.hpp"
 #include "kv/kv.hpp"
+#include "kv/lewat.hpp"
 #include "nvm/kv.h"
 #include "nvm/stm.h"
 
@@ -26,6 +27,7 @@ struct nvm_kv {
   nvm::api::debugger_view seen;  // first
   nvm::keyed::stores& of;
   keyed::store store;
+  std::shared_ptr<keyed::lewat::regions_index> regions;  // of index regions; null: operations are transactions
 };
 
 namespace nvm::keyed {

@@ -16,6 +16,8 @@ const char* name_of(kv_index index) noexcept {
       return "btree";
     case kv_index::rbtree:
       return "rbtree";
+    case kv_index::regions:
+      return "regions";
   }
   return nullptr;
 }
@@ -32,7 +34,7 @@ status prepare_key(const store& s, const void* bytes, std::size_t count, key& ou
   }
   out.bytes = static_cast<const std::byte*>(bytes);
   out.count = static_cast<std::uint32_t>(count);
-  if (s.index == kv_index::hash) out.take_hash(s.seed);
+  if (s.index == kv_index::hash || s.index == kv_index::regions) out.take_hash(s.seed);
   return {};
 }
 
@@ -62,8 +64,10 @@ status put(operation& op, const key& k, bytes_view value, unsigned flags) {
       return btree::put(op, k, value);
     case kv_index::rbtree:
       return rbtree::put(op, k, value);
+    case kv_index::regions:
+      break;  // no operation of a transaction
   }
-  __builtin_unreachable();
+  return access::damaged("header", op.of.header_place);
 }
 
 status find(operation& op, const key& k, record& out) {
@@ -84,8 +88,10 @@ status find(operation& op, const key& k, record& out) {
       return btree::find(op, k, out);
     case kv_index::rbtree:
       return rbtree::find(op, k, out);
+    case kv_index::regions:
+      break;  // no operation of a transaction
   }
-  __builtin_unreachable();
+  return access::damaged("header", op.of.header_place);
 }
 
 status remove(operation& op, const key& k, bool& removed) {
@@ -98,8 +104,10 @@ status remove(operation& op, const key& k, bool& removed) {
       return btree::remove(op, k, removed);
     case kv_index::rbtree:
       return rbtree::remove(op, k, removed);
+    case kv_index::regions:
+      break;  // no operation of a transaction
   }
-  __builtin_unreachable();
+  return access::damaged("header", op.of.header_place);
 }
 
 status fetch(operation& op, fetch_from& from, receiver& to, bool& ended) {
@@ -112,8 +120,10 @@ status fetch(operation& op, fetch_from& from, receiver& to, bool& ended) {
       return btree::fetch(op, from, to, ended);
     case kv_index::rbtree:
       return rbtree::fetch(op, from, to, ended);
+    case kv_index::regions:
+      break;  // no operation of a transaction
   }
-  __builtin_unreachable();
+  return access::damaged("header", op.of.header_place);
 }
 
 namespace {
@@ -194,7 +204,7 @@ status check_header(const layout::kv_header& header, std::uint64_t place, store_
                 header.version, layout::kv_version);
   }
   if (name_of(out.index) == nullptr) {
-    return fail(errc::corrupt, "key-value store at offset %lu: index: found %u, expected 1 to 4", place, header.index);
+    return fail(errc::corrupt, "key-value store at offset %lu: index: found %u, expected 1 to 5", place, header.index);
   }
   const std::uint64_t check = out.with_sums ? checksum(&header, offsetof(layout::kv_header, check), place) : 0;
   if (header.check != check) {

@@ -65,7 +65,7 @@ class damaged_pools : public testing::TestWithParam<ground_and_index> {
  protected:
   const pool_place place{GetParam().where};
 };
-INSTANTIATE_TEST_SUITE_P(everywhere, damaged_pools, testing::ValuesIn(grounds_and_indexes()), name_of);
+INSTANTIATE_TEST_SUITE_P(everywhere, damaged_pools, testing::ValuesIn(grounds_and_indexes_of_transactions()), name_of);
 
 // Method: a word of the closed file, of those that hold something, is changed; where the check finds nothing the store
 // must hold what it did.
@@ -109,7 +109,7 @@ class damaged_records : public testing::TestWithParam<ground_and_index> {
  protected:
   static std::vector<ground_and_index> in_place() {
     std::vector<ground_and_index> all;
-    for (const auto& g : grounds_and_indexes()) {
+    for (const auto& g : grounds_and_indexes_of_transactions()) {
       if (g.where.engine != NVM_ENGINE_LOG) all.push_back(g);
     }
     return all;
@@ -408,7 +408,8 @@ TEST(damaged_logs, lose_what_is_damaged_and_no_more_by_salvage) {
 }
 
 class stores_without_sums : public testing::TestWithParam<ground_and_index> {};
-INSTANTIATE_TEST_SUITE_P(everywhere, stores_without_sums, testing::ValuesIn(grounds_and_indexes()), name_of);
+INSTANTIATE_TEST_SUITE_P(everywhere, stores_without_sums, testing::ValuesIn(grounds_and_indexes_of_transactions()),
+                         name_of);
 
 TEST_P(stores_without_sums, stay_as_they_were_made) {
   const pool_place place{GetParam().where};

@@ -198,6 +198,13 @@ TEST_P(stores, change_together_in_a_batch) {
   ASSERT_TRUE(a.put(key(1), "x"));
   kv_batch move;
   move.remove(a, key(1)).put(b, key(1), "x");
+  if (GetParam().index == NVM_KV_REGIONS) {
+    EXPECT_EQ(move.commit().code(), NVM_E_INVALID);
+    EXPECT_EQ(move.failed(), 1U);
+    EXPECT_TRUE(a.contains(key(1)));
+    EXPECT_FALSE(b.contains(key(1)));
+    return;
+  }
   ASSERT_TRUE(move.commit()) << nvm_errormsg();
   EXPECT_FALSE(a.contains(key(1)));
   EXPECT_EQ(*b.get(key(1)), "x");
@@ -211,6 +218,7 @@ TEST_P(stores, change_together_in_a_batch) {
 }
 
 TEST_P(stores, take_part_in_a_transaction_of_the_caller) {
+  if (GetParam().index == NVM_KV_REGIONS) return;  // regions_test.cpp
   kv a = open("a");
   kv b = open("b");
   ASSERT_TRUE(a.put(key(1), "x"));
@@ -418,6 +426,13 @@ TEST_P(stores, can_be_read_where_the_pool_is_open_read_only) {
   auto q = pool::open(place.path().c_str(), o);
   ASSERT_TRUE(q) << nvm_errormsg();
   auto s = kv::open(*q, "store");
+  if (GetParam().index == NVM_KV_REGIONS) {
+    EXPECT_FALSE(s);
+    EXPECT_EQ(nvm_errno(), NVM_E_READ_ONLY) << nvm_errormsg();
+    ASSERT_TRUE(q->close());
+    p = place.open();
+    return;
+  }
   ASSERT_TRUE(s) << nvm_errormsg();
   EXPECT_EQ(*s->get(key(7)), "v");
   EXPECT_TRUE(s->statistics()) << nvm_errormsg();

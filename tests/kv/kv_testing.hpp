@@ -28,16 +28,24 @@ inline constexpr ground grounds[] = {
     {"shm_log", NVM_MEDIUM_SHM, NVM_ENGINE_LOG},   {"ssd", NVM_MEDIUM_SSD, NVM_ENGINE_DETECT},
     {"ssd_log", NVM_MEDIUM_SSD, NVM_ENGINE_LOG},
 };
+// Of those whose calls are transactions.
 inline constexpr enum nvm_kv_index indexes[] = {NVM_KV_LIST, NVM_KV_HASH, NVM_KV_BTREE, NVM_KV_RBTREE};
 
 struct ground_and_index {
   ground where;
   enum nvm_kv_index index;
 };
-inline std::vector<ground_and_index> grounds_and_indexes() {
+inline std::vector<ground_and_index> grounds_and_indexes_of_transactions() {
   std::vector<ground_and_index> all;
   for (const ground& g : grounds) {
     for (const auto index : indexes) all.push_back({g, index});
+  }
+  return all;
+}
+inline std::vector<ground_and_index> grounds_and_indexes() {
+  auto all = grounds_and_indexes_of_transactions();
+  for (const ground& g : grounds) {
+    if (g.engine != NVM_ENGINE_LOG) all.push_back({g, NVM_KV_REGIONS});
   }
   return all;
 }

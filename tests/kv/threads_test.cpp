@@ -1,4 +1,5 @@
 // Many threads on the same stores: each sees whole calls, nothing is lost, cursors meet what stays.
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <map>
@@ -11,6 +12,10 @@ namespace nvm::tests {
 namespace {
 
 class kv_threads : public testing::TestWithParam<enum nvm_kv_index> {};
+class kv_threads_on_any_index : public testing::TestWithParam<enum nvm_kv_index> {};
+INSTANTIATE_TEST_SUITE_P(indexes, kv_threads_on_any_index,
+                         testing::Values(NVM_KV_LIST, NVM_KV_HASH, NVM_KV_BTREE, NVM_KV_RBTREE, NVM_KV_REGIONS),
+                         [](const auto& i) { return nvm_kv_index_name(i.param); });
 INSTANTIATE_TEST_SUITE_P(indexes, kv_threads, testing::ValuesIn(indexes),
                          [](const auto& i) { return nvm_kv_index_name(i.param); });
 
@@ -92,7 +97,7 @@ TEST_P(kv_threads, see_no_half_of_a_batch) {
 }
 
 // Each thread has keys of its own between those of the others, so that the nodes are everybody's.
-TEST_P(kv_threads, lose_nothing_while_the_index_grows_and_shrinks) {
+TEST_P(kv_threads_on_any_index, lose_nothing_while_the_index_grows_and_shrinks) {
   const pool_place place{grounds[0]};
   pool p = place.create(std::size_t{64} << 20);
   kv s = open_store(p, "store", GetParam());
@@ -147,7 +152,7 @@ TEST_P(kv_threads, lose_nothing_while_the_index_grows_and_shrinks) {
 }
 
 // A counter in a value: updates of all threads add up.
-TEST_P(kv_threads, update_one_after_the_other) {
+TEST_P(kv_threads_on_any_index, update_one_after_the_other) {
   const pool_place place{grounds[0]};
   pool p = place.create();
   kv s = open_store(p, "store", GetParam());
@@ -206,6 +211,105 @@ TEST_P(kv_threads, begin_an_update_again_whose_edit_meets_others) {
   EXPECT_EQ(done, 1) << nvm_errormsg();
   EXPECT_EQ(m.count, 11);
   EXPECT_EQ(*s.get(number_key(1)), "10");
+}
+
+// Entries that change between small and large, and buckets that are split: who looks finds each, of one moment.
+TEST(kv_threads_of_regions, find_every_entry_while_it_moves) {
+  const pool_place place{grounds[0]};
+  pool p = place.create(std::size_t{64} << 20);
+  kv s = open_store(p, "store", NVM_KV_REGIONS);
+  constexpr std::uint64_t keys = 600;
+  const auto key = [](std::uint64_t n) { return number_key(n * 0x9E3779B97F4A7C15); };
+  const auto value = [](std::uint64_t n) {
+    static constexpr std::size_t sizes[] = {10, 300, 60, 5000, 0, 120};
+    return std::string(sizes[n % 6], static_cast<char>('a' + n % 26));
+  };
+  for (std::uint64_t i = 0; i < keys; ++i) ASSERT_TRUE(s.put(key(i), value(i)));
+  const int rounds = rounds_of_build(6000);
+  std::atomic<int> failures{0};
+  std::atomic<unsigned> writing{2};
+  const auto whole = [](std::string_view v) { return v.find_first_not_of(v.empty() ? 'a' : v[0]) == v.npos; };
+  const auto write = [&](unsigned me) {
+    random_source random{me};
+    for (int i = 0; i < rounds; ++i) {
+      if (!s.put(key(random() % keys), value(random()))) ++failures;
+      // Others make the buckets split.
+      if (!s.put(key(keys + me * 1000000 + static_cast<unsigned>(i)), "new")) ++failures;
+    }
+    --writing;
+  };
+  const auto read = [&](unsigned me) {
+    random_source random{me};
+    while (writing != 0) {
+      const auto v = s.get(key(random() % keys));
+      if (!v || !whole(*v)) ++failures;
+    }
+  };
+  const auto scan = [&] {
+    while (writing != 0) {
+      std::vector<unsigned> met(keys);
+      std::map<std::string, std::uint64_t> numbers;
+      for (std::uint64_t i = 0; i < keys; ++i) numbers[key(i)] = i;
+      kv_cursor cursor = s.entries();
+      while (const auto e = cursor.next()) {
+        if (!whole(e->value) && e->value != "new") ++failures;
+        const auto known = numbers.find(std::string{e->key});
+        if (known != numbers.end()) ++met[known->second];
+      }
+      if (cursor.code() != NVM_OK || std::count(met.begin(), met.end(), 1U) != keys) ++failures;
+    }
+  };
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < 2; ++i) threads.emplace_back(write, i + 1);
+  for (unsigned i = 0; i < 2; ++i) threads.emplace_back(read, i + 5);
+  threads.emplace_back(scan);
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(failures, 0);
+  EXPECT_EQ(*s.size(), keys + 2U * static_cast<unsigned>(rounds));
+  EXPECT_TRUE(s.statistics()) << nvm_errormsg();
+}
+
+// Two entries that change in one batch, mostly in two segments: who reads one and then the other never finds it older.
+TEST(kv_threads_of_regions, see_batches_in_the_order_in_which_they_were) {
+  const pool_place place{grounds[0]};
+  pool p = place.create();
+  kv s = open_store(p, "store", NVM_KV_REGIONS);
+  constexpr std::uint64_t pairs = 20;
+  const auto put_pair = [&](std::uint64_t i, const std::string& v, bool turned) {
+    kv_batch both;
+    both.put(s, number_key(2 * i + (turned ? 1 : 0)), v).put(s, number_key(2 * i + (turned ? 0 : 1)), v);
+    return both.commit();
+  };
+  for (std::uint64_t i = 0; i < pairs; ++i) ASSERT_TRUE(put_pair(i, "0", false));
+  const int rounds = rounds_of_build(4000);
+  std::atomic<int> failures{0};
+  std::atomic<bool> done{false};
+  std::thread writer{[&] {
+    random_source random{3};
+    // Numbers rise; some values are large.
+    for (int i = 1; i <= rounds; ++i) {
+      std::string v = std::to_string(i);
+      v.append(random() % 2 == 0 ? 300 : 0, ' ');
+      if (!put_pair(random() % pairs, v, i % 2 == 0)) ++failures;
+    }
+    done = true;
+  }};
+  std::vector<std::thread> readers;
+  for (unsigned me = 0; me < 2; ++me) {
+    readers.emplace_back([&, me] {
+      random_source random{me + 40};
+      while (!done) {
+        const std::uint64_t i = random() % pairs;
+        const std::uint64_t first = random() % 2;
+        const auto a = s.get(number_key(2 * i + first));
+        const auto b = s.get(number_key(2 * i + 1 - first));
+        if (!a || !b || std::stoi(*b) < std::stoi(*a)) ++failures;
+      }
+    });
+  }
+  writer.join();
+  for (std::thread& t : readers) t.join();
+  EXPECT_EQ(failures, 0);
 }
 
 }  // namespace

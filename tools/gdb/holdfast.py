@@ -15,7 +15,7 @@ import gdb
 VIEW = struct.Struct("<8sQQIIQQ")
 ENGINES = {1: "undo", 2: "redo", 3: "mnemosyne", 4: "mnemosyne-undo", 5: "log"}
 MEDIA = {1: "shm", 2: "dax", 3: "auto", 4: "ssd"}
-INDEXES = {1: "list", 2: "hash", 3: "btree", 4: "rbtree"}
+INDEXES = {1: "list", 2: "hash", 3: "btree", 4: "rbtree", 5: "regions"}
 STRUCTURES = {1: "list", 2: "hash table", 3: "skip list", 4: "search tree"}
 # include/nvm/nvm.h, src/platform/map.hpp, src/pool/pool_layout.hpp
 WINDOW_BASE, WINDOW_BITS = 0x200000000000, 45

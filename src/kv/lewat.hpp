@@ -1,0 +1,193 @@
+// An index over regions (Lewat-KV; Lewat, section VII): an entry is a region, small entries are packed into regions
+// that are the buckets of a linear hash table.
+//
+// The regions of a store are a set of their own.  An entry of more than item_packed_max bytes is in the region whose
+// number its hash is; entries of equal hash share it.  The others lie in the buckets of the segment that the hash
+// names; each segment splits its buckets in turn.  What a change costs is what the change of a region does: one fence,
+// and of a value that keeps its size the bytes that differ.
+//
+/// Change of one region:         one call of the region: it has the commit point
+/// Entry that moves, split, batch: one group of the regions: it has the commit point; V version of each segment odd
+///                                before it and even after
+//
+// Threads.  A writer holds the locks of the segments that its keys are in, lowest number first, and no lock while a
+// program's function runs.  A reader takes none: an entry that it finds was there; where it finds none in either place
+// it looks again if the segment's version moved meanwhile, and after some tries under the lock.  On ssd a lock is let
+// go before the wait for the disk.
+#pragma once
+
+#include <atomic>
+#include <bitset>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "api/open_regions.hpp"
+#include "kv/item_image.hpp"
+#include "kv/scratch.hpp"
+#include "kv/store.hpp"
+#include "nvm/kv.h"
+
+namespace nvm::keyed::lewat {
+
+// Name of the set of a store's regions: a number that its header has, whatever the store is called.
+[[nodiscard]] std::string set_name(std::uint64_t seed);
+// Sets are made and dropped beside the directory of stores, which says which of them count.
+[[nodiscard]] status make_set(NVM_POOL* pool, std::uint64_t seed);
+[[nodiscard]] status drop_set(NVM_POOL* pool, std::uint64_t seed);  // also where there is none
+// Regions take part in no transaction: errc::tx_open, and the one that is open is rolled back.
+[[nodiscard]] status outside_of_transactions() noexcept;
+
+// What a reader wants of an entry.
+struct wish {
+  std::uint64_t bytes = ~std::uint64_t{0};  // of the value
+  bool verified = false;
+};
+// What it got; the bytes lie in the thread's scratch.
+struct answer {
+  bool there = false;
+  bytes_view value{};  // all its bytes are counted, those that were wished for are there
+};
+
+class regions_index;
+
+class segment_locks {
+ public:
+  using numbers = std::bitset<layout::item_segments>;
+  segment_locks(regions_index& of, const numbers& which) noexcept;
+  ~segment_locks();
+  segment_locks(const segment_locks&) = delete;
+  segment_locks& operator=(const segment_locks&) = delete;
+
+ private:
+  regions_index& of_;
+  const numbers which_;
+};
+
+class regions_index {
+ public:
+  explicit regions_index(const store& s, NVM_POOL* pool);
+  // Finds the set and what its segments have.  errc::not_found: there is no set.
+  [[nodiscard]] status open();
+
+  [[nodiscard]] status get(const key& k, const wish& w, answer& out);
+  [[nodiscard]] status put(const key& k, bytes_view value, unsigned flags);
+  [[nodiscard]] status remove(const key& k, bool& removed);
+  // edit(value, bytes, room, argument) as nvm_kv_update() has it, called without a lock by `call`.
+  using edit_function = int (*)(void*, size_t*, size_t, void*);
+  [[nodiscard]] status update(const key& k, std::uint64_t room_wanted, edit_function edit, void* argument,
+                              bool& was_there);
+  // Operations whose stores are this one; `at`: the one under way.
+  [[nodiscard]] status batch(const nvm_kv_operation* operations, std::size_t count, std::size_t& at);
+  [[nodiscard]] status size(std::uint64_t& entries);
+
+ private:
+  friend class change;
+  friend class walk;
+  friend class segment_locks;
+
+  struct alignas(2 * line_bytes) segment {
+    std::mutex lock;
+    std::atomic<std::uint64_t> version{0};  // odd: entries are moving
+    std::atomic<std::uint64_t> buckets{1};
+    std::atomic<bool> has_packed{false};  // once true, always
+    std::atomic<bool> has_own{false};
+    std::atomic<std::uint64_t> entries{0};  // counts from count() on
+    // Under the lock.
+    std::uint64_t packed_bytes = 0;
+    std::vector<std::uint64_t> made;  // own regions, while somebody walks
+    bool made_is_short = false;       // of memory: one is missing
+  };
+
+  [[nodiscard]] segment& of_hash(std::uint64_t hash) noexcept { return segments_[layout::item_segment(hash)]; }
+  [[nodiscard]] std::uint64_t bucket_now(std::uint64_t hash) noexcept {
+    return layout::bucket_region(hash, of_hash(hash).buckets.load(std::memory_order_acquire));
+  }
+  // Bytes from the region's beginning; 0 and `there` false: there is no such region.
+  [[nodiscard]] status read(nvm_regions* set, std::uint64_t rid, std::span<std::byte> to, std::uint64_t& count,
+                            bool& there) noexcept;
+  [[nodiscard]] status length(nvm_regions* set, std::uint64_t rid, std::uint64_t& bytes, bool& there) noexcept;
+  // Calls visit(rid, bytes) for each region of the set.
+  [[nodiscard]] status each_region(const std::function<void(std::uint64_t rid, std::uint64_t bytes)>& visit) noexcept;
+
+  [[nodiscard]] status look(nvm_regions* set, const key& k, const wish& w, answer& out);
+  [[nodiscard]] status look_in(nvm_regions* set, std::uint64_t rid, const key& k, const wish& w, answer& out);
+  [[nodiscard]] status take_found(std::uint64_t rid, const std::byte* image, const item& i, const key& k, const wish& w,
+                                  answer& out) const;
+  [[nodiscard]] errc damaged(std::uint64_t rid) const noexcept;
+  [[nodiscard]] errc damaged_entry(std::uint64_t rid, const key& k) const noexcept;
+  // Splits the buckets of a segment that have become full, as far as there is room; its lock is held.
+  void split_if_full(unsigned number);
+  [[nodiscard]] status split(unsigned number);
+  [[nodiscard]] status count_all();
+  [[nodiscard]] status count_packed(unsigned number, std::vector<std::byte>& image);
+  // What this thread did and saw is durable.
+  [[nodiscard]] status wait() noexcept;
+  [[nodiscard]] status accepts_changes() const noexcept;
+
+  const store& store_;
+  NVM_POOL* const pool_;
+  nvm_regions* waits_ = nullptr;    // reads wait for what they saw
+  nvm_regions* at_once_ = nullptr;  // changes do not
+  std::unique_ptr<segment[]> segments_;
+  std::atomic<bool> counted_{false};
+  std::atomic<unsigned> walks_{0};
+};
+
+// Each entry of a store, in no order.  What a segment has at the moment when the walk comes to it is met once: its
+// small entries are copied then, with the numbers of its own regions; of these the walk knows those that there were at
+// its beginning, and those that were made since.  An own region that has gone when it is read may have become small.
+class walk {
+ public:
+  // The index outlives the store where a program closes that first.
+  explicit walk(std::shared_ptr<regions_index> of) noexcept;
+  ~walk();
+  walk(const walk&) = delete;
+  walk& operator=(const walk&) = delete;
+
+  enum class step : std::uint8_t { entry, damage, end };
+  struct entry_view {
+    std::string_view key{}, value{};
+    std::uint64_t rid = 0;
+  };
+  // Views until the next call.  damage: `rid` is of its region, and a message says what it is.
+  [[nodiscard]] result<step> next(entry_view& out);
+  [[nodiscard]] status wait() noexcept { return of_.wait(); }
+  struct shape {
+    std::uint64_t buckets = 0, own = 0, longest = 0, packed_bytes = 0, depth = 0;
+  };
+  [[nodiscard]] const shape& seen() const noexcept { return seen_; }
+
+ private:
+  struct part {
+    std::uint64_t rid;
+    std::size_t from, to;
+  };
+  [[nodiscard]] status begin();
+  [[nodiscard]] status take_segment(unsigned number);
+  [[nodiscard]] status take_bucket(std::uint64_t rid);
+  [[nodiscard]] status take_own(std::uint64_t rid);
+  [[nodiscard]] status read_own(std::uint64_t rid, bool& there);
+  [[nodiscard]] status take_if_packed(std::uint64_t rid);
+  [[nodiscard]] bool belongs(std::uint64_t hash, std::uint64_t rid) const noexcept;
+
+  const std::shared_ptr<regions_index> held_;
+  regions_index& of_;
+  bool begun_ = false;
+  std::vector<std::uint64_t> own_;      // numbers of regions, by segment
+  std::vector<std::uint64_t> own_now_;  // of the segment, at its moment
+  std::size_t own_ends_[layout::item_segments + 1] = {};
+  unsigned segment_ = 0;  // the next
+  std::uint64_t buckets_ = 1;
+  std::size_t own_at_ = 0;
+  std::vector<std::byte> bytes_;
+  std::vector<part> parts_;
+  std::size_t part_ = 0;
+  std::uint64_t at_ = 0;  // in the part
+  shape seen_{};
+};
+
+}  // namespace nvm::keyed::lewat

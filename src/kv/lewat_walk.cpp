@@ -1,0 +1,192 @@
+// Walks over stores over regions.
+#include <algorithm>
+#include <new>
+
+#include "kv/lewat.hpp"
+#include "kv/readable.hpp"
+
+namespace nvm::keyed::lewat {
+
+walk::walk(std::shared_ptr<regions_index> of) noexcept : held_{std::move(of)}, of_{*held_} {
+  of_.walks_.fetch_add(1, std::memory_order_relaxed);
+}
+walk::~walk() {
+  if (of_.walks_.fetch_sub(1, std::memory_order_relaxed) != 1) return;
+  for (unsigned i = 0; i < layout::item_segments; ++i) {
+    regions_index::segment& s = of_.segments_[i];
+    const std::lock_guard guard{s.lock};
+    if (of_.walks_.load(std::memory_order_relaxed) != 0) return;
+    std::vector<std::uint64_t>{}.swap(s.made);
+    s.made_is_short = false;
+  }
+}
+
+status walk::begin() {
+  // Who made a region without noting it has done so by now.
+  for (unsigned i = 0; i < layout::item_segments; ++i) const std::lock_guard passed{of_.segments_[i].lock};
+  std::vector<std::uint64_t> all;
+  bool is_short = false;
+  const status seen = of_.each_region([&](std::uint64_t rid, std::uint64_t) {
+    if (!layout::is_own_region(rid)) return;
+    try {
+      all.push_back(rid);
+    } catch (const std::bad_alloc&) {
+      is_short = true;
+    }
+  });
+  if (!seen) return seen;
+  if (is_short) return fail(errc::no_memory, "no volatile memory for the numbers of %zu regions", all.size());
+  own_.resize(all.size());
+  for (const std::uint64_t rid : all) ++own_ends_[layout::segment_of_region(rid) + 1];
+  for (unsigned i = 0; i < layout::item_segments; ++i) own_ends_[i + 1] += own_ends_[i];
+  std::size_t next[layout::item_segments];
+  std::copy(own_ends_, own_ends_ + layout::item_segments, next);
+  for (const std::uint64_t rid : all) own_[next[layout::segment_of_region(rid)]++] = rid;
+  begun_ = true;
+  return {};
+}
+
+status walk::take_bucket(std::uint64_t rid) {
+  std::uint64_t bytes = 0;
+  std::uint64_t count = 0;
+  bool there = false;
+  if (status s = of_.length(of_.at_once_, rid, bytes, there); !s) return s;
+  const std::size_t from = bytes_.size();
+  bytes_.resize(from + bytes);
+  if (status s = of_.read(of_.at_once_, rid, {bytes_.data() + from, bytes}, count, there); !s) return s;
+  parts_.push_back({rid, from, from + count});
+  seen_.longest = std::max(seen_.longest, count);
+  seen_.packed_bytes += count;
+  return {};
+}
+
+status walk::take_segment(unsigned number) {
+  segment_locks::numbers one;
+  one.set(number);
+  const segment_locks here{of_, one};
+  bytes_.clear();
+  parts_.clear();
+  part_ = 0;
+  at_ = 0;
+  buckets_ = of_.segments_[number].buckets.load(std::memory_order_relaxed);
+  seen_.buckets += buckets_;
+  seen_.depth = std::max<std::uint64_t>(seen_.depth, std::bit_width(buckets_ - 1));
+  for (std::uint64_t b = 0; b < buckets_; ++b) {
+    if (status s = take_bucket(layout::region_of_bucket(number, b)); !s) return s;
+  }
+  const regions_index::segment& s = of_.segments_[number];
+  if (s.made_is_short) return fail(errc::no_memory, "no volatile memory for what was made during a walk");
+  own_at_ = 0;
+  own_now_.assign(own_.begin() + static_cast<std::ptrdiff_t>(own_ends_[number]),
+                  own_.begin() + static_cast<std::ptrdiff_t>(own_ends_[number + 1]));
+  own_now_.insert(own_now_.end(), s.made.begin(), s.made.end());
+  std::sort(own_now_.begin(), own_now_.end());
+  own_now_.erase(std::unique(own_now_.begin(), own_now_.end()), own_now_.end());
+  status looked;
+  const auto gone = std::remove_if(own_now_.begin(), own_now_.end(), [&](std::uint64_t rid) {
+    std::uint64_t bytes = 0;
+    bool there = false;
+    if (status l = of_.length(of_.at_once_, rid, bytes, there); !l) looked = l.error();
+    return !there;
+  });
+  own_now_.erase(gone, own_now_.end());
+  return looked;
+}
+
+status walk::read_own(std::uint64_t rid, bool& there) {
+  std::uint64_t bytes = 0;
+  if (status s = of_.length(of_.at_once_, rid, bytes, there); !s) return s;
+  for (;;) {
+    std::uint64_t count = 0;
+    bytes_.resize(bytes + 1);
+    if (status s = of_.read(of_.at_once_, rid, bytes_, count, there); !s) return s;
+    if (count <= bytes) {
+      if (there) parts_.push_back({rid, 0, count});
+      return {};
+    }
+    bytes = 2 * count;  // it has grown
+  }
+}
+
+// Of a region that has gone since: its entry may have become a small one.
+status walk::take_if_packed(std::uint64_t rid) {
+  const unsigned number = layout::segment_of_region(rid);
+  segment_locks::numbers one;
+  one.set(number);
+  const segment_locks here{of_, one};
+  bool there = false;
+  if (status s = read_own(rid, there); !s || there) return s;
+  buckets_ = of_.segments_[number].buckets.load(std::memory_order_relaxed);
+  const std::uint64_t bucket = layout::bucket_region(rid, buckets_);
+  if (status s = take_bucket(bucket); !s) return s;
+  const part all = parts_.back();
+  parts_.pop_back();
+  const record_sums& sums = of_.store_.sums;
+  item i;
+  for (std::uint64_t at = 0; read_item(bytes_.data() + all.from, all.to - all.from, at, sums, i) == found::yes;) {
+    key k = key_in(bytes_.data() + all.from, i);
+    k.take_hash(of_.store_.seed);
+    const std::uint64_t next = at + bytes_of(i.sizes, sums);
+    if (layout::own_region(k.hash) == rid) parts_.push_back({bucket, all.from + at, all.from + next});
+    at = next;
+  }
+  return {};
+}
+
+status walk::take_own(std::uint64_t rid) {
+  bytes_.clear();
+  parts_.clear();
+  part_ = 0;
+  at_ = 0;
+  ++seen_.own;
+  bool there = false;
+  if (status s = read_own(rid, there); !s) return s;
+  return there ? status{} : take_if_packed(rid);
+}
+
+bool walk::belongs(std::uint64_t hash, std::uint64_t rid) const noexcept {
+  return rid == (layout::is_own_region(rid) ? layout::own_region(hash) : layout::bucket_region(hash, buckets_));
+}
+
+result<walk::step> walk::next(entry_view& out) try {
+  if (!begun_) {
+    if (status s = begin(); !s) return s.error();
+  }
+  for (;;) {
+    if (part_ < parts_.size()) {
+      const part& p = parts_[part_];
+      const std::byte* image = bytes_.data() + p.from;
+      const record_sums& sums = of_.store_.sums;
+      item i;
+      const found f = read_item(image, p.to - p.from, at_, sums, i);
+      if (f != found::yes) {
+        ++part_;
+        at_ = 0;
+        if (f == found::no) continue;
+        out = {{}, {}, p.rid};
+        (void)of_.damaged(p.rid);
+        return step::damage;
+      }
+      at_ += bytes_of(i.sizes, sums);
+      key k = key_in(image, i);
+      k.take_hash(of_.store_.seed);
+      out = {{reinterpret_cast<const char*>(k.bytes), k.count},
+             {reinterpret_cast<const char*>(image + i.value_at()), i.sizes.value},
+             p.rid};
+      if (belongs(k.hash, p.rid) && sum_holds(image, i, k, sums)) return step::entry;
+      (void)of_.damaged_entry(p.rid, k);
+      return step::damage;
+    }
+    if (own_at_ < own_now_.size()) {
+      if (status s = take_own(own_now_[own_at_++]); !s) return s.error();
+    } else if (segment_ < layout::item_segments) {
+      if (status s = take_segment(segment_++); !s) return s.error();
+    } else {
+      return step::end;
+    }
+  }
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory for entries");
+}
+
+}  // namespace nvm::keyed::lewat

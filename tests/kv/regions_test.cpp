@@ -1,0 +1,299 @@
+// Key-value stores over regions: what they do that the other indexes do not, and what they refuse.
+#include <algorithm>
+#include <string>
+
+#include "../sanitized.hpp"
+#include "kv/item_image.hpp"
+#include "kv_testing.hpp"
+#include "nvm/region.h"
+
+namespace nvm::tests {
+namespace {
+
+constexpr ground shm_undo = grounds[0];
+
+class kv_of_regions : public testing::Test {
+ protected:
+  const pool_place place{shm_undo};
+  pool p = make();
+  pool make() {
+    nvm_pool_options o = place.options(std::size_t{64} << 20);
+    o.meter = 1;
+    return std::move(*pool::create(place.path().c_str(), o));
+  }
+  kv open(const char* name = "store", unsigned flags = 0) {
+    nvm_kv_options o{};
+    o.index = NVM_KV_REGIONS;
+    o.flags = flags;
+    auto s = kv::open(p, name, o);
+    EXPECT_TRUE(s) << nvm_errormsg();
+    return std::move(*s);
+  }
+  unsigned sets() {
+    unsigned n = 0;
+    EXPECT_EQ(nvm_regions_names(
+                  p.handle(),
+                  [](const char*, std::uint64_t, void* count) {
+                    ++*static_cast<unsigned*>(count);
+                    return 0;
+                  },
+                  &n),
+              0);
+    return n;
+  }
+  struct cost {
+    std::uint64_t fences, lines;
+  };
+  template <class Call>
+  cost cost_of(Call&& call) {
+    nvm_statistics before{};
+    nvm_statistics after{};
+    EXPECT_EQ(nvm_pool_get_statistics(p.handle(), &before), 0);
+    call();
+    EXPECT_EQ(nvm_pool_get_statistics(p.handle(), &after), 0);
+    return {after.fences - before.fences, after.flushed_lines - before.flushed_lines};
+  }
+  static std::string key(std::uint64_t n) { return number_key(n * 0x9E3779B97F4A7C15); }
+  static void change(kv& s, const std::string& key, std::size_t from, std::size_t bytes) {
+    EXPECT_TRUE(s.update(key, [&](std::string& v) {
+      for (std::size_t i = 0; i < bytes; ++i) v[from + i] ^= 1;
+    })) << nvm_errormsg();
+  }
+};
+
+TEST_F(kv_of_regions, write_of_a_large_value_what_an_edit_has_changed) {
+  for (const unsigned flags : {0U, unsigned{NVM_KV_NO_CHECKSUMS}}) {
+    kv s = open(flags == 0 ? "checked" : "plain", flags);
+    for (std::uint64_t i = 0; i < 3; ++i) ASSERT_TRUE(s.put(key(i), std::string(2048, 'v')));
+    change(s, key(1), 0, 16);  // what the first calls do besides is done
+    const cost middle = cost_of([&] { change(s, key(1), 1000, 16); });
+    EXPECT_EQ(middle.fences, 1U);
+    // A record: its head, 16 bytes, the checksum, with their places.
+    EXPECT_LE(middle.lines, flags == 0 ? 3U : 2U);
+    // Bytes that are far from each other are two ranges of the same record.
+    const cost both =
+        cost_of([&] { EXPECT_TRUE(s.update(key(1), [](std::string& v) { v.front() ^= 1, v.back() ^= 1; })); });
+    EXPECT_EQ(both.fences, 1U);
+    EXPECT_LE(both.lines, 3U);
+    // An edit that changes nothing writes nothing.
+    EXPECT_EQ(cost_of([&] { EXPECT_TRUE(s.update(key(1), [](std::string&) {})); }).fences, 0U);
+    std::string expected(2048, 'v');
+    for (int i = 0; i < 16; ++i) expected[i] ^= 1, expected[1000 + i] ^= 1;
+    expected.front() ^= 1, expected.back() ^= 1;
+    EXPECT_EQ(*s.get(key(1)), expected);
+  }
+}
+
+TEST_F(kv_of_regions, change_small_entries_at_one_fence_each) {
+  kv s = open();
+  for (std::uint64_t i = 0; i < 2000; ++i) ASSERT_TRUE(s.put(key(i), "sixteen bytes...")) << nvm_errormsg();
+  EXPECT_EQ(cost_of([&] { EXPECT_TRUE(s.put(key(1), "other sixteen...")); }).fences, 1U);
+  EXPECT_EQ(cost_of([&] { EXPECT_TRUE(s.remove(key(2))); }).fences, 1U);
+  EXPECT_EQ(cost_of([&] { EXPECT_TRUE(s.get(key(3))); }).fences, 0U);
+  EXPECT_EQ(*s.get(key(1)), "other sixteen...");
+  EXPECT_FALSE(s.get(key(2)));
+}
+
+TEST_F(kv_of_regions, split_their_buckets_and_find_everything_after_an_open) {
+  const std::uint64_t entries = rounds_of_build(60000);
+  {
+    kv s = open();
+    for (std::uint64_t i = 0; i < entries; ++i) ASSERT_TRUE(s.put(key(i), std::to_string(i))) << nvm_errormsg();
+    EXPECT_EQ(*s.size(), entries);
+    const auto stats = s.statistics();
+    ASSERT_TRUE(stats) << nvm_errormsg();
+    EXPECT_EQ(stats->entries, entries);
+    EXPECT_EQ(stats->own_regions, 0U);
+    EXPECT_GT(stats->buckets, 256U);
+    // Four and more to a bucket of 256 bytes.
+    EXPECT_GT(stats->load, 4.0);
+  }
+  ASSERT_TRUE(p.close());
+  p = place.open();
+  kv s = open();
+  for (std::uint64_t i = 0; i < entries; ++i) ASSERT_EQ(*s.get(key(i)), std::to_string(i));
+  EXPECT_FALSE(s.get(key(entries)));
+  EXPECT_EQ(*s.size(), entries);
+  for (std::uint64_t i = 0; i < entries; i += 2) ASSERT_TRUE(s.remove(key(i)));
+  EXPECT_EQ(*s.size(), entries / 2);
+  EXPECT_EQ(entries_of(s).size(), entries / 2);
+}
+
+TEST_F(kv_of_regions, move_entries_that_grow_out_of_a_bucket_or_fit_one_again) {
+  kv s = open();
+  for (std::uint64_t i = 0; i < 500; ++i) ASSERT_TRUE(s.put(key(i), std::string(20, 'a')));
+  // The bound is an entry of 128 bytes: 8 of sizes, 8 of key, 8 of checksum.
+  for (const std::size_t bytes : {103U, 104U, 105U, 2000U, 30U, 5000U, 200000U, 100000U, 0U}) {
+    const std::string value(bytes, static_cast<char>('b' + bytes % 20));
+    ASSERT_TRUE(s.put(key(7), value)) << nvm_errormsg();
+    EXPECT_EQ(*s.get(key(7)), value);
+    const auto stats = s.statistics();
+    ASSERT_TRUE(stats) << nvm_errormsg();
+    EXPECT_EQ(stats->own_regions, bytes > 104 ? 1U : 0U);
+    EXPECT_EQ(stats->entries, 500U);
+  }
+  char few[4] = {};
+  std::size_t all = 0;
+  ASSERT_TRUE(s.put(key(7), "ab" + std::string(300000, 'x')));
+  EXPECT_EQ(nvm_kv_get(s.handle(), key(7).data(), 8, few, 2, &all), 1);
+  EXPECT_EQ(all, 300002U);
+  EXPECT_STREQ(few, "ab");
+}
+
+TEST_F(kv_of_regions, refuse_calls_inside_of_transactions) {
+  kv s = open();
+  ASSERT_TRUE(s.put(key(1), "x"));
+  const auto calls = {
+      +[](nvm_kv* k) { return nvm_kv_put(k, "a", 1, "b", 1); },
+      +[](nvm_kv* k) { return nvm_kv_get(k, "a", 1, nullptr, 0, nullptr); },
+      +[](nvm_kv* k) { return nvm_kv_remove(k, "a", 1); },
+      +[](nvm_kv* k) { return static_cast<int>(nvm_kv_size(k)); },
+      +[](nvm_kv* k) { return nvm_kv_visit(k, "a", 1, [](const void*, size_t, void*) {}, nullptr); },
+      +[](nvm_kv* k) { return nvm_kv_update(k, "a", 1, 0, [](void*, size_t*, size_t, void*) { return 0; }, nullptr); },
+      +[](nvm_kv* k) {
+        nvm_kv_statistics out;
+        return nvm_kv_get_statistics(k, &out);
+      },
+      +[](nvm_kv* k) { return nvm_kv_scan(k, nullptr, [](const nvm_kv_entry*, void*) { return 0; }, nullptr); },
+      +[](nvm_kv* k) {
+        const nvm_kv_operation one{k, NVM_KV_PUT, 0, "a", 1, "b", 1};
+        return nvm_kv_batch(nvm_kv_pool(k), &one, 1, nullptr);
+      }};
+  struct argument {
+    nvm_kv* store;
+    int (*call)(nvm_kv*);
+    int answer = 0, code = 0;
+  };
+  for (const auto call : calls) {
+    argument a{s.handle(), call};
+    EXPECT_EQ(nvm_stm_run(
+                  p.handle(),
+                  [](nvm_stm*, void* raw) {
+                    auto* r = static_cast<argument*>(raw);
+                    r->answer = r->call(r->store);
+                    r->code = nvm_errno();
+                    return 0;
+                  },
+                  &a),
+              -1);
+    EXPECT_EQ(a.answer, -1);
+    EXPECT_EQ(a.code, NVM_E_TX_OPEN) << nvm_errormsg();
+    EXPECT_NE(std::string{nvm_errormsg()}.find("index regions"), std::string::npos) << nvm_errormsg();
+  }
+  ASSERT_EQ(nvm_tx_begin(p.handle()), 0);
+  EXPECT_EQ(nvm_kv_put(s.handle(), "a", 1, "b", 1), -1);
+  EXPECT_EQ(nvm_errno(), NVM_E_TX_OPEN) << nvm_errormsg();
+  EXPECT_EQ(nvm_tx_abort(p.handle()), 0);
+  EXPECT_EQ(*s.size(), 1U);
+}
+
+TEST_F(kv_of_regions, keep_a_batch_to_themselves) {
+  kv a = open("a");
+  kv b = open_store(p, "b", NVM_KV_BTREE);
+  for (const bool first : {true, false}) {
+    kv_batch mixed;
+    (first ? mixed.put(a, "k", "v").put(b, "k", "v") : mixed.put(b, "k", "v").put(a, "k", "v"));
+    EXPECT_EQ(mixed.commit().code(), NVM_E_INVALID) << nvm_errormsg();
+    EXPECT_EQ(mixed.failed(), 1U);
+  }
+  EXPECT_FALSE(a.get("k"));
+  EXPECT_FALSE(b.get("k"));
+  kv_batch both;
+  both.put(a, "k", "v").put(a, "l", std::string(3000, 'w')).remove(a, "k").put(a, "m", "x");
+  ASSERT_TRUE(both.commit()) << nvm_errormsg();
+  both.clear();
+  both.put(a, "k", "v").put(a, "l", std::string(3000, 'y')).remove(a, "k").put(a, "m", "z");
+  const cost of = cost_of([&] { EXPECT_TRUE(both.commit()) << nvm_errormsg(); });
+  EXPECT_EQ(of.fences, 2U);  // the large value, the commit
+  EXPECT_EQ(*a.size(), 2U);
+}
+
+TEST_F(kv_of_regions, have_a_set_as_long_as_they_have_a_name) {
+  {
+    kv a = open("a");
+    ASSERT_TRUE(a.put(key(1), "a"));
+    kv b = open("b");
+    EXPECT_EQ(sets(), 2U);
+    EXPECT_EQ(a.index(), NVM_KV_REGIONS);
+  }
+  ASSERT_EQ(nvm_kv_rename(p.handle(), "a", "b"), 0) << nvm_errormsg();
+  EXPECT_EQ(sets(), 1U);
+  EXPECT_EQ(*open("b").get(key(1)), "a");
+  ASSERT_EQ(nvm_kv_drop(p.handle(), "b"), 0) << nvm_errormsg();
+  EXPECT_EQ(sets(), 0U);
+}
+
+TEST_F(kv_of_regions, are_not_made_where_the_pool_has_room_for_no_more_sets) {
+  char name[16];
+  for (unsigned i = 0; i < 64; ++i) {
+    std::snprintf(name, sizeof name, "set %u", i);
+    ASSERT_NE(nvm_regions_open(p.handle(), name, nullptr), nullptr) << nvm_errormsg();
+  }
+  EXPECT_EQ(nvm_kv_open(p.handle(), "store",
+                        [] {
+                          static nvm_kv_options o{};
+                          o.index = NVM_KV_REGIONS;
+                          return &o;
+                        }()),
+            nullptr);
+  EXPECT_EQ(nvm_errno(), NVM_E_TOO_LARGE) << nvm_errormsg();
+  EXPECT_FALSE(kv::open(p, "store", nvm_kv_options{0, NVM_KV_OPEN_ONLY, 0, 0, {}}));
+  EXPECT_EQ(nvm_errno(), NVM_E_NOT_FOUND);
+  ASSERT_EQ(nvm_regions_drop(p.handle(), "set 7"), 0);
+  EXPECT_TRUE(open().put(key(1), "x"));
+}
+
+TEST_F(kv_of_regions, take_nothing_of_a_full_pool_and_can_be_emptied) {
+  nvm_pool_options o = place.options(std::size_t{4} << 20, std::size_t{4} << 20);
+  ASSERT_TRUE(p.close());
+  ASSERT_EQ(std::remove(place.path().c_str()), 0);
+  p = std::move(*pool::create(place.path().c_str(), o));
+  kv s = open();
+  std::uint64_t n = 0;
+  while (n < 100000 && s.put(key(n), std::string(n % 3 == 0 ? 3000 : 30, 'v'))) ++n;
+  EXPECT_EQ(nvm_errno(), NVM_E_NO_SPACE) << nvm_errormsg();
+  EXPECT_EQ(*s.size(), n);
+  for (std::uint64_t i = 0; i < n; ++i) ASSERT_TRUE(s.get(key(i))) << i << nvm_errormsg();
+  for (std::uint64_t i = 0; i < n; ++i) ASSERT_TRUE(s.remove(key(i))) << i << nvm_errormsg();
+  EXPECT_EQ(*s.size(), 0U);
+  EXPECT_TRUE(s.put(key(1), std::string(3000, 'v'))) << nvm_errormsg();
+}
+
+TEST(kv_in_a_pool_of_the_engine_log, has_no_index_of_regions) {
+  const pool_place place{grounds[2]};
+  pool p = place.create();
+  EXPECT_FALSE(kv::open(p, "store", NVM_KV_REGIONS));
+  EXPECT_EQ(nvm_errno(), NVM_E_ENGINE) << nvm_errormsg();
+  EXPECT_EQ(nvm_kv_each(p.handle(), [](const char*, enum nvm_kv_index, void*) { return 1; }, nullptr), 0);
+}
+
+// Entries whose hashes are equal share a region.
+TEST(an_image_of_entries, finds_each_by_its_key_and_tells_what_does_not_fit) {
+  using namespace keyed;
+  const record_sums sums{true, 7};
+  const std::string keys[] = {"one", "", "three"};
+  const std::string values[] = {"1", std::string(200, 'x'), ""};
+  std::vector<std::byte> image;
+  const auto bytes = [](const std::string& s) { return reinterpret_cast<const std::byte*>(s.data()); };
+  const auto key_of = [&](const std::string& s) { return key{bytes(s), static_cast<std::uint32_t>(s.size())}; };
+  for (int i = 0; i < 3; ++i) {
+    const std::size_t at = image.size();
+    image.resize(at + lewat::bytes_of({values[i].size(), keys[i].size(), 0}, sums));
+    lewat::write_item(image.data() + at, key_of(keys[i]), {bytes(values[i]), values[i].size()}, sums);
+  }
+  lewat::item found;
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(lewat::find_item(image.data(), image.size(), key_of(keys[i]), sums, found), lewat::found::yes);
+    EXPECT_EQ(found.sizes.value, values[i].size());
+    EXPECT_TRUE(lewat::sum_holds(image.data(), found, key_of(keys[i]), sums));
+  }
+  EXPECT_EQ(lewat::find_item(image.data(), image.size(), key_of("two"), sums, found), lewat::found::no);
+  for (std::size_t cut = 1; cut < 29; ++cut) {
+    EXPECT_EQ(lewat::find_item(image.data(), image.size() - cut, key_of("two"), sums, found),
+              cut == 21 ? lewat::found::no : lewat::found::damaged)
+        << cut;
+  }
+}
+
+}  // namespace
+}  // namespace nvm::tests
