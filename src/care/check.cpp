@@ -9,6 +9,7 @@
 #include "care/check_stores.hpp"
 #include "care/check_structures.hpp"
 #include "care/log_in_image.hpp"
+#include "care/regions.hpp"
 #include "engine/recover_image.hpp"
 #include "engine/ssd.hpp"
 #include "log/log.hpp"
@@ -222,6 +223,21 @@ void check_owners(const std::byte* base, const geometry& g, bool clean, bool is_
   }
 }
 
+// The key-value stores of a pool whose pages are sound.
+status check_named_stores(pool_file& file, const geometry& g, std::uint64_t directory, findings& f) {
+  keyed::read_from_image bytes{file.base(), g};
+  const auto say = [&f](std::uint64_t at, const char* finding) { f.add(at, "%s", finding); };
+  object_room last;  // reads follow each other in one object
+  const auto is_allocated = [&](std::uint64_t place, std::uint64_t n) {
+    if (!last.holds(place, n)) last = object_in_image(file.base(), g, place);
+    return last.holds(place, n);
+  };
+  const auto regions = [&](const keyed::store_facts& facts, const keyed::lewat::rest_report& report) {
+    return read_entries_in_regions(file.base(), g, facts, report);
+  };
+  return check_stores(bytes, directory, say, is_allocated, regions);
+}
+
 }  // namespace
 }  // namespace nvm::care
 
@@ -327,14 +343,7 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
   // Where the pages are not sound, walking what is in them says nothing.
   const bool has_sound_pages = f.count() == 0;
   if (!is_log && stores != 0 && has_sound_pages) {
-    keyed::read_from_image bytes{file.base(), g};
-    const auto say = [&f](std::uint64_t at, const char* finding) { f.add(at, "%s", finding); };
-    nvm::object_room last;  // reads follow each other in one object
-    const auto is_allocated = [&](std::uint64_t place, std::uint64_t n) {
-      if (!last.holds(place, n)) last = nvm::object_in_image(base, g, place);
-      return last.holds(place, n);
-    };
-    if (nvm::status s = whole(care::check_stores(bytes, stores, say, is_allocated)); !s) {
+    if (nvm::status s = whole(care::check_named_stores(file, g, stores, f)); !s) {
       return api::report(api::about(path, s.error()));
     }
   }

@@ -32,18 +32,39 @@ class looking_source final : public keyed::byte_source {
   std::unordered_set<std::uint64_t> told_;
 };
 
+// The entries of a store that are in regions; say(of, fault).
+template <class Say>
+status check_regions_of(std::uint64_t header, const keyed::store_facts& facts, const regions_reader& regions, Say& say,
+                        const char* of) {
+  keyed::lewat::rest_report look;
+  look.lost = [&](const char* what, std::uint64_t rid, bool has_key, std::string_view key) {
+    char text[160];
+    std::snprintf(text, sizeof text, "in region %016lx: %s", rid, what);
+    say(of, {text, header, has_key, key});
+  };
+  const status s = regions(facts, look);
+  if (s || s.error() == errc::no_memory) return s;
+  const std::string why = std::string{"its regions cannot be read: "} + last_message();
+  say(of, {why.c_str(), header, false, {}});
+  return {};
+}
+
 }  // namespace
 
 status check_stores(keyed::byte_source& source, std::uint64_t directory,
                     const std::function<void(std::uint64_t offset, const char* finding)>& tell,
-                    const std::function<bool(std::uint64_t place, std::uint64_t bytes)>& is_allocated) try {
+                    const std::function<bool(std::uint64_t place, std::uint64_t bytes)>& is_allocated,
+                    const regions_reader& regions) try {
   char text[512];
   looking_source from{source, is_allocated};
   constexpr const char* not_allocated = "a link leads where no object is allocated";
   const auto say = [&](const char* of, const keyed::fault& f) {
     if (f.has_key) {
       const keyed::readable key{f.key.data(), f.key.size()};
-      std::snprintf(text, sizeof text, "%s: entry \"%s\", record at offset %lu: %s", of, key.text, f.place, f.what);
+      const bool is_record = std::strncmp(f.what, "in region", 9) != 0;
+      is_record ? std::snprintf(text, sizeof text, "%s: entry \"%s\", record at offset %lu: %s", of, key.text, f.place,
+                                f.what)
+                : std::snprintf(text, sizeof text, "%s: entry \"%s\", %s", of, key.text, f.what);
     } else {
       std::snprintf(text, sizeof text, "%s: %s, at offset %lu", of, f.what, f.place);
     }
@@ -73,6 +94,9 @@ status check_stores(keyed::byte_source& source, std::uint64_t directory,
     keyed::inspection store;
     store.tell = [&](const keyed::fault& f) { return say(of, f); };
     if (status s = store.run(from, place); !s) return s;
+    const bool was_left = name.starts_with('\0');  // to be dropped, perhaps without its regions already
+    if (!regions || store.facts().index != keyed::kv_index::regions || !store.header_holds() || was_left) continue;
+    if (status s = check_regions_of(place, store.facts(), regions, say, of); !s) return s;
   }
   return {};
 } catch (const std::bad_alloc&) {

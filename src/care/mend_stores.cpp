@@ -4,6 +4,7 @@
 #include "care/mend_stores.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <set>
@@ -102,6 +103,9 @@ class store_mender {
       if (status s = d.is_unknown ? status{} : make_anew(d); !s) return s;
       tell(d);
     }
+    for (const auto& [name, facts] : of_regions_) {
+      if (status s = mend_entries(name, facts); !s) return s;
+    }
     return {};
   }
 
@@ -139,6 +143,7 @@ class store_mender {
       std::vector<std::pair<std::string, std::uint64_t>> named;
       reached_.clear();
       damaged_.clear();
+      of_regions_.clear();
       status s;
       keyed::inspection names;
       names.wants_values = true;
@@ -155,6 +160,9 @@ class store_mender {
         keyed::inspection walk;
         if (!is_sound(from, place, walk, s)) damaged_.push_back({.name = name, .header = place});
         if (!s) return s;
+        if (walk.header_holds() && walk.facts().index == keyed::kv_index::regions) {
+          of_regions_.emplace_back(name, walk.facts());
+        }
       }
       return {};
     });
@@ -164,8 +172,12 @@ class store_mender {
     return keyed::run_on(*all_->directory, [&](keyed::operation& op) -> status {
       d = {.name = d.name, .header = d.header};
       keyed::read_by_transaction from{op};
-      const keyed::object_source source{from, [this](const auto& visit) {
+      const keyed::object_source source{from,
+                                        [this](const auto& visit) {
                                           for (const object& o : objects_) visit(o.place, o.type, o.bytes);
+                                        },
+                                        [this](const keyed::store_facts& facts, const keyed::lewat::rest_report& each) {
+                                          return read_regions(facts, each);
                                         }};
       std::unordered_set<std::string> known;
       const keyed::salvage_report report{
@@ -182,6 +194,8 @@ class store_mender {
         for (const layout::kv_stripe& stripe : header.stripes) d.counted += stripe.entries;
       }
       d.is_unknown = keyed::name_of(d.facts.index) == nullptr;
+      // Its header counts nothing.
+      if (d.facts.index == keyed::kv_index::regions) d.counted = d.entries.size() + keys_in(d.faults);
       return {};
     });
   }
@@ -249,9 +263,43 @@ class store_mender {
     for (const entry& e : d.entries) order.push_back(&e);
     // The newest of a list is the first.
     if (d.facts.index == keyed::kv_index::list) std::reverse(order.begin(), order.end());
-    if (status s = in_batches(order, put); !s) return s;
+    const bool in_regions = d.facts.index == keyed::kv_index::regions;
+    for (const entry* e : order) {
+      if (in_regions && put(nullptr, e) != 0) return last_code();
+    }
+    if (status s = in_regions ? keyed::lewat::drop_set(pool_, d.facts.seed) : in_batches(order, put); !s) return s;
     (void)nvm_kv_close(kv);
     return nvm_kv_rename(pool_, new_name, d.name.c_str()) == 0 ? status{} : status{last_code()};
+  }
+
+  static std::uint64_t keys_in(const std::vector<fault_told>& faults) {
+    return static_cast<std::uint64_t>(
+        std::count_if(faults.begin(), faults.end(), [](const fault_told& f) { return f.has_key; }));
+  }
+
+  status read_regions(const keyed::store_facts& facts, const keyed::lewat::rest_report& each) {
+    nvm_regions_options o{};
+    o.mode = 1;
+    nvm_regions* const set = nvm_regions_open(pool_, keyed::lewat::set_name(facts.seed).c_str(), &o);
+    if (set == nullptr) return last_code();
+    const auto part = api::part_in(pool_);
+    if (!part) return part.error();
+    if (status s = keyed::lewat::read_at_rest(*set->of, (*part)->number, facts, each); !s) return s;
+    return nvm_regions_wait(set) == 0 ? status{} : status{last_code()};
+  }
+  // Takes damaged entries out of the regions of a store.
+  status mend_entries(const std::string& name, const keyed::store_facts& facts) {
+    const keyed::readable readable{name.data(), name.size()};
+    keyed::lewat::rest_report how;
+    how.takes_out = true;
+    how.lost = [&](const char* what, std::uint64_t rid, bool has_key, std::string_view key) {
+      char text[512];
+      const keyed::readable entry{key.data(), key.size()};
+      std::snprintf(text, sizeof text, "key-value store \"%s\"%s%s%s, in region %016lx: %s: taken out", readable.text,
+                    has_key ? ": entry \"" : "", has_key ? entry.text : "", has_key ? "\"" : "", rid, what);
+      tell_({.how = mending::lost, .offset = 0, .what = text, .type_name = {}});
+    };
+    return read_regions(facts, how);
   }
 
   void tell(const damaged_store& d) {
@@ -261,8 +309,7 @@ class store_mender {
       tell_({.how = how, .offset = at, .what = of + what, .type_name = {}});
     };
     if (d.is_unknown) return note(mending::lost, d.header, ": all of it, for nothing says what its index was");
-    std::uint64_t named = 0;
-    for (const fault_told& f : d.faults) named += f.has_key ? 1 : 0;
+    const std::uint64_t named = keys_in(d.faults);
     // Of links and counters that do not hold nothing is lost where all entries are there.
     const bool all_known = d.entries.size() + named == d.counted;
     note(mending::mended, d.header, ": made anew, with " + std::to_string(d.entries.size()) + " entries");
@@ -286,6 +333,7 @@ class store_mender {
   std::vector<object> objects_;
   std::set<std::uint64_t> reached_;  // places inside of objects of sound stores
   std::vector<damaged_store> damaged_;
+  std::vector<std::pair<std::string, keyed::store_facts>> of_regions_;
 };
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/region_side.hpp"
+#include "kv/lewat.hpp"
 #include "log/log.hpp"
 #include "media/media.hpp"
 #include "region/region_layout.hpp"
@@ -36,6 +37,7 @@ class opened_regions {
     side_ = std::move(*side);
     return {};
   }
+  [[nodiscard]] engines::region_side& side() noexcept { return *side_; }
 
  private:
   std::byte* base_;
@@ -109,6 +111,18 @@ status mend_regions(std::byte* base, const geometry& g, const told_of_region& te
   return {};
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory to mend the regions");
+}
+
+status read_entries_in_regions(std::byte* base, const geometry& g, const keyed::store_facts& facts,
+                               const keyed::lewat::rest_report& report) {
+  opened_regions regions{base, g};
+  const told_of_region nothing = [](std::uint64_t, const char*) {};  // told by check_regions()
+  if (status s = regions.open(nothing); !s) return s;
+  const auto set = regions.side().find(keyed::lewat::set_name(facts.seed));
+  if (!set) return set.error();
+  const auto who = regions.side().join();
+  if (!who) return who.error();
+  return keyed::lewat::read_at_rest(**set, *who, facts, report);
 }
 
 std::uint64_t directory_of_regions(const std::byte* base, const geometry& g) noexcept {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "kv/kv.hpp"
 #include "pool/pool.hpp"
 
 namespace nvm::care {
@@ -16,6 +17,10 @@ using told_of_region = std::function<void(std::uint64_t offset, const char* find
 // The same, and takes out what is damaged, a region at a time: tell(offset, what was done).  errc::corrupt: the
 // directory or the log is damaged, and nothing was taken out.
 [[nodiscard]] status mend_regions(std::byte* base, const geometry& g, const told_of_region& tell);
+
+// Reads the entries of a store of index regions, on a private copy as above.  errc::not_found: there is no set of it.
+[[nodiscard]] status read_entries_in_regions(std::byte* base, const geometry& g, const keyed::store_facts& facts,
+                                             const keyed::lewat::rest_report& report);
 
 // The directory of sets of regions that a pool has, whatever names it; 0: it has none.
 [[nodiscard]] std::uint64_t directory_of_regions(const std::byte* base, const geometry& g) noexcept;

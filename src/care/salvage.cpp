@@ -6,6 +6,7 @@
 
 #include "api/pool_object.hpp"
 #include "care/log_in_image.hpp"
+#include "care/regions.hpp"
 #include "engine/recover_image.hpp"
 #include "engine/ssd.hpp"
 #include "kv/kv.hpp"
@@ -53,7 +54,8 @@ status salvage_in_place(pool_file& file, std::string_view store, const keyed::sa
   const geometry g = file.geometry();
   const std::byte* base = file.base();
   keyed::read_from_image bytes{base, g};
-  const keyed::object_source from{bytes, [&](const keyed::object_source::visitor& visit) {
+  const keyed::object_source from{bytes,
+                                  [&](const keyed::object_source::visitor& visit) {
                                     // Damaged extents are passed over: what else there is shall be read.
                                     (void)for_each_object(
                                         base, g, [&](std::uint64_t at, std::uint64_t room, layout::object_layout l) {
@@ -63,6 +65,9 @@ status salvage_in_place(pool_file& file, std::string_view store, const keyed::sa
                                           visit(at + sizeof header, header.type, room - sizeof header);
                                           return true;
                                         });
+                                  },
+                                  [&](const keyed::store_facts& facts, const keyed::lewat::rest_report& regions) {
+                                    return read_entries_in_regions(file.base(), g, facts, regions);
                                   }};
   return keyed::salvage(from, directory_in(base, g), store, report);
 }

@@ -128,9 +128,10 @@ errc regions_index::damaged(std::uint64_t rid) const noexcept {
   return fail(errc::corrupt, "key-value store \"%s\": region %016lx of set %s fails its check: sizes of an entry",
               store_.name.c_str(), rid, set_name(store_.seed).c_str());
 }
-errc regions_index::damaged_entry(std::uint64_t rid, const key& k) const noexcept {
-  return fail(errc::corrupt, "key-value store \"%s\": entry \"%s\", in region %016lx of set %s: it fails its checksum",
-              store_.name.c_str(), (readable{k.bytes, k.count}.text), rid, set_name(store_.seed).c_str());
+errc regions_index::damaged_entry(std::uint64_t rid, const key& k, verdict what) const noexcept {
+  return fail(errc::corrupt, "key-value store \"%s\": entry \"%s\", in region %016lx of set %s: %s",
+              store_.name.c_str(), (readable{k.bytes, k.count}.text), rid, set_name(store_.seed).c_str(),
+              sentence(what));
 }
 
 // ---- reading --------------------------------------------------------------------------------------------------------
@@ -146,7 +147,7 @@ constexpr unsigned tries_max = 4;
 
 status regions_index::take_found(std::uint64_t rid, const std::byte* image, const item& i, const key& k, const wish& w,
                                  answer& out) const {
-  if (w.verified && !sum_holds(image, i, k, store_.sums)) return damaged_entry(rid, k);
+  if (w.verified && !sum_holds(image, i, k, store_.sums)) return damaged_entry(rid, k, verdict::no_sum);
   out = {true, {image + i.value_at(), i.sizes.value}};
   return {};
 }

@@ -27,6 +27,7 @@
 
 #include "api/open_regions.hpp"
 #include "kv/item_image.hpp"
+#include "kv/lewat_rest.hpp"
 #include "kv/scratch.hpp"
 #include "kv/store.hpp"
 #include "nvm/kv.h"
@@ -53,6 +54,26 @@ struct answer {
 };
 
 class regions_index;
+
+// Of a segment.  No std::mutex: a batch may hold all of them, more than what watches mutexes has room for.
+class segment_lock {
+ public:
+  void lock() noexcept {
+    std::uint32_t was = free;
+    // acquire: pairs with unlock(): what the holder before left.
+    if (state_.compare_exchange_strong(was, held, std::memory_order_acquire, std::memory_order_relaxed)) return;
+    while (state_.exchange(waited_for, std::memory_order_acquire) != free) {
+      state_.wait(waited_for, std::memory_order_relaxed);
+    }
+  }
+  void unlock() noexcept {
+    if (state_.exchange(free, std::memory_order_release) == waited_for) state_.notify_one();
+  }
+
+ private:
+  enum : std::uint32_t { free, held, waited_for };
+  std::atomic<std::uint32_t> state_{free};
+};
 
 class segment_locks {
  public:
@@ -90,7 +111,7 @@ class regions_index {
   friend class segment_locks;
 
   struct alignas(2 * line_bytes) segment {
-    std::mutex lock;
+    segment_lock lock;
     std::atomic<std::uint64_t> version{0};  // odd: entries are moving
     std::atomic<std::uint64_t> buckets{1};
     std::atomic<bool> has_packed{false};  // once true, always
@@ -118,7 +139,7 @@ class regions_index {
   [[nodiscard]] status take_found(std::uint64_t rid, const std::byte* image, const item& i, const key& k, const wish& w,
                                   answer& out) const;
   [[nodiscard]] errc damaged(std::uint64_t rid) const noexcept;
-  [[nodiscard]] errc damaged_entry(std::uint64_t rid, const key& k) const noexcept;
+  [[nodiscard]] errc damaged_entry(std::uint64_t rid, const key& k, verdict what) const noexcept;
   // Splits the buckets of a segment that have become full, as far as there is room; its lock is held.
   void split_if_full(unsigned number);
   [[nodiscard]] status split(unsigned number);
@@ -172,7 +193,6 @@ class walk {
   [[nodiscard]] status take_own(std::uint64_t rid);
   [[nodiscard]] status read_own(std::uint64_t rid, bool& there);
   [[nodiscard]] status take_if_packed(std::uint64_t rid);
-  [[nodiscard]] bool belongs(std::uint64_t hash, std::uint64_t rid) const noexcept;
 
   const std::shared_ptr<regions_index> held_;
   regions_index& of_;

@@ -144,10 +144,6 @@ status walk::take_own(std::uint64_t rid) {
   return there ? status{} : take_if_packed(rid);
 }
 
-bool walk::belongs(std::uint64_t hash, std::uint64_t rid) const noexcept {
-  return rid == (layout::is_own_region(rid) ? layout::own_region(hash) : layout::bucket_region(hash, buckets_));
-}
-
 result<walk::step> walk::next(entry_view& out) try {
   if (!begun_) {
     if (status s = begin(); !s) return s.error();
@@ -168,13 +164,13 @@ result<walk::step> walk::next(entry_view& out) try {
         return step::damage;
       }
       at_ += bytes_of(i.sizes, sums);
-      key k = key_in(image, i);
-      k.take_hash(of_.store_.seed);
-      out = {{reinterpret_cast<const char*>(k.bytes), k.count},
+      out = {{reinterpret_cast<const char*>(image + i.key_at()), i.sizes.key},
              {reinterpret_cast<const char*>(image + i.value_at()), i.sizes.value},
              p.rid};
-      if (belongs(k.hash, p.rid) && sum_holds(image, i, k, sums)) return step::entry;
-      (void)of_.damaged_entry(p.rid, k);
+      const store& s = of_.store_;
+      const verdict v = judge(image, i, p.rid, buckets_, {s.index, s.seed, s.sums.on});
+      if (v == verdict::sound) return step::entry;
+      (void)of_.damaged_entry(p.rid, key_in(image, i), v);
       return step::damage;
     }
     if (own_at_ < own_now_.size()) {

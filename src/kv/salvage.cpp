@@ -29,7 +29,9 @@ class salvager {
     facts_ = walk.facts();
     if (report_.of) report_.of(facts_);
     const bool proves = facts_.with_sums && !without_proof_;
-    if (proves) {
+    if (facts_.index == kv_index::regions) {
+      if (status s = read_regions(); !s) return s;
+    } else if (proves) {
       follow_links();
       sweep();
     }
@@ -97,7 +99,10 @@ class salvager {
     store_facts facts;
     const bool is_read = from_.bytes.read(header_, &header, sizeof header);
     walk.wants_values = true;
-    if (is_read && !check_header(header, header_, facts)) {
+    const bool is_damaged = is_read && !check_header(header, header_, facts);
+    if (is_damaged && has_regions({kv_index::regions, header.seed, facts.with_sums})) {
+      walk.take_for(kv_index::regions, false);
+    } else if (is_damaged) {
       std::uint64_t best = 0;
       kv_index index = facts.index;
       for (const bool believes : {false, true}) {
@@ -120,6 +125,26 @@ class salvager {
       give(e, walk.facts().with_sums && !without_proof_ ? proof::led_to : proof::none);
     };
     return walk.run(from_.bytes, header_);
+  }
+
+  // Whether there are regions of a store of that seed, with an entry.
+  bool has_regions(const store_facts& facts) {
+    std::uint64_t met = 0;
+    lewat::rest_report each;
+    each.give = [&met](std::string_view, std::string_view, std::uint64_t) { ++met; };
+    each.lost = [](const char*, std::uint64_t, bool, std::string_view) {};
+    return from_.regions && from_.regions(facts, each) && met != 0;
+  }
+  status read_regions() {
+    if (!from_.regions) return {};
+    lewat::rest_report each;
+    each.give = [&](std::string_view key, std::string_view value, std::uint64_t rid) {
+      give({key, value, rid}, facts_.with_sums ? proof::led_to : proof::none);
+    };
+    each.lost = [&](const char* what, std::uint64_t, bool has_key, std::string_view key) {
+      keep({what, header_, has_key, key});
+    };
+    return from_.regions(facts_, each);
   }
 
   // What a look-up reads, which compares keys alone: a node whose parent is another one, a record out of its order.

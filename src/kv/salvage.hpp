@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "kv/inspect.hpp"
+#include "kv/lewat_rest.hpp"
 
 namespace nvm::keyed {
 
@@ -30,6 +31,8 @@ struct object_source {
   using visitor = std::function<void(std::uint64_t place, std::uint32_t type, std::uint64_t bytes)>;
   byte_source& bytes;
   std::function<void(const visitor& visit)> each;
+  // Reads the entries of a store of index regions.  Empty: they are left out.
+  std::function<status(const store_facts& facts, const lewat::rest_report& report)> regions{};
 };
 
 struct salvage_report {

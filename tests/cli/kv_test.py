@@ -46,7 +46,7 @@ class Kv(PoolTest):
     def test_puts_gets_and_deletes(self):
         for medium in MEDIA:
             path = self.pool(medium)
-            for index in ("list", "hash", "btree"):
+            for index in ("list", "hash", "btree", "regions"):
                 options = ("--store", index)
                 made = self.answer("kv", "put", path, "apple", "17", "--index", index, *options)
                 self.assertEqual(made["found"], False)
@@ -57,7 +57,7 @@ class Kv(PoolTest):
                 self.assertEqual(run("kv", "del", path, "apple", *options).returncode, GOOD)
                 self.assertEqual(run("kv", "del", path, "apple", *options).returncode, NEGATIVE)
             names = [s["name"] for s in self.answer("kv", "stores", path)["stores"]]
-            self.assertEqual(names, ["btree", "hash", "list"])
+            self.assertEqual(names, ["btree", "hash", "list", "regions"])
             self.assertEqual(run("check", path).returncode, GOOD)
 
     def test_reads_a_value_from_standard_input(self):
@@ -168,7 +168,7 @@ class Kv(PoolTest):
             path.write_bytes(whole)
 
     def test_what_is_exported_loads_as_it_was(self):
-        for index in ("list", "hash", "btree"):
+        for index in ("list", "hash", "btree", "regions"):
             for form in ("csv", "jsonl"):
                 path = self.pool()
                 for key, value in HARD:
@@ -192,7 +192,7 @@ class Kv(PoolTest):
                 path.unlink()
 
     def test_loads_much_in_one_step_and_keeps_what_was_there(self):
-        for medium, index in (("shm", "hash"), ("ssd", "btree"), ("shm", "list")):
+        for medium, index in (("shm", "hash"), ("ssd", "btree"), ("shm", "list"), ("shm", "regions")):
             path = self.pool(medium)
             lines = 1200 if index == "list" else 5000
             run("kv", "put", path, "old", "stays", "--index", index)

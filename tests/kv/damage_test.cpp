@@ -65,7 +65,7 @@ class damaged_pools : public testing::TestWithParam<ground_and_index> {
  protected:
   const pool_place place{GetParam().where};
 };
-INSTANTIATE_TEST_SUITE_P(everywhere, damaged_pools, testing::ValuesIn(grounds_and_indexes_of_transactions()), name_of);
+INSTANTIATE_TEST_SUITE_P(everywhere, damaged_pools, testing::ValuesIn(grounds_and_indexes()), name_of);
 
 // Method: a word of the closed file, of those that hold something, is changed; where the check finds nothing the store
 // must hold what it did.
@@ -102,14 +102,15 @@ TEST_P(damaged_pools, pass_the_check_only_with_all_their_contents) {
     EXPECT_EQ(entries_of(*s), whole) << at << ", way " << round % ways;
     for (const auto& [key, value] : whole) EXPECT_EQ(got(*s, key), value) << at;
   }
-  EXPECT_GT(told, 20U);
+  // The rings of regions are large, and hold what has long been done.
+  EXPECT_GT(told, GetParam().index == NVM_KV_REGIONS ? 8U : 20U);
 }
 
 class damaged_records : public testing::TestWithParam<ground_and_index> {
  protected:
   static std::vector<ground_and_index> in_place() {
     std::vector<ground_and_index> all;
-    for (const auto& g : grounds_and_indexes_of_transactions()) {
+    for (const auto& g : grounds_and_indexes()) {
       if (g.where.engine != NVM_ENGINE_LOG) all.push_back(g);
     }
     return all;
@@ -119,9 +120,11 @@ class damaged_records : public testing::TestWithParam<ground_and_index> {
   void damage_value(std::uint64_t i) const {
     file_bytes f = read_file(place.path());
     const std::string value = value_at(i);
-    const std::size_t at = last_of(f, value);
+    std::size_t at = last_of(f, value);
     ASSERT_NE(at, std::string::npos);
-    f[at + 3] = 'X';
+    // The ring of regions may lie after them; it has nothing of a closed pool any more.
+    const bool everywhere = GetParam().index == NVM_KV_REGIONS && !place.ssd();
+    for (; at != std::string::npos; at = everywhere ? last_of(f, value) : std::string::npos) f[at + 3] = 'X';
     write_file(place.path(), f);
   }
 
@@ -183,6 +186,7 @@ TEST_P(damaged_records, are_refused_by_updates_and_verified_reads_and_mended_by_
 }
 
 TEST_P(damaged_records, that_have_changed_places_are_told) {
+  if (GetParam().index == NVM_KV_REGIONS) return;  // below
   fill(place, GetParam().index);
   file_bytes f = read_file(place.path());
   // Two entries with values of the same length; their keys, values and sums change places.
@@ -197,6 +201,7 @@ TEST_P(damaged_records, that_have_changed_places_are_told) {
 
 // Zero is a word of an extent that holds, and says that no object is there.
 TEST_P(damaged_pools, do_not_pass_the_check_without_the_objects_that_their_links_lead_to) {
+  if (GetParam().index == NVM_KV_REGIONS) return;  // they have one
   fill(place, GetParam().index);
   const file_bytes whole = read_file(place.path());
   layout::superblock sb;
@@ -294,6 +299,7 @@ void change_header(const pool_place& place, Change change) {
 }
 
 TEST_P(damaged_records, that_nothing_leads_to_are_swept_up) {
+  if (GetParam().index == NVM_KV_REGIONS) return;  // nothing leads there but their numbers
   fill(place, GetParam().index);
   change_header(place, [](layout::kv_header& h) {
     h.root = 12345 * 16;
@@ -381,11 +387,12 @@ TEST_P(damaged_records, of_a_store_whose_header_is_damaged_are_salvaged) {
   fill(place, GetParam().index);
   const file_bytes good = read_file(place.path());
   // Another index: the sums still say what is an entry.
-  change_header(place, [](layout::kv_header& h) { h.index = h.index % 4 + 1; });
+  change_header(place, [](layout::kv_header& h) { h.index = h.index % 5 + 1; });
   EXPECT_EQ(salvage(place).all(), all_of_them());
   write_file(place.path(), good);
   // Another seed: no sum can be compared any more.
-  if (GetParam().index == NVM_KV_HASH) return;  // whose buckets follow from it, too
+  if (GetParam().index == NVM_KV_HASH) return;     // whose buckets follow from it, too
+  if (GetParam().index == NVM_KV_REGIONS) return;  // whose name it is
   change_header(place, [](layout::kv_header& h) { h.seed ^= 2; });
   EXPECT_EQ(salvage(place).entries[NVM_KV_UNPROVED], all_of_them());
 }
@@ -408,8 +415,7 @@ TEST(damaged_logs, lose_what_is_damaged_and_no_more_by_salvage) {
 }
 
 class stores_without_sums : public testing::TestWithParam<ground_and_index> {};
-INSTANTIATE_TEST_SUITE_P(everywhere, stores_without_sums, testing::ValuesIn(grounds_and_indexes_of_transactions()),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(everywhere, stores_without_sums, testing::ValuesIn(grounds_and_indexes()), name_of);
 
 TEST_P(stores_without_sums, stay_as_they_were_made) {
   const pool_place place{GetParam().where};
