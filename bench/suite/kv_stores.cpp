@@ -1,5 +1,5 @@
 // Holdfast's key-value library as stores of the suite: its hash table and its B+tree, over Holdfast's engines and
-// the papers' baselines, or on ssd.
+// the papers' baselines, or on ssd; and its index of regions (Lewat-KV), which needs no engine's transactions.
 #include <fmt/core.h>
 #include <nvm/kv.h>
 
@@ -99,12 +99,16 @@ std::vector<durable_store_kind> kv_stores(const std::string& directory) {
   }
   std::vector<durable_store_kind> all;
   for (const place& p : pools)
-    for (const auto& [index, name] : {std::pair{NVM_KV_HASH, "hash table"}, std::pair{NVM_KV_BTREE, "B+tree"}})
+    for (const auto& [index, name] : {std::pair{NVM_KV_HASH, "hash table"}, std::pair{NVM_KV_BTREE, "B+tree"},
+                                      std::pair{NVM_KV_REGIONS, "regions"}}) {
+      const bool once = p.options.engine == NVM_ENGINE_UNDO || p.options.engine == NVM_ENGINE_DETECT;
+      if (index == NVM_KV_REGIONS && !once) continue;
       all.push_back(
           {fmt::format("kv {} {}", name, p.name), p.role, true,
            [options = p.options, flags = p.flags, index = index](const engine_settings& s, unsigned, std::uint64_t) {
              return std::make_unique<kv_store>(s, options, index, flags);
            }});
+    }
   return all;
 }
 

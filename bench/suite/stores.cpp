@@ -4,7 +4,8 @@
 //
 // Keys of YCSB have 32 bytes, values 128; those of the others are of all sizes up to the largest.  An update writes
 // between 32 bytes and the whole value (Lewat, section VII-A); one of a key that is gone puts it again.  Popularity is
-// zipfian with theta 0.99, in YCSB D over age.  Keys of one thread are never used by another.
+// zipfian with theta 0.99, in YCSB D over age.  Keys of one thread are never used by another, but in the mixes that
+// share them: what is read and left there depends on who comes first, so that their digest is of the keys.
 #include "suite/stores.hpp"
 
 #include <fmt/core.h>
@@ -31,15 +32,32 @@ struct mix_of_operations {
   bool fixed_sizes;
   std::size_t key_bytes_max, value_bytes_max;
   bool toggles = false;  // an update looks a key up, and removes it if it is there or else inserts it
+  bool shares = false;   // all threads use all keys
 };
 
-constexpr mix_of_operations mixes[] = {
-    {"insert", 0, 0, 1000, false, true, 32, 128},   {"update", 0, 0, 0, true, true, 32, 128, true},
-    {"ycsb-A", 500, 0, 0, false, true, 32, 128},    {"ycsb-B", 950, 0, 0, false, true, 32, 128},
-    {"ycsb-C", 1000, 0, 0, false, true, 32, 128},   {"ycsb-D", 950, 0, 50, false, true, 32, 128},
-    {"ycsb-F", 0, 0, 0, true, true, 32, 128},       {"fb-USR", 998, 0, 0, false, false, 24, 48},
-    {"fb-APP", 825, 125, 0, false, false, 40, 500}, {"fb-ETC", 667, 300, 0, false, false, 52, 300},
-    {"fb-VAR", 182, 2, 0, false, false, 36, 100},   {"fb-SYS", 667, 33, 0, false, false, 32, 800}};
+constexpr mix_of_operations mixes[] = {{"insert", 0, 0, 1000, false, true, 32, 128},
+                                       {"update", 0, 0, 0, true, true, 32, 128, true},
+                                       {"ycsb-A", 500, 0, 0, false, true, 32, 128},
+                                       {"ycsb-B", 950, 0, 0, false, true, 32, 128},
+                                       {"ycsb-C", 1000, 0, 0, false, true, 32, 128},
+                                       {"ycsb-D", 950, 0, 50, false, true, 32, 128},
+                                       {"ycsb-F", 0, 0, 0, true, true, 32, 128},
+                                       {"ycsb-A-16B", 500, 0, 0, false, true, 32, 16},
+                                       {"ycsb-A-64B", 500, 0, 0, false, true, 32, 64},
+                                       {"ycsb-A-2KB", 500, 0, 0, false, true, 32, 2048},
+                                       {"ycsb-C-16B", 1000, 0, 0, false, true, 32, 16},
+                                       {"ycsb-C-64B", 1000, 0, 0, false, true, 32, 64},
+                                       {"ycsb-C-2KB", 1000, 0, 0, false, true, 32, 2048},
+                                       {"ycsb-F-16B", 0, 0, 0, true, true, 32, 16},
+                                       {"ycsb-F-64B", 0, 0, 0, true, true, 32, 64},
+                                       {"ycsb-F-2KB", 0, 0, 0, true, true, 32, 2048},
+                                       {"ycsb-A-shared", 500, 0, 0, false, true, 32, 128, false, true},
+                                       {"ycsb-B-shared", 950, 0, 0, false, true, 32, 128, false, true},
+                                       {"fb-USR", 998, 0, 0, false, false, 24, 48},
+                                       {"fb-APP", 825, 125, 0, false, false, 40, 500},
+                                       {"fb-ETC", 667, 300, 0, false, false, 52, 300},
+                                       {"fb-VAR", 182, 2, 0, false, false, 36, 100},
+                                       {"fb-SYS", 667, 33, 0, false, false, 32, 800}};
 constexpr std::size_t key_bytes_min = 16;
 constexpr std::size_t update_bytes_min = 32;
 constexpr std::size_t noise_bytes = 4096;
@@ -124,11 +142,11 @@ class store_run final : public told_by_memory<store_run, contestant> {
     store_->each([&](std::string_view key, std::string_view v) {
       digest name;
       name.add_bytes(key.data(), key.size());
-      left.add(name.value(), v.data(), v.size());
+      left.add(name.value(), v.data(), shares() ? 0 : v.size());
     });
     digest all;
     all.add(left.value());
-    for (const state& s : states_) all.add(s.seen.value());
+    for (const state& s : states_) all.add(shares() ? 0 : s.seen.value());
     return all.value();
   }
   durable_store& memory() { return *store_; }
@@ -148,6 +166,7 @@ class store_run final : public told_by_memory<store_run, contestant> {
     char value[durable_store::value_bytes_max];
   };
 
+  bool shares() const noexcept { return mix_.shares && threads_ > 1; }
   operation draw(unsigned thread, std::uint64_t i) {
     state& s = states_[thread];
     random source(i << 8 | thread);
@@ -165,7 +184,7 @@ class store_run final : public told_by_memory<store_run, contestant> {
     } else {
       number = mix(popularity_.next(source)) % mine_;
     }
-    number = number * threads_ + thread;
+    number = number * threads_ + (shares() ? source.below(threads_) : thread);
     const std::size_t whole = source_.value_bytes(number);
     const std::size_t least = std::min(whole, update_bytes_min);
     const std::size_t bytes = k == doing::update && !mix_.toggles ? least + source.below(whole - least + 1) : whole;

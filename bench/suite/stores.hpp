@@ -15,9 +15,9 @@ namespace nvm::bench {
 
 class durable_store : public observed {
  public:
-  static constexpr std::size_t value_bytes_max = 1024;
+  static constexpr std::size_t value_bytes_max = 2048;
 
-  // Each a transaction, durable on return. Keys of different threads differ.
+  // Each a transaction, durable on return.
   // Gives the first bytes of the key's value these contents, or the key this value if it has none that is as long.
   virtual void put(unsigned thread, std::string_view key, std::string_view v) = 0;
   virtual void remove(unsigned thread, std::string_view key) = 0;  // there or not
