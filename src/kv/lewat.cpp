@@ -192,7 +192,7 @@ status regions_index::look(nvm_regions* set, const key& k, const wish& w, answer
 
 status regions_index::get(const key& k, const wish& w, answer& out) {
   if (status s = outside_of_transactions(); !s) return s;
-  scratch::begin(false);
+  scratch::begin();
   segment& s = of_hash(k.hash);
   for (unsigned i = 0; i < tries_max; ++i) {
     scratch::of_thread().reset();

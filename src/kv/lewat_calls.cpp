@@ -54,7 +54,7 @@ status regions_index::split(unsigned number) {
 
 status regions_index::put(const key& k, bytes_view value, unsigned flags) {
   if (status s = accepts_changes(); !s) return s;
-  scratch::begin(false);
+  scratch::begin();
   status done;
   {
     const segment_locks here{*this, one_segment(k)};
@@ -68,7 +68,7 @@ status regions_index::put(const key& k, bytes_view value, unsigned flags) {
 
 status regions_index::remove(const key& k, bool& removed) {
   if (status s = accepts_changes(); !s) return s;
-  scratch::begin(false);
+  scratch::begin();
   status done;
   {
     const segment_locks here{*this, one_segment(k)};
@@ -100,7 +100,7 @@ status regions_index::update(const key& k, std::uint64_t room_wanted, edit_funct
     }
     if (bytes > room) return fail(errc::invalid, "the edit has made %zu bytes in room for %lu", bytes, room);
     if (status s = accepts_changes(); !s) return s;
-    scratch::begin(false);
+    scratch::begin();
     status done;
     bool is_as_it_was = false;
     {
@@ -120,7 +120,7 @@ status regions_index::update(const key& k, std::uint64_t room_wanted, edit_funct
 
 status regions_index::batch(const nvm_kv_operation* operations, std::size_t count, std::size_t& at) {
   if (status s = accepts_changes(); !s) return s;
-  scratch::begin(false);
+  scratch::begin();
   segment_locks::numbers all;
   const auto key_of = [&](const nvm_kv_operation& o) {
     key k{static_cast<const std::byte*>(o.key), static_cast<std::uint32_t>(o.key_bytes)};

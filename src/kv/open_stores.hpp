@@ -74,7 +74,7 @@ template <class Call>
   } c{call};
   const bool outermost = nvm_stm_current() == nullptr;
   if (alone != nullptr) *alone = outermost;
-  keyed::scratch::begin(outermost);
+  keyed::scratch::begin();
   const int ended = nvm_stm_run(
       pool,
       [](nvm_stm* tx, void* raw) -> int {

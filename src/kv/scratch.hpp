@@ -56,9 +56,8 @@ class scratch {
 
   // That of this thread at its present level.
   static scratch& of_thread() noexcept;
-  // An operation begins, inside a transaction or, with `outermost`, alone: then no function of a caller is running that
-  // a conflict has not left.
-  static void begin(bool outermost) noexcept;
+  // An operation begins, at the level that the functions of callers that are running make.
+  static void begin() noexcept;
   static constexpr unsigned levels_max = 8;
   static unsigned level() noexcept;
   // A function of the caller is called; false: too many levels, or no memory for another.  return_to() ends that.
@@ -95,10 +94,7 @@ inline scratch& scratch::of_thread() noexcept {
   return b.level == 0 ? b.first : b.deeper[b.level - 1];
 }
 inline unsigned scratch::level() noexcept { return mine().level; }
-inline void scratch::begin(bool outermost) noexcept {
-  if (outermost) mine().level = 0;
-  of_thread().reset();
-}
+inline void scratch::begin() noexcept { of_thread().reset(); }
 inline bool scratch::enter() noexcept {
   thread_buffers& b = mine();
   if (b.level + 1 == levels_max) return false;

@@ -288,6 +288,22 @@ TEST_P(stores, give_values_to_visits_that_may_use_them) {
   EXPECT_EQ(*s.get(key(1)), "first");
 }
 
+TEST_P(stores, give_values_to_visits_inside_of_visits) {
+  kv s = open();
+  for (std::uint64_t i = 0; i < 3; ++i) ASSERT_TRUE(s.put(key(i), std::string(500, static_cast<char>('a' + i))));
+  unsigned met = 0;
+  EXPECT_TRUE(s.visit(key(0), [&](std::string_view outer) {
+    EXPECT_TRUE(s.visit(key(1), [&](std::string_view inner) {
+      EXPECT_TRUE(s.update(key(2), [](std::string& v) { v[0] = 'x'; }));
+      EXPECT_EQ(inner, std::string(500, 'b'));
+      ++met;
+    }));
+    EXPECT_EQ(outer, std::string(500, 'a'));
+    ++met;
+  }));
+  EXPECT_EQ(met, 2U);
+}
+
 TEST_P(stores, leave_a_value_alone_when_its_edit_throws_or_declines) {
   kv s = open();
   ASSERT_TRUE(s.put(key(1), "first"));
