@@ -38,15 +38,11 @@ status outside_of_transactions() noexcept {
 
 // ---- locks ----------------------------------------------------------------------------------------------------------
 
-segment_locks::segment_locks(regions_index& of, const numbers& which) noexcept : of_{of}, which_{which} {
-  for (unsigned i = 0; i < which_.size(); ++i) {
-    if (which_[i]) of_.segments_[i].lock.lock();
-  }
+segment_locks::segment_locks(regions_index& of, const segment_set& which) noexcept : of_{of}, which_{which} {
+  which_.each([&](unsigned i) { of_.segments_[i].lock.lock(); });
 }
 segment_locks::~segment_locks() {
-  for (unsigned i = 0; i < which_.size(); ++i) {
-    if (which_[i]) of_.segments_[i].lock.unlock();
-  }
+  which_.each([&](unsigned i) { of_.segments_[i].lock.unlock(); });
 }
 
 // ---- regions --------------------------------------------------------------------------------------------------------
@@ -203,7 +199,7 @@ status regions_index::get(const key& k, const wish& w, answer& out) {
     if (before % 2 == 0 && s.version.load(std::memory_order_acquire) == before) return {};
   }
   scratch::of_thread().reset();
-  segment_locks::numbers mine;
+  segment_set mine;
   mine.set(layout::item_segment(k.hash));
   status done;
   {
@@ -238,7 +234,7 @@ status regions_index::count_packed(unsigned number, std::vector<std::byte>& imag
 }
 
 status regions_index::count_all() {
-  const segment_locks all{*this, segment_locks::numbers{}.set()};
+  const segment_locks all{*this, segment_set::everything()};
   if (counted_.load(std::memory_order_relaxed)) return {};
   for (unsigned i = 0; i < layout::item_segments; ++i) segments_[i].entries.store(0, std::memory_order_relaxed);
   const status seen = each_region([&](std::uint64_t rid, std::uint64_t bytes) {

@@ -16,8 +16,9 @@
 // go before the wait for the disk.
 #pragma once
 
+#include <array>
 #include <atomic>
-#include <bitset>
+#include <bit>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -75,17 +76,40 @@ class segment_lock {
   std::atomic<std::uint32_t> state_{free};
 };
 
+// Some of the segments.
+class segment_set {
+ public:
+  void set(unsigned number) noexcept { words_[number / 64] |= std::uint64_t{1} << number % 64; }
+  void clear() noexcept { words_ = {}; }
+  static segment_set everything() noexcept {
+    segment_set all;
+    all.words_.fill(~std::uint64_t{0});
+    return all;
+  }
+  // From the lowest number on.
+  template <class Visit>
+  void each(Visit&& visit) const {
+    for (unsigned w = 0; w < words_.size(); ++w) {
+      for (std::uint64_t left = words_[w]; left != 0; left &= left - 1) {
+        visit(64 * w + static_cast<unsigned>(std::countr_zero(left)));
+      }
+    }
+  }
+
+ private:
+  std::array<std::uint64_t, layout::item_segments / 64> words_{};
+};
+
 class segment_locks {
  public:
-  using numbers = std::bitset<layout::item_segments>;
-  segment_locks(regions_index& of, const numbers& which) noexcept;
+  segment_locks(regions_index& of, const segment_set& which) noexcept;
   ~segment_locks();
   segment_locks(const segment_locks&) = delete;
   segment_locks& operator=(const segment_locks&) = delete;
 
  private:
   regions_index& of_;
-  const numbers which_;
+  const segment_set which_;
 };
 
 class regions_index {

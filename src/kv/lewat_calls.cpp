@@ -15,8 +15,8 @@ namespace {
 // of what was.
 constexpr std::uint64_t bucket_bytes_mean = 160;
 
-segment_locks::numbers one_segment(const key& k) noexcept {
-  segment_locks::numbers one;
+segment_set one_segment(const key& k) noexcept {
+  segment_set one;
   one.set(layout::item_segment(k.hash));
   return one;
 }
@@ -121,7 +121,7 @@ status regions_index::update(const key& k, std::uint64_t room_wanted, edit_funct
 status regions_index::batch(const nvm_kv_operation* operations, std::size_t count, std::size_t& at) {
   if (status s = accepts_changes(); !s) return s;
   scratch::begin();
-  segment_locks::numbers all;
+  segment_set all;
   const auto key_of = [&](const nvm_kv_operation& o) {
     key k{static_cast<const std::byte*>(o.key), static_cast<std::uint32_t>(o.key_bytes)};
     k.take_hash(store_.seed);
@@ -141,9 +141,7 @@ status regions_index::batch(const nvm_kv_operation* operations, std::size_t coun
       if (!done) return done;
     }
     done = together.commit();
-    for (unsigned i = 0; done && i < all.size(); ++i) {
-      if (all[i]) split_if_full(i);
-    }
+    if (done) all.each([&](unsigned i) { split_if_full(i); });
   }
   return done ? wait() : done;
 }

@@ -313,10 +313,8 @@ void change::announce() noexcept {
           .store(true, std::memory_order_release);
     }
   }
-  if (deeds < 2) moving_.reset();
-  for (unsigned i = 0; i < moving_.size(); ++i) {
-    if (moving_[i]) of_.segments_[i].version.fetch_add(1, std::memory_order_acq_rel);
-  }
+  if (deeds < 2) moving_.clear();
+  moving_.each([&](unsigned i) { of_.segments_[i].version.fetch_add(1, std::memory_order_acq_rel); });
 }
 void change::settle(bool done) noexcept {
   for (unsigned i = 0; done && i < count_; ++i) {
@@ -329,10 +327,8 @@ void change::settle(bool done) noexcept {
     // release, with the version after it: a reader that sees the new bucket looks there.
     if (m.is_made) s.buckets.store(layout::bucket_of_region(m.rid) + 1, std::memory_order_release);
   }
-  for (unsigned i = 0; i < moving_.size(); ++i) {
-    // release: pairs with the acquire in get().
-    if (moving_[i]) of_.segments_[i].version.fetch_add(1, std::memory_order_release);
-  }
+  // release: pairs with the acquire in get().
+  moving_.each([&](unsigned i) { of_.segments_[i].version.fetch_add(1, std::memory_order_release); });
 }
 
 status change::commit() {

@@ -70,7 +70,7 @@ class change {
   image few_[4];
   image* images_ = few_;
   unsigned count_ = 0, room_ = 4;
-  segment_locks::numbers moving_;  // their versions are odd
+  segment_set moving_;  // their versions are odd
 };
 
 }  // namespace nvm::keyed::lewat

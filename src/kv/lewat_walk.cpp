@@ -61,7 +61,7 @@ status walk::take_bucket(std::uint64_t rid) {
 }
 
 status walk::take_segment(unsigned number) {
-  segment_locks::numbers one;
+  segment_set one;
   one.set(number);
   const segment_locks here{of_, one};
   bytes_.clear();
@@ -111,7 +111,7 @@ status walk::read_own(std::uint64_t rid, bool& there) {
 // Of a region that has gone since: its entry may have become a small one.
 status walk::take_if_packed(std::uint64_t rid) {
   const unsigned number = layout::segment_of_region(rid);
-  segment_locks::numbers one;
+  segment_set one;
   one.set(number);
   const segment_locks here{of_, one};
   bool there = false;
