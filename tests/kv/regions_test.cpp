@@ -223,6 +223,24 @@ TEST_F(kv_of_regions, have_a_set_as_long_as_they_have_a_name) {
   EXPECT_EQ(sets(), 0U);
 }
 
+TEST_F(kv_of_regions, are_dropped_by_the_next_process_where_a_transaction_of_regions_is_open) {
+  ASSERT_TRUE(open("a").put(key(1), "a"));
+  nvm_regions* const mine = nvm_regions_open(p.handle(), "mine", nullptr);
+  ASSERT_NE(mine, nullptr) << nvm_errormsg();
+  ASSERT_EQ(nvm_region_create(mine, 1, 8), 0);
+  ASSERT_EQ(nvm_region_begin(mine, 1, NVM_REGION_ADAPTIVE), 0);
+  EXPECT_EQ(nvm_kv_drop(p.handle(), "a"), 0) << nvm_errormsg();
+  EXPECT_EQ(nvm_kv_drop(p.handle(), "a"), -1);
+  EXPECT_EQ(nvm_errno(), NVM_E_NOT_FOUND);
+  ASSERT_EQ(nvm_region_abort(mine, 1), 0);
+  EXPECT_EQ(sets(), 2U);
+  ASSERT_TRUE(p.close());
+  EXPECT_EQ(place.findings(), 0);
+  p = place.open();
+  EXPECT_EQ(*open("a").size(), 0U);
+  EXPECT_EQ(sets(), 2U);  // that of the new one, and mine
+}
+
 TEST_F(kv_of_regions, are_not_made_where_the_pool_has_room_for_no_more_sets) {
   char name[16];
   for (unsigned i = 0; i < 64; ++i) {
