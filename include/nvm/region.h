@@ -47,8 +47,8 @@ enum nvm_regions_flags {
 
 /* Zero-initialise, then set what matters. */
 typedef struct nvm_regions_options {
-  uint32_t flags; /* enum nvm_regions_flags */
-  uint32_t mode;  /* 0: a missing set is made; 1: it is NVM_E_NOT_FOUND; 2: an existing one is NVM_E_EXISTS */
+  uint32_t flags;    /* enum nvm_regions_flags */
+  uint32_t mode;     /* 0: a missing set is made; 1: it is NVM_E_NOT_FOUND; 2: an existing one is NVM_E_EXISTS */
   uint32_t replicas; /* regions that may have a replica at a time (NVM_REGION_REPLICA), until it is set anew; 0: as it
                         is, 256 at first */
   uint32_t reserved[5];
@@ -96,8 +96,8 @@ NVM_API int nvm_region_each(nvm_regions *set, int (*visit)(uint64_t rid, uint64_
 
 /* ---- leases ---- */
 
-/* The bytes of a region at one moment.  They stay as they are until they are let go, whatever becomes of the region:
- * writers do not wait for that, they change it in another place.  Read only: what is written there is lost, or worse. */
+/* The bytes of a region at one moment.  They stay as they are until they are let go, whatever becomes of the region;
+ * writers do not wait for that: they change it in another place.  Read only. */
 typedef struct nvm_region_lease {
   const void *bytes; /* never NULL while it is held */
   uint64_t length;
@@ -105,14 +105,14 @@ typedef struct nvm_region_lease {
   uint64_t reserved[2];
 } nvm_region_lease;
 
-/* What is committed, also for a thread that has changed the region in a transaction, and durable.  Any number of leases
- * may be held of a region, and by a thread; each keeps its place from being used again, and no other.  A region of which
- * a part was never written is copied into volatile memory, in which pages of zeros take none.  NVM_E_NOT_FOUND,
- * NVM_E_NO_MEMORY; *out is zero then.
+/* What is committed, also for a thread that has changed the region in a transaction, and durable.  Any number of
+ * leases may be held of a region, and by a thread; each keeps its place from being used again, and no other.  A region
+ * of which a part was never written is copied into volatile memory, in which pages of zeros take none.
+ * NVM_E_NOT_FOUND, NVM_E_NO_MEMORY; *out is zero then.
  *
  * Cost: no fence, no copy; a locked instruction if it is the first lease since the region has its place.  The next
- * change of the region that stores anything before its end moves it, also if all leases were let go by then, unless it is
- * larger than 16 KiB; where the pool has no room for that it fails with NVM_E_NO_SPACE, and nothing has changed.
+ * change of the region that stores anything before its end moves it, also if all leases were let go by then, unless it
+ * is larger than 16 KiB; where the pool has no room for that it fails with NVM_E_NO_SPACE, and nothing has changed.
  *
  * nvm_pool_close() and nvm_regions_drop() are refused with NVM_E_BUSY while a lease is held. */
 NVM_API int nvm_region_hold(nvm_regions *set, uint64_t rid, nvm_region_lease *out);
@@ -125,12 +125,12 @@ NVM_API int nvm_region_let_go(nvm_region_lease *lease);
  * taken. */
 enum nvm_region_mode {
   NVM_REGION_ADAPTIVE = 0,
-  NVM_REGION_REPLICA = 1, /* REWBL: a region of at most 2048 bytes gets a replica, that of the region which was updated
+  NVM_REGION_REPLICA = 1,  /* REWBL: a region of at most 2048 bytes gets a replica, that of the region which was updated
                              least recently where there are no more; its written bytes change in place, one fence.  It
                              has it until it is changed in another way.  On ssd: as the others, one record */
-  NVM_REGION_COPY = 2,    /* COUL: the region moves, with its new bytes */
-  NVM_REGION_CHECKED = 3, /* CERL: a record with a checksum */
-  NVM_REGION_MARKED = 4,  /* REDO: a record, then its mark */
+  NVM_REGION_COPY = 2,     /* COUL: the region moves, with its new bytes */
+  NVM_REGION_CHECKED = 3,  /* CERL: a record with a checksum */
+  NVM_REGION_MARKED = 4,   /* REDO: a record, then its mark */
   NVM_REGION_ALTERNATE = 5 /* a region of at most 2048 bytes gets a second place; all of it goes to the one that is
                               older, one fence, and nothing later.  It has it until it is changed in another way.  On
                               ssd: as the others, one record */
@@ -189,9 +189,9 @@ typedef struct nvm_region_statistics {
   uint64_t bytes_alternated;
   uint64_t replicas_made;
   uint64_t replicas_given; /* away, to another region */
-  uint64_t levelled;      /* copies for wear-levelling alone */
-  uint64_t waiting_bytes; /* of places that were left, until readers and the log need them no longer */
-  uint64_t leases;        /* that are held */
+  uint64_t levelled;       /* copies for wear-levelling alone */
+  uint64_t waiting_bytes;  /* of places that were left, until readers and the log need them no longer */
+  uint64_t leases;         /* that are held */
   uint64_t reserved[2];
 } nvm_region_statistics;
 /* Of all sets of the set's pool. */

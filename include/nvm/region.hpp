@@ -9,8 +9,8 @@
 //   });
 //   if (auto state = players->hold(42)) draw(state.bytes());      // stays as it is while writers go on
 //
-// Bytes are std::string_view of anything.  Failures are values; nvm_errno() and nvm_errormsg() say why.  Exceptions come
-// from the caller's own code only: an update whose body throws is given up, and the exception goes on.
+// Bytes are std::string_view of anything.  Failures are values; nvm_errno() and nvm_errormsg() say why.  Exceptions
+// come from the caller's own code only: an update whose body throws is given up, and the exception goes on.
 #ifndef NVM_REGION_HPP
 #define NVM_REGION_HPP
 

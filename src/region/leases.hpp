@@ -1,4 +1,4 @@
-// Leases: pointers to committed bytes of regions that stay as they are while writers go on (hole V4 of docs/design/023).
+// Leases: pointers to committed bytes of regions that stay as they are while writers go on (hole V4 of design 023).
 //
 // A place is marked as leased in the lock of its region by the first lease of it, and stays marked until the region has
 // another place: its writers move it, and store nothing where a lease may look.  Which places leases hold is kept here,
