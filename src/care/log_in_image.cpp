@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <new>
 #include <optional>
 #include <string>
 #include <vector>
@@ -253,8 +254,16 @@ class log_repair {
           if (!heap.has_room_of(said, room)) return is_known ? own : room;
           return is_known ? std::max(own, said) : said;
         });
-    heap.map().for_each([&](const logheap::piece& p) { all.pieces.push_back(p); });
+    bool has_all = true;
+    heap.map().for_each([&](const logheap::piece& p) {
+      try {
+        all.pieces.push_back(p);
+      } catch (const std::bad_alloc&) {  // the walk is one that cannot fail
+        has_all = false;
+      }
+    });
     heap.leave(**thread);
+    if (!has_all) return fail(errc::no_memory, "no volatile memory for the pieces of the heap");
     to = std::move(all);
     return {};
   }
