@@ -20,7 +20,7 @@ PAPER = {
 }
 SUBJECT = "regions"
 PEERS = ("libpmemobj", "libpmemobj, atomic", "undo", "redo", "log", "mnemosyne", "mnemosyne-undo")
-WAYS = ("regions", "regions, copy", "regions, checked", "regions, marked")
+WAYS = ("regions", "regions, copy", "regions, checked", "regions, marked", "regions, replica", "regions, two copies")
 
 
 def spread(s):
@@ -77,7 +77,8 @@ def techniques(results):
     return ["## Techniques (Fig. 8)", "", "- " + PAPER["share"], "",
             "Nanoseconds of processor time an update. The last column: how many times as fast the adaptive choice is as the "
             "best technique by itself.", ""
-            ] + table(["choice", "bytes", "%", "adaptive", "copy", "checked", "marked", "best", "adaptive / best"], rows)
+            ] + table(["choice", "bytes", "%", "adaptive", "copy", "checked", "marked", "replica", "two copies",
+                       "best", "adaptive / best"], rows)
 
 
 def merged(results_directory):

@@ -130,10 +130,11 @@ struct way {
   const char* name;
   unsigned mode;
 };
-constexpr way ways[] = {{"regions", NVM_REGION_ADAPTIVE},
-                        {"regions, copy", NVM_REGION_COPY},
-                        {"regions, checked", NVM_REGION_CHECKED},
-                        {"regions, marked", NVM_REGION_MARKED}};
+constexpr way ways[] = {{"regions", NVM_REGION_ADAPTIVE},         {"regions, copy", NVM_REGION_COPY},
+                        {"regions, checked", NVM_REGION_CHECKED}, {"regions, marked", NVM_REGION_MARKED},
+                        {"regions, replica", NVM_REGION_REPLICA}, {"regions, two copies", NVM_REGION_ALTERNATE}};
+// Regions that are larger have no second place.
+constexpr std::uint64_t partner_max = 2048;
 
 engine_settings settings_of(const options& o, const question& q) {
   return {{o.directory, q.objects * (2 * q.size + 256) + (8 << 20)}, o.emulated, false, 0};
@@ -153,6 +154,7 @@ benchmark shape(const options& o, const std::string& name, question& q) {
   return b;
 }
 void add_regions(const options& o, benchmark& b, const question& q, const way& w) {
+  if (q.size > partner_max && (w.mode == NVM_REGION_REPLICA || w.mode == NVM_REGION_ALTERNATE)) return;
   b.systems.push_back(system_of(w.name, role::subject, true, settings_of(o, q), [=](const engine_settings& s) {
     return std::make_unique<objects<region_store>>(q, s, q.objects, w.mode);
   }));

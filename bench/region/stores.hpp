@@ -18,9 +18,12 @@ namespace nvm::bench {
 // Regions, changed as `mode` says: enum nvm_region_mode.
 class region_store {
  public:
-  region_store(const engine_settings& settings, std::uint64_t, unsigned mode)
+  region_store(const engine_settings& settings, std::uint64_t objects, unsigned mode)
       : heap_{settings.heap, options(settings)}, counting_{settings.counting}, mode_{mode} {
-    set_ = nvm_regions_open(heap_.pool(), "objects", nullptr);
+    nvm_regions_options how{};
+    how.replicas =
+        static_cast<std::uint32_t>(objects);  // one each: the technique by itself, not which regions have one
+    set_ = nvm_regions_open(heap_.pool(), "objects", &how);
     if (set_ == nullptr) holdfast_heap::fail("nvm_regions_open");
   }
 
