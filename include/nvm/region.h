@@ -10,8 +10,9 @@
  * How a change is logged is chosen when it commits and all of its bytes are known: up to 512 bytes in one record with a
  * checksum; bytes that follow what was written so far where they belong; half of a region and more by moving it to a
  * new place; the rest in a record with a mark; more than 512 bytes of a small region that has a replica in place, or
- * into the other one of two copies.  A change costs one fence, or two where bytes go past the record; a read costs
- * none, takes no lock and no locked instruction.
+ * into the other one of two copies.  A change costs one fence, or two where bytes go past the record; more where
+ * a run grows, a region gets a replica, or pages are short.  A read costs none, and takes no lock and no locked
+ * instruction unless it meets 16 changes one after the other.
  *
  * Durability.  On return of a call, and of a commit, what it did is durable; on NVM_SSD with NVM_REGIONS_NO_WAIT after
  * nvm_regions_wait().  What a read has returned is durable as well, and that there is a region or none; what was read
@@ -58,7 +59,8 @@ typedef struct nvm_regions_options {
  * proportion to the number of regions.  NVM_E_CORRUPT names the place of what is damaged (`holdfast check`,
  * `holdfast repair`). */
 NVM_API nvm_regions *nvm_regions_open(NVM_POOL *pool, const char *name, const nvm_regions_options *options);
-/* Removes a set that no thread uses, with all of its regions.  0 or -1. */
+/* Removes a set that no thread uses, with all of its regions.  0 or -1.  NVM_E_BUSY: a region of some set of the pool
+ * is leased, or a thread has a transaction open or visits regions. */
 NVM_API int nvm_regions_drop(NVM_POOL *pool, const char *name);
 /* Calls visit(name, regions, argument) for each set until it returns non-zero, which is the result; a visitor should
  * stop with a number above 0, since a failure gives -1. */
@@ -86,7 +88,8 @@ NVM_API int64_t nvm_region_read(nvm_regions *set, uint64_t rid, uint64_t offset,
 NVM_API int nvm_region_write(nvm_regions *set, uint64_t rid, uint64_t offset, const void *from, size_t bytes);
 /* Adds bytes at the end; *where, unless NULL, becomes their offset. */
 NVM_API int nvm_region_append(nvm_regions *set, uint64_t rid, const void *from, size_t bytes, uint64_t *where);
-/* Makes the region `length` bytes long; new bytes read as zeros.  One line, one fence, whatever the sizes. */
+/* Makes the region `length` bytes long; new bytes read as zeros.  One line, one fence, whatever
+ * the sizes; more for a region with two copies, and where less than a tenth of the pool is free. */
 NVM_API int nvm_region_truncate(nvm_regions *set, uint64_t rid, uint64_t length);
 /* Calls visit(rid, size, argument) for each region, in no order, until it returns non-zero, which is the result (above
  * 0, or it looks like a failure).  Regions that are made or dropped meanwhile are visited or not.  The visitor may read
@@ -156,7 +159,7 @@ NVM_API nvm_region_group *nvm_region_group_begin(nvm_regions *set, const uint64_
  * the first.  NVM_E_TX_OPEN: it is in a transaction of this thread already. */
 NVM_API int nvm_region_group_join(nvm_region_group *group, uint64_t rid, unsigned mode);
 /* Makes a region, or takes away one that has joined, when the group commits; until then no other thread finds a new
- * one, and one that makes it as well waits. */
+ * one, and one that makes it as well waits (NVM_E_BUSY where that could be for ever). */
 NVM_API int nvm_region_group_create(nvm_region_group *group, uint64_t rid, uint64_t size);
 NVM_API int nvm_region_group_drop(nvm_region_group *group, uint64_t rid);
 /* Whatever commit returns, the group is over.  NVM_E_TOO_LARGE: more regions than one record takes.  By the thread that

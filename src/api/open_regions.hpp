@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -31,8 +32,8 @@ struct nvm_region_group {
   std::thread::id owner;
   bool single = false;  // of nvm_region_begin()
   std::uint64_t rid = 0;
-  std::uint64_t refused = 0;  // the region that could not be waited for
-  bool was_refused = false;
+  bool was_refused = false;              // a region of it could not be waited for
+  std::optional<std::uint64_t> refused;  // which, if there is one
 };
 
 namespace nvm::api {

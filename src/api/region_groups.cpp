@@ -1,6 +1,8 @@
 // Transactions of regions of the C interface: of one, and of several.
 #include <algorithm>
 #include <new>
+#include <optional>
+#include <thread>
 #include <vector>
 
 #include "api/open_regions.hpp"
@@ -20,7 +22,7 @@ result<nvm_region_group*> new_group(part_of_thread& p, nvm_regions* set) noexcep
     p.groups.push_back(std::make_unique<nvm_region_group>());
     g = p.groups.back().get();
   }
-  *g = {set, std::move(*change), std::this_thread::get_id(), false, 0, 0, false};
+  *g = {set, std::move(*change), std::this_thread::get_id(), false, 0, false, {}};
   return g;
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory for a transaction of regions");
@@ -172,7 +174,10 @@ int nvm_region_group_create(nvm_region_group* group, uint64_t rid, uint64_t size
   const nvm::platform::in_call here;
   if (status s = api::mine(group); !s) return api::report(s.error());
   return api::told(api::run<effect::begins>(group->set, [&](api::part_of_thread&) -> result<int> {
-    if (status s = group->change->create(rid, size, 0); !s) return s.error();
+    if (status s = group->change->create(rid, size, 0); !s) {
+      if (s.error() == errc::busy) group->was_refused = true;
+      return s.error();
+    }
     return 0;
   }));
 }
@@ -216,13 +221,14 @@ int nvm_region_group_run(nvm_regions* set, const uint64_t* rids, size_t n,
       throw;
     }
     if (g->was_refused) {
-      const uint64_t refused = g->refused;
+      const std::optional<uint64_t> refused = g->refused;
       (void)nvm_region_group_abort(g);
       try {
-        all.push_back(refused);
+        if (refused) all.push_back(*refused);
       } catch (const std::bad_alloc&) {
         return api::report(fail(errc::no_memory, "no volatile memory for a group of regions"));
       }
+      if (!refused) std::this_thread::yield();  // another transaction is about to make one
       continue;
     }
     if (answer == 0) return nvm_region_group_commit(g);

@@ -224,7 +224,7 @@ void check_owners(const std::byte* base, const geometry& g, bool clean, bool is_
 }
 
 // The key-value stores of a pool whose pages are sound.
-status check_named_stores(pool_file& file, const geometry& g, std::uint64_t directory, findings& f) {
+status check_named_stores(pool_file& file, const geometry& g, std::uint64_t directory, findings& f) try {
   keyed::read_from_image bytes{file.base(), g};
   const auto say = [&f](std::uint64_t at, const char* finding) { f.add(at, "%s", finding); };
   object_room last;  // reads follow each other in one object
@@ -236,6 +236,8 @@ status check_named_stores(pool_file& file, const geometry& g, std::uint64_t dire
     return read_entries_in_regions(file.base(), g, facts, report);
   };
   return check_stores(bytes, directory, say, is_allocated, regions);
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory for the check of stores");
 }
 
 }  // namespace

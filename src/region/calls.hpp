@@ -70,7 +70,10 @@ template <media M>
         return {};
       });
   if constexpr (M::atomic_batches) t.position = std::max<lsn_t>(t.position, newest);
-  if (!done) return done.error();
+  if (!done) {
+    if (done.error() == errc::not_found) d.has_seen(t, s, nullptr);
+    return done.error();
+  }
   return n;
 }
 
@@ -91,7 +94,10 @@ template <media M>
     return {};
   });
   if constexpr (M::atomic_batches) t.position = std::max<lsn_t>(t.position, newest);
-  if (!done) return done.error();
+  if (!done) {
+    d.has_seen(t, s, nullptr);
+    return done.error();
+  }
   return bytes;
 }
 

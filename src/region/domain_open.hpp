@@ -7,6 +7,7 @@
 // Where a process was killed, and not the machine, recovery sees what is in caches still; before it acts on that, or
 // anybody does who sees what it has found, it is written back: both anchor words, the directory with its entries, the
 // page map, zero words too: pages that were given back get another use.        | region/E9  by each part
+// Owners of partners that are zero: the regions that they were of are changed by records.  | region/E19  by each part
 #pragma once
 
 #include <algorithm>
@@ -124,6 +125,7 @@ class domain<M>::finder {
       if (p.protocol == nvm::layout::slot_protocol::region) self.see(p);
       return self.outcome.has_value();
     });
+    if (was_free_) domain_.medium_.fence(edge{"region/E19"});
   }
 
   // After all of them have found; the caller fences what is stored.
@@ -235,6 +237,11 @@ class domain<M>::finder {
   void see_partner(set& s, std::uint64_t at, unsigned in_class) {
     const std::uint64_t owner = partner_at(domain_.base_, at).owner;
     if (owner == 0) {
+      // Who gave it away may have been killed before that was durable.
+      if (tell_ == nullptr && domain_.looks_at_caches()) {
+        domain_.medium_.flush(domain_.base_ + owner_at(at), 8);
+        was_free_ = true;
+      }
       s.where.put_slot(in_class, at);
       return;
     }
@@ -295,6 +302,7 @@ class domain<M>::finder {
   void keep_why() noexcept { std::snprintf(why.data(), why.size(), "%s", last_message()); }
 
   domain& domain_;
+  bool was_free_ = false;
   const told* tell_;
 };
 

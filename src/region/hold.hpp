@@ -34,7 +34,10 @@ template <media M>
 [[nodiscard]] result<lease> hold(domain<M>& d, set_state<M>& s, thread_state<M>& t, std::uint64_t rid) noexcept {
   const typename domain<M>::inside here{d, t};
   entry* const e = s.regions.find(rid);
-  if (e == nullptr) return fail(errc::not_found, "there is no region %lu", rid);
+  if (e == nullptr) {
+    d.has_seen(t, s, nullptr);
+    return fail(errc::not_found, "there is no region %lu", rid);
+  }
   lease out;
   const auto taken = d.leased().take(t.number, out);
   if (!taken) return taken.error();
@@ -50,6 +53,7 @@ template <media M>
           return whole || length == 0 ? status{} : detail::copy_for(slot, out, d.base() + place, written);
         });
     if (!done) {
+      if (done.error() == errc::not_found) d.has_seen(t, s, nullptr);
       d.leased().give(slot);
       return done.error();
     }

@@ -126,15 +126,17 @@ bool transaction<M>::take_replica(member& m) noexcept {
     partner_state& p = all.at(i);
     entry& loser = *p.of.load(std::memory_order_relaxed);
     domain_.stores().give_away(p);
-    all.remove(i);
+    const std::uint64_t offset = p.offset;
+    const unsigned its_class = p.in_class;
+    all.remove(i);  // from here on the number may be another partner's
     loser.partner = 0;
     loser.lock.let_go();
     thread_.replicas_given.add(1);
-    if (p.in_class >= in_class) {
-      in_class = p.in_class;
-      at = p.offset;
+    if (its_class >= in_class) {
+      in_class = its_class;
+      at = offset;
     } else {
-      set_.where.put_slot(p.in_class, p.offset);
+      set_.where.put_slot(its_class, offset);
     }
   };
   if (all.full()) {

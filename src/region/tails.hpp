@@ -20,13 +20,22 @@ void domain<M>::withdraw_tail(set& s, entry& e) noexcept {
   const std::uint64_t place = e.place.load(std::memory_order_relaxed);
   const unsigned shift = pages_.sizes().page_shift;
   const std::uint64_t length = e.length.load(std::memory_order_relaxed);
-  if (length == entry::dropped || e.inside() || place == 0 || e.cut == 0 || e.lock.is_leased()) return;
+  if (length == entry::dropped || e.inside() || place == 0 || e.cut == 0) return;
   const std::uint64_t page = pages_.sizes().page_bytes();
   const std::uint64_t keeps = ceil_div(std::max<std::uint64_t>(length, 1), page);
   const std::uint64_t has = ceil_div(e.capacity, page);
   if (keeps >= has) {
     e.cut = 0;
     return;
+  }
+  if (e.lock.is_leased()) {
+    // The mark outlives the leases.
+    e.lock.close_to_leases();
+    if (leased().holds_after_barrier(place)) {
+      e.lock.open_to_leases();
+      return;
+    }
+    e.lock.forget_leases();
   }
   if (!limbo_.expect(1)) return;
   if (e.newest.load(std::memory_order_relaxed) > log_->truncated() && !planted(plant::tail_beside_record)) {

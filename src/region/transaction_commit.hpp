@@ -290,7 +290,7 @@ status transaction<M>::prepare(bool large_by_copy) noexcept try {
     if (!m.moves) continue;
     if (status s = take_places(m); !s) {
       give_places(m);
-      const entry& e = *m.of;
+      entry& e = *m.of;
       if (m.is_leased && s.error() == errc::no_space) {
         if (!forget_leases(*m.of)) {
           return fail(errc::no_space, "the pool is full: no room to move region %lu, which is leased", e.rid);
@@ -301,6 +301,9 @@ status transaction<M>::prepare(bool large_by_copy) noexcept try {
       const bool must = e.place.load(std::memory_order_relaxed) == 0 || m.written > e.capacity ||
                         m.survived < e.written.load(std::memory_order_relaxed);
       if (must || s.error() != errc::no_space) return s;
+      if (!e.lock.close_unless_leased() && !forget_leases(*m.of)) {
+        return fail(errc::no_space, "the pool is full: no room to move region %lu, which is leased", e.rid);
+      }
       m.by = technique::marked;  // a full pool can be written to, as far as a record takes
       short_of_room_ = true;
     }

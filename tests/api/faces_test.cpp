@@ -477,7 +477,7 @@ constexpr const char* others =
     "nvm_kv_cursor_open nvm_kv_cursor_next nvm_kv_cursor_close nvm_kv_scan nvm_kv_get_statistics nvm_kv_salvage "
     "nvm_kv_has_checksums "
     "nvm_lf_names nvm_lf_pool nvm_lf_get_count nvm_lf_count nvm_lf_get64 nvm_lf_each64 nvm_lf_get nvm_lf_enter "
-    "nvm_lf_leave nvm_lf_find nvm_lf_scan nvm_lf_get_position nvm_lf_position nvm_lf_wait "
+    "nvm_lf_leave nvm_lf_find nvm_lf_verify nvm_lf_scan nvm_lf_get_position nvm_lf_position nvm_lf_wait "
     "nvm_regions_names nvm_regions_wait nvm_regions_count nvm_region_size nvm_region_read nvm_region_each "
     "nvm_region_abort nvm_region_hold nvm_region_let_go nvm_region_group_abort nvm_region_get_statistics "
     "nvm_stm_cancel nvm_stm_retry nvm_stm_become_irrevocable nvm_stm_is_irrevocable nvm_stm_on nvm_stm_load8 "

@@ -426,8 +426,9 @@ std::set<std::string> places_met() {
 // Labels that name no fence and no sync, or that lockfree_edges_test looks for.
 const std::set<std::string> names_only{
     "undo/E6",  // of publish(): its record becomes durable with image/E1
-    "space/E5",
-    "space/E6",
+    "space/E5", "space/E6",
+    "space/E7",  // region_edges_test
+    "space/E8",
 };
 
 TEST(edges, are_all_known_by_label) {

@@ -27,6 +27,9 @@ struct survivor {
 };
 const std::vector<survivor> survivors{
     {"region/E5", nullptr, "nothing leads from the directory anywhere before region/E6, which fences the words too"},
+    {"region/E19", nullptr,
+     "the first record that changes the region is fenced later by the thread that opened the pool; here it does all "
+     "parts"},
     {"region/partners.hpp", "older one's",
      "without it damage of the newer copy passes for a change that failed: no crash does that"},
     {"space/E6", nullptr, "the record that leads into a new extent is fenced by the thread that has taken it: redo/E2"},

@@ -562,10 +562,25 @@ void is_killed_in_place(player& p) {
     p.group("a", {next});
     if (!goes_on) break;
   }
-  // The one that is given away.
+  // Another that gets a partner.
   for (unsigned point = 1; p.group_killed(point, "a", {p.writing(2, 0, 60, How)}); ++point) {
     p.write("a", 1, 4, 100);
     p.write("a", 2, 4, 60);
+  }
+}
+// There are two replicas for three regions; those that have lost one are changed by records.
+void is_killed_giving_a_replica_away(player& p) {
+  p.make_set("a");
+  for (std::uint64_t rid = 1; rid <= 3; ++rid) p.create("a", rid, 120, 120);
+  p.on_machine().explore_from_here();
+  for (unsigned point = 1; point < 5; ++point) {
+    p.write("a", 1, 0, 100, mode::replica);
+    p.write("a", 2, 0, 100, mode::replica);
+    const bool goes_on = p.group_killed(point, "a", {p.writing(3, 0, 60, mode::replica)});
+    p.write("a", 1, 10, 90, mode::checked);
+    p.write("a", 2, 10, 90, mode::checked);
+    p.write("a", 3, 10, 90, mode::checked);
+    if (!goes_on) break;
   }
 }
 }  // namespace
@@ -619,6 +634,7 @@ const std::vector<region_story>& region_stories() {
       {"in place by threads in turns", in_place_by_threads_in_turns<mode::replica>, 120},
       {"in place, closed and opened", in_place_closed_and_opened<mode::replica>, 120},
       {"it is killed in place", is_killed_in_place<mode::replica>, 120, false},
+      {"it is killed giving a replica away", is_killed_giving_a_replica_away, 120, false},
       {"64 bytes alternate", one_is_updated_in_place<mode::alternate, 64>},
       {"600 bytes alternate", one_is_updated_in_place<mode::alternate, 600>},
       {"2000 bytes alternate", one_is_updated_in_place<mode::alternate, 2000>},

@@ -388,8 +388,8 @@ void pool_life::put_in_structure(int key, unsigned char value) {
           [&] { return value != 0 ? nvm_lf_put64(structure_, name, value, 0) : nvm_lf_remove64(structure_, name); });
 }
 void pool_life::put_in_region(int key, unsigned char value) {
-  if (regions_ == nullptr) return;
   const auto rid = static_cast<std::uint64_t>(key);
+  if (regions_ == nullptr || (value == 0 && acknowledged_.regions[rid] == 0)) return;
   state next = acknowledged_;
   next.regions[rid] = value;
   const char* const bytes = all_of(value);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
@@ -215,7 +216,7 @@ void player::truncate(std::uint64_t rid, std::uint64_t length) {
 }
 
 void player::begin(std::uint64_t rid, unsigned mode) {
-  const bool no_mode = mode == 1 || mode > NVM_REGION_MARKED;
+  const bool no_mode = mode > NVM_REGION_ALTERNATE;
   const int expected = no_mode                  ? NVM_E_INVALID
                        : with(rid) != nullptr   ? NVM_E_TX_OPEN
                        : regions_.contains(rid) ? 0
@@ -323,7 +324,7 @@ void player::nonsense(std::uint64_t rid, std::uint64_t n) {
   refused("commit of no group", nvm_region_group_commit(nullptr));
   refused("statistics to NULL", nvm_region_get_statistics(set_, nullptr));
   nvm_regions_options o{};
-  o.reserved[n % 6] = 1;
+  o.reserved[n % std::size(o.reserved)] = 1;
   refused("reserved options", nvm_regions_open(pool_, "it", &o) == nullptr ? -1 : 0);
 }
 
@@ -373,7 +374,7 @@ void player::call(const std::uint8_t* c) {
       return truncate(rid, a);
     case 11:
     case 12:
-      if (open_.size() < 4) begin(rid, c[3] % 6);
+      if (open_.size() < 4) begin(rid, c[3] % 7);
       return;
     case 13:
       return end_single(rid, c[3] % 3);

@@ -251,6 +251,9 @@ TEST_F(region_leases, leave_a_full_pool_whole) {
   const status s = write(1, 100, 50);
   EXPECT_EQ(s.error(), errc::no_space);
   EXPECT_NE(std::string{last_message()}.find("leased"), std::string::npos) << last_message();
+  // Nor where it would move in any case.
+  EXPECT_EQ(write(1, 100, 50, mode::copy).error(), errc::no_space);
+  EXPECT_EQ(write(1, 0, 5000).error(), errc::no_space);
   EXPECT_EQ(contents(1), small);
   EXPECT_EQ(bytes_of(l), small);
   EXPECT_TRUE(truncate(1, 500)) << last_message();
@@ -258,6 +261,7 @@ TEST_F(region_leases, leave_a_full_pool_whole) {
   release(l);
   ASSERT_TRUE(drop(2));
   EXPECT_TRUE(write(1, 100, 50)) << last_message();
+  EXPECT_TRUE(write(1, 100, 50, mode::copy)) << last_message();
 }
 
 TEST_F(region_leases, are_let_go_once) {
