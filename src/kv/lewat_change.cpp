@@ -72,8 +72,9 @@ status change::look_in(unsigned number, const key& k, bool whole, place& out) {
   image& m = images_[number];
   out.image = number;
   found f = search(m);
-  if (m.after == m.before && m.known < m.length && f != found::yes) {
-    // The region goes on; what was read holds its only entry, most often.
+  if (m.after == m.before && m.known < m.length) {
+    // The region goes on; what was read begins its only entry, most often.  Of others all must be known, since an
+    // image that changes is whole.
     item& i = out.i;
     const bool only = read_sizes(m.before, 0, i) && bytes_of(i) == m.length && i.value_at() <= m.known;
     if (only && !whole) {
@@ -178,7 +179,10 @@ status change::split(std::uint64_t rid, std::uint64_t buckets) {
   if (status s = load(fresh, made); !s) return s;
   image& from = images_[old];
   image& to = images_[made];
-  if (to.exists || from.known < from.length) return of_.damaged(to.rid);
+  if (to.exists) return of_.damaged(to.rid);
+  if (from.known < from.length) {
+    if (status s = read_all(from, from.length); !s) return s;
+  }
   std::byte* stays = scratch::of_thread().take(from.known);
   std::byte* goes = scratch::of_thread().take(from.known);
   if (stays == nullptr || goes == nullptr) return short_of_memory();

@@ -54,6 +54,33 @@ class kv_of_regions : public testing::Test {
     return {after.fences - before.fences, after.flushed_lines - before.flushed_lines};
   }
   static std::string key(std::uint64_t n) { return number_key(n * 0x9E3779B97F4A7C15); }
+  // Name of the set of the only store.
+  std::string set_of_store() {
+    std::string found;
+    EXPECT_EQ(nvm_regions_names(
+                  p.handle(),
+                  [](const char* name, std::uint64_t, void* to) {
+                    *static_cast<std::string*>(to) = name;
+                    return 0;
+                  },
+                  &found),
+              0);
+    EXPECT_EQ(found.substr(0, 3), "kv-");
+    return found;
+  }
+  // The next key of segment 0, from number `n` on.
+  static std::string key_of_segment_0(std::uint64_t seed, std::uint64_t& n) {
+    for (;;) {
+      const std::string found = key(n++);
+      keyed::key k{reinterpret_cast<const std::byte*>(found.data()), static_cast<std::uint32_t>(found.size())};
+      k.take_hash(seed);
+      if (layout::item_segment(k.hash) == 0) return found;
+    }
+  }
+  void reopen() {
+    ASSERT_TRUE(p.close());
+    p = place.open();
+  }
   static void change(kv& s, const std::string& key, std::size_t from, std::size_t bytes) {
     EXPECT_TRUE(s.update(key, [&](std::string& v) {
       for (std::size_t i = 0; i < bytes; ++i) v[from + i] ^= 1;
@@ -259,6 +286,46 @@ TEST_F(kv_of_regions, are_not_made_where_the_pool_has_room_for_no_more_sets) {
   EXPECT_EQ(nvm_errno(), NVM_E_NOT_FOUND);
   ASSERT_EQ(nvm_regions_drop(p.handle(), "set 7"), 0);
   EXPECT_TRUE(open().put(key(1), "x"));
+}
+
+// A bucket is long where there was no room to split it.
+TEST_F(kv_of_regions, change_entries_at_the_beginning_of_a_long_bucket) {
+  {
+    kv s = open();
+  }
+  const std::string name = set_of_store();
+  const std::uint64_t seed = std::stoull(name.substr(3), nullptr, 16);
+  std::vector<std::string> keys;
+  std::vector<std::byte> image;
+  const std::string value(96, 'v');
+  for (std::uint64_t n = 0; image.size() <= std::size_t{100} << 10;) {
+    keys.push_back(key_of_segment_0(seed, n));
+    const keyed::key k{reinterpret_cast<const std::byte*>(keys.back().data()), 8};
+    const std::size_t at = image.size();
+    image.resize(at + 8 + 8 + value.size() + 8);
+    keyed::lewat::write_item(image.data() + at, k, {reinterpret_cast<const std::byte*>(value.data()), value.size()},
+                             {true, seed});
+  }
+  nvm_regions* const set = nvm_regions_open(p.handle(), name.c_str(), nullptr);
+  ASSERT_NE(set, nullptr) << nvm_errormsg();
+  ASSERT_EQ(nvm_region_create_with(set, 0, image.data(), image.size(), 0), 0) << nvm_errormsg();
+  reopen();
+  kv s = open();
+  model expected;
+  for (const std::string& k : keys) expected[k] = value;
+  // Within the first 512 bytes: one that goes, splits nothing.
+  ASSERT_TRUE(s.remove(keys[1])) << nvm_errormsg();
+  expected.erase(keys[1]);
+  ASSERT_EQ(entries_of(s), expected);
+  ASSERT_TRUE(s.put(keys[0], "shorter")) << nvm_errormsg();
+  ASSERT_TRUE(s.update(keys[2], [](std::string& v) { v.front() = 'w'; })) << nvm_errormsg();
+  expected[keys[0]] = "shorter";
+  expected[keys[2]].front() = 'w';
+  EXPECT_EQ(entries_of(s), expected);
+  for (const auto& [k, v] : expected) ASSERT_EQ(*s.get(k), v);
+  EXPECT_GT(s.statistics()->buckets, 512U);  // it is split by the first change that adds to it
+  ASSERT_TRUE(p.close());
+  EXPECT_EQ(place.findings(), 0);
 }
 
 TEST_F(kv_of_regions, take_nothing_of_a_full_pool_and_can_be_emptied) {
