@@ -171,6 +171,7 @@ class regions_index {
   [[nodiscard]] status count_packed(unsigned number, std::vector<std::byte>& image);
   // What this thread did and saw is durable.
   [[nodiscard]] status wait() noexcept;
+  [[nodiscard]] status answer_of(const status& done) noexcept;
   [[nodiscard]] status accepts_changes() const noexcept;
 
   const store& store_;

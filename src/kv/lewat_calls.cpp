@@ -52,6 +52,13 @@ status regions_index::split(unsigned number) {
   return one.commit();
 }
 
+// After the locks are let go.  That there is an entry, or none, others may have made so a moment ago.
+status regions_index::answer_of(const status& done) noexcept {
+  if (!done && done.error() != errc::exists && done.error() != errc::not_found) return done;
+  const status waited = wait();
+  return waited ? done : waited;
+}
+
 status regions_index::put(const key& k, bytes_view value, unsigned flags) {
   if (status s = accepts_changes(); !s) return s;
   scratch::begin();
@@ -63,7 +70,7 @@ status regions_index::put(const key& k, bytes_view value, unsigned flags) {
     if (done) done = one.commit();
     if (done) split_if_full(layout::item_segment(k.hash));
   }
-  return done ? wait() : done;
+  return answer_of(done);
 }
 
 status regions_index::remove(const key& k, bool& removed) {
@@ -76,7 +83,7 @@ status regions_index::remove(const key& k, bool& removed) {
     done = one.remove(k, removed);
     if (done && removed) done = one.commit();
   }
-  return done ? wait() : done;
+  return answer_of(done);
 }
 
 status regions_index::update(const key& k, std::uint64_t room_wanted, edit_function edit, void* argument,
@@ -132,18 +139,18 @@ status regions_index::batch(const nvm_kv_operation* operations, std::size_t coun
   {
     const segment_locks here{*this, all};
     change together{*this};
-    for (at = 0; at < count; ++at) {
+    for (at = 0; at < count && done; ++at) {
       const nvm_kv_operation& o = operations[at];
       bool removed = false;
       done = o.kind == NVM_KV_PUT
                  ? together.put(key_of(o), {static_cast<const std::byte*>(o.value), o.value_bytes}, o.flags)
                  : together.remove(key_of(o), removed);
-      if (!done) return done;
     }
-    done = together.commit();
+    if (!done) --at;
+    if (done) done = together.commit();
     if (done) all.each([&](unsigned i) { split_if_full(i); });
   }
-  return done ? wait() : done;
+  return answer_of(done);
 }
 
 }  // namespace nvm::keyed::lewat
