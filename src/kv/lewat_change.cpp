@@ -279,6 +279,9 @@ status change::commit_group(unsigned who) noexcept {
   const auto group = of_.at_once_->of->begin(who);
   if (!group) return group.error();
   engines::open_regions_change& g = **group;
+  // The segments' locks keep other callers away, but not what holds regions inside of the pool: for that a group waits
+  // where the region's number is above those that it has.
+  std::sort(images_, images_ + count_, [](const image& a, const image& b) { return a.rid < b.rid; });
   for (unsigned i = 0; i < count_; ++i) {
     const image& m = images_[i];
     const deed what = m.what;
@@ -288,7 +291,6 @@ status change::commit_group(unsigned who) noexcept {
       if (status s = g.write(m.rid, 0, bytes_span{m.after, m.after_bytes}); !s) return s;
       continue;
     }
-    // The segments' locks keep all others away, so that the order does not matter.
     if (status s = g.join(m.rid, region::mode::adaptive); !s) return s;
     if (status s = what == deed::drop ? g.drop(m.rid) : edit_in(g, m); !s) return s;
   }
