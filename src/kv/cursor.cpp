@@ -150,8 +150,10 @@ int nvm_kv_scan(nvm_kv* kv, const nvm_kv_range* range, int (*visit)(const nvm_kv
   nvm_kv_entry entry;
   for (;;) {
     const int found = nvm_kv_cursor_next(cursor.get(), &entry);
-    if (found <= 0) return found;
-    if (const int stop = visit(&entry, argument); stop != 0) return stop;
+    const int stop = found > 0 ? visit(&entry, argument) : found;
+    if (found > 0 && stop == 0) continue;
+    cursor.reset();  // now: while a walk is open, its store notes what is made
+    return stop;
   }
 }
 
