@@ -23,7 +23,13 @@ status make_set(NVM_POOL* pool, std::uint64_t seed) {
   return static_cast<errc>(nvm_errno());
 }
 status drop_set(NVM_POOL* pool, std::uint64_t seed) {
-  if (nvm_regions_drop(pool, set_name(seed).c_str()) == 0 || nvm_errno() == NVM_E_NOT_FOUND) return {};
+  if (nvm_regions_drop(pool, set_name(seed).c_str()) == 0) return {};
+  const int why = nvm_errno();
+  if (why == NVM_E_NOT_FOUND || why == NVM_E_ENGINE) return {};
+  return static_cast<errc>(why);
+}
+status can_have_sets(NVM_POOL* pool) {
+  if (nvm_regions_names(pool, [](const char*, std::uint64_t, void*) { return 1; }, nullptr) >= 0) return {};
   return static_cast<errc>(nvm_errno());
 }
 status outside_of_transactions() noexcept {

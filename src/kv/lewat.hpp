@@ -39,7 +39,8 @@ namespace nvm::keyed::lewat {
 [[nodiscard]] std::string set_name(std::uint64_t seed);
 // Sets are made and dropped beside the directory of stores, which says which of them count.
 [[nodiscard]] status make_set(NVM_POOL* pool, std::uint64_t seed);
-[[nodiscard]] status drop_set(NVM_POOL* pool, std::uint64_t seed);  // also where there is none
+[[nodiscard]] status drop_set(NVM_POOL* pool, std::uint64_t seed);  // also where there is none, or can be none
+[[nodiscard]] status can_have_sets(NVM_POOL* pool);                 // errc::engine
 // Regions take part in no transaction: errc::tx_open, and the one that is open is rolled back.
 [[nodiscard]] status outside_of_transactions() noexcept;
 

@@ -349,6 +349,14 @@ TEST(kv_in_a_pool_of_the_engine_log, has_no_index_of_regions) {
   pool p = place.create();
   EXPECT_FALSE(kv::open(p, "store", NVM_KV_REGIONS));
   EXPECT_EQ(nvm_errno(), NVM_E_ENGINE) << nvm_errormsg();
+  EXPECT_NE(std::string{nvm_errormsg()}.find("regions"), std::string::npos) << nvm_errormsg();
+  // Nothing of it is left that the next process would have to drop.
+  ASSERT_TRUE(p.close());
+  p = place.open();
+  EXPECT_TRUE(kv::open(p, "store", NVM_KV_BTREE)) << nvm_errormsg();
+  EXPECT_FALSE(kv::open(p, "store", NVM_KV_REGIONS));
+  EXPECT_EQ(nvm_errno(), NVM_E_TYPE_MISMATCH) << nvm_errormsg();
+  ASSERT_EQ(nvm_kv_drop(p.handle(), "store"), 0) << nvm_errormsg();
   EXPECT_EQ(nvm_kv_each(p.handle(), [](const char*, enum nvm_kv_index, void*) { return 1; }, nullptr), 0);
 }
 
