@@ -214,6 +214,8 @@ constexpr std::uint64_t bucket_of_region(std::uint64_t rid) noexcept {
 constexpr std::uint64_t region_of_bucket(std::uint64_t segment, std::uint64_t bucket) noexcept {
   return segment << item_bucket_bits | bucket;
 }
+// Most buckets of a segment that has so many regions of buckets: a repair may have taken out some.
+constexpr std::uint64_t buckets_max(std::uint64_t regions) noexcept { return 2 * regions + 64; }
 // The bucket that is split next when there are `buckets`.
 constexpr std::uint64_t next_to_split(std::uint64_t buckets) noexcept { return buckets - std::bit_floor(buckets); }
 // Linear hashing: of `buckets`, the one with as many bits of the hash as there are.

@@ -100,7 +100,8 @@ status regions_index::open() {
   if (waits_ != nullptr) at_once_ = nvm_regions_open(pool_, name.c_str(), &o);
   if (at_once_ == nullptr) return static_cast<errc>(nvm_errno());
   // Nobody else uses the store yet.
-  return each_region([&](std::uint64_t rid, std::uint64_t bytes) {
+  std::uint64_t regions[layout::item_segments] = {};
+  const status seen = each_region([&](std::uint64_t rid, std::uint64_t bytes) {
     const unsigned number = layout::segment_of_region(rid);
     if (number >= layout::item_segments) return;
     segment& s = segments_[number];
@@ -108,11 +109,21 @@ status regions_index::open() {
       s.has_own.store(true, std::memory_order_relaxed);
       return;
     }
+    ++regions[number];
     const std::uint64_t buckets = layout::bucket_of_region(rid) + 1;
     if (buckets > s.buckets.load(std::memory_order_relaxed)) s.buckets.store(buckets, std::memory_order_relaxed);
     s.packed_bytes += bytes;
     if (bytes != 0) s.has_packed.store(true, std::memory_order_relaxed);
   });
+  if (!seen) return seen;
+  for (unsigned i = 0; i < layout::item_segments; ++i) {
+    const std::uint64_t buckets = segments_[i].buckets.load(std::memory_order_relaxed);
+    if (buckets <= layout::buckets_max(regions[i])) continue;
+    return fail(errc::corrupt,
+                "key-value store \"%s\": region %016lx of set %s is bucket %lu of a segment of %lu regions",
+                store_.name.c_str(), layout::region_of_bucket(i, buckets - 1), name.c_str(), buckets - 1, regions[i]);
+  }
+  return {};
 }
 
 status regions_index::wait() noexcept {

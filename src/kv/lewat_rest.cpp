@@ -42,10 +42,20 @@ class reader {
         &all);
     if (!seen) return seen.error();
     std::sort(all.begin(), all.end(), [](const region& a, const region& b) { return a.rid < b.rid; });
+    std::uint64_t regions[layout::item_segments] = {};
     for (const region& r : all) {
-      const unsigned segment = layout::segment_of_region(r.rid);
-      if (layout::is_own_region(r.rid) || segment >= layout::item_segments) continue;
-      buckets_[segment] = std::max(buckets_[segment], layout::bucket_of_region(r.rid) + 1);
+      if (is_bucket(r.rid)) ++regions[layout::segment_of_region(r.rid)];
+    }
+    // From the largest number down: one that is too large is none of the segment's.
+    for (auto r = all.rbegin(); r != all.rend(); ++r) {
+      if (!is_bucket(r->rid)) continue;
+      const unsigned segment = layout::segment_of_region(r->rid);
+      const std::uint64_t buckets = layout::bucket_of_region(r->rid) + 1;
+      if (buckets_[segment] < buckets && buckets > layout::buckets_max(regions[segment])) {
+        --regions[segment];
+      } else {
+        buckets_[segment] = std::max(buckets_[segment], buckets);
+      }
     }
     for (const region& r : all) {
       if (status s = look_at(r.rid, r.bytes); !s) return s;
@@ -54,9 +64,12 @@ class reader {
   }
 
  private:
+  static bool is_bucket(std::uint64_t rid) noexcept {
+    return !layout::is_own_region(rid) && layout::segment_of_region(rid) < layout::item_segments;
+  }
   status look_at(std::uint64_t rid, std::uint64_t bytes) {
     const unsigned segment = layout::segment_of_region(rid);
-    if (segment >= layout::item_segments) {
+    if (segment >= layout::item_segments || (is_bucket(rid) && layout::bucket_of_region(rid) >= buckets_[segment])) {
       report_.lost("a region whose number no entry has", rid, false, {});
       return report_.takes_out ? set_.drop(who_, rid) : status{};
     }

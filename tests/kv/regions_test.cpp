@@ -328,6 +328,30 @@ TEST_F(kv_of_regions, change_entries_at_the_beginning_of_a_long_bucket) {
   EXPECT_EQ(place.findings(), 0);
 }
 
+// Whoever counts up to it would never end.
+TEST_F(kv_of_regions, refuse_the_number_of_a_bucket_that_cannot_be) {
+  ASSERT_TRUE(open().put(key(1), "x"));
+  nvm_regions* const set = nvm_regions_open(p.handle(), set_of_store().c_str(), nullptr);
+  ASSERT_NE(set, nullptr) << nvm_errormsg();
+  const std::uint64_t forged = layout::region_of_bucket(3, (std::uint64_t{1} << 48) - 1);
+  ASSERT_EQ(nvm_region_create(set, forged, 0), 0) << nvm_errormsg();
+  reopen();
+  EXPECT_FALSE(kv::open(p, "store", NVM_KV_REGIONS));
+  EXPECT_EQ(nvm_errno(), NVM_E_CORRUPT) << nvm_errormsg();
+  EXPECT_NE(std::string{nvm_errormsg()}.find("0003ffffffffffff"), std::string::npos) << nvm_errormsg();
+  ASSERT_TRUE(p.close());
+  std::string told;
+  EXPECT_EQ(nvm_pool_check(
+                place.path().c_str(),
+                [](std::uint64_t, const char* what, void* to) { *static_cast<std::string*>(to) += what; }, &told,
+                nullptr),
+            1);
+  EXPECT_NE(told.find("a region whose number no entry has"), std::string::npos) << told;
+  p = place.open();
+  ASSERT_EQ(nvm_region_drop(nvm_regions_open(p.handle(), set_of_store().c_str(), nullptr), forged), 0);
+  EXPECT_EQ(*open().get(key(1)), "x");
+}
+
 TEST_F(kv_of_regions, take_nothing_of_a_full_pool_and_can_be_emptied) {
   nvm_pool_options o = place.options(std::size_t{4} << 20, std::size_t{4} << 20);
   ASSERT_TRUE(p.close());
