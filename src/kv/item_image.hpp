@@ -60,6 +60,15 @@ enum class found : std::uint8_t { yes, no, damaged };
                                     const record_sums& sums) noexcept {
   return !sums.on || sums.hold(k, {0, i.sizes}, image + i.value_at());
 }
+// The first of the entries before byte `end` whose sum fails.
+[[nodiscard]] inline bool find_damaged(const std::byte* image, std::uint64_t end, const record_sums& sums,
+                                       item& out) noexcept {
+  if (!sums.on) return false;
+  for (std::uint64_t at = 0; read_item(image, end, at, sums, out) == found::yes; at += bytes_of(out.sizes, sums)) {
+    if (!sum_holds(image, out, key_in(image, out), sums)) return true;
+  }
+  return false;
+}
 inline void write_item(std::byte* to, const key& k, bytes_view value, const record_sums& sums) noexcept {
   const layout::record_sizes sizes{value.count, k.count, 0};
   const std::uint64_t word = layout::pack(sizes);

@@ -179,7 +179,15 @@ status regions_index::look_in(nvm_regions* set, std::uint64_t rid, const key& k,
     for (; (f = read_item(image, count, at, store_.sums, i)) == found::yes; at += bytes_of(i.sizes, store_.sums)) {
       if (has_key(image, i, k)) return take_found(rid, image, i, k, w, out);
     }
-    if (count < room) return f == found::no ? status{} : status{damaged(rid)};
+    if (count < room) {
+      if (f == found::damaged) return damaged(rid);
+      // An entry that is damaged may be the one that is looked for.
+      const bool minds = w.verified || layout::is_own_region(rid);
+      if (minds && find_damaged(image, count, store_.sums, i)) {
+        return damaged_entry(rid, key_in(image, i), verdict::no_sum);
+      }
+      return {};
+    }
     // The region goes on after what was read.
     const bool has_sizes = room - at >= layout::item_sizes_bytes;
     if (has_sizes && !read_sizes(image, at, i)) return damaged(rid);
@@ -195,12 +203,17 @@ status regions_index::look_in(nvm_regions* set, std::uint64_t rid, const key& k,
 status regions_index::look(nvm_regions* set, const key& k, const wish& w, answer& out) {
   segment& s = of_hash(k.hash);
   out = {};
+  status packed;
   // acquire: pairs with the release in change::commit(): no such entry was made before this.
   if (s.has_packed.load(std::memory_order_acquire)) {
-    if (status done = look_in(set, bucket_now(k.hash), k, w, out); !done || out.there) return done;
+    packed = look_in(set, bucket_now(k.hash), k, w, out);
+    if (out.there || (!packed && packed.error() != errc::corrupt)) return packed;
   }
-  if (s.has_own.load(std::memory_order_acquire)) return look_in(set, layout::own_region(k.hash), k, w, out);
-  return {};
+  if (!s.has_own.load(std::memory_order_acquire)) return packed;
+  // A damaged bucket says nothing about an entry in a region of its own.
+  const kept_message said{packed};
+  const status own = look_in(set, layout::own_region(k.hash), k, w, out);
+  return out.there || packed ? own : said.again();
 }
 
 status regions_index::get(const key& k, const wish& w, answer& out) {

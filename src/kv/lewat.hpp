@@ -19,6 +19,7 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <cstdio>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -43,6 +44,19 @@ namespace nvm::keyed::lewat {
 [[nodiscard]] status can_have_sets(NVM_POOL* pool);                 // errc::engine
 // Regions take part in no transaction: errc::tx_open, and the one that is open is rolled back.
 [[nodiscard]] status outside_of_transactions() noexcept;
+
+// What a failure says, for when other calls have failed since.
+class kept_message {
+ public:
+  explicit kept_message(const status& of) noexcept : why_{of.error()} {
+    if (!of) std::snprintf(text_, sizeof text_, "%s", last_message());
+  }
+  [[nodiscard]] status again() const noexcept { return why_ == errc::ok ? status{} : fail(why_, "%s", text_); }
+
+ private:
+  errc why_;
+  char text_[400];
+};
 
 // What a reader wants of an entry.
 struct wish {

@@ -88,6 +88,13 @@ status change::look_in(unsigned number, const key& k, bool whole, place& out) {
   }
   if (f == found::damaged) return of_.damaged(m.rid);
   out.there = f == found::yes;
+  // An entry that is damaged may be the one that is looked for.  relaxed: calls that run meanwhile may do either.
+  const bool minds = layout::is_own_region(m.rid) || of_.store_.verify_reads.load(std::memory_order_relaxed);
+  item damaged;
+  if (!out.there && minds &&
+      find_damaged(m.after, m.after == m.before ? m.known : m.after_bytes, of_.store_.sums, damaged)) {
+    return of_.damaged_entry(m.rid, key_in(m.after, damaged), verdict::no_sum);
+  }
   return {};
 }
 
@@ -101,13 +108,18 @@ status change::locate(const key& k, place& out, bool whole) {
     looked[1] = looked[1] || images_[i].rid == own;
   }
   out.there = false;
-  for (const unsigned i : {0U, 1U}) {
-    if (!looked[i] || out.there) continue;
+  const auto look = [&](std::uint64_t rid) {
     unsigned number = 0;
-    if (status done = load(i == 0 ? bucket : own, number); !done) return done;
-    if (status done = look_in(number, k, whole, out); !done) return done;
-  }
-  return {};
+    const status done = load(rid, number);
+    return done ? look_in(number, k, whole, out) : done;
+  };
+  status packed;
+  if (looked[0]) packed = look(bucket);
+  if (out.there || !looked[1] || (!packed && packed.error() != errc::corrupt)) return packed;
+  // A damaged bucket says nothing about an entry in a region of its own.
+  const kept_message said{packed};
+  const status done = look(own);
+  return out.there || packed ? done : said.again();
 }
 
 status change::splice(unsigned number, std::uint64_t at, std::uint64_t bytes, const key* k, bytes_view value) {
@@ -156,6 +168,10 @@ status change::put(const key& k, bytes_view value, unsigned flags) {
   }
   unsigned number = 0;
   if (status s = load(rid, number); !s) return s;
+  if (was.there) {
+    // It moves: where it goes to nothing may be damaged.
+    if (status s = look_in(number, k, true, was); !s) return s;
+  }
   image& m = images_[number];
   if (m.after == m.before && m.known < m.length) {
     if (status s = read_all(m, m.length); !s) return s;

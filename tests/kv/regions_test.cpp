@@ -341,15 +341,59 @@ TEST_F(kv_of_regions, refuse_the_number_of_a_bucket_that_cannot_be) {
   EXPECT_NE(std::string{nvm_errormsg()}.find("0003ffffffffffff"), std::string::npos) << nvm_errormsg();
   ASSERT_TRUE(p.close());
   std::string told;
-  EXPECT_EQ(nvm_pool_check(
-                place.path().c_str(),
-                [](std::uint64_t, const char* what, void* to) { *static_cast<std::string*>(to) += what; }, &told,
-                nullptr),
-            1);
+  EXPECT_EQ(
+      nvm_pool_check(
+          place.path().c_str(),
+          [](std::uint64_t, const char* what, void* to) { *static_cast<std::string*>(to) += what; }, &told, nullptr),
+      1);
   EXPECT_NE(told.find("a region whose number no entry has"), std::string::npos) << told;
   p = place.open();
   ASSERT_EQ(nvm_region_drop(nvm_regions_open(p.handle(), set_of_store().c_str(), nullptr), forged), 0);
   EXPECT_EQ(*open().get(key(1)), "x");
+}
+
+// What is damaged may be the entry that is looked for; a damaged bucket says nothing about larger entries.
+TEST_F(kv_of_regions, tell_damage_from_a_miss) {
+  {
+    kv s = open();
+    ASSERT_TRUE(s.put("small", "1"));
+    ASSERT_TRUE(s.put("large", std::string(3000, 'l')));
+  }
+  const std::string name = set_of_store();
+  nvm_regions* const set = nvm_regions_open(p.handle(), name.c_str(), nullptr);
+  ASSERT_NE(set, nullptr) << nvm_errormsg();
+  const auto bucket_of = [&](const std::string& text) {
+    keyed::key k{reinterpret_cast<const std::byte*>(text.data()), static_cast<std::uint32_t>(text.size())};
+    k.take_hash(std::stoull(name.substr(3), nullptr, 16));
+    return layout::bucket_region(k.hash, 1);
+  };
+  // A letter of its key.
+  ASSERT_EQ(nvm_region_write(set, bucket_of("small"), 8, "S", 1), 0) << nvm_errormsg();
+  {
+    kv s = open();
+    EXPECT_EQ(nvm_kv_get(s.handle(), "small", 5, nullptr, 0, nullptr), 0) << nvm_errormsg();
+  }
+  {
+    kv s = open("store", NVM_KV_VERIFY_READS);
+    EXPECT_EQ(nvm_kv_get(s.handle(), "small", 5, nullptr, 0, nullptr), -1);
+    EXPECT_EQ(nvm_errno(), NVM_E_CORRUPT) << nvm_errormsg();
+    EXPECT_NE(std::string{nvm_errormsg()}.find("\"Small\""), std::string::npos) << nvm_errormsg();
+    EXPECT_FALSE(s.put("small", "2"));
+    EXPECT_EQ(nvm_errno(), NVM_E_CORRUPT) << nvm_errormsg();
+  }
+  // Sizes that cannot be, before an entry that has a region of its own.
+  const std::uint64_t bucket = bucket_of("large");
+  ASSERT_EQ(nvm_region_create_with(set, bucket, "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 8, 0), 0) << nvm_errormsg();
+  ASSERT_EQ(nvm_region_create_with(set, bucket_of("other"), "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 8, 0), 0);
+  reopen();
+  kv again = open();
+  EXPECT_EQ(*again.get("large"), std::string(3000, 'l'));
+  EXPECT_EQ(nvm_kv_get(again.handle(), "other", 5, nullptr, 0, nullptr), -1);
+  EXPECT_EQ(nvm_errno(), NVM_E_CORRUPT) << nvm_errormsg();
+  EXPECT_FALSE(again.put("large", "now small")) << "into a damaged bucket";
+  EXPECT_EQ(nvm_errno(), NVM_E_CORRUPT) << nvm_errormsg();
+  EXPECT_TRUE(again.put("large", std::string(4000, 'm'))) << nvm_errormsg();
+  EXPECT_EQ(*again.get("large"), std::string(4000, 'm'));
 }
 
 TEST_F(kv_of_regions, take_nothing_of_a_full_pool_and_can_be_emptied) {
