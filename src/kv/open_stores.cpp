@@ -5,7 +5,7 @@
 //
 // Directory.  The pool's anchor names the header of a B+tree that maps names to the places of the headers of stores.  A
 // name that begins with a zero byte is of a store that is being dropped; the first call of a process that opens the
-// directory goes on with that.
+// directory goes on with that, and later ones where something was left.
 //
 // Threads.  A pool's registry of open stores has a lock, held by open, close, drop and rename alone; lock order: the
 // registry, then the locks of the transaction.
@@ -97,10 +97,17 @@ status finish_drop(stores& all, std::uint64_t place) {
   return {};
 }
 
-// A set of regions cannot go while a transaction of regions is open somewhere: the next process drops it.
-status left_for_later(const status& s) noexcept { return s.error() == errc::busy ? status{} : status{s.error()}; }
+// A set of regions cannot go while a transaction of regions is open somewhere: a later call drops it.
+status left_for_later(stores& all, const status& s) noexcept {
+  if (s.error() != errc::busy) return s;
+  all.drops_left = true;
+  return {};
+}
 
+// Goes on after one that cannot go yet.
 status finish_drops(stores& all) {
+  all.drops_left = false;
+  std::string passed;  // the name of the last one
   for (;;) {
     std::uint64_t place = 0;
     class first_dropped final : public keyed::receiver {
@@ -123,17 +130,29 @@ status finish_drops(stores& all) {
       place = 0;
       first_dropped first{place};
       keyed::fetch_from from;
+      if (!passed.empty()) from = {key_of(passed), true, false};
       bool ended = false;
       return keyed::fetch(op, from, first, ended);
     });
     if (!s || place == 0) return s;
-    if (status done = finish_drop(all, place); !done) return left_for_later(done);
+    const status done = finish_drop(all, place);
+    if (status left = left_for_later(all, done); !left) return left;
+    if (!done) {
+      std::string next = dropped_name(place);
+      // Names come in their order, unless they are damaged.
+      if (next <= passed) return keyed::access::damaged("directory of stores", place);
+      passed = std::move(next);
+    }
   }
 }
 
 // With the registry's lock held.  `create`: makes the directory if there is none.
 status open_directory(stores& all, bool create) {
-  if (all.directory != nullptr) return {};
+  if (all.directory != nullptr) {
+    // What cannot go now either is none of this call's failures.
+    if (all.drops_left && nvm_stm_current() == nullptr && !finish_drops(all)) all.drops_left = true;
+    return {};
+  }
   std::uint64_t place = 0;
   keyed::store_facts facts;
   const status s = run(all.pool, [&](nvm_stm* tx) -> status {
@@ -183,8 +202,8 @@ status finish_regions(stores& all, const char* name, std::uint64_t place, std::u
   if (s || s.error() == errc::in_doubt) return s;
   const errc why = s.error();
   const std::string said = last_message();
-  // What cannot be taken back now is so when the directory is opened next.
-  (void)finish_drop(all, place);
+  // What cannot be taken back now is so by a later call.
+  if (!finish_drop(all, place)) all.drops_left = true;
   return fail(why, "%s", said.c_str());
 }
 
@@ -295,7 +314,7 @@ status drop_store(stores& all, const char* name) {
   });
   if (!s) return s;
   forget(all, name);
-  return left_for_later(finish_drop(all, place));
+  return left_for_later(all, finish_drop(all, place));
 }
 
 status rename_store(stores& all, const char* name, const char* new_name) {
@@ -321,7 +340,7 @@ status rename_store(stores& all, const char* name, const char* new_name) {
   if (!s) return s;
   forget(all, name);
   forget(all, new_name);
-  return replaced != 0 ? left_for_later(finish_drop(all, replaced)) : s;
+  return replaced != 0 ? left_for_later(all, finish_drop(all, replaced)) : s;
 }
 
 }  // namespace

@@ -60,6 +60,7 @@ struct stores final : api::attachment {
   std::map<std::string, std::unique_ptr<nvm_kv>, std::less<>> open;
   std::deque<std::unique_ptr<nvm_kv>> gone;
   static constexpr std::size_t gone_max = 64;
+  bool drops_left = false;            // stores that are being dropped could not go yet
   std::unique_ptr<nvm_kv> directory;  // null: not looked for, or there is none yet
 };
 

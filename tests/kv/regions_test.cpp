@@ -268,6 +268,28 @@ TEST_F(kv_of_regions, are_dropped_by_the_next_process_where_a_transaction_of_reg
   EXPECT_EQ(sets(), 2U);  // that of the new one, and mine
 }
 
+TEST_F(kv_of_regions, that_could_not_be_dropped_go_with_the_next_call) {
+  for (const char* name : {"a", "b", "c"}) ASSERT_TRUE(open(name).put(key(1), "x"));
+  nvm_regions* const mine = nvm_regions_open(p.handle(), "mine", nullptr);
+  ASSERT_EQ(nvm_region_create(mine, 1, 8), 0);
+  ASSERT_EQ(nvm_region_begin(mine, 1, NVM_REGION_ADAPTIVE), 0);
+  EXPECT_EQ(nvm_kv_drop(p.handle(), "a"), 0) << nvm_errormsg();
+  EXPECT_EQ(nvm_kv_drop(p.handle(), "b"), 0) << nvm_errormsg();
+  EXPECT_EQ(sets(), 4U);
+  ASSERT_EQ(nvm_region_abort(mine, 1), 0);
+  {
+    const kv d = open("d");
+  }
+  EXPECT_EQ(sets(), 3U);  // c, d, mine
+  ASSERT_EQ(nvm_region_begin(mine, 1, NVM_REGION_ADAPTIVE), 0);
+  EXPECT_EQ(nvm_kv_drop(p.handle(), "c"), 0) << nvm_errormsg();
+  ASSERT_EQ(nvm_region_abort(mine, 1), 0);
+  EXPECT_EQ(nvm_kv_drop(p.handle(), "d"), 0) << nvm_errormsg();
+  EXPECT_EQ(sets(), 1U);
+  ASSERT_TRUE(p.close());
+  EXPECT_EQ(place.findings(), 0);
+}
+
 TEST_F(kv_of_regions, are_not_made_where_the_pool_has_room_for_no_more_sets) {
   char name[16];
   for (unsigned i = 0; i < 64; ++i) {
