@@ -116,7 +116,8 @@ class durable_store::session final : public item_session {
       store_.note_failure();
       return look::failed;
     }
-    if (there != 1 || !item_of(e, found) || !store_.is_whole(e)) return look::absent;
+    if (there != 1 || !item_of(e, found)) return look::absent;
+    if (!store_.is_whole(e)) return store_.failed() ? look::failed : look::absent;
     if ((e.mark & item_state::used_bit) == 0) {
       // A failure means that another thread has just marked it as used.
       std::uint64_t expected = e.mark;
@@ -170,7 +171,7 @@ class durable_store::session final : public item_session {
     decision::wish wish = {};
     item old = {};
     bool had_old = false;
-    bool old_is_whole = false;  // it holds its checksum
+    bool old_is_seen = false;  // it holds its checksum, or the decision takes it as it is
     bool full = false;
     const void* old_value = nullptr;  // as the table has it, header and all
     std::uint64_t cas = 0;
@@ -183,8 +184,8 @@ class durable_store::session final : public item_session {
     c.old_value = c.had_old ? old->value : nullptr;
     c.full = false;
     // What is damaged counts, and is nobody's item.
-    c.old_is_whole = c.had_old && c.store.is_whole(*old);
-    c.wish = c.by.decide(c.old_is_whole ? &c.old : nullptr);
+    c.old_is_seen = c.had_old && (c.by.sees_damaged() || c.store.is_whole(*old));
+    c.wish = c.by.decide(c.old_is_seen ? &c.old : nullptr);
     switch (c.wish.to_do) {
       case decision::what::keep:
         return NVM_LF_KEEP;
@@ -216,7 +217,7 @@ class durable_store::session final : public item_session {
     const layout::stored_item head{c.wish.flags, 0, c.cas};
     std::memcpy(value, &head, sizeof head);
     c.had_old = old != nullptr && item_of(*old, c.old);
-    c.by.fill(static_cast<char*>(value) + sizeof head, c.had_old && c.old_is_whole ? &c.old : nullptr);
+    c.by.fill(static_cast<char*>(value) + sizeof head, c.old_is_seen ? &c.old : nullptr);
     // Before any thread can see it: the thread that counts older items must not count this one.
     if (c.store.counting_.load(std::memory_order_relaxed)) {
       c.store.counted_->at(value).store(1, std::memory_order_relaxed);
@@ -344,8 +345,14 @@ bool durable_store::lacked_room() noexcept {
 }
 
 bool durable_store::is_whole(const nvm_lf_entry& e) noexcept {
-  if (nvm_lf_verify(items_, &e) == 1) [[likely]]
+  const int answer = nvm_lf_verify(items_, &e);
+  if (answer == 1) [[likely]]
     return true;
+  // Where no entry can be, is damage as well.
+  if (answer < 0 && nvm_errno() != NVM_E_BAD_POINTER) {
+    note_failure();
+    return false;
+  }
   // relaxed: a statistic.
   damaged_.fetch_add(1, std::memory_order_relaxed);
   const std::lock_guard lock{failure_mutex_};
@@ -520,6 +527,7 @@ struct durable_store::goodbye final : decision {
     return {what::remove, 0, 0, {}};
   }
   void fill(char*, const item*) noexcept override {}
+  [[nodiscard]] bool sees_damaged() const noexcept override { return true; }
 };
 
 std::size_t durable_store::sweep(item_session& by, const sweep_wish& wish, const sweep_listener& told) {

@@ -94,6 +94,8 @@ class decision {
 
   virtual wish decide(const item* old) noexcept = 0;
   virtual void fill(char* value, const item* old) noexcept = 0;
+  // Whether decide() sees an item also if it is damaged, and otherwise none.
+  [[nodiscard]] virtual bool sees_damaged() const noexcept { return false; }
 
  protected:
   ~decision() = default;

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <string>
 
 #include "conversation.hpp"
@@ -210,6 +212,37 @@ TEST(memory, is_made_by_evicting_what_nobody_uses) {
   }
   EXPECT_EQ(say("get k999\r\n"), value_of("k999", value));
 }
+
+#ifdef NVM_TEST_MEDIUM
+// Otherwise a store that is full of them would take nothing any more.
+TEST(memory, of_damaged_items_is_used_again) {
+  if (std::string_view{NVM_TEST_MEDIUM} != "shm") return;  // whose file is what the server sees
+  settings s = conversation::debugging();
+  s.memory_bytes = 4U << 20;
+  conversation say{s};
+  const std::string mark = "here is a value that is damaged soon";
+  const std::string value = mark + std::string(10'000 - mark.size(), 'v');
+  int items = 0;
+  while (stat(say, "evictions") == 0) {
+    ASSERT_EQ(say("set k" + std::to_string(items++) + " 0 0 10000\r\n" + value + "\r\n"), "STORED\r\n");
+  }
+  std::fstream file{std::string{say.store()->place()}, std::ios::in | std::ios::out | std::ios::binary};
+  const std::string all{std::istreambuf_iterator<char>{file}, {}};
+  file.clear();
+  int damaged = 0;
+  for (std::size_t at = 0; (at = all.find(mark, at)) != std::string::npos; ++at, ++damaged) {
+    file.seekp(static_cast<std::streamoff>(at));
+    file.put('H');
+  }
+  file.flush();
+  ASSERT_GE(damaged, items - 1);
+  EXPECT_EQ(say("get k" + std::to_string(items - 1) + "\r\n"), "END\r\n");
+  for (int i = 0; i < 2 * items; ++i) {
+    ASSERT_EQ(say("set n" + std::to_string(i) + " 0 0 10000\r\n" + value + "\r\n"), "STORED\r\n") << i;
+  }
+  EXPECT_LE(stat(say, "bytes"), 4U << 20);
+}
+#endif
 
 TEST(memory, that_may_not_be_evicted_is_refused) {
   settings s = conversation::debugging();
