@@ -230,12 +230,8 @@ status open_store(stores& all, const char* name, const nvm_kv_options& o, nvm_kv
   }
   if (status s = open_directory(all, o.mode != NVM_KV_OPEN_ONLY); !s) return s;
   // Before the transaction, which takes no regions; of a store that exists its index is told first.
-  status possible;
-  std::string why_not;
-  if (wanted == keyed::kv_index::regions && o.mode != NVM_KV_OPEN_ONLY) {
-    possible = keyed::lewat::can_have_sets(all.pool);
-    if (!possible) why_not = last_message();
-  }
+  const bool may_need_set = wanted == keyed::kv_index::regions && o.mode != NVM_KV_OPEN_ONLY;
+  const keyed::lewat::kept_message refused{may_need_set ? keyed::lewat::can_have_sets(all.pool) : status{}};
   std::uint64_t place = 0;
   keyed::store_facts facts;
   bool is_new = false;
@@ -252,7 +248,7 @@ status open_store(stores& all, const char* name, const nvm_kv_options& o, nvm_kv
         return differs(facts.index);
       }
       if (o.mode == NVM_KV_OPEN_ONLY) return {};
-      if (!possible) return fail(possible.error(), "%s", why_not.c_str());
+      if (status s = refused.again(); !s) return s;
       facts = {o.index == NVM_KV_DETECT ? keyed::kv_index::btree : wanted, *fresh_seed,
                (o.flags & NVM_KV_NO_CHECKSUMS) == 0};
       if (status made = keyed::create_header(tx, all.bytes, facts, place); !made) return made;
