@@ -231,9 +231,11 @@ status pool_file::refuse_lost() const noexcept {
 
 status pool_file::may_be_written() noexcept {
   if (status s = intact(); !s || !file_) return s;
+  // First: another thread may make the file longer, and then the pool.
+  const std::uint64_t expected = shape_.page_offset(size_pages());
   const auto bytes = file_.size();
   if (!bytes) return of_pool(path(), bytes.error());
-  if (*bytes >= shape_.page_offset(size_pages())) return {};
+  if (*bytes >= expected) return {};
   return fail(errc::io, "pool %s has failed: the file was cut off to %" PRIu64 " bytes", path(), *bytes);
 }
 

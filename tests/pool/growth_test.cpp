@@ -6,7 +6,9 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <functional>
 #include <thread>
+#include <utility>
 
 #include "pool/pool_file.hpp"
 #include "pool_testing.hpp"
@@ -65,6 +67,22 @@ TEST_P(growth, by_many_threads_at_once_is_one_growth) {
   std::vector<std::thread> threads;
   for (unsigned i = 0; i < 4; ++i) threads.emplace_back([&] { EXPECT_EQ(*pool->grow(m, 65), 128U); });
   for (auto& t : threads) t.join();
+  EXPECT_EQ(pool->size_pages(), 128U);
+}
+
+// Another thread's, between the look at the file and the comparison.
+TEST_P(growth, beside_a_look_at_the_file_is_no_file_that_was_cut_off) {
+  static std::function<void()> meanwhile;
+  auto table = platform::system_file_calls();
+  table.fstat = [](int descriptor, struct ::stat* out) {
+    const int code = platform::system_file_calls().fstat(descriptor, out);
+    if (const auto now = std::exchange(meanwhile, {})) now();
+    return code;
+  };
+  meanwhile = [&] { EXPECT_EQ(*pool->grow(m, 65), 128U); };
+  platform::use_file_calls(&table);
+  EXPECT_TRUE(pool->may_be_written()) << last_message();
+  platform::use_file_calls(nullptr);
   EXPECT_EQ(pool->size_pages(), 128U);
 }
 
