@@ -178,6 +178,7 @@ TABLES = {
     ("src/server/reports.cpp", "report_general"),
     ("src/server/settings.cpp", "declare"),
     ("tests/crash/logheap_stories.cpp", "logheap_stories"),
+    ("tests/crash/region_stories.cpp", "region_stories"),
     ("tests/crash/workloads.cpp", "act"),
     ("tests/faults/gone_pages_test.cpp", "all_calls"),
     ("tests/pool/superblock_test.cpp", "superblock.field_outside_its_domain_is_refused_by_name"),

@@ -162,7 +162,8 @@ class Json(PoolTest):
         path = self.path(medium, "regions.nvm")
         self.answer("create", path, "--size", "4M", "--medium", medium)
         run("regions", "put", path, "s", "1", input="text")
-        return [("regions", "put", path, "s", "2"), ("regions", "list", path), ("regions", "scan", path, "s"),
+        return [("regions", "put", path, "s", "2"), ("regions", "list", path), ("regions", "stat", path),
+                ("regions", "scan", path, "s"),
                 ("regions", "get", path, "s", "1"), ("regions", "get", path, "s", "1", "--base64"),
                 ("regions", "del", path, "s", "2"), ("regions", "drop", path, "s")]
 

@@ -17,7 +17,7 @@ class planted_faults : public testing::Test {
   // One run may be lucky, or a hundred on a busy machine: no two transactions met at the wrong moment.
   template <class Attempt>
   static std::string until_found(Attempt&& attempt) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes{1};
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes{3};
     std::string found;
     while (found.empty() && std::chrono::steady_clock::now() < deadline) found = attempt();
     return found;
