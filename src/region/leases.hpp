@@ -75,6 +75,10 @@ class leases {
     if (mine == nullptr) {
       mine = new of_thread;
       threads_[thread].store(mine, std::memory_order_release);
+      // seq_cst: at the latest with the slot that is taken, those who look for leases see it.
+      unsigned end = end_.load();
+      while (end <= thread && !end_.compare_exchange_weak(end, thread + 1)) {
+      }
     }
     const std::uint64_t index = mine->free_slot();
     slot& s = mine->at(index);
@@ -176,18 +180,20 @@ class leases {
   };
   template <class Visit>
   void each(Visit&& visit) const {
-    for (const auto& t : threads_) {
-      const of_thread* const its = t.load(std::memory_order_acquire);
+    const unsigned end = end_.load();
+    for (unsigned i = 0; i < end; ++i) {
+      const of_thread* const its = threads_[i].load(std::memory_order_acquire);
       const std::uint64_t n = its == nullptr ? 0 : its->size.load(std::memory_order_acquire);
-      for (std::uint64_t i = 0; i < n; ++i) {
+      for (std::uint64_t s = 0; s < n; ++s) {
         // acquire: pairs with give().
-        const std::uint64_t place = its->at(i).place_.load(std::memory_order_acquire);
+        const std::uint64_t place = its->at(s).place_.load(std::memory_order_acquire);
         if (place != slot::free && !visit(place)) return;
       }
     }
   }
 
   std::array<std::atomic<of_thread*>, epochs::threads_max> threads_{};
+  std::atomic<unsigned> end_{0};  // of the threads that ever had one
 };
 
 }  // namespace nvm::region
