@@ -124,13 +124,6 @@ status usable(const nvm_lf* lf) noexcept {
   if (lf->of == nullptr) return fail(errc::not_found, "the lock-free structure was dropped");
   return lf->pool->file->accepts_commits();
 }
-// Structures are made and dropped at once, and would stay so if this thread's open transaction were rolled back.
-status not_in_transaction(const NVM_POOL* pool, const char* call) noexcept {
-  if (nvm_stm* tx = nvm_stm_current(); tx != nullptr && nvm_stm_pool(tx) == pool) {
-    return not_in_barriers(call, "it before the transaction or after it");
-  }
-  return thread_transactions::mine().in(pool) != nullptr ? not_in_announced() : status{};
-}
 result<open_structures*> structures_of(NVM_POOL* pool) noexcept try {
   const std::lock_guard guard{pool->structures_lock};
   if (pool->ending.load(std::memory_order_relaxed))

@@ -240,6 +240,8 @@ void close_regions(nvm_pool* pool) noexcept;
 // A call that begins a barrier transaction where this thread has transactions of announced stores open, of any pool: it
 // fails, and these can only be rolled back.
 [[nodiscard]] status not_in_announced() noexcept;
+// The same of either kind of transaction, for what happens at once and would stay if it were rolled back.
+[[nodiscard]] status not_in_transaction(const NVM_POOL* pool, const char* call) noexcept;
 
 // Rolls an inner level back, hooks included.
 void abort_one_level(const entry& e) noexcept;

@@ -113,13 +113,6 @@ status usable_pool(const NVM_POOL* pool) noexcept {
   }
   return {};
 }
-// Sets are made and dropped at once, and would stay so if this thread's open transaction were rolled back.
-status not_in_transaction(const NVM_POOL* pool, const char* call) noexcept {
-  if (nvm_stm* tx = nvm_stm_current(); tx != nullptr && nvm_stm_pool(tx) == pool) {
-    return not_in_barriers(call, "it before the transaction or after it");
-  }
-  return thread_transactions::mine().in(pool) != nullptr ? not_in_announced() : status{};
-}
 
 result<open_region_sets*> sets_of(NVM_POOL* pool) noexcept try {
   const std::lock_guard guard{pool->regions_lock};

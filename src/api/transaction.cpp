@@ -10,6 +10,7 @@
 #include "api/pool_object.hpp"
 #include "nvm/compiled.h"
 #include "nvm/nvm.h"
+#include "nvm/stm.h"
 #include "sync/sync.hpp"
 
 namespace nvm::api {
@@ -298,6 +299,12 @@ status not_in_announced() noexcept {
     if (!e.pool->file->forked()) e.transaction->doom(code);
   }
   return code;
+}
+status not_in_transaction(const NVM_POOL* pool, const char* call) noexcept {
+  if (nvm_stm* tx = nvm_stm_current(); tx != nullptr && nvm_stm_pool(tx) == pool) {
+    return not_in_barriers(call, "it before the transaction or after it");
+  }
+  return thread_transactions::mine().in(pool) != nullptr ? not_in_announced() : status{};
 }
 
 status admit_alignment(nvm_pool* pool) noexcept {
