@@ -1,6 +1,7 @@
 // The types of objects, in the pool and in the program, without what stores them.
 #pragma once
 
+#include "object/pointer_walk.hpp"
 #include "object/type_map.hpp"
 #include "object/type_map_layout.hpp"
 #include "object/type_merge.hpp"
