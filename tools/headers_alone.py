@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compiles every header by itself, so that none leans on what its users include first.
+"""Compiles every header as if by itself, so that none leans on what its users include first.
 
   include/**/*.h            C11 with gcc and clang, C++20 with g++ and clang
   include/**/*.hpp          C++20 with g++ and clang
@@ -7,8 +7,13 @@
                             before anything else are compiled alone by the release build, and left out here;
                             but not where that build reads several sources as one
 
+A header may be compiled after others when it includes all of them, and all that these include: it sees then what it
+would see alone. So headers of which each includes the one before are compiled as one, and what most of them include is
+compiled in advance (IN_ADVANCE). An include within #if counts for the one that comes before, and not for the one that
+comes after. When one of several fails, each is compiled alone.
+
 usage: tools/headers_alone.py [--root DIR] [--generated DIR] [path...]; paths limit the headers.
-A header that passed is not compiled again until it or another header changes (build/headers.passed).
+Headers that passed are not compiled again until one of them changes (build/headers.passed).
 """
 
 import argparse
@@ -19,11 +24,81 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 C11 = ("-x", "c", "-std=c11")
 CXX20 = ("-x", "c++", "-std=c++20")
-WARNINGS = ("-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-D_GNU_SOURCE")
+WARNINGS = ("-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE")
 LLVM_HEADERS = "/usr/lib/llvm-19/include"
+# Doors of layers, in src/: the first that a header includes is what is compiled before it.
+IN_ADVANCE = ("space/space.hpp", "media/media.hpp", "platform/platform.hpp", "base/base.hpp")
+DIRECTIVE = re.compile(r'^[ \t]*#[ \t]*(include|if|ifdef|ifndef|endif|define)\b[ \t]*("[^"\n]+"|<[^>\n]+>|\w*)', re.MULTILINE)
+
+
+class Tree:
+    """The headers below a root, and what each includes."""
+
+    def __init__(self, root, generated):
+        self.root, self.generated = root, generated
+        self.headers = sorted(p for folder in ("include", "src") for p in (root / folder).rglob("*")
+                              if p.suffix in {".h", ".hpp"} and p.is_file())
+        self.known = set(self.headers)
+        self.direct = {header: list(self.includes(header)) for header in self.headers}
+        self.seen = {}
+
+    def includes(self, header):
+        """What a header includes, and whether in any case: headers of the tree as paths, others by their names."""
+        found = [(m[1], m[2]) for m in DIRECTIVE.finditer(header.read_text())]
+        guarded = [word for word, _ in found[:2]] == ["ifndef", "define"] and found[0][1] == found[1][1]
+        depth = -1 if guarded else 0
+        for word, name in found:
+            if word == "include":
+                yield self.resolve(header, name), depth == 0
+            elif word != "define":
+                depth += -1 if word == "endif" else 1
+
+    def resolve(self, header, name):
+        places = (header.parent, self.root / "src", self.root / "include")
+        paths = [folder / name[1:-1] for folder in places] if name[0] in '"<' else []
+        return next((p.resolve() for p in paths if p.resolve() in self.known), name)
+
+    def closure(self, header, always):
+        """All that comes before a header's own text; `always`: without what is included within #if only."""
+        if (header, always) not in self.seen:
+            self.seen[header, always] = set()  # of a circle
+            whole = set()
+            for name, certain in self.direct.get(header, ()):
+                if certain or not always:
+                    whole |= {name} | self.closure(name, always)
+            self.seen[header, always] = whole
+        return self.seen[header, always]
+
+    def may_follow(self, header, before):
+        """Whether it sees nothing but what it includes when it is compiled after `before`."""
+        return before != header and self.closure(before, False) | {before} <= self.closure(header, True)
+
+    def chains(self, headers):
+        """The headers in as few rows as possible, in each of which each may follow the one before."""
+        follower, taken = {}, {}
+
+        def place(header, tried):
+            for before in headers:
+                if before not in tried and self.may_follow(header, before):
+                    tried.add(before)
+                    if before not in follower or place(follower[before], tried):
+                        follower[before] = header
+                        return True
+            return False
+
+        for header in headers:
+            place(header, set())
+        taken = set(follower.values())
+        for header in headers:
+            if header not in taken:
+                row = [header]
+                while row[-1] in follower:
+                    row.append(follower[row[-1]])
+                yield row
 
 
 def compilers(root, header):
@@ -51,17 +126,48 @@ def included_first(root):
     return {root / "src" / match[1].decode() for match in found if match}
 
 
-def compile_alone(root, generated, header, compiler):
-    # The header comes from a one-line file: as a main file it would draw a warning on `#pragma once`.
-    include = ["-I", root / "include", "-I", root / "src", "-I", generated]
-    if "compiler" in header.parts:
+def run(tree, compiler, headers, more):
+    """What the compiler says of these headers, one after the other; empty: nothing."""
+    include = ["-I", tree.root / "include", "-I", tree.root / "src", "-I", tree.generated]
+    if any("compiler" in header.parts for header in headers):
         include += ["-isystem", LLVM_HEADERS]
-    done = subprocess.run(
-        [*compiler, *WARNINGS, *include, "-"], input=f'#include "{header}"\n', text=True,
-        capture_output=True, check=False)
-    if done.returncode == 0:
-        return None
-    return f"{header.relative_to(root)}: not by itself with {' '.join(compiler)}\n{done.stderr}"
+    # They come from a file of nothing else: as a main file one would draw a warning on `#pragma once`.
+    done = subprocess.run([*compiler, *WARNINGS, *include, *more, "-"],
+                          input="".join(f'#include "{header}"\n' for header in headers), text=True,
+                          capture_output=True, check=False)
+    return "" if done.returncode == 0 else done.stderr or f"exit code {done.returncode}\n"
+
+
+def compile_row(tree, compiler, row, in_advance):
+    """What fails, of each header."""
+    more = ("-fsyntax-only", *(("-include-pch", in_advance) if in_advance else ()))
+    found = run(tree, compiler, row, more)
+    if not found:
+        return []
+    alone = [(header, run(tree, compiler, [header], ("-fsyntax-only",))) for header in row]
+    failed = [(header, text) for header, text in alone if text] or [(row[-1], found)]
+    return [f"{header.relative_to(tree.root)}: not by itself with {' '.join(compiler)}\n{text}" for header, text in failed]
+
+
+def rows_of(tree, work, folder):
+    """Rows of headers with their compiler, and what is compiled before them."""
+    doors = {}
+    for name in IN_ADVANCE:
+        door, made = tree.root / "src" / name, folder / name.replace("/", "_")
+        users = [h for h, c in work if h.is_relative_to(tree.root / "src") and tree.may_follow(h, door)]
+        if len(users) > 10:
+            doors[door] = made
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        # A door that fails is compiled by itself as well, and says so there.
+        good = pool.map(lambda door: not run(tree, ("clang++-19", "-x", "c++-header", "-std=c++20"), [door],
+                                             ("-fpch-instantiate-templates", "-o", doors[door])), doors)
+        doors = {door: doors[door] for door, passed in zip(list(doors), good) if passed}
+    alike = {}
+    for header, compiler in work:
+        door = next((d for d in doors if compiler == ("clang++-19", *CXX20) and tree.may_follow(header, d)), None)
+        alike.setdefault((compiler, "compiler" in header.parts, door), []).append(header)
+    return [(compiler, row, doors.get(door)) for (compiler, _, door), headers in alike.items()
+            for row in tree.chains(headers)]
 
 
 def digest(headers):
@@ -79,22 +185,21 @@ def main():
     parser.add_argument("paths", nargs="*", type=pathlib.Path)
     arguments = parser.parse_args()
     root = arguments.root.resolve()
-    generated = arguments.generated or root / "build" / "release" / "generated"
-
-    headers = sorted(p for folder in ("include", "src") for p in (root / folder).rglob("*")
-                     if p.suffix in {".h", ".hpp"} and p.is_file())
+    tree = Tree(root, arguments.generated or root / "build" / "release" / "generated")
+    headers = tree.headers
     stamp, now = root / "build" / "headers.passed", digest(headers)
     if not arguments.paths and stamp.exists() and stamp.read_text() == now:
         return 0
     chosen = [h for h in headers
               if not arguments.paths or any(h.is_relative_to(p.resolve()) for p in arguments.paths)]
     built = set() if arguments.paths else included_first(root)
-    work = [(root, generated, h, c) for h in chosen if h not in built for c in compilers(root, h)]
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        failures = [f for f in pool.map(lambda item: compile_alone(*item), work) if f]
+    work = [(h, c) for h in chosen if h not in built for c in compilers(root, h)]
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        rows = rows_of(tree, work, pathlib.Path(folder))
+        failures = [f for found in pool.map(lambda row: compile_row(tree, *row), rows) for f in found]
     for failure in failures:
         print(failure)
-    print(f"{len(chosen)} headers, {len(work)} compilations, {len(failures)} failed")
+    print(f"{len(chosen)} headers, {len(rows)} compilations, {len(failures)} failed")
     if not failures and not arguments.paths and stamp.parent.is_dir():
         stamp.write_text(now)
     return 1 if failures else 0

@@ -242,6 +242,21 @@ class Headers(CheckerCase):
         self.assertEqual(code, 1)
         self.assertIn("src/pool/leans.hpp: not by itself", output)
 
+    def test_a_header_that_leans_on_one_that_is_compiled_before_it_is_found(self):
+        self.write("src/base/base.hpp", "#pragma once\n#include <cstddef>\n")
+        for k in range(12):  # enough of them for the door to be compiled in advance
+            self.write(f"src/pool/user_{k}.hpp", '#pragma once\n#include "base/base.hpp"\ninline std::size_t n = 0;\n')
+        code, output = self.headers()
+        self.assertEqual(code, 0, output)
+        self.write("src/pool/leans.hpp", "#pragma once\ninline std::size_t m = 0;\n")
+        self.write("src/pool/maybe.hpp", '#pragma once\n#if 0\n#include "base/base.hpp"\n#endif\ninline std::size_t k = 0;\n')
+        self.write("src/pool/above.hpp", '#pragma once\n#include "leans.hpp"\n#include "maybe.hpp"\n#include "user_1.hpp"\n')
+        code, output = self.headers()
+        self.assertEqual(code, 1)
+        self.assertIn("src/pool/leans.hpp: not by itself", output)
+        self.assertIn("src/pool/maybe.hpp: not by itself", output)
+        self.assertNotIn("src/pool/user_2.hpp: not by itself", output)
+
     def test_a_header_whose_source_is_read_with_others_is_compiled_too(self):
         self.write("src/pool/leans.hpp", "#pragma once\ninline std::size_t n = 0;\n")
         self.write("src/pool/leans.cpp", '#include "pool/leans.hpp"\n')
