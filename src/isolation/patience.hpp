@@ -10,18 +10,20 @@
 
 namespace nvm::isolation {
 
+// Between the looks number `round` and the next.
+inline void pause_in_round(unsigned round) noexcept {
+  if (round < 64) {
+    isa::spin_hint();
+  } else if (round < 256) {
+    std::this_thread::yield();
+  } else {
+    const platform::uncancelled until_awake;
+    std::this_thread::sleep_for(std::chrono::microseconds{50});
+  }
+}
 template <class Ready>
 void wait_until(Ready&& ready) noexcept {
-  for (unsigned round = 0; !ready(); ++round) {
-    if (round < 64) {
-      isa::spin_hint();
-    } else if (round < 256) {
-      std::this_thread::yield();
-    } else {
-      const platform::uncancelled until_awake;
-      std::this_thread::sleep_for(std::chrono::microseconds{50});
-    }
-  }
+  for (unsigned round = 0; !ready(); ++round) pause_in_round(round);
 }
 
 // Pauses between attempts of one transaction: random, so that two that met do not meet again in step, and longer each

@@ -28,6 +28,7 @@
 #include "region/places.hpp"
 #include "region/record_log.hpp"
 #include "region/table.hpp"
+#include "region/turns.hpp"
 #include "space/space.hpp"
 
 namespace nvm::region {
@@ -163,6 +164,25 @@ class domain {
     thread& thread_;
   };
 
+  // While one lives, its thread, which is inside, is not: it has found nothing, but for what it holds.
+  class outside {
+   public:
+    outside(domain& d, thread& t) noexcept : domain_{d}, thread_{t}, nested_{std::exchange(t.nested, 0)} {
+      d.epochs_.leave(t.number);
+    }
+    ~outside() {
+      thread_.nested = nested_;
+      (void)domain_.epochs_.enter(thread_.number);
+    }
+    outside(const outside&) = delete;
+    outside& operator=(const outside&) = delete;
+
+   private:
+    domain& domain_;
+    thread& thread_;
+    const unsigned nested_;
+  };
+
   // On an image medium others see what is not durable yet: of the region as it is, or, nullptr, that there is none.
   static void has_seen(thread& t, const set& s, const entry* e) noexcept {
     if constexpr (M::atomic_batches) {
@@ -204,11 +224,8 @@ class domain {
   // By a thread that is inside, and needs nothing that it has found but what it holds.
   void reclaim(thread& t) noexcept {
     withdraw_tails();
-    const unsigned nested = std::exchange(t.nested, 0);
-    epochs_.leave(t.number);
+    const outside here{*this, t};
     for (int i = 0; i < 2; ++i) collect(true);
-    t.nested = nested;
-    (void)epochs_.enter(t.number);
   }
   // Bytes that may wait before a committer gives some back.
   static constexpr std::uint64_t waiting_max = std::uint64_t{4} << 20;
@@ -274,12 +291,14 @@ class domain {
   [[nodiscard]] region::limbo& left() noexcept { return limbo_; }
   [[nodiscard]] region::leases& leased() noexcept { return leases_; }
   [[nodiscard]] const region::leases& leased() const noexcept { return leases_; }
+  [[nodiscard]] region::turns& waiting() noexcept { return turns_; }
   [[nodiscard]] std::uint64_t key() const noexcept { return key_; }
   [[nodiscard]] partner_stores<M> stores() noexcept { return {medium_, base_, key_}; }
   [[nodiscard]] unsigned levelling() const noexcept { return options_.levelling; }
 
  private:
   friend class inside;
+  friend class outside;
 
   void catch_up(layout::partner_kind kind) noexcept {
     // No set comes or goes meanwhile.
@@ -345,6 +364,7 @@ class domain {
   std::uint64_t directory_ = 0;  // offset
   std::uint64_t key_ = 0;
   epochs epochs_;
+  region::turns turns_;
   region::leases leases_;
   region::limbo limbo_;
   std::unique_ptr<record_log<M>> log_;

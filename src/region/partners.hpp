@@ -127,7 +127,7 @@ class partners {
       entry* const e = p.of.load(std::memory_order_relaxed);
       if (e == nullptr || p.kind != layout::partner_kind::replica) continue;
       if (p.used.exchange(false, std::memory_order_relaxed)) continue;
-      if (e->lock.try_hold()) return hand_;
+      if (e->lock.try_hold_for_a_moment()) return hand_;
     }
     return 0;
   }
@@ -139,7 +139,7 @@ class partners {
     for (; from <= last_ && n < all.size(); ++from) {
       const partner_state& p = at(from);
       entry* const e = p.of.load(std::memory_order_relaxed);
-      if (e != nullptr && p.kind == kind && p.behind.load(std::memory_order_relaxed) && e->lock.try_hold())
+      if (e != nullptr && p.kind == kind && p.behind.load(std::memory_order_relaxed) && e->lock.try_hold_for_a_moment())
         all[n++] = from;
     }
     return n;

@@ -2,6 +2,7 @@
 //
 //   region_layout.hpp       directory, extents, headers on media
 //   region_lock.hpp         the lock of a region; entry.hpp: what is known of an open one
+//   turns.hpp               which of the writers that wait is the next
 //   table.hpp               from the number to the entry
 //   places.hpp              slots and runs of a set; limbo.hpp: those that were left
 //   tails.hpp               pages of regions that were cut off

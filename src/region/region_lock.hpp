@@ -9,6 +9,9 @@
 //   write-in-read   a writer holds the region whoever reads; it waits for registered readers before it stores home, and
 //                   keeps new ones out while it waits, so that neither starves
 //
+// Writers wait for each other outside of the lock (turns.hpp).  Threads of the pool's own hold a region for a moment, and
+// say so: such a one waits for nobody, so that whoever meets it may wait, whatever it holds.
+//
 // A place may be leased (leases.hpp): then the word is marked until the region has another place, and writers store
 // nothing where a lease may look.  A writer that stores home in place first sees to it that no lease begins meanwhile.
 //
@@ -58,17 +61,32 @@ class region_lock {
 
   // ---- writers ----
 
-  [[nodiscard]] bool try_hold() noexcept {
+  // Who has kept a thread from holding the region.
+  enum class kept_by : std::uint8_t { nobody, transaction, moment };
+  // nobody: it is held.  `in_turn`: also where writers wait that came before others.
+  [[nodiscard]] kept_by try_hold(bool in_turn = false) noexcept {
     std::uint64_t word = word_.load(std::memory_order_relaxed);
-    // acquire: pairs with let_go(): the state of the region as its last writer left it.
-    return (word & held) == 0 &&
-           word_.compare_exchange_strong(word, word | held, std::memory_order_acquire, std::memory_order_relaxed);
+    do {
+      if ((word & held) != 0) return (word & moment) != 0 ? kept_by::moment : kept_by::transaction;
+      if ((word & wanted) != 0 && !in_turn) return kept_by::transaction;
+      // acquire: pairs with let_go(): the state of the region as its last writer left it.
+    } while (!word_.compare_exchange_weak(word, word | held, std::memory_order_acquire, std::memory_order_relaxed));
+    return kept_by::nobody;
   }
-  void hold() noexcept {
-    for (unsigned spins = 0; !try_hold(); ++spins) wait(spins);
+  // By a thread that waits for no region until it has let go.
+  [[nodiscard]] bool try_hold_for_a_moment() noexcept {
+    std::uint64_t word = word_.load(std::memory_order_relaxed);
+    // acquire: as in try_hold().
+    return (word & (held | wanted)) == 0 &&
+           word_.compare_exchange_strong(word, word | held | moment, std::memory_order_acquire,
+                                         std::memory_order_relaxed);
   }
+  // From here on nobody gets it but in turn.  relaxed: a hint, which whoever waits gives again.
+  void want() noexcept { word_.fetch_or(wanted, std::memory_order_relaxed); }
+  void want_no_longer() noexcept { word_.fetch_and(~wanted, std::memory_order_relaxed); }
+  [[nodiscard]] bool is_wanted() const noexcept { return (word_.load(std::memory_order_relaxed) & wanted) != 0; }
   [[nodiscard]] bool is_held() const noexcept { return (word_.load(std::memory_order_relaxed) & held) != 0; }
-  void let_go() noexcept { word_.fetch_and(~(held | closed), std::memory_order_release); }
+  void let_go() noexcept { word_.fetch_and(~(held | moment | closed), std::memory_order_release); }
 
   // By the holder, before its first store home.
   void begin_change() noexcept {
@@ -136,7 +154,9 @@ class region_lock {
   static constexpr std::uint64_t readers_mask = 0x3FFULL << 3;
   static constexpr std::uint64_t leased = std::uint64_t{1} << 13;
   static constexpr std::uint64_t closed = std::uint64_t{1} << 14;  // no lease begins
-  static constexpr std::uint64_t one_version = std::uint64_t{1} << 15;
+  static constexpr std::uint64_t moment = std::uint64_t{1} << 15;  // held by a thread of the pool's own
+  static constexpr std::uint64_t wanted = std::uint64_t{1} << 16;  // by writers that have waited long
+  static constexpr std::uint64_t one_version = std::uint64_t{1} << 17;
   static constexpr std::uint64_t version_mask = ~(one_version - 1);
 
   static void wait(unsigned spins) noexcept {

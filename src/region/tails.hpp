@@ -65,7 +65,7 @@ void domain<M>::withdraw_tails() noexcept {
       }
       for (entry* const e : some) {
         // One that another thread changes, or this one: at its next change.
-        if (!e->lock.try_hold()) continue;
+        if (!e->lock.try_hold_for_a_moment()) continue;
         withdraw_tail(*s, *e);
         e->lock.let_go();
       }

@@ -3,7 +3,8 @@
 //
 // Deadlock.  A thread that holds regions, in whichever of its transactions, waits for another only if that comes after
 // all of them in the order of sets and numbers; one that comes before is taken if it is free, and otherwise the call
-// fails with errc::busy: the caller aborts and begins again with the regions given in advance.
+// fails with errc::busy: the caller aborts and begins again with the regions given in advance.  Threads of the pool's
+// own, which hold regions for moments and wait for none meanwhile, are waited for in any order.
 //
 // Threads: one, which the caller keeps between domain::inside for each call.
 #pragma once
@@ -107,11 +108,14 @@ class transaction {
     sorted_.insert(sorted_.begin() + where, static_cast<std::uint32_t>(members_.size() - 1));
   }
   // Whether all that it holds comes before the region.
-  [[nodiscard]] bool is_before(const set& s, const entry& e) const noexcept {
+  [[nodiscard]] bool is_before(const set& s, std::uint64_t rid) const noexcept {
     if (sorted_.empty() || set_.index < s.index) return true;
-    return &set_ == &s && members_[sorted_.back()].of->rid < e.rid;
+    return &set_ == &s && members_[sorted_.back()].of->rid < rid;
   }
-  [[nodiscard]] status hold(entry& e) noexcept;
+  [[nodiscard]] result<entry*> hold(std::uint64_t rid) noexcept;
+  [[nodiscard]] static errc refuse(std::uint64_t rid) noexcept {
+    return fail(errc::busy, "region %lu is held by another transaction, and waiting for it might be for ever", rid);
+  }
   [[nodiscard]] status insert(entry& made) noexcept;
   [[nodiscard]] status add(member& m, std::uint64_t offset, bytes from) noexcept;
   void cut_changes(member& m, std::uint64_t length) noexcept;
@@ -172,22 +176,41 @@ class transaction {
   bool short_of_room_ = false;  // a region could not move, and had to be recorded instead
 };
 
+// The region, held.  The thread waits outside of its epoch, so that what others leave comes back meanwhile; the entry
+// that it has found may be gone then, and is looked for again.
 template <media M>
-status transaction<M>::hold(entry& e) noexcept {
-  const bool in_order = std::all_of(thread_.open.begin(), thread_.open.end(),
-                                    [&](const transaction* t) { return t->is_before(set_, e); });
-  if (in_order) {
-    e.lock.hold();
-  } else if (!e.lock.try_hold()) {
-    return fail(errc::busy, "region %lu is held by another transaction, and waiting for it might be for ever", e.rid);
+result<entry*> transaction<M>::hold(std::uint64_t rid) noexcept {
+  entry* e = nullptr;
+  auto kept = region_lock::kept_by::nobody;
+  const auto look = [&](bool in_turn) {
+    e = set_.regions.find(rid);
+    kept = e == nullptr ? region_lock::kept_by::nobody : e->lock.try_hold(in_turn);
+    return kept == region_lock::kept_by::nobody;
+  };
+  if (!look(false)) {
+    const bool in_order = std::all_of(thread_.open.begin(), thread_.open.end(),
+                                      [&](const transaction* t) { return t->is_before(set_, rid); });
+    if (!in_order && kept != region_lock::kept_by::moment) return refuse(rid);
+    turns& all = domain_.waiting();
+    const unsigned me = thread_.number;
+    all.come(me, set_.index, rid);
+    for (unsigned round = 0; !look(!all.has_predecessor(me)); ++round) {
+      if (!in_order && kept != region_lock::kept_by::moment) break;
+      if (round >= turns::patience) e->lock.want();
+      const typename domain<M>::outside here{domain_, thread_};
+      isolation::pause_in_round(round);
+    }
+    all.go(me);
+    if (e != nullptr && e->lock.is_wanted() && !all.has_company(me)) e->lock.want_no_longer();
+    if (kept != region_lock::kept_by::nobody) return refuse(rid);
   }
-  if (e.length.load(std::memory_order_relaxed) != entry::dropped) {
-    domain_.has_seen(thread_, set_, &e);
-    return {};
+  if (e != nullptr && e->length.load(std::memory_order_relaxed) != entry::dropped) {
+    domain_.has_seen(thread_, set_, e);
+    return e;
   }
-  e.lock.let_go();
+  if (e != nullptr) e->lock.let_go();
   domain_.has_seen(thread_, set_, nullptr);
-  return fail(errc::not_found, "there is no region %lu", e.rid);
+  return fail(errc::not_found, "there is no region %lu", rid);
 }
 
 // A region that another transaction is about to make or take away is there, or not, when that is over.
@@ -202,11 +225,11 @@ status transaction<M>::insert(entry& made) noexcept {
       domain_.has_seen(thread_, set_, e);
       return s;
     }
-    if (status held = hold(*e); held) {
-      e->lock.let_go();
+    if (const auto held = hold(made.rid); held) {
+      (*held)->lock.let_go();
       return fail(errc::exists, "there is a region %lu already", made.rid);
     } else if (held.error() != errc::not_found) {
-      return held;
+      return held.error();
     }
   }
 }
@@ -215,16 +238,12 @@ template <media M>
 status transaction<M>::join(std::uint64_t rid, mode how) noexcept try {
   if (has(rid)) return fail(errc::exists, "region %lu is in the transaction already", rid);
   expect_member();
-  entry* const e = set_.regions.find(rid);
-  if (e == nullptr) {
-    domain_.has_seen(thread_, set_, nullptr);
-    return fail(errc::not_found, "there is no region %lu", rid);
-  }
-  if (status s = hold(*e); !s) return s;
+  const auto held = hold(rid);
+  if (!held) return held.error();
   member m;
-  m.of = e;
+  m.of = *held;
   m.how = how;
-  m.length = m.kept = e->length.load(std::memory_order_relaxed);
+  m.length = m.kept = m.of->length.load(std::memory_order_relaxed);
   admit(m);
   return {};
 } catch (const std::bad_alloc&) {
@@ -258,7 +277,7 @@ status transaction<M>::create(std::uint64_t rid, std::uint64_t size, std::uint64
   } else {
     made->capacity = wanted;  // what its run will have
   }
-  made->lock.hold();
+  (void)made->lock.try_hold();  // nobody knows it
   if (status s = insert(*made); !s) {
     set_.where.put_slot(in_class, *at);
     domain_.left().spare(1);

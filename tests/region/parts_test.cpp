@@ -100,8 +100,9 @@ TEST(region_table, is_read_while_it_grows) {
 
 TEST(region_lock, readers_that_register_keep_the_holder_from_storing) {
   region_lock l;
-  ASSERT_TRUE(l.try_hold());
-  EXPECT_FALSE(l.try_hold());
+  using kept_by = region_lock::kept_by;
+  ASSERT_EQ(l.try_hold(), kept_by::nobody);
+  EXPECT_EQ(l.try_hold(), kept_by::transaction);
   l.register_reader();
   std::atomic<bool> changing{false};
   std::thread writer{[&] {
@@ -118,6 +119,40 @@ TEST(region_lock, readers_that_register_keep_the_holder_from_storing) {
   writer.join();
   EXPECT_FALSE(l.end_read(begun));
   EXPECT_FALSE(l.is_held());
+}
+
+TEST(region_lock, tells_who_holds_it) {
+  using kept_by = region_lock::kept_by;
+  region_lock l;
+  ASSERT_TRUE(l.try_hold_for_a_moment());
+  EXPECT_FALSE(l.try_hold_for_a_moment());
+  EXPECT_EQ(l.try_hold(), kept_by::moment);
+  l.let_go();
+  l.want();
+  EXPECT_FALSE(l.try_hold_for_a_moment());
+  EXPECT_EQ(l.try_hold(), kept_by::transaction) << "others wait";
+  EXPECT_EQ(l.try_hold(true), kept_by::nobody);
+  EXPECT_EQ(l.try_hold(true), kept_by::transaction);
+  l.want_no_longer();
+  l.let_go();
+  EXPECT_EQ(l.try_hold(), kept_by::nobody);
+}
+
+TEST(region_turns, are_taken_in_the_order_of_coming) {
+  turns all;
+  all.come(3, 0, 7);
+  all.come(1, 0, 7);
+  all.come(2, 1, 7);
+  all.come(0, 0, 8);
+  EXPECT_EQ(all.count(), 4U);
+  EXPECT_FALSE(all.has_predecessor(3));
+  EXPECT_TRUE(all.has_company(3));
+  EXPECT_TRUE(all.has_predecessor(1));
+  for (const unsigned alone : {2U, 0U}) EXPECT_FALSE(all.has_predecessor(alone) || all.has_company(alone));
+  all.go(3);
+  EXPECT_FALSE(all.has_predecessor(1));
+  all.come(3, 0, 7);
+  EXPECT_TRUE(all.has_predecessor(3));
 }
 
 }  // namespace

@@ -406,5 +406,121 @@ TEST(region_threads, drops_and_makes_under_readers) {
   EXPECT_EQ(wrong.load(), 0U);
 }
 
+// ---- writers that wait ---------------------------------------------------------------------------------------------
+
+class region_waits : public ::testing::Test {
+ protected:
+  using thread_type = thread_state<media_type>;
+  status make(thread_type& t, std::uint64_t rid, std::uint64_t bytes = 8) {
+    const auto b = pattern(rid, bytes);
+    return change_alone(pool.all(), set, t, rid, mode::adaptive, false, [&](auto& tx) -> status {
+      if (status s = tx.create(rid, bytes, 0); !s) return s;
+      return tx.write(rid, 0, b);
+    });
+  }
+  status drop(thread_type& t, std::uint64_t rid) {
+    return change_alone(pool.all(), set, t, rid, mode::adaptive, true, [&](auto& tx) { return tx.drop(rid); });
+  }
+  status append(thread_type& t, std::uint64_t rid, char what) {
+    return change_alone(pool.all(), set, t, rid, mode::adaptive, true, [&](auto& tx) -> status {
+      const auto at = tx.append(rid, std::as_bytes(std::span{&what, 1}));
+      return at ? status{} : status{at.error()};
+    });
+  }
+  status join(transaction<media_type>& tx, thread_type& t, std::uint64_t rid) {
+    const typename domain<media_type>::inside here{pool.all(), t};
+    return tx.join(rid);
+  }
+  void end(transaction<media_type>& tx, thread_type& t) {
+    const typename domain<media_type>::inside here{pool.all(), t};
+    EXPECT_TRUE(tx.commit()) << last_message();
+  }
+  template <class Ready>
+  static void until(Ready&& ready) {
+    while (!ready()) std::this_thread::yield();
+  }
+
+  ground<media_type> pool{pool_geometry(256, 256), settings(), best()};
+  set_state<media_type>& set = pool.make("subject");
+  thread_type& first = pool.join();
+};
+
+// Others make and drop regions of more bytes than the pool has, while writers wait for a transaction that takes long.
+TEST_F(region_waits, keep_no_place_of_others_from_coming_back) {
+  ASSERT_TRUE(make(first, 1));
+  transaction<media_type> slow{pool.all(), set, first};
+  ASSERT_TRUE(join(slow, first, 1));
+  {
+    const typename domain<media_type>::inside here{pool.all(), first};
+    ASSERT_TRUE(slow.create(2, 8, 0));
+  }
+  crew all;
+  all.add([&] { EXPECT_TRUE(append(pool.join(), 1, 'w')) << last_message(); });
+  all.add([&] {
+    // Whether there is one is known when the other transaction is over.
+    const status s = make(pool.join(), 2);
+    EXPECT_TRUE(!s && s.error() == errc::exists) << last_message();
+  });
+  until([&] { return pool.all().waiting().count() == 2; });
+  auto& other = pool.join();
+  for (std::uint64_t rid = 100; rid < 300; ++rid) {
+    EXPECT_TRUE(make(other, rid, 20'000)) << rid << ": " << last_message();
+    EXPECT_TRUE(drop(other, rid)) << last_message();
+  }
+  end(slow, first);
+}
+
+TEST_F(region_waits, for_threads_of_the_pools_own_end_in_any_order_and_for_transactions_are_refused) {
+  for (const std::uint64_t rid : {1, 2}) ASSERT_TRUE(make(first, rid));
+  transaction<media_type> tx{pool.all(), set, first};
+  ASSERT_TRUE(join(tx, first, 2));
+  entry& e = *set.regions.find(1);
+  ASSERT_TRUE(e.lock.try_hold_for_a_moment());
+  std::atomic<bool> let_go{false};
+  {
+    crew all;
+    all.add([&] {
+      until([&] { return pool.all().waiting().count() == 1; });
+      std::this_thread::sleep_for(std::chrono::milliseconds{5});
+      let_go = true;
+      e.lock.let_go();
+    });
+    EXPECT_TRUE(join(tx, first, 1)) << last_message();
+    EXPECT_TRUE(let_go.load());
+  }
+  end(tx, first);
+  transaction<media_type> its{pool.all(), set, first};
+  ASSERT_TRUE(join(its, first, 1));
+  auto& other = pool.join();
+  transaction<media_type> late{pool.all(), set, other};
+  ASSERT_TRUE(join(late, other, 2));
+  const status s = join(late, other, 1);
+  EXPECT_TRUE(!s && s.error() == errc::busy) << last_message();
+  EXPECT_EQ(pool.all().waiting().count(), 0U);
+}
+
+// A thread that takes a region again and again meets those that have waited long.
+TEST_F(region_waits, of_long_come_before_others) {
+  ASSERT_TRUE(
+      change_alone(pool.all(), set, first, 1, mode::adaptive, false, [&](auto& tx) { return tx.create(1, 0, 0); }));
+  {
+    transaction<media_type> tx{pool.all(), set, first};
+    ASSERT_TRUE(join(tx, first, 1));
+    crew all;
+    for (const char name : {'a', 'b', 'c'}) {
+      const unsigned before = pool.all().waiting().count();
+      all.add([&, name] { EXPECT_TRUE(append(pool.join(), 1, name)) << last_message(); });
+      until([&] { return pool.all().waiting().count() == before + 1; });
+    }
+    until([&] { return set.regions.find(1)->lock.is_wanted(); });
+    end(tx, first);
+    EXPECT_TRUE(append(first, 1, 'z')) << last_message();
+  }
+  char seen[5] = {};
+  ASSERT_EQ(*read(pool.all(), set, first, 1, 0, std::as_writable_bytes(std::span{seen})), 4U);
+  EXPECT_STREQ(seen, "abcz");
+  EXPECT_FALSE(set.regions.find(1)->lock.is_wanted());
+}
+
 }  // namespace
 }  // namespace nvm::region::testing
