@@ -1,6 +1,7 @@
 // Regions under threads: readers see whole changes, groups are one change, nothing is lost of what writers add.
 #include <atomic>
 #include <chrono>
+#include <list>
 #include <numeric>
 #include <thread>
 
@@ -26,7 +27,7 @@ class crew {
   }
 
  private:
-  std::vector<std::thread> members_;
+  std::list<std::thread> members_;
 };
 
 // A change of `bytes` bytes of a region of `size`, by each technique.
