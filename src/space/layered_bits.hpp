@@ -1,16 +1,24 @@
-// Three layers of bits, one for each page, chunk and group (Lewat, section III-C): a higher bit sums up the 64 below
-// it.
+// Which pages are in use, and which are being worked on, in layers of bits: one for each page, chunk and group (Lewat,
+// section III-C).
 //
-//   layered bitmap    higher bit = all 64 lower bits are set: a full chunk or group
-//   layered lock map  higher bit = any lower bit is set: a whole chunk or group cannot be taken now
+//   layered bitmap    pages in use; higher bits sum up the 64 below: a chunk or group of which all are in use, a chunk of
+//                     which any is
+//   layered lock map  pages that a request works on; a bit of a chunk is no sum: whoever sets it works on all of the
+//                     chunk, and so does one store on up to 64 of them
 //
-// Threads.  Any thread changes any bit of the lowest layer by one atomic read-modify-write; that bit alone decides. The
-// thread whose change alters the sum of a word brings the layer above up to date, and looks at the word again
-// afterwards.  So a higher bit is a hint while its word changes, and exact when no thread is at work: the last thread
-// that wrote it has seen the word after writing, and a later change of the word writes it again.
+// Sums.  Any thread changes any bit of the lowest layer by one atomic read-modify-write; that bit alone decides.  The
+// thread whose change alters a sum of a word brings the layer above up to date, and looks at the word again afterwards.
+// So a higher bit is a hint while its word changes, and exact when no thread is at work: the last thread that wrote it
+// has seen the word after writing, and a later change of the word writes it again.  Whole chunks change by a store each
+// and one read-modify-write of each word above, by a thread that has claimed them.
+//
+// Locks.  Requests inside a chunk lock pages, then look whether the chunk is claimed; requests of whole chunks claim
+// these, then look whether a page of them is locked.  Both are sequentially consistent: at least one of two that meet
+// sees the other, and steps back.  Nobody waits for a lock while it holds another.
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstdint>
 
 #include "pool/pool.hpp"
@@ -28,12 +36,16 @@ struct sum_is_any {
   static bool of(std::uint64_t word) noexcept { return word != 0; }
 };
 
-template <class Sum>
-class layered_bits {
+class layered_bitmap {
  public:
-  explicit layered_bits(std::uint64_t pages) noexcept
-      : pages_{ceil_div(pages, 64)}, chunks_{ceil_div(pages, 64 * 64)}, groups_{ceil_div(pages, 64 * 64 * 64)} {}
-  [[nodiscard]] bool exists() const noexcept { return pages_.exists() && chunks_.exists() && groups_.exists(); }
+  explicit layered_bitmap(std::uint64_t pages) noexcept
+      : pages_{ceil_div(pages, 64)},
+        full_{ceil_div(pages, 64 * 64)},
+        full_groups_{ceil_div(pages, 64 * 64 * 64)},
+        used_{ceil_div(pages, 64 * 64)} {}
+  [[nodiscard]] bool exists() const noexcept {
+    return pages_.exists() && full_.exists() && full_groups_.exists() && used_.exists();
+  }
 
   // The 64 page bits of a chunk.  acquire: pairs with set() and clear(): what a thread did with pages before it gave
   // them up is done.
@@ -41,45 +53,60 @@ class layered_bits {
     return pages_[chunk].load(std::memory_order_acquire);
   }
   [[nodiscard]] bool chunk_bit(std::uint64_t chunk) const noexcept {
-    return (chunks_[chunk / 64].load(std::memory_order_relaxed) >> chunk % 64 & 1) != 0;
+    return (group_word(chunk / 64) >> chunk % 64 & 1) != 0;
   }
-  // The 64 chunk bits of a group.
+  // The 64 chunk bits of a group: all pages of it are in use; and: any is.
   [[nodiscard]] std::uint64_t group_word(std::uint64_t group) const noexcept {
-    return chunks_[group].load(std::memory_order_relaxed);
+    return full_[group].load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] std::uint64_t used_chunks(std::uint64_t group) const noexcept {
+    return used_[group].load(std::memory_order_relaxed);
   }
   [[nodiscard]] bool group_bit(std::uint64_t group) const noexcept {
-    return (groups_[group / 64].load(std::memory_order_relaxed) >> group % 64 & 1) != 0;
+    return (full_groups_[group / 64].load(std::memory_order_relaxed) >> group % 64 & 1) != 0;
   }
 
   // Both return the word as it was before.  seq_cst throughout: sum_up() relies on the order of its write and re-read.
   std::uint64_t set(std::uint64_t chunk, std::uint64_t mask) noexcept {
     const std::uint64_t old = pages_[chunk].fetch_or(mask, std::memory_order_seq_cst);
-    if (Sum::of(old) != Sum::of(old | mask)) sum_chunk(chunk);
+    sum_chunk(chunk, old, old | mask);
     return old;
   }
   std::uint64_t clear(std::uint64_t chunk, std::uint64_t mask) noexcept {
     const std::uint64_t old = pages_[chunk].fetch_and(~mask, std::memory_order_seq_cst);
-    if (Sum::of(old) != Sum::of(old & ~mask)) sum_chunk(chunk);
+    sum_chunk(chunk, old, old & ~mask);
     return old;
   }
-  // Sets all bits of the mask if none was set.
-  [[nodiscard]] bool try_set(std::uint64_t chunk, std::uint64_t mask) noexcept {
-    const auto word = pages_[chunk];
-    std::uint64_t old = word.load(std::memory_order_relaxed);
-    do {
-      if ((old & mask) != 0) return false;
-    } while (!word.compare_exchange_weak(old, old | mask, std::memory_order_seq_cst, std::memory_order_relaxed));
-    if (Sum::of(old) != Sum::of(old | mask)) sum_chunk(chunk);
-    return true;
+  // The same for all pages of chunks of one group that the caller has claimed.
+  void set_whole(std::uint64_t group, std::uint64_t chunks) noexcept {
+    store_pages(group, chunks, ~std::uint64_t{0});
+    used_[group].fetch_or(chunks, std::memory_order_seq_cst);
+    full_[group].fetch_or(chunks, std::memory_order_seq_cst);
+    sum_up<sum_is_all>(full_[group], full_groups_[group / 64], group % 64);
+  }
+  void clear_whole(std::uint64_t group, std::uint64_t chunks) noexcept {
+    store_pages(group, chunks, 0);
+    used_[group].fetch_and(~chunks, std::memory_order_seq_cst);
+    full_[group].fetch_and(~chunks, std::memory_order_seq_cst);
+    sum_up<sum_is_all>(full_[group], full_groups_[group / 64], group % 64);
   }
 
  private:
-  void sum_chunk(std::uint64_t chunk) noexcept {
-    if (sum_up(pages_[chunk], chunks_[chunk / 64], chunk % 64)) {
-      sum_up(chunks_[chunk / 64], groups_[chunk / 64 / 64], chunk / 64 % 64);
+  void store_pages(std::uint64_t group, std::uint64_t chunks, std::uint64_t word) noexcept {
+    for (; chunks != 0; chunks &= chunks - 1) {
+      // release: pairs with word().
+      pages_[group * 64 + static_cast<unsigned>(std::countr_zero(chunks))].store(word, std::memory_order_release);
+    }
+  }
+  void sum_chunk(std::uint64_t chunk, std::uint64_t old, std::uint64_t now) noexcept {
+    if (sum_is_any::of(old) != sum_is_any::of(now)) sum_up<sum_is_any>(pages_[chunk], used_[chunk / 64], chunk % 64);
+    if (sum_is_all::of(old) == sum_is_all::of(now)) return;
+    if (sum_up<sum_is_all>(pages_[chunk], full_[chunk / 64], chunk % 64)) {
+      sum_up<sum_is_all>(full_[chunk / 64], full_groups_[chunk / 64 / 64], chunk / 64 % 64);
     }
   }
   // Returns whether it wrote; the caller sums the written word up in turn.
+  template <class Sum>
   static bool sum_up(std::atomic_ref<std::uint64_t> lower, std::atomic_ref<std::uint64_t> upper,
                      unsigned bit) noexcept {
     const std::uint64_t mask = std::uint64_t{1} << bit;
@@ -96,11 +123,64 @@ class layered_bits {
   }
 
   sparse_array<std::uint64_t> pages_;
-  sparse_array<std::uint64_t> chunks_;
-  sparse_array<std::uint64_t> groups_;
+  sparse_array<std::uint64_t> full_;
+  sparse_array<std::uint64_t> full_groups_;
+  sparse_array<std::uint64_t> used_;
 };
 
-using layered_bitmap = layered_bits<sum_is_all>;
-using layered_lock_map = layered_bits<sum_is_any>;
+class layered_lock_map {
+ public:
+  explicit layered_lock_map(std::uint64_t pages) noexcept
+      : pages_{ceil_div(pages, 64)}, chunks_{ceil_div(pages, 64 * 64)} {}
+  [[nodiscard]] bool exists() const noexcept { return pages_.exists() && chunks_.exists(); }
+
+  // seq_cst: half of the handshake above; also: what the holder of a lock has done to the pages is done.
+  [[nodiscard]] std::uint64_t word(std::uint64_t chunk) const noexcept {
+    return pages_[chunk].load(std::memory_order_seq_cst);
+  }
+  [[nodiscard]] std::uint64_t claims(std::uint64_t group) const noexcept {
+    return chunks_[group].load(std::memory_order_seq_cst);
+  }
+  [[nodiscard]] bool is_claimed(std::uint64_t chunk) const noexcept {
+    return (claims(chunk / 64) >> chunk % 64 & 1) != 0;
+  }
+
+  // Locks all pages of the mask if none is locked, and the chunk is not claimed.
+  [[nodiscard]] bool try_lock(std::uint64_t chunk, std::uint64_t mask) noexcept {
+    if (!try_set(pages_[chunk], mask)) return false;
+    if (!is_claimed(chunk)) return true;
+    unlock(chunk, mask);
+    return false;
+  }
+  // release: pairs with word().
+  void unlock(std::uint64_t chunk, std::uint64_t mask) noexcept {
+    pages_[chunk].fetch_and(~mask, std::memory_order_release);
+  }
+  // All chunks of the mask, by one store, if none is claimed, and no page of them is locked.
+  [[nodiscard]] bool try_claim(std::uint64_t group, std::uint64_t chunks) noexcept {
+    if (!try_set(chunks_[group], chunks)) return false;
+    for (std::uint64_t left = chunks; left != 0; left &= left - 1) {
+      if (word(group * 64 + static_cast<unsigned>(std::countr_zero(left))) == 0) continue;
+      release(group, chunks);
+      return false;
+    }
+    return true;
+  }
+  void release(std::uint64_t group, std::uint64_t chunks) noexcept {
+    chunks_[group].fetch_and(~chunks, std::memory_order_release);
+  }
+
+ private:
+  static bool try_set(std::atomic_ref<std::uint64_t> word, std::uint64_t mask) noexcept {
+    std::uint64_t old = word.load(std::memory_order_relaxed);
+    do {
+      if ((old & mask) != 0) return false;
+    } while (!word.compare_exchange_weak(old, old | mask, std::memory_order_seq_cst, std::memory_order_relaxed));
+    return true;
+  }
+
+  sparse_array<std::uint64_t> pages_;
+  sparse_array<std::uint64_t> chunks_;
+};
 
 }  // namespace nvm

@@ -42,6 +42,35 @@ bool each_chunk(std::uint64_t page, std::uint64_t count, F&& f) noexcept {
   return true;
 }
 
+// The parts of [page, page + count): calls pages(chunk, mask) for each end that is a part of a chunk, and
+// chunks(group, mask) for whole chunks, a group at a time, lowest first, until one of them returns false.
+template <class Pages, class Chunks>
+bool each_part(std::uint64_t page, std::uint64_t count, Pages&& pages, Chunks&& chunks) noexcept {
+  while (count != 0) {
+    const std::uint64_t chunk = page / 64;
+    const auto first = static_cast<unsigned>(page % 64);
+    std::uint64_t here = std::min<std::uint64_t>(count, 64 - first);
+    if (here < 64) {
+      if (!pages(chunk, mask_of(first, static_cast<unsigned>(here)))) return false;
+    } else {
+      const auto of_group = static_cast<unsigned>(std::min<std::uint64_t>(count / 64, 64 - chunk % 64));
+      if (!chunks(chunk / 64, mask_of(static_cast<unsigned>(chunk % 64), of_group))) return false;
+      here = of_group * std::uint64_t{64};
+    }
+    page += here;
+    count -= here;
+  }
+  return true;
+}
+
+void wait(unsigned spins) noexcept {
+  if (spins < 64) {
+    isa::spin_hint();
+  } else {
+    std::this_thread::yield();
+  }
+}
+
 }  // namespace
 
 run_allocator::run_allocator(std::uint64_t capacity_pages, unsigned arenas) noexcept
@@ -89,20 +118,29 @@ std::optional<std::uint64_t> run_allocator::take(unsigned arena, page_use use, s
   NVM_ASSERT(count != 0);
   // At most one of many requests is served wrongly by this early answer: a page that is being given back right now.
   if (count > free_pages()) return std::nullopt;
-  if (count > 64) return take_crossing(count);
+  if (count > 64) return take_long(count);
   const auto few = static_cast<unsigned>(count);
   auto page = search(arena, use, few);
   if (!page) page = exhaustive(use, few);
-  if (!page && use == page_use::run) page = take_crossing(count);
+  if (!page && use == page_use::run) page = take_long(count);
   return page;
 }
 
 void run_allocator::give(std::uint64_t page, std::uint64_t count) noexcept {
-  each_chunk(page, count, [&](std::uint64_t chunk, std::uint64_t mask) {
-    const std::uint64_t old = busy_.clear(chunk, mask);
-    NVM_ASSERT((old & mask) == mask);
-    return true;
-  });
+  each_part(
+      page, count,
+      [&](std::uint64_t chunk, std::uint64_t mask) {
+        const std::uint64_t old = busy_.clear(chunk, mask);
+        NVM_ASSERT((old & mask) == mask);
+        return true;
+      },
+      [&](std::uint64_t group, std::uint64_t chunks) {
+        // Others claim them for as long as they need to see that they are in use.
+        for (unsigned spins = 0; !locks_.try_claim(group, chunks); ++spins) wait(spins);
+        busy_.clear_whole(group, chunks);
+        locks_.release(group, chunks);
+        return true;
+      });
   free_.fetch_add(count, std::memory_order_relaxed);
   for (std::uint64_t g = page / (64 * 64); g <= (page + count - 1) / (64 * 64); ++g) became_free(g);
 }
@@ -111,17 +149,18 @@ void run_allocator::give(std::uint64_t page, std::uint64_t count) noexcept {
 
 std::optional<std::uint64_t> run_allocator::take_in_chunk(std::uint64_t chunk, page_use use, unsigned count) noexcept {
   for (;;) {
+    if (locks_.is_claimed(chunk)) return std::nullopt;
     const std::uint64_t starts = starts_in(~(busy_.word(chunk) | locks_.word(chunk)), use, count);
     if (starts == 0) return std::nullopt;
     const unsigned mark = page_marks_[chunk].load(std::memory_order_relaxed);
     const std::uint64_t ahead = starts & all_bits << mark;
     const auto first = static_cast<unsigned>(std::countr_zero(ahead != 0 ? ahead : starts));
     const std::uint64_t mask = mask_of(first, count);
-    if (!locks_.try_set(chunk, mask)) continue;
+    if (!locks_.try_lock(chunk, mask)) continue;
     // Somebody may have taken the pages and let go of their locks since we looked.
     const bool still_free = (busy_.word(chunk) & mask) == 0;
     if (still_free) busy_.set(chunk, mask);
-    locks_.clear(chunk, mask);
+    locks_.unlock(chunk, mask);
     if (!still_free) continue;
     // relaxed: a mark that two threads move at once spreads wear a little less, no more.
     page_marks_[chunk].store(static_cast<std::uint8_t>((first + count) % 64), std::memory_order_relaxed);
@@ -192,20 +231,25 @@ std::optional<std::uint64_t> run_allocator::search_group(std::uint64_t group, un
   return std::nullopt;
 }
 
-// Searches every chunk, regardless of marks, claims and hints; no other thread holds locks across chunks meanwhile.
+// Searches every chunk, regardless of marks, claims of arenas and hints; again while pages that others work on might
+// have done.
 std::optional<std::uint64_t> run_allocator::exhaustive(page_use use, unsigned count) noexcept {
-  const std::lock_guard guard{crossing_};
-  for (std::uint64_t group = 0; group < groups(); ++group) {
-    if (busy_.group_bit(group)) continue;
-    const std::uint64_t end = std::min(ceil_div(size_pages(), 64), (group + 1) * 64);
-    for (std::uint64_t chunk = group * 64; chunk < end; ++chunk) {
-      if (auto page = take_in_chunk(chunk, use, count)) {
-        became_free(group);
-        return page;
+  for (unsigned round = 0;; ++round) {
+    bool at_work = false;
+    for (std::uint64_t group = 0; group < groups(); ++group) {
+      if (busy_.group_bit(group)) continue;
+      const std::uint64_t end = std::min(ceil_div(size_pages(), 64), (group + 1) * 64);
+      for (std::uint64_t chunk = group * 64; chunk < end; ++chunk) {
+        if (auto page = take_in_chunk(chunk, use, count)) {
+          became_free(group);
+          return page;
+        }
+        at_work = at_work || starts_in(~busy_.word(chunk), use, count) != 0;
       }
     }
+    if (!at_work) return std::nullopt;
+    wait(round);
   }
-  return std::nullopt;
 }
 
 // Hints that skip this group are taken back to it.
@@ -223,62 +267,115 @@ void run_allocator::became_free(std::uint64_t group) noexcept {
 
 // ---- across chunks -------------------------------------------------------------------------------------------------
 
-std::optional<std::uint64_t> run_allocator::take_crossing(std::uint64_t count) noexcept {
-  const std::lock_guard guard{crossing_};
-  for (;;) {
-    const auto page = find_crossing(size_pages(), count);
-    if (!page || take_exactly(*page, count)) return page;
+// At first pages that others work on are passed, so that requests of several threads part ways; then no room is missed.
+std::optional<std::uint64_t> run_allocator::take_long(std::uint64_t count) noexcept {
+  constexpr unsigned apart_max = 16;
+  for (unsigned round = 0;; ++round) {
+    const bool apart = round < apart_max;
+    const auto page = find_long(size_pages(), count, apart);
+    if (!page && !apart) return std::nullopt;
+    if (!page) {
+      round = apart_max - 1;
+      continue;
+    }
+    if (try_take(*page, count) == taking::done) return page;
+    wait(round);
   }
 }
 
-// Highest run of `count` free pages that ends at or below `end`.
-std::optional<std::uint64_t> run_allocator::find_crossing(std::uint64_t end, std::uint64_t count) const noexcept {
-  std::uint64_t stretch_end = end;  // the free pages that reach down to the word looked at end here
-  for (std::uint64_t chunk = ceil_div(end, 64); chunk-- > 0;) {
+// Highest run of `count` free pages that ends at or below `end`.  Whole chunks go by the upper layers, a word for 64.
+// `apart`: what others work on is none.
+std::optional<std::uint64_t> run_allocator::find_long(std::uint64_t end, std::uint64_t count,
+                                                      bool apart) const noexcept {
+  std::uint64_t stretch_end = end;  // the free pages that reach down to the chunk looked at end here
+  for (std::uint64_t group = ceil_div(end, 64 * 64); group-- > 0;) {
     if (stretch_end < count) return std::nullopt;
-    if (chunk % 64 == 63 && busy_.group_bit(chunk / 64)) {
-      chunk -= 63;
-      stretch_end = chunk * 64;
+    if (busy_.group_bit(group)) {
+      stretch_end = group * 64 * 64;
       continue;
     }
-    const std::uint64_t word = busy_.word(chunk);
-    unsigned top = 64;
+    const std::uint64_t claimed = apart ? locks_.claims(group) : 0;
+    const std::uint64_t used = busy_.used_chunks(group) | claimed;
+    const std::uint64_t full = busy_.group_word(group) | claimed;
+    auto top = static_cast<unsigned>(std::min<std::uint64_t>(64, ceil_div(end, 64) - group * 64));
     while (top != 0) {
-      const std::uint64_t below = word << (64 - top);
-      const unsigned free = std::min(static_cast<unsigned>(std::countl_zero(below)), top);
+      const unsigned free = std::min(static_cast<unsigned>(std::countl_zero(used << (64 - top))), top);
       top -= free;
-      if (stretch_end >= chunk * 64 + top + count) return stretch_end - count;
-      if (top == 0) break;
-      top -= std::min(static_cast<unsigned>(std::countl_one(word << (64 - top))), top);
-      stretch_end = chunk * 64 + top;
+      if (stretch_end >= (group * 64 + top) * 64 + count) return stretch_end - count;
+      if (free != 0) continue;
+      const unsigned taken = std::min(static_cast<unsigned>(std::countl_one(full << (64 - top))), top);
+      top -= taken;
+      if (taken != 0) {
+        stretch_end = (group * 64 + top) * 64;
+        continue;
+      }
+      --top;
+      const std::uint64_t chunk = group * 64 + top;
+      const std::uint64_t word = busy_.word(chunk) | (apart ? locks_.word(chunk) : 0);
+      if (const auto page = find_in_word(word, chunk * 64, count, stretch_end)) return page;
     }
   }
   return std::nullopt;
 }
 
-bool run_allocator::take_at(std::uint64_t page, std::uint64_t count) noexcept {
-  if (!range_inside(page, count, size_pages()) || !is_free(page)) return false;
-  const std::lock_guard guard{crossing_};
-  return take_exactly(page, count);
+// The same in the 64 pages from `first` on, of which those of `word` are taken.
+std::optional<std::uint64_t> run_allocator::find_in_word(std::uint64_t word, std::uint64_t first, std::uint64_t count,
+                                                         std::uint64_t& stretch_end) noexcept {
+  for (unsigned top = 64;;) {
+    top -= std::min(static_cast<unsigned>(std::countl_zero(word << (64 - top))), top);
+    if (stretch_end >= first + top + count) return stretch_end - count;
+    if (top == 0) return std::nullopt;
+    top -= std::min(static_cast<unsigned>(std::countl_one(word << (64 - top))), top);
+    stretch_end = first + top;
+    if (top == 0) return std::nullopt;
+  }
 }
 
-bool run_allocator::take_exactly(std::uint64_t page, std::uint64_t count) noexcept {
+bool run_allocator::take_at(std::uint64_t page, std::uint64_t count) noexcept {
+  if (!range_inside(page, count, size_pages()) || !is_free(page)) return false;
+  for (unsigned spins = 0;; ++spins) {
+    const taking t = try_take(page, count);
+    if (t != taking::met_others) return t == taking::done;
+    wait(spins);
+  }
+}
+
+// Locks all of the pages, looks, sets their bits, lets go.  It waits for nobody: whoever else is at work goes first.
+run_allocator::taking run_allocator::try_take(std::uint64_t page, std::uint64_t count) noexcept {
+  std::uint64_t locked = 0;
   bool free = true;
-  each_chunk(page, count, [&](std::uint64_t chunk, std::uint64_t mask) {
-    // A thread that holds one of these bits is inside take_in_chunk() and waits for nothing.
-    for (unsigned spins = 0; !locks_.try_set(chunk, mask); ++spins) {
-      if (spins >= 64) std::this_thread::yield();
-    }
-    free = free && (busy_.word(chunk) & mask) == 0;
-    return true;
-  });
-  each_chunk(page, count, [&](std::uint64_t chunk, std::uint64_t mask) {
-    if (free) busy_.set(chunk, mask);
-    locks_.clear(chunk, mask);
-    return true;
-  });
-  if (free) free_.fetch_sub(count, std::memory_order_relaxed);
-  return free;
+  const bool alone = each_part(
+      page, count,
+      [&](std::uint64_t chunk, std::uint64_t mask) {
+        if (!locks_.try_lock(chunk, mask)) return false;
+        free = free && (busy_.word(chunk) & mask) == 0;
+        locked += static_cast<unsigned>(std::popcount(mask));
+        return free;
+      },
+      [&](std::uint64_t group, std::uint64_t chunks) {
+        if (!locks_.try_claim(group, chunks)) return false;
+        for (std::uint64_t left = chunks; left != 0 && free; left &= left - 1) {
+          free = busy_.word(group * 64 + static_cast<unsigned>(std::countr_zero(left))) == 0;
+        }
+        locked += 64 * static_cast<unsigned>(std::popcount(chunks));
+        return free;
+      });
+  const bool takes = alone && free;
+  each_part(
+      page, locked,
+      [&](std::uint64_t chunk, std::uint64_t mask) {
+        if (takes) busy_.set(chunk, mask);
+        locks_.unlock(chunk, mask);
+        return true;
+      },
+      [&](std::uint64_t group, std::uint64_t chunks) {
+        if (takes) busy_.set_whole(group, chunks);
+        locks_.release(group, chunks);
+        return true;
+      });
+  if (!takes) return free ? taking::met_others : taking::in_use;
+  free_.fetch_sub(count, std::memory_order_relaxed);
+  return taking::done;
 }
 
 std::uint64_t run_allocator::trailing_free() const noexcept {

@@ -1,24 +1,22 @@
 // Which pages are in use, in DRAM: rebuilt at open from the page map, never persisted.
 //
-// Requests that fit a chunk take their pages' bits of the lock map, look, set the bitmap, let go.  Each arena works in
+// Requests that fit a chunk lock their pages' bits of the lock map, look, set the bitmap, let go.  Each arena works in
 // chunks of its own, found by claiming an unclaimed one, so that such requests of two cores do not meet; a claim is a
-// preference, and when nothing unclaimed fits, any chunk will do.  Requests that cross chunks meet under one global
-// lock, and lock every page they look at.
+// preference, and when nothing unclaimed fits, any chunk will do.  Longer requests find room by the upper layers and
+// lock the pages of both ends and the whole chunks between them, up to 64 by one store.  Two that meet see it, step
+// back, and look elsewhere.
 //
 // Where.  Extents come from the lowest group with room, runs from the highest; chunks inside a group and pages inside a
 // chunk are taken round robin from a mark (Lewat, section V), so that wear spreads.
 //
-// Lock order (the first two steps of the list in space.hpp):
-//   1. crossing_           one request across chunks at a time
-//   2. bits of the lock map, held for nanoseconds by requests inside a chunk, which wait for nothing while they hold
-//   any
+// Locks (the first step of the list in space.hpp): bits of the lock map, held for nanoseconds, a microsecond for each
+// GiB of a long request; nobody waits for anything while it holds some.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 
 #include "space/layered_bits.hpp"
@@ -77,9 +75,14 @@ class run_allocator {
   [[nodiscard]] std::optional<std::uint64_t> search_group(std::uint64_t group, unsigned arena, page_use use,
                                                           unsigned count, bool claimed_too, bool& any_fits) noexcept;
   [[nodiscard]] std::optional<std::uint64_t> exhaustive(page_use use, unsigned count) noexcept;
-  [[nodiscard]] std::optional<std::uint64_t> take_crossing(std::uint64_t count) noexcept;
-  [[nodiscard]] std::optional<std::uint64_t> find_crossing(std::uint64_t end, std::uint64_t count) const noexcept;
-  [[nodiscard]] bool take_exactly(std::uint64_t page, std::uint64_t count) noexcept;
+  [[nodiscard]] std::optional<std::uint64_t> take_long(std::uint64_t count) noexcept;
+  [[nodiscard]] std::optional<std::uint64_t> find_long(std::uint64_t end, std::uint64_t count,
+                                                       bool apart) const noexcept;
+  [[nodiscard]] static std::optional<std::uint64_t> find_in_word(std::uint64_t word, std::uint64_t first,
+                                                                 std::uint64_t count,
+                                                                 std::uint64_t& stretch_end) noexcept;
+  enum class taking : std::uint8_t { done, in_use, met_others };
+  [[nodiscard]] taking try_take(std::uint64_t page, std::uint64_t count) noexcept;
   void became_free(std::uint64_t group) noexcept;
   [[nodiscard]] std::uint64_t groups() const noexcept { return ceil_div(size_pages(), 64 * 64); }
 
@@ -92,7 +95,6 @@ class run_allocator {
   std::array<std::array<group_hint, size_classes>, page_uses> hints_{};
   std::atomic<std::uint64_t> size_{0};
   std::atomic<std::uint64_t> free_{0};
-  std::mutex crossing_;
 };
 
 }  // namespace nvm

@@ -38,7 +38,7 @@
 // by any lane.  Lock order:
 //   0. (settling a lane: taken by settle(), under nothing of the following)
 //   1. growing_                      one growth at a time; the callback takes the locks of pool/
-//   2. run_allocator's crossing lock, then bits of its lock map
+//   2. bits of run_allocator's lock map, under which nobody waits
 //   3. page_states::lock_of(page)    a page's state leaves 0
 //   4. arena::lock                   never two at a time
 //   5. extent_pool's lock

@@ -17,12 +17,12 @@ void expect_layers_agree(const run_allocator& a) {
   const std::uint64_t chunks = ceil_div(a.size_pages(), 64);
   for (std::uint64_t c = 0; c < chunks; ++c) {
     EXPECT_EQ(a.bitmap().chunk_bit(c), a.bitmap().word(c) == all_bits) << "chunk " << c;
-    EXPECT_FALSE(a.lock_map().chunk_bit(c));
+    EXPECT_EQ(a.bitmap().used_chunks(c / 64) >> c % 64 & 1, a.bitmap().word(c) != 0 ? 1U : 0U) << "chunk " << c;
+    EXPECT_FALSE(a.lock_map().is_claimed(c));
     EXPECT_EQ(a.lock_map().word(c), 0U);
   }
   for (std::uint64_t g = 0; g < ceil_div(chunks, 64); ++g) {
     EXPECT_EQ(a.bitmap().group_bit(g), a.bitmap().group_word(g) == all_bits) << "group " << g;
-    EXPECT_FALSE(a.lock_map().group_bit(g));
   }
 }
 
@@ -44,20 +44,42 @@ TEST(layered_bitmap, says_full_of_a_chunk_or_group_whose_64_parts_are) {
   EXPECT_TRUE(b.group_bit(0));
 }
 
-TEST(layered_lock_map, says_locked_of_a_chunk_or_group_with_any_part_that_is) {
+TEST(layered_bitmap, says_used_of_a_chunk_of_which_any_page_is) {
+  layered_bitmap b{64 * 64 * 64 * 2};
+  b.set(70, 0b10);
+  EXPECT_EQ(b.used_chunks(1), std::uint64_t{1} << 6);
+  EXPECT_EQ(b.used_chunks(0), 0U);
+  b.set_whole(1, all_bits << 7);
+  EXPECT_EQ(b.used_chunks(1), all_bits << 6);
+  EXPECT_EQ(b.group_word(1), all_bits << 7);
+  EXPECT_EQ(b.word(71), all_bits);
+  b.set_whole(1, all_bits >> 58);
+  b.set(70, all_bits);
+  EXPECT_TRUE(b.group_bit(1));
+  b.clear_whole(1, 1);
+  EXPECT_FALSE(b.group_bit(1));
+  EXPECT_EQ(b.word(64), 0U);
+  b.clear(70, all_bits);
+  EXPECT_EQ(b.used_chunks(1), all_bits & ~std::uint64_t{0b100'0001});
+}
+
+TEST(layered_lock_map, keeps_requests_of_pages_and_of_chunks_apart) {
   layered_lock_map l{64 * 64 * 64 * 2};
-  EXPECT_TRUE(l.try_set(70, 0b0110));
-  EXPECT_TRUE(l.chunk_bit(70));
-  EXPECT_TRUE(l.group_bit(1));
-  EXPECT_FALSE(l.group_bit(0));
-  EXPECT_FALSE(l.try_set(70, 0b0100)) << "locked already";
-  EXPECT_TRUE(l.try_set(70, 0b1000));
-  EXPECT_TRUE(l.try_set(71, 1));
-  l.clear(70, 0b1110);
-  EXPECT_FALSE(l.chunk_bit(70));
-  EXPECT_TRUE(l.group_bit(1));
-  l.clear(71, 1);
-  EXPECT_FALSE(l.group_bit(1));
+  EXPECT_TRUE(l.try_lock(70, 0b0110));
+  EXPECT_FALSE(l.try_lock(70, 0b0100)) << "locked already";
+  EXPECT_TRUE(l.try_lock(70, 0b1000));
+  EXPECT_FALSE(l.try_claim(1, 0b1100'0000)) << "a page of it is locked";
+  EXPECT_EQ(l.claims(1), 0U);
+  EXPECT_TRUE(l.try_claim(1, 0b1000'0000));
+  EXPECT_TRUE(l.is_claimed(71));
+  EXPECT_FALSE(l.try_lock(71, 1));
+  EXPECT_EQ(l.word(71), 0U);
+  EXPECT_FALSE(l.try_claim(1, all_bits << 7));
+  l.unlock(70, 0b1110);
+  EXPECT_TRUE(l.try_claim(1, 0b0100'0000));
+  l.release(1, 0b1100'0000);
+  EXPECT_FALSE(l.is_claimed(71));
+  EXPECT_TRUE(l.try_lock(71, 1));
 }
 
 TEST(run_allocator, gives_every_page_once_whatever_the_sequence) {
@@ -210,6 +232,34 @@ TEST(run_allocator, may_use_chunks_of_another_arena_when_no_other_is_left) {
     const auto page = a.take(i % 4, i % 2 == 0 ? page_use::run : page_use::fine, 1);
     ASSERT_TRUE(page);
     EXPECT_TRUE(seen.insert(*page).second);
+  }
+}
+
+// Long requests take whole chunks and the parts of chunks at both ends, wherever they begin.
+TEST(run_allocator, gives_long_runs_once_wherever_they_begin) {
+  constexpr std::uint64_t size = 64 * 64 * 3 + 17;
+  std::mt19937_64 random{11};
+  for (int round = 0; round < 200; ++round) {
+    run_allocator a{size, 1};
+    a.extend(size);
+    const std::uint64_t page = random() % size;
+    const std::uint64_t count = 1 + random() % (size - page);
+    ASSERT_TRUE(a.take_at(page, count));
+    expect_layers_agree(a);
+    EXPECT_EQ(a.free_pages(), size - count);
+    EXPECT_FALSE(a.take_at(page + random() % count, 1));
+    const std::uint64_t before = random() % (page + 1);
+    EXPECT_FALSE(a.take_at(page - before, before + 1));
+    expect_layers_agree(a);
+    std::uint64_t taken = 0;
+    while (const auto p = a.take(0, page_use::run, 65)) {
+      EXPECT_TRUE(*p + 65 <= page || *p >= page + count);
+      ++taken;
+    }
+    EXPECT_EQ(taken, page / 65 + (size - page - count) / 65);
+    a.give(page, count);
+    EXPECT_TRUE(a.take_at(page, count));
+    expect_layers_agree(a);
   }
 }
 

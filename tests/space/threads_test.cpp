@@ -110,8 +110,7 @@ void expect_consistent(test_pool& pool, exchange& objects, unsigned lanes) {
   for (std::uint64_t c = 0; c < ceil_div(pages.size_pages(), 64); ++c) {
     EXPECT_EQ(pages.bitmap().chunk_bit(c), pages.bitmap().word(c) == ~std::uint64_t{0});
     EXPECT_EQ(pages.lock_map().word(c), 0U);
-    EXPECT_FALSE(pages.lock_map().chunk_bit(c));
-    EXPECT_FALSE(pages.lock_map().group_bit(c / 64));
+    EXPECT_FALSE(pages.lock_map().is_claimed(c));
   }
 }
 
@@ -226,9 +225,46 @@ TEST_P(threads, take_each_page_once) {
   for (std::uint64_t c = 0; c < ceil_div(pages.size_pages(), 64); ++c) {
     EXPECT_EQ(pages.bitmap().chunk_bit(c), pages.bitmap().word(c) == ~std::uint64_t{0});
     EXPECT_EQ(pages.lock_map().word(c), 0U);
-    EXPECT_FALSE(pages.lock_map().chunk_bit(c));
+    EXPECT_FALSE(pages.lock_map().is_claimed(c));
   }
   EXPECT_TRUE(pages.take(0, page_use::run, pages.size_pages()));
+}
+
+// Runs of up to a quarter of the pool, and short ones between them: who asks gets what there is.
+TEST_P(threads, take_and_give_long_runs) {
+  constexpr std::uint64_t size = 64 * 64 * 6 + 100;
+  run_allocator pages{size, GetParam()};
+  pages.extend(size);
+  std::vector<std::atomic<unsigned>> owner(size);
+  std::vector<std::thread> all;
+  for (unsigned arena = 0; arena < GetParam(); ++arena) {
+    all.emplace_back([&, arena] {
+      std::mt19937_64 random{arena + 100};
+      for (int i = 0; i < 1500; ++i) {
+        const std::uint64_t count = 1 + random() % (i % 3 == 0 ? 64 : size / (2 * GetParam()) - 64);
+        // Less than half of the pool is in use, in runs: there may be no room in one piece, but for a few pages.
+        const auto page = pages.take(arena, page_use::run, count);
+        if (!page) {
+          EXPECT_GT(count, 64U);
+          continue;
+        }
+        for (std::uint64_t p = *page; p < *page + count; ++p) {
+          ASSERT_EQ(owner[p].exchange(arena + 1, std::memory_order_relaxed), 0U) << "page " << p << " has two owners";
+        }
+        for (std::uint64_t p = *page; p < *page + count; ++p) owner[p].store(0, std::memory_order_relaxed);
+        pages.give(*page, count);
+      }
+    });
+  }
+  for (std::thread& t : all) t.join();
+  EXPECT_EQ(pages.free_pages(), size);
+  for (std::uint64_t c = 0; c < ceil_div(size, 64) - 1; ++c) {
+    EXPECT_EQ(pages.bitmap().word(c), 0U);
+    EXPECT_EQ(pages.bitmap().used_chunks(c / 64) >> c % 64 & 1, 0U);
+    EXPECT_EQ(pages.lock_map().word(c), 0U);
+    EXPECT_FALSE(pages.lock_map().is_claimed(c));
+  }
+  EXPECT_TRUE(pages.take(0, page_use::run, size));
 }
 
 INSTANTIATE_TEST_SUITE_P(of, threads, ::testing::Values(2U, 4U, 8U));
