@@ -36,6 +36,22 @@ struct sum_is_any {
   static bool of(std::uint64_t word) noexcept { return word != 0; }
 };
 
+// Brings bit `bit` of the upper word up to date with the lower word.  Returns whether it wrote; the caller sums the written word up in turn.
+template <class Sum>
+inline bool sum_up(std::atomic_ref<std::uint64_t> lower, std::atomic_ref<std::uint64_t> upper, unsigned bit) noexcept {
+  const std::uint64_t mask = std::uint64_t{1} << bit;
+  bool wrote = false;
+  for (;;) {
+    const bool sum = Sum::of(lower.load(std::memory_order_seq_cst));
+    const bool is = (upper.load(std::memory_order_seq_cst) & mask) != 0;
+    if (sum != is) {
+      sum ? upper.fetch_or(mask, std::memory_order_seq_cst) : upper.fetch_and(~mask, std::memory_order_seq_cst);
+      wrote = true;
+    }
+    if (Sum::of(lower.load(std::memory_order_seq_cst)) == sum) return wrote;
+  }
+}
+
 class layered_bitmap {
  public:
   explicit layered_bitmap(std::uint64_t pages) noexcept
@@ -103,22 +119,6 @@ class layered_bitmap {
     if (sum_is_all::of(old) == sum_is_all::of(now)) return;
     if (sum_up<sum_is_all>(pages_[chunk], full_[chunk / 64], chunk % 64)) {
       sum_up<sum_is_all>(full_[chunk / 64], full_groups_[chunk / 64 / 64], chunk / 64 % 64);
-    }
-  }
-  // Returns whether it wrote; the caller sums the written word up in turn.
-  template <class Sum>
-  static bool sum_up(std::atomic_ref<std::uint64_t> lower, std::atomic_ref<std::uint64_t> upper,
-                     unsigned bit) noexcept {
-    const std::uint64_t mask = std::uint64_t{1} << bit;
-    bool wrote = false;
-    for (;;) {
-      const bool sum = Sum::of(lower.load(std::memory_order_seq_cst));
-      const bool is = (upper.load(std::memory_order_seq_cst) & mask) != 0;
-      if (sum != is) {
-        sum ? upper.fetch_or(mask, std::memory_order_seq_cst) : upper.fetch_and(~mask, std::memory_order_seq_cst);
-        wrote = true;
-      }
-      if (Sum::of(lower.load(std::memory_order_seq_cst)) == sum) return wrote;
     }
   }
 

@@ -76,14 +76,15 @@ void wait(unsigned spins) noexcept {
 run_allocator::run_allocator(std::uint64_t capacity_pages, unsigned arenas) noexcept
     : busy_{capacity_pages},
       locks_{capacity_pages},
+      heads_{capacity_pages},
       page_marks_{ceil_div(capacity_pages, 64)},
       chunk_marks_{ceil_div(capacity_pages, 64 * 64) * 2},
       claims_{ceil_div(capacity_pages, 64)},
       arenas_{new(std::nothrow) arena_marks[arenas]} {}
 
 bool run_allocator::exists() const noexcept {
-  return busy_.exists() && locks_.exists() && page_marks_.exists() && chunk_marks_.exists() && claims_.exists() &&
-         arenas_ != nullptr;
+  return busy_.exists() && locks_.exists() && heads_.exists() && page_marks_.exists() && chunk_marks_.exists() &&
+         claims_.exists() && arenas_ != nullptr;
 }
 
 void run_allocator::extend(std::uint64_t to) noexcept {
@@ -118,15 +119,21 @@ std::optional<std::uint64_t> run_allocator::take(unsigned arena, page_use use, s
   NVM_ASSERT(count != 0);
   // At most one of many requests is served wrongly by this early answer: a page that is being given back right now.
   if (count > free_pages()) return std::nullopt;
-  if (count > 64) return take_long(count);
-  const auto few = static_cast<unsigned>(count);
-  auto page = search(arena, use, few);
-  if (!page) page = exhaustive(use, few);
-  if (!page && use == page_use::run) page = take_long(count);
+  std::optional<std::uint64_t> page;
+  if (count > 64) {
+    page = take_long(count);
+  } else {
+    const auto few = static_cast<unsigned>(count);
+    page = search(arena, use, few);
+    if (!page) page = exhaustive(use, few);
+    if (!page && use == page_use::run) page = take_long(count);
+  }
+  if (page) heads_.begin(*page);
   return page;
 }
 
 void run_allocator::give(std::uint64_t page, std::uint64_t count) noexcept {
+  heads_.end(page);  // while the pages are nobody else's
   each_part(
       page, count,
       [&](std::uint64_t chunk, std::uint64_t mask) {

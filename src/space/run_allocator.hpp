@@ -20,6 +20,7 @@
 #include <optional>
 
 #include "space/layered_bits.hpp"
+#include "space/page_heads.hpp"
 #include "space/space_layout.hpp"
 
 namespace nvm {
@@ -41,6 +42,7 @@ class run_allocator {
   // them up and calls account() once.
   [[nodiscard]] bool mark_busy(std::uint64_t page, std::uint64_t count) noexcept;
   [[nodiscard]] bool mark_busy_in_chunk(std::uint64_t chunk, std::uint64_t mask) noexcept;
+  void mark_heads_in_chunk(std::uint64_t chunk, std::uint64_t mask) noexcept { heads_.begin_in_chunk(chunk, mask); }
   void account(std::uint64_t busy_pages) noexcept { free_.fetch_sub(busy_pages, std::memory_order_relaxed); }
 
   // `count` consecutive free pages, now in use; coarse extents lie at multiples of their size.
@@ -54,6 +56,12 @@ class run_allocator {
   [[nodiscard]] std::uint64_t trailing_free() const noexcept;
   [[nodiscard]] bool is_free(std::uint64_t page) const noexcept {
     return (busy_.word(page / 64) >> page % 64 & 1) == 0;
+  }
+
+  // The last page at or before `page` where pages in use begin that were taken together, or that one entry of the page
+  // map has.
+  [[nodiscard]] std::optional<std::uint64_t> head_before(std::uint64_t page) const noexcept {
+    return heads_.last(page);
   }
 
   // Read-only views for tests and tools.
@@ -88,6 +96,7 @@ class run_allocator {
 
   layered_bitmap busy_;
   layered_lock_map locks_;
+  page_heads heads_;
   sparse_array<std::uint8_t> page_marks_;   // of each chunk: where the next request begins
   sparse_array<std::uint8_t> chunk_marks_;  // two of each group, low side and high side
   sparse_array<std::uint16_t> claims_;      // of each chunk: the arena that works in it, 0: none

@@ -188,8 +188,8 @@ class space final : public space_types, public structure_pages {
     }
   }
 
-  // The object that holds the byte at `offset`, its header included.  errc::bad_pointer if none does.  Time in
-  // proportion to the slots, or the pages of a run, in front of it.
+  // The object that holds the byte at `offset`, its header included.  errc::bad_pointer if none does.  O(1), however
+  // far the object begins before it.
   [[nodiscard]] result<object> find_around(std::uint64_t offset, layout::object_layout l) noexcept;
 
   // The open transaction of `lane` frees `o`.  errc::bad_pointer if one does already, or if `o` is not what it was when

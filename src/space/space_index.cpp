@@ -53,10 +53,12 @@ status space_index::boot(unsigned part, unsigned parts) noexcept {
   // Bits of the chunk at hand are gathered and set at once.
   std::uint64_t chunk = own.first / 64;
   std::uint64_t gathered = 0;
+  std::uint64_t heads = 0;
   bool apart = true;
   const auto flush = [&] {
+    if (heads != 0) pages.mark_heads_in_chunk(chunk, heads);
     if (gathered != 0) apart = pages.mark_busy_in_chunk(chunk, gathered);
-    gathered = 0;
+    gathered = heads = 0;
   };
   const auto overlap = [&](std::uint64_t page) {
     return fail(errc::corrupt, "page map entry at offset %lu: page %lu belongs to two entries or to none before it",
@@ -74,6 +76,7 @@ status space_index::boot(unsigned part, unsigned parts) noexcept {
       flush();
       chunk = page / 64;
     }
+    heads |= std::uint64_t{1} << page % 64;
     busy += entry.length_pages;
     if (layout::transactional(entry) && (entry.kind == page_kind::fine || entry.kind == page_kind::coarse)) ++extents;
     if (page % 64 + entry.length_pages <= 64) {

@@ -202,13 +202,17 @@ auto space<M, S>::find_around(std::uint64_t offset, layout::object_layout l) noe
     if (e.page != head) return no_object(offset);
     const layout::extent_shape& shape = index_.shape(e.kind);
     const std::uint64_t at = g.page_offset(head);
-    for (auto slot = static_cast<unsigned>((offset - at) >> shape.slot_shift); slot > 0; --slot) {
-      if (!slot_bits::test(e.first(), slot)) continue;
-      begin = at + slot * shape.slot_bytes;
-      break;
-    }
+    const auto slot = static_cast<unsigned>((offset - at) >> shape.slot_shift);
+    const unsigned before = slot_bits::zeros_below(e.first(), slot + 1);
+    if (before <= slot) begin = at + (slot - before) * shape.slot_bytes;
   } else {
-    // Pages of a run, but for the first, have neither a state nor an entry.
+    if (index_.pages.is_free(page)) return no_object(offset);
+    if (const auto nearest = index_.pages.head_before(page)) {
+      auto found = find(g.page_offset(*nearest), l);
+      if (found && offset - found->offset < found->bytes) return found;
+    }
+    // A head was missed while its neighbours changed (page_heads.hpp).  Pages of a run, but for the first, have neither
+    // a state nor an entry.
     while (head > 0 && index_.states.get(head).code() == 0 && index_.map.load(head) == 0) --head;
     begin = g.page_offset(head);
   }
