@@ -12,6 +12,7 @@
 #include "api/commit_hooks.hpp"
 #include "api/debugger_view.hpp"
 #include "engine/engine.hpp"
+#include "object/holds.hpp"
 #include "platform/platform.hpp"
 #include "pool/pool.hpp"
 
@@ -77,6 +78,8 @@ struct nvm_pool {
   // Either exit finds the transaction, and waits for it, or the transaction finds that it must not begin.
   std::atomic<bool> ending{false};
   nvm_pool* closed_after = nullptr;  // in the list of closed pools: the one that was closed next
+  nvm::object::holds held;           // by volatile pointers (nvm_hold)
+  std::mutex collecting;             // held by the thread that collects garbage
 
   [[nodiscard]] std::byte* base() const noexcept { return file->base(); }
 };

@@ -2,4 +2,7 @@
 #pragma once
 
 #include "object/face.hpp"
+#include "object/garbage.hpp"
+#include "object/holds.hpp"
+#include "object/listed_objects.hpp"
 #include "object/type_store.hpp"

@@ -1,0 +1,121 @@
+/* Holdfast: the tracing collector (HEAPO, section II-D), and what it needs to know.  C11.
+ *
+ * What the root does not lead to is garbage.  A collection marks everything that can be reached and frees the rest:
+ *
+ *   nvm_gc_report r;
+ *   if (nvm_gc(pool, NULL, &r) == 0) printf("%llu objects freed\n", (unsigned long long)r.freed_objects);
+ *
+ * It follows the pointers that type maps describe (NVM_PTR, holdfast-cc): from the root, from objects that are held
+ * (nvm_hold()), and through all that these lead to.  A pointer may lead anywhere into an object.  Never garbage: what
+ * key-value stores, lock-free structures and regions consist of.  Their contents are bytes: an object that is named
+ * only in a value of a store is garbage.
+ *
+ * Threads.  A collection is at rest: from nvm_gc() until it returns no other thread begins a transaction in the pool,
+ * and the program keeps no pointer to an object that neither the root leads to nor nvm_hold() names.  A transaction
+ * that another thread commits meanwhile ends it (NVM_E_BUSY) before anything else is freed.
+ *
+ * Crashes.  Marks are volatile, and garbage is freed by ordinary transactions of at most 256 objects: a crash leaves
+ * garbage, and nothing half done. */
+#ifndef NVM_GC_H
+#define NVM_GC_H
+
+#include "nvm/nvm.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A step of the way to a garbage object. */
+typedef struct nvm_gc_step {
+  void *object;  /* payload */
+  uint32_t type; /* its type id */
+  uint32_t reserved;
+  uint64_t pointer; /* offset of the pointer in it that leads to the next step; of the last step: 0 */
+} nvm_gc_step;
+
+/* The garbage of one type. */
+typedef struct nvm_gc_type {
+  uint32_t type; /* id */
+  uint32_t reserved;
+  uint64_t objects;
+  uint64_t bytes;    /* asked for */
+  uint64_t unlinked; /* of the objects: no other garbage points to them */
+  /* Only with `ways`: the shortest way to one of the objects, the last step, from garbage that no other garbage points
+   * to, or from an object of a cycle.  The program unlinked the first step, or never linked it. */
+  const nvm_gc_step *way;
+  uint64_t steps; /* at most NVM_GC_STEPS_MAX; of a longer way the last ones */
+} nvm_gc_type;
+#define NVM_GC_STEPS_MAX 64
+
+enum nvm_gc_phase {
+  NVM_GC_MARKING = 1, /* done: objects reached; total: objects of the pool */
+  NVM_GC_FREEING = 2  /* done: objects freed, on ssd not durably yet; total: garbage objects */
+};
+
+/* Zero-initialise, then set what matters. */
+typedef struct nvm_gc_options {
+  uint32_t dry_run; /* 1: frees nothing; the pool may be open read-only */
+  uint32_t threads; /* that mark; 0: one for each processor */
+  /* 1: every aligned word of every object may be a pointer, also in stores and structures; types are not looked at.
+   * For programs that cannot describe their types: what a number happens to look like stays. */
+  uint32_t conservative;
+  /* 1: objects of types that nobody has described, nvm_strdup()'s among them, hold no pointers.  Without it one that
+   * can be reached is NVM_E_TYPE_MISMATCH, which names ids and counts, and nothing is freed. */
+  uint32_t untyped;
+  uint32_t ways; /* 1: finds out by which ways garbage was reached (nvm_gc_type.way): 24 bytes of memory an object */
+  uint32_t reserved0;
+  /* Called now and then by the calling thread, inside of which no call on the pool is allowed. */
+  void (*progress)(enum nvm_gc_phase phase, uint64_t done, uint64_t total, void *argument);
+  /* Called for each type of garbage before anything is freed, the type with the most bytes first. */
+  void (*type)(const nvm_gc_type *garbage, void *argument);
+  void *argument;       /* of both */
+  uint64_t reserved[4]; /* zero */
+} nvm_gc_options;
+
+typedef struct nvm_gc_report {
+  uint64_t objects;           /* typed ones of the pool, the library's own included */
+  uint64_t reachable_objects; /* that the roots lead to */
+  uint64_t reachable_bytes;   /* of these, as asked for */
+  uint64_t garbage_objects;
+  uint64_t garbage_bytes;
+  uint64_t freed_objects;
+  uint64_t freed_bytes;
+  uint64_t transactions; /* that freed them */
+  uint64_t pointers;     /* followed, without null */
+  /* Of these: into the pool and to no object (a field that was never written, an object that was freed); to anywhere
+   * else.  Neither keeps anything. */
+  uint64_t stray_pointers;
+  uint64_t foreign_pointers;
+  uint64_t held_objects;
+  uint64_t mark_ns; /* duration of marking, sweep and the search for ways included */
+  uint64_t free_ns;
+  uint64_t reserved[4];
+} nvm_gc_report;
+
+/* Frees what cannot be reached; `options` and `report` may be NULL.  On return of 0 the frees are durable.  On -1 the
+ * report says what was freed before the failure; a pool that is full needs no room for a collection.
+ *
+ * Cost: reads the page map, the headers of all extents and every object that can be reached once; a bit of volatile
+ * memory for each 16 bytes that hold garbage or not, and 16 bytes for each garbage object.
+ *
+ * NVM_E_TX_OPEN: a transaction is open in the pool; NVM_E_BUSY: another collection runs, or another thread has committed
+ * meanwhile; NVM_E_TYPE_MISMATCH: a type is not described, or the program opened the pool with NVM_TYPES_IGNORE and its
+ * layouts differ; NVM_E_CORRUPT: metadata or an object's header fails its check: `holdfast check`; NVM_E_READ_ONLY;
+ * NVM_E_FORKED; NVM_E_ENGINE: open with translated reads; NVM_E_NO_MEMORY: of volatile memory. */
+NVM_API int nvm_gc(NVM_POOL *pool, const nvm_gc_options *options, nvm_gc_report *report);
+
+/* The object of the pool whose bytes hold address p: its payload, NULL if none does (NVM_E_BAD_POINTER).  Objects of
+ * open transactions count.  O(1), also 1 GiB inside an object.  Any thread. */
+NVM_API void *nvm_object_around(NVM_POOL *pool, const void *p);
+
+/* From now on a volatile pointer leads to the object around p: it is no garbage.  A pointer that was read in a
+ * transaction is good until that ends, or while the object is held.  Calls are counted, and volatile: they end with
+ * the process.  NVM_E_BAD_POINTER: p lies in no object of an open pool; NVM_E_NO_MEMORY.  O(1).  Any thread. */
+NVM_API int nvm_hold(const void *p);
+/* One hold less.  NVM_E_BAD_POINTER: the object is not held.  NULL is accepted by both and ignored. */
+NVM_API int nvm_drop(const void *p);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

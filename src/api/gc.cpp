@@ -1,0 +1,418 @@
+// The tracing collector of the C interface: roots, refusals, and the frees.
+#include "nvm/gc.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "api/pool_object.hpp"
+#include "object/garbage.hpp"
+#include "object/listed_objects.hpp"
+
+namespace nvm::api {
+namespace {
+
+using object::garbage_object;
+using object::garbage_ways;
+using object::listed_objects;
+using object::placed_objects;
+using object::tracer;
+using object::way_to;
+
+constexpr std::size_t frees_max = 256;  // of one transaction
+constexpr std::uint64_t header_bytes = sizeof(layout::object_header);
+
+std::uint64_t ns_since(std::chrono::steady_clock::time_point start) noexcept {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
+}
+
+std::uint64_t commits_of(nvm_pool* pool) noexcept {
+  nvm_statistics s{};
+  pool->engine->statistics(s);
+  return s.commits;
+}
+
+// One call of nvm_gc().
+class collection {
+ public:
+  collection(nvm_pool* pool, const nvm_gc_options& options, nvm_gc_report& report) noexcept
+      : pool_{pool}, options_{options}, report_{report} {}
+
+  // May throw std::bad_alloc.
+  [[nodiscard]] status run() {
+    if (status s = admit(); !s) return s;
+    commits_ = commits_of(pool_);
+    if (status s = plan(); !s) return s;
+    const auto start = std::chrono::steady_clock::now();
+    const status marked = pool_->file->geometry().home_bytes == 0 ? mark_placed() : mark_listed();
+    report_.mark_ns = ns_since(start);
+    if (!marked) return marked;
+    if (status s = intact(pool_); !s) return s;
+    if (options_.dry_run != 0) return at_rest();
+    return free_all();
+  }
+
+ private:
+  [[nodiscard]] unsigned threads() const noexcept {
+    return options_.threads != 0 ? options_.threads : platform::processors();
+  }
+
+  [[nodiscard]] status admit() const noexcept {
+    const char* const path = pool_->file->path();
+    if (pool_->file->read_only() && options_.dry_run == 0)
+      return fail(errc::read_only, "%s is open read-only: only a dry run can look for garbage", path);
+    if (options_.reserved0 != 0 ||
+        std::any_of(std::begin(options_.reserved), std::end(options_.reserved), [](std::uint64_t r) { return r != 0; }))
+      return fail(errc::invalid, "a reserved field of the options is not 0");
+    if (pool_->engine->translates())
+      return fail(errc::engine, "%s is open with translated reads: its objects cannot be read in place", path);
+    if (pool_->engine->open_transactions() != 0)
+      return fail(errc::tx_open, "%s: garbage cannot be collected while a transaction is open", path);
+    return {};
+  }
+  // Nobody but the collection has committed since it began, and nobody is about to.
+  [[nodiscard]] status at_rest() const noexcept {
+    const std::uint64_t now = commits_of(pool_);
+    if (now == commits_ && pool_->engine->open_transactions() == 0) return {};
+    return fail(errc::busy, "%s: found transactions of other threads during a collection, expected a pool at rest",
+                pool_->file->path());
+  }
+
+  // The plans of the pool's types.
+  [[nodiscard]] status plan() {
+    if (status s = bring_types(pool_); !s) return s;
+    const std::lock_guard guard{pool_->types_lock};
+    auto stored = pool_->engine->types();
+    if (!stored) return stored.error();
+    if (pool_->types == NVM_TYPES_IGNORE) {
+      auto ours = object::type_registry::of_program().types();
+      if (!ours) return ours.error();
+      if (const auto c = compare_types(*stored, (*ours)->map); !c.differing.empty()) {
+        char theirs[170];
+        object::describe(*c.differing.front().stored, theirs, sizeof theirs);
+        return fail(errc::type_mismatch,
+                    "%s: a type has another layout in this program, and its objects may be either: found %s",
+                    pool_->file->path(), theirs);
+      }
+    }
+    plans_ = object::pointer_plans{*stored};
+    return {};
+  }
+
+  [[nodiscard]] status mark_placed() {
+    placed_objects objects{pool_->base(), pool_->file->geometry()};
+    return mark(objects, [&](auto& t) { bytes_that_may_point(objects, t); });
+  }
+  [[nodiscard]] status mark_listed() {
+    std::vector<listed_objects::entry> all;
+    struct context {
+      std::vector<listed_objects::entry>& all;
+      bool full = false;
+    } k{all};
+    auto listed = pool_->engine->each(
+        [](void* raw, const object_facts& o) {
+          auto* c = static_cast<context*>(raw);
+          try {
+            c->all.push_back({o.header(), o.usable + o.aligned.gap});
+            return 0;
+          } catch (const std::bad_alloc&) {
+            c->full = true;
+            return 1;
+          }
+        },
+        &k);
+    if (!listed) return listed.error();
+    if (k.full) return fail(errc::no_memory, "no volatile memory for a list of objects");
+    listed_objects objects{std::move(all)};
+    return mark(objects, [&](auto& t) { own_objects(objects, t); });
+  }
+
+  // Conservatively, the contents of stores and structures are roots.
+  template <class Objects>
+  void own_objects(const Objects& objects, tracer<Objects>& t) const {
+    objects.each(0, objects.units(), [&](const object::found_object& o) {
+      const auto p = object::payload_of(pool_->base(), o.header, o.room);
+      if (p && object::is_librarys_own(p->type)) t.roots_in(p->at, p->bytes);
+    });
+  }
+  void bytes_that_may_point(const placed_objects& objects, tracer<placed_objects>& t) const {
+    own_objects(objects, t);
+    const geometry g = pool_->file->geometry();
+    for (std::uint64_t page = 0; page < g.size_pages; ++page) {
+      const std::uint64_t word = load_word(pool_->base(), g.entry_offset(page));
+      layout::page_entry e;
+      if (word == 0 || entry_fault(word, page, g, g.size_pages, e) != nullptr || layout::transactional(e)) continue;
+      t.roots_in(g.page_offset(page), std::uint64_t{e.length_pages} << g.page_shift);
+    }
+  }
+
+  template <class Objects, class Untyped>
+  [[nodiscard]] status mark(Objects& objects, Untyped&& untyped_roots) {
+    if (status s = objects.survey(threads()); !s) return s;
+    report_.objects = objects.objects();
+    tracer<Objects> t{objects,
+                      pool_->base(),
+                      reinterpret_cast<std::uintptr_t>(pool_->base()),
+                      pool_->file->geometry().address_bytes(),
+                      plans_,
+                      {.threads = threads(),
+                       .conservative = options_.conservative != 0,
+                       .undescribed_are_bytes = options_.untyped != 0,
+                       .progress = options_.progress == nullptr ? nullptr : tell_marked,
+                       .argument = this}};
+    auto root = pool_->engine->root();
+    if (!root) return root.error();
+    if (*root != 0) t.root(*root);
+    pool_->held.each([&](std::uint64_t offset) {
+      ++report_.held_objects;
+      t.root(offset);
+    });
+    if (options_.conservative != 0) untyped_roots(t);
+    if (status s = t.run(); !s) return s;
+    const object::trace_sums& sums = t.sums();
+    report_.reachable_objects = sums.objects;
+    report_.reachable_bytes = sums.bytes;
+    report_.pointers = sums.pointers;
+    report_.stray_pointers = sums.stray;
+    report_.foreign_pointers = sums.foreign;
+    if (!sums.undescribed.empty() && options_.conservative == 0) return undescribed(sums);
+    if (status s = sweep(objects); !s) return s;
+    tell_types(objects);
+    return {};
+  }
+  static void tell_marked(void* argument, std::uint64_t marked) {
+    auto* c = static_cast<collection*>(argument);
+    c->tell(NVM_GC_MARKING, marked, c->report_.objects);
+  }
+  void tell(nvm_gc_phase phase, std::uint64_t done, std::uint64_t total) const noexcept {
+    if (options_.progress == nullptr) return;
+    const platform::out_of_call theirs;
+    options_.progress(phase, done, total, options_.argument);
+  }
+
+  [[nodiscard]] status undescribed(const object::trace_sums& sums) const {
+    std::string list;
+    std::size_t named = 0;
+    for (const auto& [type, n] : sums.undescribed) {
+      if (named++ == 6) break;
+      char text[64];
+      std::snprintf(text, sizeof text, "%s%lu of type 0x%08x", list.empty() ? "" : ", ", n, type);
+      list += text;
+    }
+    if (sums.undescribed.size() > 6) list += ", and more";
+    return fail(
+        errc::type_mismatch,
+        "%s: nobody has described the types of objects that can be reached, and what they point to is unknown: %s",
+        pool_->file->path(), list.c_str());
+  }
+
+  // Fast Scan in parts, whose lists together are in the order of addresses.
+  template <class Objects>
+  [[nodiscard]] status sweep(const Objects& objects) {
+    const unsigned parts = threads();
+    const std::uint64_t share = round_up(ceil_div(objects.units(), parts), layout::coarse_extent_pages);
+    std::vector<std::vector<garbage_object>> found(parts);
+    std::atomic<errc> failed{errc::ok};
+    platform::run_parts(parts, [&](unsigned part) noexcept {
+      try {
+        const std::uint64_t first = std::min(part * share, objects.units());
+        objects.each_unmarked(first, std::min(first + share, objects.units()), [&](const object::found_object& o) {
+          const auto p = object::payload_of(pool_->base(), o.header, o.room);
+          if (!p) failed = errc::corrupt;
+          if (p && !object::is_librarys_own(p->type)) found[part].push_back({o.header, o.room});
+        });
+      } catch (const std::bad_alloc&) {
+        failed = errc::no_memory;
+      }
+    });
+    if (failed == errc::no_memory) return fail(errc::no_memory, "no volatile memory for a list of garbage");
+    if (failed == errc::corrupt)
+      return fail(errc::corrupt, "%s: an object that cannot be reached has a header that fails its check",
+                  pool_->file->path());
+    for (const auto& f : found) garbage_.insert(garbage_.end(), f.begin(), f.end());
+    report_.garbage_objects = garbage_.size();
+    for (const garbage_object& g : garbage_) report_.garbage_bytes += payload(g).bytes;
+    return {};
+  }
+  [[nodiscard]] object::payload_place payload(const garbage_object& g) const noexcept {
+    return *object::payload_of(pool_->base(), g.header, g.room);  // the sweep has checked it
+  }
+
+  // ---- what is told about it ----
+
+  template <class Objects>
+  void tell_types(const Objects& objects) {
+    if (options_.type == nullptr || garbage_.empty()) return;
+    std::optional<garbage_ways<Objects>> ways;
+    if (options_.ways != 0)
+      ways.emplace(objects, pool_->base(), reinterpret_cast<std::uintptr_t>(pool_->base()), plans_,
+                   options_.conservative != 0, garbage_);
+    struct of_type {
+      nvm_gc_type sum{};
+      std::size_t example = 0;
+    };
+    std::map<std::uint32_t, of_type> types;
+    for (std::size_t i = 0; i < garbage_.size(); ++i) {
+      const auto p = payload(garbage_[i]);
+      const auto [at, first] = types.try_emplace(p.type);
+      of_type& t = at->second;
+      t.sum.type = p.type;
+      ++t.sum.objects;
+      t.sum.bytes += p.bytes;
+      if (!ways) continue;
+      if ((*ways)[i].alone) ++t.sum.unlinked;
+      if (first || (*ways)[i].depth < (*ways)[t.example].depth) t.example = i;
+    }
+    std::vector<of_type> order;
+    for (const auto& [id, t] : types) order.push_back(t);
+    std::stable_sort(order.begin(), order.end(),
+                     [](const of_type& a, const of_type& b) { return a.sum.bytes > b.sum.bytes; });
+    for (of_type& t : order) {
+      std::vector<nvm_gc_step> steps;
+      if (ways) way(*ways, t.example, steps);
+      t.sum.way = steps.data();
+      t.sum.steps = steps.size();
+      const platform::out_of_call theirs;
+      options_.type(&t.sum, options_.argument);
+    }
+  }
+  template <class Ways>
+  void way(const Ways& ways, std::size_t to, std::vector<nvm_gc_step>& steps) const {
+    std::uint64_t pointer = 0;
+    for (std::size_t i = to; steps.size() < NVM_GC_STEPS_MAX; i = ways[i].from) {
+      const auto p = payload(garbage_[i]);
+      steps.push_back({pool_->base() + p.at, p.type, 0, pointer});
+      pointer = ways[i].at;
+      if (ways[i].from == way_to::nothing) break;
+    }
+    std::reverse(steps.begin(), steps.end());
+  }
+
+  // ---- the frees ----
+
+  [[nodiscard]] status free_all() {
+    const auto start = std::chrono::steady_clock::now();
+    lsn_t last = 0;
+    status s;
+    for (std::size_t at = 0; at < garbage_.size() && s; at += frees_max) {
+      const std::size_t n = std::min(frees_max, garbage_.size() - at);
+      s = at_rest();
+      if (s) s = free_some(std::span{garbage_}.subspan(at, n), last);
+      if (s) tell(NVM_GC_FREEING, at + n, garbage_.size());
+    }
+    if (s) s = garbage_.empty() ? at_rest() : pool_->engine->wait(last);
+    if (last != 0 && s) s = change_is_intact(pool_);
+    report_.free_ns = ns_since(start);
+    return s;
+  }
+  [[nodiscard]] status free_some(std::span<const garbage_object> some, lsn_t& last) {
+    thread_transactions& mine = thread_transactions::mine();
+    if (status s = begin_transaction(pool_, mine); !s) return s;
+    const entry e = *mine.in(pool_);
+    std::uint64_t bytes = 0;
+    for (const garbage_object& g : some) {
+      bytes += payload(g).bytes;
+      if (status s = e.transaction->release(g.header + header_bytes); !s) {
+        const status why = if_intact(pool_, s);
+        abort_all_levels(e);
+        return why;
+      }
+    }
+    std::vector<tx::hook> hooks;
+    auto lsn = e.transaction->commit(hooks);
+    mine.remove(pool_);
+    if (!lsn) return lsn.error();
+    last = *lsn;
+    ++commits_;
+    ++report_.transactions;
+    report_.freed_objects += some.size();
+    report_.freed_bytes += bytes;
+    return {};
+  }
+
+  nvm_pool* pool_;
+  const nvm_gc_options& options_;
+  nvm_gc_report& report_;
+  object::pointer_plans plans_;
+  std::vector<garbage_object> garbage_;
+  std::uint64_t commits_ = 0;
+};
+
+status collect(nvm_pool* pool, const nvm_gc_options& options, nvm_gc_report& report) noexcept try {
+  if (pool == nullptr) return fail(errc::invalid, "the pool is NULL");
+  if (status s = pool->file->usable(); !s) return s;
+  const std::unique_lock one_at_a_time{pool->collecting, std::try_to_lock};
+  if (!one_at_a_time) return fail(errc::busy, "%s: another collection runs", pool->file->path());
+  return if_intact(pool, collection{pool, options, report}.run());
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory for a collection");
+}
+
+// Offset of the payload of the object around p.
+result<std::uint64_t> payload_around(nvm_pool* pool, const void* p) noexcept {
+  if (pool == nullptr) return fail(errc::bad_pointer, "%p is inside no open pool", p);
+  if (status s = pool->file->usable(); !s) return s.error();
+  const auto at = reinterpret_cast<std::uintptr_t>(p) - reinterpret_cast<std::uintptr_t>(pool->base());
+  if (!pool->file->geometry().in_objects(at, 1))
+    return fail(errc::bad_pointer, "%p is not inside the data of %s", p, pool->file->path());
+  const auto facts = pool->engine->find_around(at);
+  if (status s = intact(pool); !s) return s.error();
+  if (!facts) return facts.error();
+  if (at < facts->payload || at - facts->payload >= facts->bytes)
+    return fail(errc::bad_pointer, "%p is inside no object of %s", p, pool->file->path());
+  return facts->payload;
+}
+
+}  // namespace
+}  // namespace nvm::api
+
+namespace api = nvm::api;
+using nvm::errc;
+using nvm::fail;
+
+extern "C" {
+
+int nvm_gc(NVM_POOL* pool, const nvm_gc_options* options, nvm_gc_report* report) {
+  const nvm::platform::in_call here;
+  const nvm_gc_options none{};
+  nvm_gc_report unread;
+  nvm_gc_report& to = report != nullptr ? *report : unread;
+  to = {};
+  return api::answer(api::collect(pool, options != nullptr ? *options : none, to));
+}
+
+void* nvm_object_around(NVM_POOL* pool, const void* p) {
+  const nvm::platform::in_call here;
+  if (pool == nullptr) return api::report_null<void>(fail(errc::invalid, "the pool is NULL"));
+  const auto at = api::payload_around(pool, p);
+  return at ? pool->base() + *at : api::report_null<void>(at.error());
+}
+
+int nvm_hold(const void* p) {
+  if (p == nullptr) return 0;
+  const nvm::platform::in_call here;
+  NVM_POOL* const pool = nvm_pool_of(p);
+  const auto at = api::payload_around(pool, p);
+  return at ? api::answer(pool->held.add(*at)) : api::report(at.error());
+}
+
+int nvm_drop(const void* p) {
+  if (p == nullptr) return 0;
+  const nvm::platform::in_call here;
+  NVM_POOL* const pool = nvm_pool_of(p);
+  // Where p is the payload itself there is nothing to look for; the program may even have freed it.
+  if (pool != nullptr && pool->file->ours() &&
+      pool->held.take(reinterpret_cast<std::uintptr_t>(p) - reinterpret_cast<std::uintptr_t>(pool->base())))
+    return 0;
+  const auto at = api::payload_around(pool, p);
+  if (!at) return api::report(at.error());
+  if (pool->held.take(*at)) return 0;
+  return api::report(fail(errc::bad_pointer, "the object at %p is not held", p));
+}
+
+}  // extern "C"

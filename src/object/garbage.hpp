@@ -1,0 +1,118 @@
+// What a trace found to be garbage, and how one came to it: pointers that one garbage object holds to another are what
+// is left of the ways to it.
+//
+// An object that no other garbage object points to was unlinked by itself; the others hang from one like that, or from
+// a cycle.  ways() finds for each object the shortest chain from such a beginning.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "object/tracer.hpp"
+
+namespace nvm::object {
+
+struct garbage_object {
+  std::uint64_t header = 0;
+  std::uint64_t room = 0;
+};
+
+// Calls visit(value, offset in the payload) for each word of an object that may be a pointer and is not 0.
+template <class Visit>
+void each_value(const std::byte* bytes, const payload_place& o, const pointer_plans& plans, bool conservative,
+                Visit&& visit) {
+  const auto tell = [&](std::uint64_t at) {
+    std::uint64_t v;
+    std::memcpy(&v, bytes + o.at + at, sizeof v);
+    if (v != 0) visit(v, at);
+  };
+  if (conservative) {
+    for (std::uint64_t at = 0; at + 8 <= o.bytes; at += 8) tell(at);
+  } else if (const pointer_plan* plan = plans.find(o.type); plan != nullptr) {
+    plan->each(o.bytes, [&](const pointer_word& w) {
+      if (w.kind == layout::field_kind::pointer) tell(w.at);
+    });
+  }
+}
+
+// How a garbage object is reached from another.
+struct way_to {
+  static constexpr std::uint32_t nothing = ~std::uint32_t{0};
+  std::uint32_t from = nothing;  // index of the object that points to it; nothing: the chain begins here
+  std::uint32_t depth = nothing;
+  bool alone = false;    // no other garbage points to it
+  std::uint64_t at = 0;  // offset of the pointer in the payload of `from`
+};
+
+template <class Objects>
+class garbage_ways {
+ public:
+  // `all` is ascending.  May throw std::bad_alloc.
+  garbage_ways(const Objects& objects, const std::byte* bytes, std::uint64_t base, const pointer_plans& plans,
+               bool conservative, const std::vector<garbage_object>& all)
+      : objects_{objects}, bytes_{bytes}, base_{base}, plans_{plans}, conservative_{conservative}, all_{all} {
+    std::vector<bool> pointed(all.size());
+    for (std::uint32_t i = 0; i < all.size(); ++i) {
+      each_edge(i, [&](std::uint32_t to, std::uint64_t) {
+        if (to != i) pointed[to] = true;
+      });
+    }
+    ways_.resize(all.size());
+    for (std::uint32_t i = 0; i < all.size(); ++i) {
+      if (pointed[i]) continue;
+      begin(i);
+      ways_[i].alone = true;
+    }
+    spread();
+    // What is left are cycles and what hangs from them.
+    for (std::uint32_t i = 0; i < all.size(); ++i) {
+      if (ways_[i].depth != way_to::nothing) continue;
+      begin(i);
+      spread();
+    }
+  }
+  [[nodiscard]] const way_to& operator[](std::size_t i) const noexcept { return ways_[i]; }
+
+ private:
+  template <class Visit>
+  void each_edge(std::uint32_t i, Visit&& visit) const {
+    const auto o = payload_of(bytes_, all_[i].header, all_[i].room);
+    if (!o) return;
+    each_value(bytes_, *o, plans_, conservative_, [&](std::uint64_t v, std::uint64_t at) {
+      found_object target;
+      if (!objects_.find(v - base_, target)) return;
+      const auto found = std::lower_bound(all_.begin(), all_.end(), target.header,
+                                          [](const garbage_object& g, std::uint64_t h) { return g.header < h; });
+      if (found != all_.end() && found->header == target.header)
+        visit(static_cast<std::uint32_t>(found - all_.begin()), at);
+    });
+  }
+  void begin(std::uint32_t i) {
+    ways_[i].depth = 0;
+    queue_.push_back(i);
+  }
+  void spread() {
+    for (; next_ < queue_.size(); ++next_) {
+      const std::uint32_t i = queue_[next_];
+      each_edge(i, [&](std::uint32_t to, std::uint64_t at) {
+        if (ways_[to].depth != way_to::nothing) return;
+        ways_[to] = {i, ways_[i].depth + 1, false, at};
+        queue_.push_back(to);
+      });
+    }
+  }
+
+  const Objects& objects_;
+  const std::byte* bytes_;
+  const std::uint64_t base_;
+  const pointer_plans& plans_;
+  const bool conservative_;
+  const std::vector<garbage_object>& all_;
+  std::vector<way_to> ways_;
+  std::vector<std::uint32_t> queue_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace nvm::object

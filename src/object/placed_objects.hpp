@@ -1,0 +1,146 @@
+// The typed objects of a pool whose objects lie where the page map says, as a collector sees them: which object a place
+// belongs to, its mark, and all that have none.
+//
+// survey() reads the page map and every extent's header once and believes none of it unchecked; find() and the passes
+// afterwards rely on what it saw, so nothing may be allocated or freed meanwhile.  What it keeps is a byte a page and
+// the heads of runs.
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstdint>
+
+#include "object/mark_bits.hpp"
+#include "platform/platform.hpp"
+#include "pool/pool.hpp"
+
+namespace nvm::object {
+
+class placed_objects {
+ public:
+  // `base` is mapped as far as `g` says the pool has grown.
+  placed_objects(const std::byte* base, const geometry& g) noexcept
+      : base_{base},
+        g_{g},
+        fine_{layout::shape_of(layout::page_kind::fine, g.page_shift)},
+        coarse_{layout::shape_of(layout::page_kind::coarse, g.page_shift)},
+        kinds_{g.size_pages},
+        heads_{g.size_pages},
+        marks_{round_up(g.size_pages, layout::coarse_extent_pages) * fine_.words} {}
+
+  // errc::corrupt: metadata that fails its check, named; errc::no_memory.
+  [[nodiscard]] status survey(unsigned threads) noexcept;
+
+  // The typed object whose room holds the byte at `offset`, which may be any number.
+  [[nodiscard]] bool find(std::uint64_t offset, found_object& out) const noexcept {
+    if (!g_.in_data(offset, 1)) return false;
+    const std::uint64_t page = g_.page_of(offset);
+    switch (kind_of(page)) {
+      case kind::fine:
+        return find_slot(page, fine_, offset, out);
+      case kind::coarse:
+        return find_slot(page, coarse_, offset, out);
+      case kind::run:
+        return found_run(page, out);
+      case kind::none:
+        break;
+    }
+    const std::uint64_t head = round_down(page, layout::coarse_extent_pages);
+    if (kind_of(head) == kind::coarse) return find_slot(head, coarse_, offset, out);
+    const auto run = heads_.last(page);
+    return run && kind_of(*run) == kind::run && found_run(*run, out) && offset - out.header < out.room;
+  }
+
+  [[nodiscard]] mark_bits& marks() noexcept { return marks_; }
+  // The object of a mark that was set.
+  [[nodiscard]] found_object object_of(mark_place p) const noexcept;
+
+  // Calls visit(found_object) for each object of pages [first, end) without a mark, in the order of addresses: an
+  // allocation word and its mark word at a time.
+  template <class Visit>
+  void each_unmarked(std::uint64_t first, std::uint64_t end, Visit&& visit) const {
+    each_of(first, end, [this](std::uint64_t index) { return ~marks_.word(index); }, visit);
+  }
+  // The same of all objects.
+  template <class Visit>
+  void each(std::uint64_t first, std::uint64_t end, Visit&& visit) const {
+    each_of(first, end, [](std::uint64_t) { return ~std::uint64_t{0}; }, visit);
+  }
+  [[nodiscard]] std::uint64_t units() const noexcept { return g_.size_pages; }  // which `first` and `end` count
+
+  [[nodiscard]] std::uint64_t objects() const noexcept { return objects_.load(std::memory_order_relaxed); }
+
+ private:
+  enum class kind : std::uint8_t { none = 0, run = 1, fine = 2, coarse = 3 };
+
+  [[nodiscard]] kind kind_of(std::uint64_t page) const noexcept {
+    return static_cast<kind>(kinds_[page].load(std::memory_order_relaxed));
+  }
+  [[nodiscard]] bool found_run(std::uint64_t page, found_object& out) const noexcept {
+    const std::uint64_t length = load_word(base_, g_.entry_offset(page)) & 0xFFFF'FFFF;
+    out = {g_.page_offset(page), length << g_.page_shift, {page * fine_.words, 0}};
+    return true;
+  }
+  // The last object that begins at or before the slot.  An allocation word more than one before it is looked at only
+  // for objects that are longer than 56 slots.
+  [[nodiscard]] bool find_slot(std::uint64_t page, const layout::extent_shape& s, std::uint64_t offset,
+                               found_object& out) const noexcept {
+    const std::uint64_t at = g_.page_offset(page);
+    const auto slot = static_cast<unsigned>((offset - at) >> s.slot_shift);
+    unsigned w = slot / checked_bits;
+    std::uint64_t bits = first_word(at, w) & ((std::uint64_t{2} << slot % checked_bits) - 1);
+    while (bits == 0) {
+      if (w-- == 0) return false;
+      bits = first_word(at, w);
+    }
+    const unsigned bit = 63U - static_cast<unsigned>(std::countl_zero(bits));
+    return found_slot(page, at, s, w, bit, out) && offset - out.header < out.room;
+  }
+  [[nodiscard]] bool found_slot(std::uint64_t page, std::uint64_t at, const layout::extent_shape& s, unsigned w,
+                                unsigned bit, found_object& out) const noexcept {
+    const unsigned first = w * checked_bits + bit;
+    const unsigned slots = layout::slots_of_length(static_cast<std::uint8_t>(base_[at + s.lengths_at + first]));
+    out = {at + (std::uint64_t{first} << s.slot_shift),
+           std::uint64_t{slots} << s.slot_shift,
+           {page * fine_.words + w, bit}};
+    return true;
+  }
+  [[nodiscard]] std::uint64_t first_word(std::uint64_t extent, unsigned w) const noexcept {
+    return load_word(base_, extent + layout::first_words_at + w * 8) & checked_mask;
+  }
+
+  template <class Wanted, class Visit>
+  void each_of(std::uint64_t first, std::uint64_t end, Wanted&& wanted, Visit& visit) const {
+    found_object o;
+    for (std::uint64_t page = first; page < end; ++page) {
+      const kind k = kind_of(page);
+      if (k == kind::none) continue;
+      const std::uint64_t marks = page * fine_.words;
+      if (k == kind::run) {
+        if ((wanted(marks) & 1) != 0 && found_run(page, o)) visit(o);
+        continue;
+      }
+      const layout::extent_shape& s = k == kind::fine ? fine_ : coarse_;
+      const std::uint64_t at = g_.page_offset(page);
+      for (unsigned w = 0; w < s.words; ++w) {
+        for (std::uint64_t left = first_word(at, w) & wanted(marks + w); left != 0; left &= left - 1) {
+          if (found_slot(page, at, s, w, static_cast<unsigned>(std::countr_zero(left)), o)) visit(o);
+        }
+      }
+    }
+  }
+
+  // Part of survey(); false: `outcome` says why.
+  [[nodiscard]] status survey_pages(std::uint64_t first, std::uint64_t end) noexcept;
+  [[nodiscard]] status survey_extent(std::uint64_t page, layout::page_kind k) noexcept;
+
+  const std::byte* base_;
+  geometry g_;
+  layout::extent_shape fine_, coarse_;
+  sparse_array<std::uint8_t> kinds_;  // of pages that are heads of typed objects or of their extents
+  page_heads heads_;
+  mark_bits marks_;
+  std::atomic<std::uint64_t> objects_{0};
+};
+
+}  // namespace nvm::object

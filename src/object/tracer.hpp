@@ -1,0 +1,271 @@
+// Marks what can be reached: the first half of the tracing collector (HEAPO, section II-D).  The second half, allocation
+// words against mark words, is each_unmarked() of the objects.
+//
+// From the roots that it is given it follows the pointer words that the plans of the types name, or, conservatively,
+// every aligned word.  A value counts where it leads into the room of an object: to its payload, behind its beginning,
+// or to its header.  What leads into the pool and to no object is ignored and counted (fields that were never written
+// may hold anything), and so is what leads elsewhere.
+//
+// Objects is placed_objects or listed_objects.  Nothing may change meanwhile.  No recursion: a stack of bounded size for
+// each thread (trace_work.hpp).
+#pragma once
+
+#include <array>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "object/pointer_walk.hpp"
+#include "object/trace_work.hpp"
+#include "platform/platform.hpp"
+#include "space/aligned_layout.hpp"
+#include "space/space.hpp"
+
+namespace nvm::object {
+
+// Objects that the library makes for itself, key-value stores (kv_layout.hpp): they name each other by places and not
+// by pointers, and are never garbage.
+constexpr bool is_librarys_own(std::uint32_t type) noexcept { return type >> 8 == 0xF04B56; }
+
+struct trace_settings {
+  unsigned threads = 1;
+  bool conservative = false;           // every aligned word may be a pointer, whatever the types say
+  bool undescribed_are_bytes = false;  // objects of types that nobody describes have no pointers
+  std::size_t stack_max = std::size_t{1} << 16;
+  // Now and then, by the thread that called run(): objects marked so far.
+  void (*progress)(void* argument, std::uint64_t marked) = nullptr;
+  void* argument = nullptr;
+};
+
+struct trace_sums {
+  std::uint64_t objects = 0;   // reached
+  std::uint64_t bytes = 0;     // of these, as asked for
+  std::uint64_t pointers = 0;  // that are not null
+  std::uint64_t stray = 0;     // into the pool, to no object
+  std::uint64_t foreign = 0;   // to anywhere else
+  std::uint64_t overflows = 0;
+  std::map<std::uint32_t, std::uint64_t> undescribed;  // type -> objects
+};
+
+// What an object's header says, believed as far as its room goes.
+struct payload_place {
+  std::uint64_t at = 0;
+  std::uint64_t bytes = 0;
+  std::uint32_t type = 0;
+};
+[[nodiscard]] inline result<payload_place> payload_of(const std::byte* base, std::uint64_t header,
+                                                      std::uint64_t room) noexcept {
+  layout::object_header h;
+  if (room > sizeof h) {
+    std::memcpy(&h, base + header, sizeof h);
+    const std::uint64_t size = layout::object_size(h);
+    const auto a = layout::alignment_of(h, header);
+    if (layout::object_header_holds(h, header) && size <= room - sizeof h && a && a->gap <= room &&
+        size - a->padding() <= room - a->gap) {
+      return payload_place{header + a->gap, size - a->padding(), h.type};
+    }
+  }
+  return fail(errc::corrupt, "object at offset %lu: its header fails its check", header);
+}
+
+template <class Objects>
+class tracer {
+ public:
+  // Addresses [base, base + address_bytes) are the pool's; values in it are offsets from `base` wherever its bytes are
+  // mapped: at `bytes`.
+  tracer(Objects& objects, const std::byte* bytes, std::uint64_t base, std::uint64_t address_bytes,
+         const pointer_plans& plans, const trace_settings& settings) noexcept
+      : objects_{objects},
+        bytes_{bytes},
+        base_{base},
+        address_bytes_{address_bytes},
+        plans_{plans},
+        settings_{settings},
+        work_{objects.marks().words(), settings.stack_max} {}
+
+  // The object that holds the byte at this offset, if one does, is reached.  May throw std::bad_alloc.
+  void root(std::uint64_t offset) {
+    found_object o;
+    if (objects_.find(offset, o) && objects_.marks().set(o.mark)) work_.add({o.header, o.room, 0});
+  }
+  // The values of aligned words in [from, from + n) are roots: of bytes that have no type.  May throw std::bad_alloc.
+  void roots_in(std::uint64_t from, std::uint64_t n) {
+    for (std::uint64_t at = from; at + 8 <= from + n; at += 8) {
+      if (const std::uint64_t v = word_at(at); v - base_ < address_bytes_) root(v - base_);
+    }
+  }
+
+  // Marks all that the roots lead to.  errc::corrupt: an object's header fails its check; errc::no_memory.  May be
+  // called again after more roots.
+  [[nodiscard]] status run() {
+    if (!work_.exists()) return fail(errc::no_memory, "no volatile memory for the work of a collection");
+    do {
+      platform::run_parts(settings_.threads, [this](unsigned part) noexcept {
+        try {
+          worker{*this, part}.run();
+        } catch (const std::bad_alloc&) {
+          failed(errc::no_memory, 0, 0);
+        }
+      });
+    } while (!work_.stopped() && work_.take_up_left_over(objects_));
+    sums_.overflows = work_.overflows();
+    if (error_ == errc::no_memory) return fail(errc::no_memory, "no volatile memory to mark objects");
+    if (error_ == errc::corrupt) return payload_of(bytes_, damaged_.header, damaged_.room).error();
+    return {};
+  }
+  [[nodiscard]] const trace_sums& sums() const noexcept { return sums_; }
+
+ private:
+  static constexpr std::uint64_t segment_bytes = 32768;  // of an object that are followed at once
+  static constexpr unsigned ahead = 16;                  // objects that are on their way into the cache
+  static constexpr unsigned turns_between = 64;
+
+  class worker {
+   public:
+    worker(tracer& of, unsigned part) : of_{of}, tells_{part == 0 && of.settings_.progress != nullptr} {
+      stack_.reserve(of.work_.stack_max() + ahead + 1);
+    }
+    void run() {
+      of_.work_.join();
+      do {
+        drain();
+      } while (of_.work_.take(stack_));
+      of_.add(mine_);
+    }
+
+   private:
+    // Objects pass through a short queue on their way from the stack, so that their first lines arrive meanwhile.
+    void drain() {
+      unsigned turns = 0;
+      for (;;) {
+        while (queued_ < ahead && !stack_.empty()) {
+          queue_[(first_ + queued_++) % ahead] = stack_.back();
+          stack_.pop_back();
+          __builtin_prefetch(of_.bytes_ + queue_[(first_ + queued_ - 1) % ahead].header);
+        }
+        if (queued_ == 0) return;
+        const grey_object g = queue_[first_];
+        first_ = (first_ + 1) % ahead;
+        --queued_;
+        if (++turns % turns_between == 0) {
+          if (of_.work_.stopped()) return;
+          if (of_.work_.hungry() && stack_.size() >= 2) of_.work_.give(stack_);
+          if (tells_ && turns % 8192 == 0) of_.settings_.progress(of_.settings_.argument, mine_.objects);
+        }
+        follow(g);
+      }
+    }
+
+    void follow(const grey_object& g) {
+      const auto o = payload_of(of_.bytes_, g.header, g.room);
+      if (!o) return of_.failed(errc::corrupt, g.header, g.room);
+      if (g.from == 0) {
+        ++mine_.objects;
+        mine_.bytes += o->bytes;
+      }
+      if (of_.settings_.conservative) return follow_all(g, *o);
+      const pointer_plan* plan = plan_of(o->type);
+      if (plan == nullptr || plan->none()) return;
+      const std::uint64_t to = segment(g, *o);
+      plan->each_in(o->bytes, g.from, to, [&](const pointer_word& w) {
+        // A word on the border of two segments is the first one's.
+        if (w.kind == layout::field_kind::pointer && (w.at >= g.from || g.from == 0)) value(of_.word_at(o->at + w.at));
+      });
+    }
+    void follow_all(const grey_object& g, const payload_place& o) {
+      const std::uint64_t to = segment(g, o);
+      for (std::uint64_t at = g.from; at + 8 <= to; at += 8) value(of_.word_at(o.at + at));
+    }
+    // Where to stop; the rest is work of its own.
+    std::uint64_t segment(const grey_object& g, const payload_place& o) {
+      if (o.bytes - g.from <= segment_bytes) return o.bytes;
+      const std::uint64_t to = g.from + segment_bytes;
+      // Beyond the bound for no more than the queue holds.
+      stack_.push_back({g.header, g.room, to});
+      return to;
+    }
+
+    void value(std::uint64_t v) {
+      if (v == 0) return;
+      const std::uint64_t offset = v - of_.base_;
+      if (offset >= of_.address_bytes_) {
+        if (of_.settings_.conservative) return;
+        ++mine_.pointers;
+        ++mine_.foreign;
+        return;
+      }
+      ++mine_.pointers;
+      found_object o;
+      if (!of_.objects_.find(offset, o)) {
+        ++mine_.stray;
+        return;
+      }
+      if (!of_.objects_.marks().set(o.mark)) return;
+      if (stack_.size() >= of_.work_.stack_max()) return of_.work_.leave_over(o.mark);
+      stack_.push_back({o.header, o.room, 0});
+    }
+
+    // nullptr: objects of the type are not looked into.
+    const pointer_plan* plan_of(std::uint32_t type) {
+      known& k = known_[(type ^ type >> 8) % known_.size()];
+      if (!k.any || k.type != type) k = {type, true, of_.plans_.find(type)};
+      if (k.plan == nullptr && !is_librarys_own(type) && !of_.settings_.undescribed_are_bytes)
+        ++mine_.undescribed[type];
+      return k.plan;
+    }
+
+    struct known {
+      std::uint32_t type = 0;
+      bool any = false;
+      const pointer_plan* plan = nullptr;
+    };
+    tracer& of_;
+    const bool tells_;
+    std::vector<grey_object> stack_;
+    std::array<grey_object, ahead> queue_{};
+    unsigned first_ = 0;
+    unsigned queued_ = 0;
+    std::array<known, 64> known_{};
+    trace_sums mine_;
+  };
+
+  [[nodiscard]] std::uint64_t word_at(std::uint64_t offset) const noexcept {
+    std::uint64_t v;
+    std::memcpy(&v, bytes_ + offset, sizeof v);
+    return v;
+  }
+  void add(const trace_sums& s) {
+    const std::lock_guard guard{lock_};
+    sums_.objects += s.objects;
+    sums_.bytes += s.bytes;
+    sums_.pointers += s.pointers;
+    sums_.stray += s.stray;
+    sums_.foreign += s.foreign;
+    for (const auto& [type, n] : s.undescribed) sums_.undescribed[type] += n;
+  }
+  void failed(errc why, std::uint64_t header, std::uint64_t room) noexcept {
+    {
+      const std::lock_guard guard{lock_};
+      if (error_ == errc::ok) {
+        error_ = why;
+        damaged_ = {header, room, 0};
+      }
+    }
+    work_.stop();
+  }
+
+  Objects& objects_;
+  const std::byte* bytes_;
+  const std::uint64_t base_;
+  const std::uint64_t address_bytes_;
+  const pointer_plans& plans_;
+  const trace_settings settings_;
+  trace_work work_;
+  std::mutex lock_;
+  trace_sums sums_;
+  errc error_ = errc::ok;
+  grey_object damaged_;
+};
+
+}  // namespace nvm::object
