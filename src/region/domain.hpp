@@ -85,7 +85,9 @@ struct thread_state {
   unsigned in_place = 0;
   counter replicas_made;
   counter replicas_given;
-  counter grown;  // in place
+  counter grown;         // in place
+  counter moved;         // out of the way
+  bool gathers = false;  // it moves regions now
 };
 
 template <media M>
@@ -129,6 +131,8 @@ class domain {
   [[nodiscard]] result<set*> create(std::string_view name) noexcept;
   // Nobody uses it.
   void drop(set& s) noexcept;
+  // While it is held no set comes or goes, and no place is given back.
+  [[nodiscard]] std::mutex& giving() noexcept { return giving_; }
   [[nodiscard]] set* at(unsigned index) const noexcept { return sets_[index].get(); }
 
   // ---- threads ----
@@ -273,6 +277,7 @@ class domain {
       out.replicas_made += t->replicas_made.get();
       out.replicas_given += t->replicas_given.get();
       out.grown += t->grown.get();
+      out.moved += t->moved.get();
       for (unsigned i = 0; i < techniques; ++i) {
         out.changes[i] += t->changes[i].get();
         out.bytes[i] += t->bytes[i].get();

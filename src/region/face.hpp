@@ -45,6 +45,7 @@ struct statistics {
   std::array<std::uint64_t, techniques> bytes{};    // that callers wrote
   std::uint64_t transactions = 0;
   std::uint64_t grown = 0;          // runs that got the pages after them
+  std::uint64_t moved = 0;          // regions, to make a long run of scattered pages
   std::uint64_t levelled = 0;       // copies because of the levelling counter
   std::uint64_t waiting_bytes = 0;  // of places that were left and are not free yet
   std::uint64_t leases = 0;         // that are held

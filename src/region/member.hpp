@@ -22,7 +22,8 @@ struct member {
   mode how = mode::adaptive;
   bool created = false;
   bool dropped = false;
-  bool touched = false;  // its header changes
+  bool touched = false;    // its header changes
+  bool relocates = false;  // it moves, and nothing else
 
   // ---- planned at commit ----
   technique by = technique::record;

@@ -21,6 +21,10 @@
 
 namespace nvm::region {
 
+namespace detail {
+struct stretch;
+}
+
 template <media M>
 class transaction {
  public:
@@ -147,6 +151,11 @@ class transaction {
   [[nodiscard]] result<std::uint64_t> publish() noexcept;
   void count(const member& m) noexcept;
   void end() noexcept;
+
+  // ---- a long run of scattered pages (gather.hpp) ----
+  [[nodiscard]] std::vector<detail::stretch> find_stretches() const;
+  [[nodiscard]] bool move_away(const detail::stretch& from) noexcept;
+  [[nodiscard]] bool gather(std::uint64_t count) noexcept;
 
   // ---- in place (partner_writes.hpp) ----
   [[nodiscard]] bool is_within(const member& m) const noexcept;
@@ -405,5 +414,6 @@ void transaction<M>::end() noexcept {
 
 }  // namespace nvm::region
 
+#include "region/gather.hpp"
 #include "region/partner_writes.hpp"
 #include "region/transaction_commit.hpp"

@@ -30,12 +30,13 @@ void transaction<M>::plan(member& m, bool large_by_copy) noexcept {
   m.dissolves = e.partner != 0 && (m.touched || low + high != 0);
   m.home = m.dissolves && set_.partners_of.at(e.partner).newest_here ? e.home() : 0;
   m.by = technique::header;
-  if (m.dropped || low + high == 0) return;
+  if (m.dropped || (low + high == 0 && !m.relocates)) return;
   const bool has_place = e.place.load(std::memory_order_relaxed) != 0;
   const bool small = low + high <= checked_max;
   // Bytes that were cut off are there until the commit, and must not be written over before.
   const bool over_cut = m.survived < e.written.load(std::memory_order_relaxed) && high > checked_max;
-  bool moves = !has_place || over_cut || (m.written > e.capacity && (low != 0 || !grow_in_place(e, m.written)));
+  bool moves =
+      !has_place || m.relocates || over_cut || (m.written > e.capacity && (low != 0 || !grow_in_place(e, m.written)));
   if (!moves && low != 0) {
     const std::uint64_t before = e.length.load(std::memory_order_relaxed);
     const bool major = !small && 2 * low >= before;
@@ -98,20 +99,31 @@ bool transaction<M>::forget_leases(entry& e) noexcept {
 template <media M>
 result<std::uint64_t> transaction<M>::slot(unsigned in_class) noexcept {
   auto at = set_.where.take_slot(in_class, thread_.number);
-  if (at || at.error() != errc::no_space) return at;
+  if (at || at.error() != errc::no_space || thread_.gathers) return at;
   domain_.reclaim(thread_);
   return set_.where.take_slot(in_class, thread_.number);
 }
 
 template <media M>
 status transaction<M>::run(member& m, std::uint64_t capacity) noexcept {
-  auto at = set_.where.take_run(capacity, thread_.number);
-  if (!at && at.error() == errc::no_space) {
+  const auto take = [&] { return set_.where.take_run(capacity, thread_.number); };
+  auto at = take();
+  const auto is_full = [&] { return !at && at.error() == errc::no_space && !thread_.gathers; };
+  if (is_full()) {
     domain_.reclaim(thread_);
-    at = set_.where.take_run(capacity, thread_.number);
-    // Room to grow is a wish.
-    if (!at && at.error() == errc::no_space && capacity > m.written) {
-      at = set_.where.take_run(capacity = m.written, thread_.number);
+    at = take();
+  }
+  // Room to grow is a wish.
+  if (is_full() && capacity > m.written) {
+    capacity = m.written;
+    at = take();
+  }
+  if (is_full() && gather(ceil_div(capacity, domain_.pages().sizes().page_bytes()))) {
+    // What was left there comes back when its readers have moved on.
+    for (unsigned i = 0; i < 16 && is_full(); ++i) {
+      if (i != 0) std::this_thread::yield();
+      domain_.reclaim(thread_);
+      at = take();
     }
   }
   if (!at) return at.error();
@@ -427,7 +439,8 @@ status transaction<M>::commit() noexcept {
   }
   domain_.left().spare(promised_);
   promised_ = 0;
-  thread_.transactions.add(1);
+  const bool relocates = !members_.empty() && members_.front().relocates;
+  thread_.transactions.add(relocates ? 0 : 1);
   if constexpr (M::atomic_batches) thread_.position = std::max<lsn_t>(thread_.position, *version);
   for (member& m : members_) {
     count(m);

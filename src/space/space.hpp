@@ -287,6 +287,10 @@ class space final : public space_types, public structure_pages {
   [[nodiscard]] status extend(std::uint64_t offset, std::uint64_t pages) noexcept override;
   void shorten(std::uint64_t offset, std::uint64_t pages) noexcept override;
   void release(std::uint64_t offset, std::uint64_t pages) noexcept override;
+  [[nodiscard]] bool take_free(std::uint64_t offset, std::uint64_t pages) noexcept override {
+    return index_.pages.take_at(index_.sizes().page_of(offset), pages);
+  }
+  [[nodiscard]] bool is_free(std::uint64_t page) const noexcept override { return index_.pages.is_free(page); }
   [[nodiscard]] std::uint64_t free_pages() const noexcept override {
     return index_.pages.free_pages() + (index_.sizes().capacity_pages - index_.pages.size_pages());
   }

@@ -67,6 +67,11 @@ class structure_pages {
   // release(), or the next opening of the pool.
   virtual void shorten(std::uint64_t offset, std::uint64_t pages) noexcept = 0;
   virtual void release(std::uint64_t offset, std::uint64_t pages) noexcept = 0;
+  // Pages that are nobody's get no other use before release(), or the next opening of the pool; nothing is written.
+  // False: one of them is in use.
+  [[nodiscard]] virtual bool take_free(std::uint64_t offset, std::uint64_t pages) noexcept = 0;
+  // At this moment.
+  [[nodiscard]] virtual bool is_free(std::uint64_t page) const noexcept = 0;
   // Pages that the pool has free, or can grow by.
   [[nodiscard]] virtual std::uint64_t free_pages() const noexcept = 0;
 

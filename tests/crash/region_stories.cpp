@@ -233,6 +233,20 @@ void leased_in_a_full_pool(player& p) {
   (void)p.try_change("a", p.creation(2, 5800, 5800));
 }
 
+// Free pages are there, but regions lie between them; one that moves has a record that counts.
+void regions_make_way(player& p) {
+  p.make_set("a");
+  std::uint64_t last = 1;
+  while (last < 20 && p.try_change("a", p.creation(last + 1, 6000, 6000))) ++last;
+  for (std::uint64_t rid = 2; rid <= last; rid += 2) p.drop("a", rid);
+  p.collect();
+  p.on_machine().explore_from_here();
+  p.write("a", 5, 10, 30);
+  p.create("a", 30, 19'000, 19'000);
+  p.write("a", 3, 10, 30);
+  p.write("a", 5, 3000, 3000);
+}
+
 void groups_of_one(player& p) {
   p.make_set("a");
   p.create("a", 1, 100, 100);
@@ -615,6 +629,7 @@ const std::vector<region_story>& region_stories() {
       {"one moves for levelling", one_moves_for_levelling},
       {"one grows in place", one_grows_in_place, 120},
       {"tails are withdrawn", tails_are_withdrawn, 72},
+      {"regions make way", regions_make_way, 72},
       {"one is leased", one_is_leased, 120},
       {"leased in a full pool", leased_in_a_full_pool, 72},
       {"groups of one", groups_of_one, 120},

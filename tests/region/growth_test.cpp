@@ -163,5 +163,86 @@ TEST_F(region_growth, loses_no_page_with_its_set) {
   EXPECT_EQ(pool->free_pages(), free);
 }
 
+// ---- long runs of scattered pages ----------------------------------------------------------------------------------
+
+TEST(region_gather, takes_the_window_that_moves_the_fewest_pages) {
+  using detail::stretch;
+  const auto free = [](std::uint64_t first, std::uint64_t count) { return stretch{first, count}; };
+  const auto used = [](std::uint64_t first, std::uint64_t count) { return stretch{first, count, first, 0, false}; };
+  // Pages 30 to 33 and 64 are of others.
+  const stretch all[] = {free(0, 10), used(10, 15), free(25, 5), free(34, 6), used(40, 4), free(44, 20), free(65, 20)};
+  const auto is = [&](std::uint64_t count, std::uint64_t first, std::size_t begin, std::size_t end) {
+    const detail::window w = detail::cheapest_window(all, count, 61);
+    EXPECT_EQ(w.first, first) << count;
+    EXPECT_EQ(w.begin, begin) << count;
+    EXPECT_EQ(w.end, end) << count;
+  };
+  is(8, 2, 0, 1);
+  is(20, 44, 5, 6);
+  is(24, 40, 4, 6);
+  is(25, 39, 3, 6);
+  is(30, 34, 3, 6);
+  for (const std::uint64_t none : {31, 62}) EXPECT_EQ(detail::cheapest_window(all, none, 61).end, 0U) << none;
+}
+
+// Every other one goes: half of the pool is free, and nowhere more than a few pages of it.
+class region_gathering : public region_growth {
+ protected:
+  void scatter() {
+    start(256, 256);
+    const std::uint64_t last = fill(12'000);
+    for (std::uint64_t rid = 100; rid < last; rid += 2) {
+      ASSERT_TRUE(change(rid, true, [&](auto& tx) { return tx.drop(rid); }));
+      model.erase(rid);
+    }
+    collect();
+  }
+};
+
+TEST_F(region_gathering, moves_regions_to_make_a_long_run) {
+  scatter();
+  const std::uint64_t free = pool->free_pages();
+  ASSERT_GT(free, 60U);
+  EXPECT_TRUE(create(1, 160'000)) << last_message();
+  EXPECT_GT(sum().moved, 5U);
+  compare();
+  collect();
+  EXPECT_EQ(pool->free_pages(), free - 40);
+  EXPECT_TRUE(append(1, 40'000)) << last_message();
+  compare();
+  crash();
+  EXPECT_TRUE(create(2, 40'000)) << last_message();
+  crash();
+}
+
+TEST_F(region_gathering, leaves_regions_alone_that_are_leased_or_held) {
+  scatter();
+  auto& other = pool->join();
+  std::vector<lease> leases;
+  std::vector<std::unique_ptr<transaction<media_type>>> open;
+  unsigned i = 0;
+  for (const auto& [rid, bytes] : model) {
+    if (++i % 8 == 0) {
+      const auto l = hold(pool->all(), *set, *t, rid);
+      ASSERT_TRUE(l) << last_message();
+      leases.push_back(*l);
+    } else if (i % 8 == 4) {
+      const domain<media_type>::inside here{pool->all(), other};
+      open.push_back(std::make_unique<transaction<media_type>>(pool->all(), *set, other));
+      ASSERT_TRUE(open.back()->join(rid)) << last_message();
+    }
+  }
+  EXPECT_EQ(create(1, 160'000).error(), errc::no_space);
+  EXPECT_TRUE(create(2, 60'000)) << last_message();
+  for (const auto& tx : open) {
+    const domain<media_type>::inside here{pool->all(), other};
+    tx->abort();
+  }
+  open.clear();  // before their thread
+  compare();
+  for (const lease& l : leases) ASSERT_TRUE(let_go(pool->all(), l));
+  crash();
+}
+
 }  // namespace
 }  // namespace nvm::region::testing
