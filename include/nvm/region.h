@@ -46,13 +46,34 @@ enum nvm_regions_flags {
   NVM_REGIONS_NO_WAIT = 1 /* on ssd: calls return before they are durable; nvm_regions_wait() waits.  Of the handle. */
 };
 
+/* How readers see bytes of one moment (Lewat, section IV-F). */
+enum nvm_regions_readers {
+  NVM_READERS_AS_THEY_ARE = 0, /* by version at first */
+  NVM_READERS_BY_VERSION = 1,  /* a reader stores nothing, and reads again what was changed meanwhile; after 16 times it
+                                  is counted */
+  NVM_READERS_COUNTED = 2      /* the paper's: each reader is counted, by two locked instructions on a line that all of
+                                  them share; a writer that stores home waits for them, and after a while keeps new ones
+                                  out */
+};
+
+/* How adaptive transactions choose (Lewat, section IV-E). */
+enum nvm_regions_decide {
+  NVM_REGION_DECIDE_AS_IT_IS = 0,   /* by thresholds at first */
+  NVM_REGION_DECIDE_THRESHOLDS = 1, /* the paper's: 512 bytes, half of the region */
+  NVM_REGION_DECIDE_MEASURED = 2    /* the cheapest by what a fence, a line and a byte cost on this machine and medium,
+                                       measured once in an open pool, for some 500 us at most.  On ssd, and in a full
+                                       pool: by thresholds */
+};
+
 /* Zero-initialise, then set what matters. */
 typedef struct nvm_regions_options {
   uint32_t flags;    /* enum nvm_regions_flags */
   uint32_t mode;     /* 0: a missing set is made; 1: it is NVM_E_NOT_FOUND; 2: an existing one is NVM_E_EXISTS */
   uint32_t replicas; /* regions that may have a replica at a time (NVM_REGION_REPLICA), until it is set anew; 0: as it
                         is, 256 at first */
-  uint32_t reserved[5];
+  uint32_t readers;  /* enum nvm_regions_readers, of the set, until it is set anew; not kept on media */
+  uint32_t decide;   /* enum nvm_regions_decide, of the set, until it is set anew; not kept on media */
+  uint32_t reserved[3];
 } nvm_regions_options;
 
 /* Opens a set of the pool; NULL options: all zero.  The first call in a pool repairs what a crash has left: time in
@@ -195,7 +216,12 @@ typedef struct nvm_region_statistics {
   uint64_t levelled;       /* copies for wear-levelling alone */
   uint64_t waiting_bytes;  /* of places that were left, until readers and the log need them no longer */
   uint64_t leases;         /* that are held */
-  uint64_t reserved[2];
+  uint64_t moved;          /* regions, to make a long run of scattered pages */
+  uint64_t fence_ps;       /* picoseconds of a fence; 0: nobody has asked (NVM_REGION_DECIDE_MEASURED) */
+  uint64_t line_ps;        /* ... of a line that is written back */
+  uint64_t copied_line_ps; /* ... of one that is copied past the caches */
+  uint64_t byte_ps;        /* ... of a byte of a checksum */
+  uint64_t reserved[5];
 } nvm_region_statistics;
 /* Of all sets of the set's pool. */
 NVM_API int nvm_region_get_statistics(nvm_regions *set, nvm_region_statistics *out);

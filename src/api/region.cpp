@@ -162,6 +162,12 @@ result<nvm_regions*> open_one(NVM_POOL* pool, const char* name, const nvm_region
     return fail(errc::invalid, "flags %u are none of enum nvm_regions_flags", o.flags);
   }
   if (o.mode > 2) return fail(errc::invalid, "mode %u: expected 0, 1 or 2", o.mode);
+  if (o.readers > NVM_READERS_COUNTED) {
+    return fail(errc::invalid, "readers %u are none of enum nvm_regions_readers", o.readers);
+  }
+  if (o.decide > NVM_REGION_DECIDE_MEASURED) {
+    return fail(errc::invalid, "decide %u is none of enum nvm_regions_decide", o.decide);
+  }
   for (const std::uint32_t r : o.reserved) {
     if (r != 0) return fail(errc::invalid, "a reserved field of nvm_regions_options is %u, expected 0", r);
   }
@@ -180,6 +186,8 @@ result<nvm_regions*> open_one(NVM_POOL* pool, const char* name, const nvm_region
     if (!found) return found.error();
   }
   if (o.replicas != 0) (*found)->limit_replicas(o.replicas);
+  if (o.decide != NVM_REGION_DECIDE_AS_IT_IS) (*found)->decide_by_costs(o.decide == NVM_REGION_DECIDE_MEASURED);
+  if (o.readers != NVM_READERS_AS_THEY_ARE) (*found)->count_readers(o.readers == NVM_READERS_COUNTED);
   return handle(pool, **all, name, *found, (o.flags & NVM_REGIONS_NO_WAIT) == 0);
 }
 
@@ -486,6 +494,11 @@ int nvm_region_get_statistics(nvm_regions* set, nvm_region_statistics* out) {
   out->levelled = s.levelled;
   out->waiting_bytes = s.waiting_bytes;
   out->leases = s.leases;
+  out->moved = s.moved;
+  out->fence_ps = s.costs[0];
+  out->line_ps = s.costs[1];
+  out->copied_line_ps = s.costs[2];
+  out->byte_ps = s.costs[3];
   return 0;
 }
 

@@ -41,6 +41,10 @@ class open_set {
   [[nodiscard]] virtual std::uint64_t count() noexcept = 0;
   // How many regions may have replicas.
   virtual void limit_replicas(std::uint32_t most) noexcept = 0;
+  // Whether readers are counted, as the paper's are.
+  virtual void count_readers(bool yes) noexcept = 0;
+  // By measured costs, or by the paper's thresholds.  One caller at a time.
+  virtual void decide_by_costs(bool yes) noexcept = 0;
   [[nodiscard]] virtual result<std::uint64_t> read(unsigned who, std::uint64_t rid, std::uint64_t offset,
                                                    std::span<std::byte> to) noexcept = 0;
   [[nodiscard]] virtual result<std::uint64_t> length(unsigned who, std::uint64_t rid) noexcept = 0;

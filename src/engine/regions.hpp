@@ -186,6 +186,11 @@ class regions final : public region_side {
     one_set(regions& all, state& of) noexcept : all_{all}, of_{of} {}
     std::uint64_t count() noexcept override { return of_.regions.count(); }
     void limit_replicas(std::uint32_t most) noexcept override { of_.partners_of.limit(most); }
+    void count_readers(bool yes) noexcept override { of_.count_readers(yes); }
+    void decide_by_costs(bool yes) noexcept override {
+      const std::lock_guard guard{all_.lock_};
+      of_.decide_by_costs(yes && all_.domain_.know_costs());
+    }
     result<std::uint64_t> read(unsigned who, std::uint64_t rid, std::uint64_t offset,
                                std::span<std::byte> to) noexcept override {
       return region::read(all_.domain_, of_, all_.at(who), rid, offset, to);

@@ -17,8 +17,9 @@ namespace detail {
 inline constexpr unsigned tries_max = 16;
 
 // Calls body(length, written, place) with what belongs together, until nothing changed meanwhile.
+// `counted`: as the paper's readers (region_lock.hpp).
 template <class Body>
-[[nodiscard]] status read_entry(const entry& e, std::uint64_t& newest, Body&& body) noexcept {
+[[nodiscard]] status read_entry(const entry& e, bool counted, std::uint64_t& newest, Body&& body) noexcept {
   auto& lock = const_cast<region_lock&>(e.lock);
   const auto look = [&](auto&& holds) -> status {
     const std::uint64_t length = e.length.load(std::memory_order_acquire);
@@ -33,13 +34,13 @@ template <class Body>
     if (length == entry::dropped) return fail(errc::not_found, "there is no region %lu", e.rid);
     return body(length, written, place);
   };
-  for (unsigned i = 0; i < tries_max; ++i) {
+  for (unsigned i = 0; i < tries_max && !counted; ++i) {
     const std::uint64_t begun = lock.begin_read();
     const auto holds = [&] { return lock.end_read(begun); };
     status s = look(holds);
     if (holds() || planted(plant::reads_not_validated)) return s;
   }
-  lock.register_reader();
+  counted ? lock.count_reader() : lock.register_reader();
   status s = look([] { return true; });
   lock.leave_reading();
   return s;
@@ -59,8 +60,8 @@ template <media M>
   }
   std::uint64_t n = 0;
   std::uint64_t newest = 0;
-  const status done =
-      detail::read_entry(*e, newest, [&](std::uint64_t length, std::uint64_t written, std::uint64_t place) -> status {
+  const status done = detail::read_entry(
+      *e, s.counts_readers(), newest, [&](std::uint64_t length, std::uint64_t written, std::uint64_t place) -> status {
         if (offset > length)
           return fail(errc::invalid, "region %lu: offset %lu, it has %lu bytes", rid, offset, length);
         n = std::min<std::uint64_t>(to.size(), length - offset);
@@ -89,10 +90,11 @@ template <media M>
   }
   std::uint64_t bytes = 0;
   std::uint64_t newest = 0;
-  const status done = detail::read_entry(*e, newest, [&](std::uint64_t length, std::uint64_t, std::uint64_t) -> status {
-    bytes = length;
-    return {};
-  });
+  const status done = detail::read_entry(*e, s.counts_readers(), newest,
+                                         [&](std::uint64_t length, std::uint64_t, std::uint64_t) -> status {
+                                           bytes = length;
+                                           return {};
+                                         });
   if constexpr (M::atomic_batches) t.position = std::max<lsn_t>(t.position, newest);
   if (!done) {
     d.has_seen(t, s, nullptr);

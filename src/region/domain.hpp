@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "region/costs.hpp"
 #include "region/face.hpp"
 #include "region/leases.hpp"
 #include "region/limbo.hpp"
@@ -52,6 +53,20 @@ struct set_state {
   unsigned index;  // in the directory
   // Of an image medium: version of the last transaction that has made a region or taken one away.
   std::atomic<std::uint64_t> newest{0};
+
+  // How its changes are logged: by costs that domain::know_costs() has measured, or by the paper's thresholds.
+  // release: pairs with decides_by_costs(): they are known.
+  void decide_by_costs(bool yes) noexcept { decides_by_costs_.store(yes, std::memory_order_release); }
+  [[nodiscard]] bool decides_by_costs() const noexcept { return decides_by_costs_.load(std::memory_order_acquire); }
+  // Its readers are counted, as the paper's; at any time.
+  void count_readers(bool yes) noexcept { counts_readers_.store(yes, std::memory_order_relaxed); }
+  [[nodiscard]] bool counts_readers() const noexcept { return counts_readers_.load(std::memory_order_relaxed); }
+  // Looks in vain after which a writer keeps new readers out: those that register have lost often before.
+  [[nodiscard]] unsigned patience() const noexcept { return counts_readers() ? 64 : 0; }
+
+ private:
+  std::atomic<bool> counts_readers_{false};
+  std::atomic<bool> decides_by_costs_{false};
 };
 
 template <media M>
@@ -246,6 +261,14 @@ class domain {
   // What is stored in place gets into the replicas, where no thread holds the region.
   void catch_up() noexcept { catch_up(layout::partner_kind::replica); }
 
+  // ---- costs of this machine and medium ----
+
+  // False: they cannot be told: a medium whose changes are batches, or no page is free.  Measures once.  The caller lets
+  // one thread at a time ask.
+  [[nodiscard]] bool know_costs() noexcept;
+  [[nodiscard]] const write_costs& costs() const noexcept { return costs_; }
+  void assume_costs(const write_costs& c) noexcept { costs_ = c; }
+
   // ---- pages that truncated regions do not need (tails.hpp) ----
 
   // Less than a tenth of the pool is free.
@@ -283,6 +306,7 @@ class domain {
         out.bytes[i] += t->bytes[i].get();
       }
     }
+    out.costs = {costs_.fence, costs_.line, costs_.copied_line, costs_.byte};
     out.waiting_bytes = limbo_.bytes();
     out.leases = leases_.count();
   }
@@ -379,7 +403,25 @@ class domain {
   std::array<std::unique_ptr<thread>, epochs::threads_max> threads_;
   std::atomic<bool> cut_{true};  // a region may have pages that it does not need
   recovery_report report_;
+  write_costs costs_;
 };
+
+template <media M>
+bool domain<M>::know_costs() noexcept {
+  if constexpr (M::atomic_batches) return false;
+  if (costs_.fence != 0) return true;
+  const geometry& g = pages_.sizes();
+  // What a free page has is nothing.
+  for (std::uint64_t page = pages_.size_pages(); page-- > 0;) {
+    const std::uint64_t at = g.page_offset(page);
+    if (!pages_.is_free(page) || !pages_.take_free(at, 1)) continue;
+    platform::memory_watch::accessible(base_ + at, cost_scratch_bytes);
+    costs_ = measure_costs(medium_, base_ + at);
+    pages_.release(at, 1);
+    return true;
+  }
+  return false;
+}
 
 }  // namespace nvm::region
 

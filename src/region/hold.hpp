@@ -45,8 +45,9 @@ template <media M>
   for (;;) {
     std::uint64_t newest = 0;
     bool whole = false;
-    const status done =
-        detail::read_entry(*e, newest, [&](std::uint64_t length, std::uint64_t written, std::uint64_t place) -> status {
+    const status done = detail::read_entry(
+        *e, s.counts_readers(), newest,
+        [&](std::uint64_t length, std::uint64_t written, std::uint64_t place) -> status {
           out.bytes = &detail::no_bytes;
           out.length = length;
           whole = length != 0 && written == length;

@@ -108,7 +108,7 @@ bool transaction<M>::write_other_copy(member& m) noexcept {
 }
 template <media M>
 void transaction<M>::show(entry& e, std::uint64_t place) noexcept {
-  e.lock.begin_change();
+  e.lock.begin_change(set_.patience());
   e.place.store(place, std::memory_order_relaxed);
   e.lock.end_change(false);
 }

@@ -11,6 +11,7 @@
 //   record_log.hpp          one record for each change
 //   domain.hpp              what all sets of a pool share; domain_open.hpp: recovery
 //   transaction.hpp         changes of one region or several; transaction_commit.hpp: by which technique
+//   choice.hpp              the paper's thresholds, or the cheapest; costs.hpp: measured
 //   gather.hpp              regions move where pages are free, but scattered
 //   calls.hpp               single calls
 #pragma once

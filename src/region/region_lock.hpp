@@ -9,6 +9,10 @@
 //   write-in-read   a writer holds the region whoever reads; it waits for registered readers before it stores home, and
 //                   keeps new ones out while it waits, so that neither starves
 //
+// The paper's locker is the same word with another way to read: every reader is counted, by a fetch-and-add at its
+// beginning and one at its end (RL), and a writer that has waited for them for a while registers (the rest of the word
+// is WL).  Both kinds of readers may use a region at once.
+//
 // Writers wait for each other outside of the lock (turns.hpp).  Threads of the pool's own hold a region for a moment, and
 // say so: such a one waits for nobody, so that whoever meets it may wait, whatever it holds.
 //
@@ -56,6 +60,15 @@ class region_lock {
       wait(spins);
     }
   }
+  // The same as the paper has it: counted whatever goes on, and taken back where a writer has registered or stores.
+  void count_reader() noexcept {
+    for (unsigned spins = 0;; ++spins) {
+      // acquire: as in begin_read().
+      if ((word_.fetch_add(one_reader, std::memory_order_acquire) & (changing | waiting)) == 0) return;
+      word_.fetch_sub(one_reader, std::memory_order_relaxed);
+      wait(spins);
+    }
+  }
   // release: pairs with the acquire in begin_change(): what was read, was read before.
   void leave_reading() noexcept { word_.fetch_sub(one_reader, std::memory_order_release); }
 
@@ -88,8 +101,8 @@ class region_lock {
   [[nodiscard]] bool is_held() const noexcept { return (word_.load(std::memory_order_relaxed) & held) != 0; }
   void let_go() noexcept { word_.fetch_and(~(held | moment | closed), std::memory_order_release); }
 
-  // By the holder, before its first store home.
-  void begin_change() noexcept {
+  // By the holder, before its first store home.  `patience`: looks in vain before it keeps new readers out.
+  void begin_change(unsigned patience = 0) noexcept {
     std::uint64_t word = word_.load(std::memory_order_relaxed);
     for (unsigned spins = 0;; ++spins) {
       if ((word & readers_mask) == 0) {
@@ -100,17 +113,17 @@ class region_lock {
         }
         continue;
       }
-      if ((word & waiting) == 0) word_.fetch_or(waiting, std::memory_order_relaxed);
+      if ((word & waiting) == 0 && spins >= patience) word_.fetch_or(waiting, std::memory_order_relaxed);
       wait(spins);
       word = word_.load(std::memory_order_relaxed);
     }
   }
   // By the holder, which holds it still.  `moved`: the place is another, which nobody leases.
   void end_change(bool moved) noexcept {
-    // Nobody registers while it is changing, and nobody else stores.
-    const std::uint64_t word = word_.load(std::memory_order_relaxed);
+    // Nobody sets or clears these bits meanwhile; others count readers, or want the region.
+    const std::uint64_t lease = moved ? word_.load(std::memory_order_relaxed) & leased : 0;
     // release: pairs with begin_read(): the bytes.
-    word_.store((word & ~(changing | waiting | (moved ? leased : 0))) + one_version, std::memory_order_release);
+    word_.fetch_add(one_version - changing - lease, std::memory_order_release);
   }
 
   // ---- leases ----

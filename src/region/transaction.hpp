@@ -16,6 +16,7 @@
 #include <span>
 #include <vector>
 
+#include "region/choice.hpp"
 #include "region/domain.hpp"
 #include "region/member.hpp"
 
@@ -79,7 +80,6 @@ class transaction {
   void abort() noexcept;
 
  private:
-  static constexpr std::uint64_t checked_max = 512;         // bytes of one record with a checksum (section IV-E)
   static constexpr std::uint64_t assembled_max = 64 << 10;  // bytes that are put together in volatile memory
   static constexpr std::size_t room_max = 1 << 20;          // that a thread keeps
 
@@ -132,6 +132,7 @@ class transaction {
   }
 
   // ---- commit (transaction_commit.hpp) ----
+  [[nodiscard]] technique wish(const member& m, const shape& s) const noexcept;
   [[nodiscard]] status prepare(bool large_by_copy) noexcept;
   void plan(member& m, bool large_by_copy) noexcept;
   [[nodiscard]] bool grow_in_place(entry& e, std::uint64_t bytes) noexcept;
@@ -163,7 +164,7 @@ class transaction {
   [[nodiscard]] bool pays_in_place(const member& m) const noexcept;
   void leave_log(const entry& e) noexcept;
   [[nodiscard]] bool write_other_copy(member& m) noexcept;
-  static void show(entry& e, std::uint64_t place) noexcept;
+  void show(entry& e, std::uint64_t place) noexcept;
   [[nodiscard]] bool take_replica(member& m) noexcept;
   void store_in_place(member& m) noexcept;
   void gather_partner(const member& m) noexcept;

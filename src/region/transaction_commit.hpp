@@ -15,6 +15,23 @@
 
 namespace nvm::region {
 
+// For bytes that the region has already, where it may stay and may move.
+template <media M>
+technique transaction<M>::wish(const member& m, const shape& s) const noexcept {
+  switch (m.how) {
+    case mode::copy:
+      return technique::copy;
+    case mode::checked:
+      return technique::record;
+    case mode::marked:
+      return technique::marked;
+    case mode::adaptive:
+      return set_.decides_by_costs() ? by_costs(s, domain_.costs()) : by_thresholds(s);
+    default:  // in place was not possible
+      return s.changed <= checked_max ? technique::record : technique::marked;
+  }
+}
+
 template <media M>
 void transaction<M>::plan(member& m, bool large_by_copy) noexcept {
   entry& e = *m.of;
@@ -31,6 +48,13 @@ void transaction<M>::plan(member& m, bool large_by_copy) noexcept {
   m.home = m.dissolves && set_.partners_of.at(e.partner).newest_here ? e.home() : 0;
   m.by = technique::header;
   if (m.dropped || (low + high == 0 && !m.relocates)) return;
+  shape about;
+  about.changed = low + high;
+  about.over = low;
+  about.before = e.length.load(std::memory_order_relaxed);
+  about.after = m.written;
+  about.in_run = !e.inside();
+  const technique wish = this->wish(m, about);
   const bool has_place = e.place.load(std::memory_order_relaxed) != 0;
   const bool small = low + high <= checked_max;
   // Bytes that were cut off are there until the commit, and must not be written over before.
@@ -38,9 +62,7 @@ void transaction<M>::plan(member& m, bool large_by_copy) noexcept {
   bool moves =
       !has_place || m.relocates || over_cut || (m.written > e.capacity && (low != 0 || !grow_in_place(e, m.written)));
   if (!moves && low != 0) {
-    const std::uint64_t before = e.length.load(std::memory_order_relaxed);
-    const bool major = !small && 2 * low >= before;
-    moves = m.how == mode::copy || (m.how == mode::adaptive && major) || (large_by_copy && !small);
+    moves = wish == technique::copy || (large_by_copy && !small);
     if (!moves && domain_.levelling() != 0 && e.levelling >= domain_.levelling()) {
       moves = true;
       thread_.levelled.add(1);
@@ -54,7 +76,7 @@ void transaction<M>::plan(member& m, bool large_by_copy) noexcept {
   } else if (low == 0 && !small) {
     m.by = technique::direct;
   } else {
-    m.by = m.how == mode::marked || (m.how != mode::checked && !small) ? technique::marked : technique::record;
+    m.by = wish == technique::copy ? by_thresholds({.changed = low + high, .before = ~std::uint64_t{0}}) : wish;
   }
   m.moves = moves;
 }
@@ -396,7 +418,7 @@ result<std::uint64_t> transaction<M>::publish() noexcept {
   return domain_.log().commit(
       thread_.log, ranges_, marked ? proof::mark : proof::checksum,
       [&]() noexcept {
-        for (member& m : members_) m.of->lock.begin_change();
+        for (member& m : members_) m.of->lock.begin_change(set_.patience());
       },
       [&](std::uint64_t version) noexcept {
         for (member& m : members_) {

@@ -326,6 +326,9 @@ void player::nonsense(std::uint64_t rid, std::uint64_t n) {
   nvm_regions_options o{};
   o.reserved[n % std::size(o.reserved)] = 1;
   refused("reserved options", nvm_regions_open(pool_, "it", &o) == nullptr ? -1 : 0);
+  o = {};
+  o.readers = NVM_READERS_COUNTED + static_cast<std::uint32_t>(n % 100) + 1;
+  refused("unknown readers", nvm_regions_open(pool_, "it", &o) == nullptr ? -1 : 0);
 }
 
 void player::compare() {

@@ -210,5 +210,79 @@ TEST_F(region_costs, of_reads_are_none) {
   EXPECT_EQ(after.fences, before.fences);
 }
 
+// ---- choosing by costs -----------------------------------------------------------------------------------------------
+
+constexpr write_costs dear_fences{500'000, 1'000, 1'000, 10};
+constexpr write_costs dear_lines{1'000, 100'000, 100'000, 1};
+constexpr write_costs dear_sums{10'000, 1'000, 1'000, 1'000};
+
+TEST(region_choice, is_the_papers_or_the_cheapest) {
+  const auto paper = [](std::uint64_t changed, std::uint64_t whole) {
+    return by_thresholds({changed, changed, whole, whole});
+  };
+  EXPECT_EQ(paper(512, 600), technique::record);
+  EXPECT_EQ(paper(513, 1024), technique::copy);
+  EXPECT_EQ(paper(513, 1027), technique::marked);
+  const auto cheapest = [](std::uint64_t changed, std::uint64_t whole, const write_costs& c) {
+    return by_costs({changed, changed, whole, whole > layout::inside_max}, c);
+  };
+  // What is added counts for the record, and not for the half.
+  EXPECT_EQ(by_thresholds({1100, 100, 1500, 2500}), technique::marked);
+  // One fence, whatever the bytes.
+  EXPECT_EQ(cheapest(20'000, 65'536, dear_fences), technique::record);
+  EXPECT_EQ(cheapest(64, 65'536, dear_fences), technique::record);
+  // The fewest lines: two for each that changes, or all of them once.
+  EXPECT_EQ(cheapest(40'000, 65'536, dear_lines), technique::copy);
+  EXPECT_EQ(cheapest(20'000, 65'536, dear_lines), technique::record);
+  EXPECT_EQ(cheapest(500, 600, dear_lines), technique::copy);
+  EXPECT_EQ(cheapest(2000, 65'536, dear_sums), technique::marked);
+}
+
+TEST_F(region_costs, decide_how_changes_are_logged_where_that_is_asked_for) {
+  constexpr std::uint64_t size = 65'536;
+  const auto bytes_of_1 = pattern(1, size);  // until the commit
+  ASSERT_TRUE(change_alone(pool.all(), set, t, 1, mode::adaptive, false, [&](auto& tx) -> status {
+    if (status s = tx.create(1, size, 0); !s) return s;
+    return tx.write(1, 0, bytes_of_1);
+  }));
+  const auto by = [&](technique which) {
+    statistics s;
+    pool.all().sum_up(s);
+    return s.changes[static_cast<unsigned>(which)];
+  };
+  const auto changes_by = [&](std::uint64_t bytes, technique which, mode how = mode::adaptive) {
+    const std::uint64_t before = by(which);
+    (void)write(1, 100, bytes, how);
+    EXPECT_EQ(by(which), before + 1) << bytes;
+  };
+  changes_by(20'000, technique::marked);
+  changes_by(40'000, technique::copy);
+  set.decide_by_costs(true);
+  pool.all().assume_costs(dear_fences);
+  changes_by(20'000, technique::record);
+  changes_by(40'000, technique::record);
+  pool.all().assume_costs(dear_lines);
+  changes_by(20'000, technique::record);
+  changes_by(40'000, technique::copy);
+  pool.all().assume_costs(dear_sums);
+  changes_by(2000, technique::marked);
+  changes_by(2000, technique::copy, mode::copy);
+  changes_by(2000, technique::record, mode::checked);
+  set.decide_by_costs(false);
+  changes_by(40'000, technique::copy);
+}
+
+TEST_F(region_costs, are_measured_in_a_page_that_is_nobodys) {
+  const std::uint64_t free = pool.free_pages();
+  ASSERT_TRUE(pool.all().know_costs());
+  EXPECT_EQ(pool.free_pages(), free);
+  statistics s;
+  pool.all().sum_up(s);
+  for (const std::uint32_t ps : s.costs) EXPECT_GT(ps, 0U);
+  const meter_totals before = pool.medium().totals();
+  ASSERT_TRUE(pool.all().know_costs());
+  EXPECT_EQ(pool.medium().totals().fences, before.fences) << "measured once";
+}
+
 }  // namespace
 }  // namespace nvm::region::testing

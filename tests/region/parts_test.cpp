@@ -121,6 +121,36 @@ TEST(region_lock, readers_that_register_keep_the_holder_from_storing) {
   EXPECT_FALSE(l.is_held());
 }
 
+// A writer waits for readers that are counted, for a while beside new ones, then alone.
+TEST(region_lock, keeps_counted_readers_out_after_a_while) {
+  region_lock l;
+  ASSERT_EQ(l.try_hold(), region_lock::kept_by::nobody);
+  std::atomic<bool> stop{false};
+  std::atomic<unsigned> overlapped{0};
+  std::atomic<unsigned> inside{0};
+  std::thread readers[2];
+  for (std::thread& t : readers) {
+    t = std::thread{[&] {
+      while (!stop.load()) {
+        l.count_reader();
+        ++inside;
+        std::this_thread::yield();
+        --inside;
+        l.leave_reading();
+      }
+    }};
+  }
+  for (unsigned i = 0; i < 50; ++i) {
+    l.begin_change(64);
+    overlapped += inside.load();
+    l.end_change(false);
+  }
+  stop = true;
+  for (std::thread& t : readers) t.join();
+  EXPECT_EQ(overlapped.load(), 0U);
+  l.let_go();
+}
+
 TEST(region_lock, tells_who_holds_it) {
   using kept_by = region_lock::kept_by;
   region_lock l;

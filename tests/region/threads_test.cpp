@@ -36,6 +36,7 @@ struct load {
   std::uint64_t size;
   std::uint64_t bytes;
   mode how;
+  bool counted = false;  // readers are
 };
 constexpr load loads[] = {{"slot", 64, 64, mode::adaptive},
                           {"replica", 600, 300, mode::replica},
@@ -43,7 +44,11 @@ constexpr load loads[] = {{"slot", 64, 64, mode::adaptive},
                           {"checked", 2000, 300, mode::checked},
                           {"marked", 4096, 1000, mode::marked},
                           {"copy", 2000, 1500, mode::adaptive},
-                          {"copy_of_pages", 9000, 9000, mode::adaptive}};
+                          {"copy_of_pages", 9000, 9000, mode::adaptive},
+                          {"slot_counted", 64, 64, mode::adaptive, true},
+                          {"replica_counted", 600, 300, mode::replica, true},
+                          {"marked_counted", 4096, 1000, mode::marked, true},
+                          {"copy_of_pages_counted", 9000, 9000, mode::adaptive, true}};
 void PrintTo(const load& l, std::ostream* to) { *to << l.name; }
 class region_threads : public ::testing::TestWithParam<load> {};
 
@@ -51,6 +56,7 @@ TEST_P(region_threads, readers_see_whole_changes) {
   const load& l = GetParam();
   ground<media_type> pool{roomy(), settings(), best()};
   auto& set = pool.make("subject");
+  set.count_readers(l.counted);
   auto& maker = pool.join();
   constexpr std::uint64_t regions = 3;
   for (std::uint64_t rid = 0; rid < regions; ++rid) {
