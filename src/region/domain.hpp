@@ -263,7 +263,7 @@ class domain {
 
   // ---- costs of this machine and medium ----
 
-  // False: they cannot be told: a medium whose changes are batches, or no page is free.  Measures once.  The caller lets
+  // False: they cannot be told: a medium whose changes are batches, or no page is free.  Measures once.  A caller lets
   // one thread at a time ask.
   [[nodiscard]] bool know_costs() noexcept;
   [[nodiscard]] const write_costs& costs() const noexcept { return costs_; }

@@ -13,8 +13,8 @@
 // beginning and one at its end (RL), and a writer that has waited for them for a while registers (the rest of the word
 // is WL).  Both kinds of readers may use a region at once.
 //
-// Writers wait for each other outside of the lock (turns.hpp).  Threads of the pool's own hold a region for a moment, and
-// say so: such a one waits for nobody, so that whoever meets it may wait, whatever it holds.
+// Writers wait for each other outside of the lock (turns.hpp).  Threads of the pool's own hold a region for moments,
+// and say so: such a one waits for nobody, so that whoever meets it may wait, whatever it holds.
 //
 // A place may be leased (leases.hpp): then the word is marked until the region has another place, and writers store
 // nothing where a lease may look.  A writer that stores home in place first sees to it that no lease begins meanwhile.
@@ -74,7 +74,7 @@ class region_lock {
 
   // ---- writers ----
 
-  // Who has kept a thread from holding the region.
+  // What has kept a thread from holding the region.
   enum class kept_by : std::uint8_t { nobody, transaction, moment };
   // nobody: it is held.  `in_turn`: also where writers wait that came before others.
   [[nodiscard]] kept_by try_hold(bool in_turn = false) noexcept {

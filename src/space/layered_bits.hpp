@@ -1,7 +1,7 @@
 // Which pages are in use, and which are being worked on, in layers of bits: one for each page, chunk and group (Lewat,
 // section III-C).
 //
-//   layered bitmap    pages in use; higher bits sum up the 64 below: a chunk or group of which all are in use, a chunk of
+//   layered bitmap    pages in use; higher bits sum up the 64 below: a chunk or group of which all are used, a chunk of
 //                     which any is
 //   layered lock map  pages that a request works on; a bit of a chunk is no sum: whoever sets it works on all of the
 //                     chunk, and so does one store on up to 64 of them

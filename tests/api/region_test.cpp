@@ -183,6 +183,31 @@ TEST_P(region_face, takes_back_what_is_not_committed) {
   EXPECT_EQ(get(1, 0, 2), "ca");
 }
 
+TEST_P(region_face, reads_and_decides_as_it_was_opened) {
+  nvm_regions_options o{};
+  o.flags = GetParam().flags;
+  o.readers = NVM_READERS_COUNTED;
+  o.decide = NVM_REGION_DECIDE_MEASURED;
+  ASSERT_EQ(nvm_regions_open(pool, "things", &o), set) << nvm_errormsg();
+  nvm_region_statistics s{};
+  ASSERT_EQ(nvm_region_get_statistics(set, &s), 0);
+  const bool direct = GetParam().medium != NVM_MEDIUM_SSD;
+  for (const uint64_t ps : {s.fence_ps, s.line_ps, s.copied_line_ps, s.byte_ps}) EXPECT_EQ(ps != 0, direct);
+  ASSERT_EQ(put(1, std::string(3000, 'a')), 0);
+  const std::string bytes(1000, 'b');
+  ASSERT_EQ(nvm_region_write(set, 1, 100, bytes.data(), bytes.size()), 0) << nvm_errormsg();
+  EXPECT_EQ(get(1), std::string(100, 'a') + bytes + std::string(1900, 'a'));
+  o.readers = NVM_READERS_COUNTED + 1;
+  EXPECT_EQ(nvm_regions_open(pool, "things", &o), nullptr);
+  EXPECT_EQ(nvm_errno(), NVM_E_INVALID);
+  o.readers = NVM_READERS_BY_VERSION;
+  o.decide = NVM_REGION_DECIDE_MEASURED + 1;
+  EXPECT_EQ(nvm_regions_open(pool, "things", &o), nullptr);
+  EXPECT_EQ(nvm_errno(), NVM_E_INVALID);
+  o.decide = NVM_REGION_DECIDE_THRESHOLDS;
+  EXPECT_EQ(nvm_regions_open(pool, "things", &o), set) << nvm_errormsg();
+}
+
 TEST_P(region_face, changes_in_place_where_that_is_asked_for) {
   nvm_regions_options o{};
   o.flags = GetParam().flags;

@@ -210,7 +210,7 @@ TEST_F(region_costs, of_reads_are_none) {
   EXPECT_EQ(after.fences, before.fences);
 }
 
-// ---- choosing by costs -----------------------------------------------------------------------------------------------
+// ---- choosing by costs ----------------------------------------------------------------------------------------------
 
 constexpr write_costs dear_fences{500'000, 1'000, 1'000, 10};
 constexpr write_costs dear_lines{1'000, 100'000, 100'000, 1};
