@@ -75,6 +75,7 @@ bool history_store::run_call(recorded_call& c) {
       found = nvm_kv_update(
           store_, k.bytes, sizeof k.bytes, sizeof v.bytes,
           [](void* to, std::size_t* bytes, std::size_t, void* raw) {
+            let_others_run();
             const auto* now = static_cast<const value*>(raw);
             std::memcpy(to, now->bytes, now->size);
             *bytes = now->size;

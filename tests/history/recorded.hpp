@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <new>
+#include <thread>
 #include <vector>
 
 #include "explore/kv_history.hpp"
@@ -20,6 +21,14 @@
 namespace nvm::tests {
 
 inline constexpr unsigned threads_of_history = 4;
+
+// Set, one transaction of some lets other threads run between what it reads and what it writes.
+inline bool give_way = false;
+inline void let_others_run() noexcept {
+  constexpr unsigned some = 4;
+  thread_local unsigned calls = 0;
+  if (give_way && ++calls % some == 0) std::this_thread::yield();
+}
 
 // Nanoseconds since the machine was started: the same for all processes.
 inline std::uint64_t now() noexcept {

@@ -100,15 +100,18 @@ bool history_pool::run_transaction(history_log& log, unsigned me, recorded_trans
   const bool wanted = !r.rolled_back;
   const outcome done = atomic(pool_, [&](tx& t) {
     mine.lists_used = lists_used;
+    bool stored = false;
     for (std::uint32_t k = 0; k < r.count; ++k) {
       recorded_access& a = r.accesses[k];
       list& l = board_->lists[a.key];
       const std::uint64_t length = t.load(&l.length);
+      if (!stored) let_others_run();
       if (a.append != 0) {
         full = length == list_length_max;
         if (full) return false;
         t.store(&l.elements[length], a.append);
         t.store(&l.length, length + 1);
+        stored = true;
       } else {
         a.list_at = mine.lists_used;
         a.length = static_cast<std::uint32_t>(length);
@@ -129,6 +132,7 @@ bool history_pool::run_call(history_log& log, recorded_call& c) {
   const outcome done = atomic(pool_, [&](tx& t) {
     present = t.load(&slot.present);
     value = t.load(&slot.value);
+    let_others_run();
     switch (c.call) {
       case explore::kv_call::get:
         return;
