@@ -4,9 +4,10 @@
 usage: tools/tidy.py [--jobs N] [file...]; default: all sources of src/ that build/release compiles, but src/compiler
 and those that put the headers of another source over another medium or mapping.
 
-Most of the time goes into headers, which sources of a layer share: up to ten are read as one, where they can be; two
-with a name in common cannot, and are read apart. What has passed is not read again until it, a header, the checks or
-the flags change (build/lint/).
+Most of the time goes into headers, which sources of a layer share: up to ten are read as one. Two with a name in common
+cannot be: those that the CMakeLists.txt keep apart (SKIP_UNITY_BUILD_INCLUSION) are read apart here too, and a group that
+does not compile is read again in halves. What has passed is not read again until it, a header, the checks or the flags
+change (build/lint/).
 """
 
 import argparse
@@ -83,11 +84,11 @@ class Group:
         return whole
 
 
-def compiles(group):
-    """Whether its sources can be one."""
-    done = subprocess.run(["clang++-19", *group.flags, "-w", "-fsyntax-only", group.file()], cwd=ROOT,
-                          capture_output=True, check=False)
-    return done.returncode == 0
+def kept_apart():
+    """Sources with a name in common with others of their layer, as their CMakeLists.txt say."""
+    said = re.compile(r"set_source_files_properties\(([^()]*?)\s+PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON\)")
+    return {f"{pathlib.PurePath(file).parent}/{name}" for file in tracked("src/*CMakeLists.txt")
+            for names in said.findall((ROOT / file).read_text()) for name in names.split()}
 
 
 def tidy(group, shared):
@@ -95,12 +96,13 @@ def tidy(group, shared):
     stamp, now = group.stamp(), group.digest(shared)
     if stamp.exists() and stamp.read_text() == now:
         return ""
-    if len(group.sources) > 1 and not compiles(group):
+    several = len(group.sources) > 1
+    first_only = ["-Wfatal-errors"] if several else []  # of several, nothing but whether they compile as one
+    done = subprocess.run(["clang-tidy-19", "--quiet", f"--config-file={ROOT / '.clang-tidy'}", group.file(), "--",
+                           *group.flags, *first_only], cwd=ROOT, text=True, capture_output=True, check=False)
+    found = "" if done.returncode == 0 else (done.stdout + done.stderr).strip() + "\n"
+    if several and "clang-diagnostic-error" in found:
         found = "".join(tidy(half, shared) for half in group.halves())
-    else:
-        done = subprocess.run(["clang-tidy-19", "--quiet", f"--config-file={ROOT / '.clang-tidy'}", group.file(), "--",
-                               *group.flags], cwd=ROOT, text=True, capture_output=True, check=False)
-        found = "" if done.returncode == 0 else (done.stdout + done.stderr).strip() + "\n"
     if not found:
         stamp.write_text(now)
     return found
@@ -115,16 +117,17 @@ def compiled(entry):
 
 
 def groups_of(chosen):
-    alike = {}
+    alike, alone = {}, kept_apart()
     for entry in json.loads((BUILD / "compile_commands.json").read_text()):
         for path in compiled(entry):
             name = str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else ""
             if name not in chosen:
                 continue
             chosen.remove(name)  # the first of several ways to compile it
-            key = (str(pathlib.Path(name).parent), pathlib.Path(name).suffix, flags_of(entry["command"]))
+            apart = name if name in alone else ""
+            key = (str(pathlib.Path(name).parent), pathlib.Path(name).suffix, apart, flags_of(entry["command"]))
             alike.setdefault(key, []).append(name)
-    for (_, suffix, flags), names in sorted(alike.items()):
+    for (_, suffix, _, flags), names in sorted(alike.items()):
         most = MOST if suffix == ".cpp" else 1
         count = -(-len(names) // most)
         for i in range(count):
