@@ -2,7 +2,7 @@
 // words against mark words, is each_unmarked() of the objects.
 //
 // From the roots that it is given it follows the pointer words that the plans of the types name, or, conservatively,
-// every aligned word.  A value counts where it leads into the room of an object: to its payload, behind its beginning,
+// every aligned word.  A value counts where it leads into the room of an object: to its payload, into the middle of it,
 // or to its header.  What leads into the pool and to no object is ignored and counted (fields that were never written
 // may hold anything), and so is what leads elsewhere.
 //
