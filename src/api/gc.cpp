@@ -16,7 +16,7 @@
 namespace nvm::api {
 namespace {
 
-using object::garbage_object;
+using object::found_object;
 using object::garbage_ways;
 using object::listed_objects;
 using object::placed_objects;
@@ -135,8 +135,8 @@ class collection {
   // Conservatively, the contents of stores and structures are roots.
   template <class Objects>
   void own_objects(const Objects& objects, tracer<Objects>& t) const {
-    objects.each(0, objects.units(), [&](const object::found_object& o) {
-      const auto p = object::payload_of(pool_->base(), o.header, o.room);
+    objects.each(0, objects.units(), [&](const found_object& o) {
+      const auto p = object::payload_of(pool_->base(), o.header, objects.room_of(o));
       if (p && object::is_librarys_own(p->type)) t.roots_in(p->at, p->bytes);
     });
   }
@@ -216,15 +216,15 @@ class collection {
   [[nodiscard]] status sweep(const Objects& objects) {
     const unsigned parts = threads();
     const std::uint64_t share = round_up(ceil_div(objects.units(), parts), layout::coarse_extent_pages);
-    std::vector<std::vector<garbage_object>> found(parts);
+    std::vector<std::vector<found_object>> found(parts);
     std::atomic<errc> failed{errc::ok};
     platform::run_parts(parts, [&](unsigned part) noexcept {
       try {
         const std::uint64_t first = std::min(part * share, objects.units());
-        objects.each_unmarked(first, std::min(first + share, objects.units()), [&](const object::found_object& o) {
-          const auto p = object::payload_of(pool_->base(), o.header, o.room);
+        objects.each_unmarked(first, std::min(first + share, objects.units()), [&](const found_object& o) {
+          const auto p = object::payload_of(pool_->base(), o.header, objects.room_of(o));
           if (!p) failed = errc::corrupt;
-          if (p && !object::is_librarys_own(p->type)) found[part].push_back({o.header, o.room});
+          if (p && !object::is_librarys_own(p->type)) found[part].push_back(o);
         });
       } catch (const std::bad_alloc&) {
         failed = errc::no_memory;
@@ -236,11 +236,12 @@ class collection {
                   pool_->file->path());
     for (const auto& f : found) garbage_.insert(garbage_.end(), f.begin(), f.end());
     report_.garbage_objects = garbage_.size();
-    for (const garbage_object& g : garbage_) report_.garbage_bytes += payload(g).bytes;
+    for (const found_object& g : garbage_) report_.garbage_bytes += payload(g).bytes;
     return {};
   }
-  [[nodiscard]] object::payload_place payload(const garbage_object& g) const noexcept {
-    return *object::payload_of(pool_->base(), g.header, g.room);  // the sweep has checked it
+  [[nodiscard]] object::payload_place payload(const found_object& g) const noexcept {
+    // The sweep has checked it, its room too.
+    return *object::payload_of(pool_->base(), g.header, layout::object_bytes_max);
   }
 
   // ---- what is told about it ----
@@ -310,12 +311,12 @@ class collection {
     report_.free_ns = ns_since(start);
     return s;
   }
-  [[nodiscard]] status free_some(std::span<const garbage_object> some, lsn_t& last) {
+  [[nodiscard]] status free_some(std::span<const found_object> some, lsn_t& last) {
     thread_transactions& mine = thread_transactions::mine();
     if (status s = begin_transaction(pool_, mine); !s) return s;
     const entry e = *mine.in(pool_);
     std::uint64_t bytes = 0;
-    for (const garbage_object& g : some) {
+    for (const found_object& g : some) {
       bytes += payload(g).bytes;
       if (status s = e.transaction->release(g.header + header_bytes); !s) {
         const status why = if_intact(pool_, s);
@@ -339,7 +340,7 @@ class collection {
   const nvm_gc_options& options_;
   nvm_gc_report& report_;
   object::pointer_plans plans_;
-  std::vector<garbage_object> garbage_;
+  std::vector<found_object> garbage_;
   std::uint64_t commits_ = 0;
 };
 

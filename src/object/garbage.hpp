@@ -7,17 +7,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <vector>
 
 #include "object/tracer.hpp"
 
 namespace nvm::object {
-
-struct garbage_object {
-  std::uint64_t header = 0;
-  std::uint64_t room = 0;
-};
 
 // Calls visit(value, offset in the payload) for each word of an object that may be a pointer and is not 0.
 template <class Visit>
@@ -51,7 +45,7 @@ class garbage_ways {
  public:
   // `all` is ascending.  May throw std::bad_alloc.
   garbage_ways(const Objects& objects, const std::byte* bytes, std::uint64_t base, const pointer_plans& plans,
-               bool conservative, const std::vector<garbage_object>& all)
+               bool conservative, const std::vector<found_object>& all)
       : objects_{objects}, bytes_{bytes}, base_{base}, plans_{plans}, conservative_{conservative}, all_{all} {
     std::vector<bool> pointed(all.size());
     for (std::uint32_t i = 0; i < all.size(); ++i) {
@@ -78,13 +72,13 @@ class garbage_ways {
  private:
   template <class Visit>
   void each_edge(std::uint32_t i, Visit&& visit) const {
-    const auto o = payload_of(bytes_, all_[i].header, all_[i].room);
+    const auto o = payload_of(bytes_, all_[i].header, objects_.room_of(all_[i]));
     if (!o) return;
     each_value(bytes_, *o, plans_, conservative_, [&](std::uint64_t v, std::uint64_t at) {
       found_object target;
       if (!objects_.find(v - base_, target)) return;
       const auto found = std::lower_bound(all_.begin(), all_.end(), target.header,
-                                          [](const garbage_object& g, std::uint64_t h) { return g.header < h; });
+                                          [](const found_object& g, std::uint64_t h) { return g.header < h; });
       if (found != all_.end() && found->header == target.header)
         visit(static_cast<std::uint32_t>(found - all_.begin()), at);
     });
@@ -109,7 +103,7 @@ class garbage_ways {
   const std::uint64_t base_;
   const pointer_plans& plans_;
   const bool conservative_;
-  const std::vector<garbage_object>& all_;
+  const std::vector<found_object>& all_;
   std::vector<way_to> ways_;
   std::vector<std::uint32_t> queue_;
   std::size_t next_ = 0;

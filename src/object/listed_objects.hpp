@@ -28,12 +28,16 @@ class listed_objects {
     const auto after = std::upper_bound(all_.begin(), all_.end(), offset,
                                         [](std::uint64_t at, const entry& e) { return at < e.header; });
     if (after == all_.begin()) return false;
-    out = object_at(static_cast<std::uint64_t>(after - all_.begin()) - 1);
-    return offset - out.header < out.room;
+    const auto i = static_cast<std::uint64_t>(after - all_.begin()) - 1;
+    out = object_at(i);
+    return offset - all_[i].header < all_[i].room;
   }
+  [[nodiscard]] std::uint64_t room_of(const found_object& o) const noexcept { return all_[index_of(o.mark)].room; }
+  // Memory that another thread may have to build first: it is touched when it is needed.
+  void prefetch(const found_object& /*o*/) const noexcept {}
 
   [[nodiscard]] mark_bits& marks() noexcept { return marks_; }
-  [[nodiscard]] found_object object_of(mark_place p) const noexcept { return object_at(p.word * checked_bits + p.bit); }
+  [[nodiscard]] found_object object_of(mark_place p) const noexcept { return object_at(index_of(p)); }
 
   template <class Visit>
   void each_unmarked(std::uint64_t first, std::uint64_t end, Visit&& visit) const {
@@ -50,8 +54,9 @@ class listed_objects {
 
  private:
   [[nodiscard]] found_object object_at(std::uint64_t i) const noexcept {
-    return {all_[i].header, all_[i].room, {i / checked_bits, static_cast<unsigned>(i % checked_bits)}};
+    return {all_[i].header, {i / checked_bits, static_cast<unsigned>(i % checked_bits)}};
   }
+  static std::uint64_t index_of(mark_place p) noexcept { return p.word() * checked_bits + p.bit(); }
 
   std::vector<entry> all_;
   mark_bits marks_;

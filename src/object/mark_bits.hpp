@@ -10,15 +10,20 @@
 namespace nvm::object {
 
 // Names a bit of a mark_bits.
-struct mark_place {
-  std::uint64_t word = 0;
-  unsigned bit = 0;
+class mark_place {
+ public:
+  constexpr mark_place() noexcept = default;
+  constexpr mark_place(std::uint64_t word, unsigned bit) noexcept : code_{word << 6 | bit} {}
+  [[nodiscard]] constexpr std::uint64_t word() const noexcept { return code_ >> 6; }
+  [[nodiscard]] constexpr unsigned bit() const noexcept { return code_ & 63; }
+
+ private:
+  std::uint64_t code_ = 0;
 };
 
 // An object that was found.
 struct found_object {
   std::uint64_t header = 0;  // offset of its header
-  std::uint64_t room = 0;    // bytes from there that are its own
   mark_place mark{};
 };
 
@@ -31,14 +36,14 @@ class mark_bits {
 
   // False: it was set.  relaxed: a mark says nothing about the object's contents, which nobody changes.
   bool set(mark_place p) noexcept {
-    const std::uint64_t bit = std::uint64_t{1} << p.bit;
-    const auto word = words_[p.word];
+    const std::uint64_t bit = std::uint64_t{1} << p.bit();
+    const auto word = words_[p.word()];
     if ((word.load(std::memory_order_relaxed) & bit) != 0) return false;
     return (word.fetch_or(bit, std::memory_order_relaxed) & bit) == 0;
   }
-  [[nodiscard]] bool test(mark_place p) const noexcept { return (word(p.word) >> p.bit & 1) != 0; }
+  [[nodiscard]] bool test(mark_place p) const noexcept { return (word(p.word()) >> p.bit() & 1) != 0; }
   void clear(mark_place p) noexcept {
-    words_[p.word].fetch_and(~(std::uint64_t{1} << p.bit), std::memory_order_relaxed);
+    words_[p.word()].fetch_and(~(std::uint64_t{1} << p.bit()), std::memory_order_relaxed);
   }
   [[nodiscard]] std::uint64_t word(std::uint64_t index) const noexcept {
     return words_[index].load(std::memory_order_relaxed);

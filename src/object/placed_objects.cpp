@@ -48,32 +48,39 @@ status placed_objects::survey_pages(std::uint64_t first, std::uint64_t end) noex
 }
 
 status placed_objects::survey_extent(std::uint64_t page, page_kind k) noexcept {
-  damage first;
-  std::uint64_t damages = 0;
+  const layout::extent_shape& s = k == page_kind::fine ? fine_ : coarse_;
+  const std::uint64_t at = g_.page_offset(page);
+  const auto damaged = [page](std::uint64_t offset, const char* what, std::uint64_t found) {
+    return fail(errc::corrupt, "extent at page %lu: %s, at offset %lu: found %lx", page, what, offset, found);
+  };
+  if (const std::uint64_t identity = load_word(base_, at); identity != extent_identity_word(at, k))
+    return damaged(at, "it is not identified as such", identity);
   std::uint64_t objects = 0;
-  read_extent(
-      base_, g_.page_offset(page), k, k == page_kind::fine ? fine_ : coarse_, [&](unsigned, unsigned) { ++objects; },
-      [&](const damage& d) {
-        if (damages++ == 0) first = d;
-      });
+  for (unsigned w = 0; w < s.words; ++w) {
+    const std::uint64_t place = at + layout::first_words_at + w * 8;
+    const std::uint64_t word = load_word(base_, place);
+    // The slots of the extent's own header, and those that it has not.
+    const unsigned first = w * checked_bits;
+    const unsigned own = std::min(s.header_slots - std::min(s.header_slots, first), checked_bits);
+    const unsigned end = std::min(s.slots - first, checked_bits);
+    const std::uint64_t beyond = ~((std::uint64_t{1} << end) - 1) | ((std::uint64_t{1} << own) - 1);
+    if (!word_holds(word, word_seed(place))) return damaged(place, "an allocation word fails its check", word);
+    if ((word & checked_mask & beyond) != 0)
+      return damaged(place, "an object begins outside of the slots of its extent", word);
+    objects += static_cast<unsigned>(std::popcount(word & checked_mask));
+  }
   objects_.fetch_add(objects, std::memory_order_relaxed);
-  if (damages == 0) return {};
-  return fail(errc::corrupt, "extent at page %lu: %s, at offset %lu: found %lx, expected %lx", page, first.what,
-              first.offset, first.found, first.expected);
+  return {};
 }
 
 found_object placed_objects::object_of(mark_place p) const noexcept {
-  std::uint64_t page = p.word / fine_.words;
+  std::uint64_t page = p.word() / fine_.words;
   if (kind_of(page) == kind::none) page = round_down(page, layout::coarse_extent_pages);
-  found_object o;
   const kind k = kind_of(page);
-  if (k == kind::run) {
-    (void)found_run(page, o);
-  } else {
-    (void)found_slot(page, g_.page_offset(page), k == kind::fine ? fine_ : coarse_,
-                     static_cast<unsigned>(p.word - page * fine_.words), p.bit, o);
-  }
-  return o;
+  if (k == kind::run) return run_at(page);
+  const layout::extent_shape& s = k == kind::fine ? fine_ : coarse_;
+  const std::uint64_t slot = (p.word() - page * fine_.words) * checked_bits + p.bit();
+  return {g_.page_offset(page) + (slot << s.slot_shift), p};
 }
 
 }  // namespace nvm::object

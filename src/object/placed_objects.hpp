@@ -1,9 +1,9 @@
 // The typed objects of a pool whose objects lie where the page map says, as a collector sees them: which object a place
 // belongs to, its mark, and all that have none.
 //
-// survey() reads the page map and every extent's header once and believes none of it unchecked; find() and the passes
-// afterwards rely on what it saw, so nothing may be allocated or freed meanwhile.  What it keeps is a byte a page and
-// the heads of runs.
+// survey() reads the page map and the allocation words of every extent once and believes none of it unchecked; find()
+// and the passes afterwards rely on what it saw, so nothing may be allocated or freed meanwhile.  What it keeps is a
+// byte a page and the heads of runs.  Length bytes are checked one by one, where they are needed: room_of().
 #pragma once
 
 #include <atomic>
@@ -31,7 +31,8 @@ class placed_objects {
   // errc::corrupt: metadata that fails its check, named; errc::no_memory.
   [[nodiscard]] status survey(unsigned threads) noexcept;
 
-  // The typed object whose room holds the byte at `offset`, which may be any number.
+  // The typed object whose room holds the byte at `offset`, which may be any number.  Where the length of the object
+  // before it fails its check, that object.
   [[nodiscard]] bool find(std::uint64_t offset, found_object& out) const noexcept {
     if (!g_.in_data(offset, 1)) return false;
     const std::uint64_t page = g_.page_of(offset);
@@ -41,15 +42,33 @@ class placed_objects {
       case kind::coarse:
         return find_slot(page, coarse_, offset, out);
       case kind::run:
-        return found_run(page, out);
+        out = run_at(page);
+        return true;
       case kind::none:
         break;
     }
     const std::uint64_t head = round_down(page, layout::coarse_extent_pages);
     if (kind_of(head) == kind::coarse) return find_slot(head, coarse_, offset, out);
     const auto run = heads_.last(page);
-    return run && kind_of(*run) == kind::run && found_run(*run, out) && offset - out.header < out.room;
+    if (!run || kind_of(*run) != kind::run) return false;
+    out = run_at(*run);
+    return offset - out.header < room_of(out);
   }
+  // Bytes from an object's header on that are its own; 0: its length byte fails its check.
+  [[nodiscard]] std::uint64_t room_of(const found_object& o) const noexcept {
+    std::uint64_t page = g_.page_of(o.header);
+    kind k = kind_of(page);
+    if (k == kind::run) return (load_word(base_, g_.entry_offset(page)) & 0xFFFF'FFFF) << g_.page_shift;
+    if (k == kind::none) {
+      page = round_down(page, layout::coarse_extent_pages);
+      k = kind::coarse;
+    }
+    const layout::extent_shape& s = k == kind::fine ? fine_ : coarse_;
+    const std::uint64_t at = g_.page_offset(page);
+    return room_in(at, s, static_cast<unsigned>((o.header - at) >> s.slot_shift));
+  }
+  // What room_of() and payload_of() will read.
+  void prefetch(const found_object& o) const noexcept { __builtin_prefetch(base_ + o.header); }
 
   [[nodiscard]] mark_bits& marks() noexcept { return marks_; }
   // The object of a mark that was set.
@@ -76,13 +95,11 @@ class placed_objects {
   [[nodiscard]] kind kind_of(std::uint64_t page) const noexcept {
     return static_cast<kind>(kinds_[page].load(std::memory_order_relaxed));
   }
-  [[nodiscard]] bool found_run(std::uint64_t page, found_object& out) const noexcept {
-    const std::uint64_t length = load_word(base_, g_.entry_offset(page)) & 0xFFFF'FFFF;
-    out = {g_.page_offset(page), length << g_.page_shift, {page * fine_.words, 0}};
-    return true;
+  [[nodiscard]] found_object run_at(std::uint64_t page) const noexcept {
+    return {g_.page_offset(page), {page * fine_.words, 0}};
   }
-  // The last object that begins at or before the slot.  An allocation word more than one before it is looked at only
-  // for objects that are longer than 56 slots.
+  // The last object that begins at or before the slot.  Allocation words before the slot's own are looked at only for
+  // objects that are longer than 56 slots, or that begin in another word.
   [[nodiscard]] bool find_slot(std::uint64_t page, const layout::extent_shape& s, std::uint64_t offset,
                                found_object& out) const noexcept {
     const std::uint64_t at = g_.page_offset(page);
@@ -94,16 +111,16 @@ class placed_objects {
       bits = first_word(at, w);
     }
     const unsigned bit = 63U - static_cast<unsigned>(std::countl_zero(bits));
-    return found_slot(page, at, s, w, bit, out) && offset - out.header < out.room;
-  }
-  [[nodiscard]] bool found_slot(std::uint64_t page, std::uint64_t at, const layout::extent_shape& s, unsigned w,
-                                unsigned bit, found_object& out) const noexcept {
     const unsigned first = w * checked_bits + bit;
+    out = {at + (std::uint64_t{first} << s.slot_shift), {page * fine_.words + w, bit}};
+    // In 32 bytes a typed object has its header and a byte at least: no need to look at its length.
+    if (offset - out.header < 2 * sizeof(layout::object_header)) return true;
+    const std::uint64_t room = room_in(at, s, first);
+    return room == 0 || offset - out.header < room;
+  }
+  [[nodiscard]] std::uint64_t room_in(std::uint64_t at, const layout::extent_shape& s, unsigned first) const noexcept {
     const unsigned slots = layout::slots_of_length(static_cast<std::uint8_t>(base_[at + s.lengths_at + first]));
-    out = {at + (std::uint64_t{first} << s.slot_shift),
-           std::uint64_t{slots} << s.slot_shift,
-           {page * fine_.words + w, bit}};
-    return true;
+    return slots > s.slots - first ? 0 : std::uint64_t{slots} << s.slot_shift;
   }
   [[nodiscard]] std::uint64_t first_word(std::uint64_t extent, unsigned w) const noexcept {
     return load_word(base_, extent + layout::first_words_at + w * 8) & checked_mask;
@@ -111,20 +128,20 @@ class placed_objects {
 
   template <class Wanted, class Visit>
   void each_of(std::uint64_t first, std::uint64_t end, Wanted&& wanted, Visit& visit) const {
-    found_object o;
     for (std::uint64_t page = first; page < end; ++page) {
       const kind k = kind_of(page);
       if (k == kind::none) continue;
       const std::uint64_t marks = page * fine_.words;
       if (k == kind::run) {
-        if ((wanted(marks) & 1) != 0 && found_run(page, o)) visit(o);
+        if ((wanted(marks) & 1) != 0) visit(run_at(page));
         continue;
       }
       const layout::extent_shape& s = k == kind::fine ? fine_ : coarse_;
       const std::uint64_t at = g_.page_offset(page);
       for (unsigned w = 0; w < s.words; ++w) {
         for (std::uint64_t left = first_word(at, w) & wanted(marks + w); left != 0; left &= left - 1) {
-          if (found_slot(page, at, s, w, static_cast<unsigned>(std::countr_zero(left)), o)) visit(o);
+          const auto bit = static_cast<unsigned>(std::countr_zero(left));
+          visit(found_object{at + (std::uint64_t{w * checked_bits + bit} << s.slot_shift), {marks + w, bit}});
         }
       }
     }

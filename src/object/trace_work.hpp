@@ -17,8 +17,7 @@ namespace nvm::object {
 
 // A marked object whose pointers from `from` bytes of its payload on are to be followed.
 struct grey_object {
-  std::uint64_t header = 0;
-  std::uint64_t room = 0;
+  found_object object;
   std::uint64_t from = 0;
 };
 
@@ -89,10 +88,10 @@ class trace_work {
     left_over_.set(p);
     // relaxed: read when the threads have been joined.
     std::uint64_t first = first_left_.load(std::memory_order_relaxed);
-    while (p.word < first && !first_left_.compare_exchange_weak(first, p.word, std::memory_order_relaxed)) {
+    while (p.word() < first && !first_left_.compare_exchange_weak(first, p.word(), std::memory_order_relaxed)) {
     }
     std::uint64_t last = last_left_.load(std::memory_order_relaxed);
-    while (p.word > last && !last_left_.compare_exchange_weak(last, p.word, std::memory_order_relaxed)) {
+    while (p.word() > last && !last_left_.compare_exchange_weak(last, p.word(), std::memory_order_relaxed)) {
     }
     overflows_.fetch_add(1, std::memory_order_relaxed);
   }
@@ -104,8 +103,7 @@ class trace_work {
     for (; word <= last && shared_.size() < std::max<std::size_t>(stack_max_, 1) * 4; ++word) {
       for (std::uint64_t left = left_over_.word(word); left != 0; left &= left - 1) {
         const mark_place p{word, static_cast<unsigned>(std::countr_zero(left))};
-        const auto o = objects.object_of(p);
-        shared_.push_back({o.header, o.room, 0});
+        shared_.push_back({objects.object_of(p), 0});
         left_over_.clear(p);
       }
     }

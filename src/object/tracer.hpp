@@ -66,7 +66,7 @@ struct payload_place {
       return payload_place{header + a->gap, size - a->padding(), h.type};
     }
   }
-  return fail(errc::corrupt, "object at offset %lu: its header fails its check", header);
+  return fail(errc::corrupt, "object at offset %lu: its length or its header fails its check", header);
 }
 
 template <class Objects>
@@ -87,7 +87,7 @@ class tracer {
   // The object that holds the byte at this offset, if one does, is reached.  May throw std::bad_alloc.
   void root(std::uint64_t offset) {
     found_object o;
-    if (objects_.find(offset, o) && objects_.marks().set(o.mark)) work_.add({o.header, o.room, 0});
+    if (objects_.find(offset, o) && objects_.marks().set(o.mark)) work_.add({o, 0});
   }
   // The values of aligned words in [from, from + n) are roots: of bytes that have no type.  May throw std::bad_alloc.
   void roots_in(std::uint64_t from, std::uint64_t n) {
@@ -105,13 +105,13 @@ class tracer {
         try {
           worker{*this, part}.run();
         } catch (const std::bad_alloc&) {
-          failed(errc::no_memory, 0, 0);
+          failed(errc::no_memory, {});
         }
       });
     } while (!work_.stopped() && work_.take_up_left_over(objects_));
     sums_.overflows = work_.overflows();
     if (error_ == errc::no_memory) return fail(errc::no_memory, "no volatile memory to mark objects");
-    if (error_ == errc::corrupt) return payload_of(bytes_, damaged_.header, damaged_.room).error();
+    if (error_ == errc::corrupt) return payload_of(bytes_, damaged_.header, objects_.room_of(damaged_)).error();
     return {};
   }
   [[nodiscard]] const trace_sums& sums() const noexcept { return sums_; }
@@ -142,7 +142,7 @@ class tracer {
         while (queued_ < ahead && !stack_.empty()) {
           queue_[(first_ + queued_++) % ahead] = stack_.back();
           stack_.pop_back();
-          __builtin_prefetch(of_.bytes_ + queue_[(first_ + queued_ - 1) % ahead].header);
+          of_.objects_.prefetch(queue_[(first_ + queued_ - 1) % ahead].object);
         }
         if (queued_ == 0) return;
         const grey_object g = queue_[first_];
@@ -158,8 +158,8 @@ class tracer {
     }
 
     void follow(const grey_object& g) {
-      const auto o = payload_of(of_.bytes_, g.header, g.room);
-      if (!o) return of_.failed(errc::corrupt, g.header, g.room);
+      const auto o = payload_of(of_.bytes_, g.object.header, of_.objects_.room_of(g.object));
+      if (!o) return of_.failed(errc::corrupt, g.object);
       if (g.from == 0) {
         ++mine_.objects;
         mine_.bytes += o->bytes;
@@ -182,7 +182,7 @@ class tracer {
       if (o.bytes - g.from <= segment_bytes) return o.bytes;
       const std::uint64_t to = g.from + segment_bytes;
       // Beyond the bound for no more than the queue holds.
-      stack_.push_back({g.header, g.room, to});
+      stack_.push_back({g.object, to});
       return to;
     }
 
@@ -203,7 +203,7 @@ class tracer {
       }
       if (!of_.objects_.marks().set(o.mark)) return;
       if (stack_.size() >= of_.work_.stack_max()) return of_.work_.leave_over(o.mark);
-      stack_.push_back({o.header, o.room, 0});
+      stack_.push_back({o, 0});
     }
 
     // nullptr: objects of the type are not looked into.
@@ -244,12 +244,12 @@ class tracer {
     sums_.foreign += s.foreign;
     for (const auto& [type, n] : s.undescribed) sums_.undescribed[type] += n;
   }
-  void failed(errc why, std::uint64_t header, std::uint64_t room) noexcept {
+  void failed(errc why, const found_object& where) noexcept {
     {
       const std::lock_guard guard{lock_};
       if (error_ == errc::ok) {
         error_ = why;
-        damaged_ = {header, room, 0};
+        damaged_ = where;
       }
     }
     work_.stop();
@@ -265,7 +265,7 @@ class tracer {
   std::mutex lock_;
   trace_sums sums_;
   errc error_ = errc::ok;
-  grey_object damaged_;
+  found_object damaged_;
 };
 
 }  // namespace nvm::object

@@ -7,7 +7,9 @@
 #include <set>
 
 #include "../space/test_pool.hpp"
+#include "object/field_name.hpp"
 #include "object/garbage.hpp"
+#include "object/placed_objects.hpp"
 #include "sample_types.hpp"
 
 namespace nvm::tests {
@@ -177,6 +179,21 @@ TEST(tracer, knows_which_types_nobody_described) {
   EXPECT_EQ(any_word.unmarked.size(), 1U);
 }
 
+TEST(field_name, is_that_of_the_innermost_field) {
+  const auto map = sample_map();
+  const auto types = read(map);
+  const auto name = [&](const char* type, std::uint64_t at) {
+    return object::field_name_at(*types->find(layout::type_id_of(type)), at);
+  };
+  EXPECT_EQ(name("node", 0), "next");
+  EXPECT_EQ(name("node", 40 + 8 + 3), "[1].data[3]");
+  EXPECT_EQ(name("table", 0), "n");
+  EXPECT_EQ(name("table", 4), "+4") << "between two fields";
+  EXPECT_EQ(name("table", 24), "slots[1].first");
+  EXPECT_EQ(name("table", 40 + 8), "slots[2].weight");
+  EXPECT_EQ(name("table", 72 + 8 * 9), "more[9]");
+}
+
 // Whatever bytes it finds: it ends, stays inside of the image, and names what fails its check.
 TEST(tracer, survives_images_with_any_bytes) {
   std::mt19937_64 random{5};
@@ -213,10 +230,10 @@ TEST(tracer, survives_images_with_any_bytes) {
       t.root(all[0]);
       t.root(random());
       s = t.run();
-      std::vector<object::garbage_object> garbage;
+      std::vector<found_object> garbage;
       objects.each_unmarked(0, objects.units(), [&](const found_object& o) {
-        ASSERT_TRUE(g.in_data(o.header, o.room));
-        if (object::payload_of(image.data(), o.header, o.room)) garbage.push_back({o.header, o.room});
+        ASSERT_TRUE(g.in_data(o.header, std::max<std::uint64_t>(objects.room_of(o), 1)));
+        if (object::payload_of(image.data(), o.header, objects.room_of(o))) garbage.push_back(o);
       });
       const object::garbage_ways ways{objects, image.data(), base_address, h.plans(), false, garbage};
       for (std::size_t i = 0; i < garbage.size(); ++i) EXPECT_NE(ways[i].depth, object::way_to::nothing);
