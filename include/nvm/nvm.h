@@ -593,7 +593,11 @@ typedef struct nvm_check_summary {
    * pages. */
   uint64_t damaged_pages;
   uint64_t reclaimed_pages; /* of structures or of the log, left by a crash without owner; the next use frees them */
-  uint64_t reserved[4];
+  /* Of a pool without findings whose objects lie in place (no pool of NVM_ENGINE_LOG), by the fields that its types
+   * describe: objects that the root does not lead to (nvm/gc.h), 0 also where it leads to types that nobody describes;
+   * pointers in reachable objects that lead into the pool and to no object, and those that lead elsewhere. */
+  uint64_t garbage_objects, stray_pointers, foreign_pointers;
+  uint64_t reserved[1];
 } nvm_check_summary;
 NVM_API int64_t nvm_pool_check(const char *path, nvm_check_report report, void *argument, nvm_check_summary *summary);
 /* The same, telling how far it is.  Zero-initialise, then set what matters. */
@@ -601,9 +605,12 @@ typedef struct nvm_check_options {
   nvm_check_report report; /* NULL: findings are counted only */
   /* Called by the checking thread at the start, now and then, and at the end with done == total; `done` never falls. */
   void (*progress)(uint64_t done, uint64_t total, void *argument);
-  void *argument;       /* of both */
+  void *argument;       /* of all three */
   uint64_t accept_copy; /* 1: a copy of a pool in use is checked too, as in nvm_pool_options */
-  uint64_t reserved[4]; /* zero */
+  /* Told what is no finding: each pointer that leads to no object, with its object, field and type; offset is that of
+   * the object.  NULL: such pointers are counted only. */
+  nvm_check_report note;
+  uint64_t reserved[3]; /* zero */
 } nvm_check_options;
 NVM_API int64_t nvm_pool_check_with(const char *path, const nvm_check_options *options, nvm_check_summary *summary);
 

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "api/pool_object.hpp"
+#include "care/check_pointers.hpp"
 #include "care/check_stores.hpp"
 #include "care/check_structures.hpp"
 #include "care/log_in_image.hpp"
@@ -240,6 +241,25 @@ status check_named_stores(pool_file& file, const geometry& g, std::uint64_t dire
   return fail(errc::no_memory, "no volatile memory for the check of stores");
 }
 
+// What the pointers of a sound pool lead to; none of that is damage.
+status note_pointers(const pool_file& file, std::uint64_t root, std::uint64_t types, const nvm_check_options& how,
+                     nvm_check_summary& sum) noexcept {
+  pointer_summary found;
+  std::function<void(std::uint64_t, const char*)> note;
+  if (how.note != nullptr) {
+    note = [&how](std::uint64_t at, const char* text) {
+      const platform::out_of_call theirs;
+      how.note(at, text, how.argument);
+    };
+  }
+  const status s =
+      check_pointers(file.base(), file.geometry(), file.superblock().base_address, root, types, note, found);
+  sum.garbage_objects = found.garbage_objects;
+  sum.stray_pointers = found.stray;
+  sum.foreign_pointers = found.foreign;
+  return s;
+}
+
 }  // namespace
 }  // namespace nvm::care
 
@@ -363,6 +383,10 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
     if (nvm::status s = whole(care::check_structures(file.base(), g, say)); !s) {
       return api::report(api::about(path, s.error()));
     }
+  }
+  if (has_sound_pages && !is_log && f.count() == 0) {
+    const nvm::status s = care::note_pointers(file, root, untyped.type_map, how, sum);
+    if (nvm::status seen = whole(s); !seen) return api::report(api::about(path, seen.error()));
   }
   // Opening the structures in memory has freed what a crash had left with nobody.
   if (f.count() == 0 && space.structure_pages != 0) {

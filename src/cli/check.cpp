@@ -26,6 +26,7 @@ constexpr json_field fields[] = {
     {"finding_count", "number of findings"},
     {"findings[].offset", "bytes from the file's start"},
     {"findings[].finding", "sentence: what was found, what was expected"},
+    {"notes[]", "sentence: a pointer that leads to no object; none is a finding"},
     {"pages", "pages of data space"},
     {"free_pages", "of them free"},
     {"run_pages", "in objects of whole pages"},
@@ -38,6 +39,9 @@ constexpr json_field fields[] = {
     {"objects", "committed objects"},
     {"object_bytes", "bytes that were asked for when they were allocated"},
     {"pending_transactions", "to be rolled back or completed by the next open"},
+    {"garbage_objects", "objects that the root does not lead to; 0 also where types are not described"},
+    {"stray_pointers", "of reachable objects: into the pool, to no object"},
+    {"foreign_pointers", "of reachable objects: to anywhere else"},
     {"accepted", "true: it was a copy of a pool in use, and is a pool like any other from now on"},
     {"seconds", "duration of the check"},
 };
@@ -52,7 +56,9 @@ struct collector {
   std::optional<std::uint64_t> limit;
   std::uint64_t count = 0;
   json findings = json::array();
-  std::exception_ptr thrown{};  // by add()
+  std::uint64_t note_count = 0;
+  json notes = json::array();
+  std::exception_ptr thrown{};  // by add() and note()
 
   void add(std::uint64_t offset, const char* finding) {
     if (++count > limit.value_or(UINT64_MAX)) return;
@@ -62,6 +68,16 @@ struct collector {
       line.interrupt([&] { out.text("{} {}: {}\n", out.styled("offset", style::bad), offset, finding); });
     }
   }
+  // Pointers to no object, which are legal.
+  void note(const char* sentence) {
+    if (++note_count > limit.value_or(notes_max)) return;
+    if (out.as_json()) {
+      notes.push_back(sentence);
+    } else {
+      line.interrupt([&] { out.text("note: {}\n", sentence); });
+    }
+  }
+  static constexpr std::uint64_t notes_max = 100;  // without a limit
 };
 
 // Called by the library, which no exception may cross.
@@ -69,6 +85,15 @@ void report(std::uint64_t offset, const char* finding, void* argument) {
   auto* into = static_cast<collector*>(argument);
   try {
     into->add(offset, finding);
+  } catch (...) {
+    into->thrown = std::current_exception();
+  }
+}
+
+void take_note(std::uint64_t, const char* sentence, void* argument) {
+  auto* into = static_cast<collector*>(argument);
+  try {
+    into->note(sentence);
   } catch (...) {
     into->thrown = std::current_exception();
   }
@@ -90,6 +115,12 @@ void print_summary(const nvm_check_summary& s, std::uint64_t findings, const std
            s.free_pages, s.run_pages, s.extent_pages, s.log_pages, s.structure_pages);
   if (s.damaged_pages != 0) out.text("  damaged    {} pages of which nothing can be said\n", s.damaged_pages);
   if (s.reclaimed_pages != 0) out.text("  left over  {} pages; the next use frees them\n", s.reclaimed_pages);
+  if (s.garbage_objects != 0)
+    out.text("  garbage    {} objects that nothing leads to: `holdfast gc --dry-run`\n", s.garbage_objects);
+  if (s.stray_pointers + s.foreign_pointers != 0) {
+    out.text("  pointers   {} lead into the pool to no object, {} out of it; none is damage\n", s.stray_pointers,
+             s.foreign_pointers);
+  }
   if (s.pending_transactions != 0) {
     out.text("  pending    {} transaction{}; the next open rolls back or completes them\n", s.pending_transactions,
              s.pending_transactions == 1 ? "" : "s");
@@ -113,6 +144,7 @@ exit_code run(const arguments& given, console& out) {
   std::int64_t found = 0;
   std::uint64_t printed_before = 0;
   json findings;
+  json notes;
   failure why_not;
   {
     std::atomic<double> share{0};
@@ -120,6 +152,7 @@ exit_code run(const arguments& given, console& out) {
     collector into{out, line, share, given.number("limit")};
     nvm_check_options how{};
     how.report = report;
+    how.note = take_note;
     how.progress = advance;
     how.argument = &into;
     how.accept_copy = is_copy ? 1 : 0;
@@ -134,6 +167,7 @@ exit_code run(const arguments& given, console& out) {
     if (found < 0) why_not = library_failure(path);
     printed_before = into.count;
     findings = std::move(into.findings);
+    notes = std::move(into.notes);
   }
   if (found < 0) return out.fail(why_not);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
@@ -149,6 +183,7 @@ exit_code run(const arguments& given, console& out) {
       {"sound", found == 0},
       {"finding_count", found},
       {"findings", std::move(findings)},
+      {"notes", std::move(notes)},
       {"pages", summary.pages},
       {"free_pages", summary.free_pages},
       {"run_pages", summary.run_pages},
@@ -161,6 +196,9 @@ exit_code run(const arguments& given, console& out) {
       {"objects", summary.objects},
       {"object_bytes", summary.object_bytes},
       {"pending_transactions", summary.pending_transactions},
+      {"garbage_objects", summary.garbage_objects},
+      {"stray_pointers", summary.stray_pointers},
+      {"foreign_pointers", summary.foreign_pointers},
       {"accepted", accepted},
       {"seconds", took.count()},
   });
@@ -183,7 +221,10 @@ const command check_command{
         "4 when it could not be checked.\n\n"
         "A pool whose last owner died is not damaged: its pending transactions are counted and no finding. A copy that "
         "was made while the pool was in use, or after its owner had died, is refused (NVM_E_COPY): nobody can tell "
-        "whether it is torn.",
+        "whether it is torn.\n\n"
+        "Pointers of described types that lead to no object are notes, at most 100 of them without --limit: a field "
+        "may "
+        "never have been written, and a program may free what it still points to.",
     .operands = check_verb::operands,
     .options = check_verb::options,
     .fields = check_verb::fields,

@@ -266,6 +266,39 @@ TEST_P(gc, values_that_lead_nowhere_are_counted_and_keep_nothing) {
   ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
 }
 
+TEST_P(gc, the_check_notes_such_values_and_finds_no_damage) {
+  NVM_POOL* pool = place_.create();
+  ASSERT_NE(pool, nullptr);
+  gc_graph g{pool};
+  gc_node* root = g.make(2);
+  gc_node* gone = g.make();
+  (void)g.make();
+  ASSERT_EQ(nvm_tx_begin(pool), 0);
+  ASSERT_EQ(nvm_free(pool, gone), 0);
+  ASSERT_EQ(nvm_tx_log(root, sizeof *root + 16), 0);
+  root->more[1] = gone;
+  root->right = reinterpret_cast<gc_node*>(0x1234);
+  ASSERT_EQ(nvm_tx_commit(pool), 0) << nvm_errormsg();
+  ASSERT_EQ(nvm_pool_set_root(pool, root), 0);
+  ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+  std::string notes;
+  nvm_check_options o{};
+  o.argument = &notes;
+  o.note = [](std::uint64_t, const char* text, void* to) {
+    *static_cast<std::string*>(to) += std::string{text} + "\n";
+  };
+  nvm_check_summary s{};
+  EXPECT_EQ(nvm_pool_check_with(place_.path().c_str(), &o, &s), 0) << nvm_errormsg();
+  if (is_log(GetParam())) return;  // its objects are not looked at in place
+  EXPECT_EQ(s.stray_pointers, 1U);
+  EXPECT_EQ(s.foreign_pointers, 1U);
+  EXPECT_EQ(s.garbage_objects, 1U);
+  EXPECT_NE(notes.find("gc_node.right of the object at offset"), std::string::npos) << notes;
+  EXPECT_NE(notes.find("leads to address 0x1234, which is not in the pool"), std::string::npos) << notes;
+  EXPECT_NE(notes.find("gc_node.more[1]"), std::string::npos) << notes;
+  EXPECT_NE(notes.find(", where no object is"), std::string::npos) << notes;
+}
+
 TEST_P(gc, conservatively_every_word_may_be_a_pointer) {
   NVM_POOL* pool = place_.create();
   ASSERT_NE(pool, nullptr);
