@@ -1,0 +1,83 @@
+// A pool with garbage, for the tests of `holdfast gc`:  cli_garbage_maker PATH MEDIUM; `log` is the engine, on shm.
+//
+// The root is a node that leads to another.  A table leads to two nodes in one object, whose second leads to a node;
+// nothing leads to the table.  A text of no described type is garbage, too; with a third argument it hangs from the
+// root.
+#include <nvm/nvm.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include "object/type_map_writer.hpp"
+
+namespace {
+
+using namespace nvm;
+using enum layout::field_kind;
+
+struct node {
+  node* next;
+  char name[24];
+};
+struct slot {
+  node* first;
+  std::uint64_t weight;
+};
+struct table {
+  std::uint64_t count;
+  slot slots[4];
+};
+
+object::type_description::field field(const char* name, std::uint64_t offset, layout::field_kind kind,
+                                      std::uint64_t bytes, std::uint64_t count = 1, std::uint32_t target = 0) {
+  return {{offset, bytes, count, kind, target, 0, 0}, name};
+}
+
+void require(bool good) {
+  if (good) return;
+  std::fprintf(stderr, "%s\n", nvm_errormsg());
+  std::exit(1);
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count < 3) return 2;
+  const std::uint32_t node_id = layout::type_id_of("node");
+  object::type_map_writer types;
+  types.add({"node", sizeof(node), 8, {field("next", 0, pointer, 8, 1, node_id), field("name", 8, character, 1, 24)}});
+  object::type_description t{
+      "table",
+      sizeof(table),
+      8,
+      {field("count", 0, unsigned_integer, 8), field("slots", 8, structure, sizeof(slot), 4),
+       field("slots.first", 0, pointer, 8, 1, node_id), field("slots.weight", 8, unsigned_integer, 8)}};
+  t.fields[1].place.inner = 2;
+  types.add(t);
+  const auto map = types.finish();
+  require(nvm_register_types(map.data(), map.size() * 8) == 0);
+
+  nvm_pool_options o{};
+  o.size = 1 << 20;
+  o.medium = std::string_view{arguments[2]} == "ssd" ? NVM_MEDIUM_SSD : NVM_MEDIUM_SHM;
+  if (std::string_view{arguments[2]} == "log") {
+    o.engine = NVM_ENGINE_LOG;
+    o.size = 4 << 20;
+  }
+  NVM_POOL* pool = nvm_pool_create_with(arguments[1], &o);
+  require(pool != nullptr && nvm_tx_begin(pool) == 0);
+  const auto make = [&](std::size_t n) { return static_cast<node*>(nvm_calloc(pool, node_id, n, sizeof(node))); };
+  node* const root = make(1);
+  node* const last = make(1);
+  node* const pair = make(2);
+  auto* const lost = static_cast<table*>(nvm_calloc(pool, layout::type_id_of("table"), 1, sizeof(table)));
+  char* const text = nvm_strdup(pool, "untyped");
+  require(root != nullptr && last != nullptr && pair != nullptr && lost != nullptr && text != nullptr);
+  root->next = make(1);
+  pair[1].next = last;
+  lost->slots[2].first = pair;
+  if (count > 3) root->next->next = reinterpret_cast<node*>(text);
+  require(nvm_pool_set_root(pool, root) == 0 && nvm_tx_commit(pool) == 0 && nvm_pool_close(pool) == 0);
+  return 0;
+}
