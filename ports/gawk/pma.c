@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <nvm/gc.h>
 #include <nvm/nvm.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -32,84 +33,12 @@ static NVM_POOL* heap;
 static struct root* root;
 static unsigned long records_per_commit = 1, records;
 
-/* ---- finding what nobody knows any more -------------------------------------------------------------------------- */
-
-struct object {
-  uintptr_t begin, end;
-  int reached;
-};
-struct objects {
-  struct object* list;
-  size_t count, capacity;
-};
-
-static int note(void* object, uint32_t type, size_t size, void* argument) {
-  struct objects* all = argument;
-  (void)type;
-  if (all->count == all->capacity) {
-    const size_t more = all->capacity == 0 ? 4096 : 2 * all->capacity;
-    struct object* larger = realloc(all->list, more * sizeof *larger);
-    if (larger == NULL) return -1;
-    all->list = larger;
-    all->capacity = more;
-  }
-  all->list[all->count++] = (struct object){(uintptr_t)object, (uintptr_t)object + size, 0};
-  return 0;
-}
-
-/* The object that holds address a; NULL if none does. */
-static struct object* around(const struct objects* all, uintptr_t a) {
-  size_t low = 0, high = all->count;
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
-    if (all->list[middle].end <= a) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return low < all->count && all->list[low].begin <= a ? &all->list[low] : NULL;
-}
-
-/* Marks what can be reached from the root, taking every word for a pointer that could be one. */
-static int mark(const struct objects* all) {
-  struct object** stack = malloc((all->count + 1) * sizeof *stack);
-  size_t depth = 0;
-  struct object* o = around(all, (uintptr_t)nvm_pool_get_root(heap));
-  if (stack == NULL) return -1;
-  if (o != NULL) {
-    o->reached = 1;
-    stack[depth++] = o;
-  }
-  while (depth > 0) {
-    const struct object* from = stack[--depth];
-    for (const uintptr_t* word = (const uintptr_t*)from->begin; (uintptr_t)(word + 1) <= from->end; ++word) {
-      if (!nvm_is_durable((const void*)*word)) continue;
-      o = around(all, *word);
-      if (o == NULL || o->reached) continue;
-      o->reached = 1;
-      stack[depth++] = o;
-    }
-  }
-  free(stack);
-  return 0;
-}
-
+/* Frees what only the dead process knew.  gawk does not describe its types: every word may be a pointer. */
 static int collect(void) {
-  struct objects all = {NULL, 0, 0};
-  int status = nvm_pool_each(heap, note, &all);
-  if (status == 0) status = mark(&all);
-  for (size_t i = 0; status == 0 && i < all.count;) {
-    status = nvm_tx_begin(heap);
-    for (size_t freed = 0; status == 0 && i < all.count && freed < 1000; ++i) {
-      if (all.list[i].reached) continue;
-      ++freed;
-      status = nvm_free(heap, (void*)all.list[i].begin);
-    }
-    if (status == 0) status = nvm_tx_commit(heap);
-  }
-  free(all.list);
-  return status;
+  nvm_gc_options options = {0};
+  options.conservative = 1;
+  options.threads = 1;
+  return nvm_gc(heap, &options, NULL);
 }
 
 /* ---- open -------------------------------------------------------------------------------------------------------- */
