@@ -11,8 +11,7 @@
  *
  * Regions.  A store of index regions takes part in no transaction.  A call on it inside a transaction of the caller
  * fails (NVM_E_TX_OPEN), and that transaction is rolled back; each call is atomic by itself.  A batch is on that store
- * alone (NVM_E_INVALID).  Reads take no lock.  Not in pools of the engine `log` (NVM_E_ENGINE), nor in pools that are
- * opened read-only (NVM_E_READ_ONLY).
+ * alone (NVM_E_INVALID).  Reads take no lock.  Not in pools of the engine `log` (NVM_E_ENGINE).
  *
  * The pool's root remains the program's.  One process at a time can have a pool open, and with it its stores.
  */

@@ -24,8 +24,9 @@
  * readers do not.  A transaction belongs to the thread that began it.  While a thread has one open, its calls about
  * regions outside of it do not wait where that could be for ever: NVM_E_BUSY, and nothing has changed.
  *
- * Pools of the engine `log` have no regions: NVM_E_ENGINE.  A pool that has regions is refused by libraries that do not
- * know them.
+ * In a pool that is open read-only regions can be read and held; what would change them, or make a set, is
+ * NVM_E_READ_ONLY.  Pools of the engine `log` have no regions: NVM_E_ENGINE.  A pool that has regions is refused by
+ * libraries that do not know them.
  */
 #ifndef NVM_REGION_H
 #define NVM_REGION_H

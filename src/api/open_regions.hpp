@@ -65,6 +65,12 @@ struct part_of_thread {
 // The calling thread's part of the pool, whose regions are open.  errc::no_lane, no_memory, invalid.
 [[nodiscard]] result<part_of_thread*> part_in(const NVM_POOL* pool) noexcept;
 [[nodiscard]] status usable(const nvm_regions* set) noexcept;
+// errc::read_only: what the log has left is in private memory, which is all that a change would reach.
+[[nodiscard]] inline status accepts_changes(const NVM_POOL* pool) noexcept {
+  if (!pool->file->read_only()) [[likely]]
+    return {};
+  return fail(errc::read_only, "%s is open read-only", pool->file->path());
+}
 // Until what the thread has done and seen is durable.
 [[nodiscard]] status wait_for_position(const nvm_regions* set, unsigned who) noexcept;
 // The transaction of this thread that has the region; nullptr: none has.
@@ -80,6 +86,9 @@ enum class effect : std::uint8_t {
 template <effect What, class Call>
 [[nodiscard]] auto run(nvm_regions* set, Call&& call) noexcept -> decltype(call(std::declval<part_of_thread&>())) {
   if (status s = usable(set); !s) return s.error();
+  if constexpr (What != effect::looks) {
+    if (status s = accepts_changes(set->pool); !s) return s.error();
+  }
   const auto part = part_in(set->pool);
   if (!part) return part.error();
   // On a pool that has failed nothing is begun whose end would not be known.

@@ -107,11 +107,7 @@ namespace {
 
 status usable_pool(const NVM_POOL* pool) noexcept {
   if (pool == nullptr) return fail(errc::invalid, "the pool is NULL");
-  if (status s = pool->file->usable(); !s) return s;
-  if (pool->file->read_only()) {
-    return fail(errc::read_only, "%s: regions of a pool that is opened read-only are out of reach", pool->file->path());
-  }
-  return {};
+  return pool->file->usable();
 }
 
 result<open_region_sets*> sets_of(NVM_POOL* pool) noexcept try {
@@ -180,6 +176,7 @@ result<nvm_regions*> open_one(NVM_POOL* pool, const char* name, const nvm_region
   if (found && o.mode == 2) return fail(errc::exists, "the pool has a set of regions '%s' already", name);
   if (!found) {
     if (found.error() != errc::not_found || o.mode == 1) return found.error();
+    if (status s = accepts_changes(pool); !s) return s.error();
     if (status s = not_in_transaction(pool, "the making of a set by nvm_regions_open()"); !s) return s.error();
     if (status s = admit_regions(pool); !s) return s.error();
     found = side.create(name);
@@ -238,7 +235,7 @@ void close_regions(nvm_pool* pool) noexcept {
   if (pool->regions == nullptr) return;
   pool->regions->tidying.stop();
   const std::lock_guard inside{pool->regions->lock};
-  if (!pool->file->lost()) pool->regions->side->come_to_rest();
+  if (!pool->file->lost() && !pool->file->read_only()) pool->regions->side->come_to_rest();
   pool->regions->side.reset();
 }
 
@@ -250,7 +247,7 @@ bool close_regions_unless_shared(nvm_pool* pool) noexcept {
   region_side& side = *pool->regions->side;
   if (side.at_work() || side.leases() != 0 || side.threads() > 1) return false;
   pool->regions->tidying.stop();
-  side.come_to_rest();
+  if (!pool->file->read_only()) side.come_to_rest();
   pool->regions->side.reset();
   return true;
 }
@@ -280,6 +277,7 @@ nvm_regions* nvm_regions_open(NVM_POOL* pool, const char* name, const nvm_region
 int nvm_regions_drop(NVM_POOL* pool, const char* name) {
   const nvm::platform::in_call here;
   if (status s = api::usable_pool(pool); !s) return api::report(s.error());
+  if (status s = api::accepts_changes(pool); !s) return api::report(s.error());
   if (name == nullptr) return api::report(fail(errc::invalid, "the name of a set of regions is NULL"));
   if (status s = api::not_in_transaction(pool, "nvm_regions_drop()"); !s) return api::report(s.error());
   const auto all = api::sets_of(pool);

@@ -52,13 +52,7 @@ std::optional<kv> call::open_store(bool make) {
   o.index = index_of(given.choice("index").value_or(""));
   o.mode = make ? NVM_KV_OPEN_OR_CREATE : NVM_KV_OPEN_ONLY;
   o.flags = NVM_KV_VERIFY_READS | (given.flag("no-checksums") ? unsigned{NVM_KV_NO_CHECKSUMS} : 0U);
-  auto found = kv::open(*at, store.c_str(), o);
-  // Regions are out of reach of a pool that is opened to be read alone.
-  if (!found && nvm_errno() == NVM_E_READ_ONLY && !make) {
-    at.reset();
-    if (open(true)) found = kv::open(*at, store.c_str(), o);
-  }
-  return found;
+  return kv::open(*at, store.c_str(), o);
 }
 
 }  // namespace nvm::cli::kv_actions

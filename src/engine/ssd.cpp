@@ -119,7 +119,7 @@ result<std::uint64_t> apply_log_in_memory(pool_file& file) noexcept {
 }
 
 result<std::unique_ptr<engine>> start_on_ssd(pool_file& file, unsigned lanes, bool is_measured, log_run run) {
-  if (file.read_only()) return start_undo(as_any<structures_here::no>(std::make_unique<private_stack>()), file, lanes);
+  if (file.read_only()) return start_undo(as_any<structures_here::yes>(std::make_unique<private_stack>()), file, lanes);
   auto stack = make_image_stack(file, std::move(run));
   if (!stack) return stack.error();
   if (!is_measured) return start_undo(as_any<structures_here::yes>(std::move(*stack)), file, lanes);

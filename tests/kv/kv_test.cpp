@@ -442,13 +442,6 @@ TEST_P(stores, can_be_read_where_the_pool_is_open_read_only) {
   auto q = pool::open(place.path().c_str(), o);
   ASSERT_TRUE(q) << nvm_errormsg();
   auto s = kv::open(*q, "store");
-  if (GetParam().index == NVM_KV_REGIONS) {
-    EXPECT_FALSE(s);
-    EXPECT_EQ(nvm_errno(), NVM_E_READ_ONLY) << nvm_errormsg();
-    ASSERT_TRUE(q->close());
-    p = place.open();
-    return;
-  }
   ASSERT_TRUE(s) << nvm_errormsg();
   EXPECT_EQ(*s->get(key(7)), "v");
   EXPECT_TRUE(s->statistics()) << nvm_errormsg();
