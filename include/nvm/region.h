@@ -184,8 +184,8 @@ NVM_API int nvm_region_group_join(nvm_region_group *group, uint64_t rid, unsigne
  * one, and one that makes it as well waits (NVM_E_BUSY where that could be for ever). */
 NVM_API int nvm_region_group_create(nvm_region_group *group, uint64_t rid, uint64_t size);
 NVM_API int nvm_region_group_drop(nvm_region_group *group, uint64_t rid);
-/* Whatever commit returns, the group is over.  NVM_E_TOO_LARGE: more regions than one record takes.  By the thread that
- * began it, or NVM_E_INVALID. */
+/* Whatever commit returns, the group is over.  NVM_E_LOG_FULL, on ssd: it is more than half of the pool's log takes.
+ * By the thread that began it, or NVM_E_INVALID. */
 NVM_API int nvm_region_group_commit(nvm_region_group *group);
 NVM_API int nvm_region_group_abort(nvm_region_group *group);
 /* Holds the regions, calls body(group, argument) and commits, or aborts where that returns non-zero, which is the

@@ -19,16 +19,21 @@ namespace nvm::region {
 // What records may store into.
 class record_targets {
  public:
-  explicit record_targets(const geometry& g) noexcept : g_{g} {}
+  explicit record_targets(const structure_pages& pages) noexcept : pages_{pages} {}
   [[nodiscard]] bool range(std::uint64_t offset, std::uint64_t bytes) const noexcept {
-    return g_.in_data(offset, bytes);
+    return pages_.sizes().in_data(offset, bytes);
   }
   [[nodiscard]] static bool word(const log::intent&) noexcept { return false; }
-  [[nodiscard]] static bool log_run(std::uint64_t, std::uint64_t) noexcept { return false; }
+  // Where the contents of a record may be that fits no ring.
+  [[nodiscard]] bool log_run(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+    const auto run = pages_.owned_at(offset);
+    return run && run->offset == offset && run->owner == layout::directory_owner &&
+           run->protocol == nvm::layout::slot_protocol::region && bytes <= run->bytes;
+  }
   [[nodiscard]] static bool segment(std::uint64_t, std::uint64_t) noexcept { return false; }
 
  private:
-  const geometry& g_;
+  const structure_pages& pages_;
 };
 
 // The offset that the anchors name, 0: none; errc::corrupt: neither copy can be read, or it is no directory.
@@ -97,14 +102,14 @@ status domain<M>::open_log() noexcept try {
     // The image of a pool on ssd, which is only looked at.
     if (place_of_rings().offset == 0) return {};
     const geometry g = geometry_with(pages_.sizes(), place_of_rings());
-    const record_targets targets{pages_.sizes()};
+    const record_targets targets{pages_};
     log::redo_reader reader{base_, g, key_, log::validation::by_record, targets};
     if (status s = reader.validate(); !s) return s;
     report_.records = reader.report().records;
     used = reader.report().used;
     reader.replay(medium_, base_);
   }
-  log_ = std::make_unique<record_log<M>>(medium_, base_, pages_.sizes(), place_of_rings(), used);
+  log_ = std::make_unique<record_log<M>>(medium_, base_, pages_, place_of_rings(), used);
   return {};
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory for the log of regions");

@@ -4,6 +4,8 @@
 /// Direct media, over log::redo_log.  S store, F flush, | fence.
 ///   1. S, F bytes that no header leads to yet         | region/E2  (the caller, if there are any)
 ///   2. S, F record                                    | redo/E2    the commit point; by commit mark also | redo/E3
+///      One that does not fit a ring: S, F a run's entry | space/E6   pages are there before a record leads to them;
+///      S, F its contents there, and a short record      | redo/E2    the commit point: it has their checksum
 ///   3. S home, not flushed: truncation writes it back   redo/E5 to E7
 /// Image media:
 ///   1. S home; one batch of all ranges                | region/E3  the commit point is the batch's sync
@@ -18,12 +20,15 @@
 #include <memory>
 #include <new>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "isolation/isolation.hpp"
 #include "log/log.hpp"
 #include "media/media.hpp"
 #include "pool/pool.hpp"
+#include "region/region_layout.hpp"
+#include "space/space.hpp"
 
 namespace nvm::region {
 
@@ -79,11 +84,12 @@ class record_log {
   static constexpr bool replays = !M::atomic_batches;
 
   // May throw std::bad_alloc.  `used`: no version above this one was ever used.
-  record_log(M& medium, std::byte* base, const geometry& g, const rings& r, std::uint64_t used)
-      : medium_{medium}, base_{base}, geometry_{geometry_with(g, r)} {
+  record_log(M& medium, std::byte* base, structure_pages& pages, const rings& r, std::uint64_t used)
+      : medium_{medium}, base_{base}, pages_{pages}, geometry_{geometry_with(pages.sizes(), r)} {
     if constexpr (replays) {
       log_ = std::make_unique<log::redo_log<M>>(medium, base, geometry_, r.key, r.count, log::validation::by_record);
       log_->start(used, &version_source::now);
+      log_->on_release([this](std::uint64_t offset) { pages_.give(offset); });
     }
   }
 
@@ -101,15 +107,10 @@ class record_log {
   void on_pressure(std::function<void()> wake) {
     if constexpr (replays) log_->on_pressure(std::move(wake));
   }
-  // Contents of one record.
-  [[nodiscard]] std::uint64_t record_bytes_max() const noexcept {
-    if constexpr (replays) return log_->record_bytes_max() - sizeof(nvm::layout::redo_record);
-    return std::uint64_t{1} << 20;
-  }
 
   // begin(): the regions are changing from here on.  end(version): their bytes are home; 0: they are as they were.
-  // Returns the version, or the LSN, of the record.  errc::no_memory, log_full, too_large, no_lane, io; nothing has
-  // changed then.
+  // Returns the version, or the LSN, of the record.  errc::no_memory, log_full, too_large (image media), no_space (for
+  // a record that fits no ring), no_lane, io; nothing has changed then.
   template <class Begin, class End>
   [[nodiscard]] result<std::uint64_t> commit(log_user& user, std::span<const home_range> ranges, proof how,
                                              Begin&& begin, End&& end) noexcept {
@@ -126,6 +127,25 @@ class record_log {
   }
 
  private:
+  // Given back unless its record is durable; then a truncation does it.
+  struct spilled_record {
+    structure_pages& pages;
+    std::uint64_t offset = 0;  // 0: there is none
+
+    explicit spilled_record(structure_pages& p) noexcept : pages{p} {}
+    ~spilled_record() {
+      if (offset != 0) pages.give(offset);
+    }
+    spilled_record(const spilled_record&) = delete;
+    spilled_record& operator=(const spilled_record&) = delete;
+    [[nodiscard]] status take(unsigned arena, std::uint64_t bytes) noexcept {
+      const auto at = pages.take_run(arena, nvm::layout::slot_protocol::region, layout::directory_owner, bytes);
+      if (!at) return at.error();
+      offset = *at;
+      return {};
+    }
+  };
+
   template <class Begin, class End>
   [[nodiscard]] result<std::uint64_t> commit_in(unsigned lane, std::span<const home_range> ranges, proof how,
                                                 Begin&& begin, End&& end) noexcept {
@@ -143,12 +163,15 @@ class record_log {
       }
     }
     if (!stage.whole()) return fail(errc::no_memory, "no volatile memory for a record of the log of regions");
-    if (stage.contents_bytes() > record_bytes_max()) {
-      return fail(errc::too_large, "a change of regions with a record of %lu bytes: at most %lu",
-                  stage.contents_bytes(), record_bytes_max());
+    // Pages of a record that fits no ring; recovery frees them, as all pages of this owner that nothing names.
+    spilled_record run{pages_};
+    std::uint64_t in_ring = stage.contents_bytes();
+    if (in_ring > l.record_bytes_max() - sizeof(nvm::layout::redo_record)) {
+      if (status s = run.take(lane, in_ring); !s) return s.error();
+      in_ring = sizeof(nvm::layout::redo_place);
     }
-    if (status s = l.make_room(lane, stage.contents_bytes()); !s) return s.error();
-    if (status s = l.expect(lane, lines, false); !s) return s.error();
+    if (status s = l.make_room(lane, in_ring); !s) return s.error();
+    if (status s = l.expect(lane, lines, run.offset != 0); !s) return s.error();
     l.enter(lane);
     const std::uint64_t version = l.version_of(version_source::next());
     const auto each_line = [&](auto&& note) {
@@ -157,7 +180,11 @@ class record_log {
       }
     };
     l.note(lane, each_line);
-    const auto kind = how == proof::mark ? nvm::layout::redo_kind::marked_changes : nvm::layout::redo_kind::changes;
+    auto kind = how == proof::mark ? nvm::layout::redo_kind::marked_changes : nvm::layout::redo_kind::changes;
+    if (run.offset != 0) {
+      kind = nvm::layout::redo_kind::elsewhere;
+      put_elsewhere(stage, run.offset, version);
+    }
     if (status s = l.append(lane, version, kind, 0); !s) {
       l.leave_commit(lane);
       return s.error();
@@ -165,8 +192,16 @@ class record_log {
     begin();
     store_home(base_, ranges);
     end(version);
-    l.applied(lane, version, 0, each_line);
+    l.applied(lane, version, std::exchange(run.offset, 0), each_line);
     return version;
+  }
+  // What is staged goes to the run; what is staged then leads there.
+  void put_elsewhere(log::record_stage& stage, std::uint64_t offset, std::uint64_t version) noexcept {
+    const std::uint64_t bytes = stage.contents_bytes();
+    const nvm::layout::redo_place place{offset, bytes, log::place_checksum(stage.contents(), bytes, version)};
+    copy_out(medium_, base_ + offset, stage.contents(), bytes);
+    stage.begin();
+    for (const std::uint64_t word : {place.offset, place.bytes, place.checksum}) stage.word(word);
   }
 
   template <class Begin, class End>
@@ -207,6 +242,7 @@ class record_log {
 
   M& medium_;
   std::byte* base_;
+  structure_pages& pages_;
   geometry geometry_;
   std::unique_ptr<log::redo_log<M>> log_;
 };

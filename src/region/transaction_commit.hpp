@@ -446,13 +446,17 @@ status transaction<M>::commit() noexcept {
     version = prepared ? publish() : result<std::uint64_t>{prepared.error()};
     if (version) break;
     for (member& m : members_) give_places(m);
-    if (version.error() != errc::too_large && version.error() != errc::log_full) break;
+    const errc why = version.error();
+    // Of pages for a record that fits no ring.
+    const bool no_pages = prepared && why == errc::no_space;
+    if (no_pages) domain_.reclaim(thread_);
+    if (!no_pages && why != errc::too_large && why != errc::log_full) break;
   }
   if (!version) {
     domain_.left().spare(promised_);
     promised_ = 0;
     errc why = version.error();
-    if (short_of_room_ && why == errc::too_large) {
+    if (short_of_room_ && why == errc::log_full) {
       why =
           fail(errc::no_space, "the pool is full: no room for a copy of a region, and too large a change for a record");
     }

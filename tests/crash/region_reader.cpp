@@ -211,6 +211,23 @@ region_contents regions_in(const std::byte* base, std::size_t available) {
   return reader{base, geometry_of(*sb), sb->medium == NVM_MEDIUM_SSD}.read();
 }
 
+namespace {
+
+// What records may name, as far as it can be said without a table of pages.
+struct inside_pool {
+  const geometry& g;
+  [[nodiscard]] bool range(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+    return g.in_data(offset, bytes);
+  }
+  [[nodiscard]] static bool word(const log::intent&) noexcept { return false; }
+  [[nodiscard]] bool log_run(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+    return g.in_data(offset, bytes);
+  }
+  [[nodiscard]] static bool segment(std::uint64_t, std::uint64_t) noexcept { return false; }
+};
+
+}  // namespace
+
 std::uint64_t records_waiting_in(const std::byte* base, std::size_t available) {
   const auto sb = pick_superblock(base, available);
   if (!sb) return ~std::uint64_t{0};
@@ -219,7 +236,7 @@ std::uint64_t records_waiting_in(const std::byte* base, std::size_t available) {
   if (d == nullptr || d->rings == 0) return 0;
   const geometry of_log =
       region::geometry_with(g, {d->rings, d->ring_bytes, static_cast<std::uint32_t>(d->ring_count), d->key});
-  const region::record_targets targets{g};
+  const inside_pool targets{g};
   log::redo_reader found{base, of_log, d->key, log::validation::by_record, targets};
   return found.validate() ? found.report().records : ~std::uint64_t{0};
 }
