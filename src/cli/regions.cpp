@@ -1,4 +1,6 @@
 // holdfast regions: the regions of a pool from the command line.
+//
+// What only looks opens the pool read-only: its file stays as it is, and others may look at the same time.
 #include <algorithm>
 #include <bit>
 #include <cerrno>
@@ -26,6 +28,10 @@ namespace {
 using kv_actions::add_bytes;
 using kv_actions::printable;
 
+constexpr std::string_view mode_names[] = {"adaptive", "replica", "copy", "checked", "marked", "alternate"};
+static_assert(NVM_REGION_ADAPTIVE == 0 && NVM_REGION_REPLICA == 1 && NVM_REGION_COPY == 2 && NVM_REGION_CHECKED == 3 &&
+              NVM_REGION_MARKED == 4 && NVM_REGION_ALTERNATE == 5);
+
 // One call, and the set that it is about.
 struct call {
   const arguments& given;
@@ -44,14 +50,18 @@ struct call {
     return out.fail({exit_usage, "regions " + action, "USAGE", std::move(what)});
   }
   [[nodiscard]] exit_code failed() const { return out.fail_library(path); }
-  [[nodiscard]] bool open() {
-    at = pool::open(path.c_str(), nvm_pool_options{});
+  enum class purpose { look, change, make };  // make: a set that is not there
+  [[nodiscard]] bool open(purpose what) {
+    nvm_pool_options o{};
+    o.read_only = what == purpose::look ? 1 : 0;
+    at = pool::open(path.c_str(), o);
     return at.has_value();
   }
-  [[nodiscard]] bool open_set(bool makes) {
-    if (!open()) return false;
+  [[nodiscard]] bool open_set(purpose what) {
+    if (!open(what)) return false;
     nvm_regions_options o{};
-    o.mode = makes ? 0 : 1;
+    o.mode = what == purpose::make ? 0 : 1;
+    o.replicas = static_cast<std::uint32_t>(given.number("replicas").value_or(0));
     set = nvm_regions_open(at->handle(), given.operand(2).c_str(), &o);
     return set != nullptr;
   }
@@ -60,12 +70,24 @@ struct call {
   [[nodiscard]] exit_code no_rid() const {
     return misused(fmt::format("\"{}\" is no number of a region", given.operand(3)));
   }
+  // How a change is to be logged.
+  [[nodiscard]] unsigned mode() const {
+    const std::string name = given.choice("mode").value_or("adaptive");
+    const auto found = std::find(std::begin(mode_names), std::end(mode_names), name);
+    return static_cast<unsigned>(found - std::begin(mode_names));
+  }
+  // What an action answers about a region that is not there.
+  [[nodiscard]] exit_code not_found(json answer) const {
+    answer["found"] = false;
+    out.document(answer);
+    return exit_negative;
+  }
 };
 
 // ---- the actions ----
 
 exit_code list(call& c) {
-  if (!c.open()) return c.failed();
+  if (!c.open(call::purpose::look)) return c.failed();
   std::vector<std::pair<std::string, std::uint64_t>> all;
   const int ended = nvm_regions_names(
       c.at->handle(),
@@ -88,7 +110,7 @@ exit_code list(call& c) {
 }
 
 exit_code scan(call& c) {
-  if (!c.open_set(false)) return c.failed();
+  if (!c.open_set(call::purpose::look)) return c.failed();
   std::vector<std::pair<std::uint64_t, std::uint64_t>> all;
   const int ended = nvm_region_each(
       c.set,
@@ -161,7 +183,7 @@ int add_region(std::uint64_t, std::uint64_t size, void* argument) {
 }
 
 exit_code stat(call& c) {
-  if (!c.open()) return c.failed();
+  if (!c.open(call::purpose::look)) return c.failed();
   std::vector<std::string> names;
   const int ended = nvm_regions_names(
       c.at->handle(),
@@ -196,19 +218,15 @@ exit_code stat(call& c) {
 }
 
 exit_code get(call& c) {
-  if (!c.open_set(false)) return c.failed();
   const auto rid = c.rid();
   if (!rid) return c.no_rid();
+  if (!c.open_set(call::purpose::look)) return c.failed();
   const std::uint64_t offset = c.given.number("offset").value_or(0);
   std::uint64_t left = c.given.number("bytes").value_or(UINT64_MAX);
   std::uint64_t size = 0;
   json answer = c.answer();
-  if (nvm_region_size(c.set, *rid, &size) != 0) {
-    if (nvm_errno() != NVM_E_NOT_FOUND) return c.failed();
-    answer["found"] = false;
-    c.out.document(answer);
-    return exit_negative;
-  }
+  if (nvm_region_size(c.set, *rid, &size) != 0)
+    return nvm_errno() == NVM_E_NOT_FOUND ? c.not_found(answer) : c.failed();
   if (offset > size) return c.misused(fmt::format("offset {}: region {} has {} bytes", offset, *rid, size));
   left = std::min(left, size - offset);
   std::string bytes(std::min<std::uint64_t>(left, 1 << 20), '\0');
@@ -233,55 +251,97 @@ exit_code get(call& c) {
   return exit_good;
 }
 
-// Standard input, in one change.
-exit_code store(call& c) {
-  if (!c.open_set(true)) return c.failed();
-  const auto rid = c.rid();
-  if (!rid) return c.no_rid();
+// Standard input, to its end or so many bytes; nothing: it cannot be read.
+std::optional<std::string> standard_input(std::uint64_t most) {
   std::string bytes;
   char part[65536];
-  for (std::size_t n = 0; (n = std::fread(part, 1, sizeof part, stdin)) != 0;) bytes.append(part, n);
-  if (std::ferror(stdin) != 0) {
-    return c.out.fail({exit_internal, "standard input", "NVM_E_SYSTEM", std::strerror(errno)});
+  while (bytes.size() < most) {
+    const std::size_t n = std::fread(part, 1, std::min<std::uint64_t>(sizeof part, most - bytes.size()), stdin);
+    if (n == 0) break;
+    bytes.append(part, n);
   }
+  if (std::ferror(stdin) != 0) return std::nullopt;
+  return bytes;
+}
+
+// A region that is there, in one change: all of it anew, what follows it, or what it has from an offset on.
+int change(const call& c, std::uint64_t rid, std::uint64_t size, const std::string& bytes) {
+  if (nvm_region_begin(c.set, rid, c.mode()) != 0) return -1;
+  const std::uint64_t at = c.action == "append" ? size : c.given.number("offset").value_or(0);
+  // Bytes in place of others are written as such, so that what is logged is what the mode says.
+  const std::size_t within = std::min<std::uint64_t>(bytes.size(), size - at);
+  const bool is_whole = c.action == "put" && !c.given.number("offset");
+  int done = within == 0 ? 0 : nvm_region_write(c.set, rid, at, bytes.data(), within);
+  if (done == 0 && is_whole && bytes.size() < size) done = nvm_region_truncate(c.set, rid, bytes.size());
+  if (done == 0 && within < bytes.size()) {
+    done = nvm_region_append(c.set, rid, bytes.data() + within, bytes.size() - within, nullptr);
+  }
+  return done == 0 ? nvm_region_commit(c.set, rid) : -1;
+}
+
+// put, append: standard input, in one change.
+exit_code store(call& c) {
+  const auto rid = c.rid();
+  if (!rid) return c.no_rid();
+  const std::uint64_t offset = c.given.number("offset").value_or(0);
+  if (offset != 0 && c.action == "append") return c.misused("what is appended has no --offset");
+  if (!c.open_set(call::purpose::make)) return c.failed();
+  const auto bytes = standard_input(c.given.number("bytes").value_or(UINT64_MAX));
+  if (!bytes) return c.out.fail({exit_internal, "standard input", "NVM_E_SYSTEM", std::strerror(errno)});
   std::uint64_t size = 0;
   const bool is_new = nvm_region_size(c.set, *rid, &size) != 0;
   if (is_new && nvm_errno() != NVM_E_NOT_FOUND) return c.failed();
-  int done = 0;
-  if (is_new) {
-    done = nvm_region_create_with(c.set, *rid, bytes.data(), bytes.size(), 0);
-  } else {
-    done = nvm_region_begin(c.set, *rid, NVM_REGION_ADAPTIVE);
-    if (done == 0) {
-      const bool appends = c.action == "append";
-      if (!appends) done = nvm_region_truncate(c.set, *rid, 0);
-      if (done == 0) done = nvm_region_append(c.set, *rid, bytes.data(), bytes.size(), nullptr);
-      done = done == 0 ? nvm_region_commit(c.set, *rid) : -1;
-    }
-  }
+  if (offset > size) return c.misused(fmt::format("offset {}: region {} has {} bytes", offset, *rid, size));
+  const int done =
+      is_new ? nvm_region_create_with(c.set, *rid, bytes->data(), bytes->size(), c.given.number("room").value_or(0))
+             : change(c, *rid, size, *bytes);
   if (done != 0) return c.failed();
+  if (nvm_region_size(c.set, *rid, &size) != 0) return c.failed();
   json answer = c.answer();
   answer["created"] = is_new;
-  answer["size"] = c.action == "append" && !is_new ? size + bytes.size() : bytes.size();
-  c.out.text("region {}: {} bytes{}\n", *rid, answer["size"].get<std::uint64_t>(), is_new ? ", new" : "");
+  answer["size"] = size;
+  c.out.text("region {}: {} bytes{}\n", *rid, size, is_new ? ", new" : "");
+  c.out.document(answer);
+  return exit_good;
+}
+
+// create, truncate: a size, and no bytes.
+exit_code size_it(call& c) {
+  const auto rid = c.rid();
+  if (!rid) return c.no_rid();
+  const std::string& text = c.given.operand(4);
+  const parsed_number size = text == "0" ? parsed_number{} : parse_size(text);
+  if (!size.problem.empty()) return c.misused(size.problem);
+  const bool makes = c.action == "create";
+  if (!c.open_set(makes ? call::purpose::make : call::purpose::change)) return c.failed();
+  json answer = c.answer();
+  if (makes) {
+    if (nvm_region_create(c.set, *rid, size.value) != 0) return c.failed();
+  } else if (nvm_region_truncate(c.set, *rid, size.value) != 0) {
+    return nvm_errno() == NVM_E_NOT_FOUND ? c.not_found(answer) : c.failed();
+  } else {
+    answer["found"] = true;
+  }
+  answer["size"] = size.value;
+  if (makes) answer["created"] = true;
+  c.out.text("region {}: {} bytes{}\n", *rid, size.value, makes ? ", new" : "");
   c.out.document(answer);
   return exit_good;
 }
 
 exit_code remove(call& c) {
-  if (!c.open_set(false)) return c.failed();
   const auto rid = c.rid();
   if (!rid) return c.no_rid();
+  if (!c.open_set(call::purpose::change)) return c.failed();
   json answer = c.answer();
-  const bool gone = nvm_region_drop(c.set, *rid) == 0;
-  if (!gone && nvm_errno() != NVM_E_NOT_FOUND) return c.failed();
-  answer["found"] = gone;
+  if (nvm_region_drop(c.set, *rid) != 0) return nvm_errno() == NVM_E_NOT_FOUND ? c.not_found(answer) : c.failed();
+  answer["found"] = true;
   c.out.document(answer);
-  return gone ? exit_good : exit_negative;
+  return exit_good;
 }
 
 exit_code drop(call& c) {
-  if (!c.open()) return c.failed();
+  if (!c.open(call::purpose::change)) return c.failed();
   if (nvm_regions_drop(c.at->handle(), c.given.operand(2).c_str()) != 0) return c.failed();
   json answer = c.answer();
   answer["set"] = c.given.operand(2);
@@ -289,24 +349,31 @@ exit_code drop(call& c) {
   return exit_good;
 }
 
-constexpr action<call> table[] = {{"list", 2, 2, list},  {"stat", 2, 2, stat}, {"scan", 3, 3, scan},
-                                  {"get", 4, 4, get},    {"put", 4, 4, store}, {"append", 4, 4, store},
-                                  {"del", 4, 4, remove}, {"drop", 3, 3, drop}};
+constexpr action<call> table[] = {{"list", 2, 2, list},      {"stat", 2, 2, stat},        {"scan", 3, 3, scan},
+                                  {"get", 4, 4, get},        {"put", 4, 4, store},        {"append", 4, 4, store},
+                                  {"create", 5, 5, size_it}, {"truncate", 5, 5, size_it}, {"del", 4, 4, remove},
+                                  {"drop", 3, 3, drop}};
 constexpr auto actions = names_of(table);
 
 constexpr operand operands[] = {
     {"ACTION", operand_kind::choice, true,
      "list (the sets), stat (their regions and bytes, by sizes), scan (the regions of a set), get (bytes of a region), "
-     "put (standard input becomes a region), "
-     "append (standard input follows a region's bytes), del (a region), drop (a set)",
+     "put (standard input becomes a region, or a part of it), append (standard input follows a region's bytes), create "
+     "(a region that reads as zeros), truncate (to a size, smaller or larger), del (a region), drop (a set)",
      actions},
-    {"PATH", operand_kind::pool_file, true, "the pool; nobody else may have it open"},
-    {"SET", operand_kind::text, false, "all but list and stat: the set of regions; put and append make it"},
-    {"RID", operand_kind::text, false, "get, put, append, del: the number of the region; hexadecimal after 0x"},
+    {"PATH", operand_kind::pool_file, true,
+     "the pool; nobody else may have it open for writing, nor at all if something changes"},
+    {"SET", operand_kind::text, false, "all but list and stat: the set of regions; put, append and create make it"},
+    {"RID", operand_kind::text, false, "of one region: its number; hexadecimal after 0x"},
+    {"SIZE", operand_kind::text, false, "create, truncate: in bytes, or with K, M, G"},
 };
 constexpr option options[] = {
-    {"offset", value_kind::count, "N", "get: from this byte on"},
-    {"bytes", value_kind::count, "N", "get: at most so many"},
+    {"offset", value_kind::count, "N", "get, put: from this byte on; put leaves the others as they are"},
+    {"bytes", value_kind::count, "N", "get: at most so many; put, append: at most so many of standard input"},
+    {"mode", value_kind::choice, "MODE", "put, append: how the change of a region is logged; default adaptive",
+     mode_names},
+    {"replicas", value_kind::count, "N", "with --mode replica: how many regions of the set may have one"},
+    {"room", value_kind::count, "N", "put, append: a new region has room to grow to N bytes"},
     {"base64", value_kind::flag, "", "get with --json: the bytes in base64"},
     {"limit", value_kind::count, "N", "scan: at most N regions"},
 };
@@ -323,21 +390,25 @@ constexpr json_field fields[] = {
     {"sets[].by_size[].region_bytes", "sum of their sizes"},
     {"regions[].rid", "scan: in the order of numbers"},
     {"regions[].size", "in bytes"},
-    {"found", "get, del: whether there was such a region"},
-    {"size", "get, put, append: of the region, in bytes"},
-    {"created", "put, append: whether there was none before"},
+    {"found", "get, truncate, del: whether there was such a region"},
+    {"size", "of the region, in bytes; not with del and drop"},
+    {"created", "put, append, create: whether there was none before"},
     {"value", "get: the bytes"},
     {"value_base64", "in its place if they are no UTF-8, or with --base64"},
 };
-constexpr std::string_view examples[] = {"holdfast regions list game.nvm", "holdfast regions stat game.nvm",
+constexpr std::string_view examples[] = {"holdfast regions list game.nvm",
+                                         "holdfast regions stat game.nvm",
                                          "holdfast regions put game.nvm uploads 7 < part-1",
                                          "holdfast regions append game.nvm uploads 7 < part-2",
+                                         "holdfast regions put game.nvm uploads 7 --offset 512 --mode checked < field",
+                                         "holdfast regions truncate game.nvm uploads 7 64K",
                                          "holdfast regions get game.nvm uploads 7 --offset 4096 --bytes 100"};
 
 exit_code run(const arguments& given, console& out) {
   call c{given, out};
-  return run_action(table, c,
-                    given.operands() < 3 ? "the name of the set is missing" : "the number of the region is missing");
+  constexpr std::string_view missing[] = {"the name of the set is missing", "the number of the region is missing",
+                                          "the size of the region is missing"};
+  return run_action(table, c, missing[std::clamp<std::size_t>(given.operands(), 2, 4) - 2]);
 }
 
 }  // namespace
@@ -349,8 +420,11 @@ const command regions_command{
     .summary = "read and write the regions of a pool",
     .description =
         "Reads and writes regions, strings of bytes that a set in a pool knows by number (see docs/regions.md). Each "
-        "change is made whole or not at all, and is durable when the command ends.\n\n"
-        "The exit code is 1 when get or del finds no such region. get prints the bytes as they are.",
+        "change is made whole or not at all, and is durable when the command ends. list, stat, scan and get open the "
+        "pool "
+        "read-only: its file is not changed, and a pool whose last owner died is recovered in this process's memory "
+        "alone.\n\n"
+        "The exit code is 1 when get, truncate or del finds no such region. get prints the bytes as they are.",
     .operands = regions_verb::operands,
     .options = regions_verb::options,
     .fields = regions_verb::fields,

@@ -68,6 +68,65 @@ class Regions(PoolTest):
         self.assertEqual(run("regions", "drop", path, "s").returncode, GOOD)
         self.assertIn("no sets of regions", run("regions", "list", path).stdout)
 
+    def test_makes_and_sizes_regions(self):
+        for medium in MEDIA:
+            path = self.pool(medium)
+            self.assertEqual(self.answer("regions", "create", path, "s", "5", "3K"),
+                             {"path": str(path), "action": "create", "set": "s", "created": True, "size": 3072})
+            self.assertEqual(run("regions", "get", path, "s", "5").stdout, "\0" * 3072)
+            self.assert_fails(("regions", "create", path, "s", "5", "8"), UNAVAILABLE, "NVM_E_EXISTS")
+            self.assertEqual(self.answer("regions", "truncate", path, "s", "5", "4")["size"], 4)
+            self.assertEqual(self.answer("regions", "truncate", path, "s", "5", "6")["size"], 6)
+            self.assertEqual(self.answer("regions", "truncate", path, "s", "6", "6", expect=NEGATIVE)["found"], False)
+            self.assertEqual(self.answer("regions", "truncate", path, "s", "5", "0")["size"], 0)
+            self.assertEqual(self.answer("regions", "scan", path, "s")["regions"], [{"rid": 5, "size": 0}])
+            for size in ("-1", "3Q", ""):
+                self.assertEqual(run("regions", "truncate", path, "s", "5", size).returncode, USAGE, size)
+            self.assertIn("size of the region is missing", run("regions", "create", path, "s", "5").stderr)
+            self.assertEqual(run("check", path).returncode, GOOD)
+
+    def put_with(self, path, rid, text, *options):
+        done = run("regions", "put", path, "s", rid, *options, "--json", input=text)
+        self.assertEqual(done.returncode, GOOD, done.stderr)
+        return json.loads(done.stdout)["size"]
+
+    def test_writes_a_part_in_each_mode(self):
+        for medium in MEDIA:
+            path = self.pool(medium)
+            content = "abcdefgh" * 150
+            self.put(path, "1", content)
+            for i, mode in enumerate(("adaptive", "replica", "copy", "checked", "marked", "alternate")):
+                part = str(i) * 600
+                self.assertEqual(self.put_with(path, "1", part, "--offset", str(7 * i), "--mode", mode,
+                                               "--replicas", "4"), len(content), mode)
+                content = content[:7 * i] + part + content[7 * i + 600:]
+                self.assertEqual(run("regions", "get", path, "s", "1").stdout, content, mode)
+            # As far as asked for, and over the end.
+            self.assertEqual(self.put_with(path, "1", "tail and more", "--offset", "1196", "--bytes", "9"), 1205)
+            content = content[:1196] + "tail and "
+            self.assertEqual(run("regions", "get", path, "s", "1").stdout, content)
+            for options in (("--offset", "1206"), ("--mode", "other"), ("--mode",)):
+                self.assertEqual(run("regions", "put", path, "s", "1", *options, input="x").returncode, USAGE, options)
+            self.assertEqual(run("regions", "append", path, "s", "1", "--offset", "1", input="x").returncode, USAGE)
+            self.assertEqual(run("regions", "get", path, "s", "1").stdout, content)
+            self.assertEqual(run("check", path).returncode, GOOD)
+
+    def test_looks_without_a_change(self):
+        for medium in MEDIA:
+            path = self.pool(medium)
+            for rid, text in (("1", "one"), ("2", "x" * 5000)):
+                self.put(path, rid, text)
+            self.assertEqual(run("kv", "put", path, "apple", "17", "--index", "regions").returncode, GOOD)
+            with self.unchanged(path), self.held(path, medium, "read"):
+                self.assertEqual(run("regions", "get", path, "s", "1").stdout, "one")
+                self.assertEqual(run("kv", "get", path, "apple").stdout, "17\n")
+                self.assertEqual(self.answer("kv", "scan", path)["count"], 1)
+                sets = self.answer("regions", "list", path)["sets"]
+                self.assertEqual([s["region_count"] for s in sets if s["name"] == "s"], [2])
+                self.assertIn("s: 2 regions, 5003 bytes", run("regions", "stat", path).stdout)
+                # What is to be changed is not shared with those who look.
+                self.assertNotEqual(run("regions", "del", path, "s", "1").returncode, GOOD)
+
     def test_loses_no_region_but_the_damaged_one(self):
         rid = 0x1122334455667788
         for medium in MEDIA:
