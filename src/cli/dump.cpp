@@ -1,4 +1,4 @@
-// holdfast dump: the objects of a pool, opened read-only.
+// holdfast dump: the objects and the regions of a pool, opened read-only.
 //
 // The list is printed as it is walked, as JSON too: a pool may hold more objects than fit into memory as text.
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <set>
 
 #include "cli/arguments.hpp"
+#include "cli/dump_regions.hpp"
 #include "cli/hex.hpp"
 #include "cli/pool_facts.hpp"
 #include "cli/pool_types.hpp"
@@ -23,11 +24,13 @@ namespace {
 constexpr operand operands[] = {
     {"PATH", operand_kind::pool_file, true, "the pool; nobody may have it open for writing"}};
 constexpr option options[] = {
-    {"type", value_kind::text, "TYPE", "objects of this type only: its id, or its name as types and dump print it"},
-    {"limit", value_kind::count, "N", "stop after N objects"},
-    {"hex", value_kind::count, "N", "print the first N bytes of each object too"},
+    {"type", value_kind::text, "TYPE",
+     "objects of this type only, and no regions: its id, or its name as types and dump print it"},
+    {"limit", value_kind::count, "N", "stop after N objects and regions"},
+    {"hex", value_kind::count, "N", "print the first N bytes of each object and region too"},
     {"fields", value_kind::flag, "", "print what lies in each object by the names of its fields, as far as known"},
-    {"summary", value_kind::flag, "", "count the objects by type and by size instead of listing them"},
+    {"summary", value_kind::flag, "",
+     "count the objects by type and by size, and the regions, instead of listing them"},
 };
 constexpr json_field fields[] = {
     {"path", "as given"},
@@ -50,6 +53,12 @@ constexpr json_field fields[] = {
     {"by_size[].to_bytes", "largest size of the class, a power of two"},
     {"by_size[].objects", "number of objects"},
     {"by_size[].bytes", "sum of their sizes"},
+    {"region_sets[].name", "of a set of regions, in the order of names"},
+    {"region_sets[].regions[].rid", "number of the region, in their order; not with --summary"},
+    {"region_sets[].regions[].size_bytes", "its length"},
+    {"region_sets[].regions[].bytes", "the first bytes in hexadecimal; with --hex"},
+    {"region_sets[].region_count", "regions of the set"},
+    {"region_sets[].region_bytes", "sum of their lengths"},
     {"object_count", "objects that were listed or counted"},
     {"object_bytes", "sum of their sizes"},
     {"stopped_at_limit", "true: --limit ended the walk, there may be more"},
@@ -207,6 +216,15 @@ json summary_fields(const walker& w) {
   return {{"by_type", std::move(types)}, {"by_size", std::move(sizes)}};
 }
 
+// After the objects; false: the library says why.
+bool print_regions(walker& w) {
+  region_dump regions{.out = w.out, .pool = w.pool, .hex_bytes = w.hex_bytes, .summary = w.summary};
+  regions.limit = w.limit - w.all.objects;
+  const bool printed = regions.print();
+  w.stopped = regions.stopped;
+  return printed;
+}
+
 // The document's fields but the list, as lines of an object without its braces.
 void print_fields(const json& fields) {
   bool first = true;
@@ -265,10 +283,15 @@ exit_code run(const arguments& given, console& out) {
   const int ended = nvm_pool_each(pool.get(), visit, &w);
   if (w.thrown) std::rethrow_exception(w.thrown);
   failure broken;
-  const bool failed = ended < 0;
+  bool failed = ended < 0;
   if (failed) broken = library_failure(path);
+  if (out.as_json() && !w.summary) fmt::print(stdout, "{}]", w.all.objects == 0 ? "" : "\n  ");
+  if (out.as_text() && w.summary) print_summary(w, path);
+  if (wanted.empty() && !failed && !w.stopped) {
+    failed = !print_regions(w);
+    if (failed) broken = library_failure(path);
+  }
   if (out.as_json()) {
-    if (!w.summary) fmt::print(stdout, "{}]", w.all.objects == 0 ? "" : "\n  ");
     json rest = w.summary ? summary_fields(w) : json::object();
     rest["object_count"] = w.all.objects;
     rest["object_bytes"] = w.all.bytes;
@@ -277,8 +300,6 @@ exit_code run(const arguments& given, console& out) {
     fmt::print(stdout, ",");
     print_fields(rest);
     fmt::print(stdout, "\n}}\n");
-  } else if (w.summary) {
-    print_summary(w, path);
   }
   if (failed) {
     out.error_line(broken);
@@ -293,10 +314,11 @@ exit_code run(const arguments& given, console& out) {
 extern const command dump_command;
 const command dump_command{
     .name = "dump",
-    .summary = "list the objects of a pool",
+    .summary = "list the objects and the regions of a pool",
     .description =
         "Lists the committed objects of a pool in the order of their addresses: address, offset in the pool, "
-        "type id, size, and the type's name if the pool knows it (see types). The pool is opened read-only and its "
+        "type id, size, and the type's name if the pool knows it (see types); then its regions, set by set: number and "
+        "size. The pool is opened read-only and its "
         "file not changed; one whose last owner died is "
         "recovered in this process's memory alone.",
     .operands = dump_verb::operands,

@@ -5,7 +5,11 @@
 #include <algorithm>
 #include <fstream>
 #include <optional>
+#include <utility>
+#include <vector>
 
+#include "care/region_sets.hpp"
+#include "cli/kv_actions.hpp"
 #include "cli/units.hpp"
 
 namespace nvm::cli {
@@ -33,6 +37,8 @@ constexpr json_field fields[] = {
     {"log_bytes", "size of the log area"},
     {"lanes", "transactions that the log holds at a time; 0 on ssd, whose log is shared"},
     {"base", "address that the pool is mapped at, as a hexadecimal string"},
+    {"region_sets[].name", "of a set of regions, in the order of names; on ssd as of the last checkpoint"},
+    {"region_sets[].bytes", "of the pages that it has"},
 };
 
 std::string uuid_text(const std::uint8_t (&uuid)[16]) {
@@ -48,6 +54,12 @@ std::optional<std::uint64_t> allocated_bytes(const std::string& path) {
   struct stat facts{};
   if (::stat(path.c_str(), &facts) != 0) return std::nullopt;
   return static_cast<std::uint64_t>(facts.st_blocks) * 512;
+}
+
+// None where they cannot be read: the full check is for that.
+std::vector<care::region_set_on_file> region_sets(const std::string& path) {
+  auto found = care::region_sets_in(path.c_str());
+  return found ? std::move(*found) : std::vector<care::region_set_on_file>{};
 }
 
 // Name of a process of this machine; empty when it cannot be told.
@@ -97,6 +109,8 @@ std::span<const json_field> info_fields() noexcept { return fields; }
 
 json document_of(const nvm_pool_info& info, const std::string& path) {
   const auto allocated = allocated_bytes(path);
+  json sets = json::array();
+  for (const care::region_set_on_file& s : region_sets(path)) sets.push_back({{"name", s.name}, {"bytes", s.bytes}});
   return {
       {"path", path},
       {"uuid", uuid_text(info.uuid)},
@@ -116,6 +130,7 @@ json document_of(const nvm_pool_info& info, const std::string& path) {
       {"log_bytes", info.log_bytes},
       {"lanes", info.lanes},
       {"base", address_text(info.base)},
+      {"region_sets", std::move(sets)},
   };
 }
 
@@ -147,6 +162,9 @@ void print_info(const nvm_pool_info& info, const std::string& path, const consol
            pages == 0 ? 0.0 : 100.0 * static_cast<double>(info.used_pages) / static_cast<double>(pages));
   out.text("  log        {}{}\n", size_text(info.log_bytes),
            info.lanes == 0 ? "" : fmt::format(" in {} lanes", info.lanes));
+  for (const care::region_set_on_file& set : region_sets(path)) {
+    out.text("  regions    set {}, {}\n", kv_actions::printable(set.name), size_text(set.bytes));
+  }
   out.text("  uuid       {}\n", uuid_text(info.uuid));
   out.text("  base       {}\n", address_text(info.base));
   out.text("  format     {}\n", info.format_version);

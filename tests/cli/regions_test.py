@@ -127,6 +127,39 @@ class Regions(PoolTest):
                 # What is to be changed is not shared with those who look.
                 self.assertNotEqual(run("regions", "del", path, "s", "1").returncode, GOOD)
 
+    def test_are_in_info_and_dump(self):
+        for medium in MEDIA:
+            path = self.pool(medium)
+            self.assertEqual(self.answer("info", path)["region_sets"], [])
+            self.assertNotIn("region_sets", self.answer("dump", path))
+            for rid, text in (("7", "first"), ("300", "x" * 5000), ("0", "")):
+                self.put(path, rid, text)
+            self.assertEqual(run("regions", "create", path, "a", "9", "16").returncode, GOOD)
+            with self.unchanged(path):
+                sets = self.answer("info", path)["region_sets"]
+                self.assertEqual([s["name"] for s in sets], ["a", "s"])
+                self.assertTrue(all(s["bytes"] >= 8 * 4096 for s in sets), sets)
+                self.assertRegex(run("info", path).stdout, r"regions +set a, ")
+                dump = self.answer("dump", path, "--hex", "4")
+                self.assertEqual(dump["region_sets"], [
+                    {"name": "a", "region_count": 1, "region_bytes": 16,
+                     "regions": [{"rid": 9, "size_bytes": 16, "bytes": "00000000"}]},
+                    {"name": "s", "region_count": 3, "region_bytes": 5005,
+                     "regions": [{"rid": 0, "size_bytes": 0, "bytes": ""},
+                                 {"rid": 7, "size_bytes": 5, "bytes": "66697273"},
+                                 {"rid": 300, "size_bytes": 5000, "bytes": "78787878"}]}])
+                self.assertEqual((dump["stopped_at_limit"], dump["object_count"]), (False, 0))
+                text = run("dump", path).stdout
+                self.assertIn("set s: 3 regions, 5005 bytes", text)
+                self.assertRegex(text, r"\n +300 +5000\n")
+                few = self.answer("dump", path, "--limit", "2")
+                self.assertEqual([len(s["regions"]) for s in few["region_sets"]], [1, 1])
+                self.assertTrue(few["stopped_at_limit"])
+                self.assertEqual(self.answer("dump", path, "--summary")["region_sets"],
+                                 [{"name": "a", "region_count": 1, "region_bytes": 16},
+                                  {"name": "s", "region_count": 3, "region_bytes": 5005}])
+                self.assertNotIn("region_sets", self.answer("dump", path, "--type", "3"))
+
     def test_loses_no_region_but_the_damaged_one(self):
         rid = 0x1122334455667788
         for medium in MEDIA:

@@ -1,0 +1,24 @@
+// The part of holdfast dump that is about regions.
+#pragma once
+
+#include <cstdint>
+
+#include "cli/console.hpp"
+#include "nvm/nvm.h"
+
+namespace nvm::cli {
+
+struct region_dump {
+  const console& out;
+  NVM_POOL* pool;
+  std::uint64_t hex_bytes = 0;
+  bool summary = false;
+  std::uint64_t limit = UINT64_MAX;  // of regions
+  bool stopped = false;              // there: more may come
+
+  // As text, or as a field of the document after others; nothing of a pool that has no sets.  False: the library says
+  // why.
+  [[nodiscard]] bool print();
+};
+
+}  // namespace nvm::cli
