@@ -22,13 +22,37 @@ constexpr std::uint64_t bucket_room = 224;
 
 // ---- images ---------------------------------------------------------------------------------------------------------
 
+// Twice the room, so that a batch of any length takes memory in proportion to it.
 status change::grow() noexcept {
-  auto* more = reinterpret_cast<image*>(scratch::of_thread().take(2 * room_ * sizeof(image)));
-  if (more == nullptr) return short_of_memory();
+  const unsigned room = 2 * room_;
+  auto* more = reinterpret_cast<image*>(scratch::of_thread().take(room * sizeof(image)));
+  auto* slots = reinterpret_cast<std::uint32_t*>(scratch::of_thread().take(2 * room * sizeof(std::uint32_t)));
+  if (more == nullptr || slots == nullptr) return short_of_memory();
   std::copy(images_, images_ + count_, more);
+  std::fill_n(slots, 2 * room, 0U);
   images_ = more;
-  room_ *= 2;
+  slots_ = slots;
+  room_ = room;
+  for (unsigned i = 0; i < count_; ++i) note(i);
   return {};
+}
+void change::note(unsigned number) noexcept {
+  const std::uint64_t mask = 2 * room_ - 1;
+  std::uint64_t at = slot_of(images_[number].rid) & mask;
+  while (slots_[at] != 0) at = (at + 1) & mask;
+  slots_[at] = number + 1;
+}
+unsigned change::find_image(std::uint64_t rid) const noexcept {
+  if (slots_ == nullptr) {
+    unsigned i = 0;
+    while (i < count_ && images_[i].rid != rid) ++i;
+    return i;
+  }
+  const std::uint64_t mask = 2 * room_ - 1;
+  for (std::uint64_t at = slot_of(rid) & mask; slots_[at] != 0; at = (at + 1) & mask) {
+    if (images_[slots_[at] - 1].rid == rid) return slots_[at] - 1;
+  }
+  return count_;
 }
 
 status change::read_all(image& m, std::uint64_t room) {
@@ -37,13 +61,13 @@ status change::read_all(image& m, std::uint64_t room) {
   m.before = m.after = to;
   if (status s = of_.read(of_.at_once_, m.rid, {to, room}, m.known, m.exists); !s) return s;
   m.length = m.after_bytes = m.known;
+  m.after_room = 0;
   return {};
 }
 
 status change::load(std::uint64_t rid, unsigned& out) {
-  for (out = 0; out < count_; ++out) {
-    if (images_[out].rid == rid) return {};
-  }
+  out = find_image(rid);
+  if (out != count_) return {};
   if (count_ == room_) {
     if (status s = grow(); !s) return s;
   }
@@ -61,6 +85,7 @@ status change::load(std::uint64_t rid, unsigned& out) {
     }
   }
   images_[count_++] = m;
+  if (slots_ != nullptr) note(out);
   return {};
 }
 
@@ -103,10 +128,8 @@ status change::locate(const key& k, place& out, bool whole) {
   const std::uint64_t bucket = of_.bucket_now(k.hash);
   const std::uint64_t own = layout::own_region(k.hash);
   bool looked[2] = {s.has_packed.load(std::memory_order_relaxed), s.has_own.load(std::memory_order_relaxed)};
-  for (unsigned i = 0; i < count_; ++i) {
-    looked[0] = looked[0] || images_[i].rid == bucket;
-    looked[1] = looked[1] || images_[i].rid == own;
-  }
+  looked[0] = looked[0] || find_image(bucket) != count_;
+  looked[1] = looked[1] || find_image(own) != count_;
   out.there = false;
   const auto look = [&](std::uint64_t rid) {
     unsigned number = 0;
@@ -127,13 +150,21 @@ status change::splice(unsigned number, std::uint64_t at, std::uint64_t bytes, co
   const layout::record_sizes sizes{value.count, k == nullptr ? 0 : k->count, 0};
   const std::uint64_t added = k == nullptr ? 0 : lewat::bytes_of(sizes, of_.store_.sums);
   const std::uint64_t tail = m.after_bytes - at - bytes;
-  std::byte* to = scratch::of_thread().take(at + added + tail);
-  if (to == nullptr) return short_of_memory();
-  if (at != 0) std::memcpy(to, m.after, at);
-  if (k != nullptr) write_item(to + at, *k, value, of_.store_.sums);
-  if (tail != 0) std::memcpy(to + at + added, m.after + at + bytes, tail);
-  m.after = to;
-  m.after_bytes = at + added + tail;
+  const std::uint64_t wanted = at + added + tail;
+  if (m.after_room == 0 || m.after_room < wanted) {
+    // Twice what it had: entries that come one after the other move it a few times only.
+    const std::uint64_t room = m.after_room == 0 ? wanted : 2 * wanted;
+    std::byte* to = scratch::of_thread().take(room);
+    if (to == nullptr) return short_of_memory();
+    if (at != 0) std::memcpy(to, m.after, at);
+    if (tail != 0) std::memcpy(to + at + added, m.after + at + bytes, tail);
+    m.after = to;
+    m.after_room = room;
+  } else if (tail != 0 && added != bytes) {
+    std::memmove(m.after + at + added, m.after + at + bytes, tail);
+  }
+  if (k != nullptr) write_item(m.after + at, *k, value, of_.store_.sums);
+  m.after_bytes = wanted;
   m.changes = true;
   m.gained += (k == nullptr ? 0 : 1) - (bytes == 0 ? 0 : 1);
   return {};

@@ -27,8 +27,9 @@ class change {
     const std::byte* before = nullptr;
     std::uint64_t known = 0;   // bytes of `before`
     std::uint64_t length = 0;  // of the region
-    std::byte* after = nullptr;
+    std::byte* after = nullptr;  // `before`, until it changes
     std::uint64_t after_bytes = 0;
+    std::uint64_t after_room = 0;  // that `after` has; 0: it is `before`
     bool exists = false;
     bool changes = false;
     bool is_made = false;     // also without a byte
@@ -42,6 +43,8 @@ class change {
     bool there = false;
   };
 
+  // The image of the region; count_: there is none.
+  [[nodiscard]] unsigned find_image(std::uint64_t rid) const noexcept;
   [[nodiscard]] status load(std::uint64_t rid, unsigned& out);
   [[nodiscard]] status read_all(image& m, std::uint64_t room);
   [[nodiscard]] status locate(const key& k, place& out, bool whole);
@@ -65,11 +68,14 @@ class change {
   [[nodiscard]] status commit_group(unsigned who) noexcept;
   [[nodiscard]] static status edit_in(engines::open_regions_change& group, const image& m) noexcept;
   [[nodiscard]] status grow() noexcept;
+  void note(unsigned number) noexcept;
+  [[nodiscard]] static std::uint64_t slot_of(std::uint64_t rid) noexcept { return mix_seed(rid, 0); }
 
   regions_index& of_;
   image few_[4];
   image* images_ = few_;
   unsigned count_ = 0, room_ = 4;
+  std::uint32_t* slots_ = nullptr;  // of more than few_: numbers of images + 1 by region; 0: free
   segment_set moving_;  // their versions are odd
 };
 

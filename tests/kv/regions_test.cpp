@@ -1,6 +1,7 @@
 // Key-value stores over regions: what they do that the other indexes do not, and what they refuse.
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "../sanitized.hpp"
 #include "kv/item_image.hpp"
@@ -288,6 +289,37 @@ TEST_F(kv_of_regions, that_could_not_be_dropped_go_with_the_next_call) {
   EXPECT_EQ(sets(), 1U);
   ASSERT_TRUE(p.close());
   EXPECT_EQ(place.findings(), 0);
+}
+
+// More than any ring of the log has room for, new entries and changed ones, also many of one bucket.
+TEST_F(kv_of_regions, take_batches_of_any_length) {
+  constexpr std::uint64_t count = 5000;
+  std::vector<std::string> keys;
+  {
+    kv s = open();
+    const std::uint64_t seed = std::stoull(set_of_store().substr(3), nullptr, 16);
+    std::uint64_t n = 0;
+    while (keys.size() < 300) keys.push_back(key_of_segment_0(seed, n));
+    while (keys.size() < count) keys.push_back(key(n++));
+    const auto put_all = [&](char with, std::size_t bytes) {
+      kv_batch batch;
+      for (const std::string& k : keys) batch.put(s, k, std::string(bytes, with));
+      ASSERT_TRUE(batch.commit()) << nvm_errormsg();
+      EXPECT_EQ(*s.size(), count);
+      for (std::size_t i = 0; i < count; i += 7) EXPECT_EQ(*s.get(keys[i]), std::string(bytes, with));
+    };
+    put_all('a', 20);
+    put_all('b', 20);
+    put_all('c', 300);  // each moves to a region of its own
+  }
+  ASSERT_TRUE(p.close());
+  EXPECT_EQ(place.findings(), 0);
+  p = place.open();
+  kv s = open();
+  kv_batch gone;
+  for (const std::string& k : keys) gone.put(s, k, "short").remove(s, k);
+  ASSERT_TRUE(gone.commit()) << nvm_errormsg();
+  EXPECT_EQ(*s.size(), 0U);
 }
 
 TEST_F(kv_of_regions, are_not_made_where_the_pool_has_room_for_no_more_sets) {
