@@ -572,6 +572,9 @@ typedef struct nvm_pool_info {
   uint64_t home;        /* address of objects with virtual addresses (NVM_ENGINE_LOG); 0: objects are in the file */
   uint64_t home_bytes;
   uint64_t copied; /* 1: a copy of a pool that was in use or whose owner had died: opening it is refused, NVM_E_COPY */
+  /* Addresses that stored pointers may assume, the preferred one first: several while a relocation is not finished. */
+  uint64_t base_count;
+  uint64_t bases[8];
 } nvm_pool_info;
 /* Facts of an open pool, right also after its file was renamed or the working directory changed; `path` is as given to
  * open. */

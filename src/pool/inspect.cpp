@@ -41,6 +41,9 @@ void describe_superblock(const layout::superblock& sb, nvm_pool_info& out) noexc
   out.size = g.size_pages << g.page_shift;
   out.capacity = g.capacity_pages << g.page_shift;
   out.base = sb.base_address;
+  const base_ranges known = ranges_of(sb);
+  out.base_count = known.count;
+  std::copy_n(known.bases.begin(), known.count, out.bases);
   out.log_bytes = g.log_bytes;
   out.clean = sb.state == static_cast<std::uint32_t>(layout::pool_state::clean);
   out.page_bytes = static_cast<std::uint32_t>(g.page_bytes());
@@ -104,6 +107,7 @@ status pool_file::describe(nvm_pool_info& out) noexcept {
     describe_superblock(superblock_, out);
   }
   out.base = reinterpret_cast<std::uintptr_t>(base());
+  if (out.home_bytes != 0) out.home = out.base + shape_.home_offset();
   out.file_bytes = facts->bytes;
   // A process that only reads holds nothing that another reader could not hold too.
   out.owner_pid = read_only_ ? 0 : platform::process_id();

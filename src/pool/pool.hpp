@@ -1,6 +1,7 @@
 // Door of layer 3: the pool file, its superblock, and the pools open in this process.
 #pragma once
 
+#include "pool/base_history.hpp"
 #include "pool/engines.hpp"
 #include "pool/geometry.hpp"
 #include "pool/open_pools.hpp"

@@ -298,14 +298,15 @@ status pool_file::fill_new_file(const pool_create_options& options) noexcept {
     } else if (auto s = platform::random_bytes(request.uuid, sizeof request.uuid); !s) {
       return s;
     }
-    request.base_address = preferred_base(request.uuid, addresses);
+    request.base_address = options.address != 0 ? options.address : preferred_base(request.uuid, addresses);
     auto taken = platform::slot::take(request.base_address, addresses);
     if (taken) {
       slot_ = std::move(*taken);
       base_ = slot_.base();
       break;
     }
-    if (taken.error() != errc::address || options.uuid != nullptr || attempt == uuid_attempts_max) return taken.error();
+    const bool is_wish = options.uuid != nullptr || options.address != 0;
+    if (taken.error() != errc::address || is_wish || attempt == uuid_attempts_max) return taken.error();
   }
   const auto sb = make_superblock(request);
   if (!sb) return sb.error();
@@ -370,17 +371,7 @@ status pool_file::open_file(const pool_open_options& options) noexcept {
   if (auto s = choose_medium(options.medium); !s) return s;
   // Written early, since reading the log can take long and other processes may ask for the owner meanwhile.
   if (!read_only_) write_owner(static_cast<std::uint64_t>(platform::process_id()));
-  {
-    const std::lock_guard lock{open_pools::guard()};
-    if (const pool_file* twin = open_pools::same_uuid(*this, superblock_.uuid); twin != nullptr) {
-      return fail(errc::address, "it is a copy of %s, which is open in this process: same uuid, same addresses",
-                  twin->path());
-    }
-  }
-  auto taken = platform::slot::take(superblock_.base_address, shape_.address_bytes());
-  if (!taken) return taken.error();
-  slot_ = std::move(*taken);
-  base_ = slot_.base();
+  if (auto s = take_addresses(options); !s) return s;
   if (auto s = map(); !s) return s;
   if (auto s = make_sure_of_metadata(); !s) return s;
   if (options.after_mapping.run != nullptr) {
@@ -403,6 +394,65 @@ status pool_file::open_file(const pool_open_options& options) noexcept {
   open_pools::publish(*this);
   published_ = true;
   return {};
+}
+
+// The preferred base; else, where the caller relocates, another that pointers may assume, else a new one.
+status pool_file::take_addresses(const pool_open_options& options) noexcept {
+  if (!options.moves) {
+    const std::lock_guard lock{open_pools::guard()};
+    if (const pool_file* twin = open_pools::same_uuid(*this, superblock_.uuid); twin != nullptr) {
+      return fail(errc::address, "it is a copy of %s, which is open in this process: same uuid, same addresses",
+                  twin->path());
+    }
+  }
+  const base_ranges known = bases();
+  const std::uint64_t bytes = shape_.address_bytes();
+  if (options.address != 0) {
+    // On a copy: whether it could join.
+    layout::superblock sb = superblock_;
+    if (options.address % platform::granule_bytes == 0) {
+      if (const auto joined = join_base(sb, options.address); !joined) return joined.error();
+    }
+  }
+  const unsigned tries = options.moves && options.address == 0 ? known.count : 1;
+  errc why = errc::ok;
+  for (unsigned i = 0; i < tries; ++i) {
+    auto taken = platform::slot::take(options.address != 0 ? options.address : known.bases[i], bytes);
+    if (taken) {
+      slot_ = std::move(*taken);
+      base_ = slot_.base();
+      return {};
+    }
+    why = taken.error();
+    if (why != errc::address) return why;
+  }
+  if (!options.moves || options.address != 0) return why;
+  return take_free_slot();
+}
+
+// Places that the uuid names, then all.
+status pool_file::take_free_slot() noexcept {
+  constexpr std::uint64_t places_named = 64;
+  const base_ranges known = bases();
+  const std::uint64_t bytes = shape_.address_bytes();
+  const std::uint64_t granules = ceil_div(bytes, platform::granule_bytes);
+  const std::uint64_t places = platform::granule_count - granules + 1;
+  for (std::uint64_t i = 1; i < places_named + places; ++i) {
+    const std::uint64_t place =
+        i < places_named ? checksum(superblock_.uuid, sizeof superblock_.uuid, i) % places : i - places_named;
+    const std::uint64_t base = platform::window_base + (place << platform::granule_shift);
+    if (known.collides(base)) continue;
+    layout::superblock sb = superblock_;
+    if (const auto joined = join_base(sb, base); !joined) return joined.error();
+    auto taken = platform::slot::take(base, bytes);
+    if (taken) {
+      slot_ = std::move(*taken);
+      base_ = slot_.base();
+      return {};
+    }
+    if (taken.error() != errc::address) return taken.error();
+  }
+  return fail(errc::address, "no %" PRIu64 " bytes of the address window are free in one piece", bytes);
 }
 
 // Checks the pages that opening reads next by plain loads: on a page that the device has lost, a load raises SIGBUS.

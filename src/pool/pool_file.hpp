@@ -17,6 +17,11 @@
 // file longer than its pool, which the next growth uses.  A sync that fails is the last: the system has forgotten which
 // pages it has lost, the medium's own among them, so the medium is told and later commits are refused.
 //
+// Bases.  A pool whose preferred addresses are taken is mapped at others if the caller relocates it (moves_to()): at a
+// base that its pointers may assume already, or at one that overlaps none of those.  Where must_relocate(), the caller
+// calls begin_relocation() before any pointer gets the new base, and finish_relocation() when all have it and that is
+// ordered (base_history.hpp).
+//
 // Features.  A bit that a pool gets while it is open is set in the superblock before the first data that need it are
 // stored: after a crash there may be a bit without such data, and never such data without their bit.
 //
@@ -37,6 +42,7 @@
 
 #include "nvm/nvm.h"
 #include "platform/platform.hpp"
+#include "pool/base_history.hpp"
 #include "pool/open_pools.hpp"
 #include "pool/owner.hpp"
 #include "pool/superblock.hpp"
@@ -65,6 +71,7 @@ struct pool_create_options {
   std::uint32_t lanes = 0;       // direct: 0: chosen
   std::uint32_t engine = 0;      // enum nvm_engine
   std::uint32_t validation = 0;  // enum nvm_validation
+  std::uint64_t address = 0;     // base of the pool; 0: chosen
   file_step prepare;             // writes what an empty log has that is not zero
   // Tests fix these; null, 0: from the kernel.
   const std::uint8_t* uuid = nullptr;
@@ -74,7 +81,9 @@ struct pool_create_options {
 struct pool_open_options {
   std::uint32_t medium = NVM_MEDIUM_DETECT;
   bool read_only = false;
-  bool accept_copy = false;  // of a pool in use (owner.hpp)
+  bool accept_copy = false;   // of a pool in use (owner.hpp)
+  bool moves = false;         // the caller relocates: another base will do, and a second pool of the same uuid
+  std::uint64_t address = 0;  // with moves: the base; 0: the preferred one if it is free
   // Once the file is locked, checked and mapped: may apply a log to a private mapping, and then calls adopt_image().
   image_step after_mapping;
 };
@@ -202,6 +211,33 @@ class pool_file {
     return {};
   }
 
+  // Whether stored pointers may assume another base than base().
+  [[nodiscard]] bool must_relocate() const noexcept {
+    return nvm::must_relocate(superblock_, reinterpret_cast<std::uintptr_t>(base_));
+  }
+  // Those that stored pointers may assume, base() among them from begin_relocation() on.
+  [[nodiscard]] base_ranges bases() const noexcept { return ranges_of(superblock_); }
+  [[nodiscard]] std::uint64_t address() const noexcept { return reinterpret_cast<std::uintptr_t>(base_); }
+  // Makes base() one of them.  Like a growth this is ordered before all that this thread does next.
+  template <media M>
+  [[nodiscard]] status begin_relocation(M& m) noexcept {
+    const std::lock_guard lock{growing_};
+    if (auto s = accepts_commits(); !s) return s;
+    const auto joined = join_base(superblock_, reinterpret_cast<std::uintptr_t>(base_));
+    if (!joined) return joined.error();
+    if (*joined) write_superblock(m, base(), superblock_);
+    return {};
+  }
+  // All pointers assume base(), which is ordered before this.
+  template <media M>
+  [[nodiscard]] status finish_relocation(M& m) noexcept {
+    const std::lock_guard lock{growing_};
+    if (auto s = accepts_commits(); !s) return s;
+    forget_other_bases(superblock_, reinterpret_cast<std::uintptr_t>(base_));
+    write_superblock(m, base(), superblock_);
+    return {};
+  }
+
   // Facts of the pool from the file and this process, without used_pages and free_pages; right even if the file has
   // lost its name.
   [[nodiscard]] status describe(nvm_pool_info& out) noexcept;
@@ -231,6 +267,8 @@ class pool_file {
   [[nodiscard]] status read_superblock(bool accept_copy) noexcept;
   [[nodiscard]] status choose_medium(std::uint32_t requested) noexcept;
   [[nodiscard]] status allocate_blocks(std::uint64_t pages_from, std::uint64_t pages_to) noexcept;
+  [[nodiscard]] status take_addresses(const pool_open_options& options) noexcept;
+  [[nodiscard]] status take_free_slot() noexcept;
   [[nodiscard]] status map() noexcept;
   [[nodiscard]] status set_state(layout::pool_state state) noexcept;
   [[nodiscard]] status set_state_once(layout::pool_state state) noexcept;

@@ -33,10 +33,12 @@ inline constexpr std::uint64_t home_bytes_max = std::uint64_t{1} << 46;  // so t
 
 // Bits of features_incompat.  engine: `engine` or `validation` is not 0.  aligned: there may be objects at multiples of
 // more than 16 bytes (space/aligned_layout.hpp); set before the first is made, and never taken back.  regions: the same
-// of sets of regions (region/region_layout.hpp).
+// of sets of regions (region/region_layout.hpp).  bases: stored pointers assume several bases, those of base_history;
+// taken back when all assume one (pool/base_history.hpp).
 inline constexpr std::uint32_t feature_engine = 1;
 inline constexpr std::uint32_t feature_aligned = 2;
 inline constexpr std::uint32_t feature_regions = 4;
+inline constexpr std::uint32_t feature_bases = 8;
 
 enum class pool_state : std::uint32_t { clean = 1, open = 2 };
 
@@ -68,9 +70,9 @@ struct superblock {
   std::uint64_t size_pages;  // data pages that exist
   std::uint32_t state;       // enum pool_state
   std::uint32_t base_history_count;
-  std::uint64_t base_address;  // where stored pointers assume the pool to be
+  std::uint64_t base_address;  // where stored pointers assume the pool to be; preferred where they assume several
   std::uint64_t generation;    // relocations begun (Breeze, section IV-E)
-  base_record base_history[base_history_max];
+  base_record base_history[base_history_max];  // all bases, by generation, where there are several
   std::uint64_t type_map_offset;  // not used: the anchor names the type map, so that a transaction can change it
   std::uint64_t type_map_bytes;
   std::uint64_t gc_offset;  // segments of later use: 0 until they exist

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "nvm/nvm.h"
+#include "pool/base_history.hpp"
 
 namespace nvm {
 namespace {
@@ -224,7 +225,9 @@ const char* medium_name(std::uint32_t medium) noexcept {
 
 bool is_of_same_pool(const superblock& older, const superblock& newer) noexcept {
   superblock before = older;
-  before.features_incompat |= newer.features_incompat & features_incompat_added;
+  constexpr std::uint32_t passing = features_incompat_passing;
+  before.features_incompat = (before.features_incompat & ~passing) |
+                             (newer.features_incompat & (features_incompat_added | passing));
   return std::memcmp(&before, &newer, constant_bytes) == 0;
 }
 
@@ -245,12 +248,7 @@ status check_superblock(const superblock& sb, std::uint64_t pool_bytes) noexcept
   if (sb.state != static_cast<std::uint32_t>(layout::pool_state::clean) &&
       sb.state != static_cast<std::uint32_t>(layout::pool_state::open))
     return bad_field(NVM_FIELD(state), sb.state, "1 (clean) or 2 (open)");
-  if (sb.base_history_count > layout::base_history_max)
-    return bad_field(NVM_FIELD(base_history_count), sb.base_history_count, "0 .. 8");
-  for (unsigned i = sb.base_history_count; i < layout::base_history_max; ++i) {
-    if (sb.base_history[i].base != 0 || sb.base_history[i].generation != 0)
-      return bad_field(NVM_FIELD(base_history), sb.base_history[i].base, "zero beyond base_history_count");
-  }
+  if (auto s = check_bases(sb); !s) return s;
   const bool has_engine = (sb.features_incompat & layout::feature_engine) != 0;
   if (has_engine ? !is_engine(sb.engine) || sb.engine == default_engine : sb.engine != 0)
     return bad_field(NVM_FIELD(engine), sb.engine, has_engine ? engines_in_words : "0 (undo)");

@@ -27,9 +27,11 @@ namespace nvm {
 inline constexpr std::uint32_t features_compat_known = 0;
 inline constexpr std::uint32_t features_ro_compat_known = 0;
 inline constexpr std::uint32_t features_incompat_known =
-    layout::feature_engine | layout::feature_aligned | layout::feature_regions;
+    layout::feature_engine | layout::feature_aligned | layout::feature_regions | layout::feature_bases;
 // Features that a pool may get while it is open.
 inline constexpr std::uint32_t features_incompat_added = layout::feature_aligned | layout::feature_regions;
+// Those that come and go.
+inline constexpr std::uint32_t features_incompat_passing = layout::feature_bases;
 
 inline constexpr std::uint32_t lane_count_max = 1024;
 inline constexpr std::uint64_t superblock_seed = layout::pool_magic;
@@ -87,7 +89,7 @@ void format_image(std::byte* base, const layout::superblock& sb) noexcept;
   return pick_superblock(base, bytes, bytes);
 }
 
-// Whether `newer` has the constant fields of `older`, and at least its features.
+// Whether `newer` has the constant fields of `older`, and at least its features, but for those that come and go.
 [[nodiscard]] bool is_of_same_pool(const layout::superblock& older, const layout::superblock& newer) noexcept;
 
 // The checks of pick_superblock() on one superblock whose crc holds.

@@ -1,0 +1,79 @@
+// Bases of a pool: the addresses that its stored pointers may assume it to be at.
+//
+// A pool at rest has one, `base_address`.  One that was opened elsewhere has several until a pass over everything has
+// given all pointers the newest; then they are in `base_history`, and a bit of features_incompat keeps libraries out
+// that would misread them.  The ranges of all bases are disjoint, so a stored pointer says by its value which base it
+// assumes: moving it is one aligned 8-byte store that may be made again, in any order, by any number of threads.
+//
+// Relocation.  S store, F flush, | fence.  Unit of failure atomicity: an aligned 8-byte store.
+//   1. S history: the new base joins; F it;       | pool/E1, E2  known before any pointer has it
+//   2. S moved pointers (object/relocation.hpp); F them; | object/E1  all are durable before a base is forgotten
+//   3. S base_address = new base, no history; F;  | pool/E1, E2  commit point: the others are forgotten
+// A crash before 1 leaves the pool as it was.  One between 1 and 3 leaves several bases: the next open takes any
+// address, which joins if it is new, and begins at 2 again.  Logs are recovered before 1, by offsets, and nothing that
+// recovery may make again after 3 holds a pointer that is older than 2: rings of redo records are truncated by
+// recovery, and one ring (ssd) is replayed in its order, moved pointers last.
+//
+// The end.  A pointer may lead one byte past the last object, which may end where the range does: a range has its end,
+// and not its beginning, where the superblock lies and no pointer leads.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "base/base.hpp"
+#include "pool/geometry.hpp"
+#include "pool/pool_layout.hpp"
+
+namespace nvm {
+
+// Bases are multiples of this: a granule of the smallest window.
+inline constexpr std::uint64_t base_unit = std::uint64_t{1} << 25;
+
+// The ranges that a stored pointer may lead into.
+struct base_ranges {
+  std::array<std::uint64_t, layout::base_history_max> bases{};
+  unsigned count = 0;
+  std::uint64_t bytes = 0;
+
+  // Where in the pool `value` leads to; nullopt: into none of the ranges.
+  [[nodiscard]] std::optional<std::uint64_t> offset_of(std::uint64_t value) const noexcept {
+    for (unsigned i = 0; i < count; ++i) {
+      if (value - bases[i] - 1 < bytes) return value - bases[i];
+    }
+    return std::nullopt;
+  }
+  [[nodiscard]] bool has(std::uint64_t base) const noexcept {
+    for (unsigned i = 0; i < count; ++i) {
+      if (bases[i] == base) return true;
+    }
+    return false;
+  }
+  // Whether a pool at `base` would overlap one of the ranges without being it.
+  [[nodiscard]] bool collides(std::uint64_t base) const noexcept {
+    for (unsigned i = 0; i < count; ++i) {
+      if (bases[i] != base && base < bases[i] + bytes && bases[i] < base + bytes) return true;
+    }
+    return false;
+  }
+};
+
+// Those of a superblock that was checked, the preferred base first and then the newest.
+[[nodiscard]] base_ranges ranges_of(const layout::superblock& sb) noexcept;
+
+// Whether stored pointers may assume the pool to be anywhere else than at `base`.
+[[nodiscard]] inline bool must_relocate(const layout::superblock& sb, std::uint64_t base) noexcept {
+  return sb.base_history_count != 0 || sb.base_address != base;
+}
+
+// Step 1 in the superblock, which the caller writes if this says true: false where `base` is known already.
+// errc::address, naming all bases, where there is no room for another; or if it would overlap one of them.
+[[nodiscard]] result<bool> join_base(layout::superblock& sb, std::uint64_t base) noexcept;
+// Step 3.
+void forget_other_bases(layout::superblock& sb, std::uint64_t base) noexcept;
+
+// errc::corrupt: the bases of a superblock contradict each other, overlap, or are no addresses of pools.
+[[nodiscard]] status check_bases(const layout::superblock& sb) noexcept;
+
+}  // namespace nvm
