@@ -51,6 +51,8 @@ enum class plant : unsigned char {
   copy_not_home,             // regions: a record changes a region whose newest copy is elsewhere
   failed_sum_kept,           // regions: the sum of a change that was put back stays
   partner_kept,              // regions: a record changes a region and leaves the partner as it is
+  null_moved,                // relocation: null gets the distance of the bases, as in Algorithm 1 of the paper
+  base_not_in_history,       // relocation: pointers get a base before the history has it
 };
 
 #if defined(NVM_RECORDED) || defined(NVM_PLANTED)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "object/pointer_walk.hpp"
+#include "object/relocation_report.hpp"
 #include "object/type_map.hpp"
 #include "object/type_map_layout.hpp"
 #include "object/type_merge.hpp"

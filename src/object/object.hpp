@@ -3,4 +3,5 @@
 #pragma once
 
 #include "object/face.hpp"
+#include "object/relocation.hpp"
 #include "object/type_store.hpp"

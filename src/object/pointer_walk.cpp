@@ -20,6 +20,15 @@ void pointer_plan::add(const layout::type_field* fields, std::uint32_t n) {
   }
 }
 
+bool pointer_plan::aligned() const noexcept {
+  if (none()) return true;
+  // Elements that follow each other keep the places of the first.
+  const auto keeps = [](const part& p) {
+    return p.offset % pointer_bytes == 0 && (p.count == 1 || p.element_bytes % pointer_bytes == 0);
+  };
+  return (flexible_ || size_ % pointer_bytes == 0) && std::all_of(parts_.begin(), parts_.end(), keeps);
+}
+
 pointer_plan pointer_plan::of(const layout::type_record& r) {
   pointer_plan plan;
   plan.size_ = std::max<std::uint64_t>(r.size, 1);

@@ -26,6 +26,8 @@ class pointer_plan {
 
   // Whether objects of the type have no pointers: they are bytes.
   [[nodiscard]] bool none() const noexcept { return parts_.empty(); }
+  // Whether each pointer word is at a multiple of 8 bytes, so that one store replaces it: not in packed types.
+  [[nodiscard]] bool aligned() const noexcept;
   // Calls visit(const pointer_word&) for each pointer word of an object of `bytes` bytes, by ascending offset in each
   // field.
   template <class Visit>

@@ -93,6 +93,10 @@ class type_fingerprint {
   std::uint64_t hash_ = 0xCBF29CE484222325U;
 };
 
+// Types of the library's own objects, those of key-value stores (kv/kv_layout.hpp): no map describes them, and they
+// hold places in the pool, never pointers.
+constexpr bool is_type_of_library(std::uint32_t id) noexcept { return id >> 16 == 0xF04B; }
+
 // NVM_TYPE_ID of a name.
 constexpr std::uint32_t type_id_of(const char* name) noexcept {
   std::uint32_t hash = 2166136261U;

@@ -55,16 +55,25 @@ inline bool check_space(const std::byte* base, const geometry& g, const std::fun
 }
 
 // Calls visit(offset, bytes, layout) for each object of transactions on media, in address order, until it returns
-// false; damaged extents and entries are passed over, and errc::corrupt names the first.
+// false; damaged extents and entries are passed over, and errc::corrupt names the first.  The second one visits what
+// begins in pages [first, end), for threads that divide the pool.
+template <class Visit>
+[[nodiscard]] status for_each_object(const std::byte* base, const geometry& g, std::uint64_t first, std::uint64_t end,
+                                     Visit&& visit);
 template <class Visit>
 [[nodiscard]] status for_each_object(const std::byte* base, const geometry& g, Visit&& visit) {
+  return for_each_object(base, g, 0, g.size_pages, visit);
+}
+template <class Visit>
+[[nodiscard]] status for_each_object(const std::byte* base, const geometry& g, std::uint64_t first, std::uint64_t end,
+                                     Visit&& visit) {
   status outcome;
   const auto broken = [&](std::uint64_t page, const damage& d) {
     if (!outcome) return;
     outcome = fail(errc::corrupt, "page %lu: %s, at offset %lu: found %lx, expected %lx", page, d.what, d.offset,
                    d.found, d.expected);
   };
-  for (std::uint64_t page = 0; page < g.size_pages;) {
+  for (std::uint64_t page = first; page < end;) {
     const std::uint64_t word = load_word(base, g.entry_offset(page));
     layout::page_entry e;
     if (const char* what = entry_fault(word, page, g, g.size_pages, e)) {

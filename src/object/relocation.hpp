@@ -1,0 +1,261 @@
+// Relocation: stored pointers of a pool that was opened at another address are made to lead where they led.
+//
+// All that has to be known of a pointer is in its value (pool/base_history.hpp): null stays null; one that leads into a
+// range of the history is moved by the distance of that range, wherever inside of an object or one past its end it
+// leads; any other is foreign: it is reported, and left alone.  Which words are pointers the type map says.
+//
+//   0. look at every object: each is of a type that somebody described, and has no pointer that one store cannot
+//      replace; nothing is stored if one is not
+//   1. begin_relocation()                           | pool/E1, E2
+//   2. each part: S moved pointers; F their lines   | object/E1     before a base is forgotten
+//   3. finish_relocation()                          | pool/E1, E2
+// Recovery: none; the next open finds several bases and begins at 0.
+//
+// Everything else of a pool is offsets: roots, type map, key-value stores, lock-free structures, logs.
+//
+// Threads: parts may run in parallel.  Nobody else uses the pool meanwhile.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "base/plant.hpp"
+#include "media/media.hpp"
+#include "object/pointer_walk.hpp"
+#include "object/relocation_report.hpp"
+#include "pool/pool.hpp"
+#include "space/aligned_layout.hpp"
+#include "space/space.hpp"
+
+namespace nvm::object {
+
+// Objects that keep a pool from being relocated, by type.
+class obstacles {
+ public:
+  struct of_type {
+    std::uint32_t type = 0;
+    std::uint64_t objects = 0;
+  };
+
+  void add(std::uint32_t type, std::uint64_t objects) noexcept {
+    for (std::size_t i = 0; i < count_; ++i) {
+      if (types_[i].type != type) continue;
+      types_[i].objects += objects;
+      return;
+    }
+    if (count_ == types_.size()) {
+      others_ += objects;
+    } else {
+      types_[count_++] = {type, objects};
+    }
+  }
+  void add(const obstacles& o) noexcept {
+    for (std::size_t i = 0; i < o.count_; ++i) add(o.types_[i].type, o.types_[i].objects);
+    others_ += o.others_;
+  }
+  [[nodiscard]] bool none() const noexcept { return count_ == 0; }
+  // errc::address, which names types and numbers of objects.
+  [[nodiscard]] errc refuse(const char* what) const noexcept;
+
+ private:
+  std::array<of_type, 16> types_{};
+  std::size_t count_ = 0;
+  std::uint64_t others_ = 0;  // objects of types that there was no room for
+};
+
+// What looking at all objects has found.
+struct survey {
+  obstacles undescribed;
+  obstacles packed;  // some pointer is at no multiple of 8
+  errc failure = errc::ok;
+
+  void add(const survey& s) noexcept {
+    undescribed.add(s.undescribed);
+    packed.add(s.packed);
+    if (failure == errc::ok) failure = s.failure;
+  }
+  [[nodiscard]] status refusal() const noexcept;
+};
+
+// Where pointers lead after a relocation.
+class mover {
+ public:
+  mover(const base_ranges& known, std::uint64_t now) noexcept : known_{known}, now_{now} {}
+  enum class what : std::uint8_t { stays, moves, foreign };
+  // `value` becomes what it is to be.
+  [[nodiscard]] what move(std::uint64_t& value) const noexcept {
+    if (value == 0 && planted(plant::null_moved)) {  // plant::
+      value = now_ - known_.bases[known_.count - 1];
+      return what::moves;
+    }
+    if (value == 0 || value - now_ - 1 < known_.bytes) return what::stays;
+    const auto offset = known_.offset_of(value);
+    if (!offset) return what::foreign;
+    value = now_ + *offset;
+    return what::moves;
+  }
+
+ private:
+  base_ranges known_;
+  std::uint64_t now_;
+};
+
+// The plan of a type; objects of one type often follow each other.
+class plan_finder {
+ public:
+  explicit plan_finder(const pointer_plans& plans) noexcept : plans_{plans} {}
+  [[nodiscard]] const pointer_plan* find(std::uint32_t type) noexcept {
+    if (type != type_ || plan_ == nullptr) {
+      type_ = type;
+      plan_ = layout::is_type_of_library(type) ? &no_pointers_ : plans_.find(type);
+    }
+    return plan_;
+  }
+
+ private:
+  const pointer_plans& plans_;
+  const pointer_plan no_pointers_{};
+  std::uint32_t type_ = 0;
+  const pointer_plan* plan_ = nullptr;
+};
+
+// Lines that were stored to, written back as the stores leave them.
+template <media M>
+class stored_lines {
+ public:
+  explicit stored_lines(M& m) noexcept : medium_{m} {}
+  void stored(std::byte* word) noexcept {
+    const auto line = reinterpret_cast<std::uintptr_t>(word) / line_bytes;
+    if (line >= first_ && line < end_) return;
+    if (line != end_ || end_ - first_ == lines_max) {
+      write_back();
+      first_ = line;
+    }
+    end_ = line + 1;
+  }
+  void write_back() noexcept {
+    if (first_ != end_) medium_.flush(reinterpret_cast<void*>(first_ * line_bytes), (end_ - first_) * line_bytes);
+    first_ = end_ = 0;
+  }
+
+ private:
+  static constexpr std::uintptr_t lines_max = 64;
+  M& medium_;
+  std::uintptr_t first_ = 0, end_ = 0;
+};
+
+// Calls visit(header, payload, bytes) for each typed object that begins in part `part` of `parts`.  errc::corrupt names
+// the first place or header that is damaged.
+template <class Visit>
+[[nodiscard]] status each_typed(const std::byte* base, const geometry& g, unsigned part, unsigned parts,
+                                Visit&& visit) noexcept {
+  std::uint64_t damaged = 0;
+  const std::uint64_t first = g.size_pages * part / parts;
+  const std::uint64_t end = g.size_pages * (part + 1) / parts;
+  status s = for_each_object(base, g, first, end, [&](std::uint64_t at, std::uint64_t room, layout::object_layout l) {
+    if (l != layout::object_layout::typed) return true;
+    const auto& h = *reinterpret_cast<const layout::object_header*>(base + at);
+    const auto a = layout::alignment_of(h, at);
+    const std::uint64_t size = layout::object_size(h);
+    if (!layout::object_header_holds(h, at) || !a || size > room - sizeof h) {
+      if (damaged == 0) damaged = at;
+      return true;
+    }
+    visit(h, at + a->gap, size - a->padding());
+    return true;
+  });
+  if (s && damaged != 0) {
+    return fail(errc::corrupt, "object at offset %lu: found a header that fails its check, expected one that holds",
+                damaged);
+  }
+  return s;
+}
+
+// Step 0 of a part.
+inline void survey_part(const std::byte* base, const geometry& g, const pointer_plans& plans, unsigned part,
+                        unsigned parts, survey& out) noexcept {
+  plan_finder finder{plans};
+  const status s = each_typed(base, g, part, parts, [&](const layout::object_header& h, std::uint64_t, std::uint64_t) {
+    const pointer_plan* const plan = finder.find(h.type);
+    if (plan == nullptr) {
+      out.undescribed.add(h.type, 1);
+    } else if (!plan->aligned()) {
+      out.packed.add(h.type, 1);
+    }
+  });
+  if (!s) out.failure = s.error();
+}
+
+// The pointers of one object, in memory at `payload`.
+template <media M>
+void move_object(std::byte* payload, std::uint64_t offset, std::uint64_t bytes, std::uint32_t type,
+                 const pointer_plan& plan, const mover& to, stored_lines<M>& lines, relocation_report& out) noexcept {
+  ++out.objects;
+  plan.each(bytes, [&](const pointer_word& p) {
+    auto* const word = reinterpret_cast<std::uint64_t*>(payload + p.at);
+    std::uint64_t value = *word;
+    out.pointers += value != 0 ? 1 : 0;
+    switch (to.move(value)) {
+      case mover::what::stays:
+        break;
+      case mover::what::foreign:
+        out.found_foreign({offset, p.at, value, type});
+        break;
+      case mover::what::moves:
+        // relaxed: one store, so that a crash finds the pointer or the one that it becomes.
+        std::atomic_ref{*word}.store(value, std::memory_order_relaxed);
+        lines.stored(payload + p.at);
+        ++out.moved;
+        break;
+    }
+  });
+}
+
+// Step 2 of a part.  All plans exist, and are aligned.
+template <media M>
+[[nodiscard]] status move_part(M& m, std::byte* base, const geometry& g, const pointer_plans& plans, const mover& to,
+                               unsigned part, unsigned parts, relocation_report& out) noexcept {
+  plan_finder finder{plans};
+  stored_lines<M> lines{m};
+  const status s =
+      each_typed(base, g, part, parts, [&](const layout::object_header& h, std::uint64_t payload, std::uint64_t bytes) {
+        const pointer_plan* const plan = finder.find(h.type);
+        if (plan != nullptr) move_object(base + payload, payload, bytes, h.type, *plan, to, lines, out);
+      });
+  lines.write_back();
+  m.fence(edge{"object/E1"});
+  return s;
+}
+
+// All steps, of a pool whose objects are where their addresses say.  `pool` has bases(), address(),
+// begin_relocation(m), finish_relocation(m); run(parts, f) calls f(0) .. f(parts - 1), maybe in parallel.
+template <media M, class Pool, class Run>
+[[nodiscard]] status relocate(M& m, std::byte* base, const geometry& g, const pointer_plans& plans, Pool& pool,
+                              unsigned parts, Run&& run, relocation_report& report) try {
+  std::vector<survey> found(parts);
+  run(parts, [&](unsigned part) noexcept { survey_part(base, g, plans, part, parts, found[part]); });
+  survey all;
+  for (unsigned part = 0; part < parts; ++part) {
+    // Once more in this thread, for the message.
+    if (found[part].failure != errc::ok) survey_part(base, g, plans, part, parts, found[part]);
+    all.add(found[part]);
+  }
+  if (status s = all.refusal(); !s) return s;
+
+  if (status s = planted(plant::base_not_in_history) ? status{} : pool.begin_relocation(m); !s) return s;
+  const mover to{pool.bases(), pool.address()};
+  std::vector<relocation_report> reports(parts);
+  std::atomic<errc> failed{errc::ok};
+  run(parts, [&](unsigned part) noexcept {
+    if (status s = move_part(m, base, g, plans, to, part, parts, reports[part]); !s) failed = s.error();
+  });
+  for (const relocation_report& r : reports) report.add(r);
+  if (failed != errc::ok) return failed.load();
+  return pool.finish_relocation(m);
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory to relocate a pool");
+}
+
+}  // namespace nvm::object
