@@ -86,7 +86,7 @@ enum nvm_error {
   NVM_E_MEDIUM = 16,         /* the medium does not give what was asked for (for example no MAP_SYNC) */
   NVM_E_IO = 17,             /* a write or sync failed, or a page is lost: the pool accepts no more commits */
   NVM_E_FORKED = 18,         /* the pool belongs to the parent process */
-  NVM_E_ADDRESS = 19,        /* the pool's address range is taken */
+  NVM_E_ADDRESS = 19,        /* the pool's address range is taken, and it cannot be relocated */
   NVM_E_NO_MEMORY = 20,      /* volatile memory exhausted */
   NVM_E_LOG_FULL = 21,       /* the transaction is larger than the pool's log can take */
   NVM_E_NO_LANE = 22,        /* more concurrent transactions than lanes */
@@ -201,6 +201,18 @@ enum nvm_types {
   NVM_TYPES_IGNORE = 2  /* nothing is compared, nothing written */
 };
 
+/* What happens when a pool's addresses are taken, or others are asked for (nvm_pool_options.address).  Stored pointers
+ * (fields declared NVM_PTR, of types that the pool or the program describes) are made to lead where they led, at the
+ * new address; a crash meanwhile loses nothing, and the next open goes on (Breeze, section IV-E).  NVM_E_ADDRESS: the
+ * pool has objects of types that nobody describes, or of packed types with pointers, which are named with their
+ * numbers; or its pointers assume eight addresses already, all of which are taken. */
+enum nvm_relocation {
+  /* At open, in parallel, for good: the pool then prefers its new address.  Cost: reads every object, writes every
+   * pointer once.  Opened read-only, a private copy in memory. */
+  NVM_RELOCATE_EAGER = 0,
+  NVM_RELOCATE_NEVER = 3 /* NVM_E_ADDRESS */
+};
+
 /* Emulated non-volatile memory on top of direct media.  All zero: off.  A batch of write-backs ended by one fence costs
  * max(fence_ns, bytes / bandwidth) + lines * writeback_ns more, spun on the time-stamp counter. */
 typedef struct nvm_emulation {
@@ -237,7 +249,10 @@ typedef struct nvm_pool_options {
    * that made it knows; without this it is refused (NVM_E_COPY).  Once opened it is a pool like any other: docs/care.md
    * */
   uint32_t accept_copy;
-  uint32_t reserved[3]; /* zero */
+  uint32_t relocation; /* enum nvm_relocation; not stored in the pool */
+  uint32_t unused[2];  /* zero */
+  uint64_t address; /* of the pool, a multiple of 1 GiB inside the window; 0: its own.  Else NVM_E_ADDRESS if taken */
+  uint64_t reserved[2]; /* zero */
 } nvm_pool_options;
 
 /* Creates the file and an empty pool of `size` bytes of data space in it, opens it.  The file must not exist; symbolic
@@ -576,6 +591,28 @@ typedef struct nvm_pool_info {
   uint64_t base_count;
   uint64_t bases[8];
 } nvm_pool_info;
+/* A stored pointer that leads into no address range of its pool. */
+typedef struct nvm_foreign_pointer {
+  const void *object; /* which has it */
+  uint64_t offset;    /* of the pointer in the object */
+  uint64_t value;
+  uint64_t type; /* of the object */
+} nvm_foreign_pointer;
+
+/* What the relocation by this open has done; all zero if there was none. */
+typedef struct nvm_relocation_report {
+  uint64_t from;     /* address that the pool preferred before */
+  uint64_t bases;    /* addresses that its pointers could assume, the new one among them */
+  uint64_t objects;  /* looked at */
+  uint64_t pointers; /* of these, not null */
+  uint64_t moved;    /* of these */
+  uint64_t foreign;  /* of these: left as they were */
+  uint64_t duration_ns;
+  uint64_t reserved;
+  nvm_foreign_pointer first_foreign[8]; /* the first of these, by address */
+} nvm_relocation_report;
+NVM_API int nvm_pool_get_relocation(NVM_POOL *pool, nvm_relocation_report *out);
+
 /* Facts of an open pool, right also after its file was renamed or the working directory changed; `path` is as given to
  * open. */
 NVM_API int nvm_pool_get_info(NVM_POOL *pool, nvm_pool_info *out);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cinttypes>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -44,8 +45,10 @@ status check_options(const char* path, const nvm_pool_options& o) noexcept {
   }
   if ((o.log_flags & ~std::uint32_t{NVM_LOG_ONE | NVM_LOG_NO_CLEANERS | NVM_LOG_TRANSLATED}) != 0)
     return fail(errc::invalid, "log_flags %x are none of enum nvm_log_flags", o.log_flags);
-  for (const std::uint32_t r : o.reserved) {
-    if (r != 0) return fail(errc::invalid, "a reserved field of nvm_pool_options is %u, expected 0", r);
+  if (o.relocation != NVM_RELOCATE_EAGER && o.relocation != NVM_RELOCATE_NEVER)
+    return fail(errc::invalid, "relocation %u is none of enum nvm_relocation", o.relocation);
+  for (const std::uint64_t r : {std::uint64_t{o.unused[0]}, std::uint64_t{o.unused[1]}, o.reserved[0], o.reserved[1]}) {
+    if (r != 0) return fail(errc::invalid, "a reserved field of nvm_pool_options is %" PRIu64 ", expected 0", r);
   }
   return {};
 }
@@ -228,7 +231,10 @@ NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_ru
   const pool_file& now = *pool->file;
   pool->seen = {debugger_view::of_pool,     now.path(), now.base(), made, now.medium(), now.size_pages_place(),
                 now.geometry().page_bytes()};
-  if (status s = bring_types(pool); !s) {
+  status met = relocate_if_needed(pool, o.relocation);
+  if (met) met = bring_types(pool);
+  if (!met) {
+    const status& s = met;
     report(about(pool->file->path(), s.error()));
     if (created) pool->file->remove_name();
     (void)nvm_pool_close(pool);
@@ -277,6 +283,7 @@ NVM_POOL* nvm_pool_create_with(const char* path, const nvm_pool_options* options
   c.lanes = o.lanes;
   c.engine = o.engine;
   c.validation = o.validation;
+  c.address = o.address;
   c.prepare = nvm::engines::prepare_log();
   auto file = nvm::pool_file::create(path, c);
   if (!file) return api::report_null<NVM_POOL>(file.error());
@@ -309,6 +316,8 @@ NVM_POOL* nvm_pool_open_with(const char* path, const nvm_pool_options* options) 
   p.medium = o.medium;
   p.read_only = o.read_only != 0;
   p.accept_copy = o.accept_copy != 0;
+  p.moves = o.relocation != NVM_RELOCATE_NEVER;
+  p.address = o.address;
   nvm::log_run run;
   p.after_mapping = nvm::engines::open_log_into(run);
   auto file = nvm::pool_file::open(path, p);
@@ -458,6 +467,13 @@ int nvm_pool_get_info(NVM_POOL* pool, nvm_pool_info* out) {
   const auto& r = pool->engine->recovered();
   out->recovered_transactions = r.rolled_back + r.completed + pool->replayed_records;
   out->recovery_ns = pool->open_ns;
+  return 0;
+}
+
+int nvm_pool_get_relocation(NVM_POOL* pool, nvm_relocation_report* out) {
+  if (pool == nullptr || out == nullptr) return api::report(fail(errc::invalid, "the pool or the result is NULL"));
+  if (nvm::status s = pool->file->ours(); !s) return api::report(s.error());
+  *out = pool->relocated;
   return 0;
 }
 

@@ -58,6 +58,7 @@ struct nvm_pool {
   std::unique_ptr<nvm::engines::engine> engine;
   std::shared_ptr<nvm::api::lane_owner> lanes;
   std::uint64_t open_ns = 0;            // duration of the open, recovery included
+  nvm_relocation_report relocated{};    // by that open
   std::uint64_t replayed_records = 0;   // of the ssd log, by that open
   unsigned number = 0;                  // tells pools at one address apart in time
   std::uint32_t types = 0;              // enum nvm_types
@@ -212,6 +213,9 @@ class thread_transactions {
   // relaxed: a thread that loads a library has done so before it uses the library's types.
   return pool->types_seen.load(std::memory_order_relaxed) == object::type_registry::generation();
 }
+// Relocates a pool that was opened at an address that its stored pointers do not all assume, as `how`, an enum
+// nvm_relocation, says; before anybody sees an object.
+[[nodiscard]] status relocate_if_needed(nvm_pool* pool, std::uint32_t how) noexcept;
 [[nodiscard]] inline status bring_types(nvm_pool* pool) noexcept {
   return has_types(pool) ? status{} : update_types(pool);
 }

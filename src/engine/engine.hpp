@@ -81,6 +81,10 @@ class engine {
   [[nodiscard]] virtual result<std::unique_ptr<region_side>> open_regions(region_wishes /*wishes*/) noexcept {
     return fail(errc::engine, "a pool of this engine has no regions: engines undo and redo have");
   }
+  // Makes stored pointers lead to where the pool is mapped now (object/relocation.hpp), whether nothing of it is kept
+  // (read-only) or all.  Before anybody sees an object.
+  [[nodiscard]] virtual status relocate(const object::pointer_plans& plans,
+                                        object::relocation_report& report) noexcept = 0;
   // pool_file::add_feature() through the engine's medium.
   [[nodiscard]] virtual status add_feature(std::uint32_t bits) noexcept = 0;
   // enum nvm_persist in force.

@@ -174,6 +174,7 @@ class heap_engine final : public engine {
 
  private:
   static constexpr std::uint64_t pages_per_thread = std::uint64_t{1} << 18;  // 1 GiB of 4 KiB pages
+  static constexpr std::uint64_t relocated_pages_per_thread = std::uint64_t{1} << 13;
 
   class face final : public open_transaction {
    public:
@@ -295,6 +296,14 @@ class heap_engine final : public engine {
     return fail(errc::no_memory, "%s: no volatile memory for a transaction", file_.path());
   }
 
+  status relocate(const object::pointer_plans& plans, object::relocation_report& report) noexcept override {
+    const unsigned parts = file_.size_pages() < relocated_pages_per_thread ? 1 : platform::processors();
+    auto& m = stack_->top();
+    const status done = object::relocate(
+        m, heap_.base(), file_.geometry(), plans, file_, parts,
+        [](unsigned n, auto&& f) { platform::run_parts(n, [&](unsigned part) noexcept { f(part); }); }, report);
+    return done ? m.durable(m.last_lsn()) : done;
+  }
   status add_feature(std::uint32_t bits) noexcept override { return file_.add_feature(stack_->top(), bits); }
 
   result<std::uint64_t> grow(std::uint64_t pages) noexcept {

@@ -23,6 +23,7 @@
 
 #include "engine/engine.hpp"
 #include "engine/log.hpp"
+#include "engine/log_relocation.hpp"
 #include "engine/stack.hpp"
 #include "logheap/home_memory.hpp"
 #include "logheap/logheap.hpp"
@@ -137,12 +138,7 @@ class log_engine final : public engine, private logheap::transaction_host {
   }
   result<int> each(int (*visit)(void*, const object_facts&), void* argument) noexcept override try {
     // Collected first: visit() may do what it likes.
-    std::vector<std::uint64_t> homes;
-    {
-      const std::lock_guard guard{own_lock_};
-      heap_.for_each_object(*own_, [&](logheap::home_t home, std::uint64_t) { homes.push_back(home); });
-    }
-    std::sort(homes.begin(), homes.end());
+    const std::vector<std::uint64_t> homes = all_homes();
     const auto type_map = read_anchor(anchor_word::types);
     std::uint64_t damaged = 0;
     for (const std::uint64_t home : homes) {
@@ -315,6 +311,15 @@ class log_engine final : public engine, private logheap::transaction_host {
 
   // ---- objects ----
 
+  // Ascending.  May throw std::bad_alloc.
+  [[nodiscard]] std::vector<std::uint64_t> all_homes() {
+    std::vector<std::uint64_t> homes;
+    const std::lock_guard guard{own_lock_};
+    heap_.for_each_object(*own_, [&](logheap::home_t home, std::uint64_t) { homes.push_back(home); });
+    std::sort(homes.begin(), homes.end());
+    return homes;
+  }
+
   // As the log says, or as the caller's own transaction has changed it (`in_memory`).
   [[nodiscard]] result<object_facts> facts_of(thread_type& t, std::uint64_t payload, bool in_memory) noexcept {
     const std::uint64_t home = payload - header_bytes;
@@ -341,6 +346,26 @@ class log_engine final : public engine, private logheap::transaction_host {
     const std::lock_guard guard{own_lock_};
     const auto room = heap_.room_at(*own_, home);
     return (room && room->size != 0) || (!room && room.error() == errc::corrupt);
+  }
+  status relocate(const object::pointer_plans& plans, object::relocation_report& report) noexcept override try {
+    if (file_.read_only()) {
+      return fail(errc::address, "%s: a pool of engine log is relocated by its log, which read-only cannot be written",
+                  file_.path());
+    }
+    std::vector<std::uint64_t> homes = all_homes();
+    const auto type_map = read_anchor(anchor_word::types);
+    if (!type_map) return type_map.error();
+    std::erase_if(homes, [&](std::uint64_t home) { return home == shape_.home_offset() || home == *type_map; });
+    const std::lock_guard guard{own_lock_};
+    log_relocation<heap_type> pass{heap_, *own_, plans, homes};
+    if (status s = pass.look(); !s) return s;
+    if (status s = file_.begin_relocation(stack_->top()); !s) return s;
+    if (status s = still_durable(); !s) return s;
+    if (status s = pass.move({file_.bases(), file_.address()}, report); !s) return s;
+    if (status s = still_durable(); !s) return s;
+    return file_.finish_relocation(stack_->top());
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "%s: no volatile memory to relocate it", file_.path());
   }
   [[nodiscard]] status add_feature(std::uint32_t bits) noexcept override {
     return file_.add_feature(stack_->top(), bits);

@@ -124,6 +124,9 @@ class recorded_engine final : public engine {
   [[nodiscard]] unsigned open_transactions() const noexcept override { return inner_->open_transactions(); }
   status wait(lsn_t lsn) noexcept override { return inner_->wait(lsn); }
   bool is_durable(lsn_t lsn) noexcept override { return inner_->is_durable(lsn); }
+  status relocate(const object::pointer_plans& plans, object::relocation_report& report) noexcept override {
+    return inner_->relocate(plans, report);
+  }
   status add_feature(std::uint32_t bits) noexcept override { return inner_->add_feature(bits); }
   result<std::uint64_t> root() noexcept override { return inner_->root(); }
   result<object::type_map> types() noexcept override { return inner_->types(); }

@@ -1,0 +1,126 @@
+// Relocation (object/relocation.hpp) where objects live in a log: the pointers of each object are stored anew, by
+// ordinary transactions of the heap, which are durable before the other bases are forgotten.  What the log holds of
+// before is superseded, and never read again.
+//
+//   1. begin_relocation()                               | pool/E1, E2, durable
+//   2. transactions that store moved pointers           | logheap/E1, durable
+//   3. finish_relocation()                              | pool/E1, E2
+// Recovery: none; the next open finds several bases and begins again.
+//
+// Threads: one.  Home pages have not been built.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "logheap/logheap.hpp"
+#include "object/object.hpp"
+#include "space/aligned_layout.hpp"
+
+namespace nvm::engines {
+
+template <class Heap>
+class log_relocation {
+ public:
+  using thread_type = typename Heap::thread;
+
+  // `homes`: of all objects of programs, ascending.
+  log_relocation(Heap& heap, thread_type& own, const object::pointer_plans& plans, std::span<const std::uint64_t> homes)
+      : heap_{heap}, own_{own}, finder_{plans}, homes_{homes}, window_(window_bytes / 8) {}
+
+  // Whether all objects can be relocated.
+  [[nodiscard]] status look() noexcept {
+    object::survey found;
+    for (const std::uint64_t home : homes_) {
+      const auto o = object_at(home);
+      if (!o) return o.error();
+      const object::pointer_plan* const plan = finder_.find(o->type);
+      if (plan == nullptr) {
+        found.undescribed.add(o->type, 1);
+      } else if (!plan->aligned()) {
+        found.packed.add(o->type, 1);
+      }
+    }
+    return found.refusal();
+  }
+  // May throw std::bad_alloc.
+  [[nodiscard]] status move(const object::mover& to, object::relocation_report& report) {
+    logheap::transaction<Heap> t{heap_, own_};
+    std::uint64_t stores = 0;
+    for (const std::uint64_t home : homes_) {
+      const auto o = object_at(home);
+      if (!o) return o.error();
+      const object::pointer_plan* const plan = finder_.find(o->type);
+      if (plan == nullptr) continue;
+      ++report.objects;
+      if (plan->none()) continue;
+      for (std::uint64_t from = 0; from < o->bytes; from += window_bytes) {
+        stores += move_window(t, *o, *plan, from, to, report);
+        if (stores < stores_max) continue;
+        if (auto version = t.commit(); !version) return version.error();
+        stores = 0;
+      }
+    }
+    const auto version = stores == 0 ? result<std::uint64_t>{std::uint64_t{0}} : t.commit();
+    return version ? status{} : status{version.error()};
+  }
+
+ private:
+  static constexpr std::uint64_t window_bytes = std::uint64_t{1} << 16;
+  static constexpr std::uint64_t stores_max = 512;  // of a transaction
+
+  struct object_here {
+    std::uint64_t payload, bytes;
+    std::uint32_t type;
+  };
+
+  [[nodiscard]] result<object_here> object_at(std::uint64_t home) noexcept {
+    layout::object_header h{};
+    const auto room = heap_.room_at(own_, home);
+    if (room && room->size > sizeof h) {
+      heap_.read(own_, home, &h, sizeof h);
+      const auto a = layout::alignment_of(h, home);
+      if (layout::object_header_holds(h, home) && a && layout::object_size(h) <= room->bytes - sizeof h) {
+        return object_here{home + a->gap, layout::object_size(h) - a->padding(), h.type};
+      }
+    }
+    return fail(errc::corrupt, "object at home %lx: found a header that fails its check, expected one that holds",
+                home);
+  }
+
+  std::uint64_t move_window(logheap::transaction<Heap>& t, const object_here& o, const object::pointer_plan& plan,
+                            std::uint64_t from, const object::mover& to, object::relocation_report& report) {
+    const std::uint64_t bytes = std::min(window_bytes, o.bytes - from);
+    bool is_read = false;
+    std::uint64_t stores = 0;
+    plan.each_in(o.bytes, from, from + bytes, [&](const object::pointer_word& p) {
+      if (!is_read) heap_.read(own_, o.payload + from, window_.data(), bytes);
+      is_read = true;
+      std::uint64_t value = window_[(p.at - from) / 8];
+      report.pointers += value != 0 ? 1 : 0;
+      switch (to.move(value)) {
+        case object::mover::what::stays:
+          break;
+        case object::mover::what::foreign:
+          report.found_foreign({o.payload, p.at, value, o.type});
+          break;
+        case object::mover::what::moves:
+          t.store(o.payload + p.at, &value, sizeof value);
+          ++stores;
+          ++report.moved;
+          break;
+      }
+    });
+    return stores;
+  }
+
+  Heap& heap_;
+  thread_type& own_;
+  object::plan_finder finder_;
+  std::span<const std::uint64_t> homes_;
+  std::vector<std::uint64_t> window_;
+};
+
+}  // namespace nvm::engines

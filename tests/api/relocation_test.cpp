@@ -1,0 +1,334 @@
+// Pools that open at other addresses: what the program finds there, what it is told, and what is refused.
+//
+// Two processes are two opens: types that are registered stay known, which is what a program of these types has.
+#include <gtest/gtest.h>
+
+#include <cinttypes>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "../object/sample_types.hpp"
+#include "nvm/kv.h"
+#include "nvm/lockfree.h"
+#include "scratch.hpp"
+
+namespace nvm::tests {
+namespace {
+
+struct node {
+  node* next;
+  char data[32];
+};
+struct table {
+  unsigned n;
+  struct slot {
+    node* first;
+    double weight;
+  } slots[4];
+  void* more[];
+};
+static_assert(sizeof(node) == 40 && sizeof(table) == 72);
+constexpr std::uint32_t node_id = layout::type_id_of("node");
+constexpr std::uint32_t table_id = layout::type_id_of("table");
+
+// As a program that was compiled with the plugin.
+void know_types() {
+  static const int known = [] {
+    const auto words = sample_map();
+    return nvm_register_types(words.data(), words.size() * 8);
+  }();
+  ASSERT_EQ(known, 0) << nvm_errormsg();
+}
+
+constexpr unsigned nodes = 500;
+// A ring of nodes, and a table with pointers into it.
+void fill(NVM_POOL* pool) {
+  ASSERT_EQ(nvm_tx_begin(pool), 0) << nvm_errormsg();
+  auto* const t = static_cast<table*>(nvm_alloc(pool, table_id, sizeof(table) + 4 * sizeof(void*)));
+  ASSERT_NE(t, nullptr) << nvm_errormsg();
+  std::vector<node*> all;
+  for (unsigned i = 0; i < nodes; ++i) {
+    all.push_back(static_cast<node*>(nvm_alloc(pool, node_id, sizeof(node))));
+    ASSERT_NE(all.back(), nullptr) << nvm_errormsg();
+    *all.back() = {i == 0 ? nullptr : all[i - 1], {}};
+    std::snprintf(all.back()->data, sizeof all.back()->data, "%u", i);
+  }
+  all.front()->next = all.back();
+  *t = {3, {{all[7], 1}, {nullptr, 2}, {all[9], 3}, {nullptr, 4}}};
+  t->more[0] = t;
+  t->more[1] = all[5]->data + 3;  // into an object
+  t->more[2] = all[6] + 1;        // one past its end
+  t->more[3] = nullptr;
+  ASSERT_EQ(nvm_pool_set_root(pool, t), 0) << nvm_errormsg();
+  ASSERT_EQ(nvm_tx_commit(pool), 0) << nvm_errormsg();
+}
+void expect_filled(NVM_POOL* pool) {
+  const auto* t = static_cast<const table*>(nvm_pool_get_root(pool));
+  ASSERT_NE(t, nullptr) << nvm_errormsg();
+  ASSERT_EQ(nvm_pool_of(t), pool);
+  EXPECT_EQ(t->more[0], t);
+  EXPECT_EQ(t->slots[1].first, nullptr);
+  EXPECT_EQ(t->more[3], nullptr);
+  ASSERT_EQ(nvm_pool_of(t->slots[0].first), pool);
+  EXPECT_STREQ(t->slots[0].first->data, "7");
+  const node* at = t->slots[0].first;
+  for (unsigned i = 0; i < nodes; ++i) {
+    ASSERT_EQ(nvm_pool_of(at), pool) << i;
+    EXPECT_EQ(std::string{at->data}, std::to_string((nodes + 7 - i) % nodes));
+    if (at->data == std::string{"5"}) {
+      EXPECT_EQ(t->more[1], at->data + 3);
+    }
+    if (at->data == std::string{"6"}) {
+      EXPECT_EQ(t->more[2], at + 1);
+    }
+    at = at->next;
+  }
+  EXPECT_EQ(at, t->slots[0].first);
+}
+
+nvm_pool_info info_of(NVM_POOL* pool) {
+  nvm_pool_info i{};
+  EXPECT_EQ(nvm_pool_get_info(pool, &i), 0) << nvm_errormsg();
+  return i;
+}
+nvm_relocation_report report_of(NVM_POOL* pool) {
+  nvm_relocation_report r{};
+  EXPECT_EQ(nvm_pool_get_relocation(pool, &r), 0) << nvm_errormsg();
+  return r;
+}
+void expect_healthy(const std::string& path) {
+  EXPECT_EQ(nvm_pool_check(path.c_str(), nullptr, nullptr, nullptr), 0) << nvm_errormsg();
+}
+
+struct kind {
+  pool_kind on;
+  std::uint32_t engine;
+  const char* name;
+};
+constexpr kind kinds[] = {{pool_kind::shm, NVM_ENGINE_UNDO, "undo"},
+                          {pool_kind::shm, NVM_ENGINE_REDO, "redo"},
+                          {pool_kind::shm, NVM_ENGINE_MNEMOSYNE, "mnemosyne"},
+                          {pool_kind::shm, NVM_ENGINE_MNEMOSYNE_UNDO, "mnemosyne_undo"},
+                          {pool_kind::ssd, NVM_ENGINE_UNDO, "ssd"},
+                          {pool_kind::log, NVM_ENGINE_LOG, "log"},
+                          {pool_kind::ssd_log, NVM_ENGINE_LOG, "ssd_log"}};
+// Of these plain stores in a transaction are announced, so that a test may make them.
+bool stores_are_announced(const kind& k) { return k.engine != NVM_ENGINE_REDO && k.engine != NVM_ENGINE_MNEMOSYNE; }
+
+class relocation : public ::testing::TestWithParam<kind> {
+ protected:
+  void SetUp() override { know_types(); }
+  [[nodiscard]] std::string path(const char* name = "pool") const { return place_.path(name); }
+  NVM_POOL* create(const char* name = "pool") {
+    nvm_pool_options o{};
+    o.size = std::size_t{4} << 20;
+    choose(o, GetParam().on);
+    o.engine = GetParam().engine;
+    NVM_POOL* const pool = nvm_pool_create_with(path(name).c_str(), &o);
+    EXPECT_NE(pool, nullptr) << nvm_errormsg();
+    return pool;
+  }
+  NVM_POOL* open(const char* name = "pool", std::uint64_t address = 0, std::uint32_t how = 0, bool read_only = false) {
+    nvm_pool_options o{};
+    choose(o, GetParam().on);
+    o.engine = GetParam().engine;
+    o.address = address;
+    o.relocation = how;
+    o.read_only = read_only ? 1 : 0;
+    return nvm_pool_open_with(path(name).c_str(), &o);
+  }
+  void copy(const char* from, const char* to) const { std::filesystem::copy_file(path(from), path(to)); }
+
+ private:
+  scratch place_{GetParam().on};
+};
+INSTANTIATE_TEST_SUITE_P(of, relocation, testing::ValuesIn(kinds), [](const auto& i) { return i.param.name; });
+
+TEST_P(relocation, lets_two_copies_of_a_pool_be_open_at_once) {
+  NVM_POOL* a = create("a");
+  fill(a);
+  ASSERT_EQ(nvm_pool_close(a), 0) << nvm_errormsg();
+  copy("a", "b");
+  copy("a", "c");
+  a = open("a");
+  ASSERT_NE(a, nullptr) << nvm_errormsg();
+  EXPECT_EQ(report_of(a).bases, 0U);
+  EXPECT_EQ(open("b", 0, NVM_RELOCATE_NEVER), nullptr);
+  EXPECT_EQ(nvm_errno(), NVM_E_ADDRESS);
+  NVM_POOL* b = open("b");
+  ASSERT_NE(b, nullptr) << nvm_errormsg();
+  NVM_POOL* c = open("c");
+  ASSERT_NE(c, nullptr) << nvm_errormsg();
+  for (NVM_POOL* p : {a, b, c}) expect_filled(p);
+  EXPECT_NE(info_of(a).base, info_of(b).base);
+  EXPECT_NE(info_of(b).base, info_of(c).base);
+  const nvm_relocation_report r = report_of(b);
+  EXPECT_EQ(r.from, info_of(a).base);
+  EXPECT_EQ(r.bases, 2U);
+  EXPECT_EQ(r.objects, nodes + 1U);
+  EXPECT_EQ(r.pointers, nodes + 5U);
+  EXPECT_EQ(r.moved, r.pointers);
+  EXPECT_EQ(r.foreign, 0U);
+  const std::uint64_t second = info_of(b).base;
+  for (NVM_POOL* p : {a, b, c}) ASSERT_EQ(nvm_pool_close(p), 0) << nvm_errormsg();
+  for (const char* name : {"a", "b", "c"}) expect_healthy(path(name));
+  // It is at home there now.
+  b = open("b", 0, NVM_RELOCATE_NEVER);
+  ASSERT_NE(b, nullptr) << nvm_errormsg();
+  EXPECT_EQ(info_of(b).base, second);
+  EXPECT_EQ(report_of(b).bases, 0U);
+  expect_filled(b);
+  ASSERT_EQ(nvm_pool_close(b), 0) << nvm_errormsg();
+}
+
+TEST_P(relocation, goes_where_the_caller_wants_and_back) {
+  NVM_POOL* pool = create();
+  fill(pool);
+  const std::uint64_t home = info_of(pool).base;
+  ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+  const std::uint64_t middle = NVM_WINDOW_BASE + (std::uint64_t{1} << (NVM_WINDOW_BITS - 1));
+  const std::uint64_t away =
+      home < middle ? home + (middle - NVM_WINDOW_BASE) / 2 : home - (middle - NVM_WINDOW_BASE) / 2;
+  for (const std::uint64_t address : {away, home, away}) {
+    pool = open("pool", address);
+    ASSERT_NE(pool, nullptr) << nvm_errormsg();
+    EXPECT_EQ(info_of(pool).base, address);
+    EXPECT_EQ(report_of(pool).moved, nodes + 5U);
+    expect_filled(pool);
+    if (stores_are_announced(GetParam())) {
+      auto* const t = static_cast<table*>(nvm_pool_get_root(pool));
+      ASSERT_EQ(nvm_tx_begin(pool), 0) << nvm_errormsg();
+      ASSERT_EQ(nvm_tx_log(&t->more[3], sizeof(void*)), 0) << nvm_errormsg();
+      t->more[3] = t;
+      ASSERT_EQ(nvm_tx_abort(pool), 0) << nvm_errormsg();
+    }
+    ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+    expect_healthy(path());
+  }
+  EXPECT_EQ(open("pool", away + 4096), nullptr);
+  EXPECT_EQ(nvm_errno(), NVM_E_ADDRESS);
+  EXPECT_EQ(open("pool", home, NVM_RELOCATE_NEVER), nullptr);
+  EXPECT_EQ(nvm_errno(), NVM_E_ADDRESS);
+  EXPECT_EQ(open("pool", 0, 77), nullptr);
+  EXPECT_EQ(nvm_errno(), NVM_E_INVALID);
+}
+
+TEST_P(relocation, read_only_moves_a_private_copy) {
+  NVM_POOL* a = create("a");
+  fill(a);
+  ASSERT_EQ(nvm_pool_close(a), 0) << nvm_errormsg();
+  copy("a", "b");
+  a = open("a");
+  ASSERT_NE(a, nullptr) << nvm_errormsg();
+  NVM_POOL* b = open("b", 0, 0, true);
+  if (is_log(GetParam().on)) {
+    EXPECT_EQ(b, nullptr);  // its log would have to be written
+    EXPECT_EQ(nvm_errno(), NVM_E_ADDRESS);
+  } else {
+    ASSERT_NE(b, nullptr) << nvm_errormsg();
+    expect_filled(b);
+    EXPECT_EQ(report_of(b).moved, nodes + 5U);
+    ASSERT_EQ(nvm_pool_close(b), 0) << nvm_errormsg();
+  }
+  const std::uint64_t home = info_of(a).base;
+  ASSERT_EQ(nvm_pool_close(a), 0) << nvm_errormsg();
+  b = open("b", 0, NVM_RELOCATE_NEVER);  // as it was
+  ASSERT_NE(b, nullptr) << nvm_errormsg();
+  EXPECT_EQ(info_of(b).base, home);
+  expect_filled(b);
+  ASSERT_EQ(nvm_pool_close(b), 0) << nvm_errormsg();
+}
+
+TEST_P(relocation, of_objects_that_nobody_describes_is_refused_with_their_types) {
+  NVM_POOL* a = create("a");
+  fill(a);
+  ASSERT_EQ(nvm_tx_begin(a), 0) << nvm_errormsg();
+  for (unsigned i = 0; i < 3; ++i) ASSERT_NE(nvm_alloc(a, 4711, 100), nullptr) << nvm_errormsg();
+  ASSERT_NE(nvm_alloc(a, 12, 100), nullptr) << nvm_errormsg();
+  ASSERT_EQ(nvm_tx_commit(a), 0) << nvm_errormsg();
+  ASSERT_EQ(nvm_pool_close(a), 0) << nvm_errormsg();
+  copy("a", "b");
+  a = open("a");
+  ASSERT_NE(a, nullptr) << nvm_errormsg();
+  EXPECT_EQ(open("b"), nullptr);
+  EXPECT_EQ(nvm_errno(), NVM_E_ADDRESS);
+  const std::string said = nvm_errormsg();
+  EXPECT_NE(said.find("4711 (3)"), std::string::npos) << said;
+  EXPECT_NE(said.find("12 (1)"), std::string::npos) << said;
+  ASSERT_EQ(nvm_pool_close(a), 0) << nvm_errormsg();
+  NVM_POOL* const b = open("b", 0, NVM_RELOCATE_NEVER);  // nothing has happened to it
+  ASSERT_NE(b, nullptr) << nvm_errormsg();
+  expect_filled(b);
+  ASSERT_EQ(nvm_pool_close(b), 0) << nvm_errormsg();
+}
+
+TEST_P(relocation, leaves_foreign_pointers_alone_and_names_them) {
+  NVM_POOL* a = create("a");
+  fill(a);
+  ASSERT_EQ(nvm_tx_begin(a), 0) << nvm_errormsg();
+  auto* const odd = static_cast<node*>(nvm_alloc(a, node_id, sizeof(node)));
+  ASSERT_NE(odd, nullptr) << nvm_errormsg();
+  *odd = {reinterpret_cast<node*>(0x5EED), "odd"};
+  const auto at = reinterpret_cast<std::uint64_t>(odd) - info_of(a).base;
+  ASSERT_EQ(nvm_tx_commit(a), 0) << nvm_errormsg();
+  ASSERT_EQ(nvm_pool_close(a), 0) << nvm_errormsg();
+  copy("a", "b");
+  a = open("a");
+  NVM_POOL* b = open("b");
+  ASSERT_NE(b, nullptr) << nvm_errormsg();
+  expect_filled(b);
+  const nvm_relocation_report r = report_of(b);
+  EXPECT_EQ(r.foreign, 1U);
+  EXPECT_EQ(r.moved, nodes + 5U);
+  EXPECT_EQ(reinterpret_cast<std::uint64_t>(r.first_foreign[0].object), info_of(b).base + at);
+  EXPECT_EQ(r.first_foreign[0].offset, 0U);
+  EXPECT_EQ(r.first_foreign[0].value, 0x5EEDU);
+  EXPECT_EQ(r.first_foreign[0].type, node_id);
+  EXPECT_EQ(static_cast<const node*>(r.first_foreign[0].object)->next, reinterpret_cast<node*>(0x5EED));
+  for (NVM_POOL* p : {a, b}) ASSERT_EQ(nvm_pool_close(p), 0) << nvm_errormsg();
+}
+
+// Stores and structures hold places, and go along.
+TEST_P(relocation, takes_stores_and_structures_along) {
+  NVM_POOL* a = create("a");
+  fill(a);
+  nvm_kv* kv = nvm_kv_open(a, "store", nullptr);
+  ASSERT_NE(kv, nullptr) << nvm_errormsg();
+  for (unsigned i = 0; i < 300; ++i) ASSERT_EQ(nvm_kv_put(kv, &i, sizeof i, "value", 5), 0) << nvm_errormsg();
+  nvm_lf_options o{};
+  o.kind = NVM_LF_SKIP_LIST;
+  nvm_lf* lf = nvm_lf_open(a, "set", &o);
+  if (lf != nullptr) {
+    for (std::uint64_t k = 1; k < 300; ++k) ASSERT_EQ(nvm_lf_put64(lf, k, 2 * k, 0), 1) << nvm_errormsg();
+  }
+  ASSERT_EQ(nvm_pool_close(a), 0) << nvm_errormsg();
+  copy("a", "b");
+  a = open("a");
+  NVM_POOL* b = open("b");
+  ASSERT_NE(b, nullptr) << nvm_errormsg();
+  expect_filled(b);
+  for (NVM_POOL* p : {a, b}) {
+    kv = nvm_kv_open(p, "store", nullptr);
+    ASSERT_NE(kv, nullptr) << nvm_errormsg();
+    char value[8];
+    std::size_t bytes = 0;
+    for (unsigned i = 0; i < 300; ++i) {
+      ASSERT_EQ(nvm_kv_get(kv, &i, sizeof i, value, sizeof value, &bytes), 1) << nvm_errormsg();
+    }
+    if (lf == nullptr) continue;
+    nvm_lf* const set = nvm_lf_open(p, "set", &o);
+    ASSERT_NE(set, nullptr) << nvm_errormsg();
+    for (std::uint64_t k = 1; k < 300; ++k) {
+      std::uint64_t found = 0;
+      ASSERT_EQ(nvm_lf_get64(set, k, &found), 1) << nvm_errormsg();
+      EXPECT_EQ(found, 2 * k);
+    }
+  }
+  for (NVM_POOL* p : {a, b}) ASSERT_EQ(nvm_pool_close(p), 0) << nvm_errormsg();
+  expect_healthy(path("b"));
+}
+
+}  // namespace
+}  // namespace nvm::tests
