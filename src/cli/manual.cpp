@@ -84,7 +84,7 @@ std::string manual_page() {
       ".SH SYNOPSIS\n.B holdfast\n.I COMMAND\n[OPTION]... [OPERAND]...\n"
       ".SH DESCRIPTION\n"
       "A pool is one file that holds a heap. The commands below make pools, look at them, check and measure them. None "
-      "but\n.BR create , kv\nand\n.B repair\nchanges a file.\n"
+      "but\n.BR create , kv , relocate\nand\n.B repair\nchanges a file.\n"
       ".SH COMMANDS\n",
       HOLDFAST_VERSION, roff(tool_summary));
   for (const command* c : commands()) page += section_of(*c);

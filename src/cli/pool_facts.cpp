@@ -39,6 +39,7 @@ constexpr json_field fields[] = {
     {"base", "address that the pool is mapped at, as a hexadecimal string"},
     {"region_sets[].name", "of a set of regions, in the order of names; on ssd as of the last checkpoint"},
     {"region_sets[].bytes", "of the pages that it has"},
+    {"bases[]", "addresses that stored pointers may assume; several while a relocation is not finished"},
 };
 
 std::string uuid_text(const std::uint8_t (&uuid)[16]) {
@@ -108,6 +109,8 @@ std::string_view condition_name(pool_condition c) noexcept {
 std::span<const json_field> info_fields() noexcept { return fields; }
 
 json document_of(const nvm_pool_info& info, const std::string& path) {
+  json bases = json::array();
+  for (std::uint64_t i = 0; i < info.base_count; ++i) bases.push_back(address_text(info.bases[i]));
   const auto allocated = allocated_bytes(path);
   json sets = json::array();
   for (const care::region_set_on_file& s : region_sets(path)) sets.push_back({{"name", s.name}, {"bytes", s.bytes}});
@@ -131,6 +134,7 @@ json document_of(const nvm_pool_info& info, const std::string& path) {
       {"lanes", info.lanes},
       {"base", address_text(info.base)},
       {"region_sets", std::move(sets)},
+      {"bases", std::move(bases)},
   };
 }
 
@@ -167,6 +171,10 @@ void print_info(const nvm_pool_info& info, const std::string& path, const consol
   }
   out.text("  uuid       {}\n", uuid_text(info.uuid));
   out.text("  base       {}\n", address_text(info.base));
+  for (std::uint64_t i = 1; i < info.base_count; ++i) {
+    out.text("  {} {}\n", i == 1 ? "and       " : "          ", address_text(info.bases[i]));
+  }
+  if (info.base_count > 1) out.text("             a relocation is not finished; the next open goes on\n");
   out.text("  format     {}\n", info.format_version);
 }
 

@@ -16,8 +16,8 @@ import cli_testing
 from cli_testing import GOOD, INTERNAL, MEDIA, NEGATIVE, UNAVAILABLE, USAGE, Layout, PoolTest, names_in, run
 
 STORE_LOG = pathlib.Path(__file__).parent.parent / "crash_test/pmemcheck/ring_missing_flush.log"
-COMMANDS = ["create", "info", "check", "doctor", "repair", "dump", "types", "gc", "kv", "lf", "regions", "bench", "crash-test",
-            "completion", "manual", "help", "version"]
+COMMANDS = ["create", "info", "check", "doctor", "repair", "relocate", "dump", "types", "gc", "kv", "lf", "regions", "bench",
+            "crash-test", "completion", "manual", "help", "version"]
 
 
 def described(command):
@@ -208,6 +208,7 @@ class Json(PoolTest):
                     "check": [("check", path), ("check", damaged)],
                     "doctor": [("doctor", path, "--kill-seconds", "0.1", "--crash-seconds", "0.1")],
                     "repair": [("repair", damaged), ("repair", gone, "--dry-run")],
+                    "relocate": [("relocate", path)],
                     "dump": [("dump", path, "--hex", 1), ("dump", path, "--summary")],
                     "types": [("types", path)],
                     "gc": [("gc", path, "--dry-run", "--untyped")],

@@ -1,7 +1,9 @@
-// A pool with types, for the tests of the tool:  cli_typed_pool_maker PATH MEDIUM; `log` is the engine, on shm.
+// A pool with types, for the tests of the tool:  cli_typed_pool_maker PATH MEDIUM [described|foreign]; `log` is the
+// engine, on shm.
 //
 // As if a program compiled by holdfast-cc had made it: a table with two slots in an array of structures and a flexible
-// array after it, which is the root; a node with a name; two nodes in one object; an object of no known type.
+// array after it, which is the root; a node with a name; two nodes in one object; an object of no known type, but with
+// a third argument; `foreign`: a pointer that leads into no pool.
 #include <nvm/nvm.h>
 
 #include <cstdio>
@@ -49,7 +51,8 @@ void require(bool good) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count != 3) return 2;
+  if (count != 3 && count != 4) return 2;
+  const std::string_view how = count == 4 ? arguments[3] : "";
   const std::uint32_t node_id = layout::type_id_of("node");
   object::type_map_writer types;
   types.add({"node",
@@ -81,7 +84,9 @@ int main(int count, char** arguments) {
   auto* a = static_cast<node*>(nvm_calloc(pool, node_id, 1, sizeof(node)));
   auto* pair = static_cast<node*>(nvm_calloc(pool, layout::type_id_of("struct node"), 2, sizeof(node)));
   auto* r = static_cast<table*>(nvm_calloc(pool, layout::type_id_of("table"), 1, sizeof(table) + 2));
-  require(a != nullptr && pair != nullptr && r != nullptr && nvm_strdup(pool, "untyped") != nullptr);
+  require(a != nullptr && pair != nullptr && r != nullptr);
+  require(!how.empty() || nvm_strdup(pool, "untyped") != nullptr);
+  if (how == "foreign") pair[0].next = reinterpret_cast<node*>(0x5EED);
   std::strcpy(a->name, "first");
   a->number = -5;
   a->weight = 0.25;
