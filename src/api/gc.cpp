@@ -137,7 +137,7 @@ class collection {
   void own_objects(const Objects& objects, tracer<Objects>& t) const {
     objects.each(0, objects.units(), [&](const found_object& o) {
       const auto p = object::payload_of(pool_->base(), o.header, objects.room_of(o));
-      if (p && object::is_librarys_own(p->type)) t.roots_in(p->at, p->bytes);
+      if (p && layout::is_type_of_library(p->type)) t.roots_in(p->at, p->bytes);
     });
   }
   void bytes_that_may_point(const placed_objects& objects, tracer<placed_objects>& t) const {
@@ -224,7 +224,7 @@ class collection {
         objects.each_unmarked(first, std::min(first + share, objects.units()), [&](const found_object& o) {
           const auto p = object::payload_of(pool_->base(), o.header, objects.room_of(o));
           if (!p) failed = errc::corrupt;
-          if (p && !object::is_librarys_own(p->type)) found[part].push_back(o);
+          if (p && !layout::is_type_of_library(p->type)) found[part].push_back(o);
         });
       } catch (const std::bad_alloc&) {
         failed = errc::no_memory;

@@ -75,7 +75,7 @@ status check_pointers(const std::byte* bytes, const geometry& g, std::uint64_t b
   if (t.sums().undescribed.empty()) {
     objects.each_unmarked(0, objects.units(), [&](const found_object& o) {
       const auto p = object::payload_of(bytes, o.header, objects.room_of(o));
-      out.garbage_objects += p && !object::is_librarys_own(p->type) ? 1 : 0;
+      out.garbage_objects += p && !layout::is_type_of_library(p->type) ? 1 : 0;
     });
   }
   if (out.stray + out.foreign == 0 || !note) return {};

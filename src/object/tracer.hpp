@@ -24,10 +24,6 @@
 
 namespace nvm::object {
 
-// Objects that the library makes for itself, key-value stores (kv_layout.hpp): they name each other by places and not
-// by pointers, and are never garbage.
-constexpr bool is_librarys_own(std::uint32_t type) noexcept { return type >> 8 == 0xF04B56; }
-
 struct trace_settings {
   unsigned threads = 1;
   bool conservative = false;           // every aligned word may be a pointer, whatever the types say
@@ -210,7 +206,7 @@ class tracer {
     const pointer_plan* plan_of(std::uint32_t type) {
       known& k = known_[(type ^ type >> 8) % known_.size()];
       if (!k.any || k.type != type) k = {type, true, of_.plans_.find(type)};
-      if (k.plan == nullptr && !is_librarys_own(type) && !of_.settings_.undescribed_are_bytes)
+      if (k.plan == nullptr && !layout::is_type_of_library(type) && !of_.settings_.undescribed_are_bytes)
         ++mine_.undescribed[type];
       return k.plan;
     }
