@@ -24,6 +24,11 @@
 /// entry.  It would survive a zero entry (space/E4) that comes late.  But one that came after close(), which promises
 /// that there is nothing to recover, would hit pages with another use.
 //
+// A process that is killed leaves words of the page map in caches.  The next one sees them; were one lost in a power
+// cut after its pages got another use, or an object, the map would contradict itself, or lack an extent.
+/// Opened without having been closed:
+///   1. F the page map;                             | space/E9  recovery and allocation may act on what it says
+//
 // Hazards of replay (log/tag.hpp).  An intent may be made again after a crash as long as its lane has not settled.  So
 //   - every allocation word has a tag, and reserve() and begin_free() settle the tag of the word that they are going to
 //     change if it names another lane.  A tag that was replaced before it was settled is remembered by the newest such
@@ -96,6 +101,17 @@ class space final : public space_types, public structure_pages {
         hidden_{lane_words * 64},
         hiding_{lane_words} {}
 
+  // What the page map says is durable on return, where a process that was killed may have left it in caches only.
+  // Before recovery; parts may run in parallel.
+  void write_back_map(unsigned part, unsigned parts) noexcept {
+    if (M::atomic_batches || stores_survive(medium_)) return;
+    const std::uint64_t pages = index_.sizes().size_pages;
+    const std::uint64_t first = pages * part / parts;
+    const std::uint64_t end = pages * (part + 1) / parts;
+    // Zero words, too: the pages may be free.
+    if (first < end) medium_.flush(index_.map.at(first), (end - first) * 8);
+    medium_.fence(edge{"space/E9"});
+  }
   // Parts may run in parallel.  errc::corrupt names the page map entry.
   [[nodiscard]] status boot(unsigned part, unsigned parts) noexcept {
     if (!hidden_.exists() || !hiding_.exists())

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <ostream>
 #include <regex>
 #include <set>
 
@@ -65,63 +66,6 @@ void add_crashed(std::vector<subject>& to, const char* scenario, scenario_steps 
 
 void close_at_once(player& p) { p.close(); }
 
-// Writes to the first object, frees the last, allocates another.
-std::unique_ptr<open_tx> a_change(player& p, unsigned lane, unsigned fill) {
-  const auto& objects = p.committed().objects;
-  const std::uint64_t first = objects.begin()->first;
-  const std::uint64_t last = objects.rbegin()->first;
-  auto t = p.begin(lane);
-  t->write(first, 0, 150, static_cast<std::uint8_t>(fill));
-  t->free(last);
-  t->alloc(40, static_cast<std::uint8_t>(fill + 1));
-  return t;
-}
-void begin_killing(player& p) {
-  auto setup = p.begin(1);
-  setup->alloc(200, 0x11);
-  for (std::uint8_t i = 0; i < 2; ++i) setup->alloc(40, i);
-  setup->commit();
-  p.close();
-  p.reopen();
-  p.on().explore_from_here();
-}
-// A process is killed while its record is on its way, at each write-back and fence: the next one replays what it sees.
-void committers_are_killed(player& p) {
-  begin_killing(p);
-  for (unsigned point = 1; a_change(p, 0, point)->commit_killed(point) != open_tx::killed::never;) ++point;
-}
-// The next one, too, at each write-back and fence of its recovery; the third one's other lane goes on.
-void recoveries_are_killed(player& p) {
-  begin_killing(p);
-  for (unsigned point = 1;; ++point) {
-    for (unsigned in_recovery = 1;; ++in_recovery) {
-      const auto killed = a_change(p, 0, point + in_recovery)->commit_killed(point, in_recovery);
-      if (killed == open_tx::killed::never) return;
-      if (killed != open_tx::killed::in_both) break;
-      a_change(p, 1, point + in_recovery)->commit();
-    }
-  }
-}
-
-// Who empties the logs of lanes.  Some of their records are in runs, which then are free.
-void checkpoints_are_killed(player& p) {
-  begin_killing(p);
-  auto t = p.begin(0);
-  const std::uint64_t large = t->alloc(3000, 0x70);
-  std::uint64_t other = t->alloc(1500, 0x71);
-  t->commit();
-  for (unsigned point = 1;; ++point) {
-    t = p.begin(0);
-    t->write(large, 0, 2000, static_cast<std::uint8_t>(point));
-    t->commit();
-    if (!p.checkpoint_killed(point)) break;
-    auto u = p.begin(1);
-    u->free(other);
-    other = u->alloc(1500, static_cast<std::uint8_t>(point));
-    u->commit();
-  }
-}
-
 constexpr kind_of_medium kinds_with_lanes[] = {kind_of_medium::direct,
                                                kind_of_medium::redo,
                                                kind_of_medium::redo_by_mark,
@@ -129,17 +73,6 @@ constexpr kind_of_medium kinds_with_lanes[] = {kind_of_medium::direct,
                                                kind_of_medium::mnemosyne_plain,
                                                kind_of_medium::mnemosyne_undo,
                                                kind_of_medium::mnemosyne_undo_plain};
-// What leaves records and logs in caches only.
-std::vector<subject> killed_processes() {
-  std::vector<subject> all;
-  for (const auto kind : kinds_with_lanes) {
-    all.push_back(subject_on(kind, "committers are killed", committers_are_killed));
-    all.push_back(subject_on(kind, "recoveries are killed", recoveries_are_killed));
-    if (is_redo(kind)) all.push_back(subject_on(kind, "checkpoints are killed", checkpoints_are_killed));
-  }
-  return all;
-}
-
 std::optional<layout::superblock> shape_of(const explore::machine& m) {
   const auto sb = pick_superblock(m.base(), m.size());
   return sb ? std::optional{*sb} : std::nullopt;
@@ -221,8 +154,9 @@ std::vector<subject> subjects_on(model m) {
     // Of each recovery; the others are as long, and show no more.
     for (const auto kind :
          {kind_of_medium::direct, kind_of_medium::redo, kind_of_medium::redo_by_mark, kind_of_medium::mnemosyne}) {
-      all.push_back(subject_on(kind, "committers are killed", committers_are_killed));
+      all.push_back(subject_of(named("committers are killed"), kind));
     }
+    all.push_back(subject_of(named("who gives pages back is killed"), kind_of_medium::direct));
     // What these engines do is the same in every story: few are needed.
     for (const char* story : {"a slot is logged, freed and reused", "fresh memory is published", "a savepoint aborts",
                               "the log overflows", "a lane changes threads", "an abort is another thread's past"}) {
@@ -393,14 +327,33 @@ TEST(edges, are_killed_but_for_one_in_fifty) {
 }
 
 // What the next process sees of one that was killed stays, wherever the power is cut after that.
-TEST(edges, of_logs_that_a_killed_process_left_in_caches_are_enough) {
-  for (const subject& s : killed_processes()) {
-    for (const model m : {model::x86, model::torn8}) {
-      const auto r = explore::explore(s, options_for(m));
-      EXPECT_TRUE(r.clean()) << r.text();
+struct killed_process {
+  scenario story;
+  kind_of_medium kind;
+  friend std::ostream& operator<<(std::ostream& to, const killed_process& p) {
+    return to << p.story.name << " on " << p.kind;
+  }
+};
+std::vector<killed_process> killed_processes() {
+  std::vector<killed_process> all;
+  for (const auto kind : kinds_with_lanes) {
+    for (const scenario& s : killed_scenarios()) {
+      if (is_redo(kind) || std::string_view{s.name} != "checkpoints are killed") all.push_back({s, kind});
     }
   }
+  return all;
 }
+class edges_of_what_a_killed_process_left_in_caches : public testing::TestWithParam<killed_process> {};
+TEST_P(edges_of_what_a_killed_process_left_in_caches, are_enough) {
+  for (const model m : {model::x86, model::torn8}) {
+    const auto r = explore::explore(subject_of(GetParam().story, GetParam().kind), options_for(m));
+    EXPECT_TRUE(r.clean()) << r.text();
+  }
+}
+INSTANTIATE_TEST_SUITE_P(all, edges_of_what_a_killed_process_left_in_caches, testing::ValuesIn(killed_processes()),
+                         [](const auto& info) {
+                           return identifier(info.param.story.name) + "_on_" + name_of(info.param.kind);
+                         });
 
 // ---- nothing is forgotten -------------------------------------------------------------------------------------------
 

@@ -62,15 +62,19 @@ void player::checkpoint() {
   if (lanes_are_threads_ && is_redo(kind_)) machine_.thread(opening_thread);
   must(heap_->checkpoint().has_value(), "a checkpoint");
 }
-bool player::checkpoint_killed(unsigned point) {
-  if (lanes_are_threads_) machine_.thread(opening_thread);
+bool player::killed(unsigned point, unsigned thread, const std::function<void()>& what) {
+  if (lanes_are_threads_) machine_.thread(thread);
   machine_.op_begin();
-  const bool ended = cut_off{machine_, point, [&] { must(heap_->checkpoint().has_value(), "a checkpoint"); }}.ended();
+  const bool ended = cut_off{machine_, point, what}.ended();
   if (!ended) reopen();
   must(pool_model::of(heap_->base(), machine_.size()).digest() == model_.digest(), "finding what was committed");
   history_.state(model_.digest());
+  if (lanes_are_threads_) machine_.thread(thread);
   machine_.op_end();
   return !ended;
+}
+bool player::checkpoint_killed(unsigned point) {
+  return killed(point, opening_thread, [&] { must(heap_->checkpoint().has_value(), "a checkpoint"); });
 }
 void player::close() {
   // As with opening: the thread that closes the pool completes only its own write-backs.

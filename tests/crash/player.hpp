@@ -79,7 +79,8 @@ class player {
   std::unique_ptr<open_tx> begin(unsigned lane = 0);
   void wait();
   void checkpoint();
-  // As open_tx::commit_killed(), of a checkpoint.  False: it has ended before.
+  // As open_tx::commit_killed(), of what changes no object, in a thread.  False: it has ended before.
+  bool killed(unsigned point, unsigned thread, const std::function<void()>& what);
   bool checkpoint_killed(unsigned point);
   // An operation without effect; between it and reopen() the image is closed().
   void close();

@@ -622,7 +622,7 @@ const std::vector<scenario>& all_scenarios() {
 }
 
 const scenario& named(const char* name) {
-  for (const auto* stories : {&all_scenarios(), &barrier_scenarios()}) {
+  for (const auto* stories : {&all_scenarios(), &barrier_scenarios(), &killed_scenarios()}) {
     for (const scenario& s : *stories) {
       if (std::strcmp(s.name, name) == 0) return s;
     }

@@ -19,6 +19,8 @@ struct scenario {
 
 // Scenarios of barrier transactions alone.
 [[nodiscard]] const std::vector<scenario>& barrier_scenarios();
+// Of processes that are killed, on direct media.
+[[nodiscard]] const std::vector<scenario>& killed_scenarios();
 // Of all engines; `named` stops the program for a name that is none.
 [[nodiscard]] const std::vector<scenario>& all_scenarios();
 [[nodiscard]] const scenario& named(const char* name);
