@@ -61,12 +61,11 @@ class log_engine final : public engine, private logheap::transaction_host {
   [[nodiscard]] status boot(const log_choice& how) {
     const unsigned parts = file_.size_pages() < pages_per_thread ? 1 : platform::processors();
     std::atomic<errc> failed{errc::ok};
-    const bool closed = file_.was_clean();
     platform::run_parts(parts, [&](unsigned part) noexcept {
-      if (!closed) places_.write_back_map(part, parts);
       if (status booted = places_.boot(part, parts); !booted) failed = booted.error();
     });
     if (failed != errc::ok) return failed.load();
+    if (!file_.was_clean()) places_.write_back_map();
     logheap::recovery_report found;
     status s = heap_.open(found);
     if (!s && s.error() == errc::not_found) {

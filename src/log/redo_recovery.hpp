@@ -11,7 +11,8 @@
 ///
 /// Why 2: where a process was killed, and not the machine, records and tails may be in caches only.  A record that is
 /// lost while half of it is home tears its transaction; a tail that comes back leads to where the next process has
-/// written in the middle of another record.
+/// written in the middle of another record.  Also where nothing counts: `truncated` may be what is in caches only, and
+/// this process may close the pool without having written to a ring.
 ///
 /// What ends a ring.  A record is read at the tail, then at the end of each record.  The first that does not prove
 /// itself, or whose version is not larger than that of the one before, ends the ring: it was never finished, or it is
@@ -202,9 +203,9 @@ class redo_reader {
   // After validate(): brings everything home; afterwards no record counts.
   template <media M>
   void replay(M& m, std::byte* base) noexcept {
+    write_back(m);
     // A torn record has an unknown version, up to the bound.
     if (at_rest() && report_.used == report_.truncated) return;
-    write_back(m);
     for (const found& f : found_) {
       (void)each_redo_range(f.contents, [&](std::uint64_t offset, std::uint64_t bytes, const std::byte* data) {
         std::memcpy(base + offset, data, bytes);

@@ -27,7 +27,8 @@
 // A process that is killed leaves words of the page map in caches.  The next one sees them; were one lost in a power
 // cut after its pages got another use, or an object, the map would contradict itself, or lack an extent.
 /// Opened without having been closed:
-///   1. F the page map;                             | space/E9  recovery and allocation may act on what it says
+///   1. F the page map;                             | recover/E8, recover/E9, mnemosyne/E13, logheap/E11  with what else
+///   recovery looks at: it and allocation may act on what the map says
 //
 // Hazards of replay (log/tag.hpp).  An intent may be made again after a crash as long as its lane has not settled.  So
 //   - every allocation word has a tag, and reserve() and begin_free() settle the tag of the word that they are going to
@@ -101,16 +102,12 @@ class space final : public space_types, public structure_pages {
         hidden_{lane_words * 64},
         hiding_{lane_words} {}
 
-  // What the page map says is durable on return, where a process that was killed may have left it in caches only.
-  // Before recovery; parts may run in parallel.
-  void write_back_map(unsigned part, unsigned parts) noexcept {
+  // Begins the write-back of the page map, of which a process that was killed may have left words in caches only.
+  // Recovery comes next, in this thread, and fences before it acts on anything.
+  void write_back_map() noexcept {
     if (M::atomic_batches || stores_survive(medium_)) return;
-    const std::uint64_t pages = index_.sizes().size_pages;
-    const std::uint64_t first = pages * part / parts;
-    const std::uint64_t end = pages * (part + 1) / parts;
     // Zero words, too: the pages may be free.
-    if (first < end) medium_.flush(index_.map.at(first), (end - first) * 8);
-    medium_.fence(edge{"space/E9"});
+    medium_.flush(index_.map.at(0), index_.sizes().size_pages * 8);
   }
   // Parts may run in parallel.  errc::corrupt names the page map entry.
   [[nodiscard]] status boot(unsigned part, unsigned parts) noexcept {

@@ -132,7 +132,7 @@ class heap {
   template <class Run>
   [[nodiscard]] status boot(bool at_rest, unsigned parts, Run&& run) {
     unread_ = at_rest;
-    if (!at_rest) run(parts, [&](unsigned part) { space_.write_back_map(part, parts); });
+    if (!at_rest) space_.write_back_map();
     status s = at_rest ? Engine::rest(base_, geometry_, key_, settings_, lanes_)
                        : Engine::recover(media_, base_, geometry_, key_, settings_, report_, lanes_);
     if (!s) return s;

@@ -54,6 +54,11 @@ void kill_recoveries(player& p, Then&& and_then) {
 void recoveries_are_killed(player& p) {
   kill_recoveries(p, [&](unsigned fill) { a_change(p, 1, fill)->commit(); });
 }
+// It finds nothing to recover, and says so.
+void recoveries_are_killed_and_the_pool_is_closed(player& p) {
+  kill_recoveries(p, [&](unsigned) { close_and_reopen(p); });
+}
+
 // Who empties the logs of lanes.  Some of their records are in runs, which then are free.
 void checkpoints_are_killed(player& p) {
   begin_killing(p);
@@ -148,6 +153,12 @@ const std::vector<scenario>& killed_scenarios() {
   static const std::vector<scenario> all{
       {"committers are killed", committers_are_killed, {}, true, false, false},
       {"recoveries are killed", recoveries_are_killed, {}, true, false, false},
+      {"recoveries are killed and the pool is closed",
+       recoveries_are_killed_and_the_pool_is_closed,
+       {},
+       true,
+       false,
+       false},
       {"checkpoints are killed", checkpoints_are_killed, {}, true, false, false},
       {"who gives pages back is killed", who_gives_pages_back_is_killed, little_room, true, false, false},
       {"who makes an extent is killed", who_makes_an_extent_is_killed, little_room, true, false, false},
