@@ -213,6 +213,12 @@ enum nvm_relocation {
   NVM_RELOCATE_NEVER = 3 /* NVM_E_ADDRESS */
 };
 
+/* What objects are whose type nobody describes, for what follows pointers: relocation, collection. */
+enum nvm_untyped {
+  NVM_UNTYPED_REFUSE = 0, /* unknown: a pool that has some is not moved or collected; or as an earlier open has said */
+  NVM_UNTYPED_BYTES = 1   /* bytes: the program says that no pointer is in them; for good */
+};
+
 /* Emulated non-volatile memory on top of direct media.  All zero: off.  A batch of write-backs ended by one fence costs
  * max(fence_ns, bytes / bandwidth) + lines * writeback_ns more, spun on the time-stamp counter. */
 typedef struct nvm_emulation {
@@ -250,7 +256,8 @@ typedef struct nvm_pool_options {
    * */
   uint32_t accept_copy;
   uint32_t relocation; /* enum nvm_relocation; not stored in the pool */
-  uint32_t unused[2];  /* zero */
+  uint32_t unused;     /* zero */
+  uint32_t untyped;    /* enum nvm_untyped; kept in the pool */
   uint64_t address; /* of the pool, a multiple of 1 GiB inside the window; 0: its own.  Else NVM_E_ADDRESS if taken */
   uint64_t reserved[2]; /* zero */
 } nvm_pool_options;
@@ -431,6 +438,18 @@ NVM_API int nvm_tx_on(NVM_POOL *pool, enum nvm_tx_event event, nvm_tx_hook hook,
 #define NVM_VOLATILE_PTR(T) __typeof__(T *)
 #endif
 #endif
+/* NVM_WEAK_PTR(T) field;        an NVM_PTR that keeps nothing alive: where a pool counts references or collects garbage
+ *                               it becomes NULL before the memory of its object can become anything else.  Loads and
+ *                               stores are those of any pointer. */
+#ifndef NVM_WEAK_PTR
+#if defined(__HOLDFAST_TYPES__) && defined(__cplusplus)
+#define NVM_WEAK_PTR(T) __typeof__(T *) [[clang::annotate_type("nvm_ptr")]] [[clang::annotate_type("nvm_weak")]]
+#elif defined(__HOLDFAST_TYPES__)
+#define NVM_WEAK_PTR(T) __typeof__(T __attribute__((btf_type_tag("nvm_weak_ptr"))) *)
+#else
+#define NVM_WEAK_PTR(T) __typeof__(T *)
+#endif
+#endif
 /* NVM_TYPE_ID(T): type id of T for nvm_alloc() and its kin, a uint32_t of 2^30 to 2^31 - 1 made from the text of the
  * name: the same in C and C++, in every build and program.  Smaller numbers are left for ids given by hand.  The text
  * counts, not the type: `Node` and `struct Node` are two ids.  A constant expression in C++; in C it may initialise
@@ -480,8 +499,12 @@ enum nvm_field_kind {
   NVM_FIELD_FLOAT = 5,
   NVM_FIELD_POINTER = 6,          /* NVM_PTR */
   NVM_FIELD_VOLATILE_POINTER = 7, /* any other pointer */
-  NVM_FIELD_BYTES = 8,            /* a union without pointers */
-  NVM_FIELD_STRUCTURE = 9         /* an array of structures */
+  NVM_FIELD_BYTES = 8,            /* a union without pointers; bit-fields: "kind:0+3|on:3+1", first bit and width */
+  NVM_FIELD_STRUCTURE = 9,        /* an array of structures */
+  NVM_FIELD_WEAK_POINTER = 10,    /* NVM_WEAK_PTR, nvm::weak */
+  NVM_FIELD_STATIC_POINTER = 11,  /* to constant data or a function of the program */
+  NVM_FIELD_BY_VISITOR = 12,      /* structures whose pointers a function of the program tells (nvm/describe.h) */
+  NVM_FIELD_UNION = 13            /* unions with pointers (nvm/describe.h) */
 };
 typedef struct nvm_field_info {
   const char *name; /* "next"; field c of a structure b inside the type: "b.c" */
@@ -489,9 +512,12 @@ typedef struct nvm_field_info {
   uint64_t bytes;   /* of one element */
   uint64_t count;   /* elements; 0: a flexible array, as many as the object has room for */
   uint32_t kind;    /* enum nvm_field_kind */
-  uint32_t target;  /* pointers: id of the type pointed to; 0: any */
-  uint32_t inner;   /* NVM_FIELD_STRUCTURE: this many of the fields that follow are those of one element */
+  uint32_t
+      target; /* pointers: id of the type pointed to, 0: any; NVM_FIELD_BY_VISITOR: id of the type with the visitor */
+  uint32_t inner; /* NVM_FIELD_STRUCTURE, _BY_VISITOR, _UNION: so many of the fields that follow lie in one element */
   uint32_t reserved;
+  /* NVM_FIELD_UNION: which of its members counts, as the pool has it (docs/format.md); else "". */
+  const char *tag;
 } nvm_field_info;
 typedef struct nvm_type_info {
   uint32_t id;           /* NVM_TYPE_ID(name) */
@@ -533,6 +559,7 @@ NVM_API void *nvm_calloc_aligned(NVM_POOL *pool, uint32_t type_id, size_t count,
 NVM_API int nvm_free(NVM_POOL *pool, void *object);
 /* Grows or shrinks, possibly moving; alignment and contents, up to the smaller size, stay.  NULL object: nvm_alloc. */
 NVM_API void *nvm_realloc(NVM_POOL *pool, void *object, uint32_t type_id, size_t size);
+/* A copy of the text, zero included, as an object of type NVM_TYPE_ID(char). */
 NVM_API char *nvm_strdup(NVM_POOL *pool, const char *text);
 /* Bytes asked for when the object was allocated, never 0; 0: failed (NVM_E_BAD_POINTER if it is not a live object). */
 NVM_API size_t nvm_size_of(NVM_POOL *pool, const void *object);
@@ -586,7 +613,8 @@ typedef struct nvm_pool_info {
   uint32_t validation;  /* enum nvm_validation */
   uint64_t home;        /* address of objects with virtual addresses (NVM_ENGINE_LOG); 0: objects are in the file */
   uint64_t home_bytes;
-  uint64_t copied; /* 1: a copy of a pool that was in use or whose owner had died: opening it is refused, NVM_E_COPY */
+  uint64_t untyped; /* enum nvm_untyped: what the pool says of objects whose type nobody describes */
+  uint64_t copied;  /* 1: a copy of a pool that was in use or whose owner had died: opening it is refused, NVM_E_COPY */
   /* Addresses that stored pointers may assume, the preferred one first: several while a relocation is not finished. */
   uint64_t base_count;
   uint64_t bases[8];

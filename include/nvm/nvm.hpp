@@ -286,6 +286,30 @@ class p {
   T value_;
 };
 
+// A weak pointer in a durable object, as p<T *>, and its type map says so (NVM_WEAK_PTR): it keeps nothing alive, and
+// becomes null before the memory of the object can become anything else.
+template <class T>
+class weak {
+ public:
+  weak() noexcept = default;
+  weak(T *to) noexcept : to_{to} {}
+  weak(const weak &other) = default;
+  [[gnu::always_inline]] inline weak &operator=(const weak &other) {
+    to_ = other.to_;
+    return *this;
+  }
+  [[gnu::always_inline]] inline weak &operator=(T *to) {
+    to_ = to;
+    return *this;
+  }
+  operator T *() const { return to_.get(); }
+  T *get() const { return to_.get(); }
+  T *operator->() const { return to_.get(); }
+
+ private:
+  p<T *> to_;
+};
+
 // Constructs a T in the pool's open transaction, at a multiple of alignof(T); null: no room.  A constructor that throws
 // gives it back.
 template <class T, class... Arguments>

@@ -101,6 +101,7 @@ class collection {
       }
     }
     plans_ = object::pointer_plans{*stored};
+    plans_.untyped_are_bytes(options_.untyped != 0 || untyped_are_bytes(pool_));
     return {};
   }
 
@@ -162,7 +163,6 @@ class collection {
                       plans_,
                       {.threads = threads(),
                        .conservative = options_.conservative != 0,
-                       .undescribed_are_bytes = options_.untyped != 0,
                        .progress = options_.progress == nullptr ? nullptr : tell_marked,
                        .argument = this}};
     auto root = pool_->engine->root();

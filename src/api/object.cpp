@@ -212,7 +212,7 @@ char* nvm_strdup(NVM_POOL* pool, const char* text) {
   const nvm::platform::in_call here;
   if (text == nullptr) return api::report_null<char>(fail(errc::invalid, "the text is NULL"));
   const size_t bytes = std::strlen(text) + 1;
-  auto p = api::allocate(pool, 0, bytes, api::strdup_call);
+  auto p = api::allocate(pool, nvm::layout::type_of_text, bytes, api::strdup_call);
   if (!p) return api::report_null<char>(p.error());
   std::memcpy(*p, text, bytes);
   if (nvm::status s = api::stored_in(pool); !s) return api::report_null<char>(s.error());

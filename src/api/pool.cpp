@@ -33,6 +33,7 @@ status check_options(const char* path, const nvm_pool_options& o) noexcept {
   if (!is_engine(o.engine)) return fail(errc::invalid, "engine %u is none of enum nvm_engine", o.engine);
   if (o.persist > NVM_PERSIST_BEST) return fail(errc::invalid, "persist %u is none of enum nvm_persist", o.persist);
   if (o.types > NVM_TYPES_IGNORE) return fail(errc::invalid, "types %u is none of enum nvm_types", o.types);
+  if (o.untyped > NVM_UNTYPED_BYTES) return fail(errc::invalid, "untyped %u is none of enum nvm_untyped", o.untyped);
   if (o.accept_copy > 1) return fail(errc::invalid, "accept_copy: found %u, expected 0 or 1", o.accept_copy);
   if (o.mode > 0777) return fail(errc::invalid, "mode %o is more than permission bits", o.mode);
   if (o.validation > NVM_VALIDATION_COMMIT_MARK)
@@ -47,7 +48,7 @@ status check_options(const char* path, const nvm_pool_options& o) noexcept {
     return fail(errc::invalid, "log_flags %x are none of enum nvm_log_flags", o.log_flags);
   if (o.relocation != NVM_RELOCATE_EAGER && o.relocation != NVM_RELOCATE_NEVER)
     return fail(errc::invalid, "relocation %u is none of enum nvm_relocation", o.relocation);
-  for (const std::uint64_t r : {std::uint64_t{o.unused[0]}, std::uint64_t{o.unused[1]}, o.reserved[0], o.reserved[1]}) {
+  for (const std::uint64_t r : {std::uint64_t{o.unused}, o.reserved[0], o.reserved[1]}) {
     if (r != 0) return fail(errc::invalid, "a reserved field of nvm_pool_options is %" PRIu64 ", expected 0", r);
   }
   return {};
@@ -187,6 +188,12 @@ nvm_pool* new_pool() noexcept try {
   return nullptr;
 }
 
+// What the program says of objects that nobody describes.
+status keep_untyped(nvm_pool& pool) noexcept {
+  if (!pool.untyped_are_bytes || pool.file->read_only()) return {};
+  return pool.engine->add_compatible_feature(layout::feature_untyped_bytes);
+}
+
 // Opens the engine of a pool whose file is open.  On failure a file that was just created is removed.
 NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_run run, std::uint64_t since_ns,
                       bool created) noexcept {
@@ -231,6 +238,7 @@ NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_ru
   const pool_file& now = *pool->file;
   pool->seen = {debugger_view::of_pool,     now.path(), now.base(), made, now.medium(), now.size_pages_place(),
                 now.geometry().page_bytes()};
+  pool->untyped_are_bytes = o.untyped == NVM_UNTYPED_BYTES;
   status met = relocate_if_needed(pool, o.relocation);
   if (met) met = bring_types(pool);
   if (!met) {
@@ -241,6 +249,12 @@ NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_ru
     return nullptr;
   }
   watch_objects(*pool);
+  if (status s = keep_untyped(*pool); !s) {
+    report(about(pool->file->path(), s.error()));
+    if (created) pool->file->remove_name();
+    (void)nvm_pool_close(pool);
+    return nullptr;
+  }
   if (status s = pool->file->intact(); !s) {
     report(s.error());
     if (created) pool->file->remove_name();

@@ -62,6 +62,7 @@ struct nvm_pool {
   std::uint64_t replayed_records = 0;   // of the ssd log, by that open
   unsigned number = 0;                  // tells pools at one address apart in time
   std::uint32_t types = 0;              // enum nvm_types
+  bool untyped_are_bytes = false;       // the program says so, of this pool in this process
   std::mutex types_lock;                // held while the pool's type map is read or replaced
   std::atomic<unsigned> types_seen{0};  // generation of the program's types that the pool has
   std::mutex stores_lock;
@@ -86,6 +87,11 @@ struct nvm_pool {
 };
 
 namespace nvm::api {
+
+// Whether objects whose type nobody describes are bytes, as the pool or the program says.
+[[nodiscard]] inline bool untyped_are_bytes(const nvm_pool* pool) noexcept {
+  return pool->untyped_are_bytes || pool->file->has_compatible_feature(layout::feature_untyped_bytes);
+}
 
 // Translates a failure for the C caller: remembers code and message for nvm_errno() and returns -1.
 int report(errc code) noexcept;

@@ -24,7 +24,9 @@ result<object::pointer_plans> plans_of(nvm_pool* pool) {
   const object::type_map_writer::words all = agree ? merge_types(*stored, program) : merge_types(program, *stored);
   auto map = object::type_map::read(reinterpret_cast<const std::byte*>(all.data()), all.size() * 8);
   if (!map) return map.error();
-  return object::pointer_plans{*map};
+  object::pointer_plans plans{*map};
+  plans.untyped_are_bytes(untyped_are_bytes(pool));
+  return plans;
 }
 
 }  // namespace

@@ -1,10 +1,12 @@
 // Types of the C interface: those of the program, those of a pool, and their meeting when a pool is opened.
 #include <new>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "api/pool_object.hpp"
-#include "nvm/nvm.h"
+#include "nvm/describe.h"
+#include "object/described_type.hpp"
 
 namespace nvm::api {
 namespace {
@@ -14,7 +16,9 @@ using object::type_map;
 
 static_assert(NVM_FIELD_SIGNED == static_cast<int>(layout::field_kind::signed_integer) &&
               NVM_FIELD_POINTER == static_cast<int>(layout::field_kind::pointer) &&
-              NVM_FIELD_STRUCTURE == static_cast<int>(layout::field_kind::structure));
+              NVM_FIELD_STRUCTURE == static_cast<int>(layout::field_kind::structure) &&
+              NVM_FIELD_WEAK_POINTER == static_cast<int>(layout::field_kind::weak_pointer) &&
+              NVM_FIELD_UNION == static_cast<int>(layout::field_kind::tagged_union));
 
 // Whether the pool holds an object that the program would misread.  May throw std::bad_alloc.
 result<bool> holds_objects_of(nvm_pool* pool, const type_comparison& c, const type_map& stored) {
@@ -97,8 +101,10 @@ int each_of(const type_map& map, const visit_context& c) {
     fields.clear();
     for (std::uint32_t i = 0; i < meant->fields; ++i) {
       const layout::type_field& f = object::fields_of(*meant)[i];
+      const bool tagged = f.kind == layout::field_kind::tagged_union;
       fields.push_back({object::text_at(*meant, f.name), f.offset, f.element_bytes, f.count,
-                        static_cast<std::uint32_t>(f.kind), f.target, f.inner, 0});
+                        static_cast<std::uint32_t>(f.kind), tagged ? 0 : f.target, f.inner, 0,
+                        object::tag_of(*meant, f)});
     }
     nvm_type_info info{};
     info.id = r->id;
@@ -112,6 +118,18 @@ int each_of(const type_map& map, const visit_context& c) {
     if (const int stop = c.visit(&info, c.argument); stop != 0) return stop;
   }
   return 0;
+}
+
+// What nobody describes in a pool without open transactions.  May throw std::bad_alloc.
+result<object::undescribed_types> undescribed_in(nvm_pool* pool) {
+  const std::lock_guard guard{pool->types_lock};
+  if (pool->engine->open_transactions() != 0) {
+    return fail(errc::tx_open, "%s: objects cannot be walked while a transaction is open", pool->file->path());
+  }
+  auto stored = pool->engine->types();
+  if (!stored) return stored.error();
+  const object::pointer_plans plans{*stored};
+  return object::description_of_all(*pool->engine, plans, untyped_are_bytes(pool));
 }
 
 }  // namespace
@@ -138,6 +156,29 @@ int nvm_register_types(const void* layouts, size_t bytes) {
   return api::answer(nvm::object::type_registry::of_program().add(layouts, bytes));
 }
 
+int nvm_describe_type(const nvm_type_description* type) try {
+  if (type == nullptr || type->name == nullptr || (type->field_count != 0 && type->fields == nullptr)) {
+    return api::report(fail(errc::invalid, "the type, its name or its fields are NULL"));
+  }
+  const auto map = nvm::object::map_of(*type);
+  auto& program = nvm::object::type_registry::of_program();
+  const nvm::status added = program.add(map.data(), map.size() * 8);
+  if (added) return 0;
+  const std::string why = nvm::last_message();
+  return api::report(program.lacks(fail(added.error(), "the description of %s: %s", type->name, why.c_str())).error());
+} catch (const std::bad_alloc&) {
+  return api::report(fail(errc::no_memory, "no volatile memory for the description of %s", type->name));
+}
+
+int nvm_register_visitor(uint32_t type_id, nvm_visitor function) {
+  if (function == nullptr) return api::report(fail(errc::invalid, "the visitor of type id 0x%x is NULL", type_id));
+  return api::answer(nvm::object::visitor_registry::of_program().add(type_id, function));
+}
+
+void nvm_visit_field(nvm_visit* visit, const void* field, enum nvm_field_kind kind) {
+  visit->tell(visit, field, static_cast<std::uint32_t>(kind));
+}
+
 int nvm_pool_each_type(NVM_POOL* pool, int (*visit)(const nvm_type_info*, void*), void* argument) try {
   if (visit == nullptr) return api::report(fail(errc::invalid, "the function is NULL"));
   const api::visit_context c{visit, argument};
@@ -161,6 +202,22 @@ int nvm_pool_each_type(NVM_POOL* pool, int (*visit)(const nvm_type_info*, void*)
   here.reset();
   auto read = nvm::object::type_map::read(reinterpret_cast<const std::byte*>(copy.data()), copy.size() * 8);
   return read ? api::each_of(*read, c) : api::report(read.error());
+} catch (const std::bad_alloc&) {
+  return api::report(fail(errc::no_memory, "no volatile memory for the types"));
+}
+
+int nvm_pool_each_undescribed(NVM_POOL* pool, int (*visit)(uint32_t, uint64_t, uint32_t, void*), void* argument) try {
+  if (pool == nullptr || visit == nullptr) return api::report(fail(errc::invalid, "the pool or the function is NULL"));
+  std::optional<nvm::platform::in_call> here{std::in_place};
+  if (nvm::status s = pool->file->usable(); !s) return api::report(s.error());
+  const auto found = api::undescribed_in(pool);
+  const nvm::status whole = api::if_intact(pool, found ? nvm::status{} : nvm::status{found.error()});
+  if (!whole) return api::report(whole.error());
+  here.reset();
+  for (const auto& [type, t] : *found) {
+    if (const int stop = visit(type, t.objects, t.visitor_of, argument); stop != 0) return stop;
+  }
+  return 0;
 } catch (const std::bad_alloc&) {
   return api::report(fail(errc::no_memory, "no volatile memory for the types"));
 }

@@ -36,6 +36,7 @@ constexpr json_field fields[] = {
     {"free_pages", "pages of data space that are not"},
     {"log_bytes", "size of the log area"},
     {"lanes", "transactions that the log holds at a time; 0 on ssd, whose log is shared"},
+    {"untyped", "what the pool says of objects whose type nobody describes: unknown, or bytes (no pointers in them)"},
     {"base", "address that the pool is mapped at, as a hexadecimal string"},
     {"region_sets[].name", "of a set of regions, in the order of names; on ssd as of the last checkpoint"},
     {"region_sets[].bytes", "of the pages that it has"},
@@ -132,6 +133,7 @@ json document_of(const nvm_pool_info& info, const std::string& path) {
       {"free_pages", info.free_pages},
       {"log_bytes", info.log_bytes},
       {"lanes", info.lanes},
+      {"untyped", info.untyped == NVM_UNTYPED_BYTES ? "bytes" : "unknown"},
       {"base", address_text(info.base)},
       {"region_sets", std::move(sets)},
       {"bases", std::move(bases)},
@@ -169,6 +171,7 @@ void print_info(const nvm_pool_info& info, const std::string& path, const consol
   for (const care::region_set_on_file& set : region_sets(path)) {
     out.text("  regions    set {}, {}\n", kv_actions::printable(set.name), size_text(set.bytes));
   }
+  if (info.untyped == NVM_UNTYPED_BYTES) out.text("  untyped    bytes\n");
   out.text("  uuid       {}\n", uuid_text(info.uuid));
   out.text("  base       {}\n", address_text(info.base));
   for (std::uint64_t i = 1; i < info.base_count; ++i) {

@@ -1,6 +1,7 @@
 #include "cli/pool_types.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <exception>
@@ -8,6 +9,7 @@
 #include "cli/hex.hpp"
 #include "cli/units.hpp"
 #include "kv/kv_layout.hpp"
+#include "object/type_map_layout.hpp"
 
 namespace nvm::cli {
 namespace {
@@ -18,6 +20,7 @@ struct own_type {
   std::string_view name;
 };
 constexpr own_type own_types[] = {
+    {layout::type_of_text, "char"},
     {layout::kv_type_header, "(store)"},
     {layout::kv_type_record, "(store: record)"},
     {layout::kv_type_segment, "(store: buckets)"},
@@ -39,7 +42,9 @@ int load(const nvm_type_info* t, void* to) {
     pool_type& known = l->types[t->id];
     known.name = t->name;
     known.facts = *t;
-    for (std::uint32_t i = 0; i < t->field_count; ++i) known.fields.push_back({t->fields[i].name, t->fields[i]});
+    for (std::uint32_t i = 0; i < t->field_count; ++i) {
+      known.fields.push_back({t->fields[i].name, t->fields[i].tag, t->fields[i]});
+    }
     return 0;
   } catch (...) {
     l->thrown = std::current_exception();
@@ -84,12 +89,41 @@ json real_at(const std::byte* from, std::uint64_t bytes) {
   return hex_text({from, bytes});
 }
 
+// Of bit-fields that share bytes, "flags:0+3|kind:3+5" by first bit and width: their values, unsigned.  Null: none.
+json bits_at(const std::byte* from, std::uint64_t bytes, std::string_view name) {
+  json values = json::object();
+  while (!name.empty()) {
+    const std::string_view one = name.substr(0, name.find('|'));
+    name.remove_prefix(std::min(name.size(), one.size() + 1));
+    const std::size_t colon = one.find(':');
+    std::uint64_t first = 0;
+    std::uint64_t width = 0;
+    if (colon == one.npos) return nullptr;
+    const char* const end = one.data() + one.size();
+    const auto number = std::from_chars(one.data() + colon + 1, end, first);
+    if (number.ec != std::errc{} || number.ptr == end || *number.ptr != '+') return nullptr;
+    const auto last = std::from_chars(number.ptr + 1, end, width);
+    if (last.ec != std::errc{} || last.ptr != end || width > 64 || first > 8 * bytes || width > 8 * bytes - first) {
+      return nullptr;
+    }
+    std::uint64_t value = 0;
+    for (std::uint64_t i = 0; i < width; ++i) {
+      const std::uint64_t bit = first + i;
+      value |= std::uint64_t{load_as<std::uint8_t>(from + bit / 8)} >> bit % 8 << 63 >> (63 - i);
+    }
+    values[std::string{one.substr(0, colon)}] = value;
+  }
+  return values;
+}
+
 json element_at(const std::byte* from, const nvm_field_info& f) {
   switch (f.kind) {
     case NVM_FIELD_FLOAT:
       return real_at(from, f.bytes);
     case NVM_FIELD_POINTER:
-    case NVM_FIELD_VOLATILE_POINTER: {
+    case NVM_FIELD_VOLATILE_POINTER:
+    case NVM_FIELD_WEAK_POINTER:
+    case NVM_FIELD_STATIC_POINTER: {
       const auto address = load_as<std::uint64_t>(from);
       return address == 0 ? json(nullptr) : json(address_text(address));
     }
@@ -100,6 +134,10 @@ json element_at(const std::byte* from, const nvm_field_info& f) {
     default:
       return number_at(from, f);
   }
+}
+
+bool is_container(const nvm_field_info& f) noexcept {
+  return f.kind == NVM_FIELD_STRUCTURE || f.kind == NVM_FIELD_BY_VISITOR || f.kind == NVM_FIELD_UNION;
 }
 
 class reader {
@@ -116,6 +154,14 @@ class reader {
       const std::uint64_t there = (room.size() - f.offset) / f.bytes;
       const std::uint64_t count = f.count == 0 ? there : std::min(f.count, there);
       if (count == 0 && f.count != 0) continue;
+      if (f.kind == NVM_FIELD_BYTES && fields_[i].name.find(':') != std::string::npos) {
+        const auto names = std::string_view{fields_[i].name}.substr(std::min(prefix, fields_[i].name.size()));
+        const json bits = bits_at(room.data() + f.offset, f.bytes, names);
+        if (!bits.is_null()) {
+          values.update(bits);
+          continue;
+        }
+      }
       values[fields_[i].name.substr(std::min(prefix, fields_[i].name.size()))] =
           field(i, room.subspan(f.offset), count);
     }
@@ -129,10 +175,12 @@ class reader {
       const auto* text = reinterpret_cast<const char*>(from.data());
       return std::string(text, ::strnlen(text, count));
     }
-    const auto element = [&](std::uint64_t n) {
+    const auto element = [&](std::uint64_t n) -> json {
       const auto room = from.subspan(n * f.bytes, f.bytes);
-      if (f.kind != NVM_FIELD_STRUCTURE) return element_at(room.data(), f);
-      return read(i + 1, i + 1 + f.inner, room, fields_[i].name.size() + 1);
+      if (f.kind == NVM_FIELD_BY_VISITOR && f.inner == 0) return hex_text(room);
+      if (!is_container(f)) return element_at(room.data(), f);
+      const std::size_t name = fields_[i].name.size();
+      return read(i + 1, i + 1 + f.inner, room, name == 0 ? 0 : name + 1);
     };
     if (f.count == 1 && f.kind != NVM_FIELD_STRUCTURE) return element(0);
     json list = json::array();
@@ -182,17 +230,23 @@ std::string pool_types::name_of(std::uint32_t id) const {
 }
 
 std::string_view kind_name(std::uint32_t kind) noexcept {
-  constexpr std::string_view names[] = {"?",     "signed",  "unsigned",      "bool",  "char",
-                                        "float", "pointer", "plain pointer", "bytes", "structure"};
+  constexpr std::string_view names[] = {
+      "?",     "signed",    "unsigned",     "bool",           "char",       "float", "pointer", "plain pointer",
+      "bytes", "structure", "weak pointer", "static pointer", "by visitor", "union"};
   return kind < std::size(names) ? names[kind] : names[0];
 }
 
-std::string kind_text(const nvm_field_info& f, const pool_types& types) {
+std::string kind_text(const pool_field& field, const pool_types& types) {
+  const nvm_field_info& f = field.at;
   std::string text{kind_name(f.kind)};
   if (f.kind == NVM_FIELD_SIGNED || f.kind == NVM_FIELD_UNSIGNED || f.kind == NVM_FIELD_FLOAT) {
     text += fmt::format(" {}", f.bytes * 8);
   } else if (f.kind == NVM_FIELD_BYTES || f.kind == NVM_FIELD_STRUCTURE) {
     text += fmt::format(" of {}", f.bytes);
+  } else if (f.kind == NVM_FIELD_BY_VISITOR) {
+    text += fmt::format(" of {}", types.name_of(f.target));
+  } else if (f.kind == NVM_FIELD_UNION) {
+    text += fmt::format(" of {} by ({})", f.bytes, field.tag);
   } else if (f.target != 0) {
     text += " to " + types.name_of(f.target);
   }

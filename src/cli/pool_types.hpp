@@ -17,7 +17,8 @@ namespace nvm::cli {
 
 struct pool_field {
   std::string name;
-  nvm_field_info at{};  // its `name` is not to be used
+  std::string tag;
+  nvm_field_info at{};  // its `name` and `tag` are not to be used
 };
 struct pool_type {
   std::string name;
@@ -46,7 +47,7 @@ class pool_types {
 };
 
 // "4 x float of 8".
-[[nodiscard]] std::string kind_text(const nvm_field_info& f, const pool_types& types);
+[[nodiscard]] std::string kind_text(const pool_field& field, const pool_types& types);
 [[nodiscard]] std::string_view kind_name(std::uint32_t kind) noexcept;
 
 // What lies in the fields of an object, by their names; of an array of objects a list of that.

@@ -3,6 +3,7 @@
 
 #include "cli/arguments.hpp"
 #include "cli/pool_types.hpp"
+#include "nvm/describe.h"
 
 namespace nvm::cli {
 namespace types_verb {
@@ -21,11 +22,17 @@ constexpr json_field fields[] = {
     {"types[].fields[].name", "of the field; with a dot if it lies in a structure inside the type"},
     {"types[].fields[].offset", "bytes from the object's start; inside of a structure from the start of the element"},
     {"types[].fields[].kind",
-     "signed, unsigned, bool, char, float, pointer, plain pointer (not NVM_PTR), bytes (a union) or structure"},
+     "signed, unsigned, bool, char, float, pointer, weak pointer, static pointer, plain pointer (not NVM_PTR), bytes "
+     "(a "
+     "union, bit-fields), structure, union, or by visitor (a function of the program tells the pointers in it)"},
     {"types[].fields[].element_bytes", "size of one element"},
     {"types[].fields[].count", "elements; 0: as many as the object has room for"},
-    {"types[].fields[].target", "id of the type that a pointer points to, 0: any"},
-    {"types[].fields[].inner", "of a structure: how many of the fields that follow are those of an element"},
+    {"types[].fields[].target", "id of the type that a pointer points to, 0: any; or of the type with the visitor"},
+    {"types[].fields[].inner", "of a structure, a union, or by visitor: how many of the fields that follow are inside"},
+    {"undescribed[].id", "type id of objects whose pointers cannot be told without their program"},
+    {"undescribed[].objects", "how many there are"},
+    {"undescribed[].visitor_of", "id of the type whose visitor the program has; absent where no layout is known"},
+    {"types[].fields[].tag", "of a union: which member counts (docs/format.md, Type map)"},
 };
 constexpr std::string_view examples[] = {"holdfast types cache.nvm", "holdfast types --json cache.nvm"};
 
@@ -45,8 +52,12 @@ json document_of(const pool_type& t) {
                   {"kind", kind_name(f.at.kind)},
                   {"element_bytes", f.at.bytes},
                   {"count", f.at.count}};
-    if (f.at.kind == NVM_FIELD_POINTER || f.at.kind == NVM_FIELD_VOLATILE_POINTER) field["target"] = f.at.target;
-    if (f.at.kind == NVM_FIELD_STRUCTURE) field["inner"] = f.at.inner;
+    const bool has_target = f.at.kind == NVM_FIELD_POINTER || f.at.kind == NVM_FIELD_VOLATILE_POINTER ||
+                            f.at.kind == NVM_FIELD_WEAK_POINTER || f.at.kind == NVM_FIELD_STATIC_POINTER ||
+                            f.at.kind == NVM_FIELD_BY_VISITOR;
+    if (has_target) field["target"] = f.at.target;
+    if (f.at.kind == NVM_FIELD_STRUCTURE || f.at.inner != 0) field["inner"] = f.at.inner;
+    if (f.at.kind == NVM_FIELD_UNION) field["tag"] = f.tag;
     o["fields"].push_back(std::move(field));
   }
   return o;
@@ -65,9 +76,28 @@ void print(const pool_type& t, const pool_types& types, const console& out) {
     while (!ends.empty() && ends.back() == i) ends.pop_back();
     const pool_field& f = t.fields[i];
     out.text("{:>8}  {:{}}{:<24} {}\n", f.at.offset, "", 2 * ends.size(), f.name.empty() ? "-" : f.name,
-             kind_text(f.at, types));
+             kind_text(f, types));
     if (f.at.inner != 0) ends.push_back(i + 1 + f.at.inner);
   }
+}
+
+// Objects whose pointers nobody can tell.
+struct undescribed {
+  const pool_types& types;
+  const console& out;
+  json list = json::array();
+};
+int tell(std::uint32_t type, std::uint64_t objects, std::uint32_t visitor_of, void* to) {
+  auto* u = static_cast<undescribed*>(to);
+  std::string why = "no layout";
+  json one = {{"id", type}, {"objects", objects}};
+  if (visitor_of != 0) {
+    one["visitor_of"] = visitor_of;
+    why = "only the program's visitor of " + u->types.name_of(visitor_of) + " knows its pointers";
+  }
+  u->out.text("{}  not described: {} objects, {}\n", u->types.name_of(type), objects, why);
+  u->list.push_back(std::move(one));
+  return 0;
 }
 
 exit_code run(const arguments& given, console& out) {
@@ -85,6 +115,9 @@ exit_code run(const arguments& given, console& out) {
     if (out.as_json()) answer["types"].push_back(document_of(t));
   }
   if (types->all().empty()) out.text("{}: no types; programs compiled by holdfast-cc leave them behind\n", path);
+  undescribed others{*types, out};
+  if (nvm_pool_each_undescribed(pool.get(), tell, &others) < 0) return out.fail_library(path);
+  answer["undescribed"] = std::move(others.list);
   out.document(answer);
   return exit_good;
 }
@@ -98,7 +131,8 @@ const command types_command{
     .summary = "list the types that a pool knows, with their fields",
     .description =
         "Lists the layouts of durable types that programs compiled by holdfast-cc have left in the pool: for each "
-        "field its place, its name and what it is. The pool is opened read-only and its file not changed.",
+        "field its place, its name and what it is; then the types of objects whose pointers cannot be told without "
+        "their program. The pool is opened read-only and its file not changed.",
     .operands = types_verb::operands,
     .options = {},
     .fields = types_verb::fields,

@@ -87,6 +87,8 @@ class engine {
                                         object::relocation_report& report) noexcept = 0;
   // pool_file::add_feature() through the engine's medium.
   [[nodiscard]] virtual status add_feature(std::uint32_t bits) noexcept = 0;
+  // pool_file::add_compatible_feature() likewise.
+  [[nodiscard]] virtual status add_compatible_feature(std::uint32_t bits) noexcept = 0;
   // enum nvm_persist in force.
   [[nodiscard]] virtual std::uint32_t persist() const noexcept = 0;
   [[nodiscard]] virtual const tx::recovery_report& recovered() const noexcept = 0;

@@ -305,6 +305,9 @@ class heap_engine final : public engine {
     return done ? m.durable(m.last_lsn()) : done;
   }
   status add_feature(std::uint32_t bits) noexcept override { return file_.add_feature(stack_->top(), bits); }
+  status add_compatible_feature(std::uint32_t bits) noexcept override {
+    return file_.add_compatible_feature(stack_->top(), bits);
+  }
 
   result<std::uint64_t> grow(std::uint64_t pages) noexcept {
     const std::uint64_t before = file_.size_pages();

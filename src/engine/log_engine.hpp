@@ -371,6 +371,9 @@ class log_engine final : public engine, private logheap::transaction_host {
   [[nodiscard]] status add_feature(std::uint32_t bits) noexcept override {
     return file_.add_feature(stack_->top(), bits);
   }
+  [[nodiscard]] status add_compatible_feature(std::uint32_t bits) noexcept override {
+    return file_.add_compatible_feature(stack_->top(), bits);
+  }
   [[nodiscard]] result<std::uint64_t> grow(std::uint64_t pages) noexcept {
     const std::uint64_t before = file_.size_pages();
     auto grown = file_.grow(stack_->top(), pages);

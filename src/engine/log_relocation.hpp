@@ -31,17 +31,15 @@ class log_relocation {
       : heap_{heap}, own_{own}, finder_{plans}, homes_{homes}, window_(window_bytes / 8) {}
 
   // Whether all objects can be relocated.
-  [[nodiscard]] status look() noexcept {
+  // May throw std::bad_alloc.
+  [[nodiscard]] status look() {
     object::survey found;
     for (const std::uint64_t home : homes_) {
       const auto o = object_at(home);
       if (!o) return o.error();
       const object::pointer_plan* const plan = finder_.find(o->type);
-      if (plan == nullptr) {
-        found.undescribed.add(o->type, 1);
-      } else if (!plan->aligned()) {
-        found.packed.add(o->type, 1);
-      }
+      if (plan != nullptr && plan->asks_object()) read_whole(*o);
+      found.look_at(o->type, plan, bytes_of_window(), o->bytes);
     }
     return found.refusal();
   }
@@ -56,8 +54,11 @@ class log_relocation {
       if (plan == nullptr) continue;
       ++report.objects;
       if (plan->none()) continue;
-      for (std::uint64_t from = 0; from < o->bytes; from += window_bytes) {
-        stores += move_window(t, *o, *plan, from, to, report);
+      // What the bytes of the object decide is asked with all of them there.
+      const std::uint64_t step = plan->asks_object() ? o->bytes : window_bytes;
+      if (plan->asks_object()) read_whole(*o);
+      for (std::uint64_t from = 0; from < o->bytes; from += step) {
+        stores += move_window(t, *o, *plan, from, std::min(step, o->bytes - from), to, report);
         if (stores < stores_max) continue;
         if (auto version = t.commit(); !version) return version.error();
         stores = 0;
@@ -90,12 +91,21 @@ class log_relocation {
                 home);
   }
 
+  [[nodiscard]] const std::byte* bytes_of_window() const noexcept {
+    return reinterpret_cast<const std::byte*>(window_.data());
+  }
+  void read_whole(const object_here& o) {
+    window_.resize(std::max<std::uint64_t>(window_.size(), ceil_div(o.bytes, 8)));
+    heap_.read(own_, o.payload, window_.data(), o.bytes);
+  }
+
   std::uint64_t move_window(logheap::transaction<Heap>& t, const object_here& o, const object::pointer_plan& plan,
-                            std::uint64_t from, const object::mover& to, object::relocation_report& report) {
-    const std::uint64_t bytes = std::min(window_bytes, o.bytes - from);
-    bool is_read = false;
+                            std::uint64_t from, std::uint64_t bytes, const object::mover& to,
+                            object::relocation_report& report) {
+    bool is_read = plan.asks_object();
     std::uint64_t stores = 0;
-    plan.each_in(o.bytes, from, from + bytes, [&](const object::pointer_word& p) {
+    plan.each_in(bytes_of_window(), o.bytes, from, from + bytes, [&](const object::pointer_word& p) {
+      if (p.kind == layout::field_kind::static_pointer) return;
       if (!is_read) heap_.read(own_, o.payload + from, window_.data(), bytes);
       is_read = true;
       std::uint64_t value = window_[(p.at - from) / 8];

@@ -7,3 +7,4 @@
 #include "object/type_map_layout.hpp"
 #include "object/type_merge.hpp"
 #include "object/type_registry.hpp"
+#include "object/undescribed.hpp"

@@ -24,8 +24,8 @@ void each_value(const std::byte* bytes, const payload_place& o, const pointer_pl
   };
   if (conservative) {
     for (std::uint64_t at = 0; at + 8 <= o.bytes; at += 8) tell(at);
-  } else if (const pointer_plan* plan = plans.find(o.type); plan != nullptr) {
-    plan->each(o.bytes, [&](const pointer_word& w) {
+  } else if (const pointer_plan* plan = plans.known(o.type); plan != nullptr) {
+    plan->each(bytes + o.at, o.bytes, [&](const pointer_word& w) {
       if (w.kind == layout::field_kind::pointer) tell(w.at);
     });
   }

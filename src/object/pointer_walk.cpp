@@ -2,22 +2,56 @@
 
 namespace nvm::object {
 
-void pointer_plan::add(const layout::type_field* fields, std::uint32_t n) {
-  for (std::uint32_t i = 0; i < n; i += 1 + fields[i].inner) {
-    const layout::type_field& f = fields[i];
-    const std::size_t here = parts_.size();
-    if (leads(f.kind)) {
-      parts_.push_back({f.offset, pointer_bytes, f.count, f.target, 0, f.kind});
-    } else if (f.kind == layout::field_kind::structure) {
-      parts_.push_back({f.offset, f.element_bytes, f.count, 0, 0, f.kind});
-      add(fields + i + 1, f.inner);
-      if (parts_.size() == here + 1) {
-        parts_.pop_back();
-      } else {
-        parts_[here].parts = static_cast<std::uint32_t>(parts_.size() - here - 1);
-      }
+void pointer_plan::add_one(const layout::type_record& r, const layout::type_field& f, std::uint64_t room) {
+  using enum layout::field_kind;
+  part p;
+  p.offset = f.offset;
+  p.element_bytes = f.element_bytes;
+  p.count = f.count;
+  p.kind = f.kind;
+  if (leads(f.kind)) {
+    p.target = f.target;
+    parts_.push_back(p);
+    return;
+  }
+  if (f.kind == by_visitor) {
+    p.target = f.target;
+    p.visitor = visitor_registry::of_program().find(f.target);
+    if (p.visitor == nullptr && lacks_visitor_of_ == 0) lacks_visitor_of_ = f.target;
+    asks_object_ = true;
+    parts_.push_back(p);
+    return;
+  }
+  if (!layout::is_container(f.kind)) return;
+  const std::size_t here = parts_.size();
+  parts_.push_back(p);
+  const layout::type_field* const inner = &f + 1;
+  if (f.kind == structure) {
+    add(r, inner, f.inner, f.element_bytes);
+  } else {
+    std::uint32_t member = 0;
+    for (std::uint32_t i = 0; i < f.inner; i += 1 + inner[i].inner, ++member) {
+      const std::size_t at = parts_.size();
+      add_one(r, inner[i], f.element_bytes);
+      if (parts_.size() > at) parts_[at].member = member;
     }
   }
+  if (parts_.size() == here + 1) {
+    parts_.pop_back();
+    return;
+  }
+  parts_[here].parts = static_cast<std::uint32_t>(parts_.size() - here - 1);
+  if (f.kind == structure) return;
+  auto tag = union_tag::read(text_at(r, f.target), room);
+  NVM_ASSERT(tag);  // was read before
+  parts_[here].tag = static_cast<std::uint32_t>(tags_.size());
+  tags_.push_back(std::move(*tag));
+  asks_object_ = true;
+}
+
+void pointer_plan::add(const layout::type_record& r, const layout::type_field* fields, std::uint32_t n,
+                       std::uint64_t room) {
+  for (std::uint32_t i = 0; i < n; i += 1 + fields[i].inner) add_one(r, fields[i], room);
 }
 
 bool pointer_plan::aligned() const noexcept {
@@ -34,7 +68,7 @@ pointer_plan pointer_plan::of(const layout::type_record& r) {
   plan.size_ = std::max<std::uint64_t>(r.size, 1);
   const layout::type_field* fields = fields_of(r);
   for (std::uint32_t i = 0; i < r.fields; i += 1 + fields[i].inner) plan.flexible_ |= fields[i].count == 0;
-  plan.add(fields, r.fields);
+  plan.add(r, fields, r.fields, r.size);
   return plan;
 }
 

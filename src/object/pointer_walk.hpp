@@ -2,20 +2,27 @@
 //
 // The fields of each type are compiled once into a plan, which a pass over a pool then follows for each object.  A plan
 // holds copies: the map that it was made from may be unmapped.
+//
+// Where the pointers are follows from the size of an object alone, unless its type has unions whose tags say which
+// member counts, or parts that only a function of the program knows (NVM_VISIT).  Then asks_object() holds, and the
+// object's bytes are read: all of them have to be there, at any address, also of a copy.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "object/type_map.hpp"
+#include "object/union_tag.hpp"
+#include "object/visitors.hpp"
 
 namespace nvm::object {
 
 struct pointer_word {
-  std::uint64_t at = 0;      // offset from the object's start; a multiple of 8 unless the type is packed
-  std::uint32_t target = 0;  // id of the type pointed to, 0: any
-  layout::field_kind kind{};
+  std::uint64_t at = 0;       // offset from the object's start; a multiple of 8 unless the type is packed
+  std::uint32_t target = 0;   // id of the type pointed to, 0: any
+  layout::field_kind kind{};  // pointer, weak_pointer or static_pointer
 };
 
 // The pointer words of one type.  An object larger than its type is an array of it, or ends in a flexible array.
@@ -26,26 +33,46 @@ class pointer_plan {
 
   // Whether objects of the type have no pointers: they are bytes.
   [[nodiscard]] bool none() const noexcept { return parts_.empty(); }
-  // Whether each pointer word is at a multiple of 8 bytes, so that one store replaces it: not in packed types.
+  // Whether each pointer word that the map tells is at a multiple of 8 bytes, so that one store replaces it: not in packed
+  // types.
   [[nodiscard]] bool aligned() const noexcept;
-  // Calls visit(const pointer_word&) for each pointer word of an object of `bytes` bytes, by ascending offset in each
-  // field.
+  // Whether the bytes of an object say which of its words are pointers.
+  [[nodiscard]] bool asks_object() const noexcept { return asks_object_; }
+  // A type whose visitor this program lacks: its pointers are unknown, and each() passes them over.  0: none.
+  [[nodiscard]] std::uint32_t lacks_visitor_of() const noexcept { return lacks_visitor_of_; }
+
+  // Calls visit(const pointer_word&) for each pointer word of an object of `bytes` bytes that can be read at `object`,
+  // by ascending offset in each field; those of visitors as these tell them.  visit may change the word.  nullptr as
+  // `object`: unless asks_object().
   template <class Visit>
-  void each(std::uint64_t bytes, Visit&& visit) const {
-    each_in(bytes, 0, bytes, visit);
+  void each(const std::byte* object, std::uint64_t bytes, Visit&& visit) const {
+    each_in(object, bytes, 0, bytes, visit);
   }
-  // The same of the words that share a byte with [from, to).  Cost: of these words, not of the object.
+  // The same of the words that share a byte with [from, to).  Cost: of these words, and of whole structures that have
+  // visitors, not of the object.
   template <class Visit>
-  void each_in(std::uint64_t bytes, std::uint64_t from, std::uint64_t to, Visit&& visit) const {
+  void each_in(const std::byte* object, std::uint64_t bytes, std::uint64_t from, std::uint64_t to,
+               Visit&& visit) const {
+    NVM_ASSERT(object != nullptr || !asks_object_);
     if (none() || from >= to) return;
+    const range all{object, from, to};
     if (flexible_) {
-      list(0, static_cast<std::uint32_t>(parts_.size()), 0, bytes, from, to, visit);
+      list(all, 0, static_cast<std::uint32_t>(parts_.size()), 0, bytes, visit);
       return;
     }
     const std::uint64_t last = std::min(bytes / size_, ceil_div(std::min(to, bytes), size_));
     for (std::uint64_t i = from / size_; i < last; ++i) {
-      list(0, static_cast<std::uint32_t>(parts_.size()), i * size_, (i + 1) * size_, from, to, visit);
+      list(all, 0, static_cast<std::uint32_t>(parts_.size()), i * size_, (i + 1) * size_, visit);
     }
+  }
+  // Where the size alone tells.
+  template <class Visit>
+  void each(std::uint64_t bytes, Visit&& visit) const {
+    each_in(nullptr, bytes, 0, bytes, visit);
+  }
+  template <class Visit>
+  void each_in(std::uint64_t bytes, std::uint64_t from, std::uint64_t to, Visit&& visit) const {
+    each_in(nullptr, bytes, from, to, visit);
   }
 
  private:
@@ -57,38 +84,92 @@ class pointer_plan {
     std::uint32_t target = 0;
     std::uint32_t parts = 0;
     layout::field_kind kind{};
+    std::uint32_t member = 0;       // of the union that it is directly inside of
+    std::uint32_t tag = 0;          // tagged_union: in tags_
+    nvm_visitor visitor = nullptr;  // by_visitor
+  };
+  struct range {
+    const std::byte* object;
+    std::uint64_t from, to;
   };
   static constexpr std::uint64_t pointer_bytes = 8;
 
-  [[nodiscard]] static bool leads(layout::field_kind kind) noexcept { return kind == layout::field_kind::pointer; }
-  void add(const layout::type_field* fields, std::uint32_t n);
+  [[nodiscard]] static bool leads(layout::field_kind kind) noexcept {
+    return layout::is_pointer(kind) && kind != layout::field_kind::volatile_pointer;
+  }
+  // `room`: of what the fields lie in.
+  void add(const layout::type_record& r, const layout::type_field* fields, std::uint32_t n, std::uint64_t room);
+  void add_one(const layout::type_record& r, const layout::type_field& f, std::uint64_t room);
 
   // Parts [first, last) of what begins at `start`; nothing is beyond `end`.
   template <class Visit>
-  void list(std::uint32_t first, std::uint32_t last, std::uint64_t start, std::uint64_t end, std::uint64_t from,
-            std::uint64_t to, Visit& visit) const {
-    for (std::uint32_t i = first; i < last; i += 1 + parts_[i].parts) {
-      const part& p = parts_[i];
-      const std::uint64_t at = start + p.offset;
-      if (at >= end || at >= to) continue;
-      const std::uint64_t room = (end - at) / p.element_bytes;
-      const std::uint64_t count = p.count == 0 ? room : std::min(p.count, room);
-      const std::uint64_t begin = from > at ? (from - at) / p.element_bytes : 0;
-      const std::uint64_t stop = std::min(count, ceil_div(to - at, p.element_bytes));
-      for (std::uint64_t k = begin; k < stop; ++k) {
-        const std::uint64_t element = at + k * p.element_bytes;
-        if (p.parts == 0) {
-          visit(pointer_word{element, p.target, p.kind});
-        } else {
-          list(i + 1, i + 1 + p.parts, element, element + p.element_bytes, from, to, visit);
+  void list(const range& all, std::uint32_t first, std::uint32_t last, std::uint64_t start, std::uint64_t end,
+            Visit& visit) const {
+    for (std::uint32_t i = first; i < last; i += 1 + parts_[i].parts) one(all, i, start, end, visit);
+  }
+
+  template <class Visit>
+  void one(const range& all, std::uint32_t i, std::uint64_t start, std::uint64_t end, Visit& visit) const {
+    using enum layout::field_kind;
+    const part& p = parts_[i];
+    const std::uint64_t at = start + p.offset;
+    if (at >= end || at >= all.to) return;
+    const std::uint64_t room = (end - at) / p.element_bytes;
+    const std::uint64_t count = p.count == 0 ? room : std::min(p.count, room);
+    const std::uint64_t begin = all.from > at ? (all.from - at) / p.element_bytes : 0;
+    const std::uint64_t stop = std::min(count, ceil_div(all.to - at, p.element_bytes));
+    if (begin >= stop) return;
+    std::int64_t member = -1;
+    if (p.kind == tagged_union && tags_[p.tag].reach() <= end - start) {
+      member = tags_[p.tag].member_of(all.object + start);
+    }
+    for (std::uint64_t k = begin; k < stop; ++k) {
+      const std::uint64_t element = at + k * p.element_bytes;
+      const std::uint64_t after = element + p.element_bytes;
+      if (p.kind == tagged_union) {
+        for (std::uint32_t m = i + 1; m <= i + p.parts; m += 1 + parts_[m].parts) {
+          if (parts_[m].member == static_cast<std::uint64_t>(member)) one(all, m, element, after, visit);
         }
+      } else if (p.kind == by_visitor) {
+        ask(all, p, element, visit);
+      } else if (p.kind == structure) {
+        list(all, i + 1, i + 1 + p.parts, element, after, visit);
+      } else {
+        visit(pointer_word{element, p.target, p.kind});
       }
     }
   }
 
+  template <class Visit>
+  static void ask(const range& all, const part& p, std::uint64_t element, Visit& visit) {
+    if (p.visitor == nullptr) return;
+    struct asking : nvm_visit {
+      const range& all;
+      const part& asked;
+      std::uint64_t element;
+      Visit& visit;
+    } now{{[](nvm_visit* self, const void* field, std::uint32_t kind) {
+            const asking& k = *static_cast<asking*>(self);
+            // A field outside of the structure is the visitor's mistake: an address that is none of ours.
+            const std::uint64_t at = static_cast<std::uint64_t>(static_cast<const std::byte*>(field) - k.all.object);
+            const std::uint64_t inside = at - k.element;
+            if (inside > k.asked.element_bytes || k.asked.element_bytes - inside < pointer_bytes) return;
+            if (at >= k.all.to || at + pointer_bytes <= k.all.from || !leads(layout::field_kind{kind})) return;
+            k.visit(pointer_word{at, 0, layout::field_kind{kind}});
+          }},
+          all,
+          p,
+          element,
+          visit};
+    p.visitor(all.object + element, &now);
+  }
+
   std::vector<part> parts_;
+  std::vector<union_tag> tags_;
   std::uint64_t size_ = 1;
+  std::uint32_t lacks_visitor_of_ = 0;
   bool flexible_ = false;
+  bool asks_object_ = false;
 };
 
 // The plans of a type map, by id and by alias.
@@ -100,6 +181,15 @@ class pointer_plans {
   // nullptr: nobody described the type.
   [[nodiscard]] const pointer_plan* find(std::uint32_t type) const noexcept;
 
+  // What nobody described has no pointers.
+  void untyped_are_bytes(bool yes) noexcept { untyped_are_bytes_ = yes; }
+  // All that there is to know of an object's pointers; nullptr: nobody described the type, or it has parts whose visitor
+  // this program lacks.
+  [[nodiscard]] const pointer_plan* known(std::uint32_t type) const noexcept {
+    if (const pointer_plan* p = find(type); p != nullptr) return p->lacks_visitor_of() == 0 ? p : nullptr;
+    return untyped_are_bytes_ || layout::is_without_pointers(type) ? &no_pointers_ : nullptr;
+  }
+
  private:
   struct entry {
     std::uint32_t id;
@@ -107,6 +197,8 @@ class pointer_plans {
   };
   std::vector<entry> ids_;  // ascending
   std::vector<pointer_plan> plans_;
+  pointer_plan no_pointers_;
+  bool untyped_are_bytes_ = false;
 };
 
 }  // namespace nvm::object

@@ -71,6 +71,16 @@ struct survey {
   obstacles packed;  // some pointer is at no multiple of 8
   errc failure = errc::ok;
 
+  // Of an object whose bytes are at `object`.  nullptr: nobody can tell its pointers.
+  void look_at(std::uint32_t type, const pointer_plan* plan, const std::byte* object, std::uint64_t bytes) noexcept {
+    if (plan == nullptr) return undescribed.add(type, 1);
+    bool fits = plan->aligned();
+    // A visitor may tell of any word.
+    if (fits && plan->asks_object()) {
+      plan->each(object, bytes, [&](const pointer_word& p) { fits = fits && p.at % 8 == 0; });
+    }
+    if (!fits) packed.add(type, 1);
+  }
   void add(const survey& s) noexcept {
     undescribed.add(s.undescribed);
     packed.add(s.packed);
@@ -109,14 +119,13 @@ class plan_finder {
   [[nodiscard]] const pointer_plan* find(std::uint32_t type) noexcept {
     if (type != type_ || plan_ == nullptr) {
       type_ = type;
-      plan_ = layout::is_type_of_library(type) ? &no_pointers_ : plans_.find(type);
+      plan_ = plans_.known(type);
     }
     return plan_;
   }
 
  private:
   const pointer_plans& plans_;
-  const pointer_plan no_pointers_{};
   std::uint32_t type_ = 0;
   const pointer_plan* plan_ = nullptr;
 };
@@ -177,14 +186,10 @@ template <class Visit>
 inline void survey_part(const std::byte* base, const geometry& g, const pointer_plans& plans, unsigned part,
                         unsigned parts, survey& out) noexcept {
   plan_finder finder{plans};
-  const status s = each_typed(base, g, part, parts, [&](const layout::object_header& h, std::uint64_t, std::uint64_t) {
-    const pointer_plan* const plan = finder.find(h.type);
-    if (plan == nullptr) {
-      out.undescribed.add(h.type, 1);
-    } else if (!plan->aligned()) {
-      out.packed.add(h.type, 1);
-    }
-  });
+  const status s =
+      each_typed(base, g, part, parts, [&](const layout::object_header& h, std::uint64_t payload, std::uint64_t bytes) {
+        out.look_at(h.type, finder.find(h.type), base + payload, bytes);
+      });
   if (!s) out.failure = s.error();
 }
 
@@ -193,7 +198,8 @@ template <media M>
 void move_object(std::byte* payload, std::uint64_t offset, std::uint64_t bytes, std::uint32_t type,
                  const pointer_plan& plan, const mover& to, stored_lines<M>& lines, relocation_report& out) noexcept {
   ++out.objects;
-  plan.each(bytes, [&](const pointer_word& p) {
+  plan.each(payload, bytes, [&](const pointer_word& p) {
+    if (p.kind == layout::field_kind::static_pointer) return;
     auto* const word = reinterpret_cast<std::uint64_t*>(payload + p.at);
     std::uint64_t value = *word;
     out.pointers += value != 0 ? 1 : 0;

@@ -26,8 +26,7 @@ namespace nvm::object {
 
 struct trace_settings {
   unsigned threads = 1;
-  bool conservative = false;           // every aligned word may be a pointer, whatever the types say
-  bool undescribed_are_bytes = false;  // objects of types that nobody describes have no pointers
+  bool conservative = false;  // every aligned word may be a pointer, whatever the types say
   std::size_t stack_max = std::size_t{1} << 16;
   // Now and then, by the thread that called run(): objects marked so far.
   void (*progress)(void* argument, std::uint64_t marked) = nullptr;
@@ -164,7 +163,7 @@ class tracer {
       const pointer_plan* plan = plan_of(o->type);
       if (plan == nullptr || plan->none()) return;
       const std::uint64_t to = segment(g, *o);
-      plan->each_in(o->bytes, g.from, to, [&](const pointer_word& w) {
+      plan->each_in(of_.bytes_ + o->at, o->bytes, g.from, to, [&](const pointer_word& w) {
         // A word on the border of two segments is the first one's.
         if (w.kind == layout::field_kind::pointer && (w.at >= g.from || g.from == 0)) value(of_.word_at(o->at + w.at));
       });
@@ -205,9 +204,8 @@ class tracer {
     // nullptr: objects of the type are not looked into.
     const pointer_plan* plan_of(std::uint32_t type) {
       known& k = known_[(type ^ type >> 8) % known_.size()];
-      if (!k.any || k.type != type) k = {type, true, of_.plans_.find(type)};
-      if (k.plan == nullptr && !layout::is_type_of_library(type) && !of_.settings_.undescribed_are_bytes)
-        ++mine_.undescribed[type];
+      if (!k.any || k.type != type) k = {type, true, of_.plans_.known(type)};
+      if (k.plan == nullptr) ++mine_.undescribed[type];
       return k.plan;
     }
 

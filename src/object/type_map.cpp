@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "object/type_map_writer.hpp"
+#include "object/union_tag.hpp"
 
 namespace nvm::object {
 namespace {
@@ -26,8 +27,8 @@ class record_check {
   record_check(const std::byte* record, std::uint64_t at) noexcept
       : r_{*reinterpret_cast<const type_record*>(record)}, bytes_{reinterpret_cast<const char*>(record)}, at_{at} {}
 
-  // nullptr in `what`: none.
-  [[nodiscard]] fault find() const noexcept {
+  // nullptr in `what`: none.  May throw std::bad_alloc.
+  [[nodiscard]] fault find() const {
     const std::uint64_t texts = sizeof r_ + std::uint64_t{r_.fields} * sizeof(type_field);
     if (texts >= r_.bytes) return {"number of fields", at_ + offsetof(type_record, fields), r_.fields};
     if (!is_text(r_.name, texts)) return {"place of a name", at_ + offsetof(type_record, name), r_.name};
@@ -43,11 +44,13 @@ class record_check {
     if (r_.size == 0 || r_.size > std::uint64_t{1} << 40) {
       return {"size of a type", at_ + offsetof(type_record, size), r_.size};
     }
-    if (fault f = fields(0, r_.fields, r_.size, 0); f.what != nullptr) return f;
+    if (fault f = fields(0, r_.fields, r_.size, 0, false); f.what != nullptr) return f;
     layout::type_fingerprint print;
     print.word(r_.size);
     print.word(r_.align);
-    for (std::uint32_t i = 0; i < r_.fields; ++i) print.field(field(i), bytes_ + field(i).name);
+    for (std::uint32_t i = 0; i < r_.fields; ++i) {
+      print.field(field(i), bytes_ + field(i).name, tag_of(r_, field(i)));
+    }
     if (print.value() != r_.fingerprint) {
       return {"fingerprint of a type", at_ + offsetof(type_record, fingerprint), r_.fingerprint};
     }
@@ -66,9 +69,9 @@ class record_check {
                                        [](char c) { return (static_cast<unsigned char>(c) < 0x20) || c == 0x7F; });
   }
 
-  // Fields [begin, end) of something of `room` bytes.
-  [[nodiscard]] fault fields(std::uint32_t begin, std::uint32_t end, std::uint64_t room,
-                             unsigned depth) const noexcept {
+  // Fields [begin, end) of something of `room` bytes; of a union, whose members share them.
+  [[nodiscard]] fault fields(std::uint32_t begin, std::uint32_t end, std::uint64_t room, unsigned depth,
+                             bool of_union) const {
     const std::uint64_t texts = sizeof r_ + std::uint64_t{r_.fields} * sizeof(type_field);
     std::uint64_t free_from = 0;
     for (std::uint32_t i = begin; i < end; i += 1 + field(i).inner) {
@@ -81,13 +84,14 @@ class record_check {
       if (f.offset < free_from || f.offset > room) {
         return {"offset of a field", at + offsetof(type_field, offset), f.offset};
       }
-      const bool pointer = f.kind == field_kind::pointer || f.kind == field_kind::volatile_pointer;
-      if (f.element_bytes == 0 || (pointer && f.element_bytes != sizeof(void*))) {
+      if (f.element_bytes == 0 || (layout::is_pointer(f.kind) && f.element_bytes != sizeof(void*))) {
         return {"size of a field", at + offsetof(type_field, element_bytes), f.element_bytes};
       }
-      if (f.target != 0 && !pointer) return {"target of a field", at + offsetof(type_field, target), f.target};
-      const bool structure = f.kind == field_kind::structure;
-      if ((f.inner != 0) != structure || f.inner > end - i - 1 || depth == layout::type_depth_max) {
+      if (!leads_well(f, texts, room)) return {"target of a field", at + offsetof(type_field, target), f.target};
+      const bool container = layout::is_container(f.kind);
+      const bool may_be_empty = !container || f.kind == field_kind::by_visitor;
+      const bool fits = f.inner == 0 ? may_be_empty : container && f.inner <= end - i - 1;
+      if (!fits || depth == layout::type_depth_max) {
         return {"number of inner fields", at + offsetof(type_field, inner), f.inner};
       }
       const auto bytes = checked_mul(f.element_bytes, f.count);
@@ -95,14 +99,20 @@ class record_check {
       if (!bytes || *bytes > room - f.offset || (flexible && (depth != 0 || i + 1 + f.inner != end))) {
         return {"number of elements", at + offsetof(type_field, count), f.count};
       }
-      free_from = f.offset + *bytes;
-      if (structure) {
-        if (fault inner = fields(i + 1, i + 1 + f.inner, f.element_bytes, depth + 1); inner.what != nullptr) {
-          return inner;
-        }
+      free_from = of_union ? 0 : f.offset + *bytes;
+      const bool is_union = f.kind == field_kind::tagged_union;
+      if (fault inner = fields(i + 1, i + 1 + f.inner, f.element_bytes, depth + 1, is_union); inner.what != nullptr) {
+        return inner;
       }
     }
     return {};
+  }
+  [[nodiscard]] bool leads_well(const type_field& f, std::uint64_t texts, std::uint64_t room) const {
+    if (f.kind == field_kind::by_visitor) return f.target != 0;
+    if (f.kind == field_kind::tagged_union) {
+      return is_text(f.target, texts) && union_tag::read(bytes_ + f.target, room).has_value();
+    }
+    return f.target == 0 || layout::is_pointer(f.kind);
   }
 
   const type_record& r_;

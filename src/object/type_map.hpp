@@ -39,5 +39,9 @@ inline const char* text_at(const layout::type_record& r, std::uint32_t place) no
   return reinterpret_cast<const char*>(&r) + place;
 }
 inline const char* name_of(const layout::type_record& r) noexcept { return text_at(r, r.name); }
+// Of a tagged_union (object/union_tag.hpp); empty of all other fields.
+inline const char* tag_of(const layout::type_record& r, const layout::type_field& f) noexcept {
+  return f.kind == layout::field_kind::tagged_union ? text_at(r, f.target) : "";
+}
 
 }  // namespace nvm::object

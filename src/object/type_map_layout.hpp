@@ -52,19 +52,34 @@ enum class field_kind : std::uint32_t {
   floating = 5,
   pointer = 6,           // NVM_PTR: to an object of the same pool
   volatile_pointer = 7,  // any other: means nothing to the next process
-  bytes = 8,             // a union without pointers
-  structure = 9          // an array of structures; the `inner` fields that follow are those of one element
+  bytes = 8,             // a union without pointers, bit-fields
+  structure = 9,         // an array of structures; the `inner` fields that follow are those of one element
+  weak_pointer = 10,     // NVM_WEAK_PTR: as `pointer`, and keeps nothing alive
+  static_pointer = 11,   // NVM_STATIC_PTR: to constant data or a function of the program
+  by_visitor = 12,   // structures whose pointers a function of the program tells, that of type `target` (NVM_VISIT);
+                     // the `inner` fields that follow say to people what lies in one element
+  tagged_union = 13  // unions; the `inner` fields are their members, each one field with what is inside of it, and
+                     // `target` is the place of the tag (object/union_tag.hpp): the number of the member that counts
 };
-inline constexpr std::uint32_t field_kind_last = 9;
+inline constexpr std::uint32_t field_kind_last = 13;
+
+constexpr bool is_pointer(field_kind k) noexcept {
+  return k == field_kind::pointer || k == field_kind::volatile_pointer || k == field_kind::weak_pointer ||
+         k == field_kind::static_pointer;
+}
+// Whether other fields are inside of it.
+constexpr bool is_container(field_kind k) noexcept {
+  return k == field_kind::structure || k == field_kind::by_visitor || k == field_kind::tagged_union;
+}
 
 struct type_field {
   std::uint64_t offset;         // from the object's start, or from the start of the element that the field is inside of
   std::uint64_t element_bytes;  // not 0
   std::uint64_t count;          // elements; 0: as many as there is room for, the last field only
   field_kind kind;
-  std::uint32_t target;  // pointers: id of the type pointed to, 0: any; else 0
+  std::uint32_t target;  // pointers: id of the type pointed to, 0: any; by_visitor, tagged_union: above; else 0
   std::uint32_t name;    // place of the name in the record; "b.c" for field c of structure b
-  std::uint32_t inner;   // structure: number of fields, of all depths; else 0
+  std::uint32_t inner;   // structure and the like: number of fields, of all depths; else 0
 };
 static_assert(sizeof(type_field) == 40 && std::has_unique_object_representations_v<type_field>);
 
@@ -79,12 +94,15 @@ class type_fingerprint {
       byte(static_cast<std::uint8_t>(*t));
     } while (*t++ != '\0');
   }
-  constexpr void field(const type_field& f, const char* name) noexcept {
+  // `tag`: of a tagged_union, in place of its place.
+  constexpr void field(const type_field& f, const char* name, const char* tag) noexcept {
+    const bool tagged = f.kind == field_kind::tagged_union;
     for (const std::uint64_t w : {f.offset, f.element_bytes, f.count, std::uint64_t{static_cast<std::uint32_t>(f.kind)},
-                                  std::uint64_t{f.target}, std::uint64_t{f.inner}}) {
+                                  std::uint64_t{tagged ? 0 : f.target}, std::uint64_t{f.inner}}) {
       word(w);
     }
     text(name);
+    if (tagged) text(tag);
   }
   [[nodiscard]] constexpr std::uint64_t value() const noexcept { return hash_; }
 
@@ -93,15 +111,22 @@ class type_fingerprint {
   std::uint64_t hash_ = 0xCBF29CE484222325U;
 };
 
-// Types of the library's own objects, those of key-value stores (kv/kv_layout.hpp): no map describes them, and they
-// hold places in the pool, never pointers.
-constexpr bool is_type_of_library(std::uint32_t id) noexcept { return id >> 16 == 0xF04B; }
-
 // NVM_TYPE_ID of a name.
 constexpr std::uint32_t type_id_of(const char* name) noexcept {
   std::uint32_t hash = 2166136261U;
   for (; *name != '\0'; ++name) hash = (hash ^ static_cast<std::uint8_t>(*name)) * 16777619U;
   return (hash & 0x3FFFFFFFU) | 0x40000000U;
+}
+// Of texts (nvm_strdup), in pools that no program has described it to as well.
+inline constexpr std::uint32_t type_of_text = type_id_of("char");
+// Of the objects that key-value stores are made of (kv/kv_layout.hpp): places and links, and bytes of the program.
+inline constexpr std::uint32_t own_types_of_stores = 0xF04B'5600;
+constexpr bool is_type_of_library(std::uint32_t type) noexcept {
+  return (type & ~std::uint32_t{0xFF}) == own_types_of_stores;
+}
+// What is known of types that no map has.
+constexpr bool is_without_pointers(std::uint32_t type) noexcept {
+  return type == type_of_text || is_type_of_library(type);
 }
 
 }  // namespace nvm::layout

@@ -26,8 +26,9 @@ inline std::uint64_t type_map_checksum(const void* map, std::uint64_t bytes) noe
 // A type as a program describes it; its fields in the order of their offsets, those inside of a structure after it.
 struct type_description {
   struct field {
-    layout::type_field place{};  // its `name` is filled in
+    layout::type_field place{};  // its `name` is filled in, and `target` of a tagged_union
     std::string name;
+    std::string tag{};  // of a tagged_union
   };
   std::string name;
   std::uint64_t size = 0;
@@ -38,7 +39,7 @@ struct type_description {
     layout::type_fingerprint f;
     f.word(size);
     f.word(align);
-    for (const field& each : fields) f.field(each.place, each.name.c_str());
+    for (const field& each : fields) f.field(each.place, each.name.c_str(), each.tag.c_str());
     return f.value();
   }
 };
@@ -116,6 +117,7 @@ class type_map_writer {
     for (const auto& f : fields) {
       places.push_back(f.place);
       places.back().name = text(f.name);
+      if (f.place.kind == layout::field_kind::tagged_union) places.back().target = text(f.tag);
     }
     const std::size_t bytes = sizeof r + places.size() * sizeof(layout::type_field) + texts.size();
     words w((bytes + 7) / 8);

@@ -33,11 +33,25 @@ const char* name_of(field_kind k) noexcept {
       return "bytes";
     case field_kind::structure:
       return "structure";
+    case field_kind::weak_pointer:
+      return "weak pointer";
+    case field_kind::static_pointer:
+      return "static pointer";
+    case field_kind::by_visitor:
+      return "by visitor";
+    case field_kind::tagged_union:
+      return "union";
   }
   return "?";
 }
 
-bool is_pointer(field_kind k) noexcept { return k == field_kind::pointer || k == field_kind::volatile_pointer; }
+// Pointers that were declared in another way: a word of one kind is none of the other where one leads into the pool and
+// the other into the program.
+bool may_become(field_kind a, field_kind b) noexcept {
+  if (!layout::is_pointer(a) || !layout::is_pointer(b)) return false;
+  if (a == field_kind::volatile_pointer || b == field_kind::volatile_pointer) return true;
+  return (a == field_kind::static_pointer) == (b == field_kind::static_pointer);
+}
 
 bool same(const type_record& a, const type_record& b) noexcept {
   return a.bytes == b.bytes && std::memcmp(&a, &b, a.bytes) == 0;
@@ -48,7 +62,17 @@ bool has_field(const type_record& r, std::string_view name) noexcept {
   return std::any_of(f, f + r.fields, [&](const type_field& each) { return name == text_at(r, each.name); });
 }
 
-bool harmless(const type_record& before, const type_record& now) noexcept {
+// Bit-fields that share bytes: their places and widths, without their names.  Empty: no bit-fields.
+std::string bits_in(std::string_view name) {
+  std::string bits;
+  for (std::size_t at = name.find(':'); at != name.npos; at = name.find(':', at + 1)) {
+    bits += name.substr(at, name.find('|', at) - at);
+  }
+  return bits;
+}
+
+// May throw std::bad_alloc.
+bool harmless(const type_record& before, const type_record& now) {
   if (before.canonical != now.canonical || before.size != now.size || before.align != now.align ||
       before.fields != now.fields || std::strcmp(object::name_of(before), object::name_of(now)) != 0) {
     return false;
@@ -60,11 +84,16 @@ bool harmless(const type_record& before, const type_record& now) noexcept {
       return false;
     }
     // A map that knows less about a pointer than the other contradicts nothing.
-    const bool refined = is_pointer(a.kind) && is_pointer(b.kind) &&
-                         (a.kind != b.kind || a.target == b.target || a.target == 0 || b.target == 0);
-    if (!refined && (a.kind != b.kind || a.target != b.target)) return false;
+    const bool refined =
+        may_become(a.kind, b.kind) && (a.kind != b.kind || a.target == b.target || a.target == 0 || b.target == 0);
+    const bool tagged = a.kind == field_kind::tagged_union;
+    if (!refined && (a.kind != b.kind || (!tagged && a.target != b.target))) return false;
+    if (std::strcmp(tag_of(before, a), tag_of(now, b)) != 0) return false;
     const char* name = text_at(now, b.name);
-    if (std::strcmp(text_at(before, a.name), name) != 0 && has_field(before, name)) return false;
+    if (std::strcmp(text_at(before, a.name), name) != 0 &&
+        (has_field(before, name) || bits_in(text_at(before, a.name)) != bits_in(name))) {
+      return false;
+    }
   }
   return true;
 }
@@ -92,7 +121,7 @@ type_map_writer::words merge_types(const type_map& stored, const type_map& ours)
 
 bool concerns(const type_comparison& c, const type_map& stored, std::uint32_t type) noexcept {
   const type_record* r = stored.find(type);
-  if (r == nullptr) return !c.differing.empty();
+  if (r == nullptr) return !layout::is_without_pointers(type) && !c.differing.empty();
   return std::any_of(c.differing.begin(), c.differing.end(),
                      [&](const type_difference& d) { return d.stored->id == r->id || d.stored->id == r->canonical; });
 }
@@ -116,7 +145,7 @@ void describe(const type_record& r, char* text, std::size_t bytes) noexcept {
     if (f.count != 1) add("%" PRIu64 " ", f.count);
     add("%s", name_of(f.kind));
     if (number && f.kind != field_kind::boolean) add("%" PRIu64, f.element_bytes * 8);
-    if (f.kind == field_kind::structure || f.kind == field_kind::bytes) add("(%" PRIu64 ")", f.element_bytes);
+    if (layout::is_container(f.kind) || f.kind == field_kind::bytes) add("(%" PRIu64 ")", f.element_bytes);
     add(" at %" PRIu64, f.offset);
   }
   add("%s", "}");

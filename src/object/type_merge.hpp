@@ -32,7 +32,7 @@ struct type_comparison {
 [[nodiscard]] type_map_writer::words merge_types(const type_map& stored, const type_map& ours);
 
 // Whether objects that carry `type` may be of a type that differs: it does, is an alias of one that does, or is
-// explained by no map.
+// explained by no map and not the library's own.
 [[nodiscard]] bool concerns(const type_comparison& c, const type_map& stored, std::uint32_t type) noexcept;
 
 // "Node: 40 bytes {next: pointer at 0, data: 32 char at 8}", cut to `bytes`.

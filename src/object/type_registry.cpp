@@ -28,6 +28,11 @@ status type_registry::broken(errc code) noexcept {
   return code;
 }
 
+status type_registry::lacks(errc code) noexcept {
+  const std::lock_guard guard{lock_};
+  return broken(code);
+}
+
 status type_registry::add(const void* map, std::uint64_t bytes) noexcept {
   const std::lock_guard guard{lock_};
   try {

@@ -29,6 +29,9 @@ class type_registry {
   // errc::no_memory.  The last two stay until the process ends: no pool may be opened with half of the types.
   [[nodiscard]] status add(const void* map, std::uint64_t bytes) noexcept;
 
+  // The last failure was of types that the program has and nobody knows: it stays, too.
+  status lacks(errc code) noexcept;
+
   // Rises with every change; 0: no types.
   [[nodiscard]] static unsigned generation() noexcept { return generation_.load(std::memory_order_relaxed); }
   // All types so far; an error that add() had.  Never null.

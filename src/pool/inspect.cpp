@@ -46,6 +46,7 @@ void describe_superblock(const layout::superblock& sb, nvm_pool_info& out) noexc
   std::copy_n(known.bases.begin(), known.count, out.bases);
   out.log_bytes = g.log_bytes;
   out.clean = sb.state == static_cast<std::uint32_t>(layout::pool_state::clean);
+  out.untyped = (sb.features_compat & layout::feature_untyped_bytes) != 0 ? NVM_UNTYPED_BYTES : NVM_UNTYPED_REFUSE;
   out.page_bytes = static_cast<std::uint32_t>(g.page_bytes());
 }
 

@@ -534,6 +534,7 @@ void pool_file::take_superblock(const layout::superblock& sb) noexcept {
   shape_ = geometry_of(sb);
   size_pages_.store(sb.size_pages, std::memory_order_release);
   features_.store(sb.features_incompat, std::memory_order_release);
+  compatible_.store(sb.features_compat, std::memory_order_release);
 }
 
 // The logs of ssd and of direct media differ, so those two kinds cannot stand in for each other; direct media can, and

@@ -197,18 +197,19 @@ class pool_file {
   [[nodiscard]] bool has_feature(std::uint32_t bits) const noexcept {
     return (features_.load(std::memory_order_acquire) & bits) == bits;
   }
+  [[nodiscard]] bool has_compatible_feature(std::uint32_t bits) const noexcept {
+    return (compatible_.load(std::memory_order_acquire) & bits) == bits;
+  }
   // Gives the pool these features for good, even if a transaction aborts.  Like a growth this is ordered before all
   // that a thread does after it has seen has_feature().  A library that does not know the features refuses the pool.
   template <media M>
   [[nodiscard]] status add_feature(M& m, std::uint32_t bits) noexcept {
-    if (auto s = usable(); !s) return s;
-    const std::lock_guard lock{growing_};
-    if (has_feature(bits)) return {};
-    if (auto s = accepts_commits(); !s) return s;
-    superblock_.features_incompat |= bits;
-    write_superblock(m, base(), superblock_);
-    features_.store(superblock_.features_incompat, std::memory_order_release);
-    return {};
+    return add_bits(m, superblock_.features_incompat, features_, bits);
+  }
+  // The same of features_compat, which a library that does not know the features ignores.
+  template <media M>
+  [[nodiscard]] status add_compatible_feature(M& m, std::uint32_t bits) noexcept {
+    return add_bits(m, superblock_.features_compat, compatible_, bits);
   }
 
   // Whether stored pointers may assume another base than base().
@@ -258,6 +259,19 @@ class pool_file {
  private:
   friend struct open_pools::access;
 
+  template <media M>
+  [[nodiscard]] status add_bits(M& m, std::uint32_t& stored, std::atomic<std::uint32_t>& known,
+                                std::uint32_t bits) noexcept {
+    if (auto s = usable(); !s) return s;
+    const std::lock_guard lock{growing_};
+    if ((stored & bits) == bits) return {};
+    if (auto s = accepts_commits(); !s) return s;
+    stored |= bits;
+    write_superblock(m, base(), superblock_);
+    known.store(stored, std::memory_order_release);
+    return {};
+  }
+
   pool_file() = default;
   [[nodiscard]] static result<pointer> make(const char* path) noexcept;
   [[nodiscard]] status create_file(const pool_create_options& options) noexcept;
@@ -295,8 +309,9 @@ class pool_file {
   nvm::geometry shape_;
   platform::watched_memory memory_;  // from map() on
   std::atomic<std::uint64_t> size_pages_{0};
-  std::atomic<std::uint32_t> features_{0};  // superblock_.features_incompat
-  std::mutex growing_;                      // guards superblock_ and the file's length; taken before anything of media/
+  std::atomic<std::uint32_t> features_{0};    // superblock_.features_incompat
+  std::atomic<std::uint32_t> compatible_{0};  // superblock_.features_compat
+  std::mutex growing_;  // guards superblock_ and the file's length; taken before anything of media/
   std::atomic<void*> owner_{nullptr};
   std::atomic<bool> forked_{false};
   std::atomic<bool> closed_{false};

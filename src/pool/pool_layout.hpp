@@ -35,6 +35,9 @@ inline constexpr std::uint64_t home_bytes_max = std::uint64_t{1} << 46;  // so t
 // more than 16 bytes (space/aligned_layout.hpp); set before the first is made, and never taken back.  regions: the same
 // of sets of regions (region/region_layout.hpp).  bases: stored pointers assume several bases, those of base_history;
 // taken back when all assume one (pool/base_history.hpp).
+//
+// Bits of features_compat.  untyped_bytes: no object whose type nobody describes has pointers in it (enum nvm_untyped).
+inline constexpr std::uint32_t feature_untyped_bytes = 1;
 inline constexpr std::uint32_t feature_engine = 1;
 inline constexpr std::uint32_t feature_aligned = 2;
 inline constexpr std::uint32_t feature_regions = 4;

@@ -226,8 +226,9 @@ const char* medium_name(std::uint32_t medium) noexcept {
 bool is_of_same_pool(const superblock& older, const superblock& newer) noexcept {
   superblock before = older;
   constexpr std::uint32_t passing = features_incompat_passing;
-  before.features_incompat = (before.features_incompat & ~passing) |
-                             (newer.features_incompat & (features_incompat_added | passing));
+  before.features_incompat =
+      (before.features_incompat & ~passing) | (newer.features_incompat & (features_incompat_added | passing));
+  before.features_compat |= newer.features_compat & features_compat_added;
   return std::memcmp(&before, &newer, constant_bytes) == 0;
 }
 

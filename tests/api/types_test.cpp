@@ -10,6 +10,7 @@
 #include <string>
 
 #include "../object/sample_types.hpp"
+#include "nvm/describe.h"
 #include "scratch.hpp"
 
 namespace nvm::tests {
@@ -305,6 +306,85 @@ TEST_P(types, that_are_none_are_refused) {
 
 TEST_P(types, of_the_program_are_told_without_a_pool) {
   as_program({node_type(), table_type()}, [] { return equal(names_in(nullptr), "table:72 node:40 "); });
+}
+
+std::string undescribed_in(NVM_POOL* pool) {
+  std::string all;
+  const int ended = nvm_pool_each_undescribed(
+      pool,
+      [](std::uint32_t type, std::uint64_t objects, std::uint32_t visitor_of, void* to) {
+        *static_cast<std::string*>(to) +=
+            std::to_string(type) + ":" + std::to_string(objects) + ":" + std::to_string(visitor_of) + " ";
+        return 0;
+      },
+      &all);
+  return ended == 0 ? all : nvm_errormsg();
+}
+std::string opened_as(const std::string& path, nvm_untyped untyped, std::uint32_t read_only, const char* expected) {
+  nvm_pool_options o{};
+  o.untyped = untyped;
+  o.read_only = read_only;
+  NVM_POOL* p = nvm_pool_open_with(path.c_str(), &o);
+  if (p == nullptr) return nvm_errormsg();
+  const std::string wrong = equal(undescribed_in(p), expected);
+  return nvm_pool_close(p) == 0 ? wrong : nvm_errormsg();
+}
+
+TEST_P(types, of_objects_that_nobody_describes_are_told_unless_these_are_bytes) {
+  as_program({node_type()}, [&] {
+    NVM_POOL* p = dir.create();
+    std::string wrong = allocate(p, node_id, 40) + allocate(p, 7, 24) + allocate(p, 0, 24) + allocate(p, 7, 8000);
+    if (nvm_tx_begin(p) != 0 || nvm_strdup(p, "text") == nullptr) return std::string{nvm_errormsg()};
+    wrong += equal(undescribed_in(p), path + ": objects cannot be walked while a transaction is open");
+    if (nvm_tx_commit(p) != 0) return std::string{nvm_errormsg()};
+    wrong += equal(undescribed_in(p), "0:1:0 7:2:0 ");
+    return nvm_pool_close(p) != 0 ? nvm_errormsg() : wrong;
+  });
+  as_program({}, [&] { return opened_as(path, NVM_UNTYPED_REFUSE, 0, "0:1:0 7:2:0 "); });
+  as_program({}, [&] { return opened_as(path, NVM_UNTYPED_BYTES, 1, ""); });
+  as_program({}, [&] { return opened_as(path, NVM_UNTYPED_REFUSE, 1, "0:1:0 7:2:0 "); });
+  as_program({}, [&] { return opened_as(path, NVM_UNTYPED_BYTES, 0, ""); });
+  as_program({}, [&] { return opened_as(path, NVM_UNTYPED_REFUSE, 1, ""); });
+  as_program({}, [&] { return opened([](NVM_POOL* p) { return equal(undescribed_in(p), ""); }); });
+  nvm_pool_info info{};
+  ASSERT_EQ(nvm_pool_inspect(path.c_str(), &info), 0) << nvm_errormsg();
+  EXPECT_EQ(info.untyped, NVM_UNTYPED_BYTES);
+}
+
+TEST_P(types, with_visitors_need_a_program_that_has_them) {
+  type_description t{"visited", 16, 8, {field("v", 0, layout::field_kind::by_visitor, 16, 1, 99)}};
+  const std::string lacking = std::to_string(layout::type_id_of("visited")) + ":1:99 ";
+  as_program({t}, [&] {
+    NVM_POOL* p = dir.create();
+    std::string wrong = allocate(p, layout::type_id_of("visited"), 16);
+    wrong += equal(undescribed_in(p), lacking);
+    if (nvm_register_visitor(99, [](const void*, nvm_visit*) {}) != 0) wrong += nvm_errormsg();
+    wrong += equal(undescribed_in(p), "");
+    return nvm_pool_close(p) != 0 ? nvm_errormsg() : wrong;
+  });
+  as_program({}, [&] { return opened_as(path, NVM_UNTYPED_BYTES, 1, lacking.c_str()); });
+  as_program({}, []() -> std::string {
+    return nvm_register_visitor(99, nullptr) == -1 && nvm_errno() == NVM_E_INVALID ? "" : "registered nothing";
+  });
+}
+
+TEST_P(types, that_are_described_in_data_are_those_of_the_pool) {
+  as_program({}, [&]() -> std::string {
+    const nvm_field_description fields[] = {{"next", 0, 8, 1, NVM_FIELD_POINTER, 0, "struct node", nullptr},
+                                            {"data", 8, 1, 32, NVM_FIELD_CHAR, 0, nullptr, nullptr}};
+    const nvm_type_description node{"node", 40, 8, 2, fields};
+    if (nvm_describe_type(&node) != 0) return nvm_errormsg();
+    NVM_POOL* p = dir.create();
+    const std::string wrong = allocate(p, node_id, 40) + equal(names_in(p), "node:40 ");
+    return nvm_pool_close(p) != 0 ? nvm_errormsg() : wrong;
+  });
+  as_program({node_type()}, [&] { return opened({}); });
+  as_program({}, [&]() -> std::string {
+    const nvm_field_description fields[] = {{"next", 4, 8, 1, NVM_FIELD_POINTER, 0, nullptr, nullptr}};
+    const nvm_type_description node{"node", 8, 8, 1, fields};
+    if (nvm_describe_type(&node) != -1 || nvm_errno() != NVM_E_CORRUPT) return "described";
+    return refused_with("the description of node: type map: number of elements");
+  });
 }
 
 // Damage to each byte of the stored map is found by the check and by whoever has types; without types it is in nobody's

@@ -51,10 +51,10 @@ class Relocate(PoolTest):
 
     def test_objects_that_nobody_describes_are_named(self):
         for kind in KINDS:
-            path = self.typed_pool(kind)
+            path = self.typed_pool(kind, "untyped")
             home = self.base(path)
             self.assert_fails(("relocate", path, "--address", self.other_place(home)), UNAVAILABLE, "NVM_E_ADDRESS",
-                              r"types \(objects\) 0 \(1\)")
+                              r"types \(objects\) 7 \(1\)")
             self.assertEqual(self.base(path), home)
             self.assertEqual(run("check", path).returncode, GOOD)
 

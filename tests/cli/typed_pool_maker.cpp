@@ -1,9 +1,10 @@
-// A pool with types, for the tests of the tool:  cli_typed_pool_maker PATH MEDIUM [described|foreign]; `log` is the
+// A pool with types, for the tests of the tool:  cli_typed_pool_maker PATH MEDIUM [described|untyped|foreign]; `log` is the
 // engine, on shm.
 //
 // As if a program compiled by holdfast-cc had made it: a table with two slots in an array of structures and a flexible
-// array after it, which is the root; a node with a name; two nodes in one object; an object of no known type, but with
-// a third argument; `foreign`: a pointer that leads into no pool.
+// array after it, which is the root; a node with a name; two nodes in one object.  Without a third argument also flags in
+// bit-fields, a choice of a number or a node with a part that only a visitor knows, and a text; `untyped`: an object of
+// a type that nobody describes; `foreign`: a pointer that leads into no pool.
 #include <nvm/nvm.h>
 
 #include <cstdio>
@@ -28,6 +29,22 @@ struct slot {
   node* first;
   bool used;
 };
+struct choice {
+  std::int32_t kind;
+  node* up;
+  union {
+    std::int64_t number;
+    node* to;
+  } u;
+  struct {
+    std::uint64_t word;
+  } seen;
+};
+struct flags {
+  unsigned kind : 3;
+  unsigned : 2;
+  unsigned references : 29;
+};
 struct table {
   slot slots[2];
   union {
@@ -46,6 +63,17 @@ void require(bool good) {
   if (good) return;
   std::fprintf(stderr, "%s\n", nvm_errormsg());
   std::exit(1);
+}
+
+void make_rarer_ones(NVM_POOL* pool, node* a) {
+  auto* f = static_cast<flags*>(nvm_calloc(pool, layout::type_id_of("flags"), 1, sizeof(flags)));
+  auto* u = static_cast<choice*>(nvm_calloc(pool, layout::type_id_of("choice"), 1, sizeof(choice)));
+  require(f != nullptr && u != nullptr && nvm_strdup(pool, "untyped") != nullptr);
+  u->kind = 1;
+  u->up = u->u.to = a;
+  u->seen.word = 3;
+  f->kind = 5;
+  f->references = (1U << 28) + 3;
 }
 
 }  // namespace
@@ -68,6 +96,19 @@ int main(int count, char** arguments) {
        field("slots.used", 8, boolean, 1), field("either", 32, bytes, 4), field("more", 36, unsigned_integer, 2, 0)}};
   t.fields[0].place.inner = 2;
   types.add(t);
+  types.add({"flags", sizeof(flags), 4, {field("kind:0+3|references:32+29", 0, bytes, sizeof(flags))}});
+  object::type_description c{
+      "choice",
+      sizeof(choice),
+      8,
+      {field("kind", 0, signed_integer, 4), field("up", 8, weak_pointer, 8, 1, node_id),
+       field("u", 16, tagged_union, 8), field("u.number", 0, signed_integer, 8),
+       field("u.to", 0, pointer, 8, 1, node_id), field("seen", 24, by_visitor, 8, 1, layout::type_id_of("seen")),
+       field("seen.word", 0, unsigned_integer, 8)}};
+  c.fields[2].place.inner = 2;
+  c.fields[2].tag = "s4@0";
+  c.fields[5].place.inner = 1;
+  types.add(c);
   types.add_alias("struct node", node_id);
   const auto map = types.finish();
   require(nvm_register_types(map.data(), map.size() * 8) == 0);
@@ -85,7 +126,8 @@ int main(int count, char** arguments) {
   auto* pair = static_cast<node*>(nvm_calloc(pool, layout::type_id_of("struct node"), 2, sizeof(node)));
   auto* r = static_cast<table*>(nvm_calloc(pool, layout::type_id_of("table"), 1, sizeof(table) + 2));
   require(a != nullptr && pair != nullptr && r != nullptr);
-  require(!how.empty() || nvm_strdup(pool, "untyped") != nullptr);
+  if (how.empty()) make_rarer_ones(pool, a);
+  require(how != "untyped" || nvm_alloc(pool, 7, 24) != nullptr);
   if (how == "foreign") pair[0].next = reinterpret_cast<node*>(0x5EED);
   std::strcpy(a->name, "first");
   a->number = -5;

@@ -31,7 +31,7 @@ class Types(PoolTest):
                 answer = self.answer("types", path)
             self.assertEqual(answer["path"], str(path))
             types = {t["name"]: t for t in answer["types"]}
-            self.assertEqual([t["id"] for t in answer["types"]], sorted(map(id_of, ("node", "struct node", "table"))))
+            self.assertEqual([t["id"] for t in answer["types"]], sorted(map(id_of, ("choice", "flags", "node", "struct node", "table"))))
             self.assertEqual(types["struct node"],
                              {"name": "struct node", "id": id_of("struct node"), "alias_of": id_of("node")})
             node = types["node"]
@@ -41,6 +41,12 @@ class Types(PoolTest):
                                                  "count": 1, "target": id_of("node")})
             self.assertEqual(types["table"]["fields"][0], {"name": "slots", "offset": 0, "kind": "structure",
                                                            "element_bytes": 16, "count": 2, "inner": 2})
+            self.assertEqual(answer["undescribed"],
+                             [{"id": id_of("choice"), "objects": 1, "visitor_of": id_of("seen")}])
+            _, up, u, _, to, seen, _ = types["choice"]["fields"]
+            self.assertEqual((up["kind"], up["target"]), ("weak pointer", id_of("node")))
+            self.assertEqual((u["kind"], u["inner"], u["tag"], to["name"]), ("union", 2, "s4@0", "u.to"))
+            self.assertEqual((seen["kind"], seen["inner"], seen["target"]), ("by visitor", 1, id_of("seen")))
             self.assertEqual(run("check", path).returncode, GOOD)
 
     def test_are_printed(self):
@@ -52,20 +58,27 @@ class Types(PoolTest):
         lines = [line.split(None, 2) for line in text.splitlines() if line.startswith(" ")]
         self.assertIn(["8", "name", "12 x char"], lines)
         self.assertIn(["0", "slots.first", "pointer to node"], lines)
+        self.assertIn(["16", "u", "union of 8 by (s4@0)"], lines)
+        self.assertIn(["8", "up", "weak pointer to node"], lines)
+        self.assertIn(["24", "seen", f"by visitor of 0x{id_of('seen'):08x}"], lines)
+        self.assertIn(["0", "kind:0+3|references:32+29", "bytes of 8"], lines)
         self.assertIn(["36", "more", "any number of unsigned 16"], lines)
 
     def test_of_a_pool_without_any(self):
-        path, _ = self.used_pool("shm")
-        self.assertEqual(self.answer("types", path), {"path": str(path), "types": []})
-        self.assertIn("no types", run("types", path).stdout)
+        path, content = self.used_pool("shm")
+        undescribed = [{"id": kind, "objects": count} for kind, _, count in content]
+        self.assertEqual(self.answer("types", path), {"path": str(path), "types": [], "undescribed": undescribed})
+        text = run("types", path).stdout
+        self.assertIn("no types", text)
+        self.assertIn("0x00000001  not described: 160 objects, no layout\n", text)
 
     def test_name_objects_and_their_fields(self):
         for medium in MEDIA:
             path = self.typed_pool(medium)
             dump = self.answer("dump", path, "--fields")
             objects = {o.get("type_name"): o for o in dump["objects"]}
-            self.assertEqual(set(objects), {"node", "struct node", "table", None})
-            self.assertNotIn("fields", objects[None])
+            self.assertEqual(set(objects), {"choice", "flags", "node", "struct node", "table", "char"})
+            self.assertNotIn("fields", objects["char"])
             self.assertEqual(objects["node"]["fields"], {"next": None, "name": "first", "number": -5, "weight": 0.25})
             first, second = objects["struct node"]["fields"]
             self.assertEqual(first, {"next": None, "name": "", "number": 0, "weight": 0.0})
@@ -74,6 +87,10 @@ class Types(PoolTest):
                              {"slots": [{"first": None, "used": False},
                                         {"first": objects["node"]["address"], "used": True}],
                               "either": "04030201", "more": [60000, 2, 0]})
+            node = objects["node"]["address"]
+            self.assertEqual(objects["choice"]["fields"],
+                             {"kind": 1, "up": node, "u": {"number": int(node, 16), "to": node}, "seen": {"word": 3}})
+            self.assertEqual(objects["flags"]["fields"], {"kind": 5, "references": (1 << 28) + 3})
             self.assertNotIn("fields", self.answer("dump", path)["objects"][0])
             summary = self.answer("dump", path, "--summary")["by_type"]
             self.assertEqual({t.get("type_name") for t in summary}, set(objects))
@@ -102,7 +119,7 @@ class Types(PoolTest):
         self.assertIn("type map: checksum", run("check", path).stdout)
         self.assertEqual(run("check", path).returncode, NEGATIVE)
         self.assert_fails(("types", path), cli_testing.UNAVAILABLE, "NVM_E_CORRUPT", "type map: checksum")
-        self.assertEqual(len(self.answer("dump", path, "--fields")["objects"]), 4)
+        self.assertEqual(len(self.answer("dump", path, "--fields")["objects"]), 6)
 
 
 if __name__ == "__main__":

@@ -226,7 +226,9 @@ nvm_lf* open_structure(NVM_POOL* pool, const structure_kind& k, std::uint32_t mo
 void make(std::uint32_t medium, bool volatile_links, std::vector<bytes>& all) {
   static const bool known = [] {
     const auto layouts = tests::sample_map();
-    return nvm_register_types(layouts.data(), layouts.size() * 8) == 0;
+    const auto unions = tests::map_of_unions();
+    return nvm_register_types(layouts.data(), layouts.size() * 8) == 0 &&
+           nvm_register_types(unions.data(), unions.size() * 8) == 0;
   }();
   if (!known) impossible_with_structures("types");
   ::unlink(scratch_path().c_str());

@@ -46,6 +46,42 @@ inline type_map_writer::words sample_map() {
   return w.finish();
 }
 
+// struct value { unsigned char kind : 3, more : 5; NVM_WEAK_PTR(node) up; union { long n; NVM_PTR(node) p[2];
+//   struct { char c; NVM_PTR(node) q; } s; } u NVM_UNION_TAG(kind); };
+// struct values { struct value all[2]; };
+inline type_description value_type(const std::string& prefix = "") {
+  using enum layout::field_kind;
+  const std::uint32_t node = layout::type_id_of("node");
+  type_description t{
+      "value",
+      32,
+      8,
+      {field(prefix + "kind:0+3|more:3+5", 0, bytes, 1), field(prefix + "up", 8, weak_pointer, 8, 1, node),
+       field(prefix + "u", 16, tagged_union, 16), field(prefix + "u.n", 0, signed_integer, 8),
+       field(prefix + "u.p", 0, pointer, 8, 2, node), field(prefix + "u.s", 0, structure, 16),
+       field(prefix + "u.s.c", 0, character, 1), field(prefix + "u.s.q", 8, pointer, 8, 1, node)}};
+  t.fields[2].place.inner = 5;
+  t.fields[2].tag = "u1@0:0+3";
+  t.fields[5].place.inner = 2;
+  return t;
+}
+inline type_description values_type() {
+  using enum layout::field_kind;
+  type_description t{"values", 64, 8, {field("all", 0, structure, 32, 2)}};
+  const type_description one = value_type("all.");
+  t.fields.insert(t.fields.end(), one.fields.begin(), one.fields.end());
+  t.fields[0].place.inner = 8;
+  return t;
+}
+
+// Of these two, whose pointers their objects tell.
+inline type_map_writer::words map_of_unions() {
+  type_map_writer w;
+  w.add(value_type());
+  w.add(values_type());
+  return w.finish();
+}
+
 inline const std::byte* bytes_of(const type_map_writer::words& w) {
   return reinterpret_cast<const std::byte*>(w.data());
 }

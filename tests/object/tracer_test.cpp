@@ -76,6 +76,7 @@ class pointer_heap {
 
   testing::test_pool& pool() { return pool_; }
   [[nodiscard]] const object::pointer_plans& plans() const { return plans_; }
+  void untyped_are_bytes() { plans_.untyped_are_bytes(true); }
   [[nodiscard]] const std::map<std::uint64_t, std::uint64_t>& objects() const { return words_; }
 
  private:
@@ -173,7 +174,8 @@ TEST(tracer, knows_which_types_nobody_described) {
   h.make_typed();
   const auto refused = trace(h, {root}, {});
   EXPECT_EQ(refused.sums.undescribed, (std::map<std::uint32_t, std::uint64_t>{{layout::type_id_of("odd"), 1}}));
-  EXPECT_EQ(trace(h, {root}, {.undescribed_are_bytes = true}).unmarked.count(below), 1U);
+  h.untyped_are_bytes();
+  EXPECT_EQ(trace(h, {root}, {}).unmarked.count(below), 1U);
   const auto any_word = trace(h, {root}, {.conservative = true});
   EXPECT_EQ(any_word.unmarked.count(below), 0U);
   EXPECT_EQ(any_word.unmarked.size(), 1U);

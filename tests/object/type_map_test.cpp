@@ -108,7 +108,7 @@ class forged {
         const char* const text = each.name < r.bytes ? object::text_at(r, each.name) : "";
         const bool inside = each.name < r.bytes && text < end;
         const std::string name = inside ? std::string(text, strnlen(text, static_cast<std::size_t>(end - text))) : "";
-        f.field(each, name.c_str());
+        f.field(each, name.c_str(), "");
       }
       r.fingerprint = f.value();
     }
@@ -154,7 +154,7 @@ TEST(type_map, forgery_with_a_good_checksum_is_refused) {
   });
   refused("alias with a layout", [](forged& f) { f.of("struct node").size = 8; });
   refused("kind 0", [](forged& f) { f.field("node", 0).kind = static_cast<layout::field_kind>(0); });
-  refused("kind 10", [](forged& f) { f.field("node", 0).kind = static_cast<layout::field_kind>(10); });
+  refused("kind 14", [](forged& f) { f.field("node", 0).kind = static_cast<layout::field_kind>(14); });
   refused("offset behind the type", [](forged& f) { f.field("node", 1).offset = 41; });
   refused("fields over each other", [](forged& f) { f.field("node", 1).offset = 7; });
   refused("short pointer", [](forged& f) { f.field("node", 0).element_bytes = 4; });
@@ -172,6 +172,74 @@ TEST(type_map, forgery_with_a_good_checksum_is_refused) {
   refused("inner field behind the element", [](forged& f) { f.field("table", 3).offset = 9; });
   refused("flexible inside", [](forged& f) { f.field("table", 3).count = 0; });
   refused("name of a field", [](forged& f) { f.field("table", 3).name = 3; });
+}
+
+TEST(type_map, every_kind_of_pointer_has_the_size_of_one) {
+  for (const auto kind : {layout::field_kind::weak_pointer, layout::field_kind::static_pointer}) {
+    type_map_writer good;
+    good.add({"t", 8, 8, {field("p", 0, kind, 8, 1, 5)}});
+    EXPECT_TRUE(read(good.finish())) << last_message();
+    type_map_writer bad;
+    bad.add({"t", 8, 8, {field("p", 0, kind, 4)}});
+    EXPECT_FALSE(read(bad.finish()));
+  }
+}
+
+// struct choice { int kind; union { long n; struct { void *p; } s; } u; }, and what somebody changes in it.
+bool takes_choice(const std::function<void(type_description&)>& change) {
+  using enum layout::field_kind;
+  type_description t{
+      "choice",
+      16,
+      8,
+      {field("kind", 0, signed_integer, 4), field("u", 8, tagged_union, 8), field("u.n", 0, signed_integer, 8),
+       field("u.s", 0, structure, 8), field("u.s.p", 0, pointer, 8)}};
+  t.fields[1].place.inner = 3;
+  t.fields[1].tag = "s4@0";
+  t.fields[3].place.inner = 1;
+  change(t);
+  type_map_writer w;
+  w.add(t);
+  return read(w.finish()).operator bool();
+}
+
+TEST(type_map, unions_have_members_and_a_tag_of_their_structure) {
+  EXPECT_TRUE(takes_choice([](type_description&) {})) << last_message();
+  EXPECT_FALSE(takes_choice([](type_description& t) { t.fields[1].tag = ""; }));
+  EXPECT_FALSE(takes_choice([](type_description& t) { t.fields[1].tag = "kind"; }));
+  EXPECT_FALSE(takes_choice([](type_description& t) { t.fields[1].tag = "s4@13"; })) << "outside of the type";
+  EXPECT_FALSE(takes_choice([](type_description& t) { t.fields[1].place.inner = 0; }));
+  EXPECT_FALSE(takes_choice([](type_description& t) { t.fields[1].place.inner = 4; }));
+  EXPECT_FALSE(takes_choice([](type_description& t) { t.fields[2].place.element_bytes = 16; }));
+  EXPECT_FALSE(takes_choice([](type_description& t) { t.fields[3].place.offset = 1; }));
+  EXPECT_FALSE(takes_choice([](type_description& t) { t.fields[1].place.count = 2; }));
+  EXPECT_FALSE(takes_choice([](type_description& t) { t.fields[1].place.kind = layout::field_kind::structure; }))
+      << "fields over each other";
+}
+
+TEST(type_map, the_tag_is_a_part_of_the_fingerprint) {
+  const auto with = [](const char* tag) {
+    type_description t{"t", 16, 8, {field("u", 8, layout::field_kind::tagged_union, 8)}};
+    t.fields[0].tag = tag;
+    return t.fingerprint();
+  };
+  EXPECT_NE(with("u1@0"), with("u1@1"));
+}
+
+TEST(type_map, visited_structures_name_their_type_and_may_say_no_more) {
+  using enum layout::field_kind;
+  const auto takes = [](std::uint32_t target, std::uint32_t inner) {
+    type_description t{"t", 16, 8, {field("v", 0, by_visitor, 16, 1, target), field("v.p", 8, pointer, 8)}};
+    t.fields[0].place.inner = inner;
+    if (inner == 0) t.fields.pop_back();
+    type_map_writer w;
+    w.add(t);
+    return read(w.finish()).operator bool();
+  };
+  EXPECT_TRUE(takes(7, 1)) << last_message();
+  EXPECT_TRUE(takes(7, 0)) << last_message();
+  EXPECT_FALSE(takes(0, 1));
+  EXPECT_FALSE(takes(7, 2));
 }
 
 TEST(type_map, structures_inside_each_other_have_a_limit) {

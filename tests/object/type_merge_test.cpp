@@ -60,6 +60,45 @@ TEST(type_merge, new_name_of_a_field_is_harmless) {
   expect(true, t);
 }
 
+TEST(type_merge, weak_pointers_lead_where_others_do_and_static_ones_do_not) {
+  const auto differs = [](layout::field_kind before, layout::field_kind now) {
+    const auto with = [](layout::field_kind kind) { return type_description{"node", 8, 8, {field("p", 0, kind, 8)}}; };
+    const maps m{with(before), with(now)};
+    return !compare_types(m.stored, m.ours).differing.empty();
+  };
+  EXPECT_FALSE(differs(pointer, weak_pointer));
+  EXPECT_FALSE(differs(volatile_pointer, weak_pointer));
+  EXPECT_FALSE(differs(volatile_pointer, static_pointer));
+  EXPECT_TRUE(differs(pointer, static_pointer));
+  EXPECT_TRUE(differs(static_pointer, weak_pointer));
+}
+
+TEST(type_merge, tags_are_compared_by_what_they_say) {
+  const auto with = [](const char* name, const char* tag) {
+    type_description t{"node", 16, 8, {field(name, 8, tagged_union, 8), field("p", 0, pointer, 8)}};
+    t.fields[0].place.inner = 1;
+    t.fields[0].tag = tag;
+    return t;
+  };
+  const maps same{with("u", "u1@0"), with("other", "u1@0")};
+  EXPECT_TRUE(compare_types(same.stored, same.ours).differing.empty()) << "the places of the tags differ";
+  const maps other{with("u", "u1@0"), with("u", "u1@1")};
+  EXPECT_EQ(compare_types(other.stored, other.ours).differing.size(), 1U);
+}
+
+TEST(type_merge, bit_fields_keep_their_places_and_widths) {
+  const auto with = [](const char* name) { return type_description{"node", 8, 8, {field(name, 0, bytes, 1)}}; };
+  const auto differs = [&](const char* now) {
+    const maps m{with("kind:0+3|on:3+1"), with(now)};
+    return !compare_types(m.stored, m.ours).differing.empty();
+  };
+  EXPECT_FALSE(differs("type:0+3|on:3+1"));
+  EXPECT_TRUE(differs("kind:0+4|on:4+1"));
+  EXPECT_TRUE(differs("kind:0+3|on:4+1"));
+  EXPECT_TRUE(differs("kind:0+3"));
+  EXPECT_TRUE(differs("kind"));
+}
+
 TEST(type_merge, names_that_change_places_are_not) {
   type_description before{"node", 16, 8, {field("x", 0, floating, 8), field("y", 8, floating, 8)}};
   type_description now{"node", 16, 8, {field("y", 0, floating, 8), field("x", 8, floating, 8)}};

@@ -101,6 +101,8 @@ std::size_t violations(const std::string& left_out) {
   std::uint64_t after = 64;
   std::uint32_t features_before = sb.features_incompat;
   std::uint32_t features_after = features_before;
+  std::uint32_t compatible_before = sb.features_compat;
+  std::uint32_t compatible_after = compatible_before;
   std::size_t states = 0;
   std::size_t bad = 0;
   crashing_media m{image,
@@ -109,7 +111,8 @@ std::size_t violations(const std::string& left_out) {
                      const auto found = pick_superblock(crashed.data(), crashed.size(), file_bytes);
                      const bool is_one =
                          found && (found->size_pages == before || found->size_pages == after) &&
-                         (found->features_incompat == features_before || found->features_incompat == features_after);
+                         (found->features_incompat == features_before || found->features_incompat == features_after) &&
+                         (found->features_compat == compatible_before || found->features_compat == compatible_after);
                      if (!is_one) ++bad;
                    },
                    left_out};
@@ -123,6 +126,11 @@ std::size_t violations(const std::string& left_out) {
     sb.features_incompat = features_after;
     write_superblock(m, image.data(), sb);
     features_before = features_after;
+    m.crash_here();
+    compatible_after = compatible_before | layout::feature_untyped_bytes;
+    sb.features_compat = compatible_after;
+    write_superblock(m, image.data(), sb);
+    compatible_before = compatible_after;
     m.crash_here();
   }
   EXPECT_GT(states, 1000U);

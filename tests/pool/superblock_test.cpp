@@ -241,12 +241,13 @@ TEST(superblock, unknown_features_are_refused_restricted_or_ignored) {
 
 // A crash in the change leaves it so; a bit is never taken back.
 TEST(superblock, a_feature_that_is_added_may_be_in_the_newer_copy_alone) {
-  for (const bool taken_back : {false, true}) {
+  const auto added = [](std::uint32_t superblock::* features, std::uint32_t bit, bool taken_back) {
     image i;
     superblock older = i.sb;
     superblock newer = i.sb;
     newer.sequence = older.sequence + 1;
-    (taken_back ? older : newer).features_incompat |= layout::feature_aligned;
+    superblock& changed = taken_back ? older : newer;
+    changed.*features |= bit;
     i.put(older);
     i.put(newer);
     const auto found = i.pick();
@@ -254,8 +255,12 @@ TEST(superblock, a_feature_that_is_added_may_be_in_the_newer_copy_alone) {
       EXPECT_EQ(found.error(), errc::corrupt);
     } else {
       ASSERT_TRUE(found) << last_message();
-      EXPECT_EQ(found->features_incompat, newer.features_incompat);
+      EXPECT_EQ((*found).*features, newer.*features);
     }
+  };
+  for (const bool taken_back : {false, true}) {
+    added(&superblock::features_incompat, layout::feature_aligned, taken_back);
+    added(&superblock::features_compat, layout::feature_untyped_bytes, taken_back);
   }
 }
 

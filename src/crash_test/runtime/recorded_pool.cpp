@@ -128,6 +128,7 @@ class recorded_engine final : public engine {
     return inner_->relocate(plans, report);
   }
   status add_feature(std::uint32_t bits) noexcept override { return inner_->add_feature(bits); }
+  status add_compatible_feature(std::uint32_t bits) noexcept override { return inner_->add_compatible_feature(bits); }
   result<std::uint64_t> root() noexcept override { return inner_->root(); }
   result<object::type_map> types() noexcept override { return inner_->types(); }
   result<object_facts> find(std::uint64_t payload) noexcept override { return inner_->find(payload); }
