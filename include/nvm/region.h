@@ -218,11 +218,13 @@ typedef struct nvm_region_statistics {
   uint64_t waiting_bytes;  /* of places that were left, until readers and the log need them no longer */
   uint64_t leases;         /* that are held */
   uint64_t moved;          /* regions, to make a long run of scattered pages */
+  uint64_t waits;          /* of writers, for a region that another transaction held */
+  uint64_t waiting;        /* writers that wait now */
   uint64_t fence_ps;       /* picoseconds of a fence; 0: nobody has asked (NVM_REGION_DECIDE_MEASURED) */
   uint64_t line_ps;        /* ... of a line that is written back */
   uint64_t copied_line_ps; /* ... of one that is copied past the caches */
   uint64_t byte_ps;        /* ... of a byte of a checksum */
-  uint64_t reserved[5];
+  uint64_t reserved[3];
 } nvm_region_statistics;
 /* Of all sets of the set's pool. */
 NVM_API int nvm_region_get_statistics(nvm_regions *set, nvm_region_statistics *out);

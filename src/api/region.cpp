@@ -493,6 +493,8 @@ int nvm_region_get_statistics(nvm_regions* set, nvm_region_statistics* out) {
   out->waiting_bytes = s.waiting_bytes;
   out->leases = s.leases;
   out->moved = s.moved;
+  out->waits = s.waits;
+  out->waiting = s.waiting;
   out->fence_ps = s.costs[0];
   out->line_ps = s.costs[1];
   out->copied_line_ps = s.costs[2];

@@ -102,6 +102,7 @@ struct thread_state {
   counter replicas_given;
   counter grown;         // in place
   counter moved;         // out of the way
+  counter waits;         // for a region
   bool gathers = false;  // it moves regions now
 };
 
@@ -301,6 +302,7 @@ class domain {
       out.replicas_given += t->replicas_given.get();
       out.grown += t->grown.get();
       out.moved += t->moved.get();
+      out.waits += t->waits.get();
       for (unsigned i = 0; i < techniques; ++i) {
         out.changes[i] += t->changes[i].get();
         out.bytes[i] += t->bytes[i].get();
@@ -309,6 +311,7 @@ class domain {
     out.costs = {costs_.fence, costs_.line, costs_.copied_line, costs_.byte};
     out.waiting_bytes = limbo_.bytes();
     out.leases = leases_.count();
+    out.waiting = turns_.count();
   }
 
   [[nodiscard]] M& medium() noexcept { return medium_; }

@@ -49,6 +49,8 @@ struct statistics {
   std::uint64_t levelled = 0;       // copies because of the levelling counter
   std::uint64_t waiting_bytes = 0;  // of places that were left and are not free yet
   std::uint64_t leases = 0;         // that are held
+  std::uint64_t waits = 0;          // of writers, for a region that another held
+  std::uint64_t waiting = 0;        // writers, at this moment
   std::uint64_t replicas_made = 0;
   std::uint64_t replicas_given = 0;  // away, to another region
   // Of domain::know_costs(): picoseconds of a fence, a line, a copied one, a byte; zero: nobody has asked.

@@ -122,10 +122,12 @@ TEST(region_stories, use_every_technique_and_move_for_levelling) {
     const region::statistics of = play(s);
     for (unsigned i = 0; i < region::techniques; ++i) sum.changes[i] += of.changes[i];
     sum.levelled += of.levelled;
+    sum.moved += of.moved;
     sum.transactions += of.transactions;
   }
   for (unsigned i = 0; i < region::techniques; ++i) EXPECT_GT(sum.changes[i], 8U) << i;
   EXPECT_GT(sum.levelled, 2U);
+  EXPECT_GT(sum.moved, 0U);
   EXPECT_GT(sum.transactions, 100U);
 }
 

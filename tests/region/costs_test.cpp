@@ -224,7 +224,7 @@ TEST(region_choice, is_the_papers_or_the_cheapest) {
   EXPECT_EQ(paper(513, 1024), technique::copy);
   EXPECT_EQ(paper(513, 1027), technique::marked);
   const auto cheapest = [](std::uint64_t changed, std::uint64_t whole, const write_costs& c) {
-    return by_costs({changed, changed, whole, whole > layout::inside_max}, c);
+    return by_costs({changed, changed, whole, whole, whole > layout::inside_max}, c);
   };
   // What is added counts for the record, and not for the half.
   EXPECT_EQ(by_thresholds({1100, 100, 1500, 2500}), technique::marked);

@@ -474,6 +474,10 @@ TEST_F(region_waits, keep_no_place_of_others_from_coming_back) {
     EXPECT_TRUE(make(other, rid, 20'000)) << rid << ": " << last_message();
     EXPECT_TRUE(drop(other, rid)) << last_message();
   }
+  statistics s;
+  pool.all().sum_up(s);
+  EXPECT_EQ(s.waits, 2U);
+  EXPECT_EQ(s.waiting, 2U);
   end(slow, first);
 }
 
