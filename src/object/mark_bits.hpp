@@ -41,6 +41,14 @@ class mark_bits {
     if ((word.load(std::memory_order_relaxed) & bit) != 0) return false;
     return (word.fetch_or(bit, std::memory_order_relaxed) & bit) == 0;
   }
+  // The same where no other thread sets any.
+  bool set_alone(mark_place p) noexcept {
+    const std::uint64_t bit = std::uint64_t{1} << p.bit();
+    const auto word = words_[p.word()];
+    const std::uint64_t old = word.load(std::memory_order_relaxed);
+    word.store(old | bit, std::memory_order_relaxed);
+    return (old & bit) == 0;
+  }
   [[nodiscard]] bool test(mark_place p) const noexcept { return (word(p.word()) >> p.bit() & 1) != 0; }
   void clear(mark_place p) noexcept {
     words_[p.word()].fetch_and(~(std::uint64_t{1} << p.bit()), std::memory_order_relaxed);

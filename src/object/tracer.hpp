@@ -10,6 +10,7 @@
 // each thread (trace_work.hpp).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <map>
@@ -118,7 +119,8 @@ class tracer {
 
   class worker {
    public:
-    worker(tracer& of, unsigned part) : of_{of}, tells_{part == 0 && of.settings_.progress != nullptr} {
+    worker(tracer& of, unsigned part)
+        : of_{of}, tells_{part == 0 && of.settings_.progress != nullptr}, alone_{of.settings_.threads == 1} {
       stack_.reserve(of.work_.stack_max() + ahead + 1);
     }
     void run() {
@@ -160,14 +162,18 @@ class tracer {
         mine_.bytes += o->bytes;
       }
       if (of_.settings_.conservative) return follow_all(g, *o);
-      const pointer_plan* plan = plan_of(o->type);
-      if (plan == nullptr || plan->none()) return;
+      const known& k = known_of(o->type, o->bytes);
+      if (k.words <= words_known) {
+        for (unsigned i = 0; i < k.words; ++i) value(of_.word_at(o->at + k.at[i]));
+        return;
+      }
       const std::uint64_t to = segment(g, *o);
-      plan->each_in(of_.bytes_ + o->at, o->bytes, g.from, to, [&](const pointer_word& w) {
+      k.plan->each_in(of_.bytes_ + o->at, o->bytes, g.from, to, [&](const pointer_word& w) {
         // A word on the border of two segments is the first one's.
-        if (w.kind == layout::field_kind::pointer && (w.at >= g.from || g.from == 0)) value(of_.word_at(o->at + w.at));
+        if (is_strong(w) && (w.at >= g.from || g.from == 0)) value(of_.word_at(o->at + w.at));
       });
     }
+    static bool is_strong(const pointer_word& w) noexcept { return w.kind == layout::field_kind::pointer; }
     void follow_all(const grey_object& g, const payload_place& o) {
       const std::uint64_t to = segment(g, o);
       for (std::uint64_t at = g.from; at + 8 <= to; at += 8) value(of_.word_at(o.at + at));
@@ -196,31 +202,51 @@ class tracer {
         ++mine_.stray;
         return;
       }
-      if (!of_.objects_.marks().set(o.mark)) return;
+      mark_bits& marks = of_.objects_.marks();
+      if (!(alone_ ? marks.set_alone(o.mark) : marks.set(o.mark))) return;
       if (stack_.size() >= of_.work_.stack_max()) return of_.work_.leave_over(o.mark);
       stack_.push_back({o, 0});
     }
 
-    // nullptr: objects of the type are not looked into.
-    const pointer_plan* plan_of(std::uint32_t type) {
-      known& k = known_[(type ^ type >> 8) % known_.size()];
-      if (!k.any || k.type != type) k = {type, true, of_.plans_.known(type)};
+    // What is known of objects of one type and size.  A plan answers for any size, and divides for that; objects of few
+    // pointers are nearly all there are.
+    static constexpr unsigned words_known = 12;
+    struct known {
+      std::uint64_t bytes = 0;  // 0: nothing
+      const pointer_plan* plan = nullptr;
+      std::uint32_t type = 0;
+      unsigned words = 0;  // more than words_known: the plan is to be asked
+      std::array<std::uint32_t, words_known> at{};
+    };
+    const known& known_of(std::uint32_t type, std::uint64_t bytes) {
+      known& k = known_[(type ^ type >> 8 ^ bytes >> 3) % known_.size()];
+      if (k.type != type || k.bytes != bytes) k = learn(type, bytes);
       if (k.plan == nullptr) ++mine_.undescribed[type];
-      return k.plan;
+      return k;
+    }
+    known learn(std::uint32_t type, std::uint64_t bytes) const {
+      known k{bytes, of_.plans_.known(type), type};
+      if (k.plan == nullptr) return k;
+      if (k.plan->asks_object()) {
+        k.words = words_known + 1;
+        return k;
+      }
+      const std::uint64_t looked_at = std::min<std::uint64_t>(bytes, segment_bytes);
+      k.plan->each_in(bytes, 0, looked_at, [&](const pointer_word& w) {
+        if (is_strong(w) && k.words++ < words_known) k.at[k.words - 1] = static_cast<std::uint32_t>(w.at);
+      });
+      if (looked_at < bytes) k.words = words_known + 1;
+      return k;
     }
 
-    struct known {
-      std::uint32_t type = 0;
-      bool any = false;
-      const pointer_plan* plan = nullptr;
-    };
     tracer& of_;
     const bool tells_;
+    const bool alone_;
     std::vector<grey_object> stack_;
     std::array<grey_object, ahead> queue_{};
     unsigned first_ = 0;
     unsigned queued_ = 0;
-    std::array<known, 64> known_{};
+    std::array<known, 32> known_{};
     trace_sums mine_;
   };
 
