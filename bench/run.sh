@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs benchmarks and leaves their results as JSON: ./dev bench calls this after building.
 #
-# usage: bench/run.sh [--quick] [transactional|suite|stm|lockfree|region|mapping|pages|logheap|ssd|recovery|relocation|compiler|server|ablation|comparison]... [option of the programs]...
+# usage: bench/run.sh [--quick] [transactional|suite|stm|lockfree|region|mapping|pages|logheap|gc|ssd|recovery|relocation|compiler|server|ablation|comparison]... [option of the programs]...
 #
 # Without a name all of them run but the last two, which are the suite as LSNVMM measures: the steps of its mapping
 # (ablation, section 5.2) and the log-structured engine beside others (comparison, 5.3), each over that paper's
@@ -23,7 +23,7 @@ variant=
 on_ssd=
 while [ $# -gt 0 ]; do
   case "$1" in
-    transactional | suite | stm | lockfree | region | mapping | pages | logheap | ssd | recovery | relocation | compiler | server | \
+    transactional | suite | stm | lockfree | region | mapping | pages | logheap | gc | ssd | recovery | relocation | compiler | server | \
       ablation | comparison) names+=("$1") ;;
     --on-ssd) on_ssd=yes ;;
     --emulate) variant=-${2:?"$1 needs a value"}; options+=("$1" "$2"); shift ;;
@@ -40,7 +40,7 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-[ ${#names[@]} -gt 0 ] || names=(transactional suite stm lockfree region mapping pages logheap ssd recovery compiler server)
+[ ${#names[@]} -gt 0 ] || names=(transactional suite stm lockfree region mapping pages logheap gc ssd recovery compiler server)
 
 results=${HOLDFAST_RESULTS:-build/bench$quick}
 mkdir -p "$results"
