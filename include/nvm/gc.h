@@ -64,7 +64,7 @@ typedef struct nvm_gc_options {
   uint32_t untyped;
   uint32_t ways; /* 1: finds out by which ways garbage was reached (nvm_gc_type.way): 24 bytes of memory an object */
   uint32_t reserved0;
-  /* Called now and then by the calling thread, inside of which no call on the pool is allowed. */
+  /* Called now and then by the calling thread.  Neither function may call anything on the pool. */
   void (*progress)(enum nvm_gc_phase phase, uint64_t done, uint64_t total, void *argument);
   /* Called for each type of garbage before anything is freed, the type with the most bytes first. */
   void (*type)(const nvm_gc_type *garbage, void *argument);
