@@ -1,8 +1,8 @@
 // A pool with garbage, for the tests of `holdfast gc`:  cli_garbage_maker PATH MEDIUM; `log` is the engine, on shm.
 //
 // The root is a node that leads to another.  A table leads to two nodes in one object, whose second leads to a node;
-// nothing leads to the table.  A text of no described type is garbage, too; with a third argument it hangs from the
-// root.
+// nothing leads to the table.  An object of a type that nobody describes is garbage, too; with a third argument it hangs
+// from the root.
 #include <nvm/nvm.h>
 
 #include <cstdio>
@@ -72,12 +72,12 @@ int main(int count, char** arguments) {
   node* const last = make(1);
   node* const pair = make(2);
   auto* const lost = static_cast<table*>(nvm_calloc(pool, layout::type_id_of("table"), 1, sizeof(table)));
-  char* const text = nvm_strdup(pool, "untyped");
-  require(root != nullptr && last != nullptr && pair != nullptr && lost != nullptr && text != nullptr);
+  auto* const odd = static_cast<node*>(nvm_calloc(pool, 77, 1, 8));
+  require(root != nullptr && last != nullptr && pair != nullptr && lost != nullptr && odd != nullptr);
   root->next = make(1);
   pair[1].next = last;
   lost->slots[2].first = pair;
-  if (count > 3) root->next->next = reinterpret_cast<node*>(text);
+  if (count > 3) root->next->next = odd;
   require(nvm_pool_set_root(pool, root) == 0 && nvm_tx_commit(pool) == 0 && nvm_pool_close(pool) == 0);
   return 0;
 }

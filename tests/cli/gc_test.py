@@ -44,7 +44,7 @@ class Garbage(PoolTest):
             path = self.pool(medium, "linked")
             done = run("gc", path)
             self.assertNotIn(done.returncode, (GOOD, NEGATIVE))
-            self.assertIn("1 of type 0x00000000 (NVM_E_TYPE_MISMATCH)", done.stderr)
+            self.assertIn("1 of type 0x0000004d (NVM_E_TYPE_MISMATCH)", done.stderr)
             answer = self.answer("gc", path, "--untyped")
             self.assertEqual((answer["reachable_count"], answer["freed_count"]), (3, 3))
             self.assertEqual(self.answer("gc", path, "--conservative", "--dry-run")["garbage_count"], 0)
