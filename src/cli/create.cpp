@@ -91,7 +91,7 @@ const command create_command{
         "is warned of.",
     .operands = create_verb::operands,
     .options = create_verb::options,
-    .fields = info_fields(),
+    .fields = new_pool_fields(),
     .examples = create_verb::examples,
     .run = create_verb::run,
 };

@@ -1,6 +1,9 @@
 // holdfast info: what a pool's file says about itself, also beside a living owner.
+#include "care/region_sets.hpp"
 #include "cli/arguments.hpp"
+#include "cli/kv_actions.hpp"
 #include "cli/pool_facts.hpp"
+#include "cli/units.hpp"
 
 namespace nvm::cli {
 namespace info_verb {
@@ -14,7 +17,16 @@ exit_code run(const arguments& given, console& out) {
   nvm_pool_info info{};
   if (nvm_pool_inspect(path.c_str(), &info) != 0) return out.fail_library(path);
   print_info(info, path, out);
-  out.document(document_of(info, path));
+  json document = document_of(info, path);
+  json& sets = document["region_sets"] = json::array();
+  // None where they cannot be read: the full check is for that.
+  if (const auto found = care::region_sets_in(path.c_str())) {
+    for (const care::region_set_on_file& set : *found) {
+      out.text("  regions    set {}, {}\n", kv_actions::printable(set.name), size_text(set.bytes));
+      sets.push_back({{"name", set.name}, {"bytes", set.bytes}});
+    }
+  }
+  out.document(document);
   return exit_good;
 }
 

@@ -6,10 +6,7 @@
 #include <fstream>
 #include <optional>
 #include <utility>
-#include <vector>
 
-#include "care/region_sets.hpp"
-#include "cli/kv_actions.hpp"
 #include "cli/units.hpp"
 
 namespace nvm::cli {
@@ -38,10 +35,12 @@ constexpr json_field fields[] = {
     {"lanes", "transactions that the log holds at a time; 0 on ssd, whose log is shared"},
     {"untyped", "what the pool says of objects whose type nobody describes: unknown, or bytes (no pointers in them)"},
     {"base", "address that the pool is mapped at, as a hexadecimal string"},
+    {"bases[]", "addresses that stored pointers may assume; several while a relocation is not finished"},
+    // Of info alone.
     {"region_sets[].name", "of a set of regions, in the order of names; on ssd as of the last checkpoint"},
     {"region_sets[].bytes", "of the pages that it has"},
-    {"bases[]", "addresses that stored pointers may assume; several while a relocation is not finished"},
 };
+constexpr std::size_t fields_of_info = 2;
 
 std::string uuid_text(const std::uint8_t (&uuid)[16]) {
   std::string text;
@@ -56,12 +55,6 @@ std::optional<std::uint64_t> allocated_bytes(const std::string& path) {
   struct stat facts{};
   if (::stat(path.c_str(), &facts) != 0) return std::nullopt;
   return static_cast<std::uint64_t>(facts.st_blocks) * 512;
-}
-
-// None where they cannot be read: the full check is for that.
-std::vector<care::region_set_on_file> region_sets(const std::string& path) {
-  auto found = care::region_sets_in(path.c_str());
-  return found ? std::move(*found) : std::vector<care::region_set_on_file>{};
 }
 
 // Name of a process of this machine; empty when it cannot be told.
@@ -108,13 +101,14 @@ std::string_view condition_name(pool_condition c) noexcept {
 }
 
 std::span<const json_field> info_fields() noexcept { return fields; }
+std::span<const json_field> new_pool_fields() noexcept {
+  return std::span{fields}.first<std::size(fields) - fields_of_info>();
+}
 
 json document_of(const nvm_pool_info& info, const std::string& path) {
   json bases = json::array();
   for (std::uint64_t i = 0; i < info.base_count; ++i) bases.push_back(address_text(info.bases[i]));
   const auto allocated = allocated_bytes(path);
-  json sets = json::array();
-  for (const care::region_set_on_file& s : region_sets(path)) sets.push_back({{"name", s.name}, {"bytes", s.bytes}});
   return {
       {"path", path},
       {"uuid", uuid_text(info.uuid)},
@@ -135,7 +129,6 @@ json document_of(const nvm_pool_info& info, const std::string& path) {
       {"lanes", info.lanes},
       {"untyped", info.untyped == NVM_UNTYPED_BYTES ? "bytes" : "unknown"},
       {"base", address_text(info.base)},
-      {"region_sets", std::move(sets)},
       {"bases", std::move(bases)},
   };
 }
@@ -168,9 +161,6 @@ void print_info(const nvm_pool_info& info, const std::string& path, const consol
            pages == 0 ? 0.0 : 100.0 * static_cast<double>(info.used_pages) / static_cast<double>(pages));
   out.text("  log        {}{}\n", size_text(info.log_bytes),
            info.lanes == 0 ? "" : fmt::format(" in {} lanes", info.lanes));
-  for (const care::region_set_on_file& set : region_sets(path)) {
-    out.text("  regions    set {}, {}\n", kv_actions::printable(set.name), size_text(set.bytes));
-  }
   if (info.untyped == NVM_UNTYPED_BYTES) out.text("  untyped    bytes\n");
   out.text("  uuid       {}\n", uuid_text(info.uuid));
   out.text("  base       {}\n", address_text(info.base));

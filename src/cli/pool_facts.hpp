@@ -40,6 +40,7 @@ enum class pool_condition {
 // The fields that `info` and `create` print, and their documentation.
 [[nodiscard]] json document_of(const nvm_pool_info& info, const std::string& path);
 [[nodiscard]] std::span<const json_field> info_fields() noexcept;
+[[nodiscard]] std::span<const json_field> new_pool_fields() noexcept;  // without what only a used pool has
 void print_info(const nvm_pool_info& info, const std::string& path, const console& out);
 
 }  // namespace nvm::cli
