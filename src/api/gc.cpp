@@ -270,9 +270,11 @@ class collection {
       if (first || (*ways)[i].depth < (*ways)[t.example].depth) t.example = i;
     }
     std::vector<of_type> order;
+    order.reserve(types.size());
     for (const auto& [id, t] : types) order.push_back(t);
-    std::stable_sort(order.begin(), order.end(),
-                     [](const of_type& a, const of_type& b) { return a.sum.bytes > b.sum.bytes; });
+    std::sort(order.begin(), order.end(), [](const of_type& a, const of_type& b) {
+      return a.sum.bytes != b.sum.bytes ? a.sum.bytes > b.sum.bytes : a.sum.type < b.sum.type;
+    });
     for (of_type& t : order) {
       std::vector<nvm_gc_step> steps;
       if (ways) way(*ways, t.example, steps);

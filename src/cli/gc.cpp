@@ -57,6 +57,7 @@ constexpr std::string_view examples[] = {"holdfast gc --dry-run cache.nvm", "hol
 
 std::string field_at(const pool_type& type, std::uint64_t at) {
   std::vector<object::named_field> fields;
+  fields.reserve(type.fields.size());
   for (const pool_field& f : type.fields) fields.push_back({f.name, f.at.offset, f.at.bytes, f.at.count, f.at.inner});
   return object::field_name_at(fields, type.facts.size, at);
 }

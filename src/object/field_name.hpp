@@ -57,6 +57,7 @@ struct named_field {
 // The same of a record that was read.
 [[nodiscard]] inline std::string field_name_at(const layout::type_record& r, std::uint64_t at) {
   std::vector<named_field> fields;
+  fields.reserve(r.fields);
   for (std::uint32_t i = 0; i < r.fields; ++i) {
     const layout::type_field& f = fields_of(r)[i];
     fields.push_back({text_at(r, f.name), f.offset, f.element_bytes, f.count, f.inner});
