@@ -1,5 +1,6 @@
 // What the compiler finds out about durable types; layouts.txt is what it must be, in C and in C++.
 // clang-format off: comments belong to lines, and NVM_STRUCT is no macro to it
+#include <nvm/describe.h>
 #include <nvm/nvm.h>
 #include <stdbool.h>
 
@@ -58,6 +59,75 @@ NVM_STRUCT __attribute__((packed, aligned(4))) packed {
   char c;
   short d[];
 };
+
+NVM_STRUCT bits {
+  unsigned a : 3;
+  unsigned : 7;
+  unsigned long b : 30;
+  NVM_PTR(Node) to;
+  struct {
+    byte c : 1;
+    byte : 0;
+    bool d : 1;
+  } many[2];
+  int e : 5;
+  short f;
+  struct {
+    signed char g : 2;
+  };
+};
+
+enum { is_number, is_node, is_pair };
+NVM_STRUCT value {
+  unsigned char kind : 3;
+  NVM_WEAK_PTR(Node) up;
+  union {
+    long n;
+    NVM_PTR(Node) p[2];
+    struct {
+      char c;
+      NVM_PTR(Node) q;
+    } s;
+    byte flag : 1;
+  } u NVM_UNION_TAG(kind == is_node ? 1 : kind > 0x1 || -kind < 0 ? 2 : 0);
+  struct {
+    struct {
+      short which;
+    } inner;
+    union NVM_UNION_TAG(inner.which - 1) {
+      NVM_PTR(Node) only;
+      double d;
+    };
+  } many[2];
+};
+
+struct slot {
+  int n;
+  union {
+    long number;
+    NVM_PTR(Node) node;
+  } u;
+};
+union self {
+  unsigned long bits;
+  NVM_PTR(Node) node;
+};
+static void visit(const void *object, nvm_visit *to) { nvm_visit_field(to, object, NVM_FIELD_POINTER); }
+NVM_VISIT(struct slot, visit);
+NVM_VISIT(union self, visit);
+NVM_STRUCT seen {
+  struct slot one;
+  union self two[2];
+  struct slot many[2];
+};
+NVM_STRUCT whole {
+  NVM_PTR(Node) declared;
+  union {
+    long number;
+    NVM_WEAK_PTR(Node) node;
+  };
+};
+NVM_VISIT(struct whole, visit);
 
 typedef struct everything all;
 typedef Node node_type;

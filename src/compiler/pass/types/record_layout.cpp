@@ -4,11 +4,15 @@
 #include <clang/AST/DeclTemplate.h>
 #include <clang/AST/RecordLayout.h>
 #include <clang/Basic/SourceManager.h>
-#include <llvm/ADT/SmallPtrSet.h>
+#include <llvm/ADT/SmallVector.h>
 
 #include <optional>
 
+#include "object/union_tag.hpp"
+#include "tag_expression.hpp"
+
 using namespace clang;
+using llvm::StringRef;
 
 namespace nvm::compiler {
 namespace {
@@ -18,8 +22,8 @@ using problem = layout_finding::problem;
 
 // The first pointer in a type, from there on: "first._M_p"; "" if it is the type itself.  Nothing: the type is bytes.
 // `allowed`: pointers of these types are none.
-using pointer_types = llvm::SmallPtrSet<const Type*, 4>;
-std::optional<std::string> pointer_in(QualType type, const pointer_types& allowed = {});
+using pointer_types = llvm::SmallDenseMap<const Type*, pointer_mark, 4>;
+std::optional<std::string> pointer_in(QualType type, const pointer_types& allowed = pointer_types{});
 
 std::optional<std::string> pointer_in(const RecordDecl& record, const pointer_types& allowed) {
   const auto* plus = dyn_cast<CXXRecordDecl>(&record);
@@ -58,20 +62,48 @@ void collect_marked(QualType type, pointer_types& marked) {
   if (t == nullptr) return;
   for (const TemplateArgument& a : t->template_arguments()) {
     if (a.getKind() != TemplateArgument::Type) continue;
-    if (a.getAsType()->isPointerType() && is_marked(a.getAsType())) {
-      marked.insert(a.getAsType().getCanonicalType().getUnqualifiedType().getTypePtr());
+    if (a.getAsType()->isPointerType() && mark_of(a.getAsType()) != pointer_mark::none) {
+      const Type* pointer = a.getAsType().getCanonicalType().getUnqualifiedType().getTypePtr();
+      marked.try_emplace(pointer, mark_of(a.getAsType()));
     }
     collect_marked(a.getAsType(), marked);
   }
 }
 
+// nvm::weak<T> or nvm::p<T>: its name and T.
+struct field_class {
+  StringRef name;
+  QualType of;
+};
+field_class field_class_of(QualType type) {
+  const auto* s = dyn_cast_or_null<ClassTemplateSpecializationDecl>(type->getAsCXXRecordDecl());
+  if (s == nullptr || s->getTemplateArgs().size() != 1 || (s->getName() != "p" && s->getName() != "weak")) return {};
+  const auto* space = dyn_cast<NamespaceDecl>(s->getDeclContext());
+  if (space == nullptr || space->getName() != "nvm" || !space->getParent()->isTranslationUnit()) return {};
+  const TemplateArgument& t = s->getTemplateArgs()[0];
+  if (t.getKind() != TemplateArgument::Type) return {};
+  return {s->getName(), t.getAsType()};
+}
+
+// The text of NVM_UNION_TAG, of the field or of its type; nothing: none.
+std::optional<StringRef> tag_text(const Decl* d) {
+  if (d == nullptr) return std::nullopt;
+  for (const auto* a : d->specific_attrs<AnnotateAttr>()) {
+    StringRef text = a->getAnnotation();
+    if (text.consume_front("nvm_union_tag:")) return text;
+  }
+  return std::nullopt;
+}
+
 class describer {
  public:
-  describer(const ASTContext& c, object::type_description& out, const std::function<void(const layout_finding&)>& tell)
-      : c_{c}, out_{out}, tell_{tell} {}
+  describer(const ASTContext& c, const unit_facts& facts, object::type_description& out,
+            const std::function<void(const layout_finding&)>& tell)
+      : c_{c}, facts_{facts}, out_{out}, tell_{tell} {}
 
   void record(const RecordDecl& r, std::uint64_t offset, const std::string& prefix, unsigned depth, bool last) {
     const ASTRecordLayout& l = c_.getASTRecordLayout(&r);
+    const scope here{*this, r, offset, depth};
     if (const auto* plus = dyn_cast<CXXRecordDecl>(&r)) {
       if (plus->isDynamicClass()) return wrong(problem::dynamic_class, &r, prefix);
       for (const CXXBaseSpecifier& b : plus->bases()) {
@@ -82,15 +114,16 @@ class describer {
       }
     }
     unsigned number = 0;
+    bit_run bits;
     for (const FieldDecl* f : r.fields()) {
       ++number;
       const std::uint64_t at = offset + l.getFieldOffset(f->getFieldIndex()) / 8;
       std::string name = prefix + f->getNameAsString();
-      if (f->isUnnamedBitField()) continue;
       if (f->isBitField()) {
-        wrong(problem::bit_field, f, name);
+        if (!f->isUnnamedBitField()) bits.take(*f, offset * 8 + l.getFieldOffset(f->getFieldIndex()), c_, prefix);
         continue;
       }
+      leave(bits);
       const bool anonymous = f->isAnonymousStructOrUnion();
       const bool at_end = last && f->getFieldIndex() + 1 == l.getFieldCount();
       if (anonymous && f->getType()->isStructureOrClassType()) {
@@ -100,6 +133,7 @@ class describer {
       if (f->getName().empty()) name = prefix + "(" + std::to_string(number) + ")";
       field(f->getType(), f, at, name, depth, at_end);
     }
+    leave(bits);
   }
 
   void field(QualType type, const NamedDecl* where, std::uint64_t offset, const std::string& name, unsigned depth,
@@ -109,7 +143,7 @@ class describer {
     bool marker = false;
     for (bool outermost = true;; outermost = false) {
       if (const QualType inner = announced_type(type); !inner.isNull()) {
-        announced_ = true;
+        announced_ = field_class_of(type).name == "weak" ? pointer_mark::weak : pointer_mark::strong;
         type = inner;
         continue;
       }
@@ -133,7 +167,8 @@ class describer {
       }
       type = array->getElementType();
     }
-    const bool announced = std::exchange(announced_, false);
+    const pointer_mark announced = std::exchange(announced_, pointer_mark::none);
+    const bool as_one = std::exchange(as_one_, false);
     if (type->isIncompleteType()) return;
     std::uint64_t size = bytes(c_.getTypeSizeInChars(type->isReferenceType() ? c_.VoidPtrTy : type));
     if (size == 0) return;
@@ -156,7 +191,7 @@ class describer {
       if (where != nullptr) warn(problem::member_pointer, where, name);
     } else if (const RecordDecl* r = type->getAsRecordDecl()) {
       const library_scope scope{*this, *r, type, where, name};
-      return aggregate(*r, where, f, name, depth, last);
+      return aggregate(*r, where, f, name, depth, last, as_one);
     } else {
       scalar(type, f);
     }
@@ -167,11 +202,39 @@ class describer {
 
   // Objects that are arrays of numbers, or of pointers: these of objects of the pool.
   void element(QualType type) {
-    announced_ = true;
+    announced_ = pointer_mark::strong;
     field(type, nullptr, 0, "", 0, false);
   }
 
  private:
+  // Neighbouring bit-fields: the bytes that they share, named "a:0+3|b:3+5" by the first bit and the width of each.
+  struct bit_run {
+    std::string name;
+    std::uint64_t from = 0, to = 0;  // bytes
+
+    void take(const FieldDecl& f, std::uint64_t bit, const ASTContext& c, const std::string& prefix) {
+      const unsigned width = f.getBitWidthValue(c);
+      if (name.empty()) {
+        from = bit / 8;
+        name = prefix;
+      } else {
+        name += '|';
+      }
+      to = (bit + width + 7) / 8;
+      name += f.getNameAsString() + ":" + std::to_string(bit - from * 8) + "+" + std::to_string(width);
+    }
+  };
+  void leave(bit_run& bits) {
+    if (bits.name.empty()) return;
+    layout::type_field f{};
+    f.offset = bits.from;
+    f.element_bytes = bits.to - bits.from;
+    f.count = 1;
+    f.kind = field_kind::bytes;
+    add(f, bits.name);
+    bits = {};
+  }
+
   static std::uint64_t bytes(CharUnits u) { return static_cast<std::uint64_t>(u.getQuantity()); }
   void add(const layout::type_field& f, const std::string& name) { out_.fields.push_back({f, name}); }
   void wrong(problem p, const NamedDecl* where, const std::string& name) {
@@ -238,37 +301,186 @@ class describer {
     return r.isUnion() || has_bit_field(r) || (plus != nullptr && plus->isDynamicClass());
   }
 
-  void pointer(QualType type, bool announced, const NamedDecl* where, const std::string& name, layout::type_field& f) {
+  void pointer(QualType type, pointer_mark announced, const NamedDecl* where, const std::string& name,
+               layout::type_field& f) {
     const QualType to = type->isBlockPointerType() ? c_.VoidTy : type->getPointeeType();
-    const bool durable =
-        announced || is_marked(type) || marked_.contains(type.getCanonicalType().getUnqualifiedType().getTypePtr());
-    f.kind = durable ? field_kind::pointer : field_kind::volatile_pointer;
+    pointer_mark mark = announced;
+    if (mark == pointer_mark::none) mark = mark_of(type);
+    if (mark == pointer_mark::none) mark = marked_.lookup(type.getCanonicalType().getUnqualifiedType().getTypePtr());
+    f.kind = mark == pointer_mark::none     ? field_kind::volatile_pointer
+             : mark == pointer_mark::strong ? field_kind::pointer
+                                            : field_kind::weak_pointer;
     if (!to->isFunctionType()) f.target = target_id(c_, to);
-    if (durable || where == nullptr || is_meant_volatile(*where)) return;
+    if (mark != pointer_mark::none || where == nullptr || is_meant_volatile(*where)) return;
     warn(to->isFunctionType() ? problem::code_pointer : problem::plain_pointer, where, name);
   }
 
   void aggregate(const RecordDecl& r, const NamedDecl* where, layout::type_field f, const std::string& name,
-                 unsigned depth, bool last) {
+                 unsigned depth, bool last, bool as_one) {
     if (is_taken_for_bytes(r)) {
       f.kind = field_kind::bytes;
       return add(f, name);
     }
-    if (r.isUnion()) {
-      if (has_pointer(c_.getRecordType(&r))) return wrong(problem::pointer_union, where, name);
-      f.kind = field_kind::bytes;
-      return add(f, name);
+    if (const auto v = facts_.visited.find(r.getCanonicalDecl()); v != facts_.visited.end() && !visited_) {
+      return visited(r, v->second, f, name, depth);
     }
-    if (f.count == 1) return record(r, f.offset, name + ".", depth, last);
-    if (depth + 1 >= layout::type_depth_max) return wrong(problem::too_deep, where, name);
+    if (r.isUnion()) return union_of(r, where, f, name, depth);
+    if (f.count == 1 && !as_one) return record(r, f.offset, name + ".", depth, last);
     f.kind = field_kind::structure;
+    container(f, name, depth, where, [&] { record(r, 0, name + ".", depth + 1, false); });
+  }
+
+  // A field, and what lies in it.
+  template <class Fill>
+  std::size_t container(const layout::type_field& f, const std::string& name, unsigned depth, const NamedDecl* where,
+                        Fill&& fill) {
     const std::size_t at = out_.fields.size();
+    if (depth + 1 >= layout::type_depth_max) {
+      wrong(problem::too_deep, where, name);
+      return at;
+    }
     add(f, name);
-    record(r, 0, name + ".", depth + 1, false);
+    fill();
     const std::size_t inner = out_.fields.size() - at - 1;
     // A structure of padding alone is stored as bytes.
-    if (inner == 0) out_.fields[at].place.kind = field_kind::bytes;
+    if (inner == 0 && f.kind != field_kind::by_visitor) out_.fields[at].place.kind = field_kind::bytes;
     out_.fields[at].place.inner = static_cast<std::uint32_t>(inner);
+    return at;
+  }
+
+  void visited(const RecordDecl& r, std::uint32_t id, layout::type_field f, const std::string& name, unsigned depth) {
+    f.kind = field_kind::by_visitor;
+    f.target = id;
+    visited_ = true;
+    container(f, name, depth, nullptr, [&] {
+      if (!r.isUnion()) record(r, 0, name.empty() ? "" : name + ".", depth + 1, false);
+    });
+    visited_ = false;
+  }
+
+  void union_of(const RecordDecl& r, const NamedDecl* where, layout::type_field f, const std::string& name,
+                unsigned depth) {
+    f.kind = field_kind::bytes;
+    if (visited_ || !has_pointer(c_.getRecordType(&r))) return add(f, name);
+    std::optional<StringRef> text = tag_text(where);
+    if (!text) text = tag_text(&r);
+    if (!text) return wrong(problem::pointer_union, where, name);
+    const compiled_tag tag = compile_tag(*text, [&](llvm::ArrayRef<StringRef> path) { return meaning(path, depth); });
+    if (!tag.wrong.empty()) return wrong_tag(where, name, tag.wrong);
+    if (!object::union_tag::read(tag.tag, room_at(depth))) return wrong_tag(where, name, "it is too complicated");
+    f.kind = field_kind::tagged_union;
+    bool whole = true;
+    const std::size_t at = container(f, name, depth, where, [&] { whole = members(r, name, depth); });
+    if (!whole) return wrong(problem::pointer_union, where, name);
+    if (at < out_.fields.size()) out_.fields[at].tag = tag.tag;
+  }
+  // One field for each member, in their order.  False: there is one of no bytes.
+  bool members(const RecordDecl& r, const std::string& name, unsigned depth) {
+    unsigned number = 0;
+    const scope here{*this, r, 0, depth + 1};
+    for (const FieldDecl* m : r.fields()) {
+      ++number;
+      const std::string given = m->getName().empty() ? "(" + std::to_string(number) + ")" : m->getNameAsString();
+      const std::string inner = name + "." + given;
+      const std::size_t before = out_.fields.size();
+      if (m->isBitField()) {
+        if (m->isUnnamedBitField()) continue;
+        bit_run bits;
+        bits.take(*m, 0, c_, name + ".");
+        leave(bits);
+      } else {
+        as_one_ = true;
+        field(m->getType(), m, 0, inner, depth + 1, false);
+        as_one_ = false;
+      }
+      if (out_.fields.size() == before) return !good_;
+    }
+    return true;
+  }
+  void wrong_tag(const NamedDecl* where, const std::string& name, const std::string& what) {
+    good_ = false;
+    tell_({problem::union_tag, library_ == nullptr ? where : library_, name, what});
+  }
+
+  // The structures around what is being described, from the inside out, and where they begin in the structure that is
+  // an object or an element.
+  struct scope {
+    scope(describer& d, const RecordDecl& r, std::uint64_t offset, unsigned depth)
+        : d_{d}, record{r}, offset{offset}, depth{depth}, outer{d.scope_} {
+      d.scope_ = this;
+    }
+    ~scope() { d_.scope_ = outer; }
+    scope(const scope&) = delete;
+    scope& operator=(const scope&) = delete;
+
+    describer& d_;
+    const RecordDecl& record;
+    std::uint64_t offset;
+    unsigned depth;
+    const scope* outer;
+  };
+  // Bytes of the outermost structure of this depth.
+  [[nodiscard]] std::uint64_t room_at(unsigned depth) const {
+    std::uint64_t room = 0;
+    for (const scope* s = scope_; s != nullptr && s->depth == depth; s = s->outer) {
+      room = s->offset + bytes(c_.getASTRecordLayout(&s->record).getSize());
+    }
+    return room;
+  }
+  // What a name in a tag means: an integer field of a structure around the union, or an enumerator.
+  [[nodiscard]] std::optional<std::string> meaning(llvm::ArrayRef<StringRef> path, unsigned depth) const {
+    for (const scope* s = scope_; s != nullptr && s->depth == depth; s = s->outer) {
+      if (const auto place = place_of(s->record, path, s->offset * 8)) return load_of(*place, room_at(depth));
+    }
+    if (const auto number = facts_.enumerator(path)) return std::to_string(*number);
+    return std::nullopt;
+  }
+  struct bit_place {
+    std::uint64_t bit;
+    unsigned width;
+    bool is_signed;
+    bool whole;  // no bit-field
+  };
+  [[nodiscard]] std::optional<bit_place> place_of(const RecordDecl& r, llvm::ArrayRef<StringRef> path,
+                                                  std::uint64_t bit) const {
+    const ASTRecordLayout& l = c_.getASTRecordLayout(&r);
+    if (const auto* plus = dyn_cast<CXXRecordDecl>(&r)) {
+      for (const CXXBaseSpecifier& b : plus->bases()) {
+        const CXXRecordDecl& base = *b.getType()->getAsCXXRecordDecl();
+        const std::uint64_t at = bytes(l.getBaseClassOffset(&base));
+        if (const auto found = place_of(base, path, bit + at * 8)) return found;
+      }
+    }
+    for (const FieldDecl* f : r.fields()) {
+      const std::uint64_t at = bit + l.getFieldOffset(f->getFieldIndex());
+      QualType type = f->getType();
+      if (const QualType inner = announced_type(type); !inner.isNull()) type = inner;
+      if (const auto* atomic = type->getAs<AtomicType>()) type = atomic->getValueType();
+      const RecordDecl* inner = type->getAsRecordDecl();
+      if (f->isAnonymousStructOrUnion()) {
+        if (const auto found = place_of(*inner, path, at)) return found;
+        continue;
+      }
+      if (f->getName() != path.front()) continue;
+      if (path.size() > 1) return inner == nullptr ? std::nullopt : place_of(*inner, path.drop_front(), at);
+      if (!type->isIntegralOrEnumerationType()) return std::nullopt;
+      const auto size = static_cast<unsigned>(c_.getTypeSize(type));
+      const unsigned width = f->isBitField() ? f->getBitWidthValue(c_) : size;
+      if (width == 0 || width > 64) return std::nullopt;
+      return bit_place{at, width, type->isSignedIntegerOrEnumerationType(), !f->isBitField()};
+    }
+    return std::nullopt;
+  }
+  static std::optional<std::string> load_of(const bit_place& p, std::uint64_t room) {
+    std::uint64_t at = p.bit / 8;
+    const std::uint64_t last = (p.bit + p.width + 7) / 8;
+    std::uint64_t size = 1;
+    while (size < last - at) size *= 2;
+    if (at + size > room) at = room < size ? at : room - size;
+    if (size > 8) return std::nullopt;
+    std::string text = (p.is_signed ? "s" : "u") + std::to_string(size) + "@" + std::to_string(at);
+    if (!p.whole) text += ":" + std::to_string(p.bit - at * 8) + "+" + std::to_string(p.width);
+    return text;
   }
 
   void scalar(QualType type, layout::type_field& f) {
@@ -303,29 +515,41 @@ class describer {
   }
 
   const ASTContext& c_;
+  const unit_facts& facts_;
   object::type_description& out_;
   const std::function<void(const layout_finding&)>& tell_;
   const NamedDecl* library_ = nullptr;  // the program's field that is of a library's type, while that is described
   pointer_types marked_{};              // of that field: NVM_PTR in its template arguments
-  bool announced_ = false;
+  pointer_mark announced_ = pointer_mark::none;
+  bool as_one_ = false;   // a structure is one field, also if there is one of it
+  bool visited_ = false;  // inside of a type with a visitor
+  const scope* scope_ = nullptr;
   bool good_ = true;
 };
 
 }  // namespace
 
-bool is_mark(const BTFTypeTagAttr& tag) { return tag.getBTFTypeTag() == "nvm_ptr"; }
+pointer_mark mark_of(const BTFTypeTagAttr& tag) {
+  if (tag.getBTFTypeTag() == "nvm_ptr") return pointer_mark::strong;
+  return tag.getBTFTypeTag() == "nvm_weak_ptr" ? pointer_mark::weak : pointer_mark::none;
+}
 
-bool is_marked(QualType type) {
-  // One layer of sugar at a time: the mark is one of them.
+pointer_mark mark_of(QualType type) {
+  // One layer of sugar at a time: the mark is one of them.  In C++ Clang does not say which annotation a type has, and
+  // no other annotates types of pointers: one is NVM_PTR, two are NVM_WEAK_PTR.
+  unsigned annotations = 0;
   for (;;) {
     const auto* a = dyn_cast<AttributedType>(type.getTypePtr());
-    if (a != nullptr && a->getAttrKind() == attr::AnnotateType) return true;  // C++
+    if (a != nullptr && a->getAttrKind() == attr::AnnotateType && ++annotations == 2) return pointer_mark::weak;
     if (const auto* p = dyn_cast<PointerType>(type.getTypePtr())) {
       const auto* tag = p->getPointeeType()->getAs<BTFTagAttributedType>();  // C
-      return tag != nullptr && is_mark(*tag->getAttr());
+      if (tag != nullptr) return mark_of(*tag->getAttr());
+      return annotations == 0 ? pointer_mark::none : pointer_mark::strong;
     }
-    const QualType inner = type->getLocallyUnqualifiedSingleStepDesugaredType();
-    if (inner.getTypePtr() == type.getTypePtr()) return false;
+    const QualType inner = a != nullptr ? a->getModifiedType() : type->getLocallyUnqualifiedSingleStepDesugaredType();
+    if (inner.getTypePtr() == type.getTypePtr()) {
+      return annotations == 0 ? pointer_mark::none : pointer_mark::strong;
+    }
     type = inner;
   }
 }
@@ -351,13 +575,8 @@ bool is_durable(const RecordDecl& record) {
 }
 
 QualType announced_type(QualType type) {
-  const auto* record = type->getAsCXXRecordDecl();
-  const auto* s = dyn_cast_or_null<ClassTemplateSpecializationDecl>(record);
-  if (s == nullptr || s->getName() != "p" || s->getTemplateArgs().size() != 1) return {};
-  const auto* space = dyn_cast<NamespaceDecl>(s->getDeclContext());
-  if (space == nullptr || space->getName() != "nvm" || !space->getParent()->isTranslationUnit()) return {};
-  const TemplateArgument& t = s->getTemplateArgs()[0];
-  return t.getKind() == TemplateArgument::Type ? t.getAsType() : QualType{};
+  const field_class f = field_class_of(type);
+  return f.name == "weak" ? type->getAsCXXRecordDecl()->getASTContext().getPointerType(f.of) : f.of;
 }
 
 std::string canonical_name(const ASTContext& context, QualType type) {
@@ -382,13 +601,14 @@ bool is_scalar_data(QualType type) {
   return type->isArithmeticType() || type->isEnumeralType() || type->isVectorType();
 }
 
-bool describe_type(const ASTContext& context, QualType type, object::type_description& out,
+bool describe_type(const ASTContext& context, QualType type, const unit_facts& facts, object::type_description& out,
                    const std::function<void(const layout_finding&)>& tell) {
   out.name = canonical_name(context, type);
   out.size = static_cast<std::uint64_t>(context.getTypeSizeInChars(type).getQuantity());
   out.align = static_cast<std::uint32_t>(context.getTypeAlignInChars(type).getQuantity());
-  describer d{context, out, tell};
-  if (const RecordDecl* r = type->getAsRecordDecl(); r != nullptr && !r->isUnion()) {
+  describer d{context, facts, out, tell};
+  const RecordDecl* r = type->getAsRecordDecl();
+  if (r != nullptr && !r->isUnion() && !facts.visited.contains(r->getCanonicalDecl())) {
     d.record(*r, 0, "", 0, true);
   } else {
     d.element(type);

@@ -7,22 +7,28 @@
 #include <clang/AST/DeclCXX.h>
 #include <clang/AST/Type.h>
 
+#include <llvm/ADT/ArrayRef.h>
+#include <llvm/ADT/DenseMap.h>
+#include <llvm/ADT/StringRef.h>
+
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "object/type_map_writer.hpp"
 
 namespace nvm::compiler {
 
-// Declared NVM_PTR.  In C++ Clang does not say which annotation a type has; no other annotates types of pointers.
-[[nodiscard]] bool is_mark(const clang::BTFTypeTagAttr& tag);
-[[nodiscard]] bool is_marked(clang::QualType pointer);
+// How a pointer is declared: NVM_PTR, NVM_WEAK_PTR, or neither.
+enum class pointer_mark { none, strong, weak };
+[[nodiscard]] pointer_mark mark_of(const clang::BTFTypeTagAttr& tag);
+[[nodiscard]] pointer_mark mark_of(clang::QualType pointer);
 // Declared NVM_VOLATILE_PTR.
 [[nodiscard]] bool is_meant_volatile(const clang::NamedDecl& field);
 
 // Declared NVM_STRUCT, here or in another declaration.
 [[nodiscard]] bool is_durable(const clang::RecordDecl& record);
-// nvm::p<T>, the C++ interface's field that announces its changes: T; else null.
+// nvm::p<T> and nvm::weak<T>, the C++ interface's fields that announce their changes: T and T *; else null.
 [[nodiscard]] clang::QualType announced_type(clang::QualType type);
 // The name that its type id is made from: qualified, without `struct`, without what the source does not say.
 [[nodiscard]] std::string canonical_name(const clang::ASTContext& context, clang::QualType type);
@@ -33,8 +39,8 @@ namespace nvm::compiler {
 
 struct layout_finding {
   enum class problem {
-    bit_field,        // error
     pointer_union,    // error
+    union_tag,        // error
     dynamic_class,    // error
     inner_flexible,   // error
     too_deep,         // error
@@ -47,13 +53,20 @@ struct layout_finding {
   problem what;
   const clang::NamedDecl* where;
   std::string name;  // of the field, from the durable type on
-  // library_type: the type, as the program names it, and the pointer in it, from there on.
+  // library_type: the type, as the program names it, and the pointer in it, from there on; union_tag: what is wrong.
   std::string type{};
   std::string pointer{};
 };
 
+// What the rest of the translation unit says about layouts.
+struct unit_facts {
+  // The canonical declarations of types with visitors (NVM_VISIT), and their ids.
+  llvm::DenseMap<const clang::TagDecl*, std::uint32_t> visited;
+  std::function<std::optional<std::int64_t>(llvm::ArrayRef<llvm::StringRef> path)> enumerator;
+};
+
 // The layout of a complete type that depends on no template parameter.  False: a finding was an error.
-[[nodiscard]] bool describe_type(const clang::ASTContext& context, clang::QualType type, object::type_description& out,
-                                 const std::function<void(const layout_finding&)>& tell);
+[[nodiscard]] bool describe_type(const clang::ASTContext& context, clang::QualType type, const unit_facts& facts,
+                                 object::type_description& out, const std::function<void(const layout_finding&)>& tell);
 
 }  // namespace nvm::compiler

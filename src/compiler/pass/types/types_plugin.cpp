@@ -120,7 +120,7 @@ class unit_reader : public RecursiveASTVisitor<unit_reader> {
 
   bool VisitPointerTypeLoc(PointerTypeLoc l) {
     const auto tag = l.getPointeeLoc().getAsAdjusted<BTFTagAttributedTypeLoc>();
-    if (!tag.isNull() && tag.getAttr() != nullptr && is_mark(*tag.getAttr())) {
+    if (!tag.isNull() && tag.getAttr() != nullptr && mark_of(*tag.getAttr()) != pointer_mark::none) {
       check_target(tag.getWrappedLoc().getType(), l.getBeginLoc());
     }
     return true;
@@ -128,20 +128,17 @@ class unit_reader : public RecursiveASTVisitor<unit_reader> {
 
   // NVM_TYPE_ID in C, and in C++.
   bool VisitChooseExpr(ChooseExpr* e) {
-    const auto* size = dyn_cast<UnaryExprOrTypeTraitExpr>(e->getRHS()->IgnoreParenCasts());
-    if (size == nullptr || size->getKind() != UETT_SizeOf || size->isArgumentType()) return true;
-    const auto* text = dyn_cast<StringLiteral>(size->getArgumentExpr()->IgnoreParens());
-    if (text == nullptr || text->getCharByteWidth() != 1) return true;
-    StringRef t = text->getString();
-    if (t.consume_front("nvm_type_id:")) named_.push_back({t.str(), e->getBeginLoc(), context_});
+    if (const StringRef t = text_of_id(e); !t.empty()) named_.push_back({t.str(), e->getBeginLoc(), context_});
     return true;
   }
   bool VisitCallExpr(CallExpr* e) {
     const FunctionDecl* f = e->getDirectCallee();
     if (f == nullptr || f->getIdentifier() == nullptr) return true;
-    if (f->getName() == "nvm_type_id_of_name" && e->getNumArgs() == 1) {
-      const auto* text = dyn_cast<StringLiteral>(e->getArg(0)->IgnoreParenImpCasts());
-      if (text != nullptr) named_.push_back({text->getString().str(), e->getBeginLoc(), context_});
+    if (f->getName() == "nvm_type_id_of_name") {
+      if (const StringRef t = text_of_id(e); !t.empty()) named_.push_back({t.str(), e->getBeginLoc(), context_});
+    } else if (f->getName() == "nvm_register_visitor" && e->getNumArgs() == 2) {
+      const StringRef t = text_of_id(e->getArg(0)->IgnoreImpCasts());
+      if (!t.empty()) visits_.push_back({t.str(), e->getBeginLoc(), context_});
     } else if (f->getName() == "nvm_pool_set_root" && e->getNumArgs() == 2) {
       const StringRef target = values_.target_of(e->getArg(1));
       if (!target.empty()) {
@@ -176,7 +173,19 @@ class unit_reader : public RecursiveASTVisitor<unit_reader> {
     return true;
   }
 
+  bool VisitEnumConstantDecl(EnumConstantDecl* d) {
+    enumerators_[d->getName()].push_back(d);
+    return true;
+  }
+
   void finish() {
+    facts_.enumerator = [&](llvm::ArrayRef<StringRef> path) { return enumerator(path); };
+    for (const named_id& n : visits_) {
+      const QualType type = parse(n.text, n);
+      const RecordDecl* r = type.isNull() ? nullptr : type->getAsRecordDecl();
+      if (r == nullptr) continue;
+      facts_.visited.try_emplace(r->getCanonicalDecl(), layout::type_id_of(n.text.c_str()));
+    }
     for (const RecordDecl* d : durable_) add_layout(c_.getRecordType(d), d->getLocation());
     for (const named_id& n : named_) resolve(n);
     if (c_.getDiagnostics().hasErrorOccurred() || writer_.empty()) return;
@@ -219,7 +228,7 @@ class unit_reader : public RecursiveASTVisitor<unit_reader> {
     if (to->isVoidType() || is_scalar_data(to) || !announced_type(to).isNull()) return;
     while (const auto* array = to->getAsArrayTypeUnsafe()) to = array->getElementType();
     if (to->isPointerType()) {
-      if (is_marked(to)) return;
+      if (mark_of(to) != pointer_mark::none) return;
       warn(group::plain_pointer, at,
            "NVM_PTR to plain pointers (%0), which may point outside of the pool; write NVM_PTR(NVM_PTR(...))")
           << to;
@@ -301,16 +310,54 @@ class unit_reader : public RecursiveASTVisitor<unit_reader> {
 
   // ---- layouts ----
 
+  // The text of an NVM_TYPE_ID in C, or in C++; empty: it is none.
+  static StringRef text_of_id(const Expr* e) {
+    if (const auto* choose = dyn_cast<ChooseExpr>(e)) {
+      const auto* size = dyn_cast<UnaryExprOrTypeTraitExpr>(choose->getRHS()->IgnoreParenCasts());
+      if (size == nullptr || size->getKind() != UETT_SizeOf || size->isArgumentType()) return {};
+      const auto* text = dyn_cast<StringLiteral>(size->getArgumentExpr()->IgnoreParens());
+      if (text == nullptr || text->getCharByteWidth() != 1) return {};
+      StringRef t = text->getString();
+      return t.consume_front("nvm_type_id:") ? t : StringRef{};
+    }
+    const auto* call = dyn_cast<CallExpr>(e);
+    if (call == nullptr || call->getNumArgs() != 1) return {};
+    const auto* text = dyn_cast<StringLiteral>(call->getArg(0)->IgnoreParenImpCasts());
+    return text == nullptr ? StringRef{} : text->getString();
+  }
+
+  // The value of an enumerator: the last part of its name is unique, or the parts before it are those around it.
+  std::optional<std::int64_t> enumerator(llvm::ArrayRef<StringRef> path) const {
+    const auto found = enumerators_.find(path.back());
+    if (found == enumerators_.end()) return std::nullopt;
+    for (const EnumConstantDecl* d : found->second) {
+      const DeclContext* around = d->getDeclContext();
+      bool fits = true;
+      for (std::size_t i = path.size() - 1; fits && i-- > 0;) {
+        // An enumerator of C++ may be named without its enumeration.
+        const auto* named = dyn_cast<NamedDecl>(around);
+        if (named != nullptr && isa<EnumDecl>(named) && named->getName() != path[i]) {
+          around = around->getParent();
+          named = dyn_cast<NamedDecl>(around);
+        }
+        fits = named != nullptr && named->getDeclName().isIdentifier() && named->getName() == path[i];
+        if (fits) around = around->getParent();
+      }
+      if (fits) return d->getInitVal().getExtValue();
+    }
+    return std::nullopt;
+  }
+
   void found(const layout_finding& f, QualType type, SourceLocation at) {
     using problem = layout_finding::problem;
     const SourceLocation where = f.where == nullptr ? at : f.where->getLocation();
     const std::string in = "'" + f.name + "' of durable %0 ";
     switch (f.what) {
-      case problem::bit_field:
-        error(where, in + "is a bit-field, which a type map cannot describe") << type;
-        break;
       case problem::pointer_union:
-        error(where, in + "is a union with a pointer: nobody can say when it is one") << type;
+        error(where, in + "is a union with a pointer: say with NVM_UNION_TAG or NVM_VISIT when it is one") << type;
+        break;
+      case problem::union_tag:
+        error(where, in + "has an NVM_UNION_TAG that says nothing: " + f.type) << type;
         break;
       case problem::dynamic_class:
         error(at, "durable %0 has virtual functions or bases, whose tables lie elsewhere in the next process") << type;
@@ -360,7 +407,7 @@ class unit_reader : public RecursiveASTVisitor<unit_reader> {
   void add_layout(QualType type, SourceLocation at) {
     if (type->isIncompleteType() || c_.getTypeSizeInChars(type).isZero()) return;
     object::type_description d;
-    if (!describe_type(c_, type, d, [&](const layout_finding& f) { found(f, type, at); })) return;
+    if (!describe_type(c_, type, facts_, d, [&](const layout_finding& f) { found(f, type, at); })) return;
     const std::uint32_t id = layout::type_id_of(d.name.c_str());
     if (writer_.add(d)) {
       announce(id, d.name, at);
@@ -385,6 +432,7 @@ class unit_reader : public RecursiveASTVisitor<unit_reader> {
     if (type.isNull() || type->isDependentType() || type->isFunctionType()) return;
     const RecordDecl* r = type->getAsRecordDecl();
     if (r != nullptr && !is_durable(*r)) {
+      if (facts_.visited.contains(r->getCanonicalDecl())) return;
       warn(group::type_id, n.where, "NVM_TYPE_ID of %0, which is not NVM_STRUCT: the pool will not know its layout")
           << type;
       return;
@@ -545,11 +593,14 @@ class unit_reader : public RecursiveASTVisitor<unit_reader> {
   }
   static void dump(const layout::type_field& f, const char* record) {
     static constexpr std::array<const char*, layout::field_kind_last + 1> kinds = {
-        "?", "signed", "unsigned", "bool", "char", "float", "pointer", "plain pointer", "bytes", "structure"};
+        "?",     "signed",    "unsigned",     "bool",           "char",       "float", "pointer", "plain pointer",
+        "bytes", "structure", "weak pointer", "static pointer", "by visitor", "union"};
     llvm::outs() << "  " << f.offset << ": " << record + f.name << ": ";
     if (f.count != 1) llvm::outs() << f.count << " x ";
     llvm::outs() << kinds[static_cast<std::uint32_t>(f.kind)] << " of " << f.element_bytes;
-    if (f.target != 0) llvm::outs() << " to 0x" << llvm::utohexstr(f.target, true);
+    if (layout::is_pointer(f.kind) && f.target != 0) llvm::outs() << " to 0x" << llvm::utohexstr(f.target, true);
+    if (f.kind == layout::field_kind::by_visitor) llvm::outs() << " of 0x" << llvm::utohexstr(f.target, true);
+    if (f.kind == layout::field_kind::tagged_union) llvm::outs() << " by (" << record + f.target << ")";
     if (f.inner != 0) llvm::outs() << " with " << f.inner;
     llvm::outs() << "\n";
   }
@@ -579,6 +630,9 @@ class unit_reader : public RecursiveASTVisitor<unit_reader> {
   volatile_values values_;
   std::vector<const RecordDecl*> durable_;
   std::vector<named_id> named_;
+  std::vector<named_id> visits_;
+  unit_facts facts_;
+  llvm::StringMap<SmallVector<const EnumConstantDecl*, 1>> enumerators_;
   llvm::StringMap<SmallVector<const TypeDecl*, 2>> by_name_;
   std::set<std::pair<std::string, const DeclContext*>> resolved_;
   std::map<std::uint32_t, std::pair<std::string, SourceLocation>> owners_;

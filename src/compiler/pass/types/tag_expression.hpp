@@ -1,0 +1,23 @@
+// The expression of NVM_UNION_TAG, from the words of C into those of a type map (object/union_tag.hpp).
+#pragma once
+
+#include <llvm/ADT/ArrayRef.h>
+#include <llvm/ADT/StringRef.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace nvm::compiler {
+
+// What the names of an expression are: {"a", "b"} for a.b.  In the words of a type map; nothing: unknown.
+using tag_names = std::function<std::optional<std::string>(llvm::ArrayRef<llvm::StringRef> path)>;
+
+// The tag; or, with `wrong`, what is wrong with the text, as the end of a sentence.
+struct compiled_tag {
+  std::string tag;
+  std::string wrong;
+};
+[[nodiscard]] compiled_tag compile_tag(llvm::StringRef text, const tag_names& names);
+
+}  // namespace nvm::compiler
