@@ -6,8 +6,8 @@
 //
 // --records objects of that many bytes with two pointers each.  From the call to its return, nothing to free: nvm_gc()
 // as a dry run, which also looks for what is unmarked, and GC_gcollect(), which leaves a part of that to later
-// allocations.  libgc looks at every word of an object unless it is told where pointers are ("typed").  Each system runs
-// in a process of its own.
+// allocations.  libgc looks at every word of an object unless it is told where pointers are ("typed").  Each system
+// runs in a process of its own.
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -5,10 +5,10 @@
  *   nvm_gc_report r;
  *   if (nvm_gc(pool, NULL, &r) == 0) printf("%llu objects freed\n", (unsigned long long)r.freed_objects);
  *
- * It follows the pointers that type maps describe (NVM_PTR, holdfast-cc): from the root, from objects that are held
- * (nvm_hold()), and through all that these lead to.  A pointer may lead anywhere into an object.  Never garbage: what
- * key-value stores, lock-free structures and regions consist of.  Their contents are bytes: an object that is named
- * only in a value of a store is garbage.
+ * It follows the pointers that type maps describe (NVM_PTR, NVM_WEAK_PTR, holdfast-cc): from the root, from objects
+ * that are held (nvm_hold()), and through all that these lead to.  A pointer may lead anywhere into an object.  Never
+ * garbage: what key-value stores, lock-free structures and regions consist of.  Their contents are bytes: an object
+ * that is named only in a value of a store is garbage.
  *
  * Threads.  A collection is at rest: from nvm_gc() until it returns no other thread begins a transaction in the pool,
  * and the program keeps no pointer to an object that neither the root leads to nor nvm_hold() names.  A transaction
@@ -59,8 +59,9 @@ typedef struct nvm_gc_options {
   /* 1: every aligned word of every object may be a pointer, also in stores and structures; types are not looked at.
    * For programs that cannot describe their types: what a number happens to look like stays. */
   uint32_t conservative;
-  /* 1: objects of types that nobody has described, nvm_strdup()'s among them, hold no pointers.  Without it one that
-   * can be reached is NVM_E_TYPE_MISMATCH, which names ids and counts, and nothing is freed. */
+  /* 1: objects of types that nobody has described hold no pointers, as if the pool said so (enum nvm_untyped).  Without
+   * it one that can be reached is NVM_E_TYPE_MISMATCH, which names ids and counts, and nothing is freed; so is one of a
+   * type whose visitor (NVM_VISIT) this program lacks.  Texts of nvm_strdup() never hold any. */
   uint32_t untyped;
   uint32_t ways; /* 1: finds out by which ways garbage was reached (nvm_gc_type.way): 24 bytes of memory an object */
   uint32_t reserved0;
@@ -98,10 +99,11 @@ typedef struct nvm_gc_report {
  * Cost: reads the page map, the headers of all extents and every object that can be reached once; a bit of volatile
  * memory for each 16 bytes that hold garbage or not, and 16 bytes for each garbage object.
  *
- * NVM_E_TX_OPEN: a transaction is open in the pool; NVM_E_BUSY: another collection runs, or another thread has committed
- * meanwhile; NVM_E_TYPE_MISMATCH: a type is not described, or the program opened the pool with NVM_TYPES_IGNORE and its
- * layouts differ; NVM_E_CORRUPT: metadata or an object's header fails its check: `holdfast check`; NVM_E_READ_ONLY;
- * NVM_E_FORKED; NVM_E_ENGINE: open with translated reads; NVM_E_NO_MEMORY: of volatile memory. */
+ * NVM_E_TX_OPEN: a transaction is open in the pool; NVM_E_BUSY: another collection runs, or another thread has
+ * committed meanwhile; NVM_E_TYPE_MISMATCH: a type is not described, or the program opened the pool with
+ * NVM_TYPES_IGNORE and its layouts differ; NVM_E_CORRUPT: metadata or an object's header fails its check: `holdfast
+ * check`; NVM_E_READ_ONLY; NVM_E_FORKED; NVM_E_ENGINE: open with translated reads; NVM_E_NO_MEMORY: of volatile
+ * memory. */
 NVM_API int nvm_gc(NVM_POOL *pool, const nvm_gc_options *options, nvm_gc_report *report);
 
 /* The object of the pool whose bytes hold address p: its payload, NULL if none does (NVM_E_BAD_POINTER).  Objects of

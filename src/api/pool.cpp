@@ -241,16 +241,12 @@ NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_ru
   pool->untyped_are_bytes = o.untyped == NVM_UNTYPED_BYTES;
   status met = relocate_if_needed(pool, o.relocation);
   if (met) met = bring_types(pool);
-  if (!met) {
-    const status& s = met;
-    report(about(pool->file->path(), s.error()));
-    if (created) pool->file->remove_name();
-    (void)nvm_pool_close(pool);
-    return nullptr;
+  if (met) {
+    watch_objects(*pool);
+    met = keep_untyped(*pool);
   }
-  watch_objects(*pool);
-  if (status s = keep_untyped(*pool); !s) {
-    report(about(pool->file->path(), s.error()));
+  if (!met) {
+    report(about(pool->file->path(), met.error()));
     if (created) pool->file->remove_name();
     (void)nvm_pool_close(pool);
     return nullptr;

@@ -25,8 +25,8 @@ class change {
   struct image {
     std::uint64_t rid = 0;
     const std::byte* before = nullptr;
-    std::uint64_t known = 0;   // bytes of `before`
-    std::uint64_t length = 0;  // of the region
+    std::uint64_t known = 0;     // bytes of `before`
+    std::uint64_t length = 0;    // of the region
     std::byte* after = nullptr;  // `before`, until it changes
     std::uint64_t after_bytes = 0;
     std::uint64_t after_room = 0;  // that `after` has; 0: it is `before`
@@ -76,7 +76,7 @@ class change {
   image* images_ = few_;
   unsigned count_ = 0, room_ = 4;
   std::uint32_t* slots_ = nullptr;  // of more than few_: numbers of images + 1 by region; 0: free
-  segment_set moving_;  // their versions are odd
+  segment_set moving_;              // their versions are odd
 };
 
 }  // namespace nvm::keyed::lewat

@@ -26,7 +26,7 @@ void each_value(const std::byte* bytes, const payload_place& o, const pointer_pl
     for (std::uint64_t at = 0; at + 8 <= o.bytes; at += 8) tell(at);
   } else if (const pointer_plan* plan = plans.known(o.type); plan != nullptr) {
     plan->each(bytes + o.at, o.bytes, [&](const pointer_word& w) {
-      if (w.kind == layout::field_kind::pointer) tell(w.at);
+      if (keeps(w.kind)) tell(w.at);
     });
   }
 }

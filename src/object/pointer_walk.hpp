@@ -33,8 +33,8 @@ class pointer_plan {
 
   // Whether objects of the type have no pointers: they are bytes.
   [[nodiscard]] bool none() const noexcept { return parts_.empty(); }
-  // Whether each pointer word that the map tells is at a multiple of 8 bytes, so that one store replaces it: not in packed
-  // types.
+  // Whether each pointer word that the map tells is at a multiple of 8 bytes, so that one store replaces it: not in
+  // packed types.
   [[nodiscard]] bool aligned() const noexcept;
   // Whether the bytes of an object say which of its words are pointers.
   [[nodiscard]] bool asks_object() const noexcept { return asks_object_; }
@@ -183,8 +183,8 @@ class pointer_plans {
 
   // What nobody described has no pointers.
   void untyped_are_bytes(bool yes) noexcept { untyped_are_bytes_ = yes; }
-  // All that there is to know of an object's pointers; nullptr: nobody described the type, or it has parts whose visitor
-  // this program lacks.
+  // All that there is to know of an object's pointers; nullptr: nobody described the type, or it has parts whose
+  // visitor this program lacks.
   [[nodiscard]] const pointer_plan* known(std::uint32_t type) const noexcept {
     if (const pointer_plan* p = find(type); p != nullptr) return p->lacks_visitor_of() == 0 ? p : nullptr;
     return untyped_are_bytes_ || layout::is_without_pointers(type) ? &no_pointers_ : nullptr;

@@ -1,13 +1,13 @@
-// Marks what can be reached: the first half of the tracing collector (HEAPO, section II-D).  The second half, allocation
-// words against mark words, is each_unmarked() of the objects.
+// Marks what can be reached: the first half of the tracing collector (HEAPO, section II-D).  The second half,
+// allocation words against mark words, is each_unmarked() of the objects.
 //
 // From the roots that it is given it follows the pointer words that the plans of the types name, or, conservatively,
 // every aligned word.  A value counts where it leads into the room of an object: to its payload, into the middle of it,
 // or to its header.  What leads into the pool and to no object is ignored and counted (fields that were never written
 // may hold anything), and so is what leads elsewhere.
 //
-// Objects is placed_objects or listed_objects.  Nothing may change meanwhile.  No recursion: a stack of bounded size for
-// each thread (trace_work.hpp).
+// Objects is placed_objects or listed_objects.  Nothing may change meanwhile.  No recursion: a stack of bounded size
+// for each thread (trace_work.hpp).
 #pragma once
 
 #include <algorithm>
@@ -24,6 +24,12 @@
 #include "space/space.hpp"
 
 namespace nvm::object {
+
+// What keeps an object.  Weak pointers do, as long as nobody clears those that lead to garbage; static ones lead out of
+// the pool.
+constexpr bool keeps(layout::field_kind kind) noexcept {
+  return kind == layout::field_kind::pointer || kind == layout::field_kind::weak_pointer;
+}
 
 struct trace_settings {
   unsigned threads = 1;
@@ -170,10 +176,9 @@ class tracer {
       const std::uint64_t to = segment(g, *o);
       k.plan->each_in(of_.bytes_ + o->at, o->bytes, g.from, to, [&](const pointer_word& w) {
         // A word on the border of two segments is the first one's.
-        if (is_strong(w) && (w.at >= g.from || g.from == 0)) value(of_.word_at(o->at + w.at));
+        if (keeps(w.kind) && (w.at >= g.from || g.from == 0)) value(of_.word_at(o->at + w.at));
       });
     }
-    static bool is_strong(const pointer_word& w) noexcept { return w.kind == layout::field_kind::pointer; }
     void follow_all(const grey_object& g, const payload_place& o) {
       const std::uint64_t to = segment(g, o);
       for (std::uint64_t at = g.from; at + 8 <= to; at += 8) value(of_.word_at(o.at + at));
@@ -233,7 +238,7 @@ class tracer {
       }
       const std::uint64_t looked_at = std::min<std::uint64_t>(bytes, segment_bytes);
       k.plan->each_in(bytes, 0, looked_at, [&](const pointer_word& w) {
-        if (is_strong(w) && k.words++ < words_known) k.at[k.words - 1] = static_cast<std::uint32_t>(w.at);
+        if (keeps(w.kind) && k.words++ < words_known) k.at[k.words - 1] = static_cast<std::uint32_t>(w.at);
       });
       if (looked_at < bytes) k.words = words_known + 1;
       return k;

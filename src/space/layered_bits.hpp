@@ -36,7 +36,8 @@ struct sum_is_any {
   static bool of(std::uint64_t word) noexcept { return word != 0; }
 };
 
-// Brings bit `bit` of the upper word up to date with the lower word.  Returns whether it wrote; the caller sums the written word up in turn.
+// Brings bit `bit` of the upper word up to date with the lower word.  Returns whether it wrote; the caller sums the
+// written word up in turn.
 template <class Sum>
 inline bool sum_up(std::atomic_ref<std::uint64_t> lower, std::atomic_ref<std::uint64_t> upper, unsigned bit) noexcept {
   const std::uint64_t mask = std::uint64_t{1} << bit;

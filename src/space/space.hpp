@@ -27,8 +27,8 @@
 // A process that is killed leaves words of the page map in caches.  The next one sees them; were one lost in a power
 // cut after its pages got another use, or an object, the map would contradict itself, or lack an extent.
 /// Opened without having been closed:
-///   1. F the page map;                             | recover/E8, recover/E9, mnemosyne/E13, logheap/E11  with what else
-///   recovery looks at: it and allocation may act on what the map says
+///   1. F the page map;                             | recover/E8, E9, mnemosyne/E13, logheap/E11  with what else
+///                                                  recovery looks at: it and allocation may act on what the map says
 //
 // Hazards of replay (log/tag.hpp).  An intent may be made again after a crash as long as its lane has not settled.  So
 //   - every allocation word has a tag, and reserve() and begin_free() settle the tag of the word that they are going to

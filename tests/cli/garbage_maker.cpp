@@ -1,8 +1,8 @@
 // A pool with garbage, for the tests of `holdfast gc`:  cli_garbage_maker PATH MEDIUM; `log` is the engine, on shm.
 //
 // The root is a node that leads to another.  A table leads to two nodes in one object, whose second leads to a node;
-// nothing leads to the table.  An object of a type that nobody describes is garbage, too; with a third argument it hangs
-// from the root.
+// nothing leads to the table.  An object of a type that nobody describes is garbage, too; with a third argument it
+// hangs from the root.
 #include <nvm/nvm.h>
 
 #include <cstdio>

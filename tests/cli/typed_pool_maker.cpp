@@ -1,10 +1,10 @@
-// A pool with types, for the tests of the tool:  cli_typed_pool_maker PATH MEDIUM [described|untyped|foreign]; `log` is the
-// engine, on shm.
+// A pool with types, for the tests of the tool:  cli_typed_pool_maker PATH MEDIUM [described|untyped|foreign]; `log` is
+// the engine, on shm.
 //
 // As if a program compiled by holdfast-cc had made it: a table with two slots in an array of structures and a flexible
-// array after it, which is the root; a node with a name; two nodes in one object.  Without a third argument also flags in
-// bit-fields, a choice of a number or a node with a part that only a visitor knows, and a text; `untyped`: an object of
-// a type that nobody describes; `foreign`: a pointer that leads into no pool.
+// array after it, which is the root; a node with a name; two nodes in one object.  Without a third argument also flags
+// in bit-fields, a choice of a number or a node with a part that only a visitor knows, and a text; `untyped`: an object
+// of a type that nobody describes; `foreign`: a pointer that leads into no pool.
 #include <nvm/nvm.h>
 
 #include <cstdio>

@@ -32,7 +32,6 @@ const std::vector<survivor> survivors{
      "parts"},
     {"region/partners.hpp", "older one's",
      "without it damage of the newer copy passes for a change that failed: no crash does that"},
-    {"space/E6", nullptr, "the record that leads into a new extent is fenced by the thread that has taken it: redo/E2"},
 };
 
 // Labels that name no fence.

@@ -634,6 +634,7 @@ const std::vector<region_story>& region_stories() {
       {"leased in a full pool", leased_in_a_full_pool, 72},
       {"groups of one", groups_of_one, 120},
       {"groups of several", groups_of_several, 140},
+      {"a record fits no ring", stories::a_record_fits_no_ring, 140},
       {"sets come and go", sets_come_and_go, 120},
       {"threads take turns", threads_take_turns, 120},
       {"closed and opened", closed_and_opened},

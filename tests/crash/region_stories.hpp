@@ -14,6 +14,9 @@ struct region_story {
   std::uint64_t pages = 96;  // of 1 KiB
   bool on_ssd = true;
 };
+namespace stories {  // region_log_stories.cpp
+void a_record_fits_no_ring(region_player& p);
+}  // namespace stories
 [[nodiscard]] const std::vector<region_story>& region_stories();
 [[nodiscard]] const region_story& region_story_named(const char* name);
 [[nodiscard]] inline explore::subject subject_of(const region_story& s, const region_variant& v) {

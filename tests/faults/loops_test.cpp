@@ -1,8 +1,8 @@
 // The k-th call of each kind fails, once or from then on, for every k, over the life of a pool (pool_life.hpp).
 //
 // NVM_FAULTS_EACH: of how many k one is tried; else all, but of memory as the table says, of all a third under the
-// address sanitizer, and of these, where all later calls fail too, a quarter: the first one fails as it does alone. Which
-// quarter goes by NVM_EXPLORE_SEED, which ./dev test has from the date.  NVM_FAULTS_SEED: where it begins.
+// address sanitizer, and of these, where all later calls fail too, a quarter: the first one fails as it does alone.
+// Which quarter goes by NVM_EXPLORE_SEED, which ./dev test has from the date.  NVM_FAULTS_SEED: where it begins.
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
