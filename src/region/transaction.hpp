@@ -203,8 +203,8 @@ result<entry*> transaction<M>::hold(std::uint64_t rid) noexcept {
     if (!in_order && kept != region_lock::kept_by::moment) return refuse(rid);
     turns& all = domain_.waiting();
     const unsigned me = thread_.number;
-    all.come(me, set_.index, rid);
     thread_.waits.add(1);
+    all.come(me, set_.index, rid);
     for (unsigned round = 0; !look(!all.has_predecessor(me)); ++round) {
       if (!in_order && kept != region_lock::kept_by::moment) break;
       if (round >= turns::patience) e->lock.want();
