@@ -14,6 +14,11 @@
 // recovery may make again after 3 holds a pointer that is older than 2: rings of redo records are truncated by
 // recovery, and one ring (ssd) is replayed in its order, moved pointers last.
 //
+// Torn copies.  A crash in 3 may leave a copy of the superblock of which some words are missing.  Parts of a later
+// change could make that one whole, when pointers have got back to a base that it forgets.  So both copies are written
+// whole before anything is moved: by the open, which says `open` in them; on ssd the log brings no word of a copy
+// without those before it, and its checksum is the last.
+//
 // The end.  A pointer may lead one byte past the last object, which may end where the range does: a range has its end,
 // and not its beginning, where the superblock lies and no pointer leads.
 #pragma once
