@@ -362,7 +362,7 @@ class log_engine final : public engine, private logheap::transaction_host {
     if (status s = pass.look(); !s) return s;
     if (status s = file_.begin_relocation(stack_->top()); !s) return s;
     if (status s = still_durable(); !s) return s;
-    if (status s = pass.move({file_.bases(), file_.address()}, report); !s) return s;
+    if (status s = pass.move({file_.bases(), file_.address(), false}, report); !s) return s;
     if (status s = still_durable(); !s) return s;
     return file_.finish_relocation(stack_->top());
   } catch (const std::bad_alloc&) {

@@ -8,6 +8,8 @@
 //      replace; nothing is stored if one is not
 //   1. begin_relocation()                           | pool/E1, E2
 //   2. each part: S moved pointers; F their lines   | object/E1     before a base is forgotten
+//      where an earlier one was not finished, F lines of all pointers: a process that was killed may have left them in
+//      caches only
 //   3. finish_relocation()                          | pool/E1, E2
 // Recovery: none; the next open finds several bases and begins at 0.
 //
@@ -92,7 +94,11 @@ struct survey {
 // Where pointers lead after a relocation.
 class mover {
  public:
-  mover(const base_ranges& known, std::uint64_t now) noexcept : known_{known}, now_{now} {}
+  // `goes_on`: an earlier relocation was not finished.  If its process was killed, pointers that lead right may be in
+  // caches only.
+  mover(const base_ranges& known, std::uint64_t now, bool goes_on) noexcept
+      : known_{known}, now_{now}, goes_on_{goes_on} {}
+  [[nodiscard]] bool goes_on() const noexcept { return goes_on_; }
   enum class what : std::uint8_t { stays, moves, foreign };
   // `value` becomes what it is to be.
   [[nodiscard]] what move(std::uint64_t& value) const noexcept {
@@ -110,6 +116,7 @@ class mover {
  private:
   base_ranges known_;
   std::uint64_t now_;
+  bool goes_on_;
 };
 
 // The plan of a type; objects of one type often follow each other.
@@ -205,6 +212,7 @@ void move_object(std::byte* payload, std::uint64_t offset, std::uint64_t bytes, 
     out.pointers += value != 0 ? 1 : 0;
     switch (to.move(value)) {
       case mover::what::stays:
+        if (to.goes_on() && value != 0) lines.stored(payload + p.at);
         break;
       case mover::what::foreign:
         out.found_foreign({offset, p.at, value, type});
@@ -250,8 +258,9 @@ template <media M, class Pool, class Run>
   }
   if (status s = all.refusal(); !s) return s;
 
+  const bool goes_on = pool.bases().count > 1;
   if (status s = planted(plant::base_not_in_history) ? status{} : pool.begin_relocation(m); !s) return s;
-  const mover to{pool.bases(), pool.address()};
+  const mover to{pool.bases(), pool.address(), goes_on};
   std::vector<relocation_report> reports(parts);
   std::atomic<errc> failed{errc::ok};
   run(parts, [&](unsigned part) noexcept {

@@ -340,7 +340,7 @@ TEST(relocation_crash, overlapping_bases_are_found) {
   EXPECT_EQ(join_base(sb, base_number(0) + 4096).error(), errc::address);
   base_ranges both = ranges_of(sb);
   both.bases[both.count++] = base_number(0) + 4096;
-  const object::mover twin{both, base_number(0) + 4096};
+  const object::mover twin{both, base_number(0) + 4096, false};
   std::uint64_t value = base_number(0) + 8192;              // offset 8192 of the first
   EXPECT_EQ(twin.move(value), object::mover::what::stays);  // and 4096 of the second: moved by nothing, wrongly
 }

@@ -18,7 +18,7 @@ TEST(object_relocation, moves_a_pointer_by_the_base_that_it_assumes) {
   known.bytes = gib;
   known.bases = {at(0), at(3), at(4)};
   known.count = 3;
-  const object::mover to{known, at(4)};
+  const object::mover to{known, at(4), false};
   struct pointer {
     std::uint64_t value;
     object::mover::what what;
