@@ -601,6 +601,10 @@ status pool_file::adopt_image() noexcept {
 
 // As write_superblock(), by file operations: outside of the order of a medium, when nothing else changes.
 status pool_file::set_state(pool_state state) noexcept {
+  // A process that was killed may have left the copy that counts in caches only: durable before the other is written.
+  if (state == pool_state::open && medium_ != NVM_MEDIUM_SHM) {
+    if (auto s = file_.sync_data(); !s) return s;
+  }
   if (auto s = set_state_once(state); !s) return s;
   // Everything else is in the file; the mark goes to the device with the second copy.
   if (state == pool_state::clean) clear_owner();

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "../object/sample_types.hpp"
+#include "cut_off.hpp"
 #include "image_process.hpp"
 #include "object/object.hpp"
 #include "source_places.hpp"
@@ -93,10 +94,14 @@ std::uint64_t at_the_first_again(const layout::superblock& sb) {
 
 enum class order : std::uint8_t { right, before_recovery, without_state };
 
-// As pool_file::open() does before anything else: both copies of the superblock are whole from here on.
+// As pool_file::open() does before anything else: what it finds of the superblock is durable, then both copies are
+// whole.
 status begin_process(machine& m) {
   auto sb = pick_superblock(m.base(), m.size());
   if (!sb) return sb.error();
+  const geometry g = geometry_of(*sb);
+  for (unsigned c = 0; c < 2; ++c) m.media().flush(m.base() + g.superblock_at(c), sizeof *sb);
+  m.media().fence(edge{"test/as the sync of an open"});
   sb->state = static_cast<std::uint32_t>(layout::pool_state::open);
   write_superblock(m.media(), m.base(), *sb);
   return {};
@@ -283,6 +288,40 @@ TEST_P(relocation_crash, leaves_every_pointer_where_it_led) {
 }
 INSTANTIATE_TEST_SUITE_P(on, relocation_crash, testing::ValuesIn(kinds),
                          [](const auto& i) { return name_of(i.param); });
+
+// A process is killed before its `point`-th write-back or fence, and leaves in caches what it has stored; the next one
+// goes on at the same base.
+subject killed_relocation(kind_of_medium kind, unsigned point, bool& ended) {
+  const auto known = std::make_shared<const known_pool>(made_pool(kind));
+  const choice there = [](const layout::superblock&) { return base_number(50); };
+  subject s = relocation(kind);
+  s.name += ", killed at " + std::to_string(point);
+  s.image = known->image;
+  s.run = [=, &ended](machine& m) {
+    m.op_begin();
+    status opened;
+    const std::function<void()> first = [&] { opened = open_at(m, kind, there); };
+    ended = cut_off{m, point, first}.ended();
+    opened = open_at(m, kind, there);
+    if (!opened) std::fprintf(stderr, "%s\n", last_message());
+    m.op_end();
+  };
+  s.oracle = [=](machine& m, const window&) { return judge(m, *known); };
+  return s;
+}
+
+TEST(relocation_crash, what_a_killed_relocation_left_in_caches_is_not_lost) {
+  for (const kind_of_medium kind : {kind_of_medium::direct, kind_of_medium::redo, kind_of_medium::mnemosyne}) {
+    bool ended = false;
+    unsigned point = 0;
+    while (!ended && ++point < 200) {
+      const report r = explore(killed_relocation(kind, point, ended), options_of(kind, model::x86));
+      EXPECT_TRUE(r.clean()) << name_of(kind) << ", point " << point << '\n' << r.text();
+    }
+    EXPECT_TRUE(ended);
+    EXPECT_GT(point, 10U);
+  }
+}
 
 // ---- what is wrong is found -----------------------------------------------------------------------------------------
 
