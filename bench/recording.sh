@@ -2,11 +2,11 @@
 # What does recording cost?  The hash table of the crash tests, changed many times: built by holdfast-cc as ever, its
 # pool on shared memory (the volatile run: nothing is written back), and built with -fnvm-record, idle and recording.
 #
-#   usage: bench/recording.sh [operations] [runs]      (HOLDFAST_BUILD: default build/release)
+#   usage: bench/recording.sh [operations] [runs]      (HOLDFAST_BUILD: default build/measure)
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")/.." && pwd)
-build=${HOLDFAST_BUILD:-$here/build/release}
+build=${HOLDFAST_BUILD:-$here/build/measure}
 operations=${1:-200000}
 runs=${2:-7}
 cc=$build/bin/holdfast-cc

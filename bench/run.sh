@@ -9,13 +9,13 @@
 # --count-steps N; --help of a program lists them. The suite's --emulate PRESET (lsnvmm, log-free), and that of logheap,
 # makes memory as slow as a paper's; its results have the preset's name. With --on-ssd the suite measures pools of the
 # medium ssd, and server measures servers that are durable on a file system.
-# Environment: HOLDFAST_BUILD   build directory (default: build/release)
+# Environment: HOLDFAST_BUILD   build directory (default: build/measure)
 #              HOLDFAST_RESULTS where <name>.json goes (default: build/bench; build/bench-quick with --quick)
 #              HOLDFAST_SSD     directory on the file system to measure commits on (default: beside the results)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-build=${HOLDFAST_BUILD:-build/release}
+build=${HOLDFAST_BUILD:-build/measure}
 names=()
 options=()
 quick=

@@ -32,11 +32,11 @@ set(HOLDFAST_LIBRARY_LAYERS
 # than its sources say; the presets debug, fuzz and coverage read all apart, so that none leans on another's includes.
 set(HOLDFAST_SOURCES_AS_ONE 0)
 if(NVM_SANITIZE MATCHES "^(address|thread)$" OR NVM_RECORD)
-  set(HOLDFAST_SOURCES_AS_ONE 8)
+  set(HOLDFAST_SOURCES_AS_ONE 16)
 endif()
 set(HOLDFAST_TOOLS_AS_ONE ${HOLDFAST_SOURCES_AS_ONE})
 if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT NVM_SANITIZE)
-  set(HOLDFAST_TOOLS_AS_ONE 8)
+  set(HOLDFAST_TOOLS_AS_ONE 16)
 endif()
 
 # holdfast_read_as_one(<target> [TOOL]): sources with compile options of their own stay apart, and so do those
@@ -52,16 +52,16 @@ function(holdfast_read_as_one target)
   endif()
 endfunction()
 
-# holdfast_read_layers_as_one(<target> <layer>...): of a target of this folder that has the sources of layers once more;
-# those that a layer keeps apart stay apart here.
+# holdfast_read_layers_as_one(<target> <layer>...): of a target of this folder that has the sources of layers once more,
+# also several layers as one; those that a layer keeps apart stay apart here.
 function(holdfast_read_layers_as_one target)
   if(NOT HOLDFAST_SOURCES_AS_ONE)
     return()
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  set(count 0)
   foreach(layer IN LISTS ARGN)
     get_property(files GLOBAL PROPERTY HOLDFAST_SOURCES_${layer})
-    set(count 0)
     foreach(file IN LISTS files)
       foreach(reason SKIP_UNITY_BUILD_INCLUSION COMPILE_OPTIONS COMPILE_DEFINITIONS)
         get_source_file_property(${reason} ${file} DIRECTORY ${CMAKE_SOURCE_DIR}/src/${layer} ${reason})
@@ -69,7 +69,7 @@ function(holdfast_read_layers_as_one target)
       if(NOT SKIP_UNITY_BUILD_INCLUSION AND NOT COMPILE_OPTIONS AND NOT COMPILE_DEFINITIONS)
         math(EXPR group "${count} / ${HOLDFAST_SOURCES_AS_ONE}")
         math(EXPR count "${count} + 1")
-        set_source_files_properties(${file} PROPERTIES UNITY_GROUP ${layer}_${group})
+        set_source_files_properties(${file} PROPERTIES UNITY_GROUP layers_${group})
       endif()
     endforeach()
   endforeach()

@@ -49,7 +49,7 @@ function(holdfast_instrument target)
   # may be compiled by both plugins in one folder, and for the compiler cache.
   target_compile_options(${target} PRIVATE "SHELL:-Xclang -fdepfile-entry=${pass}")
   if(HOLDFAST_CCACHE)
-    set(launcher ${CMAKE_COMMAND} -E env CCACHE_EXTRAFILES=${pass} ${HOLDFAST_CCACHE})
+    set(launcher ${HOLDFAST_CACHE_ENVIRONMENT} CCACHE_EXTRAFILES=${pass} ${HOLDFAST_CCACHE})
     set_target_properties(${target} PROPERTIES
       C_COMPILER_LAUNCHER "${launcher}" CXX_COMPILER_LAUNCHER "${launcher}")
   endif()

@@ -95,7 +95,7 @@ function(holdfast_cache_with_headers target)
   endif()
   if(HOLDFAST_CCACHE)
     set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER
-      "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${HOLDFAST_CCACHE}")
+      "${HOLDFAST_CACHE_ENVIRONMENT};CCACHE_SLOPPINESS=pch_defines,time_macros;${HOLDFAST_CCACHE}")
   endif()
 endfunction()
 
@@ -117,6 +117,14 @@ endforeach()
 if(HOLDFAST_TESTS AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   find_program(HOLDFAST_LLD ld.lld HINTS /usr/lib/llvm-19/bin)
 endif()
+
+# holdfast_link_quickly(<program>): one that is only tested.
+function(holdfast_link_quickly target)
+  if(HOLDFAST_LLD)
+    cmake_path(GET HOLDFAST_LLD PARENT_PATH folder)
+    target_link_options(${target} PRIVATE -B${folder} -fuse-ld=lld)
+  endif()
+endfunction()
 
 # Sources of a test program are read several as one in every preset but that of fuzzers: most of the time goes into headers
 # that they share. Those with a name in common say SKIP_UNITY_BUILD_INCLUSION.
@@ -194,10 +202,7 @@ function(holdfast_test name)
     endif()
     target_link_libraries(${program}
       PRIVATE holdfast_headers ${arg_LINK} GTest::gtest GTest::gmock ${main} Threads::Threads)
-    if(HOLDFAST_LLD)
-      cmake_path(GET HOLDFAST_LLD PARENT_PATH folder)
-      target_link_options(${program} PRIVATE -B${folder} -fuse-ld=lld)
-    endif()
+    holdfast_link_quickly(${program})
   endif()
   if(arg_IN)
     add_custom_target(${name} DEPENDS ${program}) # whoever builds a test need not know where it is

@@ -2,6 +2,10 @@
 // the other builds do all of it.
 #pragma once
 
+#include <limits>
+
+#include "random_seed.hpp"
+
 namespace nvm::tests {
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -25,5 +29,19 @@ constexpr Number rounds_of_build(Number rounds) {
   const Number part = by_thread_sanitizer ? rounds / 10 : by_address_sanitizer ? rounds / 4 : rounds;
   return part == 0 ? rounds : part;
 }
+
+// What ./dev test has from the date, and random workloads are drawn from: parts of a whole take turns by it.
+inline long day_of_run() { return static_cast<long>(seed_from_environment() & std::numeric_limits<long>::max()); }
+
+// Cases that come one after the other, of which a build tries a part: all, but one of `each` under the address
+// sanitizer.  Which one goes by the day, so that in `each` days it has tried all, too.
+class turns_of_build {
+ public:
+  explicit turns_of_build(long each) : each_{by_address_sanitizer ? each : 1}, turn_{day_of_run()} {}
+  [[nodiscard]] bool takes() { return turn_++ % each_ == 0; }
+
+ private:
+  long each_, turn_;
+};
 
 }  // namespace nvm::tests

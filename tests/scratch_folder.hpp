@@ -1,4 +1,4 @@
-// A folder for the files of one test, on tmpfs (direct_place.hpp) or behind the page cache, removed at the end.
+// A folder for the files of one test (direct_place.hpp), removed at the end.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace nvm::tests {
 class scratch_folder {
  public:
   scratch_folder(const char* of, bool ssd)
-      : path_{std::string{ssd ? "/var/tmp" : direct_folder()} + "/holdfast-" + of + "-XXXXXX"} {
+      : path_{std::string{ssd ? ssd_folder() : direct_folder()} + "/holdfast-" + of + "-XXXXXX"} {
     if (::mkdtemp(path_.data()) == nullptr) ADD_FAILURE() << "no directory " << path_;
   }
   ~scratch_folder() { std::filesystem::remove_all(path_); }

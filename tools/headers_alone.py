@@ -65,17 +65,19 @@ class Tree:
     def closure(self, header, always):
         """All that comes before a header's own text; `always`: without what is included within #if only."""
         if (header, always) not in self.seen:
-            self.seen[header, always] = set()  # of a circle
-            whole = set()
-            for name, certain in self.direct.get(header, ()):
-                if certain or not always:
-                    whole |= {name} | self.closure(name, always)
-            self.seen[header, always] = whole
+            found, left = set(), [header]
+            while left:
+                for name, certain in self.direct.get(left.pop(), ()):
+                    if (certain or not always) and name not in found:
+                        found.add(name)
+                        left.append(name)
+            self.seen[header, always] = found
         return self.seen[header, always]
 
     def may_follow(self, header, before):
-        """Whether it sees nothing but what it includes when it is compiled after `before`."""
-        return before != header and self.closure(before, False) | {before} <= self.closure(header, True)
+        """Whether it sees nothing but what it includes when it is compiled after `before`, and is not in that."""
+        whole = self.closure(before, False)
+        return before != header and header not in whole and whole | {before} <= self.closure(header, True)
 
     def chains(self, headers):
         """The headers in as few rows as possible, in each of which each may follow the one before."""

@@ -9,7 +9,8 @@ Rules
   3. Layers of number 8 and above put the parts together: rule 2 does not bind them.
   4. A face sees no template: through whatever it includes, no door of a layer that is made of them.
   5. A public header is included by layers from the one in the table of public headers on. Layers
-     below nvm/nvm.h's include it for its types and constants, and call nothing of it.
+     below nvm/nvm.h's include it for its types and constants, and call nothing of it.  Each header of
+     include/nvm/ has a row there, and includes public headers of its own layer or of lower ones.
   6. examples/ see public headers only.
   7. cmake/layers.cmake holds the same table.
 
@@ -136,6 +137,25 @@ def behind_faces(src, table):
             yield f"src/{face}: a face sees the templates of {door}, by " + " < ".join(path[1:])
 
 
+def of_public_headers(root, table, headers):
+    for path in source_files(root / "include" / "nvm"):
+        where, name = path.relative_to(root), f"nvm/{path.name}"
+        if name not in headers:
+            yield f"{where}: is in no row of the table of public headers"
+            continue
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+            found = INCLUDE.match(line)
+            if not found:
+                continue
+            beside = (path.parent / found[1]).is_file()
+            reason = check_header(table, headers, headers[name], f"nvm/{found[1]}" if beside else found[1])
+            if reason:
+                yield f'{where}:{number}: "{found[1]}" {reason}'
+    for name in headers:
+        if not (root / "include" / name).is_file():
+            yield f"src/README.md: {name} has a row and is no public header"
+
+
 def violations(root):
     src = root / "src"
     table = read_table(src / "README.md")
@@ -166,6 +186,7 @@ def violations(root):
         for number, name in calls(table, headers, layer, text):
             yield f"{where}:{number}: {layer} ({table[layer]}) may not call {name}()"
     yield from behind_faces(src, table)
+    yield from of_public_headers(root, table, headers)
     for path in source_files(root / "examples"):
         for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
             found = INCLUDE.match(line)

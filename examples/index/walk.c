@@ -37,7 +37,7 @@ static int check_word(const struct word* word, void* argument) {
       if (posting.file > newer.file || (posting.file == newer.file && posting.position >= newer.position)) {
         walk->fault = "a word's postings are out of order";
       } else if (posting.file >= walk->index->files || posting.position >= walk->index->file[posting.file].words) {
-        walk->fault = "a posting lies behind what was read of its text";
+        walk->fault = "a posting lies after what was read of its text";
       }
       newer = posting;
     }

@@ -27,7 +27,12 @@ int main(int argc, char** argv) {
     fprintf(stderr, "%s: %s\n", argv[0], nvm_errormsg());
     return 1;
   }
-  Node* head = nvm_pool_get_root(pop);
+  void* root;
+  if (nvm_pool_read_root(pop, &root) != 0) {
+    fprintf(stderr, "%s: %s\n", argv[0], nvm_errormsg());
+    return 1;
+  }
+  Node* head = root;
   for (int i = 0; i < 10; i++) {
     nvm_tx_begin(pop);  // begin transaction
     // allocate a new persistent object

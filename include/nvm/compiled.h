@@ -42,6 +42,7 @@ void __nvm_check_pointer(const void *where, const void *value, const struct nvm_
 void *__nvm_watch(const void *p, size_t n);
 void __nvm_watched(void *before, const char *function, const struct nvm_site *site);
 /* The function is about to get p; what it writes there, and when, is unknown. */
+void __nvm_lock_found(const void *p, const char *function, const struct nvm_site *site);
 void __nvm_refused(const void *p, const char *function, const struct nvm_site *site);
 
 /* Calls before those of the C library whose arguments do not say how much is written.  They log it, in a checked build

@@ -10,9 +10,9 @@
  * garbage: what key-value stores, lock-free structures and regions consist of.  Their contents are bytes: an object
  * that is named only in a value of a store is garbage.
  *
- * Threads.  A collection is at rest: from nvm_gc() until it returns no other thread begins a transaction in the pool,
- * and the program keeps no pointer to an object that neither the root leads to nor nvm_hold() names.  A transaction
- * that another thread commits meanwhile ends it (NVM_E_BUSY) before anything else is freed.
+ * Threads.  During nvm_gc() no other thread begins a transaction in the pool, and the program keeps no pointer to an
+ * object that neither the root leads to nor nvm_hold() names.  A transaction that another thread commits meanwhile ends
+ * the collection (NVM_E_BUSY) before anything else is freed.
  *
  * Crashes.  Marks are volatile, and garbage is freed by ordinary transactions of at most 256 objects: a crash leaves
  * garbage, and nothing half done. */
@@ -94,7 +94,9 @@ typedef struct nvm_gc_report {
 } nvm_gc_report;
 
 /* Frees what cannot be reached; `options` and `report` may be NULL.  On return of 0 the frees are durable.  On -1 the
- * report says what was freed before the failure; a pool that is full needs no room for a collection.
+ * report says what was freed before the failure; on ssd that is durable when the pool's next commit is.
+ * NVM_E_IN_DOUBT, as for nvm_tx_commit(): a write or a sync has failed, and the next open finds what was freed, or less
+ * of it.  A pool that has failed takes no collection, and no dry run: NVM_E_IO.  One that is full needs no room for it.
  *
  * Cost: reads the page map, the headers of all extents and every object that can be reached once; a bit of volatile
  * memory for each 16 bytes that hold garbage or not, and 16 bytes for each garbage object.

@@ -196,7 +196,9 @@ enum nvm_kv_proof {
 };
 typedef struct nvm_kv_salvage_options {
   void (*entry)(const nvm_kv_entry *entry, enum nvm_kv_proof proof, void *argument);
-  /* Something damaged or missing: its place, its key as far as it can be read (else NULL), a sentence. */
+  /* Something damaged or missing: its place, its key as far as it can be read (else NULL), a sentence.  So is that the
+   * file is a copy of a pool that was in use, which may be torn (NVM_E_COPY), unless HOLDFAST_ACCEPT_COPY=1 says that
+   * it is none. */
   void (*lost)(uint64_t place, const void *key, size_t key_bytes, const char *what, void *argument);
   void *argument;
   uint64_t reserved[4]; /* zero */

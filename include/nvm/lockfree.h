@@ -1,17 +1,21 @@
 /* Holdfast: lock-free structures in a pool (log-free, sections 3 to 5).  Public C interface (C11).
  *
  * A pool holds any number of structures, by name, beside the objects of transactions.  Any number of threads may work
- * on one; no thread ever waits for a stopped one.  An operation is atomic by itself, takes part in no transaction, and
- * is durable when it returns (but see NVM_LF_NO_WAIT).  A successful change costs one fence; a look-up costs none.
+ * on one.  No thread waits for a stopped one, except in a full pool for one that is freeing what the waiting one has
+ * removed.  An operation is atomic by itself, takes part in no transaction, and is durable when it returns (but see
+ * NVM_LF_NO_WAIT).  A successful change costs one fence; a look-up costs none.
  *
  * Words or bytes.  A structure holds either 8-byte keys and values (the functions that end in 64), or keys and values
  * of any size.  Entries do not change: a new value is a new entry.
  *
  * Results: 1 or more: done; 0: refused, as the key is there already, or is not; -1: failed, see nvm_errno().
- * NVM_E_IN_DOUBT: the operation is done and other threads see it, but its sync failed (nvm_wait()): the next open finds
- * it or not, and later operations fail with NVM_E_IO.  Any other code: nothing has changed.  A removal or replacement
- * can fail too: to note the entry that leaves, it needs memory (NVM_E_NO_MEMORY) and a page of the pool
- * (NVM_E_NO_SPACE).  Try again when there is some, or when no thread stays between nvm_lf_enter() and nvm_lf_leave().
+ * NVM_E_IN_DOUBT: the operation is done and other threads see it, but its sync failed (nvm_wait()), or the medium has
+ * failed under it: the next open finds it or not.  Later operations, look-ups too, fail with NVM_E_IO, also with
+ * handles that do not wait, and whatever has failed: a write, a sync or a checkpoint in the background.  Any other
+ * code: nothing has changed.  A removal or replacement can fail too: to note the entry that leaves, it needs memory
+ * (NVM_E_NO_MEMORY) and a page of the pool (NVM_E_NO_SPACE).  Try again when there is some, or when no thread stays
+ * between nvm_lf_enter() and nvm_lf_leave(): what was removed before, by any thread that is not between these two, is
+ * room already.
  */
 #ifndef NVM_LOCKFREE_H
 #define NVM_LOCKFREE_H
@@ -36,10 +40,14 @@ enum nvm_lf_kind {
 #define NVM_LF_NAME_MAX 63u
 
 enum nvm_lf_flags {
-  NVM_LF_BYTES = 1,        /* keys and values of any size; otherwise both have 8 bytes */
-  NVM_LF_NO_WAIT = 2,      /* on ssd: operations return before they are durable; nvm_lf_wait() waits.  Of the handle. */
-  NVM_LF_NO_CHECKSUMS = 8, /* of a new one: entries have none.  Otherwise an entry has one, of its key and value and
+  NVM_LF_BYTES = 1,         /* keys and values of any size; otherwise both have 8 bytes */
+  NVM_LF_NO_WAIT = 2,       /* on ssd: operations return before they are durable; nvm_lf_wait() waits.  Of the handle.
+                               If the pool fails, changes that were not waited for may be lost */
+  NVM_LF_NO_CHECKSUMS = 8,  /* of a new one: entries have none.  Otherwise an entry has one, of its key and value and
                               not of its mark; the check of a pool and nvm_lf_verify() compare it, reading does not */
+  NVM_LF_VERIFY_READS = 16, /* of the handle: nvm_lf_get(), nvm_lf_get64(), nvm_lf_find() and nvm_lf_update() compare
+                               the checksum of the entry that they find, and fail if it does not hold
+                               (NVM_E_CORRUPT); walks do not.  Cost: all bytes of the entry are read */
   NVM_LF_VOLATILE_LINKS = 4 /* of a new one, not a tree: only the entries are durable.  Opening the pool links them, in
                                time proportional to their number; changes cost half as much */
 };
@@ -65,8 +73,8 @@ NVM_API int nvm_lf_drop(NVM_POOL *pool, const char *name);
 NVM_API int nvm_lf_names(NVM_POOL *pool, int (*visit)(const char *name, int kind, void *argument), void *argument);
 NVM_API NVM_POOL *nvm_lf_pool(const nvm_lf *lf);
 /* Number of keys, give or take the operations under way.  0; or -1, and *count is left alone: the state of the
- * structure is unknown (NVM_E_IO, after a failed write or sync).  Cost: a load for each thread that has used the
- * pool. */
+ * structure is unknown (NVM_E_IO, after a failed write or sync, also one in the background).  Cost: a load for each
+ * thread that has used the pool. */
 NVM_API int nvm_lf_get_count(nvm_lf *lf, uint64_t *count);
 /* The same; 0 is also what a failure gives.  Use nvm_lf_get_count(). */
 NVM_API uint64_t nvm_lf_count(nvm_lf *lf);

@@ -204,11 +204,12 @@ enum nvm_types {
 /* What happens when a pool's addresses are taken, or others are asked for (nvm_pool_options.address).  Stored pointers
  * (fields declared NVM_PTR, of types that the pool or the program describes) are made to lead where they led, at the
  * new address; a crash meanwhile loses nothing, and the next open goes on (Breeze, section IV-E).  NVM_E_ADDRESS: the
- * pool has objects of types that nobody describes, or of packed types with pointers, which are named with their
- * numbers; or its pointers assume eight addresses already, all of which are taken. */
+ * pool has objects of types that nobody describes, which are named with their numbers; or its pointers assume eight
+ * addresses already, all of which are taken. */
 enum nvm_relocation {
   /* At open, in parallel, for good: the pool then prefers its new address.  Cost: reads every object, writes every
-   * pointer once.  Opened read-only, a private copy in memory. */
+   * pointer once; pointers of packed types, at no multiple of 8 bytes, go through the log.  Opened read-only, a private
+   * copy in memory. */
   NVM_RELOCATE_EAGER = 0,
   NVM_RELOCATE_NEVER = 3 /* NVM_E_ADDRESS */
 };

@@ -7,18 +7,26 @@
  * one region or of several.  Regions take part in no other transaction of the pool, and the calls take none of its
  * locks.
  *
- * How a change is logged is chosen when it commits and all of its bytes are known: up to 512 bytes in one record with a
- * checksum; bytes that follow what was written so far where they belong; half of a region and more by moving it to a
- * new place; the rest in a record with a mark; more than 512 bytes of a small region that has a replica in place, or
- * into the other one of two copies.  A change costs one fence, or two where bytes go past the record; more where
- * a run grows, a region gets a replica, or pages are short.  A read costs none, and takes no lock and no locked
- * instruction unless it meets 16 changes one after the other.
+ * How a change is logged is chosen when it commits and all of its bytes are known:
  *
- * Durability.  On return of a call, and of a commit, what it did is durable; on NVM_SSD with NVM_REGIONS_NO_WAIT after
- * nvm_regions_wait().  What a read has returned is durable as well, and that there is a region or none; what was read
- * in a transaction, when its commit returns.  Errors are 0 or -1 with nvm_errno().
- * NVM_E_IN_DOUBT: the change is done and other threads see it, but its sync failed: the next open finds it or not.  Any
- * other code: nothing has changed.
+ *   up to 512 bytes                              one record with a checksum
+ *   bytes that follow what was written so far    in place
+ *   half of a region and more                    in a new place, to which the region moves
+ *   over 512 bytes of a small region that
+ *   has a replica                                in place, or in the other one of its two copies
+ *   anything else                                a record with a mark
+ *
+ * A change costs one fence, or two where bytes go past the record; more where a run grows, a region gets a replica, or
+ * pages are short.  A read costs none, and takes no lock and no locked instruction unless it meets 16 changes one after
+ * the other.
+ *
+ * Durability.  On return of a call, and of a commit, what it did is durable; on NVM_MEDIUM_SSD with NVM_REGIONS_NO_WAIT
+ * after nvm_regions_wait().  A read's answer is durable as well, including whether the region exists; in a transaction,
+ * when its commit returns.  Errors are 0 or -1 with nvm_errno().
+ * NVM_E_IN_DOUBT: the change is done and other threads see it, but its sync failed, or the medium has failed under it:
+ * the next open finds it or not.  Any other code: nothing has changed.  After that all calls but those that give
+ * something up, reads too, fail with NVM_E_IO, also with handles that do not wait; so they do after a write, a sync or
+ * a checkpoint in the background has failed.
  *
  * Threads.  Any number of threads may call for one set.  One writer at a time changes a region; others wait for it,
  * readers do not.  A transaction belongs to the thread that began it.  While a thread has one open, its calls about
@@ -88,9 +96,10 @@ NVM_API int nvm_regions_drop(NVM_POOL *pool, const char *name);
  * stop with a number above 0, since a failure gives -1. */
 NVM_API int nvm_regions_names(NVM_POOL *pool, int (*visit)(const char *name, uint64_t regions, void *argument),
                               void *argument);
-/* Waits until everything that this thread has done and seen in the set's pool is durable. */
+/* Waits until everything that this thread has done and seen in the set's pool is durable.  -1 (NVM_E_IN_DOUBT): it may
+ * not be. */
 NVM_API int nvm_regions_wait(nvm_regions *set);
-/* Number of regions, give or take the calls under way. */
+/* Number of regions, give or take the calls under way.  0; or -1, and *count is left alone: NVM_E_IO, as above. */
 NVM_API int nvm_regions_count(nvm_regions *set, uint64_t *count);
 
 /* ---- one call, one change; inside a transaction of the thread that has the region: part of it ---- */
@@ -167,7 +176,8 @@ NVM_API int nvm_region_begin(nvm_regions *set, uint64_t rid, unsigned mode);
 /* Whatever commit returns, the transaction is over.  NVM_E_INVALID: this thread has begun none for the region. */
 NVM_API int nvm_region_commit(nvm_regions *set, uint64_t rid);
 NVM_API int nvm_region_abort(nvm_regions *set, uint64_t rid);
-/* As nvm_region_commit(), ordered after all that this thread did before; *position is what nvm_wait() waits for. */
+/* As nvm_region_commit(), ordered after all that this thread did before; *position is what nvm_wait() waits for.  On
+ * -1 *position is NVM_LSN_NONE, which nvm_wait() refuses. */
 NVM_API int nvm_region_commit_async(nvm_regions *set, uint64_t rid, uint64_t *position);
 
 /* ---- transactions of several regions: all or nothing, with one commit point ---- */

@@ -93,7 +93,9 @@ static uint64_t this_build(void) {
 }
 
 static int find_root(void) {
-  root = nvm_pool_get_root(heap);
+  void* found = NULL;
+  if (nvm_pool_read_root(heap, &found) != 0) return -1;
+  root = found;
   if (root == NULL) {
     if (nvm_tx_begin(heap) != 0) return -1;
     root = nvm_calloc(heap, 0, 1, sizeof *root);

@@ -35,6 +35,9 @@ class barrier_side final : public stm::durable_side {
 [[nodiscard]] bool in_barrier_transaction() noexcept;
 // Why it allows only abort, errc::ok where it does not, if it is of this pool or the pool is nullptr; else nothing.
 [[nodiscard]] std::optional<errc> barrier_failure(const nvm_pool* pool) noexcept;
+// Rolls back the levels of nvm_stm_run() whose frames longjmp has left; `later` lies in a frame that was entered after
+// those of the levels that are not left.  True: there were some.
+[[nodiscard]] bool end_left_runs(const void* later) noexcept;
 // Rolls this thread's barrier transaction back if it is of this pool: the process ends.
 void abandon_barrier_transaction(const nvm_pool* pool) noexcept;
 

@@ -14,7 +14,7 @@ namespace nvm::api {
 
 class carried_exception {
  public:
-  // What f() is given is of this pool, which may fail meanwhile.
+  // f() gets data of this pool, whose pages may be lost meanwhile.
   void of(const pool_file& file) noexcept { file_ = &file; }
   // f(), or `stop` when it throws, and from then on without calling it; likewise once pages of the pool are lost.
   template <class F, class R>

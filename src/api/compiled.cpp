@@ -171,6 +171,7 @@ int __nvm_jump_back(const nvm_jump_mark* mark) {
       while (e.transaction->depth() > then) api::abort_one_level(e);
     }
   }
+  (void)api::end_left_runs(mark);
   return 0;
 }
 

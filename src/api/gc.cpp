@@ -71,11 +71,11 @@ class collection {
       return fail(errc::invalid, "a reserved field of the options is not 0");
     if (pool_->engine->translates())
       return fail(errc::engine, "%s is open with translated reads: its objects cannot be read in place", path);
-    if (pool_->engine->open_transactions() != 0)
+    if (pool_->engine->open_transactions() != 0 || isolation::participant::any_inside(&pool_->barriers))
       return fail(errc::tx_open, "%s: garbage cannot be collected while a transaction is open", path);
     return {};
   }
-  // Nobody but the collection has committed since it began, and nobody is about to.
+  // Whether no other transaction has committed since the collection began, and none is open.
   [[nodiscard]] status at_rest() const noexcept {
     const std::uint64_t now = commits_of(pool_);
     if (now == commits_ && pool_->engine->open_transactions() == 0) return {};
@@ -309,6 +309,8 @@ class collection {
       if (s) tell(NVM_GC_FREEING, at + n, garbage_.size());
     }
     if (s) s = garbage_.empty() ? at_rest() : pool_->engine->wait(last);
+    // The pool has failed between two transactions: what the ones before have freed may be lost.
+    if (s.error() == errc::io && last != 0 && !pool_->engine->is_durable(last)) s = engines::in_doubt();
     if (last != 0 && s) s = change_is_intact(pool_);
     report_.free_ns = ns_since(start);
     return s;
@@ -349,6 +351,8 @@ class collection {
 status collect(nvm_pool* pool, const nvm_gc_options& options, nvm_gc_report& report) noexcept try {
   if (pool == nullptr) return fail(errc::invalid, "the pool is NULL");
   if (status s = pool->file->usable(); !s) return s;
+  // A failed pool: objects that an earlier collection freed in memory alone would be missed, and not be free.
+  if (status s = medium_is_whole(pool); !s) return s;
   const std::unique_lock one_at_a_time{pool->collecting, std::try_to_lock};
   if (!one_at_a_time) return fail(errc::busy, "%s: another collection runs", pool->file->path());
   return if_intact(pool, collection{pool, options, report}.run());

@@ -6,7 +6,6 @@
 #include "nvm/lockfree.h"
 
 #include <cstring>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "api/carried_exception.hpp"
+#include "api/named.hpp"
 #include "api/pool_object.hpp"
 #include "nvm/stm.h"
 
@@ -24,21 +24,18 @@ struct nvm_lf {
   nvm::api::open_structure* of = nullptr;
   nvm::api::open_structures* all = nullptr;
   bool waits = true;
+  bool verifies = false;  // what it reads
 };
 
 namespace nvm::api {
 
 // The open structures of one pool; outlives the pool while threads refer to it.
-struct open_structures {
-  const std::int64_t process = platform::process_id();
-  std::mutex lock;
-  unsigned number = 0;                                                     // of the pool
-  std::unique_ptr<structure_side> side;                                    // null: the pool is closed
-  std::map<std::string, std::unique_ptr<nvm_lf>, std::less<>> handles[2];  // by name; [1]: they do not wait
-  std::vector<std::unique_ptr<nvm_lf>> dropped;
-};
+// One handle for each name, whether it waits (0) or not (1), and does not verify (0) or does (2).
+struct open_structures : named<nvm_lf, structure_side, 4> {};
 
 namespace {
+
+constexpr words structures{"lock-free structure", "lock-free structures"};
 
 // The number used last, found without a search.
 struct last_number {
@@ -109,58 +106,23 @@ class thread_numbers {
   return find_number(pool);
 }
 
-status usable_pool(NVM_POOL* pool) noexcept {
-  if (pool == nullptr) return fail(errc::invalid, "the pool is NULL");
-  if (status s = pool->file->usable(); !s) return s;
+status usable_by_structures(const NVM_POOL* pool) noexcept {
+  if (status s = usable_pool(pool); !s) return s;
   if (pool->file->read_only()) {
     return fail(errc::read_only, "%s: lock-free structures of a pool that is opened read-only are out of reach",
                 pool->file->path());
   }
   return {};
 }
-status usable(const nvm_lf* lf) noexcept {
-  if (lf == nullptr) return fail(errc::invalid, "the lock-free structure is NULL");
-  if (status s = lf->pool->file->usable(); !s) return s;
-  if (lf->of == nullptr) return fail(errc::not_found, "the lock-free structure was dropped");
-  return lf->pool->file->accepts_commits();
-}
-result<open_structures*> structures_of(NVM_POOL* pool) noexcept try {
-  const std::lock_guard guard{pool->structures_lock};
-  if (pool->ending.load(std::memory_order_relaxed))
-    return fail(errc::invalid, "pool %s was closed", pool->file->path());
-  if (pool->structures == nullptr) {
-    auto made = std::make_shared<open_structures>();
-    made->number = pool->number;
-    auto side = pool->engine->open_structures();
-    if (!side) return side.error();
-    made->side = std::move(*side);
-    pool->structures = std::move(made);
-  }
-  return pool->structures.get();
-} catch (const std::bad_alloc&) {
-  return fail(errc::no_memory, "no volatile memory for the lock-free structures of a pool");
-}
-
-// The handle of a name and of whether it waits.
-result<nvm_lf*> handle(NVM_POOL* pool, open_structures& all, std::string_view name, open_structure* of,
-                       bool waits) noexcept try {
-  auto& known = all.handles[waits ? 0 : 1];
-  const auto at = known.find(name);
-  if (at != known.end()) return at->second.get();
-  auto made = std::make_unique<nvm_lf>(nvm_lf{{}, pool, of, &all, waits});
-  const auto put = known.emplace(std::string{name}, std::move(made)).first;
-  debugger_view& seen = put->second->seen;
-  seen.mark = debugger_view::of_structure;
-  seen.name = put->first.c_str();
-  seen.pool = pool;
-  seen.kind = static_cast<std::uint32_t>(of->kind());
-  return put->second.get();
-} catch (const std::bad_alloc&) {
-  return fail(errc::no_memory, "no volatile memory for a lock-free structure");
+status usable(const nvm_lf* lf) noexcept { return usable_handle(lf, structures); }
+result<open_structures*> structures_of(NVM_POOL* pool) noexcept {
+  return all_of(pool, pool->structures_lock, pool->structures, structures,
+                [pool](open_structures&) { return pool->engine->open_structures(); });
 }
 
 result<nvm_lf*> open_one(NVM_POOL* pool, const char* name, const nvm_lf_options& o) noexcept {
-  constexpr std::uint32_t known_flags = NVM_LF_BYTES | NVM_LF_NO_WAIT | NVM_LF_VOLATILE_LINKS | NVM_LF_NO_CHECKSUMS;
+  constexpr std::uint32_t known_flags =
+      NVM_LF_BYTES | NVM_LF_NO_WAIT | NVM_LF_VOLATILE_LINKS | NVM_LF_NO_CHECKSUMS | NVM_LF_VERIFY_READS;
   if (name == nullptr) return fail(errc::invalid, "the name of a lock-free structure is NULL");
   if (o.kind > static_cast<unsigned>(lockfree::layout::last_kind))
     return fail(errc::invalid, "kind %u is none of enum nvm_lf_kind", o.kind);
@@ -193,7 +155,12 @@ result<nvm_lf*> open_one(NVM_POOL* pool, const char* name, const nvm_lf_options&
     return fail(errc::type_mismatch, "lock-free structure '%s': found %s, expected %s", name, bytes ? "words" : "bytes",
                 bytes ? "bytes" : "words");
   }
-  return handle(pool, **all, name, *found, (o.flags & NVM_LF_NO_WAIT) == 0);
+  const bool waits = (o.flags & NVM_LF_NO_WAIT) == 0;
+  const bool verifies = (o.flags & NVM_LF_VERIFY_READS) != 0;
+  const unsigned way = (waits ? 0U : 1U) + (verifies ? 2U : 0U);
+  auto made = handle_of(pool, **all, name, *found, way, debugger_view::of_structure, structures, waits, verifies);
+  if (made) (*made)->seen.kind = kind;
+  return made;
 }
 
 // Until what the thread has done and seen is durable.  errc::in_doubt: the sync failed that it needed.  0 is a position
@@ -202,13 +169,15 @@ status wait_for_position(const nvm_lf* lf, unsigned who) noexcept {
   return engines::of_what_is_done(lf->pool->engine->wait(lf->all->side->position(who)));
 }
 
-// After an operation: it is durable.
-status acknowledge(nvm_lf* lf, unsigned who) noexcept {
-  if (!lf->waits) return {};
-  return wait_for_position(lf, who);
-}
-
 enum class effect : std::uint8_t { looks, changes };
+
+// After an operation: it is durable.  Of a handle that does not wait: the medium has taken it.
+template <effect What>
+status acknowledge(nvm_lf* lf, unsigned who) noexcept {
+  if (lf->waits) return wait_for_position(lf, who);
+  const status taken = medium_is_whole(lf->pool);
+  return What == effect::changes ? engines::of_what_is_done(taken) : taken;
+}
 
 // Runs call(who) -> result<int> on a structure, for a C caller.
 template <effect What, class Call>
@@ -217,13 +186,11 @@ int run(nvm_lf* lf, Call&& call) noexcept {
   if (status s = usable(lf); !s) return report(s.error());
   const auto who = number_in(lf->pool);
   if (!who) return report(who.error());
-  // On a pool that has failed nothing is begun whose end would not be known.
-  if (lf->waits) {
-    if (status s = lf->pool->engine->wait(0); !s) return report(s.error());
-  }
+  // A failed pool refuses at once: the outcome could not be known.
+  if (status s = medium_is_whole(lf->pool); !s) return report(s.error());
   const result<int> answer = call(*who);
   if (!answer) return report(if_intact(lf->pool, answer.error()).error());
-  if (status s = acknowledge(lf, *who); !s) return report(s.error());
+  if (status s = acknowledge<What>(lf, *who); !s) return report(s.error());
   if (status s = What == effect::changes ? change_is_intact(lf->pool) : intact(lf->pool); !s) return report(s.error());
   return *answer;
 }
@@ -262,6 +229,15 @@ status check_value(const void* value, std::size_t bytes) noexcept {
 }
 std::span<const std::byte> bytes_of(const void* p, std::size_t n) noexcept {
   return {static_cast<const std::byte*>(p), n};
+}
+// errc::corrupt: the handle verifies, and the entry fails its checksum.  Called inside of the operation.
+status verified(const nvm_lf* lf, const structure_entry& e) noexcept {
+  if (!lf->verifies) return {};
+  const auto holds = lf->of->holds_sum(e.offset);
+  if (!holds) return holds.error();
+  if (*holds) return {};
+  return fail(errc::corrupt, "the entry at offset %lu, with a key of %zu bytes, fails its checksum", e.offset,
+              e.key.size());
 }
 nvm_lf_entry entry_for_c(const structure_entry& e) noexcept {
   return {e.key.data(), e.key.size(), e.value.data(), e.value.size(), e.mark, e.offset};
@@ -312,7 +288,7 @@ extern "C" {
 nvm_lf* nvm_lf_open(NVM_POOL* pool, const char* name, const nvm_lf_options* options) {
   constexpr nvm_lf_options none{};
   const nvm::platform::in_call here;
-  if (status s = api::usable_pool(pool); !s) return api::report_null<nvm_lf>(s.error());
+  if (status s = api::usable_by_structures(pool); !s) return api::report_null<nvm_lf>(s.error());
   const auto lf = api::open_one(pool, name, options == nullptr ? none : *options);
   if (status s = api::if_intact(pool, lf ? status{} : status{lf.error()}); !s) {
     return api::report_null<nvm_lf>(s.error());
@@ -322,50 +298,21 @@ nvm_lf* nvm_lf_open(NVM_POOL* pool, const char* name, const nvm_lf_options* opti
 
 int nvm_lf_drop(NVM_POOL* pool, const char* name) {
   const nvm::platform::in_call here;
-  if (status s = api::usable_pool(pool); !s) return api::report(s.error());
+  if (status s = api::usable_by_structures(pool); !s) return api::report(s.error());
   if (name == nullptr) return api::report(fail(errc::invalid, "the name of a lock-free structure is NULL"));
   if (status s = api::not_in_transaction(pool, "nvm_lf_drop()"); !s) return api::report(s.error());
   const auto all = api::structures_of(pool);
   if (!all) return api::report(all.error());
-  const std::lock_guard guard{(*all)->lock};
-  try {
-    (*all)->dropped.reserve((*all)->dropped.size() + 2);
-  } catch (const std::bad_alloc&) {
-    return api::report(fail(errc::no_memory, "no volatile memory to drop a lock-free structure"));
-  }
-  if (status s = (*all)->side->drop(name); !s) return api::report(api::if_intact(pool, s).error());
-  if (status s = api::change_is_intact(pool); !s) return api::report(s.error());
-  for (auto& known : (*all)->handles) {
-    const auto at = known.find(std::string_view{name});
-    if (at == known.end()) continue;
-    at->second->of = nullptr;
-    (*all)->dropped.push_back(std::move(at->second));
-    known.erase(at);
-  }
-  return 0;
+  return api::answer(api::drop_named(pool, **all, name, api::structures,
+                                     [](const api::structure_side&) noexcept -> status { return {}; }));
 }
 
 int nvm_lf_names(NVM_POOL* pool, int (*visit)(const char*, int, void*), void* argument) {
   std::optional<nvm::platform::in_call> here{std::in_place};
-  if (status s = api::usable_pool(pool); !s) return api::report(s.error());
+  if (status s = api::usable_by_structures(pool); !s) return api::report(s.error());
   const auto all = api::structures_of(pool);
   if (!all) return api::report(all.error());
-  struct context {
-    int (*visit)(const char*, int, void*);
-    void* argument;
-    api::carried_exception thrown;
-  } c{visit, argument, {}};
-  c.thrown.of(*pool->file);
-  const auto answer = (*all)->side->names(
-      [](const char* name, int kind, void* raw) {
-        auto& k = *static_cast<context*>(raw);
-        return k.thrown.call([&] { return k.visit(name, kind, k.argument); }, 1);
-      },
-      &c);
-  const status whole = api::if_intact(pool, answer ? status{} : status{answer.error()});
-  here.reset();
-  c.thrown.go_on();
-  return whole ? *answer : api::report(whole.error());
+  return api::names_of(pool, **all, visit, argument, here);
 }
 
 NVM_POOL* nvm_lf_pool(const nvm_lf* lf) { return lf == nullptr ? nullptr : lf->pool; }
@@ -375,6 +322,7 @@ int nvm_lf_get_count(nvm_lf* lf, uint64_t* count) {
   const nvm::platform::in_call here;
   if (status s = api::usable(lf); !s) return api::report(s.error());
   const uint64_t found = lf->of->count();
+  if (status s = api::medium_is_whole(lf->pool); !s) return api::report(s.error());
   if (status s = api::intact(lf->pool); !s) return api::report(s.error());
   *count = found;
   return 0;
@@ -395,7 +343,7 @@ int nvm_lf_put64(nvm_lf* lf, uint64_t key, uint64_t value, unsigned flags) {
 int nvm_lf_get64(nvm_lf* lf, uint64_t key, uint64_t* value) {
   return api::run<looks>(lf, [&](unsigned who) {
     std::uint64_t found = 0;
-    auto r = api::told(lf->of->find64(who, key, found));
+    auto r = api::told(lf->of->find64(who, key, found, lf->verifies));
     if (r && *r == 1 && value != nullptr) *value = found;
     return r;
   });
@@ -443,20 +391,24 @@ int nvm_lf_get(nvm_lf* lf, const void* key, size_t key_bytes, void* value, size_
   if (status s = api::check_key(key, key_bytes); !s) return api::report(s.error());
   if (value == nullptr && room != 0) return api::report(fail(errc::invalid, "the value is NULL"));
   struct copy {
+    const nvm_lf* lf;
     void* to;
     size_t room;
     size_t bytes;
-  } c{value, room, 0};
-  const int answer = api::run<looks>(lf, [&](unsigned who) {
-    return api::told(lf->of->find(
+    status read;
+  } c{lf, value, room, 0, {}};
+  const int answer = api::run<looks>(lf, [&](unsigned who) -> result<int> {
+    const auto found = lf->of->find(
         who, api::bytes_of(key, key_bytes),
         [](void* raw, const api::structure_entry& e) {
           auto& k = *static_cast<copy*>(raw);
+          k.read = api::verified(k.lf, e);
           k.bytes = e.value.size();
           const size_t n = k.bytes < k.room ? k.bytes : k.room;
-          if (n != 0) std::memcpy(k.to, e.value.data(), n);
+          if (k.read && n != 0) std::memcpy(k.to, e.value.data(), n);
         },
-        &c));
+        &c);
+    return c.read ? api::told(found) : result<int>{c.read.error()};
   });
   if (answer == 1 && value_bytes != nullptr) *value_bytes = c.bytes;
   return answer;
@@ -491,10 +443,21 @@ int nvm_lf_leave(nvm_lf* lf) {
 int nvm_lf_find(nvm_lf* lf, const void* key, size_t key_bytes, nvm_lf_entry* out) {
   if (status s = api::check_key(key, key_bytes); !s) return api::report(s.error());
   if (out == nullptr) return api::report(fail(errc::invalid, "the place for the entry is NULL"));
-  return api::run<looks>(lf, [&](unsigned who) {
-    return api::told(lf->of->find(
+  struct place {
+    const nvm_lf* lf;
+    nvm_lf_entry* out;
+    status read;
+  } p{lf, out, {}};
+  return api::run<looks>(lf, [&](unsigned who) -> result<int> {
+    const auto found = lf->of->find(
         who, api::bytes_of(key, key_bytes),
-        [](void* raw, const api::structure_entry& e) { *static_cast<nvm_lf_entry*>(raw) = api::entry_for_c(e); }, out));
+        [](void* raw, const api::structure_entry& e) {
+          auto& to = *static_cast<place*>(raw);
+          to.read = api::verified(to.lf, e);
+          if (to.read) *to.out = api::entry_for_c(e);
+        },
+        &p);
+    return p.read ? api::told(found) : result<int>{p.read.error()};
   });
 }
 
@@ -539,7 +502,9 @@ int nvm_lf_update(nvm_lf* lf, const void* key, size_t key_bytes,
     nvm_lf_change change;
     bool too_large;
     api::carried_exception thrown;
-  } c{decide, argument, {}, false, {}};
+    const nvm_lf* lf;
+    status read;
+  } c{decide, argument, {}, false, {}, lf, {}};
   const int answer = api::run<changes>(lf, [&](unsigned who) -> result<int> {
     c.thrown.of(*lf->pool->file);
     const auto r = lf->of->update(
@@ -548,6 +513,8 @@ int nvm_lf_update(nvm_lf* lf, const void* key, size_t key_bytes,
           auto& k = *static_cast<context*>(raw);
           nvm_lf_entry e{};
           if (old != nullptr) e = api::entry_for_c(*old);
+          k.read = old == nullptr ? status{} : api::verified(k.lf, *old);
+          if (!k.read) return api::open_structure::keep;
           k.change = {};
           switch (k.thrown.call([&] { return k.decide(old == nullptr ? nullptr : &e, &k.change, k.argument); },
                                 NVM_LF_KEEP)) {
@@ -573,6 +540,7 @@ int nvm_lf_update(nvm_lf* lf, const void* key, size_t key_bytes,
         },
         &c);
     if (!r) return r.error();
+    if (!c.read) return c.read.error();
     if (c.too_large) {
       return fail(errc::too_large, "a value of %zu bytes: at most %u", c.change.value_bytes, NVM_LF_VALUE_MAX);
     }
@@ -615,7 +583,7 @@ int nvm_lf_get_position(nvm_lf* lf, uint64_t* position) {
   if (!who) return api::report(who.error());
   // The medium is asked after that: stores in a medium that has failed get no position.
   const uint64_t reached = lf->all->side->position(*who);
-  if (status s = lf->pool->engine->wait(0); !s) return api::report(s.error());
+  if (status s = api::medium_is_whole(lf->pool); !s) return api::report(s.error());
   *position = reached;
   return 0;
 }

@@ -4,16 +4,13 @@
 // and not committed is rolled back then.  A group belongs to the thread that began it.
 #pragma once
 
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "api/pool_object.hpp"
+#include "api/named.hpp"
 #include "engine/background_truncation.hpp"
 #include "nvm/region.h"
 
@@ -43,13 +40,7 @@ using engines::open_set;
 using engines::region_side;
 
 // The open sets of one pool; outlives the pool while threads refer to it.
-struct open_region_sets {
-  const std::int64_t process = platform::process_id();
-  std::mutex lock;
-  unsigned number = 0;                                                          // of the pool
-  std::unique_ptr<region_side> side;                                            // null: the pool is closed
-  std::map<std::string, std::unique_ptr<nvm_regions>, std::less<>> handles[2];  // by name; [1]: they do not wait
-  std::vector<std::unique_ptr<nvm_regions>> dropped;
+struct open_region_sets : named<nvm_regions, region_side> {
   std::vector<std::unique_ptr<nvm_region_group>> ended;  // of threads that are gone
   engines::background_truncation tidying;                // its thread ends before the side
 };
@@ -82,6 +73,14 @@ enum class effect : std::uint8_t {
   begins    // becomes durable with a later call
 };
 
+// After a call: it is durable.  Of a handle that does not wait: the medium has taken it.
+template <effect What>
+[[nodiscard]] status acknowledge(const nvm_regions* set, unsigned who) noexcept {
+  if (set->waits) return wait_for_position(set, who);
+  const status taken = medium_is_whole(set->pool);
+  return What == effect::changes ? engines::of_what_is_done(taken) : taken;
+}
+
 // Runs call(part) -> result<T> for a C caller.
 template <effect What, class Call>
 [[nodiscard]] auto run(nvm_regions* set, Call&& call) noexcept -> decltype(call(std::declval<part_of_thread&>())) {
@@ -91,13 +90,11 @@ template <effect What, class Call>
   }
   const auto part = part_in(set->pool);
   if (!part) return part.error();
-  // On a pool that has failed nothing is begun whose end would not be known.
-  if (set->waits) {
-    if (status s = set->pool->engine->wait(0); !s) return s.error();
-  }
+  // A failed pool refuses at once: the outcome could not be known.
+  if (status s = medium_is_whole(set->pool); !s) return s.error();
   auto answer = call(**part);
   if (!answer) {
-    // That there is a region, or none, or how long it is, others may have made so a moment ago.
+    // The answer (absent, present, length) may rest on a change that is not durable yet.
     const errc why = answer.error();
     const bool seen = why == errc::not_found || why == errc::exists || why == errc::invalid;
     if (seen && set->waits) {
@@ -105,8 +102,8 @@ template <effect What, class Call>
     }
     return if_intact(set->pool, why).error();
   }
-  if (What != effect::begins && set->waits) {
-    if (status s = wait_for_position(set, (*part)->number); !s) return s.error();
+  if constexpr (What != effect::begins) {
+    if (status s = acknowledge<What>(set, (*part)->number); !s) return s.error();
   }
   if (status s = What == effect::looks ? intact(set->pool) : change_is_intact(set->pool); !s) return s.error();
   return answer;

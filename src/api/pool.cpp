@@ -29,7 +29,7 @@ constexpr unsigned cleaners_max = 64;
 
 status check_options(const char* path, const nvm_pool_options& o) noexcept {
   if (path == nullptr || *path == '\0') return fail(errc::invalid, "the path is empty");
-  if (o.medium > NVM_MEDIUM_SSD) return fail(errc::invalid, "medium %u is none of enum nvm_medium", o.medium);
+  if (o.medium > last_medium) return fail(errc::invalid, "medium %u is none of enum nvm_medium", o.medium);
   if (!is_engine(o.engine)) return fail(errc::invalid, "engine %u is none of enum nvm_engine", o.engine);
   if (o.persist > NVM_PERSIST_BEST) return fail(errc::invalid, "persist %u is none of enum nvm_persist", o.persist);
   if (o.types > NVM_TYPES_IGNORE) return fail(errc::invalid, "types %u is none of enum nvm_types", o.types);

@@ -137,13 +137,16 @@ inline int answer(const status& s) noexcept { return s ? 0 : report(s.error()); 
   const status whole = intact_slowly(pool);
   return whole ? s : whole;
 }
-// Of a change that the medium has taken: errc::in_doubt.
+// After the medium took a change.  errc::in_doubt: pages were lost.
 [[nodiscard]] status change_is_intact_slowly(const nvm_pool* pool) noexcept;
 [[nodiscard]] inline status change_is_intact(const nvm_pool* pool) noexcept {
   if (!platform::any_lost()) [[likely]]
     return {};
   return change_is_intact_slowly(pool);
 }
+// Of a medium that has failed nothing is told, and what is done there is lost: errc::io after a write or a sync of the
+// pool has failed, of a growth too.  A load.
+[[nodiscard]] inline status medium_is_whole(const nvm_pool* pool) noexcept { return pool->engine->wait(0); }
 // Bytes of the program that a call is about to copy, which may lie in a pool: they are there.
 [[nodiscard]] status readable_slowly(const void* p, std::size_t n) noexcept;
 [[nodiscard]] inline status readable(const void* p, std::size_t n) noexcept {

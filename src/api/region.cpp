@@ -87,12 +87,11 @@ result<part_of_thread*> part_in(const NVM_POOL* pool) noexcept {
   return mine->in(pool);
 }
 
-status usable(const nvm_regions* set) noexcept {
-  if (set == nullptr) return fail(errc::invalid, "the set of regions is NULL");
-  if (status s = set->pool->file->usable(); !s) return s;
-  if (set->of == nullptr) return fail(errc::not_found, "the set of regions was dropped");
-  return set->pool->file->accepts_commits();
-}
+namespace {
+constexpr words sets{"set of regions", "regions"};
+}  // namespace
+
+status usable(const nvm_regions* set) noexcept { return usable_handle(set, sets); }
 status wait_for_position(const nvm_regions* set, unsigned who) noexcept {
   return engines::of_what_is_done(set->pool->engine->wait(set->all->side->position(who)));
 }
@@ -105,46 +104,12 @@ nvm_region_group* group_with(const part_of_thread& p, const nvm_regions* set, st
 }
 namespace {
 
-status usable_pool(const NVM_POOL* pool) noexcept {
-  if (pool == nullptr) return fail(errc::invalid, "the pool is NULL");
-  return pool->file->usable();
-}
-
-result<open_region_sets*> sets_of(NVM_POOL* pool) noexcept try {
-  const std::lock_guard guard{pool->regions_lock};
-  if (pool->ending.load(std::memory_order_relaxed))
-    return fail(errc::invalid, "pool %s was closed", pool->file->path());
-  if (pool->regions == nullptr) {
-    auto made = std::make_shared<open_region_sets>();
-    made->number = pool->number;
-    open_region_sets* const all = made.get();
+result<open_region_sets*> sets_of(NVM_POOL* pool) noexcept {
+  return all_of(pool, pool->regions_lock, pool->regions, sets, [pool](open_region_sets& all) {
     engines::region_wishes wishes;
-    wishes.wake = [all] { all->tidying.wake([all] { all->side->tidy(); }); };
-    auto side = pool->engine->open_regions(std::move(wishes));
-    if (!side) return side.error();
-    made->side = std::move(*side);
-    pool->regions = std::move(made);
-  }
-  return pool->regions.get();
-} catch (const std::bad_alloc&) {
-  return fail(errc::no_memory, "no volatile memory for the regions of a pool");
-}
-
-// The handle of a name and of whether it waits.
-result<nvm_regions*> handle(NVM_POOL* pool, open_region_sets& all, std::string_view name, open_set* of,
-                            bool waits) noexcept try {
-  auto& known = all.handles[waits ? 0 : 1];
-  const auto at = known.find(name);
-  if (at != known.end()) return at->second.get();
-  auto made = std::make_unique<nvm_regions>(nvm_regions{{}, pool, of, &all, waits});
-  const auto put = known.emplace(std::string{name}, std::move(made)).first;
-  debugger_view& seen = put->second->seen;
-  seen.mark = debugger_view::of_regions;
-  seen.name = put->first.c_str();
-  seen.pool = pool;
-  return put->second.get();
-} catch (const std::bad_alloc&) {
-  return fail(errc::no_memory, "no volatile memory for a set of regions");
+    wishes.wake = [all = &all] { all->tidying.wake([all] { all->side->tidy(); }); };
+    return pool->engine->open_regions(std::move(wishes));
+  });
 }
 
 status admit_regions(NVM_POOL* pool) noexcept {
@@ -185,7 +150,8 @@ result<nvm_regions*> open_one(NVM_POOL* pool, const char* name, const nvm_region
   if (o.replicas != 0) (*found)->limit_replicas(o.replicas);
   if (o.decide != NVM_REGION_DECIDE_AS_IT_IS) (*found)->decide_by_costs(o.decide == NVM_REGION_DECIDE_MEASURED);
   if (o.readers != NVM_READERS_AS_THEY_ARE) (*found)->count_readers(o.readers == NVM_READERS_COUNTED);
-  return handle(pool, **all, name, *found, (o.flags & NVM_REGIONS_NO_WAIT) == 0);
+  const bool waits = (o.flags & NVM_REGIONS_NO_WAIT) == 0;
+  return handle_of(pool, **all, name, *found, waits ? 0 : 1, debugger_view::of_regions, sets, waits);
 }
 
 status check_bytes(const void* p, std::size_t n) noexcept {
@@ -282,23 +248,8 @@ int nvm_regions_drop(NVM_POOL* pool, const char* name) {
   if (status s = api::not_in_transaction(pool, "nvm_regions_drop()"); !s) return api::report(s.error());
   const auto all = api::sets_of(pool);
   if (!all) return api::report(all.error());
-  const std::lock_guard guard{(*all)->lock};
-  if (status s = api::nobody_uses(*(*all)->side, pool); !s) return api::report(s.error());
-  try {
-    (*all)->dropped.reserve((*all)->dropped.size() + 2);
-  } catch (const std::bad_alloc&) {
-    return api::report(fail(errc::no_memory, "no volatile memory to drop a set of regions"));
-  }
-  if (status s = (*all)->side->drop(name); !s) return api::report(api::if_intact(pool, s).error());
-  if (status s = api::change_is_intact(pool); !s) return api::report(s.error());
-  for (auto& known : (*all)->handles) {
-    const auto at = known.find(std::string_view{name});
-    if (at == known.end()) continue;
-    at->second->of = nullptr;
-    (*all)->dropped.push_back(std::move(at->second));
-    known.erase(at);
-  }
-  return 0;
+  return api::answer(api::drop_named(pool, **all, name, api::sets,
+                                     [pool](const api::region_side& side) { return api::nobody_uses(side, pool); }));
 }
 
 int nvm_regions_names(NVM_POOL* pool, int (*visit)(const char*, uint64_t, void*), void* argument) {
@@ -307,22 +258,7 @@ int nvm_regions_names(NVM_POOL* pool, int (*visit)(const char*, uint64_t, void*)
   if (status s = api::usable_pool(pool); !s) return api::report(s.error());
   const auto all = api::sets_of(pool);
   if (!all) return api::report(all.error());
-  struct context {
-    int (*visit)(const char*, uint64_t, void*);
-    void* argument;
-    api::carried_exception thrown;
-  } c{visit, argument, {}};
-  c.thrown.of(*pool->file);
-  const auto answer = (*all)->side->names(
-      [](const char* name, std::uint64_t regions, void* raw) {
-        auto& k = *static_cast<context*>(raw);
-        return k.thrown.call([&] { return k.visit(name, regions, k.argument); }, 1);
-      },
-      &c);
-  const status whole = api::if_intact(pool, answer ? status{} : status{answer.error()});
-  here.reset();
-  c.thrown.go_on();
-  return whole ? *answer : api::report(whole.error());
+  return api::names_of(pool, **all, visit, argument, here);
 }
 
 int nvm_regions_wait(nvm_regions* set) {
@@ -337,7 +273,10 @@ int nvm_regions_count(nvm_regions* set, uint64_t* count) {
   if (count == nullptr) return api::report(fail(errc::invalid, "the place for the count is NULL"));
   const nvm::platform::in_call here;
   if (status s = api::usable(set); !s) return api::report(s.error());
-  *count = set->of->count();
+  const uint64_t found = set->of->count();
+  if (status s = api::medium_is_whole(set->pool); !s) return api::report(s.error());
+  if (status s = api::intact(set->pool); !s) return api::report(s.error());
+  *count = found;
   return 0;
 }
 

@@ -114,7 +114,10 @@ int nvm_region_commit_async(nvm_regions* set, uint64_t rid, uint64_t* position) 
   (*g)->change.reset();
   return api::told(api::run<effect::begins>(set, [&](api::part_of_thread& p) -> result<int> {
     if (status s = change->commit(); !s) return s.error();
-    *position = set->all->side->position(p.number);
+    // The medium is asked after that, as by nvm_lf_get_position().
+    const uint64_t reached = set->all->side->position(p.number);
+    if (status s = nvm::engines::of_what_is_done(api::medium_is_whole(set->pool)); !s) return s.error();
+    *position = reached;
     return 0;
   }));
 }

@@ -5,13 +5,13 @@
 // transaction is dead: every call that its body still makes leaves the body again.
 #include "nvm/stm.h"
 
-#include <csetjmp>
 #include <cstdlib>
 #include <memory>
 #include <new>
 #include <vector>
 
 #include "api/pool_object.hpp"
+#include "api/stm_runs.hpp"
 #include "base/inlining.hpp"
 #include "platform/platform.hpp"
 #include "stm/stm.hpp"
@@ -32,6 +32,7 @@ struct nvm_stm {
   std::size_t to_leave = 0;   // dead: levels whose frame has not been told yet
   int why = 0;                // dead: enum nvm_stm_why
   int code = 0;
+  nvm::api::open_runs runs{};
 };
 
 [[gnu::tls_model("initial-exec")]] __thread nvm_stm* nvm_stm_of_thread = nullptr;
@@ -39,6 +40,8 @@ struct nvm_stm {
 namespace nvm::api {
 
 using stm::verdict;
+
+open_runs& runs_of(nvm_stm* of) noexcept { return of->runs; }
 
 namespace {
 
@@ -265,6 +268,7 @@ template <class T>
   }
   tx->pool = pool;
   tx->why = 0;
+  tx->runs.count = 0;
   return nvm_stm_of_thread = tx;
 }
 
@@ -556,50 +560,6 @@ void nvm_stm_become_irrevocable(nvm_stm* tx) {
   api::change(tx, [](transaction& t) { return t.become_irrevocable(); });
 }
 
-// ---- running
-
-namespace {
-struct run_frame {
-  std::jmp_buf home;
-};
-void jump_home(nvm_stm* /*tx*/, int why, void* argument) { std::longjmp(static_cast<run_frame*>(argument)->home, why); }
-}  // namespace
-
-int nvm_stm_run(NVM_POOL* pool, int (*body)(nvm_stm*, void*), void* argument) {
-  if (nvm_stm_of_thread != nullptr) nvm_stm_check(nvm_stm_of_thread);
-  const bool inner = nvm_stm_of_thread != nullptr;
-  run_frame f;
-  // Nothing below changes a variable that is looked at after longjmp.
-  switch (setjmp(f.home)) {
-    case NVM_STM_CONFLICT:
-    case NVM_STM_RETRY:
-      if (inner) nvm_stm_unwind(nvm_stm_of_thread);
-      break;
-    case NVM_STM_CANCEL:
-      return nvm_stm_code(api::of_thread());
-    case NVM_STM_FAILED:
-      return -1;
-    default:
-      break;
-  }
-  nvm_stm* tx = nvm_stm_begin(pool, jump_home, &f);
-  if (tx == nullptr) return -1;
-  const unsigned level = nvm_stm_depth(tx);
-  int code = 0;
-  try {
-    code = body(tx, argument);
-  } catch (...) {
-    // A body in C++ that throws is rolled back like one that returns an error, unless its level has ended already.
-    if (nvm_stm_depth(tx) == level) nvm_stm_rollback(tx);
-    throw;
-  }
-  if (code != 0) {
-    nvm_stm_rollback(tx);
-    return code;
-  }
-  return nvm_stm_commit(tx);
-}
-
 // ---- memory
 
 [[NVM_QUICK_ACCESS]] uint64_t nvm_stm_load64(nvm_stm* tx, const uint64_t* p) { return api::load(tx, p); }
@@ -672,7 +632,7 @@ int nvm_stm_on(nvm_stm* tx, enum nvm_tx_event event, nvm_tx_hook hook, void* arg
   return api::try_change(tx, [&](transaction& t) { return t.on(event, reinterpret_cast<void (*)()>(hook), argument); });
 }
 
-// ---- privatisation, settings, counters
+// ---- privatisation
 
 int nvm_stm_quiesce(void) {
   nvm_stm* tx = api::of_thread();
@@ -684,35 +644,5 @@ int nvm_stm_quiesce(void) {
   return 0;
 }
 void nvm_stm_quiesce_at_commit(nvm_stm* tx) { tx->inner.privatise(); }
-
-int nvm_stm_set_policy(NVM_POOL* pool, enum nvm_stm_policy policy) {
-  if (pool == nullptr) return api::report(fail(errc::invalid, "the pool is NULL"));
-  if (nvm::status s = pool->file->usable(); !s) return api::report(s.error());
-  if (policy != NVM_STM_POLICY_ENGINE && policy != NVM_STM_POLICY_WRITE_BACK) {
-    return api::report(fail(errc::invalid, "policy %d is none of enum nvm_stm_policy", policy));
-  }
-  if (nvm::isolation::participant::any_inside(&pool->barriers)) {
-    return api::report(fail(errc::tx_open, "%s: a barrier transaction is open", pool->file->path()));
-  }
-  pool->barriers.always_write_back = policy == NVM_STM_POLICY_WRITE_BACK;
-  return 0;
-}
-
-void nvm_stm_get_statistics(nvm_stm_statistics* out) {
-  *out = {};
-  nvm::isolation::participant::each([out](nvm::isolation::participant& p) {
-    // relaxed: recent numbers, no order.
-    const auto add = [](uint64_t& sum, const std::atomic<std::uint64_t>& c) {
-      sum += c.load(std::memory_order_relaxed);
-    };
-    add(out->commits, p.count.commits);
-    add(out->read_only, p.count.read_only);
-    add(out->conflicts, p.count.conflicts);
-    add(out->retries, p.count.retries);
-    add(out->rollbacks, p.count.rollbacks);
-    add(out->extensions, p.count.extensions);
-    add(out->serial, p.count.serial);
-  });
-}
 
 }  // extern "C"

@@ -274,7 +274,8 @@ void run_waiting_hooks(nvm_pool* pool, bool failed) noexcept {
   waiting_hooks::commit over;
   while (pool->waiting.any() && !busy() &&
          pool->waiting.take(over, [=](lsn_t lsn) { return failed || pool->engine->is_durable(lsn); })) {
-    const bool durable = pool->engine->is_durable(over.lsn);
+    // As conclude() does for the caller of that commit.
+    const bool durable = wait_for_commit(pool, over.lsn) && change_is_intact(pool);
     run_hooks(pool, over.hooks, durable ? NVM_TX_ON_COMMIT : NVM_TX_ON_IN_DOUBT);
   }
 }
@@ -424,7 +425,7 @@ int nvm_wait(NVM_POOL* pool, uint64_t lsn) {
   const nvm::platform::in_call here;
   if (nvm::status s = pool->file->ours(); !s) return api::report(s.error());
   if (lsn == NVM_LSN_NONE) return api::report(fail(errc::invalid, "the LSN is that of a commit that failed"));
-  // 0 waits for nothing, but of a pool that has failed it is no news of anything.
+  // LSN 0 needs no wait, but a failed pool answers with its failure.
   nvm::status s = lsn == 0 ? pool->engine->wait(0) : api::wait_for_commit(pool, lsn);
   // A commit that is in the log stays there, whatever becomes of the pool.
   if (s && lsn == 0) s = api::intact(pool);

@@ -197,12 +197,28 @@ struct untyped_objects {
 struct named_objects {
   std::uint64_t root, stores;  // payloads; 0: none
   bool root_found, stores_found;
+  const std::byte* base;
+  std::uint64_t store_header = 0;  // of any store; 0: there is none
 
   void look_at(std::uint64_t at, std::uint64_t bytes) noexcept {
+    layout::object_header h;
+    std::memcpy(&h, base + at, sizeof h);
+    if (h.type == layout::kv_type_header && layout::object_header_holds(h, at)) store_header = at;
     root_found = root_found || (root > at && root < at + bytes);
     stores_found = stores_found || stores == at + sizeof(layout::object_header);
   }
 };
+
+// Words of zeros hold, and say that nothing is there: `heap_pages` of a log-structured heap without a root.
+void check_unnamed(const geometry& g, const named_objects& named, std::uint64_t heap_pages, findings& f) noexcept {
+  if (named.stores == 0 && named.store_header != 0) {
+    f.add(anchor_word_at(g, 0, anchor_word::stores),
+          "directory of key-value stores: found none, and the header of a store at offset %lu", named.store_header);
+  }
+  if (heap_pages == 0) return;
+  f.add(anchor_word_at(g, 0, anchor_word::log_heap), "root of the log-structured heap: found none, and %lu pages of it",
+        heap_pages);
+}
 
 // Pages that can be nobody's: runs of logs in a pool that was closed, and, where all objects are in a log, any but that
 // log's.
@@ -262,6 +278,165 @@ status note_pointers(const pool_file& file, std::uint64_t root, std::uint64_t ty
   return s;
 }
 
+// One check of one pool, step by step.
+class pool_check {
+ public:
+  pool_check(pool_file& file, const nvm_check_options& how) noexcept
+      : file_{file}, how_{how}, found_{how.report, how.argument, file}, pages_to_walk_{file.geometry().size_pages} {}
+
+  // An error: something could not be looked at.
+  [[nodiscard]] status run() {
+    tell(0);
+    auto file_bytes = file_.file().size();
+    if (!file_bytes) return file_bytes.error();
+    check_metadata(*file_bytes);
+    check_pages();
+    if (status s = check_contents(); !s) return s;
+    // Opening the structures in memory has freed what a crash had left with nobody.
+    if (found_.count() == 0 && space_.structure_pages != 0) {
+      space_summary after;
+      (void)check_space(file_.base(), file_.geometry(), nullptr, after);
+      sum_.reclaimed_pages = space_.structure_pages - std::min(space_.structure_pages, after.structure_pages);
+    }
+    if (status s = whole(found_.complete()); !s) return s;
+    sum_up();
+    tell(walk_begin + pages_to_walk_);
+    return {};
+  }
+  [[nodiscard]] const nvm_check_summary& summary() const noexcept { return sum_; }
+  [[nodiscard]] std::int64_t findings_count() const noexcept { return found_.count(); }
+
+ private:
+  // The walk over the pages is what takes long; the logs come first.
+  static constexpr std::uint64_t walk_begin = 1;
+
+  [[nodiscard]] status whole(status s) const noexcept { return file_.lost() ? file_.intact() : s; }
+  void tell(std::uint64_t done) {
+    told_ = std::max(told_, done);
+    const platform::out_of_call theirs;
+    if (how_.progress != nullptr) how_.progress(told_, walk_begin + pages_to_walk_, how_.argument);
+  }
+
+  // Logs and superblocks.
+  void check_metadata(std::uint64_t file_bytes) {
+    // On ssd the pool is what the file says with the log's valid prefix applied; both happens in private memory.
+    if (has_image(file_.superblock())) {
+      auto applied = engines::apply_log_in_memory(file_);
+      if (!applied) {
+        found_.add(file_.superblock().log_offset, status{applied.error()});
+      } else {
+        sum_.pending_transactions += *applied;
+      }
+      check_ring_headers(file_.base(), file_.superblock(), found_);
+    }
+    shape_ = file_.geometry();
+    clean_ = file_.superblock().state == static_cast<std::uint32_t>(layout::pool_state::clean);
+    is_log_ = engine_of(file_.superblock().engine).is_its_log();
+    check_superblocks(file_.base(), shape_, file_bytes, found_);
+    const auto found_before = found_.count();
+    sum_.pending_transactions += check_logs(file_.base(), file_.superblock(), clean_, found_);
+    // As the next open would: allocation words are written back late, so that those of a crashed pool say nothing
+    // before.  The logs have been found good.
+    if (!clean_ && !is_log_ && found_.count() == found_before) {
+      if (status recovered = engines::recover_image(file_); !recovered) found_.add(shape_.log_offset, recovered);
+    }
+  }
+
+  // What a name of the pool's own leads to; copies that do not agree after recovery are refused by the next open.
+  [[nodiscard]] std::uint64_t named_by(anchor_word which) {
+    const auto place = read_anchor_word(file_.base(), shape_, which);
+    if (!place) found_.add(anchor_word_at(shape_, 0, which), status{place.error()});
+    return place ? *place : 0;
+  }
+
+  // Page map, extents, objects, and what the anchors name of these.
+  void check_pages() {
+    // The root names an object's payload, not just any place in the data.
+    root_ = named_by(anchor_word::root);
+    // So does the directory of key-value stores, the header of one.
+    stores_ = named_by(anchor_word::stores);
+    named_objects named{root_, stores_, root_ == 0, stores_ == 0, file_.base()};
+    untyped_objects untyped{file_.base(), named_by(anchor_word::types), found_};
+    space_check telling;
+    telling.report = [this](const damage& d) {
+      found_.add(d.offset, "%s: found %lx, expected %lx", d.what, d.found, d.expected);
+    };
+    // One reference: std::function needs no memory for that.
+    telling.object = [&named](std::uint64_t at, std::uint64_t bytes) { named.look_at(at, bytes); };
+    telling.untyped = [&untyped](std::uint64_t at, std::uint64_t bytes) { untyped.look_at(at, bytes); };
+    pages_to_walk_ = std::max(pages_to_walk_, shape_.size_pages);  // the log may have made the pool larger
+    telling.progress = [this](std::uint64_t pages) { tell(walk_begin + pages); };
+    (void)check_space(file_.base(), shape_, telling, space_);
+    check_features(file_, space_.aligned, found_);
+    if (!named.root_found)
+      found_.add(root_word_at(shape_, 0), "root: found offset %lu, expected one inside an object", root_);
+    if (!named.stores_found) {
+      found_.add(anchor_word_at(shape_, 0, anchor_word::stores),
+                 "directory of stores: found offset %lu, expected one of an object", stores_);
+    }
+    const bool has_no_heap = is_log_ && clean_ && named_by(anchor_word::log_heap) == 0;
+    check_unnamed(shape_, named, has_no_heap ? space_.structure_pages : 0, found_);
+    if (!untyped.found) {
+      found_.add(anchor_word_at(shape_, 0, anchor_word::types), "type map: found offset %lu, expected one of an object",
+                 untyped.type_map);
+    }
+    type_map_ = untyped.type_map;
+    untyped_ = untyped.count;
+    check_owners(file_.base(), shape_, clean_, is_log_, found_);
+  }
+
+  // Stores, structures, the log, pointers.  Where the pages are not sound, walking what is in them says nothing.
+  [[nodiscard]] status check_contents() {
+    if (found_.count() != 0) return {};
+    const auto say = [this](std::uint64_t at, const char* finding) { found_.add(at, "%s", finding); };
+    if (!is_log_ && stores_ != 0) {
+      if (status s = whole(check_named_stores(file_, shape_, stores_, found_)); !s) return s;
+    }
+    if (is_log_) {
+      log_summary log;
+      if (status s = whole(check_log(file_, say, log)); !s) return s;
+      check_features(file_, log.aligned, found_);
+      space_.objects += log.objects;
+      space_.payload_bytes += log.object_bytes;
+      sum_.pending_transactions += log.dropped_blocks;
+      return {};
+    }
+    // A directory that no page is said to be of is looked for, too.
+    if ((space_.structure_pages | named_by(anchor_word::lockfree)) != 0) {
+      if (status s = whole(check_structures(file_.base(), shape_, say)); !s) return s;
+    }
+    return found_.count() == 0 ? whole(note_pointers(file_, root_, type_map_, how_, sum_)) : status{};
+  }
+
+  void sum_up() noexcept {
+    sum_.pages = space_.pages;
+    sum_.damaged_pages = space_.damaged_pages;
+    sum_.free_pages = space_.free_pages;
+    sum_.run_pages = space_.run_pages;
+    sum_.extent_pages =
+        space_.fine_extents * layout::fine_extent_pages + space_.coarse_extents * layout::coarse_extent_pages;
+    // A structure's pages are the log's where everything is in the log.
+    sum_.log_pages = space_.log_pages + (is_log_ ? space_.structure_pages : 0);
+    sum_.structure_pages = is_log_ ? 0 : space_.structure_pages;
+    sum_.structure_nodes = space_.structure_nodes;
+    sum_.objects = space_.objects - untyped_;
+    sum_.object_bytes = space_.payload_bytes;
+  }
+
+  pool_file& file_;
+  const nvm_check_options& how_;
+  findings found_;
+  std::uint64_t pages_to_walk_;
+  std::uint64_t told_ = 0;
+  nvm_check_summary sum_{};
+  geometry shape_;
+  bool clean_ = false;
+  bool is_log_ = false;
+  std::uint64_t root_ = 0, stores_ = 0, type_map_ = 0;  // offsets; 0: none
+  std::uint64_t untyped_ = 0;                           // objects
+  space_summary space_;
+};
+
 }  // namespace
 }  // namespace nvm::care
 
@@ -292,124 +467,8 @@ extern "C" int64_t nvm_pool_check_with(const char* path, const nvm_check_options
   const nvm::platform::in_call here;
   auto opened = nvm::pool_file::open(path, o);
   if (!opened) return api::report(opened.error());
-  nvm::pool_file& file = **opened;
-  nvm_check_summary sum{};
-  care::findings f{how.report, how.argument, file};
-  const auto whole = [&](nvm::status s) noexcept { return file.lost() ? file.intact() : s; };
-  // The walk over the pages is what takes long; the logs come first.
-  const std::uint64_t walk_begin = 1;
-  std::uint64_t total = walk_begin + file.geometry().size_pages;
-  std::uint64_t told = 0;
-  const auto tell = [&](std::uint64_t done) {
-    told = std::max(told, done);
-    const nvm::platform::out_of_call theirs;
-    if (how.progress != nullptr) how.progress(told, total, how.argument);
-  };
-  tell(0);
-  auto file_bytes = file.file().size();
-  if (!file_bytes) return api::report(api::about(path, file_bytes.error()));
-  // On ssd the pool is what the file says with the log's valid prefix applied; both happens in private memory.
-  if (nvm::has_image(file.superblock())) {
-    auto applied = engines::apply_log_in_memory(file);
-    if (!applied) {
-      f.add(file.superblock().log_offset, nvm::status{applied.error()});
-    } else {
-      sum.pending_transactions += *applied;
-    }
-    care::check_ring_headers(file.base(), file.superblock(), f);
-  }
-  const nvm::geometry g = file.geometry();
-  const std::byte* base = file.base();
-  const bool clean = file.superblock().state == static_cast<std::uint32_t>(nvm::layout::pool_state::clean);
-  care::check_superblocks(base, g, *file_bytes, f);
-  const auto found_before = f.count();
-  const bool is_log = nvm::engine_of(file.superblock().engine).is_its_log();
-  sum.pending_transactions += care::check_logs(base, file.superblock(), clean, f);
-  // As the next open would: allocation words are written back late, so that those of a crashed pool say nothing before.
-  // The logs have been found good.
-  if (!clean && !is_log && f.count() == found_before) {
-    if (nvm::status recovered = engines::recover_image(file); !recovered) f.add(g.log_offset, recovered);
-  }
-  // What the pool's own names lead to; copies that do not agree after recovery are refused by the next open.
-  const auto named_by = [&](nvm::anchor_word which) {
-    const auto place = nvm::read_anchor_word(base, g, which);
-    if (!place) f.add(nvm::anchor_word_at(g, 0, which), nvm::status{place.error()});
-    return place ? *place : 0;
-  };
-  // The root names an object's payload, not just any place in the data.
-  const std::uint64_t root = named_by(nvm::anchor_word::root);
-  // So does the directory of key-value stores, the header of one.
-  const std::uint64_t stores = named_by(nvm::anchor_word::stores);
-  care::named_objects named{root, stores, root == 0, stores == 0};
-  care::untyped_objects untyped{base, named_by(nvm::anchor_word::types), f};
-  nvm::space_check telling;
-  telling.report = [&](const nvm::damage& d) {
-    f.add(d.offset, "%s: found %lx, expected %lx", d.what, d.found, d.expected);
-  };
-  // One reference: std::function needs no memory for that.
-  telling.object = [&named](std::uint64_t at, std::uint64_t bytes) { named.look_at(at, bytes); };
-  telling.untyped = [&](std::uint64_t at, std::uint64_t bytes) { untyped.look_at(at, bytes); };
-  total = std::max(total, walk_begin + g.size_pages);  // the log may have made the pool larger
-  telling.progress = [&](std::uint64_t pages) { tell(walk_begin + pages); };
-  nvm::space_summary space;
-  (void)nvm::check_space(base, g, telling, space);
-  care::check_features(file, space.aligned, f);
-  if (!named.root_found) f.add(nvm::root_word_at(g, 0), "root: found offset %lu, expected one inside an object", root);
-  if (!named.stores_found) {
-    f.add(nvm::anchor_word_at(g, 0, nvm::anchor_word::stores),
-          "directory of stores: found offset %lu, expected one of an object", stores);
-  }
-  if (!untyped.found) {
-    f.add(nvm::anchor_word_at(g, 0, nvm::anchor_word::types), "type map: found offset %lu, expected one of an object",
-          untyped.type_map);
-  }
-  care::check_owners(base, g, clean, is_log, f);
-  // Where the pages are not sound, walking what is in them says nothing.
-  const bool has_sound_pages = f.count() == 0;
-  if (!is_log && stores != 0 && has_sound_pages) {
-    if (nvm::status s = whole(care::check_named_stores(file, g, stores, f)); !s) {
-      return api::report(api::about(path, s.error()));
-    }
-  }
-  if (has_sound_pages && is_log) {
-    care::log_summary log;
-    const auto say = [&f](std::uint64_t at, const char* finding) { f.add(at, "%s", finding); };
-    if (nvm::status s = whole(care::check_log(file, say, log)); !s) return api::report(api::about(path, s.error()));
-    care::check_features(file, log.aligned, f);
-    space.objects += log.objects;
-    space.payload_bytes += log.object_bytes;
-    sum.pending_transactions += log.dropped_blocks;
-  } else if (has_sound_pages && (space.structure_pages | named_by(nvm::anchor_word::lockfree)) != 0) {
-    // A directory that no page is said to be of is looked for, too.
-    const auto say = [&f](std::uint64_t at, const char* finding) { f.add(at, "%s", finding); };
-    if (nvm::status s = whole(care::check_structures(file.base(), g, say)); !s) {
-      return api::report(api::about(path, s.error()));
-    }
-  }
-  if (has_sound_pages && !is_log && f.count() == 0) {
-    const nvm::status s = care::note_pointers(file, root, untyped.type_map, how, sum);
-    if (nvm::status seen = whole(s); !seen) return api::report(api::about(path, seen.error()));
-  }
-  // Opening the structures in memory has freed what a crash had left with nobody.
-  if (f.count() == 0 && space.structure_pages != 0) {
-    nvm::space_summary after;
-    (void)nvm::check_space(base, file.geometry(), nullptr, after);
-    sum.reclaimed_pages = space.structure_pages - std::min(space.structure_pages, after.structure_pages);
-  }
-  if (nvm::status s = whole(f.complete()); !s) return api::report(api::about(path, s.error()));
-  sum.pages = space.pages;
-  sum.damaged_pages = space.damaged_pages;
-  sum.free_pages = space.free_pages;
-  sum.run_pages = space.run_pages;
-  sum.extent_pages =
-      space.fine_extents * nvm::layout::fine_extent_pages + space.coarse_extents * nvm::layout::coarse_extent_pages;
-  // A structure's pages are the log's where everything is in the log.
-  sum.log_pages = space.log_pages + (is_log ? space.structure_pages : 0);
-  sum.structure_pages = is_log ? 0 : space.structure_pages;
-  sum.structure_nodes = space.structure_nodes;
-  sum.objects = space.objects - untyped.count;
-  sum.object_bytes = space.payload_bytes;
-  if (summary != nullptr) *summary = sum;
-  tell(total);
-  return f.count();
+  care::pool_check check{**opened, how};
+  if (nvm::status s = check.run(); !s) return api::report(api::about(path, s.error()));
+  if (summary != nullptr) *summary = check.summary();
+  return check.findings_count();
 }

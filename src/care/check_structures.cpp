@@ -3,7 +3,10 @@
 #include <cstring>
 
 #include "care/regions.hpp"
+#include "care/structure_reader.hpp"
 #include "engine/structure_side.hpp"
+#include "lockfree/catalogue.hpp"
+#include "lockfree/lockfree_layout.hpp"
 #include "log/log.hpp"
 #include "media/media.hpp"
 #include "space/space.hpp"
@@ -14,9 +17,34 @@ namespace {
 using told = std::function<void(std::uint64_t offset, const char* finding)>;
 using image_space = space<any_direct, log::nothing_logged>;
 
+// Of nodes that prove their place.  Recovery takes what was copied over one for something that a crash has left, and
+// wipes it out.
+void look_for_copies(any_direct& medium, std::byte* base, image_space& places, const told& tell) {
+  namespace lf = lockfree::layout;
+  lockfree::catalogue<any_direct> names{medium, base, places};
+  if (!names.open()) return;  // recovery says so
+  (void)names.each([&](const lockfree::catalogue<any_direct>::found& f, std::string_view name) {
+    if ((f.flags & lf::entry_volatile_links) == 0) return;
+    described_structure d;
+    d.name = name;
+    d.kind = f.kind;
+    d.owner = f.owner;
+    d.root = f.root;
+    d.flags = f.flags;
+    d.place = f.root;
+    const active_places nobody;
+    structure_reader reader{base, places, d, nobody};
+    reader.read();
+    if (reader.copied_place() == 0) return;
+    tell(reader.copied_place(),
+         ("lock-free structure '" + d.name + "': a node is a copy of one that lies elsewhere").c_str());
+  });
+}
+
 result<std::unique_ptr<engines::structure_side>> recover(any_direct& medium, std::byte* base, image_space& places,
                                                          bool tidies, const told& tell) {
   if (status s = places.boot(0, 1); !s) return s.error();
+  look_for_copies(medium, base, places, tell);
   auto all = engines::make_structure_side(medium, base, places, &tell);
   if (!all || !tidies) return all;
   if (status s = (*all)->unlink_all_deleted(); !s) return s.error();

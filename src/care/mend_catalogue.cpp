@@ -3,6 +3,7 @@
 // damaged is found by trying what it could have been, and proved by the checksum.  Without that the words count that
 // hold by themselves; then a name is taken as it stands, if it can be one, and told as not certain.
 #include "care/mend_catalogue.hpp"
+#include "care/words.hpp"
 
 #include <algorithm>
 #include <array>
@@ -17,11 +18,6 @@ namespace {
 
 namespace lf = lockfree::layout;
 
-std::uint64_t word_at(const std::byte* base, std::uint64_t at) noexcept {
-  std::uint64_t w;
-  std::memcpy(&w, base + at, sizeof w);
-  return w;
-}
 void put_word(std::byte* base, std::uint64_t at, std::uint64_t content) noexcept {
   const std::uint64_t w = seal_word(content, word_seed(at));
   std::memcpy(base + at, &w, sizeof w);
@@ -34,7 +30,10 @@ std::optional<std::uint64_t> content_at(const std::byte* base, std::uint64_t at)
 // What the pages of one number are.
 struct pages_of_owner {
   std::vector<std::uint64_t> roots{};  // runs that begin as a root does
-  std::uint64_t nodes = 0;             // allocated
+  unsigned runs = 0;
+  bool has_extents = false;
+  // More than what making a structure takes.
+  [[nodiscard]] bool is_used() const noexcept { return has_extents || runs > 2; }
 };
 
 class catalogue_mender {
@@ -78,15 +77,12 @@ class catalogue_mender {
     if (p.owner < lf::first_owner || p.owner >= lf::first_owner + lf::structures_max) return;
     pages_of_owner& own = of_[p.owner - lf::first_owner];
     if (p.kind == layout::page_kind::run) {
+      ++own.runs;
       const bool is_root = kind_of_root(p.offset) || is_sealed_root(p.offset);
       if (is_root && own.roots.size() < roots_tried) own.roots.push_back(p.offset);
       return;
     }
-    const layout::extent_shape s = layout::shape_of(p.kind, pages_.sizes().page_shift);
-    for (unsigned w = 0; w < s.words; ++w) {
-      const auto nodes = content_at(base_, p.offset + layout::first_words_at + w * 8);
-      own.nodes += static_cast<std::uint64_t>(std::popcount(nodes.value_or(0)));
-    }
+    own.has_extents = true;
   }
   [[nodiscard]] std::optional<lf::kind> kind_of_root(std::uint64_t at) const noexcept {
     const std::uint64_t magic = word_at(base_, at);
@@ -94,7 +90,11 @@ class catalogue_mender {
     if (magic == lockfree::hash_magic) return lf::kind::hash;
     if (magic == lockfree::skip_magic) return lf::kind::skip_list;
     if (magic == lockfree::tree_magic) return lf::kind::tree;
-    return std::nullopt;
+    if (magic != lockfree::sealed_magic || lockfree::sealed_root_fault(base_, at) != nullptr) return std::nullopt;
+    const std::uint64_t kind = word_at(base_, at + offsetof(lockfree::sealed_root, kind));
+    const bool says = kind != 0 && kind <= static_cast<std::uint64_t>(lf::last_kind) &&
+                      lf::links_may_be_volatile(static_cast<lf::kind>(kind));
+    return says ? std::optional{static_cast<lf::kind>(kind)} : std::nullopt;
   }
   [[nodiscard]] bool is_sealed_root(std::uint64_t at) const noexcept {
     return word_at(base_, at) == lockfree::sealed_magic;
@@ -194,15 +194,14 @@ class catalogue_mender {
     described_structure d;
     d.owner = static_cast<std::uint16_t>(lf::first_owner + i);
     if (out_.place == 0) {
-      if (of_[i].nodes != 0) damaged_.push_back(d);
+      if (of_[i].is_used()) damaged_.push_back(d);
       return {};
     }
     d.place = entry_at(i);
     const lf::entry e = read(d.place);
+    if (e.state == seal_word(lf::leaving(d.owner), word_seed(d.place))) return {};
     if (e.state == 0) {
-      // An entry that was never used, or that a damaged page has lost: only then are there nodes of its number.
-      constexpr lf::entry empty{};
-      if (std::memcmp(&e, &empty, sizeof e) == 0 && of_[i].nodes != 0) damaged_.push_back(d);
+      if (is_missed(e, of_[i], d)) damaged_.push_back(d);
       return {};
     }
     if (is_of_later_library(e, d)) {
@@ -216,11 +215,18 @@ class catalogue_mender {
     damaged_.push_back(d);
     return {};
   }
+  // Of an entry whose state says that there is none: one that was never used, or whose structure was dropped, has no
+  // pages, but those of a structure that is being made.
+  [[nodiscard]] bool is_missed(const lf::entry& e, const pages_of_owner& of, const described_structure& d) const {
+    if (of.is_used()) return true;
+    described_structure tried = d;
+    return closed_ && of.runs != 0 && prove(e, tried) && is_run_of(tried.root, d.owner);
+  }
   // Whole, and of something that this library does not know.
   [[nodiscard]] static bool is_of_later_library(const lf::entry& e, const described_structure& d) noexcept {
     if (!word_holds(e.state, word_seed(d.place)) || e.crc != crc_of(e, d.place)) return false;
     const std::uint64_t version = (e.state & checked_mask) >> 24;
-    return version > lf::entry_version_sums || (e.flags & checked_mask & ~lf::entry_flags_known) != 0;
+    return version > lf::entry_version_tally || (e.flags & checked_mask & ~lf::entry_flags_known) != 0;
   }
   // As the catalogue looks at it; fills in what it says.
   bool holds(const lf::entry& e, described_structure& d) const {
@@ -231,11 +237,13 @@ class catalogue_mender {
     const std::uint64_t flags = e.flags & checked_mask;
     if ((flags & ~lf::entry_flags_known) != 0 || state >> 24 != lf::entry_version(flags)) return false;
     if (!is_run_of(e.root & checked_mask, d.owner) || e.name[lf::name_max] != '\0') return false;
-    if ((flags & lf::entry_volatile_links) != 0 && kind == lf::kind::tree) return false;
+    if ((flags & lf::entry_volatile_links) != 0 && !lf::links_may_be_volatile(kind)) return false;
     d.name = e.name;
     d.kind = kind;
     d.root = e.root & checked_mask;
     d.flags = flags;
+    const bool was_counted = (flags & lf::entry_tally) != 0 && e.tally != 0;
+    if (was_counted) d.had = content_at(base_, d.place + offsetof(lf::entry, tally));
     return true;
   }
 
@@ -315,7 +323,7 @@ class catalogue_mender {
   void mend_entry(described_structure& d) {
     // Without a directory only the pages tell of it.
     const lf::entry e = d.place == 0 ? lf::entry{} : read(d.place);
-    const bool is_proved = d.place != 0 && e.state != 0 && prove(e, d);
+    const bool is_proved = d.place != 0 && prove(e, d);
     if (!is_proved) {
       for (const std::uint64_t root : roots_of(e, d)) {
         if (d.root == 0 && (is_run_of(root, d.owner) || is_forgotten_root(root))) d.root = root;
@@ -340,7 +348,7 @@ class catalogue_mender {
     const std::uint64_t sealed = d.root != 0 && is_sealed_root(d.root) ? lf::entry_volatile_links : 0;
     for (const std::uint64_t bytes : {std::uint64_t{0}, lf::entry_bytes}) {
       described_structure tried = d;
-      tried.flags = lf::entry_map | lf::entry_sums | bytes | sealed;
+      tried.flags = lf::entry_map | lf::entry_sums | bytes | sealed | (sealed != 0 ? lf::entry_tally : 0);
       if (tried.kind == lf::kind::none) continue;
       structure_reader reader{base_, pages_, tried, out_.active};
       reader.read();

@@ -7,13 +7,14 @@
 #include <vector>
 
 #include "base/checksum.hpp"
+#include "kv/kv_layout.hpp"
 #include "nvm/kv.h"
 #include "nvm/nvm.h"
 
 namespace nvm::care {
 namespace {
 
-struct closes_pool {
+struct closes_pool_read {
   void operator()(NVM_POOL* pool) const noexcept { (void)nvm_pool_close(pool); }
 };
 struct closes_store {
@@ -22,7 +23,7 @@ struct closes_store {
 struct closes_cursor {
   void operator()(nvm_kv_cursor* cursor) const noexcept { nvm_kv_cursor_close(cursor); }
 };
-using open_pool = std::unique_ptr<NVM_POOL, closes_pool>;
+using open_pool = std::unique_ptr<NVM_POOL, closes_pool_read>;
 using open_store = std::unique_ptr<nvm_kv, closes_store>;
 using open_cursor = std::unique_ptr<nvm_kv_cursor, closes_cursor>;
 
@@ -103,8 +104,7 @@ bool walk_on(nvm_kv* kv, std::string& last, entries& to) {
 // All that walks can read.
 void walk(nvm_kv* kv, entries& to) {
   constexpr unsigned gaps_max = 64;
-  const nvm_kv_index index = nvm_kv_index_of(kv);
-  if (index != NVM_KV_BTREE && index != NVM_KV_RBTREE) {
+  if (!is_ordered(static_cast<layout::kv_index>(nvm_kv_index_of(kv)))) {
     (void)walk_from(kv, nullptr, false, to);
     return;
   }

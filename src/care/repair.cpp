@@ -80,6 +80,7 @@ class repairer {
                                              geometry_of(sb_).capacity_bytes());
     if (!image) return image.error();
     base_ = image->base();
+    if (are_exchanged_) exchange_copies(base_);
     if (status s = apply_ring(); !s) {
       if (status whole = image->intact(); !whole) {
         report_ = {};
@@ -133,6 +134,13 @@ class repairer {
     if (status s = file_.read(0, header.data(), there); !s) return s;
     auto picked = pick_superblock(header.data(), there, facts_.bytes);
     if (!picked && picked.error() == errc::corrupt) {
+      exchange_copies(header.data());
+      picked = pick_superblock(header.data(), there, facts_.bytes);
+      are_exchanged_ = static_cast<bool>(picked);
+      if (are_exchanged_) note(mending::mended, 0, "superblock: its two copies were exchanged");
+      if (!picked) exchange_copies(header.data());
+    }
+    if (!picked && picked.error() == errc::corrupt) {
       for (unsigned copy = 0; copy < 2; ++copy) correct_superblock(header.data() + copy * file_page, copy);
       picked = pick_superblock(header.data(), there, facts_.bytes);
       if (!picked) report_.refusals.emplace_back(last_message());
@@ -156,6 +164,7 @@ class repairer {
     }
     return {};
   }
+  static void exchange_copies(std::byte* header) { std::swap_ranges(header, header + file_page, header + file_page); }
   void correct_superblock(std::byte* at, unsigned copy) {
     layout::superblock sb;
     for (std::size_t i = 0; i < sizeof sb; ++i) {
@@ -357,7 +366,8 @@ class repairer {
   platform::file_facts facts_;
   layout::superblock sb_{};
   std::byte* base_ = nullptr;
-  bool is_worse_ = false;  // the last attempt would have left less readable
+  bool are_exchanged_ = false;  // the copies of the superblock, with their anchors
+  bool is_worse_ = false;       // the last attempt would have left less readable
 };
 
 }  // namespace

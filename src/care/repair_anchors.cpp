@@ -6,7 +6,9 @@
 
 #include "care/regions.hpp"
 #include "care/repair_image.hpp"
+#include "care/words.hpp"
 #include "kv/kv.hpp"
+#include "kv/lewat.hpp"
 #include "lockfree/lockfree_layout.hpp"
 #include "logheap/logheap_layout.hpp"
 #include "object/object.hpp"
@@ -16,18 +18,6 @@
 
 namespace nvm::care {
 namespace {
-
-std::string text_of(const char* format, auto... values) {
-  char text[512];
-  std::snprintf(text, sizeof text, format, values...);
-  return text;
-}
-
-std::uint64_t word_at(const std::byte* base, std::uint64_t at) noexcept {
-  std::uint64_t word;
-  std::memcpy(&word, base + at, sizeof word);
-  return word;
-}
 
 const char* name_of_directory(anchor_word which) noexcept {
   return which == anchor_word::stores ? "directory of key-value stores" : "directory of lock-free structures";
@@ -92,6 +82,8 @@ void repair_image::mend_anchor_word(anchor_word which) {
     const std::uint8_t seed = word_seed(at);
     if (word_holds(word, seed)) {
       held.push_back(word & checked_mask);
+    } else if (word_holds(word, word_seed(anchor_word_at(g_, 1 - copy, which)))) {
+      corrected.push_back(word & checked_mask);  // that of the other copy
     } else if (const std::uint64_t other = corrected_word(word, seed); other != 0) {
       corrected.push_back(other & checked_mask);
     } else if (std::popcount(word) == 1) {
@@ -111,11 +103,17 @@ void repair_image::mend_anchor_word(anchor_word which) {
         places.push_back(place);
     }
   }
-  // A name that leads nowhere is a loss, and no reason to believe that there was none.
+  // A name that leads nowhere was a name once: the loss is reported.
   const bool names_one = std::any_of(held.begin(), held.end(), [](std::uint64_t place) { return place != 0; });
   if (names_one && places == std::vector<std::uint64_t>{0}) places.clear();
   const bool set_once = which != anchor_word::root && which != anchor_word::types && which != anchor_word::stores;
-  if (places.size() == 2 && set_once) std::erase(places, std::uint64_t{0});
+  // A word of zeros holds, and is what a device leaves that has lost one.
+  const bool one_is_zero = places.size() == 2 && std::find(places.begin(), places.end(), 0U) != places.end();
+  if (one_is_zero) std::erase(places, std::uint64_t{0});
+  if (one_is_zero && !set_once && which != anchor_word::stores) {
+    note(mending::kept, places.front(),
+         text_of("the %s: one copy of its place names it, the other none", name_of(which)));
+  }
   if (places.empty() && which == anchor_word::types) {
     // Nothing of what an object is depends on it.
     std::uint64_t map = 0;
@@ -152,6 +150,24 @@ void repair_image::each_store_header(Visit&& visit) const {
   });
 }
 
+set_mending repair_image::mending_of_sets() {
+  std::vector<std::string> names;
+  each_store_header([&](std::uint64_t place) {
+    layout::kv_header header;
+    keyed::store_facts facts;
+    std::memcpy(&header, base_ + place, sizeof header);
+    if (keyed::check_header(header, place, facts) && facts.index == layout::kv_index::regions) {
+      names.push_back(keyed::lewat::set_name(facts.seed));
+    }
+  });
+  return {base_,
+          g_,
+          sb_.state == static_cast<std::uint32_t>(layout::pool_state::clean),
+          [this](mending how, std::uint64_t at, const std::string& what) { note(how, at, what); },
+          [this](std::uint64_t page, const layout::page_entry& e) { return enter_pages(page, e); },
+          std::move(names)};
+}
+
 // An entry of the page map that is zero holds, and says that nothing is there.
 void repair_image::enter_directory_again(const std::vector<std::uint64_t>& held,
                                          const std::vector<std::uint64_t>& corrected) {
@@ -171,12 +187,12 @@ void repair_image::enter_directory_again(const std::vector<std::uint64_t>& held,
   }
 }
 
-// Of the two directories, which are known by what they are as well: a copy of its place has named one, or may have.
+// Of what is known by itself as well: a copy of its place has named one, or may have, or both are zero.
 void repair_image::look_for_directory(anchor_word which, bool was_named, bool may_be,
                                       std::vector<std::uint64_t>& places) {
   const bool is_lost = was_named || may_be;
   std::vector<std::uint64_t> found;
-  if (which == anchor_word::stores && is_lost) {
+  if (which == anchor_word::stores) {
     each_store_header([&](std::uint64_t place) {
       layout::kv_header header;
       keyed::store_facts facts;
@@ -184,13 +200,14 @@ void repair_image::look_for_directory(anchor_word which, bool was_named, bool ma
       // Stores have seeds.
       if (keyed::check_header(header, place, facts) && facts.seed == 0) found.push_back(place);
     });
-  } else if (which == anchor_word::lockfree) {
+  } else if (which == anchor_word::lockfree || which == anchor_word::log_heap) {
+    const bool is_directory = which == anchor_word::lockfree;
     for (std::uint64_t page = 0; page < g_.size_pages; ++page) {
       layout::page_entry e;
       const std::uint64_t word = word_at(base_, g_.entry_offset(page));
       if (word == 0 || entry_fault(word, page, g_, g_.size_pages, e) != nullptr) continue;
       const std::uint64_t place = g_.page_offset(page);
-      if (can_name(which, place) && (is_lost || has_entries(place))) found.push_back(place);
+      if (can_name(which, place) && (!is_directory || is_lost || has_entries(place))) found.push_back(place);
     }
   } else {
     return;
@@ -198,7 +215,7 @@ void repair_image::look_for_directory(anchor_word which, bool was_named, bool ma
   const bool names_nothing = std::all_of(places.begin(), places.end(), [](std::uint64_t place) { return place == 0; });
   if (found.size() == 1) {
     places = found;
-  } else if (is_lost && found.empty() && names_nothing) {
+  } else if (is_lost && found.empty() && names_nothing && which != anchor_word::log_heap) {
     places = {0};
     if (!was_named && !has_named(which)) return;
     // What it named is found without it, and named anew.  With an object others may be lost.

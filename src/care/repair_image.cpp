@@ -9,8 +9,10 @@
 #include "care/check_structures.hpp"
 #include "care/log_in_image.hpp"
 #include "care/mend_extents.hpp"
+#include "care/mend_headers.hpp"
 #include "care/mend_structures.hpp"
 #include "care/regions.hpp"
+#include "care/words.hpp"
 #include "engine/recover_image.hpp"
 #include "lockfree/lockfree_layout.hpp"
 #include "logheap/logheap_layout.hpp"
@@ -22,21 +24,6 @@
 #include "tx/tx.hpp"
 
 namespace nvm::care {
-namespace {
-
-std::string text_of(const char* format, auto... values) {
-  char text[512];
-  std::snprintf(text, sizeof text, format, values...);
-  return text;
-}
-
-std::uint64_t word_at(const std::byte* base, std::uint64_t at) noexcept {
-  std::uint64_t word;
-  std::memcpy(&word, base + at, sizeof word);
-  return word;
-}
-
-}  // namespace
 
 status repair_image::run() {
   before_ = intact_objects();
@@ -45,6 +32,7 @@ status repair_image::run() {
   if (report_.refusals.empty() && !engine_of(sb_.engine).is_its_log()) {
     allocate_what_stores_reach();
     free_unnamed();
+    mend_directory_of_sets(mending_of_sets());
   }
   if (report_.refusals.empty()) mend_anchors();
   if (report_.refusals.empty() && engine_of(sb_.engine).is_its_log()) {
@@ -55,6 +43,7 @@ status repair_image::run() {
   }
   if (report_.refusals.empty() && !engine_of(sb_.engine).is_its_log()) {
     mend_structures();
+    mend_sets(mending_of_sets());
     const auto tell = [this](std::uint64_t at, const char* what) { note(mending::lost, at, what); };
     if (!looked_at(mend_regions(base_, g_, tell))) refuse(last_message());
   }
@@ -323,8 +312,44 @@ void repair_image::settle_word_logs(log::mnemosyne_kind kind, bool clean) {
 
 // ---- space ----
 
+void repair_image::mend_extent_headers() {
+  const auto header = [this](const mended_header& h) {
+    if (h.other != 0) {
+      return note(mending::mended, h.extent,
+                  text_of("header of an extent: exchanged with that of the extent at offset %lu", h.other));
+    }
+    note(
+        mending::mended, h.extent,
+        h.has_all_places
+            ? std::string{"header of an extent of nodes, which was that of another one: made anew, with all its places"}
+            : text_of("header of an extent, which was that of another one: made anew, with %lu objects", h.objects));
+    if (h.twin != 0) {
+      note(mending::lost, h.extent,
+           text_of("the first page of an extent is a copy of the page at offset %lu: what was in %lu places", h.twin,
+                   h.places));
+    }
+    const layout::extent_shape shape = layout::shape_of(layout::page_kind::coarse, g_.page_shift);
+    for (unsigned w = 0; h.has_all_places && w < shape.words; ++w) {
+      guessed_words_.insert(h.extent + layout::first_words_at + w * 8);
+    }
+  };
+  const auto object = [this](std::uint64_t at) {
+    layout::object_header h;
+    std::memcpy(&h, base_ + at, sizeof h);
+    repair_note n;
+    n.how = mending::kept;
+    n.offset = n.object = at;
+    n.what = "object, which may have been freed";
+    n.bytes = layout::object_size(h);
+    n.type = h.type;
+    report_.notes.push_back(std::move(n));
+  };
+  mend_headers(base_, g_, header, object);
+}
+
 void repair_image::mend_pages() {
   if (!engine_of(sb_.engine).is_its_log()) {
+    mend_extent_headers();
     mend_sizes_of_nodes(base_, g_, [this](std::uint64_t extent, unsigned slots) {
       note(mending::mended, extent, text_of("length bytes of an extent of nodes: made %u slots each", slots));
       const layout::extent_shape shape = layout::shape_of(layout::page_kind::coarse, g_.page_shift);
@@ -454,7 +479,7 @@ bool repair_image::enter_pages(std::uint64_t page, const layout::page_entry& e) 
   for (std::uint64_t p = page; p < page + e.length_pages; ++p) {
     if (word_at(base_, g_.entry_offset(p)) != 0) return false;
   }
-  // Nor those of what begins before.
+  // A run that begins earlier may reach these pages.
   for (std::uint64_t p = page; p-- != 0;) {
     const std::uint64_t word = word_at(base_, g_.entry_offset(p));
     if (word == 0) continue;

@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "care/mend_sets.hpp"
 #include "care/repair.hpp"
 #include "log/log.hpp"
 #include "pool/pool.hpp"
@@ -58,6 +59,7 @@ class repair_image {
 
   // Space and names.
   void mend_pages();
+  void mend_extent_headers();
   void allocate_what_stores_reach();
   [[nodiscard]] bool allocate_again(std::uint64_t place);
   [[nodiscard]] std::uint64_t header_before(std::uint64_t place, std::uint64_t first) const;
@@ -75,6 +77,7 @@ class repair_image {
   void drop_type_map(std::uint64_t place, const char* why);
   void free_unnamed();
   void mend_structures();
+  [[nodiscard]] set_mending mending_of_sets();
 
   std::byte* base_;
   const layout::superblock& sb_;

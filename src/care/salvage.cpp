@@ -72,6 +72,20 @@ status salvage_in_place(pool_file& file, std::string_view store, const keyed::sa
   return keyed::salvage(from, directory_in(base, g), store, report);
 }
 
+// Of a copy that nobody has accepted nothing says that its parts are of one moment.
+status tell_of_copy(platform::file& file, salvage_call& call) {
+  layout::owner_record owner;
+  if (status s = file.read(layout::owner_sector, &owner, sizeof owner); !s) return s;
+  if (check_not_a_copy(owner, file).error() != errc::copy) return {};
+  call.tell(
+      {"the file is a copy of a pool that was in use, or whose owner had died: what is read of it may be of "
+       "different moments",
+       layout::owner_sector,
+       false,
+       {}});
+  return {};
+}
+
 status run(const char* path, const char* store, salvage_call& call) {
   pool_open_options o;
   o.read_only = true;
@@ -79,6 +93,7 @@ status run(const char* path, const char* store, salvage_call& call) {
   auto opened = pool_file::open(path, o);
   if (!opened) return opened.error();
   pool_file& file = **opened;
+  if (status s = tell_of_copy(file.file(), call); !s) return s;
   status applied;
   if (has_image(file.superblock())) {
     if (const auto records = engines::apply_log_in_memory(file); !records) applied = records.error();

@@ -159,8 +159,24 @@ const structure_reader::candidate* structure_reader::newer(const candidate& a, c
   return one == seal::next_version(other) ? &a : nullptr;
 }
 
+void structure_reader::list_sealed() {
+  for (const item& i : items_) {
+    if (i.holds) sealed_.emplace(format_.order(i.head), format_.seal(i.head));
+  }
+}
+// A seal covers its place, and no two places have nodes with the same: what lies here was copied.
+bool structure_reader::is_copy(const item& i) const {
+  return !i.holds && sealed_.contains({format_.order(i.head), format_.seal(i.head)});
+}
+
 // What opening the structure stumbles over, and what the check finds in what it opens.
 void structure_reader::look_for_twins() {
+  list_sealed();
+  const auto copy = std::find_if(items_.begin(), items_.end(), [&](const item& i) { return is_copy(i); });
+  if (copy != items_.end()) {
+    copied_place_ = copy->head;
+    broken("a node is a copy of one that lies elsewhere", copied_place_);
+  }
   std::vector<const item*> live;
   for (const item& i : items_) {
     if (i.holds) live.push_back(&i);
@@ -178,6 +194,9 @@ void structure_reader::look_for_twins() {
     const candidate b{format_.key(live[i]->head), live[i]};
     if (a.key == b.key && newer(a, b) == nullptr) broken("two nodes have the same key", live[i]->head);
   }
+  if (about_.had && live.size() != *about_.had) {
+    broken("it has another number of entries than when the pool was closed", about_.root);
+  }
 }
 
 // Of a node whose seal says that it is there.  Where the seal does not hold, a crash may have mixed two lives of the
@@ -187,7 +206,7 @@ bool structure_reader::is_sealed_entry(item& i) const noexcept {
   const bool nothing_proves =
       !format_.is_seed_known && !format_.has_skip_levels() && !(format_.of_bytes && format_.with_sums);
   i.is_torn = nothing_proves || format_.own_sum_holds(i.head, room_after(i));
-  return i.is_torn && active_.is_at_rest && format_.order_holds(i.head);
+  return i.is_torn && (active_.is_at_rest || about_.had) && format_.order_holds(i.head);
 }
 
 // ---- the entries ----
@@ -208,29 +227,60 @@ void structure_reader::keep(const candidate& c, structure_contents& out) {
   }
 }
 
+const structure_reader::candidate& structure_reader::newest(std::span<const candidate> same,
+                                                            bool& is_sure) const noexcept {
+  const candidate* best = &same.front();
+  for (const candidate& c : same.subspan(1)) {
+    if (c.of->holds != best->of->holds) {
+      if (c.of->holds) best = &c;
+      continue;
+    }
+    const candidate* const later = newer(*best, c);
+    is_sure = is_sure && later != nullptr;
+    if (later != nullptr) best = later;
+  }
+  return *best;
+}
+const structure_reader::candidate& structure_reader::found_of(std::span<const candidate> same, bool& is_sure) {
+  const std::uint64_t found = find(same.front().key);
+  const auto is_found = [&](const candidate& c) { return c.of->head == found; };
+  const auto is_linked = [](const candidate& c) { return c.of->linked; };
+  auto it = std::find_if(same.begin(), same.end(), is_found);
+  is_sure = it != same.end();
+  if (!is_sure) it = std::find_if(same.begin(), same.end(), is_linked);
+  return it == same.end() ? same.front() : *it;
+}
+// Nobody was at work in its place, and that is allocated.
+bool structure_reader::had_entry(const item& i) const noexcept {
+  return !format_.is_sealed && i.allocated && !i.fresh && !i.is_guessed;
+}
+// No structure has two nodes of a key, but for a moment: where nobody was at work another entry was in their places.
+void structure_reader::count_overwritten(std::span<const candidate> same, const candidate& kept,
+                                         structure_contents& out) const {
+  for (const candidate& c : same) {
+    if (&c == &kept) continue;
+    if (format_.is_sealed) {
+      out.uncertain += is_copy(*c.of) ? 1 : 0;
+    } else if (c.of->is_guessed) {
+      ++out.uncertain;
+    } else if (!format_.is_tree() && (c.of->linked || had_entry(*c.of))) {
+      ++out.unreadable;  // of a tree count_of_tree() misses them
+    }
+  }
+}
+
 void structure_reader::choose(std::span<const candidate> same, structure_contents& out) {
   if (same.size() == 1) return keep(same.front(), out);
-  const candidate* best = nullptr;
   bool is_sure = true;
-  if (format_.is_sealed) {
-    for (const candidate& c : same) {
-      const candidate* const later = best == nullptr ? &c : newer(*best, c);
-      is_sure = is_sure && later != nullptr;
-      if (later != nullptr) best = later;
-    }
-  } else {
-    const std::uint64_t found = find(same.front().key);
-    const auto is_found = [&](const candidate& c) { return c.of->head == found; };
-    const auto is_linked = [](const candidate& c) { return c.of->linked; };
-    auto it = std::find_if(same.begin(), same.end(), is_found);
-    is_sure = it != same.end();
-    if (!is_sure) it = std::find_if(same.begin(), same.end(), is_linked);
-    best = it == same.end() ? &same.front() : &*it;
-  }
-  keep(*best, out);
-  if (!is_sure) {
+  const candidate& best = format_.is_sealed ? newest(same, is_sure) : found_of(same, is_sure);
+  keep(best, out);
+  count_overwritten(same, best, out);
+  const auto has_same_value = [&](const candidate& c) {
+    return format_.value(c.of->head) == format_.value(best.of->head);
+  };
+  if (!is_sure && !std::all_of(same.begin(), same.end(), has_same_value)) {
     out.faults.push_back(
-        {mending::kept, best->of->head, true, best->key, "two nodes have its key; which is newer is not known"});
+        {mending::kept, best.of->head, true, best.key, "two nodes have its key; which is newer is not known"});
   }
 }
 
@@ -253,7 +303,10 @@ void structure_reader::tell_lost(const item& i, const std::set<std::string>& kep
     return;
   }
   std::string key = format_.key(i.head);
-  if (kept.contains(key)) return;
+  if (kept.contains(key)) {
+    out.unreadable += !format_.is_tree() && had_entry(i) ? 1 : 0;
+    return;
+  }
   const char* const what = i.gone    ? "it bears the mark of what was removed"
                            : i.holds ? "nothing leads to it, and it may not have been linked"
                                      : "an entry fails its checksum";
@@ -274,6 +327,13 @@ void structure_reader::count_of_tree(structure_contents& out) const {
   out.unreadable += leaves > others ? leaves - others : 0;
 }
 
+// Counts entries that have left no trace: their places are zero, or hold something else.
+void structure_reader::count_missing(std::uint64_t had, structure_contents& out) {
+  std::uint64_t known = out.entries.size() + out.unreadable + out.uncertain;
+  for (const structure_contents::fault& f : out.faults) known += f.how == mending::lost ? 1 : 0;
+  out.unreadable += had > known ? had - known : 0;
+}
+
 structure_contents structure_reader::contents() {
   structure_contents out;
   // Without its seed a hash of words says no key, and nothing says which node of several levels is one.
@@ -285,10 +345,12 @@ structure_contents structure_reader::contents() {
   for (item& i : items_) {
     if (format_.is_sealed ? is_sealed_entry(i) : is_entry(i)) {
       all.push_back({format_.key(i.head), &i});
+    } else if (format_.is_sealed && is_copy(i)) {
+      ++out.uncertain;
     } else if (format_.is_sealed) {
       // A node of several levels may begin at several places, and all but one of them say nothing.
       if (active_.is_at_rest && !format_.has_skip_levels()) others.push_back(&i);
-    } else if (is_marked_in_vain(i)) {
+    } else if (is_marked_in_vain(i) || (active_.is_at_rest && i.gone && !i.linked && had_entry(i))) {
       others.push_back(&i);
     } else if (i.gone || i.is_branch || (!i.linked && !i.allocated) || (!i.linked && i.fresh && !i.holds)) {
       continue;
@@ -316,6 +378,7 @@ structure_contents structure_reader::contents() {
   }
   for (const item* i : others) tell_lost(*i, kept, out);
   if (format_.is_tree()) count_of_tree(out);
+  if (about_.had) count_missing(*about_.had, out);
   out.is_unknown = items_.empty() && about_.root == 0;
   return out;
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string>
 
 #include "base/base.hpp"
@@ -22,7 +23,8 @@ struct described_structure {
   std::uint64_t root = 0;     // 0: nothing says where it was
   bool is_root_owned = true;  // false: the page map says that nothing is there
   std::uint64_t flags = 0;
-  std::uint64_t place = 0;  // of its entry
+  std::uint64_t place = 0;             // of its entry
+  std::optional<std::uint64_t> had{};  // entries when the pool was closed, if they were counted
   [[nodiscard]] bool has(std::uint64_t flag) const noexcept { return (flags & flag) != 0; }
 };
 

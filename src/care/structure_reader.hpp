@@ -72,6 +72,8 @@ class structure_reader {
   // The first of that, and where; nullptr: nothing.
   [[nodiscard]] const char* fault() const noexcept { return fault_; }
   [[nodiscard]] std::uint64_t fault_place() const noexcept { return fault_place_; }
+  // Of nodes with volatile links, which prove their place: one that is whole and another one's; 0: there is none.
+  [[nodiscard]] std::uint64_t copied_place() const noexcept { return copied_place_; }
   [[nodiscard]] structure_contents contents();
 
  private:
@@ -185,8 +187,15 @@ class structure_reader {
   void choose(std::span<const candidate> same, structure_contents& out);
   void keep(const candidate& c, structure_contents& out);
   void tell_lost(const item& i, const std::set<std::string>& kept, structure_contents& out);
+  static void count_missing(std::uint64_t had, structure_contents& out);
   void count_of_tree(structure_contents& out) const;
   [[nodiscard]] const candidate* newer(const candidate& a, const candidate& b) const noexcept;
+  [[nodiscard]] const candidate& newest(std::span<const candidate> same, bool& is_sure) const noexcept;
+  [[nodiscard]] const candidate& found_of(std::span<const candidate> same, bool& is_sure);
+  void count_overwritten(std::span<const candidate> same, const candidate& kept, structure_contents& out) const;
+  [[nodiscard]] bool had_entry(const item& i) const noexcept;
+  void list_sealed();
+  [[nodiscard]] bool is_copy(const item& i) const;
 
   const std::byte* const base_;
   const structure_pages& pages_;
@@ -196,14 +205,16 @@ class structure_reader {
   std::uint64_t end_ = 0;  // of the pool's data
   const char* fault_ = nullptr;
   std::uint64_t fault_place_ = 0;
+  std::uint64_t copied_place_ = 0;
   bool has_root_ = false;  // which look-ups can begin with
   unsigned bits_ = 0;      // of a hash: cells of the first array, and of all
   unsigned all_bits_ = 0;
   std::vector<std::uint64_t> arrays_;
   std::vector<item> items_;
   std::unordered_map<std::uint64_t, std::size_t> by_start_;
-  std::uint64_t stored_seed_ = 0;  // as the root has it
-  std::uint64_t stored_sum_ = 0;   // its check; 0: there is none
+  std::uint64_t stored_seed_ = 0;                             // as the root has it
+  std::uint64_t stored_sum_ = 0;                              // its check; 0: there is none
+  std::set<std::pair<std::uint64_t, std::uint64_t>> sealed_;  // order and seal of nodes whose seals hold
   std::unordered_set<std::uint64_t> cells_passed_;
   std::unordered_map<std::uint64_t, std::uint32_t> leads_;  // to a head or cell, of all that may count
   bool are_leads_counted_ = false;

@@ -45,6 +45,7 @@ constexpr json_field fields[] = {
     {"findings[].states", "states that failed this way"},
     {"findings[].replay", "token; empty: the trace alone shows it"},
     {"findings[].seconds", "after the start"},
+    {"findings[].states_before", "states that were tried until then"},
     {"notes[]", "sentences: what was not tested and why"},
     {"program", "how it ended while it was recorded"},
     {"sessions", "times that a pool was open and changed"},
@@ -108,9 +109,9 @@ std::string lines_of(const crash_test::finding& f, std::size_t number, const con
 }
 
 json document_of(const crash_test::finding& f) {
-  return {{"kind", f.kind},         {"what", f.what},       {"file", f.file},      {"line", f.line},
-          {"function", f.function}, {"details", f.details}, {"output", f.output},  {"model", f.model},
-          {"states", f.states},     {"replay", f.token},    {"seconds", f.seconds}};
+  return {{"kind", f.kind},         {"what", f.what},       {"file", f.file},       {"line", f.line},
+          {"function", f.function}, {"details", f.details}, {"output", f.output},   {"model", f.model},
+          {"states", f.states},     {"replay", f.token},    {"seconds", f.seconds}, {"states_before", f.states_before}};
 }
 
 exit_code run(const arguments& given, console& out) {

@@ -4,7 +4,7 @@
 namespace nvm::cli::kv_actions {
 
 enum nvm_kv_index index_of(const std::string& name) {
-  for (int i = NVM_KV_LIST; i <= NVM_KV_REGIONS; ++i) {
+  for (int i = NVM_KV_LIST; nvm_kv_index_name(i) != nullptr; ++i) {
     if (name == nvm_kv_index_name(i)) return static_cast<enum nvm_kv_index>(i);
   }
   return NVM_KV_DETECT;

@@ -80,6 +80,15 @@ exit_code export_salvaged(call& c) {
                  what);
     });
   };
+  nvm_pool_info before{};
+  const bool is_copy = nvm_pool_inspect(c.path.c_str(), &before) == 0 && before.copied != 0;
+  if (is_copy) {
+    line.interrupt([&] {
+      c.out.warning(c.path,
+                    "a copy of a pool that was in use, or whose owner had died: it may be torn, and entries of "
+                    "different moments");
+    });
+  }
   const std::int64_t lost = nvm_kv_salvage(c.path.c_str(), c.store.c_str(), &how);
   if (run.thrown) std::rethrow_exception(run.thrown);
   if (lost < 0) return c.failed();
@@ -96,6 +105,7 @@ exit_code export_salvaged(call& c) {
   answer["led_to_count"] = run.counts[NVM_KV_LED_TO];
   answer["swept_count"] = run.counts[NVM_KV_SWEPT];
   answer["unproved_count"] = run.counts[NVM_KV_UNPROVED];
+  answer["is_copy"] = is_copy;
   answer["lost"] = run.lost;
   answer.update(file_facts(file, format));
   c.out.document(answer);

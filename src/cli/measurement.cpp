@@ -107,7 +107,7 @@ struct shared_run {
   }
 };
 
-void work(shared_run& run) {
+void work_of_thread(shared_run& run) {
   own_objects objects{run.pool.get()};
   duration_sample sample;
   bool good = objects.allocate(run.what.bytes);
@@ -199,7 +199,7 @@ std::optional<failure> measure(const temporary_pool& pool, const workload& w, un
   shared_run run{pool, w, threads, ns};
   std::vector<std::thread> workers;
   workers.reserve(threads);
-  for (unsigned i = 0; i < threads; ++i) workers.emplace_back(work, std::ref(run));
+  for (unsigned i = 0; i < threads; ++i) workers.emplace_back(work_of_thread, std::ref(run));
   for (std::thread& t : workers) t.join();
   out = std::move(run.sample);
   return run.failed;

@@ -89,9 +89,8 @@ class tester {
 
  private:
   bool refuse(std::string why) {
-    out_.problem = std::move(why);
     out_.wrong_use = true;
-    return false;
+    return fail(std::move(why));
   }
   bool fail(std::string why) {
     out_.problem = std::move(why);
@@ -274,6 +273,7 @@ class tester {
     o.print_violations = false;
     o.replay_with = "the same command with --replay ";
     o.on_image = [this](const machine&, const window&) {
+      ++images_;
       if (watch_.share != nullptr) *watch_.share = std::min(1.0, since(explored_from_) / settings_.seconds);
     };
     return o;
@@ -435,7 +435,6 @@ class tester {
       if (f.file.empty()) name_site(f, said->second.site);
     }
     f.details += explorer_lines(v.report, what.find(between_transactions) != std::string::npos);
-    f.states = 0;
     if (g.outside && f.details.find("missing edge") != std::string::npos && said != messages_.end()) {
       // Different stores may uncover the loss of one, or of one line: that is to blame.
       const auto [site, line] = first_lost(v.report);
@@ -491,6 +490,7 @@ class tester {
   }
 
   void add(finding f, std::uint64_t promised, std::uint64_t started) {
+    f.states_before = images_;
     f.seconds = out_.record_seconds + since(explored_from_);
     if (watch_.found) watch_.found(f);
     windows_.emplace_back(promised, started);
@@ -688,7 +688,7 @@ class tester {
   std::set<std::string> told_;  // findings of the library's that the check agrees with
   std::vector<std::pair<std::uint64_t, std::uint64_t>> windows_;  // of the findings
   bool replaying_ = false;
-  std::uint64_t asked_states_ = 0, met_states_ = 0, stride_ = 1, expected_states_ = 0;
+  std::uint64_t asked_states_ = 0, met_states_ = 0, stride_ = 1, expected_states_ = 0, images_ = 0;
   clock::time_point stage_begun_;
   double stage_seconds_ = 0;
 };

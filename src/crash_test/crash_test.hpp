@@ -46,7 +46,8 @@ struct finding {
   std::string model;
   std::string output;  // how the program's own output tells it, if that was tried
   std::uint64_t states = 0;
-  double seconds = 0;  // after the start, recording included
+  std::uint64_t states_before = 0;  // tried before it was found
+  double seconds = 0;               // after the start, recording included
 };
 
 struct outcome {

@@ -46,7 +46,7 @@ class engine {
   // whether the lane is this thread's own between transactions (lanes::park).  Both are told what holds now, also when
   // it fails.
   [[nodiscard]] virtual result<open_transaction*> begin(unsigned& lane, bool& parked) noexcept = 0;
-  // Whether plain loads of objects find anything but what has committed: barriers read by reader().
+  // Whether loads by address do not show committed data; barriers then read by reader().
   [[nodiscard]] virtual bool translates() const noexcept { return false; }
   // How this thread reads objects whose addresses are virtual; `lane` and `parked` as above, and it is parked then.
   [[nodiscard]] virtual result<stm::home_reader*> reader(unsigned& /*lane*/, bool& /*parked*/) noexcept {
@@ -58,7 +58,7 @@ class engine {
   [[nodiscard]] virtual unsigned open_transactions() const noexcept = 0;
   // As wait_for().
   [[nodiscard]] virtual status wait(lsn_t lsn) noexcept = 0;
-  // Whether it is, without waiting; also of a pool that has failed since.
+  // Whether the LSN is durable, without waiting; works after a failure, too.
   [[nodiscard]] virtual bool is_durable(lsn_t lsn) noexcept = 0;
   [[nodiscard]] virtual result<std::uint64_t> root() noexcept = 0;
   // Views into the pool.

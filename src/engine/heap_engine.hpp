@@ -207,7 +207,7 @@ class heap_engine final : public engine {
       if (payload < sizeof(layout::object_header)) return fail(errc::bad_pointer, "offset %lu is no object", payload);
       return transaction_.release(payload - sizeof(layout::object_header), layout::object_layout::typed);
     }
-    // On behalf of the lane, which the lock of its own arena favours: anybody else would take that away from it.
+    // Called as the lane: any other caller would take the arena lock's bias away from it.
     NVM_FLATTEN result<std::uint64_t> room_of(std::uint64_t payload) noexcept override {
       constexpr std::uint64_t header = sizeof(layout::object_header);
       if (payload < header) return fail(errc::bad_pointer, "offset %lu is no object", payload);
@@ -224,7 +224,9 @@ class heap_engine final : public engine {
     }
     errc doom(errc why) noexcept override { return transaction_.doom(why); }
     status commit_level() noexcept override { return transaction_.commit_level(); }
-    void abort_level(std::vector<tx::hook>& hooks) noexcept override { transaction_.abort_level(hooks); }
+    void abort_level(std::vector<tx::hook>& hooks) noexcept override {
+      transaction_.abort_level_by([this] { transaction_.abort_level(); }, hooks);
+    }
     NVM_FLATTEN result<lsn_t> commit(std::vector<tx::hook>& hooks) noexcept override {
       if (status s = engine_.file_.accepts_commits(); !s) [[unlikely]] {
         abort(hooks);
@@ -301,8 +303,32 @@ class heap_engine final : public engine {
     auto& m = stack_->top();
     const status done = object::relocate(
         m, heap_.base(), file_.geometry(), plans, file_, parts,
-        [](unsigned n, auto&& f) { platform::run_parts(n, [&](unsigned part) noexcept { f(part); }); }, report);
+        [](unsigned n, auto&& f) { platform::run_parts(n, [&](unsigned part) noexcept { f(part); }); },
+        [this](std::span<const tx::assigned_word> words) { return store_words(words); }, report);
     return done ? m.durable(m.last_lsn()) : done;
+  }
+  // In one transaction; of a pool that is read-only in the private copy.
+  status store_words(std::span<const tx::assigned_word> words) noexcept {
+    if (file_.read_only()) {
+      for (const tx::assigned_word& w : words) std::memcpy(heap_.base() + w.offset, &w.value, sizeof w.value);
+      return {};
+    }
+    const auto lane = heap_.lanes().acquire(0);
+    if (!lane) return lane.error();
+    auto t = heap_.of_lane(*lane);
+    status done = t ? (*t)->begin() : status{t.error()};
+    if (done) {
+      for (const tx::assigned_word& w : words) {
+        if (done) done = (*t)->assign(&w, 1);
+      }
+      if (!done) {
+        (*t)->abort();
+      } else if (const auto lsn = (*t)->commit(); !lsn) {
+        done = lsn.error();
+      }
+    }
+    heap_.lanes().release(*lane);
+    return done;
   }
   status add_feature(std::uint32_t bits) noexcept override { return file_.add_feature(stack_->top(), bits); }
   status add_compatible_feature(std::uint32_t bits) noexcept override {

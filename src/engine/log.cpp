@@ -22,7 +22,7 @@ logheap::heap_settings heap_settings_of(const geometry& g, const log_choice& how
 
 logheap::heap_settings heap_settings_of(const pool_file& file, const log_choice& how) noexcept {
   logheap::heap_settings s = heap_settings_of(file.geometry(), how);
-  // What is lost is not lost silently: to read what is left a pool is opened read-only.
+  // Damage is refused; a read-only open shows what is left.
   s.refuse_damage = !file.read_only();
   return s;
 }

@@ -349,10 +349,6 @@ class log_engine final : public engine, private logheap::transaction_host {
     return (room && room->size != 0) || (!room && room.error() == errc::corrupt);
   }
   status relocate(const object::pointer_plans& plans, object::relocation_report& report) noexcept override try {
-    if (file_.read_only()) {
-      return fail(errc::address, "%s: a pool of engine log is relocated by its log, which read-only cannot be written",
-                  file_.path());
-    }
     std::vector<std::uint64_t> homes = all_homes();
     const auto type_map = read_anchor(anchor_word::types);
     if (!type_map) return type_map.error();
@@ -362,7 +358,12 @@ class log_engine final : public engine, private logheap::transaction_host {
     if (status s = pass.look(); !s) return s;
     if (status s = file_.begin_relocation(stack_->top()); !s) return s;
     if (status s = still_durable(); !s) return s;
-    if (status s = pass.move({file_.bases(), file_.address(), false}, report); !s) return s;
+    // Read-only the log of this process's copy is written, which grows no file.
+    if (status s = pass.move({file_.bases(), file_.address(), false}, report); !s) {
+      if (!file_.read_only() || (s.error() != errc::no_space && s.error() != errc::read_only)) return s;
+      return fail(errc::no_space, "its log has no room for moved pointers, and read-only it cannot grow: %s",
+                  last_message());
+    }
     if (status s = still_durable(); !s) return s;
     return file_.finish_relocation(stack_->top());
   } catch (const std::bad_alloc&) {

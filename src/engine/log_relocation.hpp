@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <vector>
 
@@ -105,10 +106,16 @@ class log_relocation {
     bool is_read = plan.asks_object();
     std::uint64_t stores = 0;
     plan.each_in(bytes_of_window(), o.bytes, from, from + bytes, [&](const object::pointer_word& p) {
-      if (p.kind == layout::field_kind::static_pointer) return;
+      // One that begins in the window before was moved with that.
+      if (p.kind == layout::field_kind::static_pointer || p.at < from) return;
       if (!is_read) heap_.read(own_, o.payload + from, window_.data(), bytes);
       is_read = true;
-      std::uint64_t value = window_[(p.at - from) / 8];
+      std::uint64_t value = 0;
+      if (p.at - from + sizeof value <= bytes) {
+        std::memcpy(&value, bytes_of_window() + (p.at - from), sizeof value);
+      } else {
+        heap_.read(own_, o.payload + p.at, &value, sizeof value);  // of a packed type: it goes on in the next window
+      }
       report.pointers += value != 0 ? 1 : 0;
       switch (to.move(value)) {
         case object::mover::what::stays:

@@ -5,8 +5,8 @@
 
 namespace nvm::engines {
 
-// The pool's own names are the same in both copies, and something lies where they lead: a copy that was lost reads as
-// one that names nothing, a part of the page map as free pages.  errc::corrupt.
+// Checks that both copies of each of the pool's own names agree and lead to something: a lost copy reads as one that
+// names nothing, a lost part of the page map as free pages.  errc::corrupt.
 [[nodiscard]] status check_names(const pool_file& file) noexcept;
 
 }  // namespace nvm::engines

@@ -29,7 +29,7 @@ class open_regions_change {
   [[nodiscard]] virtual result<std::uint64_t> read(std::uint64_t rid, std::uint64_t offset,
                                                    std::span<std::byte> to) noexcept = 0;
   [[nodiscard]] virtual result<std::uint64_t> length(std::uint64_t rid) noexcept = 0;
-  // Over, whatever it returns.
+  // Ends the transaction, whatever the result.
   [[nodiscard]] virtual status commit() noexcept = 0;
 };
 
@@ -84,7 +84,7 @@ class region_side {
   [[nodiscard]] virtual bool at_work() const noexcept = 0;
   // Leases that are held, of any set and thread.
   [[nodiscard]] virtual std::uint64_t leases() const noexcept = 0;
-  // By any thread.  errc::invalid: it is none that is held.
+  // Any thread may call it.  errc::invalid: no such lease is held.
   [[nodiscard]] virtual status let_go(const region::lease& l) noexcept = 0;
   // Of what the thread has done and seen.
   [[nodiscard]] virtual lsn_t position(unsigned who) noexcept = 0;

@@ -25,7 +25,7 @@ class structure_inside : public open_structure {
   virtual void take_count() noexcept = 0;
   // The count, by walking over all links.  Nothing: no volatile memory, damage, or its links have just been made.
   [[nodiscard]] virtual std::optional<std::uint64_t> count_linked() noexcept = 0;
-  // What is deleted and linked still: whether recovery has found any; all of it is found; it is unlinked.
+  // Nodes that are deleted and still linked: whether recovery has found any; finds them all; unlinks them.
   [[nodiscard]] virtual bool has_deletions() const noexcept = 0;
   [[nodiscard]] virtual status find_deletions() noexcept = 0;
   [[nodiscard]] virtual status finish_deletions(typename lockfree::domain<M>::thread& t) noexcept = 0;
@@ -85,16 +85,24 @@ class structure_on final : public structure_inside<M> {
       return wrong();
     } else {
       session* s = of(who);
-      return s == nullptr ? result<written>{no_memory()} : it_->write(*s, key, value, rule);
+      if (s == nullptr) return no_memory();
+      return with_room(who, [&] { return it_->write(*s, key, value, rule); });
     }
   }
-  result<bool> find64(unsigned who, std::uint64_t key, std::uint64_t& value) noexcept override {
+  result<bool> find64(unsigned who, std::uint64_t key, std::uint64_t& value, bool verifies) noexcept override {
     if constexpr (bytes_inside) {
       return wrong();
     } else {
       session* s = of(who);
       if (s == nullptr) return no_memory();
-      return seen(it_->look_up(*s, key, [&](const lockfree::node_head* n) { value = Nodes::value_of(n); }));
+      bool holds = true;
+      const bool found = it_->look_up(*s, key, [&](const lockfree::node_head* n) {
+        value = Nodes::value_of(n);
+        if (verifies) holds = holds_what_it_was_given(n);
+      });
+      if (!holds) [[unlikely]]
+        return fail(errc::corrupt, "the entry of key %lu fails its checksum", key);
+      return seen(found);
     }
   }
   result<bool> remove64(unsigned who, std::uint64_t key) noexcept override {
@@ -102,7 +110,8 @@ class structure_on final : public structure_inside<M> {
       return wrong();
     } else {
       session* s = of(who);
-      return s == nullptr ? result<bool>{no_memory()} : it_->remove(*s, key);
+      if (s == nullptr) return no_memory();
+      return with_room(who, [&] { return it_->remove(*s, key); });
     }
   }
   result<int> each64(unsigned who, int (*visit)(std::uint64_t, std::uint64_t, void*),
@@ -126,7 +135,8 @@ class structure_on final : public structure_inside<M> {
       return wrong();
     } else {
       session* s = of(who);
-      return s == nullptr ? result<written>{no_memory()} : it_->write(*s, key, {value, mark, with_sums_}, rule);
+      if (s == nullptr) return no_memory();
+      return with_room(who, [&] { return it_->write(*s, key, {value, mark, with_sums_}, rule); });
     }
   }
   result<bool> find(unsigned who, bytes key, void (*visit)(void*, const structure_entry&),
@@ -144,7 +154,8 @@ class structure_on final : public structure_inside<M> {
       return wrong();
     } else {
       session* s = of(who);
-      return s == nullptr ? result<bool>{no_memory()} : it_->remove(*s, key);
+      if (s == nullptr) return no_memory();
+      return with_room(who, [&] { return it_->remove(*s, key); });
     }
   }
   result<updated> update(unsigned who, bytes key, std::uint64_t (*size)(void*, const structure_entry*),
@@ -155,10 +166,12 @@ class structure_on final : public structure_inside<M> {
     } else {
       session* s = of(who);
       if (s == nullptr) return no_memory();
-      s->enter();
-      result<updated> outcome = updating{*this, *s, key, size, fill, context}.run();
-      s->leave();
-      return outcome;
+      return with_room(who, [&] {
+        s->enter();
+        result<updated> outcome = updating{*this, *s, key, size, fill, context}.run();
+        s->leave();
+        return outcome;
+      });
     }
   }
   result<int> scan(unsigned who, std::uint64_t& cursor, std::size_t entries_max,
@@ -266,7 +279,7 @@ class structure_on final : public structure_inside<M> {
       n->mark = fill_(context_, {n->content() + key_.size(), value_bytes_}, old == nullptr ? nullptr : &e);
       if (in_.with_sums_) Nodes::add_sum(n);
     }
-    // False: it is another entry by now, and is decided about again.  Only what was decided about may go.
+    // False: the entry was replaced since the decision, and a new one is due.
     [[nodiscard]] result<bool> take_away() noexcept {
       return in_.it_->remove_if(
           who_, key_, [&](const lockfree::node_head* n) { return in_.it_.memory().offset_in_pool(n) == takes_away_; });
@@ -282,6 +295,16 @@ class structure_on final : public structure_inside<M> {
     std::uint64_t takes_away_ = 0;  // offset of the entry that is to go; 0: none is
   };
 
+  // Of words with volatile links the seal is the sum.
+  [[nodiscard]] bool holds_what_it_was_given(const lockfree::node_head* n) noexcept {
+    if constexpr (requires { Nodes::sealed_whole; }) {
+      const auto* sealed = static_cast<const lockfree::sealed_head*>(n);
+      const std::uint64_t sum = it_.memory().sum_of(sealed, it_.memory().offset_in_pool(n));
+      return (lockfree::seal::load(sealed) & lockfree::seal::sum_mask) == sum;
+    } else {
+      return !with_sums_ || lockfree::holds_its_sum<Nodes>(it_.memory(), n);
+    }
+  }
   [[nodiscard]] static errc no_entry(std::uint64_t offset) noexcept {
     return fail(errc::bad_pointer, "no entry of a lock-free structure is at offset %lx", offset);
   }
@@ -289,7 +312,7 @@ class structure_on final : public structure_inside<M> {
     return fail(errc::type_mismatch, bytes_inside ? "the structure holds bytes, not words of 8 bytes"
                                                   : "the structure holds words of 8 bytes, not bytes");
   }
-  // What a damaged chain does not lead to need not be absent.
+  // A key that a damaged chain does not reach may exist: that is an error.
   [[nodiscard, NVM_INLINE]] result<bool> seen(bool found) noexcept {
     if (!found && it_.memory().is_damaged()) [[unlikely]]
       return damaged();
@@ -306,6 +329,28 @@ class structure_on final : public structure_inside<M> {
   }
   [[nodiscard]] static errc no_memory() noexcept {
     return fail(errc::no_memory, "no volatile memory for a thread's part of a lock-free structure");
+  }
+  // An operation, and again where it finds no room that other threads' nodes or reservations have.  Not while the
+  // thread is inside of a larger one: it may hold what would be freed.
+  template <class Operation>
+  [[nodiscard, NVM_INLINE]] auto with_room(unsigned who, Operation&& operation) noexcept {
+    auto done = operation();
+    if (!done && done.error() == errc::no_space) [[unlikely]]
+      look_for_room(who, operation, done);
+    return done;
+  }
+  template <class Operation, class Result>
+  [[gnu::noinline]] void look_for_room(unsigned who, Operation& operation, Result& done) noexcept {
+    constexpr unsigned attempts = 4;
+    auto& t = domain_.thread_at(who);
+    const auto give_back = [this](unsigned of) noexcept {
+      session* s = sessions_[of].load(std::memory_order_acquire);
+      return s != nullptr && it_.memory().end(*s);
+    };
+    for (unsigned i = 0; i < attempts && !done && done.error() == errc::no_space && !t.inside(); ++i) {
+      if (!domain_.reclaim(t, give_back)) return;
+      done = operation();
+    }
   }
   [[nodiscard, NVM_INLINE]] session* of(unsigned who) noexcept {
     session* s = sessions_[who].load(std::memory_order_relaxed);  // set by the thread that has the number

@@ -60,7 +60,9 @@ class open_structure {
   using bytes = std::span<const std::byte>;
   [[nodiscard]] virtual result<written> write64(unsigned who, std::uint64_t key, std::uint64_t value,
                                                 write_rule rule) noexcept = 0;
-  [[nodiscard]] virtual result<bool> find64(unsigned who, std::uint64_t key, std::uint64_t& value) noexcept = 0;
+  // `verifies`: errc::corrupt where the entry fails its checksum.
+  [[nodiscard]] virtual result<bool> find64(unsigned who, std::uint64_t key, std::uint64_t& value,
+                                            bool verifies) noexcept = 0;
   [[nodiscard]] virtual result<bool> remove64(unsigned who, std::uint64_t key) noexcept = 0;
   [[nodiscard]] virtual result<int> each64(unsigned who, int (*visit)(std::uint64_t, std::uint64_t, void*),
                                            void* argument) noexcept = 0;
@@ -108,7 +110,7 @@ class structure_side {
   // Between these two, entries that were found stay; they nest.  False: the thread is in no operation.
   virtual void enter(unsigned who) noexcept = 0;
   [[nodiscard]] virtual bool leave_operation(unsigned who) noexcept = 0;
-  // That have a number; whether one of them is in an operation.
+  // Threads that have a number; whether one of them is inside an operation.
   [[nodiscard]] virtual unsigned threads() const noexcept = 0;
   [[nodiscard]] virtual bool at_work() const noexcept = 0;
   // Of what the thread has done and seen.
@@ -116,8 +118,8 @@ class structure_side {
   // Nobody is at work: nothing is left to recover.
   virtual void come_to_rest() noexcept = 0;
 
-  // Nobody is at work.  What is deleted and linked still, and what a process before the last had left so, leaves all
-  // structures.  errc::no_memory.
+  // Nobody is at work.  Unlinks every deleted node that is still linked, also those that earlier processes have left.
+  // errc::no_memory.
   [[nodiscard]] virtual status unlink_all_deleted() noexcept = 0;
   // Nobody is at work.  Calls tell(offset, what) for each node that is allocated and nothing leads to, for each that
   // something leads to and is not allocated, and for what is wrong with links and the order of keys.  errc::no_memory:
@@ -129,8 +131,8 @@ class structure_side {
   [[nodiscard]] virtual status check_each(const told_of& tell) = 0;
 };
 
-// For direct_media, any_direct and any_image (structures_*.cpp).  `lost` is called for nodes that were linked, and that
-// no crash alone can have left without a link; nullptr: nobody asks.
+// For direct_media, any_direct and any_image (structures_*.cpp).  `lost` is told of linked nodes that only damage can
+// have cut off; nullptr: nobody asks.
 template <media M>
 [[nodiscard]] result<std::unique_ptr<structure_side>> make_structure_side(
     M& medium, std::byte* base, structure_pages& pages, const structure_side::told* lost = nullptr) noexcept;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -33,6 +34,12 @@ class structures final : public structure_side {
     settings.with_link_cache = false;
     domain_ = std::make_unique<lockfree::domain<M>>(medium_, base_, pages_, settings);
     if (status s = domain_->exists(); !s) return s;
+    lost_ = lost;
+    const struct forgetting {
+      const told*& told_to;
+      ~forgetting() { told_to = nullptr; }
+    } at_the_end{lost_};
+    if (status s = names_.check_states(); !s) return s;
     names_.free_foreign_pages(report_);
     status made;
     if (status s = names_.each([&](const found& f, std::string_view name) {
@@ -85,9 +92,10 @@ class structures final : public structure_side {
     if (status s = names_.need(domain_->settings().area_shift); !s) return s.error();
     const std::uint64_t flags = lockfree::layout::entry_map | (of_bytes ? lockfree::layout::entry_bytes : 0) |
                                 (volatile_links ? lockfree::layout::entry_volatile_links : 0) |
+                                (volatile_links ? lockfree::layout::entry_tally : 0) |
                                 (with_sums ? lockfree::layout::entry_sums : 0);
     const auto f = names_.create(name, kind, 0, flags, [&](std::uint16_t owner) {
-      return volatile_links ? make_sealed_root(owner, expected) : make_root(owner, kind, expected);
+      return volatile_links ? make_sealed_root(owner, kind, expected) : make_root(owner, kind, expected);
     });
     if (!f) return f.error();
     auto made = make(*f, name);
@@ -154,6 +162,7 @@ class structures final : public structure_side {
   void leave(unsigned who) noexcept override {
     {
       const std::lock_guard guard{lock_};
+      const std::lock_guard own{domain_->thread_at(who).own()};
       end_all(who);
     }
     domain_->leave(domain_->thread_at(who));
@@ -171,6 +180,10 @@ class structures final : public structure_side {
   void come_to_rest() noexcept override {
     domain_->each_thread([&](auto& t) { end_all(t.number()); });
     domain_->come_to_rest();
+    if (domain_->any_inside()) return;
+    (void)names_.each([&](const found& f, std::string_view) {
+      if (open_[f.index] != nullptr) names_.set_tally(f, open_[f.index]->count());
+    });
   }
 
  private:
@@ -222,7 +235,7 @@ class structures final : public structure_side {
     return lockfree::with_row(
         kind,
         [&](auto row) -> status {
-          if (!volatile_links || row.links_may_be_volatile) return {};
+          if (!volatile_links || lockfree::layout::links_may_be_volatile(row.kind)) return {};
           return fail(errc::invalid, "a %s with volatile links: the links of a %s are durable", row.name, row.name);
         },
         []() -> status { return {}; });  // make_root() says so
@@ -237,7 +250,17 @@ class structures final : public structure_side {
     if (made == nullptr) return fail(errc::no_memory, "no volatile memory for a lock-free structure");
     const auto parts = static_cast<unsigned>(
         std::min<std::uint64_t>(platform::processors(), pages_.size_pages() / pages_per_thread + 1));
-    if (status s = made->inside().rebuild(parts); !s) return s.error();
+    const auto had = names_.tally(f);
+    const bool only_looks = lost_ != nullptr;
+    if (status s = made->inside().rebuild(parts, had, only_looks); !s) return s.error();
+    if (had && made->inside().found_nodes() != *had) {
+      char what[96];
+      (void)std::snprintf(what, sizeof what, "%lu entries are there, and %lu were when the pool was closed",
+                          made->inside().found_nodes(), *had);
+      if (!only_looks) return bad_root(f, name, what);
+      (void)bad_root(f, name, what);
+      (*lost_)(f.root, last_message());
+    }
     return keep(f, std::move(made));
   }
   template <class Row, class Nodes>
@@ -268,7 +291,7 @@ class structures final : public structure_side {
           if (!volatile_links) {
             return bytes ? make_as<Row, lockfree::byte_nodes>(f, name) : make_as<Row, lockfree::word_nodes>(f, name);
           }
-          if constexpr (Row::links_may_be_volatile) {
+          if constexpr (lockfree::layout::links_may_be_volatile(Row::kind)) {
             return bytes ? rebuild_as<Row, lockfree::sealed_bytes>(f, name)
                          : rebuild_as<Row, lockfree::sealed_words>(f, name);
           } else {
@@ -289,13 +312,14 @@ class structures final : public structure_side {
     return seed;
   }
   // Of a structure with volatile links, whatever its kind.
-  [[nodiscard]] result<std::uint64_t> make_sealed_root(std::uint16_t owner, std::uint64_t expected) noexcept {
+  [[nodiscard]] result<std::uint64_t> make_sealed_root(std::uint16_t owner, lockfree::layout::kind kind,
+                                                       std::uint64_t expected) noexcept {
     const auto seed = random_seed();
     if (!seed) return seed.error();
     const auto root =
         pages_.take_run(0, nvm::layout::slot_protocol::self_validating, owner, sizeof(lockfree::sealed_root));
     if (!root) return root.error();
-    lockfree::make_sealed_root(base_ + *root, *root, bits_for(expected), *seed);
+    lockfree::make_sealed_root(base_ + *root, *root, bits_for(expected), *seed, kind);
     medium_.flush(base_ + *root, sizeof(lockfree::sealed_root));
     return *root;
   }
@@ -333,6 +357,7 @@ class structures final : public structure_side {
   std::array<std::unique_ptr<inside>, lockfree::layout::structures_max> open_;
   std::vector<std::unique_ptr<inside>> dropped_;  // threads may hold areas for them still
   lockfree::recovery_report report_;
+  const told* lost_ = nullptr;  // of open_telling(), while it opens
 };
 
 template <media M>

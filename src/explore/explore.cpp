@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 
@@ -43,6 +44,18 @@ report explore(const subject& s, const options& o, const mutation& m) {
     return report{};
   }
   return e.explore(m);
+}
+
+exploration::exploration(const subject& s, const options& o) : explorer_{std::make_unique<explorer>(s, o)} {
+  explorer_->record();
+  explorer_->remember();
+}
+exploration::exploration(exploration&&) noexcept = default;
+exploration::~exploration() = default;
+report exploration::original() { return explorer_->explore({}); }
+report exploration::without(const mutation& m) {
+  explorer_->be_quiet();
+  return explorer_->explore(m);
 }
 
 std::optional<report> replay(const subject& s, std::string_view token, const options& o, const mutation& m) {
@@ -95,6 +108,7 @@ void report::add(report&& from) {
   recovery_steps_max = std::max(recovery_steps_max, from.recovery_steps_max);
   bad_states += from.bad_states;
   unread_units += from.unread_units;
+  judged_before += from.judged_before;
   seen_set_resets += from.seen_set_resets;
   budget_spent = budget_spent || from.budget_spent;
   seconds += from.seconds;
@@ -116,7 +130,10 @@ void report::add(report&& from) {
     add_to(findings, f, [&](const finding& g) { return g.what == f.what && g.place == f.place; });
   }
   for (const place& p : from.places) {
-    add_to(places, p, [&](const place& q) { return q.kind == p.kind && q.text() == p.text(); });
+    // By contents, as text() would compare them: a name may stand in several objects.
+    add_to(places, p, [&](const place& q) {
+      return q.kind == p.kind && q.line == p.line && (q.name == p.name || std::strcmp(q.name, p.name) == 0);
+    });
   }
 }
 
@@ -149,6 +166,7 @@ std::string report::text() const {
                 static_cast<unsigned long long>(operations), static_cast<unsigned long long>(crash_points),
                 static_cast<unsigned long long>(dirty_units_max));
   std::string t = line;
+  if (judged_before != 0) t += "  judged before, in other explorations: " + std::to_string(judged_before) + "\n";
   for (unsigned i = 0; i < tier_count; ++i) {
     if (unique_by_tier[i] == 0) continue;
     std::snprintf(line, sizeof line, "  %-17s %10llu unique, %llu bad\n", name_of(static_cast<tier>(1U << i)),

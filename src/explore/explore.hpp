@@ -25,6 +25,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -165,25 +166,30 @@ struct finding {
 };
 [[nodiscard]] const char* name_of(finding::rule r) noexcept;
 
-struct report {
-  std::string subject;
-  model persistency = model::x86;
+// What of a walk along a trace is counted.
+struct tally {
   std::uint64_t unique_states = 0;  // images with obligation that recovery and oracle ran on
   std::uint64_t duplicates = 0;     // built, but seen before
   std::uint64_t nested_states = 0;  // of the unique ones: crashes inside recovery
   std::uint64_t crash_points = 0;   // of the run
+  std::uint64_t dirty_units_max = 0;
+  std::uint64_t recovery_steps_max = 0;
+  std::uint64_t unread_units = 0;   // left out at some crash point, because nothing read them
+  std::uint64_t judged_before = 0;  // of the unique ones: the original's, before this mutant differs from it
+  std::uint64_t unique_by_tier[tier_count] = {};
+};
+
+struct report : tally {
+  std::string subject;
+  model persistency = model::x86;
   std::uint64_t events = 0;
   std::uint64_t stores = 0;
   std::uint64_t operations = 0;
-  std::uint64_t dirty_units_max = 0;
-  std::uint64_t recovery_steps_max = 0;
   std::uint64_t bad_states = 0;
-  std::uint64_t unread_units = 0;  // left out at some crash point, because nothing read them
   std::uint64_t seen_set_resets = 0;
   bool budget_spent = false;
   double seconds = 0;            // on the clock
   double processor_seconds = 0;  // of the one thread that explores
-  std::uint64_t unique_by_tier[tier_count] = {};
   std::uint64_t bad_by_tier[tier_count] = {};
   std::vector<violation> violations;
   std::vector<finding> findings;
@@ -201,6 +207,22 @@ struct report {
 };
 
 [[nodiscard]] report explore(const subject& s, const options& o = {}, const mutation& m = {});
+
+// A subject with and without mutations: what they have in common is explored once.
+class exploration {
+ public:
+  // Keeps a reference to the subject.
+  exploration(const subject& s, const options& o);
+  exploration(exploration&&) noexcept;
+  ~exploration();
+  // At most once, and before any mutant.
+  [[nodiscard]] report original();
+  // Until its first violation, which is not printed.
+  [[nodiscard]] report without(const mutation& m);
+
+ private:
+  std::unique_ptr<class explorer> explorer_;
+};
 
 // Runs the state of a token again, shrinks it if it fails, and returns its report.  The subject and the mutation must
 // be those that gave the token; nullopt, with a message to stderr, if the token fits no state.

@@ -52,6 +52,12 @@ explorer::explorer(const subject& s, const options& o) : subject_{s}, options_{o
       const std::byte* from = levels_[d]->image.data() + offset;
       for (std::size_t k = d + 1; k < levels_.size(); ++k) std::memcpy(levels_[k]->image.data() + offset, from, bytes);
       std::memcpy(machine_.base() + offset, from, bytes);
+      if (d == 0 && !raised_many_) {
+        raised_.push_back(offset / line_bytes * line_bytes);
+        for (std::uint64_t at = raised_.back() + line_bytes; at < offset + bytes; at += line_bytes)
+          raised_.push_back(at);
+        raised_many_ = raised_.size() >= levels_[0]->image.size() / line_bytes;
+      }
       if (d == 0) return;
       for (std::uint64_t at = offset; at < offset + bytes; at += line_bytes) {
         levels_[d]->changed.push_back(at / line_bytes);
@@ -83,22 +89,49 @@ void explorer::record(const std::function<void(machine&)>& run) {
   trace_code_ = mix32(h);
 }
 
-void explorer::reset(const mutation& m, bool keep_seen) {
-  report_ = report{};
-  report_.subject = subject_.name;
-  report_.persistency = options_.persistency;
-  mutation_code_ = m.code();
-  mutation_text_ = m.text();
-  machine_.places().on_new = [m](place& p) {
-    const bool hit = m.hits(p);
-    p.dropped = hit && m.what != mutation::kind::delay_flush;
-    p.delayed = hit && m.what == mutation::kind::delay_flush;
-  };
-  for (place& p : machine_.places().all()) {
-    machine_.places().on_new(p);
-    p.count = 0;
+void explorer::be_quiet() noexcept {
+  options_.print_violations = false;
+  options_.violations_max = 1;
+  options_.rules = false;
+  options_.on_image = nullptr;
+}
+
+// ---- what mutants share with the original ---------------------------------------------------------------------------
+
+explorer::milestone explorer::milestone_at(std::uint32_t at) const {
+  return {at, executed_, seen_log_.size(), report_};
+}
+
+void explorer::remember_place(const event& e, const milestone& m) {
+  if (e.kind != event_kind::flush && e.kind != event_kind::fence && e.kind != event_kind::sync &&
+      e.kind != event_kind::write) {
+    return;
   }
-  // The mutated trace: places' flags decide, as they do for recoveries while those are recorded.
+  if (milestones_.size() <= e.place) milestones_.resize(e.place + 1);
+  if (!milestones_[e.place]) milestones_[e.place] = m;
+}
+
+// Of the mutation whose places are marked; nullptr: it is not known.
+const explorer::milestone* explorer::first_difference() const noexcept {
+  const milestone* first = nullptr;
+  for (std::size_t i = 0; i < milestones_.size(); ++i) {
+    const place& p = machine_.places()[i];
+    if (!milestones_[i] || (!p.dropped && !p.delayed)) continue;
+    if (first == nullptr || milestones_[i]->at < first->at) first = &*milestones_[i];
+  }
+  return first;
+}
+
+void explorer::go_on_from(const milestone& m) {
+  static_cast<tally&>(report_) = m.counts;
+  report_.judged_before = m.counts.unique_states;
+  executed_ = m.executed;
+  resumed_at_ = m.at;
+  for (std::size_t i = 0; i < m.seen; ++i) seen_.insert(seen_log_[i]);
+}
+
+// The mutated trace: places' flags decide, as they do for recoveries while those are recorded.
+void explorer::make_trace() {
   trace& t = levels_[0]->events;
   t.clear();
   t.words = recorded_.words;
@@ -128,12 +161,37 @@ void explorer::reset(const mutation& m, bool keep_seen) {
     t.events.insert(t.events.end(), delayed.begin(), delayed.end());
     delayed.clear();
   }
+}
+
+void explorer::reset(const mutation& m, bool keep_seen) {
+  report_ = report{};
+  report_.subject = subject_.name;
+  report_.persistency = options_.persistency;
+  mutation_code_ = m.code();
+  mutation_text_ = m.text();
+  machine_.places().on_new = [m](place& p) {
+    const bool hit = m.hits(p);
+    p.dropped = hit && m.what != mutation::kind::delay_flush;
+    p.delayed = hit && m.what == mutation::kind::delay_flush;
+  };
+  for (place& p : machine_.places().all()) {
+    machine_.places().on_new(p);
+    p.count = 0;
+  }
+  make_trace();
   for (auto& l : levels_) {
-    std::fill(l->image.begin(), l->image.end(), std::byte{0});
-    std::memcpy(l->image.data(), subject_.image.data(), subject_.image.size());
+    if (raised_many_) {
+      std::fill(l->image.begin(), l->image.end(), std::byte{0});
+      std::memcpy(l->image.data(), subject_.image.data(), subject_.image.size());
+    }
+    for (const std::uint64_t line : raised_) {
+      std::memcpy(l->image.data() + line, subject_.image.data() + line, line_bytes);
+    }
     l->point = 0;
     l->row = 0;
   }
+  raised_.clear();
+  raised_many_ = false;
   std::memcpy(machine_.base(), subject_.image.data(), subject_.image.size());
   machine_.thread(0);
   if (!keep_seen) seen_.clear();
@@ -145,6 +203,14 @@ void explorer::reset(const mutation& m, bool keep_seen) {
   executed_ = 0;
   checked_at_ = 0;
   stop_ = false;
+  resumed_at_ = 0;
+  remembering_ = remembers_ && only_ == nullptr && m.what == mutation::kind::none;
+  if (remembering_) {
+    seen_log_.clear();
+    milestones_.clear();
+  } else if (remembers_ && only_ == nullptr && !keep_seen) {
+    if (const milestone* from = first_difference()) go_on_from(*from);
+  }
 }
 
 report explorer::explore(const mutation& m, bool keep_seen) {
@@ -200,6 +266,7 @@ void explorer::walk(unsigned depth) {
   const auto count = static_cast<std::uint32_t>(l.events.events.size());
   for (std::uint32_t i = 0; i < count && !stop_; ++i) {
     const event e = l.events.events[i];
+    if (depth == 0 && remembering_) remember_place(e, milestone_at(i));
     if (l.front.raises(e)) visit_point(depth, i);
     if (stop_) break;
     l.front.feed(i);
@@ -252,6 +319,12 @@ void explorer::visit_point(unsigned depth, std::uint32_t at) {
     l.front.begin_epoch();
     return;
   }
+  if (depth == 0 && at < resumed_at_) {
+    (void)wants_all_tiers(l, at);  // it counts
+    l.front.begin_epoch();
+    return;
+  }
+  if (depth == 0 && remembering_) point_ = milestone_at(at);
   if (depth == 0) ++report_.crash_points;
   if (only_ != nullptr && only_->crashes[depth].point != l.point) {
     l.front.begin_epoch();
@@ -272,13 +345,13 @@ void explorer::visit_point(unsigned depth, std::uint32_t at) {
     l.ordinals.push_back(u->factor);
     l.factors.push_back(u);
   }
-  l.cuts.assign(l.factors.size(), 0);
+  lay_out(l);
   report_.dirty_units_max = std::max<std::uint64_t>(report_.dirty_units_max, l.factors.size());
 
   if (only_ != nullptr && only_->crashes[depth].is_explicit) {
     fill(depth, true);
     for (const auto& c : only_->crashes[depth].cuts) {
-      if (c.unit < l.factors.size() && c.value < l.factors[c.unit]->choices) l.cuts[c.unit] = c.value;
+      if (c.unit < l.factors.size() && c.value < l.factors[c.unit]->choices) set_cut(l, c.unit, c.value);
     }
     try_row(depth, static_cast<tier>(1U << only_->crashes[depth].tier), 0);
     l.front.begin_epoch();
@@ -292,6 +365,19 @@ void explorer::visit_point(unsigned depth, std::uint32_t at) {
   do run_tiers(depth, tiers);
   while (!stop_ && take_in_read(depth));
   l.front.begin_epoch();
+}
+
+void explorer::lay_out(level& l) {
+  l.cuts.assign(l.factors.size(), 0);
+  l.row_hash = 0;
+  l.deltas.clear();
+  l.highs.clear();
+  l.high_deltas.clear();
+  for (unit* u : l.factors) {
+    l.deltas.push_back(u->all_cached ? u->deltas.data() : nullptr);
+    l.highs.push_back(u->choices - 1);
+    l.high_deltas.push_back(l.front.delta(*u, u->choices - 1));
+  }
 }
 
 void explorer::run_tiers(unsigned depth, unsigned tiers) {

@@ -55,6 +55,10 @@ class explorer {
   // Runs the subject (or what is given in place of its run) and keeps the trace.
   void record();
   void record(const std::function<void(machine&)>& run);
+  // Before the original is explored: its mutants, explored after it, go on from where they begin to differ.
+  void remember() noexcept { remembers_ = true; }
+  // From here on: prints nothing, tells nobody, looks at no rules, and ends with the first violation.
+  void be_quiet() noexcept;
   // keep_seen: a state that an earlier exploration of this explorer has met is a duplicate.
   report explore(const mutation& m, bool keep_seen = false);
   std::optional<report> replay(const state_path& path, const mutation& m);
@@ -88,9 +92,29 @@ class explorer {
     std::vector<std::uint32_t> unread_ordinals;
     bool read_late = false;           // a state has read one of them since
     std::vector<std::uint32_t> cuts;  // of the factors, in the state at hand
+    std::uint64_t row_hash = 0;       // what they add to the hash: see set_cut()
+    // Of the factors, side by side: what their cuts add to the hash (null: it is computed); the highest cut; what that
+    // adds.
+    std::vector<const std::uint64_t*> deltas;
+    std::vector<std::uint32_t> highs;
+    std::vector<std::uint64_t> high_deltas;
+  };
+
+  // The walk along the original's trace when it first met a place, in the run or in a recovery.  Up to there the walk
+  // along the trace of a mutant of the place is the same.
+  struct milestone {
+    std::uint32_t at = 0;  // event: crash points before it are the same
+    std::uint64_t executed = 0;
+    std::size_t seen = 0;  // of seen_log_
+    tally counts;
   };
 
   // Walks.
+  void remember_place(const event& e, const milestone& m);
+  [[nodiscard]] milestone milestone_at(std::uint32_t at) const;
+  void go_on_from(const milestone& m);
+  [[nodiscard]] const milestone* first_difference() const noexcept;
+  void make_trace();
   void reset(const mutation& m, bool keep_seen);
   void walk(unsigned depth);
   void visit_point(unsigned depth, std::uint32_t at);
@@ -98,6 +122,16 @@ class explorer {
   void descend(unsigned depth, std::uint64_t hash);
   bool wants_all_tiers(const level& l, std::uint32_t at);
   void note(const op_event& e);
+
+  // All factors of the level low, and what is known of their cuts laid out.
+  static void lay_out(level& l);
+  static std::uint64_t delta_of(level& l, std::size_t f, std::uint32_t cut) {
+    return l.deltas[f] != nullptr ? l.deltas[f][cut] : l.front.delta(*l.factors[f], cut);
+  }
+  static void set_cut(level& l, std::size_t f, std::uint32_t cut) {
+    l.row_hash += delta_of(l, f, cut) - delta_of(l, f, l.cuts[f]);
+    l.cuts[f] = cut;
+  }
 
   // Tiers (tiers.cpp): each sets cuts and calls try_row().
   void program_order(unsigned depth);
@@ -117,6 +151,11 @@ class explorer {
 
   // States (states.cpp).
   void try_row(unsigned depth, tier t, std::uint64_t row);
+  bool is_new(std::uint64_t key) {
+    if (!seen_.insert(key)) return false;
+    if (remembering_) seen_log_.push_back(key);
+    return true;
+  }
   void execute(unsigned depth, tier t, std::uint64_t hash);
   // Makes the state that `cuts` of the level describes, runs everything on it, puts the memory back.
   bool holds_up(unsigned depth, bool record, bool twice, bool live_on);
@@ -163,6 +202,14 @@ class explorer {
   std::vector<std::unique_ptr<level>> levels_;
   covering_arrays arrays_;
   seen_set seen_;
+  bool remembers_ = false;
+  bool remembering_ = false;                          // the original is being explored
+  std::vector<std::uint64_t> seen_log_;               // of the original: what went into seen_, in order
+  std::vector<std::optional<milestone>> milestones_;  // of the original, by place
+  milestone point_;                                   // at the crash point of the run at hand
+  std::uint32_t resumed_at_ = 0;                      // event: crash points before it were those of the original
+  std::vector<std::uint64_t> raised_;                 // lines of all levels' images that are not the subject's any more
+  bool raised_many_ = true;                           // more than are noted
   std::vector<std::byte> snapshot_;
   std::vector<unsigned> points_of_label_;
   std::vector<op_event> history_;

@@ -8,7 +8,7 @@
 //   real time    who had ended -> who began afterwards
 //
 // A cycle is a proof that no order exists.  A transaction that a crash cut off counts if another has seen its effect.
-// That acknowledged transactions survive follows: who reads later, and misses one, came before it, and after it.
+// A lost acknowledged transaction shows as a cycle, too: its reader comes both before and after it.
 #pragma once
 
 #include <cstdint>

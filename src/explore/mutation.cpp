@@ -100,12 +100,13 @@ mutation_report mutation_score(std::span<const subject> subjects, const options&
   meetings met;
   std::vector<std::unique_ptr<explorer>> explorers;
   for (const subject& s : subjects) {
-    explorer first(s, o);
+    explorers.push_back(std::make_unique<explorer>(s, o));
+    explorer& first = *explorers.back();
     first.record();
+    first.remember();
     result.originals.push_back(first.explore({}));
-    note_places(met, result.originals.back(), explorers.size(), &meeting::subjects);
-    explorers.push_back(std::make_unique<explorer>(s, quiet));
-    explorers.back()->record();
+    note_places(met, result.originals.back(), explorers.size() - 1, &meeting::subjects);
+    first.be_quiet();
   }
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     result.originals.push_back(explore(pairs[i], o));

@@ -37,7 +37,7 @@ void explorer::leave_out_unread(unsigned depth) {
   }
   l.factors.resize(kept);
   l.ordinals.resize(kept);
-  l.cuts.assign(kept, 0);
+  lay_out(l);
   l.read_late = false;
   report_.unread_units += l.unread.size();
 }
@@ -61,7 +61,7 @@ bool explorer::take_in_read(unsigned depth) {
   }
   l.unread.resize(kept);
   l.unread_ordinals.resize(kept);
-  l.cuts.assign(l.factors.size(), 0);
+  lay_out(l);
   return true;
 }
 

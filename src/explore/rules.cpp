@@ -67,9 +67,9 @@ bool covered(const std::vector<extent>& all, std::uint64_t offset, std::uint64_t
   return true;
 }
 
-class checker {
+class trace_checker {
  public:
-  checker(const trace& t, const subject& s, const options& o, const place_table& places)
+  trace_checker(const trace& t, const subject& s, const options& o, const place_table& places)
       : trace_{t}, subject_{s}, options_{o}, places_{places} {}
 
   std::vector<finding> run() {
@@ -300,7 +300,7 @@ class checker {
 }  // namespace
 
 std::vector<finding> check_rules(const trace& t, const subject& s, const options& o, const place_table& places) {
-  return checker(t, s, o, places).run();
+  return trace_checker(t, s, o, places).run();
 }
 
 }  // namespace nvm::explore

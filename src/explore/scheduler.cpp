@@ -13,7 +13,7 @@ namespace nvm::explore {
 namespace {
 
 constexpr std::size_t stack_bytes = 256 * 1024;
-constexpr std::size_t guard_bytes = 4096;
+constexpr std::size_t stack_guard_bytes = 4096;
 
 scheduler* starting = nullptr;  // makecontext passes integers only
 ucontext_t home;                // where run() waits; the last thread that ends goes back there
@@ -22,14 +22,14 @@ ucontext_t home;                // where run() waits; the last thread that ends 
 
 struct scheduler::fiber {
   fiber() {
-    void* m = ::mmap(nullptr, stack_bytes + guard_bytes, PROT_READ | PROT_WRITE,
+    void* m = ::mmap(nullptr, stack_bytes + stack_guard_bytes, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-    if (m == MAP_FAILED || ::mprotect(m, guard_bytes, PROT_NONE) != 0) {
+    if (m == MAP_FAILED || ::mprotect(m, stack_guard_bytes, PROT_NONE) != 0) {
       throw std::runtime_error("explore: no memory for a fiber's stack");
     }
     stack = m;
   }
-  ~fiber() { ::munmap(stack, stack_bytes + guard_bytes); }
+  ~fiber() { ::munmap(stack, stack_bytes + stack_guard_bytes); }
   fiber(const fiber&) = delete;
   fiber& operator=(const fiber&) = delete;
 
@@ -72,7 +72,7 @@ void scheduler::run(machine& m, std::span<const std::function<void(machine&)>> b
     f.body = &bodies[i];
     f.done = false;
     getcontext(&f.context);
-    f.context.uc_stack.ss_sp = static_cast<std::byte*>(f.stack) + guard_bytes;
+    f.context.uc_stack.ss_sp = static_cast<std::byte*>(f.stack) + stack_guard_bytes;
     f.context.uc_stack.ss_size = stack_bytes;
     f.context.uc_link = &home;
     makecontext(&f.context, &scheduler::enter, 0);

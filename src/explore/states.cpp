@@ -22,19 +22,16 @@ void explorer::try_row(unsigned depth, tier t, std::uint64_t row) {
     const auto& wanted = only_->crashes[depth];
     if (wanted.tier != number || (!wanted.is_explicit && wanted.row != row)) return;
   }
-  std::uint64_t hash = l.base_hash + l.front.hash();
-  for (std::size_t f = 0; f < l.factors.size(); ++f) {
-    if (l.cuts[f] != 0) hash += l.front.delta(*l.factors[f], l.cuts[f]);
-  }
+  std::uint64_t hash = l.base_hash + l.front.hash() + l.row_hash;
   for (unit* u : l.unread) hash += l.front.delta(*u, u->choices - 1);
   bool fresh = true;
   if (only_ == nullptr) {
     // The same bytes with another obligation are another state.
     const std::uint64_t key = mix(mix(hash, window_.promised), history_code_);
-    fresh = seen_.insert(key);
+    fresh = is_new(key);
     // One that was met where recovery is not crashed any more is run again where it is, but it is no new state.
     const bool deepest = depth + 1 == levels_.size();
-    if (deepest ? !fresh : !seen_.insert(~key)) {
+    if (deepest ? !fresh : !is_new(~key)) {
       ++report_.duplicates;
       return;
     }
@@ -65,6 +62,9 @@ void explorer::execute(unsigned depth, tier t, std::uint64_t hash) {
     on_bad_state(depth, t);
   } else if (crash_recovery) {
     const auto& events = levels_[depth + 1]->events.events;
+    if (remembering_) {
+      for (const event& e : events) remember_place(e, point_);
+    }
     const bool stores = std::any_of(events.begin(), events.end(), [](const event& e) {
       return e.kind == event_kind::store || e.kind == event_kind::write;
     });

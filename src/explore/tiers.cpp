@@ -27,7 +27,11 @@ const char* name_of(tier t) noexcept {
 
 void explorer::fill(unsigned depth, bool high) {
   level& l = *levels_[depth];
-  for (std::size_t f = 0; f < l.factors.size(); ++f) l.cuts[f] = high ? l.factors[f]->choices - 1 : 0;
+  l.row_hash = 0;
+  for (std::size_t f = 0; f < l.factors.size(); ++f) {
+    l.cuts[f] = high ? l.highs[f] : 0;
+    l.row_hash += high ? l.high_deltas[f] : 0;
+  }
 }
 
 // One image after each store since the last point, and at least one with everything.
@@ -37,13 +41,13 @@ void explorer::program_order(unsigned depth) {
   for (unit* u : l.factors) u->taken = static_cast<std::uint32_t>(u->steps.size());
   for (std::size_t i = epoch.size(); i-- > 0;) epoch[i].of->taken = epoch[i].index;
   for (std::size_t f = 0; f < l.factors.size(); ++f) {
-    l.cuts[f] = frontier::cut_of_prefix(*l.factors[f], l.factors[f]->taken);
+    set_cut(l, f, frontier::cut_of_prefix(*l.factors[f], l.factors[f]->taken));
   }
   if (epoch.empty()) return try_row(depth, t1_program_order, 0);
   for (std::size_t i = 0; i < epoch.size() && !stop_; ++i) {
     unit& u = *epoch[i].of;
     u.taken = epoch[i].index + 1;
-    if (u.factor < l.factors.size()) l.cuts[u.factor] = frontier::cut_of_prefix(u, u.taken);
+    if (u.factor < l.factors.size()) set_cut(l, u.factor, frontier::cut_of_prefix(u, u.taken));
     // The words of one store in one unit go together here; their subsets are the other tiers' work.
     const bool last = i + 1 == epoch.size() || epoch[i + 1].of != &u ||
                       epoch[i + 1].of->steps[epoch[i + 1].index].event != u.steps[epoch[i].index].event;
@@ -56,12 +60,18 @@ void explorer::covering_rows(unsigned depth, tier t, const covering_array& a) {
   level& l = *levels_[depth];
   const bool inside = std::any_of(l.factors.begin(), l.factors.end(), [](const unit* u) { return u->choices > 2; });
   for (std::size_t row = 0; row < a.rows() && !stop_; ++row) {
-    for (std::size_t f = 0; f < l.factors.size(); ++f) l.cuts[f] = a.high(row, f) ? l.factors[f]->choices - 1 : 0;
+    std::uint64_t sum = 0;
+    for (std::size_t f = 0; f < l.factors.size(); ++f) {
+      const std::uint64_t taken = a.high(row, f) ? ~std::uint64_t{0} : 0;
+      l.cuts[f] = l.highs[f] & static_cast<std::uint32_t>(taken);
+      sum += l.high_deltas[f] & taken;
+    }
+    l.row_hash = sum;
     try_row(depth, t, row * 2);
     if (row % 2 == 0 || !inside || stop_) continue;
     row_random r(options_.seed, l.point, t, row);
     for (std::size_t f = 0; f < l.factors.size(); ++f) {
-      l.cuts[f] = a.high(row, f) ? 1 + r.below(l.factors[f]->choices - 1) : 0;
+      set_cut(l, f, a.high(row, f) ? 1 + r.below(l.highs[f]) : 0);
     }
     try_row(depth, t, row * 2 + 1);
   }
@@ -85,15 +95,15 @@ void explorer::single_units(unsigned depth) {
     for (std::size_t f = first; f < n && !stop_; ++f) {
       const unit& u = *l.factors[f];
       const std::uint32_t others = l.cuts[f];
-      l.cuts[f] = others_high ? 0 : u.choices - 1;
+      set_cut(l, f, others_high ? 0 : u.choices - 1);
       try_row(depth, t5_single, row++);
       const unsigned interior = std::min<std::uint32_t>(u.choices - 2, interior_max);
       row_random r(options_.seed, l.point, t5_single, row);
       for (unsigned i = 0; i < interior && !stop_; ++i) {
-        l.cuts[f] = interior_cut(u, i, interior_max, r);
+        set_cut(l, f, interior_cut(u, i, interior_max, r));
         try_row(depth, t5_single, row++);
       }
-      l.cuts[f] = others;
+      set_cut(l, f, others);
     }
   }
 }
@@ -113,7 +123,8 @@ void explorer::every_cut(unsigned depth) {
   for (std::uint64_t row = 0; !stop_; ++row) {
     try_row(depth, t6_exhaustive, row);
     std::size_t f = 0;
-    while (f < l.factors.size() && ++l.cuts[f] == l.factors[f]->choices) l.cuts[f++] = 0;
+    while (f < l.factors.size() && l.cuts[f] == l.highs[f]) set_cut(l, f++, 0);
+    if (f < l.factors.size()) set_cut(l, f, l.cuts[f] + 1);
     if (f == l.factors.size()) return;
   }
 }
@@ -122,7 +133,7 @@ void explorer::random_rows(unsigned depth) {
   level& l = *levels_[depth];
   for (unsigned row = 0; row < options_.random_rows && !stop_; ++row) {
     row_random r(options_.seed, l.point, t7_random, row);
-    for (std::size_t f = 0; f < l.factors.size(); ++f) l.cuts[f] = r.below(l.factors[f]->choices);
+    for (std::size_t f = 0; f < l.factors.size(); ++f) set_cut(l, f, r.below(l.factors[f]->choices));
     try_row(depth, t7_random, row);
   }
 }

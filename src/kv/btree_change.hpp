@@ -38,6 +38,21 @@ inline unsigned worthwhile(unsigned prefix, unsigned possible, const leaf_slot* 
   return prefix;
 }
 
+// Of a leaf that is split before the m-th of its entries and a new one, which lie in `numbers`, leaf_slots the new one:
+// those on the left stay in their slots, and the new one takes that of an entry that went.
+[[nodiscard]] inline std::uint64_t order_on_the_left(const unsigned (&numbers)[leaf_slots + 1], unsigned m,
+                                                     unsigned (&slots)[leaf_slots]) noexcept {
+  unsigned used = 0;
+  for (unsigned i = 0; i < m; ++i) {
+    slots[i] = numbers[i] == leaf_slots ? numbers[leaf_slots] : numbers[i];
+    used |= 1U << slots[i];
+  }
+  for (unsigned slot = 0, to = m; slot < leaf_slots; ++slot) {
+    if ((used >> slot & 1) == 0) slots[to++] = slot;
+  }
+  return pack_order(slots, m);
+}
+
 [[nodiscard]] inline status split_leaf(operation& op, path& p, const key& k, unsigned position,
                                        const leaf_slot& fresh) {
   constexpr unsigned n = leaf_slots + 1;
@@ -84,19 +99,8 @@ inline unsigned worthwhile(unsigned prefix, unsigned possible, const leaf_slot* 
   }
   std::memcpy(right, &image, sizeof image);
 
-  // On the left the entries stay in their slots; a new one takes that of an entry that went.
   unsigned slots[leaf_slots];
-  unsigned used = 0;
-  unsigned count = 0;
-  const unsigned freed = numbers[n - 1];
-  for (; count < m; ++count) {
-    slots[count] = numbers[count] == leaf_slots ? freed : numbers[count];
-    used |= 1U << slots[count];
-  }
-  for (unsigned slot = 0, to = m; slot < leaf_slots; ++slot) {
-    if ((used >> slot & 1) == 0) slots[to++] = slot;
-  }
-  const std::uint64_t ends[2] = {pack_order(slots, m), op.place_of(right)};
+  const std::uint64_t ends[2] = {order_on_the_left(numbers, m, slots), op.place_of(right)};
   const unsigned left_prefix = worthwhile(p.m.prefix, common_bytes(low, middle), all, m);
   if (left_prefix != p.m.prefix) {
     leaf left = p.image;
@@ -111,7 +115,7 @@ inline unsigned worthwhile(unsigned prefix, unsigned possible, const leaf_slot* 
     op.write(p.at, &left, sizeof left);
   } else {
     op.write(&p.at->order, ends, sizeof ends);
-    if (position < m) op.write(&p.at->slots[freed], &fresh, sizeof fresh);
+    if (position < m) op.write(&p.at->slots[numbers[n - 1]], &fresh, sizeof fresh);
   }
   return insert_separator(op, p, d, k, {middle.key, 0}, op.place_of(p.at), op.place_of(right));
 }

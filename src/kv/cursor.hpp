@@ -11,8 +11,7 @@
 
 // Entries copied a few at a time; what is between two fetches is the last key, or a position.
 struct nvm_kv_cursor final : keyed::receiver {
-  explicit nvm_kv_cursor(nvm_kv& of) noexcept
-      : kv{of}, ordered{of.store.index == keyed::kv_index::btree || of.store.index == keyed::kv_index::rbtree} {}
+  explicit nvm_kv_cursor(nvm_kv& of) noexcept : kv{of}, ordered{is_ordered(of.store.index)} {}
   ~nvm_kv_cursor() = default;
 
   nvm::status add(const keyed::operation& a, const keyed::record& r, bool& more) override try {

@@ -21,6 +21,9 @@ inline constexpr std::uint32_t kv_version = 2;                     // raise it w
 inline constexpr std::uint32_t kv_version_plain = 1;               // the same without check and sums
 
 enum class kv_index : std::uint32_t { list = 1, hash = 2, btree = 3, rbtree = 4, regions = 5 };
+inline constexpr kv_index kv_last_index = kv_index::regions;
+// Entries come in the order of their keys, so that a walk can begin at any.
+constexpr bool is_ordered(kv_index index) noexcept { return index == kv_index::btree || index == kv_index::rbtree; }
 
 inline constexpr std::uint64_t kv_key_bytes_max = 65535;
 inline constexpr std::uint64_t kv_value_bytes_max = std::uint64_t{1} << 30;

@@ -22,7 +22,7 @@ walk::~walk() {
 }
 
 status walk::begin() {
-  // Who made a region without noting it has done so by now.
+  // After each lock was taken once, every region made without a note exists.
   for (unsigned i = 0; i < layout::item_segments; ++i) const std::lock_guard passed{of_.segments_[i].lock};
   std::vector<std::uint64_t> all;
   bool is_short = false;

@@ -373,7 +373,7 @@ nvm_kv* nvm_kv_open(NVM_POOL* pool, const char* name, const nvm_kv_options* opti
   constexpr nvm_kv_options none{};
   const nvm_kv_options& o = options == nullptr ? none : *options;
   if (nvm::status s = keyed::check_name(name); !s) return api::report_null<nvm_kv>(s.error());
-  if (o.index > NVM_KV_REGIONS || o.mode > NVM_KV_CREATE_ONLY) {
+  if (o.index > static_cast<std::uint32_t>(nvm::layout::kv_last_index) || o.mode > NVM_KV_CREATE_ONLY) {
     return api::report_null<nvm_kv>(
         fail(errc::invalid, "index %u or mode %u is none of nvm_kv_options", o.index, o.mode));
   }

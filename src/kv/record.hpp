@@ -128,14 +128,13 @@ constexpr std::uint64_t whole_slots(std::uint64_t bytes) noexcept {
   const std::uint64_t room = std::max(r.sizes.value, r.sizes.room_units * 8);
   return bytes <= room && bytes <= in_place_bytes_max && r.sizes.value <= in_place_bytes_max && bytes >= room / 4;
 }
-// A value of this size and its sum are put together in the thread's frame, and written as one piece.
-inline constexpr std::uint64_t one_piece_max = 256;
+// A value and its sum are put together in the thread's frame and written as one piece: as two, each line would be
+// looked up twice.
 inline void overwrite(const access& a, const counters& c, const record_sums& sums, record& r, const key& k,
                       bytes_view value) {
-  const bool resized = value.count != r.sizes.value;
   std::byte* to = value_of(a, r);
   const std::size_t bytes = value.count + sums.bytes();
-  if (resized) {
+  if (value.count != r.sizes.value) {
     const std::uint64_t more = value.count - r.sizes.value;
     a.expect({{a.known<std::byte>(r.place), sizeof(std::uint64_t)}, {to, bytes}, c.place_of_bytes()});
     c.add(a, 0, 0, more);
@@ -146,17 +145,12 @@ inline void overwrite(const access& a, const counters& c, const record_sums& sum
     if (value.count != 0) a.write(to, value.bytes, value.count);
     return;
   }
+  NVM_ASSERT(value.count <= in_place_bytes_max);
   const std::uint64_t sum = sums.of(k, r, value.bytes);
-  if (value.count <= one_piece_max) {
-    std::byte both[one_piece_max + sizeof sum];
-    if (value.count != 0) std::memcpy(both, value.bytes, value.count);
-    std::memcpy(both + value.count, &sum, sizeof sum);
-    a.write(to, both, bytes);
-  } else {
-    if (!resized) a.expect({{to, bytes}});
-    a.write(to, value.bytes, value.count);
-    a.write(to + value.count, &sum, sizeof sum);
-  }
+  std::byte both[in_place_bytes_max + sizeof sum];
+  if (value.count != 0) std::memcpy(both, value.bytes, value.count);
+  std::memcpy(both + value.count, &sum, sizeof sum);
+  a.write(to, both, bytes);
 }
 
 // Frees the object that holds the record, whose links take `links` bytes.

@@ -6,12 +6,13 @@
 // that is allocated was once linked, and one that nothing leads to bears the durable mark of what is unlinked
 // (structure.hpp): recovery need not look for the others.
 //
-/// A table:  S zeros; F them;                 | lockfree/E8  S word that leads to it; F that
-/// S word: area, structure, what is done;   | lockfree/E6  known before a node in it is lost, or deleted: by the RMW
-///   F it                                     that comes next (E1 of the deletion); the same when more is done
-/// When its nodes are linked or free:       | lockfree/E7  durably so
-///   S word 0; F it;                          no fence: a word too many costs recovery a look
-///   S word without the allocations; F it     the same, where unlinked nodes wait still
+/// A table:  S zeros; F them;                     | lockfree/E8  S word that leads to it; F that
+/// An area:  S word: area, structure, what is     | lockfree/E6  known before a node in it is lost, or deleted: by the
+///           done; F it                               RMW that comes next (E1 of the deletion); the same when more
+///                                                    is done
+/// When its nodes are linked or free:             | lockfree/E7  durably so
+///           S word 0; F it;                          no fence: a word too many costs recovery a look
+///           S word without the allocations; F it     the same, where unlinked nodes wait still
 #pragma once
 
 #include <algorithm>
@@ -128,8 +129,7 @@ class active_areas {
     return {};
   }
 
-  // As trim(), but only of areas that are known for allocations, and only that they are not any more: what waits for
-  // others does not keep it from being done.
+  // Clears the "allocated" state of areas whose allocations are settled; unlike trim(), it need not wait for readers.
   void forget_allocations(std::uint64_t operation) noexcept {
     if (!marks_durable_ || fresh_count_ < fresh_due) return;
     bool fenced = false;
@@ -166,7 +166,7 @@ class active_areas {
     }
     list_fresh();
     if (size_ == 0) used_ = free_ = 0;
-    // What could not leave will not for a while: looking again at once would be in vain.
+    // The next look is put off: an area that could not leave now will not for a while.
     trim_at_ = size_ < trim_first / 2 ? trim_first : 2 * size_;
     index_all();
   }

@@ -3,13 +3,16 @@
 /// First structure:  S directory; F it; | lockfree/E13  S both anchor words; F them; | lockfree/E14
 /// Create:  pages with the structure's number; S root; F it; S entry, but for its state; F it;
 ///                                      | lockfree/E15  S state; F it; | lockfree/E16  it exists
-/// Drop:    S state 0; F it;            | lockfree/E17  its pages go
+/// Drop:    S state leaving; F it;      | lockfree/E17  its pages go; | space/E5  S state 0; F it
+// A state of zero is that of a structure with a root and a first array at most, or with no pages.  Where there are more
+// the word is damaged: nothing is freed, and opening refuses.
+//
 // Recovery: pages that belong to a number without an entry are free.  Then the nodes of active areas are looked at, in
 // parallel: what is allocated and nothing leads to is free (NV-epochs: log-free, section 5.5, both methods):
 //
 ///   S bits 0; F them;                  | lockfree/E18
 ///   what is deleted and linked still is unlinked, as its deleter would have done (domain.hpp); at rest: | lockfree/E10
-///   S the tables' words 0; F them;     | lockfree/E19
+///   S the tables' words and tallies 0; F them; | lockfree/E19
 // A crash meanwhile leaves the tables, and recovery does all of it again.
 //
 // Where a process was killed, and not the machine, recovery sees what is in caches still; before it acts on that, or
@@ -27,6 +30,7 @@
 #include <atomic>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
@@ -35,6 +39,7 @@
 #include "lockfree/domain.hpp"
 #include "lockfree/face.hpp"
 #include "lockfree/structure.hpp"
+#include "lockfree/tally.hpp"
 #include "platform/platform.hpp"
 
 namespace nvm::lockfree {
@@ -175,15 +180,50 @@ class catalogue {
     return found{i, kind, owner, *root, parameters, flags};
   }
   void drop(const found& f) noexcept {
-    store_word(entry_offset(f.index), 0);
+    store_word(entry_offset(f.index), layout::leaving(f.owner));
     medium_.fence(edge{"lockfree/E17"});
     give_pages_of(f.owner);
+    store_word(entry_offset(f.index), 0);
+  }
+
+  // Entries of the structure, if it was counted and nothing has changed since (tally.hpp).
+  [[nodiscard]] std::optional<std::uint64_t> tally(const found& f) const noexcept {
+    if ((f.flags & layout::entry_tally) == 0) return std::nullopt;
+    return tally_in(entry(f.index), tally_at(f.index));
+  }
+  // At rest.
+  void set_tally(const found& f, std::uint64_t entries) noexcept {
+    if ((f.flags & layout::entry_tally) == 0) return;
+    lockfree::set_tally(medium_, entry(f.index), tally_at(f.index), entries);
   }
 
   // ---- recovery: nobody uses the structures ----
 
-  // Pages of structures' numbers that nobody has, and of the directory's own that it does not know; all of them if a
-  // crash came before there was a directory.
+  // errc::corrupt: a structure has pages and an entry that says that there is none.
+  [[nodiscard]] status check_states() const noexcept {
+    struct closure {
+      const catalogue& in;
+      std::array<unsigned, layout::structures_max> runs{};
+      unsigned missed = layout::structures_max;
+    } k{*this};
+    if (!exists()) return {};
+    pages_.each_owned(0, pages_.size_pages(), &k, [](void* raw, const owned_pages& p) {
+      auto& of = *static_cast<closure*>(raw);
+      const unsigned i = p.owner - layout::first_owner;
+      if (p.owner < layout::first_owner || i >= layout::structures_max) return true;
+      const bool is_run = p.kind == nvm::layout::page_kind::run;
+      const bool is_used = !is_run || ++of.runs[i] > runs_when_made;
+      if (is_used && load_word(of.in.base_, of.in.entry_offset(i)) == 0) of.missed = i;
+      return of.missed == layout::structures_max;
+    });
+    if (k.missed == layout::structures_max) return {};
+    return fail(errc::corrupt,
+                "entry %u of lock-free structures, at offset %lu: its state is zero, and there are pages of it",
+                k.missed, entry_offset(k.missed));
+  }
+
+  // Frees pages of structures' numbers without an entry, and pages of the directory that it does not name; all of them
+  // if a crash came before there was a directory.
   void free_foreign_pages(recovery_report& report) noexcept {
     write_back_names();
     give_pages_if([&](const owned_pages& p) {
@@ -198,6 +238,9 @@ class catalogue {
       report.pages_freed += known ? 0 : 1;
       return !known;
     });
+    for (unsigned i = 0; exists() && i < layout::structures_max; ++i) {
+      if (is_leaving(i)) store_word(entry_offset(i), 0);
+    }
   }
 
   // `structure_of(owner)`: nullptr if it is not to be looked at.  Part i of n; begin_recovery() before, end_recovery()
@@ -229,11 +272,10 @@ class catalogue {
   void recover_part(recovery& r) noexcept;
   // Between the parts and the end: whether what they found may be acted on.  errc::no_memory, corrupt.
   [[nodiscard]] status check_recovery(const recovery& r) const noexcept;
-  // Nodes that nothing leads to, that hold what linked ones would, and that lead to another such node: no crash leaves
-  // them so.  What a thread was about to link had a successor that was linked, and would have been marked before it
-  // left.  Everything else that was never linked is wiped, or empty.  A wipe may not be durable yet, and libraries
-  // before did not wipe: single ones say nothing.  Leaves of trees lead nowhere: they are told by their number alone.
-  // Calls tell(offset, what).
+  // Calls tell(offset, what) for unlinked nodes that look linked and lead to another such node: no crash leaves a pair.
+  // What a thread was about to link led to a linked node, which is marked before it is unlinked.  Everything else that
+  // was never linked is wiped, or empty.  Single ones say nothing: a wipe may not be durable yet, and earlier libraries
+  // did not wipe.  Leaves of trees lead nowhere: they are told by their number alone.
   template <class Tell>
   void tell_lost(const recovery& r, Tell&& tell) const;
   // settle() -> status: what recovery has found deleted and linked is unlinked, by a thread of the domain.  The tables
@@ -267,6 +309,11 @@ class catalogue {
     }
   }
   static constexpr std::uint64_t root_bytes_max = 512;
+  static constexpr unsigned runs_when_made = 2;  // a root, and the first array of a hash table
+  [[nodiscard]] bool is_leaving(unsigned i) const noexcept {
+    const auto owner = static_cast<std::uint16_t>(layout::first_owner + i);
+    return load_word(base_, entry_offset(i)) == sealed(layout::leaving(owner), entry_offset(i));
+  }
   void name_directory(std::uint64_t offset) noexcept {
     for (unsigned copy = 0; copy < 2; ++copy) {
       store_word(anchor_word_at(pages_.sizes(), copy, anchor_word::lockfree), offset);
@@ -282,6 +329,12 @@ class catalogue {
   }
   [[nodiscard]] static std::uint64_t sealed(std::uint64_t content, std::uint64_t at) noexcept {
     return seal_word(content, word_seed(at));
+  }
+  [[nodiscard]] std::uint64_t tally_at(unsigned i) const noexcept {
+    return entry_offset(i) + offsetof(layout::entry, tally);
+  }
+  void clear_tallies() noexcept {
+    for (unsigned i = 0; i < layout::structures_max; ++i) clear_tally(medium_, entry(i));
   }
   void store_word(std::uint64_t at, std::uint64_t content) noexcept {
     auto* word = reinterpret_cast<std::uint64_t*>(base_ + at);
@@ -302,7 +355,7 @@ class catalogue {
                   word);
     };
     const std::uint64_t state = load_word(base_, offset);
-    if (state == 0) return found{};
+    if (state == 0 || is_leaving(i)) return found{};
     if (!word_holds(state, word_seed(offset))) return broken("its state fails its check", state);
     const std::uint64_t content = state & checked_mask;
     found f;
@@ -317,7 +370,7 @@ class catalogue {
     f.root = e.root & checked_mask;
     f.parameters = e.parameters & checked_mask;
     f.flags = e.flags & checked_mask;
-    if (content >> 24 > layout::entry_version_sums || (f.flags & ~layout::entry_flags_known) != 0) {
+    if (content >> 24 > layout::entry_version_tally || (f.flags & ~layout::entry_flags_known) != 0) {
       return fail(errc::version, "lock-free structure '%.*s': version %lu, flags %lx: this library does not know them",
                   static_cast<int>(layout::name_max), e.name, content >> 24, f.flags);
     }

@@ -27,7 +27,7 @@ status catalogue<M>::begin_recovery(recovery& r, StructureOf&& structure_of, rec
     if (s == nullptr) return;
     r.areas.push_back({layout::area_of_word(content), owner, layout::is_unlinked_only(content), s});
   });
-  // Of threads that have done different things in an area, who has allocated there comes first.
+  // Of the threads listed for one area, one that allocated there comes first.
   std::sort(r.areas.begin(), r.areas.end(), [](const auto& a, const auto& b) {
     return std::tie(a.owner, a.number, a.unlinked_only) < std::tie(b.owner, b.number, b.unlinked_only);
   });
@@ -128,6 +128,7 @@ status catalogue<M>::end_recovery(recovery& r, recovery_report& report, Settle&&
   if (status s = settle(); !s) return s;
   if (exists()) {
     clear_tables();
+    clear_tallies();
     medium_.fence(edge{"lockfree/E19"});
   }
   report.areas = r.areas.size();

@@ -4,10 +4,10 @@
 // A node is deleted when its own link gets the tag `gone`; whoever comes by unlinks it.  A node whose value is replaced
 // is deleted by a link that leads to its replacement: there is no moment without one.
 //
-/// insert    F node; CAS before -> node                          (change: durable on return)
-/// remove    CAS node -> next|gone                               (change);  CAS before -> next (tidy)
-/// replace   F replacement, which leads to next; CAS node -> replacement|gone (change);  CAS before -> replacement
-/// (tidy)
+/// insert    F node; CAS before -> node                (change: durable on return)
+/// remove    CAS node -> next|gone                     (change);  CAS before -> next         (tidy)
+/// replace   F replacement, which leads to next;
+///           CAS node -> replacement|gone              (change);  CAS before -> replacement  (tidy)
 // What an operation depends on is durable before it changes or reports anything:
 //   - the link to be changed, and the link that leads to the node that holds it;
 //   - the link that leads to a node that is reported, deleted or replaced; a deletion that is reported or unlinked.
@@ -95,7 +95,7 @@ class chain {
         (void)memory_.settled(s, *p.before, p.word, order);
         memory_.depend(s, order);
         if (rule == write_rule::insert_only) return give_up(written::refused);
-        // Its link may hold the insertion of the next one.
+        // Its link may hold the unfinished insertion of the next node.
         expected = settled(s, p.current->next, p.next);
       } else {
         if (rule == write_rule::replace_only) {
@@ -447,7 +447,7 @@ class chain {
     p.word = w;
     return outcome::done;
   }
-  // What was deleted just now; if it cannot be done at once, whoever comes by does it.
+  // Unlinks the node just deleted; if that fails, the next thread that passes does it.
   [[NVM_INLINE]] void unlink(session& s, const position& p, std::uint64_t offset, link_word behind) noexcept {
     if (memory_.tidy(*p.before, without(p.word, pending), without(behind, gone | pending))) memory_.retire(s, offset);
   }

@@ -14,6 +14,17 @@
 //
 // Threads.  A thread joins and is known by a number; an operation is between enter() and leave().  A number that is
 // given back keeps its generations and its table of areas for whoever is given it next.
+//
+// Shortage.  Generations belong to their threads, which close and free them between operations: what one that does
+// nothing more has unlinked would wait for ever.  A thread that finds no room therefore takes what the others have:
+//
+/// enter()      S count odd; compiler barrier; L claimed     in, unless it is claimed: then out again, and it waits
+/// reclaim()    (own_ held) S claimed; fence_all_threads(); L count: if it is odd, S not claimed
+///              fence_all_threads(): what that thread has written back is durable, as by a fence of its own
+///              closes and frees its generations (E9), and gives back what it has reserved; S not claimed
+// This is epochs.hpp's handshake with the parts exchanged: the thread's load comes after the claim, or its count is
+// seen odd.  A thread that is inside keeps its generations, and frees them itself.  Tidying up, between operations,
+// holds own_.  So a thread may have to wait for one that is short of room, and never otherwise for anybody.
 #pragma once
 
 #include <algorithm>
@@ -64,22 +75,41 @@ class domain {
     // They nest.
     [[NVM_INLINE]] void enter() noexcept {
       if (depth_++ != 0) return;
-      operation_ = in_.epochs_.enter(number_);
+      std::uint64_t now = in_.epochs_.enter(number_);
+      // seq_cst: not before the count is stored; pairs with reclaim(), whose release of the claim it acquires.
+      if (claimed_.load(std::memory_order_seq_cst)) [[unlikely]]
+        now = enter_later();
+      operation_ = now;
     }
     [[NVM_INLINE]] void leave() noexcept {
       if (--depth_ != 0) return;
+      const bool tidies = tidy_due_;  // outside it may be others'
       in_.epochs_.leave(number_);
-      if (tidy_due_) [[unlikely]]
+      if (tidies) [[unlikely]]
         in_.tidy_up(*this);
     }
+    // Keeps others from its generations, reservations and areas, between operations.
+    [[nodiscard]] spin_lock& own() noexcept { return own_; }
 
     persistence_client client;
     active_areas<M> areas;
 
    private:
     friend domain;
+    [[nodiscard, gnu::noinline]] std::uint64_t enter_later() noexcept {
+      std::uint64_t now = 0;
+      do {
+        in_.epochs_.leave(number_);
+        while (claimed_.load(std::memory_order_acquire)) std::this_thread::yield();
+        now = in_.epochs_.enter(number_);
+      } while (claimed_.load(std::memory_order_seq_cst));
+      return now;
+    }
+
     const unsigned number_;
     domain& in_;
+    std::atomic<bool> claimed_{false};  // stored by who holds own_
+    spin_lock own_;
     std::uint64_t operation_ = 0;
     unsigned depth_ = 0;
     bool tidy_due_ = false;
@@ -155,7 +185,7 @@ class domain {
     epochs_.leave_for_good(t.number());
   }
 
-  // The node will be unlinked now; or it may not be: it stays as it is.  errc::no_memory, no_space, io.
+  // Asks leave to unlink a node; on failure it must stay linked.  errc::no_memory, no_space, io.
   // `ordered`: a fence of the caller comes before that.
   // `count`: so many will be, and this is one of them.
   [[nodiscard, NVM_INLINE]] status may_unlink(thread& t, node_heap<M>& heap, std::uint64_t offset, bool ordered,
@@ -168,7 +198,7 @@ class domain {
       t.tidy_due_ = true;
     return s;
   }
-  // The same for nodes whose deletion is durable by itself: what is wanted is memory.
+  // The same for nodes whose deletion is durable by itself; only memory is needed.
   [[nodiscard, NVM_INLINE]] status has_room(thread& t, std::size_t count = 1) noexcept {
     if (t.open_.capacity() - t.open_.size() >= count) [[likely]]
       return {};
@@ -199,6 +229,19 @@ class domain {
     });
     medium_.fence(edge{"lockfree/E10"});
   }
+  // Between operations of t, which has found no room: frees what threads that are outside have unlinked.
+  // give_back(number) -> bool: gives back what such a thread has reserved, if it has anything.  False: there is nothing
+  // to be had, or threads stay inside.  Costs microseconds a round.
+  template <class GiveBack>
+  [[nodiscard]] bool reclaim(thread& t, GiveBack&& give_back) noexcept {
+    constexpr unsigned rounds = 8;
+    for (unsigned round = 0; round < rounds; ++round) {
+      const auto had = reclaim_once(t, give_back);
+      if (had != outcome::waits) return had == outcome::freed;
+      std::this_thread::yield();
+    }
+    return false;
+  }
   // After abandoning a heap: nobody frees a node of it any more.
   void settle_freeing() noexcept {
     each_thread([](thread& t) {
@@ -227,6 +270,50 @@ class domain {
   persistence<M> links;
 
  private:
+  enum class outcome : std::uint8_t { freed, nothing, waits };
+  // waits: nothing yet, since threads are inside.
+  template <class GiveBack>
+  [[nodiscard]] outcome reclaim_once(thread& t, GiveBack&& give_back) noexcept {
+    std::array<thread*, epochs::threads_max> claimed;
+    std::size_t count = 0;
+    // What others have written back is durable by their fences only, where nobody can fence for them.
+    const bool takes_others = epochs_.fences_others() || M::atomic_batches || links.plain();
+    each_thread([&](thread& u) {
+      if ((&u != &t && !takes_others) || !u.own_.try_lock()) return;
+      // relaxed: take_vector() comes next.
+      u.claimed_.store(true, std::memory_order_relaxed);
+      claimed[count++] = &u;
+    });
+    epochs::vector then;
+    epochs_.take_vector(then);
+    const auto let_go = [](thread& u) {
+      // release: pairs with enter().
+      u.claimed_.store(false, std::memory_order_release);
+      u.own_.unlock();
+    };
+    std::size_t outside = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool is_inside = then.counts[claimed[i]->number_] % 2 != 0;
+      if (is_inside) {
+        let_go(*claimed[i]);
+      } else {
+        claimed[outside++] = claimed[i];
+      }
+    }
+    epochs_.fence_others();
+    bool freed = false;
+    bool waits = outside != count;
+    for (std::size_t i = 0; i < outside; ++i) {
+      thread& u = *claimed[i];
+      close_generation(u, &then);
+      while (!u.closed_.empty() && epochs_.passed(u.closed_.front()->then) && free_oldest(u)) freed = true;
+      waits = waits || !u.closed_.empty() || !u.open_.empty();
+      freed = give_back(u.number_) || freed;
+      let_go(u);
+    }
+    return freed ? outcome::freed : waits ? outcome::waits : outcome::nothing;
+  }
+
   static constexpr std::size_t ahead = 8;
   static constexpr std::uint64_t again = 1;  // no part of the offset of a node
   [[nodiscard]] bool reserve(thread& t) noexcept try {
@@ -246,6 +333,7 @@ class domain {
   }
   // Between operations of t.
   [[gnu::noinline]] void tidy_up(thread& t) noexcept {
+    const std::lock_guard guard{t.own_};
     t.tidy_due_ = false;
     const std::uint64_t freed = t.freed_;
     if (t.open_.size() >= settings_.generation_nodes) close_generation(t);
@@ -260,9 +348,10 @@ class domain {
       t.areas.forget_allocations(t.operation_ + 1);
     }
   }
-  void close_generation(thread& t) noexcept {
+  // `then`: all epochs, if they have been taken after the thread was seen outside.
+  void close_generation(thread& t, const epochs::vector* then = nullptr) noexcept {
     if (t.open_.empty()) {
-      // Areas that were announced for a node that somebody else unlinked wait for nothing.
+      // Areas noted for a node that another thread unlinked need not wait.
       if (t.closed_.empty()) t.freed_ = t.newest_++;
       return;
     }
@@ -284,7 +373,11 @@ class domain {
     g->number = t.newest_++;
     g->nodes.swap(t.open_);
     g->waits = std::exchange(t.open_waits_, false);
-    epochs_.take_vector(g->then);
+    if (then != nullptr) {
+      g->then = *then;
+    } else {
+      epochs_.take_vector(g->then);
+    }
     t.closed_.back() = std::move(g);
   }
   // Moves what has to wait once more to the open generation.  False: no memory.

@@ -41,7 +41,7 @@ class durable final : public structure {
   [[nodiscard]] std::uint64_t count_keys(unsigned threads = 1) const noexcept {
     return shape_.count_of(count_allocated(threads)) - deleted_.size();
   }
-  // The same, by walking over all links: what count_keys() has to say.  Nothing: no volatile memory, or damage.
+  // Counts keys by a walk over all links, as a check of count_keys(); nothing on damage or without memory.
   [[nodiscard]] std::optional<std::uint64_t> count_linked() noexcept {
     std::uint64_t deleted = 0;
     const auto linked = walk_linked([&](std::uint64_t) { ++deleted; });
@@ -159,7 +159,7 @@ class durable final : public structure {
                     void (*visit)(void* context, std::uint64_t offset, std::span<const std::byte> key)) override {
     if (with_sums_) lockfree::each_failing(shape_, memory_, context, visit);
   }
-  // Links lead to every node: what is missing is found by them.
+  // None: links lead to every node.
   void each_stray(void*, void (*)(void*, std::uint64_t)) noexcept override {}
   [[nodiscard]] bool searches_slowly() const noexcept override { return shape_type::searches_slowly; }
   void each_allocated(std::uint64_t first, std::uint64_t end, void* context,

@@ -6,10 +6,10 @@
 // in two; a new cell is put into the chain when somebody writes there for the first time, and until then readers enter
 // before it.
 //
-/// New array:  S zeros; F them; | lockfree/E11  S the root's word for it; F that; | lockfree/E12  it is part of the
-/// table New cell:   S its link: what will follow it, with the tag frozen; F it; then it is linked like a node
-/// (change); then the
-///             tag goes (tidy).  A frozen cell may be in the chain or not; the chain knows.
+/// New array:  S zeros; F them;               | lockfree/E11
+///             S the root's word for it; F that; | lockfree/E12  it is part of the table
+/// New cell:   S its link: what will follow it, with the tag frozen; F it; then it is linked like a node (change);
+///             then the tag goes (tidy).  A frozen cell may be in the chain or not; the chain knows.
 // After a crash nothing has to be done.
 #pragma once
 
@@ -261,7 +261,7 @@ class hash_table : public face_of<hash_table<Memory, Nodes, Hash>, Memory, Nodes
   // As those of list.hpp.
   template <class Meet>
   [[nodiscard]] const char* check(Meet&& meet) {
-    // Who enters at a cell that the chain does not lead to works where no walk comes.
+    // No walk sees what is inserted from a cell outside of the chain.
     std::uint64_t not_passed = 0;
     for (unsigned g = 0; g <= hash_growths_max && arrays_[g] != nullptr; ++g) {
       const std::uint64_t n = std::uint64_t{1} << (g == 0 ? base_bits_ : base_bits_ + g - 1);
@@ -421,7 +421,7 @@ class hash_table : public face_of<hash_table<Memory, Nodes, Hash>, Memory, Nodes
     claim.store(0, std::memory_order_release);
   }
 
-  // Twice as many cells as 2^k, unless somebody else sees to it; not, if there is no room.
+  // Doubles the 2^k cells; returns at once if another thread does so or the pool is full.
   [[gnu::noinline]] void grow(session& s, unsigned k) noexcept {
     if (!growing_.try_lock()) return;
     const unsigned g = k - base_bits_ + 1;

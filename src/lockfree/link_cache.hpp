@@ -10,13 +10,13 @@
 //
 /// add     free -> taken, tag (CAS); S address, hash; CAS link to desired|pending; taken -> busy; CAS the mark off
 ///         Whoever meets the link between the two CASes sees `pending` and makes it durable; afterwards finds it busy.
-/// flush   set the bucket's flushing mark (CAS); F the links of busy entries; | lockfree/E3; these entries -> free,
-/// mark off
-///         Only who set the mark frees entries.  A second flusher meanwhile flushes the same links itself: nobody waits
-///         for anybody.
+/// flush   set the bucket's flushing mark (CAS); F the links of busy entries; | lockfree/E3
+///         these entries -> free, mark off
+///         Only the thread that set the mark frees entries.  A second flusher meanwhile flushes the same links itself:
+///         nobody waits for anybody.
 //
-// Where contention makes it lose, it stands aside: a thread that finds that most of its links are flushed one by one
-// after all takes the other way for a while.
+// Where contention makes it lose, it stands aside: a thread whose links were mostly flushed one by one bypasses the
+// cache for a while.
 #pragma once
 
 #include <array>
@@ -184,7 +184,7 @@ class link_cache {
   [[nodiscard]] static bool set_mark(bucket& b) noexcept {
     return (b.states.fetch_or(flushing, std::memory_order_acq_rel) & flushing) == 0;
   }
-  // Begins the write-back of what is busy; which entries these are.
+  // Begins the write-back of the busy entries; returns which these are.
   template <media M>
   [[nodiscard]] std::uint64_t write_back(M& m, bucket& b) noexcept {
     const std::uint64_t busy = b.states.load(std::memory_order_acquire) & busy_bits;
@@ -202,7 +202,7 @@ class link_cache {
     ++who.window_fences;
     if (mine) release(b, busy);
   }
-  // By who has set the mark: what it has made durable becomes free.
+  // Frees the entries that the caller, which set the mark, has made durable.
   static void release(bucket& b, std::uint64_t busy) noexcept {
     b.states.fetch_and(~(busy | flushing), std::memory_order_acq_rel);
   }

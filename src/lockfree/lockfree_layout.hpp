@@ -22,6 +22,8 @@ inline constexpr unsigned structures_max = 254;
 
 enum class kind : std::uint8_t { none = 0, list = 1, hash = 2, skip_list = 3, tree = 4 };
 inline constexpr kind last_kind = kind::tree;
+// Whether links of such a structure may be volatile, and made anew at the next open.
+constexpr bool links_may_be_volatile(kind k) noexcept { return k != kind::tree; }
 
 // ---- directory ------------------------------------------------------------------------------------------------------
 inline constexpr std::uint64_t directory_magic = 0x5249'4445'4552'464C;  // "LFREEDIR" in file order
@@ -29,24 +31,33 @@ inline constexpr unsigned name_max = 63;
 
 // One structure.  It exists when `state` says so; everything else was durable before.
 struct entry {
-  std::uint64_t state;       // checked word: kind (8), number (16), version (32); 0: none
+  std::uint64_t state;       // checked word: kind (8), number (16), version (32); 0: none; leaving()
   std::uint64_t root;        // checked word: offset of the run with its root
   std::uint64_t parameters;  // checked word: of its kind
   std::uint64_t flags;       // checked word: entry_flags
   char name[name_max + 1];   // ends with a zero byte, as does all after it
   std::uint64_t crc;         // XXH3 of all before but `state`, seeded with the entry's offset
-  std::uint64_t reserved[3];
+  std::uint64_t tally;       // checked word: entries since the pool was closed; 0: it is open, or nobody has counted
+  std::uint64_t reserved[2];
 };
 static_assert(sizeof(entry) == 128);
+// State of one that is being dropped, until its pages are nobody's: zero alone may be what a damaged word says.
+constexpr std::uint64_t leaving(std::uint16_t owner) noexcept { return std::uint64_t{owner} << 8; }
 inline constexpr std::uint64_t entry_map = 1;    // with values
 inline constexpr std::uint64_t entry_bytes = 2;  // keys and values of any size
 inline constexpr std::uint64_t entry_volatile_links = 4;
 inline constexpr std::uint64_t entry_sums = 8;  // nodes have sums of what they hold
-inline constexpr std::uint64_t entry_flags_known = 15;
+// Of one with volatile links: its entries are counted when the pool is closed, for nothing else says that one is
+// missing.
+inline constexpr std::uint64_t entry_tally = 16;
+inline constexpr std::uint64_t entry_flags_known = 31;
 // A library that knows version 1 alone would make nodes without sums.
 inline constexpr std::uint64_t entry_version_plain = 1;
 inline constexpr std::uint64_t entry_version_sums = 2;
+// One that knows version 2 would leave a tally of before its changes.
+inline constexpr std::uint64_t entry_version_tally = 3;
 constexpr std::uint64_t entry_version(std::uint64_t flags) noexcept {
+  if ((flags & entry_tally) != 0) return entry_version_tally;
   return (flags & entry_sums) != 0 ? entry_version_sums : entry_version_plain;
 }
 

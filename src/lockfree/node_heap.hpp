@@ -99,6 +99,9 @@ struct node_cache {
     std::uint64_t areas[2] = {};  // pinned, of the first and the last node
   };
   std::array<of_class, classes> of{};
+  [[nodiscard]] bool has_any() const noexcept {
+    return std::any_of(of.begin(), of.end(), [](const of_class& c) { return c.word != 0; });
+  }
 };
 
 template <media M>
@@ -178,7 +181,7 @@ class node_heap {
     if (worth_taking(before & ~(std::uint64_t{1} << at.bit))) became_free(at.word);
   }
 
-  // What a place holds that was never linked: it does not look like a node that was, if a crash finds it allocated.
+  // Zeroes a place that was never linked, so that recovery cannot take it for a node that was.
   void wipe(std::uint64_t offset) noexcept {
     if (!settings_.durable_words) return;
     auto* words = reinterpret_cast<std::uint64_t*>(base_ + offset);
@@ -188,9 +191,9 @@ class node_heap {
     medium_.flush(words, line_bytes);
   }
 
-  // Its structure was dropped: its pages are somebody else's, whatever its nodes still wait for.
+  // The structure was dropped: its waiting nodes are forgotten, for its pages get a new owner.
   void abandon() noexcept { abandoned_.store(true, std::memory_order_seq_cst); }
-  // Before its pages become somebody else's: their words are as nobody had ever looked at them.
+  // Resets what is known of the words of pages, before these get a new owner.
   void forget_words() noexcept {
     pages_.each_owned(0, pages_.size_pages(), this, [](void* raw, const owned_pages& p) {
       auto& heap = *static_cast<node_heap*>(raw);
@@ -327,7 +330,7 @@ class node_heap {
     const std::uint64_t inside = offset - words_.data_offset;
     const std::uint64_t slot = inside % words_.shape.bytes / slot_bytes;
     const std::uint64_t extent = inside / words_.shape.bytes;
-    // A node's offset is never that of a page in an extent unless ... runs begin at pages; the page map knows.
+    // Only an offset at a page's start can be a run's; the page map tells.
     const std::uint64_t word = extent * words_.shape.words + slot / checked_bits;
     if (offset % pages_.sizes().page_bytes() == 0 && is_run_at(offset)) return {0, 0, true};
     return {word, static_cast<unsigned>(slot % checked_bits), false};
@@ -450,7 +453,7 @@ class node_heap {
     const unsigned c = class_at(words_.extent_offset(word));
     // seq_cst: whoever frees a node of it either finds it idle, or we find the node free below.
     (void)words_.states[word].exchange(word_table::idle, std::memory_order_seq_cst);
-    // Whoever freed a node while it was ours has not listed it.
+    // A thread that freed a node while the word was ours has left listing it to us.
     const std::uint64_t nodes = word_at(word).load(std::memory_order_acquire) & checked_mask;
     if ((places_of(word, c) & ~nodes) != 0 && worth_taking(nodes)) became_free(word);
   }
@@ -494,8 +497,8 @@ class node_heap {
     stack& from = stacks_[c];
     for (;;) {
       if (const std::uint64_t word = pop(from); word != 0) return word - 1;
-      // One thread at a time: an extent can be seen before it is durable, and before its words are listed by who took
-      // it; of those who look for any place, nobody may find it then.
+      // One thread at a time: a new extent is visible before it is durable and before its words are listed, and no
+      // other thread that looks for a place may find it then.
       const std::lock_guard guard{from.filling};
       if (!is_empty(from) || list_some_of_media(c)) continue;
       const auto extent = pages_.take_extent(arena, settings_.protocol, owner(), class_slots[c]);

@@ -68,8 +68,12 @@ class node_memory {
         data_bytes_{d.pages().size_pages() << d.pages().sizes().page_shift},
         heap_{d.medium(), d.base(), d.pages(), d.words(), s} {}
 
-  // The session is over; what it has reserved goes back.
-  void end(session& s) noexcept { heap_.release(s.cache_, s.thread_->areas, s.thread_->operation()); }
+  // What the session has reserved goes back.  False: that is nothing.  By its thread, or while that is kept outside.
+  bool end(session& s) noexcept {
+    const bool any = s.cache_.has_any();
+    heap_.release(s.cache_, s.thread_->areas, s.thread_->operation());
+    return any;
+  }
 
   [[nodiscard, NVM_INLINE]] std::byte* at(std::uint64_t offset) const noexcept {
     if (offset - data_offset_ >= data_bytes_.load(std::memory_order_relaxed)) [[unlikely]] {
@@ -79,7 +83,7 @@ class node_memory {
   }
   // The same for a node, which lies at a multiple of a line.
   [[nodiscard, NVM_INLINE]] std::byte* node_at(std::uint64_t offset) const noexcept {
-    // Bits below go to the top: too far.
+    // A misaligned offset's low bits go to the top: it fails the comparison.
     if (std::rotr(offset - data_offset_, 6) >= data_bytes_.load(std::memory_order_relaxed) / line_bytes) [[unlikely]] {
       if (offset % line_bytes != 0 || !grown_to(offset)) return damaged(offset);
     }
@@ -89,7 +93,7 @@ class node_memory {
   [[nodiscard, NVM_INLINE]] std::byte* at(std::uint64_t offset, std::uint64_t before,
                                           std::uint64_t behind) const noexcept {
     const std::uint64_t all = data_bytes_.load(std::memory_order_relaxed);
-    // What is too near the beginning goes to the top: too far.
+    // An offset too near the start wraps to a huge number and fails the comparison.
     if (offset - before - data_offset_ > all - before - behind) [[unlikely]] {
       if (offset - data_offset_ < before || !grown_to(offset + behind - 1)) return damaged(offset);
     }
@@ -175,9 +179,8 @@ class node_memory {
   [[nodiscard, NVM_INLINE]] bool may_leave(session& s, std::uint64_t offset, std::size_t count) noexcept {
     return s.permits(in_.may_unlink(*s.thread_, heap_, offset, !in_.links.defers(), count));
   }
-  // may_unlink() of a node that the next change of a link deletes: what recovery looks at has the node's area in before
-  // the node is deleted, or it would count one that is deleted and linked still.  The write-back is waited for with the
-  // change (lockfree/E1).
+  // may_unlink() before the change of a link that deletes the node: its area is noted first, or recovery would count a
+  // deleted node that is still linked.  The write-back is waited for with the change (lockfree/E1).
   [[nodiscard, NVM_INLINE]] bool will_delete(session& s, std::uint64_t offset) noexcept {
     return s.permits(in_.may_unlink(*s.thread_, heap_, offset, true));
   }
@@ -188,7 +191,7 @@ class node_memory {
                                                       std::uint64_t key, std::uint64_t offset, bool at_once = false,
                                                       First&& first = {}) noexcept {
     if (in_.links.defers() && !at_once) {
-      // Nothing on media tells a deletion that is only in the link cache.
+      // A deletion that is only in the link cache has left no trace on media.
       if (!may_unlink(s, offset)) return deletion::refused;
       return deleted_if(in_.links.change(s.thread_->client, l, expected, desired, key));
     }

@@ -57,8 +57,8 @@ struct word_nodes_with {
   [[nodiscard]] static bool fits(const node_head*, std::uint64_t bytes) noexcept { return bytes >= sizeof(node); }
 };
 
-// The same with a sum after, which no node moves: it lies in the same line, and says nothing of its place, since links
-// and orders do.
+// The same followed by a checksum, which lies in the node's line.  It does not cover the node's place: links and orders
+// say that.
 struct word_nodes : word_nodes_with<node_head> {
   static constexpr bool has_sums = true;
   static constexpr std::uint64_t bytes(key, value) noexcept { return sizeof(node) + node_sum_bytes; }

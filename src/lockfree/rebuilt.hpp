@@ -7,8 +7,11 @@
 // middle of: the newer one stays.  What must not come back later is wiped out before anybody works:
 //
 ///   S 0 in seals that say `live` and do not hold, S gone in seals of nodes that were replaced; F them; | records/E4
-// A seal that fails could be made to hold by what its place is used for next.  Where a process was killed, and not the
-// machine, seals are written back as they are, for what recovery sees must not be less durable than what it reports.
+// A seal that fails could be made to hold by what its place is used for next.  Where the structure was counted and
+// nothing has changed since (tally.hpp), no crash explains such a seal: the entries are counted first, and where one is
+// missing nothing is wiped out, so that a repair finds what is left of it.
+// Where a process was killed, and not the machine, seals are written back as they are, for what recovery sees must not
+// be less durable than what it reports.
 #pragma once
 
 #include <algorithm>
@@ -33,14 +36,16 @@ struct sealed_root {
   std::uint64_t magic;
   std::uint64_t bits;  // a hash table has 2^bits cells at least
   std::uint64_t seed;  // of the seals, and of a hash
-  std::uint64_t reserved[4];
+  std::uint64_t kind;  // as its entry has it; 0: that alone says so
+  std::uint64_t reserved[3];
   std::uint64_t sum;  // XXH3 of all before, seeded with the root's offset
 };
 static_assert(sizeof(sealed_root) == 64);
 inline constexpr std::uint64_t sealed_magic = 0x4445'4C41'4553'464C;  // "LFSEALED" in file order
 
-inline void make_sealed_root(std::byte* at, std::uint64_t offset, unsigned bits, std::uint64_t seed) noexcept {
-  sealed_root r{sealed_magic, bits, seed, {}, 0};
+inline void make_sealed_root(std::byte* at, std::uint64_t offset, unsigned bits, std::uint64_t seed,
+                             layout::kind kind = layout::kind::none) noexcept {
+  sealed_root r{sealed_magic, bits, seed, static_cast<std::uint64_t>(kind), {}, 0};
   r.sum = checksum(&r, offsetof(sealed_root, sum), offset);
   std::memcpy(at, &r, sizeof r);
 }
@@ -69,12 +74,16 @@ class rebuilt final : public structure {
         root_words_{read_root(d.base(), f.root)},
         memory_{d, f.owner, root_words_.seed} {}
 
-  // Before anything else.  errc::no_memory, corrupt.
-  [[nodiscard]] status rebuild(unsigned parts) noexcept try {
+  // Before anything else.  `had`: entries when it was counted, if nothing has changed since.  Where found_nodes() is
+  // another number nothing is wiped out or linked, unless the structure is only looked at: the caller refuses it.
+  // errc::no_memory, corrupt.
+  [[nodiscard]] status rebuild(unsigned parts, std::optional<std::uint64_t> had = std::nullopt,
+                               bool only_looks = false) noexcept try {
     if (!memory_.exists()) return fail(errc::no_memory, "no volatile memory for the index of a lock-free structure");
     scan s;
     s.parts.resize(std::max(parts, 1U));
     s.end = memory_.of().pages().size_pages();
+    s.was_counted = had.has_value();
     platform::run_parts(static_cast<unsigned>(s.parts.size()),
                         [&](unsigned part) noexcept { look_through(s, s.parts[part]); });
     if (s.out_of_memory.load(std::memory_order_relaxed)) {
@@ -84,6 +93,12 @@ class rebuilt final : public structure {
       return fail(errc::corrupt, "extent at offset %lu, of a lock-free structure: it does not say what is in it", at);
     }
     std::vector<found> all = merged(s);
+    found_ = all.size();
+    if (had && found_ != *had && !only_looks) return {};
+    for (part_of_scan& p : s.parts) {
+      for (const place& torn : p.torn) wipe(p, torn.offset, torn.bytes);
+      if (!p.torn.empty()) fence_wiped();
+    }
     if (status kept = leave_one_of_each(s, all); !kept) return kept;
     for (part_of_scan& p : s.parts) {
       for (const std::uint64_t run : p.dead_runs) memory_.of().pages().give(run);
@@ -97,6 +112,8 @@ class rebuilt final : public structure {
   [[nodiscard]] shape_type& operator*() noexcept { return *shape_; }
   [[nodiscard]] shape_type* operator->() noexcept { return &*shape_; }
   [[nodiscard]] memory_type& memory() noexcept { return memory_; }
+  // Live nodes when it was rebuilt.
+  [[nodiscard]] std::uint64_t found_nodes() const noexcept { return found_; }
   // When it was rebuilt.
   [[nodiscard]] std::uint64_t count_keys(unsigned = 1) const noexcept { return keys_; }
   // As those of durable.hpp: what is deleted is not found again, so nothing is deleted and linked still.
@@ -114,8 +131,10 @@ class rebuilt final : public structure {
     });
   }
   [[nodiscard]] bool is_damaged() const noexcept override { return memory_.is_damaged(); }
-  // Links have just been made.
-  [[nodiscard]] const char* links_fault() override { return nullptr; }
+  // Links have just been made, but by what nodes say of their order.
+  [[nodiscard]] const char* links_fault() override {
+    return shape_->check([](const node_head*) {});
+  }
   void each_failing(void* context,
                     void (*visit)(void* context, std::uint64_t offset, std::span<const std::byte> key)) override {
     if (with_sums_) lockfree::each_failing(*shape_, memory_, context, visit);
@@ -160,14 +179,20 @@ class rebuilt final : public structure {
     std::uint64_t order;
     std::uint64_t head;  // offset
   };
+  struct place {
+    std::uint64_t offset;
+    std::uint64_t bytes;
+  };
   struct part_of_scan {
     std::vector<found> live;
     std::vector<std::uint64_t> dead_runs;
+    std::vector<place> torn;  // not wiped out yet
     bool wrote = false;
   };
   struct scan {
     std::atomic<std::uint64_t> next{0};  // page
     std::uint64_t end = 0;
+    bool was_counted = false;
     std::atomic<bool> out_of_memory{false};
     std::atomic<std::uint64_t> damaged{0};
     std::vector<part_of_scan> parts;
@@ -253,6 +278,17 @@ class rebuilt final : public structure {
       part.wrote = true;
     });
     if (!is_torn) return false;
+    if (s.was_counted) {
+      part.torn.push_back({offset, bytes});
+      return false;
+    }
+    wipe(part, offset, bytes);
+    return false;
+  } catch (const std::bad_alloc&) {
+    s.out_of_memory.store(true, std::memory_order_relaxed);
+    return true;
+  }
+  void wipe(part_of_scan& part, std::uint64_t offset, std::uint64_t bytes) noexcept {
     // What looks like a seal may be among the bytes of a node that is gone: they stay until `gone` is durable.
     if (looks_at_caches()) fence_wiped();
     shape_type::each_head(bytes, [&](std::uint64_t inside) {
@@ -263,10 +299,6 @@ class rebuilt final : public structure {
       write_back_seal(n);
       part.wrote = true;
     });
-    return false;
-  } catch (const std::bad_alloc&) {
-    s.out_of_memory.store(true, std::memory_order_relaxed);
-    return true;
   }
   void write_back_seal(const sealed_head* n) noexcept {
     if (!memory_.plain()) medium().flush(&n->seal, sizeof n->seal);
@@ -331,6 +363,7 @@ class rebuilt final : public structure {
     } no_lines;
     part_of_scan& part = s.parts.front();
     part.wrote = false;
+    s.was_counted = false;
     for (const std::uint64_t head : replaced) {
       const std::uint64_t start = shape_type::start_of(head);
       // Whatever else in its place could become a node is wiped out now, as in any place where none lives.
@@ -361,6 +394,7 @@ class rebuilt final : public structure {
   memory_type memory_;
   std::optional<shape_type> shape_;
   std::uint64_t keys_ = 0;
+  std::uint64_t found_ = 0;
 };
 
 }  // namespace nvm::lockfree

@@ -195,7 +195,7 @@ class sealed_memory : public node_memory<M> {
       if (!plain_) fence_by_rmw(medium(), edge{"records/E3"});
     }
   }
-  // By the one who has changed the link to `marked`, or by whoever has found it so.
+  // Called by the thread that changed the link to `marked`, or by any that found it so.
   [[NVM_INLINE]] void make_durable(session& s, link& l, link_word marked, std::uint64_t key, bool replaces) noexcept {
     if ((marked & gone) == 0 || replaces) {
       sealed_head* n = node(offset_of(marked));
@@ -216,7 +216,8 @@ class sealed_memory : public node_memory<M> {
     this->of().links.take_note(s.thread().client, key);
     (void)l.exchange(marked, without(marked, pending));
   }
-  // On behalf of the key that is being changed, whoever asks: by that key others learn the position of the change.
+  // Makes a pending change durable.  The key noted is the changed entry's, whichever thread helps: by it other threads
+  // find the position of the change.
   [[gnu::noinline]] void help(session& s, link& l, link_word seen) noexcept {
     // A deletion leaves the link to what follows, which is durable; a replacement has the order of what it replaces.
     // Something that follows and has the same order is made durable once more.

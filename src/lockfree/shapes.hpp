@@ -13,33 +13,28 @@
 
 namespace nvm::lockfree {
 
-// A row: what messages call the kind, whether its links may be volatile (rebuilt.hpp), and the shape over a memory with
-// nodes of one kind.
+// A row: what messages call the kind, and the shape over a memory with nodes of one kind.
 struct list_row {
   static constexpr layout::kind kind = layout::kind::list;
   static constexpr const char* name = "list";
-  static constexpr bool links_may_be_volatile = true;
   template <class Memory, class Nodes>
   using shape = list<Memory, Nodes>;
 };
 struct hash_row {
   static constexpr layout::kind kind = layout::kind::hash;
   static constexpr const char* name = "hash table";
-  static constexpr bool links_may_be_volatile = true;
   template <class Memory, class Nodes>
   using shape = hash_table<Memory, Nodes, std::conditional_t<Nodes::of_bytes, byte_hash, word_hash>>;
 };
 struct skip_list_row {
   static constexpr layout::kind kind = layout::kind::skip_list;
   static constexpr const char* name = "skip list";
-  static constexpr bool links_may_be_volatile = true;
   template <class Memory, class Nodes>
   using shape = skip_list<Memory, Nodes>;
 };
 struct tree_row {
   static constexpr layout::kind kind = layout::kind::tree;
   static constexpr const char* name = "tree";
-  static constexpr bool links_may_be_volatile = false;
   template <class Memory, class Nodes>
   using shape = tree<Memory, Nodes>;
 };

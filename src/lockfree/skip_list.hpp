@@ -12,12 +12,12 @@
 // deleted or built.  What does not hold then is that a node left the upper levels before the bottom: recovery sees to
 // that (detach()) before it frees what is not linked at the bottom.
 //
-// Who unlinks a node at the bottom retires it, once.  It may be linked above at that moment:
+// The thread that unlinks a node at the bottom retires it, once.  It may be linked above at that moment:
 //   - by the operation that deletes it and has not yet unlinked it above: it does so before it ends;
 //   - by the one that inserted it and is still building: when it is done and finds the node gone, it unlinks it again.
 // Both are inside while the generation waits (domain.hpp).  Somebody may come in meanwhile and find the node above, so
 // the node waits for two generations: when the first has passed, nobody who comes in can find it any more.  Whoever
-// unlinks above what somebody else retires fences before its operation ends (E23); E9 covers who retires.
+// unlinks above what somebody else retires fences before its operation ends (E23); E9 covers the thread that retires.
 //
 // What an operation depends on is durable before it changes or reports anything: as in chain.hpp at the bottom; a link
 // that is followed above is made durable before a node is put after it.  A node that is reached from above is durably
@@ -289,7 +289,7 @@ class skip_list : public sorted_face_of<skip_list<Memory, Nodes>, Memory, Nodes>
       if (now != progress::under_way) return now == progress::found;
     }
   }
-  // A link of the bottom, after which everything stands that is not before something.
+  // The link of the bottom that leads to the first node for which is_before is false.
   template <class Before>
   [[nodiscard]] link* bottom_behind(Before&& is_before) noexcept;
   template <class Before, class Visit>
@@ -351,7 +351,7 @@ class skip_list : public sorted_face_of<skip_list<Memory, Nodes>, Memory, Nodes>
     if (old == nullptr || led != memory_.offset_in_pool(old)) return led;
     return offset_of(level(&old->next, i).load());
   }
-  // The deletion of `old`, or of nothing.
+  // Links n in, in the place of `old` if there is one; the result says whether that was done.
   [[nodiscard, NVM_INLINE]] deletion link_in(session& s, position& p, node_head* old, node_head* n, unsigned height,
                                              link_word expected, std::uint64_t order, const key& k,
                                              bool& owes) noexcept;
@@ -364,15 +364,15 @@ class skip_list : public sorted_face_of<skip_list<Memory, Nodes>, Memory, Nodes>
   template <class Decide>
   [[nodiscard]] result<bool> take_owing(session& s, std::uint64_t order, const key& k, Decide&& decide,
                                         bool& owes) noexcept;
-  // What is closed has to go: before that it is known that it may.
+  // Whether the node may be deleted; asked before its upper levels are closed, for then it has to go.
   [[nodiscard, NVM_INLINE]] bool may_close(session& s, const node_head& n) noexcept {
     return height_of(&n) == 1 || memory_.will_delete(s, start_of(memory_.offset_in_pool(&n)));
   }
   // Marks the upper levels of a node, from above; a mark is durable before the one below it can be seen, so that nobody
   // ever stands at a level on a node that has left the one below.  For the lowest, the mark at the bottom stands in.
-  // The link at the bottom, settled.
+  // Returns the link of the bottom, settled.
   [[NVM_INLINE]] link_word close(session& s, node_head& n, unsigned height) noexcept;
-  // What has left the bottom.
+  // Retires a node that was unlinked at the bottom.
   [[NVM_INLINE]] void retire(session& s, std::uint64_t start, const node_head* n) noexcept {
     if (height_of(n) == 1) {
       memory_.retire(s, start);

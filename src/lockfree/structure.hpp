@@ -26,8 +26,8 @@ class structure {
   // that does, if that may change.  Called by several threads at a time; changes nothing.  (Log-free, section 5.5,
   // first method.)
   virtual void look_for(std::span<candidate> all) noexcept = 0;
-  // Whether the node or run, if it was linked once, bears the mark that what is unlinked bears durably before; it may
-  // be marked and linked.
+  // Whether the node or run, if it was linked once, bears the mark that is made durable before anything is unlinked;
+  // one that is linked may bear it, too.
   [[nodiscard]] virtual bool bears_mark(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
   // The head of a node that nothing leads to, and that holds what a linked one would: its mark says that it was not
   // deleted, its sum holds, its order is that of its key.  nullptr: it is none, or the structure cannot tell.
@@ -57,18 +57,17 @@ class structure {
   // Calls visit for each node that is allocated and whose offset lies in [first, end).
   virtual void each_allocated(std::uint64_t first, std::uint64_t end, void* context,
                               void (*visit)(void* context, std::uint64_t offset, std::uint64_t bytes)) noexcept = 0;
-  // Nothing leads to the node that would make it part of the structure, and it will be freed: nothing else may lead
-  // there, either.  True: something did; written back, not fenced.
+  // Removes the last links to a node that is about to be freed: those that do not make it part of the structure.  True:
+  // there were any; written back, not fenced.
   virtual bool detach(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
-  // What a process that was killed may have left in caches, begins to be written back: the allocation words of nodes
-  // in [first, end); the mark of a node that was found, with which it is deleted; the links that lead past a node that
-  // nothing leads to.
+  // Begins to write back what a killed process may have left in caches: the allocation words of nodes in [first, end);
+  // the mark of a node that was found, with which it is deleted; the links that lead past a node that nothing leads to.
   virtual void write_back_words(std::uint64_t first, std::uint64_t end) noexcept = 0;
   virtual void write_back_mark(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
   virtual void write_back_links(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
-  // The same does not look like one that was linked, if a crash finds it again; written back, not fenced.
+  // Wipes such a node, so that a later recovery does not take it for a linked one; written back, not fenced.
   virtual void wipe_unlinked(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
-  // Nodes that nothing leads to are no more; written back, not fenced.
+  // Frees nodes that nothing leads to; written back, not fenced.
   virtual void free_unlinked(std::span<const std::uint64_t> offsets) noexcept = 0;
   // The user's threads have given their reservations back; nobody will come.
   virtual void come_to_rest() noexcept = 0;

@@ -13,7 +13,7 @@
 // edge above is the last on the way that is not frozen: branches between it and the leaf's are leaving, too, and leave
 // with it, each with its leaf that is gone.
 //
-// Who swings the edge above retires all that leaves with it; it has told the areas before.
+// The thread that swings the edge above retires everything that leaves with it; it has noted the areas before.
 //
 // What is unlinked bears a mark, durably before: a branch an edge that is gone, a leaf its own link, which leads
 // nowhere and is gone.  The fence of a deletion covers the leaf's mark, too, whoever fences: once an edge is gone and
@@ -136,7 +136,7 @@ class tree : public sorted_face_of<tree<Memory, Nodes>, Memory, Nodes> {
   void walk_from_key(session& s, std::uint64_t order, const key& k, Visit&& visit) noexcept {
     walk_behind(s, [&](const node_head* n) { return compare(n, order, k); }, visit);
   }
-  // As whoever writes to its key does.
+  // Unlinks the leaf as a writer to its key would.
   [[nodiscard]] bool tidy(session& s, const node_head* leaf) noexcept {
     if (!is_whole<Nodes>(memory_, leaf)) return false;
     const key k = Nodes::key_of(leaf);
@@ -360,7 +360,7 @@ class tree : public sorted_face_of<tree<Memory, Nodes>, Memory, Nodes> {
   [[NVM_INLINE]] void way_is_durable(const position& p) noexcept {
     for (unsigned i = 0; i < p.rerouted_count; ++i) {
       const auto& [edge, word] = p.rerouted_edges[i];
-      // If it has changed since, whoever changed it has seen to it.
+      // An edge that has changed since was made durable by the thread that changed it.
       if ((word & pending) == 0) (void)memory_.swing(*edge, word, without(word, rerouted));
     }
   }
@@ -391,13 +391,14 @@ class tree : public sorted_face_of<tree<Memory, Nodes>, Memory, Nodes> {
     leaf->next.set(gone);
     memory_.write_back(leaf->next);
   }
-  // The same where no link is pending: there what is unlinked is looked for whatever its mark, or stores survive.
+  // Marks the leaf without a write-back: where no link is pending, recovery looks for every unlinked leaf or stores
+  // survive.
   static void mark_if_not(node_head* leaf) noexcept {
     if ((leaf->next.load() & gone) == 0 && !planted(plant::leaf_not_marked)) leaf->next.set(gone);
   }
 
-  // A deletion is durable on return, also if the link cache has it: a frozen edge beside one that is not gone, which a
-  // crash could leave otherwise, would stay so.
+  // Makes a deletion durable, also one that the link cache has: a crash could otherwise leave a frozen edge beside one
+  // that is not gone, for good.
   [[nodiscard]] bool settle_deletion(session& s, link& edge, link_word w) noexcept {
     node_head* leaf = node_at(w);
     if (leaf == nullptr) return false;
@@ -431,8 +432,8 @@ class tree : public sorted_face_of<tree<Memory, Nodes>, Memory, Nodes> {
     memory_.report_damage(memory_.offset_in_pool(p.edge));
     return false;
   }
-  // At p an edge is gone or frozen: the branch leaves, and with it the leaf that is gone.  p.word becomes 0 if this was
-  // done, and by us.  False: no memory.
+  // Removes the branch at p, one edge of which is gone or frozen, with its deleted leaf.  p.word becomes 0 if the
+  // caller was the one to do so.  False: no memory, or damage.
   [[nodiscard, gnu::noinline]] bool tidy_up(session& s, position& p, std::uint64_t order, const key& k) noexcept;
 
   // At a time; for each two there is a deletion under way.

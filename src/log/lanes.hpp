@@ -204,7 +204,7 @@ class lanes : public lane_owners {
   void settle(tag t, unsigned lane) noexcept {
     if (!t.none() && t.lane() != lane) settle_all(t);
   }
-  void settle_all(tag t) noexcept {
+  [[gnu::noinline]] void settle_all(tag t) noexcept {
     if constexpr (!M::atomic_batches) {
       if (t.none() || planted(plant::no_settling)) return;
       lane& l = lanes_[t.lane()];

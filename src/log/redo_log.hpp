@@ -240,7 +240,7 @@ class redo_log : public lane_owners {
   // ---- truncation: any thread ----
 
   // Every record of a transaction that had drawn its version when this was called is home and stops counting.
-  void truncate() noexcept {
+  [[gnu::noinline]] void truncate() noexcept {
     const std::lock_guard guard{truncating_};
     truncate_locked();
   }

@@ -460,8 +460,8 @@ class heap {
   void no_longer_live(log_t at, std::uint64_t bytes) noexcept {
     chunks_.of(at).live.fetch_sub(static_cast<std::uint32_t>(bytes), std::memory_order_relaxed);
   }
-  // Bytes of the log that live no more, of one chunk at a time: what was written together is replaced together.  Within
-  // one stay inside the epochs: the chunk is not filled again before they are told.
+  // Counts log bytes that died, one chunk at a time: what was written together is replaced together.  While one lives
+  // its thread stays inside the epochs, so that the chunk is not refilled before they are counted.
   class dying_bytes {
    public:
     explicit dying_bytes(chunks_type& chunks) noexcept : chunks_{chunks}, chunk_bytes_{chunks.chunk_bytes()} {}

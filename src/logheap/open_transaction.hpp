@@ -184,21 +184,13 @@ class open_transaction final : public tx::open_transaction, public tx::home_read
 
   errc doom(errc why) noexcept override { return levels::doom(why); }
   status commit_level() noexcept override {
-    if (failed_) return levels::refuse_level([this] { abort_level(); });
-    try {
-      changes_.join_level();
-    } catch (const std::bad_alloc&) {
-      abort_level();
-      return doom(fail(errc::no_memory, "no volatile memory for a transaction"));
-    }
-    levels_.pop_back();
+    status s = levels::commit_level_by([this] { return join_level(); }, [this] { abort_level(); });
+    if (!s) return s;
     for (fresh& f : fresh_) f.freed_in = std::min(f.freed_in, depth());
-    return {};
+    return s;
   }
   void abort_level(std::vector<tx::hook>& hooks) noexcept override {
-    const std::size_t first = levels::hooks_of_level();
-    abort_level();
-    levels::take_hooks_from(first, hooks);
+    levels::abort_level_by([this] { abort_level(); }, hooks);
   }
   result<lsn_t> commit(std::vector<tx::hook>& hooks) noexcept override { return commit_lines({}, 0, hooks); }
   void abort(std::vector<tx::hook>& hooks) noexcept override {
@@ -275,6 +267,12 @@ class open_transaction final : public tx::open_transaction, public tx::home_read
     return doom(fail(errc::no_memory, "no volatile memory for a word"));
   }
 
+  [[nodiscard]] status join_level() noexcept try {
+    changes_.join_level();
+    return {};
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "no volatile memory for a transaction");
+  }
   void abort_level() noexcept {
     // Before its objects go: later the old bytes could be put into memory of another transaction.
     put_back_changes();

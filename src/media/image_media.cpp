@@ -211,9 +211,11 @@ status image_media::sync_appended() noexcept {
 }
 
 status image_media::sync_to(lock& held, lsn_t lsn) noexcept {
-  while (!poisoned() && durable_lsn() < lsn) {
+  while (durable_lsn() < lsn) {
     if (syncing_) {
-      synced_.wait(held);
+      synced_.wait(held);  // after a failure too: once somebody is refused, no LSN becomes durable any more
+    } else if (poisoned()) {
+      break;
     } else {
       lead(held);
     }

@@ -98,7 +98,8 @@ class image_media {
   // Exact after this thread's own captures; otherwise (none yet, or it used many pools) the newest of
   // all threads, which is safe to wait for.
   [[nodiscard]] lsn_t last_lsn() noexcept;
-  // errc::invalid for an LSN not yet given out.
+  // errc::invalid for an LSN not yet given out.  errc::io: the medium has failed, and no LSN becomes durable any more
+  // that is_durable() denies now.
   status durable(lsn_t lsn) noexcept;
   // Whatever is up to here is durable: lets a server acknowledge without blocking a worker.
   [[nodiscard]] lsn_t durable_lsn() const noexcept { return durable_.load(std::memory_order_acquire); }

@@ -19,7 +19,6 @@ errc obstacles::refuse(const char* what) const noexcept {
 status survey::refusal() const noexcept {
   if (failure != errc::ok) return failure;
   if (!undescribed.none()) return undescribed.refuse("that nobody describes, whose pointers are not known");
-  if (!packed.none()) return packed.refuse("of packed types, with pointers at no multiple of 8 bytes");
   return {};
 }
 

@@ -4,12 +4,13 @@
 // range of the history is moved by the distance of that range, wherever inside of an object or one past its end it
 // leads; any other is foreign: it is reported, and left alone.  Which words are pointers the type map says.
 //
-//   0. look at every object: each is of a type that somebody described, and has no pointer that one store cannot
-//      replace; nothing is stored if one is not
+//   0. look at every object: each is of a type that somebody described; nothing is stored if one is not
 //   1. begin_relocation()                           | pool/E1, E2
 //   2. each part: S moved pointers; F their lines   | object/E1     before a base is forgotten
 //      where an earlier one was not finished, F lines of all pointers: a process that was killed may have left them in
 //      caches only
+//      pointers at no multiple of 8 bytes (packed types), which no single store replaces: transactions of the engine,
+//      that of each durable, or ordered, before 3
 //   3. finish_relocation()                          | pool/E1, E2
 // Recovery: none; the next open finds several bases and begins at 0.
 //
@@ -21,6 +22,9 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "base/plant.hpp"
@@ -30,6 +34,7 @@
 #include "pool/pool.hpp"
 #include "space/aligned_layout.hpp"
 #include "space/space.hpp"
+#include "tx/tx.hpp"
 
 namespace nvm::object {
 
@@ -70,7 +75,7 @@ class obstacles {
 // What looking at all objects has found.
 struct survey {
   obstacles undescribed;
-  obstacles packed;  // some pointer is at no multiple of 8
+  std::uint64_t packed = 0;  // objects of which some pointer is at no multiple of 8
   errc failure = errc::ok;
 
   // Of an object whose bytes are at `object`.  nullptr: nobody can tell its pointers.
@@ -81,11 +86,11 @@ struct survey {
     if (fits && plan->asks_object()) {
       plan->each(object, bytes, [&](const pointer_word& p) { fits = fits && p.at % 8 == 0; });
     }
-    if (!fits) packed.add(type, 1);
+    packed += fits ? 0 : 1;
   }
   void add(const survey& s) noexcept {
     undescribed.add(s.undescribed);
-    packed.add(s.packed);
+    packed += s.packed;
     if (failure == errc::ok) failure = s.failure;
   }
   [[nodiscard]] status refusal() const noexcept;
@@ -200,13 +205,13 @@ inline void survey_part(const std::byte* base, const geometry& g, const pointer_
   if (!s) out.failure = s.error();
 }
 
-// The pointers of one object, in memory at `payload`.
+// The pointers of one object at multiples of 8 bytes, in memory at `payload`.
 template <media M>
 void move_object(std::byte* payload, std::uint64_t offset, std::uint64_t bytes, std::uint32_t type,
                  const pointer_plan& plan, const mover& to, stored_lines<M>& lines, relocation_report& out) noexcept {
   ++out.objects;
   plan.each(payload, bytes, [&](const pointer_word& p) {
-    if (p.kind == layout::field_kind::static_pointer) return;
+    if (p.kind == layout::field_kind::static_pointer || p.at % 8 != 0) return;
     auto* const word = reinterpret_cast<std::uint64_t*>(payload + p.at);
     std::uint64_t value = *word;
     out.pointers += value != 0 ? 1 : 0;
@@ -227,7 +232,7 @@ void move_object(std::byte* payload, std::uint64_t offset, std::uint64_t bytes, 
   });
 }
 
-// Step 2 of a part.  All plans exist, and are aligned.
+// Step 2 of a part.  All plans exist.
 template <media M>
 [[nodiscard]] status move_part(M& m, std::byte* base, const geometry& g, const pointer_plans& plans, const mover& to,
                                unsigned part, unsigned parts, relocation_report& out) noexcept {
@@ -243,11 +248,99 @@ template <media M>
   return s;
 }
 
+// Pointers at no multiple of 8 bytes, which share words with their neighbours: whole words that become new together.
+template <class Store>
+class packed_words {
+ public:
+  // store(words) stores them all or none: one transaction.
+  packed_words(std::byte* base, Store& store) noexcept : base_{base}, store_{store} {}
+
+  [[nodiscard]] std::uint64_t read(std::uint64_t at) const noexcept {
+    std::uint64_t value = 0;
+    const auto two = words_at(at);
+    std::memcpy(&value, reinterpret_cast<const std::byte*>(two.data()) + at % 8, sizeof value);
+    return value;
+  }
+  [[nodiscard]] status replace(std::uint64_t at, std::uint64_t value) noexcept {
+    auto two = words_at(at);
+    std::memcpy(reinterpret_cast<std::byte*>(two.data()) + at % 8, &value, sizeof value);
+    for (unsigned i = 0; i < 2; ++i) put(at / 8 * 8 + std::uint64_t{8} * i, two[i]);
+    return count_ + 2 > words_max ? finish() : status{};
+  }
+  [[nodiscard]] status finish() noexcept {
+    const std::size_t count = std::exchange(count_, 0);
+    return count == 0 ? status{} : store_(std::span{words_.data(), count});
+  }
+
+ private:
+  static constexpr std::size_t words_max = 32;
+
+  // The two words at `at`, with replacements that are not stored yet.
+  [[nodiscard]] std::array<std::uint64_t, 2> words_at(std::uint64_t at) const noexcept {
+    std::array<std::uint64_t, 2> two{};
+    std::memcpy(two.data(), base_ + at / 8 * 8, sizeof two);
+    for (std::size_t i = 0; i < count_; ++i) {
+      const std::uint64_t k = (words_[i].offset - at / 8 * 8) / 8;
+      if (k < 2) two[k] = words_[i].value;
+    }
+    return two;
+  }
+  void put(std::uint64_t offset, std::uint64_t value) noexcept {
+    for (std::size_t i = 0; i < count_; ++i) {
+      if (words_[i].offset != offset) continue;
+      words_[i].value = value;
+      return;
+    }
+    words_[count_++] = {offset, value};
+  }
+
+  std::byte* base_;
+  Store& store_;
+  std::array<tx::assigned_word, words_max> words_{};
+  std::size_t count_ = 0;
+};
+
+// Step 2 of pointers at no multiple of 8 bytes.
+template <class Store>
+[[nodiscard]] status move_packed(std::byte* base, const geometry& g, const pointer_plans& plans, const mover& to,
+                                 Store& store, relocation_report& out) noexcept {
+  plan_finder finder{plans};
+  packed_words<Store> words{base, store};
+  status moved;
+  const auto move_one = [&](std::uint64_t payload, std::uint64_t at, std::uint32_t type) {
+    std::uint64_t value = words.read(payload + at);
+    out.pointers += value != 0 ? 1 : 0;
+    switch (to.move(value)) {
+      case mover::what::stays:
+        break;
+      case mover::what::foreign:
+        out.found_foreign({payload, at, value, type});
+        break;
+      case mover::what::moves:
+        moved = words.replace(payload + at, value);
+        ++out.moved;
+        break;
+    }
+  };
+  const status s =
+      each_typed(base, g, 0, 1, [&](const layout::object_header& h, std::uint64_t payload, std::uint64_t bytes) {
+        const pointer_plan* const plan = finder.find(h.type);
+        if (plan == nullptr) return;
+        plan->each(base + payload, bytes, [&](const pointer_word& p) {
+          if (p.at % 8 == 0 || p.kind == layout::field_kind::static_pointer || !moved) return;
+          move_one(payload, p.at, h.type);
+        });
+      });
+  if (!s) return s;
+  return moved ? words.finish() : moved;
+}
+
 // All steps, of a pool whose objects are where their addresses say.  `pool` has bases(), address(),
-// begin_relocation(m), finish_relocation(m); run(parts, f) calls f(0) .. f(parts - 1), maybe in parallel.
-template <media M, class Pool, class Run>
+// begin_relocation(m), finish_relocation(m); run(parts, f) calls f(0) .. f(parts - 1), maybe in parallel; store(words)
+// stores whole words of the pool in one transaction.
+template <media M, class Pool, class Run, class Store>
 [[nodiscard]] status relocate(M& m, std::byte* base, const geometry& g, const pointer_plans& plans, Pool& pool,
-                              unsigned parts, Run&& run, relocation_report& report) try {
+                              unsigned parts, Run&& run, Store&& store, relocation_report& report) try {
   std::vector<survey> found(parts);
   run(parts, [&](unsigned part) noexcept { survey_part(base, g, plans, part, parts, found[part]); });
   survey all;
@@ -268,6 +361,9 @@ template <media M, class Pool, class Run>
   });
   for (const relocation_report& r : reports) report.add(r);
   if (failed != errc::ok) return failed.load();
+  if (all.packed != 0) {
+    if (status s = move_packed(base, g, plans, to, store, report); !s) return s;
+  }
   return pool.finish_relocation(m);
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory to relocate a pool");

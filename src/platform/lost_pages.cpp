@@ -162,7 +162,7 @@ class all_signals_blocked {
 
 // ---- the handler ----
 
-// Who had the signal before us.  Each is written before it is pointed to, and stays.
+// Earlier handlers of the signal.  Each is complete before `former` points to it, and stays.
 struct sigaction formers[64];
 constinit std::atomic<const struct sigaction*> former{nullptr};
 unsigned formers_used = 0;
@@ -258,7 +258,7 @@ struct lost_page_handler {
     if (!served) pass_on(number, info, context);
   }
 
-  // With `changing` held.  Whoever is there now stays the one who is asked for what is not ours.
+  // With `changing` held.  Whoever is there now stays the one that is asked for what is not ours.
   static status install() noexcept {
     struct sigaction ours{};
     ours.sa_sigaction = on_bus;

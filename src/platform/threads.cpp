@@ -46,10 +46,14 @@ signals_blocked::signals_blocked() noexcept {
   sigset_t all;
   sigfillset(&all);
   sigdelset(&all, SIGBUS);
-  NVM_ASSERT(::pthread_sigmask(SIG_SETMASK, &all, &before_) == 0);
+  const int failed = ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  NVM_ASSERT(failed == 0);
 }
 
-signals_blocked::~signals_blocked() { NVM_ASSERT(::pthread_sigmask(SIG_SETMASK, &before_, nullptr) == 0); }
+signals_blocked::~signals_blocked() {
+  const int failed = ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  NVM_ASSERT(failed == 0);
+}
 
 bool can_fence_all_threads() noexcept { return registered; }
 

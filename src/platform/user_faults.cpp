@@ -34,7 +34,7 @@ constexpr unsigned long new_from_device = _IO(0xAA, 0x00);
 #endif
 
 constexpr int descriptor_flags = O_CLOEXEC | O_NONBLOCK;
-constexpr int reserve_flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+constexpr int reserve_here_flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
 
 // Opens the descriptor through the device, whose rights the administrator gives; -1: no device, or no right to it.
 int from_device() noexcept {
@@ -105,7 +105,7 @@ status user_faults::map() noexcept {
     return fail(errc::system, "%" PRIu64 " bytes at 0x%" PRIxPTR ": %s: %s", bytes_, address_of(base_), what,
                 std::strerror(code));
   };
-  if (::mmap(base_, bytes_, PROT_NONE, reserve_flags, -1, 0) == MAP_FAILED) return failed("cannot be reserved");
+  if (::mmap(base_, bytes_, PROT_NONE, reserve_here_flags, -1, 0) == MAP_FAILED) return failed("cannot be reserved");
   if (::madvise(base_, bytes_, MADV_DONTFORK) != 0) return failed("cannot be kept from forked children");
   // One page at a time comes and goes.  An error means that the kernel has no huge pages.
   (void)::madvise(base_, bytes_, MADV_NOHUGEPAGE);
@@ -178,7 +178,7 @@ user_faults::outcome user_faults::refuse(std::byte* page) noexcept {
                 : ::mmap(page, page_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, empty, 0);
   if (empty >= 0) ::close(empty);
   // Of no descriptor, or no memory for the mapping: an access is SIGSEGV.
-  if (there == MAP_FAILED && ::mmap(page, page_bytes(), PROT_NONE, reserve_flags, -1, 0) == MAP_FAILED) {
+  if (there == MAP_FAILED && ::mmap(page, page_bytes(), PROT_NONE, reserve_here_flags, -1, 0) == MAP_FAILED) {
     return outcome::no_memory;
   }
   (void)::madvise(page, page_bytes(), MADV_DONTFORK);
@@ -192,7 +192,7 @@ void user_faults::wake(std::byte* page) noexcept {
 
 void user_faults::close() noexcept {
   // The new mapping ends the registration, too: a thread that still waits is woken and finds no memory.
-  if (base_ != nullptr) (void)::mmap(base_, bytes_, PROT_NONE, reserve_flags, -1, 0);
+  if (base_ != nullptr) (void)::mmap(base_, bytes_, PROT_NONE, reserve_here_flags, -1, 0);
   if (faults_ >= 0) ::close(faults_);
   if (stop_ >= 0) ::close(stop_);
   base_ = nullptr;

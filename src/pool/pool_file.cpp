@@ -250,7 +250,8 @@ status pool_file::create_file(const pool_create_options& options) noexcept {
   const std::uint32_t mode = options.mode != 0 ? options.mode : 0600;
   if ((mode & ~0775U) != 0 || (mode & 0600) != 0600)
     return fail(errc::invalid, "mode: found %04o, expected the owner to read and write, and others not to write", mode);
-  if (options.medium > NVM_MEDIUM_SSD) return fail(errc::invalid, "medium: found %u, expected 0 .. 4", options.medium);
+  if (options.medium > last_medium)
+    return fail(errc::invalid, "medium: found %u, expected 0 .. %u", options.medium, last_medium);
   // What does not depend on the file is refused before there is one.
   const std::uint32_t likely = options.medium != NVM_MEDIUM_DETECT ? options.medium : std::uint32_t{NVM_MEDIUM_SHM};
   if (auto shape = shape_of_new_pool(options, likely, platform::window_bytes); !shape) return shape.error();
@@ -341,7 +342,8 @@ status pool_file::allocate_blocks(std::uint64_t from, std::uint64_t to) noexcept
 // ---- opening --------------------------------------------------------------------------------------------------------
 
 status pool_file::open_file(const pool_open_options& options) noexcept {
-  if (options.medium > NVM_MEDIUM_SSD) return fail(errc::invalid, "medium: found %u, expected 0 .. 4", options.medium);
+  if (options.medium > last_medium)
+    return fail(errc::invalid, "medium: found %u, expected 0 .. %u", options.medium, last_medium);
   read_only_ = options.read_only;
   {
     const std::lock_guard lock{open_pools::guard()};

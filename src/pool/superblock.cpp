@@ -136,8 +136,7 @@ status check_request(const superblock& sb) noexcept {
     return bad_field(NVM_FIELD(capacity_pages), sb.capacity_pages, "1 .. the pages of 16 TiB");
   if (sb.size_pages == 0 || sb.size_pages > sb.capacity_pages)
     return bad_field(NVM_FIELD(size_pages), sb.size_pages, "1 .. capacity_pages");
-  if (sb.medium < NVM_MEDIUM_SHM || sb.medium > NVM_MEDIUM_SSD)
-    return bad_field(NVM_FIELD(medium), sb.medium, "1 .. 4");
+  if (sb.medium < NVM_MEDIUM_SHM || sb.medium > last_medium) return bad_field(NVM_FIELD(medium), sb.medium, "1 .. 4");
   if (engine_of(sb.engine).is_its_log()) {
     if (sb.lane_count != 0) return bad_field(NVM_FIELD(lane_count), sb.lane_count, "0 with engine log");
     if (sb.lane_bytes != 0) return bad_field(NVM_FIELD(lane_bytes), sb.lane_bytes, "0 with engine log");

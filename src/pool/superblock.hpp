@@ -45,6 +45,8 @@ inline std::uint64_t superblock_crc(const layout::superblock& sb) noexcept {
 }
 constexpr unsigned superblock_copy_of(std::uint64_t sequence) noexcept { return static_cast<unsigned>(sequence & 1); }
 
+inline constexpr std::uint32_t last_medium = NVM_MEDIUM_SSD;
+
 // Whether a process works in a private image of the file, which a ring of records leads to: all pools made for ssd but
 // those whose log is the only copy of their data.
 [[nodiscard]] constexpr bool has_image(const layout::superblock& sb) noexcept {

@@ -23,14 +23,12 @@ template <class Body>
   auto& lock = const_cast<region_lock&>(e.lock);
   const auto look = [&](auto&& holds) -> status {
     const std::uint64_t length = e.length.load(std::memory_order_acquire);
+    // Between the words, so that they are of two moments.
+    if (planted(plant::reads_not_validated)) std::this_thread::yield();
     const std::uint64_t written = e.written.load(std::memory_order_acquire);
     const std::uint64_t place = e.place.load(std::memory_order_acquire);
     newest = e.newest.load(std::memory_order_acquire);
-    if (planted(plant::reads_not_validated)) {
-      std::this_thread::yield();
-    } else if (!holds()) {
-      return {};
-    }
+    if (!planted(plant::reads_not_validated) && !holds()) return {};
     if (length == entry::dropped) return fail(errc::not_found, "there is no region %lu", e.rid);
     return body(length, written, place);
   };

@@ -4,7 +4,7 @@
 ///             S both anchor words; F them;              | region/E5  the pool has regions
 /// Set made:   S name, crc; F them;                      | region/E6  before it exists
 ///             S state; F it;                            | region/E7  it exists
-/// Dropped:    S state 0; F it;                          | region/E8  its pages go
+/// Dropped:    S state leaving; F it;                    | region/E8  its pages go; | space/E5  S state 0; F it
 /// Opened:     F the words by which they are found;      | region/E9  a killed process left them in caches
 #pragma once
 
@@ -184,7 +184,7 @@ class domain {
     thread& thread_;
   };
 
-  // While one lives, its thread, which is inside, is not: it has found nothing, but for what it holds.
+  // Leaves the thread's epoch for a scope: of what it has found, only what it holds stays valid.
   class outside {
    public:
     outside(domain& d, thread& t) noexcept : domain_{d}, thread_{t}, nested_{std::exchange(t.nested, 0)} {
@@ -367,6 +367,9 @@ class domain {
   [[nodiscard]] std::uint64_t entry_at(unsigned i) const noexcept {
     return directory_ + offsetof(layout::directory, entries) + i * sizeof(layout::set_entry);
   }
+  [[nodiscard]] bool is_leaving(unsigned i) const noexcept {
+    return entry_of(i).state == seal_word(layout::leaving, word_seed(entry_at(i)));
+  }
   void store_word(std::uint64_t at, std::uint64_t content) noexcept {
     auto* p = reinterpret_cast<std::uint64_t*>(base_ + at);
     *p = seal_word(content, word_seed(at));
@@ -384,6 +387,8 @@ class domain {
   }
   class finder;
   [[nodiscard]] bool looks_at_caches() const noexcept { return !M::atomic_batches && !stores_survive(medium_); }
+  // errc::corrupt, or told: pages of a set that no entry has.
+  [[nodiscard]] status look_for_sets(const std::vector<std::uint64_t>& unnamed, const told* tell) const noexcept;
   void write_back_names() noexcept;
   void write_back_pages(std::uint64_t first, std::uint64_t end) noexcept;
   [[nodiscard]] status make_directory() noexcept;
@@ -414,7 +419,7 @@ bool domain<M>::know_costs() noexcept {
   if constexpr (M::atomic_batches) return false;
   if (costs_.fence != 0) return true;
   const geometry& g = pages_.sizes();
-  // What a free page has is nothing.
+  // Free pages hold nothing, so they may be overwritten.
   for (std::uint64_t page = pages_.size_pages(); page-- > 0;) {
     const std::uint64_t at = g.page_offset(page);
     if (!pages_.is_free(page) || !pages_.take_free(at, 1)) continue;

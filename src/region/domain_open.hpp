@@ -242,7 +242,7 @@ class domain<M>::finder {
   void see_partner(set& s, std::uint64_t at, unsigned in_class) {
     const std::uint64_t owner = partner_at(domain_.base_, at).owner;
     if (owner == 0) {
-      // Who gave it away may have been killed before that was durable.
+      // A process killed while giving the partner away may have left the owner in caches only.
       if (tell_ == nullptr && domain_.looks_at_caches()) {
         domain_.medium_.flush(domain_.base_ + owner_at(at), 8);
         was_free_ = true;
@@ -293,6 +293,7 @@ class domain<M>::finder {
     }
     const entry* const e = p.in->regions.find(rid);
     if (e == nullptr || !has_room_for(p, *e)) return;
+    if (p.kind != layout::partner_kind::none && e->header != p.header) return;  // another one has the number
     if (domain_.stores().home_is_whole(line, *e)) return;
     damaged(e->header, "a region whose partner fails its check");
   }
@@ -317,14 +318,15 @@ status domain<M>::open_sets(unsigned parts, const told* tell) noexcept try {
     const std::uint64_t at = entry_at(i);
     const layout::set_entry& e = entry_of(i);
     const bool holds = word_holds(e.state, word_seed(at)) &&
-                       (e.state == 0 || ((e.state & checked_mask) == layout::version && e.name[layout::name_max] == 0 &&
-                                         e.crc == checksum(e.name, sizeof e.name, at)));
+                       (e.state == 0 || is_leaving(i) ||
+                        ((e.state & checked_mask) == layout::version && e.name[layout::name_max] == 0 &&
+                         e.crc == checksum(e.name, sizeof e.name, at)));
     if (!holds) {
       if (tell == nullptr) return fail(errc::corrupt, "entry of a set of regions at offset %lu fails its check", at);
       (*tell)(at, "entry of a set of regions fails its check");
       continue;
     }
-    if (e.state == 0) continue;
+    if (e.state == 0 || is_leaving(i)) continue;
     sets_[i] = std::make_unique<set>(medium_, base_, pages_, static_cast<std::uint16_t>(layout::first_owner + i), i);
     sets_[i]->partners_of.limit(options_.replicas);
   }
@@ -358,18 +360,40 @@ status domain<M>::open_sets(unsigned parts, const told* tell) noexcept try {
   }
   std::erase_if(unnamed, [&](std::uint64_t r) { return std::binary_search(named.begin(), named.end(), r); });
   report_.runs_freed = unnamed.size();
-  if (!exists() && tell != nullptr) {
-    // A crash leaves a directory and rings that nothing names yet, and no more.
-    for (const std::uint64_t at : unnamed) {
-      const auto run = pages_.owned_at(at);
-      if (run && run->owner != layout::directory_owner) (*tell)(at, "pages of a set of regions, and no directory");
-    }
-  }
+  if (status s = look_for_sets(unnamed, tell); !s) return s;
   // To a check that tells, they are of headers that are damaged.
-  if (tell == nullptr) pages_.give(unnamed);
+  if (tell != nullptr) return {};
+  pages_.give(unnamed);
+  for (unsigned i = 0; exists() && i < layout::sets_max; ++i) {
+    if (is_leaving(i)) store_word(entry_at(i), 0);
+  }
   return {};
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory for the regions of a pool");
+}
+
+// Pages of a set have an entry that says so: a crash leaves none without.
+template <media M>
+status domain<M>::look_for_sets(const std::vector<std::uint64_t>& unnamed, const told* tell) const noexcept {
+  std::array<bool, layout::sets_max> missed{};
+  for (const std::uint64_t at : unnamed) {
+    const auto run = pages_.owned_at(at);
+    const unsigned i = run ? run->owner - layout::first_owner : layout::sets_max;
+    if (!run || run->owner < layout::first_owner || i >= layout::sets_max) continue;
+    if (!exists()) {
+      if (tell == nullptr) return fail(errc::corrupt, "pages of a set of regions at offset %lu, and no directory", at);
+      (*tell)(at, "pages of a set of regions, and no directory");
+    } else if (entry_of(i).state == 0) {
+      missed[i] = true;
+    }
+  }
+  for (unsigned i = 0; i < layout::sets_max; ++i) {
+    if (!missed[i]) continue;
+    constexpr const char* what = "entry of a set of regions: its state is zero, and there are pages of it";
+    if (tell == nullptr) return fail(errc::corrupt, "%s, at offset %lu", what, entry_at(i));
+    (*tell)(entry_at(i), what);
+  }
+  return {};
 }
 
 // What recovery sees need not be on the medium.
@@ -466,7 +490,7 @@ void domain<M>::drop(set& s) noexcept {
   const std::lock_guard guard{giving_};
   log_->truncate();  // no record leads into its pages
   limbo_.forget_places_of(owner);
-  store_word(entry_at(s.index), 0);
+  store_word(entry_at(s.index), layout::leaving);
   medium_.fence(edge{"region/E8"});
   struct job {
     structure_pages& pages;
@@ -482,6 +506,7 @@ void domain<M>::drop(set& s) noexcept {
     return true;
   });
   if (gives.n != 0) pages_.give(std::span{gives.at.data(), gives.n});
+  store_word(entry_at(s.index), 0);
   forget_entries(s);
   sets_[s.index].reset();
 }

@@ -12,7 +12,7 @@ namespace detail {
 // Where bytes of no region of any length are.
 inline constexpr std::byte no_bytes{};
 
-// Bytes of a region of which no place has all.
+// Copies a region that no single place holds whole.
 [[nodiscard]] inline status copy_for(leases::slot& to, lease& out, const std::byte* from,
                                      std::uint64_t written) noexcept {
   to.forget_copy();  // of a moment that was none

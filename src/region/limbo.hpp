@@ -55,7 +55,7 @@ class limbo {
     const std::lock_guard guard{lock_};
     promised_ -= places;
   }
-  // Of a promise of one each: `version`: of the record by which it was left.
+  // Uses one promise: the place was left by the record with this version.
   void leave(const left_place& place, std::uint64_t version) noexcept {
     const std::lock_guard guard{lock_};
     --promised_;

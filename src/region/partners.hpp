@@ -218,7 +218,7 @@ class partner_stores {
   void catch_up(const partner_state& p, const entry& e) noexcept {
     layout::partner& line = partner_at(base_, p.offset);
     if (p.kind == layout::partner_kind::copies) {
-      // Nobody shall go back to the older one: damage of the newer one is no change that has failed.
+      // The older copy is voided: recovery would otherwise take damage of the newer for a torn change.
       const unsigned older = p.newest_here ? 0 : 1;
       line.sum[older] = line.sequence[older] = 0;
       medium_.flush(&line, sizeof line);  // the older one's

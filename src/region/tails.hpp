@@ -5,7 +5,8 @@
 ///   1. the log is emptied, if a record could be replayed there
 ///   2. S shorter page map entry; F it;             | space/E8  before the pages get another use
 ///   3. they wait for the readers of before (limbo.hpp)
-// A crash after 2 leaves pages that are free.  Not under a lease, which looks at bytes that were cut off since.
+// A crash after 2 leaves pages that are free.  Tails of leased regions stay: a lease reads bytes that were cut off
+// since.
 #pragma once
 
 #include <algorithm>

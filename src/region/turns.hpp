@@ -1,9 +1,9 @@
 // Threads that wait for regions, by which came first: a writer that has waited long gets the region before those that
 // came later, so that none starves (Lewat, section IV-F: a writer that registers; and IV-G).
 //
-// Who waits is not known to the region, whose entry may go meanwhile, but to a slot of the thread's own.  The lock of
-// the region says only that it is wanted; then nobody takes it but whoever has waited longest.  A scan that misreads a
-// slot which is being stored to costs a thread one more look.
+// A waiting thread is known by a slot of its own: the region's entry may be freed meanwhile.  The region's lock says
+// only that it is wanted; then nobody takes it but whoever has waited longest.  A scan that misreads a slot which is
+// being stored to costs a thread one more look.
 //
 // Threads: any; each has the slot of its number.
 #pragma once

@@ -11,6 +11,8 @@ namespace nvm::server {
 
 class wall_clock {
  public:
+  // For tests: 0, or the time at which the wall's clock stands; pausing and moving are as they are.
+  explicit wall_clock(std::uint32_t stands_at = 0) noexcept : stands_at_{stands_at} {}
   [[nodiscard]] std::uint32_t now() const noexcept {
     // relaxed: for tests; nothing else depends on it.
     if (const std::int64_t paused = paused_at_.load(std::memory_order_relaxed); paused != 0) {
@@ -24,12 +26,12 @@ class wall_clock {
     shift_.fetch_add(seconds, std::memory_order_relaxed);
     if (paused_at_.load(std::memory_order_relaxed) != 0) paused_at_.fetch_add(seconds, std::memory_order_relaxed);
   }
-  void pause() noexcept { pause_at(now()); }
-  void pause_at(std::uint32_t time) noexcept { paused_at_.store(time, std::memory_order_relaxed); }
+  void pause() noexcept { paused_at_.store(now(), std::memory_order_relaxed); }
   void go_on() noexcept { paused_at_.store(0, std::memory_order_relaxed); }
 
  private:
-  static std::int64_t read() noexcept {
+  [[nodiscard]] std::int64_t read() const noexcept {
+    if (stands_at_ != 0) return stands_at_;
     timespec t{};
     ::clock_gettime(CLOCK_REALTIME_COARSE, &t);
     return t.tv_sec;
@@ -37,6 +39,7 @@ class wall_clock {
 
   std::atomic<std::int64_t> shift_{0};
   std::atomic<std::int64_t> paused_at_{0};
+  const std::int64_t stands_at_;
 };
 
 }  // namespace nvm::server

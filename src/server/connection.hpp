@@ -37,6 +37,10 @@ class connection {
   void go_on();               // carries out what has come earlier and had to wait
   [[nodiscard]] bool send();  // false: the connection has ended
 
+  // What waits to be sent refers to no item any more.
+  void settle() {
+    if (out_ != nullptr) out_->settle();
+  }
   void hang_up() noexcept { doomed_ = true; }
   [[nodiscard]] bool is_idle_since(std::uint32_t time) const noexcept {
     // relaxed: only this thread writes it.

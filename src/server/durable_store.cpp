@@ -117,7 +117,7 @@ class durable_store::session final : public item_session {
       return look::failed;
     }
     if (there != 1 || !item_of(e, found)) return look::absent;
-    if (!store_.is_whole(e)) return store_.failed() ? look::failed : look::absent;
+    if (store_.verify_reads_ && !store_.is_whole(e)) return store_.failed() ? look::failed : look::absent;
     if ((e.mark & item_state::used_bit) == 0) {
       // A failure means that another thread has just marked it as used.
       std::uint64_t expected = e.mark;
@@ -240,11 +240,20 @@ class durable_store::session final : public item_session {
 
 result<std::unique_ptr<durable_store>> durable_store::open(const settings& given) {
   std::unique_ptr<durable_store> s{new durable_store};
-  s->path_ = given.pool_path;
+  const status opened = s->open_pool(given);
+  if (opened) return s;
+  const std::string why = last_message();  // before the pool is closed
+  s.reset();
+  return fail(opened.error(), "%s", why.c_str());
+}
+
+status durable_store::open_pool(const settings& given) {
+  path_ = given.pool_path;
+  verify_reads_ = given.verify_reads;
   bool is_new = false;
   std::error_code no_error;
   if (std::filesystem::exists(given.pool_path, no_error)) {
-    s->pool_.reset(nvm_pool_open(given.pool_path.c_str()));
+    pool_.reset(nvm_pool_open(given.pool_path.c_str()));
   } else {
     is_new = true;
     constexpr std::uint64_t least = std::uint64_t{64} << 20;
@@ -254,25 +263,25 @@ result<std::unique_ptr<durable_store>> durable_store::open(const settings& given
     o.capacity = std::max(given.pool_bytes, given.memory_bytes * 2 + (std::uint64_t{256} << 20));
     o.size = given.pool_bytes != 0 ? given.pool_bytes : least;
     std::filesystem::create_directories(std::filesystem::path{given.pool_path}.parent_path(), no_error);
-    s->pool_.reset(nvm_pool_create_with(given.pool_path.c_str(), &o));
+    pool_.reset(nvm_pool_create_with(given.pool_path.c_str(), &o));
   }
-  if (s->pool_ == nullptr) return pool_failure();
-  if (const status opened = s->open_tables(is_new, given.checksums); !opened) return opened.error();
+  if (pool_ == nullptr) return pool_failure();
+  if (const status opened = open_tables(is_new, given.checksums); !opened) return opened.error();
 
   nvm_pool_info info{};
-  if (nvm_pool_get_info(s->pool_.get(), &info) != 0) return pool_failure();
-  s->base_ = info.base;
-  s->capacity_ = info.capacity;
+  if (nvm_pool_get_info(pool_.get(), &info) != 0) return pool_failure();
+  base_ = info.base;
+  capacity_ = info.capacity;
   const bool on_file = info.medium == NVM_MEDIUM_SSD;
-  s->survives_ = !on_file ? (info.medium == NVM_MEDIUM_SHM ? "the end of the process" : "power cuts")
-                 : given.durable == durability::strict
-                     ? "power cuts"
-                     : "power cuts, but for the last moments before them or before a kill";
-  s->limit(given.memory_bytes);
+  survives_ = !on_file ? (info.medium == NVM_MEDIUM_SHM ? "the end of the process" : "power cuts")
+              : given.durable == durability::strict
+                  ? "power cuts"
+                  : "power cuts, but for the last moments before them or before a kill";
+  limit(given.memory_bytes);
   std::uint64_t items = 0;
-  if (nvm_lf_get_count(s->items_, &items) != 0) return pool_failure();
-  if (items != 0) s->begin_counting(items);
-  return s;
+  if (nvm_lf_get_count(items_, &items) != 0) return pool_failure();
+  if (items != 0) begin_counting(items);
+  return {};
 }
 
 status durable_store::open_tables(bool is_new, bool checksums) {
@@ -296,7 +305,7 @@ status durable_store::open_tables(bool is_new, bool checksums) {
   nvm_lf_options words{};
   words.kind = NVM_LF_HASH;
   words.expected = 8;
-  words.flags = 0;
+  words.flags = NVM_LF_VERIFY_READS;
   nvm_lf_options bytes{};
   bytes.kind = NVM_LF_HASH;
   bytes.flags = NVM_LF_BYTES | NVM_LF_NO_WAIT | (checksums ? 0U : unsigned{NVM_LF_NO_CHECKSUMS});
@@ -306,24 +315,63 @@ status durable_store::open_tables(bool is_new, bool checksums) {
   if (state_ == nullptr) return pool_failure();
   items_ = nvm_lf_open(pool_.get(), items_name, &bytes);
   if (items_ == nullptr) return pool_failure();
+  return read_state();
+}
 
+errc durable_store::bad_state(const std::string& why) const {
+  return fail(errc::corrupt,
+              "%s: the table \"%s\" is damaged, and without it flushed items "
+              "would come back and cas ids repeat: %s",
+              path_.c_str(), state_name, why.c_str());
+}
+
+// 0: nobody has stored it.
+result<std::uint64_t> durable_store::state_word(std::uint64_t word) const {
   std::uint64_t value = 0;
-  if (nvm_lf_get64(state_, cas_limit_word, &value) == 1) {
-    next_cas_.store(value, std::memory_order_relaxed);
-    cas_limit_.store(value, std::memory_order_relaxed);
-  }
-  if (nvm_lf_get64(state_, flushed_before_word, &value) == 1) flushed_before_.store(value, std::memory_order_relaxed);
-  if (nvm_lf_get64(state_, flush_at_word, &value) == 1) {
-    flush_at_.store(static_cast<std::uint32_t>(value), std::memory_order_relaxed);
-  }
+  if (nvm_lf_get64(state_, word, &value) >= 0) return value;
+  if (nvm_errno() != NVM_E_CORRUPT) return pool_failure();
+  return bad_state(nvm_errormsg());
+}
+
+status durable_store::read_state() {
+  // A word whose key is damaged is not found under it.
+  const auto stranger = [](std::uint64_t key, std::uint64_t, void*) {
+    return key >= cas_limit_word && key <= flush_at_word ? 0 : 1;
+  };
+  const int strange = nvm_lf_each64(state_, stranger, nullptr);
+  if (strange < 0) return pool_failure();
+  if (strange > 0) return bad_state("it has a word that nobody has stored");
+  const auto limit = state_word(cas_limit_word);
+  if (!limit) return limit.error();
+  const auto flushed = state_word(flushed_before_word);
+  if (!flushed) return flushed.error();
+  const auto at = state_word(flush_at_word);
+  if (!at) return at.error();
+  std::uint64_t items = 0;
+  if (nvm_lf_get_count(items_, &items) != 0) return pool_failure();
+  if (items != 0 && *limit == 0) return bad_state("there are items, and not where their cas ids end");
+  if (*limit != 0) next_cas_.store(*limit, std::memory_order_relaxed);
+  cas_limit_.store(*limit, std::memory_order_relaxed);
+  flushed_before_.store(*flushed, std::memory_order_relaxed);
+  flush_at_.store(static_cast<std::uint32_t>(*at), std::memory_order_relaxed);
   return {};
 }
 
 durable_store::durable_store() : victims_{std::make_unique<victims>()} {}
 
-durable_store::~durable_store() {
+durable_store::~durable_store() { stop_counting(); }
+
+void durable_store::stop_counting() noexcept {
   stop_counting_.store(true, std::memory_order_relaxed);
   if (counter_.joinable()) counter_.join();
+}
+
+bool durable_store::close() noexcept {
+  stop_counting();
+  // The library releases the pool also where it cannot make everything durable.
+  if (nvm_pool_close(pool_.release()) == 0) return true;
+  note_failure();
+  return false;
 }
 
 std::unique_ptr<item_session> durable_store::open_session() { return std::make_unique<session>(*this); }
@@ -584,9 +632,14 @@ void durable_store::for_each(item_session&, const std::function<bool(const item&
   } while (cursor != 0);
 }
 
-usage durable_store::used() const noexcept {
+usage durable_store::used() noexcept {
   usage u;
-  static_cast<void>(nvm_lf_get_count(items_, &u.items));
+  if (std::uint64_t items = 0; nvm_lf_get_count(items_, &items) == 0) {
+    u.items = items;
+  } else {
+    note_failure();
+    u.items.reset();
+  }
   u.item_bytes = item_bytes_.load(std::memory_order_relaxed);
   u.memory_bytes = memory_.load(std::memory_order_relaxed);
   u.limit_bytes = limit_.load(std::memory_order_relaxed);

@@ -28,7 +28,7 @@ namespace nvm::server {
 
 class durable_store final : public item_store {
  public:
-  // Opens the pool, or makes it; and closes it when it ends.
+  // Opens the pool, or makes it.
   static result<std::unique_ptr<durable_store>> open(const settings& given);
   ~durable_store() override;
 
@@ -37,10 +37,11 @@ class durable_store final : public item_store {
   [[nodiscard]] bool is_durable(position p) const noexcept override { return p == 0; }
   // acquire: pairs with the release in note_failure(); who sees it may read the sentence.
   [[nodiscard]] bool failed() const noexcept override { return failed_.load(std::memory_order_acquire); }
+  bool close() noexcept override;
   [[nodiscard]] std::string failure() const override;
   std::size_t sweep(item_session& by, const sweep_wish& wish, const sweep_listener& told) override;
   void for_each(item_session& by, const std::function<bool(const item&)>& visit) override;
-  [[nodiscard]] usage used() const noexcept override;
+  [[nodiscard]] usage used() noexcept override;
   [[nodiscard]] std::uint64_t damaged_misses() const noexcept override {
     return damaged_.load(std::memory_order_relaxed);
   }
@@ -53,6 +54,7 @@ class durable_store final : public item_store {
 
  private:
   class session;
+  // Of a store that never served, or that an exception ends: there is nobody to tell how the close went.
   struct pool_closer {
     void operator()(NVM_POOL* p) const noexcept;
   };
@@ -65,6 +67,11 @@ class durable_store final : public item_store {
   // Of an entry that was found: it holds its checksum. If not, that is counted, and told of the first.
   [[nodiscard]] bool is_whole(const nvm_lf_entry& e) noexcept;
   [[nodiscard]] bool put_state(std::uint64_t word, std::uint64_t value) noexcept;
+  void stop_counting() noexcept;
+  [[nodiscard]] status read_state();
+  [[nodiscard]] result<std::uint64_t> state_word(std::uint64_t word) const;
+  [[nodiscard]] errc bad_state(const std::string& why) const;
+  status open_pool(const settings& given);
   status open_tables(bool is_new, bool checksums);
   [[nodiscard]] bool have_cas_ids() noexcept;
   void count(std::size_t key, std::size_t value, std::int64_t sign) noexcept;
@@ -78,6 +85,7 @@ class durable_store final : public item_store {
   std::string survives_;
   std::uint64_t base_ = 0;
   std::uint64_t capacity_ = 0;
+  bool verify_reads_ = true;
 
   std::atomic<bool> failed_{false};
   mutable std::mutex failure_mutex_;  // of the next two

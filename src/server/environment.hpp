@@ -15,9 +15,10 @@
 namespace nvm::server {
 
 struct environment {
-  environment(const settings& given, item_store& items) noexcept
+  environment(const settings& given, item_store& items, std::uint32_t clock_stands_at = 0) noexcept
       : config{given},
         store{items},
+        clock{clock_stands_at},
         classes{given.class_growth, given.class_smallest},
         verbosity{given.verbosity},
         started{clock.now()} {}

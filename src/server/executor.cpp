@@ -55,8 +55,19 @@ void executor::note_access(const item& i) noexcept {
   } while (!session_.change_state(i, s, wanted, false));
 }
 
+// A session that has entered gains nothing from what threads have removed since.  Afterwards nothing that this one has
+// found is there any more: what replies refer to is copied first.
+update_result executor::update_outside(std::string_view key, decision& by) noexcept {
+  if (let_go_ && !let_go_()) return {outcome::no_room, 0};
+  session_.leave();
+  const update_result r = session_.update(key, by);
+  session_.enter();
+  return r;
+}
+
 update_result executor::update(std::string_view key, decision& by, std::size_t value_bytes) noexcept {
   update_result r = session_.update(key, by);
+  if (r.what == outcome::no_room) r = update_outside(key, by);
   const auto lacks_room = [&] { return r.what == outcome::no_memory || r.what == outcome::no_room; };
   for (unsigned i = 0; lacks_room() && i < room_attempts; ++i) {
     const bool same_room = r.what == outcome::no_room;
@@ -91,6 +102,7 @@ update_result executor::update(std::string_view key, decision& by, std::size_t v
     const std::size_t gone = shared_.store.sweep(session_, wish, told);
     if (gone == 0 && may_be_vain) no_room_at_[wanted_class] = now_;
     r = session_.update(key, by);
+    if (r.what == outcome::no_room && gone != 0) r = update_outside(key, by);
     if (gone == 0 && may_be_vain) break;
   }
   if (lacks_room()) {

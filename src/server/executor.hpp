@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <string_view>
+#include <utility>
 
 #include "server/environment.hpp"
 #include "server/protocol.hpp"
@@ -33,6 +35,9 @@ class executor {
   };
   // The session must have entered. `again` continues a command that said so.
   after execute(command& c, reply_buffer& out);
+  // Called before the session leaves in the middle of a round: what refers to items that it has found keeps copies.
+  // False: there is no memory for that.
+  void before_letting_go(std::function<bool()> settle) { let_go_ = std::move(settle); }
   // A command that was to store and has no memory for it.
   void note_no_memory(const command& c) noexcept;
 
@@ -42,6 +47,7 @@ class executor {
   void note_access(const item& i) noexcept;
   // Makes room when there is none, as far as that is allowed.
   update_result update(std::string_view key, decision& by, std::size_t value_bytes) noexcept;
+  update_result update_outside(std::string_view key, decision& by) noexcept;
   void remove_quietly(std::string_view key) noexcept;
   [[nodiscard]] bool is_gone(const item& i) const noexcept {
     return nvm::server::is_gone(i, now_, shared_.store.flushed_before());
@@ -97,6 +103,7 @@ class executor {
   counters& counters_;
   item_session& session_;
   std::uint32_t now_;
+  std::function<bool()> let_go_;
   // When a sweep has last found nothing that could make room for this size class.
   std::array<std::uint32_t, size_classes_max> no_room_at_{};
 };

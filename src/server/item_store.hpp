@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -122,21 +123,23 @@ class item_session {
   // Also marks the item as used, for the choice of whom to evict.
   virtual look find(std::string_view key, item& found) noexcept = 0;
 
-  // Atomic.  no_memory, no_room: nothing has changed; make room and call again.
+  // Atomic.  no_memory, no_room: nothing has changed; make room and call again.  Also without having entered: what
+  // has been removed, by this thread or by others that are outside, is room then.
   virtual update_result update(std::string_view key, decision& by) noexcept = 0;
 
   // Changes the state word of an item that find() showed.  False: the word is not `expected`, which becomes the word.
   // A change that is not durable may be taken back by a crash.
   virtual bool change_state(const item& of, item_state& expected, item_state wanted, bool durable) noexcept = 0;
 
-  // Position of all that this session has read and changed; no_position when the store has failed.
+  // Position of all that this session has read and changed; no_position when the store has failed, which is found out
+  // here: what was done without waiting is lost then.
   [[nodiscard]] virtual position reached() const noexcept = 0;
 };
 
 struct usage {
-  std::uint64_t items = 0;
-  std::uint64_t item_bytes = 0;    // by item_bytes()
-  std::uint64_t memory_bytes = 0;  // occupied by items, with rounding
+  std::optional<std::uint64_t> items = 0;  // nothing: the store has failed, and nobody knows
+  std::uint64_t item_bytes = 0;            // by item_bytes()
+  std::uint64_t memory_bytes = 0;          // occupied by items, with rounding
   std::uint64_t limit_bytes = 0;
   std::uint32_t buckets_log2 = 0;
   std::uint64_t index_bytes = 0;
@@ -173,6 +176,9 @@ class item_store {
   // A write, a sync or a read of the store has failed. From then on nothing that it says may be told to a client, also
   // no miss; what was acknowledged before is there at the next start.
   [[nodiscard]] virtual bool failed() const noexcept = 0;
+  // When all sessions are gone, and once: everything is durable, and nothing is called any more but failed() and
+  // failure(). False: not everything is; failed() says so, too.
+  [[nodiscard]] virtual bool close() noexcept = 0;
   // What failed, for people; empty when nothing has.
   [[nodiscard]] virtual std::string failure() const = 0;
   [[nodiscard]] virtual bool is_durable(position p) const noexcept = 0;
@@ -196,7 +202,7 @@ class item_store {
   // session has entered, and no memory is used again meanwhile.
   virtual void for_each(item_session& by, const std::function<bool(const item&)>& visit) = 0;
 
-  [[nodiscard]] virtual usage used() const noexcept = 0;
+  [[nodiscard]] virtual usage used() noexcept = 0;
   virtual void limit(std::uint64_t bytes) noexcept = 0;
 
   // Items with a smaller cas id than this are gone.

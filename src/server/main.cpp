@@ -11,8 +11,10 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 
 #include "platform/platform.hpp"
 #include "server/durable_store.hpp"
@@ -49,44 +51,78 @@ void allow_core_files() {
   ::setrlimit(RLIMIT_CORE, &limit);
 }
 
-bool write_pid(const std::string& path) {
-  const std::string temporary = path + ".tmp";
-  std::FILE* const f = std::fopen(temporary.c_str(), "we");
-  if (f == nullptr) return false;
-  const bool written = std::fprintf(f, "%ld\n", static_cast<long>(::getpid())) > 0;
-  const bool closed = std::fclose(f) == 0;
-  return written && closed && std::rename(temporary.c_str(), path.c_str()) == 0;
-}
+// The file of -P.  It is written beside its name before there is a pool, and gets the name when there is: until then it
+// may be that of a server which has the pool.
+class pid_file {
+ public:
+  explicit pid_file(const std::string& path) : path_{path}, beside_{path + ".tmp"} {}
+  pid_file(const pid_file&) = delete;
+  pid_file& operator=(const pid_file&) = delete;
+  ~pid_file() {
+    if (is_written_) ::unlink(beside_.c_str());
+    if (has_name_) ::unlink(path_.c_str());
+  }
+  // Nothing where none is wanted. False: errno.
+  [[nodiscard]] bool write() {
+    if (path_.empty()) return true;
+    if (std::error_code none; std::filesystem::is_directory(path_, none)) {
+      errno = EISDIR;
+      return false;
+    }
+    std::FILE* const f = std::fopen(beside_.c_str(), "we");
+    if (f == nullptr) return false;
+    is_written_ = true;
+    const bool written = std::fprintf(f, "%ld\n", static_cast<long>(::getpid())) > 0;
+    return std::fclose(f) == 0 && written;
+  }
+  [[nodiscard]] bool take_name() {
+    if (path_.empty()) return true;
+    if (std::rename(beside_.c_str(), path_.c_str()) != 0) return false;
+    is_written_ = false;
+    has_name_ = true;
+    return true;
+  }
+
+ private:
+  const std::string& path_;
+  const std::string beside_;
+  bool is_written_ = false;
+  bool has_name_ = false;
+};
 
 int serve(const settings& s) {
-  // First: a second server of this port makes no pool.
-  auto sockets = service::take_addresses(s);
-  if (!sockets) return complain(exit_unavailable, last_message());
+  const auto no_id = [&s] { return "-P " + s.pid_path + ": " + std::strerror(errno); };
+  // First: a second server of this port makes no pool, and none is made that cannot be served.
+  pid_file own_id{s.pid_path};
+  if (!own_id.write()) return complain(exit_unavailable, no_id());
+  auto addresses = service::take_addresses(s);
+  if (!addresses) return complain(exit_unavailable, last_message());
+  const auto give_up = [&s](const std::string& why) {
+    if (!s.unix_path.empty()) ::unlink(s.unix_path.c_str());
+    return complain(exit_unavailable, why);
+  };
   std::unique_ptr<item_store> store;
   if (s.volatile_store) {
     store = std::make_unique<volatile_store>(s.memory_bytes);
   } else {
     auto durable = durable_store::open(s);
-    if (!durable) {
-      if (!s.unix_path.empty()) ::unlink(s.unix_path.c_str());
-      return complain(exit_unavailable, last_message());
-    }
+    if (!durable) return give_up(last_message());
     store = std::move(*durable);
   }
-  auto opened = service::open(s, *store, std::move(*sockets));
-  if (!opened) return complain(exit_unavailable, last_message());
-  if (!s.pid_path.empty() && !write_pid(s.pid_path)) {
-    return complain(exit_unavailable, "-P " + s.pid_path + ": " + std::strerror(errno));
-  }
+  auto opened = service::open(s, *store, std::move(*addresses));
+  if (!opened) return give_up(last_message());
+  if (!own_id.take_name()) return give_up(no_id());
   const auto reopen_log = [&s] {
     if (!s.log_path.empty() && !open_log(s.log_path)) {
       complain(0, "--log " + s.log_path + ": " + std::strerror(errno));
     }
   };
   const status ended = (*opened)->run(reopen_log);
-  if (!s.pid_path.empty()) ::unlink(s.pid_path.c_str());
-  if (!ended) return complain(exit_internal, last_message());
-  if (store->failed()) return complain(exit_failed, store->failure());
+  const std::string problem = ended ? std::string{} : std::string{last_message()};
+  opened->reset();
+  const bool closed = store->close();
+  if (!ended) return complain(exit_internal, problem);
+  if (!closed || store->failed()) return complain(exit_failed, store->failure());
   return exit_good;
 }
 

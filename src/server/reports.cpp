@@ -154,7 +154,7 @@ void report_general(environment& shared, const report_line& tell_line) {
   tell("unexpected_napi_ids", 0U);
   tell("round_robin_fallback", 0U);
   tell("bytes", used.item_bytes);
-  tell("curr_items", used.items);
+  if (used.items) tell("curr_items", *used.items);
   tell("total_items", sums[count::total_items]);
   tell("slab_global_page_pool", 0U);
   tell("expired_unfetched", sums[count::expired_unfetched]);
@@ -369,7 +369,7 @@ std::string metrics_page(environment& shared) {
          shared.connections.total.load(std::memory_order_relaxed));
   single("connections_rejected_total", "counter", "Connections refused because of the limit.",
          shared.connections.rejected.load(std::memory_order_relaxed));
-  single("items", "gauge", "Items stored.", used.items);
+  if (used.items) single("items", "gauge", "Items stored.", *used.items);
   single("item_bytes", "gauge", "Bytes of the items.", used.item_bytes);
   single("memory_bytes", "gauge", "Memory that the items occupy.", used.memory_bytes);
   single("limit_bytes", "gauge", "Memory that the items may occupy.", used.limit_bytes);

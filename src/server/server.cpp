@@ -83,7 +83,7 @@ struct service::parts {
 
   void accept(const ear& at, int fd, const sockaddr_storage& peer, socklen_t peer_bytes);
   status add_listener(listening_socket socket);
-  status open_metrics();
+  status open_metrics(const listening_socket& on);
   event_owner add_event(int fd, short what, event_callback_fn call) {
     event_owner e{::event_new(base.get(), fd, what, call, this)};
     return e;
@@ -148,13 +148,10 @@ status service::parts::add_listener(listening_socket socket) {
   return {};
 }
 
-status service::parts::open_metrics() {
-  if (shared.config.metrics_port == 0) return {};
-  std::vector<listening_socket> sockets;
-  if (const status s = bind_tcp("127.0.0.1", shared.config.metrics_port, sockets); !s) return s.error();
-  if (const status s = begin_listening(sockets[0], metrics_backlog); !s) return s.error();
+status service::parts::open_metrics(const listening_socket& on) {
+  if (const status s = begin_listening(on, metrics_backlog); !s) return s.error();
   metrics.reset(::evhttp_new(base.get()));
-  if (metrics == nullptr || ::evhttp_accept_socket(metrics.get(), sockets[0].fd) != 0) {
+  if (metrics == nullptr || ::evhttp_accept_socket(metrics.get(), on.fd) != 0) {
     return fail(errc::system, "--metrics-port: no server for metrics");
   }
   ::evhttp_set_allowed_methods(metrics.get(), EVHTTP_REQ_GET | EVHTTP_REQ_HEAD);
@@ -171,12 +168,13 @@ status service::parts::open_metrics() {
         ::evbuffer_free(body);
       },
       this);
-  say("nv-memcached: metrics at http://127.0.0.1:%d/metrics", sockets[0].port);
+  say("nv-memcached: metrics at http://127.0.0.1:%d/metrics", on.port);
   return {};
 }
 
-// Expired items give their memory back also without a request for them.
+// Expired items give their memory back also without a request for them, and a failure in the background is told.
 void service::parts::sweep() {
+  static_cast<void>(session->reached());
   if (shared.store.failed()) {
     if (shared.config.failure == on_failure::end) shared.stop();
     return;
@@ -204,31 +202,37 @@ void service::parts::sweep() {
 service::service(std::unique_ptr<parts> all) noexcept : all_{std::move(all)} {}
 service::~service() = default;
 
-result<std::vector<listening_socket>> service::take_addresses(const settings& given) {
-  std::vector<listening_socket> sockets;
-  if (!given.unix_path.empty()) {
-    auto s = listen_unix(given.unix_path, given.unix_mode, given.backlog);
-    if (!s) return s.error();
-    sockets.push_back(std::move(*s));
+result<service::addresses> service::take_addresses(const settings& given) {
+  addresses taken;
+  if (given.metrics_port != 0) {
+    if (const status s = bind_tcp("127.0.0.1", given.metrics_port, taken.of_metrics); !s) return s.error();
   }
+  std::vector<listening_socket>& sockets = taken.of_clients;
   if (given.port != 0 && (given.unix_path.empty() || given.addresses_given)) {
     for (const std::string& address : given.addresses) {
       if (const status s = bind_tcp(address, given.port, sockets); !s) return s.error();
     }
   }
-  return sockets;
+  // Last: its file would stay where another address cannot be had.
+  if (!given.unix_path.empty()) {
+    auto s = listen_unix(given.unix_path, given.unix_mode, given.backlog);
+    if (!s) return s.error();
+    sockets.push_back(std::move(*s));
+  }
+  return taken;
 }
 
-result<std::unique_ptr<service>> service::open(const settings& given, item_store& store,
-                                               std::vector<listening_socket> sockets) {
+result<std::unique_ptr<service>> service::open(const settings& given, item_store& store, addresses taken) {
   auto all = std::make_unique<parts>(given, store);
   if (all->base == nullptr) return fail(errc::system, "libevent has no base for this system");
   raise_descriptor_limit(given.connections_max);
-  for (const listening_socket& s : sockets) {
+  for (const listening_socket& s : taken.of_clients) {
     if (const status added = all->add_listener(s); !added) return added.error();
   }
-  tell_ports(sockets);
-  if (const status s = all->open_metrics(); !s) return s.error();
+  tell_ports(taken.of_clients);
+  for (const listening_socket& s : taken.of_metrics) {
+    if (const status opened = all->open_metrics(s); !opened) return opened.error();
+  }
 
   for (unsigned i = 0; i < given.threads; ++i) {
     auto& w = all->workers.emplace_back(std::make_unique<worker>(all->shared));

@@ -19,11 +19,14 @@ class service {
  public:
   ~service();
 
-  // Takes all addresses that clients come to.
-  static result<std::vector<listening_socket>> take_addresses(const settings& given);
-  // Listens there, and where metrics are asked for; nothing is served before run().
-  static result<std::unique_ptr<service>> open(const settings& given, item_store& store,
-                                               std::vector<listening_socket> sockets);
+  struct addresses {
+    std::vector<listening_socket> of_clients;
+    std::vector<listening_socket> of_metrics;  // one, where they are wanted
+  };
+  // Takes all addresses that clients, and those who ask for metrics, come to.
+  static result<addresses> take_addresses(const settings& given);
+  // Listens there; nothing is served before run().
+  static result<std::unique_ptr<service>> open(const settings& given, item_store& store, addresses taken);
 
   // Serves until a signal (SIGTERM, SIGINT, SIGUSR1), the command "shutdown" or, if it is to end then, a failure of the
   // store ends it. SIGHUP calls on_hang_up. A service manager that asks to be told (NOTIFY_SOCKET) is told when clients

@@ -247,6 +247,9 @@ void declare(CLI::App& app, settings& s, words& w) {
       ->type_name("MODE");
   app.add_option("--log", s.log_path, "messages go to this file, at its end; SIGHUP opens it again")->type_name("FILE");
   app.add_flag_callback("--no-checksums", [&s] { s.checksums = false; }, "items of a new pool have no checksums");
+  app.add_flag_callback(
+      "--no-verify-reads", [&s] { s.verify_reads = false; },
+      "reads do not compare checksums: a damaged item is served as it is");
   app.add_flag("--volatile", s.volatile_store, "items in ordinary memory; they are lost when the server ends");
   app.add_option("--metrics-port", s.metrics_port, "statistics for Prometheus at http://127.0.0.1:NUM/metrics")
       ->check(CLI::Range(-1, 65535))

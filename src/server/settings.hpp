@@ -49,7 +49,8 @@ struct settings {
   durability durable = durability::strict;
   on_failure failure = on_failure::end;
   bool volatile_store = false;
-  bool checksums = true;  // of items, in a new pool
+  bool checksums = true;     // of items, in a new pool
+  bool verify_reads = true;  // compare them when an item is read
 
   // behaviour
   unsigned verbosity = 0;

@@ -199,7 +199,7 @@ void volatile_store::for_each(item_session&, const std::function<bool(const item
   }
 }
 
-usage volatile_store::used() const noexcept {
+usage volatile_store::used() noexcept {
   usage u;
   u.items = items_.load(std::memory_order_relaxed);
   u.item_bytes = item_bytes_.load(std::memory_order_relaxed);

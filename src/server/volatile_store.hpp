@@ -26,11 +26,12 @@ class volatile_store final : public item_store {
   std::unique_ptr<item_session> open_session() override;
   bool wait(position) noexcept override { return true; }
   [[nodiscard]] bool failed() const noexcept override { return false; }
+  bool close() noexcept override { return true; }
   [[nodiscard]] std::string failure() const override { return {}; }
   [[nodiscard]] bool is_durable(position) const noexcept override { return true; }
   std::size_t sweep(item_session& by, const sweep_wish& wish, const sweep_listener& told) override;
   void for_each(item_session& by, const std::function<bool(const item&)>& visit) override;
-  [[nodiscard]] usage used() const noexcept override;
+  [[nodiscard]] usage used() noexcept override;
   void limit(std::uint64_t bytes) noexcept override;
   [[nodiscard]] std::uint64_t flushed_before() const noexcept override;
   bool flush_all(std::uint32_t at, std::uint32_t now) noexcept override;

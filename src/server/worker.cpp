@@ -3,6 +3,7 @@
 #include <event2/event.h>
 #include <unistd.h>
 
+#include <new>
 #include <utility>
 
 #include "platform/platform.hpp"
@@ -36,6 +37,7 @@ worker::worker(environment& shared)
       wake_fd_{platform::open_events()},
       read_buffer_{std::make_unique_for_overwrite<char[]>(read_bytes)} {
   free_replies_.reserve(replies_kept);
+  executor_.before_letting_go([this] { return settle_replies(); });
 }
 
 worker::~worker() {
@@ -89,6 +91,13 @@ void worker::mark_ready(connection& c) {
   ready_.push_back(&c);
 }
 
+bool worker::settle_replies() noexcept try {
+  for (connection* const c : ready_) c->settle();
+  return true;
+} catch (const std::bad_alloc&) {
+  return false;
+}
+
 void worker::begin_round() {
   if (in_round_) return;
   in_round_ = true;
@@ -104,11 +113,11 @@ void worker::finish_round() {
   bool durable = true;
   // In a store that had failed before, commands were refused: that can be told.
   if (in_round_ && !failed_before_) {
-    if (shared_.config.durable == durability::strict) {
-      if (const position p = session_->reached(); !shared_.store.is_durable(p)) {
-        counters_.add(count::waits);
-        durable = shared_.store.wait(p);
-      }
+    // Asked whether or not it is waited for: what a medium takes that has failed is lost.
+    const position p = session_->reached();
+    if (shared_.config.durable == durability::strict && !shared_.store.is_durable(p)) {
+      counters_.add(count::waits);
+      durable = shared_.store.wait(p);
     }
     // The store is told by its next call.
     if (platform::any_lost()) static_cast<void>(session_->reached());

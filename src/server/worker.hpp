@@ -64,6 +64,8 @@ class worker {
 
  private:
   void run();
+  // Of connections that have replies in this round.  False: there is no memory for the copies.
+  [[nodiscard]] bool settle_replies() noexcept;
   void finish_round();
   void close(connection* c);
   void take_new_sockets();

@@ -512,7 +512,7 @@ class mender {
       length_of_node(length_at, each, "length byte of a node");
     }
   }
-  // Where no node is, one will be: its length byte is not written then.
+  // Gives empty places a node's length byte: it is not written when a node comes.
   void free_places(std::uint64_t extent, const layout::extent_shape& s, unsigned each) {
     for (unsigned slot = s.header_slots; each != 0 && slot + each <= s.slots; slot += each) {
       length_of_node(extent + s.lengths_at + slot, each, "length byte of a place for a node");

@@ -268,7 +268,7 @@ class space final : public space_types, public structure_pages {
 
   // Pages for the overflow of a lane's log.  The page map entry is flushed; the lane fences before a record leads
   // there.
-  [[nodiscard]] result<reservation> reserve_log_run(std::uint64_t bytes) noexcept {
+  [[nodiscard, gnu::noinline]] result<reservation> reserve_log_run(std::uint64_t bytes) noexcept {
     const geometry& g = index_.sizes();
     const std::uint64_t count = ceil_div(bytes, g.page_bytes());
     if (count == 0 || count > g.capacity_pages) return fail(errc::too_large, "a log run of %lu bytes", bytes);
@@ -336,7 +336,7 @@ class space final : public space_types, public structure_pages {
     return s;
   }
   // Gives the pages of all empty extents back.  True if there were any.
-  bool trim() noexcept;
+  [[gnu::noinline]] bool trim() noexcept;
 
   [[nodiscard]] const space_index& index() const noexcept { return index_; }
 
@@ -369,8 +369,8 @@ class space final : public space_types, public structure_pages {
   [[nodiscard]] result<reservation> reserve_slots(unsigned lane, page_kind kind, layout::object_layout l,
                                                   unsigned count) noexcept;
   void fetch_next(slot_buckets& buckets, unsigned count, const layout::extent_shape& s) noexcept;
-  [[nodiscard]] status refill(unsigned lane, unsigned set, unsigned count) noexcept;
-  [[nodiscard]] status new_extent(unsigned lane, unsigned set, bool last_resort) noexcept;
+  [[nodiscard, gnu::noinline]] status refill(unsigned lane, unsigned set, unsigned count) noexcept;
+  [[nodiscard, gnu::noinline]] status new_extent(unsigned lane, unsigned set, bool last_resort) noexcept;
   void release_slots(extent& e, std::uint64_t offset, std::uint64_t bytes, unsigned lane, log::tag t,
                      const log::intent* clear = nullptr) noexcept;
   [[nodiscard]] held hold(extent& e, std::uint64_t offset, unsigned lane) noexcept;
@@ -397,7 +397,8 @@ class space final : public space_types, public structure_pages {
   void each_hiding_lane(F&& f) const noexcept;
 
   // ---- pages (space_pages.hpp) ----
-  [[nodiscard]] result<reservation> reserve_run(unsigned lane, std::uint64_t count, layout::object_layout l) noexcept;
+  [[nodiscard, gnu::noinline]] result<reservation> reserve_run(unsigned lane, std::uint64_t count,
+                                                               layout::object_layout l) noexcept;
   void release_run(std::uint64_t offset, std::uint64_t bytes) noexcept;
   [[nodiscard]] result<object> run_at(std::uint64_t page, page_state s, std::uint64_t offset,
                                       layout::object_layout wanted) noexcept;

@@ -49,7 +49,7 @@ class durable_side {
   [[nodiscard]] virtual bool takes_announced_stores() const noexcept = 0;
   // Until a commit is durable; errc::in_doubt if the sync failed that it needed.
   [[nodiscard]] virtual status wait(lsn_t lsn) noexcept = 0;
-  // Until what a transaction has read is, that changed nothing; errc::io if it may be lost.
+  // Until the data are durable that a transaction without changes has read; errc::io if they may be lost.
   [[nodiscard]] virtual status wait_for_seen(lsn_t lsn) noexcept = 0;
   // Before an object with more than natural alignment is made.
   [[nodiscard]] virtual status admit_alignment() noexcept = 0;

@@ -91,6 +91,12 @@ class epochs {
     out.threads = used_.load(std::memory_order_acquire);
     for (unsigned i = 0; i < out.threads; ++i) out.counts[i] = slots_[i].count.load(std::memory_order_acquire);
   }
+  // What other threads have stored and written back so far is as if each had executed a fence: an interrupt of its
+  // processor executes a locked instruction, and so does whatever takes the processor away from it.
+  void fence_others() noexcept {
+    if (unfenced_) platform::fence_all_threads();
+  }
+  [[nodiscard]] bool fences_others() const noexcept { return unfenced_; }
   // Everybody who was inside at `then` has moved on.
   [[nodiscard]] bool passed(const vector& then) const noexcept {
     for (unsigned i = 0; i < then.threads; ++i) {

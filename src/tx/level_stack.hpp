@@ -36,6 +36,22 @@ class level_stack {
   [[nodiscard]] bool has_hooks() const noexcept { return !hooks_.empty(); }
   std::vector<hook> take_hooks() noexcept { return std::exchange(hooks_, {}); }
 
+  // Rolls the innermost level back by `end()` and moves its hooks to the caller, which runs them now: a program has to
+  // put its volatile memory right before the level around goes on.
+  template <class End>
+  void abort_level_by(End&& end, std::vector<hook>& hooks) noexcept {
+    const auto first = static_cast<std::ptrdiff_t>(levels_.back().hooks);
+    end();
+    try {
+      hooks.assign(hooks_.begin() + first, hooks_.end());
+      hooks_.erase(hooks_.begin() + first, hooks_.end());
+    } catch (const std::bad_alloc&) {
+      hooks.clear();
+      // They run at the end, and nothing but that may come before.
+      doom(fail(errc::no_memory, "no volatile memory for the hooks of a level"));
+    }
+  }
+
   // Counters since the transaction object was made.
   [[nodiscard]] std::uint64_t commits() const noexcept { return commits_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t aborts() const noexcept { return aborts_.load(std::memory_order_relaxed); }
@@ -50,36 +66,24 @@ class level_stack {
   // May throw std::bad_alloc.
   void begin_level(const Mark& here) { levels_.push_back({here, hooks_.size()}); }
   [[nodiscard]] status refuse() const noexcept { return failed_.refuse(); }
-  // An inner level that allows only abort is rolled back by `end()`, and its failure becomes that of the level around:
-  // an unread failure of the inner level must not become half an outer one.
-  template <class End>
-  [[nodiscard]] status refuse_level(End&& end) noexcept {
-    const first_failure why = failed_;
-    end();
-    failed_ = why;
-    failed_.concerns(depth());
-    return refuse();
+  // Ends an inner level, whose changes `join()` makes those of the level around; if that fails, or only abort is left,
+  // it is rolled back by `end()`.
+  template <class Join, class End>
+  [[nodiscard]] status commit_level_by(Join&& join, End&& end) noexcept {
+    NVM_ASSERT(levels_.size() > 1);
+    if (failed_) return refuse_level(end);
+    if (status s = join(); !s) {
+      end();
+      return doom(s.error());
+    }
+    levels_.pop_back();
+    return {};
   }
   // The innermost level was rolled back.
   void level_aborted() noexcept {
     for (std::size_t i = levels_.back().hooks; i < hooks_.size(); ++i) hooks_[i].aborted = true;
     levels_.pop_back();
     failed_.levels_left(depth());
-  }
-  // Hooks of the level that is about to be rolled back begin here.
-  [[nodiscard]] std::size_t hooks_of_level() const noexcept { return levels_.back().hooks; }
-  // After level_aborted(): moves those hooks to the caller, which runs them now.  A program has to put its volatile
-  // memory right before the level around goes on.
-  void take_hooks_from(std::size_t index, std::vector<hook>& hooks) noexcept {
-    const auto first = static_cast<std::ptrdiff_t>(index);
-    try {
-      hooks.assign(hooks_.begin() + first, hooks_.end());
-      hooks_.erase(hooks_.begin() + first, hooks_.end());
-    } catch (const std::bad_alloc&) {
-      hooks.clear();
-      // They run at the end, and nothing but that may come before.
-      doom(fail(errc::no_memory, "no volatile memory for the hooks of a level"));
-    }
   }
   // All levels were rolled back.
   void all_aborted() noexcept {
@@ -103,6 +107,18 @@ class level_stack {
   std::atomic<std::uint64_t> commits_{0};
   std::atomic<std::uint64_t> aborts_{0};
   std::atomic<std::uint64_t> logged_bytes_{0};
+
+ private:
+  // The failure becomes that of the level around: an unread failure of the inner level must not become half an outer
+  // one.
+  template <class End>
+  [[nodiscard]] status refuse_level(End& end) noexcept {
+    const first_failure why = failed_;
+    end();
+    failed_ = why;
+    failed_.concerns(depth());
+    return refuse();
+  }
 };
 
 }  // namespace nvm::tx

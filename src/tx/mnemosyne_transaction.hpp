@@ -254,11 +254,9 @@ class mnemosyne_undo_transaction : public transaction_core<M, log::mnemosyne_log
   }
 
   [[nodiscard]] status commit_level() noexcept {
-    NVM_ASSERT(levels_.size() > 1);
-    if (failed_) return core::refuse_level([this] { abort_level(); });
-    levels_.pop_back();
-    undo_marks_.pop_back();
-    return {};
+    status s = core::commit_level_by([] { return status{}; }, [this] { abort_level(); });
+    if (s) undo_marks_.pop_back();
+    return s;
   }
   void abort_level() noexcept {
     NVM_ASSERT(levels_.size() > 1);
@@ -266,11 +264,6 @@ class mnemosyne_undo_transaction : public transaction_core<M, log::mnemosyne_log
     undo_marks_.pop_back();
     core::forget_level();
     log_failed_ = log_failed_ && failed_;
-  }
-  void abort_level(std::vector<hook>& hooks) noexcept {
-    const std::size_t first = core::hooks_of_level();
-    abort_level();
-    core::take_hooks_from(first, hooks);
   }
 
   [[nodiscard]] status enter_commit(std::span<const isolation::written_line>) noexcept { return {}; }

@@ -90,7 +90,7 @@ class redo_transaction : public write_back_core<M, log::redo_log<M>> {
     return lsn_t{0};
   }
 
-  void abort() noexcept {
+  [[gnu::noinline]] void abort() noexcept {
     while (levels_.size() > 1) core::abort_level();
     if (entered_) {
       lanes_.leave_commit(lane_);

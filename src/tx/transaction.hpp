@@ -128,15 +128,9 @@ class transaction : public transaction_core<M, log::lanes<M>> {
 
   // Ends an inner level.
   [[nodiscard]] status commit_level() noexcept {
-    NVM_ASSERT(levels_.size() > 1);
-    if (failed_) return core::refuse_level([this] { abort_level(); });
-    if (status s = merge_set(); !s) {
-      abort_level();
-      return core::doom(s.error());
-    }
-    levels_.pop_back();
-    undo_marks_.pop_back();
-    return {};
+    status s = core::commit_level_by([this] { return merge_set(); }, [this] { abort_level(); });
+    if (s) undo_marks_.pop_back();
+    return s;
   }
   void abort_level() noexcept {
     NVM_ASSERT(levels_.size() > 1);
@@ -145,12 +139,6 @@ class transaction : public transaction_core<M, log::lanes<M>> {
     undo_marks_.pop_back();
     forget_level();
     log_failed_ = log_failed_ && failed_;
-  }
-  // The same, and its hooks, for the caller to run now.
-  void abort_level(std::vector<hook>& hooks) noexcept {
-    const std::size_t first = hooks_of_level();
-    abort_level();
-    take_hooks_from(first, hooks);
   }
 
   // Ends the outermost level; the LSN to wait for (0: durable).  On failure everything was rolled back.  The hooks stay
@@ -199,7 +187,7 @@ class transaction : public transaction_core<M, log::lanes<M>> {
     return commit();
   }
 
-  void abort() noexcept {
+  [[gnu::noinline]] void abort() noexcept {
     while (levels_.size() > 1) abort_level();
     put_back(0);
     if constexpr (!M::atomic_batches) {
@@ -223,7 +211,6 @@ class transaction : public transaction_core<M, log::lanes<M>> {
   using core::failed_;
   using core::forget_all;
   using core::forget_level;
-  using core::hooks_of_level;
   using core::lane_;
   using core::lanes_;
   using core::levels_;
@@ -233,7 +220,6 @@ class transaction : public transaction_core<M, log::lanes<M>> {
   using core::refuse;
   using core::reset_core;
   using core::space_;
-  using core::take_hooks_from;
 
   static constexpr std::uint64_t piece_max = layout::undo_range_bytes_max;
 
@@ -359,7 +345,7 @@ class transaction : public transaction_core<M, log::lanes<M>> {
     return fail(errc::no_memory, "no volatile memory for the list of old bytes");
   }
 
-  result<log::segment> more_log(std::uint64_t bytes) noexcept {
+  [[gnu::noinline]] result<log::segment> more_log(std::uint64_t bytes) noexcept {
     auto run = space_.reserve_log_run(bytes);
     if (!run) return run.error();
     return log::segment{run->offset, run->bytes};

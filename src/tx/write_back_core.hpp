@@ -68,11 +68,9 @@ class write_back_core : public transaction_core<M, S> {
   }
 
   [[nodiscard]] status commit_level() noexcept {
-    NVM_ASSERT(levels_.size() > 1);
-    if (failed_) return core::refuse_level([this] { abort_level(); });
-    levels_.pop_back();
-    assigned_marks_.pop_back();
-    return {};
+    status s = core::commit_level_by([] { return status{}; }, [this] { abort_level(); });
+    if (s) assigned_marks_.pop_back();
+    return s;
   }
   void abort_level() noexcept {
     NVM_ASSERT(levels_.size() > 1);
@@ -80,11 +78,6 @@ class write_back_core : public transaction_core<M, S> {
     assigned_marks_.pop_back();
     core::forget_level();
     took_back_ = true;
-  }
-  void abort_level(std::vector<hook>& hooks) noexcept {
-    const std::size_t first = core::hooks_of_level();
-    abort_level();
-    core::take_hooks_from(first, hooks);
   }
 
  protected:

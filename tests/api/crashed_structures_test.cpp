@@ -256,11 +256,13 @@ TEST(crashed_pool, of_threads_that_were_killed_at_work_passes_the_check) {
       scratch place{false};
       const std::string path = place.path("pool");
       for (int kill_number = 0; kill_number < 6; ++kill_number) {
+        int made[2];
+        ASSERT_EQ(::pipe(made), 0);
         const pid_t child = fork();
         if (child == 0) {
           NVM_POOL* pool = kill_number == 0 ? pool_for_structures(path) : nvm_pool_open(path.c_str());
           nvm_lf* const it = pool == nullptr ? nullptr : structure_of(pool, "it", kind, of_bytes);
-          if (it == nullptr) _exit(1);
+          if (it == nullptr || ::write(made[1], "!", 1) != 1) _exit(1);
           std::vector<std::thread> all;
           for (unsigned t = 0; t < threads; ++t) {
             all.emplace_back([=] {
@@ -278,10 +280,17 @@ TEST(crashed_pool, of_threads_that_were_killed_at_work_passes_the_check) {
           }
           for (auto& t : all) t.join();
         }
+        // The first one is killed when there is a pool, however long that takes.
+        ::close(made[1]);
+        char said = 0;
+        if (kill_number == 0) {
+          EXPECT_EQ(::read(made[0], &said, 1), 1);
+        }
         std::this_thread::sleep_for(std::chrono::microseconds{30'000 + random() % 60'000});
         ASSERT_EQ(kill(child, SIGKILL), 0);
         int how = 0;
         ASSERT_EQ(waitpid(child, &how, 0), child);
+        ::close(made[0]);
         ASSERT_TRUE(WIFSIGNALED(how)) << WEXITSTATUS(how);
         std::string first;
         const auto tell = [](std::uint64_t, const char* what, void* to) {

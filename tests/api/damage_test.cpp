@@ -10,12 +10,13 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <random>
 #include <thread>
 #include <vector>
 
+#include "../file_bytes.hpp"
 #include "../fuzz/log_heap_image.hpp"
+#include "../sanitized.hpp"
 #include "care/repair.hpp"
 #include "log/log.hpp"
 #include "object/object.hpp"
@@ -47,11 +48,6 @@ void use(const char* path) {
     (void)nvm_tx_commit(pool);
   }
   (void)nvm_pool_close(pool);
-}
-
-std::vector<char> read_file(const std::string& path) {
-  std::ifstream in{path, std::ios::binary};
-  return {std::istreambuf_iterator<char>{in}, {}};
 }
 
 struct used {
@@ -151,7 +147,7 @@ TEST_P(damage, of_any_one_word_causes_no_fault_and_no_hang) {
   const std::vector<char> good = read_file(original);
   ASSERT_GT(good.size(), std::size_t{1} << 20);
   const char* asked = std::getenv("NVM_DAMAGE_CHANGES");
-  const int changes = asked != nullptr ? std::atoi(asked) : GetParam().changes;
+  const int changes = asked != nullptr ? std::atoi(asked) : rounds_of_build(GetParam().changes);
   word_changes source{good};
   const std::string victim = place.path("victim");
   constexpr int at_once = 25;

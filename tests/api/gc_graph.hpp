@@ -95,13 +95,13 @@ class gc_graph {
   // The numbers that the root and `held` lead to.
   [[nodiscard]] std::set<std::uint64_t> reachable(const std::set<std::uint64_t>& held = {}) const {
     std::set<std::uint64_t> seen;
-    std::vector<std::uint64_t> todo{held.begin(), held.end()};
-    if (root_ != 0) todo.push_back(root_);
-    while (!todo.empty()) {
-      const std::uint64_t n = todo.back();
-      todo.pop_back();
+    std::vector<std::uint64_t> pending{held.begin(), held.end()};
+    if (root_ != 0) pending.push_back(root_);
+    while (!pending.empty()) {
+      const std::uint64_t n = pending.back();
+      pending.pop_back();
       if (!seen.insert(n).second) continue;
-      for (const auto& [which, to] : nodes_.at(n).links) todo.push_back(to);
+      for (const auto& [which, to] : nodes_.at(n).links) pending.push_back(to);
     }
     return seen;
   }

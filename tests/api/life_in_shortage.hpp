@@ -30,17 +30,21 @@ class life_in_shortage {
   life_in_shortage(const life_in_shortage&) = delete;
   life_in_shortage& operator=(const life_in_shortage&) = delete;
 
-  // With the shortage at each allocation in turn (fault_stride), of which there are more than `least`.
+  // With the shortage at each allocation in turn, of which there are more than `least`.  Where it lasts, at a quarter:
+  // the first one fails as it does alone.  Which ones, also of those of fault_stride, goes by the day.
   void run_all(bool lasting, long least) {
-    long first = 1;
+    const long stride = lasting && fault_stride == 1 ? lasting_share : fault_stride;
+    long first = 1 + (day_of_run() + (lasting ? stride / 2 : 0)) % stride;
     while (run(first, lasting)) {
       ASSERT_FALSE(testing::Test::HasFailure()) << "allocation " << first;
-      first += fault_stride;
+      first += stride;
     }
     EXPECT_GT(first, least);
   }
 
  protected:
+  static constexpr long lasting_share = 4;
+
   virtual void before() {}  // memory is there
   virtual void live() = 0;
   virtual void look_again() {}  // memory is there again

@@ -37,6 +37,7 @@ struct subject {
   nvm_engine engine = NVM_ENGINE_UNDO;
   bool ssd = false;
   bool killed = false;
+  std::uint64_t many = keys;
   [[nodiscard]] bool of_bytes() const { return (flags & NVM_LF_BYTES) != 0; }
   [[nodiscard]] bool is_volatile() const { return (flags & NVM_LF_VOLATILE_LINKS) != 0; }
 };
@@ -76,23 +77,23 @@ inline nvm_lf* open(NVM_POOL* pool, const subject& s, bool makes, const char* of
   return nvm_lf_open(pool, of, &o);
 }
 
-// Keys 0 to `keys` - 1; of those after, all were removed, and every fifth was replaced.
+// Keys 0 to `many` - 1; of those after, all were removed, and every fifth was replaced.
 inline bool fill(NVM_POOL* pool, const subject& s) {
   nvm_lf* lf = open(pool, s, true);
   if (lf == nullptr) return false;
-  for (std::uint64_t k = 0; k < keys + 20; ++k) {
+  for (std::uint64_t k = 0; k < s.many + 20; ++k) {
     const bool comes_twice = k % 5 == 0;
     if (comes_twice && !put(lf, s, key_of(s, k), value_of(s, k + 1), 0)) return false;
     if (!put(lf, s, key_of(s, k), value_of(s, k), k)) return false;
   }
-  for (std::uint64_t k = keys; k < keys + 20; ++k) {
+  for (std::uint64_t k = s.many; k < s.many + 20; ++k) {
     if (take(lf, s, key_of(s, k)) != 1) return false;
   }
   return true;
 }
 inline entries stored(const subject& s) {
   entries all;
-  for (std::uint64_t k = 0; k < keys; ++k) all[key_of(s, k)] = {value_of(s, k), s.of_bytes() ? k : 0};
+  for (std::uint64_t k = 0; k < s.many; ++k) all[key_of(s, k)] = {value_of(s, k), s.of_bytes() ? k : 0};
   return all;
 }
 inline nvm_pool_options options_of(const subject& s) {
@@ -167,6 +168,20 @@ class pools {
     return 0;
   }
 
+  // What the check finds in what is there now.
+  [[nodiscard]] std::int64_t faults() const {
+    const std::string damaged = place_.path("damaged");
+    write_file(damaged, bytes);
+    EXPECT_EQ(::chmod(damaged.c_str(), 0600), 0);
+    return nvm_pool_check(damaged.c_str(), nullptr, nullptr, nullptr);
+  }
+  // What is there now, open.
+  [[nodiscard]] NVM_POOL* open_damaged() const {
+    const std::string damaged = place_.path("damaged");
+    write_file(damaged, bytes);
+    EXPECT_EQ(::chmod(damaged.c_str(), 0600), 0);
+    return nvm_pool_open(damaged.c_str());
+  }
   // Repairs what is there now; what the result holds, after it was found sound, worked with and found sound.
   entries mend(const char* of = name) {
     const std::string damaged = place_.path("damaged");
@@ -256,7 +271,7 @@ class pools {
         EXPECT_EQ(word, word_of(value.first));
       }
     }
-    for (std::uint64_t k = 2 * keys; k < 3 * keys; ++k)
+    for (std::uint64_t k = 2 * s_.many; k < 2 * s_.many + keys; ++k)
       EXPECT_TRUE(tests::put(lf, s_, key_of(s_, k), value_of(s_, k), k));
     for (std::uint64_t k = 0; k < keys; k += 2) {
       const std::string key = key_of(s_, k);

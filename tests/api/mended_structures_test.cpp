@@ -241,9 +241,11 @@ TEST_P(mended, lose_nothing_with_a_word_of_the_directory) {
                                  p.entry() + offsetof(lf::entry, parameters),
                                  p.entry() + offsetof(lf::entry, flags)};
   for (const std::uint64_t at : words) {
-    for (const std::uint64_t noise : {std::uint64_t{0x5DEE'CE66'D123'4567}, ~std::uint64_t{0}}) {
+    for (const std::uint64_t noise : {std::uint64_t{0x5DEE'CE66'D123'4567}, ~std::uint64_t{0}, std::uint64_t{0}}) {
       p.restore();
+      if (p.word(at) == noise) continue;
       p.put(at, noise);
+      EXPECT_GT(p.faults(), 0) << at - p.directory();
       EXPECT_EQ(p.mend(), stored(s)) << at - p.directory();
       EXPECT_EQ(p.notes(mending::lost), "") << at - p.directory();
       EXPECT_TRUE(p.tells(mending::mended, "directory of lock-free structures: ")) << p.notes(mending::mended);
@@ -384,6 +386,31 @@ TEST_P(mended_volatile, keep_an_entry_that_fails_its_own_checksum) {
   EXPECT_TRUE(p.tells(mending::kept, "entry \"key-1287\": an entry fails its checksum")) << p.notes(mending::kept);
 }
 
+TEST_P(mended_volatile, miss_an_entry_of_which_nothing_is_left) {
+  const subject& s = GetParam();
+  if (s.killed) GTEST_SKIP() << "nobody has counted them";
+  pools p{s};
+  // Its value was never another key's.
+  std::memset(&p.bytes[p.head_of(42) + 8], 0, s.of_bytes() ? 32 : 24);
+  EXPECT_GT(p.faults(), 0);
+  entries expected = stored(s);
+  const std::string count = std::to_string(expected.size());
+  expected.erase(key_of(s, 42));
+  NVM_POOL* const pool = p.open_damaged();
+  ASSERT_NE(pool, nullptr) << nvm_errormsg();
+  // Whoever opens it is told, each time.
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(open(pool, s, false, "structure"), nullptr);
+    EXPECT_EQ(nvm_errno(), NVM_E_CORRUPT);
+    EXPECT_NE(std::string{nvm_errormsg()}.find("entries are there, and " + count + " were when the pool was closed"),
+              std::string::npos)
+        << nvm_errormsg();
+  }
+  EXPECT_EQ(nvm_pool_close(pool), 0);
+  EXPECT_EQ(p.mend(), expected);
+  EXPECT_TRUE(p.tells(mending::lost, "1 entries whose keys cannot be read")) << p.notes(mending::lost);
+}
+
 TEST_P(mended_volatile, lose_nothing_with_pages_that_the_page_map_calls_free) {
   const subject& s = GetParam();
   pools p{s};
@@ -398,10 +425,13 @@ TEST_P(mended_volatile, lose_nothing_with_a_word_of_the_directory) {
   const subject& s = GetParam();
   pools p{s};
   for (const std::uint64_t at : {std::uint64_t{0}, offsetof(lf::entry, root), offsetof(lf::entry, flags)}) {
-    p.restore();
-    p.put(p.entry() + at, at == 0 ? p.word(p.entry()) ^ 4 : 0x5DEE'CE66'D123'4567);
-    EXPECT_EQ(p.mend(), stored(s)) << at;
-    EXPECT_EQ(p.notes(mending::lost), "");
+    for (const std::uint64_t noise : {std::uint64_t{0x5DEE'CE66'D123'4567}, std::uint64_t{0}}) {
+      p.restore();
+      p.put(p.entry() + at, noise);
+      EXPECT_GT(p.faults(), 0) << at;
+      EXPECT_EQ(p.mend(), stored(s)) << at;
+      EXPECT_EQ(p.notes(mending::lost), "");
+    }
   }
 }
 

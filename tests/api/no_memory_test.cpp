@@ -206,7 +206,8 @@ class life final : public life_in_shortage {
     }
     if (last_ == 0) return;
     const auto* large = static_cast<const char*>(t->object[1]);
-    for (std::size_t i = sizeof(long); i < large_bytes; ++i) ASSERT_EQ(large[i], 0) << i;
+    static constexpr char zeros[large_bytes] = {};
+    ASSERT_EQ(std::memcmp(large + sizeof(long), zeros, large_bytes - sizeof(long)), 0);
   }
 
   bool ssd_;
@@ -217,7 +218,7 @@ class life final : public life_in_shortage {
 class checked_life final : public life_in_shortage {
   void before() override {
     nvm_pool_options o{};
-    o.size = o.capacity = 8 << 20;
+    o.size = o.capacity = 2 << 20;
     o.medium = NVM_MEDIUM_SHM;
     o.engine = NVM_ENGINE_LOG;
     NVM_POOL* pool = nvm_pool_create_with(path().c_str(), &o);

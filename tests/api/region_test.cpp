@@ -257,7 +257,7 @@ TEST_P(region_face, changes_several_regions_together) {
   EXPECT_EQ(get(4), std::string("four\0\0\0\0\0\0", 10));
   g = nvm_region_group_begin(set, rids, 2);
   ASSERT_NE(g, nullptr);
-  ASSERT_EQ(nvm_region_write(set, 1, 0, "xxx", 3), 0);
+  ASSERT_EQ(nvm_region_write(set, 1, 0, "odd", 3), 0);
   ASSERT_EQ(nvm_region_group_create(g, 9, 1), 0);
   ASSERT_EQ(nvm_region_group_abort(g), 0);
   EXPECT_EQ(get(1), "new");

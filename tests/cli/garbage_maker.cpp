@@ -3,17 +3,12 @@
 // The root is a node that leads to another.  A table leads to two nodes in one object, whose second leads to a node;
 // nothing leads to the table.  An object of a type that nobody describes is garbage, too; with a third argument it
 // hangs from the root.
-#include <nvm/nvm.h>
-
-#include <cstdio>
-#include <cstdlib>
-#include <string_view>
-
-#include "object/type_map_writer.hpp"
+#include "typed_pools.hpp"
 
 namespace {
 
 using namespace nvm;
+using namespace nvm::tests;
 using enum layout::field_kind;
 
 struct node {
@@ -28,17 +23,6 @@ struct table {
   std::uint64_t count;
   slot slots[4];
 };
-
-object::type_description::field field(const char* name, std::uint64_t offset, layout::field_kind kind,
-                                      std::uint64_t bytes, std::uint64_t count = 1, std::uint32_t target = 0) {
-  return {{offset, bytes, count, kind, target, 0, 0}, name};
-}
-
-void require(bool good) {
-  if (good) return;
-  std::fprintf(stderr, "%s\n", nvm_errormsg());
-  std::exit(1);
-}
 
 }  // namespace
 
@@ -55,18 +39,9 @@ int main(int count, char** arguments) {
        field("slots.first", 0, pointer, 8, 1, node_id), field("slots.weight", 8, unsigned_integer, 8)}};
   t.fields[1].place.inner = 2;
   types.add(t);
-  const auto map = types.finish();
-  require(nvm_register_types(map.data(), map.size() * 8) == 0);
+  register_types(types);
 
-  nvm_pool_options o{};
-  o.size = 1 << 20;
-  o.medium = std::string_view{arguments[2]} == "ssd" ? NVM_MEDIUM_SSD : NVM_MEDIUM_SHM;
-  if (std::string_view{arguments[2]} == "log") {
-    o.engine = NVM_ENGINE_LOG;
-    o.size = 4 << 20;
-  }
-  NVM_POOL* pool = nvm_pool_create_with(arguments[1], &o);
-  require(pool != nullptr && nvm_tx_begin(pool) == 0);
+  NVM_POOL* const pool = make_pool(arguments[1], arguments[2]);
   const auto make = [&](std::size_t n) { return static_cast<node*>(nvm_calloc(pool, node_id, n, sizeof(node))); };
   node* const root = make(1);
   node* const last = make(1);
@@ -78,6 +53,6 @@ int main(int count, char** arguments) {
   pair[1].next = last;
   lost->slots[2].first = pair;
   if (count > 3) root->next->next = odd;
-  require(nvm_pool_set_root(pool, root) == 0 && nvm_tx_commit(pool) == 0 && nvm_pool_close(pool) == 0);
+  finish_pool(pool, root);
   return 0;
 }

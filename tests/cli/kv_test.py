@@ -5,6 +5,7 @@ import base64
 import json
 import os
 import random
+import shutil
 import subprocess
 
 import cli_testing
@@ -113,6 +114,22 @@ class Kv(PoolTest):
             self.assertEqual((done.returncode, done.stdout), (NEGATIVE, kept.read_text()))
             self.assertIn('entry "k17"', done.stderr)
             self.assert_fails(("kv", "export", path, self.path("no.csv"), "--salvage", "--store", "none"), UNAVAILABLE, "NVM_E_NOT_FOUND")
+
+    def test_says_when_it_salvages_a_copy_of_a_pool_in_use(self):
+        path = self.pool()
+        self.feed(b"".join(b"k%02d,value %d\n" % (i, i) for i in range(50)), path)
+        copy = self.path("copy.nvm")
+        with self.held(path, "shm"):
+            shutil.copyfile(path, copy)
+        copy.chmod(0o600)
+        answer = self.answer("kv", "export", copy, self.path("kept.csv"), "--salvage", expect=NEGATIVE)
+        self.assertEqual((answer["is_copy"], answer["count"], len(answer["lost"])), (True, 50, 1))
+        self.assertIn("copy of a pool that was in use", answer["lost"][0]["problem"])
+        done = run("kv", "export", copy, self.path("kept.csv"), "--salvage")
+        self.assertEqual(done.returncode, NEGATIVE)
+        self.assertIn("warning: a copy of a pool that was in use", done.stderr)
+        answer = self.answer("kv", "export", path, self.path("whole.csv"), "--salvage")
+        self.assertEqual((answer["is_copy"], answer["lost"]), (False, []))
 
     def test_scans_a_range_in_order(self):
         path = self.pool()

@@ -336,10 +336,10 @@ class Bench(PoolTest):
 
     def test_is_slower_on_emulated_memory(self):
         folder = self.path("shm").parent
-        plain = self.answer("bench", folder, "--seconds", "0.02")["measurements"][0]
         slow = self.answer("bench", folder, "--seconds", "0.02", "--emulate", "lsnvmm")["measurements"][0]
-        self.assertGreater(slow["p50_ns"], plain["p50_ns"])
-        self.assertGreaterEqual(slow["p50_ns"], 1000)  # at least two fences of 500 ns
+        # 500 ns each; what they take without emulation depends on what else the machine does.
+        self.assertGreaterEqual(slow["fences_per_operation"], 2)
+        self.assertGreaterEqual(slow["p50_ns"], 1000)
 
     def test_refuses_what_the_medium_cannot_do(self):
         folder = self.path("ssd").parent

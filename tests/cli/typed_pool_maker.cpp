@@ -5,18 +5,14 @@
 // array after it, which is the root; a node with a name; two nodes in one object.  Without a third argument also flags
 // in bit-fields, a choice of a number or a node with a part that only a visitor knows, and a text; `untyped`: an object
 // of a type that nobody describes; `foreign`: a pointer that leads into no pool.
-#include <nvm/nvm.h>
-
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <string_view>
 
-#include "object/type_map_writer.hpp"
+#include "typed_pools.hpp"
 
 namespace {
 
 using namespace nvm;
+using namespace nvm::tests;
 using enum layout::field_kind;
 
 struct node {
@@ -53,17 +49,6 @@ struct table {
   } either;
   std::uint16_t more[];
 };
-
-object::type_description::field field(const char* name, std::uint64_t offset, layout::field_kind kind,
-                                      std::uint64_t bytes, std::uint64_t count = 1, std::uint32_t target = 0) {
-  return {{offset, bytes, count, kind, target, 0, 0}, name};
-}
-
-void require(bool good) {
-  if (good) return;
-  std::fprintf(stderr, "%s\n", nvm_errormsg());
-  std::exit(1);
-}
 
 void make_rarer_ones(NVM_POOL* pool, node* a) {
   auto* f = static_cast<flags*>(nvm_calloc(pool, layout::type_id_of("flags"), 1, sizeof(flags)));
@@ -110,18 +95,9 @@ int main(int count, char** arguments) {
   c.fields[5].place.inner = 1;
   types.add(c);
   types.add_alias("struct node", node_id);
-  const auto map = types.finish();
-  require(nvm_register_types(map.data(), map.size() * 8) == 0);
+  register_types(types);
 
-  nvm_pool_options o{};
-  o.size = 1 << 20;
-  o.medium = std::string_view{arguments[2]} == "ssd" ? NVM_MEDIUM_SSD : NVM_MEDIUM_SHM;
-  if (std::string_view{arguments[2]} == "log") {
-    o.engine = NVM_ENGINE_LOG;
-    o.size = 4 << 20;
-  }
-  NVM_POOL* pool = nvm_pool_create_with(arguments[1], &o);
-  require(pool != nullptr && nvm_tx_begin(pool) == 0);
+  NVM_POOL* const pool = make_pool(arguments[1], arguments[2]);
   auto* a = static_cast<node*>(nvm_calloc(pool, node_id, 1, sizeof(node)));
   auto* pair = static_cast<node*>(nvm_calloc(pool, layout::type_id_of("struct node"), 2, sizeof(node)));
   auto* r = static_cast<table*>(nvm_calloc(pool, layout::type_id_of("table"), 1, sizeof(table) + 2));
@@ -138,6 +114,6 @@ int main(int count, char** arguments) {
   r->either.u = 0x01020304;
   r->more[0] = 60000;
   r->more[1] = 2;
-  require(nvm_pool_set_root(pool, r) == 0 && nvm_tx_commit(pool) == 0 && nvm_pool_close(pool) == 0);
+  finish_pool(pool, r);
   return 0;
 }

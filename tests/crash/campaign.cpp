@@ -40,23 +40,19 @@ std::string name_of(const tally& t) {
   return of[static_cast<unsigned>(t.what)] + std::string{name_of(t.of)};
 }
 
-// The engines take turns; the mnemosyne baselines have the seventh and the eighth.
+// Kinds take turns: first each that has one, then those that have a second, and so on.
 kind_of_medium ground_of(const tally& t, std::uint64_t round) {
-  if (t.of == model::ssd) return t.what == part::barriers ? kind_of_medium::stm_image : kind_of_medium::image;
-  if (t.what == part::stores_announced) {
-    constexpr kind_of_medium all[] = {
-        kind_of_medium::direct, kind_of_medium::redo, kind_of_medium::direct,    kind_of_medium::redo_by_mark,
-        kind_of_medium::direct, kind_of_medium::redo, kind_of_medium::mnemosyne, kind_of_medium::mnemosyne_undo};
-    return all[round % std::size(all)];
+  std::vector<kind_of_medium> all;
+  const auto has_part = [&](const kind_of_medium& k) {
+    return is_image(k) == (t.of == model::ssd) && is_stm(k) == (t.what == part::barriers) &&
+           (t.what != part::key_value || k.part.key_values.any());
+  };
+  for (unsigned turn = 0; turn < (t.what == part::key_value ? 1 : 3); ++turn) {
+    for (const auto& kind : kinds_that([&](const auto& k) { return has_part(k) && k.part.turns > turn; })) {
+      all.push_back(kind);
+    }
   }
-  if (t.what == part::barriers) {
-    constexpr kind_of_medium all[] = {kind_of_medium::stm_direct,      kind_of_medium::stm_redo,
-                                      kind_of_medium::stm_direct_back, kind_of_medium::stm_redo_by_mark,
-                                      kind_of_medium::stm_mnemosyne,   kind_of_medium::stm_mnemosyne_undo};
-    return all[round % std::size(all)];
-  }
-  constexpr kind_of_medium all[] = {kind_of_medium::direct, kind_of_medium::redo, kind_of_medium::redo_by_mark};
-  return all[round % std::size(all)];
+  return all[round % all.size()];
 }
 
 lockfree_variant variant_of(const tally& t, std::uint64_t round) {

@@ -9,8 +9,8 @@
 #include <regex>
 #include <set>
 
+#include "edge_survivors.hpp"
 #include "scenarios.hpp"
-#include "source_places.hpp"
 
 namespace nvm::tests {
 namespace {
@@ -20,7 +20,6 @@ using explore::mutation;
 using explore::mutation_report;
 using explore::options;
 using explore::subject;
-using explore::waiver;
 
 // ---- scenarios that start from what a crash left -------------------------------------------------------------------
 
@@ -66,13 +65,7 @@ void add_crashed(std::vector<subject>& to, const char* scenario, scenario_steps 
 
 void close_at_once(player& p) { p.close(); }
 
-constexpr kind_of_medium kinds_with_lanes[] = {kind_of_medium::direct,
-                                               kind_of_medium::redo,
-                                               kind_of_medium::redo_by_mark,
-                                               kind_of_medium::mnemosyne,
-                                               kind_of_medium::mnemosyne_plain,
-                                               kind_of_medium::mnemosyne_undo,
-                                               kind_of_medium::mnemosyne_undo_plain};
+bool is_plain_on_memory(const kind_of_medium& k) { return !is_stm(k) && !is_image(k); }
 std::optional<layout::superblock> shape_of(const explore::machine& m) {
   const auto sb = pick_superblock(m.base(), m.size());
   return sb ? std::optional{*sb} : std::nullopt;
@@ -147,21 +140,20 @@ std::vector<subject> subjects_on(model m) {
   for (const scenario& s : all_scenarios()) {
     if (m == model::ssd ? s.on_ssd : s.on_direct) all.push_back(subject_of(s, medium_of(m)));
     if (m == model::ssd || !s.on_direct) continue;
-    all.push_back(subject_of(s, kind_of_medium::redo));
-    all.push_back(subject_of(s, kind_of_medium::redo_by_mark));
+    for (const auto& kind : kinds_that([](const auto& k) { return is_plain_on_memory(k) && is_redo(k); })) {
+      all.push_back(subject_of(s, kind));
+    }
   }
   if (m != model::ssd) {
     // Of each recovery; the others are as long, and show no more.
-    for (const auto kind :
-         {kind_of_medium::direct, kind_of_medium::redo, kind_of_medium::redo_by_mark, kind_of_medium::mnemosyne}) {
+    for (const auto& kind : kinds_that([](const auto& k) { return k.part.recovers_alone; })) {
       all.push_back(subject_of(named("committers are killed"), kind));
     }
     all.push_back(subject_of(named("who gives pages back is killed"), kind_of_medium::direct));
     // What these engines do is the same in every story: few are needed.
     for (const char* story : {"a slot is logged, freed and reused", "fresh memory is published", "a savepoint aborts",
                               "the log overflows", "a lane changes threads", "an abort is another thread's past"}) {
-      for (const auto kind : {kind_of_medium::mnemosyne, kind_of_medium::mnemosyne_plain,
-                              kind_of_medium::mnemosyne_undo, kind_of_medium::mnemosyne_undo_plain}) {
+      for (const auto& kind : kinds_that([](const auto& k) { return is_plain_on_memory(k) && is_mnemosyne(k); })) {
         all.push_back(subject_of(named(story), kind));
       }
     }
@@ -271,18 +263,11 @@ explore::two_crashes a_log_comes_without_its_beginning() {
 
 // ---- the score -----------------------------------------------------------------------------------------------------
 
-// Survivors, each with the reason why it may be one: a file and what its line says.
-struct survivor {
-  const char* file;
-  const char* text;
-  const char* reason;
-};
-const std::vector<survivor> survivors{
+const survivor_list survivors{
     {"media/image_media.cpp", "move_header(checkpoint_)",
      "a crash may always lose it: it saves the next process reading the ring, and nothing else "
      "(image_media.a_closed_log_is_opened_without_looking_at_the_ring)"},
 };
-std::vector<waiver> waivers();
 
 const mutation_report& score_of(model m) {
   static const auto make = [](model under) {
@@ -290,7 +275,8 @@ const mutation_report& score_of(model m) {
     std::vector<explore::two_crashes> pairs;
     if (under != model::ssd) pairs = {a_log_is_torn(), a_recovery_is_torn(), a_log_comes_without_its_beginning()};
     options o = options_for(under);
-    mutation_report r = mutation_score(subjects, o, waivers(), pairs);
+    mutation_report r = mutation_score(
+        subjects, o, waivers_of(survivors, places_in_sources({"media", "space", "tx"}, std::regex{"."}, true)), pairs);
     std::printf("%s\n", r.text().c_str());
     return r;
   };
@@ -336,7 +322,7 @@ struct killed_process {
 };
 std::vector<killed_process> killed_processes() {
   std::vector<killed_process> all;
-  for (const auto kind : kinds_with_lanes) {
+  for (const auto& kind : kinds_that(is_plain_on_memory)) {
     for (const scenario& s : killed_scenarios()) {
       if (is_redo(kind) || std::string_view{s.name} != "checkpoints are killed") all.push_back({s, kind});
     }
@@ -357,22 +343,9 @@ INSTANTIATE_TEST_SUITE_P(all, edges_of_what_a_killed_process_left_in_caches, tes
 
 // ---- nothing is forgotten -------------------------------------------------------------------------------------------
 
-std::vector<waiver> waivers() {
-  std::vector<waiver> all;
-  for (const auto& s : survivors) {
-    for (const auto& site : places_in_sources({"media", "space", "tx"}, std::regex{"."}, true)) {
-      const bool same = site.text.starts_with(s.file) && site.line.find(s.text) != std::string::npos;
-      if (same) all.push_back({site.text, s.reason});
-    }
-  }
-  return all;
-}
-
-std::set<std::string> places_met() {
-  std::set<std::string> met;
-  for (const model m : {model::torn8, model::ssd}) {
-    for (const auto& mutant : score_of(m).mutants) met.insert(mutant.change.place);
-  }
+std::set<std::string> all_places_met() {
+  std::set<std::string> met = places_met(score_of(model::torn8));
+  met.merge(places_met(score_of(model::ssd)));
   return met;
 }
 
@@ -385,13 +358,10 @@ const std::set<std::string> names_only{
 };
 
 TEST(edges, are_all_known_by_label) {
-  const auto met = places_met();
   const auto labels =
       places_in_sources({"log", "media", "pool", "space", "tx"}, std::regex{R"re(edge\{"([^"]+)"\})re"}, false);
   EXPECT_GT(labels.size(), 20U);
-  for (const auto& l : labels) {
-    EXPECT_TRUE(met.contains(l.text) || names_only.contains(l.text)) << l.text << " is met by no scenario";
-  }
+  expect_labels_met(all_places_met(), labels, [](const place_in_sources& p) { return names_only.contains(p.text); });
 }
 
 // Lines of the sources that the scenarios cannot lead to, or that are no place of their own.
@@ -408,12 +378,10 @@ bool out_of_reach(const std::string& line) {
 }
 
 void expect_all_met(const std::vector<place_in_sources>& sites) {
-  const auto met = places_met();
-  for (const auto& s : sites) {
-    if (s.text.starts_with("space/space_structures.hpp")) continue;  // lockfree_edges_test
-    const bool known = std::any_of(met.begin(), met.end(), [&](const std::string& p) { return p.ends_with(s.text); });
-    EXPECT_TRUE(known || out_of_reach(s.line)) << s.text << " is met by no scenario: " << s.line;
-  }
+  expect_sites_met(all_places_met(), sites, [](const place_in_sources& p) {
+    return p.text.starts_with("space/space_structures.hpp") ||  // lockfree_edges_test
+           out_of_reach(p.line);
+  });
 }
 
 TEST(edges, are_all_known_by_flush_site) {

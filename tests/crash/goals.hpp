@@ -19,8 +19,4 @@ inline constexpr std::uint64_t random_x86 = 3'000'000;
 inline constexpr std::uint64_t random_torn8 = 3'000'000;
 inline constexpr std::uint64_t random_ssd = 50'000;
 
-// States a second of processor time of the random workloads.
-inline constexpr double rate = 100'000;
-inline constexpr double rate_ssd = 25'000;
-
 }  // namespace nvm::tests::goals

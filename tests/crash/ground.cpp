@@ -59,6 +59,13 @@ class heap_ground : public ground {
     return {};
   }
   status set_root(unsigned lane, std::uint64_t payload) override { return tx::set_root(heap_, of(lane), payload); }
+  status assign(unsigned lane, std::span<const tx::assigned_word> words) override {
+    status done;
+    for (const tx::assigned_word& w : words) {
+      if (done) done = of(lane).assign(&w, 1);
+    }
+    return done;
+  }
   status publish_types(unsigned lane, const void* map, std::uint64_t bytes) override {
     return object::publish_types(heap_, geometry_of(superblock_), of(lane), map, bytes);
   }

@@ -6,10 +6,15 @@
 // ones.
 #pragma once
 
+#include <algorithm>
+#include <initializer_list>
+#include <iterator>
 #include <memory>
 #include <ostream>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "explore/explore.hpp"
 #include "media/media.hpp"
@@ -17,6 +22,38 @@
 #include "tx/tx.hpp"
 
 namespace nvm::tests {
+
+// A set of models of what a crash leaves.
+class models {
+ public:
+  constexpr models() = default;
+  constexpr models(std::initializer_list<explore::model> all) {
+    for (const explore::model m : all) bits_ |= bit(m);
+  }
+  [[nodiscard]] constexpr bool has(explore::model m) const noexcept { return (bits_ & bit(m)) != 0; }
+  [[nodiscard]] constexpr bool any() const noexcept { return bits_ != 0; }
+  constexpr bool operator==(const models&) const = default;
+
+ private:
+  static constexpr unsigned bit(explore::model m) noexcept { return 1U << static_cast<unsigned>(m); }
+  unsigned bits_ = 0;
+};
+inline constexpr explore::model each_model[] = {explore::model::x86, explore::model::torn8, explore::model::eadr,
+                                                explore::model::ssd};
+
+// Which explorations an engine on a medium has a part in; tests select by that, and list no kinds.
+struct part_in_tests {
+  models stories;                // every scenario that suits it (tx_crash_test, stm_crash_test)
+  models sequences = {};         // all short sequences, and long random ones (sequences_test)
+  models key_values = {};        // stories of key-value stores (kv_crash_test)
+  bool recovers_alone = false;   // has a recovery unlike others, so killed committers are tried on it (edges_test)
+  bool missed_by_label = false;  // of its engine the kind that shows each fence to be needed (stm_crash_test)
+  bool relocates = false;        // relocation_crash_test
+  bool schedules = false;        // stm_schedules_test
+  unsigned turns = 0;            // of each round of a campaign
+
+  constexpr bool operator==(const part_in_tests&) const = default;
+};
 
 // An engine on a medium: a row for each that is explored.
 struct kind_of_medium {
@@ -30,6 +67,7 @@ struct kind_of_medium {
   log::validation validation = log::validation::checksum;
   bool on_ssd = false;
   barriers with = barriers::none;
+  part_in_tests part{};
 
   constexpr bool operator==(const kind_of_medium&) const = default;
   friend std::ostream& operator<<(std::ostream& to, const kind_of_medium& kind) { return to << kind.name; }
@@ -39,32 +77,116 @@ struct kind_of_medium {
       stm_mnemosyne_undo;
 };
 
-[[nodiscard]] constexpr kind_of_medium with_barriers(kind_of_medium kind, std::string_view name,
-                                                     kind_of_medium::barriers with = kind_of_medium::barriers::own) {
-  kind.name = name;
-  kind.with = with;
-  return kind;
+namespace kind_rows {
+
+using kind = kind_of_medium;
+inline constexpr models on_memory{explore::model::x86, explore::model::torn8, explore::model::eadr};
+
+[[nodiscard]] constexpr kind with_barriers(kind k, std::string_view name, part_in_tests part,
+                                           kind::barriers with = kind::barriers::own) {
+  k.name = name;
+  k.with = with;
+  k.part = part;
+  return k;
 }
-inline constexpr kind_of_medium kind_of_medium::direct{"undo"};
-inline constexpr kind_of_medium kind_of_medium::image{"ssd", log_kind::lanes, log::validation::checksum, true};
-inline constexpr kind_of_medium kind_of_medium::redo{"redo", log_kind::rings};
-inline constexpr kind_of_medium kind_of_medium::redo_by_mark{"redo_by_mark", log_kind::rings,
-                                                             log::validation::commit_mark};
-inline constexpr kind_of_medium kind_of_medium::mnemosyne{"mnemosyne", log_kind::new_words};
-inline constexpr kind_of_medium kind_of_medium::mnemosyne_plain{"mnemosyne_plain", log_kind::new_words,
-                                                                log::validation::commit_mark};
-inline constexpr kind_of_medium kind_of_medium::mnemosyne_undo{"mnemosyne_undo", log_kind::old_words};
-inline constexpr kind_of_medium kind_of_medium::mnemosyne_undo_plain{"mnemosyne_undo_plain", log_kind::old_words,
-                                                                     log::validation::commit_mark};
-inline constexpr kind_of_medium kind_of_medium::stm_direct = with_barriers(direct, "stm_undo");
+
+}  // namespace kind_rows
+
+inline constexpr kind_of_medium kind_of_medium::direct{
+    .name = "undo",
+    .part = {.stories = kind_rows::on_memory,
+             .sequences = {explore::model::x86, explore::model::torn8},
+             .key_values = {explore::model::x86, explore::model::torn8},
+             .recovers_alone = true,
+             .relocates = true,
+             .turns = 3}};
+inline constexpr kind_of_medium kind_of_medium::image{.name = "ssd",
+                                                      .on_ssd = true,
+                                                      .part = {.stories = {explore::model::ssd},
+                                                               .sequences = {explore::model::ssd},
+                                                               .key_values = {explore::model::ssd},
+                                                               .relocates = true,
+                                                               .turns = 1}};
+inline constexpr kind_of_medium kind_of_medium::redo{
+    .name = "redo",
+    .log = log_kind::rings,
+    .part = {.stories = kind_rows::on_memory,
+             .sequences = {explore::model::x86},
+             .key_values = {explore::model::x86, explore::model::torn8},
+             .recovers_alone = true,
+             .relocates = true,
+             .turns = 2}};
+inline constexpr kind_of_medium kind_of_medium::redo_by_mark{.name = "redo_by_mark",
+                                                             .log = log_kind::rings,
+                                                             .validation = log::validation::commit_mark,
+                                                             .part = {.stories = kind_rows::on_memory,
+                                                                      .sequences = {explore::model::torn8},
+                                                                      .key_values = {explore::model::torn8},
+                                                                      .recovers_alone = true,
+                                                                      .relocates = true,
+                                                                      .turns = 1}};
+inline constexpr kind_of_medium kind_of_medium::mnemosyne{.name = "mnemosyne",
+                                                          .log = log_kind::new_words,
+                                                          .part = {.stories = kind_rows::on_memory,
+                                                                   .sequences = {explore::model::torn8},
+                                                                   .recovers_alone = true,
+                                                                   .relocates = true,
+                                                                   .turns = 1}};
+inline constexpr kind_of_medium kind_of_medium::mnemosyne_plain{
+    .name = "mnemosyne_plain",
+    .log = log_kind::new_words,
+    .validation = log::validation::commit_mark,
+    .part = {.stories = kind_rows::on_memory, .sequences = {explore::model::x86}}};
+inline constexpr kind_of_medium kind_of_medium::mnemosyne_undo{
+    .name = "mnemosyne_undo",
+    .log = log_kind::old_words,
+    .part = {.stories = kind_rows::on_memory, .sequences = {explore::model::x86}, .relocates = true, .turns = 1}};
+inline constexpr kind_of_medium kind_of_medium::mnemosyne_undo_plain{
+    .name = "mnemosyne_undo_plain",
+    .log = log_kind::old_words,
+    .validation = log::validation::commit_mark,
+    .part = {.stories = kind_rows::on_memory, .sequences = {explore::model::torn8}}};
+
+// What the engines below do under each model is tried without barriers, so that one model is enough for most;
+// ./dev explore tries all models with barriers, too.
+inline constexpr kind_of_medium kind_of_medium::stm_direct = kind_rows::with_barriers(
+    direct, "stm_undo", {.stories = kind_rows::on_memory, .missed_by_label = true, .schedules = true, .turns = 1});
 inline constexpr kind_of_medium kind_of_medium::stm_direct_back =
-    with_barriers(direct, "stm_undo_write_back", barriers::write_back);
-inline constexpr kind_of_medium kind_of_medium::stm_image = with_barriers(image, "stm_ssd");
-inline constexpr kind_of_medium kind_of_medium::stm_redo = with_barriers(redo, "stm_redo");
-inline constexpr kind_of_medium kind_of_medium::stm_redo_by_mark = with_barriers(redo_by_mark, "stm_redo_by_mark");
-inline constexpr kind_of_medium kind_of_medium::stm_mnemosyne = with_barriers(mnemosyne, "stm_mnemosyne");
-inline constexpr kind_of_medium kind_of_medium::stm_mnemosyne_undo =
-    with_barriers(mnemosyne_undo, "stm_mnemosyne_undo");
+    kind_rows::with_barriers(direct, "stm_undo_write_back",
+                             {.stories = {explore::model::torn8}, .schedules = true, .turns = 1}, barriers::write_back);
+inline constexpr kind_of_medium kind_of_medium::stm_image =
+    kind_rows::with_barriers(image, "stm_ssd", {.stories = {explore::model::ssd}, .missed_by_label = true, .turns = 1});
+inline constexpr kind_of_medium kind_of_medium::stm_redo = kind_rows::with_barriers(
+    redo, "stm_redo", {.stories = kind_rows::on_memory, .missed_by_label = true, .schedules = true, .turns = 1});
+inline constexpr kind_of_medium kind_of_medium::stm_redo_by_mark =
+    kind_rows::with_barriers(redo_by_mark, "stm_redo_by_mark", {.stories = {explore::model::torn8}, .turns = 1});
+inline constexpr kind_of_medium kind_of_medium::stm_mnemosyne = kind_rows::with_barriers(
+    mnemosyne, "stm_mnemosyne", {.stories = {explore::model::torn8}, .missed_by_label = true, .turns = 1});
+inline constexpr kind_of_medium kind_of_medium::stm_mnemosyne_undo = kind_rows::with_barriers(
+    mnemosyne_undo, "stm_mnemosyne_undo", {.stories = {explore::model::torn8}, .missed_by_label = true, .turns = 1});
+
+inline constexpr kind_of_medium all_kinds[] = {kind_of_medium::direct,
+                                               kind_of_medium::image,
+                                               kind_of_medium::redo,
+                                               kind_of_medium::redo_by_mark,
+                                               kind_of_medium::mnemosyne,
+                                               kind_of_medium::mnemosyne_plain,
+                                               kind_of_medium::mnemosyne_undo,
+                                               kind_of_medium::mnemosyne_undo_plain,
+                                               kind_of_medium::stm_direct,
+                                               kind_of_medium::stm_direct_back,
+                                               kind_of_medium::stm_image,
+                                               kind_of_medium::stm_redo,
+                                               kind_of_medium::stm_redo_by_mark,
+                                               kind_of_medium::stm_mnemosyne,
+                                               kind_of_medium::stm_mnemosyne_undo};
+// Those that are as wanted, in this order.
+template <class Wanted>
+[[nodiscard]] std::vector<kind_of_medium> kinds_that(Wanted&& are_wanted) {
+  std::vector<kind_of_medium> found;
+  std::copy_if(std::begin(all_kinds), std::end(all_kinds), std::back_inserter(found), are_wanted);
+  return found;
+}
 
 [[nodiscard]] constexpr bool is_stm(const kind_of_medium& kind) noexcept {
   return kind.with != kind_of_medium::barriers::none;
@@ -115,6 +237,10 @@ class ground {
   // Barrier transactions: from here on no conflict makes this one begin again.
   virtual status run_alone(unsigned /*lane*/) { return {}; }
   virtual status set_root(unsigned lane, std::uint64_t payload) = 0;
+  // Whole words of the pool, as the library itself stores them.
+  virtual status assign(unsigned /*lane*/, std::span<const tx::assigned_word> /*words*/) {
+    return fail(errc::invalid, "not of this kind");
+  }
   virtual status publish_types(unsigned lane, const void* map, std::uint64_t bytes) = 0;
   virtual status commit_level(unsigned lane) = 0;
   virtual void abort_level(unsigned lane) = 0;

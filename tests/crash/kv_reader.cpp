@@ -1,7 +1,9 @@
 #include "kv_reader.hpp"
 
+#include <bit>
 #include <cstring>
-#include <set>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "space/space.hpp"
@@ -11,9 +13,32 @@ namespace {
 
 using layout::kv_index;
 
+// Set of places of objects: a bit for each there may be.
+class places_in_data {
+ public:
+  explicit places_in_data(const geometry& g) : bits_(g.size_bytes() / bytes_of_bit / 64 + 1) {}
+  // False: it is there already.
+  bool insert(std::uint64_t place) {
+    std::uint64_t& word = bits_[place / bytes_of_bit / 64];
+    const std::uint64_t bit = std::uint64_t{1} << place / bytes_of_bit % 64;
+    return (std::exchange(word, word | bit) & bit) == 0;
+  }
+  [[nodiscard]] std::optional<std::uint64_t> first_not_in(const places_in_data& others) const {
+    for (std::size_t i = 0; i < bits_.size(); ++i) {
+      const std::uint64_t alone = bits_[i] & ~others.bits_[i];
+      if (alone != 0) return (i * 64 + static_cast<unsigned>(std::countr_zero(alone))) * bytes_of_bit;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  static constexpr std::uint64_t bytes_of_bit = 16;  // what all places are multiples of
+  std::vector<std::uint64_t> bits_;
+};
+
 class reader {
  public:
-  reader(const std::byte* base, const geometry& g, kv_contents& out) : base_{base}, shape_{g}, out_{out} {}
+  reader(const std::byte* base, const geometry& g, kv_contents& out) : base_{base}, shape_{g}, out_{out}, met_{g} {}
 
   void read_directory() {
     const auto place = read_anchor_word(base_, shape_, anchor_word::stores);
@@ -33,19 +58,15 @@ class reader {
   }
 
   void look_for_leaks() {
-    std::set<std::uint64_t> objects;
+    places_in_data objects{shape_};
     const status walked =
         for_each_object(base_, shape_, [&](std::uint64_t offset, std::uint64_t, layout::object_layout l) {
           if (l == layout::object_layout::typed) objects.insert(offset + sizeof(layout::object_header));
           return true;
         });
     if (!walked) return wrong(last_message());
-    for (const std::uint64_t o : objects) {
-      if (!met_.contains(o)) return wrong("leaked: the object at " + std::to_string(o));
-    }
-    for (const std::uint64_t o : met_) {
-      if (!objects.contains(o)) return wrong("named, and no object: " + std::to_string(o));
-    }
+    if (const auto o = objects.first_not_in(met_)) return wrong("leaked: the object at " + std::to_string(*o));
+    if (const auto o = met_.first_not_in(objects)) return wrong("named, and no object: " + std::to_string(*o));
   }
 
  private:
@@ -60,7 +81,7 @@ class reader {
   template <class T>
   bool take(std::uint64_t place, T& into, std::uint64_t bytes = sizeof(T)) {
     if (bad(place % 16 != 0 || !shape_.in_data(place, bytes), "a place that is none", place)) return false;
-    if (bad(!met_.insert(place).second, "an object with two names", place)) return false;
+    if (bad(!met_.insert(place), "an object with two names", place)) return false;
     std::memcpy(static_cast<void*>(&into), base_ + place, sizeof into);
     return true;
   }
@@ -278,7 +299,7 @@ class reader {
   const std::byte* base_;
   const geometry& shape_;
   kv_contents& out_;
-  std::set<std::uint64_t> met_;
+  places_in_data met_;
   bool with_sums_ = false;  // of the store that is being read
   std::uint64_t seed_ = 0;
   std::uint64_t keys_ = 0, values_ = 0;

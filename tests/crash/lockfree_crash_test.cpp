@@ -4,41 +4,21 @@
 
 #include <cstdio>
 
+#include "../random_seed.hpp"
 #include "lockfree_random.hpp"
 #include "lockfree_stories.hpp"
-#include "random_seed.hpp"
 #include "scenarios.hpp"
+#include "story_cases.hpp"
 
 namespace nvm::tests {
 namespace {
 
 using explore::explore;
-using explore::model;
 using explore::report;
 
-struct on_model {
-  lockfree_story of;
-  lockfree_variant with;
-  model under;
-};
-std::string name_of_case(const testing::TestParamInfo<on_model>& i) {
-  return identifier(i.param.of.name) + "_" + name_of(i.param.under) + "_" + i.param.with.name;
-}
-std::vector<on_model> cases() {
-  std::vector<on_model> all;
-  for (const lockfree_story& s : lockfree_stories()) {
-    for (const lockfree_variant& v : lockfree_variants()) {
-      if (v.image) {
-        if (s.on_ssd) all.push_back({s, v, model::ssd});
-        continue;
-      }
-      for (const model m : {model::x86, model::torn8, model::eadr}) all.push_back({s, v, m});
-    }
-  }
-  return all;
-}
+using lockfree_case = on_model<lockfree_story, lockfree_variant>;
 
-class lockfree_crash : public testing::TestWithParam<on_model> {};
+class lockfree_crash : public testing::TestWithParam<lockfree_case> {};
 
 TEST_P(lockfree_crash, loses_nothing_and_leaks_nothing) {
   const auto& [of, with, under] = GetParam();
@@ -46,9 +26,10 @@ TEST_P(lockfree_crash, loses_nothing_and_leaks_nothing) {
   EXPECT_TRUE(r.clean()) << r.text();
   std::printf("%s\n", r.text().c_str());
 }
-INSTANTIATE_TEST_SUITE_P(stories, lockfree_crash, testing::ValuesIn(cases()), name_of_case);
+INSTANTIATE_TEST_SUITE_P(stories, lockfree_crash, testing::ValuesIn(cases_of(lockfree_stories(), lockfree_variants())),
+                         name_of_case{});
 
-class lockfree_random_crash : public testing::TestWithParam<on_model> {};
+class lockfree_random_crash : public testing::TestWithParam<lockfree_case> {};
 
 TEST_P(lockfree_random_crash, loses_nothing_and_leaks_nothing) {
   const auto& [of, with, under] = GetParam();
@@ -60,18 +41,11 @@ TEST_P(lockfree_random_crash, loses_nothing_and_leaks_nothing) {
   EXPECT_TRUE(r.clean()) << r.text();
   std::printf("%s\n", r.text().c_str());
 }
-std::vector<on_model> random_cases() {
-  std::vector<on_model> all;
-  for (const lockfree_variant& v : lockfree_variants()) {
-    if (v.image) {
-      all.push_back({{"random", nullptr}, v, model::ssd});
-      continue;
-    }
-    for (const model m : {model::x86, model::torn8, model::eadr}) all.push_back({{"random", nullptr}, v, m});
-  }
-  return all;
+std::vector<lockfree_case> random_cases() {
+  return cases_of(std::vector<lockfree_story>{{.name = "random", .steps = nullptr, .on_ssd = true}},
+                  lockfree_variants());
 }
-INSTANTIATE_TEST_SUITE_P(calls, lockfree_random_crash, testing::ValuesIn(random_cases()), name_of_case);
+INSTANTIATE_TEST_SUITE_P(calls, lockfree_random_crash, testing::ValuesIn(random_cases()), name_of_case{});
 
 }  // namespace
 }  // namespace nvm::tests

@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <set>
 
+#include "edge_survivors.hpp"
 #include "lockfree_stories.hpp"
-#include "source_places.hpp"
 
 namespace nvm::tests {
 namespace {
@@ -16,18 +16,11 @@ using explore::model;
 using explore::mutation_report;
 using explore::options;
 using explore::subject;
-using explore::waiver;
 
-// Survivors, each with the reason why it may be one: a label, or a file and what its line says.
-struct survivor {
-  const char* place;
-  const char* text;  // nullptr: `place` is a label
-  const char* reason;
-};
 constexpr const char* of_a_killed_process =
     "of what a process leaves in caches that is killed in the middle of an operation: stories end processes between "
     "operations, when this is durable";
-const std::vector<survivor> survivors{
+const survivor_list survivors{
     {"lockfree/E8", nullptr,
      "what the page held before costs recovery a look, unless it was made up to look like links"},
     {"lockfree/active_areas.hpp", "flush(base_ + *table, bytes)", "see lockfree/E8"},
@@ -62,7 +55,7 @@ bool is_told_elsewhere(const place_in_sources& p) {
   const bool is_a_twin =
       std::filesystem::exists(std::string{HOLDFAST_SOURCES} + "/lockfree/logged" + file.substr(file.find('/')));
   if (labels.contains(p.text) || is_a_twin || file == "lockfree/sealed_memory.hpp" || file == "lockfree/rebuilt.hpp" ||
-      p.text.starts_with("records/")) {
+      file == "lockfree/tally.hpp" || p.text.starts_with("records/")) {
     return true;
   }
   return std::any_of(std::begin(lines), std::end(lines),
@@ -77,19 +70,6 @@ std::vector<place_in_sources> ours(const std::regex& what, bool by_line) {
   });
   return all;
 }
-std::vector<waiver> waivers() {
-  std::vector<waiver> all;
-  for (const survivor& s : survivors) {
-    if (s.text == nullptr) all.push_back({s.place, s.reason});
-    for (const auto& site : ours(std::regex{"."}, true)) {
-      const bool same =
-          s.text != nullptr && site.text.starts_with(s.place) && site.line.find(s.text) != std::string::npos;
-      if (same) all.push_back({site.text, s.reason});
-    }
-  }
-  return all;
-}
-
 bool is_own(const std::string& place) {
   return place.find("lockfree/") != std::string::npos || place.find("space_structures.hpp") != std::string::npos ||
          place == "space/E5" || place == "space/E6";
@@ -107,7 +87,7 @@ const mutation_report& score() {
     o.nested_every = 256;
     o.idempotence_every = 0;
     o.after_every = 64;
-    const auto w = waivers();
+    const auto w = waivers_of(survivors, ours(std::regex{"."}, true));
     mutation_report made = mutation_score(subjects, o, w, {}, is_own);
     std::printf("%s\n", made.text().c_str());
     return made;
@@ -116,13 +96,7 @@ const mutation_report& score() {
 }
 
 TEST(lockfree_edges, are_all_necessary) {
-  EXPECT_TRUE(score().clean());
-  for (const auto& mutant : score().mutants) {
-    if (mutant.change.place == "lockfree/E22") continue;  // found here by luck: of_marks_from_above_is_necessary
-    EXPECT_TRUE(mutant.killed || !mutant.waived.empty()) << mutant.change.text();
-    EXPECT_FALSE(mutant.killed && !mutant.waived.empty()) << mutant.change.text() << " needs no waiver";
-  }
-  std::printf("%zu of %zu places are shown necessary\n", score().killed(), score().mutants.size());
+  expect_all_necessary(score(), {"lockfree/E22"});  // of_marks_from_above_is_necessary
 }
 
 TEST(lockfree_edges, of_recovery_that_takes_nodes_out_of_levels_is_necessary) {
@@ -169,19 +143,13 @@ TEST(lockfree_edges, of_a_deletion_that_recovery_does_not_know_of_are_found) {
 }
 
 TEST(lockfree_edges, are_all_known) {
-  std::set<std::string> met;
-  for (const auto& mutant : score().mutants) met.insert(mutant.change.place);
+  const auto met = places_met(score());
   const auto labels = ours(std::regex{R"re(edge\{"([^"]+)"\})re"}, false);
   EXPECT_GT(labels.size(), 15U);
-  for (const auto& l : labels) {
-    EXPECT_TRUE(met.contains(l.text) || is_told_elsewhere(l)) << l.text << " is met by no story";
-  }
+  expect_labels_met(met, labels, is_told_elsewhere);
   const auto sites = ours(std::regex{R"re(\b(m|medium_|medium\(\))\.flush\()re"}, true);
   EXPECT_GE(sites.size(), 15U);
-  for (const auto& s : sites) {
-    const bool known = std::any_of(met.begin(), met.end(), [&](const std::string& p) { return p.ends_with(s.text); });
-    EXPECT_TRUE(known || is_told_elsewhere(s)) << s.text << " is met by no story: " << s.line;
-  }
+  expect_sites_met(met, sites, is_told_elsewhere);
 }
 
 }  // namespace

@@ -73,7 +73,9 @@ class attached {
   attached& operator=(const attached&) = delete;
   virtual ~attached() = default;
   virtual lockfree::structure& as_structure() = 0;
-  virtual status rebuild() = 0;
+  // `had`: entries when the pool was closed, if they were counted.
+  virtual status rebuild(std::optional<std::uint64_t> had) = 0;
+  virtual std::uint64_t count_linked() = 0;
   virtual result<lockfree::written> write(thread& t, std::uint64_t key, const value_bytes& value,
                                           lockfree::write_rule rule) = 0;
   virtual result<bool> remove(thread& t, std::uint64_t key) = 0;
@@ -101,9 +103,19 @@ class attached_as final : public attached<M> {
       : in_{d}, it_{d, f, settings...} {}
 
   lockfree::structure& as_structure() override { return it_; }
-  status rebuild() override {
-    if constexpr (requires { it_.rebuild(1U); }) return it_.rebuild(1U);
+  status rebuild(std::optional<std::uint64_t> had) override {
+    if constexpr (requires { it_.found_nodes(); }) {
+      if (status s = it_.rebuild(1U, had); !s) return s;
+      if (had && it_.found_nodes() != *had) {
+        return fail(errc::corrupt, "%lu entries, and %lu when the pool was closed", it_.found_nodes(), *had);
+      }
+    }
     return {};
+  }
+  std::uint64_t count_linked() override {
+    std::uint64_t n = 0;
+    (void)it_->check([&](const node_head*) { ++n; });
+    return n;
   }
   result<lockfree::written> write(thread& t, std::uint64_t key, const value_bytes& value,
                                   lockfree::write_rule rule) override {
@@ -191,6 +203,7 @@ class process final : public lockfree_process {
   status open(const std::function<void(unsigned)>& run_as) {
     if (status s = space_.boot(0, 1); !s) return s;
     if (status s = names_.open(); !s) return s;
+    if (status s = names_.check_states(); !s) return s;
     names_.free_foreign_pages(recovered_);
     lockfree::domain_settings settings;
     settings.with_link_cache = variant_.link_cache;
@@ -208,7 +221,7 @@ class process final : public lockfree_process {
     // By threads that have nothing else to make durable.
     run_as(3);
     for (auto& [name, s] : structures_) {
-      if (status rebuilt = s.it->rebuild(); !rebuilt) return rebuilt;
+      if (status rebuilt = s.it->rebuild(names_.tally(s.found)); !rebuilt) return rebuilt;
     }
     run_as(2);
     typename lockfree::catalogue<M>::recovery r;
@@ -234,9 +247,10 @@ class process final : public lockfree_process {
 
   status create(std::string_view name, shape_of_structure shape, unsigned bits) override {
     if (status s = names_.need(variant_.area_shift); !s) return s;
-    const std::uint64_t flags = lockfree::layout::entry_map | lockfree::layout::entry_sums |
-                                (has_words(shape) ? 0 : lockfree::layout::entry_bytes) |
-                                (variant_.volatile_links ? lockfree::layout::entry_volatile_links : 0);
+    const std::uint64_t flags =
+        lockfree::layout::entry_map | lockfree::layout::entry_sums |
+        (has_words(shape) ? 0 : lockfree::layout::entry_bytes) |
+        (variant_.volatile_links ? lockfree::layout::entry_volatile_links | lockfree::layout::entry_tally : 0);
     const auto made = names_.create(name, kind_of(shape), bits, flags, [&](std::uint16_t owner) {
       if (variant_.volatile_links) return make_sealed(owner, bits);
       switch (kind_of(shape)) {
@@ -252,7 +266,7 @@ class process final : public lockfree_process {
     });
     if (!made) return made.error();
     if (status s = attach(*made, name); !s) return s;
-    return structures_.find(name)->second.it->rebuild();
+    return structures_.find(name)->second.it->rebuild(std::nullopt);
   }
   bool has(std::string_view name) const override { return structures_.find(name) != structures_.end(); }
   status need_directory() override { return names_.need(variant_.area_shift); }
@@ -296,8 +310,11 @@ class process final : public lockfree_process {
   void settle() override { domain_->links.settle_all(); }
   status wait() override { return medium_.durable(std::max(lsn_, medium_.last_lsn())); }
   bool has_thread(unsigned t) const noexcept override { return threads_[t] != nullptr; }
-  status close() override {
+  status close(bool counts) override {
     domain_->come_to_rest();
+    for (auto& [name, s] : structures_) {
+      if (counts) names_.set_tally(s.found, s.it->count_linked());
+    }
     if (image_ == nullptr) return {};
     if (status s = wait(); !s) return s;
     return image_->medium->close();

@@ -90,9 +90,11 @@ class lockfree_process {
   // The next insertion of the thread finds the hash table full.
   virtual void fill_up(unsigned t, std::string_view name) = 0;
 
-  virtual void settle() = 0;   // whatever the link cache holds
-  virtual status wait() = 0;   // until all that was done is durable
-  virtual status close() = 0;  // all threads have ended; the process is of no use afterwards
+  virtual void settle() = 0;  // whatever the link cache holds
+  virtual status wait() = 0;  // until all that was done is durable
+  // All threads have ended; the process is of no use afterwards.  `counts`: entries, where nothing else says how many
+  // there are.
+  virtual status close(bool counts = true) = 0;
   [[nodiscard]] virtual lockfree::recovery_report recovered() const noexcept = 0;
 };
 

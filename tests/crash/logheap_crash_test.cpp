@@ -5,8 +5,8 @@
 #include <cctype>
 #include <cstdio>
 
+#include "../random_seed.hpp"
 #include "logheap_random.hpp"
-#include "random_seed.hpp"
 
 namespace nvm::tests {
 namespace {

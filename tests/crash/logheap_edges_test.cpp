@@ -2,12 +2,11 @@
 // is unknown here.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdio>
-#include <set>
+#include <regex>
 
+#include "edge_survivors.hpp"
 #include "logheap_player.hpp"
-#include "source_places.hpp"
 
 namespace nvm::tests {
 namespace {
@@ -38,24 +37,16 @@ const mutation_report& score() {
   return r;
 }
 
-TEST(logheap_edges, are_all_necessary) {
-  EXPECT_TRUE(score().clean());
-  for (const auto& mutant : score().mutants) EXPECT_TRUE(mutant.killed) << mutant.change.text();
-  std::printf("%zu of %zu places are shown necessary\n", score().killed(), score().mutants.size());
-}
+TEST(logheap_edges, are_all_necessary) { expect_all_necessary(score()); }
 
 TEST(logheap_edges, are_all_known) {
-  std::set<std::string> met;
-  for (const auto& mutant : score().mutants) met.insert(mutant.change.place);
+  const auto met = places_met(score());
   const auto labels = ours(std::regex{R"re(edge\{"([^"]+)"\})re"}, false);
   EXPECT_EQ(labels.size(), 11U);
-  for (const auto& l : labels) EXPECT_TRUE(met.contains(l.text)) << l.text << " is met by no story";
+  expect_labels_met(met, labels);
   const auto sites = ours(std::regex{R"re(\b(m|medium_|medium\(\))\.flush\()re"}, true);
   EXPECT_GE(sites.size(), 8U);
-  for (const auto& s : sites) {
-    const bool known = std::any_of(met.begin(), met.end(), [&](const std::string& p) { return p.ends_with(s.text); });
-    EXPECT_TRUE(known) << s.text << " is met by no story: " << s.line;
-  }
+  expect_sites_met(met, sites);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 #include "cut_off.hpp"
 
@@ -351,7 +352,10 @@ verdict rests_if_closed(const machine& m, const window& w, const logheap_variant
   const auto begun = std::find_if(w.history.begin(), w.history.end(),
                                   [&](const explore::op_event& e) { return !e.end && e.op == last; });
   if (begun == w.history.end() || begun->value != closing) return pass();
-  machine copy(m.size());
+  // One for all: to map it takes longer than the rest.
+  static std::optional<machine> kept;
+  if (!kept || kept->size() != m.size()) kept.emplace(m.size());
+  machine& copy = *kept;
   std::memcpy(copy.base(), m.base(), m.size());
   logheap_process p{copy, v};
   if (!p.open()) return fault(last_message());

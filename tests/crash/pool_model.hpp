@@ -25,7 +25,9 @@ inline std::uint64_t hash_types(const std::byte* map, std::uint64_t bytes) { ret
 inline std::uint64_t hash_root(std::uint64_t root) { return mix_seed(0x726F6F74, root + 1); }
 
 // Bytes of the type map, 0: there is none; errc::corrupt if anything without a type lies in the pool but a whole map.
-inline result<std::uint64_t> types_in(const std::byte* base, const geometry& g, std::uint64_t& at) {
+// Calls typed(offset) for each object that has one.
+template <class F>
+result<std::uint64_t> types_in(const std::byte* base, const geometry& g, std::uint64_t& at, F&& typed) {
   const auto word = read_anchor_word(base, g, anchor_word::types);
   if (!word) return word.error();
   at = *word;
@@ -33,6 +35,7 @@ inline result<std::uint64_t> types_in(const std::byte* base, const geometry& g, 
   errc wrong = errc::ok;
   const status walked =
       for_each_object(base, g, [&](std::uint64_t offset, std::uint64_t bytes, layout::object_layout l) {
+        if (l == layout::object_layout::typed) typed(offset);
         if (l != layout::object_layout::raw) return true;
         if (offset != at) {
           wrong =
@@ -72,20 +75,17 @@ inline pool_state state_of(const std::byte* base, std::size_t available) {
   if (!root) return {0, last_message()};
   s.digest = hash_root(*root);
   std::uint64_t types = 0;
-  if (const auto bytes = types_in(base, g, types); !bytes) {
-    if (s.fault.empty()) s.fault = last_message();
-  } else if (*bytes != 0) {
-    s.digest += hash_types(base + types, *bytes);
-  }
-  const status walked = for_each_object(base, g, [&](std::uint64_t offset, std::uint64_t, layout::object_layout l) {
-    if (l != layout::object_layout::typed) return true;
+  const auto bytes = types_in(base, g, types, [&](std::uint64_t offset) {
     layout::object_header h;
     std::memcpy(&h, base + offset, sizeof h);
     const std::uint64_t payload = offset + sizeof h;
     s.digest += hash_object(payload, layout::object_size(h), base + payload);
-    return true;
   });
-  if (!walked && s.fault.empty()) s.fault = last_message();
+  if (!bytes) {
+    if (s.fault.empty()) s.fault = last_message();
+  } else if (*bytes != 0) {
+    s.digest += hash_types(base + types, *bytes);
+  }
   return s;
 }
 
@@ -112,18 +112,14 @@ class pool_model {
     if (!root) std::abort();
     m.root = *root;
     std::uint64_t types = 0;
-    const auto type_bytes = types_in(base, g, types);
-    if (!type_bytes) std::abort();
-    m.types.assign(base + types, base + types + *type_bytes);
-    const status walked = for_each_object(base, g, [&](std::uint64_t offset, std::uint64_t, layout::object_layout l) {
-      if (l != layout::object_layout::typed) return true;
+    const auto type_bytes = types_in(base, g, types, [&](std::uint64_t offset) {
       layout::object_header h;
       std::memcpy(&h, base + offset, sizeof h);
       const std::byte* payload = base + offset + sizeof h;
       m.objects[offset + sizeof h].assign(payload, payload + layout::object_size(h));
-      return true;
     });
-    if (!walked) std::abort();
+    if (!type_bytes) std::abort();
+    m.types.assign(base + types, base + types + *type_bytes);
     return m;
   }
 };

@@ -4,41 +4,21 @@
 
 #include <cstdio>
 
-#include "random_seed.hpp"
+#include "../random_seed.hpp"
 #include "region_random.hpp"
 #include "region_stories.hpp"
 #include "scenarios.hpp"
+#include "story_cases.hpp"
 
 namespace nvm::tests {
 namespace {
 
 using explore::explore;
-using explore::model;
 using explore::report;
 
-struct on_model {
-  region_story of;
-  region_variant with;
-  model under;
-};
-std::string name_of_case(const testing::TestParamInfo<on_model>& i) {
-  return identifier(i.param.of.name) + "_" + name_of(i.param.under) + "_" + i.param.with.name;
-}
-std::vector<on_model> cases() {
-  std::vector<on_model> all;
-  for (const region_story& s : region_stories()) {
-    for (const region_variant& v : region_variants()) {
-      if (v.image) {
-        if (s.on_ssd) all.push_back({s, v, model::ssd});
-        continue;
-      }
-      for (const model m : {model::x86, model::torn8, model::eadr}) all.push_back({s, v, m});
-    }
-  }
-  return all;
-}
+using region_case = on_model<region_story, region_variant>;
 
-class region_crash : public testing::TestWithParam<on_model> {};
+class region_crash : public testing::TestWithParam<region_case> {};
 
 TEST_P(region_crash, loses_nothing_and_leaks_nothing) {
   const auto& [of, with, under] = GetParam();
@@ -46,9 +26,10 @@ TEST_P(region_crash, loses_nothing_and_leaks_nothing) {
   EXPECT_TRUE(r.clean()) << r.text();
   std::printf("%s\n", r.text().c_str());
 }
-INSTANTIATE_TEST_SUITE_P(stories, region_crash, testing::ValuesIn(cases()), name_of_case);
+INSTANTIATE_TEST_SUITE_P(stories, region_crash, testing::ValuesIn(cases_of(region_stories(), region_variants())),
+                         name_of_case{});
 
-class region_random_crash : public testing::TestWithParam<on_model> {};
+class region_random_crash : public testing::TestWithParam<region_case> {};
 
 TEST_P(region_random_crash, loses_nothing_and_leaks_nothing) {
   const auto& [of, with, under] = GetParam();
@@ -59,18 +40,10 @@ TEST_P(region_random_crash, loses_nothing_and_leaks_nothing) {
   EXPECT_TRUE(r.clean()) << r.text();
   std::printf("%s\n", r.text().c_str());
 }
-std::vector<on_model> random_cases() {
-  std::vector<on_model> all;
-  for (const region_variant& v : region_variants()) {
-    if (v.image) {
-      all.push_back({{"random", nullptr}, v, model::ssd});
-      continue;
-    }
-    for (const model m : {model::x86, model::torn8, model::eadr}) all.push_back({{"random", nullptr}, v, m});
-  }
-  return all;
+std::vector<region_case> random_cases() {
+  return cases_of(std::vector<region_story>{{.name = "random", .steps = nullptr, .on_ssd = true}}, region_variants());
 }
-INSTANTIATE_TEST_SUITE_P(calls, region_random_crash, testing::ValuesIn(random_cases()), name_of_case);
+INSTANTIATE_TEST_SUITE_P(calls, region_random_crash, testing::ValuesIn(random_cases()), name_of_case{});
 
 }  // namespace
 }  // namespace nvm::tests

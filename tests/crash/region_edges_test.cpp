@@ -2,13 +2,12 @@
 // of the sources is unknown here.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <set>
 
+#include "edge_survivors.hpp"
 #include "region_stories.hpp"
-#include "source_places.hpp"
 
 namespace nvm::tests {
 namespace {
@@ -17,15 +16,8 @@ using explore::model;
 using explore::mutation_report;
 using explore::options;
 using explore::subject;
-using explore::waiver;
 
-// Survivors, each with the reason why it may be one: a label, or a file and what its line says.
-struct survivor {
-  const char* place;
-  const char* text;  // nullptr: `place` is a label
-  const char* reason;
-};
-const std::vector<survivor> survivors{
+const survivor_list survivors{
     {"region/E5", nullptr, "nothing leads from the directory anywhere before region/E6, which fences the words too"},
     {"region/E19", nullptr,
      "the first record that changes the region is fenced later by the thread that opened the pool; here it does all "
@@ -49,19 +41,6 @@ std::vector<place_in_sources> ours(const std::regex& what, bool by_line) {
   std::erase_if(all, [&](const place_in_sources& p) { return !is_own(p.text); });
   return all;
 }
-std::vector<waiver> waivers() {
-  std::vector<waiver> all;
-  for (const survivor& s : survivors) {
-    if (s.text == nullptr) all.push_back({s.place, s.reason});
-    for (const auto& site : ours(std::regex{"."}, true)) {
-      const bool same =
-          s.text != nullptr && site.text.starts_with(s.place) && site.line.find(s.text) != std::string::npos;
-      if (same) all.push_back({site.text, s.reason});
-    }
-  }
-  return all;
-}
-
 const mutation_report& score() {
   static const mutation_report r = [] {
     std::vector<subject> subjects;
@@ -71,7 +50,7 @@ const mutation_report& score() {
     o.nested_every = 256;
     o.idempotence_every = 0;
     o.after_every = 64;
-    const auto w = waivers();
+    const auto w = waivers_of(survivors, ours(std::regex{"."}, true));
     mutation_report made = mutation_score(subjects, o, w, {}, is_own);
     std::printf("%s\n", made.text().c_str());
     return made;
@@ -79,29 +58,16 @@ const mutation_report& score() {
   return r;
 }
 
-TEST(region_edges, are_all_necessary) {
-  EXPECT_TRUE(score().clean());
-  for (const auto& mutant : score().mutants) {
-    EXPECT_TRUE(mutant.killed || !mutant.waived.empty()) << mutant.change.text();
-    EXPECT_FALSE(mutant.killed && !mutant.waived.empty()) << mutant.change.text() << " needs no waiver";
-  }
-  std::printf("%zu of %zu places are shown necessary\n", score().killed(), score().mutants.size());
-}
+TEST(region_edges, are_all_necessary) { expect_all_necessary(score()); }
 
 TEST(region_edges, are_all_known) {
-  std::set<std::string> met;
-  for (const auto& mutant : score().mutants) met.insert(mutant.change.place);
+  const auto met = places_met(score());
   const auto labels = ours(std::regex{R"re(edge\{"([^"]+)"\})re"}, false);
   EXPECT_GE(labels.size(), 11U);
-  for (const auto& l : labels) {
-    EXPECT_TRUE(met.contains(l.text) || names_only.contains(l.text)) << l.text << " is met by no story";
-  }
+  expect_labels_met(met, labels, [](const place_in_sources& p) { return names_only.contains(p.text); });
   const auto sites = ours(std::regex{R"re(\b(medium_|medium\(\))\.flush\(|\bcopy_out\(domain_)re"}, true);
   EXPECT_GE(sites.size(), 12U);
-  for (const auto& s : sites) {
-    const bool known = std::any_of(met.begin(), met.end(), [&](const std::string& p) { return p.ends_with(s.text); });
-    EXPECT_TRUE(known) << s.text << " is met by no story: " << s.line;
-  }
+  expect_sites_met(met, sites);
 }
 
 region::statistics play(const region_story& s) {

@@ -353,8 +353,11 @@ bool is_closed(const window& w) noexcept {
 }
 // What close() promises.
 std::string unrest_in(machine& m, bool image) {
-  std::vector<std::byte> home(m.base(), m.base() + m.size());
+  std::vector<std::byte> home;
+  const std::byte* bytes = m.base();
   if (image) {
+    home.assign(m.base(), m.base() + m.size());
+    bytes = home.data();
     const auto sb = pick_superblock(m.base(), m.size());
     if (!sb) return last_message();
     explore::device device{m};
@@ -362,9 +365,9 @@ std::string unrest_in(machine& m, bool image) {
     if (!state) return last_message();
     if (state->bytes != 0) return "the log holds " + std::to_string(state->bytes) + " bytes";
   }
-  const std::uint64_t records = records_waiting_in(home.data(), home.size());
+  const std::uint64_t records = records_waiting_in(bytes, m.size());
   if (records != 0) return "records wait to be replayed";
-  return regions_in(home.data(), home.size()).fault;
+  return regions_in(bytes, m.size()).fault;
 }
 
 }  // namespace

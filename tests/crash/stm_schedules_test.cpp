@@ -260,23 +260,17 @@ explore::options options_for_schedules() {
   return o;
 }
 
-struct ground_of_threads {
-  const char* name;
-  kind_of_medium on;
-  bool write_back;
-};
-class stm_schedules : public testing::TestWithParam<ground_of_threads> {
+class stm_schedules : public testing::TestWithParam<kind_of_medium> {
  protected:
-  concurrent told(const std::vector<std::vector<deed>>& deeds) {
-    return program_of(GetParam().on, GetParam().write_back, deeds);
+  static concurrent told(const std::vector<std::vector<deed>>& deeds) {
+    const kind_of_medium& on = GetParam();
+    return program_of(plain(on), is_redo(on) || on.with == kind_of_medium::barriers::write_back, deeds);
   }
   static explore::options options() { return options_for_schedules(); }
 };
 INSTANTIATE_TEST_SUITE_P(on, stm_schedules,
-                         testing::Values(ground_of_threads{"undo", kind_of_medium::direct, false},
-                                         ground_of_threads{"undo_write_back", kind_of_medium::direct, true},
-                                         ground_of_threads{"redo", kind_of_medium::redo, true}),
-                         [](const auto& i) { return i.param.name; });
+                         testing::ValuesIn(kinds_that([](const auto& k) { return k.part.schedules; })),
+                         [](const auto& i) { return std::string{i.param.name.substr(std::strlen("stm_"))}; });
 
 const std::vector<std::vector<deed>> one_each{{deed::move}, {deed::grow}};
 const std::vector<std::vector<deed>> reader_and_writer{{deed::move}, {deed::copy}};

@@ -26,16 +26,11 @@ std::string name_of_case(const testing::TestParamInfo<on_model>& i) {
 std::vector<on_model> cases() {
   std::vector<on_model> all;
   for (const scenario& s : all_scenarios()) {
-    if (s.on_direct) {
-      for (const model m : {model::x86, model::torn8, model::eadr}) {
-        for (const auto kind :
-             {kind_of_medium::direct, kind_of_medium::redo, kind_of_medium::redo_by_mark, kind_of_medium::mnemosyne,
-              kind_of_medium::mnemosyne_plain, kind_of_medium::mnemosyne_undo, kind_of_medium::mnemosyne_undo_plain}) {
-          all.push_back({s, kind, m});
-        }
+    for (const model m : each_model) {
+      for (const auto& kind : kinds_that([&](const auto& k) { return !is_stm(k) && k.part.stories.has(m); })) {
+        if (is_image(kind) ? s.on_ssd : s.on_direct) all.push_back({s, kind, m});
       }
     }
-    if (s.on_ssd) all.push_back({s, kind_of_medium::image, model::ssd});
   }
   return all;
 }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "random_seed.hpp"
+#include "../random_seed.hpp"
 #include "subjects.hpp"
 
 namespace nvm::tests {

@@ -17,6 +17,7 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 HOLDFAST, CC = (str(pathlib.Path(p).resolve()) for p in sys.argv[1:3])
 NOTHING, FOUND, USAGE = range(3)
+STATES_MAX = 20_000  # that a bug may take until it is found
 FOLDER = None
 
 
@@ -55,8 +56,8 @@ class CrashTest(unittest.TestCase):
         command = [HOLDFAST, "crash-test", "--json", "--budget", str(budget), *arguments]
         if program:
             command += ["--", *program]
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=folder or FOLDER)
-        self.assertEqual(ran.returncode, code, ran.stdout + ran.stderr)
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=folder or FOLDER)
+        self.assertIn(ran.returncode, (NOTHING, FOUND) if code is None else (code,), ran.stdout + ran.stderr)
         return json.loads(ran.stdout)
 
     def only_finding(self, answer):
@@ -68,13 +69,14 @@ class PlantedBugs(CrashTest):
     """Nothing in the program tells the tool what is right."""
 
     def finds(self, bug, kind, line):
-        start = time.monotonic()
-        answer = self.crash_test(program=[table(bug), "{pool}", "1000"], code=FOUND, budget=3)
+        """Of a program of a thousand operations, among the first STATES_MAX states."""
+        for budget in (3, 30):  # a machine that is busy has little of the first one
+            answer = self.crash_test(program=[table(bug), "{pool}", "1000"], code=None, budget=budget)
+            if answer["findings"]:
+                break
         finding = self.only_finding(answer)
         self.assertEqual((finding["kind"], finding["file"], finding["line"]), (kind, "table.c", line))
-        # A program of a thousand operations: the goal for the first report is ten seconds.
-        self.assertLess(finding["seconds"], 10)
-        self.assertLess(time.monotonic() - start, 60)
+        self.assertLess(finding["states_before"], STATES_MAX)
         self.assertIn("missing edge", finding["details"])
         self.assertGreater(finding["states"], 0)
         return answer

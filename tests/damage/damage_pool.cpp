@@ -5,14 +5,17 @@
 //   damage_pool use  CONTENT PATH     walks, reads, changes, closes
 //   damage_pool halve CONTENT PATH    takes every second entry away
 //
-// CONTENT: objects, kv-list, kv-hash, kv-btree, kv-rbtree, words-KIND, bytes-KIND (list, hash, skip, tree), or several
-// of these parts in one pool, with a root: mixed, all of them; mixed-stores, objects and key-value stores.
+// CONTENT: objects, kv-list, kv-hash, kv-btree, kv-rbtree, kv-regions, words-KIND, bytes-KIND (list, hash, skip, tree),
+// volatile-KIND (as bytes-KIND, only the entries are durable; no tree), regions, or several of these parts in one pool,
+// with a root: mixed, all but kv-regions; mixed-regions, objects, kv-regions and regions; mixed-stores, objects and
+// other key-value stores.
 // Exit code 0: it could be done, as far as the pool was readable; 1: the library refused, with its sentence; 2: wrong
 // use. What damage has done to a pool may end no call by a signal or never: nothing here looks through a pointer of the
 // pool.
 #include <nvm/kv.h>
 #include <nvm/lockfree.h>
 #include <nvm/nvm.h>
+#include <nvm/region.h>
 #include <nvm/stm.h>
 #include <signal.h>
 #include <unistd.h>
@@ -37,6 +40,7 @@ struct part {
   NVM_POOL* pool = nullptr;
   nvm_kv* kv = nullptr;
   nvm_lf* lf = nullptr;
+  nvm_regions* regions = nullptr;
 };
 
 std::string key_of(std::string_view content, std::uint64_t i) {
@@ -68,12 +72,15 @@ int refused(const char* what) {
 
 bool is_kv(std::string_view c) { return c.starts_with("kv-"); }
 bool is_words(std::string_view c) { return c.starts_with("words-"); }
-bool is_bytes(std::string_view c) { return c.starts_with("bytes-"); }
+bool is_volatile(std::string_view c) { return c.starts_with("volatile-"); }
+bool is_bytes(std::string_view c) { return c.starts_with("bytes-") || is_volatile(c); }
+bool is_regions(std::string_view c) { return c == "regions"; }
 
 bool is_mixed(std::string_view c) { return c.starts_with("mixed"); }
 
 std::vector<part> parts_of(std::string_view content) {
   if (!is_mixed(content)) return {{content, 200}};
+  if (content == "mixed-regions") return {{"objects", 60}, {"kv-regions", 60}, {"regions", 60}};
   std::vector<part> all;
   for (const std::string_view c : {"objects", "kv-list", "kv-hash", "kv-btree", "kv-rbtree"}) all.push_back({c, 60});
   if (content != "mixed") return all;
@@ -88,7 +95,7 @@ bool open_kv(part& p, bool make) {
   nvm_kv_options o{};
   o.mode = make ? NVM_KV_OPEN_OR_CREATE : NVM_KV_OPEN_ONLY;
   o.flags = NVM_KV_VERIFY_READS;
-  for (int index = NVM_KV_LIST; make && index <= NVM_KV_RBTREE; ++index) {
+  for (int index = NVM_KV_LIST; make && index <= NVM_KV_REGIONS; ++index) {
     if (p.content.substr(3) == nvm_kv_index_name(index)) o.index = static_cast<std::uint32_t>(index);
   }
   p.kv = nvm_kv_open(p.pool, std::string{p.content}.c_str(), &o);
@@ -96,17 +103,26 @@ bool open_kv(part& p, bool make) {
 }
 bool open_lf(part& p) {
   nvm_lf_options o{};
-  const std::string_view kind = p.content.substr(6);
+  const std::string_view kind = p.content.substr(p.content.find('-') + 1);
   o.kind = kind == "list"   ? NVM_LF_LIST
            : kind == "skip" ? NVM_LF_SKIP_LIST
            : kind == "tree" ? NVM_LF_TREE
                             : NVM_LF_HASH;
-  o.flags = is_bytes(p.content) ? NVM_LF_BYTES : 0;
+  if (is_bytes(p.content)) o.flags |= NVM_LF_BYTES;
+  if (is_volatile(p.content)) o.flags |= NVM_LF_VOLATILE_LINKS;
   p.lf = nvm_lf_open(p.pool, std::string{p.content}.c_str(), &o);
   return p.lf != nullptr;
 }
+bool open_regions(part& p, bool make) {
+  nvm_regions_options o{};
+  o.mode = make ? 0 : 1;
+  o.replicas = 40;
+  p.regions = nvm_regions_open(p.pool, std::string{p.content}.c_str(), &o);
+  return p.regions != nullptr;
+}
 bool open_part(part& p, NVM_POOL* pool, bool make) {
   p.pool = pool;
+  if (is_regions(p.content)) return open_regions(p, make);
   if (is_kv(p.content)) return open_kv(p, make);
   return p.content == "objects" || open_lf(p);
 }
@@ -135,7 +151,26 @@ bool make_root(NVM_POOL* pool) {
   };
   return nvm_stm_run(pool, body, &made) == 0 && nvm_pool_set_root(pool, made) == 0;
 }
+// One in four regions is of pages of its own, one in four is changed in place or beside.
+std::string region_of(std::uint64_t i) {
+  std::string v = value_of(i);
+  while (i % 4 == 1 && v.size() < 9000) v += v;
+  return v;
+}
+bool put_region(nvm_regions* set, std::uint64_t rid) {
+  const std::string v = region_of(rid);
+  if (nvm_region_create_with(set, rid, v.data(), v.size(), 0) != 0 &&
+      (nvm_errno() != NVM_E_EXISTS || nvm_region_truncate(set, rid, v.size()) != 0 ||
+       nvm_region_write(set, rid, 0, v.data(), v.size()) != 0)) {
+    return false;
+  }
+  if (rid % 4 != 2) return true;
+  const unsigned mode = rid % 8 == 2 ? NVM_REGION_REPLICA : NVM_REGION_ALTERNATE;
+  return nvm_region_begin(set, rid, mode) == 0 && nvm_region_write(set, rid, 0, v.data(), v.size()) == 0 &&
+         nvm_region_commit(set, rid) == 0;
+}
 bool put(const part& p, std::uint64_t i) {
+  if (is_regions(p.content)) return put_region(p.regions, i);
   const std::string k = key_of(p.content, i);
   const std::string v = value_of(i);
   if (is_kv(p.content)) return nvm_kv_put(p.kv, k.data(), k.size(), v.data(), v.size()) == 0;
@@ -144,6 +179,7 @@ bool put(const part& p, std::uint64_t i) {
   return make_object(p.pool, i);
 }
 bool take(const part& p, std::uint64_t i) {
+  if (is_regions(p.content)) return nvm_region_drop(p.regions, i) == 0 || nvm_errno() == NVM_E_NOT_FOUND;
   const std::string k = key_of(p.content, i);
   if (is_kv(p.content)) return nvm_kv_remove(p.kv, k.data(), k.size()) >= 0;
   if (is_words(p.content)) return nvm_lf_remove64(p.lf, 1000 + i * 17) >= 0;
@@ -251,11 +287,25 @@ int look_lf(const part& p) {
   }
   return 0;
 }
+int look_regions(const part& p) {
+  std::string value(20000, '\0');
+  for (std::uint64_t i = 0; i < p.entries + 20; ++i) {
+    const std::int64_t n = nvm_region_read(p.regions, i, 0, value.data(), value.size());
+    if (n >= 0) tell(p.content, &i, sizeof i, value.data(), static_cast<std::size_t>(n));
+  }
+  return 0;
+}
+int look_part(const part& p) {
+  if (p.content == "objects") return look_objects(p.pool);
+  if (is_regions(p.content)) return look_regions(p);
+  return is_kv(p.content) ? look_kv(p) : look_lf(p);
+}
 // A structure without locks is not to be had read-only: the file changes then.
 int look(std::string_view content, const char* path) {
   std::vector<part> parts = parts_of(content);
   nvm_pool_options o{};
-  o.read_only = is_kv(content) || content == "objects" || content == "mixed-stores" ? 1 : 0;
+  const bool is_mixed_read_only = content == "mixed-stores" || content == "mixed-regions";
+  o.read_only = is_kv(content) || is_regions(content) || content == "objects" || is_mixed_read_only ? 1 : 0;
   NVM_POOL* const pool = nvm_pool_open_with(path, &o);
   if (pool == nullptr) return refused("open");
   int done = is_mixed(content) ? look_root(pool) : 0;
@@ -263,7 +313,7 @@ int look(std::string_view content, const char* path) {
     if (!open_part(p, pool, false)) {
       done = refused("open");
     } else {
-      done |= p.content == "objects" ? look_objects(pool) : is_kv(p.content) ? look_kv(p) : look_lf(p);
+      done |= look_part(p);
     }
   }
   return done;
@@ -276,6 +326,9 @@ int walk(const part& p) {
   if (is_kv(p.content)) {
     (void)nvm_kv_size(p.kv);
     return nvm_kv_scan(p.kv, nullptr, [](const nvm_kv_entry*, void*) { return 0; }, nullptr);
+  }
+  if (is_regions(p.content)) {
+    return nvm_region_each(p.regions, [](std::uint64_t, std::uint64_t, void*) { return 0; }, nullptr);
   }
   if (is_words(p.content)) return nvm_lf_each64(p.lf, [](std::uint64_t, std::uint64_t, void*) { return 0; }, nullptr);
   std::uint64_t cursor = 0;

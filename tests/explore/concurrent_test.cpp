@@ -353,7 +353,8 @@ TEST(threads_that_wait_by_trying, are_taken_to_wait_for_the_holder) {
       const schedule_report r = explore_schedules(c, s, for_schedules());
       EXPECT_FALSE(r.finds_violation()) << r.text();
       EXPECT_GT(r.schedules, 2U);
-      EXPECT_LT(std::clock() - begun, 2 * CLOCKS_PER_SEC);
+      // Against hanging: the holder does not go on where a waiter is not known for one.
+      EXPECT_LT(std::clock() - begun, 60 * CLOCKS_PER_SEC);
     }
   }
 }

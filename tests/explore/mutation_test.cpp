@@ -82,6 +82,51 @@ TEST(mutation, without_one_label_leaves_the_others_alone) {
   EXPECT_TRUE(explore(s, o).clean()) << "a mutation leaves nothing behind";
 }
 
+// Each place of the subject, left out.
+std::vector<mutation> all_mutations(const report& of_original) {
+  std::vector<mutation> all;
+  for (const place& p : of_original.places) {
+    if (p.count == 0) continue;
+    mutation m;
+    m.what = p.kind == place_kind::fence ? mutation::kind::drop_fence : mutation::kind::drop_flush;
+    m.place = p.text();
+    all.push_back(m);
+  }
+  return all;
+}
+
+TEST(mutation, explored_after_the_original_comes_to_the_states_that_it_comes_to_alone) {
+  options o = for_mutants();
+  o.print_violations = false;
+  o.rules = false;
+  for (const model under : {model::x86, model::torn8}) {
+    o.persistency = under;
+    for (const unsigned all_tiers_at : {0U, 3U}) {
+      o.full_points_max = all_tiers_at;
+      for (const subject& s : map_and_its_restarts()) {
+        exploration with(s, o);
+        const report original = with.original();
+        EXPECT_TRUE(original.clean());
+        std::uint64_t shared = 0;
+        for (const mutation& m : all_mutations(original)) {
+          const report alone = explore(s, o, m);
+          const report after = with.without(m);
+          EXPECT_EQ(after.unique_states, alone.unique_states) << m.text();
+          EXPECT_EQ(after.nested_states, alone.nested_states) << m.text();
+          EXPECT_EQ(after.duplicates, alone.duplicates) << m.text();
+          EXPECT_EQ(after.crash_points, alone.crash_points) << m.text();
+          ASSERT_EQ(after.violations.size(), alone.violations.size()) << m.text();
+          for (std::size_t i = 0; i < after.violations.size(); ++i) {
+            EXPECT_EQ(after.violations[i].report, alone.violations[i].report);
+          }
+          shared += after.judged_before;
+        }
+        EXPECT_GT(shared, 0U);
+      }
+    }
+  }
+}
+
 TEST(mutation, that_delays_a_flush_past_its_fence_is_found) {
   const subject s = make_subject(bug::none);
   options o = for_mutants();

@@ -44,7 +44,6 @@ TEST_P(seeded_bug, is_found_by_its_tier_and_not_by_a_cheaper_one) {
   EXPECT_TRUE(found.finds_violation()) << found.text();
   ASSERT_FALSE(found.violations.empty());
   EXPECT_LE(found.violations[0].token.size(), 64U);
-  EXPECT_LT(found.seconds, 5.0);
   if (e.nesting != 0) {
     EXPECT_TRUE(explore(s, quick(model::x86, all_tiers, 0)).clean()) << "only a crash inside recovery shows this bug";
   } else if (e.cheapest != up_to_t1) {

@@ -11,8 +11,6 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <random>
 #include <set>
@@ -34,12 +32,6 @@ constexpr std::uint64_t page_bytes = 4096;
 bool is_refusal(int code) { return code == NVM_E_CORRUPT || code == NVM_E_VERSION || code == NVM_E_NOT_A_POOL; }
 bool is_one_of(const contents& found, const std::vector<contents>& allowed) {
   return std::any_of(allowed.begin(), allowed.end(), [&](const contents& c) { return found.same_as(c); });
-}
-bytes read_scratch() {
-  std::ifstream in{scratch_path(), std::ios::binary};
-  const std::vector<char> text{std::istreambuf_iterator<char>{in}, {}};
-  const auto* first = reinterpret_cast<const std::byte*>(text.data());
-  return {first, first + text.size()};
 }
 std::string repaired_path() { return scratch_path() + "-repaired"; }
 
@@ -106,7 +98,7 @@ void lost_pages::expect_no_silence(const std::string& place, bool told_by_nobody
   ::unlink(repaired_path().c_str());
   care::repair_report report;
   const status repaired = care::repair_pool(request, report);
-  EXPECT_TRUE(read_scratch() == before) << place << "repair has changed the file";
+  EXPECT_TRUE(are_same(read_scratch(), before)) << place << "repair has changed the file";
   const bool exists = ::access(repaired_path().c_str(), F_OK) == 0;
   EXPECT_EQ(exists, repaired.has_value()) << place;
   if (repaired) {
@@ -186,9 +178,9 @@ void lost_pages::expect_told(bool poisoned) {
   write_scratch(image.file);
   struct ::stat file{};
   ASSERT_EQ(::stat(scratch_path().c_str(), &file), 0);
-  long turn = 0;
+  turns_of_build turns{fault_stride};
   for (const auto& [at, what] : metadata_pages(image.file)) {
-    if (++turn % fault_stride != 0) continue;
+    if (!turns.takes()) continue;
     const std::string place = "page at " + std::to_string(at) + ", " + what + ": ";
     // What is read when the pool is opened.
     const bool looked_at = at < g.log_offset || (at < g.data_offset && !image.closed);
@@ -271,7 +263,7 @@ TEST_P(lost_pages, of_a_file_that_was_cut_off_are_refused) {
     care::repair_report report;
     EXPECT_FALSE(care::repair_pool(request, report)) << place;
     EXPECT_NE(::access(repaired_path().c_str(), F_OK), 0) << place;
-    EXPECT_TRUE(read_scratch() == rest) << place << "the file was changed";
+    EXPECT_TRUE(are_same(read_scratch(), rest)) << place << "the file was changed";
     ASSERT_FALSE(HasFailure());
   }
 }
@@ -279,9 +271,9 @@ TEST_P(lost_pages, of_a_file_that_was_cut_off_are_refused) {
 // A store of the program into what is gone is SIGBUS; gone_pages_test.cpp has the library's.  Where there is none,
 // commits may be acknowledged; the next open refuses.
 TEST_P(lost_pages, of_a_file_that_is_cut_off_under_an_open_pool_are_never_taken_for_empty) {
-  long turn = 0;
+  turns_of_build turns{fault_stride};
   for (const std::uint64_t length : lengths_of(image)) {
-    if (++turn % fault_stride != 0) continue;
+    if (!turns.takes()) continue;
     const std::string place = "cut off to " + std::to_string(length) + " bytes: ";
     write_scratch(image.file);
     const int end = in_child([&] {

@@ -1,9 +1,11 @@
-// What the calls of lock-free structures say whose answer is a number, after a sync has failed.
+// What calls of lock-free structures and of regions say that do not wait, and those whose answer is a number, after a
+// write or a sync has failed.
 #include <gtest/gtest.h>
 
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include "../scratch_folder.hpp"
 #include "nvm/lockfree.h"
 #include "nvm/nvm.h"
+#include "nvm/region.h"
 
 namespace nvm::tests {
 namespace {
@@ -21,6 +24,7 @@ class positions : public testing::Test {
     nvm_pool_options o{};
     o.size = std::uint64_t{2} << 20;
     o.capacity = std::uint64_t{64} << 20;
+    o.log_bytes = std::uint64_t{2} << 20;
     o.medium = NVM_MEDIUM_SSD;
     pool = nvm_pool_create_with(folder.path("pool").c_str(), &o);
     ASSERT_NE(pool, nullptr) << nvm_errormsg();
@@ -29,6 +33,13 @@ class positions : public testing::Test {
     bytes.flags = NVM_LF_BYTES | NVM_LF_NO_WAIT;
     lf = nvm_lf_open(pool, "table", &bytes);
     ASSERT_NE(lf, nullptr) << nvm_errormsg();
+    nvm_regions_options unwaited{};
+    unwaited.flags = NVM_REGIONS_NO_WAIT;
+    set = nvm_regions_open(pool, "set", &unwaited);
+    ASSERT_NE(set, nullptr) << nvm_errormsg();
+    ASSERT_EQ(nvm_region_create(set, 1, 100), 0) << nvm_errormsg();
+    ASSERT_EQ(nvm_region_create(set, 2, 100), 0) << nvm_errormsg();
+    ASSERT_EQ(nvm_regions_wait(set), 0) << nvm_errormsg();
   }
   void TearDown() override {
     injected.relieve();
@@ -51,13 +62,60 @@ class positions : public testing::Test {
     EXPECT_EQ(nvm_errno(), NVM_E_IO);
     EXPECT_EQ(nvm_lf_get_count(lf, &number), -1);
     EXPECT_EQ(nvm_errno(), NVM_E_IO);
+    EXPECT_EQ(nvm_regions_count(set, &number), -1);
+    EXPECT_EQ(nvm_errno(), NVM_E_IO);
     EXPECT_EQ(number, 7U);
     EXPECT_EQ(nvm_lf_position(lf), UINT64_MAX);
   }
+  static void expect_refused(const char* call, std::int64_t answer, int code = NVM_E_IO) {
+    EXPECT_EQ(answer, -1) << call;
+    EXPECT_EQ(nvm_errno(), code) << call << ": " << nvm_errormsg();
+  }
+  // Of calls that have not begun when the medium has failed; what they would do is lost, what they would tell may be.
+  void expect_nothing_begins() {
+    int key = 1;
+    char value[8000];
+    nvm_lf_entry e{};
+    std::uint64_t cursor = 0;
+    expect_refused("put", put(2));
+    expect_refused("remove", nvm_lf_remove(lf, &key, sizeof key));
+    expect_refused("get", nvm_lf_get(lf, &key, sizeof key, value, sizeof value, nullptr));
+    expect_refused("find", nvm_lf_find(lf, &key, sizeof key, &e));
+    expect_refused("scan", nvm_lf_scan(lf, &cursor, 10, [](const nvm_lf_entry*, void*) { return 0; }, nullptr));
+    const auto remove = [](const nvm_lf_entry*, nvm_lf_change*, void*) { return NVM_LF_REMOVE; };
+    expect_refused("update", nvm_lf_update(lf, &key, sizeof key, remove, nullptr));
+    expect_refused("names", nvm_lf_names(pool, [](const char*, int, void*) { return 0; }, nullptr));
+
+    const std::uint64_t rids[] = {1, 2};
+    expect_refused("create", nvm_region_create(set, 3, 10));
+    expect_refused("write", nvm_region_write(set, 1, 0, "x", 1));
+    expect_refused("append", nvm_region_append(set, 1, "x", 1, nullptr));
+    expect_refused("truncate", nvm_region_truncate(set, 1, 5));
+    expect_refused("drop", nvm_region_drop(set, 1));
+    expect_refused("read", nvm_region_read(set, 1, 0, value, 1));
+    expect_refused("size", nvm_region_size(set, 1, &cursor));
+    expect_refused("each", nvm_region_each(set, [](std::uint64_t, std::uint64_t, void*) { return 0; }, nullptr));
+    expect_refused("begin", nvm_region_begin(set, 1, NVM_REGION_ADAPTIVE));
+    expect_refused("group", nvm_region_group_begin(set, rids, 2) == nullptr ? -1 : 0);
+    expect_refused("names of sets",
+                   nvm_regions_names(pool, [](const char*, std::uint64_t, void*) { return 0; }, nullptr));
+  }
+  // The checkpointer finds that it cannot write.
+  void let_a_checkpoint_fail() {
+    injected.arm(fault::write, EIO, 1, true);
+    constexpr int patience = 2000;
+    for (int i = 0; i < patience && nvm_lf_position(lf) != UINT64_MAX; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds{10});
+    }
+    EXPECT_TRUE(injected.struck());
+  }
+  // More than the log has room for.
+  [[nodiscard]] static std::string overflowing() { return std::string(std::size_t{3} << 20, 'o'); }
 
   scratch_folder folder{"positions", true};
   NVM_POOL* pool = nullptr;
   nvm_lf* lf = nullptr;
+  nvm_regions* set = nullptr;
 };
 
 TEST_F(positions, and_counts_are_told_while_the_pool_is_whole) {
@@ -69,6 +127,8 @@ TEST_F(positions, and_counts_are_told_while_the_pool_is_whole) {
   EXPECT_EQ(position, nvm_lf_position(lf));
   ASSERT_EQ(nvm_lf_get_count(lf, &count), 0) << nvm_errormsg();
   EXPECT_EQ(count, 1U);
+  ASSERT_EQ(nvm_regions_count(set, &count), 0) << nvm_errormsg();
+  EXPECT_EQ(count, 2U);
   EXPECT_EQ(nvm_wait(pool, position), 0) << nvm_errormsg();
 }
 
@@ -78,7 +138,8 @@ TEST_F(positions, are_none_after_a_sync_has_failed) {
   injected.arm(fault::sync, EIO, 1, true);
   EXPECT_EQ(nvm_wait(pool, before), -1);
   expect_no_wait(before);
-  (void)put(2);  // may be carried out: it is not what promises to be durable
+  expect_no_answers();
+  expect_nothing_begins();
   expect_no_wait(before);
 }
 
@@ -86,17 +147,38 @@ TEST_F(positions, are_none_after_a_sync_has_failed) {
 TEST_F(positions, are_none_after_the_write_of_a_checkpoint_has_failed) {
   ASSERT_EQ(put(1), 1);
   ASSERT_EQ(nvm_lf_wait(lf), 0) << nvm_errormsg();
-  injected.arm(fault::write, EIO, 1, true);
-  constexpr int patience = 2000;
-  for (int i = 0; i < patience && nvm_lf_position(lf) != UINT64_MAX; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds{10});
-  }
-  EXPECT_TRUE(injected.struck());
-  (void)put(2);
-  std::uint64_t position = 0;
-  EXPECT_EQ(nvm_lf_get_position(lf, &position), -1);
-  EXPECT_EQ(nvm_errno(), NVM_E_IO) << nvm_errormsg();
+  let_a_checkpoint_fail();
+  expect_no_answers();
+  expect_nothing_begins();
   EXPECT_EQ(nvm_lf_wait(lf), -1);
+  EXPECT_EQ(nvm_regions_wait(set), -1);
+}
+
+// What the medium was given of it is lost, and it is done in memory.
+TEST_F(positions, are_not_needed_to_learn_that_the_medium_fails_under_a_change) {
+  const std::string much = overflowing();
+  injected.arm(fault::write, EIO, 1, true);
+  expect_refused("put", nvm_lf_put(lf, "key", 3, much.data(), much.size(), 0, 0), NVM_E_IN_DOUBT);
+  EXPECT_TRUE(injected.struck());
+  expect_no_answers();
+  expect_nothing_begins();
+}
+
+// A transaction that was begun before is not carried out.
+TEST_F(positions, are_none_of_a_transaction_of_regions_that_a_failed_medium_ends) {
+  const std::uint64_t rids[] = {2};
+  ASSERT_EQ(nvm_region_begin(set, 1, NVM_REGION_ADAPTIVE), 0) << nvm_errormsg();
+  nvm_region_group* const group = nvm_region_group_begin(set, rids, 1);
+  ASSERT_NE(group, nullptr) << nvm_errormsg();
+  ASSERT_EQ(nvm_region_write(set, 1, 0, "x", 1), 0) << nvm_errormsg();
+  ASSERT_EQ(nvm_region_write(set, 2, 0, "x", 1), 0) << nvm_errormsg();
+  ASSERT_EQ(put(1), 1);
+  ASSERT_EQ(nvm_lf_wait(lf), 0) << nvm_errormsg();
+  let_a_checkpoint_fail();
+  std::uint64_t position = 0;
+  expect_refused("commit", nvm_region_commit_async(set, 1, &position));
+  EXPECT_EQ(position, NVM_LSN_NONE);
+  expect_refused("group", nvm_region_group_commit(group));
 }
 
 TEST_F(positions, are_none_after_the_sync_of_a_growth_has_failed) {

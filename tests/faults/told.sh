@@ -36,8 +36,7 @@ NVM_TOLD_RUNS=$runs NVM_TOLD_SEED=$seed NVM_TOLD_FROM=$from \
 if [ "$from" -ne 0 ]; then exit; fi
 
 calls=$(find "$build/tests/server" -name '*server_failing_calls.so' -print -quit)
-NVM_EXPLORE_SEED=$(printf '%x' "$seed")
-export NVM_EXPLORE_SEED
+export NVM_EXPLORE_SEED=$seed
 NVM_RUNS=$((runs / 10 + 1)) python3 tests/itm/told_test.py "$build/lib/holdfast/itm" "$build/src/cli/holdfast" \
   "$calls" "$build/tests/itm/itm_told"
 server=$(realpath "$build/src/server/nv-memcached")

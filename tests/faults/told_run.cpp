@@ -22,6 +22,7 @@
 
 #include "nvm/nvm.hpp"
 #include "nvm/stm.hpp"
+#include "told_regions.hpp"
 #include "told_stores.hpp"
 
 namespace nvm::tests {
@@ -50,6 +51,7 @@ told_page* page;
 told_case now;
 std::string path_now, snapshot_now;
 std::mutex taking_snapshot;
+std::atomic<bool> counting{false};  // calls; the pool is prepared
 
 constexpr unsigned bit(nvm_tx_event e) { return 1U << e; }
 constexpr unsigned last_events = bit(NVM_TX_ON_COMMIT) | bit(NVM_TX_ON_ABORT) | bit(NVM_TX_ON_IN_DOUBT);
@@ -72,7 +74,20 @@ void hook(NVM_POOL*, enum nvm_tx_event event, void* argument) {
 }
 constexpr nvm_tx_event all_events[] = {NVM_TX_ON_COMMIT, NVM_TX_ON_ABORT, NVM_TX_ON_ORDERED, NVM_TX_ON_IN_DOUBT};
 
+// While a snapshot is taken no thread comes past the end of a sync: what it writes next may rest on what it has synced,
+// and the snapshot, read a page at a time, would have the one without the other.
+void take_snapshot() {
+  std::error_code none;
+  std::filesystem::copy_file(path_now, snapshot_now, std::filesystem::copy_options::overwrite_existing, none);
+}
+
 void watch(fault kind, bool done) {
+  if (!counting) {
+    if (done && kind == fault::sync) {
+      const std::lock_guard whole{taking_snapshot};
+    }
+    return;
+  }
   if (kind != now.kind || now.end == told_end::killed_told) return;
   if (!done) {
     const long number = ++page->calls;
@@ -88,8 +103,7 @@ void watch(fault kind, bool done) {
   // Before anybody can be told: of the last that is not held, and of those that end while it is.
   if (now.end == told_end::held && kind == fault::sync && made >= now.number - 1) {
     const std::lock_guard whole{taking_snapshot};
-    std::error_code none;
-    std::filesystem::copy_file(path_now, snapshot_now, std::filesystem::copy_options::overwrite_existing, none);
+    take_snapshot();
   }
 }
 
@@ -179,9 +193,16 @@ int attempt(const worker& w, unsigned n, told_attempt& a) {
     case told_face::entries:
     case told_face::structure:
     case told_face::bytes:
+    case told_face::items:
+    case told_face::item:
+    case told_face::region:
+    case told_face::committed:
+    case told_face::group:
       return attempt_in_stores(now, w.stores, w.thread, n);
     case told_face::asynchronous:
     case told_face::unwaited:
+    case told_face::later_region:
+    case told_face::unwaited_region:
       break;
   }
   return nothing;
@@ -196,18 +217,20 @@ void tell_all(unsigned thread, unsigned& waited, unsigned n, int code) {
   }
 }
 
+int commit_later(const worker& w, unsigned n, told_attempt& a, std::uint64_t* lsn) {
+  if (now.face == told_face::later_region) return commit_region_later(now, w.stores, w.thread, n, lsn);
+  *lsn = NVM_LSN_NONE;
+  if (nvm_tx_begin(w.pool) != 0) return -1;
+  (void)announced_body(w, n, a);
+  return nvm_tx_commit_async(w.pool, lsn);
+}
 void work_asynchronously(const worker& w) {
   unsigned waited = 0;
   for (unsigned n = 1; n <= attempts; ++n) {
     told_attempt& a = page->of[w.thread][n];
     a.code = in_work;
-    if (nvm_tx_begin(w.pool) != 0) {
-      a.code = nvm_errno();
-      continue;
-    }
-    (void)announced_body(w, n, a);
     std::uint64_t lsn = 0;
-    if (nvm_tx_commit_async(w.pool, &lsn) != 0) {
+    if (commit_later(w, n, a, &lsn) != 0) {
       a.code = nvm_errno();
       if (lsn != NVM_LSN_NONE || nvm_wait(w.pool, lsn) == 0) page->unexpected = true;
       continue;
@@ -241,15 +264,15 @@ void work_without_waiting(const worker& w) {
     }
     const unsigned seen = seen_of_other(w);
     if (n % 3 != 0) continue;
-    const int code = nvm_lf_wait(w.stores.lf) == 0 ? 0 : nvm_errno();
+    const int code = wait_in_stores(w.stores);
     if (code == 0) note_seen(w, seen);
     tell_all(w.thread, waited, n, code);
   }
 }
 
 void work(const worker& w) {
-  if (now.face == told_face::asynchronous) return work_asynchronously(w);
-  if (now.face == told_face::unwaited) return work_without_waiting(w);
+  if (now.face == told_face::asynchronous || now.face == told_face::later_region) return work_asynchronously(w);
+  if (now.face == told_face::unwaited || now.face == told_face::unwaited_region) return work_without_waiting(w);
   for (unsigned n = 1; n <= attempts; ++n) {
     told_attempt& a = page->of[w.thread][n];
     a.code = in_work;
@@ -288,7 +311,7 @@ told_stores prepare() {
                       std::memset(root, 0, threads * words_each * 8);
                       t.set_root(root);
                     });
-  if (made && open_stores(now, p)) return p;
+  if (made && open_stores(now, p, true)) return p;
   std::snprintf(page->why.data(), page->why.size(), "cannot prepare: %s", nvm_errormsg());
   ::_exit(2);
 }
@@ -297,7 +320,7 @@ told_stores open_again() {
   o.medium = now.on->medium;
   told_stores p;
   p.pool = nvm_pool_open_with(path_now.c_str(), &o);
-  if (p.pool != nullptr && open_stores(now, p)) return p;
+  if (p.pool != nullptr && open_stores(now, p, false)) return p;
   std::snprintf(page->why.data(), page->why.size(), "cannot open what was prepared: %s", nvm_errormsg());
   ::_exit(2);
 }
@@ -315,9 +338,13 @@ told_stores prepare_by_another() {
 
 [[noreturn]] void live() {
   injected.plays_dax = now.on->medium == NVM_MEDIUM_DAX;
-  const told_stores p = now.variant >= told_variants / 2 ? prepare_by_another() : prepare();
-  if (now.end == told_end::held) std::filesystem::copy_file(path_now, snapshot_now);
   injected.watch = watch;
+  const told_stores p = now.variant >= told_variants / 2 ? prepare_by_another() : prepare();
+  {
+    const std::lock_guard whole{taking_snapshot};
+    if (now.end == told_end::held) take_snapshot();
+    counting = true;
+  }
   if (now.end == told_end::fails || now.end == told_end::fails_on) {
     injected.arm(now.kind, now.kind == fault::sync || now.number % 2 == 0 ? EIO : ENOSPC, now.number,
                  now.end == told_end::fails_on);
@@ -414,7 +441,9 @@ std::string check_entry(const told_stores& p, unsigned thread) {
 
 std::string check_thread(const told_stores& p, unsigned thread) {
   if (is_of_stores(now.face)) return check_entry(p, thread);
-  auto* const words = static_cast<std::uint64_t*>(nvm_pool_get_root(p.pool)) + thread * words_each;
+  auto* const root = static_cast<std::uint64_t*>(nvm_pool_get_root(p.pool));
+  if (root == nullptr) return complaint(thread, 0, "told durable before the threads began, and the root is lost");
+  auto* const words = root + thread * words_each;
   return check_words(thread, words[0], words[0] == 0 ? 0 : *second(words, words[0]));
 }
 
@@ -436,7 +465,7 @@ std::string look(bool at_end, bool snapshot_counts) {
   p.pool = nvm_pool_open_with(path_now.c_str(), &o);
   if (p.pool == nullptr) return std::string{"the next open fails: "} + nvm_errormsg();
   std::string bad;
-  if (!open_stores(now, p)) bad = nvm_errormsg();
+  if (!open_stores(now, p, false)) bad = nvm_errormsg();
   for (unsigned t = 0; t < threads && bad.empty(); ++t) bad = check_thread(p, t);
   if (p.kv != nullptr) (void)nvm_kv_close(p.kv);
   if (nvm_pool_close(p.pool) != 0 && bad.empty()) bad = nvm_errormsg();
@@ -447,13 +476,16 @@ std::string look(bool at_end, bool snapshot_counts) {
 }  // namespace
 
 const char* name_of(told_face face) {
-  constexpr const char* names[] = {"announced", "asynchronous", "block",     "function", "barriers", "atomic",
-                                   "store",     "entries",      "structure", "bytes",    "unwaited"};
+  constexpr const char* names[] = {"announced", "asynchronous", "block",          "function",  "barriers",
+                                   "atomic",    "store",        "entries",        "structure", "bytes",
+                                   "unwaited",  "items",        "item",           "region",    "committed",
+                                   "group",     "later_region", "unwaited_region"};
   return names[static_cast<unsigned>(face)];
 }
 
 bool fits(const told_ground& on, told_face face) {
   if (face == told_face::structure || face == told_face::bytes || face == told_face::unwaited) return on.structures;
+  if (is_of_regions(face) || face == told_face::items || face == told_face::item) return on.regions;
   return on.announces || face == told_face::barriers || face == told_face::atomic || is_of_stores(face);
 }
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "told_regions.hpp"
+
 namespace nvm::tests {
 namespace {
 
@@ -78,14 +80,19 @@ int change_bytes(const told_case& c, const told_stores& s, unsigned thread, unsi
 
 bool is_of_words(told_face face) { return face == told_face::structure || face == told_face::unwaited; }
 bool is_of_structures(told_face face) { return is_of_words(face) || face == told_face::bytes; }
+bool is_of_items(told_face face) { return face == told_face::items || face == told_face::item; }
+bool is_of_batches(told_face face) { return face == told_face::store || face == told_face::items; }
 
 }  // namespace
 
+bool is_of_regions(told_face face) { return face >= told_face::region; }
 bool is_of_stores(told_face face) {
-  return face == told_face::store || face == told_face::entries || is_of_structures(face);
+  return is_of_batches(face) || face == told_face::entries || face == told_face::item || is_of_structures(face) ||
+         is_of_regions(face);
 }
 
-bool open_stores(const told_case& c, told_stores& s) {
+bool open_stores(const told_case& c, told_stores& s, bool is_new) {
+  if (is_of_regions(c.face)) return open_regions(c, s, is_new);
   if (is_of_structures(c.face)) {
     nvm_lf_options o{};
     o.kind = lf_kind_of(c);
@@ -98,22 +105,30 @@ bool open_stores(const told_case& c, told_stores& s) {
   }
   if (!is_of_stores(c.face)) return true;
   nvm_kv_options o{};
-  o.index = kv_kinds[c.variant % 4];
+  o.index = is_of_items(c.face) ? unsigned{NVM_KV_REGIONS} : kv_kinds[c.variant % 4];
   s.kv = nvm_kv_open(s.pool, "told", &o);
   return s.kv != nullptr;
 }
 
 int attempt_in_stores(const told_case& c, const told_stores& s, unsigned thread, unsigned n) {
-  if (c.face == told_face::store) return batch(s, thread, n);
-  if (c.face == told_face::entries) return change_entry(c, s, thread, n);
+  if (is_of_regions(c.face)) return attempt_in_regions(c, s, thread, n);
+  if (is_of_batches(c.face)) return batch(s, thread, n);
+  if (c.face == told_face::entries || c.face == told_face::item) return change_entry(c, s, thread, n);
   return is_of_words(c.face) ? change_word(c, s, thread, n) : change_bytes(c, s, thread, n);
 }
 
+int wait_in_stores(const told_stores& s) {
+  const int waited = s.set != nullptr ? nvm_regions_wait(s.set) : nvm_lf_wait(s.lf);
+  return waited == 0 ? 0 : nvm_errno();
+}
+
 bool removes_entry(const told_case& c, unsigned n) {
-  return c.face != told_face::store && is_of_stores(c.face) && n % 4 == 3;
+  if (is_of_regions(c.face)) return removes_region(c, n);
+  return !is_of_batches(c.face) && is_of_stores(c.face) && n % 4 == 3;
 }
 
 std::optional<unsigned> entry_of(const told_case& c, const told_stores& s, unsigned thread) {
+  if (is_of_regions(c.face)) return region_entry_of(c, s, thread);
   if (is_of_words(c.face)) {
     std::uint64_t value = 0;
     const int found = nvm_lf_get64(s.lf, own_word(thread), &value);
@@ -129,12 +144,13 @@ std::optional<unsigned> entry_of(const told_case& c, const told_stores& s, unsig
   if (found == 0) return 0;
   if (found < 0 || bytes > told_large) return std::nullopt;
   value.resize(bytes / 8);
-  if (c.face != told_face::store) return attempt_with(value);
+  if (!is_of_batches(c.face)) return attempt_with(value);
   const bool is_one = !value.empty() && std::count(value.begin(), value.end(), value[0]) == std::ssize(value);
   return is_one ? std::optional{static_cast<unsigned>(value[0])} : std::nullopt;
 }
 
 bool has_left_one(const told_case& c, const told_stores& s, unsigned thread, unsigned n) {
+  if (is_of_regions(c.face)) return has_left_region(c, s, thread, n);
   if (!is_of_structures(c.face)) return true;
   std::uint64_t value = 0;
   if (is_of_words(c.face)) return nvm_lf_get64(s.lf, word_that_stays(thread, n), &value) == 1 && value == n;

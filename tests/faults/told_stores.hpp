@@ -1,4 +1,4 @@
-// Stores and structures in a life of told_run.hpp: what each attempt does there, and what is found afterwards.
+// Stores, structures and regions in a life of told_run.hpp: what each attempt does there, and what is found afterwards.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,7 @@
 
 #include "nvm/kv.h"
 #include "nvm/lockfree.h"
+#include "nvm/region.h"
 #include "told_run.hpp"
 
 namespace nvm::tests {
@@ -19,10 +20,14 @@ struct told_stores {
   NVM_POOL* pool = nullptr;
   nvm_kv* kv = nullptr;
   nvm_lf* lf = nullptr;
+  nvm_regions* set = nullptr;
 };
 [[nodiscard]] bool is_of_stores(told_face face);
-// What the face needs of them; false: nvm_errormsg() says why not.
-[[nodiscard]] bool open_stores(const told_case& c, told_stores& s);
+[[nodiscard]] bool is_of_regions(told_face face);
+// What the face needs of them; false: nvm_errormsg() says why not.  `is_new`: the pool.
+[[nodiscard]] bool open_stores(const told_case& c, told_stores& s, bool is_new);
+// Until what the thread has done is durable; 0, or the code.
+[[nodiscard]] int wait_in_stores(const told_stores& s);
 
 // The n-th attempt of a thread, which replaces the thread's own entry or removes it, and in structures puts one that
 // stays.  0, or the code.

@@ -49,7 +49,7 @@ bool mend_file(const bytes& file) {
   care::repair_report report;
   const status done = care::repair_pool(request, report);
   const bool written = ::access(request.out.c_str(), F_OK) == 0;
-  if (read_scratch() != file) broken("repair changed the file itself");
+  if (!are_same(read_scratch(), file)) broken("repair changed the file itself");
   if (written != static_cast<bool>(done)) broken("repair says one thing of its output and does another");
   if (!done && sound) broken("a pool in which the check finds nothing is refused by repair");
   for (const care::repair_note& n : report.notes) {

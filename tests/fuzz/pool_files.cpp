@@ -8,8 +8,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <thread>
 
 #include "nvm/kv.h"
@@ -126,16 +124,21 @@ const std::string& scratch_path() {
 }
 
 bytes read_scratch() {
-  std::ifstream in{scratch_path(), std::ios::binary};
-  const std::vector<char> text{std::istreambuf_iterator<char>{in}, {}};
-  const auto* first = reinterpret_cast<const std::byte*>(text.data());
-  return {first, first + text.size()};
+  const int fd = ::open(scratch_path().c_str(), O_RDONLY | O_CLOEXEC);
+  const off_t size = fd >= 0 ? ::lseek(fd, 0, SEEK_END) : -1;
+  bytes file(size > 0 ? static_cast<std::size_t>(size) : 0);
+  if (size < 0 || ::pread(fd, file.data(), file.size(), 0) != size) impossible("cannot be read");
+  ::close(fd);
+  return file;
+}
+bool are_same(const bytes& a, const bytes& b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
 }
 bytes read_quiet_scratch() {
   for (bytes before = read_scratch();;) {
     std::this_thread::sleep_for(std::chrono::milliseconds{50});
     bytes now = read_scratch();
-    if (now == before) return now;
+    if (are_same(now, before)) return now;
     before = std::move(now);
   }
 }

@@ -41,6 +41,8 @@ struct pool_file_image {
 [[nodiscard]] const std::string& scratch_path();
 void write_scratch(const bytes& file);
 [[nodiscard]] bytes read_scratch();
+// As the operator says, which goes byte by byte where it is not optimised.
+[[nodiscard]] bool are_same(const bytes& a, const bytes& b);
 // As it is at one moment, and stays for a while: a checkpoint may be under way.
 [[nodiscard]] bytes read_quiet_scratch();
 

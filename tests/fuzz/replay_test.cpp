@@ -1,6 +1,7 @@
 // Every input that once found something, and some that nobody chose, without a fuzzer: part of the ordinary tests.
 #include <cstring>
 
+#include "../sanitized.hpp"
 #include "base/base.hpp"
 #include "hostile.hpp"
 #include "replay.hpp"
@@ -17,8 +18,10 @@ TEST(hostile_images, are_good_pools_before_they_are_edited) {
 // Each bit of the metadata of a small pool, one at a time, its checksum left wrong and then made right.
 TEST(hostile_images, every_flipped_bit_of_lanes_and_page_map_is_refused_or_harmless) {
   const auto& images = direct_images();
+  tests::turns_of_build turns{7};
   for (std::uint32_t byte = 0; byte < 512 + 2048; ++byte) {
     for (std::uint8_t bit = 0; bit < 8; ++bit) {
+      if (!turns.takes()) continue;
       for (const std::uint8_t repaired : {0, 1}) {
         const std::uint32_t in_log = byte - 512;
         const bool map = byte < 512;
@@ -35,17 +38,22 @@ TEST(hostile_images, every_flipped_bit_of_lanes_and_page_map_is_refused_or_harml
 
 TEST(hostile_images, corpus_of_direct_media) { replay("direct", direct_images(), use_direct); }
 TEST(hostile_images, corpus_of_ring) { replay("ring", ring_images(), use_ring); }
-TEST(hostile_images, random_edits_on_direct_media) { random_edits(direct_images(), use_direct, 1, 30000); }
-TEST(hostile_images, random_edits_on_a_ring) { random_edits(ring_images(), use_ring, 2, 10000); }
+TEST(hostile_images, random_edits_on_direct_media) {
+  random_edits(direct_images(), use_direct, 1, tests::rounds_of_build(30000U));
+}
+TEST(hostile_images, random_edits_on_a_ring) {
+  random_edits(ring_images(), use_ring, 2, tests::rounds_of_build(10000U));
+}
 TEST(hostile_images, corpus_of_log) {
   replay("log", log_images(), [](const bytes& image) { return use_log(image); }, true);
 }
 TEST(hostile_images, random_edits_on_a_log_structured_heap) {
-  random_edits(log_images(), [](const bytes& image) { return use_log(image); }, 3, 1000);
+  random_edits(log_images(), [](const bytes& image) { return use_log(image); }, 3, tests::rounds_of_build(1000U));
 }
 // No check is made right afterwards: whatever a block says then was written by the heap.
 TEST(hostile_images, random_damage_of_a_log_structured_heap) {
-  random_edits(log_images(), [](const bytes& image) { return use_log(image, false); }, 4, 1000, false);
+  random_edits(
+      log_images(), [](const bytes& image) { return use_log(image, false); }, 4, tests::rounds_of_build(1000U), false);
 }
 
 }  // namespace

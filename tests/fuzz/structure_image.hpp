@@ -2,7 +2,6 @@
 // checks right again.
 #pragma once
 
-#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -30,10 +29,9 @@ class structure_image {
       const std::uint64_t flags = content_of(image, entry + offsetof(lockfree::layout::entry, flags));
       sealed_.push_back({root, sealed.seed, (flags & lockfree::layout::entry_bytes) != 0});
     }
+    constexpr std::byte zeros[line_bytes] = {};
     for (std::uint64_t at = g.data_offset; at + line_bytes <= image.size(); at += line_bytes) {
-      if (std::any_of(&image[at], &image[at] + line_bytes, [](std::byte b) { return b != std::byte{0}; })) {
-        lines_.push_back(at);
-      }
+      if (std::memcmp(&image[at], zeros, line_bytes) != 0) lines_.push_back(at);
     }
   }
 

@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <latch>
 #include <memory>
 #include <random>
 #include <string>
@@ -101,9 +102,14 @@ class basic_history_rig {
     EXPECT_EQ(pool_->check(), 0) << "after crash " << crashes_.size();
   }
   void work_in_threads(std::uint32_t count) {
+    // On a busy machine one could be done before the next has begun.
+    std::latch all_are_here{threads_of_history};
     std::vector<std::thread> all;
     for (unsigned me = 0; me < threads_of_history; ++me) {
-      all.emplace_back([this, me, count] { (void)pool_->work(*log_, me, count); });
+      all.emplace_back([this, me, count, &all_are_here] {
+        all_are_here.arrive_and_wait();
+        (void)pool_->work(*log_, me, count);
+      });
     }
     for (std::thread& t : all) t.join();
   }

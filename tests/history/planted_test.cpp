@@ -74,19 +74,7 @@ TEST_P(planted, reads_that_are_not_validated_are_found_in_stores) {
   std::printf("%s\n", found.c_str());
 }
 
-// Regions: a read is of two moments, or of a place that has another region by now.
-TEST_F(planted_in_regions, reads_of_regions_that_a_writer_passes_are_found) {
-  if (by_thread_sanitizer) GTEST_SKIP() << "a data race, too";
-  const std::string found = until_found([] {
-    basic_history_rig<history_regions> rig{engine_kind::undo, true};
-    planted_bug = plant::reads_not_validated;
-    rig.run_in_spite_of_failures(calls_of_a_thread);
-    planted_bug = plant::none;
-    return rig.failures() == 0 ? rig.check_calls().value_or("") + rig.check_transactions().value_or("") : std::string{};
-  });
-  EXPECT_FALSE(found.empty());
-  std::printf("%s\n", found.c_str());
-}
+// Regions.  Reads that a writer passes are found by region_schedules_test, in every order; threads meet by chance.
 
 // Calls that do not wait, and count as if they did: a kill takes some of them back.
 TEST_F(planted_in_regions, calls_that_do_not_wait_for_the_device_are_found) {

@@ -10,7 +10,7 @@ trap 'rm -rf "$work" "$pools"' EXIT
 cd "$work"
 
 "$cc" -fno-nvm -O1 -c "$programs/elsewhere.c" -o elsewhere.o
-"$cc" -fnvm-check -Wall -Werror -Wno-nvm "$@" "$programs/wrong.c" elsewhere.o -o wrong
+"$cc" -fnvm-check -Wall -Werror -Wno-nvm -Wnvm-lock "$@" "$programs/wrong.c" elsewhere.o -o wrong
 
 run() { rm -f "$pools"/*; ./wrong "$pools/a" "$pools/b" "$1" >out 2>err; }
 
@@ -40,6 +40,8 @@ expect heap 'receives a pointer to volatile memory'
 expect foreign 'receives a pointer to another pool'
 expect unlogged 'change_unlogged changed 4 bytes of a durable object.*which nobody logged'
 expect pointer 'called through a pointer changed 4 bytes of a durable object.*which nobody logged'
+expect lock 'sem_post gets a lock in durable memory'
+expect naked 'bare changed 1 bytes of a durable object.*which nobody logged'
 expect buried 'change_buried changed 1 bytes of a durable object.*which nobody logged'
 expect kept 'setvbuf gets durable memory, .*, and nobody can say what it writes there'
 expect ended 'store of 8 bytes to durable memory .* outside a transaction'

@@ -4,6 +4,7 @@
 set -euo pipefail
 cc=$1 source=$2
 shift 2
+case $source in *.cpp) cc=$(dirname "$cc")/holdfast-c++ ;; esac
 work=$(mktemp -d)
 pool=$(mktemp -u /dev/shm/holdfast-cc-XXXXXX)
 trap 'rm -rf "$work" "$pool"' EXIT

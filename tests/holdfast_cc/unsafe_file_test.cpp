@@ -38,6 +38,19 @@ TEST(unsafe_file, understands_the_examples_of_the_paper) {
   EXPECT_EQ(all[2].line, 3U);
 }
 
+TEST(unsafe_file, understands_locks_and_what_lies_between_two_addresses) {
+  const auto all = parsed("f={nargs:2,wr_set:{{arg0,lock},{arg1,upto(between(arg0,arg1))}}}\n");
+  ASSERT_EQ(all.size(), 1U);
+  ASSERT_EQ(all[0].writes.size(), 2U);
+  EXPECT_EQ(all[0].writes[0].how, written_range::extent::lock);
+  EXPECT_TRUE(is_unsaid(all[0].writes[0]));
+  EXPECT_FALSE(is_unsaid(all[0].writes[1]));
+  EXPECT_EQ(all[0].writes[1].bytes.what, kind::between);
+  EXPECT_EQ(all[0].writes[1].bytes.value, 0U);
+  ASSERT_EQ(all[0].writes[1].bytes.parts.size(), 1U);
+  EXPECT_EQ(all[0].writes[1].bytes.parts[0].value, 1U);
+}
+
 TEST(unsafe_file, understands_sums_products_and_what_writes_nothing_or_no_one_knows_what) {
   const auto all = parsed(
       "# a comment\n\n"

@@ -15,9 +15,12 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
+import random_seed
+
 LIBRARY, HOLDFAST, CALLS, PROGRAM = sys.argv[1:5]
 RUNS = int(os.environ.get("NVM_RUNS", "30"))
-SEED = int(os.environ.get("NVM_EXPLORE_SEED", "1")[:8], 16)
+SEED = random_seed.seed_from_environment()
 TRANSACTIONS = 9
 GROUNDS = (("undo", "ssd"), ("redo", "ssd"), ("log", "ssd"), ("undo", "shm"), ("redo", "shm"), ("log", "shm"))
 KILL = -signal.SIGKILL
@@ -84,9 +87,9 @@ def main():
             run = Run(pathlib.Path(folder), chance)
             wrong, has_struck = run.look()
             if wrong:
-                sys.exit(f"run {number} of seed {SEED:x}: {run}: {wrong}")
+                sys.exit(f"run {number} of seed {SEED}: {run}: {wrong}")
             struck += has_struck
-    print(f"seed {SEED:x}: {RUNS} runs, {struck} of them with a fault, nothing told that did not hold")
+    print(f"seed {SEED}: {RUNS} runs, {struck} of them with a fault, nothing told that did not hold")
     if struck == 0:
         sys.exit("no fault struck")
 

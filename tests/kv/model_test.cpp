@@ -1,5 +1,6 @@
 // Key-value stores against std::map: random calls of every kind, on every index, medium and kind of key.
 #include <algorithm>
+#include <cstring>
 #include <map>
 
 #include "../sanitized.hpp"
@@ -35,7 +36,10 @@ class kv_model : public testing::TestWithParam<parameters> {
   static std::string some_value(random_source& random) {
     static constexpr std::size_t sizes[] = {0, 1, 8, 100, 128, 129, 128, 1000, 6000};
     std::string v(sizes[random() % std::size(sizes)] + random() % 3, '\0');
-    for (char& c : v) c = static_cast<char>(random());
+    for (std::size_t at = 0; at < v.size(); at += sizeof(std::uint64_t)) {
+      const std::uint64_t word = random();
+      std::memcpy(v.data() + at, &word, std::min(sizeof word, v.size() - at));
+    }
     return v;
   }
 
@@ -169,7 +173,9 @@ class kv_model : public testing::TestWithParam<parameters> {
 
 TEST_P(kv_model, does_what_a_map_does) {
   const pool_place place{GetParam().where};
-  const unsigned calls = rounds_of_build(place.ssd() ? 400U : GetParam().index == NVM_KV_LIST ? 4000U : 15000U);
+  // What the address sanitizer could see in a call depends less on how many entries there are.
+  const bool few = by_address_sanitizer || GetParam().index == NVM_KV_LIST;
+  const unsigned calls = rounds_of_build(place.ssd() ? 400U : few ? 4000U : 15000U);
   const unsigned keys = place.ssd() ? 80 : GetParam().index == NVM_KV_LIST ? 150 : 900;
   random_source random{7};
   model expected;

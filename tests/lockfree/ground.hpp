@@ -4,40 +4,29 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
 #include <vector>
 
+#include "../pool_in_buffer.hpp"
 #include "lockfree/lockfree.hpp"
 
 namespace nvm::lockfree::testing {
 
 inline geometry pool_geometry(std::uint64_t pages, std::uint64_t capacity, unsigned page_shift = 12) {
-  geometry_request r;
-  r.page_shift = page_shift;
-  r.size_pages = pages;
-  r.capacity_pages = capacity;
-  r.lane_count = 4;
-  r.lane_bytes = std::uint64_t{1} << page_shift;
-  return lay_out(r);
+  return tests::pool_geometry(pages, capacity, 4, page_shift);
 }
-
-struct free_memory {
-  void operator()(std::byte* p) const { std::free(p); }
-};
 
 template <media M>
 class ground {
  public:
-  using space_type = space<M, log::nothing_logged>;
+  using space_type = typename tests::space_in_buffer<M>::space_type;
 
   template <class... Arguments>
   explicit ground(const geometry& g, const domain_settings& settings, Arguments&&... medium)
-      : geometry_{g}, settings_{settings}, medium_{std::forward<Arguments>(medium)...} {
-    memory_.reset(static_cast<std::byte*>(std::aligned_alloc(4096, round_up(g.capacity_bytes(), 4096))));
-    std::memset(memory_.get(), 0, g.capacity_bytes());
+      : settings_{settings}, pool_{g, tests::memory_for(g), std::forward<Arguments>(medium)...} {
     open();
   }
   ~ground() { close(); }
@@ -50,25 +39,17 @@ class ground {
     (void)method;
     domain_.reset();
     catalogue_.reset();
-    space_.reset();
+    pool_.forget();
     return open();
   }
   recovery_report open() {
-    space_ = std::make_unique<space_type>(medium_, lanes_, memory_.get(), geometry_,
-                                          [this](std::uint64_t) -> result<std::uint64_t> {
-                                            if (geometry_.size_pages == geometry_.capacity_pages) {
-                                              return fail(errc::no_space, "the device is full");
-                                            }
-                                            geometry_.size_pages = geometry_.capacity_pages;
-                                            return geometry_.size_pages;
-                                          });
-    EXPECT_TRUE(space_->boot(0, 1)) << last_message();
-    catalogue_ = std::make_unique<catalogue<M>>(medium_, memory_.get(), *space_);
+    EXPECT_TRUE(pool_.open()) << last_message();
+    catalogue_ = std::make_unique<catalogue<M>>(pool_.medium(), pool_.base(), pool_.places());
     EXPECT_TRUE(catalogue_->open()) << last_message();
     EXPECT_TRUE(catalogue_->need(settings_.area_shift)) << last_message();
     recovery_report report;
     catalogue_->free_foreign_pages(report);
-    domain_ = std::make_unique<domain<M>>(medium_, memory_.get(), *space_, settings_);
+    domain_ = std::make_unique<domain<M>>(pool_.medium(), pool_.base(), pool_.places(), settings_);
     EXPECT_TRUE(domain_->exists()) << last_message();
     return report;
   }
@@ -95,7 +76,7 @@ class ground {
     std::set<std::uint64_t> all;
     space_summary summary;
     EXPECT_TRUE(
-        check_space(memory_.get(), geometry_,
+        check_space(pool_.base(), pool_.sizes(),
                     space_check{.report = [](const damage& d) { ADD_FAILURE() << d.what << " at offset " << d.offset; },
                                 .of_structure =
                                     [&](std::uint16_t o, std::uint64_t offset, std::uint64_t) {
@@ -112,19 +93,15 @@ class ground {
     return all;
   }
 
-  [[nodiscard]] M& medium() { return medium_; }
-  [[nodiscard]] std::byte* base() const { return memory_.get(); }
+  [[nodiscard]] M& medium() { return pool_.medium(); }
+  [[nodiscard]] std::byte* base() const { return pool_.base(); }
   [[nodiscard]] catalogue<M>& names() { return *catalogue_; }
   [[nodiscard]] domain<M>& shared() { return *domain_; }
-  [[nodiscard]] space_type& places() { return *space_; }
+  [[nodiscard]] space_type& places() { return pool_.places(); }
 
  private:
-  geometry geometry_;
   const domain_settings settings_;
-  std::unique_ptr<std::byte[], free_memory> memory_;
-  M medium_;
-  log::nothing_logged lanes_;
-  std::unique_ptr<space_type> space_;
+  tests::space_in_buffer<M> pool_;
   std::unique_ptr<catalogue<M>> catalogue_;
   std::unique_ptr<domain<M>> domain_;
 };

@@ -131,6 +131,27 @@ class twin {
   std::unique_ptr<structure_type> it;
 };
 
+// After a crash; and what it then does survives the next one.
+template <template <class> class Shape>
+void goes_on_working(twin<direct_media, Shape>& after, model more) {
+  {
+    auto& thread = after.pool.join();
+    typename twin<direct_media, Shape>::session session{thread};
+    for (std::uint64_t key = 0; key < 24; ++key) {
+      const auto removed = (*after.it)->remove(session, key);
+      ASSERT_TRUE(removed);
+      EXPECT_EQ(*removed, more.erase(key) != 0) << key;
+      if (key % 3 != 0) continue;
+      const auto inserted = (*after.it)->insert(session, key, key + 100);
+      ASSERT_TRUE(inserted && *inserted);
+      more[key] = key + 100;
+    }
+  }
+  after.crash();
+  EXPECT_EQ(after.contents(), more);
+  after.expect_sound();
+}
+
 template <template <class> class Shape>
 void is_all_or_nothing_for_a_crash_before_any_fence(logged::rule r) {
   twin<watched_media, Shape> subject{r, sizes};
@@ -150,24 +171,7 @@ void is_all_or_nothing_for_a_crash_before_any_fence(logged::rule r) {
     }
     after.expect_sound();
     if (++crashes % 16 != 0) return;
-    // It goes on working, and what it then does survives the next crash.
-    model more = found;
-    {
-      auto& thread = after.pool.join();
-      typename twin<direct_media, Shape>::session session{thread};
-      for (std::uint64_t key = 0; key < 24; ++key) {
-        const auto removed = (*after.it)->remove(session, key);
-        ASSERT_TRUE(removed);
-        EXPECT_EQ(*removed, more.erase(key) != 0) << key;
-        if (key % 3 != 0) continue;
-        const auto inserted = (*after.it)->insert(session, key, key + 100);
-        ASSERT_TRUE(inserted && *inserted);
-        more[key] = key + 100;
-      }
-    }
-    after.crash();
-    EXPECT_EQ(after.contents(), more);
-    after.expect_sound();
+    goes_on_working<Shape>(after, found);
   };
   // Two of them at work in turn: the one that works rarely leaves old records.
   auto& one = subject.pool.join();

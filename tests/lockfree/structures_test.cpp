@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "ground.hpp"
+#include "variants.hpp"
 
 namespace nvm::lockfree::testing {
 namespace {
@@ -23,26 +24,6 @@ struct shape_of_test<word_hash_table> {
     return make_hash(g, "subject", 3);
   }
 };
-
-struct variant {
-  const char* name;
-  bool link_cache;
-  bool all_at_once;
-  isa::write_back with;
-};
-constexpr variant variants[] = {
-    {"link_and_persist", false, true, isa::write_back::clflushopt},
-    {"one_at_a_time", false, false, isa::write_back::clflushopt},
-    {"link_cache", true, true, isa::write_back::clflushopt},
-    {"plain", false, true, isa::write_back::none},
-};
-domain_settings settings_of(const variant& v) {
-  domain_settings s;
-  s.with_link_cache = v.link_cache;
-  s.all_at_once = v.all_at_once;
-  s.generation_nodes = 16;
-  return s;
-}
 
 template <template <class> class Shape>
 class subject {
@@ -95,6 +76,49 @@ void counts_no_deleted_node(const variant& v) {
   EXPECT_FALSE((*s.it)->look_up(session, 5, [](const node_head*) {}));
 }
 
+// One of five calls, of which the model says what it has to answer.
+template <template <class> class Shape, class Session>
+void make_a_call(subject<Shape>& s, Session& session, std::map<std::uint64_t, std::uint64_t>& model,
+                 std::uint64_t which, std::uint64_t key, std::uint64_t value) {
+  switch (which) {
+    case 0: {
+      const auto w = (*s.it)->write(session, key, value, write_rule::insert_only);
+      ASSERT_TRUE(w) << last_message();
+      EXPECT_EQ(*w, model.emplace(key, value).second ? written::inserted : written::refused);
+      break;
+    }
+    case 1: {
+      const auto w = (*s.it)->write(session, key, value, write_rule::either);
+      ASSERT_TRUE(w) << last_message();
+      EXPECT_EQ(*w, model.contains(key) ? written::replaced : written::inserted);
+      model[key] = value;
+      break;
+    }
+    case 2: {
+      const auto w = (*s.it)->write(session, key, value, write_rule::replace_only);
+      ASSERT_TRUE(w) << last_message();
+      EXPECT_EQ(*w, model.contains(key) ? written::replaced : written::refused);
+      if (model.contains(key)) model[key] = value;
+      break;
+    }
+    case 3: {
+      const auto r = (*s.it)->remove(session, key);
+      ASSERT_TRUE(r) << last_message();
+      EXPECT_EQ(*r, model.erase(key) != 0);
+      break;
+    }
+    default: {
+      std::uint64_t found = 0;
+      const bool there = (*s.it)->look_up(session, key, [&](const node_head* n) { found = word_nodes::value_of(n); });
+      const auto expected = model.find(key);
+      ASSERT_EQ(there, expected != model.end()) << key;
+      if (there) {
+        EXPECT_EQ(found, expected->second);
+      }
+    }
+  }
+}
+
 template <template <class> class Shape>
 void follows_a_model(const variant& v) {
   subject<Shape> s{v};
@@ -107,44 +131,7 @@ void follows_a_model(const variant& v) {
       for (int i = 0; i < 3000; ++i) {
         const std::uint64_t key = random() % 300;
         const std::uint64_t value = random();
-        switch (random() % 5) {
-          case 0: {
-            const auto w = (*s.it)->write(session, key, value, write_rule::insert_only);
-            ASSERT_TRUE(w) << last_message();
-            EXPECT_EQ(*w, model.emplace(key, value).second ? written::inserted : written::refused);
-            break;
-          }
-          case 1: {
-            const auto w = (*s.it)->write(session, key, value, write_rule::either);
-            ASSERT_TRUE(w) << last_message();
-            EXPECT_EQ(*w, model.contains(key) ? written::replaced : written::inserted);
-            model[key] = value;
-            break;
-          }
-          case 2: {
-            const auto w = (*s.it)->write(session, key, value, write_rule::replace_only);
-            ASSERT_TRUE(w) << last_message();
-            EXPECT_EQ(*w, model.contains(key) ? written::replaced : written::refused);
-            if (model.contains(key)) model[key] = value;
-            break;
-          }
-          case 3: {
-            const auto r = (*s.it)->remove(session, key);
-            ASSERT_TRUE(r) << last_message();
-            EXPECT_EQ(*r, model.erase(key) != 0);
-            break;
-          }
-          default: {
-            std::uint64_t found = 0;
-            const bool there =
-                (*s.it)->look_up(session, key, [&](const node_head* n) { found = word_nodes::value_of(n); });
-            const auto expected = model.find(key);
-            ASSERT_EQ(there, expected != model.end()) << key;
-            if (there) {
-              EXPECT_EQ(found, expected->second);
-            }
-          }
-        }
+        make_a_call<Shape>(s, session, model, random() % 5, key, value);
       }
       std::map<std::uint64_t, std::uint64_t> seen;
       (*s.it)->each(session, [&](const node_head* n) {

@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "../pool_in_buffer.hpp"
 #include "logheap/instances.hpp"
 #include "plain_mapping.hpp"
 
@@ -23,13 +24,7 @@ extern template class heap<any_direct, testing::plain_mapping>;  // plain_heap.c
 namespace nvm::logheap::testing {
 
 inline geometry pool_geometry(std::uint64_t pages, unsigned page_shift = 12) {
-  geometry_request r;
-  r.page_shift = page_shift;
-  r.size_pages = pages;
-  r.capacity_pages = pages;
-  r.lane_count = 4;
-  r.lane_bytes = std::uint64_t{1} << page_shift;
-  return lay_out(r);
+  return tests::pool_geometry(pages, pages, 4, page_shift);
 }
 // In the header page, where nothing else is.
 inline constexpr std::uint64_t root_word = 512 + 256;
@@ -164,13 +159,10 @@ class ground {
         },
         Kind::settings());
   }
-  struct free_memory {
-    void operator()(std::byte* p) const { std::free(p); }
-  };
   geometry geometry_;
   heap_settings settings_;
   std::uint64_t bytes_ = 0;
-  std::unique_ptr<std::byte[], free_memory> memory_;
+  tests::pool_memory memory_;
   Medium inner_;
   any_direct medium_{inner_};
   log::nothing_logged lanes_;

@@ -483,6 +483,17 @@ TEST(leaf_mapping, changes_in_place_without_memory) {
 
 // Bounds that a commit counts on stay while others cut, erase and make new leaves around them and a cleaner moves what
 // lies between them; nobody keeps holes that nobody counts on.
+// Mostly the same bounds again, contiguous with their neighbours.
+void draw_changes(std::mt19937_64& random, home_range in, std::vector<home_range>& assigned,
+                  std::vector<home_range>& erased) {
+  for (home_t at = 0; at + 40 <= in.size; at += 32) {
+    home_range r{in.home + at, 32};
+    if (random() % 8 == 0) r = {r.home + random() % 8, 1 + random() % 24};
+    const unsigned what = static_cast<unsigned>(random() % 4);
+    if (what == 0) assigned.push_back(r);
+    if (what == 1) erased.push_back(r);
+  }
+}
 TEST(leaf_mapping, holds_bounds_for_commits_that_are_under_way) {
   constexpr home_t stretch = 512;
   constexpr unsigned committers = 6;
@@ -519,14 +530,7 @@ TEST(leaf_mapping, holds_bounds_for_commits_that_are_under_way) {
       held& mine = commits[who];
       if (!mine.open) {
         mine = {};
-        // Mostly the same bounds again, contiguous with their neighbours.
-        for (home_t at = 0; at + 40 <= stretch; at += 32) {
-          home_range r{who * stretch + at, 32};
-          if (random() % 8 == 0) r = {r.home + random() % 8, 1 + random() % 24};
-          const unsigned what = static_cast<unsigned>(random() % 4);
-          if (what == 0) mine.assigned.push_back(r);
-          if (what == 1) mine.erased.push_back(r);
-        }
+        draw_changes(random, {who * stretch, stretch}, mine.assigned, mine.erased);
         ASSERT_TRUE(m.reserve_whole(c, mine.assigned, mine.erased));
         mine.open = true;
         continue;

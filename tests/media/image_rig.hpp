@@ -1,6 +1,7 @@
 // A small pool file in memory with an image medium on it, and what a crash makes of it.
 #pragma once
 
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -112,6 +113,23 @@ inline std::vector<std::byte> random_crash(const memory_device& device, std::mt1
 // Data area of a file's content.
 inline std::vector<std::byte> data_of(const std::vector<std::byte>& content) {
   return {content.begin() + data_offset, content.end()};
+}
+
+// Stores `value` at word `i` of the data area and commits it in a batch of its own; returns its LSN.
+inline result<lsn_t> commit_word(image_rig& rig, std::uint64_t i, std::uint64_t value) {
+  image_media::batch b;
+  auto& word = rig.at(data_offset + 8 * i);
+  std::atomic_ref{word}.store(value, std::memory_order_relaxed);
+  b.add(&word, 8);
+  return rig.medium->publish(b, [] {}, edge{"test/commit"});
+}
+// Runs commits until the medium refuses; returns how many were acknowledged.
+inline std::uint64_t commit_until_refused(image_rig& rig, std::uint64_t limit) {
+  for (std::uint64_t i = 0; i < limit; ++i) {
+    const result<lsn_t> lsn = commit_word(rig, i % 64, i + 1);
+    if (!lsn || !rig.medium->durable(*lsn)) return i;
+  }
+  return limit;
 }
 
 }  // namespace nvm::test

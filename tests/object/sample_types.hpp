@@ -46,6 +46,16 @@ inline type_map_writer::words sample_map() {
   return w.finish();
 }
 
+// struct __attribute__((packed)) odd { char tag; NVM_PTR(struct odd) to; NVM_PTR(void) next; char more; };
+inline type_description odd_type() {
+  using enum layout::field_kind;
+  return {"odd",
+          18,
+          1,
+          {field("tag", 0, character, 1), field("to", 1, pointer, 8, 1, layout::type_id_of("odd")),
+           field("next", 9, pointer, 8), field("more", 17, character, 1)}};
+}
+
 // struct value { unsigned char kind : 3, more : 5; NVM_WEAK_PTR(node) up; union { long n; NVM_PTR(node) p[2];
 //   struct { char c; NVM_PTR(node) q; } s; } u NVM_UNION_TAG(kind); };
 // struct values { struct value all[2]; };

@@ -52,13 +52,13 @@ class pointer_heap {
   }
   [[nodiscard]] std::set<std::uint64_t> reachable(const std::vector<std::uint64_t>& roots) const {
     std::set<std::uint64_t> seen;
-    auto todo = roots;
-    while (!todo.empty()) {
-      const std::uint64_t at = todo.back();
-      todo.pop_back();
+    auto pending = roots;
+    while (!pending.empty()) {
+      const std::uint64_t at = pending.back();
+      pending.pop_back();
       if (!seen.insert(at).second) continue;
       if (const auto e = edges_.find(at); e != edges_.end())
-        todo.insert(todo.end(), e->second.begin(), e->second.end());
+        pending.insert(pending.end(), e->second.begin(), e->second.end());
     }
     return seen;
   }

@@ -1,29 +1,10 @@
 // What a change of a region costs until its call returns, counted: lines written back and fences.  What the log writes
 // home later is not in it.
+#include "counted_media.hpp"
 #include "ground.hpp"
 
 namespace nvm::region::testing {
 namespace {
-
-class counting_media {
- public:
-  static constexpr bool atomic_batches = false;
-  using batch = no_batch;
-  void flush(const void* p, std::size_t bytes, site s = site::here()) noexcept { metered_.flush(p, bytes, s); }
-  void copy(void* to, const void* from, std::size_t bytes, site s = site::here()) noexcept {
-    copy_out(metered_, to, from, bytes, s);
-  }
-  void fence(edge e) noexcept { metered_.fence(e); }
-  lsn_t last_lsn() noexcept { return 0; }
-  status durable(lsn_t) noexcept { return {}; }
-  [[nodiscard]] meter_totals totals() const { return counts_.totals(); }
-
- private:
-  ordered_media inner_;
-  meter counts_;
-  meter_media<ordered_media> metered_{inner_, counts_};
-};
-static_assert(media<counting_media>);
 
 struct cost {
   std::uint64_t lines = 0;
@@ -68,9 +49,9 @@ class region_costs : public ::testing::Test {
     return of(rid, true, [&](auto& tx) { return tx.drop(rid); });
   }
 
-  ground<counting_media> pool{pool_geometry(4096, 8192), large_rings()};
-  set_state<counting_media>& set = pool.make("subject");
-  thread_state<counting_media>& t = pool.join();
+  ground<counted_media> pool{pool_geometry(4096, 8192), large_rings()};
+  set_state<counted_media>& set = pool.make("subject");
+  thread_state<counted_media>& t = pool.join();
 };
 
 constexpr std::uint64_t lines_of(std::uint64_t bytes) { return (bytes + line_bytes - 1) / line_bytes; }
@@ -185,8 +166,8 @@ TEST_F(region_costs, of_groups_do_not_grow_with_their_regions) {
   const auto bytes = pattern(1, 16);
   const meter_totals before = pool.medium().totals();
   {
-    const domain<counting_media>::inside here{pool.all(), t};
-    transaction<counting_media> tx{pool.all(), set, t};
+    const domain<counted_media>::inside here{pool.all(), t};
+    transaction<counted_media> tx{pool.all(), set, t};
     for (std::uint64_t rid = 1; rid <= 8; ++rid) {
       ASSERT_TRUE(tx.join(rid));
       ASSERT_TRUE(tx.write(rid, 8, bytes));

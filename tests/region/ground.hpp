@@ -3,29 +3,18 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "../pool_in_buffer.hpp"
 #include "region/region.hpp"
 
 namespace nvm::region::testing {
 
 inline geometry pool_geometry(std::uint64_t pages, std::uint64_t capacity, unsigned page_shift = 12) {
-  geometry_request r;
-  r.page_shift = page_shift;
-  r.size_pages = pages;
-  r.capacity_pages = capacity;
-  r.lane_count = 2;
-  r.lane_bytes = std::uint64_t{1} << page_shift;
-  return lay_out(r);
+  return tests::pool_geometry(pages, capacity, 2, page_shift);
 }
-
-struct free_memory {
-  void operator()(std::byte* p) const { std::free(p); }
-};
 
 inline options settings() {
   options o;
@@ -40,17 +29,13 @@ inline options settings() {
 template <media M>
 class ground {
  public:
-  using space_type = space<M, log::nothing_logged>;
+  using space_type = typename tests::space_in_buffer<M>::space_type;
   using set = set_state<M>;
   using thread = thread_state<M>;
 
   template <class... Arguments>
   explicit ground(const geometry& g, const options& o, Arguments&&... medium)
-      : geometry_{g}, options_{o}, medium_{std::forward<Arguments>(medium)...} {
-    memory_.reset(static_cast<std::byte*>(std::aligned_alloc(4096, round_up(g.capacity_bytes(), 4096))));
-    // What the pages of a used pool hold.
-    std::memset(memory_.get(), 0, g.capacity_bytes());
-    std::memset(memory_.get() + g.data_offset, 0xA5, g.capacity_bytes() - g.data_offset);
+      : options_{o}, pool_{g, tests::memory_for(g, of_used_pages), std::forward<Arguments>(medium)...} {
     open();
   }
   ground(const ground&) = delete;
@@ -59,20 +44,12 @@ class ground {
   // What a new process finds: the same bytes.  Nothing is closed.
   void crash_and_open() {
     domain_.reset();
-    space_.reset();
+    pool_.forget();
     open();
   }
   void open() {
-    space_ = std::make_unique<space_type>(medium_, lanes_, memory_.get(), geometry_,
-                                          [this](std::uint64_t) -> result<std::uint64_t> {
-                                            if (geometry_.size_pages == geometry_.capacity_pages) {
-                                              return fail(errc::no_space, "the device is full");
-                                            }
-                                            geometry_.size_pages = geometry_.capacity_pages;
-                                            return geometry_.size_pages;
-                                          });
-    EXPECT_TRUE(space_->boot(0, 1)) << last_message();
-    domain_ = std::make_unique<domain<M>>(medium_, memory_.get(), *space_, options_);
+    EXPECT_TRUE(pool_.open()) << last_message();
+    domain_ = std::make_unique<domain<M>>(pool_.medium(), pool_.base(), pool_.places(), options_);
     EXPECT_TRUE(domain_->open()) << last_message();
     EXPECT_TRUE(domain_->open_sets(2)) << last_message();
   }
@@ -89,19 +66,16 @@ class ground {
     return **t;
   }
   [[nodiscard]] domain<M>& all() { return *domain_; }
-  [[nodiscard]] M& medium() { return medium_; }
-  [[nodiscard]] const geometry& sizes() const { return geometry_; }
-  [[nodiscard]] std::byte* base() const { return memory_.get(); }
-  [[nodiscard]] space_type& pages() { return *space_; }
-  [[nodiscard]] std::uint64_t free_pages() const { return space_->index().pages.free_pages(); }
+  [[nodiscard]] M& medium() { return pool_.medium(); }
+  [[nodiscard]] const geometry& sizes() const { return pool_.sizes(); }
+  [[nodiscard]] std::byte* base() const { return pool_.base(); }
+  [[nodiscard]] space_type& pages() { return pool_.places(); }
+  [[nodiscard]] std::uint64_t free_pages() const { return pool_.places().index().pages.free_pages(); }
 
  private:
-  geometry geometry_;
+  static constexpr unsigned char of_used_pages = 0xA5;
   const options options_;
-  std::unique_ptr<std::byte[], free_memory> memory_;
-  M medium_;
-  log::nothing_logged lanes_;
-  std::unique_ptr<space_type> space_;
+  tests::space_in_buffer<M> pool_;
   std::unique_ptr<domain<M>> domain_;
 };
 

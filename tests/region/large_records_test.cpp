@@ -1,35 +1,16 @@
 // Changes whose record fits no ring: groups of many regions, and small parts of a large region.
 #include <map>
 
+#include "counted_media.hpp"
 #include "ground.hpp"
 
 namespace nvm::region::testing {
 namespace {
 
-// What passes is counted.
-class fences_media {
- public:
-  static constexpr bool atomic_batches = false;
-  using batch = no_batch;
-  void flush(const void* p, std::size_t bytes, site s = site::here()) noexcept { metered_.flush(p, bytes, s); }
-  void copy(void* to, const void* from, std::size_t bytes, site s = site::here()) noexcept {
-    copy_out(metered_, to, from, bytes, s);
-  }
-  void fence(edge e) noexcept { metered_.fence(e); }
-  lsn_t last_lsn() noexcept { return 0; }
-  status durable(lsn_t) noexcept { return {}; }
-  [[nodiscard]] meter_totals totals() const { return counts_.totals(); }
-
- private:
-  ordered_media inner_;
-  meter counts_;
-  meter_media<ordered_media> metered_{inner_, counts_};
-};
-
 class region_large_records : public ::testing::Test {
  protected:
   static constexpr std::uint64_t ring_bytes = 16 << 10;
-  using pool_type = ground<fences_media>;
+  using pool_type = ground<counted_media>;
 
   void start(std::uint64_t pages) {
     pool = std::make_unique<pool_type>(pool_geometry(pages, pages), settings());
@@ -42,8 +23,8 @@ class region_large_records : public ::testing::Test {
   // One transaction: body(transaction) after the regions have joined, then commit.
   template <class Body>
   status group(const std::vector<std::uint64_t>& rids, Body&& body) {
-    const domain<fences_media>::inside here{pool->all(), *t};
-    transaction<fences_media> tx{pool->all(), *set, *t};
+    const domain<counted_media>::inside here{pool->all(), *t};
+    transaction<counted_media> tx{pool->all(), *set, *t};
     for (const std::uint64_t rid : rids) {
       if (status s = tx.join(rid); !s) return s;
     }
@@ -88,8 +69,8 @@ class region_large_records : public ::testing::Test {
   [[nodiscard]] std::uint64_t runs_of_log() const { return pages_of(pool->pages(), layout::directory_owner).size(); }
 
   std::unique_ptr<pool_type> pool;
-  set_state<fences_media>* set = nullptr;
-  thread_state<fences_media>* t = nullptr;
+  set_state<counted_media>* set = nullptr;
+  thread_state<counted_media>* t = nullptr;
   std::map<std::uint64_t, std::vector<std::byte>> model;
 };
 

@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """An engine and a lock-free structure are added to a copy of the tree by changing the files that docs/extending.md
-names, and no other."""
+names, and no other; and its lists name every file that tells kinds of a part apart.
+
+usage: extending_test.py [Lists | Extending] [unittest arguments]
+"""
 
 import os
 import pathlib
@@ -37,7 +40,6 @@ STRUCTURE = {
         ("using shape_rows = ", """struct dummy_row {
   static constexpr layout::kind kind = layout::kind::dummy;
   static constexpr const char* name = "dummy";
-  static constexpr bool links_may_be_volatile = true;
   template <class Memory, class Nodes>
   using shape = dummy<Memory, Nodes>;
 };
@@ -86,6 +88,43 @@ def files_for(section, until=None):
     return re.findall(r"^\* `([^`]+)`", text[:text.index(until or "Write `")], re.MULTILINE)
 
 
+class Lists(unittest.TestCase):
+    """A source that tells kinds apart names one that is no special case."""
+
+    def named_in(self, section):
+        text = (ROOT / "docs" / "extending.md").read_text()
+        text = text[text.index(section):]
+        return set(re.findall(r"`((?:include|src|tests|cmake)/[^`]+)`", text[:text.find("\n## ", 1)]))
+
+    def telling(self, folders, words):
+        for folder in folders:
+            for path in (ROOT / folder).rglob("*"):
+                if path.suffix in (".h", ".hpp", ".cpp") and re.search(words, path.read_text()):
+                    yield str(path.relative_to(ROOT))
+
+    def expect(self, section, folders, words):
+        told = set(self.telling(folders, words))
+        self.assertGreater(len(told), 2)
+        self.assertEqual(told - self.named_in(section), set())
+
+    def test_of_an_engine_with_a_log_of_its_own_is_complete(self):
+        self.expect("## An engine", ("src", "tests/crash"),
+                    r"case log_kind::|log_of\w*(\(.*\))? == log_kind::(rings|old_words)")
+
+    def test_of_a_lock_free_structure_is_complete(self):
+        self.expect("## A lock-free structure", ("src", "include"), r"kind::(list|tree|skip_list)\b|NVM_LF_TREE")
+
+    def test_of_an_index_is_complete(self):
+        self.expect("## An index", ("src", "include"), r"kv_index::rbtree|NVM_KV_RBTREE|\"rbtree\"|kv/rbtree.hpp")
+
+    def test_of_a_medium_is_complete(self):
+        self.expect("## A medium", ("src", "include"), r"NVM_MEDIUM_AUTO|last_medium")
+
+    def test_of_a_store_beside_objects_is_complete(self):
+        self.expect("## A store", ("src/pool", "src/space", "src/engine"),
+                    r"feature_regions|anchor, regions|slot_protocol::region|> open_regions\(")
+
+
 class Extending(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -132,7 +171,7 @@ class Extending(unittest.TestCase):
             os.unlink(pool)
 
     def test_a_lock_free_structure(self):
-        self.assertEqual(sorted(STRUCTURE), sorted(files_for("## A lock-free structure")))
+        self.assertEqual(sorted(STRUCTURE), sorted(files_for("## A lock-free structure", "`ctest -R extending`")))
         self.assertLessEqual(len(STRUCTURE), 4)
         (self.tree / "program.c").write_text(PROGRAM)
         library = self.tree / "build" / "lib"

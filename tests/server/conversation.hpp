@@ -21,12 +21,13 @@ namespace nvm::server {
 
 class conversation {
  public:
-  explicit conversation(settings given = debugging()) : conversation{given, nullptr} {}
+  explicit conversation(settings given = debugging(), std::uint32_t clock_stands_at = 0)
+      : conversation{given, nullptr, clock_stands_at} {}
   // With the store of another conversation.
-  conversation(settings given, std::shared_ptr<item_store> store)
+  conversation(settings given, std::shared_ptr<item_store> store, std::uint32_t clock_stands_at = 0)
       : given_{std::move(given)},
         store_{store != nullptr ? std::move(store) : new_store(given_)},
-        shared_{given_, *store_},
+        shared_{given_, *store_, clock_stands_at},
         session_{store_->open_session()},
         executor_{shared_, shared_.stats.add_worker(), *session_} {}
 

@@ -21,12 +21,13 @@ import unittest
 import urllib.request
 
 import process_test
+import random_seed
 from process_test import GOOD, ServerTest
 
 FAILED = 5
 CALLS = None
 RUNS = int(os.environ.get("NVM_RUNS", "12"))
-SEED = int(os.environ.get("NVM_EXPLORE_SEED", "1")[:8], 16)
+SEED = random_seed.seed_from_environment()
 ALL_COMMANDS = ("get a", "gets a", "gat 10 a", "set a 0 0 1\r\nx", "add z 0 0 1\r\nx", "replace a 0 0 1\r\nx",
                 "append a 0 0 1\r\nx", "prepend a 0 0 1\r\nx", "cas a 0 0 1 1\r\nx", "delete a", "delete none", "incr n 1",
                 "decr n 1", "touch a 9", "touch none 9", "flush_all", "flush_all 10", "mg a v", "mg none q", "ms a 1\r\nx",
@@ -115,6 +116,98 @@ class Failing(ServerTest):
         client = self.run_on_pool()
         self.assertEqual(client.get("a"), b"x")
         self.assertEqual(client.get("n"), b"5")
+
+    def expect_refusals(self):
+        """Of a server that stays, whose connection has been broken."""
+        client = self.connect(self.port)
+        for command in ALL_COMMANDS:
+            self.assertEqual(client.say(f"{command}\r\n"), "SERVER_ERROR the pool has failed\r\n", command)
+        stats = client.stats()
+        self.assertEqual(stats["pool_failed"], "1")
+        self.assertNotIn("curr_items", stats)  # nobody knows
+        self.assertEqual(self.said().count("the pool has failed"), 1)
+
+    def test_tells_also_those_who_do_not_wait(self):
+        for call in ("fdatasync", "pwrite"):
+            client = self.run_on_pool("--durability", "relaxed", "--on-failure", "stay", "--metrics-port", "-1")
+            metrics = next(word for word in self.said().split() if word.startswith("http://127.0.0.1:"))
+            self.assertEqual(client.say("set a 0 0 1\r\nx\r\n"), "STORED\r\n")
+            # Waits for the log, where the item is as well; due in weeks.
+            self.assertEqual(client.say("flush_all 2000000\r\n"), "OK\r\n")
+            self.make_fail(call)
+            answer = "STORED\r\n"
+            end = time.monotonic() + 15
+            while answer == "STORED\r\n" and time.monotonic() < end:
+                answer = client.say("set b 0 0 1\r\nx\r\n")
+                time.sleep(0.01)
+            self.assertIn(answer, ("", "SERVER_ERROR the pool has failed\r\n"), call)
+            self.expect_refusals()
+            with urllib.request.urlopen(metrics, timeout=10) as page:
+                text = page.read().decode()
+            self.assertIn("nv_memcached_pool_failed 1\n", text)
+            self.assertNotIn("nv_memcached_items ", text)
+            self.assertEqual(self.stop(), FAILED)
+            client = self.run_on_pool()
+            self.assertEqual(client.get("a"), b"x")
+            self.assertEqual(self.stop(), GOOD)
+
+    def test_ends_where_a_relaxed_one_is_to_end(self):
+        client = self.run_on_pool("--durability", "relaxed")
+        self.assertEqual(client.say("set a 0 0 1\r\nx\r\n"), "STORED\r\n")  # and ids for more of them
+        self.make_fail("fdatasync")
+        client.say("set b 0 0 1\r\nx\r\n")
+        self.assertEqual(self.process.wait(timeout=20), FAILED)
+        self.assertIn("the pool has failed, nothing more is acknowledged: NVM_E_I", self.said())
+
+    def test_says_at_the_end_that_what_came_last_may_be_lost(self):
+        client = self.run_on_pool("--durability", "relaxed", "--on-failure", "stay")
+        self.assertEqual(client.say("set a 0 0 1\r\nx\r\n"), "STORED\r\n")
+        self.make_fail("pwrite")
+        self.assertEqual(self.stop(), FAILED)
+        self.assertIn("the pool has failed", self.said())
+
+    def fail_while_nobody_asks(self, *arguments):
+        """Until the checkpoint fails that comes after what is stored: it may have come before the fault is there."""
+        client = self.run_on_pool(*arguments)
+        for _ in range(10):
+            self.assertEqual(client.say("set a 0 0 1\r\nx\r\n"), "STORED\r\n")
+            self.make_fail("pwrite")
+            end = time.monotonic() + 4
+            while time.monotonic() < end:
+                if "the pool has failed" in self.said():
+                    return
+                time.sleep(0.05)
+            self.failing.unlink()
+        self.fail("nothing was told")
+
+    def test_tells_of_a_failure_while_nobody_asks(self):
+        self.fail_while_nobody_asks("--on-failure", "stay")
+        self.expect_refusals()
+        self.assertEqual(self.stop(), FAILED)
+        self.assertEqual(self.run_on_pool().get("a"), b"x")
+
+    def test_ends_by_a_failure_while_nobody_asks(self):
+        self.fail_while_nobody_asks()
+        self.assertEqual(self.process.wait(timeout=20), FAILED)
+        self.assertEqual(self.run_on_pool().get("a"), b"x")
+
+    def test_a_full_pool_gives_room_within_a_message_and_replies_stay_what_they_are(self):
+        """A large value is sent from where it lies; what removes it and takes its room comes in the same message."""
+        client = self.run_on_pool("-M")
+        self.make_fail("fallocate", errno.ENOSPC)
+        old, new = b"v" * 6000, b"n" * 6000
+        stored, others = [], []
+        while not others:
+            more, others = self.sets(client, [(f"{len(stored) + i}", old) for i in range(8)])
+            stored += more
+        self.assertGreater(len(stored), 100)
+        for key in stored[:40]:
+            client.send(b"get %s\r\ndelete %s\r\nset n%s 0 0 %d\r\n%s\r\n" % (*[key.encode()] * 3, len(new), new))
+            self.assertEqual(client.line(), f"VALUE {key} 0 {len(old)}\r\n")
+            self.assertEqual(client.line(), old.decode() + "\r\n")
+            self.assertEqual([client.line() for _ in range(3)], ["END\r\n", "DELETED\r\n", "STORED\r\n"])
+        self.assertEqual([k for k in stored[:40] if client.get(f"n{k}") != new], [])
+        self.assertEqual(self.stop(), GOOD)
 
     def test_has_failed_where_its_file_is_cut_off(self):
         on_shm = pathlib.Path(tempfile.mkdtemp(prefix="nv-memcached-", dir="/dev/shm"))
@@ -208,6 +301,32 @@ class Starting(ServerTest):
         self.assertEqual(second.returncode, 3)
         self.assertIn("Address already in use", second.stderr)
         self.assertEqual(list(self.folder.glob("second*")), [])
+
+    def test_that_cannot_be_served_leaves_no_pool_and_no_socket(self):
+        address = self.folder / "socket"
+        pool = self.folder / "second.nvm"
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            for wrong, why in ((("--metrics-port", taken.getsockname()[1]), "Address already in use"),
+                               (("-P", self.folder / "none" / "pid"), "No such file or directory"),
+                               (("-P", self.folder), "Is a directory"),
+                               (("-l", "127.0.0.1", "-p", taken.getsockname()[1]), "Address already in use")):
+                refused = subprocess.run([process_test.SERVER, "-s", address, "--pool", pool, *map(str, wrong)],
+                                         capture_output=True, text=True, timeout=20, check=False)
+                self.assertEqual(refused.returncode, process_test.UNAVAILABLE, wrong)
+                self.assertIn(why, refused.stderr)
+                self.assertEqual(list(self.folder.iterdir()), [], wrong)
+
+    def test_on_a_pool_that_is_taken_leaves_the_process_id_alone(self):
+        pool, pid = self.folder / "items.nvm", self.folder / "pid"
+        self.start("-P", pid, store=("--pool", str(pool)))
+        refused = subprocess.run([process_test.SERVER, "-p", "-1", "-P", pid, "--pool", pool], capture_output=True,
+                                 text=True, timeout=20, check=False)
+        self.assertEqual(refused.returncode, process_test.UNAVAILABLE)
+        self.assertEqual(int(pid.read_text()), self.process.pid)
+        self.assertEqual(self.stop(), GOOD)
+        self.assertFalse(pid.exists())
 
     def test_for_the_first_time_may_be_killed_at_any_moment(self):
         for parent in ("/dev/shm", "/var/tmp"):

@@ -6,8 +6,10 @@ usage: kill_test.py <nv-memcached> [unittest arguments]
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -16,9 +18,10 @@ import time
 import unittest
 
 import process_test
+import random_seed
 from process_test import GOOD, UNAVAILABLE, Client, ServerTest
 
-SEED = int(os.environ.get("NVM_EXPLORE_SEED", "1")[:8], 16)
+SEED = random_seed.seed_from_environment()
 
 
 class OnMedium:
@@ -61,7 +64,8 @@ class OnMedium:
             self.assertEqual(client.stats()["curr_items"], "4")
         self.assertRegex(client.say("mg s t\r\n"), r"HD t(500|49\d) X W\r\n")
 
-    def test_serves_no_item_whose_bytes_are_damaged(self):
+    def store_and_damage(self):
+        """Items a, b, c and n, of which b and n are damaged afterwards."""
         client = self.run_on_pool()
         for key in "abc":
             self.assertEqual(client.say(f"set {key} 5 0 12\r\nvalue-of-{key}-1\r\n"), "STORED\r\n")
@@ -69,6 +73,39 @@ class OnMedium:
         self.assertEqual(self.stop(), GOOD)
         image = self.pool.read_bytes()
         self.pool.write_bytes(image.replace(b"value-of-b-1", b"value-of-b-2").replace(b"123454321", b"123454322"))
+
+    def test_serves_damaged_items_where_it_is_told_not_to_look(self):
+        self.store_and_damage()
+        client = self.run_on_pool("--no-verify-reads")
+        self.assertEqual([client.get(key) for key in ("a", "b", "n")], [b"value-of-a-1", b"value-of-b-2", b"123454322"])
+        self.assertEqual(client.say("incr n 1\r\n"), "NOT_FOUND\r\n")  # what it changes it looks at
+
+    def test_does_not_start_where_what_it_knows_of_all_items_is_damaged(self):
+        client = self.run_on_pool()
+        self.assertEqual(client.say("set a 0 0 1\r\nx\r\n"), "STORED\r\n")
+        due = 2_000_000_000
+        self.assertEqual(client.say(f"flush_all {due}\r\n"), "OK\r\n")
+        self.assertEqual(self.stop(), GOOD)
+        image = self.pool.read_bytes()
+        limit = (1 << 20) + 1  # of the first block of cas ids
+        for what, offset in ((limit, 0), (due, 0), (due, -8)):  # a value, a value, a key
+            damaged = bytearray(image)
+            word = struct.pack("<Q", what)
+            at = image.find(word)
+            self.assertGreater(at, 0)
+            while at >= 0:
+                damaged[at + offset] ^= 16
+                at = image.find(word, at + 1)
+            self.pool.write_bytes(damaged)
+            refused = subprocess.run([process_test.SERVER, "-p", "-1", "--pool", self.pool], capture_output=True,
+                                     text=True, timeout=20, check=False)
+            self.assertEqual(refused.returncode, UNAVAILABLE, what)
+            self.assertIn("nv-memcached state", refused.stderr)
+        self.pool.write_bytes(image)
+        self.assertEqual(self.run_on_pool().get("a"), b"x")
+
+    def test_serves_no_item_whose_bytes_are_damaged(self):
+        self.store_and_damage()
         client = self.run_on_pool()
         self.assertEqual([client.get(key) for key in ("a", "b", "c", "n")], [b"value-of-a-1", None, b"value-of-c-1", None])
         self.assertIn('the item "b" fails its checksum', self.said())
@@ -85,16 +122,19 @@ class OnMedium:
 
     def test_keeps_marks_and_expiries(self):
         client = self.run_on_pool()
+        begun = time.time()
         client.say("set a 0 0 1\r\nx\r\n")
-        self.assertEqual(client.say("touch a 300\r\n"), "TOUCHED\r\n")
+        self.assertEqual(client.say("touch a 3000\r\n"), "TOUCHED\r\n")
         client.say("set short 0 2 1\r\nx\r\n")
-        self.assertEqual(client.say("mg gap N100 t\r\n"), "HD t100 W\r\n")
+        self.assertEqual(client.say("mg gap N1000 t\r\n"), "HD t1000 W\r\n")
         self.stop(signal.SIGKILL)
         time.sleep(2)
         client = self.run_on_pool()
         self.assertIsNone(client.get("short"))
-        self.assertRegex(client.say("mg a t\r\n"), r"HD t29\d\r\n")
-        self.assertRegex(client.say("mg gap t\r\n"), r"HD t9\d Z\r\n")
+        for key, seconds, marks in (("a", 3000, ""), ("gap", 1000, " Z")):
+            left = re.fullmatch(rf"HD t(\d+){marks}\r\n", client.say(f"mg {key} t\r\n"))
+            passed = int(time.time()) - int(begun - 0.01)  # the server's clock is read coarsely
+            self.assertTrue(left and seconds - passed <= int(left[1]) <= seconds - 2 + 1, f"{key}: {left}, {passed} s")
 
     def test_gives_no_cas_id_twice_and_brings_nothing_flushed_back(self):
         ids = set()
@@ -115,14 +155,19 @@ class OnMedium:
         self.assertIsNone(client.get("k0"))
 
     def test_carries_out_a_flush_that_was_put_off(self):
-        client = self.run_on_pool()
-        client.say("set a 0 0 1\r\nx\r\n")
-        self.assertEqual(client.say("flush_all 2\r\n"), "OK\r\n")
-        self.stop(signal.SIGKILL)
-        client = self.run_on_pool()
-        self.assertEqual(client.get("a"), b"x")
-        time.sleep(2.2)
-        self.assertIsNone(client.get("a"))
+        for delay in (2, 16, 120):  # until the server runs again before the flush is due
+            client = self.run_on_pool()
+            client.say("set a 0 0 1\r\nx\r\n")
+            begun = time.monotonic()
+            self.assertEqual(client.say(f"flush_all {delay}\r\n"), "OK\r\n")
+            self.stop(signal.SIGKILL)
+            client = self.run_on_pool()
+            if client.get("a") == b"x":
+                break
+            self.assertGreaterEqual(time.monotonic() - begun, delay - 1)
+            self.stop(signal.SIGKILL)
+        self.wait_until(lambda: client.get("a") is None, "the flush is carried out")
+        self.assertGreaterEqual(time.monotonic() - begun, delay - 1.1)
 
     def test_loses_no_acknowledged_change_to_kills(self):
         self.assertEqual(self.losses(6), [])

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <vector>
 
+#include "../pool_in_buffer.hpp"
 #include "space/space.hpp"
 
 namespace nvm::testing {
@@ -75,19 +76,10 @@ using test_space = space<ordered_media, test_lanes>;
 
 inline geometry test_geometry(std::uint64_t size_pages, std::uint64_t capacity_pages, unsigned lanes = 4,
                               unsigned page_shift = 12) {
-  geometry_request r;
-  r.page_shift = page_shift;
-  r.size_pages = size_pages;
-  r.capacity_pages = capacity_pages;
-  r.lane_count = lanes;
-  r.lane_bytes = std::uint64_t{1} << page_shift;
-  return lay_out(r);
+  return tests::pool_geometry(size_pages, capacity_pages, lanes, page_shift);
 }
 
-struct free_memory {
-  void operator()(std::byte* p) const { std::free(p); }
-};
-using image = std::unique_ptr<std::byte[], free_memory>;
+using image = tests::pool_memory;
 
 // Zeroed, page-aligned; pages appear when touched.
 inline image make_image(const geometry& g) {

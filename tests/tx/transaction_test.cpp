@@ -407,16 +407,27 @@ TYPED_TEST(transactions, the_pool_grows_in_the_middle_of_one) {
 }
 
 // Random transactions over a few objects against a model, crashing now and then.
+struct model_object {
+  std::uint64_t at, bytes;
+  std::vector<std::uint8_t> content;
+};
+template <class Session>
+status overwrite_some(Session& s, std::byte* base, std::mt19937_64& random, model_object& o) {
+  const std::uint64_t from = random() % o.bytes;
+  const std::uint64_t n = 1 + random() % (o.bytes - from);
+  if (status announced = s.announce(o.at + from, n); !announced) return announced;
+  for (std::uint64_t b = from; b < from + n; ++b) {
+    o.content[b] = static_cast<std::uint8_t>(random());
+    base[o.at + b] = std::byte{o.content[b]};
+  }
+  return {};
+}
 TYPED_TEST(transactions, any_sequence_equals_its_model) {
   std::mt19937_64 random{20240613};
-  struct object {
-    std::uint64_t at, bytes;
-    std::vector<std::uint8_t> content;
-  };
-  std::vector<object> model;
+  std::vector<model_object> model;
   for (int round = 0; round < 2000; ++round) {
-    std::vector<object> next = model;
-    std::vector<std::vector<object>> saved;  // as each open savepoint found it
+    std::vector<model_object> next = model;
+    std::vector<std::vector<model_object>> saved;  // as each open savepoint found it
     {
       typename TestFixture::session_type s{this->heap(), static_cast<unsigned>(random() % 4)};
       bool fits = true;
@@ -453,14 +464,8 @@ TYPED_TEST(transactions, any_sequence_equals_its_model) {
           next.erase(next.begin() + static_cast<std::ptrdiff_t>(i));
         } else {
           // The latest ones, so that levels meet at the same bytes.
-          object& o = next[next.size() - 1 - random() % std::min<std::size_t>(3, next.size())];
-          const std::uint64_t from = random() % o.bytes;
-          const std::uint64_t n = 1 + random() % (o.bytes - from);
-          ASSERT_TRUE(s.announce(o.at + from, n)) << last_message();
-          for (std::uint64_t b = from; b < from + n; ++b) {
-            o.content[b] = static_cast<std::uint8_t>(random());
-            this->heap().base()[o.at + b] = std::byte{o.content[b]};
-          }
+          model_object& o = next[next.size() - 1 - random() % std::min<std::size_t>(3, next.size())];
+          ASSERT_TRUE(overwrite_some(s, this->heap().base(), random, o)) << last_message();
         }
       }
       const auto end = random() % 8;
@@ -475,7 +480,7 @@ TYPED_TEST(transactions, any_sequence_equals_its_model) {
         model = std::move(next);
       }
     }
-    for (const object& o : model) {
+    for (const model_object& o : model) {
       ASSERT_EQ(std::memcmp(this->heap().base() + o.at, o.content.data(), o.bytes), 0) << "round " << round;
     }
     ASSERT_EQ(this->objects(), model.size()) << "round " << round;

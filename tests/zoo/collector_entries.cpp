@@ -171,6 +171,16 @@ struct owned {
     uint64_t block;  // + 1
   } roots[2];
 };
+verdict c51_oracle(const owned& x, const window& w) {
+  for (const auto& r : x.roots) {
+    if (r.block != 0 && (x.used >> (r.block - 1) & 1) == 0) return fault("a root names a block that is free");
+  }
+  if (x.roots[0].block != 0 && x.roots[0].block == x.roots[1].block) return fault("two roots name one block");
+  for (const auto& e : w.history) {
+    if (e.end && e.value != 0 && x.roots[1].block != e.value) return fault("an allocation that returned is lost");
+  }
+  return pass();
+}
 concurrent c51(twin t) {
   struct shared {
     std::atomic<uint64_t> block{0};        // + 1
@@ -178,18 +188,7 @@ concurrent c51(twin t) {
   };
   auto state = std::make_shared<shared>();
   concurrent c;
-  c.base = on<owned>(
-      "C51", [](machine&, owned&) {},
-      [](const owned& x, const window& w) -> verdict {
-        for (const auto& r : x.roots) {
-          if (r.block != 0 && (x.used >> (r.block - 1) & 1) == 0) return fault("a root names a block that is free");
-        }
-        if (x.roots[0].block != 0 && x.roots[0].block == x.roots[1].block) return fault("two roots name one block");
-        for (const auto& e : w.history) {
-          if (e.end && e.value != 0 && x.roots[1].block != e.value) return fault("an allocation that returned is lost");
-        }
-        return pass();
-      });
+  c.base = on<owned>("C51", [](machine&, owned&) {}, c51_oracle);
   c.base.recover = [](machine& m) {
     auto& x = image_of<owned>(m);
     if (x.undo == 0) return pass();

@@ -1,10 +1,10 @@
-// Every bug of the zoo is reported, within a second, and nothing is found wrong with the correct twins.
+// Every bug of the zoo is reported, after few states, and nothing is found wrong with the correct twins.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
+#include <cinttypes>
 #include <cstdio>
-#include <ctime>
 
 #include "zoo.hpp"
 
@@ -56,6 +56,9 @@ bool processor_lacks(const entry& e) {
   return !has;
 }
 
+// Far less than a second of work; the one that takes most has 13,267.
+constexpr std::uint64_t states_max = 50'000;
+
 class zoo : public testing::TestWithParam<entry> {
  protected:
   void SetUp() override {
@@ -65,9 +68,10 @@ class zoo : public testing::TestWithParam<entry> {
 
 TEST_P(zoo, buggy_program_is_reported_by_the_technique_that_is_named_for_it) {
   const entry& e = GetParam();
-  const std::clock_t begun = std::clock();
   const report r = look_at(e, twin::buggy, options_of(e));
-  EXPECT_LT(std::clock() - begun, CLOCKS_PER_SEC) << "of processor time";
+  const std::uint64_t tried = r.unique_states + r.duplicates;
+  std::printf("%s: %" PRIu64 " states\n", e.title, tried);
+  EXPECT_LT(tried, states_max);
   EXPECT_EQ(r.finds_violation(), e.shows_in_images) << r.text();
   for (const auto& v : r.violations) std::printf("%s: %s\n", e.title, v.what.c_str());
   for (const finding::rule rule : e.breaks) EXPECT_TRUE(r.breaks_rule(rule)) << name_of(rule) << '\n' << r.text();

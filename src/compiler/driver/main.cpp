@@ -83,6 +83,10 @@ void add_pass(arguments& command, const settings& s, const places& p) {
   // Makes nvm.h declare durable types in the form that the plugin reads.
   command.emplace_back("-D__HOLDFAST_TYPES__");
   for (const std::string& argument : s.types) command.push_back("-fplugin-arg-nvm-" + argument);
+  for (const std::string& argument : s.warnings) {
+    command.push_back("-fplugin-arg-nvm-" + argument);
+    to_pass("-nvm-warning=" + argument);
+  }
   to_pass("-nvm-unsafe=" + p.libc_table);
   for (const std::string& table : s.tables) {
     to_pass("-nvm-unsafe=" + table);

@@ -1,5 +1,9 @@
 #include "options.hpp"
 
+#include <algorithm>
+
+#include "compiler/pass/warning_groups.hpp"
+
 namespace nvm::compiler::driver {
 namespace {
 
@@ -30,7 +34,7 @@ constexpr option table[] = {
     {"-fnvm-record", "", "report each store to `holdfast crash-test`; also where the program is linked",
      set<&settings::record, true>, set<&settings::record, false>},
     {"-fnvm-dump-types", "", "print the layouts of the durable types of each file", dump_types, dump_no_types},
-    {"-Wno-nvm", "", "do not warn of pointers that may not survive, nor of types that the pool will not know", nullptr},
+    {"-Wno-nvm", "", "give none of the warnings below", nullptr},
     {"-Wno-nvm-plain-pointer", "", "do not warn of fields of durable types that are pointers, but not NVM_PTR",
      nullptr},
     {"-Wno-nvm-volatile-pointer", "", "do not warn of durable fields that receive pointers to volatile memory",
@@ -40,6 +44,10 @@ constexpr option table[] = {
      "allow durable fields of library types whose memory is elsewhere, as std::string; "
      "-Wno-error=nvm-library-type: warn of them",
      nullptr},
+    {"-Wno-nvm-unlogged", "",
+     "do not warn where durable memory goes to functions that came compiled and are not described", nullptr},
+    {"-Wno-nvm-lock", "", "do not warn of locks of the C library in durable memory", nullptr},
+    {"-Wno-nvm-assembly", "", "do not warn of assembly that may store to durable memory unlogged", nullptr},
     {"-fno-nvm-elide", "", "leave no call of the log out, merge and hoist none", set<&settings::elide, false>,
      set<&settings::elide, true>},
     {"-fno-nvm", "", "compile without the pass", set<&settings::pass, false>, set<&settings::pass, true>},
@@ -75,11 +83,7 @@ std::string_view warning_group(std::string_view argument) noexcept {
 }
 
 bool is_known_group(std::string_view group) noexcept {
-  for (const std::string_view known :
-       {"nvm", "nvm-plain-pointer", "nvm-volatile-pointer", "nvm-type-id", "nvm-library-type"}) {
-    if (group == known) return true;
-  }
-  return false;
+  return group == "nvm" || std::ranges::find(warning_names, group) != warning_names.end();
 }
 
 }  // namespace
@@ -96,7 +100,7 @@ bool is_ours(std::string_view argument) noexcept {
 
 std::optional<std::string> apply(std::string_view argument, settings& s) {
   if (is_known_group(warning_group(argument))) {
-    s.types.emplace_back(argument.substr(1));
+    s.warnings.emplace_back(argument.substr(1));
     return std::nullopt;
   }
   for (const option& o : table) {

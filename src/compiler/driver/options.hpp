@@ -21,8 +21,9 @@ struct settings {
   bool elide = true;
   bool record = false;
   bool run_path = true;
-  std::vector<std::string> tables;  // *.unsafe files, as given
-  std::vector<std::string> types;   // arguments of the plugin that looks at durable types
+  std::vector<std::string> tables;    // *.unsafe files, as given
+  std::vector<std::string> types;     // arguments of the plugin that looks at durable types
+  std::vector<std::string> warnings;  // W[no-]..., for plugin and pass
   document asked = document::none;
 };
 

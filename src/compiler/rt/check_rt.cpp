@@ -193,4 +193,11 @@ __attribute__((visibility("default"))) void __nvm_refused(const void* p, const c
   found(site, "%s gets durable memory, %p, and nobody can say what it writes there: not logged", function, p);
 }
 
+__attribute__((visibility("default"))) void __nvm_lock_found(const void* p, const char* function,
+                                                             const nvm_site* site) {
+  if (nvm_pool_of(p) == nullptr) return;
+  found(site, "%s gets a lock in durable memory, %p, which is not logged: after a crash it may be held for ever",
+        function, p);
+}
+
 }  // extern "C"

@@ -20,7 +20,7 @@ BY_VALUE = {"hsearch_r": 1}  # arguments more than parameters: a structure in tw
 
 
 def written_in_words(d):
-    if d.written == "?":
+    if d.written == "?" or re.fullmatch(r"(\{[^{}]*,lock\},?)+", d.written):
         return "warned of"
     parts = re.findall(r"\{[^{}]*\}|\w+\([^()]*\)", d.written)
     logged = ", ".join(p[1:-1].replace(",", ": ", 1) if p.startswith("{") else p for p in parts)
@@ -39,13 +39,19 @@ def table(functions, descriptions):
         d = descriptions[symbol]
         if d.written == "":
             result = "nothing"
-        elif d.warns() and not re.search(r",(?!\?)[^{}]*\}|\w\(", d.written):
+        elif d.warns() and not re.search(r",(?!\?|lock)[^{}]*\}|\w\(", d.written):
             result = "warned of"
         else:
             result = written_in_words(d)
         why = re.sub(r"^(Nothing|Nobody can say \w+): ", "", d.reason)
         rows.append(f"| `{symbol}` | {functions[symbol].header} | {result} | {why} | {'yes' if symbol in runs else ''} |")
     return rows
+
+
+def of_plus(descriptions):
+    symbols = sorted(s for s in descriptions if s.startswith("_Z"))
+    names = subprocess.run(["c++filt"], input="\n".join(symbols), text=True, capture_output=True, check=True).stdout
+    return zip(symbols, names.split("\n"))
 
 
 def document(functions, descriptions):
@@ -69,6 +75,14 @@ def document(functions, descriptions):
         "| Function | Header | What it writes | Why | Called |",
         "| --- | --- | --- | --- | --- |",
         *rows,
+        "",
+        "## The C++ library",
+        "",
+        "Functions of libstdc++ that are described, in the same words.",
+        "",
+        "| Function | What it writes |",
+        "| --- | --- |",
+        *(f"| `{name}` | {written_in_words(descriptions[symbol])} |" for symbol, name in of_plus(descriptions)),
         "",
     ])
 

@@ -10,7 +10,7 @@ class Description:
         self.reason, self.calls = reason, calls
 
     def warns(self):
-        return self.written == "?" or ",?}" in self.written
+        return self.written == "?" or ",?}" in self.written or ",lock}" in self.written
 
 
 def read(path):

@@ -1,6 +1,7 @@
 /* longjmp across transactions: what was begun since setjmp is rolled back; a transaction that has ended cannot be gone
  * back into. */
 #include <nvm/nvm.h>
+#include <nvm/stm.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,15 @@ static void expect(long found, long expected, const char* what) {
   if (found == expected) return;
   fprintf(stderr, "%s: found %ld, expected %ld\n", what, found, expected);
   exit(1);
+}
+
+static int leave_barriers(nvm_stm* tx, void* to) {
+  nvm_stm_store64(tx, to, 70);
+  longjmp(back, 1);
+}
+static int store_seven(nvm_stm* tx, void* to) {
+  nvm_stm_store64(tx, to, 7);
+  return 0;
 }
 
 static void store_and_leave(long n, int levels) {
@@ -60,6 +70,13 @@ int main(int argc, char** argv) {
   }
   nvm_tx_commit(pool);
   expect(*number, 6, "number after three jumps inside a transaction");
+
+  /* Out of a barrier transaction. */
+  if (setjmp(back) == 0) nvm_stm_run(pool, leave_barriers, number);
+  expect(nvm_stm_current() != NULL, 0, "a barrier transaction after a jump out of it");
+  expect(*number, 6, "number after a jump out of a barrier transaction");
+  expect(nvm_stm_run(pool, store_seven, number), 0, "the barrier transaction after it");
+  expect(*number, 7, "number after that");
 
   if (argc > 2 && strcmp(argv[2], "ended") == 0) {
     nvm_tx_begin(pool);

@@ -2,13 +2,15 @@
  */
 #pragma once
 #include <nvm/nvm.h>
+#include <string.h>
 
 #ifndef POOL_ENGINE
 #define POOL_ENGINE NVM_ENGINE_DETECT
 #endif
 
 static inline NVM_POOL* new_pool(const char* path, size_t size) {
-  nvm_pool_options how = {0};
+  nvm_pool_options how;
+  memset(&how, 0, sizeof how);
   how.size = size;
   how.engine = POOL_ENGINE;
   return nvm_pool_create_with(path, &how);

@@ -1,5 +1,6 @@
 /* Each argument does one thing that a checked build reports; `nothing` does none of them. */
 #include <nvm/nvm.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,12 +20,15 @@ struct buried {
   char* where;
 };
 void change_buried(const struct buried* b);
+__attribute__((naked)) static void bare(char* p) { __asm__("xorb $0x55, (%rdi)\n\tret"); }
 /* Not those of the C library. */
 void warn(int code);
 int insque(long a, long b);
 
 /* Here nobody knows at compile time that it is durable. */
 __attribute__((noinline)) static void keep(char* p) { setvbuf(stderr, p, 0, 48); /* LINE kept */ }
+
+__attribute__((noinline)) static void post(char* p) { sem_post((sem_t*)p); /* LINE lock */ }
 
 static NVM_POOL* fresh_pool(const char* name) {
   NVM_POOL* pool = new_pool(name, 1 << 20);
@@ -70,6 +74,8 @@ int main(int argc, char** argv) {
   if (strcmp(what, "buried") == 0) change_buried(&inside); /* LINE buried */
   if (strcmp(what, "kept") == 0) keep(t->text);
   if (strcmp(what, "unlogged") == 0) change_unlogged(t->text + 8); /* LINE unlogged */
+  if (strcmp(what, "lock") == 0) post(t->text + 16);
+  if (strcmp(what, "naked") == 0) bare(t->text + 8); /* LINE naked */
   nvm_tx_commit(other);
   if (strcmp(what, "ended") == 0) u->number = 7; /* LINE ended */
   nvm_tx_commit(pool);

@@ -16,7 +16,9 @@ int main(int argc, char** argv) {
   if (pool == NULL) return fail("pool");
 
   if (nvm_tx_begin(pool) != 0) return fail("begin");
-  struct counter* counter = nvm_pool_get_root(pool);
+  void* root;
+  if (nvm_pool_read_root(pool, &root) != 0) return fail("root");
+  struct counter* counter = root;
   if (counter == NULL) {
     counter = nvm_calloc(pool, 1, 1, sizeof *counter);
     if (counter == NULL || nvm_pool_set_root(pool, counter) != 0) return fail("root");

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <bitset>
 #include <chrono>
+#include <condition_variable>
 #include <complex>
 #include <deque>
 #include <functional>
@@ -16,10 +17,12 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <shared_mutex>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <unordered_map>
 #include <variant>
 #include <vector>
@@ -54,7 +57,12 @@ NVM_STRUCT holder {
   std::tuple<int, int *> tuple; // expected-error {{'tuple' of durable 'holder' is a std::tuple<int, int *>}}
   std::atomic<int *> atomic; // expected-error {{'atomic' of durable 'holder' is a std::atomic<int *>}}
   std::runtime_error error; // expected-error {{'error' of durable 'holder' is a std::runtime_error}}
-  std::mutex mutex; // expected-error {{'mutex' of durable 'holder' is a std::mutex}}
+  std::mutex mutex; // expected-error {{'mutex' of durable 'holder' is a std::mutex, a lock, which after a crash}}
+  std::shared_mutex shared_lock; // expected-error {{'shared_lock' of durable 'holder' is a std::shared_mutex, a lock}}
+  std::condition_variable changed; // expected-error {{'changed' of durable 'holder' is a std::condition_variable}}
+  std::once_flag once; // expected-error {{'once' of durable 'holder' is a std::once_flag, a lock}}
+  std::thread thread; // expected-error {{'thread' of durable 'holder' is a std::thread, which the next process}}
+  std::thread::id who; // expected-error {{'who' of durable 'holder' is a std::thread::id, which the next process}}
   part inside;
 };
 NVM_STRUCT derived : std::vector<int> { // expected-error {{a base of durable 'derived' is a std::vector<int>}}

@@ -6,6 +6,7 @@
 #include <llvm/Transforms/Utils/BasicBlockUtils.h>
 
 #include "code.hpp"
+#include "diagnostics.hpp"
 #include "facts.hpp"
 
 namespace nvm::compiler {
@@ -146,15 +147,18 @@ class coder {
 
   // The lengths are looked at only where the target is durable: strlen costs.
   void write(const written_range& r, Value* base) {
-    if (r.how == written_range::extent::unknown && !c_.check) return;
+    if (is_unsaid(r) && !c_.check) return;
+    const bool lock = r.how == written_range::extent::lock;
+    if (lock && is_off(warning_group::lock)) return;
     IRBuilder<> before(&c_.call);
     take_place(before);
     IRBuilder<> b(guard(before, base, &c_.call));
     take_place(b);
     Type* nothing = Type::getVoidTy(module_.getContext());
-    if (r.how == written_range::extent::unknown) {
+    if (is_unsaid(r)) {
       Value* name = b.CreateGlobalStringPtr(c_.function.name, "", 0, &module_);
-      b.CreateCall(runtime(nothing, "__nvm_refused", {pointer_, pointer_, pointer_}), {base, name, site()});
+      b.CreateCall(runtime(nothing, lock ? "__nvm_lock_found" : "__nvm_refused", {pointer_, pointer_, pointer_}),
+                   {base, name, site()});
       return;
     }
     Value* address = base;
@@ -246,6 +250,9 @@ class coder {
       case kind::printed:
       case kind::printed_list:
         return printed(b, e);
+      case kind::between:
+        return b.CreateBinaryIntrinsic(Intrinsic::usub_sat, value_of(b, e.parts[0]),
+                                       b.CreatePtrToInt(argument(e), word_));
       case kind::sum:
       case kind::product:
       case kind::minimum:
@@ -271,7 +278,7 @@ class coder {
 bool names_other_types(const CallBase& c, const expression& e) {
   const bool counts = e.what == kind::argument || e.what == kind::string_length || e.what == kind::bounded_length ||
                       e.what == kind::wide_length || e.what == kind::bounded_wide_length || e.what == kind::number_at ||
-                      e.what == kind::printed || e.what == kind::printed_list;
+                      e.what == kind::printed || e.what == kind::printed_list || e.what == kind::between;
   if (counts) {
     const Type* t = c.getArgOperand(static_cast<unsigned>(e.value))->getType();
     if (!t->isPointerTy() && (e.what != kind::argument || !t->isIntegerTy())) return true;
@@ -291,8 +298,7 @@ unsafe_function guessed(const unsafe_function& f) {
   known.by.clear();
   known.calls_back = true;
   erase_if(known.writes, [](const written_range& r) {
-    return r.further || r.how == written_range::extent::unknown || looks_into_memory(r.address) ||
-           looks_into_memory(r.bytes);
+    return r.further || is_unsaid(r) || looks_into_memory(r.address) || looks_into_memory(r.bytes);
   });
   return known;
 }
@@ -314,16 +320,25 @@ std::string misfit(const described_call& c) {
 bool fits(const described_call& c) {
   const unsafe_function& f = c.function;
   if (const std::string text = misfit(c); !text.empty()) {
-    warn(c.call, text);
+    warn(c.call, warning_group::unlogged, text);
     return false;
   }
   bool durable = f.unknown && any_durable_argument(c.call);
+  bool lock = false;
   for (const written_range& r : f.writes) {
-    if (r.how != written_range::extent::unknown) continue;
-    durable = durable || (r.further ? any_of(further_pointers(c), is_durable)
-                                    : is_durable(c.call.getArgOperand(argument_of(r.address))));
+    if (!is_unsaid(r)) continue;
+    bool& found = r.how == written_range::extent::lock ? lock : durable;
+    found = found || (r.further ? any_of(further_pointers(c), is_durable)
+                                : is_durable(c.call.getArgOperand(argument_of(r.address))));
   }
-  if (durable) warn(c.call, f.name + " may write durable memory, and nobody can say how much: not logged");
+  if (lock) {
+    warn(c.call, warning_group::lock,
+         f.name + " gets a lock in durable memory, which is not logged: after a crash it may be held for ever");
+  }
+  if (durable) {
+    warn(c.call, warning_group::unlogged,
+         f.name + " may write durable memory, and nobody can say how much: not logged");
+  }
   return !f.unknown;
 }
 

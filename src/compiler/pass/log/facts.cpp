@@ -4,7 +4,6 @@
 #include <llvm/Analysis/ValueTracking.h>
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/DebugInfoMetadata.h>
-#include <llvm/IR/DiagnosticInfo.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/Operator.h>
@@ -49,29 +48,64 @@ Function* function_of(const CallBase& c) {
 
 bool is_system_function(const Function& f) { return is_assumed(f, "nvm_system"); }
 bool is_program_function(const Function& f) { return !is_system_function(f) && is_assumed(f, "nvm_program"); }
+bool comes_compiled(const Function& f) {
+  return f.isDeclaration() || f.hasAvailableExternallyLinkage() || is_assembly(f);
+}
+bool is_assembly(const Function& f) { return f.hasFnAttribute(Attribute::Naked) || f.hasFnAttribute(assembly_mark); }
 bool only_reads(const Function& f, unsigned parameter) {
-  return is_assumed(f, "nvm_reads_" + std::to_string(parameter));
+  const unsigned before = f.hasStructRetAttr() ? 1 : 0;
+  return parameter >= before && is_assumed(f, "nvm_reads_" + std::to_string(parameter - before));
 }
 
 namespace {
 
-// Pointers that these return are durable.
+// Pointers that these return are durable, or NULL; tests/holdfast_cc/durable_sources_test.py reads the headers.
 bool returns_durable(const CallBase& c) {
   const Function* f = c.getCalledFunction();
   if (f == nullptr) return false;
-  static const StringRef known[] = {"nvm_alloc", "nvm_calloc", "nvm_realloc", "nvm_strdup", "nvm_pool_get_root"};
+  static const StringRef known[] = {
+      "nvm_alloc",       "nvm_calloc",        "nvm_alloc_aligned", "nvm_calloc_aligned", "nvm_realloc",
+      "nvm_strdup",      "nvm_pool_get_root", "nvm_object_around", "nvm_stm_alloc",      "nvm_stm_alloc_aligned",
+      "nvm_stm_get_root"};
   return is_contained(known, f->getName());
 }
+// It leaves a durable pointer, or NULL, in that variable.
+bool leaves_durable(const CallBase& c, const Value* variable) {
+  const Function* f = c.getCalledFunction();
+  return f != nullptr && f->getName() == "nvm_pool_read_root" && c.arg_size() == 2 && c.getArgOperand(1) == variable;
+}
+
+constexpr unsigned variables_in_turn = 4;
+
+bool belongs_to_durable(const Value* address, unsigned depth);
 
 // A local variable that gets nothing but such pointers: without optimisation every pointer is in one.
-bool is_durable_variable(const Value* place) {
-  if (!isa<AllocaInst>(place)) return false;
+bool is_durable_variable(const Value* place, unsigned depth) {
+  if (!isa<AllocaInst>(place) || depth == variables_in_turn) return false;
   bool any = false;
   for (const User* u : place->users()) {
+    const auto* c = dyn_cast<CallBase>(u);
+    any = any || (c != nullptr && leaves_durable(*c, place));
     const auto* s = dyn_cast<StoreInst>(u);
-    if (s == nullptr || s->getPointerOperand() != place) continue;
-    const auto* c = dyn_cast<CallBase>(getUnderlyingObject(s->getValueOperand(), 16));
-    if (c == nullptr || !returns_durable(*c)) return false;
+    if (s == nullptr || s->getPointerOperand() != place || isa<ConstantPointerNull>(s->getValueOperand())) continue;
+    if (!belongs_to_durable(s->getValueOperand(), depth + 1)) return false;
+    any = true;
+  }
+  return any;
+}
+
+// Every object that the address can belong to is durable.
+bool belongs_to_durable(const Value* address, unsigned depth) {
+  if (!address->getType()->isPointerTy()) return false;
+  SmallVector<const Value*, 4> objects;
+  getUnderlyingObjects(address, objects, nullptr, 16);
+  bool any = false;
+  for (const Value* o : objects) {
+    if (isa<ConstantPointerNull>(o)) continue;
+    const auto* l = dyn_cast<LoadInst>(o);
+    const auto* c = dyn_cast<CallBase>(o);
+    if (l == nullptr ? c == nullptr || !returns_durable(*c) : !is_durable_variable(l->getPointerOperand(), depth))
+      return false;
     any = true;
   }
   return any;
@@ -102,13 +136,7 @@ bool is_volatile(const Value* address, const TargetLibraryInfo& libc) {
   return !objects.empty();
 }
 
-bool is_durable(const Value* address) {
-  if (!address->getType()->isPointerTy()) return false;
-  const Value* object = getUnderlyingObject(address, 16);
-  if (const auto* l = dyn_cast<LoadInst>(object)) return is_durable_variable(l->getPointerOperand());
-  const auto* c = dyn_cast<CallBase>(object);
-  return c != nullptr && returns_durable(*c);
-}
+bool is_durable(const Value* address) { return belongs_to_durable(address, 0); }
 
 bool holds_durable(const Value* address) {
   if (!address->getType()->isPointerTy()) return false;
@@ -120,6 +148,8 @@ bool holds_durable(const Value* address) {
       if (isa<GetElementPtrInst>(u)) places.push_back(u);
       const auto* s = dyn_cast<StoreInst>(u);
       if (s != nullptr && s->getPointerOperand() == places[k] && is_durable(s->getValueOperand())) return true;
+      const auto* c = dyn_cast<CallBase>(u);
+      if (c != nullptr && leaves_durable(*c, places[k])) return true;
     }
   }
   return false;
@@ -170,16 +200,6 @@ Constant* site_of(const Instruction& i) {
   auto* g = new GlobalVariable(m, site->getType(), true, GlobalValue::PrivateLinkage, site, "__nvm_site");
   g->setUnnamedAddr(GlobalValue::UnnamedAddr::Global);
   return g;
-}
-
-void warn(const Instruction& i, const std::string& text) {
-  const Function& f = *i.getFunction();
-  f.getContext().diagnose(DiagnosticInfoUnsupported(f, text, i.getDebugLoc(), DS_Warning));
-}
-
-void refuse(const Instruction& i, const std::string& text) {
-  const Function& f = *i.getFunction();
-  f.getContext().diagnose(DiagnosticInfoUnsupported(f, text, i.getDebugLoc(), DS_Error));
 }
 
 }  // namespace nvm::compiler

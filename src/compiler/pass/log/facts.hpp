@@ -28,6 +28,11 @@ inline constexpr const char* pointers_checked_already = "nvm-pointers-checked";
 [[nodiscard]] bool is_system_function(const llvm::Function& f);
 // Declared by the program only, and no function that the compiler knows: it may be the program's own.
 [[nodiscard]] bool is_program_function(const llvm::Function& f);
+// Its code is not compiled here, or is assembly.
+[[nodiscard]] bool comes_compiled(const llvm::Function& f);
+// A naked function, or one that assembly outside of functions defines: log_pass.cpp marks those.
+[[nodiscard]] bool is_assembly(const llvm::Function& f);
+inline constexpr const char* assembly_mark = "nvm-assembly";
 // The parameter is declared, in a system header, as a pointer to data that the function does not change.
 [[nodiscard]] bool only_reads(const llvm::Function& f, unsigned parameter);
 
@@ -45,10 +50,5 @@ inline constexpr const char* pointers_checked_already = "nvm-pointers-checked";
 
 // A constant nvm_site (nvm/compiled.h): where in the sources `i` comes from.
 [[nodiscard]] llvm::Constant* site_of(const llvm::Instruction& i);
-
-// A warning of the compiler, with the place of `i`.
-void warn(const llvm::Instruction& i, const std::string& text);
-// An error.
-void refuse(const llvm::Instruction& i, const std::string& text);
 
 }  // namespace nvm::compiler

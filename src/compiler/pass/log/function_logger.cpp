@@ -10,6 +10,7 @@
 #include <llvm/Analysis/ScalarEvolutionExpressions.h>
 #include <llvm/Analysis/TargetLibraryInfo.h>
 #include <llvm/Analysis/ValueTracking.h>
+#include <llvm/Demangle/Demangle.h>
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/Dominators.h>
 #include <llvm/IR/IRBuilder.h>
@@ -20,6 +21,7 @@
 
 #include "call_logger.hpp"
 #include "code.hpp"
+#include "diagnostics.hpp"
 #include "facts.hpp"
 #include "written.hpp"
 
@@ -257,22 +259,27 @@ class function_logger {
     }
     if (c.onlyReadsMemory() || c.onlyAccessesInaccessibleMemory()) return false;
     if (isAllocationFn(&c, &libc_) || getFreedOperand(&c, &libc_) != nullptr) return false;
-    if (callee->isDeclaration() && gets_durable(c, *callee)) {
-      if (is_system_function(*callee)) {
-        warn(c, name.str() + " may write the durable object that it gets; describe it in an unsafe file");
+    if (comes_compiled(*callee) && gets_durable(c, *callee)) {
+      if (is_assembly(*callee)) {
+        warn(c, warning_group::assembly,
+             name.str() + " is assembly, and may write the durable object that it gets; describe it in an unsafe file");
+      } else if (is_system_function(*callee)) {
+        warn(c, warning_group::unlogged,
+             demangle(name) + " may write the durable object that it gets; describe it in an unsafe file");
       } else {
         // It may come from another file that was compiled with the pass; who knows is the linker.
         report_missed(c, "a durable pointer goes to a function whose code is elsewhere");
       }
     }
-    if (callee->isDeclaration() && options_.check) watched_.push_back(&c);
+    if (comes_compiled(*callee) && options_.check) watched_.push_back(&c);
     return true;
   }
   // What a file says of the function; nullptr: nothing.
   const unsafe_function* description(CallBase& c, const Function& callee) {
     const auto known = table_.find(callee.getName().str());
-    if (known == table_.end() || !callee.isDeclaration()) return nullptr;
-    if (!known->second.of_library || !is_program_function(callee)) return &known->second;
+    if (known == table_.end() || !comes_compiled(callee)) return nullptr;
+    const bool own_name = is_program_function(callee) || callee.hasFnAttribute(Attribute::Naked);
+    if (!known->second.of_library || !own_name) return &known->second;
     const unsafe_function& own = own_.try_emplace(known->first, guessed(known->second)).first->second;
     return misfit({c, own, libc_, options_.everything, options_.check}).empty() && !own.unknown ? &own : nullptr;
   }
@@ -288,7 +295,7 @@ class function_logger {
 
   // Where a function of another file leaves the structure that it returns: its code may come compiled.
   void returned_in_memory(CallBase& c, std::vector<known_range>& known, std::vector<candidate>& line) {
-    if (c.getCalledFunction() != nullptr && !c.getCalledFunction()->isDeclaration()) return;
+    if (c.getCalledFunction() != nullptr && !comes_compiled(*c.getCalledFunction())) return;
     for (unsigned k = 0; k < c.arg_size(); ++k) {
       Type* type = c.getParamStructRetType(k);
       if (type != nullptr) store(c, c.getArgOperand(k), layout_.getTypeStoreSize(type), known, line);
@@ -328,7 +335,9 @@ class function_logger {
       if (options_.check && f.unknown) watched_.push_back(&c);
       return;
     }
-    if ((f.writes.empty() && f.by.empty()) || planted(planted_mistake::library_calls_forgotten)) return;
+    if ((all_of(f.writes, [&](const written_range& r) { return is_unsaid(r) && !options_.check; }) && f.by.empty()) ||
+        planted(planted_mistake::library_calls_forgotten))
+      return;
     ++counts_.stores;
     if (!may_write_durable(d)) {
       ++counts_.volatile_target;

@@ -27,6 +27,7 @@
 #include <llvm/Support/CommandLine.h>
 #include <llvm/Support/MemoryBuffer.h>
 
+#include "compiler/pass/assembly_text.hpp"
 #include "compiler/pass/types/types_pass.hpp"
 #include "facts.hpp"
 #include "function_logger.hpp"
@@ -52,13 +53,67 @@ cl::opt<nc::planted_mistake> plant(
                clEnumValN(nc::planted_mistake::fresh_for_ever, "fresh-for-ever", ""),
                clEnumValN(nc::planted_mistake::library_calls_forgotten, "library-calls-forgotten", "")));
 
+bool read_tables(Module& m, nc::unsafe_table& table) {
+  std::vector<nc::unsafe_function> functions;
+  for (const std::string& path : unsafe_files) {
+    auto text = MemoryBuffer::getFile(path, /*IsText=*/true);
+    if (!text) {
+      m.getContext().emitError("cannot read " + path + ": " + text.getError().message());
+      return false;
+    }
+    nc::unsafe_error error;
+    const StringRef content = (*text)->getBuffer();
+    if (!nc::parse_unsafe({content.data(), content.size()}, functions, error)) {
+      m.getContext().emitError(path + ":" + Twine(error.line) + ":" + Twine(error.column) + ": " + error.message);
+      return false;
+    }
+    // The driver gives that of the installation first.
+    if (&path == &unsafe_files.front()) {
+      for (auto& f : functions) f.of_library = true;
+    }
+  }
+  for (auto& f : functions) {
+    const std::string name = f.name;
+    table.emplace(name, std::move(f));
+  }
+  return true;
+}
+
+// Of this process, read once; nullptr: an error was said.
+const nc::unsafe_table* tables(Module& m) {
+  static nc::unsafe_table table;
+  static const bool good = read_tables(m, table);
+  return good ? &table : nullptr;
+}
+
+// Functions of C++ libraries whose code headers show, but which are elsewhere: where they are described they are not
+// inlined, as what they call is not.
+class library_pass : public PassInfoMixin<library_pass> {
+ public:
+  PreservedAnalyses run(Module& m, ModuleAnalysisManager&) {
+    bool changed = false;
+    for (Function& f : m) {
+      if (!f.hasAvailableExternallyLinkage() || !f.getName().starts_with("_Z")) continue;
+      const nc::unsafe_table* table = tables(m);
+      if (table == nullptr) return PreservedAnalyses::all();
+      if (table->count(f.getName().str()) == 0) continue;
+      f.deleteBody();
+      changed = true;
+    }
+    return changed ? PreservedAnalyses::none() : PreservedAnalyses::all();
+  }
+  static bool isRequired() { return true; }
+};
+
 class log_pass : public PassInfoMixin<log_pass> {
  public:
   PreservedAnalyses run(Module& m, ModuleAnalysisManager& analyses) {
-    nc::unsafe_table table;
-    if (!read_tables(m, table)) return PreservedAnalyses::all();
+    const nc::unsafe_table* known = tables(m);
+    if (known == nullptr) return PreservedAnalyses::all();
+    const nc::unsafe_table& table = *known;
     auto& functions = analyses.getResult<FunctionAnalysisManagerModuleProxy>(m).getManager();
-    bool changed = nc::make_safe_wrappers(m, table);
+    bool changed = mark_assembly(m);
+    changed = nc::make_safe_wrappers(m, table) || changed;
     changed = nc::guard_jumps(m) || changed;
     nc::logging_options options;
     options.everything = log_everything;
@@ -84,30 +139,16 @@ class log_pass : public PassInfoMixin<log_pass> {
   static bool isRequired() { return true; }
 
  private:
-  static bool read_tables(Module& m, nc::unsafe_table& table) {
-    std::vector<nc::unsafe_function> functions;
-    for (const std::string& path : unsafe_files) {
-      auto text = MemoryBuffer::getFile(path, /*IsText=*/true);
-      if (!text) {
-        m.getContext().emitError("cannot read " + path + ": " + text.getError().message());
-        return false;
-      }
-      nc::unsafe_error error;
-      const StringRef content = (*text)->getBuffer();
-      if (!nc::parse_unsafe({content.data(), content.size()}, functions, error)) {
-        m.getContext().emitError(path + ":" + Twine(error.line) + ":" + Twine(error.column) + ": " + error.message);
-        return false;
-      }
-      // The driver gives that of the installation first.
-      if (&path == &unsafe_files.front()) {
-        for (auto& f : functions) f.of_library = true;
-      }
+  // Functions that assembly outside of functions defines.
+  static bool mark_assembly(Module& m) {
+    bool any = false;
+    for (const std::string& label : nc::read_assembly(m.getModuleInlineAsm()).labels) {
+      Function* f = m.getFunction(label);
+      if (f == nullptr || !f->isDeclaration()) continue;
+      f->addFnAttr(nc::assembly_mark);
+      any = true;
     }
-    for (auto& f : functions) {
-      const std::string name = f.name;
-      table.emplace(name, std::move(f));
-    }
-    return true;
+    return any;
   }
 };
 
@@ -127,6 +168,7 @@ extern "C" LLVM_ATTRIBUTE_WEAK __attribute__((visibility("default"))) PassPlugin
   return {LLVM_PLUGIN_API_VERSION, "nvm_log_pass", LLVM_VERSION_STRING, [](PassBuilder& builder) {
             nvm::compiler::add_types_pass(builder);
             builder.registerPipelineStartEPCallback([](ModulePassManager& passes, OptimizationLevel) {
+              passes.addPass(library_pass());
               if (check_stores) passes.addPass(pointer_check_pass());
             });
             builder.registerOptimizerLastEPCallback(

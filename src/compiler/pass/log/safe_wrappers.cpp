@@ -1,6 +1,7 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Instructions.h>
 
+#include "diagnostics.hpp"
 #include "facts.hpp"
 #include "module_rewrites.hpp"
 
@@ -12,7 +13,9 @@ namespace {
 
 // A %n in a format is not worth a warning wherever the address of printf is taken.
 bool may_write(const unsafe_function& f) {
-  return f.unknown || !f.writes.empty() ||
+  // Nor is a lock: its address is taken by what wraps locks.
+  const auto is_no_lock = [](const written_range& r) { return r.how != written_range::extent::lock; };
+  return f.unknown || any_of(f.writes, is_no_lock) ||
          any_of(f.by, [](const walk_of_memory& w) { return !StringRef(w.what).ends_with("printf"); });
 }
 bool nobody_can_say(const unsafe_function& f) {
@@ -23,13 +26,17 @@ Function* wrapper_of(Function& f) {
   Module& m = *f.getParent();
   const std::string name = "__nvm_safe_" + f.getName().str();
   if (Function* known = m.getFunction(name)) return known;
-  Function* w = Function::Create(f.getFunctionType(), GlobalValue::LinkOnceODRLinkage, name, m);
+  const bool local = f.hasLocalLinkage();  // another file may have another of this name
+  Function* w = Function::Create(f.getFunctionType(),
+                                 local ? GlobalValue::InternalLinkage : GlobalValue::LinkOnceODRLinkage, name, m);
   w->setAttributes(f.getAttributes());
+  w->removeFnAttr(Attribute::Naked);
+  w->removeFnAttr(assembly_mark);
   // What the declaration promises of the memory that it touches does not hold for the log.
   w->removeFnAttr(Attribute::Memory);
   w->setCallingConv(f.getCallingConv());
   w->addFnAttr(Attribute::NoInline);
-  w->setComdat(m.getOrInsertComdat(name));
+  if (!local) w->setComdat(m.getOrInsertComdat(name));
   IRBuilder<> b(BasicBlock::Create(m.getContext(), "", w));
   SmallVector<Value*, 8> arguments;
   for (Argument& a : w->args()) arguments.push_back(&a);
@@ -50,7 +57,7 @@ bool make_safe_wrappers(Module& m, const unsafe_table& table) {
   std::vector<Function*> precompiled;
   for (Function& f : m) {
     const auto known = table.find(f.getName().str());
-    if (f.isDeclaration() && !f.isIntrinsic() && known != table.end() && may_write(known->second) &&
+    if (comes_compiled(f) && !f.isIntrinsic() && known != table.end() && may_write(known->second) &&
         !(known->second.of_library && is_program_function(f)))
       precompiled.push_back(&f);
   }
@@ -68,7 +75,8 @@ bool make_safe_wrappers(Module& m, const unsafe_table& table) {
     if (f->isVarArg() || nobody_can_say(table.at(f->getName().str()))) {
       for (const User* u : users) {
         if (const auto* i = dyn_cast<Instruction>(u))
-          warn(*i, "the address of " + f->getName().str() + " is taken: what is written through it is not logged");
+          warn(*i, warning_group::unlogged,
+               "the address of " + f->getName().str() + " is taken: what is written through it is not logged");
       }
       continue;
     }

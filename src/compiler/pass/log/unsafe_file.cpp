@@ -141,6 +141,10 @@ class line_parser {
       r.how = written_range::extent::unknown;
       return true;
     }
+    if (maybe("lock")) {
+      r.how = written_range::extent::lock;
+      return true;
+    }
     if (maybe("rest")) {
       r.how = written_range::extent::at_most;
       r.bytes.value = ~std::uint64_t{0};
@@ -223,6 +227,7 @@ class line_parser {
     if (maybe("strnlen")) return of_two(e, kind::bounded_length, depth);
     if (maybe("wcsnlen")) return of_two(e, kind::bounded_wide_length, depth);
     if (maybe("vprinted")) return of_two(e, kind::printed_list, depth);
+    if (maybe("between")) return of_two(e, kind::between, depth);
     if (maybe("bits")) {
       e.what = kind::bits;
       e.parts.resize(1);

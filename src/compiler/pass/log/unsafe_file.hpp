@@ -8,6 +8,7 @@
 //   fcntl={nargs:2+,wr_set:{{more,upto(#32)}}}         every pointer among the further arguments
 //   sscanf={nargs:2+,wr_set:{scanf(arg1)}}             what this format writes, looked at by the run-time
 //   setbuf={nargs:2,wr_set:{{arg1,?}}}                 a durable arg1 is a warning, and reported by a checked build
+//   sem_post={nargs:1,wr_set:{{arg0,lock}}}            a lock: a durable arg0 is a warning of its own, and reported
 //   puts={nargs:1,wr_set:{}}                           writes nothing that is durable
 //   frob={nargs:1+,wr_set:?}                           writes what nobody can say: a durable argument is a warning
 //   qsort={nargs:4,wr_set:{{arg0,arg1*arg2}},calls:?}  calls functions of the program, which may use transactions
@@ -20,6 +21,7 @@
 // products of
 //   argN, #N, strlen(argN), strnlen(argN, e), wcslen(argN), wcsnlen(argN, e), min(e, e);
 //   *argN, *(e)                the 8 bytes there, 0 where the address is NULL; int(argN): 4 bytes
+//   between(argN, argM)        bytes from one address to the other, 0 where that is not after it
 //   bits(e)                    bytes of a set of so many bits, in words of 64
 //   printed(argN)              characters that the format argN makes of the further arguments; vprinted(argN, argM): of
 //   a
@@ -52,22 +54,29 @@ struct expression {
     number_at,
     bits,
     printed,
-    printed_list
+    printed_list,
+    between
   };
   kind what = kind::constant;
   // argument: its number; constant; of the rest that name an argument: its number.
   std::uint64_t value = 0;
-  // bounded_*: the bound; sum, product, minimum: two or more; word_at: where; bits; printed_list: the va_list.
+  // bounded_*: the bound; between: the end;
+  // sum, product, minimum: two or more; word_at: where; bits; printed_list: the va_list.
   std::vector<expression> parts;
 };
 
 struct written_range {
-  enum class extent : std::uint8_t { exact, at_most, unknown };
+  enum class extent : std::uint8_t { exact, at_most, unknown, lock };
   expression address;
   expression bytes;  // exact, at_most; the largest number: to the end of the object
   extent how = extent::exact;
   bool further = false;  // "more": every pointer among the further arguments, `address` has no meaning
 };
+
+// No bytes of it can be logged.
+[[nodiscard]] inline bool is_unsaid(const written_range& r) {
+  return r.how == written_range::extent::unknown || r.how == written_range::extent::lock;
+}
 
 // Something in memory says what is written: the run-time's function of this name looks at it.
 struct walk_of_memory {

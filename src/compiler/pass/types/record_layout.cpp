@@ -95,6 +95,51 @@ std::optional<StringRef> tag_text(const Decl* d) {
   return std::nullopt;
 }
 
+// Types of libraries whose values belong to the process, also where no pointer is in them: what they are; empty: none.
+StringRef state_of_process(const ASTContext& c, QualType type) {
+  const auto meaning = [](StringRef name, bool in_c) -> StringRef {
+    static const StringRef locks_of_c[] = {"pthread_mutex_t",
+                                           "pthread_cond_t",
+                                           "pthread_rwlock_t",
+                                           "pthread_spinlock_t",
+                                           "pthread_barrier_t",
+                                           "pthread_once_t",
+                                           "sem_t",
+                                           "mtx_t",
+                                           "cnd_t",
+                                           "once_flag"};
+    static const StringRef locks[] = {"mutex",
+                                      "recursive_mutex",
+                                      "timed_mutex",
+                                      "shared_mutex",
+                                      "recursive_timed_mutex",
+                                      "shared_timed_mutex",
+                                      "condition_variable",
+                                      "condition_variable_any",
+                                      "once_flag",
+                                      "counting_semaphore",
+                                      "latch",
+                                      "barrier"};
+    static const StringRef handles_of_c[] = {"pthread_t", "thrd_t", "pthread_key_t", "tss_t", "timer_t", "mqd_t"};
+    static const StringRef handles[] = {"thread", "jthread", "thread::id"};
+    if (in_c ? llvm::is_contained(locks_of_c, name) : llvm::is_contained(locks, name)) return "(a lock)";
+    return (in_c ? llvm::is_contained(handles_of_c, name) : llvm::is_contained(handles, name)) ? "(a handle)" : "";
+  };
+  const auto of_system = [&](const Decl& d) { return c.getSourceManager().isInSystemHeader(d.getLocation()); };
+  QualType t = type;
+  for (const auto* named = t->getAs<TypedefType>(); named != nullptr; named = t->getAs<TypedefType>()) {
+    if (of_system(*named->getDecl())) {
+      if (const StringRef m = meaning(named->getDecl()->getName(), true); !m.empty()) return m;
+    }
+    t = named->desugar();
+  }
+  const RecordDecl* r = type->getAsRecordDecl();
+  if (r == nullptr) return {};
+  const auto* outer = dyn_cast<RecordDecl>(r->getDeclContext());
+  if (!(outer == nullptr ? r : outer)->isInStdNamespace() || !of_system(*r)) return {};
+  return meaning(outer == nullptr ? r->getName().str() : (outer->getName() + "::" + r->getName()).str(), false);
+}
+
 class describer {
  public:
   describer(const ASTContext& c, const unit_facts& facts, object::type_description& out,
@@ -181,6 +226,12 @@ class describer {
     f.offset = offset;
     f.element_bytes = size;
     f.count = count;
+    if (const StringRef state = library_ == nullptr && where != nullptr ? state_of_process(c_, type) : "";
+        !state.empty()) {
+      tell_({problem::library_type, where, name, spelled(c_, type), state.str()});
+      f.kind = field_kind::bytes;
+      return add(f, name);
+    }
     if (type->isPointerType() || type->isBlockPointerType()) {
       pointer(type, announced, where, name, f);
     } else if (type->isReferenceType() || type->isNullPtrType()) {
@@ -289,7 +340,7 @@ class describer {
     }
     PrintingPolicy policy{c.getLangOpts()};
     policy.SuppressUnwrittenScope = true;
-    return type.getUnqualifiedType().getAsString(policy);
+    return type.getLocalUnqualifiedType().getAsString(policy);
   }
   static bool has_bit_field(const RecordDecl& r) {
     return llvm::any_of(r.fields(), [](const FieldDecl* f) { return f->isBitField() && !f->isUnnamedBitField(); });

@@ -23,6 +23,7 @@
 #include <optional>
 #include <set>
 
+#include "compiler/pass/front/warnings.hpp"
 #include "record_layout.hpp"
 #include "types_pass.hpp"
 #include "volatile_values.hpp"
@@ -32,39 +33,6 @@ using llvm::StringRef;
 
 namespace nvm::compiler {
 namespace {
-
-enum class group : unsigned { plain_pointer, volatile_pointer, type_id, library_type };
-constexpr std::array<const char*, 4> group_names = {"nvm-plain-pointer", "nvm-volatile-pointer", "nvm-type-id",
-                                                    "nvm-library-type"};
-// As for Clang's own warnings: `usual` follows -Werror, and of library types it is an error.
-enum class group_level { usual, off, warning, error };
-
-struct plugin_options {
-  bool dump = false;
-  std::array<group_level, group_names.size()> levels{};
-
-  // False: no argument of ours.
-  bool take(StringRef a) {
-    if (a == "dump") return dump = true;
-    group_level level = group_level::usual;
-    if (a.consume_front("Wno-error=")) {
-      level = group_level::warning;
-    } else if (a.consume_front("Werror=")) {
-      level = group_level::error;
-    } else if (a.consume_front("Wno-")) {
-      level = group_level::off;
-    } else if (!a.consume_front("W")) {
-      return false;
-    }
-    bool known = a == "nvm";
-    for (std::size_t i = 0; i < group_names.size(); ++i) {
-      if (a != "nvm" && a != group_names[i]) continue;
-      levels[i] = level;
-      known = true;
-    }
-    return known;
-  }
-};
 
 // The type of an NVM_TYPE_ID, named in some place of the source.
 struct named_id {
@@ -77,7 +45,7 @@ class unit_reader : public RecursiveASTVisitor<unit_reader> {
   using base = RecursiveASTVisitor<unit_reader>;
 
  public:
-  unit_reader(CompilerInstance& ci, const plugin_options& options) : ci_{ci}, c_{ci.getASTContext()}, o_{options} {}
+  unit_reader(CompilerInstance& ci, bool dumps) : ci_{ci}, c_{ci.getASTContext()}, dumps_{dumps} {}
 
   bool shouldVisitTemplateInstantiations() const { return true; }
   bool shouldVisitImplicitCode() const { return false; }
@@ -142,7 +110,7 @@ class unit_reader : public RecursiveASTVisitor<unit_reader> {
     } else if (f->getName() == "nvm_pool_set_root" && e->getNumArgs() == 2) {
       const StringRef target = values_.target_of(e->getArg(1));
       if (!target.empty()) {
-        warn(group::volatile_pointer, e->getArg(1)->getBeginLoc(),
+        warn(warning_group::volatile_pointer, e->getArg(1)->getBeginLoc(),
              "the root of a pool becomes the address of %0: it means nothing to the next process")
             << target << e->getArg(1)->getSourceRange();
       }
@@ -190,7 +158,7 @@ class unit_reader : public RecursiveASTVisitor<unit_reader> {
     for (const named_id& n : named_) resolve(n);
     if (c_.getDiagnostics().hasErrorOccurred() || writer_.empty()) return;
     writer_.drop_loose_aliases();
-    if (o_.dump) dump();
+    if (dumps_) dump();
     leave_for_the_pass();
   }
 
@@ -199,22 +167,8 @@ class unit_reader : public RecursiveASTVisitor<unit_reader> {
 
   DiagnosticBuilder error(SourceLocation at, const std::string& text) { return report(DiagnosticIDs::Error, at, text); }
   DiagnosticBuilder note(SourceLocation at, const std::string& text) { return report(DiagnosticIDs::Note, at, text); }
-  // Clang maps only its own warnings by what its options say.
-  DiagnosticBuilder warn(group g, SourceLocation at, const std::string& text) {
-    const auto i = static_cast<unsigned>(g);
-    const DiagnosticsEngine& d = c_.getDiagnostics();
-    const bool silent =
-        d.getIgnoreAllWarnings() || (d.getSuppressSystemWarnings() && c_.getSourceManager().isInSystemHeader(at));
-    const bool born_error = g == group::library_type && o_.levels[i] == group_level::usual;
-    DiagnosticIDs::Level level = DiagnosticIDs::Warning;
-    if (o_.levels[i] == group_level::off || (silent && !born_error)) {
-      level = DiagnosticIDs::Ignored;
-    } else if (born_error || o_.levels[i] == group_level::error ||
-               (o_.levels[i] == group_level::usual && d.getWarningsAsErrors())) {
-      level = DiagnosticIDs::Error;
-    }
-    const bool made_error = level == DiagnosticIDs::Error && !born_error;
-    return report(level, at, text + " [-W" + (made_error ? "error,-W" : "") + group_names[i] + "]");
+  DiagnosticBuilder warn(warning_group g, SourceLocation at, const std::string& text) {
+    return compiler::warn(c_, g, at, text);
   }
   DiagnosticBuilder report(DiagnosticIDs::Level level, SourceLocation at, const std::string& text) {
     DiagnosticsEngine& d = c_.getDiagnostics();
@@ -229,7 +183,7 @@ class unit_reader : public RecursiveASTVisitor<unit_reader> {
     while (const auto* array = to->getAsArrayTypeUnsafe()) to = array->getElementType();
     if (to->isPointerType()) {
       if (mark_of(to) != pointer_mark::none) return;
-      warn(group::plain_pointer, at,
+      warn(warning_group::plain_pointer, at,
            "NVM_PTR to plain pointers (%0), which may point outside of the pool; write NVM_PTR(NVM_PTR(...))")
           << to;
       return;
@@ -276,7 +230,7 @@ class unit_reader : public RecursiveASTVisitor<unit_reader> {
     if (!element->isPointerType() || is_meant_volatile(f)) return;
     const StringRef target = values_.target_of(value);
     if (target.empty()) return;
-    warn(group::volatile_pointer, value->getBeginLoc(),
+    warn(warning_group::volatile_pointer, value->getBeginLoc(),
          "%0 of durable %1 receives the address of %2: it means nothing to the next process")
         << &f << c_.getRecordType(f.getParent()) << target << value->getSourceRange();
   }
@@ -394,14 +348,17 @@ class unit_reader : public RecursiveASTVisitor<unit_reader> {
     const bool base = name.consume_back("(base)");
     name.consume_back(".");
     const std::string what = !base ? "'" + f.name + "'" : name.empty() ? "a base" : "a base of '" + name.str() + "'";
-    const std::string why = f.pointer == "(virtual functions)" ? "it has virtual functions, whose table lies elsewhere"
-                                                               : "it has the plain pointer '" + f.pointer + "'";
-    warn(group::library_type, where, "%0 of durable %1 is a %2, whose memory is not the pool's: %3")
-        << what << type << f.type << why;
+    const std::string memory = "whose memory is not the pool's: ";
+    const std::string why = f.pointer == "(virtual functions)"
+                                ? memory + "it has virtual functions, whose table lies elsewhere"
+                            : f.pointer == "(a lock)"   ? "a lock, which after a crash may be held for ever"
+                            : f.pointer == "(a handle)" ? "which the next process does not know"
+                                                        : memory + "it has the plain pointer '" + f.pointer + "'";
+    warn(warning_group::library_type, where, "%0 of durable %1 is a %2, %3") << what << type << f.type << why;
   }
   // A structure inside of several is told of once.
   void once(SourceLocation at, const std::string& text, QualType type) {
-    if (told_.insert(at).second) warn(group::plain_pointer, at, text) << type;
+    if (told_.insert(at).second) warn(warning_group::plain_pointer, at, text) << type;
   }
 
   void add_layout(QualType type, SourceLocation at) {
@@ -433,7 +390,8 @@ class unit_reader : public RecursiveASTVisitor<unit_reader> {
     const RecordDecl* r = type->getAsRecordDecl();
     if (r != nullptr && !is_durable(*r)) {
       if (facts_.visited.contains(r->getCanonicalDecl())) return;
-      warn(group::type_id, n.where, "NVM_TYPE_ID of %0, which is not NVM_STRUCT: the pool will not know its layout")
+      warn(warning_group::type_id, n.where,
+           "NVM_TYPE_ID of %0, which is not NVM_STRUCT: the pool will not know its layout")
           << type;
       return;
     }
@@ -625,7 +583,7 @@ class unit_reader : public RecursiveASTVisitor<unit_reader> {
 
   CompilerInstance& ci_;
   ASTContext& c_;
-  const plugin_options& o_;
+  const bool dumps_;
   const DeclContext* context_ = nullptr;
   volatile_values values_;
   std::vector<const RecordDecl*> durable_;
@@ -644,7 +602,7 @@ class unit_reader : public RecursiveASTVisitor<unit_reader> {
 
 class types_consumer : public ASTConsumer {
  public:
-  types_consumer(CompilerInstance& ci, plugin_options options) : ci_{ci}, options_{options} {}
+  types_consumer(CompilerInstance& ci, bool dumps) : ci_{ci}, dumps_{dumps} {}
   void HandleTranslationUnit(ASTContext& c) override {
     if (c.getDiagnostics().hasErrorOccurred()) return;
     // Nearly all files of nearly all programs have nothing durable: no attribute of this name in them, nor in what they
@@ -653,24 +611,28 @@ class types_consumer : public ASTConsumer {
         c.Idents.find("nvm_type_id_of_name") == c.Idents.end() && c.Idents.find("annotate_type") == c.Idents.end()) {
       return;
     }
-    unit_reader reader{ci_, options_};
+    unit_reader reader{ci_, dumps_};
     reader.TraverseDecl(c.getTranslationUnitDecl());
     reader.finish();
   }
 
  private:
   CompilerInstance& ci_;
-  plugin_options options_;
+  bool dumps_ = false;
 };
 
 class types_action : public PluginASTAction {
  protected:
   std::unique_ptr<ASTConsumer> CreateASTConsumer(CompilerInstance& ci, StringRef) override {
-    return std::make_unique<types_consumer>(ci, options_);
+    return std::make_unique<types_consumer>(ci, dumps_);
   }
   bool ParseArgs(const CompilerInstance& ci, const std::vector<std::string>& arguments) override {
     for (const std::string& a : arguments) {
-      if (options_.take(a)) continue;
+      if (a == "dump") {
+        dumps_ = true;
+        continue;
+      }
+      if (levels_of_front().take(a)) continue;
       DiagnosticsEngine& d = ci.getDiagnostics();
       d.Report(d.getCustomDiagID(DiagnosticsEngine::Error, "unknown argument '%0' of the plugin nvm")) << a;
       return false;
@@ -681,7 +643,7 @@ class types_action : public PluginASTAction {
   ActionType getActionType() override { return AddBeforeMainAction; }
 
  private:
-  plugin_options options_;
+  bool dumps_ = false;
 };
 
 const FrontendPluginRegistry::Add<types_action> registered_types{"nvm", "layouts of durable types"};

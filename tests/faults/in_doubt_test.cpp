@@ -1,0 +1,220 @@
+// Every interface says the same of a change whose sync fails: NVM_E_IN_DOUBT; then NVM_E_IO, of what was not begun.
+// What is there at the next open told_test.cpp looks at.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <string>
+#include <thread>
+
+#include "../fault_injection.hpp"
+#include "../scratch_folder.hpp"
+#include "nvm/gc.h"
+#include "nvm/kv.h"
+#include "nvm/lockfree.h"
+#include "nvm/nvm.h"
+#include "nvm/region.h"
+#include "nvm/stm.h"
+
+namespace nvm::tests {
+namespace {
+
+// What the calls find, all of it durable.
+struct given {
+  NVM_POOL* pool = nullptr;
+  nvm_kv* tree = nullptr;
+  nvm_kv* items = nullptr;  // over regions
+  nvm_lf* table = nullptr;
+  nvm_lf* unwaited_table = nullptr;
+  nvm_regions* set = nullptr;
+  nvm_regions* unwaited_set = nullptr;
+};
+constexpr const char* key = "key";
+constexpr std::uint64_t rids[] = {1, 2};
+
+bool fill(given& g) {
+  nvm_kv_options o{};
+  o.index = NVM_KV_BTREE;
+  g.tree = nvm_kv_open(g.pool, "tree", &o);
+  o.index = NVM_KV_REGIONS;
+  g.items = nvm_kv_open(g.pool, "items", &o);
+  nvm_lf_options bytes{};
+  bytes.kind = NVM_LF_HASH;
+  bytes.flags = NVM_LF_BYTES;
+  g.table = nvm_lf_open(g.pool, "table", &bytes);
+  bytes.flags |= NVM_LF_NO_WAIT;
+  g.unwaited_table = nvm_lf_open(g.pool, "table", &bytes);
+  nvm_regions_options waits{};
+  g.set = nvm_regions_open(g.pool, "set", &waits);
+  waits.flags = NVM_REGIONS_NO_WAIT;
+  g.unwaited_set = nvm_regions_open(g.pool, "set", &waits);
+  if (g.tree == nullptr || g.items == nullptr || g.unwaited_table == nullptr || g.unwaited_set == nullptr) return false;
+  for (nvm_kv* kv : {g.tree, g.items}) {
+    if (nvm_kv_put(kv, key, 3, "value", 5) != 0) return false;
+  }
+  if (nvm_lf_put(g.table, key, 3, "value", 5, 0, 0) != 1) return false;
+  for (const std::uint64_t rid : rids) {
+    if (nvm_region_create(g.set, rid, 100) != 0) return false;
+  }
+  // Garbage, beside a root that the collector knows.
+  if (nvm_tx_begin(g.pool) != 0) return false;
+  void* const root = nvm_calloc(g.pool, 0, 1, 64);
+  const bool made = root != nullptr && nvm_calloc(g.pool, 0, 1, 64) != nullptr && nvm_pool_set_root(g.pool, root) == 0;
+  return nvm_tx_commit(g.pool) == 0 && made;
+}
+
+struct one_change {
+  const char* name;
+  int (*run)(given& g);
+};
+int batch(given& g, nvm_kv* kv) {
+  const nvm_kv_operation both[] = {{kv, NVM_KV_PUT, 0, key, 3, "other", 5}, {kv, NVM_KV_PUT, 0, "new", 3, "value", 5}};
+  return nvm_kv_batch(g.pool, both, 2, nullptr);
+}
+int edit(void* value, std::size_t*, std::size_t, void*) {
+  *static_cast<char*>(value) = 'V';
+  return 0;
+}
+nvm_lf_decision remove_it(const nvm_lf_entry*, nvm_lf_change*, void*) { return NVM_LF_REMOVE; }
+
+const one_change changes[] = {
+    {"nvm_tx_commit",
+     [](given& g) {
+       if (nvm_tx_begin(g.pool) != 0) return -1;
+       (void)nvm_calloc(g.pool, 0, 1, 64);
+       return nvm_tx_commit(g.pool);
+     }},
+    {"nvm_stm_run",
+     [](given& g) {
+       return nvm_stm_run(
+           g.pool, [](nvm_stm* tx, void*) { return nvm_stm_alloc(tx, 0, 64) != nullptr ? 0 : 1; }, nullptr);
+     }},
+    {"nvm_kv_put", [](given& g) { return nvm_kv_put(g.tree, key, 3, "other", 5); }},
+    {"nvm_kv_batch", [](given& g) { return batch(g, g.tree); }},
+    {"nvm_kv_put on regions", [](given& g) { return nvm_kv_put(g.items, key, 3, "other", 5); }},
+    {"nvm_kv_update on regions", [](given& g) { return nvm_kv_update(g.items, key, 3, 5, edit, nullptr); }},
+    {"nvm_kv_remove on regions", [](given& g) { return nvm_kv_remove(g.items, key, 3); }},
+    {"nvm_kv_batch on regions", [](given& g) { return batch(g, g.items); }},
+    {"nvm_lf_put", [](given& g) { return nvm_lf_put(g.table, key, 3, "other", 5, 0, 0); }},
+    {"nvm_lf_remove", [](given& g) { return nvm_lf_remove(g.table, key, 3); }},
+    {"nvm_lf_update", [](given& g) { return nvm_lf_update(g.table, key, 3, remove_it, nullptr); }},
+    {"nvm_lf_wait",
+     [](given& g) {
+       const int put = nvm_lf_put(g.unwaited_table, key, 3, "other", 5, 0, 0);
+       return put < 0 ? put : nvm_lf_wait(g.unwaited_table);
+     }},
+    {"nvm_region_create", [](given& g) { return nvm_region_create(g.set, 3, 100); }},
+    {"nvm_region_create_with", [](given& g) { return nvm_region_create_with(g.set, 4, "bytes", 5, 0); }},
+    {"nvm_region_write", [](given& g) { return nvm_region_write(g.set, 1, 0, "bytes", 5); }},
+    {"nvm_region_append", [](given& g) { return nvm_region_append(g.set, 1, "bytes", 5, nullptr); }},
+    {"nvm_region_truncate", [](given& g) { return nvm_region_truncate(g.set, 1, 50); }},
+    {"nvm_region_drop", [](given& g) { return nvm_region_drop(g.set, 1); }},
+    {"nvm_region_commit",
+     [](given& g) {
+       if (nvm_region_begin(g.set, 1, NVM_REGION_ADAPTIVE) != 0) return -1;
+       return nvm_region_write(g.set, 1, 0, "bytes", 5) != 0 ? -2 : nvm_region_commit(g.set, 1);
+     }},
+    {"nvm_region_commit_async",
+     [](given& g) {
+       std::uint64_t position = 0;
+       if (nvm_region_begin(g.set, 1, NVM_REGION_ADAPTIVE) != 0) return -1;
+       if (nvm_region_write(g.set, 1, 0, "bytes", 5) != 0) return -2;
+       const int committed = nvm_region_commit_async(g.set, 1, &position);
+       return committed != 0 ? committed : nvm_wait(g.pool, position);
+     }},
+    {"nvm_region_group_commit",
+     [](given& g) {
+       nvm_region_group* const group = nvm_region_group_begin(g.set, rids, 2);
+       if (group == nullptr) return -1;
+       for (const std::uint64_t rid : rids) {
+         if (nvm_region_write(g.set, rid, 0, "bytes", 5) != 0) return -2;
+       }
+       return nvm_region_group_commit(group);
+     }},
+    {"nvm_region_group_run",
+     [](given& g) {
+       return nvm_region_group_run(
+           g.set, rids, 2, [](nvm_region_group* group, void*) { return nvm_region_group_drop(group, 1); }, nullptr);
+     }},
+    {"nvm_regions_wait",
+     [](given& g) {
+       const int written = nvm_region_write(g.unwaited_set, 1, 0, "bytes", 5);
+       return written != 0 ? written : nvm_regions_wait(g.unwaited_set);
+     }},
+    {"nvm_gc",
+     [](given& g) {
+       nvm_gc_options o{};
+       o.untyped = 1;
+       return nvm_gc(g.pool, &o, nullptr);
+     }},
+};
+
+NVM_POOL* new_pool(const std::string& path) {
+  nvm_pool_options o{};
+  o.size = std::uint64_t{4} << 20;
+  o.capacity = std::uint64_t{64} << 20;
+  o.log_bytes = std::uint64_t{2} << 20;
+  o.medium = NVM_MEDIUM_SSD;
+  return nvm_pool_create_with(path.c_str(), &o);
+}
+
+class in_doubt : public testing::TestWithParam<one_change> {};
+INSTANTIATE_TEST_SUITE_P(calls, in_doubt, testing::ValuesIn(changes), [](const auto& i) {
+  std::string name{i.param.name};
+  for (char& c : name) c = c == ' ' ? '_' : c;
+  return name;
+});
+
+TEST_P(in_doubt, is_what_a_call_says_whose_sync_fails) {
+  scratch_folder folder{"in-doubt", true};
+  given g;
+  g.pool = new_pool(folder.path("pool"));
+  ASSERT_NE(g.pool, nullptr) << nvm_errormsg();
+  ASSERT_TRUE(fill(g)) << nvm_errormsg();
+  injected.arm(fault::sync, EIO, 1, true);
+  EXPECT_EQ(GetParam().run(g), -1);
+  EXPECT_EQ(nvm_errno(), NVM_E_IN_DOUBT) << nvm_errormsg();
+  EXPECT_TRUE(injected.struck());
+  EXPECT_EQ(GetParam().run(g), -1);
+  EXPECT_EQ(nvm_errno(), NVM_E_IO) << nvm_errormsg();
+  injected.relieve();
+  EXPECT_EQ(nvm_kv_close(g.tree) | nvm_kv_close(g.items), 0);
+  EXPECT_EQ(nvm_pool_close(g.pool), -1);
+}
+
+// Garbage goes in transactions of 256 objects; the medium fails after the first of them.
+TEST(in_doubt_of_many, is_what_a_collection_says_that_ends_between_its_transactions) {
+  scratch_folder folder{"in-doubt", true};
+  given g;
+  g.pool = new_pool(folder.path("pool"));
+  ASSERT_NE(g.pool, nullptr) << nvm_errormsg();
+  ASSERT_TRUE(fill(g)) << nvm_errormsg();
+  ASSERT_EQ(nvm_tx_begin(g.pool), 0);
+  for (unsigned i = 0; i < 600; ++i) ASSERT_NE(nvm_calloc(g.pool, 0, 1, 64), nullptr) << nvm_errormsg();
+  ASSERT_EQ(nvm_tx_commit(g.pool), 0) << nvm_errormsg();
+  nvm_gc_options o{};
+  o.untyped = 1;
+  struct {
+    const given& in;
+    bool is_armed = false;
+  } failing{g};
+  o.argument = &failing;
+  o.progress = [](nvm_gc_phase phase, std::uint64_t, std::uint64_t, void* raw) {
+    auto& f = *static_cast<decltype(failing)*>(raw);
+    if (phase != NVM_GC_FREEING || f.is_armed) return;
+    f.is_armed = true;
+    injected.arm(fault::sync, EIO, 1, true);
+    std::thread{[&f] { EXPECT_EQ(nvm_lf_put(f.in.table, key, 3, "other", 5, 0, 0), -1); }}.join();
+  };
+  nvm_gc_report report{};
+  EXPECT_EQ(nvm_gc(g.pool, &o, &report), -1);
+  EXPECT_EQ(nvm_errno(), NVM_E_IN_DOUBT) << nvm_errormsg();
+  EXPECT_TRUE(injected.struck());
+  EXPECT_EQ(report.freed_objects, 256U);
+  injected.relieve();
+  EXPECT_EQ(nvm_kv_close(g.tree) | nvm_kv_close(g.items), 0);
+  EXPECT_EQ(nvm_pool_close(g.pool), -1);
+}
+
+}  // namespace
+}  // namespace nvm::tests

@@ -1,0 +1,28 @@
+// Random workloads differ from day to day (./dev test), and can be repeated.  Scripts: random_seed.py, the same.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+namespace nvm::tests {
+
+// The number that a word is: its value if all of it are decimal digits, so that days follow each other, or a sum of its
+// bytes; of no word 1.
+[[nodiscard]] constexpr std::uint64_t seed_of(std::string_view word) {
+  if (word.empty()) return 1;
+  const bool is_number = std::all_of(word.begin(), word.end(), [](char c) { return c >= '0' && c <= '9'; });
+  const std::uint64_t base = is_number ? 10 : 31;
+  std::uint64_t seed = 0;
+  for (const char c : word) seed = seed * base + static_cast<unsigned char>(c) - (is_number ? '0' : 0);
+  return seed;
+}
+
+// Of NVM_EXPLORE_SEED: any word, such as a date; 1 by default.
+[[nodiscard]] inline std::uint64_t seed_from_environment() {
+  const char* const word = std::getenv("NVM_EXPLORE_SEED");
+  return seed_of(word == nullptr ? "" : word);
+}
+
+}  // namespace nvm::tests
