@@ -13,18 +13,19 @@ compiled in advance (IN_ADVANCE). An include within #if counts for the one that 
 comes after. When one of several fails, each is compiled alone.
 
 usage: tools/headers_alone.py [--root DIR] [--generated DIR] [path...]; paths limit the headers.
-Headers that passed are not compiled again until one of them changes (build/headers.passed).
+Headers that passed are not compiled again until one of them changes (tools/passed.py).
 """
 
 import argparse
 import concurrent.futures
-import hashlib
 import os
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
+
+import passed
 
 C11 = ("-x", "c", "-std=c11")
 CXX20 = ("-x", "c++", "-std=c++20")
@@ -172,11 +173,9 @@ def rows_of(tree, work, folder):
             for row in tree.chains(headers)]
 
 
-def digest(headers):
-    total = hashlib.sha256()
-    for header in headers:
-        total.update(str(header).encode() + b"\0" + header.read_bytes())
-    return total.hexdigest()
+def digest(root, headers, built):
+    contents = (part for header in headers for part in (header.relative_to(root), header in built, header.read_bytes()))
+    return passed.digest(pathlib.Path(__file__).read_bytes(), passed.versions("gcc", "clang-19"), *contents)
 
 
 def main():
@@ -189,12 +188,12 @@ def main():
     root = arguments.root.resolve()
     tree = Tree(root, arguments.generated or root / "build" / "release" / "generated")
     headers = tree.headers
-    stamp, now = root / "build" / "headers.passed", digest(headers)
-    if not arguments.paths and stamp.exists() and stamp.read_text() == now:
+    built = set() if arguments.paths else included_first(root)
+    now = digest(root, headers, built)
+    if not arguments.paths and passed.has(now):
         return 0
     chosen = [h for h in headers
               if not arguments.paths or any(h.is_relative_to(p.resolve()) for p in arguments.paths)]
-    built = set() if arguments.paths else included_first(root)
     work = [(h, c) for h in chosen if h not in built for c in compilers(root, h)]
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         rows = rows_of(tree, work, pathlib.Path(folder))
@@ -202,8 +201,8 @@ def main():
     for failure in failures:
         print(failure)
     print(f"{len(chosen)} headers, {len(rows)} compilations, {len(failures)} failed")
-    if not failures and not arguments.paths and stamp.parent.is_dir():
-        stamp.write_text(now)
+    if not failures and not arguments.paths:
+        passed.remember(now)
     return 1 if failures else 0
 
 

@@ -7,12 +7,11 @@ and those that put the headers of another source over another medium or mapping.
 Most of the time goes into headers, which sources of a layer share: up to ten are read as one. Two with a name in common
 cannot be: those that the CMakeLists.txt keep apart (SKIP_UNITY_BUILD_INCLUSION) are read apart here too, and a group that
 does not compile is read again in halves. What has passed is not read again until it, a header, the checks or the flags
-change (build/lint/).
+change (tools/passed.py).
 """
 
 import argparse
 import concurrent.futures
-import hashlib
 import json
 import os
 import pathlib
@@ -20,10 +19,12 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
+
+import passed
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "release"
-LINT = ROOT / "build" / "lint"
 MOST = 10
 LEFT_OUT = re.compile(r"^src/(compiler/|api/(\w+_measured|log_skip_lists)\.cpp$)")
 
@@ -48,10 +49,8 @@ def tracked(*patterns):
 
 
 def shared_digest():
-    total = hashlib.sha256()
-    for name in tracked(".clang-tidy", "CMakeLists.txt", "tools/tidy.py", "*.h", "*.hpp"):
-        total.update((ROOT / name).read_bytes())
-    return total.hexdigest()
+    names = tracked(".clang-tidy", "CMakeLists.txt", "tools/tidy.py", "*.h", "*.hpp")
+    return passed.digest(passed.versions("clang-tidy-19"), *((ROOT / name).read_bytes() for name in names))
 
 
 class Group:
@@ -64,22 +63,15 @@ class Group:
         middle = len(self.sources) // 2
         return Group(self.sources[:middle], self.flags), Group(self.sources[middle:], self.flags)
 
-    def stamp(self):
-        return LINT / hashlib.sha256("\0".join(self.sources).encode()).hexdigest()[:24]
-
     def digest(self, shared):
-        total = hashlib.sha256(shared.encode())
-        for part in (*self.flags, *self.sources):
-            total.update(part.encode() + b"\0")
-        for source in self.sources:
-            total.update((ROOT / source).read_bytes())
-        return total.hexdigest()
+        flags = (flag.replace(str(ROOT), "") for flag in self.flags)
+        return passed.digest(shared, *flags, *self.sources, *((ROOT / source).read_bytes() for source in self.sources))
 
-    def file(self):
+    def file(self, folder):
         """One file with all of them."""
         if len(self.sources) == 1:
             return ROOT / self.sources[0]
-        whole = self.stamp().with_suffix(".cpp")
+        whole = pathlib.Path(folder) / "whole.cpp"
         whole.write_text("".join(f'#include "{ROOT / source}"\n' for source in self.sources))
         return whole
 
@@ -93,18 +85,19 @@ def kept_apart():
 
 def tidy(group, shared):
     """What is wrong, of all its sources; empty: nothing."""
-    stamp, now = group.stamp(), group.digest(shared)
-    if stamp.exists() and stamp.read_text() == now:
+    now = group.digest(shared)
+    if passed.has(now):
         return ""
     several = len(group.sources) > 1
     first_only = ["-Wfatal-errors"] if several else []  # of several, nothing but whether they compile as one
-    done = subprocess.run(["clang-tidy-19", "--quiet", f"--config-file={ROOT / '.clang-tidy'}", group.file(), "--",
-                           *group.flags, *first_only], cwd=ROOT, text=True, capture_output=True, check=False)
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(["clang-tidy-19", "--quiet", f"--config-file={ROOT / '.clang-tidy'}", group.file(folder),
+                               "--", *group.flags, *first_only], cwd=ROOT, text=True, capture_output=True, check=False)
     found = "" if done.returncode == 0 else (done.stdout + done.stderr).strip() + "\n"
     if several and "clang-diagnostic-error" in found:
         found = "".join(tidy(half, shared) for half in group.halves())
     if not found:
-        stamp.write_text(now)
+        passed.remember(now)
     return found
 
 
@@ -142,7 +135,6 @@ def main():
     if not (BUILD / "compile_commands.json").exists():
         print("tidy: build/release is not configured: cmake --preset release", file=sys.stderr)
         return 2
-    LINT.mkdir(parents=True, exist_ok=True)
     chosen = set(arguments.files or [f for f in tracked("src/*.cpp", "src/*.c") if not LEFT_OUT.match(f)])
     work = sorted(groups_of(chosen), key=lambda group: -len(group.sources))
     if arguments.files and chosen:

@@ -2,11 +2,14 @@
 """Each checker of tools/ reports a violation planted in a small tree, and nothing in a clean one."""
 
 import importlib.util
+import os
 import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
+from unittest import mock
 
 TOOLS = pathlib.Path(__file__).resolve().parents[2] / "tools"
 
@@ -49,6 +52,40 @@ class CheckerCase(unittest.TestCase):
             self.assertIn(needle, output)
         if not needles:
             self.assertEqual(output, "")
+
+
+class Remembered(CheckerCase):
+    """tools/passed.py, in a cache of its own."""
+
+    def setUp(self):
+        super().setUp()
+        sys.path.insert(0, str(TOOLS))
+        self.addCleanup(sys.path.remove, str(TOOLS))
+        self.passed = importlib.import_module("passed")
+        kept = mock.patch.dict(os.environ, {"XDG_CACHE_HOME": str(self.root)})
+        kept.start()
+        self.addCleanup(kept.stop)
+
+    def test_what_has_passed_and_nothing_else(self):
+        first = self.passed.digest("a", b"bc")
+        self.assertFalse(self.passed.has(first))
+        self.passed.remember(first)
+        self.assertTrue(self.passed.has(first))
+        self.assertFalse(self.passed.has(self.passed.digest("ab", b"c")))
+
+    def test_what_nobody_asks_for_goes(self):
+        old, new = self.passed.digest("old"), self.passed.digest("new")
+        self.passed.remember(old)
+        long_ago = time.time() - (self.passed.DAYS_KEPT + 1) * 86400
+        os.utime(self.passed.folder() / old, (long_ago, long_ago))
+        self.passed.remember(new)
+        self.assertFalse(self.passed.has(old))
+        self.assertTrue(self.passed.has(new))
+
+    def test_a_cache_that_cannot_be_written(self):
+        self.write("holdfast", "a file\n")
+        self.passed.remember("x")
+        self.assertFalse(self.passed.has("x"))
 
 
 class Layers(CheckerCase):
