@@ -2,7 +2,7 @@
 """Runs clang-tidy over the core, several sources of a layer at a time.
 
 usage: tools/tidy.py [--jobs N] [file...]; default: all sources of src/ that build/release compiles, but src/compiler
-and those that put the headers of another source over another medium or mapping.
+and those that put the headers of another source, NAME_any.cpp, over another medium (NAME_direct.cpp, NAME_image.cpp).
 
 Most of the time goes into headers, which sources of a layer share: up to ten are read as one. Two with a name in common
 cannot be: those that the CMakeLists.txt keep apart (SKIP_UNITY_BUILD_INCLUSION) are read apart here too, and a group that
@@ -26,7 +26,7 @@ import passed
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "release"
 MOST = 10
-LEFT_OUT = re.compile(r"^src/(compiler/|api/(\w+_measured|log_skip_lists)\.cpp$)")
+OVER_A_MEDIUM = re.compile(r"_(direct|image)\.cpp$")
 
 
 def flags_of(command):
@@ -109,6 +109,12 @@ def compiled(entry):
     return [pathlib.Path(name) for name in re.findall(r'^#include "(.*)"$', path.read_text(), re.MULTILINE)]
 
 
+def read_by_default():
+    sources = tracked("src/*.cpp", "src/*.c")
+    return {name for name in sources
+            if not name.startswith("src/compiler/") and OVER_A_MEDIUM.sub("_any.cpp", name) not in {*sources} - {name}}
+
+
 def groups_of(chosen):
     alike, alone = {}, kept_apart()
     for entry in json.loads((BUILD / "compile_commands.json").read_text()):
@@ -135,7 +141,7 @@ def main():
     if not (BUILD / "compile_commands.json").exists():
         print("tidy: build/release is not configured: cmake --preset release", file=sys.stderr)
         return 2
-    chosen = set(arguments.files or [f for f in tracked("src/*.cpp", "src/*.c") if not LEFT_OUT.match(f)])
+    chosen = set(arguments.files) or read_by_default()
     work = sorted(groups_of(chosen), key=lambda group: -len(group.sources))
     if arguments.files and chosen:
         print(f"tidy: build/release does not compile {', '.join(sorted(chosen))}", file=sys.stderr)
