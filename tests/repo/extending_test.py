@@ -1,52 +1,30 @@
 #!/usr/bin/env python3
-"""An engine and a lock-free structure are added to a copy of the tree by changing the files that docs/extending.md
-names, and no other; and its lists name every file that tells kinds of a part apart.
+"""Parts are added to a copy of the tree by changing the files that docs/extending.md names, and no other; and its lists
+name every file that tells kinds of a part apart.
 
-usage: extending_test.py [Lists | Extending] [unittest arguments]
+  Lists      what the page names is all
+  Judged     parts are added; the tree is configured, and the sources that matter are compiled as far as their meaning
+  Extending  parts are added, the command is built, and pools are made with them
+
+usage: extending_test.py [Lists | Judged | Extending] [unittest arguments]
 """
 
+import concurrent.futures
+import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
 
+import extending_parts
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-LAST_ROW = '    {NVM_ENGINE_LOG, "log", log_kind::none, true},\n'
-# A copy of undo under another name.
-ENGINE = {
-    "include/nvm/nvm.h": [("  NVM_ENGINE_LOG = 5\n", "  NVM_ENGINE_LOG = 5,\n  NVM_ENGINE_DUMMY = 6\n")],
-    "src/pool/engines.hpp": [
-        ("std::array<engine_row, 5>", "std::array<engine_row, 6>"),
-        (LAST_ROW, LAST_ROW + '    {NVM_ENGINE_DUMMY, "dummy", log_kind::lanes, true},\n'),
-        ("5 (log)", "5 (log), 6 (dummy)"),
-        ("0, 2 or 5 on ssd", "0, 2, 5 or 6 on ssd"),
-    ],
-    "src/engine/direct.cpp": [("baseline, baseline, log}", "baseline, baseline, log, undo}")],
-}
-# A copy of the list under another name.
-STRUCTURE = {
-    "include/nvm/lockfree.h": [("  NVM_LF_TREE = 4 ", "  NVM_LF_DUMMY = 5,\n  NVM_LF_TREE = 4 ")],
-    "src/lockfree/lockfree_layout.hpp": [
-        ("tree = 4 };", "tree = 4, dummy = 5 };"),
-        ("last_kind = kind::tree;", "last_kind = kind::dummy;"),
-    ],
-    "src/lockfree/shapes.hpp": [
-        ('#include "lockfree/hash_table.hpp"\n', '#include "lockfree/dummy.hpp"\n#include "lockfree/hash_table.hpp"\n'),
-        ("using shape_rows = ", """struct dummy_row {
-  static constexpr layout::kind kind = layout::kind::dummy;
-  static constexpr const char* name = "dummy";
-  template <class Memory, class Nodes>
-  using shape = dummy<Memory, Nodes>;
-};
-using shape_rows = """),
-        ("skip_list_row, tree_row>;", "skip_list_row, tree_row, dummy_row>;"),
-    ],
-}
 PROGRAM = r"""
 #include <nvm/lockfree.h>
 #include <stdio.h>
@@ -81,20 +59,47 @@ int main(int argc, char **argv) {
 """
 
 
-def files_for(section, until=None):
-    """Those of the first list of the section."""
+def text_of(section):
+    """The page's, from the heading to the next."""
     text = (ROOT / "docs" / "extending.md").read_text()
     text = text[text.index(section):]
-    return re.findall(r"^\* `([^`]+)`", text[:text.index(until or "Write `")], re.MULTILINE)
+    return text[:text.find("\n## ", 1)]
+
+
+def lists_of(section):
+    """The files that each of the section's lists names, in the page's order."""
+    found = re.findall(r"^(\* `|  )?(.*)$", text_of(section), re.MULTILINE)
+    lists, within = [], False
+    for bullet, line in found:
+        if bullet == "* `":
+            if not within:
+                lists.append([])
+            # `a`, `b`: what they are changed for
+            lists[-1] += re.findall(r"`([^`]+)`", "`" + line.split(": ")[0])
+        within = bool(bullet) or (within and not line)
+    return lists
+
+
+def copy_of_tree(to):
+    names = subprocess.run(["git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"], check=True,
+                           capture_output=True).stdout
+    for name in set(filter(None, names.decode().split("\0"))):
+        if (ROOT / name).is_file():
+            (to / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, to / name)
+
+
+def run_in(folder, *command):
+    done = subprocess.run(command, cwd=folder, text=True, capture_output=True, check=False)
+    assert done.returncode == 0, f"{command}:\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
+    return done.stdout
 
 
 class Lists(unittest.TestCase):
     """A source that tells kinds apart names one that is no special case."""
 
     def named_in(self, section):
-        text = (ROOT / "docs" / "extending.md").read_text()
-        text = text[text.index(section):]
-        return set(re.findall(r"`((?:include|src|tests|cmake)/[^`]+)`", text[:text.find("\n## ", 1)]))
+        return set(re.findall(r"`((?:include|src|tests|cmake)/[^`]+)`", text_of(section)))
 
     def telling(self, folders, words):
         for folder in folders:
@@ -125,6 +130,85 @@ class Lists(unittest.TestCase):
                     r"feature_regions|anchor, regions|slot_protocol::region|> open_regions\(")
 
 
+class Judged(unittest.TestCase):
+    """Clang's opinion of the sources that matter: all but their code is made."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="holdfast-extending-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.tree = pathlib.Path(folder.name) / "tree"
+        copy_of_tree(cls.tree)
+        for part in extending_parts.PARTS:
+            extending_parts.add(part, cls.tree)
+        run_in(cls.tree, "cmake", "-S", ".", "-B", "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", "-DNVM_RECORD=ON",
+               "-DHOLDFAST_TESTS=ON", "-DCMAKE_C_COMPILER=clang-19", "-DCMAKE_CXX_COMPILER=clang++-19")
+        cls.commands = json.loads((cls.tree / "build" / "compile_commands.json").read_text())
+        for command in cls.commands:
+            command["output"] = re.search(r" -o (\S+)", command["command"])[1]
+        cls.tests = {test["name"] for test in json.loads(
+            run_in(cls.tree, "ctest", "--test-dir", "build", "--show-only=json-v1"))["tests"]}
+
+    def options_in(self, folder):
+        """What sources in C++ of a folder are compiled with, but for what is made: objects, precompiled headers, the
+        recording pass, which is not built."""
+        found = next(c for c in self.commands
+                     if c["output"].startswith(f"{folder}/CMakeFiles/") and c["file"].endswith((".cpp", ".cxx")))
+        words = shlex.split(found["command"])
+        options = [w for w in words if re.match(r"-(I|D|W|std|f(?!pass-plugin|depfile))", w)]
+        places = [f"-isystem{words[i + 1]}" for i, w in enumerate(words) if w == "-isystem"]
+        self.assertTrue(any(w.startswith("-std=") for w in options) and "-Werror" in options, words)
+        return options + places
+
+    def opinion(self, job):
+        folder, name = job
+        return subprocess.run(["clang++-19", *self.options_in(folder), "-fsyntax-only", name], cwd=self.tree, text=True,
+                              capture_output=True, check=False).stderr
+
+    def judge(self, part):
+        lists = lists_of(part.section)
+        for own, named in zip(part.changes, lists):
+            self.assertEqual(sorted(own), sorted(named), f"{part.section} of docs/extending.md")
+        jobs = [(os.path.dirname(name), name) for name in part.judged]
+        if part.probe:
+            folder, text = part.probe
+            (self.tree / "probe.cpp").write_text(text)
+            jobs.append((folder, "probe.cpp"))
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as several:
+            self.assertEqual("".join(several.map(self.opinion, jobs)), "")
+        self.assertLessEqual(set(part.tests), self.tests)
+        for folder, source in part.sources:
+            read = [c["file"] for c in self.commands if c["output"].startswith(f"{folder}/CMakeFiles/")]
+            as_one = "".join(pathlib.Path(file).read_text() for file in read if file.endswith(".cxx"))
+            self.assertTrue(str(self.tree / source) in read or f"/{source}\"" in as_one, source)
+
+    def test_an_engine(self):
+        self.judge(extending_parts.ENGINE)
+
+    def test_a_lock_free_structure(self):
+        self.judge(extending_parts.STRUCTURE)
+
+    def test_an_index_of_key_value_stores(self):
+        self.judge(extending_parts.INDEX)
+
+    def test_a_medium(self):
+        self.judge(extending_parts.MEDIUM)
+
+    def test_a_verb_of_the_command(self):
+        self.judge(extending_parts.VERB)
+
+    def test_a_subject_of_the_explorer(self):
+        self.judge(extending_parts.SUBJECT)
+
+    def test_what_is_left_out_is_found(self):
+        """A place that the page names and nobody changes: one of each kind of judgement."""
+        (self.tree / "forgotten.cpp").write_text((self.tree / "src/kv/inspect.cpp").read_text().replace(
+            "    case kv_index::dummy:\n", ""))
+        self.assertIn("'dummy' not handled in switch", self.opinion(("src/kv", "forgotten.cpp")))
+        (self.tree / "forgotten.cpp").write_text(extending_parts.ENGINE.probe[1].replace('"dummy"', '"mummy"'))
+        self.assertIn("static assertion failed", self.opinion(("src/pool", "forgotten.cpp")))
+
+
 class Extending(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -134,55 +218,49 @@ class Extending(unittest.TestCase):
         cls.addClassCleanup(memory.cleanup)
         cls.memory = pathlib.Path(memory.name)
         cls.tree = pathlib.Path(folder.name) / "tree"
-        names = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], check=True, capture_output=True).stdout
-        for name in filter(None, names.decode().split("\0")):
-            if (ROOT / name).is_file():
-                (cls.tree / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / name, cls.tree / name)
-        for name, changes in {**ENGINE, **STRUCTURE}.items():
-            text = (cls.tree / name).read_text()
-            for before, after in changes:
-                assert text.count(before) == 1, f"{name}: {before}"
-                text = text.replace(before, after)
-            (cls.tree / name).write_text(text)
-        shape = (cls.tree / "src/lockfree/list.hpp").read_text()
-        shape = re.sub(r"\blist(?=[<(]| :|_root|_magic)", "dummy", shape)
-        (cls.tree / "src/lockfree/dummy.hpp").write_text(shape)
-        cls.run_in("cmake", "-S", ".", "-B", "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Quick",
-                   "-DCMAKE_CXX_FLAGS_QUICK=-O0", "-DCMAKE_C_FLAGS_QUICK=-O0")
-        cls.run_in("ninja", "-C", "build", "-j", str(os.cpu_count()), "holdfast_cli", "holdfast")
+        copy_of_tree(cls.tree)
+        for part in extending_parts.PARTS:
+            extending_parts.add(part, cls.tree)
+        run_in(cls.tree, "cmake", "-S", ".", "-B", "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Quick",
+               "-DCMAKE_CXX_FLAGS_QUICK=-O0", "-DCMAKE_C_FLAGS_QUICK=-O0")
+        run_in(cls.tree, "ninja", "-C", "build", "-j", str(os.cpu_count()), "holdfast_cli", "holdfast")
         cls.tool = str(cls.tree / "build" / "src" / "cli" / "holdfast")
 
-    @classmethod
-    def run_in(cls, *command):
-        done = subprocess.run(command, cwd=cls.tree, text=True, capture_output=True, check=False)
-        assert done.returncode == 0, f"{command}:\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
-        return done.stdout
-
     def test_an_engine(self):
-        self.assertEqual(sorted(ENGINE), sorted(files_for("## An engine", "With a log of its own")))
         for medium, folder in (("shm", self.memory), ("ssd", self.tree)):
             pool = str(folder / "pool.nvm")
-            self.run_in(self.tool, "create", pool, "--engine", "dummy", "--medium", medium, "--size", "8M")
-            self.assertIn('"dummy"', self.run_in(self.tool, "info", pool, "--json"))
-            self.run_in(self.tool, "kv", "put", pool, "key", "value")
-            self.assertIn("value", self.run_in(self.tool, "kv", "get", pool, "key"))
-            self.run_in(self.tool, "check", pool)
+            run_in(self.tree, self.tool, "create", pool, "--engine", "dummy", "--medium", medium, "--size", "8M")
+            self.assertIn('"dummy"', run_in(self.tree, self.tool, "info", pool, "--json"))
+            run_in(self.tree, self.tool, "kv", "put", pool, "key", "value")
+            self.assertIn("value", run_in(self.tree, self.tool, "kv", "get", pool, "key"))
+            run_in(self.tree, self.tool, "check", pool)
             os.unlink(pool)
 
+    def test_an_index_of_key_value_stores(self):
+        pool = str(self.memory / "stores.nvm")
+        run_in(self.tree, self.tool, "create", pool, "--size", "8M")
+        for key in ("a", "b", "a"):
+            run_in(self.tree, self.tool, "kv", "put", pool, key, key * 3, "--index", "dummy")
+        self.assertIn('"dummy"', run_in(self.tree, self.tool, "kv", "stat", pool, "--json"))
+        self.assertEqual("aaa", run_in(self.tree, self.tool, "kv", "get", pool, "a").strip())
+        run_in(self.tree, self.tool, "kv", "del", pool, "b")
+        run_in(self.tree, self.tool, "check", pool)
+
+    def test_a_verb_of_the_command(self):
+        self.assertIn("dummy", run_in(self.tree, self.tool, "help"))
+        run_in(self.tree, self.tool, "dummy")
+
     def test_a_lock_free_structure(self):
-        self.assertEqual(sorted(STRUCTURE), sorted(files_for("## A lock-free structure", "`ctest -R extending`")))
-        self.assertLessEqual(len(STRUCTURE), 4)
         (self.tree / "program.c").write_text(PROGRAM)
         library = self.tree / "build" / "lib"
-        self.run_in("cc", "-std=c11", "-Iinclude", "program.c", "-o", "program", f"-L{library}", "-lholdfast",
-                    f"-Wl,-rpath,{library}")
+        run_in(self.tree, "cc", "-std=c11", "-Iinclude", "program.c", "-o", "program", f"-L{library}", "-lholdfast",
+               f"-Wl,-rpath,{library}")
         for medium, folder in (("shm", self.memory), ("ssd", self.tree)):
             pool = str(folder / "structures.nvm")
-            self.run_in(self.tool, "create", pool, "--medium", medium, "--size", "8M")
+            run_in(self.tree, self.tool, "create", pool, "--medium", medium, "--size", "8M")
             for before in "01":  # the second process finds what the first one has put
-                self.run_in("./program", pool, before)
-                self.run_in(self.tool, "check", pool)
+                run_in(self.tree, "./program", pool, before)
+                run_in(self.tree, self.tool, "check", pool)
             os.unlink(pool)
 
 
