@@ -6,7 +6,8 @@
   leaks      no machine's paths, no work item numbers, no address outside the written list
   width      no source line longer than 120 columns
   descriptors  a descriptor is made in src/platform/descriptor.cpp only, which keeps it off 0, 1 and 2
-  engines    engines are told apart by their rows in src/pool/engines.hpp, never by their numbers
+  engines    engines are told apart by their rows in src/pool/engines.hpp, never by their numbers, and kinds of logs by
+             rows of a log_table, never by comparing them
   rulers     a line of dashes alone is what a formatter leaves of a heading that it has broken
   lengths    a file has at most 700 lines and a function at most 70; tables, and functions that are not split yet,
              stand in a written list
@@ -134,16 +135,20 @@ def descriptors(name, text):
                 yield f"{name}:{number}: '{found[0]}' opens a file outside of {DESCRIPTOR_DOOR}"
 
 
-ENGINE_TABLE = "src/pool/engines.hpp"
+ENGINE_TABLES = ("src/pool/engines.hpp", "src/pool/log_table.hpp")
+LOG_KIND_COMPARED = re.compile(r"\bcase\s+(?:\w+::)*log_kind::\w+|[=!]=\s*(?:\w+::)*log_kind::\w+"
+                               r"|\blog_kind::\w+\s*[=!]=|\bswitch\s*\(.*\blog_of\(")
 ENGINE_NUMBERS = re.compile(r"\bNVM_ENGINE_(?!DETECT\b)\w+")
 
 
 def engines(name, text):
-    if not name.startswith("src/") or name == ENGINE_TABLE or pathlib.Path(name).suffix not in CODE:
+    if not name.startswith("src/") or name in ENGINE_TABLES or pathlib.Path(name).suffix not in CODE:
         return
     for number, line in numbered(without_comments(text, keep_literals=False)):
         for found in ENGINE_NUMBERS.finditer(line):
-            yield f"{name}:{number}: '{found[0]}' outside of {ENGINE_TABLE}; ask the engine's row"
+            yield f"{name}:{number}: '{found[0]}' outside of {ENGINE_TABLES[0]}; ask the engine's row"
+        for found in LOG_KIND_COMPARED.finditer(line):
+            yield f"{name}:{number}: '{found[0]}' outside of {ENGINE_TABLES[0]}; ask a row of {ENGINE_TABLES[1]}"
 
 
 RULER = re.compile(r"^\s*(?://|/?\*)\s*-{8,}\s*(?:\*/)?\s*$")

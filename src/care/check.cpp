@@ -17,6 +17,7 @@
 #include "logheap/logheap_layout.hpp"
 #include "nvm/nvm.h"
 #include "object/object.hpp"
+#include "pool/log_table.hpp"
 #include "space/space.hpp"
 #include "tx/tx.hpp"
 
@@ -136,14 +137,14 @@ std::uint64_t check_rings(const std::byte* base, const layout::superblock& sb, b
 }
 
 // The word logs of a mnemosyne engine, the same way.
-std::uint64_t check_word_logs(const std::byte* base, const layout::superblock& sb, log::mnemosyne_kind kind, bool clean,
-                              findings& f) noexcept {
+template <log::mnemosyne_kind Kind>
+std::uint64_t check_word_logs(const std::byte* base, const layout::superblock& sb, bool clean, findings& f) noexcept {
   const geometry g = geometry_of(sb);
   const tx::pool_targets targets{base, g};
   const bool torn = log::has_torn_bits(static_cast<log::validation>(sb.validation));
   std::uint64_t pending = 0;
   for (unsigned i = 0; i < g.lane_count; ++i) {
-    log::mnemosyne_reader lane{base, g, kind, torn, i, targets};
+    log::mnemosyne_reader lane{base, g, Kind, torn, i, targets};
     if (status s = lane.validate(); !s) {
       f.add(g.log_offset + i * g.lane_bytes, s);
     } else {
@@ -157,22 +158,21 @@ std::uint64_t check_word_logs(const std::byte* base, const layout::superblock& s
   return pending;
 }
 
+// The log is in the pages: check_log().
+std::uint64_t check_no_area(const std::byte*, const layout::superblock&, bool, findings&) noexcept { return 0; }
+
 // The log area, whatever it holds; returns the transactions that the next open settles.
-std::uint64_t check_logs(const std::byte* base, const layout::superblock& sb, bool clean, findings& f) noexcept {
-  switch (log_of(sb)) {
-    case log_kind::lanes:
-      return check_lanes(base, sb, clean, f);
-    case log_kind::rings:
-      return check_rings(base, sb, clean, f);
-    case log_kind::new_words:
-      return check_word_logs(base, sb, log::mnemosyne_kind::redo, clean, f);
-    case log_kind::old_words:
-      return check_word_logs(base, sb, log::mnemosyne_kind::undo, clean, f);
-    case log_kind::none:  // it is in the pages: check_log()
-      break;
-  }
-  return 0;
-}
+struct log_check {
+  log_kind kind;
+  std::uint64_t (*check)(const std::byte* base, const layout::superblock& sb, bool clean, findings& f) noexcept;
+};
+constexpr log_table<log_check> log_checks{{{
+    {log_kind::lanes, check_lanes},
+    {log_kind::rings, check_rings},
+    {log_kind::new_words, check_word_logs<log::mnemosyne_kind::redo>},
+    {log_kind::old_words, check_word_logs<log::mnemosyne_kind::undo>},
+    {log_kind::none, check_no_area},
+}}};
 
 // Whatever has no header is the type map, or lost.
 struct untyped_objects {
@@ -334,7 +334,8 @@ class pool_check {
     is_log_ = engine_of(file_.superblock().engine).is_its_log();
     check_superblocks(file_.base(), shape_, file_bytes, found_);
     const auto found_before = found_.count();
-    sum_.pending_transactions += check_logs(file_.base(), file_.superblock(), clean_, found_);
+    const layout::superblock& sb = file_.superblock();
+    sum_.pending_transactions += log_checks[log_of(sb)].check(file_.base(), sb, clean_, found_);
     // As the next open would: allocation words are written back late, so that those of a crashed pool say nothing
     // before.  The logs have been found good.
     if (!clean_ && !is_log_ && found_.count() == found_before) {

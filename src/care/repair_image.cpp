@@ -19,6 +19,7 @@
 #include "media/media.hpp"
 #include "nvm/nvm.h"
 #include "object/object.hpp"
+#include "pool/log_table.hpp"
 #include "region/region_layout.hpp"
 #include "space/space.hpp"
 #include "tx/tx.hpp"
@@ -90,24 +91,22 @@ repair_image::objects repair_image::intact_objects() const {
 // ---- logs ----
 
 void repair_image::settle_logs() {
+  struct log_mending {
+    log_kind kind;
+    void (repair_image::*settle)(bool clean);  // null: there is no log area
+  };
+  static constexpr log_table<log_mending> mendings{{{
+      {log_kind::lanes, &repair_image::settle_lanes},
+      {log_kind::rings, &repair_image::settle_rings},
+      {log_kind::new_words, &repair_image::settle_word_logs<log::mnemosyne_kind::redo>},
+      {log_kind::old_words, &repair_image::settle_word_logs<log::mnemosyne_kind::undo>},
+      {log_kind::none, nullptr},
+  }}};
   const bool clean = sb_.state == static_cast<std::uint32_t>(layout::pool_state::clean);
   if (sb_.medium == NVM_MEDIUM_SSD) return;
-  switch (log_of(sb_)) {
-    case log_kind::lanes:
-      settle_lanes(clean);
-      break;
-    case log_kind::rings:
-      settle_rings(clean);
-      break;
-    case log_kind::new_words:
-      settle_word_logs(log::mnemosyne_kind::redo, clean);
-      break;
-    case log_kind::old_words:
-      settle_word_logs(log::mnemosyne_kind::undo, clean);
-      break;
-    case log_kind::none:
-      return;
-  }
+  const auto settle = mendings[log_of(sb_)].settle;
+  if (settle == nullptr) return;
+  (this->*settle)(clean);
   if (!report_.refusals.empty()) return;
   if (clean) {
     ordered_media nothing;
@@ -289,13 +288,14 @@ void repair_image::settle_rings(bool clean) {
   note(mending::mended, g_.log_offset, "the log: begun anew; the pool had been closed, nothing in it counted");
 }
 
-void repair_image::settle_word_logs(log::mnemosyne_kind kind, bool clean) {
+template <log::mnemosyne_kind Kind>
+void repair_image::settle_word_logs(bool clean) {
   const tx::pool_targets targets{base_, g_};
   const bool torn = log::has_torn_bits(static_cast<log::validation>(sb_.validation));
   for (unsigned i = 0; i < g_.lane_count; ++i) {
     const std::uint64_t at = g_.log_offset + i * g_.lane_bytes;
     const auto valid = [&] {
-      log::mnemosyne_reader lane{base_, g_, kind, torn, i, targets};
+      log::mnemosyne_reader lane{base_, g_, Kind, torn, i, targets};
       const status s = looked_at(lane.validate());
       return s && !(clean && !lane.at_rest());
     };

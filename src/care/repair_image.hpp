@@ -53,7 +53,8 @@ class repair_image {
   void salvage_lane(unsigned lane, const std::string& fault);
   void begin_anew(unsigned lane);
   void settle_rings(bool clean);
-  void settle_word_logs(log::mnemosyne_kind kind, bool clean);
+  template <log::mnemosyne_kind Kind>
+  void settle_word_logs(bool clean);
   void correct_retired(unsigned lane);
   void replay(std::uint64_t& rolled_back);
 

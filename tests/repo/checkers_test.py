@@ -205,6 +205,16 @@ class TreeRules(CheckerCase):
         self.write("src/pool/engines.hpp", "int g() { return NVM_ENGINE_REDO; }\n")
         self.expect(self.rule("engines"))
 
+    def test_kinds_of_logs_that_are_compared_are_found(self):
+        for line in ("bool f(log_kind k) { return k == log_kind::rings; }", "bool f(log_kind k) { return log_kind::none != k; }",
+                     "int f(log_kind k) { switch (k) { case nvm::log_kind::lanes: return 1; default: return 0; } }",
+                     "int f() { switch (log_of(sb)) { default: return 0; } }"):
+            self.write("src/pool/bad.cpp", line + "\n")
+            self.expect(self.rule("engines"), "src/pool/bad.cpp:1:")
+        self.write("src/pool/bad.cpp", "constexpr log_table<row> rows{{{{log_kind::lanes, f}}}};  // == log_kind::lanes\n")
+        self.write("src/pool/engines.hpp", "bool f(log_kind k) { return k == log_kind::rings; }\n")
+        self.expect(self.rule("engines"))
+
     def test_files_and_functions_that_are_too_long_are_found(self):
         body = "  f();\n" * 69
         self.write("src/base/long.cpp", "int g() {\n" + body + "}\n")  # 71 lines

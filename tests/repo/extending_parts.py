@@ -23,7 +23,19 @@ class Part:
 
 LAST_ROW = '    {NVM_ENGINE_LOG, "log", log_kind::none, true},\n'
 
-# A copy of undo.
+LOG_TABLE = """
+#include "pool/log_table.hpp"
+struct row {
+  nvm::log_kind kind;
+};
+constexpr nvm::log_table<row> table{{{
+    {nvm::log_kind::lanes}, {nvm::log_kind::rings}, {nvm::log_kind::new_words}, {nvm::log_kind::old_words},
+    {nvm::log_kind::dummy_lanes}, {nvm::log_kind::none},
+}}};
+static_assert(table[nvm::log_kind::dummy_lanes].kind == nvm::log_kind::dummy_lanes);
+"""
+
+# A copy of undo, with a log of its own that is a copy as well.
 ENGINE = Part(
     "## An engine",
     [{
@@ -34,12 +46,62 @@ ENGINE = Part(
             ("5 (log)", "5 (log), 6 (dummy)"),
             ("0, 2 or 5 on ssd", "0, 2, 5 or 6 on ssd"),
         ],
-        "src/engine/direct.cpp": [("baseline, baseline, log}", "baseline, baseline, log, undo}")],
+        "src/engine/direct.cpp": [
+            ("baseline, baseline, log}", "baseline, baseline, log, dummy}"),
+            ("started log(const start_request& r)", """started dummy(const start_request& r) {
+  const unsigned lanes = r.file.geometry().lane_count;
+  if (!r.measured) return start_dummy(r.with, r.file, lanes);
+  return start_dummy(make_measured_stack(r.with, r.emulated), r.file, lanes);
+}
+started log(const start_request& r)"""),
+        ],
+    }, {
+        "src/pool/engines.hpp": [
+            ("  none,       // the log", "  dummy_lanes,\n  none,       // the log"),
+            ('"dummy", log_kind::lanes', '"dummy", log_kind::dummy_lanes'),
+            ("return log != log_kind::lanes; }", "return log != log_kind::lanes && log != log_kind::dummy_lanes; }"),
+            ("return log != log_kind::lanes && log != log_kind::none; }",
+             "return log != log_kind::lanes && log != log_kind::dummy_lanes && log != log_kind::none; }"),
+        ],
+        "src/engine/recover_image.cpp": [
+            ("    {log_kind::none, ", "    {log_kind::dummy_lanes, recover_lanes},\n    {log_kind::none, "),
+        ],
+        "src/care/check.cpp": [
+            ("    {log_kind::none, ", "    {log_kind::dummy_lanes, check_lanes},\n    {log_kind::none, "),
+        ],
+        "src/care/repair_image.cpp": [
+            ("      {log_kind::none, ", "      {log_kind::dummy_lanes, &repair_image::settle_lanes},\n      {log_kind::none, "),
+        ],
+        "src/crash_test/runtime/recorded_pool.cpp": [
+            ("    {log_kind::none, ", "    {log_kind::dummy_lanes, nullptr},\n    {log_kind::none, "),
+        ],
+        "src/engine/direct_engines.hpp": [
+            ("[[nodiscard]] started start_undo(isa::write_back with, pool_file& file, unsigned lanes);",
+             """[[nodiscard]] started start_undo(isa::write_back with, pool_file& file, unsigned lanes);
+[[nodiscard]] started start_dummy(isa::write_back with, pool_file& file, unsigned lanes);
+[[nodiscard]] started start_dummy(std::unique_ptr<any_direct_stack> on, pool_file& file, unsigned lanes);"""),
+        ],
+        "src/engine/direct_as_any.cpp": [
+            ("started start_redo(", """started start_dummy(isa::write_back with, pool_file& file, unsigned lanes) {
+  return start_dummy(plainly(with), file, lanes);
+}
+started start_redo("""),
+        ],
+        "src/engine/CMakeLists.txt": [
+            ("set(over_any baselines_any.cpp ", "set(over_any baselines_any.cpp dummy_any.cpp "),
+            ("set(over_direct baselines_direct.cpp ", "set(over_direct baselines_direct.cpp dummy_direct.cpp "),
+        ],
+        "tests/crash/whole_pool.cpp": [
+            ("    case log_kind::lanes:\n", "    case log_kind::dummy_lanes:\n    case log_kind::lanes:\n"),
+        ],
     }],
-    judged=("src/engine/direct.cpp",),
-    probe=("src/pool", """
+    written={f"src/engine/dummy_{on}.cpp": (f"src/engine/undo_{on}.cpp",
+                                            lambda text: text.replace("start_undo", "start_dummy"))
+             for on in ("any", "direct")},
+    judged=("src/engine/direct.cpp", "src/engine/recover_image.cpp"),
+    sources=(("src/engine", "src/engine/dummy_any.cpp"),),
+    probe=("src/pool", LOG_TABLE + """
 #include <string_view>
-#include "pool/engines.hpp"
 static_assert(nvm::is_engine(NVM_ENGINE_DUMMY) && nvm::engine_of(NVM_ENGINE_DUMMY).on_ssd);
 static_assert(std::string_view{nvm::engine_name(NVM_ENGINE_DUMMY)} == "dummy");
 """))

@@ -8,6 +8,7 @@
 #include "engine/direct.hpp"
 #include "engine/direct_engines.hpp"
 #include "engine/log.hpp"
+#include "pool/log_table.hpp"
 #include "tracer.hpp"
 
 namespace nvm::engines {
@@ -155,11 +156,22 @@ started is_no_subject(pool_file& file) {
   return fail(errc::engine, "%s: its engine is there to be compared with; crash-test does not record it", file.path());
 }
 
-// An undo or a redo engine.
-started start_heap(std::unique_ptr<any_direct_stack> on, pool_file& file, unsigned lanes) {
-  if (log_of(file.superblock()) == log_kind::rings) return start_redo(std::move(on), file, lanes, false);
-  return start_undo(std::move(on), file, lanes);
+started start_redo_alone(std::unique_ptr<any_direct_stack> on, pool_file& file, unsigned lanes) {
+  return start_redo(std::move(on), file, lanes, false);
 }
+
+struct recorded_start {
+  log_kind kind;
+  // Null: crash-test has no such subject.
+  started (*start)(std::unique_ptr<any_direct_stack> on, pool_file& file, unsigned lanes);
+};
+constexpr log_table<recorded_start> starts{{{
+    {log_kind::lanes, start_undo},
+    {log_kind::rings, start_redo_alone},
+    {log_kind::new_words, nullptr},
+    {log_kind::old_words, nullptr},
+    {log_kind::none, nullptr},
+}}};
 
 }  // namespace
 
@@ -170,14 +182,14 @@ result<std::unique_ptr<engine>> start_on_direct(pool_file& file, std::uint32_t p
                                                 const log_choice& log) {
   auto with = write_back_of(file, persist);
   if (!with) return with.error();
-  const log_kind log_of_pool = log_of(file.superblock());
-  if (log_of_pool == log_kind::new_words || log_of_pool == log_kind::old_words) return is_no_subject(file);
+  const auto start_heap = starts[log_of(file.superblock())].start;
   if (is_log(file)) {
     if (recording::on() && !file.read_only()) {
       return fail(errc::engine, "%s: engine log: crash-test does not record it", file.path());
     }
     return start_log(file, *with, false, emulated, log);
   }
+  if (start_heap == nullptr) return is_no_subject(file);
   const unsigned lanes = file.geometry().lane_count;
   if (file.read_only() || !recording::on())
     return start_heap(as_any<structures_here::yes>(std::make_unique<direct_stack>(*with)), file, lanes);
