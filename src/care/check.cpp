@@ -1,6 +1,7 @@
 // Full check of a pool file that nobody has open: read into private memory, where an ssd pool's log is applied or the
 // lanes of another are recovered, and walked by the same pure functions that recovery and tests use.
 #include <algorithm>
+#include <array>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -286,19 +287,21 @@ class pool_check {
 
   // An error: something could not be looked at.
   [[nodiscard]] status run() {
+    struct step {
+      const char* name;
+      status (pool_check::*take)();
+    };
+    static constexpr std::array<step, 5> steps{{
+        {"superblocks and logs", &pool_check::check_metadata},
+        {"pages and objects", &pool_check::check_pages},
+        {"stores, structures, pointers", &pool_check::check_contents},
+        {"pages that come free", &pool_check::count_reclaimed},
+        {"whether all could be looked at", &pool_check::check_complete},
+    }};
     tell(0);
-    auto file_bytes = file_.file().size();
-    if (!file_bytes) return file_bytes.error();
-    check_metadata(*file_bytes);
-    check_pages();
-    if (status s = check_contents(); !s) return s;
-    // Opening the structures in memory has freed what a crash had left with nobody.
-    if (found_.count() == 0 && space_.structure_pages != 0) {
-      space_summary after;
-      (void)check_space(file_.base(), file_.geometry(), nullptr, after);
-      sum_.reclaimed_pages = space_.structure_pages - std::min(space_.structure_pages, after.structure_pages);
+    for (const step& s : steps) {
+      if (status done = (this->*s.take)(); !done) return done;
     }
-    if (status s = whole(found_.complete()); !s) return s;
     sum_up();
     tell(walk_begin + pages_to_walk_);
     return {};
@@ -318,7 +321,9 @@ class pool_check {
   }
 
   // Logs and superblocks.
-  void check_metadata(std::uint64_t file_bytes) {
+  [[nodiscard]] status check_metadata() {
+    const auto file_bytes = file_.file().size();
+    if (!file_bytes) return file_bytes.error();
     // On ssd the pool is what the file says with the log's valid prefix applied; both happens in private memory.
     if (has_image(file_.superblock())) {
       auto applied = engines::apply_log_in_memory(file_);
@@ -332,7 +337,7 @@ class pool_check {
     shape_ = file_.geometry();
     clean_ = file_.superblock().state == static_cast<std::uint32_t>(layout::pool_state::clean);
     is_log_ = engine_of(file_.superblock().engine).is_its_log();
-    check_superblocks(file_.base(), shape_, file_bytes, found_);
+    check_superblocks(file_.base(), shape_, *file_bytes, found_);
     const auto found_before = found_.count();
     const layout::superblock& sb = file_.superblock();
     sum_.pending_transactions += log_checks[log_of(sb)].check(file_.base(), sb, clean_, found_);
@@ -341,6 +346,7 @@ class pool_check {
     if (!clean_ && !is_log_ && found_.count() == found_before) {
       if (status recovered = engines::recover_image(file_); !recovered) found_.add(shape_.log_offset, recovered);
     }
+    return {};
   }
 
   // What a name of the pool's own leads to; copies that do not agree after recovery are refused by the next open.
@@ -351,7 +357,7 @@ class pool_check {
   }
 
   // Page map, extents, objects, and what the anchors name of these.
-  void check_pages() {
+  [[nodiscard]] status check_pages() {
     // The root names an object's payload, not just any place in the data.
     root_ = named_by(anchor_word::root);
     // So does the directory of key-value stores, the header of one.
@@ -384,6 +390,7 @@ class pool_check {
     type_map_ = untyped.type_map;
     untyped_ = untyped.count;
     check_owners(file_.base(), shape_, clean_, is_log_, found_);
+    return {};
   }
 
   // Stores, structures, the log, pointers.  Where the pages are not sound, walking what is in them says nothing.
@@ -408,6 +415,18 @@ class pool_check {
     }
     return found_.count() == 0 ? whole(note_pointers(file_, root_, type_map_, how_, sum_)) : status{};
   }
+
+  // Opening the structures in memory has freed what a crash had left with nobody.
+  [[nodiscard]] status count_reclaimed() {
+    if (found_.count() == 0 && space_.structure_pages != 0) {
+      space_summary after;
+      (void)check_space(file_.base(), file_.geometry(), nullptr, after);
+      sum_.reclaimed_pages = space_.structure_pages - std::min(space_.structure_pages, after.structure_pages);
+    }
+    return {};
+  }
+
+  [[nodiscard]] status check_complete() { return whole(found_.complete()); }
 
   void sum_up() noexcept {
     sum_.pages = space_.pages;

@@ -27,32 +27,53 @@
 namespace nvm::care {
 
 status repair_image::run() {
+  static constexpr std::array<step, 6> steps{{
+      {"logs", &repair_image::settle_logs, in_pools::all},
+      {"pages", &repair_image::mend_pages, in_pools::all},
+      {"what names lead to", &repair_image::settle_names_of_heap, in_pools::with_heap},
+      {"names", &repair_image::mend_anchors, in_pools::all},
+      {"log of all objects", &repair_image::mend_log, in_pools::with_log},
+      {"structures and regions", &repair_image::mend_beside_objects, in_pools::with_heap},
+  }};
   before_ = intact_objects();
-  settle_logs();
-  if (report_.refusals.empty()) mend_pages();
-  if (report_.refusals.empty() && !engine_of(sb_.engine).is_its_log()) {
-    allocate_what_stores_reach();
-    free_unnamed();
-    mend_directory_of_sets(mending_of_sets());
+  const in_pools here = engine_of(sb_.engine).is_its_log() ? in_pools::with_log : in_pools::with_heap;
+  for (const step& s : steps) {
+    if (!report_.refusals.empty()) break;
+    if (s.where == in_pools::all || s.where == here) (this->*s.take)();
   }
-  if (report_.refusals.empty()) mend_anchors();
-  if (report_.refusals.empty() && engine_of(sb_.engine).is_its_log()) {
-    const auto add = [this](const repair_note& n) { report_.notes.push_back(n); };
-    const bool closed = sb_.state == static_cast<std::uint32_t>(layout::pool_state::clean);
-    const status s = looked_at(repair_log(base_, g_, closed, how_ == salvaging::all, add, report_.aligned));
-    if (!s) refuse(last_message());
-  }
-  if (report_.refusals.empty() && !engine_of(sb_.engine).is_its_log()) {
-    mend_structures();
-    mend_sets(mending_of_sets());
-    const auto tell = [this](std::uint64_t at, const char* what) { note(mending::lost, at, what); };
-    if (!looked_at(mend_regions(base_, g_, tell))) refuse(last_message());
-  }
-  if (!engine_of(sb_.engine).is_its_log()) {
-    space_summary space;
-    (void)check_space(base_, g_, nullptr, space);
-    report_.aligned = space.aligned;
-  }
+  if (here == in_pools::with_heap) count_aligned();
+  compare_objects();
+  if (report_.refusals.empty()) return {};
+  return fail(errc::corrupt, "%s", report_.refusals.front().c_str());
+}
+
+void repair_image::settle_names_of_heap() {
+  allocate_what_stores_reach();
+  free_unnamed();
+  mend_directory_of_sets(mending_of_sets());
+}
+
+void repair_image::mend_log() {
+  const auto add = [this](const repair_note& n) { report_.notes.push_back(n); };
+  const bool closed = sb_.state == static_cast<std::uint32_t>(layout::pool_state::clean);
+  const status s = looked_at(repair_log(base_, g_, closed, how_ == salvaging::all, add, report_.aligned));
+  if (!s) refuse(last_message());
+}
+
+void repair_image::mend_beside_objects() {
+  mend_structures();
+  mend_sets(mending_of_sets());
+  const auto tell = [this](std::uint64_t at, const char* what) { note(mending::lost, at, what); };
+  if (!looked_at(mend_regions(base_, g_, tell))) refuse(last_message());
+}
+
+void repair_image::count_aligned() {
+  space_summary space;
+  (void)check_space(base_, g_, nullptr, space);
+  report_.aligned = space.aligned;
+}
+
+void repair_image::compare_objects() {
   const objects after = intact_objects();
   report_.objects_intact = before_.size();
   report_.objects = after.size();
@@ -62,8 +83,6 @@ status repair_image::run() {
     refuse(text_of("the object at offset %lu, which is intact, would be lost", at));
     break;
   }
-  if (report_.refusals.empty()) return {};
-  return fail(errc::corrupt, "%s", report_.refusals.front().c_str());
 }
 
 void repair_image::note(mending how, std::uint64_t offset, std::string what) {

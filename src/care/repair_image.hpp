@@ -27,7 +27,7 @@ class repair_image {
   repair_image(std::byte* base, const layout::superblock& sb, repair_report& report, salvaging how) noexcept
       : base_{base}, sb_{sb}, g_{geometry_of(sb)}, report_{report}, how_{how} {}
 
-  // All steps but those on superblocks and on the log of ssd, in their order.  errc::corrupt: report.refusals.
+  // Everything but what is about superblocks and the log of ssd.  errc::corrupt: report.refusals.
   [[nodiscard]] status run();
 
  private:
@@ -37,6 +37,14 @@ class repair_image {
   };
   using objects = std::map<std::uint64_t, object_found>;  // by offset of the header
 
+  // A step refuses by adding to report_.refusals; none is taken after one that has.
+  enum class in_pools : std::uint8_t { all, with_heap, with_log };
+  struct step {
+    const char* name;
+    void (repair_image::*take)();
+    in_pools where;
+  };
+
   void note(mending how, std::uint64_t offset, std::string what);
   // Not a finding: std::bad_alloc.
   static status looked_at(const status& s) {
@@ -44,6 +52,8 @@ class repair_image {
     return s;
   }
   void refuse(std::string why) { report_.refusals.push_back(std::move(why)); }
+  void count_aligned();
+  void compare_objects();
   // Of objects with headers that hold, wherever metadata leads to them.
   [[nodiscard]] objects intact_objects() const;
 
@@ -59,6 +69,7 @@ class repair_image {
   void replay(std::uint64_t& rolled_back);
 
   // Space and names.
+  void settle_names_of_heap();
   void mend_pages();
   void mend_extent_headers();
   void allocate_what_stores_reach();
@@ -77,6 +88,8 @@ class repair_image {
   [[nodiscard]] bool can_name(anchor_word which, std::uint64_t place) const;
   void drop_type_map(std::uint64_t place, const char* why);
   void free_unnamed();
+  void mend_log();
+  void mend_beside_objects();
   void mend_structures();
   [[nodiscard]] set_mending mending_of_sets();
 
