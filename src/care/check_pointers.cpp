@@ -6,6 +6,7 @@
 #include "object/field_name.hpp"
 #include "object/garbage.hpp"
 #include "object/placed_objects.hpp"
+#include "space/object_in_image.hpp"
 
 namespace nvm::care {
 namespace {

@@ -14,7 +14,7 @@
 #include "base/bits.hpp"
 #include "crash_test/trace_layout.hpp"
 #include "platform/platform.hpp"
-#include "space/space.hpp"
+#include "space/face.hpp"
 
 namespace nvm::crash_test {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "space/space.hpp"
+#include "space/face.hpp"
 
 namespace nvm::object {
 

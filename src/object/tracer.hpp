@@ -20,8 +20,7 @@
 #include "object/pointer_walk.hpp"
 #include "object/trace_work.hpp"
 #include "platform/platform.hpp"
-#include "space/aligned_layout.hpp"
-#include "space/space.hpp"
+#include "space/face.hpp"
 
 namespace nvm::object {
 

@@ -36,7 +36,7 @@
 #include "isolation/isolation.hpp"
 #include "nvm/nvm.h"
 #include "stm/durable_side.hpp"
-#include "tx/tx.hpp"
+#include "tx/face.hpp"
 
 namespace nvm::stm {
 

@@ -102,6 +102,24 @@ class Layers(CheckerCase):
         self.write("src/cli/main.cpp", '#include "tx/face.hpp"\n')
         self.expect(self.layers())
 
+    def test_a_source_above_engines_that_sees_templates(self):
+        self.write("src/README.md", TABLE.replace("| `cli/` | 9", "| `tx/` | 6 | transactions |\n| `engine/` | 8 | engines |\n"
+                                                  "| `api/` | 9 | calls |\n| `care/` | 11 | check |\n| `cli/` | 14"))
+        self.write("src/tx/tx.hpp", "#pragma once\n")
+        self.write("src/engine/undo.cpp", '#include "tx/tx.hpp"\n')
+        self.write("src/care/check.cpp", '#include "tx/tx.hpp"\n')
+        self.write("src/engine/start.hpp", "#pragma once\n")
+        self.write("src/api/pool.cpp", '#include "engine/start.hpp"\n')
+        self.expect(self.layers())
+        self.write("src/engine/start.hpp", '#include "tx/tx.hpp"\n')
+        self.expect(self.layers(), "src/api/pool.cpp: sees the templates of tx/tx.hpp, by engine/start.hpp < api/pool.cpp")
+        self.write("src/engine/start.hpp", "#pragma once\n")
+        self.write("src/api/open.hpp", '#include "tx/tx.hpp"\n')
+        self.expect(self.layers(), "src/api/open.hpp: sees the templates of tx/tx.hpp")
+        self.write("src/api/open.hpp", "#pragma once\n")
+        self.write("src/care/check.cpp", "")
+        self.expect(self.layers(), "src/care/ sees no template; take it from the list")
+
     def test_a_public_header_below_its_layer(self):
         self.write("src/README.md", TABLE + "\n| `nvm/nvm.h` | `cli/` |\n| `nvm/kv.h` | `cli/` |\n")
         self.write("include/nvm/nvm.h", "")
