@@ -169,16 +169,6 @@ status wait_for_position(const nvm_lf* lf, unsigned who) noexcept {
   return engines::of_what_is_done(lf->pool->engine->wait(lf->all->side->position(who)));
 }
 
-enum class effect : std::uint8_t { looks, changes };
-
-// After an operation: it is durable.  Of a handle that does not wait: the medium has taken it.
-template <effect What>
-status acknowledge(nvm_lf* lf, unsigned who) noexcept {
-  if (lf->waits) return wait_for_position(lf, who);
-  const status taken = medium_is_whole(lf->pool);
-  return What == effect::changes ? engines::of_what_is_done(taken) : taken;
-}
-
 // Runs call(who) -> result<int> on a structure, for a C caller.
 template <effect What, class Call>
 int run(nvm_lf* lf, Call&& call) noexcept {
@@ -190,8 +180,9 @@ int run(nvm_lf* lf, Call&& call) noexcept {
   if (status s = medium_is_whole(lf->pool); !s) return report(s.error());
   const result<int> answer = call(*who);
   if (!answer) return report(if_intact(lf->pool, answer.error()).error());
-  if (status s = acknowledge<What>(lf, *who); !s) return report(s.error());
-  if (status s = What == effect::changes ? change_is_intact(lf->pool) : intact(lf->pool); !s) return report(s.error());
+  const auto wait = [&] { return wait_for_position(lf, *who); };
+  if (status s = acknowledge<What>(lf, wait); !s) return report(s.error());
+  if (status s = no_page_was_lost<What>(lf->pool); !s) return report(s.error());
   return *answer;
 }
 

@@ -37,6 +37,26 @@ struct named {
   std::vector<std::unique_ptr<Handle>> dropped;
 };
 
+// What a call does.
+enum class effect : std::uint8_t {
+  looks,    // answers what is durable
+  changes,  // is durable on return
+  begins    // becomes durable with a later call
+};
+
+// After a call: wait() until it is durable.  Of a handle that does not wait: the medium has taken it.
+template <effect What, class Handle, class Wait>
+[[nodiscard]] status acknowledge(const Handle* handle, Wait&& wait) noexcept {
+  if (handle->waits) return wait();
+  const status taken = medium_is_whole(handle->pool);
+  return What == effect::changes ? engines::of_what_is_done(taken) : taken;
+}
+// After that: no page was lost meanwhile.
+template <effect What>
+[[nodiscard]] status no_page_was_lost(const NVM_POOL* pool) noexcept {
+  return What == effect::looks ? intact(pool) : change_is_intact(pool);
+}
+
 // Nouns of messages.
 struct words {
   const char* one;

@@ -67,20 +67,6 @@ struct part_of_thread {
 // The transaction of this thread that has the region; nullptr: none has.
 [[nodiscard]] nvm_region_group* group_with(const part_of_thread& p, const nvm_regions* set, std::uint64_t rid) noexcept;
 
-enum class effect : std::uint8_t {
-  looks,    // answers what is durable
-  changes,  // is durable on return
-  begins    // becomes durable with a later call
-};
-
-// After a call: it is durable.  Of a handle that does not wait: the medium has taken it.
-template <effect What>
-[[nodiscard]] status acknowledge(const nvm_regions* set, unsigned who) noexcept {
-  if (set->waits) return wait_for_position(set, who);
-  const status taken = medium_is_whole(set->pool);
-  return What == effect::changes ? engines::of_what_is_done(taken) : taken;
-}
-
 // Runs call(part) -> result<T> for a C caller.
 template <effect What, class Call>
 [[nodiscard]] auto run(nvm_regions* set, Call&& call) noexcept -> decltype(call(std::declval<part_of_thread&>())) {
@@ -103,9 +89,10 @@ template <effect What, class Call>
     return if_intact(set->pool, why).error();
   }
   if constexpr (What != effect::begins) {
-    if (status s = acknowledge<What>(set, (*part)->number); !s) return s.error();
+    const auto wait = [&] { return wait_for_position(set, (*part)->number); };
+    if (status s = acknowledge<What>(set, wait); !s) return s.error();
   }
-  if (status s = What == effect::looks ? intact(set->pool) : change_is_intact(set->pool); !s) return s.error();
+  if (status s = no_page_was_lost<What>(set->pool); !s) return s.error();
   return answer;
 }
 inline int told(const result<int>& r) noexcept { return r ? *r : report(r.error()); }
