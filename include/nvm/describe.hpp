@@ -27,16 +27,6 @@ namespace nvm {
 
 namespace detail {
 
-template <class T>
-constexpr std::string_view name_in_signature() noexcept {
-#if defined(__GNUC__)
-  std::string_view s = __PRETTY_FUNCTION__;  // "... [with T = store::node; ...]", "... [T = store::node]"
-  s.remove_prefix(s.find("T = ") + 4);
-  return s.substr(0, s.find_first_of(";]"));
-#else
-  return {};
-#endif
-}
 // As type ids are made from it; compilers differ in the names of numbers.
 template <class T>
 std::string name_of() {
@@ -59,7 +49,7 @@ std::string name_of() {
   } else if constexpr (std::is_same_v<plain, unsigned long long>) {
     return "unsigned long long";
   } else {
-    return std::string{name_in_signature<plain>()};
+    return std::string{spelled<plain>()};
   }
 }
 
@@ -132,12 +122,14 @@ described_field place_of(std::string name, Member Object::*member) {
 }  // namespace detail
 
 // A number, character, boolean, enumeration, pointer, or an array of them, also in an nvm::p or nvm::weak; everything
-// else is bytes, a union for example.  A plain pointer is one that means nothing to the next process.
+// else is bytes, a union for example.  A plain pointer is one that means nothing to the next process; a std::string and
+// its kin do not compile (pool_type.hpp).
 template <class Object, class Member>
 detail::described_fields field(const char *name, Member Object::*member) {
   auto f = detail::place_of(name, member);
   using in = detail::held<std::remove_all_extents_t<Member>>;
   using type = std::remove_all_extents_t<typename in::type>;
+  detail::must_lie_in_pool<type>();
   f.at.bytes = sizeof(type);
   f.at.count = sizeof(Member) / sizeof(type);
   if constexpr (std::is_pointer_v<type>) {

@@ -22,6 +22,7 @@
 #include <utility>
 
 #include "nvm/nvm.h"
+#include "nvm/pool_type.hpp"
 #include "nvm/stm.h"
 
 namespace nvm {
@@ -216,6 +217,7 @@ void store(nvm_stm *tx, T *p, const T &value) {
 template <class T>
 class p {
   static_assert(std::is_trivially_copyable_v<T>, "bytes of a durable field are copied and restored as such");
+  static_assert((detail::must_lie_in_pool<T>(), true));
 
  public:
   p() noexcept = default;
@@ -311,9 +313,10 @@ class weak {
 };
 
 // Constructs a T in the pool's open transaction, at a multiple of alignof(T); null: no room.  A constructor that throws
-// gives it back.
+// gives it back.  A T whose memory is elsewhere, std::string say, does not compile: pool_type.hpp.
 template <class T, class... Arguments>
 [[nodiscard]] T *make(NVM_POOL *pool, std::uint32_t type_id, Arguments &&...arguments) {
+  detail::must_lie_in_pool<T>();
   void *room = nvm_alloc_aligned(pool, type_id, sizeof(T), alignof(T));
   if (room == nullptr) return nullptr;
   struct guard {

@@ -75,6 +75,7 @@ class tx {
   // this transaction.
   template <class T, class... Arguments>
   [[nodiscard]] T *make(std::uint32_t type_id, Arguments &&...arguments) {
+    detail::must_lie_in_pool<T>();
     return ::new (alloc_aligned(type_id, sizeof(T), alignof(T))) T(std::forward<Arguments>(arguments)...);
   }
   // Volatile memory, given back if the transaction is rolled back.
