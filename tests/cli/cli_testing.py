@@ -6,6 +6,7 @@ Each test program is called with the paths of holdfast and of cli_pool_maker; fu
 import contextlib
 import hashlib
 import json
+import os
 import pathlib
 import shutil
 import signal
@@ -15,8 +16,14 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from random_seed import seed_from_environment  # noqa: E402
+
 HOLDFAST = MAKER = None
 MEDIA = ("shm", "ssd")
+if os.environ.get("HOLDFAST_MEDIA_BY_TURNS"):  # where a program takes ten times as long: one of them a day
+    MEDIA = (MEDIA[seed_from_environment() % len(MEDIA)],)
 
 GOOD, NEGATIVE, USAGE, UNAVAILABLE, INTERNAL = range(5)
 
