@@ -200,6 +200,8 @@ void priority_chooser::begin() {
   random_.seed(seed_ * 1'000'003 + run_);
   step_ = 0;
   priority_.clear();
+  lowest_ = -static_cast<std::int64_t>(depth_);
+  last_ = nobody;
   changes_.clear();
   for (unsigned i = 1; i < depth_; ++i) changes_.push_back(random_() % steps_max_);
 }
@@ -215,6 +217,8 @@ std::size_t priority_chooser::choose(std::span<const unsigned> candidates, bool 
   for (const unsigned t : candidates) {
     while (priority_.size() <= t) priority_.push_back(static_cast<std::int64_t>(random_() % 1'000'000) + depth_);
   }
+  // Two that wait for a third would take turns for ever otherwise.
+  if (!may_go_on && last_ < priority_.size()) priority_[last_] = --lowest_;
   for (std::size_t i = 0; i < changes_.size(); ++i) {
     if (changes_[i] == step_ && may_go_on) priority_[candidates[0]] = -static_cast<std::int64_t>(i) - 1;
   }
@@ -223,6 +227,7 @@ std::size_t priority_chooser::choose(std::span<const unsigned> candidates, bool 
   for (std::size_t i = 1; i < candidates.size(); ++i) {
     if (priority_[candidates[i]] > priority_[candidates[best]]) best = i;
   }
+  last_ = candidates[best];
   return best;
 }
 

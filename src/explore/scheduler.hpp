@@ -54,7 +54,7 @@ class bounded_chooser final : public chooser {
 
 // Random priorities with a few random points at which the running thread's becomes the lowest (probabilistic
 // concurrency testing): a bug that needs d ordered events in n threads and k steps is met with probability 1 / (n
-// k^(d-1)) at least.
+// k^(d-1)) at least.  A thread that waits has the lowest as well.
 class priority_chooser final : public chooser {
  public:
   priority_chooser(std::uint64_t seed, unsigned depth, unsigned runs) : seed_{seed}, depth_{depth}, runs_{runs} {
@@ -72,7 +72,10 @@ class priority_chooser final : public chooser {
   std::uint64_t step_ = 0;
   std::uint64_t steps_max_ = 64;  // of the longest run so far
   std::mt19937_64 random_;
+  static constexpr std::size_t nobody = SIZE_MAX;
   std::vector<std::int64_t> priority_;  // by thread
+  std::int64_t lowest_ = 0;             // of those that have waited
+  std::size_t last_ = nobody;           // the thread that was chosen last
   std::vector<std::uint64_t> changes_;
 };
 

@@ -104,6 +104,21 @@ TEST(scheduler, lets_others_run_while_a_thread_waits_and_calls_it_no_preemption)
   EXPECT_EQ(runs, 2U);
 }
 
+TEST(scheduler, by_chance_ends_also_when_two_threads_wait_for_a_third) {
+  machine m(64);
+  bool ready = false;
+  const auto waits = [&](machine& on) {
+    while (!ready) on.yield();
+  };
+  const std::vector<std::function<void(machine&)>> bodies{waits, waits, [&](machine&) { ready = true; }};
+  scheduler s;
+  priority_chooser c(7, 3, 50);
+  do {
+    ready = false;
+    EXPECT_NO_THROW(s.run(m, bodies, c, nullptr));
+  } while (c.next());
+}
+
 // ---- a durable stack ------------------------------------------------------------------------------------------------
 
 enum class mistake { none, reader_does_not_flush, push_does_not_flush_node, push_returns_early };
