@@ -159,13 +159,14 @@ bool region_player::in_group(const char* set, const calls& all, bool gives_up) {
   return s.has_value();
 }
 
-bool region_player::killed(unsigned point, const models& after, const std::function<void()>& operation) {
+bool region_player::killed(unsigned point, const models& after, const std::function<bool()>& operation) {
   begin();
-  const bool ended = cut_off{machine_, point, operation}.ended();
+  bool refused = false;
+  const bool ended = cut_off{machine_, point, [&] { refused = !operation(); }}.ended();
   if (!ended) reopen();
   machine_.thread(machine_thread(thread_));
   models found = seen();
-  must(found == after || (!ended && found == model_), "what a killed process has left");
+  must(found == after || ((!ended || refused) && found == model_), "what a killed process has left");
   model_ = std::move(found);
   end();
   return !ended;
@@ -173,23 +174,31 @@ bool region_player::killed(unsigned point, const models& after, const std::funct
 bool region_player::group_killed(unsigned point, const char* set, const calls& all) {
   models after = model_;
   for (const region_call& c : all) must(model_of(c, after[set]), "a transaction");
-  return killed(point, after, [&] { must(process_->group(thread_, set, all, false).has_value(), "a transaction"); });
+  return killed(point, after, [&] {
+    const auto done = process_->group(thread_, set, all, false);
+    const bool is_full = !done && done.error() == errc::no_space;
+    must(done.has_value() || is_full, "a transaction");
+    return !is_full;
+  });
 }
 bool region_player::make_set_killed(unsigned point, const char* name) {
   models after = model_;
   after[name];
-  return killed(point, after, [&] { must(process_->make_set(name).has_value(), "making a set"); });
+  return killed(point, after, [&] {
+    must(process_->make_set(name).has_value(), "making a set");
+    return true;
+  });
 }
 bool region_player::drop_set_killed(unsigned point, const char* name) {
   models after = model_;
   after.erase(name);
-  return killed(point, after, [&] { process_->drop_set(name); });
+  return killed(point, after, [&] { return process_->drop_set(name), true; });
 }
 bool region_player::truncate_log_killed(unsigned point) {
-  return killed(point, model_, [&] { process_->truncate_log(); });
+  return killed(point, model_, [&] { return process_->truncate_log(), true; });
 }
 bool region_player::collect_killed(unsigned point) {
-  return killed(point, model_, [&] { process_->collect(); });
+  return killed(point, model_, [&] { return process_->collect(), true; });
 }
 
 void region_player::look_at_leases() {

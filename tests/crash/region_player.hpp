@@ -86,7 +86,7 @@ class region_player {
   bool in_group(const char* set, const calls& all, bool gives_up);
   [[nodiscard]] std::uint64_t digest() const;
   [[nodiscard]] models seen();
-  bool killed(unsigned point, const models& after, const std::function<void()>& operation);
+  bool killed(unsigned point, const models& after, const std::function<bool()>& operation);
   // Of the explorer: those of one process are not those of the next.
   [[nodiscard]] unsigned machine_thread(unsigned t) const noexcept { return t + lives_ % 12 * 8; }
 

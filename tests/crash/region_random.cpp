@@ -77,7 +77,7 @@ class workload {
     const std::uint64_t bytes = std::min({size - offset, some_bytes(), record_bytes});
     return player_.writing(rid, offset, bytes, some_mode());
   }
-  // For which there is always room.
+  // For which there is nearly always room.
   region_call small_call(const char* name) {
     const auto& there = player_.model().at(name);
     for (const auto& [rid, bytes] : there) {
