@@ -218,20 +218,30 @@ class entry_mender {
       return;
     }
     // A word of zeros holds, and says that there is none.
-    const bool is_there = has_pages_[i] || content == on_media::version || (!word_holds(found, seed) && name_holds(i));
+    const bool is_there = has_pages_[i] || on_media::is_set(content) || (!word_holds(found, seed) && name_holds(i));
     if (!is_there) {
       if (found == 0) return;
       e.state = 0;
       return m_.note(mending::lost, at(i), "entry of a set of regions, of which nothing is there: taken out");
     }
-    set_state(i, on_media::version);
+    set_state(i, on_media::is_set(content) ? content : on_media::set_counted);
     if (!name_holds(i)) mend_name(i);
+    for (std::uint64_t* const word : {&e.regions, &e.partners}) mend_tally(i, *word);
   }
   void set_state(unsigned i, std::uint64_t content) {
     const std::uint64_t word = seal_word(content, word_seed(at(i)));
     if (d_.entries[i].state == word) return;
     d_.entries[i].state = word;
     m_.note(mending::mended, at(i), "state of a set of regions");
+  }
+  // A number that is not known is none.
+  void mend_tally(unsigned i, std::uint64_t& word) {
+    const auto where = static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(&word) - m_.base);
+    if (word_holds(word, word_seed(where))) return;
+    word = 0;
+    m_.note(mending::mended, at(i),
+            "set of regions \"" + std::string{d_.entries[i].name} +
+                "\": nothing says how many regions it had when the pool was closed");
   }
   void mend_name(unsigned i) {
     on_media::set_entry& e = d_.entries[i];

@@ -79,6 +79,15 @@ std::string named(const std::byte* base, const geometry& g, const finding& f) {
 bool is_of_region(const finding& f) {
   return f.what.find("header") == 0 || f.what.find("a region ") == 0 || f.what.find("a partner ") == 0;
 }
+// At the word of a tally, which the sentence names.
+bool is_of_tally(const finding& f) { return f.what.find("set of regions '") == 0; }
+// Nothing says how many regions there were any more.
+void forget_tallies(std::byte* base, const geometry& g) {
+  const auto at = read_anchor_word(base, g, anchor_word::regions);
+  if (!at || *at == 0) return;
+  auto& d = *reinterpret_cast<region::layout::directory*>(base + *at);
+  for (region::layout::set_entry& e : d.entries) e.regions = e.partners = 0;
+}
 static_assert(offsetof(region::layout::partner, rid) == 0 &&
               offsetof(region::layout::partner, owner) < sizeof(region::layout::header));
 
@@ -101,9 +110,15 @@ status mend_regions(std::byte* base, const geometry& g, const told_of_region& te
   const auto all = findings_in(base, g);
   if (!all) return all.error();
   for (const finding& f : *all) {
-    if (!is_of_region(f)) return fail(errc::corrupt, "regions, offset %lu: %s", f.offset, f.what.c_str());
+    if (is_of_region(f) || is_of_tally(f)) continue;
+    return fail(errc::corrupt, "regions, offset %lu: %s", f.offset, f.what.c_str());
   }
+  if (!all->empty()) forget_tallies(base, g);
   for (const finding& f : *all) {
+    if (is_of_tally(f)) {
+      tell(f.offset, f.what.c_str());
+      continue;
+    }
     const std::string what = named(base, g, f) + ": taken out";
     std::memset(base + f.offset, 0, sizeof(region::layout::header));
     tell(f.offset, what.c_str());

@@ -2,8 +2,9 @@
 //
 /// First set:  S directory, heads of the rings; F them;  | region/E4  they are whole before anything names them
 ///             S both anchor words; F them;              | region/E5  the pool has regions
-/// Set made:   S name, crc; F them;                      | region/E6  before it exists
+/// Set made:   S name, crc, no tally; F them;            | region/E6  before it exists
 ///             S state; F it;                            | region/E7  it exists
+/// Counted:    at rest; no more before a change          | region/E21 tally.hpp
 /// Dropped:    S state leaving; F it;                    | region/E8  its pages go; | space/E5  S state 0; F it
 /// Opened:     F the words by which they are found;      | region/E9  a killed process left them in caches
 #pragma once
@@ -29,6 +30,7 @@
 #include "region/places.hpp"
 #include "region/record_log.hpp"
 #include "region/table.hpp"
+#include "region/tally.hpp"
 #include "region/turns.hpp"
 #include "space/space.hpp"
 
@@ -45,12 +47,17 @@ struct options {
 // One set, open.
 template <media M>
 struct set_state {
-  set_state(M& medium, std::byte* base, structure_pages& pages, std::uint16_t owner, unsigned in_directory)
-      : where{medium, base, pages, owner}, index{in_directory} {}
+  set_state(M& medium, std::byte* base, structure_pages& pages, unsigned in_directory, bool counts)
+      : where{medium, base, pages, static_cast<std::uint16_t>(layout::first_owner + in_directory)},
+        index{in_directory},
+        counts_at_rest{counts} {}
   table regions;
   places<M> where;
   partners partners_of;
   unsigned index;  // in the directory
+  const bool counts_at_rest;
+  // It has a tally on media.
+  std::atomic<bool> is_counted{false};
   // Of an image medium: version of the last transaction that has made a region or taken one away.
   std::atomic<std::uint64_t> newest{0};
 
@@ -276,6 +283,14 @@ class domain {
   [[nodiscard]] bool short_of_pages() const noexcept {
     return pages_.free_pages() < pages_.sizes().capacity_pages / 10;
   }
+  // Comes before whatever changes how many regions or partners the set has.  Of threads that come at once each clears.
+  void about_to_change(set& s) noexcept {
+    // acquire: pairs with the release below: the tally is gone, durably.
+    if (!s.is_counted.load(std::memory_order_acquire)) return;
+    clear_tally(medium_, base_, entry_at(s.index));
+    s.is_counted.store(false, std::memory_order_release);
+  }
+
   // By a thread that holds the region and is inside.
   void withdraw_tail(set& s, entry& e) noexcept;
   // Of all regions, if any was cut off since the last time.  By a thread that is inside.
@@ -290,6 +305,11 @@ class domain {
     log_->come_to_rest();
     // The second call is for what the first has closed.
     for (int i = 0; i < 2; ++i) collect(true);
+    for (const auto& s : sets_) {
+      if (s == nullptr || !s->counts_at_rest) continue;
+      set_tally(medium_, base_, entry_at(s->index), {s->regions.count(), s->partners_of.count()});
+      s->is_counted.store(true, std::memory_order_relaxed);
+    }
   }
 
   void sum_up(statistics& out) const noexcept {
@@ -386,6 +406,8 @@ class domain {
     return {d.rings, d.ring_bytes, static_cast<std::uint32_t>(d.ring_count), d.key};
   }
   class finder;
+  // Before anything is changed.  errc::corrupt, or told: there are not as many as a tally says.
+  [[nodiscard]] status compare_tallies(std::span<const std::unique_ptr<finder>> all, const told* tell) const noexcept;
   [[nodiscard]] bool looks_at_caches() const noexcept { return !M::atomic_batches && !stores_survive(medium_); }
   // errc::corrupt, or told: pages of a set that no entry has.
   [[nodiscard]] status look_for_sets(const std::vector<std::uint64_t>& unnamed, const told* tell) const noexcept;

@@ -152,6 +152,7 @@ class domain<M>::finder {
   std::vector<std::uint64_t> named;    // runs that headers name
   std::uint64_t regions = 0;
   std::uint64_t put_back = 0;
+  std::array<tally, layout::sets_max> seen{};  // of each set, damaged ones too
   status outcome;
   std::array<char, 256> why{};
 
@@ -184,12 +185,14 @@ class domain<M>::finder {
   }
   void see_slot(set& s, std::uint64_t at, unsigned in_class) {
     layout::facts f;
-    if (const char* what = header_fault(domain_.base_, at, in_class, domain_.key_, f)) {
-      damaged(at, what);
+    const char* const what = header_fault(domain_.base_, at, in_class, domain_.key_, f);
+    if (what == nullptr && f.where == layout::state::free) {
+      s.where.put_slot(in_class, at);
       return;
     }
-    if (f.where == layout::state::free) {
-      s.where.put_slot(in_class, at);
+    ++seen[s.index].regions;
+    if (what != nullptr) {
+      damaged(at, what);
       return;
     }
     auto made = std::make_unique<entry>();
@@ -250,6 +253,7 @@ class domain<M>::finder {
       s.where.put_slot(in_class, at);
       return;
     }
+    ++seen[s.index].partners;
     const std::uint64_t content = owner & checked_mask;
     const auto kind = static_cast<layout::partner_kind>(content >> layout::owner_bits);
     const std::uint64_t header = content & ((std::uint64_t{1} << layout::owner_bits) - 1);
@@ -319,15 +323,22 @@ status domain<M>::open_sets(unsigned parts, const told* tell) noexcept try {
     const layout::set_entry& e = entry_of(i);
     const bool holds = word_holds(e.state, word_seed(at)) &&
                        (e.state == 0 || is_leaving(i) ||
-                        ((e.state & checked_mask) == layout::version && e.name[layout::name_max] == 0 &&
+                        (layout::is_set(e.state & checked_mask) && e.name[layout::name_max] == 0 &&
                          e.crc == checksum(e.name, sizeof e.name, at)));
     if (!holds) {
+      const std::uint64_t state = e.state & checked_mask;
+      if (word_holds(e.state, word_seed(at)) && state > layout::set_counted && state < layout::leaving) {
+        return fail(errc::version, "entry of a set of regions at offset %lu: version %lu, this library knows %lu", at,
+                    state, layout::set_counted);
+      }
       if (tell == nullptr) return fail(errc::corrupt, "entry of a set of regions at offset %lu fails its check", at);
       (*tell)(at, "entry of a set of regions fails its check");
       continue;
     }
     if (e.state == 0 || is_leaving(i)) continue;
-    sets_[i] = std::make_unique<set>(medium_, base_, pages_, static_cast<std::uint16_t>(layout::first_owner + i), i);
+    const bool counts = (e.state & checked_mask) == layout::set_counted;
+    sets_[i] = std::make_unique<set>(medium_, base_, pages_, i, counts);
+    sets_[i]->is_counted.store(counts && has_tally(e), std::memory_order_relaxed);
     sets_[i]->partners_of.limit(options_.replicas);
   }
   // The first part, which is this thread's, fences it.
@@ -345,6 +356,7 @@ status domain<M>::open_sets(unsigned parts, const told* tell) noexcept try {
     named.insert(named.end(), f->named.begin(), f->named.end());
     report_.regions += f->regions;
   }
+  if (status s = compare_tallies(all, tell); !s) return s;
   bool partners_there = false;
   for (const auto& f : all) {
     f->settle_partners();
@@ -370,6 +382,42 @@ status domain<M>::open_sets(unsigned parts, const told* tell) noexcept try {
   return {};
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory for the regions of a pool");
+}
+
+template <media M>
+status domain<M>::compare_tallies(std::span<const std::unique_ptr<finder>> all, const told* tell) const noexcept {
+  for (unsigned i = 0; i < layout::sets_max; ++i) {
+    if (sets_[i] == nullptr || !sets_[i]->is_counted.load(std::memory_order_relaxed)) continue;
+    tally found;
+    for (const auto& f : all) {
+      found.regions += f->seen[i].regions;
+      found.partners += f->seen[i].partners;
+    }
+    const auto compare = [&](std::uint64_t at, std::uint64_t there, const char* of) -> status {
+      char what[192];
+      const std::uint64_t word = load_word(base_, at);
+      const auto had = counted_in(base_, at);
+      if (had && *had == there) return {};
+      if (had) {
+        (void)std::snprintf(what, sizeof what,
+                            "set of regions '%s': %lu %s are there, and %lu were when the pool was closed",
+                            entry_of(i).name, there, of, *had);
+      } else if (word_holds(word, word_seed(at))) {
+        return {};
+      } else {
+        // What it has said, nobody knows.
+        (void)std::snprintf(what, sizeof what, "set of regions '%s': the number of its %s fails its check",
+                            entry_of(i).name, of);
+        if (tell == nullptr) return {};
+      }
+      if (tell == nullptr) return fail(errc::corrupt, "%s", what);
+      (*tell)(at, what);
+      return {};
+    };
+    if (status s = compare(regions_word_at(entry_at(i)), found.regions, "regions"); !s) return s;
+    if (status s = compare(partners_word_at(entry_at(i)), found.partners, "partners of regions"); !s) return s;
+  }
+  return {};
 }
 
 // Pages of a set have an entry that says so: a crash leaves none without.
@@ -466,16 +514,17 @@ auto domain<M>::create(std::string_view name) noexcept -> result<set*> try {
   unsigned i = 0;
   while (i < layout::sets_max && sets_[i] != nullptr) ++i;
   if (i == layout::sets_max) return fail(errc::too_large, "the pool has %u sets of regions already", i);
-  auto made = std::make_unique<set>(medium_, base_, pages_, static_cast<std::uint16_t>(layout::first_owner + i), i);
+  auto made = std::make_unique<set>(medium_, base_, pages_, i, true);
   made->partners_of.limit(options_.replicas);
   const std::uint64_t at = entry_at(i);
   auto& e = *reinterpret_cast<layout::set_entry*>(base_ + at);
   std::memset(e.name, 0, sizeof e.name);
   std::memcpy(e.name, name.data(), name.size());
   e.crc = checksum(e.name, sizeof e.name, at);
-  medium_.flush(e.name, sizeof e.name + sizeof e.crc);
+  e.regions = e.partners = 0;
+  medium_.flush(e.name, sizeof e.name + sizeof e.crc + sizeof e.regions + sizeof e.partners);
   medium_.fence(edge{"region/E6"});
-  store_word(at, layout::version);
+  store_word(at, layout::set_counted);
   medium_.fence(edge{"region/E7"});
   const std::lock_guard guard{giving_};
   sets_[i] = std::move(made);

@@ -111,6 +111,10 @@ class partners {
     if (at(i).kind == layout::partner_kind::replica) --replicas_;
   }
 
+  [[nodiscard]] std::uint64_t count() const noexcept {
+    const std::lock_guard guard{lock_};
+    return last_ - unused_.size();
+  }
   // How many replicas there may be before one is taken from a region for another.
   void limit(std::uint32_t most) noexcept { most_.store(most, std::memory_order_relaxed); }
   [[nodiscard]] bool full() const noexcept {

@@ -5,6 +5,7 @@
 //   turns.hpp               which of the writers that wait is the next
 //   table.hpp               from the number to the entry
 //   places.hpp              slots and runs of a set; limbo.hpp: those that were left
+//   tally.hpp               how many there were when the pool was closed
 //   tails.hpp               pages of regions that were cut off
 //   leases.hpp              which bytes have to stay as they are; hold.hpp: pointers to them
 //   partners.hpp            replicas, for what is stored in place; partner_writes.hpp: storing it

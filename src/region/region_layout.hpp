@@ -27,16 +27,22 @@ inline constexpr unsigned sets_max = 64;
 // ---- directory ------------------------------------------------------------------------------------------------------
 inline constexpr std::uint64_t directory_magic = 0x534E'4F49'4745'5224;  // "$REGIONS" in file order
 inline constexpr unsigned name_max = 63;
-inline constexpr std::uint64_t version = 1;
+inline constexpr std::uint64_t version = 1;  // of the directory
+// States of a set that exists.  A library that knows the first alone would leave a tally of before its changes.
+inline constexpr std::uint64_t set_plain = 1;
+inline constexpr std::uint64_t set_counted = 2;  // with a tally
+constexpr bool is_set(std::uint64_t state) noexcept { return state == set_plain || state == set_counted; }
 // State of a set that is being dropped, until its pages are nobody's: zero alone may be what a damaged word says.
 inline constexpr std::uint64_t leaving = 1 << 8;
 
 // One set.  It exists when `state` says so; everything else was durable before.
 struct set_entry {
-  std::uint64_t state;        // checked word: version (8), 1: it exists; leaving; 0: none
+  std::uint64_t state;        // checked word: set_plain, set_counted, leaving; 0: none
   char name[name_max + 1];    // ends with a zero byte, as does all after it
   std::uint64_t crc;          // XXH3 of the name, seeded with the entry's offset
-  std::uint64_t reserved[6];  // zero
+  std::uint64_t regions;      // checked word: one more than there were when the pool was closed; 0: nobody has counted
+  std::uint64_t partners;     // the same of partners that are named
+  std::uint64_t reserved[4];  // zero
 };
 static_assert(sizeof(set_entry) == 128);
 

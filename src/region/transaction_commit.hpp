@@ -439,6 +439,7 @@ void transaction<M>::count(const member& m) noexcept {
 template <media M>
 status transaction<M>::commit() noexcept {
   result<std::uint64_t> version{std::uint64_t{0}};
+  if (!members_.empty()) domain_.about_to_change(set_);
   const bool in_place = commit_in_place();
   for (const bool large_by_copy : {false, true}) {
     if (in_place) break;

@@ -11,8 +11,12 @@
 #include <string>
 
 #include "aligned_sample.h"
+#include "counted_sample.h"
 #include "image_text.hpp"
-#include "pool/pool_layout.hpp"
+#include "lockfree/lockfree_layout.hpp"
+#include "nvm/region.h"
+#include "pool/pool.hpp"
+#include "region/region_layout.hpp"
 #include "sample.h"
 #include "stores_sample.h"
 
@@ -193,6 +197,88 @@ TEST(aligned_objects, of_a_killed_process_are_there_and_keep_older_libraries_out
     EXPECT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
     EXPECT_EQ(nvm_pool_check(file.path(), nullptr, nullptr, nullptr), 0) << nvm_errormsg();
   }
+}
+
+// Pools that were closed, opened and closed again.
+class counted_pool : public ::testing::Test {
+ protected:
+  bytes image;
+  geometry shape;
+
+  // False: skipped.
+  [[nodiscard]] bool load(const char* name) {
+    image = image_named(name);
+    layout::superblock sb;
+    if (image.size() < sizeof sb) return false;
+    std::memcpy(&sb, image.data(), sizeof sb);
+    options_.medium = sb.medium;
+    shape = geometry_of(sb);
+    return nvm_is_durable(reinterpret_cast<void*>(sb.base_address)) != 0;
+  }
+  [[nodiscard]] const std::byte* base() const { return reinterpret_cast<const std::byte*>(image.data()); }
+  // The image is then what the last close has left.
+  template <class Use>
+  void use_twice(Use&& use) {
+    const scratch_file file{image};
+    for (int round = 0; round < 2; ++round) {
+      NVM_POOL* pool = nvm_pool_open_with(file.path(), &options_);
+      ASSERT_NE(pool, nullptr) << nvm_errormsg();
+      use(pool);
+      EXPECT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+      EXPECT_EQ(nvm_pool_check(file.path(), nullptr, nullptr, nullptr), 0) << nvm_errormsg();
+    }
+    std::ifstream in{file.path(), std::ios::binary};
+    image.assign(std::istreambuf_iterator<char>{in}, {});
+  }
+  [[nodiscard]] const region::layout::set_entry& first_set() const {
+    const auto at = read_anchor_word(base(), shape, anchor_word::regions);
+    return reinterpret_cast<const region::layout::directory*>(base() + (at ? *at : 0))->entries[0];
+  }
+
+ private:
+  nvm_pool_options options_{};
+};
+
+TEST_F(counted_pool, has_structures_whose_number_of_entries_is_known) {
+  if (!load("v1_structures")) GTEST_SKIP() << "made for another address window than this build's";
+  namespace lf = lockfree::layout;
+  const auto entries = [this] {
+    const auto at = read_anchor_word(base(), shape, anchor_word::lockfree);
+    return reinterpret_cast<const lf::directory*>(base() + (at ? *at : 0))->entries;
+  };
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ((entries()[i].state & checked_mask) >> 24, lf::entry_version_tally) << i;
+    EXPECT_NE(entries()[i].flags & lf::entry_tally, 0U) << i;
+    EXPECT_EQ(entries()[i].tally & checked_mask, 30U) << i;
+  }
+  use_twice([](NVM_POOL* pool) { EXPECT_EQ(counted_sample_verify_structures(pool), 0); });
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(entries()[i].tally & checked_mask, 30U) << i;
+}
+
+TEST_F(counted_pool, has_no_numbers_of_regions_where_the_library_before_made_the_set) {
+  if (!load("v1_regions")) GTEST_SKIP() << "made for another address window than this build's";
+  EXPECT_EQ(first_set().state & checked_mask, region::layout::set_plain);
+  use_twice([](NVM_POOL* pool) {
+    EXPECT_EQ(counted_sample_verify_regions(pool), 0);
+    nvm_regions* set = nvm_regions_open(pool, "a set", nullptr);
+    ASSERT_NE(set, nullptr) << nvm_errormsg();
+    EXPECT_EQ(nvm_region_create(set, 100, 50), 0) << nvm_errormsg();
+    EXPECT_EQ(nvm_region_drop(set, 100), 0) << nvm_errormsg();
+  });
+  EXPECT_EQ(first_set().state & checked_mask, region::layout::set_plain);
+  EXPECT_EQ(first_set().regions | first_set().partners, 0U);
+}
+
+TEST_F(counted_pool, has_sets_whose_number_of_regions_is_known) {
+  if (!load("v1_regions_counted")) GTEST_SKIP() << "made for another address window than this build's";
+  const auto expect_counted = [this] {
+    EXPECT_EQ(first_set().state & checked_mask, region::layout::set_counted);
+    EXPECT_EQ(first_set().regions & checked_mask, 12U + 1);
+    EXPECT_EQ(first_set().partners & checked_mask, 2U + 1);
+  };
+  expect_counted();
+  use_twice([](NVM_POOL* pool) { EXPECT_EQ(counted_sample_verify_regions(pool), 0); });
+  expect_counted();
 }
 
 TEST(image_text, gives_back_what_it_was_made_of) {

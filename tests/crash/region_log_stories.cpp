@@ -1,4 +1,4 @@
-// Stories of regions about records that fit no ring.
+// Stories of regions about records that fit no ring, and about records after the close has counted.
 #include "region_stories.hpp"
 
 namespace nvm::tests::stories {
@@ -20,6 +20,27 @@ void a_record_fits_no_ring(player& p) {
   p.reopen();
   p.group("a", all);
   p.drop("a", 2);
+}
+
+// Of one set, after another one has begun with the log: nothing else is fenced before the record.
+void one_more_than_were_counted(player& p) {
+  p.make_set("a");
+  p.make_set("b");
+  for (std::uint64_t rid = 1; rid < 4; ++rid) p.create("a", rid, 100, 100);
+  p.create("b", 1, 100, 100);
+  p.close();
+  p.reopen();
+  p.write("b", 1, 0, 60);
+  p.on_machine().explore_from_here();
+  p.create("a", 4, 100, 100);
+  p.close();
+  p.reopen();
+  p.write("b", 1, 0, 50);
+  p.drop("a", 2);
+  p.write("a", 3, 0, 100, player::mode::replica);
+  p.close();
+  p.reopen();
+  p.write("a", 3, 0, 90, player::mode::checked);
 }
 
 }  // namespace nvm::tests::stories

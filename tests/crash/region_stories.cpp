@@ -638,6 +638,7 @@ const std::vector<region_story>& region_stories() {
       {"sets come and go", sets_come_and_go, 120},
       {"threads take turns", threads_take_turns, 120},
       {"closed and opened", closed_and_opened},
+      {"one more than were counted", stories::one_more_than_were_counted},
       {"it dies and goes on", dies_and_goes_on},
       {"64 bytes are updated in place", one_is_updated_in_place<mode::replica, 64>},
       {"600 bytes are updated in place", one_is_updated_in_place<mode::replica, 600>},

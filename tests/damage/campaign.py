@@ -52,7 +52,8 @@ LOCKFREE = tuple(f"{of}-{kind}" for of in ("words", "bytes") for kind in ("list"
 REGIONS = ("regions", "kv-regions", "mixed-regions")
 # Parts of which is checked how long an entry is, and not its bytes.
 SIZED = ("regions",)
-# Parts of which nothing says how many entries there are: pages that are called free are not missed (docs/care.md).
+# Parts of which nothing says how many entries there are, unless the pool was closed: pages that are called free are not
+# missed (docs/care.md).
 UNCOUNTED = ("regions", "kv-regions")
 MIXED = {True: "mixed", False: "mixed-stores"}  # by whether the engine has lock-free structures
 ENGINES = ("undo", "redo", "mnemosyne", "log")
@@ -101,8 +102,10 @@ def keys_in(entries):
     return {tuple(line.split()[:2]) for line in entries}
 
 
-def missed(wanted, seen):
-    """Without entries of UNCOUNTED that are not there at all."""
+def missed(wanted, seen, state):
+    """Without entries of UNCOUNTED that are not there at all, in a pool that was not closed."""
+    if state == "closed":
+        return wanted
     keys = keys_in(seen)
     return collections.Counter({line: n for line, n in wanted.items()
                                 if line.split()[0] not in UNCOUNTED or tuple(line.split()[:2]) in keys})
@@ -326,7 +329,7 @@ class Try:
             self.table["harmless"] += 1
         if check == 0 and before != self.stored:
             seen = self.only_strict(before)
-            wanted = missed(self.only_strict(self.stored), seen)
+            wanted = missed(self.only_strict(self.stored), seen, self.state)
             missing = sum((wanted - seen).values())
             # The last record of a log of a killed pool may be like one that was never begun: it has removed an entry.
             one_less = self.state == "killed" and missing <= 1 and not keys_in(wanted - seen) & keys_in(seen - wanted)
@@ -365,7 +368,7 @@ class Try:
         lost = self.stored - after
         self.table["entries lost"] += sum(lost.values())
         now = self.only_strict(after)
-        as_stored = missed(self.only_strict(self.stored), now)
+        as_stored = missed(self.only_strict(self.stored), now, self.state)
         lost_strictly, wrong = as_stored - now, now - as_stored
         unexplained = not notes and self.state == "closed" and self.kind is not stale_page
         if wrong and unexplained:
