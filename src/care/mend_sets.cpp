@@ -344,7 +344,9 @@ void mend_sets(const set_mending& m) {
   if (d.magic != on_media::directory_magic || d.crc != checksum(&d, sealed_bytes, *place)) return;
   settle_log(m, d);
   entry_mender{m, *place}.run();
+  enter_lost_extents(m, d, *place);
   mend_headers_of_regions(m, d.key);
+  name_lost_partners(m, d, *place);
 }
 
 }  // namespace nvm::care

@@ -19,6 +19,8 @@ struct set_mending {
   std::byte* base;
   const geometry& g;
   bool closed;  // nothing in logs counts
+  // Something of the pool was damaged.  What is uncertain in any pool that was killed is told only then.
+  bool damaged;
   std::function<void(mending how, std::uint64_t offset, const std::string& what)> note;
   // Pages that are free become those of `e`; false: they are not free.
   std::function<bool(std::uint64_t page, const layout::page_entry& e)> enter;
@@ -41,6 +43,10 @@ struct pages_of_set {
 };
 // All runs of regions, in the order of their pages.
 [[nodiscard]] std::vector<pages_of_set> pages_of_sets(const std::byte* base, const geometry& g);
+// Extents that the page map calls free.  `d` lies at `place`, and its entries are mended.
+void enter_lost_extents(const set_mending& m, const region::layout::directory& d, std::uint64_t place);
+// Partners whose owner is zero.  Headers are mended.
+void name_lost_partners(const set_mending& m, const region::layout::directory& d, std::uint64_t place);
 // Extents, and the headers in them.
 void mend_headers_of_regions(const set_mending& m, std::uint64_t key);
 // Whether the header of a region at `from` is that of the place `at`.

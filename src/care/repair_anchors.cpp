@@ -163,6 +163,7 @@ set_mending repair_image::mending_of_sets() {
   return {base_,
           g_,
           sb_.state == static_cast<std::uint32_t>(layout::pool_state::clean),
+          !report_.notes.empty(),
           [this](mending how, std::uint64_t at, const std::string& what) { note(how, at, what); },
           [this](std::uint64_t page, const layout::page_entry& e) { return enter_pages(page, e); },
           std::move(names)};
