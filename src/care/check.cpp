@@ -410,7 +410,8 @@ class pool_check {
       return {};
     }
     // A directory that no page is said to be of is looked for, too.
-    if ((space_.structure_pages | named_by(anchor_word::lockfree)) != 0) {
+    const auto sets = read_anchor_word(file_.base(), shape_, anchor_word::regions);
+    if (!sets || (space_.structure_pages | named_by(anchor_word::lockfree) | *sets) != 0) {
       if (status s = whole(check_structures(file_.base(), shape_, say)); !s) return s;
     }
     return found_.count() == 0 ? whole(note_pointers(file_, root_, type_map_, how_, sum_)) : status{};

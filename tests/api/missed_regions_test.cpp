@@ -58,6 +58,10 @@ TEST_P(missed_regions, are_missed_when_a_page_of_the_page_map_is_zeros) {
   const contents found = mend();
   const bool is_told = tells(mending::lost, "were when the pool was closed");
   EXPECT_EQ(found != all_stored(), is_told) << notes(mending::lost);
+  // Not a page is left, and what the anchors name.
+  restore();
+  for (std::uint64_t page = 0; page < g.size_pages; ++page) put(g.entry_offset(page), 0);
+  EXPECT_GT(faults(), 0);
 }
 
 TEST_P(missed_regions, of_an_extent_that_a_dropped_set_had_stay_away) {
