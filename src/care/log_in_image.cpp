@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "care/check_stores.hpp"
+#include "care/notes.hpp"
 #include "engine/log.hpp"
 #include "logheap/instances.hpp"
 #include "logheap/rewrite.hpp"
@@ -337,12 +338,8 @@ class log_repair {
   }
   void tell_block(const logheap::damaged_block& d, mending how, const char* what) {
     char text[256];
-    repair_note n;
-    n.how = how;
-    n.offset = d.offset;
     std::snprintf(text, sizeof text, "a block of the log, of version %" PRIu64 ": %s", d.version, what);
-    n.what = text;
-    note_(n);
+    note_(note_of(how, d.offset, text));
   }
   void tell_range(const logheap::damaged_block& d, const logheap::home_range& r, mending how, const char* what) {
     char text[256];
@@ -382,11 +379,7 @@ class log_repair {
       if (status s = t.release(home); !s) return s;
     }
     if (const auto done = t.commit(); !done) return done.error();
-    repair_note n;
-    n.how = mending::lost;
-    n.offset = home;
-    n.what = "the type map: " + why + "; programs bring theirs when they open the pool";
-    note_(n);
+    note_(note_of(mending::lost, home, "the type map: " + why + "; programs bring theirs when they open the pool"));
     return {};
   }
 

@@ -65,7 +65,7 @@ class catalogue_mender {
   static constexpr std::size_t roots_tried = 8;  // of one structure
 
   void note(mending how, std::uint64_t at, std::string what) {
-    tell_({.how = how, .offset = at, .what = "directory of lock-free structures: " + what, .type_name = {}});
+    tell_(note_of(how, at, "directory of lock-free structures: " + what));
   }
 
   // ---- pages ----

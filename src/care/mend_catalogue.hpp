@@ -1,14 +1,12 @@
 // The directory of lock-free structures in an image: made what it was, or what is left of it.
 #pragma once
 
-#include <functional>
 #include <vector>
 
+#include "care/notes.hpp"
 #include "care/structure_reader.hpp"
 
 namespace nvm::care {
-
-using told_notes = std::function<void(repair_note)>;
 
 struct mended_catalogue {
   std::vector<described_structure> structures{};

@@ -22,8 +22,7 @@ constexpr const char* of_directory = "directory of key-value stores: ";
 
 class directory_mender {
  public:
-  directory_mender(keyed::stores& all, const std::vector<object_of_stores>& objects,
-                   const std::function<void(repair_note)>& tell)
+  directory_mender(keyed::stores& all, const std::vector<object_of_stores>& objects, const told_notes& tell)
       : all_{all}, tell_{tell} {
     for (const object_of_stores& o : objects) {
       if (o.type == layout::kv_type_header && o.bytes >= sizeof(layout::kv_header)) headers_.insert(o.place);
@@ -43,7 +42,7 @@ class directory_mender {
 
  private:
   void note(mending how, std::uint64_t at, const std::string& what) const {
-    tell_({.how = how, .offset = at, .what = of_directory + what, .type_name = {}});
+    tell_(note_of(how, at, of_directory + what));
   }
 
   // What links lead to, and all records that could be of it.
@@ -165,7 +164,7 @@ class directory_mender {
   }
 
   keyed::stores& all_;
-  const std::function<void(repair_note)>& tell_;
+  const told_notes& tell_;
   std::set<std::uint64_t> headers_;
   std::vector<std::uint64_t> records_;
   std::map<std::string, std::uint64_t> names_;
@@ -179,8 +178,7 @@ class directory_mender {
 
 }  // namespace
 
-status mend_directory(keyed::stores& all, const std::vector<object_of_stores>& objects,
-                      const std::function<void(repair_note)>& tell) {
+status mend_directory(keyed::stores& all, const std::vector<object_of_stores>& objects, const told_notes& tell) {
   return directory_mender{all, objects, tell}.run();
 }
 

@@ -2,10 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
-#include "care/repair.hpp"
+#include "care/notes.hpp"
 #include "kv/open_stores.hpp"
 
 namespace nvm::care {
@@ -21,6 +20,6 @@ struct object_of_stores {
 // lost.  What only the old one led to stays allocated.  On an error the pool may hold anything.  May throw
 // std::bad_alloc.
 [[nodiscard]] status mend_directory(keyed::stores& all, const std::vector<object_of_stores>& objects,
-                                    const std::function<void(repair_note)>& tell);
+                                    const told_notes& tell);
 
 }  // namespace nvm::care

@@ -80,7 +80,7 @@ struct damaged_store {
 
 class store_mender {
  public:
-  store_mender(NVM_POOL* pool, const std::function<void(repair_note)>& tell) : pool_{pool}, tell_{tell} {}
+  store_mender(NVM_POOL* pool, const told_notes& tell) : pool_{pool}, tell_{tell} {}
 
   status run() {
     // Whatever that says: it opens the directory, if that can be.
@@ -297,17 +297,14 @@ class store_mender {
       const keyed::readable entry{key.data(), key.size()};
       std::snprintf(text, sizeof text, "key-value store \"%s\"%s%s%s, in region %016lx: %s: taken out", readable.text,
                     has_key ? ": entry \"" : "", has_key ? entry.text : "", has_key ? "\"" : "", rid, what);
-      tell_({.how = mending::lost, .offset = 0, .what = text, .type_name = {}});
+      tell_(note_of(mending::lost, 0, text));
     };
     return read_regions(facts, how);
   }
 
   void tell(const damaged_store& d) {
     const keyed::readable name{d.name.data(), d.name.size()};
-    const std::string of = std::string{"key-value store \""} + name.text + "\"";
-    const auto note = [&](mending how, std::uint64_t at, const std::string& what) {
-      tell_({.how = how, .offset = at, .what = of + what, .type_name = {}});
-    };
+    const notes_about note{tell_, std::string{"key-value store \""} + name.text + "\""};
     if (d.is_unknown) return note(mending::lost, d.header, ": all of it, for nothing says what its index was");
     const std::uint64_t named = keys_in(d.faults);
     // Of links and counters that do not hold nothing is lost where all entries are there.
@@ -328,7 +325,7 @@ class store_mender {
   }
 
   NVM_POOL* const pool_;
-  const std::function<void(repair_note)>& tell_;
+  const told_notes& tell_;
   keyed::stores* all_ = nullptr;
   std::vector<object> objects_;
   std::set<std::uint64_t> reached_;  // places inside of objects of sound stores
@@ -338,7 +335,7 @@ class store_mender {
 
 }  // namespace
 
-status mend_stores(const std::string& path, const std::function<void(repair_note)>& tell) {
+status mend_stores(const std::string& path, const told_notes& tell) {
   std::unique_ptr<NVM_POOL, closes_pool> pool{nvm_pool_open(path.c_str())};
   if (pool == nullptr) return last_code();
   if (status s = store_mender{pool.get(), tell}.run(); !s) return s;

@@ -1,10 +1,9 @@
 // Key-value stores that a check finds damaged, made anew in their pool from what can be read of them.
 #pragma once
 
-#include <functional>
 #include <string>
 
-#include "care/repair.hpp"
+#include "care/notes.hpp"
 
 namespace nvm::care {
 
@@ -16,6 +15,6 @@ namespace nvm::care {
 //
 // On an error the file may hold anything: it is a copy, which the caller gives up.  Cost: reads the whole pool; memory
 // for all entries of the damaged stores.  May throw std::bad_alloc.
-[[nodiscard]] status mend_stores(const std::string& path, const std::function<void(repair_note)>& tell);
+[[nodiscard]] status mend_stores(const std::string& path, const told_notes& tell);
 
 }  // namespace nvm::care

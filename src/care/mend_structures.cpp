@@ -170,11 +170,8 @@ class structure_mender {
     return std::string{"\""} + keyed::readable{key.data(), key.size()}.text + "\"";
   }
   void tell(const damaged_structure& d) {
-    const std::string of = "lock-free structure \"" + d.about.name + "\"";
+    const notes_about note{tell_, "lock-free structure \"" + d.about.name + "\""};
     const std::uint64_t at = d.about.root != 0 ? d.about.root : d.about.place;
-    const auto note = [&](mending how, std::uint64_t place, const std::string& what) {
-      tell_({.how = how, .offset = place, .what = of + what, .type_name = {}});
-    };
     const structure_contents& c = d.contents;
     if (c.is_unknown) return note(mending::lost, at, ": all of it, for nothing says what it was");
     note(mending::mended, at, ": made anew, with " + std::to_string(c.entries.size()) + " entries");
@@ -210,7 +207,7 @@ class structure_mender {
 }  // namespace
 
 status mend_lockfree(std::byte* base, const geometry& g, bool closed, const std::set<std::uint64_t>& guessed,
-                     const std::function<void(repair_note)>& tell) {
+                     const told_notes& tell) {
   return structure_mender{base, g, closed, guessed, tell}.run();
 }
 

@@ -2,10 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <set>
 
-#include "care/repair.hpp"
+#include "care/notes.hpp"
 #include "pool/pool.hpp"
 
 namespace nvm::care {
@@ -19,7 +18,6 @@ namespace nvm::care {
 // errc::corrupt, no_space, version: the image may hold anything, and the caller gives it up.  Cost: reads all
 // structures; memory for the places of one, and for all entries of those that are damaged.  May throw std::bad_alloc.
 [[nodiscard]] status mend_lockfree(std::byte* base, const geometry& g, bool closed,
-                                   const std::set<std::uint64_t>& guessed,
-                                   const std::function<void(repair_note)>& tell);
+                                   const std::set<std::uint64_t>& guessed, const told_notes& tell);
 
 }  // namespace nvm::care

@@ -17,6 +17,7 @@
 
 #include "api/pool_object.hpp"
 #include "care/mend_stores.hpp"
+#include "care/notes.hpp"
 #include "care/readable_entries.hpp"
 #include "care/repair_image.hpp"
 #include "media/media.hpp"
@@ -101,11 +102,7 @@ class repairer {
   }
 
   void note(mending how, std::uint64_t offset, std::string what) {
-    repair_note n;
-    n.how = how;
-    n.offset = offset;
-    n.what = std::move(what);
-    report_.notes.push_back(std::move(n));
+    report_.notes.push_back(note_of(how, offset, std::move(what)));
   }
 
   status open() {
@@ -346,7 +343,7 @@ class repairer {
       auto& report = *static_cast<repair_report*>(to);
       const std::string_view what = finding;
       if (what.starts_with(in_a_store) || what.starts_with(in_their_directory)) {
-        report.notes.push_back({.how = mending::kept, .offset = at, .what = finding, .type_name = {}});
+        report.notes.push_back(note_of(mending::kept, at, finding));
       } else if (report.refusals.size() < most) {
         report.refusals.push_back("offset " + std::to_string(at) + ": " + finding);
       }

@@ -11,6 +11,7 @@
 #include "care/mend_extents.hpp"
 #include "care/mend_headers.hpp"
 #include "care/mend_structures.hpp"
+#include "care/notes.hpp"
 #include "care/regions.hpp"
 #include "care/words.hpp"
 #include "engine/recover_image.hpp"
@@ -86,11 +87,7 @@ void repair_image::compare_objects() {
 }
 
 void repair_image::note(mending how, std::uint64_t offset, std::string what) {
-  repair_note n;
-  n.how = how;
-  n.offset = offset;
-  n.what = std::move(what);
-  report_.notes.push_back(std::move(n));
+  report_.notes.push_back(note_of(how, offset, std::move(what)));
 }
 
 repair_image::objects repair_image::intact_objects() const {
