@@ -124,13 +124,13 @@ def includes_of(src, path, known):
 
 def ways_to_doors(src, name, doors, known):
     """{door: "header < header < file"} of those that a file sees through whatever it includes."""
-    way, todo = {name: None}, [name]
-    while todo:
-        at = todo.pop()
+    way, unread = {name: None}, [name]
+    while unread:
+        at = unread.pop()
         for included in includes_of(src, at, known):
             if included not in way:
                 way[included] = at
-                todo.append(included)
+                unread.append(included)
     found = {}
     for door in sorted(doors & set(way)):
         path = [door]

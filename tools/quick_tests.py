@@ -170,18 +170,18 @@ def main():
     if arguments.remember:
         remember(build, state, file, tests, passed_in(arguments.remember))
         return 0
-    todo = in_order(build, affected(build, tests, state["passed"]), state["commit"])
+    due = in_order(build, affected(build, tests, state["passed"]), state["commit"])
     if arguments.list:
-        print("\n".join(test.name for test in todo))
+        print("\n".join(test.name for test in due))
         return 0
     for old in file.parent.glob("results-quick-*.xml"):
         old.unlink()
-    failed, done = run_groups(arguments, todo, state, file)
-    if not failed and done == len(todo):
+    failed, done = run_groups(arguments, due, state, file)
+    if not failed and done == len(due):
         state["commit"] = (git("rev-parse", "HEAD") or [""])[0]
         remember(build, state, file, [], set())
-    print(f"quick: of {len(tests)} unit tests {len(todo)} may be affected, {done} were run", end="")
-    print(f"; time was over, ./dev test quick goes on with {len(todo) - done}" if done < len(todo) and not failed else "")
+    print(f"quick: of {len(tests)} unit tests {len(due)} may be affected, {done} were run", end="")
+    print(f"; time was over, ./dev test quick goes on with {len(due) - done}" if done < len(due) and not failed else "")
     return 1 if failed else 0
 
 

@@ -1,4 +1,4 @@
-// What do checks cost that a program can leave out?  Reads of lock-free structures and of nv-memcached that compare
+// The cost of checks that a program can leave out: reads of lock-free structures and of nv-memcached that compare
 // checksums, records of key-value stores that carry them, and the look of a thread that enters at whether its own side
 // is claimed by one that is short of room.
 //
@@ -72,7 +72,7 @@ void compare(const settings& how, const std::string& question, std::uint64_t ops
   std::vector<double> a;
   std::vector<double> b;
   for (unsigned round = 0; round < how.rounds; ++round) {
-    // Who comes first changes: what one leaves in the caches is the other's in turn.
+    // The order changes from run to run, for the second finds what the first has left in the caches.
     if (round % 2 == 0) a.push_back(ns_of(with, round * ops, ops));
     b.push_back(ns_of(without, round * ops, ops));
     if (round % 2 != 0) a.push_back(ns_of(with, round * ops, ops));

@@ -42,7 +42,7 @@ constexpr std::string_view name_in_std(std::string_view s) noexcept {
   }
   return s.substr(0, s.find('<'));
 }
-// Of what others own, or of this process alone, though nothing is destroyed with it.
+// True of types that own nothing and point to what others own, or mean something to this process alone.
 constexpr bool leads_elsewhere(std::string_view name) noexcept {
   constexpr std::string_view names[] = {"basic_string_view",
                                         "span",

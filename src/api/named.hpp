@@ -37,7 +37,7 @@ struct named {
   std::vector<std::unique_ptr<Handle>> dropped;
 };
 
-// What a call does.
+// The effect of a call on durable data.
 enum class effect : std::uint8_t {
   looks,    // answers what is durable
   changes,  // is durable on return
