@@ -211,6 +211,10 @@ enum nvm_relocation {
    * pointer once; pointers of packed types, at no multiple of 8 bytes, go through the log.  Opened read-only, a private
    * copy in memory. */
   NVM_RELOCATE_EAGER = 0,
+  /* The same by one transaction for each object, which numbers it, as the paper's Algorithm 1 has it.  For comparison:
+   * the result is the same, and it costs a commit for each object; objects are as large as the log has room for.  A
+   * relocation that was begun one way is finished that way, whatever is asked. */
+  NVM_RELOCATE_TRANSACTIONS = 2,
   NVM_RELOCATE_NEVER = 3 /* NVM_E_ADDRESS */
 };
 

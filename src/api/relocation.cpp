@@ -43,8 +43,10 @@ status relocate_if_needed(nvm_pool* pool, std::uint32_t how) noexcept try {
   const std::uint64_t since = platform::monotonic_ns();
   const auto plans = plans_of(pool);
   if (!plans) return plans.error();
+  const auto way =
+      how == NVM_RELOCATE_TRANSACTIONS ? object::relocation_way::by_number : object::relocation_way::by_value;
   object::relocation_report r;
-  if (status s = pool->engine->relocate(*plans, r); !s) return s;
+  if (status s = pool->engine->relocate(*plans, way, r); !s) return s;
   out.objects = r.objects;
   out.pointers = r.pointers;
   out.moved = r.moved;

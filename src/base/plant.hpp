@@ -53,6 +53,8 @@ enum class plant : unsigned char {
   partner_kept,              // regions: a record changes a region and leaves the partner as it is
   null_moved,                // relocation: null gets the distance of the bases, as in Algorithm 1 of the paper
   base_not_in_history,       // relocation: pointers get a base before the history has it
+  number_alone,              // relocation by transactions: pointers in one transaction, the number in another
+  numbers_back_early,        // relocation by transactions: numbers go before the pool prefers the base that they named
 };
 
 #if defined(NVM_RECORDED) || defined(NVM_PLANTED)

@@ -81,6 +81,13 @@ void check_superblocks(const std::byte* base, const geometry& g, std::uint64_t f
 }
 
 // Both copies must hold here too: a header is one sector, which no crash tears.
+// Numbers of a relocation by transactions, which the next one would believe.
+void check_numbers(const pool_file& file, std::uint64_t numbered, findings& f) noexcept {
+  if (numbered == 0 || file.has_feature(layout::feature_numbers)) return;
+  f.add(0, "numbers of objects: found %lu objects that bear the number of a relocation, and none is under way",
+        numbered);
+}
+
 // A library that does not know of aligned objects is kept out by a bit.
 void check_features(const pool_file& file, std::uint64_t aligned, findings& f) noexcept {
   if (aligned == 0 || file.has_feature(layout::feature_aligned)) return;
@@ -375,6 +382,7 @@ class pool_check {
     telling.progress = [this](std::uint64_t pages) { tell(walk_begin + pages); };
     (void)check_space(file_.base(), shape_, telling, space_);
     check_features(file_, space_.aligned, found_);
+    check_numbers(file_, space_.numbered, found_);
     if (!named.root_found)
       found_.add(root_word_at(shape_, 0), "root: found offset %lu, expected one inside an object", root_);
     if (!named.stores_found) {

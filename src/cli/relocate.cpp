@@ -15,6 +15,8 @@ constexpr option options[] = {
     {"address", value_kind::text, "ADDRESS",
      "the new address, hexadecimal with 0x or decimal, a multiple of 1 GiB inside the window of pools; default: the "
      "one that the pool prefers"},
+    {"transactions", value_kind::flag, "",
+     "one transaction for each object, which numbers it, as the paper's Algorithm 1 has it; slower, for comparison"},
 };
 constexpr json_field fields[] = {
     {"path", "as given"},
@@ -45,6 +47,7 @@ exit_code run(const arguments& given, console& out) {
       return out.fail({exit_usage, "relocate", "USAGE", fmt::format("--address {}: expected an address", text)});
     }
   }
+  if (given.flag("transactions")) o.relocation = NVM_RELOCATE_TRANSACTIONS;
   nvm_pool_info before{};
   if (nvm_pool_inspect(path.c_str(), &before) != 0) return out.fail_library(path);
   // On another file system than the pool's own a copy is as good.

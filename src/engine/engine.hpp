@@ -83,7 +83,7 @@ class engine {
   }
   // Makes stored pointers lead to where the pool is mapped now (object/relocation.hpp), whether nothing of it is kept
   // (read-only) or all.  Before anybody sees an object.
-  [[nodiscard]] virtual status relocate(const object::pointer_plans& plans,
+  [[nodiscard]] virtual status relocate(const object::pointer_plans& plans, object::relocation_way way,
                                         object::relocation_report& report) noexcept = 0;
   // pool_file::add_feature() through the engine's medium.
   [[nodiscard]] virtual status add_feature(std::uint32_t bits) noexcept = 0;

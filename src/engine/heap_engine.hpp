@@ -298,15 +298,38 @@ class heap_engine final : public engine {
     return fail(errc::no_memory, "%s: no volatile memory for a transaction", file_.path());
   }
 
-  status relocate(const object::pointer_plans& plans, object::relocation_report& report) noexcept override {
+  status relocate(const object::pointer_plans& plans, object::relocation_way way,
+                  object::relocation_report& report) noexcept override {
     const unsigned parts = file_.size_pages() < relocated_pages_per_thread ? 1 : platform::processors();
     auto& m = stack_->top();
+    // What was begun one way is finished that way: its objects bear numbers, or they do not.
+    const bool begun = file_.bases().count > 1;
+    if (file_.numbers_objects() || (way == object::relocation_way::by_number && !begun)) {
+      numbered n{*this};
+      const status done = object::relocate_by_number(heap_.base(), file_.geometry(), plans, n, parts, report);
+      return done ? m.durable(m.last_lsn()) : done;
+    }
     const status done = object::relocate(
         m, heap_.base(), file_.geometry(), plans, file_, parts,
         [](unsigned n, auto&& f) { platform::run_parts(n, [&](unsigned part) noexcept { f(part); }); },
         [this](std::span<const tx::assigned_word> words) { return store_words(words); }, report);
     return done ? m.durable(m.last_lsn()) : done;
   }
+  // This pool, as a relocation by transactions sees it.
+  struct numbered final : object::numbered_pool {
+    explicit numbered(heap_engine& e) noexcept : of{e} {}
+    [[nodiscard]] std::uint64_t address() const noexcept override { return of.file_.address(); }
+    [[nodiscard]] numbered_bases numbers() const noexcept override { return of.file_.numbers(); }
+    [[nodiscard]] bool numbers_objects() const noexcept override { return of.file_.numbers_objects(); }
+    status begin() noexcept override { return of.file_.begin_numbered_relocation(of.stack_->top()); }
+    status prefer_base() noexcept override { return of.file_.prefer_base(of.stack_->top()); }
+    status finish() noexcept override { return of.file_.finish_relocation(of.stack_->top()); }
+    status store(std::span<const tx::assigned_word> words) noexcept override { return of.store_words(words); }
+    void run(unsigned parts, const std::function<void(unsigned)>& f) override {
+      platform::run_parts(parts, [&](unsigned part) noexcept { f(part); });
+    }
+    heap_engine& of;
+  };
   // In one transaction; of a pool that is read-only in the private copy.
   status store_words(std::span<const tx::assigned_word> words) noexcept {
     if (file_.read_only()) {

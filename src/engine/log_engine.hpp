@@ -348,7 +348,9 @@ class log_engine final : public engine, private logheap::transaction_host {
     const auto room = heap_.room_at(*own_, home);
     return (room && room->size != 0) || (!room && room.error() == errc::corrupt);
   }
-  status relocate(const object::pointer_plans& plans, object::relocation_report& report) noexcept override try {
+  // Either way a transaction for each object.
+  status relocate(const object::pointer_plans& plans, object::relocation_way /*way*/,
+                  object::relocation_report& report) noexcept override try {
     std::vector<std::uint64_t> homes = all_homes();
     const auto type_map = read_anchor(anchor_word::types);
     if (!type_map) return type_map.error();

@@ -3,5 +3,6 @@
 #pragma once
 
 #include "object/face.hpp"
+#include "object/numbered_relocation.hpp"
 #include "object/relocation.hpp"
 #include "object/type_store.hpp"

@@ -335,12 +335,10 @@ template <class Store>
   return moved ? words.finish() : moved;
 }
 
-// All steps, of a pool whose objects are where their addresses say.  `pool` has bases(), address(),
-// begin_relocation(m), finish_relocation(m); run(parts, f) calls f(0) .. f(parts - 1), maybe in parallel; store(words)
-// stores whole words of the pool in one transaction.
-template <media M, class Pool, class Run, class Store>
-[[nodiscard]] status relocate(M& m, std::byte* base, const geometry& g, const pointer_plans& plans, Pool& pool,
-                              unsigned parts, Run&& run, Store&& store, relocation_report& report) try {
+// Step 0.
+template <class Run>
+[[nodiscard]] result<survey> survey_all(const std::byte* base, const geometry& g, const pointer_plans& plans,
+                                        unsigned parts, Run&& run) {
   std::vector<survey> found(parts);
   run(parts, [&](unsigned part) noexcept { survey_part(base, g, plans, part, parts, found[part]); });
   survey all;
@@ -349,7 +347,18 @@ template <media M, class Pool, class Run, class Store>
     if (found[part].failure != errc::ok) survey_part(base, g, plans, part, parts, found[part]);
     all.add(found[part]);
   }
-  if (status s = all.refusal(); !s) return s;
+  if (status s = all.refusal(); !s) return s.error();
+  return all;
+}
+
+// All steps, of a pool whose objects are where their addresses say.  `pool` has bases(), address(),
+// begin_relocation(m), finish_relocation(m); run(parts, f) calls f(0) .. f(parts - 1), maybe in parallel; store(words)
+// stores whole words of the pool in one transaction.
+template <media M, class Pool, class Run, class Store>
+[[nodiscard]] status relocate(M& m, std::byte* base, const geometry& g, const pointer_plans& plans, Pool& pool,
+                              unsigned parts, Run&& run, Store&& store, relocation_report& report) try {
+  const auto all = survey_all(base, g, plans, parts, run);
+  if (!all) return all.error();
 
   const bool goes_on = pool.bases().count > 1;
   if (status s = planted(plant::base_not_in_history) ? status{} : pool.begin_relocation(m); !s) return s;
@@ -361,7 +370,7 @@ template <media M, class Pool, class Run, class Store>
   });
   for (const relocation_report& r : reports) report.add(r);
   if (failed != errc::ok) return failed.load();
-  if (all.packed != 0) {
+  if (all->packed != 0) {
     if (status s = move_packed(base, g, plans, to, store, report); !s) return s;
   }
   return pool.finish_relocation(m);

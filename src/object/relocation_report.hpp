@@ -15,6 +15,10 @@ struct foreign_pointer {
   std::uint32_t type = 0;
 };
 
+// How stored pointers are told apart from those that were moved already: by their value (object/relocation.hpp), or by
+// the number of their object (object/numbered_relocation.hpp).
+enum class relocation_way : std::uint8_t { by_value, by_number };
+
 struct relocation_report {
   static constexpr std::size_t shown_max = 8;
 

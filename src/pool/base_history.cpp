@@ -55,11 +55,28 @@ result<bool> join_base(superblock& sb, std::uint64_t base) noexcept {
   return true;
 }
 
+numbered_bases numbers_of(const superblock& sb) noexcept {
+  numbered_bases r;
+  r.bytes = range_bytes(sb);
+  r.bases[0] = sb.base_address;
+  r.count = sb.base_history_count;
+  for (unsigned n = 1; n <= r.count; ++n) r.bases[n] = sb.base_history[n - 1].base;
+  return r;
+}
+
+result<bool> join_numbered_base(superblock& sb, std::uint64_t base) noexcept {
+  auto joined = join_base(sb, base);
+  if (!joined) return joined;
+  const bool new_bit = (sb.features_incompat & layout::feature_numbers) == 0;
+  sb.features_incompat |= layout::feature_numbers;
+  return *joined || new_bit;
+}
+
 void forget_other_bases(superblock& sb, std::uint64_t base) noexcept {
   sb.base_address = base;
   sb.base_history_count = 0;
   std::fill_n(sb.base_history, layout::base_history_max, layout::base_record{});
-  sb.features_incompat &= ~layout::feature_bases;
+  sb.features_incompat &= ~(layout::feature_bases | layout::feature_numbers);
 }
 
 status check_bases(const superblock& sb) noexcept {
@@ -75,6 +92,13 @@ status check_bases(const superblock& sb) noexcept {
     return fail(errc::corrupt, "superblock field base_history_count (offset %u in its sector): found %u, expected %s",
                 static_cast<unsigned>(offsetof(superblock, base_history_count)), count,
                 has_bit ? "2 .. 8 with the feature of several bases" : "0 without the feature of several bases");
+  }
+  if ((sb.features_incompat & layout::feature_numbers) != 0 && !has_bit) {
+    return fail(
+        errc::corrupt,
+        "superblock field features_incompat (offset %u in its sector): found 0x%x, numbered objects without several "
+        "bases",
+        static_cast<unsigned>(offsetof(superblock, features_incompat)), sb.features_incompat);
   }
   for (unsigned i = count; i < layout::base_history_max; ++i) {
     if (sb.base_history[i].base != 0 || sb.base_history[i].generation != 0)

@@ -67,6 +67,23 @@ struct base_ranges {
 // Those of a superblock that was checked, the preferred base first and then the newest.
 [[nodiscard]] base_ranges ranges_of(const layout::superblock& sb) noexcept;
 
+// Bases by the numbers that objects bear in a relocation by transactions (object/numbered_relocation.hpp).
+struct numbered_bases {
+  std::array<std::uint64_t, layout::base_history_max + 1>
+      bases{};         // 0: the preferred one; n: entry n - 1 of the history
+  unsigned count = 0;  // of the history
+  std::uint64_t bytes = 0;
+
+  // The number of an entry; 0: it is in none.
+  [[nodiscard]] unsigned number_of(std::uint64_t base) const noexcept {
+    for (unsigned n = 1; n <= count; ++n) {
+      if (bases[n] == base) return n;
+    }
+    return 0;
+  }
+};
+[[nodiscard]] numbered_bases numbers_of(const layout::superblock& sb) noexcept;
+
 // Whether stored pointers may assume the pool to be anywhere else than at `base`.
 [[nodiscard]] inline bool must_relocate(const layout::superblock& sb, std::uint64_t base) noexcept {
   return sb.base_history_count != 0 || sb.base_address != base;
@@ -75,6 +92,8 @@ struct base_ranges {
 // Step 1 in the superblock, which the caller writes if this says true: false where `base` is known already.
 // errc::address, naming all bases, where there is no room for another; or if it would overlap one of them.
 [[nodiscard]] result<bool> join_base(layout::superblock& sb, std::uint64_t base) noexcept;
+// A relocation by transactions: as join_base(), and objects are numbered from then on.
+[[nodiscard]] result<bool> join_numbered_base(layout::superblock& sb, std::uint64_t base) noexcept;
 // Step 3.
 void forget_other_bases(layout::superblock& sb, std::uint64_t base) noexcept;
 

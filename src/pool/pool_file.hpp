@@ -229,6 +229,30 @@ class pool_file {
     if (*joined) write_superblock(m, base(), superblock_);
     return {};
   }
+  // The same for a relocation by transactions, from which on objects are numbered.
+  template <media M>
+  [[nodiscard]] status begin_numbered_relocation(M& m) noexcept {
+    const std::lock_guard lock{growing_};
+    if (auto s = accepts_commits(); !s) return s;
+    const auto joined = join_numbered_base(superblock_, address());
+    if (!joined) return joined.error();
+    if (*joined) write_superblock(m, base(), superblock_);
+    return {};
+  }
+  [[nodiscard]] numbered_bases numbers() const noexcept { return numbers_of(superblock_); }
+  [[nodiscard]] bool numbers_objects() const noexcept {
+    return (superblock_.features_incompat & layout::feature_numbers) != 0;
+  }
+  // Objects without a number assume base(), which is ordered before this.
+  template <media M>
+  [[nodiscard]] status prefer_base(M& m) noexcept {
+    const std::lock_guard lock{growing_};
+    if (auto s = accepts_commits(); !s) return s;
+    if (superblock_.base_address == address()) return {};
+    superblock_.base_address = address();
+    write_superblock(m, base(), superblock_);
+    return {};
+  }
   // All pointers assume base(), which is ordered before this.
   template <media M>
   [[nodiscard]] status finish_relocation(M& m) noexcept {

@@ -34,7 +34,8 @@ inline constexpr std::uint64_t home_bytes_max = std::uint64_t{1} << 46;  // so t
 // Bits of features_incompat.  engine: `engine` or `validation` is not 0.  aligned: there may be objects at multiples of
 // more than 16 bytes (space/aligned_layout.hpp); set before the first is made, and never taken back.  regions: the same
 // of sets of regions (region/region_layout.hpp).  bases: stored pointers assume several bases, those of base_history;
-// taken back when all assume one (pool/base_history.hpp).
+// taken back when all assume one (pool/base_history.hpp).  numbers: objects bear numbers that say which of these bases their
+// pointers assume; taken back with the bit bases (object/numbered_relocation.hpp).
 //
 // Bits of features_compat.  untyped_bytes: no object whose type nobody describes has pointers in it (enum nvm_untyped).
 inline constexpr std::uint32_t feature_untyped_bytes = 1;
@@ -42,6 +43,7 @@ inline constexpr std::uint32_t feature_engine = 1;
 inline constexpr std::uint32_t feature_aligned = 2;
 inline constexpr std::uint32_t feature_regions = 4;
 inline constexpr std::uint32_t feature_bases = 8;
+inline constexpr std::uint32_t feature_numbers = 32;
 
 enum class pool_state : std::uint32_t { clean = 1, open = 2 };
 

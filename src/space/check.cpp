@@ -169,17 +169,20 @@ class walk {
                (h.size_generation_check & layout::alignment_mask) >> layout::alignment_shift, 0});
       return;
     }
+    bool numbered = a->natural() && layout::number_in(h.size_generation_check) != 0U;
     if (!a->natural()) {
       ++summary_.aligned;
       const std::uint64_t post = offset + a->signpost();
-      const layout::signpost expected = layout::signpost_at(post, *a);
       layout::signpost found;
       std::memcpy(&found, base_ + post, sizeof found);
-      if (std::memcmp(&found, &expected, sizeof found) != 0) {
-        damaged({post, "signpost before an aligned object does not lead to its header", found.word, expected.word});
+      numbered = found.number != 0;
+      if (!layout::signpost_holds(found, post, *a)) {
+        damaged({post, "signpost before an aligned object does not lead to its header", found.word,
+                 layout::signpost_at(post, *a).word});
         return;
       }
     }
+    summary_.numbered += numbered ? 1 : 0;
     summary_.payload_bytes += layout::object_size(h) - a->padding();
   }
 

@@ -29,6 +29,7 @@ struct space_summary {
   std::uint64_t damaged_pages = 0;    // entry of the page map fails; with all other pages these are all pages
   std::uint64_t objects = 0;
   std::uint64_t aligned = 0;        // of these to more than natural alignment
+  std::uint64_t numbered = 0;       // that bear a number of a relocation by transactions
   std::uint64_t object_bytes = 0;   // whole slots and pages
   std::uint64_t payload_bytes = 0;  // of typed objects: what was asked for
   std::uint64_t damages = 0;

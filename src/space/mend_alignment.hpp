@@ -19,8 +19,10 @@ struct mended_alignment {
 
 // Whether the signpost of the object at `offset` says the same as its header.
 inline bool signpost_agrees(const std::byte* base, std::uint64_t offset, const layout::alignment& a) {
-  const layout::signpost expected = layout::signpost_at(offset + a.signpost(), a);
-  return a.natural() || std::memcmp(base + offset + a.signpost(), &expected, sizeof expected) == 0;
+  if (a.natural()) return true;
+  layout::signpost found;
+  std::memcpy(&found, base + offset + a.signpost(), sizeof found);
+  return layout::signpost_holds(found, offset + a.signpost(), a);
 }
 
 // Of the object at `offset`, whose header holds and whose room holds its size.

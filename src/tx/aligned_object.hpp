@@ -42,7 +42,7 @@ template <class Admit>
   const layout::signpost post = layout::signpost_at(at + a.signpost(), a);
   auto* words = reinterpret_cast<std::uint64_t*>(base + at + a.signpost());
   isolation::store_shared(words, post.word);
-  isolation::store_shared(words + 1, post.zero);
+  isolation::store_shared(words + 1, post.number);
   return at + a.gap;
 }
 

@@ -13,6 +13,7 @@
 #include "cut_off.hpp"
 #include "edge_survivors.hpp"
 #include "image_process.hpp"
+#include "object/numbered_objects.hpp"
 #include "object/object.hpp"
 #include "subjects.hpp"
 
@@ -68,7 +69,46 @@ struct pool_at {
   std::uint64_t now;
 };
 
-enum class order : std::uint8_t { right, before_recovery, without_state, packed_without_a_log };
+// The same, as a relocation by transactions sees it.
+template <media M, class Store>
+struct numbered_pool_at final : object::numbered_pool {
+  numbered_pool_at(machine& on, M& medium, const pool_at<M>& at, Store& by)
+      : computer{on}, m{medium}, pool{at}, words{by} {}
+  [[nodiscard]] std::uint64_t address() const noexcept override { return pool.now; }
+  [[nodiscard]] numbered_bases numbers() const noexcept override { return numbers_of(pool.sb); }
+  [[nodiscard]] bool numbers_objects() const noexcept override {
+    return (pool.sb.features_incompat & layout::feature_numbers) != 0;
+  }
+  status begin() noexcept override {
+    const auto joined = join_numbered_base(pool.sb, pool.now);
+    if (!joined) return joined.error();
+    if (*joined) write_superblock(m, pool.memory, pool.sb);
+    return {};
+  }
+  status prefer_base() noexcept override {
+    if (pool.sb.base_address == pool.now) return {};
+    pool.sb.base_address = pool.now;
+    write_superblock(m, pool.memory, pool.sb);
+    return {};
+  }
+  status finish() noexcept override { return pool.finish_relocation(m); }
+  status store(std::span<const tx::assigned_word> all) noexcept override { return words(all); }
+  // In turn, as threads would.
+  void run(unsigned parts, const std::function<void(unsigned)>& f) override {
+    for (unsigned part = 0; part < parts; ++part) {
+      computer.thread(part);
+      f(part);
+    }
+    computer.thread(0);
+  }
+
+  machine& computer;
+  M& m;
+  pool_at<M> pool;
+  Store& words;
+};
+
+enum class order : std::uint8_t { right, before_recovery, without_state, packed_without_a_log, by_number };
 
 using stored_words = std::span<const tx::assigned_word>;
 
@@ -117,10 +157,14 @@ auto by_log(image_process& p) {
 // In two parts, as threads would.
 template <media M, class Store>
 status relocate_in(machine& m, M& medium, std::byte* memory, const layout::superblock& sb, std::uint64_t now,
-                   Store store) {
+                   Store store, order how) {
   if (!must_relocate(sb, now)) return {};
   pool_at<M> pool{memory, sb, now};
   object::relocation_report done;
+  if (how == order::by_number) {
+    numbered_pool_at numbered{m, medium, pool, store};
+    return object::relocate_by_number(memory, geometry_of(sb), plans(), numbered, 2, done);
+  }
   const auto run = [&](unsigned parts, auto&& f) {
     for (unsigned part = 0; part < parts; ++part) {
       m.thread(part);
@@ -156,7 +200,8 @@ status open_at(machine& m, kind_of_medium kind, choice where, order how = order:
   if (is_image(kind)) {
     image_process p{m};
     if (status s = p.open(m); !s) return s;
-    if (status s = relocate_in(m, *p.medium, p.view.get(), p.superblock, where(p.superblock), by_log(p)); !s) return s;
+    if (status s = relocate_in(m, *p.medium, p.view.get(), p.superblock, where(p.superblock), by_log(p), how); !s)
+      return s;
     if (status s = p.medium->durable(p.medium->last_lsn()); !s) return s;
     return p.medium->close();
   }
@@ -165,7 +210,7 @@ status open_at(machine& m, kind_of_medium kind, choice where, order how = order:
   }
   const auto relocated = [&]() -> status {
     const auto sb = pick_superblock(m.base(), m.size());
-    return sb ? relocate_in(m, m.media(), m.base(), *sb, where(*sb), by_engine(m, kind, how)) : status{sb.error()};
+    return sb ? relocate_in(m, m.media(), m.base(), *sb, where(*sb), by_engine(m, kind, how), how) : status{sb.error()};
   };
   if (how == order::before_recovery) {
     if (status s = relocated(); !s) return s;
@@ -186,6 +231,7 @@ struct known_pool {
   std::vector<std::byte> image;
   std::vector<expected_word> words;
   std::vector<std::uint64_t> bytes;  // offsets of 0xA5
+  std::vector<std::uint64_t> objects;
 };
 
 void put(std::byte* memory, std::uint64_t at, std::uint64_t value) { std::memcpy(memory + at, &value, sizeof value); }
@@ -282,6 +328,7 @@ known_pool made_pool(kind_of_medium kind, pointers which) {
   if (kind.log != log_kind::old_words && (kind.log != log_kind::lanes || is_image(kind))) {
     made.words.back().offset = o[2];
   }
+  made.objects = o;
   made.image.assign(m.base(), m.base() + m.size());
   return made;
 }
@@ -298,6 +345,10 @@ verdict judge(const machine& m, const known_pool& known) {
     char text[120];
     std::snprintf(text, sizeof text, "pointer at offset %lu: found %lx, expected %lx", w.at, value, expected);
     return fault(text);
+  }
+  for (const std::uint64_t at : known.objects) {
+    const std::uint64_t header = at - sizeof(layout::object_header);
+    if (object::number_of(m.base(), header, layout::alignment{}).number != 0U) return fault("an object bears a number");
   }
   for (const std::uint64_t at : known.bytes) {
     if (m.base()[at] != std::byte{0xA5}) return fault("a byte beside a packed pointer has changed");
@@ -364,6 +415,26 @@ TEST_P(relocation_crash, leaves_every_packed_pointer_where_it_led) {
     std::printf("%s\n", r.text().c_str());
   }
 }
+// The paper's Algorithm 1, mended.
+class numbered_relocation_crash : public testing::TestWithParam<kind_of_medium> {};
+TEST_P(numbered_relocation_crash, leaves_every_pointer_where_it_led) {
+  for (const pointers which : {pointers::aligned, pointers::packed_too}) {
+    const choice where = which == pointers::aligned ? at_the_first_again : somewhere_new;
+    const subject s = relocation(GetParam(), where, order::by_number, somewhere_new, which);
+    for (const model under : models_of(GetParam())) {
+      options o = options_of(GetParam(), under);
+      o.nested_every *= 8;
+      const report r = explore(s, o);
+      EXPECT_TRUE(r.clean()) << r.text();
+      EXPECT_GT(r.nested_states, 100U);
+      std::printf("%s\n", r.text().c_str());
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(on, numbered_relocation_crash,
+                         testing::ValuesIn(kinds_that([](const auto& k) { return k.part.relocates; })),
+                         [](const auto& i) { return name_of(i.param); });
+
 INSTANTIATE_TEST_SUITE_P(on, relocation_crash,
                          testing::ValuesIn(kinds_that([](const auto& k) { return k.part.relocates; })),
                          [](const auto& i) { return name_of(i.param); });
@@ -461,6 +532,18 @@ TEST(relocation_crash, overlapping_bases_are_found) {
   const object::mover twin{both, base_number(0) + 4096, false};
   std::uint64_t value = base_number(0) + 8192;              // offset 8192 of the first
   EXPECT_EQ(twin.move(value), object::mover::what::stays);  // and 4096 of the second: moved by nothing, wrongly
+}
+
+TEST(relocation_crash, number_that_an_object_gets_after_its_pointers_is_found) {
+  const subject s = relocation(kind_of_medium::direct, somewhere_new, order::by_number);
+  EXPECT_FALSE(finds(s, kind_of_medium::direct, model::x86));
+  const with_planted p{plant::number_alone};
+  EXPECT_TRUE(finds(s, kind_of_medium::direct, model::x86));
+}
+TEST(relocation_crash, numbers_that_go_before_the_pool_prefers_their_base_are_found) {
+  const subject s = relocation(kind_of_medium::direct, somewhere_new, order::by_number);
+  const with_planted p{plant::numbers_back_early};
+  EXPECT_TRUE(finds(s, kind_of_medium::direct, model::x86));
 }
 
 TEST(relocation_crash, half_of_a_packed_pointer_is_found) {

@@ -50,6 +50,31 @@ TEST(object_relocation, moves_a_pointer_by_the_base_that_it_assumes) {
   }
 }
 
+TEST(object_relocation, numbers_of_objects_are_told_from_damage_and_from_alignments) {
+  const std::uint64_t offset = 64;
+  layout::object_header h = layout::make_object_header(100, 7, offset);
+  const std::uint64_t plain = h.size_generation_check;
+  for (unsigned n = 0; n <= layout::number_max; ++n) {
+    h.size_generation_check = plain | layout::number_bits(n);
+    EXPECT_EQ(layout::number_in(h.size_generation_check), n);
+    const auto a = layout::alignment_of(h, offset);
+    EXPECT_TRUE(a && a->natural()) << n;
+    for (unsigned bit = 0; bit < 16; ++bit) {
+      EXPECT_FALSE(layout::number_in(h.size_generation_check ^ std::uint64_t{1} << (40 + bit))) << n << ", " << bit;
+    }
+    const layout::alignment of_64 = layout::align_at(offset, 64);
+    layout::signpost post = layout::signpost_at(offset + of_64.signpost(), of_64);
+    post.number = layout::signpost_number(n, offset + of_64.signpost());
+    EXPECT_TRUE(layout::signpost_holds(post, offset + of_64.signpost(), of_64));
+    EXPECT_EQ(layout::number_of_signpost(post.number, offset + of_64.signpost()), n);
+    EXPECT_FALSE(layout::number_of_signpost(post.number ^ 16, offset + of_64.signpost()));
+  }
+  for (std::uint64_t bytes = 32; bytes <= layout::alignment_max; bytes *= 2) {
+    h.size_generation_check = plain | layout::alignment_bits(layout::align_at(offset, bytes));
+    EXPECT_FALSE(layout::number_in(h.size_generation_check)) << bytes;
+  }
+}
+
 bool is_aligned(const type_description& t) {
   type_map_writer w;
   w.add(t);
