@@ -5,6 +5,8 @@
 //                    loop that loads the header of each, loads and stores the same pointers in memory of this size,
 //                    and writes their lines back: what the memory gives; and the paper's Algorithm 1, one transaction
 //                    an object
+//   lazily-…         the same, each page before it is seen: until the first transaction is committed, beside the whole
+//                    relocation; and for each page that is touched first, beside touching it again
 //
 // Each opening is by a fresh process that may use so many processors; the next one moves the pool again.
 #include <fcntl.h>
@@ -113,16 +115,20 @@ void use_processors(unsigned count) {
   if (sched_setaffinity(0, sizeof may, &may) != 0) throw std::runtime_error("sched_setaffinity");
 }
 
+std::uint64_t other_place(std::uint64_t base) {
+  constexpr std::uint64_t places[2] = {NVM_WINDOW_BASE + (std::uint64_t{1} << (NVM_WINDOW_BITS - 2)),
+                                       NVM_WINDOW_BASE + (std::uint64_t{1} << (NVM_WINDOW_BITS - 1))};
+  return base == places[0] ? places[1] : places[0];
+}
+
 // Moves the pool to the other of two places; nanoseconds.
 std::uint64_t relocate(const std::string& path, const options& o, unsigned threads, std::uint64_t pointers,
                        std::uint32_t how) {
   use_processors(threads);
   nvm_pool_info info{};
   check(nvm_pool_inspect(path.c_str(), &info), "nvm_pool_inspect");
-  constexpr std::uint64_t places[2] = {NVM_WINDOW_BASE + (std::uint64_t{1} << (NVM_WINDOW_BITS - 2)),
-                                       NVM_WINDOW_BASE + (std::uint64_t{1} << (NVM_WINDOW_BITS - 1))};
   nvm_pool_options p = shm_with_write_back(o);
-  p.address = info.base == places[0] ? places[1] : places[0];
+  p.address = other_place(info.base);
   p.relocation = how;
   NVM_POOL* const pool = nvm_pool_open_with(path.c_str(), &p);
   if (pool == nullptr) fail("nvm_pool_open_with");
@@ -131,6 +137,44 @@ std::uint64_t relocate(const std::string& path, const options& o, unsigned threa
   if (r.moved != r.objects * pointers) throw std::runtime_error("not every pointer was moved");
   check(nvm_pool_close(pool), "nvm_pool_close");
   return r.duration_ns;
+}
+
+// Of an open that relocates page by page: until the first transaction is committed, and for each page that is touched
+// first, and once more.
+struct lazily {
+  std::uint64_t open_ns, first_ns, again_ns, pages_left;
+};
+lazily relocate_lazily(const std::string& path, const options& o) {
+  constexpr std::uint64_t touched = 1000;
+  nvm_pool_info info{};
+  check(nvm_pool_inspect(path.c_str(), &info), "nvm_pool_inspect");
+  nvm_pool_options p = shm_with_write_back(o);
+  p.address = other_place(info.base);
+  p.relocation = NVM_RELOCATE_LAZY;
+  p.untyped = NVM_UNTYPED_BYTES;
+  lazily found{};
+  const std::uint64_t start = wall_ns();
+  NVM_POOL* const pool = nvm_pool_open_with(path.c_str(), &p);
+  if (pool == nullptr) fail("nvm_pool_open_with");
+  check(nvm_tx_begin(pool), "nvm_tx_begin");
+  check(nvm_tx_commit(pool), "nvm_tx_commit");
+  found.open_ns = wall_ns() - start;
+  check(nvm_pool_get_info(pool, &info), "nvm_pool_get_info");
+  const auto* const bytes = reinterpret_cast<const volatile char*>(info.base);
+  const auto touch = [&] {
+    std::uint64_t at = info.size;
+    const std::uint64_t since = wall_ns();
+    // From the end, which the thread in the background comes to last.
+    for (std::uint64_t i = 0; i < touched; ++i) (void)bytes[at -= info.page_bytes];
+    return (wall_ns() - since) / touched;
+  };
+  found.first_ns = touch();
+  found.again_ns = touch();
+  nvm_relocation_report r{};
+  check(nvm_pool_get_relocation(pool, &r), "nvm_pool_get_relocation");
+  found.pages_left = r.pages_left;
+  check(nvm_pool_close(pool), "nvm_pool_close");
+  return found;
 }
 
 // The same lines, read and written back.
@@ -163,6 +207,54 @@ std::uint64_t limit(const std::string& path, std::uint64_t objects, unsigned thr
   return wall_ns() - start;
 }
 
+// A relocation that was not finished is, so that the next one has everything to do.
+std::uint64_t finish(const std::string& path, const options& o) {
+  const nvm_pool_options p = shm_with_write_back(o);
+  NVM_POOL* const pool = nvm_pool_open_with(path.c_str(), &p);
+  if (pool == nullptr) fail("nvm_pool_open_with");
+  check(nvm_pool_close(pool), "nvm_pool_close");
+  return 0;
+}
+
+nlohmann::ordered_json json_of(const std::vector<double>& sample) {
+  const spread s = spread_of(sample);
+  return {{"median", s.median}, {"min", s.min}, {"max", s.max}, {"sample", sample}};
+}
+
+// `eager`: what the whole relocation took.
+void measure_lazily(runner& r, const options& o, const std::string& path, const std::string& name,
+                    const std::vector<double>& eager) {
+  std::vector<double> open, first, again;
+  for (unsigned run = 0; run < o.runs; ++run) {
+    const lazily found = in_killed_child([&] { return relocate_lazily(path, o); });
+    in_killed_child([&] { return finish(path, o); });
+    if (found.pages_left == 0) {
+      fmt::print("{}: nothing was left to touch, or the system has no page faults for us: left out\n", name);
+      return;
+    }
+    open.push_back(static_cast<double>(found.open_ns));
+    first.push_back(static_cast<double>(found.first_ns));
+    again.push_back(static_cast<double>(found.again_ns));
+  }
+  const auto add = [&](const char* what, const char* unit, const char* peer, const std::vector<double>& ours,
+                       const std::vector<double>& theirs) {
+    nlohmann::ordered_json j{{"name", fmt::format("lazily-{}-{}", what, name)}, {"threads", 1}, {"unit", unit}};
+    j["units_per_op"] = 1;
+    j["parameters"] = {{"emulated", o.emulated}};
+    j["systems"] =
+        nlohmann::ordered_json::array({{{"name", "holdfast"}, {"role", "subject"}, {"wall_ns", json_of(ours)}},
+                                       {{"name", peer}, {"role", "peer"}, {"wall_ns", json_of(theirs)}}});
+    j["ratios"] = nlohmann::ordered_json::array(
+        {{{"subject", "holdfast"}, {"peer", peer}, {"wall", json_of(pairwise_ratio(theirs, ours))}}});
+    r.add(std::move(j));
+  };
+  add("open", "open", "eager", open, eager);
+  add("touched", "page", "touched-again", first, again);
+  fmt::print("{}, lazily: {:.1f} ms to the first transaction; {:.1f} us a page touched first, {:.3f} us once more\n",
+             name, spread_of(open).median / 1e6, spread_of(first).median / 1e3, spread_of(again).median / 1e3);
+  std::fflush(stdout);
+}
+
 void measure(runner& r, const options& o, std::uint64_t bytes, unsigned pointers) {
   const std::string size = bytes >= 1ULL << 30 ? fmt::format("{}GiB", bytes >> 30) : fmt::format("{}MiB", bytes >> 20);
   const std::string name = fmt::format("relocation-{}-{}", size, pointers);
@@ -188,6 +280,7 @@ void measure(runner& r, const options& o, std::uint64_t bytes, unsigned pointers
         }
       }
     }
+    measure_lazily(r, o, path.string(), name, moved.back());
   }
   const temporary_path path(o.directory, "limit");
   for (unsigned run = 0; run < o.runs; ++run) {
@@ -197,10 +290,6 @@ void measure(runner& r, const options& o, std::uint64_t bytes, unsigned pointers
     }
   }
   for (std::size_t t = 0; t < o.threads.size(); ++t) {
-    const auto json = [](const std::vector<double>& sample) {
-      const spread s = spread_of(sample);
-      return nlohmann::ordered_json{{"median", s.median}, {"min", s.min}, {"max", s.max}, {"sample", sample}};
-    };
     nlohmann::ordered_json j{{"name", name}, {"threads", o.threads[t]}, {"unit", "open"}, {"units_per_op", 1}};
     j["parameters"] = {{"pool_bytes", bytes},
                        {"object_bytes", object_bytes},
@@ -208,12 +297,12 @@ void measure(runner& r, const options& o, std::uint64_t bytes, unsigned pointers
                        {"pointers", pointers},
                        {"emulated", o.emulated}};
     j["systems"] =
-        nlohmann::ordered_json::array({{{"name", "holdfast"}, {"role", "subject"}, {"wall_ns", json(moved[t])}},
-                                       {{"name", "algorithm-1"}, {"role", "peer"}, {"wall_ns", json(printed[t])}},
-                                       {{"name", "memory"}, {"role", "peer"}, {"wall_ns", json(least[t])}}});
+        nlohmann::ordered_json::array({{{"name", "holdfast"}, {"role", "subject"}, {"wall_ns", json_of(moved[t])}},
+                                       {{"name", "algorithm-1"}, {"role", "peer"}, {"wall_ns", json_of(printed[t])}},
+                                       {{"name", "memory"}, {"role", "peer"}, {"wall_ns", json_of(least[t])}}});
     j["ratios"] = nlohmann::ordered_json::array(
-        {{{"subject", "holdfast"}, {"peer", "memory"}, {"wall", json(pairwise_ratio(least[t], moved[t]))}},
-         {{"subject", "holdfast"}, {"peer", "algorithm-1"}, {"wall", json(pairwise_ratio(printed[t], moved[t]))}}});
+        {{{"subject", "holdfast"}, {"peer", "memory"}, {"wall", json_of(pairwise_ratio(least[t], moved[t]))}},
+         {{"subject", "holdfast"}, {"peer", "algorithm-1"}, {"wall", json_of(pairwise_ratio(printed[t], moved[t]))}}});
     fmt::print(
         "{}, {} thread{}: {:.3f} s for {} objects, {:.0f} ns each; Algorithm 1 {:.3f} s; the memory's limit {:.3f} s\n",
         name, o.threads[t], o.threads[t] == 1 ? "" : "s", spread_of(moved[t]).median / 1e9, objects,

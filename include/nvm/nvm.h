@@ -211,6 +211,13 @@ enum nvm_relocation {
    * pointer once; pointers of packed types, at no multiple of 8 bytes, go through the log.  Opened read-only, a private
    * copy in memory. */
   NVM_RELOCATE_EAGER = 0,
+  /* On medium shm: the pool opens at once, and each page is put right before a thread sees it, in some microseconds; the
+   * rest in the background, and then the pool prefers its new address.  A pool that is closed before that is relocated
+   * again by the next open.  As EAGER on other media, in engine `log`, read-only, where the pool has packed types with
+   * pointers, and where the system does not let this process see to its own page faults (userfaultfd(2), with system
+   * calls: CAP_SYS_PTRACE, or rights to /dev/userfaultfd).  Before it opens, objects are looked at once, unless the pool
+   * says that untyped objects are bytes (NVM_UNTYPED_BYTES) and no type has visitors, tagged unions or packed pointers. */
+  NVM_RELOCATE_LAZY = 1,
   /* The same by one transaction for each object, which numbers it, as the paper's Algorithm 1 has it.  For comparison:
    * the result is the same, and it costs a commit for each object; objects are as large as the log has room for.  A
    * relocation that was begun one way is finished that way, whatever is asked. */
@@ -632,7 +639,7 @@ typedef struct nvm_foreign_pointer {
   uint64_t type; /* of the object */
 } nvm_foreign_pointer;
 
-/* What the relocation by this open has done; all zero if there was none. */
+/* What the relocation by this open has done, and has done since if it is lazy; all zero if there was none. */
 typedef struct nvm_relocation_report {
   uint64_t from;     /* address that the pool preferred before */
   uint64_t bases;    /* addresses that its pointers could assume, the new one among them */
@@ -641,8 +648,8 @@ typedef struct nvm_relocation_report {
   uint64_t moved;    /* of these */
   uint64_t foreign;  /* of these: left as they were */
   uint64_t duration_ns;
-  uint64_t reserved;
-  nvm_foreign_pointer first_foreign[8]; /* the first of these, by address */
+  uint64_t pages_left;                  /* NVM_RELOCATE_LAZY: not looked at yet */
+  nvm_foreign_pointer first_foreign[8]; /* the first of these, by address; NVM_RELOCATE_LAZY: as they were met */
 } nvm_relocation_report;
 NVM_API int nvm_pool_get_relocation(NVM_POOL *pool, nvm_relocation_report *out);
 

@@ -46,8 +46,7 @@ status check_options(const char* path, const nvm_pool_options& o) noexcept {
   }
   if ((o.log_flags & ~std::uint32_t{NVM_LOG_ONE | NVM_LOG_NO_CLEANERS | NVM_LOG_TRANSLATED}) != 0)
     return fail(errc::invalid, "log_flags %x are none of enum nvm_log_flags", o.log_flags);
-  if (o.relocation != NVM_RELOCATE_EAGER && o.relocation != NVM_RELOCATE_TRANSACTIONS &&
-      o.relocation != NVM_RELOCATE_NEVER)
+  if (o.relocation > NVM_RELOCATE_NEVER)
     return fail(errc::invalid, "relocation %u is none of enum nvm_relocation", o.relocation);
   for (const std::uint64_t r : {std::uint64_t{o.unused}, o.reserved[0], o.reserved[1]}) {
     if (r != 0) return fail(errc::invalid, "a reserved field of nvm_pool_options is %" PRIu64 ", expected 0", r);
@@ -484,7 +483,7 @@ int nvm_pool_get_info(NVM_POOL* pool, nvm_pool_info* out) {
 int nvm_pool_get_relocation(NVM_POOL* pool, nvm_relocation_report* out) {
   if (pool == nullptr || out == nullptr) return api::report(fail(errc::invalid, "the pool or the result is NULL"));
   if (nvm::status s = pool->file->ours(); !s) return api::report(s.error());
-  *out = pool->relocated;
+  *out = api::relocation_of(pool);
   return 0;
 }
 

@@ -225,6 +225,8 @@ class thread_transactions {
 // Relocates a pool that was opened at an address that its stored pointers do not all assume, as `how`, an enum
 // nvm_relocation, says; before anybody sees an object.
 [[nodiscard]] status relocate_if_needed(nvm_pool* pool, std::uint32_t how) noexcept;
+// What it has done, and has done since in the background.
+[[nodiscard]] nvm_relocation_report relocation_of(nvm_pool* pool) noexcept;
 [[nodiscard]] inline status bring_types(nvm_pool* pool) noexcept {
   return has_types(pool) ? status{} : update_types(pool);
 }

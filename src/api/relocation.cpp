@@ -29,7 +29,26 @@ result<object::pointer_plans> plans_of(nvm_pool* pool) {
   return plans;
 }
 
+void fill(nvm_relocation_report& out, const object::relocation_report& r, const std::byte* base) noexcept {
+  out.objects = r.objects;
+  out.pointers = r.pointers;
+  out.moved = r.moved;
+  out.foreign = r.foreign;
+  for (std::size_t i = 0; i < r.first.size() && i < r.foreign; ++i) {
+    const object::foreign_pointer& f = r.first[i];
+    out.first_foreign[i] = {base + f.object, f.at, f.value, f.type};
+  }
+}
+
 }  // namespace
+
+nvm_relocation_report relocation_of(nvm_pool* pool) noexcept {
+  nvm_relocation_report out = pool->relocated;
+  object::relocation_report since;
+  pool->engine->add_relocated(since, out.pages_left);
+  if (since.objects != 0 || since.pointers != 0) fill(out, since, pool->base());
+  return out;
+}
 
 status relocate_if_needed(nvm_pool* pool, std::uint32_t how) noexcept try {
   pool_file& file = *pool->file;
@@ -43,18 +62,12 @@ status relocate_if_needed(nvm_pool* pool, std::uint32_t how) noexcept try {
   const std::uint64_t since = platform::monotonic_ns();
   const auto plans = plans_of(pool);
   if (!plans) return plans.error();
-  const auto way =
-      how == NVM_RELOCATE_TRANSACTIONS ? object::relocation_way::by_number : object::relocation_way::by_value;
+  const auto way = how == NVM_RELOCATE_TRANSACTIONS ? object::relocation_way::by_number
+                   : how == NVM_RELOCATE_LAZY       ? object::relocation_way::by_page
+                                                    : object::relocation_way::by_value;
   object::relocation_report r;
   if (status s = pool->engine->relocate(*plans, way, r); !s) return s;
-  out.objects = r.objects;
-  out.pointers = r.pointers;
-  out.moved = r.moved;
-  out.foreign = r.foreign;
-  for (std::size_t i = 0; i < r.first.size() && i < r.foreign; ++i) {
-    const object::foreign_pointer& f = r.first[i];
-    out.first_foreign[i] = {pool->base() + f.object, f.at, f.value, f.type};
-  }
+  fill(out, r, pool->base());
   out.duration_ns = platform::monotonic_ns() - since;
   return {};
 } catch (const std::bad_alloc&) {

@@ -85,6 +85,8 @@ class engine {
   // (read-only) or all.  Before anybody sees an object.
   [[nodiscard]] virtual status relocate(const object::pointer_plans& plans, object::relocation_way way,
                                         object::relocation_report& report) noexcept = 0;
+  // Adds what that has done since, where it goes on in the background, and how many pages are left.
+  virtual void add_relocated(object::relocation_report& /*report*/, std::uint64_t& /*pages_left*/) noexcept {}
   // pool_file::add_feature() through the engine's medium.
   [[nodiscard]] virtual status add_feature(std::uint32_t bits) noexcept = 0;
   // pool_file::add_compatible_feature() likewise.

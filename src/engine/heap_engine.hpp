@@ -8,6 +8,7 @@
 #include "base/inlining.hpp"
 #include "engine/background_truncation.hpp"
 #include "engine/engine.hpp"
+#include "engine/page_by_page.hpp"
 #include "engine/stack.hpp"
 #include "log/log.hpp"
 #include "media/media.hpp"
@@ -166,7 +167,9 @@ class heap_engine final : public engine {
   std::uint32_t persist() const noexcept override { return stack_->persist(); }
   const tx::recovery_report& recovered() const noexcept override { return heap_.recovered(); }
 
-  status come_to_rest(bool /*exiting*/) noexcept override {
+  status come_to_rest(bool exiting) noexcept override {
+    if (by_page_ != nullptr) by_page_->rest();
+    if (!exiting) by_page_.reset();
     truncation_.stop();
     heap_.come_to_rest();
     return stack_->close();
@@ -299,11 +302,17 @@ class heap_engine final : public engine {
   }
 
   status relocate(const object::pointer_plans& plans, object::relocation_way way,
-                  object::relocation_report& report) noexcept override {
+                  object::relocation_report& report) noexcept override try {
     const unsigned parts = file_.size_pages() < relocated_pages_per_thread ? 1 : platform::processors();
     auto& m = stack_->top();
     // What was begun one way is finished that way: its objects bear numbers, or they do not.
     const bool begun = file_.bases().count > 1;
+    if (way == object::relocation_way::by_page && file_.medium() == NVM_MEDIUM_SHM && !file_.read_only() &&
+        !file_.numbers_objects()) {
+      const auto started = start_by_page(plans, parts);
+      if (!started) return started.error();
+      if (*started) return {};
+    }
     if (file_.numbers_objects() || (way == object::relocation_way::by_number && !begun)) {
       numbered n{*this};
       const status done = object::relocate_by_number(heap_.base(), file_.geometry(), plans, n, parts, report);
@@ -314,6 +323,49 @@ class heap_engine final : public engine {
         [](unsigned n, auto&& f) { platform::run_parts(n, [&](unsigned part) noexcept { f(part); }); },
         [this](std::span<const tx::assigned_word> words) { return store_words(words); }, report);
     return done ? m.durable(m.last_lsn()) : done;
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "%s: no volatile memory to relocate it", file_.path());
+  }
+  // What page_by_page relocates: the objects are reached through another mapping.
+  struct paged final : paged_pool {
+    paged(heap_engine& e, std::byte* memory, const object::pointer_plans& plans, bool goes_on)
+        : of{e},
+          all{e.stack_->top(), memory, e.file_.geometry(), plans, {e.file_.bases(), e.file_.address(), goes_on}} {}
+    [[nodiscard]] std::uint64_t pages() const noexcept override { return all.pages(); }
+    [[nodiscard]] std::uint64_t pages_left() const noexcept override { return all.pages_left(); }
+    [[nodiscard]] const object::relocation_report& report() const noexcept override { return all.report(); }
+    void put_right(std::uint64_t page) noexcept override { all.put_right(page); }
+    status finish() noexcept override {
+      all.finish();
+      return of.file_.finish_relocation(of.stack_->top());
+    }
+    heap_engine& of;
+    object::page_relocation<medium_type> all;
+  };
+  // false: the system does not let us, or the pool has pointers that no single store replaces.  May throw std::bad_alloc.
+  result<bool> start_by_page(const object::pointer_plans& plans, unsigned parts) {
+    const auto run = [](unsigned n, auto&& f) { platform::run_parts(n, [&](unsigned part) noexcept { f(part); }); };
+    const geometry g = file_.geometry();
+    if (!plans.tell_all()) {
+      const auto all = object::survey_all(heap_.base(), g, plans, parts, run);
+      if (!all) return all.error();
+      if (all->packed != 0) return false;
+    }
+    if (g.page_bytes() != platform::page_bytes()) return false;
+    auto faults = platform::user_faults::open_shared(heap_.base(), g.capacity_bytes(), file_.file().descriptor(),
+                                                     g.page_offset(0));
+    if (!faults || !faults->in_system_calls()) return false;
+    const bool goes_on = file_.bases().count > 1;
+    if (status s = file_.begin_relocation(stack_->top()); !s) return s.error();
+    auto pages = std::make_unique<paged>(*this, faults->twin(), plans, goes_on);
+    if (status s = pages->all.look_at_page_map(parts, run); !s) return s.error();
+    auto started = page_by_page::start(std::move(pages), std::move(*faults), heap_.base() + g.page_offset(0));
+    if (!started) return started.error();
+    by_page_ = std::move(*started);
+    return true;
+  }
+  void add_relocated(object::relocation_report& report, std::uint64_t& pages_left) noexcept override {
+    if (by_page_ != nullptr) by_page_->report(report, pages_left);
   }
   // This pool, as a relocation by transactions sees it.
   struct numbered final : object::numbered_pool {
@@ -387,7 +439,8 @@ class heap_engine final : public engine {
   heap_type heap_;
   std::unique_ptr<std::atomic<face*>[]> faces_;  // of each lane; nullptr: never used
   std::atomic<std::uint64_t> grown_bytes_{0};
-  background_truncation truncation_;  // its thread ends before anything it uses
+  background_truncation truncation_;       // its thread ends before anything it uses
+  std::unique_ptr<page_by_page> by_page_;  // likewise
 };
 
 // An engine on this stack of media, recovered and ready.  May throw std::bad_alloc.

@@ -4,5 +4,6 @@
 
 #include "object/face.hpp"
 #include "object/numbered_relocation.hpp"
+#include "object/page_relocation.hpp"
 #include "object/relocation.hpp"
 #include "object/type_store.hpp"

@@ -181,6 +181,14 @@ class pointer_plans {
   // nullptr: nobody described the type.
   [[nodiscard]] const pointer_plan* find(std::uint32_t type) const noexcept;
 
+  // Whether no object's pointers have to be looked for: each type has a plan, which its size alone tells, of words that
+  // one store replaces.
+  [[nodiscard]] bool tell_all() const noexcept {
+    return untyped_are_bytes_ && std::all_of(plans_.begin(), plans_.end(), [](const pointer_plan& p) {
+             return p.aligned() && !p.asks_object() && p.lacks_visitor_of() == 0;
+           });
+  }
+
   // What nobody described has no pointers.
   void untyped_are_bytes(bool yes) noexcept { untyped_are_bytes_ = yes; }
   // All that there is to know of an object's pointers; nullptr: nobody described the type, or it has parts whose

@@ -17,7 +17,8 @@ struct foreign_pointer {
 
 // How stored pointers are told apart from those that were moved already: by their value (object/relocation.hpp), or by
 // the number of their object (object/numbered_relocation.hpp).
-enum class relocation_way : std::uint8_t { by_value, by_number };
+// by_page: by value, each page before a thread sees it (object/page_relocation.hpp).
+enum class relocation_way : std::uint8_t { by_value, by_number, by_page };
 
 struct relocation_report {
   static constexpr std::size_t shown_max = 8;
@@ -31,6 +32,7 @@ struct relocation_report {
     objects += r.objects;
     pointers += r.pointers;
     moved += r.moved;
+    damaged += r.damaged;
     for (std::uint64_t i = 0; i < r.foreign; ++i) found_foreign(i < shown_max ? r.first[i] : foreign_pointer{});
   }
 
@@ -38,6 +40,7 @@ struct relocation_report {
   std::uint64_t pointers = 0;  // that are not null
   std::uint64_t moved = 0;
   std::uint64_t foreign = 0;
+  std::uint64_t damaged = 0;  // objects, by page only: their headers fail, and they were left alone
   std::array<foreign_pointer, shown_max> first{};  // of these, by address
 };
 

@@ -60,22 +60,20 @@ user_faults::outcome outcome_of(int error) noexcept {
 
 }  // namespace
 
-result<user_faults> user_faults::open(std::byte* base, std::uint64_t bytes) noexcept {
-  NVM_ASSERT(address_of(base) % page_bytes() == 0 && bytes % page_bytes() == 0 && bytes != 0);
+status user_faults::open_descriptors(std::uint64_t features) noexcept {
   if (under_valgrind()) {
     // One thread at a time runs there: the thread that waits for a page keeps the thread that would bring it waiting.
     return fail(errc::system,
                 "Valgrind runs one thread at a time, and pages that are made when they are touched need two");
   }
-  user_faults made;
-  made.in_system_calls_ = true;
-  made.faults_ = open_user_faults(descriptor_flags);
-  if (made.faults_ < 0) made.faults_ = from_device();
-  if (made.faults_ < 0) {
-    made.in_system_calls_ = false;
-    made.faults_ = open_user_faults(descriptor_flags | user_mode_only);
+  in_system_calls_ = true;
+  faults_ = open_user_faults(descriptor_flags);
+  if (faults_ < 0) faults_ = from_device();
+  if (faults_ < 0) {
+    in_system_calls_ = false;
+    faults_ = open_user_faults(descriptor_flags | user_mode_only);
   }
-  if (made.faults_ < 0) {
+  if (faults_ < 0) {
     const int code = errno;
     const char* hint = code == EPERM    ? " (a filter of system calls, or a kernel before 5.11 with "
                                           "vm.unprivileged_userfaultfd=0)"
@@ -85,11 +83,19 @@ result<user_faults> user_faults::open(std::byte* base, std::uint64_t bytes) noex
   }
   uffdio_api api{};
   api.api = UFFD_API;
-  if (::ioctl(made.faults_, UFFDIO_API, &api) != 0) {
+  api.features = features;
+  if (::ioctl(faults_, UFFDIO_API, &api) != 0) {
     return fail(errc::system, "userfaultfd: the kernel speaks another version: %s", std::strerror(errno));
   }
-  made.stop_ = open_events();
-  if (made.stop_ < 0) return fail(errc::system, "userfaultfd: no eventfd: %s", std::strerror(errno));
+  stop_ = open_events();
+  if (stop_ < 0) return fail(errc::system, "userfaultfd: no eventfd: %s", std::strerror(errno));
+  return {};
+}
+
+result<user_faults> user_faults::open(std::byte* base, std::uint64_t bytes) noexcept {
+  NVM_ASSERT(address_of(base) % page_bytes() == 0 && bytes % page_bytes() == 0 && bytes != 0);
+  user_faults made;
+  if (status s = made.open_descriptors(0); !s) return s.error();
   made.base_ = base;
   made.bytes_ = bytes;
   if (status s = made.map(); !s) return s.error();
@@ -121,6 +127,50 @@ status user_faults::map() noexcept {
     return failed(errno == ENOMEM ? "cannot be made accessible (vm.overcommit_memory=2 counts all of them)"
                                   : "cannot be made accessible");
   }
+  return {};
+}
+
+result<user_faults> user_faults::open_shared(std::byte* base, std::uint64_t bytes, int descriptor,
+                                             std::uint64_t hidden_from) noexcept {
+  NVM_ASSERT(address_of(base) % page_bytes() == 0 && bytes % page_bytes() == 0 && hidden_from % page_bytes() == 0 &&
+             hidden_from < bytes);
+  user_faults made;
+  if (status s = made.open_descriptors(UFFD_FEATURE_MINOR_SHMEM); !s) return s.error();
+  made.base_ = base + hidden_from;
+  made.bytes_ = bytes - hidden_from;
+  if (status s = made.hide(descriptor, hidden_from); !s) {
+    made.base_ = nullptr;  // nothing is hidden
+    return s.error();
+  }
+  return made;
+}
+
+status user_faults::hide(int descriptor, std::uint64_t hidden_from) noexcept {
+  const auto failed = [&](const char* what) {
+    const int code = errno;
+    if (twin_ != nullptr) ::munmap(twin_, twin_bytes_);
+    twin_ = nullptr;
+    errno = code;
+    return fail(errc::system, "%" PRIu64 " bytes at 0x%" PRIxPTR ": %s: %s", bytes_, address_of(base_), what,
+                std::strerror(code));
+  };
+  void* const twin =
+      ::mmap(nullptr, hidden_from + bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
+  if (twin == MAP_FAILED) return failed("cannot be mapped twice");
+  twin_ = static_cast<std::byte*>(twin);
+  twin_bytes_ = hidden_from + bytes_;
+  if (::madvise(twin_, twin_bytes_, MADV_DONTFORK) != 0) return failed("cannot be kept from forked children");
+  uffdio_register r{};
+  r.range.start = address_of(base_);
+  r.range.len = bytes_;
+  r.mode = UFFDIO_REGISTER_MODE_MINOR;
+  if (::ioctl(faults_, UFFDIO_REGISTER, &r) != 0) return failed("userfaultfd does not take them");
+  if ((r.ioctls & std::uint64_t{1} << _UFFDIO_CONTINUE) == 0) {
+    errno = ENOTSUP;
+    return failed("userfaultfd cannot show pages");
+  }
+  // What threads have seen of them already they see no more.
+  if (::madvise(base_, bytes_, MADV_DONTNEED) != 0) return failed("cannot be hidden");
   return {};
 }
 
@@ -185,17 +235,47 @@ user_faults::outcome user_faults::refuse(std::byte* page) noexcept {
   return outcome::gone;
 }
 
+user_faults::outcome user_faults::show(std::byte* page) noexcept {
+  uffdio_continue shown{};
+  shown.range = {address_of(page), page_bytes()};
+  while (::ioctl(faults_, UFFDIO_CONTINUE, &shown) != 0) {
+    if (errno == EAGAIN) continue;
+    // EEXIST: another thread was faster.  EFAULT: the file has no such page any more, and the kernel makes one.
+    const bool there = errno == EEXIST || errno == EFAULT;
+    wake(page);
+    return there ? outcome::present : outcome_of(errno);
+  }
+  return outcome::installed;
+}
+
+void user_faults::show_all() noexcept {
+  if (base_ == nullptr || twin_ == nullptr) return;
+  uffdio_range range{address_of(base_), bytes_};
+  (void)::ioctl(faults_, UFFDIO_UNREGISTER, &range);  // wakes all; fails after the range was unmapped
+}
+
 void user_faults::wake(std::byte* page) noexcept {
   uffdio_range range{address_of(page), page_bytes()};
   (void)::ioctl(faults_, UFFDIO_WAKE, &range);  // fails after the range was unmapped: no thread waits then
 }
 
+void user_faults::forget_in_child() noexcept {
+  // The second mapping is not there, and what the descriptor asks for would be done to the parent's memory.
+  if (twin_ != nullptr) base_ = twin_ = nullptr;
+  close();
+}
+
 void user_faults::close() noexcept {
   // The new mapping ends the registration, too: a thread that still waits is woken and finds no memory.
-  if (base_ != nullptr) (void)::mmap(base_, bytes_, PROT_NONE, reserve_here_flags, -1, 0);
+  if (twin_ != nullptr) {
+    show_all();
+    ::munmap(twin_, twin_bytes_);
+  } else if (base_ != nullptr) {
+    (void)::mmap(base_, bytes_, PROT_NONE, reserve_here_flags, -1, 0);
+  }
   if (faults_ >= 0) ::close(faults_);
   if (stop_ >= 0) ::close(stop_);
-  base_ = nullptr;
+  base_ = twin_ = nullptr;
   faults_ = stop_ = -1;
 }
 

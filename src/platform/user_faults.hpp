@@ -1,8 +1,11 @@
-// Pages that this process fills itself when they are first touched (userfaultfd(2), mode MISSING).
+// Pages that this process fills, or puts right, itself when they are first touched (userfaultfd(2)).
 //
-// A range of anonymous private memory: a thread that touches a page that is missing waits until one is installed.  It
+// Missing pages (open()).  A range of anonymous private memory: a thread that touches a page that is missing waits until one is installed.  It
 // is installed whole, in one step of the kernel: no thread ever sees a half filled page, or zeros before the contents.
 // A page that is given back (drop_private_pages()) is missing again.
+//
+// Unshown pages (open_shared()).  A mapping of a file in memory (tmpfs) whose pages exist, but not for threads, until
+// show(): whoever looks after them has seen them before through a second mapping, twin().  Linux 5.14.
 //
 // System calls.  With the right to it, a system call that meets a missing page waits like a thread does.  Without it
 // (vm.unprivileged_userfaultfd is 0, no CAP_SYS_PTRACE, no right to /dev/userfaultfd) such a call fails with EFAULT,
@@ -42,12 +45,20 @@ class user_faults {
   // it was (inaccessible).
   [[nodiscard]] static result<user_faults> open(std::byte* base, std::uint64_t bytes) noexcept;
 
+  // A file's first `bytes` bytes are mapped at `base`: no page from byte `hidden_from` on is shown.  The pages are as
+  // they were, and so is the mapping when this object goes.  errc::system: the system does not grant it, or the file is
+  // none in memory; nothing has changed.
+  [[nodiscard]] static result<user_faults> open_shared(std::byte* base, std::uint64_t bytes, int descriptor,
+                                                       std::uint64_t hidden_from) noexcept;
+
   user_faults() noexcept = default;
   user_faults(user_faults&& other) noexcept
       : base_{std::exchange(other.base_, nullptr)},
         bytes_{std::exchange(other.bytes_, 0)},
         faults_{std::exchange(other.faults_, -1)},
         stop_{std::exchange(other.stop_, -1)},
+        twin_{std::exchange(other.twin_, nullptr)},
+        twin_bytes_{std::exchange(other.twin_bytes_, 0)},
         in_system_calls_{other.in_system_calls_} {}
   user_faults& operator=(user_faults&&) = delete;
   // Unmaps the pages and reserves their addresses again, inaccessible.  No thread may wait for a page.
@@ -67,20 +78,31 @@ class user_faults {
   [[nodiscard]] outcome install_zeros(std::byte* page) noexcept;
   // There is no such page, from now on: an access is SIGBUS, also of the threads that wait for it once they are woken.
   [[nodiscard]] outcome refuse(std::byte* page) noexcept;
+  // Unshown pages: all of the file, at other addresses.
+  [[nodiscard]] std::byte* twin() const noexcept { return twin_; }
+  // Threads may see the page at `page`, and those that wait for it go on.  About 2 us.
+  [[nodiscard]] outcome show(std::byte* page) noexcept;
+  // All pages are shown, for good.
+  void show_all() noexcept;
+
   // The threads that wait for the page look again.
   void wake(std::byte* page) noexcept;
 
   // In a forked child: closes the descriptors and reserves the addresses.
-  void forget_in_child() noexcept { close(); }
+  void forget_in_child() noexcept;
 
  private:
   void close() noexcept;
+  [[nodiscard]] status open_descriptors(std::uint64_t features) noexcept;
   [[nodiscard]] status map() noexcept;
+  [[nodiscard]] status hide(int descriptor, std::uint64_t hidden_from) noexcept;
 
   std::byte* base_ = nullptr;  // nullptr: nothing is mapped
   std::uint64_t bytes_ = 0;
   int faults_ = -1;
-  int stop_ = -1;  // an eventfd, readable from stop() on
+  int stop_ = -1;                 // an eventfd, readable from stop() on
+  std::byte* twin_ = nullptr;     // of unshown pages
+  std::uint64_t twin_bytes_ = 0;  // with those that are not hidden
   bool in_system_calls_ = false;
 };
 

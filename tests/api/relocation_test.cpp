@@ -2,12 +2,15 @@
 //
 // Two processes are two opens: types that are registered stay known, which is what a program of these types has.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cinttypes>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -227,6 +230,78 @@ TEST_P(relocation, goes_where_the_caller_wants_and_back) {
   EXPECT_EQ(nvm_errno(), NVM_E_ADDRESS);
   EXPECT_EQ(open("pool", 0, 77), nullptr);
   EXPECT_EQ(nvm_errno(), NVM_E_INVALID);
+}
+
+// Where the system lets us, pages are put right when they are touched; everywhere the program sees the same.
+TEST_P(relocation, lazily_shows_what_was_there_to_threads_that_touch_it_at_once) {
+  NVM_POOL* a = create("a");
+  fill(a);
+  ASSERT_EQ(nvm_pool_close(a), 0) << nvm_errormsg();
+  copy("a", "b");
+  a = open("a");
+  ASSERT_NE(a, nullptr) << nvm_errormsg();
+  NVM_POOL* b = open("b", 0, NVM_RELOCATE_LAZY);
+  ASSERT_NE(b, nullptr) << nvm_errormsg();
+  std::vector<std::thread> readers;
+  for (unsigned i = 0; i < 3; ++i) readers.emplace_back([b] { expect_filled(b); });
+  if (stores_are_announced(GetParam())) {
+    auto* const t = static_cast<table*>(nvm_pool_get_root(b));
+    ASSERT_EQ(nvm_tx_begin(b), 0) << nvm_errormsg();
+    ASSERT_EQ(nvm_tx_log(&t->more[3], sizeof(void*)), 0) << nvm_errormsg();
+    t->more[3] = t;
+    for (unsigned i = 0; i < 100; ++i) ASSERT_NE(nvm_alloc(b, node_id, 2000), nullptr) << nvm_errormsg();
+    ASSERT_EQ(nvm_tx_abort(b), 0) << nvm_errormsg();
+  }
+  for (std::thread& t : readers) t.join();
+  while (report_of(b).pages_left != 0 || info_of(b).base_count > 1) std::this_thread::yield();
+  EXPECT_EQ(report_of(b).moved, nodes + 5U);
+  EXPECT_EQ(report_of(b).objects, nodes + 1U);
+  expect_filled(b);
+  const std::uint64_t there = info_of(b).base;
+  for (NVM_POOL* p : {a, b}) ASSERT_EQ(nvm_pool_close(p), 0) << nvm_errormsg();
+  for (const char* name : {"a", "b"}) expect_healthy(path(name));
+  b = open("b", 0, NVM_RELOCATE_NEVER);
+  ASSERT_NE(b, nullptr) << nvm_errormsg();
+  EXPECT_EQ(info_of(b).base, there);
+  expect_filled(b);
+  ASSERT_EQ(nvm_pool_close(b), 0) << nvm_errormsg();
+}
+
+// Closed, or killed, before all pages are right: the next open goes on, at whatever address and either way.
+TEST_P(relocation, lazily_begun_is_finished_by_a_later_open) {
+  NVM_POOL* pool = create();
+  fill(pool);
+  const std::uint64_t home = info_of(pool).base;
+  ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+  const std::uint64_t quarter = std::uint64_t{1} << (NVM_WINDOW_BITS - 2);
+  const auto place = [&](unsigned i) {
+    return NVM_WINDOW_BASE + (home - NVM_WINDOW_BASE + i * quarter) % (4 * quarter);
+  };
+  for (unsigned i = 1; i <= 3; ++i) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      NVM_POOL* const there = open("pool", place(i), NVM_RELOCATE_LAZY);
+      if (there == nullptr) _exit(1);
+      if (i == 2 && nvm_pool_close(there) != 0) _exit(2);
+      if (i == 2) _exit(0);
+      const auto* const t = static_cast<const table*>(nvm_pool_get_root(there));
+      _exit(t != nullptr && std::string{t->slots[0].first->data} == "7" ? 0 : 3);
+    }
+    int how = 0;
+    ASSERT_EQ(waitpid(child, &how, 0), child);
+    ASSERT_EQ(how, 0);
+    expect_healthy(path());
+  }
+  pool = open("pool", home, NVM_RELOCATE_LAZY);
+  ASSERT_NE(pool, nullptr) << nvm_errormsg();
+  expect_filled(pool);
+  ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+  pool = open("pool", place(2));
+  ASSERT_NE(pool, nullptr) << nvm_errormsg();
+  expect_filled(pool);
+  ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+  expect_healthy(path());
 }
 
 // A number that no relocation has left would be believed by the next one.

@@ -18,6 +18,7 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <thread>
@@ -29,6 +30,66 @@ namespace nvm::platform {
 namespace {
 
 constexpr std::uint64_t bytes = 16 * 4096;
+
+// Pages of a file in memory that exist, and are put right through the other mapping before a thread sees them.
+TEST(unshown_pages, are_put_right_before_a_thread_sees_them) {
+  auto taken = slot::take(window_base, bytes);
+  ASSERT_TRUE(taken) << last_message();
+  const int file = memfd_create("unshown", MFD_CLOEXEC);
+  ASSERT_GE(file, 0);
+  ASSERT_EQ(ftruncate(file, bytes), 0);
+  ASSERT_TRUE(taken->map_shared(file, bytes)) << last_message();
+  std::byte* const base = taken->base();
+  for (unsigned page = 0; page < 15; ++page) base[page * 4096] = std::byte(page + 1);  // the last is a hole
+  {
+    auto faults = user_faults::open_shared(base, bytes, file, 4096);
+    if (!faults) GTEST_SKIP() << last_message();
+    std::atomic<unsigned> answered{0};
+    std::thread answering{[&] {
+      std::array<user_faults::fault, 4> waiting;
+      while (const std::size_t n = faults->wait(waiting)) {
+        for (std::size_t i = 0; i < n; ++i) {
+          const auto at = static_cast<std::size_t>(waiting[i].page - base);
+          if (faults->twin()[at] < std::byte{100}) faults->twin()[at] |= std::byte{128};
+          ++answered;
+          (void)faults->show(waiting[i].page);
+        }
+      }
+    }};
+    EXPECT_EQ(base[0], std::byte{1});  // was not hidden
+    EXPECT_EQ(answered, 0U);
+    for (unsigned page = 1; page < 8; ++page) EXPECT_EQ(base[page * 4096], std::byte(page + 1 + 128)) << page;
+    EXPECT_EQ(base[15 * 4096], std::byte{0});
+    base[2 * 4096] = std::byte{7};  // shown is shown
+    EXPECT_EQ(base[2 * 4096], std::byte{7});
+    EXPECT_GE(answered, 7U);
+    EXPECT_LE(answered, 8U);
+    faults->show_all();
+    EXPECT_EQ(base[10 * 4096], std::byte{11});
+    faults->stop();
+    answering.join();
+  }
+  EXPECT_EQ(base[12 * 4096], std::byte{13});
+  close(file);
+}
+
+// A file on a disk is none in memory, and its mapping stays as it was.
+TEST(unshown_pages, need_a_file_in_memory) {
+  auto taken = slot::take(window_base, bytes);
+  ASSERT_TRUE(taken) << last_message();
+  char name[] = "/var/tmp/holdfast-unshown-XXXXXX";
+  const int file = mkstemp(name);
+  ASSERT_GE(file, 0);
+  unlink(name);
+  ASSERT_EQ(ftruncate(file, bytes), 0);
+  ASSERT_TRUE(taken->map_shared(file, bytes)) << last_message();
+  taken->base()[5 * 4096] = std::byte{9};
+  auto faults = user_faults::open_shared(taken->base(), bytes, file, 4096);
+  if (faults) GTEST_SKIP() << "/var/tmp is in memory";
+  EXPECT_EQ(faults.error(), errc::system);
+  EXPECT_EQ(taken->base()[5 * 4096], std::byte{9});
+  close(file);
+}
 
 class user_faults_test : public ::testing::Test {
  protected:
