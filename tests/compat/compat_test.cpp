@@ -14,6 +14,7 @@
 #include "counted_sample.h"
 #include "image_text.hpp"
 #include "lockfree/lockfree_layout.hpp"
+#include "moved_sample.h"
 #include "nvm/region.h"
 #include "pool/pool.hpp"
 #include "region/region_layout.hpp"
@@ -280,6 +281,37 @@ TEST_F(counted_pool, has_sets_whose_number_of_regions_is_known) {
   use_twice([](NVM_POOL* pool) { EXPECT_EQ(counted_sample_verify_regions(pool), 0); });
   expect_counted();
 }
+
+// Pools that a relocation has left halfway: the next open finishes it, at whatever address.
+class half_moved_pool : public ::testing::TestWithParam<const char*> {};
+TEST_P(half_moved_pool, is_finished_by_the_next_open) {
+  const bytes image = image_named(GetParam());
+  layout::superblock sb;
+  ASSERT_GE(image.size(), sizeof sb);
+  std::memcpy(&sb, image.data(), sizeof sb);
+  EXPECT_NE(sb.features_incompat & layout::feature_bases, 0U);
+  EXPECT_EQ((sb.features_incompat & layout::feature_numbers) != 0, std::string{GetParam()} == "v1_numbered");
+  if (!nvm_is_durable(reinterpret_cast<void*>(sb.base_address)))
+    GTEST_SKIP() << "made for another address window than this build's";
+  const scratch_file file{image};
+  EXPECT_EQ(nvm_pool_check(file.path(), nullptr, nullptr, nullptr), 0) << nvm_errormsg();
+  nvm_pool_options options{};
+  options.medium = sb.medium;
+  for (const std::uint64_t address : {std::uint64_t{0}, sb.base_address + (std::uint64_t{1} << 37)}) {
+    options.address = address;
+    NVM_POOL* pool = nvm_pool_open_with(file.path(), &options);
+    ASSERT_NE(pool, nullptr) << nvm_errormsg();
+    EXPECT_EQ(moved_sample_verify(pool), 0);
+    nvm_relocation_report done{};
+    EXPECT_EQ(nvm_pool_get_relocation(pool, &done), 0);
+    EXPECT_EQ(done.pointers, 2U * MOVED_SAMPLE_NODES - 1);
+    EXPECT_EQ(done.foreign, 0U);
+    EXPECT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+    EXPECT_EQ(nvm_pool_check(file.path(), nullptr, nullptr, nullptr), 0) << nvm_errormsg();
+  }
+}
+INSTANTIATE_TEST_SUITE_P(format, half_moved_pool, ::testing::Values("v1_moved", "v1_numbered"),
+                         [](const auto& p) { return std::string{p.param}; });
 
 TEST(image_text, gives_back_what_it_was_made_of) {
   bytes image(100001);

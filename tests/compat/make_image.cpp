@@ -1,8 +1,9 @@
-// Makes a golden image with the library as it is: compat_make_image shm|ssd|stores|aligned|structures|regions
-// <pool file> > images/<name>.image
+// Makes a golden image with the library as it is: compat_make_image
+// shm|ssd|stores|aligned|structures|regions|moved|numbered <pool file> > images/<name>.image
 //
 // The pool is made at the given path by a process that is killed in the middle of a transaction, so the image holds
 // what recovery of that format has to cope with.  Pools of structures and of regions are closed before, and counted.
+// Those of several bases are closed, too, and then left as a relocation leaves them that was killed halfway.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +17,9 @@
 #include "aligned_sample.h"
 #include "counted_sample.h"
 #include "image_text.hpp"
+#include "moved_sample.h"
+#include "object/numbered_objects.hpp"
+#include "pool/pool.hpp"
 #include "sample.h"
 #include "stores_sample.h"
 
@@ -54,6 +58,42 @@ int fill_regions(NVM_POOL* pool) {
   return counted_sample_fill_regions(pool) != 0 ? -1 : counted_sample_verify_regions(pool);
 }
 
+int fill_moved(NVM_POOL* pool) { return moved_sample_fill(pool) != 0 ? -1 : moved_sample_verify(pool); }
+
+// The first half of the ring leads to where the pool would be 64 GiB further on.
+bool leave_halfway(nvm::compat::bytes& image, bool numbered) {
+  auto* const base = reinterpret_cast<std::byte*>(image.data());
+  auto sb = nvm::pick_superblock(base, image.size());
+  if (!sb) return false;
+  const nvm::geometry g = nvm::geometry_of(*sb);
+  const auto root = nvm::read_root(base, g);
+  const std::uint64_t home = sb->base_address, there = home + (std::uint64_t{1} << 36);
+  const auto joined = numbered ? nvm::join_numbered_base(*sb, there) : nvm::join_base(*sb, there);
+  if (!root || !joined) return false;
+  std::uint64_t at = *root;
+  for (int i = 0; i < MOVED_SAMPLE_NODES / 2; ++i) {
+    std::uint64_t pointers[2];
+    std::memcpy(pointers, base + at, sizeof pointers);
+    const std::uint64_t next = pointers[0] - home;
+    for (std::uint64_t& p : pointers) p = p == 0 ? 0 : p - home + there;
+    std::memcpy(base + at, pointers, sizeof pointers);
+    nvm::layout::alignment a;
+    if (i % 2 != 0) {
+      std::uint64_t signpost = 0;
+      std::memcpy(&signpost, base + at - sizeof(nvm::layout::signpost), sizeof signpost);
+      a = {MOVED_SAMPLE_ALIGNMENT, nvm::layout::gap_of(signpost, at - sizeof(nvm::layout::signpost))};
+    }
+    const nvm::object::number_place place = nvm::object::number_of(base, at - a.gap, a);
+    const std::uint64_t word = place.word_of(nvm::numbers_of(*sb).number_of(there));
+    if (numbered) std::memcpy(base + place.at, &word, sizeof word);
+    at = next;
+  }
+  nvm::layout::superblock copies[2];
+  nvm::seal_superblocks(*sb, copies);
+  for (unsigned c = 0; c < 2; ++c) std::memcpy(base + g.superblock_at(c), &copies[c], sizeof copies[c]);
+  return true;
+}
+
 int make(const char* path, std::uint32_t medium) {
   nvm_pool_options o = sample_options();
   o.medium = medium;
@@ -75,15 +115,14 @@ int main(int argc, char** argv) {
     const char* name;
     int (*fill)(NVM_POOL* pool);
     bool closed;
-  } small[] = {{"stores", fill_stores, false},
-               {"aligned", fill_aligned, false},
-               {"structures", fill_structures, true},
-               {"regions", fill_regions, true}};
+  } small[] = {{"stores", fill_stores, false},  {"aligned", fill_aligned, false}, {"structures", fill_structures, true},
+               {"regions", fill_regions, true}, {"moved", fill_moved, true},      {"numbered", fill_moved, true}};
   const auto* const which =
       std::find_if(std::begin(small), std::end(small), [&](const auto& s) { return std::strcmp(kind, s.name) == 0; });
   const bool is_small = which != std::end(small);
   if (!is_small && std::strcmp(kind, "shm") != 0 && std::strcmp(kind, "ssd") != 0) {
-    std::fprintf(stderr, "usage: compat_make_image shm|ssd|stores|aligned|structures|regions <pool file>\n");
+    std::fprintf(stderr,
+                 "usage: compat_make_image shm|ssd|stores|aligned|structures|regions|moved|numbered <pool file>\n");
     return 2;
   }
   const std::uint32_t medium = std::strcmp(kind, "shm") == 0 ? NVM_MEDIUM_SHM : NVM_MEDIUM_SSD;
@@ -93,7 +132,9 @@ int main(int argc, char** argv) {
   ::waitpid(child, &state, 0);
   if (!WIFSIGNALED(state) || WTERMSIG(state) != SIGKILL) return 1;
   std::ifstream in{argv[2], std::ios::binary};
-  const nvm::compat::bytes image{std::istreambuf_iterator<char>{in}, {}};
+  nvm::compat::bytes image{std::istreambuf_iterator<char>{in}, {}};
+  const bool numbered = std::strcmp(kind, "numbered") == 0;
+  if ((numbered || std::strcmp(kind, "moved") == 0) && !leave_halfway(image, numbered)) return fail("move");
   std::fputs(nvm::compat::to_text(image).c_str(), stdout);
   return 0;
 }
