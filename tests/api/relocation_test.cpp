@@ -247,8 +247,8 @@ TEST_P(relocation, lazily_shows_what_was_there_to_threads_that_touch_it_at_once)
   if (stores_are_announced(GetParam())) {
     auto* const t = static_cast<table*>(nvm_pool_get_root(b));
     ASSERT_EQ(nvm_tx_begin(b), 0) << nvm_errormsg();
-    ASSERT_EQ(nvm_tx_log(&t->more[3], sizeof(void*)), 0) << nvm_errormsg();
-    t->more[3] = t;
+    ASSERT_EQ(nvm_tx_log(&t->slots[3].weight, sizeof(double)), 0) << nvm_errormsg();
+    t->slots[3].weight = 5;
     for (unsigned i = 0; i < 100; ++i) ASSERT_NE(nvm_alloc(b, node_id, 2000), nullptr) << nvm_errormsg();
     ASSERT_EQ(nvm_tx_abort(b), 0) << nvm_errormsg();
   }
@@ -331,7 +331,8 @@ TEST_P(relocation, number_of_a_relocation_that_never_was_is_found) {
     file.write(reinterpret_cast<const char*>(&word), sizeof word);
   });
   EXPECT_EQ(nvm_pool_check(path().c_str(), nullptr, nullptr, nullptr), 1);
-  const std::uint64_t away = home + (std::uint64_t{1} << (NVM_WINDOW_BITS - 2));
+  const std::uint64_t half = std::uint64_t{1} << (NVM_WINDOW_BITS - 1);
+  const std::uint64_t away = home < NVM_WINDOW_BASE + half ? home + half / 2 : home - half / 2;
   EXPECT_EQ(open("pool", away, NVM_RELOCATE_TRANSACTIONS), nullptr);
   EXPECT_EQ(nvm_errno(), NVM_E_CORRUPT) << nvm_errormsg();
 }

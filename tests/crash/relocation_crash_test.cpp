@@ -521,7 +521,9 @@ TEST(relocation_crash, what_a_killed_relocation_left_in_caches_is_not_lost) {
     bool ended = false;
     unsigned point = 0;
     while (!ended && ++point < 200) {
-      const report r = explore(killed_relocation(kind, point, ended), options_of(kind, model::x86));
+      options o = options_of(kind, model::x86);
+      o.nesting = 1;  // crashes of the opens after it are explored above
+      const report r = explore(killed_relocation(kind, point, ended), o);
       EXPECT_TRUE(r.clean()) << name_of(kind) << ", point " << point << '\n' << r.text();
     }
     EXPECT_TRUE(ended);
