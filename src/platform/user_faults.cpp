@@ -248,6 +248,13 @@ user_faults::outcome user_faults::show(std::byte* page) noexcept {
   return outcome::installed;
 }
 
+void user_faults::show(std::byte* page, std::uint64_t count) noexcept {
+  uffdio_continue shown{};
+  shown.range = {address_of(page), count * page_bytes()};
+  if (::ioctl(faults_, UFFDIO_CONTINUE, &shown) == 0) return;
+  for (std::uint64_t i = 0; i < count; ++i) (void)show(page + i * page_bytes());
+}
+
 void user_faults::show_all() noexcept {
   if (base_ == nullptr || twin_ == nullptr) return;
   uffdio_range range{address_of(base_), bytes_};

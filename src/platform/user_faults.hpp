@@ -82,6 +82,8 @@ class user_faults {
   [[nodiscard]] std::byte* twin() const noexcept { return twin_; }
   // Threads may see the page at `page`, and those that wait for it go on.  About 2 us.
   [[nodiscard]] outcome show(std::byte* page) noexcept;
+  // The same of `count` pages from there on, of which some may be shown already, or be none of the file.
+  void show(std::byte* page, std::uint64_t count) noexcept;
   // All pages are shown, for good.
   void show_all() noexcept;
 
