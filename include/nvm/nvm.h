@@ -211,16 +211,12 @@ enum nvm_relocation {
    * pointer once; pointers of packed types, at no multiple of 8 bytes, go through the log.  Opened read-only, a private
    * copy in memory. */
   NVM_RELOCATE_EAGER = 0,
-  /* On medium shm: the pool opens at once, and each page is put right before a thread sees it, in some microseconds; the
-   * rest in the background, and then the pool prefers its new address.  A pool that is closed before that is relocated
-   * again by the next open.  As EAGER on other media, in engine `log`, read-only, where the pool has packed types with
-   * pointers, and where the system does not let this process see to its own page faults (userfaultfd(2), with system
-   * calls: CAP_SYS_PTRACE, or rights to /dev/userfaultfd).  Before it opens, objects are looked at once, unless the pool
-   * says that untyped objects are bytes (NVM_UNTYPED_BYTES) and no type has visitors, tagged unions or packed pointers. */
+  /* On medium shm: opens at once; each page is put right before a thread sees it, others in the background, and then
+   * the pool prefers its new address.  Closed earlier, the next open goes on.  Where the system or the pool does not
+   * allow it, and on other media, as EAGER: docs/design/026-relocation.md. */
   NVM_RELOCATE_LAZY = 1,
-  /* The same by one transaction for each object, which numbers it, as the paper's Algorithm 1 has it.  For comparison:
-   * the result is the same, and it costs a commit for each object; objects are as large as the log has room for.  A
-   * relocation that was begun one way is finished that way, whatever is asked. */
+  /* As EAGER, by one transaction for each object, as the paper's Algorithm 1 has it: for comparison.  A relocation that
+   * was begun this way is finished this way, whatever is asked. */
   NVM_RELOCATE_TRANSACTIONS = 2,
   NVM_RELOCATE_NEVER = 3 /* NVM_E_ADDRESS */
 };

@@ -342,7 +342,8 @@ class heap_engine final : public engine {
     heap_engine& of;
     object::page_relocation<medium_type> all;
   };
-  // false: the system does not let us, or the pool has pointers that no single store replaces.  May throw std::bad_alloc.
+  // false: the system does not let us, or the pool has pointers that no single store replaces.  May throw
+  // std::bad_alloc.
   result<bool> start_by_page(const object::pointer_plans& plans, unsigned parts) {
     const auto run = [](unsigned n, auto&& f) { platform::run_parts(n, [&](unsigned part) noexcept { f(part); }); };
     const geometry g = file_.geometry();

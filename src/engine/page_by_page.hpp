@@ -1,5 +1,5 @@
-// A pool in memory of which each page is relocated before a thread sees it (object/page_relocation.hpp), and what is left
-// in the background.
+// A pool in memory of which each page is relocated before a thread sees it (object/page_relocation.hpp), and what is
+// left in the background.
 //
 // No page of the pool's data is shown to threads at first (platform/user_faults.hpp).  The thread that touches one
 // waits until this has put it right through another mapping: microseconds.  A second thread puts right the others; when
@@ -38,7 +38,8 @@ class paged_pool {
 
 class page_by_page {
  public:
-  // Of the pages at `data`, the first of which is page 0 of `pool`.  `faults` has hidden them.  errc::system: no thread.
+  // Of the pages at `data`, the first of which is page 0 of `pool`.  `faults` has hidden them.  errc::system: no
+  // thread.
   [[nodiscard]] static result<std::unique_ptr<page_by_page>> start(std::unique_ptr<paged_pool> pool,
                                                                    platform::user_faults faults, std::byte* data);
   // All pages that are not right yet stay as they are: the next open goes on.  No thread uses the pool's objects.

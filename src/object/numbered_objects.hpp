@@ -10,7 +10,7 @@
 #include <cstring>
 #include <optional>
 
-#include "pool/base_history.hpp"
+#include "pool/pool.hpp"
 #include "space/aligned_layout.hpp"
 
 namespace nvm::object {

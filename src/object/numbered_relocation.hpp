@@ -1,10 +1,12 @@
-// Relocation as the paper prints it (Breeze, section IV-E, Algorithm 1): one transaction for each object, which adds the
-// distance of two bases to its pointers and stamps it with the number of the base that they assume from then on.  A
-// pointer's value says the same by itself (object/relocation.hpp), which costs no transaction: this is the peer of that.
+// Relocation as the paper prints it (Breeze, section IV-E, Algorithm 1): one transaction for each object, which adds
+// the distance of two bases to its pointers and stamps it with the number of the base that they assume from then on.  A
+// pointer's value says the same by itself (object/relocation.hpp), which costs no transaction: this is the peer of
+// that.
 //
-// What is mended of the printed algorithm: null stays null, and so does what leads into no base; an object whose pointers
-// need not move is stamped all the same; the number is that of an entry of the history, not a distance of generations;
-// the history is forgotten when all is done, eight bases are all that it holds, and numbers are taken back.
+// What is mended of the printed algorithm: null stays null, and so does what leads into no base; an object whose
+// pointers need not move is stamped all the same; the number is that of an entry of the history, not a distance of
+// generations; the history is forgotten when all is done, eight bases are all that it holds, and numbers are taken
+// back.
 //
 //   0. look at every object, as the other way; at rest none may bear a number
 //   1. begin_numbered_relocation()                      | pool/E1, E2  before any object bears a number

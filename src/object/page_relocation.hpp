@@ -26,8 +26,6 @@
 
 #include "object/pointer_walk.hpp"
 #include "object/relocation.hpp"
-#include "space/object_in_image.hpp"
-#include "space/page_heads.hpp"
 #include "space/space.hpp"
 
 namespace nvm::object {

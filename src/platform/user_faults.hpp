@@ -1,8 +1,8 @@
 // Pages that this process fills, or puts right, itself when they are first touched (userfaultfd(2)).
 //
-// Missing pages (open()).  A range of anonymous private memory: a thread that touches a page that is missing waits until one is installed.  It
-// is installed whole, in one step of the kernel: no thread ever sees a half filled page, or zeros before the contents.
-// A page that is given back (drop_private_pages()) is missing again.
+// Missing pages (open()).  A range of anonymous private memory: a thread that touches a page that is missing waits
+// until one is installed.  It is installed whole, in one step of the kernel: no thread ever sees a half filled page, or
+// zeros before the contents. A page that is given back (drop_private_pages()) is missing again.
 //
 // Unshown pages (open_shared()).  A mapping of a file in memory (tmpfs) whose pages exist, but not for threads, until
 // show(): whoever looks after them has seen them before through a second mapping, twin().  Linux 5.14.

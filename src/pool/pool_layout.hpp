@@ -34,8 +34,8 @@ inline constexpr std::uint64_t home_bytes_max = std::uint64_t{1} << 46;  // so t
 // Bits of features_incompat.  engine: `engine` or `validation` is not 0.  aligned: there may be objects at multiples of
 // more than 16 bytes (space/aligned_layout.hpp); set before the first is made, and never taken back.  regions: the same
 // of sets of regions (region/region_layout.hpp).  bases: stored pointers assume several bases, those of base_history;
-// taken back when all assume one (pool/base_history.hpp).  numbers: objects bear numbers that say which of these bases their
-// pointers assume; taken back with the bit bases (object/numbered_relocation.hpp).
+// taken back when all assume one (pool/base_history.hpp).  numbers: objects bear numbers that say which of these bases
+// their pointers assume; taken back with the bit bases (object/numbered_relocation.hpp).
 //
 // Bits of features_compat.  untyped_bytes: no object whose type nobody describes has pointers in it (enum nvm_untyped).
 inline constexpr std::uint32_t feature_untyped_bytes = 1;
