@@ -1,13 +1,12 @@
 #include "engine/direct_engines.hpp"
 #include "engine/heap_engine.hpp"
-#include "pool/log_table.hpp"
 
 namespace nvm::engines {
 
-started start_baseline(isa::write_back with, pool_file& file, unsigned lanes) {
-  if (has_new_words(log_of(file.superblock()))) {
-    return start<direct_stack, tx::mnemosyne_engine>(std::make_unique<direct_stack>(with), file, lanes);
-  }
+started start_mnemosyne(isa::write_back with, pool_file& file, unsigned lanes) {
+  return start<direct_stack, tx::mnemosyne_engine>(std::make_unique<direct_stack>(with), file, lanes);
+}
+started start_mnemosyne_undo(isa::write_back with, pool_file& file, unsigned lanes) {
   return start<direct_stack, tx::mnemosyne_undo_engine>(std::make_unique<direct_stack>(with), file, lanes);
 }
 

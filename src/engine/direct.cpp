@@ -27,15 +27,21 @@ started redo(const start_request& r) {
   if (!r.measured) return start_redo(r.with, r.file, lanes, r.background);
   return start_redo(make_measured_stack(r.with, r.emulated), r.file, lanes, r.background);
 }
-started baseline(const start_request& r) {
+started mnemosyne(const start_request& r) {
   const unsigned lanes = r.file.geometry().lane_count;
-  if (!r.measured) return start_baseline(r.with, r.file, lanes);
-  return start_baseline(make_measured_stack(r.with, r.emulated), r.file, lanes);
+  if (!r.measured) return start_mnemosyne(r.with, r.file, lanes);
+  return start_mnemosyne(make_measured_stack(r.with, r.emulated), r.file, lanes);
+}
+started mnemosyne_undo(const start_request& r) {
+  const unsigned lanes = r.file.geometry().lane_count;
+  if (!r.measured) return start_mnemosyne_undo(r.with, r.file, lanes);
+  return start_mnemosyne_undo(make_measured_stack(r.with, r.emulated), r.file, lanes);
 }
 started log(const start_request& r) { return start_log(r.file, r.with, r.measured, r.emulated, r.log); }
 
 // In the order of engine_table.
-constexpr started (*start_on_direct_media[])(const start_request&) = {undo, redo, baseline, baseline, log};
+using start_call = started(const start_request&);
+constexpr start_call* start_on_direct_media[] = {undo, redo, mnemosyne, mnemosyne_undo, log};
 static_assert(std::size(start_on_direct_media) == engine_table.size());
 
 }  // namespace

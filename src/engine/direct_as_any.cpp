@@ -16,8 +16,11 @@ started start_undo(isa::write_back with, pool_file& file, unsigned lanes) {
 started start_redo(isa::write_back with, pool_file& file, unsigned lanes, bool background) {
   return start_redo(plainly(with), file, lanes, background);
 }
-started start_baseline(isa::write_back with, pool_file& file, unsigned lanes) {
-  return start_baseline(plainly(with), file, lanes);
+started start_mnemosyne(isa::write_back with, pool_file& file, unsigned lanes) {
+  return start_mnemosyne(plainly(with), file, lanes);
+}
+started start_mnemosyne_undo(isa::write_back with, pool_file& file, unsigned lanes) {
+  return start_mnemosyne_undo(plainly(with), file, lanes);
 }
 started start_log_leaves(isa::write_back with, pool_file& file, const log_choice& how) {
   return start_log_leaves(plainly(with), file, how);

@@ -15,7 +15,8 @@ using started = result<std::unique_ptr<engine>>;
 // All may throw std::bad_alloc.
 [[nodiscard]] started start_undo(isa::write_back with, pool_file& file, unsigned lanes);
 [[nodiscard]] started start_redo(isa::write_back with, pool_file& file, unsigned lanes, bool background);
-[[nodiscard]] started start_baseline(isa::write_back with, pool_file& file, unsigned lanes);
+[[nodiscard]] started start_mnemosyne(isa::write_back with, pool_file& file, unsigned lanes);
+[[nodiscard]] started start_mnemosyne_undo(isa::write_back with, pool_file& file, unsigned lanes);
 // With our mapping or the paper's.
 [[nodiscard]] started start_log_leaves(isa::write_back with, pool_file& file, const log_choice& how);
 [[nodiscard]] started start_log_skip_lists(isa::write_back with, pool_file& file, const log_choice& how);
@@ -24,7 +25,8 @@ using started = result<std::unique_ptr<engine>>;
 [[nodiscard]] started start_undo(std::unique_ptr<any_image_stack> on, pool_file& file, unsigned lanes);
 [[nodiscard]] started start_redo(std::unique_ptr<any_direct_stack> on, pool_file& file, unsigned lanes,
                                  bool background);
-[[nodiscard]] started start_baseline(std::unique_ptr<any_direct_stack> on, pool_file& file, unsigned lanes);
+[[nodiscard]] started start_mnemosyne(std::unique_ptr<any_direct_stack> on, pool_file& file, unsigned lanes);
+[[nodiscard]] started start_mnemosyne_undo(std::unique_ptr<any_direct_stack> on, pool_file& file, unsigned lanes);
 [[nodiscard]] started start_log_leaves(std::unique_ptr<any_direct_stack> on, pool_file& file, const log_choice& how);
 [[nodiscard]] started start_log_skip_lists(std::unique_ptr<any_direct_stack> on, pool_file& file,
                                            const log_choice& how);

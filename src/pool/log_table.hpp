@@ -31,7 +31,4 @@ class log_table {
   std::array<Row, log_kinds> rows_;
 };
 
-// Of a log of words: recovery stores what is in it; otherwise it puts that back.
-[[nodiscard]] constexpr bool has_new_words(log_kind kind) noexcept { return kind == log_kind::new_words; }
-
 }  // namespace nvm

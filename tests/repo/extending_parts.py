@@ -47,7 +47,7 @@ ENGINE = Part(
             ("0, 2 or 5 on ssd", "0, 2, 5 or 6 on ssd"),
         ],
         "src/engine/direct.cpp": [
-            ("baseline, baseline, log}", "baseline, baseline, log, dummy}"),
+            ("mnemosyne_undo, log}", "mnemosyne_undo, log, dummy}"),
             ("started log(const start_request& r)", """started dummy(const start_request& r) {
   const unsigned lanes = r.file.geometry().lane_count;
   if (!r.measured) return start_dummy(r.with, r.file, lanes);

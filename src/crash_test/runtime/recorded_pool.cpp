@@ -125,8 +125,11 @@ class recorded_engine final : public engine {
   [[nodiscard]] unsigned open_transactions() const noexcept override { return inner_->open_transactions(); }
   status wait(lsn_t lsn) noexcept override { return inner_->wait(lsn); }
   bool is_durable(lsn_t lsn) noexcept override { return inner_->is_durable(lsn); }
-  status relocate(const object::pointer_plans& plans, object::relocation_report& report) noexcept override {
-    return inner_->relocate(plans, report);
+  status relocate(const object::pointer_plans& plans, object::relocation_way way,
+                  object::relocation_report& report) noexcept override {
+    // Stores through another mapping would not be recorded.
+    return inner_->relocate(plans, way == object::relocation_way::by_page ? object::relocation_way::by_value : way,
+                            report);
   }
   status add_feature(std::uint32_t bits) noexcept override { return inner_->add_feature(bits); }
   status add_compatible_feature(std::uint32_t bits) noexcept override { return inner_->add_compatible_feature(bits); }
@@ -175,7 +178,10 @@ constexpr log_table<recorded_start> starts{{{
 
 }  // namespace
 
-started start_baseline(std::unique_ptr<any_direct_stack>, pool_file& file, unsigned) { return is_no_subject(file); }
+started start_mnemosyne(std::unique_ptr<any_direct_stack>, pool_file& file, unsigned) { return is_no_subject(file); }
+started start_mnemosyne_undo(std::unique_ptr<any_direct_stack>, pool_file& file, unsigned) {
+  return is_no_subject(file);
+}
 
 result<std::unique_ptr<engine>> start_on_direct(pool_file& file, std::uint32_t persist, bool /*measured*/,
                                                 const latency_settings& emulated, bool /*background*/,
