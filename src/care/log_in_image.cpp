@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "care/check_stores.hpp"
+#include "care/mend_chunks.hpp"
 #include "care/notes.hpp"
 #include "engine/log.hpp"
 #include "logheap/instances.hpp"
@@ -448,6 +449,7 @@ status check_log(pool_file& file, const teller& tell, log_summary& summary) try 
   const geometry g = file.geometry();
   heap_over_image image;
   logheap::recovery_report found;
+  check_log_root_copy(file.base(), g, tell);  // opening makes it again
   // What the last close has saved is believed by the next open.  Reading it changes nothing of the log.
   std::optional<std::vector<logheap::object_contents>> saved;
   const bool closed = file.superblock().state == static_cast<std::uint32_t>(layout::pool_state::clean);
@@ -491,6 +493,11 @@ status salvage_in_log(pool_file& file, std::string_view store, const keyed::salv
   heap_over_image image;
   logheap::recovery_report found;
   const bool closed = file.superblock().state == static_cast<std::uint32_t>(layout::pool_state::clean);
+  const auto nobody = [](mending, std::uint64_t, const std::string&) {};
+  const auto nowhere = [](std::uint64_t, const layout::page_entry&) { return false; };
+  const chunk_mending chunks{file.base(), g, closed, nobody, nowhere};
+  mend_log_root(chunks);
+  mend_chunks(chunks);
   // What a close has saved tells where everything is; else the log does, as far as it holds.
   const bool is_saved = closed && image.open(file.base(), g, false, found, true, true) && found.clean;
   if (!is_saved) {

@@ -28,6 +28,7 @@ class directory_mender {
       if (!is_run(at) && !enter_again(at)) continue;
       if (!holds(at) && !mend(at)) continue;
       enter_rings(at);
+      mend_copy(at);
       return;
     }
   }
@@ -39,6 +40,23 @@ class directory_mender {
   [[nodiscard]] bool holds(std::uint64_t place) const noexcept {
     const on_media::directory& d = at(place);
     return d.magic == on_media::directory_magic && d.crc == checksum(&d, sealed_bytes, place);
+  }
+  [[nodiscard]] std::uint64_t copy_at(std::uint64_t place) const noexcept {
+    return place + on_media::directory_copy_at(round_up(directory_bytes, g_.page_bytes()));
+  }
+  // What the last line of its run says that it was; nothing: no copy of it is there.
+  [[nodiscard]] std::optional<on_media::directory> copy_of(std::uint64_t place) const {
+    if (!g_.in_data(place, round_up(directory_bytes, g_.page_bytes()))) return {};
+    on_media::directory d{};
+    std::memcpy(&d, base_ + copy_at(place), on_media::directory_line_bytes);
+    if (d.magic != on_media::directory_magic || d.crc != checksum(&d, sealed_bytes, place)) return {};
+    return d;
+  }
+  // The next open makes it again, too, but says nothing of it.
+  void mend_copy(std::uint64_t place) const {
+    if (std::memcmp(base_ + copy_at(place), &at(place), on_media::directory_line_bytes) == 0) return;
+    std::memcpy(base_ + copy_at(place), &at(place), on_media::directory_line_bytes);
+    m_.note(mending::mended, copy_at(place), "directory of sets of regions: copy of its first line");
   }
   // What anchors say, that which holds first; then all runs that may be one.
   [[nodiscard]] std::vector<std::uint64_t> places() const {
@@ -56,7 +74,10 @@ class directory_mender {
       }
     }
     for (const pages_of_set& p : pages_of_sets(base_, g_)) {
-      if (p.owner == on_media::directory_owner && holds(p.offset)) add(p.offset);
+      if (p.owner == on_media::directory_owner && p.bytes >= directory_bytes &&
+          (holds(p.offset) || copy_of(p.offset))) {
+        add(p.offset);
+      }
     }
     return all;
   }
@@ -73,7 +94,7 @@ class directory_mender {
     return range_inside(g_.page_of(place), e.length_pages, g_.size_pages) && m_.enter(g_.page_of(place), e);
   }
   [[nodiscard]] bool enter_again(std::uint64_t place) const {
-    if (!holds(place) || !enter_run(place, directory_bytes)) return false;
+    if ((!holds(place) && !copy_of(place)) || !enter_run(place, directory_bytes)) return false;
     m_.note(mending::mended, place, "pages of the directory of sets of regions: allocated again");
     return true;
   }
@@ -85,9 +106,14 @@ class directory_mender {
     if (enter_run(d.rings, bytes)) m_.note(mending::mended, d.rings, "pages of the log of regions: allocated again");
   }
 
-  // The part that never changes: what it can have been is tried until its checksum holds.
+  // The part that never changes: its copy, or what it can have been is tried until its checksum holds.
   [[nodiscard]] bool mend(std::uint64_t place) const {
     on_media::directory& d = at(place);
+    if (const auto copy = copy_of(place); copy) {
+      std::memcpy(&d, &*copy, on_media::directory_line_bytes);
+      m_.note(mending::mended, place, "directory of sets of regions");
+      return true;
+    }
     const on_media::directory found = d;
     d.magic = on_media::directory_magic;
     d.version = on_media::version;

@@ -91,9 +91,24 @@ void forget_tallies(std::byte* base, const geometry& g) {
 static_assert(offsetof(region::layout::partner, rid) == 0 &&
               offsetof(region::layout::partner, owner) < sizeof(region::layout::header));
 
+// Opening makes the copy again.
+void check_copy_of_directory(const std::byte* base, const geometry& g, const told_of_region& tell) {
+  namespace on_media = region::layout;
+  const auto place = read_anchor_word(base, g, anchor_word::regions);
+  const std::uint64_t bytes = round_up(sizeof(on_media::directory), g.page_bytes());
+  if (!place || *place == 0 || !g.in_data(*place, bytes)) return;
+  const std::byte* const copy = base + *place + on_media::directory_copy_at(bytes);
+  const bool is_there =
+      std::any_of(copy, copy + on_media::directory_line_bytes, [](std::byte b) { return b != std::byte{0}; });
+  if (!is_there || std::memcmp(copy, base + *place, on_media::directory_line_bytes) == 0) return;
+  tell(*place + on_media::directory_copy_at(bytes),
+       "directory of sets of regions: the copy of its first line is another one");
+}
+
 }  // namespace
 
 status check_regions(std::byte* base, const geometry& g, const told_of_region& tell) try {
+  check_copy_of_directory(base, g, tell);
   const auto all = findings_in(base, g);
   if (!all) {
     if (all.error() == errc::no_memory) return all.error();

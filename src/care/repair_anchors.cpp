@@ -169,6 +169,12 @@ set_mending repair_image::mending_of_sets() {
           std::move(names)};
 }
 
+chunk_mending repair_image::mending_of_chunks() {
+  return {base_, g_, sb_.state == static_cast<std::uint32_t>(layout::pool_state::clean),
+          [this](mending how, std::uint64_t at, const std::string& what) { note(how, at, what); },
+          [this](std::uint64_t page, const layout::page_entry& e) { return enter_pages(page, e); }};
+}
+
 // An entry of the page map that is zero holds, and says that nothing is there.
 void repair_image::enter_directory_again(const std::vector<std::uint64_t>& held,
                                          const std::vector<std::uint64_t>& corrected) {

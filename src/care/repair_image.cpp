@@ -28,10 +28,11 @@
 namespace nvm::care {
 
 status repair_image::run() {
-  static constexpr std::array<step, 6> steps{{
+  static constexpr std::array<step, 7> steps{{
       {"logs", &repair_image::settle_logs, in_pools::all},
       {"pages", &repair_image::mend_pages, in_pools::all},
       {"what names lead to", &repair_image::settle_names_of_heap, in_pools::with_heap},
+      {"what the log's name leads to", &repair_image::settle_root_of_log, in_pools::with_log},
       {"names", &repair_image::mend_anchors, in_pools::all},
       {"log of all objects", &repair_image::mend_log, in_pools::with_log},
       {"structures and regions", &repair_image::mend_beside_objects, in_pools::with_heap},
@@ -54,7 +55,10 @@ void repair_image::settle_names_of_heap() {
   mend_directory_of_sets(mending_of_sets());
 }
 
+void repair_image::settle_root_of_log() { mend_log_root(mending_of_chunks()); }
+
 void repair_image::mend_log() {
+  mend_chunks(mending_of_chunks());
   const auto add = [this](const repair_note& n) { report_.notes.push_back(n); };
   const bool closed = sb_.state == static_cast<std::uint32_t>(layout::pool_state::clean);
   const status s = looked_at(repair_log(base_, g_, closed, how_ == salvaging::all, add, report_.aligned));

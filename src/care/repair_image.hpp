@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "care/mend_chunks.hpp"
 #include "care/mend_sets.hpp"
 #include "care/repair.hpp"
 #include "log/log.hpp"
@@ -88,10 +89,12 @@ class repair_image {
   [[nodiscard]] bool can_name(anchor_word which, std::uint64_t place) const;
   void drop_type_map(std::uint64_t place, const char* why);
   void free_unnamed();
+  void settle_root_of_log();
   void mend_log();
   void mend_beside_objects();
   void mend_structures();
   [[nodiscard]] set_mending mending_of_sets();
+  [[nodiscard]] chunk_mending mending_of_chunks();
 
   std::byte* base_;
   const layout::superblock& sb_;

@@ -1,7 +1,7 @@
 // Chunks: taken from the pool's page runs, handed to logs, recycled (LSNVMM, section 3.3); and the heap's root.
 //
 /// S store, F flush, | fence.  Failure atomicity: one aligned 8-byte store.
-///   New heap:   S root; F it;                                   | logheap/E4  whole before the pool names it
+///   New heap:   S root, copy of its first line; F them;         | logheap/E4  whole before the pool names it
 ///               S the word that names it; F;                    open() fences (logheap/E7)
 ///   New chunks: (a page run) S headers, linked; F;              | logheap/E5  whole before the list leads there
 ///               S previous of the old head; S root.first_chunk; F;     | logheap/E6  in the list before any log uses
@@ -144,6 +144,7 @@ class chunk_store {
     }
     remember(root());
     if (!std::has_single_bit(chunk_bytes_)) return fail(errc::corrupt, "log-structured heap: its root is lost");
+    copy_root_line(run->bytes);
     name_root();
     return {};
   }
@@ -165,9 +166,10 @@ class chunk_store {
     r.key = key;
     r.check = check_of(r, *run);
     std::memcpy(base_ + *run, &r, sizeof r);
+    root_offset_ = *run;
+    copy_root_line(round_up(sizeof r, pages_.sizes().page_bytes()));
     medium_.flush(base_ + *run, sizeof r);
     medium_.fence(edge{"logheap/E4"});
-    root_offset_ = *run;
     remember(r);
     name_root();
     return {};
@@ -334,6 +336,13 @@ class chunk_store {
       store(word_at, root_offset_);
       medium_.flush(base_ + word_at, 8);
     }
+  }
+  // Flushed, where it is not there already.  What a crash has torn is no copy, and made again by the next open.
+  void copy_root_line(std::uint64_t run_bytes) noexcept {
+    std::byte* const copy = base_ + root_offset_ + layout::root_copy_at(run_bytes);
+    if (std::memcmp(copy, base_ + root_offset_, layout::root_line_bytes) == 0) return;
+    std::memcpy(copy, base_ + root_offset_, layout::root_line_bytes);
+    medium_.flush(copy, layout::root_line_bytes);
   }
   [[nodiscard]] std::size_t kept_from(purpose why) const noexcept {
     if (why == purpose::clean) return 0;
@@ -548,6 +557,11 @@ class chunk_store {
                   offset + offsetof(layout::chunk_header, use), load(offset + offsetof(layout::chunk_header, use)));
     }
     c.generation = layout::generation_of(use);
+    // The session is durable before any chunk is used in it (logheap/E7).
+    if (const std::uint64_t of_use = c.generation >> layout::uses_bits; of_use > session()) {
+      return fail(errc::corrupt, "log-structured heap: session: found %lu, and the chunk at %lu was used in %lu",
+                  session(), offset, of_use);
+    }
     c.use = layout::use_of(use);
     c.by_cleaner = layout::by_cleaner(use);
     c.state.store(c.use == layout::chunk_use::free ? chunk_state::free : chunk_state::sealed,

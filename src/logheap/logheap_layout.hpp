@@ -21,7 +21,8 @@ inline constexpr std::uint64_t root_magic = 0x5041'4548'474F'4C48;  // "HLOGHEAP
 inline constexpr std::uint64_t root_version = 1;                    // raise it with any change below
 inline constexpr std::uint16_t owner = 0xFFFF;                      // of all runs, in the page map
 
-// Two lines; the first is written once.
+// Two lines; the first is written once, and once more in the last line of the run: a copy proves itself by `check`, and
+// serves repair alone. Roots of earlier libraries have zeros there until they are opened.
 struct root {
   std::uint64_t magic;
   std::uint64_t version;           // greater than ours: refuse
@@ -40,6 +41,8 @@ struct root {
 static_assert(sizeof(root) == 2 * line_bytes && offsetof(root, first_chunk) == line_bytes);
 static_assert(std::is_trivially_copyable_v<root> && std::is_standard_layout_v<root>);
 static_assert(std::has_unique_object_representations_v<root>);
+inline constexpr std::uint64_t root_line_bytes = offsetof(root, first_chunk);
+constexpr std::uint64_t root_copy_at(std::uint64_t run_bytes) noexcept { return run_bytes - root_line_bytes; }
 
 // What a chunk is used for.
 enum class chunk_use : std::uint8_t {
@@ -77,8 +80,9 @@ inline constexpr std::uint64_t superblock_bytes_max = std::uint64_t{1} << 20;  /
 // Generation: session (20) << 32 | uses of the chunk so far (32).  A use that a crash has kept from becoming durable
 // may have left blocks; the session keeps them from passing for those of the next use.
 inline constexpr unsigned generation_bits = 52;
+inline constexpr unsigned uses_bits = 32;
 constexpr std::uint64_t next_generation(std::uint64_t before, std::uint64_t session) noexcept {
-  return (session & 0xF'FFFF) << 32 | ((before + 1) & 0xFFFF'FFFF);
+  return (session & 0xF'FFFF) << uses_bits | ((before + 1) & 0xFFFF'FFFF);
 }
 // Content of `use`.
 constexpr std::uint64_t pack_use(chunk_use use, std::uint64_t generation, bool by_cleaner) noexcept {

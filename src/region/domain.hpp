@@ -1,6 +1,6 @@
 // What all sets of regions of a pool share: the directory, the log, the threads and what waits to be given back.
 //
-/// First set:  S directory, heads of the rings; F them;  | region/E4  they are whole before anything names them
+/// First set:  S directory, copy of its line, ring heads; F them; | region/E4  whole before anything names them
 ///             S both anchor words; F them;              | region/E5  the pool has regions
 /// Set made:   S name, crc, no tally; F them;            | region/E6  before it exists
 ///             S state; F it;                            | region/E7  it exists
@@ -411,6 +411,7 @@ class domain {
   [[nodiscard]] bool looks_at_caches() const noexcept { return !M::atomic_batches && !stores_survive(medium_); }
   // errc::corrupt, or told: pages of a set that no entry has.
   [[nodiscard]] status look_for_sets(const std::vector<std::uint64_t>& unnamed, const told* tell) const noexcept;
+  void copy_directory_line() noexcept;
   void write_back_names() noexcept;
   void write_back_pages(std::uint64_t first, std::uint64_t end) noexcept;
   [[nodiscard]] status make_directory() noexcept;

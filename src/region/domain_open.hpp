@@ -84,6 +84,7 @@ status domain<M>::open() noexcept {
   if (status s = check_directory(base_, *at, pages_); !s) return s;
   directory_ = *at;
   key_ = directory().key;
+  copy_directory_line();
   // A crash may have come between the two.
   for (unsigned copy = 0; copy < 2; ++copy) {
     const std::uint64_t word_at = anchor_word_at(pages_.sizes(), copy, anchor_word::regions);
@@ -444,6 +445,16 @@ status domain<M>::look_for_sets(const std::vector<std::uint64_t>& unnamed, const
   return {};
 }
 
+// Flushed, where it is not there already.  What a crash has torn is no copy, and made again by the next open.
+template <media M>
+void domain<M>::copy_directory_line() noexcept {
+  const std::uint64_t run_bytes = round_up(sizeof(layout::directory), pages_.sizes().page_bytes());
+  std::byte* const copy = base_ + directory_ + layout::directory_copy_at(run_bytes);
+  if (std::memcmp(copy, &directory(), layout::directory_line_bytes) == 0) return;
+  std::memcpy(copy, &directory(), layout::directory_line_bytes);
+  medium_.flush(copy, layout::directory_line_bytes);
+}
+
 // What recovery sees need not be on the medium.
 template <media M>
 void domain<M>::write_back_names() noexcept {
@@ -492,9 +503,10 @@ status domain<M>::make_directory() noexcept {
   }
   d.crc = checksum(&d, offsetof(layout::directory, crc), *at);
   std::memcpy(base_ + *at, &d, sizeof d);
+  directory_ = *at;
+  copy_directory_line();
   medium_.flush(base_ + *at, sizeof d);
   medium_.fence(edge{"region/E4"});
-  directory_ = *at;
   key_ = d.key;
   name_directory();
   return open_log();

@@ -59,6 +59,10 @@ struct directory {
   set_entry entries[sets_max];
 };
 static_assert(sizeof(directory) == 64 + sets_max * sizeof(set_entry));
+// What never changes stands once more in the last line of the run: it proves itself by `crc`, and serves repair alone.
+// Directories of earlier libraries have zeros there until they are opened for change.
+inline constexpr std::uint64_t directory_line_bytes = offsetof(directory, entries);
+constexpr std::uint64_t directory_copy_at(std::uint64_t run_bytes) noexcept { return run_bytes - directory_line_bytes; }
 static_assert(std::has_unique_object_representations_v<directory>);
 
 // ---- extent: a head, then slots -------------------------------------------------------------------------------------

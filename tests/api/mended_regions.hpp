@@ -170,6 +170,9 @@ class mended_regions : public testing::TestWithParam<kept_in> {
   [[nodiscard]] std::uint64_t directory() const {
     return word(anchor_word_at(shape(), 0, anchor_word::regions)) & checked_mask;
   }
+  [[nodiscard]] std::uint64_t copy_of_directory() const {
+    return directory() + regions::directory_copy_at(round_up(sizeof(regions::directory), shape().page_bytes()));
+  }
   [[nodiscard]] std::uint64_t entry(unsigned i) const {
     return directory() + offsetof(regions::directory, entries) + i * sizeof(regions::set_entry);
   }

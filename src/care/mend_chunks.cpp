@@ -1,0 +1,559 @@
+#include "care/mend_chunks.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "base/checksum.hpp"
+#include "care/words.hpp"
+#include "logheap/block.hpp"
+#include "logheap/logheap_layout.hpp"
+#include "space/mend.hpp"
+
+namespace nvm::care {
+namespace {
+
+namespace on_media = logheap::layout;
+
+struct run_of_log {
+  std::uint64_t offset;
+  std::uint64_t bytes;
+};
+// All runs that are the log's, in the order of their pages.
+std::vector<run_of_log> runs_of_log(const std::byte* base, const geometry& g) {
+  std::vector<run_of_log> all;
+  for (std::uint64_t page = 0; page < g.size_pages;) {
+    layout::page_entry e;
+    const std::uint64_t word = word_at(base, g.entry_offset(page));
+    if (word == 0 || entry_fault(word, page, g, g.size_pages, e) != nullptr || e.length_pages == 0) {
+      ++page;
+      continue;
+    }
+    if (e.protocol == layout::slot_protocol::self_validating && e.store == on_media::owner) {
+      all.push_back({g.page_offset(page), std::uint64_t{e.length_pages} << g.page_shift});
+    }
+    page += e.length_pages;
+  }
+  return all;
+}
+bool holds(const std::byte* base, std::uint64_t at) { return word_holds(word_at(base, at), word_seed(at)); }
+std::uint64_t content(const std::byte* base, std::uint64_t at) {
+  return holds(base, at) ? word_at(base, at) & checked_mask : 0;
+}
+// False: it says so already.
+bool set_word(std::byte* base, std::uint64_t at, std::uint64_t to) {
+  const std::uint64_t word = seal_word(to, word_seed(at));
+  if (word_at(base, at) == word) return false;
+  std::memcpy(base + at, &word, sizeof word);
+  return true;
+}
+// Of a line that is said to be the root's at `place`.
+bool proves_root(const on_media::root& r, std::uint64_t place) {
+  return r.magic == on_media::root_magic &&
+         r.check == checksum(&r, offsetof(on_media::root, check), mix_seed(on_media::root_magic, place));
+}
+on_media::root root_line(const std::byte* base, std::uint64_t at) {
+  on_media::root r{};
+  std::memcpy(&r, base + at, on_media::root_line_bytes);
+  return r;
+}
+
+// ---- the root ------------------------------------------------------------------------------------------------------
+
+class root_mender {
+ public:
+  explicit root_mender(const chunk_mending& m) : m_{m}, base_{m.base}, runs_{runs_of_log(m.base, m.g)} {}
+
+  void run() {
+    for (const std::uint64_t place : places()) {
+      const bool holds_already = proves_root(root_line(base_, place), place);
+      if (!is_run(place) && !enter_again(place)) continue;
+      if (!holds_already && !mend_line(place)) continue;
+      return mend_words(place);
+    }
+  }
+
+ private:
+  [[nodiscard]] std::uint64_t run_bytes() const { return round_up(sizeof(on_media::root), m_.g.page_bytes()); }
+  [[nodiscard]] std::uint64_t copy_at(std::uint64_t place) const { return place + on_media::root_copy_at(run_bytes()); }
+  [[nodiscard]] bool is_proved(std::uint64_t place) const {
+    return proves_root(root_line(base_, place), place) || proves_root(root_line(base_, copy_at(place)), place);
+  }
+  // What anchors say, that which holds first; then all runs that prove that they are one.
+  [[nodiscard]] std::vector<std::uint64_t> places() const {
+    std::vector<std::uint64_t> all;
+    const auto add = [&](std::uint64_t place) {
+      const bool can_be = place != 0 && place % m_.g.page_bytes() == 0 && m_.g.in_data(place, run_bytes());
+      if (can_be && std::find(all.begin(), all.end(), place) == all.end()) all.push_back(place);
+    };
+    for (const bool corrected : {false, true}) {
+      for (unsigned copy = 0; copy < 2; ++copy) {
+        const std::uint64_t where = anchor_word_at(m_.g, copy, anchor_word::log_heap);
+        const std::uint64_t word = word_at(base_, where);
+        const bool good = word_holds(word, word_seed(where));
+        if (good != corrected) add((good ? word : corrected_word(word, word_seed(where))) & checked_mask);
+      }
+    }
+    for (const run_of_log& r : runs_) {
+      if (r.bytes >= run_bytes() && is_proved(r.offset)) add(r.offset);
+    }
+    return all;
+  }
+  [[nodiscard]] bool is_run(std::uint64_t place) const {
+    return std::any_of(runs_.begin(), runs_.end(), [&](const run_of_log& r) { return r.offset == place; });
+  }
+  // An entry of the page map that is zero holds, and says that nothing is there.
+  [[nodiscard]] bool enter_again(std::uint64_t place) const {
+    const layout::page_entry e{static_cast<std::uint32_t>(run_bytes() / m_.g.page_bytes()), on_media::owner,
+                               layout::page_kind::run, layout::object_layout::raw,
+                               layout::slot_protocol::self_validating};
+    if (!is_proved(place) || !m_.enter(m_.g.page_of(place), e)) return false;
+    m_.note(mending::mended, place, "root of the log: its page is allocated again");
+    return true;
+  }
+
+  // The line that never changes: its copy, or what its words can have been until its check holds.
+  [[nodiscard]] bool mend_line(std::uint64_t place) const {
+    on_media::root r = root_line(base_, copy_at(place));
+    if (!proves_root(r, place)) {
+      r = root_line(base_, place);
+      r.magic = on_media::root_magic;
+      if (!try_words(r, place)) return false;
+    }
+    std::memcpy(base_ + place, &r, on_media::root_line_bytes);
+    m_.note(mending::mended, place, "root of the log");
+    return true;
+  }
+  [[nodiscard]] bool try_words(on_media::root& r, std::uint64_t place) const {
+    if (proves_root(r, place)) return true;
+    const auto tried = [&](std::uint64_t& word, std::uint64_t value) {
+      const std::uint64_t was = word;
+      word = value;
+      if (proves_root(r, place)) return true;
+      word = was;
+      return false;
+    };
+    if (tried(r.version, on_media::root_version) || tried(r.home_first, m_.g.home_offset()) ||
+        tried(r.home_bytes, m_.g.home_bytes)) {
+      return true;
+    }
+    for (unsigned bit = 0; bit < 64; ++bit) {
+      const std::uint64_t power = std::uint64_t{1} << bit;
+      if (tried(r.chunk_bytes, power) || tried(r.superblock_bytes, power)) return true;
+      for (std::uint64_t* const word : {&r.key, &r.check}) {
+        if (tried(*word, *word ^ power)) return true;
+      }
+    }
+    // Of the check itself nothing is left: the key is proved by a block.
+    const bool is_proved = has_block_of(r, place);
+    if (is_proved) r.check = checksum(&r, offsetof(on_media::root, check), mix_seed(on_media::root_magic, place));
+    return is_proved;
+  }
+  [[nodiscard]] bool has_block_of(const on_media::root& r, std::uint64_t place) const {
+    if (!std::has_single_bit(r.chunk_bytes) || r.chunk_bytes < on_media::chunk_bytes_min ||
+        r.chunk_bytes > on_media::chunk_bytes_max) {
+      return false;
+    }
+    for (const run_of_log& run : runs_) {
+      if (run.offset == place) continue;
+      for (std::uint64_t at = run.offset; run.offset + run.bytes - at >= r.chunk_bytes; at += r.chunk_bytes) {
+        const std::uint64_t use = content(base_, at + offsetof(on_media::chunk_header, use));
+        on_media::block_header h;
+        const logheap::block_place first{at, sizeof(on_media::chunk_header), on_media::generation_of(use), r.key};
+        if (logheap::inspect_block(base_, first, r.chunk_bytes, h) == logheap::block_fault::none) return true;
+      }
+    }
+    return false;
+  }
+
+  // Words that change.  `first_chunk` comes with the list.
+  void mend_words(std::uint64_t place) const {
+    const auto at = [&](std::size_t field) { return place + field; };
+    const std::uint64_t through = at(offsetof(on_media::root, through));
+    if (!holds(base_, through) || content(base_, through) > on_media::version_max) {
+      set_word(base_, through, 0);
+      // What has committed is known then by blocks alone: a thread's last one counts where all of it is there.
+      m_.note(m_.closed ? mending::mended : mending::kept, through,
+              "root of the log: which transactions have committed is told by their blocks");
+    }
+    if (const std::uint64_t saved = at(offsetof(on_media::root, saved)); !holds(base_, saved)) {
+      set_word(base_, saved, 0);
+      m_.note(mending::mended, saved, "root of the log: what was saved is not needed");
+    }
+    mend_session(place);
+    std::byte* const reserved = base_ + at(offsetof(on_media::root, reserved));
+    constexpr std::size_t bytes = sizeof(on_media::root) - offsetof(on_media::root, reserved);
+    if (std::any_of(reserved, reserved + bytes, [](std::byte b) { return b != std::byte{0}; })) {
+      std::memset(reserved, 0, bytes);
+      m_.note(mending::mended, at(offsetof(on_media::root, reserved)), "root of the log: reserved words");
+    }
+    // The next open makes the copy again, too, but says nothing of it.
+    if (std::memcmp(base_ + copy_at(place), base_ + place, on_media::root_line_bytes) != 0) {
+      std::memcpy(base_ + copy_at(place), base_ + place, on_media::root_line_bytes);
+      m_.note(mending::mended, copy_at(place), "root of the log: copy of its first line");
+    }
+  }
+  // Greater than that of any chunk's use: what a use that was never durable has left must not pass for a later one's.
+  void mend_session(std::uint64_t place) const {
+    constexpr std::uint64_t unused = 1 << 10;
+    const std::uint64_t word = place + offsetof(on_media::root, session);
+    const std::uint64_t chunk_bytes = root_line(base_, place).chunk_bytes;
+    std::uint64_t newest = 0;
+    for (const run_of_log& r : runs_) {
+      if (r.offset == place || chunk_bytes == 0) continue;
+      for (std::uint64_t at = r.offset; r.offset + r.bytes - at >= chunk_bytes; at += chunk_bytes) {
+        const std::uint64_t use = content(base_, at + offsetof(on_media::chunk_header, use));
+        newest = std::max(newest, on_media::generation_of(use) >> on_media::uses_bits);
+      }
+    }
+    const std::uint64_t found = content(base_, word);
+    if (holds(base_, word) && found >= newest && found <= on_media::version_max) return;
+    set_word(base_, word, newest + unused);
+    m_.note(mending::mended, word, "root of the log: the number of its session is a new one");
+  }
+
+  const chunk_mending& m_;
+  std::byte* const base_;
+  const std::vector<run_of_log> runs_;
+};
+
+// ---- chunks --------------------------------------------------------------------------------------------------------
+
+class chunk_mender {
+ public:
+  chunk_mender(const chunk_mending& m, std::uint64_t root) : m_{m}, base_{m.base}, g_{m.g}, root_{root} {
+    const on_media::root r = root_line(base_, root);
+    key_ = r.key;
+    chunk_bytes_ = r.chunk_bytes;
+    // As far as generations hold it.
+    constexpr std::uint64_t most = (std::uint64_t{1} << (on_media::generation_bits - on_media::uses_bits)) - 1;
+    session_ = std::min(content(base_, root + offsetof(on_media::root, session)), most);
+  }
+
+  void run() {
+    find_chunks();
+    while (enter_lost_run()) find_chunks();
+    std::set<std::uint64_t> listed;
+    if (list_holds(listed)) {
+      chunks_.assign(listed.begin(), listed.end());
+    } else {
+      drop_leftovers();
+    }
+    read_uses();
+    // A chunk that holds what was saved tells of all others.
+    for (const std::uint64_t at : chunks_) mend_header(at);
+    link();
+  }
+
+ private:
+  [[nodiscard]] static std::uint64_t identity(std::uint64_t at) {
+    return at + offsetof(on_media::chunk_header, identity);
+  }
+  [[nodiscard]] static std::uint64_t next(std::uint64_t at) { return at + offsetof(on_media::chunk_header, next); }
+  [[nodiscard]] static std::uint64_t previous(std::uint64_t at) {
+    return at + offsetof(on_media::chunk_header, previous);
+  }
+  [[nodiscard]] static std::uint64_t use(std::uint64_t at) { return at + offsetof(on_media::chunk_header, use); }
+  [[nodiscard]] static std::uint64_t end(std::uint64_t at) { return at + offsetof(on_media::chunk_header, end); }
+  [[nodiscard]] static std::uint64_t owner(std::uint64_t at) { return at + offsetof(on_media::chunk_header, owner); }
+  [[nodiscard]] std::uint64_t first() const { return root_ + offsetof(on_media::root, first_chunk); }
+  [[nodiscard]] bool is_marked(std::uint64_t at) const { return content(base_, identity(at)) == on_media::chunk_magic; }
+  [[nodiscard]] bool use_holds(std::uint64_t at) const {
+    const std::uint64_t word = content(base_, use(at));
+    return on_media::generation_of(word) != 0 && std::uint64_t(on_media::use_of(word)) < on_media::chunk_uses &&
+           on_media::generation_of(word) >> on_media::uses_bits <= session_;
+  }
+
+  void find_chunks() {
+    runs_ = runs_of_log(base_, g_);
+    std::erase_if(runs_, [&](const run_of_log& r) { return r.offset == root_ || r.bytes < chunk_bytes_; });
+    chunks_.clear();
+    for (const run_of_log& r : runs_) {
+      for (std::uint64_t at = r.offset; r.offset + r.bytes - at >= chunk_bytes_; at += chunk_bytes_) {
+        chunks_.push_back(at);
+      }
+    }
+  }
+  [[nodiscard]] bool is_chunk(std::uint64_t at) const { return std::binary_search(chunks_.begin(), chunks_.end(), at); }
+
+  // An entry of the page map that is zero holds, and says that nothing is there.  False: there is none that is missed.
+  [[nodiscard]] bool enter_lost_run() {
+    std::vector<std::uint64_t> named{content(base_, first())};
+    for (const std::uint64_t at : chunks_) {
+      named.push_back(content(base_, next(at)));
+      named.push_back(content(base_, previous(at)));
+    }
+    for (std::uint64_t at : named) {
+      if (!is_lost(at)) continue;
+      while (at >= chunk_bytes_ && is_lost(at - chunk_bytes_) && content(base_, next(at - chunk_bytes_)) == at) {
+        at -= chunk_bytes_;
+      }
+      std::uint64_t bytes = chunk_bytes_;
+      while (is_lost(at + bytes) && content(base_, next(at + bytes - chunk_bytes_)) == at + bytes) {
+        bytes += chunk_bytes_;
+      }
+      const layout::page_entry e{static_cast<std::uint32_t>(bytes >> g_.page_shift), on_media::owner,
+                                 layout::page_kind::run, layout::object_layout::raw,
+                                 layout::slot_protocol::self_validating};
+      if (!m_.enter(g_.page_of(at), e)) continue;
+      m_.note(mending::mended, at, text_of("chunks of the log: %lu bytes are allocated again", bytes));
+      return true;
+    }
+    return false;
+  }
+  [[nodiscard]] bool is_lost(std::uint64_t at) const {
+    return at != 0 && at % g_.page_bytes() == 0 && g_.in_data(at, chunk_bytes_) && !is_chunk(at) && is_marked(at) &&
+           word_at(base_, g_.entry_offset(g_.page_of(at))) == 0;
+  }
+
+  // Whether an open finds nothing wrong with the list; then `seen` has the chunks in it.
+  [[nodiscard]] bool list_holds(std::set<std::uint64_t>& seen) const {
+    if (!holds(base_, first())) return false;
+    std::uint64_t before = 0;
+    for (std::uint64_t at = content(base_, first()); at != 0; at = content(base_, next(at))) {
+      if (!is_chunk(at) || !seen.insert(at).second || !is_marked(at) || !holds(base_, next(at))) return false;
+      const std::uint64_t back = content(base_, previous(at));
+      if (!holds(base_, previous(at)) || (before != 0 && back != 0 && back != before)) return false;
+      before = at;
+    }
+    // A run that a crash has left before it was linked is no part of it, and was never used.
+    for (const run_of_log& r : runs_) {
+      unsigned listed = 0;
+      unsigned all = 0;
+      bool any_used = false;
+      for (std::uint64_t at = r.offset; r.offset + r.bytes - at >= chunk_bytes_; at += chunk_bytes_) {
+        ++all;
+        listed += seen.contains(at) ? 1 : 0;
+        const std::uint64_t word = content(base_, use(at));
+        any_used = any_used || (is_marked(at) && on_media::use_of(word) != on_media::chunk_use::free);
+      }
+      if (listed != all && (listed != 0 || any_used)) return false;
+    }
+    return true;
+  }
+  // Runs that were never linked: nothing leads there, and none of their chunks bears the mark.
+  void drop_leftovers() {
+    std::set<std::uint64_t> named{content(base_, first())};
+    for (const std::uint64_t at : chunks_) {
+      named.insert(content(base_, next(at)));
+      named.insert(content(base_, previous(at)));
+    }
+    std::erase_if(chunks_, [&](std::uint64_t at) {
+      const auto run = std::find_if(runs_.begin(), runs_.end(),
+                                    [&](const run_of_log& r) { return r.offset <= at && at < r.offset + r.bytes; });
+      for (std::uint64_t c = run->offset; run->offset + run->bytes - c >= chunk_bytes_; c += chunk_bytes_) {
+        if (is_marked(c) || named.contains(c)) return false;
+      }
+      return true;
+    });
+    is_linked_anew_ = true;
+  }
+  void link() {
+    if (!is_linked_anew_) return;
+    bool changed = set_word(base_, first(), chunks_.empty() ? 0 : chunks_.front());
+    for (std::size_t i = 0; i < chunks_.size(); ++i) {
+      changed |= set_word(base_, next(chunks_[i]), i + 1 < chunks_.size() ? chunks_[i + 1] : 0);
+      changed |= set_word(base_, previous(chunks_[i]), i != 0 ? chunks_[i - 1] : 0);
+    }
+    if (changed) {
+      m_.note(mending::mended, first(), text_of("list of chunks of the log: linked anew, %zu of them", chunks_.size()));
+    }
+  }
+
+  // ---- headers ----
+
+  void read_uses() {
+    for (const std::uint64_t at : chunks_) {
+      if (!use_holds(at)) continue;
+      most_uses_ = std::max(most_uses_, on_media::generation_of(content(base_, use(at))) & 0xFFFF'FFFF);
+    }
+  }
+  void mend_header(std::uint64_t at) {
+    if (!is_marked(at)) {
+      set_word(base_, identity(at), on_media::chunk_magic);
+      m_.note(mending::mended, at, "mark of a chunk of the log");
+    }
+    if (!use_holds(at)) mend_use(at);
+  }
+  void mend_use(std::uint64_t at) {
+    const std::uint64_t generation = generation_of(at);
+    const auto& saved = what_was_saved();
+    on_media::chunk_use what = on_media::chunk_use::mixed;
+    mending how = mending::mended;
+    std::uint64_t chosen = generation;
+    if (saved.chain.contains(at)) {
+      what = on_media::chunk_use::saved;
+    } else if (saved.is_whole) {
+      if (!saved.used.contains(at)) what = on_media::chunk_use::free;
+    } else if (generation == 0) {
+      what = on_media::chunk_use::free;
+    } else {
+      how = mending::kept;  // a cleaner may have let go of it
+    }
+    const bool is_lost = generation == 0 && !saved.is_whole && !plausible_blocks(at).empty();
+    if (chosen == 0) chosen = (std::max<std::uint64_t>(session_, 1) << on_media::uses_bits) | (most_uses_ + 1);
+    const bool by_cleaner = on_media::bound_to(content(base_, owner(at)), chosen) &&
+                            (content(base_, owner(at)) & on_media::stamp_cleaner) != 0;
+    set_word(base_, use(at), on_media::pack_use(what, chosen, by_cleaner && what != on_media::chunk_use::free));
+    // What a close has saved is believed only of chunks that have an end.
+    if (m_.closed && what != on_media::chunk_use::free && !on_media::bound_to(content(base_, end(at)), chosen)) {
+      set_word(base_, end(at), on_media::pack_bound(static_cast<std::uint32_t>(end_of_blocks(at, chosen)), chosen));
+    }
+    if (is_lost) {
+      m_.note(mending::lost, at, "a chunk of the log, of which nothing says how it was used: what may have been in it");
+    } else {
+      m_.note(how, use(at),
+              how == mending::kept ? "use of a chunk of the log: what is in it counts, and may have been freed"
+                                   : "use of a chunk of the log");
+    }
+  }
+  [[nodiscard]] std::uint64_t end_of_blocks(std::uint64_t at, std::uint64_t generation) const {
+    std::uint64_t behind = 0;
+    for (std::uint64_t in = sizeof(on_media::chunk_header); in < chunk_bytes_;) {
+      on_media::block_header h;
+      const auto fault = logheap::inspect_block(base_, {at, in, generation, key_}, chunk_bytes_, h);
+      in += logheap::step_over(fault, h);
+      if (fault != logheap::block_fault::no_header) behind = in;
+    }
+    return behind == 0 ? chunk_bytes_ : std::min(behind, chunk_bytes_);
+  }
+
+  // Where a header of a block may be.
+  [[nodiscard]] std::vector<std::uint64_t> plausible_blocks(std::uint64_t at) const {
+    constexpr std::size_t most = 32;
+    constexpr std::uint32_t known_flags =
+        on_media::block_moved | on_media::block_allocations | on_media::block_entries_checked;
+    std::vector<std::uint64_t> all;
+    for (std::uint64_t in = sizeof(on_media::chunk_header);
+         in <= chunk_bytes_ - sizeof(on_media::block_header) && all.size() < most; in += on_media::block_align) {
+      on_media::block_header h;
+      std::memcpy(&h, base_ + at + in, sizeof h);
+      const std::uint32_t low = h.flags & ((std::uint32_t{1} << on_media::entry_check_shift) - 1);
+      const bool may_be = h.version != 0 && h.version <= on_media::version_max && h.bytes <= chunk_bytes_ - in &&
+                          h.bytes >= sizeof h + 8 * std::uint64_t{logheap::count_of(h)} && (low & ~known_flags) == 0 &&
+                          logheap::peer_of(h) < g_.size_bytes();
+      if (may_be) all.push_back(in);
+    }
+    return all;
+  }
+  // The generation by which a block in the chunk holds; 0: none does.
+  [[nodiscard]] std::uint64_t generation_of(std::uint64_t at) {
+    if (use_holds(at)) return on_media::generation_of(content(base_, use(at)));
+    if (const auto known = generations_.find(at); known != generations_.end()) return known->second;
+    std::uint64_t& found = generations_[at];
+    const auto blocks = plausible_blocks(at);
+    if (blocks.empty()) return 0;
+    const auto proved = [&](std::uint64_t generation) {
+      if (generation == 0) return false;
+      const bool any = std::any_of(blocks.begin(), blocks.end(), [&](std::uint64_t in) {
+        on_media::block_header h;
+        return logheap::inspect_block(base_, {at, in, generation, key_}, chunk_bytes_, h) !=
+               logheap::block_fault::no_header;
+      });
+      if (any) found = generation;
+      return any;
+    };
+    const std::uint64_t corrected = corrected_word(word_at(base_, use(at)), word_seed(use(at))) & checked_mask;
+    if (proved(on_media::generation_of(corrected))) return found;
+    std::uint64_t budget = (std::uint64_t{1} << 22) / blocks.size();
+    for (const std::uint64_t uses : uses_of(at)) {
+      for (std::uint64_t s = session_; s != 0 && budget != 0; --s, --budget) {
+        if (proved(s << on_media::uses_bits | uses)) return found;
+      }
+    }
+    return 0;
+  }
+  // How often it may have been used: its other words say the low bits.
+  [[nodiscard]] std::vector<std::uint64_t> uses_of(std::uint64_t at) const {
+    std::vector<std::uint64_t> all;
+    for (const std::uint64_t word : {content(base_, end(at)), content(base_, owner(at))}) {
+      if (word != 0) all.push_back(word >> 32);
+    }
+    if (!all.empty()) return all;
+    constexpr std::uint64_t beyond = 16;
+    for (std::uint64_t n = 1; n <= most_uses_ + beyond; ++n) all.push_back(n);
+    return all;
+  }
+
+  // ---- what a close has saved ----
+
+  struct saved_chunks {
+    bool is_whole = false;
+    std::set<std::uint64_t> chain;  // that hold it
+    std::set<std::uint64_t> used;   // of which it tells
+  };
+  const saved_chunks& what_was_saved() {
+    if (saved_) return *saved_;
+    saved_.emplace();
+    std::uint64_t at = m_.closed ? content(base_, root_ + offsetof(on_media::root, saved)) : 0;
+    while (is_chunk(at) && saved_->chain.insert(at).second) {
+      on_media::block_header h;
+      const logheap::block_place place{at, sizeof(on_media::chunk_header), generation_of(at), key_};
+      if (logheap::inspect_block(base_, place, chunk_bytes_, h) != logheap::block_fault::none) break;
+      for (unsigned i = 0; i < logheap::count_of(h); ++i) {
+        on_media::saved_record r;
+        const std::uint64_t from = sizeof h + i * sizeof r;
+        if (from + sizeof r > h.bytes) break;
+        std::memcpy(&r, base_ + place.offset() + from, sizeof r);
+        const bool is_of_chunk = r.home_and_kind >> 56 == std::uint64_t(on_media::saved_kind::chunk);
+        if (is_of_chunk) saved_->used.insert(r.home_and_kind & checked_mask);
+      }
+      at = logheap::peer_of(h);
+      if (at == 0) {
+        saved_->is_whole = true;
+        break;
+      }
+    }
+    return *saved_;
+  }
+
+  const chunk_mending& m_;
+  std::byte* const base_;
+  const geometry& g_;
+  const std::uint64_t root_;
+  std::uint64_t key_ = 0;
+  std::uint64_t chunk_bytes_ = 0;
+  std::uint64_t session_ = 0;
+  std::uint64_t most_uses_ = 0;  // of any chunk
+  bool is_linked_anew_ = false;
+  std::vector<run_of_log> runs_;
+  std::vector<std::uint64_t> chunks_;  // their places, in order
+  std::map<std::uint64_t, std::uint64_t> generations_;
+  std::optional<saved_chunks> saved_;
+};
+
+std::uint64_t named_root(const std::byte* base, const geometry& g) {
+  const auto place = read_anchor_word(base, g, anchor_word::log_heap);
+  if (!place || *place == 0 || *place % g.page_bytes() != 0 || !g.in_data(*place, g.page_bytes())) return 0;
+  return *place;
+}
+
+}  // namespace
+
+void mend_log_root(const chunk_mending& m) { root_mender{m}.run(); }
+
+void mend_chunks(const chunk_mending& m) {
+  const std::uint64_t root = named_root(m.base, m.g);
+  if (root == 0 || !proves_root(root_line(m.base, root), root)) return;
+  const std::uint64_t bytes = root_line(m.base, root).chunk_bytes;
+  if (!std::has_single_bit(bytes) || bytes < on_media::chunk_bytes_min || bytes > on_media::chunk_bytes_max) return;
+  chunk_mender{m, root}.run();
+}
+
+void check_log_root_copy(const std::byte* base, const geometry& g,
+                         const std::function<void(std::uint64_t offset, const char* finding)>& tell) {
+  const std::uint64_t root = named_root(base, g);
+  if (root == 0) return;
+  const std::uint64_t at = root + on_media::root_copy_at(round_up(sizeof(on_media::root), g.page_bytes()));
+  const bool is_there =
+      std::any_of(base + at, base + at + on_media::root_line_bytes, [](std::byte b) { return b != std::byte{0}; });
+  if (!is_there || std::memcmp(base + at, base + root, on_media::root_line_bytes) == 0) return;
+  tell(at, "log-structured heap: the copy of its root's first line is another one");
+}
+
+}  // namespace nvm::care
