@@ -34,7 +34,7 @@ struct root {
   std::uint64_t check;             // of the line before
   std::uint64_t first_chunk;       // checked word: head of the list of all chunks; 0: there are none
   std::uint64_t through;           // checked word: every transaction of a version up to this one has committed
-  std::uint64_t session;           // checked word: processes that have opened the heap; after the last one is 1
+  std::uint64_t session;           // checked word: processes that have opened the heap; at last session_after_last
   std::uint64_t saved;             // checked word: first chunk of the saved mapping; 0: the heap was not closed
   std::uint64_t reserved[4];       // zero
 };
@@ -81,6 +81,8 @@ inline constexpr std::uint64_t superblock_bytes_max = std::uint64_t{1} << 20;  /
 // may have left blocks; the session keeps them from passing for those of the next use.
 inline constexpr unsigned generation_bits = 52;
 inline constexpr unsigned uses_bits = 32;
+// As 1 in a generation, and no smaller than the session of any.
+inline constexpr std::uint64_t session_after_last = (std::uint64_t{1} << (generation_bits - uses_bits)) + 1;
 constexpr std::uint64_t next_generation(std::uint64_t before, std::uint64_t session) noexcept {
   return (session & 0xF'FFFF) << uses_bits | ((before + 1) & 0xFFFF'FFFF);
 }

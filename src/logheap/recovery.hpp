@@ -584,7 +584,7 @@ status heap<M, Map>::open(recovery_report& report) noexcept {
     c.state.store(chunk_state::free, std::memory_order_relaxed);
   }
   chunks_.set_saved(0);
-  chunks_.set_session(chunks_.session() >= layout::version_max ? 1 : chunks_.session() + 1);
+  chunks_.set_session(chunks_.session() >= layout::version_max ? layout::session_after_last : chunks_.session() + 1);
   medium_.fence(edge{"logheap/E7"});
   if (status s = chunks_.fill_pool(); !s) return s;
   const auto own = join_as(true);
