@@ -90,7 +90,8 @@ typedef struct nvm_gc_report {
   uint64_t held_objects;
   uint64_t mark_ns; /* duration of marking, sweep and the search for ways included */
   uint64_t free_ns;
-  uint64_t reserved[4];
+  uint64_t mended_counts; /* references are counted (enum nvm_collect): counts that were not what the pointers say */
+  uint64_t reserved[3];
 } nvm_gc_report;
 
 /* Frees what cannot be reached; `options` and `report` may be NULL.  On return of 0 the frees are durable.  On -1 the
@@ -118,6 +119,43 @@ NVM_API void *nvm_object_around(NVM_POOL *pool, const void *p);
 NVM_API int nvm_hold(const void *p);
 /* One hold less.  NVM_E_BAD_POINTER: the object is not held.  NULL is accepted by both and ignored. */
 NVM_API int nvm_drop(const void *p);
+
+/* ---- reference counts (nvm_pool_options.collect; Breeze, section IV-F) ---- */
+
+typedef struct nvm_settle_report {
+  uint64_t records;      /* of commits, that have become counts by this call */
+  uint64_t entries;      /* changed references in these */
+  uint64_t transactions; /* of the library, for all of this */
+  uint64_t freed_objects;
+  uint64_t
+      waiting_objects;     /* nothing refers to them, but a weak pointer, a hold, or a transaction that may know them */
+  uint64_t drifted_counts; /* since the open: that would have fallen below 0, and are not believed any more */
+  uint64_t
+      damaged_records; /* since the open: that failed their check; nothing is freed until nvm_gc() or the next open */
+  uint64_t reserved[5];
+} nvm_settle_report;
+
+/* Makes counts of all that has been committed, and frees what has died by it, of a list of any length, in transactions
+ * of at most 256 objects.  With NVM_COLLECT_AT_REST no other thread has a transaction open in the pool, or it frees
+ * nothing; with NVM_COLLECT_BACKGROUND it does what the library's thread would do in a moment.  On return of 0 it is
+ * durable.  A crash meanwhile loses none of it: the next open goes on.  `report` may be NULL.
+ *
+ * Cost: a transaction for each 4096 changed references, which writes a word for each object they are about.
+ *
+ * NVM_E_INVALID: opened without `collect`; NVM_E_TX_OPEN: this thread has a transaction open in it; NVM_E_READ_ONLY,
+ * NVM_E_FORKED, NVM_E_NO_MEMORY, NVM_E_NO_LANE, NVM_E_IO. */
+NVM_API int nvm_settle(NVM_POOL *pool, nvm_settle_report *report);
+
+typedef struct nvm_reference_counts {
+  uint32_t strong;    /* pointers (NVM_PTR) to it in the pool, of commits that have been made counts */
+  uint32_t weak;      /* NVM_WEAK_PTR: they do not keep it, but its memory stays while there are any */
+  uint32_t saturated; /* 1: one of the two has grown too large, 2,097,151 or 1,023, or drifted: it stays for nvm_gc() */
+  uint32_t dying;     /* 1: it is freed when nobody can know it any more */
+} nvm_reference_counts;
+
+/* The counts of the object around `object`.  NVM_E_BAD_POINTER: there is none; NVM_E_INVALID: opened without `collect`.
+ * O(1).  Any thread. */
+NVM_API int nvm_references(const void *object, nvm_reference_counts *counts);
 
 #ifdef __cplusplus
 }

@@ -46,5 +46,10 @@ inline outcome collect(pool &p, const nvm_gc_options &options = {}, nvm_gc_repor
   return nvm_gc(p.handle(), &options, report) == 0 ? outcome{} : outcome{nvm_errno()};
 }
 
+// Counts all that has been committed, and frees what has died by it: nvm_settle().
+inline outcome settle(pool &p, nvm_settle_report *report = nullptr) noexcept {
+  return nvm_settle(p.handle(), report) == 0 ? outcome{} : outcome{nvm_errno()};
+}
+
 }  // namespace nvm
 #endif

@@ -221,6 +221,14 @@ enum nvm_relocation {
   NVM_RELOCATE_NEVER = 3 /* NVM_E_ADDRESS */
 };
 
+/* Whether references to objects are counted, and when those are freed that nothing refers to: docs/gc.md, nvm/gc.h.
+ * nvm_free() then frees as soon as nothing refers to it.  With OFF a pool loses its counts; the next open counts. */
+enum nvm_collect {
+  NVM_COLLECT_OFF = 0,
+  NVM_COLLECT_AT_REST = 1,   /* at open, at close, in nvm_settle() and nvm_gc() */
+  NVM_COLLECT_BACKGROUND = 2 /* and by a thread: a pointer is good in the transaction that read it, or while held */
+};
+
 /* What objects are whose type nobody describes, for what follows pointers: relocation, collection. */
 enum nvm_untyped {
   NVM_UNTYPED_REFUSE = 0, /* unknown: a pool that has some is not moved or collected; or as an earlier open has said */
@@ -264,7 +272,7 @@ typedef struct nvm_pool_options {
    * */
   uint32_t accept_copy;
   uint32_t relocation; /* enum nvm_relocation; not stored in the pool */
-  uint32_t unused;     /* zero */
+  uint32_t collect;    /* enum nvm_collect; not stored in the pool */
   uint32_t untyped;    /* enum nvm_untyped; kept in the pool */
   uint64_t address; /* of the pool, a multiple of 1 GiB inside the window; 0: its own.  Else NVM_E_ADDRESS if taken */
   uint64_t reserved[2]; /* zero */

@@ -46,6 +46,10 @@ class collection {
   // May throw std::bad_alloc.
   [[nodiscard]] status run() {
     if (status s = admit(); !s) return s;
+    if (pool_->references != nullptr && options_.dry_run == 0) {
+      // Records that wait, of what is freed by the way they say, would be about others' objects afterwards.
+      if (status s = pool_->references->counts().settle(object::references::how::at_rest); !s) return s;
+    }
     commits_ = commits_of(pool_);
     if (status s = plan(); !s) return s;
     const auto start = std::chrono::steady_clock::now();
@@ -54,7 +58,8 @@ class collection {
     if (!marked) return marked;
     if (status s = intact(pool_); !s) return s;
     if (options_.dry_run != 0) return at_rest();
-    return free_all();
+    if (status s = free_all(); !s || pool_->references == nullptr) return s;
+    return count_anew();
   }
 
  private:
@@ -334,10 +339,23 @@ class collection {
     if (!lsn) return lsn.error();
     last = *lsn;
     ++commits_;
+    if (pool_->references != nullptr) {
+      if (status s = pool_->references->counts().settle(object::references::how::counts); !s) return s;
+      commits_ = commits_of(pool_);
+    }
     ++report_.transactions;
     report_.freed_objects += some.size();
     report_.freed_bytes += bytes;
     return {};
+  }
+
+  // Everything that is left can be reached: counts become what its pointers say.
+  [[nodiscard]] status count_anew() noexcept {
+    object::references& counts = pool_->references->counts();
+    const std::uint64_t before = counts.sums().mended;
+    const status s = counts.recount();
+    report_.mended_counts = counts.sums().mended - before;
+    return s;
   }
 
   nvm_pool* pool_;
@@ -355,6 +373,8 @@ status collect(nvm_pool* pool, const nvm_gc_options& options, nvm_gc_report& rep
   if (status s = medium_is_whole(pool); !s) return s;
   const std::unique_lock one_at_a_time{pool->collecting, std::try_to_lock};
   if (!one_at_a_time) return fail(errc::busy, "%s: another collection runs", pool->file->path());
+  std::unique_lock<std::mutex> resting;
+  if (pool->references != nullptr) resting = pool->references->hold_thread();
   return if_intact(pool, collection{pool, options, report}.run());
 } catch (const std::bad_alloc&) {
   return fail(errc::no_memory, "no volatile memory for a collection");

@@ -91,16 +91,16 @@ result<void*> allocate(NVM_POOL* pool, std::uint32_t type, std::uint64_t bytes, 
 status resize_in_place(NVM_POOL* pool, open_transaction& t, const object_facts& o, std::uint32_t type,
                        std::uint64_t bytes) noexcept {
   const std::uint64_t at = o.header();
-  const log::byte_range changed[] = {{at, sizeof(layout::object_header)},
-                                     {o.payload + o.bytes, bytes > o.bytes ? bytes - o.bytes : 0}};
+  // Not the count of references, which is no program's.
+  constexpr std::uint64_t changed_bytes = offsetof(layout::object_header, references);
+  const log::byte_range changed[] = {{at, changed_bytes}, {o.payload + o.bytes, bytes > o.bytes ? bytes - o.bytes : 0}};
   if (status s = t.announce(changed, std::size(changed)); !s) return s;
   // All of its room from here on: an abort may take the new size back.
   platform::memory_watch::accessible(pool->base() + o.payload, o.usable);
   auto* h = reinterpret_cast<layout::object_header*>(pool->base() + at);
   layout::object_header next = layout::make_object_header(bytes + o.aligned.padding(), type, at);
   next.size_generation_check |= h->size_generation_check & layout::alignment_mask;
-  next.references = h->references;
-  *h = next;
+  std::memcpy(h, &next, changed_bytes);
   return {};
 }
 
@@ -160,10 +160,10 @@ int nvm_free(NVM_POOL* pool, void* object) {
   if (!e) return api::report(e.error());
   auto offset = api::offset_of(pool, object);
   if (!offset) return api::report(offset.error());
-  nvm::status freed = (*e)->transaction->release(*offset);
+  nvm::status freed = (*e)->transaction->let_go(*offset);
   if (!freed && freed.error() == errc::bad_pointer) {
     if (const std::uint64_t plain = api::engines_payload(pool, *offset); plain != 0) {
-      freed = (*e)->transaction->release(plain);
+      freed = (*e)->transaction->let_go(plain);
     }
   }
   freed = api::if_intact(pool, freed);
@@ -198,7 +198,7 @@ void* nvm_realloc(NVM_POOL* pool, void* object, uint32_t type_id, size_t size) {
   if (!p) return api::report_null<void>(p.error());
   std::memcpy(*p, object, old->bytes < size ? old->bytes : size);
   if (nvm::status s = api::stored_in(pool); !s) return api::report_null<void>(s.error());
-  if (nvm::status s = (*e)->transaction->release(old->header() + sizeof(nvm::layout::object_header)); !s) {
+  if (nvm::status s = (*e)->transaction->let_go(old->header() + sizeof(nvm::layout::object_header)); !s) {
     // The old object stays, so the new one must not.
     api::report(s.error());
     (void)nvm_free(pool, *p);
@@ -239,6 +239,8 @@ int nvm_pool_each(NVM_POOL* pool, int (*visit)(void*, uint32_t, size_t, void*), 
   if (pool == nullptr || visit == nullptr) return api::report(fail(errc::invalid, "the pool or the function is NULL"));
   std::optional<nvm::platform::in_call> here{std::in_place};
   if (nvm::status s = pool->file->usable(); !s) return api::report(s.error());
+  std::unique_lock<std::mutex> resting;
+  if (pool->references != nullptr) resting = pool->references->hold_thread();
   if (pool->engine->open_transactions() != 0) {
     return api::report(
         fail(errc::tx_open, "%s: objects cannot be walked while a transaction is open", pool->file->path()));

@@ -48,7 +48,9 @@ status check_options(const char* path, const nvm_pool_options& o) noexcept {
     return fail(errc::invalid, "log_flags %x are none of enum nvm_log_flags", o.log_flags);
   if (o.relocation > NVM_RELOCATE_NEVER)
     return fail(errc::invalid, "relocation %u is none of enum nvm_relocation", o.relocation);
-  for (const std::uint64_t r : {std::uint64_t{o.unused}, o.reserved[0], o.reserved[1]}) {
+  if (o.collect > NVM_COLLECT_BACKGROUND)
+    return fail(errc::invalid, "collect %u is none of enum nvm_collect", o.collect);
+  for (const std::uint64_t r : {o.reserved[0], o.reserved[1]}) {
     if (r != 0) return fail(errc::invalid, "a reserved field of nvm_pool_options is %" PRIu64 ", expected 0", r);
   }
   return {};
@@ -104,6 +106,7 @@ void close_at_exit(pool_file& file) noexcept {
   while (const entry* e = thread_transactions::mine().in(pool)) abort_all_levels(*e);
   abandon_barrier_transaction(pool);
   const platform::in_call here;
+  if (pool->references != nullptr) pool->references->stop();
   const bool can_stop_others = platform::can_fence_all_threads();
   pool->ending.store(true, std::memory_order_seq_cst);
   if (can_stop_others) platform::fence_all_threads();
@@ -245,6 +248,7 @@ NVM_POOL* finish_open(pool_file::pointer file, const nvm_pool_options& o, log_ru
     watch_objects(*pool);
     met = keep_untyped(*pool);
   }
+  if (met) met = start_references(pool, o.collect);
   if (!met) {
     report(about(pool->file->path(), met.error()));
     if (created) pool->file->remove_name();
@@ -353,7 +357,7 @@ int nvm_pool_close(NVM_POOL* pool) {
   }
   const nvm::platform::uncancelled until_closed;
   const nvm::platform::in_call here;
-  if (const unsigned open = pool->engine->open_transactions(); open != 0) {
+  if (const unsigned open = api::open_transactions(pool); open != 0) {
     return api::report(fail(errc::tx_open, "%s: %u transactions are open", pool->file->path(), open));
   }
   if (nvm::isolation::participant::any_inside(&pool->barriers)) {
@@ -370,6 +374,7 @@ int nvm_pool_close(NVM_POOL* pool) {
     }
     return nvm_pool_close(pool);
   }
+  if (pool->references != nullptr) pool->references->finish();
   {
     const std::lock_guard guard{pool->lanes->lock};
     pool->lanes->lanes = nullptr;
@@ -379,6 +384,7 @@ int nvm_pool_close(NVM_POOL* pool) {
   // A pool that has failed is left as by a crash.
   nvm::status s = pool->file->intact();
   if (s) s = api::if_intact(pool, pool->engine->come_to_rest(false));
+  pool->references.reset();
   pool->engine.reset();
   pool->file->set_owner(nullptr);
   int code = 0;

@@ -11,6 +11,7 @@
 #include "api/barrier_side.hpp"
 #include "api/commit_hooks.hpp"
 #include "api/debugger_view.hpp"
+#include "api/references.hpp"
 #include "engine/engine.hpp"
 #include "object/holds.hpp"
 #include "platform/platform.hpp"
@@ -79,9 +80,10 @@ struct nvm_pool {
   //   exit   S ending; fence_all_threads(); L lanes in use
   // Either exit finds the transaction, and waits for it, or the transaction finds that it must not begin.
   std::atomic<bool> ending{false};
-  nvm_pool* closed_after = nullptr;  // in the list of closed pools: the one that was closed next
-  nvm::object::holds held;           // by volatile pointers (nvm_hold)
-  std::mutex collecting;             // held by the thread that collects garbage
+  nvm_pool* closed_after = nullptr;                       // in the list of closed pools: the one that was closed next
+  nvm::object::holds held;                                // by volatile pointers (nvm_hold)
+  std::unique_ptr<nvm::api::pool_references> references;  // null: they are not counted
+  std::mutex collecting;                                  // held by the thread that collects garbage
 
   [[nodiscard]] std::byte* base() const noexcept { return file->base(); }
 };

@@ -23,7 +23,7 @@ static_assert(NVM_FIELD_SIGNED == static_cast<int>(layout::field_kind::signed_in
 // Whether the pool holds an object that the program would misread.  May throw std::bad_alloc.
 result<bool> holds_objects_of(nvm_pool* pool, const type_comparison& c, const type_map& stored) {
   // The objects of open transactions are unknown: a library that is loaded late is then refused.
-  if (pool->engine->open_transactions() != 0) return true;
+  if (open_transactions(pool) != 0) return true;
   struct context {
     const type_comparison& c;
     const type_map& stored;
@@ -82,6 +82,9 @@ status update_locked(nvm_pool* pool) {
       const status s = write_types(pool, merge_types(*stored, (*ours)->map));
       // Data that can still be read and freed are worth more than their description.
       if (!s && s.error() != errc::no_space) return s;
+      if (pool->references != nullptr) {
+        if (status known = pool->references->learn_types(); !known) return known;
+      }
     }
   }
   pool->types_seen.store(now, std::memory_order_relaxed);
@@ -123,7 +126,7 @@ int each_of(const type_map& map, const visit_context& c) {
 // What nobody describes in a pool without open transactions.  May throw std::bad_alloc.
 result<object::undescribed_types> undescribed_in(nvm_pool* pool) {
   const std::lock_guard guard{pool->types_lock};
-  if (pool->engine->open_transactions() != 0) {
+  if (open_transactions(pool) != 0) {
     return fail(errc::tx_open, "%s: objects cannot be walked while a transaction is open", pool->file->path());
   }
   auto stored = pool->engine->types();

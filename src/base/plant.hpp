@@ -55,6 +55,9 @@ enum class plant : unsigned char {
   base_not_in_history,       // relocation: pointers get a base before the history has it
   number_alone,              // relocation by transactions: pointers in one transaction, the number in another
   numbers_back_early,        // relocation by transactions: numbers go before the pool prefers the base that they named
+  record_after_commit,       // references: an activation record may be durable after the commit that it belongs to
+  record_applied_twice,      // references: how far records were applied is not durable with the counts
+  zero_without_waiting,      // references: an object dies though transactions are open that were when it was left
 };
 
 #if defined(NVM_RECORDED) || defined(NVM_PLANTED)

@@ -11,6 +11,7 @@
 #include "care/check_stores.hpp"
 #include "care/check_structures.hpp"
 #include "care/log_in_image.hpp"
+#include "care/references_in_image.hpp"
 #include "care/regions.hpp"
 #include "engine/recover_image.hpp"
 #include "engine/ssd.hpp"
@@ -422,7 +423,25 @@ class pool_check {
     if (!sets || (space_.structure_pages | named_by(anchor_word::lockfree) | *sets) != 0) {
       if (status s = whole(check_structures(file_.base(), shape_, say)); !s) return s;
     }
+    if (found_.count() == 0) {
+      if (status s = whole(check_counts()); !s) return s;
+    }
     return found_.count() == 0 ? whole(note_pointers(file_, root_, type_map_, how_, sum_)) : status{};
+  }
+  // Where references are counted, the counts.
+  [[nodiscard]] status check_counts() {
+    const std::uint64_t rings = named_by(anchor_word::references);
+    // While a relocation is not finished, pointers assume several addresses.
+    if (rings == 0 || file_.bases().count > 1) return {};
+    const layout::superblock& sb = file_.superblock();
+    counted_image image{file_.base(), shape_, sb.base_address, root_, type_map_, rings, {}};
+    const tx::pool_targets targets{file_.base(), shape_};
+    if (lanes_say_ends(sb)) {
+      image.end_of_lane = [&](unsigned i) {
+        return log::lane_reader{file_.base(), shape_, tx::pool_key(sb.uuid), i, targets}.attached();
+      };
+    }
+    return check_references(image, [this](std::uint64_t at, const char* finding) { found_.add(at, "%s", finding); });
   }
 
   // Opening the structures in memory has freed what a crash had left with nobody.

@@ -224,6 +224,13 @@ class root_mender {
 
 // ---- chunks --------------------------------------------------------------------------------------------------------
 
+// What a close has saved.
+struct saved_chunks {
+  bool is_whole = false;
+  std::set<std::uint64_t> chain;  // that hold it
+  std::set<std::uint64_t> used;   // of which it tells
+};
+
 class chunk_mender {
  public:
   chunk_mender(const chunk_mending& m, std::uint64_t root) : m_{m}, base_{m.base}, g_{m.g}, root_{root} {
@@ -482,11 +489,6 @@ class chunk_mender {
 
   // ---- what a close has saved ----
 
-  struct saved_chunks {
-    bool is_whole = false;
-    std::set<std::uint64_t> chain;  // that hold it
-    std::set<std::uint64_t> used;   // of which it tells
-  };
   const saved_chunks& what_was_saved() {
     if (saved_) return *saved_;
     saved_.emplace();

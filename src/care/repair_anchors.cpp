@@ -16,6 +16,8 @@
 #include "space/space.hpp"
 #include "tx/tx.hpp"
 
+#include "care/references_in_image.hpp"
+
 namespace nvm::care {
 namespace {
 
@@ -50,6 +52,8 @@ bool repair_image::can_name(anchor_word which, std::uint64_t place) const {
     case anchor_word::types:
       return begins_a_run && layout::transactional(e) && e.layout != layout::object_layout::typed &&
              object::type_map::read(base_ + place, run_bytes, place);
+    case anchor_word::references:
+      return names_rings(base_, g_, place);
     case anchor_word::lockfree:
       return begins_a_run && e.store == lockfree::layout::directory_owner &&
              run_bytes >= sizeof(lockfree::layout::directory);
@@ -106,7 +110,8 @@ void repair_image::mend_anchor_word(anchor_word which) {
   // A name that leads nowhere was a name once: the loss is reported.
   const bool names_one = std::any_of(held.begin(), held.end(), [](std::uint64_t place) { return place != 0; });
   if (names_one && places == std::vector<std::uint64_t>{0}) places.clear();
-  const bool set_once = which != anchor_word::root && which != anchor_word::types && which != anchor_word::stores;
+  const bool set_once = which != anchor_word::root && which != anchor_word::types && which != anchor_word::stores &&
+                        which != anchor_word::references;
   // A word of zeros holds, and is what a device leaves that has lost one.
   const bool one_is_zero = places.size() == 2 && std::find(places.begin(), places.end(), 0U) != places.end();
   if (one_is_zero) std::erase(places, std::uint64_t{0});
@@ -119,6 +124,12 @@ void repair_image::mend_anchor_word(anchor_word which) {
     std::uint64_t map = 0;
     for (const std::uint64_t place : held) map = place;
     drop_type_map(map, last_message());
+    places.push_back(0);
+  }
+  if (places.empty() && which == anchor_word::references) {
+    // The next open that counts references makes rings, and counts.
+    note(mending::mended, anchor_word_at(g_, 0, which),
+         "rings of activation records: no copy of their place names any");
     places.push_back(0);
   }
   if (places.size() != 1 || places.front() == 0) look_for_directory(which, names_one, held.empty(), places);

@@ -12,6 +12,7 @@
 #include "care/mend_headers.hpp"
 #include "care/mend_structures.hpp"
 #include "care/notes.hpp"
+#include "care/references_in_image.hpp"
 #include "care/regions.hpp"
 #include "care/words.hpp"
 #include "engine/recover_image.hpp"
@@ -28,7 +29,7 @@
 namespace nvm::care {
 
 status repair_image::run() {
-  static constexpr std::array<step, 7> steps{{
+  static constexpr std::array<step, 8> steps{{
       {"logs", &repair_image::settle_logs, in_pools::all},
       {"pages", &repair_image::mend_pages, in_pools::all},
       {"what names lead to", &repair_image::settle_names_of_heap, in_pools::with_heap},
@@ -36,6 +37,7 @@ status repair_image::run() {
       {"names", &repair_image::mend_anchors, in_pools::all},
       {"log of all objects", &repair_image::mend_log, in_pools::with_log},
       {"structures and regions", &repair_image::mend_beside_objects, in_pools::with_heap},
+      {"reference counts", &repair_image::mend_counts, in_pools::with_heap},
   }};
   before_ = intact_objects();
   const in_pools here = engine_of(sb_.engine).is_its_log() ? in_pools::with_log : in_pools::with_heap;
@@ -70,6 +72,31 @@ void repair_image::mend_beside_objects() {
   mend_sets(mending_of_sets());
   const auto tell = [this](std::uint64_t at, const char* what) { note(mending::lost, at, what); };
   if (!looked_at(mend_regions(base_, g_, tell))) refuse(last_message());
+}
+
+// Counts follow from pointers, once all that these lead to is in its place.
+void repair_image::mend_counts() {
+  const auto rings = read_anchor_word(base_, g_, anchor_word::references);
+  const auto root = read_root(base_, g_);
+  const auto types = read_anchor_word(base_, g_, anchor_word::types);
+  if (!rings || *rings == 0 || !root || !types) return;
+  counted_image image{base_, g_, sb_.base_address, *root, *types, *rings, {}};
+  const tx::pool_targets targets{base_, g_};
+  if (lanes_say_ends(sb_)) {
+    image.end_of_lane = [&](unsigned i) {
+      return log::lane_reader{base_, g_, tx::pool_key(sb_.uuid), i, targets}.attached();
+    };
+  }
+  // Where pointers assume several addresses, or types are lost, the next open that counts does it.
+  const bool later = sb_.base_history_count > 1 || *types == 0;
+  const auto mended = later ? result<std::uint64_t>{count_later(image)} : mend_references(image);
+  if (!mended) {
+    (void)looked_at(status{mended.error()});
+    make_rings_anew(image, g_.lane_count != 0 ? g_.lane_count : 1);
+    note(mending::mended, *rings, "rings of activation records: made anew; the next open counts references");
+  } else if (*mended != 0) {
+    note(mending::mended, *rings, text_of("references: %lu counts were not what the pointers say", *mended));
+  }
 }
 
 void repair_image::count_aligned() {
@@ -216,16 +243,21 @@ void repair_image::begin_anew(unsigned index) {
   const std::uint64_t at = g_.log_offset + index * g_.lane_bytes;
   const std::uint64_t retired = word_at(base_, at);
   std::uint64_t generation = log::retired_holds(retired, at) ? retired & checked_mask : 0;
+  std::uint32_t attached = 0;
+  std::uint64_t newest = 0;
   for (unsigned slot = 0; slot < layout::commit_slots; ++slot) {
     const layout::commit_record* c = log::commit_at(base_, at, slot, key);
-    if (c != nullptr) generation = std::max(generation, c->generation);
+    if (c == nullptr) continue;
+    generation = std::max(generation, c->generation);
+    if (c->generation >= newest) attached = c->attached;
+    newest = std::max(newest, c->generation);
   }
   const bool is_believed = generation != 0 && generation < layout::generation_max - layout::generations_kept;
   generation = is_believed ? generation + 2 * layout::commit_slots : beyond_all;
   std::memset(base_ + at, 0, g_.lane_bytes);
   ordered_media nothing;
   log::lane_reader<tx::pool_targets>::write_commit(nothing, base_, at, generation, layout::outcome::rest, nullptr, 0,
-                                                   key);
+                                                   attached, key);
   const std::uint64_t word = seal_word(generation, word_seed(at));
   std::memcpy(base_ + at, &word, sizeof word);
 }

@@ -92,6 +92,7 @@ class repair_image {
   void settle_root_of_log();
   void mend_log();
   void mend_beside_objects();
+  void mend_counts();
   void mend_structures();
   [[nodiscard]] set_mending mending_of_sets();
   [[nodiscard]] chunk_mending mending_of_chunks();

@@ -77,7 +77,7 @@ void pool_judge::start(state& s) const {
     ordered_media nothing;
     tx::recovery_report report;
     (void)tx::recover(nothing, s.image.data(), clamped(*sb), tx::pool_key(sb->uuid), report,
-                      [](unsigned, std::uint64_t) {});
+                      [](unsigned, std::uint64_t, std::uint32_t) {});
   }
   (void)list(s.image.data(), s.objects, s.root);
 }
@@ -121,8 +121,8 @@ verdict pool_judge::recover(explore::machine& m) {
   if (!sb) return fault(std::string{"the pool does not open: "} + last_message());
   touching_media medium{m};
   tx::recovery_report report;
-  const status done =
-      tx::recover(medium, m.base(), clamped(*sb), tx::pool_key(sb->uuid), report, [](unsigned, std::uint64_t) {});
+  const status done = tx::recover(medium, m.base(), clamped(*sb), tx::pool_key(sb->uuid), report,
+                                  [](unsigned, std::uint64_t, std::uint32_t) {});
   return done ? pass() : fault(std::string{"recovery refuses the pool: "} + last_message());
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/region_side.hpp"
@@ -81,6 +82,15 @@ class engine {
   [[nodiscard]] virtual result<std::unique_ptr<region_side>> open_regions(region_wishes /*wishes*/) noexcept {
     return fail(errc::engine, "a pool of this engine has no regions: engines undo and redo have");
   }
+  // From now on commits tell `log` what they change of references, until it is nullptr; no transaction is open.
+  virtual void count_references(tx::reference_log* log) noexcept = 0;
+  // Where a lane's ring of activation records ends, as the lane's own commit records say; none: the engine's lanes say
+  // nothing about that.  No transaction is open.
+  [[nodiscard]] virtual std::optional<std::uint32_t> attached_end(unsigned /*lane*/) noexcept { return std::nullopt; }
+  // Transactions of the lane that have begun or ended: odd while one is open.
+  [[nodiscard]] virtual std::uint64_t turns_of(unsigned lane) const noexcept = 0;
+  // Payload of the rings of activation records; 0: there are none.
+  [[nodiscard]] virtual result<std::uint64_t> reference_rings() noexcept = 0;
   // Makes stored pointers lead to where the pool is mapped now (object/relocation.hpp), whether nothing of it is kept
   // (read-only) or all.  Before anybody sees an object.
   [[nodiscard]] virtual status relocate(const object::pointer_plans& plans, object::relocation_way way,

@@ -92,6 +92,24 @@ class heap_engine final : public engine {
   status wait(lsn_t lsn) noexcept override { return wait_for(stack_->top(), lsn); }
   bool is_durable(lsn_t lsn) noexcept override { return nvm::is_durable(stack_->top(), lsn); }
   result<std::uint64_t> root() noexcept override { return read_root(heap_.base(), file_.geometry()); }
+  void count_references(tx::reference_log* log) noexcept override { references_ = log; }
+  std::optional<std::uint32_t> attached_end(unsigned lane) noexcept override {
+    if constexpr (requires { heap_.lanes().set_attached(0, 0); } && !medium_type::atomic_batches) {
+      const geometry& g = heap_.shape();
+      const tx::pool_targets targets{heap_.base(), g};
+      return log::lane_reader{heap_.base(), g, heap_.key(), lane, targets}.attached();
+    } else {
+      return std::nullopt;
+    }
+  }
+  std::uint64_t turns_of(unsigned lane) const noexcept override {
+    // acquire: pairs with the release in make_face().
+    const face* f = faces_[lane].load(std::memory_order_acquire);
+    return f == nullptr ? 0 : f->turns();
+  }
+  result<std::uint64_t> reference_rings() noexcept override {
+    return read_anchor_word(heap_.base(), file_.geometry(), anchor_word::references);
+  }
   result<object::type_map> types() noexcept override { return object::stored_types(heap_, file_.geometry()); }
 
   result<object_facts> find(std::uint64_t payload) noexcept override {
@@ -186,13 +204,14 @@ class heap_engine final : public engine {
     unsigned depth() const noexcept override { return transaction_.depth(); }
     errc failure() const noexcept override { return transaction_.failure(); }
     // acquire: pairs with the release in leave(): what the transaction did is done.
-    bool open() const noexcept { return open_.load(std::memory_order_acquire); }
+    bool open() const noexcept { return (turns() & 1) != 0; }
+    std::uint64_t turns() const noexcept { return turns_.load(std::memory_order_acquire); }
     status enter(bool parked) noexcept {
       parked_ = parked;
       status s = engine_.file_.accepts_commits();
       if (s) s = transaction_.begin();
       if (s) {
-        open_.store(true, std::memory_order_relaxed);
+        take_turn(std::memory_order_relaxed);
       } else {
         give_lane();
       }
@@ -210,6 +229,15 @@ class heap_engine final : public engine {
       if (payload < sizeof(layout::object_header)) return fail(errc::bad_pointer, "offset %lu is no object", payload);
       return transaction_.release(payload - sizeof(layout::object_header), layout::object_layout::typed);
     }
+    status let_go(std::uint64_t payload) noexcept override {
+      if (engine_.references_ == nullptr) [[likely]]
+        return release(payload);
+      return let_go_counted(payload);
+    }
+    status assign_all(std::span<const tx::assigned_bytes> words) noexcept override {
+      return transaction_.assign_all(words);
+    }
+    unsigned lane() const noexcept override { return transaction_.lane(); }
     // Called as the lane: any other caller would take the arena lock's bias away from it.
     NVM_FLATTEN result<std::uint64_t> room_of(std::uint64_t payload) noexcept override {
       constexpr std::uint64_t header = sizeof(layout::object_header);
@@ -219,6 +247,9 @@ class heap_engine final : public engine {
       return *bytes - header;
     }
     status set_root(std::uint64_t payload) noexcept override { return tx::set_root(heap_, transaction_, payload); }
+    status set_reference_rings(std::uint64_t payload) noexcept override {
+      return tx::set_anchor_word(heap_, transaction_, anchor_word::references, payload);
+    }
     status publish_types(const void* map, std::uint64_t bytes) noexcept override {
       return object::publish_types(heap_, engine_.file_.geometry(), transaction_, map, bytes);
     }
@@ -235,12 +266,19 @@ class heap_engine final : public engine {
         abort(hooks);
         return fail(s.error(), "%s", last_message());
       }
+      if (status s = attach_references({}); !s) [[unlikely]] {
+        const errc why = s.error();
+        abort(hooks);
+        return why;
+      }
       result<lsn_t> lsn = transaction_.commit();
+      references_ended(bool{lsn});
       leave(hooks);
       return lsn;
     }
     void abort(std::vector<tx::hook>& hooks) noexcept override {
       transaction_.abort();
+      references_ended(false);
       leave(hooks);
     }
 
@@ -256,11 +294,14 @@ class heap_engine final : public engine {
     NVM_FLATTEN status enter_commit(std::span<const isolation::written_line> lines) noexcept override {
       if (status s = engine_.file_.accepts_commits(); !s) [[unlikely]]
         return s;
+      if (status s = attach_references(lines); !s) [[unlikely]]
+        return s;
       return transaction_.enter_commit(lines);
     }
     NVM_FLATTEN result<lsn_t> commit_lines(std::span<const isolation::written_line> lines, std::uint64_t version,
                                            std::vector<tx::hook>& hooks) noexcept override {
       result<lsn_t> lsn = transaction_.commit_lines(lines, version);
+      references_ended(bool{lsn});
       leave(hooks);
       return lsn;
     }
@@ -268,9 +309,59 @@ class heap_engine final : public engine {
    private:
     static constexpr bool logs_stores = requires { requires transaction_type::logs_each_store; };
 
+    [[gnu::noinline]] status let_go_counted(std::uint64_t payload) noexcept {
+      if (auto room = room_of(payload); !room) return room.error();
+      const std::uint64_t at = payload - sizeof(layout::object_header);
+      layout::object_header h;
+      std::memcpy(&h, heap_.base() + at, sizeof h);
+      const auto a = layout::alignment_of(h, at);
+      if (layout::is_type_of_library(h.type) || transaction_.has_allocated({at, sizeof h}) || !a)
+        return release(payload);
+      return transaction_.add_let_go(at + a->gap);
+    }
+    // One writer, the thread that has the lane.
+    void take_turn(std::memory_order order) noexcept {
+      turns_.store(turns_.load(std::memory_order_relaxed) + 1, order);
+    }
+
+    // What the commit changes of references goes with it.
+    [[nodiscard]] status attach_references(std::span<const isolation::written_line> lines) noexcept {
+      if (engine_.references_ == nullptr) [[likely]]
+        return {};
+      return transaction_.failure() == errc::ok ? tell_references(*engine_.references_, lines) : status{};
+    }
+    [[gnu::noinline]] status tell_references(tx::reference_log& to,
+                                             std::span<const isolation::written_line> lines) noexcept {
+      if (status s = transaction_.gather_objects(); !s) return s;
+      const unsigned lane = transaction_.lane();
+      to.begin(lane);
+      transaction_.each_old([&](std::uint64_t o, std::uint64_t n, const std::byte* old) { to.was(lane, o, n, old); });
+      transaction_.each_new(
+          [&](std::uint64_t o, std::uint64_t n, const std::byte* now) { to.becomes(lane, o, n, now); });
+      const std::uint64_t first = reinterpret_cast<std::uintptr_t>(heap_.base()) / line_bytes;
+      for (const auto& w : lines) {
+        isolation::each_run(w.mask, [&](unsigned from, std::size_t n) {
+          to.becomes(lane, (w.line - first) * line_bytes + from, n, w.bytes + from);
+        });
+      }
+      transaction_.each_born([&](std::uint64_t header) { to.born(lane, header); });
+      transaction_.each_freed([&](std::uint64_t header) { to.freed(lane, header); });
+      for (const std::uint64_t payload : transaction_.let_go()) to.let_go(lane, payload);
+      attached_ = true;
+      const auto what = to.finish(lane, *this);
+      if (!what) return what.error();
+      return what->words.empty() ? status{} : transaction_.attach(*what);
+    }
+    void references_ended(bool committed) noexcept {
+      if (!attached_) [[likely]]
+        return;
+      attached_ = false;
+      engine_.references_->ended(transaction_.lane(), committed);
+    }
+
     void leave(std::vector<tx::hook>& hooks) noexcept {
       if (transaction_.has_hooks()) hooks = transaction_.take_hooks();
-      open_.store(false, std::memory_order_release);
+      take_turn(std::memory_order_release);
       give_lane();
     }
     void give_lane() noexcept {
@@ -283,8 +374,9 @@ class heap_engine final : public engine {
     heap_engine& engine_;
     heap_type& heap_;
     transaction_type& transaction_;
-    std::atomic<bool> open_{false};
+    std::atomic<std::uint64_t> turns_{0};  // begins and ends: odd while the transaction is open
     bool parked_ = false;
+    bool attached_ = false;  // the commit that is under way has told about references
   };
 
   // The face of a lane that this thread has just been given and that was never used.  On failure the lane is given up.
@@ -437,6 +529,7 @@ class heap_engine final : public engine {
 
   std::unique_ptr<Stack> stack_;
   pool_file& file_;
+  tx::reference_log* references_ = nullptr;
   heap_type heap_;
   std::unique_ptr<std::atomic<face*>[]> faces_;  // of each lane; nullptr: never used
   std::atomic<std::uint64_t> grown_bytes_{0};

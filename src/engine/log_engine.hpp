@@ -112,6 +112,13 @@ class log_engine final : public engine, private logheap::transaction_host {
   bool is_durable(lsn_t lsn) noexcept override { return nvm::is_durable(stack_->top(), lsn); }
 
   result<std::uint64_t> root() noexcept override { return read_anchor(anchor_word::root); }
+  void count_references(tx::reference_log* log) noexcept override { references = log; }
+  std::uint64_t turns_of(unsigned lane) const noexcept override {
+    // acquire: pairs with the release in face_of().
+    const face* t = faces_[lane].load(std::memory_order_acquire);
+    return t == nullptr ? 0 : t->turns();
+  }
+  result<std::uint64_t> reference_rings() noexcept override { return read_anchor(anchor_word::references); }
   result<object::type_map> types() noexcept override try {
     auto at = read_anchor(anchor_word::types);
     if (!at) return at.error();

@@ -15,7 +15,7 @@ void entered(unsigned, std::uint64_t) noexcept {}
 status recover_lanes(std::byte* base, const geometry& g, const layout::superblock& sb,
                      tx::recovery_report& report) noexcept {
   ordered_media nothing;
-  return tx::recover(nothing, base, g, tx::pool_key(sb.uuid), report, entered);
+  return tx::recover(nothing, base, g, tx::pool_key(sb.uuid), report, [](unsigned, std::uint64_t, std::uint32_t) {});
 }
 status recover_rings(std::byte* base, const geometry& g, const layout::superblock& sb,
                      tx::recovery_report& report) noexcept {

@@ -38,7 +38,8 @@ struct commit_record {
   std::uint64_t generation;
   std::uint16_t kind;          // enum outcome
   std::uint16_t intent_words;  // <= inline_intent_words: in `intents`; 0xFFFF: intents[0] is the offset of an intents
-  std::uint32_t reserved;      // record in this lane's log; zero
+                               // record in this lane's log
+  std::uint32_t attached;      // end of the lane's ring of activation records (object/reference_layout.hpp); 0: no ring
   std::uint64_t intents[inline_intent_words];
 };
 static_assert(sizeof(commit_record) == line_bytes);

@@ -65,9 +65,10 @@ class lanes : public lane_owners {
     if (stages_.data() == nullptr) throw std::bad_alloc{};
   }
 
-  // After recovery: the lane continues after `generation`, everything up to it retired.
-  void start(unsigned index, std::uint64_t generation) noexcept {
+  // After recovery: the lane continues after `generation`, everything up to it retired; `attached` as set_attached().
+  void start(unsigned index, std::uint64_t generation, std::uint32_t attached) noexcept {
     lanes_[index].generation = generation;
+    lanes_[index].attached = attached;
     lanes_[index].retired.store(generation, std::memory_order_relaxed);
   }
 
@@ -161,6 +162,9 @@ class lanes : public lane_owners {
     return fail(errc::no_memory, "no volatile memory for %zu pending words", count);
   }
 
+  // From now on commit records say that the lane's ring of activation records ends there; by the owner, on direct
+  // media.  What is before is durable with the next commit point.
+  void set_attached(unsigned index, std::uint32_t end) noexcept { lanes_[index].attached = end; }
   [[nodiscard]] bool has_records(unsigned index) const noexcept { return lanes_[index].last_record != 0; }
   // Bytes that the open generation has put into its log.
   [[nodiscard]] std::uint64_t logged_bytes(unsigned index) const noexcept { return lanes_[index].logged; }
@@ -250,6 +254,7 @@ class lanes : public lane_owners {
     std::uint64_t last_record = 0;
     std::uint64_t intents_at = 0;
     std::uint64_t logged = 0;
+    std::uint32_t attached = 0;
     // Offsets that the last generations changed, by commit slot.
     std::unique_ptr<std::vector<std::uint64_t>[]> pending;
     std::vector<segment> segments;
@@ -285,7 +290,8 @@ class lanes : public lane_owners {
       for (std::uint64_t k = 1; k <= slots_at_once; ++k) flush_pending(l, (g + k) % layout::commit_slots, flushed);
     }
     lane_writer::write_commit(media_, base_, lane_offset(index), g, kind, elsewhere ? &l.intents_at : words,
-                              elsewhere ? layout::intents_elsewhere : static_cast<std::uint16_t>(count), key_);
+                              elsewhere ? layout::intents_elsewhere : static_cast<std::uint16_t>(count), l.attached,
+                              key_);
     return elsewhere;
   }
 

@@ -156,6 +156,11 @@ class lane_reader {
     each_damaged(was_closed, [&](std::uint64_t) { any = true; });
     return any;
   }
+  // End of the lane's ring of activation records: those before it are of transactions that have committed.
+  [[nodiscard]] std::uint32_t attached() const noexcept {
+    const layout::commit_record* c = slots_[newest_ % layout::commit_slots];
+    return c == nullptr ? 0 : c->attached;
+  }
   [[nodiscard]] bool unfinished() const noexcept { return last_record_ != 0; }
   [[nodiscard]] std::uint64_t pending_intents() const noexcept { return pending_; }
 
@@ -203,7 +208,7 @@ class lane_reader {
       m.flush(&c->checksum, 8);
       m.fence(edge{"recover/E2"});
     }
-    write_commit(m, base, at_, report.generation, layout::outcome::rest, nullptr, 0, key_);
+    write_commit(m, base, at_, report.generation, layout::outcome::rest, nullptr, 0, attached(), key_);
     m.fence(edge{"recover/E3"});
     auto* header = reinterpret_cast<layout::lane_header*>(base + at_);
     header->retired = seal_word(report.generation, word_seed(at_));
@@ -216,12 +221,13 @@ class lane_reader {
   template <media M>
   static void write_commit(M& m, std::byte* base, std::uint64_t lane_offset, std::uint64_t generation,
                            layout::outcome kind, const std::uint64_t* words, std::uint16_t count,
-                           std::uint64_t key) noexcept {
+                           std::uint32_t attached, std::uint64_t key) noexcept {
     const std::uint64_t at = lane_offset + layout::commit_slot_at(generation);
     alignas(line_bytes) layout::commit_record c{};
     c.generation = generation;
     c.kind = static_cast<std::uint16_t>(kind);
     c.intent_words = count;
+    c.attached = attached;
     const unsigned used = count == layout::intents_elsewhere ? 1 : count;
     for (unsigned i = 0; i < used; ++i) c.intents[i] = words[i];
     c.checksum = seal_for(&c, at, sizeof c, generation, key);

@@ -84,6 +84,13 @@ class in_place_changes {
   void each_changed(Visit&& visit) const {
     for (const kept& k : kept_) visit(log::byte_range{k.offset, k.bytes});
   }
+  // Calls visit(offset, bytes, old bytes); the oldest version last.
+  template <class Visit>
+  void each_old(Visit&& visit) const {
+    for (std::size_t i = kept_.size(); i-- > 0;) {
+      if (kept_[i].old != nullptr) visit(kept_[i].offset, kept_[i].bytes, kept_[i].old);
+    }
+  }
   // The transaction is over: let_go(range) of what is held still.
   template <class LetGo>
   void finish(LetGo&& let_go) noexcept {

@@ -40,6 +40,8 @@ class transaction_host {
   // Whether the medium has kept its promise so far.
   [[nodiscard]] virtual status still_durable() noexcept = 0;
 
+  tx::reference_log* references = nullptr;  // is told of commits; nullptr: references are not counted
+
  protected:
   ~transaction_host() = default;
 };
@@ -71,7 +73,9 @@ class open_transaction final : public tx::open_transaction, public tx::home_read
   void join(thread& who) noexcept { who_ = &who; }
   void leave_heap() noexcept { heap_.leave(*std::exchange(who_, nullptr)); }
   // acquire: pairs with the release in leave(): what the transaction did is done.
-  [[nodiscard]] bool open() const noexcept { return open_.load(std::memory_order_acquire); }
+  [[nodiscard]] bool open() const noexcept { return (turns() & 1) != 0; }
+  // Begins and ends: odd while the transaction is open.
+  [[nodiscard]] std::uint64_t turns() const noexcept { return turns_.load(std::memory_order_acquire); }
   using levels::aborts;
   using levels::commits;
   using levels::logged_bytes;
@@ -92,7 +96,7 @@ class open_transaction final : public tx::open_transaction, public tx::home_read
     changes_.begin_level();
     levels::begin_level({fresh_.size(), released_.size(), assigned_.size()});
     // relaxed: for those who count.
-    open_.store(true, std::memory_order_relaxed);
+    if (levels_.size() == 1) take_turn(std::memory_order_relaxed);
     return {};
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory for a transaction");
@@ -171,6 +175,35 @@ class open_transaction final : public tx::open_transaction, public tx::home_read
     return *bytes - header_bytes;
   }
   status set_root(std::uint64_t payload) noexcept override { return set_anchor(anchor_word::root, payload); }
+  status set_reference_rings(std::uint64_t payload) noexcept override {
+    return set_anchor(anchor_word::references, payload);
+  }
+  status let_go(std::uint64_t payload) noexcept override {
+    const std::uint64_t at = payload - header_bytes;
+    if (host_.references == nullptr || around(at) != nullptr) return release(payload);
+    if (auto room = room_of(payload); !room) return room.error();
+    nvm::layout::object_header h;
+    std::memcpy(&h, base_ + at, sizeof h);
+    const auto a = nvm::layout::alignment_of(h, at);
+    if (!nvm::layout::object_header_holds(h, at) || !a || nvm::layout::is_type_of_library(h.type))
+      return release(payload);
+    return levels::add_let_go(at + a->gap);
+  }
+  status assign_all(std::span<const tx::assigned_bytes> words) noexcept override try {
+    for (const tx::assigned_bytes& w : words) {
+      std::uint64_t whole = w.value;
+      const std::uint64_t at = round_down(w.offset, 8);
+      if (w.bytes != sizeof whole) {
+        std::memcpy(&whole, base_ + at, sizeof whole);
+        std::memcpy(reinterpret_cast<std::byte*>(&whole) + (w.offset - at), &w.value, w.bytes);
+      }
+      assigned_.push_back({at, whole});
+    }
+    return {};
+  } catch (const std::bad_alloc&) {
+    return doom(fail(errc::no_memory, "no volatile memory for %zu words", words.size()));
+  }
+  unsigned lane() const noexcept override { return who_->number(); }
   status publish_types(const void* map, std::uint64_t bytes) noexcept override {
     auto old = host_.read_anchor(anchor_word::types);
     if (!old) return old.error();
@@ -201,6 +234,7 @@ class open_transaction final : public tx::open_transaction, public tx::home_read
     }
     forget_changes();
     levels::all_aborted();
+    references_ended(false);
     leave(hooks);
   }
 
@@ -210,12 +244,14 @@ class open_transaction final : public tx::open_transaction, public tx::home_read
   }
   result<lsn_t> commit_lines(std::span<const isolation::written_line> lines, std::uint64_t /*version*/,
                              std::vector<tx::hook>& hooks) noexcept override {
-    status s = failed_ ? levels::refuse() : make_durable(lines);
+    status s = failed_ ? levels::refuse() : attach_references(lines);
+    if (s) s = make_durable(lines);
     if (!s) {
       abort(hooks);
       return s.error();
     }
     levels::count(commits_, 1);
+    references_ended(true);
     leave(hooks);
     return heap_.last_lsn();
   }
@@ -368,6 +404,50 @@ class open_transaction final : public tx::open_transaction, public tx::home_read
     levels::count(logged_bytes_, stores_.logged_bytes());
   }
 
+  // One writer, the thread that has the lane.
+  void take_turn(std::memory_order order) noexcept { turns_.store(turns_.load(std::memory_order_relaxed) + 1, order); }
+
+  // What the commit changes of references goes with it.
+  [[nodiscard]] status attach_references(std::span<const isolation::written_line> lines) noexcept {
+    if (host_.references == nullptr) [[likely]]
+      return {};
+    tx::reference_log& to = *host_.references;
+    const unsigned n = lane();
+    to.begin(n);
+    attached_ = true;
+    changes_.each_old([&](std::uint64_t o, std::uint64_t b, const std::byte* old) { to.was(n, o, b, old); });
+    for (const assigned_home& w : assigned_) {
+      to.becomes(n, w.home, sizeof w.value, reinterpret_cast<const std::byte*>(&w.value));
+    }
+    const std::uint64_t first = reinterpret_cast<std::uintptr_t>(base_) / line_bytes;
+    for (const auto& w : lines) {
+      isolation::each_run(w.mask, [&](unsigned from, std::size_t b) {
+        to.becomes(n, (w.line - first) * line_bytes + from, b, w.bytes + from);
+      });
+    }
+    for (const fresh& f : fresh_) {
+      if (f.freed_in == 0) to.born(n, f.what.at.home);
+    }
+    for (const heap_object& o : released_) to.freed(n, o.at.home);
+    for (const std::uint64_t payload : levels::let_go()) to.let_go(n, payload);
+    const auto what = to.finish(n, *this);
+    if (!what) return what.error();
+    if (what->words.empty()) return {};
+    try {
+      for (const tx::assigned_word& w : what->words) assigned_.push_back({w.offset, w.value});
+      assigned_.push_back({what->end_at, seal_word(what->end, word_seed(what->end_at))});
+    } catch (const std::bad_alloc&) {
+      return fail(errc::no_memory, "no volatile memory for an activation record");
+    }
+    return {};
+  }
+  void references_ended(bool committed) noexcept {
+    if (!attached_) [[likely]]
+      return;
+    attached_ = false;
+    host_.references->ended(lane(), committed);
+  }
+
   void leave(std::vector<tx::hook>& hooks) noexcept {
     fresh_.clear();
     by_home_.clear();
@@ -376,7 +456,7 @@ class open_transaction final : public tx::open_transaction, public tx::home_read
     levels::forget_levels();
     if (levels::has_hooks()) hooks = levels::take_hooks();
     // release: pairs with the acquire in open().
-    open_.store(false, std::memory_order_release);
+    take_turn(std::memory_order_release);
   }
 
   transaction_host& host_;
@@ -388,7 +468,8 @@ class open_transaction final : public tx::open_transaction, public tx::home_read
   const home_read read_;
   in_place_changes changes_;
   thread* who_ = nullptr;
-  std::atomic<bool> open_{false};
+  std::atomic<std::uint64_t> turns_{0};
+  bool attached_ = false;  // the commit that is under way has told about references
   std::vector<fresh> fresh_;
   std::vector<place_of_fresh> by_home_;  // the same, in order of addresses
   std::vector<heap_object> released_;

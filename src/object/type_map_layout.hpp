@@ -119,7 +119,8 @@ constexpr std::uint32_t type_id_of(const char* name) noexcept {
 }
 // Of texts (nvm_strdup), in pools that no program has described it to as well.
 inline constexpr std::uint32_t type_of_text = type_id_of("char");
-// Of the objects that key-value stores are made of (kv/kv_layout.hpp): places and links, and bytes of the program.
+// Of the objects that key-value stores are made of (kv/kv_layout.hpp), places and links, and bytes of the program; and
+// of those that references are counted with (reference_layout.hpp).
 inline constexpr std::uint32_t own_types_of_stores = 0xF04B'5600;
 constexpr bool is_type_of_library(std::uint32_t type) noexcept {
   return (type & ~std::uint32_t{0xFF}) == own_types_of_stores;

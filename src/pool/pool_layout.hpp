@@ -43,6 +43,7 @@ inline constexpr std::uint32_t feature_engine = 1;
 inline constexpr std::uint32_t feature_aligned = 2;
 inline constexpr std::uint32_t feature_regions = 4;
 inline constexpr std::uint32_t feature_bases = 8;
+inline constexpr std::uint32_t feature_references = 16;
 inline constexpr std::uint32_t feature_numbers = 32;
 
 enum class pool_state : std::uint32_t { clean = 1, open = 2 };
@@ -112,7 +113,8 @@ struct anchor {
   std::uint64_t lockfree;      // checked word: offset of the directory of lock-free structures, 0: none
   std::uint64_t log_heap;      // checked word: offset of the root of the log-structured heap, 0: none
   std::uint64_t regions;       // checked word: offset of the directory of sets of regions, 0: none
-  std::uint64_t reserved[58];  // zero
+  std::uint64_t references;    // checked word: offset of the rings of activation records, 0: references are not counted
+  std::uint64_t reserved[57];  // zero
 };
 static_assert(sizeof(anchor) == sector_bytes);
 

@@ -346,7 +346,8 @@ const char* name_of(anchor_word which) noexcept {
                                                "directory of stores",
                                                "directory of lock-free structures",
                                                "root of the log-structured heap",
-                                               "directory of sets of regions"};
+                                               "directory of sets of regions",
+                                               "rings of activation records"};
   return names[static_cast<unsigned>(which)];
 }
 
@@ -384,8 +385,8 @@ status check_anchor(const std::byte* base, const geometry& g, unsigned copy) noe
   std::memcpy(&anchor, base + at, sizeof anchor);
   for (unsigned i = 0; i < anchor_words; ++i) {
     const auto which = static_cast<anchor_word>(i);
-    const std::uint64_t words[anchor_words] = {anchor.root,     anchor.types,    anchor.stores,
-                                               anchor.lockfree, anchor.log_heap, anchor.regions};
+    const std::uint64_t words[anchor_words] = {anchor.root,     anchor.types,   anchor.stores,    anchor.lockfree,
+                                               anchor.log_heap, anchor.regions, anchor.references};
     const std::uint64_t word = words[i];
     const std::uint64_t seed_at = anchor_word_at(g, copy, which);
     if (!word_holds(word, word_seed(seed_at))) {

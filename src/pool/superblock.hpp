@@ -28,9 +28,10 @@ inline constexpr std::uint32_t features_compat_known = layout::feature_untyped_b
 inline constexpr std::uint32_t features_ro_compat_known = 0;
 inline constexpr std::uint32_t features_incompat_known = layout::feature_engine | layout::feature_aligned |
                                                          layout::feature_regions | layout::feature_bases |
-                                                         layout::feature_numbers;
+                                                         layout::feature_references | layout::feature_numbers;
 // Features that a pool may get while it is open.
-inline constexpr std::uint32_t features_incompat_added = layout::feature_aligned | layout::feature_regions;
+inline constexpr std::uint32_t features_incompat_added =
+    layout::feature_aligned | layout::feature_regions | layout::feature_references;
 // Those that come and go.
 inline constexpr std::uint32_t features_incompat_passing = layout::feature_bases | layout::feature_numbers;
 inline constexpr std::uint32_t features_compat_added = layout::feature_untyped_bytes;
@@ -124,9 +125,17 @@ void write_superblock(M& m, std::byte* base, layout::superblock& sb) noexcept {
 // ---- anchors: what transactions change in the header pages ----------------------------------------------------------
 
 // The words of an anchor: the root object, the type map, the directory of key-value stores, that of lock-free
-// structures, the root of the log-structured heap, the directory of sets of regions.
-enum class anchor_word : unsigned { root = 0, types = 1, stores = 2, lockfree = 3, log_heap = 4, regions = 5 };
-inline constexpr unsigned anchor_words = 6;
+// structures, the root of the log-structured heap, the directory of sets of regions, the rings of activation records.
+enum class anchor_word : unsigned {
+  root = 0,
+  types = 1,
+  stores = 2,
+  lockfree = 3,
+  log_heap = 4,
+  regions = 5,
+  references = 6
+};
+inline constexpr unsigned anchor_words = 7;
 [[nodiscard]] const char* name_of(anchor_word which) noexcept;
 
 // Offset of a word in anchor `copy` (0 or 1): a checked word whose seed is word_seed(this offset).
@@ -137,13 +146,16 @@ static_assert(offsetof(layout::anchor, root) == 0 && offsetof(layout::anchor, ty
               offsetof(layout::anchor, stores) == 2 * sizeof(std::uint64_t) &&
               offsetof(layout::anchor, lockfree) == 3 * sizeof(std::uint64_t) &&
               offsetof(layout::anchor, log_heap) == 4 * sizeof(std::uint64_t) &&
-              offsetof(layout::anchor, regions) == 5 * sizeof(std::uint64_t));
+              offsetof(layout::anchor, regions) == 5 * sizeof(std::uint64_t) &&
+              offsetof(layout::anchor, references) == 6 * sizeof(std::uint64_t));
 // The same of the words that name objects: where objects have virtual addresses, the first of them has these words, as
-// two anchors one after the other.  It has room for the first five.
+// two anchors one after the other.  It has room for the first five; the rings of activation records have the place of
+// lock-free structures, of which there are none there.
 inline constexpr unsigned object_words = 5;
 [[nodiscard]] inline std::uint64_t object_word_at(const geometry& g, unsigned copy, anchor_word which) noexcept {
   if (g.home_bytes == 0) return anchor_word_at(g, copy, which);
-  return g.home_offset() + (copy * object_words + static_cast<unsigned>(which)) * sizeof(std::uint64_t);
+  const anchor_word place = which == anchor_word::references ? anchor_word::lockfree : which;
+  return g.home_offset() + (copy * object_words + static_cast<unsigned>(place)) * sizeof(std::uint64_t);
 }
 inline constexpr std::uint64_t object_words_bytes = 2 * std::uint64_t{object_words} * sizeof(std::uint64_t);
 [[nodiscard]] inline std::uint64_t root_word_at(const geometry& g, unsigned copy) noexcept {

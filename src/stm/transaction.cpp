@@ -610,7 +610,7 @@ verdict transaction::free(void* p) {
     if (verdict a = lock_lines(side_->base() + payload - header, *room + header); a != verdict::done) return a;
     if (!view_.holds()) return verdict::conflict;
   }
-  if (status s = e->release(payload); !s) return refuse(s.error());
+  if (status s = e->let_go(payload); !s) return refuse(s.error());
   return verdict::done;
 }
 

@@ -8,6 +8,7 @@
 #include "tx/home_reader.hpp"
 #include "tx/hook.hpp"
 #include "tx/open_transaction.hpp"
+#include "tx/reference_log.hpp"
 
 namespace nvm::tx {
 

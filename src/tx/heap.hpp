@@ -42,8 +42,9 @@ struct undo_engine {
   }
   [[nodiscard]] static status recover(M& m, std::byte* base, const geometry& g, std::uint64_t key,
                                       const engine_settings&, recovery_report& report, lanes_type& lanes) {
-    return tx::recover(m, base, g, key, report,
-                       [&](unsigned lane, std::uint64_t generation) { lanes.start(lane, generation); });
+    return tx::recover(m, base, g, key, report, [&](unsigned lane, std::uint64_t generation, std::uint32_t attached) {
+      lanes.start(lane, generation, attached);
+    });
   }
   [[nodiscard]] static status rest(const std::byte*, const geometry&, std::uint64_t, const engine_settings&,
                                    lanes_type&) noexcept {
@@ -58,7 +59,7 @@ struct undo_engine {
     if (!reader.at_rest()) {
       return fail(errc::corrupt, "lane %u: found not at rest, but the pool's state says that it was closed", lane);
     }
-    lanes.start(lane, reader.generation());
+    lanes.start(lane, reader.generation(), reader.attached());
     return {};
   }
 };

@@ -32,6 +32,14 @@ class level_stack {
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory for a hook");
   }
+  // Objects, by their payloads, that the program has no use for any more (reference_log.hpp), of levels that stand.
+  [[nodiscard]] status add_let_go(std::uint64_t payload) noexcept try {
+    let_go_.push_back(payload);
+    return {};
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "no volatile memory for a free");
+  }
+  [[nodiscard]] const std::vector<std::uint64_t>& let_go() const noexcept { return let_go_; }
   // Hooks of the transaction that has ended.
   [[nodiscard]] bool has_hooks() const noexcept { return !hooks_.empty(); }
   std::vector<hook> take_hooks() noexcept { return std::exchange(hooks_, {}); }
@@ -60,11 +68,11 @@ class level_stack {
  protected:
   struct level {
     Mark mark;
-    std::size_t hooks;
+    std::size_t hooks, let_go;
   };
 
   // May throw std::bad_alloc.
-  void begin_level(const Mark& here) { levels_.push_back({here, hooks_.size()}); }
+  void begin_level(const Mark& here) { levels_.push_back({here, hooks_.size(), let_go_.size()}); }
   [[nodiscard]] status refuse() const noexcept { return failed_.refuse(); }
   // Ends an inner level, whose changes `join()` makes those of the level around; if that fails, or only abort is left,
   // it is rolled back by `end()`.
@@ -82,6 +90,7 @@ class level_stack {
   // The innermost level was rolled back.
   void level_aborted() noexcept {
     for (std::size_t i = levels_.back().hooks; i < hooks_.size(); ++i) hooks_[i].aborted = true;
+    if (let_go_.size() > levels_.back().let_go) let_go_.resize(levels_.back().let_go);
     levels_.pop_back();
     failed_.levels_left(depth());
   }
@@ -93,6 +102,7 @@ class level_stack {
   // The transaction is over.
   void forget_levels() noexcept {
     levels_.clear();
+    let_go_.clear();
     failed_.clear();
   }
 
@@ -104,6 +114,7 @@ class level_stack {
   first_failure failed_;
   std::vector<level> levels_;
   std::vector<hook> hooks_;
+  std::vector<std::uint64_t> let_go_;
   std::atomic<std::uint64_t> commits_{0};
   std::atomic<std::uint64_t> aborts_{0};
   std::atomic<std::uint64_t> logged_bytes_{0};

@@ -28,6 +28,7 @@
 #include "space/space.hpp"
 #include "tx/byte_arena.hpp"
 #include "tx/line_set.hpp"
+#include "tx/reference_log.hpp"
 #include "tx/transaction_core.hpp"
 #include "tx/write_back_core.hpp"
 
@@ -251,6 +252,33 @@ class mnemosyne_undo_transaction : public transaction_core<M, log::mnemosyne_log
     if (status s = announce(ranges, count); !s) return s;
     for (std::size_t i = 0; i < count; ++i) isolation::copy_in(base_ + words[i].offset, &words[i].value, 8);
     return {};
+  }
+
+  [[nodiscard]] status assign_all(std::span<const assigned_bytes> words) noexcept {
+    status s;
+    for (const assigned_bytes& w : words) {
+      const byte_range range{w.offset, w.bytes};
+      if (s) s = announce(&range, 1);
+      if (s) isolation::copy_in(base_ + w.offset, &w.value, w.bytes);
+    }
+    return s;
+  }
+  // ---- references (tx/reference_log.hpp) ----
+  template <class Visit>
+  void each_old(Visit&& visit) const {
+    for (std::size_t i = undo_.size(); i-- > 0;) {
+      if (undo_[i].allocation == no_allocation) visit(undo_[i].offset, undo_[i].bytes, undo_[i].old);
+    }
+  }
+  template <class Visit>
+  void each_new(Visit&&) const {}
+  [[nodiscard]] status attach(const reference_attachment& what) noexcept {
+    status s;
+    for (const assigned_word& w : what.words) {
+      if (s) s = assign(&w, 1);
+    }
+    const assigned_word end{what.end_at, seal_word(what.end, word_seed(what.end_at))};
+    return s ? assign(&end, 1) : s;
   }
 
   [[nodiscard]] status commit_level() noexcept {

@@ -27,6 +27,7 @@ class object_changes {
     typename space_type::reservation place;
     std::uint64_t bytes;
     bool freed;  // by this transaction, at its commit
+    layout::object_layout layout;
   };
   struct mark {
     std::size_t allocations, frees;
@@ -48,7 +49,7 @@ class object_changes {
       allocations_.pop_back();
       return r;
     }
-    allocations_.back() = {*r, bytes, false};
+    allocations_.back() = {*r, bytes, false, l};
     platform::memory_watch::object(base_ + r->offset, bytes, r->bytes);
     index_last_allocation();
     return r;
@@ -85,6 +86,14 @@ class object_changes {
       if (contains(allocations_[i], r)) return last_hit_ = i;
     }
     return no_allocation;
+  }
+
+  // Calls visit(offset) for typed objects that existed before.
+  template <class Visit>
+  void each_freed(Visit& visit) const {
+    for (const pending_free& f : frees_) {
+      if (f.allocation == no_allocation && f.layout == layout::object_layout::typed) visit(f.object.offset);
+    }
   }
 
   // Gives up allocations and frees back to the mark.
@@ -163,6 +172,7 @@ class object_changes {
   struct pending_free {
     typename space_type::object object;
     std::size_t allocation;  // no_allocation: the object existed before
+    layout::object_layout layout;
   };
 
   [[nodiscard]] status begin_free(std::uint64_t offset, layout::object_layout l, pending_free& f) noexcept {
@@ -176,6 +186,7 @@ class object_changes {
       f.object = *o;
     }
     f.allocation = no_allocation;
+    f.layout = l;
     if (f.object.reserved) {
       f.allocation = allocation_at(offset);
       if (f.allocation == no_allocation) {

@@ -11,6 +11,7 @@
 #include "isolation/face.hpp"
 #include "log/face.hpp"
 #include "media/concept.hpp"
+#include "tx/assigned.hpp"
 #include "tx/hook.hpp"
 
 namespace nvm::tx {
@@ -27,9 +28,17 @@ class open_transaction {
   [[nodiscard]] virtual bool covers(const log::byte_range& range) noexcept = 0;
   [[nodiscard]] virtual result<std::uint64_t> allocate(std::uint32_t type, std::uint64_t bytes) noexcept = 0;
   [[nodiscard]] virtual status release(std::uint64_t payload) noexcept = 0;
+  // The program frees the object: release(), or, where references are counted and it existed before, as soon as nothing
+  // refers to it.
+  [[nodiscard]] virtual status let_go(std::uint64_t payload) noexcept { return release(payload); }
   // Bytes of an object from its payload to the end of its slots or pages; errc::bad_pointer.
   [[nodiscard]] virtual result<std::uint64_t> room_of(std::uint64_t payload) noexcept = 0;
   [[nodiscard]] virtual status set_root(std::uint64_t payload) noexcept = 0;
+  // The same of the rings of activation records; 0: there are none.
+  [[nodiscard]] virtual status set_reference_rings(std::uint64_t payload) noexcept = 0;
+  // Words and halves of the library's own, made durable together; not inside objects that programs store to.
+  [[nodiscard]] virtual status assign_all(std::span<const assigned_bytes> words) noexcept = 0;
+  [[nodiscard]] virtual unsigned lane() const noexcept = 0;
   // Replaces the pool's type map.
   [[nodiscard]] virtual status publish_types(const void* map, std::uint64_t bytes) noexcept = 0;
   [[nodiscard]] virtual status on(int event, void (*call)(), void* argument) noexcept = 0;

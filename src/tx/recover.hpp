@@ -92,7 +92,7 @@ class pool_targets {
   const geometry& g_;
 };
 
-// Steps 1 and 2.  started(lane, generation) tells where each lane continues.
+// Steps 1 and 2.  started(lane, generation, end of its ring of activation records) tells where each lane continues.
 template <media M, class Started>
 [[nodiscard]] status recover_lanes(M& m, std::byte* base, const geometry& g, std::uint64_t key, recovery_report& report,
                                    Started&& started) {
@@ -110,7 +110,7 @@ template <media M, class Started>
     report.replayed_intents += r.replayed;
     report.rolled_back += r.rolled_back;
     report.completed += r.completed;
-    started(i, r.generation);
+    started(i, r.generation, lane.attached());
   }
   return {};
 }

@@ -5,7 +5,7 @@
 ///                                                    | undo/E1  old bytes durable before their first overwrite
 ///   2. S new data in place; S fresh objects and their headers, in any order
 ///   3. F every announced line, every fresh object, its length byte, an intents record if the commit record is too
-///      small
+///      small; S, F the activation record (tx/reference_log.hpp), which nobody reads before 4 says where the ring ends
 ///                                                    | undo/E2  new data durable before the log lets go of the old
 ///   4. S commit record {g, intents}; F               | undo/E3  commit point; the old bytes are void from here
 ///   5. S allocation words (log/lanes.hpp); F         (durable at this lane's next fence; recovery makes them again
@@ -43,6 +43,7 @@
 #include "space/space.hpp"
 #include "tx/byte_arena.hpp"
 #include "tx/line_set.hpp"
+#include "tx/reference_log.hpp"
 #include "tx/transaction_core.hpp"
 
 namespace nvm::tx {
@@ -126,6 +127,35 @@ class transaction : public transaction_core<M, log::lanes<M>> {
     return {};
   }
 
+  // The same of several words and halves, all announced together.
+  [[nodiscard]] status assign_all(std::span<const assigned_bytes> words) noexcept try {
+    std::vector<byte_range> ranges;
+    ranges.reserve(words.size());
+    for (const assigned_bytes& w : words) ranges.push_back({w.offset, w.bytes});
+    if (status s = announce(ranges.data(), ranges.size()); !s) return s;
+    for (const assigned_bytes& w : words) isolation::copy_in(base_ + w.offset, &w.value, w.bytes);
+    return {};
+  } catch (const std::bad_alloc&) {
+    return core::doom(fail(errc::no_memory, "no volatile memory for %zu words", words.size()));
+  }
+
+  // ---- references (tx/reference_log.hpp) ----
+
+  // Calls visit(offset, bytes, old bytes) for what is kept of objects that existed before; the oldest version last.
+  template <class Visit>
+  void each_old(Visit&& visit) const {
+    for (std::size_t i = undo_.size(); i-- > 0;) {
+      if (undo_[i].allocation == no_allocation) visit(undo_[i].offset, undo_[i].bytes, undo_[i].old);
+    }
+  }
+  template <class Visit>
+  void each_new(Visit&&) const {}
+  // Goes with the outermost commit, which comes next.
+  [[nodiscard]] status attach(const reference_attachment& what) noexcept {
+    attached_ = what;
+    return {};
+  }
+
   // Ends an inner level.
   [[nodiscard]] status commit_level() noexcept {
     status s = core::commit_level_by([this] { return merge_set(); }, [this] { abort_level(); });
@@ -155,7 +185,7 @@ class transaction : public transaction_core<M, log::lanes<M>> {
       return s.error();
     }
     result<lsn_t> ended = lsn_t{0};
-    if (sets_[0]->empty() && objects_.nothing_remains()) {
+    if (sets_[0]->empty() && objects_.nothing_remains() && attached_.words.empty()) {
       objects_.conclude(0);
     } else if constexpr (M::atomic_batches) {
       ended = commit_batch();
@@ -426,11 +456,17 @@ class transaction : public transaction_core<M, log::lanes<M>> {
       media_.flush(base_ + a.place.offset, a.bytes);
       data = true;
     }
+    if (!attached_.words.empty()) {
+      if (!planted(plant::record_after_commit)) store_attached();
+      lanes_.set_attached(lane_, attached_.end);
+      data = true;
+    }
     if (data) media_.fence(edge{"undo/E2"});
     count(logged_bytes_, lanes_.logged_bytes(lane_) + sizeof(layout::commit_record));
     lanes_.finish(lane_, layout::outcome::commit, objects_.words().data(), objects_.words().size(), edge{"undo/E3"},
                   [this](std::uint64_t g) { objects_.conclude(g); });
     if (planted(plant::fresh_after_record)) flush_fresh();
+    if (!attached_.words.empty() && planted(plant::record_after_commit)) store_attached();
     give_segments();
     return {};
   } catch (const std::bad_alloc&) {
@@ -458,8 +494,17 @@ class transaction : public transaction_core<M, log::lanes<M>> {
       batch_.add(base_ + a.place.offset, a.bytes);
       if (a.place.length_byte != nullptr) batch_.add(a.place.length_byte, 1);
     }
-    batch_.expect(objects_.words().size(), objects_.words().size() * 8);
+    const bool attaches = !attached_.words.empty();
+    if (attaches) {
+      each_attached_run([&](std::uint64_t o, std::uint64_t n) { batch_.add(base_ + o, n); });
+    }
+    batch_.expect(objects_.words().size() + attaches, (objects_.words().size() + attaches) * 8);
     const auto change_words = [&] {
+      if (attaches) {
+        const std::uint64_t end = seal_word(attached_.end, word_seed(attached_.end_at));
+        std::memcpy(base_ + attached_.end_at, &end, sizeof end);
+        batch_.add(base_ + attached_.end_at, sizeof end);
+      }
       log::each_intent(objects_.words().data(), objects_.words().size(), [&](const log::intent& i) {
         log::apply(base_, i);
         batch_.add(base_ + i.word_offset(), 8);
@@ -483,6 +528,25 @@ class transaction : public transaction_core<M, log::lanes<M>> {
     return *lsn;
   }
 
+  // Stores the words of the ring, which are nobody's until the commit; made(offset, bytes) is called for each run.
+  template <class Made>
+  void each_attached_run(Made&& made) noexcept {
+    byte_range run{0, 0};
+    for (const assigned_word& w : attached_.words) {
+      std::memcpy(base_ + w.offset, &w.value, sizeof w.value);
+      if (run.bytes != 0 && run.offset + run.bytes == w.offset) {
+        run.bytes += sizeof w.value;
+        continue;
+      }
+      if (run.bytes != 0) made(run.offset, run.bytes);
+      run = {w.offset, sizeof w.value};
+    }
+    if (run.bytes != 0) made(run.offset, run.bytes);
+  }
+  void store_attached() noexcept {
+    each_attached_run([&](std::uint64_t o, std::uint64_t n) { media_.flush(base_ + o, n); });
+  }
+
   // plant::fresh_after_record
   void flush_fresh() noexcept {
     for (const auto& a : objects_.allocations()) {
@@ -498,6 +562,7 @@ class transaction : public transaction_core<M, log::lanes<M>> {
     undo_.clear();
     arena_.reset();
     log_failed_ = false;
+    attached_ = {};
   }
 
   bool log_failed_ = false;              // and old bytes of what was announced last are not kept
@@ -507,6 +572,7 @@ class transaction : public transaction_core<M, log::lanes<M>> {
   std::vector<byte_range> durable_;
   std::vector<fresh_range> volatile_;
   byte_arena arena_;
+  reference_attachment attached_;
   typename M::batch batch_;
 };
 

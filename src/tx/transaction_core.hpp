@@ -11,17 +11,11 @@
 #include "log/log.hpp"
 #include "media/media.hpp"
 #include "space/space.hpp"
+#include "tx/assigned.hpp"
 #include "tx/level_stack.hpp"
 #include "tx/object_changes.hpp"
 
 namespace nvm::tx {
-
-// A word of the pool and its new value.
-struct assigned_word {
-  std::uint64_t offset;
-  std::uint64_t value;
-};
-inline constexpr std::size_t assigned_words_max = 4;
 
 template <media M, log::settler S>
 class transaction_core : public level_stack<typename object_changes<M, S>::mark> {
@@ -45,6 +39,21 @@ class transaction_core : public level_stack<typename object_changes<M, S>::mark>
     return doom(fail(errc::no_memory, "no volatile memory for a free"));
   }
 
+  // What remains of the objects that were allocated and freed so far; each_born() and each_freed() tell these.
+  [[nodiscard]] status gather_objects() noexcept { return objects_.gather(); }
+  // Calls visit(offset of the header) for typed objects.
+  template <class Visit>
+  void each_born(Visit&& visit) const {
+    for (const auto& a : objects_.allocations()) {
+      if (!a.freed && a.layout == layout::object_layout::typed) visit(a.place.offset);
+    }
+  }
+  // Whether this transaction has allocated the object that holds the range.
+  [[nodiscard]] bool has_allocated(const byte_range& r) noexcept { return objects_.around(r) != no_allocation; }
+  template <class Visit>
+  void each_freed(Visit&& visit) const {
+    objects_.each_freed(visit);
+  }
   // Bytes of an object with its header; its release() will know it already.
   [[nodiscard]] result<std::uint64_t> room_of(std::uint64_t offset, layout::object_layout l) noexcept {
     return objects_.room_of(offset, l);

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <new>
 #include <span>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "log/log.hpp"
 #include "media/media.hpp"
 #include "space/space.hpp"
+#include "tx/reference_log.hpp"
 #include "tx/transaction_core.hpp"
 
 namespace nvm::tx {
@@ -65,6 +67,38 @@ class write_back_core : public transaction_core<M, S> {
     return {};
   } catch (const std::bad_alloc&) {
     return core::doom(fail(errc::no_memory, "no volatile memory for %zu words", count));
+  }
+
+  // The same of several words and halves.
+  [[nodiscard]] status assign_all(std::span<const assigned_bytes> words) noexcept {
+    status s;
+    for (const assigned_bytes& w : words) {
+      assigned_word whole{round_down(w.offset, 8), w.value};
+      if (w.bytes != sizeof whole.value) {
+        std::memcpy(&whole.value, base_ + whole.offset, sizeof whole.value);
+        std::memcpy(reinterpret_cast<std::byte*>(&whole.value) + (w.offset - whole.offset), &w.value, w.bytes);
+      }
+      if (s) s = assign(&whole, 1);
+    }
+    return s;
+  }
+
+  // ---- references (tx/reference_log.hpp) ----
+
+  template <class Visit>
+  void each_old(Visit&&) const {}
+  // Calls visit(offset, bytes, new bytes) for words that are not in place yet; the latest version last.
+  template <class Visit>
+  void each_new(Visit&& visit) const {
+    for (const assigned_word& w : assigned_) {
+      visit(w.offset, sizeof w.value, reinterpret_cast<const std::byte*>(&w.value));
+    }
+  }
+  // Goes with the outermost commit, which comes next.
+  [[nodiscard]] status attach(const reference_attachment& what) noexcept {
+    if (status s = assign(what.words.data(), what.words.size()); !s) return s;
+    const assigned_word end{what.end_at, seal_word(what.end, word_seed(what.end_at))};
+    return assign(&end, 1);
   }
 
   [[nodiscard]] status commit_level() noexcept {

@@ -80,7 +80,7 @@ TEST(format, lane_structures_lie_where_the_document_says) {
   EXPECT_EQ(offsetof(layout::commit_record, generation), 8U);
   EXPECT_EQ(offsetof(layout::commit_record, kind), 16U);
   EXPECT_EQ(offsetof(layout::commit_record, intent_words), 18U);
-  EXPECT_EQ(offsetof(layout::commit_record, reserved), 20U);
+  EXPECT_EQ(offsetof(layout::commit_record, attached), 20U);
   EXPECT_EQ(offsetof(layout::commit_record, intents), 24U);
   EXPECT_EQ(sizeof(layout::record_header), 32U);
   EXPECT_EQ(offsetof(layout::record_header, generation), 8U);

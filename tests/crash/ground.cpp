@@ -309,7 +309,7 @@ status recover_image(machine& m, kind_of_medium kind) {
                                  static_cast<log::validation>(sb->validation), report, [](unsigned, std::uint64_t) {});
   }
   return tx::recover(m.media(), m.base(), geometry_of(*sb), tx::pool_key(sb->uuid), report,
-                     [](unsigned, std::uint64_t) {});
+                     [](unsigned, std::uint64_t, std::uint32_t) {});
 }
 
 }  // namespace nvm::tests

@@ -135,7 +135,7 @@ class crashed_lanes {
   outcome recover() {
     outcome o;
     ordered_media m;
-    const status s = tx::recover(m, bytes.data(), g, key, o.report, [](unsigned, std::uint64_t) {});
+    const status s = tx::recover(m, bytes.data(), g, key, o.report, [](unsigned, std::uint64_t, std::uint32_t) {});
     o.code = s.error();
     if (!s) o.message = last_message();
     return o;
@@ -419,7 +419,7 @@ TEST(hostile_lanes, that_have_counted_further_than_lanes_can_are_refused) {
                           .generation = layout::generation_max + 1 + 3,
                           .kind = static_cast<std::uint16_t>(layout::outcome::commit),
                           .intent_words = 0,
-                          .reserved = 0,
+                          .attached = 0,
                           .intents = {}};
   beyond.at<layout::commit_record>(place) = c;
   beyond.at<layout::commit_record>(place).checksum =

@@ -23,13 +23,14 @@ class full_lanes : public testing::Test {
 
   full_lanes() {
     format_image(bytes_.data(), superblock_);
-    lanes_.start(0, 0);
+    lanes_.start(0, 0, 0);
     EXPECT_TRUE(lanes_.furnish(0));
     std::memset(bytes_.data() + g_.data_offset, 1, 8192);
   }
   tx::recovery_report recover() {
     tx::recovery_report report;
-    const status s = tx::recover(media_, bytes_.data(), g_, key_, report, [](unsigned, std::uint64_t) {});
+    const status s =
+        tx::recover(media_, bytes_.data(), g_, key_, report, [](unsigned, std::uint64_t, std::uint32_t) {});
     EXPECT_TRUE(s) << last_message();
     return report;
   }

@@ -59,6 +59,10 @@ class recorded_transaction final : public open_transaction {
     return payload;
   }
   status release(std::uint64_t payload) noexcept override { return inner_.release(payload); }
+  status let_go(std::uint64_t payload) noexcept override { return inner_.let_go(payload); }
+  status set_reference_rings(std::uint64_t payload) noexcept override { return inner_.set_reference_rings(payload); }
+  status assign_all(std::span<const tx::assigned_bytes> words) noexcept override { return inner_.assign_all(words); }
+  [[nodiscard]] unsigned lane() const noexcept override { return inner_.lane(); }
   result<std::uint64_t> room_of(std::uint64_t payload) noexcept override { return inner_.room_of(payload); }
   status set_root(std::uint64_t payload) noexcept override { return inner_.set_root(payload); }
   status publish_types(const void* map, std::uint64_t bytes) noexcept override {
@@ -133,6 +137,10 @@ class recorded_engine final : public engine {
   }
   status add_feature(std::uint32_t bits) noexcept override { return inner_->add_feature(bits); }
   status add_compatible_feature(std::uint32_t bits) noexcept override { return inner_->add_compatible_feature(bits); }
+  void count_references(tx::reference_log* log) noexcept override { inner_->count_references(log); }
+  std::optional<std::uint32_t> attached_end(unsigned lane) noexcept override { return inner_->attached_end(lane); }
+  [[nodiscard]] std::uint64_t turns_of(unsigned lane) const noexcept override { return inner_->turns_of(lane); }
+  result<std::uint64_t> reference_rings() noexcept override { return inner_->reference_rings(); }
   result<std::uint64_t> root() noexcept override { return inner_->root(); }
   result<object::type_map> types() noexcept override { return inner_->types(); }
   result<object_facts> find(std::uint64_t payload) noexcept override { return inner_->find(payload); }

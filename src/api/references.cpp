@@ -1,0 +1,305 @@
+// Reference counts of the C interface: the rings of a pool, the background thread, and the calls.
+#include "api/references.hpp"
+
+#include <bit>
+#include <chrono>
+#include <new>
+#include <system_error>
+
+#include "api/pool_object.hpp"
+#include "nvm/gc.h"
+#include "object/garbage.hpp"
+#include "space/object_in_image.hpp"
+
+namespace nvm::api {
+namespace {
+
+using object::counted_object;
+using object::references;
+using object::ring_shape;
+
+constexpr auto between_turns = std::chrono::milliseconds{20};
+
+counted_object counted(const object_facts& o) noexcept { return {o.header(), o.payload, o.bytes, o.type}; }
+
+// As much of the pool as one in 64 bytes, in all lanes.
+std::uint32_t words_for(std::uint64_t pool_bytes, std::uint32_t rings) noexcept {
+  const std::uint64_t words = std::bit_floor(std::max<std::uint64_t>(pool_bytes / 64 / rings / 8, 1));
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(words, layout::ring_words_min, layout::ring_words_max));
+}
+
+// One transaction of a pool that no other thread uses.
+template <class Body>
+status in_own_transaction(nvm_pool* pool, Body&& body) {
+  thread_transactions& mine = thread_transactions::mine();
+  if (status s = begin_transaction(pool, mine); !s) return s;
+  const entry e = *mine.in(pool);
+  if (status s = body(*e.transaction); !s) {
+    abort_all_levels(e);
+    return s;
+  }
+  std::vector<tx::hook> hooks;
+  const auto lsn = e.transaction->commit(hooks);
+  mine.remove(pool);
+  if (!lsn) return lsn.error();
+  return *lsn == 0 ? status{} : pool->engine->wait(*lsn);
+}
+
+}  // namespace
+
+// ---- what counting asks of the pool ---------------------------------------------------------------------------------
+
+std::byte* pool_references::base() noexcept { return pool_->base(); }
+nvm::geometry pool_references::geometry() noexcept { return pool_->file->geometry(); }
+counted_object pool_references::around(std::uint64_t place) noexcept {
+  const nvm::geometry g = geometry();
+  if (!g.in_objects(place, 1)) return {};
+  const auto o = pool_->engine->find_around(place);
+  return o && !o->reserved && place >= o->payload ? counted(*o) : counted_object{};
+}
+// Without the locks of space/, whose bias the thread's lane may have.
+counted_object pool_references::around_own(std::uint64_t place) noexcept {
+  const nvm::geometry g = geometry();
+  if (g.home_bytes != 0) return around(place);
+  const object_room room = object_in_image(base(), g, place);
+  if (room.bytes == 0) return {};
+  const auto p = object::payload_of(base(), room.offset, room.bytes);
+  return p ? counted_object{room.offset, p->at, p->bytes, p->type} : counted_object{};
+}
+status pool_references::each(const std::function<bool(const counted_object&)>& visit) noexcept {
+  const auto done = pool_->engine->each(
+      [](void* v, const object_facts& o) {
+        const auto& tell = *static_cast<const std::function<bool(const counted_object&)>*>(v);
+        return tell(counted(o)) ? 0 : 1;
+      },
+      const_cast<std::function<bool(const counted_object&)>*>(&visit));
+  return done ? status{} : status{done.error()};
+}
+result<std::uint64_t> pool_references::root() noexcept { return pool_->engine->root(); }
+// Those that settle wait for each other, and have one lane.
+result<tx::open_transaction*> pool_references::begin() noexcept { return pool_->engine->begin(lane_, parked_); }
+unsigned pool_references::lanes() noexcept { return pool_->engine->lanes(); }
+std::uint64_t pool_references::turns_of(unsigned lane) noexcept { return pool_->engine->turns_of(lane); }
+bool pool_references::any_barriers() noexcept { return isolation::participant::any_inside(&pool_->barriers); }
+bool pool_references::can_order_all() noexcept { return platform::can_fence_all_threads(); }
+void pool_references::order_all() noexcept {
+  if (platform::can_fence_all_threads()) platform::fence_all_threads();
+}
+bool pool_references::held(std::uint64_t payload) noexcept { return pool_->held.any(payload); }
+
+// ---- life -----------------------------------------------------------------------------------------------------------
+
+result<ring_shape> pool_references::make_rings(std::uint64_t old) {
+  engine& e = *pool_->engine;
+  const std::uint32_t rings = e.lanes();
+  const std::uint32_t words = words_for(geometry().size_bytes(), rings);
+  if (status s = e.add_feature(layout::feature_references); !s) return s.error();
+  std::uint64_t payload = 0;
+  const status made = in_own_transaction(pool_, [&](tx::open_transaction& t) -> status {
+    auto place = t.allocate(layout::type_of_reference_rings, layout::reference_rings_bytes(rings, words));
+    if (!place) return place.error();
+    payload = *place;
+    ring_shape::make(base(), payload, rings, words, [&](unsigned i) { return e.attached_end(i).value_or(0); });
+    const ring_shape s{ring_shape::header_at(payload), rings, words};
+    // Until the first count: a process that dies before leaves that to the next.
+    ring_shape::put(base(), s.unsettled_at(), references::counts_in_doubt);
+    if (status named = t.set_reference_rings(payload); !named) return named;
+    return old == 0 ? status{} : t.release(old);
+  });
+  if (!made) return made.error();
+  return ring_shape{ring_shape::header_at(payload), rings, words};
+}
+
+status pool_references::start(bool background) {
+  engine& e = *pool_->engine;
+  auto place = e.reference_rings();
+  if (!place) return place.error();
+  result<ring_shape> shape{errc::not_found};
+  if (*place != 0) {
+    const auto o = e.find(*place);
+    if (!o || o->type != layout::type_of_reference_rings) {
+      return fail(errc::corrupt, "%s: rings of activation records: found no such object at offset %lu",
+                  pool_->file->path(), *place);
+    }
+    shape = ring_shape::read(base(), *place, o->bytes);
+    if (!shape) return shape.error();
+  }
+  // Another number of lanes: on ssd the program chooses.
+  if (!shape || shape->rings < e.lanes()) shape = make_rings(*place);
+  if (!shape) return shape.error();
+  counts_ = std::make_unique<references>(*this, *shape, [&](std::uint32_t i) {
+    const auto end = i < e.lanes() ? e.attached_end(i) : std::nullopt;
+    return end.value_or(static_cast<std::uint32_t>(ring_shape::get(base(), shape->end_at(i))));
+  });
+  if (status s = learn_types(); !s) return s;
+  if (counts_->in_doubt()) {
+    if (status s = counts_->recount(); !s) return s;
+  }
+  if (counts_->unsettled()) {
+    if (status s = counts_->find_dying(); !s) return s;
+  }
+  e.count_references(counts_.get());
+  // Nobody has a pointer yet.
+  if (status s = counts_->settle(references::how::at_rest); !s) return s;
+  if (background && !start_thread())
+    return fail(errc::system, "%s: no thread to count references", pool_->file->path());
+  return {};
+}
+
+status pool_references::learn_types() {
+  auto stored = pool_->engine->types();
+  if (!stored) return stored.error();
+  object::pointer_plans plans{*stored};
+  plans.untyped_are_bytes(untyped_are_bytes(pool_));
+  counts_->use(std::move(plans));
+  return {};
+}
+
+bool pool_references::start_thread() noexcept try {
+  counts_->on_pressure([this] {
+    {
+      const std::lock_guard guard{lock_};
+      wanted_ = true;
+    }
+    woken_.notify_one();
+  });
+  thread_ = std::thread{[this] { run(); }};
+  return true;
+} catch (const std::system_error&) {
+  return false;
+} catch (const std::bad_alloc&) {
+  return false;
+}
+
+void pool_references::run() noexcept {
+  std::unique_lock guard{lock_};
+  while (!stopping_) {
+    woken_.wait_for(guard, between_turns, [this] { return stopping_ || wanted_; });
+    wanted_ = false;
+    if (stopping_) return;
+    guard.unlock();
+    {
+      const platform::in_call here;
+      const std::lock_guard turn{gate_};
+      // A pool that has failed takes no commits; the calls of the program say so.
+      if (counts_->anything_to_do() && medium_is_whole(pool_)) (void)counts_->round(references::how::running);
+    }
+    guard.lock();
+  }
+}
+
+void pool_references::stop() noexcept {
+  {
+    const std::lock_guard guard{lock_};
+    stopping_ = true;
+  }
+  woken_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+void pool_references::finish() noexcept {
+  stop();
+  if (counts_ == nullptr) return;
+  (void)counts_->settle(references::how::at_rest);
+  if (parked_) pool_->engine->give_back(lane_);
+  parked_ = false;
+}
+
+status start_references(nvm_pool* pool, std::uint32_t collect) noexcept try {
+  if (pool->file->read_only()) return {};
+  if (collect == NVM_COLLECT_OFF) {
+    // Commits that nobody is told of make counts wrong: the next that wants them counts anew.
+    auto place = pool->engine->reference_rings();
+    if (!place) return place.error();
+    if (*place == 0) return {};
+    return in_own_transaction(pool, [&](tx::open_transaction& t) -> status {
+      if (status s = t.set_reference_rings(0); !s) return s;
+      return t.release(*place);
+    });
+  }
+  if (pool->engine->translates())
+    return fail(errc::engine, "%s is open with translated reads: its references cannot be counted", pool->file->path());
+  pool->references = std::make_unique<pool_references>(pool);
+  status s = pool->references->start(collect == NVM_COLLECT_BACKGROUND);
+  if (!s) pool->engine->count_references(nullptr);
+  if (!s) pool->references.reset();
+  return s;
+} catch (const std::bad_alloc&) {
+  pool->engine->count_references(nullptr);
+  pool->references.reset();
+  return fail(errc::no_memory, "%s: no volatile memory to count references", pool->file->path());
+}
+
+unsigned open_transactions(nvm_pool* pool) noexcept {
+  std::unique_lock<std::mutex> held;
+  if (pool->references != nullptr) held = pool->references->hold_thread();
+  return pool->engine->open_transactions();
+}
+
+namespace {
+
+status settle(nvm_pool* pool, nvm_settle_report& to) noexcept {
+  if (pool == nullptr) return fail(errc::invalid, "the pool is NULL");
+  if (status s = pool->file->usable(); !s) return s;
+  if (pool->file->read_only()) return fail(errc::read_only, "%s is open read-only", pool->file->path());
+  if (pool->references == nullptr) {
+    return fail(errc::invalid, "%s is open without nvm_pool_options.collect: its references are not counted",
+                pool->file->path());
+  }
+  if (status s = not_in_transaction(pool, "nvm_settle()"); !s) return s;
+  if (status s = medium_is_whole(pool); !s) return s;
+  references& counts = pool->references->counts();
+  const auto before = counts.sums();
+  const bool background = pool->references->in_background();
+  status s = counts.settle(background ? references::how::running : references::how::at_rest);
+  const auto after = counts.sums();
+  to.records = after.records - before.records;
+  to.entries = after.entries - before.entries;
+  to.transactions = after.transactions - before.transactions;
+  to.freed_objects = after.freed - before.freed;
+  to.waiting_objects = after.waiting;
+  to.drifted_counts = after.drifted;
+  to.damaged_records = after.damaged;
+  if (s) s = pool->engine->wait(after.last_lsn);
+  return if_intact(pool, s);
+}
+
+status counts_of(nvm_pool* pool, const void* object, nvm_reference_counts& to) noexcept {
+  if (pool == nullptr) return fail(errc::bad_pointer, "%p is inside no open pool", object);
+  if (status s = pool->file->usable(); !s) return s;
+  if (pool->references == nullptr) return fail(errc::invalid, "%s: its references are not counted", pool->file->path());
+  const auto at = reinterpret_cast<std::uintptr_t>(object) - reinterpret_cast<std::uintptr_t>(pool->base());
+  const counted_object o = pool->references->around(at);
+  if (status s = intact(pool); !s) return s;
+  if (o.bytes == 0) return fail(errc::bad_pointer, "%p is inside no object of %s", object, pool->file->path());
+  const layout::reference_count c = pool->references->counts().count_of(o);
+  to.strong = c.strong;
+  to.weak = c.weak;
+  to.saturated = c.strong == layout::strong_max || c.weak == layout::weak_max ? 1 : 0;
+  to.dying = c.dying ? 1 : 0;
+  return {};
+}
+
+}  // namespace
+}  // namespace nvm::api
+
+namespace api = nvm::api;
+
+extern "C" {
+
+int nvm_settle(NVM_POOL* pool, nvm_settle_report* report) {
+  const nvm::platform::in_call here;
+  nvm_settle_report unread;
+  nvm_settle_report& to = report != nullptr ? *report : unread;
+  to = {};
+  return api::answer(api::settle(pool, to));
+}
+
+int nvm_references(const void* object, nvm_reference_counts* counts) {
+  const nvm::platform::in_call here;
+  if (counts == nullptr) return api::report(nvm::fail(nvm::errc::invalid, "the place for the counts is NULL"));
+  *counts = {};
+  return api::answer(api::counts_of(nvm_pool_of(object), object, *counts));
+}
+
+}  // extern "C"

@@ -1,0 +1,76 @@
+// Reference counts of an open pool: its rings, the thread in which records become counts, and what other calls ask.
+//
+// Lock order: the gate of the thread, then the lock of settling (object/references.hpp).
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "object/references.hpp"
+
+struct nvm_pool;
+
+namespace nvm::api {
+
+class pool_references final : public object::reference_host {
+ public:
+  explicit pool_references(nvm_pool* pool) noexcept : pool_{pool} {}
+  ~pool_references() override { stop(); }
+  pool_references(const pool_references&) = delete;
+  pool_references& operator=(const pool_references&) = delete;
+
+  // Counts begin: of a pool that no thread uses yet.  May throw std::bad_alloc.
+  [[nodiscard]] status start(bool background);
+  // The pool's types have changed.  May throw std::bad_alloc.
+  [[nodiscard]] status learn_types();
+  // The thread ends, if there is one.
+  void stop() noexcept;
+  // The pool is closed: what has died is freed, and the lane given back.
+  void finish() noexcept;
+
+  [[nodiscard]] object::references& counts() noexcept { return *counts_; }
+  // While it is held, the thread has no transaction open.
+  [[nodiscard]] std::unique_lock<std::mutex> hold_thread() noexcept { return std::unique_lock{gate_}; }
+  [[nodiscard]] bool in_background() const noexcept { return thread_.joinable(); }
+
+  // ---- object::reference_host ----
+  std::byte* base() noexcept override;
+  nvm::geometry geometry() noexcept override;
+  object::counted_object around_own(std::uint64_t place) noexcept override;
+  object::counted_object around(std::uint64_t place) noexcept override;
+  status each(const std::function<bool(const object::counted_object&)>& visit) noexcept override;
+  result<std::uint64_t> root() noexcept override;
+  result<tx::open_transaction*> begin() noexcept override;
+  unsigned lanes() noexcept override;
+  std::uint64_t turns_of(unsigned lane) noexcept override;
+  bool any_barriers() noexcept override;
+  bool can_order_all() noexcept override;
+  void order_all() noexcept override;
+  bool held(std::uint64_t payload) noexcept override;
+
+ private:
+  [[nodiscard]] result<object::ring_shape> make_rings(std::uint64_t old);
+  [[nodiscard]] bool start_thread() noexcept;
+  void run() noexcept;
+
+  nvm_pool* pool_;
+  std::unique_ptr<object::references> counts_;
+  unsigned lane_ = 0;  // of those that settle
+  bool parked_ = false;
+  std::mutex gate_;
+  std::mutex lock_;
+  std::condition_variable woken_;
+  bool stopping_ = false;
+  bool wanted_ = false;
+  std::thread thread_;
+};
+
+// Of a pool that was opened with this nvm_pool_options.collect.
+[[nodiscard]] status start_references(nvm_pool* pool, std::uint32_t collect) noexcept;
+// Transactions that the program has open.
+[[nodiscard]] unsigned open_transactions(nvm_pool* pool) noexcept;
+
+}  // namespace nvm::api

@@ -1,0 +1,50 @@
+// What counting references asks of the pool that it is done in.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "base/base.hpp"
+#include "pool/pool.hpp"
+#include "tx/face.hpp"
+
+namespace nvm::object {
+
+// An object, by its payload.
+struct counted_object {
+  std::uint64_t header = 0;
+  std::uint64_t payload = 0;
+  std::uint64_t bytes = 0;
+  std::uint32_t type = 0;
+};
+
+class reference_host {
+ public:
+  virtual ~reference_host() = default;
+  [[nodiscard]] virtual std::byte* base() noexcept = 0;
+  // What stored pointers say of base().
+  [[nodiscard]] virtual std::uint64_t address() noexcept { return reinterpret_cast<std::uintptr_t>(base()); }
+  [[nodiscard]] virtual nvm::geometry geometry() noexcept = 0;
+  // The object around a place that a transaction of this thread stores to; 0 bytes: none.
+  [[nodiscard]] virtual counted_object around_own(std::uint64_t place) noexcept = 0;
+  // The committed object around any place; 0 bytes: none.
+  [[nodiscard]] virtual counted_object around(std::uint64_t place) noexcept = 0;
+  // Calls visit(object) for all committed objects, until it says false.
+  [[nodiscard]] virtual status each(const std::function<bool(const counted_object&)>& visit) noexcept = 0;
+  // The root's payload, 0: none.
+  [[nodiscard]] virtual result<std::uint64_t> root() noexcept = 0;
+  // A transaction of the calling thread, which may have another open.
+  [[nodiscard]] virtual result<tx::open_transaction*> begin() noexcept = 0;
+  // engine::turns_of(), of each lane.
+  [[nodiscard]] virtual unsigned lanes() noexcept = 0;
+  [[nodiscard]] virtual std::uint64_t turns_of(unsigned lane) noexcept = 0;
+  // Whether a barrier transaction is inside, which need not have a lane.
+  [[nodiscard]] virtual bool any_barriers() noexcept = 0;
+  // Whether order_all() orders: a barrier in every thread of the process.
+  [[nodiscard]] virtual bool can_order_all() noexcept = 0;
+  virtual void order_all() noexcept = 0;
+  // Whether the program holds the object from volatile memory.
+  [[nodiscard]] virtual bool held(std::uint64_t payload) noexcept = 0;
+};
+
+}  // namespace nvm::object

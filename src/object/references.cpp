@@ -1,0 +1,578 @@
+#include "object/references.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "base/plant.hpp"
+#include "object/recount.hpp"
+
+namespace nvm::object {
+
+namespace {
+
+constexpr std::uint64_t count_at = offsetof(layout::object_header, references);
+
+// Calls visit(target of the word as a place of the pool, whether it is weak) for each reference of an object.
+template <class Visit>
+void each_reference(reference_host& host, const counted_object& o, const pointer_plans& plans, Visit&& visit) {
+  const pointer_plan* plan = plans.known(o.type);
+  if (plan == nullptr) return;
+  const std::byte* const base = host.base();
+  plan->each(base + o.payload, o.bytes, [&](const pointer_word& w) {
+    if (w.kind == layout::field_kind::static_pointer) return;
+    std::uint64_t v;
+    std::memcpy(&v, base + o.payload + w.at, sizeof v);
+    if (v != 0) visit(v - host.address(), w.kind == layout::field_kind::weak_pointer);
+  });
+}
+
+void change_count(std::uint32_t& count, std::uint64_t more, std::uint64_t less, std::uint32_t most,
+                  std::uint64_t& drifted) {
+  if (count == most) return;
+  if (count + more < less) {
+    ++drifted;
+    count = most;
+    return;
+  }
+  count = static_cast<std::uint32_t>(std::min<std::uint64_t>(count + more - less, most));
+}
+
+}  // namespace
+
+void references::use(pointer_plans plans) {
+  all_plans_.push_back(std::make_unique<const pointer_plans>(std::move(plans)));
+  // release: pairs with the acquire of commits.
+  plans_.store(all_plans_.back().get(), std::memory_order_release);
+}
+
+// ---- phase 1 --------------------------------------------------------------------------------------------------------
+
+template <class Tell>
+void references::note(unsigned lane, Tell&& tell) noexcept try {
+  tell(changes_[lane]);
+} catch (const std::bad_alloc&) {
+  short_of_memory_[lane] = 1;
+}
+void references::begin(unsigned lane) noexcept {
+  changes_[lane].begin();
+  short_of_memory_[lane] = 0;
+}
+void references::was(unsigned lane, std::uint64_t offset, std::uint64_t bytes, const std::byte* old) noexcept {
+  note(lane, [&](reference_changes& c) { c.was(offset, bytes, old); });
+}
+void references::becomes(unsigned lane, std::uint64_t offset, std::uint64_t bytes, const std::byte* now) noexcept {
+  note(lane, [&](reference_changes& c) { c.becomes(offset, bytes, now); });
+}
+void references::born(unsigned lane, std::uint64_t header) noexcept {
+  note(lane, [&](reference_changes& c) { c.born(header); });
+}
+void references::freed(unsigned lane, std::uint64_t header) noexcept {
+  note(lane, [&](reference_changes& c) { c.freed(header); });
+}
+void references::let_go(unsigned lane, std::uint64_t payload) noexcept {
+  note(lane, [&](reference_changes& c) { c.let_go(payload); });
+}
+
+result<tx::reference_attachment> references::finish(unsigned lane, tx::open_transaction& t) noexcept try {
+  if (short_of_memory_[lane] != 0) throw std::bad_alloc{};
+  return make_record(lane, t);
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory for an activation record");
+}
+
+result<tx::reference_attachment> references::make_record(unsigned lane, tx::open_transaction& t) {
+  // acquire: pairs with use().
+  const pointer_plans& plans = *plans_.load(std::memory_order_acquire);
+  std::byte* const base = host_.base();
+  const auto entries = changes_[lane].entries(host_, plans, host_.address());
+  if (entries.empty()) return tx::reference_attachment{};
+  if (entries.size() > layout::record_entries_max)
+    return fail(errc::too_large, "a transaction that changes %zu references", entries.size());
+  const std::uint32_t words = rings_.shape().words;
+  std::uint64_t elsewhere = 0;
+  if (entries.size() + 1 > words / 2) {
+    auto place = t.allocate(layout::type_of_long_record, entries.size_bytes());
+    if (!place) return place.error();
+    elsewhere = *place;
+    std::memcpy(base + elsewhere, entries.data(), entries.size_bytes());
+  }
+  const std::size_t needed = elsewhere != 0 ? 2 : entries.size() + 1;
+  if (!make_room(lane, needed)) {
+    return fail(errc::no_space, "the ring of activation records of lane %u is full: %s", lane, last_message());
+  }
+  const auto record = rings_.put(lane, entries, elsewhere);
+  if (pressure_ && rings_.used(lane) + needed > words / 2) pressure_();
+  return tx::reference_attachment{record, rings_.shape().end_at(lane), rings_.next(lane)};
+}
+
+// Where the ring is full this thread applies all records itself: it holds no lock of the library, and no transaction is
+// ever asked to begin anew.
+bool references::make_room(unsigned lane, std::size_t words) noexcept {
+  if (rings_.room(lane) >= words) return true;
+  if (settler_.load(std::memory_order_relaxed) == std::this_thread::get_id()) return false;
+  return settle(how::counts) && rings_.room(lane) >= words;
+}
+
+void references::ended(unsigned lane, bool committed) noexcept { rings_.ended(lane, committed); }
+
+// ---- phase 2: counts ------------------------------------------------------------------------------------------------
+
+status references::in_transaction(const std::function<status(tx::open_transaction&)>& body) {
+  auto begun = host_.begin();
+  if (!begun) return begun.error();
+  std::vector<tx::hook> hooks;
+  if (status s = body(**begun); !s) {
+    (*begun)->abort(hooks);
+    return s;
+  }
+  ++sums_.transactions;
+  const auto lsn = (*begun)->commit(hooks);
+  if (!lsn) return lsn.error();
+  sums_.last_lsn = std::max(sums_.last_lsn, *lsn);
+  return {};
+}
+
+bool references::collect(std::span<const std::uint32_t> cut, batch& b) {
+  b.entries.clear();
+  b.long_records.clear();
+  b.records = 0;
+  bool any = false;
+  read_record r;
+  const auto long_record = [&](std::uint64_t payload) -> std::span<const std::uint64_t> {
+    const counted_object o = host_.around(payload);
+    if (o.payload != payload || o.type != layout::type_of_long_record) return {};
+    return {reinterpret_cast<const std::uint64_t*>(host_.base() + payload), o.bytes / 8};
+  };
+  for (std::uint32_t i = 0; i < rings_.count(); ++i) {
+    b.heads[i] = rings_.head(i);
+    while (b.heads[i] != cut[i] && b.entries.size() < entries_at_once) {
+      any = true;
+      if (!read_record_at(host_.base(), rings_.shape(), i, b.heads[i], cut[i], long_record, r)) {
+        // What it said is lost, and with it where the next begins.
+        ++sums_.damaged;
+        b.in_doubt = true;
+        b.heads[i] = cut[i];
+        break;
+      }
+      b.entries.insert(b.entries.end(), r.entries.begin(), r.entries.end());
+      if (r.elsewhere != 0) b.long_records.push_back(r.elsewhere);
+      b.heads[i] = r.next;
+      ++b.records;
+    }
+  }
+  return any;
+}
+
+status references::apply(std::span<const std::uint32_t> cut) {
+  batch b;
+  b.heads.resize(rings_.count());
+  while (collect(cut, b)) {
+    if (status s = apply_batch(b); !s) return s;
+  }
+  return {};
+}
+
+status references::apply_batch(batch& b) {
+  using words_type = std::vector<tx::assigned_bytes>;
+  words_type words;
+  b.fallen.clear();
+  b.risen.clear();
+  count_entries(b, words);
+  const std::uint64_t unsettled =
+      unsettled_ | (b.fallen.empty() ? 0 : objects_waiting) | (b.in_doubt ? counts_in_doubt : 0);
+  const ring_shape& s = rings_.shape();
+  const auto add = [&](std::uint64_t at, std::uint64_t content) {
+    words.push_back({at, seal_word(content, word_seed(at)), 8});
+  };
+  if (unsettled != unsettled_) add(s.unsettled_at(), unsettled);
+  for (std::uint32_t i = 0; i < rings_.count(); ++i) {
+    if (b.heads[i] != rings_.head(i) && !planted(plant::record_applied_twice)) add(s.head_at(i), b.heads[i]);
+  }
+  const status done = in_transaction([&](tx::open_transaction& t) {
+    for (const std::uint64_t payload : b.long_records) {
+      if (status freed = t.release(payload); !freed) return freed;
+    }
+    return t.assign_all(words);
+  });
+  if (!done) return done;
+  for (std::uint32_t i = 0; i < rings_.count(); ++i) rings_.applied(i, b.heads[i]);
+  unsettled_ = unsettled;
+  sums_.records += b.records;
+  sums_.entries += b.entries.size();
+  for (const std::uint64_t payload : b.risen) revision_ += dying_.erase(payload);
+  for (const std::uint64_t payload : b.fallen) {
+    dying_[payload] = next_stamp_;
+    new_ones_ = true;
+    ++revision_;
+  }
+  return {};
+}
+
+// Places in order: those in one object follow each other.
+void references::count_entries(batch& b, std::vector<tx::assigned_bytes>& words) {
+  using what = layout::reference_change;
+  std::sort(b.entries.begin(), b.entries.end(),
+            [](std::uint64_t x, std::uint64_t y) { return layout::entry_place(x) < layout::entry_place(y); });
+  counted_object o;
+  change c;
+  std::uint64_t last = ~std::uint64_t{0};
+  for (const std::uint64_t e : b.entries) {
+    const std::uint64_t place = layout::entry_place(e);
+    if (place != last && (o.bytes == 0 || place < o.payload || place - o.payload >= o.bytes)) {
+      if (o.bytes != 0) count_object(o, c, b, words);
+      o = host_.around(place);
+      c = {};
+    }
+    last = place;
+    const what happened = layout::entry_change(e);
+    c.more += happened == what::more;
+    c.less += happened == what::less;
+    c.more_weak += happened == what::more_weak;
+    c.less_weak += happened == what::less_weak;
+    c.let_go = c.let_go || happened == what::let_go;
+  }
+  if (o.bytes != 0) count_object(o, c, b, words);
+}
+
+layout::reference_count references::count_of(const counted_object& o) const noexcept {
+  auto* word = reinterpret_cast<std::uint32_t*>(host_.base() + o.header + count_at);
+  return layout::unpack_references(std::atomic_ref<std::uint32_t>{*word}.load(std::memory_order_relaxed));
+}
+
+void references::count_object(const counted_object& o, const change& c, batch& b,
+                              std::vector<tx::assigned_bytes>& words) {
+  const layout::reference_count before = count_of(o);
+  layout::reference_count now = before;
+  change_count(now.strong, c.more, c.less, layout::strong_max, sums_.drifted);
+  change_count(now.weak, c.more_weak, c.less_weak, layout::weak_max, sums_.drifted);
+  // That nothing has referred to it yet is no reason: a program may be about to link it.
+  now.dying = now.strong == 0 && (before.dying || c.less != 0 || c.let_go);
+  if (now.dying) b.fallen.push_back(o.payload);
+  if (!now.dying && before.dying) b.risen.push_back(o.payload);
+  if (now != before) words.push_back({o.header + count_at, layout::pack(now), 4});
+}
+
+// ---- phase 2: deaths ------------------------------------------------------------------------------------------------
+
+bool references::stamp::over() const noexcept {
+  return !barriers && std::all_of(turns.begin(), turns.end(), [](std::uint64_t t) { return t == 0; });
+}
+
+void references::see_who_has_left() {
+  if (stamps_.empty()) return;
+  host_.order_all();
+  for (stamp& s : stamps_) {
+    for (unsigned i = 0; i < s.turns.size(); ++i) {
+      if (s.turns[i] != 0 && host_.turns_of(i) != s.turns[i]) s.turns[i] = 0;
+    }
+    s.barriers = s.barriers && host_.any_barriers();
+  }
+  std::erase_if(stamps_, [](const stamp& s) { return s.over(); });
+}
+
+// Of objects that have fallen since the last.  Were there too many stamps, those of the last would wait with the new
+// ones.
+void references::stamp_new_ones() {
+  if (!new_ones_) return;
+  host_.order_all();
+  stamp s{next_stamp_, std::vector<std::uint64_t>(host_.lanes()), host_.any_barriers()};
+  for (unsigned i = 0; i < s.turns.size(); ++i) {
+    const std::uint64_t turns = host_.turns_of(i);
+    s.turns[i] = (turns & 1) != 0 ? turns : 0;
+  }
+  if (stamps_.size() == stamps_max) {
+    for (auto& [payload, number] : dying_) {
+      if (number == stamps_.back().number) number = next_stamp_;
+    }
+    stamps_.pop_back();
+  }
+  stamps_.push_back(std::move(s));
+  ++next_stamp_;
+  new_ones_ = false;
+}
+
+// No transaction is open, and no record waits.  One that begins after that finds nothing whose count is 0.
+bool references::quiet(how what) {
+  if (what != how::at_rest) host_.order_all();
+  if (host_.any_barriers()) return false;
+  for (unsigned i = 0; i < host_.lanes(); ++i) {
+    if ((host_.turns_of(i) & 1) != 0) return false;
+  }
+  return !rings_.any();
+}
+
+status references::free_dead(how what) {
+  if (dying_.empty() || in_doubt() || (what == how::running && !host_.can_order_all())) return {};
+  const bool all = quiet(what);
+  std::vector<std::uint64_t> ready;
+  for (const auto& [payload, number] : dying_) {
+    const auto waits = [n = number](const stamp& s) { return s.number == n; };
+    if (all || planted(plant::zero_without_waiting) || std::none_of(stamps_.begin(), stamps_.end(), waits))
+      ready.push_back(payload);
+  }
+  std::sort(ready.begin(), ready.end(), std::greater{});
+  while (!ready.empty()) {
+    if (status s = free_some(ready, all); !s) return s;
+  }
+  return {};
+}
+
+bool references::is_dead(std::uint64_t payload, counted_object& o, bool& waits) const noexcept {
+  o = host_.around(payload);
+  waits = false;
+  if (o.bytes == 0 || o.payload != payload) return false;
+  const layout::reference_count c = count_of(o);
+  if (!c.dying || c.strong != 0) return false;
+  waits = c.weak != 0 || host_.held(payload);
+  return !waits;
+}
+
+// Objects that are freed in one transaction, with what nothing but them refers to.
+class references::death {
+ public:
+  death(references& of, tx::open_transaction& t, const pointer_plans& plans, bool whole_families)
+      : of_{of}, t_{t}, plans_{plans}, families_{whole_families}, left_{of.rings_.shape().words / 2 - 2} {}
+
+  // False: there is no room for it in this transaction, and `alone` says that there will not be in any.
+  [[nodiscard]] result<bool> take(const counted_object& o, bool& alone) {
+    alone = false;
+    std::uint64_t n = 0;
+    each_reference(of_.host_, o, plans_, [&](std::uint64_t, bool) { ++n; });
+    if (gone_.size() >= objects_at_once || n > left_) {
+      alone = gone_.empty();
+      return false;
+    }
+    if (status s = t_.release(o.header + sizeof(layout::object_header)); !s) return s.error();
+    left_ -= n;
+    gone_.push_back(o);
+    if (families_) {
+      each_reference(of_.host_, o, plans_, [&](std::uint64_t place, bool weak) { lose(place, weak); });
+    }
+    return true;
+  }
+  // Those that have lost everything that referred to them.
+  [[nodiscard]] status take_families() {
+    while (!orphans_.empty()) {
+      const counted_object o = orphans_.back();
+      orphans_.pop_back();
+      bool alone = false;
+      const auto taken = take(o, alone);
+      if (!taken) return taken.error();
+      if (!*taken) orphans_.clear();  // the records of the others say what they have lost
+    }
+    return {};
+  }
+  // Of an object that has more references than fit one record: some of them become null.
+  [[nodiscard]] status strip(const counted_object& o) {
+    std::vector<tx::assigned_bytes> words;
+    plans_.known(o.type)->each(o.bytes, [&](const pointer_word& w) {
+      if (words.size() >= left_ || w.kind == layout::field_kind::static_pointer) return;
+      std::uint64_t v;
+      std::memcpy(&v, of_.host_.base() + o.payload + w.at, sizeof v);
+      if (v != 0) words.push_back({o.payload + w.at, 0, 8});
+    });
+    return t_.assign_all(words);
+  }
+  [[nodiscard]] bool can_strip(const counted_object& o) const {
+    const pointer_plan* plan = plans_.known(o.type);
+    return plan != nullptr && plan->aligned() && !plan->asks_object();
+  }
+  [[nodiscard]] status release_whole(const counted_object& o) {
+    gone_.push_back(o);
+    return t_.release(o.header + sizeof(layout::object_header));
+  }
+  [[nodiscard]] const std::vector<counted_object>& gone() const noexcept { return gone_; }
+
+ private:
+  void lose(std::uint64_t place, bool weak) {
+    const counted_object o = of_.host_.around(place);
+    if (o.bytes == 0) return;
+    loss& l = losses_[o.header];
+    (weak ? l.weak : l.strong) += 1;
+    const layout::reference_count c = of_.count_of(o);
+    if (l.taken || c.strong == layout::strong_max || c.weak == layout::weak_max || c.strong == 0) return;
+    if (c.strong != l.strong || c.weak != l.weak || of_.host_.held(o.payload)) return;
+    l.taken = true;
+    orphans_.push_back(o);
+  }
+  struct loss {
+    std::uint64_t strong = 0, weak = 0;
+    bool taken = false;
+  };
+  references& of_;
+  tx::open_transaction& t_;
+  const pointer_plans& plans_;
+  bool families_;
+  std::uint64_t left_;
+  std::vector<counted_object> gone_, orphans_;
+  std::unordered_map<std::uint64_t, loss> losses_;
+};
+
+status references::free_some(std::vector<std::uint64_t>& ready, bool whole_families) {
+  // acquire: pairs with use().
+  const pointer_plans& plans = *plans_.load(std::memory_order_acquire);
+  std::vector<counted_object> gone;
+  bool no_room = false;
+  const status done = in_transaction([&](tx::open_transaction& t) -> status {
+    if (rings_.room(t.lane()) < rings_.shape().words / 2 + 2) {
+      no_room = true;
+      return fail(errc::busy, "the ring of lane %u has records", t.lane());
+    }
+    death d{*this, t, plans, whole_families};
+    while (!ready.empty()) {
+      counted_object o;
+      bool waits = false;
+      if (!is_dead(ready.back(), o, waits)) {
+        if (!waits) revision_ += dying_.erase(ready.back());
+        ready.pop_back();
+        continue;
+      }
+      bool alone = false;
+      const auto taken = d.take(o, alone);
+      if (!taken) return taken.error();
+      if (!*taken && !alone) break;
+      status s;
+      if (alone && d.can_strip(o)) {
+        if (s = d.strip(o); !s) return s;
+        break;
+      }
+      ready.pop_back();
+      if (s = alone ? d.release_whole(o) : d.take_families(); !s) return s;
+      if (alone) break;
+    }
+    gone = d.gone();
+    return {};
+  });
+  if (no_room) {
+    // Of another thread that had the lane before.
+    std::vector<std::uint32_t> cut(rings_.count());
+    for (std::uint32_t i = 0; i < cut.size(); ++i) cut[i] = rings_.end(i);
+    return apply(cut);
+  }
+  if (!done) return done;
+  for (const counted_object& o : gone) revision_ += dying_.erase(o.payload);
+  sums_.freed += gone.size();
+  return {};
+}
+
+// ---- turns ----------------------------------------------------------------------------------------------------------
+
+status references::turn(how what) {
+  if (what != how::counts) see_who_has_left();
+  std::vector<std::uint32_t> cut(rings_.count());
+  for (std::uint32_t i = 0; i < cut.size(); ++i) cut[i] = rings_.end(i);
+  if (status s = apply(cut); !s || what == how::counts) return s;
+  stamp_new_ones();
+  return free_dead(what);
+}
+
+status references::round(how what) noexcept try {
+  const std::lock_guard guard{settling_};
+  settler_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  const status s = turn(what);
+  settler_.store({}, std::memory_order_relaxed);
+  return s;
+} catch (const std::bad_alloc&) {
+  settler_.store({}, std::memory_order_relaxed);
+  return fail(errc::no_memory, "no volatile memory to count references");
+}
+
+status references::settle(how what) noexcept {
+  if (what == how::counts) return round(what);
+  for (unsigned idle = 0; idle < 2;) {
+    const std::uint64_t before = sums().freed;
+    if (status s = round(what); !s) return s;
+    // What was freed has left records; what has fallen by these is looked at in the turn after.
+    idle = sums().freed == before ? idle + 1 : 0;
+  }
+  if (what != how::at_rest) return {};
+  try {
+    const std::lock_guard guard{settling_};
+    return dying_.empty() && (unsettled_ & objects_waiting) != 0 ? mark_unsettled(unsettled_ & ~objects_waiting)
+                                                                 : status{};
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "no volatile memory to count references");
+  }
+}
+
+status references::mark_unsettled(std::uint64_t bits) {
+  const std::uint64_t at = rings_.shape().unsettled_at();
+  const tx::assigned_bytes word{at, seal_word(bits, word_seed(at)), 8};
+  const status s = write_counts({&word, 1});
+  if (s) unsettled_ = bits;
+  return s;
+}
+
+bool references::anything_to_do() noexcept {
+  if (rings_.any()) return true;
+  const std::lock_guard guard{settling_};
+  return !dying_.empty();
+}
+
+reference_sums references::sums() noexcept {
+  const std::lock_guard guard{settling_};
+  reference_sums s = sums_;
+  s.waiting = dying_.size();
+  return s;
+}
+
+// ---- from the pointers ----------------------------------------------------------------------------------------------
+
+status references::write_counts(std::span<const tx::assigned_bytes> words) {
+  constexpr std::size_t at_once = 1024;
+  for (std::size_t i = 0; i < words.size(); i += at_once) {
+    const auto some = words.subspan(i, std::min(at_once, words.size() - i));
+    const status s = in_transaction([&](tx::open_transaction& t) { return t.assign_all(some); });
+    if (!s) return s;
+  }
+  return {};
+}
+
+status references::recount() noexcept try {
+  const std::lock_guard guard{settling_};
+  recounted all{host_};
+  if (status s = all.count(*plans_.load(std::memory_order_acquire)); !s) return s;
+  std::vector<tx::assigned_bytes> words;
+  bool any_dying = false;
+  for (const auto& o : all.objects()) {
+    const layout::reference_count before = count_of(o.object);
+    const layout::reference_count now = o.counted(before.dying);
+    any_dying = any_dying || now.dying;
+    if (now != before) words.push_back({o.object.header + count_at, layout::pack(now), 4});
+  }
+  sums_.mended += words.size();
+  const ring_shape& s = rings_.shape();
+  for (std::uint32_t i = 0; i < rings_.count(); ++i) {
+    const std::uint64_t at = s.head_at(i);
+    const std::uint32_t end = rings_.end(i);
+    if (end != rings_.head(i)) words.push_back({at, seal_word(end, word_seed(at)), 8});
+  }
+  if (status done = write_counts(words); !done) return done;
+  for (std::uint32_t i = 0; i < rings_.count(); ++i) rings_.applied(i, rings_.end(i));
+  const std::uint64_t bits = any_dying ? objects_waiting : 0;
+  return bits == unsettled_ ? status{} : mark_unsettled(bits);
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory to count references anew");
+}
+
+status references::find_dying() noexcept try {
+  const std::lock_guard guard{settling_};
+  bool short_of_memory = false;
+  const status s = host_.each([&](const counted_object& o) noexcept {
+    try {
+      if (!count_of(o).dying) return true;
+      dying_[o.payload] = next_stamp_;
+      new_ones_ = true;
+    } catch (const std::bad_alloc&) {
+      short_of_memory = true;
+    }
+    return !short_of_memory;
+  });
+  if (short_of_memory) throw std::bad_alloc{};
+  return s;
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory for objects that are dying");
+}
+
+}  // namespace nvm::object

@@ -1,0 +1,178 @@
+// Reference counts (Breeze, section IV-F): phase 1, the activation record of each commit, and phase 2, in which records
+// become counts, and objects that nothing refers to are freed.
+//
+/// S store, F flush, | fence.  Everything here is part of ordinary transactions, whose engines number the fences.
+///   commit   1. S, F record at the ring's end           | with the transaction's own data (undo/E2, redo/E2, undo/E6,
+///                                                       |                                  logheap/E1)
+///            2. the ring's end becomes that of the record   with the commit point: in the lane's commit record, or as
+///                                                           one more word of the transaction
+///   apply    3. S counts, S heads of the rings           one transaction: no record is applied twice, none is lost
+///   free     4. objects freed, S record of what they referred to   one transaction
+/// A record that is torn, or of a transaction that did not commit, is after its ring's end: nobody reads it, and the
+/// next commit writes over it.  Recovery of the pool has nothing to do for any of this; the next process reads from
+/// `head` to `end`.
+//
+// When an object dies.  Its count is 0, as it has fallen there or the program has let it go; every transaction that was
+// open when that was found has ended; all records up to then are applied; it is 0 still; nobody holds it.  A count may
+// pass through 0 when the records of two lanes are applied in another order than they were committed in: what was open
+// then has ended, and its record has been applied, when the object is looked at again.  A thread that found the object
+// before it was unlinked is in a transaction that was open, or holds it: that is what programs promise (docs/gc.md).
+//
+// While no transaction is open and no record waits, all counts are what they say: then what falls to 0 because its last
+// referrer is freed goes in the same transaction.
+//
+// Threads: commits of any; apply() and settle() by one at a time, the others wait.  Lock order: the lock of settling,
+// then whatever transactions take.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "object/reference_changes.hpp"
+#include "object/reference_host.hpp"
+#include "object/reference_rings.hpp"
+#include "tx/face.hpp"
+
+namespace nvm::object {
+
+struct reference_sums {
+  std::uint64_t records = 0;       // applied
+  std::uint64_t entries = 0;       // of these
+  std::uint64_t transactions = 0;  // that applied them, and that freed objects
+  std::uint64_t freed = 0;         // objects
+  std::uint64_t waiting = 0;       // objects whose count is 0 and that are not freed yet
+  std::uint64_t drifted = 0;       // counts that a record would have taken below 0
+  std::uint64_t damaged = 0;       // records that failed their check
+  std::uint64_t mended = 0;        // counts that recount() has found wrong
+  lsn_t last_lsn = 0;              // of these transactions
+};
+
+class references final : public tx::reference_log {
+ public:
+  enum class how : std::uint8_t {
+    counts,   // records become counts; nothing is freed
+    running,  // and what surely has died is freed; other threads go on
+    at_rest   // no thread has a transaction, nor a pointer that it does not hold
+  };
+
+  // `ends(ring)`: as reference_rings.  May throw std::bad_alloc.
+  template <class Ends>
+  references(reference_host& host, const ring_shape& shape, Ends&& ends)
+      : host_{host},
+        rings_{host.base(), shape, ends},
+        changes_{new reference_changes[shape.rings]},
+        short_of_memory_{new std::uint8_t[shape.rings]{}} {
+    unsettled_ = ring_shape::get(host.base(), shape.unsettled_at());
+  }
+
+  // The types from now on.  May throw std::bad_alloc.
+  void use(pointer_plans plans);
+  // Called, in a commit, where a ring is half full.
+  void on_pressure(std::function<void()> call) { pressure_ = std::move(call); }
+
+  // ---- tx::reference_log ----
+  void begin(unsigned lane) noexcept override;
+  void was(unsigned lane, std::uint64_t offset, std::uint64_t bytes, const std::byte* old) noexcept override;
+  void becomes(unsigned lane, std::uint64_t offset, std::uint64_t bytes, const std::byte* now) noexcept override;
+  void born(unsigned lane, std::uint64_t header) noexcept override;
+  void freed(unsigned lane, std::uint64_t header) noexcept override;
+  void let_go(unsigned lane, std::uint64_t payload) noexcept override;
+  result<tx::reference_attachment> finish(unsigned lane, tx::open_transaction& t) noexcept override;
+  void ended(unsigned lane, bool committed) noexcept override;
+
+  // Applies the records of all transactions that have committed when it is called, and frees as `what` says.
+  [[nodiscard]] status settle(how what) noexcept;
+  // One turn of it, for a thread that goes on and on.
+  [[nodiscard]] status round(how what) noexcept;
+  // Whether a record waits, or an object for its death.
+  [[nodiscard]] bool anything_to_do() noexcept;
+
+  // Whether a process has died before all that was dying was freed.
+  [[nodiscard]] bool unsettled() const noexcept { return unsettled_ != 0; }
+  // Before the first commit: counts are made anew from the pointers themselves, or, unless they are in doubt, objects
+  // that were dying are found.
+  [[nodiscard]] status recount() noexcept;
+  [[nodiscard]] status find_dying() noexcept;
+  [[nodiscard]] bool in_doubt() const noexcept { return (unsettled_ & counts_in_doubt) != 0; }
+
+  [[nodiscard]] layout::reference_count count_of(const counted_object& o) const noexcept;
+  [[nodiscard]] reference_sums sums() noexcept;
+
+  // Of reference_rings_header::unsettled.
+  static constexpr std::uint64_t objects_waiting = 1, counts_in_doubt = 2;
+
+ private:
+  static constexpr std::size_t entries_at_once = 4096;
+  static constexpr std::size_t objects_at_once = 256;
+  static constexpr std::size_t stamps_max = 16;
+
+  // The transactions that are open at some moment.
+  struct stamp {
+    std::uint64_t number;
+    std::vector<std::uint64_t> turns;  // of each lane that is inside; 0: it has left
+    bool barriers;                     // some barrier transaction is inside
+    [[nodiscard]] bool over() const noexcept;
+  };
+  struct change {
+    std::uint64_t more = 0, less = 0, more_weak = 0, less_weak = 0;
+    bool let_go = false;
+  };
+  struct batch {  // of records that are applied together
+    std::vector<std::uint64_t> entries;
+    std::vector<std::uint32_t> heads;
+    std::vector<std::uint64_t> long_records;
+    std::vector<std::uint64_t> fallen, risen;  // payloads
+    std::uint64_t records = 0;
+    bool in_doubt = false;
+  };
+  class death;  // objects freed in one transaction
+
+  template <class Tell>
+  void note(unsigned lane, Tell&& tell) noexcept;
+  [[nodiscard]] result<tx::reference_attachment> make_record(unsigned lane, tx::open_transaction& t);
+  [[nodiscard]] bool make_room(unsigned lane, std::size_t words) noexcept;
+
+  [[nodiscard]] status turn(how what);
+  [[nodiscard]] status apply(std::span<const std::uint32_t> cut);
+  [[nodiscard]] bool collect(std::span<const std::uint32_t> cut, batch& b);
+  [[nodiscard]] status apply_batch(batch& b);
+  void count_entries(batch& b, std::vector<tx::assigned_bytes>& words);
+  void count_object(const counted_object& o, const change& c, batch& b, std::vector<tx::assigned_bytes>& words);
+  [[nodiscard]] status in_transaction(const std::function<status(tx::open_transaction&)>& body);
+  [[nodiscard]] status mark_unsettled(std::uint64_t bits);
+
+  void see_who_has_left();
+  void stamp_new_ones();
+  [[nodiscard]] bool quiet(how what);
+  [[nodiscard]] status free_dead(how what);
+  [[nodiscard]] status free_some(std::vector<std::uint64_t>& ready, bool whole_families);
+  [[nodiscard]] bool is_dead(std::uint64_t payload, counted_object& o, bool& waits) const noexcept;
+  [[nodiscard]] status write_counts(std::span<const tx::assigned_bytes> words);
+
+  reference_host& host_;
+  reference_rings rings_;
+  std::unique_ptr<reference_changes[]> changes_;
+  std::unique_ptr<std::uint8_t[]> short_of_memory_;  // of each lane: the record of its commit lacks something
+  std::atomic<const pointer_plans*> plans_{nullptr};
+  std::vector<std::unique_ptr<const pointer_plans>> all_plans_;  // threads may be using old ones
+  std::function<void()> pressure_;
+
+  std::mutex settling_;
+  std::atomic<std::thread::id> settler_{};  // the thread that holds it
+  std::uint64_t unsettled_ = 0;
+  std::unordered_map<std::uint64_t, std::uint64_t> dying_;  // payload -> number of its stamp
+  std::vector<stamp> stamps_;                               // of those that wait
+  std::uint64_t next_stamp_ = 1;
+  bool new_ones_ = false;
+  std::uint64_t revision_ = 0;  // of dying_
+  reference_sums sums_;
+};
+
+}  // namespace nvm::object
