@@ -36,6 +36,13 @@ struct recovery_system {
 recovery_system pmemobj_recovery();   // pmemobj_recovery.cpp
 recovery_system holdfast_recovery();  // holdfast_recovery.cpp
 
+inline constexpr std::size_t region_bytes = 256;
+// Creates a pool with so many regions, numbered from 1, and closes it.
+void fill_regions(const std::string& path, std::uint64_t regions);  // holdfast_recovery.cpp
+// Nanoseconds from before the pool is opened to the first read of a region. Closes it, or changes a region and leaves
+// the pool open.
+std::uint64_t open_regions(const std::string& path, std::uint64_t rid, bool closes);
+
 inline std::vector<recovery_system> recovery_systems() {
   return {
 #if NVM_BENCH_PMEMOBJ

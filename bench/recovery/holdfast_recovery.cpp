@@ -1,4 +1,5 @@
 #include <nvm/nvm.h>
+#include <nvm/region.h>
 
 #include <stdexcept>
 
@@ -100,6 +101,35 @@ std::uint64_t open_clean(const std::string& path) {
 }
 
 }  // namespace
+
+void fill_regions(const std::string& path, std::uint64_t regions) {
+  NVM_POOL* pool = create(path, (regions * region_bytes * 3 / 2) + (32ULL << 20));
+  nvm_regions* set = nvm_regions_open(pool, "measured", nullptr);
+  if (set == nullptr) fail("nvm_regions_open");
+  std::vector<char> bytes(region_bytes, 'r');
+  for (std::uint64_t rid = 1; rid <= regions; ++rid) {
+    check(nvm_region_create_with(set, rid, bytes.data(), bytes.size(), 0), "nvm_region_create_with");
+  }
+  check(nvm_pool_close(pool), "nvm_pool_close");
+}
+
+std::uint64_t open_regions(const std::string& path, std::uint64_t rid, bool closes) {
+  std::vector<char> bytes(region_bytes);
+  const std::uint64_t start = wall_ns();
+  NVM_POOL* pool = open(path);
+  nvm_regions* set = nvm_regions_open(pool, "measured", nullptr);
+  if (set == nullptr) fail("nvm_regions_open");
+  if (nvm_region_read(set, rid, 0, bytes.data(), bytes.size()) != static_cast<std::int64_t>(region_bytes)) {
+    fail("nvm_region_read");
+  }
+  const std::uint64_t ns = wall_ns() - start;
+  if (closes) {
+    check(nvm_pool_close(pool), "nvm_pool_close");
+  } else {
+    check(nvm_region_write(set, rid, 0, bytes.data(), bytes.size()), "nvm_region_write");
+  }
+  return ns;
+}
 
 recovery_system holdfast_recovery() {
   return {"holdfast", role::subject, fill, open_crashed, true, create_small, open_clean};

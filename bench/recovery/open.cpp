@@ -3,6 +3,9 @@
 //   crashed-open-N   a pool of N full of 1 KiB objects: from the call that opens it to the return of the first
 //                    allocation, one thread (Breeze, Table V, case A)
 //   index-N          the full volatile allocation index of that pool, by 1 and 2 threads
+//   regions-clean-N, regions-killed-N
+//                    N regions of 256 bytes: from the call that opens their pool to the return of the first read; it
+//                    had been closed, or its owner was killed after a change
 //   clean-open-8MiB  opening an empty pool that was closed properly; once as the first thing that a process does with
 //                    the library (-first), once more in the same process, whose memory is paged in by then
 //
@@ -166,6 +169,29 @@ void clean_pools(runner& r, const options& o) {
   report(r, "clean-open-8MiB", 1, parameters, again);
 }
 
+#if NVM_BENCH_HOLDFAST
+void pools_of_regions(runner& r, const options& o) {
+  const std::uint64_t count = o.quick ? 20'000 : 1'000'000;
+  const auto name = [&](bool closes) { return fmt::format("regions-{}-{}", closes ? "clean" : "killed", count); };
+  if (!o.selects(name(true)) && !o.selects(name(false))) return;
+  const temporary_path path(o.directory, "regions.nvm");
+  in_killed_child([&] {
+    fill_regions(path.string(), count);
+    return 0;
+  });
+  const nlohmann::ordered_json parameters{{"regions", count}, {"region_bytes", region_bytes}};
+  for (const bool closes : {true, false}) {
+    measured m{"holdfast", role::subject, {}};
+    if (!closes) (void)in_killed_child([&] { return open_regions(path.string(), 1, false); });
+    for (unsigned i = 0; i < o.runs; ++i) {
+      const std::uint64_t rid = 1 + i * (count / o.runs);
+      m.ns.push_back(static_cast<double>(in_killed_child([&] { return open_regions(path.string(), rid, closes); })));
+    }
+    report(r, name(closes), 1, parameters, {m});
+  }
+}
+#endif
+
 }  // namespace
 }  // namespace nvm::bench
 
@@ -176,6 +202,9 @@ int main(int argc, char** argv) {
                 {.question = "Opening crashed and clean pools", .directory = "/dev/shm", .threads = {1, 2}, .runs = 7},
                 [](runner& r, const options& o) {
                   clean_pools(r, o);
+#if NVM_BENCH_HOLDFAST
+                  pools_of_regions(r, o);
+#endif
                   for (const std::uint64_t gib : {4, 8, 16}) crashed_pools(r, o, o.quick ? gib << 23 : gib << 30);
                 });
 }

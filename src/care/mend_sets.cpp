@@ -211,6 +211,9 @@ class entry_mender {
   void run() {
     for (unsigned i = 0; i < on_media::sets_max; ++i) mend(i);
   }
+  void forget_tables() {
+    for (on_media::set_entry& e : d_.entries) e.saved = e.saved_crc = 0;
+  }
 
  private:
   [[nodiscard]] std::uint64_t at(unsigned i) const noexcept {
@@ -250,9 +253,9 @@ class entry_mender {
       e.state = 0;
       return m_.note(mending::lost, at(i), "entry of a set of regions, of which nothing is there: taken out");
     }
-    set_state(i, on_media::is_set(content) ? content : on_media::set_counted);
+    set_state(i, on_media::is_set(content) ? content : on_media::set_saved);
     if (!name_holds(i)) mend_name(i);
-    for (std::uint64_t* const word : {&e.regions, &e.partners}) mend_tally(i, *word);
+    for (std::uint64_t* const word : {&e.regions, &e.partners, &e.saved}) mend_tally(i, *word);
   }
   void set_state(unsigned i, std::uint64_t content) {
     const std::uint64_t word = seal_word(content, word_seed(at(i)));
@@ -369,10 +372,18 @@ void mend_sets(const set_mending& m) {
   const auto& d = *reinterpret_cast<const on_media::directory*>(m.base + *place);
   if (d.magic != on_media::directory_magic || d.crc != checksum(&d, sealed_bytes, *place)) return;
   settle_log(m, d);
-  entry_mender{m, *place}.run();
-  enter_lost_extents(m, d, *place);
-  mend_headers_of_regions(m, d.key);
-  name_lost_partners(m, d, *place);
+  bool any = false;
+  set_mending noting = m;
+  noting.note = [&](mending how, std::uint64_t offset, const std::string& what) {
+    any = true;
+    m.note(how, offset, what);
+  };
+  entry_mender{noting, *place}.run();
+  enter_lost_extents(noting, d, *place);
+  mend_headers_of_regions(noting, d.key);
+  name_lost_partners(noting, d, *place);
+  // Regions may be elsewhere than when the tables were saved.
+  if (any) entry_mender{noting, *place}.forget_tables();
 }
 
 }  // namespace nvm::care

@@ -86,7 +86,7 @@ void forget_tallies(std::byte* base, const geometry& g) {
   const auto at = read_anchor_word(base, g, anchor_word::regions);
   if (!at || *at == 0) return;
   auto& d = *reinterpret_cast<region::layout::directory*>(base + *at);
-  for (region::layout::set_entry& e : d.entries) e.regions = e.partners = 0;
+  for (region::layout::set_entry& e : d.entries) e.regions = e.partners = e.saved = e.saved_crc = 0;
 }
 static_assert(offsetof(region::layout::partner, rid) == 0 &&
               offsetof(region::layout::partner, owner) < sizeof(region::layout::header));

@@ -273,6 +273,7 @@ result<int> regions<M>::one_set::each(unsigned who, int (*visit)(std::uint64_t, 
   const at_work_here visiting{all_.open_changes_};
   for (unsigned shard = 0; shard < region::table::shards; ++shard) {
     std::vector<std::uint64_t> rids;
+    if (status s = of_.regions.load(shard); !s) return s.error();
     {
       const inside here{all_.domain_, all_.at(who)};
       of_.regions.for_each_of(shard, [&](const region::entry* e) { rids.push_back(e->rid); });

@@ -54,7 +54,7 @@ template <media M>
   const entry* const e = s.regions.find(rid);
   if (e == nullptr) {
     d.has_seen(t, s, nullptr);
-    return fail(errc::not_found, "there is no region %lu", rid);
+    return s.regions.absence(rid);
   }
   std::uint64_t n = 0;
   std::uint64_t newest = 0;
@@ -84,7 +84,7 @@ template <media M>
   const entry* const e = s.regions.find(rid);
   if (e == nullptr) {
     d.has_seen(t, s, nullptr);
-    return fail(errc::not_found, "there is no region %lu", rid);
+    return s.regions.absence(rid);
   }
   std::uint64_t bytes = 0;
   std::uint64_t newest = 0;

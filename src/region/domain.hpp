@@ -4,7 +4,7 @@
 ///             S both anchor words; F them;              | region/E5  the pool has regions
 /// Set made:   S name, crc, no tally; F them;            | region/E6  before it exists
 ///             S state; F it;                            | region/E7  it exists
-/// Counted:    at rest; no more before a change          | region/E21 tally.hpp
+/// Counted:    at rest, and saved                        | region/E22 saving.hpp; neither before a change | region/E21
 /// Dropped:    S state leaving; F it;                    | region/E8  its pages go; | space/E5  S state 0; F it
 /// Opened:     F the words by which they are found;      | region/E9  a killed process left them in caches
 #pragma once
@@ -42,22 +42,31 @@ struct options {
   std::uint64_t ring_bytes = 0;  // the same; 0: as the pool's capacity suggests
   unsigned replicas = 256;       // of one set
   unsigned levelling = 100;      // changes in place after which a region moves (Lewat, section V); 0: it never does
+  // Regions of a set from which on a close saves its table; 0: never.  Fewer are found as quickly, and each header is
+  // looked at.
+  std::uint64_t saved_from = 4096;
 };
 
 // One set, open.
 template <media M>
 struct set_state {
-  set_state(M& medium, std::byte* base, structure_pages& pages, unsigned in_directory, bool counts)
+  set_state(M& medium, std::byte* base, structure_pages& pages, unsigned in_directory, std::uint64_t state)
       : where{medium, base, pages, static_cast<std::uint16_t>(layout::first_owner + in_directory)},
         index{in_directory},
-        counts_at_rest{counts} {}
+        counts_at_rest{state >= layout::set_counted},
+        saves_at_rest{state >= layout::set_saved} {}
   table regions;
   places<M> where;
   partners partners_of;
   unsigned index;  // in the directory
   const bool counts_at_rest;
+  const bool saves_at_rest;
   // It has a tally on media.
   std::atomic<bool> is_counted{false};
+  // Beside the tally: the table that was saved, and holds.  While nobody is at work.
+  tally::table saved;
+  // The run that `regions` and `where` may look at, 0: none; guarded by domain::giving().
+  std::uint64_t saved_run = 0;
   // Of an image medium: version of the last transaction that has made a region or taken one away.
   std::atomic<std::uint64_t> newest{0};
 
@@ -250,6 +259,7 @@ class domain {
   }
   // By a thread that is inside, and needs nothing that it has found but what it holds.
   void reclaim(thread& t) noexcept {
+    give_saved_tables();
     withdraw_tails();
     const outside here{*this, t};
     for (int i = 0; i < 2; ++i) collect(true);
@@ -305,11 +315,17 @@ class domain {
     log_->come_to_rest();
     // The second call is for what the first has closed.
     for (int i = 0; i < 2; ++i) collect(true);
+    bool any = false;
     for (const auto& s : sets_) {
       if (s == nullptr || !s->counts_at_rest) continue;
-      set_tally(medium_, base_, entry_at(s->index), {s->regions.count(), s->partners_of.count()});
+      // What was saved of a set that has not changed is as good.
+      const bool stands = s->is_counted.load(std::memory_order_relaxed) && s->saved.offset != 0;
+      if (!stands) s->saved = save(*s);
+      any = any || (!stands && s->saved.offset != 0);
+      set_tally(medium_, base_, entry_at(s->index), {s->regions.count(), s->partners_of.count(), s->saved});
       s->is_counted.store(true, std::memory_order_relaxed);
     }
+    if (any) medium_.fence(edge{"region/E22"});
   }
 
   void sum_up(statistics& out) const noexcept {
@@ -406,6 +422,18 @@ class domain {
     return {d.rings, d.ring_bytes, static_cast<std::uint32_t>(d.ring_count), d.key};
   }
   class finder;
+  // ---- the table that a close saves (saving.hpp) ----
+  [[nodiscard]] tally::table save(set& s) noexcept;
+  [[nodiscard]] tally::table write_table(set& s) noexcept;
+  // False: headers have to be read.  May throw std::bad_alloc.
+  [[nodiscard]] bool take_saved(set& s, unsigned parts);
+  // Whether the tables have what was found; told, if not.  The runs of those that hold are named.
+  void check_saved(unsigned parts, const told& tell, std::vector<std::uint64_t>& named) const;
+  [[nodiscard]] const char* check_saved(const set& s, unsigned parts, std::vector<std::uint64_t>& named) const;
+  // All that they have is in volatile memory afterwards, and their pages are free.
+  void give_saved_tables() noexcept;
+  void give_saved_table(set& s) noexcept;  // giving_ is held
+
   // Before anything is changed.  errc::corrupt, or told: there are not as many as a tally says.
   [[nodiscard]] status compare_tallies(std::span<const std::unique_ptr<finder>> all, const told* tell) const noexcept;
   [[nodiscard]] bool looks_at_caches() const noexcept { return !M::atomic_batches && !stores_survive(medium_); }
@@ -457,4 +485,5 @@ bool domain<M>::know_costs() noexcept {
 }  // namespace nvm::region
 
 #include "region/domain_open.hpp"
+#include "region/saving.hpp"
 #include "region/tails.hpp"

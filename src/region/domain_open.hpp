@@ -167,13 +167,22 @@ class domain<M>::finder {
     }
     const unsigned index = p.owner - layout::first_owner;
     set* const s = p.owner >= layout::first_owner && index < layout::sets_max ? domain_.sets_[index].get() : nullptr;
-    if (s == nullptr || p.layout != nvm::layout::object_layout::region) {
+    // Of a set whose table was saved all that is known is in it, but partners.
+    const bool is_known = s != nullptr && s->regions.saved() != nullptr;
+    const bool is_extent = p.layout == nvm::layout::object_layout::region;
+    if (is_known && !(is_extent && s->where.has_partners_in(p.offset))) return;
+    if (s == nullptr || !is_extent) {
       unnamed.push_back(p.offset);
       return;
     }
     const unsigned in_class = class_of_extent(domain_.base_, p.offset);
     if (in_class == layout::all_classes || p.bytes != s->where.extent_bytes()) {
       damaged(p.offset, "extent of regions fails its check");
+      return;
+    }
+    if (layout::is_of_partners(in_class)) {
+      s->where.note_partners(p.offset);
+    } else if (is_known) {
       return;
     }
     for (std::uint64_t i = 0; i < layout::slots_in(p.bytes, in_class) && outcome; ++i) {
@@ -197,40 +206,11 @@ class domain<M>::finder {
       return;
     }
     auto made = std::make_unique<entry>();
-    made->rid = f.rid;
-    made->header = at;
-    made->in_class = in_class;
-    made->levelling = f.levelling;
-    // What was cut off may have been logged before; all of that is home.
-    made->length.store(f.length, std::memory_order_relaxed);
-    made->written.store(f.written, std::memory_order_relaxed);
-    made->capacity = layout::slot_bytes_of_class[in_class] - sizeof(layout::header);
-    std::uint64_t place = at + sizeof(layout::header);
-    if (f.where != layout::state::inside) {
-      place = 0;
-      made->in_class = 0;
-      made->capacity = f.length;
-      if (in_class != 0) {
-        damaged(at, "a region that is elsewhere has a slot with room for it");
-        return;
-      }
+    if (const char* fault = fill_entry(*made, f, at, in_class, domain_.pages_, s.where.owner())) {
+      damaged(at, fault);
+      return;
     }
-    if (f.where == layout::state::run) {
-      place = domain_.pages_.sizes().page_offset(f.page);
-      const auto run = domain_.pages_.owned_at(place);
-      const bool its = run && run->offset == place && run->owner == s.where.owner() &&
-                       run->protocol == nvm::layout::slot_protocol::region &&
-                       run->layout == nvm::layout::object_layout::raw && f.written <= run->bytes;
-      if (!its) {
-        damaged(at, "a region names pages that are not its own");
-        return;
-      }
-      made->capacity = run->bytes;
-      // More than it has got to grow.
-      made->cut = run->bytes > round_up(f.length + f.length / 4, domain_.pages_.sizes().page_bytes()) ? 1 : 0;
-      named.push_back(place);
-    }
-    made->place.store(place, std::memory_order_relaxed);
+    if (f.where == layout::state::run) named.push_back(made->place.load(std::memory_order_relaxed));
     if (status in = s.regions.insert(made.get()); !in) {
       if (in.error() != errc::exists) {
         outcome = in;
@@ -328,19 +308,22 @@ status domain<M>::open_sets(unsigned parts, const told* tell) noexcept try {
                          e.crc == checksum(e.name, sizeof e.name, at)));
     if (!holds) {
       const std::uint64_t state = e.state & checked_mask;
-      if (word_holds(e.state, word_seed(at)) && state > layout::set_counted && state < layout::leaving) {
+      if (word_holds(e.state, word_seed(at)) && state > layout::set_saved && state < layout::leaving) {
         return fail(errc::version, "entry of a set of regions at offset %lu: version %lu, this library knows %lu", at,
-                    state, layout::set_counted);
+                    state, layout::set_saved);
       }
       if (tell == nullptr) return fail(errc::corrupt, "entry of a set of regions at offset %lu fails its check", at);
       (*tell)(at, "entry of a set of regions fails its check");
       continue;
     }
     if (e.state == 0 || is_leaving(i)) continue;
-    const bool counts = (e.state & checked_mask) == layout::set_counted;
-    sets_[i] = std::make_unique<set>(medium_, base_, pages_, i, counts);
-    sets_[i]->is_counted.store(counts && has_tally(e), std::memory_order_relaxed);
+    sets_[i] = std::make_unique<set>(medium_, base_, pages_, i, e.state & checked_mask);
+    sets_[i]->is_counted.store(sets_[i]->counts_at_rest && has_tally(e), std::memory_order_relaxed);
     sets_[i]->partners_of.limit(options_.replicas);
+    if (tell == nullptr && take_saved(*sets_[i], parts)) {
+      ++report_.tables;
+      report_.regions += sets_[i]->regions.count();
+    }
   }
   // The first part, which is this thread's, fences it.
   if (tell == nullptr) write_back_names();
@@ -358,6 +341,7 @@ status domain<M>::open_sets(unsigned parts, const told* tell) noexcept try {
     report_.regions += f->regions;
   }
   if (status s = compare_tallies(all, tell); !s) return s;
+  if (tell != nullptr) check_saved(parts, *tell, named);
   bool partners_there = false;
   for (const auto& f : all) {
     f->settle_partners();
@@ -394,6 +378,8 @@ status domain<M>::compare_tallies(std::span<const std::unique_ptr<finder>> all, 
       found.regions += f->seen[i].regions;
       found.partners += f->seen[i].partners;
     }
+    // They are those of the table, and nobody has looked.
+    if (sets_[i]->regions.saved() != nullptr) found.regions = sets_[i]->regions.count();
     const auto compare = [&](std::uint64_t at, std::uint64_t there, const char* of) -> status {
       char what[192];
       const std::uint64_t word = load_word(base_, at);
@@ -526,17 +512,17 @@ auto domain<M>::create(std::string_view name) noexcept -> result<set*> try {
   unsigned i = 0;
   while (i < layout::sets_max && sets_[i] != nullptr) ++i;
   if (i == layout::sets_max) return fail(errc::too_large, "the pool has %u sets of regions already", i);
-  auto made = std::make_unique<set>(medium_, base_, pages_, i, true);
+  auto made = std::make_unique<set>(medium_, base_, pages_, i, layout::set_saved);
   made->partners_of.limit(options_.replicas);
   const std::uint64_t at = entry_at(i);
   auto& e = *reinterpret_cast<layout::set_entry*>(base_ + at);
   std::memset(e.name, 0, sizeof e.name);
   std::memcpy(e.name, name.data(), name.size());
   e.crc = checksum(e.name, sizeof e.name, at);
-  e.regions = e.partners = 0;
-  medium_.flush(e.name, sizeof e.name + sizeof e.crc + sizeof e.regions + sizeof e.partners);
+  e.regions = e.partners = e.saved = e.saved_crc = 0;
+  medium_.flush(e.name, sizeof e.name + sizeof e.crc + tally_bytes);
   medium_.fence(edge{"region/E6"});
-  store_word(at, layout::set_counted);
+  store_word(at, layout::set_saved);
   medium_.fence(edge{"region/E7"});
   const std::lock_guard guard{giving_};
   sets_[i] = std::move(made);

@@ -62,6 +62,7 @@ struct recovery_report {
   std::uint64_t regions = 0;     // of all sets
   std::uint64_t runs_freed = 0;  // that no header named
   std::uint64_t put_back = 0;    // regions whose last change was not whole
+  std::uint64_t tables = 0;      // of sets, as a close has saved them: no header was read
 };
 
 }  // namespace nvm::region

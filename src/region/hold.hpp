@@ -36,7 +36,7 @@ template <media M>
   entry* const e = s.regions.find(rid);
   if (e == nullptr) {
     d.has_seen(t, s, nullptr);
-    return fail(errc::not_found, "there is no region %lu", rid);
+    return s.regions.absence(rid);
   }
   lease out;
   const auto taken = d.leased().take(t.number, out);

@@ -10,18 +10,25 @@
 // A slot is given out again last of all that were left (wear-levelling by round robin).
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <deque>
 #include <mutex>
 #include <new>
+#include <span>
 #include <vector>
 
 #include "media/media.hpp"
+#include "region/entry.hpp"
 #include "region/region_layout.hpp"
 #include "space/space.hpp"
 
 namespace nvm::region {
+
+[[nodiscard]] inline bool is_slot_of(const std::byte* base, const structure_pages& pages, std::uint16_t owner,
+                                     std::uint64_t place) noexcept;
 
 template <media M>
 class places {
@@ -39,6 +46,8 @@ class places {
   [[nodiscard]] result<std::uint64_t> take_slot(unsigned in_class, unsigned arena) noexcept {
     NVM_ASSERT(in_class < layout::all_classes);
     slots& s = slots_[in_class];
+    // acquire: pairs with read_saved().
+    if (unread_.load(std::memory_order_acquire) && is_empty(in_class)) read_saved();
     const std::lock_guard guard{s.lock};
     if (s.free.empty()) {
       if (status made = new_extent(in_class, arena); !made) return made.error();
@@ -53,13 +62,78 @@ class places {
         arena,
         run_wish{.protocol = nvm::layout::slot_protocol::region, .owner = owner_, .bytes = bytes, .fenced = false});
   }
-  // A slot that nobody can find.  Without memory to remember it, it comes back when the pool is opened again.
+  // A slot that nobody can find.  Without memory to remember it, it comes back when the pool is opened again, and its
+  // headers are looked at.
   void put_slot(unsigned in_class, std::uint64_t offset) noexcept try {
     slots& s = slots_[in_class];
     const std::lock_guard guard{s.lock};
     s.free.push_back(offset);
   } catch (const std::bad_alloc&) {
+    forgets_.store(true, std::memory_order_relaxed);
   }
+
+  // ---- what a close saves (saved_table.hpp) ----
+
+  // Of a set whose table is taken, before anybody uses it: free slots, which come when one of their class is wanted and
+  // there is no other; and the extents of partners.  May throw std::bad_alloc.
+  void begin_with(std::span<const std::uint64_t> free, std::span<const std::uint64_t> extents) {
+    partner_extents_.assign(extents.begin(), extents.end());
+    saved_ = free;
+    unread_.store(!free.empty(), std::memory_order_relaxed);
+  }
+  // Nothing of the saved table is looked at afterwards.
+  void read_saved() noexcept {
+    const std::lock_guard guard{reading_};
+    if (!unread_.load(std::memory_order_relaxed)) return;
+    std::uint64_t before = 0;
+    for (const std::uint64_t place : saved_) {
+      const std::uint64_t at = layout::offset_of(place);
+      layout::header h{};
+      // Ascending: none is there twice.
+      if (at > before && is_slot_of(base_, pages_, owner_, place) && !layout::is_of_partners(layout::class_in(place))) {
+        std::memcpy(&h, base_ + at, sizeof h);
+        before = at;
+      } else {
+        h.rid = 1;
+      }
+      if ((h.rid | h.length_state | h.place_written | h.seal) == 0) {
+        put_slot(layout::class_in(place), at);
+      } else {
+        forgets_.store(true, std::memory_order_relaxed);
+      }
+    }
+    saved_ = {};
+    unread_.store(false, std::memory_order_release);
+  }
+  // There may be free slots that nobody knows.
+  [[nodiscard]] bool forgets() const noexcept { return forgets_.load(std::memory_order_relaxed); }
+  // As saved_place(), ascending.  May throw std::bad_alloc.
+  [[nodiscard]] std::vector<std::uint64_t> free_slots() {
+    std::vector<std::uint64_t> all;
+    for (unsigned c = 0; c < layout::classes; ++c) {
+      const std::lock_guard guard{slots_[c].lock};
+      for (const std::uint64_t at : slots_[c].free) all.push_back(layout::saved_place(at, c));
+    }
+    std::sort(all.begin(), all.end(),
+              [](std::uint64_t a, std::uint64_t b) { return layout::offset_of(a) < layout::offset_of(b); });
+    return all;
+  }
+  // May throw std::bad_alloc.
+  void note_partners(std::uint64_t extent) {
+    const std::lock_guard guard{extents_lock_};
+    const auto at = std::lower_bound(partner_extents_.begin(), partner_extents_.end(), extent);
+    if (at == partner_extents_.end() || *at != extent) partner_extents_.insert(at, extent);
+  }
+  // Ascending.
+  [[nodiscard]] std::vector<std::uint64_t> partner_extents() const {
+    const std::lock_guard guard{extents_lock_};
+    return partner_extents_;
+  }
+  [[nodiscard]] bool has_partners_in(std::uint64_t extent) const noexcept {
+    const std::lock_guard guard{extents_lock_};
+    return std::binary_search(partner_extents_.begin(), partner_extents_.end(), extent);
+  }
+
   void put_runs(std::span<const std::uint64_t> offsets) noexcept { pages_.give(offsets); }
 
  private:
@@ -68,6 +142,10 @@ class places {
     std::deque<std::uint64_t> free;
   };
 
+  [[nodiscard]] bool is_empty(unsigned in_class) noexcept {
+    const std::lock_guard guard{slots_[in_class].lock};
+    return slots_[in_class].free.empty();
+  }
   [[nodiscard]] status new_extent(unsigned in_class, unsigned arena) noexcept try {
     slots& s = slots_[in_class];
     const std::uint64_t count = layout::slots_in(extent_bytes(), in_class);
@@ -89,6 +167,7 @@ class places {
                                                     .known = lay,
                                                     .context = &lays});
     if (!at) return at.error();
+    if (layout::is_of_partners(in_class)) note_partners(*at);
     for (std::uint64_t i = 0; i < count; ++i) more[i] = *at + layout::slot_at(in_class, i);
     s.free.swap(more);  // it was empty
     return {};
@@ -114,6 +193,12 @@ class places {
   structure_pages& pages_;
   std::uint16_t owner_;
   std::array<slots, layout::all_classes> slots_;
+  std::mutex reading_;  // taken before those of slots
+  std::span<const std::uint64_t> saved_;
+  std::atomic<bool> unread_{false};
+  mutable std::mutex extents_lock_;  // taken after those of slots
+  std::vector<std::uint64_t> partner_extents_;
+  std::atomic<bool> forgets_{false};
 };
 
 // ---- reading extents: what a header says, checked -------------------------------------------------------------------
@@ -156,6 +241,60 @@ class places {
       return "header of a region has an unknown state";
   }
   return out.written > out.length ? "a region has more written bytes than bytes" : nullptr;
+}
+// Whether a slot is there, in an extent of the owner; `place` as saved_place().
+inline bool is_slot_of(const std::byte* base, const structure_pages& pages, std::uint16_t owner,
+                       std::uint64_t place) noexcept {
+  const unsigned in_class = layout::class_in(place);
+  const geometry& g = pages.sizes();
+  if (!g.in_data(layout::offset_of(place), sizeof(layout::header))) return false;
+  // Its extent begins in this page, or in one of those before.
+  const std::uint64_t page = g.page_of(layout::offset_of(place));
+  auto run = pages.owned_at(g.page_offset(page));
+  for (std::uint64_t back = 1; !run && back < layout::extent_pages && back <= page; ++back) {
+    run = pages.owned_at(g.page_offset(page - back));
+  }
+  if (in_class >= layout::all_classes || !run || run->owner != owner ||
+      run->protocol != nvm::layout::slot_protocol::region || run->layout != nvm::layout::object_layout::region ||
+      run->bytes != layout::extent_pages << g.page_shift || class_of_extent(base, run->offset) != in_class) {
+    return false;
+  }
+  const std::uint64_t first = layout::offset_of(place) - run->offset;
+  if (first < sizeof(layout::extent_head)) return false;
+  const std::uint64_t index = (first - sizeof(layout::extent_head)) / layout::slot_bytes(in_class);
+  return layout::slot_at(in_class, index) == first && index < layout::slots_in(run->bytes, in_class);
+}
+// What an open region is, by its header at `at`.  nullptr, or what is wrong with it.
+[[nodiscard]] inline const char* fill_entry(entry& made, const layout::facts& f, std::uint64_t at, unsigned in_class,
+                                            const structure_pages& pages, std::uint16_t owner) noexcept {
+  made.rid = f.rid;
+  made.header = at;
+  made.in_class = in_class;
+  made.levelling = f.levelling;
+  // What was cut off may have been logged before; all of that is home.
+  made.length.store(f.length, std::memory_order_relaxed);
+  made.written.store(f.written, std::memory_order_relaxed);
+  made.capacity = layout::slot_bytes_of_class[in_class] - sizeof(layout::header);
+  std::uint64_t place = at + sizeof(layout::header);
+  if (f.where != layout::state::inside) {
+    place = 0;
+    made.in_class = 0;
+    made.capacity = f.length;
+    if (in_class != 0) return "a region that is elsewhere has a slot with room for it";
+  }
+  if (f.where == layout::state::run) {
+    place = pages.sizes().page_offset(f.page);
+    const auto run = pages.owned_at(place);
+    const bool its = run && run->offset == place && run->owner == owner &&
+                     run->protocol == nvm::layout::slot_protocol::region &&
+                     run->layout == nvm::layout::object_layout::raw && f.written <= run->bytes;
+    if (!its) return "a region names pages that are not its own";
+    made.capacity = run->bytes;
+    // More than it has got to grow.
+    made.cut = run->bytes > round_up(f.length + f.length / 4, pages.sizes().page_bytes()) ? 1 : 0;
+  }
+  made.place.store(place, std::memory_order_relaxed);
+  return nullptr;
 }
 
 }  // namespace nvm::region

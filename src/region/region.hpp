@@ -6,6 +6,7 @@
 //   table.hpp               from the number to the entry
 //   places.hpp              slots and runs of a set; limbo.hpp: those that were left
 //   tally.hpp               how many there were when the pool was closed
+//   saved_table.hpp         where they were, saved by the close; saving.hpp: writing and taking it
 //   tails.hpp               pages of regions that were cut off
 //   leases.hpp              which bytes have to stay as they are; hold.hpp: pointers to them
 //   partners.hpp            replicas, for what is stored in place; partner_writes.hpp: storing it

@@ -28,21 +28,25 @@ inline constexpr unsigned sets_max = 64;
 inline constexpr std::uint64_t directory_magic = 0x534E'4F49'4745'5224;  // "$REGIONS" in file order
 inline constexpr unsigned name_max = 63;
 inline constexpr std::uint64_t version = 1;  // of the directory
-// States of a set that exists.  A library that knows the first alone would leave a tally of before its changes.
+// States of a set that exists.  A library that knows the first alone would leave a tally of before its changes, one
+// that knows two a table of before them.
 inline constexpr std::uint64_t set_plain = 1;
 inline constexpr std::uint64_t set_counted = 2;  // with a tally
-constexpr bool is_set(std::uint64_t state) noexcept { return state == set_plain || state == set_counted; }
+inline constexpr std::uint64_t set_saved = 3;    // and with a table
+constexpr bool is_set(std::uint64_t state) noexcept { return state >= set_plain && state <= set_saved; }
 // State of a set that is being dropped, until its pages are nobody's: zero alone may be what a damaged word says.
 inline constexpr std::uint64_t leaving = 1 << 8;
 
 // One set.  It exists when `state` says so; everything else was durable before.
 struct set_entry {
-  std::uint64_t state;        // checked word: set_plain, set_counted, leaving; 0: none
+  std::uint64_t state;        // checked word: set_plain, set_counted, set_saved, leaving; 0: none
   char name[name_max + 1];    // ends with a zero byte, as does all after it
   std::uint64_t crc;          // XXH3 of the name, seeded with the entry's offset
   std::uint64_t regions;      // checked word: one more than there were when the pool was closed; 0: nobody has counted
   std::uint64_t partners;     // the same of partners that are named
-  std::uint64_t reserved[4];  // zero
+  std::uint64_t saved;        // checked word: offset of the table that the close has saved (below); 0: none
+  std::uint64_t saved_crc;    // of that table's head
+  std::uint64_t reserved[2];  // zero
 };
 static_assert(sizeof(set_entry) == 128);
 
@@ -117,6 +121,38 @@ constexpr facts unpack(const header& h) noexcept {
   return f;
 }
 static_assert(unpack(pack({7, length_max, length_max - 1, ~0U, levelling_max, state::run})).written == length_max - 1);
+
+// ---- the table of a set, saved by a close ---------------------------------------------------------------------------
+// In a raw run that the set's entry names: a head, buckets, the extents of partners, the free slots of regions (both
+// ascending), then the checksums of the blocks of all that.
+inline constexpr std::uint64_t saved_magic = 0x454C'4241'5447'5224;  // "$RGTABLE" in file order
+inline constexpr unsigned saved_parts = 64;                          // of the numbers of regions, by their hash
+inline constexpr std::uint64_t saved_block_bytes = 64 << 10;
+struct saved_head {
+  std::uint64_t magic;
+  std::uint64_t regions;
+  std::uint64_t extents;   // of partners: an offset each
+  std::uint64_t slots;     // that are free: a place each
+  std::uint64_t sums_crc;  // XXH3 of the checksums of the blocks
+  std::uint64_t reserved[2];
+  std::uint64_t parts[saved_parts];  // of each: buckets (32), regions (32)
+  std::uint64_t crc;                 // XXH3 of all before, seeded with the directory's key and the run's offset
+};
+static_assert(sizeof(saved_head) % line_bytes == 0 && std::has_unique_object_representations_v<saved_head>);
+// A bucket is a line of them, filled from the first on; a number is in the first bucket from its own on that has room.
+struct saved_cell {
+  std::uint64_t rid;
+  std::uint64_t place;  // of its header: offset (52), class of its slot; 0: there is none
+};
+inline constexpr unsigned saved_cells = line_bytes / sizeof(saved_cell);
+inline constexpr unsigned place_bits = 52;
+constexpr std::uint64_t saved_place(std::uint64_t offset, std::uint64_t in_class) noexcept {
+  return offset | in_class << place_bits;
+}
+constexpr std::uint64_t offset_of(std::uint64_t place) noexcept {
+  return place & ((std::uint64_t{1} << place_bits) - 1);
+}
+constexpr unsigned class_in(std::uint64_t place) noexcept { return static_cast<unsigned>(place >> place_bits); }
 
 // ---- sizes of slots -------------------------------------------------------------------------------------------------
 // Header and bytes.  Slots of class 0 hold headers of regions whose bytes are elsewhere.

@@ -6,6 +6,9 @@
 // threads that were inside (sync/epochs.hpp) have moved on.  An outgrown array is kept until the table goes: all
 // of them together are smaller than the newest.
 //
+// What is not found is looked for in the table that a close has saved (saved_table.hpp), and gets its entry then, under
+// the lock of its shard.
+//
 // Cost: a look-up reads one or two lines, and the entry's.
 #pragma once
 
@@ -21,6 +24,7 @@
 #include "base/base.hpp"
 #include "platform/platform.hpp"
 #include "region/entry.hpp"
+#include "region/saved_table.hpp"
 
 namespace nvm::region {
 
@@ -30,36 +34,53 @@ class table {
   table(const table&) = delete;
   table& operator=(const table&) = delete;
 
-  // nullptr: there is none.
+  // nullptr: there is none, or absence() says why.
   [[nodiscard]] entry* find(std::uint64_t rid) const noexcept {
-    const std::uint64_t hash = hash_of(rid);
-    const shard& s = shards_[hash % shards];
-    for (;;) {
-      const std::uint64_t before = s.moves.load(std::memory_order_acquire);
-      const buckets* b = s.newest.load(std::memory_order_acquire);
-      if (b != nullptr) {
-        for (const std::uint64_t at : {b->first_of(hash), b->second_of(hash)}) {
-          if (entry* e = look(b->lines[at], rid); e != nullptr) return e;
-        }
-      }
-      std::atomic_thread_fence(std::memory_order_acquire);
-      if (before % 2 == 0 && s.moves.load(std::memory_order_relaxed) == before) return nullptr;
-      isa::spin_hint();
+    entry* const e = find_made(rid);
+    if (e != nullptr || saved_ == nullptr) return e;
+    const auto part = static_cast<unsigned>(hash_of(rid) % shards);
+    // It may have got its entry meanwhile, as the last one.
+    return saved_->left(part) == 0 ? find_made(rid) : const_cast<table*>(this)->find_saved(rid);
+  }
+  // Of a region that was not found: errc::not_found, or why it cannot be shown: errc::corrupt, no_memory.
+  [[nodiscard]] errc absence(std::uint64_t rid) noexcept {
+    if (saved_ != nullptr) {
+      shard& s = shards_[hash_of(rid) % shards];
+      const std::lock_guard guard{s.lock};
+      if (const auto e = load(s, rid); !e) return e.error();
     }
+    return fail(errc::not_found, "there is no region %lu", rid);
+  }
+  // Before anybody uses the table, or while nobody does.
+  void begin_with(std::unique_ptr<saved_table> saved) noexcept { saved_ = std::move(saved); }
+  [[nodiscard]] const saved_table* saved() const noexcept { return saved_.get(); }
+  // All of a shard have entries afterwards.  errc::corrupt, no_memory: some have not.
+  [[nodiscard]] status load(unsigned which) noexcept {
+    if (saved_ == nullptr || saved_->left(which) == 0) return {};
+    shard& s = shards_[which];
+    const std::lock_guard guard{s.lock};
+    status done;
+    (void)saved_->each_left(which, [&](std::uint64_t, const layout::saved_cell& c) {
+      if (const auto e = load(s, c.rid); !e) done = e.error();
+      return done.has_value();
+    });
+    return done;
+  }
+  [[nodiscard]] status load_all() noexcept {
+    for (unsigned i = 0; i < shards; ++i) {
+      if (status s = load(i); !s) return s;
+    }
+    return {};
   }
 
-  // errc::exists, no_memory.
+  // errc::exists, no_memory, corrupt.
   [[nodiscard]] status insert(entry* e) noexcept try {
-    const std::uint64_t hash = hash_of(e->rid);
-    shard& s = shards_[hash % shards];
+    shard& s = shards_[hash_of(e->rid) % shards];
     const std::lock_guard guard{s.lock};
-    buckets* b = s.newest.load(std::memory_order_relaxed);
-    if (b != nullptr && find_locked(*b, hash, e->rid) != nullptr) {
-      return fail(errc::exists, "there is a region %lu already", e->rid);
-    }
-    if (b == nullptr) b = &grow(s, first_buckets);
-    while (!put(s, *b, hash, e)) b = &grow(s, 2 * b->count);
-    ++s.entries;
+    const auto there = load(s, e->rid);
+    if (!there) return there.error();
+    if (*there != nullptr) return fail(errc::exists, "there is a region %lu already", e->rid);
+    add(s, e);
     return {};
   } catch (const std::bad_alloc&) {
     return fail(errc::no_memory, "no volatile memory for the table of regions");
@@ -81,14 +102,17 @@ class table {
   }
   [[nodiscard]] std::uint64_t count() const noexcept {
     std::uint64_t n = 0;
-    for (const shard& s : shards_) {
-      const std::lock_guard guard{s.lock};
-      n += s.entries;
-    }
+    for (unsigned i = 0; i < shards; ++i) n += count_of(i);
     return n;
   }
-  // Calls visit(entry*) for all of one shard, [0, shards), at one moment; visit must not call the table.
-  static constexpr unsigned shards = 64;
+  // Of one shard, those without an entry too.
+  [[nodiscard]] std::uint64_t count_of(unsigned which) const noexcept {
+    const std::lock_guard guard{shards_[which].lock};
+    return shards_[which].entries + (saved_ == nullptr ? 0 : saved_->left(which));
+  }
+  // Calls visit(entry*) for all of one shard, [0, shards), that have an entry, at one moment; visit must not call the
+  // table.
+  static constexpr unsigned shards = layout::saved_parts;
   template <class Visit>
   void for_each_of(unsigned which, Visit&& visit) const {
     const shard& s = shards_[which];
@@ -127,11 +151,55 @@ class table {
     std::vector<std::unique_ptr<buckets>> all;
   };
 
-  [[nodiscard]] static std::uint64_t hash_of(std::uint64_t rid) noexcept {
-    std::uint64_t h = rid * 0x9E3779B97F4A7C15ULL;
-    h = (h ^ h >> 32) * 0xD6E8FEB86659FD93ULL;
-    return h ^ h >> 29;
+  [[nodiscard]] entry* find_made(std::uint64_t rid) const noexcept {
+    const std::uint64_t hash = hash_of(rid);
+    const shard& s = shards_[hash % shards];
+    for (;;) {
+      const std::uint64_t before = s.moves.load(std::memory_order_acquire);
+      const buckets* b = s.newest.load(std::memory_order_acquire);
+      if (b != nullptr) {
+        for (const std::uint64_t at : {b->first_of(hash), b->second_of(hash)}) {
+          if (entry* e = look(b->lines[at], rid); e != nullptr) return e;
+        }
+      }
+      std::atomic_thread_fence(std::memory_order_acquire);
+      if (before % 2 == 0 && s.moves.load(std::memory_order_relaxed) == before) return nullptr;
+      isa::spin_hint();
+    }
   }
+
+  entry* find_saved(std::uint64_t rid) noexcept {
+    shard& s = shards_[hash_of(rid) % shards];
+    const std::lock_guard guard{s.lock};
+    const auto e = load(s, rid);
+    return e ? *e : nullptr;
+  }
+  // The entry of a region, made if it was saved and has none; nullptr: there is no such region.  The shard is locked.
+  [[nodiscard]] result<entry*> load(shard& s, std::uint64_t rid) noexcept try {
+    const std::uint64_t hash = hash_of(rid);
+    const buckets* b = s.newest.load(std::memory_order_relaxed);
+    entry* const there = b == nullptr ? nullptr : find_locked(*b, hash, rid);
+    if (there != nullptr || saved_ == nullptr) return there;
+    const auto part = static_cast<unsigned>(hash % shards);
+    const std::uint64_t i = saved_->find(part, rid);
+    if (i == saved_table::none) return nullptr;
+    auto made = saved_->make(part, i);
+    if (!made) return made.error();
+    add(s, made->get());
+    saved_->take(part, i);
+    return made->release();
+  } catch (const std::bad_alloc&) {
+    return fail(errc::no_memory, "no volatile memory for the table of regions");
+  }
+  // It is not there; the shard is locked.  May throw std::bad_alloc.
+  static void add(shard& s, entry* e) {
+    const std::uint64_t hash = hash_of(e->rid);
+    buckets* b = s.newest.load(std::memory_order_relaxed);
+    if (b == nullptr) b = &grow(s, first_buckets);
+    while (!put(s, *b, hash, e)) b = &grow(s, 2 * b->count);
+    ++s.entries;
+  }
+
   [[nodiscard]] static entry* look(const line& l, std::uint64_t rid) noexcept {
     for (const cell& c : l.cells) {
       if (c.rid.load(std::memory_order_relaxed) != rid) continue;
@@ -203,6 +271,7 @@ class table {
   }
 
   std::array<shard, shards> shards_;
+  std::unique_ptr<saved_table> saved_;
 };
 
 }  // namespace nvm::region

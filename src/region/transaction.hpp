@@ -221,7 +221,7 @@ result<entry*> transaction<M>::hold(std::uint64_t rid) noexcept {
   }
   if (e != nullptr) e->lock.let_go();
   domain_.has_seen(thread_, set_, nullptr);
-  return fail(errc::not_found, "there is no region %lu", rid);
+  return set_.regions.absence(rid);
 }
 
 // A region that another transaction is about to make or take away is there, or not, when that is over.

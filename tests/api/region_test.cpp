@@ -11,9 +11,11 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
+#include "../file_bytes.hpp"
 #include "scratch.hpp"
 
 namespace {
@@ -539,6 +541,47 @@ TEST_P(region_face, survives_kills) {
   }
   pool = nvm_pool_open(path.c_str());
   ASSERT_NE(pool, nullptr);
+}
+
+// Enough of them that the close saves where they are; what is damaged of that costs nothing.
+TEST_P(region_face, many_are_found_by_what_the_close_has_saved) {
+  constexpr std::uint64_t many = 5000;
+  const auto bytes_of = [](std::uint64_t rid) { return std::to_string(rid * rid) + std::string(rid % 40, '+'); };
+  for (std::uint64_t rid = 0; rid < many; ++rid) ASSERT_EQ(put(rid, bytes_of(rid)), 0) << nvm_errormsg();
+  const auto expect_all = [&](std::uint64_t from, std::uint64_t to, std::uint64_t step) {
+    for (std::uint64_t rid = from; rid < to; rid += step) ASSERT_EQ(get(rid, 0, 100), bytes_of(rid));
+    EXPECT_EQ(get(to), "<NVM_E_NOT_FOUND>");
+    std::uint64_t count = 0;
+    EXPECT_EQ(nvm_regions_count(set, &count), 0);
+    EXPECT_EQ(count, to - from);
+  };
+  ASSERT_NO_FATAL_FAILURE(reopen());
+  ASSERT_NO_FATAL_FAILURE(expect_all(0, many, 97));
+  for (std::uint64_t rid = 0; rid < 1000; ++rid) ASSERT_EQ(nvm_region_drop(set, rid), 0) << nvm_errormsg();
+  for (std::uint64_t rid = many; rid < many + 500; ++rid) ASSERT_EQ(put(rid, bytes_of(rid)), 0) << nvm_errormsg();
+  ASSERT_NO_FATAL_FAILURE(reopen());
+  std::uint64_t met = 0;
+  const auto visit = [](std::uint64_t, std::uint64_t, void* n) { return ++*static_cast<std::uint64_t*>(n), 0; };
+  EXPECT_EQ(nvm_region_each(set, visit, &met), 0);
+  EXPECT_EQ(met, many - 500);
+  ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+  EXPECT_EQ(nvm_pool_check(path.c_str(), print, nullptr, nullptr), 0) << nvm_errormsg();
+
+  auto bytes = nvm::tests::read_file(path);
+  const std::string_view magic = "$RGTABLE";
+  const auto at = std::search(bytes.begin(), bytes.end(), magic.begin(), magic.end());
+  ASSERT_GT(bytes.end() - at, 4000);
+  at[4000] ^= 4;
+  nvm::tests::write_file(path, bytes);
+  int found = 0;
+  const auto count = [](std::uint64_t, const char*, void* n) { ++*static_cast<int*>(n); };
+  EXPECT_GT(nvm_pool_check(path.c_str(), count, &found, nullptr), 0);
+  EXPECT_EQ(found, 1);
+  pool = nvm_pool_open(path.c_str());
+  ASSERT_NE(pool, nullptr) << nvm_errormsg();
+  set = open("things", 1);
+  ASSERT_NE(set, nullptr) << nvm_errormsg();
+  ASSERT_NO_FATAL_FAILURE(expect_all(1000, many + 500, 1));
 }
 
 TEST(region_pools, of_the_log_engine_have_none) {

@@ -24,8 +24,6 @@ const survivor_list survivors{
      "parts"},
     {"region/partners.hpp", "older one's",
      "without it damage of the newer copy passes for a change that failed: no crash does that"},
-    {"region/tally.hpp", "2 * sizeof e.regions",
-     "a tally that does not reach the medium says nothing, as in a pool whose owner died"},
 };
 
 // Labels that name no fence.

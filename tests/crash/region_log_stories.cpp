@@ -43,4 +43,28 @@ void one_more_than_were_counted(player& p) {
   p.write("a", 3, 0, 90, player::mode::checked);
 }
 
+// By its number of regions a set is as it was when its table was saved.
+void as_many_as_were_saved(player& p) {
+  p.make_set("a");
+  p.make_set("b");
+  for (std::uint64_t rid = 1; rid < 6; ++rid) p.create("a", rid, 80, 80);
+  p.create("a", 6, 5000, 5000);
+  p.create("b", 1, 100, 100);
+  p.drop("a", 2);
+  p.close();
+  p.reopen();
+  // Another set has begun with the log, and regions are asked for that have no entry yet.
+  p.write("b", 1, 0, 60);
+  p.on_machine().explore_from_here();
+  p.drop("a", 3);
+  p.create("a", 3, 80, 80);
+  p.write("a", 6, 100, 4000, player::mode::copy);
+  p.close();
+  p.reopen();
+  p.append("a", 4, 700);  // its header moves
+  p.close();
+  p.reopen();
+  p.group("a", {p.dropping(5), p.creation(7, 80, 80)});
+}
+
 }  // namespace nvm::tests::stories

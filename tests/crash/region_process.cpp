@@ -25,6 +25,7 @@ region::options settings(const region_variant& v) {
   o.ring_bytes = v.ring_bytes;
   o.levelling = v.levelling;
   o.replicas = v.replicas;
+  o.saved_from = v.saved_from;
   return o;
 }
 

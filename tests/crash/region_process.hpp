@@ -20,6 +20,7 @@ struct region_variant {
   std::uint64_t ring_bytes = 2048;  // of each of the log's two lanes: it wraps, and is truncated
   unsigned levelling = 3;
   unsigned replicas = 2;
+  std::uint64_t saved_from = 1;  // regions: a close saves the table of each set
 };
 
 using region_bytes = std::vector<std::byte>;

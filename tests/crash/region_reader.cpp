@@ -20,9 +20,10 @@ struct pages {
   layout::object_layout as;
 };
 
-class reader {
+class regions_reader {
  public:
-  reader(const std::byte* base, const geometry& g, bool image) : base_{base}, g_{g}, image_{image} {}
+  regions_reader(const std::byte* base, const geometry& g, bool image, bool alone = true)
+      : base_{base}, g_{g}, image_{image}, alone_{alone} {}
 
   region_contents read() {
     find_allocated();
@@ -64,7 +65,7 @@ class reader {
       allocated_.push_back({offset, bytes, owner, e.layout});
     };
     (void)check_space(base_, g_, tell, summary);
-    if (summary.objects != 0) broken("an object of transactions", summary.objects);
+    if (alone_ && summary.objects != 0) broken("an object of transactions", summary.objects);
     if (summary.log_runs != 0) broken("a log run", summary.log_runs);
   }
   // The run of the owner that begins there; nullptr: there is none.
@@ -104,8 +105,18 @@ class reader {
       if (content(entry) == 0) continue;
       if (e.crc != checksum(e.name, sizeof e.name, entry)) return broken("an entry of a set", entry);
       out_.sets.push_back({e.name, {}});
+      read_saved(static_cast<std::uint16_t>(on_media::first_owner + i), entry);
       read_set(static_cast<std::uint16_t>(on_media::first_owner + i), out_.sets.back());
     }
+  }
+  // The table that the last close has saved, if the set has not changed since.
+  void read_saved(std::uint16_t owner, std::uint64_t entry) {
+    const auto& e = *reinterpret_cast<const on_media::set_entry*>(base_ + entry);
+    if (e.regions == 0 || e.partners == 0 || e.saved == 0) return;
+    const std::uint64_t at = content(region::saved_word_at(entry));
+    if (run_at(at, owner, layout::object_layout::raw) == nullptr) return;
+    const auto& h = *reinterpret_cast<const on_media::saved_head*>(base_ + at);
+    if (h.crc == e.saved_crc && h.crc == region::saved_crc(h, at, key_)) named_.insert(at);
   }
   void read_set(std::uint16_t owner, region_contents::one& set) {
     std::set<std::uint64_t> rids;
@@ -179,6 +190,7 @@ class reader {
   const std::byte* base_;
   const geometry g_;
   const bool image_;
+  const bool alone_;
   std::uint64_t key_ = 0;
   region_contents out_;
   std::vector<pages> allocated_;
@@ -201,14 +213,14 @@ std::uint64_t region_contents::digest() const {
   return d;
 }
 
-region_contents regions_in(const std::byte* base, std::size_t available) {
+region_contents regions_in(const std::byte* base, std::size_t available, bool alone) {
   const auto sb = pick_superblock(base, available);
   if (!sb) {
     region_contents c;
     c.fault = last_message();
     return c;
   }
-  return reader{base, geometry_of(*sb), sb->medium == NVM_MEDIUM_SSD}.read();
+  return regions_reader{base, geometry_of(*sb), sb->medium == NVM_MEDIUM_SSD, alone}.read();
 }
 
 namespace {
@@ -232,7 +244,7 @@ std::uint64_t records_waiting_in(const std::byte* base, std::size_t available) {
   const auto sb = pick_superblock(base, available);
   if (!sb) return ~std::uint64_t{0};
   const geometry g = geometry_of(*sb);
-  const auto* const d = reader{base, g, false}.directory();
+  const auto* const d = regions_reader{base, g, false}.directory();
   if (d == nullptr || d->rings == 0) return 0;
   const geometry of_log =
       region::geometry_with(g, {d->rings, d->ring_bytes, static_cast<std::uint32_t>(d->ring_count), d->key});

@@ -32,7 +32,8 @@ struct region_contents {
 [[nodiscard]] std::uint64_t region_code(std::string_view name, std::uint64_t rid, const region_bytes& bytes) noexcept;
 
 // Every page that regions own leads somewhere, and nowhere twice.
-[[nodiscard]] region_contents regions_in(const std::byte* base, std::size_t available);
+// `alone`: the pool has nothing else.
+[[nodiscard]] region_contents regions_in(const std::byte* base, std::size_t available, bool alone = true);
 // Records that a process that opened the pool now would replay; ~0: its log cannot be read.
 [[nodiscard]] std::uint64_t records_waiting_in(const std::byte* base, std::size_t available);
 

@@ -639,6 +639,7 @@ const std::vector<region_story>& region_stories() {
       {"threads take turns", threads_take_turns, 120},
       {"closed and opened", closed_and_opened},
       {"one more than were counted", stories::one_more_than_were_counted},
+      {"as many as were saved", stories::as_many_as_were_saved},
       {"it dies and goes on", dies_and_goes_on},
       {"64 bytes are updated in place", one_is_updated_in_place<mode::replica, 64>},
       {"600 bytes are updated in place", one_is_updated_in_place<mode::replica, 600>},

@@ -17,6 +17,7 @@ struct region_story {
 namespace stories {  // region_log_stories.cpp
 void a_record_fits_no_ring(region_player& p);
 void one_more_than_were_counted(region_player& p);
+void as_many_as_were_saved(region_player& p);
 }  // namespace stories
 [[nodiscard]] const std::vector<region_story>& region_stories();
 [[nodiscard]] const region_story& region_story_named(const char* name);

@@ -76,7 +76,7 @@ TEST_P(partner_damage, is_found_and_costs_one_region_at_most) {
   const std::uint64_t line = set->partners_of.at(e.partner).offset;
   const std::uint64_t home = e.home();
   pool.all().come_to_rest();
-  EXPECT_TRUE(told(false).empty());
+  EXPECT_EQ(told(false), std::vector<std::string>{});
   for (const unsigned bit : d.bits) flip(line, bit);
   if (d.of_home) flip(home, 77);
 

@@ -72,6 +72,9 @@ started log(const start_request& r)"""),
         "src/care/repair_image.cpp": [
             ("      {log_kind::none, ", "      {log_kind::dummy_lanes, &repair_image::settle_lanes},\n      {log_kind::none, "),
         ],
+        "src/care/references_in_image.cpp": [
+            ("    {log_kind::none, ", "    {log_kind::dummy_lanes, true},\n    {log_kind::none, "),
+        ],
         "src/crash_test/runtime/recorded_pool.cpp": [
             ("    {log_kind::none, ", "    {log_kind::dummy_lanes, nullptr},\n    {log_kind::none, "),
         ],
