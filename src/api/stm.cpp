@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "api/pool_object.hpp"
+#include "api/stm_pieces.hpp"
 #include "api/stm_runs.hpp"
 #include "base/inlining.hpp"
 #include "platform/platform.hpp"
@@ -419,6 +420,10 @@ using nvm::errc;
 using nvm::fail;
 using nvm::stm::verdict;
 using transaction = nvm::stm::transaction;
+
+void nvm::api::write_with_word(nvm_stm* tx, void* to, const void* from, std::size_t n, std::uint64_t last) {
+  change(tx, [&](transaction& t) { return t.write_with_word(to, from, n, last); });
+}
 
 extern "C" {
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "api/stm_pieces.hpp"
 #include "base/base.hpp"
 #include "base/plant.hpp"
 #include "kv/kv_layout.hpp"
@@ -77,6 +78,10 @@ class access {
   }
   void read(void* to, const void* from, std::size_t n) const { nvm_stm_read(tx_, to, from, n); }
   void write(void* to, const void* from, std::size_t n) const { nvm_stm_write(tx_, to, from, n); }
+  // And a word after them.
+  void write_with_word(void* to, const void* from, std::size_t n, std::uint64_t last) const {
+    api::write_with_word(tx_, to, from, n, last);
+  }
   // Stores to these places follow: an engine that logs before it stores waits once for all of them.
   template <std::size_t N>
   void expect(const nvm_range (&ranges)[N]) const {

@@ -128,8 +128,8 @@ constexpr std::uint64_t whole_slots(std::uint64_t bytes) noexcept {
   const std::uint64_t room = std::max(r.sizes.value, r.sizes.room_units * 8);
   return bytes <= room && bytes <= in_place_bytes_max && r.sizes.value <= in_place_bytes_max && bytes >= room / 4;
 }
-// A value and its sum are put together in the thread's frame and written as one piece: as two, each line would be
-// looked up twice.
+// A value and its sum are written as one piece: as two, each line would be looked up twice.  A short value is put
+// together with its sum before; to copy a long one once more costs more than to store from two places.
 inline void overwrite(const access& a, const counters& c, const record_sums& sums, record& r, const key& k,
                       bytes_view value) {
   std::byte* to = value_of(a, r);
@@ -145,9 +145,10 @@ inline void overwrite(const access& a, const counters& c, const record_sums& sum
     if (value.count != 0) a.write(to, value.bytes, value.count);
     return;
   }
-  NVM_ASSERT(value.count <= in_place_bytes_max);
   const std::uint64_t sum = sums.of(k, r, value.bytes);
-  std::byte both[in_place_bytes_max + sizeof sum];
+  constexpr std::size_t short_bytes = 256;
+  if (value.count > short_bytes) return a.write_with_word(to, value.bytes, value.count, sum);
+  std::byte both[short_bytes + sizeof sum];
   if (value.count != 0) std::memcpy(both, value.bytes, value.count);
   std::memcpy(both + value.count, &sum, sizeof sum);
   a.write(to, both, bytes);

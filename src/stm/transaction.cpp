@@ -425,6 +425,13 @@ verdict transaction::write(void* to, const void* from, std::size_t n) {
   return put(to, from, n, where);
 }
 
+verdict transaction::write_with_word(void* to, const void* from, std::size_t n, std::uint64_t last) {
+  place where{};
+  if (verdict a = prepare(to, n + sizeof last, where); a != verdict::done) return a;
+  if (verdict a = put(to, from, n, where); a != verdict::done) return a;
+  return put(static_cast<std::byte*>(to) + n, &last, sizeof last, where);
+}
+
 verdict transaction::announce(const void* p, std::size_t n) {
   if (write_back_) {
     return fails(fail(errc::invalid, "stores without barriers need a transaction that is in place (irrevocable)"));

@@ -145,6 +145,8 @@ class transaction {
   }
   [[nodiscard]] verdict read(void* to, const void* from, std::size_t n);
   [[nodiscard]] verdict write(void* to, const void* from, std::size_t n);
+  // The same, and a word that follows: one piece, whose lines are locked and announced once.
+  [[nodiscard]] verdict write_with_word(void* to, const void* from, std::size_t n, std::uint64_t last);
   // The bytes will be stored plainly; of a transaction that is in place.
   [[nodiscard]] verdict announce(const void* p, std::size_t n);
   // Stores to these bytes will follow: in a write-through transaction all are announced at once.
