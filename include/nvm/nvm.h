@@ -202,21 +202,17 @@ enum nvm_types {
 };
 
 /* What happens when a pool's addresses are taken, or others are asked for (nvm_pool_options.address).  Stored pointers
- * (fields declared NVM_PTR, of types that the pool or the program describes) are made to lead where they led, at the
- * new address; a crash meanwhile loses nothing, and the next open goes on (Breeze, section IV-E).  NVM_E_ADDRESS: the
- * pool has objects of types that nobody describes, which are named with their numbers; or its pointers assume eight
- * addresses already, all of which are taken. */
+ * (NVM_PTR, of types that the pool or the program describes) are made to lead where they led; a crash meanwhile loses
+ * nothing, and the next open goes on (Breeze, section IV-E).  NVM_E_ADDRESS: the pool has objects of types that nobody
+ * describes, which are named; or its pointers assume eight addresses already, all of which are taken. */
 enum nvm_relocation {
-  /* At open, in parallel, for good: the pool then prefers its new address.  Cost: reads every object, writes every
-   * pointer once; pointers of packed types, at no multiple of 8 bytes, go through the log.  Opened read-only, a private
-   * copy in memory. */
+  /* At open, in parallel, for good: the pool then prefers its new address.  Reads every object, writes every pointer
+   * once, those of packed types through the log.  Opened read-only, a private copy in memory. */
   NVM_RELOCATE_EAGER = 0,
-  /* On medium shm: opens at once; each page is put right before a thread sees it, others in the background, and then
-   * the pool prefers its new address.  Closed earlier, the next open goes on.  Where the system or the pool does not
-   * allow it, and on other media, as EAGER: docs/design/026-relocation.md. */
+  /* On shm: opens at once; each page is put right before a thread sees it, the rest in the background.  Closed before,
+   * the next open goes on.  On other media, or where system or pool do not allow it, as EAGER (docs/design/026). */
   NVM_RELOCATE_LAZY = 1,
-  /* As EAGER, by one transaction for each object, as the paper's Algorithm 1 has it: for comparison.  A relocation that
-   * was begun this way is finished this way, whatever is asked. */
+  /* As EAGER, by a transaction for each object (the paper's Algorithm 1).  Begun this way it is finished this way. */
   NVM_RELOCATE_TRANSACTIONS = 2,
   NVM_RELOCATE_NEVER = 3 /* NVM_E_ADDRESS */
 };
@@ -267,9 +263,8 @@ typedef struct nvm_pool_options {
   uint32_t cleaners;       /* NVM_ENGINE_LOG: threads that compact the log; 0: one; not stored in the pool */
   uint32_t log_flags;      /* enum nvm_log_flags; NVM_ENGINE_LOG; not stored in the pool */
   uint32_t home_mib;       /* NVM_ENGINE_LOG: MiB of memory for home pages at most; 0: half of the machine's */
-  /* 1: opens also a copy of a pool that was in use or whose owner had died.  Such a copy may be torn, which the person
-   * that made it knows; without this it is refused (NVM_E_COPY).  Once opened it is a pool like any other: docs/care.md
-   * */
+  /* 1: opens also a copy of a pool that was in use or whose owner had died: it may be torn, which the person that made
+   * it knows; else refused (NVM_E_COPY).  Once opened it is a pool like any other: docs/care.md */
   uint32_t accept_copy;
   uint32_t relocation; /* enum nvm_relocation; not stored in the pool */
   uint32_t collect;    /* enum nvm_collect; not stored in the pool */
@@ -657,8 +652,7 @@ typedef struct nvm_relocation_report {
 } nvm_relocation_report;
 NVM_API int nvm_pool_get_relocation(NVM_POOL *pool, nvm_relocation_report *out);
 
-/* Facts of an open pool, right also after its file was renamed or the working directory changed; `path` is as given to
- * open. */
+/* Facts of an open pool, right also after its file was renamed; `path` is as given to open. */
 NVM_API int nvm_pool_get_info(NVM_POOL *pool, nvm_pool_info *out);
 /* The same from the file, also while another process owns it; takes no lock, changes nothing. */
 NVM_API int nvm_pool_inspect(const char *path, nvm_pool_info *out);
@@ -673,8 +667,7 @@ typedef struct nvm_check_summary {
   uint64_t pending_transactions;  /* to be rolled back or completed by the next open */
   uint64_t structure_pages;       /* of lock-free structures (nvm/lockfree.h) */
   uint64_t structure_nodes;       /* allocated in them before anything is recovered */
-  /* Pages whose entry of the page map is damaged.  free, run, extent, log, structure and damaged pages always add up to
-   * pages. */
+  /* Whose entry in the page map is damaged: with free, run, extent, log and structure pages these are all pages. */
   uint64_t damaged_pages;
   uint64_t reclaimed_pages; /* of structures or of the log, left by a crash without owner; the next use frees them */
   /* Of a pool without findings whose objects lie in place (no pool of NVM_ENGINE_LOG), by the fields that its types
