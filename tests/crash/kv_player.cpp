@@ -9,12 +9,19 @@
 #include <thread>
 
 #include "base/plant.hpp"
+#include "nvm/region.h"
 #include "nvm/stm.h"
 #include "space/space.hpp"
 
 namespace {
 // What the library takes for chance, so that a run can be repeated.
 std::mt19937_64 chance;
+// Pools of stores have regions.
+[[maybe_unused]] const bool have_regions = [] {
+  nvm::tests::make_regions<nvm::any_direct> = &nvm::engines::make_region_side<nvm::any_direct>;
+  nvm::tests::make_regions<nvm::any_image> = &nvm::engines::make_region_side<nvm::any_image>;
+  return true;
+}();
 }  // namespace
 
 extern "C" ssize_t __wrap_getrandom(void* to, std::size_t bytes, unsigned);
@@ -261,6 +268,20 @@ void kv_player::on_another_thread(const std::function<void()>& f) {
 
 namespace {
 
+// Those of a pool are recovered when they are first asked for.
+verdict recover_regions(machine& m, kind_of_medium kind) {
+  const auto sb = pick_superblock(m.base(), m.size());
+  if (!sb) return fault(last_message());
+  if ((sb->features_incompat & layout::feature_regions) == 0) return pass();
+  const auto pool = open_whole(m, kind);
+  if (pool == nullptr) return fault(last_message());
+  if (nvm_regions_names(pool->handle(), [](const char*, std::uint64_t, void*) { return 0; }, nullptr) != 0) {
+    return fault(nvm_errormsg());
+  }
+  if (is_image(kind) && !pool->close()) return fault(last_message());
+  return pass();
+}
+
 // Life goes on in every store: what is there is found, more comes and goes, and a new store beside them.
 verdict live_on(machine& m, kind_of_medium kind, const std::map<std::string, kv_store_contents>& there) {
   const auto pool = open_whole(m, kind);
@@ -301,8 +322,8 @@ explore::subject kv_subject_from(kind_of_medium kind, std::string name, kv_steps
     steps(p);
   };
   s.recover = [kind](machine& m) -> verdict {
-    const status done = recover_image(m, kind);
-    return done ? pass() : fault(last_message());
+    if (!recover_image(m, kind)) return fault(last_message());
+    return recover_regions(m, kind);
   };
   s.oracle = [history](machine& m, const window& w) -> verdict {
     const kv_contents found = read_stores(m.base(), m.size());

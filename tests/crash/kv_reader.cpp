@@ -1,11 +1,15 @@
 #include "kv_reader.hpp"
 
+#include <array>
 #include <bit>
+#include <cstdio>
 #include <cstring>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
+#include "region_reader.hpp"
 #include "space/space.hpp"
 
 namespace nvm::tests {
@@ -38,7 +42,8 @@ class places_in_data {
 
 class reader {
  public:
-  reader(const std::byte* base, const geometry& g, kv_contents& out) : base_{base}, shape_{g}, out_{out}, met_{g} {}
+  reader(const std::byte* base, const geometry& g, const region_contents& regions, kv_contents& out)
+      : base_{base}, shape_{g}, regions_{regions}, out_{out}, met_{g} {}
 
   void read_directory() {
     const auto place = read_anchor_word(base_, shape_, anchor_word::stores);
@@ -51,6 +56,7 @@ class reader {
       if (value.size() != sizeof at) return wrong("an entry of the directory has " + std::to_string(value.size()));
       std::memcpy(&at, value.data(), sizeof at);
       kv_store_contents store;
+      being_dropped_ = name.front() == '\0';
       read_store(at, store);
       // A store that is being dropped holds less and less.
       if (name.front() != '\0') out_.stores.emplace(name, std::move(store));
@@ -58,6 +64,7 @@ class reader {
   }
 
   void look_for_leaks() {
+    for (const auto& s : regions_.sets) bad(!sets_met_.contains(s.name), "a set of regions of no store", 0);
     places_in_data objects{shape_};
     const status walked =
         for_each_object(base_, shape_, [&](std::uint64_t offset, std::uint64_t, layout::object_layout l) {
@@ -139,6 +146,10 @@ class reader {
         last_key_.reset();
         if (h.root != 0) (void)read_red_black(h.root, 0, true, 0, out);
         break;
+      case kv_index::regions:
+        // Its counters are not used.
+        bad(h.root != 0, "the root of a store of regions", place);
+        return read_regions(h, place, out);
       default:
         bad(true, "an index that is none", place);
     }
@@ -278,6 +289,53 @@ class reader {
     }
   }
 
+  // Entries one after the other in the regions of the store's set.
+  void read_regions(const layout::kv_header& h, std::uint64_t place, kv_store_contents& out) {
+    char name[24];
+    (void)std::snprintf(name, sizeof name, "kv-%016lx", static_cast<unsigned long>(h.seed));
+    const region_contents::one* set = nullptr;
+    for (const auto& s : regions_.sets) set = s.name == name ? &s : set;
+    // A store that is being made or dropped may have none.
+    if (set == nullptr) return (void)bad(!being_dropped_, "a store without its regions", place);
+    sets_met_.insert(name);
+    std::array<std::uint64_t, 256> buckets{};
+    buckets.fill(1);
+    constexpr std::uint64_t own = std::uint64_t{1} << 63;
+    for (const auto& r : set->items) {
+      if (r.rid >= own) continue;
+      if (bad(r.rid >> 48 >= buckets.size(), "the number of a region", r.rid)) return;
+      std::uint64_t& n = buckets[r.rid >> 48];
+      n = std::max(n, (r.rid & 0xFFFF'FFFF'FFFF) + 1);
+    }
+    for (const auto& r : set->items) {
+      for (std::size_t at = 0; at < r.bytes.size();) {
+        const std::size_t left = r.bytes.size() - at;
+        std::uint64_t sizes = 0;
+        if (bad(left < 8, "the end of a region", r.rid)) return;
+        std::memcpy(&sizes, &r.bytes[at], sizeof sizes);
+        const std::uint64_t value_bytes = sizes & 0xFFFF'FFFF;
+        const std::uint64_t key_bytes = sizes >> 32 & 0xFFFF;
+        const std::uint64_t all = 8 + key_bytes + value_bytes + (with_sums_ ? 8 : 0);
+        if (bad(sizes >> 48 != 0 || all > left, "the sizes of an entry in a region", r.rid)) return;
+        const char* const bytes = reinterpret_cast<const char*>(r.bytes.data()) + at;
+        const std::string key(bytes + 8, key_bytes);
+        std::string value(bytes + 8 + key_bytes, value_bytes);
+        const std::uint64_t hash = checksum(key.data(), key.size(), h.seed);
+        std::uint64_t sum = 0;
+        if (with_sums_) std::memcpy(&sum, bytes + all - 8, sizeof sum);
+        bad(with_sums_ && sum != checksum(value.data(), value.size(), mix_seed(mix_seed(hash, 0), sizes)),
+            "an entry in a region fails its sum", r.rid);
+        const std::uint64_t n = buckets[hash % 256];
+        const std::uint64_t half = std::bit_floor(n);
+        const std::uint64_t bits = (hash & ~own) >> 8;
+        const std::uint64_t bucket = bits % (2 * half) < n ? bits % (2 * half) : bits % half;
+        bad(r.rid != (all > 128 ? hash | own : hash % 256 << 48 | bucket), "an entry in another's region", r.rid);
+        add(out, key, std::move(value), r.rid);
+        at += all;
+      }
+    }
+  }
+
   // Black nodes on the way down, the same everywhere.
   unsigned read_red_black(std::uint64_t place, std::uint64_t parent, bool below_red, unsigned depth,
                           kv_store_contents& out) {
@@ -298,7 +356,10 @@ class reader {
 
   const std::byte* base_;
   const geometry& shape_;
+  const region_contents& regions_;
   kv_contents& out_;
+  std::set<std::string> sets_met_;
+  bool being_dropped_ = false;  // the store that is being read
   places_in_data met_;
   bool with_sums_ = false;  // of the store that is being read
   std::uint64_t seed_ = 0;
@@ -320,9 +381,14 @@ kv_contents read_stores(const std::byte* base, std::size_t available) {
   const std::function<void(const damage&)> report = [&](const damage& d) {
     if (out.fault.empty()) out.fault = "offset " + std::to_string(d.offset) + ": " + d.what;
   };
-  (void)check_space(base, g, report, summary);
+  space_check tell;
+  tell.report = report;
+  tell.of_structure = [](std::uint16_t, std::uint64_t, std::uint64_t) {};  // region_reader.hpp
+  (void)check_space(base, g, tell, summary);
   if (out.fault.empty() && summary.log_pages != 0) out.fault = "a log run is left after recovery";
-  reader r{base, g, out};
+  const region_contents regions = regions_in(base, available, false);
+  if (out.fault.empty()) out.fault = regions.fault;
+  reader r{base, g, regions, out};
   r.read_directory();
   if (out.fault.empty()) r.look_for_leaks();
   return out;

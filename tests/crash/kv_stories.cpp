@@ -158,15 +158,18 @@ void the_pool_is_full_in_the_middle_of_a_batch(kv_player& p, enum nvm_kv_index i
   for (std::uint64_t n = 1; n < 60; ++n) all.push_back({one, key_of(index, n), value_of(n, 1900)});
   need(!p.batch(all));
   p.look();
-  p.put(one, key_of(index, 1), value_of(1, 2000));
+  // Pages of regions of one size are not those of another.
+  const bool keeps_size = index == NVM_KV_REGIONS;
+  p.put(one, key_of(index, 1), value_of(1, keeps_size ? 1900 : 2000));
   need(!p.batch(all));
   // Until it is full: one after the other.
   std::uint64_t n = 2;
-  while (p.batch({{one, key_of(index, n), value_of(n, 3000)}})) ++n;
+  const std::size_t bytes = keeps_size ? 1900 : 3000;
+  while (p.batch({{one, key_of(index, n), value_of(n, bytes)}})) ++n;
   need(n > 4);
   p.look();
   need(p.batch({{one, key_of(index, 1), "", true}, {one, key_of(index, 2), "", true}}));
-  need(p.batch({{one, key_of(index, 90), value_of(n, 3000)}}));
+  need(p.batch({{one, key_of(index, 90), value_of(n, bytes)}}));
   p.look();
 }
 
@@ -232,12 +235,13 @@ class random_caller {
         return p_.reopen();
       case 3:
         return p_.checkpoint();
+      case 6:
+        if (!is_of_regions()) return p_.transaction(changes(1 + pick(4)), pick(3) != 0);
+        [[fallthrough]];
       case 4:
       case 5:
         (void)p_.batch(changes(1 + pick(30)));
         return;
-      case 6:
-        return p_.transaction(changes(1 + pick(4)), pick(3) != 0);
       case 7:
       case 8:
       case 9:
@@ -255,6 +259,7 @@ class random_caller {
 
  private:
   std::uint64_t pick(std::uint64_t below) { return random_() % below; }
+  [[nodiscard]] bool is_of_regions() const { return index_ == NVM_KV_REGIONS; }
   // Mostly small; the pool must not fill up.
   std::string some_value() { return value_of(pick(26), pick(12) == 0 ? pick(3000) : pick(120)); }
   std::string new_key() { return key_of(index_, pick(40)); }
@@ -274,8 +279,9 @@ class random_caller {
   }
   std::vector<kv_player::change> changes(std::uint64_t count) {
     std::vector<kv_player::change> all;
+    const bool in_two = pick(3) == 0;
     while (count-- > 0) {
-      const std::string& store = pick(3) == 0 ? two : one;
+      const std::string& store = (is_of_regions() ? in_two : pick(3) == 0) ? two : one;
       if (pick(3) == 0) {
         all.push_back({store, new_key(), "", true});
       } else {
@@ -301,6 +307,7 @@ class random_caller {
 };
 
 const crash_shape usual{10, 192, 192, 3, 8192, 64 * 1024};
+const crash_shape roomy{10, 448, 448, 3, 8192, 64 * 1024};
 const crash_shape large{10, 320, 320, 3, 64 * 1024, 256 * 1024};
 const crash_shape growing{10, 24, 192, 3, 8192, 64 * 1024};
 const crash_shape tight{10, 72, 72, 3, 8192, 256 * 1024};
@@ -314,8 +321,8 @@ const std::vector<kv_story>& kv_stories() {
       {"it grows at its end", twenty_four_in_order, it_grows_at_its_end, usual},
       {"a large one grows and shrinks", hundreds, a_large_one_grows_and_shrinks, large, 64},
       {"values have every size", with_store, values_have_every_size, growing},
-      {"batches span stores", two_stores, batches_span_stores, usual},
-      {"calls are part of a transaction", two_stores, calls_are_part_of_a_transaction, usual},
+      {"batches span stores", two_stores, batches_span_stores, usual, 1, false},
+      {"calls are part of a transaction", two_stores, calls_are_part_of_a_transaction, usual, 1, false},
       {"the pool is full in the middle of a batch", with_store, the_pool_is_full_in_the_middle_of_a_batch, tight, 4},
       {"stores come and go", two_hundred, stores_come_and_go, usual, 8},
       {"two threads take turns", with_store, two_threads_take_turns, usual},
@@ -343,9 +350,13 @@ explore::options options_for(const kv_story& s, explore::model m) {
 
 explore::subject subject_of(const kv_story& s, kind_of_medium kind, enum nvm_kv_index index) {
   const auto before = [&](kv_player& p) { s.before(p, index); };
+  crash_shape shape = s.shape;
+  // The directory of sets, their log, and extents of each size.
+  if (index == NVM_KV_REGIONS)
+    shape.size_pages = shape.capacity_pages += s.shape.size_pages == tight.size_pages ? 60 : 256;
   return kv_subject_from(
       kind, std::string{s.name} + ", " + nvm_kv_index_name(index),
-      [steps = s.steps, index](kv_player& p) { steps(p, index); }, kv_image_after(kind, s.shape, before));
+      [steps = s.steps, index](kv_player& p) { steps(p, index); }, kv_image_after(kind, shape, before));
 }
 
 explore::subject random_kv_subject(std::uint64_t seed, unsigned operations, kind_of_medium kind,
@@ -361,7 +372,7 @@ explore::subject random_kv_subject(std::uint64_t seed, unsigned operations, kind
         for (unsigned i = 0; i < operations; ++i) c.call();
         p.look();
       },
-      kv_image_after(kind, usual, before, seed));
+      kv_image_after(kind, index == NVM_KV_REGIONS ? roomy : usual, before, seed));
 }
 
 }  // namespace nvm::tests

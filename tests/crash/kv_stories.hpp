@@ -15,6 +15,7 @@ struct kv_story {
   void (*steps)(kv_player&, enum nvm_kv_index);
   crash_shape shape;
   unsigned thin = 1;  // of its recoveries, and of the lives after them, every so many fewer
+  bool alone = true;  // each call is about one store, in no transaction: stores of regions have no others
 };
 
 [[nodiscard]] const std::vector<kv_story>& kv_stories();
@@ -27,6 +28,7 @@ struct kv_story {
 [[nodiscard]] explore::subject random_kv_subject(std::uint64_t seed, unsigned operations, kind_of_medium kind,
                                                  enum nvm_kv_index index);
 
-inline constexpr enum nvm_kv_index kv_indexes[] = {NVM_KV_LIST, NVM_KV_HASH, NVM_KV_BTREE, NVM_KV_RBTREE};
+inline constexpr enum nvm_kv_index kv_indexes[] = {NVM_KV_LIST, NVM_KV_HASH, NVM_KV_BTREE, NVM_KV_RBTREE,
+                                                   NVM_KV_REGIONS};
 
 }  // namespace nvm::tests

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "api/open_regions.hpp"
 #include "api/pool_object.hpp"
 #include "engine/heap_engine.hpp"
 #include "image_process.hpp"
@@ -9,8 +10,32 @@
 namespace nvm::tests {
 namespace {
 
-using engines::structures_here;
 using explore::machine;
+
+// A stack of an engine with regions, and without structures.  No thread of the pool's own tidies up: the explorer runs
+// those of the story.
+template <engines::stack Inner>
+class with_regions final : public engines::any_stack<any_of<engines::medium_of<Inner>>> {
+ public:
+  using any_type = any_of<engines::medium_of<Inner>>;
+  explicit with_regions(std::unique_ptr<Inner> inner) noexcept
+      : engines::any_stack<any_type>{any_type{inner->top()}}, inner_{std::move(inner)} {}
+  status close() noexcept override { return inner_->close(); }
+  void statistics(nvm_statistics& out) noexcept override { inner_->statistics(out); }
+  [[nodiscard]] std::uint32_t persist() const noexcept override { return inner_->persist(); }
+  [[nodiscard]] result<std::unique_ptr<engines::region_side>> open_regions(std::byte* base, structure_pages& pages,
+                                                                           engines::region_wishes) noexcept override {
+    if (make_regions<any_type> != nullptr) return make_regions<any_type>(this->top(), base, pages, {});
+    return fail(errc::engine, "a pool that is opened like this has no regions");
+  }
+
+ private:
+  std::unique_ptr<Inner> inner_;
+};
+template <engines::stack Inner>
+std::unique_ptr<engines::any_stack<any_of<engines::medium_of<Inner>>>> having_regions(std::unique_ptr<Inner> inner) {
+  return std::make_unique<with_regions<Inner>>(std::move(inner));
+}
 
 class machine_stack : public engines::plain_stack {
  public:
@@ -44,8 +69,7 @@ class opened_pool final : public whole_pool {
   // What nvm_pool_open() does once the file is mapped.
   template <template <class> class Engine, class Stack>
   status start(pool_file::pointer file, std::unique_ptr<Stack> on, unsigned lanes) {
-    static unsigned number = 1u << 20;
-    pool_.number = ++number;
+    pool_.number = ++number_;
     pool_.lanes = std::make_shared<api::lane_owner>();
     auto engine = engines::start<Stack, Engine>(std::move(on), *file, lanes);
     if (!engine) return engine.error();
@@ -65,6 +89,7 @@ class opened_pool final : public whole_pool {
   }
   status close() override {
     leave();
+    api::close_regions(&pool_);
     return pool_.engine->come_to_rest(false);
   }
   std::uint64_t grown_bytes() const noexcept override {
@@ -83,9 +108,14 @@ class opened_pool final : public whole_pool {
   void end() noexcept {
     leave();
     pool_.stores.reset();
+    if (pool_.regions != nullptr) {
+      const std::lock_guard guard{pool_.regions->lock};
+      pool_.regions->side.reset();
+    }
     pool_.engine.reset();
     pool_.file.reset();
   }
+  static inline unsigned number_ = 1U << 20;  // of all engines: threads know pools by it
   nvm_pool pool_;
   image_media* image_;
 };
@@ -103,7 +133,7 @@ std::unique_ptr<whole_pool> open_whole(machine& m, kind_of_medium kind) {
     auto file = pool_file::in_memory(process->view.get(), process->superblock);
     auto p = std::make_unique<opened_pool>(process->medium.get());
     constexpr unsigned lanes = 3;
-    auto stack = engines::as_any<structures_here::no>(std::make_unique<image_stack>(std::move(process)));
+    auto stack = having_regions(std::make_unique<image_stack>(std::move(process)));
     if (!file || !p->start<tx::undo_engine>(std::move(*file), std::move(stack), lanes)) return nullptr;
     return p;
   }
@@ -111,7 +141,7 @@ std::unique_ptr<whole_pool> open_whole(machine& m, kind_of_medium kind) {
   if (!sb) return nullptr;
   auto file = pool_file::in_memory(m.base(), *sb);
   if (!file) return nullptr;
-  auto stack = engines::as_any<structures_here::no>(std::make_unique<machine_stack>(m));
+  auto stack = having_regions(std::make_unique<machine_stack>(m));
   auto p = std::make_unique<opened_pool>(nullptr);
   const unsigned lanes = sb->lane_count;
   const auto started = [&]<template <media> class Engine>() {

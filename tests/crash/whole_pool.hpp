@@ -1,11 +1,12 @@
-// A pool of the C interface on the machine's image: barrier transactions and key-value stores as programs use them,
-// crashed.
+// A pool of the C interface on the machine's image: barrier transactions, key-value stores and regions as programs use
+// them, crashed.
 //
 // Only what opens files is left out: recovery, engine, transactions and stores are those of the library.
 #pragma once
 
 #include <memory>
 
+#include "engine/region_side.hpp"
 #include "ground.hpp"
 #include "nvm/nvm.h"
 
@@ -13,6 +14,13 @@ namespace nvm::tests {
 
 // Where such a pool lies: inside the window, because barrier transactions ask whether an address is durable.
 [[nodiscard]] void* place_of_whole_pools() noexcept;
+
+// How pools on such a medium get their regions; null: they have none, and a test that needs none links none.
+template <media Any>
+using region_maker = result<std::unique_ptr<engines::region_side>> (*)(Any&, std::byte*, structure_pages&,
+                                                                       engines::region_wishes) noexcept;
+template <media Any>
+inline region_maker<Any> make_regions = nullptr;
 
 class whole_pool {
  public:
