@@ -1,8 +1,9 @@
 // What tells that a damaged structure leads round in a circle: a walk that nobody has damaged ends, and one that goes
-// round passes the place it has noted again before it has taken twice as many steps (Brent's algorithm).
+// round passes the place it has noted again before it has taken twice as many steps, and 64 (Brent's algorithm).
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "base/inlining.hpp"
 
@@ -12,16 +13,24 @@ class circle_watch {
  public:
   // False: this place was passed before.
   [[nodiscard, NVM_INLINE]] bool pass(const void* place) noexcept {
-    if (place == noted_) [[unlikely]]
-      return false;
-    if (++steps_ == limit_) [[unlikely]] {
+    // Most walks end before it is worth while to look.
+    if (--unwatched_ >= 0) [[likely]]
+      return true;
+    unwatched_ = 0;
+    return look(place);
+  }
+
+ private:
+  [[nodiscard, NVM_INLINE]] bool look(const void* place) noexcept {
+    if (place == noted_) return false;
+    if (++steps_ == limit_) {
       noted_ = place;
       limit_ *= 2;
     }
     return true;
   }
 
- private:
+  std::int32_t unwatched_ = 64;
   const void* noted_ = nullptr;
   std::uint64_t steps_ = 0;
   std::uint64_t limit_ = 16;
@@ -43,17 +52,31 @@ class patience {
 // of hashes that are the same.
 class climb {
  public:
+  // Another climb begins.
+  [[NVM_INLINE]] void again() noexcept {
+    last_ = 0;
+    equals_.reset();
+  }
   [[nodiscard, NVM_INLINE]] bool step(std::uint64_t order, const void* place) noexcept {
     if (order <= last_) [[unlikely]]
-      return order == last_ && equals_.pass(place);
+      return order == last_ && pass_equal(place);
     last_ = order;
-    equals_ = {};
     return true;
   }
 
  private:
+  // The watch is begun anew where the order is another one than that of the equal ones before.
+  [[nodiscard, NVM_INLINE]] bool pass_equal(const void* place) noexcept {
+    if (!equals_ || watched_ != last_) {
+      watched_ = last_;
+      equals_.emplace();
+    }
+    return equals_->pass(place);
+  }
+
   std::uint64_t last_ = 0;
-  circle_watch equals_;
+  std::optional<circle_watch> equals_;  // none, for most walks: to make it would cost each of them
+  std::uint64_t watched_ = 0;           // the order that it is about
 };
 
 }  // namespace nvm::lockfree

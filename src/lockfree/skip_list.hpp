@@ -217,9 +217,7 @@ class skip_list : public sorted_face_of<skip_list<Memory, Nodes>, Memory, Nodes>
   }
   // nullptr: no node can be there.
   [[nodiscard, NVM_INLINE]] node_head* node_at(link_word w) const noexcept {
-    const std::uint64_t offset = offset_of(w);
-    const std::uint64_t links = offset % line != 0 ? offset % line : tall_head;
-    return reinterpret_cast<node_head*>(memory_.at(offset, links, sizeof(typename Nodes::node)));
+    return reinterpret_cast<node_head*>(memory_.inside(offset_of(w), sizeof(typename Nodes::node)));
   }
   // On a level: that of a damaged list may lead round in a circle.  nullptr: as node_at(), or it does.
   [[nodiscard, NVM_INLINE]] node_head* node_at(link_word w, climb& up) const noexcept {

@@ -15,9 +15,10 @@ template <class Visit>
 inline bool skip_list<Memory, Nodes>::search(session& s, std::uint64_t order, const key& k, Visit&& visit) noexcept {
   link* stand = &root_.first;
   std::uint64_t stop = 0;
+  climb up;
   for (unsigned i = levels(); i-- > 1;) {
     link_word w = level(stand, i).load();
-    climb up;
+    up.again();
     while (offset_of(w) != stop && offset_of(w) != 0) {
       node_head* n = node_at(w, up);
       if (n == nullptr) [[unlikely]]
@@ -46,7 +47,7 @@ inline bool skip_list<Memory, Nodes>::search(session& s, std::uint64_t order, co
   }
   link* in = stand;
   link_word w = in->load();
-  climb up;
+  up.again();
   while (offset_of(w) != stop && offset_of(w) != 0) {
     node_head* n = node_at(w, up);
     if (n == nullptr) [[unlikely]]
