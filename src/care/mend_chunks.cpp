@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstdio>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -554,8 +555,15 @@ void check_log_root_copy(const std::byte* base, const geometry& g,
   const std::uint64_t at = root + on_media::root_copy_at(round_up(sizeof(on_media::root), g.page_bytes()));
   const bool is_there =
       std::any_of(base + at, base + at + on_media::root_line_bytes, [](std::byte b) { return b != std::byte{0}; });
-  if (!is_there || std::memcmp(base + at, base + root, on_media::root_line_bytes) == 0) return;
-  tell(at, "log-structured heap: the copy of its root's first line is another one");
+  for (std::uint64_t i = 0; is_there && i < on_media::root_line_bytes; i += 8) {
+    const std::uint64_t found = word_at(base, at + i), expected = word_at(base, root + i);
+    if (found == expected) continue;
+    char text[160];
+    std::snprintf(text, sizeof text,
+                  "log-structured heap: copy of its root's first line: found %016lx, expected %016lx as at offset %lu",
+                  found, expected, root + i);
+    return tell(at + i, text);
+  }
 }
 
 }  // namespace nvm::care

@@ -100,9 +100,17 @@ void check_copy_of_directory(const std::byte* base, const geometry& g, const tol
   const std::byte* const copy = base + *place + on_media::directory_copy_at(bytes);
   const bool is_there =
       std::any_of(copy, copy + on_media::directory_line_bytes, [](std::byte b) { return b != std::byte{0}; });
-  if (!is_there || std::memcmp(copy, base + *place, on_media::directory_line_bytes) == 0) return;
-  tell(*place + on_media::directory_copy_at(bytes),
-       "directory of sets of regions: the copy of its first line is another one");
+  const std::uint64_t at = *place + on_media::directory_copy_at(bytes);
+  for (std::uint64_t i = 0; is_there && i < on_media::directory_line_bytes; i += 8) {
+    const std::uint64_t found = load_word(base, at + i), expected = load_word(base, *place + i);
+    if (found == expected) continue;
+    char text[160];
+    std::snprintf(
+        text, sizeof text,
+        "directory of sets of regions: copy of its first line: found %016lx, expected %016lx as at offset %lu", found,
+        expected, *place + i);
+    return tell(at + i, text);
+  }
 }
 
 }  // namespace

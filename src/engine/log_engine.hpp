@@ -111,6 +111,9 @@ class log_engine final : public engine, private logheap::transaction_host {
   status wait(lsn_t lsn) noexcept override { return wait_for(stack_->top(), lsn); }
   bool is_durable(lsn_t lsn) noexcept override { return nvm::is_durable(stack_->top(), lsn); }
 
+  [[nodiscard]] bool is_counted(std::uint32_t type) const noexcept override {
+    return !nvm::layout::is_type_of_library(type);
+  }
   result<std::uint64_t> root() noexcept override { return read_anchor(anchor_word::root); }
   void count_references(tx::reference_log* log) noexcept override { references = log; }
   std::uint64_t turns_of(unsigned lane) const noexcept override {

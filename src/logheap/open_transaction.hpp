@@ -39,6 +39,8 @@ class transaction_host {
   [[nodiscard]] virtual result<std::uint64_t> read_anchor(anchor_word which) noexcept = 0;
   // Whether the medium has kept its promise so far.
   [[nodiscard]] virtual status still_durable() noexcept = 0;
+  // Whether references to objects of this type are counted.
+  [[nodiscard]] virtual bool is_counted(std::uint32_t type) const noexcept = 0;
 
   tx::reference_log* references = nullptr;  // is told of commits; nullptr: references are not counted
 
@@ -185,8 +187,7 @@ class open_transaction final : public tx::open_transaction, public tx::home_read
     nvm::layout::object_header h;
     std::memcpy(&h, base_ + at, sizeof h);
     const auto a = nvm::layout::alignment_of(h, at);
-    if (!nvm::layout::object_header_holds(h, at) || !a || nvm::layout::is_type_of_library(h.type))
-      return release(payload);
+    if (!nvm::layout::object_header_holds(h, at) || !a || !host_.is_counted(h.type)) return release(payload);
     return levels::add_let_go(at + a->gap);
   }
   status assign_all(std::span<const tx::assigned_bytes> words) noexcept override try {
