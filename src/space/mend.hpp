@@ -43,7 +43,7 @@ struct mended_place {
 
 // What is said of an allocation word of a structure's nodes that had nothing to say: it has all places for nodes, of
 // which the structure knows those that are.
-inline constexpr const char* all_places_of_nodes = "allocation word of a structure's nodes: all that may be there";
+inline constexpr char all_places_of_nodes[] = "allocation word of a structure's nodes: all that may be there";
 
 struct mend_summary {
   std::uint64_t mended = 0;
