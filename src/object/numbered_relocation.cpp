@@ -46,11 +46,11 @@ class object_words {
     put(word + 8, (word_at(word + 8) & ~low) | value >> (64 - shift));
   }
   void put(std::uint64_t offset, std::uint64_t value) {
-    for (std::size_t i = words_.size(); i-- != 0 && i + 2 >= words_.size();) {
-      if (words_[i].offset == offset) {
-        words_[i].value = value;
-        return;
-      }
+    for (std::size_t back = 1; back <= 2 && back <= words_.size(); ++back) {
+      tx::assigned_word& w = words_[words_.size() - back];
+      if (w.offset != offset) continue;
+      w.value = value;
+      return;
     }
     words_.push_back({offset, value});
   }
@@ -58,8 +58,9 @@ class object_words {
  private:
   // Pointers come by ascending place, so only the last words may be replaced already.
   [[nodiscard]] std::uint64_t word_at(std::uint64_t offset) const noexcept {
-    for (std::size_t i = words_.size(); i-- != 0 && i + 2 >= words_.size();) {
-      if (words_[i].offset == offset) return words_[i].value;
+    for (std::size_t back = 1; back <= 2 && back <= words_.size(); ++back) {
+      const tx::assigned_word& w = words_[words_.size() - back];
+      if (w.offset == offset) return w.value;
     }
     std::uint64_t value = 0;
     std::memcpy(&value, base_ + offset, sizeof value);
