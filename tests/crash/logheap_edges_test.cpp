@@ -30,7 +30,10 @@ const mutation_report& score() {
     o.idempotence_every = 0;
     o.after_every = 64;
     o.print_violations = false;
-    mutation_report made = mutation_score(subjects, o, {}, logheap_pairs(), is_own);
+    const survivor_list survivors{{"logheap/chunk_store.hpp", "flush(copy",
+                                   "what a crash has torn is no copy, and the next open makes it again"}};
+    const auto waived = waivers_of(survivors, ours(std::regex{"."}, true));
+    mutation_report made = mutation_score(subjects, o, waived, logheap_pairs(), is_own);
     std::printf("%s\n", made.text().c_str());
     return made;
   }();

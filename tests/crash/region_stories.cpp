@@ -665,7 +665,7 @@ const std::vector<region_story>& region_stories() {
       {"copies and a replica in turns", copies_and_a_replica_in_turns, 120},
       {"it is killed with two copies", is_killed_in_place<mode::alternate>, 120, false},
       {"it is killed making a set", is_killed_making_a_set<1>, 96, false},
-      {"it is killed naming the directory", is_killed_making_a_set<10>, 96, false},
+      {"it is killed naming the directory", is_killed_making_a_set<11>, 96, false},
       {"it is killed dropping a set", is_killed_dropping_a_set, 96, false},
       {"it is killed creating", is_killed_creating, 140, false},
       {"it is killed changing", is_killed_changing, 96, false},
