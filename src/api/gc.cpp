@@ -92,20 +92,9 @@ class collection {
   [[nodiscard]] status plan() {
     if (status s = bring_types(pool_); !s) return s;
     const std::lock_guard guard{pool_->types_lock};
-    auto stored = pool_->engine->types();
-    if (!stored) return stored.error();
-    if (pool_->types == NVM_TYPES_IGNORE) {
-      auto ours = object::type_registry::of_program().types();
-      if (!ours) return ours.error();
-      if (const auto c = compare_types(*stored, (*ours)->map); !c.differing.empty()) {
-        char theirs[170];
-        object::describe(*c.differing.front().stored, theirs, sizeof theirs);
-        return fail(errc::type_mismatch,
-                    "%s: a type has another layout in this program, and its objects may be either: found %s",
-                    pool_->file->path(), theirs);
-      }
-    }
-    plans_ = object::pointer_plans{*stored};
+    auto plans = plans_to_follow(pool_);
+    if (!plans) return plans.error();
+    plans_ = std::move(*plans);
     plans_.untyped_are_bytes(options_.untyped != 0 || untyped_are_bytes(pool_));
     return {};
   }
@@ -185,7 +174,11 @@ class collection {
     report_.pointers = sums.pointers;
     report_.stray_pointers = sums.stray;
     report_.foreign_pointers = sums.foreign;
-    if (!sums.undescribed.empty() && options_.conservative == 0) return undescribed(sums);
+    if (!sums.undescribed.empty() && options_.conservative == 0) {
+      return refuse_undescribed(
+          pool_, "nobody has described the types of objects that can be reached, and what they point to is unknown",
+          sums.undescribed);
+    }
     if (status s = sweep(objects); !s) return s;
     tell_types(objects);
     return {};
@@ -198,22 +191,6 @@ class collection {
     if (options_.progress == nullptr) return;
     const platform::out_of_call theirs;
     options_.progress(phase, done, total, options_.argument);
-  }
-
-  [[nodiscard]] status undescribed(const object::trace_sums& sums) const {
-    std::string list;
-    std::size_t named = 0;
-    for (const auto& [type, n] : sums.undescribed) {
-      if (named++ == 6) break;
-      char text[64];
-      std::snprintf(text, sizeof text, "%s%lu of type 0x%08x", list.empty() ? "" : ", ", n, type);
-      list += text;
-    }
-    if (sums.undescribed.size() > 6) list += ", and more";
-    return fail(
-        errc::type_mismatch,
-        "%s: nobody has described the types of objects that can be reached, and what they point to is unknown: %s",
-        pool_->file->path(), list.c_str());
   }
 
   // Fast Scan in parts, whose lists together are in the order of addresses.

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -227,8 +228,16 @@ class thread_transactions {
 // Relocates a pool that was opened at an address that its stored pointers do not all assume, as `how`, an enum
 // nvm_relocation, says; before anybody sees an object.
 [[nodiscard]] status relocate_if_needed(nvm_pool* pool, std::uint32_t how) noexcept;
-// What it has done, and has done since in the background.
+// What the relocation has done so far; a lazy one goes on in the background.
 [[nodiscard]] nvm_relocation_report relocation_of(nvm_pool* pool) noexcept;
+// The plans of a pool's types, for who follows pointers; types_lock is held.  errc::type_mismatch: the program opened
+// it with NVM_TYPES_IGNORE, and its layouts differ.  May throw std::bad_alloc.
+[[nodiscard]] result<object::pointer_plans> plans_to_follow(nvm_pool* pool);
+// errc::type_mismatch, with the pool, `why`, and some of these types with their numbers of objects.  May throw
+// std::bad_alloc.
+[[nodiscard]] status refuse_undescribed(const nvm_pool* pool, const char* why,
+                                        const std::map<std::uint32_t, std::uint64_t>& types);
+
 [[nodiscard]] inline status bring_types(nvm_pool* pool) noexcept {
   return has_types(pool) ? status{} : update_types(pool);
 }

@@ -3,12 +3,14 @@
 
 #include <bit>
 #include <chrono>
+#include <map>
 #include <new>
 #include <system_error>
 
 #include "api/pool_object.hpp"
 #include "nvm/gc.h"
 #include "object/garbage.hpp"
+#include "object/undescribed.hpp"
 #include "space/object_in_image.hpp"
 
 namespace nvm::api {
@@ -110,6 +112,21 @@ result<ring_shape> pool_references::make_rings(std::uint64_t old) {
   return ring_shape{ring_shape::header_at(payload), rings, words};
 }
 
+// An object whose pointers nobody can tell would keep nothing, and what it refers to would die.  `counted_before`:
+// every object that was there then, or was made since, is of a type that the pool has a layout of.
+status pool_references::expect_described(bool counted_before) {
+  const std::lock_guard guard{pool_->types_lock};
+  const auto plans = plans_to_follow(pool_);
+  if (!plans) return plans.error();
+  if (counted_before && !plans->lack_visitors()) return {};
+  const auto found = object::description_of_all(*pool_->engine, *plans, untyped_are_bytes(pool_));
+  if (!found) return found.error();
+  if (found->empty()) return {};
+  std::map<std::uint32_t, std::uint64_t> types;
+  for (const auto& [type, t] : *found) types[type] = t.objects;
+  return refuse_undescribed(pool_, "references cannot be counted where nobody describes the types of objects", types);
+}
+
 status pool_references::start(bool background) {
   engine& e = *pool_->engine;
   auto place = e.reference_rings();
@@ -124,6 +141,9 @@ status pool_references::start(bool background) {
     shape = ring_shape::read(base(), *place, o->bytes);
     if (!shape) return shape.error();
   }
+  const bool counted_before =
+      shape && (ring_shape::get(base(), shape->unsettled_at()) & references::counts_in_doubt) == 0;
+  if (status s = expect_described(counted_before); !s) return s;
   // Another number of lanes: on ssd the program chooses.
   if (!shape || shape->rings < e.lanes()) shape = make_rings(*place);
   if (!shape) return shape.error();

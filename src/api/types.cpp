@@ -137,6 +137,38 @@ result<object::undescribed_types> undescribed_in(nvm_pool* pool) {
 
 }  // namespace
 
+result<object::pointer_plans> plans_to_follow(nvm_pool* pool) {
+  auto stored = pool->engine->types();
+  if (!stored) return stored.error();
+  if (pool->types == NVM_TYPES_IGNORE) {
+    auto ours = object::type_registry::of_program().types();
+    if (!ours) return ours.error();
+    if (const auto c = compare_types(*stored, (*ours)->map); !c.differing.empty()) {
+      char theirs[170];
+      object::describe(*c.differing.front().stored, theirs, sizeof theirs);
+      return fail(errc::type_mismatch,
+                  "%s: a type has another layout in this program, and its objects may be either: found %s",
+                  pool->file->path(), theirs);
+    }
+  }
+  object::pointer_plans plans{*stored};
+  plans.untyped_are_bytes(untyped_are_bytes(pool));
+  return plans;
+}
+
+status refuse_undescribed(const nvm_pool* pool, const char* why, const std::map<std::uint32_t, std::uint64_t>& types) {
+  std::string list;
+  std::size_t named = 0;
+  for (const auto& [type, n] : types) {
+    if (named++ == 6) break;
+    char text[64];
+    std::snprintf(text, sizeof text, "%s%lu of type 0x%08x", list.empty() ? "" : ", ", n, type);
+    list += text;
+  }
+  if (types.size() > 6) list += ", and more";
+  return fail(errc::type_mismatch, "%s: %s: %s", pool->file->path(), why, list.c_str());
+}
+
 status update_types(nvm_pool* pool) noexcept try {
   const platform::in_call here;
   const std::lock_guard guard{pool->types_lock};

@@ -181,6 +181,10 @@ class pointer_plans {
   // nullptr: nobody described the type.
   [[nodiscard]] const pointer_plan* find(std::uint32_t type) const noexcept;
 
+  // Whether the pointers of some type are told by a visitor that this program lacks.
+  [[nodiscard]] bool lack_visitors() const noexcept {
+    return std::any_of(plans_.begin(), plans_.end(), [](const pointer_plan& p) { return p.lacks_visitor_of() != 0; });
+  }
   // Whether no object's pointers have to be looked for: each type has a plan, which its size alone tells, of words that
   // one store replaces.
   [[nodiscard]] bool tell_all() const noexcept {

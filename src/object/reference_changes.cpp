@@ -37,6 +37,7 @@ std::span<const std::uint64_t> reference_changes::entries(reference_host& host, 
   entries_.clear();
   gone_.clear();
   last_ = {};
+  undescribed_.reset();
   scene s{host, plans, address, host.base(), host.geometry()};
   for (const piece& p : was_) add_piece(s, p);
   for (const piece& p : becomes_) add_piece(s, p);
@@ -81,6 +82,7 @@ void reference_changes::add_object(scene& s, std::uint64_t header, bool is_new, 
   if (!layout::object_header_holds(h, header) || !a) return;
   const counted_object o{header, header + a->gap, layout::object_size(h) - a->padding(), h.type};
   if (goes) gone_.push_back(o);
+  if (is_new && s.plans.known(o.type) == nullptr) undescribed_ = o.type;
   add_words(s, o, 0, o.bytes, is_new, goes);
 }
 

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -34,6 +35,8 @@ class reference_changes {
   // The entries, until the next begin().  Values of pointers are offsets from `address`.  May throw std::bad_alloc.
   [[nodiscard]] std::span<const std::uint64_t> entries(reference_host& host, const pointer_plans& plans,
                                                        std::uint64_t address);
+  // After entries(): the type of an object that the transaction allocates and whose pointers nobody can tell.
+  [[nodiscard]] std::optional<std::uint32_t> undescribed() const noexcept { return undescribed_; }
 
  private:
   struct piece {
@@ -76,6 +79,7 @@ class reference_changes {
   std::vector<std::byte> image_;
   std::vector<std::uint64_t> entries_;
   counted_object last_;
+  std::optional<std::uint32_t> undescribed_;
 };
 
 }  // namespace nvm::object

@@ -86,6 +86,11 @@ result<tx::reference_attachment> references::make_record(unsigned lane, tx::open
   const pointer_plans& plans = *plans_.load(std::memory_order_acquire);
   std::byte* const base = host_.base();
   const auto entries = changes_[lane].entries(host_, plans, host_.address());
+  // What it refers to would not be counted, and die while it does.
+  if (const auto type = changes_[lane].undescribed()) {
+    return fail(errc::type_mismatch,
+                "an object of type %u, which nobody describes, in a pool whose references are counted", *type);
+  }
   if (entries.empty()) return tx::reference_attachment{};
   if (entries.size() > layout::record_entries_max)
     return fail(errc::too_large, "a transaction that changes %zu references", entries.size());

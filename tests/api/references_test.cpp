@@ -99,6 +99,44 @@ TEST_P(references, an_object_dies_with_its_last_reference_and_what_it_kept_with_
   EXPECT_EQ(findings(place_.path()), "");
 }
 
+// What an object refers to whose pointers nobody can tell would not be counted, and die while it is referred to.
+TEST_P(references, objects_that_nobody_describes_are_refused_where_references_are_counted) {
+  constexpr std::uint32_t unknown = 4711;
+  NVM_POOL* pool = create();
+  ASSERT_NE(pool, nullptr);
+  gc_graph g{pool};
+  g.set_root(g.make(1));
+  ASSERT_EQ(nvm_tx_begin(pool), 0);
+  ASSERT_NE(nvm_alloc(pool, unknown, 100), nullptr) << nvm_errormsg();
+  EXPECT_EQ(nvm_tx_commit(pool), -1);
+  EXPECT_EQ(nvm_errno(), NVM_E_TYPE_MISMATCH) << nvm_errormsg();
+  EXPECT_NE(std::string{nvm_errormsg()}.find("4711"), std::string::npos) << nvm_errormsg();
+  g.expect_same(pool);
+  ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+
+  pool = open(NVM_COLLECT_OFF);
+  ASSERT_NE(pool, nullptr);
+  ASSERT_EQ(nvm_tx_begin(pool), 0);
+  ASSERT_NE(nvm_alloc(pool, unknown, 100), nullptr) << nvm_errormsg();
+  ASSERT_EQ(nvm_tx_commit(pool), 0) << nvm_errormsg();
+  ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+  nvm_pool_options o{};
+  o.collect = NVM_COLLECT_AT_REST;
+  EXPECT_EQ(nvm_pool_open_with(place_.path().c_str(), &o), nullptr);
+  EXPECT_EQ(nvm_errno(), NVM_E_TYPE_MISMATCH) << nvm_errormsg();
+  EXPECT_NE(std::string{nvm_errormsg()}.find("1 of type 0x00001267"), std::string::npos) << nvm_errormsg();
+  EXPECT_EQ(findings(place_.path()), "");
+
+  // Unless the pool says that they are bytes.
+  o.untyped = NVM_UNTYPED_BYTES;
+  pool = nvm_pool_open_with(place_.path().c_str(), &o);
+  ASSERT_NE(pool, nullptr) << nvm_errormsg();
+  ASSERT_EQ(nvm_tx_begin(pool), 0);
+  ASSERT_NE(nvm_alloc(pool, unknown, 100), nullptr) << nvm_errormsg();
+  ASSERT_EQ(nvm_tx_commit(pool), 0) << nvm_errormsg();
+  ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+}
+
 TEST_P(references, what_was_never_linked_stays_until_the_program_lets_it_go) {
   NVM_POOL* pool = create();
   ASSERT_NE(pool, nullptr);
