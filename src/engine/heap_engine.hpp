@@ -186,8 +186,11 @@ class heap_engine final : public engine {
   const tx::recovery_report& recovered() const noexcept override { return heap_.recovered(); }
 
   status come_to_rest(bool exiting) noexcept override {
-    if (by_page_ != nullptr) by_page_->rest();
-    if (!exiting) by_page_.reset();
+    if (exiting && by_page_ != nullptr) {
+      by_page_->complete();
+    } else {
+      by_page_.reset();
+    }
     truncation_.stop();
     heap_.come_to_rest();
     return stack_->close();

@@ -47,8 +47,9 @@ class page_by_page {
   page_by_page(const page_by_page&) = delete;
   page_by_page& operator=(const page_by_page&) = delete;
 
-  // No page is put right but those that threads touch; the pool's bases stay as they are.
-  void rest() noexcept;
+  // All pages are put right, and the pool forgets its other bases: where threads may go on reading after this process
+  // has given up the file, and nothing may be stored there.  Cost: of an eager relocation of what is left.
+  void complete() noexcept;
   // Adds what was done so far.
   void report(object::relocation_report& out, std::uint64_t& pages_left) noexcept;
 
@@ -87,14 +88,14 @@ inline result<std::unique_ptr<page_by_page>> page_by_page::start(std::unique_ptr
   return made;
 }
 
-inline void page_by_page::rest() noexcept {
-  // relaxed: the thread is joined.
-  stopping_.store(true, std::memory_order_relaxed);
+inline void page_by_page::complete() noexcept {
   if (going_.joinable()) going_.join();
 }
 
 inline page_by_page::~page_by_page() {
-  rest();
+  // relaxed: the thread is joined.
+  stopping_.store(true, std::memory_order_relaxed);
+  if (going_.joinable()) going_.join();
   faults_.show_all();
   faults_.stop();
   if (answering_.joinable()) answering_.join();

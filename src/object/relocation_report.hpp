@@ -32,7 +32,6 @@ struct relocation_report {
     objects += r.objects;
     pointers += r.pointers;
     moved += r.moved;
-    damaged += r.damaged;
     for (std::uint64_t i = 0; i < r.foreign; ++i) found_foreign(i < shown_max ? r.first[i] : foreign_pointer{});
   }
 
@@ -40,7 +39,6 @@ struct relocation_report {
   std::uint64_t pointers = 0;  // that are not null
   std::uint64_t moved = 0;
   std::uint64_t foreign = 0;
-  std::uint64_t damaged = 0;  // objects, by page only: their headers fail, and they were left alone
   std::array<foreign_pointer, shown_max> first{};  // of these, by address
 };
 

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -302,6 +304,28 @@ TEST_P(relocation, lazily_begun_is_finished_by_a_later_open) {
   expect_filled(pool);
   ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
   expect_healthy(path());
+}
+
+// A process that ends without closing the pool leaves nothing to its threads, which may go on reading: all is right.
+TEST_P(relocation, lazily_is_finished_when_the_process_ends) {
+  NVM_POOL* pool = create();
+  fill(pool);
+  const std::uint64_t home = info_of(pool).base;
+  ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+  const std::uint64_t half = std::uint64_t{1} << (NVM_WINDOW_BITS - 1);
+  const std::uint64_t away = home < NVM_WINDOW_BASE + half ? home + half / 2 : home - half / 2;
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) std::exit(open("pool", away, NVM_RELOCATE_LAZY) == nullptr ? 1 : 0);
+  int how = 0;
+  ASSERT_EQ(waitpid(child, &how, 0), child);
+  ASSERT_EQ(how, 0);
+  pool = open("pool", away, NVM_RELOCATE_NEVER);
+  ASSERT_NE(pool, nullptr) << nvm_errormsg();
+  EXPECT_EQ(info_of(pool).base_count, 1U);
+  expect_filled(pool);
+  ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
 }
 
 // A number that no relocation has left would be believed by the next one.
