@@ -266,9 +266,7 @@ class mnemosyne_undo_transaction : public transaction_core<M, log::mnemosyne_log
   // ---- references (tx/reference_log.hpp) ----
   template <class Visit>
   void each_old(Visit&& visit) const {
-    for (std::size_t i = undo_.size(); i-- > 0;) {
-      if (undo_[i].allocation == no_allocation) visit(undo_[i].offset, undo_[i].bytes, undo_[i].old);
-    }
+    each_older_version(undo_, visit);
   }
   template <class Visit>
   void each_new(Visit&&) const {}

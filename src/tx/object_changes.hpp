@@ -19,6 +19,15 @@ namespace nvm::tx {
 
 inline constexpr std::size_t no_allocation = ~std::size_t{0};
 
+// Of the entries of an undo log: calls visit(offset, bytes, old bytes) for those of objects that existed before the
+// transaction, the oldest version of a place last.
+template <class Entries, class Visit>
+void each_older_version(const Entries& undo, Visit&& visit) {
+  for (auto u = undo.rbegin(); u != undo.rend(); ++u) {
+    if (u->allocation == no_allocation) visit(u->offset, u->bytes, u->old);
+  }
+}
+
 template <media M, log::settler S>
 class object_changes {
  public:

@@ -144,9 +144,7 @@ class transaction : public transaction_core<M, log::lanes<M>> {
   // Calls visit(offset, bytes, old bytes) for what is kept of objects that existed before; the oldest version last.
   template <class Visit>
   void each_old(Visit&& visit) const {
-    for (std::size_t i = undo_.size(); i-- > 0;) {
-      if (undo_[i].allocation == no_allocation) visit(undo_[i].offset, undo_[i].bytes, undo_[i].old);
-    }
+    each_older_version(undo_, visit);
   }
   template <class Visit>
   void each_new(Visit&&) const {}
