@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/checksum.hpp"
+#include "care/page_entries.hpp"
 #include "care/words.hpp"
 #include "logheap/block.hpp"
 #include "logheap/logheap_layout.hpp"
@@ -28,18 +29,10 @@ struct run_of_log {
 // All runs that are the log's, in the order of their pages.
 std::vector<run_of_log> runs_of_log(const std::byte* base, const geometry& g) {
   std::vector<run_of_log> all;
-  for (std::uint64_t page = 0; page < g.size_pages;) {
-    layout::page_entry e;
-    const std::uint64_t word = word_at(base, g.entry_offset(page));
-    if (word == 0 || entry_fault(word, page, g, g.size_pages, e) != nullptr || e.length_pages == 0) {
-      ++page;
-      continue;
-    }
-    if (e.protocol == layout::slot_protocol::self_validating && e.store == on_media::owner) {
-      all.push_back({g.page_offset(page), std::uint64_t{e.length_pages} << g.page_shift});
-    }
-    page += e.length_pages;
-  }
+  each_page_entry(base, g, [&](std::uint64_t page, const layout::page_entry& e) {
+    if (e.protocol != layout::slot_protocol::self_validating || e.store != on_media::owner) return;
+    all.push_back({g.page_offset(page), std::uint64_t{e.length_pages} << g.page_shift});
+  });
   return all;
 }
 bool holds(const std::byte* base, std::uint64_t at) { return word_holds(word_at(base, at), word_seed(at)); }
@@ -85,7 +78,7 @@ class root_mender {
   [[nodiscard]] bool is_proved(std::uint64_t place) const {
     return proves_root(root_line(base_, place), place) || proves_root(root_line(base_, copy_at(place)), place);
   }
-  // What anchors say, that which holds first; then all runs that prove that they are one.
+  // Places that the anchors name, first those whose words hold; then each run that proves to be a root.
   [[nodiscard]] std::vector<std::uint64_t> places() const {
     std::vector<std::uint64_t> all;
     const auto add = [&](std::uint64_t place) {
@@ -178,7 +171,7 @@ class root_mender {
     const std::uint64_t through = at(offsetof(on_media::root, through));
     if (!holds(base_, through) || content(base_, through) > on_media::version_max) {
       set_word(base_, through, 0);
-      // What has committed is known then by blocks alone: a thread's last one counts where all of it is there.
+      // Blocks alone tell then: the last transaction of a thread counts where all of its blocks are there.
       m_.note(m_.closed ? mending::mended : mending::kept, through,
               "root of the log: which transactions have committed is told by their blocks");
     }

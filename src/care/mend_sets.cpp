@@ -1,5 +1,6 @@
 // The directory of sets of regions, its entries, and the rings.
 #include "care/mend_sets.hpp"
+#include "care/page_entries.hpp"
 #include "care/words.hpp"
 
 #include <algorithm>
@@ -349,18 +350,10 @@ void settle_log(const set_mending& m, const on_media::directory& d) {
 
 std::vector<pages_of_set> pages_of_sets(const std::byte* base, const geometry& g) {
   std::vector<pages_of_set> all;
-  for (std::uint64_t page = 0; page < g.size_pages;) {
-    layout::page_entry e;
-    const std::uint64_t word = word_at(base, g.entry_offset(page));
-    if (word == 0 || entry_fault(word, page, g, g.size_pages, e) != nullptr || e.length_pages == 0) {
-      ++page;
-      continue;
-    }
-    if (e.protocol == layout::slot_protocol::region) {
-      all.push_back({g.page_offset(page), std::uint64_t{e.length_pages} << g.page_shift, e.store, e.layout});
-    }
-    page += e.length_pages;
-  }
+  each_page_entry(base, g, [&](std::uint64_t page, const layout::page_entry& e) {
+    if (e.protocol != layout::slot_protocol::region) return;
+    all.push_back({g.page_offset(page), std::uint64_t{e.length_pages} << g.page_shift, e.store, e.layout});
+  });
   return all;
 }
 
