@@ -14,6 +14,7 @@
 
 #include "../file_bytes.hpp"
 #include "care/repair.hpp"
+#include "edited_pool.hpp"
 #include "logheap/logheap_layout.hpp"
 #include "nvm/kv.h"
 #include "scratch.hpp"
@@ -39,7 +40,7 @@ std::string value_of(unsigned i, unsigned round) {
          std::string(300 + i * 37 % 500, static_cast<char>('a' + i % 26));
 }
 
-class mended_log : public testing::TestWithParam<log_pool> {
+class mended_log : public testing::TestWithParam<log_pool>, protected edited_pool {
  protected:
   void SetUp() override {
     ::setenv("HOLDFAST_ACCEPT_COPY", "1", 1);
@@ -53,7 +54,7 @@ class mended_log : public testing::TestWithParam<log_pool> {
       ASSERT_EQ(::waitpid(maker, &how, 0), maker);
       ASSERT_EQ(how, 0);
     }
-    bytes = sound_ = read_file(path("made"));
+    begin_with(read_file(path("made")));
   }
   // More than the pool holds, so that chunks are cleaned and used again.
   bool make() {
@@ -85,18 +86,6 @@ class mended_log : public testing::TestWithParam<log_pool> {
   }
   [[nodiscard]] std::string path(const char* of) const { return place_.path(of); }
 
-  void restore() { bytes = sound_; }
-  [[nodiscard]] std::uint64_t word(std::uint64_t at) const {
-    std::uint64_t w;
-    std::memcpy(&w, &bytes[at], sizeof w);
-    return w;
-  }
-  void put(std::uint64_t at, std::uint64_t w) { std::memcpy(&bytes[at], &w, sizeof w); }
-  [[nodiscard]] geometry shape() const {
-    layout::superblock sb;
-    std::memcpy(&sb, bytes.data(), sizeof sb);
-    return geometry_of(sb);
-  }
   [[nodiscard]] std::uint64_t root() const {
     return word(anchor_word_at(shape(), 0, anchor_word::log_heap)) & checked_mask;
   }
@@ -196,8 +185,6 @@ class mended_log : public testing::TestWithParam<log_pool> {
     return some;
   }
 
-  file_bytes bytes;
-  file_bytes sound_;
   scratch place_{GetParam().kind};
   care::repair_report report;
   unsigned told_ = 0;

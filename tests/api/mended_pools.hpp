@@ -15,6 +15,7 @@
 
 #include "../file_bytes.hpp"
 #include "care/repair.hpp"
+#include "edited_pool.hpp"
 #include "lockfree/hash_table.hpp"
 #include "lockfree/lockfree_layout.hpp"
 #include "lockfree/rebuilt.hpp"
@@ -105,7 +106,7 @@ inline nvm_pool_options options_of(const subject& s) {
   return o;
 }
 
-class pools {
+class pools : public edited_pool {
  public:
   explicit pools(const subject& s) : s_{s}, place_{s.ssd} {
     const std::string path = place_.path("made");
@@ -122,26 +123,14 @@ class pools {
       EXPECT_EQ(::waitpid(maker, &how, 0), maker);
       EXPECT_EQ(how, 0);
     }
-    bytes = sound_ = read_file(path);
+    begin_with(read_file(path));
   }
 
-  void restore() { bytes = sound_; }
-  [[nodiscard]] std::uint64_t word(std::uint64_t at) const {
-    std::uint64_t w;
-    std::memcpy(&w, &bytes[at], sizeof w);
-    return w;
-  }
-  void put(std::uint64_t at, std::uint64_t w) { std::memcpy(&bytes[at], &w, sizeof w); }
   void put_content(std::uint64_t at, std::uint64_t content) { put(at, seal_word(content, word_seed(at))); }
   [[nodiscard]] std::uint64_t find(const std::string& what, std::uint64_t from = 0) const {
     const auto at =
         std::search(bytes.begin() + static_cast<std::ptrdiff_t>(from), bytes.end(), what.begin(), what.end());
     return at == bytes.end() ? 0 : static_cast<std::uint64_t>(at - bytes.begin());
-  }
-  [[nodiscard]] geometry shape() const {
-    layout::superblock sb;
-    std::memcpy(&sb, bytes.data(), sizeof sb);
-    return geometry_of(sb);
   }
   [[nodiscard]] std::uint64_t directory() const {
     return word(anchor_word_at(shape(), 0, anchor_word::lockfree)) & checked_mask;
@@ -221,7 +210,6 @@ class pools {
     return notes(how).find(what) != std::string::npos;
   }
 
-  file_bytes bytes;
   care::repair_report report;
 
  private:
@@ -281,7 +269,6 @@ class pools {
 
   const subject s_;
   scratch place_;
-  file_bytes sound_;
 };
 
 }  // namespace nvm::tests

@@ -17,6 +17,7 @@
 
 #include "../file_bytes.hpp"
 #include "care/repair.hpp"
+#include "edited_pool.hpp"
 #include "nvm/kv.h"
 #include "nvm/region.h"
 #include "region/region.hpp"
@@ -111,7 +112,7 @@ inline std::vector<std::string> sets_in(NVM_POOL* pool) {
   return all;
 }
 
-class mended_regions : public testing::TestWithParam<kept_in> {
+class mended_regions : public testing::TestWithParam<kept_in>, protected edited_pool {
  protected:
   struct header_place {
     std::uint64_t at;
@@ -141,7 +142,7 @@ class mended_regions : public testing::TestWithParam<kept_in> {
         ASSERT_EQ(nvm_pool_close(pool), 0);
       }
     }
-    bytes = sound_ = read_file(path("made"));
+    begin_with(read_file(path("made")));
   }
   bool make() {
     const kept_in& k = GetParam();
@@ -155,18 +156,6 @@ class mended_regions : public testing::TestWithParam<kept_in> {
   }
   [[nodiscard]] std::string path(const char* of) const { return place_->path(of); }
 
-  void restore() { bytes = sound_; }
-  [[nodiscard]] std::uint64_t word(std::uint64_t at) const {
-    std::uint64_t w;
-    std::memcpy(&w, &bytes[at], sizeof w);
-    return w;
-  }
-  void put(std::uint64_t at, std::uint64_t w) { std::memcpy(&bytes[at], &w, sizeof w); }
-  [[nodiscard]] geometry shape() const {
-    layout::superblock sb;
-    std::memcpy(&sb, bytes.data(), sizeof sb);
-    return geometry_of(sb);
-  }
   [[nodiscard]] std::uint64_t directory() const {
     return word(anchor_word_at(shape(), 0, anchor_word::regions)) & checked_mask;
   }
@@ -321,10 +310,8 @@ class mended_regions : public testing::TestWithParam<kept_in> {
     EXPECT_TRUE(tells(mending::lost, left)) << what << ": " << notes(mending::lost);
   }
 
-  file_bytes bytes;
   care::repair_report report;
   std::unique_ptr<scratch> place_;
-  file_bytes sound_;
 };
 
 // The pools of all such tests.

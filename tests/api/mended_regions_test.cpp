@@ -144,12 +144,12 @@ TEST_P(mended_regions, are_there_after_any_damage_of_heads_of_extents) {
     const std::uint64_t other = all[(i + 1) % all.size()].first;
     restore();
     put(all[i].first, word(other));
-    if (bytes != sound_) expect_all("a copied head " + std::to_string(i));
+    if (bytes != sound()) expect_all("a copied head " + std::to_string(i));
     restore();
     const std::uint64_t head = word(other);
     put(other, word(all[i].first));
     put(all[i].first, head);
-    if (bytes != sound_) expect_all("exchanged heads " + std::to_string(i));
+    if (bytes != sound()) expect_all("exchanged heads " + std::to_string(i));
   }
   const auto of_partners = extents(true);
   ASSERT_GE(of_partners.size(), GetParam().ssd ? 0U : 2U);
@@ -190,7 +190,7 @@ TEST_P(mended_regions, lose_what_a_copied_page_lies_over_and_nothing_else) {
     const auto next = std::next(at) == used.end() ? used.begin() : std::next(at);
     restore();
     std::memcpy(&bytes[next->first], &bytes[at->first], 4096);
-    if (bytes == sound_) continue;
+    if (bytes == sound()) continue;
     const std::string what = std::to_string(at->first) + " to " + std::to_string(next->first);
     EXPECT_GT(faults(), 0) << what;
     expect_told(mend(), next->second, what);

@@ -14,6 +14,7 @@
 
 #include "../file_bytes.hpp"
 #include "care/repair.hpp"
+#include "edited_pool.hpp"
 #include "nvm/kv.h"
 #include "nvm/nvm.h"
 #include "nvm/stm.h"
@@ -98,7 +99,7 @@ contents readable(const std::string& path) {
   return all;
 }
 
-class misplaced_pages : public testing::TestWithParam<base_pool> {
+class misplaced_pages : public testing::TestWithParam<base_pool>, protected edited_pool {
  protected:
   void SetUp() override {
     ::setenv("HOLDFAST_ACCEPT_COPY", "1", 1);
@@ -145,32 +146,20 @@ class misplaced_pages : public testing::TestWithParam<base_pool> {
     ASSERT_EQ(nvm_pool_set_root(pool, root_), 0) << nvm_errormsg();
     for (nvm_kv* kv : stores) ASSERT_EQ(nvm_kv_close(kv), 0);
     ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
-    bytes = sound_ = read_file(path("made"));
+    begin_with(read_file(path("made")));
     ASSERT_EQ(readable(path("made")), stored());
   }
   [[nodiscard]] std::string path(const char* of) const { return place_->path(of); }
-  void restore() { bytes = sound_; }
-  [[nodiscard]] std::uint64_t word(std::uint64_t at) const {
-    std::uint64_t w;
-    std::memcpy(&w, &bytes[at], sizeof w);
-    return w;
-  }
-  void put(std::uint64_t at, std::uint64_t w) { std::memcpy(&bytes[at], &w, sizeof w); }
-  [[nodiscard]] geometry shape() const {
-    layout::superblock sb;
-    std::memcpy(&sb, sound_.data(), sizeof sb);
-    return geometry_of(sb);
-  }
   // With something in them.
   [[nodiscard]] std::vector<std::uint64_t> pages(std::uint64_t from, std::uint64_t end) const {
     std::vector<std::uint64_t> all;
-    for (std::uint64_t at = from; at + page_bytes <= end && at + page_bytes <= sound_.size(); at += page_bytes) {
-      const auto begin = sound_.begin() + static_cast<std::ptrdiff_t>(at);
+    for (std::uint64_t at = from; at + page_bytes <= end && at + page_bytes <= sound().size(); at += page_bytes) {
+      const auto begin = sound().begin() + static_cast<std::ptrdiff_t>(at);
       if (std::any_of(begin, begin + page_bytes, [](char c) { return c != 0; })) all.push_back(at);
     }
     return all;
   }
-  [[nodiscard]] std::vector<std::uint64_t> data_pages() const { return pages(shape().data_offset, sound_.size()); }
+  [[nodiscard]] std::vector<std::uint64_t> data_pages() const { return pages(shape().data_offset, sound().size()); }
   void exchange(std::uint64_t a, std::uint64_t b, std::uint64_t n) {
     const auto begin = bytes.begin();
     std::swap_ranges(begin + static_cast<std::ptrdiff_t>(a), begin + static_cast<std::ptrdiff_t>(a + n),
@@ -227,10 +216,8 @@ class misplaced_pages : public testing::TestWithParam<base_pool> {
     return after;
   }
 
-  file_bytes bytes;
   care::repair_report report;
   std::unique_ptr<scratch> place_;
-  file_bytes sound_;
   void* root_ = nullptr;
 };
 INSTANTIATE_TEST_SUITE_P(pools, misplaced_pages,
