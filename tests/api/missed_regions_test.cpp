@@ -74,7 +74,7 @@ TEST_P(missed_regions, of_an_extent_that_a_dropped_set_had_stay_away) {
   ASSERT_NE(pool, nullptr) << nvm_errormsg();
   ASSERT_EQ(nvm_regions_drop(pool, names[0]), 0) << nvm_errormsg();
   ASSERT_EQ(nvm_pool_close(pool), 0);
-  bytes = sound_ = read_file(dropped);
+  begin_with(read_file(dropped));
   contents expected = all_stored();
   std::erase_if(expected, [](const auto& e) { return e.first.first == names[0]; });
   // What is there is one set's; free pages have extents of the other one.
@@ -114,7 +114,7 @@ TEST_P(missed_regions, are_missed_when_they_are_back_from_another_time) {
   const auto it =
       std::find_if(all.begin(), all.end(), [&](const header_place& h) { return h.rid == 11 && word(h.at + 8) == 0; });
   ASSERT_NE(it, all.end());
-  std::memcpy(&bytes[it->at], &sound_[it->at], sizeof(regions::header));
+  std::memcpy(&bytes[it->at], &sound()[it->at], sizeof(regions::header));
   const std::string found = refused();
   EXPECT_NE(found.find("150 regions are there, and 149 were when the pool was closed"), std::string::npos) << found;
   EXPECT_GT(faults(), 0);
