@@ -6,7 +6,7 @@ usage: bench/report.py [--results DIR] [--out DIR]
 For each of transactional.json, ssd.json, recovery.json and compiler.json (with volatile.json) in the results directory it
 writes a document and a plot, with the figures that the papers print beside ours; for suite.json, suite-lsnvmm.json and
 suite-log-free.json one document, also as an HTML page (suite_report.py); lockfree.json another (lockfree_report.py);
-region.json one (region_report.py); logheap.json and mapping.json one (logheap_report.py); server.json and server-ssd.json one (server_report.py). Needs
+region.json and region-parts.json one (region_report.py); lewat.json one (lewat_report.py); logheap.json and mapping.json one (logheap_report.py); server.json and server-ssd.json one (server_report.py). Needs
 matplotlib (python3-matplotlib).
 """
 
@@ -26,6 +26,7 @@ except ModuleNotFoundError:
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402  (after the back end is chosen)
 
+import lewat_report  # noqa: E402
 import lockfree_report  # noqa: E402
 import logheap_report  # noqa: E402
 import region_report  # noqa: E402
@@ -292,6 +293,7 @@ def main():
     written += suite_report.write(arguments.results, arguments.out)
     written += lockfree_report.write(arguments.results, arguments.out)
     written += region_report.write(arguments.results, arguments.out)
+    written += lewat_report.write(arguments.results, arguments.out)
     written += logheap_report.write(arguments.results, arguments.out)
     written += server_report.write(arguments.results, arguments.out)
     if not written:

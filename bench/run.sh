@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Runs benchmarks and leaves their results as JSON: ./dev bench calls this after building.
 #
-# usage: bench/run.sh [--quick] [transactional|suite|stm|lockfree|region|mapping|pages|logheap|gc|ssd|recovery|relocation|compiler|server|ablation|comparison]... [option of the programs]...
+# usage: bench/run.sh [--quick] [transactional|suite|stm|lockfree|region|region-parts|mapping|pages|logheap|gc|ssd|recovery|relocation|compiler|server|ablation|comparison|lewat]... [option of the programs]...
 #
-# Without a name all of them run but the last two, which are the suite as LSNVMM measures: the steps of its mapping
-# (ablation, section 5.2) and the log-structured engine beside others (comparison, 5.3), each over that paper's
-# workloads. The programs' options: --runs N, --threads 1,2, --filter NAME,..., --records N,
-# --count-steps N; --help of a program lists them. The suite's --emulate PRESET (lsnvmm, log-free), and that of logheap,
+# Without a name all of them run but the last three, which are the suite as papers measure: the steps of LSNVMM's mapping
+# (ablation, its section 5.2) and the log-structured engine beside others (comparison, 5.3), each over that paper's
+# workloads; and regions as a key-value store (lewat: Lewat's figures 12 to 14). The programs' options: --runs N,
+# --threads 1,2, --filter NAME,..., --records N, --count-steps N; --help of a program lists them. The suite's --emulate PRESET (lsnvmm, log-free), and that of logheap,
 # makes memory as slow as a paper's; its results have the preset's name. With --on-ssd the suite measures pools of the
 # medium ssd, and server measures servers that are durable on a file system.
 # Environment: HOLDFAST_BUILD   build directory (default: build/measure)
@@ -23,8 +23,8 @@ variant=
 on_ssd=
 while [ $# -gt 0 ]; do
   case "$1" in
-    transactional | suite | stm | lockfree | region | mapping | pages | logheap | gc | ssd | recovery | relocation | compiler | server | \
-      ablation | comparison) names+=("$1") ;;
+    transactional | suite | stm | lockfree | region | region-parts | mapping | pages | logheap | gc | ssd | recovery | relocation | compiler | server | \
+      ablation | comparison | lewat) names+=("$1") ;;
     --on-ssd) on_ssd=yes ;;
     --emulate) variant=-${2:?"$1 needs a value"}; options+=("$1" "$2"); shift ;;
     --quick) quick=-quick; options+=("$1") ;;
@@ -34,13 +34,13 @@ while [ $# -gt 0 ]; do
       shift
       ;;
     *)
-      printf "bench: no benchmark '%s'; there are transactional, suite, stm, lockfree, region, mapping, pages, logheap, ssd, recovery, relocation, compiler, server, ablation, comparison\n" "$1" >&2
+      printf "bench: no benchmark '%s'; there are transactional, suite, stm, lockfree, region, region-parts, mapping, pages, logheap, gc, ssd, recovery, relocation, compiler, server, ablation, comparison, lewat\n" "$1" >&2
       exit 2
       ;;
   esac
   shift
 done
-[ ${#names[@]} -gt 0 ] || names=(transactional suite stm lockfree region mapping pages logheap gc ssd recovery compiler server)
+[ ${#names[@]} -gt 0 ] || names=(transactional suite stm lockfree region region-parts mapping pages logheap gc ssd recovery compiler server)
 
 results=${HOLDFAST_RESULTS:-build/bench$quick}
 mkdir -p "$results"
@@ -58,6 +58,11 @@ beside+="=kv B+tree over mnemosyne,=kv B+tree over mnemosyne-undo,=kv B+tree ove
 for step in "lock-free readers" "leaves translated" "leaves materialised" "with a cleaner"; do
   beside+="=stm over log: $step,=kv B+tree over log: $step,"
 done
+# What Lewat runs as a key-value store (its section VII-D, E), and beside which systems.
+stores="=store-ycsb-C-16B,store-insert-,store-rewrite-,store-fb-"
+for mix in A B C D F; do stores+=",store-ycsb-$mix-64B,store-ycsb-$mix-2KB"; done
+store_systems="=libpmemobj,=kv regions over undo,=kv hash table over undo,=lock-free hash table,"
+store_systems+="announced stores,=stm over redo,=mnemosyne,=mnemosyne-undo"
 unless_given() { # option [value]
   case " ${options[*]-} " in
     *" $1 "* | *" $1="*) ;;
@@ -86,6 +91,14 @@ for name in "${names[@]}"; do
       else
         unless_given --systems "$beside"
       fi
+      ;;
+    lewat)
+      program=suite
+      unless_given --filter "$stores"
+      unless_given --records "$([ -n "$quick" ] && echo 2000 || echo 100000)"
+      [ -n "$quick" ] || unless_given --ops 30000
+      unless_given --no-limits
+      unless_given --systems "$store_systems"
       ;;
   esac
   program=$build/bench/bench-$program

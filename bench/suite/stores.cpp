@@ -2,10 +2,11 @@
 // servers, as Lewat's Table IV gives them?  And when it is filled, or keys are looked up and removed or else inserted
 // (store-insert, store-update: LSNVMM, section 5.1, KVStore)?
 //
-// Keys of YCSB have 32 bytes, values 128; those of the others are of all sizes up to the largest.  An update writes
-// between 32 bytes and the whole value (Lewat, section VII-A); one of a key that is gone puts it again.  Popularity is
-// zipfian with theta 0.99, in YCSB D over age.  Keys of one thread are never used by another, but in the mixes that
-// share them: what is read and left there depends on who comes first, so that their digest is of the keys.
+// Keys of YCSB have 32 bytes, values 128 or what the name says; those of the others are of all sizes up to the largest.
+// An update writes between 32 bytes and the whole value (Lewat, section VII-A), in store-rewrite all of it; one of a
+// key that is gone puts it again.  Popularity is zipfian with theta 0.99, in YCSB D over age.  Keys of one thread are
+// never used by another, but in the mixes that share them: what is read and left there depends on who comes first, so
+// that their digest is of the keys.  Of values of 2 KB there are an eighth of the records.
 #include "suite/stores.hpp"
 
 #include <fmt/core.h>
@@ -17,6 +18,7 @@
 #include "harness/random.hpp"
 #include "harness/zipf.hpp"
 #include "suite/engines/engines.hpp"
+#include "suite/mixes.hpp"
 #include "suite/questions.hpp"
 #include "suite/structures/item_table.hpp"
 #include "suite/structures/value.hpp"
@@ -24,40 +26,6 @@
 namespace nvm::bench {
 namespace {
 
-struct mix_of_operations {
-  const char* name;
-  // Per thousand; updates are the rest.
-  unsigned reads, removals, inserts;
-  bool reads_first;  // what an update changes it has read
-  bool fixed_sizes;
-  std::size_t key_bytes_max, value_bytes_max;
-  bool toggles = false;  // an update looks a key up, and removes it if it is there or else inserts it
-  bool shares = false;   // all threads use all keys
-};
-
-constexpr mix_of_operations mixes[] = {{"insert", 0, 0, 1000, false, true, 32, 128},
-                                       {"update", 0, 0, 0, true, true, 32, 128, true},
-                                       {"ycsb-A", 500, 0, 0, false, true, 32, 128},
-                                       {"ycsb-B", 950, 0, 0, false, true, 32, 128},
-                                       {"ycsb-C", 1000, 0, 0, false, true, 32, 128},
-                                       {"ycsb-D", 950, 0, 50, false, true, 32, 128},
-                                       {"ycsb-F", 0, 0, 0, true, true, 32, 128},
-                                       {"ycsb-A-16B", 500, 0, 0, false, true, 32, 16},
-                                       {"ycsb-A-64B", 500, 0, 0, false, true, 32, 64},
-                                       {"ycsb-A-2KB", 500, 0, 0, false, true, 32, 2048},
-                                       {"ycsb-C-16B", 1000, 0, 0, false, true, 32, 16},
-                                       {"ycsb-C-64B", 1000, 0, 0, false, true, 32, 64},
-                                       {"ycsb-C-2KB", 1000, 0, 0, false, true, 32, 2048},
-                                       {"ycsb-F-16B", 0, 0, 0, true, true, 32, 16},
-                                       {"ycsb-F-64B", 0, 0, 0, true, true, 32, 64},
-                                       {"ycsb-F-2KB", 0, 0, 0, true, true, 32, 2048},
-                                       {"ycsb-A-shared", 500, 0, 0, false, true, 32, 128, false, true},
-                                       {"ycsb-B-shared", 950, 0, 0, false, true, 32, 128, false, true},
-                                       {"fb-USR", 998, 0, 0, false, false, 24, 48},
-                                       {"fb-APP", 825, 125, 0, false, false, 40, 500},
-                                       {"fb-ETC", 667, 300, 0, false, false, 52, 300},
-                                       {"fb-VAR", 182, 2, 0, false, false, 36, 100},
-                                       {"fb-SYS", 667, 33, 0, false, false, 32, 800}};
 constexpr std::size_t key_bytes_min = 16;
 constexpr std::size_t update_bytes_min = 32;
 constexpr std::size_t noise_bytes = 4096;
@@ -187,7 +155,8 @@ class store_run final : public told_by_memory<store_run, contestant> {
     number = number * threads_ + (shares() ? source.below(threads_) : thread);
     const std::size_t whole = source_.value_bytes(number);
     const std::size_t least = std::min(whole, update_bytes_min);
-    const std::size_t bytes = k == doing::update && !mix_.toggles ? least + source.below(whole - least + 1) : whole;
+    const bool part = k == doing::update && !mix_.toggles && !mix_.whole;
+    const std::size_t bytes = part ? least + source.below(whole - least + 1) : whole;
     return {number, static_cast<std::uint32_t>(bytes), k};
   }
 
@@ -236,6 +205,7 @@ std::vector<durable_store_kind> store_kinds_of_suite(const std::string& director
   });
 #if NVM_BENCH_HOLDFAST
   for (durable_store_kind& kind : kv_stores(directory)) all.push_back(std::move(kind));
+  for (durable_store_kind& kind : lockfree_stores(directory)) all.push_back(std::move(kind));
 #endif
   return all;
 }
@@ -244,7 +214,9 @@ std::vector<durable_store_kind> store_kinds_of_suite(const std::string& director
 
 std::vector<benchmark> store_benchmarks(const options& o, unsigned threads) {
   std::vector<benchmark> all;
-  for (const mix_of_operations& m : mixes) {
+  for (const mix_of_operations& m : store_mixes()) {
+    if (m.shares && threads == 1) continue;
+    const std::uint64_t records = m.value_bytes_max == 2048 ? std::max<std::uint64_t>(o.records / 8, 100) : o.records;
     benchmark b;
     b.name = fmt::format("store-{}", m.name);
     b.unit = "operation";
@@ -255,20 +227,19 @@ std::vector<benchmark> store_benchmarks(const options& o, unsigned threads) {
     const double writes = (1000.0 - m.reads) / 1000;
     const std::size_t value_bytes = m.fixed_sizes ? m.value_bytes_max : m.value_bytes_max / 2;
     if (writes > 0)
-      b.payload = payload_shape{writes, (value_bytes + 63) / 64, o.records / threads * ((value_bytes + 63) / 64 * 64)};
-    b.parameters = {{"records", o.records},
+      b.payload = payload_shape{writes, (value_bytes + 63) / 64, records / threads * ((value_bytes + 63) / 64 * 64)};
+    b.parameters = {{"records", records},
                     {"key_bytes_max", m.key_bytes_max},
                     {"value_bytes_max", m.value_bytes_max},
-                    {"zipfian_theta", m.toggles ? zipf::theta_for(o.records / threads, 0.15, 0.9) : 0.99}};
+                    {"zipfian_theta", m.toggles ? zipf::theta_for(records / threads, 0.15, 0.9) : 0.99}};
     const std::uint64_t inserts = threads * (b.ops * (o.runs + 2) + 512) * m.inserts / 1000 * 2;
-    const std::uint64_t bytes = (o.records + inserts) * (m.key_bytes_max + m.value_bytes_max + 192);
+    const std::uint64_t bytes = (records + inserts) * (m.key_bytes_max + m.value_bytes_max + 192);
     const engine_settings settings{{o.directory, bytes}, o.emulated, false, 0};
     for (const durable_store_kind& kind : store_kinds_of_suite(o.directory))
-      b.systems.push_back(system_of(kind.system, kind.role, kind.counts_itself, settings,
-                                    [=, build = kind.make, records = o.records](const engine_settings& s) {
-                                      return std::make_unique<store_run>(build(s, threads, records), m, records,
-                                                                         threads);
-                                    }));
+      b.systems.push_back(system_of(
+          kind.system, kind.role, kind.counts_itself, settings, [=, build = kind.make](const engine_settings& s) {
+            return std::make_unique<store_run>(build(s, threads, records), m, records, threads);
+          }));
     all.push_back(std::move(b));
   }
   return all;

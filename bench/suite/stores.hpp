@@ -37,5 +37,7 @@ struct durable_store_kind {
 
 // The key-value library of Holdfast itself, for files in this directory.
 std::vector<durable_store_kind> kv_stores(const std::string& directory);  // kv_stores.cpp
+// Its lock-free hash table.
+std::vector<durable_store_kind> lockfree_stores(const std::string& directory);  // lockfree_stores.cpp
 
 }  // namespace nvm::bench
