@@ -64,8 +64,9 @@ class region_ground {
   void drop(thread& t, std::uint64_t rid) {
     change(t, rid, true, [&](tx& x) { return x.drop(rid); });
   }
-  void write(thread& t, std::uint64_t rid, std::uint64_t offset, bytes from) {
-    change(t, rid, true, [&](tx& x) { return x.write(rid, offset, from); });
+  void write(thread& t, std::uint64_t rid, std::uint64_t offset, bytes from,
+             region::mode how = region::mode::adaptive) {
+    change(t, rid, true, [&](tx& x) { return x.write(rid, offset, from); }, how);
   }
   void read(thread& t, std::uint64_t rid, std::span<std::byte> to) {
     if (!region::read(domain_, *set_, t, rid, 0, to)) fail_with("reading");
@@ -77,8 +78,8 @@ class region_ground {
 
  private:
   template <class Body>
-  void change(thread& t, std::uint64_t rid, bool joins, Body&& body) {
-    if (!region::change_alone(domain_, *set_, t, rid, region::mode::adaptive, joins, body)) fail_with("a change");
+  void change(thread& t, std::uint64_t rid, bool joins, Body&& body, region::mode how = region::mode::adaptive) {
+    if (!region::change_alone(domain_, *set_, t, rid, how, joins, body)) fail_with("a change");
   }
   static geometry shape(std::uint64_t capacity) {
     geometry_request r;

@@ -4,8 +4,9 @@
 //                                32 bytes to all of one, popularity is zipfian with theta 0.99, one that was removed
 //                                comes again when it is updated
 //
-// Counted is every 256-byte block of the whole pool: headers, records, page map, superblock.  With the levelling
-// counter at 100, without, and without over start-gap.
+// Counted is every 256-byte block of the whole pool: headers, replicas, records, page map; but not the superblock,
+// which a pool writes when it is opened and closed.  Regions with the levelling counter at 100, the same with replicas
+// for all updates, without the counter, and without it over start-gap; and items that are changed in place.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -15,8 +16,10 @@
 
 #include "harness/clock.hpp"
 #include "harness/random.hpp"
+#include "harness/statistics.hpp"
 #include "harness/zipf.hpp"
 #include "region/ground.hpp"
+#include "region/in_place.hpp"
 #include "region/questions.hpp"
 #include "region/start_gap.hpp"
 
@@ -37,10 +40,18 @@ constexpr mix_of_writes mixes[] = {
 
 struct kind_of_levelling {
   const char* name;
+  bool in_place;
   unsigned counter;         // of regions; 0: none
   std::uint64_t threshold;  // of start-gap; 0: none
+  region::mode mode = region::mode::adaptive;
 };
-constexpr kind_of_levelling kinds[] = {{"levelling counter", 100, 0}, {"none", 0, 0}, {"start-gap", 0, 100}};
+constexpr kind_of_levelling kinds[] = {{"levelling counter", false, 100, 0},
+                                       {"levelling counter, replicas", false, 100, 0, region::mode::replica},
+                                       {"none", false, 0, 0},
+                                       {"start-gap", false, 0, 100},
+                                       {"in place", true, 0, 0}};
+constexpr std::size_t without = 2;               // what the cost of the others is over
+constexpr std::uint64_t ring_bytes = 256 << 10;  // as a pool of 1 GiB has them
 
 struct answer_of_run {
   double ns = 0;  // of an operation, processor time
@@ -61,25 +72,17 @@ void split(region_ground<medium_type>& at, answer_of_run& a) {
   }
 }
 
-answer_of_run run(const options& o, const mix_of_writes& m, const kind_of_levelling& k, std::uint64_t items,
-                  std::uint64_t ops) {
-  direct_media inner{isa::best_write_back()};
-  slow_medium slow{inner, latency_of(o)};
-  medium_type medium{slow, k.threshold};
-  region::options settings;
-  settings.levelling = k.counter;
-  settings.ring_bytes = 256 << 10;  // as a pool of 1 GiB has them
-  region_ground<medium_type> at{medium, items * 2 * (m.key_max + m.value_max + 64) + (8 << 20), settings};
-  auto& t = at.join();
-  const auto size_of = [&](std::uint64_t i) { return 17 + mix(i) % (m.key_max + m.value_max - 16); };
+// Plays the mix on items that are all there; nanoseconds of an operation.
+template <class Ground, class Size>
+double play(Ground& ground, const mix_of_writes& m, std::uint64_t items, std::uint64_t ops, Size&& size_of) {
   std::vector<std::byte> noise(8192);
   random source{3};
   for (std::byte& b : noise) b = static_cast<std::byte>(source.next());
   std::vector<std::byte> seen(m.key_max + m.value_max + 8);
   std::vector<bool> there(items, true);
   const auto bytes_of = [&](std::uint64_t i, std::uint64_t n) { return std::span{noise}.subspan(mix(i) % 4096, n); };
-  for (std::uint64_t i = 0; i < items; ++i) at.create(t, i, size_of(i), bytes_of(i, size_of(i)), 0);
-  medium.watch(at.base(), at.capacity());
+  for (std::uint64_t i = 0; i < items; ++i) ground.create(i, bytes_of(i, size_of(i)));
+  ground.watch();
   const zipf popularity{items, 0.99};
   const std::uint64_t begin = process_cpu_ns();
   for (std::uint64_t op = 0; op < ops; ++op) {
@@ -87,22 +90,58 @@ answer_of_run run(const options& o, const mix_of_writes& m, const kind_of_levell
     const std::uint64_t what = source.below(1000);
     const std::uint64_t size = size_of(i);
     if (what < m.reads) {
-      if (there[i]) at.read(t, i, std::span{seen}.first(size));
+      if (there[i]) ground.read(i, std::span{seen}.first(size));
     } else if (what < m.reads + m.removals) {
-      if (there[i]) at.drop(t, i);
+      if (there[i]) ground.drop(i);
       there[i] = false;
     } else if (!there[i]) {
-      at.create(t, i, size, bytes_of(op, size), 0);
+      ground.create(i, bytes_of(op, size));
       there[i] = true;
     } else {
       const std::uint64_t n = std::min(size, 32 + source.below(size));
-      at.write(t, i, source.below(size - n + 1), bytes_of(op, n));
+      ground.write(i, source.below(size - n + 1), bytes_of(op, n));
     }
   }
-  const double ns = static_cast<double>(process_cpu_ns() - begin) / static_cast<double>(ops);
-  at.domain().come_to_rest();
-  answer_of_run a{ns, medium.counts()};
-  if (k.threshold == 0) split(at, a);
+  return static_cast<double>(process_cpu_ns() - begin) / static_cast<double>(ops);
+}
+
+answer_of_run run(const options& o, const mix_of_writes& m, const kind_of_levelling& k, std::uint64_t items,
+                  std::uint64_t ops) {
+  direct_media inner{isa::best_write_back()};
+  slow_medium slow{inner, latency_of(o)};
+  medium_type medium{slow, k.threshold};
+  const auto size_of = [&](std::uint64_t i) { return 17 + mix(i) % (m.key_max + m.value_max - 16); };
+  answer_of_run a;
+  if (k.in_place) {
+    items_in_place<medium_type> at{medium, items, ring_bytes, size_of};
+    a.ns = play(at, m, items, ops, size_of);
+    a.blocks = medium.counts();
+    const auto home = a.blocks.begin() + ring_bytes / meter::block_bytes;
+    a.in_log = *std::max_element(a.blocks.begin(), home);
+    a.in_sets = *std::max_element(home, a.blocks.end());
+  } else {
+    region::options settings;
+    settings.levelling = k.counter;
+    settings.ring_bytes = ring_bytes;
+    region_ground<medium_type> at{medium, items * 2 * (m.key_max + m.value_max + 64) + (8 << 20), settings};
+    struct ground {
+      region_ground<medium_type>& at;
+      medium_type& medium;
+      region::mode how;
+      region_ground<medium_type>::thread& t = at.join();
+      void create(std::uint64_t i, std::span<const std::byte> from) { at.create(t, i, from.size(), from, 0); }
+      void drop(std::uint64_t i) { at.drop(t, i); }
+      void write(std::uint64_t i, std::uint64_t offset, std::span<const std::byte> from) {
+        at.write(t, i, offset, from, how);
+      }
+      void read(std::uint64_t i, std::span<std::byte> to) { at.read(t, i, to); }
+      void watch() { medium.watch(at.base(), at.capacity()); }
+    } with{at, medium, k.mode};
+    a.ns = play(with, m, items, ops, size_of);
+    at.domain().come_to_rest();
+    a.blocks = medium.counts();
+    if (k.threshold == 0) split(at, a);
+  }
   std::sort(a.blocks.begin(), a.blocks.end(), std::greater<>{});
   return a;
 }
@@ -127,16 +166,18 @@ void measure_one(runner& r, const options& o, const std::string& name, const mix
     }
   }
   for (std::size_t k = 0; k < std::size(kinds); ++k) {
-    std::sort(ns[k].begin(), ns[k].end());
-    const double median = ns[k][ns[k].size() / 2];
+    const spread took = spread_of(ns[k]);
+    const double median = took.median;
     const std::vector<std::uint32_t>& b = last[k].blocks;
     nlohmann::ordered_json shares = nlohmann::ordered_json::array();
     for (std::uint64_t q = 0; q <= 1000; ++q) shares.push_back(b[(b.size() - 1) * q / 1000]);
     const auto above = static_cast<std::uint64_t>(std::count_if(b.begin(), b.end(), [](auto n) { return n > 400; }));
-    fmt::print("  {:<18} most {:>6}, one in a thousand {:>5}, median {:>4}; {} blocks above 400; {:.0f} ns\n",
-               kinds[k].name, b.front(), b[b.size() / 1000], b[b.size() / 2], above, median);
+    const spread cost = spread_of(pairwise_ratio(ns[k], ns[without]));
+    fmt::print(
+        "  {:<27} most {:>6}, one in a thousand {:>5}, median {:>4}; {} blocks above 400; {:.0f} ns, {:.2f} times\n",
+        kinds[k].name, b.front(), b[b.size() / 1000], b[b.size() / 2], above, median, cost.median);
     if (kinds[k].threshold == 0) {
-      fmt::print("  {:<18} most of regions {}, of the log {}, of the page map and the rest {}\n", "", last[k].in_sets,
+      fmt::print("  {:<27} most of regions {}, of the log {}, of the page map and the rest {}\n", "", last[k].in_sets,
                  last[k].in_log, last[k].besides);
     }
     j["systems"].push_back({{"name", kinds[k].name},
@@ -146,7 +187,8 @@ void measure_one(runner& r, const options& o, const std::string& name, const mix
                             {"most_of_log", last[k].in_log},
                             {"most_besides", last[k].besides},
                             {"above_400", above},
-                            {"operation_ns", {{"median", median}, {"min", ns[k].front()}, {"max", ns[k].back()}}},
+                            {"operation_ns", {{"median", median}, {"min", took.min}, {"max", took.max}}},
+                            {"times_none", {{"median", cost.median}, {"min", cost.min}, {"max", cost.max}}},
                             {"permille", std::move(shares)}});
   }
   std::fflush(stdout);
