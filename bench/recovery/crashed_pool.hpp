@@ -43,6 +43,11 @@ void fill_regions(const std::string& path, std::uint64_t regions);  // holdfast_
 // the pool open.
 std::uint64_t open_regions(const std::string& path, std::uint64_t rid, bool closes);
 
+// The same of a key-value store with so many entries, keys from 1; over regions, or a hash table.
+void fill_store(const std::string& path, bool by_regions, std::uint64_t entries);
+// Closes the pool.
+std::uint64_t open_store(const std::string& path, bool by_regions, std::uint64_t key);
+
 inline std::vector<recovery_system> recovery_systems() {
   return {
 #if NVM_BENCH_PMEMOBJ

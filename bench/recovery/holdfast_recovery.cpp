@@ -1,3 +1,4 @@
+#include <nvm/kv.h>
 #include <nvm/nvm.h>
 #include <nvm/region.h>
 
@@ -128,6 +129,39 @@ std::uint64_t open_regions(const std::string& path, std::uint64_t rid, bool clos
   } else {
     check(nvm_region_write(set, rid, 0, bytes.data(), bytes.size()), "nvm_region_write");
   }
+  return ns;
+}
+
+namespace {
+nvm_kv* open_measured(NVM_POOL* pool, bool by_regions) {
+  nvm_kv_options options{};
+  options.index = by_regions ? NVM_KV_REGIONS : NVM_KV_HASH;
+  nvm_kv* kv = nvm_kv_open(pool, "measured", &options);
+  if (kv == nullptr) fail("nvm_kv_open");
+  return kv;
+}
+}  // namespace
+
+void fill_store(const std::string& path, bool by_regions, std::uint64_t entries) {
+  NVM_POOL* pool = create(path, (entries * region_bytes * 2) + (64ULL << 20));
+  nvm_kv* kv = open_measured(pool, by_regions);
+  std::vector<char> bytes(region_bytes, 's');
+  for (std::uint64_t key = 1; key <= entries; ++key) {
+    check(nvm_kv_put(kv, &key, sizeof key, bytes.data(), bytes.size()), "nvm_kv_put");
+  }
+  check(nvm_kv_close(kv), "nvm_kv_close");
+  check(nvm_pool_close(pool), "nvm_pool_close");
+}
+
+std::uint64_t open_store(const std::string& path, bool by_regions, std::uint64_t key) {
+  std::vector<char> bytes(region_bytes);
+  const std::uint64_t start = wall_ns();
+  NVM_POOL* pool = open(path);
+  nvm_kv* kv = open_measured(pool, by_regions);
+  if (nvm_kv_get(kv, &key, sizeof key, bytes.data(), bytes.size(), nullptr) != 1) fail("nvm_kv_get");
+  const std::uint64_t ns = wall_ns() - start;
+  check(nvm_kv_close(kv), "nvm_kv_close");
+  check(nvm_pool_close(pool), "nvm_pool_close");
   return ns;
 }
 

@@ -6,6 +6,7 @@
 //   regions-clean-N, regions-killed-N
 //                    N regions of 256 bytes: from the call that opens their pool to the return of the first read; it
 //                    had been closed, or its owner was killed after a change
+//   stores-clean-N   the same of a key-value store with N entries of 256 bytes, over regions and as a hash table
 //   clean-open-8MiB  opening an empty pool that was closed properly; once as the first thing that a process does with
 //                    the library (-first), once more in the same process, whose memory is paged in by then
 //
@@ -190,6 +191,27 @@ void pools_of_regions(runner& r, const options& o) {
     report(r, name(closes), 1, parameters, {m});
   }
 }
+
+void pools_of_stores(runner& r, const options& o) {
+  const std::uint64_t count = o.quick ? 20'000 : 1'000'000;
+  const std::string name = fmt::format("stores-clean-{}", count);
+  if (!o.selects(name)) return;
+  std::vector<measured> systems;
+  for (const bool by_regions : {true, false}) {
+    const temporary_path path(o.directory, "stores.nvm");
+    in_killed_child([&] {
+      fill_store(path.string(), by_regions, count);
+      return 0;
+    });
+    measured m{by_regions ? "kv regions" : "kv hash table", by_regions ? role::subject : role::peer, {}};
+    for (unsigned i = 0; i < o.runs; ++i) {
+      const std::uint64_t key = 1 + i * (count / o.runs);
+      m.ns.push_back(static_cast<double>(in_killed_child([&] { return open_store(path.string(), by_regions, key); })));
+    }
+    systems.push_back(std::move(m));
+  }
+  report(r, name, 1, {{"entries", count}, {"value_bytes", region_bytes}}, systems);
+}
 #endif
 
 }  // namespace
@@ -204,6 +226,7 @@ int main(int argc, char** argv) {
                   clean_pools(r, o);
 #if NVM_BENCH_HOLDFAST
                   pools_of_regions(r, o);
+                  pools_of_stores(r, o);
 #endif
                   for (const std::uint64_t gib : {4, 8, 16}) crashed_pools(r, o, o.quick ? gib << 23 : gib << 30);
                 });

@@ -57,6 +57,9 @@ class open_set {
   [[nodiscard]] virtual status truncate(unsigned who, std::uint64_t rid, std::uint64_t length) noexcept = 0;
   [[nodiscard]] virtual result<int> each(unsigned who, int (*visit)(std::uint64_t, std::uint64_t, void*),
                                          void* argument) noexcept = 0;
+  // Calls visit(rid) for each region, as the set knows them, without a look at headers that nobody has asked for yet.
+  // The visitor calls nothing of the set.
+  virtual void numbers(unsigned who, void (*visit)(std::uint64_t, void*), void* argument) noexcept = 0;
   [[nodiscard]] virtual result<std::unique_ptr<open_regions_change>> begin(unsigned who) noexcept = 0;
   // Committed bytes that stay as they are until region_side::let_go().
   [[nodiscard]] virtual result<region::lease> hold(unsigned who, std::uint64_t rid) noexcept = 0;

@@ -226,6 +226,12 @@ class regions final : public region_side {
       return alone(who, rid, true, [&](auto& tx) { return tx.truncate(rid, length); });
     }
     result<int> each(unsigned who, int (*visit)(std::uint64_t, std::uint64_t, void*), void* argument) noexcept override;
+    void numbers(unsigned who, void (*visit)(std::uint64_t, void*), void* argument) noexcept override {
+      const inside here{all_.domain_, all_.at(who)};
+      for (unsigned shard = 0; shard < region::table::shards; ++shard) {
+        of_.regions.for_each_number_of(shard, [&](std::uint64_t rid) { visit(rid, argument); });
+      }
+    }
     result<std::unique_ptr<open_regions_change>> begin(unsigned who) noexcept override try {
       return std::unique_ptr<open_regions_change>{std::make_unique<change>(all_, of_, all_.at(who))};
     } catch (const std::bad_alloc&) {

@@ -99,29 +99,38 @@ status regions_index::open() {
   o.flags = NVM_REGIONS_NO_WAIT;
   if (waits_ != nullptr) at_once_ = nvm_regions_open(pool_, name.c_str(), &o);
   if (at_once_ == nullptr) return static_cast<errc>(nvm_errno());
-  // Nobody else uses the store yet.
-  std::uint64_t regions[layout::item_segments] = {};
-  const status seen = each_region([&](std::uint64_t rid, std::uint64_t bytes) {
-    const unsigned number = layout::segment_of_region(rid);
-    if (number >= layout::item_segments) return;
-    segment& s = segments_[number];
-    if (layout::is_own_region(rid)) {
-      s.has_own.store(true, std::memory_order_relaxed);
-      return;
-    }
-    ++regions[number];
-    const std::uint64_t buckets = layout::bucket_of_region(rid) + 1;
-    if (buckets > s.buckets.load(std::memory_order_relaxed)) s.buckets.store(buckets, std::memory_order_relaxed);
-    s.packed_bytes += bytes;
-    if (bytes != 0) s.has_packed.store(true, std::memory_order_relaxed);
+  // Nobody else uses the store yet.  Numbers say all that readers go by; a million headers would take longer than all
+  // else that an open does.
+  struct view {
+    segment* segments;
+    std::uint64_t regions[layout::item_segments];
+  } all{segments_.get(), {}};
+  const auto seen = api::run<effect::looks>(at_once_, [&](api::part_of_thread& p) -> result<int> {
+    at_once_->of->numbers(
+        p.number,
+        [](std::uint64_t rid, void* raw) {
+          const unsigned number = layout::segment_of_region(rid);
+          if (number >= layout::item_segments) return;
+          segment& s = static_cast<view*>(raw)->segments[number];
+          if (layout::is_own_region(rid)) {
+            s.has_own.store(true, std::memory_order_relaxed);
+            return;
+          }
+          ++static_cast<view*>(raw)->regions[number];
+          const std::uint64_t buckets = layout::bucket_of_region(rid) + 1;
+          if (buckets > s.buckets.load(std::memory_order_relaxed)) s.buckets.store(buckets, std::memory_order_relaxed);
+          s.has_packed.store(true, std::memory_order_relaxed);
+        },
+        &all);
+    return 0;
   });
-  if (!seen) return seen;
+  if (!seen) return seen.error();
   for (unsigned i = 0; i < layout::item_segments; ++i) {
     const std::uint64_t buckets = segments_[i].buckets.load(std::memory_order_relaxed);
-    if (buckets <= layout::buckets_max(regions[i])) continue;
-    return fail(errc::corrupt,
-                "key-value store \"%s\": region %016lx of set %s is bucket %lu of a segment of %lu regions",
-                store_.name.c_str(), layout::region_of_bucket(i, buckets - 1), name.c_str(), buckets - 1, regions[i]);
+    if (buckets <= layout::buckets_max(all.regions[i])) continue;
+    return fail(
+        errc::corrupt, "key-value store \"%s\": region %016lx of set %s is bucket %lu of a segment of %lu regions",
+        store_.name.c_str(), layout::region_of_bucket(i, buckets - 1), name.c_str(), buckets - 1, all.regions[i]);
   }
   return {};
 }

@@ -157,7 +157,8 @@ class regions_index {
     std::atomic<bool> has_own{false};
     std::atomic<std::uint64_t> entries{0};  // counts from count() on
     // Under the lock.
-    std::uint64_t packed_bytes = 0;
+    std::uint64_t packed_bytes = 0;   // once they are counted
+    bool packed_counted = false;      // by the first change of the segment
     std::vector<std::uint64_t> made;  // own regions, while somebody walks
     bool made_is_short = false;       // of memory: one is missing
   };
@@ -170,7 +171,7 @@ class regions_index {
   [[nodiscard]] status read(nvm_regions* set, std::uint64_t rid, std::span<std::byte> to, std::uint64_t& count,
                             bool& there) noexcept;
   [[nodiscard]] status length(nvm_regions* set, std::uint64_t rid, std::uint64_t& bytes, bool& there) noexcept;
-  // Calls visit(rid, bytes) for each region of the set.
+  // Calls visit(rid, bytes) for each region of the set; of each the header is read.
   [[nodiscard]] status each_region(const std::function<void(std::uint64_t rid, std::uint64_t bytes)>& visit) noexcept;
 
   [[nodiscard]] status look(nvm_regions* set, const key& k, const wish& w, answer& out);
@@ -181,6 +182,7 @@ class regions_index {
   [[nodiscard]] errc damaged_entry(std::uint64_t rid, const key& k, verdict what) const noexcept;
   // Splits the buckets of a segment that have become full, as far as there is room; its lock is held.
   void split_if_full(unsigned number);
+  void count_packed_bytes(unsigned number);
   [[nodiscard]] status split(unsigned number);
   [[nodiscard]] status count_all();
   [[nodiscard]] status count_packed(unsigned number, std::vector<std::byte>& image);

@@ -38,8 +38,21 @@ bool same(const private_bytes& a, bytes_view b) noexcept {
 
 }  // namespace
 
+void regions_index::count_packed_bytes(unsigned number) {
+  segment& s = segments_[number];
+  s.packed_bytes = 0;
+  const std::uint64_t buckets = s.buckets.load(std::memory_order_relaxed);
+  for (std::uint64_t b = 0; b < buckets; ++b) {
+    std::uint64_t bytes = 0;
+    bool there = false;
+    // Of one whose header is damaged nothing is known: who asks for it hears of that.
+    if (length(at_once_, layout::region_of_bucket(number, b), bytes, there)) s.packed_bytes += bytes;
+  }
+  s.packed_counted = true;
+}
 void regions_index::split_if_full(unsigned number) {
   segment& s = segments_[number];
+  if (!s.packed_counted) count_packed_bytes(number);
   // A bucket that cannot be split now, for want of room or because it is damaged, serves as it is.
   while (s.packed_bytes > bucket_bytes_mean * s.buckets.load(std::memory_order_relaxed)) {
     if (!split(number)) return;

@@ -376,7 +376,7 @@ void change::settle(bool done) noexcept {
     regions_index::segment& s = segment_of(m);
     s.entries.fetch_add(static_cast<std::uint64_t>(m.gained), std::memory_order_relaxed);
     if (layout::is_own_region(m.rid)) continue;
-    s.packed_bytes += m.after_bytes - m.length;
+    if (s.packed_counted) s.packed_bytes += m.after_bytes - m.length;
     // release, with the version after it: a reader that sees the new bucket looks there.
     if (m.is_made) s.buckets.store(layout::bucket_of_region(m.rid) + 1, std::memory_order_release);
   }

@@ -117,12 +117,22 @@ class table {
   void for_each_of(unsigned which, Visit&& visit) const {
     const shard& s = shards_[which];
     const std::lock_guard guard{s.lock};
-    const buckets* b = s.newest.load(std::memory_order_relaxed);
-    for (std::uint64_t i = 0; b != nullptr && i < b->count; ++i) {
-      for (const cell& c : b->lines[i].cells) {
-        if (entry* e = c.of.load(std::memory_order_relaxed); e != nullptr) visit(e);
-      }
-    }
+    visit_made(s, visit);
+  }
+  // The same by number, also of regions that have no entry yet.
+  template <class Visit>
+  void for_each_number_of(unsigned which, Visit&& visit) const {
+    const shard& s = shards_[which];
+    const std::lock_guard guard{s.lock};
+    visit_made(s, [&](const entry* e) {
+      // relaxed: a region that is dropped meanwhile may be visited.
+      if (e->length.load(std::memory_order_relaxed) != entry::dropped) visit(e->rid);
+    });
+    if (saved_ == nullptr) return;
+    (void)saved_->each_left(which, [&](std::uint64_t, const layout::saved_cell& c) {
+      visit(c.rid);
+      return true;
+    });
   }
 
  private:
@@ -150,6 +160,17 @@ class table {
     std::uint64_t entries = 0;
     std::vector<std::unique_ptr<buckets>> all;
   };
+
+  // Under the lock of the shard.
+  template <class Visit>
+  static void visit_made(const shard& s, Visit&& visit) {
+    const buckets* b = s.newest.load(std::memory_order_relaxed);
+    for (std::uint64_t i = 0; b != nullptr && i < b->count; ++i) {
+      for (const cell& c : b->lines[i].cells) {
+        if (entry* e = c.of.load(std::memory_order_relaxed); e != nullptr) visit(e);
+      }
+    }
+  }
 
   [[nodiscard]] entry* find_made(std::uint64_t rid) const noexcept {
     const std::uint64_t hash = hash_of(rid);

@@ -147,6 +147,29 @@ TEST_F(kv_of_regions, split_their_buckets_and_find_everything_after_an_open) {
   EXPECT_EQ(entries_of(s).size(), entries / 2);
 }
 
+// An open goes by the numbers of regions: what buckets hold is counted when their segment is first changed.
+TEST_F(kv_of_regions, go_on_splitting_their_buckets_after_an_open) {
+  const std::uint64_t entries = rounds_of_build(40000);
+  for (unsigned round = 0; round < 3; ++round) {
+    kv s = open();
+    const std::uint64_t begin = entries * round;
+    for (std::uint64_t i = begin; i < begin + entries; ++i) {
+      ASSERT_TRUE(s.put(key(i), i % 16 == 0 ? std::string(300, 'v') : std::to_string(i))) << nvm_errormsg();
+    }
+    const auto stats = s.statistics();
+    ASSERT_TRUE(stats) << nvm_errormsg();
+    const double in_bucket =
+        static_cast<double>(stats->entries - stats->own_regions) / static_cast<double>(stats->buckets);
+    EXPECT_GT(in_bucket, 3.0) << round;
+    EXPECT_LT(in_bucket, 8.0) << round;
+    reopen();
+  }
+  kv s = open();
+  EXPECT_EQ(*s.get(key(16)), std::string(300, 'v'));
+  EXPECT_EQ(*s.size(), 3 * entries);
+  for (std::uint64_t i = 0; i < 3 * entries; i += 7) ASSERT_TRUE(s.get(key(i))) << i;
+}
+
 TEST_F(kv_of_regions, move_entries_that_grow_out_of_a_bucket_or_fit_one_again) {
   kv s = open();
   for (std::uint64_t i = 0; i < 500; ++i) ASSERT_TRUE(s.put(key(i), std::string(20, 'a')));
