@@ -1,4 +1,5 @@
 // The parts of regions by themselves: sizes, headers, the table, the lock.
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <random>
@@ -183,6 +184,23 @@ TEST(region_turns, are_taken_in_the_order_of_coming) {
   EXPECT_FALSE(all.has_predecessor(1));
   all.come(3, 0, 7);
   EXPECT_TRUE(all.has_predecessor(3));
+}
+
+TEST(shared_bytes, are_copied_from_any_place_and_none_besides) {
+  constexpr std::size_t most = 300;
+  std::byte from[most + 32];
+  std::mt19937_64 random{7};
+  for (std::byte& b : from) b = static_cast<std::byte>(random());
+  for (std::size_t at = 0; at < 16; ++at) {
+    for (std::size_t n = 0; n <= most; ++n) {
+      std::byte to[most + 16];
+      std::fill(std::begin(to), std::end(to), std::byte{0xA5});
+      isolation::copy_out(to + at % 8, from + at, n);
+      ASSERT_TRUE(std::equal(to + at % 8, to + at % 8 + n, from + at)) << at << ", " << n;
+      ASSERT_TRUE(std::all_of(to, to + at % 8, [](std::byte b) { return b == std::byte{0xA5}; }));
+      ASSERT_TRUE(std::all_of(to + at % 8 + n, std::end(to), [](std::byte b) { return b == std::byte{0xA5}; }));
+    }
+  }
 }
 
 }  // namespace
