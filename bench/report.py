@@ -6,7 +6,10 @@ usage: bench/report.py [--results DIR] [--out DIR]
 For each of transactional.json, ssd.json, recovery.json and compiler.json (with volatile.json) in the results directory it
 writes a document and a plot, with the figures that the papers print beside ours; for suite.json, suite-lsnvmm.json and
 suite-log-free.json one document, also as an HTML page (suite_report.py); lockfree.json another (lockfree_report.py);
-region.json and region-parts.json one (region_report.py); lewat.json one (lewat_report.py); logheap.json and mapping.json one (logheap_report.py); server.json and server-ssd.json one (server_report.py). Needs
+region.json and region-parts.json one (region_report.py); lewat.json one (lewat_report.py); gc.json and counting.json one
+(gc_report.py); relocation.json one (relocation_report.py); logheap.json and mapping.json one (logheap_report.py);
+server.json and server-ssd.json one (server_report.py). Of lockfree, region, lewat, gc, counting, relocation and logheap what
+several runs have left (NAME*.json) becomes one document. Needs
 matplotlib (python3-matplotlib).
 """
 
@@ -26,10 +29,12 @@ except ModuleNotFoundError:
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402  (after the back end is chosen)
 
+import gc_report  # noqa: E402
 import lewat_report  # noqa: E402
 import lockfree_report  # noqa: E402
 import logheap_report  # noqa: E402
 import region_report  # noqa: E402
+import relocation_report  # noqa: E402
 import server_report  # noqa: E402
 import suite_report  # noqa: E402
 from report_parts import machine_lines, number, table  # noqa: E402
@@ -282,6 +287,8 @@ def main():
         if not source.exists():
             continue
         report = json.loads(source.read_text())
+        if name == "recovery" and not any(b["name"].startswith(("crashed", "index", "clean")) for b in report["benchmarks"]):
+            continue  # of regions and stores alone: region_report.py
         arguments.out.mkdir(parents=True, exist_ok=True)
         lines = write(report, arguments.results) if name == "compiler" else write(report)
         for plot, title, unit, scale, selected in plots:
@@ -294,6 +301,8 @@ def main():
     written += lockfree_report.write(arguments.results, arguments.out)
     written += region_report.write(arguments.results, arguments.out)
     written += lewat_report.write(arguments.results, arguments.out)
+    written += gc_report.write(arguments.results, arguments.out)
+    written += relocation_report.write(arguments.results, arguments.out)
     written += logheap_report.write(arguments.results, arguments.out)
     written += server_report.write(arguments.results, arguments.out)
     if not written:

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Runs benchmarks and leaves their results as JSON: ./dev bench calls this after building.
 #
-# usage: bench/run.sh [--quick] [transactional|suite|stm|lockfree|region|region-parts|mapping|pages|logheap|gc|ssd|recovery|relocation|compiler|server|ablation|comparison|lewat]... [option of the programs]...
+# usage: bench/run.sh [--quick] [transactional|suite|stm|lockfree|region|region-parts|mapping|pages|logheap|gc|ssd|recovery|relocation|compiler|server|ablation|comparison|lewat|counting]... [option of the programs]...
 #
-# Without a name all of them run but the last three, which are the suite as papers measure: the steps of LSNVMM's mapping
-# (ablation, its section 5.2) and the log-structured engine beside others (comparison, 5.3), each over that paper's
-# workloads; and regions as a key-value store (lewat: Lewat's figures 12 to 14). The programs' options: --runs N,
-# --threads 1,2, --filter NAME,..., --records N, --count-steps N; --help of a program lists them. The suite's --emulate PRESET (lsnvmm, log-free), and that of logheap,
+# Without a name all of them run but relocation and the last four, which are the suite as papers measure: the steps of
+# LSNVMM's mapping (ablation, its section 5.2) and the log-structured engine beside others (comparison, 5.3), each over
+# that paper's workloads; regions as a key-value store (lewat: Lewat's figures 12 to 14); and what counting references
+# costs a commit (counting). The programs' options: --runs N, --threads 1,2, --filter NAME,..., --records N,
+# --count-steps N; --help of a program lists them. The suite's --emulate PRESET (lsnvmm, log-free), and that of logheap,
 # makes memory as slow as a paper's; its results have the preset's name. With --on-ssd the suite measures pools of the
 # medium ssd, and server measures servers that are durable on a file system.
 # Environment: HOLDFAST_BUILD   build directory (default: build/measure)
@@ -24,7 +25,7 @@ on_ssd=
 while [ $# -gt 0 ]; do
   case "$1" in
     transactional | suite | stm | lockfree | region | region-parts | mapping | pages | logheap | gc | ssd | recovery | relocation | compiler | server | \
-      ablation | comparison | lewat) names+=("$1") ;;
+      ablation | comparison | lewat | counting) names+=("$1") ;;
     --on-ssd) on_ssd=yes ;;
     --emulate) variant=-${2:?"$1 needs a value"}; options+=("$1" "$2"); shift ;;
     --quick) quick=-quick; options+=("$1") ;;
@@ -34,7 +35,7 @@ while [ $# -gt 0 ]; do
       shift
       ;;
     *)
-      printf "bench: no benchmark '%s'; there are transactional, suite, stm, lockfree, region, region-parts, mapping, pages, logheap, gc, ssd, recovery, relocation, compiler, server, ablation, comparison, lewat\n" "$1" >&2
+      printf "bench: no benchmark '%s'; there are transactional, suite, stm, lockfree, region, region-parts, mapping, pages, logheap, gc, ssd, recovery, relocation, compiler, server, ablation, comparison, lewat, counting\n" "$1" >&2
       exit 2
       ;;
   esac
@@ -99,6 +100,14 @@ for name in "${names[@]}"; do
       [ -n "$quick" ] || unless_given --ops 30000
       unless_given --no-limits
       unless_given --systems "$store_systems"
+      ;;
+    counting)
+      program=suite
+      unless_given --filter "=hashtable-churn,=hashtable-insert,=bptree-churn,=bptree-insert"
+      unless_given --records "$([ -n "$quick" ] && echo 2000 || echo 100000)"
+      [ -n "$quick" ] || unless_given --ops 30000
+      unless_given --no-limits
+      unless_given --systems "described: "
       ;;
   esac
   program=$build/bench/bench-$program

@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "gc/heaps.hpp"
+#include "gc/questions.hpp"
 #include "harness/runner.hpp"
-#include "harness/statistics.hpp"
 #include "recovery/child.hpp"
 
 namespace nvm::bench {
@@ -93,11 +93,6 @@ std::vector<system_asked> systems() {
   return all;
 }
 
-nlohmann::ordered_json document_of(const std::vector<double>& all) {
-  const spread s = spread_of(all);
-  return {{"median", s.median}, {"min", s.min}, {"max", s.max}, {"sample", all}};
-}
-
 void ask(runner& r, const options& o, const question& q) {
   const std::string name = fmt::format("mark-{}-{}", name_of(q.shape), q.wish.bytes);
   if (!o.selects(name)) return;
@@ -135,18 +130,14 @@ void ask(runner& r, const options& o, const question& q) {
 }
 
 }  // namespace
-}  // namespace nvm::bench
 
-int main(int argc, char** argv) {
-  using namespace nvm::bench;
-  return answer(argc, argv,
-                {.question = "Marking what can be reached", .directory = "/dev/shm", .threads = {1, 2}, .runs = 7},
-                [](runner& r, const options& o) {
-                  for (const graph shape : {graph::list, graph::tree, graph::random}) {
-                    for (const std::uint64_t bytes : {64, 256, 1024}) {
-                      for (const unsigned threads : o.threads)
-                        ask(r, o, {shape, {o.directory, o.records, bytes, threads}, std::min(o.runs, runs_max)});
-                    }
-                  }
-                });
+void measure_marking(runner& r, const options& o) {
+  for (const graph shape : {graph::list, graph::tree, graph::random}) {
+    for (const std::uint64_t bytes : {64, 256, 1024}) {
+      for (const unsigned threads : o.threads)
+        ask(r, o, {shape, {o.directory, o.records, bytes, threads}, std::min(o.runs, runs_max)});
+    }
+  }
 }
+
+}  // namespace nvm::bench

@@ -9,6 +9,7 @@
 #include "suite/maps.hpp"
 
 #include <stdexcept>
+#include <type_traits>
 
 #include "harness/random.hpp"
 #include "harness/zipf.hpp"
@@ -87,12 +88,17 @@ class map_run final : public told_by_memory<map_run, contestant> {
 
 template <class S, class F>
 void add_structure(const std::string& directory, F&& add) {
-  for_each_engine(directory, [&]<class E>(const std::string& name, role r, auto construct) {
+  const auto add_one = [&]<class E>(const std::string& name, role r, auto construct) {
     add(map_kind{name, r, S::name, E::counts_itself,
                  [=](const engine_settings& settings, unsigned threads, std::uint64_t records) {
                    return std::make_unique<engine_map<E, S>>(construct(settings, threads), records);
                  }});
-  });
+  };
+  for_each_engine(directory, add_one);
+#if NVM_BENCH_HOLDFAST
+  if constexpr (std::is_same_v<S, hash_table> || std::is_same_v<S, bp_tree>)
+    for_each_described_engine(directory, add_one);
+#endif
 }
 
 }  // namespace

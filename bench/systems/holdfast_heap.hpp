@@ -51,15 +51,15 @@ class holdfast_heap {
   void log_many(const span_of_bytes* ranges, std::size_t n) {
     check(nvm_tx_log_many(as_ranges(ranges), n), "nvm_tx_log_many");
   }
-  void* alloc(std::size_t n) {
-    void* p = nvm_alloc(pool_, type, n);
+  void* alloc(std::size_t n, std::uint32_t of = type) {
+    void* p = nvm_alloc(pool_, of, n);
     if (p == nullptr) fail("nvm_alloc");
     return p;
   }
   void free(void* p) { check(nvm_free(pool_, p), "nvm_free"); }
-  void* fixed(std::size_t n) {
+  void* fixed(std::size_t n, std::uint32_t of = type) {
     begin();
-    void* p = nvm_calloc(pool_, type, 1, n);
+    void* p = nvm_calloc(pool_, of, 1, n);
     if (p == nullptr) fail("nvm_calloc");
     commit();
     return p;

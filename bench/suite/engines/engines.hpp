@@ -13,6 +13,7 @@
 #include "suite/engines/pmemobj_engine.hpp"
 #endif
 #if NVM_BENCH_HOLDFAST
+#include "suite/engines/described_engine.hpp"
 #include "suite/engines/holdfast_engines.hpp"
 #include "suite/engines/stm_engine.hpp"
 #endif
@@ -102,6 +103,28 @@ void for_each_engine(const std::string& directory, F&& f) {
            NVM_STM_POLICY_ENGINE);
 #endif
 }
+
+#if NVM_BENCH_HOLDFAST
+// The same for those whose objects are described and whose references are counted, or not: of the hash table and the
+// B+tree alone.
+template <class F>
+void for_each_described_engine(const std::string& directory, F&& f) {
+  if (!is_memory(directory)) return;
+  const auto described = [&](const char* name, nvm_collect collect) {
+    f.template operator()<described_engine>(
+        name, role::variant, [collect](const engine_settings& settings, unsigned threads) {
+          nodes_of_suite::announce();
+          nvm_pool_options options = holdfast_heap::direct();
+          options.engine = NVM_ENGINE_UNDO;
+          options.collect = collect;
+          return std::make_unique<guarded<described_engine>>(threads, settings, options);
+        });
+  };
+  described("described: not counted", NVM_COLLECT_OFF);
+  described("described: counted at rest", NVM_COLLECT_AT_REST);
+  described("described: counted in the background", NVM_COLLECT_BACKGROUND);
+}
+#endif
 
 // Whether the engine of this name keeps its log in a ring that is emptied after the transactions, so that the ring's
 // size matters to its speed.

@@ -24,7 +24,7 @@ class holdfast_memory {
       : heap_(settings.heap, complete(settings, options)), counting_(settings.counting) {}
 
   holdfast_heap& heap() noexcept { return heap_; }
-  void* fixed(std::size_t n) { return heap_.fixed(n); }
+  void* fixed(std::size_t n, std::uint32_t of = holdfast_heap::type) { return heap_.fixed(n, of); }
   std::optional<std::uint64_t> bytes_logged() const { return heap_.bytes_logged(); }
   std::optional<library_counts> counts() const {
     if (!counting_) return std::nullopt;
@@ -52,7 +52,9 @@ class holdfast_memory {
 };
 
 // Announced stores: every store is preceded by nvm_tx_log(), what is known together by one nvm_tx_log_many().
-class announced_engine {
+// Types says what objects of so many bytes are: alloc_type(n), fixed_type(n).
+template <class Types>
+class basic_announced_engine {
  public:
   static constexpr bool isolates = false;
   static constexpr bool counts_itself = true;
@@ -86,16 +88,17 @@ class announced_engine {
       *p = v;
     }
     void write_announced(void* to, const void* from, std::size_t n) noexcept { std::memcpy(to, from, n); }
-    void* alloc(std::size_t n) { return heap_.alloc(n); }
+    void* alloc(std::size_t n) { return heap_.alloc(n, Types::alloc_type(n)); }
     void free(void* p) { heap_.free(p); }
 
    private:
-    friend class announced_engine;
+    friend class basic_announced_engine;
     explicit transaction(holdfast_heap& heap) : heap_(heap) {}
     holdfast_heap& heap_;
   };
 
-  announced_engine(const engine_settings& settings, const nvm_pool_options& options) : memory_(settings, options) {}
+  basic_announced_engine(const engine_settings& settings, const nvm_pool_options& options)
+      : memory_(settings, options) {}
 
   template <class Body>
   void transact(unsigned, Body&& body) {
@@ -109,7 +112,7 @@ class announced_engine {
     transaction tx(memory_.heap());
     body(tx);
   }
-  void* fixed(std::size_t n) { return memory_.fixed(n); }
+  void* fixed(std::size_t n) { return memory_.fixed(n, Types::fixed_type(n)); }
   std::uint64_t aborts() const noexcept { return 0; }
   std::optional<std::uint64_t> bytes_logged() const { return memory_.bytes_logged(); }
   std::optional<library_counts> counts() const { return memory_.counts(); }
@@ -117,6 +120,12 @@ class announced_engine {
  private:
   holdfast_memory memory_;
 };
+
+struct bytes_only {
+  static constexpr std::uint32_t alloc_type(std::size_t) noexcept { return holdfast_heap::type; }
+  static constexpr std::uint32_t fixed_type(std::size_t) noexcept { return holdfast_heap::type; }
+};
+using announced_engine = basic_announced_engine<bytes_only>;
 static_assert(engine<announced_engine>);
 
 }  // namespace nvm::bench

@@ -1,0 +1,18 @@
+// What does collection cost, and what does it keep from filling up?
+#include "gc/questions.hpp"
+
+int main(int argc, char** argv) {
+  using namespace nvm::bench;
+  return answer(argc, argv,
+                {.question = "Marking what can be reached, and what references that are counted free",
+                 .directory = "/dev/shm",
+                 .threads = {1, 2},
+                 .runs = 7},
+                [](runner& r, const options& o) {
+                  measure_marking(r, o);
+#if NVM_BENCH_HOLDFAST
+                  r.attempt([&] { measure_dying(r, o); });
+                  r.attempt([&] { measure_year(r, o); });
+#endif
+                });
+}
