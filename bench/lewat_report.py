@@ -91,24 +91,10 @@ def threads_compared(results):
             ] + table(["mix", "Lewat-KV", PEER, "lock-free"], rows)
 
 
-def write(results_directory, out):
-    """Writes lewat.md and lewat.html from lewat*.json; the paths, or nothing where there are no results."""
-    report = None
-    for source in sorted(results_directory.glob("lewat*.json")):
-        report = merge(report, json.loads(source.read_text()))
-    if report is None:
-        return []
-    results = Results(report)
-    out.mkdir(parents=True, exist_ok=True)
-    lines = ["# Regions as a key-value store", ""] + machine_lines(report, "./dev bench lewat")
-    lines += ["Thousands of operations in a second of processor time of the whole process, what libraries do in the background "
-              "included; `x` are medians of the ratios of neighbouring repetitions (`x lock-free`: of the medians). Lewat-KV is the key-value "
-              "library's index of regions, checksums and all; of libpmemobj, undo, redo, log and the baselines it is one and the same "
-              "hash table of items, without checksums, locks or a way to find damage, compiled for each. `published elsewhere`: what the "
-              "paper's text says of its own system over its own peers, on its own machine.", ""]
+def figures(results):
     ycsb = [f"ycsb-{m}-{size}" for size in ("64B", "2KB") for m in "ABCDF"]
-    lines += figure("YCSB (Fig. 12)", "Values of 64 B and 2 KB.",
-                    rows_of(results, ycsb, lambda name, threads: PAPER.get(name, "") if threads == 1 else ""))
+    lines = figure("YCSB (Fig. 12)", "Values of 64 B and 2 KB.",
+                   rows_of(results, ycsb, lambda name, threads: PAPER.get(name, "") if threads == 1 else ""))
     lines += figure("YCSB, keys shared", "Every thread uses every key; the paper does not say whether its threads do.",
                     rows_of(results, [n + "-shared" for n in ycsb], lambda name, threads: ""))
     lines += figure("Facebook's mixes (Fig. 13)", "Keys and values of all sizes up to the mix's largest.",
@@ -119,7 +105,30 @@ def write(results_directory, out):
                     "table has here, with one thread and with four.",
                     rows_of(results, [f"{m}-{size}" for size in ("16B", "2KB") for m in ("ycsb-C", "insert", "rewrite")],
                             lambda name, threads: LEVEL_HASH.get(name, ("", ""))[threads > 1]))
-    lines += threads_compared(results)
+    return lines + threads_compared(results)
+
+
+def write(results_directory, out):
+    """Writes lewat.md and lewat.html from lewat*.json, a part for each emulated memory; the paths, or nothing where there
+    are no results."""
+    reports = {}
+    for source in sorted(results_directory.glob("lewat*.json")):
+        part = json.loads(source.read_text())
+        memory = part["machine"]["emulated_latency"]
+        reports[memory] = merge(reports.get(memory), part)
+    if not reports:
+        return []
+    out.mkdir(parents=True, exist_ok=True)
+    lines = ["# Regions as a key-value store", "",
+             "Thousands of operations in a second of processor time of the whole process, what libraries do in the background "
+             "included; `x` are medians of the ratios of neighbouring repetitions (`x lock-free`: of the medians). Lewat-KV is the key-value "
+             "library's index of regions, checksums and all; of libpmemobj, undo, redo, log and the baselines it is one and the same "
+             "hash table of items, without checksums, locks or a way to find damage, compiled for each. `published elsewhere`: what the "
+             "paper's text says of its own system over its own peers, on its own machine.", ""]
+    for memory in sorted(reports, key=lambda m: (m != "none", m)):
+        if memory != "none":
+            lines += [f"# The same with emulated memory: {memory}", ""]
+        lines += machine_lines(reports[memory], "./dev bench lewat") + figures(Results(reports[memory]))
     (out / "lewat.md").write_text("\n".join(lines).rstrip() + "\n")
     (out / "lewat.html").write_text(to_html(lines, "Holdfast: regions as a key-value store"))
     return [str(out / "lewat.md"), str(out / "lewat.html")]

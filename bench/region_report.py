@@ -152,11 +152,31 @@ def waits(results):
 
 
 def merged(results_directory):
-    """region.json, and what region-parts.json and others add to it."""
+    """region.json, and what region-parts.json and others add to it; of recovery.json what is about regions."""
     report = None
     for source in sorted(results_directory.glob("region*.json")):
         report = merge(report, json.loads(source.read_text()))
+    for source in sorted(results_directory.glob("recovery*.json")):
+        part = json.loads(source.read_text())
+        part["benchmarks"] = [b for b in part["benchmarks"] if b["name"].startswith(("regions-", "stores-"))]
+        if part["benchmarks"]:
+            report = merge(report, part)
     return report
+
+
+def opening(results):
+    rows = []
+    for b in results.all:
+        if b["name"].startswith(("regions-", "stores-")):
+            for s in b["systems"]:
+                w = s["wall_ns"]
+                rows.append([b["name"], s["name"]] + [number(w[k] / 1e6, 2) for k in ("median", "min", "max")])
+    if not rows:
+        return []
+    return ["## Opening", "",
+            "Milliseconds by the wall clock from the call that opens the pool to the return of the first read of one of so many regions "
+            "of 256 bytes, or entries of a key-value store; the owner had closed it, or was killed after a change.", ""
+            ] + table(["", "system", "median", "min", "max"], rows)
 
 
 def write(results_directory, out):
@@ -177,7 +197,7 @@ def write(results_directory, out):
                         ("update", "Updating the whole (Fig. 11)"), ("partial", "Updating a part of 2 KiB (Fig. 11)"),
                         ("append", "Appending half of it (Fig. 11)"), ("truncate", "Truncating to half (Fig. 11)")):
         lines += figure(results, kind, title, PAPER[kind])
-    lines += techniques(results) + wear(results) + runs(results) + waits(results)
+    lines += techniques(results) + wear(results) + runs(results) + waits(results) + opening(results)
     (out / "region.md").write_text("\n".join(lines).rstrip() + "\n")
     (out / "region.html").write_text(to_html(lines, "Holdfast: regions"))
     return [str(out / "region.md"), str(out / "region.html")]

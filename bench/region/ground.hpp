@@ -6,6 +6,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "harness/options.hpp"
 #include "region/region.hpp"
@@ -60,6 +61,19 @@ class region_ground {
       if (status s = x.create(rid, size, room); !s) return s;
       return x.write(rid, 0, from);
     });
+  }
+  // The same, waiting where all room is of places that were left and that other threads may still look at.
+  void create_waiting(thread& t, std::uint64_t rid, std::uint64_t size, bytes from) {
+    for (;;) {
+      const status s =
+          region::change_alone(domain_, *set_, t, rid, region::mode::adaptive, false, [&](tx& x) -> status {
+            if (status made = x.create(rid, size, 0); !made) return made;
+            return x.write(rid, 0, from);
+          });
+      if (s) return;
+      if (s.error() != errc::no_space) fail_with("making a region");
+      std::this_thread::yield();
+    }
   }
   void drop(thread& t, std::uint64_t rid) {
     change(t, rid, true, [&](tx& x) { return x.drop(rid); });

@@ -153,10 +153,10 @@ benchmark shape(const options& o, const std::string& name, question& q) {
   b.parameters = {{"size", q.size}, {"bytes", q.bytes}, {"objects", q.objects}, {"theta", q.theta}};
   return b;
 }
-void add_regions(const options& o, benchmark& b, const question& q, const way& w) {
+void add_regions(const options& o, benchmark& b, const question& q, const way& w, bool in_transactions) {
   if (q.size > partner_max && (w.mode == NVM_REGION_REPLICA || w.mode == NVM_REGION_ALTERNATE)) return;
   b.systems.push_back(system_of(w.name, role::subject, true, settings_of(o, q), [=](const engine_settings& s) {
-    return std::make_unique<objects<region_store>>(q, s, q.objects, w.mode);
+    return std::make_unique<objects<region_store>>(q, s, q.objects, w.mode, in_transactions);
   }));
 }
 void add_peers(const options& o, benchmark& b, const question& q) {
@@ -189,7 +189,7 @@ void add_peers(const options& o, benchmark& b, const question& q) {
 void run_figure(runner& r, const options& o, const std::string& name, question q, bool all_ways) {
   benchmark b = shape(o, name, q);
   for (const way& w : ways) {
-    if (all_ways || w.mode == NVM_REGION_ADAPTIVE) add_regions(o, b, q, w);
+    if (all_ways || w.mode == NVM_REGION_ADAPTIVE) add_regions(o, b, q, w, false);
   }
   add_peers(o, b, q);
   r.run(b);
@@ -226,7 +226,7 @@ void run_shares(runner& r, const options& o) {
         question q{operation::update, size, std::max<std::uint64_t>(1, size * share / 100), 0, theta};
         benchmark b = shape(o, fmt::format("share-{}-{}-{}", theta == 0 ? "uniform" : "zipf", size, share), q);
         b.parameters["share_percent"] = share;
-        for (const way& w : ways) add_regions(o, b, q, w);
+        for (const way& w : ways) add_regions(o, b, q, w, true);
         r.run(b);
       }
     }

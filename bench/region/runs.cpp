@@ -43,7 +43,7 @@ double of_regions(const options& o, const allocation_load& l) {
     region_ground<medium_type>::thread& t;
     std::uint64_t first;
     std::uint64_t size;
-    void allocate(std::uint64_t i) { at.create(t, first + i, size, std::as_bytes(std::span{&i, 1}), 0); }
+    void allocate(std::uint64_t i) { at.create_waiting(t, first + i, size, std::as_bytes(std::span{&i, 1})); }
     void release(std::uint64_t i) { at.drop(t, first + i); }
   };
   return time_allocations(l, [&](unsigned thread) { return heap{at, at.join(), thread * 1'000'000ULL, l.size}; });

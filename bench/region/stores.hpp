@@ -15,11 +15,15 @@
 
 namespace nvm::bench {
 
-// Regions, changed as `mode` says: enum nvm_region_mode.
+// Regions, changed as `mode` says: enum nvm_region_mode.  One technique by itself needs a transaction, of three calls;
+// `in_transactions`: so does the adaptive choice then, which is one call else.
 class region_store {
  public:
-  region_store(const engine_settings& settings, std::uint64_t objects, unsigned mode)
-      : heap_{settings.heap, options(settings)}, counting_{settings.counting}, mode_{mode} {
+  region_store(const engine_settings& settings, std::uint64_t objects, unsigned mode, bool in_transactions)
+      : heap_{settings.heap, options(settings)},
+        counting_{settings.counting},
+        mode_{mode},
+        one_call_{mode == NVM_REGION_ADAPTIVE && !in_transactions} {
     nvm_regions_options how{};
     how.replicas =
         static_cast<std::uint32_t>(objects);  // one each: the technique by itself, not which regions have one
@@ -50,7 +54,7 @@ class region_store {
     return static_cast<std::uint64_t>(got);
   }
   void write(std::uint64_t i, std::uint64_t offset, const void* from, std::size_t n) {
-    if (mode_ == NVM_REGION_ADAPTIVE) return check(nvm_region_write(set_, i, offset, from, n), "nvm_region_write");
+    if (one_call_) return check(nvm_region_write(set_, i, offset, from, n), "nvm_region_write");
     check(nvm_region_begin(set_, i, mode_), "nvm_region_begin");
     check(nvm_region_write(set_, i, offset, from, n), "nvm_region_write");
     check(nvm_region_commit(set_, i), "nvm_region_commit");
@@ -85,6 +89,7 @@ class region_store {
   holdfast_heap heap_;
   const bool counting_;
   const unsigned mode_;
+  const bool one_call_;
   nvm_regions* set_ = nullptr;
 };
 
