@@ -46,7 +46,7 @@ class kv_crash : public testing::TestWithParam<kv_case> {};
 
 TEST_P(kv_crash, leaves_whole_calls) {
   const kv_case& c = GetParam();
-  const report r = explore(subject_of(c.of, c.on, c.index), options_of(c.of, c.under, c.index));
+  const report r = explore(subject_of(c.of, c.on, c.index), of_today(options_of(c.of, c.under, c.index)));
   EXPECT_TRUE(r.clean()) << r.text();
   std::printf("%s\n", r.text().c_str());
 }

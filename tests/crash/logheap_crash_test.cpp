@@ -45,7 +45,9 @@ class logheap_stories_crash : public testing::TestWithParam<on_model> {};
 
 TEST_P(logheap_stories_crash, loses_nothing_that_was_committed) {
   const auto& [of, with, under] = GetParam();
-  const report r = explore(logheap_subject(with, of), logheap_options(under));
+  explore::options o = logheap_options(under);
+  o.seed = seed_from_environment();
+  const report r = explore(logheap_subject(with, of), o);
   EXPECT_TRUE(r.clean()) << r.text();
   std::printf("%s\n", r.text().c_str());
 }
