@@ -161,6 +161,18 @@ NVM_API int nvm_lf_update(nvm_lf *lf, const void *key, size_t key_bytes,
  * above 0, since a failure gives -1. */
 NVM_API int nvm_lf_scan(nvm_lf *lf, uint64_t *cursor, size_t entries_max,
                         int (*visit)(const nvm_lf_entry *entry, void *argument), void *argument);
+/* Calls visit for the entries that stand in the way: those in the `bytes` of the pool's memory around one that was
+ * found, in whole 32 KiB.  When all of them are removed, and no thread is inside any more that could see one, this
+ * memory serves entries of other sizes, and the pool's objects.  For a cache that has memory for entries of all sizes
+ * but one.  Where something else lies there, so that it would not help, none is visited.  Between nvm_lf_enter() and
+ * nvm_lf_leave().  visit may remove entries; those that come or go meanwhile may be met or not.  The result as
+ * nvm_lf_scan(), and NVM_E_BAD_POINTER: no entry can be at the place of this one.  Cost: a look-up for each entry, some
+ * hundred in 32 KiB at most. */
+NVM_API int nvm_lf_each_beside(nvm_lf *lf, const nvm_lf_entry *entry, uint64_t bytes,
+                               int (*visit)(const nvm_lf_entry *entry, void *argument), void *argument);
+/* Bytes of the pool's memory that an entry takes with a key and a value of these sizes, rounded up as they are; skip
+ * lists and trees need up to two lines more.  0: failed. */
+NVM_API uint64_t nvm_lf_entry_bytes(const nvm_lf *lf, size_t key_bytes, size_t value_bytes);
 
 /* ---- durability ---- */
 

@@ -234,6 +234,27 @@ nvm_lf_entry entry_for_c(const structure_entry& e) noexcept {
   return {e.key.data(), e.key.size(), e.value.data(), e.value.size(), e.mark, e.offset};
 }
 
+// A call of `all`, which shows entries to a visitor of the program.  Its exceptions leave when the walk has ended.
+template <class All>
+int walk(nvm_lf* lf, int (*visit)(const nvm_lf_entry*, void*), void* argument, All&& all) {
+  struct context {
+    int (*visit)(const nvm_lf_entry*, void*);
+    void* argument;
+    carried_exception thrown;
+  } c{visit, argument, {}};
+  constexpr auto each = [](void* raw, const structure_entry& e) {
+    auto& k = *static_cast<context*>(raw);
+    const nvm_lf_entry entry = entry_for_c(e);
+    return k.thrown.call([&] { return k.visit(&entry, k.argument); }, 1);
+  };
+  const int answer = run<effect::looks>(lf, [&](unsigned who) {
+    c.thrown.of(*lf->pool->file);
+    return all(who, static_cast<int (*)(void*, const structure_entry&)>(each), &c);
+  });
+  c.thrown.go_on();
+  return answer;
+}
+
 }  // namespace
 
 status structures_at_rest(nvm_pool* pool) noexcept {
@@ -546,24 +567,30 @@ int nvm_lf_scan(nvm_lf* lf, uint64_t* cursor, size_t entries_max, int (*visit)(c
   if (cursor == nullptr || visit == nullptr || entries_max == 0) {
     return api::report(fail(errc::invalid, "the cursor or the visitor is NULL, or no entries are wanted"));
   }
-  struct context {
-    int (*visit)(const nvm_lf_entry*, void*);
-    void* argument;
-    api::carried_exception thrown;
-  } c{visit, argument, {}};
-  const int answer = api::run<looks>(lf, [&](unsigned who) {
-    c.thrown.of(*lf->pool->file);
-    return lf->of->scan(
-        who, *cursor, entries_max,
-        [](void* raw, const api::structure_entry& e) {
-          auto& k = *static_cast<context*>(raw);
-          const nvm_lf_entry entry = api::entry_for_c(e);
-          return k.thrown.call([&] { return k.visit(&entry, k.argument); }, 1);
-        },
-        &c);
+  return api::walk(lf, visit, argument, [&](unsigned who, auto* each, void* context) {
+    return lf->of->scan(who, *cursor, entries_max, each, context);
   });
-  c.thrown.go_on();
-  return answer;
+}
+
+int nvm_lf_each_beside(nvm_lf* lf, const nvm_lf_entry* entry, uint64_t bytes, int (*visit)(const nvm_lf_entry*, void*),
+                       void* argument) {
+  if (entry == nullptr || visit == nullptr) return api::report(fail(errc::invalid, "the entry or the visitor is NULL"));
+  return api::walk(lf, visit, argument, [&](unsigned who, auto* each, void* context) {
+    return lf->of->each_beside(who, entry->place, bytes, each, context);
+  });
+}
+
+uint64_t nvm_lf_entry_bytes(const nvm_lf* lf, size_t key_bytes, size_t value_bytes) {
+  const nvm::platform::in_call here;
+  status s = api::usable(lf);
+  if (s && key_bytes > NVM_LF_KEY_MAX)
+    s = fail(errc::too_large, "a key of %zu bytes: at most %u", key_bytes, NVM_LF_KEY_MAX);
+  if (s && value_bytes > NVM_LF_VALUE_MAX) {
+    s = fail(errc::too_large, "a value of %zu bytes: at most %u", value_bytes, NVM_LF_VALUE_MAX);
+  }
+  if (s) return lf->of->entry_bytes(key_bytes, value_bytes);
+  (void)api::report(s.error());
+  return 0;
 }
 
 int nvm_lf_get_position(nvm_lf* lf, uint64_t* position) {

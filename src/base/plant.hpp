@@ -29,6 +29,7 @@ enum class plant : unsigned char {
   no_dependence,             // a thread that meets a link in the link cache goes on
   leaf_not_marked,           // a leaf leaves a tree without the mark by which recovery knows it
   deleted_unannounced,       // a node is deleted before recovery knows that it has to look at it
+  extent_under_owner,        // an extent goes back to the pool though a thread allocates in a word of it
   recycled_without_through,  // log heap: a block's peers are recycled while recovery still wants them to be whole
   tombstone_let_go,          // log heap: a tombstone is cleaned while an older entry for its address remains
   node_checked_once,         // a cached node's address is not looked at again after its log address

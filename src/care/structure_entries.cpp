@@ -33,8 +33,12 @@ bool structure_reader::can_lead(std::uint64_t word) const noexcept {
   std::uint64_t order = 0;
   if ((word & cell) != 0) return order_of_cell(target, order);
   if (!in_pool(target, format_.node_bytes())) return false;
-  const auto at = by_start_.find(format_.start_of(target));
-  return at != by_start_.end() && (format_.has_skip_levels() || target == at->first);
+  const std::uint64_t start = format_.start_of(target);
+  if (!format_.has_skip_levels() && target != start) return false;
+  if (by_start_.contains(start)) return true;
+  // The link of a removed node stays as it was: pages in which nothing is left may be somebody else's by now.
+  const auto p = pages_.owned_at(target);
+  return start % line_bytes == 0 && (!p || p->owner != about_.owner);
 }
 
 // The mark is part of a link.  Where that leads nowhere it says nothing, unless threads were at work there.

@@ -1,13 +1,16 @@
 // One lock-free structure of a pool on one medium: open_structure over a shape, and what structures.hpp asks of it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <optional>
 
 #include "base/inlining.hpp"
+#include "base/unsteady.hpp"
 #include "engine/structure_side.hpp"
 #include "lockfree/lockfree.hpp"
 #include "platform/platform.hpp"
@@ -201,6 +204,35 @@ class structure_on final : public structure_inside<M> {
       return walked(answer);
     }
   }
+  result<int> each_beside(unsigned who, std::uint64_t offset, std::uint64_t bytes,
+                          int (*visit)(void*, const structure_entry&), void* argument) noexcept override {
+    if constexpr (!bytes_inside) {
+      return wrong();
+    } else {
+      session* s = of(who);
+      if (s == nullptr) return no_memory();
+      const auto [first, end] = pages_around(offset, bytes);
+      if (first == end) return no_entry(offset);
+      auto& heap = it_.memory().heap();
+      if (!heap.has_alone(first, end)) return 0;
+      const std::unique_ptr<neighbours> all{new (std::nothrow) neighbours{*this, *s, visit, argument}};
+      if (all == nullptr) return no_memory();
+      s->enter();
+      heap.each_place_near(first, end, [&](std::uint64_t at, std::uint64_t size) { all->look_at(at, size); });
+      s->leave();
+      return walked(all->answer());
+    }
+  }
+  std::uint64_t entry_bytes(std::uint64_t key_bytes, std::uint64_t value_bytes) const noexcept override {
+    if constexpr (!bytes_inside) {
+      return lockfree::class_bytes(lockfree::class_of(Nodes::bytes(0, 0)));
+    } else {
+      const std::uint64_t bytes =
+          sizeof(typename Nodes::node) + key_bytes + value_bytes + (with_sums_ ? lockfree::node_sum_bytes : 0);
+      const unsigned c = lockfree::class_of(bytes);
+      return c < lockfree::classes ? lockfree::class_bytes(c) : round_up(bytes, domain_.pages().sizes().page_bytes());
+    }
+  }
   status set_mark(unsigned who, std::uint64_t offset, std::uint64_t mark) noexcept override {
     if constexpr (bytes_inside) {
       auto* n = reinterpret_cast<typename Nodes::node*>(it_.memory().at(offset));
@@ -233,6 +265,63 @@ class structure_on final : public structure_inside<M> {
   }
 
  private:
+  struct page_range {
+    std::uint64_t first, end;
+  };
+  // Whole extents, as many as `bytes` need; empty where `offset` is in none.
+  [[nodiscard]] page_range pages_around(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+    const structure_pages& pages = domain_.pages();
+    const geometry& g = pages.sizes();
+    constexpr std::uint64_t unit = layout::coarse_extent_pages;
+    const std::uint64_t size = round_down(pages.size_pages(), unit);
+    if (offset < g.data_offset || g.page_of(offset) >= size) return {0, 0};
+    const std::uint64_t count = std::max(unit, round_up(ceil_div(bytes, g.page_bytes()), unit));
+    if (count > size) return {0, 0};
+    const std::uint64_t first = std::min(round_down(g.page_of(offset), unit), size - count);
+    return {first, first + count};
+  }
+  // One call of each_beside().  A node that is allocated may be linked, or on its way in or out, and be written to
+  // meanwhile: the entry that is looked for by its key, and is found at its place, is in the structure.
+  class neighbours {
+   public:
+    using visitor = int (*)(void*, const structure_entry&);
+    neighbours(structure_on& in, session& who, visitor visit, void* argument) noexcept
+        : in_{in}, who_{who}, visit_{visit}, argument_{argument} {}
+    [[nodiscard]] int answer() const noexcept { return answer_; }
+
+    void look_at(std::uint64_t offset, std::uint64_t bytes) noexcept {
+      using shape = typename durable_type::shape_type;
+      if (answer_ != 0) return;
+      if constexpr (requires { shape::each_head(bytes, [](std::uint64_t) {}); }) {
+        shape::each_head(bytes, [&](std::uint64_t inside) { look_at_head(offset + inside, bytes - inside); });
+      } else {
+        look_at_head(offset, bytes);
+      }
+    }
+
+   private:
+    using node = typename Nodes::node;
+    void look_at_head(std::uint64_t offset, std::uint64_t bytes) noexcept {
+      if (answer_ != 0 || bytes < sizeof(node)) return;
+      const std::byte* const at = in_.it_.memory().of_pool(offset);
+      alignas(node) std::array<std::byte, sizeof(node)> seen;
+      copy_unsteady(seen.data(), at, sizeof(node));
+      const auto* n = reinterpret_cast<const node*>(seen.data());
+      if (!Nodes::fits(n, bytes) || n->key_bytes > key_.size()) return;
+      copy_unsteady(key_.data(), at + sizeof(node), n->key_bytes);
+      (void)in_.it_->look_up(who_, bytes_of_key(n->key_bytes), [&](const lockfree::node_head* found) {
+        if (in_.it_.memory().offset_in_pool(found) == offset) answer_ = visit_(argument_, in_.entry_of(found));
+      });
+    }
+    [[nodiscard]] bytes bytes_of_key(std::size_t n) const noexcept { return std::span{key_}.first(n); }
+
+    structure_on& in_;
+    session& who_;
+    const visitor visit_;
+    void* const argument_;
+    int answer_ = 0;
+    std::array<std::byte, std::size_t{1} << 16> key_;
+  };
   // One call of update().
   class updating {
    public:
@@ -348,7 +437,8 @@ class structure_on final : public structure_inside<M> {
       return s != nullptr && it_.memory().end(*s);
     };
     for (unsigned i = 0; i < attempts && !done && done.error() == errc::no_space && !t.inside(); ++i) {
-      if (!domain_.reclaim(t, give_back)) return;
+      const bool reclaimed = domain_.reclaim(t, give_back);
+      if (!domain_.give_empty_extents() && !reclaimed) return;
       done = operation();
     }
   }

@@ -82,6 +82,13 @@ class open_structure {
       std::uint64_t (*fill)(void*, std::span<std::byte> value, const structure_entry* old), void* context) noexcept = 0;
   [[nodiscard]] virtual result<int> scan(unsigned who, std::uint64_t& cursor, std::size_t entries_max,
                                          int (*visit)(void*, const structure_entry&), void* argument) noexcept = 0;
+  // Entries in the `bytes` of the pool around `offset`, if nothing else is there.
+  [[nodiscard]] virtual result<int> each_beside(unsigned who, std::uint64_t offset, std::uint64_t bytes,
+                                                int (*visit)(void*, const structure_entry&),
+                                                void* argument) noexcept = 0;
+  // Of an entry with such a key and value, without what leads to it.
+  [[nodiscard]] virtual std::uint64_t entry_bytes(std::uint64_t key_bytes,
+                                                  std::uint64_t value_bytes) const noexcept = 0;
   // errc::bad_pointer where no entry can be at `offset`.
   [[nodiscard]] virtual status set_mark(unsigned who, std::uint64_t offset, std::uint64_t mark) noexcept = 0;
   [[nodiscard]] virtual result<bool> change_mark(unsigned who, std::uint64_t offset, std::uint64_t& expected,

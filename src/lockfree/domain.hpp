@@ -113,9 +113,9 @@ class domain {
     std::uint64_t operation_ = 0;
     unsigned depth_ = 0;
     bool tidy_due_ = false;
-    std::atomic<bool> freeing_{false};
-    std::uint64_t newest_ = 1;  // number of the open generation
-    std::uint64_t freed_ = 0;   // all generations up to here are free
+    std::atomic<std::uint32_t> frees_{0};  // odd: it is freeing a generation
+    std::uint64_t newest_ = 1;             // number of the open generation
+    std::uint64_t freed_ = 0;              // all generations up to here are free
     std::vector<retired> open_;
     bool open_waits_ = false;                          // generation::waits of it
     std::vector<std::unique_ptr<generation>> closed_;  // oldest first
@@ -228,6 +228,7 @@ class domain {
       t.areas.trim(t.freed_, ~std::uint64_t{0});
     });
     medium_.fence(edge{"lockfree/E10"});
+    (void)give_empty_extents();
   }
   // Between operations of t, which has found no room: frees what threads that are outside have unlinked.
   // give_back(number) -> bool: gives back what such a thread has reserved, if it has anything.  False: there is nothing
@@ -245,8 +246,51 @@ class domain {
   // After abandoning a heap: nobody frees a node of it any more.
   void settle_freeing() noexcept {
     each_thread([](thread& t) {
-      while (t.freeing_.load(std::memory_order_seq_cst)) std::this_thread::yield();
+      while (t.frees_.load(std::memory_order_seq_cst) % 2 != 0) std::this_thread::yield();
     });
+  }
+  // The threads that are inside, or freeing, now.  Costs a barrier in all threads.
+  void take_passage(passage& out) noexcept {
+    epochs_.take_vector(out.inside);
+    for (unsigned i = 0; i < epochs::threads_max; ++i) {
+      const thread* t = threads_[i].load(std::memory_order_acquire);
+      out.frees[i] = t == nullptr ? 0 : t->frees_.load(std::memory_order_seq_cst);
+    }
+  }
+  // They have moved on.
+  [[nodiscard]] bool passed(const passage& then) const noexcept {
+    if (!epochs_.passed(then.inside)) return false;
+    for (unsigned i = 0; i < epochs::threads_max; ++i) {
+      if (then.frees[i] % 2 == 0) continue;
+      // acquire: what it has written back, it has written back.
+      if (threads_[i].load(std::memory_order_acquire)->frees_.load(std::memory_order_acquire) == then.frees[i])
+        return false;
+    }
+    return true;
+  }
+  // Heaps of the structures that are open, by the numbers of these.
+  void add(node_heap<M>& heap) noexcept {
+    const std::lock_guard guard{heaps_lock_};
+    heaps_[heap.owner() % heaps_.size()] = &heap;
+  }
+  void remove(node_heap<M>& heap) noexcept {
+    const std::lock_guard guard{heaps_lock_};
+    node_heap<M>*& at = heaps_[heap.owner() % heaps_.size()];
+    if (at == &heap) at = nullptr;
+  }
+  // Of all structures, those in which nothing is left.  Outside.  False: none went since the call began.
+  bool give_empty_extents() noexcept {
+    const std::uint64_t before = gives_.load(std::memory_order_relaxed);
+    const std::lock_guard guard{heaps_lock_};
+    // relaxed: the lock orders it.
+    bool given = gives_.load(std::memory_order_relaxed) != before;
+    for (node_heap<M>* heap : heaps_) {
+      if (heap == nullptr) continue;
+      heap->find_empty_extents();
+      given = heap->give_empty_extents(*this, 0) || given;
+    }
+    if (given) gives_.fetch_add(1, std::memory_order_relaxed);
+    return given;
   }
   [[nodiscard]] unsigned joined() const noexcept { return epochs_.joined(); }
   [[nodiscard]] bool any_inside() const noexcept { return epochs_.any_inside(); }
@@ -406,21 +450,34 @@ class domain {
       links.settle_all();
       medium_.fence(edge{"lockfree/E9"});
     }
-    {
-      // seq_cst: pairs with settle_freeing(): either that waits for us, or we see that a heap was abandoned.
-      t.freeing_.store(true, std::memory_order_seq_cst);
-      lines_written<M> lines{medium_};
-      const std::size_t count = g->nodes.size();
-      for (std::size_t i = 0; i < count; ++i) {
-        if (i + ahead < count) g->nodes[i + ahead].heap->prefetch(g->nodes[i + ahead].offset);
-        g->nodes[i].heap->free(g->nodes[i].offset, lines);
-      }
-      t.freeing_.store(false, std::memory_order_release);
-    }
+    free_all(t, g->nodes);
     t.freed_ = g->number;
     g->nodes.clear();
     if (t.spare_.size() < t.spare_.capacity()) t.spare_.push_back(std::move(g));
     return true;
+  }
+
+  void free_all(thread& t, std::vector<retired>& nodes) noexcept {
+    const std::uint32_t frees = t.frees_.load(std::memory_order_relaxed);
+    // seq_cst: pairs with settle_freeing(): either that waits for us, or we see that a heap was abandoned.
+    t.frees_.store(frees + 1, std::memory_order_seq_cst);
+    const std::size_t count = nodes.size();
+    std::size_t emptied = 0;
+    {
+      lines_written<M> lines{medium_};
+      for (std::size_t i = 0; i < count; ++i) {
+        if (i + ahead < count) nodes[i + ahead].heap->prefetch(nodes[i + ahead].offset);
+        const std::uint64_t word = nodes[i].heap->free(nodes[i].offset, lines);
+        if (word != 0) nodes[emptied++] = {word - 1, nodes[i].heap};
+      }
+    }
+    for (std::size_t i = 0; i < emptied; ++i) nodes[i].heap->look_at_extent_of(nodes[i].offset);
+    // release: what was written back comes before.
+    t.frees_.store(frees + 2, std::memory_order_release);
+    for (std::size_t i = 0; i < emptied; ++i) {
+      if (i == 0 || nodes[i].heap != nodes[i - 1].heap)
+        (void)nodes[i].heap->give_empty_extents(*this, empty_extents::kept);
+    }
   }
 
   M& medium_;
@@ -428,6 +485,9 @@ class domain {
   structure_pages& pages_;
   const domain_settings settings_;
   word_table words_;
+  spin_lock heaps_lock_;
+  std::array<node_heap<M>*, 256> heaps_{};
+  std::atomic<std::uint64_t> gives_{0};
   epochs epochs_;
   std::array<std::atomic<thread*>, epochs::threads_max> threads_{};
 };

@@ -28,8 +28,11 @@ class durable final : public structure {
   // The root has been checked.
   durable(domain<M>& d, const typename catalogue<M>::found& f, bool all_at_once) noexcept
       : memory_{d,
-                {f.owner, nvm::layout::slot_protocol::epoch, d.settings().area_shift, all_at_once,
-                 d.pages().size_pages()}},
+                {.owner = f.owner,
+                 .area_shift = d.settings().area_shift,
+                 .all_at_once = all_at_once,
+                 .size_pages_at_open = d.pages().size_pages(),
+                 .gives_extents = true}},
         root_{f.root},
         with_sums_{(f.flags & layout::entry_sums) != 0},
         shape_{memory_, f.root} {}

@@ -12,8 +12,9 @@
 /// S bit (CAS; its area is active); F it: durable with the first link to the node (lockfree/E1)
 /// Free: when nothing leads to the node, durably: S bit 0 (CAS); F it; | lockfree/E7 before its area may be forgotten
 //
-// Words are idle (full, or nobody has looked), listed (has free places, on the stack of its class) or owned.  Words of
-// extents that were there when the pool was opened are looked at when the stack is empty, by one thread at a time.
+// Which words have free places allocation_words.hpp knows.  Words of extents that were there when the pool was opened
+// are looked at when the stack of their class is empty, by one thread at a time.  Extents in which nothing is left go
+// back to the pool (empty_extents.hpp).
 #pragma once
 
 #include <algorithm>
@@ -24,7 +25,11 @@
 #include <mutex>
 
 #include "base/inlining.hpp"
+#include "base/unsteady.hpp"
 #include "lockfree/active_areas.hpp"
+#include "lockfree/allocation_words.hpp"
+#include "lockfree/empty_extents.hpp"
+#include "lockfree/lines_written.hpp"
 #include "lockfree/node_sizes.hpp"
 #include "media/media.hpp"
 #include "platform/platform.hpp"
@@ -32,77 +37,6 @@
 #include "sync/sync.hpp"
 
 namespace nvm::lockfree {
-
-// Lines to be written back, each once if they come in clusters.
-template <media M>
-class lines_written {
- public:
-  explicit lines_written(M& m) noexcept : medium_{m} {}
-  ~lines_written() {
-    for (void* p : recent_) {
-      if (p != nullptr) medium_.flush(p, 8);
-    }
-  }
-  void add(void* p) noexcept {
-    void*& slot = recent_[reinterpret_cast<std::uintptr_t>(p) / line_bytes * 0x9E37'79B9U >> 8 & (recent_.size() - 1)];
-    if (slot != nullptr && !same(slot, p)) medium_.flush(slot, 8);
-    slot = p;
-  }
-
- private:
-  // On an image medium exactly the word is captured.
-  static bool same(void* a, void* b) noexcept {
-    constexpr std::uintptr_t unit = M::atomic_batches ? 8 : line_bytes;
-    return reinterpret_cast<std::uintptr_t>(a) / unit == reinterpret_cast<std::uintptr_t>(b) / unit;
-  }
-  M& medium_;
-  std::array<void*, 64> recent_{};
-};
-
-// Of all allocation words of a pool, by number; volatile.
-struct word_table {
-  explicit word_table(const geometry& g) noexcept
-      : shape{nvm::layout::shape_of(nvm::layout::page_kind::coarse, g.page_shift)},
-        extents{ceil_div(g.capacity_pages, nvm::layout::coarse_extent_pages)},
-        data_offset{g.data_offset},
-        states{extents * shape.words},
-        next{extents * shape.words} {}
-  [[nodiscard]] bool exists() const noexcept { return states.exists() && next.exists(); }
-  [[nodiscard]] std::uint64_t extent_offset(std::uint64_t word) const noexcept {
-    return data_offset + word / shape.words * shape.bytes;
-  }
-  [[nodiscard]] std::uint64_t word_offset(std::uint64_t word) const noexcept {
-    return extent_offset(word) + nvm::layout::first_words_at + word % shape.words * 8;
-  }
-  [[nodiscard]] std::uint64_t first_word_of(std::uint64_t extent_offset) const noexcept {
-    return (extent_offset - data_offset) / shape.bytes * shape.words;
-  }
-  // Of the slot that bit 0 of the word stands for.
-  [[nodiscard]] std::uint64_t first_slot_offset(std::uint64_t word) const noexcept {
-    return extent_offset(word) + word % shape.words * checked_bits * slot_bytes;
-  }
-
-  static constexpr std::uint8_t idle = 0, listed = 1, owned = 2;
-  const nvm::layout::extent_shape shape;
-  const std::uint64_t extents;
-  const std::uint64_t data_offset;
-  sparse_array<std::uint8_t> states;
-  sparse_array<std::uint64_t> next;  // in its stack, + 1
-};
-
-// What a thread holds of a structure: a word for each class.
-struct node_cache {
-  struct of_class {
-    std::uint64_t first = 0;      // offset of the slot of bit 0
-    std::uint64_t places = 0;     // free ones: set on media already if `all_at_once`
-    std::uint64_t word = 0;       // + 1; 0: none
-    std::uint64_t areas[2] = {};  // pinned, of the first and the last node
-  };
-  std::array<of_class, classes> of{};
-  [[nodiscard]] bool has_any() const noexcept {
-    return std::any_of(of.begin(), of.end(), [](const of_class& c) { return c.word != 0; });
-  }
-};
 
 template <media M>
 class node_heap {
@@ -113,7 +47,8 @@ class node_heap {
     unsigned area_shift = 12;
     bool all_at_once = true;
     std::uint64_t size_pages_at_open = 0;
-    bool durable_words = true;  // false: nodes prove themselves; words are rebuilt, and no area is ever active
+    bool durable_words = true;   // false: nodes prove themselves; words are rebuilt, and no area is ever active
+    bool gives_extents = false;  // those in which nothing is left
   };
   node_heap(M& medium, std::byte* base, structure_pages& pages, word_table& words, const settings& s) noexcept
       : medium_{medium},
@@ -121,7 +56,9 @@ class node_heap {
         pages_{pages},
         words_{words},
         settings_{s},
-        places_{&places_of_nodes(words.shape)} {}
+        places_{&places_of_nodes(words.shape)} {
+    for (unsigned c = 0; c < classes; ++c) stacks_[c].serve(s.owner, c);
+  }
   node_heap(const node_heap&) = delete;
   node_heap& operator=(const node_heap&) = delete;
 
@@ -156,29 +93,70 @@ class node_heap {
     }
     for (node_cache::of_class& own : cache.of) {
       if (own.word != at.word + 1) continue;
-      if (!settings_.all_at_once) clear_bit(at);
+      if (!settings_.all_at_once) (void)clear_bit(at);
       own.places |= std::uint64_t{1} << at.bit;
       wipe(offset);
       return;
     }
     wipe(offset);
     if (settings_.durable_words) (void)areas.allocates(area_of(offset), owner(), operation, false);
-    clear_bit(at);
+    const std::uint64_t left = clear_bit(at);
     became_free(at.word);
+    if (left == 0) look_at_extent_of(at.word);
   }
 
-  // A node that nothing leads to, durably.  `written` collects the lines to be written back.
+  // A node that nothing leads to, durably.  `written` collects the lines to be written back.  The number of its word
+  // + 1, if that has become empty: look_at_extent_of(), when the lines have been written back.
   template <class Lines>
-  void free(std::uint64_t offset, Lines& written) noexcept {
-    if (abandoned_.load(std::memory_order_seq_cst)) return;
+  std::uint64_t free(std::uint64_t offset, Lines& written) noexcept {
+    if (abandoned_.load(std::memory_order_seq_cst)) return 0;
     const where at = find(offset);
     if (at.is_run) {
       pages_.give(offset);
+      return 0;
+    }
+    const std::uint64_t left = change_word(at.word, 0, std::uint64_t{1} << at.bit) & ~(std::uint64_t{1} << at.bit);
+    if (settings_.durable_words) written.add(base_ + words_.word_offset(at.word));
+    if (worth_taking(left)) became_free(at.word);
+    return left == 0 && settings_.gives_extents ? at.word + 1 : 0;
+  }
+
+  // ---- extents in which nothing is left ----
+
+  // Of a word in which nothing is left: if nothing is left in its extent either, that is set aside.
+  void look_at_extent_of(std::uint64_t word) noexcept {
+    if (!settings_.gives_extents || abandoned_.load(std::memory_order_seq_cst)) return;
+    const std::uint32_t state = words_.states[word].load(std::memory_order_acquire);
+    if (word_table::owner_in(state) != owner()) return;
+    word_stack& of = stacks_[word_table::class_in(state)];
+    if (!of.filling.try_lock()) {
+      // relaxed: a hint for a thread that is short of room.
+      missed_.store(true, std::memory_order_relaxed);
       return;
     }
-    const std::uint64_t before = change_word(at.word, 0, std::uint64_t{1} << at.bit);
-    if (settings_.durable_words) written.add(base_ + words_.word_offset(at.word));
-    if (worth_taking(before & ~(std::uint64_t{1} << at.bit))) became_free(at.word);
+    const std::lock_guard guard{of.filling, std::adopt_lock};
+    // The extent may have gone meanwhile, and have come back for another class.
+    if (!of.serves(words_.states[word].load(std::memory_order_acquire))) return;
+    (void)set_aside_if_empty(word - word % words_.shape.words, word_table::class_in(state));
+  }
+  // Empty extents that looks have missed, of this process or of those before.
+  void find_empty_extents() noexcept {
+    if (!settings_.gives_extents || !missed_.exchange(false, std::memory_order_relaxed)) return;
+    pages_.each_owned(0, pages_.size_pages(), this, [](void* raw, const owned_pages& p) {
+      auto& heap = *static_cast<node_heap*>(raw);
+      if (p.owner != heap.owner() || p.kind != nvm::layout::page_kind::coarse) return true;
+      const unsigned c = heap.class_of_extent(p.offset);
+      if (c >= classes || !heap.stacks_[c].filling.try_lock()) return true;
+      const std::lock_guard guard{heap.stacks_[c].filling, std::adopt_lock};
+      bool found = false;
+      heap.list_extent(p, c, found);
+      return true;
+    });
+  }
+  // empty_extents::give().
+  template <class Domain>
+  bool give_empty_extents(Domain& in, unsigned kept) noexcept {
+    return empty_.give(in, kept);
   }
 
   // Zeroes a place that was never linked, so that recovery cannot take it for a node that was.
@@ -191,17 +169,18 @@ class node_heap {
     medium_.flush(words, line_bytes);
   }
 
-  // The structure was dropped: its waiting nodes are forgotten, for its pages get a new owner.
-  void abandon() noexcept { abandoned_.store(true, std::memory_order_seq_cst); }
+  // The structure was dropped: its waiting nodes are forgotten, for its pages get a new owner.  Nobody gives any of
+  // them on return.
+  void abandon() noexcept {
+    abandoned_.store(true, std::memory_order_seq_cst);
+    empty_.abandon();
+  }
   // Resets what is known of the words of pages, before these get a new owner.
   void forget_words() noexcept {
     pages_.each_owned(0, pages_.size_pages(), this, [](void* raw, const owned_pages& p) {
       auto& heap = *static_cast<node_heap*>(raw);
       if (p.owner != heap.owner() || p.kind != nvm::layout::page_kind::coarse) return true;
-      const std::uint64_t first = heap.words_.first_word_of(p.offset);
-      for (std::uint64_t w = first; w < first + heap.words_.shape.words; ++w) {
-        heap.words_.states[w].store(word_table::idle, std::memory_order_relaxed);
-      }
+      heap.set_states(heap.words_.first_word_of(p.offset), word_table::unknown);
       return true;
     });
   }
@@ -251,6 +230,44 @@ class node_heap {
       for (std::uint64_t left = places_of(w, c); left != 0; left &= left - 1) {
         visit(words_.first_slot_offset(w) + static_cast<unsigned>(std::countr_zero(left)) * slot_bytes, class_bytes(c));
       }
+    }
+  }
+
+  // Of pages [first, end), which other threads may take and give meanwhile: whether all are this heap's, or free.
+  [[nodiscard]] bool has_alone(std::uint64_t first, std::uint64_t end) const noexcept {
+    const geometry& g = pages_.sizes();
+    for (std::uint64_t page = first; page < end;) {
+      const auto p = pages_.owned_at(g.page_offset(page));
+      if (p && p->owner == owner()) {
+        page = g.page_of(p->offset + p->bytes);
+      } else if (pages_.is_free(page)) {
+        ++page;
+      } else {
+        return false;
+      }
+    }
+    return true;
+  }
+  // Calls visit(offset, bytes) for each place there in which this heap may have a node.
+  template <class Visit>
+  void each_place_near(std::uint64_t first, std::uint64_t end, Visit&& visit) const noexcept {
+    const geometry& g = pages_.sizes();
+    for (std::uint64_t page = first; page < end;) {
+      const auto p = pages_.owned_at(g.page_offset(page));
+      if (!p || p->owner != owner()) {
+        ++page;
+        continue;
+      }
+      page = g.page_of(p->offset + p->bytes);
+      if (p->kind == nvm::layout::page_kind::run) {
+        visit(p->offset, p->bytes);
+        continue;
+      }
+      std::uint8_t length = 0;
+      copy_unsteady(&length, base_ + p->offset + words_.shape.lengths_at + words_.shape.header_slots, sizeof length);
+      const unsigned slots = nvm::layout::slots_of_length(length);
+      const unsigned c = slots == 0 ? classes : class_of_slots(slots);
+      if (c < classes) each_place_near_in(words_.first_word_of(p->offset), c, visit);
     }
   }
 
@@ -350,9 +367,9 @@ class node_heap {
     const auto at = word_at(word);
     const std::uint8_t seed = word_seed(words_.word_offset(word));
     std::uint64_t now = at.load(std::memory_order_relaxed);
-    // acq_rel: whoever is given a place finds the node that was there out of use.
+    // seq_cst: whoever is given a place finds the node that was there out of use; and before the word's state is read.
     while (!at.compare_exchange_weak(now, seal_word(((now & checked_mask) | set) & ~clear, seed),
-                                     std::memory_order_acq_rel, std::memory_order_relaxed)) {
+                                     std::memory_order_seq_cst, std::memory_order_relaxed)) {
     }
     return now & checked_mask;
   }
@@ -360,9 +377,12 @@ class node_heap {
     (void)change_word(word, bits, 0);
     medium_.flush(base_ + words_.word_offset(word), 8);
   }
-  void clear_bit(const where& at) noexcept {
-    (void)change_word(at.word, 0, std::uint64_t{1} << at.bit);
+  // What is left in the word.
+  std::uint64_t clear_bit(const where& at) noexcept {
+    const std::uint64_t bit = std::uint64_t{1} << at.bit;
+    const std::uint64_t left = change_word(at.word, 0, bit) & ~bit;
     if (settings_.durable_words) medium_.flush(base_ + words_.word_offset(at.word), 8);
+    return left;
   }
   [[nodiscard]] std::uint64_t places_of(std::uint64_t word, unsigned c) const noexcept {
     return (*places_)[c][word % words_.shape.words];
@@ -375,12 +395,6 @@ class node_heap {
   }
 
   // ---- words ----
-
-  struct alignas(line_bytes) stack {
-    spin_lock lock;
-    std::uint64_t top = 0;  // word + 1
-    spin_lock filling;      // by who looks for words that are not listed; `lock` may be taken inside
-  };
 
   [[nodiscard, gnu::noinline]] status refill(node_cache::of_class& own, active_areas<M>& areas, unsigned arena,
                                              std::uint64_t operation, unsigned c) noexcept {
@@ -406,7 +420,7 @@ class node_heap {
         status active = pin(areas, own, operation);
         if (!active) {
           own.word = 0;
-          put_word(word, c);
+          stacks_[c].put_back(words_, word);
           return active;
         }
       }
@@ -450,57 +464,27 @@ class node_heap {
     }
     unpin(areas, own, operation);
     own = {};
-    const unsigned c = class_at(words_.extent_offset(word));
-    // seq_cst: whoever frees a node of it either finds it idle, or we find the node free below.
-    (void)words_.states[word].exchange(word_table::idle, std::memory_order_seq_cst);
+    const unsigned c = word_table::class_in(words_.states[word].load(std::memory_order_relaxed));
+    stacks_[c].set_idle(words_, word);
     // A thread that freed a node while the word was ours has left listing it to us.
-    const std::uint64_t nodes = word_at(word).load(std::memory_order_acquire) & checked_mask;
+    const std::uint64_t nodes = word_at(word).load(std::memory_order_seq_cst) & checked_mask;
     if ((places_of(word, c) & ~nodes) != 0 && worth_taking(nodes)) became_free(word);
+    if (nodes == 0) look_at_extent_of(word);
   }
   // The word has a free place.
   void became_free(std::uint64_t word) noexcept {
-    std::uint8_t state = word_table::idle;
-    const auto s = words_.states[word];
-    if (s.load(std::memory_order_acquire) != word_table::idle ||
-        !s.compare_exchange_strong(state, word_table::listed, std::memory_order_acq_rel)) {
-      return;
-    }
-    push(word, class_at(words_.extent_offset(word)));
-  }
-  void push(std::uint64_t word, unsigned c) noexcept {
-    if (c >= classes) return;
-    stack& on = stacks_[c];
-    const std::lock_guard guard{on.lock};
-    words_.next[word].store(on.top, std::memory_order_relaxed);
-    on.top = word + 1;
-  }
-  // A word + 1, which is ours then; 0: the stack is empty.
-  [[nodiscard]] std::uint64_t pop(stack& from) noexcept {
-    const std::lock_guard guard{from.lock};
-    const std::uint64_t top = from.top;
-    if (top != 0) {
-      from.top = words_.next[top - 1].load(std::memory_order_relaxed);
-      words_.states[top - 1].store(word_table::owned, std::memory_order_relaxed);
-    }
-    return top;
-  }
-  [[nodiscard]] static bool is_empty(stack& s) noexcept {
-    const std::lock_guard guard{s.lock};
-    return s.top == 0;
-  }
-  // A word that take_word() gave, unused.
-  void put_word(std::uint64_t word, unsigned c) noexcept {
-    words_.states[word].store(word_table::listed, std::memory_order_release);
-    push(word, c);
+    const std::uint32_t state = words_.states[word].load(std::memory_order_seq_cst);
+    // Of another heap where the extent has gone since.
+    if (word_table::owner_in(state) == owner()) (void)stacks_[word_table::class_in(state)].put_if_idle(words_, word);
   }
   [[nodiscard]] result<std::uint64_t> take_word(unsigned c, unsigned arena) noexcept {
-    stack& from = stacks_[c];
+    word_stack& from = stacks_[c];
     for (;;) {
-      if (const std::uint64_t word = pop(from); word != 0) return word - 1;
+      if (const std::uint64_t word = from.take(words_); word != 0) return word - 1;
       // One thread at a time: a new extent is visible before it is durable and before its words are listed, and no
       // other thread that looks for a place may find it then.
       const std::lock_guard guard{from.filling};
-      if (!is_empty(from) || list_some_of_media(c)) continue;
+      if (!from.is_empty() || list_some_of_media(c) || use_one_set_aside(c)) continue;
       const auto extent = pages_.take_extent(arena, settings_.protocol, owner(), class_slots[c]);
       if (!extent) {
         if (extent.error() == errc::no_space && list_any_place(c)) continue;
@@ -512,11 +496,55 @@ class node_heap {
         for (std::uint64_t left = places_of(first + w, c); left != 0; left &= left - 1) {
           wipe(words_.first_slot_offset(first + w) + static_cast<unsigned>(std::countr_zero(left)) * slot_bytes);
         }
-        // A structure that was dropped may have left the word listed, or owned.
-        words_.states[first + w].store(word_table::idle, std::memory_order_relaxed);
-        if (places_of(first + w, c) != 0) became_free(first + w);
+        make_known(first + w, c);
       }
     }
+  }
+  // What has places, on the stack.
+  void make_known(std::uint64_t word, unsigned c) noexcept {
+    stacks_[c].set_idle(words_, word);
+    if (places_of(word, c) != 0) (void)stacks_[c].put_if_idle(words_, word);
+  }
+  void set_states(std::uint64_t first, std::uint32_t state) noexcept {
+    for (std::uint64_t w = first; w < first + words_.shape.words; ++w) {
+      words_.states[w].store(state, std::memory_order_relaxed);
+    }
+  }
+
+  // ---- extents in which nothing is left: by who fills the class ----
+
+  [[nodiscard]] bool has_no_node(std::uint64_t first, unsigned c) const noexcept {
+    for (std::uint64_t w = first; w < first + words_.shape.words; ++w) {
+      const std::uint64_t word = word_at(w).load(std::memory_order_acquire);
+      if ((word & places_of(w, c)) != 0 || !word_holds(word, word_seed(words_.word_offset(w)))) return false;
+    }
+    return true;
+  }
+  // Of what was an extent of this heap when the page map was looked at; `classes`: it is none any more.  Who fills the
+  // class can rely on it.
+  [[nodiscard]] unsigned class_of_extent(std::uint64_t offset) const noexcept {
+    // acquire: pairs with set_idle().  The first word of an extent gets its state last.
+    const std::uint32_t state = words_.states[words_.first_word_of(offset)].load(std::memory_order_acquire);
+    // Without a state it is one of before: such an extent has had no other use since, for only known ones are given.
+    if (state == word_table::unknown) return class_at(offset);
+    return word_table::owner_in(state) == owner() && word_table::phase_in(state) != word_table::set_aside
+               ? word_table::class_in(state)
+               : classes;
+  }
+  bool set_aside_if_empty(std::uint64_t first, unsigned c) noexcept {
+    if (!has_no_node(first, c)) return false;
+    const auto is_empty = [&](std::uint64_t w) noexcept {
+      return (word_at(w).load(std::memory_order_acquire) & places_of(w, c)) == 0;
+    };
+    if (!stacks_[c].set_aside(words_, first, is_empty)) return false;
+    empty_.keep(first, c);
+    return true;
+  }
+  [[nodiscard]] bool use_one_set_aside(unsigned c) noexcept {
+    const std::uint64_t first = empty_.take(c);
+    if (first == 0) return false;
+    for (std::uint64_t w = words_.shape.words; w-- > 0;) make_known(first - 1 + w, c);
+    return true;
   }
   // Lists words of extents that were there when the pool was opened; false: nothing is left.
   [[nodiscard]] bool list_some_of_media(unsigned c) noexcept {
@@ -556,16 +584,28 @@ class node_heap {
     return k.found;
   }
   void list_extent(const owned_pages& p, unsigned c, bool& found) noexcept {
-    if (p.owner != owner() || p.kind != nvm::layout::page_kind::coarse || class_at(p.offset) != c) return;
+    if (p.owner != owner() || p.kind != nvm::layout::page_kind::coarse || class_of_extent(p.offset) != c) return;
     // What fails its check is left alone.
     if (load_word(base_, p.offset) != extent_identity_word(p.offset, p.kind)) return;
     const std::uint64_t first = words_.first_word_of(p.offset);
     for (std::uint64_t w = first; w < first + words_.shape.words; ++w) {
-      const std::uint64_t word = word_at(w).load(std::memory_order_acquire);
+      const std::uint32_t state = words_.states[w].load(std::memory_order_relaxed);
+      // First the state, then the bits: either we see a place that is freed meanwhile, or who frees it sees the state.
+      if (word_table::owner_in(state) != owner()) stacks_[c].set_idle(words_, w);
+      const std::uint64_t word = word_at(w).load(std::memory_order_seq_cst);
       if ((places_of(w, c) & ~word) == 0 || !word_holds(word, word_seed(words_.word_offset(w)))) continue;
-      if (words_.states[w].load(std::memory_order_relaxed) != word_table::idle) continue;
-      became_free(w);
-      found = true;
+      if (stacks_[c].put_if_idle(words_, w)) found = true;
+    }
+    if (settings_.gives_extents && set_aside_if_empty(first, c)) found = true;
+  }
+  template <class Visit>
+  void each_place_near_in(std::uint64_t first, unsigned c, Visit& visit) const noexcept {
+    for (std::uint64_t w = first; w < first + words_.shape.words; ++w) {
+      std::uint64_t word = 0;
+      copy_unsteady(&word, base_ + words_.word_offset(w), sizeof word);
+      for (std::uint64_t left = word & places_of(w, c); left != 0; left &= left - 1) {
+        visit(words_.first_slot_offset(w) + static_cast<unsigned>(std::countr_zero(left)) * slot_bytes, class_bytes(c));
+      }
     }
   }
   // Of an extent, those of places in [first, end).
@@ -648,7 +688,9 @@ class node_heap {
   const settings settings_;
   const node_places* places_;
   std::atomic<bool> abandoned_{false};
-  std::array<stack, classes> stacks_;
+  std::array<word_stack, classes> stacks_;
+  empty_extents empty_{words_, pages_, stacks_};
+  std::atomic<bool> missed_{true};                             // there may be empty ones that nobody has set aside
   std::array<std::atomic<std::uint64_t>, classes> cursors_{};  // next page to look at
 };
 

@@ -61,14 +61,19 @@ class node_memory {
     errc refusal_ = errc::no_memory;
   };
 
+  // The domain outlives it.
   node_memory(domain<M>& d, const typename node_heap<M>::settings& s) noexcept
       : in_{d},
         base_{d.base()},
         data_offset_{d.pages().sizes().data_offset},
-        inside_offset_{data_offset_ + line_bytes},
         data_bytes_{d.pages().size_pages() << d.pages().sizes().page_shift},
-        inside_bytes_{data_bytes_.load(std::memory_order_relaxed) - 2 * line_bytes},
-        heap_{d.medium(), d.base(), d.pages(), d.words(), s} {}
+        inside_bytes_{data_bytes_.load(std::memory_order_relaxed) - line_bytes},
+        heap_{d.medium(), d.base(), d.pages(), d.words(), s} {
+    d.add(heap_);
+  }
+  ~node_memory() { in_.remove(heap_); }
+  node_memory(const node_memory&) = delete;
+  node_memory& operator=(const node_memory&) = delete;
 
   // What the session has reserved goes back.  False: that is nothing.  By its thread, or while that is kept outside.
   bool end(session& s) noexcept {
@@ -91,12 +96,12 @@ class node_memory {
     }
     return base_ + offset;
   }
-  // The same with so many bytes from there on, at most a line.  Those before it are in the pool: its data begin after a
-  // superblock, a page map and a log, and with a line that no node has.
+  // The same with so many bytes from there on, at most a line.  Those before it are in the pool: its data, which may
+  // begin with a node that has pages of its own, come after a superblock, a page map and a log.
   [[nodiscard, NVM_INLINE]] std::byte* inside(std::uint64_t offset, std::uint64_t behind) const noexcept {
     // One comparison for nearly all of them; an offset that is too small wraps to a huge number.
-    if (offset - inside_offset_ > inside_bytes_.load(std::memory_order_relaxed)) [[unlikely]] {
-      if (offset < inside_offset_ || !grown_to(offset + behind - 1)) return damaged(offset);
+    if (offset - data_offset_ > inside_bytes_.load(std::memory_order_relaxed)) [[unlikely]] {
+      if (offset < data_offset_ || !grown_to(offset + behind - 1)) return damaged(offset);
     }
     return base_ + offset;
   }
@@ -242,7 +247,7 @@ class node_memory {
     const std::uint64_t bytes = in_.pages().size_pages() << in_.pages().sizes().page_shift;
     // relaxed: the pages were there before anything could lead to them.
     data_bytes_.store(bytes, std::memory_order_relaxed);
-    inside_bytes_.store(bytes - 2 * line_bytes, std::memory_order_relaxed);
+    inside_bytes_.store(bytes - line_bytes, std::memory_order_relaxed);
     return offset >= data_offset_ && offset - data_offset_ < bytes;
   }
   [[gnu::cold, gnu::noinline]] std::byte* damaged(std::uint64_t offset) const noexcept {
@@ -253,9 +258,8 @@ class node_memory {
   domain<M>& in_;
   std::byte* const base_;
   const std::uint64_t data_offset_;
-  const std::uint64_t inside_offset_;
   mutable std::atomic<std::uint64_t> data_bytes_;    // as last seen
-  mutable std::atomic<std::uint64_t> inside_bytes_;  // from inside_offset_ to a line before the end
+  mutable std::atomic<std::uint64_t> inside_bytes_;  // from data_offset_ to a line before the end
   node_heap<M> heap_;
   mutable std::atomic<std::uint64_t> damaged_{0};
 };

@@ -49,8 +49,12 @@ class sealed_memory : public node_memory<M> {
   // `seed`: of the structure's seals.
   sealed_memory(domain<M>& d, std::uint16_t owner, std::uint64_t seed) noexcept
       : base{d,
-             {owner, nvm::layout::slot_protocol::self_validating, d.settings().area_shift, true, d.pages().size_pages(),
-              false}},
+             {.owner = owner,
+              .protocol = nvm::layout::slot_protocol::self_validating,
+              .area_shift = d.settings().area_shift,
+              .size_pages_at_open = d.pages().size_pages(),
+              .durable_words = false,
+              .gives_extents = true}},
         seed_{seed},
         plain_{d.links.plain()},
         index_bytes_{round_up(d.pages().sizes().capacity_pages << d.pages().sizes().page_shift, 4096) / 4 +

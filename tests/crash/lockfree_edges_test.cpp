@@ -142,6 +142,17 @@ TEST(lockfree_edges, of_a_deletion_that_recovery_does_not_know_of_are_found) {
   }
 }
 
+// Its next node would be in pages that are somebody else's.
+TEST(lockfree_edges, of_an_extent_that_goes_under_its_thread_are_found) {
+  options o = lockfree_options(model::x86, {});
+  o.print_violations = false;
+  planted_bug = plant::extent_under_owner;
+  const subject s = subject_of(lockfree_story_named("an extent stays under its thread"), {});
+  const bool found = explore::explore(s, o).finds_violation();
+  planted_bug = plant::none;
+  EXPECT_TRUE(found);
+}
+
 TEST(lockfree_edges, are_all_known) {
   const auto met = places_met(score());
   const auto labels = ours(std::regex{R"re(edge\{"([^"]+)"\})re"}, false);

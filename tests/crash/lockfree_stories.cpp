@@ -468,6 +468,37 @@ void runs_change_hands(player& p) {
   (void)p.try_put("runs", 902, long_value(4, 9000));
 }
 
+// Extents in which nothing is left go back to the pool, and to nodes of other sizes.
+void extents_come_back(player& p) {
+  p.create("it", bytes_hash, 1);
+  std::uint64_t last = 0;
+  while (p.try_put("it", last + 1, long_value(last + 1, 3900))) ++last;
+  for (std::uint64_t key = 1; key <= last - 8; ++key) p.remove("it", key);
+  p.on_machine().explore_from_here();
+  for (std::uint64_t key = last - 7; key <= last; ++key) p.remove("it", key);
+  for (std::uint64_t key = 100; key < 103; ++key) p.insert("it", key, long_value(key, 40));
+  p.remove("it", 101);
+  (void)p.try_put("it", 103, long_value(103, 700));
+  p.close();
+}
+// A word is a thread's, and nothing is left in its extent.
+void extent_stays_under_its_thread(player& p) {
+  p.create("it", bytes_hash, 1);
+  p.on(1);
+  p.insert("it", 200, long_value(200, 3900));
+  p.on(0);
+  std::uint64_t last = 0;
+  while (p.try_put("it", last + 1, long_value(last + 1, 3900))) ++last;
+  for (std::uint64_t key = 1; key <= last; ++key) p.remove("it", key);
+  p.on_machine().explore_from_here();
+  p.remove("it", 200);
+  p.settle();
+  p.insert("it", 201, long_value(201, 40));
+  p.on(1);
+  p.insert("it", 202, long_value(202, 3900));
+  p.remove("it", 201);
+}
+
 // No room for what is wanted: nothing is lost, nothing leaks.
 void pool_is_full(player& p) {
   p.create("bytes", bytes_list);
@@ -536,6 +567,8 @@ const std::vector<lockfree_story>& lockfree_stories() {
       {"one makes the directory", one_makes_the_directory},
       {"runs change hands", runs_change_hands},
       {"the pool is full", pool_is_full, 64},
+      {"extents come back", extents_come_back, 288},
+      {"an extent stays under its thread", extent_stays_under_its_thread, 288},
   };
   return all;
 }

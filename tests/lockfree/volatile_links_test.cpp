@@ -74,8 +74,8 @@ class volatile_links : public ::testing::Test {
   }
   void TearDown() override {
     sessions_.clear();
-    ground_.close();
     it_.reset();
+    ground_.close();
   }
   void attach(const catalogue<plain_media>::found& f, unsigned parts) {
     owner_ = f.owner;
