@@ -111,7 +111,8 @@ void executor::set_memory_limit(const command& c, reply_buffer& out) {
   line(c, out, "OK");
 }
 
-// There are no slabs to move: what memcached's tools ask for is accepted where it changes nothing.
+// Memory moves to other sizes by itself, and not by number of a class: what memcached's tools ask for is accepted where
+// it changes nothing.
 void executor::slabs(const command& c, reply_buffer& out) {
   const auto words = c.arguments();
   if (words.size() == 3 && words[0] == "reassign") return line(c, out, "CLIENT_ERROR slab reassignment disabled");

@@ -10,6 +10,7 @@
 
 #include "nvm/nvm.h"
 #include "platform/platform.hpp"
+#include "server/durable_items.hpp"
 #include "server/log.hpp"
 #include "server/stored_item_layout.hpp"
 
@@ -29,18 +30,13 @@ constexpr std::uint64_t cas_block = std::uint64_t{1} << 20;
 // More than all threads take while one of them fetches a block.
 constexpr std::uint64_t cas_reserve = std::uint64_t{1} << 16;
 
-// Bytes of a node of the table beside key and value, and the multiple that its size is rounded up to.
-constexpr std::size_t node_bytes = 40;  // with its checksum
+// Items begin at a multiple of it.
 constexpr std::size_t node_align = 64;
-constexpr std::size_t memory_of(std::size_t key, std::size_t value) noexcept {
-  return (node_bytes + sizeof(layout::stored_item) + key + value + node_align - 1) / node_align * node_align;
-}
+// Sizes of items that the table of sizes knows: beyond it items have pages of their own.
+constexpr std::size_t sizes_known = 4096;
+constexpr std::size_t size_step = 8;
 
-constexpr std::size_t victims_max = 64;
 constexpr std::size_t scan_step = 256;
-// A sweep frees a little more than was asked for, so that not every new item sweeps.
-constexpr std::uint64_t sweep_margin = std::uint64_t{64} << 10;
-
 std::uint32_t medium_of(const settings& s) noexcept {
   if (s.medium == "shm") return NVM_MEDIUM_SHM;
   if (s.medium == "ssd") return NVM_MEDIUM_SSD;
@@ -52,21 +48,6 @@ std::uint32_t medium_of(const settings& s) noexcept {
 errc pool_failure() {
   const std::string message = nvm_errormsg();
   return fail(static_cast<errc>(nvm_errno()), "%s", message.c_str());
-}
-
-// The item of an entry; false: it is none of ours.
-bool item_of(const nvm_lf_entry& e, item& to) noexcept {
-  if (e.value_bytes < sizeof(layout::stored_item) || e.key_bytes > key_bytes_max) return false;
-  layout::stored_item head;
-  std::memcpy(&head, e.value, sizeof head);
-  const char* const bytes = static_cast<const char*>(e.value);
-  to.key = {static_cast<const char*>(e.key), e.key_bytes};
-  to.value = {bytes + sizeof head, e.value_bytes - sizeof head};
-  to.flags = head.flags;
-  to.cas = head.cas;
-  to.state_word = e.mark;
-  to.place = e.place;
-  return true;
 }
 
 }  // namespace
@@ -83,17 +64,6 @@ struct durable_store::counted_places {
   [[nodiscard]] std::atomic_ref<unsigned char> at(const void* value) noexcept {
     return std::atomic_ref<unsigned char>{bytes[(reinterpret_cast<std::uintptr_t>(value) - base) / node_align]};
   }
-};
-
-struct durable_store::victims {
-  struct one {
-    std::array<char, key_bytes_max> key;
-    std::size_t key_bytes;
-    std::uint64_t cas;
-    bool alive;
-  };
-  std::size_t count = 0;
-  std::array<one, victims_max> all;
 };
 
 void durable_store::pool_closer::operator()(NVM_POOL* p) const noexcept { static_cast<void>(nvm_pool_close(p)); }
@@ -195,8 +165,8 @@ class durable_store::session final : public item_session {
         break;
     }
     // relaxed: two threads may each pass by an item; the limit is not that exact.
-    const std::uint64_t freed = c.had_old ? memory_of(c.old.key.size(), c.old.value.size()) : 0;
-    const std::uint64_t needed = memory_of(c.key_bytes, c.wish.value_bytes);
+    const std::uint64_t freed = c.had_old ? c.store.memory_of(c.old.key.size(), c.old.value.size()) : 0;
+    const std::uint64_t needed = c.store.memory_of(c.key_bytes, c.wish.value_bytes);
     const std::uint64_t now = c.store.memory_.load(std::memory_order_relaxed);
     if (needed > freed && now + (needed - freed) > c.store.limit_.load(std::memory_order_relaxed)) {
       c.full = true;
@@ -256,12 +226,13 @@ status durable_store::open_pool(const settings& given) {
     pool_.reset(nvm_pool_open(given.pool_path.c_str()));
   } else {
     is_new = true;
-    constexpr std::uint64_t least = std::uint64_t{64} << 20;
     nvm_pool_options o{};
     o.medium = medium_of(given);
-    // Room for removed items that threads may still read, for the table, and for rounding up.
-    o.capacity = std::max(given.pool_bytes, given.memory_bytes * 2 + (std::uint64_t{256} << 20));
-    o.size = given.pool_bytes != 0 ? given.pool_bytes : least;
+    // Room for removed items that threads may still read, for the table, and for what else the pool has: with its log
+    // the file stays below 1.25 times the limit and 64 MiB.
+    constexpr std::uint64_t mib = std::uint64_t{1} << 20;
+    o.capacity = std::max(given.pool_bytes, given.memory_bytes + given.memory_bytes / 4 + 44 * mib);
+    o.size = given.pool_bytes != 0 ? given.pool_bytes : o.capacity < 120 * mib ? 32 * mib : 64 * mib;
     std::filesystem::create_directories(std::filesystem::path{given.pool_path}.parent_path(), no_error);
     pool_.reset(nvm_pool_create_with(given.pool_path.c_str(), &o));
   }
@@ -315,6 +286,7 @@ status durable_store::open_tables(bool is_new, bool checksums) {
   if (state_ == nullptr) return pool_failure();
   items_ = nvm_lf_open(pool_.get(), items_name, &bytes);
   if (items_ == nullptr) return pool_failure();
+  learn_sizes();
   return read_state();
 }
 
@@ -491,6 +463,19 @@ void durable_store::tick(std::uint32_t now) noexcept {
 
 // --- memory ---
 
+void durable_store::learn_sizes() {
+  sizes_.resize(sizes_known / size_step + 1);
+  for (std::size_t i = 0; i < sizes_.size(); ++i) {
+    sizes_[i] = static_cast<std::uint32_t>(nvm_lf_entry_bytes(items_, 0, i * size_step));
+  }
+}
+
+std::uint64_t durable_store::memory_of(std::size_t key, std::size_t value) const noexcept {
+  const std::size_t bytes = key + sizeof(layout::stored_item) + value;
+  if (bytes <= sizes_known) return sizes_[(bytes + size_step - 1) / size_step];
+  return nvm_lf_entry_bytes(items_, key, sizeof(layout::stored_item) + value);
+}
+
 void durable_store::count(std::size_t key, std::size_t value, std::int64_t sign) noexcept {
   const auto times = static_cast<std::uint64_t>(sign);
   item_bytes_.fetch_add(times * item_bytes(key, value), std::memory_order_relaxed);
@@ -527,96 +512,6 @@ void durable_store::count_what_was_there() noexcept {
   counting_.store(false, std::memory_order_release);
 }
 
-// The choice of a sweep among the items that a scan shows it.
-struct durable_store::sweep_choice {
-  durable_store& store;
-  victims& list;
-  const sweep_wish& wish;
-  std::uint64_t flushed_before;
-  std::uint64_t room;  // same_room: bytes of memory
-  std::size_t seen = 0;
-  patience choosy{};
-  bool came_around = false;
-
-  void look_at(const nvm_lf_entry& e) noexcept {
-    item i;
-    ++seen;
-    if (!item_of(e, i)) return;
-    if (wish.same_room && memory_of(i.key.size(), i.value.size()) != room) return;
-    const bool dead = is_gone(i, wish.now, flushed_before);
-    if (!dead && !wish.living) return;
-    const bool used = (e.mark & item_state::used_bit) != 0;
-    if (!dead && choosy.spares(used, i.state().fetched, came_around)) {
-      std::uint64_t expected = e.mark;
-      if (used) {
-        static_cast<void>(
-            nvm_lf_change_mark(store.items_, &e, &expected, e.mark & ~item_state::used_bit, NVM_LF_MARK_LAZY));
-      }
-      return;
-    }
-    if (list.count == victims_max) return;
-    victims::one& v = list.all[list.count++];
-    std::memcpy(v.key.data(), i.key.data(), i.key.size());
-    v.key_bytes = i.key.size();
-    v.cas = i.cas;
-    v.alive = !dead;
-  }
-};
-
-// Removes what was chosen, if it is still the same.
-struct durable_store::goodbye final : decision {
-  const victims::one* who = nullptr;
-  bool same = false;
-  item last;
-  wish decide(const item* old) noexcept override {
-    same = old != nullptr && old->cas == who->cas;
-    if (!same) return {};
-    last = *old;
-    return {what::remove, 0, 0, {}};
-  }
-  void fill(char*, const item*) noexcept override {}
-  [[nodiscard]] bool sees_damaged() const noexcept override { return true; }
-};
-
-std::size_t durable_store::sweep(item_session& by, const sweep_wish& wish, const sweep_listener& told) {
-  const std::lock_guard lock{sweep_mutex_};
-  if (failed()) return 0;
-  std::size_t gone = 0;
-  const auto enough = [&] {
-    if (wish.same_room) return gone != 0;
-    return wish.bytes != 0 && memory_.load(std::memory_order_relaxed) + wish.bytes + sweep_margin <=
-                                  limit_.load(std::memory_order_relaxed);
-  };
-  if (enough()) return 0;  // another thread has made room meanwhile
-  sweep_choice choice{*this, *victims_, wish, flushed_before(),
-                      memory_of(0, wish.bytes - std::min(wish.bytes, item_bytes(0, 0)))};
-  const auto visit = [](const nvm_lf_entry* e, void* argument) {
-    const platform::in_call reading;
-    static_cast<sweep_choice*>(argument)->look_at(*e);
-    return 0;
-  };
-  goodbye bye;
-  std::size_t ends = 0;
-  while (choice.seen < wish.items_max && !enough() && ends < 3) {
-    victims_->count = 0;
-    if (nvm_lf_scan(items_, &cursor_, victims_max, visit, &choice) < 0) {
-      note_failure();
-      break;
-    }
-    for (std::size_t v = 0; v < victims_->count && !enough(); ++v) {
-      bye.who = &victims_->all[v];
-      if (by.update({bye.who->key.data(), bye.who->key_bytes}, bye).what != outcome::removed) continue;
-      told(bye.last, bye.who->alive);
-      ++gone;
-    }
-    if (cursor_ != 0) continue;
-    choice.came_around = true;
-    ++ends;  // three times around are enough, even if items were used meanwhile
-    if (wish.bytes == 0) break;
-  }
-  return gone;
-}
-
 void durable_store::for_each(item_session&, const std::function<bool(const item&)>& visit) {
   const auto each = [](const nvm_lf_entry* e, void* argument) {
     const platform::in_call reading;
@@ -643,6 +538,7 @@ usage durable_store::used() noexcept {
   u.item_bytes = item_bytes_.load(std::memory_order_relaxed);
   u.memory_bytes = memory_.load(std::memory_order_relaxed);
   u.limit_bytes = limit_.load(std::memory_order_relaxed);
+  u.places_made = places_made_.load(std::memory_order_relaxed);
   return u;
 }
 

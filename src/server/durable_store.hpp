@@ -74,6 +74,9 @@ class durable_store final : public item_store {
   status open_pool(const settings& given);
   status open_tables(bool is_new, bool checksums);
   [[nodiscard]] bool have_cas_ids() noexcept;
+  void learn_sizes();
+  // Bytes of the pool that an item takes.
+  [[nodiscard]] std::uint64_t memory_of(std::size_t key, std::size_t value) const noexcept;
   void count(std::size_t key, std::size_t value, std::int64_t sign) noexcept;
   void begin_counting(std::uint64_t items);
   void count_what_was_there() noexcept;
@@ -101,14 +104,22 @@ class durable_store final : public item_store {
   std::atomic<std::uint64_t> item_bytes_{0};
   std::atomic<std::uint64_t> memory_{0};
   std::atomic<std::uint64_t> damaged_{0};
+  std::atomic<std::uint64_t> places_made_{0};  // memory that was emptied for items of other sizes
+  std::vector<std::uint32_t> sizes_;           // memory of an item with so many bytes of key, header and value / 8
 
   std::mutex cas_mutex_;    // of fetching a block of ids
   std::mutex flush_mutex_;  // of changing what is flushed
   std::mutex sweep_mutex_;  // of the next two
   std::uint64_t cursor_ = 0;
+  struct victim;
   struct victims;
   struct sweep_choice;
   struct goodbye;
+  // Removes what was chosen. False: it has changed since.
+  [[nodiscard]] bool remove(item_session& by, goodbye& bye, const sweep_listener& told);
+  // Room for a new item that takes `room` bytes, where `first` lies; how many items went for it.
+  [[nodiscard]] std::size_t make_place(item_session& by, const victim& first, std::uint64_t room, std::uint32_t now,
+                                       const sweep_listener& told);
   std::unique_ptr<victims> victims_;
 
   // Bytes of what was there when the pool was opened are counted while it serves: one byte for each place an item may

@@ -106,6 +106,8 @@ update_result executor::update(std::string_view key, decision& by, std::size_t v
     if (gone == 0 && may_be_vain) break;
   }
   if (lacks_room()) {
+    // What was removed for it has not become room: it would cost as much for the next one.
+    if (r.what == outcome::no_room) no_room_at_[class_of(key.size(), value_bytes)] = now_;
     counters_.add(class_of(key.size(), value_bytes), class_count::outofmemory);
     r.what = outcome::no_memory;
   }

@@ -141,6 +141,7 @@ struct usage {
   std::uint64_t item_bytes = 0;            // by item_bytes()
   std::uint64_t memory_bytes = 0;          // occupied by items, with rounding
   std::uint64_t limit_bytes = 0;
+  std::uint64_t places_made = 0;  // times that memory was emptied for items of other sizes
   std::uint32_t buckets_log2 = 0;
   std::uint64_t index_bytes = 0;
   bool resizing = false;
@@ -186,8 +187,8 @@ class item_store {
   // Removes items until `bytes` of memory are free below the limit or `items_max` items have been looked at. Items that
   // are gone at `now` go first, and with `living` those that were not used lately. If all were used, it takes those
   // that were never fetched, then any: a sweep looks at some thousand items at most before it removes one. With
-  // `same_room` it removes one item that takes as much memory as a new one of `bytes`, regardless of the limit. Reports
-  // each removed item, and returns their number.
+  // `same_room` it makes a place for a new item of `bytes`, regardless of the limit: removes one that takes as much
+  // memory, or all that lie around one that takes another. Reports each removed item, and returns their number.
   struct sweep_wish {
     std::uint32_t now = 0;
     std::size_t bytes = 0;

@@ -144,7 +144,7 @@ void report_general(environment& shared, const report_line& tell_line) {
   tell("slab_reassign_busy_items", 0U);
   tell("slab_reassign_busy_deletes", 0U);
   tell("slab_reassign_running", 0U);
-  tell("slabs_moved", 0U);
+  tell("slabs_moved", used.places_made);
   tell("malloc_fails", 0U);
   tell("log_worker_dropped", 0U);
   tell("log_worker_written", 0U);
@@ -199,7 +199,7 @@ void report_settings(environment& shared, const report_line& tell_line) {
   tell("maxconns_fast", "yes");
   tell("hashpower_init", 0U);
   tell("slab_reassign", "no");
-  tell("slab_automove", 0U);
+  tell("slab_automove", 1U);
   tell("lru_crawler", "yes");
   tell("flush_enabled", yes(s.flush_command));
   tell("dump_enabled", yes(s.dump_commands));
