@@ -109,7 +109,8 @@ NVM_API int nvm_regions_count(nvm_regions *set, uint64_t *count);
 /* A region of `size` bytes that read as zeros.  Of more than 2048 bytes, space is taken when it is first written.
  * NVM_E_EXISTS, NVM_E_NO_SPACE, NVM_E_TOO_LARGE.  One line, one fence. */
 NVM_API int nvm_region_create(nvm_regions *set, uint64_t rid, uint64_t size);
-/* A region with these bytes, and room for `room` bytes in all before it has to move. */
+/* A region with these bytes, and room for `room` bytes in all before it has to move.  On ssd new bytes from 64 KiB on
+ * (here, of a region that is written whole, of an append) are written to the device once, to their pages. */
 NVM_API int nvm_region_create_with(nvm_regions *set, uint64_t rid, const void *from, size_t bytes, uint64_t room);
 /* NVM_E_NOT_FOUND. */
 NVM_API int nvm_region_drop(nvm_regions *set, uint64_t rid);
@@ -236,7 +237,9 @@ typedef struct nvm_region_statistics {
   uint64_t line_ps;        /* ... of a line that is written back */
   uint64_t copied_line_ps; /* ... of one that is copied past the caches */
   uint64_t byte_ps;        /* ... of a byte of a checksum */
-  uint64_t reserved[3];
+  uint64_t straight;       /* ranges of new bytes that went to their pages at once, and not through the log (ssd) */
+  uint64_t bytes_straight;
+  uint64_t reserved[1];
 } nvm_region_statistics;
 /* Of all sets of the set's pool. */
 NVM_API int nvm_region_get_statistics(nvm_regions *set, nvm_region_statistics *out);

@@ -113,8 +113,11 @@ result<open_region_sets*> sets_of(NVM_POOL* pool) noexcept {
 }
 
 status admit_regions(NVM_POOL* pool) noexcept {
-  if (pool->file->has_feature(layout::feature_regions)) return {};
-  return pool->engine->add_feature(layout::feature_regions);
+  // A pool on ssd that an older library has made.
+  const std::uint32_t straight = has_image(pool->file->superblock()) ? layout::feature_straight : 0;
+  const std::uint32_t bits = layout::feature_regions | straight;
+  if (pool->file->has_feature(bits)) return {};
+  return pool->engine->add_feature(bits);
 }
 
 result<nvm_regions*> open_one(NVM_POOL* pool, const char* name, const nvm_regions_options& o) noexcept {
@@ -428,6 +431,8 @@ int nvm_region_get_statistics(nvm_regions* set, nvm_region_statistics* out) {
   out->bytes_alternated = bytes(technique::alternate);
   out->replicas_made = s.replicas_made;
   out->replicas_given = s.replicas_given;
+  out->straight = s.straight;
+  out->bytes_straight = s.bytes_straight;
   out->levelled = s.levelled;
   out->waiting_bytes = s.waiting_bytes;
   out->leases = s.leases;

@@ -58,6 +58,10 @@ enum class plant : unsigned char {
   numbers_back_early,        // relocation by transactions: numbers go before the pool prefers the base that they named
   record_after_commit,       // references: an activation record may be durable after the commit that it belongs to
   record_applied_twice,      // references: how far records were applied is not durable with the counts
+  straight_before_free,      // straight writes: to pages of which a crash may still show what they held
+  straight_under_record,     // straight writes: to pages that a record of longer ago could be replayed into
+  straight_over_unproved,    // straight writes: over bytes whose record still has to show them
+  straight_not_read,         // straight writes: a record counts whatever its pages hold
   zero_without_waiting,      // references: an object dies though transactions are open that were when it was left
 };
 

@@ -91,6 +91,9 @@ result<std::unique_ptr<image_stack>> make_image_stack(pool_file& file, log_run r
   settings.ring = ring_of(file.superblock());
   settings.before_first_write = [](void* pool) noexcept { return static_cast<pool_file*>(pool)->mark_open(); };
   settings.may_write = [](void* pool) noexcept { return static_cast<pool_file*>(pool)->may_be_written(); };
+  settings.may_go_straight = [](void* pool) noexcept {
+    return static_cast<pool_file*>(pool)->has_feature(layout::feature_straight);
+  };
   settings.context = &file;
   settings.name = file.path();
   settings.log_syncs = &devices->log;

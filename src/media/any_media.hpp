@@ -94,8 +94,12 @@ class any_image : public any_medium {
   template <media M>
     requires(M::atomic_batches && std::is_same_v<typename M::batch, image_batch> && !std::is_same_v<M, any_image>)
   explicit any_image(M& medium) noexcept
-      : any_medium{medium}, publish_{[](void* m, batch& b, stores_call stores, void* context, edge e) noexcept {
+      : any_medium{medium},
+        publish_{[](void* m, batch& b, stores_call stores, void* context, edge e) noexcept {
           return of<M>(m).publish(b, [&]() noexcept { stores(context); }, e);
+        }},
+        write_straight_{[](void* m, const void* p, std::size_t bytes, lsn_t free_since) noexcept {
+          return nvm::write_straight(of<M>(m), p, bytes, free_since);
         }} {}
 
   template <class F>
@@ -104,10 +108,14 @@ class any_image : public any_medium {
         of_, b, [](void* f) noexcept { (*static_cast<std::remove_reference_t<F>*>(f))(); },
         const_cast<void*>(static_cast<const void*>(std::addressof(stores))), e);
   }
+  result<straight_outcome> write_straight(const void* p, std::size_t bytes, lsn_t free_since) noexcept {
+    return write_straight_(of_, p, bytes, free_since);
+  }
 
  private:
   using stores_call = void (*)(void*) noexcept;
   result<lsn_t> (*publish_)(void*, batch&, stores_call, void*, edge) noexcept;
+  result<straight_outcome> (*write_straight_)(void*, const void*, std::size_t, lsn_t) noexcept;
 };
 static_assert(media<any_image>);
 

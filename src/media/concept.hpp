@@ -111,6 +111,25 @@ template <media M>
   }
 }
 
+// What has become of bytes that were to go straight to their place.
+struct straight_outcome {
+  bool written = false;   // false: not here or not now; they go by flush()
+  std::uint64_t sum = 0;  // for the batch: add_straight()
+};
+// Writes [p, p + bytes), whole sectors of which the caller knows that nothing leads to them, to their place on the
+// device at once and not to the log.  They are durable with the batch that has them.  Nothing that was ordered up to
+// `free_since` or later leads there; what was before may.  Nobody else stores there until that batch is published.
+// errc::io.
+template <media M>
+[[nodiscard]] inline result<straight_outcome> write_straight(M& m, const void* p, std::size_t bytes,
+                                                             lsn_t free_since) noexcept {
+  if constexpr (requires { m.write_straight(p, bytes, free_since); }) {
+    return m.write_straight(p, bytes, free_since);
+  } else {
+    return straight_outcome{};
+  }
+}
+
 // persist = flush + fence.
 template <media M>
 inline void persist(M& m, const void* p, std::size_t bytes, edge e, site s = site::here()) noexcept {

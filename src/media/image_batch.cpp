@@ -61,13 +61,26 @@ bool image_batch::reserve(std::size_t capacity) noexcept {
   return true;
 }
 
-void image_batch::add(const void* p, std::size_t bytes, site) noexcept {
-  if (bytes == 0 || out_of_memory_) return;
-  const std::size_t needed = used_ + layout::ring_entry_bytes(bytes);
+bool image_batch::make_room(std::size_t more) noexcept {
+  const std::size_t needed = used_ + more;
   if (needed > capacity_ && !reserve(std::max<std::size_t>(round_up(needed, 4096), 2 * capacity_))) {
     out_of_memory_ = true;
-    return;
   }
+  return !out_of_memory_;
+}
+
+void image_batch::add_straight(const void* p, std::size_t bytes, std::uint64_t sum) noexcept {
+  if (bytes == 0 || out_of_memory_ || !make_room(layout::straight_entry_bytes)) return;
+  const layout::ring_entry entry{.offset = reinterpret_cast<std::uintptr_t>(p) | layout::straight_bit, .bytes = bytes};
+  std::memcpy(bytes_ + used_, &entry, sizeof entry);
+  const layout::straight_rest rest{.sum = sum, .home_lsn = 0};  // publish() knows that
+  std::memcpy(bytes_ + used_ + sizeof entry, &rest, sizeof rest);
+  used_ += layout::straight_entry_bytes;
+  ++count_;
+}
+
+void image_batch::add(const void* p, std::size_t bytes, site) noexcept {
+  if (bytes == 0 || out_of_memory_ || !make_room(layout::ring_entry_bytes(bytes))) return;
   const layout::ring_entry entry{.offset = reinterpret_cast<std::uintptr_t>(p), .bytes = bytes};
   std::memcpy(bytes_ + used_, &entry, sizeof entry);
   std::byte* data = bytes_ + used_ + sizeof entry;
@@ -78,7 +91,7 @@ void image_batch::add(const void* p, std::size_t bytes, site) noexcept {
     std::memcpy(data, p, bytes);
   }
   std::memset(data + bytes, 0, round_up(bytes, 8) - bytes);
-  used_ = needed;
+  used_ += layout::ring_entry_bytes(bytes);
   ++count_;
 }
 

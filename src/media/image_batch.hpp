@@ -24,6 +24,8 @@ class image_batch {
 
   // Captures the range now.  Short of memory, the batch can no longer be published (errc::no_memory).
   void add(const void* p, std::size_t bytes, site = site::here()) noexcept;
+  // What write_straight() has brought to its place, with the sum that it returned.
+  void add_straight(const void* p, std::size_t bytes, std::uint64_t sum) noexcept;
   // Announces what the stores inside publish() will add at most, so that room for it is found before
   // they run.  Adds up; needed beyond the allowance only.
   void expect(std::size_t ranges, std::size_t bytes) noexcept {
@@ -46,6 +48,7 @@ class image_batch {
  private:
   friend class image_media;
   [[nodiscard]] bool reserve(std::size_t capacity) noexcept;
+  [[nodiscard]] bool make_room(std::size_t more) noexcept;
 
   // Room for the header, then entries whose offset is still the address they came from.
   std::byte* bytes_ = nullptr;

@@ -31,6 +31,8 @@ image_media::image_media(block_device& device, const image_settings& settings, l
       tail_{run.state.new_lap ? run.state.checkpoint : next_lap(run.end, settings.ring.place)},
       durable_{tail_},
       checkpoint_{tail_},
+      told_{tail_},
+      proved_{tail_},
       left_{std::move(run)},
       replay_left_{!left_.empty()},
       lap_begun_{left_.state.new_lap},
@@ -100,7 +102,8 @@ status image_media::drain(lock& held, std::uint64_t bytes) noexcept {
 
 void image_media::append_pad(std::uint64_t bytes) noexcept {
   if (bytes == 0) return;
-  seal_record(at(tail_), tail_, durable_lsn(), bytes, 0, settings_.ring.uuid);
+  told_ = durable_lsn();
+  seal_record(at(tail_), tail_, told_, bytes, 0, settings_.ring.uuid);
   tail_ += bytes;
   counts_.pad_bytes += bytes;
 }
@@ -112,7 +115,8 @@ std::byte* image_media::begin_record(std::uint64_t bytes) noexcept {
 }
 
 lsn_t image_media::end_record(std::byte* record, std::uint64_t bytes, std::uint32_t count) noexcept {
-  seal_record(record, tail_, durable_lsn(), bytes, count, settings_.ring.uuid);
+  told_ = durable_lsn();
+  seal_record(record, tail_, told_, bytes, count, settings_.ring.uuid);
   tail_ += bytes;
   ++counts_.records;
   counts_.logged_bytes += bytes;
@@ -144,6 +148,7 @@ void image_media::flush(const void* p, std::size_t bytes, site) noexcept {
     capture(data, from, count);
     std::memset(data + count, 0, static_cast<std::size_t>(record + record_bytes - (data + count)));
     end_record(record, record_bytes, 1);
+    if (touched_ != nullptr) touched_->logged(offset, count, tail_);
     from += count;
     bytes -= count;
   }
@@ -175,11 +180,23 @@ result<lsn_t> image_media::publish_with(batch& b, stores_call stores, void* cont
   for (std::size_t i = sizeof(layout::ring_record); i < b.used_;) {
     layout::ring_entry entry;
     std::memcpy(&entry, record + i, sizeof entry);
-    entry.offset -= reinterpret_cast<std::uintptr_t>(settings_.base);
-    NVM_ASSERT(range_inside(entry.offset, entry.bytes, settings_.bytes));
-    NVM_ASSERT(!settings_.ring.place.overlaps(entry.offset, entry.bytes));
+    const std::uint64_t straight = entry.offset & layout::straight_bit;
+    const std::uint64_t offset = (entry.offset ^ straight) - reinterpret_cast<std::uintptr_t>(settings_.base);
+    NVM_ASSERT(range_inside(offset, entry.bytes, settings_.bytes));
+    NVM_ASSERT(!settings_.ring.place.overlaps(offset, entry.bytes));
+    entry.offset = offset | straight;
     std::memcpy(record + i, &entry, sizeof entry);
-    i += layout::ring_entry_bytes(entry.bytes);
+    if (straight != 0) {
+      NVM_ASSERT(touched_ != nullptr);  // write_straight() was there
+      // By B; entries of this record may overlap.
+      const lsn_t home = std::min(checkpoint_, std::max(touched_from_, touched_->of(offset, entry.bytes).logged));
+      std::memcpy(record + i + sizeof entry + offsetof(layout::straight_rest, home_lsn), &home, sizeof home);
+      touched_->straight(offset, entry.bytes, tail_ + bytes);
+      last_straight_ = tail_ + bytes;
+    } else if (touched_ != nullptr) {
+      touched_->logged(offset, entry.bytes, tail_ + bytes);
+    }
+    i += straight != 0 ? layout::straight_entry_bytes : layout::ring_entry_bytes(entry.bytes);
   }
   const lsn_t lsn = end_record(record, bytes, b.count_);
   held.unlock();
@@ -237,6 +254,7 @@ void image_media::lead(lock& held) noexcept {
   append_pad(round_up(tail_, sector_bytes) - tail_);
   const lsn_t from = durable_lsn();
   const lsn_t to = tail_;
+  const lsn_t told = told_;
   const bool begin_lap = !lap_begun_;
   held.unlock();
   const status written = write_log(from, to, begin_lap);
@@ -245,6 +263,7 @@ void image_media::lead(lock& held) noexcept {
   if (written) {
     lap_begun_ = true;
     ++counts_.log_syncs;
+    proved_ = std::max(proved_, told);
     // release: pairs with the acquire in durable_lsn(); a thread that sees it may act on the records.
     durable_.store(to, std::memory_order_release);
   } else {
@@ -310,9 +329,9 @@ status image_media::write_log(lsn_t from, lsn_t to, bool begin_lap) noexcept {
   return log_syncs_.sync(edge{"image/E1"});
 }
 
-status image_media::move_header(lsn_t checkpoint, site s) noexcept {
+status image_media::move_header(lsn_t checkpoint, lsn_t proved, site s) noexcept {
   const status written =
-      write_ring_header(device_, settings_.ring, header_copy_ ^ 1, header_sequence_ + 1, checkpoint, s);
+      write_ring_header(device_, settings_.ring, header_copy_ ^ 1, header_sequence_ + 1, checkpoint, proved, s);
   if (!written) return written;
   header_copy_ ^= 1;
   ++header_sequence_;
@@ -339,12 +358,14 @@ status image_media::run_checkpoint(lock& held) noexcept {
   const lsn_t to = durable_lsn();
   if (from == to) return {};
   checkpointing_ = true;
+  const bool prove = last_straight_ > proved_;
   held.unlock();
-  const status done = bring_home(from, to);
+  const status done = bring_home(from, to, prove);
   held.lock();
   checkpointing_ = false;
   if (done) {
     checkpoint_ = to;
+    proved_ = std::max(proved_, to);
     ++counts_.checkpoints;
     counts_.home_bytes += home_->bytes_written();
   } else {
@@ -355,8 +376,13 @@ status image_media::run_checkpoint(lock& held) noexcept {
   return {};
 }
 
-status image_media::bring_home(lsn_t from, lsn_t to) noexcept {
+status image_media::bring_home(lsn_t from, lsn_t to, bool prove) noexcept {
   if (const status s = may_write(); !s) return s;
+  if (prove) {
+    if (const status s = move_header(from, to); !s) return s;
+    if (const status s = device_.sync(edge{"image/E5"}); !s) return s;
+    other_syncs_.fetch_add(1, std::memory_order_relaxed);
+  }
   if (const status s = home_->begin(); !s) return s;
   const auto put = [this](std::uint64_t offset, const std::byte* data, std::size_t bytes) noexcept {
     return home_->put(offset, data, bytes);

@@ -15,7 +15,14 @@
 //      overwrites a newer one
 //   2. W all records not yet written, padded to a whole sector: a durable sector is never rewritten
 //                                                      | image/E1  commit point of every record in it
+//   Straight bytes, of a range that nothing leads to (docs/design/029):
+//   A. wait until what freed the range is durable                      no crash shows what was there
+//   B. no record after the checkpoint has bytes there                  none is replayed over them
+//   C. the records of older straight bytes there are proved            they count without those
+//      W the range, then 1 with its sum and 2: the record counts if the sum holds or somebody proves it
 //   Checkpoint:
+//      W other header, same checkpoint, all proved; if there are straight entries that are not
+//                                                      | image/E5  before 3 changes what their sums are of
 //   3. W home sectors, from durable records of the log, never from the image
 //                                                      | image/E2  home before the log lets go
 //   4. W other header, checkpoint after them           | image/E3  only now the ring's space is reused
@@ -40,6 +47,7 @@
 
 #include "media/image_batch.hpp"
 #include "media/replay.hpp"
+#include "media/touched_pages.hpp"
 
 namespace nvm {
 
@@ -54,8 +62,12 @@ struct image_settings {
   // Before each write of the log and each checkpoint: a failure is one of the write.  What was captured after pages of
   // the image were lost must not reach the device.
   status (*may_write)(void* context) noexcept = nullptr;
-  void* context = nullptr;        // of both
+  // Whether records may have straight entries, as far as the pool's format goes; nullptr: they may.
+  bool (*may_go_straight)(void* context) noexcept = nullptr;
+  void* context = nullptr;        // of all
   const char* name = "the pool";  // in messages
+  // Ranges from so many bytes on go straight to their place, where they may; 0: none.
+  std::uint64_t straight_from = 64 * 1024;
   // The same device for syncs of the log, nullptr: the one that it is opened on.  Where a device tells of a failed
   // write-back to one call of sync() only, that of a checkpoint must not take it from a commit's.
   block_device* log_syncs = nullptr;
@@ -63,7 +75,7 @@ struct image_settings {
 
 struct image_statistics {
   std::uint64_t log_syncs = 0;      // E1: each was waited for by one thread or several
-  std::uint64_t other_syncs = 0;    // E2, E3, E4, and those of replay
+  std::uint64_t other_syncs = 0;    // E2 to E5, and those of replay
   std::uint64_t durable_waits = 0;  // calls of durable() that found their LSN not yet durable
   std::uint64_t records = 0;
   std::uint64_t logged_bytes = 0;  // records with their headers, without pads
@@ -71,6 +83,8 @@ struct image_statistics {
   std::uint64_t checkpoints = 0;
   std::uint64_t home_bytes = 0;  // written by checkpoints
   std::uint64_t stalls = 0;      // appends that found the ring full
+  std::uint64_t straight_writes = 0;
+  std::uint64_t straight_bytes = 0;
 };
 
 class image_media {
@@ -119,6 +133,10 @@ class image_media {
         const_cast<void*>(static_cast<const void*>(std::addressof(stores))), e);
   }
 
+  // See concept.hpp.  A write to the device; also a sync if `free_since` is not durable, and a checkpoint if the range
+  // is large and the log has something for it.
+  result<straight_outcome> write_straight(const void* p, std::size_t bytes, lsn_t free_since) noexcept;
+
   // Brings all durable records home, those of the last process first, and frees their log; returns at once if there are
   // none.  Joins a step that is under way.
   status checkpoint_step() noexcept;
@@ -155,6 +173,9 @@ class image_media {
   std::byte* begin_record(std::uint64_t bytes) noexcept;
   lsn_t end_record(std::byte* record, std::uint64_t bytes, std::uint32_t count) noexcept;
   void append_pad(std::uint64_t bytes) noexcept;
+  [[nodiscard]] bool know_touched() noexcept;
+  status have_begun(lock& held) noexcept;
+  result<bool> may_go_straight(lock& held, std::uint64_t offset, std::uint64_t bytes, lsn_t free_since) noexcept;
   status sync_to(lock& held, lsn_t lsn) noexcept;
   void lead(lock& held) noexcept;
   status write_log(lsn_t from, lsn_t to, bool begin_lap) noexcept;
@@ -162,8 +183,8 @@ class image_media {
   status first_write() noexcept;
   status finish_replay(lock& held) noexcept;
   status run_checkpoint(lock& held) noexcept;
-  status bring_home(lsn_t from, lsn_t to) noexcept;
-  status move_header(lsn_t checkpoint, site s = site::here()) noexcept;
+  status bring_home(lsn_t from, lsn_t to, bool prove) noexcept;
+  status move_header(lsn_t checkpoint, lsn_t proved = 0, site s = site::here()) noexcept;
   void poison_locked() noexcept;
   status refuse() const noexcept;
 
@@ -178,16 +199,23 @@ class image_media {
   std::unique_ptr<std::byte[], release> ring_;  // bytes of [checkpoint_, tail_), each at its place in the ring
   std::unique_ptr<home_writer> home_;           // of the thread that set checkpointing_
 
-  mutable std::mutex order_;       // guards everything below
-  platform::condition synced_;     // durable_ moved, or poisoned
-  platform::condition freed_;      // checkpoint_ moved, or poisoned
-  platform::condition work_;       // the ring is half full
-  lsn_t tail_;                     // next append
-  std::atomic<lsn_t> durable_;     // written under order_; a sector's start, as is checkpoint_
-  lsn_t checkpoint_;               // durable in a header; tail_ <= checkpoint_ + ring_bytes_
-  log_run left_;                   // by the last process; of the thread that set checkpointing_
-  bool replay_left_;               // that is not home yet
-  bool first_write_done_ = false;  // of the one thread that writes first
+  mutable std::mutex order_;    // guards everything below
+  platform::condition synced_;  // durable_ moved, or poisoned
+  platform::condition freed_;   // checkpoint_ moved, or poisoned
+  platform::condition work_;    // the ring is half full
+  lsn_t tail_;                  // next append
+  std::atomic<lsn_t> durable_;  // written under order_; a sector's start, as is checkpoint_
+  lsn_t checkpoint_;            // durable in a header; tail_ <= checkpoint_ + ring_bytes_
+  // Straight entries.  Records up to proved_ count on the device whatever their bytes become; told_ is what will be
+  // proved when the newest record is durable.
+  lsn_t told_;
+  lsn_t proved_;
+  lsn_t last_straight_ = 0;                 // end of the newest record that has one
+  std::unique_ptr<touched_pages> touched_;  // nullptr: nobody has asked yet
+  lsn_t touched_from_ = 0;                  // by records from here on
+  log_run left_;                            // by the last process; of the thread that set checkpointing_
+  bool replay_left_;                        // that is not home yet
+  bool first_write_done_ = false;           // of the one thread that writes first
   bool syncing_ = false;
   bool checkpointing_ = false;
   bool draining_ = false;              // an append waits for room; later ones queue after it

@@ -23,12 +23,18 @@ void seal_record(std::byte* record, lsn_t lsn, lsn_t durable, std::uint64_t byte
 [[nodiscard]] record_kind check_record(std::span<const std::byte> record, lsn_t lsn,
                                        const std::uint8_t (&uuid)[16]) noexcept;
 
+// What is done with straight entries where their bytes are not looked at.
+struct no_straight {
+  status operator()(std::uint64_t, std::uint64_t, const layout::straight_rest&) const noexcept { return {}; }
+};
+
 // Calls visit(offset, data, bytes) -> status for each entry, in order, while they are well formed and
-// visit returns ok.  errc::corrupt, naming the LSN, if an entry leaves the record, is empty, reaches
-// outside [0, home_bytes) or into the log.  visit is never called with an entry that fails.
-template <class Visit>
+// visit returns ok, or straight(offset, bytes, rest) -> status for a straight one.  errc::corrupt, naming the LSN, if
+// an entry leaves the record, is empty, reaches outside [0, home_bytes) or into the log, or is straight and not of
+// whole sectors.  Neither is ever called with an entry that fails.
+template <class Visit, class Straight = no_straight>
 status each_entry(std::span<const std::byte> record, const layout::ring_place& place, std::uint64_t home_bytes,
-                  Visit&& visit) noexcept {
+                  Visit&& visit, Straight&& straight = {}) noexcept {
   layout::ring_record header;
   std::memcpy(&header, record.data(), sizeof header);
   const auto damaged = [&](const char* what, std::uint64_t found, std::uint64_t limit) noexcept {
@@ -44,14 +50,24 @@ status each_entry(std::span<const std::byte> record, const layout::ring_place& p
     std::memcpy(&entry, &record[at], sizeof entry);
     at += sizeof entry;
     if (entry.bytes == 0) return damaged("empty entry, number", i, header.count);
-    if (!range_inside(at, entry.bytes, record.size()))
-      return damaged("entry claims bytes", entry.bytes, record.size() - at);
+    const bool is_straight = (entry.offset & layout::straight_bit) != 0;
+    entry.offset &= ~layout::straight_bit;
+    const std::uint64_t here = is_straight ? sizeof(layout::straight_rest) : entry.bytes;
+    if (!range_inside(at, here, record.size())) return damaged("entry claims bytes", here, record.size() - at);
+    if (is_straight && (entry.offset | entry.bytes) % sector_bytes != 0)
+      return damaged("straight entry is not of whole sectors, at offset", entry.offset, sector_bytes);
     if (!range_inside(entry.offset, entry.bytes, home_bytes))
       return damaged("entry ends outside the file, begins at offset", entry.offset, home_bytes);
     if (place.overlaps(entry.offset, entry.bytes))
       return damaged("entry targets the log, at offset", entry.offset, place.log_offset);
-    if (const status s = visit(entry.offset, &record[at], static_cast<std::size_t>(entry.bytes)); !s) return s;
-    at += round_up(entry.bytes, 8);
+    if (is_straight) {
+      layout::straight_rest rest;
+      std::memcpy(&rest, &record[at], sizeof rest);
+      if (const status s = straight(entry.offset, entry.bytes, rest); !s) return s;
+    } else if (const status s = visit(entry.offset, &record[at], static_cast<std::size_t>(entry.bytes)); !s) {
+      return s;
+    }
+    at += round_up(here, 8);
   }
   return {};
 }

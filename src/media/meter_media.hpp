@@ -137,6 +137,14 @@ class meter_media {
     return inner_.publish(b, std::forward<F>(stores), e);
   }
 
+  result<straight_outcome> write_straight(const void* p, std::size_t bytes, lsn_t free_since) noexcept
+    requires atomic_batches
+  {
+    result<straight_outcome> done = nvm::write_straight(inner_, p, bytes, free_since);
+    if (done && done->written) counts_.flushed(p, bytes);
+    return done;
+  }
+
   void poison(const char* reason) noexcept
     requires requires(M& m) { m.poison(reason); }
   {

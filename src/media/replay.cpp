@@ -18,7 +18,8 @@ header_kind classify(const layout::ring_header& h, const ring_identity& ring) no
   if (std::memcmp(h.uuid, ring.uuid, sizeof h.uuid) != 0) return header_kind::foreign;
   const bool reserved_zero = std::all_of(std::begin(h.reserved), std::end(h.reserved), [](auto r) { return r == 0; });
   const bool sane = reserved_zero && h.ring_bytes == ring.place.ring_bytes() && h.checkpoint_lsn < layout::lsn_max &&
-                    h.checkpoint_lsn % sector_bytes == 0;
+                    h.checkpoint_lsn % sector_bytes == 0 && h.proved_lsn < layout::lsn_max &&
+                    (h.proved_lsn == 0 || h.proved_lsn >= h.checkpoint_lsn);
   return sane ? header_kind::valid : header_kind::damaged;
 }
 
@@ -72,15 +73,90 @@ status each_entry_of(const log_run& run, const ring_identity& ring, std::uint64_
   return {};
 }
 
+// Records of a run that have straight entries.
+class straight_records {
+ public:
+  straight_records(block_device& device, const ring_identity& ring, std::uint64_t home_bytes) noexcept
+      : device_{device}, ring_{ring}, home_bytes_{home_bytes} {}
+
+  // May throw std::bad_alloc.
+  void note(lsn_t end, std::size_t at, std::uint64_t records_before) { all_.push_back({end, at, records_before}); }
+
+  // Cuts the run before the first that does not count; `proved`: those up to there do.
+  status judge(log_run& run, lsn_t proved) noexcept {
+    for (const one& r : all_) {
+      if (r.end <= proved || planted(plant::straight_not_read)) continue;
+      layout::ring_record header;
+      std::memcpy(&header, &run.bytes[r.at], sizeof header);
+      bool holds = true;
+      const auto nothing = [](std::uint64_t, const std::byte*, std::size_t) noexcept -> status { return {}; };
+      const auto look = [&](std::uint64_t offset, std::uint64_t bytes, const auto& rest) noexcept -> status {
+        const result<std::uint64_t> found = holds ? sum_at(offset, bytes) : result<std::uint64_t>{rest.sum};
+        if (!found) return found.error();
+        holds = holds && *found == rest.sum;
+        return {};
+      };
+      const std::size_t bytes = header.units * layout::ring_unit;
+      if (const status s = each_entry({&run.bytes[r.at], bytes}, ring_.place, home_bytes_, nothing, look); !s) return s;
+      if (!holds) {
+        run.bytes.resize(r.at);
+        run.end = header.lsn;
+        run.state.records = r.records_before;
+        return {};
+      }
+      run.counts_by_sums = true;
+    }
+    return {};
+  }
+
+ private:
+  struct one {
+    lsn_t end;
+    std::size_t at;  // in the run's bytes
+    std::uint64_t records_before;
+  };
+
+  // Bytes that are not proved lie apart (docs/design/029): a log that claims more of them than the file has is none of
+  // ours, and is not read for ever.
+  result<std::uint64_t> sum_at(std::uint64_t offset, std::uint64_t bytes) noexcept {
+    read_ += bytes;
+    if (read_ > home_bytes_)
+      return fail(errc::corrupt, "straight entries that are not proved claim %llu bytes, the file has %llu",
+                  static_cast<unsigned long long>(read_), static_cast<unsigned long long>(home_bytes_));
+    try {
+      piece_.resize(std::max<std::size_t>(piece_.size(), std::min(bytes, layout::straight_piece_bytes)));
+    } catch (const std::bad_alloc&) {
+      return fail(errc::no_memory, "no memory to look at straight bytes");
+    }
+    std::uint64_t sum = layout::straight_seed(ring_.uuid, offset);
+    while (bytes != 0) {
+      const auto count = static_cast<std::size_t>(std::min(bytes, layout::straight_piece_bytes));
+      if (const status s = device_.read(offset, piece_.data(), count); !s) return s.error();
+      sum = checksum(piece_.data(), count, sum);
+      offset += count;
+      bytes -= count;
+    }
+    return sum;
+  }
+
+  block_device& device_;
+  const ring_identity& ring_;
+  const std::uint64_t home_bytes_;
+  std::uint64_t read_ = 0;
+  std::vector<one> all_;
+  std::vector<std::byte> piece_;
+};
+
 }  // namespace
 
 status write_ring_header(block_device& device, const ring_identity& ring, unsigned copy, std::uint64_t sequence,
-                         lsn_t checkpoint, site s) noexcept {
+                         lsn_t checkpoint, lsn_t proved, site s) noexcept {
   layout::ring_header h{};
   h.magic = layout::ring_magic;
   h.sequence = sequence;
   h.checkpoint_lsn = checkpoint;
   h.ring_bytes = ring.place.ring_bytes();
+  h.proved_lsn = proved;
   std::memcpy(h.uuid, ring.uuid, sizeof h.uuid);
   h.checksum = checksum_of(h);
   return device.write(ring.place.header_offset(copy), &h, sizeof h, s);
@@ -162,9 +238,11 @@ result<ring_state> read_ring(block_device& device, const ring_identity& ring) no
                 static_cast<unsigned long long>(copies[0].sequence));
   const unsigned c = !valid[0] || (valid[1] && copies[1].sequence > copies[0].sequence) ? 1 : 0;
   return ring_state{.checkpoint = copies[c].checkpoint_lsn,
+                    .proved = copies[c].proved_lsn,
                     .sequence = copies[c].sequence,
                     .copy = c,
-                    .closed = valid[0] && valid[1] && copies[0].checkpoint_lsn == copies[1].checkpoint_lsn};
+                    .closed = valid[0] && valid[1] && copies[0].checkpoint_lsn == copies[1].checkpoint_lsn &&
+                              (copies[0].proved_lsn | copies[1].proved_lsn) == 0};
 }
 
 result<log_run> read_log(block_device& device, const ring_identity& ring, std::uint64_t home_bytes_max) noexcept {
@@ -176,22 +254,39 @@ result<log_run> read_log(block_device& device, const ring_identity& ring, std::u
   if (!size) return size.error();
   const std::uint64_t home_bytes = std::min(home_bytes_max, *size);
   const auto nothing = [](std::uint64_t, const std::byte*, std::size_t) noexcept -> status { return {}; };
+  bool is_straight = false;
+  const auto note = [&](std::uint64_t offset, std::uint64_t, const layout::straight_rest& rest) noexcept -> status {
+    is_straight = true;
+    if (rest.home_lsn <= state->checkpoint) return {};
+    return fail(
+        errc::corrupt,
+        "log headers say that all is home to LSN %llu: found straight bytes at offset %llu, written when it was "
+        "home to LSN %llu",
+        static_cast<unsigned long long>(state->checkpoint), static_cast<unsigned long long>(offset),
+        static_cast<unsigned long long>(rest.home_lsn));
+  };
+  straight_records straight{device, ring, home_bytes};
+  lsn_t proved = state->proved;
   ring_scanner scanner{device, ring, state->checkpoint};
   for (;;) {
     const result<std::span<const std::byte>> record = scanner.next();
     if (!record) return record.error();
     if (record->empty()) break;
-    if (const status s = each_entry(*record, ring.place, home_bytes, nothing); !s) return s.error();
+    is_straight = false;
+    if (const status s = each_entry(*record, ring.place, home_bytes, nothing, note); !s) return s.error();
+    layout::ring_record header;
+    std::memcpy(&header, record->data(), sizeof header);
+    proved = std::max(proved, header.durable_lsn);
     try {
+      if (is_straight) straight.note(scanner.position(), run.bytes.size(), run.state.records);
       run.bytes.insert(run.bytes.end(), record->begin(), record->end());
     } catch (const std::bad_alloc&) {
       return fail(errc::no_memory, "no memory for %zu bytes of log", run.bytes.size() + record->size());
     }
-    layout::ring_record header;
-    std::memcpy(&header, record->data(), sizeof header);
     if (header.count != 0) ++run.state.records;
   }
   run.end = scanner.position();
+  if (const status s = straight.judge(run, proved); !s) return s.error();
   run.state.bytes = run.bytes.size();
   if (const status s = refuse_lost_records(device, ring, run.end); !s) return s.error();
   return run;
@@ -219,17 +314,26 @@ status bring_home(block_device& device, const ring_identity& ring, log_run& run,
   const auto to_home = [&](std::uint64_t offset, const std::byte* data, std::size_t bytes) noexcept {
     return home.put(offset, data, bytes);
   };
+  ring_state& state = run.state;
+  if (run.counts_by_sums) {
+    const status s = write_ring_header(device, ring, state.copy ^ 1, state.sequence + 1, state.checkpoint, run.end);
+    if (!s) return s;
+    if (const status synced = device.sync(edge{"replay/E3"}); !synced) return synced;
+    state.copy ^= 1;
+    state.sequence += 1;
+    run.counts_by_sums = false;
+  }
   if (const status s = home.begin(); !s) return s;
   if (const status s = each_entry_of(run, ring, ~std::uint64_t{0}, to_home); !s) return s;
   if (const status s = home.finish(); !s) return s;
   if (home.bytes_written() != 0) {
     if (const status s = device.sync(edge{"replay/E1"}); !s) return s;
   }
-  ring_state& state = run.state;
   const lsn_t checkpoint = next_lap(run.end, ring.place);
   if (const status s = write_ring_header(device, ring, state.copy ^ 1, state.sequence + 1, checkpoint); !s) return s;
   if (const status s = device.sync(edge{"replay/E2"}); !s) return s;
   state.checkpoint = run.end = checkpoint;
+  state.proved = 0;
   state.copy ^= 1;
   state.sequence += 1;
   state.new_lap = true;

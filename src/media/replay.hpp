@@ -7,10 +7,15 @@
 //      no record may prove that the run was longer once
 //                                                          | replay/E0  what was found survives before
 //                                                                       anybody acts on it
+//      S the other header, same checkpoint, all proved,    | replay/E3  before 3 changes bytes whose sum says
+//      if a straight entry counts by its sum alone                       that their record counts
 //   3. S each touched home sector                          | replay/E1  home before the log lets go
 //   4. S the other header, checkpoint at a new lap         | replay/E2  only now may the ring be reused
 // Pure over the device, no threads.  A crash anywhere leaves the log valid and 3 is repeated: it writes
 // the same bytes again.  After 4 the run is empty and a second replay writes nothing.
+//
+// A record with straight entries (docs/design/029) is valid if the sums of their bytes hold, or if it is proved: a
+// record of the run was made when it was durable, or the header says so.
 //
 // Opening a pool does 1, 2 and E0, and applies the run to its image in memory; 3 and 4 come later,
 // before anything else is written (image_media), and then need no E0.  E0: the last process may have been
@@ -35,6 +40,7 @@ namespace nvm {
 // Where a ring's log stands.
 struct ring_state {
   lsn_t checkpoint = 0;        // everything before is home
+  lsn_t proved = 0;            // straight entries up to here count as they are
   std::uint64_t sequence = 0;  // of the header that says so
   unsigned copy = 0;           // which one that is
   bool new_lap = false;        // no record with an LSN from `checkpoint` on was ever written
@@ -50,7 +56,8 @@ struct ring_identity {
 
 // Writes header `copy` (no sync).
 [[nodiscard]] status write_ring_header(block_device& device, const ring_identity& ring, unsigned copy,
-                                       std::uint64_t sequence, lsn_t checkpoint, site s = site::here()) noexcept;
+                                       std::uint64_t sequence, lsn_t checkpoint, lsn_t proved = 0,
+                                       site s = site::here()) noexcept;
 
 // First LSN of a lap that no record which is in a ring of this state can belong to: records of a lap
 // lie less than a ring beyond its checkpoint.
@@ -93,6 +100,7 @@ struct log_run {
   ring_state state;              // of its headers; after bring_home(), of those that it wrote
   lsn_t end = 0;                 // the run is [state.checkpoint, end)
   std::vector<std::byte> bytes;  // its records, checked
+  bool counts_by_sums = false;   // some of it would not count if straight bytes were changed
 
   [[nodiscard]] bool empty() const noexcept { return bytes.empty(); }
 };

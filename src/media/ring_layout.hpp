@@ -7,6 +7,7 @@
 // Record   {checksum, lsn, durable_lsn, units, count}, then `count` entries, then zeros to a multiple
 //          of 32.
 // Entry    {offset, bytes}, then the bytes, then zeros to a multiple of 8.
+// Straight entry   {place with straight_bit, bytes, sum, home_lsn}: bytes that are in their place already.
 // Pad      a record without entries whose checksum covers its header only: fills the ring to its end,
 //          where a record would not fit in one piece, or a sector, before it is written.
 //
@@ -27,14 +28,15 @@ namespace nvm::layout {
 inline constexpr std::uint64_t ring_magic = 0x474E4952'4D564E48;  // "HNVMRING" in file order
 
 // Two copies; the valid one with the larger sequence counts.  A change writes the other copy.  Only a
-// closed log, which is empty, has copies that name the same LSN.
+// closed log, which is empty, has copies that name the same LSN and no proved one.
 struct ring_header {
   std::uint64_t magic;
   std::uint64_t sequence;        // never equal in both copies
   std::uint64_t checkpoint_lsn;  // everything before it is in the file's home places; multiple of a sector
   std::uint64_t ring_bytes;
   std::uint8_t uuid[16];       // of the pool
-  std::uint64_t reserved[57];  // zero; replay checks
+  std::uint64_t proved_lsn;    // straight entries of records up to here count without a look at their bytes; 0: none
+  std::uint64_t reserved[56];  // zero; replay checks
   std::uint64_t checksum;      // of all before, seeded with ring_magic
 };
 static_assert(sizeof(ring_header) == sector_bytes && offsetof(ring_header, checksum) == 504);
@@ -56,6 +58,17 @@ struct ring_entry {
 };
 static_assert(sizeof(ring_entry) == 16 && std::has_unique_object_representations_v<ring_entry>);
 
+// Of an entry's place: straight.  Place and bytes are multiples of a sector then, and this follows.
+inline constexpr std::uint64_t straight_bit = std::uint64_t{1} << 63;
+struct straight_rest {
+  std::uint64_t sum;
+  std::uint64_t home_lsn;  // records up to here, which may have bytes there, are home: a header that says less is lost
+};
+static_assert(sizeof(straight_rest) == 16 && std::has_unique_object_representations_v<straight_rest>);
+inline constexpr std::uint64_t straight_entry_bytes = sizeof(ring_entry) + sizeof(straight_rest);
+// The sum is taken piece by piece, in order, each with the sum before as its seed; the first has straight_seed().
+inline constexpr std::uint64_t straight_piece_bytes = 64 * 1024;
+
 // Records begin at multiples of this, so that a pad's header always fits into the rest of a sector.
 inline constexpr std::uint64_t ring_unit = sizeof(ring_record);
 // LSNs beyond are refused: no pool writes that much, and sums of LSNs and sizes cannot wrap below it.
@@ -66,6 +79,11 @@ inline std::uint64_t ring_seed(const std::uint8_t (&uuid)[16], std::uint64_t lsn
   std::uint64_t half[2];
   std::memcpy(half, uuid, sizeof half);
   return mix_seed(mix_seed(half[0], half[1]), lsn);
+}
+
+// Seed of the sum of the straight bytes at `offset`.
+inline std::uint64_t straight_seed(const std::uint8_t (&uuid)[16], std::uint64_t offset) noexcept {
+  return ring_seed(uuid, offset | straight_bit);
 }
 
 // Bytes that an entry of `bytes` bytes takes in a record.

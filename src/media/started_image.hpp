@@ -38,6 +38,11 @@ class started_image {
     if (!started_.load(std::memory_order_acquire)) start_thread();
     return inner_->publish(b, std::forward<F>(stores), e);
   }
+  result<straight_outcome> write_straight(const void* p, std::size_t bytes, lsn_t free_since) noexcept {
+    // acquire: pairs with the release in start_thread().
+    if (!started_.load(std::memory_order_acquire)) start_thread();
+    return inner_->write_straight(p, bytes, free_since);
+  }
   void start_thread() noexcept {
     const std::lock_guard guard{starting_};
     // relaxed: it is changed under the lock.

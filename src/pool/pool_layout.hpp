@@ -35,7 +35,8 @@ inline constexpr std::uint64_t home_bytes_max = std::uint64_t{1} << 46;  // so t
 // more than 16 bytes (space/aligned_layout.hpp); set before the first is made, and never taken back.  regions: the same
 // of sets of regions (region/region_layout.hpp).  bases: stored pointers assume several bases, those of base_history;
 // taken back when all assume one (pool/base_history.hpp).  numbers: objects bear numbers that say which of these bases
-// their pointers assume; taken back with the bit bases (object/numbered_relocation.hpp).
+// their pointers assume; taken back with the bit bases (object/numbered_relocation.hpp).  straight: records of the ring
+// may have straight entries (media/ring_layout.hpp); set when the pool is made, or with its first set of regions.
 //
 // Bits of features_compat.  untyped_bytes: no object whose type nobody describes has pointers in it (enum nvm_untyped).
 inline constexpr std::uint32_t feature_untyped_bytes = 1;
@@ -45,6 +46,7 @@ inline constexpr std::uint32_t feature_regions = 4;
 inline constexpr std::uint32_t feature_bases = 8;
 inline constexpr std::uint32_t feature_references = 16;
 inline constexpr std::uint32_t feature_numbers = 32;
+inline constexpr std::uint32_t feature_straight = 64;
 
 enum class pool_state : std::uint32_t { clean = 1, open = 2 };
 

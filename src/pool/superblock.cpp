@@ -298,6 +298,7 @@ result<superblock> make_superblock(const superblock_request& request) noexcept {
   sb.engine = request.engine == default_engine ? 0 : request.engine;
   sb.validation = request.validation;
   if (sb.engine != 0 || sb.validation != 0) sb.features_incompat |= layout::feature_engine;
+  if (has_image(sb)) sb.features_incompat |= layout::feature_straight;
   sb.lane_count = shape.lane_count;
   sb.lane_bytes = shape.lane_bytes;
   sb.log_bytes = shape.ring_bytes;

@@ -116,6 +116,8 @@ struct thread_state {
   unsigned in_place = 0;
   counter replicas_made;
   counter replicas_given;
+  counter straight;  // ranges
+  counter bytes_straight;
   counter grown;         // in place
   counter moved;         // out of the way
   counter waits;         // for a region
@@ -336,6 +338,8 @@ class domain {
       out.levelled += t->levelled.get();
       out.replicas_made += t->replicas_made.get();
       out.replicas_given += t->replicas_given.get();
+      out.straight += t->straight.get();
+      out.bytes_straight += t->bytes_straight.get();
       out.grown += t->grown.get();
       out.moved += t->moved.get();
       out.waits += t->waits.get();

@@ -53,6 +53,8 @@ struct statistics {
   std::uint64_t waiting = 0;        // writers, at this moment
   std::uint64_t replicas_made = 0;
   std::uint64_t replicas_given = 0;  // away, to another region
+  std::uint64_t straight = 0;        // ranges that went to their pages at once, on ssd
+  std::uint64_t bytes_straight = 0;
   // Of domain::know_costs(): picoseconds of a fence, a line, a copied one, a byte; zero: nobody has asked.
   std::array<std::uint32_t, 4> costs{};
 };

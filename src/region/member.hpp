@@ -39,6 +39,8 @@ struct member {
   std::uint8_t new_class = 0;
 
   [[nodiscard]] std::uint64_t header() const noexcept { return new_header != 0 ? new_header : of->header; }
+  // Whether its bytes are in pages of their own.
+  [[nodiscard]] bool in_run() const noexcept { return place() != 0 && place() != header() + sizeof(layout::header); }
   [[nodiscard]] std::uint64_t place() const noexcept {
     if (new_place != 0) return new_place;
     return home != 0 ? home : of->place.load(std::memory_order_relaxed);

@@ -9,6 +9,7 @@
 ///   3. S home, not flushed: truncation writes it back   redo/E5 to E7
 /// Image media:
 ///   1. S home; one batch of all ranges                | region/E3  the commit point is the batch's sync
+///      New bytes that go straight to their place come before; the batch has their sums (docs/design/029).
 // Readers see neither before the commit point of direct media, nor on an image medium before the whole batch has its
 // place in the order; what depends on it waits for its LSN.
 #pragma once
@@ -71,11 +72,19 @@ struct rings {
   return g;
 }
 
+// New bytes that are in their place on the device already.
+struct straight_range {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t sum = 0;
+};
+
 // Of one thread between calls.
 struct log_user {
   unsigned hint = 0;
   std::vector<std::byte> old;  // image media
   image_batch batch;
+  std::vector<straight_range> straight;  // of the next record
 };
 
 template <media M>
@@ -224,6 +233,7 @@ class record_log {
     }
     store_home(base_, ranges);
     for (const home_range& r : ranges) batch.add(base_ + r.offset, r.bytes);
+    for (const straight_range& r : user.straight) batch.add_straight(base_ + r.offset, r.bytes, r.sum);
     auto lsn = medium_.publish(batch, []() noexcept {}, edge{"region/E3"});
     if (!lsn) {
       // Backwards, since ranges may overlap.

@@ -142,8 +142,10 @@ class transaction {
   [[nodiscard]] result<std::uint64_t> slot(unsigned in_class) noexcept;
   [[nodiscard]] status run(member& m, std::uint64_t capacity) noexcept;
   void give_places(member& m) noexcept;
-  // Whether something has to be fenced before the record.  May throw std::bad_alloc, as what follows.
-  [[nodiscard]] bool write_ahead(member& m);
+  // Whether something has to be fenced before the record; errc::io.  May throw std::bad_alloc, as what follows.
+  [[nodiscard]] result<bool> write_ahead(member& m);
+  [[nodiscard]] status write_new(const member& m, std::uint64_t begin, std::uint64_t end);
+  [[nodiscard]] status write_fresh(const member& m, std::uint64_t begin, std::uint64_t end, std::uint64_t free_since);
   void assemble(const member& m, std::uint64_t begin, std::uint64_t end, std::byte* to) const noexcept;
   void write_to(const member& m, std::uint64_t begin, std::uint64_t end);
   void gather(const member& m) noexcept;

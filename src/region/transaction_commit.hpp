@@ -235,10 +235,60 @@ void transaction<M>::write_to(const member& m, std::uint64_t begin, std::uint64_
   }
 }
 
+// The same on an image medium, where nothing leads there before the record of an order later than `free_since`: whole
+// sectors of a run go straight to their place, if the medium takes them, and the rest through its log.
 template <media M>
-bool transaction<M>::write_ahead(member& m) {
+status transaction<M>::write_fresh(const member& m, std::uint64_t begin, std::uint64_t end, std::uint64_t free_since) {
+  std::byte* const place = domain_.base() + m.place();
   if (m.new_place != 0) {
-    write_to(m, 0, m.written);
+    assemble(m, begin, end, place + begin);
+  } else {
+    if (assembled_.size() < std::min(end - begin, assembled_max)) assembled_.resize(assembled_max);
+    for (std::uint64_t at = begin; at < end;) {
+      const std::uint64_t n = std::min<std::uint64_t>(end - at, assembled_.size());
+      assemble(m, at, at + n, assembled_.data());
+      // A reader that began when the region was longer may look there still.
+      isolation::copy_in(place + at, assembled_.data(), n);
+      at += n;
+    }
+  }
+  // Pages in which nothing is logged by this transaction.
+  const std::uint64_t first = round_up(begin, domain_.pages().sizes().page_bytes());
+  const std::uint64_t last = round_up(end, sector_bytes);
+  straight_outcome done;
+  if (m.in_run() && first < end) {
+    std::vector<straight_range>& all = thread_.log.straight;
+    all.reserve(all.size() + 1);
+    const auto written = write_straight(domain_.medium(), place + first, last - first, free_since);
+    if (!written) return written.error();
+    done = *written;
+    if (done.written) {
+      all.push_back({m.place() + first, last - first, done.sum});
+      thread_.straight.add(1);
+      thread_.bytes_straight.add(last - first);
+    }
+  }
+  const std::uint64_t logged = done.written ? first : end;
+  if (begin < logged) domain_.medium().flush(place + begin, logged - begin);
+  return {};
+}
+
+template <media M>
+status transaction<M>::write_new(const member& m, std::uint64_t begin, std::uint64_t end) {
+  if constexpr (M::atomic_batches) {
+    // What was cut off is there until the last change of the region is durable.
+    const std::uint64_t own = m.new_place != 0 ? 0 : m.of->newest.load(std::memory_order_relaxed);
+    return write_fresh(m, begin, end, std::max(domain_.pages().freed_by(), own));
+  } else {
+    write_to(m, begin, end);
+    return {};
+  }
+}
+
+template <media M>
+result<bool> transaction<M>::write_ahead(member& m) {
+  if (m.new_place != 0) {
+    if (status s = write_new(m, 0, m.written); !s) return s.error();
     return true;
   }
   const bool goes_home = m.home != 0 && !m.dropped;
@@ -250,7 +300,7 @@ bool transaction<M>::write_ahead(member& m) {
     if (e.newest.load(std::memory_order_relaxed) > domain_.log().truncated()) domain_.log().truncate();
     e.shrunk = 0;
   }
-  write_to(m, m.survived, m.written);
+  if (status s = write_new(m, m.survived, m.written); !s) return s.error();
   return true;
 }
 
@@ -342,7 +392,12 @@ status transaction<M>::prepare(bool large_by_copy) noexcept try {
       short_of_room_ = true;
     }
   }
-  for (member& m : members_) ahead = write_ahead(m) || ahead;
+  thread_.log.straight.clear();  // of a region that has made way, too
+  for (member& m : members_) {
+    const auto fenced = write_ahead(m);
+    if (!fenced) return fenced.error();
+    ahead = *fenced || ahead;
+  }
   if (ahead) domain_.medium().fence(edge{"region/E2"});
   for (const member& m : members_) gather(m);
   return {};

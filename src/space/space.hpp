@@ -287,7 +287,7 @@ class space final : public space_types, public structure_pages {
     index_.map.store(page, 0);
     medium_.flush(index_.map.at(page), 8);
     medium_.fence(edge{"space/E4"});
-    index_.pages.give(page, e.length_pages);
+    give_pages(page, e.length_pages);
   }
 
   // ---- pages of structures (structure_pages.hpp) ----
@@ -304,6 +304,8 @@ class space final : public space_types, public structure_pages {
     return index_.pages.take_at(index_.sizes().page_of(offset), pages);
   }
   [[nodiscard]] bool is_free(std::uint64_t page) const noexcept override { return index_.pages.is_free(page); }
+  // acquire: pairs with give_pages(): of pages that were taken.
+  [[nodiscard]] std::uint64_t freed_by() const noexcept override { return freed_by_.load(std::memory_order_acquire); }
   [[nodiscard]] std::uint64_t free_pages() const noexcept override {
     return index_.pages.free_pages() + (index_.sizes().capacity_pages - index_.pages.size_pages());
   }
@@ -359,6 +361,22 @@ class space final : public space_types, public structure_pages {
     std::uint32_t hidden;
     bool any_hidden;
   };
+
+  // After what frees pages was flushed by this thread, before they are.
+  void note_freed() noexcept {
+    if constexpr (M::atomic_batches) {
+      const lsn_t now = medium_.last_lsn();
+      lsn_t newest = freed_by_.load(std::memory_order_relaxed);
+      // release: pairs with freed_by().
+      while (newest < now &&
+             !freed_by_.compare_exchange_weak(newest, now, std::memory_order_release, std::memory_order_relaxed)) {
+      }
+    }
+  }
+  void give_pages(std::uint64_t page, std::uint64_t count) noexcept {
+    note_freed();
+    index_.pages.give(page, count);
+  }
 
   // ---- slots (space_slots.hpp) ----
   // Debuggers of memory are told, before anybody else can get the room.
@@ -441,6 +459,7 @@ class space final : public space_types, public structure_pages {
   sparse_array<std::uint64_t> hidden_;
   sparse_array<std::uint64_t> hiding_;
   std::mutex growing_;
+  std::atomic<lsn_t> freed_by_{0};
   std::atomic<std::uint64_t> runs_freed_{0};  // newest generation that freed a run; where replays store contents
 };
 

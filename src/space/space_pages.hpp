@@ -30,7 +30,7 @@ void space<M, S>::release_run(std::uint64_t offset, std::uint64_t bytes) noexcep
   NVM_ASSERT(index_.states.get(page).what() == page_state::type::run);
   no_object_any_more(offset, bytes);
   index_.states.set(page, page_state{});
-  index_.pages.give(page, bytes >> g.page_shift);
+  give_pages(page, bytes >> g.page_shift);
 }
 
 template <media M, log::settler S>
@@ -166,7 +166,7 @@ bool space<M, S>::trim() noexcept {
     }
     index_.states.set(page, page_state{});
     index_.descriptors(e.kind).put(&e);
-    index_.pages.give(page, index_.shape(e.kind).bytes >> index_.sizes().page_shift);
+    give_pages(page, index_.shape(e.kind).bytes >> index_.sizes().page_shift);
   }
   return true;
 }

@@ -57,7 +57,7 @@ void space<M, S>::give(std::span<const std::uint64_t> offsets) noexcept {
       medium_.flush(index_.map.at(page), 8);
     }
     medium_.fence(edge{"space/E5"});
-    for (std::size_t i = 0; i < part.size(); ++i) index_.pages.give(g.page_of(part[i]), lengths[i]);
+    for (std::size_t i = 0; i < part.size(); ++i) give_pages(g.page_of(part[i]), lengths[i]);
   }
 }
 
@@ -86,10 +86,11 @@ void space<M, S>::shorten(std::uint64_t offset, std::uint64_t pages) noexcept {
   e.length_pages = static_cast<std::uint32_t>(pages);
   enter(page, e);
   medium_.fence(edge{"space/E8"});
+  note_freed();
 }
 template <media M, log::settler S>
 void space<M, S>::release(std::uint64_t offset, std::uint64_t pages) noexcept {
-  index_.pages.give(index_.sizes().page_of(offset), pages);
+  give_pages(index_.sizes().page_of(offset), pages);
 }
 
 template <media M, log::settler S>

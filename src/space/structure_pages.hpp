@@ -72,6 +72,8 @@ class structure_pages {
   [[nodiscard]] virtual bool take_free(std::uint64_t offset, std::uint64_t pages) noexcept = 0;
   // At this moment.
   [[nodiscard]] virtual bool is_free(std::uint64_t page) const noexcept = 0;
+  // What freed any page that was taken so far is ordered no later (media::last_lsn()); 0 on direct media.
+  [[nodiscard]] virtual std::uint64_t freed_by() const noexcept = 0;
   // Pages that the pool has free, or can grow by.
   [[nodiscard]] virtual std::uint64_t free_pages() const noexcept = 0;
 

@@ -47,6 +47,8 @@ class object_changes {
 
   [[nodiscard]] mark here() const noexcept { return {allocations_.size(), frees_.size()}; }
   [[nodiscard]] const std::vector<allocation>& allocations() const noexcept { return allocations_; }
+  // As of structure_pages.
+  [[nodiscard]] std::uint64_t freed_by() const noexcept { return space_.freed_by(); }
   // Nothing was allocated or freed.
   [[nodiscard]] bool none() const noexcept { return allocations_.empty() && frees_.empty(); }
 

@@ -16,8 +16,9 @@
 /// Recovery: log/recovery.hpp.
 ///
 /// On a medium with atomic batches (ssd) the old bytes are volatile, and steps 3 to 5 are one batch, which the medium
-/// makes durable all or nothing: exactly the announced bytes, the fresh objects whole, and the allocation words,
-/// changed inside the order's critical section so that two transactions may share a word.
+/// makes durable all or nothing: exactly the announced bytes, the fresh objects whole (large ones straight to their
+/// pages, docs/design/029), and the allocation words, changed inside the order's critical section so that two
+/// transactions may share a word.
 //
 // Levels.  begin() inside a transaction is a savepoint.  A byte is logged durably once, by the level that announces it
 // first; inner levels keep the bytes they find in volatile memory.  An inner abort restores those and keeps the log:
@@ -489,8 +490,12 @@ class transaction : public transaction_core<M, log::lanes<M>> {
     for (const auto& r : sets_[0]->runs()) batch_.add(base_ + r.first * line_bytes, r.lines * line_bytes);
     for (const auto& a : objects_.allocations()) {
       if (a.freed || planted(plant::fresh_after_record)) continue;
+      if (a.place.length_byte == nullptr) {
+        if (status s = add_fresh_run(a.place.offset, a.bytes); !s) return s.error();
+        continue;
+      }
       batch_.add(base_ + a.place.offset, a.bytes);
-      if (a.place.length_byte != nullptr) batch_.add(a.place.length_byte, 1);
+      batch_.add(a.place.length_byte, 1);
     }
     const bool attaches = !attached_.words.empty();
     if (attaches) {
@@ -524,6 +529,19 @@ class transaction : public transaction_core<M, log::lanes<M>> {
     }
     objects_.conclude(0);
     return *lsn;
+  }
+
+  // Of pages that nobody else knows.  Straight, if the medium takes them: their bytes are not in the record then.
+  [[nodiscard]] status add_fresh_run(std::uint64_t offset, std::uint64_t bytes) noexcept {
+    // What lies after the object is nobody's to look at while memory is watched.
+    const std::uint64_t sectors =
+        platform::memory_watch::active() ? round_down(bytes, sector_bytes) : round_up(bytes, sector_bytes);
+    const auto done = write_straight(media_, base_ + offset, sectors, objects_.freed_by());
+    if (!done) return done.error();
+    if (done->written) batch_.add_straight(base_ + offset, sectors, done->sum);
+    const std::uint64_t logged_from = done->written ? std::min(sectors, bytes) : 0;
+    batch_.add(base_ + offset + logged_from, bytes - logged_from);
+    return {};
   }
 
   // Stores the words of the ring, which are nobody's until the commit; made(offset, bytes) is called for each run.

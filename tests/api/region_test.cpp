@@ -75,6 +75,7 @@ class region_face : public ::testing::TestWithParam<medium> {
   int put(std::uint64_t rid, const std::string& bytes) {
     return nvm_region_create_with(set, rid, bytes.data(), bytes.size(), 0);
   }
+  void survive_kills(std::uint64_t size);
   void expect_refused(int answer, int code) {
     EXPECT_EQ(answer, -1);
     EXPECT_EQ(nvm_errno(), code) << nvm_errormsg();
@@ -477,9 +478,7 @@ TEST_P(region_face, frees_a_full_pool) {
 }
 
 // Kills: what a child has acknowledged is there, and groups are whole.
-TEST_P(region_face, survives_kills) {
-  if ((GetParam().flags & NVM_REGIONS_NO_WAIT) != 0) GTEST_SKIP() << "nothing is acknowledged one by one";
-  constexpr std::uint64_t size = 600;
+void region_face::survive_kills(std::uint64_t size) {
   for (std::uint64_t rid = 0; rid < 4; ++rid) ASSERT_EQ(nvm_region_create(set, rid, size), 0);
   ASSERT_EQ(nvm_pool_close(pool), 0);
   pool = nullptr;
@@ -542,6 +541,54 @@ TEST_P(region_face, survives_kills) {
   }
   pool = nvm_pool_open(path.c_str());
   ASSERT_NE(pool, nullptr);
+}
+TEST_P(region_face, survives_kills) {
+  if ((GetParam().flags & NVM_REGIONS_NO_WAIT) != 0) GTEST_SKIP() << "nothing is acknowledged one by one";
+  survive_kills(600);
+}
+// On ssd whole values go straight to their pages, and short changes through the log.
+TEST_P(region_face, large_values_survive_kills) {
+  if ((GetParam().flags & NVM_REGIONS_NO_WAIT) != 0) GTEST_SKIP() << "nothing is acknowledged one by one";
+  survive_kills(200'000);
+}
+
+// Whole values, what is added to them and what takes their place are written once on ssd, whatever the size of the log.
+TEST_P(region_face, writes_large_values_once) {
+  std::string value(6 << 20, '\0');
+  std::uint64_t written = 0;
+  nvm_statistics before;
+  ASSERT_EQ(nvm_pool_get_statistics(pool, &before), 0);
+  const auto fill = [&](char with) {
+    for (std::size_t i = 0; i < value.size(); ++i) value[i] = static_cast<char>(with + i % 7);
+  };
+  for (char i = 0; i < 6; ++i) {
+    fill(static_cast<char>('a' + i));
+    ASSERT_EQ(i == 0 ? put(1, value) : nvm_region_write(set, 1, 0, value.data(), value.size()), 0) << nvm_errormsg();
+    written += value.size();
+  }
+  std::string added(300'001, 'z');
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_EQ(nvm_region_append(set, 1, added.data(), added.size(), nullptr), 0) << nvm_errormsg();
+    value += added;
+    written += added.size();
+  }
+  nvm_statistics after;
+  ASSERT_EQ(nvm_pool_get_statistics(pool, &after), 0);
+  nvm_region_statistics of_regions;
+  ASSERT_EQ(nvm_region_get_statistics(set, &of_regions), 0);
+  const bool on_ssd = GetParam().medium == NVM_MEDIUM_SSD;
+  if (on_ssd) {
+    EXPECT_LE(after.logged_bytes - before.logged_bytes, written / 100);
+    EXPECT_GE(of_regions.bytes_straight, written - written / 100);
+    EXPECT_GE(of_regions.straight, 10U);
+  } else {
+    EXPECT_EQ(of_regions.straight, 0U);
+  }
+  ASSERT_EQ(nvm_region_write(set, 1, 1000, "between", 7), 0);
+  value.replace(1000, 7, "between");
+  EXPECT_EQ(get(1, 0, value.size() + 1), value);
+  reopen();
+  EXPECT_EQ(get(1, 0, value.size() + 1), value);
 }
 
 // Enough of them that the close saves where they are; what is damaged of that costs nothing.

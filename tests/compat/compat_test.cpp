@@ -14,12 +14,16 @@
 #include "counted_sample.h"
 #include "image_text.hpp"
 #include "lockfree/lockfree_layout.hpp"
+#include "media/media.hpp"
+#include "media/memory_device.hpp"
+#include "media/replay.hpp"
 #include "moved_sample.h"
 #include "nvm/region.h"
 #include "pool/pool.hpp"
 #include "region/region_layout.hpp"
 #include "sample.h"
 #include "stores_sample.h"
+#include "straight_sample.h"
 
 namespace nvm::compat {
 namespace {
@@ -236,7 +240,6 @@ class counted_pool : public ::testing::Test {
     return reinterpret_cast<const region::layout::directory*>(base() + (at ? *at : 0))->entries[0];
   }
 
- private:
   nvm_pool_options options_{};
 };
 
@@ -280,6 +283,37 @@ TEST_F(counted_pool, has_sets_whose_number_of_regions_is_known) {
   expect_counted();
   use_twice([](NVM_POOL* pool) { EXPECT_EQ(counted_sample_verify_regions(pool), 0); });
   expect_counted();
+}
+
+// A pool on ssd that was killed: values have gone straight to their pages, and the records that say so are in its log.
+TEST_F(counted_pool, has_values_that_have_gone_straight_to_their_pages) {
+  if (!load("v1_straight")) GTEST_SKIP() << "made for another address window than this build's";
+  layout::superblock sb;
+  std::memcpy(&sb, image.data(), sizeof sb);
+  ring_identity ring{.place = {sb.log_offset, sb.log_bytes}};
+  std::memcpy(ring.uuid, sb.uuid, sizeof ring.uuid);
+  memory_device device{{base(), base() + image.size()}};
+  const auto run = read_log(device, ring);
+  ASSERT_TRUE(run) << last_message();
+  unsigned straight = 0;
+  for (std::size_t at = 0; at < run->bytes.size();) {
+    layout::ring_record record;
+    std::memcpy(&record, &run->bytes[at], sizeof record);
+    const std::size_t bytes = record.units * layout::ring_unit;
+    EXPECT_TRUE(each_entry(
+        {&run->bytes[at], bytes}, ring.place, image.size(),
+        [](std::uint64_t, const std::byte*, std::size_t) noexcept -> status { return {}; },
+        [&](std::uint64_t, std::uint64_t, const auto&) noexcept -> status {
+          ++straight;
+          return {};
+        }));
+    at += bytes;
+  }
+  EXPECT_GE(straight, 4U);
+  options_.accept_copy = 1;
+  use_twice([](NVM_POOL* pool) { EXPECT_EQ(straight_sample_verify(pool), 0); });
+  std::memcpy(&sb, image.data(), sizeof sb);
+  EXPECT_NE(sb.features_incompat & layout::feature_straight, 0U);
 }
 
 // Pools that a relocation has left halfway: the next open finishes it, at whatever address.

@@ -123,8 +123,12 @@ TEST(format, ring_structures_lie_where_the_document_says) {
   EXPECT_EQ(offsetof(layout::ring_header, checkpoint_lsn), 16U);
   EXPECT_EQ(offsetof(layout::ring_header, ring_bytes), 24U);
   EXPECT_EQ(offsetof(layout::ring_header, uuid), 32U);
-  EXPECT_EQ(offsetof(layout::ring_header, reserved), 48U);
+  EXPECT_EQ(offsetof(layout::ring_header, proved_lsn), 48U);
+  EXPECT_EQ(offsetof(layout::ring_header, reserved), 56U);
   EXPECT_EQ(offsetof(layout::ring_header, checksum), 504U);
+  EXPECT_EQ(layout::straight_bit, 0x8000'0000'0000'0000U);
+  EXPECT_EQ(layout::straight_entry_bytes, 32U);
+  EXPECT_EQ(offsetof(layout::straight_rest, home_lsn), 8U);
   EXPECT_EQ(sizeof(layout::ring_record), 32U);
   EXPECT_EQ(offsetof(layout::ring_record, lsn), 8U);
   EXPECT_EQ(offsetof(layout::ring_record, durable_lsn), 16U);

@@ -1,5 +1,5 @@
 // Makes a golden image with the library as it is: compat_make_image
-// shm|ssd|stores|aligned|structures|regions|moved|numbered <pool file> > images/<name>.image
+// shm|ssd|stores|aligned|structures|regions|straight|moved|numbered <pool file> > images/<name>.image
 //
 // The pool is made at the given path by a process that is killed in the middle of a transaction, so the image holds
 // what recovery of that format has to cope with.  Pools of structures and of regions are closed before, and counted.
@@ -22,6 +22,7 @@
 #include "pool/pool.hpp"
 #include "sample.h"
 #include "stores_sample.h"
+#include "straight_sample.h"
 
 namespace {
 
@@ -107,6 +108,20 @@ int make(const char* path, std::uint32_t medium) {
   return 1;
 }
 
+// Values of a set of regions that have gone straight to their pages, and whose records are in the log.
+int make_straight(const char* path) {
+  nvm_pool_options o{};
+  o.size = o.capacity = 1024 * 1024;
+  o.log_bytes = 64 * 1024;
+  o.medium = NVM_MEDIUM_SSD;
+  NVM_POOL* pool = nvm_pool_create_with(path, &o);
+  if (pool == nullptr) return fail("create");
+  if (straight_sample_fill(pool) != 0) return fail("fill");
+  if (straight_sample_verify(pool) != 0) return fail("verify");
+  ::raise(SIGKILL);
+  return 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -120,13 +135,16 @@ int main(int argc, char** argv) {
   const auto* const which =
       std::find_if(std::begin(small), std::end(small), [&](const auto& s) { return std::strcmp(kind, s.name) == 0; });
   const bool is_small = which != std::end(small);
-  if (!is_small && std::strcmp(kind, "shm") != 0 && std::strcmp(kind, "ssd") != 0) {
+  const bool is_straight = std::strcmp(kind, "straight") == 0;
+  if (!is_small && !is_straight && std::strcmp(kind, "shm") != 0 && std::strcmp(kind, "ssd") != 0) {
     std::fprintf(stderr,
-                 "usage: compat_make_image shm|ssd|stores|aligned|structures|regions|moved|numbered <pool file>\n");
+                 "usage: compat_make_image shm|ssd|stores|aligned|structures|regions|straight|moved|numbered "
+                 "<pool file>\n");
     return 2;
   }
   const std::uint32_t medium = std::strcmp(kind, "shm") == 0 ? NVM_MEDIUM_SHM : NVM_MEDIUM_SSD;
   const pid_t child = ::fork();
+  if (child == 0 && is_straight) ::_exit(make_straight(argv[2]));
   if (child == 0) ::_exit(is_small ? make_small(argv[2], which->fill, which->closed) : make(argv[2], medium));
   int state = 0;
   ::waitpid(child, &state, 0);

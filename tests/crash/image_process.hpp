@@ -105,6 +105,7 @@ struct image_process {
     settings.bytes = geometry_of(superblock).capacity_bytes();
     settings.ring = ring_of(superblock);
     settings.checkpoint_pages = 3;  // so that a checkpoint fills the stage
+    settings.straight_from = 1024;
     auto opened = image_media::open(device, settings, std::move(*run));
     if (!opened) return opened.error();
     medium = std::move(*opened);

@@ -29,6 +29,10 @@ TEST_P(region_crash, loses_nothing_and_leaks_nothing) {
 INSTANTIATE_TEST_SUITE_P(stories, region_crash, testing::ValuesIn(cases_of(region_stories(), region_variants())),
                          name_of_case{});
 
+INSTANTIATE_TEST_SUITE_P(straight, region_crash,
+                         testing::ValuesIn(cases_of(straight_stories(), std::vector{region_variants().back()})),
+                         name_of_case{});
+
 class region_random_crash : public testing::TestWithParam<region_case> {};
 
 TEST_P(region_random_crash, loses_nothing_and_leaks_nothing) {

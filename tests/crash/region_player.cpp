@@ -104,10 +104,11 @@ void region_player::begin() {
   machine_.thread(machine_thread(thread_));
   machine_.op_begin();
 }
-void region_player::end() {
+void region_player::end(bool waits) {
   look_at_leases();
   history_.state(digest());
   machine_.op_end();
+  if (!waits) return;
   must(process_->wait().has_value(), "waiting");
   machine_.promise();
 }
@@ -140,6 +141,11 @@ region_call region_player::truncating(std::uint64_t rid, std::uint64_t length) {
 region_call region_player::dropping(std::uint64_t rid) { return {region_call::what::drop, rid}; }
 
 void region_player::change(const char* set, const region_call& c) { must(try_change(set, c), "a change"); }
+void region_player::change_soon(const char* set, const region_call& c) {
+  begin();
+  must(process_->change(thread_, set, c).has_value() && model_of(c, model_[set]), "a change");
+  end(false);
+}
 bool region_player::try_change(const char* set, const region_call& c) {
   begin();
   const status s = process_->change(thread_, set, c);

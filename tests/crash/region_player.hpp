@@ -46,6 +46,8 @@ class region_player {
   void truncate(const char* set, std::uint64_t rid, std::uint64_t length) { change(set, truncating(rid, length)); }
   void drop(const char* set, std::uint64_t rid) { change(set, dropping(rid)); }
   void change(const char* set, const region_call& c);
+  // The same without waiting: it is durable with what is waited for later.
+  void change_soon(const char* set, const region_call& c);
   // False: there was no room, and nothing has changed.
   bool try_change(const char* set, const region_call& c);
   void group(const char* set, const calls& all) { (void)in_group(set, all, false); }
@@ -82,7 +84,7 @@ class region_player {
   using models = std::map<std::string, set_model>;
   void start();
   void begin();
-  void end();
+  void end(bool waits = true);
   bool in_group(const char* set, const calls& all, bool gives_up);
   [[nodiscard]] std::uint64_t digest() const;
   [[nodiscard]] models seen();

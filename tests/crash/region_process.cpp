@@ -100,7 +100,10 @@ class process final : public region_process {
     return l;
   }
   status let_go(const region::lease& l) override { return region::let_go(domain_, l); }
-  void truncate_log() override { domain_.log().truncate(); }
+  void truncate_log() override {
+    if (image_ == nullptr) return domain_.log().truncate();
+    if (!image_->medium->sync_appended() || !image_->medium->checkpoint_step()) std::abort();
+  }
   void collect() override {
     // The second call is for what the first has closed.
     for (int i = 0; i < 2; ++i) domain_.collect(true);

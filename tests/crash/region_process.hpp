@@ -62,7 +62,7 @@ class region_process {
   virtual result<region_bytes> read_up_to(unsigned t, std::string_view set, std::uint64_t rid, std::uint64_t bytes) = 0;
   [[nodiscard]] virtual std::uint64_t count(std::string_view set) = 0;
 
-  virtual void truncate_log() = 0;  // of the records that are home
+  virtual void truncate_log() = 0;  // of the records that are home; on ssd a checkpoint
   virtual void collect() = 0;       // places that were left are free, as far as they can be
   virtual status wait() = 0;        // until all that was done is durable
   virtual status close() = 0;       // the process is of no use afterwards

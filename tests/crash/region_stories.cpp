@@ -675,8 +675,10 @@ const std::vector<region_story>& region_stories() {
   return all;
 }
 const region_story& region_story_named(const char* name) {
-  for (const region_story& s : region_stories()) {
-    if (std::strcmp(s.name, name) == 0) return s;
+  for (const auto* stories : {&region_stories(), &straight_stories()}) {
+    for (const region_story& s : *stories) {
+      if (std::strcmp(s.name, name) == 0) return s;
+    }
   }
   std::fprintf(stderr, "no story '%s'\n", name);
   std::abort();

@@ -20,6 +20,7 @@ void one_more_than_were_counted(region_player& p);
 void as_many_as_were_saved(region_player& p);
 }  // namespace stories
 [[nodiscard]] const std::vector<region_story>& region_stories();
+[[nodiscard]] const std::vector<region_story>& straight_stories();  // on ssd (region_straight_stories.cpp)
 [[nodiscard]] const region_story& region_story_named(const char* name);
 [[nodiscard]] inline explore::subject subject_of(const region_story& s, const region_variant& v) {
   return region_subject(v, s.name, s.steps, s.pages);

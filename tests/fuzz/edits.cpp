@@ -319,6 +319,24 @@ class editor {
     }
   }
 
+  // Those of straight entries, as far as these can be read.
+  void mend_sums(std::span<std::byte> record, const ring_identity& ring) {
+    const auto nothing = [](std::uint64_t, const std::byte*, std::size_t) noexcept -> status { return {}; };
+    std::uint64_t sum = 0;
+    const auto mend = [&](std::uint64_t offset, std::uint64_t bytes,
+                          const layout::straight_rest& rest) noexcept -> status {
+      sum = layout::straight_seed(ring.uuid, offset);
+      for (std::uint64_t done = 0; done < bytes; done += layout::straight_piece_bytes)
+        sum = checksum(&image_[offset + done],
+                       static_cast<std::size_t>(std::min(bytes - done, layout::straight_piece_bytes)), sum);
+      // The entry is where the copy of its rest is.
+      for (std::size_t i = sizeof(layout::ring_record); i + sizeof rest <= record.size(); i += 8)
+        if (std::memcmp(&record[i], &rest, sizeof rest) == 0) std::memcpy(&record[i], &sum, sizeof sum);
+      return {};
+    };
+    (void)each_entry(record, ring.place, image_.size(), nothing, mend);
+  }
+
   void repair_ring(std::uint64_t at) {
     const ring_identity ring = ring_of(superblock_);
     for (unsigned copy = 0; copy < 2; ++copy) {
@@ -339,6 +357,7 @@ class editor {
       const std::uint64_t size = std::uint64_t{h.units} * layout::ring_unit;
       if (h.lsn < layout::lsn_max && ring.place.offset_of(h.lsn) == r && size >= sizeof h &&
           r + size <= image_.size()) {
+        mend_sums({&image_[r], static_cast<std::size_t>(size)}, ring);
         seal_record(&image_[r], h.lsn, h.durable_lsn, size, h.count, ring.uuid);
         return;
       }

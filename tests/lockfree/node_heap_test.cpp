@@ -35,6 +35,7 @@ class meddled_pages final : public structure_pages {
     return inner_.take_free(offset, count);
   }
   bool is_free(std::uint64_t page) const noexcept override { return inner_.is_free(page); }
+  std::uint64_t freed_by() const noexcept override { return inner_.freed_by(); }
   std::uint64_t free_pages() const noexcept override { return inner_.free_pages(); }
   result<owned_pages> owned_at(std::uint64_t offset) const noexcept override { return inner_.owned_at(offset); }
   void each_owned(std::uint64_t first, std::uint64_t end, void* context,

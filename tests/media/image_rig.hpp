@@ -16,6 +16,28 @@ namespace nvm::test {
 inline constexpr std::uint64_t file_bytes = 64 * 1024;
 inline constexpr std::uint64_t data_offset = 16 * 1024;  // what lies before is header and log
 
+// The last bytes of the file are blocks, of which a word of each, before them, says how many sectors there are; what
+// the others hold is nobody's.
+struct blocks {
+  static constexpr std::uint64_t count = 4;
+  static constexpr std::uint64_t bytes = 2048;
+  static constexpr std::uint64_t first = file_bytes - count * bytes;
+  static constexpr std::uint64_t words = first - sector_bytes;
+  static constexpr std::uint64_t at(std::uint64_t i) { return first + i * bytes; }
+  static constexpr std::uint64_t word_at(std::uint64_t i) { return words + 8 * i; }
+};
+// The data area of a file's content, as far as somebody may look at it.
+inline std::vector<std::byte> shown(std::vector<std::byte> data) {
+  for (std::uint64_t i = 0; i < blocks::count; ++i) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, &data[blocks::word_at(i) - data_offset], sizeof word);
+    const std::uint64_t there = std::min(word * sector_bytes, blocks::bytes);
+    const auto end = data.begin() + static_cast<std::ptrdiff_t>(blocks::at(i) + blocks::bytes - data_offset);
+    std::fill(end - static_cast<std::ptrdiff_t>(blocks::bytes - there), end, std::byte{0});
+  }
+  return data;
+}
+
 inline ring_identity small_ring(std::uint64_t log_bytes = 8 * 1024) {
   ring_identity ring{.place = {.log_offset = 4096, .log_bytes = log_bytes}};
   for (std::size_t i = 0; i < sizeof ring.uuid; ++i) ring.uuid[i] = static_cast<std::uint8_t>(17 * i + 3);
@@ -76,7 +98,7 @@ class image_rig {
   }
   [[nodiscard]] const ring_identity& ring() const noexcept { return ring_; }
   // The image's data area.
-  [[nodiscard]] std::vector<std::byte> data() noexcept { return {image() + data_offset, image() + file_bytes}; }
+  [[nodiscard]] std::vector<std::byte> data() noexcept { return shown({image() + data_offset, image() + file_bytes}); }
 
  private:
   void recover(const char* without) {
@@ -90,7 +112,8 @@ class image_rig {
     const std::vector<std::byte> content = device.content();
     std::memcpy(image(), content.data(), content.size());
     apply_run(run, ring_, image());
-    auto opened = image_media::open(hooks, {.base = image(), .bytes = file_bytes, .ring = ring_}, std::move(run));
+    auto opened = image_media::open(
+        hooks, {.base = image(), .bytes = file_bytes, .ring = ring_, .straight_from = sector_bytes}, std::move(run));
     if (opened) medium = std::move(*opened);
   }
 
@@ -112,7 +135,7 @@ inline std::vector<std::byte> random_crash(const memory_device& device, std::mt1
 
 // Data area of a file's content.
 inline std::vector<std::byte> data_of(const std::vector<std::byte>& content) {
-  return {content.begin() + data_offset, content.end()};
+  return shown({content.begin() + data_offset, content.end()});
 }
 
 // Stores `value` at word `i` of the data area and commits it in a batch of its own; returns its LSN.

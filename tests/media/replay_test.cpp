@@ -109,7 +109,8 @@ TEST_P(without_sync, something_acknowledged_is_lost_or_torn) {
   EXPECT_NE(found, "") << GetParam() << " could go: nothing needs it";
 }
 INSTANTIATE_TEST_SUITE_P(replay, without_sync,
-                         ::testing::Values("image/E1", "image/E2", "image/E3", "image/E4", "replay/E1", "replay/E2"));
+                         ::testing::Values("image/E1", "image/E2", "image/E3", "image/E4", "image/E5", "replay/E1",
+                                           "replay/E2", "replay/E3"));
 
 RC_GTEST_PROP(replay, a_crash_inside_replay_changes_nothing, ()) {
   std::mt19937_64 random{*rc::gen::arbitrary<std::uint64_t>()};
