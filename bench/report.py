@@ -170,9 +170,10 @@ def ssd(report):
             latency = s["latency_ns"]
             rows.append([s["name"], number(1e9 * benchmark["threads"] / s["wall_ns"]["median"])]
                         + [number(latency[q] / 1e3) for q in ("p50", "p90", "p99", "p999", "max")]
-                        + [number(s["durable_waits"], 2)])
-        lines += table(["system", "commits/s", "p50 µs", "p90 µs", "p99 µs", "p99.9 µs", "max µs", "waits per commit"],
-                       rows)
+                        + [number(s["durable_waits"], 2),
+                           number(s.get("device_bytes", 0) / benchmark["parameters"]["value_bytes"], 2)])
+        lines += table(["system", "commits/s", "p50 µs", "p90 µs", "p99 µs", "p99.9 µs", "max µs", "waits per commit",
+                        "device bytes per byte"], rows)
         for ratio in benchmark["ratios"]:
             lines += [f"- {ratio['subject']} is {ratio['wall']['median']:.2f} times as fast as {ratio['peer']} "
                       f"({ratio['wall']['min']:.2f} to {ratio['wall']['max']:.2f})"]

@@ -49,6 +49,7 @@ nlohmann::ordered_json system_to_json(const benchmark_result& r, const system_re
   j["wall_ns"] = spread_to_json(s.wall_ns);
   j["cpu_ns"] = spread_to_json(s.cpu_ns);
   j["durable_waits"] = spread_of(s.waits).median;
+  j["device_bytes"] = spread_of(s.device_bytes).median;
   j["aborts"] = spread_of(s.aborts).median;
   if (s.digest != 0) j["digest"] = fmt::format("{:016x}", s.digest);
   if (s.counts) {
@@ -131,6 +132,8 @@ void print_table(const benchmark_result& r) {
       fmt::print("  {:<42}of all its threads: fences {:.3f}, lines {:.2f}, dirty bytes {:.0f}, logged bytes {:.0f}\n",
                  "", s.own->fences / per_op, s.own->lines / per_op, s.own->dirty_bytes / per_op,
                  s.own->logged_bytes / per_op);
+    if (waits > 0 && spread_of(s.device_bytes).median > 0)
+      fmt::print("  {:<42}bytes to the device per operation {:.0f}\n", "", spread_of(s.device_bytes).median);
     if (spread_of(s.aborts).median > 0)
       fmt::print("  {:<42}aborts per operation {:.4f}\n", "", spread_of(s.aborts).median);
     if (s.latency.count() != 0)

@@ -43,7 +43,7 @@ struct system_result {
   std::optional<own_counts> own;
   // One entry a repetition. Wall time: threads * duration / operations, so the latency of an operation where threads do
   // not wait for each other. CPU time: of the whole process / operations. Aborts: an operation.
-  std::vector<double> wall_ns, cpu_ns, waits, aborts;
+  std::vector<double> wall_ns, cpu_ns, waits, device_bytes, aborts;
   histogram latency;
 };
 

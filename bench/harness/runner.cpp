@@ -119,6 +119,7 @@ workers::timing run_timing_operations(workers& team, const benchmark& b, entry& 
 void measure(workers& team, const benchmark& b, entry& e, std::uint64_t first) {
   team.run([&](unsigned thread) { e.system->prepare(thread, first, b.ops); });
   const std::uint64_t waits_before = durable_waits();
+  const std::uint64_t bytes_before = device_bytes();
   const std::uint64_t aborts_before = e.system->aborts();
   workers::timing time{};
   double ops = 0;
@@ -133,6 +134,7 @@ void measure(workers& team, const benchmark& b, entry& e, std::uint64_t first) {
   e.result.wall_ns.push_back(static_cast<double>(time.wall_ns) / units);
   e.result.cpu_ns.push_back(static_cast<double>(time.cpu_ns) / units / b.threads);
   e.result.waits.push_back(static_cast<double>(durable_waits() - waits_before) / units / b.threads);
+  e.result.device_bytes.push_back(static_cast<double>(device_bytes() - bytes_before) / units / b.threads);
   e.result.aborts.push_back(static_cast<double>(e.system->aborts() - aborts_before) / ops / b.threads);
 }
 

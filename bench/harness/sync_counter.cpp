@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
 
 namespace {
 
@@ -68,5 +69,16 @@ NVM_BENCH_INTERPOSE ssize_t pwrite64(int fd, const void* bytes, size_t n, off64_
 namespace nvm::bench {
 
 std::uint64_t durable_waits() noexcept { return waits.load(std::memory_order_relaxed); }
+
+std::uint64_t device_bytes() noexcept {
+  std::FILE* io = std::fopen("/proc/self/io", "r");
+  if (io == nullptr) return 0;
+  unsigned long long bytes = 0;
+  char line[128];
+  while (std::fgets(line, sizeof line, io) != nullptr)
+    if (std::sscanf(line, "write_bytes: %llu", &bytes) == 1) break;
+  std::fclose(io);
+  return bytes;
+}
 
 }  // namespace nvm::bench

@@ -11,5 +11,8 @@ namespace nvm::bench {
 
 // Durable waits since the process started.
 std::uint64_t durable_waits() noexcept;
+// Bytes that the process has caused to be written to devices, as the system counts them: pages that it has made dirty,
+// once for each time that they were clean. 0: the system does not tell.
+std::uint64_t device_bytes() noexcept;
 
 }  // namespace nvm::bench

@@ -1,10 +1,12 @@
 // What does a durable commit cost on an ordinary file system, beside LMDB, SQLite and RocksDB on the same one?
 //
-// An operation puts one value of 100 B or 1 KB under a random key that is there already, in a transaction of its own,
-// and returns when it is durable. Each thread has keys of its own, so the outcome does not depend on who comes first.
-// A repetition lasts so long that each system's checkpoints, compactions and flushes fall into it.
+// An operation puts one value of 100 B, 1 KB or 1 MiB under a random key that is there already, in a transaction of its
+// own, and returns when it is durable. The largest are a region each. Each thread has keys of its own, so the outcome
+// does not depend on who comes first. A repetition lasts so long that each system's checkpoints, compactions and
+// flushes fall into it.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -55,7 +57,11 @@ class commits final : public contestant {
   std::vector<std::uint64_t> keys_;
 };
 
+constexpr std::size_t large_bytes = 1 << 20;
+constexpr std::uint64_t large_keys = 64;
+
 benchmark make(const options& o, unsigned threads, std::size_t value_bytes) {
+  const bool large = value_bytes >= large_bytes;
   benchmark b;
   b.name = "put-" + std::to_string(value_bytes);
   b.unit = "durable put";
@@ -64,9 +70,9 @@ benchmark make(const options& o, unsigned threads, std::size_t value_bytes) {
   b.ops = o.full_or_quick<std::uint64_t>(1'600, 80) / threads;
   b.seconds_min = o.full_or_quick<double>(20, 0);
   b.warmup_ops = b.ops / 4;
-  const std::uint64_t keys_of_thread = o.records / threads;
+  const std::uint64_t keys_of_thread = (large ? std::min(large_keys, o.records) : o.records) / threads;
   b.parameters = {{"value_bytes", value_bytes}, {"keys", keys_of_thread * threads}};
-  for (const store_kind& kind : store_kinds()) {
+  for (const store_kind& kind : store_kinds(large)) {
     b.parameters[kind.name] = kind.settings;
     b.systems.push_back({kind.name, kind.role, [=, make = kind.make, directory = o.directory] {
                            return std::make_unique<commits>(make(directory, threads), threads, keys_of_thread,
@@ -93,6 +99,7 @@ int main(int argc, char** argv) {
                     fmt::print(stderr, "{} is on tmpfs, where a sync does nothing; choose a disk with --directory\n",
                                o.directory);
                   for (const unsigned threads : o.threads)  // one thread first, see harness/workers.hpp
-                    for (const std::size_t value_bytes : {100, 1024}) r.run(make(o, threads, value_bytes));
+                    for (const std::size_t value_bytes : {std::size_t{100}, std::size_t{1024}, large_bytes})
+                      r.run(make(o, threads, value_bytes));
                 });
 }

@@ -40,8 +40,10 @@ store_kind lmdb_store();
 store_kind sqlite_store();
 store_kind rocksdb_store();
 store_kind holdfast_store();
+store_kind holdfast_regions_store();
 
-inline std::vector<store_kind> store_kinds() {
+// `large`: for values of a megabyte.
+inline std::vector<store_kind> store_kinds(bool large = false) {
   return {
 #if NVM_BENCH_LMDB
       lmdb_store(),
@@ -53,7 +55,7 @@ inline std::vector<store_kind> store_kinds() {
       rocksdb_store(),
 #endif
 #if NVM_BENCH_HOLDFAST
-      holdfast_store(),
+      large ? holdfast_regions_store() : holdfast_store(),
 #endif
   };
 }
