@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "scratch.hpp"
@@ -215,6 +216,54 @@ TEST_P(api, a_killed_owner_leaves_its_unfinished_transaction_to_be_rolled_back) 
   pool = nvm_pool_open(place.path().c_str());
   ASSERT_NE(pool, nullptr) << nvm_errormsg();
   EXPECT_EQ(static_cast<char*>(nvm_pool_get_root(pool))[63], 1);
+}
+
+// On ssd objects with pages of their own are written once, straight to them, and may be larger than the log; what a
+// kill leaves of them is what was committed.
+TEST(pools_on_ssd, write_large_objects_once) {
+  const scratch place{true};
+  constexpr std::size_t log_bytes = 2 << 20;
+  constexpr std::size_t object_bytes = 3 * log_bytes + 1000;
+  constexpr int rounds = 6;
+  nvm_pool_options o{};
+  o.size = 32 << 20;
+  o.medium = NVM_MEDIUM_SSD;
+  o.log_bytes = log_bytes;
+  const pid_t child = fork();
+  if (child == 0) {
+    NVM_POOL* pool = nvm_pool_create_with(place.path().c_str(), &o);
+    if (pool == nullptr) _exit(2);
+    nvm_statistics before;
+    if (nvm_pool_get_statistics(pool, &before) != 0) _exit(3);
+    for (int i = 1; i <= rounds; ++i) {
+      if (nvm_tx_begin(pool) != 0) _exit(4);
+      void* const old = nvm_pool_get_root(pool);
+      auto* p = static_cast<char*>(nvm_alloc(pool, 5, object_bytes));
+      if (p == nullptr) _exit(5);
+      std::memset(p, i, object_bytes);
+      if (nvm_pool_set_root(pool, p) != 0 || (old != nullptr && nvm_free(pool, old) != 0)) _exit(6);
+      if (nvm_tx_commit(pool) != 0) _exit(7);
+      if (nvm_tx_begin(pool) != 0 || nvm_tx_log(p + 5000, 8) != 0) _exit(8);
+      std::memcpy(p + 5000, "changed", 8);
+      if (nvm_tx_commit(pool) != 0) _exit(9);
+    }
+    nvm_statistics after;
+    if (nvm_pool_get_statistics(pool, &after) != 0) _exit(10);
+    if (after.logged_bytes - before.logged_bytes > rounds * 4096) _exit(11);
+    raise(SIGKILL);
+  }
+  int how = 0;
+  ASSERT_EQ(waitpid(child, &how, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(how)) << WEXITSTATUS(how);
+  NVM_POOL* pool = nvm_pool_open(place.path().c_str());
+  ASSERT_NE(pool, nullptr) << nvm_errormsg();
+  auto* p = static_cast<char*>(nvm_pool_get_root(pool));
+  ASSERT_NE(p, nullptr);
+  std::string expected(object_bytes, static_cast<char>(rounds));
+  expected.replace(5000, 8, "changed", 8);
+  EXPECT_EQ(std::memcmp(p, expected.data(), object_bytes), 0);
+  ASSERT_EQ(nvm_pool_close(pool), 0) << nvm_errormsg();
+  EXPECT_EQ(nvm_pool_check(place.path().c_str(), nullptr, nullptr, nullptr), 0) << nvm_errormsg();
 }
 
 TEST_P(api, a_forked_child_can_do_nothing_to_the_pool) {

@@ -510,6 +510,163 @@ report f86_full(twin t, const options&) {
   }
 }
 
+// ---- values written past the log ------------------------------------------------------------------------------------
+
+enum class straight_mistake : std::uint8_t { none, not_summed, sum_alone, reused_early };
+// Values of a sector each go to their place first; the record that leads there has their sum.
+class straight_store {
+ public:
+  static constexpr uint64_t records = 48;
+  static constexpr uint64_t places = 3;
+  static constexpr uint64_t keys = 2;
+  using values = std::array<uint64_t, keys>;  // 0: none
+
+  straight_store(memory_device& device, straight_mistake wrong) : device_{device}, wrong_{wrong} {}
+
+  // A new value in a place that nobody has.
+  void put(uint64_t key, uint64_t value) {
+    uint64_t to = next_++ % places;
+    while (std::count(place_.begin(), place_.end(), to + 1) != 0) to = next_++ % places;
+    if (wrong_ != straight_mistake::reused_early && freed_[to] > durable_) sync();
+    prove(filled_[to]);
+    const sector page = page_of(value);
+    (void)device_.write((records + to) * sector_bytes, &page, sizeof page);
+    if (place_[key] != 0) freed_[place_[key] - 1] = last_ + 1;
+    append({.key = key, .place = to + 1, .sum = checksum(&page, sizeof page, to)});
+    filled_[to] = last_;
+    place_[key] = to + 1;
+    now_[key] = value;
+  }
+  // By a record; the place has it later.
+  void change(uint64_t key, uint64_t value) {
+    if (place_[key] == 0) return;
+    append({.key = key, .value = value});
+    now_[key] = value;
+    sync();
+    prove(filled_[place_[key] - 1]);
+    const sector page = page_of(value);
+    (void)device_.write((records + place_[key] - 1) * sector_bytes, &page, sizeof page);
+  }
+  void sync() {
+    (void)device_.sync(edge{"zoo/F89"});
+    durable_ = last_;
+    proved_ = told_;
+  }
+  [[nodiscard]] const values& now() const { return now_; }
+  [[nodiscard]] uint64_t last() const { return last_; }  // record
+  [[nodiscard]] uint64_t durable() const { return durable_; }
+  [[nodiscard]] bool has_room() const { return last_ + 4 < records; }
+
+  // What a process finds.
+  static values recover(memory_device& device, straight_mistake wrong) {
+    record all[records];
+    uint64_t count = 0;
+    uint64_t proved = 0;
+    for (; count < records; ++count) {
+      (void)device.read(count * sector_bytes, &all[count], sector_bytes);
+      if (all[count].number != count + 1 || all[count].check != check_of(all[count])) break;
+      proved = std::max(proved, all[count].durable);
+    }
+    if (wrong == straight_mistake::sum_alone) proved = 0;
+    values found{};
+    for (uint64_t i = 0; i < count; ++i) {
+      const record& r = all[i];
+      if (r.place == 0) {
+        if (r.value != 0) found[r.key] = r.value;
+        continue;
+      }
+      sector page;
+      (void)device.read((records + r.place - 1) * sector_bytes, &page, sizeof page);
+      const bool holds = r.sum == checksum(&page, sizeof page, r.place - 1);
+      if (!holds && r.number > proved && wrong != straight_mistake::not_summed) break;
+      found[r.key] = page[0];
+    }
+    return found;
+  }
+
+ private:
+  using sector = std::array<uint64_t, sector_bytes / 8>;
+  struct record {
+    uint64_t key = 0;
+    uint64_t place = 0;  // of a new value, plus one
+    uint64_t value = 0;  // of a change
+    uint64_t sum = 0;
+    uint64_t number = 0;
+    uint64_t durable = 0;  // records that were when this one was made
+    uint64_t rest[57] = {};
+    uint64_t check = 0;
+  };
+  static_assert(sizeof(record) == sector_bytes);
+  static uint64_t check_of(const record& r) { return checksum(&r, offsetof(record, check), 89); }
+  static sector page_of(uint64_t value) {
+    sector page;
+    page.fill(value);
+    return page;
+  }
+  // The record counts whatever its place holds.
+  void prove(uint64_t number) {
+    if (number <= proved_) return;
+    sync();
+    append({});
+    sync();
+  }
+  void append(record r) {
+    r.number = ++last_;
+    r.durable = told_ = durable_;
+    r.check = check_of(r);
+    (void)device_.write((last_ - 1) * sector_bytes, &r, sizeof r);
+  }
+
+  memory_device& device_;
+  straight_mistake wrong_;
+  std::array<uint64_t, keys> place_{};  // plus one
+  std::array<uint64_t, places> filled_{}, freed_{};
+  values now_{};
+  uint64_t last_ = 0, durable_ = 0, told_ = 0, proved_ = 0, next_ = 0;
+};
+
+// Random lives that end in a power cut: what is found is what was after some call, none before the last sync.
+report straight_lives(const char* title, straight_mistake wrong) {
+  uint64_t tried = 0;
+  for (uint64_t seed = 0; seed < 2000; ++seed) {
+    memory_device device{(straight_store::records + straight_store::places) * sector_bytes};
+    straight_store store{device, wrong};
+    std::vector<straight_store::values> past{store.now()};
+    std::vector<uint64_t> records{0};  // that there were after each call
+    uint64_t random = seed;
+    const auto below = [&random](uint64_t n) { return ((random = mix_seed(random, 89)) >> 20) % n; };
+    for (uint64_t i = 1; i <= 3 + seed % 12 && store.has_room(); ++i) {
+      const uint64_t key = below(straight_store::keys);
+      if (below(4) == 0) {
+        store.change(key, 1000 + i);
+      } else {
+        store.put(key, i);
+      }
+      past.push_back(store.now());
+      records.push_back(store.last());
+      if (below(3) == 0) store.sync();
+    }
+    const auto acknowledged = std::upper_bound(records.begin(), records.end(), store.durable()) - records.begin() - 1;
+    for (int i = 0; i < 8; ++i) {
+      ++tried;
+      memory_device left{device.crash([&](uint64_t, std::size_t versions) { return below(versions + 1); })};
+      const auto found = straight_store::recover(left, wrong);
+      if (std::find(past.begin() + acknowledged, past.end(), found) == past.end())
+        return judged(title, tried, fault("what is found never was, or was before what was acknowledged"));
+    }
+  }
+  return judged(title, tried, pass());
+}
+report f89_torn(twin t, const options&) {
+  return straight_lives("F89", is_buggy(t) ? straight_mistake::not_summed : straight_mistake::none);
+}
+report f89_changed(twin t, const options&) {
+  return straight_lives("F89, changed", is_buggy(t) ? straight_mistake::sum_alone : straight_mistake::none);
+}
+report f89_reused(twin t, const options&) {
+  return straight_lives("F89, reused", is_buggy(t) ? straight_mistake::reused_early : straight_mistake::none);
+}
+
 }  // namespace
 
 std::span<const entry> device_entries() {
@@ -530,6 +687,9 @@ std::span<const entry> device_entries() {
        .breaks = {finding::rule::not_durable_at_end}},
       {.number = 86, .title = "both copies valid, the old one read", .make = f86_old, .tiers = t1},
       {.number = 86, .title = "no space at eviction", .hunt = f86_full},
+      {.number = 89, .title = "value written past the log and believed unseen", .hunt = f89_torn},
+      {.number = 89, .title = "its sum the only proof, and it changes", .hunt = f89_changed},
+      {.number = 89, .title = "written to a place that a crash may still show", .hunt = f89_reused},
   };
   return all;
 }
