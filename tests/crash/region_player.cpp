@@ -108,6 +108,7 @@ void region_player::end(bool waits) {
   look_at_leases();
   history_.state(digest());
   machine_.op_end();
+  has_not_waited_ = !waits;
   if (!waits) return;
   must(process_->wait().has_value(), "waiting");
   machine_.promise();
@@ -141,17 +142,13 @@ region_call region_player::truncating(std::uint64_t rid, std::uint64_t length) {
 region_call region_player::dropping(std::uint64_t rid) { return {region_call::what::drop, rid}; }
 
 void region_player::change(const char* set, const region_call& c) { must(try_change(set, c), "a change"); }
-void region_player::change_soon(const char* set, const region_call& c) {
-  begin();
-  must(process_->change(thread_, set, c).has_value() && model_of(c, model_[set]), "a change");
-  end(false);
-}
-bool region_player::try_change(const char* set, const region_call& c) {
+void region_player::change_soon(const char* set, const region_call& c) { must(try_change(set, c, false), "a change"); }
+bool region_player::try_change(const char* set, const region_call& c, bool waits) {
   begin();
   const status s = process_->change(thread_, set, c);
   must(s || s.error() == errc::no_space, "a change");
   if (s) must(model_of(c, model_[set]), "what a change says");
-  end();
+  end(waits);
   return s.has_value();
 }
 bool region_player::in_group(const char* set, const calls& all, bool gives_up) {
@@ -248,6 +245,10 @@ void region_player::close() {
 }
 void region_player::reopen() {
   held_.clear();
+  if (std::exchange(has_not_waited_, false)) {
+    must(process_->wait().has_value(), "waiting");
+    machine_.promise();
+  }
   process_.reset();
   ++lives_;
   const bool was_closed = std::exchange(closed_, false);

@@ -46,10 +46,10 @@ class region_player {
   void truncate(const char* set, std::uint64_t rid, std::uint64_t length) { change(set, truncating(rid, length)); }
   void drop(const char* set, std::uint64_t rid) { change(set, dropping(rid)); }
   void change(const char* set, const region_call& c);
-  // The same without waiting: it is durable with what is waited for later.
+  // The same without waiting: it is durable with what is waited for later, by reopen() at the latest.
   void change_soon(const char* set, const region_call& c);
   // False: there was no room, and nothing has changed.
-  bool try_change(const char* set, const region_call& c);
+  bool try_change(const char* set, const region_call& c, bool waits = true);
   void group(const char* set, const calls& all) { (void)in_group(set, all, false); }
   void group_given_up(const char* set, const calls& all) { (void)in_group(set, all, true); }
   bool try_group(const char* set, const calls& all) { return in_group(set, all, false); }
@@ -108,6 +108,7 @@ class region_player {
   unsigned lives_ = 0;
   std::uint64_t patterns_ = 0;
   bool closed_ = false;
+  bool has_not_waited_ = false;
 };
 
 using region_steps = std::function<void(region_player&)>;

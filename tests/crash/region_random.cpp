@@ -43,7 +43,8 @@ class workload {
         (void)player_.group_killed(static_cast<unsigned>(1 + below(30)), name, {small_call(name)});
         return;
       default:
-        (void)player_.try_change(name, call(name, 1 + below(regions)));
+        // On direct media what has returned is durable.
+        (void)player_.try_change(name, call(name, 1 + below(regions)), !player_.variant().image || below(3) != 0);
     }
   }
 
