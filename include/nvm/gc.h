@@ -5,8 +5,9 @@
  *   nvm_gc_report r;
  *   if (nvm_gc(pool, NULL, &r) == 0) printf("%llu objects freed\n", (unsigned long long)r.freed_objects);
  *
- * It follows the pointers that type maps describe (NVM_PTR, NVM_WEAK_PTR, holdfast-cc): from the root, from objects
- * that are held (nvm_hold()), and through all that these lead to.  A pointer may lead anywhere into an object.  Never
+ * It follows the pointers that type maps describe (NVM_PTR, holdfast-cc): from the root, from objects that are held
+ * (nvm_hold()), and through all that these lead to.  A pointer may lead anywhere into an object.  Weak ones
+ * (NVM_WEAK_PTR) keep nothing: those that lead to garbage become NULL before it is freed.  Never
  * garbage: what key-value stores, lock-free structures and regions consist of.  Their contents are bytes: an object
  * that is named only in a value of a store is garbage.
  *
@@ -14,8 +15,8 @@
  * object that neither the root leads to nor nvm_hold() names.  A transaction that another thread commits meanwhile ends
  * the collection (NVM_E_BUSY) before anything else is freed.
  *
- * Crashes.  Marks are volatile, and garbage is freed by ordinary transactions of at most 256 objects: a crash leaves
- * garbage, and nothing half done. */
+ * Crashes.  Marks are volatile.  Weak pointers to garbage become NULL by ordinary transactions of at most 32, and then
+ * garbage is freed by such of at most 256 objects: a crash leaves garbage, and nothing half done. */
 #ifndef NVM_GC_H
 #define NVM_GC_H
 
@@ -81,7 +82,7 @@ typedef struct nvm_gc_report {
   uint64_t garbage_bytes;
   uint64_t freed_objects;
   uint64_t freed_bytes;
-  uint64_t transactions; /* that freed them */
+  uint64_t transactions; /* that freed them, and made weak pointers NULL */
   uint64_t pointers;     /* followed, without null */
   /* Of these: into the pool and to no object (a field that was never written, an object that was freed); to anywhere
    * else.  Neither keeps anything. */
@@ -91,7 +92,8 @@ typedef struct nvm_gc_report {
   uint64_t mark_ns; /* duration of marking, sweep and the search for ways included */
   uint64_t free_ns;
   uint64_t mended_counts; /* references are counted (enum nvm_collect): counts that were not what the pointers say */
-  uint64_t reserved[3];
+  uint64_t weak_pointers; /* in what can be reached, to garbage; they became NULL unless it was a dry run */
+  uint64_t reserved[2];
 } nvm_gc_report;
 
 /* Frees what cannot be reached; `options` and `report` may be NULL.  On return of 0 the frees are durable.  On -1 the
@@ -113,6 +115,18 @@ NVM_API int nvm_gc(NVM_POOL *pool, const nvm_gc_options *options, nvm_gc_report 
  * open transactions count.  O(1), also 1 GiB inside an object.  Any thread. */
 NVM_API void *nvm_object_around(NVM_POOL *pool, const void *p);
 
+/* The object that a weak pointer leads to, held until nvm_drop(): `field` is the NVM_WEAK_PTR, and the result is what
+ * it says.  NULL: the pointer is NULL, or nothing has referred to its object any more when the last commit ended,
+ * although its memory is there still (NVM_E_NOT_FOUND; only where references are counted), or NVM_E_BAD_POINTER,
+ * NVM_E_NO_MEMORY.  A reference of this thread's own open transaction does not count yet.  In a barrier transaction the
+ * field is read by a barrier.
+ *
+ * A plain load of the field is as good as one of any pointer: until the transaction ends in which it was read.  The
+ * memory that it leads to is what it was, and a transaction may refer to it again: then the object lives.
+ *
+ * Cost: as nvm_hold(); commits that wait to be counted are counted first.  Any thread. */
+NVM_API void *nvm_weak_get(const void *field);
+
 /* From now on a volatile pointer leads to the object around p: it is no garbage.  A pointer that was read in a
  * transaction is good until that ends, or while the object is held.  Calls are counted, and volatile: they end with
  * the process.  NVM_E_BAD_POINTER: p lies in no object of an open pool; NVM_E_NO_MEMORY.  O(1).  Any thread. */
@@ -132,7 +146,8 @@ typedef struct nvm_settle_report {
   uint64_t drifted_counts; /* since the open: that would have fallen below 0, and are not believed any more */
   uint64_t
       damaged_records; /* since the open: that failed their check; nothing is freed until nvm_gc() or the next open */
-  uint64_t reserved[5];
+  uint64_t cleared_pointers; /* weak ones, that have become NULL */
+  uint64_t reserved[4];
 } nvm_settle_report;
 
 /* Makes counts of all that has been committed, and frees what has died by it, of a list of any length, in transactions
@@ -140,15 +155,21 @@ typedef struct nvm_settle_report {
  * nothing; with NVM_COLLECT_BACKGROUND it does what the library's thread would do in a moment.  On return of 0 it is
  * durable.  A crash meanwhile loses none of it: the next open goes on.  `report` may be NULL.
  *
- * Cost: a transaction for each 4096 changed references, which writes a word for each object they are about.
+ * Weak pointers (NVM_WEAK_PTR) to what has died become NULL, and it is freed.  So do the open and the close; the
+ * library's thread does not.  Where no transaction is open: with NVM_COLLECT_BACKGROUND none begins meanwhile, those
+ * that want to wait, and where one is open such objects stay until the next call.
+ *
+ * Cost: a transaction for each 4096 changed references, which writes a word for each object they are about.  If
+ * anything has died that weak pointers lead to: a look at each object of the pool, once for all of them, and a
+ * transaction for each 32 weak pointers.
  *
  * NVM_E_INVALID: opened without `collect`; NVM_E_TX_OPEN: this thread has a transaction open in it; NVM_E_READ_ONLY,
  * NVM_E_FORKED, NVM_E_NO_MEMORY, NVM_E_NO_LANE, NVM_E_IO. */
 NVM_API int nvm_settle(NVM_POOL *pool, nvm_settle_report *report);
 
 typedef struct nvm_reference_counts {
-  uint32_t strong;    /* pointers (NVM_PTR) to it in the pool, of commits that have been made counts */
-  uint32_t weak;      /* NVM_WEAK_PTR: they do not keep it, but its memory stays while there are any */
+  uint32_t strong; /* pointers (NVM_PTR) to it in the pool, of commits that have been made counts */
+  uint32_t weak;   /* NVM_WEAK_PTR: they do not keep it, but its memory stays until they are NULL or lead elsewhere */
   uint32_t saturated; /* 1: one of the two has grown too large, 2,097,151 or 1,023, or drifted: it stays for nvm_gc() */
   uint32_t dying;     /* 1: it is freed when nobody can know it any more */
 } nvm_reference_counts;

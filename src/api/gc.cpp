@@ -12,6 +12,7 @@
 #include "api/pool_object.hpp"
 #include "object/garbage.hpp"
 #include "object/listed_objects.hpp"
+#include "object/null_words.hpp"
 
 namespace nvm::api {
 namespace {
@@ -58,7 +59,12 @@ class collection {
     if (!marked) return marked;
     if (status s = intact(pool_); !s) return s;
     if (options_.dry_run != 0) return at_rest();
-    if (status s = free_all(); !s || pool_->references == nullptr) return s;
+    if (status s = clear_weak(); !s) return s;
+    if (status s = free_all(); !s) return s;
+    if (planted(plant::weak_cleared_last)) {
+      if (status s = make_null(weak_); !s) return s;
+    }
+    if (pool_->references == nullptr) return {};
     return count_anew();
   }
 
@@ -180,6 +186,11 @@ class collection {
           sums.undescribed);
     }
     if (status s = sweep(objects); !s) return s;
+    if (options_.conservative == 0) {
+      weak_ = object::weak_pointers_to_garbage(objects, pool_->base(), reinterpret_cast<std::uintptr_t>(pool_->base()),
+                                               plans_);
+      report_.weak_pointers = weak_.size();
+    }
     tell_types(objects);
     return {};
   }
@@ -278,7 +289,21 @@ class collection {
     std::reverse(steps.begin(), steps.end());
   }
 
-  // ---- the frees ----
+  // ---- weak pointers to garbage, and the frees ----
+
+  // All of them, before anything is freed: a crash in between leaves garbage, and no pointer to what is something else.
+  [[nodiscard]] status clear_weak() { return planted(plant::weak_cleared_last) ? status{} : make_null(weak_); }
+  [[nodiscard]] status make_null(std::span<const std::uint64_t> places) {
+    for (std::size_t at = 0; at < places.size(); at += object::null_words_at_once) {
+      const auto some = places.subspan(at, std::min(object::null_words_at_once, places.size() - at));
+      if (status s = at_rest(); !s) return s;
+      lsn_t unread = 0;
+      const status done = in_transaction(
+          [&](open_transaction& t) { return t.assign_all(object::null_words(pool_->base(), some)); }, unread);
+      if (!done) return done;
+    }
+    return {};
+  }
 
   [[nodiscard]] status free_all() {
     const auto start = std::chrono::steady_clock::now();
@@ -298,17 +323,31 @@ class collection {
     return s;
   }
   [[nodiscard]] status free_some(std::span<const found_object> some, lsn_t& last) {
+    std::uint64_t bytes = 0;
+    const status freed = in_transaction(
+        [&](open_transaction& t) {
+          status s;
+          for (const found_object& g : some) {
+            bytes += payload(g).bytes;
+            if (s) s = t.release(g.header + header_bytes);
+          }
+          return s;
+        },
+        last);
+    if (!freed) return freed;
+    report_.freed_objects += some.size();
+    report_.freed_bytes += bytes;
+    return {};
+  }
+  template <class Body>
+  [[nodiscard]] status in_transaction(Body&& body, lsn_t& last) {
     thread_transactions& mine = thread_transactions::mine();
     if (status s = begin_transaction(pool_, mine); !s) return s;
     const entry e = *mine.in(pool_);
-    std::uint64_t bytes = 0;
-    for (const found_object& g : some) {
-      bytes += payload(g).bytes;
-      if (status s = e.transaction->release(g.header + header_bytes); !s) {
-        const status why = if_intact(pool_, s);
-        abort_all_levels(e);
-        return why;
-      }
+    if (status s = body(*e.transaction); !s) {
+      const status why = if_intact(pool_, s);
+      abort_all_levels(e);
+      return why;
     }
     std::vector<tx::hook> hooks;
     auto lsn = e.transaction->commit(hooks);
@@ -321,8 +360,6 @@ class collection {
       commits_ = commits_of(pool_);
     }
     ++report_.transactions;
-    report_.freed_objects += some.size();
-    report_.freed_bytes += bytes;
     return {};
   }
 
@@ -340,6 +377,7 @@ class collection {
   nvm_gc_report& report_;
   object::pointer_plans plans_;
   std::vector<found_object> garbage_;
+  std::vector<std::uint64_t> weak_;  // places of weak pointers to garbage
   std::uint64_t commits_ = 0;
 };
 

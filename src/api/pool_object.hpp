@@ -81,6 +81,9 @@ struct nvm_pool {
   //   exit   S ending; fence_all_threads(); L lanes in use
   // Either exit finds the transaction, and waits for it, or the transaction finds that it must not begin.
   std::atomic<bool> ending{false};
+  // While it is set transactions of the program wait before they begin, with the same handshake as above.
+  std::atomic<bool> paused{false};
+  std::mutex pausing;                                     // held meanwhile
   nvm_pool* closed_after = nullptr;                       // in the list of closed pools: the one that was closed next
   nvm::object::holds held;                                // by volatile pointers (nvm_hold)
   std::unique_ptr<nvm::api::pool_references> references;  // null: they are not counted

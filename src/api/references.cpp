@@ -3,12 +3,15 @@
 
 #include <bit>
 #include <chrono>
+#include <cstring>
+#include <functional>
 #include <map>
 #include <new>
 #include <system_error>
 
 #include "api/pool_object.hpp"
 #include "nvm/gc.h"
+#include "nvm/stm.h"
 #include "object/garbage.hpp"
 #include "object/undescribed.hpp"
 #include "space/object_in_image.hpp"
@@ -258,6 +261,46 @@ unsigned open_transactions(nvm_pool* pool) noexcept {
 
 namespace {
 
+// All other transactions of the pool wait before they begin.
+class pause {
+ public:
+  explicit pause(nvm_pool* pool) noexcept : pool_{pool} {
+    pool_->pausing.lock();
+    // seq_cst: ordered with the turns of lanes, which are read next, by the barrier in all threads.
+    pool_->paused.store(true, std::memory_order_seq_cst);
+  }
+  ~pause() {
+    // release: pairs with the acquire in begin_on_lane().
+    pool_->paused.store(false, std::memory_order_release);
+    pool_->pausing.unlock();
+  }
+  pause(const pause&) = delete;
+  pause& operator=(const pause&) = delete;
+
+ private:
+  nvm_pool* pool_;
+};
+
+// Barrier transactions first, which end before this one runs alone: what they wait for may be a thread that waits for
+// the pause.
+status settle_in_pause(nvm_pool* pool) noexcept {
+  struct context {
+    nvm_pool* pool;
+    status done;
+  } c{pool, {}};
+  const auto alone = [](nvm_stm* tx, void* raw) {
+    nvm_stm_become_irrevocable(tx);
+    auto& k = *static_cast<context*>(raw);
+    const platform::in_call here;
+    const pause nobody_begins{k.pool};
+    k.done = k.pool->references->counts().settle(references::how::paused);
+    return 0;
+  };
+  const platform::out_of_call there;
+  if (nvm_stm_run(nullptr, alone, &c) != 0) return fail(reported_code(), "%s", last_message());
+  return c.done;
+}
+
 status settle(nvm_pool* pool, nvm_settle_report& to) noexcept {
   if (pool == nullptr) return fail(errc::invalid, "the pool is NULL");
   if (status s = pool->file->usable(); !s) return s;
@@ -272,6 +315,8 @@ status settle(nvm_pool* pool, nvm_settle_report& to) noexcept {
   const auto before = counts.sums();
   const bool background = pool->references->in_background();
   status s = counts.settle(background ? references::how::running : references::how::at_rest);
+  // Only who looks at all objects can say which weak pointers are to become null.
+  if (s && background && counts.any_zombies() && !in_barrier_transaction()) s = settle_in_pause(pool);
   const auto after = counts.sums();
   to.records = after.records - before.records;
   to.entries = after.entries - before.entries;
@@ -280,6 +325,7 @@ status settle(nvm_pool* pool, nvm_settle_report& to) noexcept {
   to.waiting_objects = after.waiting;
   to.drifted_counts = after.drifted;
   to.damaged_records = after.damaged;
+  to.cleared_pointers = after.cleared - before.cleared;
   if (s) s = pool->engine->wait(after.last_lsn);
   return if_intact(pool, s);
 }
@@ -300,6 +346,21 @@ status counts_of(nvm_pool* pool, const void* object, nvm_reference_counts& to) n
   return {};
 }
 
+// The object that a weak pointer in `field` leads to is held; `value`: what the pointer says.  errc::not_found: it has
+// died.
+status hold_by_weak(nvm_pool* pool, const std::function<std::uint64_t()>& value) noexcept try {
+  if (status s = pool->file->usable(); !s) return s;
+  const auto place = [&] { return value() - reinterpret_cast<std::uintptr_t>(pool->base()); };
+  const auto hold = [&](const counted_object& o) { return pool->held.add(o.payload); };
+  if (pool->references != nullptr) return pool->references->counts().hold_living(place, hold);
+  if (!pool->file->geometry().in_objects(place(), 1))
+    return fail(errc::not_found, "offset %lu of %s is in no object", place(), pool->file->path());
+  const auto facts = pool->engine->find_around(place());
+  return facts ? hold(counted(*facts)) : status{errc::not_found};
+} catch (const std::bad_alloc&) {
+  return fail(errc::no_memory, "no volatile memory to hold an object");
+}
+
 }  // namespace
 }  // namespace nvm::api
 
@@ -313,6 +374,29 @@ int nvm_settle(NVM_POOL* pool, nvm_settle_report* report) {
   nvm_settle_report& to = report != nullptr ? *report : unread;
   to = {};
   return api::answer(api::settle(pool, to));
+}
+
+void* nvm_weak_get(const void* field) {
+  const auto value = [field] {
+    std::uintptr_t v;
+    std::memcpy(&v, field, sizeof v);
+    return v;
+  };
+  // Before anything that a barrier, which may leave this function, would have to undo.
+  const bool by_barrier = nvm_stm_of_thread != nullptr;
+  auto v = by_barrier ? reinterpret_cast<std::uintptr_t>(nvm_stm_load_pointer(nvm_stm_of_thread, field)) : value();
+  if (v == 0) return nullptr;
+  const nvm::platform::in_call here;
+  nvm_pool* const pool = nvm_pool_of(reinterpret_cast<const void*>(v));
+  if (pool == nullptr) {
+    return api::report_null<void>(nvm::fail(nvm::errc::bad_pointer,
+                                            "a weak pointer: found %p, which is inside no open pool",
+                                            reinterpret_cast<const void*>(v)));
+  }
+  // Read again where nobody frees its object, nor makes it null.
+  const nvm::status held = api::hold_by_weak(pool, [&] { return by_barrier ? v : v = value(); });
+  if (v == 0) return nullptr;
+  return held ? reinterpret_cast<void*>(v) : api::report_null<void>(api::if_intact(pool, held).error());
 }
 
 int nvm_references(const void* object, nvm_reference_counts* counts) {

@@ -343,15 +343,21 @@ void abort_one_level(const entry& e) noexcept {
 }
 
 result<open_transaction*> begin_on_lane(nvm_pool* pool, unsigned& lane, bool& parked) noexcept {
-  auto t = pool->engine->begin(lane, parked);
-  if (!t) return t;
-  isa::compiler_fence();
-  // relaxed: ordered by the barrier in all threads.
-  if (!pool->ending.load(std::memory_order_relaxed)) [[likely]]
-    return t;
-  std::vector<tx::hook> none;
-  (*t)->abort(none);
-  return fail(errc::invalid, "pool %s was closed: the process ends", pool->file->path());
+  for (;;) {
+    auto t = pool->engine->begin(lane, parked);
+    if (!t) return t;
+    isa::compiler_fence();
+    // relaxed: ordered by the barrier in all threads.
+    const bool ends = pool->ending.load(std::memory_order_relaxed);
+    // acquire: pairs with the release in resume(): what was done in the pause is seen.
+    const bool waits = pool->paused.load(std::memory_order_acquire);
+    if (!ends && !waits) [[likely]]
+      return t;
+    std::vector<tx::hook> none;
+    (*t)->abort(none);
+    if (ends) return fail(errc::invalid, "pool %s was closed: the process ends", pool->file->path());
+    const std::lock_guard until_it_ends{pool->pausing};
+  }
 }
 
 status begin_transaction(nvm_pool* pool, thread_transactions& mine) noexcept {

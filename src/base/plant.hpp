@@ -63,6 +63,10 @@ enum class plant : unsigned char {
   straight_over_unproved,    // straight writes: over bytes whose record still has to show them
   straight_not_read,         // straight writes: a record counts whatever its pages hold
   zero_without_waiting,      // references: an object dies though transactions are open that were when it was left
+  zero_before_records,       // references: an object dies though records of commits wait to be counted
+  count_not_read_again,      // references: an object dies by the count that it had when it was left
+  weak_not_cleared,          // references: an object is freed while weak pointers lead to it
+  weak_cleared_last,         // collector: weak pointers to garbage become null after it has been freed
 };
 
 #if defined(NVM_RECORDED) || defined(NVM_PLANTED)

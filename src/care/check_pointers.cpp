@@ -32,7 +32,7 @@ class noting {
     const auto p = object::payload_of(bytes_, o.header, objects_.room_of(o));
     const layout::type_record* const type = p ? types_.canonical(p->type) : nullptr;
     if (type == nullptr) return;
-    object::each_value(bytes_, *p, plans_, false, [&](std::uint64_t v, std::uint64_t at) {
+    object::each_value_of(bytes_, *p, plans_, object::leads_into_pool, [&](std::uint64_t v, std::uint64_t at) {
       found_object target;
       const std::uint64_t offset = v - base_;
       const bool inside = offset < address_bytes_;

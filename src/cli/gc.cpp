@@ -41,6 +41,7 @@ constexpr json_field fields[] = {
     {"pointers", "followed, without null"},
     {"stray_pointers", "of them: into the pool, to no object"},
     {"foreign_pointers", "of them: to anywhere else"},
+    {"weak_pointers", "of them: weak, from what can be reached to garbage; they became null unless it was a dry run"},
     {"types[].name", "of the garbage, or its type id in hexadecimal; the type with the most bytes first"},
     {"types[].id", "type id"},
     {"types[].object_count", "garbage of the type"},
@@ -128,6 +129,7 @@ json document_of(const std::string& path, bool dry_run, const nvm_gc_report& r, 
           {"pointers", r.pointers},
           {"stray_pointers", r.stray_pointers},
           {"foreign_pointers", r.foreign_pointers},
+          {"weak_pointers", r.weak_pointers},
           {"types", std::move(types)},
           {"mark_seconds", static_cast<double>(r.mark_ns) / 1e9},
           {"free_seconds", static_cast<double>(r.free_ns) / 1e9}};
@@ -175,6 +177,8 @@ exit_code run(const arguments& given, console& out) {
   out.text("{}", text);
   if (r.stray_pointers + r.foreign_pointers != 0)
     out.text("  {} pointers lead to no object, {} out of the pool\n", r.stray_pointers, r.foreign_pointers);
+  if (r.weak_pointers != 0)
+    out.text("  {} weak pointers lead to garbage{}\n", r.weak_pointers, dry_run ? "" : ", and are null now");
   out.document(document_of(path, dry_run, r, std::move(listed)));
   return dry_run && r.garbage_objects != 0 ? exit_negative : exit_good;
 }
@@ -191,8 +195,9 @@ const command gc_command{
         "crash or a mistake "
         "of a program has unlinked. Key-value stores, lock-free structures and regions stay as they are; their values "
         "are bytes and keep no object.\n\n"
-        "With --dry-run nothing is changed, and the exit code is 1 if there is garbage. Of each type the shortest way "
-        "is shown by which one of its objects was once reached: it begins with an object that nothing points to any "
+        "Weak pointers keep nothing: those that lead to garbage become null before it is freed. With --dry-run nothing "
+        "is changed, and the exit code is 1 if there is garbage. Of each type the shortest way is shown by which one "
+        "of its objects was once reached: it begins with an object that nothing points to any "
         "more, which is what the program unlinked.\n\n"
         "Objects of types that nobody has described are refused where they can be reached (NVM_E_TYPE_MISMATCH): they "
         "may point to anything. --untyped says that they do not, --conservative follows every word that looks like a "

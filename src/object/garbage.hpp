@@ -13,22 +13,48 @@
 
 namespace nvm::object {
 
-// Calls visit(value, offset in the payload) for each word of an object that may be a pointer and is not 0.
+// Calls visit(value, offset in the payload) for each word of an object that is not 0 and whose kind is wanted(kind).
+template <class Wanted, class Visit>
+void each_value_of(const std::byte* bytes, const payload_place& o, const pointer_plans& plans, Wanted&& wanted,
+                   Visit&& visit) {
+  const pointer_plan* plan = plans.known(o.type);
+  if (plan == nullptr) return;
+  plan->each(bytes + o.at, o.bytes, [&](const pointer_word& w) {
+    std::uint64_t v;
+    std::memcpy(&v, bytes + o.at + w.at, sizeof v);
+    if (v != 0 && wanted(w.kind)) visit(v, w.at);
+  });
+}
+// The same of each word that may keep an object; conservatively each aligned one.
 template <class Visit>
 void each_value(const std::byte* bytes, const payload_place& o, const pointer_plans& plans, bool conservative,
                 Visit&& visit) {
-  const auto tell = [&](std::uint64_t at) {
+  if (!conservative) return each_value_of(bytes, o, plans, keeps, visit);
+  for (std::uint64_t at = 0; at + 8 <= o.bytes; at += 8) {
     std::uint64_t v;
     std::memcpy(&v, bytes + o.at + at, sizeof v);
     if (v != 0) visit(v, at);
-  };
-  if (conservative) {
-    for (std::uint64_t at = 0; at + 8 <= o.bytes; at += 8) tell(at);
-  } else if (const pointer_plan* plan = plans.known(o.type); plan != nullptr) {
-    plan->each(bytes + o.at, o.bytes, [&](const pointer_word& w) {
-      if (keeps(w.kind)) tell(w.at);
-    });
   }
+}
+
+// Places of the weak pointers of marked objects that lead to objects without a mark; a pass over the marks, and a look
+// at each marked object, if there are types with weak pointers.  May throw std::bad_alloc.
+template <class Objects>
+[[nodiscard]] std::vector<std::uint64_t> weak_pointers_to_garbage(Objects& objects, const std::byte* bytes,
+                                                                  std::uint64_t base, const pointer_plans& plans) {
+  std::vector<std::uint64_t> all;
+  if (!plans.may_have_weak()) return all;
+  const auto is_weak = [](layout::field_kind k) { return k == layout::field_kind::weak_pointer; };
+  objects.each(0, objects.units(), [&](const found_object& o) {
+    if (!objects.marks().test(o.mark)) return;
+    const auto p = payload_of(bytes, o.header, objects.room_of(o));
+    if (!p) return;
+    each_value_of(bytes, *p, plans, is_weak, [&](std::uint64_t v, std::uint64_t at) {
+      found_object target;
+      if (objects.find(v - base, target) && !objects.marks().test(target.mark)) all.push_back(p->at + at);
+    });
+  });
+  return all;
 }
 
 // How a garbage object is reached from another.

@@ -63,6 +63,12 @@ bool pointer_plan::aligned() const noexcept {
   return (flexible_ || size_ % pointer_bytes == 0) && std::all_of(parts_.begin(), parts_.end(), keeps);
 }
 
+bool pointer_plan::may_have_weak() const noexcept {
+  using enum layout::field_kind;
+  return std::any_of(parts_.begin(), parts_.end(),
+                     [](const part& p) { return p.kind == weak_pointer || p.kind == by_visitor; });
+}
+
 pointer_plan pointer_plan::of(const layout::type_record& r) {
   pointer_plan plan;
   plan.size_ = std::max<std::uint64_t>(r.size, 1);

@@ -38,6 +38,8 @@ class pointer_plan {
   [[nodiscard]] bool aligned() const noexcept;
   // Whether the bytes of an object say which of its words are pointers.
   [[nodiscard]] bool asks_object() const noexcept { return asks_object_; }
+  // Whether some object of the type may have a weak pointer.
+  [[nodiscard]] bool may_have_weak() const noexcept;
   // A type whose visitor this program lacks: its pointers are unknown, and each() passes them over.  0: none.
   [[nodiscard]] std::uint32_t lacks_visitor_of() const noexcept { return lacks_visitor_of_; }
 
@@ -184,6 +186,10 @@ class pointer_plans {
   // Whether the pointers of some type are told by a visitor that this program lacks.
   [[nodiscard]] bool lack_visitors() const noexcept {
     return std::any_of(plans_.begin(), plans_.end(), [](const pointer_plan& p) { return p.lacks_visitor_of() != 0; });
+  }
+  // Whether some object may have a weak pointer.
+  [[nodiscard]] bool may_have_weak() const noexcept {
+    return std::any_of(plans_.begin(), plans_.end(), [](const pointer_plan& p) { return p.may_have_weak(); });
   }
   // Whether no object's pointers have to be looked for: each type has a plan, which its size alone tells, of words that
   // one store replaces.

@@ -11,8 +11,6 @@ namespace nvm::object {
 
 namespace {
 
-constexpr std::uint64_t count_at = offsetof(layout::object_header, references);
-
 // Calls visit(target of the word as a place of the pool, whether it is weak) for each reference of an object.
 template <class Visit>
 void each_reference(reference_host& host, const counted_object& o, const pointer_plans& plans, Visit&& visit) {
@@ -205,7 +203,9 @@ status references::apply_batch(batch& b) {
   unsettled_ = unsettled;
   sums_.records += b.records;
   sums_.entries += b.entries.size();
-  for (const std::uint64_t payload : b.risen) revision_ += dying_.erase(payload);
+  for (const std::uint64_t payload : b.risen) {
+    if (!planted(plant::count_not_read_again)) revision_ += dying_.erase(payload);
+  }
   for (const std::uint64_t payload : b.fallen) {
     dying_[payload] = next_stamp_;
     new_ones_ = true;
@@ -297,19 +297,18 @@ void references::stamp_new_ones() {
   new_ones_ = false;
 }
 
-// No transaction is open, and no record waits.  One that begins after that finds nothing whose count is 0.
-bool references::quiet(how what) {
+bool references::nobody_inside(how what) {
   if (what != how::at_rest) host_.order_all();
   if (host_.any_barriers()) return false;
   for (unsigned i = 0; i < host_.lanes(); ++i) {
     if ((host_.turns_of(i) & 1) != 0) return false;
   }
-  return !rings_.any();
+  return true;
 }
 
 status references::free_dead(how what) {
-  if (dying_.empty() || in_doubt() || (what == how::running && !host_.can_order_all())) return {};
-  const bool all = quiet(what);
+  // No transaction is open, and no record waits.  One that begins after that finds nothing whose counts are 0.
+  const bool all = nobody_inside(what) && !rings_.any();
   std::vector<std::uint64_t> ready;
   for (const auto& [payload, number] : dying_) {
     const auto waits = [n = number](const stamp& s) { return s.number == n; };
@@ -328,8 +327,8 @@ bool references::is_dead(std::uint64_t payload, counted_object& o, bool& waits) 
   waits = false;
   if (o.bytes == 0 || o.payload != payload) return false;
   const layout::reference_count c = count_of(o);
-  if (!c.dying || c.strong != 0) return false;
-  waits = c.weak != 0 || host_.held(payload);
+  if ((!c.dying || c.strong != 0) && !planted(plant::count_not_read_again)) return false;
+  waits = (c.weak != 0 && !planted(plant::weak_not_cleared)) || host_.held(payload);
   return !waits;
 }
 
@@ -449,12 +448,7 @@ status references::free_some(std::vector<std::uint64_t>& ready, bool whole_famil
     gone = d.gone();
     return {};
   });
-  if (no_room) {
-    // Of another thread that had the lane before.
-    std::vector<std::uint32_t> cut(rings_.count());
-    for (std::uint32_t i = 0; i < cut.size(); ++i) cut[i] = rings_.end(i);
-    return apply(cut);
-  }
+  if (no_room) return apply_all();  // records of another thread that had the lane before
   if (!done) return done;
   for (const counted_object& o : gone) revision_ += dying_.erase(o.payload);
   sums_.freed += gone.size();
@@ -463,13 +457,20 @@ status references::free_some(std::vector<std::uint64_t>& ready, bool whole_famil
 
 // ---- turns ----------------------------------------------------------------------------------------------------------
 
-status references::turn(how what) {
-  if (what != how::counts) see_who_has_left();
+status references::apply_all() {
   std::vector<std::uint32_t> cut(rings_.count());
   for (std::uint32_t i = 0; i < cut.size(); ++i) cut[i] = rings_.end(i);
-  if (status s = apply(cut); !s || what == how::counts) return s;
+  return apply(cut);
+}
+
+status references::turn(how what) {
+  if (what != how::counts) see_who_has_left();
+  if (planted(plant::zero_before_records) && what == how::running) (void)free_dead(what);
+  if (status s = apply_all(); !s || what == how::counts) return s;
   stamp_new_ones();
-  return free_dead(what);
+  if (dying_.empty() || in_doubt() || (what != how::at_rest && !host_.can_order_all())) return {};
+  if (status s = free_dead(what); !s) return s;
+  return clear_weak(what);
 }
 
 status references::round(how what) noexcept try {
@@ -485,11 +486,15 @@ status references::round(how what) noexcept try {
 
 status references::settle(how what) noexcept {
   if (what == how::counts) return round(what);
+  const auto done = [this] {
+    const reference_sums s = sums();
+    return s.freed + s.cleared + s.mended;
+  };
   for (unsigned idle = 0; idle < 2;) {
-    const std::uint64_t before = sums().freed;
+    const std::uint64_t before = done();
     if (status s = round(what); !s) return s;
     // What was freed has left records; what has fallen by these is looked at in the turn after.
-    idle = sums().freed == before ? idle + 1 : 0;
+    idle = done() == before ? idle + 1 : 0;
   }
   if (what != how::at_rest) return {};
   try {

@@ -18,6 +18,12 @@
 // then has ended, and its record has been applied, when the object is looked at again.  A thread that found the object
 // before it was unlinked is in a transaction that was open, or holds it: that is what programs promise (docs/gc.md).
 //
+// Weak pointers.  An object that has died while weak pointers lead to it stays as it is, a zombie: they may be
+// followed, and a program may refer to it again, which counts like any reference.  Where no transaction is open all
+// objects are looked at, and weak pointers to zombies become null, by transactions whose records say so; the object
+// then has died a second time, and goes like any other.  So nothing has to know where the weak pointers to an object
+// are, and one look serves all zombies that there are.
+//
 // While no transaction is open and no record waits, all counts are what they say: then what falls to 0 because its last
 // referrer is freed goes in the same transaction.
 //
@@ -26,6 +32,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -51,6 +58,7 @@ struct reference_sums {
   std::uint64_t drifted = 0;       // counts that a record would have taken below 0
   std::uint64_t damaged = 0;       // records that failed their check
   std::uint64_t mended = 0;        // counts that recount() has found wrong
+  std::uint64_t cleared = 0;       // weak pointers that have become null
   lsn_t last_lsn = 0;              // of these transactions
 };
 
@@ -59,6 +67,7 @@ class references final : public tx::reference_log {
   enum class how : std::uint8_t {
     counts,   // records become counts; nothing is freed
     running,  // and what surely has died is freed; other threads go on
+    paused,   // and weak pointers to it become null, if no transaction is open; the caller lets none begin meanwhile
     at_rest   // no thread has a transaction, nor a pointer that it does not hold
   };
 
@@ -91,9 +100,15 @@ class references final : public tx::reference_log {
   [[nodiscard]] status settle(how what) noexcept;
   // One turn of it, for a thread that goes on and on.
   [[nodiscard]] status round(how what) noexcept;
+  // hold(object) is called for the object around place(), if it has not died, as all commits up to now say, and before
+  // it can.  errc::not_found: it has, or there is none.
+  [[nodiscard]] status hold_living(const std::function<std::uint64_t()>& place,
+                                   const std::function<status(const counted_object&)>& hold) noexcept;
   // Whether a record waits, or an object for its death.
   [[nodiscard]] bool anything_to_do() noexcept;
 
+  // Whether an object has died but for weak pointers.
+  [[nodiscard]] bool any_zombies();
   // Whether a process has died before all that was dying was freed.
   [[nodiscard]] bool unsettled() const noexcept { return unsettled_ != 0; }
   // Before the first commit: counts are made anew from the pointers themselves, or, unless they are in doubt, objects
@@ -109,6 +124,7 @@ class references final : public tx::reference_log {
   static constexpr std::uint64_t objects_waiting = 1, counts_in_doubt = 2;
 
  private:
+  static constexpr std::uint64_t count_at = offsetof(layout::object_header, references);
   static constexpr std::size_t entries_at_once = 4096;
   static constexpr std::size_t objects_at_once = 256;
   static constexpr std::size_t stamps_max = 16;
@@ -150,8 +166,15 @@ class references final : public tx::reference_log {
 
   void see_who_has_left();
   void stamp_new_ones();
-  [[nodiscard]] bool quiet(how what);
+  [[nodiscard]] bool nobody_inside(how what);
   [[nodiscard]] status free_dead(how what);
+  [[nodiscard]] status apply_all();
+  [[nodiscard]] status clear_weak(how what);
+  [[nodiscard]] status clear_weak_of(const std::vector<counted_object>& dead, how what);
+  // Objects that have died but for weak pointers, ascending.
+  [[nodiscard]] std::vector<counted_object> zombies() const;
+  [[nodiscard]] status find_weak(const std::vector<counted_object>& dead, how what, std::vector<std::uint64_t>& words,
+                                 bool& whole);
   [[nodiscard]] status free_some(std::vector<std::uint64_t>& ready, bool whole_families);
   [[nodiscard]] bool is_dead(std::uint64_t payload, counted_object& o, bool& waits) const noexcept;
   [[nodiscard]] status write_counts(std::span<const tx::assigned_bytes> words);

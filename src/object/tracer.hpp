@@ -15,6 +15,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "object/pointer_walk.hpp"
@@ -24,10 +25,11 @@
 
 namespace nvm::object {
 
-// What keeps an object.  Weak pointers do, as long as nobody clears those that lead to garbage; static ones lead out of
-// the pool.
-constexpr bool keeps(layout::field_kind kind) noexcept {
-  return kind == layout::field_kind::pointer || kind == layout::field_kind::weak_pointer;
+// What keeps an object.  Weak pointers do not: those that lead to garbage become null before that is freed.
+constexpr bool keeps(layout::field_kind kind) noexcept { return kind == layout::field_kind::pointer; }
+// What leads to an object of the pool; static pointers lead out of it.
+constexpr bool leads_into_pool(layout::field_kind kind) noexcept {
+  return keeps(kind) || kind == layout::field_kind::weak_pointer;
 }
 
 struct trace_settings {
@@ -169,13 +171,16 @@ class tracer {
       if (of_.settings_.conservative) return follow_all(g, *o);
       const known& k = known_of(o->type, o->bytes);
       if (k.words <= words_known) {
-        for (unsigned i = 0; i < k.words; ++i) value(of_.word_at(o->at + k.at[i]));
+        for (unsigned i = 0; i < k.strong; ++i) value(of_.word_at(o->at + k.at[i]));
+        for (unsigned i = k.strong; i < k.words; ++i) weak_value(of_.word_at(o->at + k.at[i]));
         return;
       }
       const std::uint64_t to = segment(g, *o);
       k.plan->each_in(of_.bytes_ + o->at, o->bytes, g.from, to, [&](const pointer_word& w) {
         // A word on the border of two segments is the first one's.
-        if (keeps(w.kind) && (w.at >= g.from || g.from == 0)) value(of_.word_at(o->at + w.at));
+        if (!leads_into_pool(w.kind) || (w.at < g.from && g.from != 0)) return;
+        const std::uint64_t v = of_.word_at(o->at + w.at);
+        keeps(w.kind) ? value(v) : weak_value(v);
       });
     }
     void follow_all(const grey_object& g, const payload_place& o) {
@@ -212,6 +217,19 @@ class tracer {
       stack_.push_back({o, 0});
     }
 
+    // Counted like the others, and followed by nobody.
+    void weak_value(std::uint64_t v) {
+      if (v == 0) return;
+      ++mine_.pointers;
+      const std::uint64_t offset = v - of_.base_;
+      found_object o;
+      if (offset >= of_.address_bytes_) {
+        ++mine_.foreign;
+      } else if (!of_.objects_.find(offset, o)) {
+        ++mine_.stray;
+      }
+    }
+
     // What is known of objects of one type and size.  A plan answers for any size, and divides for that; objects of few
     // pointers are nearly all there are.
     static constexpr unsigned words_known = 12;
@@ -219,7 +237,8 @@ class tracer {
       std::uint64_t bytes = 0;  // 0: nothing
       const pointer_plan* plan = nullptr;
       std::uint32_t type = 0;
-      unsigned words = 0;  // more than words_known: the plan is to be asked
+      unsigned words = 0;   // more than words_known: the plan is to be asked
+      unsigned strong = 0;  // of them, the first ones
       std::array<std::uint32_t, words_known> at{};
     };
     const known& known_of(std::uint32_t type, std::uint64_t bytes) {
@@ -237,7 +256,9 @@ class tracer {
       }
       const std::uint64_t looked_at = std::min<std::uint64_t>(bytes, segment_bytes);
       k.plan->each_in(bytes, 0, looked_at, [&](const pointer_word& w) {
-        if (keeps(w.kind) && k.words++ < words_known) k.at[k.words - 1] = static_cast<std::uint32_t>(w.at);
+        if (!leads_into_pool(w.kind) || k.words++ >= words_known) return;
+        k.at[k.words - 1] = static_cast<std::uint32_t>(w.at);
+        if (keeps(w.kind)) std::swap(k.at[k.strong++], k.at[k.words - 1]);
       });
       if (looked_at < bytes) k.words = words_known + 1;
       return k;

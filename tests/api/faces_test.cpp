@@ -497,7 +497,7 @@ constexpr const char* others =
     "nvm_stm_get_statistics nvm_stm_current nvm_stm_pool nvm_stm_depth nvm_stm_code nvm_stm_check nvm_stm_expect "
     "nvm_stm_give_up nvm_stm_is_in_place nvm_stm_log nvm_stm_rollback nvm_stm_unwind "
     "nvm_object_around nvm_hold nvm_drop nvm_describe_type nvm_visit_field nvm_register_visitor "
-    "nvm_pool_each_undescribed nvm_crash_check nvm_settle nvm_references ";
+    "nvm_pool_each_undescribed nvm_crash_check nvm_settle nvm_references nvm_weak_get ";
 
 TEST(faces_of_headers, have_no_call_that_is_not_in_the_table) {
   std::set<std::string> known;

@@ -147,14 +147,25 @@ using graph = std::map<std::uint64_t, std::array<std::uint64_t, 3>>;  // number 
 
 struct story_step {
   const char* name;
-  std::function<void(writer&, std::map<std::uint64_t, pair*>&)> run;  // nullptr: everything is settled
+  std::function<void(writer&, std::map<std::uint64_t, pair*>&)> run;  // nullptr: what `call` does
   std::function<void(graph&)> model;
+  // Outside of a transaction; nullptr: everything is settled.
+  std::function<void(NVM_POOL*, std::map<std::uint64_t, pair*>&)> call = nullptr;
+  std::function<void(graph&)> halfway = nullptr;  // what a crash may leave besides
 };
+std::uint64_t place_in(NVM_POOL* pool, const pair* p) {
+  return static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(p) - pool->base());
+}
+void settle(NVM_POOL* pool) {
+  object::references& counts = pool->references->counts();
+  EXPECT_TRUE(counts.settle(object::references::how::at_rest)) << last_message();
+  EXPECT_TRUE(pool->engine->wait(counts.sums().last_lsn)) << last_message();
+}
 
 // Object 1 is the root.
-const std::vector<story_step>& story() {
-  using objects = std::map<std::uint64_t, pair*>;
-  static const std::vector<story_step> all{
+using objects = std::map<std::uint64_t, pair*>;
+std::vector<story_step> strong_steps() {
+  return {
       {"a root", [](writer& w, objects& o) { w.set_root(o[1] = w.make(1)); }, [](graph& g) { g[1] = {}; }},
       {"a chain of two",
        [](writer& w, objects& o) {
@@ -213,6 +224,94 @@ const std::vector<story_step>& story() {
        }},
       {"settled", nullptr, [](graph&) {}},
   };
+}
+// Objects 5 and 4 are what those have left.
+std::vector<story_step> weak_steps() {
+  return {
+      {"a weak pointer to one that is let go",
+       [](writer& w, objects& o) {
+         o[6] = w.make(6);
+         w.set(&o[5]->right, o[6]);
+         w.set(&o[4]->up, o[6]);
+         w.set(&o[6]->up, o[5]);
+       },
+       [](graph& g) {
+         g[5][1] = g[4][2] = 6;
+         g[6] = {0, 0, 5};
+       }},
+      {"let go", [](writer& w, objects& o) { w.set(&o[5]->right, nullptr); },
+       [](graph& g) {
+         g[5][1] = g[4][2] = 0;
+         g.erase(6);
+       }},
+      {"settled, and the weak pointer is null", nullptr, [](graph&) {}},
+      {"another that is held",
+       [](writer& w, objects& o) {
+         o[7] = w.make(7);
+         w.set(&o[5]->right, o[7]);
+         w.set(&o[4]->up, o[7]);
+       },
+       [](graph& g) {
+         g[5][1] = g[4][2] = 7;
+         g[7] = {};
+       }},
+      {"unlinked", [](writer& w, objects& o) { w.set(&o[5]->right, nullptr); },
+       [](graph& g) {
+         g[5][1] = g[4][2] = 0;
+         g.erase(7);
+       }},
+      {"settled while it is held", nullptr, [](graph&) {},
+       [](NVM_POOL* pool, objects& o) {
+         EXPECT_TRUE(pool->held.add(place_in(pool, o[7])));
+         settle(pool);
+         EXPECT_EQ(o[4]->up, o[7]);
+       }},
+      {"linked again by the weak pointer", [](writer& w, objects& o) { w.set(&o[5]->right, o[4]->up); },
+       [](graph& g) {
+         g[5][1] = g[4][2] = 7;
+         g[7] = {};
+       }},
+      {"dropped and settled", nullptr, [](graph&) {},
+       [](NVM_POOL* pool, objects& o) {
+         EXPECT_TRUE(pool->held.take(place_in(pool, o[7])));
+         settle(pool);
+       }},
+  };
+}
+std::vector<story_step> collected_steps() {
+  return {
+      {"a cycle with a weak pointer to it",
+       [](writer& w, objects& o) {
+         w.set(&o[7]->left, o[7]);
+         w.set(&o[5]->right, nullptr);
+       },
+       [](graph& g) {
+         g[7][0] = 7;
+         g[5][1] = 0;
+       }},
+      {"collected", nullptr,
+       [](graph& g) {
+         g[4][2] = 0;
+         g.erase(7);
+       },
+       [](NVM_POOL* pool, objects&) {
+         nvm_gc_options alone{};
+         alone.threads = 1;
+         nvm_gc_report r{};
+         EXPECT_EQ(nvm_gc(pool, &alone, &r), 0) << nvm_errormsg();
+         if (planted_bug != plant::none) return;
+         EXPECT_EQ(r.freed_objects, 1U);
+         EXPECT_EQ(r.weak_pointers, 1U);
+       },
+       [](graph& g) { g[4][2] = 0; }},
+  };
+}
+const std::vector<story_step>& story() {
+  static const std::vector<story_step> all = [] {
+    std::vector<story_step> steps = strong_steps();
+    for (const auto& more : {weak_steps(), collected_steps()}) steps.insert(steps.end(), more.begin(), more.end());
+    return steps;
+  }();
   return all;
 }
 graph after(std::uint64_t steps) {
@@ -262,9 +361,7 @@ void play(machine& m, kind_of_medium kind, bool barriers) {
   for (const story_step& s : story()) {
     m.op_begin();
     if (s.run == nullptr) {
-      object::references& counts = pool->references->counts();
-      EXPECT_TRUE(counts.settle(object::references::how::at_rest)) << last_message();
-      EXPECT_TRUE(pool->engine->wait(counts.sums().last_lsn)) << last_message();
+      s.call == nullptr ? settle(pool) : s.call(pool, objects);
     } else {
       const step body = [&](writer& w) { s.run(w, objects); };
       barriers ? through_barriers::run(pool, body) : announced::run(pool, body);
@@ -323,6 +420,9 @@ verdict judge(const machine& m, const window& w) {
   for (std::uint64_t n = w.promised; n <= w.started; ++n) {
     graph g2 = after(n);
     if (g2 == now) return pass();
+    if (n == w.started || story()[n].halfway == nullptr) continue;
+    story()[n].halfway(g2);
+    if (g2 == now) return pass();
   }
   std::string text = "the graph is none that was committed:";
   for (const auto& [n, e] : now)
@@ -362,10 +462,10 @@ std::vector<model> models_of(kind_of_medium kind) {
   if (is_image(kind)) return {model::ssd};
   return {model::x86, model::torn8};
 }
-options options_of(kind_of_medium, model under) {
+options options_of(kind_of_medium kind, model under) {
   options o = options_for(under);
   o.nesting = 3;
-  o.nested_every = under == model::torn8 ? 64 : under == model::ssd ? 2 : 16;
+  o.nested_every = under == model::torn8 ? 64 : under == model::ssd ? 2 : kind.log == log_kind::rings ? 128 : 16;
   o.promise_at_op_end = true;  // on ssd too: each step waits
   o.idempotence_every = 0;     // recovery is a whole process, and logs number what it does
   o.exhaustive_max = 128;
@@ -412,6 +512,14 @@ TEST(references_crash, records_applied_twice_are_found) {
   for (const way& w : ways()) {
     const model under = is_image(w.kind) ? model::ssd : model::x86;
     EXPECT_TRUE(finds(plant::record_applied_twice, w, under)) << w.kind.name;
+  }
+}
+TEST(references_crash, weak_pointers_that_stay_and_objects_that_die_though_they_live_again_are_found) {
+  for (const plant bug : {plant::weak_not_cleared, plant::weak_cleared_last, plant::count_not_read_again}) {
+    for (const way& w : ways()) {
+      const model under = is_image(w.kind) ? model::ssd : model::x86;
+      EXPECT_TRUE(finds(bug, w, under)) << w.kind.name << ", " << static_cast<int>(bug);
+    }
   }
 }
 TEST(references_crash, the_activation_record_is_flushed_and_fenced_before_the_commit_record) {
@@ -472,6 +580,50 @@ TEST(references_crash, an_object_outlives_the_transactions_that_may_know_it) {
   leave_under_a_transaction(kind_of_medium::direct, stays, goes);
   planted_bug = plant::none;
   EXPECT_FALSE(stays) << "the planted bug frees it under the other transaction";
+}
+
+// Whether an object is still there that a transaction has linked which was open when it was unlinked.
+bool stays_where_another_has_linked_it(kind_of_medium kind) {
+  know_types();
+  const std::vector<std::byte> image = counted_image(kind, 4);
+  machine m(image.size(), place_of_whole_pools());
+  std::memcpy(m.base(), image.data(), image.size());
+  const auto p = open_whole(m, kind);
+  EXPECT_NE(p, nullptr) << last_message();
+  NVM_POOL* const pool = p->handle();
+  EXPECT_TRUE(start_counting(pool)) << last_message();
+  pair* root = nullptr;
+  announced::run(pool, [&](writer& w) {
+    w.set_root(root = w.make(1));
+    w.set(&root->left, w.make(2));
+  });
+  pair* const left = root->left;
+  const std::uint64_t at = place_in(pool, left);
+  // As another thread would.
+  unsigned lane = 3;
+  bool parked = false;
+  const auto other = pool->engine->begin(lane, parked);
+  EXPECT_TRUE(other) << last_message();
+  announced::run(pool, [&](writer& w) { w.set(&root->left, nullptr); });
+  object::references& counts = pool->references->counts();
+  EXPECT_TRUE(counts.settle(object::references::how::running)) << last_message();
+  const log::byte_range right{place_in(pool, root) + offsetof(pair, right), sizeof root->right};
+  EXPECT_TRUE((*other)->announce(&right, 1)) << last_message();
+  root->right = left;
+  std::vector<tx::hook> none;
+  EXPECT_TRUE((*other)->commit(none)) << last_message();
+  if (parked) pool->engine->give_back(lane);
+  for (unsigned i = 0; i < 3; ++i) EXPECT_TRUE(counts.settle(object::references::how::running)) << last_message();
+  const bool stays = static_cast<bool>(pool->engine->find(at));
+  stop_counting(pool);
+  return stays;
+}
+TEST(references_crash, an_object_lives_by_a_reference_whose_record_waits_when_it_could_be_freed) {
+  if (!platform::can_fence_all_threads()) GTEST_SKIP() << "nothing is freed while the program runs here";
+  EXPECT_TRUE(stays_where_another_has_linked_it(kind_of_medium::direct));
+  planted_bug = plant::zero_before_records;
+  EXPECT_FALSE(stays_where_another_has_linked_it(kind_of_medium::direct)) << "the planted bug frees it";
+  planted_bug = plant::none;
 }
 
 }  // namespace
