@@ -1,6 +1,6 @@
 // Holdfast: layouts of durable types from C++17 compilers other than holdfast-cc, without macros.
 //
-//   struct node { nvm::p<node *> next; nvm::weak<node> parent; char name[32]; point where; };
+//   struct node { nvm::ref<node> next; nvm::weak<node> parent; char name[32]; point where; };
 //   const bool described = nvm::describe<node>(
 //       nvm::field("next", &node::next), nvm::field("parent", &node::parent), nvm::field("name", &node::name),
 //       nvm::inside("where", &node::where, nvm::field("x", &point::x), nvm::field("y", &point::y)));
@@ -87,6 +87,11 @@ struct held<p<T>> {
   static constexpr nvm_field_kind pointer = NVM_FIELD_POINTER;
 };
 template <class T>
+struct held<ref<T>> {
+  using type = T *;
+  static constexpr nvm_field_kind pointer = NVM_FIELD_POINTER;
+};
+template <class T>
 struct held<weak<T>> {
   using type = T *;
   static constexpr nvm_field_kind pointer = NVM_FIELD_WEAK_POINTER;
@@ -121,9 +126,9 @@ described_field place_of(std::string name, Member Object::*member) {
 
 }  // namespace detail
 
-// A number, character, boolean, enumeration, pointer, or an array of them, also in an nvm::p or nvm::weak; everything
-// else is bytes, a union for example.  A plain pointer is one that means nothing to the next process; a std::string and
-// its kin do not compile (pool_type.hpp).
+// A number, character, boolean, enumeration, pointer, or an array of them, also in an nvm::p; an nvm::ref or nvm::weak;
+// everything else is bytes, a union for example.  A plain pointer is one that means nothing to the next process; a
+// std::string and its kin do not compile (pool_type.hpp).
 template <class Object, class Member>
 detail::described_fields field(const char *name, Member Object::*member) {
   auto f = detail::place_of(name, member);

@@ -2,6 +2,7 @@
 //
 //   nvm::held<node> cursor{list->first};   // no garbage while cursor leads there
 //   cursor = nvm::held<node>{cursor->next};
+//   if (const auto up = nvm::lock(cursor->parent)) ...   // of a weak pointer: null if its object has died
 #ifndef NVM_GC_HPP
 #define NVM_GC_HPP
 
@@ -22,6 +23,12 @@ class held {
   held(std::nullptr_t) noexcept {}
   // Null where the object cannot be held; nvm_errno() says why.
   explicit held(T *p) noexcept : p_{nvm_hold(p) == 0 ? p : nullptr} {}
+  // Of an object that is held already, once for this.
+  static held taken(T *p) noexcept {
+    held h;
+    h.p_ = p;
+    return h;
+  }
   held(const held &other) noexcept : held{other.p_} {}
   held(held &&other) noexcept : p_{std::exchange(other.p_, nullptr)} {}
   held &operator=(held other) noexcept {
@@ -40,6 +47,12 @@ class held {
  private:
   T *p_ = nullptr;
 };
+
+// The object that a weak pointer leads to, held; null: it leads to none, or to one that has died (nvm_weak_get()).
+template <class T>
+held<T> lock(const weak<T> &field) {
+  return held<T>::taken(static_cast<T *>(nvm_weak_get(&field)));
+}
 
 // Frees what cannot be reached: nvm_gc().
 inline outcome collect(pool &p, const nvm_gc_options &options = {}, nvm_gc_report *report = nullptr) noexcept {

@@ -288,19 +288,21 @@ class p {
   T value_;
 };
 
-// A weak pointer in a durable object, as p<T *>, and its type map says so (NVM_WEAK_PTR): it keeps nothing alive, and
-// becomes null before the memory of the object can become anything else.
+namespace detail {
+
+// A pointer in a durable object, as p<T *>: assignment announces the old value, and inside nvm::atomic() (stm.hpp)
+// loads and stores are barriers.
 template <class T>
-class weak {
+class pointer_field {
  public:
-  weak() noexcept = default;
-  weak(T *to) noexcept : to_{to} {}
-  weak(const weak &other) = default;
-  [[gnu::always_inline]] inline weak &operator=(const weak &other) {
+  pointer_field() noexcept = default;
+  pointer_field(T *to) noexcept : to_{to} {}
+  pointer_field(const pointer_field &other) = default;
+  [[gnu::always_inline]] inline pointer_field &operator=(const pointer_field &other) {
     to_ = other.to_;
     return *this;
   }
-  [[gnu::always_inline]] inline weak &operator=(T *to) {
+  [[gnu::always_inline]] inline pointer_field &operator=(T *to) {
     to_ = to;
     return *this;
   }
@@ -310,6 +312,39 @@ class weak {
 
  private:
   p<T *> to_;
+};
+
+}  // namespace detail
+
+// A reference in a durable object, and its type map says so (NVM_PTR): where the pool counts references
+// (nvm_pool_options.collect), its object lives as long as there is one.  p<T *> is counted as well; a ref says that
+// this is what it is for, and does no arithmetic.
+template <class T>
+class ref : public detail::pointer_field<T> {
+ public:
+  using detail::pointer_field<T>::pointer_field;
+  using detail::pointer_field<T>::operator=;
+  ref() noexcept = default;
+  ref(const ref &other) = default;
+  [[gnu::always_inline]] inline ref &operator=(const ref &other) {
+    detail::pointer_field<T>::operator=(other);
+    return *this;
+  }
+};
+
+// A weak pointer in a durable object, and its type map says so (NVM_WEAK_PTR): it keeps nothing alive, and becomes null
+// before the memory of the object can become anything else.  nvm::lock() (gc.hpp) asks whether its object lives.
+template <class T>
+class weak : public detail::pointer_field<T> {
+ public:
+  using detail::pointer_field<T>::pointer_field;
+  using detail::pointer_field<T>::operator=;
+  weak() noexcept = default;
+  weak(const weak &other) = default;
+  [[gnu::always_inline]] inline weak &operator=(const weak &other) {
+    detail::pointer_field<T>::operator=(other);
+    return *this;
+  }
 };
 
 // Constructs a T in the pool's open transaction, at a multiple of alignof(T); null: no room.  A constructor that throws

@@ -9,14 +9,26 @@
 #include <thread>
 #include <vector>
 
-#include "nvm/describe.h"
-#include "nvm/gc.h"
+#include "nvm/describe.hpp"
+#include "nvm/gc.hpp"
+#include "nvm/stm.hpp"
 #include "platform/platform.hpp"
 #include "scratch.hpp"
 
 namespace nvm::tests {
 
+// In C++, told by templates.
+struct twig {
+  p<std::uint64_t> number;
+  ref<twig> child;
+  weak<twig> parent;
+};
+
 namespace {
+
+constexpr std::uint32_t twig_id = NVM_TYPE_ID(nvm::tests::twig);
+const bool twigs_are_known = describe<twig>(nvm::field("number", &twig::number), nvm::field("child", &twig::child),
+                                            nvm::field("parent", &twig::parent));
 
 struct branch {
   std::uint64_t number;
@@ -239,6 +251,53 @@ TEST_P(weak_pointers, to_a_cycle_become_null_when_it_is_collected) {
     close();
     ASSERT_EQ(::unlink(place_.path().c_str()), 0);
   }
+}
+
+TEST_P(weak_pointers, and_references_are_fields_of_cpp_in_either_kind_of_transaction) {
+  ASSERT_TRUE(twigs_are_known) << nvm_errormsg();
+  create();
+  twig* root = nullptr;
+  ASSERT_TRUE(transaction(pool_, [&] {
+    root = nvm::make<twig>(pool_, twig_id);
+    root->number = 1;
+    root->child = nvm::make<twig>(pool_, twig_id);
+    root->parent = root->child;
+    root->child->parent = root;
+  })) << nvm_errormsg();
+  ASSERT_EQ(nvm_pool_set_root(pool_, root), 0);
+  EXPECT_EQ(settled().freed_objects, 1U) << "the root before";
+  nvm_reference_counts c{};
+  ASSERT_EQ(nvm_references(root->child, &c), 0);
+  EXPECT_EQ(c.strong, 1U);
+  EXPECT_EQ(c.weak, 1U);
+  ASSERT_EQ(nvm_references(root, &c), 0);
+  EXPECT_EQ(c.weak, 1U);
+  held<twig> mine = lock(root->parent);
+  EXPECT_EQ(mine.get(), root->child.get());
+  // Rolled back: nothing has happened.
+  EXPECT_FALSE(transaction(pool_, [&] {
+    root->child = nullptr;
+    return false;
+  }));
+  ASSERT_TRUE(atomic(pool_, [&](tx& t) {
+    EXPECT_TRUE(lock(root->parent));
+    auto* second = t.make<twig>(twig_id);
+    second->number = 2;
+    root->child->child = second;  // loads and stores are barriers
+    root->parent = root->child->child;
+  })) << nvm_errormsg();
+  EXPECT_EQ(settled().freed_objects, 0U);
+  EXPECT_EQ(root->parent->number, 2U);
+  ASSERT_TRUE(atomic(pool_, [&] { root->child = nullptr; })) << nvm_errormsg();
+  EXPECT_EQ(settled().freed_objects, 0U) << "held";
+  EXPECT_TRUE(lock(root->parent)) << "referred to by what is held";
+  mine = nullptr;
+  const nvm_settle_report r = settled();
+  EXPECT_EQ(r.freed_objects, 2U);
+  EXPECT_EQ(r.cleared_pointers, 1U);
+  EXPECT_EQ(root->parent, nullptr);
+  EXPECT_FALSE(lock(root->parent));
+  close();
 }
 
 // ---- while the program runs -----------------------------------------------------------------------------------------

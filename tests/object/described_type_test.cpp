@@ -32,7 +32,7 @@ struct slot {
 };
 enum class colour : unsigned short { red, green };
 struct everything {
-  everything* next;
+  ref<everything> next;
   weak<everything> up;
   p<everything*> down;
   everything* table[2][2];
@@ -65,7 +65,7 @@ TEST(described_type, templates_say_what_the_plugin_would) {
   using described::point;
   using described::slot;
   ASSERT_TRUE(describe<everything>(
-      nvm::pointer("next", &everything::next), nvm::field("up", &everything::up), nvm::field("down", &everything::down),
+      nvm::field("next", &everything::next), nvm::field("up", &everything::up), nvm::field("down", &everything::down),
       nvm::weak_pointer("table", &everything::table), nvm::field("text", &everything::text),
       nvm::pointer("anything", &everything::anything), nvm::field("flag", &everything::flag),
       nvm::field("name", &everything::name), nvm::field("wide", &everything::wide),

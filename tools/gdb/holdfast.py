@@ -2,7 +2,7 @@
 
     (gdb) source PREFIX/share/holdfast/gdb/holdfast.py
 
-Printed: NVM_POOL *, nvm::pool, nvm::p<T>, nvm_kv *, nvm::kv, nvm_lf *. Command: `holdfast object ADDRESS`. Everything is
+Printed: NVM_POOL *, nvm::pool, nvm::p<T>, nvm::ref<T>, nvm::weak<T>, nvm_kv *, nvm::kv, nvm_lf *. Command: `holdfast object ADDRESS`. Everything is
 read from memory, nothing is called: it works in a process that has stopped anywhere, and in a core file as far as that
 holds the memory (pools are mapped files: `echo 0x3f > /proc/PID/coredump_filter` puts them into cores).
 """
@@ -103,7 +103,7 @@ class Handle:
 
 
 class Field:
-    """nvm::p<T>: the value itself."""
+    """nvm::p<T>, nvm::ref<T>, nvm::weak<T>: the value itself."""
 
     def __init__(self, value):
         self.value = value["value_"]
@@ -122,6 +122,8 @@ def look_up(value):
     name = kind.name or ""
     if name.startswith("nvm::p<"):
         return Field(value)
+    if name.startswith(("nvm::ref<", "nvm::weak<")):
+        return Field(value["to_"])
     if name in HOLDERS and value.address is not None:
         return Handle(HOLDERS[name], word_at(value.address))
     return None

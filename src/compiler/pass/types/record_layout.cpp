@@ -70,14 +70,15 @@ void collect_marked(QualType type, pointer_types& marked) {
   }
 }
 
-// nvm::weak<T> or nvm::p<T>: its name and T.
+// nvm::ref<T>, nvm::weak<T> or nvm::p<T>: its name and T.
 struct field_class {
   StringRef name;
   QualType of;
 };
 field_class field_class_of(QualType type) {
   const auto* s = dyn_cast_or_null<ClassTemplateSpecializationDecl>(type->getAsCXXRecordDecl());
-  if (s == nullptr || s->getTemplateArgs().size() != 1 || (s->getName() != "p" && s->getName() != "weak")) return {};
+  if (s == nullptr || s->getTemplateArgs().size() != 1) return {};
+  if (s->getName() != "p" && s->getName() != "ref" && s->getName() != "weak") return {};
   const auto* space = dyn_cast<NamespaceDecl>(s->getDeclContext());
   if (space == nullptr || space->getName() != "nvm" || !space->getParent()->isTranslationUnit()) return {};
   const TemplateArgument& t = s->getTemplateArgs()[0];
@@ -627,7 +628,8 @@ bool is_durable(const RecordDecl& record) {
 
 QualType announced_type(QualType type) {
   const field_class f = field_class_of(type);
-  return f.name == "weak" ? type->getAsCXXRecordDecl()->getASTContext().getPointerType(f.of) : f.of;
+  const bool of_target = f.name == "weak" || f.name == "ref";
+  return of_target ? type->getAsCXXRecordDecl()->getASTContext().getPointerType(f.of) : f.of;
 }
 
 std::string canonical_name(const ASTContext& context, QualType type) {

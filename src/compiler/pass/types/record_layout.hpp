@@ -28,7 +28,8 @@ enum class pointer_mark { none, strong, weak };
 
 // Declared NVM_STRUCT, here or in another declaration.
 [[nodiscard]] bool is_durable(const clang::RecordDecl& record);
-// nvm::p<T> and nvm::weak<T>, the C++ interface's fields that announce their changes: T and T *; else null.
+// nvm::p<T>, nvm::ref<T> and nvm::weak<T>, the C++ interface's fields that announce their changes: T, T * and T *; else
+// null.
 [[nodiscard]] clang::QualType announced_type(clang::QualType type);
 // The name that its type id is made from: qualified, without `struct`, without what the source does not say.
 [[nodiscard]] std::string canonical_name(const clang::ASTContext& context, clang::QualType type);

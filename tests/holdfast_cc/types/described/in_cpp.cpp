@@ -10,6 +10,7 @@ NVM_STRUCT node {
   NVM_PTR(node) next;
   nvm::weak<node> up;
   nvm::p<node*> down;
+  nvm::ref<node> other;
   char name[20];
 };
 struct point {
@@ -31,8 +32,9 @@ NVM_STRUCT shelf {
   } either;
 };
 
-const bool node_is_known = nvm::describe<node>(nvm::pointer("next", &node::next), nvm::field("up", &node::up),
-                                               nvm::field("down", &node::down), nvm::field("name", &node::name));
+const bool node_is_known =
+    nvm::describe<node>(nvm::pointer("next", &node::next), nvm::field("up", &node::up), nvm::field("down", &node::down),
+                        nvm::field("other", &node::other), nvm::field("name", &node::name));
 const bool shelf_is_known = nvm::describe<shelf>(
     nvm::pointer("first", &shelf::first), nvm::weak_pointer("last", &shelf::last), nvm::field("count", &shelf::count),
     nvm::field("paint", &shelf::paint), nvm::field("open", &shelf::open), nvm::field("wide", &shelf::wide),
